@@ -1,0 +1,593 @@
+/*
+ * dlock.h: the contract of libdlock, distributed locks on Redis.
+ *
+ * What is not in this file does not exist. SPDX-License-Identifier: MIT
+ *
+ * Threads. A client and a lock may be used from any thread at any time; several owners may wait on one lock handle
+ * at once. Boxes (dlock_options, dlock_error, dlock_event) belong to one thread at a time.
+ *
+ * Ownership. Every object comes from a _new or _open call and goes back to the matching _free. _free(NULL) is fine;
+ * _free never blocks and never touches the network; objects may be freed in any order. Text returned by a box lives
+ * until the box is filled again or freed; other returned text is constant. Nothing is ever freed by the other side.
+ *
+ * Outputs. ret_* parameters are written only when the call returns DLOCK_OK, and may be NULL. reterr is a box made by
+ * the caller or NULL; it is written only when the call does not return DLOCK_OK.
+ *
+ * Time. Durations are milliseconds in parameters ending in _ms: -1 means no limit, 0 means do not wait.
+ *
+ * Owners. A lock is held by an owner, a number chosen by the caller. 0 stands for the calling thread; tasks, goroutines
+ * and coroutines pass a positive number of their own. Negative numbers are refused. An owner that holds a lock may
+ * acquire it again (re-entry) and must release it as often. Two handles of one client on one name are one lock.
+ *
+ * Tokens. Every grant carries a fencing token: strictly increasing per lock name, the same across re-entry and renewal,
+ * positive and below 2^53. A resource that stores the highest token it has seen and refuses lower ones is safe even
+ * from a holder that was paused and does not know yet that it lost the lock.
+ *
+ * Fork. A client that was not used yet works in the child as a client of its own. A client that was used answers
+ * DLOCK_FORKED in the child to every call; freeing it there releases memory only. The parent is never affected.
+ *
+ * Host. The library never writes to stdout or stderr, never raises SIGPIPE, installs no handlers, starts no thread
+ * before first use, and its threads block all signals.
+ */
+#ifndef DLOCK_H
+#define DLOCK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#ifndef DLOCK_API
+#define DLOCK_API
+#endif
+
+/* Zero: done. Positive: an expected outcome. Negative: a failure. Numbers are never reused; expect unknown ones. */
+typedef int32_t dlock_status;
+
+enum {
+    DLOCK_OK = 0,
+
+    DLOCK_BUSY = 1,
+    DLOCK_TIMED_OUT = 2,
+    DLOCK_CANCELLED = 3,
+    DLOCK_INTERRUPTED = 4,
+    DLOCK_WOULD_BLOCK = 5,
+    DLOCK_NO_EVENT = 6,
+
+    DLOCK_INVALID_ARGUMENT = -100,
+    DLOCK_INVALID_NAME = -101,
+    DLOCK_UNKNOWN_OPTION = -102,
+    DLOCK_INVALID_OPTION = -103,
+    DLOCK_INVALID_URL = -104,
+    DLOCK_UNSUPPORTED = -105,
+    DLOCK_OUT_OF_MEMORY = -106,
+    DLOCK_CLOSED = -107,
+    DLOCK_FORKED = -108,
+    DLOCK_BUFFER_TOO_SMALL = -109,
+    DLOCK_SYSTEM_ERROR = -110,
+
+    DLOCK_NOT_HELD = -200,
+    DLOCK_LOST = -201,
+    DLOCK_WRONG_KIND = -202,
+    DLOCK_UNKNOWN_OUTCOME = -203,
+    DLOCK_INVALID_GRANT = -204,
+
+    DLOCK_UNREACHABLE = -300,
+    DLOCK_DENIED = -301,
+    DLOCK_SERVER_LOADING = -302,
+    DLOCK_SERVER_BUSY = -303,
+    DLOCK_SERVER_OUT_OF_MEMORY = -304,
+    DLOCK_SERVER_READ_ONLY = -305,
+    DLOCK_PROTOCOL_ERROR = -306,
+    DLOCK_SERVER_ERROR = -307
+};
+
+/* Lock kinds, for dlock_lock_new. */
+enum {
+    DLOCK_KIND_MUTEX = 1
+};
+
+/* What an owner has, see dlock_lock_state. */
+enum {
+    DLOCK_STATE_NONE = 0,
+    DLOCK_STATE_WAITING = 1,
+    DLOCK_STATE_HELD = 2,
+    DLOCK_STATE_AT_RISK = 3,
+    DLOCK_STATE_LOST = 4
+};
+
+/* Why a grant was lost, in DLOCK_EVENT_LOST. */
+enum {
+    DLOCK_CAUSE_NONE = 0,
+    DLOCK_CAUSE_EXPIRED = 1,
+    DLOCK_CAUSE_TAKEN = 2,
+    DLOCK_CAUSE_MAX_HOLD = 3,
+    DLOCK_CAUSE_CLOSED = 4
+};
+
+/* Event types, see dlock_event_type. */
+enum {
+    DLOCK_EVENT_NONE = 0,
+    DLOCK_EVENT_ACQUIRED = 1,
+    DLOCK_EVENT_ACQUIRE_FAILED = 2,
+    DLOCK_EVENT_RELEASED = 3,
+    DLOCK_EVENT_RELEASE_FAILED = 4,
+    DLOCK_EVENT_AT_RISK = 5,
+    DLOCK_EVENT_LOST = 6,
+    DLOCK_EVENT_LOG = 7,
+    DLOCK_EVENT_INSPECTION = 8
+};
+
+/* Places in the array filled by dlock_event_unpack. Times are milliseconds; -1 means unknown or not applicable. */
+enum {
+    DLOCK_FIELD_TYPE = 0,
+    DLOCK_FIELD_STATUS = 1,
+    DLOCK_FIELD_TAG = 2,
+    DLOCK_FIELD_LOCK_ID = 3,
+    DLOCK_FIELD_OWNER = 4,
+    DLOCK_FIELD_TOKEN = 5,
+    DLOCK_FIELD_REMAINING_MS = 6,
+    DLOCK_FIELD_CAUSE = 7,
+    DLOCK_FIELD_HELD_FOR_MS = 8,
+    DLOCK_FIELD_WAITERS = 9,
+    DLOCK_FIELD_FOREIGN = 10,
+    DLOCK_FIELD_COUNT = 11
+};
+
+/* Places in the array filled by dlock_client_stats. All but the last three only grow. */
+enum {
+    DLOCK_STAT_ACQUIRED = 0,
+    DLOCK_STAT_WIRE_GRANTS = 1,
+    DLOCK_STAT_PUSHED_GRANTS = 2,
+    DLOCK_STAT_HANDOVERS = 3,
+    DLOCK_STAT_RELEASED = 4,
+    DLOCK_STAT_LOST = 5,
+    DLOCK_STAT_RENEWED = 6,
+    DLOCK_STAT_RENEWALS_LATE = 7,
+    DLOCK_STAT_RENEWAL_SCRIPTS = 8,
+    DLOCK_STAT_UNDONE = 9,
+    DLOCK_STAT_COMMANDS = 10,
+    DLOCK_STAT_CONNECTS = 11,
+    DLOCK_STAT_CONNECT_FAILURES = 12,
+    DLOCK_STAT_SCRIPT_RELOADS = 13,
+    DLOCK_STAT_EVENTS_DROPPED = 14,
+    DLOCK_STAT_HELD = 15,
+    DLOCK_STAT_WAITING = 16,
+    DLOCK_STAT_LOCKS = 17,
+    DLOCK_STAT_COUNT = 18
+};
+
+typedef struct dlock_options dlock_options;
+typedef struct dlock_client dlock_client;
+typedef struct dlock_lock dlock_lock;
+typedef struct dlock_event dlock_event;
+typedef struct dlock_error dlock_error;
+
+/* ---- library ---------------------------------------------------------------------------------------------------- */
+
+/*
+ * The version of the loaded library as major * 65536 + minor * 256 + patch.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+uint32_t dlock_version(void);
+
+/*
+ * The version of the loaded library as text, for example "0.1.0".
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+const char *dlock_version_string(void);
+
+/*
+ * 1 if this build has the named feature ("mutex", "unix", "tls", ...), 0 if not or if the name is unknown.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+int32_t dlock_supports(const char *feature);
+
+/* ---- status table ----------------------------------------------------------------------------------------------- */
+
+/*
+ * The number of statuses this library can return.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+size_t dlock_status_count(void);
+
+/*
+ * The status at place index of the table, or DLOCK_INVALID_ARGUMENT when index is past its end.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_status_at(size_t index);
+
+/*
+ * The name of a status, for example "TIMED_OUT"; "UNKNOWN" for a number that is not in the table.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+const char *dlock_status_name(dlock_status status);
+
+/*
+ * One sentence that says what a status means.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+const char *dlock_status_text(dlock_status status);
+
+/* ---- error box -------------------------------------------------------------------------------------------------- */
+
+/*
+ * A new, empty error box, or NULL without memory. Its text buffer is inside: filling it cannot fail.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_error *dlock_error_new(void);
+
+/*
+ * Free an error box. NULL is fine.
+ * Threads: one at a time per box. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+void dlock_error_free(dlock_error *error);
+
+/*
+ * The status of the call that filled the box last; DLOCK_OK for a new box or NULL.
+ * Threads: one at a time per box. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_error_code(const dlock_error *error);
+
+/*
+ * One sentence that names the lock and the server; "" for a new box or NULL. Never holds a credential.
+ * Threads: one at a time per box. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+const char *dlock_error_message(const dlock_error *error);
+
+/*
+ * 1 if the same call may succeed later without a change by the caller, else 0.
+ * Threads: one at a time per box. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+int32_t dlock_error_retryable(const dlock_error *error);
+
+/* ---- options ---------------------------------------------------------------------------------------------------- */
+
+/*
+ * A new set of options, all at their defaults, or NULL without memory. Options are copied at use.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_options *dlock_options_new(void);
+
+/*
+ * Free a set of options; secrets in it are wiped. NULL is fine.
+ * Threads: one at a time per box. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+void dlock_options_free(dlock_options *options);
+
+/*
+ * Set one option from text. DLOCK_UNKNOWN_OPTION, DLOCK_INVALID_OPTION (the message says what is accepted),
+ * DLOCK_OUT_OF_MEMORY; the set is then unchanged.
+ * Threads: one at a time per box. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_options_set(dlock_options *options, const char *name, const char *value, dlock_error *reterr);
+
+/*
+ * Copy the text of one option, terminated, into buffer; secrets read "***". *ret_size is the length without terminator.
+ * DLOCK_BUFFER_TOO_SMALL when it does not fit into size bytes.
+ * Threads: one at a time per box. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_options_get(const dlock_options *options, const char *name, char *buffer, size_t size,
+                               size_t *ret_size, dlock_error *reterr);
+
+/*
+ * The number of options.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+size_t dlock_option_count(void);
+
+/*
+ * The name of option index, or NULL past the end.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+const char *dlock_option_name(size_t index);
+
+/*
+ * The type and range of option index as text, for example "integer 100..86400000", or NULL past the end.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+const char *dlock_option_type(size_t index);
+
+/*
+ * The default of option index as text, or NULL past the end.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+const char *dlock_option_default(size_t index);
+
+/*
+ * One sentence about option index, or NULL past the end.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+const char *dlock_option_help(size_t index);
+
+/* ---- client ----------------------------------------------------------------------------------------------------- */
+
+/*
+ * Make a client from a URL: redis://[user[:password]@]host[:port][/db][?option=value&...] or
+ * redis+unix://[user[:password]@]/path[?db=n&option=value&...]. options may be NULL; what is set in it wins over the URL.
+ * Nothing is connected and no thread is started yet. DLOCK_INVALID_URL, DLOCK_UNKNOWN_OPTION, DLOCK_INVALID_OPTION,
+ * DLOCK_UNSUPPORTED (scheme not in this build), DLOCK_OUT_OF_MEMORY, DLOCK_SYSTEM_ERROR.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_client_open(const char *url, const dlock_options *options, dlock_client **ret_client,
+                               dlock_error *reterr);
+
+/*
+ * End the client's work: waiting calls end with DLOCK_CLOSED, held locks are released on the server, threads stop, and
+ * later calls return DLOCK_CLOSED. DLOCK_TIMED_OUT when the server did not confirm everything within timeout_ms; what is
+ * left expires by its lease. Closing twice is fine.
+ * Threads: any. Blocks: up to timeout_ms. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_client_close(dlock_client *client, int64_t timeout_ms, dlock_error *reterr);
+
+/*
+ * Give the handle back. Without dlock_client_close before, held locks are abandoned: renewal stops and they expire.
+ * Locks of the client stay valid objects and answer DLOCK_CLOSED.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+void dlock_client_free(dlock_client *client);
+
+/*
+ * The descriptor that is readable exactly while events wait. Poll it or dup it; never read or close it.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_client_fd(dlock_client *client, int32_t *ret_fd, dlock_error *reterr);
+
+/*
+ * Move the oldest event into the box. DLOCK_NO_EVENT after timeout_ms or after dlock_client_wake; DLOCK_INTERRUPTED
+ * when a signal was handled while waiting.
+ * Threads: any, each with its own box. Blocks: up to timeout_ms. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_client_next(dlock_client *client, int64_t timeout_ms, dlock_event *event, dlock_error *reterr);
+
+/*
+ * End one present or future wait in dlock_client_next.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_client_wake(dlock_client *client, dlock_error *reterr);
+
+/*
+ * Write up to count counters (DLOCK_STAT_*) to values; *ret_count is the number the library has.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_client_stats(dlock_client *client, int64_t *values, size_t count, size_t *ret_count,
+                                dlock_error *reterr);
+
+/*
+ * Ask the server for a sign of life; shows wrong addresses and credentials early. DLOCK_UNREACHABLE, DLOCK_DENIED and
+ * the DLOCK_SERVER_* statuses.
+ * Threads: any. Blocks: up to timeout_ms (-1: the connect and command timeouts). Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_client_ping(dlock_client *client, int64_t timeout_ms, dlock_error *reterr);
+
+/* ---- lock ------------------------------------------------------------------------------------------------------- */
+
+/*
+ * A handle on the lock called name. Nothing is sent. options may be NULL; what is set in it wins over the client's.
+ * Names are 1 to 1024 bytes without NUL; braces must form a Redis hash tag that Redisson and Redis read alike.
+ * DLOCK_INVALID_NAME, DLOCK_UNSUPPORTED (kind), DLOCK_INVALID_OPTION, DLOCK_CLOSED, DLOCK_FORKED, DLOCK_OUT_OF_MEMORY.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_lock_new(dlock_client *client, int32_t kind, const char *name, size_t name_size,
+                            const dlock_options *options, dlock_lock **ret_lock, dlock_error *reterr);
+
+/*
+ * Give the handle back. What is held through it stays held (and renewed) as long as the client lives: release first.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+void dlock_lock_free(dlock_lock *lock);
+
+/*
+ * The number of the lock in events, unique within the client; 0 for NULL.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+int64_t dlock_lock_id(const dlock_lock *lock);
+
+/*
+ * Acquire for owner, waiting up to wait_ms. On DLOCK_OK *ret_token is the fencing token. DLOCK_BUSY (wait_ms is 0),
+ * DLOCK_TIMED_OUT, DLOCK_CANCELLED, DLOCK_CLOSED, DLOCK_FORKED, DLOCK_WRONG_KIND, DLOCK_UNREACHABLE, DLOCK_DENIED,
+ * DLOCK_SERVER_*, DLOCK_PROTOCOL_ERROR. With the option interruptible a handled signal ends the call with
+ * DLOCK_INTERRUPTED: the request keeps its place, call again to go on waiting or cancel it. After any other answer but
+ * DLOCK_OK nothing is held; what the server may have granted meanwhile is given back in the background.
+ * Threads: any; an owner that already waits here gets DLOCK_INVALID_ARGUMENT. Blocks: up to wait_ms; one round trip,
+ * bounded by the timeouts, when wait_ms is 0. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_lock_acquire(dlock_lock *lock, int64_t owner, int64_t wait_ms, int64_t *ret_token,
+                                dlock_error *reterr);
+
+/*
+ * Release one hold of owner; the last one gives the lock to the next waiter. DLOCK_NOT_HELD when owner holds nothing,
+ * DLOCK_LOST when the grant was lost before, DLOCK_UNKNOWN_OUTCOME when the server did not answer within
+ * release_timeout_ms: the release goes on in the background. After any answer owner holds nothing at this level.
+ * Threads: any. Blocks: up to release_timeout_ms. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_lock_release(dlock_lock *lock, int64_t owner, dlock_error *reterr);
+
+/*
+ * dlock_lock_acquire for what needs no network: re-entry. DLOCK_WOULD_BLOCK otherwise, and nothing changed.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_lock_acquire_local(dlock_lock *lock, int64_t owner, int64_t *ret_token, dlock_error *reterr);
+
+/*
+ * dlock_lock_release for what needs no network: an inner level, or the hand-over to a waiter in this process.
+ * DLOCK_WOULD_BLOCK otherwise, and nothing changed.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_lock_release_local(dlock_lock *lock, int64_t owner, dlock_error *reterr);
+
+/*
+ * Ask for the lock; DLOCK_EVENT_ACQUIRED or DLOCK_EVENT_ACQUIRE_FAILED with tag follows in the event queue, exactly once.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_lock_submit_acquire(dlock_lock *lock, int64_t owner, int64_t wait_ms, int64_t tag,
+                                       dlock_error *reterr);
+
+/*
+ * Ask for a release; DLOCK_EVENT_RELEASED or DLOCK_EVENT_RELEASE_FAILED with tag follows, exactly once. A failure known
+ * at once (DLOCK_NOT_HELD, DLOCK_LOST, ...) is returned instead.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_lock_submit_release(dlock_lock *lock, int64_t owner, int64_t tag, dlock_error *reterr);
+
+/*
+ * End the wait of owner with DLOCK_CANCELLED. DLOCK_NOT_HELD when it does not wait (it may just have won).
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_lock_cancel(dlock_lock *lock, int64_t owner, dlock_error *reterr);
+
+/*
+ * Make the server keep the lock for at least lease_ms from now; the new lease also holds for later renewals.
+ * DLOCK_NOT_HELD, DLOCK_LOST, DLOCK_INVALID_ARGUMENT (range of the option lease_ms), DLOCK_UNREACHABLE, DLOCK_SERVER_*.
+ * Threads: any. Blocks: up to the command timeout. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_lock_extend(dlock_lock *lock, int64_t owner, int64_t lease_ms, dlock_error *reterr);
+
+/*
+ * Take the lock away from whoever holds it, in any process, and wake the next waiter. DLOCK_NOT_HELD when it was free.
+ * Threads: any. Blocks: up to the command timeout. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_lock_force_release(dlock_lock *lock, dlock_error *reterr);
+
+/*
+ * What owner has (DLOCK_STATE_*), by the clock at this instant: HELD and AT_RISK are never answered after the deadline.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_lock_state(dlock_lock *lock, int64_t owner, int32_t *ret_state, dlock_error *reterr);
+
+/*
+ * How long owner may still trust its grant without another renewal, guard and drift taken off.
+ * DLOCK_NOT_HELD, DLOCK_LOST.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_lock_remaining_ms(dlock_lock *lock, int64_t owner, int64_t *ret_remaining_ms, dlock_error *reterr);
+
+/*
+ * The fencing token of the grant of owner. DLOCK_NOT_HELD, DLOCK_LOST.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_lock_token(dlock_lock *lock, int64_t owner, int64_t *ret_token, dlock_error *reterr);
+
+/*
+ * How often owner holds the lock; 0 when it does not.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_lock_hold_count(dlock_lock *lock, int64_t owner, int64_t *ret_count, dlock_error *reterr);
+
+/*
+ * Ask the server who holds the lock. The box gets DLOCK_EVENT_INSPECTION: text is the holder's id on the wire ("" when
+ * free), DLOCK_FIELD_TOKEN, _REMAINING_MS, _HELD_FOR_MS, _WAITERS (processes in line), _FOREIGN (1: not libdlock).
+ * Threads: any. Blocks: up to the command timeout. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_lock_inspect(dlock_lock *lock, dlock_event *event, dlock_error *reterr);
+
+/*
+ * Give the grant of owner out of this process: *ret_size bytes that another process can adopt before the lease ends.
+ * Afterwards owner holds nothing here and nothing is renewed. DLOCK_NOT_HELD, DLOCK_LOST, DLOCK_BUFFER_TOO_SMALL (512
+ * bytes always suffice beyond the name), DLOCK_BUSY when the hold is nested.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_lock_export_grant(dlock_lock *lock, int64_t owner, uint8_t *buffer, size_t size, size_t *ret_size,
+                                     dlock_error *reterr);
+
+/*
+ * Take over a grant given out by dlock_lock_export_grant for the same name. It keeps its token. DLOCK_INVALID_GRANT when
+ * the bytes are not such a grant, DLOCK_LOST when the lease ended meanwhile, DLOCK_BUSY when this process holds or waits.
+ * Threads: any. Blocks: up to the command timeout. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_lock_adopt_grant(dlock_lock *lock, int64_t owner, const uint8_t *grant, size_t grant_size,
+                                    int64_t *ret_token, dlock_error *reterr);
+
+/* ---- event ------------------------------------------------------------------------------------------------------ */
+
+/*
+ * A new, empty event box, or NULL without memory.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_event *dlock_event_new(void);
+
+/*
+ * Free an event box. NULL is fine.
+ * Threads: one at a time per box. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+void dlock_event_free(dlock_event *event);
+
+/*
+ * The type of the event in the box; DLOCK_EVENT_NONE for a new box or NULL.
+ * Threads: one at a time per box. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+int32_t dlock_event_type(const dlock_event *event);
+
+/*
+ * Write up to count numbers of the event (DLOCK_FIELD_*) to values; *ret_count is the number the library has.
+ * Threads: one at a time per box. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_event_unpack(const dlock_event *event, int64_t *values, size_t count, size_t *ret_count,
+                                dlock_error *reterr);
+
+/*
+ * The sentence or id that belongs to the event; "" when there is none.
+ * Threads: one at a time per box. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+const char *dlock_event_text(const dlock_event *event);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

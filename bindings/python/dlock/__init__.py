@@ -1,0 +1,31 @@
+"""Distributed locks on Redis, by libdlock.
+
+    import dlock
+
+    with dlock.Client("redis://localhost") as client:
+        with client.lock("invoice:17") as lock:
+            pay(17, fence=lock.token)
+
+Exceptions are classes of this module, one for each status of the library, all of them DlockError: dlock.TimedOut,
+dlock.Lost, dlock.Unreachable, ... The library itself is loaded on first use.
+"""
+from __future__ import annotations
+
+from . import _errors, _lib
+from ._errors import DlockError, LibraryError
+from ._lib import VERSION as __version__
+from .client import Cause, Client, Event, EventType
+from .lock import Inspection, Lock, State
+
+__all__ = [
+    "Cause", "Client", "DlockError", "Event", "EventType", "Inspection", "LibraryError", "Lock", "State", "__version__",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> type[DlockError]:
+    if name[:1].isupper():
+        _lib.library()
+        for error in _errors.classes.values():
+            if error.__name__ == name:
+                return error
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,180 @@
+"""The ABI for ctypes, from abi/dlock.h. Written by abi/gen.py: do not edit.
+
+PROTOTYPES maps each function to its result type and the list of its argument types. Each opaque type has a class, never
+looked into, and a pointer type NAME_p. Bytes that go in are c_char_p with their length apart.
+"""
+from ctypes import POINTER, Structure, c_char, c_char_p, c_int32, c_int64, c_size_t, c_uint32, c_uint8
+
+
+class dlock_options(Structure):
+    """Opaque."""
+
+
+dlock_options_p = POINTER(dlock_options)
+
+
+class dlock_client(Structure):
+    """Opaque."""
+
+
+dlock_client_p = POINTER(dlock_client)
+
+
+class dlock_lock(Structure):
+    """Opaque."""
+
+
+dlock_lock_p = POINTER(dlock_lock)
+
+
+class dlock_event(Structure):
+    """Opaque."""
+
+
+dlock_event_p = POINTER(dlock_event)
+
+
+class dlock_error(Structure):
+    """Opaque."""
+
+
+dlock_error_p = POINTER(dlock_error)
+
+DLOCK_OK = 0
+DLOCK_BUSY = 1
+DLOCK_TIMED_OUT = 2
+DLOCK_CANCELLED = 3
+DLOCK_INTERRUPTED = 4
+DLOCK_WOULD_BLOCK = 5
+DLOCK_NO_EVENT = 6
+DLOCK_INVALID_ARGUMENT = -100
+DLOCK_INVALID_NAME = -101
+DLOCK_UNKNOWN_OPTION = -102
+DLOCK_INVALID_OPTION = -103
+DLOCK_INVALID_URL = -104
+DLOCK_UNSUPPORTED = -105
+DLOCK_OUT_OF_MEMORY = -106
+DLOCK_CLOSED = -107
+DLOCK_FORKED = -108
+DLOCK_BUFFER_TOO_SMALL = -109
+DLOCK_SYSTEM_ERROR = -110
+DLOCK_NOT_HELD = -200
+DLOCK_LOST = -201
+DLOCK_WRONG_KIND = -202
+DLOCK_UNKNOWN_OUTCOME = -203
+DLOCK_INVALID_GRANT = -204
+DLOCK_UNREACHABLE = -300
+DLOCK_DENIED = -301
+DLOCK_SERVER_LOADING = -302
+DLOCK_SERVER_BUSY = -303
+DLOCK_SERVER_OUT_OF_MEMORY = -304
+DLOCK_SERVER_READ_ONLY = -305
+DLOCK_PROTOCOL_ERROR = -306
+DLOCK_SERVER_ERROR = -307
+DLOCK_KIND_MUTEX = 1
+DLOCK_STATE_NONE = 0
+DLOCK_STATE_WAITING = 1
+DLOCK_STATE_HELD = 2
+DLOCK_STATE_AT_RISK = 3
+DLOCK_STATE_LOST = 4
+DLOCK_CAUSE_NONE = 0
+DLOCK_CAUSE_EXPIRED = 1
+DLOCK_CAUSE_TAKEN = 2
+DLOCK_CAUSE_MAX_HOLD = 3
+DLOCK_CAUSE_CLOSED = 4
+DLOCK_EVENT_NONE = 0
+DLOCK_EVENT_ACQUIRED = 1
+DLOCK_EVENT_ACQUIRE_FAILED = 2
+DLOCK_EVENT_RELEASED = 3
+DLOCK_EVENT_RELEASE_FAILED = 4
+DLOCK_EVENT_AT_RISK = 5
+DLOCK_EVENT_LOST = 6
+DLOCK_EVENT_LOG = 7
+DLOCK_EVENT_INSPECTION = 8
+DLOCK_FIELD_TYPE = 0
+DLOCK_FIELD_STATUS = 1
+DLOCK_FIELD_TAG = 2
+DLOCK_FIELD_LOCK_ID = 3
+DLOCK_FIELD_OWNER = 4
+DLOCK_FIELD_TOKEN = 5
+DLOCK_FIELD_REMAINING_MS = 6
+DLOCK_FIELD_CAUSE = 7
+DLOCK_FIELD_HELD_FOR_MS = 8
+DLOCK_FIELD_WAITERS = 9
+DLOCK_FIELD_FOREIGN = 10
+DLOCK_FIELD_COUNT = 11
+DLOCK_STAT_ACQUIRED = 0
+DLOCK_STAT_WIRE_GRANTS = 1
+DLOCK_STAT_PUSHED_GRANTS = 2
+DLOCK_STAT_HANDOVERS = 3
+DLOCK_STAT_RELEASED = 4
+DLOCK_STAT_LOST = 5
+DLOCK_STAT_RENEWED = 6
+DLOCK_STAT_RENEWALS_LATE = 7
+DLOCK_STAT_RENEWAL_SCRIPTS = 8
+DLOCK_STAT_UNDONE = 9
+DLOCK_STAT_COMMANDS = 10
+DLOCK_STAT_CONNECTS = 11
+DLOCK_STAT_CONNECT_FAILURES = 12
+DLOCK_STAT_SCRIPT_RELOADS = 13
+DLOCK_STAT_EVENTS_DROPPED = 14
+DLOCK_STAT_HELD = 15
+DLOCK_STAT_WAITING = 16
+DLOCK_STAT_LOCKS = 17
+DLOCK_STAT_COUNT = 18
+
+PROTOTYPES = {
+    "dlock_version": (c_uint32, []),
+    "dlock_version_string": (c_char_p, []),
+    "dlock_supports": (c_int32, [c_char_p]),
+    "dlock_status_count": (c_size_t, []),
+    "dlock_status_at": (c_int32, [c_size_t]),
+    "dlock_status_name": (c_char_p, [c_int32]),
+    "dlock_status_text": (c_char_p, [c_int32]),
+    "dlock_error_new": (dlock_error_p, []),
+    "dlock_error_free": (None, [dlock_error_p]),
+    "dlock_error_code": (c_int32, [dlock_error_p]),
+    "dlock_error_message": (c_char_p, [dlock_error_p]),
+    "dlock_error_retryable": (c_int32, [dlock_error_p]),
+    "dlock_options_new": (dlock_options_p, []),
+    "dlock_options_free": (None, [dlock_options_p]),
+    "dlock_options_set": (c_int32, [dlock_options_p, c_char_p, c_char_p, dlock_error_p]),
+    "dlock_options_get": (c_int32, [dlock_options_p, c_char_p, POINTER(c_char), c_size_t, POINTER(c_size_t), dlock_error_p]),
+    "dlock_option_count": (c_size_t, []),
+    "dlock_option_name": (c_char_p, [c_size_t]),
+    "dlock_option_type": (c_char_p, [c_size_t]),
+    "dlock_option_default": (c_char_p, [c_size_t]),
+    "dlock_option_help": (c_char_p, [c_size_t]),
+    "dlock_client_open": (c_int32, [c_char_p, dlock_options_p, POINTER(dlock_client_p), dlock_error_p]),
+    "dlock_client_close": (c_int32, [dlock_client_p, c_int64, dlock_error_p]),
+    "dlock_client_free": (None, [dlock_client_p]),
+    "dlock_client_fd": (c_int32, [dlock_client_p, POINTER(c_int32), dlock_error_p]),
+    "dlock_client_next": (c_int32, [dlock_client_p, c_int64, dlock_event_p, dlock_error_p]),
+    "dlock_client_wake": (c_int32, [dlock_client_p, dlock_error_p]),
+    "dlock_client_stats": (c_int32, [dlock_client_p, POINTER(c_int64), c_size_t, POINTER(c_size_t), dlock_error_p]),
+    "dlock_client_ping": (c_int32, [dlock_client_p, c_int64, dlock_error_p]),
+    "dlock_lock_new": (c_int32, [dlock_client_p, c_int32, c_char_p, c_size_t, dlock_options_p, POINTER(dlock_lock_p), dlock_error_p]),
+    "dlock_lock_free": (None, [dlock_lock_p]),
+    "dlock_lock_id": (c_int64, [dlock_lock_p]),
+    "dlock_lock_acquire": (c_int32, [dlock_lock_p, c_int64, c_int64, POINTER(c_int64), dlock_error_p]),
+    "dlock_lock_release": (c_int32, [dlock_lock_p, c_int64, dlock_error_p]),
+    "dlock_lock_acquire_local": (c_int32, [dlock_lock_p, c_int64, POINTER(c_int64), dlock_error_p]),
+    "dlock_lock_release_local": (c_int32, [dlock_lock_p, c_int64, dlock_error_p]),
+    "dlock_lock_submit_acquire": (c_int32, [dlock_lock_p, c_int64, c_int64, c_int64, dlock_error_p]),
+    "dlock_lock_submit_release": (c_int32, [dlock_lock_p, c_int64, c_int64, dlock_error_p]),
+    "dlock_lock_cancel": (c_int32, [dlock_lock_p, c_int64, dlock_error_p]),
+    "dlock_lock_extend": (c_int32, [dlock_lock_p, c_int64, c_int64, dlock_error_p]),
+    "dlock_lock_force_release": (c_int32, [dlock_lock_p, dlock_error_p]),
+    "dlock_lock_state": (c_int32, [dlock_lock_p, c_int64, POINTER(c_int32), dlock_error_p]),
+    "dlock_lock_remaining_ms": (c_int32, [dlock_lock_p, c_int64, POINTER(c_int64), dlock_error_p]),
+    "dlock_lock_token": (c_int32, [dlock_lock_p, c_int64, POINTER(c_int64), dlock_error_p]),
+    "dlock_lock_hold_count": (c_int32, [dlock_lock_p, c_int64, POINTER(c_int64), dlock_error_p]),
+    "dlock_lock_inspect": (c_int32, [dlock_lock_p, dlock_event_p, dlock_error_p]),
+    "dlock_lock_export_grant": (c_int32, [dlock_lock_p, c_int64, POINTER(c_uint8), c_size_t, POINTER(c_size_t), dlock_error_p]),
+    "dlock_lock_adopt_grant": (c_int32, [dlock_lock_p, c_int64, c_char_p, c_size_t, POINTER(c_int64), dlock_error_p]),
+    "dlock_event_new": (dlock_event_p, []),
+    "dlock_event_free": (None, [dlock_event_p]),
+    "dlock_event_type": (c_int32, [dlock_event_p]),
+    "dlock_event_unpack": (c_int32, [dlock_event_p, POINTER(c_int64), c_size_t, POINTER(c_size_t), dlock_error_p]),
+    "dlock_event_text": (c_char_p, [dlock_event_p]),
+}

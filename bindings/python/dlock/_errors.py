@@ -1,0 +1,55 @@
+"""Exceptions. The classes come from the status table of the loaded library: TIMED_OUT becomes dlock.TimedOut."""
+from __future__ import annotations
+
+from typing import Any
+
+from . import _abi
+
+# What else an exception is, for code that knows nothing of dlock; all INVALID_ ones are ValueErrors.
+ALSO: dict[str, type[Exception]] = {
+    "TIMED_OUT": TimeoutError, "UNREACHABLE": ConnectionError, "DENIED": PermissionError,
+    "OUT_OF_MEMORY": MemoryError, "NOT_HELD": RuntimeError, "UNKNOWN_OPTION": ValueError,
+}  # fmt: skip
+
+
+class LibraryError(ImportError):
+    """The C library is missing or too old. The message says what was tried and what was found."""
+
+
+class DlockError(Exception):
+    """A call did not do what was asked. message is one sentence; code and name are the status, -300 and "UNREACHABLE" say;
+    retryable: the same call may succeed later without a change."""
+
+    code: int = 0
+    name: str = "UNKNOWN"
+    retryable: bool = False
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+
+
+classes: dict[int, type[DlockError]] = {}  # by status; filled when the library is loaded
+
+
+def define(library: Any) -> None:
+    """Make a class for each status of the library but OK."""
+    for code in map(library.dlock_status_at, range(library.dlock_status_count())):
+        if code != _abi.DLOCK_OK:
+            name: str = library.dlock_status_name(code).decode()
+            also = ALSO.get(name, ValueError if name.startswith("INVALID_") else None)
+            text = library.dlock_status_text(code).decode()
+            body = {"code": code, "name": name, "__doc__": text, "__module__": "dlock"}
+            classes[code] = type(name.title().replace("_", ""), (DlockError, also) if also else (DlockError,), body)
+
+
+def make(code: int, message: str, retryable: bool = False) -> DlockError:
+    """The exception for a status. A number without a class, from a newer library, gives a DlockError."""
+    error = classes.get(code, DlockError)(message)
+    error.code, error.retryable = code, retryable
+    return error
+
+
+def invalid(message: str) -> DlockError:
+    """InvalidArgument, for what the binding itself has to refuse."""
+    return make(_abi.DLOCK_INVALID_ARGUMENT, message)

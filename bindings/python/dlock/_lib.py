@@ -1,0 +1,231 @@
+"""The C library: found and loaded on first use, its functions bound by name, and how they are called."""
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import enum
+import math
+import operator
+import os
+import pathlib
+import threading
+import time
+import weakref
+from typing import Any, Callable, Iterator, Mapping, Optional, Union
+
+from . import _abi, _errors
+
+VERSION = "0.1.0"  # of the binding; a library of the same or a later major.minor has all of _abi.PROTOTYPES
+SONAME = "libdlock.so.1"
+FOREVER = -1
+Option = Union[bool, int, str, None]
+
+# What may wait for the network or for time gives up the interpreter lock (CDLL). Everything else looks at memory only
+# and keeps it (PyDLL): given up, it would come back only when a busy thread lets go of it, 5 ms later.
+BLOCKING = frozenset(
+    "dlock_client_close dlock_client_next dlock_client_ping dlock_lock_acquire dlock_lock_release dlock_lock_extend "
+    "dlock_lock_force_release dlock_lock_inspect dlock_lock_adopt_grant".split()
+)
+
+
+class Library:
+    """The functions of dlock.h as attributes, and the boxes they fill.
+
+    Boxes that are not in use lie in lists. A call takes one and puts it back, so that no two calls share one: not those
+    of two threads, and not those of a method and a signal handler that runs in the middle of it.
+    """
+
+    def __init__(self, path: str) -> None:
+        waiting, quick = ctypes.CDLL(path), ctypes.PyDLL(path)
+        version, needed = quick.dlock_version(), [int(part) for part in VERSION.split(".")]
+        found = [version >> 16, version >> 8 & 255, version & 255]
+        if found[:2] < needed[:2]:
+            raise OSError("its version is %d.%d.%d, this binding needs %d.%d or later" % (*found, *needed[:2]))
+        for name, (result, arguments) in _abi.PROTOTYPES.items():
+            function = getattr(waiting if name in BLOCKING else quick, name)
+            function.restype, function.argtypes = result, arguments
+            setattr(self, name, function)
+        self.error_boxes: list[Any] = []
+        self.event_boxes: list[Any] = []
+        _errors.define(self)
+
+    def __getattr__(self, name: str) -> Any:  # says to type checkers that there are more attributes
+        raise AttributeError(name)
+
+    def attempt(self, function: Callable[..., int], *arguments: Any) -> Optional[_errors.DlockError]:
+        """Call a function whose last parameter is an error box; None when it returned OK."""
+        box = take(self.error_boxes, self.dlock_error_new)
+        try:
+            status = function(*arguments, box)
+            return self.failure(status, box) if status else None
+        finally:
+            self.error_boxes.append(box)
+
+    def call(self, function: Callable[..., int], *arguments: Any, expected: int = _abi.DLOCK_OK) -> bool:
+        """The same; True when it returned OK, False when it returned the expected status; other errors are raised."""
+        error = self.attempt(function, *arguments)
+        if error and error.code != expected:
+            raise error
+        return error is None
+
+    def wait(self, ms: int, attempt: Callable[[int], Optional[_errors.DlockError]]) -> Optional[_errors.DlockError]:
+        """attempt(ms), and again with the time that is left after each signal: its handler has run in between."""
+        end = time.monotonic() + ms / 1000
+        while (error := attempt(ms)) and error.code == _abi.DLOCK_INTERRUPTED:
+            ms = ms if ms == FOREVER else milliseconds(max(0.0, end - time.monotonic()))
+        return error
+
+    def failure(self, status: int, box: Any) -> _errors.DlockError:
+        """The exception for a status other than OK; the box is the one that the call was given."""
+        text: bytes = self.dlock_error_message(box) or self.dlock_status_text(status)
+        return _errors.make(status, text.decode("utf-8", "replace"), bool(self.dlock_error_retryable(box)))
+
+    @contextlib.contextmanager
+    def event_box(self) -> Iterator[Any]:
+        """An event box for a with block."""
+        box = take(self.event_boxes, self.dlock_event_new)
+        try:
+            yield box
+        finally:
+            self.event_boxes.append(box)
+
+    def unpack(self, box: Any) -> tuple[list[int], str]:
+        """The numbers of an event, by DLOCK_FIELD_*, -1 where this library has none; and its text."""
+        values = (ctypes.c_int64 * _abi.DLOCK_FIELD_COUNT)(*[-1] * _abi.DLOCK_FIELD_COUNT)
+        self.call(self.dlock_event_unpack, box, values, len(values), None)
+        return list(values), self.dlock_event_text(box).decode("utf-8", "replace")
+
+    def options(self, values: Mapping[str, Option]) -> Any:
+        """A set of options; None leaves one at its default."""
+        box = owned(take([], self.dlock_options_new), self.dlock_options_free)
+        for name, value in values.items():
+            if value is not None:
+                text = str(value).lower() if isinstance(value, bool) else str(value)
+                self.call(self.dlock_options_set, box, plain(name, "option"), plain(text, name))
+        return box
+
+
+def take(boxes: list[Any], new: Callable[[], Any]) -> Any:
+    """A box from the list, or else a new one; MemoryError."""
+    with contextlib.suppress(IndexError):
+        return boxes.pop()
+    box = new()
+    if not box:
+        raise MemoryError("libdlock: out of memory")
+    return box
+
+
+def _load() -> Library:
+    override, bundled = os.environ.get("DLOCK_LIBRARY"), pathlib.Path(__file__).with_name(SONAME)
+    tried = []
+    for path in [override] if override else [str(bundled), SONAME] if bundled.exists() else [SONAME]:
+        try:
+            return Library(path)
+        except (OSError, AttributeError) as error:  # AttributeError: a function is missing
+            tried.append(f"{path}: {error}")
+    hint = "as DLOCK_LIBRARY says" if override else "DLOCK_LIBRARY is not set"
+    raise _errors.LibraryError(f"No usable libdlock ({hint}). Tried " + "; ".join(tried))
+
+
+def library() -> Library:
+    """The library, loaded by the first call; LibraryError."""
+    if process.library is None:
+        with process.mutex:
+            process.library = process.library or _load()
+    return process.library
+
+
+# ---- arguments
+
+
+def plain(text: str, what: str) -> bytes:
+    """Text as UTF-8 that C sees whole."""
+    if "\0" in text:
+        raise _errors.invalid(f"A NUL in the text for {what}.")
+    return text.encode()
+
+
+def milliseconds(seconds: Optional[float]) -> int:
+    """Seconds in the units of the library, rounded up; None, -1 and more than 300 years mean no limit."""
+    if seconds is None or seconds == FOREVER or seconds > 1e10:
+        return FOREVER
+    if not seconds >= 0:
+        raise _errors.invalid(f"A duration is not negative, but {seconds}.")
+    return math.ceil(seconds * 1000)
+
+
+def seconds(milliseconds: int) -> Optional[float]:
+    """Milliseconds of the library as seconds; -1, unknown, is None."""
+    return None if milliseconds < 0 else milliseconds / 1000
+
+
+def number(value: int, low: int, what: str) -> int:
+    """A 64-bit number of the caller's; ctypes would cut a longer one silently."""
+    if not low <= operator.index(value) < 2**63:
+        raise _errors.invalid(f"An {what} is a number from {low} to 2^63 - 1, not {value}.")
+    return operator.index(value)
+
+
+def constants(prefix: str) -> dict[str, int]:
+    """The ABI's constants that start with prefix, by the rest of their names in small letters."""
+    return {name[len(prefix) :].lower(): value for name, value in vars(_abi).items() if name.startswith(prefix)}
+
+
+class Number(enum.IntEnum):
+    """A number of the library. One that only a newer library knows becomes a member without a name here."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Any:
+        member = int.__new__(cls, value)  # type: ignore[call-overload]
+        member._name_, member._value_ = f"UNKNOWN_{value}", value
+        return member
+
+
+# ---- handles and fork
+
+
+class _Process:
+    """What is one per process."""
+
+    library: Optional[Library] = None
+    forks = -1  # how many led to it
+
+    def begin(self) -> None:
+        self.forks, self.mutex = self.forks + 1, threading.RLock()
+
+
+process = _Process()
+process.begin()
+os.register_at_fork(after_in_child=process.begin)
+
+
+class Opened:
+    """An object with a handle of the library. A forked child never uses the parent's: its next use opens a new one."""
+
+    _handle: Any = None
+    _forks = -1  # process.forks when the handle was made
+    _open: Callable[[], Any]
+    _end: Callable[[], None]
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        try:
+            self._end()
+        except _errors.DlockError:
+            if kind is None:  # an exception of the block goes first
+                raise
+
+    def _live(self) -> Any:
+        """The handle that is good in this process."""
+        if self._forks != process.forks:
+            with process.mutex:
+                if self._forks != process.forks:
+                    self._handle = self._open()
+                    self._forks = process.forks
+        return self._handle
+
+
+def owned(handle: Any, free: Callable[[Any], None]) -> Any:
+    """The handle; it goes back to the library when nobody refers to it. Not at exit: threads may still be inside."""
+    address = ctypes.cast(handle, ctypes.c_void_p).value or 0
+    weakref.finalize(handle, free, ctypes.cast(address, type(handle))).atexit = False
+    return handle

@@ -1,0 +1,134 @@
+"""Client: what locks belong to, and where news of them arrive."""
+from __future__ import annotations
+
+import ctypes
+from typing import Any, Iterator, NamedTuple, Optional, Union
+
+from . import _abi, _errors, _lib
+from ._lib import Number, Opened, Option, milliseconds, seconds
+from .lock import Lock
+
+
+class EventType(Number):
+    """What an event tells."""
+
+    NONE, ACQUIRED, ACQUIRE_FAILED, RELEASED, RELEASE_FAILED, AT_RISK, LOST, LOG = range(8)
+
+
+class Cause(Number):
+    """Why a grant was lost."""
+
+    NONE, EXPIRED, TAKEN, MAX_HOLD, CLOSED = range(5)
+
+
+class Event(NamedTuple):
+    """Something that happened. Numbers are -1 and remaining (seconds) is None where they say nothing."""
+
+    type: EventType
+    status: int
+    tag: int
+    lock_id: int
+    owner: int
+    token: int
+    remaining: Optional[float]
+    cause: Cause
+    text: str
+
+    @property
+    def error(self) -> Optional[_errors.DlockError]:
+        """The exception that a blocking call would have raised, or None."""
+        return _errors.make(self.status, self.text) if self.status else None
+
+
+class Client(Opened):
+    """Connections to one server, made on first use, and a watchdog that renews what is held.
+
+    Use it from any thread, and as a context manager. In a forked child it is a new client with the same URL and
+    options, which holds nothing.
+    """
+
+    def __init__(self, url: str, **options: Option) -> None:
+        """Connects nothing yet. Options are the library's, lease_ms=10_000 say, and win over those in the URL.
+
+        InvalidUrl, UnknownOption, InvalidOption, Unsupported; LibraryError.
+        """
+        self._lib = _lib.library()
+        self._url, self._options, self._closed, self._shown = url, options, False, ""
+        self._live()
+        scheme, _, rest = url.partition("://")
+        self._shown = f" {scheme}://{rest.partition('?')[0].rpartition('@')[2]}"  # without credentials
+
+    def _open(self) -> Any:
+        if self._closed:
+            raise _errors.make(_abi.DLOCK_CLOSED, "The client is closed.")
+        handle = _abi.dlock_client_p()
+        url, options = _lib.plain(self._url, "the URL"), self._lib.options(self._options)
+        self._lib.call(self._lib.dlock_client_open, url, options, handle)
+        return _lib.owned(handle, self._lib.dlock_client_free)
+
+    def __repr__(self) -> str:
+        return f"<dlock.Client{self._shown}>"
+
+    def __enter__(self) -> Client:
+        return self
+
+    def close(self, timeout: Optional[float] = 5.0) -> None:
+        """Release what is held, end all waits with Closed, stop. Blocks up to timeout seconds; again is fine.
+
+        TimedOut when the server did not confirm everything: what is left expires by its lease.
+        """
+        self._closed = True
+        if self._forks == _lib.process.forks:  # else it is the parent's, and there is none in this process
+            self._lib.call(self._lib.dlock_client_close, self._handle, milliseconds(timeout))
+
+    _end = close
+
+    def lock(
+        self, name: Union[str, bytes], *, owner: Optional[int] = None, kind: str = "mutex", **options: Option
+    ) -> Lock:
+        """The lock called name, see Lock. Options win over the client's. Never blocks. InvalidName, InvalidOption."""
+        return Lock(self, name, owner, kind, options)
+
+    def ping(self, timeout: Optional[float] = None) -> None:
+        """Ask the server for a sign of life. Blocks. Unreachable, Denied, Server... exceptions."""
+        self._lib.call(self._lib.dlock_client_ping, self._live(), milliseconds(timeout))
+
+    def stats(self) -> dict[str, int]:
+        """The counters of this client by name: "acquired", "lost", ... Never blocks."""
+        values, count = (ctypes.c_int64 * _abi.DLOCK_STAT_COUNT)(), ctypes.c_size_t()
+        self._lib.call(self._lib.dlock_client_stats, self._live(), values, len(values), count)
+        known = min(count.value, len(values))
+        return {name: values[place] for name, place in _lib.constants("DLOCK_STAT_").items() if place < known}
+
+    def fileno(self) -> int:
+        """A descriptor that is readable exactly while events wait, for select or add_reader. Never read or close it."""
+        descriptor = ctypes.c_int32()
+        self._lib.call(self._lib.dlock_client_fd, self._live(), descriptor)
+        return descriptor.value
+
+    def next_event(self, timeout: Optional[float] = None) -> Optional[Event]:
+        """The oldest event; None after timeout seconds or wake(). Blocks, signal handlers run meanwhile. Closed."""
+        lib = self._lib
+        with lib.event_box() as box:
+            error = lib.wait(
+                milliseconds(timeout), lambda ms: lib.attempt(lib.dlock_client_next, self._live(), ms, box)
+            )
+            if error and error.code == _abi.DLOCK_NO_EVENT:
+                return None
+            if error:
+                raise error
+            (kind, status, tag, lock_id, owner, token, remaining, cause, *_), text = lib.unpack(box)
+        return Event(EventType(kind), status, tag, lock_id, owner, token, seconds(remaining), Cause(cause), text)
+
+    def events(self) -> Iterator[Event]:
+        """Events as they come, until the client is closed or wake() is called. Blocks in between."""
+        try:
+            while event := self.next_event():
+                yield event
+        except _errors.DlockError as error:
+            if error.code != _abi.DLOCK_CLOSED:
+                raise
+
+    def wake(self) -> None:
+        """End one present or future wait for events, in any thread. Never blocks."""
+        self._lib.call(self._lib.dlock_client_wake, self._live())

@@ -1,0 +1,70 @@
+"""Fixtures for all tests. The harness folder says what servers and proxies can do.
+
+    redis_server    one server for the whole run, emptied before each test that uses it
+    new_server      new_server("--maxmemory", "10mb"): a server of one's own
+    new_proxy       new_proxy(server): a proxy with faults in front of it; unix=True on a unix socket
+"""
+from __future__ import annotations
+
+import sys
+from typing import Callable, Iterator
+
+import pytest
+
+from harness.build import BUILD, LIBRARY, ROOT
+from harness.proxy import Proxy
+from harness.server import Server
+
+sys.path.insert(0, str(ROOT / "bindings/python"))
+
+
+def pytest_report_header() -> str:
+    return f"library: {LIBRARY}"
+
+
+def pytest_configure() -> None:
+    if not LIBRARY.exists():
+        pytest.exit(f"{LIBRARY} is missing: run ./dev build, or ./dev test", returncode=2)
+
+
+@pytest.fixture(scope="session")
+def build_dir():
+    return BUILD
+
+
+@pytest.fixture(scope="session")
+def _session_server() -> Iterator[Server]:
+    with Server() as server:
+        yield server
+
+
+@pytest.fixture
+def redis_server(_session_server: Server) -> Server:
+    _session_server.command("FLUSHALL")
+    return _session_server
+
+
+@pytest.fixture
+def new_server() -> Iterator[Callable[..., Server]]:
+    servers: list[Server] = []
+
+    def make(*options: str) -> Server:
+        servers.append(Server(*options))
+        return servers[-1]
+
+    yield make
+    for server in servers:
+        server.stop()
+
+
+@pytest.fixture
+def new_proxy() -> Iterator[Callable[..., Proxy]]:
+    proxies: list[Proxy] = []
+
+    def make(server: Server, unix: bool = False) -> Proxy:
+        proxies.append(Proxy(server.path if unix else (server.host, server.port), unix))
+        return proxies[-1]
+
+    yield make
+    for proxy in proxies:
+        proxy.close()

@@ -1,0 +1,1 @@
+"""What the tests stand on: the build, servers, a RESP client, a proxy with faults."""

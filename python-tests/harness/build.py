@@ -1,0 +1,21 @@
+"""Where the build under test is. ./dev sets DLOCK_BUILD and DLOCK_LIBRARY; without them it is build/debug."""
+from __future__ import annotations
+
+import os
+import pathlib
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("DLOCK_BUILD", ROOT / "build/debug"))
+LIBRARY = pathlib.Path(os.environ.get("DLOCK_LIBRARY", BUILD / "libdlock.so.1"))
+SANITIZED = "LD_PRELOAD" in os.environ
+
+
+def native(name: str) -> pathlib.Path:
+    """A program of python-tests/native."""
+    return BUILD / "python-tests/native" / name
+
+
+def clean_env(**more: str) -> dict[str, str]:
+    """The environment for programs that are not under test: without a preloaded sanitizer."""
+    env = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    return {**env, **more}

@@ -1,0 +1,34 @@
+#!/usr/bin/env python3
+"""Size budgets over src: what nng, Lua, liburing and wlroots live by."""
+from __future__ import annotations
+
+import pathlib
+
+import tree
+
+FILE_LINES, API_FILE_LINES = 400, 600
+FUNCTION_LINES, USUAL_FUNCTION_LINES = 60, 35  # one in ten may be longer than usual
+
+
+def problems(root: pathlib.Path) -> list[str]:
+    found = []
+    for path in tree.sources(root, ".c", ".h", ".lua", ".py"):
+        lines = len(path.read_text().splitlines())
+        budget = API_FILE_LINES if path.parent.name == "api" else FILE_LINES
+        if lines > budget:
+            found.append(f"{path.relative_to(root)}: {lines} lines, the budget is {budget}")
+    sizes = {}
+    for function in tree.functions(root):
+        place = f"{pathlib.Path(function['path']).relative_to(root)}:{function['line']}: {function['name']}"
+        sizes[place] = function["end"] - function["line"] + 1
+    found += [f"{place}: {size} lines, the budget is {FUNCTION_LINES}" for place, size in sizes.items()
+              if size > FUNCTION_LINES]
+    long = {place: size for place, size in sizes.items() if size > USUAL_FUNCTION_LINES}
+    if len(long) * 10 > len(sizes):
+        found.append(f"{len(long)} of {len(sizes)} functions have more than {USUAL_FUNCTION_LINES} lines, one in ten may:")
+        found += [f"  {place}: {size}" for place, size in sorted(long.items(), key=lambda item: -item[1])]
+    return found
+
+
+if __name__ == "__main__":
+    tree.main(problems)

@@ -1,0 +1,41 @@
+"""What the checks of this folder share: which files there are, and how problems are reported.
+
+Each check runs as a program, "sizes.py [ROOT]": prints its problems, one per line, and leaves with 1 if there are any.
+"""
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+from typing import Callable, Iterator
+
+SKIPPED = {".git", "build", "corpus", "__pycache__", ".pytest_cache"}
+
+
+def all_files(root: pathlib.Path) -> Iterator[pathlib.Path]:
+    for folder, folders, names in os.walk(root):
+        folders[:] = sorted(set(folders) - SKIPPED)
+        yield from (pathlib.Path(folder, name) for name in sorted(names))
+
+
+def sources(root: pathlib.Path, *suffixes: str) -> list[pathlib.Path]:
+    """Files under src with such a suffix."""
+    return [path for path in all_files(root / "src") if path.suffix in suffixes]
+
+
+def functions(root: pathlib.Path) -> list[dict]:
+    """Every function of the library, as ctags sees it: name, path, line, end, file (True when static)."""
+    files = [str(path) for path in sources(root, ".c", ".h")]
+    command = ["ctags", "--options=NONE", "--output-format=json", "--languages=C", "--langmap=C:.c.h"]
+    command += ["--kinds-C=f", "--fields=+neF", "-f", "-", *files]
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout if files else ""
+    return [json.loads(line) for line in output.splitlines()]
+
+
+def main(problems: Callable[[pathlib.Path], list[str]]) -> None:
+    root = pathlib.Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else pathlib.Path(__file__).resolve().parents[2]
+    found = problems(root)
+    print(*found, sep="\n", end="\n" if found else "")
+    sys.exit(1 if found else 0)

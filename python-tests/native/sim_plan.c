@@ -1,0 +1,101 @@
+/*
+ * sim_plan.c: what a seed decides about its run: who takes part, with what options, and which faults strike how often.
+ * A run has some kinds of faults only, so that rare combinations get room (swarm testing).
+ */
+#include "sim.h"
+
+#include <string.h>
+
+static int64_t one_of(struct sim *s, const int64_t *values, int count)
+{
+    return values[sim_below(s, count)];
+}
+
+#define ONE_OF(s, ...)                                                                                                 \
+    one_of(s, (const int64_t[]){__VA_ARGS__}, (int)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)))
+
+/* Faults that strike a message or a reply: this often of a million. The others strike at ticks of 100 ms. */
+static int per_message(enum sim_fault fault)
+{
+    return fault <= SIM_PUSH_LOST || fault == SIM_PAUSE_REPLY || fault == SIM_PAUSE_HOLD;
+}
+
+static void choose_faults(struct sim *s)
+{
+    struct sim_plan *plan = &s->plan;
+
+    plan->calm = sim_percent(s, 15);
+    plan->liveness = sim_percent(s, 30);
+    for (int i = 0; i < SIM_FAULT_COUNT; i++) {
+        int64_t chance = per_message(i) ? sim_between(s, 1000, 40000) : sim_between(s, 3000, 40000);
+        int on = sim_percent(s, 35);
+
+        if (!plan->calm && on)
+            plan->chance[i] = chance;
+    }
+    plan->chance[SIM_EAR_LATE] = plan->chance[SIM_EAR_LATE] ? 500000 : 0;
+    plan->chance[SIM_LATE] = plan->chance[SIM_LATE] ? 500000 : 0;
+    plan->chance[SIM_TIMER_LATE] = plan->chance[SIM_TIMER_LATE] ? 100000 : 0;
+    plan->chance[SIM_CRASH] /= 4;
+    plan->chance[SIM_CLOSE] /= 4;
+}
+
+static void choose_leases(struct sim *s)
+{
+    struct sim_plan *plan = &s->plan;
+    int mixed = sim_percent(s, 40);
+    int64_t guard, least = INT64_MAX;
+
+    for (int i = 0; i < SIM_LEASES; i++) {
+        plan->lease[i] = SIM_MS * ONE_OF(s, 1000, 1000, 1500, 2000, 3000);
+        if (s->drift_factor > 1)
+            plan->lease[i] = SIM_MS * ONE_OF(s, 5000, 10000);
+        if (!mixed && i > 0)
+            plan->lease[i] = plan->lease[0];
+        if (plan->lease[i] > plan->lease_max)
+            plan->lease_max = plan->lease[i];
+        if (plan->lease[i] < least)
+            least = plan->lease[i];
+    }
+    guard = least / 50 > 100 * SIM_MS ? least / 50 : 100 * SIM_MS;
+    plan->late = guard * 7 / 10;
+    plan->renew = (int)ONE_OF(s, 100, 100, 100, 70, 0);
+    if (s->drift_factor > 1)
+        plan->renew = 0;
+}
+
+static void choose_rules(struct sim *s)
+{
+    struct dli_mutex_rules *rules = &s->plan.rules;
+
+    rules->drift_ppm = 10000;
+    rules->safety = SIM_MS * ONE_OF(s, 100, 200, 300, 500, 1000);
+    rules->handover_turns = ONE_OF(s, 0, 1, 4, 64);
+    rules->handover_time = SIM_MS * ONE_OF(s, 2, 2, 50, 300);
+    rules->attempt = SIM_SECOND;
+    rules->keep_ms = ONE_OF(s, 60000, 86400000);
+}
+
+void sim_plan(struct sim *s)
+{
+    struct sim_plan *plan = &s->plan;
+
+    memset(plan, 0, sizeof *plan);
+    choose_faults(s);
+    choose_leases(s);
+    choose_rules(s);
+    plan->procs = (int)sim_between(s, 2, SIM_PROCS);
+    plan->foreign = sim_percent(s, 50) ? 0 : (int)sim_between(s, 1, SIM_FOREIGN);
+    plan->locks = (int)ONE_OF(s, 1, 1, 1, 2, 3);
+    plan->owners = (int)sim_between(s, 1, SIM_OWNERS);
+    plan->delay = SIM_MS * ONE_OF(s, 1, 2, 5);
+    plan->hold = SIM_MS * ONE_OF(s, 5, 30, 100, 300);
+    plan->think = SIM_MS * ONE_OF(s, 5, 50, 300, 1500);
+    if (s->drift_factor > 1)
+        plan->hold = 12 * SIM_SECOND;
+    plan->grace = 25 * SIM_MS;
+    plan->fenced = plan->foreign && sim_percent(s, 30);
+    plan->faults_end = sim_between(s, 3 * SIM_SECOND, 7 * SIM_SECOND);
+    plan->work_end = plan->faults_end + (plan->liveness ? sim_between(s, 6 * SIM_SECOND, 12 * SIM_SECOND) : 0);
+    plan->end = plan->work_end + 120 * SIM_SECOND; /* it ends when all is quiet; this is too late */
+}

@@ -1,0 +1,39 @@
+/*
+ * sim_script.h: runs our real Lua scripts against a sim_store, as Redis does: KEYS, ARGV, redis.call, redis.pcall, and
+ * Redis's conversions of replies and results.
+ */
+#ifndef SIM_SCRIPT_H
+#define SIM_SCRIPT_H
+
+#include "sim_store.h"
+
+enum { SIM_SCRIPTS_MAX = 24, SIM_VALUES_MAX = 16 };
+
+/* What a script answered, arrays laid flat, nil and texts left out. */
+struct sim_result {
+    int error;        /* text is the error */
+    char text[120];
+    int count;
+    int64_t value[SIM_VALUES_MAX];
+};
+
+struct sim_scripts;
+
+/* The scripts of a folder, NAME.lua and what they include; ends the program when one cannot be read or compiled. */
+struct sim_scripts *sim_scripts_load(const char *folder, struct sim_store *store);
+void sim_scripts_free(struct sim_scripts *scripts);
+
+/* A script with its text given, for clients of another kind. */
+void sim_scripts_add(struct sim_scripts *scripts, const char *name, const char *text);
+
+/* Its index, -1 when there is none. */
+int sim_script_find(const struct sim_scripts *scripts, const char *name);
+
+void sim_script_run(struct sim_scripts *scripts, int index, const struct sim_word *keys, int key_count,
+                    const struct sim_word *args, int arg_count, struct sim_result *result);
+
+/* The same, but the reply is written as text to out (see sim_replay.c). */
+void sim_script_show(struct sim_scripts *scripts, int index, const struct sim_word *keys, int key_count,
+                     const struct sim_word *args, int arg_count, void *out);
+
+#endif

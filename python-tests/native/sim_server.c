@@ -1,0 +1,203 @@
+/*
+ * sim_server.c: the server runs a request: our real script with its arguments as the heads of the scripts say, or the
+ * steps of a Redisson client. See sim.h.
+ */
+#include "sim.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ARGS = 12, WIDE = 80 };
+
+/* Arguments under construction. */
+struct args {
+    struct sim_word word[ARGS];
+    char text[ARGS][WIDE];
+    int count;
+};
+
+static void add_number(struct args *args, int64_t number)
+{
+    char *text = args->text[args->count];
+
+    snprintf(text, WIDE, "%" PRId64, number);
+    args->word[args->count++] = sim_word(text);
+}
+
+static void add_text(struct args *args, const char *text)
+{
+    args->word[args->count++] = sim_word(text);
+}
+
+static void add_owner(struct args *args, const struct sim_peer *peer, int64_t number)
+{
+    char *text = args->text[args->count];
+
+    snprintf(text, WIDE, "%s:%" PRId64, peer->uuid, number);
+    args->word[args->count++] = sim_word(text);
+}
+
+static void add_try(struct args *args, const struct sim_peer *peer, const struct dli_wish *wish)
+{
+    add_owner(args, peer, wish->want);
+    add_number(args, wish->lease / SIM_MS);
+    add_number(args, wish->block);
+    add_number(args, wish->mode);
+    add_number(args, wish->listening);
+    add_number(args, wish->beat / SIM_MS);
+    add_number(args, peer->rules.keep_ms);
+    add_number(args, wish->seq);
+}
+
+static const char *script_of(const struct sim_request *request)
+{
+    static const char *const names[] = {"", "renew", "force", "red_acquire", "red_renew", "red_release"};
+
+    if (request->kind != SIM_EXCHANGE)
+        return names[request->kind];
+    if (!request->wish.want)
+        return "release";
+    return request->wish.drop ? "pass" : "acquire";
+}
+
+static void fill_args(struct sim *s, const struct sim_request *request, struct args *args)
+{
+    const struct sim_peer *peer = &s->peer[request->peer];
+    const struct sim_lock *lock = &s->lock[request->lock];
+    const struct dli_wish *wish = &request->wish;
+
+    if (request->kind == SIM_EXCHANGE && wish->want)
+        add_try(args, peer, wish);
+    if (request->kind == SIM_EXCHANGE && wish->drop) {
+        add_owner(args, peer, wish->drop);
+        add_text(args, lock->channel);
+        if (!wish->want)
+            add_number(args, wish->listening);
+    } else if (request->kind == SIM_RENEW) {
+        for (int i = 0; i < request->rows; i++) {
+            add_owner(args, peer, request->row[i].number);
+            add_number(args, request->row[i].lease / SIM_MS);
+        }
+    } else if (request->kind == SIM_FORCED) {
+        add_text(args, lock->channel);
+    } else if (request->kind >= SIM_RED_ACQUIRE) {
+        add_owner(args, peer, request->number);
+        add_number(args, request->lease / SIM_MS);
+        add_text(args, lock->channel);
+        add_number(args, s->plan.fenced);
+    }
+}
+
+static int fill_keys(const struct sim *s, const struct sim_request *request, struct sim_word *keys)
+{
+    const struct sim_lock *lock = &s->lock[request->lock];
+
+    if (request->kind == SIM_RENEW) {
+        for (int i = 0; i < request->rows; i++)
+            keys[i] = sim_word(s->lock[request->row[i].lock].name);
+        return request->rows;
+    }
+    keys[0] = sim_word(lock->name);
+    keys[1] = sim_word(lock->fence);
+    keys[2] = sim_word(lock->line);
+    keys[3] = sim_word(lock->about);
+    return 4;
+}
+
+/* Refused before the script runs: 1. */
+static int refused(struct sim *s, struct sim_request *request, int script)
+{
+    const char *why = NULL;
+
+    if (s->now < s->error_until)
+        why = s->error_kind == SIM_LOADING ? "LOADING Redis is loading the dataset in memory" : "BUSY Redis is busy running a script.";
+    else if (!request->full && !s->loaded[script])
+        why = "NOSCRIPT No matching script. Please use EVAL.";
+    if (!why)
+        return 0;
+    sim_trace(s, "  server: %s", why);
+    request->result.error = 1;
+    request->result.count = 0;
+    snprintf(request->result.text, sizeof request->result.text, "%s", why);
+    return 1;
+}
+
+static void trace_script(struct sim *s, const struct sim_request *request, const struct args *args)
+{
+    const struct sim_result *result = &request->result;
+
+    if (!s->verbose)
+        return;
+    printf("%10" PRId64 "   server: peer %d %s%s %s", s->now, request->peer, request->copy ? "(late) " : "",
+           script_of(request), s->lock[request->lock].name);
+    for (int i = 0; i < args->count; i++)
+        printf(" %.*s", (int)args->word[i].size, args->word[i].at);
+    printf(" ->%s%s", result->error ? " " : "", result->error ? result->text : "");
+    for (int i = 0; i < result->count; i++)
+        printf(" %" PRId64, result->value[i]);
+    putchar('\n');
+}
+
+static int64_t number_in(const struct sim_text *text, int from)
+{
+    char digits[SIM_TEXT_MAX + 1];
+
+    memcpy(digits, text->at, text->size);
+    digits[text->size] = '\0';
+    return from < text->size ? strtoll(digits + from, NULL, 10) : 0;
+}
+
+struct sim_seen sim_look(struct sim *s, int index)
+{
+    struct sim_lock *lock = &s->lock[index];
+    struct sim_seen seen = {.peer = -1, .expires = -1};
+    struct sim_key *key;
+
+    s->store.now = sim_server_clock(s);
+    key = sim_find_key(&s->store, sim_word(lock->fence));
+    if (key)
+        seen.fence = number_in(&key->value, 0);
+    key = sim_find_key(&s->store, sim_word(lock->name));
+    if (!key)
+        return seen;
+    if (key->count != 1)
+        sim_violated(s, "exclusion: %d owners in the hash of %s", key->count, lock->name);
+    for (int i = 0; i < s->plan.procs + s->plan.foreign; i++)
+        if (memcmp(s->peer[i].uuid, key->fields[0].name.at, 36) == 0)
+            seen.peer = i;
+    seen.number = number_in(&key->fields[0].name, 37);
+    seen.expires = key->expires;
+    if (seen.peer < 0 || key->expires < 0)
+        sim_violated(s, "wire: %s has an owner unknown to us or no TTL", lock->name);
+    return seen;
+}
+
+void sim_execute(struct sim *s, struct sim_request *request)
+{
+    int script = sim_script_find(s->scripts, script_of(request));
+    struct sim_word keys[4];
+    struct sim_seen before[SIM_LOCKS];
+    struct args args = {.count = 0};
+    int key_count = fill_keys(s, request, keys);
+    int rows = request->kind == SIM_RENEW ? request->rows : 1;
+
+    if (request->kind <= SIM_FORCED && refused(s, request, script))
+        return;
+    if (request->full)
+        s->loaded[script] = 1;
+    fill_args(s, request, &args);
+    for (int i = 0; i < rows; i++)
+        before[i] = sim_look(s, request->kind == SIM_RENEW ? request->row[i].lock : request->lock);
+    s->store.now = sim_server_clock(s);
+    s->store.oom = s->now < s->oom_until;
+    s->stats.scripts++;
+    sim_script_run(s->scripts, script, keys, key_count, args.word, args.count, &request->result);
+    trace_script(s, request, &args);
+    for (int i = 0; i < request->result.count; i++)
+        sim_mix(s, (uint64_t)request->result.value[i]);
+    if (request->result.error && strncmp(request->result.text, "OOM", 3) != 0)
+        sim_violated(s, "script %s failed: %s", script_of(request), request->result.text);
+    for (int i = 0; i < rows; i++)
+        sim_check_script(s, request, request->kind == SIM_RENEW ? request->row[i].lock : request->lock, before[i]);
+}

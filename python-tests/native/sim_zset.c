@@ -1,0 +1,184 @@
+/*
+ * sim_zset.c: the commands on sorted sets. See sim_store.h.
+ */
+#include "sim_store.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int word_double(struct sim_word word, double *value)
+{
+    char text[64], *end;
+
+    if (word.size == 0 || word.size >= sizeof text)
+        return 0;
+    memcpy(text, word.at, word.size);
+    text[word.size] = '\0';
+    *value = strtod(text, &end);
+    return *end == '\0' && !isnan(*value);
+}
+
+/* Whether a field stands before the place of score and name. */
+static int stands_before(const struct sim_field *field, double score, struct sim_word name)
+{
+    size_t least = field->name.size < name.size ? field->name.size : name.size;
+    int order;
+
+    if (field->score < score || field->score > score)
+        return field->score < score;
+    order = memcmp(field->name.at, name.at, least);
+    return order ? order < 0 : field->name.size < name.size;
+}
+
+static void insert_scored(struct sim_key *key, double score, struct sim_word name)
+{
+    int at = 0;
+
+    while (at < key->count && stands_before(&key->fields[at], score, name))
+        at++;
+    sim_insert_field(key, at, name)->score = score;
+}
+
+static void zadd(struct sim_call *call, struct sim_key *key)
+{
+    int only_new = sim_word_is(call->argv[2], "NX"), first = 2 + only_new, added = 0;
+    double score;
+
+    if (first >= call->argc || (call->argc - first) % 2) {
+        sim_reply_error(call, "ERR syntax error");
+        return;
+    }
+    for (int i = first; i < call->argc; i += 2) {
+        if (!word_double(call->argv[i], &score)) {
+            sim_reply_error(call, "ERR value is not a valid float");
+            return;
+        }
+    }
+    if (!key)
+        key = sim_make_key(call->store, call->argv[1], SIM_ZSET);
+    for (int i = first; i < call->argc; i += 2) {
+        struct sim_field *field = sim_find_field(key, call->argv[i + 1]);
+
+        word_double(call->argv[i], &score);
+        added += !field;
+        if (field && only_new)
+            continue;
+        if (field) {
+            memmove(field, field + 1, (size_t)(key->fields + key->count - field - 1) * sizeof *field);
+            key->count--;
+        }
+        insert_scored(key, score, call->argv[i + 1]);
+    }
+    sim_reply_integer(call, added);
+}
+
+static void zrem(struct sim_call *call, struct sim_key *key)
+{
+    int gone = 0;
+
+    for (int i = 2; key && i < call->argc; i++) {
+        struct sim_field *field = sim_find_field(key, call->argv[i]);
+        int last = key->count == 1;
+
+        if (!field)
+            continue;
+        sim_drop_field(call->store, key, field);
+        gone++;
+        if (last)
+            break;
+    }
+    sim_reply_integer(call, gone);
+}
+
+static void zcard(struct sim_call *call, struct sim_key *key)
+{
+    sim_reply_integer(call, key ? key->count : 0);
+}
+
+/* A bound of ZCOUNT: "(" in front leaves the bound itself out. */
+static int bound(struct sim_word word, double *value, int *open)
+{
+    *open = word.size > 0 && word.at[0] == '(';
+    word.at += *open;
+    word.size -= (size_t)*open;
+    return word_double(word, value);
+}
+
+static void zcount(struct sim_call *call, struct sim_key *key)
+{
+    double low, high;
+    int low_open, high_open, count = 0;
+
+    if (!bound(call->argv[2], &low, &low_open) || !bound(call->argv[3], &high, &high_open)) {
+        sim_reply_error(call, "ERR min or max is not a float");
+        return;
+    }
+    for (int i = 0; key && i < key->count; i++) {
+        double score = key->fields[i].score;
+
+        count += (low_open ? score > low : score >= low) && (high_open ? score < high : score <= high);
+    }
+    sim_reply_integer(call, count);
+}
+
+static void zscore(struct sim_call *call, struct sim_key *key)
+{
+    const struct sim_field *field = key ? sim_find_field(key, call->argv[2]) : NULL;
+    int size;
+
+    if (!field)
+        return;
+    size = snprintf(call->store->text, sizeof call->store->text, "%.17g", field->score);
+    sim_reply_text(call, call->store->text, (size_t)size);
+}
+
+static void reply_range(struct sim_call *call, const struct sim_key *key, int64_t first, int64_t last, int scores)
+{
+    int count = first > last ? 0 : (int)(last - first + 1);
+    struct sim_reply *item = sim_reply_array(call, count * (1 + scores));
+
+    if (scores && count > 64) {
+        fprintf(stderr, "sim_zset: more than 64 scores\n");
+        exit(2);
+    }
+    for (int i = 0; i < count; i++) {
+        const struct sim_field *field = &key->fields[first + i];
+        char *text = call->store->numbers[i];
+
+        *item++ = (struct sim_reply){.type = SIM_BULK, .text = {field->name.at, field->name.size}};
+        if (!scores)
+            continue;
+        snprintf(text, sizeof call->store->numbers[0], "%.17g", field->score);
+        *item++ = (struct sim_reply){.type = SIM_BULK, .text = sim_word(text)};
+    }
+}
+
+static void zrange(struct sim_call *call, struct sim_key *key)
+{
+    int scores = call->argc == 5;
+    int64_t first, last, count = key ? key->count : 0;
+
+    if (scores && !sim_word_is(call->argv[4], "WITHSCORES")) {
+        sim_reply_error(call, "ERR syntax error");
+        return;
+    }
+    if (!sim_word_integer(call->argv[2], &first) || !sim_word_integer(call->argv[3], &last)) {
+        sim_reply_error(call, "ERR value is not an integer or out of range");
+        return;
+    }
+    first = first < 0 ? first + count : first;
+    last = last < 0 ? last + count : last;
+    reply_range(call, key, first < 0 ? 0 : first, last >= count ? count - 1 : last, scores);
+}
+
+const struct sim_command_row sim_zset_commands[] = {
+    {"ZADD", 4, -1, SIM_WRITES | SIM_NEEDS_MEMORY, SIM_ZSET, 1, zadd},
+    {"ZREM", 3, -1, SIM_WRITES, SIM_ZSET, 1, zrem},
+    {"ZCARD", 2, 2, 0, SIM_ZSET, 1, zcard},
+    {"ZCOUNT", 4, 4, 0, SIM_ZSET, 1, zcount},
+    {"ZSCORE", 3, 3, 0, SIM_ZSET, 1, zscore},
+    {"ZRANGE", 4, 5, 0, SIM_ZSET, 1, zrange},
+    {NULL, 0, 0, 0, SIM_STRING, 0, NULL},
+};

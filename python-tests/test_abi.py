@@ -1,0 +1,320 @@
+"""The contract: what gen.py refuses, what is locked, what the library exports, and that an installed copy can be used."""
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from harness.build import LIBRARY, ROOT, clean_env
+
+sys.path.insert(0, str(ROOT / "abi"))
+import gen  # noqa: E402
+
+HEADER = (ROOT / "abi/dlock.h").read_text()
+END = "#ifdef __cplusplus\n}\n#endif\n"
+COMMENT = "/*\n * Bad.\n * Threads: any. Blocks: never. Since: 0.1\n */\n"
+
+
+def with_text(text: str) -> str:
+    """The header with text at its end."""
+    assert HEADER.count(END) == 1
+    return HEADER.replace(END, text + "\n\n" + END)
+
+
+def function(prototype: str) -> str:
+    return COMMENT + "DLOCK_API\n" + prototype
+
+
+# ---- the profile
+
+BAD = {
+    "varargs": function("void dlock_bad(const char *format, ...);"),
+    "va_list": function("void dlock_bad(const char *format, va_list list);"),
+    "struct by value": function("void dlock_bad(struct dlock_lock lock);"),
+    "opaque type by value": function("void dlock_bad(dlock_lock lock);"),
+    "opaque type returned by value": function("dlock_lock dlock_bad(void);"),
+    "struct definition": "struct dlock_bad { int32_t x; };",
+    "struct definition in a typedef": "typedef struct dlock_bad { int32_t x; } dlock_bad;",
+    "union": "typedef union dlock_bad dlock_bad;",
+    "bit-field": "struct dlock_bad\n{ uint32_t x : 3; };",
+    "inline body": "static inline int32_t dlock_bad(void) { return 0; }",
+    "body": function("int32_t dlock_bad(void) { return 0; }"),
+    "function pointer": function("void dlock_bad(void (*call)(int32_t x));"),
+    "function pointer type": "typedef void (*dlock_bad)(int32_t x);",
+    "function-like macro": "#define DLOCK_BAD(x) (x)",
+    "macro": "#define DLOCK_BAD 1",
+    "include": "#include <stdbool.h>",
+    "bool": function("bool dlock_bad(void);"),
+    "_Bool": function("void dlock_bad(_Bool x);"),
+    "long": function("void dlock_bad(long x);"),
+    "int": function("int dlock_bad(void);"),
+    "unsigned": function("void dlock_bad(unsigned x);"),
+    "char by value": function("void dlock_bad(char x);"),
+    "enum type": function("void dlock_bad(enum dlock_color x);"),
+    "named enum": "enum dlock_color { DLOCK_RED = 0 };",
+    "float": function("void dlock_bad(float x);"),
+    "double": function("double dlock_bad(void);"),
+    "void pointer": function("void dlock_bad(void *x);"),
+    "array": function("void dlock_bad(int32_t x[4]);"),
+    "FILE": function("void dlock_bad(FILE *x);"),
+    "time_t": function("void dlock_bad(time_t x);"),
+    "three stars": function("void dlock_bad(dlock_lock ***x);"),
+    "unknown type": function("void dlock_bad(dlock_unknown *x);"),
+    "no parameter list": function("void dlock_bad();"),
+    "parameter without a name": function("void dlock_bad(int32_t);"),
+    "pointer without a name": function("void dlock_bad(dlock_lock *);"),
+    "other name": function("void other(void);"),
+    "conditional declaration": "#ifdef DLOCK_TLS\n" + function("void dlock_bad(void);") + "\n#endif",
+    "#if": "#if 1\n#endif",
+    "export macro on the line": COMMENT + "DLOCK_API void dlock_bad(void);",
+    "no export macro": COMMENT + "void dlock_bad(void);",
+    "two declarations": function("void dlock_bad(void), dlock_worse(void);"),
+    "variable": "extern int32_t dlock_bad;",
+    "declared twice": function("uint32_t dlock_version(void);"),
+    "no comment": "\nDLOCK_API\nvoid dlock_bad(void);",
+    "comment apart": COMMENT + "\nDLOCK_API\nvoid dlock_bad(void);",
+    "no Threads": "/* Blocks: never. Since: 0.1 */\nDLOCK_API\nvoid dlock_bad(void);",
+    "no Blocks": "/* Threads: any. Since: 0.1 */\nDLOCK_API\nvoid dlock_bad(void);",
+    "no Since": "/* Threads: any. Blocks: never. */\nDLOCK_API\nvoid dlock_bad(void);",
+    "no version": "/* Threads: any. Blocks: never. Since: always */\nDLOCK_API\nvoid dlock_bad(void);",
+    "implicit value": "enum { DLOCK_BAD };",
+    "computed value": "enum { DLOCK_BAD = 1 << 3 };",
+    "value used twice": "enum { DLOCK_BAD = 1, DLOCK_WORSE = 1 };",
+    "constant twice": "enum { DLOCK_BUSY = 1 };",
+    "wide constant": "enum { DLOCK_BAD = 4294967296 };",
+    "other constant": "enum { BAD = 1 };",
+    "line comment": "// bad",
+    "continued line": "enum { DLOCK_BAD \\\n = 1 };",
+    "rest": "dlock_bad",
+}
+
+
+@pytest.mark.parametrize("text", BAD.values(), ids=BAD)
+def test_profile_refuses(text: str) -> None:
+    with pytest.raises(gen.Refused):
+        gen.read_header(with_text(text))
+
+
+def test_profile_takes_what_is_allowed() -> None:
+    good = function(
+        "dlock_status dlock_good(const dlock_lock *lock, dlock_event **ret_event, const char *name, size_t name_size,\n"
+        "                        char *buffer, const uint8_t *in, uint8_t *out, uint64_t *ret_number);"
+    )
+    header = gen.read_header(with_text(good + "\n\nenum { DLOCK_GOOD = -7, DLOCK_BETTER = 8 };"))
+    assert header.constants["DLOCK_GOOD"] == -7
+    assert header.functions["dlock_good"].signature() == (
+        "dlock_status (const dlock_lock *lock, dlock_event **ret_event, const char *name, size_t name_size, "
+        "char *buffer, const uint8_t *in, uint8_t *out, uint64_t *ret_number)"
+    )
+    assert "c_uint64" in gen.abi_py(header).splitlines()[5]
+
+
+def test_the_guard_must_stand() -> None:
+    for line in gen.DIRECTIVES:
+        with pytest.raises(gen.Refused):
+            gen.read_header(HEADER.replace(line + "\n", "", 1))
+
+
+# ---- what is locked
+
+
+@pytest.fixture
+def tree(tmp_path: pathlib.Path) -> pathlib.Path:
+    """A copy of what gen.py looks at."""
+    shutil.copytree(ROOT / "abi", tmp_path / "abi", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "bindings/python/dlock").mkdir(parents=True)
+    shutil.copy(ROOT / "bindings/python/dlock/_abi.py", tmp_path / "bindings/python/dlock")
+    return tmp_path
+
+
+def run_gen(root: pathlib.Path, *words: str) -> str:
+    """What gen.py has to say against it; "" when it is content."""
+    command = [sys.executable, str(ROOT / "abi/gen.py"), "--root", str(root), *words]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert bool(done.returncode) == bool(done.stderr)
+    return done.stderr
+
+
+def edit(path: pathlib.Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
+def add_function(tree: pathlib.Path, name: str, since: str, before: str) -> None:
+    text = function(f"int32_t {name}(void);").replace("Since: 0.1", f"Since: {since}")
+    edit(tree / "abi/dlock.h", END, text + "\n\n" + END)
+    edit(tree / "abi/dlock.map", before, f"    {name};\n" + before)
+
+
+def test_header_map_and_generated_files_agree(tree: pathlib.Path) -> None:
+    assert run_gen(ROOT, "check") == ""
+    assert run_gen(tree, "check") == ""
+
+
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        ("uint32_t dlock_version(void)", "int32_t dlock_version(void)"),
+        ("int64_t owner, int64_t wait_ms, int64_t *ret", "int64_t wait_ms, int64_t owner, int64_t *ret"),
+        ("DLOCK_BUSY = 1,", "DLOCK_BUSY = 11,"),
+        ("    DLOCK_BUSY = 1,\n", ""),
+        ("typedef int32_t dlock_status;", "typedef int64_t dlock_status;"),
+        ("DLOCK_STAT_COUNT = ", "DLOCK_STAT_COUNT = -"),
+    ],
+)
+def test_a_locked_line_cannot_change(tree: pathlib.Path, old: str, new: str) -> None:
+    edit(tree / "abi/dlock.h", old, new)
+    assert "locked" in run_gen(tree, "check")
+    assert "locked" in run_gen(tree, "write")
+    assert run_gen(tree, "write", "--unlock") == ""
+    assert run_gen(tree, "check") == ""
+
+
+def test_a_locked_function_cannot_go(tree: pathlib.Path) -> None:
+    start = HEADER.index("/*\n * 1 if this build has the named feature")
+    stop = HEADER.index(";", start) + 1
+    edit(tree / "abi/dlock.h", HEADER[start:stop], "")
+    assert "only in dlock.map: dlock_supports" in run_gen(tree, "check")
+    edit(tree / "abi/dlock.map", "    dlock_supports;\n", "")
+    assert "locked" in run_gen(tree, "check")
+
+
+def test_additions_go_into_the_newest_node(tree: pathlib.Path) -> None:
+    first, last = list(gen.read_map((tree / "abi/dlock.map").read_text()).values())[0], "};\n"
+    newest = list(gen.read_map((tree / "abi/dlock.map").read_text()).values())[-1]
+    edit(tree / "abi/dlock.map", last, last + "DLOCK_9.9 {\nglobal:\n    dlock_new;\n} " + newest + ";\n")
+    edit(tree / "abi/dlock.h", END, function("void dlock_new(void);").replace("Since: 0.1", "Since: 9.9") + "\n\n" + END)
+    edit(tree / "abi/dlock.h", "    DLOCK_STATE_LOST = 4\n", "    DLOCK_STATE_LOST = 4,\n    DLOCK_STATE_NEW = 5\n")
+    assert "not fresh" in run_gen(tree, "check")
+    assert run_gen(tree, "write") == ""
+    assert run_gen(tree, "check") == ""
+    add_function(tree, "dlock_late", first.removeprefix("DLOCK_"), "local:")
+    assert "newest node" in run_gen(tree, "check")
+
+
+def test_since_and_node_agree(tree: pathlib.Path) -> None:
+    edit(tree / "abi/dlock.h", "Since: 0.1\n */\nDLOCK_API\nuint32_t dlock_version", "Since: 0.2\n */\nDLOCK_API\nuint32_t dlock_version")
+    assert "since 0.2" in run_gen(tree, "check")
+
+
+def test_a_count_may_grow(tree: pathlib.Path) -> None:
+    count = gen.read_header(HEADER).constants["DLOCK_STAT_COUNT"]
+    edit(tree / "abi/dlock.h", f"DLOCK_STAT_COUNT = {count}", f"DLOCK_STAT_NEW = {count},\n    DLOCK_STAT_COUNT = {count + 1}")
+    assert run_gen(tree, "write") == ""
+    assert run_gen(tree, "check") == ""
+
+
+def test_generated_files_must_be_fresh(tree: pathlib.Path) -> None:
+    edit(tree / "bindings/python/dlock/_abi.py", "DLOCK_OK = 0", "DLOCK_OK = 1")
+    assert "_abi.py is not fresh" in run_gen(tree, "check")
+
+
+# ---- what the library exports
+
+
+def test_exports_are_header_and_map() -> None:
+    assert run_gen(ROOT, "symbols", str(LIBRARY)) == ""
+
+
+def test_a_missing_export_is_seen(tree: pathlib.Path) -> None:
+    add_function(tree, "dlock_missing", "0.1", "local:")
+    assert "only in dlock.map: dlock_missing" in run_gen(tree, "symbols", str(LIBRARY))
+
+
+def test_prototypes_load_into_ctypes() -> None:
+    import ctypes
+
+    from dlock import _abi
+
+    library = ctypes.CDLL(str(LIBRARY))
+    for name, (restype, argtypes) in _abi.PROTOTYPES.items():
+        call = getattr(library, name)
+        call.restype, call.argtypes = restype, argtypes
+    assert library.dlock_version_string() == b"%d.%d.%d" % tuple(library.dlock_version().to_bytes(3, "big"))
+
+
+# ---- an installed copy
+
+USER = r"""
+#include <dlock.h>
+#include <stdio.h>
+#include <string.h>
+
+int main(void)
+{
+    dlock_error *error = dlock_error_new();
+    dlock_options *options = dlock_options_new();
+    if (!error || !options || dlock_error_code(error) != DLOCK_OK || strcmp(dlock_error_message(error), "") != 0)
+        return 1;
+    if (dlock_options_set(options, "no_such_option", "1", error) != DLOCK_UNKNOWN_OPTION)
+        return 2;
+    if (dlock_error_code(error) != DLOCK_UNKNOWN_OPTION || strlen(dlock_error_message(error)) == 0)
+        return 3;
+    for (size_t i = 0; i < dlock_option_count(); i++) {
+        if (!dlock_option_name(i) || !dlock_option_type(i) || !dlock_option_default(i) || !dlock_option_help(i))
+            return 4;
+        char text[512];
+        size_t size = 0;
+        if (dlock_options_get(options, dlock_option_name(i), text, sizeof text, &size, error) != DLOCK_OK)
+            return 5;
+    }
+    for (size_t i = 0; i < dlock_status_count(); i++) {
+        if (strcmp(dlock_status_name(dlock_status_at(i)), "UNKNOWN") == 0)
+            return 6;
+    }
+    printf("%s %zu\n", dlock_version_string(), dlock_option_count());
+    dlock_options_free(options);
+    dlock_error_free(error);
+    return 0;
+}
+"""
+
+
+def output_of(command: list[str], **env: str) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, env=clean_env(**env))
+    assert done.returncode == 0, f"{shlex.join(command)}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+@pytest.mark.house
+@pytest.mark.timeout(180)
+def test_pkg_config_is_all_a_program_needs(tmp_path: pathlib.Path) -> None:
+    build, prefix = tmp_path / "the build", tmp_path / "the prefix"
+    output_of(["meson", "setup", str(build), str(ROOT), f"--prefix={prefix}", "-Dtests=false", "-Ddemo=false"])
+    output_of(["ninja", "-C", str(build)])
+    output_of(["meson", "install", "-C", str(build), "--no-rebuild"])
+    installed = sorted(str(path.relative_to(prefix)) for path in prefix.rglob("*") if not path.is_dir())
+    libdir = pathlib.Path(next(name for name in installed if name.endswith("libdlock.so.1"))).parent
+    assert installed == sorted(
+        ["include/dlock.h", f"{libdir}/libdlock.so", f"{libdir}/libdlock.so.1", f"{libdir}/pkgconfig/dlock.pc"]
+    )
+
+    # Only the installed folder is searched: hiredis's .pc file is not there.
+    search = {"PKG_CONFIG_LIBDIR": str(prefix / libdir / "pkgconfig")}
+    flags = shlex.split(output_of(["pkg-config", "--cflags", "--libs", "dlock"], **search))
+    version = output_of(["pkg-config", "--modversion", "dlock"], **search).strip()
+    source, program = tmp_path / "user.c", tmp_path / "user"
+    source.write_text(USER)
+    output_of(["gcc", "-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", str(source), "-o", str(program), *flags])
+    output = output_of([str(program)], LD_LIBRARY_PATH=str(prefix / libdir)).split()
+    assert output[0] == version
+    assert int(output[1]) > 0
+    needed = re.findall(r"NEEDED.*\[(.*)\]", output_of(["readelf", "-dW", str(program)]))
+    assert "libdlock.so.1" in needed and not any("hiredis" in name for name in needed)
+
+
+@pytest.mark.house
+def test_version_is_the_same_everywhere() -> None:
+    version = re.search(r"^  version: '(.*)',$", (ROOT / "meson.build").read_text(), flags=re.M)
+    assert version
+    major, minor, _ = version[1].split(".")
+    assert list(gen.read_map((ROOT / "abi/dlock.map").read_text()).values())[-1] == f"DLOCK_{major}.{minor}"
+    assert version[1] in (ROOT / "CHANGELOG.md").read_text()
+    assert os.readlink(LIBRARY.parent / "libdlock.so") == "libdlock.so.1"

@@ -1,0 +1,195 @@
+"""The tree itself: budgets, directions and texts as python-tests/lint has them, that these checks see what they must, the
+embedding of scripts, and ./dev."""
+from __future__ import annotations
+
+import hashlib
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from harness.build import ROOT, clean_env
+from harness.server import Server
+
+pytestmark = pytest.mark.house
+
+
+def lint(name: str, root: pathlib.Path) -> str:
+    """What a check finds; "" for nothing."""
+    command = [sys.executable, str(ROOT / f"python-tests/lint/{name}.py"), str(root)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert not done.stderr
+    assert done.returncode == (1 if done.stdout else 0)
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", ["sizes", "includes", "texts"])
+def test_the_tree_is_clean(name: str) -> None:
+    assert lint(name, ROOT) == ""
+
+
+# ---- the checks see what they must
+
+
+def make_tree(root: pathlib.Path, **files: str) -> pathlib.Path:
+    """A tree with src/FOLDER/NAME.c from folder_name="text", all of them listed in src/meson.build."""
+    (root / "src").mkdir()
+    listed = []
+    for key, text in files.items():
+        folder, name = key.split("_", 1)
+        path = root / "src" / folder / f"{name}.c"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        listed.append(f"  '{folder}/{name}.c',\n")
+    (root / "src/meson.build").write_text("".join(listed))
+    return root
+
+
+def lines(count: int) -> str:
+    """A function of so many lines."""
+    return "static void f(void)\n{\n" + "    ;\n" * (count - 3) + "}\n"
+
+
+FINE = {
+    "engine_fine": '#include <string.h>\n#include "base/error.h"\n#include "fine.h"\n#include "dlock.h"\n',
+    "redis_codec": "#include <read.h>\n",
+    "redis_conn": '#include <sys/socket.h>\n#include "sys/sys.h"\n#include "scripts/scripts.h"\n',
+    "sys_clock": "#include <time.h>\n#include <pthread.h>\n",
+    "api_lock": '#include "watchdog/pool.h"\nint dlock_lock(void)\n{\n    return 0;\n}\n',
+    "base_error": "int dli_fail(void)\n{\n    return 0;\n}\nstatic int local(void)\n{\n    return 0;\n}\n",
+}
+
+WRONG_INCLUDES = {
+    "engine includes redis": {"engine_x": '#include "redis/conn.h"\n'},
+    "engine includes sys": {"engine_x": '#include "sys/sys.h"\n'},
+    "engine reads a clock": {"engine_x": "#include <time.h>\n"},
+    "engine has threads": {"engine_x": "#include <pthread.h>\n"},
+    "base includes engine": {"base_x": '#include "engine/lease.h"\n'},
+    "sys includes base": {"sys_x": '#include "base/error.h"\n'},
+    "redis includes watchdog": {"redis_x": '#include "watchdog/pool.h"\n'},
+    "watchdog includes api": {"watchdog_x": '#include "api/lock.h"\n'},
+    "watchdog opens sockets": {"watchdog_x": "#include <sys/socket.h>\n"},
+    "api includes redis": {"api_x": '#include "redis/conn.h"\n'},
+    "hiredis elsewhere": {"redis_conn": "#include <hiredis/hiredis.h>\n"},
+    "hiredis elsewhere, bare": {"redis_conn": "#include <read.h>\n"},
+    "thread outside sys": {"redis_x": "void dli_x(void)\n{\n    pthread_create(0, 0, 0, 0);\n}\n"},
+    "public name outside api": {"base_x": "int dlock_x(void)\n{\n    return 0;\n}\n"},
+    "export outside api": {"base_x": "DLOCK_API\nint x;\n"},
+    "call into api": {"watchdog_x": "void dli_x(void)\n{\n    int x = dli_y(dlock_x(1));\n}\n"},
+    "call into api, bare": {"watchdog_x": "void dli_x(void)\n{\n    dlock_x(1);\n}\n"},
+    "name without dli_": {"base_x": "int name(void)\n{\n    return 0;\n}\n"},
+}
+
+
+def test_right_includes_pass(tmp_path: pathlib.Path) -> None:
+    assert lint("includes", make_tree(tmp_path, **FINE)) == ""
+
+
+@pytest.mark.parametrize("files", WRONG_INCLUDES.values(), ids=WRONG_INCLUDES)
+def test_wrong_includes_are_seen(tmp_path: pathlib.Path, files: dict[str, str]) -> None:
+    assert lint("includes", make_tree(tmp_path, **files)).count("\n") == 1
+
+
+def test_a_file_that_is_not_built_is_seen(tmp_path: pathlib.Path) -> None:
+    make_tree(tmp_path, base_x="")
+    (tmp_path / "src/meson.build").write_text("")
+    assert "not in src/meson.build" in lint("includes", tmp_path)
+
+
+def test_sizes(tmp_path: pathlib.Path) -> None:
+    short = {f"base_short{n}": lines(10) for n in range(9)}
+    make_tree(tmp_path, **short, base_long=lines(60), api_file="\n" * 600)
+    assert lint("sizes", tmp_path) == ""
+
+
+@pytest.mark.parametrize(
+    "text, found", [(lines(61), "61 lines"), ("\n" * 401, "401 lines"), (lines(36), "1 of 1 functions")]
+)
+def test_sizes_are_seen(tmp_path: pathlib.Path, text: str, found: str) -> None:
+    assert found in lint("sizes", make_tree(tmp_path, base_x=text))
+
+
+@pytest.mark.parametrize(
+    "text", ["see /" + "home/me\n", "'/" + "tmp/x'\n", "(/" + "work)\n", "https://pypi" + ".org/x\n", "x \n", "x", "x\n\n"]
+)
+def test_texts_are_seen(tmp_path: pathlib.Path, text: str) -> None:
+    (tmp_path / "README.md").write_text("fine: $root/tmp, a/work/b\n")
+    assert lint("texts", tmp_path) == ""
+    (tmp_path / "file.txt").write_text(text)
+    assert lint("texts", tmp_path)
+
+
+# ---- scripts
+
+EMBED = str(ROOT / "src/scripts/embed.py")
+SCRIPTS = ["acquire", "release", "pass", "renew", "force", "inspect"]
+PRINT = """
+#include <stdio.h>
+#include "scripts/scripts.h"
+int main(void)
+{
+    for (int i = 0; i < DLI_SCRIPT_COUNT; i++) {
+        printf("%s %s %zu\\n", dli_scripts[i].name, dli_scripts[i].sha1, dli_scripts[i].size);
+        fwrite(dli_scripts[i].text, 1, dli_scripts[i].size, stdout);
+    }
+    return 0;
+}
+"""
+
+
+def embedded(folder: pathlib.Path, scripts: list[pathlib.Path]) -> dict[str, tuple[str, bytes]]:
+    """What the compiled file holds: name -> (sha1, text)."""
+    generated, program = folder / "scripts_gen.c", folder / "print"
+    subprocess.run([sys.executable, EMBED, str(generated), *map(str, scripts)], check=True)
+    (folder / "print.c").write_text(PRINT)
+    command = ["gcc", "-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", f"-I{ROOT / 'src'}", "-o", str(program)]
+    subprocess.run([*command, str(folder / "print.c"), str(generated)], check=True, env=clean_env())
+    output = subprocess.run([str(program)], check=True, capture_output=True, env=clean_env()).stdout
+    found = {}
+    while output:
+        head, _, rest = output.partition(b"\n")
+        name, sha1, size = head.decode().split()
+        found[name], output = (sha1, rest[: int(size)]), rest[int(size) :]
+    return found
+
+
+def test_the_server_knows_the_scripts_by_our_sha1(tmp_path: pathlib.Path, redis_server: Server) -> None:
+    found = embedded(tmp_path, [ROOT / f"src/scripts/{name}.lua" for name in SCRIPTS])
+    assert list(found) == SCRIPTS
+    for sha1, text in found.values():
+        assert redis_server.command("SCRIPT", "LOAD", text).decode() == sha1
+
+
+def test_embedding(tmp_path: pathlib.Path) -> None:
+    texts = {name: f"return {number}\n" for number, name in enumerate(SCRIPTS)}
+    texts["acquire"] = '-- comment\n--@include part.lua\n\n  local b = "\\n??=%\\0"  \n  -- comment\nreturn a .. b -- stays\n'
+    texts["part"] = "-- comment\nlocal a = '\t'\n"
+    for name, text in texts.items():
+        (tmp_path / f"{name}.lua").write_text(text)
+    sha1, text = embedded(tmp_path, [tmp_path / f"{name}.lua" for name in SCRIPTS])["acquire"]
+    assert text == b"local a = '\t'\n  local b = \"\\n??=%\\0\"\nreturn a .. b -- stays\n"
+    assert sha1 == hashlib.sha1(text).hexdigest()
+
+
+@pytest.mark.parametrize("text", ["--[[ long ]]\n", "--[==[ long\n]==]\n", "--@include acquire.lua\n", "--@include no.lua\n"])
+def test_embedding_refuses(tmp_path: pathlib.Path, text: str) -> None:
+    (tmp_path / "acquire.lua").write_text(text)
+    command = [sys.executable, EMBED, str(tmp_path / "out.c"), str(tmp_path / "acquire.lua")]
+    assert subprocess.run(command, capture_output=True).returncode != 0
+
+
+# ---- ./dev
+
+
+@pytest.mark.parametrize("words", [[], ["nonsense"], ["build", "--sanitize", "nonsense"]])
+def test_dev_says_how_it_is_used(tmp_path: pathlib.Path, words: list[str]) -> None:
+    done = subprocess.run([str(ROOT / "dev"), *words], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "./dev test" in done.stderr
+
+
+def test_dev_shell_env_can_be_evaluated(tmp_path: pathlib.Path) -> None:
+    command = 'eval "$("$1" shell-env)" && echo "$DLOCK_LIBRARY"'
+    done = subprocess.run(["bash", "-euc", command, "-", str(ROOT / "dev")], capture_output=True, text=True, cwd=tmp_path)
+    assert done.stdout.strip() == str(ROOT / "build/debug/libdlock.so.1")

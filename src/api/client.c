@@ -1,0 +1,190 @@
+/*
+ * client.c: opening, closing and listening to a client.
+ */
+#include <stdlib.h>
+
+#include "base/url.h"
+#include "handles.h"
+#include "sys/sys.h"
+
+int64_t dli_wait(int64_t wait_ms)
+{
+    return wait_ms < 0 || wait_ms > DLI_NEVER / DLI_MS ? DLI_NEVER : wait_ms * DLI_MS;
+}
+
+static dlock_status check(const dlock_client *client, int64_t timeout_ms, dlock_error *reterr)
+{
+    if (!client)
+        return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "no client was given");
+    if (timeout_ms < -1)
+        return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "a timeout is -1, 0 or a number of milliseconds");
+    return DLOCK_OK;
+}
+
+/* URL, then options over it, checked as a whole. */
+static dlock_status combine(const char *url, const dlock_options *options, struct dli_target *target,
+                            struct dlock_options *set, dlock_error *reterr)
+{
+    dlock_status status = dli_url_parse(url, target, set, reterr);
+
+    if (status == DLOCK_OK)
+        status = dli_options_lay(set, options, reterr);
+    return status == DLOCK_OK ? dli_options_check(set, reterr) : status;
+}
+
+dlock_status dlock_client_open(const char *url, const dlock_options *options, dlock_client **ret_client,
+                               dlock_error *reterr)
+{
+    struct dlock_options set;
+    struct dli_target target;
+    dlock_error box = {.code = DLOCK_OK};
+    dlock_client *client;
+    dlock_status status;
+
+    if (!url || !ret_client)
+        return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "opening a client needs a URL and a place for the result");
+    if (!(client = calloc(1, sizeof *client)))
+        return dli_fail(reterr, DLOCK_OUT_OF_MEMORY, "no memory for a client");
+    dli_options_init(&set);
+    status = combine(url, options, &target, &set, &box);
+    if (status == DLOCK_OK)
+        status = dli_client_new(&set, &target, &client->core, &box);
+    dli_options_fini(&set);
+    if (status == DLOCK_OK) {
+        *ret_client = client;
+        return DLOCK_OK;
+    }
+    free(client);
+    return dli_fail(reterr, status, "%s", box.message);
+}
+
+dlock_status dlock_client_close(dlock_client *client, int64_t timeout_ms, dlock_error *reterr)
+{
+    dlock_status status = check(client, timeout_ms, reterr);
+
+    if (status != DLOCK_OK)
+        return status;
+    status = dli_client_usable(client->core, reterr);
+    if (status == DLOCK_FORKED)
+        return status;
+    status = dli_client_shut(client->core, 1, dli_later(dli_now(), dli_wait(timeout_ms)));
+    if (status != DLOCK_OK)
+        return dli_fail(reterr, status, "%s did not confirm every release in time; what is left expires by its lease",
+                        client->core->config.target.text);
+    return DLOCK_OK;
+}
+
+void dlock_client_free(dlock_client *client)
+{
+    if (!client)
+        return;
+    if (dli_client_usable(client->core, NULL) != DLOCK_FORKED) {
+        dli_client_shut(client->core, 0, 0);
+        dli_events_shut(&client->core->events);
+        dli_client_unref(client->core);
+    }
+    free(client);
+}
+
+dlock_status dlock_client_fd(dlock_client *client, int32_t *ret_fd, dlock_error *reterr)
+{
+    dlock_status status = check(client, 0, reterr);
+
+    if (status == DLOCK_OK && dli_client_usable(client->core, reterr) == DLOCK_FORKED)
+        status = DLOCK_FORKED;
+    if (status == DLOCK_OK && ret_fd)
+        *ret_fd = client->core->events.fd;
+    return status;
+}
+
+dlock_status dlock_client_next(dlock_client *client, int64_t timeout_ms, dlock_event *event, dlock_error *reterr)
+{
+    dlock_status status = check(client, timeout_ms, reterr);
+
+    if (status != DLOCK_OK)
+        return status;
+    if (!event)
+        return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "no event box was given");
+    if (dli_client_usable(client->core, reterr) == DLOCK_FORKED)
+        return DLOCK_FORKED;
+    status = dli_events_next(&client->core->events, dli_later(dli_now(), dli_wait(timeout_ms)), event);
+    return status == DLOCK_OK ? status : dli_fail(reterr, status, "%s", dlock_status_text(status));
+}
+
+dlock_status dlock_client_wake(dlock_client *client, dlock_error *reterr)
+{
+    dlock_status status = check(client, 0, reterr);
+
+    if (status != DLOCK_OK)
+        return status;
+    if (dli_client_usable(client->core, reterr) == DLOCK_FORKED)
+        return DLOCK_FORKED;
+    dli_events_wake(&client->core->events);
+    return DLOCK_OK;
+}
+
+struct census {
+    int64_t held, waiting;
+};
+
+static void census(struct dli_client *core, struct census *census)
+{
+    pthread_mutex_lock(&core->mutex);
+    for (struct dli_link *link = core->entries.next; link != &core->entries; link = link->next) {
+        struct dli_entry *entry = DLI_OBJECT(link, struct dli_entry, link);
+
+        pthread_mutex_lock(&entry->mutex);
+        census->held += entry->m.holder != NULL;
+        census->waiting += entry->m.waiters;
+        pthread_mutex_unlock(&entry->mutex);
+    }
+    pthread_mutex_unlock(&core->mutex);
+}
+
+dlock_status dlock_client_stats(dlock_client *client, int64_t *values, size_t count, size_t *ret_count,
+                                dlock_error *reterr)
+{
+    dlock_status status = check(client, 0, reterr);
+    int64_t all[DLOCK_STAT_COUNT];
+    struct census now = {0, 0};
+
+    if (status != DLOCK_OK)
+        return status;
+    if (!values && count > 0)
+        return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "no place for the counters was given");
+    if (dli_client_usable(client->core, reterr) == DLOCK_FORKED)
+        return DLOCK_FORKED;
+    for (int i = 0; i < DLOCK_STAT_COUNT; i++)
+        all[i] = __atomic_load_n(&client->core->stats[i], __ATOMIC_RELAXED);
+    census(client->core, &now);
+    pthread_mutex_lock(&client->core->gate.mutex);
+    all[DLOCK_STAT_CONNECTS] = client->core->gate.connects;
+    all[DLOCK_STAT_CONNECT_FAILURES] = client->core->gate.connect_failures;
+    pthread_mutex_unlock(&client->core->gate.mutex);
+    all[DLOCK_STAT_HELD] = now.held;
+    all[DLOCK_STAT_WAITING] = now.waiting;
+    all[DLOCK_STAT_LOCKS] = client->core->entry_count;
+    for (size_t i = 0; i < count && i < DLOCK_STAT_COUNT; i++)
+        values[i] = all[i];
+    if (ret_count)
+        *ret_count = DLOCK_STAT_COUNT;
+    return DLOCK_OK;
+}
+
+dlock_status dlock_client_ping(dlock_client *client, int64_t timeout_ms, dlock_error *reterr)
+{
+    dlock_status status = check(client, timeout_ms, reterr);
+    dlock_error why = {.code = DLOCK_OK};
+    int64_t wait = dli_wait(timeout_ms);
+
+    if (status == DLOCK_OK)
+        status = dli_client_start(client->core, reterr);
+    if (status != DLOCK_OK)
+        return status;
+    if (timeout_ms < 0)
+        wait = client->core->config.connect_timeout + client->core->options.number[DLI_OPT_COMMAND_TIMEOUT_MS] * DLI_MS;
+    status = dli_order_ping(client->core, dli_now() + wait, &why);
+    if (status != DLOCK_OK)
+        return dli_fail(reterr, status, "%s: %s", client->core->config.target.text, why.message);
+    return DLOCK_OK;
+}

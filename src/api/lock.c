@@ -1,0 +1,374 @@
+/*
+ * lock.c: lock handles. Arguments are checked here, decisions are made in engine/, waiting is in watchdog/ask.c.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "handles.h"
+#include "sys/sys.h"
+
+/* ---- checks */
+
+/* Say what happened to which lock on which server; a sentence from the transport wins over the table's. */
+static dlock_status said(const dlock_lock *lock, dlock_status status, const dlock_error *why, dlock_error *reterr)
+{
+    char name[120];
+
+    if (status == DLOCK_OK)
+        return DLOCK_OK;
+    dli_quote(name, sizeof name, lock->entry->names.lock, lock->entry->names.lock_size);
+    return dli_fail(reterr, status, "lock '%s' at %s: %s", name, lock->entry->client->config.target.text,
+                    why && why->message[0] ? why->message : dlock_status_text(status));
+}
+
+/* A handle and an owner that may be used now; owner 0 becomes the calling thread. */
+static dlock_status ready(const dlock_lock *lock, int64_t *owner, dlock_error *reterr)
+{
+    dlock_status status;
+
+    if (!lock)
+        return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "no lock was given");
+    if (owner && *owner < 0)
+        return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "an owner is 0 for the calling thread or a positive number");
+    status = dli_client_usable(lock->entry->client, reterr);
+    if (owner && *owner == 0)
+        *owner = dli_thread_owner();
+    return status;
+}
+
+/* The same for calls that need the server: the client's threads run afterwards. */
+static dlock_status started(const dlock_lock *lock, int64_t *owner, int64_t wait_ms, dlock_error *reterr)
+{
+    dlock_status status = ready(lock, owner, reterr);
+
+    if (status != DLOCK_OK)
+        return status;
+    if (wait_ms < -1)
+        return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "a wait is -1, 0 or a number of milliseconds");
+    return dli_client_start(lock->entry->client, reterr);
+}
+
+/* ---- handles */
+
+static void read_rules(struct dli_mutex_rules *rules, struct dli_client *core, const struct dlock_options *set)
+{
+    const int64_t *number = set->number;
+
+    rules->numbers = &core->numbers;
+    rules->drift_ppm = number[DLI_OPT_DRIFT_PPM];
+    rules->safety = number[DLI_OPT_SAFETY_MS] * DLI_MS;
+    rules->handover_turns = number[DLI_OPT_HANDOVER_TURNS];
+    rules->handover_time = number[DLI_OPT_HANDOVER_MS] * DLI_MS;
+    rules->attempt = number[DLI_OPT_COMMAND_TIMEOUT_MS] * DLI_MS;
+    rules->keep_ms = number[DLI_OPT_TOKEN_TTL_MS];
+}
+
+static void read_terms(struct dli_terms *terms, const struct dlock_options *set)
+{
+    const int64_t *number = set->number;
+
+    terms->lease = number[DLI_OPT_LEASE_MS] * DLI_MS;
+    terms->max_hold = number[DLI_OPT_MAX_HOLD_MS] < 0 ? DLI_NEVER : number[DLI_OPT_MAX_HOLD_MS] * DLI_MS;
+    terms->release_timeout = number[DLI_OPT_RELEASE_TIMEOUT_MS] * DLI_MS;
+    terms->renew = number[DLI_OPT_RENEW] != 0;
+    terms->interruptible = number[DLI_OPT_INTERRUPTIBLE] != 0;
+}
+
+/* The client's options with the lock's over them. set is initialised in any case. */
+static dlock_status combine(const dlock_client *client, const dlock_options *options, struct dlock_options *set,
+                            dlock_error *reterr)
+{
+    dlock_status status;
+
+    dli_options_init(set);
+    status = dli_options_lay(set, &client->core->options, reterr);
+    if (status == DLOCK_OK)
+        status = dli_options_lay(set, options, reterr);
+    return status == DLOCK_OK ? dli_options_check(set, reterr) : status;
+}
+
+static dlock_status check_new(const dlock_client *client, int32_t kind, const char *name, size_t name_size,
+                              dlock_lock **ret_lock, dlock_error *reterr)
+{
+    dlock_status status;
+
+    if (!client || !ret_lock)
+        return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "a lock needs a client and a place for the result");
+    if ((status = dli_name_check(name, name_size, reterr)) != DLOCK_OK)
+        return status;
+    if (kind != DLOCK_KIND_MUTEX)
+        return dli_fail(reterr, DLOCK_UNSUPPORTED, "this version has no lock kind %d", kind);
+    return dli_client_usable(client->core, reterr);
+}
+
+dlock_status dlock_lock_new(dlock_client *client, int32_t kind, const char *name, size_t name_size,
+                            const dlock_options *options, dlock_lock **ret_lock, dlock_error *reterr)
+{
+    dlock_status status = check_new(client, kind, name, name_size, ret_lock, reterr);
+    struct dli_mutex_rules rules;
+    struct dlock_options set;
+    dlock_lock *lock;
+
+    if (status != DLOCK_OK)
+        return status;
+    if (!(lock = calloc(1, sizeof *lock)))
+        return dli_fail(reterr, DLOCK_OUT_OF_MEMORY, "no memory for a lock");
+    status = combine(client, options, &set, reterr);
+    if (status != DLOCK_OK)
+        goto fail;
+    read_rules(&rules, client->core, &set);
+    read_terms(&lock->terms, &set);
+    if (!(lock->entry = dli_entry_get(client->core, name, name_size, &rules))) {
+        status = dli_fail(reterr, DLOCK_OUT_OF_MEMORY, "no memory for a lock");
+        goto fail;
+    }
+    dli_options_fini(&set);
+    *ret_lock = lock;
+    return DLOCK_OK;
+
+fail:
+    dli_options_fini(&set);
+    free(lock);
+    return status;
+}
+
+void dlock_lock_free(dlock_lock *lock)
+{
+    if (!lock)
+        return;
+    if (dli_client_usable(lock->entry->client, NULL) != DLOCK_FORKED) {
+        dli_entry_handle(lock->entry, -1);
+        dli_entry_unref(lock->entry);
+    }
+    free(lock);
+}
+
+int64_t dlock_lock_id(const dlock_lock *lock)
+{
+    return lock ? lock->entry->id : 0;
+}
+
+/* ---- acquire and release */
+
+dlock_status dlock_lock_acquire(dlock_lock *lock, int64_t owner, int64_t wait_ms, int64_t *ret_token,
+                                dlock_error *reterr)
+{
+    dlock_status status = started(lock, &owner, wait_ms, reterr);
+    dlock_error why = {.code = DLOCK_OK};
+    int64_t token = 0;
+
+    if (status != DLOCK_OK)
+        return status;
+    status = dli_ask_acquire(lock->entry, &lock->terms, owner, dli_wait(wait_ms), &token, &why);
+    if (status == DLOCK_OK && ret_token)
+        *ret_token = token;
+    return said(lock, status, why.code == status ? &why : NULL, reterr);
+}
+
+dlock_status dlock_lock_release(dlock_lock *lock, int64_t owner, dlock_error *reterr)
+{
+    dlock_status status = started(lock, &owner, 0, reterr);
+    dlock_error why = {.code = DLOCK_OK};
+
+    if (status != DLOCK_OK)
+        return status;
+    status = dli_ask_release(lock->entry, &lock->terms, owner, &why);
+    return said(lock, status, why.code == status ? &why : NULL, reterr);
+}
+
+dlock_status dlock_lock_acquire_local(dlock_lock *lock, int64_t owner, int64_t *ret_token, dlock_error *reterr)
+{
+    dlock_status status = ready(lock, &owner, reterr);
+    int64_t token = 0;
+
+    if (status != DLOCK_OK)
+        return status;
+    status = dli_ask_acquire_local(lock->entry, owner, &token);
+    if (status == DLOCK_OK && ret_token)
+        *ret_token = token;
+    return said(lock, status, NULL, reterr);
+}
+
+dlock_status dlock_lock_release_local(dlock_lock *lock, int64_t owner, dlock_error *reterr)
+{
+    dlock_status status = ready(lock, &owner, reterr);
+
+    if (status != DLOCK_OK)
+        return status;
+    return said(lock, dli_ask_release_local(lock->entry, owner), NULL, reterr);
+}
+
+dlock_status dlock_lock_submit_acquire(dlock_lock *lock, int64_t owner, int64_t wait_ms, int64_t tag,
+                                       dlock_error *reterr)
+{
+    dlock_status status = started(lock, &owner, wait_ms, reterr);
+
+    if (status != DLOCK_OK)
+        return status;
+    return said(lock, dli_submit_acquire(lock->entry, &lock->terms, owner, dli_wait(wait_ms), tag), NULL, reterr);
+}
+
+dlock_status dlock_lock_submit_release(dlock_lock *lock, int64_t owner, int64_t tag, dlock_error *reterr)
+{
+    dlock_status status = started(lock, &owner, 0, reterr);
+
+    if (status != DLOCK_OK)
+        return status;
+    return said(lock, dli_submit_release(lock->entry, &lock->terms, owner, tag), NULL, reterr);
+}
+
+dlock_status dlock_lock_cancel(dlock_lock *lock, int64_t owner, dlock_error *reterr)
+{
+    dlock_status status = ready(lock, &owner, reterr);
+
+    if (status != DLOCK_OK)
+        return status;
+    return said(lock, dli_submit_cancel(lock->entry, &lock->terms, owner), NULL, reterr);
+}
+
+/* ---- orders to the server */
+
+dlock_status dlock_lock_extend(dlock_lock *lock, int64_t owner, int64_t lease_ms, dlock_error *reterr)
+{
+    const struct dli_option_row *row = &dli_option_table[DLI_OPT_LEASE_MS];
+    dlock_status status = started(lock, &owner, 0, reterr);
+    dlock_error why = {.code = DLOCK_OK};
+
+    if (status != DLOCK_OK)
+        return status;
+    if (lease_ms < row->low || lease_ms > row->high || (lock->terms.renew && lease_ms < 500))
+        return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "a lease is %lld to %lld ms, at least 500 when it is renewed",
+                        (long long)row->low, (long long)row->high);
+    status = dli_order_extend(lock->entry, owner, lease_ms * DLI_MS, &why);
+    return said(lock, status, why.code == status ? &why : NULL, reterr);
+}
+
+dlock_status dlock_lock_force_release(dlock_lock *lock, dlock_error *reterr)
+{
+    dlock_status status = started(lock, NULL, 0, reterr);
+    dlock_error why = {.code = DLOCK_OK};
+
+    if (status != DLOCK_OK)
+        return status;
+    status = dli_order_force(lock->entry, &why);
+    return said(lock, status, why.code == status ? &why : NULL, reterr);
+}
+
+static void fill_inspection(dlock_event *event, const dlock_lock *lock, const struct dli_sight *sight)
+{
+    int held = sight->holder[0] != '\0', foreign = held && (strlen(sight->holder) < 15 || sight->holder[14] != '8');
+
+    for (int i = 0; i < DLOCK_FIELD_COUNT; i++)
+        event->field[i] = -1;
+    event->field[DLOCK_FIELD_TYPE] = DLOCK_EVENT_INSPECTION;
+    event->field[DLOCK_FIELD_STATUS] = DLOCK_OK;
+    event->field[DLOCK_FIELD_LOCK_ID] = lock->entry->id;
+    event->field[DLOCK_FIELD_TOKEN] = sight->token > 0 ? sight->token : -1;
+    event->field[DLOCK_FIELD_REMAINING_MS] = held ? sight->left_ms : -1;
+    event->field[DLOCK_FIELD_WAITERS] = sight->waiters;
+    event->field[DLOCK_FIELD_FOREIGN] = foreign;
+    if (held && !foreign && sight->token > 0)
+        event->field[DLOCK_FIELD_HELD_FOR_MS] =
+            sight->now_us > sight->token ? (sight->now_us - sight->token) / DLI_MS : 0;
+    memcpy(event->text, sight->holder, sizeof event->text - 1);
+    event->text[sizeof event->text - 1] = '\0';
+}
+
+dlock_status dlock_lock_inspect(dlock_lock *lock, dlock_event *event, dlock_error *reterr)
+{
+    dlock_status status = started(lock, NULL, 0, reterr);
+    dlock_error why = {.code = DLOCK_OK};
+    struct dli_sight sight = {.left_ms = -1};
+
+    if (status != DLOCK_OK)
+        return status;
+    if (!event)
+        return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "no event box was given");
+    status = dli_order_inspect(lock->entry, &sight, &why);
+    if (status == DLOCK_OK)
+        fill_inspection(event, lock, &sight);
+    return said(lock, status, why.code == status ? &why : NULL, reterr);
+}
+
+/* ---- what an owner has */
+
+dlock_status dlock_lock_state(dlock_lock *lock, int64_t owner, int32_t *ret_state, dlock_error *reterr)
+{
+    dlock_status status = ready(lock, &owner, reterr);
+
+    if (status == DLOCK_OK && ret_state)
+        *ret_state = dli_inquire_state(lock->entry, owner);
+    return status;
+}
+
+dlock_status dlock_lock_remaining_ms(dlock_lock *lock, int64_t owner, int64_t *ret_remaining_ms, dlock_error *reterr)
+{
+    dlock_status status = ready(lock, &owner, reterr);
+    int64_t token, count, remaining;
+
+    if (status != DLOCK_OK)
+        return status;
+    status = dli_inquire_held(lock->entry, owner, &token, &count, &remaining);
+    if (status == DLOCK_OK && ret_remaining_ms)
+        *ret_remaining_ms = remaining / DLI_MS;
+    return said(lock, status, NULL, reterr);
+}
+
+dlock_status dlock_lock_token(dlock_lock *lock, int64_t owner, int64_t *ret_token, dlock_error *reterr)
+{
+    dlock_status status = ready(lock, &owner, reterr);
+    int64_t token, count, remaining;
+
+    if (status != DLOCK_OK)
+        return status;
+    status = dli_inquire_held(lock->entry, owner, &token, &count, &remaining);
+    if (status == DLOCK_OK && ret_token)
+        *ret_token = token;
+    return said(lock, status, NULL, reterr);
+}
+
+dlock_status dlock_lock_hold_count(dlock_lock *lock, int64_t owner, int64_t *ret_count, dlock_error *reterr)
+{
+    dlock_status status = ready(lock, &owner, reterr);
+    int64_t token, count = 0, remaining;
+
+    if (status != DLOCK_OK)
+        return status;
+    dli_inquire_held(lock->entry, owner, &token, &count, &remaining);
+    if (ret_count)
+        *ret_count = count;
+    return DLOCK_OK;
+}
+
+/* ---- grants between processes */
+
+dlock_status dlock_lock_export_grant(dlock_lock *lock, int64_t owner, uint8_t *buffer, size_t size, size_t *ret_size,
+                                     dlock_error *reterr)
+{
+    dlock_status status = ready(lock, &owner, reterr);
+    size_t used = 0;
+
+    if (status != DLOCK_OK)
+        return status;
+    if (!buffer || !ret_size)
+        return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "exporting needs a buffer and a place for its size");
+    status = dli_transfer_export(lock->entry, owner, buffer, size, &used);
+    if (status == DLOCK_OK)
+        *ret_size = used;
+    return said(lock, status, NULL, reterr);
+}
+
+dlock_status dlock_lock_adopt_grant(dlock_lock *lock, int64_t owner, const uint8_t *grant, size_t grant_size,
+                                    int64_t *ret_token, dlock_error *reterr)
+{
+    dlock_status status = started(lock, &owner, 0, reterr);
+    dlock_error why = {.code = DLOCK_OK};
+    int64_t token = 0;
+
+    if (status != DLOCK_OK)
+        return status;
+    status = dli_transfer_adopt(lock->entry, &lock->terms, owner, grant, grant_size, &token, &why);
+    if (status == DLOCK_OK && ret_token)
+        *ret_token = token;
+    return said(lock, status, why.code == status ? &why : NULL, reterr);
+}

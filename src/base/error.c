@@ -1,0 +1,149 @@
+/*
+ * error.c: the status table, the error box, and how foreign text is made safe to print.
+ */
+#include "base/error.h"
+
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { QUOTE_MAX = 256 };
+
+#define ROW(name, retryable, text)                                                                                     \
+    {                                                                                                                  \
+        DLOCK_##name, retryable, #name, text                                                                           \
+    }
+
+/* In the order of dlock.h. */
+const struct dli_status_row dli_status_table[] = {
+    ROW(OK, 0, "The call did what was asked."),
+
+    ROW(BUSY, 1, "Somebody else holds the lock and the caller did not want to wait."),
+    ROW(TIMED_OUT, 1, "The time the caller was ready to wait is over."),
+    ROW(CANCELLED, 0, "The wait was cancelled."),
+    ROW(INTERRUPTED, 1, "A signal was handled while waiting; call again to go on."),
+    ROW(WOULD_BLOCK, 0, "This needs the network; use the call that may block."),
+    ROW(NO_EVENT, 0, "No event waits in the queue."),
+
+    ROW(INVALID_ARGUMENT, 0, "An argument is outside of what the call accepts."),
+    ROW(INVALID_NAME, 0, "The lock name is empty, too long, or holds bytes or braces that are refused."),
+    ROW(UNKNOWN_OPTION, 0, "There is no option of this name."),
+    ROW(INVALID_OPTION, 0, "The value of an option is not one that it accepts."),
+    ROW(INVALID_URL, 0, "The URL cannot be understood."),
+    ROW(UNSUPPORTED, 0, "This build of the library cannot do that."),
+    ROW(OUT_OF_MEMORY, 0, "This process has no memory left."),
+    ROW(CLOSED, 0, "The client is closed."),
+    ROW(FORKED, 0, "The client was used before the fork and belongs to the parent process."),
+    ROW(BUFFER_TOO_SMALL, 0, "The result does not fit into the caller's buffer."),
+    ROW(SYSTEM_ERROR, 0, "The operating system refused something the library needs."),
+
+    ROW(NOT_HELD, 0, "The owner does not hold the lock."),
+    ROW(LOST, 0, "The owner held the lock and lost it before this call."),
+    ROW(WRONG_KIND, 0, "The name is in use on the server for something else than this kind of lock."),
+    ROW(UNKNOWN_OUTCOME, 0, "The request was sent but no answer came; the library settles it in the background."),
+    ROW(INVALID_GRANT, 0, "The bytes are not a grant of this lock."),
+
+    ROW(UNREACHABLE, 1, "The server cannot be reached or does not answer."),
+    ROW(DENIED, 0, "The server refuses the credentials or does not permit the command."),
+    ROW(SERVER_LOADING, 1, "The server is loading its data or waits for its primary."),
+    ROW(SERVER_BUSY, 1, "The server is busy with a long script or has too many clients."),
+    ROW(SERVER_OUT_OF_MEMORY, 1, "The server has reached its memory limit."),
+    ROW(SERVER_READ_ONLY, 1, "The server is a replica that takes no writes."),
+    ROW(PROTOCOL_ERROR, 0, "The server sent something that is not the Redis protocol or passes its limits."),
+    ROW(SERVER_ERROR, 0, "The server answered with an error."),
+};
+
+const size_t dli_status_rows = sizeof dli_status_table / sizeof dli_status_table[0];
+
+const struct dli_status_row *dli_status_find(dlock_status status)
+{
+    for (size_t i = 0; i < dli_status_rows; i++) {
+        if (dli_status_table[i].status == status)
+            return &dli_status_table[i];
+    }
+    return NULL;
+}
+
+/* The length of the valid UTF-8 sequence of a printable character at bytes, or 0. */
+static size_t printable(const unsigned char *bytes, size_t size)
+{
+    unsigned lead = bytes[0];
+    if (lead < 0x80)
+        return lead >= 0x20 && lead != 0x7f;
+    size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+    if (lead < 0xc2 || lead > 0xf4 || length > size)
+        return 0;
+    for (size_t i = 1; i < length; i++) {
+        if ((bytes[i] & 0xc0) != 0x80)
+            return 0;
+    }
+    unsigned second = bytes[1];
+    int refused = (lead == 0xc2 && second < 0xa0) || (lead == 0xe0 && second < 0xa0) ||
+                  (lead == 0xed && second > 0x9f) || (lead == 0xf0 && second < 0x90) || (lead == 0xf4 && second > 0x8f);
+    return refused ? 0 : length;
+}
+
+/* Take an unfinished UTF-8 sequence off the end of text that was cut. */
+static void trim_tail(char *text, size_t size)
+{
+    size_t start = size;
+    while (start > 0 && size - start < 3 && ((unsigned char)text[start - 1] & 0xc0) == 0x80)
+        start--;
+    if (start > 0 && (unsigned char)text[start - 1] >= 0xc0 &&
+        !printable((const unsigned char *)text + start - 1, size - start + 1))
+        text[start - 1] = '\0';
+}
+
+dlock_status dli_fail(dlock_error *box, dlock_status status, const char *format, ...)
+{
+    if (!box)
+        return status;
+    va_list list;
+    va_start(list, format);
+    int length = vsnprintf(box->message, sizeof box->message, format, list);
+    va_end(list);
+    box->code = status;
+    if (length < 0)
+        box->message[0] = '\0';
+    else if ((size_t)length >= sizeof box->message)
+        trim_tail(box->message, sizeof box->message - 1);
+    return status;
+}
+
+/* Write the printable form of the first character at bytes. Returns how many bytes it had. */
+static size_t quote_one(char out[5], const unsigned char *bytes, size_t size)
+{
+    static const char hex[] = "0123456789abcdef";
+    size_t length = printable(bytes, size);
+    if (length) {
+        memcpy(out, bytes, length);
+        out[length] = '\0';
+        return length;
+    }
+    memcpy(out, (char[]){'\\', 'x', hex[*bytes >> 4], hex[*bytes & 15], '\0'}, 5);
+    return 1;
+}
+
+const char *dli_quote(char *out, size_t out_size, const char *bytes, size_t size)
+{
+    static const char dots[] = "...";
+    size_t room = out_size < QUOTE_MAX ? out_size : QUOTE_MAX, used = 0, at = 0, before_dots = 0;
+    if (out_size == 0)
+        return "";
+    while (at < size) {
+        char one[5];
+        size_t taken = quote_one(one, (const unsigned char *)bytes + at, size - at), length = strlen(one);
+        if (used + length + 1 > room)
+            break;
+        memcpy(out + used, one, length);
+        used += length;
+        at += taken;
+        if (used + sizeof dots <= room)
+            before_dots = used;
+    }
+    out[used] = '\0';
+    if (at < size)
+        snprintf(out + before_dots, room - before_dots, "%s", dots);
+    return out;
+}

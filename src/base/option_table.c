@@ -1,0 +1,65 @@
+/*
+ * option_table.c: what options there are. One row each; everything else about an option is derived from its row.
+ */
+#include "base/options.h"
+
+#define TEXT_OF_(value) #value
+#define TEXT_OF(value)  TEXT_OF_(value)
+
+#define INTEGER(name, low, high, preset, help)                                                                         \
+    {                                                                                                                  \
+        name, DLI_TYPE_INTEGER, "integer " TEXT_OF(low) ".." TEXT_OF(high), low, high, preset, help                    \
+    }
+#define BOOL(name, preset, help)                                                                                       \
+    {                                                                                                                  \
+        name, DLI_TYPE_BOOL, "bool", 0, 1, preset, help                                                                \
+    }
+#define TEXT(name, high, preset, help)                                                                                 \
+    {                                                                                                                  \
+        name, DLI_TYPE_TEXT, "text", 0, high, preset, help                                                             \
+    }
+#define SECRET(name, high, preset, help)                                                                               \
+    {                                                                                                                  \
+        name, DLI_TYPE_SECRET, "secret", 0, high, preset, help                                                         \
+    }
+
+const struct dli_option_row dli_option_table[DLI_OPT_COUNT] = {
+    [DLI_OPT_LEASE_MS] =
+        INTEGER("lease_ms", 100, 86400000, "30000", "How long the server keeps a lock without renewal."),
+    [DLI_OPT_RENEW] = BOOL("renew", "true", "Whether a held lock is renewed until it is released; needs lease_ms 500."),
+    [DLI_OPT_MAX_HOLD_MS] = INTEGER("max_hold_ms", -1, 31536000000, "-1",
+                                    "The longest time a lock is renewed before it counts as lost; -1 for no limit."),
+    [DLI_OPT_DRIFT_PPM] = INTEGER("drift_ppm", 0, 200000, "10000",
+                                  "How far the clocks of client and server may run apart, in millionths of the lease."),
+    [DLI_OPT_RELEASE_TIMEOUT_MS] =
+        INTEGER("release_timeout_ms", 1, 600000, "3000",
+                "How long a release waits for the server before it goes on in the background."),
+    [DLI_OPT_SAFETY_MS] =
+        INTEGER("safety_ms", 50, 60000, "1000", "How often a waiter looks for itself when no message comes."),
+    [DLI_OPT_HANDOVER_TURNS] =
+        INTEGER("handover_turns", 0, 1024, "64",
+                "How often a lock passes within the process before other processes have a turn."),
+    [DLI_OPT_HANDOVER_MS] = INTEGER("handover_ms", 0, 1000, "2",
+                                    "How long a lock passes within the process before other processes have a turn."),
+    [DLI_OPT_TOKEN_TTL_MS] =
+        INTEGER("token_ttl_ms", 60000, 31536000000, "86400000",
+                "How long the server remembers the last token of an idle lock; at least 10 leases."),
+    [DLI_OPT_INTERRUPTIBLE] = BOOL("interruptible", "false", "Whether a handled signal ends a blocking call."),
+    [DLI_OPT_USERNAME] = TEXT("username", 256, "", "The user to log in as; empty for the default user."),
+    [DLI_OPT_PASSWORD] = SECRET("password", 256, "", "The password to log in with; empty for none."),
+    [DLI_OPT_DB] = INTEGER("db", 0, 1000000, "0", "The number of the database the locks are kept in."),
+    [DLI_OPT_CLIENT_NAME] =
+        TEXT("client_name", 64, "", "What the server calls the connections, after \"dlock-\"; printable, no spaces."),
+    [DLI_OPT_CONNECT_TIMEOUT_MS] = INTEGER("connect_timeout_ms", 1, 600000, "2000",
+                                           "How long resolving, connecting and logging in may take together."),
+    [DLI_OPT_COMMAND_TIMEOUT_MS] =
+        INTEGER("command_timeout_ms", 1, 600000, "1000", "How long the server may take to answer one command."),
+    [DLI_OPT_CONNECTS_PER_SECOND] =
+        INTEGER("connects_per_second", 1, 1000, "10", "The most connections that are tried in one second."),
+    [DLI_OPT_PRIVATE_CONNECTIONS] =
+        INTEGER("private_connections", 0, 64, "8", "The most connections that blocking callers use themselves."),
+    [DLI_OPT_WATCHDOG_THREADS] =
+        INTEGER("watchdog_threads", 1, 16, "1", "The number of threads that keep locks alive."),
+    [DLI_OPT_EVENT_LIMIT] = INTEGER("event_limit", 16, 1000000, "4096",
+                                    "The most events that wait in the queue before log lines are dropped."),
+};

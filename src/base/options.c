@@ -1,0 +1,190 @@
+/*
+ * options.c: sets of options: parsing, defaults, layers, and the rules between options.
+ *
+ * No message repeats a value: the caller knows it, and it may be a credential in the wrong place.
+ */
+#include "base/options.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+
+_Static_assert(DLI_OPT_COUNT <= 64, "one bit of given per option");
+
+static int is_text(int option)
+{
+    enum dli_option_type type = dli_option_table[option].type;
+    return type == DLI_TYPE_TEXT || type == DLI_TYPE_SECRET;
+}
+
+/* Decimal digits with an optional minus, nothing else. 0, or -1 when it is not that or does not fit. */
+static int parse_integer(const char *value, size_t size, int64_t *out)
+{
+    int minus = size > 0 && value[0] == '-';
+    int64_t number = 0;
+    if (size == (size_t)minus)
+        return -1;
+    for (size_t i = (size_t)minus; i < size; i++) {
+        if (value[i] < '0' || value[i] > '9')
+            return -1;
+        if (__builtin_mul_overflow(number, 10, &number) || __builtin_sub_overflow(number, value[i] - '0', &number))
+            return -1;
+    }
+    if (!minus && __builtin_sub_overflow(0, number, &number))
+        return -1;
+    *out = number;
+    return 0;
+}
+
+static int parse_bool(const char *value, size_t size, int64_t *out)
+{
+    static const char *const words[] = {"false", "true", "0", "1", "no", "yes", "off", "on"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (strlen(words[i]) == size && memcmp(words[i], value, size) == 0) {
+            *out = (int64_t)(i & 1);
+            return 0;
+        }
+    }
+    return -1;
+}
+
+static int parse_number(const struct dli_option_row *row, const char *value, size_t size, int64_t *out)
+{
+    if (row->type == DLI_TYPE_BOOL)
+        return parse_bool(value, size, out);
+    int64_t number;
+    if (parse_integer(value, size, &number) || number < row->low || number > row->high)
+        return -1;
+    *out = number;
+    return 0;
+}
+
+static void drop_text(struct dlock_options *set, int option)
+{
+    char *text = set->text[option];
+    if (text)
+        explicit_bzero(text, strlen(text));
+    free(text);
+    set->text[option] = NULL;
+}
+
+static dlock_status store_text(struct dlock_options *set, int option, const char *value, size_t size, dlock_error *box)
+{
+    char *copy = malloc(size + 1);
+    if (!copy)
+        return dli_fail(box, DLOCK_OUT_OF_MEMORY, "No memory for the option %s.", dli_option_table[option].name);
+    memcpy(copy, value, size);
+    copy[size] = '\0';
+    drop_text(set, option);
+    set->text[option] = copy;
+    set->given |= UINT64_C(1) << option;
+    return DLOCK_OK;
+}
+
+static int printable_word(const char *value, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        if (value[i] < '!' || value[i] > '~')
+            return 0;
+    }
+    return 1;
+}
+
+static dlock_status put_text(struct dlock_options *set, int option, const char *value, size_t size, dlock_error *box)
+{
+    const struct dli_option_row *row = &dli_option_table[option];
+    if (size > (size_t)row->high || memchr(value, '\0', size))
+        return dli_fail(box, DLOCK_INVALID_OPTION, "The option %s takes at most %d bytes of text without NUL.",
+                        row->name, (int)row->high);
+    if (option == DLI_OPT_CLIENT_NAME && !printable_word(value, size))
+        return dli_fail(box, DLOCK_INVALID_OPTION,
+                        "The option %s takes at most %d printable ASCII characters without spaces.", row->name,
+                        (int)row->high);
+    return store_text(set, option, value, size, box);
+}
+
+void dli_options_init(struct dlock_options *set)
+{
+    memset(set, 0, sizeof *set);
+    for (int i = 0; i < DLI_OPT_COUNT; i++) {
+        const struct dli_option_row *row = &dli_option_table[i];
+        if (!is_text(i))
+            parse_number(row, row->preset, strlen(row->preset), &set->number[i]);
+    }
+}
+
+void dli_options_fini(struct dlock_options *set)
+{
+    for (int i = 0; i < DLI_OPT_COUNT; i++)
+        drop_text(set, i);
+    set->given = 0;
+}
+
+int dli_option_find(const char *name, size_t size)
+{
+    for (int i = 0; i < DLI_OPT_COUNT; i++) {
+        const char *known = dli_option_table[i].name;
+        if (strlen(known) == size && memcmp(known, name, size) == 0)
+            return i;
+    }
+    return -1;
+}
+
+dlock_status dli_options_put(struct dlock_options *set, int option, const char *value, size_t size, dlock_error *box)
+{
+    if (option < 0 || option >= DLI_OPT_COUNT)
+        return dli_fail(box, DLOCK_UNKNOWN_OPTION, "There is no option of this name.");
+    if (is_text(option))
+        return put_text(set, option, value, size, box);
+
+    const struct dli_option_row *row = &dli_option_table[option];
+    if (parse_number(row, value, size, &set->number[option]) == 0) {
+        set->given |= UINT64_C(1) << option;
+        return DLOCK_OK;
+    }
+    if (row->type == DLI_TYPE_BOOL)
+        return dli_fail(box, DLOCK_INVALID_OPTION, "The option %s takes true, false, yes, no, on, off, 1 or 0.",
+                        row->name);
+    return dli_fail(box, DLOCK_INVALID_OPTION, "The option %s takes an integer from %lld to %lld.", row->name,
+                    (long long)row->low, (long long)row->high);
+}
+
+dlock_status dli_options_lay(struct dlock_options *set, const struct dlock_options *over, dlock_error *box)
+{
+    for (int i = 0; over && i < DLI_OPT_COUNT; i++) {
+        if (!(over->given >> i & 1))
+            continue;
+        if (is_text(i)) {
+            const char *text = dli_options_text(over, i);
+            dlock_status status = store_text(set, i, text, strlen(text), box);
+            if (status)
+                return status;
+        }
+        set->number[i] = over->number[i];
+        set->given |= UINT64_C(1) << i;
+    }
+    return DLOCK_OK;
+}
+
+dlock_status dli_options_check(const struct dlock_options *set, dlock_error *box)
+{
+    int64_t lease = set->number[DLI_OPT_LEASE_MS];
+    if (set->number[DLI_OPT_RENEW] && lease < 500)
+        return dli_fail(box, DLOCK_INVALID_OPTION,
+                        "With renew the option lease_ms must be at least 500, and is %lld: the renewal needs time.",
+                        (long long)lease);
+    if (set->number[DLI_OPT_MAX_HOLD_MS] == 0)
+        return dli_fail(box, DLOCK_INVALID_OPTION, "The option max_hold_ms takes -1 for no limit, or at least 1.");
+    if (set->number[DLI_OPT_TOKEN_TTL_MS] / 10 < lease)
+        return dli_fail(
+            box, DLOCK_INVALID_OPTION,
+            "The option token_ttl_ms must be at least 10 times lease_ms (%lld): tokens outlive every lease.",
+            (long long)lease);
+    return DLOCK_OK;
+}
+
+const char *dli_options_text(const struct dlock_options *set, int option)
+{
+    return set->text[option] ? set->text[option] : dli_option_table[option].preset;
+}

@@ -1,0 +1,81 @@
+/*
+ * options.h: every option in one table, and the sets made from it.
+ *
+ * The same rows feed dlock_options_set, the query part of a URL, introspection and the manual. A set remembers which
+ * options were given, so that sets can be laid over one another: defaults, then URL, then client, then lock.
+ */
+#ifndef DLI_BASE_OPTIONS_H
+#define DLI_BASE_OPTIONS_H
+
+#include <stddef.h>
+
+#include "dlock.h"
+
+enum dli_option {
+    DLI_OPT_LEASE_MS,
+    DLI_OPT_RENEW,
+    DLI_OPT_MAX_HOLD_MS,
+    DLI_OPT_DRIFT_PPM,
+    DLI_OPT_RELEASE_TIMEOUT_MS,
+    DLI_OPT_SAFETY_MS,
+    DLI_OPT_HANDOVER_TURNS,
+    DLI_OPT_HANDOVER_MS,
+    DLI_OPT_TOKEN_TTL_MS,
+    DLI_OPT_INTERRUPTIBLE,
+    DLI_OPT_USERNAME,
+    DLI_OPT_PASSWORD,
+    DLI_OPT_DB,
+    DLI_OPT_CLIENT_NAME,
+    DLI_OPT_CONNECT_TIMEOUT_MS,
+    DLI_OPT_COMMAND_TIMEOUT_MS,
+    DLI_OPT_CONNECTS_PER_SECOND,
+    DLI_OPT_PRIVATE_CONNECTIONS,
+    DLI_OPT_WATCHDOG_THREADS,
+    DLI_OPT_EVENT_LIMIT,
+    DLI_OPT_COUNT
+};
+
+/* What a row accepts. */
+enum dli_option_type { DLI_TYPE_INTEGER, DLI_TYPE_BOOL, DLI_TYPE_TEXT, DLI_TYPE_SECRET };
+
+struct dli_option_row {
+    const char *name;
+    enum dli_option_type type;
+    const char *type_text; /* "integer 100..86400000", "bool", "text", "secret" */
+    int64_t low, high;     /* integers; text: longest length in high */
+    const char *preset;    /* the default, as text */
+    const char *help;
+};
+
+extern const struct dli_option_row dli_option_table[DLI_OPT_COUNT];
+
+enum { DLI_TEXT_MAX = 256 };
+
+struct dlock_options {
+    uint64_t given;                  /* bit n: option n was set */
+    int64_t number[DLI_OPT_COUNT];   /* integers and bools */
+    char *text[DLI_OPT_COUNT];       /* owned; NULL means the default */
+};
+
+/* Set every option to its default. Never fails. */
+void dli_options_init(struct dlock_options *set);
+
+/* Wipe secrets and free the texts; the set may be used again after dli_options_init. */
+void dli_options_fini(struct dlock_options *set);
+
+/* The index of name (size bytes), or -1. */
+int dli_option_find(const char *name, size_t size);
+
+/* Parse and store one value (size bytes, not terminated). On failure nothing changed and the box says what is accepted. */
+dlock_status dli_options_put(struct dlock_options *set, int option, const char *value, size_t size, dlock_error *box);
+
+/* Lay what was given in over onto set. over may be NULL. DLOCK_OUT_OF_MEMORY leaves set usable but partly changed. */
+dlock_status dli_options_lay(struct dlock_options *set, const struct dlock_options *over, dlock_error *box);
+
+/* Rules between options (500 ms at least for a renewed lease; at most for handover...), checked when a set is used. */
+dlock_status dli_options_check(const struct dlock_options *set, dlock_error *box);
+
+/* The text of an option, default applied, never NULL. */
+const char *dli_options_text(const struct dlock_options *set, int option);
+
+#endif

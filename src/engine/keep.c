@@ -1,0 +1,128 @@
+/*
+ * keep.c: renewal of what is held, and what passing time means for it. See mutex.h.
+ */
+#include "mutex.h"
+
+static void report(struct dli_mutex *m, struct dli_claim *claim, int what)
+{
+    claim->reports |= what;
+    dli_list_remove(&claim->report);
+    dli_list_append(&m->reports, &claim->report);
+}
+
+/* The holder lost its grant: said once, never taken back. What the server still knows of it is dropped. */
+void dli_mutex_lose(struct dli_mutex *m, int32_t cause, int64_t now)
+{
+    struct dli_claim *claim = m->holder;
+
+    m->holder = NULL;
+    dli_list_remove(&claim->link);
+    claim->state = DLI_CLAIM_LOST;
+    claim->cause = cause;
+    dli_list_append(&m->lost, &claim->link);
+    report(m, claim, DLI_REPORT_LOST);
+    if (cause == DLOCK_CAUSE_TAKEN)
+        dli_mutex_forget_want(m);
+    else
+        dli_mutex_start_drop(m, now);
+    m->look_at = now;
+}
+
+static int64_t max_hold_at(const struct dli_mutex *m)
+{
+    return m->holder ? dli_later(m->holder->held_since, m->holder->max_hold) : DLI_NEVER;
+}
+
+static int64_t risk_at(const struct dli_mutex *m)
+{
+    if (!m->holder || !m->renewable || m->at_risk)
+        return DLI_NEVER;
+    return m->renew_failures >= 2 ? 0 : m->stamp + m->lease * 2 / 3;
+}
+
+int64_t dli_mutex_renewal(const struct dli_mutex *m, int64_t now)
+{
+    if (!m->owned || !m->holder || m->renewing || !(m->renewable || m->confirm) || now < m->renew_at)
+        return 0;
+    return m->want;
+}
+
+void dli_mutex_renewing(struct dli_mutex *m)
+{
+    m->renewing = 1;
+}
+
+void dli_mutex_renewed(struct dli_mutex *m, int64_t number, int kept, int64_t lease, int64_t stamp, int64_t now)
+{
+    int64_t limit = dli_lease_limit(stamp, lease, m->rules->drift_ppm);
+
+    dli_mutex_tick(m, now);
+    if (!m->owned || number != m->want)
+        return;
+    m->renewing = 0;
+    if (kept == 0) {
+        dli_mutex_lose(m, DLOCK_CAUSE_TAKEN, now);
+    } else if (kept < 0) {
+        m->renew_failures++;
+        m->renew_at = now + dli_lease_attempt(m->lease, m->rules->attempt) / 3 +
+                      dli_mutex_jitter(m, 10 * DLI_MS);
+    } else {
+        m->limit = limit > m->limit ? limit : m->limit;
+        m->stamp = stamp > m->stamp ? stamp : m->stamp;
+        m->confirm = 0;
+        m->renew_failures = 0;
+        m->at_risk = 0;
+        m->renew_at = stamp + m->lease / 3 - dli_mutex_jitter(m, m->lease / 30);
+    }
+    dli_mutex_tick(m, now);
+}
+
+void dli_mutex_extended(struct dli_mutex *m, int64_t lease)
+{
+    m->lease = lease;
+    if (m->holder)
+        m->holder->lease = lease;
+}
+
+void dli_mutex_tick(struct dli_mutex *m, int64_t now)
+{
+    if (m->owned && now >= m->limit)
+        dli_mutex_lose(m, DLOCK_CAUSE_EXPIRED, now);
+    else if (now >= max_hold_at(m))
+        dli_mutex_lose(m, DLOCK_CAUSE_MAX_HOLD, now);
+    if (now >= risk_at(m)) {
+        m->at_risk = 1;
+        report(m, m->holder, DLI_REPORT_AT_RISK);
+    }
+    if (m->leaving && now >= m->leaving->until)
+        dli_mutex_settle(m, m->leaving, DLOCK_UNKNOWN_OUTCOME);
+    if (m->drop && now >= m->drop_until) {
+        m->drop = 0;
+        if (m->leaving)
+            dli_mutex_settle(m, m->leaving, DLOCK_UNKNOWN_OUTCOME);
+    }
+}
+
+static int64_t earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+int64_t dli_mutex_alarm(const struct dli_mutex *m)
+{
+    int64_t at = DLI_NEVER;
+
+    if (m->owned) {
+        at = earlier(m->limit, max_hold_at(m));
+        at = earlier(at, risk_at(m));
+        if (!m->renewing && (m->renewable || m->confirm))
+            at = earlier(at, m->renew_at);
+    } else if (!m->in_flight && (m->waiters > 0 || m->want)) {
+        at = m->look_at;
+    }
+    if (m->drop)
+        at = earlier(at, m->in_flight ? m->drop_until : earlier(m->look_at, m->drop_until));
+    if (m->leaving)
+        at = earlier(at, m->leaving->until);
+    return at;
+}

@@ -1,0 +1,302 @@
+/*
+ * mutex.c: what owners ask of the mutex, and the order among them. See mutex.h.
+ */
+#include "mutex.h"
+
+#include <string.h>
+
+void dli_mutex_init(struct dli_mutex *m, const struct dli_mutex_rules *rules, uint64_t seed)
+{
+    memset(m, 0, sizeof *m);
+    m->rules = rules;
+    m->noise = seed | 1;
+    dli_list_init(&m->waiting);
+    dli_list_init(&m->lost);
+    dli_list_init(&m->done);
+    dli_list_init(&m->reports);
+}
+
+int64_t dli_mutex_mint(struct dli_mutex *m)
+{
+    return __atomic_add_fetch(m->rules->numbers, 1, __ATOMIC_RELAXED);
+}
+
+int64_t dli_mutex_jitter(struct dli_mutex *m, int64_t range)
+{
+    m->noise ^= m->noise << 13;
+    m->noise ^= m->noise >> 7;
+    m->noise ^= m->noise << 17;
+    return range > 0 ? (int64_t)(m->noise % (uint64_t)range) : 0;
+}
+
+/* The claim has ended with result; the caller of the engine takes it from done. */
+void dli_mutex_settle(struct dli_mutex *m, struct dli_claim *claim, dlock_status result)
+{
+    if (claim->state == DLI_CLAIM_WAITING)
+        m->waiters--;
+    if (m->leaving == claim)
+        m->leaving = NULL;
+    if (m->holder == claim)
+        m->holder = NULL;
+    dli_list_remove(&claim->link);
+    claim->state = DLI_CLAIM_DONE;
+    claim->result = result;
+    dli_list_append(&m->done, &claim->link);
+}
+
+void dli_mutex_fail_waiting(struct dli_mutex *m, dlock_status status, int impatient_only)
+{
+    struct dli_link *link = m->waiting.next;
+
+    while (link != &m->waiting) {
+        struct dli_claim *claim = DLI_OBJECT(link, struct dli_claim, link);
+
+        link = link->next;
+        if (!impatient_only || !claim->patient)
+            dli_mutex_settle(m, claim, status);
+    }
+}
+
+static struct dli_claim *in_list(const struct dli_link *list, int64_t owner)
+{
+    for (const struct dli_link *link = list->next; link != list; link = link->next) {
+        struct dli_claim *claim = DLI_OBJECT(link, struct dli_claim, link);
+
+        if (claim->owner == owner)
+            return claim;
+    }
+    return NULL;
+}
+
+struct dli_claim *dli_mutex_find(const struct dli_mutex *m, int64_t owner)
+{
+    struct dli_claim *claim;
+
+    if (m->holder && m->holder->owner == owner)
+        return m->holder;
+    if ((claim = in_list(&m->waiting, owner)))
+        return claim;
+    return in_list(&m->lost, owner);
+}
+
+struct dli_claim *dli_mutex_reenter(struct dli_mutex *m, int64_t owner, int64_t now)
+{
+    dli_mutex_tick(m, now);
+    if (!m->holder || m->holder->owner != owner || m->closed)
+        return NULL;
+    m->holder->count++;
+    return m->holder;
+}
+
+/* A grant that was lost is forgotten when its owner asks anew. */
+static void forget_lost(struct dli_mutex *m, int64_t owner)
+{
+    struct dli_claim *claim;
+
+    while ((claim = in_list(&m->lost, owner)))
+        dli_mutex_settle(m, claim, DLOCK_LOST);
+}
+
+struct dli_claim *dli_mutex_acquire(struct dli_mutex *m, struct dli_claim *claim, int64_t now)
+{
+    struct dli_claim *older = dli_mutex_reenter(m, claim->owner, now);
+
+    if (older)
+        return older;
+    if (!m->closed && (older = in_list(&m->waiting, claim->owner)))
+        return older;
+    forget_lost(m, claim->owner);
+    claim->state = DLI_CLAIM_IDLE;
+    claim->count = 0;
+    if (m->closed) {
+        dli_mutex_settle(m, claim, DLOCK_CLOSED);
+    } else if (!claim->patient && (m->holder || m->waiters > 0)) {
+        dli_mutex_settle(m, claim, DLOCK_BUSY);
+    } else {
+        claim->state = DLI_CLAIM_WAITING;
+        dli_list_append(&m->waiting, &claim->link);
+        m->waiters++;
+        if (m->waiters == 1 || m->trouble != DLOCK_OK)
+            m->look_at = now;
+    }
+    return claim;
+}
+
+/* The first in line becomes the holder, with the next token of the block. */
+void dli_mutex_take_turn(struct dli_mutex *m, int64_t now)
+{
+    struct dli_claim *claim = DLI_OBJECT(m->waiting.next, struct dli_claim, link);
+
+    dli_list_remove(&claim->link);
+    m->waiters--;
+    claim->state = DLI_CLAIM_HELD;
+    claim->count = 1;
+    claim->token = m->token_next++;
+    claim->held_since = now;
+    claim->result = DLOCK_OK;
+    m->holder = claim;
+    m->renewable = claim->renew;
+    if (claim->lease < m->lease)
+        m->limit = dli_lease_limit(m->stamp, claim->lease, m->rules->drift_ppm);
+    if (claim->lease != m->lease)
+        m->confirm = 1;
+    m->lease = claim->lease;
+    dli_list_append(&m->done, &claim->link);
+}
+
+/* Whether the next waiter may have the lock without asking the server. */
+static int may_hand_over(const struct dli_mutex *m, int64_t now)
+{
+    const struct dli_claim *next;
+
+    if (m->waiters == 0 || !m->owned || m->closed)
+        return 0;
+    next = DLI_OBJECT(m->waiting.next, struct dli_claim, link);
+    return next->renew && m->renewable && next->lease == m->lease && !m->renew_failures && !m->confirm &&
+           m->token_next < m->token_end && m->turns < m->rules->handover_turns &&
+           now - m->turns_since < m->rules->handover_time && now < m->limit - m->lease / 4;
+}
+
+void dli_mutex_forget_want(struct dli_mutex *m)
+{
+    m->want = 0;
+    m->known = 0;
+    m->owned = 0;
+    m->renewing = 0;
+    m->confirm = 0;
+    m->at_risk = 0;
+    m->renew_failures = 0;
+    m->listen = 0;
+}
+
+/* Want ended or is given up: it becomes drop, to be released until the server must have forgotten it. */
+void dli_mutex_start_drop(struct dli_mutex *m, int64_t now)
+{
+    if (m->known) {
+        m->drop = m->want;
+        m->drop_until = dli_lease_gone(now, m->lease, m->rules->drift_ppm);
+        m->drop_unsure = 0;
+        m->look_at = now;
+    }
+    dli_mutex_forget_want(m);
+}
+
+static dlock_status release_last(struct dli_mutex *m, int64_t now, int64_t until, int may_send,
+                                 struct dli_claim **settled)
+{
+    struct dli_claim *claim = m->holder;
+
+    if (may_hand_over(m, now)) {
+        m->holder = NULL;
+        claim->state = DLI_CLAIM_DONE;
+        *settled = claim;
+        m->turns++;
+        dli_mutex_take_turn(m, now);
+        return DLOCK_OK;
+    }
+    if (!may_send)
+        return DLOCK_WOULD_BLOCK;
+    m->holder = NULL;
+    m->leaving = claim;
+    claim->state = DLI_CLAIM_LEAVING;
+    claim->until = until;
+    claim->count = 0;
+    dli_mutex_start_drop(m, now);
+    *settled = claim;
+    return DLOCK_WOULD_BLOCK;
+}
+
+dlock_status dli_mutex_release(struct dli_mutex *m, int64_t owner, int64_t now, int64_t until, int may_send,
+                               struct dli_claim **settled)
+{
+    struct dli_claim *claim;
+
+    *settled = NULL;
+    dli_mutex_tick(m, now);
+    if (m->holder && m->holder->owner == owner) {
+        if (m->holder->count == 1)
+            return release_last(m, now, until, may_send, settled);
+        m->holder->count--;
+        return DLOCK_OK;
+    }
+    claim = in_list(&m->lost, owner);
+    if (!claim)
+        return DLOCK_NOT_HELD;
+    if (--claim->count == 0) {
+        dli_list_remove(&claim->link);
+        claim->state = DLI_CLAIM_DONE;
+        *settled = claim;
+    }
+    return DLOCK_LOST;
+}
+
+void dli_mutex_give_up(struct dli_mutex *m, struct dli_claim *claim, dlock_status status, int64_t now)
+{
+    if (claim->state != DLI_CLAIM_WAITING && claim->state != DLI_CLAIM_LEAVING)
+        return;
+    dli_mutex_settle(m, claim, status);
+    if (m->waiters == 0)
+        m->look_at = now;
+}
+
+int32_t dli_mutex_state(struct dli_mutex *m, int64_t owner, int64_t now)
+{
+    const struct dli_claim *claim;
+
+    dli_mutex_tick(m, now);
+    claim = dli_mutex_find(m, owner);
+    if (!claim)
+        return DLOCK_STATE_NONE;
+    if (claim->state == DLI_CLAIM_WAITING)
+        return DLOCK_STATE_WAITING;
+    if (claim->state == DLI_CLAIM_LOST)
+        return DLOCK_STATE_LOST;
+    return m->at_risk ? DLOCK_STATE_AT_RISK : DLOCK_STATE_HELD;
+}
+
+void dli_mutex_close(struct dli_mutex *m, int64_t now)
+{
+    m->closed = 1;
+    dli_mutex_fail_waiting(m, DLOCK_CLOSED, 0);
+    if (m->holder)
+        dli_mutex_lose(m, DLOCK_CAUSE_CLOSED, now);
+    m->look_at = now;
+}
+
+int dli_mutex_idle(const struct dli_mutex *m)
+{
+    return !m->holder && !m->leaving && !m->want && !m->drop && !m->in_flight && m->waiters == 0;
+}
+
+void dli_mutex_forget_lost(struct dli_mutex *m)
+{
+    while (!dli_list_empty(&m->lost))
+        dli_mutex_settle(m, DLI_OBJECT(m->lost.next, struct dli_claim, link), DLOCK_LOST);
+}
+
+void dli_mutex_let_go(struct dli_mutex *m, int64_t now)
+{
+    if (m->holder) {
+        m->holder->state = DLI_CLAIM_DONE;
+        m->holder = NULL;
+    }
+    dli_mutex_forget_want(m);
+    m->look_at = now;
+}
+
+void dli_mutex_adopt(struct dli_mutex *m, struct dli_claim *claim, int64_t number, int64_t token, int64_t stamp, int64_t now)
+{
+    m->want = number;
+    m->known = 1;
+    m->owned = 1;
+    m->lease = claim->lease;
+    m->stamp = stamp;
+    m->limit = dli_lease_limit(stamp, m->lease, m->rules->drift_ppm);
+    m->token_next = token;
+    m->token_end = token + 1;
+    m->renew_at = stamp + m->lease / 3;
+    claim->state = DLI_CLAIM_WAITING;
+    dli_list_append(&m->waiting, &claim->link);
+    m->waiters++;
+    dli_mutex_take_turn(m, now);
+}

@@ -1,0 +1,209 @@
+/*
+ * mutex.h: the re-entrant mutex of one name in one process, as a state machine without I/O, clock or threads.
+ *
+ * Callers put in requests, answers, messages and the time; they take out what to send (dli_mutex_wish), when to come
+ * back (dli_mutex_alarm), which claims are settled (done) and what to report (reports). Whoever calls holds the mutex
+ * of the entry that owns the machine; nothing here locks.
+ *
+ * Inside the process a claim is one owner's wish for the lock: WAITING in arrival order, HELD (one), LEAVING while its
+ * release is on the wire, LOST until its owner has seen it, DONE once settled.
+ *
+ * On the wire there are at most two grant numbers at a time: want, being acquired or owned, and drop, to be released
+ * because it ended or because its outcome is unknown. One exchange is in flight at most; it names drop, want or both.
+ * A number is minted for each acquisition and never used again after it was dropped. Sending the same number again is
+ * always safe, so an unknown outcome is repaired by repeating the exchange.
+ *
+ * Times are microseconds of one clock that never steps.
+ */
+#ifndef DLI_ENGINE_MUTEX_H
+#define DLI_ENGINE_MUTEX_H
+
+#include <stdint.h>
+
+#include "base/exchange.h"
+#include "base/list.h"
+#include "dlock.h"
+#include "lease.h"
+
+enum dli_claim_state {
+    DLI_CLAIM_IDLE,
+    DLI_CLAIM_WAITING,
+    DLI_CLAIM_HELD,
+    DLI_CLAIM_LEAVING,
+    DLI_CLAIM_LOST,
+    DLI_CLAIM_DONE
+};
+
+enum { DLI_REPORT_AT_RISK = 1, DLI_REPORT_LOST = 2 };
+
+struct dli_claim {
+    struct dli_link link;   /* in waiting, lost or done of the machine */
+    struct dli_link report; /* in reports of the machine */
+    enum dli_claim_state state;
+    int64_t owner;
+    int64_t until;          /* WAITING: give up then. LEAVING: stop waiting for the server then */
+    int64_t lease;          /* what it asks for */
+    int64_t max_hold;       /* DLI_NEVER for no cap */
+    int renew;
+    int patient;            /* it may wait: until lay in the future */
+    int64_t count;          /* HELD: levels of re-entry */
+    int64_t token;
+    int64_t held_since;
+    dlock_status result;    /* settled: how */
+    int32_t cause;          /* LOST: DLOCK_CAUSE_* */
+    int reports;            /* bits of DLI_REPORT_*, to be reported */
+};
+
+/* Constant while the machine lives. */
+struct dli_mutex_rules {
+    int64_t *numbers;       /* the client's last grant number, counted up atomically */
+    int64_t drift_ppm;
+    int64_t safety;         /* a waiter looks for itself this often */
+    int64_t handover_turns; /* in-memory hand-overs in one go */
+    int64_t handover_time;  /* and how long they may take */
+    int64_t attempt;        /* longest attempt on the server */
+    int64_t keep_ms;        /* how long an idle token counter lives */
+};
+
+/* How the process hears of grants pushed to it. */
+enum dli_line { DLI_LINE_ABSENT, DLI_LINE_READY, DLI_LINE_BROKEN };
+
+struct dli_mutex {
+    const struct dli_mutex_rules *rules;
+    struct dli_claim *holder;
+    struct dli_claim *leaving;
+    struct dli_link waiting; /* claims, first come first served */
+    struct dli_link lost;    /* claims whose owner has not seen the loss yet */
+    struct dli_link done;    /* settled claims for the caller to take */
+    struct dli_link reports; /* claims with something to report */
+    int64_t waiters;
+    int closed;
+
+    int64_t want, drop;
+    int owned;               /* want is ours until limit */
+    int known;               /* the server may know want: in line, granted, or unknown */
+    int was_known;           /* before the exchange in flight */
+    int in_flight;           /* an exchange is on the wire */
+    struct dli_wish sent;    /* that exchange */
+    int64_t sent_at;         /* its stamp */
+    int64_t seq, heard_seq;  /* of looks: last sent, last answered "still in line" */
+    int64_t heard_at;        /* stamp of that look; of the first one that named want before any was answered */
+    int64_t heard_lease;     /* and what it asked for */
+    int64_t look_at;         /* send the next exchange not before */
+    int64_t drop_until;      /* the server has forgotten drop by then */
+    int drop_unsure;         /* an exchange that names drop was sent without answer */
+    int retries;             /* failed exchanges in a row */
+    dlock_status trouble;    /* of the last one; DLOCK_OK: none */
+    int needs_line;          /* contended: the process should subscribe to its channel */
+    int listen;              /* a foreign client holds it: listen on Redisson's channel too */
+    int follows;             /* that subscription was asked for */
+    int listening;           /* and it is there */
+
+    int64_t lease;           /* of the wire grant */
+    int64_t stamp;           /* of its last confirmation */
+    int64_t limit;           /* F: valid before */
+    int64_t token_next, token_end;
+    int64_t turns, turns_since;
+    int renewable;           /* the grant is renewed until released */
+    int confirm;             /* one renewal is due for a pushed grant */
+    int renewing;            /* a renewal of want is on the wire */
+    int64_t renew_at;
+    int renew_failures;
+    int at_risk;
+    uint64_t noise;          /* jitter */
+};
+
+/* ---- requests: mutex.c */
+
+void dli_mutex_init(struct dli_mutex *m, const struct dli_mutex_rules *rules, uint64_t seed);
+
+/*
+ * Owner asks for the lock through claim (filled: owner, until, lease, max_hold, renew, patient; link and report initialised).
+ * Returns the claim that now stands for the owner: an older one on re-entry (HELD, count raised) or a pending one that
+ * is taken up again after DLOCK_INTERRUPTED; else claim itself, WAITING, or DONE and in the done list.
+ */
+struct dli_claim *dli_mutex_acquire(struct dli_mutex *m, struct dli_claim *claim, int64_t now);
+
+/* Re-entry only: the held claim of owner with its count raised, or NULL and nothing changed. */
+struct dli_claim *dli_mutex_reenter(struct dli_mutex *m, int64_t owner, int64_t now);
+
+/*
+ * Owner releases one level. DLOCK_OK: done, in memory; *settled is the claim when it ended. DLOCK_WOULD_BLOCK: the last level
+ * needs the server: with may_send the claim is LEAVING (also in *settled) and will come out in done; without, nothing changed.
+ * DLOCK_NOT_HELD, DLOCK_LOST (*settled is the claim, which has ended).
+ */
+dlock_status dli_mutex_release(struct dli_mutex *m, int64_t owner, int64_t now, int64_t until, int may_send,
+                               struct dli_claim **settled);
+
+/* A claim stops waiting (or waiting for its release) with status. Nothing happens when it is settled already. */
+void dli_mutex_give_up(struct dli_mutex *m, struct dli_claim *claim, dlock_status status, int64_t now);
+
+/* The claim of owner in any state but DONE, or NULL. */
+struct dli_claim *dli_mutex_find(const struct dli_mutex *m, int64_t owner);
+
+/* DLOCK_STATE_* of owner at now; notices an expired lease. */
+int32_t dli_mutex_state(struct dli_mutex *m, int64_t owner, int64_t now);
+
+/* No more requests; waiting claims end with DLOCK_CLOSED, the held one is LOST, what the server knows is dropped. */
+void dli_mutex_close(struct dli_mutex *m, int64_t now);
+
+/* Nothing held, wanted, waiting or in flight; losses not seen by their owners do not count. */
+int dli_mutex_idle(const struct dli_mutex *m);
+
+/* Losses that nobody will ask for any more are settled. */
+void dli_mutex_forget_lost(struct dli_mutex *m);
+
+/* The held claim leaves this process without a word to the server (for export); the machine is free to want again. */
+void dli_mutex_let_go(struct dli_mutex *m, int64_t now);
+
+/* An idle machine takes over a grant confirmed by a request stamped at stamp. number was minted for it. */
+void dli_mutex_adopt(struct dli_mutex *m, struct dli_claim *claim, int64_t number, int64_t token, int64_t stamp, int64_t now);
+
+/* ---- the wire: wire.c */
+
+/* 1 and *wish when an exchange should be sent now; the caller sends it and calls dli_mutex_sent. */
+int dli_mutex_wish(struct dli_mutex *m, enum dli_line line, int64_t now, struct dli_wish *wish);
+
+/* The exchange goes out; stamp was read before its first byte. A repeated send calls it again with a new stamp. */
+void dli_mutex_sent(struct dli_mutex *m, const struct dli_wish *wish, int64_t stamp);
+
+/* The answer to the exchange in flight. */
+void dli_mutex_answer(struct dli_mutex *m, const struct dli_answer *answer, int64_t now);
+
+/* A grant of number was pushed, made when the server knew look seq. */
+void dli_mutex_pushed(struct dli_mutex *m, int64_t number, int64_t seq, int64_t token, int64_t now);
+
+/* Something may have changed: look again after delay. */
+void dli_mutex_look(struct dli_mutex *m, int64_t at);
+
+/* ---- renewal and time: keep.c */
+
+/* The number to renew now, or 0. The caller then calls dli_mutex_renewing and later dli_mutex_renewed. */
+int64_t dli_mutex_renewal(const struct dli_mutex *m, int64_t now);
+
+void dli_mutex_renewing(struct dli_mutex *m);
+
+/* The answer of a renewal of number stamped at stamp: kept 1 or 0; -1 when it failed. lease is what was sent. */
+void dli_mutex_renewed(struct dli_mutex *m, int64_t number, int kept, int64_t lease, int64_t stamp, int64_t now);
+
+/* The holder wants a longer or shorter lease from the renewal on that is just being answered. */
+void dli_mutex_extended(struct dli_mutex *m, int64_t lease);
+
+/* Notice what the time brings: the limit, max_hold, risk, an undo that is over. */
+void dli_mutex_tick(struct dli_mutex *m, int64_t now);
+
+/* When dli_mutex_tick, dli_mutex_wish or dli_mutex_renewal want to be called next; DLI_NEVER for not at all. */
+int64_t dli_mutex_alarm(const struct dli_mutex *m);
+
+/* ---- between the engine's own files */
+
+void dli_mutex_settle(struct dli_mutex *m, struct dli_claim *claim, dlock_status result);
+void dli_mutex_fail_waiting(struct dli_mutex *m, dlock_status status, int impatient_only);
+void dli_mutex_lose(struct dli_mutex *m, int32_t cause, int64_t now);
+void dli_mutex_forget_want(struct dli_mutex *m);
+void dli_mutex_start_drop(struct dli_mutex *m, int64_t now);
+void dli_mutex_take_turn(struct dli_mutex *m, int64_t now);
+int64_t dli_mutex_mint(struct dli_mutex *m);
+int64_t dli_mutex_jitter(struct dli_mutex *m, int64_t range);
+
+#endif

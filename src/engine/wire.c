@@ -1,0 +1,204 @@
+/*
+ * wire.c: what the mutex sends, and what answers and messages make of it. See mutex.h.
+ */
+#include "mutex.h"
+
+enum { TOKEN_BITS = 53 };
+
+static int someone_patient(const struct dli_mutex *m)
+{
+    for (const struct dli_link *link = m->waiting.next; link != &m->waiting; link = link->next)
+        if (DLI_OBJECT(link, struct dli_claim, link)->patient)
+            return 1;
+    return 0;
+}
+
+static enum dli_mode mode_now(const struct dli_mutex *m, enum dli_line line)
+{
+    if (!someone_patient(m) || line == DLI_LINE_ABSENT)
+        return DLI_MODE_TRY;
+    return line == DLI_LINE_READY ? DLI_MODE_LINE : DLI_MODE_POLL;
+}
+
+static void wish_want(struct dli_mutex *m, enum dli_line line, struct dli_wish *wish)
+{
+    const struct dli_claim *first = DLI_OBJECT(m->waiting.next, struct dli_claim, link);
+
+    if (!m->want)
+        m->want = dli_mutex_mint(m);
+    wish->want = m->want;
+    wish->lease = first->lease;
+    wish->mode = mode_now(m, line);
+    wish->seq = ++m->seq;
+}
+
+int dli_mutex_wish(struct dli_mutex *m, enum dli_line line, int64_t now, struct dli_wish *wish)
+{
+    int wants = m->waiters > 0 && !m->owned;
+
+    if (m->in_flight)
+        return 0;
+    if (m->want && !m->owned && !wants && !m->drop)
+        dli_mutex_start_drop(m, now);
+    if ((!wants && !m->drop) || now < m->look_at)
+        return 0;
+    *wish = (struct dli_wish){.drop = m->drop, .lease = m->lease};
+    if (wants)
+        wish_want(m, line, wish);
+    wish->block = m->rules->handover_turns + 1;
+    wish->beat = 3 * m->rules->safety + 1000 * DLI_MS;
+    wish->attempt = dli_lease_attempt(wish->lease, m->rules->attempt);
+    wish->listening = m->listening;
+    return 1;
+}
+
+void dli_mutex_sent(struct dli_mutex *m, const struct dli_wish *wish, int64_t stamp)
+{
+    if (!m->in_flight)
+        m->was_known = m->known;
+    m->in_flight = 1;
+    m->sent = *wish;
+    m->sent_at = stamp;
+    if (!wish->want)
+        return;
+    if (!m->known) {
+        m->heard_seq = 0;
+        m->heard_at = stamp;
+        m->heard_lease = wish->lease;
+    }
+    m->known = 1;
+    m->lease = wish->lease;
+}
+
+/* Want is ours, as of stamp: the first waiter gets it, unless it is too late to be of use. */
+static void own(struct dli_mutex *m, int64_t token, int64_t lease, int64_t stamp, int64_t now)
+{
+    m->owned = 1;
+    m->known = 1;
+    m->listen = 0;
+    m->lease = lease;
+    m->stamp = stamp;
+    m->limit = dli_lease_limit(stamp, lease, m->rules->drift_ppm);
+    m->token_next = token;
+    m->token_end = token + m->sent.block;
+    m->turns = 0;
+    m->turns_since = now;
+    m->renew_at = stamp + lease / 3 - dli_mutex_jitter(m, lease / 30);
+    m->confirm = now - stamp > lease / 10;
+    if (m->confirm)
+        m->renew_at = now;
+    if (m->waiters == 0 || m->closed || now >= m->limit - lease / 20)
+        dli_mutex_start_drop(m, now);
+    else
+        dli_mutex_take_turn(m, now);
+}
+
+static void granted(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
+{
+    if (!m->owned) {
+        own(m, answer->token, m->sent.lease, m->sent_at, now);
+    } else if (m->sent_at > m->stamp && m->sent.lease == m->lease) {
+        m->stamp = m->sent_at;
+        m->limit = dli_lease_limit(m->stamp, m->lease, m->rules->drift_ppm);
+    }
+}
+
+/* Someone else holds it. A push that came before this answer stands: the server made it later. */
+static void held(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
+{
+    int64_t pause = m->rules->safety - dli_mutex_jitter(m, m->rules->safety / 8);
+
+    if (m->owned)
+        return;
+    m->known = m->sent.mode != DLI_MODE_TRY;
+    m->heard_seq = m->sent.seq;
+    m->heard_at = m->sent_at;
+    m->heard_lease = m->sent.lease;
+    dli_mutex_fail_waiting(m, DLOCK_BUSY, 1);
+    m->listen = answer->foreign && m->waiters > 0;
+    m->needs_line = m->waiters > 0;
+    if (answer->left >= 0 && answer->left + 2 * DLI_MS < pause)
+        pause = answer->left + 2 * DLI_MS;
+    if (m->sent.mode == DLI_MODE_POLL && pause > 75 * DLI_MS)
+        pause = 50 * DLI_MS + dli_mutex_jitter(m, 25 * DLI_MS);
+    m->look_at = now + pause;
+}
+
+static void dropped(struct dli_mutex *m, const struct dli_answer *answer)
+{
+    m->drop = 0;
+    if (m->leaving)
+        dli_mutex_settle(m, m->leaving, answer->released || m->drop_unsure ? DLOCK_OK : DLOCK_LOST);
+}
+
+static int may_pass(dlock_status status)
+{
+    return status == DLOCK_UNREACHABLE || status == DLOCK_SERVER_LOADING || status == DLOCK_SERVER_BUSY;
+}
+
+static void failed(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
+{
+    int64_t pause = (int64_t)20 * DLI_MS << (m->retries < 4 ? m->retries : 4);
+
+    if (pause > 250 * DLI_MS)
+        pause = 250 * DLI_MS;
+    m->retries++;
+    m->trouble = answer->status;
+    m->look_at = now + pause / 2 + dli_mutex_jitter(m, pause / 2);
+    if (m->sent.want == m->want && !m->owned && (!answer->sent || answer->refused))
+        m->known = m->was_known;
+    if (answer->sent && !answer->refused && m->sent.drop == m->drop)
+        m->drop_unsure = 1;
+    dli_mutex_fail_waiting(m, answer->status, may_pass(answer->status));
+    if (m->leaving && !may_pass(answer->status))
+        dli_mutex_settle(m, m->leaving, answer->status);
+}
+
+void dli_mutex_answer(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
+{
+    m->in_flight = 0;
+    if (answer->status != DLOCK_OK) {
+        failed(m, answer, now);
+        return;
+    }
+    m->trouble = DLOCK_OK;
+    m->retries = 0;
+    m->look_at = now;
+    if (m->sent.drop && m->sent.drop == m->drop)
+        dropped(m, answer);
+    if (!m->sent.want || m->sent.want != m->want)
+        return;
+    if (answer->got == DLI_TRY_GRANTED) {
+        granted(m, answer, now);
+    } else if (answer->got == DLI_TRY_HELD) {
+        held(m, answer, now);
+    } else {
+        dli_mutex_fail_waiting(m, DLOCK_WRONG_KIND, 0);
+        dli_mutex_forget_want(m);
+    }
+}
+
+void dli_mutex_pushed(struct dli_mutex *m, int64_t number, int64_t seq, int64_t token, int64_t now)
+{
+    int64_t stamp = m->heard_at, lease = m->heard_lease;
+
+    if (number != m->want || !m->known || m->owned || seq < m->heard_seq || seq > m->seq || token <= 0 ||
+        token >> TOKEN_BITS)
+        return;
+    if (seq == m->sent.seq) {
+        stamp = m->sent_at;
+        lease = m->sent.lease;
+    } else if (m->sent.lease < lease) {
+        lease = m->sent.lease;
+    }
+    m->drop = 0;
+    if (m->leaving)
+        dli_mutex_settle(m, m->leaving, DLOCK_OK);
+    own(m, token, lease, stamp, now);
+}
+
+void dli_mutex_look(struct dli_mutex *m, int64_t at)
+{
+    if (m->waiters > 0 && !m->owned)
+        m->look_at = at;
+}

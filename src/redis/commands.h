@@ -1,0 +1,67 @@
+/*
+ * commands.h: the words of the lock protocol: names of keys and channels, commands, and what their replies mean.
+ */
+#ifndef DLI_REDIS_COMMANDS_H
+#define DLI_REDIS_COMMANDS_H
+
+#include "base/error.h"
+#include "base/exchange.h"
+#include "codec.h"
+
+enum { DLI_UUID_SIZE = 36, DLI_OWNER_MAX = 128, DLI_RENEW_MAX = 128 };
+
+/* The keys of one lock and Redisson's channel, all in one block of memory. */
+struct dli_names {
+    const char *lock, *fence, *line, *about, *channel;
+    size_t lock_size, fence_size, line_size, about_size, channel_size;
+};
+
+/* One row of a renewal. */
+struct dli_renewal {
+    const struct dli_names *names;
+    char owner[DLI_OWNER_MAX]; /* its id on the wire */
+    int64_t lease;             /* microseconds */
+};
+
+/* What an inspection says. */
+struct dli_sight {
+    char holder[256];
+    int64_t left_ms; /* -1 no expiry, -2 free */
+    int64_t token;   /* the highest reserved; 0 unknown */
+    int64_t now_us;  /* the server's clock */
+    int64_t waiters;
+};
+
+/* A random UUID of version 8 as text with terminator. 0, or -1 when the system has no randomness. */
+int dli_make_uuid(char out[DLI_UUID_SIZE + 1]);
+
+/* DLOCK_INVALID_NAME with a sentence when a lock cannot have this name. */
+dlock_status dli_name_check(const char *name, size_t size, dlock_error *box);
+
+/* Fill names; its memory goes back by free((void *)names->lock). 0 or -1. */
+int dli_names_make(struct dli_names *names, const char *name, size_t size);
+
+/* Encoders append one command; full: EVAL with the text instead of EVALSHA. 0, or -1 without memory. */
+int dli_encode_exchange(struct dli_buffer *out, int full, const struct dli_names *names, const struct dli_wish *wish,
+                        const char *want, const char *drop, int64_t keep_ms);
+int dli_encode_renew(struct dli_buffer *out, int full, const struct dli_renewal *rows, int count);
+int dli_encode_force(struct dli_buffer *out, int full, const struct dli_names *names);
+int dli_encode_inspect(struct dli_buffer *out, int full, const struct dli_names *names);
+int dli_encode_words(struct dli_buffer *out, int argc, const char *const *argv); /* terminated words */
+
+/* What the reply to an exchange says; a server's refusal is answer->status with refused set, and a sentence in box. */
+void dli_decode_exchange(const struct dli_reply *reply, const struct dli_wish *wish, struct dli_answer *answer,
+                         dlock_error *box);
+
+/* kept[i] is 1 or 0; a status other than DLOCK_OK means nothing is known. */
+dlock_status dli_decode_renew(const struct dli_reply *reply, int *kept, int count, dlock_error *box);
+
+/* DLOCK_OK, DLOCK_NOT_HELD, DLOCK_WRONG_KIND or the server's refusal. */
+dlock_status dli_decode_force(const struct dli_reply *reply, dlock_error *box);
+
+dlock_status dli_decode_inspect(const struct dli_reply *reply, struct dli_sight *sight, dlock_error *box);
+
+/* DLOCK_OK for anything but an error reply. */
+dlock_status dli_decode_word(const struct dli_reply *reply, dlock_error *box);
+
+#endif

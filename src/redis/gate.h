@@ -1,0 +1,31 @@
+/*
+ * gate.h: how often a client may try to connect: a budget of attempts per second, and a pause with jitter after
+ * failures. Shared by all connections of a client; one mutex inside.
+ */
+#ifndef DLI_REDIS_GATE_H
+#define DLI_REDIS_GATE_H
+
+#include <pthread.h>
+#include <stdint.h>
+
+struct dli_gate {
+    pthread_mutex_t mutex; /* guards all below */
+    int per_second;
+    int64_t window;        /* start of the current second */
+    int used;              /* attempts in it */
+    int failures;          /* in a row */
+    int64_t closed_until;  /* the pause after a failure */
+    uint64_t noise;
+    int64_t connects, connect_failures;
+};
+
+void dli_gate_init(struct dli_gate *gate, int per_second, uint64_t seed);
+void dli_gate_fini(struct dli_gate *gate);
+
+/* 0: an attempt may start now, and counts. Else the time to ask again. */
+int64_t dli_gate_ask(struct dli_gate *gate, int64_t now);
+
+/* How an attempt ended. */
+void dli_gate_result(struct dli_gate *gate, int connected, int64_t now);
+
+#endif

@@ -1,0 +1,219 @@
+/*
+ * pipe.c: pushing, collecting and completing calls of the shared connection. See pipe.h; the connection is in pipe_io.c.
+ */
+#include "pipe_io.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sys/sys.h"
+
+/* What pushed points to when nothing is taken any more. */
+static struct dli_call shut;
+
+int dli_pipe_init(struct dli_pipe *pipe, const struct dli_conn_config *config, struct dli_gate *gate, int wake_fd,
+                  int64_t silence, int64_t *reloads)
+{
+    memset(pipe, 0, sizeof *pipe);
+    pipe->conn = dli_conn_new(config);
+    pipe->gate = gate;
+    pipe->wake_fd = wake_fd;
+    pipe->silence = silence;
+    pipe->reloads = reloads;
+    pipe->urgent_end = &pipe->urgent;
+    pipe->waiting_end = &pipe->waiting;
+    pipe->deadline = INT64_MAX;
+    return pipe->conn ? 0 : -1;
+}
+
+void dli_pipe_fini(struct dli_pipe *pipe)
+{
+    dli_conn_free(pipe->conn);
+    free(pipe->flying);
+}
+
+int dli_pipe_push(struct dli_pipe *pipe, struct dli_call *call)
+{
+    struct dli_call *seen = __atomic_load_n(&pipe->pushed, __ATOMIC_RELAXED);
+
+    __atomic_add_fetch(&pipe->load, 1, __ATOMIC_RELAXED);
+    call->counted = 1;
+    call->slot = __atomic_load_n(&pipe->open_slot, __ATOMIC_RELAXED) % DLI_PIPE_WORDS;
+    call->done = 0;
+    do {
+        if (seen == &shut) {
+            __atomic_sub_fetch(&pipe->load, 1, __ATOMIC_RELAXED);
+            return -1;
+        }
+        call->next = seen;
+    } while (!__atomic_compare_exchange_n(&pipe->pushed, &seen, call, 1, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
+    if (__atomic_load_n(&pipe->sleeping, __ATOMIC_SEQ_CST) && __atomic_exchange_n(&pipe->sleeping, 0, __ATOMIC_SEQ_CST))
+        dli_wake_set(pipe->wake_fd);
+    return 0;
+}
+
+void dli_pipe_wait(struct dli_pipe *pipe, struct dli_call *call)
+{
+    uint32_t *word = &pipe->words[call->slot];
+
+    while (!__atomic_load_n(&call->done, __ATOMIC_ACQUIRE)) {
+        uint32_t seen = __atomic_load_n(word, __ATOMIC_ACQUIRE);
+
+        if (!__atomic_load_n(&call->done, __ATOMIC_ACQUIRE))
+            dli_futex_wait(word, seen, -1);
+    }
+}
+
+/* The call is over. A sleeping caller may free it as soon as done is set. */
+void dli_pipe_complete(struct dli_pipe *pipe, struct dli_call *call, dlock_status status, int sent,
+                       const struct dli_reply *reply)
+{
+    uint32_t slot = call->slot, sleeps = call->sleeps;
+
+    if (status != DLOCK_OK && call->why && call->why->code == DLOCK_OK)
+        *call->why = pipe->conn->why;
+    if (call->counted)
+        __atomic_sub_fetch(&pipe->load, 1, __ATOMIC_RELAXED);
+    call->complete(call, status, sent || call->repeated, reply);
+    if (!sleeps)
+        return;
+    __atomic_store_n(&call->done, 1, __ATOMIC_RELEASE);
+    pipe->woken |= UINT64_C(1) << slot;
+}
+
+static void append(struct dli_call ***end, struct dli_call *call)
+{
+    call->next = NULL;
+    **end = call;
+    *end = &call->next;
+}
+
+void dli_pipe_push_urgent(struct dli_pipe *pipe, struct dli_call *call)
+{
+    call->counted = 0;
+    call->slot = 0;
+    append(&pipe->urgent_end, call);
+    if (call->deadline < pipe->deadline)
+        pipe->deadline = call->deadline;
+}
+
+/* Move what was pushed behind what waits, oldest first; leave behind is what pushed becomes. */
+static void collect(struct dli_pipe *pipe, struct dli_call *leave)
+{
+    struct dli_call *newest = __atomic_load_n(&pipe->pushed, __ATOMIC_RELAXED), *oldest = NULL;
+
+    if (newest == leave || newest == &shut)
+        return;
+    __atomic_add_fetch(&pipe->open_slot, 1, __ATOMIC_RELAXED);
+    newest = __atomic_exchange_n(&pipe->pushed, leave, __ATOMIC_ACQUIRE);
+    while (newest) {
+        struct dli_call *next = newest->next;
+
+        newest->next = oldest;
+        oldest = newest;
+        newest = next;
+    }
+    while (oldest) {
+        struct dli_call *next = oldest->next;
+
+        if (oldest->deadline < pipe->deadline)
+            pipe->deadline = oldest->deadline;
+        append(&pipe->waiting_end, oldest);
+        oldest = next;
+    }
+}
+
+/* Complete the calls of a list whose deadline passed; min collects the earliest deadline of the others. */
+static void expire_list(struct dli_pipe *pipe, struct dli_call **list, struct dli_call ***end, int64_t now,
+                        dlock_status status, int64_t *min)
+{
+    struct dli_call *call = *list;
+
+    *list = NULL;
+    *end = list;
+    while (call) {
+        struct dli_call *next = call->next;
+
+        if (call->deadline > now) {
+            append(end, call);
+            *min = call->deadline < *min ? call->deadline : *min;
+        } else {
+            dli_fail(call->why, status, status == DLOCK_CLOSED ? "the client was closed" : "%s: no connection in time%s%s",
+                     pipe->conn->config->target.text, pipe->conn->why.message[0] ? ": " : "", pipe->conn->why.message);
+            dli_pipe_complete(pipe, call, status, 0, NULL);
+        }
+        call = next;
+    }
+}
+
+static void expire_flying(struct dli_pipe *pipe, int64_t now, dlock_status status, int64_t *min)
+{
+    for (size_t i = 0; i < pipe->flying_count; i++) {
+        struct dli_call **place = &pipe->flying[(pipe->flying_first + i) % pipe->flying_room];
+        struct dli_call *call = *place;
+
+        if (call && call->deadline > now) {
+            *min = call->deadline < *min ? call->deadline : *min;
+        } else if (call) {
+            *place = NULL;
+            dli_fail(call->why, status, status == DLOCK_CLOSED ? "the client was closed" : "%s: no answer in time",
+                     pipe->conn->config->target.text);
+            dli_pipe_complete(pipe, call, status, 1, NULL);
+        }
+    }
+}
+
+static void expire(struct dli_pipe *pipe, int64_t now, dlock_status status)
+{
+    int64_t min = INT64_MAX;
+
+    expire_list(pipe, &pipe->urgent, &pipe->urgent_end, now, status, &min);
+    expire_list(pipe, &pipe->waiting, &pipe->waiting_end, now, status, &min);
+    expire_flying(pipe, now, status, &min);
+    pipe->deadline = min;
+}
+
+static void wake_callers(struct dli_pipe *pipe)
+{
+    while (pipe->woken) {
+        int slot = __builtin_ctzll(pipe->woken);
+
+        pipe->woken &= pipe->woken - 1;
+        __atomic_add_fetch(&pipe->words[slot], 1, __ATOMIC_RELEASE);
+        dli_futex_wake(&pipe->words[slot], INT_MAX);
+    }
+}
+
+void dli_pipe_step(struct dli_pipe *pipe, int64_t now)
+{
+    collect(pipe, NULL);
+    dli_pipe_io(pipe, now);
+    if (now >= pipe->deadline)
+        expire(pipe, now, DLOCK_UNREACHABLE);
+    wake_callers(pipe);
+}
+
+void dli_pipe_shut(struct dli_pipe *pipe)
+{
+    collect(pipe, &shut);
+    expire(pipe, INT64_MAX, DLOCK_CLOSED);
+    wake_callers(pipe);
+    dli_conn_close(pipe->conn);
+}
+
+int64_t dli_pipe_alarm(const struct dli_pipe *pipe)
+{
+    int64_t at = pipe->deadline;
+
+    if (pipe->conn->state == DLI_CONN_READY) {
+        if (pipe->flying_count > 0 && pipe->heard_at + pipe->silence < at)
+            at = pipe->heard_at + pipe->silence;
+    } else if (pipe->conn->state == DLI_CONN_IDLE || pipe->conn->state == DLI_CONN_FAILED) {
+        if ((pipe->urgent || pipe->waiting) && pipe->try_at < at)
+            at = pipe->try_at;
+    } else if (pipe->conn->deadline < at) {
+        at = pipe->conn->deadline;
+    }
+    return at;
+}

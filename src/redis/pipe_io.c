@@ -1,0 +1,166 @@
+/*
+ * pipe_io.c: the connection under the pipe: connect when there is something to send, send, receive, notice silence.
+ */
+#include "pipe_io.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Room for one more sent call in the ring. 0 or -1 without memory. */
+static int reserve_flight(struct dli_pipe *pipe)
+{
+    size_t room = pipe->flying_room ? 2 * pipe->flying_room : 256;
+    struct dli_call **ring;
+
+    if (pipe->flying_count < pipe->flying_room)
+        return 0;
+    ring = malloc(room * sizeof(struct dli_call *));
+    if (!ring)
+        return -1;
+    for (size_t i = 0; i < pipe->flying_count; i++)
+        ring[i] = pipe->flying[(pipe->flying_first + i) % pipe->flying_room];
+    free(pipe->flying);
+    pipe->flying = ring;
+    pipe->flying_first = 0;
+    pipe->flying_room = room;
+    return 0;
+}
+
+static struct dli_call *land(struct dli_pipe *pipe)
+{
+    struct dli_call *call = pipe->flying[pipe->flying_first];
+
+    pipe->flying_first = (pipe->flying_first + 1) % pipe->flying_room;
+    pipe->flying_count--;
+    return call;
+}
+
+/* Everything in flight has an unknown outcome now; what waits goes on waiting. */
+static void crash(struct dli_pipe *pipe, int64_t now)
+{
+    while (pipe->flying_count > 0) {
+        struct dli_call *call = land(pipe);
+
+        if (call)
+            dli_pipe_complete(pipe, call, DLOCK_UNREACHABLE, 1, NULL);
+    }
+    dli_conn_close(pipe->conn);
+    pipe->try_at = now;
+}
+
+/* Nobody could connect: what waits is answered now rather than at its deadline. */
+static void fail_waiting(struct dli_pipe *pipe, struct dli_call **list, struct dli_call ***end, dlock_status status)
+{
+    struct dli_call *call = *list;
+
+    *list = NULL;
+    *end = list;
+    while (call) {
+        struct dli_call *next = call->next;
+
+        dli_pipe_complete(pipe, call, status, 0, NULL);
+        call = next;
+    }
+}
+
+static void begin_connect(struct dli_pipe *pipe, int64_t now)
+{
+    int64_t later;
+
+    if ((!pipe->urgent && !pipe->waiting) || now < pipe->try_at)
+        return;
+    later = dli_gate_ask(pipe->gate, now);
+    if (later)
+        pipe->try_at = later;
+    else
+        dli_conn_start(pipe->conn, now);
+}
+
+static void go_on_connecting(struct dli_pipe *pipe, int64_t now)
+{
+    dli_conn_step(pipe->conn, now);
+    if (pipe->conn->state == DLI_CONN_READY)
+        dli_gate_result(pipe->gate, 1, now);
+    if (pipe->conn->state != DLI_CONN_FAILED)
+        return;
+    dli_gate_result(pipe->gate, 0, now);
+    pipe->try_at = now;
+    fail_waiting(pipe, &pipe->urgent, &pipe->urgent_end, pipe->conn->why.code);
+    fail_waiting(pipe, &pipe->waiting, &pipe->waiting_end, pipe->conn->why.code);
+}
+
+/* Put the calls of a list on the wire; the first that finds no memory and those behind it stay. */
+static void encode_list(struct dli_pipe *pipe, struct dli_call **list, struct dli_call ***end, int64_t now)
+{
+    while (*list) {
+        struct dli_call *call = *list;
+
+        if (reserve_flight(pipe) || dli_buffer_add(&pipe->conn->out, call->command.bytes, call->command.size))
+            return;
+        if (pipe->flying_count == 0)
+            pipe->heard_at = now;
+        *list = call->next;
+        if (!*list)
+            *end = list;
+        pipe->flying[(pipe->flying_first + pipe->flying_count++) % pipe->flying_room] = call;
+    }
+}
+
+/* The answer NOSCRIPT: the same call again with the script's text. The server has done nothing yet. */
+static int again_in_full(struct dli_pipe *pipe, struct dli_call *call, const struct dli_reply *reply)
+{
+    if (!dli_call_unknown_script(call, reply))
+        return 0;
+    __atomic_add_fetch(pipe->reloads, 1, __ATOMIC_RELAXED);
+    call->fallback = 1;
+    call->command.size = 0;
+    if (call->encode(call, 1))
+        return 0;
+    call->next = pipe->urgent;
+    if (!pipe->urgent)
+        pipe->urgent_end = &call->next;
+    pipe->urgent = call;
+    return 1;
+}
+
+static void receive(struct dli_pipe *pipe, int64_t now)
+{
+    const struct dli_reply *reply;
+
+    for (int round = 0; round < 4; round++) {
+        if (dli_conn_receive(pipe->conn) <= 0)
+            break;
+        pipe->heard_at = now;
+        while (dli_conn_next(pipe->conn, &reply) == 1) {
+            struct dli_call *call = pipe->flying_count ? land(pipe) : NULL;
+
+            if (call && !again_in_full(pipe, call, reply))
+                dli_pipe_complete(pipe, call, DLOCK_OK, 1, reply);
+        }
+    }
+    if (pipe->flying_count > 0 && pipe->conn->state == DLI_CONN_READY && now - pipe->heard_at >= pipe->silence) {
+        dli_fail(&pipe->conn->why, DLOCK_UNREACHABLE, "%s: no answer in time", pipe->conn->config->target.text);
+        pipe->conn->state = DLI_CONN_FAILED;
+    }
+}
+
+void dli_pipe_io(struct dli_pipe *pipe, int64_t now)
+{
+    struct dli_conn *conn = pipe->conn;
+
+    if (conn->state == DLI_CONN_IDLE || conn->state == DLI_CONN_FAILED)
+        begin_connect(pipe, now);
+    if (conn->state != DLI_CONN_IDLE && conn->state != DLI_CONN_FAILED && conn->state != DLI_CONN_READY)
+        go_on_connecting(pipe, now);
+    if (conn->state != DLI_CONN_READY)
+        return;
+    receive(pipe, now);
+    if (conn->state == DLI_CONN_READY) {
+        encode_list(pipe, &pipe->urgent, &pipe->urgent_end, now);
+        encode_list(pipe, &pipe->waiting, &pipe->waiting_end, now);
+        if (conn->out.size > 0)
+            dli_conn_flush(conn);
+    }
+    if (conn->state == DLI_CONN_FAILED)
+        crash(pipe, now);
+}

@@ -1,0 +1,127 @@
+/*
+ * private.c: calls carried by their own callers, see private.h.
+ */
+#include "private.h"
+
+#include <string.h>
+
+#include "sys/sys.h"
+
+void dli_private_init(struct dli_private *pool, const struct dli_conn_config *config, struct dli_gate *gate, int count)
+{
+    memset(pool, 0, sizeof *pool);
+    pool->config = config;
+    pool->gate = gate;
+    pool->free = count >= DLI_PRIVATE_MAX ? ~UINT64_C(0) : (UINT64_C(1) << count) - 1;
+}
+
+void dli_private_fini(struct dli_private *pool)
+{
+    for (int i = 0; i < DLI_PRIVATE_MAX; i++)
+        dli_conn_free(pool->conns[i]);
+}
+
+/* The lowest free connection, so that few stay open; -1 when all are taken. */
+static int take(struct dli_private *pool)
+{
+    uint64_t seen = __atomic_load_n(&pool->free, __ATOMIC_RELAXED);
+
+    while (seen) {
+        uint64_t bit = seen & -seen;
+
+        if (__atomic_compare_exchange_n(&pool->free, &seen, seen & ~bit, 1, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+            return __builtin_ctzll(bit);
+    }
+    return -1;
+}
+
+static void put(struct dli_private *pool, int index)
+{
+    __atomic_or_fetch(&pool->free, UINT64_C(1) << index, __ATOMIC_RELEASE);
+}
+
+static dlock_status connect_now(struct dli_private *pool, struct dli_conn *conn, int64_t deadline)
+{
+    dlock_status status = dli_conn_open(conn, deadline);
+
+    dli_gate_result(pool->gate, status == DLOCK_OK, dli_now());
+    return status;
+}
+
+/* One round trip; a script the server does not know goes again in full, within the same deadline. */
+static dlock_status round_trip(struct dli_conn *conn, struct dli_call *call, const struct dli_reply **reply, int *sent)
+{
+    dlock_status status;
+
+    *sent = 0;
+    if (dli_buffer_add(&conn->out, call->command.bytes, call->command.size))
+        return dli_fail(&conn->why, DLOCK_OUT_OF_MEMORY, "out of memory");
+    status = dli_conn_call(conn, call->deadline, reply, sent);
+    if (status != DLOCK_OK || !dli_call_unknown_script(call, *reply))
+        return status;
+    call->fallback = 1;
+    call->command.size = 0;
+    *sent = 0;
+    if (call->encode(call, 1) || dli_buffer_add(&conn->out, call->command.bytes, call->command.size))
+        return dli_fail(&conn->why, DLOCK_OUT_OF_MEMORY, "out of memory");
+    return dli_conn_call(conn, call->deadline, reply, sent);
+}
+
+/* A connection that was idle may have been closed meanwhile: such a call goes again, once, on a new one. */
+static dlock_status carry(struct dli_private *pool, struct dli_conn *conn, struct dli_call *call,
+                          const struct dli_reply **reply, int *sent)
+{
+    int idle = conn->state == DLI_CONN_READY;
+    dlock_status status = idle ? DLOCK_OK : connect_now(pool, conn, call->deadline);
+
+    if (status == DLOCK_OK)
+        status = round_trip(conn, call, reply, sent);
+    if (status != DLOCK_UNREACHABLE || !idle || !call->repeatable || dli_now() >= call->deadline ||
+        dli_gate_ask(pool->gate, dli_now()))
+        return status;
+    dli_conn_close(conn);
+    call->repeated = *sent;
+    status = connect_now(pool, conn, call->deadline);
+    return status == DLOCK_OK ? round_trip(conn, call, reply, sent) : status;
+}
+
+int dli_private_call(struct dli_private *pool, struct dli_call *call)
+{
+    int index = take(pool), sent = 0;
+    const struct dli_reply *reply = NULL;
+    struct dli_conn *conn;
+    dlock_status status;
+
+    if (index < 0)
+        return 0;
+    conn = pool->conns[index];
+    if (!conn)
+        conn = pool->conns[index] = dli_conn_new(pool->config);
+    if (!conn || (conn->state != DLI_CONN_READY && dli_gate_ask(pool->gate, dli_now()))) {
+        put(pool, index);
+        return 0;
+    }
+    status = carry(pool, conn, call, &reply, &sent);
+    if (status != DLOCK_OK) {
+        if (call->why)
+            *call->why = conn->why;
+        dli_conn_close(conn);
+    }
+    call->complete(call, status, sent || call->repeated, reply);
+    pool->used_at[index] = call->deadline;
+    put(pool, index);
+    return 1;
+}
+
+void dli_private_trim(struct dli_private *pool, int64_t since)
+{
+    for (int i = 0; i < DLI_PRIVATE_MAX; i++) {
+        uint64_t bit = UINT64_C(1) << i;
+
+        if (!(__atomic_fetch_and(&pool->free, ~bit, __ATOMIC_ACQUIRE) & bit))
+            continue;
+        if (pool->conns[i] && pool->used_at[i] < since)
+            dli_conn_close(pool->conns[i]);
+        put(pool, i);
+    }
+}

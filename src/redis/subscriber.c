@@ -1,0 +1,192 @@
+/*
+ * subscriber.c: see subscriber.h.
+ */
+#include "subscriber.h"
+
+#include <string.h>
+
+#include "sys/sys.h"
+
+enum { QUIET = 5000000, REFUSED_PAUSE = 1000000 };
+
+int dli_subscriber_init(struct dli_subscriber *sub, const struct dli_conn_config *config, struct dli_gate *gate,
+                        const char *channel, int wake_fd, int64_t patience)
+{
+    memset(sub, 0, sizeof *sub);
+    pthread_mutex_init(&sub->mutex, NULL);
+    sub->conn = dli_conn_new(config);
+    sub->gate = gate;
+    sub->channel = channel;
+    sub->wake_fd = wake_fd;
+    sub->patience = patience;
+    return sub->conn ? 0 : -1;
+}
+
+void dli_subscriber_fini(struct dli_subscriber *sub)
+{
+    dli_conn_free(sub->conn);
+    dli_buffer_free(&sub->orders);
+    pthread_mutex_destroy(&sub->mutex);
+}
+
+void dli_subscriber_want(struct dli_subscriber *sub)
+{
+    if (!__atomic_exchange_n(&sub->wanted, 1, __ATOMIC_ACQ_REL))
+        dli_wake_set(sub->wake_fd);
+}
+
+static int encode(struct dli_buffer *out, const char *verb, const char *channel, size_t size)
+{
+    const char *words[2] = {verb, channel};
+    size_t sizes[2] = {strlen(verb), size};
+
+    return dli_encode(out, 2, words, sizes);
+}
+
+void dli_subscriber_listen(struct dli_subscriber *sub, const char *channel, size_t size, int on)
+{
+    pthread_mutex_lock(&sub->mutex);
+    encode(&sub->orders, on ? "SUBSCRIBE" : "UNSUBSCRIBE", channel, size);
+    pthread_mutex_unlock(&sub->mutex);
+    dli_wake_set(sub->wake_fd);
+}
+
+/* Grants will not be heard until further notice. */
+static void fall(struct dli_subscriber *sub, int64_t pause, int64_t now)
+{
+    dli_conn_close(sub->conn);
+    sub->try_at = now + pause;
+    pthread_mutex_lock(&sub->mutex);
+    sub->orders.size = 0;
+    pthread_mutex_unlock(&sub->mutex);
+    if (sub->up || !sub->failed) {
+        sub->up = 0;
+        sub->failed = 1;
+        sub->hooks->down(sub->owner);
+    }
+}
+
+static void rise(struct dli_subscriber *sub)
+{
+    sub->up = 1;
+    sub->failed = 0;
+    sub->hooks->up(sub->owner);
+}
+
+static int is(const struct dli_reply *word, const char *text)
+{
+    return word->size == strlen(text) && memcmp(word->text, text, word->size) == 0;
+}
+
+static void hear(struct dli_subscriber *sub, const struct dli_reply *reply)
+{
+    const struct dli_reply *word = reply->items;
+
+    sub->asked_at = 0;
+    if (reply->type != DLI_REPLY_ARRAY || reply->size < 2 || word[0].type != DLI_REPLY_TEXT ||
+        word[1].type != DLI_REPLY_TEXT)
+        return;
+    if (reply->size == 3 && is(&word[0], "message") && word[2].type == DLI_REPLY_TEXT) {
+        sub->hooks->message(sub->owner, word[1].text, word[1].size, word[2].text, word[2].size);
+    } else if (is(&word[0], "subscribe")) {
+        if (is(&word[1], sub->channel))
+            rise(sub);
+        else
+            sub->hooks->listens(sub->owner, word[1].text, word[1].size);
+    }
+}
+
+static void begin(struct dli_subscriber *sub, int64_t now)
+{
+    int64_t later;
+
+    if (now < sub->try_at)
+        return;
+    later = dli_gate_ask(sub->gate, now);
+    if (later)
+        sub->try_at = later;
+    else
+        dli_conn_start(sub->conn, now);
+}
+
+static void go_on_connecting(struct dli_subscriber *sub, int64_t now)
+{
+    dli_conn_step(sub->conn, now);
+    if (sub->conn->state == DLI_CONN_READY) {
+        dli_gate_result(sub->gate, 1, now);
+        sub->heard_at = now;
+        sub->asked_at = 0;
+        encode(&sub->conn->out, "SUBSCRIBE", sub->channel, strlen(sub->channel));
+    } else if (sub->conn->state == DLI_CONN_FAILED) {
+        dli_gate_result(sub->gate, 0, now);
+        fall(sub, 0, now);
+    }
+}
+
+/* A server that says nothing for long is asked; one that does not answer is left. */
+static void check_pulse(struct dli_subscriber *sub, int64_t now)
+{
+    if (!sub->asked_at && now - sub->heard_at >= QUIET) {
+        const char *word = "PING";
+        size_t size = 4;
+
+        dli_encode(&sub->conn->out, 1, &word, &size);
+        sub->asked_at = now;
+    } else if (sub->asked_at && now - sub->asked_at >= sub->patience) {
+        sub->conn->state = DLI_CONN_FAILED;
+    }
+}
+
+static void take_orders(struct dli_subscriber *sub)
+{
+    pthread_mutex_lock(&sub->mutex);
+    if (sub->orders.size > 0 && dli_buffer_add(&sub->conn->out, sub->orders.bytes, sub->orders.size) == 0)
+        sub->orders.size = 0;
+    pthread_mutex_unlock(&sub->mutex);
+}
+
+void dli_subscriber_step(struct dli_subscriber *sub, int64_t now)
+{
+    struct dli_conn *conn = sub->conn;
+    const struct dli_reply *reply;
+    int64_t pause = 0;
+
+    if (!__atomic_load_n(&sub->wanted, __ATOMIC_ACQUIRE))
+        return;
+    if (conn->state == DLI_CONN_IDLE || conn->state == DLI_CONN_FAILED)
+        begin(sub, now);
+    if (conn->state != DLI_CONN_IDLE && conn->state != DLI_CONN_FAILED && conn->state != DLI_CONN_READY)
+        go_on_connecting(sub, now);
+    if (conn->state != DLI_CONN_READY)
+        return;
+    for (int round = 0; round < 4 && dli_conn_receive(conn) > 0; round++) {
+        sub->heard_at = now;
+        while (dli_conn_next(conn, &reply) == 1) {
+            if (reply->type == DLI_REPLY_ERROR) {
+                conn->state = DLI_CONN_FAILED;
+                pause = REFUSED_PAUSE;
+                break;
+            }
+            hear(sub, reply);
+        }
+    }
+    if (conn->state == DLI_CONN_READY) {
+        check_pulse(sub, now);
+        take_orders(sub);
+        if (conn->out.size > 0)
+            dli_conn_flush(conn);
+    }
+    if (conn->state == DLI_CONN_FAILED)
+        fall(sub, pause, now);
+}
+
+int64_t dli_subscriber_alarm(const struct dli_subscriber *sub)
+{
+    if (!__atomic_load_n(&sub->wanted, __ATOMIC_ACQUIRE))
+        return INT64_MAX;
+    if (sub->conn->state == DLI_CONN_IDLE || sub->conn->state == DLI_CONN_FAILED)
+        return sub->try_at;
+    if (sub->conn->state != DLI_CONN_READY)
+        return sub->conn->deadline;
+    return sub->asked_at ? sub->asked_at + sub->patience : sub->heard_at + QUIET;
+}

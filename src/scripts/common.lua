@@ -1,0 +1,165 @@
+-- What the scripts of the mutex share. All keys are in the lock's slot:
+--   lock   hash {owner: "1"}, Redisson's lock
+--   fence  string, the highest fencing token reserved so far, Redisson's fenced counter
+--   line   zset, processes in line by time of arrival; "*" with a negative score is a foreign turn until that time
+--   about  hash, waiter -> "deadline lease block keep polls listens seq"; "*" -> credit of foreign clients
+local lock, fence, line, about = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local TURN = '*'
+local GRACE = 25
+
+local micros
+-- Server time in microseconds, read once.
+local function now()
+  if not micros then
+    local time = redis.call('TIME')
+    micros = time[1] * 1000000 + time[2]
+  end
+  return micros
+end
+
+local function millis()
+  return math.floor(now() / 1000)
+end
+
+local function text(number)
+  return string.format('%.0f', number)
+end
+
+-- Hand the free lock to owner with a new block of tokens; returns the first.
+local function grant(owner, lease, block, keep)
+  local token = now()
+  local before = redis.call('GET', fence)
+  if before then
+    token = math.max(token, (tonumber(before) or 0) + 1)
+  end
+  local last = text(token + block - 1)
+  if before and redis.call('PTTL', fence) == -1 then
+    redis.call('SET', fence, last)
+  else
+    redis.call('SET', fence, last, 'PX', keep)
+  end
+  redis.call('HSET', lock, owner, '1')
+  redis.call('PEXPIRE', lock, lease)
+  return token
+end
+
+local function leave(waiter)
+  redis.call('ZREM', line, waiter)
+  redis.call('HDEL', about, waiter)
+end
+
+local function entry(waiter)
+  local told = redis.call('HGET', about, waiter)
+  if not told then
+    return nil
+  end
+  local deadline, lease, block, keep, polls, listens, seq = told:match('^(%d+) (%d+) (%d+) (%d+) (%d) (%d) (%d+)$')
+  if not seq then
+    return nil
+  end
+  return {
+    deadline = tonumber(deadline), lease = lease, block = tonumber(block), keep = keep,
+    polls = polls == '1', listens = tonumber(listens), seq = seq,
+  }
+end
+
+-- The first living waiter and its entry; or nil and how many ms a foreign turn still lasts. The dead are removed.
+local function head()
+  while true do
+    local first = redis.call('ZRANGE', line, 0, 0, 'WITHSCORES')
+    if not first[1] then
+      return nil, 0
+    end
+    if first[1] == TURN then
+      local left = -tonumber(first[2]) - millis()
+      if left > 0 then
+        return nil, left
+      end
+      redis.call('ZREM', line, TURN)
+    else
+      local told = entry(first[1])
+      if told and told.deadline > millis() then
+        return first[1], told
+      end
+      leave(first[1])
+    end
+  end
+end
+
+local function tell(waiter, message)
+  return redis.call('PUBLISH', 'dlock_client:' .. waiter:sub(1, 36), message)
+end
+
+-- Give the free lock to the first living waiter that hears of it, and tell it alone (own hears by the reply).
+-- Returns own's token when it was own; true when it was another; otherwise nil and the rest of a foreign turn.
+local function grant_next(own)
+  while true do
+    local first, told = head()
+    if not first then
+      return nil, told
+    end
+    leave(first)
+    local token = grant(first, told.lease, told.block, told.keep)
+    if first == own then
+      return token
+    end
+    local heard = tell(first, 'grant ' .. first:sub(38) .. ' ' .. told.seq .. ' ' .. text(token) .. ' ' .. lock)
+    if heard > 0 or told.polls then
+      return true
+    end
+    redis.call('DEL', lock)
+  end
+end
+
+-- Let foreign clients try first: they are told Redisson's way, ours hold back for GRACE ms.
+local function open_turn()
+  local until_ = millis() + GRACE
+  redis.call('ZADD', line, text(-until_), TURN)
+  if redis.call('PTTL', line) < 2 * GRACE then
+    redis.call('PEXPIRE', line, 2 * GRACE)
+  end
+end
+
+-- How many subscribers of Redisson's channel are not waiters of ours.
+local function foreigners(channel, listening)
+  local heard = redis.call('PUBSUB', 'NUMSUB', channel)[2] - listening
+  if heard > 0 then
+    local told = redis.call('HVALS', about)
+    for i = 1, #told do
+      local listens = told[i]:match('^%d+ %d+ %d+ %d+ %d (%d) %d+$')
+      heard = heard - (tonumber(listens) or 0)
+    end
+  end
+  return heard
+end
+
+-- The lock became free: the next one in line gets it, foreign clients get their share of turns.
+local function pass_on(channel, listening)
+  local ours = redis.call('ZCARD', line)
+  if ours > 0 then
+    ours = ours - redis.call('ZREM', line, TURN)
+  end
+  if ours == 0 then
+    if redis.call('PUBLISH', channel, '0') > listening then
+      open_turn()
+    end
+    return
+  end
+  local foreign = foreigners(channel, listening)
+  if foreign > 0 then
+    local credit = redis.call('HINCRBY', about, TURN, foreign)
+    if credit >= foreign + ours then
+      redis.call('HINCRBY', about, TURN, -(foreign + ours))
+      local first = head()
+      open_turn()
+      redis.call('PUBLISH', channel, '0')
+      if first then
+        tell(first, 'open ' .. first:sub(38) .. ' ' .. GRACE .. ' ' .. lock)
+      end
+      return
+    end
+  end
+  if not grant_next() then
+    redis.call('PUBLISH', channel, '0')
+  end
+end

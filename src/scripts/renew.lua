@@ -1,0 +1,15 @@
+-- Renew many locks of one slot. KEYS: locks; ARGV: owner and lease of each. 1 where the owner still holds, else 0.
+-- A lease is only ever made longer. PEXPIRE works at maxmemory too.
+local kept = {}
+for i = 1, #KEYS do
+  local lease = ARGV[2 * i]
+  local held = redis.pcall('HEXISTS', KEYS[i], ARGV[2 * i - 1])
+  kept[i] = 0
+  if held == 1 then
+    if redis.call('PTTL', KEYS[i]) < tonumber(lease) then
+      redis.call('PEXPIRE', KEYS[i], lease)
+    end
+    kept[i] = 1
+  end
+end
+return kept

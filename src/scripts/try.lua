@@ -1,0 +1,44 @@
+-- One try to get the lock: {1, token}, {0, ms until the next look, foreign holder} or {-1} for another kind of lock.
+-- args: owner, lease, block, mode (0 try, 1 line, 2 line and poll), listening, beat, keep, seq
+local function stand_in_line(args)
+  local own, beat = args[1], tonumber(args[6])
+  local told = table.concat({
+    text(millis() + beat), args[2], args[3], args[7], args[4] == '2' and '1' or '0', args[5], args[8],
+  }, ' ')
+  redis.call('ZADD', line, 'NX', text(now()), own)
+  redis.call('HSET', about, own, told)
+  redis.call('PEXPIRE', line, 2 * beat)
+  redis.call('PEXPIRE', about, 2 * beat)
+end
+
+local function try(args)
+  local own, block = args[1], tonumber(args[3])
+  local holders = redis.call('HKEYS', lock)
+  if #holders == 0 then
+    local token, left = grant_next(own)
+    if not token and left == 0 then
+      token = grant(own, args[2], block, args[7])
+    end
+    if token and token ~= true then
+      return { 1, token }
+    end
+    if args[4] ~= '0' then
+      stand_in_line(args)
+    end
+    return { 0, left or redis.call('PTTL', lock), 0 }
+  end
+  for i = 1, #holders do
+    if holders[i] == own then
+      if redis.call('PTTL', lock) < tonumber(args[2]) then
+        redis.call('PEXPIRE', lock, args[2])
+      end
+      return { 1, (tonumber(redis.call('GET', fence)) or now()) - block + 1 }
+    elseif holders[i] == 'mode' then
+      return { -1 }
+    end
+  end
+  if args[4] ~= '0' then
+    stand_in_line(args)
+  end
+  return { 0, redis.call('PTTL', lock), holders[1]:sub(15, 15) == '8' and 0 or 1 }
+end

@@ -1,0 +1,59 @@
+/*
+ * sys.h: every call into the operating system that is not a socket.
+ */
+#ifndef DLI_SYS_H
+#define DLI_SYS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* ---- clock.c: microseconds of CLOCK_BOOTTIME (goes on during suspend, never steps). */
+int64_t dli_now(void);
+
+/* ---- random.c */
+
+/* Fill from getrandom. 0, or -1 when the kernel has none: callers must fail, never go on with weak bytes. */
+int dli_random(void *out, size_t size);
+
+/* ---- futex.c: a 32-bit word to sleep on, process-private. */
+
+enum { DLI_WAIT_WOKEN, DLI_WAIT_TIMEOUT, DLI_WAIT_SIGNAL };
+
+/*
+ * Sleep while *word == expected, until deadline (dli_now time, -1 for none). Returns at once with DLI_WAIT_WOKEN when the
+ * word differs; may return DLI_WAIT_WOKEN spuriously. DLI_WAIT_SIGNAL when a signal handler ran (also with SA_RESTART).
+ */
+int dli_futex_wait(uint32_t *word, uint32_t expected, int64_t deadline);
+
+/* Wake up to count sleepers. */
+void dli_futex_wake(uint32_t *word, int count);
+
+/* ---- wake.c: a descriptor that is readable while set. */
+
+/* A new close-on-exec, non-blocking eventfd, or -1 (errno). */
+int dli_wake_open(void);
+void dli_wake_set(int fd);
+void dli_wake_clear(int fd);
+
+/* ---- alarm.c: a descriptor that is readable from a time on. */
+
+/* A new close-on-exec timer descriptor, or -1 (errno). */
+int dli_alarm_open(void);
+
+/* Make it readable at a time of dli_now; INT64_MAX: not at all. An earlier setting is forgotten. */
+void dli_alarm_set(int fd, int64_t at);
+
+/* ---- thread.c */
+
+/* Start a detached thread with all signals blocked and a 256 KiB stack, named name (at most 15 bytes). 0 or an errno. */
+int dli_thread_start(const char *name, void (*run)(void *), void *argument);
+
+/* A negative number that no other living thread of the process has: what owner 0 stands for. */
+int64_t dli_thread_owner(void);
+
+/* ---- fork.c */
+
+/* A number that differs after every fork in the child: compare with one taken earlier. Costs one load. */
+uint64_t dli_fork_generation(void);
+
+#endif

@@ -1,0 +1,225 @@
+/*
+ * ask.c: blocking acquire and release, and their in-memory forms.
+ *
+ * A caller first sends what the machine wants from its own thread (exchange.c); only when that did not settle its claim
+ * does it sleep, and the watchdog takes over.
+ */
+#include "ask.h"
+
+#include "sys/sys.h"
+
+struct dli_waiter *dli_ask_waiter(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t wait,
+                                  int64_t now)
+{
+    struct dli_waiter *waiter = dli_waiter_new(entry);
+    int64_t attempt = dli_lease_attempt(terms->lease, entry->rules.attempt);
+
+    if (!waiter)
+        return NULL;
+    waiter->claim.owner = owner;
+    waiter->claim.lease = terms->lease;
+    waiter->claim.max_hold = terms->max_hold;
+    waiter->claim.renew = terms->renew;
+    waiter->claim.patient = wait > 0;
+    waiter->claim.until = dli_later(now, wait > 0 ? wait : attempt);
+    return waiter;
+}
+
+/* The claim's time is over: what to say. */
+static dlock_status overdue(const struct dli_entry *entry, const struct dli_claim *claim)
+{
+    if (claim->state == DLI_CLAIM_LEAVING)
+        return DLOCK_UNKNOWN_OUTCOME;
+    if (entry->m.trouble != DLOCK_OK)
+        return entry->m.trouble;
+    return claim->patient ? DLOCK_TIMED_OUT : DLOCK_BUSY;
+}
+
+/*
+ * entry.mutex held: sleep until the claim is settled, giving up at its time. DLOCK_INTERRUPTED when a signal came and
+ * the caller wants to know; the claim goes on then.
+ */
+static dlock_status await(struct dli_waiter *waiter, int interruptible)
+{
+    struct dli_entry *entry = waiter->entry;
+
+    while (!waiter->settled) {
+        int64_t until = waiter->claim.until;
+        int woken;
+
+        waiter->sleeping = 1;
+        dli_entry_unlock(entry);
+        woken = dli_futex_wait(&waiter->settled, 0, until == DLI_NEVER ? -1 : until);
+        dli_entry_lock(entry);
+        waiter->sleeping = 0;
+        if (waiter->settled)
+            break;
+        if (woken == DLI_WAIT_SIGNAL && interruptible)
+            return DLOCK_INTERRUPTED;
+        if (dli_now() >= until) {
+            dli_mutex_give_up(&entry->m, &waiter->claim, overdue(entry, &waiter->claim), dli_now());
+            dli_entry_pump(entry, dli_now());
+        }
+    }
+    return waiter->claim.state == DLI_CLAIM_DONE ? waiter->claim.result : DLOCK_OK;
+}
+
+/* entry.mutex held: the grant is the caller's, unless its time was over before the caller woke up. */
+static dlock_status receive(struct dli_waiter *waiter, int64_t *token)
+{
+    struct dli_entry *entry = waiter->entry;
+    int64_t now = dli_now();
+
+    waiter->tell = DLI_TELL_NOBODY;
+    waiter->settled = 0;
+    dli_mutex_tick(&entry->m, now);
+    if (waiter->claim.state != DLI_CLAIM_HELD) {
+        struct dli_claim *ended;
+
+        dli_mutex_release(&entry->m, waiter->claim.owner, now, now, 0, &ended);
+        dli_entry_pump(entry, now);
+        if (ended)
+            dli_waiter_unref(waiter);
+        return DLOCK_LOST;
+    }
+    *token = waiter->claim.token;
+    return DLOCK_OK;
+}
+
+/*
+ * entry.mutex held: the machine's claim for this request. Sets *waiter (with a ref for the caller) when it must be waited for;
+ * else returns the answer.
+ */
+static dlock_status enter(struct dli_entry *entry, struct dli_waiter *fresh, struct dli_waiter **waiter, int64_t *token)
+{
+    struct dli_claim *claim = dli_mutex_acquire(&entry->m, &fresh->claim, dli_now());
+    struct dli_waiter *found = DLI_OBJECT(claim, struct dli_waiter, claim);
+    int64_t until = fresh->claim.until;
+
+    *waiter = NULL;
+    if (found == fresh) {
+        fresh->tell = DLI_TELL_CALLER;
+        *waiter = fresh;
+        return DLOCK_OK;
+    }
+    dli_waiter_unref(fresh);
+    dli_waiter_unref(fresh);
+    if (claim->state == DLI_CLAIM_HELD) {
+        if (found->interrupted)
+            claim->count--;
+        found->interrupted = 0;
+        *token = claim->token;
+        return DLOCK_OK;
+    }
+    if (!found->interrupted)
+        return DLOCK_INVALID_ARGUMENT;
+    claim->until = until;
+    found->interrupted = 0;
+    found->tell = DLI_TELL_CALLER;
+    __atomic_add_fetch(&found->refs, 1, __ATOMIC_RELAXED);
+    *waiter = found;
+    return DLOCK_OK;
+}
+
+dlock_status dli_ask_acquire(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t wait,
+                             int64_t *token, dlock_error *why)
+{
+    struct dli_waiter *fresh = dli_ask_waiter(entry, terms, owner, wait, dli_now()), *waiter;
+    dlock_status status;
+
+    if (!fresh)
+        return DLOCK_OUT_OF_MEMORY;
+    dli_entry_lock(entry);
+    status = enter(entry, fresh, &waiter, token);
+    if (waiter) {
+        dli_exchange_drive(entry, &waiter->claim, why);
+        dli_entry_pump(entry, dli_now());
+        status = await(waiter, terms->interruptible);
+        if (status == DLOCK_INTERRUPTED) {
+            waiter->tell = DLI_TELL_NOBODY;
+            waiter->interrupted = 1;
+        } else if (status == DLOCK_OK) {
+            status = receive(waiter, token);
+        }
+    }
+    dli_entry_unlock(entry);
+    if (waiter)
+        dli_waiter_unref(waiter);
+    return status;
+}
+
+/* entry.mutex held: a claim that ended in memory leaves its ref. */
+static void part(struct dli_entry *entry, struct dli_claim *ended)
+{
+    if (!ended || ended->state != DLI_CLAIM_DONE)
+        return;
+    dli_client_count(entry->client, DLOCK_STAT_RELEASED, ended->result == DLOCK_OK);
+    dli_waiter_unref(DLI_OBJECT(ended, struct dli_waiter, claim));
+}
+
+/* entry.mutex held: what the release in memory came to. */
+static void released_here(struct dli_entry *entry, struct dli_claim *ended, dlock_status status)
+{
+    if (status == DLOCK_OK && ended)
+        dli_client_count(entry->client, DLOCK_STAT_HANDOVERS, 1);
+    part(entry, ended);
+    dli_entry_pump(entry, dli_now());
+}
+
+dlock_status dli_ask_release(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, dlock_error *why)
+{
+    int64_t now = dli_now();
+    struct dli_waiter *waiter;
+    struct dli_claim *claim;
+    dlock_status status;
+
+    dli_entry_lock(entry);
+    status = dli_mutex_release(&entry->m, owner, now, now + terms->release_timeout, 1, &claim);
+    if (status != DLOCK_WOULD_BLOCK) {
+        released_here(entry, claim, status);
+        dli_entry_unlock(entry);
+        return status;
+    }
+    waiter = DLI_OBJECT(claim, struct dli_waiter, claim);
+    __atomic_add_fetch(&waiter->refs, 1, __ATOMIC_RELAXED);
+    waiter->tell = DLI_TELL_CALLER;
+    dli_exchange_drive(entry, claim, why);
+    dli_entry_pump(entry, dli_now());
+    status = await(waiter, 0);
+    dli_client_count(entry->client, DLOCK_STAT_RELEASED, status == DLOCK_OK);
+    dli_entry_unlock(entry);
+    dli_waiter_unref(waiter);
+    return status;
+}
+
+dlock_status dli_ask_acquire_local(struct dli_entry *entry, int64_t owner, int64_t *token)
+{
+    struct dli_claim *claim;
+
+    dli_entry_lock(entry);
+    claim = dli_mutex_reenter(&entry->m, owner, dli_now());
+    if (claim) {
+        struct dli_waiter *waiter = DLI_OBJECT(claim, struct dli_waiter, claim);
+
+        if (waiter->interrupted)
+            claim->count--;
+        waiter->interrupted = 0;
+        *token = claim->token;
+    }
+    dli_entry_unlock(entry);
+    return claim ? DLOCK_OK : DLOCK_WOULD_BLOCK;
+}
+
+dlock_status dli_ask_release_local(struct dli_entry *entry, int64_t owner)
+{
+    struct dli_claim *ended;
+    dlock_status status;
+    int64_t now = dli_now();
+
+    dli_entry_lock(entry);
+    status = dli_mutex_release(&entry->m, owner, now, now, 0, &ended);
+    if (status != DLOCK_WOULD_BLOCK)
+        released_here(entry, ended, status);
+    dli_entry_unlock(entry);
+    return status;
+}

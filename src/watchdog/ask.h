@@ -1,0 +1,58 @@
+/*
+ * ask.h: what callers can ask of one lock name: the blocking, submitted and in-memory forms behind the ABI.
+ *
+ * All functions take entry.mutex themselves. why, never NULL, receives a sentence about trouble with the server; the
+ * caller of the ABI gets it together with the names of lock and server.
+ */
+#ifndef DLI_WATCHDOG_ASK_H
+#define DLI_WATCHDOG_ASK_H
+
+#include "client.h"
+
+/* How a handle wants its lock. */
+struct dli_terms {
+    int64_t lease, max_hold, release_timeout; /* microseconds */
+    int renew, interruptible;
+};
+
+/* ---- ask.c */
+dlock_status dli_ask_acquire(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t wait,
+                             int64_t *token, dlock_error *why);
+dlock_status dli_ask_release(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, dlock_error *why);
+dlock_status dli_ask_acquire_local(struct dli_entry *entry, int64_t owner, int64_t *token);
+dlock_status dli_ask_release_local(struct dli_entry *entry, int64_t owner);
+
+/* ---- submit.c */
+dlock_status dli_submit_acquire(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t wait,
+                                int64_t tag);
+dlock_status dli_submit_release(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t tag);
+dlock_status dli_submit_cancel(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner);
+
+/* ---- inquire.c */
+int32_t dli_inquire_state(struct dli_entry *entry, int64_t owner);
+
+/* What owner holds: DLOCK_OK, DLOCK_NOT_HELD or DLOCK_LOST. */
+dlock_status dli_inquire_held(struct dli_entry *entry, int64_t owner, int64_t *token, int64_t *count, int64_t *remaining);
+
+/* ---- order.c: one command to the server each */
+dlock_status dli_order_ping(struct dli_client *client, int64_t deadline, dlock_error *why);
+dlock_status dli_order_force(struct dli_entry *entry, dlock_error *why);
+dlock_status dli_order_inspect(struct dli_entry *entry, struct dli_sight *sight, dlock_error *why);
+dlock_status dli_order_extend(struct dli_entry *entry, int64_t owner, int64_t lease, dlock_error *why);
+
+/* ---- transfer.c */
+enum { DLI_GRANT_MAX = 512 };
+
+dlock_status dli_transfer_export(struct dli_entry *entry, int64_t owner, uint8_t *out, size_t room, size_t *size);
+dlock_status dli_transfer_adopt(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner,
+                                const uint8_t *grant, size_t size, int64_t *token, dlock_error *why);
+
+/* A renewal of one grant, carried by the caller: 1 kept, 0 gone, -1 not known (*status says why). */
+int dli_order_renew(struct dli_entry *entry, const char *owner, int64_t lease, int64_t *stamp, dlock_status *status,
+                    dlock_error *why);
+
+/* entry.mutex held: a new waiter for the machine with one ref for the caller; NULL without memory. */
+struct dli_waiter *dli_ask_waiter(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t wait,
+                                  int64_t now);
+
+#endif

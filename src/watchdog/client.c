@@ -1,0 +1,298 @@
+/*
+ * client.c: the life of a client core. Mutexes: see client.h.
+ */
+#include "client.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sys/sys.h"
+
+void dli_client_count(struct dli_client *client, int stat, int64_t by)
+{
+    __atomic_add_fetch(&client->stats[stat], by, __ATOMIC_RELAXED);
+}
+
+static void configure(struct dli_client *client, const struct dli_target *target)
+{
+    const struct dlock_options *options = &client->options;
+
+    client->config.target = *target;
+    client->config.username = dli_options_text(options, DLI_OPT_USERNAME);
+    client->config.password = dli_options_text(options, DLI_OPT_PASSWORD);
+    client->config.client_name = dli_options_text(options, DLI_OPT_CLIENT_NAME);
+    client->config.db = (int)options->number[DLI_OPT_DB];
+    client->config.connect_timeout = options->number[DLI_OPT_CONNECT_TIMEOUT_MS] * DLI_MS;
+}
+
+dlock_status dli_client_new(const struct dlock_options *options, const struct dli_target *target,
+                            struct dli_client **ret, dlock_error *box)
+{
+    struct dli_client *client = calloc(1, sizeof *client);
+
+    if (!client)
+        return dli_fail(box, DLOCK_OUT_OF_MEMORY, "no memory for a client");
+    dli_options_init(&client->options);
+    if (dli_options_lay(&client->options, options, box) != DLOCK_OK)
+        goto fail_options;
+    if (dli_events_init(&client->events)) {
+        dli_fail(box, DLOCK_SYSTEM_ERROR, "no descriptor for the event queue");
+        goto fail_options;
+    }
+    pthread_mutex_init(&client->mutex, NULL);
+    client->refs = 1;
+    client->generation = dli_fork_generation();
+    dli_list_init(&client->entries);
+    configure(client, target);
+    dli_gate_init(&client->gate, (int)options->number[DLI_OPT_CONNECTS_PER_SECOND], (uint64_t)dli_now());
+    dli_private_init(&client->private_conns, &client->config, &client->gate,
+                     (int)options->number[DLI_OPT_PRIVATE_CONNECTIONS]);
+    *ret = client;
+    return DLOCK_OK;
+
+fail_options:
+    dli_options_fini(&client->options);
+    free(client);
+    return dlock_error_code(box) == DLOCK_OK ? DLOCK_OUT_OF_MEMORY : dlock_error_code(box);
+}
+
+void dli_client_ref(struct dli_client *client)
+{
+    __atomic_add_fetch(&client->refs, 1, __ATOMIC_RELAXED);
+}
+
+void dli_client_unref(struct dli_client *client)
+{
+    if (__atomic_sub_fetch(&client->refs, 1, __ATOMIC_ACQ_REL) > 0)
+        return;
+    if (client->loop_count > 0)
+        dli_subscriber_fini(&client->subscriber);
+    for (int i = 0; i < client->loop_count; i++)
+        dli_loop_free(client->loops[i]);
+    dli_private_fini(&client->private_conns);
+    dli_gate_fini(&client->gate);
+    dli_events_fini(&client->events);
+    dli_options_fini(&client->options);
+    pthread_mutex_destroy(&client->mutex);
+    free(client);
+}
+
+dlock_status dli_client_usable(const struct dli_client *client, dlock_error *box)
+{
+    if (__atomic_load_n(&client->started, __ATOMIC_ACQUIRE) && client->generation != dli_fork_generation())
+        return dli_fail(box, DLOCK_FORKED, "this client of %s was used before the fork; open another one in the child",
+                        client->config.target.text);
+    if (__atomic_load_n(&client->closed, __ATOMIC_ACQUIRE))
+        return dli_fail(box, DLOCK_CLOSED, "the client of %s was closed", client->config.target.text);
+    return DLOCK_OK;
+}
+
+/* ---- start */
+
+static int make_loops(struct dli_client *client, int count)
+{
+    while (client->loop_count < count) {
+        if (dli_loop_new(client, client->loop_count, &client->loops[client->loop_count]))
+            return -1;
+        client->loop_count++;
+    }
+    return 0;
+}
+
+static void unmake_loops(struct dli_client *client)
+{
+    while (client->loop_count > 0)
+        dli_loop_free(client->loops[--client->loop_count]);
+}
+
+/* client.mutex held. The threads that did start end by stop. */
+static int start_threads(struct dli_client *client)
+{
+    char name[16];
+
+    for (int i = 0; i < client->loop_count; i++) {
+        snprintf(name, sizeof name, "dlock-watch-%d", i & 0xff);
+        dli_client_ref(client);
+        client->threads++;
+        if (dli_thread_start(name, dli_loop_run, client->loops[i])) {
+            client->threads--;
+            dli_client_unref(client);
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* client.mutex held. */
+static void adopt_entries(struct dli_client *client)
+{
+    for (struct dli_link *link = client->entries.next; link != &client->entries; link = link->next) {
+        struct dli_entry *entry = DLI_OBJECT(link, struct dli_entry, link);
+
+        pthread_mutex_lock(&entry->mutex);
+        entry->loop = client->loops[entry->id % client->loop_count];
+        pthread_mutex_unlock(&entry->mutex);
+    }
+}
+
+static dlock_status start_locked(struct dli_client *client, dlock_error *box)
+{
+    int64_t patience = client->options.number[DLI_OPT_COMMAND_TIMEOUT_MS] * DLI_MS;
+
+    if (client->started)
+        return DLOCK_OK;
+    if (dli_make_uuid(client->uuid))
+        return dli_fail(box, DLOCK_SYSTEM_ERROR, "the system gives no random bytes");
+    snprintf(client->channel, sizeof client->channel, "dlock_client:%s", client->uuid);
+    client->generation = dli_fork_generation();
+    if (make_loops(client, (int)client->options.number[DLI_OPT_WATCHDOG_THREADS]) ||
+        dli_subscriber_init(&client->subscriber, &client->config, &client->gate, client->channel,
+                            client->loops[0]->wake_fd, patience)) {
+        unmake_loops(client);
+        return dli_fail(box, DLOCK_SYSTEM_ERROR, "no descriptors or memory for the watchdog");
+    }
+    client->subscriber.hooks = &dli_line_hooks;
+    client->subscriber.owner = client;
+    if (start_threads(client)) {
+        for (int i = 0; i < client->loop_count; i++)
+            __atomic_store_n(&client->loops[i]->stop, 1, __ATOMIC_RELEASE);
+        __atomic_store_n(&client->closed, 1, __ATOMIC_RELEASE);
+        return dli_fail(box, DLOCK_SYSTEM_ERROR, "no thread for the watchdog; the client is closed");
+    }
+    adopt_entries(client);
+    __atomic_store_n(&client->started, 1, __ATOMIC_RELEASE);
+    return DLOCK_OK;
+}
+
+dlock_status dli_client_start(struct dli_client *client, dlock_error *box)
+{
+    dlock_status status = dli_client_usable(client, box);
+
+    if (status != DLOCK_OK || __atomic_load_n(&client->started, __ATOMIC_ACQUIRE))
+        return status;
+    pthread_mutex_lock(&client->mutex);
+    status = start_locked(client, box);
+    pthread_mutex_unlock(&client->mutex);
+    return status;
+}
+
+/* ---- all entries */
+
+enum { ROUND = 64 };
+
+/* Up to ROUND entries behind last (NULL: from the start), each with a ref. */
+static int some_entries(struct dli_client *client, struct dli_entry *last, struct dli_entry *out[ROUND])
+{
+    struct dli_link *link;
+    int count = 0;
+
+    pthread_mutex_lock(&client->mutex);
+    link = last ? last->link.next : client->entries.next;
+    for (; link != &client->entries && count < ROUND; link = link->next) {
+        out[count] = DLI_OBJECT(link, struct dli_entry, link);
+        dli_entry_ref(out[count++]);
+    }
+    pthread_mutex_unlock(&client->mutex);
+    return count;
+}
+
+void dli_client_each(struct dli_client *client, void (*visit)(struct dli_entry *entry, int64_t now))
+{
+    struct dli_entry *some[ROUND], *last = NULL;
+    int count;
+
+    do {
+        count = some_entries(client, last, some);
+        if (last)
+            dli_entry_unref(last);
+        for (int i = 0; i < count; i++) {
+            int64_t now = dli_now();
+
+            dli_entry_lock(some[i]);
+            visit(some[i], now);
+            dli_entry_pump(some[i], now);
+            dli_entry_unlock(some[i]);
+            if (i + 1 < count)
+                dli_entry_unref(some[i]);
+        }
+        last = count > 0 ? some[count - 1] : NULL;
+    } while (last);
+}
+
+/* ---- the end */
+
+static void close_machine(struct dli_entry *entry, int64_t now)
+{
+    dli_mutex_close(&entry->m, now);
+}
+
+/* Machines that still have something to tell the server. */
+static int64_t busy_entries(struct dli_client *client)
+{
+    int64_t busy = 0;
+
+    pthread_mutex_lock(&client->mutex);
+    for (struct dli_link *link = client->entries.next; link != &client->entries; link = link->next) {
+        struct dli_entry *entry = DLI_OBJECT(link, struct dli_entry, link);
+
+        pthread_mutex_lock(&entry->mutex);
+        busy += !dli_mutex_idle(&entry->m);
+        pthread_mutex_unlock(&entry->mutex);
+    }
+    pthread_mutex_unlock(&client->mutex);
+    return busy;
+}
+
+static int64_t running_threads(struct dli_client *client)
+{
+    int64_t threads;
+
+    pthread_mutex_lock(&client->mutex);
+    threads = client->threads;
+    pthread_mutex_unlock(&client->mutex);
+    return threads;
+}
+
+/* Wait until count says 0; DLOCK_TIMED_OUT at deadline. */
+static dlock_status wait_for(struct dli_client *client, int64_t (*count)(struct dli_client *), int64_t deadline)
+{
+    for (;;) {
+        uint32_t seen = __atomic_load_n(&client->progress, __ATOMIC_ACQUIRE);
+
+        if (count(client) == 0)
+            return DLOCK_OK;
+        if (dli_now() >= deadline)
+            return DLOCK_TIMED_OUT;
+        dli_futex_wait(&client->progress, seen, deadline);
+    }
+}
+
+static void stop_loops(struct dli_client *client)
+{
+    for (int i = 0; i < client->loop_count; i++) {
+        __atomic_store_n(&client->loops[i]->stop, 1, __ATOMIC_RELEASE);
+        dli_wake_set(client->loops[i]->wake_fd);
+    }
+}
+
+dlock_status dli_client_shut(struct dli_client *client, int release, int64_t deadline)
+{
+    dlock_status status = DLOCK_OK;
+    int started;
+
+    pthread_mutex_lock(&client->mutex);
+    __atomic_store_n(&client->closed, 1, __ATOMIC_RELEASE);
+    started = client->started;
+    pthread_mutex_unlock(&client->mutex);
+    if (!release && started)
+        stop_loops(client);
+    dli_client_each(client, close_machine);
+    if (!release || !started)
+        return DLOCK_OK;
+    status = wait_for(client, busy_entries, deadline);
+    stop_loops(client);
+    if (wait_for(client, running_threads, deadline) != DLOCK_OK)
+        status = DLOCK_TIMED_OUT;
+    return status;
+}

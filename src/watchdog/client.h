@@ -1,0 +1,232 @@
+/*
+ * client.h: the core of a client: its connections, its watchdog threads, and the entries of its locks.
+ *
+ * Who guards what, and in which order the mutexes are taken:
+ *   client.mutex   the table of entries and the life of the client (started, closed)
+ *   entry.mutex    the machine of one lock name and its waiters; taken under client.mutex or alone
+ *   loop.mutex     the timers of one watchdog thread; taken under entry.mutex or alone
+ *   events.mutex, gate.mutex, subscriber.mutex: taken last
+ * No mutex is held over I/O. Counters, refs and line are atomics.
+ *
+ * Lives: the client core lives while its handle, a lock handle or a watchdog thread refers to it. An entry lives while a
+ * handle, a timer, a call or a renewal refers to it. A waiter lives while the machine, a sleeping caller or the event
+ * queue refers to it.
+ */
+#ifndef DLI_WATCHDOG_CLIENT_H
+#define DLI_WATCHDOG_CLIENT_H
+
+#include <pthread.h>
+
+#include "base/error.h"
+#include "base/options.h"
+#include "engine/mutex.h"
+#include "events.h"
+#include "redis/commands.h"
+#include "redis/conn.h"
+#include "redis/gate.h"
+#include "redis/pipe.h"
+#include "redis/private.h"
+#include "redis/subscriber.h"
+#include "timers.h"
+
+enum { DLI_LOOPS_MAX = 16 };
+
+struct dli_client;
+struct dli_entry;
+
+/* A renewal waiting for its turn. */
+struct dli_due {
+    struct dli_entry *entry; /* with a ref */
+    int64_t number, lease, limit;
+};
+
+/* The renewal script in flight; there is one at most per loop. */
+struct dli_batch {
+    struct dli_call call;
+    struct dli_loop *loop;
+    int count;
+    int64_t stamp;
+    struct dli_due due[DLI_RENEW_MAX];
+    struct dli_renewal rows[DLI_RENEW_MAX];
+};
+
+/* One watchdog thread. */
+struct dli_loop {
+    struct dli_client *client;
+    int index;
+    int wake_fd, alarm_fd;
+    uint32_t stop;           /* atomic */
+    pthread_mutex_t mutex;   /* guards timers, ended and next */
+    struct dli_timers timers;
+    int ended;               /* takes no more timers */
+    int64_t next;            /* the thread will look at the timers then; INT64_MIN while it is awake */
+    struct dli_pipe pipe;    /* the rest: the thread's own, but for what pipe.h says */
+    struct dli_due *heap;    /* renewals by limit, most endangered first */
+    size_t heap_count, heap_room;
+    struct dli_batch *batch;
+    int batch_flying;
+};
+
+struct dli_client {
+    pthread_mutex_t mutex;
+    int64_t refs;
+    uint64_t generation;     /* of fork, when it was started */
+    int started, closed;     /* atomics, set under mutex */
+    struct dlock_options options;
+    struct dli_conn_config config;
+    char uuid[DLI_UUID_SIZE + 1];
+    char channel[DLI_UUID_SIZE + 16];
+    int64_t numbers;         /* grant numbers given out */
+    int64_t ids;             /* lock ids given out */
+    void *table;             /* entries by name, a tsearch tree */
+    struct dli_link entries;
+    int64_t entry_count;
+    uint32_t progress;       /* futex: bumped while closing when an entry may have become idle */
+    int threads;             /* running watchdog threads, under mutex */
+    int line;                /* enum dli_line, atomic */
+    struct dli_gate gate;
+    struct dli_private private_conns;
+    struct dli_subscriber subscriber; /* driven by loop 0 */
+    struct dli_events events;
+    struct dli_loop *loops[DLI_LOOPS_MAX];
+    int loop_count;
+    int64_t stats[DLOCK_STAT_COUNT]; /* atomics */
+};
+
+/* One lock name. */
+struct dli_entry {
+    pthread_mutex_t mutex;
+    int64_t refs;
+    int64_t id;
+    struct dli_client *client;
+    struct dli_loop *loop;   /* set when the client starts */
+    struct dli_link link;    /* in client.entries */
+    struct dli_names names;
+    struct dli_mutex_rules rules;
+    struct dli_mutex m;
+    struct dli_timer timer;  /* under the loop's mutex */
+    struct dli_call call;    /* the exchange in flight */
+    struct dli_wish wish;
+    struct dli_answer answer;
+    int64_t timer_at;        /* what the timer is set to; DLI_NEVER: not set */
+    int64_t handles;         /* lock handles */
+    int surplus;             /* refs to drop when the mutex is released */
+    int64_t adopted_number;  /* this grant number stands for an id made elsewhere */
+    char adopted[DLI_OWNER_MAX];
+};
+
+/* One claim with what its caller needs. */
+struct dli_waiter {
+    struct dli_claim claim;
+    struct dli_entry *entry; /* with a ref */
+    int64_t refs;
+    uint32_t settled;        /* futex: 1 when the machine has answered */
+    enum { DLI_TELL_NOBODY, DLI_TELL_CALLER, DLI_TELL_QUEUE } tell; /* who is waiting for the answer */
+    int sleeping;            /* the caller sleeps on settled */
+    int interrupted;         /* its caller went away by a signal and may come back */
+    int64_t tag;
+    struct dli_timer timer;  /* ends the wait of a submitted claim; under the loop's mutex */
+    struct dli_node done, lost, risk;
+};
+
+/* ---- client.c */
+
+dlock_status dli_client_new(const struct dlock_options *options, const struct dli_target *target,
+                            struct dli_client **ret, dlock_error *box);
+void dli_client_ref(struct dli_client *client);
+void dli_client_unref(struct dli_client *client);
+
+/* DLOCK_OK when the client may be used by this process; starts its threads the first time. */
+dlock_status dli_client_start(struct dli_client *client, dlock_error *box);
+
+/* DLOCK_FORKED in a child of the process that started it, DLOCK_CLOSED, or DLOCK_OK. */
+dlock_status dli_client_usable(const struct dli_client *client, dlock_error *box);
+
+/* End everything; with release the server is told what was held, until deadline. DLOCK_OK or DLOCK_TIMED_OUT. */
+dlock_status dli_client_shut(struct dli_client *client, int release, int64_t deadline);
+
+void dli_client_count(struct dli_client *client, int stat, int64_t by);
+
+/* Call visit for every entry with entry.mutex held, then pump it. No mutex is held by the caller. */
+void dli_client_each(struct dli_client *client, void (*visit)(struct dli_entry *entry, int64_t now));
+
+/* ---- entry.c */
+
+/* The entry of a name, made when there is none, with a ref and a handle. NULL without memory. */
+struct dli_entry *dli_entry_get(struct dli_client *client, const char *name, size_t size,
+                                const struct dli_mutex_rules *rules);
+
+/* The entry of a name if there is one, with a ref. */
+struct dli_entry *dli_entry_find(struct dli_client *client, const char *name, size_t size);
+void dli_entry_ref(struct dli_entry *entry);
+void dli_entry_unref(struct dli_entry *entry);
+
+/* Take and release entry.mutex; releasing drops the refs that became surplus, so entry may be gone afterwards. */
+void dli_entry_lock(struct dli_entry *entry);
+void dli_entry_unlock(struct dli_entry *entry);
+
+/* A lock handle comes or goes. */
+void dli_entry_handle(struct dli_entry *entry, int by);
+
+/* The id of a grant number on the wire. */
+void dli_entry_owner(const struct dli_entry *entry, int64_t number, char out[DLI_OWNER_MAX]);
+
+/* entry.mutex held: carry out what the machine wants now: send in the background, tell claims, post events, set the timer. */
+void dli_entry_pump(struct dli_entry *entry, int64_t now);
+
+/* The timer fired. */
+void dli_entry_tick(struct dli_timer *timer, int64_t now);
+
+/* ---- exchange.c */
+
+/* entry.mutex held: hand the exchange to the loop. */
+void dli_exchange_submit(struct dli_entry *entry, const struct dli_wish *wish, int64_t now);
+
+/* entry.mutex held, released meanwhile: send what the machine wants from this thread as long as claim is not settled. */
+void dli_exchange_drive(struct dli_entry *entry, struct dli_claim *claim, dlock_error *why);
+
+/* Carry one call now, on a private connection or the pipe, and wait for it. */
+void dli_carry(struct dli_client *client, struct dli_loop *loop, struct dli_call *call);
+
+/* ---- waiter.c */
+
+struct dli_waiter *dli_waiter_new(struct dli_entry *entry);
+void dli_waiter_unref(struct dli_waiter *waiter);
+
+/* entry.mutex held: claims that are settled, and reports. */
+void dli_waiter_deliver(struct dli_entry *entry, int64_t now);
+
+/* ---- loop.c */
+
+int dli_loop_new(struct dli_client *client, int index, struct dli_loop **ret);
+void dli_loop_free(struct dli_loop *loop);
+void dli_loop_run(void *loop);
+
+/*
+ * Any thread: set a timer (linked or not) to at; wakes the loop when that is sooner than it would look. 1 when it was not
+ * linked before: the caller has taken a ref for it. 0: it was, or the loop takes no more: the ref is the caller's again.
+ */
+int dli_loop_set_timer(struct dli_loop *loop, struct dli_timer *timer, int64_t at, int64_t now);
+
+/* Any thread: 1 when the timer was linked and is out now, 0 when it fired or was never set. */
+int dli_loop_stop_timer(struct dli_loop *loop, struct dli_timer *timer);
+
+/* ---- renew.c */
+
+/* The loop's thread, entry.mutex held: queue a renewal that is due. */
+void dli_renew_queue(struct dli_entry *entry);
+
+/* The loop's thread: send the next batch when none is in flight. */
+void dli_renew_send(struct dli_loop *loop, int64_t now);
+
+/* The loop's thread: forget what is queued. */
+void dli_renew_drop(struct dli_loop *loop);
+
+/* ---- line.c: what the subscriber hears */
+
+extern const struct dli_subscriber_hooks dli_line_hooks;
+
+/* entry.mutex held: subscribe and listen as the machine wants. */
+void dli_line_follow(struct dli_entry *entry);
+
+#endif

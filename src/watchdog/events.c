@@ -1,0 +1,116 @@
+/*
+ * events.c: see events.h.
+ */
+#include "events.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sys/sys.h"
+
+int dli_events_init(struct dli_events *events)
+{
+    events->fd = dli_wake_open();
+    events->wakes = 0;
+    events->shut = 0;
+    dli_list_init(&events->nodes);
+    return events->fd < 0 || pthread_mutex_init(&events->mutex, NULL) ? -1 : 0;
+}
+
+void dli_events_fini(struct dli_events *events)
+{
+    close(events->fd);
+    pthread_mutex_destroy(&events->mutex);
+}
+
+int dli_events_post(struct dli_events *events, struct dli_node *node)
+{
+    int fresh, first;
+
+    pthread_mutex_lock(&events->mutex);
+    first = dli_list_empty(&events->nodes);
+    fresh = !events->shut && dli_list_empty(&node->link);
+    if (fresh)
+        dli_list_append(&events->nodes, &node->link);
+    if (fresh && first)
+        dli_wake_set(events->fd);
+    pthread_mutex_unlock(&events->mutex);
+    return fresh;
+}
+
+void dli_events_wake(struct dli_events *events)
+{
+    pthread_mutex_lock(&events->mutex);
+    events->wakes++;
+    dli_wake_set(events->fd);
+    pthread_mutex_unlock(&events->mutex);
+}
+
+/* 1 with the oldest node, -1 for a wake, 0 for nothing. */
+static int take(struct dli_events *events, struct dli_node **node)
+{
+    struct dli_link *link;
+    int got = 0;
+
+    pthread_mutex_lock(&events->mutex);
+    link = dli_list_pop(&events->nodes);
+    if (link) {
+        *node = DLI_OBJECT(link, struct dli_node, link);
+        got = 1;
+    } else if (events->wakes > 0) {
+        events->wakes--;
+        got = -1;
+    }
+    if (dli_list_empty(&events->nodes) && events->wakes == 0)
+        dli_wake_clear(events->fd);
+    pthread_mutex_unlock(&events->mutex);
+    return got;
+}
+
+void dli_events_shut(struct dli_events *events)
+{
+    char nowhere[DLI_EVENT_TEXT];
+    struct dli_node *node = NULL;
+    int got;
+
+    pthread_mutex_lock(&events->mutex);
+    events->shut = 1;
+    pthread_mutex_unlock(&events->mutex);
+    while ((got = take(events, &node)))
+        if (got > 0)
+            node->read(node, nowhere);
+}
+
+/* Milliseconds for poll until deadline, rounded up; -1 for none. */
+static int poll_time(int64_t deadline, int64_t now)
+{
+    int64_t left = (deadline - now + 999) / 1000;
+
+    if (deadline == INT64_MAX)
+        return -1;
+    return left < 0 ? 0 : left > 3600000 ? 3600000 : (int)left;
+}
+
+dlock_status dli_events_next(struct dli_events *events, int64_t deadline, struct dlock_event *event)
+{
+    for (;;) {
+        struct pollfd wait = {.fd = events->fd, .events = POLLIN};
+        struct dli_node *node = NULL;
+        int got = take(events, &node);
+        int64_t now = dli_now();
+
+        if (got > 0) {
+            memcpy(event->field, node->field, sizeof event->field);
+            node->read(node, event->text);
+            return DLOCK_OK;
+        }
+        if (got < 0)
+            return DLOCK_NO_EVENT;
+        if (now >= deadline)
+            return DLOCK_NO_EVENT;
+        if (poll(&wait, 1, poll_time(deadline, now)) < 0 && errno == EINTR)
+            return DLOCK_INTERRUPTED;
+    }
+}

@@ -1,0 +1,53 @@
+/*
+ * events.h: the event queue of a client, with one descriptor that is readable while events wait.
+ *
+ * Nodes are intrusive, so that a completion or a loss never needs memory when it happens. The queue's mutex guards
+ * everything; it is taken last, under any other.
+ */
+#ifndef DLI_WATCHDOG_EVENTS_H
+#define DLI_WATCHDOG_EVENTS_H
+
+#include <pthread.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "dlock.h"
+
+enum { DLI_EVENT_TEXT = 256 };
+
+/* What an event box holds. */
+struct dlock_event {
+    int64_t field[DLOCK_FIELD_COUNT];
+    char text[DLI_EVENT_TEXT];
+};
+
+/* A node in the queue: a snapshot. read adds the text and lets go of what the node is part of. */
+struct dli_node {
+    struct dli_link link;
+    int64_t field[DLOCK_FIELD_COUNT];
+    void (*read)(struct dli_node *node, char text[DLI_EVENT_TEXT]);
+};
+
+struct dli_events {
+    pthread_mutex_t mutex;
+    struct dli_link nodes;
+    int fd;      /* set while nodes wait or a wake is due */
+    int64_t wakes;
+    int shut;    /* nobody will read any more */
+};
+
+/* 0, or -1 (errno). */
+int dli_events_init(struct dli_events *events);
+
+/* Nobody will read any more: what waits is read into nowhere, later nodes are refused. */
+void dli_events_shut(struct dli_events *events);
+void dli_events_fini(struct dli_events *events);
+
+/* 1, or 0 when the node waits in the queue already or the queue is shut. Its link must be initialised once. */
+int dli_events_post(struct dli_events *events, struct dli_node *node);
+void dli_events_wake(struct dli_events *events);
+
+/* DLOCK_OK with the oldest event; DLOCK_NO_EVENT at deadline or after a wake; DLOCK_INTERRUPTED by a signal. */
+dlock_status dli_events_next(struct dli_events *events, int64_t deadline, struct dlock_event *event);
+
+#endif

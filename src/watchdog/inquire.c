@@ -1,0 +1,40 @@
+/*
+ * inquire.c: what an owner has, by the clock at this instant. No network, no sleep.
+ */
+#include "ask.h"
+
+#include "sys/sys.h"
+
+int32_t dli_inquire_state(struct dli_entry *entry, int64_t owner)
+{
+    int64_t now;
+    int32_t state;
+
+    dli_entry_lock(entry);
+    now = dli_now();
+    state = dli_mutex_state(&entry->m, owner, now);
+    dli_entry_pump(entry, now);
+    dli_entry_unlock(entry);
+    return state;
+}
+
+dlock_status dli_inquire_held(struct dli_entry *entry, int64_t owner, int64_t *token, int64_t *count, int64_t *remaining)
+{
+    dlock_status status = DLOCK_OK;
+    int64_t now;
+    int32_t state;
+
+    dli_entry_lock(entry);
+    now = dli_now();
+    state = dli_mutex_state(&entry->m, owner, now);
+    if (state == DLOCK_STATE_HELD || state == DLOCK_STATE_AT_RISK) {
+        *token = entry->m.holder->token;
+        *count = entry->m.holder->count;
+        *remaining = entry->m.limit - now;
+    } else {
+        status = state == DLOCK_STATE_LOST ? DLOCK_LOST : DLOCK_NOT_HELD;
+    }
+    dli_entry_pump(entry, now);
+    dli_entry_unlock(entry);
+    return status;
+}

@@ -1,0 +1,141 @@
+/*
+ * submit.c: acquire and release whose answers come as events, and the end of a wait.
+ */
+#include "ask.h"
+
+#include "sys/sys.h"
+
+/* entry.mutex held: the wait of a submitted claim ends by a timer that holds a ref. */
+static void limit_wait(struct dli_waiter *waiter, int64_t now)
+{
+    struct dli_entry *entry = waiter->entry;
+
+    if (waiter->claim.state != DLI_CLAIM_WAITING || waiter->claim.until == DLI_NEVER)
+        return;
+    __atomic_add_fetch(&waiter->refs, 1, __ATOMIC_RELAXED);
+    if (!dli_loop_set_timer(entry->loop, &waiter->timer, waiter->claim.until, now))
+        __atomic_sub_fetch(&waiter->refs, 1, __ATOMIC_RELAXED);
+}
+
+/* entry.mutex held: re-entry by an owner that holds the lock is an acquisition like any other. */
+static void reentered(struct dli_waiter *fresh, const struct dli_claim *held)
+{
+    fresh->claim.token = held->token;
+    fresh->claim.held_since = 0;
+    fresh->claim.result = DLOCK_OK;
+    fresh->claim.state = DLI_CLAIM_DONE;
+    dli_list_append(&fresh->entry->m.done, &fresh->claim.link);
+}
+
+dlock_status dli_submit_acquire(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t wait,
+                                int64_t tag)
+{
+    int64_t now = dli_now();
+    struct dli_waiter *fresh = dli_ask_waiter(entry, terms, owner, wait, now);
+    dlock_status status = DLOCK_OK;
+    struct dli_claim *claim;
+
+    if (!fresh)
+        return DLOCK_OUT_OF_MEMORY;
+    fresh->tell = DLI_TELL_QUEUE;
+    fresh->tag = tag;
+    dli_entry_lock(entry);
+    claim = dli_mutex_acquire(&entry->m, &fresh->claim, now);
+    if (claim == &fresh->claim) {
+        limit_wait(fresh, now);
+    } else if (claim->state == DLI_CLAIM_HELD) {
+        fresh->claim.owner = owner;
+        reentered(fresh, claim);
+    } else {
+        status = DLOCK_INVALID_ARGUMENT;
+        dli_waiter_unref(fresh);
+    }
+    dli_entry_pump(entry, now);
+    dli_entry_unlock(entry);
+    dli_waiter_unref(fresh);
+    return status;
+}
+
+/* entry.mutex held: a release that ended in memory is told like one that did not. */
+static void told_at_once(struct dli_waiter *waiter, int64_t tag)
+{
+    waiter->tell = DLI_TELL_QUEUE;
+    waiter->tag = tag;
+    waiter->claim.result = DLOCK_OK;
+    dli_list_append(&waiter->entry->m.done, &waiter->claim.link);
+}
+
+/* An inner level has no claim of its own: a waiter made for the event alone. */
+static dlock_status tell_inner(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t tag)
+{
+    struct dli_waiter *waiter = dli_ask_waiter(entry, terms, owner, 0, dli_now());
+
+    if (!waiter)
+        return DLOCK_OUT_OF_MEMORY;
+    waiter->claim.state = DLI_CLAIM_DONE;
+    waiter->claim.held_since = dli_now();
+    told_at_once(waiter, tag);
+    dli_waiter_unref(waiter);
+    return DLOCK_OK;
+}
+
+dlock_status dli_submit_release(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t tag)
+{
+    int64_t now = dli_now();
+    struct dli_claim *claim;
+    dlock_status status;
+
+    dli_entry_lock(entry);
+    status = dli_mutex_release(&entry->m, owner, now, now + terms->release_timeout, 1, &claim);
+    if (status == DLOCK_WOULD_BLOCK) {
+        struct dli_waiter *waiter = DLI_OBJECT(claim, struct dli_waiter, claim);
+
+        waiter->tell = DLI_TELL_QUEUE;
+        waiter->tag = tag;
+        status = DLOCK_OK;
+    } else if (status == DLOCK_OK && claim) {
+        dli_client_count(entry->client, DLOCK_STAT_HANDOVERS, 1);
+        told_at_once(DLI_OBJECT(claim, struct dli_waiter, claim), tag);
+    } else if (status == DLOCK_OK) {
+        status = tell_inner(entry, terms, owner, tag);
+    } else if (claim) {
+        dli_waiter_unref(DLI_OBJECT(claim, struct dli_waiter, claim));
+    }
+    dli_entry_pump(entry, now);
+    dli_entry_unlock(entry);
+    return status;
+}
+
+/* entry.mutex held: whether owner had won, without knowing it, after its caller was interrupted. */
+static int won_unseen(const struct dli_claim *claim)
+{
+    struct dli_waiter *waiter = DLI_OBJECT(claim, struct dli_waiter, claim);
+    int unseen = claim->state == DLI_CLAIM_HELD && waiter->interrupted;
+
+    waiter->interrupted = 0;
+    return unseen;
+}
+
+dlock_status dli_submit_cancel(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner)
+{
+    dlock_error ignored = {.code = DLOCK_OK};
+    dlock_status status = DLOCK_NOT_HELD;
+    struct dli_claim *claim;
+    int64_t now = dli_now();
+    int give_back = 0;
+
+    dli_entry_lock(entry);
+    claim = dli_mutex_find(&entry->m, owner);
+    if (claim && claim->state == DLI_CLAIM_WAITING) {
+        dli_mutex_give_up(&entry->m, claim, DLOCK_CANCELLED, now);
+        status = DLOCK_OK;
+    } else if (claim) {
+        give_back = won_unseen(claim);
+    }
+    dli_entry_pump(entry, now);
+    dli_entry_unlock(entry);
+    if (!give_back)
+        return status;
+    dli_ask_release(entry, terms, owner, &ignored);
+    return DLOCK_OK;
+}

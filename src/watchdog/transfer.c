@@ -1,0 +1,136 @@
+/*
+ * transfer.c: grants that leave one process and are taken over by another.
+ *
+ * The bytes are one line of text: "dlock1 <token> <lease ms> <owner id> <lock name>". The name makes sure that a grant is
+ * adopted for the lock it is for; the id is what the server compares.
+ */
+#include "ask.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sys/sys.h"
+
+dlock_status dli_transfer_export(struct dli_entry *entry, int64_t owner, uint8_t *out, size_t room, size_t *size)
+{
+    char line[DLI_GRANT_MAX], id[DLI_OWNER_MAX];
+    struct dli_mutex *m = &entry->m;
+    dlock_status status = DLOCK_OK;
+    int64_t now = dli_now();
+    int32_t state;
+
+    dli_entry_lock(entry);
+    state = dli_mutex_state(m, owner, now);
+    if (state != DLOCK_STATE_HELD && state != DLOCK_STATE_AT_RISK) {
+        status = state == DLOCK_STATE_LOST ? DLOCK_LOST : DLOCK_NOT_HELD;
+    } else if (m->holder->count > 1) {
+        status = DLOCK_BUSY;
+    } else {
+        size_t head;
+
+        dli_entry_owner(entry, m->want, id);
+        head = (size_t)snprintf(line, sizeof line, "dlock1 %" PRId64 " %" PRId64 " %s ", m->holder->token,
+                                m->lease / DLI_MS, id);
+        *size = head + entry->names.lock_size;
+        status = *size > room ? DLOCK_BUFFER_TOO_SMALL : DLOCK_OK;
+        if (status == DLOCK_OK) {
+            struct dli_waiter *waiter = DLI_OBJECT(m->holder, struct dli_waiter, claim);
+
+            memcpy(out, line, head);
+            memcpy(out + head, entry->names.lock, entry->names.lock_size);
+            dli_mutex_let_go(m, now);
+            dli_waiter_unref(waiter);
+        }
+    }
+    dli_entry_pump(entry, now);
+    dli_entry_unlock(entry);
+    return status;
+}
+
+/* A decimal number followed by a space; -1 when there is none. */
+static int64_t number(const char **at)
+{
+    int64_t value = 0;
+    const char *start = *at;
+
+    while (**at >= '0' && **at <= '9' && value < INT64_C(1) << 53)
+        value = value * 10 + (*(*at)++ - '0');
+    if (*at == start || **at != ' ')
+        return -1;
+    (*at)++;
+    return value;
+}
+
+/* Take a grant apart. 0, or -1 when it is not one for this lock. */
+static int parse(const struct dli_entry *entry, const uint8_t *grant, size_t size, int64_t *token, int64_t *lease_ms,
+                 char id[DLI_OWNER_MAX])
+{
+    char line[DLI_GRANT_MAX + 1024 + 1];
+    const char *at = line + 7, *space;
+
+    if (!grant || size >= sizeof line || size < 8)
+        return -1;
+    memcpy(line, grant, size);
+    line[size] = '\0';
+    if (memcmp(line, "dlock1 ", 7) != 0 || (*token = number(&at)) <= 0 || (*lease_ms = number(&at)) <= 0)
+        return -1;
+    space = strchr(at, ' ');
+    if (!space || space == at || space - at >= DLI_OWNER_MAX || *lease_ms > 86400000)
+        return -1;
+    memset(id, 0, DLI_OWNER_MAX);
+    memcpy(id, at, (size_t)(space - at));
+    space++;
+    return (size_t)(line + size - space) == entry->names.lock_size &&
+                   memcmp(space, entry->names.lock, entry->names.lock_size) == 0
+               ? 0
+               : -1;
+}
+
+/* entry.mutex held: keep others out while the server is asked. 0, or -1 when the machine is not idle. */
+static int reserve(struct dli_entry *entry)
+{
+    if (!dli_mutex_idle(&entry->m) || entry->m.closed)
+        return -1;
+    entry->m.in_flight = 1;
+    return 0;
+}
+
+dlock_status dli_transfer_adopt(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner,
+                                const uint8_t *grant, size_t size, int64_t *token, dlock_error *why)
+{
+    char id[DLI_OWNER_MAX];
+    int64_t lease_ms, stamp, now;
+    struct dli_waiter *waiter;
+    dlock_status status;
+    int kept = 0, busy;
+
+    if (parse(entry, grant, size, token, &lease_ms, id))
+        return DLOCK_INVALID_GRANT;
+    if (!(waiter = dli_ask_waiter(entry, terms, owner, 0, dli_now())))
+        return DLOCK_OUT_OF_MEMORY;
+    dli_entry_lock(entry);
+    busy = reserve(entry);
+    dli_entry_unlock(entry);
+    status = DLOCK_BUSY;
+    if (!busy)
+        kept = dli_order_renew(entry, id, lease_ms * DLI_MS, &stamp, &status, why);
+    dli_entry_lock(entry);
+    now = dli_now();
+    if (!busy)
+        entry->m.in_flight = 0;
+    if (kept == 1) {
+        waiter->claim.lease = lease_ms * DLI_MS;
+        memcpy(entry->adopted, id, sizeof id);
+        entry->adopted_number = dli_mutex_mint(&entry->m);
+        dli_mutex_adopt(&entry->m, &waiter->claim, entry->adopted_number, *token, stamp, now);
+    } else {
+        status = status == DLOCK_OK ? DLOCK_LOST : status;
+        dli_waiter_unref(waiter);
+    }
+    dli_entry_pump(entry, now);
+    dli_entry_unlock(entry);
+    dli_waiter_unref(waiter);
+    return status;
+}

@@ -1,0 +1,185 @@
+/*
+ * waiter.c: claims with their callers: waking them, or telling the event queue. Everything but new and unref under
+ * entry.mutex.
+ */
+#include "client.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "sys/sys.h"
+
+static struct dli_waiter *of(struct dli_link *link)
+{
+    return DLI_OBJECT(link, struct dli_waiter, claim.link);
+}
+
+void dli_waiter_unref(struct dli_waiter *waiter)
+{
+    struct dli_entry *entry = waiter->entry;
+
+    if (__atomic_sub_fetch(&waiter->refs, 1, __ATOMIC_ACQ_REL) > 0)
+        return;
+    free(waiter);
+    dli_entry_unref(entry);
+}
+
+/* The same under entry.mutex: the entry's ref is dropped when that is released. */
+static void unref_locked(struct dli_waiter *waiter)
+{
+    struct dli_entry *entry = waiter->entry;
+
+    if (__atomic_sub_fetch(&waiter->refs, 1, __ATOMIC_ACQ_REL) > 0)
+        return;
+    free(waiter);
+    entry->surplus++;
+}
+
+static void describe(char text[DLI_EVENT_TEXT], const struct dli_waiter *waiter, const char *what)
+{
+    char name[120];
+
+    dli_quote(name, sizeof name, waiter->entry->names.lock, waiter->entry->names.lock_size);
+    snprintf(text, DLI_EVENT_TEXT, "lock '%s': %s", name, what);
+}
+
+static void read_done(struct dli_node *node, char text[DLI_EVENT_TEXT])
+{
+    struct dli_waiter *waiter = DLI_OBJECT(node, struct dli_waiter, done);
+
+    describe(text, waiter, dlock_status_text((dlock_status)node->field[DLOCK_FIELD_STATUS]));
+    dli_waiter_unref(waiter);
+}
+
+static void read_lost(struct dli_node *node, char text[DLI_EVENT_TEXT])
+{
+    static const char *const cause[] = {"", "the lease ended before it could be renewed", "it was taken away on the server",
+                                        "max_hold_ms is over", "the client was closed"};
+    struct dli_waiter *waiter = DLI_OBJECT(node, struct dli_waiter, lost);
+
+    describe(text, waiter, cause[node->field[DLOCK_FIELD_CAUSE]]);
+    dli_waiter_unref(waiter);
+}
+
+static void read_risk(struct dli_node *node, char text[DLI_EVENT_TEXT])
+{
+    struct dli_waiter *waiter = DLI_OBJECT(node, struct dli_waiter, risk);
+
+    describe(text, waiter, "renewal fails, the lock will be lost unless the server answers in time");
+    dli_waiter_unref(waiter);
+}
+
+static void wait_over(struct dli_timer *timer, int64_t now)
+{
+    struct dli_waiter *waiter = DLI_OBJECT(timer, struct dli_waiter, timer);
+    struct dli_entry *entry = waiter->entry;
+
+    dli_entry_lock(entry);
+    if (now < waiter->claim.until && waiter->claim.state == DLI_CLAIM_WAITING) {
+        if (!dli_loop_set_timer(entry->loop, timer, waiter->claim.until, now))
+            unref_locked(waiter);
+        dli_entry_unlock(entry);
+        return;
+    }
+    if (waiter->claim.state == DLI_CLAIM_WAITING)
+        dli_mutex_give_up(&entry->m, &waiter->claim,
+                          entry->m.trouble != DLOCK_OK ? entry->m.trouble : DLOCK_TIMED_OUT, now);
+    dli_entry_pump(entry, now);
+    unref_locked(waiter);
+    dli_entry_unlock(entry);
+}
+
+struct dli_waiter *dli_waiter_new(struct dli_entry *entry)
+{
+    struct dli_waiter *waiter = calloc(1, sizeof *waiter);
+
+    if (!waiter)
+        return NULL;
+    waiter->entry = entry;
+    waiter->refs = 2;
+    dli_entry_ref(entry);
+    dli_list_init(&waiter->claim.link);
+    dli_list_init(&waiter->claim.report);
+    dli_list_init(&waiter->timer.link);
+    dli_list_init(&waiter->done.link);
+    dli_list_init(&waiter->lost.link);
+    dli_list_init(&waiter->risk.link);
+    waiter->timer.fire = wait_over;
+    waiter->done.read = read_done;
+    waiter->lost.read = read_lost;
+    waiter->risk.read = read_risk;
+    return waiter;
+}
+
+static void post(struct dli_waiter *waiter, struct dli_node *node, int64_t type, int64_t status, int64_t now)
+{
+    const struct dli_mutex *m = &waiter->entry->m;
+    const struct dli_claim *claim = &waiter->claim;
+    int held = claim->state == DLI_CLAIM_HELD;
+
+    node->field[DLOCK_FIELD_TYPE] = type;
+    node->field[DLOCK_FIELD_STATUS] = status;
+    node->field[DLOCK_FIELD_TAG] = waiter->tag;
+    node->field[DLOCK_FIELD_LOCK_ID] = waiter->entry->id;
+    node->field[DLOCK_FIELD_OWNER] = claim->owner;
+    node->field[DLOCK_FIELD_TOKEN] = claim->token > 0 ? claim->token : -1;
+    node->field[DLOCK_FIELD_REMAINING_MS] = held && m->limit > now ? (m->limit - now) / DLI_MS : held ? 0 : -1;
+    node->field[DLOCK_FIELD_CAUSE] = claim->cause;
+    node->field[DLOCK_FIELD_HELD_FOR_MS] = claim->held_since ? (now - claim->held_since) / DLI_MS : -1;
+    node->field[DLOCK_FIELD_WAITERS] = m->waiters;
+    node->field[DLOCK_FIELD_FOREIGN] = -1;
+    __atomic_add_fetch(&waiter->refs, 1, __ATOMIC_RELAXED);
+    if (!dli_events_post(&waiter->entry->client->events, node))
+        __atomic_sub_fetch(&waiter->refs, 1, __ATOMIC_RELAXED);
+}
+
+static void tell_queue(struct dli_waiter *waiter, int64_t now)
+{
+    int releasing = waiter->claim.state == DLI_CLAIM_DONE && waiter->claim.held_since != 0;
+    int64_t type = releasing ? DLOCK_EVENT_RELEASED : DLOCK_EVENT_ACQUIRED;
+
+    if (waiter->claim.result != DLOCK_OK)
+        type++;
+    post(waiter, &waiter->done, type, waiter->claim.result, now);
+    waiter->tell = DLI_TELL_NOBODY;
+}
+
+static void settle(struct dli_waiter *waiter, int64_t now)
+{
+    struct dli_client *client = waiter->entry->client;
+    int granted = waiter->claim.state == DLI_CLAIM_HELD;
+
+    if (granted)
+        dli_client_count(client, DLOCK_STAT_ACQUIRED, 1);
+    if (waiter->tell == DLI_TELL_QUEUE) {
+        if (waiter->entry->loop && dli_loop_stop_timer(waiter->entry->loop, &waiter->timer))
+            unref_locked(waiter);
+        tell_queue(waiter, now);
+    } else if (waiter->tell == DLI_TELL_CALLER) {
+        __atomic_store_n(&waiter->settled, 1, __ATOMIC_RELEASE);
+        if (waiter->sleeping)
+            dli_futex_wake(&waiter->settled, 1);
+    }
+    if (!granted)
+        unref_locked(waiter);
+}
+
+void dli_waiter_deliver(struct dli_entry *entry, int64_t now)
+{
+    struct dli_link *link;
+
+    while ((link = dli_list_pop(&entry->m.reports))) {
+        struct dli_waiter *waiter = DLI_OBJECT(link, struct dli_waiter, claim.report);
+        int what = waiter->claim.reports;
+
+        waiter->claim.reports = 0;
+        if (what & DLI_REPORT_AT_RISK)
+            post(waiter, &waiter->risk, DLOCK_EVENT_AT_RISK, DLOCK_OK, now);
+        if (what & DLI_REPORT_LOST) {
+            dli_client_count(entry->client, DLOCK_STAT_LOST, 1);
+            post(waiter, &waiter->lost, DLOCK_EVENT_LOST, DLOCK_LOST, now);
+        }
+    }
+    while ((link = dli_list_pop(&entry->m.done)))
+        settle(of(link), now);
+}
