@@ -188,7 +188,8 @@ struct sim_claim {
     int peer, lock, owner;
     int64_t asked_at, granted_at;
     int64_t number, token;
-    int granted, released, lost_reports, believed;
+    int granted, released, lost_reports;
+    struct sim_claim *next; /* of those granted in this run */
 };
 
 enum sim_owner_state { SIM_IDLE, SIM_ASKING, SIM_HOLDING, SIM_LEAVING };
@@ -221,7 +222,7 @@ enum sim_red_state { SIM_RED_IDLE, SIM_RED_TRYING, SIM_RED_SUBSCRIBING, SIM_RED_
 struct sim_redisson {
     enum sim_red_state state;
     int64_t version;
-    int lock, subscribed, woken;
+    int lock, subscribed, woken, renews;
     int64_t thread, lease;
     int64_t asked_at, hold_until, renew_at, wait_until;
     int believed;
@@ -290,6 +291,7 @@ struct sim {
     int error_kind;
     int64_t server_disturbed;
     int64_t calm_from; /* the rules for calm times hold from then on */
+    struct sim_claim *claims;
     int faults_on, working;
     uint64_t hash;
     int verbose;
@@ -325,6 +327,7 @@ void sim_trace(struct sim *s, const char *format, ...) __attribute__((format(pri
 void sim_violated(struct sim *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 void sim_plan(struct sim *s);
+int sim_replay(const char *scripts); /* sim_replay.c */
 int sim_run(struct sim *s, uint64_t seed); /* 0, or -1 with s->failed */
 
 /* ---- the network */
@@ -382,6 +385,7 @@ void sim_check_granted(struct sim *s, struct sim_claim *claim);
 void sim_check_lost(struct sim *s, struct sim_claim *claim);
 void sim_check_released(struct sim *s, struct sim_claim *claim);
 void sim_check_end(struct sim *s);
+extern const char *const sim_red_acquire, *const sim_red_renew, *const sim_red_release;
 int64_t sim_patience(const struct sim *s); /* how long a waiter may have to wait in calm times */
 
 #endif

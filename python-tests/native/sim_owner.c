@@ -239,7 +239,7 @@ void sim_owner_told(struct sim *s, struct sim_claim *claim)
     if (claim->c.state == DLI_CLAIM_HELD && owner->state == SIM_ASKING) {
         owner->state = SIM_HOLDING;
         owner->levels = 1;
-        owner->hold_until = s->now + sim_below(s, sim_percent(s, 5) ? 3 * s->plan.lease_max : s->plan.hold);
+        owner->hold_until = s->now + sim_below(s, s->now < s->plan.faults_end && sim_percent(s, 5) ? 3 * s->plan.lease_max : s->plan.hold);
         sim_owner_wake(s, owner, sim_below(s, SIM_MS / 5));
     } else if (claim->c.state == DLI_CLAIM_DONE && owner->state != SIM_HOLDING) {
         sim_trace(s, "peer %d owner %d is done: %d", owner->peer, owner->index, claim->c.result);

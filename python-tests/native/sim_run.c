@@ -170,6 +170,7 @@ static void set_up(struct sim *s, uint64_t seed)
     s->heap.order = 0;
     s->arena.current = 0;
     s->arena.used = 0;
+    s->claims = NULL;
     s->ears = s->pendings = 0;
     s->stalled_until = s->error_until = s->oom_until = s->server_disturbed = 0;
     s->failed[0] = '\0';

@@ -12,11 +12,11 @@ enum dli_mode { DLI_MODE_TRY = 0, DLI_MODE_LINE = 1, DLI_MODE_POLL = 2 };
 
 /* An exchange with the server. Times are microseconds. */
 struct dli_wish {
-    int64_t want, drop;     /* grant numbers; 0: none. One at least is set */
+    int64_t want, drop; /* grant numbers; 0: none. One at least is set */
     int64_t lease;
-    int64_t block;          /* tokens to reserve */
-    int64_t beat;           /* how long a place in line lasts without another look */
-    int64_t attempt;        /* time for this attempt */
+    int64_t block;   /* tokens to reserve */
+    int64_t beat;    /* how long a place in line lasts without another look */
+    int64_t attempt; /* time for this attempt */
     int64_t seq;
     enum dli_mode mode;
     int listening;
@@ -26,14 +26,14 @@ enum dli_try { DLI_TRY_NONE, DLI_TRY_GRANTED, DLI_TRY_HELD, DLI_TRY_WRONG_KIND }
 
 /* What the server answered to an exchange. */
 struct dli_answer {
-    dlock_status status;    /* DLOCK_OK: the rest is valid. Else why not */
-    int sent;               /* not OK: the server may have acted */
-    int refused;            /* not OK: the server said no, and did nothing */
-    int released;           /* drop was held until now */
-    enum dli_try got;       /* for want */
-    int64_t token;          /* GRANTED */
-    int64_t left;           /* HELD: microseconds until the lock may be free; < 0 unknown */
-    int foreign;            /* HELD: by a client that is not libdlock */
+    dlock_status status; /* DLOCK_OK: the rest is valid. Else why not */
+    int sent;            /* not OK: the server may have acted */
+    int refused;         /* not OK: the server said no, and did nothing */
+    int released;        /* drop was held until now */
+    enum dli_try got;    /* for want */
+    int64_t token;       /* GRANTED */
+    int64_t left;        /* HELD: microseconds until the lock may be free; < 0 unknown */
+    int foreign;         /* HELD: by a client that is not libdlock */
 };
 
 #endif

@@ -61,5 +61,5 @@ const struct dli_option_row dli_option_table[DLI_OPT_COUNT] = {
     [DLI_OPT_WATCHDOG_THREADS] =
         INTEGER("watchdog_threads", 1, 16, "1", "The number of threads that keep locks alive."),
     [DLI_OPT_EVENT_LIMIT] = INTEGER("event_limit", 16, 1000000, "4096",
-                                    "The most events that wait in the queue before log lines are dropped."),
+                                    "The most events that wait before log lines and AT_RISK are dropped."),
 };

@@ -52,9 +52,9 @@ extern const struct dli_option_row dli_option_table[DLI_OPT_COUNT];
 enum { DLI_TEXT_MAX = 256 };
 
 struct dlock_options {
-    uint64_t given;                  /* bit n: option n was set */
-    int64_t number[DLI_OPT_COUNT];   /* integers and bools */
-    char *text[DLI_OPT_COUNT];       /* owned; NULL means the default */
+    uint64_t given;                /* bit n: option n was set */
+    int64_t number[DLI_OPT_COUNT]; /* integers and bools */
+    char *text[DLI_OPT_COUNT];     /* owned; NULL means the default */
 };
 
 /* Set every option to its default. Never fails. */
@@ -72,7 +72,10 @@ dlock_status dli_options_put(struct dlock_options *set, int option, const char *
 /* Lay what was given in over onto set. over may be NULL. DLOCK_OUT_OF_MEMORY leaves set usable but partly changed. */
 dlock_status dli_options_lay(struct dlock_options *set, const struct dlock_options *over, dlock_error *box);
 
-/* Rules between options (500 ms at least for a renewed lease; at most for handover...), checked when a set is used. */
+/*
+ * The rules between options, checked when a set is used: a renewed lease has at least 500 ms, max_hold_ms is not 0, and
+ * tokens are remembered for at least 10 leases.
+ */
 dlock_status dli_options_check(const struct dlock_options *set, dlock_error *box);
 
 /* The text of an option, default applied, never NULL. */

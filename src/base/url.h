@@ -7,10 +7,10 @@
 #include "options.h"
 
 struct dli_target {
-    char host[256];  /* name or address without brackets; "" for a unix socket */
-    char path[108];  /* unix socket path; "" for TCP */
+    char host[256]; /* name or address without brackets; "" for a unix socket */
+    char path[108]; /* unix socket path; "" for TCP */
     int port;
-    char text[384];  /* "host:port" or the path, printable, for messages; never holds a credential */
+    char text[384]; /* "host:port" or the path, printable, for messages; never holds a credential */
 };
 
 /*

@@ -284,7 +284,8 @@ void dli_mutex_let_go(struct dli_mutex *m, int64_t now)
     m->look_at = now;
 }
 
-void dli_mutex_adopt(struct dli_mutex *m, struct dli_claim *claim, int64_t number, int64_t token, int64_t stamp, int64_t now)
+void dli_mutex_adopt(struct dli_mutex *m, struct dli_claim *claim, int64_t number, int64_t token, int64_t stamp,
+                     int64_t now)
 {
     m->want = number;
     m->known = 1;

@@ -41,22 +41,22 @@ struct dli_claim {
     struct dli_link report; /* in reports of the machine */
     enum dli_claim_state state;
     int64_t owner;
-    int64_t until;          /* WAITING: give up then. LEAVING: stop waiting for the server then */
-    int64_t lease;          /* what it asks for */
-    int64_t max_hold;       /* DLI_NEVER for no cap */
+    int64_t until;    /* WAITING: give up then. LEAVING: stop waiting for the server then */
+    int64_t lease;    /* what it asks for */
+    int64_t max_hold; /* DLI_NEVER for no cap */
     int renew;
-    int patient;            /* it may wait: until lay in the future */
-    int64_t count;          /* HELD: levels of re-entry */
+    int patient;   /* it may wait: until lay in the future */
+    int64_t count; /* HELD: levels of re-entry */
     int64_t token;
     int64_t held_since;
-    dlock_status result;    /* settled: how */
-    int32_t cause;          /* LOST: DLOCK_CAUSE_* */
-    int reports;            /* bits of DLI_REPORT_*, to be reported */
+    dlock_status result; /* settled: how */
+    int32_t cause;       /* LOST: DLOCK_CAUSE_* */
+    int reports;         /* bits of DLI_REPORT_*, to be reported */
 };
 
 /* Constant while the machine lives. */
 struct dli_mutex_rules {
-    int64_t *numbers;       /* the client's last grant number, counted up atomically */
+    int64_t *numbers; /* the client's last grant number, counted up atomically */
     int64_t drift_ppm;
     int64_t safety;         /* a waiter looks for itself this often */
     int64_t handover_turns; /* in-memory hand-overs in one go */
@@ -80,37 +80,37 @@ struct dli_mutex {
     int closed;
 
     int64_t want, drop;
-    int owned;               /* want is ours until limit */
-    int known;               /* the server may know want: in line, granted, or unknown */
-    int was_known;           /* before the exchange in flight */
-    int in_flight;           /* an exchange is on the wire */
-    struct dli_wish sent;    /* that exchange */
-    int64_t sent_at;         /* its stamp */
-    int64_t seq, heard_seq;  /* of looks: last sent, last answered "still in line" */
-    int64_t heard_at;        /* stamp of that look; of the first one that named want before any was answered */
-    int64_t heard_lease;     /* and what it asked for */
-    int64_t look_at;         /* send the next exchange not before */
-    int64_t drop_until;      /* the server has forgotten drop by then */
-    int drop_unsure;         /* an exchange that names drop was sent without answer */
-    int retries;             /* failed exchanges in a row */
-    dlock_status trouble;    /* of the last one; DLOCK_OK: none */
-    int needs_line;          /* contended: the process should subscribe to its channel */
-    int listen;              /* a foreign client holds it: listen on Redisson's channel too */
-    int follows;             /* that subscription was asked for */
-    int listening;           /* and it is there */
+    int owned;              /* want is ours until limit */
+    int known;              /* the server may know want: in line, granted, or unknown */
+    int was_known;          /* before the exchange in flight */
+    int in_flight;          /* an exchange is on the wire */
+    struct dli_wish sent;   /* that exchange */
+    int64_t sent_at;        /* its stamp */
+    int64_t seq, heard_seq; /* of looks: last sent, last answered "still in line" */
+    int64_t heard_at;       /* stamp of that look; of the first one that named want before any was answered */
+    int64_t heard_lease;    /* and what it asked for */
+    int64_t look_at;        /* send the next exchange not before */
+    int64_t drop_until;     /* the server has forgotten drop by then */
+    int drop_unsure;        /* an exchange that names drop was sent without answer */
+    int retries;            /* failed exchanges in a row */
+    dlock_status trouble;   /* of the last one; DLOCK_OK: none */
+    int needs_line;         /* contended: the process should subscribe to its channel */
+    int listen;             /* a foreign client holds it: listen on Redisson's channel too */
+    int follows;            /* that subscription was asked for */
+    int listening;          /* and it is there */
 
-    int64_t lease;           /* of the wire grant */
-    int64_t stamp;           /* of its last confirmation */
-    int64_t limit;           /* F: valid before */
+    int64_t lease; /* of the wire grant */
+    int64_t stamp; /* of its last confirmation */
+    int64_t limit; /* F: valid before */
     int64_t token_next, token_end;
     int64_t turns, turns_since;
-    int renewable;           /* the grant is renewed until released */
-    int confirm;             /* one renewal is due for a pushed grant */
-    int renewing;            /* a renewal of want is on the wire */
+    int renewable; /* the grant is renewed until released */
+    int confirm;   /* one renewal is due for a pushed grant */
+    int renewing;  /* a renewal of want is on the wire */
     int64_t renew_at;
     int renew_failures;
     int at_risk;
-    uint64_t noise;          /* jitter */
+    uint64_t noise; /* jitter */
 };
 
 /* ---- requests: mutex.c */
@@ -157,7 +157,8 @@ void dli_mutex_forget_lost(struct dli_mutex *m);
 void dli_mutex_let_go(struct dli_mutex *m, int64_t now);
 
 /* An idle machine takes over a grant confirmed by a request stamped at stamp. number was minted for it. */
-void dli_mutex_adopt(struct dli_mutex *m, struct dli_claim *claim, int64_t number, int64_t token, int64_t stamp, int64_t now);
+void dli_mutex_adopt(struct dli_mutex *m, struct dli_claim *claim, int64_t number, int64_t token, int64_t stamp,
+                     int64_t now);
 
 /* ---- the wire: wire.c */
 

@@ -29,7 +29,7 @@ struct dli_call {
     /* status DLOCK_OK: reply is there (maybe an error reply). Else why not, and sent: whether the server may have acted. */
     void (*complete)(struct dli_call *call, dlock_status status, int sent, const struct dli_reply *reply);
 
-    dlock_error *why;          /* NULL, or where to put one sentence that names the server when status is not DLOCK_OK */
+    dlock_error *why; /* NULL, or where to put one sentence that names the server when status is not DLOCK_OK */
 };
 
 /* 1 when the reply is the server's word that it does not know the script (and has done nothing). */

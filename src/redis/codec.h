@@ -1,5 +1,6 @@
 /*
- * codec.h: RESP2 through hiredis. codec.c is the only file that names hiredis.
+ * codec.h: RESP2: replies through hiredis's reader, commands through an encoder of our own that allocates nothing. codec.c is
+ * the only file that names hiredis.
  *
  * Replies live in an arena of the reader and are valid until the next dli_reader_next or dli_reader_reset. Bounds are
  * checked before anything is allocated: depth, elements and bytes of one reply, see the enum.

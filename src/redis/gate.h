@@ -11,10 +11,10 @@
 struct dli_gate {
     pthread_mutex_t mutex; /* guards all below */
     int per_second;
-    int64_t window;        /* start of the current second */
-    int used;              /* attempts in it */
-    int failures;          /* in a row */
-    int64_t closed_until;  /* the pause after a failure */
+    int64_t window;       /* start of the current second */
+    int used;             /* attempts in it */
+    int failures;         /* in a row */
+    int64_t closed_until; /* the pause after a failure */
     uint64_t noise;
     int64_t connects, connect_failures;
 };

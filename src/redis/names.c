@@ -45,7 +45,8 @@ dlock_status dli_name_check(const char *name, size_t size, dlock_error *box)
     if (!name || size == 0)
         return dli_fail(box, DLOCK_INVALID_NAME, "a lock name must not be empty");
     if (size > NAME_MAX_SIZE)
-        return dli_fail(box, DLOCK_INVALID_NAME, "a lock name has at most %d bytes, this one has %zu", NAME_MAX_SIZE, size);
+        return dli_fail(box, DLOCK_INVALID_NAME, "a lock name has at most %d bytes, this one has %zu", NAME_MAX_SIZE,
+                        size);
     dli_quote(shown, sizeof shown, name, size);
     if (memchr(name, '\0', size))
         return dli_fail(box, DLOCK_INVALID_NAME, "lock name '%s' holds a NUL byte", shown);

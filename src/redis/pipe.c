@@ -139,7 +139,8 @@ static void expire_list(struct dli_pipe *pipe, struct dli_call **list, struct dl
             append(end, call);
             *min = call->deadline < *min ? call->deadline : *min;
         } else {
-            dli_fail(call->why, status, status == DLOCK_CLOSED ? "the client was closed" : "%s: no connection in time%s%s",
+            dli_fail(call->why, status,
+                     status == DLOCK_CLOSED ? "the client was closed" : "%s: no connection in time%s%s",
                      pipe->conn->config->target.text, pipe->conn->why.message[0] ? ": " : "", pipe->conn->why.message);
             dli_pipe_complete(pipe, call, status, 0, NULL);
         }

@@ -17,25 +17,27 @@
 enum { DLI_PIPE_WORDS = 64 };
 
 struct dli_pipe {
-    struct dli_call *pushed;          /* newest first */
+    struct dli_call *pushed; /* newest first */
     uint32_t open_slot;
     uint32_t words[DLI_PIPE_WORDS];
-    uint32_t sleeping;                /* the loop is about to sleep: a push must wake it */
-    int64_t load;                     /* calls pushed and not completed, urgent ones apart */
-    int wake_fd;                      /* the loop's, borrowed */
+    uint32_t sleeping; /* the loop is about to sleep: a push must wake it */
+    int64_t load;      /* calls pushed and not completed, urgent ones apart */
+    int wake_fd;       /* the loop's, borrowed */
 
     struct dli_conn *conn;
     struct dli_gate *gate;
-    struct dli_call *urgent, **urgent_end;   /* to be sent, in order; urgent ones first */
+    struct dli_call *urgent, **urgent_end; /* to be sent, in order; urgent ones first */
     struct dli_call *waiting, **waiting_end;
-    struct dli_call **flying;         /* sent, a ring; NULL: nobody waits for that reply any more */
+    struct dli_call **flying; /* sent, a ring; NULL: nobody waits for that reply any more */
     size_t flying_first, flying_count, flying_room;
-    int64_t deadline;                 /* the earliest of all calls here, or earlier */
-    int64_t heard_at;                 /* bytes came, or the first call went out */
-    int64_t silence;                  /* microseconds without bytes after which the connection is given up */
-    int64_t try_at;                   /* connect not before */
-    uint64_t woken;                   /* words to wake at the end of this round */
-    int64_t *reloads;                 /* atomic counter of NOSCRIPT answers */
+    int64_t deadline;    /* the earliest of all calls here, or earlier */
+    int64_t heard_at;    /* bytes came, or the first call went out */
+    int64_t silence;     /* microseconds without bytes after which the connection is given up */
+    int64_t try_at;      /* connect not before */
+    uint64_t woken;      /* words to wake at the end of this round */
+    int64_t troubles;    /* how often a connection was lost or could not be made */
+    dlock_error trouble; /* the last one */
+    int64_t *reloads;    /* atomic counter of NOSCRIPT answers */
 };
 
 /* 0, or -1 without memory. */

@@ -38,6 +38,8 @@ static struct dli_call *land(struct dli_pipe *pipe)
 /* Everything in flight has an unknown outcome now; what waits goes on waiting. */
 static void crash(struct dli_pipe *pipe, int64_t now)
 {
+    pipe->troubles++;
+    pipe->trouble = pipe->conn->why;
     while (pipe->flying_count > 0) {
         struct dli_call *call = land(pipe);
 
@@ -84,6 +86,8 @@ static void go_on_connecting(struct dli_pipe *pipe, int64_t now)
     if (pipe->conn->state != DLI_CONN_FAILED)
         return;
     dli_gate_result(pipe->gate, 0, now);
+    pipe->troubles++;
+    pipe->trouble = pipe->conn->why;
     pipe->try_at = now;
     fail_waiting(pipe, &pipe->urgent, &pipe->urgent_end, pipe->conn->why.code);
     fail_waiting(pipe, &pipe->waiting, &pipe->waiting_end, pipe->conn->why.code);

@@ -13,8 +13,8 @@
 #include "gate.h"
 
 struct dli_subscriber_hooks {
-    void (*up)(void *owner);    /* the own channel is subscribed: grants will be heard */
-    void (*down)(void *owner);  /* they will not be; channels must be listened to anew */
+    void (*up)(void *owner);   /* the own channel is subscribed: grants will be heard */
+    void (*down)(void *owner); /* they will not be; channels must be listened to anew */
     void (*listens)(void *owner, const char *channel, size_t size);
     void (*message)(void *owner, const char *channel, size_t channel_size, const char *text, size_t size);
 };
@@ -31,10 +31,10 @@ struct dli_subscriber {
     struct dli_conn *conn;
     struct dli_gate *gate;
     int up;
-    int failed;          /* since it was up last */
+    int failed; /* since it was up last */
     int64_t try_at;
     int64_t heard_at, asked_at; /* last bytes, last PING (0: answered) */
-    int64_t patience;    /* for the answer to a PING */
+    int64_t patience;           /* for the answer to a PING */
 };
 
 /* 0, or -1 without memory. */

@@ -32,7 +32,8 @@ dlock_status dli_submit_cancel(struct dli_entry *entry, const struct dli_terms *
 int32_t dli_inquire_state(struct dli_entry *entry, int64_t owner);
 
 /* What owner holds: DLOCK_OK, DLOCK_NOT_HELD or DLOCK_LOST. */
-dlock_status dli_inquire_held(struct dli_entry *entry, int64_t owner, int64_t *token, int64_t *count, int64_t *remaining);
+dlock_status dli_inquire_held(struct dli_entry *entry, int64_t owner, int64_t *token, int64_t *count,
+                              int64_t *remaining);
 
 /* ---- order.c: one command to the server each */
 dlock_status dli_order_ping(struct dli_client *client, int64_t deadline, dlock_error *why);

@@ -36,7 +36,8 @@ dlock_status dli_client_new(const struct dlock_options *options, const struct dl
     dli_options_init(&client->options);
     if (dli_options_lay(&client->options, options, box) != DLOCK_OK)
         goto fail_options;
-    if (dli_events_init(&client->events)) {
+    if (dli_events_init(&client->events, options->number[DLI_OPT_EVENT_LIMIT],
+                        &client->stats[DLOCK_STAT_EVENTS_DROPPED])) {
         dli_fail(box, DLOCK_SYSTEM_ERROR, "no descriptor for the event queue");
         goto fail_options;
     }

@@ -55,35 +55,37 @@ struct dli_loop {
     struct dli_client *client;
     int index;
     int wake_fd, alarm_fd;
-    uint32_t stop;           /* atomic */
-    pthread_mutex_t mutex;   /* guards timers, ended and next */
+    uint32_t stop;         /* atomic */
+    pthread_mutex_t mutex; /* guards timers, ended and next */
     struct dli_timers timers;
-    int ended;               /* takes no more timers */
-    int64_t next;            /* the thread will look at the timers then; INT64_MIN while it is awake */
-    struct dli_pipe pipe;    /* the rest: the thread's own, but for what pipe.h says */
-    struct dli_due *heap;    /* renewals by limit, most endangered first */
+    int ended;            /* takes no more timers */
+    int64_t next;         /* the thread will look at the timers then; INT64_MIN while it is awake */
+    struct dli_pipe pipe; /* the rest: the thread's own, but for what pipe.h says */
+    struct dli_due *heap; /* renewals by limit, most endangered first */
     size_t heap_count, heap_room;
     struct dli_batch *batch;
     int batch_flying;
+    int64_t troubles; /* of the pipe, as logged */
+    int troubled;     /* the last word in the log was of trouble */
 };
 
 struct dli_client {
     pthread_mutex_t mutex;
     int64_t refs;
-    uint64_t generation;     /* of fork, when it was started */
-    int started, closed;     /* atomics, set under mutex */
+    uint64_t generation; /* of fork, when it was started */
+    int started, closed; /* atomics, set under mutex */
     struct dlock_options options;
     struct dli_conn_config config;
     char uuid[DLI_UUID_SIZE + 1];
     char channel[DLI_UUID_SIZE + 16];
-    int64_t numbers;         /* grant numbers given out */
-    int64_t ids;             /* lock ids given out */
-    void *table;             /* entries by name, a tsearch tree */
+    int64_t numbers; /* grant numbers given out */
+    int64_t ids;     /* lock ids given out */
+    void *table;     /* entries by name, a tsearch tree */
     struct dli_link entries;
     int64_t entry_count;
-    uint32_t progress;       /* futex: bumped while closing when an entry may have become idle */
-    int threads;             /* running watchdog threads, under mutex */
-    int line;                /* enum dli_line, atomic */
+    uint32_t progress; /* futex: bumped while closing when an entry may have become idle */
+    int threads;       /* running watchdog threads, under mutex */
+    int line;          /* enum dli_line, atomic */
     struct dli_gate gate;
     struct dli_private private_conns;
     struct dli_subscriber subscriber; /* driven by loop 0 */
@@ -99,19 +101,19 @@ struct dli_entry {
     int64_t refs;
     int64_t id;
     struct dli_client *client;
-    struct dli_loop *loop;   /* set when the client starts */
-    struct dli_link link;    /* in client.entries */
+    struct dli_loop *loop; /* set when the client starts */
+    struct dli_link link;  /* in client.entries */
     struct dli_names names;
     struct dli_mutex_rules rules;
     struct dli_mutex m;
-    struct dli_timer timer;  /* under the loop's mutex */
-    struct dli_call call;    /* the exchange in flight */
+    struct dli_timer timer; /* under the loop's mutex */
+    struct dli_call call;   /* the exchange in flight */
     struct dli_wish wish;
     struct dli_answer answer;
-    int64_t timer_at;        /* what the timer is set to; DLI_NEVER: not set */
-    int64_t handles;         /* lock handles */
-    int surplus;             /* refs to drop when the mutex is released */
-    int64_t adopted_number;  /* this grant number stands for an id made elsewhere */
+    int64_t timer_at;       /* what the timer is set to; DLI_NEVER: not set */
+    int64_t handles;        /* lock handles */
+    int surplus;            /* refs to drop when the mutex is released */
+    int64_t adopted_number; /* this grant number stands for an id made elsewhere */
     char adopted[DLI_OWNER_MAX];
 };
 
@@ -120,12 +122,12 @@ struct dli_waiter {
     struct dli_claim claim;
     struct dli_entry *entry; /* with a ref */
     int64_t refs;
-    uint32_t settled;        /* futex: 1 when the machine has answered */
+    uint32_t settled;                                               /* futex: 1 when the machine has answered */
     enum { DLI_TELL_NOBODY, DLI_TELL_CALLER, DLI_TELL_QUEUE } tell; /* who is waiting for the answer */
-    int sleeping;            /* the caller sleeps on settled */
-    int interrupted;         /* its caller went away by a signal and may come back */
+    int sleeping;                                                   /* the caller sleeps on settled */
+    int interrupted; /* its caller went away by a signal and may come back */
     int64_t tag;
-    struct dli_timer timer;  /* ends the wait of a submitted claim; under the loop's mutex */
+    struct dli_timer timer; /* ends the wait of a submitted claim; under the loop's mutex */
     struct dli_node done, lost, risk;
 };
 

@@ -5,13 +5,18 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "sys/sys.h"
 
-int dli_events_init(struct dli_events *events)
+int dli_events_init(struct dli_events *events, int64_t limit, int64_t *dropped)
 {
+    events->count = 0;
+    events->limit = limit;
+    events->dropped = dropped;
     events->fd = dli_wake_open();
     events->wakes = 0;
     events->shut = 0;
@@ -25,19 +30,58 @@ void dli_events_fini(struct dli_events *events)
     pthread_mutex_destroy(&events->mutex);
 }
 
-int dli_events_post(struct dli_events *events, struct dli_node *node)
+int dli_events_post(struct dli_events *events, struct dli_node *node, int may_drop)
 {
     int fresh, first;
 
     pthread_mutex_lock(&events->mutex);
     first = dli_list_empty(&events->nodes);
     fresh = !events->shut && dli_list_empty(&node->link);
-    if (fresh)
+    if (fresh && may_drop && events->count >= events->limit) {
+        __atomic_add_fetch(events->dropped, 1, __ATOMIC_RELAXED);
+        fresh = 0;
+    }
+    if (fresh) {
         dli_list_append(&events->nodes, &node->link);
-    if (fresh && first)
-        dli_wake_set(events->fd);
+        events->count++;
+        if (first)
+            dli_wake_set(events->fd);
+    }
     pthread_mutex_unlock(&events->mutex);
     return fresh;
+}
+
+/* A log line in the queue. */
+struct line {
+    struct dli_node node;
+    char text[DLI_EVENT_TEXT];
+};
+
+static void read_line(struct dli_node *node, char text[DLI_EVENT_TEXT])
+{
+    struct line *line = DLI_OBJECT(node, struct line, node);
+
+    memcpy(text, line->text, DLI_EVENT_TEXT);
+    free(line);
+}
+
+void dli_events_log(struct dli_events *events, dlock_status status, const char *text)
+{
+    struct line *line = malloc(sizeof *line);
+
+    if (!line) {
+        __atomic_add_fetch(events->dropped, 1, __ATOMIC_RELAXED);
+        return;
+    }
+    dli_list_init(&line->node.link);
+    for (int i = 0; i < DLOCK_FIELD_COUNT; i++)
+        line->node.field[i] = -1;
+    line->node.field[DLOCK_FIELD_TYPE] = DLOCK_EVENT_LOG;
+    line->node.field[DLOCK_FIELD_STATUS] = status;
+    line->node.read = read_line;
+    snprintf(line->text, sizeof line->text, "%s", text);
+    if (!dli_events_post(events, &line->node, 1))
+        free(line);
 }
 
 void dli_events_wake(struct dli_events *events)
@@ -58,6 +102,7 @@ static int take(struct dli_events *events, struct dli_node **node)
     link = dli_list_pop(&events->nodes);
     if (link) {
         *node = DLI_OBJECT(link, struct dli_node, link);
+        events->count--;
         got = 1;
     } else if (events->wakes > 0) {
         events->wakes--;

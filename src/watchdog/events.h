@@ -31,20 +31,28 @@ struct dli_node {
 struct dli_events {
     pthread_mutex_t mutex;
     struct dli_link nodes;
-    int fd;      /* set while nodes wait or a wake is due */
+    int fd; /* set while nodes wait or a wake is due */
     int64_t wakes;
-    int shut;    /* nobody will read any more */
+    int shut;             /* nobody will read any more */
+    int64_t count, limit; /* nodes waiting; how many before what may be dropped is */
+    int64_t *dropped;     /* atomic counter */
 };
 
 /* 0, or -1 (errno). */
-int dli_events_init(struct dli_events *events);
+int dli_events_init(struct dli_events *events, int64_t limit, int64_t *dropped);
 
 /* Nobody will read any more: what waits is read into nowhere, later nodes are refused. */
 void dli_events_shut(struct dli_events *events);
 void dli_events_fini(struct dli_events *events);
 
-/* 1, or 0 when the node waits in the queue already or the queue is shut. Its link must be initialised once. */
-int dli_events_post(struct dli_events *events, struct dli_node *node);
+/*
+ * 1, or 0 when the node waits in the queue already, the queue is shut, or it is full and the node may be dropped. The
+ * node's link must be initialised once.
+ */
+int dli_events_post(struct dli_events *events, struct dli_node *node, int may_drop);
+
+/* A log line about trouble (or, with DLOCK_OK, its end). Dropped without memory or room. */
+void dli_events_log(struct dli_events *events, dlock_status status, const char *text);
 void dli_events_wake(struct dli_events *events);
 
 /* DLOCK_OK with the oldest event; DLOCK_NO_EVENT at deadline or after a wake; DLOCK_INTERRUPTED by a signal. */

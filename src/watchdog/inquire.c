@@ -18,7 +18,8 @@ int32_t dli_inquire_state(struct dli_entry *entry, int64_t owner)
     return state;
 }
 
-dlock_status dli_inquire_held(struct dli_entry *entry, int64_t owner, int64_t *token, int64_t *count, int64_t *remaining)
+dlock_status dli_inquire_held(struct dli_entry *entry, int64_t owner, int64_t *token, int64_t *count,
+                              int64_t *remaining)
 {
     dlock_status status = DLOCK_OK;
     int64_t now;

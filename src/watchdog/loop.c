@@ -7,6 +7,7 @@
 #include "client.h"
 
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -183,6 +184,24 @@ static void finish(struct dli_loop *loop)
     dli_client_unref(client);
 }
 
+/* Trouble with the shared connection and its end become log lines. */
+static void log_trouble(struct dli_loop *loop)
+{
+    struct dli_pipe *pipe = &loop->pipe;
+    char text[DLI_EVENT_TEXT];
+
+    if (loop->troubles != pipe->troubles) {
+        loop->troubles = pipe->troubles;
+        if (!loop->troubled)
+            dli_events_log(&loop->client->events, pipe->trouble.code, pipe->trouble.message);
+        loop->troubled = 1;
+    } else if (loop->troubled && pipe->conn->state == DLI_CONN_READY) {
+        loop->troubled = 0;
+        snprintf(text, sizeof text, "%.200s: connected again", loop->client->config.target.text);
+        dli_events_log(&loop->client->events, DLOCK_OK, text);
+    }
+}
+
 void dli_loop_run(void *argument)
 {
     struct dli_loop *loop = argument;
@@ -195,6 +214,7 @@ void dli_loop_run(void *argument)
         fire_timers(loop, now);
         dli_renew_send(loop, now);
         dli_pipe_step(&loop->pipe, dli_now());
+        log_trouble(loop);
         if (loop->index == 0)
             dli_subscriber_step(&client->subscriber, dli_now());
         if (loop->index == 0 && now - trimmed > TRIM_AFTER) {

@@ -112,7 +112,8 @@ static dlock_status decode_inspect(struct order *order, const struct dli_reply *
 
 dlock_status dli_order_inspect(struct dli_entry *entry, struct dli_sight *sight, dlock_error *why)
 {
-    struct order order = {.encode = encode_inspect, .decode = decode_inspect, .entry = entry, .why = why, .sight = sight};
+    struct order order = {
+        .encode = encode_inspect, .decode = decode_inspect, .entry = entry, .why = why, .sight = sight};
 
     order.call.repeatable = 1;
     give(entry->client, entry->loop, &order, usual_deadline(entry));

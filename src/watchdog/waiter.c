@@ -53,8 +53,9 @@ static void read_done(struct dli_node *node, char text[DLI_EVENT_TEXT])
 
 static void read_lost(struct dli_node *node, char text[DLI_EVENT_TEXT])
 {
-    static const char *const cause[] = {"", "the lease ended before it could be renewed", "it was taken away on the server",
-                                        "max_hold_ms is over", "the client was closed"};
+    static const char *const cause[] = {"", "the lease ended before it could be renewed",
+                                        "it was taken away on the server", "max_hold_ms is over",
+                                        "the client was closed"};
     struct dli_waiter *waiter = DLI_OBJECT(node, struct dli_waiter, lost);
 
     describe(text, waiter, cause[node->field[DLOCK_FIELD_CAUSE]]);
@@ -82,8 +83,8 @@ static void wait_over(struct dli_timer *timer, int64_t now)
         return;
     }
     if (waiter->claim.state == DLI_CLAIM_WAITING)
-        dli_mutex_give_up(&entry->m, &waiter->claim,
-                          entry->m.trouble != DLOCK_OK ? entry->m.trouble : DLOCK_TIMED_OUT, now);
+        dli_mutex_give_up(&entry->m, &waiter->claim, entry->m.trouble != DLOCK_OK ? entry->m.trouble : DLOCK_TIMED_OUT,
+                          now);
     dli_entry_pump(entry, now);
     unref_locked(waiter);
     dli_entry_unlock(entry);
@@ -129,7 +130,7 @@ static void post(struct dli_waiter *waiter, struct dli_node *node, int64_t type,
     node->field[DLOCK_FIELD_WAITERS] = m->waiters;
     node->field[DLOCK_FIELD_FOREIGN] = -1;
     __atomic_add_fetch(&waiter->refs, 1, __ATOMIC_RELAXED);
-    if (!dli_events_post(&waiter->entry->client->events, node))
+    if (!dli_events_post(&waiter->entry->client->events, node, type == DLOCK_EVENT_AT_RISK))
         __atomic_sub_fetch(&waiter->refs, 1, __ATOMIC_RELAXED);
 }
 

@@ -1,0 +1,45 @@
+"""The README's programs run as they stand, and docs/options.md says what the library says."""
+from __future__ import annotations
+
+import ctypes
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+from harness.build import BUILD, LIBRARY, ROOT, SANITIZED, clean_env
+from harness.options import options_page
+
+README = (ROOT / "README.md").read_text()
+
+
+def block(language: str) -> str:
+    return re.search(rf"```{language}\n(.*?)```", README, re.S).group(1)
+
+
+@pytest.mark.skipif(SANITIZED, reason="builds its own program without the sanitizer")
+def test_c_program(redis_server, tmp_path: pathlib.Path) -> None:
+    source, program = tmp_path / "sale.c", tmp_path / "sale"
+    source.write_text(block("c").replace("redis://localhost:6379", redis_server.url))
+    subprocess.run(["cc", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}/abi", source, LIBRARY, "-o", program], check=True)
+    done = subprocess.run([program], capture_output=True, text=True, timeout=30,
+                          env=clean_env(LD_LIBRARY_PATH=str(BUILD)))
+    assert done.returncode == 0
+    assert re.fullmatch(r"mine, with token \d+\n", done.stdout)
+    assert done.stderr == ""
+
+
+def test_python_program(redis_server, tmp_path: pathlib.Path) -> None:
+    source = tmp_path / "sale.py"
+    source.write_text(block("python").replace("redis://localhost:6379", redis_server.url))
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "bindings/python"), "DLOCK_LIBRARY": str(LIBRARY)}
+    done = subprocess.run([sys.executable, source], capture_output=True, text=True, timeout=30, env=env)
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(r"mine, with token \d+\n", done.stdout)
+
+
+def test_options_page_is_fresh() -> None:
+    assert (ROOT / "docs/options.md").read_text() == options_page(ctypes.CDLL(str(LIBRARY)))
