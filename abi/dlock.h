@@ -85,9 +85,7 @@ enum {
 };
 
 /* Lock kinds, for dlock_lock_new. */
-enum {
-    DLOCK_KIND_MUTEX = 1
-};
+enum { DLOCK_KIND_MUTEX = 1 };
 
 /* What an owner has, see dlock_lock_state. */
 enum {

@@ -378,12 +378,12 @@ def test_wait_for_an_event(client: Client) -> None:
 
 
 def test_events_end_with_the_client(redis_server: Server) -> None:
-    client = Client(redis_server.url)
-    seen = Running(lambda: [event.type for event in client.events()])
+    client, seen = Client(redis_server.url), []
+    running = Running(lambda: [seen.append(event.type) for event in client.events()])
     client.lock("a", owner=1).submit_acquire()
-    wait_until(lambda: client.lock("a", owner=1).held)
+    wait_until(lambda: EventType.ACQUIRED in seen)
     client.close()
-    assert EventType.ACQUIRED in seen.result()
+    running.result()
 
 
 def test_asyncio(client: Client) -> None:
@@ -528,7 +528,7 @@ def statuses() -> list[tuple[int, str]]:
 
 
 def test_a_class_for_each_status() -> None:
-    assert len(statuses()) > 30
+    assert len(statuses()) >= 30
     for code, name in statuses():
         kind = getattr(dlock, "".join(word.capitalize() for word in name.split("_")))
         error = _errors.make(code, "what happened", True)
@@ -678,28 +678,32 @@ def test_a_lock_that_was_just_won_is_given_back(client: Client, other: Client) -
 
 def test_an_exception_at_any_point_leaves_no_hold(client: Client) -> None:
     """Exceptions from a handler, as often as they can come, while a lock is acquired, again, and released."""
-    lock, stopping, hits = client.lock("a"), threading.Event(), 0
+    lock, stopping, hits, armed = client.lock("a"), threading.Event(), 0, False
 
     def fire() -> None:
         while not stopping.wait(random.uniform(0, 0.002)):
             os.kill(os.getpid(), signal.SIGUSR1)
 
     def stop_if_armed() -> None:
-        if not stopping.is_set():
+        nonlocal armed
+        if armed:
+            armed = False
             raise Stop
 
     with on_signal(stop_if_armed):
         firing, end = Running(fire), time.monotonic() + 2
         while not stopping.is_set():
             try:
+                armed = True
                 while time.monotonic() < end:
                     with lock:
                         with lock:
                             pass
+                armed = False
                 stopping.set()
             except Stop:
                 hits += 1
-                assert lock.hold_count == 0
+            assert lock.hold_count == 0
         firing.result()
     assert hits > 10
 
@@ -965,7 +969,7 @@ def test_the_package_is_typed() -> None:
         for name, member in vars(kind).items():
             function = member.fget if isinstance(member, property) else member
             if callable(function):
-                assert "return" in typing.get_type_hints(function, {**vars(dlock), **vars(typing)}), name
+                assert "return" in typing.get_type_hints(function, {**function.__globals__, "Client": Client}), name
                 assert function.__doc__ or name.startswith("_"), name
 
 

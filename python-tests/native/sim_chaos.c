@@ -137,7 +137,8 @@ void sim_calm(struct sim *s)
     for (int i = 0; i < s->plan.procs + s->plan.foreign; i++) {
         struct sim_peer *peer = &s->peer[i];
 
-        peer->paused_until = at_most(peer->paused_until, s->now);
+        peer->paused_until = at_most(peer->paused_until, s->now + 8 * SIM_MS);
+        peer->wake_reply = peer->wake_timer = 0;
         peer->disturbed_until = at_most(peer->disturbed_until, soon);
         for (int k = 0; k < 2; k++) {
             peer->conn[k].down_until = at_most(peer->conn[k].down_until, s->now);

@@ -19,7 +19,7 @@ static int channel_of(const struct sim *s, struct sim_word channel, int *peer)
     for (int i = 0; i < s->plan.locks; i++)
         if (strlen(s->lock[i].channel) == channel.size && memcmp(s->lock[i].channel, channel.at, channel.size) == 0)
             return i;
-    for (int i = 0; channel.size == 48 && i < s->plan.procs; i++) {
+    for (int i = 0; channel.size == 49 && i < s->plan.procs; i++) {
         *peer = i;
         if (memcmp(channel.at, "dlock_client:", 13) == 0 && memcmp(channel.at + 13, s->peer[i].uuid, 36) == 0)
             return SIM_OWN_CHANNEL;

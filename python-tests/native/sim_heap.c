@@ -135,21 +135,21 @@ static int is_message(const struct sim_event *event)
 
 void sim_hurry(struct sim *s, int64_t at)
 {
-    struct sim_heap *heap = &s->heap;
     int count = 0;
+    struct sim_event *all = malloc((size_t)s->heap.count * sizeof *all + 1);
 
-    for (int i = 0; i < heap->count; i++) {
-        struct sim_event event = heap->events[i];
-
-        if (event.kind == SIM_ARRIVE && ((struct sim_request *)event.what)->copy)
+    if (!all)
+        exit(2);
+    while (sim_next(s, &all[count]))
+        count++;
+    for (int i = 0; i < count; i++) { /* in order of time, which so stays the order */
+        if (all[i].kind == SIM_ARRIVE && ((struct sim_request *)all[i].what)->copy)
             continue;
-        if (is_message(&event) && event.at > at)
-            event.at = at;
-        heap->events[count++] = event;
+        if (is_message(&all[i]) && all[i].at > at)
+            all[i].at = at;
+        push(s, all[i]);
     }
-    heap->count = count;
-    for (int i = count / 2 - 1; i >= 0; i--)
-        sift_down(heap, i);
+    free(all);
 }
 
 void *sim_alloc(struct sim *s, size_t size)

@@ -71,7 +71,7 @@ dlock_status dlock_options_get(const dlock_options *options, const char *name, c
     if (strlen(text) + 1 > size)
         return dli_fail(reterr, DLOCK_BUFFER_TOO_SMALL, "option %s needs %zu bytes", dli_option_table[option].name,
                         strlen(text) + 1);
-    strcpy(buffer, text);
+    memcpy(buffer, text, strlen(text) + 1);
     if (ret_size)
         *ret_size = strlen(text);
     return DLOCK_OK;

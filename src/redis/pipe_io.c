@@ -3,6 +3,7 @@
  */
 #include "pipe_io.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,7 @@ static int reserve_flight(struct dli_pipe *pipe)
 
     if (pipe->flying_count < pipe->flying_room)
         return 0;
+    assert(pipe->flying_count == 0 || pipe->flying_room > 0);
     ring = malloc(room * sizeof(struct dli_call *));
     if (!ring)
         return -1;

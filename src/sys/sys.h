@@ -35,6 +35,9 @@ int dli_wake_open(void);
 void dli_wake_set(int fd);
 void dli_wake_clear(int fd);
 
+/* Close a descriptor of wake.c or alarm.c. */
+void dli_fd_close(int fd);
+
 /* ---- alarm.c: a descriptor that is readable from a time on. */
 
 /* A new close-on-exec timer descriptor, or -1 (errno). */

@@ -25,3 +25,8 @@ void dli_wake_clear(int fd)
     while (read(fd, &count, sizeof count) < 0 && errno == EINTR)
         ;
 }
+
+void dli_fd_close(int fd)
+{
+    close(fd);
+}

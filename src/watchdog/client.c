@@ -30,15 +30,16 @@ dlock_status dli_client_new(const struct dlock_options *options, const struct dl
                             struct dli_client **ret, dlock_error *box)
 {
     struct dli_client *client = calloc(1, sizeof *client);
+    dlock_status status;
 
     if (!client)
         return dli_fail(box, DLOCK_OUT_OF_MEMORY, "no memory for a client");
     dli_options_init(&client->options);
-    if (dli_options_lay(&client->options, options, box) != DLOCK_OK)
+    if ((status = dli_options_lay(&client->options, options, box)) != DLOCK_OK)
         goto fail_options;
     if (dli_events_init(&client->events, options->number[DLI_OPT_EVENT_LIMIT],
                         &client->stats[DLOCK_STAT_EVENTS_DROPPED])) {
-        dli_fail(box, DLOCK_SYSTEM_ERROR, "no descriptor for the event queue");
+        status = dli_fail(box, DLOCK_SYSTEM_ERROR, "no descriptor for the event queue");
         goto fail_options;
     }
     pthread_mutex_init(&client->mutex, NULL);
@@ -55,7 +56,7 @@ dlock_status dli_client_new(const struct dlock_options *options, const struct dl
 fail_options:
     dli_options_fini(&client->options);
     free(client);
-    return dlock_error_code(box) == DLOCK_OK ? DLOCK_OUT_OF_MEMORY : dlock_error_code(box);
+    return status;
 }
 
 void dli_client_ref(struct dli_client *client)

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "sys/sys.h"
 
@@ -26,7 +25,7 @@ int dli_events_init(struct dli_events *events, int64_t limit, int64_t *dropped)
 
 void dli_events_fini(struct dli_events *events)
 {
-    close(events->fd);
+    dli_fd_close(events->fd);
     pthread_mutex_destroy(&events->mutex);
 }
 

@@ -9,7 +9,6 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "sys/sys.h"
 
@@ -44,9 +43,9 @@ int dli_loop_new(struct dli_client *client, int index, struct dli_loop **ret)
 fail_mutex:
     dli_pipe_fini(&loop->pipe);
 fail_pipe:
-    close(loop->alarm_fd);
+    dli_fd_close(loop->alarm_fd);
 fail_alarm:
-    close(loop->wake_fd);
+    dli_fd_close(loop->wake_fd);
 fail_wake:
     free(loop->batch);
 fail_batch:
@@ -60,8 +59,8 @@ void dli_loop_free(struct dli_loop *loop)
         return;
     pthread_mutex_destroy(&loop->mutex);
     dli_pipe_fini(&loop->pipe);
-    close(loop->alarm_fd);
-    close(loop->wake_fd);
+    dli_fd_close(loop->alarm_fd);
+    dli_fd_close(loop->wake_fd);
     dli_buffer_free(&loop->batch->call.command);
     free(loop->batch);
     free(loop->heap);

@@ -70,11 +70,11 @@ static int parse(const struct dli_entry *entry, const uint8_t *grant, size_t siz
     char line[DLI_GRANT_MAX + 1024 + 1];
     const char *at = line + 7, *space;
 
-    if (!grant || size >= sizeof line || size < 8)
+    if (!grant || size > sizeof line - 1)
         return -1;
     memcpy(line, grant, size);
     line[size] = '\0';
-    if (memcmp(line, "dlock1 ", 7) != 0 || (*token = number(&at)) <= 0 || (*lease_ms = number(&at)) <= 0)
+    if (strncmp(line, "dlock1 ", 7) != 0 || (*token = number(&at)) <= 0 || (*lease_ms = number(&at)) <= 0)
         return -1;
     space = strchr(at, ' ');
     if (!space || space == at || space - at >= DLI_OWNER_MAX || *lease_ms > 86400000)

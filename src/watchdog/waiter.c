@@ -47,7 +47,7 @@ static void read_done(struct dli_node *node, char text[DLI_EVENT_TEXT])
 {
     struct dli_waiter *waiter = DLI_OBJECT(node, struct dli_waiter, done);
 
-    describe(text, waiter, dlock_status_text((dlock_status)node->field[DLOCK_FIELD_STATUS]));
+    describe(text, waiter, dli_status_find((dlock_status)node->field[DLOCK_FIELD_STATUS])->text);
     dli_waiter_unref(waiter);
 }
 

@@ -17,7 +17,7 @@ class LibraryError(ImportError):
 
 
 class DlockError(Exception):
-    """A call did not do what was asked. message is one sentence; code and name are the status, -300 and "UNREACHABLE" say;
+    """A call did not do what was asked. message: one sentence; code, name: the status, -300 and "UNREACHABLE" say;
     retryable: the same call may succeed later without a change."""
 
     code: int = 0

@@ -47,16 +47,17 @@ class Client(Opened):
     options, which holds nothing.
     """
 
+    _shown = ""  # the URL without credentials, once the library has accepted it
+
     def __init__(self, url: str, **options: Option) -> None:
         """Connects nothing yet. Options are the library's, lease_ms=10_000 say, and win over those in the URL.
 
         InvalidUrl, UnknownOption, InvalidOption, Unsupported; LibraryError.
         """
-        self._lib = _lib.library()
-        self._url, self._options, self._closed, self._shown = url, options, False, ""
+        self._lib, self._url, self._options, self._closed = _lib.library(), url, options, False
         self._live()
         scheme, _, rest = url.partition("://")
-        self._shown = f" {scheme}://{rest.partition('?')[0].rpartition('@')[2]}"  # without credentials
+        self._shown = f" {scheme}://{rest.partition('?')[0].rpartition('@')[2]}"
 
     def _open(self) -> Any:
         if self._closed:

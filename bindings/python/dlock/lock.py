@@ -42,7 +42,7 @@ class Lock(Opened):
         self, client: Client, name: Union[str, bytes], owner: Optional[int], kind: str, options: Mapping[str, Option]
     ) -> None:
         self.name, self._client, self._lib = name, client, client._lib
-        self._bytes = name.encode() if isinstance(name, str) else bytes(name)
+        self._bytes = name.encode() if isinstance(name, str) else bytes(memoryview(name))
         self._owner = self._number_of(owner)
         self._kind = _lib.constants("DLOCK_KIND_").get(kind, 0)
         self._options = {"interruptible": True, **options}

@@ -1,0 +1,656 @@
+/*
+ * agent.c: a process under test, over the public ABI alone. It carries out the lines of its standard input and answers
+ * each with one line of JSON; python-tests/harness/agent.py drives it and lists what can be said.
+ *
+ *   TAG THREAD COMMAND ARGUMENT...
+ *
+ * THREAD 0 is the main thread, others are started when they are first named. A word holds %XX for any byte; "%" alone is
+ * the empty word. As a handle "-" is NULL. Answers carry the status, what the error box holds, and the times of
+ * CLOCK_BOOTTIME in microseconds before and after the call.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "dlock.h"
+
+enum { WORDS = 64, CLIENTS = 64, LOCKS = 8192, THREADS = 256 };
+
+struct word {
+    char *text;
+    size_t size;
+};
+
+struct answer {
+    dlock_status status;
+    dlock_error *box;
+    int64_t began, done;
+    FILE *more; /* further members: ,"name":value */
+    char *more_text;
+    size_t more_size;
+};
+
+static dlock_client *clients[CLIENTS];
+static dlock_lock *locks[LOCKS];
+static int client_count, lock_count; /* atomics */
+static int pipes[THREADS][2];
+static FILE *out;
+static pthread_mutex_t out_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+/* ---- failures of the system around the next call, by shim.c */
+
+static struct {
+    char what[16];
+    int64_t after;
+    int on;
+} failure;
+
+static void (*shim_arm)(const char *what, int64_t after, int on);
+static int64_t (*shim_disarm)(int64_t *fired);
+static int64_t (*shim_live)(void);
+
+static int64_t now(void)
+{
+    struct timespec time;
+
+    clock_gettime(CLOCK_BOOTTIME, &time);
+    return (int64_t)time.tv_sec * 1000000 + time.tv_nsec / 1000;
+}
+
+static void begin(struct answer *answer)
+{
+    if (failure.what[0])
+        shim_arm(failure.what, failure.after, failure.on);
+    answer->began = now();
+}
+
+static void end(struct answer *answer, dlock_status status)
+{
+    answer->done = now();
+    answer->status = status;
+    if (failure.what[0]) {
+        int64_t fired, counted = shim_disarm(&fired);
+
+        failure.what[0] = '\0';
+        fprintf(answer->more, ",\"counted\":%" PRId64 ",\"fired\":%" PRId64, counted, fired);
+    }
+}
+
+#define CALL(answer, call)                                                                                             \
+    do {                                                                                                               \
+        begin(answer);                                                                                                 \
+        end(answer, call);                                                                                             \
+    } while (0)
+
+/* ---- words and answers */
+
+static int hex(char digit)
+{
+    return digit <= '9' ? digit - '0' : (digit & 0x5f) - 'A' + 10;
+}
+
+static size_t decode(char *text)
+{
+    char *to = text;
+
+    for (const char *from = text; *from; from++) {
+        if (*from == '%' && from[1]) {
+            *to++ = (char)(hex(from[1]) << 4 | hex(from[2]));
+            from += 2;
+        } else if (*from != '%') {
+            *to++ = *from;
+        }
+    }
+    *to = '\0';
+    return (size_t)(to - text);
+}
+
+static int split(char *line, struct word *words)
+{
+    char *rest = NULL;
+    int count = 0;
+
+    for (char *text = strtok_r(line, " \n", &rest); text && count < WORDS; text = strtok_r(NULL, " \n", &rest)) {
+        words[count].text = text;
+        words[count++].size = decode(text);
+    }
+    for (int i = count; i < WORDS; i++)
+        words[i] = (struct word){(char[]){""}, 0};
+    return count;
+}
+
+static void put_text(FILE *to, const char *text)
+{
+    fputc('"', to);
+    for (; *text; text++) {
+        if (*text == '"' || *text == '\\')
+            fprintf(to, "\\%c", *text);
+        else if ((unsigned char)*text < ' ')
+            fprintf(to, "\\u%04x", (unsigned)*text);
+        else
+            fputc(*text, to);
+    }
+    fputc('"', to);
+}
+
+static int64_t number(struct word word)
+{
+    return strtoll(word.text, NULL, 10);
+}
+
+static dlock_client *client_of(struct word word)
+{
+    return strcmp(word.text, "-") == 0 ? NULL : clients[number(word) % CLIENTS];
+}
+
+static dlock_lock *lock_of(struct word word)
+{
+    return strcmp(word.text, "-") == 0 ? NULL : locks[number(word) % LOCKS];
+}
+
+static void put_event(struct answer *answer, const dlock_event *event)
+{
+    int64_t fields[DLOCK_FIELD_COUNT];
+
+    if (answer->status != DLOCK_OK || dlock_event_unpack(event, fields, DLOCK_FIELD_COUNT, NULL, NULL) != DLOCK_OK)
+        return;
+    fputs(",\"event\":[", answer->more);
+    for (int i = 0; i < DLOCK_FIELD_COUNT; i++)
+        fprintf(answer->more, "%s%" PRId64, i ? "," : "", fields[i]);
+    fputs("],\"text\":", answer->more);
+    put_text(answer->more, dlock_event_text(event));
+}
+
+/* Options from words "name=value"; NULL and the answer filled when one is refused. */
+static dlock_options *options_of(struct answer *answer, const struct word *words)
+{
+    dlock_options *options = dlock_options_new();
+
+    for (; options && words->size > 0; words++) {
+        char *value = strchr(words->text, '=');
+
+        if (!value)
+            continue;
+        *value++ = '\0';
+        answer->status = dlock_options_set(options, words->text, value, answer->box);
+        if (answer->status != DLOCK_OK) {
+            dlock_options_free(options);
+            return NULL;
+        }
+    }
+    return options;
+}
+
+/* ---- commands: words[0] is the first argument */
+
+static void do_open(struct answer *answer, struct word *words)
+{
+    int index = __atomic_fetch_add(&client_count, 1, __ATOMIC_RELAXED);
+    dlock_options *options = options_of(answer, words + 1);
+
+    if (!options)
+        return;
+    CALL(answer, dlock_client_open(words[0].text, options, &clients[index % CLIENTS], answer->box));
+    dlock_options_free(options);
+    fprintf(answer->more, ",\"index\":%d", index);
+}
+
+static void do_close(struct answer *answer, struct word *words)
+{
+    CALL(answer, dlock_client_close(client_of(words[0]), number(words[1]), answer->box));
+}
+
+static void do_free(struct answer *answer, struct word *words)
+{
+    begin(answer);
+    dlock_client_free(client_of(words[0]));
+    end(answer, DLOCK_OK);
+    clients[number(words[0]) % CLIENTS] = NULL;
+}
+
+static void do_fd(struct answer *answer, struct word *words)
+{
+    int32_t fd = -1;
+
+    CALL(answer, dlock_client_fd(client_of(words[0]), &fd, answer->box));
+    fprintf(answer->more, ",\"fd\":%d", fd);
+}
+
+/* Whether the client's descriptor becomes readable within so many milliseconds. */
+static void do_poll(struct answer *answer, struct word *words)
+{
+    struct pollfd wait = {.events = POLLIN};
+
+    answer->status = dlock_client_fd(client_of(words[0]), &wait.fd, answer->box);
+    fprintf(answer->more, ",\"readable\":%d", poll(&wait, 1, (int)number(words[1])));
+}
+
+static void do_next(struct answer *answer, struct word *words)
+{
+    dlock_event *event = dlock_event_new();
+
+    CALL(answer, dlock_client_next(client_of(words[0]), number(words[1]), event, answer->box));
+    put_event(answer, event);
+    dlock_event_free(event);
+}
+
+static void do_wake(struct answer *answer, struct word *words)
+{
+    CALL(answer, dlock_client_wake(client_of(words[0]), answer->box));
+}
+
+static void do_stats(struct answer *answer, struct word *words)
+{
+    int64_t values[DLOCK_STAT_COUNT] = {0};
+
+    CALL(answer, dlock_client_stats(client_of(words[0]), values, DLOCK_STAT_COUNT, NULL, answer->box));
+    fputs(",\"stats\":[", answer->more);
+    for (int i = 0; i < DLOCK_STAT_COUNT; i++)
+        fprintf(answer->more, "%s%" PRId64, i ? "," : "", values[i]);
+    fputs("]", answer->more);
+}
+
+static void do_ping(struct answer *answer, struct word *words)
+{
+    CALL(answer, dlock_client_ping(client_of(words[0]), number(words[1]), answer->box));
+}
+
+static void do_new(struct answer *answer, struct word *words)
+{
+    int index = __atomic_fetch_add(&lock_count, 1, __ATOMIC_RELAXED);
+    dlock_options *options = options_of(answer, words + 3);
+
+    if (!options)
+        return;
+    CALL(answer, dlock_lock_new(client_of(words[0]), (int32_t)number(words[1]), words[2].text, words[2].size, options,
+                                &locks[index % LOCKS], answer->box));
+    dlock_options_free(options);
+    fprintf(answer->more, ",\"index\":%d,\"id\":%" PRId64, index,
+            answer->status == DLOCK_OK ? dlock_lock_id(locks[index % LOCKS]) : 0);
+}
+
+static void do_drop(struct answer *answer, struct word *words)
+{
+    begin(answer);
+    dlock_lock_free(lock_of(words[0]));
+    end(answer, DLOCK_OK);
+    locks[number(words[0]) % LOCKS] = NULL;
+}
+
+static void do_acquire(struct answer *answer, struct word *words)
+{
+    int64_t token = -1;
+
+    CALL(answer, dlock_lock_acquire(lock_of(words[0]), number(words[1]), number(words[2]), &token, answer->box));
+    fprintf(answer->more, ",\"token\":%" PRId64, token);
+}
+
+static void do_release(struct answer *answer, struct word *words)
+{
+    CALL(answer, dlock_lock_release(lock_of(words[0]), number(words[1]), answer->box));
+}
+
+static void do_acquire_local(struct answer *answer, struct word *words)
+{
+    int64_t token = -1;
+
+    CALL(answer, dlock_lock_acquire_local(lock_of(words[0]), number(words[1]), &token, answer->box));
+    fprintf(answer->more, ",\"token\":%" PRId64, token);
+}
+
+static void do_release_local(struct answer *answer, struct word *words)
+{
+    CALL(answer, dlock_lock_release_local(lock_of(words[0]), number(words[1]), answer->box));
+}
+
+static void do_submit_acquire(struct answer *answer, struct word *words)
+{
+    CALL(answer, dlock_lock_submit_acquire(lock_of(words[0]), number(words[1]), number(words[2]), number(words[3]),
+                                           answer->box));
+}
+
+static void do_submit_release(struct answer *answer, struct word *words)
+{
+    CALL(answer, dlock_lock_submit_release(lock_of(words[0]), number(words[1]), number(words[2]), answer->box));
+}
+
+static void do_cancel(struct answer *answer, struct word *words)
+{
+    CALL(answer, dlock_lock_cancel(lock_of(words[0]), number(words[1]), answer->box));
+}
+
+static void do_extend(struct answer *answer, struct word *words)
+{
+    CALL(answer, dlock_lock_extend(lock_of(words[0]), number(words[1]), number(words[2]), answer->box));
+}
+
+static void do_force(struct answer *answer, struct word *words)
+{
+    CALL(answer, dlock_lock_force_release(lock_of(words[0]), answer->box));
+}
+
+static void do_state(struct answer *answer, struct word *words)
+{
+    static const char *const names[] = {"NONE", "WAITING", "HELD", "AT_RISK", "LOST"};
+    int32_t state = 0;
+
+    CALL(answer, dlock_lock_state(lock_of(words[0]), number(words[1]), &state, answer->box));
+    fprintf(answer->more, ",\"state\":\"%s\"", names[state]);
+}
+
+static void do_remaining(struct answer *answer, struct word *words)
+{
+    int64_t remaining = -1;
+
+    CALL(answer, dlock_lock_remaining_ms(lock_of(words[0]), number(words[1]), &remaining, answer->box));
+    fprintf(answer->more, ",\"remaining\":%" PRId64, remaining);
+}
+
+static void do_token(struct answer *answer, struct word *words)
+{
+    int64_t token = -1;
+
+    CALL(answer, dlock_lock_token(lock_of(words[0]), number(words[1]), &token, answer->box));
+    fprintf(answer->more, ",\"token\":%" PRId64, token);
+}
+
+static void do_count(struct answer *answer, struct word *words)
+{
+    int64_t count = -1;
+
+    CALL(answer, dlock_lock_hold_count(lock_of(words[0]), number(words[1]), &count, answer->box));
+    fprintf(answer->more, ",\"count\":%" PRId64, count);
+}
+
+static void do_inspect(struct answer *answer, struct word *words)
+{
+    dlock_event *event = dlock_event_new();
+
+    CALL(answer, dlock_lock_inspect(lock_of(words[0]), event, answer->box));
+    put_event(answer, event);
+    dlock_event_free(event);
+}
+
+/* words[2]: the size of the buffer. */
+static void do_export(struct answer *answer, struct word *words)
+{
+    uint8_t buffer[4096];
+    size_t size = 0;
+
+    CALL(answer, dlock_lock_export_grant(lock_of(words[0]), number(words[1]), buffer, (size_t)number(words[2]), &size,
+                                         answer->box));
+    fputs(",\"grant\":\"", answer->more);
+    for (size_t i = 0; i < size; i++)
+        fprintf(answer->more, "%%%02x", buffer[i]);
+    fputs("\"", answer->more);
+}
+
+static void do_adopt(struct answer *answer, struct word *words)
+{
+    int64_t token = -1;
+
+    CALL(answer, dlock_lock_adopt_grant(lock_of(words[0]), number(words[1]), (const uint8_t *)words[2].text,
+                                        words[2].size, &token, answer->box));
+    fprintf(answer->more, ",\"token\":%" PRId64, token);
+}
+
+/* ---- what is done to the process */
+
+/* The next call of the library: WHAT AFTER ON. */
+static void do_shim(struct answer *answer, struct word *words)
+{
+    answer->status = shim_arm ? DLOCK_OK : DLOCK_UNSUPPORTED;
+    failure.after = number(words[1]);
+    failure.on = (int)number(words[2]);
+    if (shim_arm)
+        snprintf(failure.what, sizeof failure.what, "%s", words[0].text);
+}
+
+static void do_live(struct answer *answer, struct word *words)
+{
+    (void)words;
+    fprintf(answer->more, ",\"live\":%" PRId64, shim_live ? shim_live() : -1);
+}
+
+static void do_nofile(struct answer *answer, struct word *words)
+{
+    struct rlimit limit;
+
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = (rlim_t)number(words[0]);
+    answer->status = setrlimit(RLIMIT_NOFILE, &limit) ? DLOCK_SYSTEM_ERROR : DLOCK_OK;
+}
+
+static int signals; /* atomic */
+
+static void on_signal(int signal)
+{
+    (void)signal;
+    __atomic_fetch_add(&signals, 1, __ATOMIC_RELAXED);
+}
+
+/* SIGALRM every so many microseconds (0: stop), with SA_RESTART or not; tells how many there were. */
+static void do_signals(struct answer *answer, struct word *words)
+{
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = number(words[1]) ? SA_RESTART : 0};
+    struct itimerval every = {.it_interval.tv_usec = number(words[0]), .it_value.tv_usec = number(words[0])};
+
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &every, NULL);
+    fprintf(answer->more, ",\"signals\":%d", __atomic_load_n(&signals, __ATOMIC_RELAXED));
+}
+
+/* Run a program with the descriptors of this process and show what it writes. */
+static void do_run(struct answer *answer, struct word *words)
+{
+    char piece[256];
+    FILE *program = popen(words[0].text, "re");
+    FILE *text = NULL;
+    char *all = NULL;
+    size_t size = 0, got;
+
+    if (!program || !(text = open_memstream(&all, &size)))
+        return;
+    while ((got = fread(piece, 1, sizeof piece, program)) > 0)
+        fwrite(piece, 1, got, text);
+    pclose(program);
+    fclose(text);
+    fputs(",\"output\":", answer->more);
+    put_text(answer->more, all);
+    free(all);
+}
+
+static void do_exit(struct answer *answer, struct word *words)
+{
+    (void)answer;
+    exit((int)number(words[0]));
+}
+
+static void carry_out(char *line, FILE *to);
+
+/* In the child: the commands of words, answers to fd. It is killed when it hangs. */
+static void be_child(struct word *words, int fd)
+{
+    FILE *to = fdopen(fd, "w");
+
+    signal(SIGALRM, SIG_DFL);
+    alarm(20);
+    for (; words->size > 0; words++)
+        carry_out(words->text, to);
+    fclose(to);
+    exit(0);
+}
+
+/* COUNT LINE...: so many children, one after the other, each carries out the lines; their answers one per line. */
+static void do_fork(struct answer *answer, struct word *words)
+{
+    fputs(",\"children\":[", answer->more);
+    for (int64_t i = 0; i < number(words[0]); i++) {
+        int ends[2], code = 0;
+        char *line = NULL;
+        size_t room = 0;
+        FILE *from;
+        pid_t child;
+
+        if (pipe2(ends, O_CLOEXEC) || (child = fork()) < 0)
+            abort();
+        if (child == 0)
+            be_child(words + 1, ends[1]);
+        close(ends[1]);
+        from = fdopen(ends[0], "r");
+        fputs(i ? ",{\"answers\":[" : "{\"answers\":[", answer->more);
+        for (int first = 1; getline(&line, &room, from) > 0; first = 0)
+            fprintf(answer->more, "%s%s", first ? "" : ",", line);
+        fclose(from);
+        free(line);
+        waitpid(child, &code, 0);
+        fprintf(answer->more, "],\"code\":%d}", code);
+    }
+    fputs("]", answer->more);
+}
+
+/* ---- lines */
+
+static const struct {
+    const char *name;
+    void (*call)(struct answer *answer, struct word *words);
+} commands[] = {
+    {"open", do_open},
+    {"close", do_close},
+    {"free", do_free},
+    {"fd", do_fd},
+    {"poll", do_poll},
+    {"next", do_next},
+    {"wake", do_wake},
+    {"stats", do_stats},
+    {"ping", do_ping},
+    {"new", do_new},
+    {"drop", do_drop},
+    {"acquire", do_acquire},
+    {"release", do_release},
+    {"acquire_local", do_acquire_local},
+    {"release_local", do_release_local},
+    {"submit_acquire", do_submit_acquire},
+    {"submit_release", do_submit_release},
+    {"cancel", do_cancel},
+    {"extend", do_extend},
+    {"force", do_force},
+    {"state", do_state},
+    {"remaining", do_remaining},
+    {"token", do_token},
+    {"count", do_count},
+    {"inspect", do_inspect},
+    {"export", do_export},
+    {"adopt", do_adopt},
+    {"shim", do_shim},
+    {"live", do_live},
+    {"nofile", do_nofile},
+    {"signals", do_signals},
+    {"run", do_run},
+    {"exit", do_exit},
+    {"fork", do_fork},
+};
+
+/* The line is taken apart and answered. */
+static void carry_out(char *line, FILE *to)
+{
+    struct answer answer = {.box = dlock_error_new()};
+    struct word words[WORDS + 1] = {{NULL, 0}};
+    size_t i = 0;
+
+    answer.more = open_memstream(&answer.more_text, &answer.more_size);
+    split(line, words);
+    while (i < sizeof commands / sizeof *commands && strcmp(commands[i].name, words[2].text) != 0)
+        i++;
+    if (i == sizeof commands / sizeof *commands)
+        abort();
+    commands[i].call(&answer, words + 3);
+    fclose(answer.more);
+    pthread_mutex_lock(&out_mutex);
+    fprintf(to,
+            "{\"tag\":%s,\"status\":\"%s\",\"number\":%d,\"box\":\"%s\",\"retryable\":%d,\"began\":%" PRId64
+            ",\"done\":%" PRId64 ",\"message\":",
+            words[0].text, dlock_status_name(answer.status), answer.status,
+            dlock_status_name(dlock_error_code(answer.box)), dlock_error_retryable(answer.box), answer.began,
+            answer.done);
+    put_text(to, dlock_error_message(answer.box));
+    fprintf(to, "%s}\n", answer.more_text);
+    fflush(to);
+    pthread_mutex_unlock(&out_mutex);
+    free(answer.more_text);
+    dlock_error_free(answer.box);
+}
+
+static void *work(void *argument)
+{
+    int *ends = argument;
+    char *line;
+
+    while (read(ends[0], &line, sizeof line) == sizeof line) {
+        carry_out(line, out);
+        free(line);
+    }
+    return NULL;
+}
+
+/* Give the line to a thread of its own. */
+static void hand_over(char *line, int64_t thread)
+{
+    int *ends = pipes[thread % THREADS];
+    char *copy = strdup(line);
+
+    if (!ends[1]) {
+        pthread_t id;
+
+        if (pipe2(ends, O_CLOEXEC) || pthread_create(&id, NULL, work, ends))
+            abort();
+        pthread_detach(id);
+    }
+    if (write(ends[1], &copy, sizeof copy) != sizeof copy)
+        abort();
+}
+
+int main(void)
+{
+    char *line = NULL;
+    size_t room = 0;
+    int fd = fcntl(1, F_DUPFD_CLOEXEC, 3); /* answers; descriptors 1 and 2 are left to what must not write there */
+
+    if (fd < 0 || !(out = fdopen(fd, "w")))
+        return 1;
+    dup2(2, 1);
+    *(void **)&shim_arm = dlsym(RTLD_DEFAULT, "shim_arm");
+    *(void **)&shim_disarm = dlsym(RTLD_DEFAULT, "shim_disarm");
+    *(void **)&shim_live = dlsym(RTLD_DEFAULT, "shim_live");
+    for (;;) {
+        char *word;
+        int64_t thread;
+
+        errno = 0;
+        if (getline(&line, &room, stdin) < 0) {
+            if (errno != EINTR)
+                return 0;
+            clearerr(stdin);
+            continue;
+        }
+        word = strchr(line, ' ');
+        thread = word ? strtoll(word, NULL, 10) : 0;
+        if (thread)
+            hand_over(line, thread);
+        else
+            carry_out(line, out);
+    }
+}

@@ -1,0 +1,147 @@
+/*
+ * shim.c: preloaded into a program, it makes chosen calls fail: the k-th allocation, or every one from the k-th on; also
+ * threads, descriptors and random bytes. It counts what is allocated and not yet freed.
+ *
+ * The program finds shim_arm, shim_disarm and shim_live by dlsym; only calls between arm and disarm are counted or fail.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t count, size_t size);
+void *__libc_realloc(void *old, size_t size);
+void __libc_free(void *memory);
+
+void shim_arm(const char *what, int64_t after, int on);
+int64_t shim_disarm(int64_t *fired);
+int64_t shim_live(void);
+
+enum what { NOTHING, ALLOC, THREAD, EVENTFD, TIMERFD, RANDOM, SOCKET };
+
+static const char *const names[] = {"", "alloc", "thread", "eventfd", "timerfd", "random", "socket"};
+static int armed; /* enum what; all of these are atomics */
+static int64_t counted, failures, nth, live;
+static int from_then_on;
+
+void shim_arm(const char *what, int64_t after, int on)
+{
+    __atomic_store_n(&counted, 0, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&failures, 0, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&nth, after, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&from_then_on, on, __ATOMIC_SEQ_CST);
+    for (size_t i = 1; i < sizeof names / sizeof *names; i++)
+        if (strcmp(names[i], what) == 0)
+            __atomic_store_n(&armed, (int)i, __ATOMIC_SEQ_CST);
+}
+
+/* How many such calls there were; *fired: how many of them failed. */
+int64_t shim_disarm(int64_t *fired)
+{
+    __atomic_store_n(&armed, NOTHING, __ATOMIC_SEQ_CST);
+    *fired = __atomic_load_n(&failures, __ATOMIC_SEQ_CST);
+    return __atomic_load_n(&counted, __ATOMIC_SEQ_CST);
+}
+
+int64_t shim_live(void)
+{
+    return __atomic_load_n(&live, __ATOMIC_SEQ_CST);
+}
+
+static int fails(enum what what, int error)
+{
+    int64_t number, wanted = __atomic_load_n(&nth, __ATOMIC_SEQ_CST);
+
+    if (__atomic_load_n(&armed, __ATOMIC_SEQ_CST) != (int)what)
+        return 0;
+    number = __atomic_add_fetch(&counted, 1, __ATOMIC_SEQ_CST);
+    if (number != wanted && !(number > wanted && __atomic_load_n(&from_then_on, __ATOMIC_SEQ_CST)))
+        return 0;
+    __atomic_add_fetch(&failures, 1, __ATOMIC_SEQ_CST);
+    errno = error;
+    return 1;
+}
+
+static void *count(void *memory)
+{
+    if (memory)
+        __atomic_add_fetch(&live, 1, __ATOMIC_RELAXED);
+    return memory;
+}
+
+void *malloc(size_t size)
+{
+    return fails(ALLOC, ENOMEM) ? NULL : count(__libc_malloc(size));
+}
+
+void *calloc(size_t number, size_t size)
+{
+    return fails(ALLOC, ENOMEM) ? NULL : count(__libc_calloc(number, size));
+}
+
+void *realloc(void *old, size_t size)
+{
+    void *memory;
+
+    if (fails(ALLOC, ENOMEM))
+        return NULL;
+    memory = __libc_realloc(old, size);
+    if (!old)
+        count(memory);
+    return memory;
+}
+
+void free(void *memory)
+{
+    if (memory)
+        __atomic_sub_fetch(&live, 1, __ATOMIC_RELAXED);
+    __libc_free(memory);
+}
+
+int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument)
+{
+    int (*next)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+
+    *(void **)&next = dlsym(RTLD_NEXT, "pthread_create");
+    return fails(THREAD, EAGAIN) ? EAGAIN : next(thread, attributes, run, argument);
+}
+
+int eventfd(unsigned value, int flags);
+int eventfd(unsigned value, int flags)
+{
+    int (*next)(unsigned, int);
+
+    *(void **)&next = dlsym(RTLD_NEXT, "eventfd");
+    return fails(EVENTFD, EMFILE) ? -1 : next(value, flags);
+}
+
+int timerfd_create(int clock, int flags);
+int timerfd_create(int clock, int flags)
+{
+    int (*next)(int, int);
+
+    *(void **)&next = dlsym(RTLD_NEXT, "timerfd_create");
+    return fails(TIMERFD, EMFILE) ? -1 : next(clock, flags);
+}
+
+ssize_t getrandom(void *bytes, size_t size, unsigned flags);
+ssize_t getrandom(void *bytes, size_t size, unsigned flags)
+{
+    ssize_t (*next)(void *, size_t, unsigned);
+
+    *(void **)&next = dlsym(RTLD_NEXT, "getrandom");
+    return fails(RANDOM, ENOSYS) ? -1 : next(bytes, size, flags);
+}
+
+int socket(int family, int type, int protocol);
+int socket(int family, int type, int protocol)
+{
+    int (*next)(int, int, int);
+
+    *(void **)&next = dlsym(RTLD_NEXT, "socket");
+    return fails(SOCKET, EMFILE) ? -1 : next(family, type, protocol);
+}
