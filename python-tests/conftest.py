@@ -3,14 +3,16 @@
     redis_server    one server for the whole run, emptied before each test that uses it
     new_server      new_server("--maxmemory", "10mb"): a server of one's own
     new_proxy       new_proxy(server): a proxy with faults in front of it; unix=True on a unix socket
+    new_agent       new_agent(): a process that uses the library over its ABI and does what it is told
 """
 from __future__ import annotations
 
 import sys
-from typing import Callable, Iterator
+from typing import Any, Callable, Iterator
 
 import pytest
 
+from harness.agent import Agent
 from harness.build import BUILD, LIBRARY, ROOT
 from harness.proxy import Proxy
 from harness.server import Server
@@ -68,3 +70,23 @@ def new_proxy() -> Iterator[Callable[..., Proxy]]:
     yield make
     for proxy in proxies:
         proxy.close()
+
+
+@pytest.fixture
+def new_agent() -> Iterator[Callable[..., Agent]]:
+    agents: list[Agent] = []
+
+    def make(*arguments: Any, **more: Any) -> Agent:
+        agents.append(Agent(*arguments, **more))
+        return agents[-1]
+
+    yield make
+    written = [agent.written() for agent in agents]
+    for agent in agents:
+        agent.close()
+    assert not any(written), f"the library wrote to stdout or stderr: {written}"
+
+
+@pytest.fixture
+def agent(new_agent: Callable[..., Agent]) -> Agent:
+    return new_agent()

@@ -120,6 +120,7 @@ static size_t decode(char *text)
 
 static int split(char *line, struct word *words)
 {
+    static char nothing[1];
     char *rest = NULL;
     int count = 0;
 
@@ -127,8 +128,8 @@ static int split(char *line, struct word *words)
         words[count].text = text;
         words[count++].size = decode(text);
     }
-    for (int i = count; i < WORDS; i++)
-        words[i] = (struct word){(char[]){""}, 0};
+    for (int i = count; i <= WORDS; i++)
+        words[i] = (struct word){nothing, 0};
     return count;
 }
 
@@ -486,6 +487,7 @@ static void be_child(struct word *words, int fd)
 {
     FILE *to = fdopen(fd, "w");
 
+    pthread_mutex_init(&out_mutex, NULL);
     signal(SIGALRM, SIG_DFL);
     alarm(20);
     for (; words->size > 0; words++)
@@ -513,7 +515,7 @@ static void do_fork(struct answer *answer, struct word *words)
         from = fdopen(ends[0], "r");
         fputs(i ? ",{\"answers\":[" : "{\"answers\":[", answer->more);
         for (int first = 1; getline(&line, &room, from) > 0; first = 0)
-            fprintf(answer->more, "%s%s", first ? "" : ",", line);
+            fprintf(answer->more, "%s%.*s", first ? "" : ",", (int)strcspn(line, "\n"), line);
         fclose(from);
         free(line);
         waitpid(child, &code, 0);
@@ -599,7 +601,9 @@ static void *work(void *argument)
     int *ends = argument;
     char *line;
 
-    while (read(ends[0], &line, sizeof line) == sizeof line) {
+    for (;;) {
+        if (read(ends[0], &line, sizeof line) != sizeof line)
+            continue;
         carry_out(line, out);
         free(line);
     }
@@ -623,11 +627,34 @@ static void hand_over(char *line, int64_t thread)
         abort();
 }
 
+/* The next line of standard input, whatever signals arrive; NULL at its end. stdio would lose what it has read. */
+static char *next_line(void)
+{
+    static char buffer[1 << 20];
+    static size_t start, size;
+    char *end;
+
+    while (!(end = memchr(buffer + start, '\n', size - start))) {
+        ssize_t got;
+
+        memmove(buffer, buffer + start, size - start);
+        size -= start;
+        start = 0;
+        got = read(0, buffer + size, sizeof buffer - size);
+        if (got == 0 || (got < 0 && errno != EINTR))
+            return NULL;
+        size += got > 0 ? (size_t)got : 0;
+    }
+    *end = '\0';
+    end = buffer + start;
+    start += strlen(end) + 1;
+    return end;
+}
+
 int main(void)
 {
-    char *line = NULL;
-    size_t room = 0;
     int fd = fcntl(1, F_DUPFD_CLOEXEC, 3); /* answers; descriptors 1 and 2 are left to what must not write there */
+    char *line;
 
     if (fd < 0 || !(out = fdopen(fd, "w")))
         return 1;
@@ -635,22 +662,14 @@ int main(void)
     *(void **)&shim_arm = dlsym(RTLD_DEFAULT, "shim_arm");
     *(void **)&shim_disarm = dlsym(RTLD_DEFAULT, "shim_disarm");
     *(void **)&shim_live = dlsym(RTLD_DEFAULT, "shim_live");
-    for (;;) {
-        char *word;
-        int64_t thread;
+    while ((line = next_line())) {
+        const char *word = strchr(line, ' ');
+        int64_t thread = word ? strtoll(word, NULL, 10) : 0;
 
-        errno = 0;
-        if (getline(&line, &room, stdin) < 0) {
-            if (errno != EINTR)
-                return 0;
-            clearerr(stdin);
-            continue;
-        }
-        word = strchr(line, ' ');
-        thread = word ? strtoll(word, NULL, 10) : 0;
         if (thread)
             hand_over(line, thread);
         else
             carry_out(line, out);
     }
+    return 0;
 }

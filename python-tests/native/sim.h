@@ -383,6 +383,7 @@ void sim_check_step(struct sim *s);
 void sim_check_renewal(struct sim *s, struct sim_peer *peer, int64_t number);
 void sim_check_granted(struct sim *s, struct sim_claim *claim);
 void sim_check_lost(struct sim *s, struct sim_claim *claim);
+void sim_check_at_risk(struct sim *s, const struct sim_claim *claim);
 void sim_check_released(struct sim *s, struct sim_claim *claim);
 void sim_check_end(struct sim *s);
 extern const char *const sim_red_acquire, *const sim_red_renew, *const sim_red_release;

@@ -139,7 +139,7 @@ void sim_calm(struct sim *s)
 
         peer->paused_until = at_most(peer->paused_until, s->now + 8 * SIM_MS);
         peer->wake_reply = peer->wake_timer = 0;
-        peer->disturbed_until = at_most(peer->disturbed_until, soon);
+        peer->disturbed_until = at_most(peer->disturbed_until, soon + s->plan.rules.safety);
         for (int k = 0; k < 2; k++) {
             peer->conn[k].down_until = at_most(peer->conn[k].down_until, s->now);
             peer->conn[k].up_at = at_most(peer->conn[k].up_at, soon);

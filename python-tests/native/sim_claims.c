@@ -4,7 +4,7 @@
  *   fencing   the token of a claim is one of those reserved for its number, higher than any before, and stays
  *   lost      a grant that ended without release is reported lost exactly once; a released one never is
  *   renewal   nothing is renewed after its release was answered
- *   calm      without faults nothing is lost that is renewed
+ *   calm      without faults nothing is lost or at risk that is renewed
  *   left over nothing stays on the server but what has a TTL
  */
 #include "sim.h"
@@ -34,11 +34,11 @@ void sim_check_granted(struct sim *s, struct sim_claim *claim)
     claim->granted = 1;
     claim->next = s->claims;
     s->claims = claim;
+    if (number->forced) /* a grant on its way when force took the lock is found out by the first renewal */
+        return;
     if (number->first == 0 || claim->token < number->first || claim->token > number->last)
         sim_violated(s, "fencing: token %" PRId64 " of peer %d was not reserved for %" PRId64, claim->token, claim->peer,
                      claim->number);
-    if (number->forced)
-        return;
     if (claim->token <= lock->token_max)
         sim_violated(s, "fencing: token %" PRId64 " on %s comes after %" PRId64, claim->token, lock->name, lock->token_max);
     lock->token_max = claim->token;
@@ -59,6 +59,14 @@ void sim_check_lost(struct sim *s, struct sim_claim *claim)
     if ((claim->c.cause == DLOCK_CAUSE_EXPIRED && claim->c.renew) || claim->c.cause == DLOCK_CAUSE_TAKEN)
         sim_violated(s, "calm: peer %d owner %d lost %s without a fault, cause %d", claim->peer, claim->owner,
                      s->lock[claim->lock].name, claim->c.cause);
+}
+
+void sim_check_at_risk(struct sim *s, const struct sim_claim *claim)
+{
+    sim_trace(s, "peer %d owner %d is told that it is at risk", claim->peer, claim->owner);
+    if (s->now > s->calm_from && claim->granted_at > s->calm_from)
+        sim_violated(s, "calm: peer %d owner %d is at risk on %s without a fault", claim->peer, claim->owner,
+                     s->lock[claim->lock].name);
 }
 
 void sim_check_released(struct sim *s, struct sim_claim *claim)

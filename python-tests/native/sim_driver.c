@@ -135,10 +135,12 @@ static void drain(struct sim *s, struct sim_side *side)
         int reports = claim->c.reports;
 
         claim->c.reports = 0;
-        if (reports & DLI_REPORT_LOST)
-            sim_check_lost(s, claim);
-        if (reports & DLI_REPORT_LOST)
-            sim_owner_told(s, claim);
+        if (reports & DLI_REPORT_AT_RISK)
+            sim_check_at_risk(s, claim);
+        if (!(reports & DLI_REPORT_LOST))
+            continue;
+        sim_check_lost(s, claim);
+        sim_owner_told(s, claim);
     }
     while ((link = dli_list_pop(&side->m.done))) {
         struct sim_claim *claim = DLI_OBJECT(link, struct sim_claim, c.link);

@@ -130,7 +130,7 @@ static int is_message(const struct sim_event *event)
 {
     return event->kind == SIM_ARRIVE || event->kind == SIM_REPLY || event->kind == SIM_PUSH ||
            event->kind == SIM_EAR_ARRIVE || event->kind == SIM_EAR_CONFIRM || event->kind == SIM_EAR_GONE ||
-           event->kind == SIM_EAR_NOTICED || event->kind == SIM_EAR_RETRY || event->deferred;
+           event->kind == SIM_EAR_NOTICED || event->kind == SIM_EAR_RETRY;
 }
 
 void sim_hurry(struct sim *s, int64_t at)
@@ -145,7 +145,9 @@ void sim_hurry(struct sim *s, int64_t at)
     for (int i = 0; i < count; i++) { /* in order of time, which so stays the order */
         if (all[i].kind == SIM_ARRIVE && ((struct sim_request *)all[i].what)->copy)
             continue;
-        if (is_message(&all[i]) && all[i].at > at)
+        if (all[i].deferred && all[i].at > s->now)
+            all[i].at = s->now;
+        else if (is_message(&all[i]) && all[i].at > at)
             all[i].at = at;
         push(s, all[i]);
     }

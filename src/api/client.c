@@ -21,6 +21,18 @@ static dlock_status check(const dlock_client *client, int64_t timeout_ms, dlock_
     return DLOCK_OK;
 }
 
+/* The same, and DLOCK_FORKED in a child; closed clients pass. */
+static dlock_status check_mine(const dlock_client *client, int64_t timeout_ms, dlock_error *reterr)
+{
+    dlock_status status = check(client, timeout_ms, reterr);
+
+    if (status == DLOCK_OK && dli_client_usable(client->core, NULL) == DLOCK_FORKED)
+        status = dli_client_usable(client->core, reterr);
+    if (status == DLOCK_OK && dli_client_part(client->core))
+        status = dli_fail(reterr, DLOCK_SYSTEM_ERROR, "no descriptor for the event queue in a forked process");
+    return status;
+}
+
 /* URL, then options over it, checked as a whole. */
 static dlock_status combine(const char *url, const dlock_options *options, struct dli_target *target,
                             struct dlock_options *set, dlock_error *reterr)
@@ -60,12 +72,9 @@ dlock_status dlock_client_open(const char *url, const dlock_options *options, dl
 
 dlock_status dlock_client_close(dlock_client *client, int64_t timeout_ms, dlock_error *reterr)
 {
-    dlock_status status = check(client, timeout_ms, reterr);
+    dlock_status status = check_mine(client, timeout_ms, reterr);
 
     if (status != DLOCK_OK)
-        return status;
-    status = dli_client_usable(client->core, reterr);
-    if (status == DLOCK_FORKED)
         return status;
     status = dli_client_shut(client->core, 1, dli_later(dli_now(), dli_wait(timeout_ms)));
     if (status != DLOCK_OK)
@@ -88,10 +97,8 @@ void dlock_client_free(dlock_client *client)
 
 dlock_status dlock_client_fd(dlock_client *client, int32_t *ret_fd, dlock_error *reterr)
 {
-    dlock_status status = check(client, 0, reterr);
+    dlock_status status = check_mine(client, 0, reterr);
 
-    if (status == DLOCK_OK && dli_client_usable(client->core, reterr) == DLOCK_FORKED)
-        status = DLOCK_FORKED;
     if (status == DLOCK_OK && ret_fd)
         *ret_fd = client->core->events.fd;
     return status;
@@ -99,37 +106,34 @@ dlock_status dlock_client_fd(dlock_client *client, int32_t *ret_fd, dlock_error 
 
 dlock_status dlock_client_next(dlock_client *client, int64_t timeout_ms, dlock_event *event, dlock_error *reterr)
 {
-    dlock_status status = check(client, timeout_ms, reterr);
+    dlock_status status = check_mine(client, timeout_ms, reterr);
 
     if (status != DLOCK_OK)
         return status;
     if (!event)
         return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "no event box was given");
-    if (dli_client_usable(client->core, reterr) == DLOCK_FORKED)
-        return DLOCK_FORKED;
     status = dli_events_next(&client->core->events, dli_later(dli_now(), dli_wait(timeout_ms)), event);
     return status == DLOCK_OK ? status : dli_fail(reterr, status, "%s", dlock_status_text(status));
 }
 
 dlock_status dlock_client_wake(dlock_client *client, dlock_error *reterr)
 {
-    dlock_status status = check(client, 0, reterr);
+    dlock_status status = check_mine(client, 0, reterr);
 
     if (status != DLOCK_OK)
         return status;
-    if (dli_client_usable(client->core, reterr) == DLOCK_FORKED)
-        return DLOCK_FORKED;
     dli_events_wake(&client->core->events);
     return DLOCK_OK;
 }
 
 struct census {
-    int64_t held, waiting;
+    int64_t held, waiting, locks;
 };
 
 static void census(struct dli_client *core, struct census *census)
 {
     pthread_mutex_lock(&core->mutex);
+    census->locks = core->entry_count;
     for (struct dli_link *link = core->entries.next; link != &core->entries; link = link->next) {
         struct dli_entry *entry = DLI_OBJECT(link, struct dli_entry, link);
 
@@ -144,16 +148,14 @@ static void census(struct dli_client *core, struct census *census)
 dlock_status dlock_client_stats(dlock_client *client, int64_t *values, size_t count, size_t *ret_count,
                                 dlock_error *reterr)
 {
-    dlock_status status = check(client, 0, reterr);
+    dlock_status status = check_mine(client, 0, reterr);
     int64_t all[DLOCK_STAT_COUNT];
-    struct census now = {0, 0};
+    struct census now = {0, 0, 0};
 
     if (status != DLOCK_OK)
         return status;
     if (!values && count > 0)
         return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "no place for the counters was given");
-    if (dli_client_usable(client->core, reterr) == DLOCK_FORKED)
-        return DLOCK_FORKED;
     for (int i = 0; i < DLOCK_STAT_COUNT; i++)
         all[i] = __atomic_load_n(&client->core->stats[i], __ATOMIC_RELAXED);
     census(client->core, &now);
@@ -163,7 +165,7 @@ dlock_status dlock_client_stats(dlock_client *client, int64_t *values, size_t co
     pthread_mutex_unlock(&client->core->gate.mutex);
     all[DLOCK_STAT_HELD] = now.held;
     all[DLOCK_STAT_WAITING] = now.waiting;
-    all[DLOCK_STAT_LOCKS] = client->core->entry_count;
+    all[DLOCK_STAT_LOCKS] = now.locks;
     for (size_t i = 0; i < count && i < DLOCK_STAT_COUNT; i++)
         values[i] = all[i];
     if (ret_count)

@@ -37,7 +37,11 @@ static int64_t risk_at(const struct dli_mutex *m)
 {
     if (!m->holder || !m->renewable || m->at_risk)
         return DLI_NEVER;
-    return m->renew_failures >= 2 ? 0 : m->stamp + m->lease * 2 / 3;
+    if (m->renew_failures >= 2)
+        return 0;
+    if (m->confirm) /* granted by push: the stamp is old from the start */
+        return m->holder->held_since + dli_lease_attempt(m->lease, m->rules->attempt);
+    return m->stamp + m->lease * 2 / 3;
 }
 
 int64_t dli_mutex_renewal(const struct dli_mutex *m, int64_t now)

@@ -122,6 +122,14 @@ struct dli_claim *dli_mutex_acquire(struct dli_mutex *m, struct dli_claim *claim
     return claim;
 }
 
+/* A lease that is not renewed lasts no longer than asked for, whatever the server was asked on behalf of others. */
+int64_t dli_mutex_use_until(const struct dli_mutex *m, const struct dli_claim *claim)
+{
+    int64_t own = dli_lease_limit(m->stamp, claim->lease, m->rules->drift_ppm);
+
+    return !claim->renew && own < m->limit ? own : m->limit;
+}
+
 /* The first in line becomes the holder, with the next token of the block. */
 void dli_mutex_take_turn(struct dli_mutex *m, int64_t now)
 {
@@ -136,11 +144,14 @@ void dli_mutex_take_turn(struct dli_mutex *m, int64_t now)
     claim->result = DLOCK_OK;
     m->holder = claim;
     m->renewable = claim->renew;
-    if (claim->lease < m->lease)
-        m->limit = dli_lease_limit(m->stamp, claim->lease, m->rules->drift_ppm);
-    if (claim->lease != m->lease)
+    m->limit = dli_mutex_use_until(m, claim);
+    if (claim->lease != m->lease) {
         m->confirm = 1;
+        m->renew_at = now;
+    }
     m->lease = claim->lease;
+    if (m->asked < m->lease)
+        m->asked = m->lease;
     dli_list_append(&m->done, &claim->link);
 }
 
@@ -169,16 +180,34 @@ void dli_mutex_forget_want(struct dli_mutex *m)
     m->listen = 0;
 }
 
-/* Want ended or is given up: it becomes drop, to be released until the server must have forgotten it. */
+int64_t dli_mutex_beat(const struct dli_mutex *m)
+{
+    return 3 * m->rules->safety + 1000 * DLI_MS;
+}
+
+static void drop(struct dli_mutex *m, int64_t number, int64_t lasts, int64_t now)
+{
+    m->drop = number;
+    m->drop_until = dli_lease_gone(now, lasts, m->rules->drift_ppm);
+    m->drop_unsure = 0;
+    m->look_at = now;
+}
+
+/*
+ * Want ended or is given up: it becomes drop, to be released until the server must have forgotten it. A number in line may
+ * be granted as long as its place lasts.
+ */
 void dli_mutex_start_drop(struct dli_mutex *m, int64_t now)
 {
-    if (m->known) {
-        m->drop = m->want;
-        m->drop_until = dli_lease_gone(now, m->lease, m->rules->drift_ppm);
-        m->drop_unsure = 0;
-        m->look_at = now;
-    }
+    if (m->known)
+        drop(m, m->want, m->owned ? m->asked : dli_mutex_beat(m) + m->asked, now);
     dli_mutex_forget_want(m);
+}
+
+void dli_mutex_give_back(struct dli_mutex *m, int64_t number, int64_t now)
+{
+    if (!m->drop && number != m->want && number > 0 && number <= __atomic_load_n(m->rules->numbers, __ATOMIC_RELAXED))
+        drop(m, number, m->asked, now);
 }
 
 static dlock_status release_last(struct dli_mutex *m, int64_t now, int64_t until, int may_send,

@@ -89,7 +89,9 @@ struct dli_mutex {
     int64_t seq, heard_seq; /* of looks: last sent, last answered "still in line" */
     int64_t heard_at;       /* stamp of that look; of the first one that named want before any was answered */
     int64_t heard_lease;    /* and what it asked for */
+    int64_t asked;          /* the longest lease the server was asked for want */
     int64_t look_at;        /* send the next exchange not before */
+    int64_t again;          /* a look asked for while an exchange was in flight; DLI_NEVER: none */
     int64_t drop_until;     /* the server has forgotten drop by then */
     int drop_unsure;        /* an exchange that names drop was sent without answer */
     int retries;            /* failed exchanges in a row */
@@ -174,7 +176,7 @@ void dli_mutex_answer(struct dli_mutex *m, const struct dli_answer *answer, int6
 /* A grant of number was pushed, made when the server knew look seq. */
 void dli_mutex_pushed(struct dli_mutex *m, int64_t number, int64_t seq, int64_t token, int64_t now);
 
-/* Something may have changed: look again after delay. */
+/* Something may have changed: look at that time, also when an exchange in flight has not seen the change. */
 void dli_mutex_look(struct dli_mutex *m, int64_t at);
 
 /* ---- renewal and time: keep.c */
@@ -203,6 +205,9 @@ void dli_mutex_fail_waiting(struct dli_mutex *m, dlock_status status, int impati
 void dli_mutex_lose(struct dli_mutex *m, int32_t cause, int64_t now);
 void dli_mutex_forget_want(struct dli_mutex *m);
 void dli_mutex_start_drop(struct dli_mutex *m, int64_t now);
+void dli_mutex_give_back(struct dli_mutex *m, int64_t number, int64_t now); /* granted, but nobody here wants it any more */
+int64_t dli_mutex_beat(const struct dli_mutex *m); /* how long a place in line lasts without another look */
+int64_t dli_mutex_use_until(const struct dli_mutex *m, const struct dli_claim *claim);
 void dli_mutex_take_turn(struct dli_mutex *m, int64_t now);
 int64_t dli_mutex_mint(struct dli_mutex *m);
 int64_t dli_mutex_jitter(struct dli_mutex *m, int64_t range);

@@ -13,9 +13,9 @@ static int someone_patient(const struct dli_mutex *m)
     return 0;
 }
 
-static enum dli_mode mode_now(const struct dli_mutex *m, enum dli_line line)
+static enum dli_mode mode_now(int patient, enum dli_line line)
 {
-    if (!someone_patient(m) || line == DLI_LINE_ABSENT)
+    if (!patient || line == DLI_LINE_ABSENT)
         return DLI_MODE_TRY;
     return line == DLI_LINE_READY ? DLI_MODE_LINE : DLI_MODE_POLL;
 }
@@ -28,7 +28,8 @@ static void wish_want(struct dli_mutex *m, enum dli_line line, struct dli_wish *
         m->want = dli_mutex_mint(m);
     wish->want = m->want;
     wish->lease = first->lease;
-    wish->mode = mode_now(m, line);
+    wish->patient = someone_patient(m);
+    wish->mode = mode_now(wish->patient, line);
     wish->seq = ++m->seq;
 }
 
@@ -46,7 +47,7 @@ int dli_mutex_wish(struct dli_mutex *m, enum dli_line line, int64_t now, struct 
     if (wants)
         wish_want(m, line, wish);
     wish->block = m->rules->handover_turns + 1;
-    wish->beat = 3 * m->rules->safety + 1000 * DLI_MS;
+    wish->beat = dli_mutex_beat(m);
     wish->attempt = dli_lease_attempt(wish->lease, m->rules->attempt);
     wish->listening = m->listening;
     return 1;
@@ -57,6 +58,7 @@ void dli_mutex_sent(struct dli_mutex *m, const struct dli_wish *wish, int64_t st
     if (!m->in_flight)
         m->was_known = m->known;
     m->in_flight = 1;
+    m->again = DLI_NEVER;
     m->sent = *wish;
     m->sent_at = stamp;
     if (!wish->want)
@@ -65,7 +67,10 @@ void dli_mutex_sent(struct dli_mutex *m, const struct dli_wish *wish, int64_t st
         m->heard_seq = 0;
         m->heard_at = stamp;
         m->heard_lease = wish->lease;
+        m->asked = 0;
     }
+    if (m->asked < wish->lease)
+        m->asked = wish->lease;
     m->known = 1;
     m->lease = wish->lease;
 }
@@ -73,6 +78,8 @@ void dli_mutex_sent(struct dli_mutex *m, const struct dli_wish *wish, int64_t st
 /* Want is ours, as of stamp: the first waiter gets it, unless it is too late to be of use. */
 static void own(struct dli_mutex *m, int64_t token, int64_t lease, int64_t stamp, int64_t now)
 {
+    const struct dli_claim *first = DLI_OBJECT(m->waiting.next, struct dli_claim, link);
+
     m->owned = 1;
     m->known = 1;
     m->listen = 0;
@@ -87,7 +94,7 @@ static void own(struct dli_mutex *m, int64_t token, int64_t lease, int64_t stamp
     m->confirm = now - stamp > lease / 10;
     if (m->confirm)
         m->renew_at = now;
-    if (m->waiters == 0 || m->closed || now >= m->limit - lease / 20)
+    if (m->waiters == 0 || m->closed || now >= dli_mutex_use_until(m, first) - lease / 20)
         dli_mutex_start_drop(m, now);
     else
         dli_mutex_take_turn(m, now);
@@ -121,7 +128,9 @@ static void held(struct dli_mutex *m, const struct dli_answer *answer, int64_t n
         pause = answer->left + 2 * DLI_MS;
     if (m->sent.mode == DLI_MODE_POLL && pause > 75 * DLI_MS)
         pause = 50 * DLI_MS + dli_mutex_jitter(m, 25 * DLI_MS);
-    m->look_at = now + pause;
+    if (!m->sent.patient && m->waiters > 0) /* who came meanwhile is not in line yet */
+        pause = 0;
+    m->look_at = now + pause < m->again ? now + pause : m->again;
 }
 
 static void dropped(struct dli_mutex *m, const struct dli_answer *answer)
@@ -182,6 +191,8 @@ void dli_mutex_pushed(struct dli_mutex *m, int64_t number, int64_t seq, int64_t 
 {
     int64_t stamp = m->heard_at, lease = m->heard_lease;
 
+    if (number != m->want)
+        dli_mutex_give_back(m, number, now);
     if (number != m->want || !m->known || m->owned || seq < m->heard_seq || seq > m->seq || token <= 0 ||
         token >> TOKEN_BITS)
         return;
@@ -200,5 +211,5 @@ void dli_mutex_pushed(struct dli_mutex *m, int64_t number, int64_t seq, int64_t 
 void dli_mutex_look(struct dli_mutex *m, int64_t at)
 {
     if (m->waiters > 0 && !m->owned)
-        m->look_at = at;
+        m->look_at = m->again = at;
 }

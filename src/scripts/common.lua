@@ -86,28 +86,44 @@ local function head()
   end
 end
 
-local function tell(waiter, message)
-  return redis.call('PUBLISH', 'dlock_client:' .. waiter:sub(1, 36), message)
+-- Keep what those in line have said for at least as long as one of them may be silent.
+local function keep_for(key, beat)
+  if redis.call('PTTL', key) < beat * 3 / 2 then
+    redis.call('PEXPIRE', key, 2 * beat)
+  end
 end
 
--- Give the free lock to the first living waiter that hears of it, and tell it alone (own hears by the reply).
+local function ear(waiter)
+  return 'dlock_client:' .. waiter:sub(1, 36)
+end
+
+-- Whether a process hears: those who watch all channels do not count.
+local function hears(waiter)
+  return redis.call('PUBSUB', 'NUMSUB', ear(waiter))[2] > 0
+end
+
+local function tell(waiter, message)
+  redis.call('PUBLISH', ear(waiter), message)
+end
+
+-- Give the free lock to the first living waiter that hears of it, and tell it alone. args: those of a try by own, which hears
+-- by the reply and gets what it asks for now, not what it asked for when it came in line.
 -- Returns own's token when it was own; true when it was another; otherwise nil and the rest of a foreign turn.
-local function grant_next(own)
+local function grant_next(own, args)
   while true do
     local first, told = head()
     if not first then
       return nil, told
     end
     leave(first)
-    local token = grant(first, told.lease, told.block, told.keep)
     if first == own then
-      return token
+      return grant(own, args[2], tonumber(args[3]), args[7])
     end
-    local heard = tell(first, 'grant ' .. first:sub(38) .. ' ' .. told.seq .. ' ' .. text(token) .. ' ' .. lock)
-    if heard > 0 or told.polls then
+    if told.polls or hears(first) then
+      local token = grant(first, told.lease, told.block, told.keep)
+      tell(first, 'grant ' .. first:sub(38) .. ' ' .. told.seq .. ' ' .. text(token) .. ' ' .. lock)
       return true
     end
-    redis.call('DEL', lock)
   end
 end
 
@@ -115,9 +131,7 @@ end
 local function open_turn()
   local until_ = millis() + GRACE
   redis.call('ZADD', line, text(-until_), TURN)
-  if redis.call('PTTL', line) < 2 * GRACE then
-    redis.call('PEXPIRE', line, 2 * GRACE)
-  end
+  keep_for(line, GRACE)
 end
 
 -- How many subscribers of Redisson's channel are not waiters of ours.
@@ -135,12 +149,14 @@ end
 
 -- The lock became free: the next one in line gets it, foreign clients get their share of turns.
 local function pass_on(channel, listening)
-  local ours = redis.call('ZCARD', line)
+  local ours, first = redis.call('ZCARD', line), nil
   if ours > 0 then
-    ours = ours - redis.call('ZREM', line, TURN)
+    redis.call('ZREM', line, TURN)
+    first = head()
+    ours = redis.call('ZCARD', line)
   end
-  if ours == 0 then
-    if redis.call('PUBLISH', channel, '0') > listening then
+  if not first then
+    if redis.call('PUBLISH', channel, '0') > listening and foreigners(channel, listening) > 0 then
       open_turn()
     end
     return
@@ -150,12 +166,9 @@ local function pass_on(channel, listening)
     local credit = redis.call('HINCRBY', about, TURN, foreign)
     if credit >= foreign + ours then
       redis.call('HINCRBY', about, TURN, -(foreign + ours))
-      local first = head()
       open_turn()
       redis.call('PUBLISH', channel, '0')
-      if first then
-        tell(first, 'open ' .. first:sub(38) .. ' ' .. GRACE .. ' ' .. lock)
-      end
+      tell(first, 'open ' .. first:sub(38) .. ' ' .. GRACE .. ' ' .. lock)
       return
     end
   end

@@ -7,15 +7,15 @@ local function stand_in_line(args)
   }, ' ')
   redis.call('ZADD', line, 'NX', text(now()), own)
   redis.call('HSET', about, own, told)
-  redis.call('PEXPIRE', line, 2 * beat)
-  redis.call('PEXPIRE', about, 2 * beat)
+  keep_for(line, beat)
+  keep_for(about, beat)
 end
 
 local function try(args)
   local own, block = args[1], tonumber(args[3])
   local holders = redis.call('HKEYS', lock)
   if #holders == 0 then
-    local token, left = grant_next(own)
+    local token, left = grant_next(own, args)
     if not token and left == 0 then
       token = grant(own, args[2], block, args[7])
     end

@@ -33,6 +33,9 @@ void dli_futex_wake(uint32_t *word, int count);
 /* A new close-on-exec, non-blocking eventfd, or -1 (errno). */
 int dli_wake_open(void);
 void dli_wake_set(int fd);
+
+/* In a forked child: another such descriptor, under the same number. 0 or -1 (errno). */
+int dli_wake_renew(int fd);
 void dli_wake_clear(int fd);
 
 /* Close a descriptor of wake.c or alarm.c. */

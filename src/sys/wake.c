@@ -4,12 +4,24 @@
 #include "sys/sys.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 int dli_wake_open(void)
 {
     return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+}
+
+int dli_wake_renew(int fd)
+{
+    int fresh = dli_wake_open(), done;
+
+    if (fresh < 0)
+        return -1;
+    done = dup3(fresh, fd, O_CLOEXEC);
+    close(fresh);
+    return done < 0 ? -1 : 0;
 }
 
 void dli_wake_set(int fd)

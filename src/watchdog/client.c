@@ -82,7 +82,8 @@ void dli_client_unref(struct dli_client *client)
 
 dlock_status dli_client_usable(const struct dli_client *client, dlock_error *box)
 {
-    if (__atomic_load_n(&client->started, __ATOMIC_ACQUIRE) && client->generation != dli_fork_generation())
+    if (__atomic_load_n(&client->started, __ATOMIC_ACQUIRE) &&
+        __atomic_load_n(&client->generation, __ATOMIC_RELAXED) != dli_fork_generation())
         return dli_fail(box, DLOCK_FORKED, "this client of %s was used before the fork; open another one in the child",
                         client->config.target.text);
     if (__atomic_load_n(&client->closed, __ATOMIC_ACQUIRE))
@@ -91,6 +92,29 @@ dlock_status dli_client_usable(const struct dli_client *client, dlock_error *box
 }
 
 /* ---- start */
+
+/* client.mutex held. */
+static int part_locked(struct dli_client *client)
+{
+    if (client->started || client->generation == dli_fork_generation())
+        return 0;
+    if (dli_events_part(&client->events))
+        return -1;
+    __atomic_store_n(&client->generation, dli_fork_generation(), __ATOMIC_RELEASE);
+    return 0;
+}
+
+int dli_client_part(struct dli_client *client)
+{
+    int result;
+
+    if (__atomic_load_n(&client->generation, __ATOMIC_ACQUIRE) == dli_fork_generation())
+        return 0;
+    pthread_mutex_lock(&client->mutex);
+    result = part_locked(client);
+    pthread_mutex_unlock(&client->mutex);
+    return result;
+}
 
 static int make_loops(struct dli_client *client, int count)
 {
@@ -147,8 +171,7 @@ static dlock_status start_locked(struct dli_client *client, dlock_error *box)
     if (dli_make_uuid(client->uuid))
         return dli_fail(box, DLOCK_SYSTEM_ERROR, "the system gives no random bytes");
     snprintf(client->channel, sizeof client->channel, "dlock_client:%s", client->uuid);
-    client->generation = dli_fork_generation();
-    if (make_loops(client, (int)client->options.number[DLI_OPT_WATCHDOG_THREADS]) ||
+    if (part_locked(client) || make_loops(client, (int)client->options.number[DLI_OPT_WATCHDOG_THREADS]) ||
         dli_subscriber_init(&client->subscriber, &client->config, &client->gate, client->channel,
                             client->loops[0]->wake_fd, patience)) {
         unmake_loops(client);

@@ -147,6 +147,9 @@ dlock_status dli_client_usable(const struct dli_client *client, dlock_error *box
 /* End everything; with release the server is told what was held, until deadline. DLOCK_OK or DLOCK_TIMED_OUT. */
 dlock_status dli_client_shut(struct dli_client *client, int release, int64_t deadline);
 
+/* In a child that has a client nobody had used before the fork: make it the child's own. 0 or -1 (errno). */
+int dli_client_part(struct dli_client *client);
+
 void dli_client_count(struct dli_client *client, int stat, int64_t by);
 
 /* Call visit for every entry with entry.mutex held, then pump it. No mutex is held by the caller. */

@@ -23,6 +23,12 @@ int dli_events_init(struct dli_events *events, int64_t limit, int64_t *dropped)
     return events->fd < 0 || pthread_mutex_init(&events->mutex, NULL) ? -1 : 0;
 }
 
+int dli_events_part(struct dli_events *events)
+{
+    events->wakes = 0;
+    return dli_wake_renew(events->fd);
+}
+
 void dli_events_fini(struct dli_events *events)
 {
     dli_fd_close(events->fd);

@@ -43,6 +43,8 @@ int dli_events_init(struct dli_events *events, int64_t limit, int64_t *dropped);
 
 /* Nobody will read any more: what waits is read into nowhere, later nodes are refused. */
 void dli_events_shut(struct dli_events *events);
+/* After a fork: a descriptor of our own under the same number, and no wakes of the parent's. 0 or -1 (errno). */
+int dli_events_part(struct dli_events *events);
 void dli_events_fini(struct dli_events *events);
 
 /*

@@ -107,12 +107,12 @@ class Library:
 
 def take(boxes: list[Any], new: Callable[[], Any]) -> Any:
     """A box from the list, or else a new one; MemoryError."""
-    with contextlib.suppress(IndexError):
+    try:
         return boxes.pop()
-    box = new()
-    if not box:
-        raise MemoryError("libdlock: out of memory")
-    return box
+    except IndexError:
+        if box := new():
+            return box
+        raise MemoryError("libdlock: out of memory") from None
 
 
 def _load() -> Library:

@@ -1,0 +1,144 @@
+"""One process full of buyers in the flash sale of flash_sale.py, in Python. The same as buyer.c, which says how it goes:
+
+    buyer.py URL SOCKET SCRIPT THREADS SEED HALTS BUYERS
+
+The library is found as the binding does it, by DLOCK_LIBRARY.
+"""
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import queue
+import random
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "bindings/python"), str(ROOT / "python-tests")]
+
+import dlock  # noqa: E402
+from harness import resp  # noqa: E402
+
+LOCK, ITEMS, SOLD = "sale:{stock}", "items:{stock}", "sold:{stock}"
+COUNTERS = ("acquired", "wire_grants", "pushed_grants", "handovers", "lost", "renewed")
+
+
+def now() -> int:
+    """CLOCK_MONOTONIC, microseconds."""
+    return time.monotonic_ns() // 1000
+
+
+def say(**what: Any) -> None:
+    line = (json.dumps(what) + "\n").encode()
+    while line:
+        line = line[os.write(1, line) :]
+
+
+@dataclass
+class Turn:
+    """One turn with the lock."""
+
+    buyer: int
+    asked: int = field(default_factory=now)
+    granted: int = 0
+    token: int = 0
+    left: int = 0
+    answer: str = ""
+
+
+class Crowd:
+    def __init__(self, url: str, stock_path: str, script: str, seed: int, halts: set[int], buyers: list[int]) -> None:
+        self.client = dlock.Client(url)
+        self.lock = self.client.lock(LOCK)
+        self.stock_path, self.script, self.seed, self.halts = stock_path, script, seed, halts
+        self.buyers: queue.SimpleQueue[int] = queue.SimpleQueue()
+        for buyer in buyers:
+            self.buyers.put(buyer)
+
+    def stats(self) -> dict[str, int]:
+        counters = self.client.stats()
+        return {name: counters[name] for name in COUNTERS}
+
+    def run(self, threads: int) -> None:
+        crew = [threading.Thread(target=self.serve) for _ in range(threads)]
+        for thread in crew:
+            thread.start()
+        for thread in crew:
+            thread.join()
+        say(**{"is": "end"}, stats=self.stats())
+        self.client.close(timeout=2)
+
+    def serve(self) -> None:
+        """A thread: serve the next buyer until there are none."""
+        try:
+            with resp.Client(path=self.stock_path, timeout=30) as stock:
+                while True:
+                    buyer = self.buyers.get_nowait()
+                    while self.take_turn(stock, buyer) == "refused":
+                        pass  # nothing was written: ask again
+        except queue.Empty:
+            pass
+        except Exception as error:
+            say(**{"is": "error"}, text=f"{type(error).__name__}: {error}")
+            os._exit(1)
+
+    def take_turn(self, stock: resp.Client, buyer: int) -> str:
+        """Lock, buy, release. The turn is told before the release: who is killed later has told all it did."""
+        turn = Turn(buyer)
+        self.lock.acquire()
+        turn.granted, turn.token = now(), self.lock.token
+        turn.answer = self.buy(stock, turn)
+        state, checked = self.lock.state, now()
+        say(**{"is": "turn"}, **vars(turn), state=state.name, checked=checked)
+        released = "OK"
+        try:
+            self.lock.release()
+        except dlock.Lost:
+            released = "LOST"
+        if released == "LOST" or state is dlock.State.LOST:
+            cause = self.lost_event(turn.token)
+            say(**{"is": "lost"}, buyer=buyer, token=turn.token, cause=cause, told=now(), release=released)
+        return turn.answer
+
+    def buy(self, stock: resp.Client, turn: Turn) -> str:
+        """What the lock is for: read, think, write."""
+        turn.left = int(stock.command("HGET", ITEMS, "left"))
+        time.sleep(random.Random(self.seed + turn.buyer).uniform(0.001, 0.003))
+        if turn.left <= 0:
+            return "sold out"
+        if turn.left in self.halts:
+            self.halt(turn)
+        words = ("EVALSHA", self.script, 2, ITEMS, SOLD, turn.token, turn.left - 1, turn.buyer)
+        return "bought" if stock.command(*words) else "refused"
+
+    def halt(self, turn: Turn) -> None:
+        """Between reading and writing: wait until the conductor says go on. That it stops the process is not seen."""
+        say(**{"is": "inside"}, **vars(turn), stats=self.stats())
+        if not os.read(0, 1):
+            raise EOFError("the conductor is gone")
+
+    def lost_event(self, token: int) -> int:
+        """The cause in the LOST event of this grant, 0 when none comes."""
+        until = time.monotonic() + 1
+        while (left := until - time.monotonic()) > 0:
+            event = self.client.next_event(timeout=left)
+            if event and event.type is dlock.EventType.LOST and event.token == token:
+                return int(event.cause)
+        return 0
+
+
+def numbers(text: str) -> list[int]:
+    return [int(word) for word in text.split(",") if word]
+
+
+def main() -> None:
+    url, stock_path, script, threads, seed, halts, buyers = sys.argv[1:]
+    Crowd(url, stock_path, script, int(seed), set(numbers(halts)), numbers(buyers)).run(int(threads))
+
+
+if __name__ == "__main__":
+    main()

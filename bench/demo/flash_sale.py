@@ -1,0 +1,363 @@
+#!/usr/bin/env python3
+"""The flash sale: 20 items, 1,000 buyers in 8 processes, C and Python, and one lock. Run it by ./dev demo.
+
+The stock is in a redis-server of our own. Each buyer locks "sale:{stock}", reads what is left, thinks, and writes what is left
+then; without the lock that would oversell. The write carries the fencing token, and the stock refuses a token lower than
+the highest it has seen (sell.lua).
+
+Three holders are halted between reading and writing. One is slow, for longer than its lease: the library renews. One is
+killed: the lock is free when its lease ends, and the process is started anew with the buyers it still had. One is
+stopped until others have had the lock, then goes on as if nothing was: its write must be refused, and the library must
+tell it that the lock is LOST.
+
+At the end stands a table, what was checked, and who held the lock when, here and as an SVG. Leaves with 0 when every
+check holds, with 1 otherwise. --no-fence shows what the token is for: the stock does not look at it, and the sale fails.
+"""
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import queue
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from typing import IO, Any, Optional
+from urllib.parse import quote
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+HERE = ROOT / "bench/demo"
+sys.path.insert(0, str(ROOT / "python-tests"))
+
+import timeline  # noqa: E402
+from harness.server import Server  # noqa: E402
+from story import LEASE_MS, Kill, Loss, Stop, Story, Turn, checks, table  # noqa: E402
+
+ITEMS, SOLD = "items:{stock}", "sold:{stock}"
+LEASE = LEASE_MS * 1000
+HALT = 3 * LEASE // 2  # how long the slow and the stopped holder are halted
+TIME_LIMIT = 90.0
+KINDS = ("C", "Python")
+
+
+def now() -> int:
+    """CLOCK_MONOTONIC, microseconds."""
+    return time.monotonic_ns() // 1000
+
+
+class Progress:
+    """Lines on the way: news, and the state of things, on a terminal in one line that changes."""
+
+    def __init__(self, quiet: bool) -> None:
+        self.quiet, self.terminal = quiet, sys.stdout.isatty()
+        self.pause = 0.1 if self.terminal else 1.0
+        self.began = self.shown = time.monotonic()
+
+    def news(self, text: str) -> None:
+        if not self.quiet:
+            print(f"{self._clear()}{time.monotonic() - self.began:5.2f} s  {text}", flush=True)
+
+    def state(self, text: str) -> None:
+        if self.quiet or time.monotonic() - self.shown < self.pause:
+            return
+        self.shown = time.monotonic()
+        if self.terminal:
+            print(f"{self._clear()}{self.shown - self.began:5.1f} s  {text}", end="", flush=True)
+        else:
+            self.news(text)
+
+    def end(self) -> None:
+        if not self.quiet:
+            print(self._clear(), end="", flush=True)
+
+    def _clear(self) -> str:
+        return "\r\x1b[K" if self.terminal else ""
+
+
+class Crowd:
+    """A process full of buyers, and what it says."""
+
+    def __init__(self, kind: str, number: int, buyers: list[int]) -> None:
+        self.kind, self.name = kind, f"{kind} {number}"
+        self.waiting = set(buyers)
+        self.process: Optional[subprocess.Popen[bytes]] = None
+
+    def start(self, command: list[str], env: dict[str, str], news: queue.Queue[tuple[Crowd, bytes]]) -> None:
+        """Start the buyers that wait for an answer. The process dies with us."""
+        command = ["setpriv", "--pdeathsig", "KILL", *command, ",".join(map(str, sorted(self.waiting)))]
+        self.process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        threading.Thread(target=self._listen, args=(self.process.stdout, news), daemon=True).start()
+
+    def _listen(self, lines: IO[bytes], news: queue.Queue[tuple[Crowd, bytes]]) -> None:
+        for line in lines:
+            news.put((self, line))
+        news.put((self, b""))
+
+    @property
+    def pid(self) -> int:
+        assert self.process
+        return self.process.pid
+
+    def go_on(self) -> None:
+        """The word that a halted buyer waits for."""
+        assert self.process and self.process.stdin
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.write(b".")
+            self.process.stdin.flush()
+
+    def thread_states(self) -> set[str]:
+        """The state of every thread, "T" for stopped."""
+        stats = pathlib.Path(f"/proc/{self.pid}/task").glob("*/stat")
+        return {stat.read_text().rpartition(")")[2].split()[0] for stat in stats}
+
+    def stop(self) -> set[str]:
+        """SIGSTOP, and the states of the threads when it has worked, or has not within a second."""
+        os.kill(self.pid, signal.SIGSTOP)
+        until = time.monotonic() + 1
+        while (states := self.thread_states()) != {"T"} and time.monotonic() < until:
+            time.sleep(0.001)
+        return states
+
+    def end(self) -> int:
+        """Wait for it, or kill it when it does not end; how it ended."""
+        if not self.process:
+            return 0
+        for pipe in (self.process.stdin, self.process.stdout):
+            with contextlib.suppress(OSError, AttributeError):
+                pipe.close()
+        try:
+            return self.process.wait(5)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            return self.process.wait()
+
+
+class Sale:
+    """The conductor: starts the processes, halts the holders, writes the story."""
+
+    def __init__(self, server: Server, options: argparse.Namespace, progress: Progress) -> None:
+        self.server, self.options, self.progress = server, options, progress
+        self.news: queue.Queue[tuple[Crowd, bytes]] = queue.Queue()
+        self.crowds = [
+            Crowd(KINDS[n % 2], n // 2 + 1, list(range(n, options.buyers, options.processes)))
+            for n in range(options.processes)
+        ]
+        self.running = 0
+        self.slow_crowd: Optional[Crowd] = None  # halted now
+        self.stopped_crowd: Optional[Crowd] = None
+        self.killed_crowd: Optional[Crowd] = None
+        self.plan(options.items)
+        self.story = Story(options.items, options.buyers, [crowd.name for crowd in self.crowds], now())
+
+    def plan(self, items: int) -> None:
+        """With how many items left holders are halted, and which language is killed, which stopped."""
+        self.slow_at = items * 17 // 20
+        self.kill_at = range(items * 14 // 20, items * 10 // 20, -1)
+        self.stop_at = range(items * 8 // 20, items * 4 // 20, -1)
+        self.killed_kind, self.stopped_kind = random.Random(self.options.seed).sample(KINDS, 2)
+
+    # ---- running
+
+    def run(self) -> Story:
+        self.open_stock()
+        self.story.began = now()
+        try:
+            for crowd in self.crowds:
+                self.start(crowd)
+            until = time.monotonic() + TIME_LIMIT
+            while self.running and time.monotonic() < until:
+                with contextlib.suppress(queue.Empty):
+                    self.hear(*self.news.get(timeout=0.02))
+                self.resume()
+                self.show()
+            self.story.ended = now()
+            if self.running:
+                self.story.problems.append(f"{self.running} processes did not end within {TIME_LIMIT:.0f} s")
+        finally:
+            self.progress.end()
+            self.kill_all()
+        self.count_stock()
+        return self.story
+
+    def open_stock(self) -> None:
+        guarded = 0 if self.options.no_fence else 1
+        stock = ("left", self.options.items, "fence", 0, "refused", 0, "guarded", guarded)
+        self.server.command("HSET", ITEMS, *stock)
+        self.script = self.server.command("SCRIPT", "LOAD", (HERE / "sell.lua").read_text()).decode()
+
+    def count_stock(self) -> None:
+        left, refused = self.server.command("HMGET", ITEMS, "left", "refused")
+        self.story.left, self.story.refused = int(left), int(refused)
+        self.story.sold = [int(buyer) for buyer in self.server.command("LRANGE", SOLD, 0, -1)]
+
+    def start(self, crowd: Crowd) -> None:
+        build = self.options.build
+        program = [str(build / "bench/demo/buyer")] if crowd.kind == "C" else [sys.executable, str(HERE / "buyer.py")]
+        url = f"redis+unix://{quote(self.server.path)}?lease_ms={LEASE_MS}&client_name=sale"
+        halts = ",".join(map(str, [self.slow_at, *self.kill_at, *self.stop_at]))
+        command = [*program, url, self.server.path, self.script, str(self.options.threads), str(self.options.seed), halts]
+        crowd.start(command, {**os.environ, "DLOCK_LIBRARY": str(build / "libdlock.so.1")}, self.news)
+        self.running += 1
+
+    def kill_all(self) -> None:
+        for crowd in self.crowds:
+            if crowd.process and crowd.process.poll() is None:
+                crowd.process.kill()
+            crowd.end()
+
+    def show(self) -> None:
+        waiting = sum(len(crowd.waiting) for crowd in self.crowds)
+        halted = self.stopped_crowd or self.slow_crowd
+        self.progress.state(
+            f"sold {self.story.answers('bought')} of {self.options.items}, "
+            f"answered {self.options.buyers - waiting} of {self.options.buyers}" + (f", {halted.name} halted" if halted else "")
+        )
+
+    # ---- what the processes say
+
+    def hear(self, crowd: Crowd, line: bytes) -> None:
+        if not line:
+            self.gone(crowd)
+            return
+        said: dict[str, Any] = json.loads(line)
+        kind = said.pop("is")
+        if kind == "turn":
+            self.turned(crowd, Turn(crowd.name, **said))
+        elif kind == "inside":
+            counters = said.pop("stats")
+            said.pop("answer", None)
+            self.inside(crowd, Turn(crowd.name, **said), counters)
+        elif kind == "lost":
+            self.lost(crowd, said)
+        elif kind == "end":
+            self.story.stats.append(said["stats"])
+        else:
+            self.story.problems.append(f"{crowd.name}: {said['text']}")
+
+    def turned(self, crowd: Crowd, turn: Turn) -> None:
+        self.story.turns.append(turn)
+        if turn.answer != "refused":
+            crowd.waiting.discard(turn.buyer)
+        else:
+            self.progress.news(f"{crowd.name}: the write with the old token is refused")
+
+    def lost(self, crowd: Crowd, said: dict[str, Any]) -> None:
+        self.story.losses[said["token"]] = Loss(said["token"], said["cause"], said["told"], said["release"])
+        self.progress.news(f"{crowd.name}: the library says LOST")
+
+    def gone(self, crowd: Crowd) -> None:
+        """A process has ended. The one that was killed is started anew for the buyers that have no answer."""
+        self.running -= 1
+        code = crowd.end()
+        kill = self.story.kill
+        if kill and crowd is self.killed_crowd and kill.code is None:
+            kill.code = code
+            self.progress.news(f"{crowd.name}: started anew")
+            self.start(crowd)
+        elif code != 0:
+            self.story.problems.append(f"{crowd.name} ended with {code}")
+
+    # ---- halting holders: each of them waits between reading and writing, for the word to go on
+
+    def inside(self, crowd: Crowd, turn: Turn, counters: dict[str, int]) -> None:
+        story, kind, left = self.story, crowd.kind, turn.left
+        if not story.slow and left == self.slow_at:
+            story.slow, self.slow_crowd = turn, crowd
+            self.progress.news(f"{crowd.name}: holds the lock for longer than its lease; the library renews it")
+        elif not story.kill and left in self.kill_at and (kind == self.killed_kind or left == self.kill_at[-1]):
+            self.kill(crowd, turn, counters)
+        elif not story.stop and left in self.stop_at and (kind == self.stopped_kind or left == self.stop_at[-1]):
+            self.stop(crowd, turn)
+        else:
+            crowd.go_on()
+
+    def kill(self, crowd: Crowd, turn: Turn, counters: dict[str, int]) -> None:
+        os.kill(crowd.pid, signal.SIGKILL)
+        self.story.kill, self.killed_crowd = Kill(turn, now()), crowd
+        self.story.stats.append(counters)
+        crowd.waiting.discard(turn.buyer)
+        self.progress.news(f"{crowd.name}: SIGKILL, with the lock, {turn.left} left")
+
+    def stop(self, crowd: Crowd, turn: Turn) -> None:
+        states = crowd.stop()
+        self.story.stop, self.stopped_crowd = Stop(turn, now(), states), crowd
+        self.progress.news(f"{crowd.name}: SIGSTOP, with the lock, {turn.left} left")
+
+    def resume(self) -> None:
+        """Let the slow and the stopped holder go on when it is time."""
+        slow, stop = self.story.slow, self.story.stop
+        if slow and self.slow_crowd and now() - slow.granted > HALT:
+            self.slow_crowd.go_on()
+            self.slow_crowd = None
+        if stop and self.stopped_crowd and now() - stop.at > HALT and self.others_sold(stop):
+            crowd, self.stopped_crowd = self.stopped_crowd, None
+            stop.threads |= crowd.thread_states()
+            crowd.go_on()  # it finds the word when it wakes up, and writes at once
+            stop.resumed = now()
+            os.kill(crowd.pid, signal.SIGCONT)
+            self.progress.news(f"{crowd.name}: SIGCONT, it goes on to write {stop.turn.left - 1} left")
+
+    def others_sold(self, stop: Stop) -> bool:
+        """Whether the stopped holder's write would do harm; not waited for for ever."""
+        later = any(turn.token > stop.turn.token and turn.answer == "bought" for turn in self.story.turns)
+        return later or now() - stop.at > 10 * LEASE
+
+
+# ---- the report
+
+
+def report(story: Story, quiet: bool) -> bool:
+    """Print it; whether all checks hold."""
+    rows = table(story)
+    width = max(len(name) for name, _ in rows)
+    print(*(f"  {name:<{width}}  {value}" for name, value in rows), sep="\n")
+    found = checks(story)
+    failed = [check.name for check in found if not check.holds]
+    if not quiet:
+        print(*(f"  {'ok    ' if check.holds else 'FAILED'}  {check.name}" for check in found), sep="\n")
+    print(*(f"problem: {problem}" for problem in story.problems), sep="\n", end="\n" if story.problems else "")
+    print(*(f"FAILED: {name}" for name in failed), sep="\n", end="\n" if failed else "")
+    print(f"{len(found) - len(failed)} of {len(found)} checks hold")
+    return not failed
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="./dev demo", description="A flash sale with one lock, in C and Python.")
+    parser.add_argument("--build", type=pathlib.Path, default=os.environ.get("DLOCK_BUILD", ROOT / "build/release"))
+    parser.add_argument("--buyers", type=int, default=1000)
+    parser.add_argument("--items", type=int, default=20)
+    parser.add_argument("--processes", type=int, default=8)
+    parser.add_argument("--threads", type=int, default=25, help="buyers that are served at once in a process")
+    parser.add_argument("--seed", type=int, default=1, help="who thinks how long, who is killed, who is stopped")
+    parser.add_argument("--svg", type=pathlib.Path, help="where the timeline goes (flash-sale.svg in the build folder)")
+    parser.add_argument("--no-fence", action="store_true", help="the stock ignores the token: the sale fails")
+    parser.add_argument("--quiet", action="store_true", help="only the table and what failed")
+    options = parser.parse_args()
+    options.build = options.build.resolve()
+    options.svg = options.svg or options.build / "flash-sale.svg"
+    if options.items < 10 or options.processes < 6 or options.buyers < 4 * options.items or options.threads < 1:
+        parser.error("it takes 10 items, 6 processes, 1 thread and 4 buyers for each item")
+    return options
+
+
+def main() -> int:
+    options = arguments()
+    progress = Progress(options.quiet)
+    with Server() as server:
+        progress.news(f"{options.items} items, {options.buyers} buyers in {options.processes} processes, one lock")
+        story = Sale(server, options, progress).run()
+    if not options.quiet:
+        print(*timeline.text(story, sys.stdout.encoding), "", sep="\n")
+    good = report(story, options.quiet)
+    options.svg.write_text(timeline.svg(story), encoding="utf-8")
+    print(f"timeline: {options.svg}")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

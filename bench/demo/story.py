@@ -1,0 +1,181 @@
+"""What happened in a flash sale: collected by flash_sale.py, judged and shown here and in timeline.py.
+
+All times are CLOCK_MONOTONIC in microseconds, the same clock in every process of the machine.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Iterator, NamedTuple, Optional
+
+LEASE_MS = 1000
+
+
+@dataclass
+class Turn:
+    """One grant of the lock to a buyer. A buyer that was killed in it has no answer."""
+
+    crowd: str
+    buyer: int
+    token: int
+    left: int
+    asked: int
+    granted: int
+    checked: int = 0  # when state was looked up, right before the release
+    state: str = ""
+    answer: str = ""
+
+
+@dataclass
+class Kill:
+    """SIGKILL between reading and writing."""
+
+    turn: Turn
+    at: int
+    code: Optional[int] = None  # how the process ended
+
+
+@dataclass
+class Stop:
+    """SIGSTOP between reading and writing, SIGCONT past the lease."""
+
+    turn: Turn
+    at: int
+    threads: set[str]  # states in /proc after SIGSTOP and before SIGCONT
+    resumed: int = 0
+
+
+@dataclass
+class Loss:
+    """What the library told a holder that lost the lock."""
+
+    token: int
+    cause: int  # in the LOST event; 0: there was none
+    told: int
+    release: str  # what release answered
+
+
+@dataclass
+class Story:
+    items: int
+    buyers: int
+    crowds: list[str]
+    began: int
+    ended: int = 0
+    turns: list[Turn] = field(default_factory=list)
+    slow: Optional[Turn] = None
+    kill: Optional[Kill] = None
+    stop: Optional[Stop] = None
+    losses: dict[int, Loss] = field(default_factory=dict)  # by token
+    stats: list[dict[str, int]] = field(default_factory=list)  # of every process, the killed one's as of its last turn
+    problems: list[str] = field(default_factory=list)
+    left: int = 0
+    refused: int = 0
+    sold: list[int] = field(default_factory=list)  # buyers, as the stock has them
+
+    def answers(self, answer: str) -> int:
+        return sum(turn.answer == answer for turn in self.turns)
+
+    def sum(self, counter: str) -> int:
+        return sum(counters[counter] for counters in self.stats)
+
+    def in_order(self) -> list[Turn]:
+        """All grants by time."""
+        halted = [self.kill.turn] if self.kill else []
+        return sorted(self.turns + halted, key=lambda turn: turn.granted)
+
+    def next_grant(self, after: int, not_to: str = "") -> Optional[Turn]:
+        """The first grant after that time, to another process than the one given."""
+        later = (turn for turn in self.in_order() if turn.granted > after and turn.crowd != not_to)
+        return next(later, None)
+
+    def turn_of(self, halted: Turn) -> Optional[Turn]:
+        """How the turn of a holder that was halted ended."""
+        return next((turn for turn in self.turns if turn.token == halted.token), None)
+
+    def holds(self) -> list[tuple[int, int]]:
+        """(from, to) of every time a process could trust its grant: to the last look at its state, or to its halt."""
+        claims = [(turn.granted, turn.checked) for turn in self.turns if turn.state in ("HELD", "AT_RISK")]
+        claims += [(halt.turn.granted, halt.at) for halt in (self.kill, self.stop) if halt]
+        return sorted(claims)
+
+
+# ---- the table
+
+
+def seconds(microseconds: int) -> str:
+    return f"{microseconds / 1e6:.2f} s"
+
+
+def table(story: Story) -> list[tuple[str, str]]:
+    order = story.in_order()
+    across = sum(one.crowd != other.crowd for one, other in zip(order, order[1:]))
+    rows = [
+        ("sold", f"{len(story.sold)} of {story.items}"),
+        ("told sold out", f"{story.answers('sold out')} of {story.buyers} buyers"),
+        ("stale writes refused", f"{story.refused}"),
+        ("lost locks reported", f"{story.sum('lost')}"),
+        ("grants of the lock", f"{story.sum('acquired')}"),
+        ("handed over in memory", f"{story.sum('handovers')}"),
+        ("across processes", f"{across} ({story.sum('pushed_grants')} pushed to the next in line)"),
+        ("renewals", f"{story.sum('renewed')}"),
+        ("longest wait", seconds(max((turn.granted - turn.asked for turn in order), default=0))),
+    ]
+    if story.kill and (after := story.next_grant(story.kill.at)):
+        rows.append(("free after SIGKILL", f"{seconds(after.granted - story.kill.at)} (lease {seconds(LEASE_MS * 1000)})"))
+    if story.stop and story.stop.resumed and (turn := story.turn_of(story.stop.turn)):
+        rows.append(("LOST after SIGCONT", f"{(turn.checked - story.stop.resumed) / 1000:.1f} ms"))
+    return rows + [("elapsed", seconds(story.ended - story.began))]
+
+
+# ---- the checks
+
+
+class Check(NamedTuple):
+    name: str
+    holds: bool
+
+
+def checks(story: Story) -> list[Check]:
+    found = [*sale_checks(story), *lock_checks(story), *kill_checks(story), *stop_checks(story)]
+    return [Check(name, bool(holds)) for name, holds in found]
+
+
+def sale_checks(story: Story) -> Iterator[tuple[str, object]]:
+    bought = [turn.buyer for turn in story.turns if turn.answer == "bought"]
+    answered = {turn.buyer for turn in story.turns if turn.answer in ("bought", "sold out")}
+    killed = {story.kill.turn.buyer} if story.kill else set()
+    yield f"sold exactly {story.items}, nothing left", len(story.sold) == story.items and story.left == 0
+    yield "who bought is who the stock says", sorted(bought) == sorted(story.sold) and len(set(bought)) == len(bought)
+    yield "every buyer has an answer, but the killed one", answered | killed == set(range(story.buyers))
+    yield "every process ended as it should", not story.problems
+
+
+def lock_checks(story: Story) -> Iterator[tuple[str, object]]:
+    order, holds = story.in_order(), story.holds()
+    yield "never two holders at once", all(one[1] <= other[0] for one, other in zip(holds, holds[1:]))
+    yield "tokens rise with every grant", all(one.token < other.token for one, other in zip(order, order[1:]))
+    yield "the library counts as many grants as there were turns", story.sum("acquired") == len(order)
+    slow = story.slow and story.turn_of(story.slow)
+    held = slow and slow.state == "HELD" and slow.checked - slow.granted > LEASE_MS * 1000
+    yield "a slow holder kept the lock past its lease by renewal", held and story.sum("renewed") >= 2
+
+
+def kill_checks(story: Story) -> Iterator[tuple[str, object]]:
+    kill = story.kill
+    yield "a holder was killed by SIGKILL inside", kill and kill.code == -9 and not story.turn_of(kill.turn)
+    yield "after the kill another process got the lock", kill and story.next_grant(kill.at, kill.turn.crowd)
+
+
+def stop_checks(story: Story) -> Iterator[tuple[str, object]]:
+    stop = story.stop
+    turn = stop and story.turn_of(stop.turn)
+    loss = stop and story.losses.get(stop.turn.token)
+    past = stop and stop.resumed - stop.turn.granted > LEASE_MS * 1000
+    other = stop and story.next_grant(stop.at, stop.turn.crowd)
+    yield "a holder was stopped (state T) past its lease inside", past and stop and stop.threads == {"T"}
+    yield "meanwhile another process got the lock", stop and other and other.granted < stop.resumed
+    yield "the stale write was refused", turn and turn.answer == "refused" and story.refused >= 1
+    yield "no write came from a holder that was LOST", not any(t.state == "LOST" and t.answer == "bought" for t in story.turns)
+    yield "the first look at the state said LOST", turn and turn.state == "LOST"
+    yield "a LOST event with its cause was in the queue", loss and loss.cause
+    yield "the release said LOST", loss and loss.release == "LOST"

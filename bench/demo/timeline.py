@@ -1,0 +1,252 @@
+"""Who held the lock when: as lines for a terminal and as an SVG."""
+from __future__ import annotations
+
+import math
+from typing import Callable, Iterator, NamedTuple, Optional
+from xml.sax.saxutils import escape
+
+from story import Story, Turn
+
+COLUMNS = 72
+ZOOM = 60_000  # microseconds in the second part of the SVG
+
+
+class Span(NamedTuple):
+    """A time in the row of one process."""
+
+    crowd: str
+    start: int
+    end: int
+    kind: str  # bought, sold out, slow, halted; dead, stopped: the server still has it as the holder
+    note: str
+
+
+def spans(story: Story) -> list[Span]:
+    halted = {halt.turn.token for halt in (story.kill, story.stop) if halt}
+    turns = [turn_span(story, turn) for turn in story.turns if turn.token not in halted]
+    return sorted([*turns, *halts(story)], key=lambda span: span.start)
+
+
+def turn_span(story: Story, turn: Turn) -> Span:
+    slow = story.slow and turn.token == story.slow.token
+    note = f"buyer {turn.buyer}, token {turn.token}, {turn.left} left: {turn.answer}"
+    return Span(turn.crowd, turn.granted, turn.checked, "slow" if slow else turn.answer, note)
+
+
+def halts(story: Story) -> Iterator[Span]:
+    if story.kill:
+        turn, at = story.kill.turn, story.kill.at
+        after = story.next_grant(at)
+        yield Span(turn.crowd, turn.granted, at, "halted", f"buyer {turn.buyer}, token {turn.token}, killed")
+        yield Span(turn.crowd, at, after.granted if after else story.ended, "dead", "killed; the lock ends with its lease")
+    if story.stop:
+        turn, at = story.stop.turn, story.stop.at
+        yield Span(turn.crowd, turn.granted, at, "halted", f"buyer {turn.buyer}, token {turn.token}, stopped")
+        yield Span(turn.crowd, at, story.stop.resumed or story.ended, "stopped", "stopped; the lock ends with its lease")
+
+
+def stock_steps(story: Story) -> list[tuple[int, int]]:
+    """(time, items left from then on)."""
+    writes = [(turn.checked, turn.left - 1) for turn in story.turns if turn.answer == "bought"]
+    return [(story.began, story.items), *sorted(writes)]
+
+
+# ---- the terminal
+
+BLOCKS, DEAD, STOPPED = " ▁▂▃▄▅▆▇█", "·", "░"
+PLAIN_BLOCKS, PLAIN_STOPPED = " .:-=+*#@", "~"
+
+
+def text(story: Story, encoding: Optional[str]) -> list[str]:
+    """A row for each process: how much of the time it had the lock. Plain ASCII where the terminal knows no more."""
+    try:
+        (BLOCKS + DEAD + STOPPED).encode(encoding or "ascii")
+        blocks, dead, stopped = BLOCKS, DEAD, STOPPED
+    except UnicodeEncodeError:
+        blocks, dead, stopped = PLAIN_BLOCKS, "x", PLAIN_STOPPED
+    rows = [("stock", stock_row(story, blocks))]
+    rows += [(crowd, crowd_row(story, crowd, blocks, {"dead": dead, "stopped": stopped})) for crowd in story.crowds]
+    total = (story.ended - story.began) / 1e6
+    axis = "0" + f"{total:.1f} s".rjust(COLUMNS - 1)
+    legend = f"{blocks[1]} to {blocks[-1]} held the lock   {dead} killed with it   {stopped} stopped with it"
+    return ["", *(f"  {name:>9} |{row}|" for name, row in rows), f"  {'':>9}  {axis}", f"  {'':>9}  {legend}"]
+
+
+def column_of(story: Story, at: int) -> float:
+    return (at - story.began) / max(1, story.ended - story.began) * COLUMNS
+
+
+def stock_row(story: Story, blocks: str) -> str:
+    steps, row = stock_steps(story), ""
+    for column in range(COLUMNS):
+        left = [left for at, left in steps if column_of(story, at) < column + 1][-1]
+        row += blocks[math.ceil(left / story.items * (len(blocks) - 1))]
+    return row
+
+
+def crowd_row(story: Story, crowd: str, blocks: str, marks: dict[str, str]) -> str:
+    shares, row = [0.0] * COLUMNS, [" "] * COLUMNS
+    own = [span for span in spans(story) if span.crowd == crowd]
+    for span in own:
+        start, end = column_of(story, span.start), min(column_of(story, span.end), COLUMNS)
+        for column in range(int(start), min(math.ceil(end), COLUMNS)):
+            if span.kind in marks:
+                row[column] = marks[span.kind]
+            else:
+                shares[column] += min(end, column + 1) - max(start, column)
+    for column, share in enumerate(shares):
+        if share > 0 and row[column] == " ":
+            row[column] = blocks[max(1, round(min(share, 1) * (len(blocks) - 1)))]
+    return "".join(row)
+
+
+# ---- the SVG
+
+WIDTH, LEFT, RIGHT = 1120, 84, 1096
+ROW, BAR = 24, 16
+COLOURS = {"bought": "#1b9e63", "slow": "#1b9e63", "sold out": "#8fb3dc", "refused": "#c8324b", "halted": "#c8324b"}
+LEGEND = [("bought", "bought"), ("sold out", "told sold out"), ("halted", "halted inside"),
+          ("dead", "killed, until the lease ends"), ("stopped", "stopped, past its lease")]  # fmt: skip
+STYLE = """
+  text { font: 12px system-ui, "DejaVu Sans", sans-serif; fill: #334; }
+  .title { font-size: 19px; font-weight: 600; } .part { font-weight: 600; } .small { font-size: 10.5px; fill: #667; }
+  .note { font-size: 11px; font-weight: 600; paint-order: stroke; stroke: #fff; stroke-width: 3px; }
+  .grid { stroke: #e3e7ee; } .lane { fill: #f5f7fa; } .stock { fill: #1b9e6322; stroke: #1b9e63; stroke-width: 1.5; }
+  .way { fill: none; stroke: #8a94a6; stroke-width: 1; } .inner { font-size: 10px; fill: #fff; text-anchor: middle; }
+"""
+PATTERNS = "".join(
+    f'<pattern id="{name}" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
+    f'<rect width="6" height="6" fill="{colour}" opacity=".18"/><rect width="2" height="6" fill="{colour}"/></pattern>'
+    for name, colour in (("dead", "#c8324b"), ("stopped", "#e08e1b"))
+)
+
+
+class Part:
+    """A part of the picture: a row for each process, from one time to another."""
+
+    def __init__(self, story: Story, top: int, start: int, end: int) -> None:
+        self.story, self.top, self.start, self.end = story, top, start, end
+        self.bottom = top + ROW * len(story.crowds)
+
+    def x(self, at: int) -> float:
+        inside = min(max(at, self.start), self.end)
+        return LEFT + (inside - self.start) / (self.end - self.start) * (RIGHT - LEFT)
+
+    def y(self, crowd: str) -> int:
+        return self.top + ROW * self.story.crowds.index(crowd)
+
+    def draw(self) -> Iterator[str]:
+        for crowd in self.story.crowds:
+            y = self.y(crowd)
+            yield f'<rect class="lane" x="{LEFT}" y="{y + 2}" width="{RIGHT - LEFT}" height="{ROW - 4}" rx="3"/>'
+            yield f'<text x="{LEFT - 10}" y="{y + 16}" text-anchor="end">{escape(crowd)}</text>'
+        yield from self.axis()
+        for span in spans(self.story):
+            if span.end > self.start and span.start < self.end:
+                yield self.bar(span)
+
+    def bar(self, span: Span) -> str:
+        x, fill = self.x(span.start), COLOURS.get(span.kind, f"url(#{span.kind})")
+        width = max(self.x(span.end) - x, 0.6)
+        return (
+            f'<rect x="{x:.2f}" y="{self.y(span.crowd) + (ROW - BAR) // 2}" width="{width:.2f}" height="{BAR}" '
+            f'fill="{fill}"><title>{escape(span.note)}</title></rect>'
+        )
+
+    def axis(self) -> Iterator[str]:
+        step = nice_step((self.end - self.start) / 8)
+        unit, name = (1e6, "s") if step >= 100_000 else (1e3, "ms")
+        for count in range(int((self.end - self.start) / step) + 1):
+            x = self.x(self.start + int(count * step))
+            yield f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{self.top}" y2="{self.bottom + 4}"/>'
+            yield f'<text class="small" x="{x:.1f}" y="{self.bottom + 17}" text-anchor="middle">{count * step / unit:g} {name}</text>'
+
+
+def nice_step(wanted: float) -> float:
+    """1, 2 or 5 times a power of ten, not less than wanted."""
+    power = 10 ** math.floor(math.log10(max(wanted, 1)))
+    return next(power * factor for factor in (1, 2, 5, 10) if power * factor >= wanted)
+
+
+def stock_curve(story: Story, x: Callable[[int], float], top: int, height: int) -> Iterator[str]:
+    bottom = top + height
+    most = max(left for _, left in stock_steps(story))
+    path, y = f"M{x(story.began):.1f},{bottom}", float(top)
+    for at, left in stock_steps(story):
+        path += f" L{x(at):.1f},{y:.1f}"
+        y = bottom - left / most * height
+        path += f" L{x(at):.1f},{y:.1f}"
+    yield f'<path class="stock" d="{path} L{x(story.ended):.1f},{y:.1f} L{x(story.ended):.1f},{bottom} Z"/>'
+    yield f'<text x="{LEFT - 10}" y="{top + 10}" text-anchor="end">{most}</text>'
+    yield f'<text x="{LEFT - 10}" y="{bottom}" text-anchor="end">0</text>'
+
+
+def notes(story: Story, part: Part) -> Iterator[str]:
+    """What happened to the halted holders, beside their bars."""
+    found = []
+    if story.slow:
+        found.append((story.slow.crowd, story.slow.granted, "slow: renewed past its lease"))
+    if story.kill:
+        found.append((story.kill.turn.crowd, story.kill.at, "SIGKILL: free when the lease ends"))
+    if story.stop:
+        found.append((story.stop.turn.crowd, story.stop.at, "SIGSTOP"))
+        turn = story.turn_of(story.stop.turn)
+        if turn and story.stop.resumed:
+            told = f"SIGCONT: {turn.state}, stale write {'refused' if turn.answer == 'refused' else 'ACCEPTED'}"
+            found.append((turn.crowd, story.stop.resumed, told))
+    for crowd, at, words in found:
+        yield f'<text class="note" x="{part.x(at) + 6:.1f}" y="{part.y(crowd) + 16}">{escape(words)}</text>'
+
+
+def way(part: Part) -> Iterator[str]:
+    """The lock's way from process to process, and what was left when each bought."""
+    inside = [turn for turn in part.story.in_order() if part.start <= turn.granted and turn.checked <= part.end]
+    inside = [turn for turn in inside if turn.checked]
+    points = []
+    for turn in inside:
+        y = part.y(turn.crowd) + ROW // 2
+        points += [f"{part.x(turn.granted):.1f},{y}", f"{part.x(turn.checked):.1f},{y}"]
+        if turn.answer == "bought":
+            middle = (part.x(turn.granted) + part.x(turn.checked)) / 2
+            yield f'<text class="inner" x="{middle:.1f}" y="{y + 4}">{turn.left}</text>'
+    yield f'<polyline class="way" points="{" ".join(points)}"/>'
+
+
+def legend(y: int) -> Iterator[str]:
+    x = LEFT
+    for kind, words in LEGEND:
+        fill = COLOURS.get(kind, f"url(#{kind})")
+        yield f'<rect x="{x}" y="{y - 10}" width="14" height="12" rx="2" fill="{fill}"/><text x="{x + 20}" y="{y}">{words}</text>'
+        x += 44 + 7 * len(words)
+
+
+def svg(story: Story) -> str:
+    height = 60
+    whole = Part(story, 190, story.began, story.ended)
+    after = story.next_grant(story.stop.at) if story.stop else None
+    zoom_at = (after.granted if after else story.began) - ZOOM // 20
+    zoom = Part(story, whole.bottom + 62, zoom_at, zoom_at + ZOOM)
+    bottom = zoom.bottom + 64
+    title = f"Flash sale: {story.items} items, {story.buyers} buyers, {len(story.crowds)} processes, one lock"
+    zoom_title = f"{ZOOM // 1000} ms of it, from the end of the stopped holder's lease; numbers: what a buyer found left"
+    body = [
+        f'<text class="title" x="{LEFT}" y="36">{escape(title)}</text>',
+        f'<text class="small" x="{LEFT}" y="56">{escape(summary(story))}</text>',
+        f'<text class="part" x="{LEFT}" y="86">items left</text>', *stock_curve(story, whole.x, 96, height),
+        f'<text class="part" x="{LEFT}" y="{whole.top - 10}">who held the lock</text>', *whole.draw(), *notes(story, whole),
+        f'<text class="part" x="{LEFT}" y="{zoom.top - 12}">{escape(zoom_title)}</text>', *way(zoom), *zoom.draw(), *way(zoom),
+        *legend(bottom - 14),
+    ]  # fmt: skip
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {bottom}" width="{WIDTH}" height="{bottom}">\n'
+        f"<style>{STYLE}</style>\n<defs>{PATTERNS}</defs>\n<rect width=\"{WIDTH}\" height=\"{bottom}\" fill=\"#fff\"/>\n"
+        + "\n".join(body) + "\n</svg>\n"
+    )  # fmt: skip
+
+
+def summary(story: Story) -> str:
+    return (
+        f"{len(story.sold)} sold, {story.answers('sold out')} told sold out, {story.refused} stale write refused, "
+        f"{story.sum('lost')} lost lock reported; {story.sum('acquired')} grants, {story.sum('handovers')} handed over in "
+        f"memory, {story.sum('pushed_grants')} pushed to the next process, {story.sum('renewed')} renewals"
+    )

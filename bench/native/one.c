@@ -1,0 +1,197 @@
+/*
+ * one.c: one WAY URL PROCESSES THREADS SECONDS: all threads of all processes want one lock; the critical section is empty.
+ *
+ * Shared memory checks that nobody is inside at the same time and that tokens rise; a hand-off is an acquisition by
+ * another thread than the last one, a turn one by another process. What is inside the critical section is guarded by
+ * the lock that is measured.
+ */
+#include "ways.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { LEAD_IN = 200 * NS_PER_MS, MOST_THREADS = 1024, MOST_PROCESSES = 64 };
+
+struct shared {
+    int64_t from, until; /* what lies between them counts; 0: not known yet */
+    int32_t ready;       /* threads that stand at the start; atomic */
+    int32_t inside;      /* 1 + the thread inside; atomic */
+    int32_t last_thread, last_process;
+    int64_t violations; /* atomic */
+    int64_t token, acquired, handoffs, turns;
+    int64_t by_thread[MOST_THREADS], by_process[MOST_PROCESSES];
+    struct hist waits[MOST_PROCESSES];
+};
+
+struct work {
+    const struct way *way;
+    void *process;
+    const char *name;
+    int index, threads; /* of the process; in it */
+    struct shared *shared;
+};
+
+static void violated(struct shared *s)
+{
+    __atomic_add_fetch(&s->violations, 1, __ATOMIC_RELAXED);
+}
+
+/* Inside the critical section. */
+static void count(struct work *work, int thread, int64_t now)
+{
+    struct shared *s = work->shared;
+
+    if (now >= s->from && now < s->until) {
+        s->acquired++;
+        s->handoffs += s->last_thread != thread;
+        s->by_thread[thread]++;
+        if (s->last_process != work->index) {
+            s->turns++;
+            s->by_process[work->index]++;
+        }
+    }
+    s->last_thread = thread;
+    s->last_process = work->index;
+}
+
+/* Inside the critical section: nobody else is, and the token is the highest so far. */
+static void guard(struct shared *s, int thread, int64_t token)
+{
+    if (__atomic_exchange_n(&s->inside, thread + 1, __ATOMIC_SEQ_CST) != 0)
+        violated(s);
+    if (token && token <= s->token)
+        violated(s);
+    s->token = token;
+}
+
+static void unguard(struct shared *s, int thread)
+{
+    if (__atomic_exchange_n(&s->inside, 0, __ATOMIC_SEQ_CST) != thread + 1)
+        violated(s);
+}
+
+static void stand_at_start(struct work *work)
+{
+    __atomic_add_fetch(&work->shared->ready, 1, __ATOMIC_SEQ_CST);
+    while (!__atomic_load_n(&work->shared->until, __ATOMIC_ACQUIRE))
+        sleep_ns(NS_PER_MS);
+}
+
+static void run(int index, void *argument)
+{
+    struct work *work = argument;
+    struct shared *s = work->shared;
+    struct hist *waits = zeroed(sizeof *waits);
+    void *lock = work->way->lock(work->process, work->name);
+    int thread = work->index * work->threads + index;
+    int64_t before, now;
+
+    stand_at_start(work);
+    for (before = now_ns(); before < s->until; before = now_ns()) {
+        int64_t token = work->way->acquire(lock);
+
+        now = now_ns();
+        guard(s, thread, token);
+        count(work, thread, now);
+        unguard(s, thread);
+        work->way->release(lock);
+        if (now >= s->from)
+            hist_add(waits, now - before);
+    }
+    work->way->acquire(lock); /* the process's histogram is guarded by the lock, too */
+    hist_merge(&s->waits[work->index], waits);
+    work->way->release(lock);
+    free(waits);
+}
+
+static pid_t start(struct work *work, const char *url)
+{
+    pid_t parent = getpid(), child = fork();
+
+    if (child < 0)
+        die("fork", "no process");
+    if (child > 0)
+        return child;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(1);
+    work->process = work->way->open(url);
+    run_threads(work->threads, run, work);
+    _exit(0);
+}
+
+/* Jain's index: 1 when all shares are equal, 1/n when one has all. */
+static double jain(const int64_t *shares, int number)
+{
+    double sum = 0, squares = 0;
+
+    for (int i = 0; i < number; i++) {
+        sum += (double)shares[i];
+        squares += (double)shares[i] * (double)shares[i];
+    }
+    return squares > 0 ? sum * sum / (number * squares) : 0;
+}
+
+static void report_all(struct shared *s, int processes, int threads, double seconds)
+{
+    int64_t acquired[MOST_PROCESSES] = {0}, least = INT64_MAX;
+
+    for (int i = 0; i < processes * threads; i++)
+        acquired[i / threads] += s->by_thread[i];
+    for (int i = 0; i < processes; i++)
+        least = s->by_process[i] < least ? s->by_process[i] : least;
+    for (int i = 1; i < processes; i++)
+        hist_merge(&s->waits[0], &s->waits[i]);
+    report("acquired_per_s", (double)s->acquired / seconds);
+    report("handoffs_per_s", (double)s->handoffs / seconds);
+    report("turns_per_s", (double)s->turns / seconds);
+    report("least_turns_per_s", (double)least / seconds);
+    report("jain_threads", jain(s->by_thread, processes * threads));
+    report("jain_processes", jain(acquired, processes));
+    report("violations", (double)s->violations);
+    report_hist("wait", &s->waits[0]);
+}
+
+static void wait_for(const pid_t *children, int count)
+{
+    for (int i = 0; i < count; i++) {
+        int status;
+
+        if (waitpid(children[i], &status, 0) < 0 || status != 0)
+            die("child", "did not end well");
+    }
+}
+
+int main(int argc, char **argv)
+{
+    struct shared *s = shared_memory(sizeof *s);
+    struct work work = {.shared = s};
+    pid_t children[MOST_PROCESSES];
+    int processes;
+    char name[64];
+    double seconds;
+
+    if (argc != 6)
+        die("usage", "one WAY URL PROCESSES THREADS SECONDS");
+    work.way = way_named(argv[1]);
+    processes = atoi(argv[3]);
+    work.threads = atoi(argv[4]);
+    seconds = atof(argv[5]);
+    if (processes > MOST_PROCESSES || processes * work.threads > MOST_THREADS)
+        die("usage", "too many");
+    snprintf(name, sizeof name, "one:%d", (int)getpid());
+    work.name = name;
+    for (work.index = 0; work.index < processes; work.index++)
+        children[work.index] = start(&work, argv[2]);
+    while (__atomic_load_n(&s->ready, __ATOMIC_SEQ_CST) < processes * work.threads)
+        sleep_ns(NS_PER_MS);
+    s->from = now_ns() + LEAD_IN;
+    __atomic_store_n(&s->until, s->from + (int64_t)(seconds * NS_PER_S), __ATOMIC_RELEASE);
+    wait_for(children, processes);
+    report_all(s, processes, work.threads, seconds);
+    return 0;
+}

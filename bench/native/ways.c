@@ -1,0 +1,204 @@
+/*
+ * ways.c: see ways.h. The commands of "scripts" are those of src/redis/commands.c; run.py checks that they still are.
+ */
+#include "ways.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- libdlock */
+
+static void *dlock_way_open(const char *url)
+{
+    return dlock_connect(url, NULL, NULL);
+}
+
+static void *dlock_way_lock(void *process, const char *name)
+{
+    return dlock_named(process, name);
+}
+
+static int64_t dlock_way_acquire(void *lock)
+{
+    int64_t token;
+
+    check(dlock_lock_acquire(lock, 0, -1, &token, NULL), NULL);
+    return token;
+}
+
+static void dlock_way_release(void *lock)
+{
+    check(dlock_lock_release(lock, 0, NULL), NULL);
+}
+
+/* ---- a thread's own connection */
+
+struct process {
+    const char *url;
+    char uuid[37];
+    int64_t numbers; /* atomic */
+};
+
+struct bare {
+    redisContext *connection;
+    struct process *process;
+    char names[5][128]; /* lock, fence, line, about, channel */
+    char owner[64];
+    int64_t seq;
+    const char *acquire_sha, *release_sha;
+};
+
+static void *bare_open(const char *url)
+{
+    struct process *process = zeroed(sizeof *process);
+
+    process->url = url;
+    snprintf(process->uuid, sizeof process->uuid, "%08x-0000-8000-8000-%012" PRIx64, (unsigned)getpid(),
+             (uint64_t)now_ns() & 0xffffffffffff);
+    return process;
+}
+
+static struct bare *bare_lock(struct process *process, const char *name)
+{
+    static const char *const prefix[] = {
+        "", "redisson_lock_token:", "dlock_queue:", "dlock_waiters:", "redisson_lock__channel:"};
+    struct bare *bare = zeroed(sizeof *bare);
+
+    bare->process = process;
+    bare->connection = bare_connect(process->url);
+    for (int i = 0; i < 5; i++)
+        snprintf(bare->names[i], sizeof bare->names[i], i ? "%s{%s}" : "%s%s", prefix[i], name);
+    return bare;
+}
+
+static void new_owner(struct bare *bare)
+{
+    snprintf(bare->owner, sizeof bare->owner, "%s:%" PRId64, bare->process->uuid,
+             __atomic_add_fetch(&bare->process->numbers, 1, __ATOMIC_RELAXED));
+}
+
+/* One command with its words terminated, and its reply. */
+static redisReply *ask(struct bare *bare, int count, const char **words)
+{
+    size_t sizes[24];
+    redisReply *reply;
+
+    for (int i = 0; i < count; i++)
+        sizes[i] = strlen(words[i]);
+    reply = redisCommandArgv(bare->connection, count, words, sizes);
+    if (!reply)
+        die("hiredis", bare->connection->errstr);
+    if (reply->type == REDIS_REPLY_ERROR)
+        die("server", reply->str);
+    return reply;
+}
+
+/* ---- libdlock's scripts */
+
+static void *scripts_lock(void *process, const char *name)
+{
+    struct bare *bare = bare_lock(process, name);
+
+    bare->acquire_sha = script_sha("acquire");
+    bare->release_sha = script_sha("release");
+    return bare;
+}
+
+static int64_t scripts_acquire(void *lock)
+{
+    struct bare *bare = lock;
+    char seq[24];
+    const char *words[] = {"EVALSHA",
+                           bare->acquire_sha,
+                           "4",
+                           bare->names[0],
+                           bare->names[1],
+                           bare->names[2],
+                           bare->names[3],
+                           bare->owner,
+                           "30000",
+                           "65",
+                           "0",
+                           "0",
+                           "4000",
+                           "86400000",
+                           seq};
+    redisReply *reply;
+    int64_t token;
+
+    new_owner(bare);
+    snprintf(seq, sizeof seq, "%" PRId64, ++bare->seq);
+    reply = ask(bare, sizeof words / sizeof words[0], words);
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 || reply->element[0]->integer != 1)
+        die("acquire", "somebody holds it, or the script's reply has changed");
+    token = reply->element[1]->integer;
+    freeReplyObject(reply);
+    return token;
+}
+
+static void scripts_release(void *lock)
+{
+    struct bare *bare = lock;
+    const char *words[] = {"EVALSHA",      bare->release_sha, "4",         bare->names[0], bare->names[1],
+                           bare->names[2], bare->names[3],    bare->owner, bare->names[4], "0"};
+    redisReply *reply = ask(bare, sizeof words / sizeof words[0], words);
+
+    if (reply->type != REDIS_REPLY_INTEGER || reply->integer != 1)
+        die("release", "it was not held, or the script's reply has changed");
+    freeReplyObject(reply);
+}
+
+/* ---- poll */
+
+static void *poll_lock(void *process, const char *name)
+{
+    struct bare *bare = bare_lock(process, name);
+
+    bare->release_sha = script_sha("poll_release");
+    return bare;
+}
+
+static int64_t poll_acquire(void *lock)
+{
+    struct bare *bare = lock;
+    const char *words[] = {"SET", bare->names[0], bare->owner, "NX", "PX", "30000"};
+
+    new_owner(bare);
+    for (;;) {
+        redisReply *reply = ask(bare, sizeof words / sizeof words[0], words);
+        int won = reply->type == REDIS_REPLY_STATUS;
+
+        freeReplyObject(reply);
+        if (won)
+            return 0;
+        sleep_ns(NS_PER_MS);
+    }
+}
+
+static void poll_release(void *lock)
+{
+    struct bare *bare = lock;
+    const char *words[] = {"EVALSHA", bare->release_sha, "1", bare->names[0], bare->owner};
+    redisReply *reply = ask(bare, sizeof words / sizeof words[0], words);
+
+    if (reply->integer != 1)
+        die("release", "it was not held");
+    freeReplyObject(reply);
+}
+
+static const struct way ways[] = {
+    {"dlock", dlock_way_open, dlock_way_lock, dlock_way_acquire, dlock_way_release},
+    {"scripts", bare_open, scripts_lock, scripts_acquire, scripts_release},
+    {"poll", bare_open, poll_lock, poll_acquire, poll_release},
+};
+
+const struct way *way_named(const char *name)
+{
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++)
+        if (strcmp(ways[i].name, name) == 0)
+            return &ways[i];
+    die(name, "no such way");
+}

@@ -1,0 +1,137 @@
+"""What a benchmark run says: tables, targets with their verdicts, and one plot."""
+from __future__ import annotations
+
+import os
+import pathlib
+import platform
+import statistics
+from typing import NamedTuple, Optional, Sequence
+
+
+def number(value: float) -> str:
+    """Three significant digits, thousands as k."""
+    if abs(value) >= 1e6:
+        return f"{value / 1e6:.3g}M"
+    if abs(value) >= 1e5:
+        return f"{value / 1e3:.0f}k"
+    if abs(value) >= 1e4:
+        return f"{value / 1e3:.1f}k"
+    if abs(value) >= 100:
+        return f"{value:.0f}"
+    return f"{value:.3g}"
+
+
+class Spread(NamedTuple):
+    """A median and the lowest and highest round."""
+
+    median: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Spread:
+        return cls(statistics.median(values), min(values), max(values))
+
+    def __str__(self) -> str:
+        if self.low == self.high:
+            return number(self.median)
+        return f"{number(self.median)} [{number(self.low)}-{number(self.high)}]"
+
+
+class Target(NamedTuple):
+    """measured must be at most (or at least) bound. kind "ratio" is of two ways in one run; unit is said otherwise."""
+
+    row: str
+    what: str
+    measured: Spread
+    bound: float
+    at_most: bool
+    unit: str = "x"
+
+    @property
+    def met(self) -> bool:
+        return self.measured.median <= self.bound if self.at_most else self.measured.median >= self.bound
+
+    def cells(self) -> list[str]:
+        bound = f"{'at most' if self.at_most else 'at least'} {self.bound:g}{self.unit}"
+        return [self.row, self.what, bound, f"{self.measured}{self.unit}", "met" if self.met else "**missed**"]
+
+
+class Section(NamedTuple):
+    title: str
+    text: str
+    head: list[str]
+    rows: list[list[str]]
+    targets: list[Target]
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    lines += ["| " + " | ".join(row) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def cpu_model() -> str:
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.machine()
+
+
+def system() -> str:
+    names = dict(line.split("=", 1) for line in pathlib.Path("/etc/os-release").read_text().splitlines() if "=" in line)
+    return names.get("PRETTY_NAME", "Linux").strip('"')
+
+
+def facts(server: str, load: float) -> str:
+    return (
+        f"{cpu_model()}, {os.cpu_count()} cores; {system()}, Linux {platform.release().split('-')[0]}; Redis {server} without "
+        f"persistence; CPython {platform.python_version()}. Load average at the start of the run: {load:.2f}."
+    )
+
+
+METHOD = """\
+All ways of one table ran interleaved against one private server: a round runs each way once, then the next round starts.
+Cells are the median of the rounds with the lowest and highest round. Ratios are taken within each round; their median
+counts. Compare only inside a table: the same work differs between runs with what else the machine has to do.
+"""
+
+
+def document(sections: Sequence[Section], about: str, plot: Optional[str]) -> str:
+    targets = [target for section in sections for target in section.targets]
+    parts = ["# Benchmarks\n", "Written by `./dev bench`. " + about + "\n", METHOD]
+    parts += ["## Targets\n", table(["row", "what", "target", "measured", ""], [target.cells() for target in targets])]
+    if plot:
+        parts.append(f"![measured against target]({plot})\n")
+    for section in sections:
+        parts += [f"## {section.title}\n", section.text.strip() + "\n", table(section.head, section.rows)]
+    return "\n".join(parts)
+
+
+def draw(sections: Sequence[Section], path: pathlib.Path) -> None:
+    """How much better than its target each measurement is: right of 1 is met."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "dlock", "font.size": 9})
+    from matplotlib import pyplot
+
+    targets = [target for section in sections for target in section.targets if target.bound > 0]
+    targets = [target for target in reversed(targets) if target.measured.median > 0]
+    better = [t.bound / t.measured.median if t.at_most else t.measured.median / t.bound for t in targets]
+    figure, axes = pyplot.subplots(figsize=(9, 0.9 + 0.27 * len(targets)), layout="constrained")
+    colours = ["#2a7f4f" if target.met else "#b3402e" for target in targets]
+    axes.barh(range(len(targets)), [value - 1 for value in better], left=1, color=colours, height=0.65)
+    axes.axvline(1, color="black", linewidth=0.8)
+    axes.set_xscale("log")
+    axes.set_yticks(range(len(targets)), [f"{target.row}: {target.what}" for target in targets])
+    for place, (target, value) in enumerate(zip(targets, better)):
+        text = f" {number(target.measured.median)}{target.unit} of {target.bound:g}{target.unit} "
+        axes.text(max(value, 1), place, text, va="center", ha="left")
+    axes.set_xlim(min([0.5, *better]) * 0.9, max([2, *better]) * 4)
+    axes.set_xlabel("times better than the target (1 = just met)")
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None})
+    pyplot.close(figure)
+    lines = [line.rstrip() for line in path.read_text().splitlines()]
+    path.write_text("\n".join(lines).rstrip("\n") + "\n")

@@ -1,0 +1,374 @@
+#!/usr/bin/env python3
+"""Measure libdlock against its targets: ./dev bench [--quick] [--only ROW...] [--out FOLDER]
+
+A full run writes docs/benchmarks.md and docs/benchmarks.svg; --quick and --only print, and write where --out says.
+"""
+from __future__ import annotations
+
+import argparse
+import os
+import pathlib
+import subprocess
+import sys
+import time
+from typing import Callable, Optional, Sequence
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+from report import Section, Spread, Target, document, draw, facts, number  # noqa: E402
+from server import ROOT, Server  # noqa: E402
+
+Result = dict[str, float]
+
+
+def parse(text: str) -> Result:
+    return {name: float(value) for name, value in (line.split() for line in text.splitlines() if " " in line)}
+
+
+class Bench:
+    """A server, the programs, and how long to measure."""
+
+    def __init__(self, build: pathlib.Path, quick: bool) -> None:
+        self.programs = build / "bench"
+        self.quick = quick
+        self.cores = sorted(os.sched_getaffinity(0))
+        self.server = Server()
+        self.environment = {**os.environ, **self.server.shas}
+
+    def some(self, full: float, quick: float) -> float:
+        return quick if self.quick else full
+
+    def rounds(self, full: int) -> int:
+        return 1 if self.quick else full
+
+    def command(self, program: str, *words: object) -> list[str]:
+        start = [sys.executable, str(ROOT / "bench" / "rivals.py")] if program == "rivals" else [str(self.programs / f"bench_{program}")]
+        return start + [str(word) for word in words]
+
+    def popen(self, cores: Optional[set[int]], program: str, *words: object, **more: object) -> subprocess.Popen:
+        pin = None if cores is None else lambda: os.sched_setaffinity(0, cores)
+        return subprocess.Popen(self.command(program, *words), env=self.environment, preexec_fn=pin, text=True,
+                                stdout=subprocess.PIPE, **more)  # type: ignore[call-overload]
+
+    def run(self, cores: Optional[set[int]], program: str, *words: object) -> Result:
+        """Run a program to its end; server_cpu_s is what the server spent meanwhile."""
+        before = self.server.cpu()
+        process = self.popen(cores, program, *words)
+        try:
+            output, _ = process.communicate(timeout=120)
+        finally:
+            process.kill()
+        if process.returncode:
+            raise SystemExit(f"{program} {' '.join(map(str, words))}: failed")
+        return {**parse(output), "server_cpu_s": self.server.cpu() - before}
+
+    def place(self, where: str) -> Optional[set[int]]:
+        """Pin the server; the cores for the client. On one core, on one each, or wherever the system likes."""
+        everywhere, first = set(self.cores), {self.cores[0]}
+        self.server.pin(everywhere if where == "free" else first)
+        return {"same core": first, "own cores": {self.cores[-1]}, "free": None}[where]
+
+    def fresh(self) -> None:
+        self.server.redis.flushall()
+
+
+def interleave(rounds: int, ways: Sequence[str], run: Callable[[str], Result]) -> dict[str, list[Result]]:
+    """Each way once per round, every other round in reverse order."""
+    results: dict[str, list[Result]] = {way: [] for way in ways}
+    for i in range(rounds):
+        for way in ways if i % 2 == 0 else reversed(ways):
+            results[way].append(run(way))
+    return results
+
+
+def spread(results: Sequence[Result], field: str, scale: float = 1) -> Spread:
+    return Spread.of([result[field] * scale for result in results])
+
+
+def ratio(ours: Sequence[Result], theirs: Sequence[Result], field: str) -> Spread:
+    return Spread.of([a[field] / b[field] for a, b in zip(ours, theirs)])
+
+
+# ---- rows
+
+WAYS = {"dlock": "libdlock", "scripts": "hiredis, the same scripts", "poll": "hiredis, SET NX PX / script release"}
+
+
+def row_pair(bench: Bench) -> list[Section]:
+    rows, targets = [], []
+    for transport in ("unix", "tcp"):
+        for where in ("same core", "own cores"):
+            cores = bench.place(where)
+            results = interleave(bench.rounds(15), list(WAYS), lambda way: bench.run(
+                cores, "own", way, bench.server.urls[transport], 1, bench.some(0.3, 0.1)))
+            for way, all_ in results.items():
+                rows.append([f"{transport}, {where}", WAYS[way], str(spread(all_, "pair_p50")), str(spread(all_, "pair_p99")),
+                             str(spread(all_, "per_s")), number(spread(all_, "switches").median),
+                             number(spread(all_, "client_cpu_us").median), number(server_us(all_, "pairs"))])
+            targets.append(Target("uncontended pair", f"p50, {transport}, {where}",
+                                  ratio(results["dlock"], results["scripts"], "pair_p50"), 1.05, True))
+    text = """One thread acquires and releases its own lock. The rival sends the very same two scripts by `redisCommandArgv` on one blocking
+connection; the plain `SET NX PX` is for information: it has no token, no queue and nothing of Redisson's layout."""
+    head = ["placement", "way", "pair p50 us", "p99 us", "pairs/s", "switches", "client CPU us", "server CPU us"]
+    return [Section("Uncontended pair", text, head, rows, targets)]
+
+
+def server_us(results: Sequence[Result], pieces: str) -> float:
+    return Spread.of([result["server_cpu_s"] * 1e6 / result[pieces] for result in results]).median
+
+
+def row_own(bench: Bench) -> list[Section]:
+    rows, targets = [], []
+    cores = bench.place("own cores")
+    for threads, more, less in ((8, 1.0, None), (64, 1.3, 0.7), (256, 2.5, 0.7)):
+        ways = ["dlock", "scripts"]
+        results = interleave(bench.rounds(9), ways, lambda way: bench.run(
+            cores, "own", way, bench.server.urls["tcp"], threads, bench.some(0.7, 0.2)))
+        for way, all_ in results.items():
+            rows.append([str(threads), WAYS[way], str(spread(all_, "per_s", 2)), str(spread(all_, "pair_p50")),
+                         str(spread(all_, "pair_p99")), number(spread(all_, "switches").median),
+                         number(spread(all_, "client_cpu_us").median), number(server_us(all_, "pairs"))])
+        name = f"own locks, {threads} threads"
+        targets.append(Target(name, "ops/s", ratio(results["dlock"], results["scripts"], "per_s"), more, False))
+        if less:
+            targets.append(Target(name, "p99", ratio(results["dlock"], results["scripts"], "pair_p99"), less, True))
+    text = """Every thread its own lock, TCP, the server on one core and all client threads on another. The rival has a connection per thread.
+An op is an acquire or a release; latencies, switches and CPU are of a pair."""
+    head = ["threads", "way", "ops/s", "pair p50 us", "p99 us", "switches", "client CPU us", "server CPU us"]
+    return [Section("Own locks, many threads", text, head, rows, targets)]
+
+
+def contended(bench: Bench, processes: int, threads: int, rounds: int) -> tuple[dict[str, list[Result]], list[list[str]]]:
+    bench.place("free")
+    results = interleave(bench.rounds(rounds), ["dlock", "poll"], lambda way: bench.run(
+        None, "one", way, bench.server.urls["tcp"], processes, threads, bench.some(1.0, 0.3)))
+    names = {"dlock": "libdlock", "poll": "hiredis, 1 ms poll"}
+    rows = [[names[way], str(spread(all_, "acquired_per_s")), str(spread(all_, "handoffs_per_s")), str(spread(all_, "turns_per_s")),
+             str(spread(all_, "least_turns_per_s")), str(spread(all_, "wait_p50")), str(spread(all_, "wait_p99")),
+             number(spread(all_, "wait_max").median), number(spread(all_, "jain_threads").median),
+             number(spread(all_, "jain_processes").median), number(spread(all_, "violations").high)]
+            for way, all_ in results.items()]
+    return results, rows
+
+
+CONTENDED = ["way", "acquired/s", "hand-offs/s", "turns/s", "fewest of a process", "wait p50 us", "p99 us", "max us",
+             "Jain, threads", "processes", "violations"]
+
+
+def row_processes(bench: Bench) -> list[Section]:
+    results, rows = contended(bench, 8, 8, 7)
+    ours, name = results["dlock"], "one lock, 8 x 8"
+    targets = [
+        Target(name, "hand-offs/s", ratio(ours, results["poll"], "handoffs_per_s"), 30, False),
+        Target(name, "Jain, processes", spread(ours, "jain_processes"), 0.99, False, ""),
+        Target(name, "Jain, threads", spread(ours, "jain_threads"), 0.99, False, ""),
+        Target(name, "fewest turns of a process", spread(ours, "least_turns_per_s"), 150, False, "/s"),
+        Target(name, "two inside, or a token that fell", spread(ours, "violations"), 0, True, ""),
+    ]
+    text = """Eight processes of eight threads want one lock; nothing is done inside. A hand-off is an acquisition by another thread than the last
+one, a turn one by another process. Exclusion and rising tokens are checked in shared memory."""
+    return [Section("One lock, 8 processes x 8 threads", text, CONTENDED, rows, targets)]
+
+
+def row_threads(bench: Bench) -> list[Section]:
+    results, rows = contended(bench, 1, 64, 7)
+    name = "one lock, 64 callers"
+    targets = [
+        Target(name, "hand-offs/s", ratio(results["dlock"], results["poll"], "handoffs_per_s"), 15, False),
+        Target(name, "p99 wait", ratio(results["dlock"], results["poll"], "wait_p99"), 0.05, True),
+        Target(name, "two inside, or a token that fell", spread(results["dlock"], "violations"), 0, True, ""),
+    ]
+    return [Section("One lock, 64 callers in one process", "As above, in one process.", CONTENDED, rows, targets)]
+
+
+def row_wake(bench: Bench) -> list[Section]:
+    bench.place("free")
+    names = {"dlock": "libdlock", "blpop": "BLPOP", "poll": "hiredis, 1 ms poll"}
+    results = interleave(bench.rounds(9), list(names), lambda way: bench.run(
+        None, "wake", way, bench.server.urls["tcp"], int(bench.some(150, 30))))
+    rows = [[names[way], str(spread(all_, "wake_p50")), str(spread(all_, "wake_p99"))] for way, all_ in results.items()]
+    targets = [Target("release to acquired", "p50 to BLPOP's", ratio(results["dlock"], results["blpop"], "wake_p50"), 2.2, True)]
+    text = """One process holds the lock, one waits and sleeps; from just before the release in one to the return from acquire in the other.
+BLPOP is the floor of what a server can do: one push, no lock."""
+    return [Section("Release in one process to acquired in another", text, ["way", "p50 us", "p99 us"], rows, targets)]
+
+
+class Steps:
+    """A program that says a word at each step and goes on at a line."""
+
+    def __init__(self, process: subprocess.Popen) -> None:
+        self.process = process
+        self.text = ""
+
+    def until(self, word: str) -> None:
+        assert self.process.stdout
+        for line in self.process.stdout:
+            self.text += line
+            if line.strip() == word:
+                return
+        raise SystemExit(f"the program ended before it said {word}")
+
+    def go(self) -> None:
+        assert self.process.stdin
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+
+def kept(bench: Bench, way: str, locks: int, seconds: float) -> Result:
+    """Hold locks and renew them; first the server's CPU is measured, then another client's PING."""
+    bench.fresh()
+    bench.server.load_scripts()
+    cores, url = bench.place("own cores"), bench.server.urls["tcp"]
+    idle = bench.run(cores, "ping", url, seconds / 3)
+    process = bench.popen(cores, "keep", way, url, locks, 9000, seconds, stdin=subprocess.PIPE)
+    steps = Steps(process)
+    try:
+        steps.until("held")
+        before = bench.server.cpu()
+        steps.go()
+        steps.until("measured")
+        result = {"cpu_s": bench.server.cpu() - before, "idle_ping_p99": idle["ping_p99"]}
+        if way == "dlock":
+            steps.go()
+            result.update(bench.run(cores, "ping", url, seconds * 0.9))
+            steps.until("done")
+        result.update(parse(steps.text))
+        result["server_us"] = result["cpu_s"] * 1e6 / max(result["renewed"], 1)
+    finally:
+        process.kill()
+        process.wait()
+    return result
+
+
+def row_keep(bench: Bench) -> list[Section]:
+    locks, seconds = int(bench.some(100_000, 5_000)), bench.some(9, 3.5)
+    results = interleave(bench.rounds(3), ["dlock", "scripts"], lambda way: kept(bench, way, locks, seconds))
+    bench.fresh()
+    ours, theirs, name = results["dlock"], results["scripts"], f"{locks:,} held locks"
+    ping = spread(ours, "ping_p99", 1e-3)
+    rows = [["libdlock", str(spread(ours, "server_us")), number(spread(ours, "renewed").median / seconds),
+             f"{spread(ours, 'ping_p50')} / {spread(ours, 'ping_p99')}", number(spread(ours, "late").high),
+             number(spread(ours, "lost").high)],
+            ["one EVALSHA per lock", str(spread(theirs, "server_us")), str(spread(theirs, "per_s")), "", "", ""],
+            ["nobody renews", "", "", f"p99 {spread(ours + theirs, 'idle_ping_p99')}", "", ""]]
+    targets = [
+        Target(name, "server CPU per renewal", ratio(ours, theirs, "server_us"), 0.25, True),
+        Target(name, "p99 of another client's PING", ping, 0.5, True, " ms"),
+        Target(name, "late renewals", spread(ours, "late"), 0, True, ""),
+        Target(name, "lost locks", spread(ours, "lost"), 0, True, ""),
+        Target(name, "share that is held at the end", Spread.of([result["held"] / locks for result in ours]), 1, False, ""),
+    ]
+    text = f"""{locks:,} locks in one client with the default single watchdog thread and a lease of 9 s, so that each is renewed every 3 s.
+Server CPU is that of the whole server while it does nothing else. The PING comes from another process, twice a millisecond."""
+    head = ["way", "server CPU us per renewal", "renewals/s", "PING p50 / p99 us", "late", "lost"]
+    return [Section("Many held locks", text, head, rows, targets)]
+
+
+def row_names(bench: Bench) -> list[Section]:
+    names = int(bench.some(1_000_000, 20_000))
+    bench.fresh()
+    bench.server.load_scripts()
+    bench.place("free")
+    result = bench.run(None, "names", bench.server.urls["unix"], names, 8)
+    kinds: dict[str, int] = {}
+    for key in bench.server.redis.scan_iter(count=10_000):
+        kind = key.split(":", 1)[0]
+        kinds[kind] = kinds.get(kind, 0) + 1
+    space = bench.server.redis.info("keyspace").get("db0", {"keys": 0, "expires": 0})
+    bench.fresh()
+    others = sum(count for kind, count in kinds.items() if kind != "redisson_lock_token")
+    name = f"{names:,} names"
+    targets = [
+        Target(name, "client memory, end to a tenth", one(result["resident_late_mb"] / result["resident_early_mb"]), 1.05, True),
+        Target(name, "keys left that are not token counters", one(others), 0, True, ""),
+        Target(name, "keys left without a TTL", one(space["keys"] - space["expires"]), 0, True, ""),
+        Target(name, "locks left in the client", one(result["locks_left"]), 0, True, ""),
+    ]
+    rows = [[number(result["pairs_per_s"]), f"{result['resident_early_mb']:.2f}", f"{result['resident_late_mb']:.2f}",
+             f"{space['keys']:,}", f"{space['expires']:,}", str(others)]]
+    head = ["names/s", "MB after a tenth", "MB at the end", "keys left", "with a TTL", "other than token counters"]
+    return [Section("Names used once", "Each name: new, acquire, release, free; eight threads, unix socket.", head, rows, targets)]
+
+
+def one(value: float) -> Spread:
+    return Spread(value, value, value)
+
+
+def row_python(bench: Bench) -> list[Section]:
+    names = {"dlock": "libdlock's Python binding", "redis-py": "redis-py `Lock`", "redis-py-1ms": "redis-py `Lock`, sleep 1 ms"}
+    cases = [("1 thread, own lock", 1, "own", ["dlock", "redis-py"]), ("64 threads, own locks", 64, "own", ["dlock", "redis-py"]),
+             ("64 threads, one lock", 64, "one", list(names))]
+    rows = []
+    bench.place("free")
+    for title, threads, kind, ways in cases:
+        results = interleave(bench.rounds(5), ways, lambda way: bench.run(
+            None, "rivals", way, bench.server.urls["tcp"], threads, bench.some(1, 0.3), kind))
+        for way, all_ in results.items():
+            rows.append([title, names[way], str(spread(all_, "per_s")), str(spread(all_, "handoffs_per_s")) if kind == "one" else "",
+                         str(spread(all_, "p50")), str(spread(all_, "p99"))])
+    text = "For information. Latencies are of a pair; contended, of the wait."
+    return [Section("Python", text, ["case", "way", "pairs/s", "hand-offs/s", "p50 us", "p99 us"], rows, [])]
+
+
+ROWS = {"pair": row_pair, "own": row_own, "processes": row_processes, "threads": row_threads, "wake": row_wake, "keep": row_keep,
+        "names": row_names, "python": row_python}
+
+
+def same_commands(bench: Bench) -> None:
+    """The rival of the first rows must send what libdlock sends: word for word, but for owner and look number."""
+    shapes = []
+    for way in ("dlock", "scripts"):
+        with bench.server.redis.monitor() as monitor:
+            bench.run(None, "own", way, bench.server.urls["unix"], 1, 0.001)
+            bench.server.redis.ping()
+            sent = {"BENCH_SHA_acquire": "", "BENCH_SHA_release": ""}
+            for command in monitor.listen():
+                words = command["command"].split()
+                if words == ["PING"]:
+                    break
+                for name in sent:
+                    if words[:2] == ["EVALSHA", bench.server.shas[name]] and command["client_type"] != "lua":
+                        sent[name] = " ".join(mask(words, 14 if name.endswith("acquire") else -1))
+        shapes.append(sent)
+    if shapes[0] != shapes[1]:
+        raise SystemExit(f"bench/native/ways.c does not send what libdlock sends:\n{shapes[0]}\n{shapes[1]}")
+
+
+def mask(words: list[str], look: int) -> list[str]:
+    """Without what differs from pair to pair: lock name, owner id, number of the look."""
+    plain = []
+    for place, word in enumerate(words):
+        prefix = word.partition("own:")[0] if "own:" in word else None
+        plain.append("*" if place in (7, look) else word if prefix is None else prefix + "*")
+    return plain
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", type=pathlib.Path, required=True, help="the build folder")
+    parser.add_argument("--quick", action="store_true", help="one short round of everything")
+    parser.add_argument("--only", nargs="+", choices=ROWS, default=list(ROWS), metavar="ROW", help=", ".join(ROWS))
+    parser.add_argument("--out", type=pathlib.Path, help="where to write; a full run writes to docs")
+    arguments = parser.parse_args()
+    load = os.getloadavg()[0]
+    full = not arguments.quick and arguments.only == list(ROWS)
+    out = arguments.out or (ROOT / "docs" if full else None)
+    bench, sections = Bench(arguments.build.resolve(), arguments.quick), []
+    try:
+        same_commands(bench)
+        for name in arguments.only:
+            started = time.monotonic()
+            sections += ROWS[name](bench)
+            print(f"{name}: {time.monotonic() - started:.0f} s", file=sys.stderr)
+    finally:
+        bench.server.stop()
+    text = document(sections, facts(bench.server.version, load), "benchmarks.svg" if out else None)
+    print(text)
+    if out:
+        out.mkdir(parents=True, exist_ok=True)
+        (out / "benchmarks.md").write_text(text)
+        draw(sections, out / "benchmarks.svg")
+
+
+if __name__ == "__main__":
+    main()

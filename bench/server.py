@@ -1,0 +1,80 @@
+"""The private redis-server of one benchmark run: a temporary folder, a unix socket, a free TCP port, no persistence."""
+from __future__ import annotations
+
+import importlib.util
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+import redis
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+POLL_RELEASE = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
+
+
+def library_script(name: str) -> str:
+    """The text of one of libdlock's scripts as the library sends it."""
+    spec = importlib.util.spec_from_file_location("embed", ROOT / "src" / "scripts" / "embed.py")
+    assert spec and spec.loader
+    embed = importlib.util.module_from_spec(spec)
+    sys.dont_write_bytecode = True
+    spec.loader.exec_module(embed)
+    return "".join(line + "\n" for line in embed.load(ROOT / "src" / "scripts" / f"{name}.lua"))
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Server:
+    def __init__(self) -> None:
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="dlock-bench-"))
+        self.socket = self.folder / "redis.sock"
+        self.port = free_port()
+        self.urls = {"unix": f"redis+unix://{self.socket}", "tcp": f"redis://127.0.0.1:{self.port}"}
+        command = ["setpriv", "--pdeathsig", "KILL", "redis-server", "--port", str(self.port), "--bind", "127.0.0.1"]
+        command += ["--unixsocket", str(self.socket), "--dir", str(self.folder), "--save", "", "--logfile", "log"]
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        self.redis = redis.Redis(unix_socket_path=str(self.socket), decode_responses=True)
+        self._await()
+        self.version = self.redis.info("server")["redis_version"]
+        self.shas = {}
+        self.load_scripts()
+
+    def _await(self) -> None:
+        for _ in range(1000):
+            if self.process.poll() is not None:
+                break
+            try:
+                self.redis.ping()
+                return
+            except redis.RedisError:
+                time.sleep(0.01)
+        self.stop()
+        raise SystemExit("redis-server did not start")
+
+    def load_scripts(self) -> None:
+        texts = {name: library_script(name) for name in ("acquire", "release", "renew")}
+        texts["poll_release"] = POLL_RELEASE
+        self.shas = {f"BENCH_SHA_{name}": self.redis.script_load(text) for name, text in texts.items()}
+
+    def pin(self, cores: set[int]) -> None:
+        os.sched_setaffinity(self.process.pid, cores)
+
+    def cpu(self) -> float:
+        """Seconds of CPU time so far."""
+        info = self.redis.info("cpu")
+        return float(info["used_cpu_user"]) + float(info["used_cpu_sys"])
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)

@@ -1,0 +1,804 @@
+"""The Lua scripts of src/scripts on a real server, without the library: what each transition does to keys and channels."""
+from __future__ import annotations
+
+import copy
+import hashlib
+import importlib.util
+import itertools
+import time
+from typing import Any, Callable, Iterator
+
+import pytest
+
+from harness.build import ROOT
+from harness.redisson import ACQUIRE, FENCED, RELEASE, channel_of, tagged, token_key
+from harness.resp import Client, ReplyError
+from harness.server import Server
+
+LEASE, BLOCK, BEAT, KEEP, GRACE = 30_000, 65, 4_000, 86_400_000, 25
+TRY, LINE, POLL = 0, 1, 2
+WHILE = 20.0  # seconds: longer than anything here takes
+
+NAMES: list[str | bytes] = [
+    "order", "shop:{7}:lock", "{x}", "x", "x{y}z", "a b  c ", "new\r\nline", "*?[a-z]\\", "%d %s %1", "it's \"it\"",
+    "1 2 3 4 5 6 7", "grant 1 1 1 x", "*", "Schloß €", b"\xff\xfe\x01", "n" * 1024,
+]  # fmt: skip
+
+
+def load(stem: str) -> str:
+    path = ROOT / "src/scripts/embed.py"
+    spec = importlib.util.spec_from_file_location("embed", path)
+    assert spec and spec.loader
+    embed = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(embed)
+    return "".join(line + "\n" for line in embed.load(ROOT / f"src/scripts/{stem}.lua"))
+
+
+SCRIPTS = {stem: load(stem) for stem in ("acquire", "release", "pass", "renew", "force", "inspect")}
+
+
+class Wire:
+    """The scripts for one lock."""
+
+    def __init__(self, redis: Client, name: str | bytes = "order") -> None:
+        self.redis = redis
+        self.name = name.encode() if isinstance(name, str) else name
+        self.channel = channel_of(name)
+        self.fence, self.line, self.about = (
+            token_key(name), b"dlock_queue:" + tagged(name), b"dlock_waiters:" + tagged(name),
+        )  # fmt: skip
+
+    def run(self, stem: str, *arguments: Any) -> Any:
+        text = SCRIPTS[stem]
+        return self.redis.command("EVAL", text, 4, self.name, self.fence, self.line, self.about, *arguments)
+
+    def acquire(self, who: Who, mode: int = TRY, **more: int) -> list[int]:
+        reply: list[int] = self.run("acquire", *self._try(who, mode, **more))
+        return reply
+
+    def pass_on(self, drop: Who, want: Who, mode: int = LINE, **more: int) -> list[Any]:
+        reply: list[Any] = self.run("pass", *self._try(want, mode, **more), drop.id, self.channel)
+        return reply
+
+    def release(self, who: Who, listening: int = 0) -> int:
+        reply: int = self.run("release", who.id, self.channel, listening)
+        return reply
+
+    def force(self) -> int:
+        reply: int = self.run("force", self.channel)
+        return reply
+
+    def inspect(self) -> list[Any]:
+        reply: list[Any] = self.run("inspect")
+        return reply
+
+    @staticmethod
+    def _try(
+        who: Who, mode: int, lease: int = LEASE, block: int = BLOCK, listening: int = 0, beat: int = BEAT, seq: int = 1
+    ) -> list[Any]:
+        return [who.id, lease, block, mode, listening, beat, KEEP, seq]
+
+    # ---- what the server has
+
+    def holder(self) -> dict[bytes, bytes]:
+        flat = self.redis.command("HGETALL", self.name)
+        return dict(zip(flat[::2], flat[1::2]))
+
+    def left(self, key: bytes | None = None) -> int:
+        reply: int = self.redis.command("PTTL", self.name if key is None else key)
+        return reply
+
+    def queue(self) -> list[bytes]:
+        reply: list[bytes] = self.redis.command("ZRANGE", self.line, 0, -1)
+        return reply
+
+    def last_token(self) -> int:
+        return int(self.redis.command("GET", self.fence))
+
+
+class Who:
+    """A libdlock process with one grant number; hear: its own channel is subscribed."""
+
+    numbers = itertools.count(1)
+
+    def __init__(self, server: Server, hear: bool = True) -> None:
+        number = next(self.numbers)
+        self.uuid = f"{number:08x}-0000-8000-8000-00000000000f"
+        self.ear = server.client()
+        if hear:
+            self.ear.subscribe("dlock_client:" + self.uuid)
+        self._name(number * 1000)
+
+    def _name(self, number: int) -> None:
+        self.number = number
+        self.id = f"{self.uuid}:{number}"
+        self.raw = self.id.encode()
+
+    def again(self) -> Who:
+        """The same process with its next number."""
+        next_one = copy.copy(self)
+        next_one._name(self.number + 1)
+        return next_one
+
+    def message(self, timeout: float = WHILE) -> bytes | None:
+        told = self.ear.message(timeout)
+        return told[1] if told else None
+
+    def nothing(self) -> bool:
+        """Whether no message is there: none can come behind the answer to a PING."""
+        self.ear.send("PING")
+        while (push := self.ear.read())[0] != b"pong":
+            if push[0] == b"message":
+                return False
+        return True
+
+
+@pytest.fixture
+def redis(redis_server: Server) -> Iterator[Client]:
+    with redis_server.client() as client:
+        yield client
+
+
+@pytest.fixture
+def wire(redis: Client) -> Wire:
+    return Wire(redis)
+
+
+@pytest.fixture
+def who(redis_server: Server) -> Iterator[Callable[..., Who]]:
+    made: list[Who] = []
+
+    def make(hear: bool = True) -> Who:
+        made.append(Who(redis_server, hear))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.ear.close()
+
+
+def server_ms(redis: Client) -> int:
+    seconds, micros = redis.command("TIME")
+    return int(seconds) * 1000 + int(micros) // 1000
+
+
+def wait_until(condition: Callable[[], Any]) -> None:
+    end = time.monotonic() + WHILE
+    while not condition():
+        assert time.monotonic() < end, "it never came true"
+        time.sleep(0.002)
+
+
+def after_ms(redis: Client, ms: int) -> None:
+    """Until the server's clock has moved on."""
+    end = server_ms(redis) + ms
+    wait_until(lambda: server_ms(redis) > end)
+
+
+def all_expire(redis: Client) -> None:
+    """Every key there is has an end."""
+    for key in redis.command("KEYS", "*"):
+        assert redis.command("PTTL", key) > 0, key
+
+
+# ---- acquire
+
+
+def test_acquire_leaves_redissons_key(wire: Wire, who: Callable[..., Who]) -> None:
+    a, b = who(), who()
+    before = server_ms(wire.redis)
+    code, token = wire.acquire(a)
+    assert code == 1 and token >= before * 1000
+    assert wire.holder() == {a.raw: b"1"}
+    assert LEASE - 5000 < wire.left() <= LEASE
+    assert wire.last_token() == token + BLOCK - 1
+    assert KEEP - 5000 < wire.left(wire.fence) <= KEEP
+    code, left, foreign = wire.acquire(b)
+    assert code == 0 and LEASE - 5000 < left <= LEASE and foreign == 0
+    assert wire.queue() == []  # who only tries does not stand in line
+    all_expire(wire.redis)
+
+
+def test_the_same_id_gets_the_same_grant(wire: Wire, who: Callable[..., Who]) -> None:
+    a = who()
+    first = wire.acquire(a)
+    for mode, lease in [(TRY, LEASE), (LINE, LEASE), (POLL, 100)]:
+        assert wire.acquire(a, mode, lease=lease, seq=2) == first
+        assert wire.holder() == {a.raw: b"1"} and wire.queue() == []
+        assert wire.left() > LEASE - 5000  # a shorter lease takes nothing away
+    assert wire.acquire(a, lease=2 * LEASE) == first
+    assert wire.left() > 2 * LEASE - 5000
+
+
+def test_tokens_only_rise(wire: Wire, who: Callable[..., Who]) -> None:
+    a, last = who(), 0
+    for _ in range(50):
+        code, token = wire.acquire(a)
+        assert code == 1 and token > last
+        last = token + BLOCK - 1
+        assert wire.last_token() == last
+        assert wire.release(a) == 1
+        a = a.again()
+    wire.redis.command("SET", wire.fence, 2**52)  # far ahead of the clock
+    assert wire.acquire(a) == [1, 2**52 + 1]
+
+
+def test_token_key_without_ttl_stays_so(wire: Wire, who: Callable[..., Who]) -> None:
+    a = who()
+    wire.redis.command("SET", wire.fence, 7)
+    assert wire.acquire(a)[0] == 1
+    assert wire.left(wire.fence) == -1
+    wire.release(a)
+    wire.redis.command("PEXPIRE", wire.fence, 5000)
+    assert wire.acquire(a.again())[0] == 1
+    assert wire.left(wire.fence) > KEEP - 5000
+
+
+def test_nonsense_in_the_token_key_is_left_behind(wire: Wire, who: Callable[..., Who]) -> None:
+    wire.redis.command("SET", wire.fence, "nonsense")
+    code, token = wire.acquire(who())
+    assert code == 1 and wire.last_token() == token + BLOCK - 1
+
+
+@pytest.mark.parametrize("name", NAMES, ids=lambda name: repr(name)[:20])
+def test_any_name(redis: Client, who: Callable[..., Who], name: str | bytes) -> None:
+    wire, a, b, c = Wire(redis, name), who(), who(), who()
+    assert wire.acquire(a, LINE)[0] == 1
+    assert wire.acquire(b, LINE, seq=7)[0] == 0 and wire.acquire(c, LINE)[0] == 0
+    assert wire.queue() == [b.raw, c.raw]
+    assert wire.release(a) == 1
+    token = wire.last_token() - BLOCK + 1
+    assert b.message() == b"grant %d 7 %d " % (b.number, token) + wire.name
+    assert wire.holder() == {b.raw: b"1"} and c.nothing()
+    assert wire.inspect()[::4] == [b.raw, 1]
+    b, old = b.again(), b
+    assert wire.pass_on(old, b)[1][0] == 0
+    assert (c.message() or b"").endswith(b" " + wire.name)
+    assert redis.command("EVAL", SCRIPTS["renew"], 1, name, c.id, 2 * LEASE) == [1]
+    assert wire.force() == 1 and (b.message() or b"").endswith(b" " + wire.name)
+    assert wire.release(b) == 1
+    all_expire(redis)
+    assert set(redis.command("KEYS", "*")) <= {wire.fence, wire.about}
+
+
+# ---- another kind of lock
+
+
+def test_rwlock_is_refused_and_untouched(wire: Wire, who: Callable[..., Who]) -> None:
+    a = who()
+    wire.redis.command("HSET", wire.name, "mode", "read", "aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa:1", "1")
+    before = wire.redis.command("DUMP", wire.name)
+    for mode in TRY, LINE, POLL:
+        assert wire.acquire(a, mode) == [-1]
+    assert wire.release(a) == 0
+    assert wire.pass_on(a, a) == [0, [-1]]
+    assert wire.force() == -1
+    assert wire.redis.command("DUMP", wire.name) == before
+    assert wire.redis.command("KEYS", "*") == [wire.name]
+
+
+@pytest.mark.parametrize("make", [["SET", "order", "3"], ["RPUSH", "order", "a"], ["ZADD", "order", "1", "a"]])
+def test_other_types_are_refused_and_untouched(wire: Wire, who: Callable[..., Who], make: list[str]) -> None:
+    a = who()
+    wire.redis.command(*make)
+    before = wire.redis.command("DUMP", wire.name)
+    for attempt in (
+        lambda: wire.acquire(a, LINE), lambda: wire.release(a), lambda: wire.pass_on(a, a), wire.force, wire.inspect,
+    ):  # fmt: skip
+        with pytest.raises(ReplyError, match="WRONGTYPE"):
+            attempt()
+    assert wire.redis.command("EVAL", SCRIPTS["renew"], 1, wire.name, a.id, LEASE) == [0]
+    assert wire.redis.command("DUMP", wire.name) == before
+    assert wire.redis.command("KEYS", "*") == [wire.name]
+
+
+# ---- release
+
+
+def test_release_by_a_stranger_changes_nothing(wire: Wire, who: Callable[..., Who], redis_server: Server) -> None:
+    a, b, stranger = who(), who(), who()
+    wire.acquire(a)
+    wire.acquire(b, LINE)
+    keys = wire.name, wire.fence, wire.line, wire.about
+    before = [wire.redis.command("DUMP", key) for key in keys]
+    with redis_server.client() as ear:
+        ear.subscribe(wire.channel)
+        for _ in range(3):
+            assert wire.release(stranger) == 0
+        assert ear.message(timeout=0) is None
+    assert [wire.redis.command("DUMP", key) for key in keys] == before
+    assert b.nothing()
+
+
+def test_release_twice_is_once(wire: Wire, who: Callable[..., Who]) -> None:
+    a, b = who(), who()
+    wire.acquire(a)
+    wire.acquire(b, LINE)
+    assert wire.release(a) == 1
+    assert wire.holder() == {b.raw: b"1"}
+    assert wire.release(a) == 0
+    assert wire.holder() == {b.raw: b"1"}
+
+
+def test_release_announces_the_redisson_way(wire: Wire, who: Callable[..., Who], redis_server: Server) -> None:
+    a = who()
+    with redis_server.client() as ear:
+        ear.send("PSUBSCRIBE", "redisson_*")
+        ear.read()
+        wire.acquire(a)
+        assert wire.release(a) == 1
+        assert ear.message() == (wire.channel, b"0")
+    assert wire.redis.command("KEYS", "*") == [wire.fence]  # who only watches all channels gets no turn
+
+
+def test_release_leaves_the_line(wire: Wire, who: Callable[..., Who]) -> None:
+    a, b, c = who(), who(), who()
+    wire.acquire(a)
+    wire.acquire(b, LINE)
+    wire.acquire(c, LINE)
+    assert wire.release(b) == 0
+    assert wire.queue() == [c.raw] and wire.redis.command("HEXISTS", wire.about, b.id) == 0
+    wire.release(a)
+    assert wire.holder() == {c.raw: b"1"} and b.nothing()
+
+
+# ---- the line
+
+
+def test_first_come_first_served(wire: Wire, who: Callable[..., Who]) -> None:
+    a, line = who(), [who() for _ in range(5)]
+    wire.acquire(a)
+    for round in range(3):  # looking again keeps the place
+        for one in line:
+            assert wire.acquire(one, LINE, seq=round + 1)[0] == 0
+    assert wire.queue() == [one.raw for one in line]
+    last, holder = wire.last_token(), a
+    for place, one in enumerate(line):
+        assert wire.release(holder) == 1
+        words = (one.message() or b"").split()
+        assert words[:3] == [b"grant", b"%d" % one.number, b"3"] and last < int(words[3])
+        assert wire.acquire(one) == [1, int(words[3])]
+        assert all(other.nothing() for other in line if other is not one)
+        last, holder = wire.last_token(), one
+    assert wire.release(holder) == 1
+    assert not wire.redis.command("EXISTS", wire.line, wire.about, wire.name)
+
+
+def test_who_asks_does_not_jump_the_line(wire: Wire, who: Callable[..., Who]) -> None:
+    a, b, c = who(), who(), who()
+    wire.acquire(a)
+    wire.acquire(b, LINE)
+    wire.redis.command("DEL", wire.name)  # it expired
+    assert wire.acquire(c, TRY)[0] == 0
+    assert wire.holder() == {b.raw: b"1"} and (b.message() or b"").startswith(b"grant ")
+    a = a.again()
+    wire.acquire(a, LINE)
+    wire.redis.command("DEL", wire.name)
+    code, token = wire.acquire(a, LINE, seq=2)  # the head itself hears by the reply
+    assert code == 1 and token == wire.last_token() - BLOCK + 1 and a.nothing()
+    assert wire.queue() == []
+
+
+def test_dead_entries_are_passed_over(wire: Wire, who: Callable[..., Who]) -> None:
+    a, dead, dead_too, b = who(), who(), who(), who()
+    wire.acquire(a)
+    wire.acquire(dead, LINE, beat=20)
+    wire.acquire(dead_too, LINE, beat=20)
+    wire.acquire(b, LINE)
+    after_ms(wire.redis, 25)
+    assert wire.queue() == [dead.raw, dead_too.raw, b.raw]
+    assert wire.release(a) == 1
+    assert wire.holder() == {b.raw: b"1"} and dead.nothing() and dead_too.nothing()
+    assert wire.queue() == [] and not wire.redis.command("EXISTS", wire.about)
+
+
+def test_a_beat_keeps_the_place(wire: Wire, who: Callable[..., Who]) -> None:
+    a, b, c = who(), who(), who()
+    wire.acquire(a)
+    wire.acquire(b, LINE, beat=20)
+    wire.acquire(c, LINE)
+    wire.acquire(b, LINE, beat=BEAT, seq=2)
+    after_ms(wire.redis, 25)
+    wire.release(a)
+    assert wire.holder() == {b.raw: b"1"}
+
+
+def test_only_the_dead_in_line(wire: Wire, who: Callable[..., Who], redis_server: Server) -> None:
+    a, dead, b = who(), who(), who()
+    wire.acquire(a)
+    wire.acquire(dead, LINE, beat=20)
+    wire.redis.command("PERSIST", wire.line)
+    after_ms(wire.redis, 25)
+    with redis_server.client() as foreign:
+        foreign.subscribe(wire.channel)
+        wire.release(a)
+        assert foreign.message() == (wire.channel, b"0")
+        all_expire(wire.redis)
+        assert wire.acquire(b, TRY)[0] == 0  # the foreign client's turn
+    wait_until(lambda: wire.acquire(b, TRY)[0] == 1)
+
+
+def test_entries_without_details_are_dead(wire: Wire, who: Callable[..., Who], redis_server: Server) -> None:
+    a, dead, odd, b = who(), who(), who(), who()
+    wire.acquire(a)
+    for one in dead, odd, b:
+        wire.acquire(one, LINE)
+    wire.redis.command("HDEL", wire.about, dead.id)
+    wire.redis.command("HSET", wire.about, odd.id, "what is this")
+    with redis_server.client() as foreign:
+        foreign.subscribe(wire.channel)
+        wire.release(a)
+        assert wire.holder() == {b.raw: b"1"}
+        wire.redis.command("ZADD", wire.line, 1, dead.id)
+        wire.redis.command("PEXPIRE", wire.line, BEAT)
+        wire.redis.command("DEL", wire.about)
+        wire.release(b)
+        all_expire(wire.redis)
+
+
+def test_who_does_not_hear_is_passed_over(wire: Wire, who: Callable[..., Who]) -> None:
+    a, deaf, b = who(), who(hear=False), who()
+    wire.acquire(a)
+    wire.acquire(deaf, LINE)
+    wire.acquire(b, LINE)
+    wire.release(a)
+    assert wire.holder() == {b.raw: b"1"}
+    assert wire.acquire(deaf, LINE, seq=2)[0] == 0 and wire.queue() == [deaf.raw]
+    wire.release(b)
+    assert wire.holder() == {}
+    assert wire.acquire(deaf, LINE, seq=3)[0] == 1
+
+
+def test_who_watches_all_channels_does_not_hear_for_the_dead(
+    wire: Wire, who: Callable[..., Who], redis_server: Server
+) -> None:
+    a, deaf, b = who(), who(hear=False), who()
+    wire.acquire(a)
+    wire.acquire(deaf, LINE)
+    wire.acquire(b, LINE)
+    with redis_server.client() as monitor:
+        monitor.send("PSUBSCRIBE", "*")
+        monitor.read()
+        wire.release(a)
+        assert wire.holder() == {b.raw: b"1"}
+
+
+def test_who_polls_need_not_hear(wire: Wire, who: Callable[..., Who]) -> None:
+    a, poller = who(), who(hear=False)
+    wire.acquire(a)
+    wire.acquire(poller, POLL)
+    wire.release(a)
+    assert wire.holder() == {poller.raw: b"1"}
+    assert wire.acquire(poller, POLL, seq=2) == [1, wire.last_token() - BLOCK + 1]
+
+
+def test_a_grant_is_as_long_as_was_asked_last(wire: Wire, who: Callable[..., Who]) -> None:
+    a, b = who(), who()
+    wire.acquire(a)
+    wire.acquire(b, LINE, lease=5000, block=1)
+    wire.acquire(b, LINE, lease=9000, block=3, seq=2)
+    last = wire.last_token()
+    wire.release(a)
+    assert 5000 < wire.left() <= 9000
+    assert wire.last_token() >= last + 3
+    words = (b.message() or b"").split()
+    assert words[2] == b"2" and int(words[3]) == wire.last_token() - 2
+
+
+def test_a_short_beat_does_not_shorten_the_others(wire: Wire, who: Callable[..., Who]) -> None:
+    a, patient, hasty = who(), who(), who()
+    wire.acquire(a)
+    wire.acquire(patient, LINE, beat=200_000)
+    wire.acquire(hasty, LINE, beat=20)
+    assert wire.left(wire.line) > 200_000 and wire.left(wire.about) > 200_000
+
+
+# ---- pass
+
+
+def test_pass_alone_comes_back(wire: Wire, who: Callable[..., Who]) -> None:
+    a = who()
+    _, token = wire.acquire(a)
+    a, old = a.again(), a
+    released, (code, next_token) = wire.pass_on(old, a)
+    assert released == 1 and code == 1 and next_token >= token + BLOCK
+    assert wire.holder() == {a.raw: b"1"} and wire.queue() == []
+
+
+def test_pass_goes_behind_the_others(wire: Wire, who: Callable[..., Who]) -> None:
+    a, b = who(), who()
+    wire.acquire(a)
+    wire.acquire(b, LINE)
+    a, old = a.again(), a
+    released, (code, left, foreign) = wire.pass_on(old, a)
+    assert (released, code, foreign) == (1, 0, 0) and left > LEASE - 5000
+    assert wire.holder() == {b.raw: b"1"} and wire.queue() == [a.raw]
+    assert (b.message() or b"").startswith(b"grant ")
+    all_expire(wire.redis)
+
+
+def test_pass_repeated_is_once(wire: Wire, who: Callable[..., Who]) -> None:
+    a, b = who(), who()
+    wire.acquire(a)
+    wire.acquire(b, LINE)
+    a, old = a.again(), a
+    assert wire.pass_on(old, a)[0] == 1
+    assert wire.pass_on(old, a, seq=2)[0] == 0
+    assert wire.holder() == {b.raw: b"1"} and wire.queue() == [a.raw]
+    b.message()
+    assert b.nothing()
+    wire.release(b)
+    assert wire.pass_on(old, a, seq=3) == [0, [1, wire.last_token() - BLOCK + 1]]
+
+
+# ---- foreign clients
+
+
+FOREIGN = "aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa:1"
+
+
+def foreign_acquire(wire: Wire, lease: int = LEASE) -> Any:
+    return wire.redis.command("EVAL", ACQUIRE, 1, wire.name, lease, FOREIGN)
+
+
+def foreign_release(wire: Wire) -> Any:
+    keys = wire.name, wire.channel, b"latch:" + tagged(wire.name)
+    reply = wire.redis.command("EVAL", RELEASE, 3, *keys, 0, LEASE, FOREIGN, "PUBLISH", 18000)
+    wire.redis.command("DEL", keys[2])
+    return reply
+
+
+@pytest.fixture
+def foreign_ear(redis_server: Server, wire: Wire) -> Iterator[Client]:
+    """A foreign JVM that waits."""
+    with redis_server.client() as ear:
+        ear.subscribe(wire.channel)
+        yield ear
+
+
+def test_foreign_holder_is_recognised(wire: Wire, who: Callable[..., Who]) -> None:
+    a = who()
+    assert foreign_acquire(wire) is None
+    code, left, foreign = wire.acquire(a, LINE)
+    assert (code, foreign) == (0, 1) and left > LEASE - 5000
+    assert wire.inspect()[0] == FOREIGN.encode()
+    assert foreign_release(wire) == 1
+    assert wire.acquire(a, LINE, seq=2)[0] == 1
+    assert foreign_acquire(wire) > LEASE - 5000
+
+
+def test_a_foreign_holder_without_ttl(wire: Wire, who: Callable[..., Who]) -> None:
+    wire.redis.command("HSET", wire.name, FOREIGN, 1)
+    assert wire.acquire(who(), LINE) == [0, -1, 1]
+
+
+def test_foreign_turn_without_a_line(wire: Wire, who: Callable[..., Who], foreign_ear: Client) -> None:
+    a, b = who(), who()
+    wire.acquire(a)
+    wire.release(a)
+    assert foreign_ear.message() == (wire.channel, b"0")
+    assert wire.queue() == [b"*"] and 0 < wire.left(wire.line) <= 2 * GRACE
+    code, left, _ = wire.acquire(b, TRY)
+    assert code == 0 and 0 < left <= GRACE
+    wait_until(lambda: not wire.redis.command("EXISTS", wire.line))
+    assert wire.acquire(b, TRY)[0] == 1
+
+
+def test_foreign_client_takes_its_turn(wire: Wire, who: Callable[..., Who], foreign_ear: Client) -> None:
+    a, b = who(), who()
+    wire.acquire(a)
+    wire.release(a)
+    assert foreign_acquire(wire) is None
+    assert wire.acquire(b, LINE)[::2] == [0, 1]
+    assert b.raw in wire.queue()
+    foreign_release(wire)
+    wait_until(lambda: wire.acquire(b, LINE, seq=2)[0] == 1)
+
+
+def test_foreign_turns_among_ours(wire: Wire, who: Callable[..., Who], foreign_ear: Client) -> None:
+    ours = [who() for _ in range(3)]
+    holder, turns, grants = ours[0], 0, 0
+    wire.acquire(holder)
+    for one in ours[1:]:
+        wire.acquire(one, LINE)
+    for _ in range(60):
+        old, at = holder, ours.index(holder)
+        ours[at] = old.again()
+        wire.pass_on(old, ours[at])
+        if wire.holder():
+            grants += 1
+        else:
+            turns += 1
+            head = next(one for one in ours if one.raw == wire.queue()[1])
+            while (told := head.message()) and not told.startswith(b"open "):
+                pass
+            assert told == b"open %d %d " % (head.number, GRACE) + wire.name
+            assert foreign_ear.message() == (wire.channel, b"0")
+            assert wire.acquire(head, LINE, seq=2)[0] == 0  # told, but it waits
+            assert foreign_acquire(wire) is None and foreign_release(wire) == 1
+            wait_until(lambda: wire.acquire(head, LINE, seq=3)[0] == 1)
+        holder = next(one for one in ours if one.raw in wire.holder())
+    assert 12 <= turns <= 25, (turns, grants)  # one of four takers
+    all_expire(wire.redis)
+
+
+def test_our_own_ears_are_not_foreign(wire: Wire, who: Callable[..., Who], redis_server: Server) -> None:
+    a, b, c = who(), who(), who()
+    ears = [redis_server.client() for _ in range(3)]
+    for ear in ears:  # one of each of ours
+        ear.subscribe(wire.channel)
+    wire.acquire(a)
+    wire.acquire(b, LINE, listening=1)
+    wire.acquire(c, LINE, listening=1)
+    assert wire.release(a, listening=1) == 1
+    assert wire.holder() == {b.raw: b"1"} and not wire.redis.command("HEXISTS", wire.about, "*")
+    ears.pop().close()
+    wait_until(lambda: wire.redis.command("PUBSUB", "NUMSUB", wire.channel)[1] == 2)
+    assert wire.release(b, listening=1) == 1
+    ears.pop().close()
+    wait_until(lambda: wire.redis.command("PUBSUB", "NUMSUB", wire.channel)[1] == 1)
+    assert wire.release(c, listening=1) == 1
+    assert wire.queue() == []  # nobody's turn
+    ears.pop().close()
+
+
+def test_fenced_lock_counts_on(wire: Wire, who: Callable[..., Who]) -> None:
+    a, tokens = who(), []
+    for _ in range(4):
+        left, token = wire.redis.command("EVAL", FENCED, 2, wire.name, wire.fence, LEASE, FOREIGN)
+        assert left == -1
+        tokens.append(token)
+        foreign_release(wire)
+        code, token = wire.acquire(a)
+        assert code == 1
+        tokens += [token, token + BLOCK - 1]
+        wire.release(a)
+        a = a.again()
+    assert tokens == sorted(set(tokens)) and tokens[0] == 1
+    assert wire.left(wire.fence) == -1  # it was made without an end
+
+
+# ---- renew
+
+
+def renew(redis: Client, *rows: tuple[Any, Any, int]) -> Any:
+    names = [row[0] for row in rows]
+    return redis.command("EVAL", SCRIPTS["renew"], len(rows), *names, *itertools.chain(*(row[1:] for row in rows)))
+
+
+def test_renew_only_extends(wire: Wire, who: Callable[..., Who]) -> None:
+    a = who()
+    wire.acquire(a)
+    for lease, low in [(100, LEASE - 5000), (LEASE * 2, LEASE), (LEASE, LEASE)]:
+        assert renew(wire.redis, (wire.name, a.id, lease)) == [1]
+        assert low < wire.left() <= 2 * LEASE
+    wire.redis.command("PERSIST", wire.name)
+    assert renew(wire.redis, (wire.name, a.id, LEASE)) == [1]
+    assert 0 < wire.left() <= LEASE
+    assert wire.holder() == {a.raw: b"1"}
+
+
+def test_renew_tells_each_from_each(redis: Client, who: Callable[..., Who]) -> None:
+    a, stranger = who(), who()
+    rows: list[tuple[Any, Any, int]] = []
+    for number in range(64):
+        Wire(redis, f"held:{number}").acquire(a)
+        rows += [(f"held:{number}", a.id, 2 * LEASE), (f"held:{number}", stranger.id, 3 * LEASE)]
+    redis.command("SET", "text", 1)
+    rows += [("text", a.id, LEASE), ("absent", a.id, LEASE)]
+    assert renew(redis, *rows) == [1, 0] * 64 + [0, 0]
+    assert all(LEASE < redis.command("PTTL", f"held:{number}") <= 2 * LEASE for number in range(64))
+    assert not redis.command("EXISTS", "absent") and redis.command("PTTL", "text") == -1
+
+
+# ---- force, inspect
+
+
+def test_force(wire: Wire, who: Callable[..., Who]) -> None:
+    a, b = who(), who()
+    assert wire.force() == 0
+    wire.acquire(a)
+    assert wire.force() == 1 and wire.holder() == {}
+    wire.acquire(a)
+    wire.acquire(b, LINE)
+    assert wire.force() == 1
+    assert wire.holder() == {b.raw: b"1"} and (b.message() or b"").startswith(b"grant ")
+    assert wire.release(a) == 0
+
+
+def test_force_of_a_foreign_lock(wire: Wire, who: Callable[..., Who], foreign_ear: Client) -> None:
+    foreign_acquire(wire)
+    assert wire.force() == 1
+    assert foreign_ear.message() == (wire.channel, b"0")
+    assert wire.holder() == {} and foreign_acquire(wire) is None
+
+
+def test_inspect_changes_nothing(wire: Wire, who: Callable[..., Who]) -> None:
+    before = server_ms(wire.redis)
+    holder, left, token, micros, waiters = wire.inspect()
+    assert (holder, left, token, waiters) == (b"", -2, 0, 0) and micros >= before * 1000
+    assert wire.redis.command("KEYS", "*") == []
+    a, b = who(), who()
+    _, granted = wire.acquire(a)
+    wire.acquire(b, LINE)
+    holder, left, token, _, waiters = wire.inspect()
+    assert (holder, token, waiters) == (a.raw, granted + BLOCK - 1, 1) and LEASE - 5000 < left <= LEASE
+
+
+# ---- the server
+
+
+def test_what_is_left_behind_vanishes(wire: Wire, who: Callable[..., Who], foreign_ear: Client) -> None:
+    beat = 40
+    ours = [who(hear=False) for _ in range(3)]
+    wire.acquire(who(), lease=100)
+    for one in ours:
+        wire.acquire(one, LINE, beat=beat)
+    all_expire(wire.redis)
+    wait_until(lambda: wire.redis.command("KEYS", "*") == [wire.fence])
+    wire.acquire(ours[0], lease=100)
+    for one in ours[1:]:
+        wire.acquire(one, LINE, beat=beat)
+    for one in ours:  # with a foreign client waiting, its credit and its turns come on top
+        wire.release(one)
+        all_expire(wire.redis)
+    wait_until(lambda: wire.redis.command("KEYS", "*") == [wire.fence])
+
+
+def test_a_full_server_lets_go_and_renews(new_server: Callable[..., Server]) -> None:
+    server = new_server("--maxmemory", "12mb", "--maxmemory-policy", "noeviction")
+    with server.client() as redis:
+        wire, other = Wire(redis), Wire(redis, "other")
+        a, b, c, d = (Who(server) for _ in range(4))
+        wire.acquire(a)
+        wire.acquire(b, LINE)
+        wire.acquire(c, LINE)
+        other.acquire(d)
+        with pytest.raises(ReplyError, match="OOM"):
+            for number in range(1000):
+                redis.command("SET", f"fill:{number}", "x" * 100_000)
+        redis.command("CONFIG", "SET", "maxmemory", "1mb")
+        with pytest.raises(ReplyError, match="OOM"):
+            Wire(redis, "new").acquire(a)
+        assert redis.command("EXISTS", "new") == 0
+        assert renew(redis, (wire.name, a.id, 2 * LEASE)) == [1] and wire.left() > LEASE
+        assert wire.inspect()[0] == a.raw
+        assert wire.release(a) == 1
+        assert (b.message() or b"").startswith(b"grant ")
+        b, old = b.again(), b
+        assert wire.pass_on(old, b)[0] == 1
+        assert wire.holder() == {c.raw: b"1"}
+        assert wire.force() == 1 and wire.holder() == {b.raw: b"1"}
+        assert wire.release(b) == 1 and other.release(d) == 1
+        with server.client() as ear:
+            ear.subscribe(wire.channel)
+            redis.command("CONFIG", "SET", "maxmemory", "0")
+            a = a.again()
+            wire.acquire(a)
+            redis.command("CONFIG", "SET", "maxmemory", "1mb")
+            assert wire.release(a) == 1 and ear.message() == (wire.channel, b"0")
+        assert wire.holder() == {}
+
+
+@pytest.mark.parametrize("name", ["order", "shop:{7}:lock", "a b", b"\xff", "{x}y"])
+def test_all_keys_are_declared_and_in_one_slot(new_server: Callable[..., Server], name: str | bytes) -> None:
+    server = new_server("--cluster-enabled", "yes")
+    server.command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+    wait_until(lambda: b"cluster_state:ok" in server.command("CLUSTER", "INFO"))
+    with server.client() as redis, server.client() as ear:
+        wire, a, b = Wire(redis, name), Who(server), Who(server)
+        ear.subscribe(wire.channel)
+        assert wire.acquire(a)[0] == 1
+        assert wire.acquire(b, LINE)[0] == 0
+        assert renew(redis, (wire.name, a.id, LEASE)) == [1]
+        assert wire.release(a) == 1 and wire.inspect()[0] == b.raw
+        assert wire.pass_on(b, a.again())[0] == 1
+        assert wire.release(a) == 0 and wire.force() == 1
+        slots = {redis.command("CLUSTER", "KEYSLOT", key) for key in (wire.name, wire.fence, wire.line, wire.about)}
+        assert len(slots) == 1
+
+
+def test_what_is_embedded_is_what_is_here(build_dir: Any) -> None:
+    library = (build_dir / "libdlock.so.1").read_bytes()
+    for stem, text in SCRIPTS.items():
+        assert hashlib.sha1(text.encode()).hexdigest().encode() in library, f"{stem}: the library is older"
