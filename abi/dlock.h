@@ -360,7 +360,7 @@ dlock_status dlock_client_fd(dlock_client *client, int32_t *ret_fd, dlock_error 
 
 /*
  * Move the oldest event into the box. DLOCK_NO_EVENT after timeout_ms or after dlock_client_wake; DLOCK_INTERRUPTED
- * when a signal was handled while waiting.
+ * when a signal was handled while waiting; DLOCK_CLOSED once the client was closed and its last event was taken.
  * Threads: any, each with its own box. Blocks: up to timeout_ms. Since: 0.1
  */
 DLOCK_API

@@ -51,8 +51,7 @@ class Bench:
                                 stdout=subprocess.PIPE, **more)  # type: ignore[call-overload]
 
     def run(self, cores: Optional[set[int]], program: str, *words: object) -> Result:
-        """Run a program to its end; server_cpu_s is what the server spent meanwhile."""
-        before = self.server.cpu()
+        """Run a program to its end."""
         process = self.popen(cores, program, *words)
         try:
             output, _ = process.communicate(timeout=120)
@@ -60,7 +59,7 @@ class Bench:
             process.kill()
         if process.returncode:
             raise SystemExit(f"{program} {' '.join(map(str, words))}: failed")
-        return {**parse(output), "server_cpu_s": self.server.cpu() - before}
+        return parse(output)
 
     def place(self, where: str) -> Optional[set[int]]:
         """Pin the server; the cores for the client. On one core, on one each, or wherever the system likes."""
@@ -104,17 +103,13 @@ def row_pair(bench: Bench) -> list[Section]:
             for way, all_ in results.items():
                 rows.append([f"{transport}, {where}", WAYS[way], str(spread(all_, "pair_p50")), str(spread(all_, "pair_p99")),
                              str(spread(all_, "per_s")), number(spread(all_, "switches").median),
-                             number(spread(all_, "client_cpu_us").median), number(server_us(all_, "pairs"))])
+                             number(spread(all_, "client_us").median), str(spread(all_, "server_us"))])
             targets.append(Target("uncontended pair", f"p50, {transport}, {where}",
                                   ratio(results["dlock"], results["scripts"], "pair_p50"), 1.05, True))
     text = """One thread acquires and releases its own lock. The rival sends the very same two scripts by `redisCommandArgv` on one blocking
 connection; the plain `SET NX PX` is for information: it has no token, no queue and nothing of Redisson's layout."""
     head = ["placement", "way", "pair p50 us", "p99 us", "pairs/s", "switches", "client CPU us", "server CPU us"]
     return [Section("Uncontended pair", text, head, rows, targets)]
-
-
-def server_us(results: Sequence[Result], pieces: str) -> float:
-    return Spread.of([result["server_cpu_s"] * 1e6 / result[pieces] for result in results]).median
 
 
 def row_own(bench: Bench) -> list[Section]:
@@ -127,7 +122,7 @@ def row_own(bench: Bench) -> list[Section]:
         for way, all_ in results.items():
             rows.append([str(threads), WAYS[way], str(spread(all_, "per_s", 2)), str(spread(all_, "pair_p50")),
                          str(spread(all_, "pair_p99")), number(spread(all_, "switches").median),
-                         number(spread(all_, "client_cpu_us").median), number(server_us(all_, "pairs"))])
+                         number(spread(all_, "client_us").median), str(spread(all_, "server_us"))])
         name = f"own locks, {threads} threads"
         targets.append(Target(name, "ops/s", ratio(results["dlock"], results["scripts"], "per_s"), more, False))
         if less:
@@ -146,13 +141,13 @@ def contended(bench: Bench, processes: int, threads: int, rounds: int) -> tuple[
     rows = [[names[way], str(spread(all_, "acquired_per_s")), str(spread(all_, "handoffs_per_s")), str(spread(all_, "turns_per_s")),
              str(spread(all_, "least_turns_per_s")), str(spread(all_, "wait_p50")), str(spread(all_, "wait_p99")),
              number(spread(all_, "wait_max").median), number(spread(all_, "jain_threads").median),
-             number(spread(all_, "jain_processes").median), number(spread(all_, "violations").high)]
+             number(spread(all_, "jain_processes").median), number(spread(all_, "server_us").median), number(spread(all_, "violations").high)]
             for way, all_ in results.items()]
     return results, rows
 
 
 CONTENDED = ["way", "acquired/s", "hand-offs/s", "turns/s", "fewest of a process", "wait p50 us", "p99 us", "max us",
-             "Jain, threads", "processes", "violations"]
+             "Jain, threads", "processes", "server CPU us", "violations"]
 
 
 def row_processes(bench: Bench) -> list[Section]:

@@ -3,12 +3,13 @@
  *
  *     buyer URL SOCKET SCRIPT THREADS SEED HALTS BUYERS
  *
- * URL is for dlock_client_open; SOCKET leads to the stock, SCRIPT is the sha of sell.lua there; HALTS and BUYERS are lists,
- * "12,11,7". THREADS threads take the next buyer each, until all are served. A buyer locks, reads the stock, thinks 1 to
- * 3 ms, writes what is left with the token, releases. When the stock read is one of HALTS, the buyer says "inside" between
- * reading and writing and waits for one byte on standard input: that is where the conductor stops and kills.
+ * URL is for dlock_client_open; SOCKET leads to the stock, SCRIPT is the sha of sell.lua there; HALTS and BUYERS are
+ * lists, "12,11,7". The process says "ready" and waits for a byte on standard input: the sale is open. Then THREADS
+ * threads take the next buyer each, until all are served. A buyer locks, reads the stock, thinks 1 to 3 ms, writes what
+ * is left together with the token, releases. When the stock read is one of HALTS, the buyer says "inside" between
+ * reading and writing and waits for a byte: that is where the conductor stops and kills.
  *
- * What happens is said on standard output in lines of JSON. A pipe takes a line of this size whole, whoever writes beside.
+ * What happens is said on standard output in lines of JSON. A pipe takes a line of this size whole.
  * buyer.py is the same in Python.
  */
 #include <errno.h>
@@ -199,19 +200,27 @@ static int in(const struct numbers *numbers, int64_t number)
     return 0;
 }
 
-/* Between reading and writing: wait until the conductor says go on. Whether it stops the process meanwhile is not seen. */
-static void halt(const struct turn *turn)
+/* Wait until the conductor says go on. */
+static void await_word(void)
 {
-    char counters[LINE_MAX_BYTES / 2], word;
+    char word;
     ssize_t got;
 
-    say("{\"is\": \"inside\", \"buyer\": %" PRId64 ", \"token\": %" PRId64 ", \"left\": %" PRId64
-        ", \"asked\": %" PRId64 ", \"granted\": %" PRId64 ", \"stats\": %s}",
-        turn->buyer, turn->token, turn->left, turn->asked, turn->granted, stats(counters));
     while ((got = read(STDIN_FILENO, &word, 1)) < 0 && errno == EINTR)
         ;
     if (got != 1)
         fail("halt", "the conductor is gone");
+}
+
+/* Between reading and writing. Whether the conductor stops the process meanwhile is not seen. */
+static void halt(const struct turn *turn)
+{
+    char counters[LINE_MAX_BYTES / 2];
+
+    say("{\"is\": \"inside\", \"buyer\": %" PRId64 ", \"token\": %" PRId64 ", \"left\": %" PRId64
+        ", \"asked\": %" PRId64 ", \"granted\": %" PRId64 ", \"stats\": %s}",
+        turn->buyer, turn->token, turn->left, turn->asked, turn->granted, stats(counters));
+    await_word();
 }
 
 /* What the lock is for: read, think, write. */
@@ -350,6 +359,8 @@ int main(int count, char **arguments)
     read_numbers(arguments[6], &halts);
     read_numbers(arguments[7], &buyers);
     open_lock(arguments[1]);
+    say("{\"is\": \"ready\"}");
+    await_word();
     run_threads((int)strtol(arguments[4], NULL, 10));
     say("{\"is\": \"end\", \"stats\": %s}", stats(counters));
     dlock_client_close(client, 2000, NULL);

@@ -1,8 +1,8 @@
-"""One process full of buyers in the flash sale of flash_sale.py, in Python. The same as buyer.c, which says how it goes:
+"""One process full of buyers in the flash sale of flash_sale.py, in Python.
 
     buyer.py URL SOCKET SCRIPT THREADS SEED HALTS BUYERS
 
-The library is found as the binding does it, by DLOCK_LIBRARY.
+The same as buyer.c, which says how it goes. The library is found as the binding does it, by DLOCK_LIBRARY.
 """
 from __future__ import annotations
 
@@ -27,13 +27,19 @@ LOCK, ITEMS, SOLD = "sale:{stock}", "items:{stock}", "sold:{stock}"
 COUNTERS = ("acquired", "wire_grants", "pushed_grants", "handovers", "lost", "renewed")
 
 
+def await_word() -> None:
+    """Wait until the conductor says go on."""
+    if not os.read(0, 1):
+        raise EOFError("the conductor is gone")
+
+
 def now() -> int:
     """CLOCK_MONOTONIC, microseconds."""
     return time.monotonic_ns() // 1000
 
 
-def say(**what: Any) -> None:
-    line = (json.dumps(what) + "\n").encode()
+def say(what: str, **more: Any) -> None:
+    line = (json.dumps({"is": what, **more}) + "\n").encode()
     while line:
         line = line[os.write(1, line) :]
 
@@ -64,12 +70,14 @@ class Crowd:
         return {name: counters[name] for name in COUNTERS}
 
     def run(self, threads: int) -> None:
+        say("ready")
+        await_word()
         crew = [threading.Thread(target=self.serve) for _ in range(threads)]
         for thread in crew:
             thread.start()
         for thread in crew:
             thread.join()
-        say(**{"is": "end"}, stats=self.stats())
+        say("end", stats=self.stats())
         self.client.close(timeout=2)
 
     def serve(self) -> None:
@@ -83,7 +91,7 @@ class Crowd:
         except queue.Empty:
             pass
         except Exception as error:
-            say(**{"is": "error"}, text=f"{type(error).__name__}: {error}")
+            say("error", text=f"{type(error).__name__}: {error}")
             os._exit(1)
 
     def take_turn(self, stock: resp.Client, buyer: int) -> str:
@@ -93,7 +101,7 @@ class Crowd:
         turn.granted, turn.token = now(), self.lock.token
         turn.answer = self.buy(stock, turn)
         state, checked = self.lock.state, now()
-        say(**{"is": "turn"}, **vars(turn), state=state.name, checked=checked)
+        say("turn", **vars(turn), state=state.name, checked=checked)
         released = "OK"
         try:
             self.lock.release()
@@ -101,7 +109,7 @@ class Crowd:
             released = "LOST"
         if released == "LOST" or state is dlock.State.LOST:
             cause = self.lost_event(turn.token)
-            say(**{"is": "lost"}, buyer=buyer, token=turn.token, cause=cause, told=now(), release=released)
+            say("lost", buyer=buyer, token=turn.token, cause=cause, told=now(), release=released)
         return turn.answer
 
     def buy(self, stock: resp.Client, turn: Turn) -> str:
@@ -116,10 +124,9 @@ class Crowd:
         return "bought" if stock.command(*words) else "refused"
 
     def halt(self, turn: Turn) -> None:
-        """Between reading and writing: wait until the conductor says go on. That it stops the process is not seen."""
-        say(**{"is": "inside"}, **vars(turn), stats=self.stats())
-        if not os.read(0, 1):
-            raise EOFError("the conductor is gone")
+        """Between reading and writing. Whether the conductor stops the process meanwhile is not seen."""
+        say("inside", **vars(turn), stats=self.stats())
+        await_word()
 
     def lost_event(self, token: int) -> int:
         """The cause in the LOST event of this grant, 0 when none comes."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Iterator, NamedTuple, Optional
 
 LEASE_MS = 1000
+PASSED_OVER = 12  # turns of each process while another waits, at most; two or three are usual
 
 
 @dataclass
@@ -115,13 +116,15 @@ def table(story: Story) -> list[tuple[str, str]]:
         ("stale writes refused", f"{story.refused}"),
         ("lost locks reported", f"{story.sum('lost')}"),
         ("grants of the lock", f"{story.sum('acquired')}"),
-        ("handed over in memory", f"{story.sum('handovers')}"),
-        ("across processes", f"{across} ({story.sum('pushed_grants')} pushed to the next in line)"),
+        ("in-memory hand-overs", f"{story.sum('handovers')}"),
+        ("grants across processes", f"{across} ({story.sum('pushed_grants')} pushed to the next in line)"),
         ("renewals", f"{story.sum('renewed')}"),
         ("longest wait", seconds(max((turn.granted - turn.asked for turn in order), default=0))),
+        ("most passed over", f"{most_passed_over(story)} grants to others in a row"),
     ]
     if story.kill and (after := story.next_grant(story.kill.at)):
-        rows.append(("free after SIGKILL", f"{seconds(after.granted - story.kill.at)} (lease {seconds(LEASE_MS * 1000)})"))
+        free = after.granted - story.kill.at
+        rows.append(("free after SIGKILL", f"{seconds(free)} (lease {seconds(LEASE_MS * 1000)})"))
     if story.stop and story.stop.resumed and (turn := story.turn_of(story.stop.turn)):
         rows.append(("LOST after SIGCONT", f"{(turn.checked - story.stop.resumed) / 1000:.1f} ms"))
     return rows + [("elapsed", seconds(story.ended - story.began))]
@@ -150,11 +153,29 @@ def sale_checks(story: Story) -> Iterator[tuple[str, object]]:
     yield "every process ended as it should", not story.problems
 
 
+def most_passed_over(story: Story) -> int:
+    return max(passed_over(story, crowd) for crowd in story.crowds)
+
+
+def passed_over(story: Story, crowd: str) -> int:
+    """The most grants to others in a row while buyers of this process waited, and it was not stopped."""
+    own = [turn for turn in story.in_order() if turn.crowd == crowd]
+    stopped = range(story.stop.at, story.stop.resumed) if story.stop and story.stop.turn.crowd == crowd else range(0)
+    others = [turn.granted for turn in story.turns if turn.crowd != crowd and turn.granted not in stopped]
+    most = since = 0
+    for place, turn in enumerate(own):
+        since = max(since, min(later.asked for later in own[place:]))
+        most = max(most, sum(since < other < turn.granted for other in others))
+        since = turn.granted
+    return most
+
+
 def lock_checks(story: Story) -> Iterator[tuple[str, object]]:
     order, holds = story.in_order(), story.holds()
     yield "never two holders at once", all(one[1] <= other[0] for one, other in zip(holds, holds[1:]))
     yield "tokens rise with every grant", all(one.token < other.token for one, other in zip(order, order[1:]))
     yield "the library counts as many grants as there were turns", story.sum("acquired") == len(order)
+    yield "no process was passed over for long", most_passed_over(story) <= PASSED_OVER * len(story.crowds)
     slow = story.slow and story.turn_of(story.slow)
     held = slow and slow.state == "HELD" and slow.checked - slow.granted > LEASE_MS * 1000
     yield "a slow holder kept the lock past its lease by renewal", held and story.sum("renewed") >= 2
@@ -175,7 +196,8 @@ def stop_checks(story: Story) -> Iterator[tuple[str, object]]:
     yield "a holder was stopped (state T) past its lease inside", past and stop and stop.threads == {"T"}
     yield "meanwhile another process got the lock", stop and other and other.granted < stop.resumed
     yield "the stale write was refused", turn and turn.answer == "refused" and story.refused >= 1
-    yield "no write came from a holder that was LOST", not any(t.state == "LOST" and t.answer == "bought" for t in story.turns)
+    accepted = any(turn.state == "LOST" and turn.answer == "bought" for turn in story.turns)
+    yield "no write came from a holder that was LOST", not accepted
     yield "the first look at the state said LOST", turn and turn.state == "LOST"
     yield "a LOST event with its cause was in the queue", loss and loss.cause
     yield "the release said LOST", loss and loss.release == "LOST"

@@ -37,12 +37,14 @@ def halts(story: Story) -> Iterator[Span]:
     if story.kill:
         turn, at = story.kill.turn, story.kill.at
         after = story.next_grant(at)
+        free = after.granted if after else story.ended
         yield Span(turn.crowd, turn.granted, at, "halted", f"buyer {turn.buyer}, token {turn.token}, killed")
-        yield Span(turn.crowd, at, after.granted if after else story.ended, "dead", "killed; the lock ends with its lease")
+        yield Span(turn.crowd, at, free, "dead", "killed; the lock ends with its lease")
     if story.stop:
         turn, at = story.stop.turn, story.stop.at
         yield Span(turn.crowd, turn.granted, at, "halted", f"buyer {turn.buyer}, token {turn.token}, stopped")
-        yield Span(turn.crowd, at, story.stop.resumed or story.ended, "stopped", "stopped; the lock ends with its lease")
+        resumed = story.stop.resumed or story.ended
+        yield Span(turn.crowd, at, resumed, "stopped", "stopped; the lock ends with its lease")
 
 
 def stock_steps(story: Story) -> list[tuple[int, int]]:
@@ -96,7 +98,7 @@ def crowd_row(story: Story, crowd: str, blocks: str, marks: dict[str, str]) -> s
                 shares[column] += min(end, column + 1) - max(start, column)
     for column, share in enumerate(shares):
         if share > 0 and row[column] == " ":
-            row[column] = blocks[max(1, round(min(share, 1) * (len(blocks) - 1)))]
+            row[column] = blocks[math.ceil(math.sqrt(min(share, 1)) * (len(blocks) - 1))]
     return "".join(row)
 
 
@@ -105,14 +107,14 @@ def crowd_row(story: Story, crowd: str, blocks: str, marks: dict[str, str]) -> s
 WIDTH, LEFT, RIGHT = 1120, 84, 1096
 ROW, BAR = 24, 16
 COLOURS = {"bought": "#1b9e63", "slow": "#1b9e63", "sold out": "#8fb3dc", "refused": "#c8324b", "halted": "#c8324b"}
-LEGEND = [("bought", "bought"), ("sold out", "told sold out"), ("halted", "halted inside"),
+LEGEND = [("bought", "bought"), ("sold out", "told sold out"), ("halted", "SIGKILL, SIGSTOP"),
           ("dead", "killed, until the lease ends"), ("stopped", "stopped, past its lease")]  # fmt: skip
 STYLE = """
   text { font: 12px system-ui, "DejaVu Sans", sans-serif; fill: #334; }
   .title { font-size: 19px; font-weight: 600; } .part { font-weight: 600; } .small { font-size: 10.5px; fill: #667; }
-  .note { font-size: 11px; font-weight: 600; paint-order: stroke; stroke: #fff; stroke-width: 3px; }
-  .grid { stroke: #e3e7ee; } .lane { fill: #f5f7fa; } .stock { fill: #1b9e6322; stroke: #1b9e63; stroke-width: 1.5; }
-  .way { fill: none; stroke: #8a94a6; stroke-width: 1; } .inner { font-size: 10px; fill: #fff; text-anchor: middle; }
+  .note, .halo { font-size: 11px; font-weight: 600; } .halo { stroke: #fff; stroke-width: 3.5; stroke-linejoin: round; }
+  .grid { stroke: #e3e7ee; } .lane { fill: #f5f7fa; } .stock { fill: #d5efe2; stroke: #1b9e63; stroke-width: 1.5; }
+  .way { fill: none; stroke: #8a94a6; } .inner { font-size: 10.5px; font-weight: 600; fill: #fff; text-anchor: middle; }
 """
 PATTERNS = "".join(
     f'<pattern id="{name}" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
@@ -135,19 +137,21 @@ class Part:
     def y(self, crowd: str) -> int:
         return self.top + ROW * self.story.crowds.index(crowd)
 
-    def draw(self) -> Iterator[str]:
+    def lanes(self) -> Iterator[str]:
         for crowd in self.story.crowds:
             y = self.y(crowd)
             yield f'<rect class="lane" x="{LEFT}" y="{y + 2}" width="{RIGHT - LEFT}" height="{ROW - 4}" rx="3"/>'
             yield f'<text x="{LEFT - 10}" y="{y + 16}" text-anchor="end">{escape(crowd)}</text>'
         yield from self.axis()
-        for span in spans(self.story):
-            if span.end > self.start and span.start < self.end:
-                yield self.bar(span)
+
+    def bars(self) -> Iterator[str]:
+        seen = [span for span in spans(self.story) if span.end > self.start and span.start < self.end]
+        for span in sorted(seen, key=lambda span: span.kind == "halted"):
+            yield self.bar(span)
 
     def bar(self, span: Span) -> str:
         x, fill = self.x(span.start), COLOURS.get(span.kind, f"url(#{span.kind})")
-        width = max(self.x(span.end) - x, 0.6)
+        width = max(self.x(span.end) - x, 3 if span.kind == "halted" else 0.6)
         return (
             f'<rect x="{x:.2f}" y="{self.y(span.crowd) + (ROW - BAR) // 2}" width="{width:.2f}" height="{BAR}" '
             f'fill="{fill}"><title>{escape(span.note)}</title></rect>'
@@ -157,9 +161,9 @@ class Part:
         step = nice_step((self.end - self.start) / 8)
         unit, name = (1e6, "s") if step >= 100_000 else (1e3, "ms")
         for count in range(int((self.end - self.start) / step) + 1):
-            x = self.x(self.start + int(count * step))
+            x, label = self.x(self.start + int(count * step)), f"{count * step / unit:g} {name}"
             yield f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{self.top}" y2="{self.bottom + 4}"/>'
-            yield f'<text class="small" x="{x:.1f}" y="{self.bottom + 17}" text-anchor="middle">{count * step / unit:g} {name}</text>'
+            yield f'<text class="small" x="{x:.1f}" y="{self.bottom + 17}" text-anchor="middle">{label}</text>'
 
 
 def nice_step(wanted: float) -> float:
@@ -195,58 +199,72 @@ def notes(story: Story, part: Part) -> Iterator[str]:
             told = f"SIGCONT: {turn.state}, stale write {'refused' if turn.answer == 'refused' else 'ACCEPTED'}"
             found.append((turn.crowd, story.stop.resumed, told))
     for crowd, at, words in found:
-        yield f'<text class="note" x="{part.x(at) + 6:.1f}" y="{part.y(crowd) + 16}">{escape(words)}</text>'
+        for style in ("halo", "note"):
+            yield f'<text class="{style}" x="{part.x(at) + 6:.1f}" y="{part.y(crowd) + 16}">{escape(words)}</text>'
 
 
-def way(part: Part) -> Iterator[str]:
-    """The lock's way from process to process, and what was left when each bought."""
-    inside = [turn for turn in part.story.in_order() if part.start <= turn.granted and turn.checked <= part.end]
-    inside = [turn for turn in inside if turn.checked]
+def turns_inside(part: Part) -> list[Turn]:
+    order = part.story.in_order()
+    return [turn for turn in order if part.start <= turn.granted and turn.granted < turn.checked <= part.end]
+
+
+def way(part: Part) -> str:
+    """The lock's way from process to process."""
     points = []
-    for turn in inside:
+    for turn in turns_inside(part):
         y = part.y(turn.crowd) + ROW // 2
         points += [f"{part.x(turn.granted):.1f},{y}", f"{part.x(turn.checked):.1f},{y}"]
+    return f'<polyline class="way" points="{" ".join(points)}"/>'
+
+
+def found_left(part: Part) -> Iterator[str]:
+    """In the bar of each sale, what the buyer found left."""
+    for turn in turns_inside(part):
         if turn.answer == "bought":
             middle = (part.x(turn.granted) + part.x(turn.checked)) / 2
-            yield f'<text class="inner" x="{middle:.1f}" y="{y + 4}">{turn.left}</text>'
-    yield f'<polyline class="way" points="{" ".join(points)}"/>'
+            yield f'<text class="inner" x="{middle:.1f}" y="{part.y(turn.crowd) + 16}">{turn.left}</text>'
 
 
 def legend(y: int) -> Iterator[str]:
     x = LEFT
     for kind, words in LEGEND:
         fill = COLOURS.get(kind, f"url(#{kind})")
-        yield f'<rect x="{x}" y="{y - 10}" width="14" height="12" rx="2" fill="{fill}"/><text x="{x + 20}" y="{y}">{words}</text>'
+        yield f'<rect x="{x}" y="{y - 10}" width="14" height="12" rx="2" fill="{fill}"/>'
+        yield f'<text x="{x + 20}" y="{y}">{words}</text>'
         x += 44 + 7 * len(words)
 
 
 def svg(story: Story) -> str:
-    height = 60
     whole = Part(story, 190, story.began, story.ended)
     after = story.next_grant(story.stop.at) if story.stop else None
-    zoom_at = (after.granted if after else story.began) - ZOOM // 20
-    zoom = Part(story, whole.bottom + 62, zoom_at, zoom_at + ZOOM)
-    bottom = zoom.bottom + 64
-    title = f"Flash sale: {story.items} items, {story.buyers} buyers, {len(story.crowds)} processes, one lock"
-    zoom_title = f"{ZOOM // 1000} ms of it, from the end of the stopped holder's lease; numbers: what a buyer found left"
+    start = (after.granted if after else story.began) - ZOOM // 20
+    zoom = Part(story, whole.bottom + 76, start, start + ZOOM)
+    height = zoom.bottom + 64
+    title = f"Flash sale: {story.items} items, {story.buyers:,} buyers, {len(story.crowds)} processes, one lock"
+    closer = f"{ZOOM // 1000} ms of it, from the end of the stopped holder's lease"
     body = [
         f'<text class="title" x="{LEFT}" y="36">{escape(title)}</text>',
         f'<text class="small" x="{LEFT}" y="56">{escape(summary(story))}</text>',
-        f'<text class="part" x="{LEFT}" y="86">items left</text>', *stock_curve(story, whole.x, 96, height),
-        f'<text class="part" x="{LEFT}" y="{whole.top - 10}">who held the lock</text>', *whole.draw(), *notes(story, whole),
-        f'<text class="part" x="{LEFT}" y="{zoom.top - 12}">{escape(zoom_title)}</text>', *way(zoom), *zoom.draw(), *way(zoom),
-        *legend(bottom - 14),
+        f'<text class="part" x="{LEFT}" y="86">items left</text>',
+        *stock_curve(story, whole.x, 96, 60),
+        f'<text class="part" x="{LEFT}" y="{whole.top - 10}">who held the lock</text>',
+        *whole.lanes(), *whole.bars(), *notes(story, whole),
+        f'<text class="part" x="{LEFT}" y="{zoom.top - 26}">{escape(closer)}</text>',
+        f'<text class="small" x="{LEFT}" y="{zoom.top - 10}">numbers: what the buyer found left; '
+        "side by side in one row: handed over in memory; from row to row: granted across processes</text>",
+        *zoom.lanes(), way(zoom), *zoom.bars(), *found_left(zoom),
+        *legend(height - 14),
     ]  # fmt: skip
+    size = f'viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}"'
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {bottom}" width="{WIDTH}" height="{bottom}">\n'
-        f"<style>{STYLE}</style>\n<defs>{PATTERNS}</defs>\n<rect width=\"{WIDTH}\" height=\"{bottom}\" fill=\"#fff\"/>\n"
-        + "\n".join(body) + "\n</svg>\n"
-    )  # fmt: skip
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size}>\n<style>{STYLE}</style>\n<defs>{PATTERNS}</defs>\n'
+        f'<rect width="{WIDTH}" height="{height}" fill="#fff"/>\n' + "\n".join(body) + "\n</svg>\n"
+    )
 
 
 def summary(story: Story) -> str:
     return (
         f"{len(story.sold)} sold, {story.answers('sold out')} told sold out, {story.refused} stale write refused, "
-        f"{story.sum('lost')} lost lock reported; {story.sum('acquired')} grants, {story.sum('handovers')} handed over in "
-        f"memory, {story.sum('pushed_grants')} pushed to the next process, {story.sum('renewed')} renewals"
+        f"{story.sum('lost')} lost lock reported; {story.sum('acquired')} grants, {story.sum('handovers')} handed over "
+        f"in memory, {story.sum('pushed_grants')} pushed to the next process, {story.sum('renewed')} renewals"
     )

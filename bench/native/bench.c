@@ -138,14 +138,47 @@ static double seconds_of(const struct timeval *time)
     return (double)time->tv_sec + (double)time->tv_usec / 1e6;
 }
 
-void report_usage(uint64_t pieces)
+/* The number behind "field:" in the text of INFO. */
+static double info_field(const char *text, const char *field)
 {
+    const char *at = strstr(text, field);
+
+    if (!at)
+        die("INFO", "misses a field");
+    return atof(at + strlen(field));
+}
+
+static double server_cpu(redisContext *connection)
+{
+    redisReply *reply = redisCommand(connection, "INFO cpu");
+    double seconds;
+
+    if (!reply || reply->type != REDIS_REPLY_STRING)
+        die("INFO", connection->errstr);
+    seconds = info_field(reply->str, "used_cpu_sys:") + info_field(reply->str, "used_cpu_user:");
+    freeReplyObject(reply);
+    return seconds;
+}
+
+struct usage usage_now(redisContext *connection)
+{
+    struct usage now = {.server_cpu = connection ? server_cpu(connection) : 0};
     struct rusage usage;
-    double many = pieces ? (double)pieces : 1;
 
     getrusage(RUSAGE_SELF, &usage);
-    report("client_cpu_us", (seconds_of(&usage.ru_utime) + seconds_of(&usage.ru_stime)) * 1e6 / many);
-    report("switches", (double)(usage.ru_nvcsw + usage.ru_nivcsw) / many);
+    now.client_cpu = seconds_of(&usage.ru_utime) + seconds_of(&usage.ru_stime);
+    now.switches = (double)(usage.ru_nvcsw + usage.ru_nivcsw);
+    return now;
+}
+
+void report_usage(const struct usage *since, redisContext *connection, uint64_t pieces)
+{
+    struct usage now = usage_now(connection);
+    double many = pieces ? (double)pieces : 1;
+
+    report("client_us", (now.client_cpu - since->client_cpu) * 1e6 / many);
+    report("server_us", (now.server_cpu - since->server_cpu) * 1e6 / many);
+    report("switches", (now.switches - since->switches) / many);
 }
 
 /* ---- threads */

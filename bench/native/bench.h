@@ -49,8 +49,16 @@ void report(const char *name, double value);
 /* prefix_p50, prefix_p99, prefix_max, in microseconds. */
 void report_hist(const char *prefix, const struct hist *hist);
 
-/* CPU time and context switches of this process, per piece of work. */
-void report_usage(uint64_t pieces);
+/* What was spent so far: by this process, and by the server of connection (NULL: not asked). */
+struct usage {
+    double client_cpu, server_cpu; /* seconds */
+    double switches;
+};
+
+struct usage usage_now(redisContext *connection);
+
+/* CPU time in microseconds and context switches since then, per piece of work. */
+void report_usage(const struct usage *since, redisContext *connection, uint64_t pieces);
 
 /* ---- threads */
 

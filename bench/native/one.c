@@ -156,6 +156,19 @@ static void report_all(struct shared *s, int processes, int threads, double seco
     report_hist("wait", &s->waits[0]);
 }
 
+/* What the server spends on an acquisition; this process does nothing meanwhile. */
+static void watch(const struct shared *s, const char *url)
+{
+    redisContext *control = bare_connect(url);
+    struct usage before;
+
+    sleep_until(s->from);
+    before = usage_now(control);
+    sleep_until(s->until);
+    report_usage(&before, control, (uint64_t)s->acquired);
+    redisFree(control);
+}
+
 static void wait_for(const pid_t *children, int count)
 {
     for (int i = 0; i < count; i++) {
@@ -191,6 +204,7 @@ int main(int argc, char **argv)
         sleep_ns(NS_PER_MS);
     s->from = now_ns() + LEAD_IN;
     __atomic_store_n(&s->until, s->from + (int64_t)(seconds * NS_PER_S), __ATOMIC_RELEASE);
+    watch(s, argv[2]);
     wait_for(children, processes);
     report_all(s, processes, work.threads, seconds);
     return 0;

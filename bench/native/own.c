@@ -1,7 +1,7 @@
 /*
  * own.c: own WAY URL THREADS SECONDS: every thread acquires and releases its own lock, again and again.
  *
- * Prints pairs, seconds, and the latency of a pair.
+ * Prints pairs per second, the latency of a pair, and what a pair costs client and server.
  */
 #include "ways.h"
 
@@ -16,6 +16,8 @@ struct work {
     const struct way *way;
     void *process;
     int64_t duration;
+    redisContext *control;
+    struct usage before;
     pthread_barrier_t ready;
     pthread_mutex_t mutex; /* guards all */
     struct hist all;
@@ -40,6 +42,9 @@ static void run(int index, void *argument)
     for (int i = 0; i < WARM_UP; i++)
         pair(work, lock);
     pthread_barrier_wait(&work->ready);
+    if (index == 0)
+        work->before = usage_now(work->control);
+    pthread_barrier_wait(&work->ready);
     before = now_ns();
     for (end = before + work->duration; before < end; before = after) {
         pair(work, lock);
@@ -62,13 +67,13 @@ int main(int argc, char **argv)
     threads = atoi(argv[3]);
     work.way = way_named(argv[1]);
     work.process = work.way->open(argv[2]);
+    work.control = bare_connect(argv[2]);
     work.duration = (int64_t)(atof(argv[4]) * NS_PER_S);
     pthread_barrier_init(&work.ready, NULL, (unsigned)threads);
     pthread_mutex_init(&work.mutex, NULL);
     run_threads(threads, run, &work);
-    report("pairs", (double)work.all.count);
     report("per_s", (double)work.all.count * NS_PER_S / (double)work.duration);
     report_hist("pair", &work.all);
-    report_usage(work.all.count + (uint64_t)threads * WARM_UP);
+    report_usage(&work.before, work.control, work.all.count);
     return 0;
 }

@@ -225,7 +225,7 @@ static void hold(struct sim *s, struct sim_owner *owner)
         release(s, owner);
         return;
     }
-    sim_owner_wake(s, owner, sim_below(s, s->plan.hold / 3));
+    sim_owner_wake(s, owner, s->plan.hold / 8 + sim_below(s, s->plan.hold / 2));
 }
 
 /* ---- what the library says */

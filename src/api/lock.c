@@ -30,22 +30,24 @@ static dlock_status ready(const dlock_lock *lock, int64_t *owner, dlock_error *r
         return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "no lock was given");
     if (owner && *owner < 0)
         return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "an owner is 0 for the calling thread or a positive number");
-    status = dli_client_usable(lock->entry->client, reterr);
+    status = dli_client_usable(lock->entry->client, NULL);
     if (owner && *owner == 0)
         *owner = dli_thread_owner();
-    return status;
+    return said(lock, status, NULL, reterr);
 }
 
 /* The same for calls that need the server: the client's threads run afterwards. */
 static dlock_status started(const dlock_lock *lock, int64_t *owner, int64_t wait_ms, dlock_error *reterr)
 {
     dlock_status status = ready(lock, owner, reterr);
+    dlock_error why = {.code = DLOCK_OK};
 
     if (status != DLOCK_OK)
         return status;
     if (wait_ms < -1)
         return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "a wait is -1, 0 or a number of milliseconds");
-    return dli_client_start(lock->entry->client, reterr);
+    status = dli_client_start(lock->entry->client, &why);
+    return said(lock, status, &why, reterr);
 }
 
 /* ---- handles */

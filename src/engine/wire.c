@@ -94,10 +94,12 @@ static void own(struct dli_mutex *m, int64_t token, int64_t lease, int64_t stamp
     m->confirm = now - stamp > lease / 10;
     if (m->confirm)
         m->renew_at = now;
-    if (m->waiters == 0 || m->closed || now >= dli_mutex_use_until(m, first) - lease / 20)
-        dli_mutex_start_drop(m, now);
-    else
+    if (m->waiters > 0 && !m->closed && now < dli_mutex_use_until(m, first) - lease / 20) {
         dli_mutex_take_turn(m, now);
+        return;
+    }
+    m->owned = 0; /* a late message may be about a grant that is over: the number may be in line again */
+    dli_mutex_start_drop(m, now);
 }
 
 static void granted(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)

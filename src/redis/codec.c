@@ -31,6 +31,7 @@ struct dli_reader {
     size_t allocated;         /* bytes of all chunks */
     size_t promised, created; /* nodes of the reply being read */
     int complete;             /* root was handed out */
+    int starved;              /* memory was short */
 };
 
 /* ---- the arena */
@@ -40,6 +41,7 @@ static struct chunk *chunk_new(struct dli_reader *reader, size_t size)
     if (size > DLI_REPLY_BYTES - reader->allocated)
         return NULL;
     struct chunk *chunk = malloc(sizeof *chunk + size);
+    reader->starved |= !chunk;
     if (!chunk)
         return NULL;
     *chunk = (struct chunk){.size = size};
@@ -206,6 +208,7 @@ void dli_reader_free(struct dli_reader *reader)
 static int start_parser(struct dli_reader *reader)
 {
     reader->parser = redisReaderCreateWithFunctions(&functions);
+    reader->starved = !reader->parser;
     if (!reader->parser)
         return -1;
     reader->parser->privdata = reader;
@@ -225,7 +228,15 @@ int dli_reader_feed(struct dli_reader *reader, const char *bytes, size_t size)
         return -1;
     if (size > DLI_REPLY_BYTES || dli_reader_left(reader) > DLI_REPLY_BYTES - size)
         return -1;
-    return redisReaderFeed(reader->parser, bytes, size) == REDIS_OK ? 0 : -1;
+    if (redisReaderFeed(reader->parser, bytes, size) == REDIS_OK)
+        return 0;
+    reader->starved = 1;
+    return -1;
+}
+
+int dli_reader_starved(const struct dli_reader *reader)
+{
+    return reader->starved;
 }
 
 int dli_reader_next(struct dli_reader *reader, const struct dli_reply **reply)

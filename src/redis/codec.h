@@ -39,6 +39,9 @@ int dli_reader_feed(struct dli_reader *reader, const char *bytes, size_t size);
 /* 1: *reply is the next reply. 0: more bytes needed. -1: not RESP2 or a bound passed: drop the connection. */
 int dli_reader_next(struct dli_reader *reader, const struct dli_reply **reply);
 
+/* After a -1: 1 when memory was short, 0 when the bytes were bad. */
+int dli_reader_starved(const struct dli_reader *reader);
+
 /* Bytes taken in but not yet handed out as replies. */
 size_t dli_reader_left(const struct dli_reader *reader);
 

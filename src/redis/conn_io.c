@@ -34,6 +34,15 @@ static int send_some(struct dli_conn *conn)
     return 0;
 }
 
+/* The reader refused what came. */
+static void fail_reading(struct dli_conn *conn)
+{
+    if (dli_reader_starved(conn->reader))
+        dli_conn_fail(conn, DLOCK_OUT_OF_MEMORY, "sent an answer for which there is no memory", NULL);
+    else
+        dli_conn_fail(conn, DLOCK_PROTOCOL_ERROR, "sent what is not the Redis protocol or passes its limits", NULL);
+}
+
 /* Judge what recv returned. 1: fed to the reader, 0: nothing came, -1: FAILED. */
 static int take(struct dli_conn *conn, const char *bytes, ssize_t size)
 {
@@ -42,7 +51,7 @@ static int take(struct dli_conn *conn, const char *bytes, ssize_t size)
     if (size < 0 && (errno == EAGAIN || errno == EINTR))
         return 0;
     if (size > 0)
-        dli_conn_fail(conn, DLOCK_PROTOCOL_ERROR, "sent what is not the Redis protocol or passes its limits", NULL);
+        fail_reading(conn);
     else if (size == 0)
         dli_conn_fail(conn, DLOCK_UNREACHABLE, "closed the connection", NULL);
     else
@@ -82,7 +91,7 @@ int dli_conn_next(struct dli_conn *conn, const struct dli_reply **reply)
         return -1;
     int found = dli_reader_next(conn->reader, reply);
     if (found < 0)
-        dli_conn_fail(conn, DLOCK_PROTOCOL_ERROR, "sent what is not the Redis protocol or passes its limits", NULL);
+        fail_reading(conn);
     return found;
 }
 

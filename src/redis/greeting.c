@@ -126,11 +126,13 @@ void dli_greeting_start(struct dli_conn *conn)
         dli_conn_fail(conn, DLOCK_OUT_OF_MEMORY, "cannot be greeted", "no memory");
 }
 
-/* A server that takes no more connections says so instead of the first answer. */
+/* A server that takes no more connections says so instead of the first answer; one with a password to every word but AUTH. */
 static int is_turned_away(struct dli_conn *conn, const struct dli_reply *error)
 {
     if (begins(error, "DENIED "))
         dli_conn_fail(conn, DLOCK_DENIED, "refused the connection", "it is in protected mode");
+    else if (begins(error, "NOAUTH "))
+        dli_conn_fail(conn, DLOCK_DENIED, "wants a password", NULL);
     else if (begins(error, "ERR max number of clients"))
         dli_conn_fail(conn, DLOCK_SERVER_BUSY, "refused the connection", "it has too many clients");
     else

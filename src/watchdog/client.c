@@ -3,6 +3,7 @@
  */
 #include "client.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -132,22 +133,26 @@ static void unmake_loops(struct dli_client *client)
         dli_loop_free(client->loops[--client->loop_count]);
 }
 
-/* client.mutex held. The threads that did start end by stop. */
-static int start_threads(struct dli_client *client)
+/* client.mutex held: as many threads as the system gives. DLOCK_OK when there is one; the loops of the others go. */
+static dlock_status start_threads(struct dli_client *client, dlock_error *box)
 {
     char name[16];
+    int error = 0;
 
-    for (int i = 0; i < client->loop_count; i++) {
-        snprintf(name, sizeof name, "dlock-watch-%d", i & 0xff);
+    while (client->threads < client->loop_count && !error) {
+        snprintf(name, sizeof name, "dlock-watch-%d", client->threads & 0xff);
         dli_client_ref(client);
-        client->threads++;
-        if (dli_thread_start(name, dli_loop_run, client->loops[i])) {
-            client->threads--;
+        error = dli_thread_start(name, dli_loop_run, client->loops[client->threads]);
+        if (error)
             dli_client_unref(client);
-            return -1;
-        }
+        else
+            client->threads++;
     }
-    return 0;
+    if (client->threads == 0)
+        return dli_fail(box, error == ENOMEM ? DLOCK_OUT_OF_MEMORY : DLOCK_SYSTEM_ERROR, "no thread for the watchdog");
+    while (client->loop_count > client->threads)
+        dli_loop_free(client->loops[--client->loop_count]);
+    return DLOCK_OK;
 }
 
 /* client.mutex held. */
@@ -165,6 +170,7 @@ static void adopt_entries(struct dli_client *client)
 static dlock_status start_locked(struct dli_client *client, dlock_error *box)
 {
     int64_t patience = client->options.number[DLI_OPT_COMMAND_TIMEOUT_MS] * DLI_MS;
+    dlock_status status;
 
     if (client->started)
         return DLOCK_OK;
@@ -174,16 +180,17 @@ static dlock_status start_locked(struct dli_client *client, dlock_error *box)
     if (part_locked(client) || make_loops(client, (int)client->options.number[DLI_OPT_WATCHDOG_THREADS]) ||
         dli_subscriber_init(&client->subscriber, &client->config, &client->gate, client->channel,
                             client->loops[0]->wake_fd, patience)) {
+        status = errno == ENOMEM ? DLOCK_OUT_OF_MEMORY : DLOCK_SYSTEM_ERROR;
         unmake_loops(client);
-        return dli_fail(box, DLOCK_SYSTEM_ERROR, "no descriptors or memory for the watchdog");
+        return dli_fail(box, status, "no descriptors or memory for the watchdog");
     }
     client->subscriber.hooks = &dli_line_hooks;
     client->subscriber.owner = client;
-    if (start_threads(client)) {
-        for (int i = 0; i < client->loop_count; i++)
-            __atomic_store_n(&client->loops[i]->stop, 1, __ATOMIC_RELEASE);
-        __atomic_store_n(&client->closed, 1, __ATOMIC_RELEASE);
-        return dli_fail(box, DLOCK_SYSTEM_ERROR, "no thread for the watchdog; the client is closed");
+    status = start_threads(client, box);
+    if (status != DLOCK_OK) {
+        dli_subscriber_fini(&client->subscriber);
+        unmake_loops(client);
+        return status;
     }
     adopt_entries(client);
     __atomic_store_n(&client->started, 1, __ATOMIC_RELEASE);
@@ -313,11 +320,12 @@ dlock_status dli_client_shut(struct dli_client *client, int release, int64_t dea
     if (!release && started)
         stop_loops(client);
     dli_client_each(client, close_machine);
-    if (!release || !started)
-        return DLOCK_OK;
-    status = wait_for(client, busy_entries, deadline);
-    stop_loops(client);
-    if (wait_for(client, running_threads, deadline) != DLOCK_OK)
-        status = DLOCK_TIMED_OUT;
+    if (release && started) {
+        status = wait_for(client, busy_entries, deadline);
+        stop_loops(client);
+        if (wait_for(client, running_threads, deadline) != DLOCK_OK)
+            status = DLOCK_TIMED_OUT;
+    }
+    dli_events_end(&client->events);
     return status;
 }

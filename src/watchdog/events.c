@@ -18,7 +18,7 @@ int dli_events_init(struct dli_events *events, int64_t limit, int64_t *dropped)
     events->dropped = dropped;
     events->fd = dli_wake_open();
     events->wakes = 0;
-    events->shut = 0;
+    events->shut = events->ended = 0;
     dli_list_init(&events->nodes);
     return events->fd < 0 || pthread_mutex_init(&events->mutex, NULL) ? -1 : 0;
 }
@@ -97,7 +97,7 @@ void dli_events_wake(struct dli_events *events)
     pthread_mutex_unlock(&events->mutex);
 }
 
-/* 1 with the oldest node, -1 for a wake, 0 for nothing. */
+/* 1 with the oldest node, -1 for a wake, -2 at the end, 0 for nothing. */
 static int take(struct dli_events *events, struct dli_node **node)
 {
     struct dli_link *link;
@@ -112,11 +112,21 @@ static int take(struct dli_events *events, struct dli_node **node)
     } else if (events->wakes > 0) {
         events->wakes--;
         got = -1;
+    } else if (events->ended) {
+        got = -2;
     }
-    if (dli_list_empty(&events->nodes) && events->wakes == 0)
+    if (dli_list_empty(&events->nodes) && events->wakes == 0 && !events->ended)
         dli_wake_clear(events->fd);
     pthread_mutex_unlock(&events->mutex);
     return got;
+}
+
+void dli_events_end(struct dli_events *events)
+{
+    pthread_mutex_lock(&events->mutex);
+    events->ended = 1;
+    dli_wake_set(events->fd);
+    pthread_mutex_unlock(&events->mutex);
 }
 
 void dli_events_shut(struct dli_events *events)
@@ -128,7 +138,7 @@ void dli_events_shut(struct dli_events *events)
     pthread_mutex_lock(&events->mutex);
     events->shut = 1;
     pthread_mutex_unlock(&events->mutex);
-    while ((got = take(events, &node)))
+    while ((got = take(events, &node)) && got != -2)
         if (got > 0)
             node->read(node, nowhere);
 }
@@ -157,7 +167,7 @@ dlock_status dli_events_next(struct dli_events *events, int64_t deadline, struct
             return DLOCK_OK;
         }
         if (got < 0)
-            return DLOCK_NO_EVENT;
+            return got == -1 ? DLOCK_NO_EVENT : DLOCK_CLOSED;
         if (now >= deadline)
             return DLOCK_NO_EVENT;
         if (poll(&wait, 1, poll_time(deadline, now)) < 0 && errno == EINTR)

@@ -33,6 +33,7 @@ struct dli_events {
     struct dli_link nodes;
     int fd; /* set while nodes wait or a wake is due */
     int64_t wakes;
+    int ended;            /* nothing will come any more: readers of an empty queue are told so */
     int shut;             /* nobody will read any more */
     int64_t count, limit; /* nodes waiting; how many before what may be dropped is */
     int64_t *dropped;     /* atomic counter */
@@ -41,8 +42,12 @@ struct dli_events {
 /* 0, or -1 (errno). */
 int dli_events_init(struct dli_events *events, int64_t limit, int64_t *dropped);
 
+/* Nothing will come any more. */
+void dli_events_end(struct dli_events *events);
+
 /* Nobody will read any more: what waits is read into nowhere, later nodes are refused. */
 void dli_events_shut(struct dli_events *events);
+
 /* After a fork: a descriptor of our own under the same number, and no wakes of the parent's. 0 or -1 (errno). */
 int dli_events_part(struct dli_events *events);
 void dli_events_fini(struct dli_events *events);
@@ -57,7 +62,10 @@ int dli_events_post(struct dli_events *events, struct dli_node *node, int may_dr
 void dli_events_log(struct dli_events *events, dlock_status status, const char *text);
 void dli_events_wake(struct dli_events *events);
 
-/* DLOCK_OK with the oldest event; DLOCK_NO_EVENT at deadline or after a wake; DLOCK_INTERRUPTED by a signal. */
+/*
+ * DLOCK_OK with the oldest event; DLOCK_NO_EVENT at deadline or after a wake; DLOCK_INTERRUPTED by a signal; DLOCK_CLOSED when
+ * the queue has ended and is empty.
+ */
 dlock_status dli_events_next(struct dli_events *events, int64_t deadline, struct dlock_event *event);
 
 #endif

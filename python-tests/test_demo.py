@@ -1,0 +1,107 @@
+"""The demo, with fewer buyers: it sells what there is, its faults fire, and its checks can fail."""
+from __future__ import annotations
+
+import os
+import pathlib
+import pty
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from typing import NamedTuple
+
+import pytest
+
+from harness.build import BUILD, ROOT
+
+PROGRAM = ROOT / "bench/demo/flash_sale.py"
+BUYERS = 200
+
+
+class Demo(NamedTuple):
+    code: int
+    output: str
+    svg: pathlib.Path
+
+    @property
+    def table(self) -> dict[str, str]:
+        """The rows of the table: name, at least two spaces, value."""
+        return dict(re.findall(r"^  (\w[\w -]*?)  +(\S.*?)\r?$", self.output, re.M))
+
+    def number(self, name: str) -> float:
+        return float(self.table[name].split()[0])
+
+    @property
+    def failed(self) -> set[str]:
+        return set(re.findall(r"^FAILED: (.*?)\r?$", self.output, re.M))
+
+
+def command(svg: pathlib.Path, *more: str) -> list[str]:
+    return [sys.executable, str(PROGRAM), "--build", str(BUILD), "--buyers", str(BUYERS), "--svg", str(svg), *more]
+
+
+def run(folder: pathlib.Path, *more: str) -> Demo:
+    svg = folder / "a sale.svg"
+    done = subprocess.run(command(svg, *more), cwd=folder, stdout=subprocess.PIPE, text=True, timeout=55)
+    return Demo(done.returncode, done.stdout, svg)
+
+
+def run_in_terminal(folder: pathlib.Path, *more: str) -> Demo:
+    """The same, on a terminal."""
+    svg, output = folder / "sale.svg", b""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(command(svg, *more), cwd=folder, stdout=theirs) as process:
+        os.close(theirs)
+        try:
+            while data := os.read(ours, 65536):
+                output += data
+        except OSError:  # how a terminal without a program says that it is at its end
+            pass
+        os.close(ours)
+    return Demo(process.returncode, output.decode(), svg)
+
+
+@pytest.mark.parametrize("seed", [1, 2])  # C killed and Python stopped, the other way round: as a rule
+def test_the_flash_sale(tmp_path: pathlib.Path, seed: int) -> None:
+    demo = run(tmp_path, "--seed", str(seed))
+    assert (demo.code, demo.failed) == (0, set()), demo.output
+    assert re.search(r"(C|Python) \d: SIGKILL, with the lock", demo.output)
+    assert re.search(r"(C|Python) \d: SIGSTOP, with the lock", demo.output)
+    assert re.search(r"SIGCONT, it goes on(.*\n)+.*the write with the old token is refused", demo.output)
+    assert re.search(r"the library says LOST", demo.output)
+    assert demo.table["sold"] == "20 of 20"
+    assert demo.table["told sold out"] == f"{BUYERS - 21} of {BUYERS} buyers"  # one was killed
+    assert demo.number("stale writes refused") >= 1
+    assert demo.number("lost locks reported") >= 1
+    assert demo.number("grants of the lock") == BUYERS + demo.number("stale writes refused")
+    assert demo.number("in-memory hand-overs") >= 1
+    assert demo.number("grants across processes") >= 20
+    assert demo.number("renewals") >= 2
+    assert demo.number("longest wait") <= demo.number("elapsed")
+    assert 0.8 <= demo.number("free after SIGKILL") <= 3
+
+
+def test_the_svg(tmp_path: pathlib.Path) -> None:
+    demo = run(tmp_path, "--quiet", "--processes", "6")
+    assert f"timeline: {demo.svg}" in demo.output
+    picture = ElementTree.parse(demo.svg).getroot()
+    words = [element.text for element in picture.iter("{http://www.w3.org/2000/svg}text")]
+    assert words.count("Python 3") == 2 and "SIGSTOP" in words and "SIGCONT: LOST, stale write refused" in words
+    assert len(list(picture.iter("{http://www.w3.org/2000/svg}title"))) > BUYERS
+
+
+def test_without_the_fence_it_fails_and_says_so(tmp_path: pathlib.Path) -> None:
+    demo = run_in_terminal(tmp_path, "--no-fence")
+    assert demo.code == 1
+    assert {"the stale write was refused", "no write came from a holder that was LOST"} <= demo.failed
+    assert any(name.startswith("sold exactly 20") for name in demo.failed)
+    assert demo.number("sold") > 20 and demo.number("stale writes refused") == 0
+    assert re.search(r"SIGSTOP, with the lock", demo.output) and "old token is ACCEPTED" in demo.output
+    assert "the first look at the state said LOST" not in demo.failed  # that is the library's part, and it works
+    assert demo.output.count("\r\x1b[K") > 10  # one line that changes
+
+
+def test_bad_arguments(tmp_path: pathlib.Path) -> None:
+    assert run(tmp_path, "--items", "5").code == 2
+    assert run(tmp_path, "--processes", "2").code == 2
+    assert run(tmp_path, "--build", str(tmp_path)).code == 2
