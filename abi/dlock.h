@@ -6,9 +6,10 @@
  * Threads. A client and a lock may be used from any thread at any time; several owners may wait on one lock handle
  * at once. Boxes (dlock_options, dlock_error, dlock_event) belong to one thread at a time.
  *
- * Ownership. Every object comes from a _new or _open call and goes back to the matching _free. _free(NULL) is fine;
- * _free never blocks and never touches the network; objects may be freed in any order. Text returned by a box lives
- * until the box is filled again or freed; other returned text is constant. Nothing is ever freed by the other side.
+ * Ownership. Every object comes from a _new or _open call and goes back to the matching _free, once no call uses the
+ * handle any more. _free(NULL) is fine; _free never blocks and never touches the network; objects may be freed in any
+ * order. Text returned by a box lives until the box is filled again or freed; other returned text is constant. Nothing
+ * is ever freed by the other side.
  *
  * Outputs. ret_* parameters are written only when the call returns DLOCK_OK, and may be NULL. reterr is a box made by
  * the caller or NULL; it is written only when the call does not return DLOCK_OK.

@@ -650,7 +650,7 @@ class Watch:
 def test_mixed_load(
     redis_server: Server, new_jvm: Callable[..., Jvm], record_property: Callable[[str, object], None], processes: int
 ) -> None:
-    holds, foreign_holds, threads, foreign_threads = 150, 40, 4, 2
+    holds, foreign_holds, threads, foreign_threads = 500, 100, 4, 2
     jvms = [new_jvm(), new_jvm()]
     with contextlib.ExitStack() as stack:
         workers = [stack.enter_context(Worker(redis_server, f"ours {i}", threads, holds)) for i in range(processes)]
@@ -686,7 +686,7 @@ def test_foreign_client_gets_in_between_tight_loops(
         for worker in workers:
             worker.start()
         wait_until(lambda: int(redis_server.command("GET", "count") or 0) > 50)
-        turns = Running(foreign_work, jvm, "foreign 0", 1, 20).result()
+        turns = Running(foreign_work, jvm, "foreign 0", 1, 50).result()
         for worker in workers:
             worker.stop()
         turns += [turn for worker in workers for turn in worker.turns()]
@@ -705,7 +705,7 @@ def test_libdlock_gets_in_between_tight_loops(
 ) -> None:
     done = threading.Event()
     with contextlib.ExitStack() as stack:
-        workers = [stack.enter_context(Worker(redis_server, f"ours {i}", 1, 10)) for i in range(processes)]
+        workers = [stack.enter_context(Worker(redis_server, f"ours {i}", 1, 40)) for i in range(processes)]
         foreign = [Running(foreign_work, jvm, "foreign 0", thread, 0, done) for thread in range(foreign_threads)]
         wait_until(lambda: int(redis_server.command("GET", "count") or 0) > 50)
         for worker in workers:

@@ -21,10 +21,7 @@ void dli_mutex_lose(struct dli_mutex *m, int32_t cause, int64_t now)
     claim->cause = cause;
     dli_list_append(&m->lost, &claim->link);
     report(m, claim, DLI_REPORT_LOST);
-    if (cause == DLOCK_CAUSE_TAKEN)
-        dli_mutex_forget_want(m);
-    else
-        dli_mutex_start_drop(m, now);
+    dli_mutex_start_drop(m, now); /* when it was taken, too: a look under way may put it in line again */
     m->look_at = now;
 }
 

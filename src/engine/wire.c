@@ -130,7 +130,7 @@ static void held(struct dli_mutex *m, const struct dli_answer *answer, int64_t n
         pause = answer->left + 2 * DLI_MS;
     if (m->sent.mode == DLI_MODE_POLL && pause > 75 * DLI_MS)
         pause = 50 * DLI_MS + dli_mutex_jitter(m, 25 * DLI_MS);
-    if (!m->sent.patient && m->waiters > 0) /* who came meanwhile is not in line yet */
+    if ((!m->sent.patient && m->waiters > 0) || m->drop) /* who came meanwhile is not in line yet */
         pause = 0;
     m->look_at = now + pause < m->again ? now + pause : m->again;
 }
@@ -163,6 +163,10 @@ static void failed(struct dli_mutex *m, const struct dli_answer *answer, int64_t
     dli_mutex_fail_waiting(m, answer->status, may_pass(answer->status));
     if (m->leaving && !may_pass(answer->status))
         dli_mutex_settle(m, m->leaving, answer->status);
+    if (answer->status == DLOCK_CLOSED) { /* nothing will be sent any more */
+        dli_mutex_forget_want(m);
+        m->drop = 0;
+    }
 }
 
 void dli_mutex_answer(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)

@@ -120,8 +120,10 @@ static int again_in_full(struct dli_pipe *pipe, struct dli_call *call, const str
     __atomic_add_fetch(pipe->reloads, 1, __ATOMIC_RELAXED);
     call->fallback = 1;
     call->command.size = 0;
-    if (call->encode(call, 1))
-        return 0;
+    if (call->encode(call, 1)) {
+        dli_pipe_complete(pipe, call, DLOCK_OUT_OF_MEMORY, 0, NULL);
+        return 1;
+    }
     call->next = pipe->urgent;
     if (!pipe->urgent)
         pipe->urgent_end = &call->next;

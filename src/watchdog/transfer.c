@@ -13,6 +13,8 @@
 
 #include "sys/sys.h"
 
+enum { LEASE_LEAST_MS = 100, LEASE_MOST_MS = 86400000 };
+
 dlock_status dli_transfer_export(struct dli_entry *entry, int64_t owner, uint8_t *out, size_t room, size_t *size)
 {
     char line[DLI_GRANT_MAX], id[DLI_OWNER_MAX];
@@ -63,6 +65,17 @@ static int64_t number(const char **at)
     return value;
 }
 
+/* Whether the bytes up to end are an owner id: a UUID, ":" and a decimal number. */
+static int owner_id(const char *at, const char *end)
+{
+    if (end - at < DLI_UUID_SIZE + 2 || end - at >= DLI_OWNER_MAX || at[DLI_UUID_SIZE] != ':')
+        return 0;
+    for (const char *digit = at + DLI_UUID_SIZE + 1; digit < end; digit++)
+        if (*digit < '0' || *digit > '9')
+            return 0;
+    return 1;
+}
+
 /* Take a grant apart. 0, or -1 when it is not one for this lock. */
 static int parse(const struct dli_entry *entry, const uint8_t *grant, size_t size, int64_t *token, int64_t *lease_ms,
                  char id[DLI_OWNER_MAX])
@@ -77,7 +90,7 @@ static int parse(const struct dli_entry *entry, const uint8_t *grant, size_t siz
     if (strncmp(line, "dlock1 ", 7) != 0 || (*token = number(&at)) <= 0 || (*lease_ms = number(&at)) <= 0)
         return -1;
     space = strchr(at, ' ');
-    if (!space || space == at || space - at >= DLI_OWNER_MAX || *lease_ms > 86400000)
+    if (!space || !owner_id(at, space) || *lease_ms < LEASE_LEAST_MS || *lease_ms > LEASE_MOST_MS)
         return -1;
     memset(id, 0, DLI_OWNER_MAX);
     memcpy(id, at, (size_t)(space - at));
