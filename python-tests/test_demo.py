@@ -42,7 +42,8 @@ def command(svg: pathlib.Path, *more: str) -> list[str]:
 
 def run(folder: pathlib.Path, *more: str) -> Demo:
     svg = folder / "a sale.svg"
-    done = subprocess.run(command(svg, *more), cwd=folder, stdout=subprocess.PIPE, text=True, timeout=55)
+    pipe, both = subprocess.PIPE, subprocess.STDOUT
+    done = subprocess.run(command(svg, *more), cwd=folder, stdout=pipe, stderr=both, text=True, timeout=55)
     return Demo(done.returncode, done.stdout, svg)
 
 

@@ -14,6 +14,7 @@ writes to stdout or stderr is in agent.written().
 """
 from __future__ import annotations
 
+import collections
 import contextlib
 import json
 import os
@@ -23,7 +24,7 @@ import subprocess
 import tempfile
 import time
 import urllib.parse
-from typing import Any, Callable
+from typing import Any, Callable, Iterable
 
 from .build import native
 
@@ -159,6 +160,15 @@ class Agent:
         answer = self._answers.pop(tag)
         answer.check()
         return answer
+
+    def many(self, calls: Iterable[tuple[Any, ...]], thread: int = 0, ahead: int = 100, timeout: float = 20) -> list[Answer]:
+        """All calls, (command, word...) each, one after the other; some lines are sent ahead of the answers."""
+        answers, pending = [], collections.deque[Pending]()
+        for command, *words in calls:
+            pending.append(self.start(command, *words, thread=thread))
+            if len(pending) >= ahead:
+                answers.append(pending.popleft().answer(timeout))
+        return answers + [wait.answer(timeout) for wait in pending]
 
     # ---- what lines are for
 

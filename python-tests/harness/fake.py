@@ -4,15 +4,22 @@
         fake.on("EVALSHA", b"-ERR no\\r\\n")         # bytes, or a function (link, words) -> bytes, None for the usual answer
         fake.url, fake.requests                     # where it is; the commands that came, as lists of bytes
 Unless told otherwise every command is answered with +OK, SUBSCRIBE as Redis does.
+
+    with LockServer() as fake:                      # grants, renews and releases whatever is asked for
+        fake.say("renew", b"-BUSY no\\r\\n", 3)     # the next three times (None: always), then as before
+        fake.said["renew"], fake.asked["renew"]     # how often that was said; how often the script was called
 """
 from __future__ import annotations
 
+import collections
 import contextlib
 import socket
 import threading
+import time
 from typing import Callable
 
 from .resp import parse
+from .watch import script_of
 
 Reply = bytes | Callable[[socket.socket, list[bytes]], bytes | None]
 
@@ -78,3 +85,55 @@ class FakeServer:
         if words[0] == b"SUBSCRIBE":
             return b"*3\r\n$9\r\nsubscribe\r\n$%d\r\n%s\r\n:1\r\n" % (len(words[1]), words[1])
         return b"+OK\r\n"
+
+
+class LockServer(FakeServer):
+    """The scripts' replies without a server behind them. Tokens count up from the time."""
+
+    def __init__(self) -> None:
+        self.said: collections.Counter[str] = collections.Counter()
+        self.asked: collections.Counter[str] = collections.Counter()
+        self._say: dict[str, tuple[Reply, int | None]] = {}
+        self._guard = threading.Lock()
+        self._token = time.time_ns() // 1000
+        super().__init__()
+        for command in ("EVALSHA", "EVAL"):
+            self.on(command, self._run)
+
+    def say(self, script: str, reply: Reply, times: int | None = None) -> None:
+        with self._guard:
+            self._say[script] = (reply, times)
+
+    def sane(self) -> None:
+        with self._guard:
+            self._say.clear()
+
+    def _told(self, script: str) -> Reply | None:
+        with self._guard:
+            self.asked[script] += 1
+            reply, times = self._say.get(script, (None, None))
+            if reply is None or times == 0:
+                return None
+            self._say[script] = (reply, times and times - 1)
+            self.said[script] += 1
+            return reply
+
+    def _run(self, link: socket.socket, words: list[bytes]) -> bytes | None:
+        script = script_of(words)
+        if not script:
+            return b"-ERR unknown script\r\n"
+        reply = self._told(script)
+        if callable(reply):
+            reply = reply(link, words)
+        return self.usual(script, words) if reply is None else reply
+
+    def usual(self, script: str, words: list[bytes]) -> bytes:
+        if script in ("acquire", "pass"):
+            self._token += 1000
+            grant = b"*2\r\n:1\r\n:%d\r\n" % self._token
+            return grant if script == "acquire" else b"*2\r\n:1\r\n" + grant
+        if script == "renew":
+            return b"*%d\r\n" % int(words[2]) + b":1\r\n" * int(words[2])
+        if script == "inspect":
+            return b"*5\r\n$0\r\n\r\n:-2\r\n:%d\r\n:%d\r\n:0\r\n" % (self._token, time.time_ns() // 1000)
+        return b":1\r\n"

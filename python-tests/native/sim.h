@@ -78,6 +78,7 @@ struct sim_plan {
     int64_t late;   /* how late a timer may be */
     int64_t lease[SIM_LEASES], lease_max;
     int renew;      /* per cent of claims that are renewed */
+    int cancel;     /* per cent of claims that are cancelled */
     int64_t hold, think;
     int64_t grace;  /* as in common.lua */
     int fenced;     /* foreign clients use Redisson's fenced lock */

@@ -74,7 +74,7 @@ static void ask(struct sim *s, struct sim_owner *owner)
     owner->claim = claim;
     owner->state = SIM_ASKING;
     owner->levels = 0;
-    owner->cancels = sim_percent(s, 10);
+    owner->cancels = sim_percent(s, s->plan.cancel);
     sim_trace(s, "peer %d owner %d asks for %s, %s", peer->index, owner->index, s->lock[owner->lock].name,
               !claim->c.patient ? "no wait" : claim->c.until == DLI_NEVER ? "for ever" : "for a while");
     if (dli_mutex_acquire(machine(s, owner), &claim->c, sim_clock(s, peer)) != &claim->c)

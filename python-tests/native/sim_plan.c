@@ -35,7 +35,7 @@ static void choose_faults(struct sim *s)
     }
     plan->chance[SIM_EAR_LATE] = plan->chance[SIM_EAR_LATE] ? 500000 : 0;
     plan->chance[SIM_LATE] = plan->chance[SIM_LATE] ? 500000 : 0;
-    plan->chance[SIM_TIMER_LATE] = plan->chance[SIM_TIMER_LATE] ? 100000 : 0;
+    plan->chance[SIM_TIMER_LATE] = plan->chance[SIM_TIMER_LATE] ? 300000 : 0;
     plan->chance[SIM_CRASH] /= 4;
     plan->chance[SIM_CLOSE] /= 4;
 }
@@ -43,11 +43,11 @@ static void choose_faults(struct sim *s)
 static void choose_leases(struct sim *s)
 {
     struct sim_plan *plan = &s->plan;
-    int mixed = sim_percent(s, 40);
+    int mixed = sim_percent(s, 60);
     int64_t guard, least = INT64_MAX;
 
     for (int i = 0; i < SIM_LEASES; i++) {
-        plan->lease[i] = SIM_MS * ONE_OF(s, 1000, 1000, 1500, 2000, 3000);
+        plan->lease[i] = SIM_MS * ONE_OF(s, 1000, 1500, 3000);
         if (s->drift_factor > 1)
             plan->lease[i] = SIM_MS * ONE_OF(s, 5000, 10000);
         if (!mixed && i > 0)
@@ -88,6 +88,7 @@ void sim_plan(struct sim *s)
     plan->foreign = sim_percent(s, 50) ? 0 : (int)sim_between(s, 1, SIM_FOREIGN);
     plan->locks = (int)ONE_OF(s, 1, 1, 1, 2, 3);
     plan->owners = (int)sim_between(s, 1, SIM_OWNERS);
+    plan->cancel = (int)ONE_OF(s, 2, 10, 50);
     plan->delay = SIM_MS * ONE_OF(s, 1, 2, 5);
     plan->hold = SIM_MS * ONE_OF(s, 5, 30, 100, 300);
     plan->think = SIM_MS * ONE_OF(s, 5, 50, 300, 1500);

@@ -10,14 +10,15 @@
 /* ---- checks */
 
 /* Say what happened to which lock on which server; a sentence from the transport wins over the table's. */
-static dlock_status said(const dlock_lock *lock, dlock_status status, const dlock_error *why, dlock_error *reterr)
+static dlock_status said(const struct dli_entry *entry, dlock_status status, const dlock_error *why,
+                         dlock_error *reterr)
 {
     char name[120];
 
     if (status == DLOCK_OK)
         return DLOCK_OK;
-    dli_quote(name, sizeof name, lock->entry->names.lock, lock->entry->names.lock_size);
-    return dli_fail(reterr, status, "lock '%s' at %s: %s", name, lock->entry->client->config.target.text,
+    dli_quote(name, sizeof name, entry->names.lock, entry->names.lock_size);
+    return dli_fail(reterr, status, "lock '%s' at %s: %s", name, entry->client->config.target.text,
                     why && why->message[0] ? why->message : dlock_status_text(status));
 }
 
@@ -33,7 +34,7 @@ static dlock_status ready(const dlock_lock *lock, int64_t *owner, dlock_error *r
     status = dli_client_usable(lock->entry->client, NULL);
     if (owner && *owner == 0)
         *owner = dli_thread_owner();
-    return said(lock, status, NULL, reterr);
+    return said(lock->entry, status, NULL, reterr);
 }
 
 /* The same for calls that need the server: the client's threads run afterwards. */
@@ -47,7 +48,7 @@ static dlock_status started(const dlock_lock *lock, int64_t *owner, int64_t wait
     if (wait_ms < -1)
         return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "a wait is -1, 0 or a number of milliseconds");
     status = dli_client_start(lock->entry->client, &why);
-    return said(lock, status, &why, reterr);
+    return said(lock->entry, status, &why, reterr);
 }
 
 /* ---- handles */
@@ -152,30 +153,48 @@ int64_t dlock_lock_id(const dlock_lock *lock)
 
 /* ---- acquire and release */
 
+/* What a call that waits needs, so that the handle may be freed meanwhile: the terms, and the entry with a ref. */
+static struct dli_entry *hold(const dlock_lock *lock, struct dli_terms *terms)
+{
+    *terms = lock->terms;
+    dli_entry_ref(lock->entry);
+    return lock->entry;
+}
+
 dlock_status dlock_lock_acquire(dlock_lock *lock, int64_t owner, int64_t wait_ms, int64_t *ret_token,
                                 dlock_error *reterr)
 {
     dlock_status status = started(lock, &owner, wait_ms, reterr);
     dlock_error why = {.code = DLOCK_OK};
+    struct dli_entry *entry;
+    struct dli_terms terms;
     int64_t token = 0;
 
     if (status != DLOCK_OK)
         return status;
-    status = dli_ask_acquire(lock->entry, &lock->terms, owner, dli_wait(wait_ms), &token, &why);
+    entry = hold(lock, &terms);
+    status = dli_ask_acquire(entry, &terms, owner, dli_wait(wait_ms), &token, &why);
     if (status == DLOCK_OK && ret_token)
         *ret_token = token;
-    return said(lock, status, why.code == status ? &why : NULL, reterr);
+    said(entry, status, why.code == status ? &why : NULL, reterr);
+    dli_entry_unref(entry);
+    return status;
 }
 
 dlock_status dlock_lock_release(dlock_lock *lock, int64_t owner, dlock_error *reterr)
 {
     dlock_status status = started(lock, &owner, 0, reterr);
     dlock_error why = {.code = DLOCK_OK};
+    struct dli_entry *entry;
+    struct dli_terms terms;
 
     if (status != DLOCK_OK)
         return status;
-    status = dli_ask_release(lock->entry, &lock->terms, owner, &why);
-    return said(lock, status, why.code == status ? &why : NULL, reterr);
+    entry = hold(lock, &terms);
+    status = dli_ask_release(entry, &terms, owner, &why);
+    said(entry, status, why.code == status ? &why : NULL, reterr);
+    dli_entry_unref(entry);
+    return status;
 }
 
 dlock_status dlock_lock_acquire_local(dlock_lock *lock, int64_t owner, int64_t *ret_token, dlock_error *reterr)
@@ -188,7 +207,7 @@ dlock_status dlock_lock_acquire_local(dlock_lock *lock, int64_t owner, int64_t *
     status = dli_ask_acquire_local(lock->entry, owner, &token);
     if (status == DLOCK_OK && ret_token)
         *ret_token = token;
-    return said(lock, status, NULL, reterr);
+    return said(lock->entry, status, NULL, reterr);
 }
 
 dlock_status dlock_lock_release_local(dlock_lock *lock, int64_t owner, dlock_error *reterr)
@@ -197,7 +216,7 @@ dlock_status dlock_lock_release_local(dlock_lock *lock, int64_t owner, dlock_err
 
     if (status != DLOCK_OK)
         return status;
-    return said(lock, dli_ask_release_local(lock->entry, owner), NULL, reterr);
+    return said(lock->entry, dli_ask_release_local(lock->entry, owner), NULL, reterr);
 }
 
 dlock_status dlock_lock_submit_acquire(dlock_lock *lock, int64_t owner, int64_t wait_ms, int64_t tag,
@@ -207,7 +226,8 @@ dlock_status dlock_lock_submit_acquire(dlock_lock *lock, int64_t owner, int64_t 
 
     if (status != DLOCK_OK)
         return status;
-    return said(lock, dli_submit_acquire(lock->entry, &lock->terms, owner, dli_wait(wait_ms), tag), NULL, reterr);
+    return said(lock->entry, dli_submit_acquire(lock->entry, &lock->terms, owner, dli_wait(wait_ms), tag), NULL,
+                reterr);
 }
 
 dlock_status dlock_lock_submit_release(dlock_lock *lock, int64_t owner, int64_t tag, dlock_error *reterr)
@@ -216,7 +236,7 @@ dlock_status dlock_lock_submit_release(dlock_lock *lock, int64_t owner, int64_t 
 
     if (status != DLOCK_OK)
         return status;
-    return said(lock, dli_submit_release(lock->entry, &lock->terms, owner, tag), NULL, reterr);
+    return said(lock->entry, dli_submit_release(lock->entry, &lock->terms, owner, tag), NULL, reterr);
 }
 
 dlock_status dlock_lock_cancel(dlock_lock *lock, int64_t owner, dlock_error *reterr)
@@ -225,7 +245,7 @@ dlock_status dlock_lock_cancel(dlock_lock *lock, int64_t owner, dlock_error *ret
 
     if (status != DLOCK_OK)
         return status;
-    return said(lock, dli_submit_cancel(lock->entry, &lock->terms, owner), NULL, reterr);
+    return said(lock->entry, dli_submit_cancel(lock->entry, &lock->terms, owner), NULL, reterr);
 }
 
 /* ---- orders to the server */
@@ -242,7 +262,7 @@ dlock_status dlock_lock_extend(dlock_lock *lock, int64_t owner, int64_t lease_ms
         return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "a lease is %lld to %lld ms, at least 500 when it is renewed",
                         (long long)row->low, (long long)row->high);
     status = dli_order_extend(lock->entry, owner, lease_ms * DLI_MS, &why);
-    return said(lock, status, why.code == status ? &why : NULL, reterr);
+    return said(lock->entry, status, why.code == status ? &why : NULL, reterr);
 }
 
 dlock_status dlock_lock_force_release(dlock_lock *lock, dlock_error *reterr)
@@ -253,7 +273,7 @@ dlock_status dlock_lock_force_release(dlock_lock *lock, dlock_error *reterr)
     if (status != DLOCK_OK)
         return status;
     status = dli_order_force(lock->entry, &why);
-    return said(lock, status, why.code == status ? &why : NULL, reterr);
+    return said(lock->entry, status, why.code == status ? &why : NULL, reterr);
 }
 
 static void fill_inspection(dlock_event *event, const dlock_lock *lock, const struct dli_sight *sight)
@@ -289,7 +309,7 @@ dlock_status dlock_lock_inspect(dlock_lock *lock, dlock_event *event, dlock_erro
     status = dli_order_inspect(lock->entry, &sight, &why);
     if (status == DLOCK_OK)
         fill_inspection(event, lock, &sight);
-    return said(lock, status, why.code == status ? &why : NULL, reterr);
+    return said(lock->entry, status, why.code == status ? &why : NULL, reterr);
 }
 
 /* ---- what an owner has */
@@ -313,7 +333,7 @@ dlock_status dlock_lock_remaining_ms(dlock_lock *lock, int64_t owner, int64_t *r
     status = dli_inquire_held(lock->entry, owner, &token, &count, &remaining);
     if (status == DLOCK_OK && ret_remaining_ms)
         *ret_remaining_ms = remaining / DLI_MS;
-    return said(lock, status, NULL, reterr);
+    return said(lock->entry, status, NULL, reterr);
 }
 
 dlock_status dlock_lock_token(dlock_lock *lock, int64_t owner, int64_t *ret_token, dlock_error *reterr)
@@ -326,7 +346,7 @@ dlock_status dlock_lock_token(dlock_lock *lock, int64_t owner, int64_t *ret_toke
     status = dli_inquire_held(lock->entry, owner, &token, &count, &remaining);
     if (status == DLOCK_OK && ret_token)
         *ret_token = token;
-    return said(lock, status, NULL, reterr);
+    return said(lock->entry, status, NULL, reterr);
 }
 
 dlock_status dlock_lock_hold_count(dlock_lock *lock, int64_t owner, int64_t *ret_count, dlock_error *reterr)
@@ -357,7 +377,7 @@ dlock_status dlock_lock_export_grant(dlock_lock *lock, int64_t owner, uint8_t *b
     status = dli_transfer_export(lock->entry, owner, buffer, size, &used);
     if (status == DLOCK_OK)
         *ret_size = used;
-    return said(lock, status, NULL, reterr);
+    return said(lock->entry, status, NULL, reterr);
 }
 
 dlock_status dlock_lock_adopt_grant(dlock_lock *lock, int64_t owner, const uint8_t *grant, size_t grant_size,
@@ -372,5 +392,5 @@ dlock_status dlock_lock_adopt_grant(dlock_lock *lock, int64_t owner, const uint8
     status = dli_transfer_adopt(lock->entry, &lock->terms, owner, grant, grant_size, &token, &why);
     if (status == DLOCK_OK && ret_token)
         *ret_token = token;
-    return said(lock, status, why.code == status ? &why : NULL, reterr);
+    return said(lock->entry, status, why.code == status ? &why : NULL, reterr);
 }

@@ -19,7 +19,7 @@ struct dli_wish {
     int64_t attempt; /* time for this attempt */
     int64_t seq;
     enum dli_mode mode;
-    int patient;  /* somebody who may wait stands behind it */
+    int patient; /* somebody who may wait stands behind it */
     int listening;
 };
 

@@ -88,7 +88,7 @@ struct dli_mutex {
     int64_t sent_at;        /* its stamp */
     int64_t seq, heard_seq; /* of looks: last sent, last answered "still in line" */
     int64_t heard_at;       /* stamp of that look; of the first one that named want before any was answered */
-    int64_t heard_lease;    /* and what it asked for */
+    int64_t heard_lease;    /* the shortest lease asked for since */
     int64_t asked;          /* the longest lease the server was asked for want */
     int64_t look_at;        /* send the next exchange not before */
     int64_t again;          /* a look asked for while an exchange was in flight; DLI_NEVER: none */
@@ -205,7 +205,8 @@ void dli_mutex_fail_waiting(struct dli_mutex *m, dlock_status status, int impati
 void dli_mutex_lose(struct dli_mutex *m, int32_t cause, int64_t now);
 void dli_mutex_forget_want(struct dli_mutex *m);
 void dli_mutex_start_drop(struct dli_mutex *m, int64_t now);
-void dli_mutex_give_back(struct dli_mutex *m, int64_t number, int64_t now); /* granted, but nobody here wants it any more */
+void dli_mutex_give_back(struct dli_mutex *m, int64_t number,
+                         int64_t now);             /* granted, but nobody here wants it any more */
 int64_t dli_mutex_beat(const struct dli_mutex *m); /* how long a place in line lasts without another look */
 int64_t dli_mutex_use_until(const struct dli_mutex *m, const struct dli_claim *claim);
 void dli_mutex_take_turn(struct dli_mutex *m, int64_t now);

@@ -69,6 +69,8 @@ void dli_mutex_sent(struct dli_mutex *m, const struct dli_wish *wish, int64_t st
         m->heard_lease = wish->lease;
         m->asked = 0;
     }
+    if (m->heard_lease > wish->lease)
+        m->heard_lease = wish->lease;
     if (m->asked < wish->lease)
         m->asked = wish->lease;
     m->known = 1;
@@ -204,8 +206,6 @@ void dli_mutex_pushed(struct dli_mutex *m, int64_t number, int64_t seq, int64_t 
         return;
     if (seq == m->sent.seq) {
         stamp = m->sent_at;
-        lease = m->sent.lease;
-    } else if (m->sent.lease < lease) {
         lease = m->sent.lease;
     }
     m->drop = 0;

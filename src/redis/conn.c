@@ -103,3 +103,8 @@ void dli_conn_wait(const struct dli_conn *conn, short events, int64_t deadline)
     int64_t left = (deadline - dli_now()) / 1000 + 1;
     poll(&ready, 1, left < 0 ? 0 : left > LONGEST_MS ? LONGEST_MS : (int)left);
 }
+
+int dli_conn_under_way(const struct dli_conn *conn)
+{
+    return conn->state == DLI_CONN_RESOLVING || conn->state == DLI_CONN_CONNECTING || conn->state == DLI_CONN_GREETING;
+}

@@ -62,6 +62,9 @@ void dli_conn_free(struct dli_conn *conn);
 /* Close the socket and drop all bytes in both directions; state becomes IDLE. */
 void dli_conn_close(struct dli_conn *conn);
 
+/* Whether resolving, connecting or greeting is under way. */
+int dli_conn_under_way(const struct dli_conn *conn);
+
 /* ---- driven by an event loop */
 
 /* From IDLE or FAILED: begin to connect; what out held is dropped. Ends in any state but IDLE. */

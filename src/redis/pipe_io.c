@@ -67,22 +67,25 @@ static void fail_waiting(struct dli_pipe *pipe, struct dli_call **list, struct d
     }
 }
 
-static void begin_connect(struct dli_pipe *pipe, int64_t now)
+/* Whether an attempt began; it may also have ended already. */
+static int begin_connect(struct dli_pipe *pipe, int64_t now)
 {
     int64_t later;
 
     if ((!pipe->urgent && !pipe->waiting) || now < pipe->try_at)
-        return;
+        return 0;
     later = dli_gate_ask(pipe->gate, now);
     if (later)
         pipe->try_at = later;
     else
         dli_conn_start(pipe->conn, now);
+    return !later;
 }
 
 static void go_on_connecting(struct dli_pipe *pipe, int64_t now)
 {
-    dli_conn_step(pipe->conn, now);
+    if (dli_conn_under_way(pipe->conn))
+        dli_conn_step(pipe->conn, now);
     if (pipe->conn->state == DLI_CONN_READY)
         dli_gate_result(pipe->gate, 1, now);
     if (pipe->conn->state != DLI_CONN_FAILED)
@@ -155,10 +158,9 @@ static void receive(struct dli_pipe *pipe, int64_t now)
 void dli_pipe_io(struct dli_pipe *pipe, int64_t now)
 {
     struct dli_conn *conn = pipe->conn;
+    int begun = (conn->state == DLI_CONN_IDLE || conn->state == DLI_CONN_FAILED) && begin_connect(pipe, now);
 
-    if (conn->state == DLI_CONN_IDLE || conn->state == DLI_CONN_FAILED)
-        begin_connect(pipe, now);
-    if (conn->state != DLI_CONN_IDLE && conn->state != DLI_CONN_FAILED && conn->state != DLI_CONN_READY)
+    if (begun || dli_conn_under_way(conn))
         go_on_connecting(pipe, now);
     if (conn->state != DLI_CONN_READY)
         return;

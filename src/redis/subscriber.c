@@ -96,22 +96,25 @@ static void hear(struct dli_subscriber *sub, const struct dli_reply *reply)
     }
 }
 
-static void begin(struct dli_subscriber *sub, int64_t now)
+/* Whether an attempt began; it may also have ended already. */
+static int begin(struct dli_subscriber *sub, int64_t now)
 {
     int64_t later;
 
     if (now < sub->try_at)
-        return;
+        return 0;
     later = dli_gate_ask(sub->gate, now);
     if (later)
         sub->try_at = later;
     else
         dli_conn_start(sub->conn, now);
+    return !later;
 }
 
 static void go_on_connecting(struct dli_subscriber *sub, int64_t now)
 {
-    dli_conn_step(sub->conn, now);
+    if (dli_conn_under_way(sub->conn))
+        dli_conn_step(sub->conn, now);
     if (sub->conn->state == DLI_CONN_READY) {
         dli_gate_result(sub->gate, 1, now);
         sub->heard_at = now;
@@ -150,12 +153,12 @@ void dli_subscriber_step(struct dli_subscriber *sub, int64_t now)
     struct dli_conn *conn = sub->conn;
     const struct dli_reply *reply;
     int64_t pause = 0;
+    int begun;
 
     if (!__atomic_load_n(&sub->wanted, __ATOMIC_ACQUIRE))
         return;
-    if (conn->state == DLI_CONN_IDLE || conn->state == DLI_CONN_FAILED)
-        begin(sub, now);
-    if (conn->state != DLI_CONN_IDLE && conn->state != DLI_CONN_FAILED && conn->state != DLI_CONN_READY)
+    begun = (conn->state == DLI_CONN_IDLE || conn->state == DLI_CONN_FAILED) && begin(sub, now);
+    if (begun || dli_conn_under_way(conn))
         go_on_connecting(sub, now);
     if (conn->state != DLI_CONN_READY)
         return;

@@ -21,7 +21,7 @@ FOREVER = -1
 Option = Union[bool, int, str, None]
 
 # What may wait for the network or for time gives up the interpreter lock (CDLL). Everything else looks at memory only
-# and keeps it (PyDLL): given up, it would come back only when a busy thread lets go of it, 5 ms later.
+# and keeps it (PyDLL): what is given up, a busy thread may take for 5 ms.
 BLOCKING = frozenset(
     "dlock_client_close dlock_client_next dlock_client_ping dlock_lock_acquire dlock_lock_release dlock_lock_extend "
     "dlock_lock_force_release dlock_lock_inspect dlock_lock_adopt_grant".split()
@@ -227,5 +227,6 @@ class Opened:
 def owned(handle: Any, free: Callable[[Any], None]) -> Any:
     """The handle; it goes back to the library when nobody refers to it. Not at exit: threads may still be inside."""
     address = ctypes.cast(handle, ctypes.c_void_p).value or 0
-    weakref.finalize(handle, free, ctypes.cast(address, type(handle))).atexit = False
+    finalizer: Any = weakref.finalize(handle, free, ctypes.cast(address, type(handle)))
+    finalizer.atexit = False
     return handle

@@ -1,0 +1,116 @@
+"""What a server is asked, as it happens.
+
+    SHA["renew"]                                    # the name the server knows a script by
+    with Monitor(server) as seen:
+        seen.catch_up()                             # everything asked before this call is in the list now
+        seen.rows("lock")                           # its renewals, a Row each: at (server time, seconds), link, owner, lease
+        seen.scripts()                              # the rows of each renewal script
+        seen.wait(lambda: len(seen.rows("lock")) > 2)
+"""
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.util
+import re
+import threading
+import time
+import uuid
+from typing import Any, Callable, NamedTuple
+
+from .build import ROOT
+from .resp import Closed
+from .server import Server
+
+_spec = importlib.util.spec_from_file_location("embed", ROOT / "src/scripts/embed.py")
+assert _spec and _spec.loader
+_embed = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(_embed)
+
+SCRIPTS = ("acquire", "force", "inspect", "pass", "release", "renew")
+TEXT = {name: "".join(line + "\n" for line in _embed.load(ROOT / f"src/scripts/{name}.lua")) for name in SCRIPTS}
+SHA = {name: hashlib.sha1(text.encode()).hexdigest() for name, text in TEXT.items()}
+NAMES = {sha: name for name, sha in SHA.items()}
+
+LINE = re.compile(r"(\d+\.\d+) \[\d+ (\S+)\] (.*)", re.S)
+WORD = re.compile(r'"((?:[^"\\]|\\.)*)"')
+
+
+def script_of(words: list[bytes]) -> str | None:
+    """The script a command runs, by its sha or its text."""
+    if len(words) < 3 or words[0].upper() not in (b"EVALSHA", b"EVAL"):
+        return None
+    sha = words[1].decode() if words[0].upper() == b"EVALSHA" else hashlib.sha1(words[1]).hexdigest()
+    return NAMES.get(sha)
+
+
+def unquote(text: str) -> bytes:
+    return text.encode("latin-1").decode("unicode_escape").encode("latin-1")
+
+
+class Row(NamedTuple):
+    at: float
+    link: str
+    lock: bytes
+    owner: bytes
+    lease: int
+
+
+class Command(NamedTuple):
+    at: float
+    link: str
+    script: str | None
+    words: list[bytes]
+
+
+class Monitor:
+    """A connection that listens to all commands but those scripts call."""
+
+    def __init__(self, server: Server) -> None:
+        self.commands: list[Command] = []
+        self._server = server
+        self._redis = server.client(timeout=600)
+        self._redis.command("MONITOR")
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def __enter__(self) -> Monitor:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(OSError):
+            self._redis.socket.shutdown(2)
+
+    def _run(self) -> None:
+        with contextlib.suppress(OSError, Closed, ValueError):
+            while True:
+                found = LINE.match(self._redis.read())
+                if found and found[2] != "lua":
+                    words = [unquote(word) for word in WORD.findall(found[3])]
+                    self.commands.append(Command(float(found[1]), found[2], script_of(words), words))
+
+    def wait(self, condition: Callable[[], Any], timeout: float = 20) -> None:
+        deadline = time.monotonic() + timeout
+        while not condition():
+            assert time.monotonic() < deadline, f"not within {timeout} s; the last commands: {self.commands[-5:]}"
+            time.sleep(0.01)
+
+    def catch_up(self) -> int:
+        """How many commands came before this call."""
+        marker = uuid.uuid4().hex.encode()
+        self._server.command("ECHO", marker)
+        self.wait(lambda: any(command.words[-1:] == [marker] for command in self.commands[-200:]))
+        return len(self.commands)
+
+    def scripts(self, since: int = 0) -> list[list[Row]]:
+        found = []
+        for command in self.commands[since:]:
+            if command.script == "renew":
+                keys = int(command.words[2])
+                locks, rest = command.words[3 : 3 + keys], command.words[3 + keys :]
+                found.append([Row(command.at, command.link, lock, rest[2 * i], int(rest[2 * i + 1])) for i, lock in enumerate(locks)])
+        return found
+
+    def rows(self, lock: str | bytes | None = None, since: int = 0) -> list[Row]:
+        """Renewals, of one lock or of all."""
+        name = lock.encode() if isinstance(lock, str) else lock
+        return [row for rows in self.scripts(since) for row in rows if name in (None, row.lock)]

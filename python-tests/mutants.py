@@ -1,0 +1,130 @@
+"""Defects seeded on purpose: the simulator must find each of them, or its silence proves nothing.
+
+A mutant changes the text of the engine or of a script in a copy of src (edits: file, old text, new text; the old text must be
+there exactly once), or switches the simulator's driver, which plays the watchdog (driver: see sim_driver.c). Numbers below
+100 are those of the reliability plan's positive controls; the others are defects that the simulator found in real code.
+"""
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import shutil
+import subprocess
+
+Edit = tuple[str, str, str]
+
+
+@dataclasses.dataclass(frozen=True)
+class Mutant:
+    number: int
+    what: str
+    edits: tuple[Edit, ...] = ()
+    driver: int = 0
+    caught: bool = True
+
+
+MUTANTS = (
+    Mutant(1, "stamp after the reply", (
+        ("engine/wire.c", "own(m, answer->token, m->sent.lease, m->sent_at, now);",
+         "own(m, answer->token, m->sent.lease, now, now);"),
+    )),
+    Mutant(3, "no guard", (
+        ("engine/lease.c", "- 2 * DLI_MS - guard(lease);", "- 2 * DLI_MS + 0 * guard(lease);"),
+    )),
+    Mutant(5, "release without comparing the owner", (
+        ("scripts/giveup.lua", "if redis.call('HEXISTS', lock, owner) == 0 then",
+         "if redis.call('EXISTS', lock) == 0 then"),
+    )),
+    Mutant(6, "renewal without comparing the owner", (
+        ("scripts/renew.lua", "if held == 1 then", "if redis.call('EXISTS', KEYS[i]) == 1 then"),
+    )),
+    Mutant(10, "a renewal queued before the release is still sent", driver=10),
+    Mutant(11, "loss noticed by replies only", (
+        ("engine/keep.c", "if (m->owned && now >= m->limit)", "if (m->owned && now >= DLI_NEVER)"),
+        ("engine/keep.c", "at = earlier(m->limit, max_hold_at(m));", "at = max_hold_at(m);"),
+    )),
+    Mutant(13, "subscribed after the try, no second try", driver=13),
+    Mutant(15, "token counted up on re-entry", (
+        ("engine/mutex.c", "    m->holder->count++;\n    return m->holder;",
+         "    m->holder->count++;\n    m->holder->token++;\n    return m->holder;"),
+    )),
+    Mutant(19, "EVAL after NOSCRIPT keeps the old stamp: harmless", driver=19, caught=False),
+    Mutant(20, "no answer taken for no grant", (
+        ("engine/wire.c", "if (m->sent.want == m->want && !m->owned && (!answer->sent || answer->refused))",
+         "if (m->sent.want == m->want && !m->owned)"),
+    )),
+    Mutant(101, "a pushed grant counts from its arrival", (
+        ("engine/wire.c", "int64_t stamp = m->heard_at, lease = m->heard_lease;",
+         "int64_t stamp = now, lease = m->heard_lease;"),
+        ("engine/wire.c", "        stamp = m->sent_at;\n        lease = m->sent.lease;",
+         "        stamp = now;\n        lease = m->sent.lease;"),
+    )),
+    Mutant(102, "a grant to who looks lasts as long as its older look asked for", (
+        ("scripts/common.lua", "return grant(own, args[2], tonumber(args[3]), args[7])",
+         "return grant(own, told.lease, told.block, told.keep)"),
+    )),
+    Mutant(103, "a message that comes while an exchange is in flight is forgotten", (
+        ("engine/wire.c", "m->look_at = m->again = at;", "m->look_at = at;"),
+    )),
+    Mutant(104, "the undo ends with the shorter lease of the claim", (
+        ("engine/mutex.c", "m->owned ? m->asked : dli_mutex_beat(m) + m->asked",
+         "m->owned ? m->lease : dli_mutex_beat(m) + m->lease"),
+    )),
+    Mutant(105, "the undo of a place in line ends before the place does", (
+        ("engine/mutex.c", "m->owned ? m->asked : dli_mutex_beat(m) + m->asked", "m->asked"),
+        ("engine/wire.c", "        dli_mutex_give_back(m, number, now);", "        (void)number;"),
+    )),
+    Mutant(106, "a claim with a shorter lease is not confirmed at once", (
+        ("engine/mutex.c", "        m->confirm = 1;\n        m->renew_at = now;", "        m->confirm = 1;"),
+    )),
+    Mutant(107, "who waits patiently behind a mere try is not put in line", (
+        ("engine/wire.c", "if ((!m->sent.patient && m->waiters > 0) || m->drop)", "if (m->drop)"),
+    )),
+    Mutant(108, "the release wakes nobody", (
+        ("scripts/common.lua", "  if not grant_next() then\n", "  if lock then\n"),
+    )),
+    Mutant(109, "the next in line is not told that foreign clients are to be watched", (
+        ("scripts/giveup.lua", "    leave(owner)\n    tell_next()\n", "    leave(owner)\n"),
+    )),
+    Mutant(110, "a waiter sleeps until it is told", (
+        ("engine/wire.c", "m->look_at = now + pause < m->again ? now + pause : m->again;", "m->look_at = m->again;"),
+    )),
+)  # fmt: skip
+
+
+def copy_of(root: pathlib.Path, folder: pathlib.Path, mutant: Mutant) -> pathlib.Path:
+    """The sources the simulator needs, changed; LookupError when an edit does not fit any more."""
+    for part in ("src/engine", "src/base", "src/scripts", "abi"):
+        shutil.copytree(root / part, folder / part)
+    for name, old, new in mutant.edits:
+        path = folder / "src" / name
+        text = path.read_text()
+        if text.count(old) != 1:
+            raise LookupError(f"mutant {mutant.number}: {name} has {text.count(old)} times: {old}")
+        path.write_text(text.replace(old, new))
+    return folder
+
+
+def flags(pkg: str = "lua5.1") -> tuple[list[str], list[str]]:
+    def ask(what: str) -> list[str]:
+        return subprocess.run(["pkg-config", what, pkg], check=True, text=True, stdout=subprocess.PIPE).stdout.split()
+
+    return ask("--cflags"), ask("--libs")
+
+
+def compile_simulator(root: pathlib.Path, folder: pathlib.Path) -> list[pathlib.Path]:
+    """The simulator's own files, compiled once for all mutants."""
+    sources = sorted((root / "python-tests/native").glob("sim_*.c"))
+    includes = [f"-I{root / 'src'}", f"-I{root / 'abi'}"]
+    subprocess.run(["gcc", "-std=c11", "-D_GNU_SOURCE", "-O1", *includes, *flags()[0], "-c", *sources], check=True, cwd=folder)
+    return sorted(folder.glob("sim_*.o"))
+
+
+def link(folder: pathlib.Path, objects: list[pathlib.Path]) -> pathlib.Path:
+    """The simulator with the engine of this folder."""
+    program = folder / "dlock_sim"
+    engine = sorted((folder / "src/engine").glob("*.c"))
+    includes = [f"-I{folder / 'src'}", f"-I{folder / 'abi'}"]
+    command = ["gcc", "-std=c11", "-D_GNU_SOURCE", "-O1", *includes, *engine, *objects, *flags()[1], "-lm", "-o", program]
+    subprocess.run(command, check=True)
+    return program
