@@ -83,10 +83,10 @@ def system() -> str:
     return names.get("PRETTY_NAME", "Linux").strip('"')
 
 
-def facts(server: str, load: float) -> str:
+def facts(server: str, others: float) -> str:
     return (
         f"{cpu_model()}, {os.cpu_count()} cores; {system()}, Linux {platform.release().split('-')[0]}; Redis {server} without "
-        f"persistence; CPython {platform.python_version()}. Load average at the start of the run: {load:.2f}."
+        f"persistence; CPython {platform.python_version()}. Other processes took {others:.0%} of the machine meanwhile."
     )
 
 

@@ -344,7 +344,10 @@ def test_a_name_with_braces_is_another_lock(
     bare, braced = first.lock("x"), first.lock("{x}")
     assert bare.acquire() and braced.acquire()
     waiter = Running(held_and_given_back, second.lock("{x}"))
-    wait_until(lambda: in_line(redis_server, "{x}") == 1)
+    try:
+        wait_until(lambda: in_line(redis_server, "{x}") == 1)
+    except AssertionError:
+        raise AssertionError(redis_server.command("KEYS", "*"), second.stats(), waiter.value, waiter.error, [" ".join(w for w in l.split() if w.split("=")[0] in ("id","addr","age","idle","sub","cmd")) for l in redis_server.command("CLIENT", "LIST").decode().splitlines()], in_line(redis_server, "x"), first.stats())
     bare.release()
     assert bare.inspect().holder == ""  # who waits for the other lock does not get this one
     assert braced.held and not waiter.value

@@ -544,6 +544,12 @@ def test_a_class_for_each_status() -> None:
         assert issubclass(kind, ValueError) == (name.startswith("INVALID_") or name == "UNKNOWN_OPTION")
 
 
+def test_type_checkers_know_each_class() -> None:
+    text = (ROOT / "bindings/python/dlock/__init__.py").read_text()
+    known = [word for line in re.findall(r"^    (\w+ = .*) = DlockError$", text, re.M) for word in line.split(" = ")]
+    assert known == [_errors.classes[code].__name__ for code, _ in statuses()]
+
+
 def test_what_else_exceptions_are() -> None:
     assert issubclass(dlock.TimedOut, TimeoutError) and issubclass(dlock.Unreachable, ConnectionError)
     assert issubclass(dlock.Denied, PermissionError) and issubclass(dlock.OutOfMemory, MemoryError)
@@ -688,11 +694,43 @@ def passed_through(error: BaseException, method: Callable[..., Any]) -> bool:
     return any(frame.f_code is method.__code__ and line > block for frame, line in frames)
 
 
+@pytest.mark.parametrize(
+    "call, depth",
+    [("acquire_local", 0), ("acquire_local", 1), ("acquire", 0), ("release_local", 0), ("release_local", 1), ("release", 0)],
+)
+def test_an_exception_right_after_a_call(
+    client: Client, other: Client, monkeypatch: pytest.MonkeyPatch, call: str, depth: int
+) -> None:
+    """A handler that runs when the library is back, and drops its answer: acquire has not acquired, release has released,
+    and the levels outside are as they were."""
+    lib, lock, armed = _lib.library(), client.lock("a"), False
+    real = getattr(lib, f"dlock_lock_{call}")
+
+    def call_and_stop(*arguments: Any) -> int:
+        nonlocal armed
+        status: int = real(*arguments)
+        if armed:
+            armed = False
+            raise Stop
+        return status
+
+    monkeypatch.setattr(lib, f"dlock_lock_{call}", call_and_stop)
+    with lock:
+        pass  # boxes have been used
+    for _ in range(depth):
+        lock.acquire()
+    for _ in range(3):
+        if call.startswith("release"):
+            lock.acquire()
+        armed = True
+        with pytest.raises(Stop):
+            lock.release() if call.startswith("release") else lock.acquire()
+        assert lock.hold_count == depth and client.stats()["waiting"] == 0
+    assert other.lock("a").try_acquire() is (depth == 0)
+
+
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="older Pythons run handlers between any two bytecodes")
-@pytest.mark.parametrize("depth", [0, 1])
-def test_an_exception_at_any_point(client: Client, depth: int) -> None:
-    """Exceptions from a handler, as often as they can come: what was raised in acquire has not acquired, what was raised
-    in release has released, and other levels are as they were. With depth 0 both ask the server."""
+def test_exceptions_as_often_as_they_can_come(client: Client) -> None:
     lock, stopping, armed = client.lock("a"), threading.Event(), False
     hits = {Lock.acquire: 0, Lock.release: 0}
 
@@ -707,7 +745,7 @@ def test_an_exception_at_any_point(client: Client, depth: int) -> None:
             raise Stop
 
     def attempt(method: Callable[[Lock], Any], count: int) -> None:
-        """Call it; count is how many levels there are afterwards."""
+        """Call it; count is how many levels there are afterwards, and none after an exception inside."""
         nonlocal armed
         try:
             armed = True
@@ -716,19 +754,16 @@ def test_an_exception_at_any_point(client: Client, depth: int) -> None:
         except Stop as error:
             inside = passed_through(error, method)
             hits[method] += inside
-            if inside:
-                assert lock.hold_count == depth
+            assert not inside or lock.hold_count == 0
             if lock.hold_count != count:
                 method(lock)
         assert lock.hold_count == count
 
     with on_signal(stop_once):
         firing, end = Running(fire), time.monotonic() + 2
-        for _ in range(depth):
-            lock.acquire()
         while time.monotonic() < end:
-            attempt(Lock.acquire, depth + 1)
-            attempt(Lock.release, depth)
+            attempt(Lock.acquire, 1)
+            attempt(Lock.release, 0)
         stopping.set()
         firing.result()
     assert min(hits.values()) > 5

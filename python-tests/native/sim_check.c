@@ -5,6 +5,8 @@
  *              changes its TTL, and ours only make it longer
  *   fencing    tokens reserved for a lock only go up
  *   exclusion  whoever believes that it holds (a process that is awake) owns the key on the server, and is the only one
+ *   deadline   no process will trust its grant for longer than the server keeps it, as things are
+ *   forgotten  a number that the server has granted is one that its process still wants or drops
  *   ghost      no number stands on the server unbelieved by its living process for longer than it takes to undo
  *   idle lock  in calm times a lock is not free while somebody waits, but for a moment
  *   liveness   in calm times everybody who waits is served in the end
@@ -151,6 +153,8 @@ static void check_belief(struct sim *s, int index, const struct sim_seen *seen)
         if (seen->peer != i || seen->number != number)
             sim_violated(s, "exclusion: peer %d believes that it holds %s as %" PRId64 ", the server says peer %d as %" PRId64,
                          i, lock->name, number, seen->peer, seen->number);
+        else if (!peer->foreign && sim_when(s, peer, peer->side[index].m.limit) > sim_expiry(s, seen->expires))
+            sim_violated(s, "deadline: peer %d will trust its grant of %s longer than the server keeps it", i, lock->name);
     }
 }
 
@@ -171,6 +175,10 @@ static void check_ghost(struct sim *s, int index, const struct sim_seen *seen)
         lock->unbelieved_since = 0;
         return;
     }
+    if (s->now > sim_number(s, peer, seen->number)->excused && seen->number != peer->side[index].m.want &&
+        seen->number != peer->side[index].m.drop)
+        sim_violated(s, "forgotten: %s belongs to peer %d as %" PRId64 ", which neither wants nor drops it", lock->name,
+                     seen->peer, seen->number);
     if (!lock->unbelieved_since)
         lock->unbelieved_since = s->now;
     since = later_of(later_of(lock->unbelieved_since, peer->disturbed_until), s->server_disturbed);

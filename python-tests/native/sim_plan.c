@@ -36,6 +36,8 @@ static void choose_faults(struct sim *s)
     plan->chance[SIM_EAR_LATE] = plan->chance[SIM_EAR_LATE] ? 500000 : 0;
     plan->chance[SIM_LATE] = plan->chance[SIM_LATE] ? 500000 : 0;
     plan->chance[SIM_TIMER_LATE] = plan->chance[SIM_TIMER_LATE] ? 300000 : 0;
+    for (int i = SIM_STALL; i <= SIM_BUSY; i++)
+        plan->chance[i] *= 3;
     plan->chance[SIM_CRASH] /= 4;
     plan->chance[SIM_CLOSE] /= 4;
 }
@@ -76,6 +78,20 @@ static void choose_rules(struct sim *s)
     rules->keep_ms = ONE_OF(s, 60000, 86400000);
 }
 
+/* One lock, two foreign clients, short waits: turns of foreign clients and queues whose head leaves. */
+static void choose_mixed_fleet(struct sim *s)
+{
+    struct sim_plan *plan = &s->plan;
+
+    plan->foreign = 2;
+    plan->locks = 1;
+    plan->owners = (int)sim_between(s, 1, 2);
+    plan->cancel = 60;
+    plan->hold = SIM_MS * ONE_OF(s, 30, 100);
+    plan->think = SIM_MS * ONE_OF(s, 5, 50);
+    plan->rules.safety = SIM_SECOND;
+}
+
 void sim_plan(struct sim *s)
 {
     struct sim_plan *plan = &s->plan;
@@ -89,9 +105,11 @@ void sim_plan(struct sim *s)
     plan->locks = (int)ONE_OF(s, 1, 1, 1, 2, 3);
     plan->owners = (int)sim_between(s, 1, SIM_OWNERS);
     plan->cancel = (int)ONE_OF(s, 2, 10, 50);
-    plan->delay = SIM_MS * ONE_OF(s, 1, 2, 5);
-    plan->hold = SIM_MS * ONE_OF(s, 5, 30, 100, 300);
+    plan->delay = SIM_MS * ONE_OF(s, 1, 3, 10);
+    plan->hold = SIM_MS * ONE_OF(s, 5, 30, 100, 300, 1500);
     plan->think = SIM_MS * ONE_OF(s, 5, 50, 300, 1500);
+    if (sim_percent(s, 10))
+        choose_mixed_fleet(s);
     if (s->drift_factor > 1)
         plan->hold = 12 * SIM_SECOND;
     plan->grace = 25 * SIM_MS;

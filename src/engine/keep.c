@@ -77,11 +77,17 @@ void dli_mutex_renewed(struct dli_mutex *m, int64_t number, int kept, int64_t le
     dli_mutex_tick(m, now);
 }
 
-void dli_mutex_extended(struct dli_mutex *m, int64_t lease)
+void dli_mutex_extended(struct dli_mutex *m, int64_t number, int kept, int64_t lease, int64_t stamp, int64_t now)
 {
-    m->lease = lease;
-    if (m->holder)
-        m->holder->lease = lease;
+    int renewing = m->renewing;
+
+    if (kept == 1 && m->holder && number == m->want) {
+        m->lease = m->holder->lease = lease;
+        m->asked = m->asked > lease ? m->asked : lease;
+    }
+    dli_mutex_renewed(m, number, kept, lease, stamp, now);
+    if (m->owned && number == m->want)
+        m->renewing = renewing;
 }
 
 void dli_mutex_tick(struct dli_mutex *m, int64_t now)

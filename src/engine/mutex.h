@@ -189,8 +189,11 @@ void dli_mutex_renewing(struct dli_mutex *m);
 /* The answer of a renewal of number stamped at stamp: kept 1 or 0; -1 when it failed. lease is what was sent. */
 void dli_mutex_renewed(struct dli_mutex *m, int64_t number, int kept, int64_t lease, int64_t stamp, int64_t now);
 
-/* The holder wants a longer or shorter lease from the renewal on that is just being answered. */
-void dli_mutex_extended(struct dli_mutex *m, int64_t lease);
+/*
+ * The answer (kept: 1 or 0) of a renewal of number that the holder asked for, with a lease that also holds for later ones.
+ * Another renewal that is queued or on the wire stays marked, so that no third one can begin.
+ */
+void dli_mutex_extended(struct dli_mutex *m, int64_t number, int kept, int64_t lease, int64_t stamp, int64_t now);
 
 /* Notice what the time brings: the limit, max_hold, risk, an undo that is over. */
 void dli_mutex_tick(struct dli_mutex *m, int64_t now);

@@ -63,6 +63,7 @@ struct dli_loop {
     struct dli_pipe pipe; /* the rest: the thread's own, but for what pipe.h says */
     struct dli_due *heap; /* renewals by limit, most endangered first */
     size_t heap_count, heap_room;
+    int64_t leave_at; /* renewals that do not fill a script wait for others until then */
     struct dli_batch *batch;
     int batch_flying;
     int64_t troubles; /* of the pipe, as logged */
@@ -223,6 +224,9 @@ void dli_renew_queue(struct dli_entry *entry);
 
 /* The loop's thread: send the next batch when none is in flight. */
 void dli_renew_send(struct dli_loop *loop, int64_t now);
+
+/* The loop's thread: when dli_renew_send has something to do; INT64_MAX while nothing is queued or a batch is in flight. */
+int64_t dli_renew_alarm(const struct dli_loop *loop);
 
 /* The loop's thread: forget what is queued. */
 void dli_renew_drop(struct dli_loop *loop);

@@ -121,6 +121,8 @@ static int64_t next_alarm(struct dli_loop *loop)
 
     if (loop->index == 0 && (other = dli_subscriber_alarm(&loop->client->subscriber)) < at)
         at = other;
+    if ((other = dli_renew_alarm(loop)) < at)
+        at = other;
     pthread_mutex_lock(&loop->mutex);
     other = dli_timers_next(&loop->timers);
     loop->next = at = other < at ? other : at;

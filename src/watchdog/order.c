@@ -173,12 +173,12 @@ dlock_status dli_order_extend(struct dli_entry *entry, int64_t owner, int64_t le
     kept = dli_order_renew(entry, id, lease, &stamp, &status, why);
     dli_entry_lock(entry);
     now = dli_now();
-    if (kept == 1 && entry->m.want == number)
-        dli_mutex_extended(&entry->m, lease);
     if (kept >= 0)
-        dli_mutex_renewed(&entry->m, number, kept, lease, stamp, now);
+        dli_mutex_extended(&entry->m, number, kept, lease, stamp, now);
     if (status == DLOCK_OK && dli_mutex_state(&entry->m, owner, now) == DLOCK_STATE_LOST)
         status = DLOCK_LOST;
+    else if (kept == 0) /* released meanwhile */
+        status = DLOCK_NOT_HELD;
     dli_entry_pump(entry, now);
     dli_entry_unlock(entry);
     return status;

@@ -68,6 +68,22 @@ static struct dli_due pop(struct dli_loop *loop)
 
 /* ---- batches */
 
+/* Renewals come due one by one. They gather for a sixtieth of their lease, unless one was late from the start. */
+static void gather(struct dli_loop *loop, const struct dli_mutex *m)
+{
+    int64_t leave = dli_now() + (m->confirm || m->renew_failures ? 0 : m->lease / 60);
+
+    if (loop->heap_count == 1 || leave < loop->leave_at)
+        loop->leave_at = leave;
+}
+
+int64_t dli_renew_alarm(const struct dli_loop *loop)
+{
+    if (loop->batch_flying || loop->heap_count == 0)
+        return INT64_MAX;
+    return loop->heap_count < DLI_RENEW_MAX / 2 ? loop->leave_at : 0;
+}
+
 void dli_renew_queue(struct dli_entry *entry)
 {
     struct dli_mutex *m = &entry->m;
@@ -77,6 +93,7 @@ void dli_renew_queue(struct dli_entry *entry)
         dli_mutex_renewed(m, m->want, -1, m->lease, m->stamp, dli_now());
         return;
     }
+    gather(entry->loop, m);
     dli_mutex_renewing(m);
     dli_entry_ref(entry);
 }
@@ -118,7 +135,7 @@ static int encode(struct dli_call *call, int full)
     return dli_encode_renew(&call->command, full, batch->rows, batch->count);
 }
 
-/* Whether the machine still wants what was queued: released locks are not renewed. Late ones are counted. */
+/* Whether the machine still wants what was queued: not when it was released or extended meanwhile. Late ones are counted. */
 static int still_wanted(const struct dli_due *due, int64_t now)
 {
     struct dli_entry *entry = due->entry;
@@ -126,6 +143,10 @@ static int still_wanted(const struct dli_due *due, int64_t now)
 
     dli_entry_lock(entry);
     wanted = entry->m.renewing && entry->m.want == due->number;
+    if (wanted && now < entry->m.renew_at) {
+        wanted = entry->m.renewing = 0;
+        dli_entry_pump(entry, now);
+    }
     late = wanted && now > entry->m.stamp + entry->m.lease / 2 && !entry->m.renew_failures && !entry->m.confirm;
     if (!wanted)
         entry->surplus++;
@@ -158,7 +179,7 @@ void dli_renew_send(struct dli_loop *loop, int64_t now)
     struct dli_batch *batch = loop->batch;
     struct dli_call *call = &batch->call;
 
-    if (loop->batch_flying || loop->heap_count == 0)
+    if (now < dli_renew_alarm(loop))
         return;
     fill(loop, now);
     if (batch->count == 0)

@@ -11,6 +11,8 @@ dlock.Lost, dlock.Unreachable, ... The library itself is loaded on first use.
 """
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from . import _errors, _lib
 from ._errors import DlockError, LibraryError
 from ._lib import VERSION as __version__
@@ -22,10 +24,18 @@ __all__ = [
 ]  # fmt: skip
 
 
-def __getattr__(name: str) -> type[DlockError]:
-    if name[:1].isupper():
-        _lib.library()
-        for error in _errors.classes.values():
-            if error.__name__ == name:
-                return error
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if TYPE_CHECKING:  # the names for type checkers and editors
+    Busy = TimedOut = Cancelled = Interrupted = WouldBlock = NoEvent = InvalidArgument = InvalidName = DlockError
+    UnknownOption = InvalidOption = InvalidUrl = Unsupported = OutOfMemory = Closed = Forked = DlockError
+    BufferTooSmall = SystemError = NotHeld = Lost = WrongKind = UnknownOutcome = InvalidGrant = DlockError
+    Unreachable = Denied = ServerLoading = ServerBusy = ServerOutOfMemory = ServerReadOnly = DlockError
+    ProtocolError = ServerError = DlockError
+else:
+
+    def __getattr__(name: str) -> type[DlockError]:
+        if name[:1].isupper():
+            _lib.library()
+            for error in _errors.classes.values():
+                if error.__name__ == name:
+                    return error
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

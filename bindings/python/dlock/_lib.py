@@ -96,7 +96,9 @@ class Library:
         return list(values), self.dlock_event_text(box).decode("utf-8", "replace")
 
     def options(self, values: Mapping[str, Option]) -> Any:
-        """A set of options; None leaves one at its default."""
+        """A set of options, NULL when there are none; None leaves an option at its default."""
+        if not values:
+            return None
         box = owned(take([], self.dlock_options_new), self.dlock_options_free)
         for name, value in values.items():
             if value is not None:
@@ -122,7 +124,7 @@ def _load() -> Library:
         try:
             return Library(path)
         except (OSError, AttributeError) as error:  # AttributeError: a function is missing
-            tried.append(f"{path}: {error}")
+            tried.append(str(error) if path in str(error) else f"{path}: {error}")
     hint = "as DLOCK_LIBRARY says" if override else "DLOCK_LIBRARY is not set"
     raise _errors.LibraryError(f"No usable libdlock ({hint}). Tried " + "; ".join(tried))
 

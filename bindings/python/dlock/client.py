@@ -54,7 +54,8 @@ class Client(Opened):
 
         InvalidUrl, UnknownOption, InvalidOption, Unsupported; LibraryError.
         """
-        self._lib, self._url, self._options, self._closed = _lib.library(), url, options, False
+        self._lib, self._url, self._closed = _lib.library(), url, False
+        self._options = {"interruptible": True, **options}  # so that signal handlers run
         self._live()
         scheme, _, rest = url.partition("://")
         self._shown = f" {scheme}://{rest.partition('?')[0].rpartition('@')[2]}"

@@ -45,7 +45,7 @@ class Lock(Opened):
         self._bytes = name.encode() if isinstance(name, str) else bytes(memoryview(name))
         self._owner = self._number_of(owner)
         self._kind = _lib.constants("DLOCK_KIND_").get(kind, 0)
-        self._options = {"interruptible": True, **options}
+        self._options = options
         self._live()
 
     def _open(self) -> Any:
@@ -98,10 +98,10 @@ class Lock(Opened):
         """
         lib, owner = self._lib, self._owner
         handle = self._handle if self._forks == process.forks else self._live()
-        box = _lib.take(lib.error_boxes, lib.dlock_error_new)
+        box, local = _lib.take(lib.error_boxes, lib.dlock_error_new), None
         try:
-            status = lib.dlock_lock_release_local(handle, owner, box)
-            if status == _abi.DLOCK_WOULD_BLOCK:
+            local = status = lib.dlock_lock_release_local(handle, owner, box)
+            if local == _abi.DLOCK_WOULD_BLOCK:
                 status = lib.dlock_lock_release(handle, owner, box)
             if status != _abi.DLOCK_OK:
                 raise lib.failure(status, box)
@@ -109,8 +109,8 @@ class Lock(Opened):
             if lib.dlock_error_code(box) == _abi.DLOCK_WOULD_BLOCK:  # raised by a signal handler between the two
                 lib.dlock_lock_release(handle, owner, None)
             raise
-        finally:
-            lib.error_boxes.append(box)
+        finally:  # no box that says WOULD_BLOCK is used again
+            lib.error_boxes.append(box) if local == _abi.DLOCK_OK else lib.dlock_error_free(box)
 
     _end = release
 

@@ -1,0 +1,157 @@
+"""What fault rows share: how often they run, the resource that checks tokens, and a network that loses packets.
+
+    @pytest.mark.parametrize("rounds", times(1, 20))        # 1 in every run, 20 in ./dev test --full
+    fenced = Fenced(server); fenced.write("name", token)    # False: a newer token was seen before
+    with network(new_server) as net:                        # real packet loss as root, else the proxy's blackhole
+        agent = new_agent(prefix=net.prefix); client = agent.open(net.url)
+        net.drop("in", "out"); net.fired(); net.heal()      # in: to the client, out: to the server
+"""
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import shutil
+import subprocess
+from typing import Any, Callable, Iterator
+
+import pytest
+
+from .build import SANITIZED
+from .proxy import Proxy
+from .server import Server
+
+SLACK_MS = 500 if SANITIZED else 100  # how late a call may end
+
+
+def times(small: int, full: int, seconds: int = 240) -> list[Any]:
+    return [pytest.param(small), pytest.param(full, marks=[pytest.mark.full, pytest.mark.timeout(seconds)])]
+
+
+WRITE = """
+local taken = tonumber(ARGV[1]) >= tonumber(redis.call('GET', KEYS[1]) or '0')
+if taken then redis.call('SET', KEYS[1], ARGV[1]) end
+redis.call('RPUSH', KEYS[2], ARGV[1] .. ' ' .. (taken and 1 or 0))
+return taken and 1 or 0
+"""
+
+
+class Fenced:
+    """A resource that refuses lower tokens, with a witness of all it was asked to write."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+
+    def write(self, name: str, token: int) -> bool:
+        return bool(self.server.command("EVAL", WRITE, 2, f"fenced:{name}", f"witness:{name}", token))
+
+    def witness(self, name: str) -> list[tuple[int, bool]]:
+        said = [entry.split() for entry in self.server.command("LRANGE", f"witness:{name}", 0, -1)]
+        return [(int(token), taken == b"1") for token, taken in said]
+
+
+def owners(server: Server, names: list[str]) -> list[bytes]:
+    """Who holds each lock on the server; b"" for nobody."""
+    with server.client() as redis:
+        return [(held or [b""])[0] for held in redis.pipeline(*(["HKEYS", name] for name in names))]
+
+
+def alive(server: Server, names: list[str]) -> int:
+    """How many of the locks are held on the server."""
+    return int(server.command("EXISTS", *names))
+
+
+# ---- a network
+
+COUNT = itertools.count()
+WAYS = {"in": "input", "out": "output"}  # as the client sees them
+
+
+class Namespace:
+    """The client alone in a network namespace; nft there drops whole packets, silently. Nothing outside is touched."""
+
+    def __init__(self, new_server: Callable[..., Server]) -> None:
+        block = (os.getpid() * 16 + next(COUNT) % 16) % 16384  # deleting the last one takes a while
+        self.name = f"dlock{os.getpid()}n{block % 16}"
+        ours, theirs = (f"10.213.{block // 64}.{block % 64 * 4 + last}" for last in (1, 2))
+        self.prefix = ["nsenter", f"--net=/run/netns/{self.name}"]
+        self._run("ip", "netns", "add", self.name)
+        try:
+            self._run("ip", "link", "add", self.name, "type", "veth", "peer", "name", "veth0", "netns", self.name)
+            self._run("ip", "addr", "add", f"{ours}/30", "dev", self.name)
+            self._run("ip", "link", "set", self.name, "up")
+            self._run(*self.prefix, "ip", "addr", "add", f"{theirs}/30", "dev", "veth0")
+            self._run(*self.prefix, "ip", "link", "set", "veth0", "up")
+            self._nft("add table inet faults")
+            for hook in WAYS.values():
+                self._nft(f"add chain inet faults {hook} {{ type filter hook {hook} priority 0; }}")
+            self.server = new_server("--bind", "127.0.0.1", ours, "--protected-mode", "no")
+            self.url = f"redis://{ours}:{self.server.port}"
+        except BaseException:
+            self.close()
+            raise
+        self._fired = 0
+
+    def drop(self, *ways: str) -> None:
+        self._nft("; ".join(f"add rule inet faults {WAYS[way]} counter drop" for way in ways))
+
+    def heal(self) -> None:
+        self._fired = self.fired()
+        self._nft("; ".join(f"flush chain inet faults {hook}" for hook in WAYS.values()))
+
+    def fired(self) -> int:
+        """Packets lost so far."""
+        rules = json.loads(self._nft("-j", "list table inet faults"))["nftables"]
+        counters = [part["counter"] for rule in rules if "rule" in rule for part in rule["rule"]["expr"] if "counter" in part]
+        return self._fired + sum(int(counter["packets"]) for counter in counters)
+
+    def close(self) -> None:
+        subprocess.run(["ip", "netns", "del", self.name], capture_output=True)  # and the veth pair with it
+
+    def _nft(self, *words: str) -> str:
+        return self._run(*self.prefix, "nft", *words)
+
+    def _run(self, *words: str) -> str:
+        environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+        return subprocess.run(words, check=True, env=environment, capture_output=True, text=True).stdout
+
+
+class Blackhole:
+    """The same by a proxy that takes bytes in and loses them; connections can still be made."""
+
+    prefix: list[str] = []
+
+    def __init__(self, new_server: Callable[..., Server]) -> None:
+        self.server = new_server()
+        self._proxy = Proxy((self.server.host, self.server.port))
+        self.url = self._proxy.url
+
+    def drop(self, *ways: str) -> None:
+        self._proxy.up.blackhole, self._proxy.down.blackhole = "out" in ways, "in" in ways
+
+    def heal(self) -> None:
+        self.drop()
+
+    def fired(self) -> int:
+        return self._proxy.up.fired["blackhole"] + self._proxy.down.fired["blackhole"]
+
+    def close(self) -> None:
+        self._proxy.close()
+
+
+def can_drop_packets() -> bool:
+    tools = all(map(shutil.which, ("ip", "nft", "nsenter")))
+    return os.geteuid() == 0 and tools and not subprocess.run(["unshare", "-n", "nft", "add table inet x"], capture_output=True).returncode
+
+
+NETWORK = Namespace if can_drop_packets() else Blackhole
+
+
+@contextlib.contextmanager
+def network(new_server: Callable[..., Server]) -> Iterator[Namespace | Blackhole]:
+    net = NETWORK(new_server)
+    try:
+        yield net
+    finally:
+        net.close()

@@ -1,0 +1,27 @@
+"""The library's scripts, as the server gets them: SCRIPTS[stem] is the text, SHA[stem] what EVALSHA names and hooks look for."""
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+
+from .build import ROOT
+from .server import Server
+
+
+def load(stem: str) -> str:
+    path = ROOT / "src/scripts/embed.py"
+    spec = importlib.util.spec_from_file_location("embed", path)
+    assert spec and spec.loader
+    embed = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(embed)
+    return "".join(line + "\n" for line in embed.load(ROOT / f"src/scripts/{stem}.lua"))
+
+
+SCRIPTS = {stem: load(stem) for stem in ("acquire", "release", "pass", "renew", "force", "inspect")}
+SHA = {stem: hashlib.sha1(text.encode()).hexdigest() for stem, text in SCRIPTS.items()}
+
+
+def teach(server: Server) -> None:
+    """The server knows them: each is sent once, by its SHA."""
+    for stem, text in SCRIPTS.items():
+        assert server.command("SCRIPT", "LOAD", text).decode() == SHA[stem]
