@@ -189,7 +189,7 @@ def test_c10_dripping_replies(server: Server, agent: Agent, new_proxy: Make, pau
     for name, own_ms, call in calls:
         for _ in range(3):
             proxy.down.drip = None
-            until(lambda: held.acquire(1, 1000).status == "OK")
+            until(lambda: held.state(1) == "HELD" or held.acquire(1, 1000).status == "OK")
             before = proxy.down.fired["drip"]
             proxy.down.drip = (1, pause)
             answer = call()

@@ -61,10 +61,10 @@ def subscribed(server: Server) -> set[bytes]:
     return {word[5:] for line in lines for word in line.split() if word.startswith(b"name=")}
 
 
-@pytest.mark.parametrize("rounds", times(60, 1500))
-@pytest.mark.parametrize("connects", [1, 1000], ids=["comes back late", "comes back at once"])
+@pytest.mark.parametrize("connects, rounds", [*times((1, 16), (1, 300)), *times((1000, 60), (1000, 2000))])
 def test_h02_subscription_cut_while_waiting(server: Server, new_agent: Make, connects: int, rounds: int) -> None:
-    """The waiter's own look is the latest it hears. Cut before the release, or while it is carried out."""
+    """The waiter's own look is the latest it hears. Cut before the release, or while it is carried out;
+    the subscription may come back at once, or once per second only."""
     safety, chance = 300, random.Random(2)
     locks = [new_agent().open(server, safety_ms=safety, client_name=i, connects_per_second=connects).lock("h02") for i in range(2)]
     took: list[float] = []

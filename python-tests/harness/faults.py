@@ -25,8 +25,10 @@ from .server import Server
 SLACK_MS = 500 if SANITIZED else 100  # how late a call may end
 
 
-def times(small: int, full: int, seconds: int = 240) -> list[Any]:
-    return [pytest.param(small), pytest.param(full, marks=[pytest.mark.full, pytest.mark.timeout(seconds)])]
+def times(small: Any, full: Any, seconds: int = 240) -> list[Any]:
+    """What a row is run with always, and in full. A tuple is several arguments."""
+    small, full = (value if isinstance(value, tuple) else (value,) for value in (small, full))
+    return [pytest.param(*small), pytest.param(*full, marks=[pytest.mark.full, pytest.mark.timeout(seconds)])]
 
 
 WRITE = """

@@ -106,23 +106,27 @@ dlock_status dli_submit_release(struct dli_entry *entry, const struct dli_terms 
     return status;
 }
 
-/* entry.mutex held: whether owner had won, without knowing it, after its caller was interrupted. */
-static int won_unseen(const struct dli_claim *claim)
+/* entry.mutex held: owner had won without knowing it, after its caller was interrupted. The grant goes back in the background. */
+static dlock_status give_back(struct dli_entry *entry, const struct dli_terms *terms, struct dli_claim *claim,
+                              int64_t now)
 {
     struct dli_waiter *waiter = DLI_OBJECT(claim, struct dli_waiter, claim);
-    int unseen = claim->state == DLI_CLAIM_HELD && waiter->interrupted;
+    struct dli_claim *ended;
 
+    if (claim->state != DLI_CLAIM_HELD || !waiter->interrupted)
+        return DLOCK_NOT_HELD;
     waiter->interrupted = 0;
-    return unseen;
+    if (dli_mutex_release(&entry->m, claim->owner, now, now + terms->release_timeout, 1, &ended) != DLOCK_WOULD_BLOCK &&
+        ended)
+        dli_waiter_unref(waiter);
+    return DLOCK_OK;
 }
 
 dlock_status dli_submit_cancel(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner)
 {
-    dlock_error ignored = {.code = DLOCK_OK};
     dlock_status status = DLOCK_NOT_HELD;
     struct dli_claim *claim;
     int64_t now = dli_now();
-    int give_back = 0;
 
     dli_entry_lock(entry);
     claim = dli_mutex_find(&entry->m, owner);
@@ -130,12 +134,9 @@ dlock_status dli_submit_cancel(struct dli_entry *entry, const struct dli_terms *
         dli_mutex_give_up(&entry->m, claim, DLOCK_CANCELLED, now);
         status = DLOCK_OK;
     } else if (claim) {
-        give_back = won_unseen(claim);
+        status = give_back(entry, terms, claim, now);
     }
     dli_entry_pump(entry, now);
     dli_entry_unlock(entry);
-    if (!give_back)
-        return status;
-    dli_ask_release(entry, terms, owner, &ignored);
-    return DLOCK_OK;
+    return status;
 }

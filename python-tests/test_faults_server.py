@@ -1,0 +1,209 @@
+"""Faults of the server: rows D of the matrix, each counting that its fault fired."""
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from typing import Any, Callable, Iterator
+
+import pytest
+
+from harness.agent import Agent, now, until
+from harness.fake import LockServer
+from harness.server import Server
+
+
+@contextlib.contextmanager
+def again_and_again(what: Callable[[], Any], pause: float) -> Iterator[list[int]]:
+    """what, in a thread of its own, until the block ends; yields how often so far."""
+    ended, count = threading.Event(), [0]
+
+    def run() -> None:
+        while not ended.wait(pause):
+            what()
+            count[0] += 1
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield count
+    finally:
+        ended.set()
+        thread.join()
+
+
+# ---- D-01: the script cache is flushed
+
+
+@pytest.mark.parametrize("pairs", [400, pytest.param(50_000, marks=[pytest.mark.full, pytest.mark.timeout(900)])])
+def test_d01_script_flush(agent: Agent, redis_server: Server, pairs: int) -> None:
+    client = agent.open(redis_server, lease_ms=1500)
+    held, lock, second = client.lock("held"), client.lock("lock"), client.lock("second")
+    held.acquire(1, 0).ok
+    with redis_server.client() as redis, again_and_again(lambda: redis.command("SCRIPT", "FLUSH"), 0.01) as flushes:
+        statuses = []
+        for _ in range(pairs // 50):
+            for own in (lock, second):
+                calls = [("acquire", own.index, 1, 100), ("extend", own.index, 1, 2000), ("inspect", own.index), ("release", own.index, 1)]
+                statuses += [answer.status for answer in agent.many(calls * 25)]
+        until(lambda: client.counters()["renewed"] >= 2)
+    counters = client.counters()
+    assert statuses and set(statuses) == {"OK"}
+    assert flushes[0] > 10 and counters["script_reloads"] > 10
+    assert counters["lost"] == 0 and held.state(1) == "HELD"
+
+
+# ---- D-02: the server loads its data
+
+
+def test_d02_loading(agent: Agent, new_server: Callable[..., Server]) -> None:
+    server = new_server()
+    client = agent.open(server, lease_ms=6000)
+    held, free = client.lock("held"), client.lock("free")
+    token = held.acquire(1, 0).ok.token
+    free.acquire(1, 0).ok  # warm
+    free.release(1).ok
+    server.command("EVAL", "for i = 1, 3000 do redis.call('SET', 'key' .. i, i) end", 0)
+    server.command("CONFIG", "SET", "key-load-delay", 2000, "loading-process-events-interval-bytes", 512)
+    with server.client(30) as redis:
+        redis.send("DEBUG", "RELOAD")
+        until(lambda: free.inspect().status == "SERVER_LOADING")
+        wait = free.start("acquire", 1, 20_000, thread=1)
+        refused = [free.acquire(2, 0), free.inspect(), free.force(), held.extend(1, 6000)]
+        assert {answer.status for answer in refused} <= {"SERVER_LOADING", "BUSY"}, refused
+        assert sum(answer.status == "SERVER_LOADING" for answer in refused) >= 3 and all(answer.retryable for answer in refused)
+        assert held.state(1) in ("HELD", "AT_RISK") and not wait.ready()
+        ending, renewed = now(), client.counters()["renewed"]
+        server.command("CONFIG", "SET", "key-load-delay", 0)
+        assert redis.read() == "OK"
+    loaded = now()
+    answer = wait.answer().ok
+    assert ending <= answer.done <= loaded + 1_000_000, "a waiter looks within 250 ms of the end (and then some, on a busy machine)"
+    until(lambda: client.counters()["renewed"] > renewed)
+    assert held.state(1) == "HELD" and held.token(1).token == token
+    assert client.counters()["lost"] == 0
+    held.release(1).ok
+
+
+@pytest.mark.parametrize("code, status", [("LOADING Redis is loading", "SERVER_LOADING"), ("MASTERDOWN Link is down", "SERVER_LOADING"),
+                                          ("BUSY Redis is busy", "SERVER_BUSY")])  # fmt: skip
+def test_d02_answers_of_a_loading_server(agent: Agent, code: str, status: str) -> None:
+    with LockServer() as fake:
+        client = agent.open(fake, lease_ms=6000)
+        held, lock = client.lock("held"), client.lock("lock")
+        held.acquire(1, 0).ok
+        for script in ("acquire", "renew", "inspect"):
+            fake.say(script, f"-{code}\r\n".encode(), 4)
+        answer = lock.acquire(1, 0)
+        assert (answer.status, answer.retryable) == (status, 1)
+        assert lock.inspect().status == held.extend(1, 6000).status == status
+        assert lock.acquire(1, 10_000).ok.token > 0
+        assert fake.said["acquire"] == 4, "it was tried until the server had loaded"
+        fake.say("release", f"-{code}\r\n".encode(), 2)
+        assert lock.release(1).status == "OK" and fake.said["release"] == 2
+        assert held.state(1) == "HELD" and client.counters()["lost"] == 0
+
+
+# ---- D-06: the server's memory is full
+
+
+def test_d06_out_of_memory(new_agent: Callable[..., Agent], new_server: Callable[..., Server]) -> None:
+    server, agent, other = new_server("--maxmemory-policy", "noeviction"), new_agent(), new_agent()
+    client, next_client = agent.open(server, lease_ms=1500), other.open(server, lease_ms=1500)
+    locks, free = [client.lock(f"lock{i}") for i in range(30)], client.lock("free")
+    assert {answer.status for answer in agent.many([("acquire", lock.index, 1, 0) for lock in locks])} == {"OK"}
+    waiter = next_client.lock("lock0")
+    wait = waiter.start("acquire", 1, 20_000, thread=1)
+    until(lambda: server.command("ZCARD", "redisson_lock_queue:{lock0}") or server.command("ZCARD", "dlock_line:{lock0}") or client.lock("lock0").inspect().event.waiters)
+    server.command("CONFIG", "SET", "maxmemory", 1)
+    refused = [free.acquire(1, 0), free.acquire(1, 400), next_client.lock("free").acquire(1, 0)]
+    assert [answer.status for answer in refused] == ["SERVER_OUT_OF_MEMORY"] * 3
+    renewed = client.counters()["renewed"]
+    until(lambda: client.counters()["renewed"] >= renewed + 3 * len(locks))
+    assert locks[1].extend(1, 5000).status == "OK"
+    assert {lock.state(1) for lock in locks} == {"HELD"} and client.counters()["lost"] == 0
+    assert {answer.status for answer in agent.many([("release", lock.index, 1) for lock in locks])} == {"OK"}
+    answer = wait.answer(30)
+    assert server.command("EXISTS", *(f"lock{i}" for i in range(1, 30))) == 0
+    assert answer.status in ("OK", "SERVER_OUT_OF_MEMORY"), answer
+    server.command("CONFIG", "SET", "maxmemory", 0)
+    assert free.acquire(1, 2000).status == "OK"
+
+
+# ---- D-14: connections are killed
+
+
+@pytest.mark.parametrize("turns", [30, pytest.param(1000, marks=[pytest.mark.full, pytest.mark.timeout(900)])])
+def test_d14_client_kill(new_agent: Callable[..., Agent], redis_server: Server, turns: int) -> None:
+    """Two processes pass a lock back and forth while all connections are killed, each kind in its turn."""
+    agents = [new_agent(), new_agent()]
+    options = {"lease_ms": 3000, "safety_ms": 250, "connects_per_second": 1000}
+    clients = [agent.open(redis_server, **options) for agent in agents]
+    held = [client.lock(f"held{i}") for i, client in enumerate(clients)]
+    locks = [client.lock("lock") for client in clients]
+    for lock in held:
+        lock.acquire(1, 0).ok
+    locks[0].acquire(1, 0).ok
+    killed = {"normal": 0, "pubsub": 0}
+    with redis_server.client() as redis:
+
+        def kill() -> None:
+            for kind in killed:
+                killed[kind] += redis.command("CLIENT", "KILL", "TYPE", kind, "SKIPME", "yes")
+
+        late = []
+        with again_and_again(kill, 0.02):
+            for turn in range(turns):
+                has, gets = locks[turn % 2], locks[1 - turn % 2]
+                wait = gets.start("acquire", 1, 20_000, thread=1)
+                until(lambda: gets.state(1) == "WAITING")
+                began = now()
+                status = has.release(1).status
+                assert status in ("OK", "UNKNOWN_OUTCOME"), status
+                answer = wait.answer(30).ok
+                late.append((answer.done - began) // 1000)
+    assert killed["normal"] > 20 and killed["pubsub"] > 5, killed
+    assert sorted(late)[len(late) // 2] <= 600 and max(late) < 3000, f"milliseconds of each hand-over: {late}"
+    assert sum(client.counters()["lost"] for client in clients) == 0
+    assert {lock.state(1) for lock in held} == {"HELD"}
+
+
+# ---- D-20: the server stands still while requests wait
+
+
+@pytest.mark.parametrize("rounds", [2, pytest.param(34, marks=[pytest.mark.full, pytest.mark.timeout(900)])])
+def test_d20_server_stopped(new_agent: Callable[..., Agent], new_server: Callable[..., Server], rounds: int) -> None:
+    """Thirty locks a round: renewed, released or extended while the server stands still, and wanted by another process."""
+    server, lease = new_server(), 600
+    first, second = new_agent(), new_agent()
+    options = {"lease_ms": lease, "connects_per_second": 1000, "release_timeout_ms": 200, "command_timeout_ms": 200}
+    one, two = first.open(server, **options), second.open(server, **options)
+    for _ in range(rounds):
+        locks, others = [one.lock(f"lock{i}") for i in range(30)], [two.lock(f"lock{i}") for i in range(30)]
+        taken = first.many([("acquire", lock.index, 1, 5000) for lock in locks])
+        assert {answer.status for answer in taken} == {"OK"}
+        waits = [lock.start("acquire", 1, 30_000, thread=i + 1) for i, lock in enumerate(others)]
+        until(lambda: two.counters()["waiting"] == 30)
+        server.pause()
+        began = now()
+        late = [lock.start("release", 1, thread=i + 1) for i, lock in enumerate(locks) if i % 3 == 1]
+        late += [lock.start("extend", 1, 5000, thread=i + 1) for i, lock in enumerate(locks) if i % 3 == 2]
+        until(lambda: now() > began + 3000 * lease)
+        ends = {wait.answer().status for wait in late}
+        assert ends <= {"UNKNOWN_OUTCOME", "UNREACHABLE", "LOST"} and len(ends) > 1, ends
+        assert not any(wait.ready() for wait in waits)
+        assert {lock.state(1) for lock in locks} <= {"LOST", "NONE"}
+        server.resume()
+        for lock, other, wait, before in zip(locks, others, waits, taken):
+            answer = wait.answer(30).ok
+            assert lock.state(1) in ("LOST", "NONE"), "two holders"
+            assert answer.token > before.token
+            assert other.state(1) == "HELD"
+        renewed = two.counters()["renewed"]
+        until(lambda: two.counters()["renewed"] >= renewed + 90)  # all that waited at the server has been carried out
+        assert {lock.state(1) for lock in others} == {"HELD"} and two.counters()["lost"] == 0, "a foreign release"
+        assert {answer.status for answer in second.many([("release", lock.index, 1) for lock in others])} == {"OK"}
+        first.many([("release", lock.index, 1) for lock in locks])
+        for lock in (*locks, *others):
+            lock.drop()
+    assert one.counters()["lost"] > 10 * rounds
