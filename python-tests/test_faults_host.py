@@ -6,8 +6,7 @@ import random
 import signal
 import socket
 import threading
-import time
-from typing import Callable
+from typing import Callable, Iterator
 
 import pytest
 
@@ -185,9 +184,8 @@ class Hostile:
 
     def __init__(self, agent: Agent, fake: LockServer, **options: object) -> None:
         self.agent, self.fake = agent, fake
-        self.client = agent.open(fake, command_timeout_ms=300, release_timeout_ms=500, connects_per_second=1000, **options)
+        self.client = agent.open(fake, command_timeout_ms=150, release_timeout_ms=250, connects_per_second=1000, **options)
         self.count = 0
-        self.base = 0
 
     def memory(self) -> int:
         """KiB at most so far."""
@@ -217,9 +215,9 @@ class Hostile:
 
 
 @pytest.fixture
-def hostile(agent: Agent) -> Hostile:
-    fake = LockServer()
-    return Hostile(agent, fake)
+def hostile(agent: Agent) -> Iterator[Hostile]:
+    with LockServer() as fake:
+        yield Hostile(agent, fake)
 
 
 def test_k05_rubbish(hostile: Hostile) -> None:
@@ -236,12 +234,12 @@ def test_k05_rubbish(hostile: Hostile) -> None:
 def test_k05_replies_no_script_gives(hostile: Hostile, script: str) -> None:
     for name, reply in SHAPES[script].items():
         answer, lock = hostile.answer(script, reply)
-        allowed = REFUSALS | {"UNKNOWN_OUTCOME"} * 0 if False else REFUSALS | ({"UNKNOWN_OUTCOME"} if script == "release" else set())
+        allowed = REFUSALS | ({"UNKNOWN_OUTCOME"} if script == "release" else set())
         assert answer.status in allowed, (name, answer)
         hostile.usable(lock)
 
 
-@pytest.mark.parametrize("rounds", [150, pytest.param(5000, marks=[pytest.mark.full, pytest.mark.timeout(900)])])
+@pytest.mark.parametrize("rounds", [60, pytest.param(5000, marks=[pytest.mark.full, pytest.mark.timeout(900)])])
 def test_k05_random_and_mutated(hostile: Hostile, rounds: int) -> None:
     """Only life is asked for: some mutations are sound replies."""
     noise = random.Random(5)

@@ -103,7 +103,7 @@ class Kept(Gate):
         self.hook = proxy.up.on(marker, self)
 
 
-@pytest.mark.parametrize("rounds", times(2, 20))
+@pytest.mark.parametrize("rounds", times(2, 14))
 def test_c05_delivered_three_leases_late(server: Server, new_agent: Make, new_proxy: Make, rounds: int) -> None:
     """On delivery even locks are somebody else's, odd ones free."""
     lease, names = 500, [f"c05 {i}" for i in range(10)]

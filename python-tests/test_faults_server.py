@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from typing import Any, Callable, Iterator
 
 import pytest
@@ -64,7 +63,7 @@ def test_d02_loading(agent: Agent, new_server: Callable[..., Server]) -> None:
     free.acquire(1, 0).ok  # warm
     free.release(1).ok
     server.command("EVAL", "for i = 1, 3000 do redis.call('SET', 'key' .. i, i) end", 0)
-    server.command("CONFIG", "SET", "key-load-delay", 2000, "loading-process-events-interval-bytes", 512)
+    server.command("CONFIG", "SET", "key-load-delay", 2000, "loading-process-events-interval-bytes", 1024)
     with server.client(30) as redis:
         redis.send("DEBUG", "RELOAD")
         until(lambda: free.inspect().status == "SERVER_LOADING")
@@ -114,7 +113,7 @@ def test_d06_out_of_memory(new_agent: Callable[..., Agent], new_server: Callable
     assert {answer.status for answer in agent.many([("acquire", lock.index, 1, 0) for lock in locks])} == {"OK"}
     waiter = next_client.lock("lock0")
     wait = waiter.start("acquire", 1, 20_000, thread=1)
-    until(lambda: server.command("ZCARD", "redisson_lock_queue:{lock0}") or server.command("ZCARD", "dlock_line:{lock0}") or client.lock("lock0").inspect().event.waiters)
+    until(lambda: locks[0].inspect().ok.event.waiters == 1)
     server.command("CONFIG", "SET", "maxmemory", 1)
     refused = [free.acquire(1, 0), free.acquire(1, 400), next_client.lock("free").acquire(1, 0)]
     assert [answer.status for answer in refused] == ["SERVER_OUT_OF_MEMORY"] * 3
@@ -123,7 +122,7 @@ def test_d06_out_of_memory(new_agent: Callable[..., Agent], new_server: Callable
     assert locks[1].extend(1, 5000).status == "OK"
     assert {lock.state(1) for lock in locks} == {"HELD"} and client.counters()["lost"] == 0
     assert {answer.status for answer in agent.many([("release", lock.index, 1) for lock in locks])} == {"OK"}
-    answer = wait.answer(30)
+    answer = wait.answer(30)  # each of its looks asks for a place in line, which needs memory
     assert server.command("EXISTS", *(f"lock{i}" for i in range(1, 30))) == 0
     assert answer.status in ("OK", "SERVER_OUT_OF_MEMORY"), answer
     server.command("CONFIG", "SET", "maxmemory", 0)
@@ -134,27 +133,27 @@ def test_d06_out_of_memory(new_agent: Callable[..., Agent], new_server: Callable
 
 
 @pytest.mark.parametrize("turns", [30, pytest.param(1000, marks=[pytest.mark.full, pytest.mark.timeout(900)])])
-def test_d14_client_kill(new_agent: Callable[..., Agent], redis_server: Server, turns: int) -> None:
+def test_d14_client_kill(new_agent: Callable[..., Agent], new_server: Callable[..., Server], turns: int) -> None:
     """Two processes pass a lock back and forth while all connections are killed, each kind in its turn."""
-    agents = [new_agent(), new_agent()]
+    server, agents = new_server(), [new_agent(), new_agent()]
     options = {"lease_ms": 3000, "safety_ms": 250, "connects_per_second": 1000}
-    clients = [agent.open(redis_server, **options) for agent in agents]
+    clients = [agent.open(server, **options) for agent in agents]
     held = [client.lock(f"held{i}") for i, client in enumerate(clients)]
     locks = [client.lock("lock") for client in clients]
     for lock in held:
         lock.acquire(1, 0).ok
     locks[0].acquire(1, 0).ok
     killed = {"normal": 0, "pubsub": 0}
-    with redis_server.client() as redis:
+    with server.client() as redis:
 
         def kill() -> None:
             for kind in killed:
                 killed[kind] += redis.command("CLIENT", "KILL", "TYPE", kind, "SKIPME", "yes")
 
-        late = []
+        late: list[int] = []
         with again_and_again(kill, 0.02):
-            for turn in range(turns):
-                has, gets = locks[turn % 2], locks[1 - turn % 2]
+            while len(late) < turns or killed["normal"] < 40 or killed["pubsub"] < 10:
+                has, gets = locks[len(late) % 2], locks[1 - len(late) % 2]
                 wait = gets.start("acquire", 1, 20_000, thread=1)
                 until(lambda: gets.state(1) == "WAITING")
                 began = now()
@@ -162,7 +161,6 @@ def test_d14_client_kill(new_agent: Callable[..., Agent], redis_server: Server, 
                 assert status in ("OK", "UNKNOWN_OUTCOME"), status
                 answer = wait.answer(30).ok
                 late.append((answer.done - began) // 1000)
-    assert killed["normal"] > 20 and killed["pubsub"] > 5, killed
     assert sorted(late)[len(late) // 2] <= 600 and max(late) < 3000, f"milliseconds of each hand-over: {late}"
     assert sum(client.counters()["lost"] for client in clients) == 0
     assert {lock.state(1) for lock in held} == {"HELD"}

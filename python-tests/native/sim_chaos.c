@@ -63,6 +63,11 @@ static void force(struct sim *s, int index)
     sim_execute(s, request);
 }
 
+static void extend(int64_t *until, int64_t at)
+{
+    *until = at > *until ? at : *until;
+}
+
 static void strike_server(struct sim *s)
 {
     int64_t span = sim_below(s, 2 * s->plan.lease_max);
@@ -72,13 +77,13 @@ static void strike_server(struct sim *s)
         return;
     sim_trace(s, "server: fault %d for %" PRId64 " us", fault, span);
     if (fault == SIM_STALL)
-        s->stalled_until = s->now + span;
+        extend(&s->stalled_until, s->now + span);
     else if (fault == SIM_OOM)
-        s->oom_until = s->now + span;
+        extend(&s->oom_until, s->now + span);
     else
-        s->error_until = s->now + span;
-    s->error_kind = fault;
-    s->server_disturbed = s->now + span;
+        extend(&s->error_until, s->now + span);
+    s->error_kind = fault == SIM_LOADING || fault == SIM_BUSY ? fault : s->error_kind;
+    extend(&s->server_disturbed, s->now + span);
 }
 
 static int strikes(struct sim *s, enum sim_fault fault)

@@ -87,9 +87,24 @@ static void choose_mixed_fleet(struct sim *s)
     plan->locks = 1;
     plan->owners = (int)sim_between(s, 1, 2);
     plan->cancel = 60;
-    plan->hold = SIM_MS * ONE_OF(s, 30, 100);
+    plan->liveness = 1;
+    plan->hold = SIM_MS * ONE_OF(s, 100, 300);
     plan->think = SIM_MS * ONE_OF(s, 5, 50);
     plan->rules.safety = SIM_SECOND;
+}
+
+/* The server is away again and again, for about a lease; leases differ. */
+static void choose_outages(struct sim *s)
+{
+    struct sim_plan *plan = &s->plan;
+
+    plan->lease[0] = SIM_SECOND;
+    plan->lease[1] = plan->lease[2] = 3 * SIM_SECOND;
+    plan->lease_max = 3 * SIM_SECOND;
+    plan->late = 70 * SIM_MS;
+    plan->hold = SIM_MS * ONE_OF(s, 5, 30);
+    for (int i = SIM_STALL; i <= SIM_BUSY; i++)
+        plan->chance[i] = 60000;
 }
 
 void sim_plan(struct sim *s)
@@ -110,6 +125,8 @@ void sim_plan(struct sim *s)
     plan->think = SIM_MS * ONE_OF(s, 5, 50, 300, 1500);
     if (sim_percent(s, 10))
         choose_mixed_fleet(s);
+    else if (!plan->calm && sim_percent(s, 10))
+        choose_outages(s);
     if (s->drift_factor > 1)
         plan->hold = 12 * SIM_SECOND;
     plan->grace = 25 * SIM_MS;

@@ -121,7 +121,7 @@ static void held(struct dli_mutex *m, const struct dli_answer *answer, int64_t n
 
     if (m->owned)
         return;
-    m->known = m->sent.mode != DLI_MODE_TRY;
+    m->known = m->sent.mode != DLI_MODE_TRY || m->was_known;
     m->heard_seq = m->sent.seq;
     m->heard_at = m->sent_at;
     m->heard_lease = m->sent.lease;
@@ -185,7 +185,9 @@ void dli_mutex_answer(struct dli_mutex *m, const struct dli_answer *answer, int6
         dropped(m, answer);
     if (!m->sent.want || m->sent.want != m->want)
         return;
-    if (answer->got == DLI_TRY_GRANTED) {
+    if (answer->got == DLI_TRY_GRANTED && !m->owned && answer->token < m->token_end) {
+        dli_mutex_fail_waiting(m, DLOCK_PROTOCOL_ERROR, 0); /* tokens never go back; the next wish gives it back */
+    } else if (answer->got == DLI_TRY_GRANTED) {
         granted(m, answer, now);
     } else if (answer->got == DLI_TRY_HELD) {
         held(m, answer, now);
@@ -202,7 +204,7 @@ void dli_mutex_pushed(struct dli_mutex *m, int64_t number, int64_t seq, int64_t 
     if (number != m->want)
         dli_mutex_give_back(m, number, now);
     if (number != m->want || !m->known || m->owned || seq < m->heard_seq || seq > m->seq || token <= 0 ||
-        token >> TOKEN_BITS)
+        token >> TOKEN_BITS || token < m->token_end)
         return;
     if (seq == m->sent.seq) {
         stamp = m->sent_at;

@@ -40,7 +40,8 @@ def define(library: Any) -> None:
             also = ALSO.get(name, ValueError if name.startswith("INVALID_") else None)
             text = library.dlock_status_text(code).decode()
             body = {"code": code, "name": name, "__doc__": text, "__module__": "dlock"}
-            classes[code] = type(name.title().replace("_", ""), (DlockError, also) if also else (DlockError,), body)
+            bases: tuple[type, ...] = (DlockError, also) if also else (DlockError,)
+            classes[code] = type(name.title().replace("_", ""), bases, body)
 
 
 def make(code: int, message: str, retryable: bool = False) -> DlockError:

@@ -55,7 +55,8 @@ class Client(Opened):
         InvalidUrl, UnknownOption, InvalidOption, Unsupported; LibraryError.
         """
         self._lib, self._url, self._closed = _lib.library(), url, False
-        self._options = {"interruptible": True, **options}  # so that signal handlers run
+        self._options: dict[str, Option] = {"interruptible": True}  # so that signal handlers run
+        self._options.update(options)
         self._live()
         scheme, _, rest = url.partition("://")
         self._shown = f" {scheme}://{rest.partition('?')[0].rpartition('@')[2]}"
