@@ -13,7 +13,7 @@ import pytest
 from harness.build import LIBRARY, ROOT
 from harness.redisson import ACQUIRE, FENCED, RELEASE, channel_of, tagged, token_key
 from harness.resp import Client, ReplyError
-from harness.server import Server
+from harness.server import Server, free_port
 
 LEASE, BLOCK, BEAT, KEEP, GRACE = 30_000, 65, 4_000, 86_400_000, 25
 TRY, LINE, POLL = 0, 1, 2
@@ -782,7 +782,7 @@ def test_a_full_server_lets_go_and_renews(new_server: Callable[..., Server]) -> 
 
 @pytest.mark.parametrize("name", ["order", "shop:{7}:lock", "a b", b"\xff", "{x}y"])
 def test_all_keys_are_declared_and_in_one_slot(new_server: Callable[..., Server], name: str | bytes) -> None:
-    server = new_server("--cluster-enabled", "yes")
+    server = new_server("--cluster-enabled", "yes", "--cluster-port", str(free_port()))
     server.command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
     wait_until(lambda: b"cluster_state:ok" in server.command("CLUSTER", "INFO"))
     with server.client() as redis, server.client() as ear:

@@ -126,7 +126,7 @@ static void held(struct dli_mutex *m, const struct dli_answer *answer, int64_t n
     m->heard_at = m->sent_at;
     m->heard_lease = m->sent.lease;
     dli_mutex_fail_waiting(m, DLOCK_BUSY, 1);
-    m->listen = answer->foreign && m->waiters > 0;
+    m->listen = (m->listen || answer->foreign) && m->waiters > 0;
     m->needs_line = m->waiters > 0;
     if (answer->left >= 0 && answer->left + 2 * DLI_MS < pause)
         pause = answer->left + 2 * DLI_MS;

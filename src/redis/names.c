@@ -78,14 +78,15 @@ static char *put(char *at, const char *prefix, const char *name, size_t size, co
 
 int dli_names_make(struct dli_names *names, const char *name, size_t size)
 {
+    int braced = memchr(name, '{', size) != NULL; /* T("x") = T("{x}"), but a line belongs to one lock */
     char *at = malloc(5 * (size + 3) + 128);
 
     if (!at)
         return -1;
     at = put(at, "", name, size, &names->lock, &names->lock_size);
     at = put(at, "redisson_lock_token:", name, size, &names->fence, &names->fence_size);
-    at = put(at, "dlock_queue:", name, size, &names->line, &names->line_size);
-    at = put(at, "dlock_waiters:", name, size, &names->about, &names->about_size);
+    at = put(at, braced ? "dlock_queue::" : "dlock_queue:", name, size, &names->line, &names->line_size);
+    at = put(at, braced ? "dlock_waiters::" : "dlock_waiters:", name, size, &names->about, &names->about_size);
     put(at, "redisson_lock__channel:", name, size, &names->channel, &names->channel_size);
     return 0;
 }

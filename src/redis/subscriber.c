@@ -93,6 +93,8 @@ static void hear(struct dli_subscriber *sub, const struct dli_reply *reply)
             rise(sub);
         else
             sub->hooks->listens(sub->owner, word[1].text, word[1].size);
+    } else if (is(&word[0], "unsubscribe")) {
+        sub->hooks->deaf(sub->owner, word[1].text, word[1].size);
     }
 }
 

@@ -16,6 +16,7 @@ struct dli_subscriber_hooks {
     void (*up)(void *owner);   /* the own channel is subscribed: grants will be heard */
     void (*down)(void *owner); /* they will not be; channels must be listened to anew */
     void (*listens)(void *owner, const char *channel, size_t size);
+    void (*deaf)(void *owner, const char *channel, size_t size); /* the subscription of a channel has ended */
     void (*message)(void *owner, const char *channel, size_t channel_size, const char *text, size_t size);
 };
 

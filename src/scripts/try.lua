@@ -25,7 +25,7 @@ local function try(args)
     if args[4] ~= '0' then
       stand_in_line(args)
     end
-    return { 0, left or redis.call('PTTL', lock), 0 }
+    return { 0, left or redis.call('PTTL', lock), left and 1 or 0 }
   end
   for i = 1, #holders do
     if holders[i] == own then
@@ -37,8 +37,12 @@ local function try(args)
       return { -1 }
     end
   end
+  local foreign = holders[1]:sub(15, 15) ~= '8'
+  if foreign then
+    redis.call('ZREM', line, TURN)
+  end
   if args[4] ~= '0' then
     stand_in_line(args)
   end
-  return { 0, redis.call('PTTL', lock), holders[1]:sub(15, 15) == '8' and 0 or 1 }
+  return { 0, redis.call('PTTL', lock), foreign and 1 or 0 }
 end

@@ -20,8 +20,6 @@ void dli_line_follow(struct dli_entry *entry)
     m->needs_line = 0;
     if (m->listen != m->follows && __atomic_load_n(&client->line, __ATOMIC_ACQUIRE) == DLI_LINE_READY) {
         m->follows = m->listen;
-        if (!m->listen)
-            m->listening = 0;
         dli_subscriber_listen(&client->subscriber, entry->names.channel, entry->names.channel_size, m->listen);
     }
 }
@@ -87,6 +85,18 @@ static void listens(void *owner, const char *channel, size_t size)
     each_of_channel(owner, channel, size, now_listening);
 }
 
+/* Two locks may share a channel: who still wants to listen asks again. */
+static void not_listening(struct dli_entry *entry, int64_t now)
+{
+    (void)now;
+    entry->m.follows = entry->m.listening = 0;
+}
+
+static void deaf(void *owner, const char *channel, size_t size)
+{
+    each_of_channel(owner, channel, size, not_listening);
+}
+
 static void released(struct dli_entry *entry, int64_t now)
 {
     dli_mutex_look(&entry->m, now);
@@ -134,7 +144,7 @@ static void opened(struct dli_client *client, const char *at, const char *end)
     dli_entry_lock(entry);
     entry->surplus++;
     if (entry->m.want == id)
-        dli_mutex_look(&entry->m, now + ms * DLI_MS);
+        dli_mutex_look(&entry->m, now);
     dli_entry_pump(entry, now);
     dli_entry_unlock(entry);
 }
@@ -152,4 +162,4 @@ static void message(void *owner, const char *channel, size_t channel_size, const
         opened(client, text + 5, end);
 }
 
-const struct dli_subscriber_hooks dli_line_hooks = {up, down, listens, message};
+const struct dli_subscriber_hooks dli_line_hooks = {up, down, listens, deaf, message};

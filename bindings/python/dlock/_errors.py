@@ -40,7 +40,9 @@ def define(library: Any) -> None:
             also = ALSO.get(name, ValueError if name.startswith("INVALID_") else None)
             text = library.dlock_status_text(code).decode()
             body = {"code": code, "name": name, "__doc__": text, "__module__": "dlock"}
-            bases: tuple[type, ...] = (DlockError, also) if also else (DlockError,)
+            bases: tuple[type, ...] = (DlockError,)
+            if also:
+                bases += (also,)
             classes[code] = type(name.title().replace("_", ""), bases, body)
 
 
