@@ -470,7 +470,8 @@ DLOCK_API
 dlock_status dlock_lock_submit_release(dlock_lock *lock, int64_t owner, int64_t tag, dlock_error *reterr);
 
 /*
- * End the wait of owner with DLOCK_CANCELLED. DLOCK_NOT_HELD when it does not wait (it may just have won).
+ * End the wait of owner with DLOCK_CANCELLED. DLOCK_NOT_HELD when it does not wait (it may just have won). A blocking
+ * acquire that is in the middle of a round trip returns when that ends.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API

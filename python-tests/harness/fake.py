@@ -100,6 +100,9 @@ class LockServer(FakeServer):
         for command in ("EVALSHA", "EVAL"):
             self.on(command, self._run)
 
+    def __enter__(self) -> LockServer:
+        return self
+
     def say(self, script: str, reply: Reply, times: int | None = None) -> None:
         with self._guard:
             self._say[script] = (reply, times)

@@ -79,16 +79,22 @@ static void new_owner(struct sim *s, int index, const struct sim_seen *seen)
     lock->fence_max = seen->fence;
 }
 
+/* A request that is run when its client has given up on it may leave a number behind that nobody knows of. */
+static void excuse(struct sim *s, const struct sim_request *request, int64_t which, int lock)
+{
+    struct sim_number *number = sim_number(s, &s->peer[request->peer], which);
+
+    number->lock = lock;
+    if (request->copy || request->done)
+        number->excused = s->now + 2 * dli_mutex_beat(&s->peer[0].side[0].m) + 3 * s->plan.lease_max;
+}
+
 static void note_request(struct sim *s, const struct sim_request *request)
 {
-    struct sim_number *number;
-
-    if (request->kind != SIM_EXCHANGE || !request->wish.want)
-        return;
-    number = sim_number(s, &s->peer[request->peer], request->wish.want);
-    number->lock = request->lock;
-    if (request->copy || request->done)
-        number->excused = s->now + request->wish.beat * 2 + 3 * s->plan.lease_max;
+    if (request->kind == SIM_EXCHANGE && request->wish.want)
+        excuse(s, request, request->wish.want, request->lock);
+    for (int i = 0; request->kind == SIM_RENEW && i < request->rows; i++)
+        excuse(s, request, request->row[i].number, request->row[i].lock);
 }
 
 static int same_owner(const struct sim_seen *a, const struct sim_seen *b)
