@@ -21,7 +21,7 @@ from test_fork_exit import EVERY_CALL
 # ---- I-01: fork while everything runs
 
 
-@pytest.mark.parametrize("forks", [60, pytest.param(2000, marks=[pytest.mark.full, pytest.mark.timeout(900)])])
+@pytest.mark.parametrize("forks", [60, pytest.param(10_000, marks=[pytest.mark.full, pytest.mark.timeout(900)])])
 def test_i01_fork_storm(agent: Agent, redis_server: Server, new_proxy: Callable[..., Proxy], forks: int) -> None:
     """All that passes to the server during the storm are whole renewals of the parent's."""
     proxy = new_proxy(redis_server)
@@ -204,10 +204,10 @@ class Hostile:
         return answer, lock
 
     def usable(self, lock: Lock) -> None:
-        """Right after the server is sane again."""
+        """Once the server is sane again. Half a bad reply may still spoil the next answer on its connection."""
         lock.force()
         until(lambda: lock.release(1).status == "NOT_HELD")
-        assert lock.acquire(1, 5000).status == "OK"
+        until(lambda: lock.acquire(1, 5000).status == "OK", 5)
         lock.release(1).ok
         lock.drop()
 
@@ -259,7 +259,8 @@ def test_k05_random_and_mutated(hostile: Hostile, rounds: int) -> None:
             else:
                 reply[place] = noise.choice(b"*$:+-_#,(=%~>|\r\n0123456789")
         answer, lock = hostile.answer(script, bytes(reply))
-        hostile.usable(lock)
+        lock.drop()
+        hostile.usable(hostile.client.lock(f"sound{turn}"))  # the old one may have seen a token that is too high
     assert hostile.memory() - base < 24 << 10
 
 

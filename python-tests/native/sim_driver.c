@@ -340,8 +340,6 @@ void sim_pushed(struct sim *s, struct sim_peer *peer, const struct sim_push *pus
 
 void sim_heard(struct sim *s, struct sim_peer *peer, int what)
 {
-    if (what >= SIM_UNSUBSCRIBE)
-        return;
     if (what == SIM_OWN_CHANNEL)
         peer->line = DLI_LINE_READY;
     for (int i = 0; i < s->plan.locks; i++) {

@@ -69,7 +69,7 @@ void sim_pause(struct sim *s, struct sim_peer *peer, int64_t until)
         peer->paused_until = until;
     peer->wake_reply = sim_below(s, 3 * SIM_MS);
     peer->wake_timer = sim_below(s, 3 * SIM_MS);
-    sim_disturb(s, peer, until + 5 * SIM_MS);
+    sim_disturb(s, peer, until + s->plan.rules.safety + 5 * SIM_MS); /* a message may have been lost: until it looks again */
 }
 
 /* When a part of a paused process is at work again; 0: it is. */
@@ -222,7 +222,7 @@ static void client_event(struct sim *s, struct sim_event event)
             peer->foreign ? sim_redisson_heard(s, peer, 1) : sim_pushed(s, peer, event.what);
         break;
     case SIM_EAR_CONFIRM:
-        if (event.what == peer->ear)
+        if (event.what == peer->ear && event.number < SIM_UNSUBSCRIBE)
             peer->foreign ? sim_redisson_heard(s, peer, 0) : sim_heard(s, peer, (int)event.number);
         break;
     case SIM_EAR_NOTICED:

@@ -90,6 +90,12 @@ void dli_mutex_extended(struct dli_mutex *m, int64_t number, int kept, int64_t l
         m->renewing = renewing;
 }
 
+/* When the server must have forgotten drop. From an exchange under way it may still hear of it. */
+static int64_t drop_ends(const struct dli_mutex *m)
+{
+    return m->in_flight && m->sent.want == m->drop ? DLI_NEVER : m->drop_until;
+}
+
 void dli_mutex_tick(struct dli_mutex *m, int64_t now)
 {
     if (m->owned && now >= m->limit)
@@ -102,7 +108,7 @@ void dli_mutex_tick(struct dli_mutex *m, int64_t now)
     }
     if (m->leaving && now >= m->leaving->until)
         dli_mutex_settle(m, m->leaving, DLOCK_UNKNOWN_OUTCOME);
-    if (m->drop && now >= m->drop_until) {
+    if (m->drop && now >= drop_ends(m)) {
         m->drop = 0;
         if (m->leaving)
             dli_mutex_settle(m, m->leaving, DLOCK_UNKNOWN_OUTCOME);
@@ -127,7 +133,7 @@ int64_t dli_mutex_alarm(const struct dli_mutex *m)
         at = m->look_at;
     }
     if (m->drop)
-        at = earlier(at, m->in_flight ? m->drop_until : earlier(m->look_at, m->drop_until));
+        at = earlier(at, m->in_flight ? drop_ends(m) : earlier(m->look_at, drop_ends(m)));
     if (m->leaving)
         at = earlier(at, m->leaving->until);
     return at;

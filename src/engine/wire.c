@@ -174,6 +174,8 @@ static void failed(struct dli_mutex *m, const struct dli_answer *answer, int64_t
 void dli_mutex_answer(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
 {
     m->in_flight = 0;
+    if (m->drop && m->drop == m->sent.want) /* the server may have heard of it until now */
+        m->drop_until = dli_lease_gone(now, dli_mutex_beat(m) + m->asked, m->rules->drift_ppm);
     if (answer->status != DLOCK_OK) {
         failed(m, answer, now);
         return;
