@@ -26,8 +26,11 @@ struct dli_call {
     /* Encode the command into call->command (empty); full: EVAL with the script's text. 0 or -1 without memory. */
     int (*encode)(struct dli_call *call, int full);
 
-    /* status DLOCK_OK: reply is there (maybe an error reply). Else why not, and sent: whether the server may have acted. */
-    void (*complete)(struct dli_call *call, dlock_status status, int sent, const struct dli_reply *reply);
+    /*
+     * status DLOCK_OK: reply is there (maybe an error reply). Else why not, and sent: whether the server may have acted.
+     * Returns 0, or -1 when the reply is not one to this command: the connection is dropped then.
+     */
+    int (*complete)(struct dli_call *call, dlock_status status, int sent, const struct dli_reply *reply);
 
     dlock_error *why; /* NULL, or where to put one sentence that names the server when status is not DLOCK_OK */
 };

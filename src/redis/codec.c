@@ -314,6 +314,20 @@ void dli_buffer_free(struct dli_buffer *buffer)
 
 /* ---- the encoder */
 
+size_t dli_decimal(char *to, int64_t number)
+{
+    char digits[20];
+    size_t count = 0, size;
+
+    do
+        digits[count++] = (char)('0' + number % 10);
+    while (number /= 10);
+    for (size = 0; count > 0; size++)
+        to[size] = digits[--count];
+    to[size] = '\0';
+    return size;
+}
+
 /* mark, number, CR LF. Returns the byte after it. */
 static char *put_header(char *to, char mark, size_t number)
 {

@@ -3,8 +3,6 @@
  */
 #include "commands.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "call.h"
@@ -36,7 +34,7 @@ static void add_number(struct words *words, int64_t number)
 {
     char *text = words->number[words->numbers++];
 
-    add(words, text, (size_t)snprintf(text, sizeof words->number[0], "%" PRId64, number));
+    add(words, text, dli_decimal(text, number));
 }
 
 static void begin(struct words *words, int script, int full)
@@ -108,7 +106,7 @@ int dli_encode_renew(struct dli_buffer *out, int full, const struct dli_renewal 
         add(&words, rows[i].names->lock, rows[i].names->lock_size);
     for (int i = 0; i < count; i++) {
         add_text(&words, rows[i].owner);
-        add(&words, leases[i], (size_t)snprintf(leases[i], sizeof leases[i], "%" PRId64, rows[i].lease / MS));
+        add(&words, leases[i], dli_decimal(leases[i], rows[i].lease / MS));
     }
     return finish(&words, out);
 }

@@ -40,6 +40,8 @@ int dli_pipe_push(struct dli_pipe *pipe, struct dli_call *call)
     __atomic_add_fetch(&pipe->load, 1, __ATOMIC_RELAXED);
     call->counted = 1;
     call->slot = __atomic_load_n(&pipe->open_slot, __ATOMIC_RELAXED) % DLI_PIPE_WORDS;
+    if (__atomic_add_fetch(&pipe->pushes, 1, __ATOMIC_RELAXED) % DLI_PIPE_GROUP == 0)
+        __atomic_add_fetch(&pipe->open_slot, 1, __ATOMIC_RELAXED);
     call->done = 0;
     do {
         if (seen == &shut) {
@@ -66,20 +68,22 @@ void dli_pipe_wait(struct dli_pipe *pipe, struct dli_call *call)
 }
 
 /* The call is over. A sleeping caller may free it as soon as done is set. */
-void dli_pipe_complete(struct dli_pipe *pipe, struct dli_call *call, dlock_status status, int sent,
-                       const struct dli_reply *reply)
+int dli_pipe_complete(struct dli_pipe *pipe, struct dli_call *call, dlock_status status, int sent,
+                      const struct dli_reply *reply)
 {
     uint32_t slot = call->slot, sleeps = call->sleeps;
+    int result;
 
     if (status != DLOCK_OK && call->why && call->why->code == DLOCK_OK)
         *call->why = pipe->conn->why;
     if (call->counted)
         __atomic_sub_fetch(&pipe->load, 1, __ATOMIC_RELAXED);
-    call->complete(call, status, sent || call->repeated, reply);
-    if (!sleeps)
-        return;
-    __atomic_store_n(&call->done, 1, __ATOMIC_RELEASE);
-    pipe->woken |= UINT64_C(1) << slot;
+    result = call->complete(call, status, sent || call->repeated, reply);
+    if (sleeps) {
+        __atomic_store_n(&call->done, 1, __ATOMIC_RELEASE);
+        pipe->woken |= UINT64_C(1) << slot;
+    }
+    return result;
 }
 
 static void append(struct dli_call ***end, struct dli_call *call)
@@ -102,6 +106,7 @@ void dli_pipe_push_urgent(struct dli_pipe *pipe, struct dli_call *call)
 static void collect(struct dli_pipe *pipe, struct dli_call *leave)
 {
     struct dli_call *newest = __atomic_load_n(&pipe->pushed, __ATOMIC_RELAXED), *oldest = NULL;
+    uint32_t crowd = 0;
 
     if (newest == leave || newest == &shut)
         return;
@@ -110,10 +115,12 @@ static void collect(struct dli_pipe *pipe, struct dli_call *leave)
     while (newest) {
         struct dli_call *next = newest->next;
 
+        crowd++;
         newest->next = oldest;
         oldest = newest;
         newest = next;
     }
+    __atomic_store_n(&pipe->crowd, crowd, __ATOMIC_RELAXED);
     while (oldest) {
         struct dli_call *next = oldest->next;
 

@@ -112,6 +112,8 @@ static void encode_list(struct dli_pipe *pipe, struct dli_call **list, struct dl
         if (!*list)
             *end = list;
         pipe->flying[(pipe->flying_first + pipe->flying_count++) % pipe->flying_room] = call;
+        if (pipe->flying_count % DLI_PIPE_GROUP == 0)
+            dli_conn_flush(pipe->conn);
     }
 }
 
@@ -134,25 +136,38 @@ static int again_in_full(struct dli_pipe *pipe, struct dli_call *call, const str
     return 1;
 }
 
-static void receive(struct dli_pipe *pipe, int64_t now)
+static void fail(struct dli_pipe *pipe, dlock_status status, const char *what)
+{
+    dli_fail(&pipe->conn->why, status, "%s: %s", pipe->conn->config->target.text, what);
+    pipe->conn->state = DLI_CONN_FAILED;
+}
+
+/* Replies to the calls that were sent, in order. One that fits no call shifts all later ones: the connection is given up. */
+static void take_replies(struct dli_pipe *pipe)
 {
     const struct dli_reply *reply;
 
-    for (int round = 0; round < 4; round++) {
-        if (dli_conn_receive(pipe->conn) <= 0)
-            break;
-        pipe->heard_at = now;
-        while (dli_conn_next(pipe->conn, &reply) == 1) {
-            struct dli_call *call = pipe->flying_count ? land(pipe) : NULL;
+    while (pipe->conn->state == DLI_CONN_READY && dli_conn_next(pipe->conn, &reply) == 1) {
+        struct dli_call *call;
 
-            if (call && !again_in_full(pipe, call, reply))
-                dli_pipe_complete(pipe, call, DLOCK_OK, 1, reply);
+        if (pipe->flying_count == 0) {
+            fail(pipe, DLOCK_PROTOCOL_ERROR, "a reply came that nobody asked for");
+            return;
         }
+        call = land(pipe);
+        if (call && !again_in_full(pipe, call, reply) && dli_pipe_complete(pipe, call, DLOCK_OK, 1, reply))
+            fail(pipe, DLOCK_PROTOCOL_ERROR, "a reply was not one to its command");
     }
-    if (pipe->flying_count > 0 && pipe->conn->state == DLI_CONN_READY && now - pipe->heard_at >= pipe->silence) {
-        dli_fail(&pipe->conn->why, DLOCK_UNREACHABLE, "%s: no answer in time", pipe->conn->config->target.text);
-        pipe->conn->state = DLI_CONN_FAILED;
+}
+
+static void receive(struct dli_pipe *pipe, int64_t now)
+{
+    for (int round = 0; round < 4 && dli_conn_receive(pipe->conn) > 0; round++) {
+        pipe->heard_at = now;
+        take_replies(pipe);
     }
+    if (pipe->flying_count > 0 && pipe->conn->state == DLI_CONN_READY && now - pipe->heard_at >= pipe->silence)
+        fail(pipe, DLOCK_UNREACHABLE, "no answer in time");
 }
 
 void dli_pipe_io(struct dli_pipe *pipe, int64_t now)

@@ -9,7 +9,8 @@
 /* The connection's part of dli_pipe_step. */
 void dli_pipe_io(struct dli_pipe *pipe, int64_t now);
 
-void dli_pipe_complete(struct dli_pipe *pipe, struct dli_call *call, dlock_status status, int sent,
-                       const struct dli_reply *reply);
+/* What the call's complete says. */
+int dli_pipe_complete(struct dli_pipe *pipe, struct dli_call *call, dlock_status status, int sent,
+                      const struct dli_reply *reply);
 
 #endif

@@ -107,7 +107,8 @@ int dli_private_call(struct dli_private *pool, struct dli_call *call)
             *call->why = conn->why;
         dli_conn_close(conn);
     }
-    call->complete(call, status, sent || call->repeated, reply);
+    if (call->complete(call, status, sent || call->repeated, reply))
+        dli_conn_close(conn);
     pool->used_at[index] = call->deadline;
     put(pool, index);
     return 1;

@@ -1,5 +1,6 @@
 -- Acquire, or stand in line. The same owner id sent twice gets the same grant.
 -- ARGV: owner, lease, block, mode, listening, beat, keep, seq
+--@include quick.lua
 --@include common.lua
 --@include try.lua
 return try(ARGV)

@@ -1,4 +1,19 @@
 -- Release, or leave the line. ARGV: owner, channel, listening
+-- The usual case first, before the functions of common.lua are made: nobody stands in line.
+local call, heard = redis.call, nil
+if call('EXISTS', KEYS[3]) == 0 and call('HEXISTS', KEYS[1], ARGV[1]) == 1 then
+  call('DEL', KEYS[1])
+  heard = call('PUBLISH', ARGV[2], '0')
+  if heard <= tonumber(ARGV[3]) then
+    return 1
+  end
+end
 --@include common.lua
 --@include giveup.lua
+if heard then
+  if foreigners(ARGV[2], tonumber(ARGV[3])) > 0 then
+    open_turn()
+  end
+  return 1
+end
 return give_up(ARGV[1], ARGV[2], tonumber(ARGV[3]))

@@ -33,6 +33,7 @@ enum { DLI_LOOPS_MAX = 16 };
 
 struct dli_client;
 struct dli_entry;
+struct dli_waiter;
 
 /* A renewal waiting for its turn. */
 struct dli_due {
@@ -111,10 +112,11 @@ struct dli_entry {
     struct dli_call call;   /* the exchange in flight */
     struct dli_wish wish;
     struct dli_answer answer;
-    int64_t timer_at;       /* what the timer is set to; DLI_NEVER: not set */
-    int64_t handles;        /* lock handles */
-    int surplus;            /* refs to drop when the mutex is released */
-    int64_t adopted_number; /* this grant number stands for an id made elsewhere */
+    int64_t timer_at;         /* what the timer is set to; DLI_NEVER: not set */
+    int64_t handles;          /* lock handles */
+    int surplus;              /* refs to drop when the mutex is released */
+    struct dli_waiter *woken; /* with a ref: its sleeping caller is woken when the mutex is released */
+    int64_t adopted_number;   /* this grant number stands for an id made elsewhere */
     char adopted[DLI_OWNER_MAX];
 };
 

@@ -27,10 +27,16 @@ void dli_entry_lock(struct dli_entry *entry)
 
 void dli_entry_unlock(struct dli_entry *entry)
 {
+    struct dli_waiter *woken = entry->woken;
     int surplus = entry->surplus;
 
     entry->surplus = 0;
+    entry->woken = NULL;
     pthread_mutex_unlock(&entry->mutex);
+    if (woken) {
+        dli_futex_wake(&woken->settled, 1);
+        dli_waiter_unref(woken);
+    }
     while (surplus-- > 0)
         dli_entry_unref(entry);
 }
@@ -157,8 +163,11 @@ void dli_entry_owner(const struct dli_entry *entry, int64_t number, char out[DLI
 {
     if (number && number == entry->adopted_number)
         memcpy(out, entry->adopted, DLI_OWNER_MAX);
-    else
-        snprintf(out, DLI_OWNER_MAX, "%s:%" PRId64, entry->client->uuid, number);
+    else {
+        memcpy(out, entry->client->uuid, DLI_UUID_SIZE);
+        out[DLI_UUID_SIZE] = ':';
+        dli_decimal(out + DLI_UUID_SIZE + 1, number);
+    }
 }
 
 /* Nobody will ask any more and nothing is left to do: the timer goes, and with it its ref. */

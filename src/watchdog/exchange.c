@@ -10,7 +10,8 @@ void dli_carry(struct dli_client *client, struct dli_loop *loop, struct dli_call
 {
     dli_client_count(client, DLOCK_STAT_COMMANDS, 1);
     call->fallback = call->repeated = 0;
-    if (__atomic_load_n(&loop->pipe.load, __ATOMIC_RELAXED) == 0 && dli_private_call(&client->private_conns, call)) {
+    if (__atomic_load_n(&loop->pipe.load, __ATOMIC_RELAXED) == 0 &&
+        __atomic_load_n(&loop->pipe.crowd, __ATOMIC_RELAXED) <= 8 && dli_private_call(&client->private_conns, call)) {
         if (call->fallback)
             dli_client_count(client, DLOCK_STAT_SCRIPT_RELOADS, 1);
         return;
@@ -27,14 +28,16 @@ static int encode(struct dli_call *call, int full)
     struct dli_entry *entry = DLI_OBJECT(call, struct dli_entry, call);
     char want[DLI_OWNER_MAX], drop[DLI_OWNER_MAX];
 
-    dli_entry_owner(entry, entry->wish.want, want);
-    dli_entry_owner(entry, entry->wish.drop, drop);
+    if (entry->wish.want)
+        dli_entry_owner(entry, entry->wish.want, want);
+    if (entry->wish.drop)
+        dli_entry_owner(entry, entry->wish.drop, drop);
     call->command.size = 0;
     return dli_encode_exchange(&call->command, full, &entry->names, &entry->wish, want, drop, entry->rules.keep_ms);
 }
 
 /* What came of the call, into entry.answer. */
-static void understand(struct dli_call *call, dlock_status status, int sent, const struct dli_reply *reply)
+static int understand(struct dli_call *call, dlock_status status, int sent, const struct dli_reply *reply)
 {
     struct dli_entry *entry = DLI_OBJECT(call, struct dli_entry, call);
 
@@ -44,6 +47,7 @@ static void understand(struct dli_call *call, dlock_status status, int sent, con
         entry->answer = (struct dli_answer){.status = status, .sent = sent};
     if (call->repeated && entry->wish.drop)
         entry->answer.released = 1;
+    return status == DLOCK_OK && entry->answer.status == DLOCK_PROTOCOL_ERROR ? -1 : 0;
 }
 
 /* entry.mutex held: let the machine have entry.answer, and count. */
@@ -59,17 +63,18 @@ static void digest(struct dli_entry *entry, int64_t now)
     dli_mutex_answer(&entry->m, answer, now);
 }
 
-static void background_done(struct dli_call *call, dlock_status status, int sent, const struct dli_reply *reply)
+static int background_done(struct dli_call *call, dlock_status status, int sent, const struct dli_reply *reply)
 {
     struct dli_entry *entry = DLI_OBJECT(call, struct dli_entry, call);
     int64_t now = dli_now();
+    int result = understand(call, status, sent, reply);
 
-    understand(call, status, sent, reply);
     dli_entry_lock(entry);
     entry->surplus++;
     digest(entry, now);
     dli_entry_pump(entry, now);
     dli_entry_unlock(entry);
+    return result;
 }
 
 /* entry.mutex held: mark the exchange sent and encode it. 0, or -1 without memory (the machine was told). */

@@ -27,12 +27,13 @@ static int encode(struct dli_call *call, int full)
     return order->encode(order, full);
 }
 
-static void complete(struct dli_call *call, dlock_status status, int sent, const struct dli_reply *reply)
+static int complete(struct dli_call *call, dlock_status status, int sent, const struct dli_reply *reply)
 {
     struct order *order = DLI_OBJECT(call, struct order, call);
 
     (void)sent;
     order->status = status == DLOCK_OK ? order->decode(order, reply) : status;
+    return status == DLOCK_OK && order->status == DLOCK_PROTOCOL_ERROR ? -1 : 0;
 }
 
 /* Carry the order; its status is in order.status. */

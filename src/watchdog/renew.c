@@ -110,7 +110,7 @@ static void tell(const struct dli_due *due, int kept, int64_t stamp, int64_t now
     dli_entry_unlock(entry);
 }
 
-static void batch_done(struct dli_call *call, dlock_status status, int sent, const struct dli_reply *reply)
+static int batch_done(struct dli_call *call, dlock_status status, int sent, const struct dli_reply *reply)
 {
     struct dli_batch *batch = DLI_OBJECT(call, struct dli_batch, call);
     struct dli_client *client = batch->loop->client;
@@ -126,6 +126,7 @@ static void batch_done(struct dli_call *call, dlock_status status, int sent, con
     }
     dli_client_count(client, DLOCK_STAT_RENEWED, renewed);
     batch->loop->batch_flying = 0;
+    return status == DLOCK_PROTOCOL_ERROR && reply ? -1 : 0;
 }
 
 static int encode(struct dli_call *call, int full)

@@ -145,6 +145,19 @@ static void tell_queue(struct dli_waiter *waiter, int64_t now)
     waiter->tell = DLI_TELL_NOBODY;
 }
 
+/* Its caller would run into entry.mutex if it were woken now; one wake-up waits for the mutex to be released. */
+static void wake(struct dli_waiter *waiter)
+{
+    struct dli_entry *entry = waiter->entry;
+
+    if (entry->woken) {
+        dli_futex_wake(&waiter->settled, 1);
+        return;
+    }
+    __atomic_add_fetch(&waiter->refs, 1, __ATOMIC_RELAXED);
+    entry->woken = waiter;
+}
+
 static void settle(struct dli_waiter *waiter, int64_t now)
 {
     struct dli_client *client = waiter->entry->client;
@@ -159,7 +172,7 @@ static void settle(struct dli_waiter *waiter, int64_t now)
     } else if (waiter->tell == DLI_TELL_CALLER) {
         __atomic_store_n(&waiter->settled, 1, __ATOMIC_RELEASE);
         if (waiter->sleeping)
-            dli_futex_wake(&waiter->settled, 1);
+            wake(waiter);
     }
     if (!granted)
         unref_locked(waiter);
