@@ -21,6 +21,7 @@ class Mutant:
     edits: tuple[Edit, ...] = ()
     driver: int = 0
     caught: bool = True
+    seeds: int = 2000
 
 
 MUTANTS = (

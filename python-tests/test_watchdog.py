@@ -280,6 +280,7 @@ def test_signals_to_the_threads(agent: Agent, redis_server: Server) -> None:
     for lock in locks:
         lock.acquire(1, 0).ok
     agent("signals", 1000, 0)  # to whoever takes them
+    until(lambda: len(agent.threads()) == 2)  # named, so seen
     for lines in agent.threads().values():
         for number in (signal.SIGUSR1, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGALRM):
             assert libc.tgkill(agent.pid, int(lines["Pid"]), number) == 0

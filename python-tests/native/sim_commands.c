@@ -62,6 +62,14 @@ int sim_word_integer(struct sim_word word, int64_t *value)
     return strcmp(text, back) == 0;
 }
 
+int sim_wrong_type(struct sim_call *call, const struct sim_key *key, enum sim_type type)
+{
+    if (!key || key->type == type)
+        return 0;
+    sim_reply_error(call, "WRONGTYPE Operation against a key holding the wrong kind of value");
+    return 1;
+}
+
 static struct sim_reply bulk(const struct sim_text *text)
 {
     return (struct sim_reply){.type = SIM_BULK, .text = {text->at, text->size}};
@@ -111,6 +119,8 @@ static void hset(struct sim_call *call, struct sim_key *key)
         sim_reply_error(call, "ERR wrong number of arguments for 'hset' command");
         return;
     }
+    if (sim_wrong_type(call, key, SIM_HASH))
+        return;
     if (!key)
         key = sim_make_key(call->store, call->argv[1], SIM_HASH);
     for (int i = 2; i < call->argc; i += 2) {
@@ -169,6 +179,8 @@ static void hincrby(struct sim_call *call, struct sim_key *key)
         sim_reply_error(call, "ERR value is not an integer or out of range");
         return;
     }
+    if (sim_wrong_type(call, key, SIM_HASH))
+        return;
     if (!key)
         key = sim_make_key(call->store, call->argv[1], SIM_HASH);
     field = sim_find_field(key, call->argv[2]);
@@ -316,9 +328,9 @@ const struct sim_command_row sim_plain_commands[] = {
     {"HLEN", 2, 2, 0, SIM_HASH, 1, hlen},
     {"HEXISTS", 3, 3, 0, SIM_HASH, 1, hexists},
     {"HGET", 3, 3, 0, SIM_HASH, 1, hget},
-    {"HSET", 4, -1, SIM_WRITES | SIM_NEEDS_MEMORY, SIM_HASH, 1, hset},
+    {"HSET", 4, -1, SIM_WRITES | SIM_NEEDS_MEMORY, SIM_HASH, 0, hset},
     {"HDEL", 3, -1, SIM_WRITES, SIM_HASH, 1, hdel},
-    {"HINCRBY", 4, 4, SIM_WRITES | SIM_NEEDS_MEMORY, SIM_HASH, 1, hincrby},
+    {"HINCRBY", 4, 4, SIM_WRITES | SIM_NEEDS_MEMORY, SIM_HASH, 0, hincrby},
     {"GET", 2, 2, 0, SIM_STRING, 1, get},
     {"SET", 3, -1, SIM_WRITES | SIM_NEEDS_MEMORY, SIM_STRING, 0, set},
     {"INCR", 2, 2, SIM_WRITES | SIM_NEEDS_MEMORY, SIM_STRING, 1, incr},
@@ -364,9 +376,7 @@ void sim_command(struct sim_store *store, const struct sim_word *argv, int argc,
     if (row->flags & SIM_WRITES)
         store->dirty = 1;
     key = argc > 1 ? sim_find_key(store, argv[1]) : NULL;
-    if (key && row->typed && key->type != row->type) {
-        sim_reply_error(&call, "WRONGTYPE Operation against a key holding the wrong kind of value");
+    if (row->typed && sim_wrong_type(&call, key, row->type))
         return;
-    }
     row->run(&call, key);
 }

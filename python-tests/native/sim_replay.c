@@ -8,7 +8,7 @@
  *   call WORD...                     one command, as a script would call it: one line comes out
  *
  * Words are hexadecimal with a dot in front, so that one may be empty. A line that comes out is the reply: :1, $hex, _ for
- * nil, +status, -error, [items]; then the messages published, each as " >channel message" in hexadecimal.
+ * nil, +status, -error, [items]; then the messages published, each after a tab: channel and message in hexadecimal.
  */
 #include "sim.h"
 
@@ -53,7 +53,7 @@ static int64_t publish(void *world, struct sim_word channel, struct sim_word mes
 {
     struct replay *replay = world;
 
-    add_hex(replay, " >", channel);
+    add_hex(replay, "\t", channel);
     add_hex(replay, " ", message);
     return subscribers(world, channel);
 }

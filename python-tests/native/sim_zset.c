@@ -56,6 +56,8 @@ static void zadd(struct sim_call *call, struct sim_key *key)
             return;
         }
     }
+    if (sim_wrong_type(call, key, SIM_ZSET))
+        return;
     if (!key)
         key = sim_make_key(call->store, call->argv[1], SIM_ZSET);
     for (int i = first; i < call->argc; i += 2) {
@@ -115,6 +117,8 @@ static void zcount(struct sim_call *call, struct sim_key *key)
         sim_reply_error(call, "ERR min or max is not a float");
         return;
     }
+    if (sim_wrong_type(call, key, SIM_ZSET))
+        return;
     for (int i = 0; key && i < key->count; i++) {
         double score = key->fields[i].score;
 
@@ -168,17 +172,19 @@ static void zrange(struct sim_call *call, struct sim_key *key)
         sim_reply_error(call, "ERR value is not an integer or out of range");
         return;
     }
+    if (sim_wrong_type(call, key, SIM_ZSET))
+        return;
     first = first < 0 ? first + count : first;
     last = last < 0 ? last + count : last;
     reply_range(call, key, first < 0 ? 0 : first, last >= count ? count - 1 : last, scores);
 }
 
 const struct sim_command_row sim_zset_commands[] = {
-    {"ZADD", 4, -1, SIM_WRITES | SIM_NEEDS_MEMORY, SIM_ZSET, 1, zadd},
+    {"ZADD", 4, -1, SIM_WRITES | SIM_NEEDS_MEMORY, SIM_ZSET, 0, zadd},
     {"ZREM", 3, -1, SIM_WRITES, SIM_ZSET, 1, zrem},
     {"ZCARD", 2, 2, 0, SIM_ZSET, 1, zcard},
-    {"ZCOUNT", 4, 4, 0, SIM_ZSET, 1, zcount},
+    {"ZCOUNT", 4, 4, 0, SIM_ZSET, 0, zcount},
     {"ZSCORE", 3, 3, 0, SIM_ZSET, 1, zscore},
-    {"ZRANGE", 4, 5, 0, SIM_ZSET, 1, zrange},
+    {"ZRANGE", 4, 5, 0, SIM_ZSET, 0, zrange},
     {NULL, 0, 0, 0, SIM_STRING, 0, NULL},
 };
