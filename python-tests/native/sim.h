@@ -74,20 +74,20 @@ struct sim_plan {
     int procs, foreign, locks, owners;
     int64_t chance[SIM_FAULT_COUNT]; /* of a million */
     int64_t faults_end, work_end, end;
-    int64_t delay;  /* most, one way */
-    int64_t late;   /* how late a timer may be */
+    int64_t delay; /* most, one way */
+    int64_t late;  /* how late a timer may be */
     int64_t lease[SIM_LEASES], lease_max;
-    int renew;      /* per cent of claims that are renewed */
-    int cancel;     /* per cent of claims that are cancelled */
+    int renew;  /* per cent of claims that are renewed */
+    int cancel; /* per cent of claims that are cancelled */
     int64_t hold, think;
-    int64_t grace;  /* as in common.lua */
-    int fenced;     /* foreign clients use Redisson's fenced lock */
+    int64_t grace; /* as in common.lua */
+    int fenced;    /* foreign clients use Redisson's fenced lock */
     struct dli_mutex_rules rules;
 };
 
 struct sim_stats {
-    int64_t seeds, events, scripts, claims, wire_grants, pushed_grants, handovers, losses, renewals, foreign_grants, writes,
-        refused_writes, undone;
+    int64_t seeds, events, scripts, claims, wire_grants, pushed_grants, handovers, losses, renewals, foreign_grants,
+        writes, refused_writes, undone;
     int64_t fired[SIM_FAULT_COUNT];
     uint64_t hash;
 };
@@ -215,10 +215,17 @@ struct sim_side {
     int64_t alarm_version;
     int64_t due;    /* grant number whose renewal is due */
     int idle_turns; /* alarms in a row that changed nothing */
-    int hearing;   /* asked for Redisson's channel */
+    int hearing;    /* asked for Redisson's channel */
 };
 
-enum sim_red_state { SIM_RED_IDLE, SIM_RED_TRYING, SIM_RED_SUBSCRIBING, SIM_RED_WAITING, SIM_RED_HOLDING, SIM_RED_LEAVING };
+enum sim_red_state {
+    SIM_RED_IDLE,
+    SIM_RED_TRYING,
+    SIM_RED_SUBSCRIBING,
+    SIM_RED_WAITING,
+    SIM_RED_HOLDING,
+    SIM_RED_LEAVING
+};
 
 struct sim_redisson {
     enum sim_red_state state;
@@ -235,7 +242,7 @@ struct sim_peer {
     char uuid[40];
     int64_t ppm, clock_base;
     int64_t paused_until, wake_reply, wake_timer; /* after a pause its parts come to life one by one */
-    int64_t disturbed_until; /* faults may be felt until then */
+    int64_t disturbed_until;                      /* faults may be felt until then */
     struct sim_conn conn[2];
     struct sim_ear *ear;
     enum dli_line line;
@@ -313,7 +320,7 @@ void sim_mix(struct sim *s, uint64_t value);
 void sim_at(struct sim *s, int64_t at, enum sim_kind kind, int who, int64_t number, void *what);
 void sim_defer(struct sim *s, struct sim_event event, int64_t at);
 int sim_next(struct sim *s, struct sim_event *event);
-void sim_hurry(struct sim *s, int64_t at); /* all messages under way arrive by then, late copies never do */
+void sim_hurry(struct sim *s, int64_t at);   /* all messages under way arrive by then, late copies never do */
 void *sim_alloc(struct sim *s, size_t size); /* zeroed, until the end of the run */
 
 /* ---- clocks, sim_run.c */
@@ -328,7 +335,7 @@ void sim_trace(struct sim *s, const char *format, ...) __attribute__((format(pri
 void sim_violated(struct sim *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 void sim_plan(struct sim *s);
-int sim_replay(const char *scripts); /* sim_replay.c */
+int sim_replay(const char *scripts);       /* sim_replay.c */
 int sim_run(struct sim *s, uint64_t seed); /* 0, or -1 with s->failed */
 
 /* ---- the network */

@@ -114,8 +114,8 @@ void sim_check_script(struct sim *s, const struct sim_request *request, int inde
                      before.peer, before.number, lock->name);
     if (before.peer >= 0 && same_owner(&before, &after) && before.expires != after.expires) {
         if (!may_extend(request, &before))
-            sim_violated(s, "ownership: a request of peer %d changes the TTL of peer %d on %s", request->peer, before.peer,
-                         lock->name);
+            sim_violated(s, "ownership: a request of peer %d changes the TTL of peer %d on %s", request->peer,
+                         before.peer, lock->name);
         if (ours && after.expires < before.expires)
             sim_violated(s, "ownership: peer %d makes its lease on %s shorter", request->peer, lock->name);
     }
@@ -157,10 +157,12 @@ static void check_belief(struct sim *s, int index, const struct sim_seen *seen)
         if (++believers > 1)
             sim_violated(s, "exclusion: two peers, one is %d, believe that they hold %s", i, lock->name);
         if (seen->peer != i || seen->number != number)
-            sim_violated(s, "exclusion: peer %d believes that it holds %s as %" PRId64 ", the server says peer %d as %" PRId64,
-                         i, lock->name, number, seen->peer, seen->number);
+            sim_violated(
+                s, "exclusion: peer %d believes that it holds %s as %" PRId64 ", the server says peer %d as %" PRId64,
+                i, lock->name, number, seen->peer, seen->number);
         else if (!peer->foreign && sim_when(s, peer, peer->side[index].m.limit) > sim_expiry(s, seen->expires))
-            sim_violated(s, "deadline: peer %d will trust its grant of %s longer than the server keeps it", i, lock->name);
+            sim_violated(s, "deadline: peer %d will trust its grant of %s longer than the server keeps it", i,
+                         lock->name);
     }
 }
 
@@ -190,8 +192,8 @@ static void check_ghost(struct sim *s, int index, const struct sim_seen *seen)
     since = later_of(later_of(lock->unbelieved_since, peer->disturbed_until), s->server_disturbed);
     since = later_of(since, sim_number(s, peer, seen->number)->excused);
     if (s->now - since > undo)
-        sim_violated(s, "ghost: %s belongs to peer %d as %" PRId64 ", which does not know it since %" PRId64, lock->name,
-                     seen->peer, seen->number, lock->unbelieved_since);
+        sim_violated(s, "ghost: %s belongs to peer %d as %" PRId64 ", which does not know it since %" PRId64,
+                     lock->name, seen->peer, seen->number, lock->unbelieved_since);
 }
 
 /* Since when somebody patient waits for the lock; only_ever: without a limit of its own. DLI_NEVER: nobody. */
@@ -228,7 +230,8 @@ int64_t sim_patience(const struct sim *s)
 {
     const struct sim_plan *plan = &s->plan;
     int64_t turns = (plan->owners + 1) * (plan->procs + plan->foreign);
-    int64_t turn = plan->hold * 3 / 2 + plan->rules.handover_time + 8 * plan->delay + plan->grace + 2 * plan->late + 50 * SIM_MS;
+    int64_t turn =
+        plan->hold * 3 / 2 + plan->rules.handover_time + 8 * plan->delay + plan->grace + 2 * plan->late + 50 * SIM_MS;
 
     return turns * turn + plan->lease_max + plan->rules.safety;
 }

@@ -37,10 +37,11 @@ void sim_check_granted(struct sim *s, struct sim_claim *claim)
     if (number->forced) /* a grant on its way when force took the lock is found out by the first renewal */
         return;
     if (number->first == 0 || claim->token < number->first || claim->token > number->last)
-        sim_violated(s, "fencing: token %" PRId64 " of peer %d was not reserved for %" PRId64, claim->token, claim->peer,
-                     claim->number);
+        sim_violated(s, "fencing: token %" PRId64 " of peer %d was not reserved for %" PRId64, claim->token,
+                     claim->peer, claim->number);
     if (claim->token <= lock->token_max)
-        sim_violated(s, "fencing: token %" PRId64 " on %s comes after %" PRId64, claim->token, lock->name, lock->token_max);
+        sim_violated(s, "fencing: token %" PRId64 " on %s comes after %" PRId64, claim->token, lock->name,
+                     lock->token_max);
     lock->token_max = claim->token;
 }
 
@@ -52,8 +53,8 @@ void sim_check_lost(struct sim *s, struct sim_claim *claim)
     s->stats.losses++;
     claim->lost_reports++;
     if (!claim->granted || claim->released || claim->lost_reports > 1)
-        sim_violated(s, "lost: peer %d owner %d: granted %d released %d lost %d", claim->peer, claim->owner, claim->granted,
-                     claim->released, claim->lost_reports);
+        sim_violated(s, "lost: peer %d owner %d: granted %d released %d lost %d", claim->peer, claim->owner,
+                     claim->granted, claim->released, claim->lost_reports);
     if (s->now <= s->calm_from || claim->granted_at <= s->calm_from || sim_number(s, peer, claim->number)->forced)
         return;
     if ((claim->c.cause == DLOCK_CAUSE_EXPIRED && claim->c.renew) || claim->c.cause == DLOCK_CAUSE_TAKEN)
@@ -72,8 +73,8 @@ void sim_check_at_risk(struct sim *s, const struct sim_claim *claim)
 void sim_check_released(struct sim *s, struct sim_claim *claim)
 {
     if (claim->released || claim->lost_reports > 0 || !claim->granted || claim->c.token != claim->token)
-        sim_violated(s, "claims: release of peer %d owner %d: released %d lost %d granted %d token %" PRId64, claim->peer,
-                     claim->owner, claim->released, claim->lost_reports, claim->granted, claim->c.token);
+        sim_violated(s, "claims: release of peer %d owner %d: released %d lost %d granted %d token %" PRId64,
+                     claim->peer, claim->owner, claim->released, claim->lost_reports, claim->granted, claim->c.token);
     claim->released = 1;
 }
 
@@ -83,8 +84,8 @@ static void check_claims(struct sim *s)
 {
     for (const struct sim_claim *claim = s->claims; claim; claim = claim->next)
         if (s->peer[claim->peer].alive && claim->released + claim->lost_reports != 1)
-            sim_violated(s, "lost: peer %d owner %d ended with token %" PRId64 " released %d, reported lost %d", claim->peer,
-                         claim->owner, claim->token, claim->released, claim->lost_reports);
+            sim_violated(s, "lost: peer %d owner %d ended with token %" PRId64 " released %d, reported lost %d",
+                         claim->peer, claim->owner, claim->token, claim->released, claim->lost_reports);
 }
 
 static int is_fence(const struct sim *s, const struct sim_key *key)

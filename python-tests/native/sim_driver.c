@@ -33,8 +33,8 @@ static void send_exchange(struct sim *s, struct sim_peer *peer, int lock, const 
     request->attempt = wish->attempt;
     peer->side[lock].exchange = request;
     dli_mutex_sent(&peer->side[lock].m, wish, request->stamp);
-    sim_trace(s, "peer %d sends want %" PRId64 " drop %" PRId64 " mode %d seq %" PRId64, peer->index, wish->want, wish->drop,
-              (int)wish->mode, wish->seq);
+    sim_trace(s, "peer %d sends want %" PRId64 " drop %" PRId64 " mode %d seq %" PRId64, peer->index, wish->want,
+              wish->drop, (int)wish->mode, wish->seq);
     sim_send(s, request);
 }
 
@@ -220,7 +220,9 @@ void sim_alarm(struct sim *s, struct sim_event event)
 
 static void read_try(const int64_t *value, int count, struct dli_answer *answer)
 {
-    answer->got = count > 0 && value[0] == 1 ? DLI_TRY_GRANTED : count > 0 && value[0] == 0 ? DLI_TRY_HELD : DLI_TRY_WRONG_KIND;
+    answer->got = count > 0 && value[0] == 1   ? DLI_TRY_GRANTED
+                  : count > 0 && value[0] == 0 ? DLI_TRY_HELD
+                                               : DLI_TRY_WRONG_KIND;
     if (answer->got == DLI_TRY_GRANTED)
         answer->token = value[1];
     if (answer->got == DLI_TRY_HELD) {
@@ -280,8 +282,8 @@ void sim_exchange_done(struct sim *s, struct sim_request *request)
     side->exchange = NULL;
     answer = read_answer(request);
     count_answer(s, peer, request, &answer);
-    sim_trace(s, "peer %d hears: status %d got %d token %" PRId64 " left %" PRId64, peer->index, answer.status, (int)answer.got,
-              answer.token, answer.left);
+    sim_trace(s, "peer %d hears: status %d got %d token %" PRId64 " left %" PRId64, peer->index, answer.status,
+              (int)answer.got, answer.token, answer.left);
     dli_mutex_answer(&side->m, &answer, sim_clock(s, peer));
     sim_service(s, peer, request->lock);
 }

@@ -153,9 +153,9 @@ static const char *const fault_names[SIM_FAULT_COUNT] = {
 
 static void print_stats(const struct sim_stats *stats)
 {
-    printf("seeds %" PRId64 " events %" PRId64 " scripts %" PRId64 " claims %" PRId64 " grants %" PRId64 " pushes %" PRId64
-           " handovers %" PRId64 " losses %" PRId64 " renewals %" PRId64 " undone %" PRId64 " foreign %" PRId64
-           " writes %" PRId64 " refused %" PRId64 " faults",
+    printf("seeds %" PRId64 " events %" PRId64 " scripts %" PRId64 " claims %" PRId64 " grants %" PRId64
+           " pushes %" PRId64 " handovers %" PRId64 " losses %" PRId64 " renewals %" PRId64 " undone %" PRId64
+           " foreign %" PRId64 " writes %" PRId64 " refused %" PRId64 " faults",
            stats->seeds, stats->events, stats->scripts, stats->claims, stats->wire_grants, stats->pushed_grants,
            stats->handovers, stats->losses, stats->renewals, stats->undone, stats->foreign_grants, stats->writes,
            stats->refused_writes);
@@ -179,8 +179,9 @@ static int print_void(const struct sim_stats *stats)
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: dlock_sim --scripts DIR (--seeds FIRST:COUNT [--jobs N] [--void-ok] | --verbose SEED | --replay)"
-                    " [--drift FACTOR] [--driver-mutant N]\n");
+    fprintf(stderr,
+            "usage: dlock_sim --scripts DIR (--seeds FIRST:COUNT [--jobs N] [--void-ok] | --verbose SEED | --replay)"
+            " [--drift FACTOR] [--driver-mutant N]\n");
     return 2;
 }
 

@@ -76,7 +76,9 @@ static void ask(struct sim *s, struct sim_owner *owner)
     owner->levels = 0;
     owner->cancels = sim_percent(s, s->plan.cancel);
     sim_trace(s, "peer %d owner %d asks for %s, %s", peer->index, owner->index, s->lock[owner->lock].name,
-              !claim->c.patient ? "no wait" : claim->c.until == DLI_NEVER ? "for ever" : "for a while");
+              !claim->c.patient             ? "no wait"
+              : claim->c.until == DLI_NEVER ? "for ever"
+                                            : "for a while");
     if (dli_mutex_acquire(machine(s, owner), &claim->c, sim_clock(s, peer)) != &claim->c)
         sim_violated(s, "claims: peer %d owner %d has an older claim", owner->peer, owner->index);
     sim_service(s, peer, owner->lock);
@@ -110,7 +112,8 @@ static void stop_waiting(struct sim *s, struct sim_owner *owner)
     if (claim->c.state != DLI_CLAIM_WAITING)
         return;
     sim_trace(s, "peer %d owner %d stops waiting", owner->peer, owner->index);
-    dli_mutex_give_up(machine(s, owner), &claim->c, owner->cancels ? DLOCK_CANCELLED : DLOCK_TIMED_OUT, sim_clock(s, peer));
+    dli_mutex_give_up(machine(s, owner), &claim->c, owner->cancels ? DLOCK_CANCELLED : DLOCK_TIMED_OUT,
+                      sim_clock(s, peer));
     sim_service(s, peer, owner->lock);
 }
 
@@ -140,12 +143,13 @@ static void re_enter(struct sim *s, struct sim_owner *owner)
 
     if (sim_percent(s, 50) && dli_mutex_reenter(machine(s, owner), claim->owner, sim_clock(s, peer)) != claim)
         sim_violated(s, "claims: peer %d owner %d cannot re-enter", owner->peer, owner->index);
-    else if (claim->count == owner->levels && dli_mutex_acquire(machine(s, owner), &fresh->c, sim_clock(s, peer)) != claim)
+    else if (claim->count == owner->levels &&
+             dli_mutex_acquire(machine(s, owner), &fresh->c, sim_clock(s, peer)) != claim)
         sim_violated(s, "claims: peer %d owner %d cannot acquire again", owner->peer, owner->index);
     owner->levels++;
     if (claim->token != owner->claim->token || claim->count != owner->levels)
-        sim_violated(s, "fencing: re-entry changed token %" PRId64 " to %" PRId64 ", count %" PRId64, owner->claim->token,
-                     claim->token, claim->count);
+        sim_violated(s, "fencing: re-entry changed token %" PRId64 " to %" PRId64 ", count %" PRId64,
+                     owner->claim->token, claim->token, claim->count);
 }
 
 static dlock_status release_once(struct sim *s, struct sim_owner *owner, struct dli_claim **settled)
@@ -171,8 +175,8 @@ static void release(struct sim *s, struct sim_owner *owner)
     sim_trace(s, "peer %d owner %d releases: %d", owner->peer, owner->index, status);
     owner->levels--;
     if (status == DLOCK_NOT_HELD || (settled != NULL) != (owner->levels == 0) || (settled && settled != &claim->c))
-        sim_violated(s, "claims: release of peer %d owner %d at level %d says %d", owner->peer, owner->index, owner->levels,
-                     status);
+        sim_violated(s, "claims: release of peer %d owner %d at level %d says %d", owner->peer, owner->index,
+                     owner->levels, status);
     if (settled && status != DLOCK_LOST)
         sim_check_released(s, claim);
     if (settled && status == DLOCK_OK)
@@ -239,7 +243,9 @@ void sim_owner_told(struct sim *s, struct sim_claim *claim)
     if (claim->c.state == DLI_CLAIM_HELD && owner->state == SIM_ASKING) {
         owner->state = SIM_HOLDING;
         owner->levels = 1;
-        owner->hold_until = s->now + sim_below(s, s->now < s->plan.faults_end && sim_percent(s, 5) ? 3 * s->plan.lease_max : s->plan.hold);
+        owner->hold_until =
+            s->now +
+            sim_below(s, s->now < s->plan.faults_end && sim_percent(s, 5) ? 3 * s->plan.lease_max : s->plan.hold);
         sim_owner_wake(s, owner, sim_below(s, SIM_MS / 5));
     } else if (claim->c.state == DLI_CLAIM_DONE && owner->state != SIM_HOLDING) {
         sim_trace(s, "peer %d owner %d is done: %d", owner->peer, owner->index, claim->c.result);

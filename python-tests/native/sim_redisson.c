@@ -15,20 +15,18 @@ const char *const sim_red_acquire = /* ARGV: owner, lease, channel, fenced */
     "end\n"
     "return { 0, redis.call('PTTL', KEYS[1]) }\n";
 
-const char *const sim_red_renew =
-    "if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return 0 end\n"
-    "redis.call('PEXPIRE', KEYS[1], ARGV[2])\n"
-    "return 1\n";
+const char *const sim_red_renew = "if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return 0 end\n"
+                                  "redis.call('PEXPIRE', KEYS[1], ARGV[2])\n"
+                                  "return 1\n";
 
-const char *const sim_red_release =
-    "if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return -1 end\n"
-    "if redis.call('HINCRBY', KEYS[1], ARGV[1], -1) > 0 then\n"
-    "  redis.call('PEXPIRE', KEYS[1], ARGV[2])\n"
-    "  return 0\n"
-    "end\n"
-    "redis.call('DEL', KEYS[1])\n"
-    "redis.call('PUBLISH', ARGV[3], '0')\n"
-    "return 1\n";
+const char *const sim_red_release = "if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return -1 end\n"
+                                    "if redis.call('HINCRBY', KEYS[1], ARGV[1], -1) > 0 then\n"
+                                    "  redis.call('PEXPIRE', KEYS[1], ARGV[2])\n"
+                                    "  return 0\n"
+                                    "end\n"
+                                    "redis.call('DEL', KEYS[1])\n"
+                                    "redis.call('PUBLISH', ARGV[3], '0')\n"
+                                    "return 1\n";
 
 static void step_after(struct sim *s, struct sim_peer *peer, int64_t after)
 {

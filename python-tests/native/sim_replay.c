@@ -105,8 +105,11 @@ static void show_reply(const struct sim_reply *reply)
         }
         putchar(']');
     } else {
-        printf("%s%.*s", reply->type == SIM_NIL ? "_" : reply->type == SIM_STATUS ? "+" : "-", (int)reply->text.size,
-               reply->text.at);
+        printf("%s%.*s",
+               reply->type == SIM_NIL      ? "_"
+               : reply->type == SIM_STATUS ? "+"
+                                           : "-",
+               (int)reply->text.size, reply->text.at);
     }
 }
 

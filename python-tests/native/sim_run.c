@@ -69,7 +69,8 @@ void sim_pause(struct sim *s, struct sim_peer *peer, int64_t until)
         peer->paused_until = until;
     peer->wake_reply = sim_below(s, 3 * SIM_MS);
     peer->wake_timer = sim_below(s, 3 * SIM_MS);
-    sim_disturb(s, peer, until + s->plan.rules.safety + 5 * SIM_MS); /* a message may have been lost: until it looks again */
+    sim_disturb(s, peer,
+                until + s->plan.rules.safety + 5 * SIM_MS); /* a message may have been lost: until it looks again */
 }
 
 /* When a part of a paused process is at work again; 0: it is. */
@@ -144,8 +145,8 @@ static void make_peer(struct sim *s, int index, int foreign)
     peer->foreign = foreign;
     peer->alive = 1;
     snprintf(peer->uuid, sizeof peer->uuid, "%08x-%04x-%d%03x-a%03x-%012" PRIx64, (unsigned)(random >> 32),
-             (unsigned)(random >> 16) & 0xffff, foreign ? 4 : 8, (unsigned)(random >> 4) & 0xfff, (unsigned)random & 0xfff,
-             random >> 16);
+             (unsigned)(random >> 16) & 0xffff, foreign ? 4 : 8, (unsigned)(random >> 4) & 0xfff,
+             (unsigned)random & 0xfff, random >> 16);
     peer->ppm = sim_between(s, -half, half) * s->drift_factor;
     peer->clock_base = sim_below(s, 1000 * (int64_t)SIM_SECOND);
     peer->line = DLI_LINE_ABSENT;

@@ -11,7 +11,7 @@ enum { SIM_SCRIPTS_MAX = 24, SIM_VALUES_MAX = 16 };
 
 /* What a script answered, arrays laid flat, nil and texts left out. */
 struct sim_result {
-    int error;        /* text is the error */
+    int error; /* text is the error */
     char text[120];
     int count;
     int64_t value[SIM_VALUES_MAX];

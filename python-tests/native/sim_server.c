@@ -111,7 +111,8 @@ static int refused(struct sim *s, struct sim_request *request, int script)
     const char *why = NULL;
 
     if (s->now < s->error_until)
-        why = s->error_kind == SIM_LOADING ? "LOADING Redis is loading the dataset in memory" : "BUSY Redis is busy running a script.";
+        why = s->error_kind == SIM_LOADING ? "LOADING Redis is loading the dataset in memory"
+                                           : "BUSY Redis is busy running a script.";
     else if (!request->full && !s->loaded[script])
         why = "NOSCRIPT No matching script. Please use EVAL.";
     if (!why)

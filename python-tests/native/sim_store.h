@@ -61,8 +61,8 @@ struct sim_store {
     int64_t (*subscribers)(void *world, struct sim_word channel);
     struct sim_reply *items; /* of the last array reply */
     int items_room;
-    char text[256];          /* of the last reply made up here */
-    char numbers[64][32];    /* of the scores in it */
+    char text[256];       /* of the last reply made up here */
+    char numbers[64][32]; /* of the scores in it */
 };
 
 void sim_store_reset(struct sim_store *store); /* forget all keys */
@@ -100,7 +100,7 @@ struct sim_command_row {
     int least, most; /* words, most < 0: any number */
     int flags;
     enum sim_type type;
-    int typed;       /* the key must be of type when it exists; else run looks itself, after its other arguments */
+    int typed; /* the key must be of type when it exists; else run looks itself, after its other arguments */
     void (*run)(struct sim_call *call, struct sim_key *key);
 };
 
@@ -112,7 +112,7 @@ void sim_reply_text(struct sim_call *call, const char *at, size_t size);
 void sim_reply_error(struct sim_call *call, const char *text);
 struct sim_reply *sim_reply_array(struct sim_call *call, int count);
 int sim_wrong_type(struct sim_call *call, const struct sim_key *key, enum sim_type type); /* 1, and said so */
-int sim_word_is(struct sim_word word, const char *text); /* whatever the case */
+int sim_word_is(struct sim_word word, const char *text);                                  /* whatever the case */
 int sim_word_integer(struct sim_word word, int64_t *value);
 
 #endif

@@ -3,6 +3,8 @@
  */
 #include "mutex.h"
 
+#include <assert.h>
+
 static void report(struct dli_mutex *m, struct dli_claim *claim, int what)
 {
     claim->reports |= what;
@@ -15,6 +17,7 @@ void dli_mutex_lose(struct dli_mutex *m, int32_t cause, int64_t now)
 {
     struct dli_claim *claim = m->holder;
 
+    assert(claim);
     m->holder = NULL;
     dli_list_remove(&claim->link);
     claim->state = DLI_CLAIM_LOST;
