@@ -328,16 +328,19 @@ def frozen_server() -> Iterator[FrozenServer]:
         yield server
 
 
+@pytest.mark.house
 @pytest.mark.parametrize("seed", range(10))
 def test_model_answers_as_redis_does(frozen_server: FrozenServer, seed: int) -> None:
     assert compare(frozen_server, seed, 1500) > 1000
 
 
+@pytest.mark.house
 @pytest.mark.full
 def test_model_answers_as_redis_does_at_length(frozen_server: FrozenServer) -> None:
     assert sum(compare(frozen_server, 1000 + seed, 5000) for seed in range(40)) > 150_000
 
 
+@pytest.mark.house
 def test_clock_stands_still(frozen_server: FrozenServer) -> None:
     frozen_server.set_clock(1_800_000_000_000_001)
     assert frozen_server.command("TIME") == [b"1800000000", b"1"]

@@ -7,6 +7,7 @@
  *   sim_net.c     requests, replies and their faults sim_chaos.c    faults that strike by themselves
  *   sim_server.c  runs requests on the model         sim_ears.c     subscriptions and messages
  *   sim_driver.c  what the watchdog does             sim_owner.c    callers of the library
+ *   sim_transfer.c  longer leases, grants that move to another process
  *   sim_redisson.c  foreign clients                  sim_check.c, sim_claims.c  the rules that must hold
  *   sim_store.c, sim_commands.c, sim_zset.c, sim_script.c  the model of Redis; sim_replay.c compares it with a real one
  *
@@ -79,6 +80,7 @@ struct sim_plan {
     int64_t lease[SIM_LEASES], lease_max;
     int renew;  /* per cent of claims that are renewed */
     int cancel; /* per cent of claims that are cancelled */
+    int orders; /* per cent of steps of a holder that extend or move its grant */
     int64_t hold, think;
     int64_t grace; /* as in common.lua */
     int fenced;    /* foreign clients use Redisson's fenced lock */
@@ -87,7 +89,7 @@ struct sim_plan {
 
 struct sim_stats {
     int64_t seeds, events, scripts, claims, wire_grants, pushed_grants, handovers, losses, renewals, foreign_grants,
-        writes, refused_writes, undone;
+        writes, refused_writes, undone, extended, adopted;
     int64_t fired[SIM_FAULT_COUNT];
     uint64_t hash;
 };
@@ -110,6 +112,7 @@ enum sim_kind {
     SIM_EAR_NOTICED,
     SIM_EAR_RETRY,
     SIM_OWNER,
+    SIM_GRANT_ARRIVES,
     SIM_FOREIGN_STEP
 };
 
@@ -138,8 +141,13 @@ struct sim_conn {
 
 enum sim_request_kind { SIM_EXCHANGE, SIM_RENEW, SIM_FORCED, SIM_RED_ACQUIRE, SIM_RED_RENEW, SIM_RED_RELEASE };
 
+/* What a renewal is for, when the watchdog did not send it. */
+enum sim_order { SIM_ORDER_NONE, SIM_ORDER_EXTEND, SIM_ORDER_ADOPT };
+
 struct sim_request {
     enum sim_request_kind kind;
+    enum sim_order order;
+    void *moving; /* ADOPT: the grant */
     int peer, lock, conn;
     int64_t generation;
     int full; /* EVAL, not EVALSHA */
@@ -180,6 +188,10 @@ struct sim_number {
     int64_t first, last; /* its tokens, 0: never granted */
     int released;        /* a release of it was answered */
     int forced;          /* taken away by force */
+    int id_peer;         /* adopted: on the wire it is this peer's (plus one) number id_number */
+    int64_t id_number;
+    int moved_peer;      /* let go: it is now this peer's (plus one) number moved_number */
+    int64_t moved_number;
     int64_t excused;     /* it may stand on the server unbelieved until then */
     int64_t wanted_at;   /* a request that wants it was run last */
 };
@@ -189,7 +201,7 @@ struct sim_claim {
     int peer, lock, owner;
     int64_t asked_at, granted_at;
     int64_t number, token;
-    int granted, released, lost_reports;
+    int granted, released, lost_reports, let_go, adopted;
     struct sim_claim *next; /* of those granted in this run */
 };
 
@@ -307,94 +319,6 @@ struct sim {
     char failed[400];
 };
 
-/* ---- random numbers, sim_heap.c */
-uint64_t sim_random(struct sim *s);
-int64_t sim_below(struct sim *s, int64_t limit);
-int64_t sim_between(struct sim *s, int64_t low, int64_t high);
-int sim_percent(struct sim *s, int percent);
-int sim_fault(struct sim *s, enum sim_fault fault); /* strikes now? counts it */
-void sim_fired(struct sim *s, enum sim_fault fault);
-void sim_mix(struct sim *s, uint64_t value);
-
-/* ---- events and memory, sim_heap.c */
-void sim_at(struct sim *s, int64_t at, enum sim_kind kind, int who, int64_t number, void *what);
-void sim_defer(struct sim *s, struct sim_event event, int64_t at);
-int sim_next(struct sim *s, struct sim_event *event);
-void sim_hurry(struct sim *s, int64_t at);   /* all messages under way arrive by then, late copies never do */
-void *sim_alloc(struct sim *s, size_t size); /* zeroed, until the end of the run */
-
-/* ---- clocks, sim_run.c */
-int64_t sim_clock(const struct sim *s, const struct sim_peer *peer);
-int64_t sim_server_clock(const struct sim *s);
-int64_t sim_when(const struct sim *s, const struct sim_peer *peer, int64_t clock); /* true time of a clock's time */
-int64_t sim_expiry(const struct sim *s, int64_t expires_ms);                       /* true time a key is gone */
-int sim_paused(const struct sim *s, const struct sim_peer *peer);
-void sim_disturb(struct sim *s, struct sim_peer *peer, int64_t until);
-void sim_pause(struct sim *s, struct sim_peer *peer, int64_t until);
-void sim_trace(struct sim *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void sim_violated(struct sim *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-void sim_plan(struct sim *s);
-int sim_replay(const char *scripts);       /* sim_replay.c */
-int sim_run(struct sim *s, uint64_t seed); /* 0, or -1 with s->failed */
-
-/* ---- the network */
-void sim_send(struct sim *s, struct sim_request *request);
-void sim_arrive(struct sim *s, struct sim_request *request);
-void sim_reply(struct sim *s, struct sim_event event);
-void sim_timeout(struct sim *s, struct sim_request *request);
-void sim_failed(struct sim *s, struct sim_request *request);
-void sim_drop_conn(struct sim *s, struct sim_peer *peer, int conn, int64_t down);
-int64_t sim_delay(struct sim *s);
-void sim_complete(struct sim *s, struct sim_request *request); /* tell who asked; status is set */
-
-void sim_execute(struct sim *s, struct sim_request *request);
-struct sim_seen sim_look(struct sim *s, int lock);
-int64_t sim_publish(void *world, struct sim_word channel, struct sim_word message);
-int64_t sim_subscribers(void *world, struct sim_word channel);
-
-enum { SIM_OWN_CHANNEL = -1, SIM_UNSUBSCRIBE = 100 };
-void sim_ear_open(struct sim *s, struct sim_peer *peer);
-void sim_ear_close(struct sim *s, struct sim_ear *ear, int late);
-void sim_ear_ask(struct sim *s, struct sim_peer *peer, int what);
-void sim_ear_arrive(struct sim *s, struct sim_ear *ear, int what);
-void sim_chaos(struct sim *s);
-void sim_calm(struct sim *s);
-
-/* ---- clients */
-void sim_driver_start(struct sim *s, struct sim_peer *peer);
-void sim_service(struct sim *s, struct sim_peer *peer, int lock);
-void sim_alarm(struct sim *s, struct sim_event event);
-void sim_pushed(struct sim *s, struct sim_peer *peer, const struct sim_push *push);
-void sim_heard(struct sim *s, struct sim_peer *peer, int what); /* a subscription is confirmed */
-void sim_line_broken(struct sim *s, struct sim_peer *peer);
-void sim_line_retry(struct sim *s, struct sim_peer *peer);
-void sim_exchange_done(struct sim *s, struct sim_request *request);
-void sim_renewal_done(struct sim *s, struct sim_request *request);
-void sim_close_process(struct sim *s, struct sim_peer *peer);
-
-void sim_owner_start(struct sim *s, struct sim_peer *peer);
-void sim_owner_step(struct sim *s, struct sim_owner *owner);
-void sim_owner_wake(struct sim *s, struct sim_owner *owner, int64_t after);
-void sim_owner_told(struct sim *s, struct sim_claim *claim); /* a claim came out of done or reports */
-
-void sim_redisson_start(struct sim *s, struct sim_peer *peer);
-void sim_redisson_step(struct sim *s, struct sim_peer *peer);
-void sim_redisson_done(struct sim *s, struct sim_request *request);
-void sim_redisson_heard(struct sim *s, struct sim_peer *peer, int message);
-void sim_redisson_broken(struct sim *s, struct sim_peer *peer);
-
-/* ---- rules */
-struct sim_number *sim_number(struct sim *s, struct sim_peer *peer, int64_t number);
-void sim_check_script(struct sim *s, const struct sim_request *request, int lock, struct sim_seen before);
-void sim_check_step(struct sim *s);
-void sim_check_renewal(struct sim *s, struct sim_peer *peer, int64_t number);
-void sim_check_granted(struct sim *s, struct sim_claim *claim);
-void sim_check_lost(struct sim *s, struct sim_claim *claim);
-void sim_check_at_risk(struct sim *s, const struct sim_claim *claim);
-void sim_check_released(struct sim *s, struct sim_claim *claim);
-void sim_check_end(struct sim *s);
-extern const char *const sim_red_acquire, *const sim_red_renew, *const sim_red_release;
-int64_t sim_patience(const struct sim *s); /* how long a waiter may have to wait in calm times */
+#include "sim_calls.h"
 
 #endif

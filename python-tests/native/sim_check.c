@@ -45,16 +45,21 @@ static int may_end(const struct sim_request *request, const struct sim_seen *see
                                             : request->kind == SIM_EXCHANGE && request->wish.drop == seen->number;
 }
 
-static int may_extend(const struct sim_request *request, const struct sim_seen *seen)
+static int names(struct sim *s, int peer, int64_t number, const struct sim_seen *seen)
 {
-    if (request->peer != seen->peer)
-        return 0;
+    sim_moved(s, &peer, &number);
+    return peer == seen->peer && number == seen->number;
+}
+
+/* Requests that were under way when a grant moved to another process may still extend it. */
+static int may_extend(struct sim *s, const struct sim_request *request, const struct sim_seen *seen)
+{
     if (request->kind == SIM_EXCHANGE)
-        return request->wish.want == seen->number;
+        return names(s, request->peer, request->wish.want, seen);
     if (request->kind >= SIM_RED_ACQUIRE)
-        return request->number == seen->number;
+        return names(s, request->peer, request->number, seen);
     for (int i = 0; request->kind == SIM_RENEW && i < request->rows; i++)
-        if (request->row[i].number == seen->number)
+        if (names(s, request->peer, request->row[i].number, seen))
             return 1;
     return 0;
 }
@@ -82,9 +87,12 @@ static void new_owner(struct sim *s, int index, const struct sim_seen *seen)
 /* A request that is run when its client has given up on it may leave a number behind that nobody knows of. */
 static void excuse(struct sim *s, const struct sim_request *request, int64_t which, int lock)
 {
-    struct sim_number *number = sim_number(s, &s->peer[request->peer], which);
+    int peer = request->peer;
+    struct sim_number *number;
 
-    number->lock = lock;
+    sim_number(s, &s->peer[peer], which)->lock = lock;
+    sim_moved(s, &peer, &which);
+    number = sim_number(s, &s->peer[peer], which);
     if (request->copy || request->done)
         number->excused = s->now + 2 * dli_mutex_beat(&s->peer[0].side[0].m) + 3 * s->plan.lease_max;
 }
@@ -113,7 +121,7 @@ void sim_check_script(struct sim *s, const struct sim_request *request, int inde
         sim_violated(s, "ownership: a request of peer %d ends what peer %d holds as %" PRId64 " on %s", request->peer,
                      before.peer, before.number, lock->name);
     if (before.peer >= 0 && same_owner(&before, &after) && before.expires != after.expires) {
-        if (!may_extend(request, &before))
+        if (!may_extend(s, request, &before))
             sim_violated(s, "ownership: a request of peer %d changes the TTL of peer %d on %s", request->peer,
                          before.peer, lock->name);
         if (ours && after.expires < before.expires)

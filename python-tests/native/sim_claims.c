@@ -39,7 +39,7 @@ void sim_check_granted(struct sim *s, struct sim_claim *claim)
     if (number->first == 0 || claim->token < number->first || claim->token > number->last)
         sim_violated(s, "fencing: token %" PRId64 " of peer %d was not reserved for %" PRId64, claim->token,
                      claim->peer, claim->number);
-    if (claim->token <= lock->token_max)
+    if (claim->adopted ? claim->token != lock->token_max : claim->token <= lock->token_max)
         sim_violated(s, "fencing: token %" PRId64 " on %s comes after %" PRId64, claim->token, lock->name,
                      lock->token_max);
     lock->token_max = claim->token;
@@ -52,7 +52,7 @@ void sim_check_lost(struct sim *s, struct sim_claim *claim)
     sim_trace(s, "peer %d owner %d is told that it lost: %d", claim->peer, claim->owner, claim->c.cause);
     s->stats.losses++;
     claim->lost_reports++;
-    if (!claim->granted || claim->released || claim->lost_reports > 1)
+    if (!claim->granted || claim->released || claim->let_go || claim->lost_reports > 1)
         sim_violated(s, "lost: peer %d owner %d: granted %d released %d lost %d", claim->peer, claim->owner,
                      claim->granted, claim->released, claim->lost_reports);
     if (s->now <= s->calm_from || claim->granted_at <= s->calm_from || sim_number(s, peer, claim->number)->forced)
@@ -83,7 +83,7 @@ void sim_check_released(struct sim *s, struct sim_claim *claim)
 static void check_claims(struct sim *s)
 {
     for (const struct sim_claim *claim = s->claims; claim; claim = claim->next)
-        if (s->peer[claim->peer].alive && claim->released + claim->lost_reports != 1)
+        if (s->peer[claim->peer].alive && claim->released + claim->lost_reports + claim->let_go != 1)
             sim_violated(s, "lost: peer %d owner %d ended with token %" PRId64 " released %d, reported lost %d",
                          claim->peer, claim->owner, claim->token, claim->released, claim->lost_reports);
 }
@@ -115,7 +115,8 @@ static void check_lock(struct sim *s, int index)
     struct sim_seen seen = sim_look(s, index);
     const struct sim_key *line = sim_find_key(&s->store, sim_word(lock->line));
 
-    if (seen.peer >= 0 && s->peer[seen.peer].alive && !s->peer[seen.peer].foreign && s->now > s->calm_from)
+    if (seen.peer >= 0 && s->peer[seen.peer].alive && !s->peer[seen.peer].foreign && s->now > s->calm_from &&
+        s->now > sim_number(s, &s->peer[seen.peer], seen.number)->excused)
         sim_violated(s, "left over: %s still belongs to peer %d as %" PRId64, lock->name, seen.peer, seen.number);
     if (line && s->plan.calm && !(line->count == 1 && line->fields[0].name.at[0] == '*'))
         sim_violated(s, "left over: %d in the line of %s", line->count, lock->name);

@@ -52,6 +52,8 @@ void sim_complete(struct sim *s, struct sim_request *request)
 {
     if (request->kind == SIM_EXCHANGE)
         sim_exchange_done(s, request);
+    else if (request->order)
+        sim_order_done(s, request);
     else if (request->kind == SIM_RENEW)
         sim_renewal_done(s, request);
     else if (request->kind != SIM_FORCED)

@@ -40,7 +40,7 @@ static void go_idle(struct sim *s, struct sim_owner *owner)
 
 /* ---- asking */
 
-static struct sim_claim *make_claim(struct sim *s, const struct sim_owner *owner)
+struct sim_claim *sim_make_claim(struct sim *s, const struct sim_owner *owner)
 {
     struct sim_claim *claim = sim_alloc(s, sizeof *claim);
     int64_t now = sim_clock(s, &s->peer[owner->peer]), kind = sim_below(s, 10);
@@ -70,7 +70,7 @@ static void ask(struct sim *s, struct sim_owner *owner)
     if (!owner->same_lock)
         owner->lock = (int)sim_below(s, s->plan.locks);
     owner->same_lock = 0;
-    claim = make_claim(s, owner);
+    claim = sim_make_claim(s, owner);
     owner->claim = claim;
     owner->state = SIM_ASKING;
     owner->levels = 0;
@@ -93,7 +93,7 @@ static void ask(struct sim *s, struct sim_owner *owner)
 /* A caller that was interrupted takes its wait up again: the older claim must stand for it. */
 static void ask_again(struct sim *s, struct sim_owner *owner)
 {
-    struct sim_claim *fresh = make_claim(s, owner), *claim = owner->claim;
+    struct sim_claim *fresh = sim_make_claim(s, owner), *claim = owner->claim;
     struct sim_peer *peer = &s->peer[owner->peer];
 
     fresh->c.until = claim->c.until;
@@ -139,7 +139,7 @@ static void re_enter(struct sim *s, struct sim_owner *owner)
 {
     struct sim_peer *peer = &s->peer[owner->peer];
     struct dli_claim *claim = &owner->claim->c;
-    struct sim_claim *fresh = make_claim(s, owner);
+    struct sim_claim *fresh = sim_make_claim(s, owner);
 
     if (sim_percent(s, 50) && dli_mutex_reenter(machine(s, owner), claim->owner, sim_clock(s, peer)) != claim)
         sim_violated(s, "claims: peer %d owner %d cannot re-enter", owner->peer, owner->index);
@@ -225,6 +225,12 @@ static void hold(struct sim *s, struct sim_owner *owner)
         owner->blind = 1;
     } else if (sim_percent(s, 10)) {
         re_enter(s, owner);
+    } else if (sim_percent(s, s->plan.orders)) {
+        if (owner->levels == 1 && sim_percent(s, 50)) {
+            sim_let_go(s, owner);
+            return;
+        }
+        sim_extend(s, owner);
     } else if (s->now >= owner->hold_until) {
         release(s, owner);
         return;

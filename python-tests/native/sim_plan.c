@@ -120,6 +120,7 @@ void sim_plan(struct sim *s)
     plan->locks = (int)ONE_OF(s, 1, 1, 1, 2, 3);
     plan->owners = (int)sim_between(s, 1, SIM_OWNERS);
     plan->cancel = (int)ONE_OF(s, 2, 10, 50);
+    plan->orders = (int)ONE_OF(s, 0, 0, 5);
     plan->delay = SIM_MS * ONE_OF(s, 1, 3, 10);
     plan->hold = SIM_MS * ONE_OF(s, 5, 30, 100, 300, 1500);
     plan->think = SIM_MS * ONE_OF(s, 5, 50, 300, 1500);

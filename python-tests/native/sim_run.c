@@ -237,6 +237,9 @@ static void client_event(struct sim *s, struct sim_event event)
         if (event.number == ((struct sim_owner *)event.what)->version)
             sim_owner_step(s, event.what);
         break;
+    case SIM_GRANT_ARRIVES:
+        sim_grant_arrives(s, peer, event.what);
+        break;
     default:
         if (event.number == peer->red.version)
             sim_redisson_step(s, peer);

@@ -30,17 +30,22 @@ static void add_text(struct args *args, const char *text)
     args->word[args->count++] = sim_word(text);
 }
 
-static void add_owner(struct args *args, const struct sim_peer *peer, int64_t number)
+static void add_owner(struct sim *s, struct args *args, struct sim_peer *peer, int64_t number)
 {
+    const struct sim_number *known = sim_number(s, peer, number);
     char *text = args->text[args->count];
 
+    if (known->id_peer) {
+        peer = &s->peer[known->id_peer - 1];
+        number = known->id_number;
+    }
     snprintf(text, WIDE, "%s:%" PRId64, peer->uuid, number);
     args->word[args->count++] = sim_word(text);
 }
 
-static void add_try(struct args *args, const struct sim_peer *peer, const struct dli_wish *wish)
+static void add_try(struct sim *s, struct args *args, struct sim_peer *peer, const struct dli_wish *wish)
 {
-    add_owner(args, peer, wish->want);
+    add_owner(s, args, peer, wish->want);
     add_number(args, wish->lease / SIM_MS);
     add_number(args, wish->block);
     add_number(args, wish->mode);
@@ -63,26 +68,26 @@ static const char *script_of(const struct sim_request *request)
 
 static void fill_args(struct sim *s, const struct sim_request *request, struct args *args)
 {
-    const struct sim_peer *peer = &s->peer[request->peer];
+    struct sim_peer *peer = &s->peer[request->peer];
     const struct sim_lock *lock = &s->lock[request->lock];
     const struct dli_wish *wish = &request->wish;
 
     if (request->kind == SIM_EXCHANGE && wish->want)
-        add_try(args, peer, wish);
+        add_try(s, args, peer, wish);
     if (request->kind == SIM_EXCHANGE && wish->drop) {
-        add_owner(args, peer, wish->drop);
+        add_owner(s, args, peer, wish->drop);
         add_text(args, lock->channel);
         if (!wish->want)
             add_number(args, wish->listening);
     } else if (request->kind == SIM_RENEW) {
         for (int i = 0; i < request->rows; i++) {
-            add_owner(args, peer, request->row[i].number);
+            add_owner(s, args, peer, request->row[i].number);
             add_number(args, request->row[i].lease / SIM_MS);
         }
     } else if (request->kind == SIM_FORCED) {
         add_text(args, lock->channel);
     } else if (request->kind >= SIM_RED_ACQUIRE) {
-        add_owner(args, peer, request->number);
+        add_owner(s, args, peer, request->number);
         add_number(args, request->lease / SIM_MS);
         add_text(args, lock->channel);
         add_number(args, s->plan.fenced);
@@ -149,6 +154,16 @@ static int64_t number_in(const struct sim_text *text, int from)
     return from < text->size ? strtoll(digits + from, NULL, 10) : 0;
 }
 
+void sim_moved(struct sim *s, int *peer, int64_t *number)
+{
+    const struct sim_number *known = sim_number(s, &s->peer[*peer], *number);
+
+    if (known->moved_peer) {
+        *peer = known->moved_peer - 1;
+        *number = known->moved_number;
+    }
+}
+
 struct sim_seen sim_look(struct sim *s, int index)
 {
     struct sim_lock *lock = &s->lock[index];
@@ -169,6 +184,8 @@ struct sim_seen sim_look(struct sim *s, int index)
             seen.peer = i;
     seen.number = number_in(&key->fields[0].name, 37);
     seen.expires = key->expires;
+    if (seen.peer >= 0)
+        sim_moved(s, &seen.peer, &seen.number);
     if (seen.peer < 0 || key->expires < 0)
         sim_violated(s, "wire: %s has an owner unknown to us or no TTL", lock->name);
     return seen;

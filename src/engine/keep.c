@@ -85,6 +85,7 @@ void dli_mutex_extended(struct dli_mutex *m, int64_t number, int kept, int64_t l
     int renewing = m->renewing;
 
     if (kept == 1 && m->holder && number == m->want) {
+        m->stamp = stamp > m->stamp ? stamp : m->stamp; /* first, or a shorter lease looks at risk */
         m->lease = m->holder->lease = lease;
         m->asked = m->asked > lease ? m->asked : lease;
     }

@@ -185,10 +185,11 @@ int64_t dli_mutex_beat(const struct dli_mutex *m)
     return 3 * m->rules->safety + 1000 * DLI_MS;
 }
 
+/* A renewal sent before may reach the server for the time of an attempt still. */
 static void drop(struct dli_mutex *m, int64_t number, int64_t lasts, int64_t now)
 {
     m->drop = number;
-    m->drop_until = dli_lease_gone(now, lasts, m->rules->drift_ppm);
+    m->drop_until = dli_lease_gone(now + m->rules->attempt, lasts, m->rules->drift_ppm);
     m->drop_unsure = 0;
     m->look_at = now;
 }
@@ -206,7 +207,8 @@ void dli_mutex_start_drop(struct dli_mutex *m, int64_t now)
 
 void dli_mutex_give_back(struct dli_mutex *m, int64_t number, int64_t now)
 {
-    if (!m->drop && number != m->want && number > 0 && number <= __atomic_load_n(m->rules->numbers, __ATOMIC_RELAXED))
+    if (!m->drop && number != m->want && number > m->let_gone &&
+        number <= __atomic_load_n(m->rules->numbers, __ATOMIC_RELAXED))
         drop(m, number, m->asked, now);
 }
 
@@ -308,25 +310,31 @@ void dli_mutex_let_go(struct dli_mutex *m, int64_t now)
     if (m->holder) {
         m->holder->state = DLI_CLAIM_DONE;
         m->holder = NULL;
+        m->let_gone = m->want;
     }
     dli_mutex_forget_want(m);
     m->look_at = now;
 }
 
-void dli_mutex_adopt(struct dli_mutex *m, struct dli_claim *claim, int64_t number, int64_t token, int64_t stamp,
-                     int64_t now)
+int dli_mutex_adopt(struct dli_mutex *m, struct dli_claim *claim, int64_t number, int64_t token, int64_t stamp,
+                    int64_t now)
 {
     m->want = number;
     m->known = 1;
-    m->owned = 1;
-    m->lease = claim->lease;
+    m->asked = m->lease = claim->lease;
     m->stamp = stamp;
     m->limit = dli_lease_limit(stamp, m->lease, m->rules->drift_ppm);
+    if (m->closed || now >= m->limit) {
+        dli_mutex_start_drop(m, now);
+        return 0;
+    }
+    m->owned = 1;
     m->token_next = token;
     m->token_end = token + 1;
     m->renew_at = stamp + m->lease / 3;
     claim->state = DLI_CLAIM_WAITING;
-    dli_list_append(&m->waiting, &claim->link);
+    dli_list_append(m->waiting.next, &claim->link); /* before those who came while the server was asked */
     m->waiters++;
     dli_mutex_take_turn(m, now);
+    return 1;
 }

@@ -90,6 +90,7 @@ struct dli_mutex {
     int64_t heard_at;       /* stamp of that look; of the first one that named want before any was answered */
     int64_t heard_lease;    /* the shortest lease asked for since */
     int64_t asked;          /* the longest lease the server was asked for want */
+    int64_t let_gone;       /* the last number that was let go; it is held elsewhere */
     int64_t look_at;        /* send the next exchange not before */
     int64_t again;          /* a look asked for while an exchange was in flight; DLI_NEVER: none */
     int64_t drop_until;     /* the server has forgotten drop by then */
@@ -158,9 +159,12 @@ void dli_mutex_forget_lost(struct dli_mutex *m);
 /* The held claim leaves this process without a word to the server (for export); the machine is free to want again. */
 void dli_mutex_let_go(struct dli_mutex *m, int64_t now);
 
-/* An idle machine takes over a grant confirmed by a request stamped at stamp. number was minted for it. */
-void dli_mutex_adopt(struct dli_mutex *m, struct dli_claim *claim, int64_t number, int64_t token, int64_t stamp,
-                     int64_t now);
+/*
+ * An idle machine takes over a grant confirmed by a request stamped at stamp. number was minted for it. 0 when that was too
+ * long ago or the machine is closed: nothing is held then, and the grant is given back.
+ */
+int dli_mutex_adopt(struct dli_mutex *m, struct dli_claim *claim, int64_t number, int64_t token, int64_t stamp,
+                    int64_t now);
 
 /* ---- the wire: wire.c */
 

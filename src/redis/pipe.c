@@ -63,7 +63,7 @@ void dli_pipe_wait(struct dli_pipe *pipe, struct dli_call *call)
         uint32_t seen = __atomic_load_n(word, __ATOMIC_ACQUIRE);
 
         if (!__atomic_load_n(&call->done, __ATOMIC_ACQUIRE))
-            dli_futex_wait(word, seen, -1);
+            dli_futex_sleep(word, seen);
     }
 }
 
@@ -106,7 +106,6 @@ void dli_pipe_push_urgent(struct dli_pipe *pipe, struct dli_call *call)
 static void collect(struct dli_pipe *pipe, struct dli_call *leave)
 {
     struct dli_call *newest = __atomic_load_n(&pipe->pushed, __ATOMIC_RELAXED), *oldest = NULL;
-    uint32_t crowd = 0;
 
     if (newest == leave || newest == &shut)
         return;
@@ -115,12 +114,10 @@ static void collect(struct dli_pipe *pipe, struct dli_call *leave)
     while (newest) {
         struct dli_call *next = newest->next;
 
-        crowd++;
         newest->next = oldest;
         oldest = newest;
         newest = next;
     }
-    __atomic_store_n(&pipe->crowd, crowd, __ATOMIC_RELAXED);
     while (oldest) {
         struct dli_call *next = oldest->next;
 

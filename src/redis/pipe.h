@@ -5,7 +5,7 @@
  * sends it in one go, and completes calls as replies arrive. Sleeping callers of one collection share a futex word, so
  * that one system call wakes them all.
  *
- * pushed, open_slot, pushes, words, sleeping, crowd and load are atomics; everything else belongs to the loop's thread.
+ * pushed, open_slot, pushes, words, sleeping and load are atomics; everything else belongs to the loop's thread.
  */
 #ifndef DLI_REDIS_PIPE_H
 #define DLI_REDIS_PIPE_H
@@ -22,7 +22,6 @@ struct dli_pipe {
     uint32_t pushes; /* counts: a group is full after DLI_PIPE_GROUP of them */
     uint32_t words[DLI_PIPE_WORDS];
     uint32_t sleeping; /* the loop is about to sleep: a push must wake it */
-    uint32_t crowd;    /* calls in the last collection */
     int64_t load;      /* calls pushed and not completed, urgent ones apart */
     int wake_fd;       /* the loop's, borrowed */
 

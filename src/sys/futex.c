@@ -39,6 +39,11 @@ int dli_futex_wait(uint32_t *word, uint32_t expected, int64_t deadline)
     }
 }
 
+void dli_futex_sleep(uint32_t *word, uint32_t expected)
+{
+    futex(word, FUTEX_WAIT, expected, NULL);
+}
+
 void dli_futex_wake(uint32_t *word, int count)
 {
     futex(word, FUTEX_WAKE, (uint32_t)(count < 0 ? INT_MAX : count), NULL);

@@ -25,6 +25,9 @@ enum { DLI_WAIT_WOKEN, DLI_WAIT_TIMEOUT, DLI_WAIT_SIGNAL };
  */
 int dli_futex_wait(uint32_t *word, uint32_t expected, int64_t deadline);
 
+/* Sleep while *word == expected, whatever signals come; may return early. One system call. */
+void dli_futex_sleep(uint32_t *word, uint32_t expected);
+
 /* Wake up to count sleepers. */
 void dli_futex_wake(uint32_t *word, int count);
 

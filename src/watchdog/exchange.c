@@ -10,8 +10,7 @@ void dli_carry(struct dli_client *client, struct dli_loop *loop, struct dli_call
 {
     dli_client_count(client, DLOCK_STAT_COMMANDS, 1);
     call->fallback = call->repeated = 0;
-    if (__atomic_load_n(&loop->pipe.load, __ATOMIC_RELAXED) == 0 &&
-        __atomic_load_n(&loop->pipe.crowd, __ATOMIC_RELAXED) <= 8 && dli_private_call(&client->private_conns, call)) {
+    if (__atomic_load_n(&loop->pipe.load, __ATOMIC_RELAXED) == 0 && dli_private_call(&client->private_conns, call)) {
         if (call->fallback)
             dli_client_count(client, DLOCK_STAT_SCRIPT_RELOADS, 1);
         return;

@@ -137,8 +137,9 @@ dlock_status dli_transfer_adopt(struct dli_entry *entry, const struct dli_terms 
         waiter->claim.lease = lease_ms * DLI_MS;
         memcpy(entry->adopted, id, sizeof id);
         entry->adopted_number = dli_mutex_mint(&entry->m);
-        dli_mutex_adopt(&entry->m, &waiter->claim, entry->adopted_number, *token, stamp, now);
-    } else {
+        kept = dli_mutex_adopt(&entry->m, &waiter->claim, entry->adopted_number, *token, stamp, now);
+    }
+    if (kept != 1) {
         status = status == DLOCK_OK ? DLOCK_LOST : status;
         dli_waiter_unref(waiter);
     }

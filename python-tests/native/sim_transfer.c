@@ -1,0 +1,142 @@
+/*
+ * sim_transfer.c: what a holder may ask of the watchdog besides release: a longer lease, and to let its grant go so that
+ * another process adopts it. The id on the wire stays; the adopting process has a number of its own that stands for it.
+ * As in src/watchdog/order.c and transfer.c.
+ */
+#include "sim.h"
+
+#include <inttypes.h>
+
+/* A grant on its way from one process to another. */
+struct moving {
+    int lock, id_peer;
+    int64_t id_number, number, token, lease;
+    struct sim_owner *owner;
+    struct sim_claim *claim;
+};
+
+static void order(struct sim *s, struct sim_peer *peer, int lock, int64_t number, int64_t lease, enum sim_order what,
+                  struct moving *moving)
+{
+    struct sim_request *request = sim_alloc(s, sizeof *request);
+
+    request->kind = SIM_RENEW;
+    request->order = what;
+    request->moving = moving;
+    request->peer = peer->index;
+    request->lock = lock;
+    request->rows = 1;
+    request->row[0].lock = lock;
+    request->row[0].number = number;
+    request->row[0].lease = lease;
+    request->stamp = sim_clock(s, peer);
+    request->attempt = dli_lease_attempt(lease, peer->rules.attempt);
+    sim_send(s, request);
+}
+
+void sim_extend(struct sim *s, struct sim_owner *owner)
+{
+    struct sim_peer *peer = &s->peer[owner->peer];
+    int64_t lease = s->plan.lease[sim_below(s, SIM_LEASES)];
+
+    sim_trace(s, "peer %d owner %d extends to %" PRId64, owner->peer, owner->index, lease);
+    order(s, peer, owner->lock, peer->side[owner->lock].m.want, lease, SIM_ORDER_EXTEND, NULL);
+}
+
+void sim_let_go(struct sim *s, struct sim_owner *owner)
+{
+    struct sim_peer *peer = &s->peer[owner->peer];
+    struct dli_mutex *m = &peer->side[owner->lock].m;
+    struct sim_number *known = sim_number(s, peer, m->want);
+    struct moving *moving = sim_alloc(s, sizeof *moving);
+    int to = (int)sim_below(s, s->plan.procs);
+
+    *moving = (struct moving){.lock = owner->lock, .token = owner->claim->token, .lease = m->lease};
+    moving->id_peer = known->id_peer ? known->id_peer - 1 : owner->peer;
+    moving->id_number = known->id_peer ? known->id_number : m->want;
+    known->excused = s->now + 3 * s->plan.lease_max;
+    owner->claim->let_go = 1;
+    sim_trace(s, "peer %d owner %d lets %s go to peer %d", owner->peer, owner->index, s->lock[owner->lock].name, to);
+    dli_mutex_let_go(m, sim_clock(s, peer));
+    owner->state = SIM_IDLE;
+    owner->claim = NULL;
+    sim_service(s, peer, owner->lock);
+    sim_owner_wake(s, owner, sim_below(s, s->plan.think));
+    sim_at(s, s->now + sim_delay(s), SIM_GRANT_ARRIVES, to, 0, moving);
+}
+
+static struct sim_owner *idle_owner(struct sim *s, struct sim_peer *peer)
+{
+    for (int i = 0; i < s->plan.owners; i++)
+        if (peer->owner[i].state == SIM_IDLE && !peer->owner[i].same_lock)
+            return &peer->owner[i];
+    return NULL;
+}
+
+void sim_grant_arrives(struct sim *s, struct sim_peer *peer, void *grant)
+{
+    struct moving *moving = grant;
+    struct dli_mutex *m = &peer->side[moving->lock].m;
+    struct sim_owner *owner = idle_owner(s, peer);
+    struct sim_number *known;
+
+    if (!owner || m->closed || !dli_mutex_idle(m))
+        return;
+    owner->lock = moving->lock;
+    owner->state = SIM_ASKING;
+    owner->version++;
+    moving->owner = owner;
+    moving->number = ++peer->numbers;
+    moving->claim = owner->claim = sim_make_claim(s, owner);
+    moving->claim->adopted = 1;
+    known = sim_number(s, peer, moving->number);
+    known->lock = moving->lock;
+    known->id_peer = moving->id_peer + 1;
+    known->id_number = moving->id_number;
+    known->first = known->last = moving->token;
+    known->excused = s->now + 3 * s->plan.lease_max;
+    known = sim_number(s, &s->peer[moving->id_peer], moving->id_number);
+    known->moved_peer = peer->index + 1;
+    known->moved_number = moving->number;
+    if (s->lock[moving->lock].seen.peer >= 0)
+        s->lock[moving->lock].seen = sim_look(s, moving->lock);
+    sim_number(s, peer, moving->number)->forced = known->forced;
+    m->in_flight = 1; /* as reserve() in transfer.c */
+    order(s, peer, moving->lock, moving->number, moving->lease, SIM_ORDER_ADOPT, moving);
+}
+
+static void adopt(struct sim *s, struct sim_request *request, int kept)
+{
+    struct sim_peer *peer = &s->peer[request->peer];
+    struct moving *moving = request->moving;
+    struct dli_mutex *m = &peer->side[request->lock].m;
+
+    m->in_flight = 0;
+    if (kept == 1) {
+        moving->claim->c.lease = moving->lease;
+        sim_number(s, peer, moving->number)->excused = 0;
+        kept = dli_mutex_adopt(m, &moving->claim->c, moving->number, moving->token, request->stamp, sim_clock(s, peer));
+        s->stats.adopted += kept;
+    }
+    if (kept != 1) {
+        moving->owner->state = SIM_IDLE;
+        moving->owner->claim = NULL;
+        sim_owner_wake(s, moving->owner, sim_below(s, s->plan.think));
+    }
+}
+
+void sim_order_done(struct sim *s, struct sim_request *request)
+{
+    struct sim_peer *peer = &s->peer[request->peer];
+    struct dli_mutex *m = &peer->side[request->lock].m;
+    int good = request->status == DLOCK_OK && !request->result.error;
+    int kept = good ? (int)request->result.value[0] : -1;
+
+    sim_trace(s, "peer %d hears of its order: %d", request->peer, kept);
+    if (request->order == SIM_ORDER_ADOPT)
+        adopt(s, request, kept);
+    else if (kept >= 0)
+        dli_mutex_extended(m, request->row[0].number, kept, request->row[0].lease, request->stamp, sim_clock(s, peer));
+    s->stats.extended += request->order == SIM_ORDER_EXTEND && kept == 1;
+    sim_service(s, peer, request->lock);
+}
