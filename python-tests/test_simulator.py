@@ -15,7 +15,7 @@ import pytest
 
 import mutants
 from harness import server as harness_server
-from harness.build import ROOT, SANITIZED, clean_env, native
+from harness.build import ROOT, SANITIZED, clean_env, native, preloadable
 from harness.resp import Client, ReplyError
 from harness.server import Server
 from test_scripts import SCRIPTS
@@ -97,7 +97,7 @@ class FrozenServer(Server):
         with open(path, "r+b") as file:
             self.clock = mmap.mmap(file.fileno(), 8)
         self.set_clock(1_700_000_000_000_000)
-        env = clean_env(LD_PRELOAD=str(native("simclock.so")), SIM_CLOCK=str(path))
+        env = clean_env(LD_PRELOAD=preloadable("simclock.so"), SIM_CLOCK=str(path))
         with mock.patch.object(harness_server, "clean_env", lambda: env):
             super().start()
 

@@ -26,7 +26,7 @@ import time
 import urllib.parse
 from typing import Any, Callable, Iterable
 
-from .build import native
+from .build import native, preloadable
 
 EVENT_FIELDS = "type status tag lock_id owner token remaining cause held_for waiters foreign".split()
 EVENT_TYPES = "NONE ACQUIRED ACQUIRE_FAILED RELEASED RELEASE_FAILED AT_RISK LOST LOG INSPECTION".split()
@@ -112,7 +112,7 @@ class Agent:
     def __init__(self, shim: bool = False, prefix: list[str] | None = None, **environment: str) -> None:
         env = {**os.environ, **environment}
         if shim:
-            env["LD_PRELOAD"] = " ".join(filter(None, [env.get("LD_PRELOAD"), str(native("shim.so"))]))
+            env["LD_PRELOAD"] = " ".join(filter(None, [env.get("LD_PRELOAD"), preloadable("shim.so")]))
         self._errors = tempfile.TemporaryFile()
         self.process = subprocess.Popen([*(prefix or []), native("agent")], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors)
         self.pid = self.process.pid

@@ -1,8 +1,11 @@
 """Where the build under test is. ./dev sets DLOCK_BUILD and DLOCK_LIBRARY; without them it is build/debug."""
 from __future__ import annotations
 
+import atexit
 import os
 import pathlib
+import shutil
+import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("DLOCK_BUILD", ROOT / "build/debug"))
@@ -13,6 +16,17 @@ SANITIZED = "LD_PRELOAD" in os.environ
 def native(name: str) -> pathlib.Path:
     """A program of python-tests/native."""
     return BUILD / "python-tests/native" / name
+
+
+def preloadable(name: str) -> str:
+    """A shared object of python-tests/native by a path without spaces, which LD_PRELOAD cannot have."""
+    path = native(name)
+    if " " not in str(path):
+        return str(path)
+    link = pathlib.Path(tempfile.mkdtemp(prefix="dlock-")) / name
+    link.symlink_to(path)
+    atexit.register(shutil.rmtree, link.parent, ignore_errors=True)
+    return str(link)
 
 
 def clean_env(**more: str) -> dict[str, str]:

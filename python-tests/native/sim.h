@@ -188,6 +188,7 @@ struct sim_number {
     int64_t first, last; /* its tokens, 0: never granted */
     int released;        /* a release of it was answered */
     int forced;          /* taken away by force */
+    int let_go;          /* exported */
     int id_peer;         /* adopted: on the wire it is this peer's (plus one) number id_number */
     int64_t id_number;
     int moved_peer;      /* let go: it is now this peer's (plus one) number moved_number */
@@ -281,6 +282,7 @@ struct sim_lock {
     int64_t token_max;    /* highest token believed in */
     int64_t resource;     /* highest token the resource has seen */
     int64_t free_since, unbelieved_since;
+    int expired; /* it is free because its key expired */
     int64_t forced_at;
 };
 

@@ -90,7 +90,10 @@ static void excuse(struct sim *s, const struct sim_request *request, int64_t whi
     int peer = request->peer;
     struct sim_number *number;
 
-    sim_number(s, &s->peer[peer], which)->lock = lock;
+    number = sim_number(s, &s->peer[peer], which);
+    number->lock = lock;
+    if (number->let_go && (request->copy || request->done)) /* a late look gives the id of a moved grant new tokens */
+        number->forced = 1;
     sim_moved(s, &peer, &which);
     number = sim_number(s, &s->peer[peer], which);
     if (request->copy || request->done)
@@ -204,8 +207,11 @@ static void check_ghost(struct sim *s, int index, const struct sim_seen *seen)
                      lock->name, seen->peer, seen->number, lock->unbelieved_since);
 }
 
-/* Since when somebody patient waits for the lock; only_ever: without a limit of its own. DLI_NEVER: nobody. */
-static int64_t waiting_since(const struct sim *s, int index, int only_ever)
+/*
+ * Since when somebody patient waits for the lock; only_ever: without a limit of its own. DLI_NEVER: nobody. A foreign client
+ * hears nothing of a lock that expired: it waits for as long as the lease was when it looked.
+ */
+static int64_t waiting_since(const struct sim *s, int index, int only_ever, int foreign)
 {
     int64_t since = DLI_NEVER;
 
@@ -214,7 +220,7 @@ static int64_t waiting_since(const struct sim *s, int index, int only_ever)
         const struct sim_redisson *red = &peer->red;
         const struct dli_link *list = &peer->side[index].m.waiting;
 
-        if (!peer->alive)
+        if (!peer->alive || (peer->foreign && !foreign))
             continue;
         if (peer->foreign && red->lock == index && red->state >= SIM_RED_TRYING && red->state <= SIM_RED_WAITING &&
             (!only_ever || red->wait_until == DLI_NEVER) && red->asked_at < since)
@@ -251,14 +257,14 @@ static void check_waiting(struct sim *s, int index, const struct sim_seen *seen)
     int64_t settled = later_of(s->calm_from, s->plan.faults_end + 3 * s->plan.lease_max);
 
     if (seen->peer < 0 && s->now > s->calm_from) {
-        since = waiting_since(s, index, 0);
+        since = waiting_since(s, index, 0, !lock->expired);
         if (since != DLI_NEVER && s->now - later_of(later_of(since, lock->free_since), s->calm_from) > idle)
             sim_violated(s, "idle lock: %s is free since %" PRId64 ", somebody waits since %" PRId64, lock->name,
                          lock->free_since, since);
     }
     if (s->now <= settled)
         return;
-    since = waiting_since(s, index, 1);
+    since = waiting_since(s, index, 1, 1);
     if (since != DLI_NEVER && s->now - later_of(since, settled) > sim_patience(s))
         sim_violated(s, "liveness: somebody waits for %s since %" PRId64, lock->name, since);
 }
@@ -273,9 +279,11 @@ void sim_check_step(struct sim *s)
 
         if (seen->peer >= 0 && clock > seen->expires) {
             lock->free_since = sim_expiry(s, seen->expires);
+            lock->expired = 1;
             seen->peer = -1;
         } else if (seen->peer >= 0) {
             lock->free_since = 0;
+            lock->expired = 0;
         } else if (!lock->free_since) {
             lock->free_since = s->now;
         }

@@ -55,6 +55,7 @@ void sim_let_go(struct sim *s, struct sim_owner *owner)
     moving->id_peer = known->id_peer ? known->id_peer - 1 : owner->peer;
     moving->id_number = known->id_peer ? known->id_number : m->want;
     known->excused = s->now + 3 * s->plan.lease_max;
+    sim_number(s, &s->peer[moving->id_peer], moving->id_number)->let_go = 1;
     owner->claim->let_go = 1;
     sim_trace(s, "peer %d owner %d lets %s go to peer %d", owner->peer, owner->index, s->lock[owner->lock].name, to);
     dli_mutex_let_go(m, sim_clock(s, peer));
