@@ -9,6 +9,7 @@ import argparse
 import os
 import pathlib
 import resource
+import signal
 import subprocess
 import sys
 import time
@@ -363,6 +364,7 @@ def main() -> None:
     arguments = parser.parse_args()
     full = not arguments.quick and arguments.only == list(ROWS)
     out = arguments.out or (ROOT / "docs" if full else None)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # by way of finally
     bench, sections = Bench(arguments.build.resolve(), arguments.quick), []
     try:
         same_commands(bench)
@@ -370,6 +372,8 @@ def main() -> None:
             started = time.monotonic()
             sections += ROWS[name](bench)
             print(f"{name}: {time.monotonic() - started:.0f} s", file=sys.stderr)
+            for target in sections[-1].targets:
+                print("   ", " | ".join(target.cells()), file=sys.stderr)
         about = facts(bench.server.version, bench.others())
     finally:
         bench.server.stop()

@@ -21,6 +21,7 @@ from test_fork_exit import EVERY_CALL
 # ---- I-01: fork while everything runs
 
 
+@pytest.mark.no_tsan
 @pytest.mark.parametrize("forks", [60, pytest.param(10_000, marks=[pytest.mark.full, pytest.mark.timeout(900)])])
 def test_i01_fork_storm(agent: Agent, redis_server: Server, new_proxy: Callable[..., Proxy], forks: int) -> None:
     """All that passes to the server during the storm are whole renewals of the parent's."""

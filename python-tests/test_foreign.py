@@ -642,6 +642,7 @@ class Watch:
         self._thread.join(5)
 
 
+@pytest.mark.no_tsan
 @pytest.mark.parametrize("processes", [1, 3])
 def test_mixed_load(
     redis_server: Server, new_jvm: Callable[..., Jvm], record_property: Callable[[str, object], None], processes: int

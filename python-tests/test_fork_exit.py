@@ -250,6 +250,7 @@ def test_dlclose_while_threads_run(redis_server: Server) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "fine\n", "")
 
 
+@pytest.mark.no_tsan
 def test_descriptors_are_not_inherited(agent: Agent, redis_server: Server) -> None:
     before = set(agent.fds())
     busy(agent, redis_server)

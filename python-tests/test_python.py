@@ -839,6 +839,7 @@ def work_in_process(lock: Lock, path: str, times: int) -> None:
             pathlib.Path(path).write_text(str(count + 1))
 
 
+@pytest.mark.no_tsan
 @pytest.mark.parametrize("used", [False, True])
 def test_prefork_workers(redis_server: Server, tmp_path: pathlib.Path, used: bool) -> None:
     client = Client(redis_server.url)

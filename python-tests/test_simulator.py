@@ -25,7 +25,7 @@ FOLDER = ROOT / "src/scripts"
 BASE = 1
 JOBS = str(os.cpu_count() or 1)
 
-pytestmark = pytest.mark.timeout(1800)
+pytestmark = [pytest.mark.timeout(1800), pytest.mark.no_tsan]
 
 
 def simulate(*arguments: object, program: pathlib.Path = SIMULATOR, scripts: pathlib.Path = FOLDER) -> tuple[int, str]:

@@ -111,6 +111,8 @@ class Pending:
 class Agent:
     def __init__(self, shim: bool = False, prefix: list[str] | None = None, **environment: str) -> None:
         env = {**os.environ, **environment}
+        if "TSAN_OPTIONS" in env:  # what is suppressed is the interpreter's
+            env["TSAN_OPTIONS"] = env["TSAN_OPTIONS"].partition(":suppressions=")[0]
         if shim:
             env["LD_PRELOAD"] = " ".join(filter(None, [env.get("LD_PRELOAD"), preloadable("shim.so")]))
         self._errors = tempfile.TemporaryFile()

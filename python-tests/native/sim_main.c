@@ -116,8 +116,8 @@ static void read_job(int end, struct job *job)
 
 static void add(struct job *total, const struct job *job)
 {
-    int64_t *sum = (int64_t *)&total->stats;
-    const int64_t *part = (const int64_t *)&job->stats;
+    uint64_t *sum = (uint64_t *)&total->stats; /* the last one is a hash: it may overflow */
+    const uint64_t *part = (const uint64_t *)&job->stats;
 
     for (size_t i = 0; i < sizeof total->stats / sizeof *sum; i++)
         sum[i] += part[i];

@@ -40,6 +40,7 @@ void sim_extend(struct sim *s, struct sim_owner *owner)
     int64_t lease = s->plan.lease[sim_below(s, SIM_LEASES)];
 
     sim_trace(s, "peer %d owner %d extends to %" PRId64, owner->peer, owner->index, lease);
+    dli_mutex_extending(&peer->side[owner->lock].m, lease);
     order(s, peer, owner->lock, peer->side[owner->lock].m.want, lease, SIM_ORDER_EXTEND, NULL);
 }
 

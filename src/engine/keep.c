@@ -80,6 +80,11 @@ void dli_mutex_renewed(struct dli_mutex *m, int64_t number, int kept, int64_t le
     dli_mutex_tick(m, now);
 }
 
+void dli_mutex_extending(struct dli_mutex *m, int64_t lease)
+{
+    m->asked = m->asked > lease ? m->asked : lease;
+}
+
 void dli_mutex_extended(struct dli_mutex *m, int64_t number, int kept, int64_t lease, int64_t stamp, int64_t now)
 {
     int renewing = m->renewing;
@@ -87,7 +92,6 @@ void dli_mutex_extended(struct dli_mutex *m, int64_t number, int kept, int64_t l
     if (kept == 1 && m->holder && number == m->want) {
         m->stamp = stamp > m->stamp ? stamp : m->stamp; /* first, or a shorter lease looks at risk */
         m->lease = m->holder->lease = lease;
-        m->asked = m->asked > lease ? m->asked : lease;
     }
     dli_mutex_renewed(m, number, kept, lease, stamp, now);
     if (m->owned && number == m->want)

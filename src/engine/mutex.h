@@ -193,6 +193,9 @@ void dli_mutex_renewing(struct dli_mutex *m);
 /* The answer of a renewal of number stamped at stamp: kept 1 or 0; -1 when it failed. lease is what was sent. */
 void dli_mutex_renewed(struct dli_mutex *m, int64_t number, int kept, int64_t lease, int64_t stamp, int64_t now);
 
+/* The holder is about to ask the server for lease; whatever comes of it, the undo must last as long. */
+void dli_mutex_extending(struct dli_mutex *m, int64_t lease);
+
 /*
  * The answer (kept: 1 or 0) of a renewal of number that the holder asked for, with a lease that also holds for later ones.
  * Another renewal that is queued or on the wire stays marked, so that no third one can begin.

@@ -168,6 +168,8 @@ dlock_status dli_order_extend(struct dli_entry *entry, int64_t owner, int64_t le
     dli_entry_lock(entry);
     state = dli_mutex_state(&entry->m, owner, dli_now());
     number = held_number(entry, owner, id);
+    if (number)
+        dli_mutex_extending(&entry->m, lease);
     dli_entry_unlock(entry);
     if (!number)
         return state == DLOCK_STATE_LOST ? DLOCK_LOST : DLOCK_NOT_HELD;
