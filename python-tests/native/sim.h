@@ -191,10 +191,10 @@ struct sim_number {
     int let_go;          /* exported */
     int id_peer;         /* adopted: on the wire it is this peer's (plus one) number id_number */
     int64_t id_number;
-    int moved_peer;      /* let go: it is now this peer's (plus one) number moved_number */
+    int moved_peer; /* let go: it is now this peer's (plus one) number moved_number */
     int64_t moved_number;
-    int64_t excused;     /* it may stand on the server unbelieved until then */
-    int64_t wanted_at;   /* a request that wants it was run last */
+    int64_t excused;   /* it may stand on the server unbelieved until then */
+    int64_t wanted_at; /* a request that wants it was run last */
 };
 
 struct sim_claim {

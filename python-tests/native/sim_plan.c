@@ -85,6 +85,7 @@ static void choose_mixed_fleet(struct sim *s)
 
     plan->foreign = 2;
     plan->locks = 1;
+    plan->delay = 10 * SIM_MS;
     plan->owners = (int)sim_between(s, 1, 2);
     plan->cancel = 60;
     plan->liveness = 1;
