@@ -29,7 +29,7 @@ MUTANTS = (
         ("engine/wire.c", "own(m, answer->token, m->sent.lease, m->sent_at, now);",
          "own(m, answer->token, m->sent.lease, now, now);"),
     )),
-    Mutant(3, "no guard", (
+    Mutant(3, "no guard", seeds=4000, edits=(
         ("engine/lease.c", "- 2 * DLI_MS - guard(lease);", "- 2 * DLI_MS + 0 * guard(lease);"),
     )),
     Mutant(5, "release without comparing the owner", (
@@ -39,7 +39,7 @@ MUTANTS = (
     Mutant(6, "renewal without comparing the owner", (
         ("scripts/renew.lua", "if held == 1 then", "if redis.call('EXISTS', KEYS[i]) == 1 then"),
     )),
-    Mutant(10, "a renewal queued before the release is still sent", driver=10),
+    Mutant(10, "a renewal queued before the release is still sent", driver=10, seeds=4000),
     Mutant(11, "loss noticed by replies only", (
         ("engine/keep.c", "if (m->owned && now >= m->limit)", "if (m->owned && now >= DLI_NEVER)"),
         ("engine/keep.c", "at = earlier(m->limit, max_hold_at(m));", "at = max_hold_at(m);"),
@@ -60,14 +60,14 @@ MUTANTS = (
         ("engine/wire.c", "        stamp = m->sent_at;\n        lease = m->sent.lease;",
          "        stamp = now;\n        lease = m->sent.lease;"),
     )),
-    Mutant(102, "a grant to who looks lasts as long as its older look asked for", (
+    Mutant(102, "a grant to who looks lasts as long as its older look asked for", seeds=10000, edits=(
         ("scripts/common.lua", "return grant(own, args[2], tonumber(args[3]), args[7])",
          "return grant(own, told.lease, told.block, told.keep)"),
     )),
-    Mutant(103, "a message that comes while an exchange is in flight is forgotten", (
-        ("engine/wire.c", "m->look_at = m->again = at;", "m->look_at = at;"),
+    Mutant(103, "a message that comes while an exchange is in flight is forgotten", seeds=8000, edits=(
+        ("engine/wire.c", "    m->again = at;\n    if (m->waiters", "    if (m->waiters"),
     )),
-    Mutant(104, "the undo ends with the shorter lease of the claim", (
+    Mutant(104, "the undo ends with the shorter lease of the claim", seeds=6000, edits=(
         ("engine/mutex.c", "m->owned ? m->asked : dli_mutex_beat(m) + m->asked",
          "m->owned ? m->lease : dli_mutex_beat(m) + m->lease"),
     )),

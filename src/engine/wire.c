@@ -220,6 +220,7 @@ void dli_mutex_pushed(struct dli_mutex *m, int64_t number, int64_t seq, int64_t 
 
 void dli_mutex_look(struct dli_mutex *m, int64_t at)
 {
+    m->again = at;
     if (m->waiters > 0 && !m->owned)
-        m->look_at = m->again = at;
+        m->look_at = at;
 }
