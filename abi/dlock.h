@@ -419,8 +419,9 @@ int64_t dlock_lock_id(const dlock_lock *lock);
 /*
  * Acquire for owner, waiting up to wait_ms. On DLOCK_OK *ret_token is the fencing token. DLOCK_BUSY (wait_ms is 0),
  * DLOCK_TIMED_OUT, DLOCK_CANCELLED, DLOCK_CLOSED, DLOCK_FORKED, DLOCK_WRONG_KIND, DLOCK_UNREACHABLE, DLOCK_DENIED,
- * DLOCK_SERVER_*, DLOCK_PROTOCOL_ERROR. With the option interruptible a handled signal ends the call with
- * DLOCK_INTERRUPTED: the request keeps its place, call again to go on waiting or cancel it. After any other answer but
+ * DLOCK_SERVER_*, DLOCK_PROTOCOL_ERROR. With the option interruptible the call ends with DLOCK_INTERRUPTED
+ * when a signal was handled, and after each second of waiting, since a signal may come before the wait begins: the request
+ * keeps its place, call again to go on waiting or cancel it. After any other answer but
  * DLOCK_OK nothing is held; what the server may have granted meanwhile is given back in the background.
  * Threads: any; an owner that already waits here gets DLOCK_INVALID_ARGUMENT. Blocks: up to wait_ms; one round trip,
  * bounded by the timeouts, when wait_ms is 0. Since: 0.1

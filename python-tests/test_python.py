@@ -28,6 +28,7 @@ from typing import Any, Callable, Iterator
 import pytest
 
 from harness.build import LIBRARY, ROOT
+from harness.scripts import SHA
 from harness.server import Server
 
 os.environ.setdefault("DLOCK_LIBRARY", str(LIBRARY))
@@ -40,6 +41,7 @@ from dlock import Cause, Client, DlockError, EventType, Lock, State
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 
 WHILE = 20.0  # seconds: longer than anything here takes
+Make = Callable[..., Any]
 
 
 @pytest.fixture
@@ -635,6 +637,23 @@ def test_control_c(client: Client, redis_server: Server) -> None:
     assert program.communicate(timeout=WHILE) == ("", "")
     assert program.returncode == 0
     assert holder.try_acquire() and holder.inspect().waiters == 0
+
+
+def test_a_signal_during_the_round_trip_ends_the_wait(redis_server: Server, other: Client, new_proxy: Make) -> None:
+    proxy = new_proxy(redis_server)
+    gate = proxy.up.pause_at(SHA["acquire"])
+
+    def signalled() -> None:  # while the thread reads from its connection, which no handler ends
+        gate.wait()
+        os.kill(os.getpid(), signal.SIGUSR1)
+        gate.open()
+
+    with other.lock("a"), Client(proxy.url) as client, on_signal(stop):
+        lock, signalling, begin = client.lock("a"), Running(signalled), time.monotonic()
+        with pytest.raises(Stop):
+            lock.acquire(timeout=WHILE)
+        assert time.monotonic() - begin < WHILE / 2  # not at the end of the wait
+        signalling.result()
 
 
 def test_an_interrupted_wait_leaves_nothing_behind(client: Client, other: Client) -> None:

@@ -35,30 +35,35 @@ static dlock_status overdue(const struct dli_entry *entry, const struct dli_clai
     return claim->patient ? DLOCK_TIMED_OUT : DLOCK_BUSY;
 }
 
+/* A signal that came before the sleep ends no sleep: callers who want to know of signals wake up so often. */
+static const int64_t attention = 1000000;
+
 /*
- * entry.mutex held: sleep until the claim is settled, giving up at its time. DLOCK_INTERRUPTED when a signal came and
- * the caller wants to know; the claim goes on then.
+ * entry.mutex held: sleep until the claim is settled, giving up at its time. DLOCK_INTERRUPTED when the caller wants to
+ * know of signals and one came, or might have come before the sleep; the claim goes on then.
  */
 static dlock_status await(struct dli_waiter *waiter, int interruptible)
 {
     struct dli_entry *entry = waiter->entry;
 
     while (!waiter->settled) {
-        int64_t until = waiter->claim.until;
+        int64_t until = waiter->claim.until, limit = until;
         int woken;
 
+        if (interruptible && until - dli_now() > attention)
+            limit = dli_now() + attention;
         waiter->sleeping = 1;
         dli_entry_unlock(entry);
-        woken = dli_futex_wait(&waiter->settled, 0, until == DLI_NEVER ? -1 : until);
+        woken = dli_futex_wait(&waiter->settled, 0, limit == DLI_NEVER ? -1 : limit);
         dli_entry_lock(entry);
         waiter->sleeping = 0;
         if (waiter->settled)
             break;
-        if (woken == DLI_WAIT_SIGNAL && interruptible)
-            return DLOCK_INTERRUPTED;
         if (dli_now() >= until) {
             dli_mutex_give_up(&entry->m, &waiter->claim, overdue(entry, &waiter->claim), dli_now());
             dli_entry_pump(entry, dli_now());
+        } else if (interruptible && (woken == DLI_WAIT_SIGNAL || dli_now() >= limit)) {
+            return DLOCK_INTERRUPTED;
         }
     }
     return waiter->claim.state == DLI_CLAIM_DONE ? waiter->claim.result : DLOCK_OK;
