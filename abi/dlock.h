@@ -56,6 +56,8 @@ enum {
     DLOCK_INTERRUPTED = 4,
     DLOCK_WOULD_BLOCK = 5,
     DLOCK_NO_EVENT = 6,
+    DLOCK_GATE_CLOSED = 7,
+    DLOCK_UNCHANGED = 10,
 
     DLOCK_INVALID_ARGUMENT = -100,
     DLOCK_INVALID_NAME = -101,
@@ -68,12 +70,14 @@ enum {
     DLOCK_FORKED = -108,
     DLOCK_BUFFER_TOO_SMALL = -109,
     DLOCK_SYSTEM_ERROR = -110,
+    DLOCK_DUPLICATE_NAME = -111,
 
     DLOCK_NOT_HELD = -200,
     DLOCK_LOST = -201,
     DLOCK_WRONG_KIND = -202,
     DLOCK_UNKNOWN_OUTCOME = -203,
     DLOCK_INVALID_GRANT = -204,
+    DLOCK_UPGRADE_REFUSED = -205,
 
     DLOCK_UNREACHABLE = -300,
     DLOCK_DENIED = -301,
@@ -85,8 +89,20 @@ enum {
     DLOCK_SERVER_ERROR = -307
 };
 
-/* Lock kinds, for dlock_lock_new. */
-enum { DLOCK_KIND_MUTEX = 1 };
+/*
+ * Lock kinds, for dlock_lock_new. A name belongs to one kind; READ and WRITE are the two sides of one lock, and MUTEX and
+ * FAIR exclude each other on one name without waking each other.
+ */
+enum {
+    DLOCK_KIND_MUTEX = 1,
+    DLOCK_KIND_FAIR = 2,
+    DLOCK_KIND_READ = 3,
+    DLOCK_KIND_WRITE = 4,
+    DLOCK_KIND_SEMAPHORE = 5,
+    DLOCK_KIND_PERMIT_SEMAPHORE = 6,
+    DLOCK_KIND_LATCH = 7,
+    DLOCK_KIND_MULTI = 8
+};
 
 /* What an owner has, see dlock_lock_state. */
 enum {
@@ -549,6 +565,86 @@ dlock_status dlock_lock_export_grant(dlock_lock *lock, int64_t owner, uint8_t *b
 DLOCK_API
 dlock_status dlock_lock_adopt_grant(dlock_lock *lock, int64_t owner, const uint8_t *grant, size_t grant_size,
                                     int64_t *ret_token, dlock_error *reterr);
+
+/*
+ * Close the gate of the lock for ttl_ms: whoever waits for it, in any process, gets DLOCK_GATE_CLOSED, and so does whoever
+ * asks for it, until the gate is opened or the time is over. Who holds it goes on. DLOCK_WRONG_KIND. Closing a closed gate
+ * sets its time anew.
+ * Threads: any. Blocks: up to the command timeout. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_lock_close_gate(dlock_lock *lock, int64_t ttl_ms, dlock_error *reterr);
+
+/*
+ * Open the gate of the lock. DLOCK_UNCHANGED when it is open.
+ * Threads: any. Blocks: up to the command timeout. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_lock_open_gate(dlock_lock *lock, dlock_error *reterr);
+
+/* ---- semaphore: handles of DLOCK_KIND_SEMAPHORE and DLOCK_KIND_PERMIT_SEMAPHORE --------------------------------- */
+
+/*
+ * Give a semaphore that does not exist yet its permits (1 to 2^31 - 1). DLOCK_UNCHANGED when it exists.
+ * DLOCK_UNKNOWN_OUTCOME when the server did not answer, here and below: it may have acted.
+ * Threads: any. Blocks: up to the command timeout. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_semaphore_set(dlock_lock *lock, int64_t permits, dlock_error *reterr);
+
+/*
+ * Add permits, or take them away for good when negative; *ret_available is what is free now, which may be below zero.
+ * Threads: any. Blocks: up to the command timeout. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_semaphore_add(dlock_lock *lock, int64_t permits, int64_t *ret_available, dlock_error *reterr);
+
+/*
+ * Take all permits that are free for good; *ret_drained is how many that were. DLOCK_UNSUPPORTED for permits that expire.
+ * Threads: any. Blocks: up to the command timeout. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_semaphore_drain(dlock_lock *lock, int64_t *ret_drained, dlock_error *reterr);
+
+/*
+ * How many permits are free.
+ * Threads: any. Blocks: up to the command timeout. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_semaphore_available(dlock_lock *lock, int64_t *ret_available, dlock_error *reterr);
+
+/*
+ * The id of a permit of owner's last grant, as Redisson writes it: 32 hexadecimal digits and a terminator. index counts
+ * from 0. DLOCK_UNSUPPORTED for a plain semaphore, DLOCK_NOT_HELD, DLOCK_LOST, DLOCK_BUFFER_TOO_SMALL (33 bytes).
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_semaphore_permit(dlock_lock *lock, int64_t owner, int64_t index, char *buffer, size_t size,
+                                    dlock_error *reterr);
+
+/* ---- latch: handles of DLOCK_KIND_LATCH; to acquire one is to wait until its count is zero, nothing is held then --- */
+
+/*
+ * Give a latch that is open its count (1 to 2^31 - 1). DLOCK_UNCHANGED when it has one.
+ * DLOCK_UNKNOWN_OUTCOME when the server did not answer, here and below: it may have acted.
+ * Threads: any. Blocks: up to the command timeout. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_latch_set(dlock_lock *lock, int64_t count, dlock_error *reterr);
+
+/*
+ * Count down by count (at least 1), but not below zero; *ret_count is what is left. At zero everybody who waits goes on.
+ * Threads: any. Blocks: up to the command timeout. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_latch_count_down(dlock_lock *lock, int64_t count, int64_t *ret_count, dlock_error *reterr);
+
+/*
+ * The count; zero: the latch is open.
+ * Threads: any. Blocks: up to the command timeout. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_latch_count(dlock_lock *lock, int64_t *ret_count, dlock_error *reterr);
 
 /* ---- event ------------------------------------------------------------------------------------------------------ */
 

@@ -2,7 +2,7 @@
 """The guard of the ABI: reads dlock.h, which keeps to a profile so narrow that no C parser is needed.
 
     gen.py check            profile, map, locked prototypes, generated files fresh
-    gen.py write            add to dlock.sigs, write bindings/python/dlock/_abi.py
+    gen.py write            add to dlock.sigs, write bindings/python/dlock/_abi.py and bindings/lua/dlock/cdef.lua
     gen.py write --unlock   the same, and allow sigs lines to change (only before a first release)
     gen.py symbols LIB      header = map = what LIB exports; its SONAME; that it cannot be unloaded
 
@@ -304,6 +304,23 @@ def abi_py(header: Header) -> str:
     return f"{ABI_HEAD}from ctypes import {', '.join(names)}\n{body}"
 
 
+# ---- the declarations for LuaJIT
+
+CDEF_HEAD = """\
+-- The ABI for LuaJIT's FFI, from abi/dlock.h. Written by abi/gen.py: do not edit.
+"""
+
+
+def cdef_lua(header: Header) -> str:
+    lines = [f"typedef {base} {name};" for name, base in header.integers.items()]
+    lines += [f"typedef struct {name} {name};" for name in header.opaque]
+    for function in header.functions.values():
+        result, _, params = function.signature().partition(" (")
+        lines.append(f"{result} {function.name}({params};".replace("* dlock", "*dlock"))
+    constants = [f"    {name} = {value}," for name, value in header.constants.items()]
+    return "\n".join([CDEF_HEAD + "return {", "cdef = [[", *lines, "]],", "constants = {", *constants, "},", "}", ""])
+
+
 # ---- the commands
 
 
@@ -311,6 +328,7 @@ class Tree:
     def __init__(self, root: pathlib.Path) -> None:
         self.sigs_path = root / "abi/dlock.sigs"
         self.abi_py_path = root / "bindings/python/dlock/_abi.py"
+        self.cdef_lua_path = root / "bindings/lua/dlock/cdef.lua"
         self.header = read_header((root / "abi/dlock.h").read_text())
         self.nodes = read_map((root / "abi/dlock.map").read_text())
         compare("dlock.h", self.header.functions, "dlock.map", self.nodes)
@@ -333,7 +351,8 @@ class Tree:
 
     def generated(self) -> dict[pathlib.Path, str]:
         sigs = "\n".join([SIGS_HEAD, *self.lines, ""])
-        return {self.sigs_path: sigs, self.abi_py_path: abi_py(self.header)}
+        generated = {self.abi_py_path: abi_py(self.header), self.cdef_lua_path: cdef_lua(self.header)}
+        return {self.sigs_path: sigs, **generated}
 
     def write(self, unlock: bool) -> None:
         if not unlock:

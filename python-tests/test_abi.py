@@ -128,8 +128,9 @@ def test_the_guard_must_stand() -> None:
 def tree(tmp_path: pathlib.Path) -> pathlib.Path:
     """A copy of what gen.py looks at."""
     shutil.copytree(ROOT / "abi", tmp_path / "abi", ignore=shutil.ignore_patterns("__pycache__"))
-    (tmp_path / "bindings/python/dlock").mkdir(parents=True)
-    shutil.copy(ROOT / "bindings/python/dlock/_abi.py", tmp_path / "bindings/python/dlock")
+    for name in "bindings/python/dlock/_abi.py", "bindings/lua/dlock/cdef.lua":
+        (tmp_path / name).parent.mkdir(parents=True)
+        shutil.copy(ROOT / name, tmp_path / name)
     return tmp_path
 
 

@@ -1,136 +1,24 @@
 """The Lua scripts of src/scripts on a real server, without the library: what each transition does to keys and channels."""
 from __future__ import annotations
 
-import copy
 import hashlib
-import importlib.util
 import itertools
-import time
 from typing import Any, Callable, Iterator
 
 import pytest
 
-from harness.build import LIBRARY, ROOT
-from harness.redisson import ACQUIRE, FENCED, RELEASE, channel_of, tagged, token_key
+from harness.build import LIBRARY
+from harness.redisson import ACQUIRE, FENCED, RELEASE, tagged
 from harness.resp import Client, ReplyError
 from harness.server import Server, free_port
-
-LEASE, BLOCK, BEAT, KEEP, GRACE = 30_000, 65, 4_000, 86_400_000, 25
-TRY, LINE, POLL = 0, 1, 2
-WHILE = 20.0  # seconds: longer than anything here takes
+from harness.wire import (
+    BEAT, BLOCK, GRACE, KEEP, LEASE, LINE, POLL, SCRIPTS, TRY, Who, Wire, after_ms, all_expire, server_ms, wait_until,
+)  # fmt: skip
 
 NAMES: list[str | bytes] = [
     "order", "shop:{7}:lock", "{x}", "x", "x{y}z", "a b  c ", "new\r\nline", "*?[a-z]\\", "%d %s %1", "it's \"it\"",
     "1 2 3 4 5 6 7", "grant 1 1 1 x", "*", "Schloß €", b"\xff\xfe\x01", "n" * 1024,
 ]  # fmt: skip
-
-
-def load(stem: str) -> str:
-    path = ROOT / "src/scripts/embed.py"
-    spec = importlib.util.spec_from_file_location("embed", path)
-    assert spec and spec.loader
-    embed = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(embed)
-    return "".join(line + "\n" for line in embed.load(ROOT / f"src/scripts/{stem}.lua"))
-
-
-SCRIPTS = {stem: load(stem) for stem in ("acquire", "release", "pass", "renew", "force", "inspect")}
-
-
-class Wire:
-    """The scripts for one lock."""
-
-    def __init__(self, redis: Client, name: str | bytes = "order") -> None:
-        self.redis = redis
-        self.name = name.encode() if isinstance(name, str) else name
-        self.channel = channel_of(name)
-        self.fence, self.line, self.about = (
-            token_key(name), b"dlock_queue:" + tagged(name), b"dlock_waiters:" + tagged(name),
-        )  # fmt: skip
-
-    def run(self, stem: str, *arguments: Any) -> Any:
-        text = SCRIPTS[stem]
-        return self.redis.command("EVAL", text, 4, self.name, self.fence, self.line, self.about, *arguments)
-
-    def acquire(self, who: Who, mode: int = TRY, **more: int) -> list[int]:
-        reply: list[int] = self.run("acquire", *self._try(who, mode, **more))
-        return reply
-
-    def pass_on(self, drop: Who, want: Who, mode: int = LINE, **more: int) -> list[Any]:
-        reply: list[Any] = self.run("pass", *self._try(want, mode, **more), drop.id, self.channel)
-        return reply
-
-    def release(self, who: Who, listening: int = 0) -> int:
-        reply: int = self.run("release", who.id, self.channel, listening)
-        return reply
-
-    def force(self) -> int:
-        reply: int = self.run("force", self.channel)
-        return reply
-
-    def inspect(self) -> list[Any]:
-        reply: list[Any] = self.run("inspect")
-        return reply
-
-    @staticmethod
-    def _try(
-        who: Who, mode: int, lease: int = LEASE, block: int = BLOCK, listening: int = 0, beat: int = BEAT, seq: int = 1
-    ) -> list[Any]:
-        return [who.id, lease, block, mode, listening, beat, KEEP, seq]
-
-    # ---- what the server has
-
-    def holder(self) -> dict[bytes, bytes]:
-        flat = self.redis.command("HGETALL", self.name)
-        return dict(zip(flat[::2], flat[1::2]))
-
-    def left(self, key: bytes | None = None) -> int:
-        reply: int = self.redis.command("PTTL", self.name if key is None else key)
-        return reply
-
-    def queue(self) -> list[bytes]:
-        reply: list[bytes] = self.redis.command("ZRANGE", self.line, 0, -1)
-        return reply
-
-    def last_token(self) -> int:
-        return int(self.redis.command("GET", self.fence))
-
-
-class Who:
-    """A libdlock process with one grant number; hear: its own channel is subscribed."""
-
-    numbers = itertools.count(1)
-
-    def __init__(self, server: Server, hear: bool = True) -> None:
-        number = next(self.numbers)
-        self.uuid = f"{number:08x}-0000-8000-8000-00000000000f"
-        self.ear = server.client()
-        if hear:
-            self.ear.subscribe("dlock_client:" + self.uuid)
-        self._name(number * 1000)
-
-    def _name(self, number: int) -> None:
-        self.number = number
-        self.id = f"{self.uuid}:{number}"
-        self.raw = self.id.encode()
-
-    def again(self) -> Who:
-        """The same process with its next number."""
-        next_one = copy.copy(self)
-        next_one._name(self.number + 1)
-        return next_one
-
-    def message(self, timeout: float = WHILE) -> bytes | None:
-        told = self.ear.message(timeout)
-        return told[1] if told else None
-
-    def nothing(self) -> bool:
-        """Whether no message is there: none can come behind the answer to a PING."""
-        self.ear.send("PING")
-        while (push := self.ear.read())[0] != b"pong":
-            if push[0] == b"message":
-                return False
-        return True
 
 
 @pytest.fixture
@@ -155,30 +43,6 @@ def who(redis_server: Server) -> Iterator[Callable[..., Who]]:
     yield make
     for one in made:
         one.ear.close()
-
-
-def server_ms(redis: Client) -> int:
-    seconds, micros = redis.command("TIME")
-    return int(seconds) * 1000 + int(micros) // 1000
-
-
-def wait_until(condition: Callable[[], Any]) -> None:
-    end = time.monotonic() + WHILE
-    while not condition():
-        assert time.monotonic() < end, "it never came true"
-        time.sleep(0.002)
-
-
-def after_ms(redis: Client, ms: int) -> None:
-    """Until the server's clock has moved on."""
-    end = server_ms(redis) + ms
-    wait_until(lambda: server_ms(redis) > end)
-
-
-def all_expire(redis: Client) -> None:
-    """Every key there is has an end."""
-    for key in redis.command("KEYS", "*"):
-        assert redis.command("PTTL", key) > 0, key
 
 
 # ---- acquire
@@ -283,7 +147,8 @@ def test_other_types_are_refused_and_untouched(wire: Wire, who: Callable[..., Wh
     wire.redis.command(*make)
     before = wire.redis.command("DUMP", wire.name)
     for attempt in (
-        lambda: wire.acquire(a, LINE), lambda: wire.release(a), lambda: wire.pass_on(a, a), wire.force, wire.inspect,
+        lambda: wire.acquire(a, LINE), lambda: wire.release(a), lambda: wire.release(a, rest=1000),
+        lambda: wire.pass_on(a, a), wire.force,
     ):  # fmt: skip
         with pytest.raises(ReplyError, match="WRONGTYPE"):
             attempt()
@@ -340,6 +205,88 @@ def test_release_leaves_the_line(wire: Wire, who: Callable[..., Who]) -> None:
     assert wire.queue() == [c.raw] and wire.redis.command("HEXISTS", wire.about, b.id) == 0
     wire.release(a)
     assert wire.holder() == {c.raw: b"1"} and b.nothing()
+
+
+# ---- the minimum hold: the lock stays taken for a while after its release
+
+
+REST = 20_000
+
+
+@pytest.mark.parametrize("lease", [LEASE, 2 * REST, REST // 2])  # the rest may be longer than what is left of the lease
+def test_a_rest_is_exactly_as_long_as_it_is(
+    wire: Wire, who: Callable[..., Who], redis_server: Server, lease: int
+) -> None:
+    a, b = who(), who()
+    wire.acquire(a, lease=lease)
+    with redis_server.client() as ear:
+        ear.send("PSUBSCRIBE", "*")
+        ear.read()
+        assert wire.release(a, rest=REST) == 1
+        assert REST - 5000 < wire.left() <= REST
+        code, left, foreign = wire.acquire(b, LINE)
+        assert (code, foreign) == (0, 0) and REST - 5000 < left <= REST
+        assert ear.message(timeout=0) is None  # told to nobody
+    all_expire(wire.redis)
+
+
+def test_a_rest_is_nobodys_hold(wire: Wire, who: Callable[..., Who]) -> None:
+    a, b = who(), who()
+    wire.acquire(a)
+    wire.acquire(b, LINE)
+    assert wire.release(a, rest=REST) == 1
+    before = wire.redis.command("DUMP", wire.name), wire.redis.command("PEXPIRETIME", wire.name)
+    assert renew(wire.redis, (wire.name, a.id, 2 * LEASE)) == [0]
+    for rest in 2 * REST, REST, 1, 0:  # the same release again, and one that knows another rest
+        assert wire.release(a, rest=rest) == 0
+    code, left, foreign = wire.acquire(a, seq=2)  # its acquire, late
+    assert (code, foreign) == (0, 0) and left <= REST
+    assert (wire.redis.command("DUMP", wire.name), wire.redis.command("PEXPIRETIME", wire.name)) == before
+    assert wire.queue() == [b.raw] and b.nothing()
+
+
+def test_after_the_rest_the_first_in_line_goes_on(wire: Wire, who: Callable[..., Who]) -> None:
+    a, b, c = who(), who(), who()
+    wire.acquire(a)
+    wire.acquire(b, LINE)
+    last = wire.last_token()
+    assert wire.release(a, rest=30) == 1
+    wait_until(lambda: not wire.holder())
+    assert wire.acquire(c, LINE)[0] == 0  # who looks first finds it for the head
+    assert wire.holder() == {b.raw: b"1"} and wire.last_token() > last
+    assert (b.message() or b"").startswith(b"grant ")
+
+
+def test_pass_with_a_rest(wire: Wire, who: Callable[..., Who]) -> None:
+    a = who()
+    wire.acquire(a)
+    a, old = a.again(), a
+    for released in 1, 0, 0:  # repeated, it neither rests longer nor is granted
+        got, (code, left, foreign) = wire.pass_on(old, a, rest=REST)
+        assert (got, code, foreign) == (released, 0, 0) and REST - 5000 < left <= REST
+        assert wire.queue() == [a.raw]
+    wire.redis.command("PEXPIRE", wire.name, 1)
+    wait_until(lambda: wire.pass_on(old, a, rest=REST) == [0, [1, wire.last_token() - BLOCK + 1]])
+    assert wire.holder() == {a.raw: b"1"} and wire.left() > REST
+
+
+def test_who_does_not_hold_leaves_no_rest(wire: Wire, who: Callable[..., Who]) -> None:
+    a, b = who(), who()
+    assert wire.release(b, rest=REST) == 0 and not wire.redis.command("KEYS", "*")
+    wire.acquire(a)
+    wire.acquire(b, LINE)
+    assert wire.release(b, rest=REST) == 0
+    assert wire.holder() == {a.raw: b"1"} and wire.left() > REST and wire.queue() == []
+
+
+def test_a_rest_is_seen_and_can_be_ended(wire: Wire, who: Callable[..., Who]) -> None:
+    a, b = who(), who()
+    wire.acquire(a)
+    wire.acquire(b, LINE)
+    wire.release(a, rest=REST)
+    holder, left, _, _, waiters = wire.inspect()
+    assert (holder, waiters) == (a.raw + b":rest", 1) and REST - 5000 < left <= REST
+    assert wire.force() == 1 and wire.holder() == {b.raw: b"1"}
 
 
 # ---- the line
@@ -691,6 +638,17 @@ def test_renew_tells_each_from_each(redis: Client, who: Callable[..., Who]) -> N
     assert not redis.command("EXISTS", "absent") and redis.command("PTTL", "text") == -1
 
 
+def test_renew_of_a_write_lock(wire: Wire) -> None:
+    writer = FOREIGN + ":write"
+    wire.redis.command("HSET", wire.name, "mode", "write", writer, 1)
+    wire.redis.command("PEXPIRE", wire.name, LEASE)
+    before = wire.redis.command("PEXPIRETIME", wire.name)
+    assert renew(wire.redis, (wire.name, "mode", 3 * LEASE), (wire.name, FOREIGN, 3 * LEASE)) == [0, 0]
+    assert wire.redis.command("PEXPIRETIME", wire.name) == before
+    assert renew(wire.redis, (wire.name, writer, 2 * LEASE)) == [1] and LEASE < wire.left() <= 2 * LEASE
+    assert renew(wire.redis, (wire.name, writer, LEASE)) == [1] and LEASE < wire.left()
+
+
 # ---- force, inspect
 
 
@@ -711,6 +669,32 @@ def test_force_of_a_foreign_lock(wire: Wire, who: Callable[..., Who], foreign_ea
     assert wire.force() == 1
     assert foreign_ear.message() == (wire.channel, b"0")
     assert wire.holder() == {} and foreign_acquire(wire) is None
+
+
+@pytest.mark.parametrize(
+    "fields", [["mode", "write", FOREIGN + ":write", 1], [FOREIGN, 1, "mode", "read"], ["mode", "read"]]
+)
+def test_inspect_of_a_read_write_lock(wire: Wire, fields: list[Any]) -> None:
+    wire.redis.command("HSET", wire.name, *fields)
+    wire.redis.command("SET", wire.line, "this kind has no line")
+    holder, left, _, _, waiters = wire.inspect()
+    assert (left, waiters) == (-1, 0)
+    assert holder == next((str(word).encode() for word in fields if FOREIGN in str(word)), b"")
+
+
+def test_inspect_of_a_counter(wire: Wire) -> None:
+    wire.redis.command("SET", wire.name, 3, "PX", LEASE)
+    wire.redis.command("RPUSH", wire.line, "a", "b")  # a fair line
+    holder, left, token, _, waiters = wire.inspect()
+    assert (holder, token, waiters) == (b"", 0, 2) and LEASE - 5000 < left <= LEASE
+    reply = wire.redis.command("EVAL", SCRIPTS["inspect"], 2, wire.name, wire.fence)
+    assert reply[0] == b"" and reply[4] == 0
+
+
+def test_inspect_of_another_type(wire: Wire) -> None:
+    wire.redis.command("RPUSH", wire.name, "a")
+    with pytest.raises(ReplyError, match="WRONGTYPE"):
+        wire.inspect()
 
 
 def test_inspect_changes_nothing(wire: Wire, who: Callable[..., Who]) -> None:
@@ -777,7 +761,10 @@ def test_a_full_server_lets_go_and_renews(new_server: Callable[..., Server]) -> 
             wire.acquire(a)
             redis.command("CONFIG", "SET", "maxmemory", "1mb")
             assert wire.release(a) == 1 and ear.message() == (wire.channel, b"0")
-        assert wire.holder() == {}
+        redis.command("CONFIG", "SET", "maxmemory", "0")
+        other.acquire(d)
+        redis.command("CONFIG", "SET", "maxmemory", "1mb")
+        assert other.release(d, rest=REST) == 1 and REST - 5000 < other.left() <= REST
 
 
 @pytest.mark.parametrize("name", ["order", "shop:{7}:lock", "a b", b"\xff", "{x}y"])
@@ -794,7 +781,8 @@ def test_all_keys_are_declared_and_in_one_slot(new_server: Callable[..., Server]
         assert wire.release(a) == 1 and wire.inspect()[0] == b.raw
         assert wire.pass_on(b, a.again())[0] == 1
         assert wire.release(a) == 0 and wire.force() == 0
-        slots = {redis.command("CLUSTER", "KEYSLOT", key) for key in (wire.name, wire.fence, wire.line, wire.about)}
+        keys = wire.name, wire.fence, wire.line, wire.about, wire.gate
+        slots = {redis.command("CLUSTER", "KEYSLOT", key) for key in keys}
         assert len(slots) == 1
 
 

@@ -116,7 +116,8 @@ class Lock:
 
     @property
     def keys(self) -> list[str]:
-        return [self.name, f"redisson_lock_token:{self.tagged}", f"dlock_queue:{self.tagged}", f"dlock_waiters:{self.tagged}"]
+        own = [f"{what}:{self.tagged}" for what in ("dlock_queue", "dlock_waiters", "dlock_gate")]
+        return [self.name, f"redisson_lock_token:{self.tagged}", *own]
 
 
 LOCKS = [Lock("a", "{a}"), Lock("b{1}", "b{1}")]
@@ -149,9 +150,10 @@ class Trace:
         if kind == "acquire":
             return "run", kind, lock.keys, self.try_args()
         if kind == "release":
-            return "run", kind, lock.keys, [self.owner(), lock.channel, str(self.random.randrange(2))]
+            listening, rest, sure = self.random.randrange(2), self.random.choice([0, 0, 20]), self.random.randrange(2)
+            return "run", kind, lock.keys, [self.owner(), lock.channel, str(listening), str(rest), str(sure), "1"]
         if kind == "pass":
-            return "run", kind, lock.keys, [*self.try_args(), self.owner(), lock.channel]
+            return "run", kind, lock.keys, [*self.try_args(), self.owner(), lock.channel, self.random.choice(["0", "20"])]
         if kind == "renew":
             return "run", kind, [each.name for each in LOCKS], [self.owner(), "500", self.owner(), "40"]
         return "run", kind, lock.keys, []

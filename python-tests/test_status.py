@@ -204,7 +204,7 @@ def urls(world: World) -> Iterator[Answer]:
 @way("UNSUPPORTED", "call")
 def not_in_this_build(world: World) -> Iterator[Answer]:
     client = world.open()
-    for kind in (0, 2, -1, 1 << 30):
+    for kind in (0, 9, -1, 1 << 30):
         yield client.new("x", kind)
     if not library.dlock_supports(b"cluster"):
         yield world.agent.try_open("redis+cluster://h:1")

@@ -276,7 +276,7 @@ struct sim_seen {
 };
 
 struct sim_lock {
-    char name[24], fence[64], line[64], about[64], channel[64];
+    char name[24], fence[64], line[64], about[64], gate[64], channel[64];
     struct sim_seen seen; /* after the last script */
     int64_t fence_max;    /* highest token reserved */
     int64_t token_max;    /* highest token believed in */

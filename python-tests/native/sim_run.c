@@ -125,6 +125,7 @@ static void name_lock(struct sim *s, int index)
     snprintf(lock->fence, sizeof lock->fence, "redisson_lock_token:%s", tagged);
     snprintf(lock->line, sizeof lock->line, "dlock_queue:%s", tagged);
     snprintf(lock->about, sizeof lock->about, "dlock_waiters:%s", tagged);
+    snprintf(lock->gate, sizeof lock->gate, "dlock_gate:%s", tagged);
     snprintf(lock->channel, sizeof lock->channel, "redisson_lock__channel:%s", tagged);
     lock->seen.peer = -1;
 }

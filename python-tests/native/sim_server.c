@@ -79,6 +79,11 @@ static void fill_args(struct sim *s, const struct sim_request *request, struct a
         add_text(args, lock->channel);
         if (!wish->want)
             add_number(args, wish->listening);
+        add_number(args, wish->rest / SIM_MS);
+        if (!wish->want) {
+            add_number(args, wish->sure);
+            add_number(args, wish->block);
+        }
     } else if (request->kind == SIM_RENEW) {
         for (int i = 0; i < request->rows; i++) {
             add_owner(s, args, peer, request->row[i].number);
@@ -107,7 +112,8 @@ static int fill_keys(const struct sim *s, const struct sim_request *request, str
     keys[1] = sim_word(lock->fence);
     keys[2] = sim_word(lock->line);
     keys[3] = sim_word(lock->about);
-    return 4;
+    keys[4] = sim_word(lock->gate);
+    return 5;
 }
 
 /* Refused before the script runs: 1. */
@@ -194,7 +200,7 @@ struct sim_seen sim_look(struct sim *s, int index)
 void sim_execute(struct sim *s, struct sim_request *request)
 {
     int script = sim_script_find(s->scripts, script_of(request));
-    struct sim_word keys[4];
+    struct sim_word keys[5];
     struct sim_seen before[SIM_LOCKS];
     struct args args = {.count = 0};
     int key_count = fill_keys(s, request, keys);

@@ -7,11 +7,12 @@
 #include "handles.h"
 #include "sys/sys.h"
 
+#define GATE_MOST_MS INT64_C(31536000000)
+
 /* ---- checks */
 
-/* Say what happened to which lock on which server; a sentence from the transport wins over the table's. */
-static dlock_status said(const struct dli_entry *entry, dlock_status status, const dlock_error *why,
-                         dlock_error *reterr)
+dlock_status dli_lock_said(const struct dli_entry *entry, dlock_status status, const dlock_error *why,
+                           dlock_error *reterr)
 {
     char name[120];
 
@@ -19,11 +20,10 @@ static dlock_status said(const struct dli_entry *entry, dlock_status status, con
         return DLOCK_OK;
     dli_quote(name, sizeof name, entry->names.lock, entry->names.lock_size);
     return dli_fail(reterr, status, "lock '%s' at %s: %s", name, entry->client->config.target.text,
-                    why && why->message[0] ? why->message : dlock_status_text(status));
+                    why && why->code == status && why->message[0] ? why->message : dlock_status_text(status));
 }
 
-/* A handle and an owner that may be used now; owner 0 becomes the calling thread. */
-static dlock_status ready(const dlock_lock *lock, int64_t *owner, dlock_error *reterr)
+dlock_status dli_lock_ready(const dlock_lock *lock, int64_t *owner, dlock_error *reterr)
 {
     dlock_status status;
 
@@ -34,13 +34,12 @@ static dlock_status ready(const dlock_lock *lock, int64_t *owner, dlock_error *r
     status = dli_client_usable(lock->entry->client, NULL);
     if (owner && *owner == 0)
         *owner = dli_thread_owner();
-    return said(lock->entry, status, NULL, reterr);
+    return dli_lock_said(lock->entry, status, NULL, reterr);
 }
 
-/* The same for calls that need the server: the client's threads run afterwards. */
-static dlock_status started(const dlock_lock *lock, int64_t *owner, int64_t wait_ms, dlock_error *reterr)
+dlock_status dli_lock_started(const dlock_lock *lock, int64_t *owner, int64_t wait_ms, dlock_error *reterr)
 {
-    dlock_status status = ready(lock, owner, reterr);
+    dlock_status status = dli_lock_ready(lock, owner, reterr);
     dlock_error why = {.code = DLOCK_OK};
 
     if (status != DLOCK_OK)
@@ -48,32 +47,41 @@ static dlock_status started(const dlock_lock *lock, int64_t *owner, int64_t wait
     if (wait_ms < -1)
         return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "a wait is -1, 0 or a number of milliseconds");
     status = dli_client_start(lock->entry->client, &why);
-    return said(lock->entry, status, &why, reterr);
+    return dli_lock_said(lock->entry, status, &why, reterr);
 }
 
 /* ---- handles */
 
-static void read_rules(struct dli_mutex_rules *rules, struct dli_client *core, const struct dlock_options *set)
+static void read_rules(struct dli_mutex_rules *rules, struct dli_client *core, const struct dli_kind *kind,
+                       const struct dlock_options *set)
 {
     const int64_t *number = set->number;
 
+    memset(rules, 0, sizeof *rules);
     rules->numbers = &core->numbers;
     rules->drift_ppm = number[DLI_OPT_DRIFT_PPM];
     rules->safety = number[DLI_OPT_SAFETY_MS] * DLI_MS;
-    rules->handover_turns = number[DLI_OPT_HANDOVER_TURNS];
+    rules->handover_turns = kind->per_owner ? 0 : number[DLI_OPT_HANDOVER_TURNS];
     rules->handover_time = number[DLI_OPT_HANDOVER_MS] * DLI_MS;
     rules->attempt = number[DLI_OPT_COMMAND_TIMEOUT_MS] * DLI_MS;
     rules->keep_ms = number[DLI_OPT_TOKEN_TTL_MS];
+    rules->delay = kind->lasting ? 0 : number[DLI_OPT_LOCK_DELAY_MS] * DLI_MS;
+    rules->permits = kind->slots;
+    rules->separate = kind->pass == DLI_NO_SCRIPT;
+    rules->no_line = kind->per_owner && !kind->own_channel;
+    rules->momentary = kind->momentary;
 }
 
-static void read_terms(struct dli_terms *terms, const struct dlock_options *set)
+static void read_terms(struct dli_terms *terms, const struct dli_kind *kind, const struct dlock_options *set)
 {
     const int64_t *number = set->number;
 
-    terms->lease = number[DLI_OPT_LEASE_MS] * DLI_MS;
+    terms->lease = kind->lasting ? DLI_NEVER : number[DLI_OPT_LEASE_MS] * DLI_MS;
     terms->max_hold = number[DLI_OPT_MAX_HOLD_MS] < 0 ? DLI_NEVER : number[DLI_OPT_MAX_HOLD_MS] * DLI_MS;
     terms->release_timeout = number[DLI_OPT_RELEASE_TIMEOUT_MS] * DLI_MS;
-    terms->renew = number[DLI_OPT_RENEW] != 0;
+    terms->min_hold = number[DLI_OPT_MIN_HOLD_MS] * DLI_MS;
+    terms->permits = number[DLI_OPT_PERMITS];
+    terms->renew = number[DLI_OPT_RENEW] != 0 && !kind->lasting;
     terms->interruptible = number[DLI_OPT_INTERRUPTIBLE] != 0;
 }
 
@@ -97,18 +105,35 @@ static dlock_status check_new(const dlock_client *client, int32_t kind, const ch
 
     if (!client || !ret_lock)
         return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "a lock needs a client and a place for the result");
+    if (kind == DLOCK_KIND_MULTI)
+        return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "several locks are made one by dlock_lock_new_multi");
+    if (!dli_kind_find(kind))
+        return dli_fail(reterr, DLOCK_UNSUPPORTED, "this version has no lock kind %d", kind);
     if ((status = dli_name_check(name, name_size, reterr)) != DLOCK_OK)
         return status;
-    if (kind != DLOCK_KIND_MUTEX)
-        return dli_fail(reterr, DLOCK_UNSUPPORTED, "this version has no lock kind %d", kind);
     return dli_client_usable(client->core, reterr);
+}
+
+/* The entry of the name with the namespace in front of it. */
+static dlock_status get_entry(dlock_lock *lock, dlock_client *client, const char *name, size_t name_size,
+                              const struct dlock_options *set, dlock_error *reterr)
+{
+    char full[DLI_NAME_MAX + 1];
+    struct dli_mutex_rules rules;
+    dlock_status status = dli_name_in(full, &name_size, dli_options_text(set, DLI_OPT_NAMESPACE), name, reterr);
+
+    if (status != DLOCK_OK)
+        return status;
+    read_rules(&rules, client->core, lock->kind, set);
+    if (!(lock->entry = dli_entry_get(client->core, lock->kind, full, name_size, &rules)))
+        return dli_fail(reterr, DLOCK_OUT_OF_MEMORY, "no memory for a lock");
+    return DLOCK_OK;
 }
 
 dlock_status dlock_lock_new(dlock_client *client, int32_t kind, const char *name, size_t name_size,
                             const dlock_options *options, dlock_lock **ret_lock, dlock_error *reterr)
 {
     dlock_status status = check_new(client, kind, name, name_size, ret_lock, reterr);
-    struct dli_mutex_rules rules;
     struct dlock_options set;
     dlock_lock *lock;
 
@@ -116,15 +141,13 @@ dlock_status dlock_lock_new(dlock_client *client, int32_t kind, const char *name
         return status;
     if (!(lock = calloc(1, sizeof *lock)))
         return dli_fail(reterr, DLOCK_OUT_OF_MEMORY, "no memory for a lock");
+    lock->kind = dli_kind_find(kind);
     status = combine(client, options, &set, reterr);
+    if (status == DLOCK_OK)
+        status = get_entry(lock, client, name, name_size, &set, reterr);
     if (status != DLOCK_OK)
         goto fail;
-    read_rules(&rules, client->core, &set);
-    read_terms(&lock->terms, &set);
-    if (!(lock->entry = dli_entry_get(client->core, name, name_size, &rules))) {
-        status = dli_fail(reterr, DLOCK_OUT_OF_MEMORY, "no memory for a lock");
-        goto fail;
-    }
+    read_terms(&lock->terms, lock->kind, &set);
     dli_options_fini(&set);
     *ret_lock = lock;
     return DLOCK_OK;
@@ -153,18 +176,25 @@ int64_t dlock_lock_id(const dlock_lock *lock)
 
 /* ---- acquire and release */
 
-/* What a call that waits needs, so that the handle may be freed meanwhile: the terms, and the entry with a ref. */
-static struct dli_entry *hold(const dlock_lock *lock, struct dli_terms *terms)
+/* The hold of owner, with a ref of its own: the handle may be freed meanwhile. DLOCK_NOT_HELD when there is none. */
+static dlock_status find_hold(const dlock_lock *lock, int64_t owner, struct dli_entry **ret, dlock_error *reterr)
 {
-    *terms = lock->terms;
-    dli_entry_ref(lock->entry);
-    return lock->entry;
+    *ret = dli_hold_find(lock->entry, lock->kind, owner);
+    return *ret ? DLOCK_OK : dli_lock_said(lock->entry, DLOCK_NOT_HELD, NULL, reterr);
+}
+
+/* What came of a call about a hold; its ref goes. */
+static dlock_status over(struct dli_entry *entry, dlock_status status, const dlock_error *why, dlock_error *reterr)
+{
+    dli_lock_said(entry, status, why, reterr);
+    dli_entry_unref(entry);
+    return status;
 }
 
 dlock_status dlock_lock_acquire(dlock_lock *lock, int64_t owner, int64_t wait_ms, int64_t *ret_token,
                                 dlock_error *reterr)
 {
-    dlock_status status = started(lock, &owner, wait_ms, reterr);
+    dlock_status status = dli_lock_started(lock, &owner, wait_ms, reterr);
     dlock_error why = {.code = DLOCK_OK};
     struct dli_entry *entry;
     struct dli_terms terms;
@@ -172,108 +202,137 @@ dlock_status dlock_lock_acquire(dlock_lock *lock, int64_t owner, int64_t wait_ms
 
     if (status != DLOCK_OK)
         return status;
-    entry = hold(lock, &terms);
+    terms = lock->terms;
+    status = dli_hold_to_acquire(lock->entry, lock->kind, owner, terms.permits, &entry);
+    if (status != DLOCK_OK)
+        return dli_lock_said(lock->entry, status, NULL, reterr);
     status = dli_ask_acquire(entry, &terms, owner, dli_wait(wait_ms), &token, &why);
     if (status == DLOCK_OK && ret_token)
         *ret_token = token;
-    said(entry, status, why.code == status ? &why : NULL, reterr);
-    dli_entry_unref(entry);
-    return status;
+    return over(entry, status, &why, reterr);
 }
 
 dlock_status dlock_lock_release(dlock_lock *lock, int64_t owner, dlock_error *reterr)
 {
-    dlock_status status = started(lock, &owner, 0, reterr);
+    dlock_status status = dli_lock_started(lock, &owner, 0, reterr);
     dlock_error why = {.code = DLOCK_OK};
     struct dli_entry *entry;
     struct dli_terms terms;
 
+    if (status == DLOCK_OK)
+        status = find_hold(lock, owner, &entry, reterr);
     if (status != DLOCK_OK)
         return status;
-    entry = hold(lock, &terms);
+    terms = lock->terms;
     status = dli_ask_release(entry, &terms, owner, &why);
-    said(entry, status, why.code == status ? &why : NULL, reterr);
-    dli_entry_unref(entry);
-    return status;
+    return over(entry, status, &why, reterr);
 }
 
 dlock_status dlock_lock_acquire_local(dlock_lock *lock, int64_t owner, int64_t *ret_token, dlock_error *reterr)
 {
-    dlock_status status = ready(lock, &owner, reterr);
+    dlock_status status = dli_lock_ready(lock, &owner, reterr);
+    struct dli_entry *entry;
     int64_t token = 0;
 
     if (status != DLOCK_OK)
         return status;
-    status = dli_ask_acquire_local(lock->entry, owner, &token);
+    entry = lock->kind->slots ? NULL : dli_hold_find(lock->entry, lock->kind, owner);
+    if (!entry)
+        return dli_lock_said(lock->entry, DLOCK_WOULD_BLOCK, NULL, reterr);
+    status = dli_ask_acquire_local(entry, owner, &token);
     if (status == DLOCK_OK && ret_token)
         *ret_token = token;
-    return said(lock->entry, status, NULL, reterr);
+    return over(entry, status, NULL, reterr);
 }
 
 dlock_status dlock_lock_release_local(dlock_lock *lock, int64_t owner, dlock_error *reterr)
 {
-    dlock_status status = ready(lock, &owner, reterr);
+    dlock_status status = dli_lock_ready(lock, &owner, reterr);
+    struct dli_entry *entry;
 
-    if (status != DLOCK_OK)
-        return status;
-    return said(lock->entry, dli_ask_release_local(lock->entry, owner), NULL, reterr);
+    if (status == DLOCK_OK)
+        status = find_hold(lock, owner, &entry, reterr);
+    return status == DLOCK_OK ? over(entry, dli_ask_release_local(entry, owner), NULL, reterr) : status;
 }
 
 dlock_status dlock_lock_submit_acquire(dlock_lock *lock, int64_t owner, int64_t wait_ms, int64_t tag,
                                        dlock_error *reterr)
 {
-    dlock_status status = started(lock, &owner, wait_ms, reterr);
+    dlock_status status = dli_lock_started(lock, &owner, wait_ms, reterr);
+    struct dli_entry *entry;
 
     if (status != DLOCK_OK)
         return status;
-    return said(lock->entry, dli_submit_acquire(lock->entry, &lock->terms, owner, dli_wait(wait_ms), tag), NULL,
-                reterr);
+    status = dli_hold_to_acquire(lock->entry, lock->kind, owner, lock->terms.permits, &entry);
+    if (status != DLOCK_OK)
+        return dli_lock_said(lock->entry, status, NULL, reterr);
+    return over(entry, dli_submit_acquire(entry, &lock->terms, owner, dli_wait(wait_ms), tag), NULL, reterr);
 }
 
 dlock_status dlock_lock_submit_release(dlock_lock *lock, int64_t owner, int64_t tag, dlock_error *reterr)
 {
-    dlock_status status = started(lock, &owner, 0, reterr);
+    dlock_status status = dli_lock_started(lock, &owner, 0, reterr);
+    struct dli_entry *entry;
 
+    if (status == DLOCK_OK)
+        status = find_hold(lock, owner, &entry, reterr);
     if (status != DLOCK_OK)
         return status;
-    return said(lock->entry, dli_submit_release(lock->entry, &lock->terms, owner, tag), NULL, reterr);
+    return over(entry, dli_submit_release(entry, &lock->terms, owner, tag), NULL, reterr);
 }
 
 dlock_status dlock_lock_cancel(dlock_lock *lock, int64_t owner, dlock_error *reterr)
 {
-    dlock_status status = ready(lock, &owner, reterr);
+    dlock_status status = dli_lock_ready(lock, &owner, reterr);
+    struct dli_entry *entry;
 
     if (status != DLOCK_OK)
         return status;
-    return said(lock->entry, dli_submit_cancel(lock->entry, &lock->terms, owner), NULL, reterr);
+    if (!(entry = dli_hold_waiting(lock->entry, lock->kind, owner)))
+        return dli_lock_said(lock->entry, DLOCK_NOT_HELD, NULL, reterr);
+    return over(entry, dli_submit_cancel(entry, &lock->terms, owner), NULL, reterr);
 }
 
 /* ---- orders to the server */
 
+dlock_status dli_lock_cannot(const dlock_lock *lock, const char *what, dlock_error *reterr)
+{
+    dlock_error why = {.code = DLOCK_OK};
+
+    dli_fail(&why, DLOCK_UNSUPPORTED, "a %s %s", lock->kind->name, what);
+    return dli_lock_said(lock->entry, DLOCK_UNSUPPORTED, &why, reterr);
+}
+
 dlock_status dlock_lock_extend(dlock_lock *lock, int64_t owner, int64_t lease_ms, dlock_error *reterr)
 {
     const struct dli_option_row *row = &dli_option_table[DLI_OPT_LEASE_MS];
-    dlock_status status = started(lock, &owner, 0, reterr);
+    dlock_status status = dli_lock_started(lock, &owner, 0, reterr);
     dlock_error why = {.code = DLOCK_OK};
+    struct dli_entry *entry;
 
     if (status != DLOCK_OK)
         return status;
+    if (lock->kind->renew == DLI_NO_SCRIPT)
+        return dli_lock_cannot(lock, "has no lease to extend", reterr);
     if (lease_ms < row->low || lease_ms > row->high || (lock->terms.renew && lease_ms < 500))
         return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "a lease is %lld to %lld ms, at least 500 when it is renewed",
                         (long long)row->low, (long long)row->high);
-    status = dli_order_extend(lock->entry, owner, lease_ms * DLI_MS, &why);
-    return said(lock->entry, status, why.code == status ? &why : NULL, reterr);
+    if ((status = find_hold(lock, owner, &entry, reterr)) != DLOCK_OK)
+        return status;
+    return over(entry, dli_order_extend(entry, owner, lease_ms * DLI_MS, &why), &why, reterr);
 }
 
 dlock_status dlock_lock_force_release(dlock_lock *lock, dlock_error *reterr)
 {
-    dlock_status status = started(lock, NULL, 0, reterr);
+    dlock_status status = dli_lock_started(lock, NULL, 0, reterr);
     dlock_error why = {.code = DLOCK_OK};
 
     if (status != DLOCK_OK)
         return status;
-    status = dli_order_force(lock->entry, &why);
-    return said(lock->entry, status, why.code == status ? &why : NULL, reterr);
+    if (lock->kind->force == DLI_NO_SCRIPT)
+        return dli_lock_cannot(lock, "has no holder to take it from", reterr);
+    status = dli_order_force(lock->entry, lock->kind, &why);
+    return dli_lock_said(lock->entry, status, &why, reterr);
 }
 
 static void fill_inspection(dlock_event *event, const dlock_lock *lock, const struct dli_sight *sight)
@@ -298,7 +357,7 @@ static void fill_inspection(dlock_event *event, const dlock_lock *lock, const st
 
 dlock_status dlock_lock_inspect(dlock_lock *lock, dlock_event *event, dlock_error *reterr)
 {
-    dlock_status status = started(lock, NULL, 0, reterr);
+    dlock_status status = dli_lock_started(lock, NULL, 0, reterr);
     dlock_error why = {.code = DLOCK_OK};
     struct dli_sight sight = {.left_ms = -1};
 
@@ -309,54 +368,98 @@ dlock_status dlock_lock_inspect(dlock_lock *lock, dlock_event *event, dlock_erro
     status = dli_order_inspect(lock->entry, &sight, &why);
     if (status == DLOCK_OK)
         fill_inspection(event, lock, &sight);
-    return said(lock->entry, status, why.code == status ? &why : NULL, reterr);
+    return dli_lock_said(lock->entry, status, &why, reterr);
+}
+
+/* ---- the gate */
+
+static dlock_status move_gate(dlock_lock *lock, int64_t ttl_ms, dlock_error *reterr)
+{
+    dlock_status status = dli_lock_started(lock, NULL, 0, reterr);
+    dlock_error why = {.code = DLOCK_OK};
+
+    if (status != DLOCK_OK)
+        return status;
+    return dli_lock_said(lock->entry, dli_order_gate(lock->entry, ttl_ms, &why), &why, reterr);
+}
+
+dlock_status dlock_lock_close_gate(dlock_lock *lock, int64_t ttl_ms, dlock_error *reterr)
+{
+    if (ttl_ms < 1 || ttl_ms > GATE_MOST_MS)
+        return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "a gate is closed for 1 to %lld ms", (long long)GATE_MOST_MS);
+    return move_gate(lock, ttl_ms, reterr);
+}
+
+dlock_status dlock_lock_open_gate(dlock_lock *lock, dlock_error *reterr)
+{
+    return move_gate(lock, 0, reterr);
 }
 
 /* ---- what an owner has */
 
 dlock_status dlock_lock_state(dlock_lock *lock, int64_t owner, int32_t *ret_state, dlock_error *reterr)
 {
-    dlock_status status = ready(lock, &owner, reterr);
+    dlock_status status = dli_lock_ready(lock, &owner, reterr);
+    int32_t state = DLOCK_STATE_NONE;
+    struct dli_entry *entry;
 
-    if (status == DLOCK_OK && ret_state)
-        *ret_state = dli_inquire_state(lock->entry, owner);
-    return status;
+    if (status != DLOCK_OK)
+        return status;
+    if ((entry = dli_hold_find(lock->entry, lock->kind, owner))) {
+        state = dli_inquire_state(entry, owner);
+        dli_entry_unref(entry);
+    }
+    if (ret_state)
+        *ret_state = state;
+    return DLOCK_OK;
+}
+
+/* What owner holds: DLOCK_OK, DLOCK_NOT_HELD or DLOCK_LOST. */
+static dlock_status held(const dlock_lock *lock, int64_t owner, int64_t *token, int64_t *count, int64_t *remaining,
+                         dlock_error *reterr)
+{
+    struct dli_entry *entry;
+    dlock_status status = find_hold(lock, owner, &entry, reterr);
+
+    if (status != DLOCK_OK)
+        return status;
+    return over(entry, dli_inquire_held(entry, owner, token, count, remaining), NULL, reterr);
 }
 
 dlock_status dlock_lock_remaining_ms(dlock_lock *lock, int64_t owner, int64_t *ret_remaining_ms, dlock_error *reterr)
 {
-    dlock_status status = ready(lock, &owner, reterr);
+    dlock_status status = dli_lock_ready(lock, &owner, reterr);
     int64_t token, count, remaining;
 
     if (status != DLOCK_OK)
         return status;
-    status = dli_inquire_held(lock->entry, owner, &token, &count, &remaining);
+    status = held(lock, owner, &token, &count, &remaining, reterr);
     if (status == DLOCK_OK && ret_remaining_ms)
-        *ret_remaining_ms = remaining / DLI_MS;
-    return said(lock->entry, status, NULL, reterr);
+        *ret_remaining_ms = remaining == DLI_NEVER ? -1 : remaining / DLI_MS;
+    return status;
 }
 
 dlock_status dlock_lock_token(dlock_lock *lock, int64_t owner, int64_t *ret_token, dlock_error *reterr)
 {
-    dlock_status status = ready(lock, &owner, reterr);
+    dlock_status status = dli_lock_ready(lock, &owner, reterr);
     int64_t token, count, remaining;
 
     if (status != DLOCK_OK)
         return status;
-    status = dli_inquire_held(lock->entry, owner, &token, &count, &remaining);
+    status = held(lock, owner, &token, &count, &remaining, reterr);
     if (status == DLOCK_OK && ret_token)
         *ret_token = token;
-    return said(lock->entry, status, NULL, reterr);
+    return status;
 }
 
 dlock_status dlock_lock_hold_count(dlock_lock *lock, int64_t owner, int64_t *ret_count, dlock_error *reterr)
 {
-    dlock_status status = ready(lock, &owner, reterr);
+    dlock_status status = dli_lock_ready(lock, &owner, reterr);
     int64_t token, count = 0, remaining;
 
     if (status != DLOCK_OK)
         return status;
-    dli_inquire_held(lock->entry, owner, &token, &count, &remaining);
+    held(lock, owner, &token, &count, &remaining, NULL);
     if (ret_count)
         *ret_count = count;
     return DLOCK_OK;
@@ -367,30 +470,34 @@ dlock_status dlock_lock_hold_count(dlock_lock *lock, int64_t owner, int64_t *ret
 dlock_status dlock_lock_export_grant(dlock_lock *lock, int64_t owner, uint8_t *buffer, size_t size, size_t *ret_size,
                                      dlock_error *reterr)
 {
-    dlock_status status = ready(lock, &owner, reterr);
+    dlock_status status = dli_lock_ready(lock, &owner, reterr);
     size_t used = 0;
 
     if (status != DLOCK_OK)
         return status;
     if (!buffer || !ret_size)
         return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "exporting needs a buffer and a place for its size");
+    if (lock->kind->id != DLOCK_KIND_MUTEX)
+        return dli_lock_cannot(lock, "cannot be handed to another process", reterr);
     status = dli_transfer_export(lock->entry, owner, buffer, size, &used);
     if (status == DLOCK_OK)
         *ret_size = used;
-    return said(lock->entry, status, NULL, reterr);
+    return dli_lock_said(lock->entry, status, NULL, reterr);
 }
 
 dlock_status dlock_lock_adopt_grant(dlock_lock *lock, int64_t owner, const uint8_t *grant, size_t grant_size,
                                     int64_t *ret_token, dlock_error *reterr)
 {
-    dlock_status status = started(lock, &owner, 0, reterr);
+    dlock_status status = dli_lock_started(lock, &owner, 0, reterr);
     dlock_error why = {.code = DLOCK_OK};
     int64_t token = 0;
 
     if (status != DLOCK_OK)
         return status;
+    if (lock->kind->id != DLOCK_KIND_MUTEX)
+        return dli_lock_cannot(lock, "cannot be taken over from another process", reterr);
     status = dli_transfer_adopt(lock->entry, &lock->terms, owner, grant, grant_size, &token, &why);
     if (status == DLOCK_OK && ret_token)
         *ret_token = token;
-    return said(lock->entry, status, why.code == status ? &why : NULL, reterr);
+    return dli_lock_said(lock->entry, status, &why, reterr);
 }

@@ -25,6 +25,8 @@ const struct dli_status_row dli_status_table[] = {
     ROW(INTERRUPTED, 1, "A signal was handled while waiting; call again to go on."),
     ROW(WOULD_BLOCK, 0, "This needs the network; use the call that may block."),
     ROW(NO_EVENT, 0, "No event waits in the queue."),
+    ROW(UNCHANGED, 0, "It was set before; nothing was changed."),
+    ROW(GATE_CLOSED, 0, "The gate of the lock is closed: nobody acquires it until it is opened again."),
 
     ROW(INVALID_ARGUMENT, 0, "An argument is outside of what the call accepts."),
     ROW(INVALID_NAME, 0, "The lock name is empty, too long, or holds bytes or braces that are refused."),
@@ -37,12 +39,14 @@ const struct dli_status_row dli_status_table[] = {
     ROW(FORKED, 0, "The client was used before the fork and belongs to the parent process."),
     ROW(BUFFER_TOO_SMALL, 0, "The result does not fit into the caller's buffer."),
     ROW(SYSTEM_ERROR, 0, "The operating system refused something the library needs."),
+    ROW(DUPLICATE_NAME, 0, "A lock is named twice where each may be named once."),
 
     ROW(NOT_HELD, 0, "The owner does not hold the lock."),
     ROW(LOST, 0, "The owner held the lock and lost it before this call."),
     ROW(WRONG_KIND, 0, "The name is in use on the server for something else than this kind of lock."),
     ROW(UNKNOWN_OUTCOME, 0, "The request was sent but no answer came; the library settles it in the background."),
     ROW(INVALID_GRANT, 0, "The bytes are not a grant of this lock."),
+    ROW(UPGRADE_REFUSED, 0, "The owner holds the lock for reading; it must release that before it asks to write."),
 
     ROW(UNREACHABLE, 1, "The server cannot be reached or does not answer."),
     ROW(DENIED, 0, "The server refuses the credentials or does not permit the command."),

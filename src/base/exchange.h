@@ -14,16 +14,18 @@ enum dli_mode { DLI_MODE_TRY = 0, DLI_MODE_LINE = 1, DLI_MODE_POLL = 2 };
 struct dli_wish {
     int64_t want, drop; /* grant numbers; 0: none. One at least is set */
     int64_t lease;
-    int64_t block;   /* tokens to reserve */
+    int64_t block;   /* tokens to reserve; permits of a semaphore */
     int64_t beat;    /* how long a place in line lasts without another look */
     int64_t attempt; /* time for this attempt */
+    int64_t rest;    /* drop: keep the lock for so long still */
     int64_t seq;
+    int sure;        /* drop was held, and no release of it was sent before */
     enum dli_mode mode;
     int patient; /* somebody who may wait stands behind it */
     int listening;
 };
 
-enum dli_try { DLI_TRY_NONE, DLI_TRY_GRANTED, DLI_TRY_HELD, DLI_TRY_WRONG_KIND };
+enum dli_try { DLI_TRY_NONE, DLI_TRY_GRANTED, DLI_TRY_HELD, DLI_TRY_WRONG_KIND, DLI_TRY_GATE };
 
 /* What the server answered to an exchange. */
 struct dli_answer {

@@ -82,7 +82,9 @@ void dli_mutex_renewed(struct dli_mutex *m, int64_t number, int kept, int64_t le
 
 void dli_mutex_extending(struct dli_mutex *m, int64_t lease)
 {
-    m->asked = m->asked > lease ? m->asked : lease;
+    int64_t lasts = dli_later(lease, m->rules->delay);
+
+    m->asked = m->asked > lasts ? m->asked : lasts;
 }
 
 void dli_mutex_extended(struct dli_mutex *m, int64_t number, int kept, int64_t lease, int64_t stamp, int64_t now)

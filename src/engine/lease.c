@@ -17,11 +17,15 @@ static int64_t drift(int64_t lease, int64_t drift_ppm)
 
 int64_t dli_lease_limit(int64_t stamp, int64_t lease, int64_t drift_ppm)
 {
+    if (lease == DLI_NEVER)
+        return DLI_NEVER;
     return stamp + lease - drift(lease, drift_ppm) - 2 * DLI_MS - guard(lease);
 }
 
 int64_t dli_lease_gone(int64_t stamp, int64_t lease, int64_t drift_ppm)
 {
+    if (lease == DLI_NEVER)
+        return DLI_NEVER;
     return stamp + lease + drift(lease, drift_ppm) + 2 * DLI_MS;
 }
 

@@ -15,7 +15,7 @@ enum { DLI_MS = 1000 };
 
 #define DLI_NEVER INT64_MAX
 
-/* F of a grant or renewal whose request was stamped at stamp. */
+/* F of a grant or renewal whose request was stamped at stamp; DLI_NEVER for a lease of DLI_NEVER. */
 int64_t dli_lease_limit(int64_t stamp, int64_t lease, int64_t drift_ppm);
 
 /* When the server has surely forgotten what a request stamped at stamp set for lease: the undo may stop then. */

@@ -18,7 +18,7 @@ void dli_mutex_init(struct dli_mutex *m, const struct dli_mutex_rules *rules, ui
 
 int64_t dli_mutex_mint(struct dli_mutex *m)
 {
-    return __atomic_add_fetch(m->rules->numbers, 1, __ATOMIC_RELAXED);
+    return __atomic_add_fetch(m->rules->numbers, m->rules->permits > 1 ? m->rules->permits : 1, __ATOMIC_RELAXED);
 }
 
 int64_t dli_mutex_jitter(struct dli_mutex *m, int64_t range)
@@ -44,7 +44,7 @@ void dli_mutex_settle(struct dli_mutex *m, struct dli_claim *claim, dlock_status
     dli_list_append(&m->done, &claim->link);
 }
 
-void dli_mutex_fail_waiting(struct dli_mutex *m, dlock_status status, int impatient_only)
+void dli_mutex_end_waiting(struct dli_mutex *m, dlock_status status, int impatient_only)
 {
     struct dli_link *link = m->waiting.next;
 
@@ -110,6 +110,8 @@ struct dli_claim *dli_mutex_acquire(struct dli_mutex *m, struct dli_claim *claim
     claim->count = 0;
     if (m->closed) {
         dli_mutex_settle(m, claim, DLOCK_CLOSED);
+    } else if (m->holder && now < m->gate_until) {
+        dli_mutex_settle(m, claim, DLOCK_GATE_CLOSED);
     } else if (!claim->patient && (m->holder || m->waiters > 0)) {
         dli_mutex_settle(m, claim, DLOCK_BUSY);
     } else {
@@ -150,9 +152,14 @@ void dli_mutex_take_turn(struct dli_mutex *m, int64_t now)
         m->renew_at = now;
     }
     m->lease = claim->lease;
-    if (m->asked < m->lease)
-        m->asked = m->lease;
+    dli_mutex_extending(m, m->lease);
     dli_list_append(&m->done, &claim->link);
+}
+
+/* Nobody else gets it before. */
+static int64_t rests_until(const struct dli_claim *claim)
+{
+    return claim->min_hold > 0 ? dli_later(claim->held_since, claim->min_hold) : 0;
 }
 
 /* Whether the next waiter may have the lock without asking the server. */
@@ -160,7 +167,7 @@ static int may_hand_over(const struct dli_mutex *m, int64_t now)
 {
     const struct dli_claim *next;
 
-    if (m->waiters == 0 || !m->owned || m->closed)
+    if (m->waiters == 0 || !m->owned || m->closed || now < rests_until(m->holder) || now < m->gate_until)
         return 0;
     next = DLI_OBJECT(m->waiting.next, struct dli_claim, link);
     return next->renew && m->renewable && next->lease == m->lease && !m->renew_failures && !m->confirm &&
@@ -191,6 +198,8 @@ static void drop(struct dli_mutex *m, int64_t number, int64_t lasts, int64_t now
     m->drop = number;
     m->drop_until = dli_lease_gone(now + m->rules->attempt, lasts, m->rules->drift_ppm);
     m->drop_unsure = 0;
+    m->drop_held = 0;
+    m->drop_rest = 0;
     m->look_at = now;
 }
 
@@ -200,8 +209,8 @@ static void drop(struct dli_mutex *m, int64_t number, int64_t lasts, int64_t now
  */
 void dli_mutex_start_drop(struct dli_mutex *m, int64_t now)
 {
-    if (m->known)
-        drop(m, m->want, m->owned ? m->asked : dli_mutex_beat(m) + m->asked, now);
+    if (m->known && !m->rules->momentary)
+        drop(m, m->want, m->owned ? m->asked : dli_later(dli_mutex_beat(m), m->asked), now);
     dli_mutex_forget_want(m);
 }
 
@@ -233,6 +242,8 @@ static dlock_status release_last(struct dli_mutex *m, int64_t now, int64_t until
     claim->until = until;
     claim->count = 0;
     dli_mutex_start_drop(m, now);
+    m->drop_held = 1;
+    m->drop_rest = rests_until(claim);
     *settled = claim;
     return DLOCK_WOULD_BLOCK;
 }
@@ -288,7 +299,7 @@ int32_t dli_mutex_state(struct dli_mutex *m, int64_t owner, int64_t now)
 void dli_mutex_close(struct dli_mutex *m, int64_t now)
 {
     m->closed = 1;
-    dli_mutex_fail_waiting(m, DLOCK_CLOSED, 0);
+    dli_mutex_end_waiting(m, DLOCK_CLOSED, 0);
     if (m->holder)
         dli_mutex_lose(m, DLOCK_CAUSE_CLOSED, now);
     m->look_at = now;
@@ -321,7 +332,8 @@ int dli_mutex_adopt(struct dli_mutex *m, struct dli_claim *claim, int64_t number
 {
     m->want = number;
     m->known = 1;
-    m->asked = m->lease = claim->lease;
+    m->lease = claim->lease;
+    m->asked = dli_later(m->lease, m->rules->delay);
     m->stamp = stamp;
     m->limit = dli_lease_limit(stamp, m->lease, m->rules->drift_ppm);
     if (m->closed || now >= m->limit) {

@@ -44,6 +44,7 @@ struct dli_claim {
     int64_t until;    /* WAITING: give up then. LEAVING: stop waiting for the server then */
     int64_t lease;    /* what it asks for */
     int64_t max_hold; /* DLI_NEVER for no cap */
+    int64_t min_hold; /* nobody else gets it earlier; 0 for none */
     int renew;
     int patient;   /* it may wait: until lay in the future */
     int64_t count; /* HELD: levels of re-entry */
@@ -63,6 +64,11 @@ struct dli_mutex_rules {
     int64_t handover_time;  /* and how long they may take */
     int64_t attempt;        /* longest attempt on the server */
     int64_t keep_ms;        /* how long an idle token counter lives */
+    int64_t delay;          /* the server keeps a lease that was not released so much longer */
+    int64_t permits;        /* of one acquisition; 0: not a semaphore */
+    int separate;           /* one number per exchange */
+    int no_line;            /* waiters do not stand in line on the server */
+    int momentary;          /* a grant opens the way for all that wait, and nothing is held */
 };
 
 /* How the process hears of grants pushed to it. */
@@ -95,6 +101,9 @@ struct dli_mutex {
     int64_t again;          /* a look asked for while an exchange was in flight; DLI_NEVER: none */
     int64_t drop_until;     /* the server has forgotten drop by then */
     int drop_unsure;        /* an exchange that names drop was sent without answer */
+    int drop_held;          /* drop was owned when it was released */
+    int64_t drop_rest;      /* and is to be kept until then all the same */
+    int64_t gate_until;     /* the gate is closed, as far as heard */
     int retries;            /* failed exchanges in a row */
     dlock_status trouble;   /* of the last one; DLOCK_OK: none */
     int needs_line;         /* contended: the process should subscribe to its channel */
@@ -180,6 +189,9 @@ void dli_mutex_answer(struct dli_mutex *m, const struct dli_answer *answer, int6
 /* A grant of number was pushed, made when the server knew look seq. */
 void dli_mutex_pushed(struct dli_mutex *m, int64_t number, int64_t seq, int64_t token, int64_t now);
 
+/* The gate was closed until then, or opened (until 0): who waits is told at once. */
+void dli_mutex_gate(struct dli_mutex *m, int64_t until, int64_t now);
+
 /* Something may have changed: look at that time, also when an exchange in flight has not seen the change. */
 void dli_mutex_look(struct dli_mutex *m, int64_t at);
 
@@ -211,7 +223,7 @@ int64_t dli_mutex_alarm(const struct dli_mutex *m);
 /* ---- between the engine's own files */
 
 void dli_mutex_settle(struct dli_mutex *m, struct dli_claim *claim, dlock_status result);
-void dli_mutex_fail_waiting(struct dli_mutex *m, dlock_status status, int impatient_only);
+void dli_mutex_end_waiting(struct dli_mutex *m, dlock_status status, int impatient_only);
 void dli_mutex_lose(struct dli_mutex *m, int32_t cause, int64_t now);
 void dli_mutex_forget_want(struct dli_mutex *m);
 void dli_mutex_start_drop(struct dli_mutex *m, int64_t now);

@@ -44,9 +44,11 @@ int dli_mutex_wish(struct dli_mutex *m, enum dli_line line, int64_t now, struct 
     if ((!wants && !m->drop) || now < m->look_at)
         return 0;
     *wish = (struct dli_wish){.drop = m->drop, .lease = m->lease};
-    if (wants)
+    if (wants && !(m->drop && m->rules->separate))
         wish_want(m, line, wish);
-    wish->block = m->rules->handover_turns + 1;
+    wish->rest = m->drop && m->drop_rest > now ? m->drop_rest - now : 0;
+    wish->sure = m->drop && m->drop_held && !m->drop_unsure;
+    wish->block = m->rules->permits ? m->rules->permits : m->rules->handover_turns + 1;
     wish->beat = dli_mutex_beat(m);
     wish->attempt = dli_lease_attempt(wish->lease, m->rules->attempt);
     wish->listening = m->listening;
@@ -71,8 +73,7 @@ void dli_mutex_sent(struct dli_mutex *m, const struct dli_wish *wish, int64_t st
     }
     if (m->heard_lease > wish->lease)
         m->heard_lease = wish->lease;
-    if (m->asked < wish->lease)
-        m->asked = wish->lease;
+    dli_mutex_extending(m, wish->lease);
     m->known = 1;
     m->lease = wish->lease;
 }
@@ -85,6 +86,7 @@ static void own(struct dli_mutex *m, int64_t token, int64_t lease, int64_t stamp
     m->owned = 1;
     m->known = 1;
     m->listen = 0;
+    m->gate_until = 0;
     m->lease = lease;
     m->stamp = stamp;
     m->limit = dli_lease_limit(stamp, lease, m->rules->drift_ppm);
@@ -106,7 +108,10 @@ static void own(struct dli_mutex *m, int64_t token, int64_t lease, int64_t stamp
 
 static void granted(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
 {
-    if (!m->owned) {
+    if (m->rules->momentary) {
+        dli_mutex_end_waiting(m, DLOCK_OK, 0);
+        dli_mutex_forget_want(m);
+    } else if (!m->owned) {
         own(m, answer->token, m->sent.lease, m->sent_at, now);
     } else if (m->sent_at > m->stamp && m->sent.lease == m->lease) {
         m->stamp = m->sent_at;
@@ -121,11 +126,11 @@ static void held(struct dli_mutex *m, const struct dli_answer *answer, int64_t n
 
     if (m->owned)
         return;
-    m->known = m->sent.mode != DLI_MODE_TRY || m->was_known;
+    m->known = (m->sent.mode != DLI_MODE_TRY && !m->rules->no_line) || m->was_known;
     m->heard_seq = m->sent.seq;
     m->heard_at = m->sent_at;
     m->heard_lease = m->sent.lease;
-    dli_mutex_fail_waiting(m, DLOCK_BUSY, 1);
+    dli_mutex_end_waiting(m, DLOCK_BUSY, 1);
     m->listen = (m->listen || answer->foreign) && m->waiters > 0;
     m->needs_line = m->waiters > 0;
     if (answer->left >= 0 && answer->left + 2 * DLI_MS < pause)
@@ -162,7 +167,7 @@ static void failed(struct dli_mutex *m, const struct dli_answer *answer, int64_t
         m->known = m->was_known;
     if (answer->sent && !answer->refused && m->sent.drop == m->drop)
         m->drop_unsure = 1;
-    dli_mutex_fail_waiting(m, answer->status, may_pass(answer->status));
+    dli_mutex_end_waiting(m, answer->status, may_pass(answer->status));
     if (m->leaving && !may_pass(answer->status))
         dli_mutex_settle(m, m->leaving, answer->status);
     if (answer->status == DLOCK_CLOSED) { /* nothing will be sent any more */
@@ -175,7 +180,7 @@ void dli_mutex_answer(struct dli_mutex *m, const struct dli_answer *answer, int6
 {
     m->in_flight = 0;
     if (m->drop && m->drop == m->sent.want) /* the server may have heard of it until now */
-        m->drop_until = dli_lease_gone(now, dli_mutex_beat(m) + m->asked, m->rules->drift_ppm);
+        m->drop_until = dli_lease_gone(now, dli_later(dli_mutex_beat(m), m->asked), m->rules->drift_ppm);
     if (answer->status != DLOCK_OK) {
         failed(m, answer, now);
         return;
@@ -188,13 +193,13 @@ void dli_mutex_answer(struct dli_mutex *m, const struct dli_answer *answer, int6
     if (!m->sent.want || m->sent.want != m->want)
         return;
     if (answer->got == DLI_TRY_GRANTED && !m->owned && answer->token < m->token_end) {
-        dli_mutex_fail_waiting(m, DLOCK_PROTOCOL_ERROR, 0); /* tokens never go back; the next wish gives it back */
+        dli_mutex_end_waiting(m, DLOCK_PROTOCOL_ERROR, 0); /* tokens never go back; the next wish gives it back */
     } else if (answer->got == DLI_TRY_GRANTED) {
         granted(m, answer, now);
     } else if (answer->got == DLI_TRY_HELD) {
         held(m, answer, now);
-    } else {
-        dli_mutex_fail_waiting(m, DLOCK_WRONG_KIND, 0);
+    } else if (!m->owned) {
+        dli_mutex_end_waiting(m, answer->got == DLI_TRY_GATE ? DLOCK_GATE_CLOSED : DLOCK_WRONG_KIND, 0);
         dli_mutex_forget_want(m);
     }
 }
@@ -216,6 +221,14 @@ void dli_mutex_pushed(struct dli_mutex *m, int64_t number, int64_t seq, int64_t 
     if (m->leaving)
         dli_mutex_settle(m, m->leaving, DLOCK_OK);
     own(m, token, lease, stamp, now);
+}
+
+void dli_mutex_gate(struct dli_mutex *m, int64_t until, int64_t now)
+{
+    m->gate_until = until;
+    if (now < until)
+        dli_mutex_end_waiting(m, DLOCK_GATE_CLOSED, 0);
+    m->look_at = now;
 }
 
 void dli_mutex_look(struct dli_mutex *m, int64_t at)

@@ -3,12 +3,13 @@
  */
 #include "commands.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "call.h"
 #include "scripts/scripts.h"
 
-enum { ARGS_MAX = 3 + 3 * DLI_RENEW_MAX, MS = 1000 };
+enum { ARGS_MAX = 3 + 5 * DLI_RENEW_MAX, MS = 1000, KEY_MAX = 1024 + DLI_OWNER_MAX + 32 };
 
 /* A command under construction. */
 struct words {
@@ -28,6 +29,11 @@ static void add(struct words *words, const char *word, size_t size)
 static void add_text(struct words *words, const char *text)
 {
     add(words, text, strlen(text));
+}
+
+static void add_word(struct words *words, const struct dli_word *word)
+{
+    add(words, word->text, word->size);
 }
 
 static void add_number(struct words *words, int64_t number)
@@ -50,11 +56,9 @@ static void begin(struct words *words, int script, int full)
 static void begin_lock(struct words *words, int script, int full, const struct dli_names *names)
 {
     begin(words, script, full);
-    add(words, "4", 1);
-    add(words, names->lock, names->lock_size);
-    add(words, names->fence, names->fence_size);
-    add(words, names->line, names->line_size);
-    add(words, names->about, names->about_size);
+    add_number(words, names->keys);
+    for (int i = 0; i < names->keys; i++)
+        add_word(words, &names->key[i]);
 }
 
 static int finish(const struct words *words, struct dli_buffer *out)
@@ -62,61 +66,125 @@ static int finish(const struct words *words, struct dli_buffer *out)
     return dli_encode(out, words->count, words->word, words->size);
 }
 
-static void add_try(struct words *words, const struct dli_wish *wish, const char *want, int64_t keep_ms)
+/* Redisson's key of one read hold: T(N):owner:rwlock_timeout:1; start is "T(N):". Returns its size. */
+static size_t hold_key(char out[KEY_MAX], const struct dli_word *start, const char *owner)
 {
-    add_text(words, want);
-    add_number(words, wish->lease / MS);
+    static const char end[] = ":rwlock_timeout:1";
+    size_t size = strlen(owner);
+
+    memcpy(out, start->text, start->size);
+    memcpy(out + start->size, owner, size);
+    memcpy(out + start->size + size, end, sizeof end - 1);
+    return start->size + size + sizeof end - 1;
+}
+
+/* The keys of an exchange that is about owner; room is for the one made of it. */
+static void begin_owned(struct words *words, int script, int full, const struct dli_speech *speech, const char *owner,
+                        char room[KEY_MAX])
+{
+    int holds = speech->kind->holds;
+
+    begin_lock(words, script, full, speech->names);
+    if (holds) {
+        words->size[3 + holds] = hold_key(room, &speech->names->key[holds], owner);
+        words->word[3 + holds] = room;
+    }
+}
+
+static int64_t wire_lease(const struct dli_speech *speech)
+{
+    int64_t lease = speech->wish->lease;
+
+    return speech->kind->lasting ? 0 : (lease + speech->delay) / MS;
+}
+
+static void add_try(struct words *words, const struct dli_speech *speech)
+{
+    const struct dli_wish *wish = speech->wish;
+
+    add_text(words, speech->want);
+    add_number(words, wire_lease(speech));
     add_number(words, wish->block);
     add_number(words, wish->mode);
     add_number(words, wish->listening);
     add_number(words, wish->beat / MS);
-    add_number(words, keep_ms);
+    add_number(words, speech->keep_ms);
     add_number(words, wish->seq);
 }
 
-int dli_encode_exchange(struct dli_buffer *out, int full, const struct dli_names *names, const struct dli_wish *wish,
-                        const char *want, const char *drop, int64_t keep_ms)
+static int encode_release(struct dli_buffer *out, int full, const struct dli_speech *speech)
 {
+    char room[KEY_MAX];
     struct words words;
 
-    if (!wish->want) {
-        begin_lock(&words, DLI_SCRIPT_RELEASE, full, names);
-        add_text(&words, drop);
-        add(&words, names->channel, names->channel_size);
-        add_number(&words, wish->listening);
-        return finish(&words, out);
-    }
-    begin_lock(&words, wish->drop ? DLI_SCRIPT_PASS : DLI_SCRIPT_ACQUIRE, full, names);
-    add_try(&words, wish, want, keep_ms);
+    begin_owned(&words, speech->kind->release, full, speech, speech->drop, room);
+    add_text(&words, speech->drop);
+    add_word(&words, &speech->names->channel);
+    add_number(&words, speech->wish->listening);
+    add_number(&words, (speech->wish->rest + MS - 1) / MS);
+    add_number(&words, speech->wish->sure);
+    add_number(&words, speech->wish->block);
+    return finish(&words, out);
+}
+
+int dli_encode_exchange(struct dli_buffer *out, int full, const struct dli_speech *speech)
+{
+    const struct dli_wish *wish = speech->wish;
+    char room[KEY_MAX];
+    struct words words;
+
+    if (!wish->want)
+        return encode_release(out, full, speech);
+    begin_owned(&words, wish->drop ? speech->kind->pass : speech->kind->acquire, full, speech, speech->want, room);
+    add_try(&words, speech);
     if (wish->drop) {
-        add_text(&words, drop);
-        add(&words, names->channel, names->channel_size);
+        add_text(&words, speech->drop);
+        add_word(&words, &speech->names->channel);
+        add_number(&words, (wish->rest + MS - 1) / MS);
+    } else if (speech->kind->pass == DLI_NO_SCRIPT) {
+        add_word(&words, &speech->names->channel);
+        add_text(&words, speech->under);
     }
     return finish(&words, out);
 }
 
-int dli_encode_renew(struct dli_buffer *out, int full, const struct dli_renewal *rows, int count)
+int dli_encode_renew(struct dli_buffer *out, int full, const struct dli_kind *kind, const struct dli_renewal *rows,
+                     int count)
 {
     struct words words;
-    char leases[DLI_RENEW_MAX][24];
+    char leases[DLI_RENEW_MAX][24], permits[DLI_RENEW_MAX][24], *rooms = NULL;
+    int status = -1;
 
-    begin(&words, DLI_SCRIPT_RENEW, full);
-    add_number(&words, count);
-    for (int i = 0; i < count; i++)
+    if (kind->holds && !(rooms = malloc((size_t)count * KEY_MAX)))
+        return -1;
+    begin(&words, kind->renew, full);
+    add_number(&words, kind->renew_key ? 2 * count : count);
+    for (int i = 0; i < count; i++) {
+        char *room = rooms + (kind->holds ? i * KEY_MAX : 0);
+
         add(&words, rows[i].names->lock, rows[i].names->lock_size);
+        if (kind->holds)
+            add(&words, room, hold_key(room, &rows[i].names->key[kind->holds], rows[i].owner));
+        else if (kind->renew_key)
+            add_word(&words, &rows[i].names->key[kind->renew_key]);
+    }
     for (int i = 0; i < count; i++) {
         add_text(&words, rows[i].owner);
         add(&words, leases[i], dli_decimal(leases[i], rows[i].lease / MS));
+        if (kind->slots)
+            add(&words, permits[i], dli_decimal(permits[i], rows[i].permits));
     }
-    return finish(&words, out);
+    status = finish(&words, out);
+    free(rooms);
+    return status;
 }
 
-int dli_encode_force(struct dli_buffer *out, int full, const struct dli_names *names)
+int dli_encode_force(struct dli_buffer *out, int full, const struct dli_kind *kind, const struct dli_names *names)
 {
     struct words words;
 
-    begin_lock(&words, DLI_SCRIPT_FORCE, full, names);
-    add(&words, names->channel, names->channel_size);
+    begin_lock(&words, kind->force, full, names);
+    add_word(&words, &names->channel);
     return finish(&words, out);
 }
 
@@ -125,6 +193,37 @@ int dli_encode_inspect(struct dli_buffer *out, int full, const struct dli_names 
     struct words words;
 
     begin_lock(&words, DLI_SCRIPT_INSPECT, full, names);
+    return finish(&words, out);
+}
+
+int dli_encode_gate(struct dli_buffer *out, int full, const struct dli_kind *kind, const struct dli_names *names,
+                    int64_t ttl_ms)
+{
+    int more = kind->family == DLOCK_KIND_MUTEX ? 4 : kind->family == DLOCK_KIND_FAIR ? 5 : 2;
+    struct words words;
+
+    begin(&words, DLI_SCRIPT_GATE, full);
+    add_number(&words, more > 2 ? more : 2);
+    add_word(&words, &names->key[0]);
+    add_word(&words, &names->gate);
+    for (int i = 2; i < more; i++)
+        add_word(&words, &names->key[i]);
+    add_number(&words, ttl_ms);
+    add_text(&words, kind->name);
+    add_word(&words, &names->channel);
+    return finish(&words, out);
+}
+
+int dli_encode_change(struct dli_buffer *out, int full, const struct dli_kind *kind, const struct dli_names *names,
+                      const struct dli_change *change)
+{
+    struct words words;
+
+    begin_lock(&words, kind->change, full, names);
+    add_text(&words, change->what);
+    add_number(&words, change->number);
+    add_text(&words, change->id);
+    add_word(&words, &names->channel);
     return finish(&words, out);
 }
 

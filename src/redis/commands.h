@@ -7,13 +7,33 @@
 #include "base/error.h"
 #include "base/exchange.h"
 #include "codec.h"
+#include "kinds.h"
 
-enum { DLI_UUID_SIZE = 36, DLI_OWNER_MAX = 128, DLI_RENEW_MAX = 128 };
+enum { DLI_NAME_MAX = 1024, DLI_UUID_SIZE = 36, DLI_OWNER_MAX = 128, DLI_RENEW_MAX = 128 };
+
+struct dli_word {
+    const char *text;
+    size_t size;
+};
 
 /* The keys of one lock and Redisson's channel, all in one block of memory. */
 struct dli_names {
-    const char *lock, *fence, *line, *about, *channel;
-    size_t lock_size, fence_size, line_size, about_size, channel_size;
+    const char *lock; /* the name: the first key */
+    size_t lock_size;
+    struct dli_word key[DLI_KEYS_MAX];
+    int keys;
+    struct dli_word gate, channel;
+};
+
+/* An exchange in words. Owners are complete ids. */
+struct dli_speech {
+    const struct dli_kind *kind;
+    const struct dli_names *names;
+    const struct dli_wish *wish;
+    char want[DLI_OWNER_MAX], drop[DLI_OWNER_MAX];
+    char under[DLI_OWNER_MAX]; /* READ: the write hold of the same owner, or "" */
+    int64_t keep_ms;
+    int64_t delay; /* microseconds on top of the lease */
 };
 
 /* One row of a renewal. */
@@ -21,6 +41,14 @@ struct dli_renewal {
     const struct dli_names *names;
     char owner[DLI_OWNER_MAX]; /* its id on the wire */
     int64_t lease;             /* microseconds */
+    int64_t permits;
+};
+
+/* What changes a semaphore or a latch: an operation of its change script. */
+struct dli_change {
+    const char *what;       /* "set", "add", ... */
+    int64_t number;         /* its argument */
+    char id[DLI_OWNER_MAX]; /* the same id sent twice acts once */
 };
 
 /* What an inspection says. */
@@ -38,15 +66,23 @@ int dli_make_uuid(char out[DLI_UUID_SIZE + 1]);
 /* DLOCK_INVALID_NAME with a sentence when a lock cannot have this name. */
 dlock_status dli_name_check(const char *name, size_t size, dlock_error *box);
 
+/* The name within a namespace ("": none): space, ":" and name. *size is the size of name, then of the result. */
+dlock_status dli_name_in(char full[DLI_NAME_MAX + 1], size_t *size, const char *space, const char *name,
+                         dlock_error *box);
+
 /* Fill names; its memory goes back by free((void *)names->lock). 0 or -1. */
-int dli_names_make(struct dli_names *names, const char *name, size_t size);
+int dli_names_make(struct dli_names *names, const struct dli_kind *kind, const char *name, size_t size);
 
 /* Encoders append one command; full: EVAL with the text instead of EVALSHA. 0, or -1 without memory. */
-int dli_encode_exchange(struct dli_buffer *out, int full, const struct dli_names *names, const struct dli_wish *wish,
-                        const char *want, const char *drop, int64_t keep_ms);
-int dli_encode_renew(struct dli_buffer *out, int full, const struct dli_renewal *rows, int count);
-int dli_encode_force(struct dli_buffer *out, int full, const struct dli_names *names);
+int dli_encode_exchange(struct dli_buffer *out, int full, const struct dli_speech *speech);
+int dli_encode_renew(struct dli_buffer *out, int full, const struct dli_kind *kind, const struct dli_renewal *rows,
+                     int count); /* rows whose kinds have the same renew script */
+int dli_encode_force(struct dli_buffer *out, int full, const struct dli_kind *kind, const struct dli_names *names);
 int dli_encode_inspect(struct dli_buffer *out, int full, const struct dli_names *names);
+int dli_encode_gate(struct dli_buffer *out, int full, const struct dli_kind *kind, const struct dli_names *names,
+                    int64_t ttl_ms); /* 0: open it */
+int dli_encode_change(struct dli_buffer *out, int full, const struct dli_kind *kind, const struct dli_names *names,
+                      const struct dli_change *change);
 int dli_encode_words(struct dli_buffer *out, int argc, const char *const *argv); /* terminated words */
 
 /* What the reply to an exchange says; a server's refusal is answer->status with refused set, and a sentence in box. */
@@ -56,8 +92,11 @@ void dli_decode_exchange(const struct dli_reply *reply, const struct dli_wish *w
 /* kept[i] is 1 or 0; a status other than DLOCK_OK means nothing is known. */
 dlock_status dli_decode_renew(const struct dli_reply *reply, int *kept, int count, dlock_error *box);
 
-/* DLOCK_OK, DLOCK_NOT_HELD, DLOCK_WRONG_KIND or the server's refusal. */
-dlock_status dli_decode_force(const struct dli_reply *reply, dlock_error *box);
+/* DLOCK_OK, otherwise (when the script says 0), DLOCK_WRONG_KIND or the server's refusal. */
+dlock_status dli_decode_done(const struct dli_reply *reply, dlock_status otherwise, dlock_error *box);
+
+/* DLOCK_OK, DLOCK_UNCHANGED, DLOCK_WRONG_KIND or the server's refusal; *value is what the script says. */
+dlock_status dli_decode_change(const struct dli_reply *reply, int64_t *value, dlock_error *box);
 
 dlock_status dli_decode_inspect(const struct dli_reply *reply, struct dli_sight *sight, dlock_error *box);
 

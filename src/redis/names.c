@@ -12,8 +12,6 @@
 
 #include "sys/sys.h"
 
-enum { NAME_MAX_SIZE = 1024 };
-
 int dli_make_uuid(char out[DLI_UUID_SIZE + 1])
 {
     uint8_t b[16];
@@ -44,8 +42,8 @@ dlock_status dli_name_check(const char *name, size_t size, dlock_error *box)
 
     if (!name || size == 0)
         return dli_fail(box, DLOCK_INVALID_NAME, "a lock name must not be empty");
-    if (size > NAME_MAX_SIZE)
-        return dli_fail(box, DLOCK_INVALID_NAME, "a lock name has at most %d bytes, this one has %zu", NAME_MAX_SIZE,
+    if (size > DLI_NAME_MAX)
+        return dli_fail(box, DLOCK_INVALID_NAME, "a lock name has at most %d bytes, this one has %zu", DLI_NAME_MAX,
                         size);
     dli_quote(shown, sizeof shown, name, size);
     if (memchr(name, '\0', size))
@@ -56,37 +54,83 @@ dlock_status dli_name_check(const char *name, size_t size, dlock_error *box)
     return DLOCK_OK;
 }
 
-/* Append prefix and, with a prefix, T(name); a terminator behind. Returns the place after it. */
-static char *put(char *at, const char *prefix, const char *name, size_t size, const char **start, size_t *length)
+dlock_status dli_name_in(char full[DLI_NAME_MAX + 1], size_t *size, const char *space, const char *name,
+                         dlock_error *box)
 {
-    int tag = *prefix && !memchr(name, '{', size);
-    size_t prefix_size = strlen(prefix);
+    size_t before = strlen(space);
 
-    *start = at;
-    memcpy(at, prefix, prefix_size);
-    at += prefix_size;
-    if (tag)
-        *at++ = '{';
-    memcpy(at, name, size);
-    at += size;
-    if (tag)
-        *at++ = '}';
-    *length = (size_t)(at - *start);
-    *at++ = '\0';
-    return at;
+    if (*size + before + 1 > DLI_NAME_MAX)
+        return dli_fail(box, DLOCK_INVALID_NAME, "a lock name has at most %d bytes with its namespace", DLI_NAME_MAX);
+    memcpy(full, space, before);
+    if (before)
+        full[before++] = ':';
+    memcpy(full + before, name, *size);
+    *size += before;
+    return dli_name_check(full, *size, box);
 }
 
-int dli_names_make(struct dli_names *names, const char *name, size_t size)
-{
-    int braced = memchr(name, '{', size) != NULL; /* T("x") = T("{x}"), but a line belongs to one lock */
-    char *at = malloc(5 * (size + 3) + 128);
+/* One text under construction. at is NULL while it is only measured. */
+struct pen {
+    char *at;
+    size_t size;
+};
 
-    if (!at)
+static void put(struct pen *pen, const char *text, size_t size)
+{
+    if (pen->at)
+        memcpy(pen->at + pen->size, text, size);
+    pen->size += size;
+}
+
+/* Write a pattern of kinds.h for a name. */
+static void put_pattern(struct pen *pen, const char *pattern, const char *name, size_t size)
+{
+    int braced = memchr(name, '{', size) != NULL;
+
+    for (; *pattern; pattern++) {
+        if (*pattern == '%') {
+            put(pen, "::", braced ? 2 : 1);
+        } else if (*pattern == '=' || (*pattern == '@' && braced)) {
+            put(pen, name, size);
+        } else if (*pattern == '@') {
+            put(pen, "{", 1);
+            put(pen, name, size);
+            put(pen, "}", 1);
+        } else {
+            put(pen, pattern, 1);
+        }
+    }
+}
+
+/* Write it with a terminator behind, and say where it is. */
+static void put_word(struct pen *pen, struct dli_word *word, const char *pattern, const char *name, size_t size)
+{
+    size_t start = pen->size;
+
+    put_pattern(pen, pattern, name, size);
+    *word = (struct dli_word){pen->at ? pen->at + start : NULL, pen->size - start};
+    put(pen, "", 1);
+}
+
+static void put_names(struct pen *pen, struct dli_names *names, const struct dli_kind *kind, const char *name,
+                      size_t size)
+{
+    for (names->keys = 0; names->keys < DLI_KEYS_MAX && kind->key[names->keys]; names->keys++)
+        put_word(pen, &names->key[names->keys], kind->key[names->keys], name, size);
+    put_word(pen, &names->gate, "dlock_gate%@", name, size);
+    put_word(pen, &names->channel, kind->channel, name, size);
+}
+
+int dli_names_make(struct dli_names *names, const struct dli_kind *kind, const char *name, size_t size)
+{
+    struct pen pen = {NULL, 0};
+
+    put_names(&pen, names, kind, name, size);
+    if (!(pen.at = malloc(pen.size)))
         return -1;
-    at = put(at, "", name, size, &names->lock, &names->lock_size);
-    at = put(at, "redisson_lock_token:", name, size, &names->fence, &names->fence_size);
-    at = put(at, braced ? "dlock_queue::" : "dlock_queue:", name, size, &names->line, &names->line_size);
-    at = put(at, braced ? "dlock_waiters::" : "dlock_waiters:", name, size, &names->about, &names->about_size);
-    put(at, "redisson_lock__channel:", name, size, &names->channel, &names->channel_size);
+    pen.size = 0;
+    put_names(&pen, names, kind, name, size);
+    names->lock = names->key[0].text;
+    names->lock_size = names->key[0].size;
     return 0;
 }

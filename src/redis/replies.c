@@ -30,15 +30,15 @@ static int integer_at(const struct dli_reply *reply, size_t index, int64_t *out)
     return 1;
 }
 
-/* {1, token}, {0, ms, foreign} or {-1}. */
+/* {1, token}, {0, ms, foreign}, {-1} for another kind, or {-2} for a closed gate. */
 static int decode_try(const struct dli_reply *reply, struct dli_answer *answer)
 {
     int64_t code, foreign;
 
     if (!integer_at(reply, 0, &code))
         return 0;
-    if (code == -1) {
-        answer->got = DLI_TRY_WRONG_KIND;
+    if (code == -1 || code == -2) {
+        answer->got = code == -1 ? DLI_TRY_WRONG_KIND : DLI_TRY_GATE;
         return 1;
     }
     if (!integer_at(reply, 1, code == 1 ? &answer->token : &answer->left))
@@ -102,7 +102,7 @@ dlock_status dli_decode_renew(const struct dli_reply *reply, int *kept, int coun
     return DLOCK_OK;
 }
 
-dlock_status dli_decode_force(const struct dli_reply *reply, dlock_error *box)
+dlock_status dli_decode_done(const struct dli_reply *reply, dlock_status otherwise, dlock_error *box)
 {
     if (reply->type == DLI_REPLY_ERROR)
         return refusal(reply, box);
@@ -111,8 +111,23 @@ dlock_status dli_decode_force(const struct dli_reply *reply, dlock_error *box)
     if (reply->integer == 1)
         return DLOCK_OK;
     if (reply->integer == 0)
-        return dli_fail(box, DLOCK_NOT_HELD, "nobody holds it");
+        return otherwise;
     return dli_fail(box, DLOCK_WRONG_KIND, "the key belongs to another kind of lock");
+}
+
+dlock_status dli_decode_change(const struct dli_reply *reply, int64_t *value, dlock_error *box)
+{
+    int64_t code;
+
+    if (reply->type == DLI_REPLY_ERROR)
+        return refusal(reply, box);
+    if (!integer_at(reply, 0, &code))
+        return unexpected(box);
+    if (code == -1)
+        return dli_fail(box, DLOCK_WRONG_KIND, "the key belongs to something else than this kind");
+    if (!integer_at(reply, 1, value))
+        return unexpected(box);
+    return code == 1 ? DLOCK_OK : DLOCK_UNCHANGED;
 }
 
 dlock_status dli_decode_inspect(const struct dli_reply *reply, struct dli_sight *sight, dlock_error *box)

@@ -43,12 +43,24 @@ static int encode(struct dli_buffer *out, const char *verb, const char *channel,
     return dli_encode(out, 2, words, sizes);
 }
 
-void dli_subscriber_listen(struct dli_subscriber *sub, const char *channel, size_t size, int on)
+void dli_subscriber_listen(struct dli_subscriber *sub, const char *channel, size_t size, int on, int64_t *listeners)
+{
+    int order;
+
+    pthread_mutex_lock(&sub->mutex);
+    order = on ? ++*listeners == 1 : --*listeners == 0;
+    if (order)
+        encode(&sub->orders, on ? "SUBSCRIBE" : "UNSUBSCRIBE", channel, size);
+    pthread_mutex_unlock(&sub->mutex);
+    if (order)
+        dli_wake_set(sub->wake_fd);
+}
+
+void dli_subscriber_forget(struct dli_subscriber *sub, int64_t *listeners)
 {
     pthread_mutex_lock(&sub->mutex);
-    encode(&sub->orders, on ? "SUBSCRIBE" : "UNSUBSCRIBE", channel, size);
+    --*listeners;
     pthread_mutex_unlock(&sub->mutex);
-    dli_wake_set(sub->wake_fd);
 }
 
 /* Grants will not be heard until further notice. */

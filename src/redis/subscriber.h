@@ -46,8 +46,14 @@ void dli_subscriber_fini(struct dli_subscriber *sub);
 /* Any thread: connect if not yet done. */
 void dli_subscriber_want(struct dli_subscriber *sub);
 
-/* Any thread: listen to a channel or stop to. Lost when the connection is down: the hook down tells. */
-void dli_subscriber_listen(struct dli_subscriber *sub, const char *channel, size_t size, int on);
+/*
+ * Any thread: listen to a channel or stop to. Lost when the connection is down: the hook down tells. *listeners counts who
+ * listens to the channel: the first one subscribes, the last one ends that. Guarded by mutex.
+ */
+void dli_subscriber_listen(struct dli_subscriber *sub, const char *channel, size_t size, int on, int64_t *listeners);
+
+/* One listener less, after the subscription was lost. */
+void dli_subscriber_forget(struct dli_subscriber *sub, int64_t *listeners);
 
 /* The loop's thread: whatever can be done now without blocking; and when it wants to run without any news. */
 void dli_subscriber_step(struct dli_subscriber *sub, int64_t now);

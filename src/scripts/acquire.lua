@@ -1,4 +1,4 @@
--- Acquire, or stand in line. The same owner id sent twice gets the same grant.
+-- Acquire, or stand in line. The same owner id sent twice gets the same grant. KEYS: lock, fence, line, about, gate.
 -- ARGV: owner, lease, block, mode, listening, beat, keep, seq
 --@include quick.lua
 --@include common.lua

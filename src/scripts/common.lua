@@ -3,7 +3,8 @@
 --   fence  string, the highest fencing token reserved so far, Redisson's fenced counter
 --   line   zset, processes in line by time of arrival; "*" with a negative score is a foreign turn until that time
 --   about  hash, waiter -> "deadline lease block keep polls listens seq"; "*" -> credit of foreign clients
-local lock, fence, line, about = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+--   gate   string, there while the gate is closed: no waiter of ours gets in, who holds goes on
+local lock, fence, line, about, gate = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local TURN = '*'
 local GRACE = 25
 
@@ -41,6 +42,10 @@ local function grant(owner, lease, block, keep)
   redis.call('HSET', lock, owner, '1')
   redis.call('PEXPIRE', lock, lease)
   return token
+end
+
+local function gate_closed()
+  return redis.call('EXISTS', gate) == 1
 end
 
 local function leave(waiter)
@@ -172,7 +177,7 @@ local function pass_on(channel, listening)
       return
     end
   end
-  if not grant_next() then
+  if gate_closed() or not grant_next() then
     redis.call('PUBLISH', channel, '0')
   end
 end

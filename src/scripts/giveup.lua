@@ -11,12 +11,24 @@ local function tell_next()
   end
 end
 
+-- The lock stays taken for rest ms, told to nobody. It rests under another id, one that nobody sends: a release, a renewal
+-- or an acquire of owner that comes late or twice does not find its grant again and cannot make the rest longer.
+local function let_rest(owner, rest)
+  redis.call('DEL', lock)
+  redis.call('HSET', lock, owner .. ':rest', '1')
+  redis.call('PEXPIRE', lock, rest)
+end
+
 -- Give up what owner holds or waits for: 1 when it held the lock, 0 when not. Harmless when repeated.
-local function give_up(owner, channel, listening)
+local function give_up(owner, channel, listening, rest)
   if redis.call('HEXISTS', lock, owner) == 0 then
     leave(owner)
     tell_next()
     return 0
+  end
+  if rest > 0 then
+    let_rest(owner, rest)
+    return 1
   end
   redis.call('DEL', lock)
   pass_on(channel, listening)

@@ -1,7 +1,21 @@
 -- Who holds the lock, for how long still, the last token reserved, server time, and how many processes stand in line.
--- {holder or "", PTTL, token, microseconds, waiters}; changes nothing.
-local holders = redis.call('HKEYS', KEYS[1])
-local time = redis.call('TIME')
-local waiters = redis.call('ZCOUNT', KEYS[3], 0, '+inf')
-local token = redis.call('GET', KEYS[2])
-return { holders[1] or '', redis.call('PTTL', KEYS[1]), tonumber(token or '0') or 0, time[1] * 1000000 + time[2], waiters }
+-- {holder or "", PTTL, token, microseconds, waiters}; changes nothing. Of several holders one is named; one that rests ends in
+-- ":rest". Semaphores and latches are strings and have no holder. The line, KEYS[3], is a zset, a list or nothing of the kind.
+local function holder_of(key)
+  local fields = redis.call('TYPE', key).ok ~= 'string' and redis.call('HKEYS', key) or {}
+  return fields[fields[1] == 'mode' and 2 or 1] or ''
+end
+
+local function length_of(line)
+  local type = line and redis.call('TYPE', line).ok
+  if type == 'zset' then
+    return redis.call('ZCOUNT', line, 0, '+inf')
+  end
+  return type == 'list' and redis.call('LLEN', line) or 0
+end
+
+local time, token = redis.call('TIME'), redis.call('GET', KEYS[2])
+return {
+  holder_of(KEYS[1]), redis.call('PTTL', KEYS[1]), tonumber(token or '0') or 0, time[1] * 1000000 + time[2],
+  length_of(KEYS[3]),
+}

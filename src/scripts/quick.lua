@@ -1,6 +1,7 @@
--- The usual case first, before the functions of common.lua are made: nobody holds the lock and nobody stands in line.
+-- The usual case first, before the functions of common.lua are made: nobody holds the lock, nobody stands in
+-- line and no gate is closed.
 local call = redis.call
-if call('EXISTS', KEYS[1], KEYS[3]) == 0 then
+if call('EXISTS', KEYS[1], KEYS[3], KEYS[5]) == 0 then
   local time, before = call('TIME'), call('GET', KEYS[2])
   local token = time[1] * 1000000 + time[2]
   if before then

@@ -1,7 +1,8 @@
--- Release, or leave the line. ARGV: owner, channel, listening
--- The usual case first, before the functions of common.lua are made: nobody stands in line.
+-- Release, or leave the line. KEYS: lock, fence, line, about, gate.
+-- ARGV: owner, channel, listening, rest: ms the lock stays taken. What other kinds need behind that is ignored.
+-- The usual case first, before the functions of common.lua are made: nobody stands in line and nothing rests.
 local call, heard = redis.call, nil
-if call('EXISTS', KEYS[3]) == 0 and call('HEXISTS', KEYS[1], ARGV[1]) == 1 then
+if ARGV[4] == '0' and call('EXISTS', KEYS[3]) == 0 and call('HEXISTS', KEYS[1], ARGV[1]) == 1 then
   call('DEL', KEYS[1])
   heard = call('PUBLISH', ARGV[2], '0')
   if heard <= tonumber(ARGV[3]) then
@@ -16,4 +17,4 @@ if heard then
   end
   return 1
 end
-return give_up(ARGV[1], ARGV[2], tonumber(ARGV[3]))
+return give_up(ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]))

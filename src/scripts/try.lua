@@ -1,4 +1,5 @@
--- One try to get the lock: {1, token}, {0, ms until the next look, foreign holder} or {-1} for another kind of lock.
+-- One try to get the lock: {1, token}, {0, ms until the next look, foreign holder}, {-1} for another kind of lock
+-- or {-2}: the gate is closed, own's place in line is gone. What own holds it keeps.
 -- args: owner, lease, block, mode (0 try, 1 line, 2 line and poll), listening, beat, keep, seq
 local function stand_in_line(args)
   local own, beat = args[1], tonumber(args[6])
@@ -14,6 +15,20 @@ end
 local function try(args)
   local own, block = args[1], tonumber(args[3])
   local holders = redis.call('HKEYS', lock)
+  for i = 1, #holders do
+    if holders[i] == own then
+      if redis.call('PTTL', lock) < tonumber(args[2]) then
+        redis.call('PEXPIRE', lock, args[2])
+      end
+      return { 1, (tonumber(redis.call('GET', fence)) or now()) - block + 1 }
+    elseif holders[i] == 'mode' then
+      return { -1 }
+    end
+  end
+  if gate_closed() then
+    leave(own)
+    return { -2 }
+  end
   if #holders == 0 then
     local token, left = grant_next(own, args)
     if not token and left == 0 then
@@ -26,16 +41,6 @@ local function try(args)
       stand_in_line(args)
     end
     return { 0, left or redis.call('PTTL', lock), left and 1 or 0 }
-  end
-  for i = 1, #holders do
-    if holders[i] == own then
-      if redis.call('PTTL', lock) < tonumber(args[2]) then
-        redis.call('PEXPIRE', lock, args[2])
-      end
-      return { 1, (tonumber(redis.call('GET', fence)) or now()) - block + 1 }
-    elseif holders[i] == 'mode' then
-      return { -1 }
-    end
   end
   local foreign = holders[1]:sub(15, 15) ~= '8'
   if foreign then

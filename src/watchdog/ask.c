@@ -19,6 +19,7 @@ struct dli_waiter *dli_ask_waiter(struct dli_entry *entry, const struct dli_term
     waiter->claim.owner = owner;
     waiter->claim.lease = terms->lease;
     waiter->claim.max_hold = terms->max_hold;
+    waiter->claim.min_hold = terms->min_hold;
     waiter->claim.renew = terms->renew;
     waiter->claim.patient = wait > 0;
     waiter->claim.until = dli_later(now, wait > 0 ? wait : attempt);
@@ -102,6 +103,7 @@ static dlock_status enter(struct dli_entry *entry, struct dli_waiter *fresh, str
     int64_t until = fresh->claim.until;
 
     *waiter = NULL;
+    entry->reserved = 0;
     if (found == fresh) {
         fresh->tell = DLI_TELL_CALLER;
         *waiter = fresh;
@@ -143,7 +145,7 @@ dlock_status dli_ask_acquire(struct dli_entry *entry, const struct dli_terms *te
         if (status == DLOCK_INTERRUPTED) {
             waiter->tell = DLI_TELL_NOBODY;
             waiter->interrupted = 1;
-        } else if (status == DLOCK_OK) {
+        } else if (status == DLOCK_OK && !entry->rules.momentary) {
             status = receive(waiter, token);
         }
     }

@@ -11,8 +11,9 @@
 
 /* How a handle wants its lock. */
 struct dli_terms {
-    int64_t lease, max_hold, release_timeout; /* microseconds */
+    int64_t lease, max_hold, min_hold, release_timeout; /* microseconds */
     int renew, interruptible;
+    int64_t permits;
 };
 
 /* ---- ask.c */
@@ -35,10 +36,20 @@ int32_t dli_inquire_state(struct dli_entry *entry, int64_t owner);
 dlock_status dli_inquire_held(struct dli_entry *entry, int64_t owner, int64_t *token, int64_t *count,
                               int64_t *remaining);
 
+/* The grant number of permit index of what owner holds: DLOCK_OK, DLOCK_NOT_HELD, DLOCK_LOST, DLOCK_INVALID_ARGUMENT. */
+dlock_status dli_inquire_permit(struct dli_entry *entry, int64_t owner, int64_t index, int64_t *number);
+
 /* ---- order.c: one command to the server each */
 dlock_status dli_order_ping(struct dli_client *client, int64_t deadline, dlock_error *why);
-dlock_status dli_order_force(struct dli_entry *entry, dlock_error *why);
+dlock_status dli_order_force(struct dli_entry *entry, const struct dli_kind *kind, dlock_error *why);
 dlock_status dli_order_inspect(struct dli_entry *entry, struct dli_sight *sight, dlock_error *why);
+
+/* Close the gate for so many milliseconds, 0: open it. DLOCK_UNCHANGED when there was nothing to open. */
+dlock_status dli_order_gate(struct dli_entry *entry, int64_t ttl_ms, dlock_error *why);
+
+/* One operation of the kind's change script. DLOCK_OK or DLOCK_UNCHANGED with *value. */
+dlock_status dli_order_change(struct dli_entry *entry, const char *what, int64_t number, int64_t *value,
+                              dlock_error *why);
 dlock_status dli_order_extend(struct dli_entry *entry, int64_t owner, int64_t lease, dlock_error *why);
 
 /* ---- transfer.c */

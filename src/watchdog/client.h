@@ -91,21 +91,37 @@ struct dli_client {
     struct dli_gate gate;
     struct dli_private private_conns;
     struct dli_subscriber subscriber; /* driven by loop 0 */
+    int64_t gate_until;               /* loop 0: what the message that is being told says */
     struct dli_events events;
     struct dli_loop *loops[DLI_LOOPS_MAX];
     int loop_count;
     int64_t stats[DLOCK_STAT_COUNT]; /* atomics */
 };
 
-/* One lock name. */
+/*
+ * One lock name; or one hold of a kind where every owner's hold has a machine and an id of its own. Then parent is the
+ * entry of the name, whose own machine stays idle, and names belongs to that.
+ */
 struct dli_entry {
     pthread_mutex_t mutex;
     int64_t refs;
-    int64_t id;
+    int64_t id; /* of the name */
     struct dli_client *client;
     struct dli_loop *loop; /* set when the client starts */
     struct dli_link link;  /* in client.entries */
+    const struct dli_kind *kind;
     struct dli_names names;
+    struct dli_entry *parent;  /* with a ref */
+    struct dli_entry *before;  /* with a ref: the same owner's slot - 1 */
+    struct dli_link children;  /* of this parent, by sibling; under client.mutex */
+    struct dli_link sibling;
+    int64_t owner, slot;       /* of the hold */
+    int64_t wanted;            /* atomic: the machine's grant number, for who looks for the hold of a message */
+    int64_t under;             /* READ: the number of the owner's write hold when it asked; 0: none */
+    int reserved;              /* chosen for an acquisition that has not begun */
+    int64_t followed;          /* the grant number whose own channel is listened to */
+    int64_t listeners;         /* holds that listen to the name's channel; under subscriber.mutex */
+    int64_t heard_at;          /* atomic: the channel is heard since; 0: not */
     struct dli_mutex_rules rules;
     struct dli_mutex m;
     struct dli_timer timer; /* under the loop's mutex */
@@ -113,7 +129,7 @@ struct dli_entry {
     struct dli_wish wish;
     struct dli_answer answer;
     int64_t timer_at;         /* what the timer is set to; DLI_NEVER: not set */
-    int64_t handles;          /* lock handles */
+    int64_t handles;          /* atomic: lock handles of the name */
     int surplus;              /* refs to drop when the mutex is released */
     struct dli_waiter *woken; /* with a ref: its sleeping caller is woken when the mutex is released */
     int64_t adopted_number;   /* this grant number stands for an id made elsewhere */
@@ -161,11 +177,19 @@ void dli_client_each(struct dli_client *client, void (*visit)(struct dli_entry *
 /* ---- entry.c */
 
 /* The entry of a name, made when there is none, with a ref and a handle. NULL without memory. */
-struct dli_entry *dli_entry_get(struct dli_client *client, const char *name, size_t size,
+struct dli_entry *dli_entry_get(struct dli_client *client, const struct dli_kind *kind, const char *name, size_t size,
                                 const struct dli_mutex_rules *rules);
 
 /* The entry of a name if there is one, with a ref. */
-struct dli_entry *dli_entry_find(struct dli_client *client, const char *name, size_t size);
+struct dli_entry *dli_entry_find(struct dli_client *client, int32_t family, const char *name, size_t size);
+
+/* The entry of one hold of the name parent stands for, with a ref; made when there is none. before as in struct dli_entry. */
+struct dli_entry *dli_entry_child(struct dli_entry *parent, const struct dli_kind *kind, int64_t owner, int64_t slot,
+                                  struct dli_entry *before);
+
+/* The same if there is one. */
+struct dli_entry *dli_entry_find_child(struct dli_entry *parent, const struct dli_kind *kind, int64_t owner,
+                                       int64_t slot);
 void dli_entry_ref(struct dli_entry *entry);
 void dli_entry_unref(struct dli_entry *entry);
 
@@ -179,11 +203,38 @@ void dli_entry_handle(struct dli_entry *entry, int by);
 /* The id of a grant number on the wire. */
 void dli_entry_owner(const struct dli_entry *entry, int64_t number, char out[DLI_OWNER_MAX]);
 
+/* entry.mutex held: whether any lock handle of the name is left. */
+int dli_entry_handled(const struct dli_entry *entry);
+
+/* entry.mutex held: nobody will ask any more and nothing is left to do: the timer goes, and with it its ref. */
+void dli_entry_retire(struct dli_entry *entry);
+
 /* entry.mutex held: carry out what the machine wants now: send in the background, tell claims, post events, set the timer. */
 void dli_entry_pump(struct dli_entry *entry, int64_t now);
 
 /* The timer fired. */
 void dli_entry_tick(struct dli_timer *timer, int64_t now);
+
+/* ---- hold.c: the holds of one name, for the kinds that have one per owner */
+
+/*
+ * The entry in which owner acquires, with a ref: parent itself, or its own one. DLOCK_UPGRADE_REFUSED, DLOCK_OUT_OF_MEMORY.
+ * permits: what the acquisition takes of a semaphore.
+ */
+dlock_status dli_hold_to_acquire(struct dli_entry *parent, const struct dli_kind *kind, int64_t owner, int64_t permits,
+                                 struct dli_entry **ret);
+
+/* The entry with what owner has, with a ref: one that holds before one that waits or has lost. NULL: it has nothing. */
+struct dli_entry *dli_hold_find(struct dli_entry *parent, const struct dli_kind *kind, int64_t owner);
+
+/* The entry in which owner waits or was interrupted, with a ref. NULL: none. */
+struct dli_entry *dli_hold_waiting(struct dli_entry *parent, const struct dli_kind *kind, int64_t owner);
+
+/* Call visit for every hold of the name with entry.mutex held, then pump it. No mutex is held by the caller. */
+void dli_hold_each(struct dli_entry *parent, void (*visit)(struct dli_entry *entry, int64_t now));
+
+/* The hold with this grant number, with a ref, or NULL. */
+struct dli_entry *dli_hold_of_number(struct dli_entry *parent, int64_t number);
 
 /* ---- exchange.c */
 

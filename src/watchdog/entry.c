@@ -11,13 +11,23 @@
 
 #include "sys/sys.h"
 
+static int order(int64_t a, int64_t b)
+{
+    return a < b ? -1 : a > b;
+}
+
 static int compare(const void *a, const void *b)
 {
-    const struct dli_names *x = &((const struct dli_entry *)a)->names, *y = &((const struct dli_entry *)b)->names;
+    const struct dli_entry *x = a, *y = b;
+    int unlike = order((int64_t)x->names.lock_size, (int64_t)y->names.lock_size);
 
-    if (x->lock_size != y->lock_size)
-        return x->lock_size < y->lock_size ? -1 : 1;
-    return memcmp(x->lock, y->lock, x->lock_size);
+    if (!unlike)
+        unlike = memcmp(x->names.lock, y->names.lock, x->names.lock_size);
+    if (!unlike)
+        unlike = order(x->kind->id, y->kind->id);
+    if (!unlike)
+        unlike = order(x->owner, y->owner);
+    return unlike ? unlike : order(x->slot, y->slot);
 }
 
 void dli_entry_lock(struct dli_entry *entry)
@@ -49,113 +59,193 @@ void dli_entry_ref(struct dli_entry *entry)
 static void entry_free(struct dli_entry *entry)
 {
     dli_buffer_free(&entry->call.command);
-    free((void *)entry->names.lock);
+    if (!entry->parent)
+        free((void *)entry->names.lock);
     pthread_mutex_destroy(&entry->mutex);
     free(entry);
 }
 
-/* The last ref goes under client.mutex, so that nobody finds an entry that is on its way out. */
-void dli_entry_unref(struct dli_entry *entry)
+/* One ref less; 1 when it was the last. That goes under client.mutex, so that nobody finds an entry on its way out. */
+static int unref(struct dli_entry *entry)
 {
     struct dli_client *client = entry->client;
     int64_t refs = __atomic_load_n(&entry->refs, __ATOMIC_RELAXED);
 
     while (refs > 1)
         if (__atomic_compare_exchange_n(&entry->refs, &refs, refs - 1, 1, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-            return;
+            return 0;
     pthread_mutex_lock(&client->mutex);
     refs = __atomic_sub_fetch(&entry->refs, 1, __ATOMIC_ACQ_REL);
     if (refs == 0) {
         tdelete(entry, &client->table, compare);
         dli_list_remove(&entry->link);
-        client->entry_count--;
+        dli_list_remove(&entry->sibling);
+        client->entry_count -= !entry->parent;
     }
     pthread_mutex_unlock(&client->mutex);
-    if (refs == 0) {
+    return refs == 0;
+}
+
+/* A chain of slots may end with its last one. */
+void dli_entry_unref(struct dli_entry *entry)
+{
+    while (entry && unref(entry)) {
+        struct dli_entry *parent = entry->parent, *before = entry->before;
+        struct dli_client *client = entry->client;
+
         entry_free(entry);
+        if (parent)
+            dli_entry_unref(parent);
         dli_client_unref(client);
+        entry = before;
     }
 }
 
-static struct dli_entry *entry_new(struct dli_client *client, const char *name, size_t size,
+/* An entry with one ref that is in no list yet; name and kind are set. Without memory NULL. */
+static struct dli_entry *entry_new(struct dli_client *client, const struct dli_kind *kind,
                                    const struct dli_mutex_rules *rules)
 {
     struct dli_entry *entry = calloc(1, sizeof *entry);
 
     if (!entry)
         return NULL;
-    if (dli_names_make(&entry->names, name, size))
-        goto fail_names;
-    if (pthread_mutex_init(&entry->mutex, NULL))
-        goto fail_mutex;
+    if (pthread_mutex_init(&entry->mutex, NULL)) {
+        free(entry);
+        return NULL;
+    }
+    entry->refs = 1;
     entry->client = client;
-    entry->id = ++client->ids;
-    entry->loop = client->loop_count ? client->loops[entry->id % client->loop_count] : NULL;
+    entry->kind = kind;
     entry->rules = *rules;
     entry->timer_at = DLI_NEVER;
     entry->timer.fire = dli_entry_tick;
     dli_list_init(&entry->timer.link);
     dli_list_init(&entry->link);
-    dli_mutex_init(&entry->m, &entry->rules, (uint64_t)entry->id * UINT64_C(0x9e3779b97f4a7c15) ^ (uint64_t)dli_now());
+    dli_list_init(&entry->children);
+    dli_list_init(&entry->sibling);
     return entry;
-
-fail_mutex:
-    free((void *)entry->names.lock);
-fail_names:
-    free(entry);
-    return NULL;
 }
 
-static struct dli_entry *find(struct dli_client *client, const char *name, size_t size)
+/* client.mutex held. */
+static struct dli_entry *find(struct dli_client *client, const struct dli_entry *key)
 {
-    struct dli_entry key = {.names = {.lock = name, .lock_size = size}};
-    void *node = tfind(&key, &client->table, compare);
+    void *node = tfind(key, &client->table, compare);
 
-    return node ? *(struct dli_entry **)node : NULL;
+    if (!node)
+        return NULL;
+    dli_entry_ref(*(struct dli_entry **)node);
+    return *(struct dli_entry **)node;
 }
 
-struct dli_entry *dli_entry_find(struct dli_client *client, const char *name, size_t size)
+static struct dli_entry *find_locking(struct dli_client *client, const struct dli_entry *key)
 {
     struct dli_entry *entry;
 
     pthread_mutex_lock(&client->mutex);
-    entry = find(client, name, size);
-    if (entry)
-        dli_entry_ref(entry);
+    entry = find(client, key);
     pthread_mutex_unlock(&client->mutex);
     return entry;
 }
 
-/* client.mutex held: into the table and the list. 0 or -1 without memory. */
+struct dli_entry *dli_entry_find(struct dli_client *client, int32_t family, const char *name, size_t size)
+{
+    struct dli_entry key = {.names = {.lock = name, .lock_size = size}, .kind = dli_kind_find(family)};
+
+    return find_locking(client, &key);
+}
+
+struct dli_entry *dli_entry_find_child(struct dli_entry *parent, const struct dli_kind *kind, int64_t owner,
+                                       int64_t slot)
+{
+    struct dli_entry key = {.names = parent->names, .kind = kind, .owner = owner, .slot = slot};
+
+    return find_locking(parent->client, &key);
+}
+
+/* client.mutex held: into the table and the lists, with a loop and a machine. 0 or -1 without memory. */
 static int enlist(struct dli_client *client, struct dli_entry *entry)
 {
+    uint64_t seed;
+
     if (!tsearch(entry, &client->table, compare))
         return -1;
+    entry->id = entry->parent ? entry->parent->id : ++client->ids;
+    seed = ((uint64_t)entry->id ^ (uint64_t)(entry->owner + entry->slot) << 20) * UINT64_C(0x9e3779b97f4a7c15);
+    entry->loop = client->loop_count ? client->loops[(entry->id + entry->slot) % client->loop_count] : NULL;
+    dli_mutex_init(&entry->m, &entry->rules, seed ^ (uint64_t)dli_now());
     dli_list_append(&client->entries, &entry->link);
-    client->entry_count++;
+    if (entry->parent)
+        dli_list_append(&entry->parent->children, &entry->sibling);
+    client->entry_count += !entry->parent;
     dli_client_ref(client);
     return 0;
 }
 
-struct dli_entry *dli_entry_get(struct dli_client *client, const char *name, size_t size,
+/* client.mutex held: the entry of a name, new. */
+static struct dli_entry *make(struct dli_client *client, const struct dli_kind *kind, const char *name, size_t size,
+                              const struct dli_mutex_rules *rules)
+{
+    struct dli_entry *entry = entry_new(client, kind, rules);
+
+    if (!entry)
+        return NULL;
+    if (dli_names_make(&entry->names, kind, name, size) || enlist(client, entry)) {
+        entry_free(entry);
+        return NULL;
+    }
+    return entry;
+}
+
+struct dli_entry *dli_entry_get(struct dli_client *client, const struct dli_kind *kind, const char *name, size_t size,
                                 const struct dli_mutex_rules *rules)
 {
+    const struct dli_kind *family = dli_kind_find(kind->family);
+    struct dli_entry key = {.names = {.lock = name, .lock_size = size}, .kind = family};
     struct dli_entry *entry;
 
     pthread_mutex_lock(&client->mutex);
-    entry = find(client, name, size);
-    if (entry) {
-        dli_entry_ref(entry);
-    } else if ((entry = entry_new(client, name, size, rules))) {
-        entry->refs = 1;
-        if (enlist(client, entry)) {
-            entry_free(entry);
-            entry = NULL;
-        }
-    }
+    entry = find(client, &key);
+    if (!entry)
+        entry = make(client, family, name, size, rules);
     pthread_mutex_unlock(&client->mutex);
     if (entry)
         dli_entry_handle(entry, 1);
+    return entry;
+}
+
+/* client.mutex held: a hold of parent, new. */
+static struct dli_entry *make_child(struct dli_entry *parent, const struct dli_entry *key, struct dli_entry *before)
+{
+    struct dli_entry *entry = entry_new(parent->client, key->kind, &parent->rules);
+
+    if (!entry)
+        return NULL;
+    entry->parent = parent;
+    entry->names = key->names;
+    entry->owner = key->owner;
+    entry->slot = key->slot;
+    if (enlist(parent->client, entry)) {
+        entry_free(entry);
+        return NULL;
+    }
+    dli_entry_ref(parent);
+    if ((entry->before = before))
+        dli_entry_ref(before);
+    return entry;
+}
+
+struct dli_entry *dli_entry_child(struct dli_entry *parent, const struct dli_kind *kind, int64_t owner, int64_t slot,
+                                  struct dli_entry *before)
+{
+    struct dli_entry key = {.names = parent->names, .kind = kind, .owner = owner, .slot = slot};
+    struct dli_client *client = parent->client;
+    struct dli_entry *entry;
+
+    pthread_mutex_lock(&client->mutex);
+    entry = find(client, &key);
+    if (!entry)
+        entry = make_child(parent, &key, before);
+    pthread_mutex_unlock(&client->mutex);
     return entry;
 }
 
@@ -166,12 +256,18 @@ void dli_entry_owner(const struct dli_entry *entry, int64_t number, char out[DLI
     else {
         memcpy(out, entry->client->uuid, DLI_UUID_SIZE);
         out[DLI_UUID_SIZE] = ':';
-        dli_decimal(out + DLI_UUID_SIZE + 1, number);
+        size_t size = dli_decimal(out + DLI_UUID_SIZE + 1, number);
+
+        strcpy(out + DLI_UUID_SIZE + 1 + size, entry->kind->suffix);
     }
 }
 
-/* Nobody will ask any more and nothing is left to do: the timer goes, and with it its ref. */
-static void retire(struct dli_entry *entry)
+int dli_entry_handled(const struct dli_entry *entry)
+{
+    return __atomic_load_n(entry->parent ? &entry->parent->handles : &entry->handles, __ATOMIC_ACQUIRE) > 0;
+}
+
+void dli_entry_retire(struct dli_entry *entry)
 {
     if (entry->timer_at != DLI_NEVER && entry->loop && dli_loop_stop_timer(entry->loop, &entry->timer))
         entry->surplus++;
@@ -180,13 +276,22 @@ static void retire(struct dli_entry *entry)
     dli_waiter_deliver(entry, dli_now());
 }
 
+static void retire_idle(struct dli_entry *entry, int64_t now)
+{
+    (void)now;
+    if (!dli_entry_handled(entry) && dli_mutex_idle(&entry->m))
+        dli_entry_retire(entry);
+}
+
 void dli_entry_handle(struct dli_entry *entry, int by)
 {
+    if (__atomic_add_fetch(&entry->handles, by, __ATOMIC_ACQ_REL) > 0)
+        return;
     dli_entry_lock(entry);
-    entry->handles += by;
-    if (entry->handles == 0 && dli_mutex_idle(&entry->m))
-        retire(entry);
+    retire_idle(entry, 0);
     dli_entry_unlock(entry);
+    if (entry->kind->per_owner)
+        dli_hold_each(entry, retire_idle);
 }
 
 static void set_timer(struct dli_entry *entry, int64_t now)
@@ -215,8 +320,8 @@ void dli_entry_pump(struct dli_entry *entry, int64_t now)
     set_timer(entry, now);
     if (!dli_mutex_idle(&entry->m))
         return;
-    if (entry->handles == 0)
-        retire(entry);
+    if (!dli_entry_handled(entry))
+        dli_entry_retire(entry);
     if (__atomic_load_n(&client->closed, __ATOMIC_ACQUIRE)) {
         __atomic_add_fetch(&client->progress, 1, __ATOMIC_RELEASE);
         dli_futex_wake(&client->progress, 1);

@@ -4,6 +4,8 @@
  */
 #include "client.h"
 
+#include <string.h>
+
 #include "sys/sys.h"
 
 void dli_carry(struct dli_client *client, struct dli_loop *loop, struct dli_call *call)
@@ -25,14 +27,24 @@ void dli_carry(struct dli_client *client, struct dli_loop *loop, struct dli_call
 static int encode(struct dli_call *call, int full)
 {
     struct dli_entry *entry = DLI_OBJECT(call, struct dli_entry, call);
-    char want[DLI_OWNER_MAX], drop[DLI_OWNER_MAX];
+    struct dli_speech speech;
 
+    speech.kind = entry->kind;
+    speech.names = &entry->names;
+    speech.wish = &entry->wish;
+    speech.keep_ms = entry->rules.keep_ms;
+    speech.delay = entry->rules.delay;
+    speech.under[0] = '\0';
     if (entry->wish.want)
-        dli_entry_owner(entry, entry->wish.want, want);
+        dli_entry_owner(entry, entry->wish.want, speech.want);
     if (entry->wish.drop)
-        dli_entry_owner(entry, entry->wish.drop, drop);
+        dli_entry_owner(entry, entry->wish.drop, speech.drop);
+    if (entry->under) {
+        dli_entry_owner(entry, entry->under, speech.under);
+        strcat(speech.under, dli_kind_find(DLOCK_KIND_WRITE)->suffix);
+    }
     call->command.size = 0;
-    return dli_encode_exchange(&call->command, full, &entry->names, &entry->wish, want, drop, entry->rules.keep_ms);
+    return dli_encode_exchange(&call->command, full, &speech);
 }
 
 /* What came of the call, into entry.answer. */
@@ -80,6 +92,8 @@ static int background_done(struct dli_call *call, dlock_status status, int sent,
 static int prepare(struct dli_entry *entry, const struct dli_wish *wish, int64_t now)
 {
     entry->wish = *wish;
+    if (wish->want)
+        __atomic_store_n(&entry->wanted, wish->want, __ATOMIC_RELAXED);
     entry->call.encode = encode;
     entry->call.repeatable = 1;
     entry->call.fallback = entry->call.repeated = 0;

@@ -31,11 +31,28 @@ dlock_status dli_inquire_held(struct dli_entry *entry, int64_t owner, int64_t *t
     if (state == DLOCK_STATE_HELD || state == DLOCK_STATE_AT_RISK) {
         *token = entry->m.holder->token;
         *count = entry->m.holder->count;
-        *remaining = entry->m.limit - now;
+        *remaining = entry->m.limit == DLI_NEVER ? DLI_NEVER : entry->m.limit - now;
     } else {
         status = state == DLOCK_STATE_LOST ? DLOCK_LOST : DLOCK_NOT_HELD;
     }
     dli_entry_pump(entry, now);
+    dli_entry_unlock(entry);
+    return status;
+}
+
+dlock_status dli_inquire_permit(struct dli_entry *entry, int64_t owner, int64_t index, int64_t *number)
+{
+    dlock_status status = DLOCK_OK;
+    int32_t state;
+
+    dli_entry_lock(entry);
+    state = dli_mutex_state(&entry->m, owner, dli_now());
+    if (state != DLOCK_STATE_HELD && state != DLOCK_STATE_AT_RISK)
+        status = state == DLOCK_STATE_LOST ? DLOCK_LOST : DLOCK_NOT_HELD;
+    else if (index < 0 || index >= entry->rules.permits)
+        status = DLOCK_INVALID_ARGUMENT;
+    else
+        *number = entry->m.want - index;
     dli_entry_unlock(entry);
     return status;
 }

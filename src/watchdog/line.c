@@ -1,14 +1,55 @@
 /*
  * line.c: what the subscriber hears, told to the machines. The hooks run on loop 0 without any mutex held.
  *
- * Own channel: "grant <number> <seq> <token> <lock>" and "open <number> <ms> <lock>". Redisson's channels: any message is
- * a hint to look again. Messages that do not parse are dropped: every waiter also looks for itself.
+ * Own channel: "grant <number> <seq> <token> <lock>" for a mutex and "fair ..." for a fair lock, "open <number> <ms> <lock>"
+ * and "gate <ms> <lock>". Redisson's channels: any message is a hint to look again. Messages that do not parse are dropped:
+ * every waiter also looks for itself.
+ *
+ * The holds of a name listen to its channel together: the first one subscribes, the last one leaves. Waiters of a fair lock
+ * have channels of their own.
  */
 #include "client.h"
 
 #include <string.h>
 
 #include "sys/sys.h"
+
+enum { CHANNEL_MAX = 1200 };
+
+/* The entry that counts who listens to the channel. */
+static struct dli_entry *ear(struct dli_entry *entry)
+{
+    return entry->parent && !entry->kind->own_channel ? entry->parent : entry;
+}
+
+/* entry.mutex held: begin or end to listen. */
+static void listen(struct dli_entry *entry, int on)
+{
+    struct dli_subscriber *subscriber = &entry->client->subscriber;
+    char channel[CHANNEL_MAX];
+    size_t size = entry->names.channel.size;
+
+    memcpy(channel, entry->names.channel.text, size);
+    if (entry->kind->own_channel) {
+        entry->followed = on ? entry->m.want : entry->followed;
+        channel[size++] = ':';
+        dli_entry_owner(entry, entry->followed, channel + size);
+        size += strlen(channel + size);
+    }
+    dli_subscriber_listen(subscriber, channel, size, on, &ear(entry)->listeners);
+}
+
+/* entry.mutex held: a channel that others listen to already may have had a message since the last look was sent. */
+static void join(struct dli_entry *entry)
+{
+    int64_t since = __atomic_load_n(&ear(entry)->heard_at, __ATOMIC_ACQUIRE);
+
+    if (!since)
+        return;
+    entry->m.listening = 1;
+    if (since >= entry->m.sent_at)
+        dli_mutex_look(&entry->m, dli_now());
+}
 
 void dli_line_follow(struct dli_entry *entry)
 {
@@ -20,13 +61,26 @@ void dli_line_follow(struct dli_entry *entry)
     m->needs_line = 0;
     if (m->listen != m->follows && __atomic_load_n(&client->line, __ATOMIC_ACQUIRE) == DLI_LINE_READY) {
         m->follows = m->listen;
-        dli_subscriber_listen(&client->subscriber, entry->names.channel, entry->names.channel_size, m->listen);
+        listen(entry, m->listen);
+        if (m->listen)
+            join(entry);
+        else
+            m->listening = 0;
     }
+}
+
+/* entry.mutex held: the subscription is gone, without a word from here. */
+static void deafen(struct dli_entry *entry)
+{
+    if (entry->m.follows)
+        dli_subscriber_forget(&entry->client->subscriber, &ear(entry)->listeners);
+    __atomic_store_n(&ear(entry)->heard_at, 0, __ATOMIC_RELEASE);
+    entry->m.follows = entry->m.listening = 0;
 }
 
 static void look_again(struct dli_entry *entry, int64_t now)
 {
-    entry->m.follows = entry->m.listening = 0;
+    deafen(entry);
     dli_mutex_look(&entry->m, now);
 }
 
@@ -46,34 +100,82 @@ static void down(void *owner)
     dli_client_each(client, look_again);
 }
 
-/* The entries whose channel this is: T(N) is the same text for "x" and "{x}". visit under entry.mutex. */
-static void each_of_channel(struct dli_client *client, const char *channel, size_t size,
-                            void (*visit)(struct dli_entry *entry, int64_t now))
-{
-    static const char prefix[] = "redisson_lock__channel:";
-    size_t skip = sizeof prefix - 1;
+typedef void visit_fn(struct dli_entry *entry, int64_t now);
 
-    if (size <= skip || memcmp(channel, prefix, skip) != 0)
+/* entry comes with a ref, which goes. */
+static void call_on(struct dli_entry *entry, visit_fn *visit)
+{
+    int64_t now = dli_now();
+
+    dli_entry_lock(entry);
+    entry->surplus++;
+    visit(entry, now);
+    dli_entry_pump(entry, now);
+    dli_entry_unlock(entry);
+}
+
+/* A name's entry with its ref, and its holds. */
+static void call_on_all(struct dli_entry *entry, visit_fn *visit)
+{
+    if (entry->kind->per_owner)
+        dli_hold_each(entry, visit);
+    call_on(entry, visit);
+}
+
+/* The number at the end of ":<our uuid>:<number>", and the size without it; 0 when the channel is not one waiter's. */
+static int64_t waiter_of(const struct dli_client *client, const char *channel, size_t *size)
+{
+    size_t at = *size, power = 1;
+    int64_t value = 0;
+
+    for (; at > 0 && channel[at - 1] >= '0' && channel[at - 1] <= '9' && *size - at < 18; power *= 10)
+        value += (int64_t)power * (channel[--at] - '0');
+    if (at < DLI_UUID_SIZE + 3 || channel[at - 1] != ':' || channel[at - DLI_UUID_SIZE - 2] != ':' ||
+        memcmp(channel + at - DLI_UUID_SIZE - 1, client->uuid, DLI_UUID_SIZE) != 0)
+        return 0;
+    *size = at - DLI_UUID_SIZE - 2;
+    return value;
+}
+
+/* The entries of one kind whose channel this is: T(N) is the same text for "x" and "{x}". */
+static void each_of_kind(struct dli_client *client, const struct dli_kind *kind, const char *channel, size_t size,
+                         visit_fn *visit)
+{
+    size_t skip = strcspn(kind->channel, "@="), end = strlen(kind->channel) - skip - 1;
+    int64_t number = kind->own_channel ? waiter_of(client, channel, &size) : 0;
+
+    if (kind->family != kind->id || (kind->own_channel && !number) || size <= skip + end ||
+        memcmp(channel, kind->channel, skip) != 0)
         return;
-    for (int bare = 0; bare < 2; bare++) {
-        struct dli_entry *entry;
-        int64_t now = dli_now();
+    for (size_t bare = 0; bare < 2; bare++) {
+        struct dli_entry *entry, *hold;
 
         if (bare && (size < skip + 3 || channel[skip] != '{' || channel[size - 1] != '}'))
             return;
-        entry = dli_entry_find(client, channel + skip + bare, size - skip - 2 * (size_t)bare);
+        entry = dli_entry_find(client, kind->id, channel + skip + bare, size - skip - end - 2 * bare);
         if (!entry)
             continue;
-        dli_entry_lock(entry);
-        entry->surplus++;
-        visit(entry, now);
-        dli_entry_pump(entry, now);
-        dli_entry_unlock(entry);
+        if (!kind->own_channel) {
+            call_on_all(entry, visit);
+            continue;
+        }
+        if ((hold = dli_hold_of_number(entry, number)))
+            call_on(hold, visit);
+        dli_entry_unref(entry);
     }
+}
+
+static void each_of_channel(struct dli_client *client, const char *channel, size_t size, visit_fn *visit)
+{
+    const struct dli_kind *kind;
+
+    for (size_t i = 0; (kind = dli_kind_at(i)); i++)
+        each_of_kind(client, kind, channel, size, visit);
 }
 
 static void now_listening(struct dli_entry *entry, int64_t now)
 {
+    __atomic_store_n(&ear(entry)->heard_at, now, __ATOMIC_RELEASE);
     if (entry->m.listen) {
         entry->m.listening = 1;
         dli_mutex_look(&entry->m, now);
@@ -89,7 +191,7 @@ static void listens(void *owner, const char *channel, size_t size)
 static void not_listening(struct dli_entry *entry, int64_t now)
 {
     (void)now;
-    entry->m.follows = entry->m.listening = 0;
+    deafen(entry);
 }
 
 static void deaf(void *owner, const char *channel, size_t size)
@@ -116,12 +218,24 @@ static int64_t number(const char **at, const char *end)
     return value;
 }
 
-static void granted(struct dli_client *client, const char *at, const char *end)
+/* The entry that a message for grant number id of a lock is for, with a ref. */
+static struct dli_entry *meant(struct dli_client *client, int32_t family, int64_t id, const char *name, size_t size)
+{
+    struct dli_entry *entry = dli_entry_find(client, family, name, size), *hold;
+
+    if (!entry || !entry->kind->per_owner)
+        return entry;
+    hold = dli_hold_of_number(entry, id);
+    dli_entry_unref(entry);
+    return hold;
+}
+
+static void granted(struct dli_client *client, int32_t family, const char *at, const char *end)
 {
     int64_t id = number(&at, end), seq = number(&at, end), token = number(&at, end), now = dli_now();
     struct dli_entry *entry;
 
-    if (id < 0 || seq < 0 || token < 0 || !(entry = dli_entry_find(client, at, (size_t)(end - at))))
+    if (id < 0 || seq < 0 || token < 0 || !(entry = meant(client, family, id, at, (size_t)(end - at))))
         return;
     dli_entry_lock(entry);
     entry->surplus++;
@@ -139,7 +253,8 @@ static void opened(struct dli_client *client, const char *at, const char *end)
     int64_t id = number(&at, end), ms = number(&at, end), now = dli_now();
     struct dli_entry *entry;
 
-    if (id < 0 || ms < 0 || ms > 1000 || !(entry = dli_entry_find(client, at, (size_t)(end - at))))
+    if (id < 0 || ms < 0 || ms > 1000 ||
+        !(entry = dli_entry_find(client, DLOCK_KIND_MUTEX, at, (size_t)(end - at))))
         return;
     dli_entry_lock(entry);
     entry->surplus++;
@@ -147,6 +262,26 @@ static void opened(struct dli_client *client, const char *at, const char *end)
         dli_mutex_look(&entry->m, now);
     dli_entry_pump(entry, now);
     dli_entry_unlock(entry);
+}
+
+static void hear_of_gate(struct dli_entry *entry, int64_t now)
+{
+    dli_mutex_gate(&entry->m, entry->client->gate_until, now);
+}
+
+/* For a mutex or a fair lock: the others look for themselves. */
+static void gate(struct dli_client *client, const char *at, const char *end)
+{
+    static const int32_t family[] = {DLOCK_KIND_MUTEX, DLOCK_KIND_FAIR};
+    int64_t ms = number(&at, end);
+
+    client->gate_until = ms > 0 ? dli_later(dli_now(), ms < DLI_NEVER / DLI_MS ? ms * DLI_MS : DLI_NEVER) : 0;
+    for (size_t i = 0; ms >= 0 && i < 2; i++) {
+        struct dli_entry *entry = dli_entry_find(client, family[i], at, (size_t)(end - at));
+
+        if (entry)
+            call_on_all(entry, hear_of_gate);
+    }
 }
 
 static void message(void *owner, const char *channel, size_t channel_size, const char *text, size_t size)
@@ -157,7 +292,11 @@ static void message(void *owner, const char *channel, size_t channel_size, const
     if (channel_size != strlen(client->channel) || memcmp(channel, client->channel, channel_size) != 0)
         each_of_channel(client, channel, channel_size, released);
     else if (size > 6 && memcmp(text, "grant ", 6) == 0)
-        granted(client, text + 6, end);
+        granted(client, DLOCK_KIND_MUTEX, text + 6, end);
+    else if (size > 5 && memcmp(text, "fair ", 5) == 0)
+        granted(client, DLOCK_KIND_FAIR, text + 5, end);
+    else if (size > 5 && memcmp(text, "gate ", 5) == 0)
+        gate(client, text + 5, end);
     else if (size > 5 && memcmp(text, "open ", 5) == 0)
         opened(client, text + 5, end);
 }

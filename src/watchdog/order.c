@@ -13,11 +13,15 @@ struct order {
     int (*encode)(struct order *order, int full);
     dlock_status (*decode)(struct order *order, const struct dli_reply *reply);
     const struct dli_entry *entry;
+    const struct dli_kind *kind;
     dlock_error *why;
     dlock_status status;
     struct dli_sight *sight;
     struct dli_renewal renewal;
     int kept;
+    struct dli_change change;
+    int64_t value;
+    int sent;
 };
 
 static int encode(struct dli_call *call, int full)
@@ -31,7 +35,7 @@ static int complete(struct dli_call *call, dlock_status status, int sent, const 
 {
     struct order *order = DLI_OBJECT(call, struct order, call);
 
-    (void)sent;
+    order->sent |= sent;
     order->status = status == DLOCK_OK ? order->decode(order, reply) : status;
     return status == DLOCK_OK && order->status == DLOCK_PROTOCOL_ERROR ? -1 : 0;
 }
@@ -83,20 +87,75 @@ dlock_status dli_order_ping(struct dli_client *client, int64_t deadline, dlock_e
 
 static int encode_force(struct order *order, int full)
 {
-    return dli_encode_force(&order->call.command, full, &order->entry->names);
+    return dli_encode_force(&order->call.command, full, order->kind, &order->entry->names);
 }
 
 static dlock_status decode_force(struct order *order, const struct dli_reply *reply)
 {
-    return dli_decode_force(reply, order->why);
+    return dli_decode_done(reply, DLOCK_NOT_HELD, order->why);
 }
 
-dlock_status dli_order_force(struct dli_entry *entry, dlock_error *why)
+dlock_status dli_order_force(struct dli_entry *entry, const struct dli_kind *kind, dlock_error *why)
 {
-    struct order order = {.encode = encode_force, .decode = decode_force, .entry = entry, .why = why};
+    struct order order = {.encode = encode_force, .decode = decode_force, .entry = entry, .kind = kind, .why = why};
 
     give(entry->client, entry->loop, &order, usual_deadline(entry));
     return order.status;
+}
+
+/* ---- the gate */
+
+static int encode_gate(struct order *order, int full)
+{
+    return dli_encode_gate(&order->call.command, full, order->entry->kind, &order->entry->names, order->value);
+}
+
+static dlock_status decode_gate(struct order *order, const struct dli_reply *reply)
+{
+    return dli_decode_done(reply, DLOCK_UNCHANGED, order->why);
+}
+
+dlock_status dli_order_gate(struct dli_entry *entry, int64_t ttl_ms, dlock_error *why)
+{
+    struct order order = {
+        .encode = encode_gate, .decode = decode_gate, .entry = entry, .why = why, .value = ttl_ms};
+
+    order.call.repeatable = 1;
+    give(entry->client, entry->loop, &order, usual_deadline(entry));
+    return order.status;
+}
+
+/* ---- changes of semaphores and latches: sent again with the same id when no answer came */
+
+enum { CHANGE_TRIES = 3 };
+
+static int encode_change(struct order *order, int full)
+{
+    return dli_encode_change(&order->call.command, full, order->entry->kind, &order->entry->names, &order->change);
+}
+
+static dlock_status decode_change(struct order *order, const struct dli_reply *reply)
+{
+    return dli_decode_change(reply, &order->value, order->why);
+}
+
+dlock_status dli_order_change(struct dli_entry *entry, const char *what, int64_t number, int64_t *value,
+                              dlock_error *why)
+{
+    struct order order = {.encode = encode_change, .decode = decode_change, .entry = entry, .why = why};
+    int64_t id = __atomic_add_fetch(&entry->client->numbers, 1, __ATOMIC_RELAXED);
+
+    order.change.what = what;
+    order.change.number = number;
+    dli_entry_owner(entry, id, order.change.id);
+    order.call.repeatable = 1;
+    for (int tries = 0; tries < CHANGE_TRIES; tries++) {
+        give(entry->client, entry->loop, &order, dli_now() + entry->rules.attempt / CHANGE_TRIES);
+        if (order.status != DLOCK_UNREACHABLE || !order.sent)
+            break;
+    }
+    *value = order.value;
+    return order.status == DLOCK_UNREACHABLE && order.sent ? DLOCK_UNKNOWN_OUTCOME : order.status;
 }
 
 /* ---- inspect */
@@ -125,7 +184,7 @@ dlock_status dli_order_inspect(struct dli_entry *entry, struct dli_sight *sight,
 
 static int encode_renew(struct order *order, int full)
 {
-    return dli_encode_renew(&order->call.command, full, &order->renewal, 1);
+    return dli_encode_renew(&order->call.command, full, order->entry->kind, &order->renewal, 1);
 }
 
 static dlock_status decode_renew(struct order *order, const struct dli_reply *reply)
@@ -139,7 +198,8 @@ int dli_order_renew(struct dli_entry *entry, const char *owner, int64_t lease, i
     struct order order = {.encode = encode_renew, .decode = decode_renew, .entry = entry, .why = why};
 
     order.renewal.names = &entry->names;
-    order.renewal.lease = lease;
+    order.renewal.lease = lease + entry->rules.delay;
+    order.renewal.permits = entry->rules.permits;
     memcpy(order.renewal.owner, owner, DLI_OWNER_MAX);
     *stamp = dli_now();
     order.call.repeatable = 1;

@@ -133,7 +133,7 @@ static int encode(struct dli_call *call, int full)
 {
     struct dli_batch *batch = DLI_OBJECT(call, struct dli_batch, call);
 
-    return dli_encode_renew(&call->command, full, batch->rows, batch->count);
+    return dli_encode_renew(&call->command, full, batch->due[0].entry->kind, batch->rows, batch->count);
 }
 
 /* Whether the machine still wants what was queued: not when it was released or extended meanwhile. Late ones are counted. */
@@ -157,12 +157,22 @@ static int still_wanted(const struct dli_due *due, int64_t now)
     return wanted;
 }
 
+/* Whether the most endangered renewal goes into the script that is being filled. */
+static int fits(const struct dli_loop *loop)
+{
+    const struct dli_batch *batch = loop->batch;
+
+    if (loop->heap_count == 0 || batch->count == DLI_RENEW_MAX)
+        return 0;
+    return batch->count == 0 || loop->heap[0].entry->kind->renew == batch->due[0].entry->kind->renew;
+}
+
 static void fill(struct dli_loop *loop, int64_t now)
 {
     struct dli_batch *batch = loop->batch;
 
     batch->count = 0;
-    while (batch->count < DLI_RENEW_MAX && loop->heap_count > 0) {
+    while (fits(loop)) {
         struct dli_due due = pop(loop);
         struct dli_renewal *row = &batch->rows[batch->count];
 
@@ -170,7 +180,8 @@ static void fill(struct dli_loop *loop, int64_t now)
             continue;
         batch->due[batch->count++] = due;
         row->names = &due.entry->names;
-        row->lease = due.lease;
+        row->lease = due.lease + due.entry->rules.delay;
+        row->permits = due.entry->rules.permits;
         dli_entry_owner(due.entry, due.number, row->owner);
     }
 }

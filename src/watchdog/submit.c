@@ -41,6 +41,7 @@ dlock_status dli_submit_acquire(struct dli_entry *entry, const struct dli_terms 
     fresh->tag = tag;
     dli_entry_lock(entry);
     claim = dli_mutex_acquire(&entry->m, &fresh->claim, now);
+    entry->reserved = 0;
     if (claim == &fresh->claim) {
         limit_wait(fresh, now);
     } else if (claim->state == DLI_CLAIM_HELD) {

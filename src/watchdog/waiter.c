@@ -124,7 +124,9 @@ static void post(struct dli_waiter *waiter, struct dli_node *node, int64_t type,
     node->field[DLOCK_FIELD_LOCK_ID] = waiter->entry->id;
     node->field[DLOCK_FIELD_OWNER] = claim->owner;
     node->field[DLOCK_FIELD_TOKEN] = claim->token > 0 ? claim->token : -1;
-    node->field[DLOCK_FIELD_REMAINING_MS] = held && m->limit > now ? (m->limit - now) / DLI_MS : held ? 0 : -1;
+    node->field[DLOCK_FIELD_REMAINING_MS] = -1;
+    if (held && m->limit != DLI_NEVER)
+        node->field[DLOCK_FIELD_REMAINING_MS] = m->limit > now ? (m->limit - now) / DLI_MS : 0;
     node->field[DLOCK_FIELD_CAUSE] = claim->cause;
     node->field[DLOCK_FIELD_HELD_FOR_MS] = claim->held_since ? (now - claim->held_since) / DLI_MS : -1;
     node->field[DLOCK_FIELD_WAITERS] = m->waiters;

@@ -47,6 +47,8 @@ DLOCK_CANCELLED = 3
 DLOCK_INTERRUPTED = 4
 DLOCK_WOULD_BLOCK = 5
 DLOCK_NO_EVENT = 6
+DLOCK_GATE_CLOSED = 7
+DLOCK_UNCHANGED = 10
 DLOCK_INVALID_ARGUMENT = -100
 DLOCK_INVALID_NAME = -101
 DLOCK_UNKNOWN_OPTION = -102
@@ -58,11 +60,13 @@ DLOCK_CLOSED = -107
 DLOCK_FORKED = -108
 DLOCK_BUFFER_TOO_SMALL = -109
 DLOCK_SYSTEM_ERROR = -110
+DLOCK_DUPLICATE_NAME = -111
 DLOCK_NOT_HELD = -200
 DLOCK_LOST = -201
 DLOCK_WRONG_KIND = -202
 DLOCK_UNKNOWN_OUTCOME = -203
 DLOCK_INVALID_GRANT = -204
+DLOCK_UPGRADE_REFUSED = -205
 DLOCK_UNREACHABLE = -300
 DLOCK_DENIED = -301
 DLOCK_SERVER_LOADING = -302
@@ -72,6 +76,13 @@ DLOCK_SERVER_READ_ONLY = -305
 DLOCK_PROTOCOL_ERROR = -306
 DLOCK_SERVER_ERROR = -307
 DLOCK_KIND_MUTEX = 1
+DLOCK_KIND_FAIR = 2
+DLOCK_KIND_READ = 3
+DLOCK_KIND_WRITE = 4
+DLOCK_KIND_SEMAPHORE = 5
+DLOCK_KIND_PERMIT_SEMAPHORE = 6
+DLOCK_KIND_LATCH = 7
+DLOCK_KIND_MULTI = 8
 DLOCK_STATE_NONE = 0
 DLOCK_STATE_WAITING = 1
 DLOCK_STATE_HELD = 2
@@ -172,6 +183,16 @@ PROTOTYPES = {
     "dlock_lock_inspect": (c_int32, [dlock_lock_p, dlock_event_p, dlock_error_p]),
     "dlock_lock_export_grant": (c_int32, [dlock_lock_p, c_int64, POINTER(c_uint8), c_size_t, POINTER(c_size_t), dlock_error_p]),
     "dlock_lock_adopt_grant": (c_int32, [dlock_lock_p, c_int64, c_char_p, c_size_t, POINTER(c_int64), dlock_error_p]),
+    "dlock_lock_close_gate": (c_int32, [dlock_lock_p, c_int64, dlock_error_p]),
+    "dlock_lock_open_gate": (c_int32, [dlock_lock_p, dlock_error_p]),
+    "dlock_semaphore_set": (c_int32, [dlock_lock_p, c_int64, dlock_error_p]),
+    "dlock_semaphore_add": (c_int32, [dlock_lock_p, c_int64, POINTER(c_int64), dlock_error_p]),
+    "dlock_semaphore_drain": (c_int32, [dlock_lock_p, POINTER(c_int64), dlock_error_p]),
+    "dlock_semaphore_available": (c_int32, [dlock_lock_p, POINTER(c_int64), dlock_error_p]),
+    "dlock_semaphore_permit": (c_int32, [dlock_lock_p, c_int64, c_int64, POINTER(c_char), c_size_t, dlock_error_p]),
+    "dlock_latch_set": (c_int32, [dlock_lock_p, c_int64, dlock_error_p]),
+    "dlock_latch_count_down": (c_int32, [dlock_lock_p, c_int64, POINTER(c_int64), dlock_error_p]),
+    "dlock_latch_count": (c_int32, [dlock_lock_p, POINTER(c_int64), dlock_error_p]),
     "dlock_event_new": (dlock_event_p, []),
     "dlock_event_free": (None, [dlock_event_p]),
     "dlock_event_type": (c_int32, [dlock_event_p]),

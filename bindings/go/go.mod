@@ -1,0 +1,3 @@
+module github.com/libdlock/libdlock/bindings/go
+
+go 1.19

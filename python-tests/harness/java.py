@@ -1,0 +1,219 @@
+"""A JVM with a real Redisson in it: redisson/Driver.java, which does what it is told.
+
+    with Java(server, "4.7.0", watchdog=0.9) as java:       # seconds; one Redisson client, one process
+        lock = java.lock("order")                           # java.lock(name, "fair"): see Driver.java for kinds
+        lock.lock(-1)                                       # what Driver.java calls it, durations in ms; JavaError
+        lock.tryLockFor(500, -1, thread="b")                # in another Java thread, made when first named
+        wait = lock.start("lock", -1, thread="b")
+        wait.done(), wait.answer().value, wait.answer().took
+        java.kill()                                         # SIGKILL; calls under way end with EOFError
+
+Jars and classes are made once per version, in build/redisson, by Maven and javac; after that nothing needs the network.
+Times of answers are seconds of time.monotonic().
+"""
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import itertools
+import json
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import threading
+import urllib.parse
+from concurrent.futures import Future
+from typing import Any, Iterator, NamedTuple
+
+from .build import ROOT, clean_env
+from .server import Server
+
+VERSIONS = ("4.7.0", "3.29.0")  # the newest, and one of the 3.2x releases that many services still run
+SOURCES = ROOT / "python-tests/redisson"
+MADE = ROOT / "build/redisson"
+PACKAGES = {"java": "default-jdk-headless", "javac": "default-jdk-headless", "mvn": "maven"}
+QUICK = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m"]
+
+
+class JavaError(Exception):
+    """What a Java method threw; name is the class without its package."""
+
+    def __init__(self, name: str, message: str) -> None:
+        super().__init__(f"{name}: {message}")
+        self.name = name
+
+
+# ---- what has to be made once
+
+
+def program(name: str) -> str:
+    found = shutil.which(name)
+    if not found:
+        raise RuntimeError(f"{name} is missing: apt-get install {PACKAGES[name]}, which ./dev test --full does")
+    return found
+
+
+def run(*words: object) -> None:
+    done = subprocess.run(
+        [str(word) for word in words], env=clean_env(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    if done.returncode:
+        raise RuntimeError(f"{words[0]} ended with {done.returncode}:\n{done.stdout.decode(errors='replace')[-4000:]}")
+
+
+@contextlib.contextmanager
+def made(folder: pathlib.Path, *of: object) -> Iterator[bool]:
+    """Whether the block has to fill the folder, which is empty then: it was not filled before out of the same things."""
+    seal, wanted = folder / ".made-of", hashlib.sha256(repr(of).encode()).hexdigest()
+    fresh = not seal.exists() or seal.read_text() != wanted
+    if fresh:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+    yield fresh
+    if fresh:
+        seal.write_text(wanted)
+
+
+def prepare(version: str) -> str:
+    """The class path of the driver with that Redisson; what is missing of it is fetched and compiled."""
+    jars, classes = MADE / version / "jars", MADE / version / "classes"
+    pom, driver = SOURCES / "pom.xml", SOURCES / "Driver.java"
+    MADE.mkdir(parents=True, exist_ok=True)
+    with open(MADE / ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with made(jars, version, pom.read_bytes()) as fresh:
+            if fresh:
+                goal = ["dependency:copy-dependencies", f"-DoutputDirectory={jars}", f"-Dredisson.version={version}"]
+                run(program("mvn"), "--batch-mode", "--quiet", "--no-transfer-progress", "--file", pom, *goal)
+        with made(classes, driver.read_bytes(), str(jars)) as fresh:
+            if fresh:
+                run(program("javac"), "-nowarn", "-d", classes, "-cp", f"{jars}/*", driver)
+    return f"{classes}:{jars}/*"
+
+
+# ---- a process
+
+
+class Answer(NamedTuple):
+    value: Any
+    began: float  # time.monotonic() before the call
+    done: float  # and after it
+
+    @property
+    def took(self) -> float:
+        return self.done - self.began
+
+
+class Pending:
+    """A call under way."""
+
+    def __init__(self, java: Java) -> None:
+        self._java, self.future = java, Future[dict[str, Any]]()
+
+    def done(self) -> bool:
+        return self.future.done()
+
+    def answer(self, timeout: float = 30) -> Answer:
+        members = self.future.result(timeout)
+        if "error" in members:
+            raise JavaError(members["error"], urllib.parse.unquote_plus(members["message"]))
+        return Answer(plain(members["value"]), members["began"] / 1e6, members["done"] / 1e6)
+
+    def value(self, timeout: float = 30) -> Any:
+        return self.answer(timeout).value
+
+
+def plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return [plain(one) for one in value]
+    return urllib.parse.unquote_plus(value) if isinstance(value, str) else value
+
+
+class Object:
+    """A Redisson object. object.operation(words...) carries it out and returns its value; thread= names the Java thread."""
+
+    def __init__(self, java: Java, kind: str, name: str) -> None:
+        self.java, self.kind, self.name = java, kind, name
+
+    def start(self, operation: str, *words: Any, thread: str = "main") -> Pending:
+        return self.java.start(thread, self.kind, self.name, operation, *words)
+
+    def __getattr__(self, operation: str) -> Any:
+        return lambda *words, **more: self.start(operation, *words, **more).value()
+
+
+class Java:
+    def __init__(self, server: Server, version: str, watchdog: float = 30) -> None:
+        path = prepare(version)
+        self.version, self._tags, self._mutex = version, itertools.count(1), threading.Lock()
+        self._waiting: dict[int, Pending] = {}
+        self._errors = tempfile.TemporaryFile()
+        command = ["setpriv", "--pdeathsig", "KILL", program("java"), *QUICK, "-cp", path, "Driver", server.url, str(round(watchdog * 1000))]
+        self.process = subprocess.Popen(command, env=clean_env(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors)
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        try:
+            self.owner()
+        except BaseException:
+            self.close()
+            raise
+
+    def start(self, thread: str, *words: Any) -> Pending:
+        """The words of a line after its tag and its thread."""
+        pending, assembled = Pending(self), [thread, *words]
+        with self._mutex:
+            tag = next(self._tags)
+            self._waiting[tag] = pending
+            line = " ".join([str(tag), *(urllib.parse.quote(str(word), safe=":{},") for word in assembled)])
+            assert self.process.stdin
+            try:
+                self.process.stdin.write(line.encode() + b"\n")
+                self.process.stdin.flush()
+            except (OSError, ValueError):
+                del self._waiting[tag]
+                raise EOFError(f"the JVM is gone: {self.written()}") from None
+        return pending
+
+    def _read(self) -> None:
+        assert self.process.stdout
+        for line in self.process.stdout:
+            members = json.loads(line)
+            with self._mutex:
+                pending = self._waiting.pop(members["tag"])
+            pending.future.set_result(members)
+        with self._mutex:
+            left, self._waiting = list(self._waiting.values()), {}
+        for pending in left:
+            pending.future.set_exception(EOFError(f"the JVM ended: {self.written()}"))
+
+    def lock(self, name: str, kind: str = "lock") -> Object:
+        return Object(self, kind, name)
+
+    def owner(self, thread: str = "main") -> str:
+        """The owner id of a thread on the wire."""
+        return str(self.start(thread, "driver", "-", "owner").value(timeout=60))
+
+    def written(self) -> str:
+        """What it wrote to stderr."""
+        self._errors.seek(0)
+        return self._errors.read().decode(errors="replace")
+
+    def kill(self) -> None:
+        """At once: nothing is released."""
+        self.process.kill()
+        self.process.wait()
+        self._reader.join(10)
+
+    def close(self) -> None:
+        self.kill()
+        for file in (self.process.stdin, self.process.stdout, self._errors):
+            with contextlib.suppress(OSError):
+                file and file.close()
+
+    def __enter__(self) -> Java:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

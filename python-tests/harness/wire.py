@@ -1,0 +1,151 @@
+"""The mutex's scripts for one lock, and what stands for processes in tests of scripts.
+
+    wire = Wire(redis, "order")
+    a, b = Who(server), Who(server)                 # two processes that hear their own channel
+    wire.acquire(a), wire.acquire(b, LINE)          # [1, token], [0, ms left, foreign]
+    wire.release(a); b.message()                    # b"grant ..."
+"""
+from __future__ import annotations
+
+import copy
+import itertools
+import time
+from typing import Any, Callable
+
+from .redisson import channel_of, tagged, token_key
+from .resp import Client
+from .scripts import load
+from .server import Server
+
+LEASE, BLOCK, BEAT, KEEP, GRACE = 30_000, 65, 4_000, 86_400_000, 25
+TRY, LINE, POLL = 0, 1, 2
+WHILE = 20.0  # seconds: longer than anything here takes
+
+SCRIPTS = {stem: load(stem) for stem in ("acquire", "release", "pass", "renew", "force", "inspect")}
+
+
+def private(what: str, name: str | bytes) -> bytes:
+    """A key of our own: not the same for "x" and "{x}"."""
+    raw = name.encode() if isinstance(name, str) else name
+    return what.encode() + (b"::" if b"{" in raw else b":") + tagged(name)
+
+
+class Wire:
+    """The scripts for one lock."""
+
+    def __init__(self, redis: Client, name: str | bytes = "order") -> None:
+        self.redis = redis
+        self.name = name.encode() if isinstance(name, str) else name
+        self.channel = channel_of(name)
+        self.fence, self.line, self.about, self.gate = (
+            token_key(name), private("dlock_queue", name), private("dlock_waiters", name), private("dlock_gate", name),
+        )  # fmt: skip
+
+    def run(self, stem: str, *arguments: Any) -> Any:
+        text = SCRIPTS[stem]
+        keys = self.name, self.fence, self.line, self.about, self.gate
+        return self.redis.command("EVAL", text, len(keys), *keys, *arguments)
+
+    def acquire(self, who: Who, mode: int = TRY, **more: int) -> list[int]:
+        reply: list[int] = self.run("acquire", *self._try(who, mode, **more))
+        return reply
+
+    def pass_on(self, drop: Who, want: Who, mode: int = LINE, rest: int = 0, **more: int) -> list[Any]:
+        reply: list[Any] = self.run("pass", *self._try(want, mode, **more), drop.id, self.channel, rest)
+        return reply
+
+    def release(self, who: Who, listening: int = 0, rest: int = 0) -> int:
+        reply: int = self.run("release", who.id, self.channel, listening, rest, 0, BLOCK)
+        return reply
+
+    def force(self) -> int:
+        reply: int = self.run("force", self.channel)
+        return reply
+
+    def inspect(self) -> list[Any]:
+        reply: list[Any] = self.run("inspect")
+        return reply
+
+    @staticmethod
+    def _try(
+        who: Who, mode: int, lease: int = LEASE, block: int = BLOCK, listening: int = 0, beat: int = BEAT, seq: int = 1
+    ) -> list[Any]:
+        return [who.id, lease, block, mode, listening, beat, KEEP, seq]
+
+    # ---- what the server has
+
+    def holder(self) -> dict[bytes, bytes]:
+        flat = self.redis.command("HGETALL", self.name)
+        return dict(zip(flat[::2], flat[1::2]))
+
+    def left(self, key: bytes | None = None) -> int:
+        reply: int = self.redis.command("PTTL", self.name if key is None else key)
+        return reply
+
+    def queue(self) -> list[bytes]:
+        reply: list[bytes] = self.redis.command("ZRANGE", self.line, 0, -1)
+        return reply
+
+    def last_token(self) -> int:
+        return int(self.redis.command("GET", self.fence))
+
+
+class Who:
+    """A libdlock process with one grant number; hear: its own channel is subscribed."""
+
+    numbers = itertools.count(1)
+
+    def __init__(self, server: Server, hear: bool = True) -> None:
+        number = next(self.numbers)
+        self.uuid = f"{number:08x}-0000-8000-8000-00000000000f"
+        self.ear = server.client()
+        if hear:
+            self.ear.subscribe("dlock_client:" + self.uuid)
+        self._name(number * 1000)
+
+    def _name(self, number: int) -> None:
+        self.number = number
+        self.id = f"{self.uuid}:{number}"
+        self.raw = self.id.encode()
+
+    def again(self) -> Who:
+        """The same process with its next number."""
+        next_one = copy.copy(self)
+        next_one._name(self.number + 1)
+        return next_one
+
+    def message(self, timeout: float = WHILE) -> bytes | None:
+        told = self.ear.message(timeout)
+        return told[1] if told else None
+
+    def nothing(self) -> bool:
+        """Whether no message is there: none can come behind the answer to a PING."""
+        self.ear.send("PING")
+        while (push := self.ear.read())[0] != b"pong":
+            if push[0] == b"message":
+                return False
+        return True
+
+
+def server_ms(redis: Client) -> int:
+    seconds, micros = redis.command("TIME")
+    return int(seconds) * 1000 + int(micros) // 1000
+
+
+def wait_until(condition: Callable[[], Any]) -> None:
+    end = time.monotonic() + WHILE
+    while not condition():
+        assert time.monotonic() < end, "it never came true"
+        time.sleep(0.002)
+
+
+def after_ms(redis: Client, ms: int) -> None:
+    """Until the server's clock has moved on."""
+    end = server_ms(redis) + ms
+    wait_until(lambda: server_ms(redis) > end)
+
+
+def all_expire(redis: Client) -> None:
+    """Every key there is has an end."""
+    for key in redis.command("KEYS", "*"):
+        assert redis.command("PTTL", key) > 0, key

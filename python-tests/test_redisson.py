@@ -1,0 +1,534 @@
+"""Real Redisson in a JVM and libdlock on the same names, in both directions, for every kind of object in the table ROWS.
+
+A row whose kind libdlock lacks is tested between two JVMs alone, which shows that the driver and the test are sound.
+"""
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import statistics
+import time
+from typing import Any, Callable, Iterator, NamedTuple
+
+import pytest
+
+from harness.agent import Agent
+from harness.build import LIBRARY
+from harness.java import VERSIONS, Java, JavaError
+from harness.server import Server
+from test_foreign import WHILE, Running, Turn, report, wait_until
+
+os.environ.setdefault("DLOCK_LIBRARY", str(LIBRARY))
+
+import dlock
+from dlock import Cause, EventType, _lib
+
+pytestmark = [pytest.mark.full, pytest.mark.timeout(300)]  # the first test of all may have to fetch Redisson
+
+LEASE = 0.9  # of holders that are renewed or killed
+SOON, NEARLY_ALL = 0.25, 0.9  # so many of the wake-ups take less than that
+BOOT_BEFORE = time.clock_gettime(time.CLOCK_BOOTTIME) - time.monotonic()
+
+
+class Kind(NamedTuple):
+    java: str  # what Driver.java calls it
+    ours: str = ""  # what libdlock calls it, "" as long as it has none
+
+
+LOCK, FENCED, SPIN = Kind("lock", "mutex"), Kind("fenced", "mutex"), Kind("spin", "mutex")
+FAIR, READ, WRITE = Kind("fair"), Kind("read"), Kind("write")
+SEMAPHORE, PERMITS = Kind("semaphore"), Kind("permits")
+
+
+class Row(NamedTuple):
+    """Two kinds on one name that exclude each other."""
+
+    name: str
+    kind: Kind
+    rival: Kind
+    owned: bool = True  # who does not hold it cannot give it back, and it can be forced open
+    expires: bool = True  # what a dead holder had comes back
+    renewed: bool = True  # by a watchdog
+    announced: bool = True  # Redisson tells waiters of a release
+    load: bool = True
+
+    @property
+    def ours(self) -> bool:
+        return bool(self.kind.ours and self.rival.ours)
+
+
+ROWS = [
+    Row("mutex", LOCK, LOCK),
+    Row("fenced", FENCED, FENCED),
+    Row("mutex-fenced", LOCK, FENCED, load=False),
+    Row("spin", SPIN, LOCK, announced=False, load=False),
+    Row("fair", FAIR, FAIR),
+    Row("read-write", READ, WRITE),
+    Row("write-read", WRITE, READ, load=False),
+    Row("write-write", WRITE, WRITE, load=False),
+    Row("semaphore", SEMAPHORE, SEMAPHORE, owned=False, expires=False, renewed=False),
+    Row("permits", PERMITS, PERMITS, owned=False, renewed=False),
+]
+PAIRS = [("java", "java2"), ("java", "agent"), ("agent", "java"), ("java", "python"), ("python", "java")]
+NAMES = ["order", "shop:{7}:lock", "{x}", "a b\n*?", "замок €"]
+
+
+def with_pairs(rows: list[Row]) -> Any:
+    """A test for each row and each pair of sides that has it; the first of the pair has the row's kind, the other the rival."""
+    cases = [(row, pair) for row in rows for pair in PAIRS if row.ours or pair == ("java", "java2")]
+    return pytest.mark.parametrize(("row", "pair"), cases, ids=["-".join([row.name, *pair]) for row, pair in cases])
+
+
+# ---- sides: one object of one kind in the hands of Redisson, the C agent or the Python binding
+
+
+class Side:
+    """Somebody with one object, a process of its own to the server. Times are time.monotonic()."""
+
+    label: str
+    adds = True  # whether it may change what it protects
+    token = 0  # of the last hold, where there are tokens
+
+    def try_take(self) -> bool:
+        raise NotImplementedError
+
+    def take(self) -> float:
+        """Wait for it; when that was over."""
+        raise NotImplementedError
+
+    def give(self) -> float:
+        """Give it back; when that began."""
+        raise NotImplementedError
+
+    def refused(self) -> None:
+        """Check that it cannot give back what it does not hold."""
+        raise NotImplementedError
+
+    def force(self) -> bool:
+        raise NotImplementedError
+
+    def gone(self) -> None:
+        """Check that it noticed that somebody forced the object open."""
+        raise NotImplementedError
+
+    def load(self, server: Server, count: int) -> list[Turn]:
+        turns = []
+        with server.client() as redis:
+            for _ in range(count):
+                wanted = time.monotonic()
+                self.take()
+                got, value = time.monotonic(), int(redis.command("GET", "count") or 0)
+                if self.adds:
+                    redis.command("SET", "count", value + 1)
+                else:
+                    assert int(redis.command("GET", "count") or 0) == value, "it changed while it was read"
+                turns.append(Turn(self.label, wanted, got, time.monotonic(), self.token))
+                self.give()
+        return turns
+
+
+class JavaSide(Side):
+    def __init__(self, java: Java, kind: str, name: str, thread: str = "main", lease: float = LEASE) -> None:
+        self.java, self.kind, self.thread, self.adds = java, kind, thread, kind != "read"
+        self.label, self.object = f"redisson {id(java)}:{thread}", java.lock(name, kind)
+        self.permits: list[str] = []
+        self.lease = round(lease * 1000)
+
+    def call(self, operation: str, *words: Any) -> Any:
+        return self.object.start(operation, *words, thread=self.thread).answer(WHILE)
+
+    def try_take(self) -> bool:
+        if self.kind == "semaphore":
+            return bool(self.call("tryAcquire", 1, 0).value)
+        if self.kind == "permits":
+            self.permits = self.call("tryAcquire", 1, 0, self.lease).value
+            return bool(self.permits)
+        return bool(self.call("tryLock").value)
+
+    def take(self) -> float:
+        if self.kind == "semaphore":
+            answer = self.call("acquire", 1)
+        elif self.kind == "permits":
+            answer = self.call("acquire", 1, self.lease)
+            self.permits = answer.value
+        elif self.kind == "fenced":
+            answer = self.call("lockAndGetToken")
+            self.token = answer.value
+        else:
+            answer = self.call("lock", -1)
+        return float(answer.done)
+
+    def give(self) -> float:
+        if self.kind == "semaphore":
+            return float(self.call("release", 1).began)
+        if self.kind == "permits":
+            return float(self.call("release", *self.permits).began)
+        return float(self.call("unlock").began)
+
+    def refused(self) -> None:
+        with pytest.raises(JavaError, match="IllegalMonitorState"):
+            self.give()
+
+    def force(self) -> bool:
+        return bool(self.call("forceUnlock").value)
+
+    def gone(self) -> None:
+        if self.kind == "fair":  # whose release of what has vanished counts as one
+            self.give()
+        elif self.kind in ("read", "write") and self.java.version < "4":  # these only until 3.44
+            self.give()
+        else:
+            self.refused()
+
+    def load(self, server: Server, count: int) -> list[Turn]:
+        holds = self.call("load", count, "add" if self.adds else "look", "count").value
+        return [Turn(self.label, *(stamp / 1e6 for stamp in stamps), token) for *stamps, token in holds]
+
+
+class AgentSide(Side):
+    def __init__(self, agent: Agent, server: Server, kind: str, name: str, options: dict[str, Any]) -> None:
+        number = _lib.constants("DLOCK_KIND_")[kind]
+        self.label, self.adds, self.agent = f"agent {agent.pid}", kind != "read", agent
+        self.client = agent.open(server, **options)
+        self.lock = self.client.lock(name, kind=number)
+
+    def try_take(self) -> bool:
+        answer = self.lock.acquire(1, 0)
+        assert answer.status in ("OK", "BUSY"), answer
+        self.token = answer.token
+        return bool(answer.status == "OK")
+
+    def take(self) -> float:
+        answer = self.lock.acquire(1, -1, timeout=WHILE).ok
+        self.token = answer.token
+        return float(answer.done / 1e6 - BOOT_BEFORE)
+
+    def give(self) -> float:
+        return float(self.lock.release(1).ok.began / 1e6 - BOOT_BEFORE)
+
+    def refused(self) -> None:
+        assert self.lock.release(1).status == "NOT_HELD"
+
+    def force(self) -> bool:
+        return bool(self.lock.force().status == "OK")
+
+    def gone(self) -> None:
+        event = self.client.event()
+        assert event.type == "LOST" and event.cause == "TAKEN" and self.lock.state(1) == "LOST"
+        assert self.lock.release(1).status == "LOST"
+
+
+class PythonSide(Side):
+    def __init__(self, client: dlock.Client, kind: str, name: str) -> None:
+        self.label, self.adds, self.client = f"python {id(client)}", kind != "read", client
+        self.lock = client.lock(name, kind=kind, owner=1)
+
+    def try_take(self) -> bool:
+        return self.lock.try_acquire()
+
+    def take(self) -> float:
+        assert self.lock.acquire(timeout=WHILE)
+        done = time.monotonic()
+        self.token = self.lock.token
+        return done
+
+    def give(self) -> float:
+        began = time.monotonic()
+        self.lock.release()
+        return began
+
+    def refused(self) -> None:
+        with pytest.raises(dlock.NotHeld):
+            self.lock.release()
+
+    def force(self) -> bool:
+        return self.lock.force_release()
+
+    def gone(self) -> None:
+        event = self.client.next_event(WHILE)
+        assert event and event.type is EventType.LOST and event.cause is Cause.TAKEN and self.lock.lost
+        with pytest.raises(dlock.Lost):
+            self.lock.release()
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def version(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def javas(version: str, _session_server: Server) -> Iterator[dict[str, Java]]:
+    """Two JVMs for all tests; redis_server empties the server in between."""
+    with Java(_session_server, version) as one, Java(_session_server, version) as two:
+        yield {"java": one, "java2": two}
+
+
+@pytest.fixture
+def new_java(redis_server: Server, version: str) -> Iterator[Callable[..., Java]]:
+    with contextlib.ExitStack() as stack:
+        yield lambda **more: stack.enter_context(Java(redis_server, version, **more))
+
+
+MakeSide = Callable[..., Any]
+
+
+@pytest.fixture
+def side(redis_server: Server, javas: dict[str, Java], new_agent: Callable[..., Agent]) -> Iterator[MakeSide]:
+    """side("agent", kind, name): who is "java", "java2", "agent", "python" or a Java; options are those of a libdlock client."""
+    with contextlib.ExitStack() as stack:
+
+        def make(who: str | Java, kind: Kind, name: str = "k", thread: str = "main", **options: Any) -> Side:
+            if who == "agent":
+                return AgentSide(new_agent(), redis_server, kind.ours, name, options)
+            if who == "python":
+                client = stack.enter_context(dlock.Client(redis_server.url, **options))
+                return PythonSide(client, kind.ours, name)
+            java = who if isinstance(who, Java) else javas[who]
+            if kind in (SEMAPHORE, PERMITS):
+                java.lock(name, kind.java).trySetPermits(1)
+            return JavaSide(java, kind.java, name, thread)
+
+        yield make
+
+
+# ---- what the server shows
+
+
+def tagged(name: str) -> str:
+    return name if "{" in name else "{" + name + "}"
+
+
+def waiting(server: Server, row: Row, name: str = "k") -> int:
+    """Processes that wait, as far as it shows: who listens to Redisson's channel or stands in its fair queue."""
+    if row.kind is FAIR:
+        return int(server.command("LLEN", f"redisson_lock_queue:{tagged(name)}"))
+    prefix = {"read": "redisson_rwlock", "write": "redisson_rwlock", "semaphore": "redisson_sc", "permits": "redisson_sc"}
+    channel = f"{prefix.get(row.kind.java, 'redisson_lock__channel')}:{tagged(name)}"
+    return int(server.command("PUBSUB", "NUMSUB", channel)[1])
+
+
+def nothing_left(server: Server, fenced: bool = False, but: str = "") -> None:
+    """But token counters, which have an end unless Redisson's fenced lock made them, and names in but."""
+
+    def left() -> set[bytes]:
+        return {key for key in server.command("KEYS", "*") if not key.startswith(b"redisson_lock_token:")}
+
+    wait_until(lambda: left() <= {name.encode() for name in but.split()})
+    counters = server.command("KEYS", "redisson_lock_token:*")
+    assert fenced or all(server.command("PTTL", key) > 0 for key in counters)
+
+
+# ---- exclusion
+
+
+@with_pairs(ROWS)
+def test_they_exclude_each_other(redis_server: Server, side: MakeSide, row: Row, pair: tuple[str, str]) -> None:
+    holder, rival = side(pair[0], row.kind), side(pair[1], row.rival)
+    for first, second in itertools.permutations([holder, rival]):
+        assert first.try_take() and not second.try_take()
+        if row.owned:
+            second.refused()
+        first.give()
+        assert second.try_take() and not first.try_take()
+        second.give()
+    nothing_left(redis_server, fenced=FENCED in (row.kind, row.rival), but="" if row.owned else "k")
+
+
+@pytest.mark.parametrize("name", NAMES, ids=repr)
+@pytest.mark.parametrize("ours", ["agent", "python"])
+def test_names(redis_server: Server, side: MakeSide, ours: str, name: str) -> None:
+    """The same lock under the same name, and that one alone."""
+    theirs, mine, another = side("java", LOCK, name), side(ours, LOCK, name), side(ours, LOCK, f"ns:{name}")
+    for one, same in itertools.permutations([theirs, mine]):
+        assert one.try_take() and not same.try_take() and another.try_take()
+        another.give()
+        waiter = Running(same.take)
+        one.give()
+        waiter.result()
+        assert not one.try_take()
+        same.give()
+    nothing_left(redis_server)
+
+
+@pytest.mark.parametrize("ours", ["agent", "python"])
+def test_namespace(redis_server: Server, side: MakeSide, ours: str) -> None:
+    """With libdlock's option the names are Redisson's with the namespace and a colon before them."""
+    for name in NAMES:
+        theirs, mine = side("java", LOCK, f"ns:{name}"), side(ours, LOCK, name, namespace="ns")
+        bare = side("java", LOCK, name)
+        assert theirs.try_take() and not mine.try_take() and bare.try_take()
+        theirs.give()
+        assert mine.try_take() and not theirs.try_take() and not bare.try_take()
+        mine.give()
+        bare.give()
+    nothing_left(redis_server)
+
+
+@pytest.mark.parametrize("ours", ["agent", "python"])
+def test_a_multilock_needs_all_its_members(redis_server: Server, side: MakeSide, ours: str) -> None:
+    multi, one, two = side("java", Kind("multi"), "a,b"), side(ours, LOCK, "a"), side(ours, LOCK, "b")
+    assert multi.try_take() and not one.try_take() and not two.try_take()
+    multi.give()
+    assert two.try_take() and not multi.try_take() and one.try_take()
+    one.give()
+    waiter = Running(multi.take)
+    two.give()
+    waiter.result()
+    multi.give()
+    nothing_left(redis_server)
+
+
+# ---- wake-ups
+
+
+@with_pairs([row for row in ROWS if row.announced])
+def test_a_release_wakes_the_other_side(
+    redis_server: Server, side: MakeSide, row: Row, pair: tuple[str, str], record_property: Callable[[str, object], None]
+) -> None:
+    holder, waiter = side(pair[0], row.kind), side(pair[1], row.rival, safety_ms=15_000)
+    took = []
+    for _ in range(25):
+        holder.take()
+        wait = Running(waiter.take)
+        wait_until(lambda: waiting(redis_server, row) == 1)
+        began = holder.give()
+        took.append(wait.result() - began)
+        waiter.give()
+        wait_until(lambda: waiting(redis_server, row) == 0)
+    record_property("median, ms", round(statistics.median(took) * 1000, 1))
+    print(f"median {statistics.median(took) * 1000:.1f} ms, longest {max(took) * 1000:.1f} ms")
+    assert sum(one < SOON for one in took) >= NEARLY_ALL * len(took), took
+
+
+# ---- load
+
+
+def check_exclusion(server: Server, turns: list[Turn], adding: set[str]) -> None:
+    """No change was lost, and nobody changed anything during anybody else's hold; tokens rise in the order of the holds."""
+    assert int(server.command("GET", "count") or 0) == sum(turn.who in adding for turn in turns)
+    ends, last = 0.0, 0.0  # of all holds so far, and of those that change something
+    for turn in turns:
+        assert turn.got >= (ends if turn.who in adding else last), turn
+        ends = max(ends, turn.done)
+        last = max(last, turn.done) if turn.who in adding else last
+    tokens = [turn.token for turn in turns if turn.token]
+    assert tokens == sorted(set(tokens))
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row.load], ids=lambda row: row.name)
+def test_under_load(
+    redis_server: Server, side: MakeSide, row: Row, record_property: Callable[[str, object], None]
+) -> None:
+    """Two threads of a JVM against the agent and Python, or another JVM: each pair of them has both kinds of the row."""
+    holds, others = 600, ["agent", "python"] if row.ours else ["java2", "java2"]
+    sides = [side("java", row.kind, thread="a"), side("java", row.rival, thread="b")]
+    sides += [side(others[0], row.kind, thread="a"), side(others[1], row.rival, thread="b")]
+    running = [Running(one.load, redis_server, holds) for one in sides]
+    for one in running:
+        one.thread.join(120)
+    turns = sorted((turn for one in running for turn in one.result()), key=lambda turn: turn.got)
+    assert len(turns) == len(sides) * holds >= 2000
+    check_exclusion(redis_server, turns, {one.label for one in sides if one.adds})
+    report(turns, record_property)
+    nothing_left(redis_server, fenced=row.kind is FENCED, but="count" if row.owned else "count k")
+
+
+# ---- leases
+
+
+def test_watchdogs_keep_what_is_held(redis_server: Server, side: MakeSide, new_java: Callable[..., Java]) -> None:
+    """Both sides hold one of everything, several leases long, and nobody of the other side gets in."""
+    java, pairs = new_java(watchdog=LEASE), []
+    for row in ROWS:
+        if row.renewed:
+            rival = "python" if row.ours else "java2"
+            pairs.append((side(java, row.kind, row.name), side(rival, row.rival, row.name)))
+        if row.renewed and row.ours:
+            for ours in "agent", "python":
+                name = f"{ours} {row.name}"
+                pairs.append((side(ours, row.kind, name, lease_ms=round(LEASE * 1000)), side("java", row.rival, name)))
+    for holder, _ in pairs:
+        assert holder.try_take()
+    end, looks = time.monotonic() + 4 * LEASE, 0
+    while time.monotonic() < end:
+        for holder, rival in pairs:
+            assert not rival.try_take(), (holder.label, holder)
+        looks += 1
+        time.sleep(0.05)
+    assert looks > 10
+    for holder, rival in pairs:
+        holder.give()
+        assert rival.try_take()
+        rival.give()
+    nothing_left(redis_server, fenced=True)
+
+
+def killed(server: Server, kill: Callable[[], None], pairs: dict[str, tuple[Side, Side]], free: str = "") -> None:
+    """All holders die at once; the rivals, who wait, get what they had when its lease is over."""
+    for holder, _ in pairs.values():
+        assert holder.try_take()
+    waiters = {name: Running(rival.take) for name, (_, rival) in pairs.items()}
+    time.sleep(0.1)
+    kill()
+    now = time.monotonic()
+    left = {name: max(server.command("PTTL", key) for key in (name, f"{{{name}}}:timeout")) / 1000 for name in pairs}
+    for name, waiter in waiters.items():
+        took = waiter.result() - now
+        assert took < max(left[name], LEASE) + 2, (name, took, left)
+        assert left[name] < 0 or took > left[name] - 0.05, (name, took, left)
+        pairs[name][1].give()
+    nothing_left(server, fenced=True, but=free)
+
+
+def test_a_killed_jvm_frees_what_it_held(redis_server: Server, side: MakeSide, new_java: Callable[..., Java]) -> None:
+    java, pairs = new_java(watchdog=LEASE), {}
+    for row in ROWS:
+        if row.expires:
+            for rival in ["agent", "python"] if row.ours else ["java2"]:
+                name = f"{row.name}-{rival}"
+                pairs[name] = side(java, row.kind, name), side(rival, row.rival, name, thread=name)
+    free = " ".join(name for name in pairs if "permits" in name)
+    killed(redis_server, java.kill, pairs, free)
+
+
+def test_a_killed_agent_frees_what_it_held(redis_server: Server, side: MakeSide) -> None:
+    pairs = {}
+    for row in ROWS:
+        if row.expires and row.ours:
+            holder = side("agent", row.kind, row.name, lease_ms=round(LEASE * 1000))
+            pairs[row.name] = holder, side("java", row.rival, row.name, thread=row.name)
+    killed(redis_server, lambda: [holder.agent.kill() for holder, _ in pairs.values()], pairs)  # type: ignore
+
+
+@with_pairs([row for row in ROWS if row.owned and row.kind is row.rival])
+def test_forced_open_by_the_other_side(redis_server: Server, side: MakeSide, row: Row, pair: tuple[str, str]) -> None:
+    holder, other = side(pair[0], row.kind, lease_ms=600), side(pair[1], row.rival)
+    assert holder.try_take()
+    assert other.force()
+    holder.gone()
+    assert other.try_take() and not holder.try_take()
+    other.give()
+    assert not other.force()
+    nothing_left(redis_server, fenced=row.kind is FENCED)
+
+
+# ---- tokens
+
+
+@pytest.mark.parametrize("first", ["java", "agent"])
+def test_tokens_rise_across_both_sides(redis_server: Server, side: MakeSide, first: str) -> None:
+    """Whoever began to count."""
+    sides, tokens = [side(who, FENCED) for who in ("java", "agent", "java2", "python")], []
+    for one in [side(first, FENCED), *sides * 5, *reversed(sides * 5)]:
+        one.take()
+        tokens.append(one.token)
+        assert redis_server.command("GET", "redisson_lock_token:{k}")
+        one.give()
+    assert tokens == sorted(set(tokens))
+    assert (redis_server.command("PTTL", "redisson_lock_token:{k}") == -1) == (first == "java")
+    java = side("java", FENCED)
+    java.take()
+    assert java.call("token").value == java.token > tokens[-1]
+    java.give()
+    nothing_left(redis_server, fenced=True)

@@ -1,0 +1,129 @@
+/*
+ * semaphore.c: what is done to semaphores and latches beside acquiring and releasing.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "handles.h"
+
+#define COUNT_MOST INT64_C(2147483647)
+
+static int is_semaphore(const dlock_lock *lock)
+{
+    return lock->kind->id == DLOCK_KIND_SEMAPHORE || lock->kind->id == DLOCK_KIND_PERMIT_SEMAPHORE;
+}
+
+static int is_latch(const dlock_lock *lock)
+{
+    return lock->kind->id == DLOCK_KIND_LATCH;
+}
+
+/* One operation on a handle that is of the kind; *value is what the script says. */
+static dlock_status change(dlock_lock *lock, int (*is)(const dlock_lock *lock), const char *what, int64_t number,
+                           int64_t *value, dlock_error *reterr)
+{
+    dlock_status status = dli_lock_started(lock, NULL, 0, reterr);
+    dlock_error why = {.code = DLOCK_OK};
+    int64_t result = 0;
+
+    if (status != DLOCK_OK)
+        return status;
+    if (!is(lock))
+        return dli_lock_cannot(lock, "is not what this call is for", reterr);
+    status = dli_order_change(lock->entry, what, number, &result, &why);
+    if (status == DLOCK_OK && value)
+        *value = result;
+    return dli_lock_said(lock->entry, status, &why, reterr);
+}
+
+static dlock_status out_of_range(int64_t number, dlock_error *reterr)
+{
+    return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "%" PRId64 " is not a number from 1 to %" PRId64, number,
+                    COUNT_MOST);
+}
+
+/* ---- semaphores */
+
+dlock_status dlock_semaphore_set(dlock_lock *lock, int64_t permits, dlock_error *reterr)
+{
+    if (permits < 1 || permits > COUNT_MOST)
+        return out_of_range(permits, reterr);
+    return change(lock, is_semaphore, "set", permits, NULL, reterr);
+}
+
+dlock_status dlock_semaphore_add(dlock_lock *lock, int64_t permits, int64_t *ret_available, dlock_error *reterr)
+{
+    if (permits < -COUNT_MOST || permits > COUNT_MOST || permits == 0)
+        return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "%" PRId64 " permits cannot be added", permits);
+    return change(lock, is_semaphore, "add", permits, ret_available, reterr);
+}
+
+static int is_plain_semaphore(const dlock_lock *lock)
+{
+    return lock->kind->id == DLOCK_KIND_SEMAPHORE;
+}
+
+dlock_status dlock_semaphore_drain(dlock_lock *lock, int64_t *ret_drained, dlock_error *reterr)
+{
+    return change(lock, is_plain_semaphore, "drain", 0, ret_drained, reterr);
+}
+
+dlock_status dlock_semaphore_available(dlock_lock *lock, int64_t *ret_available, dlock_error *reterr)
+{
+    return change(lock, is_semaphore, "count", 0, ret_available, reterr);
+}
+
+/* The id of a permit: 20 digits of the client's, 12 of a grant number. */
+static void permit_id(const struct dli_entry *entry, int64_t number, char out[33])
+{
+    int size = 0;
+
+    for (const char *at = entry->client->uuid; size < 20; at++)
+        if (*at != '-')
+            out[size++] = *at;
+    snprintf(out + size, 33 - (size_t)size, "%012" PRIx64, (uint64_t)number & UINT64_C(0xffffffffffff));
+}
+
+dlock_status dlock_semaphore_permit(dlock_lock *lock, int64_t owner, int64_t index, char *buffer, size_t size,
+                                    dlock_error *reterr)
+{
+    dlock_status status = dli_lock_ready(lock, &owner, reterr);
+    struct dli_entry *entry;
+    int64_t number = 0;
+
+    if (status != DLOCK_OK)
+        return status;
+    if (lock->kind->id != DLOCK_KIND_PERMIT_SEMAPHORE)
+        return dli_lock_cannot(lock, "has no permits with ids", reterr);
+    if (!buffer || size < 33)
+        return dli_fail(reterr, DLOCK_BUFFER_TOO_SMALL, "the id of a permit needs 33 bytes");
+    if (!(entry = dli_hold_find(lock->entry, lock->kind, owner)))
+        return dli_lock_said(lock->entry, DLOCK_NOT_HELD, NULL, reterr);
+    status = dli_inquire_permit(entry, owner, index, &number);
+    if (status == DLOCK_OK)
+        permit_id(entry, number, buffer);
+    dli_lock_said(entry, status, NULL, reterr);
+    dli_entry_unref(entry);
+    return status;
+}
+
+/* ---- latches */
+
+dlock_status dlock_latch_set(dlock_lock *lock, int64_t count, dlock_error *reterr)
+{
+    if (count < 1 || count > COUNT_MOST)
+        return out_of_range(count, reterr);
+    return change(lock, is_latch, "set", count, NULL, reterr);
+}
+
+dlock_status dlock_latch_count_down(dlock_lock *lock, int64_t count, int64_t *ret_count, dlock_error *reterr)
+{
+    if (count < 1 || count > COUNT_MOST)
+        return out_of_range(count, reterr);
+    return change(lock, is_latch, "down", count, ret_count, reterr);
+}
+
+dlock_status dlock_latch_count(dlock_lock *lock, int64_t *ret_count, dlock_error *reterr)
+{
+    return change(lock, is_latch, "count", 0, ret_count, reterr);
+}

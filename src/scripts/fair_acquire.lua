@@ -1,0 +1,77 @@
+-- Acquire the fair lock, or stand in line. The same owner id sent twice gets the same grant.
+-- {1, token}; {0, ms until the next look or -1, whether one of Redisson's comes before}; {-1}: keys of another kind;
+-- {-2}: the gate is closed.
+-- ARGV: owner, lease, block, mode (0 try, 1 line, 2 line and poll), listening, beat, keep, seq, channel
+local channel = ARGV[9]
+--@include fair_base.lua
+local own, want = ARGV[1], { lease = ARGV[2], block = tonumber(ARGV[3]), keep = ARGV[7] }
+
+-- The usual case first, before the functions of the line are made: nobody holds the lock and nobody waits.
+local function take()
+  local token = reserve(want.block, want.keep)
+  hold(own, want.lease, token)
+  return { 1, token }
+end
+if call('EXISTS', lock, queue, timeouts, about, gate) == 0 and ask('STRLEN', fence) then
+  return take()
+end
+
+--@include fair_line.lua
+--@include fair_stand.lua
+
+-- Its own grant once more.
+local function again(told)
+  if call('PTTL', lock) < tonumber(want.lease) then
+    call('PEXPIRE', lock, want.lease)
+    keep_for(about, 2 * want.lease)
+  end
+  local owner, token = (told or ''):match('^(%S+) (%d+)$')
+  if owner == own then
+    return { 1, tonumber(token) }
+  end
+  return { 1, (tonumber(call('GET', fence)) or now()) - want.block + 1 }
+end
+
+local function look(first, score, known, holder)
+  local place, foreign = nil, holder and not ours(holder) and '1' or '0'
+  if ARGV[4] ~= '0' then
+    place, foreign = stand(ARGV, first, score, known, holder)
+  end
+  if holder then
+    head(own, false)
+  else
+    local who, token = hand_on(own, want)
+    if not who then
+      call('HDEL', about, own)
+      return take()
+    end
+    if who == own then
+      return { 1, token }
+    end
+    if not ours(who) then
+      return { 0, place == true and -1 or math.min(25 * (place or 2), 100), 1 }
+    end
+  end
+  return { 0, place == true and -1 or call('PTTL', lock), tonumber(foreign) }
+end
+
+local holders, first = ask('HKEYS', lock), ask('LRANGE', queue, 0, SEEN - 1)
+local score, known = tonumber(ask('ZSCORE', timeouts, own)), ask('HMGET', about, own, client(own), '!')
+if not sound() then
+  return { -1 }
+end
+for i = 1, #holders do
+  if holders[i] == 'mode' then
+    return { -1 }
+  end
+end
+for i = 1, #holders do
+  if holders[i] == own then
+    return again(known[3])
+  end
+end
+if call('EXISTS', gate) == 1 then
+  leave(own)
+  return { -2 }
+end
+return look(first, score, known, holders[1])

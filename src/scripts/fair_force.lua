@@ -1,0 +1,20 @@
+-- Take the fair lock from whoever holds it: 1, 0 when it was free, -1 for keys of another kind. ARGV: channel
+local channel = ARGV[1]
+--@include fair_base.lua
+--@include fair_line.lua
+local holders = ask('HKEYS', lock)
+if not sound() then
+  return -1
+end
+if #holders == 0 then
+  return 0
+end
+for i = 1, #holders do
+  if holders[i] == 'mode' then
+    return -1
+  end
+end
+call('DEL', lock)
+call('HDEL', about, '!')
+hand_on()
+return 1

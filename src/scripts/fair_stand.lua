@@ -1,0 +1,105 @@
+-- How a waiter comes into the line of the fair lock and keeps its place. SEEN: so many places are looked at.
+local SEEN, DAY = 8, 86400000
+
+-- Where in the line owner stands: a place among the first, true for further back, nil for nowhere.
+local function place_of(owner, first, score)
+  for i = 1, #first do
+    if first[i] == owner then
+      return i
+    end
+  end
+  return score and #first == SEEN and call('LLEN', queue) >= call('ZCARD', timeouts) or nil
+end
+
+-- Whether one of Redisson's stands in line: as far as is seen, then what the last of ours found.
+local function foreign_before(first)
+  for i = 1, #first do
+    if not ours(first[i]) then
+      return '1'
+    end
+  end
+  if #first < SEEN then
+    return '0'
+  end
+  local last = call('LINDEX', queue, -1)
+  local told = ours(last) and parse(call('HGET', about, last))
+  return told and told.foreign or '1'
+end
+
+-- Before the first of ours that arrived later. Returns its place.
+local function put_back(owner, arrived)
+  call('LREM', queue, 1, owner)
+  local from = 0
+  repeat
+    local some = call('LRANGE', queue, from, from + 63)
+    local told = some[1] and call('HMGET', about, unpack(some))
+    for i = 1, #some do
+      local one = parse(told[i])
+      if one and one.arrived > arrived then
+        call('LINSERT', queue, 'BEFORE', some[i], owner)
+        return from == 0 and i <= SEEN and i or true
+      end
+    end
+    from = from + 64
+  until #some < 64
+  local size = call('RPUSH', queue, owner)
+  return size <= SEEN and size or true
+end
+
+-- Behind whoever stands before: Redisson's clients count on deadlines that add up along the line, and take off what theirs
+-- added when they go. Ours add nothing, so that nobody's deadline changes when they go.
+local function behind(before)
+  return (before and tonumber(call('ZSCORE', timeouts, before)) or 0) + 1
+end
+
+-- To the end of the line.
+local function line_up(owner, beat)
+  local till = math.max(behind(call('LINDEX', queue, -1)), millis() + math.max(call('PTTL', lock), PLACE))
+  call('ZADD', timeouts, text(till), owner)
+  local size = call('RPUSH', queue, owner)
+  if call('HLEN', about) > 2 * size + 16 and (tonumber(call('HGET', about, '~')) or 0) <= millis() then
+    call('HSET', about, '~', text(millis() + beat))
+    sweep()
+  end
+  return size <= SEEN and size or true
+end
+
+-- Redisson is not to give up who looks for itself.
+local function put_off(owner, score, place, foreign)
+  local till = millis() + PLACE
+  if foreign == '1' and type(place) == 'number' and place > 1 then
+    till = math.max(till, behind(call('LINDEX', queue, place - 2)))
+  end
+  if not score or score < till then
+    call('ZADD', timeouts, text(till), owner)
+  end
+end
+
+-- Stand in line, or go on to. known: what was told of owner and of its client before. Returns its place and "1" or "0":
+-- whether somebody of Redisson's is to release the lock before owner gets it.
+local function stand(args, first, score, known, holder)
+  local owner, beat = args[1], tonumber(args[6])
+  local told, place = parse(known[1]), place_of(args[1], first, score)
+  local foreign = told and place and told.foreign or (told or place) and '1' or foreign_before(first)
+  if holder and not ours(holder) then
+    foreign = '1'
+  end
+  local arrived = told and told.arrived or now()
+  call(
+    'HSET', about, owner,
+    table.concat({ text(arrived), args[2], args[3], args[7], args[4] == '2' and '1' or '0', args[8], foreign }, ' '),
+    client(owner), text(math.max(tonumber(known[2]) or 0, millis() + beat))
+  )
+  keep_for(about, 2 * beat)
+  if not told and not place then
+    place = line_up(owner, beat)
+  else
+    place = place or put_back(owner, arrived)
+    put_off(owner, score, place, foreign)
+  end
+  if foreign == '0' and call('PTTL', queue) < DAY / 2 then
+    call('PEXPIRE', queue, DAY)
+    call('PEXPIRE', timeouts, DAY)
+  end
+  return place, foreign
+end

@@ -1,0 +1,32 @@
+-- What the scripts of the permit semaphore share. N counts the permits that are left, leases has those that are out.
+local leases = KEYS[4]
+
+-- Permits left, whether N is there, permits out; nil for keys of another kind.
+local function pool()
+  local left, there = count()
+  local out = left and ask('ZCARD', leases)
+  if out then
+    return left, there, out
+  end
+end
+
+-- The same after permits whose lease has ended came back.
+local function reclaim(channel)
+  local left, there, out = pool()
+  if left and out > 0 and call('ZCOUNT', leases, 0, text(millis())) > 0 then
+    local back = call('ZREMRANGEBYSCORE', leases, 0, text(millis()))
+    left, there, out = call('INCRBY', lock, back), true, out - back
+    announce(channel, left, left)
+  end
+  return left, there, out
+end
+
+-- Take permits out of leases and back into N; returns what is left then. One is announced by the new count, more by how many.
+local function give_back(ids, channel)
+  for i = 1, #ids do
+    call('ZREM', leases, ids[i])
+  end
+  local left = call('INCRBY', lock, #ids)
+  announce(channel, #ids == 1 and left or #ids, left)
+  return left
+end

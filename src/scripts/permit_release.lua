@@ -1,0 +1,21 @@
+-- Give permits back: 1; 0 when one of them was gone or its lease had ended, what was there comes back all the same; -1 for
+-- other kinds of keys. With a rest they stay out for so many ms more. Harmless when repeated.
+-- KEYS: lock, fence, gate, leases, once. ARGV: owner, channel, listening, rest, sure, permits
+--@include sem_counter.lua
+--@include permit_ids.lua
+--@include permit_pool.lua
+if not pool() then
+  return -1
+end
+local rest, ids = tonumber(ARGV[4]), ids_of(ARGV[1], ARGV[6])
+local found, lowest = present(leases, ids)
+local whole = #found == #ids and lowest > millis()
+if whole and rest > 0 then
+  reset(leases, ids, end_of(rest))
+  return 1
+end
+call('HDEL', KEYS[5], ARGV[1])
+if #found > 0 then
+  give_back(found, ARGV[2])
+end
+return whole and 1 or 0

@@ -1,0 +1,28 @@
+-- Release a read hold: 1 when owner held it, 0 when not, or no longer: its lease had run out. Harmless when repeated.
+-- KEYS: lock, fence, gate, hold. ARGV: owner, channel, listening, rest: ms the hold stays
+--@include rw.lua
+local own, channel, rest = ARGV[1], ARGV[2], tonumber(ARGV[4])
+
+-- The lock lives as long as the last hold that is left. Under a living writer its life is the writer's lease and is not touched.
+local function go_on(mode)
+  if mode == 'write' and not resting() then
+    return
+  end
+  local last = last_hold()
+  if last > 0 then
+    call('PEXPIRE', lock, last)
+  else
+    call('DEL', lock)
+    call('PUBLISH', channel, mode == 'write' and '1' or '0')
+  end
+end
+
+local held, mode = call('DEL', KEYS[4]), look()
+if mode == 'free' or mode == 'other' or call('HDEL', lock, own) == 0 then
+  return 0
+end
+if held == 1 and rest > 0 then
+  let_rest(own, rest)
+end
+go_on(settle(mode, channel))
+return held

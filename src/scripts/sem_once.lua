@@ -1,0 +1,37 @@
+-- What a request was answered is kept for a while: sent again with the same id, it is answered alike and changes nothing.
+--   once   hash, the last of KEYS, id -> "until code value", until in seconds; "*" -> where the sweep goes on
+local once = KEYS[#KEYS]
+local WHILE, FEW, SWEEP = 120000, 1000, 20
+
+-- The kept answer {code, value}, or nil.
+local function recall(id)
+  local told = call('HGET', once, id)
+  if told then
+    local code, value = told:match('^%d+ (%d) (%-?%d+)$')
+    return { tonumber(code), tonumber(value) }
+  end
+end
+
+-- The key vanishes when nothing is added for a while. In a busy one a few outlived entries go with each that is added.
+local function sweep()
+  local found = call('HSCAN', once, call('HGET', once, '*') or '0', 'COUNT', SWEEP)
+  for i = 1, #found[2], 2 do
+    local last = found[2][i + 1]:match('^(%d+) ')
+    if last and last * 1000 < millis() then
+      call('HDEL', once, found[2][i])
+    end
+  end
+  call('HSET', once, '*', found[1])
+end
+
+-- Keep an answer for so many ms. Not to be the first write of a script that must work on a full server.
+local function remember(id, code, value, lasts)
+  local last = text(math.ceil((millis() + lasts) / 1000))
+  call('HSET', once, id, last .. ' ' .. code .. ' ' .. text(value))
+  if call('PTTL', once) < lasts then
+    call('PEXPIRE', once, text(lasts))
+  end
+  if call('HLEN', once) > FEW then
+    sweep()
+  end
+end

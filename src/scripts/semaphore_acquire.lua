@@ -1,0 +1,31 @@
+-- Take permits of a semaphore: N counts those that are left, nobody's name is on them. The same id sent twice gets the same
+-- grant. {1, token}; {0, -1, 1}: too few are left; {-1}: another kind of key; {-2}: the gate is closed.
+--   taken  zset, id -> first token, what acquires sent again and releases are known by
+-- KEYS: lock, fence, gate, taken, once. ARGV: owner, lease (none), permits, mode, listening, beat, keep
+--@include sem_counter.lua
+--@include sem_token.lua
+local gate, taken, once = KEYS[3], KEYS[4], KEYS[5]
+local DAY = 86400000
+local owner, permits = ARGV[1], tonumber(ARGV[3])
+
+local left = count()
+if not left then
+  return { -1 }
+end
+local token = call('ZSCORE', taken, owner)
+if token then
+  return { 1, tonumber(token) }
+end
+if call('EXISTS', gate) == 1 then
+  return { -2 }
+end
+if left < permits or call('HEXISTS', once, owner) == 1 then
+  return { 0, -1, 1 }
+end
+token = reserve(permits, ARGV[7])
+call('DECRBY', lock, ARGV[3])
+call('ZADD', taken, text(token), owner)
+call('PEXPIRE', taken, DAY)
+-- Tokens tell the time they were made at: what crashed clients left does not stay for ever.
+call('ZREMRANGEBYSCORE', taken, '-inf', text(now() - 7 * DAY * 1000))
+return { 1, token }

@@ -1,0 +1,23 @@
+-- Release the write hold: 1 when owner held it, 0 when not. Harmless when repeated. Reads of the same owner under it go on, and
+-- others may come: unlike Redisson it says so, or they would sleep until the lock's end.
+-- KEYS: lock, fence, gate. ARGV: owner (ends in ":write"), channel, listening, rest: ms the hold stays
+--@include rw.lua
+local own, rest = ARGV[1], tonumber(ARGV[4])
+
+if look() ~= 'write' or call('HDEL', lock, own) == 0 then
+  return 0
+end
+if rest > 0 then
+  let_rest(own, rest)
+  call('PEXPIRE', lock, last_hold())
+  return 1
+end
+local last = last_hold()
+if last > 0 then
+  call('HSET', lock, 'mode', 'read')
+  call('PEXPIRE', lock, last)
+else
+  call('DEL', lock)
+end
+call('PUBLISH', ARGV[2], '1')
+return 1
