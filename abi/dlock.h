@@ -419,6 +419,18 @@ dlock_status dlock_lock_new(dlock_client *client, int32_t kind, const char *name
                             const dlock_options *options, dlock_lock **ret_lock, dlock_error *reterr);
 
 /*
+ * A handle for 1 to 16 locks of client that are acquired and released as one: all or none. Members are mutexes, fair,
+ * read or write locks; their handles may be freed afterwards. They are taken in the order of their names, the same for
+ * every process, so that two multi-locks never wait for each other; free mutexes in one step. The sentence of a failure
+ * names the member that stood in the way. The token of a multi-lock is the largest of its members', whose own ones their
+ * handles tell. An interrupted acquisition keeps no place. DLOCK_DUPLICATE_NAME, DLOCK_INVALID_ARGUMENT.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_lock_new_multi(dlock_client *client, dlock_lock **members, size_t count, dlock_lock **ret_lock,
+                                  dlock_error *reterr);
+
+/*
  * Give the handle back. What is held through it stays held (and renewed) as long as the client lives: release first.
  * Threads: any. Blocks: never. Since: 0.1
  */

@@ -270,15 +270,30 @@ def new_java(redis_server: Server, version: str) -> Iterator[Callable[..., Java]
         yield lambda **more: stack.enter_context(Java(redis_server, version, **more))
 
 
-MakeSide = Callable[..., Any]
+serial = itertools.count(1)
 
 
 @pytest.fixture
-def side(redis_server: Server, javas: dict[str, Java], new_agent: Callable[..., Agent]) -> Iterator[MakeSide]:
-    """side("agent", kind, name): who is "java", "java2", "agent", "python" or a Java; options are those of a libdlock client."""
+def name() -> str:
+    """The name a test uses for want of another, its own, in case that a thread of another test still waits."""
+    return f"k{next(serial)}"
+
+
+MakeSide = Callable[..., Any]
+Record = Callable[[str, object], None]
+
+
+@pytest.fixture
+def side(
+    redis_server: Server, javas: dict[str, Java], new_agent: Callable[..., Agent], name: str
+) -> Iterator[MakeSide]:
+    """side("agent", kind, name): who is "java", "java2", "agent", "python" or a Java; options: of a libdlock client."""
+    own = name
     with contextlib.ExitStack() as stack:
 
-        def make(who: str | Java, kind: Kind, name: str = "k", thread: str = "main", **options: Any) -> Side:
+        def make(
+            who: str | Java, kind: Kind, name: str = name, thread: str = "main", permits: int = 1, **options: Any
+        ) -> Side:
             if who == "agent":
                 return AgentSide(new_agent(), redis_server, kind.ours, name, options)
             if who == "python":
@@ -286,8 +301,8 @@ def side(redis_server: Server, javas: dict[str, Java], new_agent: Callable[..., 
                 return PythonSide(client, kind.ours, name)
             java = who if isinstance(who, Java) else javas[who]
             if kind in (SEMAPHORE, PERMITS):
-                java.lock(name, kind.java).trySetPermits(1)
-            return JavaSide(java, kind.java, name, thread)
+                java.lock(name, kind.java).trySetPermits(permits)
+            return JavaSide(java, kind.java, name, f"{own} {thread}")
 
         yield make
 
@@ -299,7 +314,7 @@ def tagged(name: str) -> str:
     return name if "{" in name else "{" + name + "}"
 
 
-def waiting(server: Server, row: Row, name: str = "k") -> int:
+def waiting(server: Server, row: Row, name: str) -> int:
     """Processes that wait, as far as it shows: who listens to Redisson's channel or stands in its fair queue."""
     if row.kind is FAIR:
         return int(server.command("LLEN", f"redisson_lock_queue:{tagged(name)}"))
@@ -309,21 +324,24 @@ def waiting(server: Server, row: Row, name: str = "k") -> int:
 
 
 def nothing_left(server: Server, fenced: bool = False, but: str = "") -> None:
-    """But token counters, which have an end unless Redisson's fenced lock made them, and names in but."""
+    """But token counters, which have an end unless Redisson's fenced lock made them, what ends by itself, and names in but."""
+    allowed = {name.encode() for name in but.split()}
 
-    def left() -> set[bytes]:
-        return {key for key in server.command("KEYS", "*") if not key.startswith(b"redisson_lock_token:")}
+    def stays(key: bytes) -> bool:
+        if key.startswith(b"redisson_lock_token:"):
+            return not fenced and server.command("PTTL", key) == -1
+        return not (key.startswith(b"dlock_") and -1 != server.command("PTTL", key) < 10_000)
 
-    wait_until(lambda: left() <= {name.encode() for name in but.split()})
-    counters = server.command("KEYS", "redisson_lock_token:*")
-    assert fenced or all(server.command("PTTL", key) > 0 for key in counters)
+    wait_until(lambda: not any(stays(key) for key in server.command("KEYS", "*") if key not in allowed))
 
 
 # ---- exclusion
 
 
 @with_pairs(ROWS)
-def test_they_exclude_each_other(redis_server: Server, side: MakeSide, row: Row, pair: tuple[str, str]) -> None:
+def test_they_exclude_each_other(
+    redis_server: Server, side: MakeSide, name: str, row: Row, pair: tuple[str, str]
+) -> None:
     holder, rival = side(pair[0], row.kind), side(pair[1], row.rival)
     for first, second in itertools.permutations([holder, rival]):
         assert first.try_take() and not second.try_take()
@@ -332,14 +350,14 @@ def test_they_exclude_each_other(redis_server: Server, side: MakeSide, row: Row,
         first.give()
         assert second.try_take() and not first.try_take()
         second.give()
-    nothing_left(redis_server, fenced=FENCED in (row.kind, row.rival), but="" if row.owned else "k")
+    nothing_left(redis_server, fenced=FENCED in (row.kind, row.rival), but="" if row.owned else name)
 
 
-@pytest.mark.parametrize("name", NAMES, ids=repr)
+@pytest.mark.parametrize("told", NAMES, ids=repr)
 @pytest.mark.parametrize("ours", ["agent", "python"])
-def test_names(redis_server: Server, side: MakeSide, ours: str, name: str) -> None:
+def test_names(redis_server: Server, side: MakeSide, ours: str, told: str) -> None:
     """The same lock under the same name, and that one alone."""
-    theirs, mine, another = side("java", LOCK, name), side(ours, LOCK, name), side(ours, LOCK, f"ns:{name}")
+    theirs, mine, another = side("java", LOCK, told), side(ours, LOCK, told), side(ours, LOCK, f"ns:{told}")
     for one, same in itertools.permutations([theirs, mine]):
         assert one.try_take() and not same.try_take() and another.try_take()
         another.give()
@@ -354,9 +372,9 @@ def test_names(redis_server: Server, side: MakeSide, ours: str, name: str) -> No
 @pytest.mark.parametrize("ours", ["agent", "python"])
 def test_namespace(redis_server: Server, side: MakeSide, ours: str) -> None:
     """With libdlock's option the names are Redisson's with the namespace and a colon before them."""
-    for name in NAMES:
-        theirs, mine = side("java", LOCK, f"ns:{name}"), side(ours, LOCK, name, namespace="ns")
-        bare = side("java", LOCK, name)
+    for told in NAMES:
+        theirs, mine = side("java", LOCK, f"ns:{told}"), side(ours, LOCK, told, namespace="ns")
+        bare = side("java", LOCK, told)
         assert theirs.try_take() and not mine.try_take() and bare.try_take()
         theirs.give()
         assert mine.try_take() and not theirs.try_take() and not bare.try_take()
@@ -384,18 +402,18 @@ def test_a_multilock_needs_all_its_members(redis_server: Server, side: MakeSide,
 
 @with_pairs([row for row in ROWS if row.announced])
 def test_a_release_wakes_the_other_side(
-    redis_server: Server, side: MakeSide, row: Row, pair: tuple[str, str], record_property: Callable[[str, object], None]
+    redis_server: Server, side: MakeSide, name: str, row: Row, pair: tuple[str, str], record_property: Record
 ) -> None:
     holder, waiter = side(pair[0], row.kind), side(pair[1], row.rival, safety_ms=15_000)
     took = []
     for _ in range(25):
         holder.take()
         wait = Running(waiter.take)
-        wait_until(lambda: waiting(redis_server, row) == 1)
+        wait_until(lambda: waiting(redis_server, row, name) == 1)
         began = holder.give()
         took.append(wait.result() - began)
         waiter.give()
-        wait_until(lambda: waiting(redis_server, row) == 0)
+        wait_until(lambda: waiting(redis_server, row, name) == 0)
     record_property("median, ms", round(statistics.median(took) * 1000, 1))
     print(f"median {statistics.median(took) * 1000:.1f} ms, longest {max(took) * 1000:.1f} ms")
     assert sum(one < SOON for one in took) >= NEARLY_ALL * len(took), took
@@ -417,9 +435,7 @@ def check_exclusion(server: Server, turns: list[Turn], adding: set[str]) -> None
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.load], ids=lambda row: row.name)
-def test_under_load(
-    redis_server: Server, side: MakeSide, row: Row, record_property: Callable[[str, object], None]
-) -> None:
+def test_under_load(redis_server: Server, side: MakeSide, name: str, row: Row, record_property: Record) -> None:
     """Two threads of a JVM against the agent and Python, or another JVM: each pair of them has both kinds of the row."""
     holds, others = 600, ["agent", "python"] if row.ours else ["java2", "java2"]
     sides = [side("java", row.kind, thread="a"), side("java", row.rival, thread="b")]
@@ -431,7 +447,7 @@ def test_under_load(
     assert len(turns) == len(sides) * holds >= 2000
     check_exclusion(redis_server, turns, {one.label for one in sides if one.adds})
     report(turns, record_property)
-    nothing_left(redis_server, fenced=row.kind is FENCED, but="count" if row.owned else "count k")
+    nothing_left(redis_server, fenced=row.kind is FENCED, but="count" if row.owned else f"count {name}")
 
 
 # ---- leases
@@ -517,18 +533,97 @@ def test_forced_open_by_the_other_side(redis_server: Server, side: MakeSide, row
 
 
 @pytest.mark.parametrize("first", ["java", "agent"])
-def test_tokens_rise_across_both_sides(redis_server: Server, side: MakeSide, first: str) -> None:
+def test_tokens_rise_across_both_sides(redis_server: Server, side: MakeSide, name: str, first: str) -> None:
     """Whoever began to count."""
     sides, tokens = [side(who, FENCED) for who in ("java", "agent", "java2", "python")], []
+    counter = f"redisson_lock_token:{{{name}}}"
     for one in [side(first, FENCED), *sides * 5, *reversed(sides * 5)]:
         one.take()
         tokens.append(one.token)
-        assert redis_server.command("GET", "redisson_lock_token:{k}")
+        assert redis_server.command("GET", counter)
         one.give()
     assert tokens == sorted(set(tokens))
-    assert (redis_server.command("PTTL", "redisson_lock_token:{k}") == -1) == (first == "java")
+    assert (redis_server.command("PTTL", counter) == -1) == (first == "java")
     java = side("java", FENCED)
     java.take()
     assert java.call("token").value == java.token > tokens[-1]
     java.give()
     nothing_left(redis_server, fenced=True)
+
+
+# ---- what can be counted: permits and latches
+
+
+@pytest.fixture
+def counted(javas: dict[str, Java], name: str) -> Callable[[str], list[Any]]:
+    """counted(kind): the object in each of two JVMs."""
+    return lambda kind: [javas[who].lock(name, kind, thread=name) for who in ("java", "java2")]
+
+
+def test_permits_of_a_semaphore(redis_server: Server, counted: Callable[[str], list[Any]]) -> None:
+    one, two = counted("semaphore")
+    assert not one.tryAcquire(1, 0) and one.trySetPermits(3) and not two.trySetPermits(5)
+    assert one.tryAcquire(2, 0) and two.availablePermits() == 1 and not two.tryAcquire(2, 0)
+    waits = two.start("acquire", 2, thread="b"), one.start("tryAcquire", 1, 5000, thread="b")
+    assert waits[1].value()
+    two.release(1)
+    two.addPermits(1)
+    waits[0].answer()
+    assert one.availablePermits() == 0 and not two.tryAcquire(1, 50)
+    one.release(4)
+    assert two.drainPermits() == 4 and one.availablePermits() == 0 and one.delete()
+    nothing_left(redis_server)
+
+
+def test_permits_with_an_end(redis_server: Server, counted: Callable[[str], list[Any]]) -> None:
+    one, two = counted("permits")
+    assert one.trySetPermits(2) and not two.trySetPermits(2)
+    (kept,), (lent,) = one.acquire(1, -1), two.tryAcquire(1, 0, 400)
+    assert len(kept) == len(lent) == 32 and kept != lent and one.acquiredPermits() == 2
+    assert not one.tryAcquire(1, 0, -1)
+    wait = one.start("acquire", 1, 20_000, thread="b").answer()  # when the lent one has come to its end
+    assert wait.took > 0.3 and not two.tryRelease(lent)
+    assert one.updateLeaseTime(kept, 300) and not two.updateLeaseTime(lent, 300)
+    (last,) = two.acquire(1, 20_000)
+    assert not one.tryRelease(kept) and two.tryRelease(last) and not two.tryRelease(last)
+    with pytest.raises(JavaError):
+        one.release(last)
+    two.release(*wait.value)
+    assert one.availablePermits() == 2
+    two.addPermits(1)
+    assert one.availablePermits() == 3 and one.delete()
+    nothing_left(redis_server)
+
+
+@pytest.mark.parametrize("kind", [SEMAPHORE, PERMITS], ids=lambda kind: kind.java)
+def test_no_more_holders_than_permits(redis_server: Server, side: MakeSide, name: str, kind: Kind) -> None:
+    permits, others = 3, ["agent", "python"] if kind.ours else ["java2", "java2"]
+    sides = [side(who, kind, thread=f"{place}", permits=permits) for place, who in enumerate(["java"] * 3 + others)]
+    for one in sides:
+        one.adds = False
+    running = [Running(one.load, redis_server, 300) for one in sides]
+    turns = [turn for one in running for turn in one.result()]
+    steps = sorted([(turn.got, 1) for turn in turns] + [(turn.done, -1) for turn in turns])
+    inside = list(itertools.accumulate(step for _, step in steps))
+    assert len(turns) == 5 * 300 and max(inside) == permits
+    nothing_left(redis_server, but=name)
+
+
+def test_a_latch(redis_server: Server, name: str, counted: Callable[[str], list[Any]]) -> None:
+    one, two = counted("latch")
+    assert two.start("await", 0).value()  # there is none: open
+    assert one.trySetCount(3) and not two.trySetCount(1) and two.getCount() == 3
+    waits = [two.start("await", 20_000, thread=f"{number}") for number in range(3)]
+    waits.append(one.start("await", 20_000, thread="b"))
+    wait_until(lambda: redis_server.command("PUBSUB", "NUMSUB", f"redisson_countdownlatch__channel__{{{name}}}")[1] == 2)
+    one.countDown()
+    two.countDown()
+    assert not two.start("await", 50).value() and one.getCount() == 1 and not any(wait.done() for wait in waits)
+    began = time.monotonic()
+    two.countDown()
+    took = [wait.answer().done - began for wait in waits]
+    assert all(wait.value() for wait in waits) and sum(one < SOON for one in took) >= NEARLY_ALL * len(took)
+    assert one.getCount() == 0
+    two.countDown()
+    assert one.trySetCount(1) and two.delete()
+    nothing_left(redis_server)

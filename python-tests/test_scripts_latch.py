@@ -13,7 +13,9 @@ from harness.server import Server, free_port
 
 OPEN, NOT_NOW, WRONG_KIND, GATE_CLOSED = [1, 1], [0, -1, 1], [-1], [-2]
 WHILE = 20.0  # seconds: longer than anything here takes
-NAMES: list[str | bytes] = ["start", "shop:{7}:start", "{x}", "x{y}z", "a b  c ", "new\r\nline", "%d %s %1", b"\xff\xfe\x01"]
+NAMES: list[str | bytes] = [
+    "start", "shop:{7}:start", "{x}", "x{y}z", "a b  c ", "new\r\nline", "%d %s %1", b"\xff\xfe\x01",
+]  # fmt: skip
 
 
 @pytest.fixture
@@ -51,7 +53,9 @@ def wait_until(condition: Callable[[], Any]) -> None:
         time.sleep(0.002)
 
 
-@pytest.mark.parametrize("setter, first, last", [("ours", "java", "ours"), ("java", "ours", "java"), ("ours", "ours", "ours")])
+@pytest.mark.parametrize(
+    "setter, first, last", [("ours", "java", "ours"), ("java", "ours", "java"), ("ours", "ours", "ours")]
+)
 def test_vector_23(wire: LatchWire, java: JavaLatch, ear: Ear, setter: str, first: str, last: str) -> None:
     """Set 2, count down twice: 1; nothing; 0 and the key is gone. Done by either side the other cannot tell."""
     if setter == "ours":
@@ -160,7 +164,10 @@ def test_a_closed_gate(wire: LatchWire) -> None:
 
 @pytest.mark.parametrize(
     "make",
-    [["HSET", "start", "a", "1"], ["ZADD", "start", "1", "a"], ["RPUSH", "start", "a"], ["SET", "start", "two"], ["SET", "start", ""]],
+    [
+        ["HSET", "start", "a", "1"], ["ZADD", "start", "1", "a"], ["RPUSH", "start", "a"], ["SET", "start", "two"],
+        ["SET", "start", ""],
+    ],
     ids=" ".join,
 )  # fmt: skip
 def test_other_kinds_are_refused_and_untouched(wire: LatchWire, ear: Ear, make: list[str]) -> None:
@@ -210,7 +217,7 @@ def test_all_keys_are_declared_and_in_one_slot(new_server: Callable[..., Server]
     server.command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
     wait_until(lambda: b"cluster_state:ok" in server.command("CLUSTER", "INFO"))
     with server.client() as redis:
-        for name in "start", "shop:{7}:start", "a b", b"\xff", "{x}y":
+        for name in NAMES:
             wire = LatchWire(redis, name)
             assert wire.change("set", 3) == [1, 3] and wire.wait() == NOT_NOW
             assert wire.change("down", 1) == [1, 2] and wire.change("down", 5) == [1, 0]
@@ -278,7 +285,7 @@ class Play:
             assert self.wire.change(what, number, request) == reply
         elif toss < 0.54:
             self.gate = not self.gate
-            self.wire.redis.command(*(["SET", self.wire.gate, 1, "PX", 60_000] if self.gate else ["DEL", self.wire.gate]))
+            self.wire.set_gate(self.gate)
         else:
             self.foreign()
 

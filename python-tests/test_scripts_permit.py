@@ -13,7 +13,9 @@ from harness.server import Server, free_port
 
 WRONG_KIND, GATE_CLOSED = [-1], [-2]
 WHILE = 20.0  # seconds: longer than anything here takes
-NAMES: list[str | bytes] = ["seats", "shop:{7}:seats", "{x}", "x{y}z", "a b  c ", "new\r\nline", "%d %s %1", b"\xff\xfe\x01"]
+NAMES: list[str | bytes] = [
+    "seats", "shop:{7}:seats", "{x}", "x{y}z", "a b  c ", "new\r\nline", "%d %s %1", b"\xff\xfe\x01",
+]  # fmt: skip
 
 
 @pytest.fixture
@@ -61,7 +63,7 @@ def taken(reply: Any) -> list[bytes]:
 
 @pytest.mark.parametrize("short, third", [("java", "java"), ("java", "ours"), ("ours", "java"), ("ours", "ours")])
 def test_vector_22(wire: PermitWire, java: JavaPermits, ear: Ear, short: str, third: str) -> None:
-    """2 permits: one without lease, one for 400 ms; the third taker is told when, and gets that one when it has ended."""
+    """2 permits: one without lease, one for 400 ms; the third taker is told when, and gets it once it has ended."""
     if short == "java":
         assert java.change("try_set_permits", 2) == 1
     else:
@@ -488,9 +490,9 @@ def test_a_full_server_takes_permits_back_and_renews(new_server: Callable[..., S
                 redis.command("SET", f"fill:{number}", "x" * 100_000)
         redis.command("CONFIG", "SET", "maxmemory", "1mb")
         before = everything(redis)
-        for attempt in lambda: wire.change("add", 1), lambda: wire.change("setpermits", 90):
+        for what in "add", "setpermits":
             with pytest.raises(ReplyError, match="OOM"):
-                attempt()
+                wire.change(what, 90)
         assert everything(redis) == before  # refused as a whole
         assert wire.renew((one, 2 * LEASE), (more, 2 * LEASE), (ended, LEASE)) == [1, 1, 0]
         assert wire.out()[more.members()[2]] > server_ms(redis) + LEASE
@@ -514,7 +516,7 @@ def test_all_keys_are_declared_and_in_one_slot(new_server: Callable[..., Server]
     server.command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
     wait_until(lambda: b"cluster_state:ok" in server.command("CLUSTER", "INFO"))
     with server.client() as redis:
-        for name in "seats", "shop:{7}:seats", "a b", b"\xff", "{x}y":
+        for name in NAMES:
             wire, hold, dead = PermitWire(redis, name), Hold(2), Hold(1)
             assert wire.change("set", 2) == [1, 2] and wire.change("setpermits", 3) == [1, 3]
             assert wire.change("add", 1) == [1, 4]
@@ -666,7 +668,8 @@ class Play:
         if what != "add":
             number = abs(number)
         if self.random.random() < 0.4:
-            reply, (_, expected) = self.java.change(JAVA_NAMES[what], number), self.model.change(what, number, java=True)
+            reply = self.java.change(JAVA_NAMES[what], number)
+            _, expected = self.model.change(what, number, java=True)
             assert reply in (None, 0, 1) if what in ("set", "setpermits", "add") else reply == expected
             return
         before = self.model.left
@@ -713,7 +716,7 @@ class Play:
             assert self.wire.change(what, number, request) == reply
         elif toss < 0.70:
             self.gate = not self.gate
-            self.wire.redis.command(*(["SET", self.wire.gate, 1, "PX", 60_000] if self.gate else ["DEL", self.wire.gate]))
+            self.wire.set_gate(self.gate)
         elif toss < 0.78:
             self.end_some()
         elif toss < 0.90:

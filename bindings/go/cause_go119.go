@@ -4,8 +4,8 @@ package dlock
 
 import "context"
 
-// Go 1.19 has no causes: nobody can ask for them. Grant.Err says why in every version.
-func withCancelCause(parent context.Context) (context.Context, func(cause error)) {
+// withCancelCause drops the cause: in Go 1.19 nobody can ask for it. Grant.Err has it.
+func withCancelCause(parent context.Context) (context.Context, func(error)) {
 	ctx, cancel := context.WithCancel(parent)
 	return ctx, func(error) { cancel() }
 }

@@ -4,6 +4,7 @@ package dlock
 
 import "context"
 
-func withCancelCause(parent context.Context) (context.Context, func(cause error)) {
-	return context.WithCancelCause(parent)
+func withCancelCause(parent context.Context) (context.Context, func(error)) {
+	ctx, cancel := context.WithCancelCause(parent)
+	return ctx, cancel
 }

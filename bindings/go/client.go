@@ -20,50 +20,51 @@ const (
 	oldest       = 0<<16 | 1<<8          // the version of libdlock whose calls are used here
 	closeTimeout = 5 * time.Second       // how long Close waits for the server
 	orders       = 4                     // calls like Ping that block a thread each at the same time
-	slow         = 20 * time.Millisecond // a round trip that blocks a thread for longer than it should
-	eventRoom    = 256
+	slow         = 20 * time.Millisecond // a round trip longer than a thread should be blocked
 )
 
 // A Client has the connections to one server, made on first use, and a watchdog that renews what is held. Any number of
-// goroutines may use it. It is closed by Close; one that is dropped while it holds and waits for nothing goes with the
-// garbage.
+// goroutines may use it. Close it; one that is dropped while nothing is held or waited for goes with the garbage.
 type Client struct{ core *core }
 
-// core is what the goroutine that reads events knows of a client. It does not refer to the Client, unless by a grant that
-// is held or waited for.
+// core is what the goroutine that reads events knows of a client. It refers to the Client only by grants that are held or
+// waited for.
 type core struct {
 	handle *C.dlock_client
-	orders chan struct{}
+	orders chan struct{} // has one for each that is running
 	done   chan struct{} // closed when no more events are read
 
 	inline    sync.Mutex // held by the goroutine that makes a round trip on its own thread
-	slowUntil int64      // no such round trips before, nanoseconds, atomic
+	slowUntil int64      // no such round trips before, nanoseconds; atomic
 
 	mutex  sync.Mutex       // guards what follows
-	owners int64            // the last one given out
+	owners int64            // the last owner number given out
 	grants map[int64]*Grant // by owner
 	events chan Event
-	ended  bool
+	ended  bool // no more events come
 }
 
-// Open makes a client from a URL, redis://[user[:password]@]host[:port][/db][?option=value&...] or
-// redis+unix:///path[?...]. It connects nothing yet; Ping does.
+// Open makes a client from a URL: redis://[user[:password]@]host[:port][/db][?option=value&...] or
+// redis+unix:///path[?...]. Options win over those in the URL. Nothing is connected yet; Ping does that.
 //
 // ErrInvalidURL, ErrUnknownOption, ErrInvalidOption, ErrUnsupported.
 func Open(url string, options ...Option) (*Client, error) {
 	if C.dlock_version() < oldest {
-		return nil, failure(ErrUnsupported, "the library that was loaded is libdlock "+Version()+", too old for this binding")
+		return nil, failure(ErrUnsupported, "libdlock "+Version()+" was loaded, which is too old for this binding")
 	}
-	address, err := text(url, "URL")
+	address, err := cString(url, "URL")
 	if err != nil {
 		return nil, err
 	}
 	defer C.free(unsafe.Pointer(address))
-	c := &core{orders: make(chan struct{}, orders), done: make(chan struct{}), grants: map[int64]*Grant{}}
-	err = withOptions(options, func(set *C.dlock_options) error {
-		return call(func(box *C.dlock_error) C.dlock_status { return C.dlock_client_open(address, set, &c.handle, box) })
-	})
+	set, err := newSet(options)
 	if err != nil {
+		return nil, err
+	}
+	defer C.dlock_options_free(set)
+	c := &core{orders: make(chan struct{}, orders), done: make(chan struct{}), grants: map[int64]*Grant{}}
+	b := newBox()
+	if err := b.done(C.dlock_client_open(address, set, &c.handle, b.c), nil); err != nil {
 		return nil, err
 	}
 	file, err := c.descriptor()
@@ -73,7 +74,7 @@ func Open(url string, options ...Option) (*Client, error) {
 	}
 	go c.read(file)
 	client := &Client{c}
-	runtime.SetFinalizer(client, func(client *Client) {
+	runtime.SetFinalizer(client, func(*Client) {
 		go func() {
 			file.Close() // ends the reading
 			<-c.done
@@ -86,54 +87,45 @@ func Open(url string, options ...Option) (*Client, error) {
 // Version returns the version of the loaded library, for example "0.1.0".
 func Version() string { return C.GoString(C.dlock_version_string()) }
 
-// live returns the core of a client that Open made.
-func (c *Client) live() (*core, error) {
+// usable is nil for a client that Open made.
+func (c *Client) usable() error {
 	if c == nil || c.core == nil {
-		return nil, invalid("a client comes from Open")
+		return invalid("a client comes from Open")
 	}
-	return c.core, nil
+	return nil
 }
 
-// call makes a call of the library with the client's handle.
-func (c *Client) call(f func(handle *C.dlock_client, box *C.dlock_error) C.dlock_status) error {
-	core, err := c.live()
-	if err != nil {
+// Close ends all waits with ErrClosed, releases what is held, and stops. It waits up to five seconds for the server; after
+// ErrTimedOut what is left expires by its lease. Closing again is fine.
+func (c *Client) Close() error {
+	if err := c.usable(); err != nil {
 		return err
 	}
-	defer runtime.KeepAlive(c)
-	return call(func(box *C.dlock_error) C.dlock_status { return f(core.handle, box) })
-}
-
-// Close ends all waits with ErrClosed, releases what is held and stops. It waits up to five seconds for the server:
-// after ErrTimedOut what is left expires by its lease. Closing again is fine.
-func (c *Client) Close() error {
-	return c.call(func(handle *C.dlock_client, box *C.dlock_error) C.dlock_status {
-		return C.dlock_client_close(handle, C.int64_t(closeTimeout/time.Millisecond), box)
-	})
+	b := newBox()
+	return b.done(C.dlock_client_close(c.core.handle, C.int64_t(closeTimeout.Milliseconds()), b.c), c)
 }
 
 // Ping asks the server for a sign of life. ErrUnreachable, ErrDenied and the ErrServer statuses.
 func (c *Client) Ping(ctx context.Context) error {
-	core, err := c.live()
-	if err != nil {
+	if err := c.usable(); err != nil {
 		return err
 	}
-	return core.order(ctx, func() error {
-		return c.call(func(handle *C.dlock_client, box *C.dlock_error) C.dlock_status {
-			return C.dlock_client_ping(handle, -1, box)
-		})
+	return c.core.order(ctx, nil, func() error {
+		b := newBox()
+		return b.done(C.dlock_client_ping(c.core.handle, -1, b.c), c)
 	})
 }
 
-// order makes a call that blocks its thread, when there are not too many of them. The call goes on when ctx ends before it.
-func (c *core) order(ctx context.Context, f func() error) error {
-	if err := ended(ctx, ErrCancelled, ErrTimedOut); err != nil {
+// order makes a call, about a lock or nil, that blocks its thread, when there are not too many of them. The call goes on when
+// ctx ends before it.
+func (c *core) order(ctx context.Context, l *Lock, f func() error) error {
+	if err := l.ended(ctx, ErrCancelled, ErrTimedOut); err != nil {
 		return err
 	}
 	select {
 	case c.orders <- struct{}{}:
 	case <-ctx.Done():
-		return ended(ctx, ErrCancelled, ErrTimedOut)
+		return l.ended(ctx, ErrCancelled, ErrTimedOut)
 	}
 	answer := make(chan error, 1)
 	go func() {
@@ -144,13 +136,12 @@ func (c *core) order(ctx context.Context, f func() error) error {
 	case err := <-answer:
 		return err
 	case <-ctx.Done():
-		return ended(ctx, ErrUnknownOutcome, ErrUnknownOutcome)
+		return l.ended(ctx, ErrUnknownOutcome, ErrUnknownOutcome)
 	}
 }
 
-// alone makes a call that blocks its thread for one round trip, which is faster than an event, when no other goroutine
-// does. It returns false, and makes no call, when one does or when the server has been slow of late: a context cannot end
-// such a call.
+// alone makes a call that blocks its thread for one round trip, which is faster than an event. It makes none, and returns
+// false, when another goroutine is doing that or the server has been slow of late: a context cannot end such a call.
 func (c *core) alone(f func() error) (bool, error) {
 	start := time.Now()
 	if start.UnixNano() < atomic.LoadInt64(&c.slowUntil) || !c.inline.TryLock() {
@@ -166,10 +157,11 @@ func (c *core) alone(f func() error) (bool, error) {
 
 // ---- events
 
-// descriptor returns a duplicate of the library's descriptor that the runtime waits for. It is never read.
+// descriptor is a duplicate of the library's, for the runtime to wait on. Nobody reads from it.
 func (c *core) descriptor() (*os.File, error) {
 	var fd C.int32_t
-	if err := call(func(box *C.dlock_error) C.dlock_status { return C.dlock_client_fd(c.handle, &fd, box) }); err != nil {
+	b := newBox()
+	if err := b.done(C.dlock_client_fd(c.handle, &fd, b.c), nil); err != nil {
 		return nil, err
 	}
 	syscall.ForkLock.RLock()
@@ -188,7 +180,7 @@ func (c *core) descriptor() (*os.File, error) {
 func (c *core) read(file *os.File) {
 	box := C.dlock_event_new()
 	if conn, err := file.SyscallConn(); err == nil && box != nil {
-		conn.Read(func(uintptr) bool { return c.drain(box) }) // ends by CLOSED, or because the file was closed
+		_ = conn.Read(func(uintptr) bool { return c.drain(box) }) // an error: the file was closed
 	}
 	C.dlock_event_free(box)
 	file.Close()
@@ -196,14 +188,12 @@ func (c *core) read(file *os.File) {
 	close(c.done)
 }
 
-// drain hands out the events there are. It returns whether they were the last ones.
+// drain hands out the events there are, and returns whether they were the last ones.
 func (c *core) drain(box *C.dlock_event) bool {
-	var f [C.DLOCK_FIELD_COUNT]C.int64_t
 	for {
 		switch C.dlock_client_next(c.handle, 0, box, nil) {
 		case C.DLOCK_OK:
-			C.dlock_event_unpack(box, &f[0], C.DLOCK_FIELD_COUNT, nil, nil)
-			c.dispatch(&f, box)
+			c.dispatch(box)
 		case C.DLOCK_NO_EVENT:
 			return false
 		default:
@@ -212,7 +202,8 @@ func (c *core) drain(box *C.dlock_event) bool {
 	}
 }
 
-func (c *core) dispatch(f *[C.DLOCK_FIELD_COUNT]C.int64_t, box *C.dlock_event) {
+func (c *core) dispatch(box *C.dlock_event) {
+	f := unpack(box)
 	c.mutex.Lock()
 	g := c.grants[int64(f[C.DLOCK_FIELD_OWNER])]
 	c.mutex.Unlock()
@@ -220,20 +211,31 @@ func (c *core) dispatch(f *[C.DLOCK_FIELD_COUNT]C.int64_t, box *C.dlock_event) {
 	if f[C.DLOCK_FIELD_STATUS] != C.DLOCK_OK {
 		err = failure(Status(f[C.DLOCK_FIELD_STATUS]), C.GoString(C.dlock_event_text(box)))
 	}
-	switch kind := EventType(f[C.DLOCK_FIELD_TYPE]); {
-	case g != nil && (kind == C.DLOCK_EVENT_ACQUIRED || kind == C.DLOCK_EVENT_ACQUIRE_FAILED):
-		g.settle(int64(f[C.DLOCK_FIELD_TOKEN]), err)
-	case g != nil && (kind == C.DLOCK_EVENT_RELEASED || kind == C.DLOCK_EVENT_RELEASE_FAILED):
-		g.gone(err)
-	case kind == Lost || kind == AtRisk || kind == Log:
-		if g != nil && kind == Lost {
+	switch f[C.DLOCK_FIELD_TYPE] {
+	case C.DLOCK_EVENT_ACQUIRED, C.DLOCK_EVENT_ACQUIRE_FAILED:
+		if g != nil {
+			g.settle(int64(f[C.DLOCK_FIELD_TOKEN]), err)
+		}
+	case C.DLOCK_EVENT_RELEASED, C.DLOCK_EVENT_RELEASE_FAILED:
+		if g != nil {
+			g.gone(err)
+		}
+	default:
+		if g != nil && f[C.DLOCK_FIELD_TYPE] == C.DLOCK_EVENT_LOST {
 			g.lose(err)
 		}
 		c.publish(f, g, C.GoString(C.dlock_event_text(box)))
 	}
 }
 
-// end tells everybody who waits for an event that there will be none.
+// unpack is the numbers of an event.
+func unpack(box *C.dlock_event) *[C.DLOCK_FIELD_COUNT]C.int64_t {
+	f := new([C.DLOCK_FIELD_COUNT]C.int64_t)
+	C.dlock_event_unpack(box, &f[0], C.DLOCK_FIELD_COUNT, nil, nil)
+	return f
+}
+
+// end tells everybody who waits for an event that none will come.
 func (c *core) end() {
 	c.mutex.Lock()
 	c.ended = true
@@ -241,22 +243,22 @@ func (c *core) end() {
 		close(c.events)
 	}
 	left := c.grants
-	c.grants = nil
+	c.grants, c.events = nil, nil
 	c.mutex.Unlock()
 	for _, g := range left {
-		closed := failure(ErrClosed, "")
+		closed := g.lock.failure(ErrClosed)
 		g.settle(0, closed)
 		g.lose(closed)
 		g.gone(closed)
 	}
 }
 
-// enter gives g an owner number and lets events find it.
+// enter gives g an owner number, by which events find it.
 func (c *core) enter(g *Grant) error {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	if c.ended {
-		return failure(ErrClosed, "")
+		return g.lock.failure(ErrClosed)
 	}
 	c.owners++
 	g.owner = c.owners

@@ -10,8 +10,8 @@ import (
 	"unsafe"
 )
 
-// A Grant is one successful acquisition of a lock. It may be handed to other goroutines, and several may use it. It is
-// held, and keeps its client in use, until it is unlocked or lost.
+// A Grant is one acquisition of a lock. It is held, and keeps its client in use, until it is unlocked or lost. Any
+// goroutines may use it.
 type Grant struct {
 	lock   *Lock
 	owner  int64
@@ -21,36 +21,53 @@ type Grant struct {
 	left   chan error // how the release ended
 
 	mutex     sync.Mutex // guards what follows
-	settled   bool       // won has its answer
-	abandoned bool       // nobody waits for it any more
+	settled   bool       // the wait has ended
+	abandoned bool       // nobody waits any more
 	unlocked  bool
 	over      error // why it is not held any more, once that is known
 	ctx       context.Context
 	cancel    func(error)
 }
 
-// ---- getting it
-
-// submit asks for the lock; an event will settle g.
-func (g *Grant) submit(wait int64) error {
-	return g.call(func(handle *C.dlock_lock, owner C.int64_t, box *C.dlock_error) C.dlock_status {
-		return C.dlock_lock_submit_acquire(handle, owner, C.int64_t(wait), owner, box)
-	})
+func (l *Lock) newGrant(ctx context.Context) (*Grant, error) {
+	if err := l.usable(ctx); err != nil {
+		return nil, err
+	}
+	g := &Grant{lock: l, parent: ctx, won: make(chan error, 1), left: make(chan error, 1)}
+	return g, l.client.core.enter(g)
 }
+
+// usable is nil for a grant that a lock made.
+func (g *Grant) usable() error {
+	if g == nil || g.lock == nil {
+		return invalid("a grant comes from a method of a lock")
+	}
+	return nil
+}
+
+// id is the owner to the library, and the tag of its requests.
+func (g *Grant) id() C.int64_t { return C.int64_t(g.owner) }
+
+// ---- from the request to the grant
 
 // try asks for the lock and blocks its thread for one round trip.
 func (g *Grant) try() error {
 	var token C.int64_t
-	err := g.call(func(handle *C.dlock_lock, owner C.int64_t, box *C.dlock_error) C.dlock_status {
-		return C.dlock_lock_acquire(handle, owner, 0, &token, box)
-	})
+	b := newBox()
+	err := b.done(C.dlock_lock_acquire(g.lock.handle, g.id(), 0, &token, b.c), g)
 	if err == nil {
 		g.settle(int64(token), nil)
 	}
 	return err
 }
 
-// settle is how the wait ended. A grant that nobody waits for any more is given back.
+// submit asks for the lock; an event will settle that.
+func (g *Grant) submit(wait int64) error {
+	b := newBox()
+	return b.done(C.dlock_lock_submit_acquire(g.lock.handle, g.id(), C.int64_t(wait), g.id(), b.c), g)
+}
+
+// settle says how the wait ended. A grant that nobody waits for any more is given back.
 func (g *Grant) settle(token int64, err error) {
 	g.mutex.Lock()
 	again, late := g.settled, g.abandoned
@@ -69,21 +86,18 @@ func (g *Grant) settle(token int64, err error) {
 	g.won <- err
 }
 
-// abandon ends the wait from the waiter's side, without waiting for the server.
+// abandon ends the wait, without waiting for the server.
 func (g *Grant) abandon() {
 	g.mutex.Lock()
-	g.abandoned = true
 	settled := g.settled
+	g.abandoned = true
 	g.mutex.Unlock()
-	if settled {
-		if <-g.won == nil {
-			g.giveBack()
-		}
-		return
+	if !settled {
+		b := newBox()
+		_ = b.done(C.dlock_lock_cancel(g.lock.handle, g.id(), nil), g) // an event settles it in any case
+	} else if <-g.won == nil {
+		g.giveBack()
 	}
-	g.call(func(handle *C.dlock_lock, owner C.int64_t, _ *C.dlock_error) C.dlock_status {
-		return C.dlock_lock_cancel(handle, owner, nil)
-	})
 }
 
 func (g *Grant) giveBack() {
@@ -94,119 +108,142 @@ func (g *Grant) giveBack() {
 
 // ---- while it is held
 
-// Token returns the fencing token: it grows with every grant of the lock's name. A resource that stores the highest token it
+// Token returns the fencing token. It grows with every grant of the lock's name: a resource that stores the highest token it
 // has seen and refuses lower ones is safe even from a holder that does not know yet that it lost the lock.
-func (g *Grant) Token() int64 { return g.token }
+func (g *Grant) Token() int64 {
+	if g == nil {
+		return 0
+	}
+	return g.token
+}
 
-// Context returns a child of the context that Lock was given, which is cancelled when the lock is lost, in time for the work
-// to stop, and when it is unlocked. context.Cause then says why: an error that is ErrLost, or context.Canceled.
+// Context returns a child of the context that Lock was given. It is cancelled when the lock is lost, before anybody else
+// can have it, and when it is unlocked. context.Cause says which: an error that is ErrLost, or context.Canceled.
 func (g *Grant) Context() context.Context {
+	if g.usable() != nil {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		return ctx
+	}
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
 	if g.ctx == nil {
-		parent := g.parent
-		if parent == nil { // of a Grant that no Lock returned
-			parent = context.Background()
-		}
-		g.ctx, g.cancel = withCancelCause(parent)
-		if g.over != nil || g.parent == nil {
-			g.cancel(g.over)
+		g.ctx, g.cancel = withCancelCause(g.parent)
+		if g.over != nil {
+			g.cancel(lossOnly(g.over))
 		}
 	}
 	return g.ctx
 }
 
-// Remaining returns for how long the hold may be trusted if no renewal comes through, by the clock at this instant; 0 when
-// the lock is not held any more.
+// Remaining returns for how long the lock may be trusted if no renewal comes through, by the clock at this instant; 0 when
+// it is not held.
 func (g *Grant) Remaining() time.Duration {
 	left, _ := g.remaining()
 	return left
 }
 
-// Err returns nil while the lock is held, by the clock at this instant, then an error that is ErrLost or ErrNotHeld.
+// Err returns nil while the lock is held, by the clock at this instant, and then why not: ErrLost, ErrNotHeld.
 func (g *Grant) Err() error {
-	g.mutex.Lock()
-	over := g.over
-	g.mutex.Unlock()
-	if over != nil {
-		return over
-	}
 	_, err := g.remaining()
+	if err == nil {
+		return nil
+	}
+	if g.usable() == nil {
+		g.mutex.Lock()
+		defer g.mutex.Unlock()
+		if g.over != nil {
+			return g.over
+		}
+	}
 	return err
 }
 
 func (g *Grant) remaining() (time.Duration, error) {
+	if err := g.usable(); err != nil {
+		return 0, err
+	}
 	var left C.int64_t
-	err := g.call(func(handle *C.dlock_lock, owner C.int64_t, box *C.dlock_error) C.dlock_status {
-		return C.dlock_lock_remaining_ms(handle, owner, &left, box)
-	})
+	b := newBox()
+	err := b.done(C.dlock_lock_remaining_ms(g.lock.handle, g.id(), &left, b.c), g)
 	return duration(left), err
 }
 
-// Extend makes the server keep the lock for lease from now and from each renewal. ErrNotHeld, ErrLost.
+// Extend makes the server keep the lock for lease from now on and from each renewal. ErrNotHeld, ErrLost.
 func (g *Grant) Extend(ctx context.Context, lease time.Duration) error {
-	return g.lock.order(ctx, func(handle *C.dlock_lock, box *C.dlock_error) C.dlock_status {
-		return C.dlock_lock_extend(handle, C.int64_t(g.owner), C.int64_t(milliseconds(lease)), box)
+	if err := g.usable(); err != nil {
+		return err
+	}
+	return g.lock.order(ctx, func(b *box) C.dlock_status {
+		return C.dlock_lock_extend(g.lock.handle, g.id(), C.int64_t(milliseconds(lease)), b.c)
 	})
 }
 
-// Export gives the grant away: another process Adopts what is returned, before the lease ends. Nothing is held here
-// afterwards. ErrNotHeld, ErrLost.
+// Export gives the grant out of this process: another one adopts the bytes before the lease ends. Afterwards nothing is held
+// here. ErrNotHeld, ErrLost.
 func (g *Grant) Export() ([]byte, error) {
+	if err := g.usable(); err != nil {
+		return nil, err
+	}
 	var size C.size_t
-	buffer := make([]byte, 512+len(g.lock.Name()))
-	err := g.call(func(handle *C.dlock_lock, owner C.int64_t, box *C.dlock_error) C.dlock_status {
-		to := (*C.uint8_t)(unsafe.Pointer(&buffer[0]))
-		return C.dlock_lock_export_grant(handle, owner, to, C.size_t(len(buffer)), &size, box)
-	})
-	if err != nil {
+	b, bytes := newBox(), make([]byte, 512+len(g.lock.name))
+	to := (*C.uint8_t)(unsafe.Pointer(&bytes[0]))
+	if err := b.done(C.dlock_lock_export_grant(g.lock.handle, g.id(), to, C.size_t(len(bytes)), &size, b.c), g); err != nil {
 		return nil, err
 	}
 	g.lock.client.core.leave(g)
-	g.finish(failure(ErrNotHeld, "the grant was exported"), nil)
-	return buffer[:size], nil
+	g.finish(failure(ErrNotHeld, "the grant was exported"))
+	return bytes[:size], nil
 }
 
-// lose is what the library says when the lock is lost.
+// lose says that the library has told of the loss.
 func (g *Grant) lose(err error) {
 	g.lock.client.core.leave(g)
-	g.finish(err, err)
+	g.finish(err)
 }
 
-// finish notes why g is over and ends its context, the first time.
-func (g *Grant) finish(over, cause error) {
+// finish notes, the first time, why the lock is not held any more.
+func (g *Grant) finish(over error) {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
 	if g.over == nil {
 		g.over = over
 		if g.cancel != nil {
-			g.cancel(cause)
+			g.cancel(lossOnly(over))
 		}
 	}
 }
 
+// lossOnly is the cause that a context ends with: giving a lock back is no error.
+func lossOnly(over error) error {
+	if e, ok := over.(*Error); ok && e.Status == ErrNotHeld {
+		return nil
+	}
+	return over
+}
+
 // ---- giving it back
 
-// Unlock releases the lock and waits for the server to confirm it, no longer than ctx. When it cannot wait the error is
-// ErrUnknownOutcome, and the release goes on in the background; so a context that is over is no reason not to unlock.
+// Unlock releases the lock and waits for the server to confirm that, for as long as ctx lasts: after ErrUnknownOutcome the
+// release goes on in the background. So it may be called with a context that is over.
 //
-// ErrLost when the lock had been lost, ErrNotHeld when it was unlocked before.
+// ErrLost when the lock had been lost, ErrNotHeld when it had been unlocked.
 func (g *Grant) Unlock(ctx context.Context) error {
-	if g == nil || ctx == nil {
-		return invalid("unlocking needs a grant and a context")
-	}
-	core, err := g.lock.live()
-	if err != nil {
+	if err := g.usable(); err != nil {
 		return err
+	}
+	if ctx == nil {
+		return invalid("no context was given")
 	}
 	g.mutex.Lock()
 	again := g.unlocked
 	g.unlocked = true
 	g.mutex.Unlock()
 	if again {
-		return failure(ErrNotHeld, "")
+		return g.lock.failure(ErrNotHeld)
 	}
-	g.finish(failure(ErrNotHeld, ""), nil)
+	g.finish(g.lock.failure(ErrNotHeld))
+	core := g.lock.client.core
 	if ctx.Err() == nil {
 		if asked, err := core.alone(g.release); asked {
 			core.leave(g)
@@ -221,37 +258,25 @@ func (g *Grant) Unlock(ctx context.Context) error {
 	case err := <-g.left:
 		return err
 	case <-ctx.Done():
-		return ended(ctx, ErrUnknownOutcome, ErrUnknownOutcome)
+		return g.lock.ended(ctx, ErrUnknownOutcome, ErrUnknownOutcome)
 	}
 }
 
 func (g *Grant) release() error {
-	return g.call(func(handle *C.dlock_lock, owner C.int64_t, box *C.dlock_error) C.dlock_status {
-		return C.dlock_lock_release(handle, owner, box)
-	})
+	b := newBox()
+	return b.done(C.dlock_lock_release(g.lock.handle, g.id(), b.c), g)
 }
 
 func (g *Grant) submitRelease() error {
-	return g.call(func(handle *C.dlock_lock, owner C.int64_t, box *C.dlock_error) C.dlock_status {
-		return C.dlock_lock_submit_release(handle, owner, owner, box)
-	})
+	b := newBox()
+	return b.done(C.dlock_lock_submit_release(g.lock.handle, g.id(), g.id(), b.c), g)
 }
 
-// gone is how the release ended.
+// gone says how the release ended.
 func (g *Grant) gone(err error) {
 	g.lock.client.core.leave(g)
 	select {
 	case g.left <- err:
 	default:
 	}
-}
-
-// call makes a call of the library with the lock's handle and the owner.
-func (g *Grant) call(f func(handle *C.dlock_lock, owner C.int64_t, box *C.dlock_error) C.dlock_status) error {
-	if g == nil {
-		return invalid("a grant comes from a method of a lock")
-	}
-	return g.lock.call(func(handle *C.dlock_lock, box *C.dlock_error) C.dlock_status {
-		return f(handle, C.int64_t(g.owner), box)
-	})
 }

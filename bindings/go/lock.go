@@ -11,9 +11,9 @@ import (
 	"unsafe"
 )
 
-// A Lock is a lock that may be held by one goroutine of one process at a time, on any host. It is not re-entrant: who
-// holds it and locks it again waits for itself. Any number of goroutines may use one Lock, and several Locks of one
-// client on one name are the same lock.
+// A Lock is a name that one holder at a time may have, on all hosts together. Any number of goroutines may use one Lock, and
+// several Locks of one client on one name are the same lock. It is not re-entrant: who holds it and locks it again waits
+// for itself.
 type Lock struct {
 	client *Client
 	handle *C.dlock_lock
@@ -28,29 +28,47 @@ func (c *Client) Mutex(name string, options ...Option) (*Lock, error) {
 }
 
 func (c *Client) lock(kind C.int32_t, name string, options []Option) (*Lock, error) {
-	l := &Lock{client: c, name: name}
+	if err := c.usable(); err != nil {
+		return nil, err
+	}
+	set, err := newSet(options)
+	if err != nil {
+		return nil, err
+	}
+	defer C.dlock_options_free(set)
 	bytes := C.CString(name)
 	defer C.free(unsafe.Pointer(bytes))
-	err := withOptions(options, func(set *C.dlock_options) error {
-		return c.call(func(handle *C.dlock_client, box *C.dlock_error) C.dlock_status {
-			return C.dlock_lock_new(handle, kind, bytes, C.size_t(len(name)), set, &l.handle, box)
-		})
-	})
-	if err != nil {
+	l, b := &Lock{client: c, name: name}, newBox()
+	status := C.dlock_lock_new(c.core.handle, kind, bytes, C.size_t(len(name)), set, &l.handle, b.c)
+	if err := b.done(status, c); err != nil {
 		return nil, err
 	}
 	runtime.SetFinalizer(l, func(l *Lock) { C.dlock_lock_free(l.handle) })
 	return l, nil
 }
 
-// Name returns the name of the lock.
-func (l *Lock) Name() string { return l.name }
+// usable is nil for a lock that a client made and a context.
+func (l *Lock) usable(ctx context.Context) error {
+	if l == nil || l.handle == nil {
+		return invalid("a lock comes from a method of a client")
+	}
+	return l.ended(ctx, ErrCancelled, ErrTimedOut)
+}
 
-// Lock waits until the lock is held, and returns the grant to unlock. The context ends the wait, and is the parent of
-// Grant.Context: to limit the wait only, use LockWithin. Waiting takes no thread.
+// Name returns the name of the lock.
+func (l *Lock) Name() string {
+	if l == nil {
+		return ""
+	}
+	return l.name
+}
+
+// Lock waits until it has the lock, and returns the grant to unlock. The context ends the wait, and is the parent of
+// Grant.Context; LockWithin limits the wait alone.
 //
-// When ctx ends first the error is ErrCancelled or ErrTimedOut, and also ctx.Err(). ErrClosed, ErrUnreachable, ErrDenied,
-// ErrWrongKind, the ErrServer statuses. After any error nothing is held: a grant that was under way is given back.
+// When ctx ends first, the error is ErrCancelled or ErrTimedOut, and also that of the context. ErrClosed, ErrUnreachable,
+// ErrDenied, ErrWrongKind, the ErrServer statuses. After any error nothing is held: a grant that was on its way is given
+// back.
 func (l *Lock) Lock(ctx context.Context) (*Grant, error) { return l.acquire(ctx, -1) }
 
 // LockWithin is Lock with a limit to the wait, after which it returns ErrTimedOut.
@@ -61,23 +79,16 @@ func (l *Lock) LockWithin(ctx context.Context, wait time.Duration) (*Grant, erro
 	return l.acquire(ctx, milliseconds(wait))
 }
 
-// TryLock is Lock without waiting for others: ErrBusy when somebody else holds the lock.
+// TryLock is Lock without waiting for others: ErrBusy when somebody else has the lock.
 func (l *Lock) TryLock(ctx context.Context) (*Grant, error) { return l.acquire(ctx, 0) }
 
 func (l *Lock) acquire(ctx context.Context, wait int64) (*Grant, error) {
-	core, err := l.live()
+	g, err := l.newGrant(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := ended(ctx, ErrCancelled, ErrTimedOut); err != nil {
-		return nil, err
-	}
-	g := &Grant{lock: l, parent: ctx, won: make(chan error, 1), left: make(chan error, 1)}
-	if err := core.enter(g); err != nil {
-		return nil, err
-	}
 	start := time.Now()
-	asked, err := core.alone(g.try)
+	asked, err := l.client.core.alone(g.try)
 	if asked && err == nil {
 		return g, nil
 	}
@@ -85,19 +96,19 @@ func (l *Lock) acquire(ctx context.Context, wait int64) (*Grant, error) {
 		err = g.submit(rest(wait, start))
 	}
 	if err != nil {
-		core.leave(g)
+		l.client.core.leave(g)
 		return nil, err
 	}
 	select {
-	case err := <-g.won:
-		if err != nil {
-			return nil, err
-		}
-		return g, nil
+	case err = <-g.won:
 	case <-ctx.Done():
 		g.abandon()
-		return nil, ended(ctx, ErrCancelled, ErrTimedOut)
+		err = l.ended(ctx, ErrCancelled, ErrTimedOut)
 	}
+	if err != nil {
+		return nil, err
+	}
+	return g, nil
 }
 
 // rest is what is left of a wait that began at start.
@@ -111,58 +122,40 @@ func rest(wait int64, start time.Time) int64 {
 	return wait
 }
 
-// live returns the core of the client of a lock that a client made.
-func (l *Lock) live() (*core, error) {
-	if l == nil || l.handle == nil {
-		return nil, invalid("a lock comes from a method of a client")
-	}
-	return l.client.core, nil
-}
-
-// call makes a call of the library with the lock's handle.
-func (l *Lock) call(f func(handle *C.dlock_lock, box *C.dlock_error) C.dlock_status) error {
-	if _, err := l.live(); err != nil {
+// order makes a call that blocks for a round trip. It goes on in the background when ctx ends before it.
+func (l *Lock) order(ctx context.Context, f func(b *box) C.dlock_status) error {
+	if err := l.usable(ctx); err != nil {
 		return err
 	}
-	defer runtime.KeepAlive(l)
-	return call(func(box *C.dlock_error) C.dlock_status { return f(l.handle, box) })
-}
-
-// order is call for what blocks; it goes on in the background when ctx ends before it.
-func (l *Lock) order(ctx context.Context, f func(handle *C.dlock_lock, box *C.dlock_error) C.dlock_status) error {
-	core, err := l.live()
-	if err != nil {
-		return err
-	}
-	return core.order(ctx, func() error { return l.call(f) })
-}
-
-// ForceUnlock takes the lock from whoever holds it, anywhere. ErrNotHeld when it was free.
-func (l *Lock) ForceUnlock(ctx context.Context) error {
-	return l.order(ctx, func(handle *C.dlock_lock, box *C.dlock_error) C.dlock_status {
-		return C.dlock_lock_force_release(handle, box)
+	return l.client.core.order(ctx, l, func() error {
+		b := newBox()
+		return b.done(f(b), l)
 	})
+}
+
+// ForceUnlock takes the lock from whoever has it, anywhere. ErrNotHeld when it was free.
+func (l *Lock) ForceUnlock(ctx context.Context) error {
+	return l.order(ctx, func(b *box) C.dlock_status { return C.dlock_lock_force_release(l.handle, b.c) })
 }
 
 // An Inspection is what the server knows of a lock.
 type Inspection struct {
 	Holder    string        // its id on the wire, "" when the lock is free
-	HeldFor   time.Duration // 0 when unknown
-	Remaining time.Duration
-	Token     int64 // not below the holder's
-	Waiters   int   // processes in line
-	Foreign   bool  // the holder is not libdlock
+	HeldFor   time.Duration // 0 when that is not known
+	Remaining time.Duration // until the lease ends
+	Token     int64         // not below the holder's
+	Waiters   int           // processes in line
+	Foreign   bool          // the holder is not libdlock
 }
 
-// Inspect asks the server who holds the lock.
+// Inspect asks the server who has the lock.
 func (l *Lock) Inspect(ctx context.Context) (Inspection, error) {
 	answer := make(chan Inspection, 1)
-	err := l.order(ctx, func(handle *C.dlock_lock, box *C.dlock_error) C.dlock_status {
-		var f [C.DLOCK_FIELD_COUNT]C.int64_t
+	err := l.order(ctx, func(b *box) C.dlock_status {
 		event := C.dlock_event_new()
 		defer C.dlock_event_free(event)
-		status := C.dlock_lock_inspect(handle, event, box)
-		C.dlock_event_unpack(event, &f[0], C.DLOCK_FIELD_COUNT, nil, nil)
+		status := C.dlock_lock_inspect(l.handle, event, b.c)
+		f := unpack(event)
 		answer <- Inspection{
 			Holder: C.GoString(C.dlock_event_text(event)), HeldFor: duration(f[C.DLOCK_FIELD_HELD_FOR_MS]),
 			Remaining: duration(f[C.DLOCK_FIELD_REMAINING_MS]), Token: int64(f[C.DLOCK_FIELD_TOKEN]),
@@ -176,30 +169,26 @@ func (l *Lock) Inspect(ctx context.Context) (Inspection, error) {
 	return <-answer, nil
 }
 
-// Adopt takes over a grant of this lock that another process Exported. It keeps its token. ErrInvalidGrant, ErrLost when
-// its lease ended meanwhile, ErrBusy when this process holds the lock or waits for it.
+// Adopt takes over a grant of this lock that another process has exported. It keeps its token. ErrInvalidGrant, ErrLost
+// when the lease ended meanwhile, ErrBusy when this process has the lock or waits for it.
 func (l *Lock) Adopt(ctx context.Context, exported []byte) (*Grant, error) {
-	core, err := l.live()
+	g, err := l.newGrant(ctx)
 	if err != nil {
 		return nil, err
 	}
-	g := &Grant{lock: l, parent: ctx, won: make(chan error, 1), left: make(chan error, 1)}
-	if err := core.enter(g); err != nil {
-		return nil, err
-	}
 	bytes := C.CBytes(exported)
-	err = core.order(ctx, func() error {
+	err = l.client.core.order(ctx, l, func() error {
 		defer C.free(bytes)
 		var token C.int64_t
-		err := g.call(func(handle *C.dlock_lock, owner C.int64_t, box *C.dlock_error) C.dlock_status {
-			return C.dlock_lock_adopt_grant(handle, owner, (*C.uint8_t)(bytes), C.size_t(len(exported)), &token, box)
-		})
+		b := newBox()
+		status := C.dlock_lock_adopt_grant(l.handle, g.id(), (*C.uint8_t)(bytes), C.size_t(len(exported)), &token, b.c)
+		err := b.done(status, l)
 		g.settle(int64(token), err)
 		return err
 	})
 	if err != nil {
 		g.abandon()
-		core.leave(g)
+		l.client.core.leave(g)
 		return nil, err
 	}
 	return g, nil

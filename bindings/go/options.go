@@ -11,15 +11,14 @@ import (
 	"unsafe"
 )
 
-// An Option changes how a client or a lock behaves. A lock's options win over its client's, and those over the ones in
-// the URL.
+// An Option changes how a client or a lock behaves. A lock's options win over its client's.
 type Option struct{ name, value string }
 
-// Set sets any option of the library from text: Set("safety_ms", "500"). dlock.h and the manual list them.
+// Set sets any option of the library from text: Set("safety_ms", "500"). The library's manual lists them.
 func Set(name, value string) Option { return Option{name, value} }
 
-// Lease is how long the server keeps a lock that is not renewed, 30 seconds unless set. It is also how long others wait
-// when the process of the holder dies.
+// Lease is how long the server keeps a lock without renewal, 30 seconds unless set: so long others wait when the holder's
+// process dies.
 func Lease(d time.Duration) Option { return Option{"lease_ms", strconv.FormatInt(milliseconds(d), 10)} }
 
 // MaxHold is the longest time a lock is renewed before it counts as lost. There is no limit unless set.
@@ -27,10 +26,10 @@ func MaxHold(d time.Duration) Option {
 	return Option{"max_hold_ms", strconv.FormatInt(milliseconds(d), 10)}
 }
 
-// Renew says whether a held lock is renewed until it is unlocked, which it is unless set to false.
+// Renew says whether a held lock is renewed until it is unlocked, which is so unless set to false.
 func Renew(on bool) Option { return Option{"renew", strconv.FormatBool(on)} }
 
-// milliseconds rounds up; what is negative means no limit to the library, or is refused by it.
+// milliseconds rounds up; everything negative is -1.
 func milliseconds(d time.Duration) int64 {
 	if d <= 0 {
 		return int64(d) >> 63
@@ -38,42 +37,51 @@ func milliseconds(d time.Duration) int64 {
 	return int64((d-1)/time.Millisecond) + 1
 }
 
-// text is s for C, which would not see what follows a NUL. The caller frees it.
-func text(s, what string) (*C.char, error) {
+// duration is a time of the library's; -1, which is unknown there, is 0.
+func duration(ms C.int64_t) time.Duration {
+	if ms < 0 {
+		return 0
+	}
+	return time.Duration(ms) * time.Millisecond
+}
+
+// cString is s for the library, which would not see what follows a NUL. The caller frees it.
+func cString(s, what string) (*C.char, error) {
 	if strings.IndexByte(s, 0) >= 0 {
 		return nil, invalid("a NUL in the " + what)
 	}
 	return C.CString(s), nil
 }
 
-// withOptions calls f with a set of options, NULL when there are none.
-func withOptions(options []Option, f func(set *C.dlock_options) error) error {
+// newSet is a set of options for the library, nil for none. The caller frees it.
+func newSet(options []Option) (*C.dlock_options, error) {
 	if len(options) == 0 {
-		return f(nil)
+		return nil, nil
 	}
 	set := C.dlock_options_new()
 	if set == nil {
-		return failure(ErrOutOfMemory, "")
+		return nil, failure(ErrOutOfMemory, "")
 	}
-	defer C.dlock_options_free(set)
 	for _, option := range options {
 		if err := option.put(set); err != nil {
-			return err
+			C.dlock_options_free(set)
+			return nil, err
 		}
 	}
-	return f(set)
+	return set, nil
 }
 
 func (o Option) put(set *C.dlock_options) error {
-	name, err := text(o.name, "name of an option")
+	name, err := cString(o.name, "name of an option")
 	if err != nil {
 		return err
 	}
 	defer C.free(unsafe.Pointer(name))
-	value, err := text(o.value, "option "+o.name)
+	value, err := cString(o.value, "value of option "+o.name)
 	if err != nil {
 		return err
 	}
 	defer C.free(unsafe.Pointer(value))
-	return call(func(box *C.dlock_error) C.dlock_status { return C.dlock_options_set(set, name, value, box) })
+	b := newBox()
+	return b.done(C.dlock_options_set(set, name, value, b.c), nil)
 }

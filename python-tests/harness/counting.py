@@ -3,8 +3,8 @@
     wire = SemaphoreWire(client, "seats")           # PermitWire, LatchWire
     wire.change("set", 3)                           # [1, 3]
     wire.acquire(hold := Hold(2))                   # [1, token]
-    JavaSemaphore(client, "seats").release(2)       # JavaPermits, JavaLatch: one call of the table in the protocol's description each
-    Ear(server, wire.channel).heard()               # the messages so far; none can come later of what was answered before
+    JavaSemaphore(client, "seats").call("release", 2)   # JavaPermits, JavaLatch: the steps of one call each
+    Ear(server, wire.channel).heard()               # the messages so far: all of what was answered before
 """
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ class Hold:
     def __init__(self, permits: int = 1, after: Hold | None = None) -> None:
         """after: of the same process."""
         self.permits = permits
-        self.uuid = after.uuid if after else f"{next(self.processes):08x}-1234-8567-89ab-cdef01234567"
-        self.number = (after.number if after else 1000) + permits
+        self.uuid: str = after.uuid if after else f"{next(self.processes):08x}-1234-8567-89ab-cdef01234567"
+        self.number: int = (after.number if after else 1000) + permits
         self.id = f"{self.uuid}:{self.number}"
 
     def members(self) -> list[bytes]:
@@ -108,6 +108,9 @@ class Wire:
     def change(self, what: str, number: int = 0, hold: Hold | None = None) -> list[int]:
         reply: list[int] = self.run(f"{self.kind}_change", what, number, (hold or Hold()).id, self.channel)
         return reply
+
+    def set_gate(self, closed: bool) -> None:
+        self.redis.command(*(["SET", self.gate, 1, "PX", 60_000] if closed else ["DEL", self.gate]))
 
     # ---- what the server has
 

@@ -4,7 +4,7 @@
 #ifndef DLI_API_HANDLES_H
 #define DLI_API_HANDLES_H
 
-#include "watchdog/ask.h"
+#include "watchdog/multi.h"
 
 struct dlock_client {
     struct dli_client *core; /* with a ref */
@@ -14,6 +14,7 @@ struct dlock_lock {
     struct dli_entry *entry; /* of the name; with a ref, counted as a handle */
     const struct dli_kind *kind;
     struct dli_terms terms;
+    struct dli_multi *multi; /* with a ref: several locks as one; entry is that of the first then */
 };
 
 /* A handle and an owner (NULL: none) that may be used with the server now; owner 0 becomes the calling thread. */
@@ -28,6 +29,21 @@ dlock_status dli_lock_said(const struct dli_entry *entry, dlock_status status, c
 
 /* DLOCK_UNSUPPORTED with a sentence: "a semaphore ...". */
 dlock_status dli_lock_cannot(const dlock_lock *lock, const char *what, dlock_error *reterr);
+
+/* ---- multi.c: the calls of a handle of several locks; owner is a number already */
+dlock_status dli_several_acquire(dlock_lock *lock, int64_t owner, int64_t wait_ms, int64_t *ret_token,
+                                 dlock_error *reterr);
+dlock_status dli_several_release(dlock_lock *lock, int64_t owner, dlock_error *reterr);
+dlock_status dli_several_submit(dlock_lock *lock, int64_t owner, int64_t wait_ms, int64_t tag, int release,
+                                dlock_error *reterr);
+dlock_status dli_several_cancel(dlock_lock *lock, int64_t owner, dlock_error *reterr);
+dlock_status dli_several_extend(dlock_lock *lock, int64_t owner, int64_t lease_ms, dlock_error *reterr);
+dlock_status dli_several_force(dlock_lock *lock, dlock_error *reterr);
+int32_t dli_several_state(const dlock_lock *lock, int64_t owner);
+
+/* What owner holds of all: the largest token, the smallest count and time. DLOCK_OK, DLOCK_NOT_HELD or DLOCK_LOST. */
+dlock_status dli_several_held(const dlock_lock *lock, int64_t owner, int64_t *token, int64_t *count,
+                              int64_t *remaining, dlock_error *reterr);
 
 /* wait_ms as microseconds, DLI_NEVER for -1. */
 int64_t dli_wait(int64_t wait_ms);

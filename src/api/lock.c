@@ -162,7 +162,10 @@ void dlock_lock_free(dlock_lock *lock)
 {
     if (!lock)
         return;
-    if (dli_client_usable(lock->entry->client, NULL) != DLOCK_FORKED) {
+    if (lock->multi) {
+        if (dli_client_usable(lock->entry->client, NULL) != DLOCK_FORKED)
+            dli_multi_unref(lock->multi);
+    } else if (dli_client_usable(lock->entry->client, NULL) != DLOCK_FORKED) {
         dli_entry_handle(lock->entry, -1);
         dli_entry_unref(lock->entry);
     }
@@ -171,7 +174,7 @@ void dlock_lock_free(dlock_lock *lock)
 
 int64_t dlock_lock_id(const dlock_lock *lock)
 {
-    return lock ? lock->entry->id : 0;
+    return !lock ? 0 : lock->multi ? lock->multi->id : lock->entry->id;
 }
 
 /* ---- acquire and release */
@@ -202,6 +205,8 @@ dlock_status dlock_lock_acquire(dlock_lock *lock, int64_t owner, int64_t wait_ms
 
     if (status != DLOCK_OK)
         return status;
+    if (lock->multi)
+        return dli_several_acquire(lock, owner, wait_ms, ret_token, reterr);
     terms = lock->terms;
     status = dli_hold_to_acquire(lock->entry, lock->kind, owner, terms.permits, &entry);
     if (status != DLOCK_OK)
@@ -219,6 +224,8 @@ dlock_status dlock_lock_release(dlock_lock *lock, int64_t owner, dlock_error *re
     struct dli_entry *entry;
     struct dli_terms terms;
 
+    if (status == DLOCK_OK && lock->multi)
+        return dli_several_release(lock, owner, reterr);
     if (status == DLOCK_OK)
         status = find_hold(lock, owner, &entry, reterr);
     if (status != DLOCK_OK)
@@ -236,7 +243,7 @@ dlock_status dlock_lock_acquire_local(dlock_lock *lock, int64_t owner, int64_t *
 
     if (status != DLOCK_OK)
         return status;
-    entry = lock->kind->slots ? NULL : dli_hold_find(lock->entry, lock->kind, owner);
+    entry = lock->kind->slots || lock->multi ? NULL : dli_hold_find(lock->entry, lock->kind, owner);
     if (!entry)
         return dli_lock_said(lock->entry, DLOCK_WOULD_BLOCK, NULL, reterr);
     status = dli_ask_acquire_local(entry, owner, &token);
@@ -250,6 +257,8 @@ dlock_status dlock_lock_release_local(dlock_lock *lock, int64_t owner, dlock_err
     dlock_status status = dli_lock_ready(lock, &owner, reterr);
     struct dli_entry *entry;
 
+    if (status == DLOCK_OK && lock->multi)
+        return dli_lock_said(lock->entry, DLOCK_WOULD_BLOCK, NULL, reterr);
     if (status == DLOCK_OK)
         status = find_hold(lock, owner, &entry, reterr);
     return status == DLOCK_OK ? over(entry, dli_ask_release_local(entry, owner), NULL, reterr) : status;
@@ -263,10 +272,12 @@ dlock_status dlock_lock_submit_acquire(dlock_lock *lock, int64_t owner, int64_t 
 
     if (status != DLOCK_OK)
         return status;
+    if (lock->multi)
+        return dli_several_submit(lock, owner, wait_ms, tag, 0, reterr);
     status = dli_hold_to_acquire(lock->entry, lock->kind, owner, lock->terms.permits, &entry);
     if (status != DLOCK_OK)
         return dli_lock_said(lock->entry, status, NULL, reterr);
-    return over(entry, dli_submit_acquire(entry, &lock->terms, owner, dli_wait(wait_ms), tag), NULL, reterr);
+    return over(entry, dli_submit_acquire(entry, &lock->terms, owner, dli_wait(wait_ms), tag, NULL), NULL, reterr);
 }
 
 dlock_status dlock_lock_submit_release(dlock_lock *lock, int64_t owner, int64_t tag, dlock_error *reterr)
@@ -274,11 +285,13 @@ dlock_status dlock_lock_submit_release(dlock_lock *lock, int64_t owner, int64_t 
     dlock_status status = dli_lock_started(lock, &owner, 0, reterr);
     struct dli_entry *entry;
 
+    if (status == DLOCK_OK && lock->multi)
+        return dli_several_submit(lock, owner, 0, tag, 1, reterr);
     if (status == DLOCK_OK)
         status = find_hold(lock, owner, &entry, reterr);
     if (status != DLOCK_OK)
         return status;
-    return over(entry, dli_submit_release(entry, &lock->terms, owner, tag), NULL, reterr);
+    return over(entry, dli_submit_release(entry, &lock->terms, owner, tag, NULL), NULL, reterr);
 }
 
 dlock_status dlock_lock_cancel(dlock_lock *lock, int64_t owner, dlock_error *reterr)
@@ -288,6 +301,8 @@ dlock_status dlock_lock_cancel(dlock_lock *lock, int64_t owner, dlock_error *ret
 
     if (status != DLOCK_OK)
         return status;
+    if (lock->multi)
+        return dli_several_cancel(lock, owner, reterr);
     if (!(entry = dli_hold_waiting(lock->entry, lock->kind, owner)))
         return dli_lock_said(lock->entry, DLOCK_NOT_HELD, NULL, reterr);
     return over(entry, dli_submit_cancel(entry, &lock->terms, owner), NULL, reterr);
@@ -312,11 +327,13 @@ dlock_status dlock_lock_extend(dlock_lock *lock, int64_t owner, int64_t lease_ms
 
     if (status != DLOCK_OK)
         return status;
-    if (lock->kind->renew == DLI_NO_SCRIPT)
+    if (lock->kind->renew == DLI_NO_SCRIPT && !lock->multi)
         return dli_lock_cannot(lock, "has no lease to extend", reterr);
     if (lease_ms < row->low || lease_ms > row->high || (lock->terms.renew && lease_ms < 500))
         return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "a lease is %lld to %lld ms, at least 500 when it is renewed",
                         (long long)row->low, (long long)row->high);
+    if (lock->multi)
+        return dli_several_extend(lock, owner, lease_ms, reterr);
     if ((status = find_hold(lock, owner, &entry, reterr)) != DLOCK_OK)
         return status;
     return over(entry, dli_order_extend(entry, owner, lease_ms * DLI_MS, &why), &why, reterr);
@@ -329,6 +346,8 @@ dlock_status dlock_lock_force_release(dlock_lock *lock, dlock_error *reterr)
 
     if (status != DLOCK_OK)
         return status;
+    if (lock->multi)
+        return dli_several_force(lock, reterr);
     if (lock->kind->force == DLI_NO_SCRIPT)
         return dli_lock_cannot(lock, "has no holder to take it from", reterr);
     status = dli_order_force(lock->entry, lock->kind, &why);
@@ -365,6 +384,8 @@ dlock_status dlock_lock_inspect(dlock_lock *lock, dlock_event *event, dlock_erro
         return status;
     if (!event)
         return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "no event box was given");
+    if (lock->multi)
+        return dli_lock_cannot(lock, "is inspected member by member", reterr);
     status = dli_order_inspect(lock->entry, &sight, &why);
     if (status == DLOCK_OK)
         fill_inspection(event, lock, &sight);
@@ -380,6 +401,8 @@ static dlock_status move_gate(dlock_lock *lock, int64_t ttl_ms, dlock_error *ret
 
     if (status != DLOCK_OK)
         return status;
+    if (lock->multi)
+        return dli_lock_cannot(lock, "has no gate of its own", reterr);
     return dli_lock_said(lock->entry, dli_order_gate(lock->entry, ttl_ms, &why), &why, reterr);
 }
 
@@ -405,7 +428,9 @@ dlock_status dlock_lock_state(dlock_lock *lock, int64_t owner, int32_t *ret_stat
 
     if (status != DLOCK_OK)
         return status;
-    if ((entry = dli_hold_find(lock->entry, lock->kind, owner))) {
+    if (lock->multi) {
+        state = dli_several_state(lock, owner);
+    } else if ((entry = dli_hold_find(lock->entry, lock->kind, owner))) {
         state = dli_inquire_state(entry, owner);
         dli_entry_unref(entry);
     }
@@ -419,8 +444,11 @@ static dlock_status held(const dlock_lock *lock, int64_t owner, int64_t *token, 
                          dlock_error *reterr)
 {
     struct dli_entry *entry;
-    dlock_status status = find_hold(lock, owner, &entry, reterr);
+    dlock_status status;
 
+    if (lock->multi)
+        return dli_several_held(lock, owner, token, count, remaining, reterr);
+    status = find_hold(lock, owner, &entry, reterr);
     if (status != DLOCK_OK)
         return status;
     return over(entry, dli_inquire_held(entry, owner, token, count, remaining), NULL, reterr);

@@ -19,7 +19,7 @@ struct dli_wish {
     int64_t attempt; /* time for this attempt */
     int64_t rest;    /* drop: keep the lock for so long still */
     int64_t seq;
-    int sure;        /* drop was held, and no release of it was sent before */
+    int sure; /* drop was held, and no release of it was sent before */
     enum dli_mode mode;
     int patient; /* somebody who may wait stands behind it */
     int listening;

@@ -227,6 +227,25 @@ int dli_encode_change(struct dli_buffer *out, int full, const struct dli_kind *k
     return finish(&words, out);
 }
 
+int dli_encode_multi(struct dli_buffer *out, int full, const struct dli_taking *const *rows, int count, int64_t keep_ms)
+{
+    char leases[DLI_MULTI_MAX][24], blocks[DLI_MULTI_MAX][24];
+    struct words words;
+
+    begin(&words, DLI_SCRIPT_MULTI_ACQUIRE, full);
+    add_number(&words, rows[0]->names->keys * (int64_t)count);
+    for (int i = 0; i < count; i++)
+        for (int key = 0; key < rows[i]->names->keys; key++)
+            add_word(&words, &rows[i]->names->key[key]);
+    add_number(&words, keep_ms);
+    for (int i = 0; i < count; i++) {
+        add_text(&words, rows[i]->owner);
+        add(&words, leases[i], dli_decimal(leases[i], rows[i]->lease / MS));
+        add(&words, blocks[i], dli_decimal(blocks[i], rows[i]->block));
+    }
+    return finish(&words, out);
+}
+
 int dli_encode_words(struct dli_buffer *out, int argc, const char *const *argv)
 {
     size_t sizes[8];

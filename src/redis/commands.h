@@ -60,6 +60,23 @@ struct dli_sight {
     int64_t waiters;
 };
 
+enum { DLI_MULTI_MAX = 16 };
+
+/* A mutex that is to be taken together with others. */
+struct dli_taking {
+    const struct dli_names *names;
+    char owner[DLI_OWNER_MAX];
+    int64_t lease; /* microseconds */
+    int64_t block;
+};
+
+/* What came of that. */
+struct dli_taken {
+    int64_t code; /* 1 taken, 0 one is in use, -1 of another kind, -2 its gate is closed */
+    int which;    /* that one */
+    int64_t token[DLI_MULTI_MAX];
+};
+
 /* A random UUID of version 8 as text with terminator. 0, or -1 when the system has no randomness. */
 int dli_make_uuid(char out[DLI_UUID_SIZE + 1]);
 
@@ -85,12 +102,18 @@ int dli_encode_change(struct dli_buffer *out, int full, const struct dli_kind *k
                       const struct dli_change *change);
 int dli_encode_words(struct dli_buffer *out, int argc, const char *const *argv); /* terminated words */
 
+int dli_encode_multi(struct dli_buffer *out, int full, const struct dli_taking *const *rows, int count,
+                     int64_t keep_ms);
+
 /* What the reply to an exchange says; a server's refusal is answer->status with refused set, and a sentence in box. */
 void dli_decode_exchange(const struct dli_reply *reply, const struct dli_wish *wish, struct dli_answer *answer,
                          dlock_error *box);
 
 /* kept[i] is 1 or 0; a status other than DLOCK_OK means nothing is known. */
 dlock_status dli_decode_renew(const struct dli_reply *reply, int *kept, int count, dlock_error *box);
+
+/* DLOCK_OK with *taken, or the server's refusal. */
+dlock_status dli_decode_multi(const struct dli_reply *reply, int count, struct dli_taken *taken, dlock_error *box);
 
 /* DLOCK_OK, otherwise (when the script says 0), DLOCK_WRONG_KIND or the server's refusal. */
 dlock_status dli_decode_done(const struct dli_reply *reply, dlock_status otherwise, dlock_error *box);

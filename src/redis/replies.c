@@ -115,6 +115,27 @@ dlock_status dli_decode_done(const struct dli_reply *reply, dlock_status otherwi
     return dli_fail(box, DLOCK_WRONG_KIND, "the key belongs to another kind of lock");
 }
 
+dlock_status dli_decode_multi(const struct dli_reply *reply, int count, struct dli_taken *taken, dlock_error *box)
+{
+    int64_t which;
+
+    if (reply->type == DLI_REPLY_ERROR)
+        return refusal(reply, box);
+    if (!integer_at(reply, 0, &taken->code) || taken->code > 1 || taken->code < -2)
+        return unexpected(box);
+    if (taken->code == 1) {
+        for (int i = 0; i < count; i++)
+            if (!integer_at(reply, (size_t)i + 1, &taken->token[i]) || taken->token[i] <= 0 ||
+                taken->token[i] >= TOKEN_LIMIT)
+                return unexpected(box);
+        return DLOCK_OK;
+    }
+    if (!integer_at(reply, 1, &which) || which < 1 || which > count)
+        return unexpected(box);
+    taken->which = (int)which - 1;
+    return DLOCK_OK;
+}
+
 dlock_status dli_decode_change(const struct dli_reply *reply, int64_t *value, dlock_error *box)
 {
     int64_t code;

@@ -7,13 +7,10 @@ local channel = ARGV[9]
 local own, want = ARGV[1], { lease = ARGV[2], block = tonumber(ARGV[3]), keep = ARGV[7] }
 
 -- The usual case first, before the functions of the line are made: nobody holds the lock and nobody waits.
-local function take()
+if call('EXISTS', lock, queue, timeouts, about, gate) == 0 and ask('STRLEN', fence) then
   local token = reserve(want.block, want.keep)
   hold(own, want.lease, token)
   return { 1, token }
-end
-if call('EXISTS', lock, queue, timeouts, about, gate) == 0 and ask('STRLEN', fence) then
-  return take()
 end
 
 --@include fair_line.lua
@@ -38,12 +35,12 @@ local function look(first, score, known, holder)
     place, foreign = stand(ARGV, first, score, known, holder)
   end
   if holder then
+    see_held()
     head(own, false)
   else
     local who, token = hand_on(own, want)
     if not who then
-      call('HDEL', about, own)
-      return take()
+      return { 1, give(own, want) }
     end
     if who == own then
       return { 1, token }

@@ -4,7 +4,7 @@
 --   queue     list, owners in order of arrival, Redisson's and ours
 --   timeouts  zset, the same owners -> ms since 1970 at which Redisson gives them up
 --   about     hash, ours: waiter -> "arrived lease block keep polls seq foreign"; "@<client>" -> ms until which it lives;
---             "!" -> "owner token" of the holder; "?" -> "deaf idle owner", what a foreign head does; "~" -> next sweep
+--             "!" -> "owner token" of the holder; "?" -> "deaf idle seen owner", of a foreign head; "~" -> next sweep
 --   gate      string, there while the lock is closed
 -- All times in ms but "arrived", in microseconds.
 local call = redis.call
@@ -39,6 +39,7 @@ local function ask(...)
     return call(...)
   end
   wrong = true
+  return nil
 end
 
 -- A key is to last so many ms from now, or nearly.

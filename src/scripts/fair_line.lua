@@ -1,10 +1,11 @@
--- The line of the fair lock: who lives, who comes next. Ours live while their process looks now and then, and hears or polls;
--- Redisson's while they listen on their own channels. In ms:
+-- The line of the fair lock: who lives, who comes next. Ours live while their process looks now and then, and hears or
+-- polls; Redisson's while they listen on their own channels. In ms:
 --   PLACE    the deadlines of ours are so far away at least, for Redisson
 --   PATIENCE those of living clients of Redisson at the head
 --   SILENT   one that does not listen goes after so long, when a free lock was there for it for CALLED
 --   STALLED  one that listens and leaves a free lock alone for so long goes too
-local PLACE, PATIENCE, SILENT, CALLED, STALLED = 60000, 300000, 2000, 300, 10000
+--   UNSEEN   what happens in so long without a look is not known
+local PLACE, PATIENCE, SILENT, CALLED, STALLED, UNSEEN, DAY = 60000, 300000, 2000, 300, 10000, 3000, 86400000
 
 local function ours(owner)
   return owner:sub(15, 15) == '8'
@@ -70,6 +71,18 @@ local function sweep()
   return living
 end
 
+-- A line of ours alone vanishes after a while without a look; one with clients of Redisson is theirs to keep.
+local function keep_line(foreign)
+  local left = call('PTTL', queue)
+  if foreign and left > 0 then
+    call('PERSIST', queue)
+    call('PERSIST', timeouts)
+  elseif not foreign and left < DAY / 2 then
+    call('PEXPIRE', queue, DAY)
+    call('PEXPIRE', timeouts, DAY)
+  end
+end
+
 -- The line is empty. Those of ours whom Redisson gave up come back by arrival. True when one did.
 local function revive()
   if call('EXISTS', timeouts) == 1 then
@@ -87,41 +100,57 @@ local function revive()
       came = true
     end
   end
+  if came then
+    keep_line(false)
+  end
   return came
 end
 
--- For how many ms the foreign head, or its client, has been without an ear, and for how many it has left a free lock alone.
-local function observe(first, deaf, free)
-  local was, at = call('HGET', about, '?'), text(millis())
-  local since, idle, who = (was or '0 0 '):match('^(%d+) (%d+) (.*)$')
-  if who ~= first then
-    idle = '0'
-    since = client(who) == client(first) and since or '0'
-  end
-  since = deaf and (since == '0' and at or since) or '0'
-  idle = free and (idle == '0' and at or idle) or '0'
-  if since == '0' and idle == '0' then
-    call('HDEL', about, '?')
-    return 0, 0
-  end
-  local is = since .. ' ' .. idle .. ' ' .. first
-  if is ~= was then
-    call('HSET', about, '?', is)
-    keep_for(about, 2 * STALLED)
-  end
-  return deaf and at - since or 0, free and at - idle or 0
+-- What was seen of a foreign head: since when it has had no ear, since when it has left a free lock alone ("0": it has one,
+-- it has not), when it was seen, its owner.
+local function seen()
+  local was = call('HGET', about, '?') or '0 0 0 '
+  return was:match('^(%d+) (%d+) (%d+) (.*)$')
 end
 
--- Redisson is not to give it up, and the line is Redisson's to keep.
+local function see(deaf, idle, owner)
+  if deaf == '0' and idle == '0' then
+    call('HDEL', about, '?')
+  else
+    call('HSET', about, '?', table.concat({ deaf, idle, text(millis()), owner }, ' '))
+    keep_for(about, 2 * STALLED)
+  end
+end
+
+-- The lock is held: a head can leave it alone only from when it is free again.
+local function see_held()
+  local deaf, idle, _, owner = seen()
+  if idle ~= '0' then
+    see(deaf, '0', owner)
+  end
+end
+
+-- For how many ms the foreign head, or its client, has had no ear, and for how many it has left a free lock alone.
+local function observe(first, hears, free)
+  local deaf, idle, last, owner = seen()
+  local at = text(millis())
+  if owner ~= first or at - last > UNSEEN then
+    idle = '0'
+    deaf = client(owner) == client(first) and deaf or '0'
+  end
+  deaf = hears and '0' or deaf ~= '0' and deaf or at
+  idle = not free and '0' or idle ~= '0' and idle or at
+  see(deaf, idle, first)
+  return hears and 0 or at - deaf, free and at - idle or 0
+end
+
+-- Redisson is not to give it up.
 local function assure(first, score)
   local till = millis() + math.max(call('PTTL', lock), 0) + PATIENCE
   if not score or score < till then
     call('ZADD', timeouts, text(till), first)
   end
-  if call('PTTL', queue) > 0 then
-    call('PERSIST', queue)
-    call('PERSIST', timeouts)
-  end
+  keep_line(true)
 end
 
 -- Whether one of Redisson's keeps the first place: 'hears' or 'deaf', or nil.
@@ -131,7 +160,7 @@ local function stays(first, free)
   if not hears and score and score <= millis() then
     return nil
   end
-  local deaf, idle = observe(first, not hears, free)
+  local deaf, idle = observe(first, hears, free)
   if deaf >= SILENT and idle >= CALLED or idle >= STALLED then
     return nil
   end
@@ -150,9 +179,9 @@ local function head(own, free)
         return nil
       end
     elseif ours(first) then
-      local told = parse(call('HGET', about, first))
-      local lives = first == own or told and (tonumber(call('HGET', about, client(first))) or 0) > millis()
-      if not lives then
+      local known = call('HMGET', about, first, client(first))
+      local told = parse(known[1])
+      if first ~= own and not (told and (tonumber(known[2]) or 0) > millis()) then
         forget(first)
       elseif first == own or not free or reachable(first, told) then
         return first, told
@@ -184,6 +213,7 @@ local function give(first, told)
   local token = reserve(told.block, told.keep)
   forget(first)
   hold(first, told.lease, token)
+  see_held()
   local after = call('LINDEX', queue, 0)
   if after and not ours(after) then
     stays(after, false)

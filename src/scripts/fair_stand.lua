@@ -1,5 +1,5 @@
 -- How a waiter comes into the line of the fair lock and keeps its place. SEEN: so many places are looked at.
-local SEEN, DAY = 8, 86400000
+local SEEN = 8
 
 -- Where in the line owner stands: a place among the first, true for further back, nil for nowhere.
 local function place_of(owner, first, score)
@@ -11,19 +11,29 @@ local function place_of(owner, first, score)
   return score and #first == SEEN and call('LLEN', queue) >= call('ZCARD', timeouts) or nil
 end
 
--- Whether one of Redisson's stands in line: as far as is seen, then what the last of ours found.
-local function foreign_before(first)
+local function some_foreign(first)
   for i = 1, #first do
     if not ours(first[i]) then
-      return '1'
+      return true
     end
   end
+  return false
+end
+
+-- "1" when one of Redisson's may stand before: told when owner came, seen, or what the last in line was told.
+local function foreign_before(first, told, place)
+  if told and (place or told.foreign == '1') then
+    return told.foreign
+  end
   if #first < SEEN then
-    return '0'
+    return some_foreign(first) and '1' or '0'
+  end
+  if told or place then
+    return '1'
   end
   local last = call('LINDEX', queue, -1)
-  local told = ours(last) and parse(call('HGET', about, last))
-  return told and told.foreign or '1'
+  local before = ours(last) and parse(call('HGET', about, last))
+  return before and before.foreign or '1'
 end
 
 -- Before the first of ours that arrived later. Returns its place.
@@ -80,10 +90,7 @@ end
 local function stand(args, first, score, known, holder)
   local owner, beat = args[1], tonumber(args[6])
   local told, place = parse(known[1]), place_of(args[1], first, score)
-  local foreign = told and place and told.foreign or (told or place) and '1' or foreign_before(first)
-  if holder and not ours(holder) then
-    foreign = '1'
-  end
+  local foreign = holder and not ours(holder) and '1' or foreign_before(first, told, place)
   local arrived = told and told.arrived or now()
   call(
     'HSET', about, owner,
@@ -97,9 +104,6 @@ local function stand(args, first, score, known, holder)
     place = place or put_back(owner, arrived)
     put_off(owner, score, place, foreign)
   end
-  if foreign == '0' and call('PTTL', queue) < DAY / 2 then
-    call('PEXPIRE', queue, DAY)
-    call('PEXPIRE', timeouts, DAY)
-  end
+  keep_line(some_foreign(first))
   return place, foreign
 end

@@ -1,7 +1,7 @@
 -- What a request was answered is kept for a while: sent again with the same id, it is answered alike and changes nothing.
 --   once   hash, the last of KEYS, id -> "until code value", until in seconds; "*" -> where the sweep goes on
 local once = KEYS[#KEYS]
-local WHILE, FEW, SWEEP = 120000, 1000, 20
+local WHILE, FEW, EVERY, SWEEP = 120000, 1000, 16, 50
 
 -- The kept answer {code, value}, or nil.
 local function recall(id)
@@ -12,7 +12,7 @@ local function recall(id)
   end
 end
 
--- The key vanishes when nothing is added for a while. In a busy one a few outlived entries go with each that is added.
+-- The key vanishes when nothing is added for a while. In a busy one outlived entries go a few at a time.
 local function sweep()
   local found = call('HSCAN', once, call('HGET', once, '*') or '0', 'COUNT', SWEEP)
   for i = 1, #found[2], 2 do
@@ -31,7 +31,8 @@ local function remember(id, code, value, lasts)
   if call('PTTL', once) < lasts then
     call('PEXPIRE', once, text(lasts))
   end
-  if call('HLEN', once) > FEW then
+  local entries = call('HLEN', once)
+  if entries > FEW and entries % EVERY == 0 then
     sweep()
   end
 end

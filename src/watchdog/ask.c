@@ -70,8 +70,7 @@ static dlock_status await(struct dli_waiter *waiter, int interruptible)
     return waiter->claim.state == DLI_CLAIM_DONE ? waiter->claim.result : DLOCK_OK;
 }
 
-/* entry.mutex held: the grant is the caller's, unless its time was over before the caller woke up. */
-static dlock_status receive(struct dli_waiter *waiter, int64_t *token)
+dlock_status dli_ask_receive(struct dli_waiter *waiter, int64_t *token)
 {
     struct dli_entry *entry = waiter->entry;
     int64_t now = dli_now();
@@ -146,7 +145,7 @@ dlock_status dli_ask_acquire(struct dli_entry *entry, const struct dli_terms *te
             waiter->tell = DLI_TELL_NOBODY;
             waiter->interrupted = 1;
         } else if (status == DLOCK_OK && !entry->rules.momentary) {
-            status = receive(waiter, token);
+            status = dli_ask_receive(waiter, token);
         }
     }
     dli_entry_unlock(entry);

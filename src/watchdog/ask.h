@@ -23,10 +23,17 @@ dlock_status dli_ask_release(struct dli_entry *entry, const struct dli_terms *te
 dlock_status dli_ask_acquire_local(struct dli_entry *entry, int64_t owner, int64_t *token);
 dlock_status dli_ask_release_local(struct dli_entry *entry, int64_t owner);
 
-/* ---- submit.c */
+/* entry.mutex held: the grant is the caller's, unless its time was over before the caller woke up: DLOCK_LOST then. */
+dlock_status dli_ask_receive(struct dli_waiter *waiter, int64_t *token);
+
+/* ---- submit.c: an event with tag tells the end, or run is told when there is one */
 dlock_status dli_submit_acquire(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t wait,
-                                int64_t tag);
-dlock_status dli_submit_release(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t tag);
+                                int64_t tag, struct dli_run *run);
+dlock_status dli_submit_release(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t tag,
+                                struct dli_run *run);
+
+/* What owner holds goes back in the background; nobody is told. */
+void dli_submit_give_up(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner);
 dlock_status dli_submit_cancel(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner);
 
 /* ---- inquire.c */

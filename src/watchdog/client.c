@@ -1,7 +1,7 @@
 /*
  * client.c: the life of a client core. Mutexes: see client.h.
  */
-#include "client.h"
+#include "multi.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -326,6 +326,7 @@ dlock_status dli_client_shut(struct dli_client *client, int release, int64_t dea
         if (wait_for(client, running_threads, deadline) != DLOCK_OK)
             status = DLOCK_TIMED_OUT;
     }
+    dli_run_forget(client);
     dli_events_end(&client->events);
     return status;
 }

@@ -3,7 +3,8 @@
  *
  * Who guards what, and in which order the mutexes are taken:
  *   client.mutex   the table of entries and the life of the client (started, closed)
- *   entry.mutex    the machine of one lock name and its waiters; taken under client.mutex or alone
+ *   entry.mutex    the machine of one lock name and its waiters; taken under client.mutex or alone; those of the members
+ *                  of a multi-lock together, in the order of their names
  *   loop.mutex     the timers of one watchdog thread; taken under entry.mutex or alone
  *   events.mutex, gate.mutex, subscriber.mutex: taken last
  * No mutex is held over I/O. Counters, refs and line are atomics.
@@ -34,6 +35,7 @@ enum { DLI_LOOPS_MAX = 16 };
 struct dli_client;
 struct dli_entry;
 struct dli_waiter;
+struct dli_run; /* multi.h */
 
 /* A renewal waiting for its turn. */
 struct dli_due {
@@ -93,6 +95,7 @@ struct dli_client {
     struct dli_subscriber subscriber; /* driven by loop 0 */
     int64_t gate_until;               /* loop 0: what the message that is being told says */
     struct dli_events events;
+    struct dli_run *cut_off; /* under mutex: multi-locks that were being acquired when the threads had ended */
     struct dli_loop *loops[DLI_LOOPS_MAX];
     int loop_count;
     int64_t stats[DLOCK_STAT_COUNT]; /* atomics */
@@ -111,17 +114,17 @@ struct dli_entry {
     struct dli_link link;  /* in client.entries */
     const struct dli_kind *kind;
     struct dli_names names;
-    struct dli_entry *parent;  /* with a ref */
-    struct dli_entry *before;  /* with a ref: the same owner's slot - 1 */
-    struct dli_link children;  /* of this parent, by sibling; under client.mutex */
+    struct dli_entry *parent; /* with a ref */
+    struct dli_entry *before; /* with a ref: the same owner's slot - 1 */
+    struct dli_link children; /* of this parent, by sibling; under client.mutex */
     struct dli_link sibling;
-    int64_t owner, slot;       /* of the hold */
-    int64_t wanted;            /* atomic: the machine's grant number, for who looks for the hold of a message */
-    int64_t under;             /* READ: the number of the owner's write hold when it asked; 0: none */
-    int reserved;              /* chosen for an acquisition that has not begun */
-    int64_t followed;          /* the grant number whose own channel is listened to */
-    int64_t listeners;         /* holds that listen to the name's channel; under subscriber.mutex */
-    int64_t heard_at;          /* atomic: the channel is heard since; 0: not */
+    int64_t owner, slot; /* of the hold */
+    int64_t wanted;      /* atomic: the machine's grant number, for who looks for the hold of a message */
+    int64_t under;       /* READ: the number of the owner's write hold when it asked; 0: none */
+    int reserved;        /* chosen for an acquisition that has not begun */
+    int64_t followed;    /* the grant number whose own channel is listened to */
+    int64_t listeners;   /* holds that listen to the name's channel; under subscriber.mutex */
+    int64_t heard_at;    /* atomic: the channel is heard since; 0: not */
     struct dli_mutex_rules rules;
     struct dli_mutex m;
     struct dli_timer timer; /* under the loop's mutex */
@@ -141,11 +144,12 @@ struct dli_waiter {
     struct dli_claim claim;
     struct dli_entry *entry; /* with a ref */
     int64_t refs;
-    uint32_t settled;                                               /* futex: 1 when the machine has answered */
-    enum { DLI_TELL_NOBODY, DLI_TELL_CALLER, DLI_TELL_QUEUE } tell; /* who is waiting for the answer */
-    int sleeping;                                                   /* the caller sleeps on settled */
+    uint32_t settled; /* futex: 1 when the machine has answered */
+    enum { DLI_TELL_NOBODY, DLI_TELL_CALLER, DLI_TELL_QUEUE, DLI_TELL_RUN } tell; /* who waits for the answer */
+    int sleeping;                                                                 /* the caller sleeps on settled */
     int interrupted; /* its caller went away by a signal and may come back */
     int64_t tag;
+    struct dli_run *run;    /* TELL_RUN: what it is a step of */
     struct dli_timer timer; /* ends the wait of a submitted claim; under the loop's mutex */
     struct dli_node done, lost, risk;
 };

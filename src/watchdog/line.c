@@ -253,8 +253,7 @@ static void opened(struct dli_client *client, const char *at, const char *end)
     int64_t id = number(&at, end), ms = number(&at, end), now = dli_now();
     struct dli_entry *entry;
 
-    if (id < 0 || ms < 0 || ms > 1000 ||
-        !(entry = dli_entry_find(client, DLOCK_KIND_MUTEX, at, (size_t)(end - at))))
+    if (id < 0 || ms < 0 || ms > 1000 || !(entry = dli_entry_find(client, DLOCK_KIND_MUTEX, at, (size_t)(end - at))))
         return;
     dli_entry_lock(entry);
     entry->surplus++;

@@ -117,8 +117,7 @@ static dlock_status decode_gate(struct order *order, const struct dli_reply *rep
 
 dlock_status dli_order_gate(struct dli_entry *entry, int64_t ttl_ms, dlock_error *why)
 {
-    struct order order = {
-        .encode = encode_gate, .decode = decode_gate, .entry = entry, .why = why, .value = ttl_ms};
+    struct order order = {.encode = encode_gate, .decode = decode_gate, .entry = entry, .why = why, .value = ttl_ms};
 
     order.call.repeatable = 1;
     give(entry->client, entry->loop, &order, usual_deadline(entry));

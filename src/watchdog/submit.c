@@ -5,6 +5,14 @@
 
 #include "sys/sys.h"
 
+/* entry.mutex held: who gets to know the end. */
+static void tell(struct dli_waiter *waiter, int64_t tag, struct dli_run *run)
+{
+    waiter->tell = run ? DLI_TELL_RUN : DLI_TELL_QUEUE;
+    waiter->tag = tag;
+    waiter->run = run;
+}
+
 /* entry.mutex held: the wait of a submitted claim ends by a timer that holds a ref. */
 static void limit_wait(struct dli_waiter *waiter, int64_t now)
 {
@@ -28,7 +36,7 @@ static void reentered(struct dli_waiter *fresh, const struct dli_claim *held)
 }
 
 dlock_status dli_submit_acquire(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t wait,
-                                int64_t tag)
+                                int64_t tag, struct dli_run *run)
 {
     int64_t now = dli_now();
     struct dli_waiter *fresh = dli_ask_waiter(entry, terms, owner, wait, now);
@@ -37,8 +45,7 @@ dlock_status dli_submit_acquire(struct dli_entry *entry, const struct dli_terms 
 
     if (!fresh)
         return DLOCK_OUT_OF_MEMORY;
-    fresh->tell = DLI_TELL_QUEUE;
-    fresh->tag = tag;
+    tell(fresh, tag, run);
     dli_entry_lock(entry);
     claim = dli_mutex_acquire(&entry->m, &fresh->claim, now);
     entry->reserved = 0;
@@ -58,16 +65,16 @@ dlock_status dli_submit_acquire(struct dli_entry *entry, const struct dli_terms 
 }
 
 /* entry.mutex held: a release that ended in memory is told like one that did not. */
-static void told_at_once(struct dli_waiter *waiter, int64_t tag)
+static void told_at_once(struct dli_waiter *waiter, int64_t tag, struct dli_run *run)
 {
-    waiter->tell = DLI_TELL_QUEUE;
-    waiter->tag = tag;
+    tell(waiter, tag, run);
     waiter->claim.result = DLOCK_OK;
     dli_list_append(&waiter->entry->m.done, &waiter->claim.link);
 }
 
 /* An inner level has no claim of its own: a waiter made for the event alone. */
-static dlock_status tell_inner(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t tag)
+static dlock_status tell_inner(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t tag,
+                               struct dli_run *run)
 {
     struct dli_waiter *waiter = dli_ask_waiter(entry, terms, owner, 0, dli_now());
 
@@ -75,12 +82,13 @@ static dlock_status tell_inner(struct dli_entry *entry, const struct dli_terms *
         return DLOCK_OUT_OF_MEMORY;
     waiter->claim.state = DLI_CLAIM_DONE;
     waiter->claim.held_since = dli_now();
-    told_at_once(waiter, tag);
+    told_at_once(waiter, tag, run);
     dli_waiter_unref(waiter);
     return DLOCK_OK;
 }
 
-dlock_status dli_submit_release(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t tag)
+dlock_status dli_submit_release(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t tag,
+                                struct dli_run *run)
 {
     int64_t now = dli_now();
     struct dli_claim *claim;
@@ -89,16 +97,13 @@ dlock_status dli_submit_release(struct dli_entry *entry, const struct dli_terms 
     dli_entry_lock(entry);
     status = dli_mutex_release(&entry->m, owner, now, now + terms->release_timeout, 1, &claim);
     if (status == DLOCK_WOULD_BLOCK) {
-        struct dli_waiter *waiter = DLI_OBJECT(claim, struct dli_waiter, claim);
-
-        waiter->tell = DLI_TELL_QUEUE;
-        waiter->tag = tag;
+        tell(DLI_OBJECT(claim, struct dli_waiter, claim), tag, run);
         status = DLOCK_OK;
     } else if (status == DLOCK_OK && claim) {
         dli_client_count(entry->client, DLOCK_STAT_HANDOVERS, 1);
-        told_at_once(DLI_OBJECT(claim, struct dli_waiter, claim), tag);
+        told_at_once(DLI_OBJECT(claim, struct dli_waiter, claim), tag, run);
     } else if (status == DLOCK_OK) {
-        status = tell_inner(entry, terms, owner, tag);
+        status = tell_inner(entry, terms, owner, tag, run);
     } else if (claim) {
         dli_waiter_unref(DLI_OBJECT(claim, struct dli_waiter, claim));
     }
@@ -140,4 +145,18 @@ dlock_status dli_submit_cancel(struct dli_entry *entry, const struct dli_terms *
     dli_entry_pump(entry, now);
     dli_entry_unlock(entry);
     return status;
+}
+
+void dli_submit_give_up(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner)
+{
+    int64_t now = dli_now();
+    struct dli_claim *ended;
+    dlock_status status;
+
+    dli_entry_lock(entry);
+    status = dli_mutex_release(&entry->m, owner, now, now + terms->release_timeout, 1, &ended);
+    if (status != DLOCK_WOULD_BLOCK && ended)
+        dli_waiter_unref(DLI_OBJECT(ended, struct dli_waiter, claim));
+    dli_entry_pump(entry, now);
+    dli_entry_unlock(entry);
 }

@@ -2,7 +2,7 @@
  * waiter.c: claims with their callers: waking them, or telling the event queue. Everything but new and unref under
  * entry.mutex.
  */
-#include "client.h"
+#include "multi.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -160,6 +160,12 @@ static void wake(struct dli_waiter *waiter)
     entry->woken = waiter;
 }
 
+static void stop_wait(struct dli_waiter *waiter)
+{
+    if (waiter->entry->loop && dli_loop_stop_timer(waiter->entry->loop, &waiter->timer))
+        unref_locked(waiter);
+}
+
 static void settle(struct dli_waiter *waiter, int64_t now)
 {
     struct dli_client *client = waiter->entry->client;
@@ -168,9 +174,12 @@ static void settle(struct dli_waiter *waiter, int64_t now)
     if (granted)
         dli_client_count(client, DLOCK_STAT_ACQUIRED, 1);
     if (waiter->tell == DLI_TELL_QUEUE) {
-        if (waiter->entry->loop && dli_loop_stop_timer(waiter->entry->loop, &waiter->timer))
-            unref_locked(waiter);
+        stop_wait(waiter);
         tell_queue(waiter, now);
+    } else if (waiter->tell == DLI_TELL_RUN) {
+        stop_wait(waiter);
+        waiter->tell = DLI_TELL_NOBODY;
+        dli_run_told(waiter->run, waiter->claim.result, waiter->claim.token, now);
     } else if (waiter->tell == DLI_TELL_CALLER) {
         __atomic_store_n(&waiter->settled, 1, __ATOMIC_RELEASE);
         if (waiter->sleeping)

@@ -37,6 +37,7 @@ dlock_status dlock_client_wake(dlock_client *client, dlock_error *reterr);
 dlock_status dlock_client_stats(dlock_client *client, int64_t *values, size_t count, size_t *ret_count, dlock_error *reterr);
 dlock_status dlock_client_ping(dlock_client *client, int64_t timeout_ms, dlock_error *reterr);
 dlock_status dlock_lock_new(dlock_client *client, int32_t kind, const char *name, size_t name_size, const dlock_options *options, dlock_lock **ret_lock, dlock_error *reterr);
+dlock_status dlock_lock_new_multi(dlock_client *client, dlock_lock **members, size_t count, dlock_lock **ret_lock, dlock_error *reterr);
 void dlock_lock_free(dlock_lock *lock);
 int64_t dlock_lock_id(const dlock_lock *lock);
 dlock_status dlock_lock_acquire(dlock_lock *lock, int64_t owner, int64_t wait_ms, int64_t *ret_token, dlock_error *reterr);

@@ -165,6 +165,7 @@ PROTOTYPES = {
     "dlock_client_stats": (c_int32, [dlock_client_p, POINTER(c_int64), c_size_t, POINTER(c_size_t), dlock_error_p]),
     "dlock_client_ping": (c_int32, [dlock_client_p, c_int64, dlock_error_p]),
     "dlock_lock_new": (c_int32, [dlock_client_p, c_int32, c_char_p, c_size_t, dlock_options_p, POINTER(dlock_lock_p), dlock_error_p]),
+    "dlock_lock_new_multi": (c_int32, [dlock_client_p, POINTER(dlock_lock_p), c_size_t, POINTER(dlock_lock_p), dlock_error_p]),
     "dlock_lock_free": (None, [dlock_lock_p]),
     "dlock_lock_id": (c_int64, [dlock_lock_p]),
     "dlock_lock_acquire": (c_int32, [dlock_lock_p, c_int64, c_int64, POINTER(c_int64), dlock_error_p]),

@@ -1,0 +1,7 @@
+//go:build !go1.20
+
+package dlock
+
+import "context"
+
+func cause(ctx context.Context) error { return ctx.Err() }

@@ -1,0 +1,218 @@
+/*
+ * multi.c: handles of several locks. How they are taken together is in watchdog/multi.h.
+ */
+#include <stdlib.h>
+
+#include "handles.h"
+
+static const struct dli_kind several = {
+    .id = DLOCK_KIND_MULTI,
+    .family = DLOCK_KIND_MULTI,
+    .name = "multi-lock",
+    .acquire = DLI_NO_SCRIPT,
+    .release = DLI_NO_SCRIPT,
+    .pass = DLI_NO_SCRIPT,
+    .force = DLI_NO_SCRIPT,
+    .renew = DLI_NO_SCRIPT,
+    .change = DLI_NO_SCRIPT,
+    .suffix = "",
+};
+
+/* ---- handles */
+
+static int may_be_member(const dlock_lock *lock, const dlock_client *client)
+{
+    return lock && lock->entry->client == client->core && !lock->multi && lock->kind->renew != DLI_NO_SCRIPT &&
+           !lock->kind->slots;
+}
+
+static dlock_status check_members(const dlock_client *client, dlock_lock **members, size_t count, dlock_lock **ret_lock,
+                                  dlock_error *reterr)
+{
+    if (!client || !members || !ret_lock)
+        return dli_fail(reterr, DLOCK_INVALID_ARGUMENT,
+                        "a multi-lock needs a client, members and a place for the result");
+    if (count < 1 || count > DLI_MULTI_MAX)
+        return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "a multi-lock has 1 to %d members", DLI_MULTI_MAX);
+    for (size_t i = 0; i < count; i++)
+        if (!may_be_member(members[i], client))
+            return dli_fail(reterr, DLOCK_INVALID_ARGUMENT,
+                            "member %zu is not a mutex, a fair, read or write lock of this client", i);
+    return dli_client_usable(client->core, reterr);
+}
+
+dlock_status dlock_lock_new_multi(dlock_client *client, dlock_lock **members, size_t count, dlock_lock **ret_lock,
+                                  dlock_error *reterr)
+{
+    dlock_status status = check_members(client, members, count, ret_lock, reterr);
+    struct dli_member member[DLI_MULTI_MAX];
+    dlock_lock *lock;
+    size_t which = 0;
+
+    if (status != DLOCK_OK)
+        return status;
+    if (!(lock = calloc(1, sizeof *lock)))
+        return dli_fail(reterr, DLOCK_OUT_OF_MEMORY, "no memory for a lock");
+    for (size_t i = 0; i < count; i++)
+        member[i] = (struct dli_member){members[i]->entry, members[i]->kind, members[i]->terms};
+    status = dli_multi_new(member, count, &lock->multi, &which);
+    if (status != DLOCK_OK) {
+        free(lock);
+        return dli_lock_said(member[which < count ? which : 0].entry, status, NULL, reterr);
+    }
+    lock->kind = &several;
+    lock->entry = lock->multi->member[0].entry;
+    *ret_lock = lock;
+    return DLOCK_OK;
+}
+
+/* ---- calls */
+
+/* Name the member that was in the way. The handle may be gone; multi is referred to. */
+static dlock_status over(struct dli_multi *multi, dlock_status status, size_t blocked, const dlock_error *why,
+                         dlock_error *reterr)
+{
+    dli_lock_said(multi->member[blocked < multi->count ? blocked : 0].entry, status, why, reterr);
+    dli_multi_unref(multi);
+    return status;
+}
+
+dlock_status dli_several_acquire(dlock_lock *lock, int64_t owner, int64_t wait_ms, int64_t *ret_token,
+                                 dlock_error *reterr)
+{
+    dlock_error why = {.code = DLOCK_OK};
+    struct dli_multi *multi = lock->multi;
+    dlock_status status;
+    size_t blocked = 0;
+    int64_t token = 0;
+
+    dli_multi_ref(multi);
+    status = dli_multi_acquire(multi, owner, dli_wait(wait_ms), &token, &blocked, &why);
+    if (status == DLOCK_OK && ret_token)
+        *ret_token = token;
+    return over(multi, status, blocked, &why, reterr);
+}
+
+dlock_status dli_several_release(dlock_lock *lock, int64_t owner, dlock_error *reterr)
+{
+    dlock_error why = {.code = DLOCK_OK};
+    struct dli_multi *multi = lock->multi;
+    dlock_status status;
+    size_t blocked = 0;
+
+    dli_multi_ref(multi);
+    status = dli_multi_release(multi, owner, &blocked, &why);
+    return over(multi, status, blocked, &why, reterr);
+}
+
+dlock_status dli_several_submit(dlock_lock *lock, int64_t owner, int64_t wait_ms, int64_t tag, int release,
+                                dlock_error *reterr)
+{
+    struct dli_multi *multi = lock->multi;
+    dlock_status status;
+
+    dli_multi_ref(multi);
+    if (release && dli_several_state(lock, owner) == DLOCK_STATE_NONE)
+        status = DLOCK_NOT_HELD;
+    else if (release)
+        status = dli_run_release(multi, owner, tag);
+    else
+        status = dli_run_acquire(multi, owner, dli_wait(wait_ms), tag);
+    return over(multi, status, 0, NULL, reterr);
+}
+
+dlock_status dli_several_cancel(dlock_lock *lock, int64_t owner, dlock_error *reterr)
+{
+    for (size_t i = 0; i < lock->multi->count; i++) {
+        const struct dli_member *member = &lock->multi->member[i];
+        struct dli_entry *entry = dli_hold_waiting(member->entry, member->kind, owner);
+        dlock_status status = entry ? dli_submit_cancel(entry, &member->terms, owner) : DLOCK_NOT_HELD;
+
+        if (entry)
+            dli_entry_unref(entry);
+        if (status == DLOCK_OK)
+            return DLOCK_OK;
+    }
+    return dli_lock_said(lock->entry, DLOCK_NOT_HELD, NULL, reterr);
+}
+
+dlock_status dli_several_extend(dlock_lock *lock, int64_t owner, int64_t lease_ms, dlock_error *reterr)
+{
+    for (size_t i = 0; i < lock->multi->count; i++) {
+        const struct dli_member *member = &lock->multi->member[i];
+        struct dli_entry *entry = dli_hold_find(member->entry, member->kind, owner);
+        dlock_error why = {.code = DLOCK_OK};
+        dlock_status status = entry ? dli_order_extend(entry, owner, lease_ms * DLI_MS, &why) : DLOCK_NOT_HELD;
+
+        if (entry)
+            dli_entry_unref(entry);
+        if (status != DLOCK_OK)
+            return dli_lock_said(member->entry, status, &why, reterr);
+    }
+    return DLOCK_OK;
+}
+
+dlock_status dli_several_force(dlock_lock *lock, dlock_error *reterr)
+{
+    dlock_status result = DLOCK_NOT_HELD;
+
+    for (size_t i = 0; i < lock->multi->count; i++) {
+        const struct dli_member *member = &lock->multi->member[i];
+        dlock_error why = {.code = DLOCK_OK};
+        dlock_status status = dli_order_force(member->entry, member->kind, &why);
+
+        if (status == DLOCK_OK)
+            result = DLOCK_OK;
+        else if (status != DLOCK_NOT_HELD)
+            return dli_lock_said(member->entry, status, &why, reterr);
+    }
+    return dli_lock_said(lock->entry, result, NULL, reterr);
+}
+
+/* ---- what an owner has */
+
+/* One member's; which of two is the worse says the order below. */
+static int32_t state_of(const struct dli_member *member, int64_t owner)
+{
+    struct dli_entry *entry = dli_hold_find(member->entry, member->kind, owner);
+    int32_t state = entry ? dli_inquire_state(entry, owner) : DLOCK_STATE_NONE;
+
+    if (entry)
+        dli_entry_unref(entry);
+    return state;
+}
+
+int32_t dli_several_state(const dlock_lock *lock, int64_t owner)
+{
+    static const int32_t worse[] = {DLOCK_STATE_LOST, DLOCK_STATE_WAITING, DLOCK_STATE_NONE, DLOCK_STATE_AT_RISK};
+    size_t count[DLOCK_STATE_LOST + 1] = {0};
+
+    for (size_t i = 0; i < lock->multi->count; i++)
+        count[state_of(&lock->multi->member[i], owner)]++;
+    for (size_t i = 0; i < sizeof worse / sizeof worse[0]; i++)
+        if (count[worse[i]] > 0)
+            return worse[i];
+    return DLOCK_STATE_HELD;
+}
+
+dlock_status dli_several_held(const dlock_lock *lock, int64_t owner, int64_t *token, int64_t *count, int64_t *remaining,
+                              dlock_error *reterr)
+{
+    *token = 0;
+    *count = *remaining = DLI_NEVER;
+    for (size_t i = 0; i < lock->multi->count; i++) {
+        const struct dli_member *member = &lock->multi->member[i];
+        struct dli_entry *entry = dli_hold_find(member->entry, member->kind, owner);
+        int64_t one[3] = {0, 0, 0};
+        dlock_status status = entry ? dli_inquire_held(entry, owner, &one[0], &one[1], &one[2]) : DLOCK_NOT_HELD;
+
+        if (entry)
+            dli_entry_unref(entry);
+        if (status != DLOCK_OK)
+            return dli_lock_said(member->entry, status, NULL, reterr);
+        *token = one[0] > *token ? one[0] : *token;
+        *count = one[1] < *count ? one[1] : *count;
+        *remaining = one[2] < *remaining ? one[2] : *remaining;
+    }
+    return DLOCK_OK;
+}

@@ -1,0 +1,54 @@
+-- Acquire several mutexes of one slot, all or none. The same owner ids sent twice get the same grants.
+-- {1, token of each}; {0, which one is taken or has others in line}; {-1, which is another kind of key}; {-2, whose gate is closed}
+-- KEYS: lock, fence, line, about, gate of each; ARGV: keep, then owner, lease, block of each
+local call, keep = redis.call, ARGV[1]
+local count = #KEYS / 5
+
+local function state(i)
+  local lock, line, gate = KEYS[5 * i - 4], KEYS[5 * i - 2], KEYS[5 * i]
+  local type = call('TYPE', lock).ok
+  if type == 'none' then
+    if call('EXISTS', gate) == 1 then
+      return -2
+    end
+    return call('EXISTS', line) == 0 and 1 or 0
+  elseif type ~= 'hash' or call('HEXISTS', lock, 'mode') == 1 then
+    return -1
+  end
+  return call('HEXISTS', lock, ARGV[3 * i - 1])
+end
+
+local function grant(i)
+  local lock, fence = KEYS[5 * i - 4], KEYS[5 * i - 3]
+  local owner, lease, block = ARGV[3 * i - 1], ARGV[3 * i], tonumber(ARGV[3 * i + 1])
+  local before = call('GET', fence)
+  if call('EXISTS', lock) == 1 then
+    if call('PTTL', lock) < tonumber(lease) then
+      call('PEXPIRE', lock, lease)
+    end
+    return (tonumber(before) or block) - block + 1
+  end
+  local time = call('TIME')
+  local token = math.max(time[1] * 1000000 + time[2], (tonumber(before) or 0) + 1)
+  local last = string.format('%.0f', token + block - 1)
+  if before and call('PTTL', fence) == -1 then
+    call('SET', fence, last)
+  else
+    call('SET', fence, last, 'PX', keep)
+  end
+  call('HSET', lock, owner, '1')
+  call('PEXPIRE', lock, lease)
+  return token
+end
+
+for i = 1, count do
+  local now = state(i)
+  if now ~= 1 then
+    return { now, i }
+  end
+end
+local tokens = { 1 }
+for i = 1, count do
+  tokens[i + 1] = grant(i)
+end
+return tokens

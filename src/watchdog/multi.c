@@ -1,0 +1,150 @@
+/*
+ * multi.c: several locks as one, by a caller that waits. See multi.h. No mutex is held here.
+ */
+#include "multi.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "sys/sys.h"
+
+static int by_name(const void *a, const void *b)
+{
+    const struct dli_names *x = &((const struct dli_member *)a)->entry->names;
+    const struct dli_names *y = &((const struct dli_member *)b)->entry->names;
+    size_t common = x->lock_size < y->lock_size ? x->lock_size : y->lock_size;
+    int unlike = memcmp(x->lock, y->lock, common);
+
+    return unlike ? unlike : (x->lock_size > y->lock_size) - (x->lock_size < y->lock_size);
+}
+
+dlock_status dli_multi_new(const struct dli_member *members, size_t count, struct dli_multi **ret, size_t *which)
+{
+    struct dli_multi *multi = malloc(sizeof *multi + count * sizeof *members);
+
+    if (!multi)
+        return DLOCK_OUT_OF_MEMORY;
+    multi->refs = 1;
+    multi->client = members[0].entry->client;
+    multi->count = count;
+    memcpy(multi->member, members, count * sizeof *members);
+    qsort(multi->member, count, sizeof *members, by_name);
+    for (*which = 1; *which < count; ++*which)
+        if (by_name(&multi->member[*which - 1], &multi->member[*which]) == 0)
+            break;
+    if (*which < count) {
+        for (size_t i = 0; i < count; i++)
+            if (members[i].entry->names.lock_size == multi->member[*which].entry->names.lock_size &&
+                by_name(&members[i], &multi->member[*which]) == 0)
+                *which = i;
+        free(multi);
+        return DLOCK_DUPLICATE_NAME;
+    }
+    multi->id = __atomic_add_fetch(&multi->client->ids, 1, __ATOMIC_RELAXED);
+    dli_client_ref(multi->client);
+    for (size_t i = 0; i < count; i++) {
+        dli_entry_ref(multi->member[i].entry);
+        dli_entry_handle(multi->member[i].entry, 1);
+    }
+    *ret = multi;
+    return DLOCK_OK;
+}
+
+void dli_multi_ref(struct dli_multi *multi)
+{
+    __atomic_add_fetch(&multi->refs, 1, __ATOMIC_RELAXED);
+}
+
+void dli_multi_unref(struct dli_multi *multi)
+{
+    struct dli_client *client = multi->client;
+
+    if (__atomic_sub_fetch(&multi->refs, 1, __ATOMIC_ACQ_REL) > 0)
+        return;
+    for (size_t i = 0; i < multi->count; i++) {
+        dli_entry_handle(multi->member[i].entry, -1);
+        dli_entry_unref(multi->member[i].entry);
+    }
+    free(multi);
+    dli_client_unref(client);
+}
+
+static dlock_status acquire_one(const struct dli_member *member, int64_t owner, int64_t wait, int64_t *token,
+                                dlock_error *why)
+{
+    struct dli_entry *entry;
+    dlock_status status = dli_hold_to_acquire(member->entry, member->kind, owner, 1, &entry);
+
+    if (status != DLOCK_OK)
+        return status;
+    status = dli_ask_acquire(entry, &member->terms, owner, wait, token, why);
+    if (status == DLOCK_INTERRUPTED) /* nothing is kept: the next call begins anew */
+        dli_submit_cancel(entry, &member->terms, owner);
+    dli_entry_unref(entry);
+    return status;
+}
+
+static dlock_status release_one(const struct dli_member *member, int64_t owner, dlock_error *why)
+{
+    struct dli_entry *entry = dli_hold_find(member->entry, member->kind, owner);
+    dlock_status status;
+
+    if (!entry)
+        return DLOCK_NOT_HELD;
+    status = dli_ask_release(entry, &member->terms, owner, why);
+    dli_entry_unref(entry);
+    return status;
+}
+
+/* One by one. What was taken is given back when one cannot be had. */
+static dlock_status in_order(struct dli_multi *multi, int64_t owner, int64_t until, int64_t *token, size_t *blocked,
+                             dlock_error *why)
+{
+    dlock_error unsaid = {.code = DLOCK_OK};
+    dlock_status status = DLOCK_OK;
+    size_t taken = 0;
+
+    *token = 0;
+    while (taken < multi->count && status == DLOCK_OK) {
+        int64_t now = dli_now(), one = 0, wait = until == DLI_NEVER ? DLI_NEVER : until > now ? until - now : 0;
+
+        status = acquire_one(&multi->member[taken], owner, wait, &one, why);
+        *token = one > *token ? one : *token;
+        taken += status == DLOCK_OK;
+    }
+    if (status == DLOCK_OK)
+        return DLOCK_OK;
+    *blocked = taken;
+    while (taken > 0)
+        release_one(&multi->member[--taken], owner, &unsaid);
+    return status;
+}
+
+dlock_status dli_multi_acquire(struct dli_multi *multi, int64_t owner, int64_t wait, int64_t *token, size_t *blocked,
+                               dlock_error *why)
+{
+    int64_t until = dli_later(dli_now(), wait);
+    dlock_status status = dli_multi_at_once(multi, owner, token, blocked, why);
+
+    if (status == DLOCK_OK || (wait == 0 && status != DLOCK_WOULD_BLOCK))
+        return status;
+    status = in_order(multi, owner, until, token, blocked, why);
+    return status == DLOCK_BUSY && wait > 0 ? DLOCK_TIMED_OUT : status;
+}
+
+dlock_status dli_multi_release(struct dli_multi *multi, int64_t owner, size_t *blocked, dlock_error *why)
+{
+    dlock_status worst = DLOCK_OK;
+
+    for (size_t i = multi->count; i-- > 0;) {
+        dlock_error one = {.code = DLOCK_OK};
+        dlock_status status = release_one(&multi->member[i], owner, &one);
+
+        if (status == DLOCK_OK || worst != DLOCK_OK)
+            continue;
+        worst = status;
+        *why = one;
+        *blocked = i;
+    }
+    return worst;
+}

@@ -1,0 +1,58 @@
+/*
+ * multi.h: several locks as one: all or none. Members are taken in the order of their names, the same for everybody, so
+ * that two of them never wait for each other; what was taken is given back when one cannot be had.
+ */
+#ifndef DLI_WATCHDOG_MULTI_H
+#define DLI_WATCHDOG_MULTI_H
+
+#include "ask.h"
+
+struct dli_member {
+    struct dli_entry *entry; /* of the name; with a ref and a handle */
+    const struct dli_kind *kind;
+    struct dli_terms terms;
+};
+
+struct dli_multi {
+    int64_t refs; /* atomic */
+    int64_t id;
+    struct dli_client *client;
+    size_t count;
+    struct dli_member member[]; /* in the order of their names */
+};
+
+/*
+ * A new one with one ref, of copies of count members. DLOCK_DUPLICATE_NAME (*which: the second), DLOCK_OUT_OF_MEMORY.
+ */
+dlock_status dli_multi_new(const struct dli_member *members, size_t count, struct dli_multi **ret, size_t *which);
+void dli_multi_ref(struct dli_multi *multi);
+void dli_multi_unref(struct dli_multi *multi);
+
+/* Blocking. *blocked is the member that stood in the way when the answer is not DLOCK_OK. *token: the largest. */
+dlock_status dli_multi_acquire(struct dli_multi *multi, int64_t owner, int64_t wait, int64_t *token, size_t *blocked,
+                               dlock_error *why);
+
+/* Every member is released whatever the others answer; the first answer that is not DLOCK_OK. */
+dlock_status dli_multi_release(struct dli_multi *multi, int64_t owner, size_t *blocked, dlock_error *why);
+
+/*
+ * All members, mutexes that nobody here uses, by one script. DLOCK_OK, DLOCK_WOULD_BLOCK (one of them is in use here, or
+ * not a mutex), or why not, with *blocked. multi_once.c.
+ */
+dlock_status dli_multi_at_once(struct dli_multi *multi, int64_t owner, int64_t *token, size_t *blocked,
+                               dlock_error *why);
+
+/* ---- run.c: the same without a waiting thread; one event tells the end */
+
+struct dli_run;
+
+dlock_status dli_run_acquire(struct dli_multi *multi, int64_t owner, int64_t wait, int64_t tag);
+dlock_status dli_run_release(struct dli_multi *multi, int64_t owner, int64_t tag);
+
+/* entry.mutex of the member held: what was submitted for the run has ended. */
+void dli_run_told(struct dli_run *run, dlock_status result, int64_t token, int64_t now);
+
+/* Runs that were cut off when their client's threads had ended. */
+void dli_run_forget(struct dli_client *client);
+
+#endif

@@ -1,0 +1,217 @@
+/*
+ * run.c: a multi-lock acquired or released without a waiting thread: each member's end starts the next step, on loop 0.
+ *
+ * A run belongs to its steps: between two of them nobody but the member that is under way (or the members being released)
+ * refers to it. status, token and pending are atomics: members are told under mutexes of their own.
+ */
+#include "multi.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "sys/sys.h"
+
+struct dli_run {
+    struct dli_multi *multi; /* with a ref */
+    struct dli_timer timer;  /* the next step */
+    struct dli_node node;    /* the event at the end */
+    struct dli_run *next;    /* in client.cut_off */
+    int64_t owner, until, tag;
+    int64_t token;   /* the largest */
+    int64_t pending; /* members that have not ended yet */
+    int32_t status;  /* the first that was not DLOCK_OK */
+    size_t at;       /* the member under way; when it failed, the one that was in the way */
+    int releasing;
+};
+
+static void read_node(struct dli_node *node, char text[DLI_EVENT_TEXT])
+{
+    struct dli_run *run = DLI_OBJECT(node, struct dli_run, node);
+    const struct dli_names *names = &run->multi->member[run->at < run->multi->count ? run->at : 0].entry->names;
+    char name[120];
+
+    dli_quote(name, sizeof name, names->lock, names->lock_size);
+    snprintf(text, DLI_EVENT_TEXT, "%zu locks, %s '%s': %s", run->multi->count,
+             run->status == DLOCK_OK ? "the first" : "of which", name, dlock_status_text(run->status));
+    dli_multi_unref(run->multi);
+    free(run);
+}
+
+/* The last step: the event takes the run over. */
+static void end(struct dli_run *run)
+{
+    int64_t type = run->releasing ? DLOCK_EVENT_RELEASED : DLOCK_EVENT_ACQUIRED;
+    char nowhere[DLI_EVENT_TEXT];
+
+    for (int i = 0; i < DLOCK_FIELD_COUNT; i++)
+        run->node.field[i] = -1;
+    run->node.field[DLOCK_FIELD_TYPE] = type + (run->status != DLOCK_OK);
+    run->node.field[DLOCK_FIELD_STATUS] = run->status;
+    run->node.field[DLOCK_FIELD_TAG] = run->tag;
+    run->node.field[DLOCK_FIELD_LOCK_ID] = run->multi->id;
+    run->node.field[DLOCK_FIELD_OWNER] = run->owner;
+    if (run->status == DLOCK_OK && !run->releasing)
+        run->node.field[DLOCK_FIELD_TOKEN] = run->token;
+    if (!dli_events_post(&run->multi->client->events, &run->node, 0))
+        read_node(&run->node, nowhere);
+}
+
+static void note(struct dli_run *run, dlock_status status)
+{
+    int32_t good = DLOCK_OK;
+
+    if (status != DLOCK_OK)
+        __atomic_compare_exchange_n(&run->status, &good, status, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
+/* A member has ended; the last one starts the next step. */
+static void less(struct dli_run *run, int64_t now)
+{
+    struct dli_client *client = run->multi->client;
+
+    if (__atomic_sub_fetch(&run->pending, 1, __ATOMIC_ACQ_REL) > 0 ||
+        dli_loop_set_timer(client->loops[0], &run->timer, now, now))
+        return;
+    run->next = __atomic_load_n(&client->cut_off, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(&client->cut_off, &run->next, run, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+        continue;
+}
+
+void dli_run_told(struct dli_run *run, dlock_status result, int64_t token, int64_t now)
+{
+    note(run, result);
+    if (token > run->token && !run->releasing)
+        run->token = token;
+    less(run, now);
+}
+
+void dli_run_forget(struct dli_client *client)
+{
+    struct dli_run *run = __atomic_exchange_n(&client->cut_off, NULL, __ATOMIC_ACQ_REL), *next;
+
+    for (; run; run = next) {
+        next = run->next;
+        note(run, DLOCK_CLOSED);
+        end(run);
+    }
+}
+
+/* ---- steps: no mutex held */
+
+/* What was taken goes back; nobody waits for that. */
+static void roll_back(struct dli_run *run)
+{
+    for (size_t i = run->at; i-- > 0;) {
+        const struct dli_member *member = &run->multi->member[i];
+        struct dli_entry *entry = dli_hold_find(member->entry, member->kind, run->owner);
+
+        if (!entry)
+            continue;
+        dli_submit_give_up(entry, &member->terms, run->owner);
+        dli_entry_unref(entry);
+    }
+}
+
+/* Ask for the next member. Its end may start the next step before this returns. */
+static dlock_status ask(struct dli_run *run)
+{
+    const struct dli_member *member = &run->multi->member[run->at];
+    int64_t now = dli_now(), wait = run->until == DLI_NEVER ? DLI_NEVER : run->until > now ? run->until - now : 0;
+    struct dli_entry *entry;
+    dlock_status status = dli_hold_to_acquire(member->entry, member->kind, run->owner, 1, &entry);
+
+    if (status != DLOCK_OK)
+        return status;
+    run->pending = 1;
+    status = dli_submit_acquire(entry, &member->terms, run->owner, wait, 0, run);
+    dli_entry_unref(entry);
+    return status;
+}
+
+static void go_on(struct dli_timer *timer, int64_t now)
+{
+    struct dli_run *run = DLI_OBJECT(timer, struct dli_run, timer);
+
+    (void)now;
+    if (run->releasing) {
+        end(run);
+        return;
+    }
+    if (run->status == DLOCK_OK && ++run->at == run->multi->count) {
+        end(run);
+        return;
+    }
+    if (run->status == DLOCK_OK) {
+        dlock_status status = ask(run);
+
+        if (status == DLOCK_OK)
+            return;
+        note(run, status);
+    }
+    roll_back(run);
+    end(run);
+}
+
+/* NULL without memory. */
+static struct dli_run *run_new(struct dli_multi *multi, int64_t owner, int64_t tag)
+{
+    struct dli_run *run = calloc(1, sizeof *run);
+
+    if (!run)
+        return NULL;
+    dli_multi_ref(multi);
+    run->multi = multi;
+    run->owner = owner;
+    run->tag = tag;
+    run->timer.fire = go_on;
+    run->node.read = read_node;
+    dli_list_init(&run->timer.link);
+    dli_list_init(&run->node.link);
+    return run;
+}
+
+static void run_free(struct dli_run *run)
+{
+    dli_multi_unref(run->multi);
+    free(run);
+}
+
+dlock_status dli_run_acquire(struct dli_multi *multi, int64_t owner, int64_t wait, int64_t tag)
+{
+    struct dli_run *run = run_new(multi, owner, tag);
+    dlock_status status;
+
+    if (!run)
+        return DLOCK_OUT_OF_MEMORY;
+    run->until = dli_later(dli_now(), wait);
+    status = ask(run);
+    if (status != DLOCK_OK)
+        run_free(run);
+    return status;
+}
+
+dlock_status dli_run_release(struct dli_multi *multi, int64_t owner, int64_t tag)
+{
+    struct dli_run *run = run_new(multi, owner, tag);
+    int64_t now = dli_now();
+
+    if (!run)
+        return DLOCK_OUT_OF_MEMORY;
+    run->releasing = 1;
+    run->pending = (int64_t)multi->count + 1;
+    for (size_t i = multi->count; i-- > 0;) {
+        const struct dli_member *member = &multi->member[i];
+        struct dli_entry *entry = dli_hold_find(member->entry, member->kind, owner);
+        dlock_status status = DLOCK_NOT_HELD;
+
+        if (entry) {
+            status = dli_submit_release(entry, &member->terms, owner, 0, run);
+            dli_entry_unref(entry);
+        }
+        note(run, status);
+        if (status != DLOCK_OK)
+            less(run, now);
+    }
+    less(run, now);
+    return DLOCK_OK;
+}
