@@ -5,7 +5,9 @@ from typing import Any, Callable, Iterator
 
 import pytest
 
+from harness import fair
 from harness.redisson import ACQUIRE, Jvm, channel_of, tagged
+from harness.redisson_fair import Waiter
 from harness.resp import Client, ReplyError
 from harness.scripts import load
 from harness.server import Server, free_port
@@ -181,7 +183,10 @@ def test_an_acquire_sent_again_still_gets_its_grant(gate: Gate, wire: Wire, who:
 
 def test_a_release_hands_nothing_out(gate: Gate, wire: Wire, who: Callable[..., Who], redis_server: Server) -> None:
     a, b, c = who(), who(), who()
-    for release in lambda: wire.release(a), wire.force, lambda: wire.pass_on(a, c, TRY)[0]:
+    releases: list[Callable[[], int]] = [
+        lambda: wire.release(a), wire.force, lambda: int(wire.pass_on(a, c, TRY)[0]),
+    ]  # fmt: skip
+    for release in releases:
         a, b = a.again(), b.again()
         wire.acquire(a)
         wire.acquire(b, LINE)
@@ -217,7 +222,8 @@ def test_foreign_clients_know_no_gates(
     assert wire.queue() == [b"*"]  # their turn
     assert gate.close() == 1 and wire.queue() == [b"*"]
     assert wire.redis.command("EVAL", ACQUIRE, 1, wire.name, LEASE, JAVA) is None
-    assert gate.close() == 1 and gate.open() == 1
+    nobody = listen("dlock_client:" + JAVA[:36])
+    assert gate.close() == 1 and gate.open() == 1 and nobody.message(timeout=0.05) is None
     assert wire.acquire(a.again(), LINE)[::2] == [0, 1]
 
 
@@ -335,6 +341,29 @@ def test_fair_a_foreign_waiter_behind_ours_is_woken(
     redis.command("HSET", "order", JAVA.replace(":1", ":2"), 1)  # it is held: the release will tell
     redis.command("LPUSH", gate.queue, a.id)
     assert gate.close() == 1 and ear.message(timeout=0.05) is None
+
+
+def test_fair_from_end_to_end(redis: Client, redis_server: Server) -> None:
+    """With the scripts of the fair lock: whatever they left of the waiters is gone, the lock goes on with the others."""
+    gate, wire = Gate(redis, kind="fair"), fair.Wire(redis, "order")
+    a, b, c = (fair.Process(redis_server) for _ in range(3))
+    holder, one, two, given_up = a.hold(), b.hold(), b.hold(), c.hold()
+    java = Waiter(redis_server)
+    assert wire.acquire(holder)[0] == 1
+    for waiter in one, given_up:
+        assert wire.acquire(waiter, fair.LINE)[0] == 0
+    assert java.acquire() is not None and wire.acquire(two, fair.LINE)[0] == 0
+    redis.command("LREM", gate.queue, 1, given_up.id)  # Redisson's doing; ours would put it back
+    redis.command("ZREM", gate.timeouts, given_up.id)
+    assert gate.close() == 1
+    assert redis.command("LRANGE", gate.queue, 0, -1) == [java.id.encode()]
+    for process in a, b, c:
+        assert process.messages() == [b"gate %d order" % CLOSED]
+    assert wire.acquire(one, fair.LINE) == [-2] and wire.acquire(holder)[0] == 1
+    assert wire.release(holder) == 1
+    assert java.message() == b"0" and java.acquire() is None and java.release() == 1
+    assert redis.command("LLEN", gate.queue) == 0 and set(redis.command("HKEYS", gate.about)) <= {b"?", b"~"}
+    assert gate.open() == 1 and wire.acquire(given_up, fair.LINE)[0] == 1
 
 
 # ---- cluster, real Java steps

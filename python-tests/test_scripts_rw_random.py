@@ -1,6 +1,6 @@
-"""Random steps of ours and of Redisson's on one read-write lock, each compared with a model in Python: replies, fields, hold
-keys, leases, messages. And what must hold whatever the model says: nobody gets in beside a writer, no step of ours takes what
-another holds, tokens rise and belong to their hold."""
+"""Random steps of ours and of Redisson's on one read-write lock, each compared with a model in Python: replies, fields,
+hold keys, leases, messages. And what must hold whatever the model says: nobody gets in beside a writer, no step of ours
+takes what another holds, tokens rise and belong to their hold."""
 from __future__ import annotations
 
 import random
@@ -37,6 +37,7 @@ class Run:
         self.holds = [Hold() for _ in range(4)]
         self.reads: dict[str, int] = {}  # tokens of live reads
         self.writes: dict[str, int] = {}
+        self.under: set[str] = set()  # the write hold the read that is asked for would be under
         self.last = 0
         self.granted = {"ours": 0, "java": 0, "under": 0, "cleared": 0}
 
@@ -54,7 +55,8 @@ class Run:
         """The server has what the model has."""
         fields, ttl, holds = self.state()
         model = self.model
-        assert fields == ({"mode": model.mode, **{key: str(n) for key, n in model.counts.items()}} if model.mode else {})
+        counts = {key: str(count) for key, count in model.counts.items()}
+        assert fields == ({"mode": model.mode, **counts} if model.mode else {})
         assert model.ttl - SLACK < ttl <= model.ttl if model.mode else ttl == -2
         assert holds.keys() == model.holds.keys()
         assert all(lease - SLACK < holds[key] <= lease for key, lease in model.holds.items())
@@ -80,13 +82,13 @@ class Run:
             self.last = tokens[owner] = reply[1]
             self.granted["ours"] += 1
             others = before - {owner}
-            assert not others if owner.endswith(":write") else not {one for one in others if ":write" in one} - self.under
+            if not owner.endswith(":write"):
+                others = {one for one in others if ":write" in one} - self.under
+            assert not others
         elif owner.endswith(":write"):
             assert reply[0] == 1 and tokens[owner] <= reply[1] <= self.last
         else:
             assert reply == [1, tokens[owner]]
-
-    under: set[str] = set()
 
     def read(self) -> None:
         hold, lease, before = self.ours(), self.random.choice(LEASES), self.model.living()

@@ -4,4 +4,6 @@ package dlock
 
 import "context"
 
+const hasCauses = false
+
 func cause(ctx context.Context) error { return ctx.Err() }

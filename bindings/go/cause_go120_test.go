@@ -4,4 +4,6 @@ package dlock
 
 import "context"
 
+const hasCauses = true
+
 func cause(ctx context.Context) error { return context.Cause(ctx) }

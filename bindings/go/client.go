@@ -2,7 +2,6 @@ package dlock
 
 // #cgo pkg-config: dlock
 // #include <dlock.h>
-// #include <stdlib.h>
 import "C"
 
 import (
@@ -13,7 +12,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
-	"unsafe"
 )
 
 const (
@@ -56,14 +54,13 @@ func Open(url string, options ...Option) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer C.free(unsafe.Pointer(address))
 	set, err := newSet(options)
 	if err != nil {
 		return nil, err
 	}
 	defer C.dlock_options_free(set)
 	c := &core{orders: make(chan struct{}, orders), done: make(chan struct{}), grants: map[int64]*Grant{}}
-	b := newBox()
+	b := quickBox()
 	if err := b.done(C.dlock_client_open(address, set, &c.handle, b.c), nil); err != nil {
 		return nil, err
 	}
@@ -101,7 +98,7 @@ func (c *Client) Close() error {
 	if err := c.usable(); err != nil {
 		return err
 	}
-	b := newBox()
+	b := blockingBox()
 	return b.done(C.dlock_client_close(c.core.handle, C.int64_t(closeTimeout.Milliseconds()), b.c), c)
 }
 
@@ -111,7 +108,7 @@ func (c *Client) Ping(ctx context.Context) error {
 		return err
 	}
 	return c.core.order(ctx, nil, func() error {
-		b := newBox()
+		b := blockingBox()
 		return b.done(C.dlock_client_ping(c.core.handle, -1, b.c), c)
 	})
 }
@@ -160,7 +157,7 @@ func (c *core) alone(f func() error) (bool, error) {
 // descriptor is a duplicate of the library's, for the runtime to wait on. Nobody reads from it.
 func (c *core) descriptor() (*os.File, error) {
 	var fd C.int32_t
-	b := newBox()
+	b := quickBox()
 	if err := b.done(C.dlock_client_fd(c.handle, &fd, b.c), nil); err != nil {
 		return nil, err
 	}

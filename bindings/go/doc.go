@@ -27,4 +27,4 @@
 // where it is if not where the system looks. Open refuses one that is too old.
 package dlock
 
-//go:generate go run ./internal/statuses
+//go:generate go run ./internal/statuses status.go

@@ -7,7 +7,6 @@ import (
 	"context"
 	"runtime"
 	"strconv"
-	"sync"
 )
 
 // A Status says how a call ended. Statuses are errors to compare with: errors.Is(err, dlock.ErrBusy). Expect ones that
@@ -15,12 +14,33 @@ import (
 type Status int32
 
 // Error returns one sentence that says what the status means.
-func (s Status) Error() string { return "dlock: " + s.text() }
+func (s Status) Error() string { return "dlock: " + s.row().text }
 
 // Name returns the name of the status, for example "TIMED_OUT"; "UNKNOWN" when the library does not have it.
-func (s Status) Name() string { return C.GoString(C.dlock_status_name(C.dlock_status(s))) }
+func (s Status) Name() string { return s.row().name }
 
-func (s Status) text() string { return C.GoString(C.dlock_status_text(C.dlock_status(s))) }
+type row struct{ name, text string }
+
+func rowOf(s C.dlock_status) row {
+	return row{C.GoString(C.dlock_status_name(s)), C.GoString(C.dlock_status_text(s))}
+}
+
+// table is the library's, so that an error costs no call.
+var table = map[Status]row{}
+
+func init() {
+	for i := C.size_t(0); i < C.dlock_status_count(); i++ {
+		s := C.dlock_status_at(i)
+		table[Status(s)] = rowOf(s)
+	}
+}
+
+func (s Status) row() row {
+	if row, known := table[s]; known {
+		return row
+	}
+	return rowOf(C.dlock_status(s))
+}
 
 // Error is the type of all errors of this package.
 type Error struct {
@@ -45,7 +65,7 @@ func (e *Error) Unwrap() error { return e.cause }
 
 func failure(status Status, message string) *Error {
 	if message == "" {
-		message = status.text()
+		message = status.row().text
 	}
 	return &Error{Status: status, Message: message}
 }
@@ -58,7 +78,7 @@ func (l *Lock) failure(status Status) *Error {
 		return failure(status, "")
 	}
 	name := strconv.Quote(l.name)
-	return failure(status, "lock '"+name[1:len(name)-1]+"': "+status.text())
+	return failure(status, "lock '"+name[1:len(name)-1]+"': "+status.row().text)
 }
 
 // ended is what a context that is over means for a call: cancelled or late. nil while it is not over.
@@ -78,24 +98,36 @@ func (l *Lock) ended(ctx context.Context, cancelled, late Status) error {
 	return e
 }
 
-// box is an error box of the library. Boxes are used again; what the pool drops is freed.
-type box struct{ c *C.dlock_error }
+// box is an error box of the library, for one call.
+type box struct {
+	c     *C.dlock_error // NULL, without memory, is a box too
+	quick bool
+}
 
-var boxes = sync.Pool{New: func() any {
-	b := &box{C.dlock_error_new()} // NULL, without memory, is a box too
-	runtime.SetFinalizer(b, func(b *box) { C.dlock_error_free(b.c) })
-	return b
-}}
+// boxes are for calls that never block. A call may lose its processor all the same; as there are only so few boxes, it is not
+// a new thread for every goroutine that wants to make a call meanwhile.
+var boxes = make(chan *box, 4)
 
-func newBox() *box { return boxes.Get().(*box) }
+func init() {
+	for len(boxes) < cap(boxes) {
+		boxes <- &box{C.dlock_error_new(), true}
+	}
+}
 
-// done is what a call came to that was given the box, which must not be used afterwards. What owns the handle that the
-// call used is kept alive until then.
+// quickBox is for calls that never block, blockingBox for others. The call is to be ended by done.
+func quickBox() *box    { return <-boxes }
+func blockingBox() *box { return &box{C.dlock_error_new(), false} }
+
+// done is what the call came to that was given the box. What owns the handle that it used is kept alive until then.
 func (b *box) done(status C.dlock_status, owner any) (err error) {
 	if status != C.DLOCK_OK {
 		err = failure(Status(status), C.GoString(C.dlock_error_message(b.c)))
 	}
-	boxes.Put(b)
+	if b.quick {
+		boxes <- b
+	} else {
+		C.dlock_error_free(b.c)
+	}
 	runtime.KeepAlive(owner)
 	return err
 }

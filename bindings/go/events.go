@@ -89,7 +89,7 @@ func (c *Client) Stats() (Stats, error) {
 	if err := c.usable(); err != nil {
 		return stats, err
 	}
-	b, values, count := newBox(), (*C.int64_t)(unsafe.Pointer(&stats)), C.size_t(unsafe.Sizeof(stats)/8)
+	b, values, count := quickBox(), (*C.int64_t)(unsafe.Pointer(&stats)), C.size_t(unsafe.Sizeof(stats)/8)
 	err := b.done(C.dlock_client_stats(c.core.handle, values, count, nil, b.c), c)
 	return stats, err
 }

@@ -53,7 +53,7 @@ func (g *Grant) id() C.int64_t { return C.int64_t(g.owner) }
 // try asks for the lock and blocks its thread for one round trip.
 func (g *Grant) try() error {
 	var token C.int64_t
-	b := newBox()
+	b := blockingBox()
 	err := b.done(C.dlock_lock_acquire(g.lock.handle, g.id(), 0, &token, b.c), g)
 	if err == nil {
 		g.settle(int64(token), nil)
@@ -63,7 +63,7 @@ func (g *Grant) try() error {
 
 // submit asks for the lock; an event will settle that.
 func (g *Grant) submit(wait int64) error {
-	b := newBox()
+	b := quickBox()
 	return b.done(C.dlock_lock_submit_acquire(g.lock.handle, g.id(), C.int64_t(wait), g.id(), b.c), g)
 }
 
@@ -93,7 +93,7 @@ func (g *Grant) abandon() {
 	g.abandoned = true
 	g.mutex.Unlock()
 	if !settled {
-		b := newBox()
+		b := quickBox()
 		_ = b.done(C.dlock_lock_cancel(g.lock.handle, g.id(), nil), g) // an event settles it in any case
 	} else if <-g.won == nil {
 		g.giveBack()
@@ -164,7 +164,7 @@ func (g *Grant) remaining() (time.Duration, error) {
 		return 0, err
 	}
 	var left C.int64_t
-	b := newBox()
+	b := quickBox()
 	err := b.done(C.dlock_lock_remaining_ms(g.lock.handle, g.id(), &left, b.c), g)
 	return duration(left), err
 }
@@ -186,7 +186,7 @@ func (g *Grant) Export() ([]byte, error) {
 		return nil, err
 	}
 	var size C.size_t
-	b, bytes := newBox(), make([]byte, 512+len(g.lock.name))
+	b, bytes := quickBox(), make([]byte, 512+len(g.lock.name))
 	to := (*C.uint8_t)(unsafe.Pointer(&bytes[0]))
 	if err := b.done(C.dlock_lock_export_grant(g.lock.handle, g.id(), to, C.size_t(len(bytes)), &size, b.c), g); err != nil {
 		return nil, err
@@ -263,12 +263,12 @@ func (g *Grant) Unlock(ctx context.Context) error {
 }
 
 func (g *Grant) release() error {
-	b := newBox()
+	b := blockingBox()
 	return b.done(C.dlock_lock_release(g.lock.handle, g.id(), b.c), g)
 }
 
 func (g *Grant) submitRelease() error {
-	b := newBox()
+	b := quickBox()
 	return b.done(C.dlock_lock_submit_release(g.lock.handle, g.id(), g.id(), b.c), g)
 }
 

@@ -29,7 +29,11 @@ var (
 
 func TestMain(m *testing.M) {
 	if role := os.Getenv("DLOCK_TEST_ROLE"); role != "" {
-		os.Exit(children[role]())
+		if err := children[role](); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
 	}
 	var err error
 	if shared, err = newServer(); err != nil {

@@ -1,14 +1,12 @@
 package dlock
 
 // #include <dlock.h>
-// #include <stdlib.h>
 import "C"
 
 import (
 	"context"
 	"runtime"
 	"time"
-	"unsafe"
 )
 
 // A Lock is a name that one holder at a time may have, on all hosts together. Any number of goroutines may use one Lock, and
@@ -36,10 +34,8 @@ func (c *Client) lock(kind C.int32_t, name string, options []Option) (*Lock, err
 		return nil, err
 	}
 	defer C.dlock_options_free(set)
-	bytes := C.CString(name)
-	defer C.free(unsafe.Pointer(bytes))
-	l, b := &Lock{client: c, name: name}, newBox()
-	status := C.dlock_lock_new(c.core.handle, kind, bytes, C.size_t(len(name)), set, &l.handle, b.c)
+	l, b := &Lock{client: c, name: name}, quickBox()
+	status := C.dlock_lock_new(c.core.handle, kind, (*C.char)(cBytes(name)), C.size_t(len(name)), set, &l.handle, b.c)
 	if err := b.done(status, c); err != nil {
 		return nil, err
 	}
@@ -128,7 +124,7 @@ func (l *Lock) order(ctx context.Context, f func(b *box) C.dlock_status) error {
 		return err
 	}
 	return l.client.core.order(ctx, l, func() error {
-		b := newBox()
+		b := blockingBox()
 		return b.done(f(b), l)
 	})
 }
@@ -176,12 +172,11 @@ func (l *Lock) Adopt(ctx context.Context, exported []byte) (*Grant, error) {
 	if err != nil {
 		return nil, err
 	}
-	bytes := C.CBytes(exported)
+	bytes := string(exported) // a copy
 	err = l.client.core.order(ctx, l, func() error {
-		defer C.free(bytes)
 		var token C.int64_t
-		b := newBox()
-		status := C.dlock_lock_adopt_grant(l.handle, g.id(), (*C.uint8_t)(bytes), C.size_t(len(exported)), &token, b.c)
+		b := blockingBox()
+		status := C.dlock_lock_adopt_grant(l.handle, g.id(), (*C.uint8_t)(cBytes(bytes)), C.size_t(len(bytes)), &token, b.c)
 		err := b.done(status, l)
 		g.settle(int64(token), err)
 		return err

@@ -1,7 +1,6 @@
 package dlock
 
 // #include <dlock.h>
-// #include <stdlib.h>
 import "C"
 
 import (
@@ -45,13 +44,16 @@ func duration(ms C.int64_t) time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
-// cString is s for the library, which would not see what follows a NUL. The caller frees it.
+// cString is s for one call of the library, which would not see what follows a NUL.
 func cString(s, what string) (*C.char, error) {
 	if strings.IndexByte(s, 0) >= 0 {
 		return nil, invalid("a NUL in the " + what)
 	}
-	return C.CString(s), nil
+	return (*C.char)(cBytes(s)), nil
 }
+
+// cBytes is s for one call of the library, with a NUL behind it.
+func cBytes(s string) unsafe.Pointer { return unsafe.Pointer(&append([]byte(s), 0)[0]) }
 
 // newSet is a set of options for the library, nil for none. The caller frees it.
 func newSet(options []Option) (*C.dlock_options, error) {
@@ -76,12 +78,10 @@ func (o Option) put(set *C.dlock_options) error {
 	if err != nil {
 		return err
 	}
-	defer C.free(unsafe.Pointer(name))
 	value, err := cString(o.value, "value of option "+o.name)
 	if err != nil {
 		return err
 	}
-	defer C.free(unsafe.Pointer(value))
-	b := newBox()
+	b := quickBox()
 	return b.done(C.dlock_options_set(set, name, value, b.c), nil)
 }

@@ -1,4 +1,4 @@
-"""A scripted Redisson for the read-write lock: one script per step, written from the numbered steps of the protocol's description.
+"""A scripted Redisson for the read-write lock, written from the numbered steps of the protocol's description.
 
     a = JavaRw(redis, "order", "aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa:1")
     a.read(30_000)                                  # None: acquired, else what is left of the holder's lease in ms

@@ -15,7 +15,10 @@ from .resp import Client
 from .scripts import load
 from .wire import BEAT, KEEP, LEASE, LINE, private
 
-STEMS = ("read_acquire", "read_release", "write_acquire", "write_release", "rw_force", "read_renew", "renew", "inspect", "gate")
+STEMS = (
+    "read_acquire", "read_release", "write_acquire", "write_release", "rw_force", "read_renew", "renew", "inspect",
+    "gate",
+)  # fmt: skip
 SCRIPTS = {stem: load(stem) for stem in STEMS}
 
 

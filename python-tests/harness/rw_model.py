@@ -1,4 +1,4 @@
-"""What a read-write lock is after each step, in plain Python: ours by what its scripts promise, Redisson's by its description.
+"""What a read-write lock is after each step: ours by what its scripts promise, Redisson's by its description.
 
 No time passes here: leases are numbers, and what would expire is ended by kill() and expire().
 """
@@ -105,7 +105,7 @@ class RwModel:
         if self.mode == "read" or self.resting():
             self.ttl = self.longest()
             if not self.ttl:
-                self._free(b"0" if self.mode == "read" else b"1")
+                self._free(b"0")
         return 1 if held else 0
 
     def write_release(self, owner: str, rest: int) -> int:

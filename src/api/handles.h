@@ -42,8 +42,8 @@ dlock_status dli_several_force(dlock_lock *lock, dlock_error *reterr);
 int32_t dli_several_state(const dlock_lock *lock, int64_t owner);
 
 /* What owner holds of all: the largest token, the smallest count and time. DLOCK_OK, DLOCK_NOT_HELD or DLOCK_LOST. */
-dlock_status dli_several_held(const dlock_lock *lock, int64_t owner, int64_t *token, int64_t *count,
-                              int64_t *remaining, dlock_error *reterr);
+dlock_status dli_several_held(const dlock_lock *lock, int64_t owner, int64_t *token, int64_t *count, int64_t *remaining,
+                              dlock_error *reterr);
 
 /* wait_ms as microseconds, DLI_NEVER for -1. */
 int64_t dli_wait(int64_t wait_ms);

@@ -58,7 +58,7 @@ dlock_status dlock_lock_new_multi(dlock_client *client, dlock_lock **members, si
     status = dli_multi_new(member, count, &lock->multi, &which);
     if (status != DLOCK_OK) {
         free(lock);
-        return dli_lock_said(member[which < count ? which : 0].entry, status, NULL, reterr);
+        return dli_lock_said(members[which < count ? which : 0]->entry, status, NULL, reterr);
     }
     lock->kind = &several;
     lock->entry = lock->multi->member[0].entry;

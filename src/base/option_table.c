@@ -39,8 +39,8 @@ const struct dli_option_row dli_option_table[DLI_OPT_COUNT] = {
     [DLI_OPT_MIN_HOLD_MS] =
         INTEGER("min_hold_ms", 0, 86400000, "0",
                 "The shortest time a grant keeps others out: a release before leaves the lock taken for the rest."),
-    [DLI_OPT_LOCK_DELAY_MS] = INTEGER("lock_delay_ms", 0, 600000, "0",
-                                      "How long nobody gets a lock whose lease ended without a release."),
+    [DLI_OPT_LOCK_DELAY_MS] =
+        INTEGER("lock_delay_ms", 0, 600000, "0", "How long nobody gets a lock whose lease ended without a release."),
     [DLI_OPT_PERMITS] = INTEGER("permits", 1, 1024, "1", "How many permits of a semaphore one acquisition takes."),
     [DLI_OPT_NAMESPACE] =
         TEXT("namespace", 256, "", "What stands before every lock name, with a colon between; empty for nothing."),

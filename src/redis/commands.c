@@ -70,12 +70,13 @@ static int finish(const struct words *words, struct dli_buffer *out)
 static size_t hold_key(char out[KEY_MAX], const struct dli_word *start, const char *owner)
 {
     static const char end[] = ":rwlock_timeout:1";
-    size_t size = strlen(owner);
+    size_t size = start->size;
 
-    memcpy(out, start->text, start->size);
-    memcpy(out + start->size, owner, size);
-    memcpy(out + start->size + size, end, sizeof end - 1);
-    return start->size + size + sizeof end - 1;
+    memcpy(out, start->text, size);
+    while (*owner)
+        out[size++] = *owner++;
+    memcpy(out + size, end, sizeof end);
+    return size + sizeof end - 1;
 }
 
 /* The keys of an exchange that is about owner; room is for the one made of it. */
@@ -153,17 +154,17 @@ int dli_encode_renew(struct dli_buffer *out, int full, const struct dli_kind *ki
 {
     struct words words;
     char leases[DLI_RENEW_MAX][24], permits[DLI_RENEW_MAX][24], *rooms = NULL;
-    int status = -1;
+    int holds = kind->renew_key && kind->renew_key == kind->holds, status = -1;
 
-    if (kind->holds && !(rooms = malloc((size_t)count * KEY_MAX)))
+    if (holds && !(rooms = malloc((size_t)count * KEY_MAX)))
         return -1;
     begin(&words, kind->renew, full);
     add_number(&words, kind->renew_key ? 2 * count : count);
     for (int i = 0; i < count; i++) {
-        char *room = rooms + (kind->holds ? i * KEY_MAX : 0);
+        char *room = rooms + (holds ? i * KEY_MAX : 0);
 
         add(&words, rows[i].names->lock, rows[i].names->lock_size);
-        if (kind->holds)
+        if (holds)
             add(&words, room, hold_key(room, &rows[i].names->key[kind->holds], rows[i].owner));
         else if (kind->renew_key)
             add_word(&words, &rows[i].names->key[kind->renew_key]);

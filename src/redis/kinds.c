@@ -61,7 +61,7 @@ static const struct dli_kind kinds[] = {
         .id = DLOCK_KIND_WRITE,
         .family = DLOCK_KIND_WRITE,
         .name = "write",
-        .key = {"=", FENCE, GATE},
+        .key = {"=", FENCE, GATE, "@:"}, /* as the other side of the lock has them */
         .channel = "redisson_rwlock:@",
         .acquire = DLI_SCRIPT_WRITE_ACQUIRE,
         .release = DLI_SCRIPT_WRITE_RELEASE,
@@ -70,6 +70,7 @@ static const struct dli_kind kinds[] = {
         .renew = DLI_SCRIPT_RENEW,
         .change = DLI_NO_SCRIPT,
         .suffix = ":write",
+        .holds = 3,
         .per_owner = 1,
     },
     {

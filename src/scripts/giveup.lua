@@ -11,8 +11,9 @@ local function tell_next()
   end
 end
 
--- The lock stays taken for rest ms, told to nobody. It rests under another id, one that nobody sends: a release, a renewal
--- or an acquire of owner that comes late or twice does not find its grant again and cannot make the rest longer.
+-- The lock stays taken for rest ms, told to nobody. It rests under another id, one that nobody sends: a release, a
+-- renewal or an acquire of owner that comes late or twice does not find its grant again and cannot make the rest
+-- longer.
 local function let_rest(owner, rest)
   redis.call('DEL', lock)
   redis.call('HSET', lock, owner .. ':rest', '1')

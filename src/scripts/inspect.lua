@@ -1,6 +1,7 @@
 -- Who holds the lock, for how long still, the last token reserved, server time, and how many processes stand in line.
--- {holder or "", PTTL, token, microseconds, waiters}; changes nothing. Of several holders one is named; one that rests ends in
--- ":rest". Semaphores and latches are strings and have no holder. The line, KEYS[3], is a zset, a list or nothing of the kind.
+-- {holder or "", PTTL, token, microseconds, waiters}; changes nothing. Of several holders one is named; one that rests
+-- ends in ":rest". Semaphores and latches are strings and have no holder. The line, KEYS[3], is a zset, a list or
+-- nothing of the kind.
 local function holder_of(key)
   local fields = redis.call('TYPE', key).ok ~= 'string' and redis.call('HKEYS', key) or {}
   return fields[fields[1] == 'mode' and 2 or 1] or ''

@@ -1,8 +1,8 @@
--- Take a read hold: when nobody holds, when others read, or under the write hold of the same owner. The same id sent twice gets
--- the same grant and no shorter lease.
+-- Take a read hold: when nobody holds, when others read, or under the write hold of the same owner. The same id sent
+-- twice gets the same grant and no shorter lease.
 -- {1, token}; {0, ms until the next look, 1}; {-1}: another kind of key; {-2}: the gate is closed.
--- KEYS: lock, fence, gate, hold. ARGV: owner, lease, block, mode, listening, beat, keep, seq, channel, write hold of the same
--- owner or ""
+-- KEYS: lock, fence, gate, hold. ARGV: owner, lease, block, mode, listening, beat, keep, seq, channel, write hold of
+-- the same owner or ""
 --@include rw.lua
 --@include sem_token.lua
 local own, lease, under, hold = ARGV[1], tonumber(ARGV[2]), ARGV[10], KEYS[4]

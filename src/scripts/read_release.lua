@@ -3,7 +3,8 @@
 --@include rw.lua
 local own, channel, rest = ARGV[1], ARGV[2], tonumber(ARGV[4])
 
--- The lock lives as long as the last hold that is left. Under a living writer its life is the writer's lease and is not touched.
+-- The lock lives as long as the last hold that is left. Under a living writer its life is the writer's lease and is not
+-- touched.
 local function go_on(mode)
   if mode == 'write' and not resting() then
     return
@@ -13,7 +14,7 @@ local function go_on(mode)
     call('PEXPIRE', lock, last)
   else
     call('DEL', lock)
-    call('PUBLISH', channel, mode == 'write' and '1' or '0')
+    call('PUBLISH', channel, '0')
   end
 end
 

@@ -1,5 +1,5 @@
--- Renew read holds of one slot. KEYS: lock and hold of each; ARGV: owner and lease of each. 1 where the hold lives, else 0.
--- A lease is only ever made longer. PEXPIRE works at maxmemory too. Writers are renewed by renew.lua.
+-- Renew read holds of one slot. KEYS: lock and hold of each; ARGV: owner and lease of each. 1 where the hold lives,
+-- else 0. A lease is only ever made longer. PEXPIRE works at maxmemory too. Writers are renewed by renew.lua.
 local kept = {}
 
 local function extend(key, lease)

@@ -1,13 +1,13 @@
 -- What the scripts of the read-write lock share. The layout is Redisson's, to the byte:
---   lock   hash: mode -> "read" or "write", each reader's id -> "1" (Redisson counts re-entries there), the writer's id, which
---          ends in ":write" -> "1"
---   hold   string T(N):<id>:rwlock_timeout:<i>, one of each read hold; it lives as long as the lease of that hold. Redisson
---          writes "1" and nobody reads it: ours is the token.
+--   lock   hash: mode -> "read" or "write"; each reader's id -> "1" (Redisson counts re-entries there); the writer's
+--          id, which ends in ":write" -> "1"
+--   hold   string T(N):<id>:rwlock_timeout:<i>, one of each read hold; it lives as long as the lease of that hold.
+--          Redisson writes "1" and nobody reads it: ours is the token.
 --   fence  string, the highest fencing token reserved so far
--- While the mode is read, the lock lives as long as the longest hold; while it is write, by the writer's lease, and longer if a
--- read under it has a longer one.
--- Ours alone: a released hold that rests. Its id gets ":rest" behind and it has a hold key, also when it was the writer's: in
--- Redisson's eyes a hold like any other, of an id that nobody sends.
+-- While the mode is read, the lock lives as long as the longest hold; while it is write, by the writer's lease, and
+-- longer if a read under it has a longer one.
+-- A released hold that rests is ours alone: its id gets ":rest" behind and it has a hold key, also when it was the
+-- writer's. In Redisson's eyes it is a hold like any other, of an id that nobody sends.
 local call, lock = redis.call, KEYS[1]
 
 local function now()
@@ -34,9 +34,10 @@ local function look()
 end
 
 -- Ms until the last hold ends, not above 0 when all have ended. It stops at one that is longer than enough.
--- Redisson writes a reader's field and its hold key in one script, gives the key the hold's lease, renews both in one script
--- and deletes the key only with the hold. So a reader without a living key is one whose lease has run out: Redisson itself
--- drops the lock over its head when another reader leaves. The mode and what is no number have no holds.
+-- Redisson writes a reader's field and its hold key in one script, gives the key the hold's lease, renews both in one
+-- script and deletes the key only with the hold. So a reader without a living key is one whose lease has run out:
+-- Redisson itself drops the lock over its head when another reader leaves. The mode and what is no number have no
+-- holds.
 local function last_hold(enough)
   local fields, last = call('HGETALL', lock), 0
   for i = 1, #fields, 2 do
@@ -78,8 +79,8 @@ local function settle(mode, channel)
   return 'read'
 end
 
--- What id held stays taken for rest ms. The id itself is gone: a release, a renewal or an acquire of it that comes late or
--- twice does not find it again. A write must have come before: this may run on a full server.
+-- What id held stays taken for rest ms. The id itself is gone: a release, a renewal or an acquire of it that comes late
+-- or twice does not find it again. A write must have come before: this may run on a full server.
 local function let_rest(id, rest)
   call('HSET', lock, id .. ':rest', '1')
   call('SET', hold_key(id .. ':rest', 1), '1', 'PX', rest)

@@ -9,10 +9,10 @@ local mode = settle(look(), ARGV[9])
 if mode == 'other' then
   return { -1 }
 end
--- While own holds, nobody is granted anything but reads under it. Before the first of them the last block reserved is own's, and
--- the answer is what it was. They are asked for only when own's grant is known, so a request that comes after them is a late
--- copy, whose answer nobody waits for. Even that answer is sound: it lies between own's token and the last of those reads', all
--- of one owner, above every earlier grant's and below every later one's.
+-- While own holds, nobody is granted anything but reads under it. Before the first of them the last block reserved is
+-- own's, and the answer is what it was. They are asked for only when own's grant is known, so a request that comes
+-- after them is a late copy, whose answer nobody waits for. Even that answer is sound: it lies between own's token and
+-- the last of those reads', all of one owner, above every earlier grant's and below every later one's.
 if mode ~= 'free' and call('HEXISTS', lock, own) == 1 then
   extend(lock, lease)
   return { 1, (tonumber(call('GET', KEYS[2])) or now()) - block + 1 }

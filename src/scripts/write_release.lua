@@ -1,5 +1,5 @@
--- Release the write hold: 1 when owner held it, 0 when not. Harmless when repeated. Reads of the same owner under it go on, and
--- others may come: unlike Redisson it says so, or they would sleep until the lock's end.
+-- Release the write hold: 1 when owner held it, 0 when not. Harmless when repeated. Reads of the same owner under it go
+-- on, and others may come: unlike Redisson it says so, or they would sleep until the lock's end.
 -- KEYS: lock, fence, gate. ARGV: owner (ends in ":write"), channel, listening, rest: ms the hold stays
 --@include rw.lua
 local own, rest = ARGV[1], tonumber(ARGV[4])

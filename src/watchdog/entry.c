@@ -258,7 +258,7 @@ void dli_entry_owner(const struct dli_entry *entry, int64_t number, char out[DLI
         out[DLI_UUID_SIZE] = ':';
         size_t size = dli_decimal(out + DLI_UUID_SIZE + 1, number);
 
-        strcpy(out + DLI_UUID_SIZE + 1 + size, entry->kind->suffix);
+        memcpy(out + DLI_UUID_SIZE + 1 + size, entry->kind->suffix, strlen(entry->kind->suffix) + 1);
     }
 }
 

@@ -40,8 +40,10 @@ static int encode(struct dli_call *call, int full)
     if (entry->wish.drop)
         dli_entry_owner(entry, entry->wish.drop, speech.drop);
     if (entry->under) {
+        const char *suffix = dli_kind_find(DLOCK_KIND_WRITE)->suffix;
+
         dli_entry_owner(entry, entry->under, speech.under);
-        strcat(speech.under, dli_kind_find(DLOCK_KIND_WRITE)->suffix);
+        memcpy(speech.under + strlen(speech.under), suffix, strlen(suffix) + 1);
     }
     call->command.size = 0;
     return dli_encode_exchange(&call->command, full, &speech);

@@ -32,7 +32,7 @@ static void read_node(struct dli_node *node, char text[DLI_EVENT_TEXT])
 
     dli_quote(name, sizeof name, names->lock, names->lock_size);
     snprintf(text, DLI_EVENT_TEXT, "%zu locks, %s '%s': %s", run->multi->count,
-             run->status == DLOCK_OK ? "the first" : "of which", name, dlock_status_text(run->status));
+             run->status == DLOCK_OK ? "the first" : "of which", name, dli_status_find(run->status)->text);
     dli_multi_unref(run->multi);
     free(run);
 }

@@ -1,4 +1,4 @@
-// Command statuses writes status.go from the status table of the library, for go generate in the folder of the binding.
+// Command statuses writes status.go from the status table of the library, into the file that is its argument.
 package main
 
 // #cgo pkg-config: dlock
@@ -36,7 +36,7 @@ func main() {
 		fmt.Fprintf(&out, "\t// %s\n\t%s Status = %d\n", C.GoString(C.dlock_status_text(status)), goName(name), status)
 	}
 	out.WriteString(")\n")
-	if err := os.WriteFile("status.go", []byte(out.String()), 0o644); err != nil {
+	if err := os.WriteFile(os.Args[1], []byte(out.String()), 0o644); err != nil {
 		log.Fatal(err)
 	}
 }

@@ -1,0 +1,178 @@
+package dlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestCloseWithWaiters(t *testing.T) {
+	const n = 500
+	before := runtime.NumGoroutine()
+	client, other := open(t, shared), open(t, shared)
+	grant, mine := held(t, mutex(t, other, "closing")), held(t, mutex(t, client, "mine"))
+	ctx := mine.Context()
+	answers := make(chan error, n)
+	for i := 0; i < n; i++ {
+		go func() {
+			lock, err := client.Mutex("closing")
+			if err == nil {
+				_, err = lock.Lock(background)
+			}
+			answers <- err
+		}()
+	}
+	eventually(t, "all wait", func() bool { return stats(t, client).Waiting == n })
+	if err := client.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < n; i++ {
+		want(t, <-answers, ErrClosed)
+	}
+	soon(t, "closing ends what was held", ctx.Done())
+	if err := mine.Err(); !errors.Is(err, ErrLost) && !errors.Is(err, ErrClosed) {
+		t.Fatal(err)
+	}
+	if err := mine.Unlock(background); err == nil {
+		t.Fatal("unlocked after the end")
+	}
+	_, err := mutex(t, other, "mine").TryLock(background)
+	want(t, err) // what was held is free
+	if err := client.Close(); err != nil {
+		t.Fatal("closing again:", err)
+	}
+	_, err = client.Mutex("closing")
+	want(t, err, ErrClosed)
+	want(t, client.Ping(background), ErrClosed)
+	if _, more := <-client.Events(); more {
+		t.Fatal("an event after the end")
+	}
+	unlock(t, grant)
+	other.Close()
+	eventually(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before })
+}
+
+func TestLockOfAClosedClient(t *testing.T) {
+	client := open(t, shared)
+	lock := mutex(t, client, "orphan")
+	client.Close()
+	<-client.core.done
+	for _, f := range []func(context.Context) (*Grant, error){lock.Lock, lock.TryLock} {
+		_, err := f(background)
+		want(t, err, ErrClosed)
+		if !strings.Contains(err.Error(), "orphan") {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestCloseWhileBusy(t *testing.T) {
+	for i := 0; i < counts(100, 10); i++ {
+		client := open(t, shared)
+		go func() {
+			time.Sleep(time.Duration(rand.Intn(3000)) * time.Microsecond)
+			client.Close()
+		}()
+		parallel(16, func(i int) {
+			lock, err := client.Mutex(fmt.Sprint("busy-", i%4))
+			for err == nil {
+				var grant *Grant
+				if grant, err = lock.Lock(background); err == nil {
+					err = grant.Unlock(background)
+				}
+			}
+			if !errors.Is(err, ErrClosed) && !errors.Is(err, ErrLost) {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func collect() {
+	for i := 0; i < 4; i++ {
+		runtime.GC()
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// TestGarbage: what is dropped is freed, in any order, without Close.
+func TestGarbage(t *testing.T) {
+	descriptors, goroutines := entries("fd"), runtime.NumGoroutine()
+	for i := 0; i < 30; i++ {
+		func() {
+			client, err := Open(shared.url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			lock, again := mutex(t, client, "garbage"), mutex(t, client, "garbage")
+			client.Events()
+			grant := held(t, lock)
+			drop := []func(){func() { client = nil }, func() { lock = nil }, func() { again = nil }}
+			rand.Shuffle(len(drop), func(a, b int) { drop[a], drop[b] = drop[b], drop[a] })
+			for _, f := range drop {
+				f()
+				runtime.GC()
+			}
+			unlock(t, grant)
+			_, _, _ = client, lock, again
+		}()
+	}
+	eventually(t, "all is freed", func() bool {
+		collect()
+		return entries("fd") <= descriptors && runtime.NumGoroutine() <= goroutines
+	})
+}
+
+// TestHeldIsNoGarbage: who only has the context still has the lock.
+func TestHeldIsNoGarbage(t *testing.T) {
+	ctx := func() context.Context {
+		client, err := Open(shared.url, Lease(500*time.Millisecond))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return held(t, mutex(t, client, "kept")).Context()
+	}()
+	other := mutex(t, open(t, shared), "kept")
+	for end := time.Now().Add(time.Second); time.Now().Before(end); {
+		collect()
+		if _, err := other.TryLock(background); !errors.Is(err, ErrBusy) || ctx.Err() != nil {
+			t.Fatal(err, ctx.Err())
+		}
+	}
+	if err := other.ForceUnlock(background); err != nil {
+		t.Fatal(err)
+	}
+	soon(t, "it is lost", ctx.Done())
+}
+
+// ---- tables
+
+func TestStatuses(t *testing.T) {
+	for status, name := range map[Status]string{ErrBusy: "BUSY", ErrInvalidURL: "INVALID_URL", ErrServerReadOnly: "SERVER_READ_ONLY"} {
+		if status.Name() != name || !strings.HasPrefix(status.Error(), "dlock: ") || len(status.Error()) < 20 {
+			t.Error(status.Name(), status.Error())
+		}
+	}
+	if Status(12345).Name() != "UNKNOWN" || Status(12345).Error() == "" {
+		t.Error(Status(12345).Name(), Status(12345))
+	}
+	if errors.Is(ErrBusy, ErrLost) || errors.Is(failure(ErrBusy, "x"), ErrLost) || !errors.Is(ErrBusy, ErrBusy) {
+		t.Error("statuses are taken for one another")
+	}
+}
+
+func TestStats(t *testing.T) {
+	client := open(t, shared)
+	unlock(t, held(t, mutex(t, client, "counted once")))
+	if s := stats(t, client); s.Acquired != 1 || s.Released != 1 || s.Held != 0 || s.Locks != 1 || s.Connects < 1 {
+		t.Fatalf("%+v", s)
+	}
+	if Version() == "" {
+		t.Fatal("no version")
+	}
+}

@@ -1,0 +1,161 @@
+package dlock
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+)
+
+// TestLossInTime: the server stops and nothing is renewed. Every holder's context ends before the lease does.
+func TestLossInTime(t *testing.T) {
+	const together = 20
+	for n := counts(200, 20); n > 0; n -= together {
+		s := own(t)
+		client := open(t, s, Lease(1500*time.Millisecond))
+		var grants [together]*Grant
+		var expires [together]time.Time
+		for i := range grants {
+			name := fmt.Sprint("lost-", i)
+			grants[i] = held(t, mutex(t, client, name))
+			expires[i] = time.UnixMilli(s.command(t, "PEXPIRETIME", name).(int64))
+		}
+		s.pause(t)
+		parallel(together, func(i int) {
+			ctx := grants[i].Context()
+			select {
+			case <-ctx.Done():
+			case <-time.After(while):
+			}
+			if now := time.Now(); !now.Before(expires[i]) {
+				t.Errorf("it ended %v after the lease", now.Sub(expires[i]))
+			}
+			var e *Error
+			if err := grants[i].Err(); !errors.As(err, &e) || e.Status != ErrLost || grants[i].Remaining() != 0 {
+				t.Error(err, grants[i].Remaining())
+			}
+			if err := cause(ctx); !errors.Is(err, ErrLost) && err != ctx.Err() {
+				t.Error(err)
+			}
+			if err := grants[i].Unlock(background); !errors.Is(err, ErrLost) {
+				t.Error(err)
+			}
+		})
+		idle(t, client)
+		s.resume()
+		unlock(t, held(t, mutex(t, client, "lost-0")))
+	}
+}
+
+func TestLossIsTheCause(t *testing.T) {
+	lock := mutex(t, open(t, shared), "forced", Lease(500*time.Millisecond))
+	grant, later := held(t, lock), (*Grant)(nil)
+	ctx := grant.Context()
+	if err := lock.ForceUnlock(background); err != nil {
+		t.Fatal(err)
+	}
+	soon(t, "the context ends", ctx.Done())
+	want(t, grant.Err(), ErrLost)
+	if grant.Context() != ctx {
+		t.Fatal("another context")
+	}
+	want(t, grant.Unlock(background), ErrLost)
+	want(t, grant.Unlock(background), ErrNotHeld)
+	later = held(t, lock)
+	if later.Token() <= grant.Token() {
+		t.Fatal(later.Token(), grant.Token())
+	}
+	if hasCauses {
+		want(t, cause(ctx), ErrLost)
+	}
+	if err := lock.ForceUnlock(background); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is lost", func() bool { return later.Err() != nil })
+	soon(t, "a context asked for after the loss ends too", later.Context().Done())
+	if hasCauses {
+		eventually(t, "with its cause", func() bool { return errors.Is(cause(later.Context()), ErrLost) })
+	}
+}
+
+func TestMaxHold(t *testing.T) {
+	lock := mutex(t, open(t, shared), "long", MaxHold(600*time.Millisecond), Lease(500*time.Millisecond))
+	grant := held(t, lock)
+	soon(t, "it ends", grant.Context().Done())
+	want(t, grant.Err(), ErrLost)
+	short := held(t, mutex(t, open(t, shared), "short", Renew(false), Lease(100*time.Millisecond)))
+	soon(t, "it ends", short.Context().Done())
+	want(t, short.Err(), ErrLost)
+}
+
+func TestEvents(t *testing.T) {
+	s := own(t)
+	client := open(t, s, Lease(1000*time.Millisecond))
+	events := client.Events()
+	if events != client.Events() {
+		t.Fatal("another channel")
+	}
+	next := func(kind EventType) Event {
+		for {
+			select {
+			case event := <-events:
+				if event.Type == kind {
+					return event
+				}
+			case <-time.After(while):
+				t.Fatal("no event", kind)
+			}
+		}
+	}
+	grant := held(t, mutex(t, client, "told"))
+	if err := mutex(t, open(t, s), "told").ForceUnlock(background); err != nil {
+		t.Fatal(err)
+	}
+	if event := next(EventLost); event.Lock != "told" || event.Cause != CauseTaken || event.Token != grant.Token() || event.Text == "" {
+		t.Fatalf("%+v", event)
+	}
+	grant = held(t, mutex(t, client, "told"))
+	s.pause(t)
+	if event := next(EventAtRisk); event.Lock != "told" || event.Remaining <= 0 || event.Remaining > time.Second {
+		t.Fatalf("%+v", event)
+	}
+	if grant.Err() != nil && !errors.Is(grant.Err(), ErrLost) {
+		t.Fatal(grant.Err())
+	}
+	if event := next(EventLost); event.Cause != CauseExpired {
+		t.Fatalf("%+v", event)
+	}
+	if event := next(EventLog); event.Lock != "" || event.Text == "" {
+		t.Fatalf("%+v", event)
+	}
+	s.resume()
+	held(t, mutex(t, client, "told"))
+	if err := client.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if event := next(EventLost); event.Cause != CauseClosed {
+		t.Fatalf("%+v", event)
+	}
+	for range events { // until it is closed
+	}
+}
+
+// TestEventsThatNobodyTakes: they are dropped, and nothing waits for them.
+func TestEventsThatNobodyTakes(t *testing.T) {
+	client, other := open(t, shared), open(t, shared)
+	events := client.Events()
+	for i := 0; i < eventRoom+10; i++ {
+		name := fmt.Sprint("untold-", i)
+		ctx := held(t, mutex(t, client, name, Lease(500*time.Millisecond))).Context()
+		if err := mutex(t, other, name).ForceUnlock(background); err != nil {
+			t.Fatal(err)
+		}
+		if i == eventRoom+9 {
+			soon(t, "it is lost", ctx.Done())
+		}
+	}
+	eventually(t, "all are lost", func() bool { return stats(t, client).Lost == eventRoom+10 })
+	if len(events) != eventRoom {
+		t.Fatal(len(events))
+	}
+}

@@ -1,0 +1,279 @@
+package dlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// counts is the full number, or the smaller one of the default run.
+func counts(all, some int) int {
+	if full {
+		return all
+	}
+	return some
+}
+
+// leftovers are the keys on a server that say that somebody has a lock or wants it: all but counters of tokens.
+func leftovers(t testing.TB, s *server) (left []string) {
+	for _, key := range s.command(t, "KEYS", "*").([]any) {
+		if name := key.(string); !strings.HasPrefix(name, "redisson_lock_token") {
+			left = append(left, name)
+		}
+	}
+	return left
+}
+
+// TestManyWaiters: 10,000 goroutines wait for 100 locks, which costs no threads, and all have their turn. In a process of its
+// own, since threads that were once needed stay.
+func TestManyWaiters(t *testing.T) {
+	s := own(t)
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), "DLOCK_TEST_ROLE=many", "REDIS_URL="+s.url)
+	out, err := child.CombinedOutput()
+	t.Logf("%s", out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "nothing is left on the server", func() bool { return len(leftovers(t, s)) == 0 })
+}
+
+func manyWaiters() error {
+	const locks, threads = 100, 20
+	n := counts(10000, 2000)
+	client, err := Open(os.Getenv("REDIS_URL"))
+	if err != nil {
+		return err
+	}
+	holder, err := Open(os.Getenv("REDIS_URL"))
+	if err != nil {
+		return err
+	}
+	var grants [locks]*Grant
+	for i := range grants {
+		lock, err := holder.Mutex(fmt.Sprint("many-", i))
+		if err == nil {
+			grants[i], err = lock.Lock(background)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	served, answers := int64(0), make(chan error, n)
+	for i := 0; i < n; i++ {
+		go func(i int) {
+			lock, err := client.Mutex(fmt.Sprint("many-", i%locks))
+			var grant *Grant
+			if err == nil {
+				grant, err = lock.LockWithin(background, 3*while)
+			}
+			if err == nil {
+				atomic.AddInt64(&served, 1)
+				err = grant.Unlock(background)
+			}
+			answers <- err
+		}(i)
+	}
+	for s, err := client.Stats(); s.Waiting != int64(n); s, err = client.Stats() {
+		if err != nil {
+			return err
+		}
+	}
+	waiting, start := entries("task"), time.Now()
+	for _, grant := range grants {
+		if err := grant.Unlock(background); err != nil {
+			return err
+		}
+	}
+	for i := 0; i < n; i++ {
+		if err := <-answers; err != nil {
+			return err
+		}
+	}
+	took := time.Since(start)
+	fmt.Printf("%d waiters: %d threads while all waited, %d at the end, %d/s served\n", n, waiting, entries("task"),
+		int64(float64(n)/took.Seconds()))
+	if waiting > threads || entries("task") > threads || served != int64(n) {
+		return fmt.Errorf("%d threads, %d served", entries("task"), served)
+	}
+	return client.Close()
+}
+
+// TestCancelHalf: every other one of those who wait goes away, which leaves nothing, and the others have their turn.
+func TestCancelHalf(t *testing.T) {
+	const locks = 20
+	n := counts(10000, 1000)
+	s := own(t)
+	holder, client := open(t, s), open(t, s)
+	var grants [locks]*Grant
+	for i := range grants {
+		grants[i] = held(t, mutex(t, holder, fmt.Sprint("half-", i)))
+	}
+	before := runtime.NumGoroutine()
+	ctx, cancel := context.WithCancel(background)
+	defer cancel()
+	var served, gone int64
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		parallel(n, func(i int) {
+			with := background
+			if i%2 == 0 {
+				with = ctx
+			}
+			lock, err := client.Mutex(fmt.Sprint("half-", i/2%locks))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			grant, err := lock.LockWithin(with, 3*while)
+			if errors.Is(err, context.Canceled) && i%2 == 0 {
+				atomic.AddInt64(&gone, 1)
+			} else if err != nil {
+				t.Error(err)
+			} else if err = grant.Unlock(background); err != nil {
+				t.Error(err)
+			} else {
+				atomic.AddInt64(&served, 1)
+			}
+		})
+	}()
+	eventually(t, "all wait", func() bool { return stats(t, client).Waiting == int64(n) })
+	cancel()
+	eventually(t, "half of them are gone", func() bool {
+		return atomic.LoadInt64(&gone) == int64(n/2) && stats(t, client).Waiting == int64(n/2)
+	})
+	for _, grant := range grants {
+		unlock(t, grant)
+	}
+	<-done
+	if served != int64(n/2) {
+		t.Fatal(served, "were served")
+	}
+	eventually(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before })
+	eventually(t, "nothing is left on the server", func() bool { return len(leftovers(t, s)) == 0 })
+	idle(t, client)
+}
+
+// idle waits until a client has nothing.
+func idle(t testing.TB, client *Client) {
+	t.Helper()
+	eventually(t, "nothing is held or waited for", func() bool {
+		s := stats(t, client)
+		client.core.mutex.Lock()
+		defer client.core.mutex.Unlock()
+		return s.Held == 0 && s.Waiting == 0 && len(client.core.grants) == 0
+	})
+}
+
+// TestLateWin: a grant that comes when its waiter has gone already is given back.
+func TestLateWin(t *testing.T) {
+	client, other := open(t, shared), open(t, shared)
+	theirs, ours := mutex(t, other, "late"), mutex(t, client, "late")
+	for i := 0; i < 10; i++ {
+		grant := held(t, theirs)
+		ctx, cancel := context.WithCancel(background)
+		failed := make(chan error)
+		go func() {
+			_, err := ours.Lock(ctx)
+			failed <- err
+		}()
+		eventually(t, "it waits", func() bool { return stats(t, client).Waiting == 1 })
+		client.core.mutex.Lock() // nobody hears of events
+		unlock(t, grant)
+		eventually(t, "it has won", func() bool { return stats(t, client).Held == 1 })
+		cancel()
+		want(t, <-failed, ErrCancelled, context.Canceled)
+		client.core.mutex.Unlock()
+		unlock(t, held(t, theirs))
+		idle(t, client)
+	}
+}
+
+// TestWinOrCancel: whichever comes first, nothing stays behind.
+func TestWinOrCancel(t *testing.T) {
+	client, other := open(t, shared), open(t, shared)
+	theirs, ours := mutex(t, other, "race"), mutex(t, client, "race")
+	won, gone := 0, 0
+	for i := 0; i < counts(2000, 200); i++ {
+		grant := held(t, theirs)
+		ctx, cancel := context.WithCancel(background)
+		answer := make(chan error)
+		go func() {
+			grant, err := ours.Lock(ctx)
+			if err == nil {
+				err = grant.Unlock(background)
+			}
+			answer <- err
+		}()
+		if i%2 == 0 {
+			eventually(t, "it waits", func() bool { return stats(t, client).Waiting == 1 })
+		}
+		time.AfterFunc(time.Duration(rand.Intn(300))*time.Microsecond, cancel)
+		unlock(t, grant)
+		if err := <-answer; err == nil {
+			won++
+		} else if want(t, err, context.Canceled); true {
+			gone++
+		}
+		cancel()
+	}
+	t.Logf("%d won, %d were cancelled", won, gone)
+	idle(t, client)
+	unlock(t, held(t, theirs))
+}
+
+// TestHungServer: a context ends a wait also when the server does not answer; at most one call at a time is late.
+func TestHungServer(t *testing.T) {
+	s := own(t)
+	client := open(t, s, Set("command_timeout_ms", "3000"))
+	unlock(t, held(t, mutex(t, client, "hung")))
+	s.pause(t)
+	var late int64
+	parallel(50, func(i int) {
+		ctx, cancel := context.WithTimeout(background, 50*time.Millisecond)
+		defer cancel()
+		start := time.Now()
+		_, err := mutex(t, client, fmt.Sprint("hung-", i)).Lock(ctx)
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		if time.Since(start) > 2*time.Second {
+			atomic.AddInt64(&late, 1)
+		}
+	})
+	if late > 1 {
+		t.Fatal(late, "were late")
+	}
+	ctx, cancel := context.WithTimeout(background, 50*time.Millisecond)
+	defer cancel()
+	want(t, client.Ping(ctx), ErrUnknownOutcome, context.DeadlineExceeded)
+	s.resume()
+	unlock(t, held(t, mutex(t, client, "hung")))
+	idle(t, client)
+}
+
+// TestNoServer: those who do not wait are told, those who do wait for it.
+func TestNoServer(t *testing.T) {
+	s := own(t)
+	client := open(t, s)
+	s.stop()
+	lock := mutex(t, client, "none")
+	_, err := lock.TryLock(background)
+	want(t, err, ErrUnreachable)
+	want(t, client.Ping(background), ErrUnreachable)
+	ctx, cancel := context.WithTimeout(background, 100*time.Millisecond)
+	defer cancel()
+	_, err = lock.Lock(ctx)
+	want(t, err, context.DeadlineExceeded)
+	_, err = lock.LockWithin(background, 100*time.Millisecond)
+	want(t, err, ErrUnreachable)
+}

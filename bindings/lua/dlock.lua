@@ -1,0 +1,683 @@
+--- Distributed locks on Redis, by libdlock: the binding for LuaJIT.
+--
+--     local dlock = require "dlock"
+--     local client = assert(dlock.open("redis://localhost", {lease_ms = 10000}))
+--     local lock = assert(client:lock("invoice:17"))
+--     assert(lock:with({wait = 5}, function(lock) pay(17, lock:token()) end))
+--     client:close()
+--
+-- Answers. A call that fails returns nil and an error: a table with code and name of the status (-300, "UNREACHABLE"),
+-- message, and retryable (the same call may succeed later; nil where that is not known). As text it is its message.
+-- When somebody else has the lock or the wait is over, acquire returns false and such an error.
+--
+-- Owners. Each coroutine, the main one too, is an owner of its own: it may acquire again what it holds, and releases as
+-- often. owner = n in the arguments speaks for another one; numbers from 10^13 on are those of coroutines. A coroutine
+-- that ends keeps what it holds: use lock:with. It releases unless the host ends the coroutine inside, as ngx.exit
+-- does.
+--
+-- Waiting. Without a yield hook acquire and release block the thread. With one, dlock.open(url, {yield = hook}), they
+-- do not: hook(client, wait) is called until the answer is there and lets others run meanwhile, by ngx.sleep(0.001)
+-- say. It may set wait.wake to a function that must not yield: it is called once when the answer is there, by
+-- client:dispatch() or another coroutine that waits. dlock.ngx and dlock.luv are such hooks. What asks the server for
+-- anything else blocks all the same, up to the command timeout, and close does.
+--
+-- Times are seconds; no wait, or -1, means no limit. Tokens are text: printed as numbers they would lose digits. The
+-- library is DLOCK_LIBRARY, else libdlock.so.1, loaded by the first dlock.open. A Lua state and all in it belong to one
+-- thread at a time. The collector only frees: release, and close.
+
+local ffi = require "ffi"
+local abi = require "dlock.cdef"
+
+local dlock = {VERSION = "0.1.0", constants = abi.constants}
+local K = abi.constants
+local OK, SONAME, LARGEST, MAIN = K.DLOCK_OK, "libdlock.so.1", 2 ^ 53 - 1, 1e13
+local C -- the library
+local box, event_box, fields, int32, int64, size -- what it fills, read before anything else runs
+
+--- Constants that begin with prefix: numbers by the rest of their names in small letters, and the reverse.
+local function group(prefix)
+  local numbers, names = {}, {}
+  for name, value in pairs(K) do
+    if name:sub(1, #prefix) == prefix then
+      name = name:sub(#prefix + 1):lower()
+      numbers[name], names[value] = value, name
+    end
+  end
+  return numbers, names
+end
+
+local kinds, stats = group("DLOCK_KIND_"), group("DLOCK_STAT_")
+local states, types = select(2, group("DLOCK_STATE_")), select(2, group("DLOCK_EVENT_"))
+local causes = select(2, group("DLOCK_CAUSE_"))
+causes[K.DLOCK_CAUSE_NONE] = nil
+
+-- ---- errors: raised within this file, returned to its users
+
+local Error, Raised = {}, {}
+Error.__index = Error
+function Error.__tostring(err) return err.message end
+function Error.__concat(left, right) return tostring(left) .. tostring(right) end
+
+--- The error for a status. Without a text it is that of the error box, which the call was given.
+local function error_of(status, text)
+  local err = setmetatable({code = status, name = ffi.string(C.dlock_status_name(status)), message = text}, Error)
+  if not text then
+    err.message, err.retryable = ffi.string(C.dlock_error_message(box)), C.dlock_error_retryable(box) == 1
+  end
+  err.message = err.message ~= "" and err.message or ffi.string(C.dlock_status_text(status))
+  return err
+end
+
+local function raise(err) error(setmetatable({err = err}, Raised)) end
+
+--- Raise unless the status is OK, or the one expected: true for OK, false for that.
+local function check(status, expected, text)
+  if status ~= OK and status ~= expected then raise(error_of(status, text)) end
+  return status == OK
+end
+
+--- What the binding refuses itself.
+local function refuse_unless(good, message, ...)
+  if good then return end
+  local err = error_of(K.DLOCK_INVALID_ARGUMENT, message:format(...))
+  err.retryable = false
+  raise(err)
+end
+
+local function returned(good, ...)
+  if good then return ... end
+  local why = ...
+  if getmetatable(why) == Raised then return nil, why.err end
+  error(why, 0)
+end
+
+--- The function as users call it: it returns nil and the error where body raises one of ours.
+local function public(body)
+  return function(...) return returned(pcall(body, ...)) end
+end
+
+-- ---- the library
+
+local function open_library(path)
+  if not pcall(ffi.typeof, "dlock_client") then -- once in a Lua state, whatever is loaded anew
+    ffi.cdef(abi.cdef)
+    ffi.cdef [[int dlock_lua_clock(int clock, long *time) __asm__("clock_gettime");]]
+  end
+  local library = ffi.load(path)
+  local major, minor = dlock.VERSION:match("(%d+)%.(%d+)")
+  if library.dlock_version() < major * 65536 + minor * 256 then
+    local found = ffi.string(library.dlock_version_string())
+    error(("its version is %s, this binding needs %d.%d or later"):format(found, major, minor), 0)
+  end
+  for name in abi.cdef:gmatch("(dlock_[%w_]+)%(") do
+    local _ = library[name] -- the error names the one that is missing
+  end
+  return library
+end
+
+local function load()
+  local override = os.getenv("DLOCK_LIBRARY")
+  local path = override or SONAME
+  local good, library = pcall(open_library, path)
+  if not good then
+    local why = tostring(library):gsub("^[^:]*%.lua:%d+: ", "")
+    why = why:find(path, 1, true) and why or path .. ": " .. why
+    local hint = override and "as DLOCK_LIBRARY says" or "DLOCK_LIBRARY is not set"
+    raise(setmetatable({name = "LIBRARY", message = ("No usable libdlock (%s). Tried %s"):format(hint, why)}, Error))
+  end
+  int32, int64, size = ffi.new("int32_t[1]"), ffi.new("int64_t[1]"), ffi.new("size_t[1]")
+  fields = ffi.new("int64_t[?]", K.DLOCK_FIELD_COUNT)
+  box = ffi.gc(library.dlock_error_new(), library.dlock_error_free)
+  event_box = ffi.gc(library.dlock_event_new(), library.dlock_event_free)
+  C = library
+end
+
+-- ---- arguments and results
+
+--- Really nil: a NULL pointer equals it.
+local function absent(value) return type(value) == "nil" end
+
+local function milliseconds(time)
+  if absent(time) or time == -1 then return -1 end
+  refuse_unless(type(time) == "number" and time >= 0, "A duration is a number of seconds, not %s.", tostring(time))
+  return time > 1e10 and -1 or math.ceil(time * 1000)
+end
+
+--- A number of the library; nil for -1, not known.
+local function known(value)
+  value = tonumber(value)
+  return value ~= -1 and value or nil
+end
+
+local function seconds(value)
+  value = known(value)
+  return value and value / 1000
+end
+
+local function token_of(value)
+  value = known(value)
+  return value and ("%.0f"):format(value)
+end
+
+local function whole(value, low)
+  return type(value) == "number" and value >= low and value <= LARGEST and value % 1 == 0
+end
+
+local owners, last_owner = setmetatable({}, {__mode = "k"}), MAIN -- of coroutines but the main one
+
+local function running()
+  local co, main = coroutine.running()
+  if not co or main then return MAIN end
+  if not owners[co] then
+    last_owner = last_owner + 1
+    owners[co] = last_owner
+  end
+  return owners[co]
+end
+
+local Client, Lock = {}, {}
+local OWNER, WAIT = {owner = true}, {owner = true, wait = true}
+local TAG, SUBMIT = {owner = true, tag = true}, {owner = true, wait = true, tag = true}
+
+--- What a call on a lock is about: the lock, its owner, its wait in milliseconds and its tag.
+local function arguments(lock, given, accepted)
+  refuse_unless(getmetatable(lock) == Lock, "The methods of a lock are called with a colon.")
+  if absent(given) then return lock, lock.owner or running(), -1, 0 end
+  refuse_unless(type(given) == "table", "Arguments are given by name, as in lock:acquire{wait = 5}.")
+  for name in pairs(given) do
+    refuse_unless(accepted[name], "There is no argument %s.", tostring(name))
+  end
+  local owner, tag = given.owner or lock.owner or running(), given.tag or 0
+  refuse_unless(whole(owner, 0), "An owner is a whole number from 0 to 2^53 - 1.")
+  refuse_unless(whole(tag, -LARGEST), "A tag is a whole number between -2^53 and 2^53.")
+  return lock, owner, milliseconds(given.wait), tag
+end
+
+--- The handle of a lock and the owner that a call is for.
+local function owned(lock, given)
+  local _, owner = arguments(lock, given, OWNER)
+  return lock.handle, owner
+end
+
+--- A set of options from a table, but for the names in own.
+local function option_set(values, own)
+  refuse_unless(type(values) == "table" or absent(values), "Options are a table.")
+  local set = ffi.gc(C.dlock_options_new(), C.dlock_options_free)
+  for name, value in pairs(values or {}) do
+    if not own[name] then
+      local kind = type(value)
+      local text = kind == "number" and value % 1 == 0 and ("%.0f"):format(value) or tostring(value)
+      refuse_unless(type(name) == "string", "The name of an option is text, not %s.", tostring(name))
+      refuse_unless(kind == "number" or kind == "boolean" or kind == "string", "The option %s is a %s.", name, kind)
+      refuse_unless(not (name .. text):find("\0", 1, true), "There is a NUL in the option %s.", name)
+      check(C.dlock_options_set(set, name, text, box))
+    end
+  end
+  return set
+end
+
+-- ---- events
+
+local function unpack_event()
+  C.dlock_event_unpack(event_box, fields, K.DLOCK_FIELD_COUNT, nil, nil)
+  local type, status = tonumber(fields[K.DLOCK_FIELD_TYPE]), tonumber(fields[K.DLOCK_FIELD_STATUS])
+  local text = ffi.string(C.dlock_event_text(event_box))
+  return {
+    type = types[type] or "unknown_" .. type, status = status, error = status ~= OK and error_of(status, text) or nil,
+    tag = tonumber(fields[K.DLOCK_FIELD_TAG]), lock_id = known(fields[K.DLOCK_FIELD_LOCK_ID]),
+    owner = known(fields[K.DLOCK_FIELD_OWNER]), token = token_of(fields[K.DLOCK_FIELD_TOKEN]), text = text,
+    remaining = seconds(fields[K.DLOCK_FIELD_REMAINING_MS]), cause = causes[tonumber(fields[K.DLOCK_FIELD_CAUSE])],
+  }
+end
+
+-- The request of a coroutine that waits has a tag below all others, from PRIVATE on. waits[number] is who waits: {lock,
+-- owner, wake, event = the answer}. alive[number] is weak and goes with the coroutine: what was granted to one that its
+-- host gave up before it took the answer is given back.
+local PRIVATE = -2LL ^ 62
+local ANSWER = {acquired = true, acquire_failed = true, released = true, release_failed = true}
+
+local function give_back(lock, owner)
+  if C.dlock_lock_cancel(lock.handle, owner, nil) ~= OK then
+    C.dlock_lock_submit_release(lock.handle, owner, PRIVATE, nil)
+  end
+end
+
+local function forget(client, number)
+  client.waits[number], client.answered[number], client.alive[number] = nil, nil, nil
+end
+
+local function sweep(client)
+  for number, wait in pairs(client.answered) do
+    if not client.alive[number] then
+      forget(client, number)
+      if wait.event.type == "acquired" then give_back(wait.lock, wait.owner) end
+    end
+  end
+end
+
+--- Take the event in the box to who waits for it, to on_event, or into the queue.
+local function deliver(client)
+  local event = unpack_event()
+  local private = event.tag < -LARGEST
+  if private and ANSWER[event.type] then
+    local number = tonumber(fields[K.DLOCK_FIELD_TAG] - PRIVATE)
+    local wait = client.waits[number]
+    if wait then
+      wait.event, client.answered[number] = event, wait
+      client.wakes[#client.wakes + 1] = wait.wake
+    end
+    return
+  end
+  event.tag = private and 0 or event.tag
+  if client.on_event then return client.on_event(event) end
+  client.newest = client.newest + 1
+  client.queue[client.newest] = event
+end
+
+--- Call the wake functions that are due; never one inside another, which would nest without end.
+local function wake(client)
+  if client.waking then return end
+  local good, why = true, nil
+  client.waking = true
+  while good and client.wakes[1] do
+    good, why = pcall(table.remove(client.wakes, 1))
+  end
+  client.waking = false
+  if not good then error(why, 0) end
+end
+
+local function dispatch(client)
+  local status
+  repeat
+    status = C.dlock_client_next(client.handle, 0, event_box, nil)
+    if status == OK then deliver(client) end
+  until status ~= OK
+  sweep(client)
+  wake(client)
+  check(status, K.DLOCK_NO_EVENT, "")
+end
+
+-- ---- waiting
+
+local function await(client, wait)
+  dispatch(client)
+  while not wait.event do
+    client.yield(client, wait)
+    wait.wake = nil
+    dispatch(client)
+  end
+end
+
+--- Acquire, or release where ms is nil, without blocking: submit it and let the hook run until the answer is there.
+local function ask(lock, owner, ms)
+  local client, status = lock.client, nil
+  local number, anchor = client.last + 1, {}
+  client.last = number
+  if ms then
+    status = C.dlock_lock_submit_acquire(lock.handle, owner, ms, PRIVATE + number, box)
+  else
+    status = C.dlock_lock_submit_release(lock.handle, owner, PRIVATE + number, box)
+  end
+  if status ~= OK then return status end
+  local wait = {lock = lock, owner = owner}
+  client.waits[number], client.alive[number] = wait, anchor
+  local good, why = pcall(await, client, wait)
+  anchor.taken = true -- it lives until here, if this coroutine does
+  forget(client, number)
+  if good then return wait.event.status, wait.event.text end
+  if ms then give_back(lock, owner) end
+  error(why, 0)
+end
+
+local function now_ms()
+  local time = ffi.new("long[2]")
+  ffi.C.dlock_lua_clock(1, time)
+  return tonumber(time[0]) * 1000 + tonumber(time[1]) / 1e6
+end
+
+--- Acquire, blocking. The library comes back each second and after signals, so that hooks run, that of Ctrl-C for one.
+local function block(lock, owner, ms)
+  local limit = ms > 0 and now_ms() + ms
+  while true do
+    local status = C.dlock_lock_acquire(lock.handle, owner, ms, int64, box)
+    if status ~= K.DLOCK_INTERRUPTED then return status end
+    ms = limit and math.max(0, math.ceil(limit - now_ms())) or ms
+  end
+end
+jit.off(block) -- compiled code looks at no hooks
+
+local function acquire(lock, owner, ms)
+  local status, text = C.dlock_lock_acquire_local(lock.handle, owner, int64, nil), nil
+  if status ~= OK and lock.client.yield then
+    status, text = ask(lock, owner, ms)
+  elseif status ~= OK then
+    local good, why = pcall(block, lock, owner, ms)
+    if not good then
+      give_back(lock, owner)
+      error(why, 0)
+    end
+    status = why
+  end
+  if status == K.DLOCK_BUSY or status == K.DLOCK_TIMED_OUT then return false, error_of(status, text) end
+  return check(status, nil, text)
+end
+
+local function release(lock, owner)
+  local status, text = C.dlock_lock_release_local(lock.handle, owner, box), nil
+  if status == K.DLOCK_WOULD_BLOCK and lock.client.yield then
+    status, text = ask(lock, owner)
+  elseif status == K.DLOCK_WOULD_BLOCK then
+    status = C.dlock_lock_release(lock.handle, owner, box)
+  end
+  return check(status, nil, text)
+end
+
+-- ---- client
+
+--- A client for a URL. options: those of the library, yield, on_event. Connects nothing yet, never blocks.
+dlock.open = public(function(url, options)
+  if not C then load() end
+  refuse_unless(type(url) == "string" and not url:find("\0", 1, true), "A URL is text without NULs.")
+  local set, out = option_set(options, {yield = true, on_event = true}), ffi.new("dlock_client *[1]")
+  local own = options or {}
+  for _, name in ipairs {"yield", "on_event"} do
+    refuse_unless(type(own[name]) == "function" or absent(own[name]), "%s is a function.", name)
+  end
+  if own.interruptible == nil and not own.yield then
+    check(C.dlock_options_set(set, "interruptible", "true", box))
+  end
+  check(C.dlock_client_open(url, set, out, box))
+  return setmetatable({
+    handle = ffi.gc(out[0], C.dlock_client_free), yield = own.yield, on_event = own.on_event,
+    queue = {}, oldest = 1, newest = 0, last = 0, waits = {}, answered = {}, wakes = {}, waking = false,
+    alive = setmetatable({}, {__mode = "v"}),
+  }, Client)
+end)
+
+local function handle_of(client)
+  refuse_unless(getmetatable(client) == Client, "The methods of a client are called with a colon.")
+  return client.handle
+end
+
+local function new_lock(client, handle, name, kind, owner)
+  refuse_unless(whole(owner, 0) or absent(owner), "An owner is a whole number from 0 to 2^53 - 1.")
+  local lock = {client = client, name = name, kind = kind, owner = owner, handle = ffi.gc(handle, C.dlock_lock_free)}
+  lock.id = tonumber(C.dlock_lock_id(handle))
+  return setmetatable(lock, Lock)
+end
+
+--- A lock. options: those of the library, which win over the client's; kind, else "mutex"; owner, of all calls on it.
+function Client:lock(name, options)
+  local client, out = handle_of(self), ffi.new("dlock_lock *[1]")
+  local set, own = option_set(options, {kind = true, owner = true}), options or {}
+  local kind = own.kind or "mutex"
+  refuse_unless(type(name) == "string", "The name of a lock is text.")
+  refuse_unless(kinds[kind], "There is no kind of lock called %s.", tostring(kind))
+  check(C.dlock_lock_new(client, kinds[kind], name, #name, set, out, box))
+  return new_lock(self, out[0], name, kind, own.owner)
+end
+
+--- Several locks of this client as one: all or none of {first, second, ...}. options.owner, of all calls on it.
+function Client:multi(locks, options)
+  local count, names = type(locks) == "table" and #locks or 0, {}
+  local members, out = ffi.new("dlock_lock *[?]", count + 1), ffi.new("dlock_lock *[1]")
+  handle_of(self)
+  for place = 1, count do
+    refuse_unless(getmetatable(locks[place]) == Lock, "A multi-lock is made of locks.")
+    members[place - 1], names[place] = locks[place].handle, locks[place].name
+  end
+  refuse_unless(absent(options) or type(options) == "table", "Options are a table.")
+  check(C.dlock_lock_new_multi(self.handle, members, count, out, box))
+  return new_lock(self, out[0], table.concat(names, "+"), "multi", options and options.owner)
+end
+
+--- Release what is held, end all waits with CLOSED, stop. Blocks up to timeout seconds, 5 when not given.
+function Client:close(timeout)
+  return check(C.dlock_client_close(handle_of(self), milliseconds(timeout or 5), box))
+end
+
+--- The next event that no coroutine waits for; nil when none came within timeout seconds, 0 when not given, or until a
+-- signal did. Blocks meanwhile.
+function Client:poll(timeout)
+  local handle, ms, status = handle_of(self), milliseconds(timeout or 0), nil
+  repeat
+    local event = self.queue[self.oldest]
+    if event then
+      self.queue[self.oldest], self.oldest = nil, self.oldest + 1
+      return event
+    end
+    status = C.dlock_client_next(handle, ms, event_box, box)
+    if status == OK then
+      deliver(self)
+      wake(self)
+    end
+  until status ~= OK
+  check(status ~= K.DLOCK_INTERRUPTED and status or OK, K.DLOCK_NO_EVENT)
+end
+
+--- Take all events to who waits for them: to coroutines by their wake functions, to on_event, or to poll. Never blocks.
+function Client:dispatch()
+  handle_of(self)
+  dispatch(self)
+  return true
+end
+
+--- Whether coroutines wait for answers.
+function Client:waiting()
+  handle_of(self)
+  return next(self.waits) ~= nil
+end
+
+--- A descriptor that is readable exactly while events wait in the library. Never read or close it.
+function Client:fd()
+  check(C.dlock_client_fd(handle_of(self), int32, box))
+  return int32[0]
+end
+
+--- End one present or future wait in poll.
+function Client:wake() return check(C.dlock_client_wake(handle_of(self), box)) end
+
+--- Ask the server for a sign of life.
+function Client:ping(timeout) return check(C.dlock_client_ping(handle_of(self), milliseconds(timeout), box)) end
+
+--- The counters of the client by name: acquired, lost, ...
+function Client:stats()
+  local values, result = ffi.new("int64_t[?]", K.DLOCK_STAT_COUNT), {}
+  check(C.dlock_client_stats(handle_of(self), values, K.DLOCK_STAT_COUNT, size, box))
+  for name, place in pairs(stats) do
+    if place < K.DLOCK_STAT_COUNT and place < size[0] then result[name] = tonumber(values[place]) end
+  end
+  return result
+end
+
+-- ---- lock: given is {owner = ...} in all of them, and what else is said
+
+--- Acquire, waiting up to given.wait seconds: true; false and an error when somebody else has it.
+function Lock:acquire(given) return acquire(arguments(self, given, WAIT)) end
+
+--- Acquire without waiting for others.
+function Lock:try(given)
+  local _, owner = owned(self, given)
+  return acquire(self, owner, 0)
+end
+
+--- Release one level; the last gives the lock to the next waiter.
+function Lock:release(given)
+  local _, owner = owned(self, given)
+  return release(self, owner)
+end
+
+--- Ask for the lock: an acquired or acquire_failed event with given.tag follows, once. given.wait. Never blocks.
+function Lock:submit(given)
+  local _, owner, ms, tag = arguments(self, given, SUBMIT)
+  return check(C.dlock_lock_submit_acquire(self.handle, owner, ms, tag, box))
+end
+
+--- Ask for a release: a released or release_failed event with given.tag follows, once. Never blocks.
+function Lock:submit_release(given)
+  local _, owner, _, tag = arguments(self, given, TAG)
+  return check(C.dlock_lock_submit_release(self.handle, owner, tag, box))
+end
+
+--- End the wait of an owner: true; false when it does not wait.
+function Lock:cancel(given)
+  local handle, owner = owned(self, given)
+  return check(C.dlock_lock_cancel(handle, owner, box), K.DLOCK_NOT_HELD)
+end
+
+--- What the owner has at this instant: "none", "waiting", "held", "at_risk" or "lost".
+function Lock:state(given)
+  local handle, owner = owned(self, given)
+  check(C.dlock_lock_state(handle, owner, int32, box))
+  return states[int32[0]] or "unknown_" .. int32[0]
+end
+
+local function number_of(lock, given, call)
+  local handle, owner = owned(lock, given)
+  check(C[call](handle, owner, int64, box))
+  return tonumber(int64[0])
+end
+
+--- The fencing token of what the owner holds, as text.
+function Lock:token(given) return token_of(number_of(self, given, "dlock_lock_token")) end
+
+--- How often the owner holds the lock.
+function Lock:hold_count(given) return number_of(self, given, "dlock_lock_hold_count") end
+
+--- For how many seconds the owner may trust its hold if no renewal comes through.
+function Lock:remaining(given) return number_of(self, given, "dlock_lock_remaining_ms") / 1000 end
+
+--- Make the server keep the lock for lease seconds from now and from each renewal.
+function Lock:extend(lease, given)
+  local handle, owner = owned(self, given)
+  return check(C.dlock_lock_extend(handle, owner, milliseconds(lease), box))
+end
+
+--- Take the lock from whoever holds it, anywhere: true; false when it was free.
+function Lock:force_release()
+  local handle = owned(self)
+  return check(C.dlock_lock_force_release(handle, box), K.DLOCK_NOT_HELD)
+end
+
+--- What the server knows: holder (its id on the wire, "" when free), held_for, remaining, token, waiters, foreign.
+function Lock:inspect()
+  local handle = owned(self)
+  check(C.dlock_lock_inspect(handle, event_box, box))
+  local event = unpack_event()
+  return {
+    holder = event.text, token = event.token, remaining = event.remaining,
+    held_for = seconds(fields[K.DLOCK_FIELD_HELD_FOR_MS]), waiters = known(fields[K.DLOCK_FIELD_WAITERS]),
+    foreign = fields[K.DLOCK_FIELD_FOREIGN] == 1,
+  }
+end
+
+--- What another process needs to adopt the grant, as a string; the owner then holds nothing here.
+function Lock:export_grant(given)
+  local handle, owner = owned(self, given)
+  local room = 512 + #self.name
+  local buffer = ffi.new("uint8_t[?]", room)
+  check(C.dlock_lock_export_grant(handle, owner, buffer, room, size, box))
+  return ffi.string(buffer, size[0])
+end
+
+--- Take over an exported grant of this name before its lease ends: its token.
+function Lock:adopt_grant(grant, given)
+  local handle, owner = owned(self, given)
+  refuse_unless(type(grant) == "string", "A grant is the text from export_grant.")
+  check(C.dlock_lock_adopt_grant(handle, owner, grant, #grant, int64, box))
+  return token_of(int64[0])
+end
+
+local function finish(lock, owner, good, ...)
+  local released, why = pcall(release, lock, owner)
+  if not good then error((...), 0) end
+  if not released then error(why, 0) end
+  return true, ...
+end
+
+local function with(lock, given, fn, ...)
+  local _, owner, ms = arguments(lock, given, WAIT)
+  refuse_unless(type(fn) == "function", "A function is needed, as in lock:with({wait = 5}, fn).")
+  local good, err = acquire(lock, owner, ms)
+  if not good then return good, err end
+  return finish(lock, owner, pcall(fn, lock, ...))
+end
+
+--- lock:with([given,] fn, ...): acquire, call fn(lock, ...), release whatever happens: true and what fn returned. What
+-- acquire returned when that is not true: fn is not called. nil and an error when the lock was lost meanwhile. An error
+-- in fn is raised again.
+function Lock:with(given, ...)
+  if type(given) == "function" then return with(self, nil, given, ...) end
+  return with(self, given, ...)
+end
+
+-- Verbs of one kind: a number goes in, one comes out, or both. UNCHANGED is false.
+
+local function gives(call)
+  return function(self, value)
+    local handle = owned(self)
+    refuse_unless(whole(value, -LARGEST), "A whole number is needed.")
+    return check(C[call](handle, value, box), K.DLOCK_UNCHANGED)
+  end
+end
+
+local function tells(call)
+  return function(self)
+    local handle = owned(self)
+    check(C[call](handle, int64, box))
+    return tonumber(int64[0])
+  end
+end
+
+local function changes(call)
+  return function(self, value)
+    local handle = owned(self)
+    refuse_unless(whole(value, -LARGEST), "A whole number is needed.")
+    check(C[call](handle, value, int64, box))
+    return tonumber(int64[0])
+  end
+end
+
+Lock.set_permits = gives "dlock_semaphore_set" -- when the semaphore does not exist yet
+Lock.add_permits = changes "dlock_semaphore_add" -- negative takes away; returns what is free
+Lock.drain_permits = tells "dlock_semaphore_drain" -- takes all that are free: how many
+Lock.available_permits = tells "dlock_semaphore_available"
+Lock.set_count = gives "dlock_latch_set" -- when the latch is open
+Lock.count_down = changes "dlock_latch_count_down" -- returns what is left
+Lock.count = tells "dlock_latch_count"
+
+--- The id of a permit of what the owner acquired last, index from 0.
+function Lock:permit_id(index, given)
+  local handle, owner = owned(self, given)
+  local buffer = ffi.new("char[64]")
+  refuse_unless(whole(index, 0), "An index is a whole number from 0.")
+  check(C.dlock_semaphore_permit(handle, owner, index, buffer, 64, box))
+  return ffi.string(buffer)
+end
+
+--- Let nobody acquire the lock for so many seconds, in any process; who waits gets GATE_CLOSED.
+function Lock:close_gate(time)
+  local handle = owned(self)
+  return check(C.dlock_lock_close_gate(handle, milliseconds(time), box))
+end
+
+--- true; false when it was open.
+function Lock:open_gate()
+  local handle = owned(self)
+  return check(C.dlock_lock_open_gate(handle, box), K.DLOCK_UNCHANGED)
+end
+
+for _, class in ipairs {Client, Lock} do
+  class.__index = {}
+  for name, body in pairs(class) do
+    if type(body) == "function" then class.__index[name] = public(body) end
+  end
+end
+
+--- The version of the library, as text. dlock.VERSION is that of the binding.
+dlock.version = public(function()
+  if not C then load() end
+  return ffi.string(C.dlock_version_string())
+end)
+
+return dlock

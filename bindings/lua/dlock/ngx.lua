@@ -1,0 +1,30 @@
+--- A yield hook for OpenResty and nginx with ngx_lua: dlock.open(url, {yield = require "dlock.ngx"}), a client per worker.
+--
+-- nginx waits for no descriptor of others: while requests wait, one timer looks for events each millisecond, and each
+-- request sleeps on a semaphore. Only where ngx.sleep may be called: not in init, header filter, body filter and log
+-- phases.
+
+local semaphore = require "ngx.semaphore"
+
+local watched = setmetatable({}, {__mode = "k"}) -- clients that a timer looks after
+
+local function look(premature, client)
+  local good, why = pcall(function()
+    while not premature and client:waiting() and client:dispatch() do
+      ngx.sleep(0.001)
+    end
+  end)
+  watched[client] = nil
+  if not good then ngx.log(ngx.ERR, "dlock: ", tostring(why)) end
+end
+
+return function(client, wait)
+  if not watched[client] then
+    watched[client] = not ngx.worker.exiting() and ngx.timer.at(0, look, client)
+  end
+  if not watched[client] then return ngx.sleep(0.001) end
+  local answer = semaphore.new()
+  wait.wake = function() answer:post() end
+  local good, why = answer:wait(1)
+  if not good and why ~= "timeout" then error(why) end
+end
