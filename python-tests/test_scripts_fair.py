@@ -1,4 +1,4 @@
-"""The scripts of the fair lock on a real server: order, the dead, Redisson's waiters in the same line, and what is left behind."""
+"""The scripts of the fair lock on a real server: order, the dead, Redisson's waiters in the same line, what is left."""
 from __future__ import annotations
 
 import random
@@ -822,6 +822,12 @@ def test_a_line_of_ours_vanishes_in_the_end(wire: Wire, who: Callable[..., Hold]
     assert wire.line() == [j.raw] and wire.left(wire.queue_key) == wire.left(wire.timeout_key) == -1
     wire.acquire(b, LINE)
     assert wire.left(wire.queue_key) == -1
+    j.cancel()
+    wire.acquire(b, LINE)
+    j.acquire()
+    for _ in range(2):
+        wire.acquire(b, LINE)  # no longer of ours alone, though ours is first
+        assert wire.line() == [b.raw, j.raw] and wire.left(wire.queue_key) == wire.left(wire.timeout_key) == -1
 
 
 # ---- force, the gate, other kinds
@@ -896,7 +902,9 @@ def test_a_read_write_lock_is_refused(wire: Wire, who: Callable[..., Hold]) -> N
 # ---- the server
 
 
-NAMES: list[str | bytes] = ["order", "shop:{7}:lock", "{x}", "a b  c ", "%d %s %1", "fair 1 1 1 x", "*", "Schloß €", b"\xff\xfe\x01"]
+NAMES: list[str | bytes] = [
+    "order", "shop:{7}:lock", "{x}", "a b  c ", "%d %s %1", "fair 1 1 1 x", "*", "Schloß €", b"\xff\xfe\x01",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", NAMES, ids=lambda name: repr(name)[:20])
@@ -993,7 +1001,7 @@ def test_the_cost_does_not_grow_with_the_line(new_server: Callable[..., Server])
 # ---- anything in any order
 
 
-def test_any_order(redis_server: Server, redis: Client, wire: Wire, process: Callable[..., Process], java: Callable[..., Java]) -> None:
+def test_any_order(wire: Wire, process: Callable[..., Process], java: Callable[..., Java]) -> None:
     processes, javas = [process() for _ in range(4)], [java() for _ in range(3)]
     for seed in range(320):
         run_seed(wire, processes, javas, seed, 40)

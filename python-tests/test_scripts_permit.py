@@ -386,6 +386,13 @@ def test_a_change_sent_twice_is_once(wire: PermitWire, ear: Ear, what: str, numb
     assert 0 < wire.left(wire.once) <= 120_000
 
 
+def test_what_changes_nothing_is_not_kept(wire: PermitWire) -> None:
+    wire.redis.command("SET", wire.name, 3)
+    for what, number in ("count", 0), ("acquired", 0), ("permits", 0), ("set", 9), ("setpermits", 3):
+        wire.change(what, number)
+    assert wire.redis.command("KEYS", "*") == [wire.name]
+
+
 # ---- mixed with Redisson
 
 
@@ -730,7 +737,7 @@ class Play:
 
     def check(self) -> None:
         assert self.wire.value() == self.model.left
-        states = {1: ENDED, NEVER: FOREVER}
+        states = {0: ENDED, NEVER: FOREVER}
         assert {member: states.get(score, LIVE) for member, score in self.wire.out().items()} == self.model.out
         assert self.ear.heard() == self.model.heard
         self.model.heard = []

@@ -645,7 +645,7 @@ def test_a_full_server_lets_go_and_renews(new_server: Callable[..., Server]) -> 
     server = new_server("--maxmemory-policy", "noeviction")
 
     def full(yes: bool) -> None:
-        redis.command("CONFIG", "SET", "maxmemory", "1mb" if yes else "0")
+        server.command("CONFIG", "SET", "maxmemory", "1mb" if yes else "0")
 
     with server.client() as redis:
         wire, other, java = RwWire(redis), RwWire(redis, "other"), JavaRw(redis, "other", A)

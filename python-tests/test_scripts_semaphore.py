@@ -308,6 +308,12 @@ def test_other_kinds_are_refused_and_untouched(wire: SemaphoreWire, ear: Ear, ma
     assert everything(wire.redis) == before and ear.heard() == []
 
 
+def test_numbers_as_large_as_can_be_counted(wire: SemaphoreWire) -> None:
+    for value in 999_999_999_999_999, -99_999_999_999_999:
+        wire.redis.command("SET", wire.name, value)
+        assert wire.change("count") == [1, value]
+
+
 def test_other_errors_stay_errors(wire: SemaphoreWire) -> None:
     user = ["ACL", "SETUSER", "limited", "on", "nopass", "+@all", "-get", "~*", "&*"]
     wire.change("set", 3)

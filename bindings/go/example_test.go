@@ -39,7 +39,7 @@ func ExampleGrant_Context() {
 		log.Fatal(err)
 	}
 	defer client.Close()
-	lock, _ := client.Mutex("report", dlock.Lease(5*time.Second))
+	lock, _ := client.Mutex("report", dlock.Lease(time.Second))
 	grant, err := lock.Lock(context.Background())
 	if err != nil {
 		log.Fatal(err)

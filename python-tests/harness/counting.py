@@ -158,7 +158,7 @@ class PermitWire(Wire):
     def end(self, *members: bytes) -> None:
         """Time passes for these leases."""
         for member in members:
-            assert self.redis.command("ZADD", self.leases, "XX", "CH", 1, member) == 1
+            assert self.redis.command("ZADD", self.leases, "XX", "CH", 0, member) == 1
 
 
 class LatchWire(Wire):

@@ -17,10 +17,12 @@ from . import _errors, _lib
 from ._errors import DlockError, LibraryError
 from ._lib import VERSION as __version__
 from .client import Cause, Client, Event, EventType
+from .kinds import Latch, MultiLock, Semaphore
 from .lock import Inspection, Lock, State
 
 __all__ = [
-    "Cause", "Client", "DlockError", "Event", "EventType", "Inspection", "LibraryError", "Lock", "State", "__version__",
+    "Cause", "Client", "DlockError", "Event", "EventType", "Inspection", "Latch", "LibraryError", "Lock", "MultiLock",
+    "Semaphore", "State", "__version__",
 ]  # fmt: skip
 
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:  # the names for type checkers and editors
     Busy = TimedOut = Cancelled = Interrupted = WouldBlock = NoEvent = InvalidArgument = InvalidName = DlockError
     UnknownOption = InvalidOption = InvalidUrl = Unsupported = OutOfMemory = Closed = Forked = DlockError
     BufferTooSmall = SystemError = NotHeld = Lost = WrongKind = UnknownOutcome = InvalidGrant = DlockError
+    DuplicateName = UpgradeRefused = GateClosed = Unchanged = DlockError
     Unreachable = Denied = ServerLoading = ServerBusy = ServerOutOfMemory = ServerReadOnly = DlockError
     ProtocolError = ServerError = DlockError
 else:

@@ -24,7 +24,9 @@ Option = Union[bool, int, str, None]
 # and keeps it (PyDLL): what is given up, a busy thread may take for 5 ms.
 BLOCKING = frozenset(
     "dlock_client_close dlock_client_next dlock_client_ping dlock_lock_acquire dlock_lock_release dlock_lock_extend "
-    "dlock_lock_force_release dlock_lock_inspect dlock_lock_adopt_grant".split()
+    "dlock_lock_force_release dlock_lock_inspect dlock_lock_adopt_grant dlock_lock_close_gate dlock_lock_open_gate "
+    "dlock_semaphore_set dlock_semaphore_add dlock_semaphore_drain dlock_semaphore_available "
+    "dlock_latch_set dlock_latch_count_down dlock_latch_count".split()
 )
 
 

@@ -2,11 +2,11 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Iterator, NamedTuple, Optional, Union
+from typing import Any, Iterator, NamedTuple, Optional
 
 from . import _abi, _errors, _lib
 from ._lib import Number, Opened, Option, milliseconds, seconds
-from .lock import Lock
+from .kinds import Kinds
 
 
 class EventType(Number):
@@ -40,7 +40,7 @@ class Event(NamedTuple):
         return _errors.make(self.status, self.text) if self.status else None
 
 
-class Client(Opened):
+class Client(Opened, Kinds):
     """Connections to one server, made on first use, and a watchdog that renews what is held.
 
     Use it from any thread, and as a context manager. In a forked child it is a new client with the same URL and
@@ -85,12 +85,6 @@ class Client(Opened):
             self._lib.call(self._lib.dlock_client_close, self._handle, milliseconds(timeout))
 
     _end = close
-
-    def lock(
-        self, name: Union[str, bytes], *, owner: Optional[int] = None, kind: str = "mutex", **options: Option
-    ) -> Lock:
-        """The lock called name, see Lock. Options win over the client's. Never blocks. InvalidName, InvalidOption."""
-        return Lock(self, name, owner, kind, options)
 
     def ping(self, timeout: Optional[float] = None) -> None:
         """Ask the server for a sign of life. Blocks. Unreachable, Denied, Server... exceptions."""

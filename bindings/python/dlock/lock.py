@@ -187,6 +187,14 @@ class Lock(Opened):
         """Take the lock from whoever holds it, anywhere. False when it was free."""
         return self._lib.call(self._lib.dlock_lock_force_release, self._live(), expected=_abi.DLOCK_NOT_HELD)
 
+    def close_gate(self, ttl: float) -> None:
+        """End every wait for the lock, in all processes, with GateClosed, and refuse new ones for ttl seconds."""
+        self._lib.call(self._lib.dlock_lock_close_gate, self._live(), milliseconds(ttl))
+
+    def open_gate(self) -> bool:
+        """Let everybody in again. False when the gate was open."""
+        return self._lib.call(self._lib.dlock_lock_open_gate, self._live(), expected=_abi.DLOCK_UNCHANGED)
+
     def inspect(self) -> Inspection:
         """Ask the server who holds the lock."""
         with self._lib.event_box() as box:

@@ -1,0 +1,143 @@
+"""The kinds of locks beside the mutex. Fair, read and write locks are used like Lock itself."""
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING, Any, Mapping, Optional, Sequence, Union
+
+from . import _abi, _lib
+from ._lib import Option, milliseconds
+from .lock import Lock
+
+if TYPE_CHECKING:
+    from .client import Client
+
+ID_SIZE = 33  # of a permit, with its terminator
+
+
+class _Counter(Lock):
+    """What a semaphore and a latch have in common: a number on the server that calls change."""
+
+    def _change(self, function: Any, *arguments: int) -> int:
+        out = ctypes.c_int64()
+        self._lib.call(function, self._live(), *arguments, out)
+        return out.value
+
+    def _set(self, function: Any, number: int) -> bool:
+        return self._lib.call(function, self._live(), _whole(number), expected=_abi.DLOCK_UNCHANGED)
+
+
+def _whole(number: int) -> int:
+    return _lib.number(number, -(2**63) + 1, "amount")
+
+
+class Semaphore(_Counter):
+    """So many permits for everybody, from Client.semaphore or Client.permit_semaphore.
+
+    Each acquire() takes as many as the option permits says (1), each release() gives those of the latest acquire() of the
+    owner back. Permits of a plain semaphore stay taken when their holder dies; those of a permit semaphore are leases:
+    they are renewed, have ids, and come back when nobody renews them.
+    """
+
+    def set_permits(self, permits: int) -> bool:
+        """Give the semaphore its permits; False when it has some already: nothing changes then. Blocks."""
+        return self._set(self._lib.dlock_semaphore_set, permits)
+
+    def add_permits(self, permits: int) -> int:
+        """Add permits, or take them away when negative; how many are free now. Blocks."""
+        return self._change(self._lib.dlock_semaphore_add, _whole(permits))
+
+    def drain_permits(self) -> int:
+        """Take all permits that are free for good; how many that were. Blocks. Unsupported for a permit semaphore."""
+        return self._change(self._lib.dlock_semaphore_drain)
+
+    @property
+    def available_permits(self) -> int:
+        """How many permits are free. Blocks."""
+        return self._change(self._lib.dlock_semaphore_available)
+
+    def permit_id(self, index: int = 0) -> str:
+        """The id of a permit of the owner's latest acquire(), as Redisson writes it. NotHeld, Lost, Unsupported."""
+        buffer = ctypes.create_string_buffer(ID_SIZE)
+        self._lib.call(self._lib.dlock_semaphore_permit, self._live(), self._owner, _whole(index), buffer, ID_SIZE)
+        return buffer.value.decode()
+
+
+class Latch(_Counter):
+    """A count that opens the way for everybody when it reaches zero, from Client.latch. Nothing is ever held."""
+
+    def set_count(self, count: int) -> bool:
+        """Give an open latch its count; False when it has one: nothing changes then. Blocks."""
+        return self._set(self._lib.dlock_latch_set, count)
+
+    def count_down(self, count: int = 1) -> int:
+        """Count down, not below zero; what is left. Blocks."""
+        return self._change(self._lib.dlock_latch_count_down, _whole(count))
+
+    @property
+    def count(self) -> int:
+        """The count; 0: open. Blocks."""
+        return self._change(self._lib.dlock_latch_count)
+
+    def wait(self, timeout: Optional[float] = None) -> bool:
+        """Wait until the count is zero; False after timeout seconds. Blocks, like acquire()."""
+        return self.acquire(timeout=-1 if timeout is None else timeout)
+
+
+class MultiLock(Lock):
+    """Several locks of a client as one, all or none, from Client.multi_lock. Used like a Lock.
+
+    token is the largest of the members' tokens; a member that has the same owner tells its own.
+    """
+
+    def __init__(self, client: Client, locks: Sequence[Lock], owner: Optional[int]) -> None:
+        self._members = tuple(locks)
+        super().__init__(client, " + ".join(str(lock.name) for lock in locks), owner, "multi", {})
+
+    def _open(self) -> Any:
+        handle, count = _abi.dlock_lock_p(), len(self._members)
+        members = (_abi.dlock_lock_p * count)(*[member._live() for member in self._members])
+        self._lib.call(self._lib.dlock_lock_new_multi, self._client._live(), members, count, handle)
+        self.id = int(self._lib.dlock_lock_id(handle))
+        return _lib.owned(handle, self._lib.dlock_lock_free)
+
+
+class Kinds:
+    """The methods of a client that make locks. Options win over the client's; none blocks. InvalidName, InvalidOption."""
+
+    def lock(
+        self, name: Union[str, bytes], *, owner: Optional[int] = None, kind: str = "mutex", **options: Option
+    ) -> Lock:
+        """A re-entrant mutex, see Lock. Or another kind of lock by its name in the library."""
+        return _make(Lock, self, name, owner, kind, options)
+
+    def fair_lock(self, name: Union[str, bytes], *, owner: Optional[int] = None, **options: Option) -> Lock:
+        """A mutex that is granted strictly in the order in which owners asked for it."""
+        return _make(Lock, self, name, owner, "fair", options)
+
+    def read_lock(self, name: Union[str, bytes], *, owner: Optional[int] = None, **options: Option) -> Lock:
+        """The side of a read-write lock that many may hold together."""
+        return _make(Lock, self, name, owner, "read", options)
+
+    def write_lock(self, name: Union[str, bytes], *, owner: Optional[int] = None, **options: Option) -> Lock:
+        """The side of a read-write lock that one holds alone. An owner that writes may also read, not the reverse."""
+        return _make(Lock, self, name, owner, "write", options)
+
+    def semaphore(self, name: Union[str, bytes], *, owner: Optional[int] = None, **options: Option) -> Semaphore:
+        """A semaphore whose permits last until they are released, see Semaphore."""
+        return _make(Semaphore, self, name, owner, "semaphore", options)
+
+    def permit_semaphore(self, name: Union[str, bytes], *, owner: Optional[int] = None, **options: Option) -> Semaphore:
+        """A semaphore whose permits are leases, see Semaphore."""
+        return _make(Semaphore, self, name, owner, "permit_semaphore", options)
+
+    def latch(self, name: Union[str, bytes], *, owner: Optional[int] = None, **options: Option) -> Latch:
+        """A count-down latch, see Latch."""
+        return _make(Latch, self, name, owner, "latch", options)
+
+    def multi_lock(self, *locks: Lock, owner: Optional[int] = None) -> MultiLock:
+        """Several locks of this client as one, see MultiLock. DuplicateName, InvalidArgument."""
+        return MultiLock(self, locks, owner)  # type: ignore[arg-type]
+
+
+def _make(cls: Any, client: Any, name: Union[str, bytes], owner: Optional[int], kind: str, options: Mapping[str, Option]) -> Any:
+    return cls(client, name, owner, kind, options)
