@@ -4,15 +4,15 @@
  * What is not in this file does not exist. SPDX-License-Identifier: MIT
  *
  * Threads. A client and a lock may be used from any thread at any time; several owners may wait on one lock handle
- * at once. Boxes (dlock_options, dlock_error, dlock_event) belong to one thread at a time.
+ * at once. Boxes (dlock_options, dlock_error, dlock_event) and transactions (dlock_txn) belong to one thread at a time.
  *
  * Ownership. Every object comes from a _new or _open call and goes back to the matching _free, once no call uses the
  * handle any more. _free(NULL) is fine; _free never blocks and never touches the network; objects may be freed in any
  * order. Text returned by a box lives until the box is filled again or freed; other returned text is constant. Nothing
  * is ever freed by the other side.
  *
- * Outputs. ret_* parameters are written only when the call returns DLOCK_OK, and may be NULL. reterr is a box made by
- * the caller or NULL; it is written only when the call does not return DLOCK_OK.
+ * Outputs. ret_* parameters are written only when the call returns DLOCK_OK, or as its comment says, and may be NULL.
+ * reterr is a box made by the caller or NULL; it is written only when the call does not return DLOCK_OK.
  *
  * Time. Durations are milliseconds in parameters ending in _ms: -1 means no limit, 0 means do not wait.
  *
@@ -57,6 +57,8 @@ enum {
     DLOCK_WOULD_BLOCK = 5,
     DLOCK_NO_EVENT = 6,
     DLOCK_GATE_CLOSED = 7,
+    DLOCK_CONFLICT = 8,
+    DLOCK_NOT_FOUND = 9,
     DLOCK_UNCHANGED = 10,
 
     DLOCK_INVALID_ARGUMENT = -100,
@@ -78,6 +80,7 @@ enum {
     DLOCK_UNKNOWN_OUTCOME = -203,
     DLOCK_INVALID_GRANT = -204,
     DLOCK_UPGRADE_REFUSED = -205,
+    DLOCK_NO_TRANSACTION = -207,
 
     DLOCK_UNREACHABLE = -300,
     DLOCK_DENIED = -301,
@@ -174,11 +177,13 @@ enum {
     DLOCK_STAT_COUNT = 18
 };
 
+/* The six opaque types. */
 typedef struct dlock_options dlock_options;
 typedef struct dlock_client dlock_client;
 typedef struct dlock_lock dlock_lock;
 typedef struct dlock_event dlock_event;
 typedef struct dlock_error dlock_error;
+typedef struct dlock_txn dlock_txn;
 
 /* ---- library ---------------------------------------------------------------------------------------------------- */
 
@@ -695,6 +700,95 @@ dlock_status dlock_event_unpack(const dlock_event *event, int64_t *values, size_
  */
 DLOCK_API
 const char *dlock_event_text(const dlock_event *event);
+
+/* ---- transaction ------------------------------------------------------------------------------------------------ */
+
+/*
+ * A handle for optimistic transactions: watch keys, read them, queue writes, commit. The commit does all writes at once,
+ * or none of them when somebody changed a watched key since it was watched. Nobody is ever made to wait by one. Keys are
+ * the server's own, 1 to 65536 bytes of any kind; the namespace of locks does not apply. Nothing is sent yet.
+ *
+ * The handle serves one round after the other: dlock_txn_watch begins one; commit, rollback or any trouble with the
+ * connection ends it. It has a connection of its own, made by the first dlock_txn_watch within the budget of
+ * connects_per_second, closed after any trouble, by the first call after dlock_client_close and by dlock_txn_free.
+ * DLOCK_CLOSED, DLOCK_FORKED, DLOCK_OUT_OF_MEMORY.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_txn_new(dlock_client *client, dlock_txn **ret_txn, dlock_error *reterr);
+
+/*
+ * Give the handle back: what was not committed is dropped, nothing stays watched. NULL is fine.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+void dlock_txn_free(dlock_txn *txn);
+
+/*
+ * Watch a key, before it is read; begins a round when there is none. Also a key that does not exist can be watched, and
+ * one that expires counts as changed. DLOCK_INVALID_ARGUMENT after the first write of the round. After any other failure
+ * the round is over, and nothing is watched: DLOCK_UNREACHABLE (also: the budget is used up), DLOCK_DENIED,
+ * DLOCK_SERVER_*, DLOCK_PROTOCOL_ERROR, DLOCK_OUT_OF_MEMORY, DLOCK_SYSTEM_ERROR.
+ * Threads: one at a time per transaction. Blocks: up to the connect and command timeouts. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_txn_watch(dlock_txn *txn, const char *key, size_t key_size, dlock_error *reterr);
+
+/*
+ * Read the value of a key, at most 1 MiB. Values read one after the other may be of different moments: only a commit says
+ * that they belonged together, of those keys that were watched. *ret_size is the size of the value, also when the call
+ * returns DLOCK_BUFFER_TOO_SMALL: get it again with more room. buffer may be NULL when size is 0. DLOCK_NOT_FOUND,
+ * DLOCK_NO_TRANSACTION, DLOCK_INVALID_ARGUMENT after the first write of the round. The round goes on after
+ * DLOCK_WRONG_KIND (not a string), DLOCK_DENIED and DLOCK_SERVER_*; it is over after DLOCK_UNREACHABLE,
+ * DLOCK_OUT_OF_MEMORY and DLOCK_PROTOCOL_ERROR (also: the value is larger).
+ * Threads: one at a time per transaction. Blocks: up to the command timeout. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_txn_get(dlock_txn *txn, const char *key, size_t key_size, uint8_t *buffer, size_t size,
+                           size_t *ret_size, dlock_error *reterr);
+
+/*
+ * Queue a write: the key gets a value of at most 1 MiB, which expires after ttl_ms; -1: never, whatever it did before.
+ * DLOCK_NO_TRANSACTION; DLOCK_INVALID_ARGUMENT also beyond 4096 writes or 16 MiB in one round. Nothing is sent before the
+ * commit, and the round goes on after a refusal.
+ * Threads: one at a time per transaction. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_txn_set(dlock_txn *txn, const char *key, size_t key_size, const uint8_t *value, size_t value_size,
+                           int64_t ttl_ms, dlock_error *reterr);
+
+/*
+ * Queue a write: add a number to the decimal number in the key; one that does not exist counts as 0. As dlock_txn_set.
+ * Threads: one at a time per transaction. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_txn_incr(dlock_txn *txn, const char *key, size_t key_size, int64_t by, dlock_error *reterr);
+
+/*
+ * Queue a write: the key is deleted, if it exists. As dlock_txn_set.
+ * Threads: one at a time per transaction. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_txn_delete(dlock_txn *txn, const char *key, size_t key_size, dlock_error *reterr);
+
+/*
+ * Do all writes in their order, nobody else's in between; without writes, find out whether what was read still holds. The
+ * round is over after any answer. DLOCK_CONFLICT: a watched key was changed, begin again. DLOCK_UNKNOWN_OUTCOME: no answer
+ * came, all writes were done or none. DLOCK_SERVER_ERROR: the sentence says whether the transaction was refused, then
+ * nothing was written; or names the key of a write that failed (dlock_txn_incr of what is no number) while the others were
+ * done, as Redis does not roll back. Nothing was written after any other failure: DLOCK_NO_TRANSACTION, DLOCK_UNREACHABLE,
+ * DLOCK_DENIED, the other DLOCK_SERVER_*, DLOCK_PROTOCOL_ERROR, DLOCK_OUT_OF_MEMORY.
+ * Threads: one at a time per transaction. Blocks: up to twice the command timeout. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_txn_commit(dlock_txn *txn, dlock_error *reterr);
+
+/*
+ * Drop what was queued and watched; without a round nothing is done. The connection stays for the next one.
+ * Threads: one at a time per transaction. Blocks: up to the command timeout. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_txn_rollback(dlock_txn *txn, dlock_error *reterr);
 
 #ifdef __cplusplus
 }

@@ -20,6 +20,17 @@ from harness.server import Server
 sys.path.insert(0, str(ROOT / "bindings/python"))
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--no-skips", action="store_true", help="a skipped test fails the run: it was to show everything")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    shown = session.config.pluginmanager.get_plugin("terminalreporter")
+    if session.config.getoption("no_skips") and shown and shown.stats.get("skipped") and session.exitstatus == 0:
+        shown.write_line("\nskipped tests are not allowed here", red=True)
+        session.exitstatus = 1
+
+
 def pytest_report_header() -> str:
     return f"library: {LIBRARY}"
 

@@ -22,6 +22,7 @@ class Mutant:
     driver: int = 0
     caught: bool = True
     seeds: int = 2000
+    world: str = "mutex"
 
 
 MUTANTS = (
@@ -82,7 +83,7 @@ MUTANTS = (
         ("engine/wire.c", "if ((!m->sent.patient && m->waiters > 0) || m->drop)", "if (m->drop)"),
     )),
     Mutant(108, "the release wakes nobody", (
-        ("scripts/common.lua", "  if not grant_next() then\n", "  if lock then\n"),
+        ("scripts/common.lua", "  if gate_closed() or not grant_next() then\n", "  if lock then\n"),
     )),
     Mutant(109, "the next in line is not told that foreign clients are to be watched", seeds=6000, edits=(
         ("scripts/giveup.lua", "    leave(owner)\n    tell_next()\n", "    leave(owner)\n"),
@@ -92,6 +93,53 @@ MUTANTS = (
     )),
 )  # fmt: skip
 
+
+KINDS = (
+    Mutant(201, "a writer enters beside readers", world="rw", edits=(
+        ("scripts/write_acquire.lua", "elseif mode == 'write' or mode == 'read' and last_hold(0) > 0 then",
+         "elseif mode == 'write' then"),
+    )),
+    Mutant(202, "the first reader that leaves opens the lock", world="rw", edits=(
+        ("scripts/read_release.lua", "  local last = last_hold()\n", "  local last = 0\n"),
+    )),
+    Mutant(203, "a renewal forgets the key of the hold", world="rw", edits=(
+        ("scripts/read_renew.lua", "    extend(hold, lease)\n", ""),
+    )),
+    Mutant(204, "a read acquire makes the lock's life shorter", world="rw", edits=(
+        ("scripts/read_acquire.lua", "call('SET', hold, text(token), 'PX', lease)\nextend(lock, lease)",
+         "call('SET', hold, text(token), 'PX', lease)\ncall('PEXPIRE', lock, lease)"),
+    )),
+    Mutant(211, "an acquire sent again takes again", world="semaphore", edits=(
+        ("scripts/semaphore_acquire.lua", "if token then\n", "if token and not lock then\n"),
+    )),
+    Mutant(212, "a release counts again when it is repeated", world="semaphore", edits=(
+        ("scripts/semaphore_release.lua", "if call('ZREM', taken, ARGV[1]) == 0 then", "if call('ZREM', taken, ARGV[1]) > 1 then"),
+    )),
+    Mutant(213, "an acquire that comes after its undo is served", world="semaphore", edits=(
+        ("scripts/semaphore_acquire.lua", "if left < permits or call('HEXISTS', once, owner) == 1 then", "if left < permits then"),
+    )),
+    Mutant(214, "a number in doubt is forgotten", world="semaphore", edits=(
+        ("engine/wire.c", "m->doubt |= answer->repeated ||", "m->doubt |= 0 &&"),
+    )),
+    Mutant(221, "permits that expired do not come back", world="permit", edits=(
+        ("scripts/permit_pool.lua", "call('INCRBY', lock, back)", "call('INCRBY', lock, 0)"),
+    )),
+    Mutant(222, "a permit is taken without being counted", world="permit", edits=(
+        ("scripts/permit_acquire.lua", "  call('DECRBY', lock, #ids)\n", ""),
+    )),
+    Mutant(223, "a renewal makes leases that have ended live again", world="permit", seeds=4000, edits=(
+        ("scripts/permit_renew.lua", "  if #found == #ids and lowest > millis() then", "  if true then"),
+    )),
+    Mutant(231, "the second in line is served", world="fair", edits=(
+        ("scripts/fair_line.lua", "    local first = two[1]\n", "    local first = two[2] or two[1]\n"),
+    )),
+    Mutant(232, "who comes without waiting passes the line", world="fair", edits=(
+        ("scripts/fair_acquire.lua", "  local who, token = hand_on(own, want)\n", "  local who, token = own, nil\n"),
+    )),
+    Mutant(233, "a release wakes nobody", world="fair", edits=(
+        ("scripts/fair_release.lua", "  try(hand_on)\n", ""),
+    )),
+)
 
 def copy_of(root: pathlib.Path, folder: pathlib.Path, mutant: Mutant) -> pathlib.Path:
     """The sources the simulator needs, changed; LookupError when an edit does not fit any more."""

@@ -164,7 +164,7 @@ SHAPES: dict[str, dict[str, bytes]] = {
         "token 0": grant(0), "token -1": grant(-1), "token 2^53": grant(1 << 53), "token 2^63-1": grant((1 << 63) - 1), "token 2^63": grant(1 << 63),
         "token as text": b"*2\r\n:1\r\n$1\r\n5\r\n", "token nil": b"*2\r\n:1\r\n$-1\r\n", "token twice": b"*2\r\n:1\r\n" + grant(5),
         "no token": b"*1\r\n:1\r\n", "empty": b"*0\r\n", "nil": b"$-1\r\n", "nil array": b"*-1\r\n", "status": b"+OK\r\n", "number": b":1\r\n",
-        "code 2": b"*2\r\n:2\r\n:5\r\n", "code -2": b"*3\r\n:-2\r\n:5\r\n:0\r\n", "held, short": b"*2\r\n:0\r\n:5\r\n", "held, text": b"*3\r\n:0\r\n+x\r\n:0\r\n",
+        "code 2": b"*2\r\n:2\r\n:5\r\n", "code -3": b"*3\r\n:-3\r\n:5\r\n:0\r\n", "held, short": b"*2\r\n:0\r\n:5\r\n", "held, text": b"*3\r\n:0\r\n+x\r\n:0\r\n",
         "a pass": b"*2\r\n:1\r\n" + grant(5),
     },
     "renew": {"none": b"*0\r\n", "two": b"*2\r\n:1\r\n:1\r\n", "text": b"*1\r\n+1\r\n", "nil": b"*1\r\n$-1\r\n", "number": b":1\r\n", "status": b"+OK\r\n"},
@@ -196,7 +196,7 @@ class Hostile:
         self.count += 1
         lock = self.client.lock(f"lock{self.count}")
         if script in ("renew", "release"):
-            lock.acquire(1, 0).ok
+            until(lambda: lock.acquire(1, 0).status == "OK")
         said = self.fake.said[script]
         self.fake.say(script, reply)
         answer = getattr(lock, CALLS[script][0])(*CALLS[script][1:])
@@ -205,11 +205,10 @@ class Hostile:
         return answer, lock
 
     def usable(self, lock: Lock) -> None:
-        """Once the server is sane again. Half a bad reply may still spoil the next answer on its connection."""
+        """Once the server is sane again. Half a bad reply may still spoil the next answers on its connection."""
         lock.force()
         until(lambda: lock.release(1).status == "NOT_HELD")
-        until(lambda: lock.acquire(1, 5000).status == "OK", 5)
-        lock.release(1).ok
+        until(lambda: lock.acquire(1, 5000).status == "OK" and lock.release(1).status == "OK", 5)
         lock.drop()
 
 

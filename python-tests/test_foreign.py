@@ -1,6 +1,7 @@
 """Redisson and libdlock on one lock: a scripted JVM (harness/redisson.py) against the library, in both directions."""
 from __future__ import annotations
 
+import bisect
 import contextlib
 import itertools
 import json
@@ -594,11 +595,12 @@ def check_exclusion(server: Server, turns: list[Turn]) -> None:
 
 def longest_gap(turns: list[Turn], side: str) -> tuple[int, float]:
     """The most turns of others, and seconds, that went by while side had somebody waiting and got nothing. turns by time."""
-    mine = [turn for turn in turns if turn.side == side]
+    mine, others = [turn for turn in turns if turn.side == side], [turn.got for turn in turns if turn.side != side]
+    first_wanted = list(itertools.accumulate((turn.wanted for turn in reversed(mine)), min))[::-1]  # from here on
     most, longest, since = 0, 0.0, 0.0
-    for place, turn in enumerate(mine):
-        begin = max(since, min(later.wanted for later in mine[place:]))
-        most = max(most, sum(begin < other.got < turn.got for other in turns if other.side != side))
+    for turn, wanted in zip(mine, first_wanted):
+        begin = max(since, wanted)
+        most = max(most, bisect.bisect_left(others, turn.got) - bisect.bisect_right(others, begin))
         longest, since = max(longest, turn.got - begin), turn.done
     return most, longest
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -123,7 +124,8 @@ def test_texts_are_seen(tmp_path: pathlib.Path, text: str) -> None:
 # ---- scripts
 
 EMBED = str(ROOT / "src/scripts/embed.py")
-SCRIPTS = ["acquire", "release", "pass", "renew", "force", "inspect"]
+HEADER = (ROOT / "src/scripts/scripts.h").read_text()
+SCRIPTS = [name.lower() for name in re.findall(r"^    DLI_SCRIPT_(\w+),", HEADER, re.M)]
 PRINT = """
 #include <stdio.h>
 #include "scripts/scripts.h"

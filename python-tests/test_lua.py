@@ -395,14 +395,13 @@ def test_with_tells_of_the_loss_but_not_instead_of_an_error(run: Run, redis_serv
 
 LOSSES = """
 local count, lease, server = 200, 1.5, tonumber(arg[2])
-local began, seen, lost, late, stopped = {}, {}, 0, 0, nil
+local began, seen, lost, late, last, longest = {}, {}, 0, 0, nil, 0
 local function on_event(event)
   if event.type ~= "lost" then return end
-  local at = now()
   assert(not seen[event.lock_id], "told twice")
-  seen[event.lock_id] = at
+  seen[event.lock_id] = true
   lost = lost + 1
-  if at >= began[event.lock_id] + lease then late = late + 1 end
+  if now() >= began[event.lock_id] + lease then late = late + 1 end
 end
 local function hold(client)
   for number = 1, count do
@@ -411,44 +410,50 @@ local function hold(client)
     assert(lock:acquire())
   end
   ffi.C.kill(server, 19) -- SIGSTOP
-  stopped = now()
+  last = now()
   eq(client:stats().renewed, 0) -- so that each deadline counts from its acquisition
 end
-local function check(client)
-  eq(lost, count) eq(late, 0) eq(client:stats().lost, count)
+local function tick() -- whether all is over; notes for how long nothing ran here
+  if not last then return false end
+  longest, last = math.max(longest, now() - last), now()
+  return lost == count
+end
+local function finish(client)
+  eq(lost, count) eq(client:stats().lost, count)
+  print(late == 0 and "in time" or longest > 0.05 and "held up" or "late " .. late)
 end
 """
 
 
-def test_losses_are_seen_before_the_deadline(run: Run, new_server: Callable[..., Server]) -> None:
-    """The server stops for good: the loop hears of each of 200 losses before the lease can end on the server."""
-    for host in "plain", "luv":
+@pytest.mark.parametrize("host", ["plain", "luv"])
+def test_losses_are_seen_before_the_deadline(run: Run, new_server: Callable[..., Server], host: str) -> None:
+    """The server stops for good: the loop hears of each of 200 losses before the lease can end on the server.
+
+    A run counts only if the machine let the loop go on all the time, which has to happen in one of five.
+    """
+    text = """
+        local client
+        if arg[3] == "plain" then
+          client = assert(dlock.open(url, {lease_ms = lease * 1000, on_event = on_event}))
+          hold(client)
+          wait_until(function() client:dispatch() return tick() end)
+        else
+          local uv, timer = require "luv", nil
+          client = assert(dlock.open(url, {lease_ms = lease * 1000, on_event = on_event, yield = require "dlock.luv"}))
+          timer = uv.new_timer()
+          timer:start(5, 5, function() if tick() then timer:close() end end)
+          coroutine.wrap(hold)(client)
+          uv.run()
+        end
+        finish(client)
+        """
+    for _ in range(5):
         server = new_server()
-        run(
-            LOSSES
-            + """
-            if "HOST" == "plain" then
-              local client = assert(dlock.open(url, {lease_ms = lease * 1000, on_event = on_event}))
-              hold(client)
-              wait_until(function() client:dispatch() return lost == count or now() > stopped + 5 end)
-              check(client)
-            else
-              local uv = require "luv"
-              local client = assert(dlock.open(url, {lease_ms = lease * 1000, on_event = on_event, yield = require "dlock.luv"}))
-              local timer = uv.new_timer()
-              coroutine.wrap(function() hold(client) end)()
-              timer:start(5, 5, function()
-                if lost == count or stopped and now() > stopped + 5 then
-                  uv.stop()
-                end
-              end)
-              uv.run()
-              check(client)
-            end
-            """.replace("HOST", host),
-            server.url,
-            server.pid,
-        )
+        said = run(LOSSES + text, server.url, server.pid, host)
+        server.kill()
+        if said != "held up\n":
+            break
+    assert said == "in time\n"
 
 
 # ---- events
@@ -607,7 +612,7 @@ def test_a_thousand_coroutines_in_one_thread(run: Run, redis_server: Server, hoo
         eq(count, 1000) eq(most, 1)
         assert(status_of "Threads" <= before + 3, "threads: " .. status_of "Threads")
         eq(client:stats().held, 0) eq(client:stats().waiting, 0) eq(client:waiting(), false)
-        eq(next(client.waits), nil) eq(next(client.answered), nil) eq(next(client.alive), nil) eq(#client.wakes, 0)
+        eq(next(client.waits), nil) eq(next(client.answered), nil) eq(#client.wakes, 0)
         """,
         redis_server.url,
         hook,
@@ -615,17 +620,21 @@ def test_a_thousand_coroutines_in_one_thread(run: Run, redis_server: Server, hoo
 
 
 def test_hand_overs_do_not_nest(run: Run, redis_server: Server) -> None:
-    """Hooks that resume at once: 400 coroutines, each of which takes the lock three times, would end in a stack overflow."""
+    """Hooks that resume at once and coroutines that ask again at once: inside one another they would fill the stack."""
     run(
         """
-        local client
+        local depth, deepest, count = 0, 0, 0
         local function hook(_, wait)
           local co = coroutine.running()
-          wait.wake = function() assert(coroutine.resume(co)) end
+          wait.wake = function()
+            depth = depth + 1
+            deepest = math.max(deepest, depth)
+            assert(coroutine.resume(co))
+            depth = depth - 1
+          end
           coroutine.yield()
         end
-        client = assert(dlock.open(url, {yield = hook}))
-        local count = 0
+        local client = assert(dlock.open(url, {yield = hook}))
         for _ = 1, 400 do
           assert(coroutine.resume(coroutine.create(function()
             local lock = client:lock "a"
@@ -641,6 +650,7 @@ def test_hand_overs_do_not_nest(run: Run, redis_server: Server) -> None:
           assert(ffi.C.poll(descriptor, 1, 20000) == 1, "nothing comes")
           assert(client:dispatch())
         end
+        eq(deepest, 1)
         """,
         redis_server.url,
     )
@@ -651,7 +661,8 @@ def test_answers_are_the_same_with_a_hook(run: Run, redis_server: Server) -> Non
         SCHEDULER
         + """
         local events = {}
-        local client = assert(dlock.open(url, {yield = hooks.woken, on_event = function(event) table.insert(events, event) end}))
+        local function on_event(event) table.insert(events, event) end
+        local client = assert(dlock.open(url, {yield = hooks.woken, on_event = on_event}))
         local other = assert(dlock.open(url))
         local theirs = other:lock("a", {owner = 1})
         theirs:acquire()
@@ -762,7 +773,10 @@ def test_what_a_lost_coroutine_was_granted_is_given_back(run: Run, redis_server:
           end
           collectgarbage() collectgarbage()
           if first == "collected" then theirs:release() end
-          wait_until(function() client:dispatch() return client:stats().acquired == granted + 1 and not client:waiting() end)
+          wait_until(function()
+            client:dispatch()
+            return client:stats().acquired == granted + 1 and not client:waiting()
+          end)
           eq(theirs:acquire {wait = 20}, true)
           eq(theirs:release(), true)
           wait_until(function() client:dispatch() return client:stats().held == 0 end)
@@ -815,7 +829,8 @@ def test_read_and_write(run: Run, redis_server: Server) -> None:
         + """
         both(function(client, other)
           local read, write = client:lock("a", {kind = "read"}), other:lock("a", {kind = "write", owner = 1})
-          eq(read:acquire {wait = 20}, true) eq(read:acquire {owner = 7, wait = 20}, true) eq(other:lock("a", {kind = "read"}):with(function() end), true)
+          eq(read:acquire {wait = 20}, true) eq(read:acquire {owner = 7, wait = 20}, true)
+          eq(other:lock("a", {kind = "read"}):with(function() end), true)
           fails("BUSY", write:try())
           fails("UPGRADE_REFUSED", client:lock("a", {kind = "write"}):try())
           eq(read:release(), true) eq(read:release {owner = 7}, true)
@@ -943,7 +958,7 @@ def test_gate(run: Run, redis_server: Server) -> None:
 
 
 def test_luv(run: Run, redis_server: Server) -> None:
-    """200 coroutines wait while the loop goes on; then the loop ends by itself, and waiting in the main coroutine runs it."""
+    """200 coroutines wait while the loop goes on; it ends by itself then, and waiting in the main coroutine runs it."""
     run(
         """
         local uv = require "luv"
@@ -1000,9 +1015,11 @@ def test_bad_input(run: Run, redis_server: Server) -> None:
         """
         local bad = "INVALID_ARGUMENT"
         fails("INVALID_URL", dlock.open "http://x") fails("INVALID_URL", dlock.open "")
-        fails(bad, dlock.open()) fails(bad, dlock.open(7)) fails(bad, dlock.open("redis://x\\0y")) fails(bad, dlock.open(url, 7))
+        fails(bad, dlock.open()) fails(bad, dlock.open(7)) fails(bad, dlock.open("redis://x\\0y"))
+        fails(bad, dlock.open(url, 7))
         fails("UNKNOWN_OPTION", dlock.open(url, {lease = 1})) fails("INVALID_OPTION", dlock.open(url, {lease_ms = 1.5}))
-        fails("INVALID_OPTION", dlock.open(url, {lease_ms = 0 / 0})) fails("INVALID_OPTION", dlock.open(url, {renew = "perhaps"}))
+        fails("INVALID_OPTION", dlock.open(url, {lease_ms = 0 / 0}))
+        fails("INVALID_OPTION", dlock.open(url, {renew = "perhaps"}))
         for _, value in ipairs {{}, print, coroutine.create(print), 5LL, "a\\0b"} do
           fails(bad, dlock.open(url, {client_name = value}))
         end
@@ -1011,23 +1028,26 @@ def test_bad_input(run: Run, redis_server: Server) -> None:
         assert(not tostring(select(2, dlock.open("redis://:secret@x", {lease = 1}))):find "secret")
 
         local client = assert(dlock.open(url, {lease_ms = 1e4, renew = true}))
-        fails(bad, client:lock()) fails(bad, client:lock(7)) fails(bad, client.lock("a")) fails(bad, client:lock("a", 7))
-        fails("INVALID_NAME", client:lock "") fails("INVALID_NAME", client:lock "a\\0b") fails("INVALID_NAME", client:lock(("x"):rep(1025)))
-        for _, kind in ipairs {"nonsense", "", 1, 99, {}, print, true} do fails(bad, client:lock("a", {kind = kind})) end
+        fails(bad, client:lock()) fails(bad, client:lock(7)) fails(bad, client.lock "a") fails(bad, client:lock("a", 7))
+        for _, name in ipairs {"", "a\\0b", ("x"):rep(1025)} do fails("INVALID_NAME", client:lock(name)) end
+        for _, kind in ipairs {"nonsense", "", 1, 99, {}, print, true} do
+          fails(bad, client:lock("a", {kind = kind}))
+        end
         for _, owner in ipairs {-1, 1.5, 2 ^ 53, 1 / 0, 0 / 0, "1", {}, 5LL} do
           fails(bad, client:lock("a", {owner = owner}))
           fails(bad, client:lock("a"):try {owner = owner})
         end
-        fails("UNKNOWN_OPTION", client:lock("a", {wait = 5})) fails("UNKNOWN_OPTION", client:lock("a", {yield = coroutine.yield and 1}))
+        fails("UNKNOWN_OPTION", client:lock("a", {wait = 5})) fails("UNKNOWN_OPTION", client:lock("a", {yield = 1}))
 
         local lock = assert(client:lock "a")
         for _, wait in ipairs {-2, -0.001, 0 / 0, "5", {}, true} do fails(bad, lock:acquire {wait = wait}) end
         for _, tag in ipairs {0.5, 2 ^ 53, -2 ^ 53, "1", {}} do fails(bad, lock:submit {tag = tag}) end
         local err = fails(bad, lock:acquire {wiat = 5})
         assert(err.message:find "wiat" and err.code == -100 and err.retryable == false)
-        fails(bad, lock:acquire(5)) fails(bad, lock.acquire()) fails(bad, lock.acquire(client)) fails(bad, lock:try {wait = 1})
-        fails(bad, lock:with()) fails(bad, lock:with({}, 7)) fails(bad, lock:with(7, print)) fails(bad, lock.with(print))
-        fails(bad, lock:adopt_grant()) fails(bad, lock:extend(-5)) fails(bad, client:poll "x") fails(bad, client:close(-7))
+        fails(bad, lock:acquire(5)) fails(bad, lock.acquire()) fails(bad, lock.acquire(client))
+        fails(bad, lock:try {wait = 1}) fails(bad, lock:adopt_grant()) fails(bad, lock:extend(-5))
+        fails(bad, lock:with()) fails(bad, lock:with({}, 7)) fails(bad, lock:with(7, print))
+        fails(bad, lock.with(print)) fails(bad, client:poll "x") fails(bad, client:close(-7))
         eq(lock:state(), "none")
         """,
         redis_server.url,
@@ -1041,8 +1061,9 @@ def test_nonsense_never_crashes_nor_raises(run: Run, redis_server: Server) -> No
         local client = assert(dlock.open(url, {command_timeout_ms = 500}))
         local other = assert(dlock.open(url))
         local nonsense = {
-          true, false, 0, -1, 1, 0.5, 1e300, -1e300, 0 / 0, 1 / 0, "", "x", "a\\0b", ("x"):rep(1e5), {}, {owner = {}}, print,
-          coroutine.create(print), io.stdout, 7LL, ffi.new "int[3]", ffi.new "void *", client, client:lock "b", newproxy(true), n = 27,
+          true, false, 0, -1, 1, 0.5, 1e300, -1e300, 0 / 0, 1 / 0, "", "x", "a\\0b", ("x"):rep(1e5), {}, {owner = {}},
+          print, coroutine.create(print), io.stdout, 7LL, ffi.new "int[3]", ffi.new "void *", client, client:lock "b",
+          newproxy(true), n = 27,
         }
         local calls = 0
         local function try(method, ...)
@@ -1108,16 +1129,18 @@ def test_collected_in_any_order(run: Run, redis_server: Server, seed: int) -> No
             end
           end
           for index = 1, 60 do
-            if type(things[index]) == "thread" and coroutine.status(things[index]) == "suspended" then coroutine.resume(things[index]) end
+            local co = type(things[index]) == "thread" and things[index]
+            if co and coroutine.status(co) == "suspended" then coroutine.resume(co) end
           end
           if turn % 7 == 0 then collectgarbage(math.random(2) == 1 and "step" or "collect") end
         end
         things = nil
         collectgarbage() collectgarbage()
-        wait_until(function() collectgarbage() return status_of "Threads" == 1 end)
+        wait_until(function() collectgarbage() return status_of "Threads" <= tonumber(arg[3]) end)
         """,
         redis_server.url,
         seed,
+        1 + SANITIZED,  # ThreadSanitizer has one of its own
     )
 
 
@@ -1129,16 +1152,16 @@ lua.lua_tolstring.restype = ctypes.c_char_p
 code = sys.stdin.buffer.read()
 def threads():
     return int(next(line for line in open("/proc/self/status") if line.startswith("Threads")).split()[1])
-before = threads()
+before, extra = threads(), int(sys.argv[1])
 for turn in range(20):
     state = ctypes.c_void_p(lua.luaL_newstate())
     lua.luaL_openlibs(state)
     assert lua.luaL_loadstring(state, code.replace(b"TURN", b"%d" % turn)) == 0, lua.lua_tolstring(state, -1, None)
     assert lua.lua_pcall(state, 0, 0, 0) == 0, lua.lua_tolstring(state, -1, None)
-    assert turn > 0 or threads() > before
+    assert turn > 0 or threads() > before + extra
     lua.lua_close(state)
 end = time.monotonic() + 20
-while threads() > before:
+while threads() > before + extra:
     assert time.monotonic() < end, threads()
     time.sleep(0.005)
 print("fine")
@@ -1146,7 +1169,7 @@ print("fine")
 
 
 def test_states_closed_while_waiting(redis_server: Server) -> None:
-    """Twenty Lua states in one process, closed with coroutines that wait, locks that are held and events that nobody took."""
+    """Twenty Lua states in one process, closed with coroutines that wait, locks held and events that nobody took."""
     code = f"""
         local dlock = require "dlock"
         local client = assert(dlock.open("{redis_server.url}", {{yield = coroutine.yield}}))
@@ -1161,8 +1184,9 @@ def test_states_closed_while_waiting(redis_server: Server) -> None:
         end
         repeat until client:stats().waiting >= 19 and client:lock("bTURN"):inspect().holder ~= ""
         """
-    done = subprocess.run([sys.executable, "-c", STATES], input=code, env={**os.environ, **ENV}, text=True,
-                          capture_output=True, timeout=2 * WHILE)
+    command = [sys.executable, "-c", STATES, str(int(SANITIZED))]
+    env = {**os.environ, **ENV}
+    done = subprocess.run(command, input=code, env=env, text=True, capture_output=True, timeout=2 * WHILE)
     assert (done.stdout, done.stderr, done.returncode) == ("fine\n", "", 0)
 
 
@@ -1173,7 +1197,8 @@ def test_leaving_with_everything_under_way(lua: Lua, redis_server: Server) -> No
         other:acquire()
         for _ = 1, 10 do coroutine.wrap(function() lock:acquire() end)() end
         print "leaving"
-        if arg[2] == "exit" then os.exit(3) elseif arg[2] == "close" then os.exit(3, true) elseif arg[2] == "error" then error "x" end
+        if arg[2] == "error" then error "x" end
+        if arg[2] ~= "end" then os.exit(3, arg[2] == "close") end
         """
     for way, code in {"end": 0, "exit": 3, "close": 3, "error": 1}.items():
         program = lua(text, redis_server.url, way)
@@ -1243,6 +1268,39 @@ def test_ctrl_c_ends_a_wait_and_leaves_nothing_behind(lua: Lua, redis_server: Se
     assert program.returncode == 0
 
 
+def test_an_error_from_a_debug_hook_never_takes_a_level_away(run: Run, redis_server: Server) -> None:
+    """As Ctrl-C raises it, at each instruction of an acquisition in turn: what was held before stays held."""
+    run(
+        """
+        jit.off()
+        local client = assert(dlock.open(url))
+        local lock, ended = client:lock "a", 0
+        assert(lock:acquire())
+        local inside = 0
+        for instructions = 1, 400 do
+          local good, why = pcall(function()
+            debug.sethook(function() debug.sethook() error "stop" end, "", instructions)
+            local good = lock:acquire()
+            debug.sethook()
+            return good
+          end)
+          wait_until(function() return client:poll() == nil end)
+          if not good then
+            assert(tostring(why):find "stop", why)
+            inside = inside + 1
+          end
+          local count = lock:hold_count()
+          assert(count == 1 or count == 2, count)
+          if count == 2 then assert(lock:release()) end
+          eq(lock:hold_count(), 1)
+          if good then ended = ended + 1 end
+        end
+        assert(inside > 50 and ended > 50)
+        """,
+        redis_server.url,
+    )
+
+
 # ---- the package
 
 
@@ -1262,8 +1320,7 @@ print(err)
 
 def test_no_library(run: Run, tmp_path: pathlib.Path) -> None:
     said = run(REFUSED, DLOCK_LIBRARY="/nowhere/libdlock.so.1")
-    assert said == ("No usable libdlock (as DLOCK_LIBRARY says). Tried /nowhere/libdlock.so.1: cannot open shared object file: "
-                    "No such file or directory\n")
+    assert said.startswith("No usable libdlock (as DLOCK_LIBRARY says). Tried /nowhere/libdlock.so.1: cannot open")
     env = {name: value for name, value in os.environ.items() if name not in ("DLOCK_LIBRARY", "LD_LIBRARY_PATH")}
     (tmp_path / "x.lua").write_text(PRELUDE + REFUSED)
     done = subprocess.run(["luajit", str(tmp_path / "x.lua")], env={**env, "LUA_PATH": ENV["LUA_PATH"]}, text=True,
@@ -1302,9 +1359,10 @@ def test_modules_may_be_loaded_anew(run: Run, redis_server: Server) -> None:
     run(
         """
         local first = assert(dlock.open(url)):lock "a"
-        for _ = 1, 100 do
+        for _ = 1, 400 do -- LuaJIT has room for 65536 types
           package.loaded.dlock, package.loaded["dlock.cdef"] = nil, nil
           dlock = require "dlock"
+          assert(dlock.version())
         end
         local second = assert(dlock.open(url)):lock "a"
         eq(first:acquire(), true) fails("BUSY", second:try()) eq(first:release(), true) eq(second:try(), true)
@@ -1340,8 +1398,9 @@ def test_stale_declarations_are_refused(tmp_path: pathlib.Path) -> None:
 def test_luarocks_make(run: Run, redis_server: Server, tmp_path: pathlib.Path) -> None:
     """From a copy of the folder alone, with what luarocks installed and nothing else."""
     shutil.copytree(BINDING, tmp_path / "lua")
-    done = subprocess.run(["luarocks", "--lua-version=5.1", "make", "--tree", str(tmp_path / "tree")], cwd=tmp_path / "lua",
-                          env=clean_env(HOME=str(tmp_path)), capture_output=True, text=True, timeout=WHILE)
+    command = ["luarocks", "--lua-version=5.1", "make", "--tree", str(tmp_path / "tree")]
+    env = clean_env(HOME=str(tmp_path))
+    done = subprocess.run(command, cwd=tmp_path / "lua", env=env, capture_output=True, text=True, timeout=WHILE)
     assert done.returncode == 0, done.stderr
     run(
         """
@@ -1420,7 +1479,8 @@ return {client = assert(dlock.open("URL", {yield = hooks.HOOK}))}
 class Nginx:
     def __init__(self, folder: pathlib.Path, redis_url: str, hook: str, workers: int) -> None:
         self.folder, self.port = folder, free_port()
-        where = re.search(r"--modules-path=(\S+)", subprocess.run(["nginx", "-V"], stderr=subprocess.PIPE, text=True).stderr)
+        built = subprocess.run(["nginx", "-V"], stderr=subprocess.PIPE, text=True).stderr
+        where = re.search(r"--modules-path=(\S+)", built)
         assert where
         modules = "\n".join(f"load_module {where[1]}/{name}.so;" for name in ("ndk_http_module", "ngx_http_lua_module"))
         text = NGINX.format(folder=folder, port=self.port, binding=BINDING, workers=workers, modules=modules,
@@ -1488,7 +1548,7 @@ print "free"
 
 @pytest.mark.parametrize("hook", ["sleep", "module"])
 def test_nginx(new_nginx: Callable[..., Nginx], lua: Lua, redis_server: Server, hook: str) -> None:
-    """300 requests, 60 at a time, on two workers that share one client each, count up with the lock as their only guard."""
+    """300 requests, 60 at a time, on two workers with one client each, count up with the lock as their only guard."""
     nginx = new_nginx(hook, 2)
     holder = lua(HOLD, redis_server.url)
     says(holder, "held")
@@ -1498,7 +1558,10 @@ def test_nginx(new_nginx: Callable[..., Nginx], lua: Lua, redis_server: Server, 
             assert nginx.get("/ping") == "pong" and nginx.get("/n") == "0"
         tell(holder)
         assert [done.result() for done in counting] == ["none"] * 300
-    assert nginx.get("/n") == "300"
+    begin = time.monotonic()
+    assert [nginx.get("/count") for _ in range(20)] == ["none"] * 20
+    assert time.monotonic() - begin < 10  # each is told at once, not when its request looks for itself after a second
+    assert nginx.get("/n") == "320"
     assert not re.search(r"\[(error|alert|crit|emerg)\]", nginx.log()), nginx.log()
 
 

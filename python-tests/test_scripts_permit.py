@@ -240,7 +240,7 @@ def test_release(wire: PermitWire, ear: Ear, permits: int) -> None:
     wire.change("set", 5)
     hold = Hold(permits)
     wire.acquire(hold)
-    assert wire.release(hold, sure=1) == 1
+    assert wire.release(hold) == 1
     assert [wire.release(hold) for _ in range(3)] == [0, 0, 0]
     assert wire.value() == 5 and wire.out() == {}
     assert not wire.redis.command("HEXISTS", wire.once, hold.id)
@@ -254,7 +254,7 @@ def test_release_after_the_end_returns_the_permits_and_says_no(wire: PermitWire,
     hold = Hold(permits)
     wire.acquire(hold)
     wire.end(hold.members()[-1])
-    assert wire.release(hold, sure=1) == 0
+    assert wire.release(hold) == 0
     assert wire.value() == 3 and wire.out() == {}
     assert wire.release(hold) == 0 and wire.value() == 3
     assert ear.heard() == [b"3", b"3"]
@@ -265,7 +265,7 @@ def test_release_of_what_is_there_in_part(wire: PermitWire, java: JavaPermits, e
     hold = Hold(3)
     wire.acquire(hold)
     assert java.release(hold.members()[2]) == 1
-    assert wire.release(hold, sure=1) == 0 and wire.value() == 3 and wire.out() == {}
+    assert wire.release(hold) == 0 and wire.value() == 3 and wire.out() == {}
     assert ear.heard() == [b"3", b"1", b"2"]
 
 
@@ -283,7 +283,7 @@ def test_release_with_a_rest(wire: PermitWire, ear: Ear) -> None:
     hold = Hold(2)
     first = wire.acquire(hold)
     ear.heard()
-    assert wire.release(hold, sure=1, rest=500) == 1
+    assert wire.release(hold, rest=500) == 1
     assert wire.value() == 0 and max(wire.out().values()) <= server_ms(wire.redis) + 500
     assert wire.release(hold, rest=300) == 1 and wire.value() == 0 and ear.heard() == []
     assert first[0] == 1
@@ -419,7 +419,7 @@ def test_our_dead_are_reclaimed_by_java(wire: PermitWire, java: JavaPermits) -> 
     dead = Hold()
     wire.acquire(dead, lease=30)
     wait_until(lambda: isinstance(java.try_acquire(), list))
-    assert wire.release(dead, sure=1) == 0 and wire.renew((dead, LEASE)) == [0] and wire.value() == 0
+    assert wire.release(dead) == 0 and wire.renew((dead, LEASE)) == [0] and wire.value() == 0
 
 
 def test_java_makes_our_lease_longer(wire: PermitWire, java: JavaPermits) -> None:
@@ -457,7 +457,7 @@ def test_other_kinds_are_refused_and_untouched(wire: PermitWire, ear: Ear, make:
     wire.redis.command(*make)
     before = everything(wire.redis)
     assert wire.acquire(Hold(2)) == WRONG_KIND
-    assert wire.release(Hold(2)) == -1 and wire.release(Hold(), sure=1) == -1 and wire.release(Hold(), rest=100) == -1
+    assert wire.release(Hold(2)) == -1 and wire.release(Hold()) == -1 and wire.release(Hold(), rest=100) == -1
     assert wire.renew((Hold(), LEASE)) == [0]
     for what in "set", "setpermits", "add", "count", "acquired", "permits":
         assert wire.change(what, 1) == WRONG_KIND

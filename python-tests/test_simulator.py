@@ -49,6 +49,23 @@ def test_many_seeds_hold() -> None:
     assert code == 0, out
 
 
+WORLDS = ("rw", "semaphore", "permit", "fair")
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_seeds_of_other_kinds_hold(world: str) -> None:
+    count = 200 if SANITIZED else 600
+    code, out = simulate("--world", world, "--seeds", f"{BASE}:{count}", "--jobs", JOBS, "--void-ok")
+    assert code == 0, out
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("world, count", [("rw", 20_000), ("semaphore", 20_000), ("permit", 10_000), ("fair", 10_000)])
+def test_many_seeds_of_other_kinds_hold(world: str, count: int) -> None:
+    code, out = simulate("--world", world, "--seeds", f"{BASE + 1_000_000}:{count}", "--jobs", JOBS)
+    assert code == 0, out
+
+
 def test_clocks_worse_than_allowed_are_caught() -> None:
     code, out = simulate("--seeds", f"{BASE}:2000", "--jobs", JOBS, "--void-ok", "--drift", 8)
     assert code == 1 and ("exclusion" in out or "deadline" in out), out
@@ -76,11 +93,12 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> list[pathlib.Path]:
 
 
 @pytest.mark.house
-@pytest.mark.parametrize("mutant", mutants.MUTANTS, ids=lambda mutant: f"{mutant.number}: {mutant.what}")
+@pytest.mark.parametrize("mutant", mutants.MUTANTS + mutants.KINDS, ids=lambda mutant: f"{mutant.number}: {mutant.what}")
 def test_mutant(mutant: mutants.Mutant, objects: list[pathlib.Path], tmp_path: pathlib.Path) -> None:
     folder = mutants.copy_of(ROOT, tmp_path, mutant)
     program = mutants.link(folder, objects)
     seeds = ("--seeds", f"{BASE}:{mutant.seeds}", "--jobs", JOBS, "--void-ok", "--driver-mutant", mutant.driver)
+    seeds += ("--world", mutant.world)
     code, out = simulate(*seeds, program=program, scripts=folder / "src/scripts")
     assert code == (1 if mutant.caught else 0), out
 
@@ -150,8 +168,8 @@ class Trace:
         if kind == "acquire":
             return "run", kind, lock.keys, self.try_args()
         if kind == "release":
-            listening, rest, sure = self.random.randrange(2), self.random.choice([0, 0, 20]), self.random.randrange(2)
-            return "run", kind, lock.keys, [self.owner(), lock.channel, str(listening), str(rest), str(sure), "1"]
+            listening, rest = self.random.randrange(2), self.random.choice([0, 0, 20])
+            return "run", kind, lock.keys, [self.owner(), lock.channel, str(listening), str(rest), "0", "1"]
         if kind == "pass":
             return "run", kind, lock.keys, [*self.try_args(), self.owner(), lock.channel, self.random.choice(["0", "20"])]
         if kind == "renew":
@@ -181,6 +199,11 @@ class Trace:
             ["ZCARD", key], ["ZCOUNT", key, "0", "+inf"], ["ZCOUNT", key, "(1", "7"], ["ZSCORE", key, "m"], ["ZRANGE", key, "0", "0"],
             ["ZRANGE", key, "0", "-1", "WITHSCORES"], ["ZRANGE", key, "-2", "5"], ["GET", key], ["SET", key, small],
             ["SET", key, "v", "PX", small], ["INCR", key], ["DEL", key, "x"], ["EXISTS", key, "x"], ["PTTL", key],
+            ["RPUSH", key, "p" + small], ["RPUSH", key, "p", "q"], ["LLEN", key], ["LINDEX", key, "0"], ["LINDEX", key, "-1"],
+            ["LRANGE", key, "0", "1"], ["LRANGE", key, "-2", "9"], ["LREM", key, "1", "p"], ["LREM", key, "0", "q"],
+            ["LINSERT", key, "BEFORE", "p", small], ["LINSERT", key, "AFTER", "q", "z"], ["LINSERT", key, "x", "q", "z"],
+            ["TYPE", key], ["PERSIST", key], ["STRLEN", key], ["INCRBY", key, small], ["DECRBY", key, small], ["INCRBY", key, "x"],
+            ["HMGET", key, "f", "g"], ["HGETALL", key], ["ZREMRANGEBYSCORE", key, "-inf", "(5"], ["ZREMRANGEBYSCORE", key, "1", "2"],
             ["PEXPIRE", key, small], ["TIME"], ["PUBSUB", "NUMSUB", *CHANNELS], ["PTTL"], ["NOSUCH", key],
         ])  # fmt: skip
         return "call", words

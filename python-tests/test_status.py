@@ -10,12 +10,11 @@ from typing import Any, Callable, Iterator
 import pytest
 
 from harness.agent import Agent, Answer, Client, Lock, until
-from harness.build import LIBRARY, ROOT, SANITIZED
+from harness.build import LIBRARY, ROOT
 from harness.fake import FakeServer
 from harness.server import Server
 
 SECRET = "s3cret-canary"
-needs_shim = pytest.mark.skipif(SANITIZED, reason="a sanitizer has its own allocator")
 
 library = ctypes.CDLL(str(LIBRARY))
 library.dlock_status_name.restype = library.dlock_status_text.restype = ctypes.c_char_p
@@ -141,6 +140,34 @@ def no_event(world: World) -> Iterator[Answer]:
     yield client.next(20)
     client.wake().ok
     yield client.next(-1)
+
+
+@way("CONFLICT", "server")
+def a_watched_key_changes(world: World) -> Iterator[Answer]:
+    txn = world.open().txn()
+    txn.watch("the key").ok
+    world.server.command("SET", "the key", 1)
+    txn.set("the key", 2, -1).ok
+    yield txn.commit()
+    assert world.server.command("GET", "the key") == b"1"
+
+
+@way("NOT_FOUND", "server")
+def a_key_that_is_not_there(world: World) -> Iterator[Answer]:
+    txn = world.open().txn()
+    txn.watch("the key").ok
+    yield txn.get("the key", 10)
+
+
+@way("NO_TRANSACTION", "server")
+def outside_a_transaction(world: World) -> Iterator[Answer]:
+    txn = world.open().txn()
+    for _ in range(2):
+        for command, *words in ("get", "k", 9), ("set", "k", "v", -1), ("incr", "k", 1), ("delete", "k"), ("commit",):
+            yield world.agent(command, txn.index, *words)
+        txn.watch("k").ok
+        txn.commit().ok
+    assert world.server.command("DBSIZE") == 0
 
 
 @way("INVALID_ARGUMENT", "call")
@@ -376,6 +403,18 @@ def commands_that_are_not_permitted(world: World) -> Iterator[Answer]:
         yield lock.acquire(1, 500)
 
 
+@way("DENIED")
+def permissions_as_other_releases_say_it(world: World) -> Iterator[Answer]:
+    with FakeServer() as fake:
+        for text in (
+            b"ERR The user executing the script can't run this command or subcommand script: 0a1b, on @user_script:14.",
+            b"ERR ACL failure in script: User bob has no permissions to run the 'hset' command script: 0a1b, on @user_script:14.",
+            b"ERR ACL failure in script: No permissions to access a key script: 0a1b, on @user_script:1.",
+        ):
+            fake.on("EVALSHA", b"-" + text + b"\r\n")
+            yield world.lock(fake).acquire(1, 0)
+
+
 @way("SERVER_LOADING")
 def a_server_that_loads(world: World) -> Iterator[Answer]:
     server = world.new_server()
@@ -462,7 +501,7 @@ def no_memory(world: World) -> Iterator[Answer]:
 
 @pytest.mark.parametrize(
     "status, about, produce",
-    [pytest.param(*row, id=f"{row[0]}-{row[2].__name__}", marks=[needs_shim] * (row[0] == "OUT_OF_MEMORY")) for row in WAYS],
+    [pytest.param(*row, id=f"{row[0]}-{row[2].__name__}") for row in WAYS],
 )
 def test_way(world: World, status: str, about: str, produce: Callable[[World], Iterator[Answer]]) -> None:
     answers = 0
@@ -673,7 +712,6 @@ SCENARIOS = [scenario_open, scenario_new, scenario_first_acquire, scenario_acqui
              scenario_waiting, scenario_orders]  # fmt: skip
 
 
-@needs_shim
 @pytest.mark.parametrize("on", [0, 1], ids=["once", "from then on"])
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda function: function.__name__)
 def test_no_memory(world: World, scenario: Callable[[Short], None], on: int) -> None:
@@ -691,7 +729,6 @@ def test_no_memory(world: World, scenario: Callable[[Short], None], on: int) -> 
     until(lambda: short.agent("live").live <= live + 8)
 
 
-@needs_shim
 @pytest.mark.parametrize("what", ["thread", "eventfd", "timerfd", "random", "socket"])
 def test_the_system_refuses(world: World, what: str) -> None:
     short = Short(world, what, 0)

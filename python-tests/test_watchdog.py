@@ -10,13 +10,11 @@ from typing import Callable, Iterator
 import pytest
 
 from harness.agent import Agent, Client, Event, Lock, now, until
-from harness.build import SANITIZED
 from harness.fake import LockServer
 from harness.proxy import Proxy
 from harness.server import Server
 from harness.watch import SHA, Monitor, Row
 
-needs_shim = pytest.mark.skipif(SANITIZED, reason="a sanitizer has its own allocator")
 libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -195,7 +193,6 @@ def goes_on(agent: Agent, client: Client, *locks: Lock, threads: int = 1) -> Non
     until(lambda: [lock.state(1) for lock in locks] == ["HELD"] * len(locks))
 
 
-@needs_shim
 @pytest.mark.parametrize("first", [1, 4])
 def test_without_memory(new_agent: Callable[..., Agent], redis_server: Server, new_proxy: Callable[..., Proxy], first: int) -> None:
     """For a third of the lease, in which a renewal falls due and the connections break, no allocation succeeds."""

@@ -8,6 +8,7 @@ import (
 	"context"
 	"os"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -30,6 +31,7 @@ type Client struct{ core *core }
 type core struct {
 	handle *C.dlock_client
 	orders chan struct{} // has one for each that is running
+	events chan Event
 	done   chan struct{} // closed when no more events are read
 
 	inline    sync.Mutex // held by the goroutine that makes a round trip on its own thread
@@ -38,8 +40,7 @@ type core struct {
 	mutex  sync.Mutex       // guards what follows
 	owners int64            // the last owner number given out
 	grants map[int64]*Grant // by owner
-	events chan Event
-	ended  bool // no more events come
+	ended  bool             // no more events come
 }
 
 // Open makes a client from a URL: redis://[user[:password]@]host[:port][/db][?option=value&...] or
@@ -48,20 +49,20 @@ type core struct {
 // ErrInvalidURL, ErrUnknownOption, ErrInvalidOption, ErrUnsupported.
 func Open(url string, options ...Option) (*Client, error) {
 	if C.dlock_version() < oldest {
-		return nil, failure(ErrUnsupported, "libdlock "+Version()+" was loaded, which is too old for this binding")
+		return nil, &Error{Status: ErrUnsupported, Message: "libdlock " + Version() + " was loaded, which is too old for this binding"}
 	}
-	address, err := cString(url, "URL")
-	if err != nil {
-		return nil, err
+	if strings.Contains(url, "\x00") {
+		return nil, invalid("a NUL in the URL")
 	}
 	set, err := newSet(options)
 	if err != nil {
 		return nil, err
 	}
 	defer C.dlock_options_free(set)
-	c := &core{orders: make(chan struct{}, orders), done: make(chan struct{}), grants: map[int64]*Grant{}}
+	c := &core{grants: map[int64]*Grant{}, orders: make(chan struct{}, orders), done: make(chan struct{})}
+	c.events = make(chan Event, eventRoom)
 	b := quickBox()
-	if err := b.done(C.dlock_client_open(address, set, &c.handle, b.c), nil); err != nil {
+	if err := b.done(C.dlock_client_open(cString(url), set, &c.handle, b.c), nil); err != nil {
 		return nil, err
 	}
 	file, err := c.descriptor()
@@ -84,50 +85,45 @@ func Open(url string, options ...Option) (*Client, error) {
 // Version returns the version of the loaded library, for example "0.1.0".
 func Version() string { return C.GoString(C.dlock_version_string()) }
 
-// usable is nil for a client that Open made.
-func (c *Client) usable() error {
+// c is the handle; the library refuses the one of a client that Open did not make.
+func (c *Client) c() *C.dlock_client {
 	if c == nil || c.core == nil {
-		return invalid("a client comes from Open")
+		return nil
 	}
-	return nil
+	return c.core.handle
 }
 
 // Close ends all waits with ErrClosed, releases what is held, and stops. It waits up to five seconds for the server; after
 // ErrTimedOut what is left expires by its lease. Closing again is fine.
 func (c *Client) Close() error {
-	if err := c.usable(); err != nil {
-		return err
-	}
 	b := blockingBox()
-	return b.done(C.dlock_client_close(c.core.handle, C.int64_t(closeTimeout.Milliseconds()), b.c), c)
+	return b.done(C.dlock_client_close(c.c(), C.int64_t(closeTimeout.Milliseconds()), b.c), c)
 }
 
 // Ping asks the server for a sign of life. ErrUnreachable, ErrDenied and the ErrServer statuses.
 func (c *Client) Ping(ctx context.Context) error {
-	if err := c.usable(); err != nil {
-		return err
-	}
-	return c.core.order(ctx, nil, func() error {
-		b := blockingBox()
-		return b.done(C.dlock_client_ping(c.core.handle, -1, b.c), c)
-	})
+	return c.order(ctx, nil, func(b *box) C.dlock_status { return C.dlock_client_ping(c.c(), -1, b.c) })
 }
 
 // order makes a call, about a lock or nil, that blocks its thread, when there are not too many of them. The call goes on when
 // ctx ends before it.
-func (c *core) order(ctx context.Context, l *Lock, f func() error) error {
+func (c *Client) order(ctx context.Context, l *Lock, f func(b *box) C.dlock_status) error {
 	if err := l.ended(ctx, ErrCancelled, ErrTimedOut); err != nil {
 		return err
 	}
+	if c.c() == nil {
+		return invalid("it comes from no client")
+	}
 	select {
-	case c.orders <- struct{}{}:
+	case c.core.orders <- struct{}{}:
 	case <-ctx.Done():
 		return l.ended(ctx, ErrCancelled, ErrTimedOut)
 	}
 	answer := make(chan error, 1)
 	go func() {
-		answer <- f()
-		<-c.orders
+		b := blockingBox()
+		answer <- b.done(f(b), [...]any{c, l})
+		<-c.core.orders
 	}()
 	select {
 	case err := <-answer:
@@ -161,16 +157,11 @@ func (c *core) descriptor() (*os.File, error) {
 	if err := b.done(C.dlock_client_fd(c.handle, &fd, b.c), nil); err != nil {
 		return nil, err
 	}
-	syscall.ForkLock.RLock()
-	own, err := syscall.Dup(int(fd))
-	if err == nil {
-		syscall.CloseOnExec(own)
+	own, _, err := syscall.Syscall(syscall.SYS_FCNTL, uintptr(fd), syscall.F_DUPFD_CLOEXEC, 0)
+	if err != 0 {
+		return nil, &Error{Status: ErrSystemError, Message: "no descriptor for events", cause: err}
 	}
-	syscall.ForkLock.RUnlock()
-	if err != nil {
-		return nil, failure(ErrSystemError, "no descriptor for events: "+err.Error())
-	}
-	return os.NewFile(uintptr(own), "libdlock events"), nil
+	return os.NewFile(own, "libdlock events"), nil
 }
 
 // read hands out events until the client is closed or dropped.
@@ -182,6 +173,7 @@ func (c *core) read(file *os.File) {
 	C.dlock_event_free(box)
 	file.Close()
 	c.end()
+	close(c.events)
 	close(c.done)
 }
 
@@ -206,7 +198,7 @@ func (c *core) dispatch(box *C.dlock_event) {
 	c.mutex.Unlock()
 	var err error
 	if f[C.DLOCK_FIELD_STATUS] != C.DLOCK_OK {
-		err = failure(Status(f[C.DLOCK_FIELD_STATUS]), C.GoString(C.dlock_event_text(box)))
+		err = &Error{Status: Status(f[C.DLOCK_FIELD_STATUS]), Message: C.GoString(C.dlock_event_text(box))}
 	}
 	switch f[C.DLOCK_FIELD_TYPE] {
 	case C.DLOCK_EVENT_ACQUIRED, C.DLOCK_EVENT_ACQUIRE_FAILED:
@@ -235,12 +227,8 @@ func unpack(box *C.dlock_event) *[C.DLOCK_FIELD_COUNT]C.int64_t {
 // end tells everybody who waits for an event that none will come.
 func (c *core) end() {
 	c.mutex.Lock()
-	c.ended = true
-	if c.events != nil {
-		close(c.events)
-	}
 	left := c.grants
-	c.grants, c.events = nil, nil
+	c.grants, c.ended = nil, true
 	c.mutex.Unlock()
 	for _, g := range left {
 		closed := g.lock.failure(ErrClosed)

@@ -5,8 +5,8 @@ import "C"
 
 import (
 	"context"
+	"fmt"
 	"runtime"
-	"strconv"
 )
 
 // A Status says how a call ended. Statuses are errors to compare with: errors.Is(err, dlock.ErrBusy). Expect ones that
@@ -14,33 +14,12 @@ import (
 type Status int32
 
 // Error returns one sentence that says what the status means.
-func (s Status) Error() string { return "dlock: " + s.row().text }
+func (s Status) Error() string { return "dlock: " + s.text() }
 
 // Name returns the name of the status, for example "TIMED_OUT"; "UNKNOWN" when the library does not have it.
-func (s Status) Name() string { return s.row().name }
+func (s Status) Name() string { return C.GoString(C.dlock_status_name(C.dlock_status(s))) }
 
-type row struct{ name, text string }
-
-func rowOf(s C.dlock_status) row {
-	return row{C.GoString(C.dlock_status_name(s)), C.GoString(C.dlock_status_text(s))}
-}
-
-// table is the library's, so that an error costs no call.
-var table = map[Status]row{}
-
-func init() {
-	for i := C.size_t(0); i < C.dlock_status_count(); i++ {
-		s := C.dlock_status_at(i)
-		table[Status(s)] = rowOf(s)
-	}
-}
-
-func (s Status) row() row {
-	if row, known := table[s]; known {
-		return row
-	}
-	return rowOf(C.dlock_status(s))
-}
+func (s Status) text() string { return C.GoString(C.dlock_status_text(C.dlock_status(s))) }
 
 // Error is the type of all errors of this package.
 type Error struct {
@@ -50,12 +29,7 @@ type Error struct {
 }
 
 // Error returns the message.
-func (e *Error) Error() string {
-	if e.cause != nil {
-		return "dlock: " + e.Message + ": " + e.cause.Error()
-	}
-	return "dlock: " + e.Message
-}
+func (e *Error) Error() string { return "dlock: " + e.Message }
 
 // Is reports whether target is the status of the error.
 func (e *Error) Is(target error) bool { return target == error(e.Status) }
@@ -63,22 +37,14 @@ func (e *Error) Is(target error) bool { return target == error(e.Status) }
 // Unwrap returns context.Canceled or context.DeadlineExceeded when a context ended the call.
 func (e *Error) Unwrap() error { return e.cause }
 
-func failure(status Status, message string) *Error {
-	if message == "" {
-		message = status.row().text
-	}
-	return &Error{Status: status, Message: message}
-}
+func invalid(message string) error { return &Error{Status: ErrInvalidArgument, Message: message} }
 
-func invalid(message string) error { return failure(ErrInvalidArgument, message) }
-
-// failure is one that names the lock; nil is fine.
+// failure is an error that names the lock, if there is one.
 func (l *Lock) failure(status Status) *Error {
 	if l == nil {
-		return failure(status, "")
+		return &Error{Status: status, Message: status.text()}
 	}
-	name := strconv.Quote(l.name)
-	return failure(status, "lock '"+name[1:len(name)-1]+"': "+status.row().text)
+	return &Error{Status: status, Message: fmt.Sprintf("lock %q: %s", l.name, status.text())}
 }
 
 // ended is what a context that is over means for a call: cancelled or late. nil while it is not over.
@@ -90,10 +56,10 @@ func (l *Lock) ended(ctx context.Context, cancelled, late Status) error {
 	if cause == nil {
 		return nil
 	}
-	e := l.failure(cancelled)
 	if cause == context.DeadlineExceeded {
-		e = l.failure(late)
+		cancelled = late
 	}
+	e := l.failure(cancelled)
 	e.cause = cause
 	return e
 }
@@ -121,7 +87,7 @@ func blockingBox() *box { return &box{C.dlock_error_new(), false} }
 // done is what the call came to that was given the box. What owns the handle that it used is kept alive until then.
 func (b *box) done(status C.dlock_status, owner any) (err error) {
 	if status != C.DLOCK_OK {
-		err = failure(Status(status), C.GoString(C.dlock_error_message(b.c)))
+		err = &Error{Status: Status(status), Message: C.GoString(C.dlock_error_message(b.c))}
 	}
 	if b.quick {
 		boxes <- b

@@ -8,7 +8,7 @@ import (
 	"unsafe"
 )
 
-const eventRoom = 256
+const eventRoom = 128
 
 // An EventType says what an Event tells. Expect ones that have no constant here, from a newer library.
 type EventType int32
@@ -42,21 +42,10 @@ type Event struct {
 	Text      string        // one sentence
 }
 
-// Events returns the channel of the client's news, the same at each call, which is closed when the client is. News that nobody
-// takes is dropped when 256 events wait.
+// Events returns the channel of the client's news, which is closed when the client is. When 128 events wait, more are dropped.
 func (c *Client) Events() <-chan Event {
-	over := make(chan Event)
-	close(over)
-	if c.usable() != nil {
-		return over
-	}
-	c.core.mutex.Lock()
-	defer c.core.mutex.Unlock()
-	if c.core.ended {
-		return over
-	}
-	if c.core.events == nil {
-		c.core.events = make(chan Event, eventRoom)
+	if c.c() == nil {
+		return nil
 	}
 	return c.core.events
 }
@@ -69,10 +58,8 @@ func (c *core) publish(f *[C.DLOCK_FIELD_COUNT]C.int64_t, g *Grant, text string)
 	if g != nil {
 		event.Lock, event.Token = g.lock.name, int64(f[C.DLOCK_FIELD_TOKEN])
 	}
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
 	select {
-	case c.events <- event: // never, as long as nobody has asked for the channel
+	case c.events <- event:
 	default:
 	}
 }
@@ -86,10 +73,7 @@ type Stats struct {
 // Stats returns the counters of the client.
 func (c *Client) Stats() (Stats, error) {
 	var stats Stats
-	if err := c.usable(); err != nil {
-		return stats, err
-	}
 	b, values, count := quickBox(), (*C.int64_t)(unsafe.Pointer(&stats)), C.size_t(unsafe.Sizeof(stats)/8)
-	err := b.done(C.dlock_client_stats(c.core.handle, values, count, nil, b.c), c)
+	err := b.done(C.dlock_client_stats(c.c(), values, count, nil, b.c), c)
 	return stats, err
 }

@@ -30,23 +30,31 @@ type Grant struct {
 }
 
 func (l *Lock) newGrant(ctx context.Context) (*Grant, error) {
-	if err := l.usable(ctx); err != nil {
+	if l.c() == nil {
+		return nil, invalid("a lock comes from a client")
+	}
+	if err := l.ended(ctx, ErrCancelled, ErrTimedOut); err != nil {
 		return nil, err
 	}
 	g := &Grant{lock: l, parent: ctx, won: make(chan error, 1), left: make(chan error, 1)}
 	return g, l.client.core.enter(g)
 }
 
-// usable is nil for a grant that a lock made.
-func (g *Grant) usable() error {
-	if g == nil || g.lock == nil {
-		return invalid("a grant comes from a method of a lock")
+// l is the lock, nil when no lock made the grant.
+func (g *Grant) l() *Lock {
+	if g == nil {
+		return nil
 	}
-	return nil
+	return g.lock
 }
 
 // id is the owner to the library, and the tag of its requests.
-func (g *Grant) id() C.int64_t { return C.int64_t(g.owner) }
+func (g *Grant) id() C.int64_t {
+	if g == nil {
+		return 0
+	}
+	return C.int64_t(g.owner)
+}
 
 // ---- from the request to the grant
 
@@ -118,9 +126,9 @@ func (g *Grant) Token() int64 {
 }
 
 // Context returns a child of the context that Lock was given. It is cancelled when the lock is lost, before anybody else
-// can have it, and when it is unlocked. context.Cause says which: an error that is ErrLost, or context.Canceled.
+// can have it, and when it is unlocked. context.Cause says which: an error that is ErrLost or ErrNotHeld.
 func (g *Grant) Context() context.Context {
-	if g.usable() != nil {
+	if g.l() == nil {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		return ctx
@@ -130,7 +138,7 @@ func (g *Grant) Context() context.Context {
 	if g.ctx == nil {
 		g.ctx, g.cancel = withCancelCause(g.parent)
 		if g.over != nil {
-			g.cancel(lossOnly(g.over))
+			g.cancel(g.over)
 		}
 	}
 	return g.ctx
@@ -146,10 +154,7 @@ func (g *Grant) Remaining() time.Duration {
 // Err returns nil while the lock is held, by the clock at this instant, and then why not: ErrLost, ErrNotHeld.
 func (g *Grant) Err() error {
 	_, err := g.remaining()
-	if err == nil {
-		return nil
-	}
-	if g.usable() == nil {
+	if err != nil && g.l() != nil {
 		g.mutex.Lock()
 		defer g.mutex.Unlock()
 		if g.over != nil {
@@ -160,66 +165,56 @@ func (g *Grant) Err() error {
 }
 
 func (g *Grant) remaining() (time.Duration, error) {
-	if err := g.usable(); err != nil {
-		return 0, err
-	}
 	var left C.int64_t
 	b := quickBox()
-	err := b.done(C.dlock_lock_remaining_ms(g.lock.handle, g.id(), &left, b.c), g)
+	err := b.done(C.dlock_lock_remaining_ms(g.l().c(), g.id(), &left, b.c), g)
 	return duration(left), err
 }
 
 // Extend makes the server keep the lock for lease from now on and from each renewal. ErrNotHeld, ErrLost.
 func (g *Grant) Extend(ctx context.Context, lease time.Duration) error {
-	if err := g.usable(); err != nil {
-		return err
-	}
-	return g.lock.order(ctx, func(b *box) C.dlock_status {
-		return C.dlock_lock_extend(g.lock.handle, g.id(), C.int64_t(milliseconds(lease)), b.c)
-	})
+	ms := C.int64_t(milliseconds(lease))
+	return g.l().order(ctx, func(b *box) C.dlock_status { return C.dlock_lock_extend(g.l().c(), g.id(), ms, b.c) })
+}
+
+// PermitID returns the id of one of the permits that the grant of a PermitSemaphore has, counted from 0, as Redisson writes it.
+// ErrNotHeld, ErrLost, ErrUnsupported for other locks.
+func (g *Grant) PermitID(index int) (string, error) {
+	b, id := quickBox(), make([]C.char, 33)
+	status := C.dlock_semaphore_permit(g.l().c(), g.id(), C.int64_t(index), &id[0], C.size_t(len(id)), b.c)
+	return C.GoString(&id[0]), b.done(status, g)
 }
 
 // Export gives the grant out of this process: another one adopts the bytes before the lease ends. Afterwards nothing is held
 // here. ErrNotHeld, ErrLost.
 func (g *Grant) Export() ([]byte, error) {
-	if err := g.usable(); err != nil {
-		return nil, err
-	}
 	var size C.size_t
-	b, bytes := quickBox(), make([]byte, 512+len(g.lock.name))
+	b, bytes := quickBox(), make([]byte, 512+len(g.l().Name()))
 	to := (*C.uint8_t)(unsafe.Pointer(&bytes[0]))
-	if err := b.done(C.dlock_lock_export_grant(g.lock.handle, g.id(), to, C.size_t(len(bytes)), &size, b.c), g); err != nil {
+	err := b.done(C.dlock_lock_export_grant(g.l().c(), g.id(), to, C.size_t(len(bytes)), &size, b.c), g)
+	if err != nil {
 		return nil, err
 	}
-	g.lock.client.core.leave(g)
-	g.finish(failure(ErrNotHeld, "the grant was exported"))
+	g.lose(&Error{Status: ErrNotHeld, Message: "the grant was exported"})
 	return bytes[:size], nil
 }
 
-// lose says that the library has told of the loss.
-func (g *Grant) lose(err error) {
+// lose says why the lock is not held any more; nothing is expected from the library.
+func (g *Grant) lose(why error) {
 	g.lock.client.core.leave(g)
-	g.finish(err)
+	g.finish(why)
 }
 
 // finish notes, the first time, why the lock is not held any more.
-func (g *Grant) finish(over error) {
+func (g *Grant) finish(why error) {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
 	if g.over == nil {
-		g.over = over
+		g.over = why
 		if g.cancel != nil {
-			g.cancel(lossOnly(over))
+			g.cancel(why)
 		}
 	}
-}
-
-// lossOnly is the cause that a context ends with: giving a lock back is no error.
-func lossOnly(over error) error {
-	if e, ok := over.(*Error); ok && e.Status == ErrNotHeld {
-		return nil
-	}
-	return over
 }
 
 // ---- giving it back
@@ -229,11 +224,8 @@ func lossOnly(over error) error {
 //
 // ErrLost when the lock had been lost, ErrNotHeld when it had been unlocked.
 func (g *Grant) Unlock(ctx context.Context) error {
-	if err := g.usable(); err != nil {
-		return err
-	}
-	if ctx == nil {
-		return invalid("no context was given")
+	if g.l() == nil || ctx == nil {
+		return invalid("unlocking takes a grant and a context")
 	}
 	g.mutex.Lock()
 	again := g.unlocked

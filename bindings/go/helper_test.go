@@ -225,8 +225,12 @@ func unlock(t testing.TB, grant *Grant) {
 	}
 }
 
+// want checks that err is all of targets; nil when there are none.
 func want(t testing.TB, err error, targets ...error) {
 	t.Helper()
+	if err != nil && len(targets) == 0 {
+		t.Fatal(err)
+	}
 	for _, target := range targets {
 		if !errors.Is(err, target) {
 			t.Fatalf("not %q but %v", target, err)

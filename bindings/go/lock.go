@@ -5,50 +5,25 @@ import "C"
 
 import (
 	"context"
-	"runtime"
 	"time"
+	"unsafe"
 )
 
-// A Lock is a name that one holder at a time may have, on all hosts together. Any number of goroutines may use one Lock, and
-// several Locks of one client on one name are the same lock. It is not re-entrant: who holds it and locks it again waits
-// for itself.
+// A Lock is a lock of one name, on all hosts together; the methods of Client say which kinds there are. Any number of
+// goroutines may use one Lock, and several Locks of one client on one name are the same lock. None is re-entrant: who has it
+// and locks it again waits for itself.
 type Lock struct {
 	client *Client
 	handle *C.dlock_lock
 	name   string
 }
 
-// Mutex returns the lock called name. Nothing is sent.
-//
-// ErrInvalidName, ErrUnknownOption, ErrInvalidOption, ErrClosed.
-func (c *Client) Mutex(name string, options ...Option) (*Lock, error) {
-	return c.lock(C.DLOCK_KIND_MUTEX, name, options)
-}
-
-func (c *Client) lock(kind C.int32_t, name string, options []Option) (*Lock, error) {
-	if err := c.usable(); err != nil {
-		return nil, err
+// c is the handle; the library refuses the one of a lock that no client made.
+func (l *Lock) c() *C.dlock_lock {
+	if l == nil {
+		return nil
 	}
-	set, err := newSet(options)
-	if err != nil {
-		return nil, err
-	}
-	defer C.dlock_options_free(set)
-	l, b := &Lock{client: c, name: name}, quickBox()
-	status := C.dlock_lock_new(c.core.handle, kind, (*C.char)(cBytes(name)), C.size_t(len(name)), set, &l.handle, b.c)
-	if err := b.done(status, c); err != nil {
-		return nil, err
-	}
-	runtime.SetFinalizer(l, func(l *Lock) { C.dlock_lock_free(l.handle) })
-	return l, nil
-}
-
-// usable is nil for a lock that a client made and a context.
-func (l *Lock) usable(ctx context.Context) error {
-	if l == nil || l.handle == nil {
-		return invalid("a lock comes from a method of a client")
-	}
-	return l.ended(ctx, ErrCancelled, ErrTimedOut)
+	return l.handle
 }
 
 // Name returns the name of the lock.
@@ -62,9 +37,9 @@ func (l *Lock) Name() string {
 // Lock waits until it has the lock, and returns the grant to unlock. The context ends the wait, and is the parent of
 // Grant.Context; LockWithin limits the wait alone.
 //
-// When ctx ends first, the error is ErrCancelled or ErrTimedOut, and also that of the context. ErrClosed, ErrUnreachable,
-// ErrDenied, ErrWrongKind, the ErrServer statuses. After any error nothing is held: a grant that was on its way is given
-// back.
+// When ctx ends first, the error is ErrCancelled or ErrTimedOut, and also that of the context. ErrClosed, ErrGateClosed,
+// ErrUnreachable, ErrDenied, ErrWrongKind, the ErrServer statuses. After any error nothing is held: a grant that was on its
+// way is given back.
 func (l *Lock) Lock(ctx context.Context) (*Grant, error) { return l.acquire(ctx, -1) }
 
 // LockWithin is Lock with a limit to the wait, after which it returns ErrTimedOut.
@@ -72,13 +47,13 @@ func (l *Lock) LockWithin(ctx context.Context, wait time.Duration) (*Grant, erro
 	if wait < 0 {
 		return nil, invalid("a wait is not negative")
 	}
-	return l.acquire(ctx, milliseconds(wait))
+	return l.acquire(ctx, wait)
 }
 
 // TryLock is Lock without waiting for others: ErrBusy when somebody else has the lock.
 func (l *Lock) TryLock(ctx context.Context) (*Grant, error) { return l.acquire(ctx, 0) }
 
-func (l *Lock) acquire(ctx context.Context, wait int64) (*Grant, error) {
+func (l *Lock) acquire(ctx context.Context, wait time.Duration) (*Grant, error) {
 	g, err := l.newGrant(ctx)
 	if err != nil {
 		return nil, err
@@ -89,7 +64,12 @@ func (l *Lock) acquire(ctx context.Context, wait int64) (*Grant, error) {
 		return g, nil
 	}
 	if !asked || wait != 0 {
-		err = g.submit(rest(wait, start))
+		if wait > 0 {
+			if wait -= time.Since(start); wait < 0 {
+				wait = 0
+			}
+		}
+		err = g.submit(milliseconds(wait))
 	}
 	if err != nil {
 		l.client.core.leave(g)
@@ -107,31 +87,38 @@ func (l *Lock) acquire(ctx context.Context, wait int64) (*Grant, error) {
 	return g, nil
 }
 
-// rest is what is left of a wait that began at start.
-func rest(wait int64, start time.Time) int64 {
-	if wait > 0 {
-		wait -= time.Since(start).Milliseconds()
-		if wait < 0 {
-			return 0
-		}
-	}
-	return wait
-}
-
 // order makes a call that blocks for a round trip. It goes on in the background when ctx ends before it.
 func (l *Lock) order(ctx context.Context, f func(b *box) C.dlock_status) error {
-	if err := l.usable(ctx); err != nil {
-		return err
+	if l.c() == nil {
+		return invalid("a lock comes from a client")
 	}
-	return l.client.core.order(ctx, l, func() error {
-		b := blockingBox()
-		return b.done(f(b), l)
-	})
+	return l.client.order(ctx, l, f)
+}
+
+// ask is order for a call with a result.
+func ask[T any](ctx context.Context, l *Lock, f func(to *T, b *box) C.dlock_status) (T, error) {
+	answer := new(T)
+	if err := l.order(ctx, func(b *box) C.dlock_status { return f(answer, b) }); err != nil {
+		return *new(T), err // the call may go on, and write to answer
+	}
+	return *answer, nil
 }
 
 // ForceUnlock takes the lock from whoever has it, anywhere. ErrNotHeld when it was free.
 func (l *Lock) ForceUnlock(ctx context.Context) error {
-	return l.order(ctx, func(b *box) C.dlock_status { return C.dlock_lock_force_release(l.handle, b.c) })
+	return l.order(ctx, func(b *box) C.dlock_status { return C.dlock_lock_force_release(l.c(), b.c) })
+}
+
+// CloseGate ends all waits for the lock, in all processes, with ErrGateClosed, and refuses new ones until the gate is opened
+// or ttl is over. Who has the lock keeps it.
+func (l *Lock) CloseGate(ctx context.Context, ttl time.Duration) error {
+	ms := C.int64_t(milliseconds(ttl))
+	return l.order(ctx, func(b *box) C.dlock_status { return C.dlock_lock_close_gate(l.c(), ms, b.c) })
+}
+
+// OpenGate lets everybody in again. ErrUnchanged when the gate was open.
+func (l *Lock) OpenGate(ctx context.Context) error {
+	return l.order(ctx, func(b *box) C.dlock_status { return C.dlock_lock_open_gate(l.c(), b.c) })
 }
 
 // An Inspection is what the server knows of a lock.
@@ -146,23 +133,17 @@ type Inspection struct {
 
 // Inspect asks the server who has the lock.
 func (l *Lock) Inspect(ctx context.Context) (Inspection, error) {
-	answer := make(chan Inspection, 1)
-	err := l.order(ctx, func(b *box) C.dlock_status {
+	return ask(ctx, l, func(to *Inspection, b *box) C.dlock_status {
 		event := C.dlock_event_new()
 		defer C.dlock_event_free(event)
-		status := C.dlock_lock_inspect(l.handle, event, b.c)
-		f := unpack(event)
-		answer <- Inspection{
+		status, f := C.dlock_lock_inspect(l.c(), event, b.c), unpack(event)
+		*to = Inspection{
 			Holder: C.GoString(C.dlock_event_text(event)), HeldFor: duration(f[C.DLOCK_FIELD_HELD_FOR_MS]),
 			Remaining: duration(f[C.DLOCK_FIELD_REMAINING_MS]), Token: int64(f[C.DLOCK_FIELD_TOKEN]),
 			Waiters: int(f[C.DLOCK_FIELD_WAITERS]), Foreign: f[C.DLOCK_FIELD_FOREIGN] == 1,
 		}
 		return status
 	})
-	if err != nil {
-		return Inspection{}, err
-	}
-	return <-answer, nil
 }
 
 // Adopt takes over a grant of this lock that another process has exported. It keeps its token. ErrInvalidGrant, ErrLost
@@ -173,13 +154,13 @@ func (l *Lock) Adopt(ctx context.Context, exported []byte) (*Grant, error) {
 		return nil, err
 	}
 	bytes := string(exported) // a copy
-	err = l.client.core.order(ctx, l, func() error {
+	err = l.order(ctx, func(b *box) C.dlock_status {
 		var token C.int64_t
-		b := blockingBox()
-		status := C.dlock_lock_adopt_grant(l.handle, g.id(), (*C.uint8_t)(cBytes(bytes)), C.size_t(len(bytes)), &token, b.c)
-		err := b.done(status, l)
-		g.settle(int64(token), err)
-		return err
+		status := C.dlock_lock_adopt_grant(l.c(), g.id(), (*C.uint8_t)(unsafe.Pointer(cString(bytes))), C.size_t(len(bytes)), &token, b.c)
+		if status == C.DLOCK_OK {
+			g.settle(int64(token), nil)
+		}
+		return status
 	})
 	if err != nil {
 		g.abandon()

@@ -16,7 +16,7 @@ import (
 var background = context.Background()
 
 func TestLockAndUnlock(t *testing.T) {
-	lock := mutex(t, open(t, shared), "plain", Lease(10*time.Second))
+	lock := mutex(t, open(t, shared), "plain mutex", Lease(10*time.Second))
 	last := int64(0)
 	for i := 0; i < 3; i++ {
 		grant := held(t, lock)
@@ -33,13 +33,13 @@ func TestLockAndUnlock(t *testing.T) {
 		}
 		unlock(t, grant)
 		soon(t, "unlocking ends the context", ctx.Done())
-		if !errors.Is(grant.Err(), ErrNotHeld) || grant.Remaining() != 0 || cause(ctx) != context.Canceled {
+		if !errors.Is(grant.Err(), ErrNotHeld) || grant.Remaining() != 0 || hasCauses && !errors.Is(cause(ctx), ErrNotHeld) {
 			t.Fatal(grant.Err(), grant.Remaining(), cause(ctx))
 		}
 		want(t, grant.Unlock(background), ErrNotHeld)
 		want(t, grant.Extend(background, time.Second), ErrNotHeld)
 	}
-	if lock.Name() != "plain" || !strings.Contains(held(t, lock).Unlock(expired()).Error(), "plain") {
+	if lock.Name() != "plain mutex" || !strings.Contains(held(t, lock).Unlock(expired()).Error(), "plain mutex") {
 		t.Fatal("the name of the lock is missing")
 	}
 }
@@ -71,7 +71,7 @@ func TestBusyTimedOutAndCancelled(t *testing.T) {
 		_, err = lock.Lock(ctx)
 		want(t, err, ErrCancelled, context.Canceled)
 		var e *Error
-		if !errors.As(err, &e) || e.Status.Name() != "CANCELLED" || !strings.Contains(err.Error(), "lock 'busy'") {
+		if !errors.As(err, &e) || e.Status.Name() != "CANCELLED" || !strings.Contains(err.Error(), "lock \"busy\"") {
 			t.Fatal(err)
 		}
 	}
@@ -337,8 +337,8 @@ func TestZeroValues(t *testing.T) {
 		want(t, err, ErrInvalidArgument)
 		want(t, client.Ping(background), ErrInvalidArgument)
 		want(t, client.Close(), ErrInvalidArgument)
-		if _, more := <-client.Events(); more {
-			t.Error("an event")
+		if client.Events() != nil {
+			t.Error("events")
 		}
 	}
 	for _, lock := range []*Lock{nil, {}} {

@@ -9,6 +9,7 @@ import (
 
 // TestLossInTime: the server stops and nothing is renewed. Every holder's context ends before the lease does.
 func TestLossInTime(t *testing.T) {
+	t.Parallel()
 	const together = 20
 	for n := counts(200, 20); n > 0; n -= together {
 		s := own(t)
@@ -48,6 +49,7 @@ func TestLossInTime(t *testing.T) {
 }
 
 func TestLossIsTheCause(t *testing.T) {
+	t.Parallel()
 	lock := mutex(t, open(t, shared), "forced", Lease(500*time.Millisecond))
 	grant, later := held(t, lock), (*Grant)(nil)
 	ctx := grant.Context()
@@ -79,6 +81,7 @@ func TestLossIsTheCause(t *testing.T) {
 }
 
 func TestMaxHold(t *testing.T) {
+	t.Parallel()
 	lock := mutex(t, open(t, shared), "long", MaxHold(600*time.Millisecond), Lease(500*time.Millisecond))
 	grant := held(t, lock)
 	soon(t, "it ends", grant.Context().Done())
@@ -89,6 +92,7 @@ func TestMaxHold(t *testing.T) {
 }
 
 func TestEvents(t *testing.T) {
+	t.Parallel()
 	s := own(t)
 	client := open(t, s, Lease(1000*time.Millisecond))
 	events := client.Events()

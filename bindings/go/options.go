@@ -28,6 +28,9 @@ func MaxHold(d time.Duration) Option {
 // Renew says whether a held lock is renewed until it is unlocked, which is so unless set to false.
 func Renew(on bool) Option { return Option{"renew", strconv.FormatBool(on)} }
 
+// Permits is how many permits of a semaphore one acquisition takes, 1 unless set.
+func Permits(n int) Option { return Option{"permits", strconv.Itoa(n)} }
+
 // milliseconds rounds up; everything negative is -1.
 func milliseconds(d time.Duration) int64 {
 	if d <= 0 {
@@ -44,16 +47,8 @@ func duration(ms C.int64_t) time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
-// cString is s for one call of the library, which would not see what follows a NUL.
-func cString(s, what string) (*C.char, error) {
-	if strings.IndexByte(s, 0) >= 0 {
-		return nil, invalid("a NUL in the " + what)
-	}
-	return (*C.char)(cBytes(s)), nil
-}
-
-// cBytes is s for one call of the library, with a NUL behind it.
-func cBytes(s string) unsafe.Pointer { return unsafe.Pointer(&append([]byte(s), 0)[0]) }
+// cString is s for one call of the library, which does not see what follows a NUL.
+func cString(s string) *C.char { return (*C.char)(unsafe.Pointer(&append([]byte(s), 0)[0])) }
 
 // newSet is a set of options for the library, nil for none. The caller frees it.
 func newSet(options []Option) (*C.dlock_options, error) {
@@ -62,7 +57,7 @@ func newSet(options []Option) (*C.dlock_options, error) {
 	}
 	set := C.dlock_options_new()
 	if set == nil {
-		return nil, failure(ErrOutOfMemory, "")
+		return nil, ErrOutOfMemory
 	}
 	for _, option := range options {
 		if err := option.put(set); err != nil {
@@ -74,14 +69,9 @@ func newSet(options []Option) (*C.dlock_options, error) {
 }
 
 func (o Option) put(set *C.dlock_options) error {
-	name, err := cString(o.name, "name of an option")
-	if err != nil {
-		return err
-	}
-	value, err := cString(o.value, "value of option "+o.name)
-	if err != nil {
-		return err
+	if strings.Contains(o.name+o.value, "\x00") {
+		return invalid("a NUL in an option")
 	}
 	b := quickBox()
-	return b.done(C.dlock_options_set(set, name, value, b.c), nil)
+	return b.done(C.dlock_options_set(set, cString(o.name), cString(o.value), b.c), nil)
 }

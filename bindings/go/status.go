@@ -16,6 +16,14 @@ const (
 	ErrWouldBlock Status = 5
 	// No event waits in the queue.
 	ErrNoEvent Status = 6
+	// It was set before; nothing was changed.
+	ErrUnchanged Status = 10
+	// The gate of the lock is closed: nobody acquires it until it is opened again.
+	ErrGateClosed Status = 7
+	// Somebody else changed a watched key; nothing was written.
+	ErrConflict Status = 8
+	// There is no such key.
+	ErrNotFound Status = 9
 	// An argument is outside of what the call accepts.
 	ErrInvalidArgument Status = -100
 	// The lock name is empty, too long, or holds bytes or braces that are refused.
@@ -38,16 +46,22 @@ const (
 	ErrBufferTooSmall Status = -109
 	// The operating system refused something the library needs.
 	ErrSystemError Status = -110
+	// A lock is named twice where each may be named once.
+	ErrDuplicateName Status = -111
 	// The owner does not hold the lock.
 	ErrNotHeld Status = -200
 	// The owner held the lock and lost it before this call.
 	ErrLost Status = -201
 	// The name is in use on the server for something else than this kind of lock.
 	ErrWrongKind Status = -202
-	// The request was sent but no answer came; the library settles it in the background.
+	// The request was sent but no answer came: it may have been carried out, or may be yet.
 	ErrUnknownOutcome Status = -203
 	// The bytes are not a grant of this lock.
 	ErrInvalidGrant Status = -204
+	// The owner holds the lock for reading; it must release that before it asks to write.
+	ErrUpgradeRefused Status = -205
+	// No transaction is under way: watch a key first.
+	ErrNoTransaction Status = -207
 	// The server cannot be reached or does not answer.
 	ErrUnreachable Status = -300
 	// The server refuses the credentials or does not permit the command.

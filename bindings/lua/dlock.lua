@@ -246,7 +246,10 @@ local function forget(client, number)
   client.waits[number], client.answered[number], client.alive[number] = nil, nil, nil
 end
 
+--- Give back what nobody came for. alive[0] goes with each run of the collector: before, there is nothing new to see.
 local function sweep(client)
+  if client.alive[0] then return end
+  client.alive[0] = {}
   for number, wait in pairs(client.answered) do
     if not client.alive[number] then
       forget(client, number)
@@ -347,26 +350,32 @@ end
 jit.off(block) -- compiled code looks at no hooks
 
 local function acquire(lock, owner, ms)
-  local status, text = C.dlock_lock_acquire_local(lock.handle, owner, int64, nil), nil
-  if status ~= OK and lock.client.yield then
-    status, text = ask(lock, owner, ms)
-  elseif status ~= OK then
-    local good, why = pcall(block, lock, owner, ms)
-    if not good then
-      give_back(lock, owner)
-      error(why, 0)
+  local good, status, text = true, nil, nil
+  if lock.client.yield then
+    status = C.dlock_lock_acquire_local(lock.handle, owner, int64, nil)
+    if status ~= OK then status, text = ask(lock, owner, ms) end
+  else
+    int64[0] = 0 -- until the lock is won
+    good, status = pcall(block, lock, owner, ms)
+  end
+  if not good then
+    if int64[0] ~= 0 then
+      C.dlock_lock_submit_release(lock.handle, owner, PRIVATE, nil)
+    else
+      C.dlock_lock_cancel(lock.handle, owner, nil)
     end
-    status = why
+    error(status, 0)
   end
   if status == K.DLOCK_BUSY or status == K.DLOCK_TIMED_OUT then return false, error_of(status, text) end
   return check(status, nil, text)
 end
 
 local function release(lock, owner)
-  local status, text = C.dlock_lock_release_local(lock.handle, owner, box), nil
-  if status == K.DLOCK_WOULD_BLOCK and lock.client.yield then
-    status, text = ask(lock, owner)
-  elseif status == K.DLOCK_WOULD_BLOCK then
+  local status, text
+  if lock.client.yield then
+    status = C.dlock_lock_release_local(lock.handle, owner, box)
+    if status == K.DLOCK_WOULD_BLOCK then status, text = ask(lock, owner) end
+  else
     status = C.dlock_lock_release(lock.handle, owner, box)
   end
   return check(status, nil, text)
@@ -380,9 +389,8 @@ dlock.open = public(function(url, options)
   refuse_unless(type(url) == "string" and not url:find("\0", 1, true), "A URL is text without NULs.")
   local set, out = option_set(options, {yield = true, on_event = true}), ffi.new("dlock_client *[1]")
   local own = options or {}
-  for _, name in ipairs {"yield", "on_event"} do
-    refuse_unless(type(own[name]) == "function" or absent(own[name]), "%s is a function.", name)
-  end
+  refuse_unless(type(own.yield) == "function" or absent(own.yield), "yield is a function.")
+  refuse_unless(type(own.on_event) == "function" or absent(own.on_event), "on_event is a function.")
   if own.interruptible == nil and not own.yield then
     check(C.dlock_options_set(set, "interruptible", "true", box))
   end
@@ -611,40 +619,24 @@ function Lock:with(given, ...)
   return with(self, given, ...)
 end
 
--- Verbs of one kind: a number goes in, one comes out, or both. UNCHANGED is false.
-
-local function gives(call)
+--- A verb of one kind: a number goes in, one comes out, or both. false for UNCHANGED.
+local function verb(call, takes, returns)
   return function(self, value)
     local handle = owned(self)
-    refuse_unless(whole(value, -LARGEST), "A whole number is needed.")
-    return check(C[call](handle, value, box), K.DLOCK_UNCHANGED)
+    refuse_unless(not takes or whole(value, -LARGEST), "A whole number is needed.")
+    local status = takes and returns and C[call](handle, value, int64, box)
+      or takes and C[call](handle, value, box) or C[call](handle, int64, box)
+    return check(status, K.DLOCK_UNCHANGED) and (not returns or tonumber(int64[0]))
   end
 end
 
-local function tells(call)
-  return function(self)
-    local handle = owned(self)
-    check(C[call](handle, int64, box))
-    return tonumber(int64[0])
-  end
-end
-
-local function changes(call)
-  return function(self, value)
-    local handle = owned(self)
-    refuse_unless(whole(value, -LARGEST), "A whole number is needed.")
-    check(C[call](handle, value, int64, box))
-    return tonumber(int64[0])
-  end
-end
-
-Lock.set_permits = gives "dlock_semaphore_set" -- when the semaphore does not exist yet
-Lock.add_permits = changes "dlock_semaphore_add" -- negative takes away; returns what is free
-Lock.drain_permits = tells "dlock_semaphore_drain" -- takes all that are free: how many
-Lock.available_permits = tells "dlock_semaphore_available"
-Lock.set_count = gives "dlock_latch_set" -- when the latch is open
-Lock.count_down = changes "dlock_latch_count_down" -- returns what is left
-Lock.count = tells "dlock_latch_count"
+Lock.set_permits = verb("dlock_semaphore_set", true, false) -- of a semaphore that does not exist yet
+Lock.add_permits = verb("dlock_semaphore_add", true, true) -- negative: takes away; returns how many are free
+Lock.drain_permits = verb("dlock_semaphore_drain", false, true) -- takes all that are free; returns how many
+Lock.available_permits = verb("dlock_semaphore_available", false, true)
+Lock.set_count = verb("dlock_latch_set", true, false) -- of a latch that is open
+Lock.count_down = verb("dlock_latch_count_down", true, true) -- returns what is left
+Lock.count = verb("dlock_latch_count", false, true)
 
 --- The id of a permit of what the owner acquired last, index from 0.
 function Lock:permit_id(index, given)

@@ -7,6 +7,7 @@
         lock.acquire(2, 0).status                   # "BUSY"; also .message, .token, .began, .done (microseconds)
         wait = lock.start("acquire", 2, -1, thread=1)
         wait.answer()                               # when it came
+        client.lock("name", kind="fair")            # a kind by its name; client.multi(lock, other) takes locks
         agent.stop(); agent.resume(); agent.kill()  # SIGSTOP, SIGCONT, SIGKILL
 
 Every answer is checked: the error box says what the call returned, and is left alone when that is OK. What the library
@@ -31,6 +32,7 @@ from .build import native, preloadable
 EVENT_FIELDS = "type status tag lock_id owner token remaining cause held_for waiters foreign".split()
 EVENT_TYPES = "NONE ACQUIRED ACQUIRE_FAILED RELEASED RELEASE_FAILED AT_RISK LOST LOG INSPECTION".split()
 CAUSES = "NONE EXPIRED TAKEN MAX_HOLD CLOSED".split()
+KINDS = "mutex fair read write semaphore permit_semaphore latch multi".split()
 STATS = (
     "acquired wire_grants pushed_grants handovers released lost renewed renewals_late renewal_scripts undone commands "
     "connects connect_failures script_reloads events_dropped held waiting locks"
@@ -114,7 +116,8 @@ class Agent:
         if "TSAN_OPTIONS" in env:  # what is suppressed is the interpreter's
             env["TSAN_OPTIONS"] = env["TSAN_OPTIONS"].partition(":suppressions=")[0]
         if shim:
-            env["LD_PRELOAD"] = " ".join(filter(None, [env.get("LD_PRELOAD"), preloadable("shim.so")]))
+            env["LD_PRELOAD"] = " ".join(filter(None, [preloadable("shim.so"), env.get("LD_PRELOAD")]))
+            env["ASAN_OPTIONS"] = ":".join(filter(None, [env.get("ASAN_OPTIONS"), "verify_asan_link_order=0"]))
         self._errors = tempfile.TemporaryFile()
         self.process = subprocess.Popen([*(prefix or []), native("agent")], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors)
         self.pid = self.process.pid
@@ -266,12 +269,24 @@ class Handle:
 
 
 class Client(Handle):
-    def new(self, name: str | bytes, kind: int = 1, **options: Any) -> Answer:
-        return self.agent("new", self.index, kind, name, *(f"{key}={value}" for key, value in options.items()))
+    def new(self, name: str | bytes, kind: int | str = 1, **options: Any) -> Answer:
+        number = KINDS.index(kind) + 1 if isinstance(kind, str) else kind
+        return self.agent("new", self.index, number, name, *(f"{key}={value}" for key, value in options.items()))
 
     def lock(self, name: str | bytes, **options: Any) -> Lock:
         answer = self.new(name, **options).ok
         return Lock(self.agent, answer.index, answer.id)
+
+    def new_multi(self, *locks: Lock) -> Answer:
+        return self.agent("multi", self.index, *(lock.index for lock in locks))
+
+    def multi(self, *locks: Lock) -> Lock:
+        answer = self.new_multi(*locks).ok
+        return Lock(self.agent, answer.index, answer.id)
+
+    def txn(self) -> Handle:
+        """A transaction: watch KEY, get KEY SIZE, set KEY VALUE TTL, incr KEY BY, delete KEY, commit, rollback, end_txn."""
+        return Handle(self.agent, self.agent("txn", self.index).ok.index)
 
     def counters(self) -> dict[str, int]:
         return dict(zip(STATS, self.stats().ok.stats))

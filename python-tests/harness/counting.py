@@ -101,8 +101,8 @@ class Wire:
         )
         return reply
 
-    def release(self, hold: Hold, sure: int = 0, rest: int = 0) -> int:
-        reply: int = self.run(f"{self.kind}_release", hold.id, self.channel, 0, rest, sure, hold.permits)
+    def release(self, hold: Hold, doubt: int = 0, rest: int = 0) -> int:
+        reply: int = self.run(f"{self.kind}_release", hold.id, self.channel, 0, rest, doubt, hold.permits)
         return reply
 
     def change(self, what: str, number: int = 0, hold: Hold | None = None) -> list[int]:

@@ -96,8 +96,8 @@ class Wire:
         reply: list[int] = self.run("acquire", who.id, lease, block, mode, 0, beat, KEEP, seq, self.channel, "")
         return reply
 
-    def release(self, who: Hold, rest: int = 0, sure: int = 0) -> int:
-        reply: int = self.run("release", who.id, self.channel, 0, rest, sure, 1)
+    def release(self, who: Hold, rest: int = 0) -> int:
+        reply: int = self.run("release", who.id, self.channel, 0, rest, 0, 1)
         return reply
 
     def force(self) -> int:
@@ -133,7 +133,9 @@ class Wire:
     def state(self) -> list[Any]:
         """All there is. A dump of a large hash may change by being read."""
         hashes = {key for key in self.keys if self.redis.command("TYPE", key) == "hash"}
-        return [sorted(fields(self.redis, key)) if key in hashes else self.redis.command("DUMP", key) for key in self.keys]
+        return [
+            sorted(fields(self.redis, key)) if key in hashes else self.redis.command("DUMP", key) for key in self.keys
+        ]  # fmt: skip
 
     # ---- time that passes
 
@@ -145,5 +147,8 @@ class Wire:
 
     def stopped(self, process: Process) -> None:
         """The process has not looked for longer than a beat."""
-        assert self.redis.command("HEXISTS", self.about, "@" + process.uuid)
-        self.redis.command("HSET", self.about, "@" + process.uuid, self.now() - 1)
+        told = dict(fields(self.redis, self.about))
+        own = [owner for owner in told if owner.startswith(process.uuid.encode())]
+        assert own
+        for owner in own:
+            self.redis.command("HSET", self.about, owner, told[owner].rsplit(b" ", 1)[0] + b" %d" % (self.now() - 1))

@@ -83,9 +83,11 @@ class World:
     def take(self, hold: Hold, mode: int) -> None:
         if mode != TRY:
             self.stand(hold, mode)
+        redisson = isinstance(self.holder, Java) or any(isinstance(one, Java) for one in self.line[:1])
         reply = self.wire.acquire(hold, mode)
         if self.holder:
-            self.refill()
+            if redisson:
+                self.refill()
             assert reply[0] == 0, reply
             if mode != TRY:
                 assert reply[2] >= self.flags[hold.id]
@@ -161,7 +163,7 @@ class World:
         self.holder = None
 
     def step_ears(self) -> None:
-        one: Any = self.picks.choice(self.processes + self.javas)
+        one: Any = self.picks.choice([*self.processes, *self.javas])
         if isinstance(one, Process):
             self.drain(one)
         one.listen(not one.hears)
@@ -242,9 +244,9 @@ class World:
             self.wire.release(hold)
         self.step_expire()
         last = self.processes[0].hold()
-        for one in self.processes:
-            self.expected[one].clear()
-            assert not one.hears or one.messages() is not None
+        for process in self.processes:
+            self.expected[process].clear()
+            assert not process.hears or process.messages() is not None
         assert self.wire.acquire(last, TRY)[0] == 1 and self.wire.release(last) == 1
         only_the_counter_is_left(self.wire)
 
@@ -258,7 +260,8 @@ STEPS = {
 def run_seed(wire: Wire, processes: list[Process], javas: list[Java], seed: int, steps: int) -> None:
     picks = random.Random(seed)
     wire.redis.command("FLUSHALL")
-    for one in [*processes, *javas]:
+    everybody: list[Any] = [*processes, *javas]
+    for one in everybody:
         if not one.hears:
             one.listen(True)
     world = World(wire, processes, javas, picks)

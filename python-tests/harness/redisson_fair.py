@@ -1,5 +1,5 @@
-"""What a JVM with Redisson does on the wire for a fair lock, one script at a time, written from the numbered steps of the
-protocol's description:
+"""What a JVM with Redisson does on the wire for a fair lock, one script at a time, written from the numbered steps of
+the protocol's description:
 
     b = Waiter(server, wire)            # one Java thread, hearing on its own channel; hear=False: not yet, or no more
     b.acquire()                         # None: it has it; else what the script answers, and b stands in line
@@ -131,7 +131,9 @@ class Waiter:
 
     numbers = itertools.count(1)
 
-    def __init__(self, server: Server, name: Name = "order", hear: bool = True, wait: int = WAIT, lease: int = 30_000) -> None:
+    def __init__(
+        self, server: Server, name: Name = "order", hear: bool = True, wait: int = WAIT, lease: int = 30_000
+    ) -> None:
         number = next(self.numbers)
         self.id = f"{number:08x}-0000-4000-8000-00000000000e:{number}"
         self.raw = self.id.encode()

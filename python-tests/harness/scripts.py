@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import re
 
 from .build import ROOT
 from .server import Server
@@ -17,7 +18,8 @@ def load(stem: str) -> str:
     return "".join(line + "\n" for line in embed.load(ROOT / f"src/scripts/{stem}.lua"))
 
 
-SCRIPTS = {stem: load(stem) for stem in ("acquire", "release", "pass", "renew", "force", "inspect")}
+NAMES = re.findall(r"^    DLI_SCRIPT_(\w+),", (ROOT / "src/scripts/scripts.h").read_text(), re.M)
+SCRIPTS = {stem: load(stem) for stem in map(str.lower, NAMES)}
 SHA = {stem: hashlib.sha1(text.encode()).hexdigest() for stem, text in SCRIPTS.items()}
 
 

@@ -27,7 +27,7 @@
 
 #include "dlock.h"
 
-enum { WORDS = 64, CLIENTS = 64, LOCKS = 8192, THREADS = 256 };
+enum { WORDS = 64, CLIENTS = 64, LOCKS = 8192, TXNS = 256, THREADS = 1024 };
 
 struct word {
     char *text;
@@ -45,7 +45,8 @@ struct answer {
 
 static dlock_client *clients[CLIENTS];
 static dlock_lock *locks[LOCKS];
-static int client_count, lock_count; /* atomics */
+static dlock_txn *txns[TXNS];
+static int client_count, lock_count, txn_count; /* atomics */
 static int pipes[THREADS][2];
 static FILE *out;
 static pthread_mutex_t out_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -160,6 +161,11 @@ static dlock_client *client_of(struct word word)
 static dlock_lock *lock_of(struct word word)
 {
     return strcmp(word.text, "-") == 0 ? NULL : locks[number(word) % LOCKS];
+}
+
+static dlock_txn *txn_of(struct word word)
+{
+    return strcmp(word.text, "-") == 0 ? NULL : txns[number(word) % TXNS];
 }
 
 static void put_event(struct answer *answer, const dlock_event *event)
@@ -408,6 +414,202 @@ static void do_adopt(struct answer *answer, struct word *words)
     fprintf(answer->more, ",\"token\":%" PRId64, token);
 }
 
+/* ---- kinds beside the mutex */
+
+static void do_multi(struct answer *answer, struct word *words)
+{
+    int index = __atomic_fetch_add(&lock_count, 1, __ATOMIC_RELAXED);
+    dlock_lock *members[WORDS];
+    size_t count = 0;
+
+    for (struct word *word = words + 1; word->size > 0; word++)
+        members[count++] = lock_of(*word);
+    CALL(answer, dlock_lock_new_multi(client_of(words[0]), members, count, &locks[index % LOCKS], answer->box));
+    fprintf(answer->more, ",\"index\":%d,\"id\":%" PRId64, index,
+            answer->status == DLOCK_OK ? dlock_lock_id(locks[index % LOCKS]) : 0);
+}
+
+static void do_close_gate(struct answer *answer, struct word *words)
+{
+    CALL(answer, dlock_lock_close_gate(lock_of(words[0]), number(words[1]), answer->box));
+}
+
+static void do_open_gate(struct answer *answer, struct word *words)
+{
+    CALL(answer, dlock_lock_open_gate(lock_of(words[0]), answer->box));
+}
+
+static void do_permits_set(struct answer *answer, struct word *words)
+{
+    CALL(answer, dlock_semaphore_set(lock_of(words[0]), number(words[1]), answer->box));
+}
+
+static void do_permits_add(struct answer *answer, struct word *words)
+{
+    int64_t value = -1;
+
+    CALL(answer, dlock_semaphore_add(lock_of(words[0]), number(words[1]), &value, answer->box));
+    fprintf(answer->more, ",\"value\":%" PRId64, value);
+}
+
+static void do_permits_drain(struct answer *answer, struct word *words)
+{
+    int64_t value = -1;
+
+    CALL(answer, dlock_semaphore_drain(lock_of(words[0]), &value, answer->box));
+    fprintf(answer->more, ",\"value\":%" PRId64, value);
+}
+
+static void do_permits(struct answer *answer, struct word *words)
+{
+    int64_t value = -1;
+
+    CALL(answer, dlock_semaphore_available(lock_of(words[0]), &value, answer->box));
+    fprintf(answer->more, ",\"value\":%" PRId64, value);
+}
+
+/* words[3]: the size of the buffer. */
+static void do_permit(struct answer *answer, struct word *words)
+{
+    char id[64] = "";
+
+    CALL(answer, dlock_semaphore_permit(lock_of(words[0]), number(words[1]), number(words[2]), id,
+                                        (size_t)number(words[3]), answer->box));
+    fputs(",\"permit\":", answer->more);
+    put_text(answer->more, id);
+}
+
+static void do_latch_set(struct answer *answer, struct word *words)
+{
+    CALL(answer, dlock_latch_set(lock_of(words[0]), number(words[1]), answer->box));
+}
+
+static void do_latch_down(struct answer *answer, struct word *words)
+{
+    int64_t value = -1;
+
+    CALL(answer, dlock_latch_count_down(lock_of(words[0]), number(words[1]), &value, answer->box));
+    fprintf(answer->more, ",\"value\":%" PRId64, value);
+}
+
+static void do_latch_count(struct answer *answer, struct word *words)
+{
+    int64_t value = -1;
+
+    CALL(answer, dlock_latch_count(lock_of(words[0]), &value, answer->box));
+    fprintf(answer->more, ",\"value\":%" PRId64, value);
+}
+
+/* ---- many steps in one answer */
+
+/* Acquire and release by COUNT owners from FIRST on, one after the other; how many steps were not DLOCK_OK. */
+static void do_turns(struct answer *answer, struct word *words)
+{
+    dlock_lock *lock = lock_of(words[0]);
+    int64_t first = number(words[1]), bad = 0;
+
+    begin(answer);
+    for (int64_t owner = first; owner < first + number(words[2]); owner++) {
+        bad += dlock_lock_acquire(lock, owner, 10000, NULL, NULL) != DLOCK_OK;
+        bad += dlock_lock_release(lock, owner, NULL) != DLOCK_OK;
+    }
+    end(answer, DLOCK_OK);
+    fprintf(answer->more, ",\"bad\":%" PRId64, bad);
+}
+
+/* Take events for MS milliseconds or until COUNT locks were acquired: [status, owner, token, microseconds] of each acquisition
+ * that ended, in order; what was acquired is released at once. */
+static void do_serve(struct answer *answer, struct word *words)
+{
+    dlock_client *client = client_of(words[0]);
+    dlock_event *event = dlock_event_new();
+    int64_t fields[DLOCK_FIELD_COUNT], left = number(words[2]), limit;
+    const char *comma = "";
+
+    fputs(",\"served\":[", answer->more);
+    begin(answer);
+    limit = answer->began + 1000 * number(words[3]);
+    while (left > 0 && now() < limit) {
+        if (dlock_client_next(client, (limit - now()) / 1000 + 1, event, NULL) != DLOCK_OK)
+            continue;
+        dlock_event_unpack(event, fields, DLOCK_FIELD_COUNT, NULL, NULL);
+        if (fields[DLOCK_FIELD_TYPE] != DLOCK_EVENT_ACQUIRED && fields[DLOCK_FIELD_TYPE] != DLOCK_EVENT_ACQUIRE_FAILED)
+            continue;
+        fprintf(answer->more, "%s[%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 "]", comma, fields[DLOCK_FIELD_STATUS],
+                fields[DLOCK_FIELD_OWNER], fields[DLOCK_FIELD_TOKEN], now());
+        comma = ",";
+        left--;
+        if (fields[DLOCK_FIELD_TYPE] == DLOCK_EVENT_ACQUIRED)
+            dlock_lock_submit_release(lock_of(words[1]), fields[DLOCK_FIELD_OWNER], 0, NULL);
+    }
+    end(answer, DLOCK_OK);
+    fputs("]", answer->more);
+    dlock_event_free(event);
+}
+
+/* ---- transactions */
+
+static void do_txn(struct answer *answer, struct word *words)
+{
+    int index = __atomic_fetch_add(&txn_count, 1, __ATOMIC_RELAXED);
+
+    CALL(answer, dlock_txn_new(client_of(words[0]), &txns[index % TXNS], answer->box));
+    fprintf(answer->more, ",\"index\":%d", index);
+}
+
+static void do_end_txn(struct answer *answer, struct word *words)
+{
+    begin(answer);
+    dlock_txn_free(txn_of(words[0]));
+    end(answer, DLOCK_OK);
+    txns[number(words[0]) % TXNS] = NULL;
+}
+
+static void do_watch(struct answer *answer, struct word *words)
+{
+    CALL(answer, dlock_txn_watch(txn_of(words[0]), words[1].text, words[1].size, answer->box));
+}
+
+/* words[2]: the size of the buffer. */
+static void do_get(struct answer *answer, struct word *words)
+{
+    static _Thread_local uint8_t buffer[2 << 20];
+    size_t size = 0;
+
+    CALL(answer, dlock_txn_get(txn_of(words[0]), words[1].text, words[1].size, buffer, (size_t)number(words[2]), &size,
+                               answer->box));
+    fprintf(answer->more, ",\"size\":%zu,\"value\":\"", size);
+    for (size_t i = 0; answer->status == DLOCK_OK && i < size; i++)
+        fprintf(answer->more, "%02x", buffer[i]);
+    fputs("\"", answer->more);
+}
+
+static void do_set(struct answer *answer, struct word *words)
+{
+    CALL(answer, dlock_txn_set(txn_of(words[0]), words[1].text, words[1].size, (const uint8_t *)words[2].text,
+                               words[2].size, number(words[3]), answer->box));
+}
+
+static void do_incr(struct answer *answer, struct word *words)
+{
+    CALL(answer, dlock_txn_incr(txn_of(words[0]), words[1].text, words[1].size, number(words[2]), answer->box));
+}
+
+static void do_delete(struct answer *answer, struct word *words)
+{
+    CALL(answer, dlock_txn_delete(txn_of(words[0]), words[1].text, words[1].size, answer->box));
+}
+
+static void do_commit(struct answer *answer, struct word *words)
+{
+    CALL(answer, dlock_txn_commit(txn_of(words[0]), answer->box));
+}
+
+static void do_rollback(struct answer *answer, struct word *words)
+{
+    CALL(answer, dlock_txn_rollback(txn_of(words[0]), answer->box));
+}
+
 /* ---- what is done to the process */
 
 /* The next call of the library: WHAT AFTER ON. */
@@ -557,6 +759,28 @@ static const struct {
     {"inspect", do_inspect},
     {"export", do_export},
     {"adopt", do_adopt},
+    {"multi", do_multi},
+    {"close_gate", do_close_gate},
+    {"open_gate", do_open_gate},
+    {"permits_set", do_permits_set},
+    {"permits_add", do_permits_add},
+    {"permits_drain", do_permits_drain},
+    {"permits", do_permits},
+    {"permit", do_permit},
+    {"latch_set", do_latch_set},
+    {"latch_down", do_latch_down},
+    {"latch_count", do_latch_count},
+    {"turns", do_turns},
+    {"serve", do_serve},
+    {"txn", do_txn},
+    {"end_txn", do_end_txn},
+    {"watch", do_watch},
+    {"get", do_get},
+    {"set", do_set},
+    {"incr", do_incr},
+    {"delete", do_delete},
+    {"commit", do_commit},
+    {"rollback", do_rollback},
     {"shim", do_shim},
     {"live", do_live},
     {"nofile", do_nofile},

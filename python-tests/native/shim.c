@@ -1,6 +1,6 @@
 /*
  * shim.c: preloaded into a program, it makes chosen calls fail: the k-th allocation, or every one from the k-th on; also
- * threads, descriptors and random bytes. It counts what is allocated and not yet freed.
+ * threads, descriptors and random bytes. It counts what is allocated and not yet freed. A sanitizer is preloaded behind it.
  *
  * The program finds shim_arm, shim_disarm and shim_live by dlsym; only calls between arm and disarm are counted or fail.
  */
@@ -17,6 +17,12 @@ void *__libc_calloc(size_t count, size_t size);
 void *__libc_realloc(void *old, size_t size);
 void __libc_free(void *memory);
 
+/* A sanitizer's own, when there is one. */
+void *__interceptor_malloc(size_t size) __attribute__((weak));
+void *__interceptor_calloc(size_t count, size_t size) __attribute__((weak));
+void *__interceptor_realloc(void *old, size_t size) __attribute__((weak));
+void __interceptor_free(void *memory) __attribute__((weak));
+
 void shim_arm(const char *what, int64_t after, int on);
 int64_t shim_disarm(int64_t *fired);
 int64_t shim_live(void);
@@ -27,6 +33,7 @@ static const char *const names[] = {"", "alloc", "thread", "eventfd", "timerfd",
 static int armed; /* enum what; all of these are atomics */
 static int64_t counted, failures, nth, live;
 static int from_then_on;
+static __thread int spared __attribute__((tls_model("initial-exec"))); /* this thread's calls are not the program's */
 
 void shim_arm(const char *what, int64_t after, int on)
 {
@@ -56,7 +63,7 @@ static int fails(enum what what, int error)
 {
     int64_t number, wanted = __atomic_load_n(&nth, __ATOMIC_SEQ_CST);
 
-    if (__atomic_load_n(&armed, __ATOMIC_SEQ_CST) != (int)what)
+    if (spared || __atomic_load_n(&armed, __ATOMIC_SEQ_CST) != (int)what)
         return 0;
     number = __atomic_add_fetch(&counted, 1, __ATOMIC_SEQ_CST);
     if (number != wanted && !(number > wanted && __atomic_load_n(&from_then_on, __ATOMIC_SEQ_CST)))
@@ -75,12 +82,16 @@ static void *count(void *memory)
 
 void *malloc(size_t size)
 {
-    return fails(ALLOC, ENOMEM) ? NULL : count(__libc_malloc(size));
+    if (fails(ALLOC, ENOMEM))
+        return NULL;
+    return count(__interceptor_malloc ? __interceptor_malloc(size) : __libc_malloc(size));
 }
 
 void *calloc(size_t number, size_t size)
 {
-    return fails(ALLOC, ENOMEM) ? NULL : count(__libc_calloc(number, size));
+    if (fails(ALLOC, ENOMEM))
+        return NULL;
+    return count(__interceptor_calloc ? __interceptor_calloc(number, size) : __libc_calloc(number, size));
 }
 
 void *realloc(void *old, size_t size)
@@ -89,7 +100,7 @@ void *realloc(void *old, size_t size)
 
     if (fails(ALLOC, ENOMEM))
         return NULL;
-    memory = __libc_realloc(old, size);
+    memory = __interceptor_realloc ? __interceptor_realloc(old, size) : __libc_realloc(old, size);
     if (!old)
         count(memory);
     return memory;
@@ -99,7 +110,10 @@ void free(void *memory)
 {
     if (memory)
         __atomic_sub_fetch(&live, 1, __ATOMIC_RELAXED);
-    __libc_free(memory);
+    if (__interceptor_free)
+        __interceptor_free(memory);
+    else
+        __libc_free(memory);
 }
 
 int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument)
@@ -108,6 +122,19 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*
 
     *(void **)&next = dlsym(RTLD_NEXT, "pthread_create");
     return fails(THREAD, EAGAIN) ? EAGAIN : next(thread, attributes, run, argument);
+}
+
+/* Sanitizers call it at the start of every thread, and end the program when it finds no memory. */
+int pthread_getattr_np(pthread_t thread, pthread_attr_t *attributes);
+int pthread_getattr_np(pthread_t thread, pthread_attr_t *attributes)
+{
+    int (*next)(pthread_t, pthread_attr_t *), result;
+
+    *(void **)&next = dlsym(RTLD_NEXT, "pthread_getattr_np");
+    spared = 1;
+    result = next(thread, attributes);
+    spared = 0;
+    return result;
 }
 
 int eventfd(unsigned value, int flags);

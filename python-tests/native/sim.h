@@ -8,6 +8,7 @@
  *   sim_server.c  runs requests on the model         sim_ears.c     subscriptions and messages
  *   sim_driver.c  what the watchdog does             sim_owner.c    callers of the library
  *   sim_transfer.c  longer leases, grants that move to another process
+ *   sim_kinds.c, sim_kinds_check.c  worlds of other kinds than the mutex
  *   sim_redisson.c  foreign clients                  sim_check.c, sim_claims.c  the rules that must hold
  *   sim_store.c, sim_commands.c, sim_zset.c, sim_script.c  the model of Redis; sim_replay.c compares it with a real one
  *
@@ -68,10 +69,14 @@ enum {
 enum sim_fault { SIM_FAULTS(SIM_FAULT_NAME) SIM_FAULT_COUNT };
 #undef SIM_FAULT_NAME
 
+/* Which kind of lock the world has: --world. */
+enum sim_world { SIM_MUTEX, SIM_FAIR, SIM_RW, SIM_SEMAPHORE, SIM_PERMIT, SIM_WORLDS };
+
 /* What a seed decides, sim_plan.c. */
 struct sim_plan {
-    int calm;     /* no faults at all */
-    int liveness; /* work goes on after the faults have ended */
+    int64_t total; /* permits of the semaphore; 0: none */
+    int calm;      /* no faults at all */
+    int liveness;  /* work goes on after the faults have ended */
     int procs, foreign, locks, owners;
     int64_t chance[SIM_FAULT_COUNT]; /* of a million */
     int64_t faults_end, work_end, end;
@@ -150,9 +155,10 @@ struct sim_request {
     void *moving; /* ADOPT: the grant */
     int peer, lock, conn;
     int64_t generation;
-    int full; /* EVAL, not EVALSHA */
-    int done; /* nobody waits for the answer any more */
-    int copy; /* a duplicate, or late: nobody hears the answer */
+    int full;  /* EVAL, not EVALSHA */
+    int twice; /* the transport sent it twice */
+    int done;  /* nobody waits for the answer any more */
+    int copy;  /* a duplicate, or late: nobody hears the answer */
     int64_t stamp, attempt;
     struct dli_wish wish;
     int rows; /* RENEW */
@@ -193,6 +199,8 @@ struct sim_number {
     int64_t id_number;
     int moved_peer; /* let go: it is now this peer's (plus one) number moved_number */
     int64_t moved_number;
+    int64_t place;     /* in the line of the fair lock */
+    int64_t placed;    /* as of this round */
     int64_t excused;   /* it may stand on the server unbelieved until then */
     int64_t wanted_at; /* a request that wants it was run last */
 };
@@ -276,7 +284,7 @@ struct sim_seen {
 };
 
 struct sim_lock {
-    char name[24], fence[64], line[64], about[64], gate[64], channel[64];
+    char name[24], fence[64], line[64], about[64], gate[64], channel[64], once[64], side[64];
     struct sim_seen seen; /* after the last script */
     int64_t fence_max;    /* highest token reserved */
     int64_t token_max;    /* highest token believed in */
@@ -318,6 +326,8 @@ struct sim {
     uint64_t hash;
     int verbose;
     int drift_factor, driver_mutant;
+    enum sim_world world;
+    int64_t places, round; /* given out in the fair lock's line; scripts run */
     char failed[400];
 };
 

@@ -101,4 +101,19 @@ void sim_check_end(struct sim *s);
 extern const char *const sim_red_acquire, *const sim_red_renew, *const sim_red_release;
 int64_t sim_patience(const struct sim *s); /* how long a waiter may have to wait in calm times */
 
+/* ---- other kinds than the mutex, sim_kinds.c and sim_kinds_check.c */
+int sim_world_find(const char *name);
+void sim_kinds_plan(struct sim *s);
+void sim_kinds_name(struct sim *s, int index);
+void sim_kinds_open(struct sim *s);
+const char *sim_kinds_script(const struct sim *s, const struct sim_request *request);
+void sim_kinds_owner(const struct sim *s, int lock, int peer, int64_t number, char *text, size_t size);
+int sim_kinds_keys(struct sim *s, const struct sim_request *request, struct sim_word *keys);
+int sim_kinds_held(struct sim *s, const struct sim_request *request); /* what it wants stands on the server */
+void sim_kinds_ran(struct sim *s, const struct sim_request *request, int held);
+void sim_fair_ran(struct sim *s, const struct sim_seen *before);
+void sim_kinds_step(struct sim *s);
+void sim_kinds_end(struct sim *s);
+int sim_shared(const struct sim *s); /* several may hold: the rules of the mutex do not fit */
+
 #endif

@@ -273,6 +273,10 @@ void sim_check_step(struct sim *s)
 {
     int64_t clock = sim_server_clock(s) / SIM_MS;
 
+    if (sim_shared(s)) {
+        sim_kinds_step(s);
+        return;
+    }
     for (int i = 0; i < s->plan.locks; i++) {
         struct sim_lock *lock = &s->lock[i];
         struct sim_seen *seen = &lock->seen;

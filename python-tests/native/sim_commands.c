@@ -361,6 +361,8 @@ void sim_command(struct sim_store *store, const struct sim_word *argv, int argc,
     *reply = (struct sim_reply){.type = SIM_NIL};
     if (!row)
         row = look_up(sim_zset_commands, argv[0]);
+    if (!row)
+        row = look_up(sim_list_commands, argv[0]);
     if (!row) {
         sim_reply_error(&call, "ERR Unknown Redis command called from script");
         return;

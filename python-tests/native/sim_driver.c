@@ -85,6 +85,8 @@ static struct sim_request *gather_renewals(struct sim *s, struct sim_peer *peer)
         const struct dli_mutex *m = &peer->side[i].m;
         int64_t number = peer->side[i].due, attempt = dli_lease_attempt(m->lease, peer->rules.attempt);
 
+        if (s->world == SIM_RW && request && request->row[0].lock != i) /* another script */
+            continue;
         peer->side[i].due = 0;
         if (!number || ((number != m->want || !m->owned) && s->driver_mutant != 10))
             continue;
@@ -180,8 +182,8 @@ static void mind_channels(struct sim *s, struct sim_peer *peer, int lock)
         return;
     if (side->m.listen && !side->hearing) {
         side->hearing = 1;
-        sim_ear_ask(s, peer, lock);
-    } else if (!side->m.listen && side->m.listening) {
+        sim_ear_ask(s, peer, s->world == SIM_RW ? 0 : lock);
+    } else if (!side->m.listen && side->m.listening && s->world != SIM_RW) {
         side->hearing = side->m.listening = 0;
         sim_ear_ask(s, peer, SIM_UNSUBSCRIBE + lock);
     }
@@ -234,7 +236,7 @@ static void read_try(const int64_t *value, int count, struct dli_answer *answer)
 static struct dli_answer read_answer(const struct sim_request *request)
 {
     const struct sim_result *result = &request->result;
-    struct dli_answer answer = {.status = request->status, .sent = request->sent};
+    struct dli_answer answer = {.status = request->status, .sent = request->sent, .repeated = request->twice};
 
     if (request->status != DLOCK_OK)
         return answer;
@@ -313,6 +315,9 @@ void sim_renewal_done(struct sim *s, struct sim_request *request)
 
 /* ---- messages and the line */
 
+static const char grant[] = "grant %" SCNd64 " %" SCNd64 " %" SCNd64 " %63s";
+static const char fair[] = "fair %" SCNd64 " %" SCNd64 " %" SCNd64 " %63s";
+
 void sim_pushed(struct sim *s, struct sim_peer *peer, const struct sim_push *push)
 {
     int64_t number, seq, token, ms, now = sim_clock(s, peer);
@@ -320,9 +325,13 @@ void sim_pushed(struct sim *s, struct sim_peer *peer, const struct sim_push *pus
     int lock = push->lock;
 
     sim_trace(s, "peer %d is told: %s", peer->index, push->text);
+    if (lock >= 0 && s->world == SIM_RW) { /* both sides hear */
+        dli_mutex_look(&peer->side[1].m, now);
+        sim_service(s, peer, 1);
+    }
     if (lock >= 0) {
         dli_mutex_look(&peer->side[lock].m, now);
-    } else if (sscanf(push->text, "grant %" SCNd64 " %" SCNd64 " %" SCNd64 " %63s", &number, &seq, &token, name) == 4) {
+    } else if (sscanf(push->text, s->world == SIM_FAIR ? fair : grant, &number, &seq, &token, name) == 4) {
         for (lock = 0; lock < s->plan.locks - 1 && strcmp(s->lock[lock].name, name) != 0; lock++)
             ;
         if (peer->side[lock].exchange && peer->side[lock].exchange->wish.want == number)
@@ -347,9 +356,9 @@ void sim_heard(struct sim *s, struct sim_peer *peer, int what)
     for (int i = 0; i < s->plan.locks; i++) {
         struct sim_side *side = &peer->side[i];
 
-        if (what != SIM_OWN_CHANNEL && what != i)
+        if (what != SIM_OWN_CHANNEL && what != i && s->world != SIM_RW)
             continue;
-        if (what == i && side->hearing)
+        if (what != SIM_OWN_CHANNEL && side->hearing)
             side->m.listening = 1;
         if (s->driver_mutant != 13)
             dli_mutex_look(&side->m, sim_clock(s, peer));

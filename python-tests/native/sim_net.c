@@ -95,8 +95,10 @@ void sim_send(struct sim *s, struct sim_request *request)
         sim_disturb(s, peer, s->now + request->attempt);
         return;
     }
-    if (sim_fault(s, SIM_DUPLICATE))
+    if (sim_fault(s, SIM_DUPLICATE)) {
         haunt(s, request);
+        request->twice = 1;
+    }
     sim_at(s, in_order(&conn->up_at, s->now + faulty_delay(s, peer)), SIM_ARRIVE, request->peer, 0, request);
 }
 

@@ -54,6 +54,8 @@ struct sim_claim *sim_make_claim(struct sim *s, const struct sim_owner *owner)
     claim->c.patient = kind >= 2;
     claim->c.lease = s->plan.lease[sim_below(s, SIM_LEASES)];
     claim->c.renew = sim_percent(s, s->plan.renew);
+    if (s->world == SIM_SEMAPHORE)
+        claim->c.lease = DLI_NEVER;
     claim->c.max_hold = sim_percent(s, 5) ? sim_between(s, SIM_MS, s->plan.hold) : DLI_NEVER;
     dli_list_init(&claim->c.link);
     dli_list_init(&claim->c.report);
@@ -124,6 +126,8 @@ static void write_resource(struct sim *s, const struct sim_owner *owner, int sur
 {
     struct sim_lock *lock = &s->lock[owner->lock];
 
+    if (sim_shared(s))
+        return;
     s->stats.writes++;
     if (owner->claim->token >= lock->resource) {
         lock->resource = owner->claim->token;

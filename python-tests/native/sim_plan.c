@@ -135,5 +135,7 @@ void sim_plan(struct sim *s)
     plan->fenced = plan->foreign && sim_percent(s, 30);
     plan->faults_end = sim_between(s, 3 * SIM_SECOND, 7 * SIM_SECOND);
     plan->work_end = plan->faults_end + (plan->liveness ? sim_between(s, 6 * SIM_SECOND, 12 * SIM_SECOND) : 0);
+    if (s->world)
+        sim_kinds_plan(s);
     plan->end = plan->work_end + 120 * SIM_SECOND; /* it ends when all is quiet; this is too late */
 }

@@ -120,6 +120,11 @@ static void name_lock(struct sim *s, int index)
     char tagged[40];
 
     memset(lock, 0, sizeof *lock);
+    lock->seen.peer = -1;
+    if (s->world) {
+        sim_kinds_name(s, index);
+        return;
+    }
     snprintf(lock->name, sizeof lock->name, "%s", names[index]);
     snprintf(tagged, sizeof tagged, strchr(names[index], '{') ? "%s" : "{%s}", names[index]);
     snprintf(lock->fence, sizeof lock->fence, "redisson_lock_token:%s", tagged);
@@ -127,7 +132,6 @@ static void name_lock(struct sim *s, int index)
     snprintf(lock->about, sizeof lock->about, "dlock_waiters:%s", tagged);
     snprintf(lock->gate, sizeof lock->gate, "dlock_gate:%s", tagged);
     snprintf(lock->channel, sizeof lock->channel, "redisson_lock__channel:%s", tagged);
-    lock->seen.peer = -1;
 }
 
 static void make_peer(struct sim *s, int index, int foreign)
@@ -189,6 +193,8 @@ static void set_up(struct sim *s, uint64_t seed)
         s->loaded[i] = 1;
     for (int i = 0; i < s->plan.locks; i++)
         name_lock(s, i);
+    s->places = s->round = 0;
+    sim_kinds_open(s);
     for (int i = 0; i < s->plan.procs; i++)
         make_peer(s, i, 0);
     for (int i = 0; i < s->plan.foreign; i++)

@@ -182,7 +182,24 @@ void sim_scripts_add(struct sim_scripts *scripts, const char *name, const char *
 
 struct sim_scripts *sim_scripts_load(const char *folder, struct sim_store *store)
 {
-    static const char *const names[] = {"acquire", "release", "pass", "renew", "force", "inspect"};
+    static const char *const names[] = {"acquire",
+                                        "release",
+                                        "pass",
+                                        "renew",
+                                        "force",
+                                        "inspect",
+                                        "fair_acquire",
+                                        "fair_release",
+                                        "read_acquire",
+                                        "read_release",
+                                        "read_renew",
+                                        "write_acquire",
+                                        "write_release",
+                                        "semaphore_acquire",
+                                        "semaphore_release",
+                                        "permit_acquire",
+                                        "permit_release",
+                                        "permit_renew"};
     struct sim_scripts *scripts = calloc(1, sizeof *scripts);
     char *text = malloc(TEXT_MAX), file[64];
 

@@ -7,7 +7,7 @@
 
 #include "sim_store.h"
 
-enum { SIM_SCRIPTS_MAX = 24, SIM_VALUES_MAX = 16 };
+enum { SIM_SCRIPTS_MAX = 40, SIM_VALUES_MAX = 16 };
 
 /* What a script answered, arrays laid flat, nil and texts left out. */
 struct sim_result {

@@ -30,7 +30,7 @@ static void add_text(struct args *args, const char *text)
     args->word[args->count++] = sim_word(text);
 }
 
-static void add_owner(struct sim *s, struct args *args, struct sim_peer *peer, int64_t number)
+static void add_owner(struct sim *s, struct args *args, struct sim_peer *peer, int64_t number, int lock)
 {
     const struct sim_number *known = sim_number(s, peer, number);
     char *text = args->text[args->count];
@@ -39,14 +39,16 @@ static void add_owner(struct sim *s, struct args *args, struct sim_peer *peer, i
         peer = &s->peer[known->id_peer - 1];
         number = known->id_number;
     }
-    snprintf(text, WIDE, "%s:%" PRId64, peer->uuid, number);
+    sim_kinds_owner(s, lock, peer->index, number, text, WIDE);
     args->word[args->count++] = sim_word(text);
 }
 
-static void add_try(struct sim *s, struct args *args, struct sim_peer *peer, const struct dli_wish *wish)
+static void add_try(struct sim *s, struct args *args, struct sim_peer *peer, const struct sim_request *request)
 {
-    add_owner(s, args, peer, wish->want);
-    add_number(args, wish->lease / SIM_MS);
+    const struct dli_wish *wish = &request->wish;
+
+    add_owner(s, args, peer, wish->want, request->lock);
+    add_number(args, wish->lease == DLI_NEVER ? 0 : wish->lease / SIM_MS);
     add_number(args, wish->block);
     add_number(args, wish->mode);
     add_number(args, wish->listening);
@@ -55,10 +57,12 @@ static void add_try(struct sim *s, struct args *args, struct sim_peer *peer, con
     add_number(args, wish->seq);
 }
 
-static const char *script_of(const struct sim_request *request)
+static const char *script_of(const struct sim *s, const struct sim_request *request)
 {
     static const char *const names[] = {"", "renew", "force", "red_acquire", "red_renew", "red_release"};
 
+    if (s->world)
+        return sim_kinds_script(s, request);
     if (request->kind != SIM_EXCHANGE)
         return names[request->kind];
     if (!request->wish.want)
@@ -73,36 +77,44 @@ static void fill_args(struct sim *s, const struct sim_request *request, struct a
     const struct dli_wish *wish = &request->wish;
 
     if (request->kind == SIM_EXCHANGE && wish->want)
-        add_try(s, args, peer, wish);
+        add_try(s, args, peer, request);
+    if (s->world && request->kind == SIM_EXCHANGE && wish->want) {
+        add_text(args, lock->channel);
+        add_text(args, "");
+    }
     if (request->kind == SIM_EXCHANGE && wish->drop) {
-        add_owner(s, args, peer, wish->drop);
+        add_owner(s, args, peer, wish->drop, request->lock);
         add_text(args, lock->channel);
         if (!wish->want)
             add_number(args, wish->listening);
         add_number(args, wish->rest / SIM_MS);
         if (!wish->want) {
-            add_number(args, wish->sure);
+            add_number(args, wish->doubt);
             add_number(args, wish->block);
         }
     } else if (request->kind == SIM_RENEW) {
         for (int i = 0; i < request->rows; i++) {
-            add_owner(s, args, peer, request->row[i].number);
+            add_owner(s, args, peer, request->row[i].number, request->lock);
             add_number(args, request->row[i].lease / SIM_MS);
+            if (s->world == SIM_PERMIT)
+                add_number(args, s->plan.rules.permits);
         }
     } else if (request->kind == SIM_FORCED) {
         add_text(args, lock->channel);
     } else if (request->kind >= SIM_RED_ACQUIRE) {
-        add_owner(s, args, peer, request->number);
+        add_owner(s, args, peer, request->number, request->lock);
         add_number(args, request->lease / SIM_MS);
         add_text(args, lock->channel);
         add_number(args, s->plan.fenced);
     }
 }
 
-static int fill_keys(const struct sim *s, const struct sim_request *request, struct sim_word *keys)
+static int fill_keys(struct sim *s, const struct sim_request *request, struct sim_word *keys)
 {
     const struct sim_lock *lock = &s->lock[request->lock];
 
+    if (s->world)
+        return sim_kinds_keys(s, request, keys);
     if (request->kind == SIM_RENEW) {
         for (int i = 0; i < request->rows; i++)
             keys[i] = sim_word(s->lock[request->row[i].lock].name);
@@ -142,7 +154,7 @@ static void trace_script(struct sim *s, const struct sim_request *request, const
     if (!s->verbose)
         return;
     printf("%10" PRId64 "   server: peer %d %s%s %s", s->now, request->peer, request->copy ? "(late) " : "",
-           script_of(request), s->lock[request->lock].name);
+           script_of(s, request), s->lock[request->lock].name);
     for (int i = 0; i < args->count; i++)
         printf(" %.*s", (int)args->word[i].size, args->word[i].at);
     printf(" ->%s%s", result->error ? " " : "", result->error ? result->text : "");
@@ -181,7 +193,7 @@ struct sim_seen sim_look(struct sim *s, int index)
     if (key)
         seen.fence = number_in(&key->value, 0);
     key = sim_find_key(&s->store, sim_word(lock->name));
-    if (!key)
+    if (!key || sim_shared(s))
         return seen;
     if (key->count != 1)
         sim_violated(s, "exclusion: %d owners in the hash of %s", key->count, lock->name);
@@ -199,12 +211,12 @@ struct sim_seen sim_look(struct sim *s, int index)
 
 void sim_execute(struct sim *s, struct sim_request *request)
 {
-    int script = sim_script_find(s->scripts, script_of(request));
-    struct sim_word keys[5];
+    int script = sim_script_find(s->scripts, script_of(s, request));
+    struct sim_word keys[6];
     struct sim_seen before[SIM_LOCKS];
     struct args args = {.count = 0};
     int key_count = fill_keys(s, request, keys);
-    int rows = request->kind == SIM_RENEW ? request->rows : 1;
+    int rows = request->kind == SIM_RENEW ? request->rows : 1, held;
 
     if (request->kind <= SIM_FORCED && refused(s, request, script))
         return;
@@ -213,6 +225,7 @@ void sim_execute(struct sim *s, struct sim_request *request)
     fill_args(s, request, &args);
     for (int i = 0; i < rows; i++)
         before[i] = sim_look(s, request->kind == SIM_RENEW ? request->row[i].lock : request->lock);
+    held = s->world ? sim_kinds_held(s, request) : 0;
     s->store.now = sim_server_clock(s);
     s->store.oom = s->now < s->oom_until;
     s->stats.scripts++;
@@ -221,7 +234,13 @@ void sim_execute(struct sim *s, struct sim_request *request)
     for (int i = 0; i < request->result.count; i++)
         sim_mix(s, (uint64_t)request->result.value[i]);
     if (request->result.error && strncmp(request->result.text, "OOM", 3) != 0)
-        sim_violated(s, "script %s failed: %s", script_of(request), request->result.text);
+        sim_violated(s, "script %s failed: %s", script_of(s, request), request->result.text);
+    if (sim_shared(s)) {
+        sim_kinds_ran(s, request, held);
+        return;
+    }
     for (int i = 0; i < rows; i++)
         sim_check_script(s, request, request->kind == SIM_RENEW ? request->row[i].lock : request->lock, before[i]);
+    if (s->world == SIM_FAIR)
+        sim_fair_ran(s, &before[0]);
 }

@@ -23,9 +23,9 @@ struct sim_word {
     size_t size;
 };
 
-enum sim_type { SIM_STRING, SIM_HASH, SIM_ZSET };
+enum sim_type { SIM_STRING, SIM_HASH, SIM_ZSET, SIM_LIST };
 
-/* Hash: name and value. Sorted set: name and score, in order. */
+/* List: names. Hash: name and value. Sorted set: name and score, in order. */
 struct sim_field {
     struct sim_text name, value;
     double score;
@@ -106,6 +106,7 @@ struct sim_command_row {
 
 extern const struct sim_command_row sim_plain_commands[]; /* sim_commands.c */
 extern const struct sim_command_row sim_zset_commands[];  /* sim_zset.c */
+extern const struct sim_command_row sim_list_commands[];  /* sim_list.c */
 
 void sim_reply_integer(struct sim_call *call, int64_t value);
 void sim_reply_text(struct sim_call *call, const char *at, size_t size);

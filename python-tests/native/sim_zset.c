@@ -179,9 +179,37 @@ static void zrange(struct sim_call *call, struct sim_key *key)
     reply_range(call, key, first < 0 ? 0 : first, last >= count ? count - 1 : last, scores);
 }
 
+static void zremrangebyscore(struct sim_call *call, struct sim_key *key)
+{
+    double low, high;
+    int low_open, high_open, gone = 0, i = 0;
+
+    if (!bound(call->argv[2], &low, &low_open) || !bound(call->argv[3], &high, &high_open)) {
+        sim_reply_error(call, "ERR min or max is not a float");
+        return;
+    }
+    if (sim_wrong_type(call, key, SIM_ZSET))
+        return;
+    while (key && i < key->count) {
+        double score = key->fields[i].score;
+        int last = key->count == 1;
+
+        if (!((low_open ? score > low : score >= low) && (high_open ? score < high : score <= high))) {
+            i++;
+            continue;
+        }
+        sim_drop_field(call->store, key, &key->fields[i]);
+        gone++;
+        if (last)
+            break;
+    }
+    sim_reply_integer(call, gone);
+}
+
 const struct sim_command_row sim_zset_commands[] = {
     {"ZADD", 4, -1, SIM_WRITES | SIM_NEEDS_MEMORY, SIM_ZSET, 0, zadd},
     {"ZREM", 3, -1, SIM_WRITES, SIM_ZSET, 1, zrem},
+    {"ZREMRANGEBYSCORE", 4, 4, SIM_WRITES, SIM_ZSET, 0, zremrangebyscore},
     {"ZCARD", 2, 2, 0, SIM_ZSET, 1, zcard},
     {"ZCOUNT", 4, 4, 0, SIM_ZSET, 0, zcount},
     {"ZSCORE", 3, 3, 0, SIM_ZSET, 1, zscore},

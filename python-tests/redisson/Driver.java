@@ -21,6 +21,7 @@ import java.util.concurrent.*;
 import java.util.stream.Collectors;
 import org.redisson.Redisson;
 import org.redisson.api.*;
+import org.redisson.client.RedisTimeoutException;
 import org.redisson.client.codec.StringCodec;
 import org.redisson.config.Config;
 
@@ -258,14 +259,28 @@ public final class Driver {
         }
     }
 
+    /** Redisson 3 now and then fails to subscribe when it has just unsubscribed; it holds nothing then. */
     private static Object take(Object object) throws Exception {
-        if (object instanceof RFencedLock lock) {
-            return lock.lockAndGetToken();
+        for (int tries = 1;; tries++) {
+            try {
+                return takeOnce(object);
+            } catch (RedisTimeoutException error) {
+                if (tries == 3 || !error.getMessage().contains("subscription")) {
+                    throw error;
+                }
+            }
         }
+    }
+
+    private static Object takeOnce(Object object) throws Exception {
         if (object instanceof RPermitExpirableSemaphore permits) {
             return permits.acquire();
         }
-        return object instanceof RSemaphore semaphore ? done(semaphore::acquire) : done(((RLock) object)::lock);
+        if (object instanceof RSemaphore semaphore) {
+            return done(semaphore::acquire);
+        }
+        ((RLock) object).lock();
+        return object instanceof RFencedLock lock ? lock.getToken() : null;
     }
 
     private static void giveBack(Object object, Object held) {

@@ -20,9 +20,9 @@ const char *dlock_version_string(void)
 
 int32_t dlock_supports(const char *feature)
 {
-    static const char *const features[] = {"mutex", "fencing", "watchdog", "handover", "redisson",  "tcp",
-                                           "unix",  "fair",    "read",     "write",    "semaphore", "permit_semaphore",
-                                           "latch", "gate"};
+    static const char *const features[] = {
+        "mutex", "fencing", "watchdog",  "handover",         "redisson", "tcp",  "unix",       "fair",
+        "read",  "write",   "semaphore", "permit_semaphore", "latch",    "gate", "transaction"};
 
     for (size_t i = 0; feature && i < sizeof features / sizeof *features; i++)
         if (strcmp(feature, features[i]) == 0)

@@ -487,7 +487,10 @@ dlock_status dlock_lock_hold_count(dlock_lock *lock, int64_t owner, int64_t *ret
 
     if (status != DLOCK_OK)
         return status;
-    held(lock, owner, &token, &count, &remaining, NULL);
+    if (lock->kind->slots)
+        count = dli_hold_slots(lock->entry, lock->kind, owner);
+    else
+        held(lock, owner, &token, &count, &remaining, NULL);
     if (ret_count)
         *ret_count = count;
     return DLOCK_OK;

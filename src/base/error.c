@@ -10,10 +10,10 @@
 
 enum { QUOTE_MAX = 256 };
 
-#define ROW(name, retryable, text)                                                                                     \
-    {                                                                                                                  \
-        DLOCK_##name, retryable, #name, text                                                                           \
-    }
+/* By hand: releases of clang-format disagree here. */
+/* clang-format off */
+#define ROW(name, retryable, text) {DLOCK_##name, retryable, #name, text}
+/* clang-format on */
 
 /* In the order of dlock.h. */
 const struct dli_status_row dli_status_table[] = {
@@ -27,6 +27,8 @@ const struct dli_status_row dli_status_table[] = {
     ROW(NO_EVENT, 0, "No event waits in the queue."),
     ROW(UNCHANGED, 0, "It was set before; nothing was changed."),
     ROW(GATE_CLOSED, 0, "The gate of the lock is closed: nobody acquires it until it is opened again."),
+    ROW(CONFLICT, 1, "Somebody else changed a watched key; nothing was written."),
+    ROW(NOT_FOUND, 0, "There is no such key."),
 
     ROW(INVALID_ARGUMENT, 0, "An argument is outside of what the call accepts."),
     ROW(INVALID_NAME, 0, "The lock name is empty, too long, or holds bytes or braces that are refused."),
@@ -44,9 +46,10 @@ const struct dli_status_row dli_status_table[] = {
     ROW(NOT_HELD, 0, "The owner does not hold the lock."),
     ROW(LOST, 0, "The owner held the lock and lost it before this call."),
     ROW(WRONG_KIND, 0, "The name is in use on the server for something else than this kind of lock."),
-    ROW(UNKNOWN_OUTCOME, 0, "The request was sent but no answer came; the library settles it in the background."),
+    ROW(UNKNOWN_OUTCOME, 0, "The request was sent but no answer came: it may have been carried out, or may be yet."),
     ROW(INVALID_GRANT, 0, "The bytes are not a grant of this lock."),
     ROW(UPGRADE_REFUSED, 0, "The owner holds the lock for reading; it must release that before it asks to write."),
+    ROW(NO_TRANSACTION, 0, "No transaction is under way: watch a key first."),
 
     ROW(UNREACHABLE, 1, "The server cannot be reached or does not answer."),
     ROW(DENIED, 0, "The server refuses the credentials or does not permit the command."),

@@ -19,7 +19,7 @@ struct dli_wish {
     int64_t attempt; /* time for this attempt */
     int64_t rest;    /* drop: keep the lock for so long still */
     int64_t seq;
-    int sure; /* drop was held, and no release of it was sent before */
+    int doubt; /* a request that wanted drop may still be under way */
     enum dli_mode mode;
     int patient; /* somebody who may wait stands behind it */
     int listening;
@@ -32,6 +32,7 @@ struct dli_answer {
     dlock_status status; /* DLOCK_OK: the rest is valid. Else why not */
     int sent;            /* not OK: the server may have acted */
     int refused;         /* not OK: the server said no, and did nothing */
+    int repeated;        /* the request was sent twice: the first may still be under way */
     int released;        /* drop was held until now */
     enum dli_try got;    /* for want */
     int64_t token;       /* GRANTED */

@@ -11,7 +11,10 @@ struct dli_link {
 };
 
 /* The object of type that holds link as its member. */
-#define DLI_OBJECT(link, type, member) ((type *)(void *)((char *)(link)-offsetof(type, member)))
+/* By hand: releases of clang-format disagree here. */
+/* clang-format off */
+#define DLI_OBJECT(link, type, member) ((type *)(void *)((char *)(link) - offsetof(type, member)))
+/* clang-format on */
 
 static inline void dli_list_init(struct dli_link *list)
 {

@@ -6,22 +6,14 @@
 #define TEXT_OF_(value) #value
 #define TEXT_OF(value)  TEXT_OF_(value)
 
-#define INTEGER(name, low, high, preset, help)                                                                         \
-    {                                                                                                                  \
-        name, DLI_TYPE_INTEGER, "integer " TEXT_OF(low) ".." TEXT_OF(high), low, high, preset, help                    \
-    }
-#define BOOL(name, preset, help)                                                                                       \
-    {                                                                                                                  \
-        name, DLI_TYPE_BOOL, "bool", 0, 1, preset, help                                                                \
-    }
-#define TEXT(name, high, preset, help)                                                                                 \
-    {                                                                                                                  \
-        name, DLI_TYPE_TEXT, "text", 0, high, preset, help                                                             \
-    }
-#define SECRET(name, high, preset, help)                                                                               \
-    {                                                                                                                  \
-        name, DLI_TYPE_SECRET, "secret", 0, high, preset, help                                                         \
-    }
+/* By hand: releases of clang-format disagree here. */
+/* clang-format off */
+#define INTEGER(name, low, high, preset, help) \
+    {name, DLI_TYPE_INTEGER, "integer " TEXT_OF(low) ".." TEXT_OF(high), low, high, preset, help}
+#define BOOL(name, preset, help)         {name, DLI_TYPE_BOOL, "bool", 0, 1, preset, help}
+#define TEXT(name, high, preset, help)   {name, DLI_TYPE_TEXT, "text", 0, high, preset, help}
+#define SECRET(name, high, preset, help) {name, DLI_TYPE_SECRET, "secret", 0, high, preset, help}
+/* clang-format on */
 
 const struct dli_option_row dli_option_table[DLI_OPT_COUNT] = {
     [DLI_OPT_LEASE_MS] =

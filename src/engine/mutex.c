@@ -179,6 +179,7 @@ void dli_mutex_forget_want(struct dli_mutex *m)
 {
     m->want = 0;
     m->known = 0;
+    m->doubt = 0;
     m->owned = 0;
     m->renewing = 0;
     m->confirm = 0;
@@ -192,13 +193,17 @@ int64_t dli_mutex_beat(const struct dli_mutex *m)
     return 3 * m->rules->safety + 1000 * DLI_MS;
 }
 
+int64_t dli_mutex_place(const struct dli_mutex *m)
+{
+    return dli_later(dli_mutex_beat(m), m->asked);
+}
+
 /* A renewal sent before may reach the server for the time of an attempt still. */
 static void drop(struct dli_mutex *m, int64_t number, int64_t lasts, int64_t now)
 {
     m->drop = number;
     m->drop_until = dli_lease_gone(now + m->rules->attempt, lasts, m->rules->drift_ppm);
     m->drop_unsure = 0;
-    m->drop_held = 0;
     m->drop_rest = 0;
     m->look_at = now;
 }
@@ -209,8 +214,11 @@ static void drop(struct dli_mutex *m, int64_t number, int64_t lasts, int64_t now
  */
 void dli_mutex_start_drop(struct dli_mutex *m, int64_t now)
 {
+    int doubt = m->doubt;
+
     if (m->known && !m->rules->momentary)
-        drop(m, m->want, m->owned ? m->asked : dli_later(dli_mutex_beat(m), m->asked), now);
+        drop(m, m->want, m->owned ? m->asked : dli_mutex_place(m), now);
+    m->drop_doubt = m->known && doubt;
     dli_mutex_forget_want(m);
 }
 
@@ -242,7 +250,6 @@ static dlock_status release_last(struct dli_mutex *m, int64_t now, int64_t until
     claim->until = until;
     claim->count = 0;
     dli_mutex_start_drop(m, now);
-    m->drop_held = 1;
     m->drop_rest = rests_until(claim);
     *settled = claim;
     return DLOCK_WOULD_BLOCK;

@@ -101,8 +101,8 @@ struct dli_mutex {
     int64_t again;          /* a look asked for while an exchange was in flight; DLI_NEVER: none */
     int64_t drop_until;     /* the server has forgotten drop by then */
     int drop_unsure;        /* an exchange that names drop was sent without answer */
-    int drop_held;          /* drop was owned when it was released */
-    int64_t drop_rest;      /* and is to be kept until then all the same */
+    int64_t drop_rest;      /* drop is to be kept until then all the same */
+    int doubt, drop_doubt;  /* a request that wanted want, or drop, may still be under way */
     int64_t gate_until;     /* the gate is closed, as far as heard */
     int retries;            /* failed exchanges in a row */
     dlock_status trouble;   /* of the last one; DLOCK_OK: none */
@@ -228,8 +228,9 @@ void dli_mutex_lose(struct dli_mutex *m, int32_t cause, int64_t now);
 void dli_mutex_forget_want(struct dli_mutex *m);
 void dli_mutex_start_drop(struct dli_mutex *m, int64_t now);
 void dli_mutex_give_back(struct dli_mutex *m, int64_t number,
-                         int64_t now);             /* granted, but nobody here wants it any more */
-int64_t dli_mutex_beat(const struct dli_mutex *m); /* how long a place in line lasts without another look */
+                         int64_t now);              /* granted, but nobody here wants it any more */
+int64_t dli_mutex_place(const struct dli_mutex *m); /* and how long a number that stood there may come to a grant */
+int64_t dli_mutex_beat(const struct dli_mutex *m);  /* how long a place in line lasts without another look */
 int64_t dli_mutex_use_until(const struct dli_mutex *m, const struct dli_claim *claim);
 void dli_mutex_take_turn(struct dli_mutex *m, int64_t now);
 int64_t dli_mutex_mint(struct dli_mutex *m);

@@ -46,8 +46,8 @@ int dli_mutex_wish(struct dli_mutex *m, enum dli_line line, int64_t now, struct 
     *wish = (struct dli_wish){.drop = m->drop, .lease = m->lease};
     if (wants && !(m->drop && m->rules->separate))
         wish_want(m, line, wish);
+    wish->doubt = m->drop && m->drop_doubt;
     wish->rest = m->drop && m->drop_rest > now ? m->drop_rest - now : 0;
-    wish->sure = m->drop && m->drop_held && !m->drop_unsure;
     wish->block = m->rules->permits ? m->rules->permits : m->rules->handover_turns + 1;
     wish->beat = dli_mutex_beat(m);
     wish->attempt = dli_lease_attempt(wish->lease, m->rules->attempt);
@@ -126,7 +126,7 @@ static void held(struct dli_mutex *m, const struct dli_answer *answer, int64_t n
 
     if (m->owned)
         return;
-    m->known = (m->sent.mode != DLI_MODE_TRY && !m->rules->no_line) || m->was_known;
+    m->known = (m->sent.mode != DLI_MODE_TRY && !m->rules->no_line) || m->was_known || m->doubt;
     m->heard_seq = m->sent.seq;
     m->heard_at = m->sent_at;
     m->heard_lease = m->sent.lease;
@@ -164,7 +164,7 @@ static void failed(struct dli_mutex *m, const struct dli_answer *answer, int64_t
     m->trouble = answer->status;
     m->look_at = now + pause / 2 + dli_mutex_jitter(m, pause / 2);
     if (m->sent.want == m->want && !m->owned && (!answer->sent || answer->refused))
-        m->known = m->was_known;
+        m->known = m->was_known || m->doubt;
     if (answer->sent && !answer->refused && m->sent.drop == m->drop)
         m->drop_unsure = 1;
     dli_mutex_end_waiting(m, answer->status, may_pass(answer->status));
@@ -179,8 +179,10 @@ static void failed(struct dli_mutex *m, const struct dli_answer *answer, int64_t
 void dli_mutex_answer(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
 {
     m->in_flight = 0;
+    if (m->sent.want && m->sent.want == m->want)
+        m->doubt |= answer->repeated || (answer->status != DLOCK_OK && answer->sent && !answer->refused);
     if (m->drop && m->drop == m->sent.want) /* the server may have heard of it until now */
-        m->drop_until = dli_lease_gone(now, dli_later(dli_mutex_beat(m), m->asked), m->rules->drift_ppm);
+        m->drop_until = dli_lease_gone(now, dli_mutex_place(m), m->rules->drift_ppm);
     if (answer->status != DLOCK_OK) {
         failed(m, answer, now);
         return;

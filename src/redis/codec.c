@@ -30,6 +30,7 @@ struct dli_reader {
     struct dli_reply root;
     size_t allocated;         /* bytes of all chunks */
     size_t promised, created; /* nodes of the reply being read */
+    size_t largest;           /* the most the parser had to keep at once */
     int complete;             /* root was handed out */
     int starved;              /* memory was short */
 };
@@ -178,9 +179,12 @@ typedef void *array_with_size(const redisReadTask *, size_t);
 /* Never written; hiredis wants it without const. */
 static redisReplyObjectFunctions functions = {
     .createString = make_text,
+    /* By hand: releases of clang-format disagree here. */
+    /* clang-format off */
     .createArray = _Generic(((redisReplyObjectFunctions *)NULL)->createArray,
                             array_with_int *: make_array_int,
                             array_with_size *: make_array),
+    /* clang-format on */
     .createInteger = make_integer,
     .createNil = make_nil,
     .freeObject = free_nothing,
@@ -212,7 +216,21 @@ static int start_parser(struct dli_reader *reader)
     if (!reader->parser)
         return -1;
     reader->parser->privdata = reader;
+    reader->parser->maxbuf = 0;
+    reader->largest = 0;
     return 0;
+}
+
+/*
+ * Between two replies: let a large buffer go, with the parser. hiredis would do it alone (maxbuf), but before 1.0 it ends
+ * the process when there is no memory then.
+ */
+static void shrink_parser(struct dli_reader *reader)
+{
+    if (!reader->complete || reader->largest <= KEEP_ROOM || dli_reader_left(reader) > 0)
+        return;
+    redisReaderFree(reader->parser);
+    reader->parser = NULL;
 }
 
 size_t dli_reader_left(const struct dli_reader *reader)
@@ -224,10 +242,14 @@ int dli_reader_feed(struct dli_reader *reader, const char *bytes, size_t size)
 {
     if (size == 0)
         return 0;
+    if (reader->parser)
+        shrink_parser(reader);
     if (!reader->parser && start_parser(reader))
         return -1;
     if (size > DLI_REPLY_BYTES || dli_reader_left(reader) > DLI_REPLY_BYTES - size)
         return -1;
+    if (dli_reader_left(reader) + size > reader->largest)
+        reader->largest = dli_reader_left(reader) + size;
     if (redisReaderFeed(reader->parser, bytes, size) == REDIS_OK)
         return 0;
     reader->starved = 1;

@@ -123,7 +123,7 @@ static int encode_release(struct dli_buffer *out, int full, const struct dli_spe
     add_word(&words, &speech->names->channel);
     add_number(&words, speech->wish->listening);
     add_number(&words, (speech->wish->rest + MS - 1) / MS);
-    add_number(&words, speech->wish->sure);
+    add_number(&words, speech->wish->doubt);
     add_number(&words, speech->wish->block);
     return finish(&words, out);
 }

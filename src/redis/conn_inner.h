@@ -1,5 +1,6 @@
 /*
- * conn_inner.h: what the files of a connection share: conn.c, conn_open.c, conn_io.c, greeting.c.
+ * conn_inner.h: what the files of a connection share: conn.c, conn_open.c, conn_io.c, greeting.c. txn_exec.c
+ * uses it to wait.
  */
 #ifndef DLI_REDIS_CONN_INNER_H
 #define DLI_REDIS_CONN_INNER_H

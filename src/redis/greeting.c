@@ -31,6 +31,7 @@ static const struct {
 } sentences[] = {
     {"ERR max number of clients reached", DLOCK_SERVER_BUSY},
     {"ERR The user executing the script can't", DLOCK_DENIED},
+    {"ERR ACL failure in script", DLOCK_DENIED},
 };
 
 /* The status of the code that text begins with, or DLOCK_OK. */

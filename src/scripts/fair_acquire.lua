@@ -30,31 +30,37 @@ local function again(told)
 end
 
 local function look(first, score, known, holder)
-  local place, foreign = nil, holder and not ours(holder) and '1' or '0'
+  local by_foreign = holder and not ours(holder)
+  local place, foreign, left = nil, by_foreign and '1' or '0', holder and call('PTTL', lock) or 0
+  if not first[1] and call('EXISTS', timeouts) == 1 then
+    revive()
+  end
   if ARGV[4] ~= '0' then
-    place, foreign = stand(ARGV, first, score, known, holder)
+    place, foreign = stand(ARGV, first, score, known, by_foreign, left)
   end
   if holder then
-    see_held()
-    head(own, false)
-  else
-    local who, token = hand_on(own, want)
-    if not who then
-      return { 1, give(own, want) }
+    if known[3] then
+      see_held()
     end
-    if who == own then
-      return { 1, token }
+    if by_foreign or first[1] and not ours(first[1]) then
+      head(own, false)
     end
-    if not ours(who) then
-      return { 0, place == true and -1 or math.min(25 * (place or 2), 100), 1 }
-    end
+    return { 0, place == true and -1 or left, tonumber(foreign) }
+  end
+  local who, token = hand_on(own, want)
+  if not who or who == own then
+    return { 1, token or give(own, want, nil, true) }
+  end
+  if not ours(who) then
+    return { 0, place == true and -1 or math.min(25 * (place or 2), 100), 1 }
   end
   return { 0, place == true and -1 or call('PTTL', lock), tonumber(foreign) }
 end
 
 local holders, first = ask('HKEYS', lock), ask('LRANGE', queue, 0, SEEN - 1)
-local score, known = tonumber(ask('ZSCORE', timeouts, own)), ask('HMGET', about, own, client(own), '!')
-if not sound() then
+local score, known = tonumber(ask('ZSCORE', timeouts, own)), ask('HMGET', about, own, '!', '?')
+ask('STRLEN', fence)
+if wrong then
   return { -1 }
 end
 for i = 1, #holders do
@@ -64,7 +70,7 @@ for i = 1, #holders do
 end
 for i = 1, #holders do
   if holders[i] == own then
-    return again(known[3])
+    return again(known[2])
   end
 end
 if call('EXISTS', gate) == 1 then

@@ -3,7 +3,7 @@
 --   fence     string, the highest fencing token reserved so far, Redisson's fenced counter
 --   queue     list, owners in order of arrival, Redisson's and ours
 --   timeouts  zset, the same owners -> ms since 1970 at which Redisson gives them up
---   about     hash, ours: waiter -> "arrived lease block keep polls seq foreign"; "@<client>" -> ms until which it lives;
+--   about     hash, ours: waiter -> "arrived lease block keep polls seq foreign until", the last in ms: it lives until then;
 --             "!" -> "owner token" of the holder; "?" -> "deaf idle seen owner", of a foreign head; "~" -> next sweep
 --   gate      string, there while the lock is closed
 -- All times in ms but "arrived", in microseconds.

@@ -3,7 +3,11 @@ local channel = ARGV[1]
 --@include fair_base.lua
 --@include fair_line.lua
 local holders = ask('HKEYS', lock)
-if not sound() then
+ask('LLEN', queue)
+ask('ZCARD', timeouts)
+ask('HLEN', about)
+ask('STRLEN', fence)
+if wrong then
   return -1
 end
 if #holders == 0 then
@@ -15,6 +19,5 @@ for i = 1, #holders do
   end
 end
 call('DEL', lock)
-call('HDEL', about, '!')
 hand_on()
 return 1

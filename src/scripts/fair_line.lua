@@ -1,4 +1,4 @@
--- The line of the fair lock: who lives, who comes next. Ours live while their process looks now and then, and hears or
+-- The line of the fair lock: who lives, who comes next. Ours live while they look now and then, and their process hears or
 -- polls; Redisson's while they listen on their own channels. In ms:
 --   PLACE    the deadlines of ours are so far away at least, for Redisson
 --   PATIENCE those of living clients of Redisson at the head
@@ -12,7 +12,7 @@ local function ours(owner)
 end
 
 local function client(owner)
-  return '@' .. owner:sub(1, 36)
+  return owner:sub(1, 36)
 end
 
 local function ear(owner)
@@ -25,13 +25,14 @@ local function heard(name)
 end
 
 local function parse(told)
-  local arrived, lease, block, keep, polls, seq, foreign = (told or ''):match('^(%d+) (%d+) (%d+) (%d+) (%d) (%d+) (%d)$')
-  if not foreign then
+  local arrived, lease, block, keep, polls, seq, foreign, till =
+    (told or ''):match('^(%d+) (%d+) (%d+) (%d+) (%d) (%d+) (%d) (%d+)$')
+  if not till then
     return nil
   end
   return {
     arrived = tonumber(arrived), lease = lease, block = tonumber(block), keep = keep,
-    polls = polls == '1', seq = seq, foreign = foreign,
+    polls = polls == '1', seq = seq, foreign = foreign, lives = tonumber(till) > millis(),
   }
 end
 
@@ -57,8 +58,8 @@ local function sweep()
   end
   for field, value in pairs(told) do
     local one = ours(field) and parse(value)
-    if one and (tonumber(told[client(field)]) or 0) > millis() then
-      stays[field], stays[client(field)] = true, true
+    if one and one.lives then
+      stays[field] = true
       living[#living + 1] = { owner = field, told = one }
     end
   end
@@ -85,7 +86,7 @@ end
 
 -- The line is empty. Those of ours whom Redisson gave up come back by arrival. True when one did.
 local function revive()
-  if call('EXISTS', timeouts) == 1 then
+  if call('ZCARD', timeouts) > 0 then
     call('DEL', timeouts)
   end
   local living, came = sweep(), false
@@ -170,21 +171,23 @@ local function stays(first, free)
   return hears and 'hears' or 'deaf'
 end
 
--- The first living one in line; and what is told of it, or how it stays. The dead are removed. Who asks is alive.
+-- The first living one in line; what is told of it, or how it stays; the next one; and whether "?" is there, for ours. The
+-- dead are removed. Who asks is alive.
 local function head(own, free)
   while true do
-    local first = call('LINDEX', queue, 0)
+    local two = call('LRANGE', queue, 0, 1)
+    local first = two[1]
     if not first then
       if not revive() then
         return nil
       end
     elseif ours(first) then
-      local known = call('HMGET', about, first, client(first))
+      local known = call('HMGET', about, first, '?')
       local told = parse(known[1])
-      if first ~= own and not (told and (tonumber(known[2]) or 0) > millis()) then
+      if first ~= own and not (told and told.lives) then
         forget(first)
       elseif first == own or not free or reachable(first, told) then
-        return first, told
+        return first, told, two[2], known[2]
       else
         unqueue(first)
       end
@@ -209,14 +212,15 @@ local function nudge()
   end
 end
 
-local function give(first, told)
+-- The free lock is for first; after: who stands behind; saw: whether "?" is there.
+local function give(first, told, after, saw)
   local token = reserve(told.block, told.keep)
   forget(first)
   hold(first, told.lease, token)
-  see_held()
-  local after = call('LINDEX', queue, 0)
   if after and not ours(after) then
     stays(after, false)
+  elseif saw then
+    see_held()
   end
   return token
 end
@@ -224,11 +228,12 @@ end
 -- The lock is free: the first living one in line gets it and is told, or is told to come when it is Redisson's.
 -- own: who asks; it hears by the reply and gets what it wants now. Returns the first, nil when nobody waits; and the token.
 local function hand_on(own, want)
-  local first, told = head(own, true)
+  local first, told, after, saw = head(own, true)
   if not first then
     return nil
   end
   if not ours(first) then
+    call('HDEL', about, '!')
     call('PUBLISH', channel .. ':' .. first, '0')
     if told == 'deaf' and not own then
       nudge()
@@ -236,10 +241,10 @@ local function hand_on(own, want)
     return first
   end
   if first == own then
-    return first, give(first, want)
+    return first, give(first, want, after, saw)
   end
   if call('EXISTS', gate) == 0 then
-    local token = give(first, told)
+    local token = give(first, told, after, saw)
     call('PUBLISH', ear(first), 'fair ' .. first:sub(38) .. ' ' .. told.seq .. ' ' .. text(token) .. ' ' .. lock)
     return first, token
   end
@@ -257,13 +262,4 @@ local function leave(waiter)
   else
     head(nil, false)
   end
-end
-
--- Whether all keys are what they should be; the lock has been looked at.
-local function sound()
-  ask('LLEN', queue)
-  ask('ZCARD', timeouts)
-  ask('HLEN', about)
-  ask('STRLEN', fence)
-  return not wrong
 end

@@ -7,6 +7,8 @@ local owner, rest = ARGV[1], tonumber(ARGV[4]) or 0
 -- The usual case first, before the functions of the line are made: nobody waits.
 local held = ask('HEXISTS', lock, owner) == 1
 if held and rest > 0 then
+  call('HDEL', lock, owner)
+  call('HSET', lock, owner .. ':rest', '1')
   call('PEXPIRE', lock, ARGV[4])
   return 1
 end
@@ -16,16 +18,19 @@ if held and call('EXISTS', queue, timeouts) == 0 and (ask('HLEN', about) or 2) <
 end
 
 --@include fair_line.lua
-local usable = sound()
+
+-- Keys of another type are left alone: what could be done has been done.
+local function try(step, ...)
+  local done, problem = pcall(step, ...)
+  if not done and not problem:find('WRONGTYPE', 1, true) then
+    error(problem)
+  end
+end
+
 if held then
   call('DEL', lock)
-  if usable then
-    call('HDEL', about, '!')
-    hand_on()
-  end
+  try(hand_on)
   return 1
 end
-if usable then
-  leave(owner)
-end
+try(leave, owner)
 return 0

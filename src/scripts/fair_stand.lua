@@ -62,9 +62,10 @@ local function behind(before)
   return (before and tonumber(call('ZSCORE', timeouts, before)) or 0) + 1
 end
 
--- To the end of the line.
-local function line_up(owner, beat)
-  local till = math.max(behind(call('LINDEX', queue, -1)), millis() + math.max(call('PTTL', lock), PLACE))
+-- To the end of the line. left: ms of the holder's lease.
+local function line_up(owner, beat, first, left)
+  local last = #first < SEEN and first[#first] or call('LINDEX', queue, -1)
+  local till = math.max(behind(last), millis() + math.max(left, PLACE))
   call('ZADD', timeouts, text(till), owner)
   local size = call('RPUSH', queue, owner)
   if call('HLEN', about) > 2 * size + 16 and (tonumber(call('HGET', about, '~')) or 0) <= millis() then
@@ -85,21 +86,22 @@ local function put_off(owner, score, place, foreign)
   end
 end
 
--- Stand in line, or go on to. known: what was told of owner and of its client before. Returns its place and "1" or "0":
+-- Stand in line, or go on to. known: what was told of owner before. Returns its place and "1" or "0":
 -- whether somebody of Redisson's is to release the lock before owner gets it.
-local function stand(args, first, score, known, holder)
+local function stand(args, first, score, known, by_foreign, left)
   local owner, beat = args[1], tonumber(args[6])
   local told, place = parse(known[1]), place_of(args[1], first, score)
-  local foreign = holder and not ours(holder) and '1' or foreign_before(first, told, place)
+  local foreign = by_foreign and '1' or foreign_before(first, told, place)
   local arrived = told and told.arrived or now()
   call(
     'HSET', about, owner,
-    table.concat({ text(arrived), args[2], args[3], args[7], args[4] == '2' and '1' or '0', args[8], foreign }, ' '),
-    client(owner), text(math.max(tonumber(known[2]) or 0, millis() + beat))
+    table.concat({
+      text(arrived), args[2], args[3], args[7], args[4] == '2' and '1' or '0', args[8], foreign, text(millis() + beat),
+    }, ' ')
   )
   keep_for(about, 2 * beat)
   if not told and not place then
-    place = line_up(owner, beat)
+    place = line_up(owner, beat, first, left)
   else
     place = place or put_back(owner, arrived)
     put_off(owner, score, place, foreign)

@@ -1,6 +1,6 @@
 -- Give permits back: 1; 0 when one of them was gone or its lease had ended, what was there comes back all the same; -1 for
 -- other kinds of keys. With a rest they stay out for so many ms more. Harmless when repeated.
--- KEYS: lock, fence, gate, leases, once. ARGV: owner, channel, listening, rest, sure, permits
+-- KEYS: lock, fence, gate, leases, once. ARGV: owner, channel, listening, rest, doubt, permits
 --@include sem_counter.lua
 --@include permit_ids.lua
 --@include permit_pool.lua

@@ -5,7 +5,7 @@
 --@include sem_counter.lua
 --@include sem_token.lua
 local gate, taken, once = KEYS[3], KEYS[4], KEYS[5]
-local DAY = 86400000
+local MONTH = 30 * 86400000
 local owner, permits = ARGV[1], tonumber(ARGV[3])
 
 local left = count()
@@ -25,7 +25,7 @@ end
 token = reserve(permits, ARGV[7])
 call('DECRBY', lock, ARGV[3])
 call('ZADD', taken, text(token), owner)
-call('PEXPIRE', taken, DAY)
+call('PEXPIRE', taken, MONTH)
 -- Tokens tell the time they were made at: what crashed clients left does not stay for ever.
-call('ZREMRANGEBYSCORE', taken, '-inf', text(now() - 7 * DAY * 1000))
+call('ZREMRANGEBYSCORE', taken, '-inf', text(now() - MONTH * 1000))
 return { 1, token }

@@ -1,5 +1,5 @@
 -- Give permits back: 1, 0 when owner had none, -1 for another kind of key. Harmless when repeated.
--- KEYS: lock, fence, gate, taken, once. ARGV: owner, channel, listening, rest, sure, permits
+-- KEYS: lock, fence, gate, taken, once. ARGV: owner, channel, listening, rest, doubt, permits
 --@include sem_counter.lua
 --@include sem_once.lua
 local taken = KEYS[4]
@@ -7,12 +7,15 @@ if not count() then
   return -1
 end
 -- A full server refuses what may take memory as the first write of a script only; ZREM is none of that.
-if call('ZREM', taken, ARGV[1]) == 0 and ARGV[5] ~= '1' then
+if call('ZREM', taken, ARGV[1]) == 0 then
   -- Its acquire may still be under way on a connection that was given up, and nobody would release what that takes: for a
   -- while this id gets nothing.
   remember(ARGV[1], 0, 0, WHILE)
   return 0
 end
 local left = call('INCRBY', lock, ARGV[6])
+if ARGV[5] == '1' then
+  remember(ARGV[1], 0, 0, WHILE)
+end
 announce(ARGV[2], left, left)
 return 1

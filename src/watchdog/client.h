@@ -228,8 +228,11 @@ void dli_entry_tick(struct dli_timer *timer, int64_t now);
 dlock_status dli_hold_to_acquire(struct dli_entry *parent, const struct dli_kind *kind, int64_t owner, int64_t permits,
                                  struct dli_entry **ret);
 
-/* The entry with what owner has, with a ref: one that holds before one that waits or has lost. NULL: it has nothing. */
+/* The entry with what owner has, with a ref: what it got last, then what waits or was lost. NULL: it has nothing. */
 struct dli_entry *dli_hold_find(struct dli_entry *parent, const struct dli_kind *kind, int64_t owner);
+
+/* In how many slots owner holds something. */
+int64_t dli_hold_slots(struct dli_entry *parent, const struct dli_kind *kind, int64_t owner);
 
 /* The entry in which owner waits or was interrupted, with a ref. NULL: none. */
 struct dli_entry *dli_hold_waiting(struct dli_entry *parent, const struct dli_kind *kind, int64_t owner);

@@ -58,6 +58,7 @@ static int understand(struct dli_call *call, dlock_status status, int sent, cons
         dli_decode_exchange(reply, &entry->wish, &entry->answer, call->why);
     else
         entry->answer = (struct dli_answer){.status = status, .sent = sent};
+    entry->answer.repeated = call->repeated;
     if (call->repeated && entry->wish.drop)
         entry->answer.released = 1;
     return status == DLOCK_OK && entry->answer.status == DLOCK_PROTOCOL_ERROR ? -1 : 0;

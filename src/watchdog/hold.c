@@ -81,29 +81,29 @@ dlock_status dli_hold_to_acquire(struct dli_entry *parent, const struct dli_kind
     return DLOCK_OK;
 }
 
-/* How well an entry fits who asks for what owner has: 2 held, 1 lost or waiting, 0 nothing. */
-static int has_something(struct dli_entry *entry, int64_t owner)
+/* How well an entry fits who asks for what owner has: 0 nothing, 1 lost or waiting, more when held, the later the more. */
+static int64_t has_something(struct dli_entry *entry, int64_t owner)
 {
     struct dli_claim *claim;
-    int has;
+    int64_t has;
 
     dli_entry_lock(entry);
     dli_mutex_tick(&entry->m, dli_now());
     claim = dli_mutex_find(&entry->m, owner);
-    has = !claim ? 0 : claim->state == DLI_CLAIM_HELD ? 2 : 1;
+    has = !claim ? 0 : claim->state == DLI_CLAIM_HELD ? 1 + claim->held_since : 1;
     dli_entry_unlock(entry);
     return has;
 }
 
 /* As fit says, the last of the best slots. */
 static struct dli_entry *best_slot(struct dli_entry *parent, const struct dli_kind *kind, int64_t owner,
-                                   int (*fit)(struct dli_entry *entry, int64_t owner))
+                                   int64_t (*fit)(struct dli_entry *entry, int64_t owner))
 {
     struct dli_entry *best = NULL, *entry;
-    int best_fit = 1;
+    int64_t best_fit = 1;
 
     for (int64_t slot = 0; (entry = dli_entry_find_child(parent, kind, owner, slot)); slot++) {
-        int fits = fit(entry, owner);
+        int64_t fits = fit(entry, owner);
 
         if (fits < best_fit) {
             dli_entry_unref(entry);
@@ -128,8 +128,20 @@ struct dli_entry *dli_hold_find(struct dli_entry *parent, const struct dli_kind 
     return kind->per_owner ? best_slot(parent, kind, owner, has_something) : whole(parent);
 }
 
+int64_t dli_hold_slots(struct dli_entry *parent, const struct dli_kind *kind, int64_t owner)
+{
+    struct dli_entry *entry;
+    int64_t held = 0;
+
+    for (int64_t slot = 0; (entry = dli_entry_find_child(parent, kind, owner, slot)); slot++) {
+        held += has_something(entry, owner) > 1;
+        dli_entry_unref(entry);
+    }
+    return held;
+}
+
 /* 2: its caller waits or was interrupted. */
-static int has_wait(struct dli_entry *entry, int64_t owner)
+static int64_t has_wait(struct dli_entry *entry, int64_t owner)
 {
     struct dli_claim *claim;
     int has;

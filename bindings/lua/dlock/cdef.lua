@@ -7,6 +7,7 @@ typedef struct dlock_client dlock_client;
 typedef struct dlock_lock dlock_lock;
 typedef struct dlock_event dlock_event;
 typedef struct dlock_error dlock_error;
+typedef struct dlock_txn dlock_txn;
 uint32_t dlock_version(void);
 const char *dlock_version_string(void);
 int32_t dlock_supports(const char *feature);
@@ -71,6 +72,15 @@ void dlock_event_free(dlock_event *event);
 int32_t dlock_event_type(const dlock_event *event);
 dlock_status dlock_event_unpack(const dlock_event *event, int64_t *values, size_t count, size_t *ret_count, dlock_error *reterr);
 const char *dlock_event_text(const dlock_event *event);
+dlock_status dlock_txn_new(dlock_client *client, dlock_txn **ret_txn, dlock_error *reterr);
+void dlock_txn_free(dlock_txn *txn);
+dlock_status dlock_txn_watch(dlock_txn *txn, const char *key, size_t key_size, dlock_error *reterr);
+dlock_status dlock_txn_get(dlock_txn *txn, const char *key, size_t key_size, uint8_t *buffer, size_t size, size_t *ret_size, dlock_error *reterr);
+dlock_status dlock_txn_set(dlock_txn *txn, const char *key, size_t key_size, const uint8_t *value, size_t value_size, int64_t ttl_ms, dlock_error *reterr);
+dlock_status dlock_txn_incr(dlock_txn *txn, const char *key, size_t key_size, int64_t by, dlock_error *reterr);
+dlock_status dlock_txn_delete(dlock_txn *txn, const char *key, size_t key_size, dlock_error *reterr);
+dlock_status dlock_txn_commit(dlock_txn *txn, dlock_error *reterr);
+dlock_status dlock_txn_rollback(dlock_txn *txn, dlock_error *reterr);
 ]],
 constants = {
     DLOCK_OK = 0,
@@ -81,6 +91,8 @@ constants = {
     DLOCK_WOULD_BLOCK = 5,
     DLOCK_NO_EVENT = 6,
     DLOCK_GATE_CLOSED = 7,
+    DLOCK_CONFLICT = 8,
+    DLOCK_NOT_FOUND = 9,
     DLOCK_UNCHANGED = 10,
     DLOCK_INVALID_ARGUMENT = -100,
     DLOCK_INVALID_NAME = -101,
@@ -100,6 +112,7 @@ constants = {
     DLOCK_UNKNOWN_OUTCOME = -203,
     DLOCK_INVALID_GRANT = -204,
     DLOCK_UPGRADE_REFUSED = -205,
+    DLOCK_NO_TRANSACTION = -207,
     DLOCK_UNREACHABLE = -300,
     DLOCK_DENIED = -301,
     DLOCK_SERVER_LOADING = -302,

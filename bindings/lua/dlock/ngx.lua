@@ -1,4 +1,4 @@
---- A yield hook for OpenResty and nginx with ngx_lua: dlock.open(url, {yield = require "dlock.ngx"}), a client per worker.
+--- A yield hook for OpenResty, or nginx with ngx_lua: dlock.open(url, {yield = require "dlock.ngx"}), once per worker.
 --
 -- nginx waits for no descriptor of others: while requests wait, one timer looks for events each millisecond, and each
 -- request sleeps on a semaphore. Only where ngx.sleep may be called: not in init, header filter, body filter and log

@@ -19,18 +19,20 @@ from ._lib import VERSION as __version__
 from .client import Cause, Client, Event, EventType
 from .kinds import Latch, MultiLock, Semaphore
 from .lock import Inspection, Lock, State
+from .transaction import Transaction
 
 __all__ = [
     "Cause", "Client", "DlockError", "Event", "EventType", "Inspection", "Latch", "LibraryError", "Lock", "MultiLock",
-    "Semaphore", "State", "__version__",
+    "Semaphore", "State", "Transaction", "__version__",
 ]  # fmt: skip
 
 
 if TYPE_CHECKING:  # the names for type checkers and editors
-    Busy = TimedOut = Cancelled = Interrupted = WouldBlock = NoEvent = InvalidArgument = InvalidName = DlockError
+    Busy = TimedOut = Cancelled = Interrupted = WouldBlock = NoEvent = DlockError
+    Unchanged = GateClosed = Conflict = NotFound = InvalidArgument = InvalidName = DlockError
     UnknownOption = InvalidOption = InvalidUrl = Unsupported = OutOfMemory = Closed = Forked = DlockError
-    BufferTooSmall = SystemError = NotHeld = Lost = WrongKind = UnknownOutcome = InvalidGrant = DlockError
-    DuplicateName = UpgradeRefused = GateClosed = Unchanged = DlockError
+    BufferTooSmall = SystemError = DuplicateName = NotHeld = Lost = WrongKind = UnknownOutcome = DlockError
+    InvalidGrant = UpgradeRefused = NoTransaction = DlockError
     Unreachable = Denied = ServerLoading = ServerBusy = ServerOutOfMemory = ServerReadOnly = DlockError
     ProtocolError = ServerError = DlockError
 else:

@@ -40,6 +40,13 @@ class dlock_error(Structure):
 
 dlock_error_p = POINTER(dlock_error)
 
+
+class dlock_txn(Structure):
+    """Opaque."""
+
+
+dlock_txn_p = POINTER(dlock_txn)
+
 DLOCK_OK = 0
 DLOCK_BUSY = 1
 DLOCK_TIMED_OUT = 2
@@ -48,6 +55,8 @@ DLOCK_INTERRUPTED = 4
 DLOCK_WOULD_BLOCK = 5
 DLOCK_NO_EVENT = 6
 DLOCK_GATE_CLOSED = 7
+DLOCK_CONFLICT = 8
+DLOCK_NOT_FOUND = 9
 DLOCK_UNCHANGED = 10
 DLOCK_INVALID_ARGUMENT = -100
 DLOCK_INVALID_NAME = -101
@@ -67,6 +76,7 @@ DLOCK_WRONG_KIND = -202
 DLOCK_UNKNOWN_OUTCOME = -203
 DLOCK_INVALID_GRANT = -204
 DLOCK_UPGRADE_REFUSED = -205
+DLOCK_NO_TRANSACTION = -207
 DLOCK_UNREACHABLE = -300
 DLOCK_DENIED = -301
 DLOCK_SERVER_LOADING = -302
@@ -199,4 +209,13 @@ PROTOTYPES = {
     "dlock_event_type": (c_int32, [dlock_event_p]),
     "dlock_event_unpack": (c_int32, [dlock_event_p, POINTER(c_int64), c_size_t, POINTER(c_size_t), dlock_error_p]),
     "dlock_event_text": (c_char_p, [dlock_event_p]),
+    "dlock_txn_new": (c_int32, [dlock_client_p, POINTER(dlock_txn_p), dlock_error_p]),
+    "dlock_txn_free": (None, [dlock_txn_p]),
+    "dlock_txn_watch": (c_int32, [dlock_txn_p, c_char_p, c_size_t, dlock_error_p]),
+    "dlock_txn_get": (c_int32, [dlock_txn_p, c_char_p, c_size_t, POINTER(c_uint8), c_size_t, POINTER(c_size_t), dlock_error_p]),
+    "dlock_txn_set": (c_int32, [dlock_txn_p, c_char_p, c_size_t, c_char_p, c_size_t, c_int64, dlock_error_p]),
+    "dlock_txn_incr": (c_int32, [dlock_txn_p, c_char_p, c_size_t, c_int64, dlock_error_p]),
+    "dlock_txn_delete": (c_int32, [dlock_txn_p, c_char_p, c_size_t, dlock_error_p]),
+    "dlock_txn_commit": (c_int32, [dlock_txn_p, dlock_error_p]),
+    "dlock_txn_rollback": (c_int32, [dlock_txn_p, dlock_error_p]),
 }

@@ -26,7 +26,8 @@ BLOCKING = frozenset(
     "dlock_client_close dlock_client_next dlock_client_ping dlock_lock_acquire dlock_lock_release dlock_lock_extend "
     "dlock_lock_force_release dlock_lock_inspect dlock_lock_adopt_grant dlock_lock_close_gate dlock_lock_open_gate "
     "dlock_semaphore_set dlock_semaphore_add dlock_semaphore_drain dlock_semaphore_available "
-    "dlock_latch_set dlock_latch_count_down dlock_latch_count".split()
+    "dlock_latch_set dlock_latch_count_down dlock_latch_count "
+    "dlock_txn_watch dlock_txn_get dlock_txn_commit dlock_txn_rollback".split()
 )
 
 
@@ -230,7 +231,7 @@ class Opened:
 
 def owned(handle: Any, free: Callable[[Any], None]) -> Any:
     """The handle; it goes back to the library when nobody refers to it. Not at exit: threads may still be inside."""
-    address = ctypes.cast(handle, ctypes.c_void_p).value or 0
+    address = ctypes.addressof(handle.contents)  # a cast of the handle would be a cycle: only the collector frees those
     finalizer: Any = weakref.finalize(handle, free, ctypes.cast(address, type(handle)))
     finalizer.atexit = False
     return handle

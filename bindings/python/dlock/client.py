@@ -7,6 +7,7 @@ from typing import Any, Iterator, NamedTuple, Optional
 from . import _abi, _errors, _lib
 from ._lib import Number, Opened, Option, milliseconds, seconds
 from .kinds import Kinds
+from .transaction import Transactions
 
 
 class EventType(Number):
@@ -40,7 +41,7 @@ class Event(NamedTuple):
         return _errors.make(self.status, self.text) if self.status else None
 
 
-class Client(Opened, Kinds):
+class Client(Opened, Kinds, Transactions):
     """Connections to one server, made on first use, and a watchdog that renews what is held.
 
     Use it from any thread, and as a context manager. In a forked child it is a new client with the same URL and
@@ -55,6 +56,7 @@ class Client(Opened, Kinds):
         InvalidUrl, UnknownOption, InvalidOption, Unsupported; LibraryError.
         """
         self._lib, self._url, self._closed = _lib.library(), url, False
+        self._spare = []
         self._options: dict[str, Option] = {"interruptible": True}  # so that signal handlers run
         self._options.update(options)
         self._live()
@@ -81,6 +83,7 @@ class Client(Opened, Kinds):
         TimedOut when the server did not confirm everything: what is left expires by its lease.
         """
         self._closed = True
+        self._spare.clear()
         if self._forks == _lib.process.forks:  # else it is the parent's, and there is none in this process
             self._lib.call(self._lib.dlock_client_close, self._handle, milliseconds(timeout))
 

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING, Any, Mapping, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Mapping, Optional, Sequence, Type, TypeVar, Union
 
 from . import _abi, _lib
 from ._lib import Option, milliseconds
@@ -101,6 +101,15 @@ class MultiLock(Lock):
         return _lib.owned(handle, self._lib.dlock_lock_free)
 
 
+Made = TypeVar("Made", bound=Lock)
+
+
+def _make(
+    cls: Type[Made], client: Any, name: Union[str, bytes], owner: Optional[int], kind: str, options: Mapping[str, Option]
+) -> Made:
+    return cls(client, name, owner, kind, options)
+
+
 class Kinds:
     """The methods of a client that make locks. Options win over the client's; none blocks. InvalidName, InvalidOption."""
 
@@ -136,8 +145,6 @@ class Kinds:
 
     def multi_lock(self, *locks: Lock, owner: Optional[int] = None) -> MultiLock:
         """Several locks of this client as one, see MultiLock. DuplicateName, InvalidArgument."""
-        return MultiLock(self, locks, owner)  # type: ignore[arg-type]
+        client: Any = self
+        return MultiLock(client, locks, owner)
 
-
-def _make(cls: Any, client: Any, name: Union[str, bytes], owner: Optional[int], kind: str, options: Mapping[str, Option]) -> Any:
-    return cls(client, name, owner, kind, options)

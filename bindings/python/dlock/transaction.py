@@ -1,0 +1,149 @@
+"""Transaction: what is read and written together, without a lock."""
+from __future__ import annotations
+
+import ctypes
+import math
+import random
+import time
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Optional, TypeVar, Union
+
+from . import _abi, _errors, _lib
+from ._lib import Opened, milliseconds, process
+
+if TYPE_CHECKING:
+    from .client import Client
+
+Key = Union[str, bytes]
+T = TypeVar("T")
+FIRST_PAUSE, LONGEST_PAUSE = 0.001, 0.25  # seconds: the upper bounds of the time between two attempts
+SPARE = 8  # handles that a client keeps, with their connections, for its next transactions
+
+
+class Transaction(Opened):
+    """Optimistic: watch keys, get them, then set, incr and delete, commit. From Client.transaction or transaction_begin.
+
+    The commit does all writes at once, or none when a watched key was changed meanwhile: then it raises Conflict. Nobody
+    is made to wait. Only the commit says that values read one after the other belonged together. As a context manager it
+    rolls back what was not committed. Keys are str or bytes, values bytes. Use it from one thread at a time. Lost
+    connections and refusals raise Unreachable, Denied, Server... exceptions.
+    """
+
+    _over = True  # no keys are watched since it was made, committed or rolled back
+
+    def __init__(self, client: Client, keys: Iterable[Key] = ()) -> None:
+        self._client, self._lib, self._closed = client, client._lib, False
+        self.watch(*keys)
+
+    def _open(self) -> Any:
+        if self._closed:
+            raise _errors.make(_abi.DLOCK_CLOSED, "The transaction is closed.")
+        while self._client._spare:
+            forks, handle = self._client._spare.pop()
+            if forks == process.forks:
+                return handle
+        handle = _abi.dlock_txn_p()
+        self._lib.call(self._lib.dlock_txn_new, self._client._live(), handle)
+        return _lib.owned(handle, self._lib.dlock_txn_free)
+
+    def __enter__(self) -> Transaction:
+        return self
+
+    def watch(self, *keys: Key) -> None:
+        """Watch keys before they are read; the first begins a transaction. Blocks, for one round trip each."""
+        for key in keys:
+            self._lib.call(self._lib.dlock_txn_watch, self._live(), *named(key))
+            self._over = False
+
+    def get(self, key: Key) -> Optional[bytes]:
+        """The value of a key, None when there is none. Blocks. WrongKind when it is not a string; NoTransaction."""
+        lib, room, size = self._lib, 1024, ctypes.c_size_t()
+        while True:
+            buffer = (ctypes.c_uint8 * room)()
+            error = lib.attempt(lib.dlock_txn_get, self._live(), *named(key), buffer, room, size)
+            if not error:
+                return ctypes.string_at(buffer, size.value)
+            if error.code == _abi.DLOCK_NOT_FOUND:
+                return None
+            if error.code != _abi.DLOCK_BUFFER_TOO_SMALL:
+                raise error
+            room = size.value
+
+    def set(self, key: Key, value: bytes, ttl: Optional[float] = None) -> None:
+        """At the commit, give the key a value, for ttl seconds or for good. Never blocks. NoTransaction."""
+        data = bytes(memoryview(value))
+        self._lib.call(self._lib.dlock_txn_set, self._live(), *named(key), data, len(data), milliseconds(ttl))
+
+    def incr(self, key: Key, by: int = 1) -> None:
+        """At the commit, add to the decimal number of the key. Never blocks. NoTransaction."""
+        self._lib.call(self._lib.dlock_txn_incr, self._live(), *named(key), _lib.number(by, -(2**63), "increment"))
+
+    def delete(self, key: Key) -> None:
+        """At the commit, delete the key. Never blocks. NoTransaction."""
+        self._lib.call(self._lib.dlock_txn_delete, self._live(), *named(key))
+
+    def commit(self) -> None:
+        """Do all writes at once. Blocks. Conflict: a watched key was changed, and nothing is written.
+
+        UnknownOutcome: all was written or nothing, the server did not say. ServerError may mean that one of the writes
+        failed and the others were done, its message says so. NoTransaction.
+        """
+        self._over = True
+        self._lib.call(self._lib.dlock_txn_commit, self._live())
+
+    def rollback(self) -> None:
+        """Drop what was queued and watched. Blocks, for one round trip. Again is fine."""
+        self._over = True
+        self._lib.call(self._lib.dlock_txn_rollback, self._live())
+
+    def close(self) -> None:
+        """Roll back what was not committed; the connection serves another transaction, or is closed. Again is fine."""
+        handle, spare, forks = self._handle, self._client._spare, self._forks
+        self._handle, self._closed, self._over, self._forks = None, True, True, -1
+        if forks == process.forks and not self._lib.attempt(self._lib.dlock_txn_rollback, handle):
+            if len(spare) < SPARE and not self._client._closed:
+                spare.append((forks, handle))
+
+    _end = close
+
+
+def named(key: Key) -> tuple[bytes, int]:
+    """A key as the library wants it."""
+    data = key.encode() if isinstance(key, str) else bytes(memoryview(key))
+    return data, len(data)
+
+
+class Transactions:
+    """The methods of a client that make transactions."""
+
+    _spare: list[tuple[int, Any]]  # handles for the next ones, with process.forks of when they were made
+
+    def transaction_begin(self, *keys: Key) -> Transaction:
+        """A transaction that watches these keys, see Transaction. Blocks. Unreachable, Denied, Server... exceptions."""
+        return Transaction(self, keys)  # type: ignore[arg-type]
+
+    def transaction(
+        self, body: Callable[[Transaction], T], *keys: Key, attempts: Optional[int] = 50, timeout: Optional[float] = None
+    ) -> T:
+        """Watch the keys, call body(transaction), commit, and return what body did; all again when a key was changed.
+
+        Conflict after so many attempts, or when another would begin later than timeout seconds from now; None: no
+        limit. Attempts are apart by a random time whose bound doubles. What body raises rolls back, and goes on to the
+        caller. Blocks. UnknownOutcome: nobody can tell whether it was committed; it is not tried again.
+        """
+        last = math.inf if attempts is None else _lib.number(attempts, 1, "attempts")
+        ms, attempt = milliseconds(timeout), 0
+        end = math.inf if ms == _lib.FOREVER else time.monotonic() + ms / 1000
+        with self.transaction_begin() as transaction:
+            while True:
+                attempt += 1
+                transaction.watch(*keys)
+                result = body(transaction)
+                try:
+                    if not transaction._over:  # by the body
+                        transaction.commit()
+                    return result
+                except _errors.DlockError as error:
+                    pause = random.uniform(0, min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(attempt, 20)))
+                    if error.code != _abi.DLOCK_CONFLICT or attempt >= last or time.monotonic() + pause > end:
+                        raise
+                time.sleep(pause)

@@ -1,0 +1,53 @@
+"""Every kind of lock over the ABI: what a kind's test needs to know of the others.
+
+    KINDS                                           # what an owner can hold, but for the mutex, which has tests of its own
+    mine, theirs = sides(client, other, "read")     # a read lock of client, a write lock of other: they exclude each other
+    seats = one(client, "semaphore", lease_ms=900)  # a handle; semaphores have one permit
+    image(server)                                   # what the server has, but for what is allowed to stay behind
+"""
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Any
+
+from .agent import Client, Lock
+from .server import Server
+
+KINDS = ["fair", "read", "write", "semaphore", "permit_semaphore"]
+LEASED = [kind for kind in KINDS if kind != "semaphore"]  # what ends by itself
+REENTRANT = ["fair", "read", "write"]
+RIVAL = {"read": "write", "write": "read"}  # whom a holder keeps out; the others: their like
+
+# What may stay: the token counters, and what requests were answered.
+REST = re.compile(rb"redisson_lock_token:|dlock_once:|dlock_taken:")
+
+
+def one(client: Client, kind: str, name: str = "lock", seats: int = 1, **options: Any) -> Lock:
+    lock = client.lock(name, kind=kind, **options)
+    if "semaphore" in kind:
+        assert lock.permits_set(seats).status in ("OK", "UNCHANGED")
+    return lock
+
+
+def sides(first: Client, second: Client, kind: str, name: str = "lock", **options: Any) -> tuple[Lock, Lock]:
+    """A lock of first and one of second that it keeps out."""
+    return one(first, kind, name, **options), one(second, RIVAL.get(kind, kind), name, **options)
+
+
+def image(server: Server) -> dict[bytes, str]:
+    """Every key and what it holds, but for REST."""
+    keys = sorted(key for key in server.command("KEYS", "*") if not REST.match(key))
+    return {key: hashlib.sha1(server.command("DUMP", key) or b"").hexdigest() for key in keys}
+
+
+def rss_kb(pid: int) -> int:
+    found = re.search(r"VmRSS:\s+(\d+)", open(f"/proc/{pid}/status").read())
+    assert found
+    return int(found[1])
+
+
+def calls(server: Server, command: str = "evalsha") -> int:
+    """How often a command was called, as the server counts."""
+    found = re.search(rb"cmdstat_%s:calls=(\d+)" % command.encode(), server.command("INFO", "commandstats"))
+    return int(found[1]) if found else 0

@@ -1,0 +1,147 @@
+/*
+ * sim_kinds.c: worlds of other kinds than the mutex (--world): names, scripts and arguments. Every process has one owner,
+ * so that each hold has a machine of its own, as the library has it; a read-write lock has two machines in each process, one
+ * per side. See sim.h; the rules are in sim_kinds_check.c.
+ */
+#include "sim.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static const char *const worlds[SIM_WORLDS] = {"mutex", "fair", "rw", "semaphore", "permit"};
+
+int sim_world_find(const char *name)
+{
+    for (int i = 0; i < SIM_WORLDS; i++)
+        if (strcmp(worlds[i], name) == 0)
+            return i;
+    return -1;
+}
+
+int sim_shared(const struct sim *s)
+{
+    return s->world >= SIM_RW;
+}
+
+/* What a seed decides differs a little: no foreign clients, nobody takes a lock by force, no orders. */
+void sim_kinds_plan(struct sim *s)
+{
+    struct sim_plan *plan = &s->plan;
+
+    plan->foreign = plan->fenced = plan->orders = 0;
+    plan->owners = 1;
+    plan->locks = s->world == SIM_RW ? 2 : 1;
+    plan->procs = (int)sim_between(s, 3, SIM_PROCS);
+    plan->chance[SIM_FORCE] = 0;
+    plan->rules.handover_turns = 0;
+    plan->rules.separate = 1;
+    plan->rules.no_line = s->world != SIM_FAIR;
+    if (s->world == SIM_SEMAPHORE || s->world == SIM_PERMIT) {
+        plan->rules.permits = sim_between(s, 1, 2);
+        plan->total = plan->rules.permits * sim_between(s, 1, 3);
+    }
+    if (s->world == SIM_SEMAPHORE) { /* permits of the dead are lost: nobody would be served any more */
+        plan->chance[SIM_CRASH] = 0;
+        plan->renew = 0;
+    }
+}
+
+void sim_kinds_name(struct sim *s, int index)
+{
+    struct sim_lock *lock = &s->lock[index];
+    const char *tagged = "{stock}";
+
+    snprintf(lock->name, sizeof lock->name, "stock");
+    snprintf(lock->fence, sizeof lock->fence, "redisson_lock_token:%s", tagged);
+    snprintf(lock->gate, sizeof lock->gate, "dlock_gate:%s", tagged);
+    snprintf(lock->once, sizeof lock->once, "dlock_once:%s", tagged);
+    snprintf(lock->channel, sizeof lock->channel, "redisson_%s:%s",
+             s->world == SIM_FAIR ? "lock__channel"
+             : s->world == SIM_RW ? "rwlock"
+                                  : "sc",
+             tagged);
+    if (s->world == SIM_FAIR) {
+        snprintf(lock->line, sizeof lock->line, "redisson_lock_queue:%s", tagged);
+        snprintf(lock->side, sizeof lock->side, "redisson_lock_timeout:%s", tagged);
+        snprintf(lock->about, sizeof lock->about, "dlock_fair:%s", tagged);
+    } else if (s->world == SIM_SEMAPHORE) {
+        snprintf(lock->side, sizeof lock->side, "dlock_taken:%s", tagged);
+    } else if (s->world == SIM_PERMIT) {
+        snprintf(lock->side, sizeof lock->side, "%s:timeout", tagged);
+    }
+}
+
+/* The semaphore has its permits from the start. */
+void sim_kinds_open(struct sim *s)
+{
+    struct sim_reply reply;
+    char total[24];
+
+    if (!s->plan.total)
+        return;
+    snprintf(total, sizeof total, "%" PRId64, s->plan.total);
+    s->store.now = sim_server_clock(s);
+    s->store.oom = s->store.dirty = 0;
+    sim_command(&s->store, (struct sim_word[]){sim_word("SET"), sim_word("stock"), sim_word(total)}, 3, &reply);
+}
+
+const char *sim_kinds_script(const struct sim *s, const struct sim_request *request)
+{
+    static const char *const acquire[] = {NULL, "fair_acquire", "read_acquire", "semaphore_acquire", "permit_acquire"};
+    static const char *const release[] = {NULL, "fair_release", "read_release", "semaphore_release", "permit_release"};
+    static const char *const renew[] = {NULL, "renew", "read_renew", "renew", "permit_renew"};
+    int writes = s->world == SIM_RW && request->lock == 1;
+
+    if (request->kind == SIM_RENEW)
+        return writes ? "renew" : renew[s->world];
+    if (request->wish.want)
+        return writes ? "write_acquire" : acquire[s->world];
+    return writes ? "write_release" : release[s->world];
+}
+
+/* The id of a number of a peer on the wire. */
+void sim_kinds_owner(const struct sim *s, int lock, int peer, int64_t number, char *text, size_t size)
+{
+    snprintf(text, size, "%s:%" PRId64 "%s", s->peer[peer].uuid, number,
+             s->world == SIM_RW && lock == 1 ? ":write" : "");
+}
+
+static struct sim_word hold_key(struct sim *s, const struct sim_request *request, int64_t number)
+{
+    char *text = sim_alloc(s, 120), owner[80];
+
+    sim_kinds_owner(s, request->lock, request->peer, number, owner, sizeof owner);
+    snprintf(text, 120, "{stock}:%s:rwlock_timeout:1", owner);
+    return sim_word(text);
+}
+
+int sim_kinds_keys(struct sim *s, const struct sim_request *request, struct sim_word *keys)
+{
+    const struct sim_lock *lock = &s->lock[request->lock];
+    int count = 0;
+
+    keys[count++] = sim_word(lock->name);
+    if (request->kind == SIM_RENEW) {
+        if (s->world == SIM_RW && request->lock == 0)
+            keys[count++] = hold_key(s, request, request->row[0].number);
+        else if (s->world == SIM_PERMIT)
+            keys[count++] = sim_word(lock->side);
+        return count;
+    }
+    keys[count++] = sim_word(lock->fence);
+    if (s->world == SIM_FAIR) {
+        keys[count++] = sim_word(lock->line);
+        keys[count++] = sim_word(lock->side);
+        keys[count++] = sim_word(lock->about);
+        keys[count++] = sim_word(lock->gate);
+        return count;
+    }
+    keys[count++] = sim_word(lock->gate);
+    if (s->world == SIM_RW) {
+        keys[count++] = hold_key(s, request, request->wish.want ? request->wish.want : request->wish.drop);
+    } else {
+        keys[count++] = sim_word(lock->side);
+        keys[count++] = sim_word(lock->once);
+    }
+    return count;
+}

@@ -1,0 +1,313 @@
+/*
+ * sim_kinds_check.c: the rules of read-write locks and semaphores, and the order of the fair lock. See sim_kinds.c.
+ *
+ *   exclusion  a writer that believes it holds is alone; no more permits are believed in than there are
+ *   ownership  who believes holds on the server, for at least as long as it will trust that
+ *   permits    those that are left and those that are out are all there are, after every script
+ *   fencing    a new grant has a higher token than any before; one asked for again has the same
+ *   forgotten  a number that stands on the server is one that its living process wants or drops
+ *   order      the fair lock goes to whoever of those in line came first
+ *   liveness   in calm times everybody who waits is served in the end
+ */
+#include "sim.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct sim_key *find(struct sim *s, const char *name)
+{
+    s->store.now = sim_server_clock(s);
+    return sim_find_key(&s->store, sim_word(name));
+}
+
+static int64_t value_of(const struct sim_key *key)
+{
+    char digits[SIM_TEXT_MAX + 1];
+
+    memcpy(digits, key->value.at, key->value.size);
+    digits[key->value.size] = '\0';
+    return strtoll(digits, NULL, 10);
+}
+
+/* A permit's 16 bytes: 10 of the process, 6 of the number. */
+static void permit_bytes(const struct sim *s, int peer, int64_t number, char out[16])
+{
+    const char *uuid = s->peer[peer].uuid;
+    char two[3] = "";
+    int size = 0;
+
+    for (; size < 10; uuid += 2) {
+        uuid += *uuid == '-';
+        memcpy(two, uuid, 2);
+        out[size++] = (char)strtol(two, NULL, 16);
+    }
+    for (int i = 5; i >= 0; i--)
+        out[size++] = (char)(number >> 8 * i & 0xff);
+}
+
+/* When what number holds ends on the server, ms; INT64_MAX: never. -1: it holds nothing. */
+static int64_t read_or_write_ends(struct sim *s, int lock, int peer, int64_t number)
+{
+    struct sim_key *hash = find(s, s->lock[lock].name);
+    char owner[80], hold[120];
+
+    sim_kinds_owner(s, lock, peer, number, owner, sizeof owner);
+    if (!hash || !sim_find_field(hash, sim_word(owner)))
+        return -1;
+    if (lock == 1)
+        return hash->expires;
+    snprintf(hold, sizeof hold, "{stock}:%s:rwlock_timeout:1", owner);
+    return find(s, hold) ? find(s, hold)->expires : -1;
+}
+
+static int64_t permits_end(struct sim *s, int lock, int peer, int64_t number)
+{
+    struct sim_key *out = find(s, s->lock[lock].side);
+    int64_t ends = INT64_MAX;
+    char owner[80];
+
+    if (!out)
+        return -1;
+    sim_kinds_owner(s, lock, peer, number, owner, sizeof owner);
+    if (s->world == SIM_SEMAPHORE)
+        return sim_find_field(out, sim_word(owner)) ? INT64_MAX : -1;
+    for (int64_t i = 0; i < s->plan.rules.permits; i++) {
+        char id[16];
+        const struct sim_field *field;
+
+        permit_bytes(s, peer, number - i, id);
+        field = sim_find_field(out, (struct sim_word){id, sizeof id});
+        if (!field || field->score <= (double)(s->store.now / SIM_MS))
+            return -1;
+        if ((int64_t)field->score < ends)
+            ends = (int64_t)field->score;
+    }
+    return ends;
+}
+
+static int64_t ends(struct sim *s, int lock, int peer, int64_t number)
+{
+    return s->world == SIM_RW ? read_or_write_ends(s, lock, peer, number) : permits_end(s, lock, peer, number);
+}
+
+/* ---- around a script */
+
+int sim_kinds_held(struct sim *s, const struct sim_request *request)
+{
+    return s->world != SIM_FAIR && request->kind == SIM_EXCHANGE && request->wish.want &&
+           ends(s, request->lock, request->peer, request->wish.want) >= 0;
+}
+
+static void check_total(struct sim *s)
+{
+    struct sim_key *left = find(s, s->lock[0].name), *out = find(s, s->lock[0].side);
+    int64_t each = s->world == SIM_SEMAPHORE ? s->plan.rules.permits : 1;
+    int64_t sum = (left ? value_of(left) : 0) + (out ? out->count * each : 0);
+
+    if (s->plan.total && sum != s->plan.total)
+        sim_violated(s, "permits: %" PRId64 " left and out, there are %" PRId64, sum, s->plan.total);
+}
+
+static void check_token(struct sim *s, const struct sim_request *request, int held)
+{
+    struct sim_number *number = sim_number(s, &s->peer[request->peer], request->wish.want);
+    struct sim_lock *lock = &s->lock[0];
+    int64_t token = request->result.value[1], last = token + (s->plan.total ? s->plan.rules.permits : 1) - 1;
+
+    if (held && number->first && token != number->first)
+        sim_violated(s, "fencing: number %" PRId64 " of peer %d asks again and gets %" PRId64 ", not %" PRId64,
+                     request->wish.want, request->peer, token, number->first);
+    if (!held && token <= lock->fence_max)
+        sim_violated(s, "fencing: a new grant has %" PRId64 " after %" PRId64, token, lock->fence_max);
+    s->stats.wire_grants += !held;
+    number->lock = request->lock;
+    number->first = token;
+    number->last = last;
+    if (last > lock->fence_max)
+        lock->fence_max = last;
+}
+
+/* A request run late may leave a number behind that nobody knows of. */
+static void excuse(struct sim *s, const struct sim_request *request, int64_t which)
+{
+    struct sim_number *number = sim_number(s, &s->peer[request->peer], which);
+
+    if (request->copy || request->done)
+        number->excused = s->now + 2 * dli_mutex_beat(&s->peer[0].side[0].m) + 3 * s->plan.lease_max;
+}
+
+void sim_kinds_ran(struct sim *s, const struct sim_request *request, int held)
+{
+    if (request->kind == SIM_EXCHANGE && request->wish.want)
+        excuse(s, request, request->wish.want);
+    for (int i = 0; request->kind == SIM_RENEW && i < request->rows; i++)
+        excuse(s, request, request->row[i].number);
+    if (request->kind == SIM_EXCHANGE && request->wish.want && request->result.count > 1 &&
+        request->result.value[0] == 1)
+        check_token(s, request, held);
+    check_total(s);
+}
+
+/* ---- after an event */
+
+static int awake(const struct sim *s, const struct sim_peer *peer)
+{
+    return peer->alive && !sim_paused(s, peer);
+}
+
+static void check_holder(struct sim *s, struct sim_peer *peer, int lock)
+{
+    const struct dli_mutex *m = &peer->side[lock].m;
+    int64_t until = ends(s, lock, peer->index, m->want);
+
+    if (until < 0)
+        sim_violated(s, "ownership: peer %d believes in %" PRId64 " (side %d), which the server does not have",
+                     peer->index, m->want, lock);
+    else if (until < INT64_MAX && sim_when(s, peer, m->limit) > sim_expiry(s, until))
+        sim_violated(s, "deadline: peer %d will trust %" PRId64 " (side %d) longer than the server keeps it",
+                     peer->index, m->want, lock);
+}
+
+static void check_exclusion(struct sim *s)
+{
+    int64_t holders[2] = {0, 0};
+
+    for (int i = 0; i < s->plan.procs; i++) {
+        struct sim_peer *peer = &s->peer[i];
+
+        for (int k = 0; awake(s, peer) && k < s->plan.locks; k++) {
+            if (!peer->side[k].m.holder)
+                continue;
+            holders[k]++;
+            check_holder(s, peer, k);
+        }
+    }
+    if (s->world == SIM_RW && (holders[1] > 1 || (holders[1] && holders[0])))
+        sim_violated(s, "exclusion: %" PRId64 " writers and %" PRId64 " readers", holders[1], holders[0]);
+    if (s->plan.total && holders[0] * s->plan.rules.permits > s->plan.total)
+        sim_violated(s, "exclusion: %" PRId64 " holders of %" PRId64 " permits each, there are %" PRId64, holders[0],
+                     s->plan.rules.permits, s->plan.total);
+}
+
+/* Numbers of the living that stand on the server although nobody wants or drops them. */
+static void check_forgotten(struct sim *s)
+{
+    for (int i = 0; i < s->plan.procs; i++) {
+        struct sim_peer *peer = &s->peer[i];
+
+        for (int k = 0; peer->alive && k < s->plan.locks; k++) {
+            const struct dli_mutex *m = &peer->side[k].m;
+
+            for (int64_t number = peer->numbers; number > 0 && number > peer->numbers - 8; number--) {
+                const struct sim_number *known = sim_number(s, peer, number);
+
+                if (!known->first || known->lock != k || number == m->want || number == m->drop ||
+                    s->now <= known->excused || ends(s, k, i, number) < 0)
+                    continue;
+                sim_violated(s, "forgotten: peer %d neither wants nor drops %" PRId64 " (side %d)", i, number, k);
+            }
+        }
+    }
+}
+
+static void check_served(struct sim *s)
+{
+    int64_t settled = s->plan.faults_end + 3 * s->plan.lease_max, patience = 4 * sim_patience(s);
+
+    if (s->calm_from > settled)
+        settled = s->calm_from;
+    for (int i = 0; s->now > settled && i < s->plan.procs; i++) {
+        for (int k = 0; s->peer[i].alive && k < s->plan.locks; k++) {
+            const struct dli_link *list = &s->peer[i].side[k].m.waiting;
+            const struct sim_claim *claim = DLI_OBJECT(list->next, struct sim_claim, c.link);
+
+            if (list->next == list || claim->c.until != DLI_NEVER)
+                continue;
+            if (s->now - (claim->asked_at > settled ? claim->asked_at : settled) > patience)
+                sim_violated(s, "liveness: peer %d waits since %" PRId64 " (side %d)", i, claim->asked_at, k);
+        }
+    }
+}
+
+void sim_kinds_step(struct sim *s)
+{
+    check_exclusion(s);
+    check_forgotten(s);
+    check_served(s);
+}
+
+/* ---- the end */
+
+void sim_kinds_end(struct sim *s)
+{
+    struct sim_key *left = find(s, s->lock[0].name);
+
+    if (s->world == SIM_SEMAPHORE && (!left || value_of(left) != s->plan.total))
+        sim_violated(s, "permits: all are released, and not all are there");
+    for (int i = 0; i < s->store.count; i++) {
+        const struct sim_key *key = &s->store.keys[i];
+
+        if (key->expires < 0 && s->world == SIM_RW)
+            sim_violated(s, "left over: %.*s has no TTL", key->name.size, key->name.at);
+    }
+}
+
+/* ---- the fair lock: what the rules of the mutex do not say */
+
+/* The number an id of the wire stands for; NULL when it is not one. */
+static struct sim_number *number_of(struct sim *s, const struct sim_text *id)
+{
+    char digits[SIM_TEXT_MAX + 1];
+
+    memcpy(digits, id->at, id->size);
+    digits[id->size] = '\0';
+    for (int i = 0; id->size > 37 && i < s->plan.procs; i++)
+        if (memcmp(id->at, s->peer[i].uuid, 36) == 0)
+            return sim_number(s, &s->peer[i], strtoll(digits + 37, NULL, 10));
+    return NULL;
+}
+
+/* The place of a number in the order of arrival; 0: it is not known to stand in line. */
+static int64_t place(const struct sim *s, const struct sim_number *number)
+{
+    return number && number->placed == s->round ? number->place : 0;
+}
+
+static void give_places(struct sim *s, const struct sim_key *key)
+{
+    for (int i = 0; key && i < key->count; i++) {
+        struct sim_number *number = number_of(s, &key->fields[i].name);
+
+        if (!number || number->placed == s->round + 1)
+            continue;
+        if (!place(s, number))
+            number->place = ++s->places;
+        number->placed = s->round + 1;
+    }
+}
+
+/* Who stands in line or is remembered has a place; one who was silent for so long that it is forgotten comes in last. */
+static void note_places(struct sim *s)
+{
+    give_places(s, find(s, s->lock[0].line));
+    give_places(s, find(s, s->lock[0].about));
+    s->round++;
+}
+
+void sim_fair_ran(struct sim *s, const struct sim_seen *before)
+{
+    struct sim_seen after = sim_look(s, 0);
+    struct sim_key *line = find(s, s->lock[0].line);
+    int64_t own = after.peer >= 0 ? place(s, sim_number(s, &s->peer[after.peer], after.number)) : 0;
+
+    if (after.peer >= 0 && (after.peer != before->peer || after.number != before->number))
+        for (int i = 0; line && i < line->count; i++) {
+            int64_t other = place(s, number_of(s, &line->fields[i].name));
+
+            if (other && (!own || other < own))
+                sim_violated(s, "order: peer %d gets the lock, %.*s came before", after.peer, line->fields[i].name.size,
+                             line->fields[i].name.at);
+        }
+    note_places(s);
+}

@@ -1,0 +1,199 @@
+"""The Go binding: its own tests (bindings/go/*_test.go) against the library as it is installed, what tools say of it, and what a
+program says when there is no library or an old one."""
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import zlib
+
+import pytest
+
+from harness.build import BUILD, ROOT, clean_env
+from harness.server import Server
+
+GO = os.environ.get("DLOCK_GO") or shutil.which("go")
+BINDING = ROOT / "bindings/go"
+MODULE = "github.com/libdlock/libdlock/bindings/go"
+LINES = 900  # of code, by hand
+
+pytestmark = [
+    pytest.mark.house,
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(not GO, reason="there is no Go: apt-get install golang-go"),
+]
+
+
+class Tool:
+    """The go command, in an environment that has the library of this build as an installation in a folder.
+
+    What it made is kept in build/go, so that the next run is faster. Go takes no notice of a header that has changed, nor of a
+    library that has moved: the folder stays the same, and the flags for C tell headers apart.
+    """
+
+    def __init__(self) -> None:
+        kept = ROOT / "build/go"
+        prefix = kept / BUILD.name
+        install = ["meson", "install", "-C", str(BUILD), "--no-rebuild", "--destdir", str(prefix)]
+        subprocess.run(install, check=True, stdout=subprocess.DEVNULL, env=clean_env())
+        header = zlib.crc32(next(prefix.rglob("dlock.h")).read_bytes())
+        self.env = clean_env(
+            PKG_CONFIG_SYSROOT_DIR=str(prefix), PKG_CONFIG_PATH=str(next(prefix.rglob("dlock.pc")).parent),
+            LD_LIBRARY_PATH=str(next(prefix.rglob("libdlock.so.1")).parent), CGO_CFLAGS=f"-O2 -g -DHEADER_{header:x}",
+            GOCACHE=str(kept / "cache"), GOPATH=str(kept / "path"), GOFLAGS="-buildvcs=false -modcacherw", GOTOOLCHAIN="local",
+            GOPROXY="off", CGO_ENABLED="1",
+        )  # fmt: skip
+        self.minor = int(re.search(r"go1\.(\d+)", self("version").stdout)[1])
+
+    def __call__(self, *words: str, check: bool = True, cwd: pathlib.Path = BINDING, **env: str) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [GO, *words], cwd=cwd, env={**self.env, **env}, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+        print(done.stdout)
+        assert not check or done.returncode == 0, done.stdout[-6000:]
+        return done
+
+
+@pytest.fixture(scope="module")
+def go() -> Tool:
+    return Tool()
+
+
+def test_vet_and_format(go: Tool) -> None:
+    go("vet", "./...")
+    gofmt = str(pathlib.Path(go("env", "GOROOT").stdout.strip(), "bin/gofmt"))
+    done = subprocess.run([gofmt, "-l", "."], cwd=BINDING, check=True, text=True, capture_output=True)
+    assert done.stdout == ""
+
+
+def test_its_own_tests(go: Tool) -> None:
+    go("test", "-count=1", "-timeout=5m", ".")
+
+
+@pytest.mark.full
+def test_its_own_tests_with_full_counts(go: Tool) -> None:
+    go("test", "-count=1", "-v", "-timeout=9m", ".", DLOCK_TEST_FULL="1")
+
+
+@pytest.mark.full
+def test_under_the_race_detector(go: Tool) -> None:
+    go("test", "-race", "-count=1", "-timeout=9m", ".")
+
+
+@pytest.mark.full
+def test_staticcheck(go: Tool) -> None:
+    version = "v0.4.7" if go.minor < 22 else "v0.5.1" if go.minor < 24 else "v0.6.1" if go.minor < 25 else "v0.7.0"
+    tool = f"honnef.co/go/tools/cmd/staticcheck@{version}"
+    network = {name: os.environ[name] for name in ("GOPROXY", "GOSUMDB") if name in os.environ}
+    network.setdefault("GOPROXY", "")
+    if go("install", tool, check=False, **network).returncode:
+        pytest.xfail("staticcheck cannot be fetched")
+    done = subprocess.run(
+        [go.env["GOPATH"] + "/bin/staticcheck", "-checks", "all", "./..."],
+        cwd=BINDING, env={**go.env, "PATH": f"{pathlib.Path(GO).parent}:{os.environ['PATH']}"}, text=True, capture_output=True,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr
+
+
+# ---- it is what the header says
+
+
+def test_statuses_are_those_of_the_library(go: Tool, tmp_path: pathlib.Path) -> None:
+    go("run", "./internal/statuses", str(tmp_path / "status.go"))
+    current = (tmp_path / "status.go").read_text() == (BINDING / "status.go").read_text()
+    assert current, f"out of date: cp {tmp_path / 'status.go'} {BINDING}"
+
+
+def constants(prefix: str) -> list[str]:
+    """The names of dlock.h that start with prefix, in the order of their values."""
+    found = re.findall(rf"\b{prefix}(\w+) = (-?\d+)", (ROOT / "abi/dlock.h").read_text())
+    return [name for name, value in sorted(found, key=lambda one: int(one[1])) if name != "COUNT"]
+
+
+def test_counters_are_those_of_the_header() -> None:
+    fields = re.search(r"type Stats struct \{(.*?) int64", (BINDING / "events.go").read_text(), re.S)
+    assert re.findall(r"\w+", fields[1]) == [name.title().replace("_", "") for name in constants("DLOCK_STAT_")]
+
+
+def test_causes_are_those_of_the_header() -> None:
+    used = re.findall(r"C\.DLOCK_CAUSE_(\w+)", (BINDING / "events.go").read_text())
+    assert ["NONE", *used] == constants("DLOCK_CAUSE_")
+
+
+def test_it_is_thin() -> None:
+    written = [path for path in BINDING.glob("*.go") if path.name != "status.go" and not path.name.endswith("_test.go")]
+    code = [line for path in written for line in path.read_text().splitlines() if line.strip() and not line.strip().startswith("//")]
+    assert len(code) <= LINES
+
+
+# ---- a program elsewhere, that has the binding as a module and the library by pkg-config
+
+PROGRAM = """package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	dlock "%s"
+)
+
+func main() {
+	client, err := dlock.Open(os.Args[1])
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	defer client.Close()
+	lock, err := client.Mutex("sale")
+	if err != nil {
+		panic(err)
+	}
+	grant, err := lock.Lock(context.Background())
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println("mine,", grant.Token() > 0)
+	fmt.Println(grant.Unlock(context.Background()))
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def program(go: Tool, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    folder = tmp_path_factory.mktemp("program")
+    (folder / "main.go").write_text(PROGRAM % MODULE)
+    (folder / "go.mod").write_text(f"module program\n\ngo 1.19\n\nrequire {MODULE} v0.0.0\n\nreplace {MODULE} => {BINDING}\n")
+    go("build", "-o", "program", ".", cwd=folder)
+    return folder / "program"
+
+
+def run(program: pathlib.Path, url: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([str(program), url], env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
+def test_a_program(go: Tool, program: pathlib.Path, redis_server: Server) -> None:
+    done = run(program, redis_server.unix_url, LD_LIBRARY_PATH=go.env["LD_LIBRARY_PATH"])
+    assert (done.returncode, done.stdout) == (0, "mine, true\n<nil>\n")
+
+
+def test_no_library_when_it_is_built(go: Tool, program: pathlib.Path) -> None:
+    anew = f"-gcflags={MODULE}=-N"  # not what is in the cache
+    nowhere = {"PKG_CONFIG_PATH": "", "PKG_CONFIG_LIBDIR": os.devnull}
+    done = go("build", anew, "-o", os.devnull, ".", cwd=program.parent, check=False, **nowhere)
+    assert done.returncode and re.search("Package '?dlock'?.* not found", done.stdout)
+
+
+def test_no_library_when_it_is_run(program: pathlib.Path, redis_server: Server) -> None:
+    done = run(program, redis_server.unix_url)
+    assert done.returncode == 127 and "libdlock.so.1: cannot open shared object file" in done.stdout
+
+
+def test_a_library_that_is_too_old(go: Tool, program: pathlib.Path, redis_server: Server, tmp_path: pathlib.Path) -> None:
+    source, shim = tmp_path / "old.c", tmp_path / "old.so"
+    source.write_text('unsigned dlock_version(void) { return 9; }\nconst char *dlock_version_string(void) { return "0.0.9"; }\n')
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", str(shim), str(source)], check=True)
+    done = run(program, redis_server.unix_url, LD_LIBRARY_PATH=go.env["LD_LIBRARY_PATH"], LD_PRELOAD=str(shim))
+    assert (done.returncode, done.stdout) == (1, "dlock: libdlock 0.0.9 was loaded, which is too old for this binding\n")

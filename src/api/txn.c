@@ -1,0 +1,186 @@
+/*
+ * txn.c: transactions. Arguments are checked here; the rounds are in redis/txn.c.
+ */
+#include "watchdog/txn.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "handles.h"
+
+static const int64_t longest_ttl_ms = INT64_C(1) << 53;
+
+/* ---- checks */
+
+/* Say what happened to which key on which server. */
+static dlock_status said(const dlock_txn *txn, const char *key, size_t key_size, const dlock_error *why,
+                         dlock_error *reterr)
+{
+    char shown[120];
+
+    if (!key)
+        return dli_fail(reterr, why->code, "transaction at %s: %s", txn->client->config.target.text, why->message);
+    return dli_fail(reterr, why->code, "transaction at %s, key '%s': %s", txn->client->config.target.text,
+                    dli_quote(shown, sizeof shown, key, key_size), why->message);
+}
+
+static dlock_status check_key(const dlock_txn *txn, const char *key, size_t key_size, dlock_error *reterr)
+{
+    if (!txn)
+        return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "no transaction was given");
+    if (!key || key_size == 0 || key_size > DLI_TXN_KEY_MAX)
+        return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "a key has 1 to %d bytes", DLI_TXN_KEY_MAX);
+    return DLOCK_OK;
+}
+
+/* ---- handles */
+
+dlock_status dlock_txn_new(dlock_client *client, dlock_txn **ret_txn, dlock_error *reterr)
+{
+    dlock_status status;
+    dlock_txn *txn;
+
+    if (!client || !ret_txn)
+        return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "a transaction needs a client and a place for the result");
+    status = dli_client_usable(client->core, reterr);
+    if (status != DLOCK_OK)
+        return status;
+    if (!(txn = dli_txn_new(client->core)))
+        return dli_fail(reterr, DLOCK_OUT_OF_MEMORY, "no memory for a transaction");
+    *ret_txn = txn;
+    return DLOCK_OK;
+}
+
+void dlock_txn_free(dlock_txn *txn)
+{
+    if (txn)
+        dli_txn_free(txn);
+}
+
+/* ---- watch and read */
+
+dlock_status dlock_txn_watch(dlock_txn *txn, const char *key, size_t key_size, dlock_error *reterr)
+{
+    dlock_status status = check_key(txn, key, key_size, reterr);
+    dlock_error why = {.code = DLOCK_OK};
+
+    if (status != DLOCK_OK)
+        return status;
+    status = dli_txn_enter(txn, 1, &why);
+    if (status == DLOCK_OK) {
+        status = dli_txn_watch(&txn->txn, key, key_size, &why);
+        dli_txn_leave(txn);
+    }
+    return status == DLOCK_OK ? status : said(txn, key, key_size, &why, reterr);
+}
+
+dlock_status dlock_txn_get(dlock_txn *txn, const char *key, size_t key_size, uint8_t *buffer, size_t size,
+                           size_t *ret_size, dlock_error *reterr)
+{
+    dlock_status status = check_key(txn, key, key_size, reterr);
+    dlock_error why = {.code = DLOCK_OK};
+    size_t used = 0;
+
+    if (status != DLOCK_OK)
+        return status;
+    if (!buffer && size > 0)
+        return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "no place for the value was given");
+    status = dli_txn_enter(txn, 0, &why);
+    if (status == DLOCK_OK) {
+        status = dli_txn_get(&txn->txn, key, key_size, buffer, size, &used, &why);
+        dli_txn_leave(txn);
+    }
+    if (ret_size && (status == DLOCK_OK || status == DLOCK_BUFFER_TOO_SMALL))
+        *ret_size = used;
+    return status == DLOCK_OK ? status : said(txn, key, key_size, &why, reterr);
+}
+
+/* ---- write */
+
+/* Queue one command about a key: words[1] is the key. */
+static dlock_status queue(dlock_txn *txn, int count, const char *const *words, const size_t *sizes, dlock_error *reterr)
+{
+    dlock_error why = {.code = DLOCK_OK};
+    dlock_status status = dli_txn_enter(txn, 0, &why);
+
+    if (status == DLOCK_OK) {
+        status = dli_txn_write(&txn->txn, count, words, sizes, &why);
+        dli_txn_leave(txn);
+    }
+    return status == DLOCK_OK ? status : said(txn, words[1], sizes[1], &why, reterr);
+}
+
+dlock_status dlock_txn_set(dlock_txn *txn, const char *key, size_t key_size, const uint8_t *value, size_t value_size,
+                           int64_t ttl_ms, dlock_error *reterr)
+{
+    dlock_status status = check_key(txn, key, key_size, reterr);
+    char ttl[24];
+
+    if (status != DLOCK_OK)
+        return status;
+    if ((!value && value_size > 0) || value_size > DLI_TXN_VALUE_MAX)
+        return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "a value has 0 to %d bytes", DLI_TXN_VALUE_MAX);
+    if (ttl_ms != -1 && (ttl_ms < 1 || ttl_ms > longest_ttl_ms))
+        return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "a time to live is -1 for no limit, or 1 to %lld ms",
+                        (long long)longest_ttl_ms);
+    snprintf(ttl, sizeof ttl, "%lld", (long long)ttl_ms);
+    return queue(txn, ttl_ms == -1 ? 3 : 5,
+                 (const char *[]){"SET", key, value_size > 0 ? (const char *)value : "", "PX", ttl},
+                 (size_t[]){3, key_size, value_size, 2, strlen(ttl)}, reterr);
+}
+
+dlock_status dlock_txn_incr(dlock_txn *txn, const char *key, size_t key_size, int64_t by, dlock_error *reterr)
+{
+    dlock_status status = check_key(txn, key, key_size, reterr);
+    char number[24];
+
+    if (status != DLOCK_OK)
+        return status;
+    snprintf(number, sizeof number, "%lld", (long long)by);
+    return queue(txn, 3, (const char *[]){"INCRBY", key, number}, (size_t[]){6, key_size, strlen(number)}, reterr);
+}
+
+dlock_status dlock_txn_delete(dlock_txn *txn, const char *key, size_t key_size, dlock_error *reterr)
+{
+    dlock_status status = check_key(txn, key, key_size, reterr);
+
+    if (status != DLOCK_OK)
+        return status;
+    return queue(txn, 2, (const char *[]){"DEL", key}, (size_t[]){3, key_size}, reterr);
+}
+
+/* ---- the end */
+
+static dlock_status enter_to_end(dlock_txn *txn, dlock_error *reterr)
+{
+    dlock_error why = {.code = DLOCK_OK};
+    dlock_status status;
+
+    if (!txn)
+        return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "no transaction was given");
+    status = dli_txn_enter(txn, 0, &why);
+    return status == DLOCK_OK ? status : said(txn, NULL, 0, &why, reterr);
+}
+
+dlock_status dlock_txn_commit(dlock_txn *txn, dlock_error *reterr)
+{
+    dlock_status status = enter_to_end(txn, reterr);
+    dlock_error why = {.code = DLOCK_OK};
+
+    if (status != DLOCK_OK)
+        return status;
+    status = dli_txn_commit(&txn->txn, &why);
+    dli_txn_leave(txn);
+    return status == DLOCK_OK ? status : said(txn, NULL, 0, &why, reterr);
+}
+
+dlock_status dlock_txn_rollback(dlock_txn *txn, dlock_error *reterr)
+{
+    dlock_status status = enter_to_end(txn, reterr);
+
+    if (status != DLOCK_OK)
+        return status;
+    dli_txn_rollback(&txn->txn);
+    dli_txn_leave(txn);
+    return DLOCK_OK;
+}

@@ -1,0 +1,242 @@
+/*
+ * txn.c: the rounds of a transaction up to EXEC. See txn.h.
+ */
+#include "redis/txn.h"
+
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "redis/commands.h"
+#include "sys/sys.h"
+
+enum { KEEP_ROOM = 64 * 1024 };
+
+void dli_txn_init(struct dli_txn *txn, const struct dli_conn_config *config, struct dli_gate *gate, int64_t patience)
+{
+    *txn = (struct dli_txn){.config = config, .gate = gate, .patience = patience};
+}
+
+void dli_txn_fini(struct dli_txn *txn)
+{
+    dli_txn_drop(txn);
+    dli_conn_free(txn->conn);
+    dli_buffer_free(&txn->writes);
+}
+
+void dli_txn_fini_child(struct dli_txn *txn)
+{
+    dli_conn_free(txn->conn);
+    dli_buffer_free(&txn->writes);
+}
+
+static void end_round(struct dli_txn *txn)
+{
+    txn->watching = txn->count = 0;
+    txn->writes.size = 0;
+    if (txn->writes.room > KEEP_ROOM)
+        dli_buffer_free(&txn->writes);
+}
+
+/* The shutdown ends the connection also where forked children still have the descriptor. */
+void dli_txn_drop(struct dli_txn *txn)
+{
+    end_round(txn);
+    if (!txn->conn)
+        return;
+    if (txn->conn->fd >= 0)
+        shutdown(txn->conn->fd, SHUT_RDWR);
+    dli_conn_close(txn->conn);
+}
+
+/* ---- the connection */
+
+/* Wait for the client's turn to connect. 0, or -1 when that is not before deadline. */
+static int await_turn(struct dli_gate *gate, int64_t deadline)
+{
+    uint32_t never = 0;
+    int64_t when;
+
+    while ((when = dli_gate_ask(gate, dli_now())) != 0) {
+        if (when >= deadline)
+            return -1;
+        dli_futex_wait(&never, 0, when);
+    }
+    return 0;
+}
+
+static dlock_status connect_now(struct dli_txn *txn, int64_t deadline, dlock_error *why)
+{
+    dlock_status status;
+
+    if (!txn->conn && !(txn->conn = dli_conn_new(txn->config)))
+        return dli_fail(why, DLOCK_OUT_OF_MEMORY, "no memory for a connection");
+    if (await_turn(txn->gate, deadline))
+        return dli_fail(why, DLOCK_UNREACHABLE, "no connection in time: connects_per_second or a pause after failures");
+    status = dli_conn_open(txn->conn, deadline);
+    dli_gate_result(txn->gate, status == DLOCK_OK, dli_now());
+    if (status != DLOCK_OK)
+        *why = txn->conn->why;
+    return status;
+}
+
+/* One command and its reply until deadline. NULL: there is none, as why says. */
+static const struct dli_reply *ask(struct dli_txn *txn, const char *verb, const char *key, size_t size,
+                                   int64_t deadline, dlock_error *why)
+{
+    const char *const argv[] = {verb, key};
+    const size_t sizes[] = {strlen(verb), size};
+    const struct dli_reply *reply = NULL;
+    int sent;
+
+    if (dli_encode(&txn->conn->out, key ? 2 : 1, argv, sizes)) {
+        dli_fail(why, DLOCK_OUT_OF_MEMORY, "no memory for the command");
+        return NULL;
+    }
+    txn->asked++;
+    if (dli_conn_call(txn->conn, deadline, &reply, &sent) == DLOCK_OK)
+        return reply;
+    *why = txn->conn->why;
+    return NULL;
+}
+
+/* The same for a command that is answered with a word; a refusal of the server gives its status. */
+static dlock_status tell(struct dli_txn *txn, const char *verb, const char *key, size_t size, int64_t deadline,
+                         dlock_error *why)
+{
+    const struct dli_reply *reply = ask(txn, verb, key, size, deadline, why);
+
+    if (!reply)
+        return why->code;
+    if (reply->type == DLI_REPLY_ERROR)
+        return dli_decode_word(reply, why);
+    if (reply->type != DLI_REPLY_TEXT)
+        return dli_fail(why, DLOCK_PROTOCOL_ERROR, "the reply to %s is not one that Redis gives", verb);
+    return DLOCK_OK;
+}
+
+/* ---- watch and read */
+
+/* The first WATCH of a round. A connection left from the last one may have been closed: then it goes again, on a new one. */
+static dlock_status begin(struct dli_txn *txn, const char *key, size_t size, dlock_error *why)
+{
+    int64_t now = dli_now(), answered = now + txn->patience;
+    dlock_status status;
+
+    if (txn->conn && txn->conn->state == DLI_CONN_READY) {
+        status = tell(txn, "WATCH", key, size, answered, why);
+        if (status != DLOCK_UNREACHABLE || dli_now() >= answered)
+            return status;
+        dli_txn_drop(txn);
+    }
+    status = connect_now(txn, now + txn->config->connect_timeout, why);
+    return status == DLOCK_OK ? tell(txn, "WATCH", key, size, dli_now() + txn->patience, why) : status;
+}
+
+dlock_status dli_txn_watch(struct dli_txn *txn, const char *key, size_t size, dlock_error *why)
+{
+    dlock_status status;
+
+    if (txn->count > 0)
+        return dli_fail(why, DLOCK_INVALID_ARGUMENT, "keys are watched before the first write");
+    if (txn->watching)
+        status = tell(txn, "WATCH", key, size, dli_now() + txn->patience, why);
+    else
+        status = begin(txn, key, size, why);
+    if (status == DLOCK_OK)
+        txn->watching = 1;
+    else
+        dli_txn_drop(txn);
+    return status;
+}
+
+static dlock_status check_round(const struct dli_txn *txn, dlock_error *why)
+{
+    if (txn->watching)
+        return DLOCK_OK;
+    return dli_fail(why, DLOCK_NO_TRANSACTION, "%s", dli_status_find(DLOCK_NO_TRANSACTION)->text);
+}
+
+static dlock_status take_value(const struct dli_reply *reply, uint8_t *buffer, size_t room, size_t *ret_size,
+                               dlock_error *why)
+{
+    *ret_size = reply->size;
+    if (reply->size > room)
+        return dli_fail(why, DLOCK_BUFFER_TOO_SMALL, "the value has %zu bytes, the buffer %zu", reply->size, room);
+    if (reply->size > 0)
+        memcpy(buffer, reply->text, reply->size);
+    return DLOCK_OK;
+}
+
+dlock_status dli_txn_get(struct dli_txn *txn, const char *key, size_t size, uint8_t *buffer, size_t room,
+                         size_t *ret_size, dlock_error *why)
+{
+    const struct dli_reply *reply;
+    dlock_status status = check_round(txn, why);
+
+    if (status != DLOCK_OK)
+        return status;
+    if (txn->count > 0)
+        return dli_fail(why, DLOCK_INVALID_ARGUMENT,
+                        "keys are read before the first write: a read would not see what waits for the commit");
+    reply = ask(txn, "GET", key, size, dli_now() + txn->patience, why);
+    if (reply && reply->type == DLI_REPLY_TEXT)
+        return take_value(reply, buffer, room, ret_size, why);
+    if (reply && reply->type == DLI_REPLY_NIL)
+        return dli_fail(why, DLOCK_NOT_FOUND, "there is no such key");
+    if (reply && reply->type == DLI_REPLY_ERROR)
+        return dli_decode_word(reply, why);
+    if (reply)
+        dli_fail(why, DLOCK_PROTOCOL_ERROR, "the reply to GET is not one that Redis gives");
+    dli_txn_drop(txn);
+    return why->code;
+}
+
+/* ---- write and commit */
+
+dlock_status dli_txn_write(struct dli_txn *txn, int argc, const char *const *argv, const size_t *sizes,
+                           dlock_error *why)
+{
+    size_t bytes = txn->writes.size;
+    dlock_status status = check_round(txn, why);
+
+    if (status != DLOCK_OK)
+        return status;
+    for (int i = 0; i < argc; i++)
+        bytes += sizes[i];
+    if (txn->count == DLI_TXN_WRITES_MAX || bytes > DLI_TXN_BYTES_MAX)
+        return dli_fail(why, DLOCK_INVALID_ARGUMENT, "a transaction has at most %d writes of %d bytes together",
+                        DLI_TXN_WRITES_MAX, DLI_TXN_BYTES_MAX);
+    if (dli_encode(&txn->writes, argc, argv, sizes))
+        return dli_fail(why, DLOCK_OUT_OF_MEMORY, "no memory for the write");
+    txn->count++;
+    return DLOCK_OK;
+}
+
+dlock_status dli_txn_commit(struct dli_txn *txn, dlock_error *why)
+{
+    dlock_status status = check_round(txn, why);
+
+    if (status != DLOCK_OK)
+        return status;
+    status = tell(txn, "MULTI", NULL, 0, dli_now() + txn->patience, why);
+    if (status == DLOCK_OK)
+        status = dli_txn_exec(txn, why);
+    if (status == DLOCK_OK || status == DLOCK_CONFLICT)
+        end_round(txn);
+    else
+        dli_txn_drop(txn);
+    return status;
+}
+
+void dli_txn_rollback(struct dli_txn *txn)
+{
+    dlock_error why = {.code = DLOCK_OK};
+
+    if (!txn->watching)
+        return;
+    if (tell(txn, "UNWATCH", NULL, 0, dli_now() + txn->patience, &why) == DLOCK_OK)
+        end_round(txn);
+    else
+        dli_txn_drop(txn);
+}

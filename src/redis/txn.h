@@ -1,0 +1,68 @@
+/*
+ * txn.h: optimistic transactions: WATCH, reads, then MULTI, the writes and EXEC, on a connection of their own.
+ *
+ * A round begins with the first WATCH and ends with commit, rollback or any trouble with the connection. Writes are kept
+ * here until the commit, so that the server knows nothing of them before. The commit waits for the answer to MULTI before
+ * it sends them: a server that refuses MULTI would carry out what follows at once.
+ *
+ * One thread at a time; no mutex. why, never NULL, receives a sentence when the status is not DLOCK_OK.
+ */
+#ifndef DLI_REDIS_TXN_H
+#define DLI_REDIS_TXN_H
+
+#include "conn.h"
+#include "gate.h"
+
+enum {
+    DLI_TXN_KEY_MAX = 64 * 1024,
+    DLI_TXN_VALUE_MAX = DLI_REPLY_BULK, /* so that what is written can be read */
+    DLI_TXN_WRITES_MAX = 4096,
+    DLI_TXN_BYTES_MAX = 16 * 1024 * 1024 /* of all writes as commands */
+};
+
+struct dli_txn {
+    const struct dli_conn_config *config;
+    struct dli_gate *gate;
+    int64_t patience;         /* microseconds for one command */
+    struct dli_conn *conn;    /* NULL before the first WATCH */
+    int watching;             /* in a round: conn is READY and has watched keys */
+    struct dli_buffer writes; /* encoded */
+    int count;                /* how many */
+    int64_t asked;            /* commands sent since somebody set it to 0 */
+};
+
+void dli_txn_init(struct dli_txn *txn, const struct dli_conn_config *config, struct dli_gate *gate, int64_t patience);
+
+/* Free everything; the connection is closed, and what was watched forgotten. Never blocks. */
+void dli_txn_fini(struct dli_txn *txn);
+
+/* The same in a forked child, which has a copy of the descriptor: the parent's connection stays up. */
+void dli_txn_fini_child(struct dli_txn *txn);
+
+/* End the round and close the connection. Never blocks. */
+void dli_txn_drop(struct dli_txn *txn);
+
+/* Watch a key, on a new connection if need be. After any failure but DLOCK_INVALID_ARGUMENT there is no round. */
+dlock_status dli_txn_watch(struct dli_txn *txn, const char *key, size_t size, dlock_error *why);
+
+/*
+ * The value of a key; *ret_size is its size, also with DLOCK_BUFFER_TOO_SMALL. DLOCK_NOT_FOUND. The round goes on after a
+ * refusal of the server, and ends when the connection fails.
+ */
+dlock_status dli_txn_get(struct dli_txn *txn, const char *key, size_t size, uint8_t *buffer, size_t room,
+                         size_t *ret_size, dlock_error *why);
+
+/* Keep one command for the commit; its second word is the key. */
+dlock_status dli_txn_write(struct dli_txn *txn, int argc, const char *const *argv, const size_t *sizes,
+                           dlock_error *why);
+
+/* Carry out the writes if no watched key has changed, and end the round. DLOCK_CONFLICT, DLOCK_UNKNOWN_OUTCOME, ... */
+dlock_status dli_txn_commit(struct dli_txn *txn, dlock_error *why);
+
+/* Forget writes and watched keys, and end the round. */
+void dli_txn_rollback(struct dli_txn *txn);
+
+/* ---- txn_exec.c: MULTI was answered: send the writes and EXEC, and judge what comes back. FAILED or not, conn stays. */
+dlock_status dli_txn_exec(struct dli_txn *txn, dlock_error *why);
+
+#endif

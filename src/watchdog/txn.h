@@ -1,0 +1,30 @@
+/*
+ * txn.h: the transactions of a client: who may use one now, and what it needs of the client.
+ */
+#ifndef DLI_WATCHDOG_TXN_H
+#define DLI_WATCHDOG_TXN_H
+
+#include "client.h"
+#include "redis/txn.h"
+
+struct dlock_txn {
+    struct dli_client *client; /* with a ref */
+    uint32_t inside;           /* atomic: a call is under way */
+    struct dli_txn txn;        /* its own */
+};
+
+/* A transaction of the client, with a ref to it. NULL without memory. */
+struct dlock_txn *dli_txn_new(struct dli_client *client);
+
+/* Give it back. In a forked child only its memory and its copies of descriptors go. */
+void dli_txn_free(struct dlock_txn *txn);
+
+/*
+ * Before a call: DLOCK_OK makes the calling thread its only user until dli_txn_leave; with start the client counts as used
+ * from now on. DLOCK_FORKED, DLOCK_CLOSED (the connection is closed then), DLOCK_INVALID_ARGUMENT when another thread is
+ * in a call.
+ */
+dlock_status dli_txn_enter(struct dlock_txn *txn, int start, dlock_error *why);
+void dli_txn_leave(struct dlock_txn *txn);
+
+#endif
