@@ -265,9 +265,9 @@ def test_libdlock_release_wakes_foreign(redis_server: Server, jvm: Jvm, client: 
         ours, theirs, took = client.lock(name), jvm.lock(name), []
         for _ in range(5):
             assert ours.acquire(timeout=WHILE)
-            heard = len(jvm.pubsub.heard)
             waiter = Running(theirs.try_lock, 1, WHILE)
             wait_until(lambda: listeners(redis_server, name) == 1 and subscribed(jvm, name))
+            heard = len(jvm.pubsub.heard)
             began = time.monotonic()
             ours.release()
             assert waiter.result() is True

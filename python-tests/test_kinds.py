@@ -937,3 +937,168 @@ def test_at_random(new_agent: Make, redis_server: Server, family: str) -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_at_random_for_long(new_agent: Make, redis_server: Server, family: str, seed: int) -> None:
     at_random(redis_server, new_agent, family, seed, processes=6, steps=300)
+
+
+# ---- options
+
+
+def test_min_hold_keeps_others_out(agent: Agent, new_agent: Make, redis_server: Server) -> None:
+    """A release before keeps the lock taken for the rest, on the server: the owner may go. Plain permits know no time."""
+    rest = 900
+    client, other = agent.open(redis_server, min_hold_ms=rest), new_agent().open(redis_server, safety_ms=200)
+    rows = [sides(client, other, kind, kind) for kind in LEASED]
+    began = [mine.acquire(1, 0).ok.began for mine, _ in rows]
+    pending = [waits(theirs, 2, 1 + i) for i, (_, theirs) in enumerate(rows)]
+    for mine, theirs in rows:
+        mine.release(1).ok
+        assert mine.state(1) == "NONE" and mine.release(1).status == "NOT_HELD" and theirs.acquire(3, 0).status == "BUSY"
+    client.close(3000).ok
+    for since, wait, (_, theirs) in zip(began, pending, rows):
+        assert wait.answer(SOON).ok.done >= since + 1000 * rest
+        theirs.release(2).ok
+    assert set(image(redis_server)) == {b"permit_semaphore"}
+    plain = one(agent.open(redis_server, min_hold_ms=60_000), "semaphore", "plain")
+    plain.acquire(1, 0).ok
+    plain.release(1).ok
+    assert one(other, "semaphore", "plain").acquire(1, 0).status == "OK"
+
+
+def test_min_hold_that_is_over_costs_nothing(agent: Agent, new_agent: Make, redis_server: Server) -> None:
+    client, other = agent.open(redis_server, min_hold_ms=100), new_agent().open(redis_server, **NO_POLLS)
+    for kind in LEASED:
+        mine, theirs = sides(client, other, kind, kind)
+        began = mine.acquire(1, 0).ok.done
+        wait = waits(theirs, 2, 1)
+        until(lambda: now() > began + 150_000)
+        listens(redis_server, kind)
+        mine.release(1).ok
+        wait.answer(SOON).ok
+        other.wake()
+
+
+def test_lock_delay(new_agent: Make, redis_server: Server) -> None:
+    """After a death nobody gets it for so long; after a release everybody at once."""
+    lease, delay = 600, 1500
+    holder, other = new_agent(), new_agent().open(redis_server, safety_ms=200)
+    client = holder.open(redis_server, lease_ms=lease, lock_delay_ms=delay)
+    for kind in LEASED:
+        mine, theirs = sides(client, other, kind, kind)
+        assert mine.acquire(1, 0).ok and mine.remaining(1).ok.remaining <= lease
+        mine.release(1).ok
+        assert theirs.acquire(2, 0).status == "OK" and theirs.release(2).status == "OK"
+    rows = [sides(client, other, kind, kind) for kind in LEASED]
+    for mine, _ in rows:
+        mine.acquire(1, 0).ok
+    before = client.counters()["renewed"]
+    until(lambda: client.counters()["renewed"] >= before + len(rows))
+    holder.kill()
+    killed = now()
+    for i, (_, theirs) in enumerate(rows):
+        done = theirs.acquire(2, 15_000).ok.done
+        assert killed + 1000 * (delay + lease / 2) <= done <= killed + 1000 * (delay + lease + 5000)
+
+
+@pytest.mark.parametrize("kind", ["mutex", *KINDS, "latch"])
+def test_namespaces(agent: Agent, new_agent: Make, redis_server: Server, kind: str) -> None:
+    """What is called "lock" in one is not what is called so in another; Redisson calls it "<namespace>:lock"."""
+    plain, north = agent.open(redis_server), agent.open(redis_server, namespace="north:eu")
+    full = one(plain, kind, "north:eu:lock")
+    locks = [one(plain, kind), one(north, kind), one(plain, kind, namespace="south")]
+    for lock in locks:
+        lock.latch_set(1).ok if kind == "latch" else lock.acquire(1, 0).ok
+    keys = set(image(redis_server))
+    assert {b"lock", b"north:eu:lock", b"south:lock"} <= keys
+    for key in keys:
+        assert key in (b"lock", b"north:eu:lock", b"south:lock") or b"lock}" in key and b"{}" not in key
+    answer = locks[1].acquire(2, 0) if kind != "read" else north.lock("lock", kind="write").acquire(2, 0)
+    assert answer.status == "BUSY" and answer.message.startswith("lock 'north:eu:lock' at ")
+    assert full.acquire(3, 0).status == ("BUSY" if kind != "read" else "OK")
+    other = new_agent().open(redis_server, **NO_POLLS)
+    theirs = other.lock("lock", kind=RIVAL.get(kind, kind), namespace="south")
+    wait = waits(theirs, 2, 1)
+    locks[2].latch_down(1).ok if kind == "latch" else locks[2].release(1).ok
+    wait.answer(SOON).ok
+    locks[1].close_gate(60_000).ok
+    assert agent.open(redis_server, namespace="north").lock("eu:lock", kind=kind).acquire(9, 0).status == "GATE_CLOSED"
+    assert locks[0].acquire(9, 0).status == ("OK" if kind == "read" else "BUSY")
+
+
+def test_names_with_their_namespace(agent: Agent, redis_server: Server) -> None:
+    client = agent.open(redis_server)
+    for size in (1, 1023, 1024):
+        client.lock("n" * size, kind="fair").acquire(1, 0).ok
+    for space, name, good in (
+        ("a", "n" * 1022, True), ("a", "n" * 1023, False), ("a" * 256, "n", True), ("a{b}", "n", True), ("a", "{b}", True),
+        ("a{", "n", False), ("a}", "n", False), ("{}", "n", False), ("a", "n{", False), ("a{", "b}", False), ("", "", False),
+    ):  # fmt: skip
+        answer = client.new(name, "fair", namespace=space)
+        assert answer.status == ("OK" if good else "INVALID_NAME"), (space[:9], name[:9], answer)
+    assert client.new("n", "fair", namespace="a" * 257).status == "INVALID_OPTION"
+
+
+# ---- keys of other kinds
+
+
+GROUPS = {"mutex": 1, "fair": 1, "read": 2, "write": 2, "semaphore": 3, "permit_semaphore": 3, "latch": 3}
+
+
+def attempts(client: Client, kind: str) -> list[tuple[str, Callable[[], Answer]]]:
+    """Every way to act on a lock of a kind that it does not hold."""
+    lock = client.lock("lock", kind=kind)
+    ways: list[tuple[str, Callable[[], Answer]]] = [
+        ("try", lambda: lock.acquire(1, 0)), ("acquire", lambda: lock.acquire(1, 500)),
+        ("close_gate", lambda: lock.close_gate(1000)), ("open_gate", lock.open_gate),
+    ]  # fmt: skip
+    if GROUPS[kind] < 3:
+        ways.append(("force", lock.force))
+    elif kind == "latch":
+        ways += [("set", lambda: lock.latch_set(2)), ("down", lambda: lock.latch_down(1)), ("count", lock.latch_count)]
+    else:
+        ways += [("set", lambda: lock.permits_set(2)), ("add", lambda: lock.permits_add(1)), ("permits", lock.permits)]
+        if kind == "semaphore":
+            ways.append(("drain", lock.permits_drain))
+    return ways
+
+
+def whole(server: Server) -> dict[bytes, bytes]:
+    return {key: server.command("DUMP", key) for key in server.command("KEYS", "*")}
+
+
+@pytest.mark.parametrize("kind", list(GROUPS))
+def test_a_name_of_another_kind_is_not_touched(agent: Agent, new_agent: Make, redis_server: Server, kind: str) -> None:
+    client, other = agent.open(redis_server), new_agent().open(redis_server)
+    for there in [other_kind for other_kind in GROUPS if GROUPS[other_kind] != GROUPS[kind]]:
+        redis_server.command("FLUSHALL")
+        holds = one(other, there)
+        holds.latch_set(3).ok if there == "latch" else holds.acquire(1, 0).ok
+        refused(redis_server, client, kind, there)
+        if there != "latch":
+            assert holds.state(1) == "HELD"
+            holds.release(1).ok
+        holds.drop()
+
+
+@pytest.mark.parametrize("kind", list(GROUPS))
+def test_keys_that_are_no_lock_are_not_touched(agent: Agent, redis_server: Server, kind: str) -> None:
+    client = agent.open(redis_server)
+    commands = [["SET", "lock", "x"], ["SET", "lock", ""], ["RPUSH", "lock", "1"], ["SADD", "lock", "1"], ["ZADD", "lock", "1", "1"],
+                ["XADD", "lock", "*", "a", "b"], ["SET", "lock", "1.5"], ["SET", "lock", "99999999999999999999"]]  # fmt: skip
+    if GROUPS[kind] < 3:
+        commands += [["SET", "lock", "7"], ["HSET", "lock", "mode", "other"]]
+    else:
+        commands += [["HSET", "lock", "x", "1"], ["HSET", "lock", "mode", "read"]]
+    for command in commands:
+        redis_server.command("FLUSHALL")
+        redis_server.command(*command)
+        refused(redis_server, client, kind, " ".join(command), but="gate")  # which looks at the type alone
+
+
+def refused(server: Server, client: Client, kind: str, what: str, but: str = "no") -> None:
+    before = whole(server)
+    for name, attempt in attempts(client, kind):
+        if but in name:
+            continue
+        answer = attempt()
+        assert answer.status == "WRONG_KIND", f"{kind} {name} on {what}: {answer}"
+        assert answer.message.startswith("lock 'lock' at ")
+        assert whole(server) == before, f"{kind} {name} on {what} changed something"

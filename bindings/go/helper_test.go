@@ -86,6 +86,7 @@ func newServer() (*server, error) {
 
 func (s *server) signal(signal syscall.Signal) { _ = syscall.Kill(s.pid, signal) }
 
+// stop ends the server; again is fine.
 func (s *server) stop() {
 	s.alive.Close()
 	_ = s.shell.Wait()

@@ -7,45 +7,98 @@ import (
 	"time"
 )
 
-// TestLossInTime: the server stops and nothing is renewed. Every holder's context ends before the lease does.
+// TestLossInTime: the server stops and nothing is renewed. Every holder's context ends before the lease does. A round in which
+// the machine did not let this process run is done again.
 func TestLossInTime(t *testing.T) {
 	t.Parallel()
 	const together = 20
-	for n := counts(200, 20); n > 0; n -= together {
-		s := own(t)
-		client := open(t, s, Lease(1500*time.Millisecond))
-		var grants [together]*Grant
-		var expires [together]time.Time
-		for i := range grants {
-			name := fmt.Sprint("lost-", i)
-			grants[i] = held(t, mutex(t, client, name))
-			expires[i] = time.UnixMilli(s.command(t, "PEXPIRETIME", name).(int64))
+	repeats := 0
+	for n := counts(200, 20); n > 0; {
+		beats := startBeats()
+		late := lossRound(t, together)
+		if stall := beats.stop(); late > 0 && stall > 10*time.Millisecond && repeats < 5 {
+			t.Logf("%v ended %v after the lease; for %v nothing ran", together, late, stall)
+			repeats++
+			continue
 		}
-		s.pause(t)
-		parallel(together, func(i int) {
-			ctx := grants[i].Context()
-			select {
-			case <-ctx.Done():
-			case <-time.After(while):
-			}
-			if now := time.Now(); !now.Before(expires[i]) {
-				t.Errorf("it ended %v after the lease", now.Sub(expires[i]))
-			}
-			var e *Error
-			if err := grants[i].Err(); !errors.As(err, &e) || e.Status != ErrLost || grants[i].Remaining() != 0 {
-				t.Error(err, grants[i].Remaining())
-			}
-			if err := cause(ctx); !errors.Is(err, ErrLost) && err != ctx.Err() {
-				t.Error(err)
-			}
-			if err := grants[i].Unlock(background); !errors.Is(err, ErrLost) {
-				t.Error(err)
-			}
-		})
-		idle(t, client)
-		s.resume()
-		unlock(t, held(t, mutex(t, client, "lost-0")))
+		if late > 0 {
+			t.Fatalf("%v after the lease", late)
+		}
+		n -= together
 	}
+}
+
+// beats is the longest time for which a goroutine that should run every millisecond did not.
+type beats struct {
+	end     chan struct{}
+	longest chan time.Duration
+}
+
+func startBeats() beats {
+	b := beats{make(chan struct{}), make(chan time.Duration, 1)}
+	go func() {
+		longest, last := time.Duration(0), time.Now()
+		for {
+			select {
+			case <-b.end:
+				b.longest <- longest
+				return
+			case <-time.After(time.Millisecond):
+			}
+			now := time.Now()
+			if now.Sub(last) > longest {
+				longest = now.Sub(last)
+			}
+			last = now
+		}
+	}()
+	return b
+}
+
+func (b beats) stop() time.Duration {
+	close(b.end)
+	return <-b.longest
+}
+
+// lossRound returns how long after the end of the lease the last context ended; 0 or less when none did.
+func lossRound(t *testing.T, n int) (latest time.Duration) {
+	s := own(t)
+	defer s.stop()
+	client := open(t, s, Lease(1500*time.Millisecond))
+	grants, expires, late := make([]*Grant, n), make([]time.Time, n), make([]time.Duration, n)
+	for i := range grants {
+		name := fmt.Sprint("lost-", i)
+		grants[i] = held(t, mutex(t, client, name))
+		expires[i] = time.UnixMilli(s.command(t, "PEXPIRETIME", name).(int64))
+	}
+	s.pause(t)
+	parallel(n, func(i int) {
+		ctx := grants[i].Context()
+		select {
+		case <-ctx.Done():
+		case <-time.After(while):
+		}
+		late[i] = time.Since(expires[i])
+		var e *Error
+		if err := grants[i].Err(); !errors.As(err, &e) || e.Status != ErrLost || grants[i].Remaining() != 0 {
+			t.Error(err, grants[i].Remaining())
+		}
+		if err := cause(ctx); !errors.Is(err, ErrLost) && err != ctx.Err() {
+			t.Error(err)
+		}
+		if err := grants[i].Unlock(background); !errors.Is(err, ErrLost) {
+			t.Error(err)
+		}
+	})
+	idle(t, client)
+	s.resume()
+	unlock(t, held(t, mutex(t, client, "lost-0")))
+	for _, d := range late {
+		if d > latest {
+			latest = d
+		}
+	}
+	return latest
 }
 
 func TestLossIsTheCause(t *testing.T) {

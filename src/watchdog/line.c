@@ -56,7 +56,7 @@ void dli_line_follow(struct dli_entry *entry)
     struct dli_client *client = entry->client;
     struct dli_mutex *m = &entry->m;
 
-    if (m->needs_line && m->waiters > 0)
+    if (m->waiters > 0 && (m->needs_line || m->holder)) /* behind a holder of this process it sends nothing */
         dli_subscriber_want(&client->subscriber);
     m->needs_line = 0;
     if (m->listen != m->follows && __atomic_load_n(&client->line, __ATOMIC_ACQUIRE) == DLI_LINE_READY) {
@@ -78,9 +78,11 @@ static void deafen(struct dli_entry *entry)
     entry->m.follows = entry->m.listening = 0;
 }
 
+/* What was heard of the gate may not be true any more. */
 static void look_again(struct dli_entry *entry, int64_t now)
 {
     deafen(entry);
+    entry->m.gate_until = 0;
     dli_mutex_look(&entry->m, now);
 }
 

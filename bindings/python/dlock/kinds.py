@@ -147,4 +147,3 @@ class Kinds:
         """Several locks of this client as one, see MultiLock. DuplicateName, InvalidArgument."""
         client: Any = self
         return MultiLock(client, locks, owner)
-
