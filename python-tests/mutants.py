@@ -38,7 +38,7 @@ MUTANTS = (
          "if redis.call('EXISTS', lock) == 0 then"),
     )),
     Mutant(6, "renewal without comparing the owner", (
-        ("scripts/renew.lua", "if held == 1 then", "if redis.call('EXISTS', KEYS[i]) == 1 then"),
+        ("scripts/renew.lua", "if held == 1 and owner ~= 'mode' then", "if redis.call('EXISTS', KEYS[i]) == 1 then"),
     )),
     Mutant(10, "a renewal queued before the release is still sent", driver=10, seeds=4000),
     Mutant(11, "loss noticed by replies only", (
@@ -52,8 +52,8 @@ MUTANTS = (
     )),
     Mutant(19, "EVAL after NOSCRIPT keeps the old stamp: harmless", driver=19, caught=False),
     Mutant(20, "no answer taken for no grant", (
-        ("engine/wire.c", "if (m->sent.want == m->want && !m->owned && (!answer->sent || answer->refused))",
-         "if (m->sent.want == m->want && !m->owned)"),
+        ("engine/wire.c", "m->owned && (!answer->sent || answer->refused))\n        m->known = m->was_known || m->doubt;",
+         "m->owned)\n        m->known = m->was_known;"),
     )),
     Mutant(101, "a pushed grant counts from its arrival", (
         ("engine/wire.c", "int64_t stamp = m->heard_at, lease = m->heard_lease;",
@@ -69,11 +69,11 @@ MUTANTS = (
         ("engine/wire.c", "    m->again = at;\n    if (m->waiters", "    if (m->waiters"),
     )),
     Mutant(104, "the undo ends with the shorter lease of the claim", seeds=6000, edits=(
-        ("engine/mutex.c", "m->owned ? m->asked : dli_mutex_beat(m) + m->asked",
+        ("engine/mutex.c", "m->owned ? m->asked : dli_mutex_place(m)",
          "m->owned ? m->lease : dli_mutex_beat(m) + m->lease"),
     )),
     Mutant(105, "the undo of a place in line ends before the place does", (
-        ("engine/mutex.c", "m->owned ? m->asked : dli_mutex_beat(m) + m->asked", "m->asked"),
+        ("engine/mutex.c", "m->owned ? m->asked : dli_mutex_place(m)", "m->asked"),
         ("engine/wire.c", "        dli_mutex_give_back(m, number, now);", "        (void)number;"),
     )),
     Mutant(106, "a claim with a shorter lease is not confirmed at once", (

@@ -270,9 +270,9 @@ def test_rest(wire: Wire, who: Holds) -> None:
     _, token = wire.acquire(a)
     wire.acquire(b, LINE)
     assert wire.release(a, rest=400) == 1
-    assert wire.holder() == a.raw and 0 < wire.left() <= 400 and b.nothing()
-    assert wire.release(a, rest=300) == 1 and 0 < wire.left() <= 300
-    assert wire.acquire(b, LINE)[1] <= 300
+    assert wire.holder() == a.raw + b":rest" and 0 < wire.left() <= 400 and b.nothing()
+    assert wire.release(a, rest=3000) == 0 and 0 < wire.left() <= 400  # a repetition makes it no longer
+    assert wire.acquire(b, LINE)[1] <= 400
     wait_until(lambda: not wire.redis.command("EXISTS", wire.name))
     assert wire.release(a, rest=300) == 0
     code, later = wire.acquire(b, LINE)

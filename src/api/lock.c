@@ -489,8 +489,8 @@ dlock_status dlock_lock_hold_count(dlock_lock *lock, int64_t owner, int64_t *ret
         return status;
     if (lock->kind->slots)
         count = dli_hold_slots(lock->entry, lock->kind, owner);
-    else
-        held(lock, owner, &token, &count, &remaining, NULL);
+    else if (held(lock, owner, &token, &count, &remaining, NULL) != DLOCK_OK)
+        count = 0;
     if (ret_count)
         *ret_count = count;
     return DLOCK_OK;

@@ -1,0 +1,473 @@
+"""Several locks as one: all or none, in any order, of mixed kinds; what stands in the way, and what is left behind."""
+from __future__ import annotations
+
+import random
+import threading
+from typing import Any, Callable
+
+import pytest
+
+from harness.agent import Agent, Answer, Client, Event, Lock, Pending, now, until
+from harness.kinds import RIVAL, calls, image, one
+from harness.scripts import SHA
+from harness.server import Server
+
+Make = Callable[..., Any]
+NO_POLLS = {"safety_ms": 60_000}
+SOON = 10.0
+MIXED = ["mutex", "fair", "read", "write"]
+
+
+class Several:
+    """Mutexes by their names, or locks of other kinds; all of them as one; and the same names for somebody else."""
+
+    def __init__(self, client: Client, names: str = "abc", kinds: list[str] | None = None) -> None:
+        self.client = client
+        self.kinds = dict(zip(names, kinds or ["mutex"] * len(names)))
+        self.members = {name: one(client, kind, name) for name, kind in self.kinds.items()}
+        self.lock = client.multi(*self.members.values())
+
+    def rival(self, client: Client, name: str) -> Lock:
+        return one(client, RIVAL.get(self.kinds[name], self.kinds[name]), name)
+
+
+def told(client: Client, *types: str) -> Event:
+    while (event := client.event()).type not in types:
+        pass
+    return event
+
+
+def waits(lock: Lock, owner: int, thread: int, wait_ms: int = -1) -> Pending:
+    pending = lock.start("acquire", owner, wait_ms, thread=thread)
+    until(lambda: lock.state(owner) == "WAITING")
+    return pending
+
+
+def free(server: Server) -> None:
+    until(lambda: image(server) == {})
+
+
+# ---- all or none
+
+
+@pytest.mark.parametrize("kinds", [["mutex"] * 4, MIXED], ids=["mutexes", "mixed"])
+def test_all_or_none(agent: Agent, new_agent: Make, redis_server: Server, kinds: list[str]) -> None:
+    client, other = agent.open(redis_server), new_agent().open(redis_server)
+    several = Several(client, "abcd", kinds)
+    lock = several.lock
+    assert lock.state(1) == "NONE" and lock.count(1).ok.count == 0 and lock.acquire_local(1).status == "WOULD_BLOCK"
+    token = lock.acquire(1, 0).ok.token
+    assert lock.state(1) == "HELD" and lock.count(1).count == 1 and 0 < lock.remaining(1).ok.remaining <= 30_000
+    assert token == lock.token(1).ok.token == max(member.token(1).ok.token for member in several.members.values())
+    assert lock.acquire(1, 0).ok.token == token and lock.count(1).count == 2, "it is re-entrant"
+    for name in several.members:
+        for wait in (0, 20):
+            answer = several.rival(other, name).acquire(2, wait)
+            assert answer.status == ("TIMED_OUT" if wait else "BUSY")
+    assert lock.release(2).status == "NOT_HELD"
+    lock.release(1).ok
+    assert lock.state(1) == "HELD"
+    lock.release(1).ok
+    assert lock.state(1) == "NONE" and lock.release(1).status == "NOT_HELD"
+    for name in several.members:  # whichever is taken: none of the others is
+        rival = several.rival(other, name)
+        rival.acquire(2, 0).ok
+        before = image(redis_server)
+        for wait in (0, 40):
+            answer = lock.acquire(1, wait)
+            assert answer.status == ("TIMED_OUT" if wait else "BUSY")
+            assert answer.message.startswith(f"lock '{name}' at "), answer
+            assert lock.state(1) == "NONE" and {member.state(1) for member in several.members.values()} == {"NONE"}
+            until(lambda: image(redis_server) == before)
+        rival.release(2).ok
+    lock.acquire(1, 0).ok
+    lock.release(1).ok
+    free(redis_server)
+
+
+def test_members_can_be_had_alone(agent: Agent, redis_server: Server) -> None:
+    """A member of the owner's is entered again; another owner's in the same process is in the way."""
+    several = Several(agent.open(redis_server))
+    lock, b = several.lock, several.members["b"]
+    token = b.acquire(1, 0).ok.token
+    assert lock.state(1) == "NONE"
+    lock.acquire(1, 0).ok
+    assert b.token(1).ok.token == token and b.count(1).count == 2 and lock.count(1).count == 1
+    lock.release(1).ok
+    assert b.state(1) == "HELD" and lock.state(1) == "NONE" and lock.release(1).status == "NOT_HELD"
+    assert b.state(1) == "HELD" or b.acquire(1, 0).ok
+    answer = lock.acquire(2, 0)
+    assert answer.status == "BUSY" and answer.message.startswith("lock 'b' at ")
+
+
+def test_the_handles_of_members_may_go(agent: Agent, redis_server: Server) -> None:
+    client = agent.open(redis_server, lease_ms=600)
+    several = Several(client)
+    for member in several.members.values():
+        member.drop()
+    several.lock.acquire(1, 0).ok
+    before = client.counters()["renewed"]
+    until(lambda: client.counters()["renewed"] >= before + 9)
+    assert several.lock.state(1) == "HELD" and several.lock.extend(1, 40_000).status == "OK"
+    assert several.lock.remaining(1).ok.remaining > 30_000
+    several.lock.release(1).ok
+    several.lock.acquire(1, 0).ok
+    several.lock.drop()
+    client.close(3000).ok
+    free(redis_server)
+    client.free()
+    until(lambda: not agent.threads())
+
+
+def test_bad_members(agent: Agent, redis_server: Server) -> None:
+    client, other = agent.open(redis_server), agent.open(redis_server)
+    a, b = client.lock("a"), client.lock("b")
+    answer = client.new_multi(a, b, client.lock("a"))
+    assert answer.status == "DUPLICATE_NAME" and answer.message.startswith("lock 'a' at ") and answer.retryable == 0
+    assert client.new_multi(client.lock("a", kind="fair"), a).status == "DUPLICATE_NAME"
+    assert client.new_multi(client.lock("r", kind="read"), client.lock("r", kind="write")).status == "DUPLICATE_NAME"
+    multi = client.multi(a, b)
+    for bad in (multi, other.lock("c"), *(one(client, kind, "d") for kind in ("semaphore", "permit_semaphore", "latch"))):
+        assert client.new_multi(a, bad).status == "INVALID_ARGUMENT"
+    assert client.new_multi().status == "INVALID_ARGUMENT"
+    many = [client.lock(f"m{i}") for i in range(17)]
+    assert client.new_multi(*many).status == "INVALID_ARGUMENT"
+    most = client.multi(*many[:16])
+    most.acquire(1, 0).ok
+    assert redis_server.command("EXISTS", *(f"m{i}" for i in range(16))) == 16
+    most.release(1).ok
+    client.multi(client.lock("{a}"), a)  # a name of its own
+    assert client.new("x", "multi").status == "INVALID_ARGUMENT"
+    assert not image(redis_server).keys() - {b"d"}
+
+
+def test_what_a_multi_lock_cannot(agent: Agent, redis_server: Server) -> None:
+    several = Several(agent.open(redis_server))
+    several.lock.acquire(1, 0).ok
+    before = image(redis_server)
+    for call in (several.lock.inspect, lambda: several.lock.close_gate(100), several.lock.open_gate, lambda: several.lock.export(1, 600),
+                 lambda: several.lock.adopt(1, "x"), several.lock.permits, several.lock.latch_count):  # fmt: skip
+        answer = call()
+        assert answer.status == "UNSUPPORTED" and "multi-lock" in answer.message
+    assert several.lock.release_local(1).status == "WOULD_BLOCK" and several.lock.state(1) == "HELD"
+    assert several.lock.extend(1, 10).status == "INVALID_ARGUMENT" and image(redis_server) == before
+
+
+# ---- the wire
+
+
+def test_one_script_when_all_are_free(agent: Agent, redis_server: Server) -> None:
+    client = agent.open(redis_server)
+    several = Several(client, "abcdefgh")
+    several.lock.acquire(1, 0).ok  # which also teaches the server the scripts
+    several.lock.release(1).ok
+    for wait in (0, -1):
+        redis_server.command("CONFIG", "RESETSTAT")
+        several.lock.acquire(1, wait).ok
+        assert calls(redis_server) == 1 and calls(redis_server, "eval") == 0
+        several.lock.release(1).ok
+    rival = agent.open(redis_server).lock("e")
+    rival.acquire(2, 0).ok
+    redis_server.command("CONFIG", "RESETSTAT")
+    assert several.lock.acquire(1, 0).status == "BUSY"
+    assert calls(redis_server) == 1
+
+
+@pytest.mark.parametrize("what", ["lost reply", "lost request"])
+def test_an_answer_that_does_not_come(agent: Agent, redis_server: Server, new_proxy: Make, what: str) -> None:
+    """Sent again with the same ids it takes nothing twice; and what cannot be had is not kept."""
+    several = Several(agent.open(redis_server))
+    several.lock.acquire(1, 0).ok
+    several.lock.release(1).ok
+    proxy = new_proxy(redis_server)
+    client = agent.open(proxy, connects_per_second=1000, command_timeout_ms=500)
+    several = Several(client)
+    several.lock.acquire(1, 0).ok
+    several.lock.release(1).ok
+    hook = proxy.lose_reply(SHA["multi_acquire"]) if what == "lost reply" else proxy.up.cut_at(SHA["multi_acquire"])
+    answer = several.lock.acquire(1, 5000)
+    assert hook.count == 1 and answer.status == "OK"
+    assert {redis_server.command("HLEN", name) for name in "abc"} == {1}
+    several.lock.release(1).ok
+    free(redis_server)
+    hook = proxy.lose_reply(SHA["multi_acquire"])
+    proxy.refuse()
+    answer = several.lock.acquire(1, 0)
+    assert hook.count == 1 and answer.status in ("UNREACHABLE", "UNKNOWN_OUTCOME") and several.lock.state(1) == "NONE"
+    proxy.accept()
+    free(redis_server)
+
+
+# ---- waiting
+
+
+def test_it_waits_for_each(agent: Agent, new_agent: Make, redis_server: Server) -> None:
+    """For one after the other, told by push; while it waits for one, it has those before."""
+    client, other = agent.open(redis_server, **NO_POLLS), new_agent().open(redis_server, **NO_POLLS)
+    several = Several(client, "abcd", MIXED)
+    rivals = {name: several.rival(other, name) for name in "abcd"}
+    for rival in rivals.values():
+        rival.acquire(2, 0).ok
+    wait = waits(several.lock, 1, 1)
+    for place, (name, rival) in enumerate(rivals.items()):
+        until(lambda: several.members[name].state(1) == "WAITING")
+        states = [member.state(1) for member in several.members.values()]
+        assert states == ["HELD"] * place + ["WAITING"] + ["NONE"] * (3 - place)
+        assert not wait.ready() and several.lock.state(1) == "WAITING"
+        until(lambda: len(redis_server.command("PUBSUB", "CHANNELS")) >= (2 if name in "cd" else 1))
+        rival.release(2).ok
+    assert wait.answer(SOON).ok.token == several.lock.token(1).ok.token
+    several.lock.release(1).ok
+    free(redis_server)
+
+
+@pytest.mark.parametrize("form", ["blocking", "submitted"])
+@pytest.mark.parametrize("end", ["cancel", "time", "gate", "close"])
+def test_a_wait_that_ends_leaves_nothing(agent: Agent, new_agent: Make, redis_server: Server, form: str, end: str) -> None:
+    client, other = agent.open(redis_server), new_agent().open(redis_server)
+    several = Several(client, "abcd", MIXED)
+    rival = several.rival(other, "c")
+    rival.acquire(2, 0).ok
+    before, lock, limit = image(redis_server), several.lock, 300 if end == "time" else -1
+    pending = lock.start("acquire", 1, limit, thread=1) if form == "blocking" else lock.start("submit_acquire", 1, limit, 8)
+    until(lambda: several.members["c"].state(1) == "WAITING" and several.members["b"].state(1) == "HELD")
+    status = {"cancel": "CANCELLED", "time": "TIMED_OUT", "gate": "GATE_CLOSED", "close": "CLOSED"}[end]
+    if end == "cancel":
+        lock.cancel(1).ok
+    elif end == "gate":
+        rival.close_gate(60_000).ok
+    elif end == "close":
+        client.close(3000).ok
+    answer = pending.answer(SOON)
+    if form == "submitted":
+        answer.ok
+        event = told(client, "ACQUIRED", "ACQUIRE_FAILED")
+        assert (event.type, event.tag, event.lock_id, event.owner, event.token) == ("ACQUIRE_FAILED", 8, lock.id, 1, -1)
+        assert status_of(event) == status and "'c'" in event.text
+    else:
+        assert answer.status == status and answer.message.startswith("lock 'c' at "), answer
+    if end == "gate":
+        before.update({key: value for key, value in image(redis_server).items() if b"gate" in key})
+    until(lambda: image(redis_server) == before)
+    if end != "close":
+        assert lock.state(1) == "NONE" and {member.state(1) for member in several.members.values()} == {"NONE"}
+        assert lock.cancel(1).status == "NOT_HELD" and client.counters()["held"] == 0
+    no_more(client, "ACQUIRED", "ACQUIRE_FAILED", "RELEASED")
+
+
+def status_of(event: Event) -> str:
+    return {2: "TIMED_OUT", 3: "CANCELLED", 7: "GATE_CLOSED", -107: "CLOSED", -205: "UPGRADE_REFUSED"}[event.status]
+
+
+def no_more(client: Client, *types: str) -> None:
+    while (answer := client.next(0)).status == "OK":
+        assert answer.event.type not in types, answer.event
+
+
+def test_submitted(agent: Agent, new_agent: Make, redis_server: Server) -> None:
+    client, other = agent.open(redis_server, **NO_POLLS), new_agent().open(redis_server)
+    several = Several(client, "abcd", MIXED)
+    lock, rival = several.lock, several.rival(other, "b")
+    rival.acquire(2, 0).ok
+    lock.submit_acquire(1, -1, 5).ok
+    until(lambda: several.members["b"].state(1) == "WAITING")
+    rival.release(2).ok
+    event = told(client, "ACQUIRED", "ACQUIRE_FAILED")
+    assert (event.type, event.tag, event.lock_id, event.owner) == ("ACQUIRED", 5, lock.id, 1)
+    assert event.token == lock.token(1).ok.token and lock.state(1) == "HELD"
+    lock.submit_acquire(1, 0, 6).ok  # again
+    assert told(client, "ACQUIRED", "ACQUIRE_FAILED").type == "ACQUIRED" and lock.count(1).count == 2
+    for tag, state in ((7, "HELD"), (8, "NONE")):
+        lock.submit_release(1, tag).ok
+        event = told(client, "RELEASED", "RELEASE_FAILED")
+        assert (event.type, event.tag, event.lock_id, event.owner) == ("RELEASED", tag, lock.id, 1) and lock.state(1) == state
+    assert lock.submit_release(1, 9).status == "NOT_HELD"
+    lock.submit_acquire(1, 0, 10).ok
+    assert told(client, "ACQUIRED", "ACQUIRE_FAILED").tag == 10
+    several.lock.drop()  # the handle may go while it is held, and while it is acquired
+    again = client.multi(*several.members.values())
+    again.submit_acquire(2, 500, 11).ok
+    again.drop()
+    event = told(client, "ACQUIRED", "ACQUIRE_FAILED")
+    assert (event.type, event.tag, status_of(event)) == ("ACQUIRE_FAILED", 11, "TIMED_OUT")
+    no_more(client, "ACQUIRED", "ACQUIRE_FAILED", "RELEASED", "RELEASE_FAILED")
+    client.close(3000).ok
+    free(redis_server)
+
+
+def test_who_reads_a_member_may_not_write_it(agent: Agent, redis_server: Server) -> None:
+    client = agent.open(redis_server)
+    several = Several(client, "ab", ["mutex", "write"])
+    client.lock("b", kind="read").acquire(1, 0).ok
+    before = image(redis_server)
+    answer = several.lock.acquire(1, -1)
+    assert answer.status == "UPGRADE_REFUSED" and answer.message.startswith("lock 'b' at ")
+    several.lock.submit_acquire(1, -1, 4).ok
+    event = told(client, "ACQUIRED", "ACQUIRE_FAILED")
+    assert event.type == "ACQUIRE_FAILED" and status_of(event) == "UPGRADE_REFUSED"
+    until(lambda: image(redis_server) == before)
+
+
+def test_a_member_of_another_kind(agent: Agent, redis_server: Server) -> None:
+    client = agent.open(redis_server)
+    redis_server.command("SET", "b", "x")
+    for kinds in (["mutex"] * 3, ["mutex", "fair", "write"]):
+        several = Several(client, "abc", kinds)
+        before = image(redis_server)
+        for wait in (0, 1000):
+            answer = several.lock.acquire(1, wait)
+            assert answer.status == "WRONG_KIND" and answer.message.startswith("lock 'b' at ")
+            until(lambda: image(redis_server) == before)
+
+
+# ---- loss
+
+
+def test_a_lost_member(agent: Agent, new_agent: Make, redis_server: Server) -> None:
+    """All is lost in the owner's eyes; the rest is still held and goes back by the release, which says LOST."""
+    client, other = agent.open(redis_server, lease_ms=800), new_agent().open(redis_server)
+    several = Several(client, "abcd", MIXED)
+    lock = several.lock
+    for form in ("blocking", "submitted"):
+        lock.acquire(1, 0).ok
+        several.rival(other, "b").force().ok
+        event = told(client, "LOST")
+        assert event.lock_id == several.members["b"].id and event.cause == "TAKEN"
+        assert lock.state(1) == "LOST" and lock.token(1).status == lock.remaining(1).status == "LOST" and lock.count(1).ok.count == 0
+        assert lock.extend(1, 5000).status == "LOST" and lock.acquire(2, 0).status == "BUSY"
+        if form == "blocking":
+            answer = lock.release(1)
+            assert answer.status == "LOST" and answer.message.startswith("lock 'b' at ")
+        else:
+            lock.submit_release(1, 3).ok
+            event = told(client, "RELEASED", "RELEASE_FAILED")
+            assert (event.type, event.tag, event.status) == ("RELEASE_FAILED", 3, -201)
+        free(redis_server)
+        assert lock.state(1) == "NONE" and lock.release(1).status == "NOT_HELD"
+
+
+def test_a_killed_holder(new_agent: Make, redis_server: Server) -> None:
+    holder, other = new_agent(), new_agent().open(redis_server)
+    kinds = dict(zip("abcd", MIXED))
+    Several(holder.open(redis_server, lease_ms=500), "abcd", MIXED).lock.acquire(1, 0).ok
+    wait = Several(other, "dcba", [kinds[name] for name in "dcba"]).lock.start("acquire", 1, -1)
+    holder.kill()
+    wait.answer().ok
+
+
+def test_close_with_holds(agent: Agent, new_agent: Make, redis_server: Server) -> None:
+    client = agent.open(redis_server)
+    several = Several(client, "abcd", MIXED)
+    several.lock.acquire(1, 0).ok
+    client.close(3000).ok
+    free(redis_server)
+    for command, *words in (("acquire", 1, 0), ("release", 1), ("state", 1), ("submit_acquire", 1, 0, 0), ("extend", 1, 1000), ("force",)):
+        assert agent(command, several.lock.index, *words).status == "CLOSED"
+    several.lock.drop()
+
+
+def test_force(agent: Agent, new_agent: Make, redis_server: Server) -> None:
+    client, other = agent.open(redis_server), new_agent().open(redis_server)
+    mine, theirs = Several(client, "abcd", MIXED), Several(other, "abcd", MIXED)
+    mine.lock.acquire(1, 0).ok
+    theirs.lock.force().ok
+    theirs.lock.acquire(1, 0).ok
+    assert mine.lock.release(1).status == "LOST" and theirs.lock.state(1) == "HELD"
+    theirs.lock.release(1).ok
+    assert theirs.lock.force().status == "NOT_HELD"
+
+
+def test_fork(agent: Agent, redis_server: Server) -> None:
+    client = agent.open(redis_server)
+    several = Several(client)
+    several.lock.acquire(1, 0).ok
+    lines = [several.lock.line(*words) for words in (("state", 1), ("release", 1), ("acquire", 1, 0), ("submit_release", 1, 0), ("drop",))]
+    (child,) = agent.fork(*lines, client.line("free"))
+    assert child.code == 0 and [answer.status for answer in child.answers] == ["FORKED"] * 4 + ["OK"] * 2
+    assert several.lock.state(1) == "HELD" and several.lock.release(1).status == "OK"
+
+
+# ---- no two wait for each other
+
+
+class Actor(threading.Thread):
+    """Random subsets of the names, in random order, of random kinds that fit; a witness per name without atomicity."""
+
+    NAMES = "abcdef"
+
+    def __init__(self, server: Server, agent: Agent, seed: int, steps: int) -> None:
+        super().__init__(daemon=True)
+        self.random, self.steps, self.redis = random.Random(seed), steps, server.client()
+        self.client = agent.open(server.unix_url, safety_ms=200)
+        self.grants, self.writes = 0, {name: 0 for name in self.NAMES}
+        self.failure: BaseException | None = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            for _ in range(self.steps):
+                self.step()
+        except BaseException as error:
+            self.failure = error
+
+    def step(self) -> None:
+        names = self.random.sample(self.NAMES, self.random.randrange(1, 5))
+        kinds = {name: self.random.choice(["mutex", "fair"] if name in "abc" else ["read", "write"]) for name in names}
+        if self.random.random() < 0.4:  # in one step
+            names, kinds = [name for name in names if name in "abc"] or ["a"], {name: "mutex" for name in "abc"}
+        lock = self.client.multi(*(self.client.lock(name, kind=kinds[name]) for name in names))
+        if self.random.random() < 0.3:
+            self.submitted(lock)
+            answer = lock.acquire(1, 0)
+        else:
+            answer = lock.acquire(1, self.random.choice([0, 20, 30_000]))
+        if answer.status == "OK":
+            self.hold([name for name in names if kinds[name] != "read"])
+            lock.release(1).ok
+        else:
+            assert answer.status in ("BUSY", "TIMED_OUT"), answer
+
+    def submitted(self, lock: Lock) -> None:
+        """Acquired and released by events, or cancelled."""
+        lock.submit_acquire(2, 30_000, 1).ok
+        if self.random.random() < 0.5:
+            lock.cancel(2)
+        if told(self.client, "ACQUIRED", "ACQUIRE_FAILED").type == "ACQUIRED":
+            lock.submit_release(2, 2).ok
+            assert told(self.client, "RELEASED", "RELEASE_FAILED").type == "RELEASED"
+
+    def hold(self, names: list[str]) -> None:
+        self.grants += 1
+        counts = [int(self.redis.command("GET", "count " + name) or 0) for name in names]
+        self.redis.command("PING")
+        for name, count in zip(names, counts):
+            self.redis.command("SET", "count " + name, count + 1)
+            self.writes[name] += 1
+
+
+def no_deadlock(server: Server, new_agent: Make, processes: int, steps: int, seed: int) -> None:
+    began = now()
+    actors = [Actor(server, new_agent(), 100 * seed + i, steps) for i in range(processes)]
+    for actor in actors:
+        actor.join(100)
+        if actor.failure:
+            raise actor.failure
+        assert not actor.is_alive(), "they wait for each other"
+    for name in Actor.NAMES:
+        assert int(server.command("GET", "count " + name) or 0) == sum(actor.writes[name] for actor in actors), "an update was lost"
+        server.command("DEL", "count " + name)
+    free(server)
+    grants = [actor.grants for actor in actors]
+    print(f"seed {seed}: {sum(grants)} of {processes} x {steps} granted in {(now() - began) / 1e6:.1f} s, {min(grants)} at least")
+    assert all(grants) and not any(actor.client.counters()["lost"] for actor in actors)
+
+
+def test_no_deadlock(new_agent: Make, redis_server: Server) -> None:
+    no_deadlock(redis_server, new_agent, 8, 20, random.randrange(10**6))
+
+
+@pytest.mark.full
+@pytest.mark.timeout(200)
+@pytest.mark.parametrize("seed", range(6))
+def test_no_deadlock_for_long(new_agent: Make, redis_server: Server, seed: int) -> None:
+    no_deadlock(redis_server, new_agent, 8, 250, seed)
