@@ -322,8 +322,42 @@ def row_python(bench: Bench) -> list[Section]:
     return [Section("Python", text, ["case", "way", "pairs/s", "hand-offs/s", "p50 us", "p99 us"], rows, [])]
 
 
+KINDS = {"dlock": "mutex", "fair": "fair", "read": "read", "write": "write", "semaphore": "semaphore", "permits": "permit semaphore",
+         "multi": "multi-lock of 3, one step", "three": "3 mutexes, one by one"}
+
+
+def kind_row(case: str, way: str, results: dict[str, list[Result]], fields: tuple[str, str, str], against: str = "dlock") -> list[str]:
+    """What a kind does, and its rate relative to another way of the same rounds."""
+    rate, p50, p99 = fields
+    all_ = results[way]
+    relative = "" if way == against else f"{ratio(all_, results[against], rate)}x {KINDS[against]}"
+    return [case, KINDS[way], str(spread(all_, rate)), relative, str(spread(all_, p50)), str(spread(all_, p99)),
+            str(spread(all_, "server_us"))]
+
+
+def row_kinds(bench: Bench) -> list[Section]:
+    url, rows, wrong = bench.server.urls["tcp"], [], []
+    cores = bench.place("same core")
+    results = interleave(bench.rounds(7), list(KINDS), lambda way: bench.run(cores, "own", way, url, 1, bench.some(0.3, 0.1)))
+    for way in KINDS:
+        against = "three" if way == "multi" else "dlock"
+        rows.append(kind_row("uncontended", way, results, ("per_s", "pair_p50", "pair_p99"), against))
+    bench.place("free")
+    for case, threads, ways in (("8 x 8 on one name", 8, ["dlock", "fair", "semaphore", "permits"]),
+                                ("8 x 1 on one name", 1, ["dlock", "read", "write"])):
+        results = interleave(bench.rounds(5), ways, lambda way: bench.run(None, "one", way, url, 8, threads, bench.some(0.7, 0.3)))
+        rows += [kind_row(case, way, results, ("acquired_per_s", "wait_p50", "wait_p99")) for way in ways]
+        wrong += [result["violations"] for all_ in results.values() for result in all_]
+    text = """Each kind beside the mutex of the same rounds; ratios are of rates. Uncontended: one thread, TCP, client and server on one core; the
+semaphores have four permits of which one is used. On one name: eight processes of eight threads, or of one; the semaphores have four
+permits, readers share. Mutexes are handed over in memory within a process, the other kinds are granted by the server each time."""
+    targets = [Target("kinds", "more inside than may be, or a token that fell", Spread.of(wrong), 0, True, "")]
+    head = ["case", "kind", "pairs/s", "relative to", "p50 us", "p99 us", "server CPU us"]
+    return [Section("Kinds", text, head, rows, targets)]
+
+
 ROWS = {"pair": row_pair, "own": row_own, "processes": row_processes, "threads": row_threads, "wake": row_wake, "keep": row_keep,
-        "names": row_names, "python": row_python}
+        "kinds": row_kinds, "names": row_names, "python": row_python}
 
 
 def same_commands(bench: Bench) -> None:
@@ -340,7 +374,7 @@ def same_commands(bench: Bench) -> None:
                     break
                 for name in sent:
                     if words[:2] == ["EVALSHA", bench.server.shas[name]] and command["client_type"] != "lua":
-                        sent[name] = " ".join(mask(words, 14 if name.endswith("acquire") else -1))
+                        sent[name] = " ".join(mask(words, 15 if name.endswith("acquire") else -1))
         shapes.append(sent)
     if shapes[0] != shapes[1]:
         raise SystemExit(f"bench/native/ways.c does not send what libdlock sends:\n{shapes[0]}\n{shapes[1]}")
@@ -351,7 +385,7 @@ def mask(words: list[str], look: int) -> list[str]:
     plain = []
     for place, word in enumerate(words):
         prefix = word.partition("own:")[0] if "own:" in word else None
-        plain.append("*" if place in (7, look) else word if prefix is None else prefix + "*")
+        plain.append("*" if place in (8, look) else word if prefix is None else prefix + "*")
     return plain
 
 

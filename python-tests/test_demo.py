@@ -29,7 +29,7 @@ class Demo(NamedTuple):
         return dict(re.findall(r"^  (\w[\w -]*?)  +(\S.*?)\r?$", self.output, re.M))
 
     def number(self, name: str) -> float:
-        return float(self.table[name].split()[0])
+        return float(self.table[name].split()[0].rstrip(","))
 
     @property
     def failed(self) -> set[str]:
@@ -82,6 +82,37 @@ def test_the_flash_sale(tmp_path: pathlib.Path, seed: int) -> None:
     assert 0.8 <= demo.number("free after SIGKILL") <= 3
 
 
+def test_a_fair_lock(tmp_path: pathlib.Path) -> None:
+    demo = run(tmp_path, "--variant", "fair", "--buyers", "120", "--threads", "10")
+    assert (demo.code, demo.failed) == (0, set()), demo.output
+    assert re.search(r"SIGKILL, with the lock(.*\n)+.*SIGSTOP, with the lock", demo.output)
+    assert "ok      nobody was served before who had asked long before" in demo.output
+    assert demo.table["sold"] == "20 of 20" and demo.table["told sold out"] == "99 of 120 buyers"
+    assert demo.number("stale writes refused") >= 1 and demo.number("in-memory hand-overs") == 0
+
+
+def test_the_gate_ends_every_wait(tmp_path: pathlib.Path) -> None:
+    demo = run(tmp_path, "--variant", "gate")
+    assert (demo.code, demo.failed) == (0, set()), demo.output
+    assert re.search(r"sold the last item and closed the gate", demo.output)
+    assert demo.table["sold"] == "20 of 20" and demo.table["told sold out"] == f"0 of {BUYERS} buyers"
+    away, waiting = re.match(rf"(\d+) of {BUYERS} buyers, (\d+) of them", demo.table["told the sale is over"]).groups()
+    assert int(away) == BUYERS - 21 and int(waiting) > BUYERS / 2  # one was killed
+    assert 20 <= demo.number("grants of the lock") <= 25
+    words = [element.text for element in ElementTree.parse(demo.svg).iter("{http://www.w3.org/2000/svg}text")]
+    assert f"gate closed: {away} told that the sale is over" in words
+
+
+@pytest.mark.parametrize("seed", [1, 2])  # C killed, Python killed: as a rule
+def test_without_a_lock(tmp_path: pathlib.Path, seed: int) -> None:
+    demo = run(tmp_path, "--variant", "optimistic", "--seed", str(seed))
+    assert (demo.code, demo.failed) == (0, set()), demo.output
+    assert re.search(r"(C|Python) \d: SIGKILL, in a transaction", demo.output)
+    assert demo.table["sold"] == "20 of 20" and demo.table["told sold out"] == f"{BUYERS - 21} of {BUYERS} buyers"
+    assert demo.number("conflicts") >= 1 and "grants of the lock" not in demo.table
+    ElementTree.parse(demo.svg)
+
+
 def test_the_svg(tmp_path: pathlib.Path) -> None:
     demo = run(tmp_path, "--quiet", "--processes", "6")
     assert f"timeline: {demo.svg}" in demo.output
@@ -105,4 +136,6 @@ def test_without_the_fence_it_fails_and_says_so(tmp_path: pathlib.Path) -> None:
 def test_bad_arguments(tmp_path: pathlib.Path) -> None:
     assert run(tmp_path, "--items", "5").code == 2
     assert run(tmp_path, "--processes", "2").code == 2
+    assert run(tmp_path, "--variant", "poll").code == 2
+    assert run(tmp_path, "--variant", "optimistic", "--no-fence").code == 2
     assert run(tmp_path, "--build", str(tmp_path)).code == 2

@@ -1,5 +1,5 @@
-"""The Go binding: its own tests (bindings/go/*_test.go) against the library as it is installed, what tools say of it, and what a
-program says when there is no library or an old one."""
+"""The Go binding: its own tests (bindings/go/*_test.go) against the library as it is installed, what tools say of it,
+and what a program says when there is no library or an old one."""
 from __future__ import annotations
 
 import os
@@ -7,7 +7,9 @@ import pathlib
 import re
 import shutil
 import subprocess
+import tempfile
 import zlib
+from typing import Any
 
 import pytest
 
@@ -26,15 +28,34 @@ pytestmark = [
 ]
 
 
+Done = subprocess.CompletedProcess[str]
+
+
+def finish(command: list[str], **more: Any) -> Done:
+    """Run a command to its end; its errors are part of its output."""
+    return subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **more)
+
+
+def without_spaces(path: pathlib.Path) -> pathlib.Path:
+    """The same folder by a path that pkg-config does not break; always the same one."""
+    if " " not in str(path):
+        return path
+    link = pathlib.Path(tempfile.gettempdir(), f"dlock-go-{zlib.crc32(bytes(path)):x}")
+    path.mkdir(parents=True, exist_ok=True)
+    if not link.is_symlink():
+        link.symlink_to(path)
+    return link
+
+
 class Tool:
     """The go command, in an environment that has the library of this build as an installation in a folder.
 
-    What it made is kept in build/go, so that the next run is faster. Go takes no notice of a header that has changed, nor of a
-    library that has moved: the folder stays the same, and the flags for C tell headers apart.
+    What it made is kept in build/go, so that the next run is faster. Go takes no notice of a header that has changed,
+    nor of a library that has moved: the folder stays the same, and the flags for C tell headers apart.
     """
 
     def __init__(self) -> None:
-        kept = ROOT / "build/go"
+        kept = without_spaces(ROOT / "build/go")
         prefix = kept / BUILD.name
         install = ["meson", "install", "-C", str(BUILD), "--no-rebuild", "--destdir", str(prefix)]
         subprocess.run(install, check=True, stdout=subprocess.DEVNULL, env=clean_env())
@@ -42,15 +63,13 @@ class Tool:
         self.env = clean_env(
             PKG_CONFIG_SYSROOT_DIR=str(prefix), PKG_CONFIG_PATH=str(next(prefix.rglob("dlock.pc")).parent),
             LD_LIBRARY_PATH=str(next(prefix.rglob("libdlock.so.1")).parent), CGO_CFLAGS=f"-O2 -g -DHEADER_{header:x}",
-            GOCACHE=str(kept / "cache"), GOPATH=str(kept / "path"), GOFLAGS="-buildvcs=false -modcacherw", GOTOOLCHAIN="local",
-            GOPROXY="off", CGO_ENABLED="1",
+            GOCACHE=str(kept / "cache"), GOPATH=str(kept / "path"), GOFLAGS="-buildvcs=false -modcacherw",
+            GOTOOLCHAIN="local", GOPROXY="off", CGO_ENABLED="1",
         )  # fmt: skip
         self.minor = int(re.search(r"go1\.(\d+)", self("version").stdout)[1])
 
-    def __call__(self, *words: str, check: bool = True, cwd: pathlib.Path = BINDING, **env: str) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [GO, *words], cwd=cwd, env={**self.env, **env}, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-        )
+    def __call__(self, *words: str, check: bool = True, cwd: pathlib.Path = BINDING, **env: str) -> Done:
+        done = finish([GO, *words], cwd=cwd, env={**self.env, **env})
         print(done.stdout)
         assert not check or done.returncode == 0, done.stdout[-6000:]
         return done
@@ -64,8 +83,7 @@ def go() -> Tool:
 def test_vet_and_format(go: Tool) -> None:
     go("vet", "./...")
     gofmt = str(pathlib.Path(go("env", "GOROOT").stdout.strip(), "bin/gofmt"))
-    done = subprocess.run([gofmt, "-l", "."], cwd=BINDING, check=True, text=True, capture_output=True)
-    assert done.stdout == ""
+    assert finish([gofmt, "-l", "."], cwd=BINDING).stdout == ""
 
 
 def test_its_own_tests(go: Tool) -> None:
@@ -90,11 +108,10 @@ def test_staticcheck(go: Tool) -> None:
     network.setdefault("GOPROXY", "")
     if go("install", tool, check=False, **network).returncode:
         pytest.xfail("staticcheck cannot be fetched")
-    done = subprocess.run(
-        [go.env["GOPATH"] + "/bin/staticcheck", "-checks", "all", "./..."],
-        cwd=BINDING, env={**go.env, "PATH": f"{pathlib.Path(GO).parent}:{os.environ['PATH']}"}, text=True, capture_output=True,
-    )  # fmt: skip
-    assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr
+    path = f"{pathlib.Path(GO).parent}:{os.environ['PATH']}"
+    checked = [f"{go.env['GOPATH']}/bin/staticcheck", "-checks", "all", "./..."]
+    done = finish(checked, cwd=BINDING, env={**go.env, "PATH": path})
+    assert (done.returncode, done.stdout) == (0, "")
 
 
 # ---- it is what the header says
@@ -124,8 +141,8 @@ def test_causes_are_those_of_the_header() -> None:
 
 def test_it_is_thin() -> None:
     written = [path for path in BINDING.glob("*.go") if path.name != "status.go" and not path.name.endswith("_test.go")]
-    code = [line for path in written for line in path.read_text().splitlines() if line.strip() and not line.strip().startswith("//")]
-    assert len(code) <= LINES
+    lines = [line.strip() for path in written for line in path.read_text().splitlines()]
+    assert len([line for line in lines if line and not line.startswith("//")]) <= LINES
 
 
 # ---- a program elsewhere, that has the binding as a module and the library by pkg-config
@@ -165,13 +182,14 @@ func main() {
 def program(go: Tool, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     folder = tmp_path_factory.mktemp("program")
     (folder / "main.go").write_text(PROGRAM % MODULE)
-    (folder / "go.mod").write_text(f"module program\n\ngo 1.19\n\nrequire {MODULE} v0.0.0\n\nreplace {MODULE} => {BINDING}\n")
+    needs = f'require {MODULE} v0.0.0\n\nreplace {MODULE} => "{BINDING}"\n'
+    (folder / "go.mod").write_text("module program\n\ngo 1.19\n\n" + needs)
     go("build", "-o", "program", ".", cwd=folder)
     return folder / "program"
 
 
-def run(program: pathlib.Path, url: str, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([str(program), url], env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+def run(program: pathlib.Path, url: str, **env: str) -> Done:
+    return finish([str(program), url], env=env)
 
 
 def test_a_program(go: Tool, program: pathlib.Path, redis_server: Server) -> None:
@@ -191,9 +209,16 @@ def test_no_library_when_it_is_run(program: pathlib.Path, redis_server: Server) 
     assert done.returncode == 127 and "libdlock.so.1: cannot open shared object file" in done.stdout
 
 
-def test_a_library_that_is_too_old(go: Tool, program: pathlib.Path, redis_server: Server, tmp_path: pathlib.Path) -> None:
+OLD = """
+unsigned dlock_version(void) { return 9; }
+const char *dlock_version_string(void) { return "0.0.9"; }
+"""
+
+
+def test_a_library_that_is_too_old(go: Tool, program: pathlib.Path, tmp_path: pathlib.Path) -> None:
     source, shim = tmp_path / "old.c", tmp_path / "old.so"
-    source.write_text('unsigned dlock_version(void) { return 9; }\nconst char *dlock_version_string(void) { return "0.0.9"; }\n')
+    source.write_text(OLD)
     subprocess.run(["gcc", "-shared", "-fPIC", "-o", str(shim), str(source)], check=True)
-    done = run(program, redis_server.unix_url, LD_LIBRARY_PATH=go.env["LD_LIBRARY_PATH"], LD_PRELOAD=str(shim))
-    assert (done.returncode, done.stdout) == (1, "dlock: libdlock 0.0.9 was loaded, which is too old for this binding\n")
+    done = run(program, "redis://localhost", LD_LIBRARY_PATH=go.env["LD_LIBRARY_PATH"], LD_PRELOAD=str(shim))
+    said = "dlock: libdlock 0.0.9 was loaded, which is too old for this binding\n"
+    assert (done.returncode, done.stdout) == (1, said)

@@ -16,8 +16,18 @@ from harness.options import options_page
 README = (ROOT / "README.md").read_text()
 
 
-def block(language: str) -> str:
-    return re.search(rf"```{language}\n(.*?)```", README, re.S).group(1)
+def block(language: str, place: int = 0) -> str:
+    return re.findall(rf"```{language}\n(.*?)```", README, re.S)[place]
+
+
+def run_python(url: str, folder: pathlib.Path, place: int) -> str:
+    """What a Python program of the README prints."""
+    source = folder / "program.py"
+    source.write_text(block("python", place).replace("redis://localhost:6379", url))
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "bindings/python"), "DLOCK_LIBRARY": str(LIBRARY)}
+    done = subprocess.run([sys.executable, source], capture_output=True, text=True, timeout=30, env=env)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def test_c_program(redis_server, tmp_path: pathlib.Path) -> None:
@@ -34,12 +44,16 @@ def test_c_program(redis_server, tmp_path: pathlib.Path) -> None:
 
 
 def test_python_program(redis_server, tmp_path: pathlib.Path) -> None:
-    source = tmp_path / "sale.py"
-    source.write_text(block("python").replace("redis://localhost:6379", redis_server.url))
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "bindings/python"), "DLOCK_LIBRARY": str(LIBRARY)}
-    done = subprocess.run([sys.executable, source], capture_output=True, text=True, timeout=30, env=env)
-    assert done.returncode == 0, done.stderr
-    assert re.fullmatch(r"mine, with token \d+\n", done.stdout)
+    assert re.fullmatch(r"mine, with token \d+\n", run_python(redis_server.url, tmp_path, 0))
+
+
+def test_each_kind_in_python(redis_server, tmp_path: pathlib.Path) -> None:
+    told = [
+        r"fair, token \d+", "read-write", "seats free 2", "permits 2", "open True", r"both, token \d+",
+        "the sale is over", "item 20", "nightly",
+    ]  # fmt: skip
+    assert re.fullmatch("\n".join(told) + "\n", run_python(redis_server.url, tmp_path, 1))
+    assert redis_server.command("GET", "stock") == b"19" and redis_server.command("EXISTS", "billing:nightly") == 1
 
 
 def test_options_page_is_fresh() -> None:

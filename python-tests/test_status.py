@@ -12,6 +12,7 @@ import pytest
 from harness.agent import Agent, Answer, Client, Lock, until
 from harness.build import LIBRARY, ROOT
 from harness.fake import FakeServer
+from harness.kinds import KINDS, LEASED, RIVAL, image, one
 from harness.server import Server
 
 SECRET = "s3cret-canary"
@@ -194,6 +195,114 @@ def an_owner_waits_twice(world: World) -> Iterator[Answer]:
     yield lock.submit_acquire(2, 0, 0)
 
 
+@way("INVALID_ARGUMENT", "call")
+def numbers_of_kinds(world: World) -> Iterator[Answer]:
+    """Permits, counts and times out of range; nothing is asked of the server."""
+    client = world.open()
+    client.ping(1000)
+    sent = client.counters()["commands"]
+    for kind in ("semaphore", "permit_semaphore"):
+        seats = client.lock(kind, kind=kind)
+        for permits in (0, -1, 2**31, 2**62, -(2**63)):
+            yield seats.permits_set(permits)
+        for permits in (0, 2**31, -(2**31), 2**62, -(2**63)):
+            yield seats.permits_add(permits)
+    latch = client.lock("latch", kind="latch")
+    for count in (0, -1, 2**31, -(2**63)):
+        yield latch.latch_set(count)
+        yield latch.latch_down(count)
+    for kind in ("mutex", *KINDS, "latch"):
+        for ttl in (0, -1, 31_536_000_001, -(2**63)):
+            yield client.lock("a gate", kind=kind).close_gate(ttl)
+        yield client.lock("x", kind=kind).acquire(-1, 0)
+    for kind in LEASED:
+        yield client.lock(kind, kind=kind).extend(1, 99)
+    assert client.counters()["commands"] == sent and world.server.command("DBSIZE") == 0
+
+
+@way("INVALID_ARGUMENT", "call")
+def members_of_multi_locks(world: World) -> Iterator[Answer]:
+    client, other = world.open(), world.open()
+    lock = client.lock("the lock")
+    yield client.new_multi()
+    yield client.new_multi(lock, other.lock("another"))
+    yield client.new_multi(lock, client.multi(client.lock("another")))
+    yield client.new_multi(*(client.lock(str(i)) for i in range(17)))
+    for kind in ("semaphore", "permit_semaphore", "latch"):
+        yield client.new_multi(lock, client.lock("another", kind=kind))
+    yield client.new("the lock", "multi")
+
+
+@way("DUPLICATE_NAME")
+def a_name_twice(world: World) -> Iterator[Answer]:
+    client = world.open()
+    lock, between = client.lock("the lock"), client.lock("another")
+    yield client.new_multi(lock, lock)
+    yield client.new_multi(lock, between, client.lock("the lock"))
+    yield client.new_multi(client.lock("the lock", kind="read"), between, client.lock("the lock", kind="write"))
+    assert client.new_multi(between, client.lock("{another}")).status == "OK"
+
+
+@way("UPGRADE_REFUSED")
+def who_reads_asks_to_write(world: World) -> Iterator[Answer]:
+    client = world.open()
+    client.lock("the lock", kind="read").acquire(1, 0).ok
+    write = client.lock("the lock", kind="write")
+    yield write.acquire(1, 0)
+    yield write.acquire(1, -1)
+    yield write.submit_acquire(1, 100, 0)
+    yield client.multi(client.lock("another"), write).acquire(1, 0)
+    assert world.server.command("HLEN", "the lock") == 2
+
+
+@way("GATE_CLOSED")
+def nobody_gets_in(world: World) -> Iterator[Answer]:
+    client = world.open()
+    for kind in ("mutex", *KINDS, "latch"):
+        world.server.command("FLUSHALL")
+        lock = client.lock("the lock", kind=kind)
+        lock.close_gate(60_000).ok
+        yield lock.acquire(1, 0)
+        yield lock.acquire(1, -1)
+        if kind in ("mutex", "fair", "read", "write"):
+            yield client.multi(client.lock("another"), lock).acquire(1, 0)
+
+
+@way("GATE_CLOSED")
+def a_wait_is_ended_by_the_gate(world: World) -> Iterator[Answer]:
+    client, other = world.open(), world.open()
+    for kind in ("mutex", *KINDS):
+        world.server.command("FLUSHALL")
+        mine, theirs = one(client, kind, "the lock"), one(other, RIVAL.get(kind, kind), "the lock")
+        mine.acquire(1, 0).ok
+        wait = theirs.start("acquire", 1, -1, thread=1)
+        until(lambda: theirs.state(1) == "WAITING")
+        mine.close_gate(60_000).ok
+        yield wait.answer()
+        mine.release(1).ok
+        mine.open_gate().ok
+
+
+@way("UNCHANGED")
+def it_was_so_before(world: World) -> Iterator[Answer]:
+    client = world.open()
+    for kind in ("semaphore", "permit_semaphore"):
+        world.server.command("DEL", "the lock")
+        seats = client.lock("the lock", kind=kind)
+        seats.permits_set(2).ok
+        yield seats.permits_set(3)
+        assert seats.permits().ok.value == 2
+    world.server.command("DEL", "the lock")
+    latch = client.lock("the lock", kind="latch")
+    latch.latch_set(2).ok
+    yield latch.latch_set(1)
+    assert latch.latch_count().ok.value == 2
+    yield latch.open_gate()
+    latch.close_gate(60_000).ok
+    latch.open_gate().ok
+    yield latch.open_gate()
+
+
 @way("INVALID_NAME", "call")
 def names(world: World) -> Iterator[Answer]:
     client = world.open()
@@ -237,6 +346,28 @@ def not_in_this_build(world: World) -> Iterator[Answer]:
         yield world.agent.try_open("redis+cluster://h:1")
 
 
+@way("UNSUPPORTED")
+def what_a_kind_cannot(world: World) -> Iterator[Answer]:
+    client = world.open()
+    cannot: dict[str, list[tuple[Any, ...]]] = {
+        "semaphore": [("force",), ("extend", 1, 1000), ("permit", 1, 0, 33)],
+        "permit_semaphore": [("force",), ("permits_drain",)],
+        "latch": [("force",), ("extend", 1, 1000)],
+    }
+    seats = [("permits_set", 1), ("permits_add", 1), ("permits_drain",), ("permits",), ("permit", 1, 0, 33)]
+    latches = [("latch_set", 1), ("latch_down", 1), ("latch_count",)]
+    for kind in ("mutex", *KINDS, "latch"):
+        lock = client.lock("the lock", kind=kind)
+        calls = cannot.get(kind, []) + ([] if kind == "mutex" else [("export", 1, 600), ("adopt", 1, "x")])
+        calls += ([] if "semaphore" in kind else seats) + ([] if kind == "latch" else latches)
+        for command, *words in calls:
+            yield world.agent(command, lock.index, *words)
+    multi = client.multi(client.lock("the lock"))
+    for command, *words in [("inspect",), ("close_gate", 1000), ("open_gate",), ("export", 1, 600), ("adopt", 1, "x"), *seats, *latches]:
+        yield world.agent(command, multi.index, *words)
+    assert world.server.command("DBSIZE") == 0
+
+
 @way("CLOSED")
 def after_close(world: World) -> Iterator[Answer]:
     client = world.open()
@@ -249,6 +380,22 @@ def after_close(world: World) -> Iterator[Answer]:
     yield lock.submit_acquire(1, 0, 0)
     yield lock.inspect()
     yield lock.force()
+
+
+@way("CLOSED")
+def kinds_after_close(world: World) -> Iterator[Answer]:
+    client = world.open()
+    locks = [client.lock("the lock", kind=kind) for kind in ("mutex", *KINDS, "latch")]
+    multi = client.multi(locks[0])
+    client.close(1000).ok
+    for lock in [*locks, multi]:
+        for command, *words in (("acquire", 1, -1), ("release", 1), ("submit_acquire", 1, -1, 0), ("state", 1), ("extend", 1, 1000),
+                                ("close_gate", 1000), ("open_gate",), ("cancel", 1)):  # fmt: skip
+            yield world.agent(command, lock.index, *words)
+    for lock in locks[4:6]:
+        yield lock.permits_set(1)
+        yield lock.permits()
+    yield locks[6].latch_down(1)
 
 
 @way("CLOSED", "server")
@@ -278,6 +425,14 @@ def a_grant_that_does_not_fit(world: World) -> Iterator[Answer]:
     assert lock.state(1) == "HELD"
 
 
+@way("BUFFER_TOO_SMALL", "call")
+def a_permit_that_does_not_fit(world: World) -> Iterator[Answer]:
+    seats = one(world.open(), "permit_semaphore")
+    seats.acquire(1, 0).ok
+    for room in (0, 1, 32):
+        yield seats.permit(1, 0, room)
+
+
 @way("SYSTEM_ERROR", "call")
 def no_descriptors(world: World) -> Iterator[Answer]:
     world.agent("nofile", 4)
@@ -297,6 +452,50 @@ def a_stranger(world: World) -> Iterator[Answer]:
     assert lock.state(1) == "HELD"
     lock.release(1).ok
     yield lock.force()
+
+
+@way("NOT_HELD")
+def strangers_to_a_kind(world: World) -> Iterator[Answer]:
+    client = world.open()
+    for kind in KINDS:
+        world.server.command("FLUSHALL")
+        lock = one(client, kind, "the lock")
+        yield lock.release(1)
+        lock.acquire(1, 0).ok
+        calls: list[tuple[Any, ...]] = [("release", 2), ("release_local", 2), ("submit_release", 2, 0), ("remaining", 2), ("token", 2), ("cancel", 1)]
+        calls += [("extend", 2, 5000)] if kind in LEASED else []
+        calls += [("permit", 2, 0, 33)] if kind == "permit_semaphore" else []
+        before = world.server.command("DUMP", "the lock")
+        for command, *words in calls:
+            yield world.agent(command, lock.index, *words)
+        assert lock.state(1) == "HELD" and world.server.command("DUMP", "the lock") == before
+        lock.release(1).ok
+        if "semaphore" not in kind:
+            yield lock.force()
+    multi = client.multi(client.lock("the lock"), client.lock("another"))
+    world.server.command("FLUSHALL")
+    for command, *words in ("release", 1), ("submit_release", 1, 0), ("token", 1), ("remaining", 1), ("extend", 1, 5000), ("cancel", 1), ("force",):
+        answer = world.agent(command, multi.index, *words)
+        assert answer.status == "NOT_HELD" and answer.message, answer
+    latch = client.lock("the lock", kind="latch")
+    latch.acquire(1, 0).ok
+    yield latch.release(1)
+
+
+@way("LOST")
+def what_a_kind_has_lost(world: World) -> Iterator[Answer]:
+    client = world.open(renew="false", lease_ms=200)
+    locks = []
+    for owner, kind in enumerate(LEASED, 1):
+        world.server.command("FLUSHALL")
+        locks.append(one(client, kind, "the lock"))
+        locks[-1].acquire(owner, 0).ok
+    for owner, lock in enumerate(locks, 1):
+        until(lambda: lock.state(owner) == "LOST")
+        if owner == len(locks):
+            yield lock.permit(owner, 0, 33)
+        for command, *words in ("remaining",), ("token",), ("extend", 5000), ("release",):
+            yield world.agent(command, lock.index, owner, *words)
 
 
 @way("LOST")
@@ -324,6 +523,44 @@ def a_key_of_another_kind(world: World) -> Iterator[Answer]:
         yield lock.force()
         assert world.server.command("DUMP", "the lock") == before
         assert world.server.command("DBSIZE") == 1
+
+
+@way("WRONG_KIND")
+def a_name_that_another_kind_has(world: World) -> Iterator[Answer]:
+    """test_kinds.py has all of them."""
+    client = world.open()
+    one(client, "semaphore", "the lock")
+    for kind in ("mutex", "fair", "read", "write"):
+        lock = client.lock("the lock", kind=kind)
+        yield lock.acquire(1, 0)
+        yield lock.close_gate(1000)
+        yield lock.force()
+        yield client.multi(client.lock("another"), lock).acquire(1, 0)
+    world.server.command("FLUSHALL")
+    client.lock("the lock", kind="fair").acquire(1, 0).ok
+    before = world.server.command("DUMP", "the lock")
+    for kind in ("semaphore", "permit_semaphore"):
+        seats = client.lock("the lock", kind=kind)
+        for answer in seats.acquire(1, 0), seats.permits_set(1), seats.permits_add(1), seats.permits(), seats.open_gate():
+            yield answer
+    latch = client.lock("the lock", kind="latch")
+    for answer in latch.acquire(1, 0), latch.latch_set(1), latch.latch_down(1), latch.latch_count(), latch.close_gate(1000):
+        yield answer
+    assert world.server.command("DUMP", "the lock") == before
+
+
+@way("UNKNOWN_OUTCOME")
+def a_change_without_answer(world: World) -> Iterator[Answer]:
+    """The server stops after the connections were made; it may act on what it finds when it goes on."""
+    for kind in ("semaphore", "permit_semaphore", "latch"):
+        server = world.new_server()
+        lock = world.open(server, command_timeout_ms=200).lock("the lock", kind=kind)
+        (lock.latch_count if kind == "latch" else lock.permits)().ok
+        server.pause()
+        answer = lock.latch_set(3) if kind == "latch" else lock.permits_set(3)
+        server.resume()
+        yield answer
+        until(lambda: server.command("GET", "the lock") == b"3")  # as often as it was sent
 
 
 @way("UNKNOWN_OUTCOME")
@@ -562,10 +799,11 @@ def test_null_handles_have_a_sentence(agent: Agent) -> None:
         ("close", 0), ("fd",), ("next", 0), ("wake",), ("stats",), ("ping", 0), ("new", 1, "x"), ("acquire", 1, 0),
         ("release", 1), ("acquire_local", 1), ("release_local", 1), ("submit_acquire", 1, 0, 0), ("submit_release", 1, 0),
         ("cancel", 1), ("extend", 1, 1000), ("force",), ("state", 1), ("remaining", 1), ("token", 1), ("count", 1),
-        ("inspect",), ("export", 1, 600), ("adopt", 1, "x"),
+        ("inspect",), ("export", 1, 600), ("adopt", 1, "x"), ("multi", "-"), ("close_gate", 1000), ("open_gate",), ("permits_set", 1),
+        ("permits_add", 1), ("permits_drain",), ("permits",), ("permit", 1, 0, 33), ("latch_set", 1), ("latch_down", 1), ("latch_count",),
     ):  # fmt: skip
         answer = agent(command, "-", *words)
-        assert answer.status == "INVALID_ARGUMENT" and answer.message.startswith(("no ", "a lock needs ")), (command, answer)
+        assert answer.status == "INVALID_ARGUMENT" and answer.message.startswith(("no ", "a lock needs ", "a multi-lock needs ")), (command, answer)
 
 
 def test_bad_input_changes_nothing_on_the_server(world: World) -> None:
@@ -579,6 +817,39 @@ def test_bad_input_changes_nothing_on_the_server(world: World) -> None:
         assert world.agent(command, lock.index, *words).status == "NOT_HELD"
     assert world.server.command("DUMP", "the lock") == before
     assert lock.state(1) == "HELD" and lock.token(1).token == token
+
+
+def test_bad_input_of_the_kinds_changes_nothing_on_the_server(world: World) -> None:
+    """Numbers out of range, an expired permit, a name twice, a gate with a negative time, another kind's name."""
+    server, client = world.server, world.open()
+    seats, latch, lock = one(client, "semaphore", "seats", 3), client.lock("latch", kind="latch"), client.lock("mutex")
+    seats.acquire(1, 0).ok
+    latch.latch_set(2).ok
+    lock.acquire(1, 0).ok
+    permits = one(world.open(renew="false", lease_ms=200), "permit_semaphore", "permits")
+    permits.acquire(1, 0).ok
+    until(lambda: permits.state(1) == "LOST")
+    theirs = client.lock("permits", kind="permit_semaphore")
+    theirs.acquire(1, 5000).ok  # it came back and is out again
+    before = {key: server.command("DUMP", key) for key in server.command("KEYS", "*")}
+    for kind, bad, status in (
+        (seats, [("permits_set", 0), ("permits_set", -1), ("permits_add", 0), ("permits_add", 2**31)], "INVALID_ARGUMENT"),
+        (latch, [("latch_set", 0), ("latch_set", -1), ("latch_down", 0), ("latch_down", -1)], "INVALID_ARGUMENT"),
+        (seats, [("permits_set", 9)], "UNCHANGED"), (latch, [("latch_set", 9), ("open_gate",)], "UNCHANGED"),
+        (lock, [("close_gate", -1), ("close_gate", 0), ("extend", 1, -1)], "INVALID_ARGUMENT"),
+        (permits, [("release", 1)], "LOST"), (permits, [("release", 1), ("release", 9)], "NOT_HELD"),
+        (client.lock("mutex", kind="read"), [("acquire", 1, 0), ("force",), ("close_gate", 1000)], "WRONG_KIND"),
+        (client.lock("seats", kind="fair"), [("acquire", 1, 0), ("force",), ("close_gate", 1000)], "WRONG_KIND"),
+        (client.lock("mutex", kind="semaphore"), [("acquire", 1, 0), ("permits_add", 1)], "WRONG_KIND"),
+    ):  # fmt: skip
+        for command, *words in bad:
+            answer = world.agent(command, kind.index, *words)
+            assert answer.status == status, (command, words, answer)
+    assert client.new_multi(lock, seats).status == "INVALID_ARGUMENT"
+    assert client.new_multi(lock, client.lock("x"), lock).status == "DUPLICATE_NAME"
+    assert client.new("seats", "semaphore", permits=0).status == client.new("seats", "semaphore", permits=-1).status == "INVALID_OPTION"
+    assert {key: server.command("DUMP", key) for key in server.command("KEYS", "*")} == before
+    assert seats.permits().value == 2 and latch.latch_count().value == 2 and theirs.permits().value == 0
 
 
 # ---- no memory, no descriptors, no threads
@@ -708,8 +979,73 @@ def scenario_orders(short: Short) -> None:
     client.free(), lock.drop()
 
 
+def scenario_kinds(short: Short) -> None:
+    """Each kind: acquire, release, submit; a failure takes nothing for good, neither on the server nor in the process."""
+    server, client = short.world.server, short.agent.open(short.world.server, lease_ms=1000)
+    for kind in KINDS:
+        lock = one(client, kind, kind)
+        before = image(server)
+
+        def settled() -> None:
+            until(lambda: image(server) == before)
+
+        for answer in short.each(lambda: lock.acquire(1, 0), least=0):
+            if answer.status == "OK":
+                lock.release(1).ok
+            settled()
+        for answer in short.each(lambda: lock.release(1), lambda: lock.acquire(1, 1000).ok, least=0):
+            assert lock.state(1) == "NONE"
+            settled()
+        for answer in short.each(lambda: lock.submit_acquire(1, 1000, 5)):
+            if answer.status == "OK":
+                assert told(client) in ("ACQUIRED", "ACQUIRE_FAILED")
+                lock.release(1)
+            settled()
+        lock.drop()
+    client.close(3000).ok
+    client.free()
+
+
+def told(client: Client) -> str:
+    while (event := client.event()).type not in ("ACQUIRED", "ACQUIRE_FAILED", "RELEASED", "RELEASE_FAILED"):
+        pass
+    kind: str = event.type
+    return kind
+
+
+def scenario_several(short: Short) -> None:
+    """Multi-locks: in one step, one after the other, and submitted."""
+    server, client = short.world.server, short.agent.open(short.world.server, lease_ms=1000)
+    for kinds in (["mutex", "mutex"], ["mutex", "fair"]):
+        members = [client.lock(name, kind=kind) for name, kind in zip("ab", kinds)]
+        lock = client.multi(*members)
+        for wait in (0, 300):
+            for answer in short.each(lambda: lock.acquire(1, wait)):
+                if answer.status == "OK":
+                    lock.release(1).ok
+                assert lock.state(1) == "NONE"
+                until(lambda: image(server) == {})
+        for answer in short.each(lambda: lock.submit_acquire(1, 1000, 5)):
+            if answer.status == "OK" and told(client) == "ACQUIRED":
+                lock.release(1).ok
+            until(lambda: image(server) == {})
+        for answer in short.each(lambda: lock.submit_release(1, 5), lambda: lock.acquire(1, 1000).ok):
+            if answer.status == "OK":
+                assert told(client) in ("RELEASED", "RELEASE_FAILED")
+            else:
+                lock.release(1).ok
+            until(lambda: image(server) == {})
+        for answer in short.each(lambda: client.new_multi(*members)):
+            if answer.status == "OK":
+                short.agent("drop", answer.index).ok
+        for handle in (lock, *members):
+            handle.drop()
+    client.close(3000).ok
+    client.free()
+
+
 SCENARIOS = [scenario_open, scenario_new, scenario_first_acquire, scenario_acquire_and_release, scenario_submitted,
-             scenario_waiting, scenario_orders]  # fmt: skip
+             scenario_waiting, scenario_orders, scenario_kinds, scenario_several]  # fmt: skip
 
 
 @pytest.mark.parametrize("on", [0, 1], ids=["once", "from then on"])

@@ -1,6 +1,6 @@
 """One process full of buyers in the flash sale of flash_sale.py, in Python.
 
-    buyer.py URL SOCKET SCRIPT THREADS SEED HALTS BUYERS
+    buyer.py VARIANT URL SOCKET SCRIPT THREADS SEED HALTS BUYERS
 
 The same as buyer.c, which says how it goes. The library is found as the binding does it, by DLOCK_LIBRARY.
 """
@@ -24,6 +24,8 @@ import dlock  # noqa: E402
 from harness import resp  # noqa: E402
 
 LOCK, ITEMS, SOLD = "sale:{stock}", "items:{stock}", "sold:{stock}"
+LEFT, SALES, BOUGHT = "left:{stock}", "sales:{stock}", "bought:{stock}:"  # of the optimistic variant
+GATE = 600.0  # seconds
 COUNTERS = ("acquired", "wire_grants", "pushed_grants", "handovers", "lost", "renewed")
 
 
@@ -57,10 +59,14 @@ class Turn:
 
 
 class Crowd:
-    def __init__(self, url: str, stock_path: str, script: str, seed: int, halts: set[int], buyers: list[int]) -> None:
-        self.client = dlock.Client(url)
-        self.lock = self.client.lock(LOCK)
-        self.stock_path, self.script, self.seed, self.halts = stock_path, script, seed, halts
+    """Buyers with a lock."""
+
+    def __init__(
+        self, variant: str, url: str, path: str, script: str, seed: int, halts: set[int], buyers: list[int]
+    ) -> None:
+        self.client, self.variant = dlock.Client(url), variant
+        self.lock = self.client.fair_lock(LOCK) if variant == "fair" else self.client.lock(LOCK)
+        self.stock_path, self.script, self.seed, self.halts = path, script, seed, halts
         self.buyers: queue.SimpleQueue[int] = queue.SimpleQueue()
         for buyer in buyers:
             self.buyers.put(buyer)
@@ -83,26 +89,37 @@ class Crowd:
     def serve(self) -> None:
         """A thread: serve the next buyer until there are none."""
         try:
-            with resp.Client(path=self.stock_path, timeout=30) as stock:
-                while True:
-                    buyer = self.buyers.get_nowait()
-                    while self.take_turn(stock, buyer) == "refused":
-                        pass  # nothing was written: ask again
+            self.serve_all()
         except queue.Empty:
             pass
         except Exception as error:
             say("error", text=f"{type(error).__name__}: {error}")
             os._exit(1)
 
+    def serve_all(self) -> None:
+        with resp.Client(path=self.stock_path, timeout=30) as stock:
+            while True:
+                buyer = self.buyers.get_nowait()
+                while self.take_turn(stock, buyer) == "refused":
+                    pass  # nothing was written: ask again
+
     def take_turn(self, stock: resp.Client, buyer: int) -> str:
         """Lock, buy, release. The turn is told before the release: who is killed later has told all it did."""
         turn = Turn(buyer)
-        self.lock.acquire()
+        try:
+            self.lock.acquire()
+        except dlock.GateClosed:
+            say("turned away", buyer=buyer, asked=turn.asked, told=now())
+            return "turned away"
         turn.granted, turn.token = now(), self.lock.token
         turn.answer = self.buy(stock, turn)
         state, checked = self.lock.state, now()
         say("turn", **vars(turn), state=state.name, checked=checked)
         released = "OK"
+        if self.variant == "gate" and turn.left == 1 and turn.answer == "bought":
+            asked = now()
+            self.lock.close_gate(GATE)
+            say("closed", buyer=buyer, token=turn.token, asked=asked, closed=now())
         try:
             self.lock.release()
         except dlock.Lost:
@@ -115,18 +132,21 @@ class Crowd:
     def buy(self, stock: resp.Client, turn: Turn) -> str:
         """What the lock is for: read, think, write."""
         turn.left = int(stock.command("HGET", ITEMS, "left"))
-        time.sleep(random.Random(self.seed + turn.buyer).uniform(0.001, 0.003))
+        self.think(turn)
         if turn.left <= 0:
             return "sold out"
-        if turn.left in self.halts:
-            self.halt(turn)
+        self.halt(turn)
         words = ("EVALSHA", self.script, 2, ITEMS, SOLD, turn.token, turn.left - 1, turn.buyer)
         return "bought" if stock.command(*words) else "refused"
 
+    def think(self, turn: Turn) -> None:
+        time.sleep(random.Random(self.seed + turn.buyer).uniform(0.001, 0.003))
+
     def halt(self, turn: Turn) -> None:
         """Between reading and writing. Whether the conductor stops the process meanwhile is not seen."""
-        say("inside", **vars(turn), stats=self.stats())
-        await_word()
+        if turn.left in self.halts:
+            say("inside", **vars(turn), stats=self.stats())
+            await_word()
 
     def lost_event(self, token: int) -> int:
         """The cause in the LOST event of this grant, 0 when none comes."""
@@ -138,13 +158,45 @@ class Crowd:
         return 0
 
 
+class OptimisticCrowd(Crowd):
+    """Buyers without a lock: watch and read the stock, think, write, commit; again after a conflict. See buyer_txn.c."""
+
+    def serve_all(self) -> None:
+        while True:
+            turn, attempts = Turn(self.buyers.get_nowait()), [0]
+            own = f"{BOUGHT}{turn.buyer}"
+
+            def attempt(transaction: dlock.Transaction) -> None:
+                attempts[0] += 1
+                self.attempt(transaction, turn, own)
+
+            self.client.transaction(attempt, LEFT, own, attempts=None, timeout=40)
+            say("turn", **vars(turn), checked=now(), conflicts=attempts[0] - 1)
+
+    def attempt(self, transaction: dlock.Transaction, turn: Turn, own: str) -> None:
+        """Up to the commit."""
+        turn.granted = now()
+        turn.left, mine = int(transaction.get(LEFT) or 0), transaction.get(own)
+        if mine:  # bought by a process that was killed before it could tell
+            turn.left, turn.answer = int(mine), "bought"
+            return
+        self.think(turn)
+        turn.answer = "bought" if turn.left > 0 else "sold out"
+        if turn.left > 0:
+            self.halt(turn)
+            transaction.set(LEFT, b"%d" % (turn.left - 1))
+            transaction.set(own, b"%d" % turn.left)
+            transaction.incr(SALES)
+
+
 def numbers(text: str) -> list[int]:
     return [int(word) for word in text.split(",") if word]
 
 
 def main() -> None:
-    url, stock_path, script, threads, seed, halts, buyers = sys.argv[1:]
-    Crowd(url, stock_path, script, int(seed), set(numbers(halts)), numbers(buyers)).run(int(threads))
+    variant, url, path, script, threads, seed, halts, buyers = sys.argv[1:]
+    crowd = OptimisticCrowd if variant == "optimistic" else Crowd
+    crowd(variant, url, path, script, int(seed), set(numbers(halts)), numbers(buyers)).run(int(threads))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,11 @@
 #!/usr/bin/env python3
 """The flash sale: 20 items, 1,000 buyers in 8 processes, C and Python, and one lock. Run it by ./dev demo.
 
+--variant fair: the same with a fair lock. --variant gate: all buyers wait at once, and who sells the last item closes
+the gate of the lock, so that everybody else learns at once that the sale is over. --variant optimistic: no lock at all,
+a transaction on the stock, which conflicts when somebody else has sold meanwhile and is tried again; only the kill is
+part of that story: nobody waits for a halted process there.
+
 The stock is in a redis-server of our own. Each buyer locks "sale:{stock}", reads what is left, thinks, and writes what
 is left then; without the lock that would oversell. The write carries the fencing token, and the stock refuses a token
 lower than the highest it has seen (sell.lua).
@@ -35,9 +40,11 @@ sys.path.insert(0, str(ROOT / "python-tests"))
 
 import timeline  # noqa: E402
 from harness.server import Server  # noqa: E402
-from story import LEASE_MS, Kill, Loss, Stop, Story, Turn, checks, table  # noqa: E402
+from story import LEASE_MS, Away, Closing, Kill, Loss, Stop, Story, Turn, checks, table  # noqa: E402
 
 ITEMS, SOLD = "items:{stock}", "sold:{stock}"
+LEFT, SALES, BOUGHT = "left:{stock}", "sales:{stock}", "bought:{stock}:"  # of the optimistic variant
+VARIANTS = {"lock": "one lock", "fair": "one fair lock", "gate": "one lock with a gate", "optimistic": "no lock"}
 LEASE = LEASE_MS * 1000
 HALT = 3 * LEASE // 2  # how long the slow and the stopped holder are halted
 TIME_LIMIT = 45.0
@@ -155,7 +162,9 @@ class Sale:
         self.stopped_crowd: Optional[Crowd] = None
         self.killed_crowd: Optional[Crowd] = None
         self.plan(options.items)
-        self.story = Story(options.items, options.buyers, [crowd.name for crowd in self.crowds], now())
+        names = [crowd.name for crowd in self.crowds]
+        self.story = Story(options.items, options.buyers, names, now(), options.variant)
+        self.optimistic = options.variant == "optimistic"
 
     def plan(self, items: int) -> None:
         """With how many items left holders are halted, and which language is killed, which stopped."""
@@ -192,12 +201,21 @@ class Sale:
         return len(self.doors) < len(self.crowds) and bool(self.story.problems)
 
     def open_stock(self) -> None:
+        self.script = "-"
+        if self.optimistic:
+            self.server.command("SET", LEFT, self.options.items)
+            return
         guarded = 0 if self.options.no_fence else 1
         stock = ("left", self.options.items, "fence", 0, "refused", 0, "guarded", guarded)
         self.server.command("HSET", ITEMS, *stock)
         self.script = self.server.command("SCRIPT", "LOAD", (HERE / "sell.lua").read_text()).decode()
 
     def count_stock(self) -> None:
+        if self.optimistic:
+            self.story.left, self.story.sales = (int(self.server.command("GET", key) or 0) for key in (LEFT, SALES))
+            sold = self.server.command("KEYS", f"{BOUGHT}*")
+            self.story.sold = [int(key.decode().removeprefix(BOUGHT)) for key in sold]
+            return
         left, refused = self.server.command("HMGET", ITEMS, "left", "refused")
         self.story.left, self.story.refused = int(left), int(refused)
         self.story.sold = [int(buyer) for buyer in self.server.command("LRANGE", SOLD, 0, -1)]
@@ -206,8 +224,13 @@ class Sale:
         build, options = self.options.build, self.options
         program = [str(build / "bench/demo/buyer")] if crowd.kind == "C" else [sys.executable, str(HERE / "buyer.py")]
         url = f"redis+unix://{quote(self.server.path)}?lease_ms={LEASE_MS}&client_name=sale"
-        halts = ",".join(map(str, [self.slow_at, *self.kill_at, *self.stop_at]))
-        command = [*program, url, self.server.path, self.script, str(options.threads), str(options.seed), halts]
+        if options.variant == "fair":  # a grant counts from the waiter's last look, and the lease here is short
+            url += f"&safety_ms={LEASE_MS // 5}"
+        if self.optimistic:  # each buyer that is served has a connection of its own
+            url += "&connects_per_second=1000"
+        halts = ",".join(map(str, self.kill_at if self.optimistic else [self.slow_at, *self.kill_at, *self.stop_at]))
+        command = [*program, options.variant, url, self.server.path, self.script]
+        command += [str(options.threads), str(options.seed), halts]
         crowd.start(command, {**os.environ, "DLOCK_LIBRARY": str(build / "libdlock.so.1")}, self.news)
         self.running += 1
 
@@ -240,6 +263,12 @@ class Sale:
             self.inside(crowd, Turn(crowd.name, **said), counters)
         elif kind == "lost":
             self.lost(crowd, said)
+        elif kind == "turned away":
+            self.story.away.append(Away(crowd.name, **said))
+            crowd.waiting.discard(said["buyer"])
+        elif kind == "closed":
+            self.story.closings.append(Closing(crowd.name, **said))
+            self.progress.news(f"{crowd.name}: sold the last item and closed the gate")
         elif kind == "ready":
             self.ready(crowd)
         elif kind == "end":
@@ -286,11 +315,13 @@ class Sale:
 
     def inside(self, crowd: Crowd, turn: Turn, counters: dict[str, int]) -> None:
         story, kind, left = self.story, crowd.kind, turn.left
-        if not story.slow and left == self.slow_at:
+        if not story.slow and left == self.slow_at and not self.optimistic:
             story.slow, self.slow_crowd = turn, crowd
             self.progress.news(f"{crowd.name}: holds the lock for longer than its lease; the library renews it")
         elif not story.kill and left in self.kill_at and (kind == self.killed_kind or left == self.kill_at[-1]):
             self.kill(crowd, turn, counters)
+        elif self.optimistic:
+            crowd.go_on()
         elif not story.stop and left in self.stop_at and (kind == self.stopped_kind or left == self.stop_at[-1]):
             self.stop(crowd, turn)
         else:
@@ -301,7 +332,8 @@ class Sale:
         self.story.kill, self.killed_crowd = Kill(turn, now()), crowd
         self.story.stats.append(counters)
         crowd.waiting.discard(turn.buyer)
-        self.progress.news(f"{crowd.name}: SIGKILL, with the lock, {turn.left} left")
+        how = "in a transaction" if self.optimistic else "with the lock"
+        self.progress.news(f"{crowd.name}: SIGKILL, {how}, {turn.left} left")
 
     def stop(self, crowd: Crowd, turn: Turn) -> None:
         states = crowd.stop()
@@ -347,21 +379,28 @@ def report(story: Story, quiet: bool) -> bool:
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="./dev demo", description="A flash sale with one lock, in C and Python.")
+    parser = argparse.ArgumentParser(prog="./dev demo", description="A flash sale in C and Python.")
+    parser.add_argument("--variant", choices=VARIANTS, default="lock")
     parser.add_argument("--build", type=pathlib.Path, default=os.environ.get("DLOCK_BUILD", ROOT / "build/release"))
     parser.add_argument("--buyers", type=int, default=1000)
     parser.add_argument("--items", type=int, default=20)
     parser.add_argument("--processes", type=int, default=8)
-    parser.add_argument("--threads", type=int, default=25, help="buyers that are served at once in a process")
+    threads = "buyers that are served at once in a process: 25; gate: all; optimistic: 8"
+    parser.add_argument("--threads", type=int, help=threads)
     parser.add_argument("--seed", type=int, default=1, help="who thinks how long; odd: C is killed, even: C is stopped")
     parser.add_argument("--svg", type=pathlib.Path, help="where the timeline goes (flash-sale.svg in the build folder)")
     parser.add_argument("--no-fence", action="store_true", help="the stock ignores the token: the sale fails")
     parser.add_argument("--quiet", action="store_true", help="only the table and what failed")
     options = parser.parse_args()
     options.build = options.build.resolve()
+    if options.threads is None:
+        everybody = -(-options.buyers // max(1, options.processes))
+        options.threads = {"gate": everybody, "optimistic": 8}.get(options.variant, 25)
     options.svg = options.svg or options.build / "flash-sale.svg"
     if options.items < 10 or options.processes < 6 or options.buyers < 4 * options.items or options.threads < 1:
         parser.error("it takes 10 items, 6 processes, 1 thread and 4 buyers for each item")
+    if options.no_fence and options.variant == "optimistic":
+        parser.error("without a lock there is no token, and no fence")
     if not (options.build / "bench/demo/buyer").exists():
         parser.error(f"nothing is built in {options.build}: run ./dev build, or ./dev demo")
     return options
@@ -371,7 +410,8 @@ def main() -> int:
     options = arguments()
     progress = Progress(options.quiet)
     with Server() as server:
-        progress.news(f"{options.items} items, {options.buyers} buyers in {options.processes} processes, one lock")
+        how = VARIANTS[options.variant]
+        progress.news(f"{options.items} items, {options.buyers} buyers in {options.processes} processes, {how}")
         story = Sale(server, options, progress).run()
     options.svg.write_text(timeline.svg(story), encoding="utf-8")
     if not options.quiet:

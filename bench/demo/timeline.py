@@ -39,7 +39,8 @@ def halts(story: Story) -> Iterator[Span]:
         after = story.next_grant(at)
         free = after.granted if after else story.ended
         yield Span(turn.crowd, turn.granted, at, "halted", f"buyer {turn.buyer}, token {turn.token}, killed")
-        yield Span(turn.crowd, at, free, "dead", "killed; the lock ends with its lease")
+        if story.variant != "optimistic":  # where it keeps nothing from anybody
+            yield Span(turn.crowd, at, free, "dead", "killed; the lock ends with its lease")
     if story.stop:
         turn, at = story.stop.turn, story.stop.at
         yield Span(turn.crowd, turn.granted, at, "halted", f"buyer {turn.buyer}, token {turn.token}, stopped")
@@ -70,7 +71,8 @@ def text(story: Story, encoding: Optional[str]) -> list[str]:
     rows += [(crowd, crowd_row(story, crowd, blocks, {"dead": dead, "stopped": stopped})) for crowd in story.crowds]
     total = (story.ended - story.began) / 1e6
     axis = "0" + f"{total:.1f} s".rjust(COLUMNS - 1)
-    legend = f"{blocks[1]} to {blocks[-1]} held the lock   {dead} killed with it   {stopped} stopped with it"
+    held = "was in a transaction" if story.variant == "optimistic" else "held the lock"
+    legend = f"{blocks[1]} to {blocks[-1]} {held}   {dead} killed with it   {stopped} stopped with it"
     return ["", *(f"  {name:>9} |{row}|" for name, row in rows), f"  {'':>9}  {axis}", f"  {'':>9}  {legend}"]
 
 
@@ -191,13 +193,16 @@ def notes(story: Story, part: Part) -> Iterator[str]:
     if story.slow:
         found.append((story.slow.crowd, story.slow.granted, "slow: renewed past its lease"))
     if story.kill:
-        found.append((story.kill.turn.crowd, story.kill.at, "SIGKILL: free when the lease ends"))
+        told = "SIGKILL" if story.variant == "optimistic" else "SIGKILL: free when the lease ends"
+        found.append((story.kill.turn.crowd, story.kill.at, told))
     if story.stop:
         found.append((story.stop.turn.crowd, story.stop.at, "SIGSTOP"))
         turn = story.turn_of(story.stop.turn)
         if turn and story.stop.resumed:
             told = f"SIGCONT: {turn.state}, stale write {'refused' if turn.answer == 'refused' else 'ACCEPTED'}"
             found.append((turn.crowd, story.stop.resumed, told))
+    for closing in story.closings:
+        found.append((closing.crowd, closing.asked, f"gate closed: {len(story.away)} told that the sale is over"))
     for crowd, at, words in found:
         for style in ("halo", "note"):
             yield f'<text class="{style}" x="{part.x(at) + 6:.1f}" y="{part.y(crowd) + 16}">{escape(words)}</text>'
@@ -234,25 +239,36 @@ def legend(y: int) -> Iterator[str]:
         x += 44 + 7 * len(words)
 
 
+LOCKED = {"part": "who held the lock", "closer": "the end of the stopped holder's lease",
+          "rows": "; side by side in one row: handed over in memory; from row to row: granted across processes"}
+WORDS = {
+    "lock": {"how": "one lock", **LOCKED},
+    "fair": {"how": "one fair lock", **LOCKED, "rows": "; from bar to bar: granted to the next in line"},
+    "gate": {"how": "one lock with a gate", **LOCKED},
+    "optimistic": {"how": "no lock", "part": "who was in a transaction", "closer": "the start", "rows": ""},
+}  # fmt: skip
+
+
 def svg(story: Story) -> str:
+    words = WORDS[story.variant]
     whole = Part(story, 190, story.began, story.ended)
     after = story.next_grant(story.stop.at) if story.stop else None
     start = (after.granted if after else story.began) - ZOOM // 20
     zoom = Part(story, whole.bottom + 76, start, start + ZOOM)
     height = zoom.bottom + 64
-    title = f"Flash sale: {story.items} items, {story.buyers:,} buyers, {len(story.crowds)} processes, one lock"
-    closer = f"{ZOOM // 1000} ms of it, from the end of the stopped holder's lease"
+    title = f"Flash sale: {story.items} items, {story.buyers:,} buyers, {len(story.crowds)} processes, {words['how']}"
+    closer = f"{ZOOM // 1000} ms of it, from {words['closer']}"
     body = [
         f'<text class="title" x="{LEFT}" y="36">{escape(title)}</text>',
         f'<text class="small" x="{LEFT}" y="56">{escape(summary(story))}</text>',
         f'<text class="part" x="{LEFT}" y="86">items left</text>',
         *stock_curve(story, whole.x, 96, 60),
-        f'<text class="part" x="{LEFT}" y="{whole.top - 10}">who held the lock</text>',
+        f'<text class="part" x="{LEFT}" y="{whole.top - 10}">{words["part"]}</text>',
         *whole.lanes(), *whole.bars(), *notes(story, whole),
         f'<text class="part" x="{LEFT}" y="{zoom.top - 26}">{escape(closer)}</text>',
-        f'<text class="small" x="{LEFT}" y="{zoom.top - 10}">numbers: what the buyer found left; '
-        "side by side in one row: handed over in memory; from row to row: granted across processes</text>",
-        *zoom.lanes(), way(zoom), *zoom.bars(), *found_left(zoom),
+        f'<text class="small" x="{LEFT}" y="{zoom.top - 10}">numbers: what the buyer found left'
+        f"{words['rows']}</text>",
+        *zoom.lanes(), "" if story.variant == "optimistic" else way(zoom), *zoom.bars(), *found_left(zoom),
         *legend(height - 14),
     ]  # fmt: skip
     size = f'viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}"'
@@ -263,6 +279,9 @@ def svg(story: Story) -> str:
 
 
 def summary(story: Story) -> str:
+    if story.variant == "optimistic":
+        conflicts = sum(turn.conflicts for turn in story.turns)
+        return f"{len(story.sold)} sold, {story.answers('sold out')} told sold out, {conflicts} conflicts"
     return (
         f"{len(story.sold)} sold, {story.answers('sold out')} told sold out, {story.refused} stale write refused, "
         f"{story.sum('lost')} lost lock reported; {story.sum('acquired')} grants, {story.sum('handovers')} handed over "

@@ -3,6 +3,8 @@
  */
 #include "ways.h"
 
+#include "ways_kinds.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +47,7 @@ struct process {
 struct bare {
     redisContext *connection;
     struct process *process;
-    char names[5][128]; /* lock, fence, line, about, channel */
+    char names[6][128]; /* lock, fence, line, about, gate, channel */
     char owner[64];
     int64_t seq;
     const char *acquire_sha, *release_sha;
@@ -64,12 +66,12 @@ static void *bare_open(const char *url)
 static struct bare *bare_lock(struct process *process, const char *name)
 {
     static const char *const prefix[] = {
-        "", "redisson_lock_token:", "dlock_queue:", "dlock_waiters:", "redisson_lock__channel:"};
+        "", "redisson_lock_token:", "dlock_queue:", "dlock_waiters:", "dlock_gate:", "redisson_lock__channel:"};
     struct bare *bare = zeroed(sizeof *bare);
 
     bare->process = process;
     bare->connection = bare_connect(process->url);
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < 6; i++)
         snprintf(bare->names[i], sizeof bare->names[i], i ? "%s{%s}" : "%s%s", prefix[i], name);
     return bare;
 }
@@ -113,11 +115,12 @@ static int64_t scripts_acquire(void *lock)
     char seq[24];
     const char *words[] = {"EVALSHA",
                            bare->acquire_sha,
-                           "4",
+                           "5",
                            bare->names[0],
                            bare->names[1],
                            bare->names[2],
                            bare->names[3],
+                           bare->names[4],
                            bare->owner,
                            "30000",
                            "65",
@@ -142,8 +145,20 @@ static int64_t scripts_acquire(void *lock)
 static void scripts_release(void *lock)
 {
     struct bare *bare = lock;
-    const char *words[] = {"EVALSHA",      bare->release_sha, "4",         bare->names[0], bare->names[1],
-                           bare->names[2], bare->names[3],    bare->owner, bare->names[4], "0"};
+    const char *words[] = {"EVALSHA",
+                           bare->release_sha,
+                           "5",
+                           bare->names[0],
+                           bare->names[1],
+                           bare->names[2],
+                           bare->names[3],
+                           bare->names[4],
+                           bare->owner,
+                           bare->names[5],
+                           "0",
+                           "0",
+                           "0",
+                           "65"};
     redisReply *reply = ask(bare, sizeof words / sizeof words[0], words);
 
     if (reply->type != REDIS_REPLY_INTEGER || reply->integer != 1)
@@ -190,9 +205,9 @@ static void poll_release(void *lock)
 }
 
 static const struct way ways[] = {
-    {"dlock", dlock_way_open, dlock_way_lock, dlock_way_acquire, dlock_way_release},
-    {"scripts", bare_open, scripts_lock, scripts_acquire, scripts_release},
-    {"poll", bare_open, poll_lock, poll_acquire, poll_release},
+    {"dlock", dlock_way_open, dlock_way_lock, dlock_way_acquire, dlock_way_release, 1},
+    {"scripts", bare_open, scripts_lock, scripts_acquire, scripts_release, 1},
+    {"poll", bare_open, poll_lock, poll_acquire, poll_release, 1},
 };
 
 const struct way *way_named(const char *name)
@@ -200,5 +215,8 @@ const struct way *way_named(const char *name)
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++)
         if (strcmp(ways[i].name, name) == 0)
             return &ways[i];
+    for (size_t i = 0; i < kind_way_count; i++)
+        if (strcmp(kind_ways[i].name, name) == 0)
+            return &kind_ways[i];
     die(name, "no such way");
 }

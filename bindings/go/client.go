@@ -22,6 +22,8 @@ const (
 	slow         = 20 * time.Millisecond // a round trip longer than a thread should be blocked
 )
 
+var epoch = time.Now()
+
 // A Client has the connections to one server, made on first use, and a watchdog that renews what is held. Any number of
 // goroutines may use it. Close it; one that is dropped while nothing is held or waited for goes with the garbage.
 type Client struct{ core *core }
@@ -34,8 +36,8 @@ type core struct {
 	events chan Event
 	done   chan struct{} // closed when no more events are read
 
-	inline    sync.Mutex // held by the goroutine that makes a round trip on its own thread
-	slowUntil int64      // no such round trips before, nanoseconds; atomic
+	inline    sync.Mutex   // held by the goroutine that makes a round trip on its own thread
+	slowUntil atomic.Int64 // no such round trips before; a time.Duration since epoch
 
 	mutex  sync.Mutex       // guards what follows
 	owners int64            // the last owner number given out
@@ -49,7 +51,8 @@ type core struct {
 // ErrInvalidURL, ErrUnknownOption, ErrInvalidOption, ErrUnsupported.
 func Open(url string, options ...Option) (*Client, error) {
 	if C.dlock_version() < oldest {
-		return nil, &Error{Status: ErrUnsupported, Message: "libdlock " + Version() + " was loaded, which is too old for this binding"}
+		message := "libdlock " + Version() + " was loaded, which is too old for this binding"
+		return nil, &Error{Status: ErrUnsupported, Message: message}
 	}
 	if strings.Contains(url, "\x00") {
 		return nil, invalid("a NUL in the URL")
@@ -136,14 +139,14 @@ func (c *Client) order(ctx context.Context, l *Lock, f func(b *box) C.dlock_stat
 // alone makes a call that blocks its thread for one round trip, which is faster than an event. It makes none, and returns
 // false, when another goroutine is doing that or the server has been slow of late: a context cannot end such a call.
 func (c *core) alone(f func() error) (bool, error) {
-	start := time.Now()
-	if start.UnixNano() < atomic.LoadInt64(&c.slowUntil) || !c.inline.TryLock() {
+	start := time.Since(epoch)
+	if int64(start) < c.slowUntil.Load() || !c.inline.TryLock() {
 		return false, nil
 	}
 	defer c.inline.Unlock()
 	err := f()
-	if took := time.Since(start); took > slow {
-		atomic.StoreInt64(&c.slowUntil, start.Add(10*took).UnixNano())
+	if took := time.Since(epoch) - start; took > slow {
+		c.slowUntil.Store(int64(start + 10*took))
 	}
 	return true, err
 }

@@ -156,7 +156,8 @@ func (l *Lock) Adopt(ctx context.Context, exported []byte) (*Grant, error) {
 	bytes := string(exported) // a copy
 	err = l.order(ctx, func(b *box) C.dlock_status {
 		var token C.int64_t
-		status := C.dlock_lock_adopt_grant(l.c(), g.id(), (*C.uint8_t)(unsafe.Pointer(cString(bytes))), C.size_t(len(bytes)), &token, b.c)
+		from := (*C.uint8_t)(unsafe.Pointer(cString(bytes)))
+		status := C.dlock_lock_adopt_grant(l.c(), g.id(), from, C.size_t(len(bytes)), &token, b.c)
 		if status == C.DLOCK_OK {
 			g.settle(int64(token), nil)
 		}

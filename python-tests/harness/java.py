@@ -58,8 +58,9 @@ def program(name: str) -> str:
 
 
 def run(*words: object) -> None:
+    command = [str(word) for word in words]
     done = subprocess.run(
-        [str(word) for word in words], env=clean_env(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        command, env=clean_env(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
     if done.returncode:
         raise RuntimeError(f"{words[0]} ended with {done.returncode}:\n{done.stdout.decode(errors='replace')[-4000:]}")
@@ -67,7 +68,7 @@ def run(*words: object) -> None:
 
 @contextlib.contextmanager
 def made(folder: pathlib.Path, *of: object) -> Iterator[bool]:
-    """Whether the block has to fill the folder, which is empty then: it was not filled before out of the same things."""
+    """Whether the block has to fill the folder, which is empty then: it was not yet filled out of the same things."""
     seal, wanted = folder / ".made-of", hashlib.sha256(repr(of).encode()).hexdigest()
     fresh = not seal.exists() or seal.read_text() != wanted
     if fresh:
@@ -134,7 +135,7 @@ def plain(value: Any) -> Any:
 
 
 class Object:
-    """A Redisson object. object.operation(words...) carries it out and returns its value; thread= names the Java thread."""
+    """A Redisson object. object.operation(words...) carries it out and returns its value, thread= in another thread."""
 
     def __init__(self, java: Java, kind: str, name: str, thread: str) -> None:
         self.java, self.kind, self.name, self.thread = java, kind, name, thread
@@ -152,8 +153,11 @@ class Java:
         self.version, self._tags, self._mutex = version, itertools.count(1), threading.Lock()
         self._waiting: dict[int, Pending] = {}
         self._errors = tempfile.TemporaryFile()
-        command = ["setpriv", "--pdeathsig", "KILL", program("java"), *QUICK, "-cp", path, "Driver", server.url, str(round(watchdog * 1000))]
-        self.process = subprocess.Popen(command, env=clean_env(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors)
+        command = ["setpriv", "--pdeathsig", "KILL", program("java"), *QUICK, "-cp", path, "Driver", server.url]
+        self.process = subprocess.Popen(
+            [*command, str(round(watchdog * 1000))],
+            env=clean_env(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,
+        )  # fmt: skip
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         try:

@@ -34,8 +34,8 @@ class Client:
         self.timeout = timeout
         if path:
             self.socket = socket.socket(socket.AF_UNIX)
+            self.socket.connect(path)  # without a limit it waits when many connect at once, else it fails at once
             self.socket.settimeout(timeout)
-            self.socket.connect(path)
         else:
             self.socket = socket.create_connection((host, port), timeout)
         self.buffer = b""

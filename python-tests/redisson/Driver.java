@@ -8,8 +8,8 @@
  *   TAG THREAD KIND NAME OPERATION ARGUMENT...
  *   {"tag":1,"began":..,"done":..,"value":..}  or  {"tag":1,"began":..,"done":..,"error":"class","message":".."}
  *
- * Each THREAD, a word, is one Java thread, made when first named; its lines are carried out one after the other. Words are
- * URL-encoded. Durations are milliseconds, -1 where Redisson's method without that argument is meant. The times of an
+ * Each THREAD, a word, is one Java thread, made when first named; its lines are carried out one after the other. Words
+ * are URL-encoded. Durations are milliseconds, -1 where Redisson's method without that argument is meant. The times of an
  * answer are microseconds of CLOCK_MONOTONIC before and after the call. Objects are made once per kind and name.
  */
 import java.io.*;

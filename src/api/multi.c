@@ -123,17 +123,7 @@ dlock_status dli_several_submit(dlock_lock *lock, int64_t owner, int64_t wait_ms
 
 dlock_status dli_several_cancel(dlock_lock *lock, int64_t owner, dlock_error *reterr)
 {
-    for (size_t i = 0; i < lock->multi->count; i++) {
-        const struct dli_member *member = &lock->multi->member[i];
-        struct dli_entry *entry = dli_hold_waiting(member->entry, member->kind, owner);
-        dlock_status status = entry ? dli_submit_cancel(entry, &member->terms, owner) : DLOCK_NOT_HELD;
-
-        if (entry)
-            dli_entry_unref(entry);
-        if (status == DLOCK_OK)
-            return DLOCK_OK;
-    }
-    return dli_lock_said(lock->entry, DLOCK_NOT_HELD, NULL, reterr);
+    return dli_lock_said(lock->entry, dli_multi_cancel(lock->multi, owner), NULL, reterr);
 }
 
 dlock_status dli_several_extend(dlock_lock *lock, int64_t owner, int64_t lease_ms, dlock_error *reterr)

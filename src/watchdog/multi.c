@@ -1,5 +1,6 @@
 /*
- * multi.c: several locks as one, by a caller that waits. See multi.h. No mutex is held here.
+ * multi.c: several locks as one, by a caller that waits. See multi.h. client.mutex guards the list of paused calls; no
+ * other mutex is held here.
  */
 #include "multi.h"
 
@@ -26,6 +27,7 @@ dlock_status dli_multi_new(const struct dli_member *members, size_t count, struc
         return DLOCK_OUT_OF_MEMORY;
     multi->refs = 1;
     multi->client = members[0].entry->client;
+    multi->paused = NULL;
     multi->count = count;
     memcpy(multi->member, members, count * sizeof *members);
     qsort(multi->member, count, sizeof *members, by_name);
@@ -65,9 +67,15 @@ void dli_multi_unref(struct dli_multi *multi)
         dli_entry_handle(multi->member[i].entry, -1);
         dli_entry_unref(multi->member[i].entry);
     }
+    for (struct dli_pause *pause = multi->paused, *next; pause; pause = next) {
+        next = pause->next;
+        free(pause);
+    }
     free(multi);
     dli_client_unref(client);
 }
+
+/* ---- members */
 
 static dlock_status acquire_one(const struct dli_member *member, int64_t owner, int64_t wait, int64_t *token,
                                 dlock_error *why)
@@ -78,8 +86,6 @@ static dlock_status acquire_one(const struct dli_member *member, int64_t owner, 
     if (status != DLOCK_OK)
         return status;
     status = dli_ask_acquire(entry, &member->terms, owner, wait, token, why);
-    if (status == DLOCK_INTERRUPTED) /* nothing is kept: the next call begins anew */
-        dli_submit_cancel(entry, &member->terms, owner);
     dli_entry_unref(entry);
     return status;
 }
@@ -96,15 +102,120 @@ static dlock_status release_one(const struct dli_member *member, int64_t owner, 
     return status;
 }
 
-/* One by one. What was taken is given back when one cannot be had. */
-static dlock_status in_order(struct dli_multi *multi, int64_t owner, int64_t until, int64_t *token, size_t *blocked,
-                             dlock_error *why)
+static dlock_status cancel_one(const struct dli_member *member, int64_t owner)
+{
+    struct dli_entry *entry = dli_hold_waiting(member->entry, member->kind, owner);
+    dlock_status status;
+
+    if (!entry)
+        return DLOCK_NOT_HELD;
+    status = dli_submit_cancel(entry, &member->terms, owner);
+    dli_entry_unref(entry);
+    return status;
+}
+
+/* The token of what owner holds; 0: nothing. */
+static int64_t token_of(const struct dli_member *member, int64_t owner)
+{
+    struct dli_entry *entry = dli_hold_find(member->entry, member->kind, owner);
+    int64_t token = 0, count, remaining;
+
+    if (!entry)
+        return 0;
+    dli_inquire_held(entry, owner, &token, &count, &remaining);
+    dli_entry_unref(entry);
+    return token;
+}
+
+void dli_multi_give_up(struct dli_multi *multi, int64_t owner, size_t count)
+{
+    while (count-- > 0) {
+        const struct dli_member *member = &multi->member[count];
+        struct dli_entry *entry = dli_hold_find(member->entry, member->kind, owner);
+
+        if (!entry)
+            continue;
+        dli_submit_give_up(entry, &member->terms, owner);
+        dli_entry_unref(entry);
+    }
+}
+
+/* ---- calls that were interrupted */
+
+/* 0, or -1 without memory. */
+static int keep_place(struct dli_multi *multi, int64_t owner, size_t at)
+{
+    struct dli_pause *pause = malloc(sizeof *pause);
+
+    if (!pause)
+        return -1;
+    *pause = (struct dli_pause){.owner = owner, .at = at};
+    pthread_mutex_lock(&multi->client->mutex);
+    pause->next = multi->paused;
+    multi->paused = pause;
+    pthread_mutex_unlock(&multi->client->mutex);
+    return 0;
+}
+
+/* Where owner's interrupted call goes on, which is no longer kept; 0 when there is none. */
+static size_t take_place(struct dli_multi *multi, int64_t owner)
+{
+    struct dli_pause **link = &multi->paused, *pause;
+    size_t at;
+
+    pthread_mutex_lock(&multi->client->mutex);
+    while ((pause = *link) && pause->owner != owner)
+        link = &pause->next;
+    if (pause)
+        *link = pause->next;
+    pthread_mutex_unlock(&multi->client->mutex);
+    at = pause ? pause->at : 0;
+    free(pause);
+    return at;
+}
+
+/* How many members owner has of an interrupted call, and the largest token: all up to the one it waits for, or none. */
+static size_t resume(struct dli_multi *multi, int64_t owner, int64_t *token)
+{
+    size_t at = take_place(multi, owner), held = 0;
+    int64_t one;
+
+    *token = 0;
+    while (held < at && (one = token_of(&multi->member[held], owner)) > 0) {
+        *token = one > *token ? one : *token;
+        held++;
+    }
+    if (held == at)
+        return at;
+    cancel_one(&multi->member[at], owner);
+    dli_multi_give_up(multi, owner, at);
+    *token = 0;
+    return 0;
+}
+
+dlock_status dli_multi_cancel(struct dli_multi *multi, int64_t owner)
+{
+    size_t at = take_place(multi, owner);
+    dlock_status status = DLOCK_NOT_HELD;
+
+    for (size_t i = 0; i < multi->count && status != DLOCK_OK; i++)
+        status = cancel_one(&multi->member[i], owner);
+    if (at == 0)
+        return status;
+    dli_multi_give_up(multi, owner, at);
+    return DLOCK_OK;
+}
+
+/* ---- acquire and release */
+
+/* One by one, those behind the first taken ones. What was taken is given back when one cannot be had. */
+static dlock_status in_order(struct dli_multi *multi, int64_t owner, int64_t until, size_t taken, int64_t *token,
+                             size_t *blocked, dlock_error *why)
 {
     dlock_error unsaid = {.code = DLOCK_OK};
     dlock_status status = DLOCK_OK;
-    size_t taken = 0;
 
-    *token = 0;
+    *token = taken ? *token : 0;
     while (taken < multi->count && status == DLOCK_OK) {
         int64_t now = dli_now(), one = 0, wait = until == DLI_NEVER ? DLI_NEVER : until > now ? until - now : 0;
 
@@ -115,6 +226,11 @@ static dlock_status in_order(struct dli_multi *multi, int64_t owner, int64_t unt
     if (status == DLOCK_OK)
         return DLOCK_OK;
     *blocked = taken;
+    if (status == DLOCK_INTERRUPTED) {
+        if (keep_place(multi, owner, taken) == 0)
+            return status;
+        cancel_one(&multi->member[taken], owner);
+    }
     while (taken > 0)
         release_one(&multi->member[--taken], owner, &unsaid);
     return status;
@@ -124,11 +240,14 @@ dlock_status dli_multi_acquire(struct dli_multi *multi, int64_t owner, int64_t w
                                dlock_error *why)
 {
     int64_t until = dli_later(dli_now(), wait);
-    dlock_status status = dli_multi_at_once(multi, owner, token, blocked, why);
+    size_t taken = resume(multi, owner, token);
+    dlock_status status = DLOCK_WOULD_BLOCK;
 
+    if (taken == 0)
+        status = dli_multi_at_once(multi, owner, token, blocked, why);
     if (status == DLOCK_OK || (wait == 0 && status != DLOCK_WOULD_BLOCK))
         return status;
-    status = in_order(multi, owner, until, token, blocked, why);
+    status = in_order(multi, owner, until, taken, token, blocked, why);
     return status == DLOCK_BUSY && wait > 0 ? DLOCK_TIMED_OUT : status;
 }
 

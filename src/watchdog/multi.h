@@ -13,10 +13,18 @@ struct dli_member {
     struct dli_terms terms;
 };
 
+/* An interrupted call of owner that may go on: it has the members before at, and waits for that one. */
+struct dli_pause {
+    struct dli_pause *next;
+    int64_t owner;
+    size_t at;
+};
+
 struct dli_multi {
     int64_t refs; /* atomic */
     int64_t id;
     struct dli_client *client;
+    struct dli_pause *paused; /* under client.mutex */
     size_t count;
     struct dli_member member[]; /* in the order of their names */
 };
@@ -28,9 +36,18 @@ dlock_status dli_multi_new(const struct dli_member *members, size_t count, struc
 void dli_multi_ref(struct dli_multi *multi);
 void dli_multi_unref(struct dli_multi *multi);
 
-/* Blocking. *blocked is the member that stood in the way when the answer is not DLOCK_OK. *token: the largest. */
+/*
+ * Blocking. *blocked is the member that stood in the way when the answer is not DLOCK_OK. *token: the largest. After
+ * DLOCK_INTERRUPTED the owner's next call goes on; or dli_multi_cancel.
+ */
 dlock_status dli_multi_acquire(struct dli_multi *multi, int64_t owner, int64_t wait, int64_t *token, size_t *blocked,
                                dlock_error *why);
+
+/* End the wait of owner. DLOCK_NOT_HELD when it does not wait. */
+dlock_status dli_multi_cancel(struct dli_multi *multi, int64_t owner);
+
+/* What owner has of the first count members goes back in the background. */
+void dli_multi_give_up(struct dli_multi *multi, int64_t owner, size_t count);
 
 /* Every member is released whatever the others answer; the first answer that is not DLOCK_OK. */
 dlock_status dli_multi_release(struct dli_multi *multi, int64_t owner, size_t *blocked, dlock_error *why);

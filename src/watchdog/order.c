@@ -115,12 +115,26 @@ static dlock_status decode_gate(struct order *order, const struct dli_reply *rep
     return dli_decode_done(reply, DLOCK_UNCHANGED, order->why);
 }
 
+/* This process knows before the call returns, not when the message comes: no hand-over after it in between. */
+static void heard(struct dli_entry *entry, int64_t ttl_ms)
+{
+    int64_t now = dli_now();
+    int64_t until = ttl_ms > 0 ? dli_later(now, ttl_ms < DLI_NEVER / DLI_MS ? ttl_ms * DLI_MS : DLI_NEVER) : 0;
+
+    dli_entry_lock(entry);
+    dli_mutex_gate(&entry->m, until, now);
+    dli_entry_pump(entry, now);
+    dli_entry_unlock(entry);
+}
+
 dlock_status dli_order_gate(struct dli_entry *entry, int64_t ttl_ms, dlock_error *why)
 {
     struct order order = {.encode = encode_gate, .decode = decode_gate, .entry = entry, .why = why, .value = ttl_ms};
 
     order.call.repeatable = 1;
     give(entry->client, entry->loop, &order, usual_deadline(entry));
+    if (order.status == DLOCK_OK)
+        heard(entry, ttl_ms);
     return order.status;
 }
 

@@ -98,20 +98,6 @@ void dli_run_forget(struct dli_client *client)
 
 /* ---- steps: no mutex held */
 
-/* What was taken goes back; nobody waits for that. */
-static void roll_back(struct dli_run *run)
-{
-    for (size_t i = run->at; i-- > 0;) {
-        const struct dli_member *member = &run->multi->member[i];
-        struct dli_entry *entry = dli_hold_find(member->entry, member->kind, run->owner);
-
-        if (!entry)
-            continue;
-        dli_submit_give_up(entry, &member->terms, run->owner);
-        dli_entry_unref(entry);
-    }
-}
-
 /* Ask for the next member. Its end may start the next step before this returns. */
 static dlock_status ask(struct dli_run *run)
 {
@@ -148,7 +134,7 @@ static void go_on(struct dli_timer *timer, int64_t now)
             return;
         note(run, status);
     }
-    roll_back(run);
+    dli_multi_give_up(run->multi, run->owner, run->at);
     end(run);
 }
 

@@ -1,0 +1,12 @@
+/*
+ * ways_kinds.h: the ways of ways_kinds.c, for ways.c.
+ */
+#ifndef WAYS_KINDS_H
+#define WAYS_KINDS_H
+
+#include "ways.h"
+
+extern const struct way kind_ways[];
+extern const size_t kind_way_count;
+
+#endif
