@@ -1077,6 +1077,25 @@ def test_mypy_is_content(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.house
+def test_nobody_wins_once_the_gate_was_closed_here(client: Client) -> None:
+    """Not by a hand-over in memory either, before the message of the gate has come round."""
+
+    def wait(lock: Lock) -> bool:
+        try:
+            return lock.acquire(timeout=WHILE)
+        except dlock.GateClosed:
+            return False
+
+    for number in range(50):
+        holder, other = client.lock(f"g{number}", owner=1), client.lock(f"g{number}", owner=2)
+        holder.acquire()
+        waiting = Running(wait, other)
+        wait_until(lambda: other.state is State.WAITING)
+        holder.close_gate(60)
+        holder.release()
+        assert waiting.result() is False
+
+
 def docstrings(path: pathlib.Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
