@@ -154,6 +154,37 @@ def test_waiters_behind_a_holder_that_nobody_else_wants(agent: Agent, new_agent:
     assert lock.acquire(2, -1).status == "GATE_CLOSED"
 
 
+def test_a_gate_that_was_closed_before_anything_was_heard(agent: Agent, new_agent: Make, redis_server: Server) -> None:
+    """The holder's process has no subscription when the gate closes: it asks when it has one."""
+    closer = new_agent().open(redis_server)
+    for round_ in range(8):
+        client = agent.open(redis_server, **NO_POLLS)
+        lock, theirs = client.lock(f"lock{round_}"), closer.lock(f"lock{round_}")
+        lock.acquire(1, 0).ok
+        if round_ % 2:
+            theirs.close_gate(60_000).ok
+        wait = lock.start("acquire", 2, -1, thread=1)
+        if not round_ % 2:
+            theirs.close_gate(60_000).ok
+        assert wait.answer(SOON).status == "GATE_CLOSED" and lock.state(1) == "HELD"
+        assert lock.acquire(2, -1).status == "GATE_CLOSED"
+        client.close(2000).ok
+
+
+def test_who_closed_it_hears_that_it_opens(agent: Agent, new_agent: Make, redis_server: Server) -> None:
+    """A process that has no subscription closes the gate of what it holds; another one opens it."""
+    client = agent.open(redis_server, **NO_POLLS)
+    lock = client.lock("lock")
+    lock.acquire(1, 0).ok
+    lock.close_gate(60_000).ok
+    assert lock.acquire(2, 0).status == "GATE_CLOSED" == lock.acquire(2, -1).status
+    new_agent().open(redis_server).lock("lock").open_gate().ok
+    until(lambda: lock.acquire(2, 0).status == "BUSY")
+    wait = waits(lock, 2, 1)
+    lock.release(1).ok
+    wait.answer(SOON).ok
+
+
 def test_what_was_heard_of_the_gate_ends_with_the_subscription(agent: Agent, redis_server: Server, new_proxy: Make) -> None:
     """Opened while nothing was heard: who asks behind a holder of the same process is not refused for ever."""
     proxy = new_proxy(redis_server)

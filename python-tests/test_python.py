@@ -116,14 +116,15 @@ def in_child(function: Callable[[], Any]) -> None:
     assert os.waitpid(pid, 0)[1] == 0
 
 
-def script(text: str, *arguments: str, **env: str) -> subprocess.Popen[str]:
+def script(text: str, *arguments: str, stdin: int | None = None, **env: str) -> subprocess.Popen[str]:
     """A program that has dlock, in a process of its own. Its output is text.
 
     What runs in the background of a shell ignores SIGINT, and so do its children; Python then installs no handler.
     """
     command = ["env", "--default-signal=INT", sys.executable, "-c", textwrap.dedent(text), *arguments]
     variables = {**os.environ, "PYTHONPATH": str(ROOT / "bindings/python"), **env}
-    return subprocess.Popen(command, env=variables, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, env=variables, text=True, stdin=stdin, stdout=pipe, stderr=pipe)
 
 
 def says(program: subprocess.Popen[str], line: str) -> None:
@@ -1094,6 +1095,39 @@ def test_nobody_wins_once_the_gate_was_closed_here(client: Client) -> None:
         holder.close_gate(60)
         holder.release()
         assert waiting.result() is False
+
+
+def test_a_paused_holder_that_releases_first_has_its_event(redis_server: Server) -> None:
+    """The release itself finds out that the grant is lost; what is to be told of it is told."""
+    program = script(
+        """
+        import dlock, sys
+        with dlock.Client(sys.argv[1], lease_ms=500) as client:
+            for number in range(20):
+                lock = client.lock(f"k{number}")
+                lock.acquire()
+                print("held", flush=True)
+                sys.stdin.readline()
+                try:
+                    lock.release()
+                except dlock.Lost:
+                    pass
+                event = client.next_event(5)
+                print(event.type.name, event.text, flush=True)
+        """,
+        redis_server.url,
+        stdin=subprocess.PIPE,
+    )
+    assert program.stdin
+    for number in range(20):
+        says(program, "held")
+        program.send_signal(signal.SIGSTOP)
+        program.stdin.write("\n")
+        program.stdin.flush()
+        wait_until(lambda: redis_server.command("EXISTS", f"k{number}") == 0)
+        program.send_signal(signal.SIGCONT)
+        says(program, f"LOST lock 'k{number}': the lease ended before it could be renewed")
+    assert program.wait(WHILE) == 0
 
 
 def docstrings(path: pathlib.Path) -> Iterator[str]:

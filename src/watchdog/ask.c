@@ -168,6 +168,7 @@ static void released_here(struct dli_entry *entry, struct dli_claim *ended, dloc
 {
     if (status == DLOCK_OK && ended)
         dli_client_count(entry->client, DLOCK_STAT_HANDOVERS, 1);
+    dli_waiter_deliver(entry, dli_now()); /* the claim may have something to report still */
     part(entry, ended);
     dli_entry_pump(entry, dli_now());
 }

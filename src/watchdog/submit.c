@@ -105,6 +105,7 @@ dlock_status dli_submit_release(struct dli_entry *entry, const struct dli_terms 
     } else if (status == DLOCK_OK) {
         status = tell_inner(entry, terms, owner, tag, run);
     } else if (claim) {
+        dli_waiter_deliver(entry, now); /* it may have something to report still */
         dli_waiter_unref(DLI_OBJECT(claim, struct dli_waiter, claim));
     }
     dli_entry_pump(entry, now);
@@ -123,8 +124,10 @@ static dlock_status give_back(struct dli_entry *entry, const struct dli_terms *t
         return DLOCK_NOT_HELD;
     waiter->interrupted = 0;
     if (dli_mutex_release(&entry->m, claim->owner, now, now + terms->release_timeout, 1, &ended) != DLOCK_WOULD_BLOCK &&
-        ended)
+        ended) {
+        dli_waiter_deliver(entry, now);
         dli_waiter_unref(waiter);
+    }
     return DLOCK_OK;
 }
 
@@ -155,8 +158,10 @@ void dli_submit_give_up(struct dli_entry *entry, const struct dli_terms *terms, 
 
     dli_entry_lock(entry);
     status = dli_mutex_release(&entry->m, owner, now, now + terms->release_timeout, 1, &ended);
-    if (status != DLOCK_WOULD_BLOCK && ended)
+    if (status != DLOCK_WOULD_BLOCK && ended) {
+        dli_waiter_deliver(entry, now);
         dli_waiter_unref(DLI_OBJECT(ended, struct dli_waiter, claim));
+    }
     dli_entry_pump(entry, now);
     dli_entry_unlock(entry);
 }

@@ -43,6 +43,7 @@ dlock_status dli_transfer_export(struct dli_entry *entry, int64_t owner, uint8_t
             memcpy(out, line, head);
             memcpy(out + head, entry->names.lock, entry->names.lock_size);
             dli_mutex_let_go(m, now);
+            dli_waiter_deliver(entry, now); /* it may have something to report still */
             dli_waiter_unref(waiter);
         }
     }

@@ -33,9 +33,9 @@ def _whole(number: int) -> int:
 class Semaphore(_Counter):
     """So many permits for everybody, from Client.semaphore or Client.permit_semaphore.
 
-    Each acquire() takes as many as the option permits says (1), each release() gives those of the latest acquire() of the
-    owner back. Permits of a plain semaphore stay taken when their holder dies; those of a permit semaphore are leases:
-    they are renewed, have ids, and come back when nobody renews them.
+    Each acquire() takes as many as the option permits says (1), each release() gives those of the latest acquire() of
+    the owner back. Permits of a plain semaphore stay taken when their holder dies. Those of a permit
+    semaphore are leases: they are renewed, have ids, and come back when nobody renews them.
     """
 
     def set_permits(self, permits: int) -> bool:
@@ -105,13 +105,15 @@ Made = TypeVar("Made", bound=Lock)
 
 
 def _make(
-    cls: Type[Made], client: Any, name: Union[str, bytes], owner: Optional[int], kind: str, options: Mapping[str, Option]
-) -> Made:
+    cls: Type[Made], client: Any, name: Union[str, bytes], owner: Optional[int], kind: str,
+    options: Mapping[str, Option],
+) -> Made:  # fmt: skip
     return cls(client, name, owner, kind, options)
 
 
 class Kinds:
-    """The methods of a client that make locks. Options win over the client's; none blocks. InvalidName, InvalidOption."""
+    """The methods of a client that make locks. Options win over the client's. None blocks. InvalidName, InvalidOption.
+    """
 
     def lock(
         self, name: Union[str, bytes], *, owner: Optional[int] = None, kind: str = "mutex", **options: Option

@@ -20,12 +20,12 @@ SPARE = 8  # handles that a client keeps, with their connections, for its next t
 
 
 class Transaction(Opened):
-    """Optimistic: watch keys, get them, then set, incr and delete, commit. From Client.transaction or transaction_begin.
+    """Optimistic: watch keys, get, then set, incr and delete, commit. From Client.transaction or transaction_begin.
 
-    The commit does all writes at once, or none when a watched key was changed meanwhile: then it raises Conflict. Nobody
-    is made to wait. Only the commit says that values read one after the other belonged together. As a context manager it
-    rolls back what was not committed. Keys are str or bytes, values bytes. Use it from one thread at a time. Lost
-    connections and refusals raise Unreachable, Denied, Server... exceptions.
+    The commit does all writes at once, or none when a watched key was changed meanwhile: then it raises Conflict.
+    Nobody is made to wait. Only the commit says that values read one after the other belonged together. As a context
+    manager it rolls back what was not committed. Keys are str or bytes, values bytes. Use it from one thread at a time.
+    Lost connections and refusals raise Unreachable, Denied, Server... exceptions.
     """
 
     _over = True  # no keys are watched since it was made, committed or rolled back
@@ -122,7 +122,8 @@ class Transactions:
         return Transaction(self, keys)  # type: ignore[arg-type]
 
     def transaction(
-        self, body: Callable[[Transaction], T], *keys: Key, attempts: Optional[int] = 50, timeout: Optional[float] = None
+        self, body: Callable[[Transaction], T], *keys: Key, attempts: Optional[int] = 50,
+        timeout: Optional[float] = None,
     ) -> T:
         """Watch the keys, call body(transaction), commit, and return what body did; all again when a key was changed.
 
