@@ -267,11 +267,16 @@ int dli_entry_handled(const struct dli_entry *entry)
     return __atomic_load_n(entry->parent ? &entry->parent->handles : &entry->handles, __ATOMIC_ACQUIRE) > 0;
 }
 
-void dli_entry_retire(struct dli_entry *entry)
+static void stop_timer(struct dli_entry *entry)
 {
     if (entry->timer_at != DLI_NEVER && entry->loop && dli_loop_stop_timer(entry->loop, &entry->timer))
         entry->surplus++;
     entry->timer_at = DLI_NEVER;
+}
+
+void dli_entry_retire(struct dli_entry *entry)
+{
+    stop_timer(entry);
     dli_mutex_forget_lost(&entry->m);
     dli_waiter_deliver(entry, dli_now());
 }
@@ -322,6 +327,8 @@ void dli_entry_pump(struct dli_entry *entry, int64_t now)
         return;
     if (!dli_entry_handled(entry))
         dli_entry_retire(entry);
+    else if (entry->parent) /* its owner may never come back: it does not stay for the sake of a timer */
+        stop_timer(entry);
     if (__atomic_load_n(&client->closed, __ATOMIC_ACQUIRE)) {
         __atomic_add_fetch(&client->progress, 1, __ATOMIC_RELEASE);
         dli_futex_wake(&client->progress, 1);
