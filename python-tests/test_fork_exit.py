@@ -83,6 +83,13 @@ EVERY_CALL = [
 ]  # fmt: skip
 
 
+def silent(proxy: Proxy) -> bool:
+    """Whether nothing is sent for a while."""
+    before = proxy.up.bytes
+    time.sleep(0.3)
+    return proxy.up.bytes == before
+
+
 @pytest.mark.parametrize("waiting", [False, True], ids=["held", "held-and-waiting"])
 def test_used_then_forked(agent: Agent, redis_server: Server, new_proxy: Callable[..., Proxy], waiting: bool) -> None:
     proxy = new_proxy(redis_server)
@@ -92,6 +99,7 @@ def test_used_then_forked(agent: Agent, redis_server: Server, new_proxy: Callabl
     if waiting:
         wait = lock.start("acquire", 2, -1, thread=1)
         until(lambda: lock.state(2) == "WAITING")
+        until(lambda: silent(proxy))  # the parent has subscribed
     holder, sent = holder_of(redis_server, "mine"), proxy.up.bytes
     handles = {"client": client, "lock": lock}
     lines = [handles[kind].line(command, *words) for kind, command, *words in EVERY_CALL]

@@ -30,6 +30,14 @@ def test_the_tree_is_clean(name: str) -> None:
     assert lint(name, ROOT) == ""
 
 
+def test_a_worktree_is_a_tree(tmp_path: pathlib.Path) -> None:
+    text = "gitdir: /" + "tmp/tree\n"
+    (tmp_path / "README").write_text(text)
+    assert "README:1: " in lint("texts", tmp_path)
+    (tmp_path / "README").rename(tmp_path / ".git")
+    assert lint("texts", tmp_path) == ""
+
+
 # ---- the checks see what they must
 
 

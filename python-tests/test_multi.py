@@ -295,6 +295,66 @@ def test_submitted(agent: Agent, new_agent: Make, redis_server: Server) -> None:
     free(redis_server)
 
 
+@pytest.mark.parametrize("then", ["again", "cancel", "time", "gate", "loss", "close"])
+def test_an_interrupted_call_goes_on(agent: Agent, new_agent: Make, redis_server: Server, then: str) -> None:
+    """After a signal it keeps what it has and its place; the next call, or a cancel, takes it from there."""
+    client, other = agent.open(redis_server, interruptible="true", lease_ms=1000), new_agent().open(redis_server)
+    several = Several(client, "abc", ["fair", "mutex", "write"])
+    lock, a, b, rival = several.lock, several.members["a"], several.members["b"], several.rival(other, "b")
+    rival.acquire(2, 0).ok
+    before = image(redis_server)
+    for _ in range(3):
+        agent("signals", 5000, 0)
+        assert lock.acquire(1, -1).status == "INTERRUPTED"
+        agent("signals", 0, 0)
+        assert (lock.state(1), a.state(1), b.state(1)) == ("WAITING", "HELD", "WAITING") and a.count(1).count == 1
+    assert several.rival(other, "a").acquire(2, 0).status == "BUSY"
+    if then == "again":
+        rival.release(2).ok
+        assert lock.acquire(1, 5000).ok.token == lock.token(1).ok.token
+        assert lock.count(1).count == 1
+        lock.release(1).ok
+        before = {}
+    elif then == "cancel":
+        lock.cancel(1).ok
+        assert lock.cancel(1).status == "NOT_HELD"
+    elif then == "time":
+        assert lock.acquire(1, 30).status == "TIMED_OUT"
+    elif then == "gate":
+        rival.close_gate(60_000).ok
+        until(lambda: b.state(1) == "NONE")
+        assert lock.acquire(1, -1).status == "GATE_CLOSED"
+        before.update({key: value for key, value in image(redis_server).items() if b"gate" in key})
+    elif then == "loss":
+        several.rival(other, "a").force().ok
+        until(lambda: a.state(1) == "LOST")
+        assert lock.acquire(1, 30).status == "TIMED_OUT"
+    else:
+        client.close(3000).ok
+    until(lambda: image(redis_server) == before)
+    if then != "close":
+        assert {handle.state(1) for handle in (lock, a, b)} == {"NONE"} and client.counters()["waiting"] == 0
+
+
+def test_two_owners_are_interrupted(agent: Agent, redis_server: Server) -> None:
+    client = agent.open(redis_server, interruptible="true")
+    several = Several(client, "abcd")
+    first, second = client.multi(several.members["a"], several.members["b"]), client.multi(several.members["c"], several.members["b"])
+    several.members["b"].acquire(9, 0).ok
+    agent("signals", 5000, 0)
+    assert first.acquire(1, -1).status == second.acquire(2, -1).status == first.acquire(3, -1).status == "INTERRUPTED"
+    agent("signals", 0, 0)
+    several.members["b"].release(9).ok
+    first.acquire(1, -1).ok
+    assert first.count(1).count == 1 and second.state(2) == first.state(3) == "WAITING"
+    first.cancel(3).ok
+    first.release(1).ok
+    second.acquire(2, -1).ok
+    second.release(2).ok
+    first.drop(), second.drop()
+    free(redis_server)
+
+
 def test_who_reads_a_member_may_not_write_it(agent: Agent, redis_server: Server) -> None:
     client = agent.open(redis_server)
     several = Several(client, "ab", ["mutex", "write"])

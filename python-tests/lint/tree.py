@@ -17,7 +17,7 @@ SKIPPED = {".git", "build", "corpus", "__pycache__", ".pytest_cache", ".mypy_cac
 def all_files(root: pathlib.Path) -> Iterator[pathlib.Path]:
     for folder, folders, names in os.walk(root):
         folders[:] = sorted(set(folders) - SKIPPED)
-        yield from (pathlib.Path(folder, name) for name in sorted(names))
+        yield from (pathlib.Path(folder, name) for name in sorted(set(names) - SKIPPED))  # .git is a file in a worktree
 
 
 def sources(root: pathlib.Path, *suffixes: str) -> list[pathlib.Path]:

@@ -133,7 +133,7 @@ static void held(struct dli_mutex *m, const struct dli_answer *answer, int64_t n
     dli_mutex_end_waiting(m, DLOCK_BUSY, 1);
     m->listen = (m->listen || answer->foreign) && m->waiters > 0;
     m->needs_line = m->waiters > 0;
-    if (!m->rules->no_line && pause > m->sent.lease / 3) /* a grant that is pushed counts from the last look */
+    if (m->rules->separate && !m->rules->no_line && pause > m->sent.lease / 3) /* a push counts from the last look */
         pause = m->sent.lease / 3;
     if (answer->left >= 0 && answer->left + 2 * DLI_MS < pause)
         pause = answer->left + 2 * DLI_MS;

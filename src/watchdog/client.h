@@ -90,6 +90,7 @@ struct dli_client {
     uint32_t progress; /* futex: bumped while closing when an entry may have become idle */
     int threads;       /* running watchdog threads, under mutex */
     int line;          /* enum dli_line, atomic */
+    int64_t line_ups;  /* atomic: how often it came up */
     struct dli_gate gate;
     struct dli_private private_conns;
     struct dli_subscriber subscriber; /* driven by loop 0 */
@@ -125,17 +126,19 @@ struct dli_entry {
     int64_t followed;    /* the grant number whose own channel is listened to */
     int64_t listeners;   /* holds that listen to the name's channel; under subscriber.mutex */
     int64_t heard_at;    /* atomic: the channel is heard since; 0: not */
+    int64_t gate_asked;  /* client.line_ups when the server was asked for the gate; 0: never */
     struct dli_mutex_rules rules;
     struct dli_mutex m;
     struct dli_timer timer; /* under the loop's mutex */
     struct dli_call call;   /* the exchange in flight */
     struct dli_wish wish;
     struct dli_answer answer;
-    int64_t timer_at;         /* what the timer is set to; DLI_NEVER: not set */
-    int64_t handles;          /* atomic: lock handles of the name */
-    int surplus;              /* refs to drop when the mutex is released */
-    struct dli_waiter *woken; /* with a ref: its sleeping caller is woken when the mutex is released */
-    int64_t adopted_number;   /* this grant number stands for an id made elsewhere */
+    struct dli_question *question; /* for the gate, under way; line.c */
+    int64_t timer_at;              /* what the timer is set to; DLI_NEVER: not set */
+    int64_t handles;               /* atomic: lock handles of the name */
+    int surplus;                   /* refs to drop when the mutex is released */
+    struct dli_waiter *woken;      /* with a ref: its sleeping caller is woken when the mutex is released */
+    int64_t adopted_number;        /* this grant number stands for an id made elsewhere */
     char adopted[DLI_OWNER_MAX];
 };
 

@@ -10,6 +10,7 @@
  */
 #include "client.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "sys/sys.h"
@@ -51,14 +52,105 @@ static void join(struct dli_entry *entry)
         dli_mutex_look(&entry->m, dli_now());
 }
 
+/* What became of a gate before the line was up: who waits behind a holder of this process sends nothing that would meet it. */
+struct dli_question {
+    struct dli_call call;
+    struct dli_entry *entry; /* with a ref */
+    int64_t until;           /* what the machine believed then */
+    int outdated;            /* a message came since */
+};
+
+static int encode_question(struct dli_call *call, int full)
+{
+    struct dli_question *question = DLI_OBJECT(call, struct dli_question, call);
+    const char *words[2] = {"PTTL", question->entry->names.gate.text};
+
+    (void)full;
+    call->command.size = 0;
+    return dli_encode_words(&call->command, 2, words);
+}
+
+static void question_free(struct dli_question *question)
+{
+    dli_buffer_free(&question->call.command);
+    free(question);
+}
+
+static int64_t gate_end(int64_t ms, int64_t now)
+{
+    return dli_later(now, ms < DLI_NEVER / DLI_MS ? ms * DLI_MS : DLI_NEVER);
+}
+
+/* Gates are closed for a time: less than zero means that it is open. */
+static int answer_question(struct dli_call *call, dlock_status status, int sent, const struct dli_reply *reply)
+{
+    struct dli_question *question = DLI_OBJECT(call, struct dli_question, call);
+    struct dli_entry *entry = question->entry;
+    int64_t now = dli_now();
+
+    (void)sent;
+    dli_entry_lock(entry);
+    entry->question = NULL;
+    entry->surplus++;
+    if (status != DLOCK_OK || reply->type != DLI_REPLY_INTEGER) {
+        entry->gate_asked = 0;
+    } else if (!question->outdated && entry->m.gate_until == question->until) {
+        dli_mutex_gate(&entry->m, reply->integer < 0 ? 0 : gate_end(reply->integer, now), now);
+        dli_entry_pump(entry, now);
+    }
+    dli_entry_unlock(entry);
+    question_free(question);
+    return 0;
+}
+
+/* entry.mutex held. */
+static void ask_for_gate(struct dli_entry *entry)
+{
+    struct dli_question *question = calloc(1, sizeof *question);
+
+    if (!question)
+        return;
+    question->entry = entry;
+    question->until = entry->m.gate_until;
+    question->call.encode = encode_question;
+    question->call.complete = answer_question;
+    question->call.repeatable = 1;
+    question->call.deadline = dli_now() + entry->rules.attempt;
+    dli_entry_ref(entry);
+    if (encode_question(&question->call, 0) || dli_pipe_push(&entry->loop->pipe, &question->call)) {
+        entry->surplus++;
+        question_free(question);
+        return;
+    }
+    entry->question = question;
+    dli_client_count(entry->client, DLOCK_STAT_COMMANDS, 1);
+}
+
+static void follow_gate(struct dli_entry *entry)
+{
+    struct dli_client *client = entry->client;
+    const struct dli_mutex *m = &entry->m;
+
+    if (!m->holder || m->closed || !(m->waiters > 0 || m->gate_until > 0))
+        return;
+    dli_subscriber_want(&client->subscriber);
+    if (entry->question || __atomic_load_n(&client->line, __ATOMIC_ACQUIRE) != DLI_LINE_READY ||
+        entry->gate_asked == __atomic_load_n(&client->line_ups, __ATOMIC_RELAXED))
+        return;
+    entry->gate_asked = __atomic_load_n(&client->line_ups, __ATOMIC_RELAXED);
+    ask_for_gate(entry);
+}
+
 void dli_line_follow(struct dli_entry *entry)
 {
     struct dli_client *client = entry->client;
     struct dli_mutex *m = &entry->m;
 
-    if (m->waiters > 0 && (m->needs_line || m->holder)) /* behind a holder of this process it sends nothing */
+    if (m->needs_line && m->waiters > 0)
         dli_subscriber_want(&client->subscriber);
     m->needs_line = 0;
+    if (entry->loop)
+        follow_gate(entry);
     if (m->listen != m->follows && __atomic_load_n(&client->line, __ATOMIC_ACQUIRE) == DLI_LINE_READY) {
         m->follows = m->listen;
         listen(entry, m->listen);
@@ -78,11 +170,9 @@ static void deafen(struct dli_entry *entry)
     entry->m.follows = entry->m.listening = 0;
 }
 
-/* What was heard of the gate may not be true any more. */
 static void look_again(struct dli_entry *entry, int64_t now)
 {
     deafen(entry);
-    entry->m.gate_until = 0;
     dli_mutex_look(&entry->m, now);
 }
 
@@ -90,6 +180,7 @@ static void up(void *owner)
 {
     struct dli_client *client = owner;
 
+    __atomic_add_fetch(&client->line_ups, 1, __ATOMIC_RELAXED);
     __atomic_store_n(&client->line, DLI_LINE_READY, __ATOMIC_RELEASE);
     dli_client_each(client, look_again);
 }
@@ -267,6 +358,8 @@ static void opened(struct dli_client *client, const char *at, const char *end)
 
 static void hear_of_gate(struct dli_entry *entry, int64_t now)
 {
+    if (entry->question)
+        entry->question->outdated = 1;
     dli_mutex_gate(&entry->m, entry->client->gate_until, now);
 }
 
@@ -276,7 +369,7 @@ static void gate(struct dli_client *client, const char *at, const char *end)
     static const int32_t family[] = {DLOCK_KIND_MUTEX, DLOCK_KIND_FAIR};
     int64_t ms = number(&at, end);
 
-    client->gate_until = ms > 0 ? dli_later(dli_now(), ms < DLI_NEVER / DLI_MS ? ms * DLI_MS : DLI_NEVER) : 0;
+    client->gate_until = ms > 0 ? gate_end(ms, dli_now()) : 0;
     for (size_t i = 0; ms >= 0 && i < 2; i++) {
         struct dli_entry *entry = dli_entry_find(client, family[i], at, (size_t)(end - at));
 

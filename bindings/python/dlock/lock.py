@@ -79,8 +79,10 @@ class Lock(Opened):
                 return True
             error = lib.wait(wait, lambda ms: lib.attempt(lib.dlock_lock_acquire, self._live(), owner, ms, token))
         except BaseException:
-            if token.value or (local is not None and lib.attempt(lib.dlock_lock_cancel, handle, owner)):
-                lib.attempt(lib.dlock_lock_release, handle, owner)  # it was won just now
+            if token.value:  # it was won just now
+                lib.attempt(lib.dlock_lock_release, handle, owner)
+            elif local is not None:
+                lib.attempt(lib.dlock_lock_cancel, handle, owner)
             raise
         if error and error.code not in (_abi.DLOCK_BUSY, _abi.DLOCK_TIMED_OUT):
             raise error
