@@ -12,6 +12,7 @@ from harness.agent import Agent, Answer, Client, Event, Lock, Pending, now, unti
 from harness.build import SANITIZED
 from harness.kinds import KINDS, LEASED, REENTRANT, RIVAL, calls, image, one, rss_kb, sides
 from harness.redisson import Jvm
+from harness.scripts import SHA
 from harness.server import Server
 
 Make = Callable[..., Any]
@@ -434,7 +435,8 @@ def test_handles_go_in_any_order(agent: Agent, new_agent: Make, redis_server: Se
     for lock in theirs.values():
         lock.acquire(2, 10_000).ok
         lock.release(2).ok
-    until(lambda: image(redis_server) == before, 15)  # what is told of a waiter of a fair lock lasts for two beats
+    redis_server.command("DEL", "dlock_fair:{fair}")  # what is told of a waiter that went without a word lasts for a while
+    until(lambda: image(redis_server) == before)
     until(lambda: not agent.threads())
 
 
@@ -1149,3 +1151,181 @@ def refused(server: Server, client: Client, kind: str, what: str, but: str = "no
         assert answer.status == "WRONG_KIND", f"{kind} {name} on {what}: {answer}"
         assert answer.message.startswith("lock 'lock' at ")
         assert whole(server) == before, f"{kind} {name} on {what} changed something"
+
+
+# ---- names, and a network that loses things
+
+NAMES: list[str | bytes] = [
+    "a b", "{x}", "x{y}z", "1 2 3", "fair 1 1 1 x", "gate 5 x", "x:write", "{x}:1:rwlock_timeout:1", "naïve\n", "x:timeout",
+    b"\xff\xfe\r\n", "n" * 1024,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "latch"])
+def test_odd_names(agent: Agent, new_agent: Make, redis_server: Server, kind: str) -> None:
+    """They are not taken apart, and those that look alike do not meet: waiters are told, of their own lock."""
+    client, other = agent.open(redis_server, **NO_POLLS), new_agent().open(redis_server, **NO_POLLS)
+    names = [*NAMES, "x"]  # whose tagged name is that of "{x}"
+    rows = [(one(client, kind, name), one(other, RIVAL.get(kind, kind), name)) for name in names]
+    for mine, _ in rows:
+        mine.latch_set(1).ok if kind == "latch" else mine.acquire(1, 0).ok
+    pending = [waits(theirs, 2, 1 + i) for i, (_, theirs) in enumerate(rows)]
+    until(lambda: settled(redis_server))
+    for (mine, _), wait in zip(rows, pending):
+        assert not wait.ready()
+        mine.latch_down(1).ok if kind == "latch" else mine.release(1).ok
+        wait.answer(SOON).ok
+    for _, theirs in rows:
+        assert kind == "latch" or theirs.release(2).status == "OK"
+    assert not {key for key in image(redis_server) if b":timeout" in key} - {b"x:timeout"}
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "latch"])
+def test_a_message_that_is_missed(agent: Agent, new_agent: Make, redis_server: Server, new_proxy: Make, kind: str) -> None:
+    """The waiter's connections break, the lock is released, then there are connections again."""
+    proxy = new_proxy(redis_server)
+    client, other = agent.open(proxy, connects_per_second=1000, **NO_POLLS), new_agent().open(redis_server)
+    mine, theirs = sides(other, client, kind)
+    mine.latch_set(1).ok if kind == "latch" else mine.acquire(1, 0).ok
+    wait = waits(theirs, 2, 1)
+    listens(redis_server, kind)
+    until(lambda: settled(redis_server))
+    proxy.refuse()
+    proxy.cut()
+    until(lambda: not redis_server.command("PUBSUB", "CHANNELS"))
+    mine.latch_down(1).ok if kind == "latch" else mine.release(1).ok
+    assert not wait.ready()
+    proxy.accept()
+    wait.answer(SOON).ok
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "latch"])
+def test_the_server_starts_anew_while_they_wait(agent: Agent, new_server: Make, kind: str) -> None:
+    """It has forgotten who held the lock, and every script."""
+    server = new_server()
+    client = agent.open(server, connects_per_second=1000, **NO_POLLS)
+    mine, theirs = sides(client, client, kind)
+    mine.latch_set(1).ok if kind == "latch" else mine.acquire(1, 0).ok
+    wait = waits(theirs, 2, 1)
+    listens(server, kind)
+    server.restart()
+    if "semaphore" in kind:
+        assert until(lambda: (answer := mine.permits_set(1)).status == "OK" and answer)
+    answer = wait.answer(SOON).ok
+    assert kind == "latch" or theirs.state(2) == "HELD"
+    assert kind == "latch" or theirs.release(2).status == "OK"
+    assert kind == "latch" or answer.token > 0
+
+
+@each
+def test_scripts_that_the_server_forgot(agent: Agent, redis_server: Server, kind: str) -> None:
+    client = agent.open(redis_server, lease_ms=600)
+    lock = one(client, kind)
+    for _ in range(2):
+        redis_server.command("SCRIPT", "FLUSH")
+        lock.acquire(1, 0).ok
+        if kind in LEASED:
+            redis_server.command("SCRIPT", "FLUSH")
+            before = client.counters()["renewed"]
+            until(lambda: client.counters()["renewed"] > before)
+            lock.extend(1, 5000).ok
+        redis_server.command("SCRIPT", "FLUSH")
+        lock.release(1).ok
+        redis_server.command("SCRIPT", "FLUSH")
+        lock.close_gate(100).ok
+        lock.open_gate()
+    assert client.counters()["lost"] == 0
+
+
+STEMS = {"fair": "fair", "read": "read", "write": "write", "semaphore": "semaphore", "permit_semaphore": "permit"}
+
+
+@each
+def test_lost_replies(agent: Agent, redis_server: Server, new_proxy: Make, kind: str) -> None:
+    """What is sent again acts once, and what cannot be known is given back."""
+    proxy, direct = new_proxy(redis_server), agent.open(redis_server)
+    client = agent.open(proxy, connects_per_second=1000, command_timeout_ms=700)
+    seats = one(direct, kind, seats=9)
+    lock = client.lock("lock", kind=kind, permits=2)
+    seats.acquire(5, 0).ok
+    seats.release(5).ok  # the server knows the scripts
+    before = image(redis_server)
+    for waits_for_it in (0, 5000):
+        hook = proxy.lose_reply(SHA[STEMS[kind] + "_acquire"])
+        answer = lock.acquire(1, waits_for_it)
+        assert hook.count == 1
+        if answer.status == "OK":
+            if "semaphore" in kind:
+                assert seats.permits().ok.value == 7
+            hook = proxy.lose_reply(SHA[STEMS[kind] + "_release"])
+            assert lock.release(1).status in ("OK", "UNKNOWN_OUTCOME") and hook.count == 1
+        assert lock.state(1) == "NONE"
+        until(lambda: image(redis_server) == before)
+    if "semaphore" not in kind:
+        return
+    for change, stays in ((("permits_add", 5), 14), (("permits_add", -5), 9)):
+        hook = proxy.lose_reply(SHA[STEMS[kind] + "_change"])
+        assert agent(change[0], lock.index, change[1]).ok.value == stays and hook.count == 1
+        assert seats.permits().ok.value == stays
+
+
+def test_lost_replies_of_a_latch(agent: Agent, redis_server: Server, new_proxy: Make) -> None:
+    proxy, direct = new_proxy(redis_server), agent.open(redis_server)
+    latch = agent.open(proxy, connects_per_second=1000).lock("lock", kind="latch")
+    direct.lock("other", kind="latch").latch_set(1).ok
+    for call, value in ((lambda: latch.latch_set(5), None), (lambda: latch.latch_down(2), 3), (lambda: latch.latch_down(3), 0)):
+        hook = proxy.lose_reply(SHA["latch_change"])
+        answer = call().ok
+        assert hook.count == 1 and (value is None or answer.value == value)
+    assert redis_server.command("EXISTS", "lock") == 0
+
+
+def test_the_most_permits_at_once(agent: Agent, redis_server: Server) -> None:
+    client = agent.open(redis_server, lease_ms=600)
+    for kind in PERMITS:
+        many, seats = client.lock(kind, kind=kind, permits=1024), one(client, kind, kind, seats=2048)
+        tokens = [many.acquire(1, 0).ok.token, many.acquire(1, 0).ok.token]
+        assert tokens[1] >= tokens[0] + 1024 and seats.permits().ok.value == 0 and seats.acquire(2, 0).status == "BUSY"
+        if kind == "permit_semaphore":
+            before = client.counters()["renewed"]
+            until(lambda: client.counters()["renewed"] >= before + 6)
+            assert redis_server.command("ZCARD", "{permit_semaphore}:timeout") == 2048
+            assert many.permit(1, 1023, 33).ok.permit != many.permit(1, 0, 33).ok.permit
+        many.release(1).ok
+        assert seats.permits().ok.value == 1024 and many.state(1) == "HELD"
+        many.release(1).ok
+        assert seats.permits().ok.value == 2048 and client.counters()["lost"] == 0
+
+
+@both
+def test_one_owner_asks_several_times(agent: Agent, redis_server: Server, kind: str) -> None:
+    """Each acquisition of a semaphore is one of its own; the second request of who stands in line for a lock is refused."""
+    client = agent.open(redis_server)
+    seats = one(client, kind, seats=2)
+    for tag in (1, 2, 3, 4):
+        seats.submit_acquire(1, -1, tag).ok
+    granted = [told(client, "ACQUIRED", "ACQUIRE_FAILED") for _ in range(2)]
+    assert {event.type for event in granted} == {"ACQUIRED"} and len({event.token for event in granted}) == 2
+    assert seats.count(1).count == 2 and seats.state(1) == "HELD" and client.counters()["waiting"] == 2
+    seats.submit_release(1, 9).ok
+    events = [told(client, "ACQUIRED", "RELEASED") for _ in range(2)]
+    assert sorted(event.type for event in events) == ["ACQUIRED", "RELEASED"]
+    seats.cancel(1).ok
+    assert told(client, "ACQUIRE_FAILED").status == 3 and seats.cancel(1).status == "NOT_HELD"
+    tags = {event.tag for event in [*granted, *events]} - {9}
+    assert len(tags) == 3 and seats.count(1).count == 2
+    for _ in range(2):
+        seats.release(1).ok
+    assert seats.release(1).status == "NOT_HELD" and seats.permits().value == 2
+
+
+@pytest.mark.parametrize("kind", REENTRANT)
+def test_one_owner_waits_once(agent: Agent, redis_server: Server, kind: str) -> None:
+    client = agent.open(redis_server)
+    mine, theirs = sides(client, client, kind)
+    mine.acquire(1, 0).ok
+    theirs.submit_acquire(2, -1, 7).ok
+    assert theirs.acquire(2, 0).status == theirs.submit_acquire(2, -1, 8).status == "INVALID_ARGUMENT"
+    mine.release(1).ok
+    assert told(client, "ACQUIRED", "ACQUIRE_FAILED").tag == 7
+    theirs.release(2).ok

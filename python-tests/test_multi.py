@@ -7,7 +7,7 @@ from typing import Any, Callable
 
 import pytest
 
-from harness.agent import Agent, Answer, Client, Event, Lock, Pending, now, until
+from harness.agent import Agent, Client, Event, Lock, Pending, now, until
 from harness.kinds import RIVAL, calls, image, one
 from harness.scripts import SHA
 from harness.server import Server

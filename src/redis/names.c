@@ -59,7 +59,7 @@ dlock_status dli_name_in(char full[DLI_NAME_MAX + 1], size_t *size, const char *
 {
     size_t before = strlen(space);
 
-    if (*size + before + 1 > DLI_NAME_MAX)
+    if (*size + before + (before > 0) > DLI_NAME_MAX)
         return dli_fail(box, DLOCK_INVALID_NAME, "a lock name has at most %d bytes with its namespace", DLI_NAME_MAX);
     memcpy(full, space, before + 1);
     if (before)

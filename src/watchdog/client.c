@@ -254,6 +254,14 @@ void dli_client_each(struct dli_client *client, void (*visit)(struct dli_entry *
 
 /* ---- the end */
 
+/* Everybody who waits first: what a holder leaves behind is not for somebody else of this client. */
+static void end_waits(struct dli_entry *entry, int64_t now)
+{
+    (void)now;
+    entry->m.closed = 1;
+    dli_mutex_end_waiting(&entry->m, DLOCK_CLOSED, 0);
+}
+
 static void close_machine(struct dli_entry *entry, int64_t now)
 {
     dli_mutex_close(&entry->m, now);
@@ -319,6 +327,7 @@ dlock_status dli_client_shut(struct dli_client *client, int release, int64_t dea
     pthread_mutex_unlock(&client->mutex);
     if (!release && started)
         stop_loops(client);
+    dli_client_each(client, end_waits);
     dli_client_each(client, close_machine);
     if (release && started) {
         status = wait_for(client, busy_entries, deadline);
