@@ -5,11 +5,13 @@
         redis.pipeline(["GET", "k"], ["NOPE"])      # [b"1", ReplyError(...)]: errors as values
         redis.subscribe("channel")
         redis.message(timeout=1)                    # (b"channel", b"payload"), None when none came
+        redis.message(timeout=0)                    # the same of what the server has said by now
 
 Status replies are str, bulk replies bytes, integers int, nil None, arrays lists.
 """
 from __future__ import annotations
 
+import collections
 import socket
 import time
 from typing import Any
@@ -39,6 +41,7 @@ class Client:
         else:
             self.socket = socket.create_connection((host, port), timeout)
         self.buffer = b""
+        self.pushed: collections.deque[tuple[bytes, bytes]] = collections.deque()
 
     def __enter__(self) -> Client:
         return self
@@ -70,19 +73,29 @@ class Client:
             self.read()
 
     def message(self, timeout: float = 1) -> tuple[bytes, bytes] | None:
-        """The next message of the subscribed channels: (channel, payload)."""
+        """The next message of the subscribed channels: (channel, payload). With 0, of those before the answer to a PING."""
+        if timeout <= 0 and not self.pushed:
+            self.send("PING")
+            while (push := self.read()) != "PONG" and push[0] != b"pong":
+                self._keep(push)
+        if self.pushed or timeout <= 0:
+            return self.pushed.popleft() if self.pushed else None
         deadline = time.monotonic() + timeout
         try:
             while (left := deadline - time.monotonic()) > 0:
                 self.socket.settimeout(left)
-                push = self.read()
-                if push[0] in (b"message", b"smessage", b"pmessage"):
-                    return push[-2], push[-1]
+                self._keep(self.read())
+                if self.pushed:
+                    return self.pushed.popleft()
         except TimeoutError:
             pass
         finally:
             self.socket.settimeout(self.timeout)
         return None
+
+    def _keep(self, push: list[Any]) -> None:
+        if push[0] in (b"message", b"smessage", b"pmessage"):
+            self.pushed.append((push[-2], push[-1]))
 
     # A reply is taken from the buffer only when it is there as a whole, so that a timeout loses nothing.
 
