@@ -187,18 +187,24 @@ def test_trap_04_silent_releases_are_noticed(world: World) -> None:
     assert all(waiter.result() for waiter in waiters)
 
 
-def test_trap_05_our_write_release_says_1(world: World) -> None:
-    """It wakes all readers of a JVM; so does a write that goes on as a read, of which Redisson itself says nothing."""
+def test_trap_05_our_write_release_says_1_and_0(world: World) -> None:
+    """"1" wakes the threads of a JVM that sleep, "0" behind it the one that has looked and is about to; so does a write that
+    goes on as a read, of which Redisson itself says nothing."""
     ear, ours, channel = Ear(world.server, rw_channel("k")), world.client(), rw_channel("k")
     write, read = ours.write_lock("k", owner=1), ours.read_lock("k", owner=1)
-    entries = [world.jvm.pubsub.subscribe(channel) for _ in range(2)]
+    entries = [world.jvm.pubsub.subscribe(channel) for _ in range(3)]
+    asleep = [Running(entry.sleep, WHILE) for entry in entries[:2]]
+    wait_until(lambda: entries[0].asleep == 2)
     assert write.acquire() and read.acquire()
-    for lock, payload in ((write, b"1"), (read, b"0")):
+    for lock, payloads in ((write, [b"1", b"0"]), (read, [b"0"])):
         lock.release()
-        assert ear.heard() == [payload]
-    assert all(entry.permits.acquire(timeout=WHILE) for entry in entries) and write.acquire()
+        assert ear.heard() == payloads
+    assert all(thread.result() for thread in asleep)
+    assert all(entries[2].sleep(WHILE) for _ in range(2)) and not entries[2].sleep(0)
+    assert write.acquire()
     write.release()
-    assert ear.heard() == [b"1"]
+    assert ear.heard() == [b"1", b"0"] and entries[2].sleep(WHILE)
+    assert write.acquire() and write.force_release() and ear.heard() == [b"1", b"0"] and entries[2].sleep(WHILE)
 
 
 def test_trap_06_a_ttl_goes_down(world: World) -> None:

@@ -114,12 +114,33 @@ class Down(Exception):
 
 
 class Subscription:
-    """One channel of one JVM: how many threads use it, and a permit for each message."""
+    """One channel of one JVM: how many threads use it, how many of them sleep, and the permits that wake them."""
 
     def __init__(self) -> None:
-        self.users = 0
+        self.users = self.asleep = 0
         self.confirmed = threading.Event()
-        self.permits = threading.Semaphore(0)
+        self.permits = 0
+        self.changed = threading.Condition()
+
+    def sleep(self, timeout: float | None = None) -> bool:
+        """Take a permit, waiting for it so long."""
+        with self.changed:
+            self.asleep += 1
+            took = self.changed.wait_for(lambda: self.permits > 0, timeout)
+            self.asleep -= 1
+            self.permits -= took
+            return took
+
+    def wake(self, everybody: bool) -> None:
+        """One thread, also one that is about to sleep; or all that sleep now."""
+        with self.changed:
+            self.permits += self.asleep if everybody else 1
+            self.changed.notify_all()
+
+    def end(self) -> None:
+        with self.changed:
+            self.permits += 1000
+            self.changed.notify_all()
 
 
 class PubSub:
@@ -165,21 +186,14 @@ class PubSub:
                     entry.confirmed.set()
                 elif kind == b"message":
                     self.heard.append((channel, rest[0]))
-                    if entry:
-                        self._wake(entry, int(rest[0]))
+                    if entry and int(rest[0]) in (0, 1):
+                        entry.wake(everybody=rest[0] == b"1")
         with self.mutex:
             self.down = True
             left = list(self.entries.values())
         for entry in left:
             entry.confirmed.set()
-            entry.permits.release(1000)
-
-    @staticmethod
-    def _wake(entry: Subscription, message: int) -> None:
-        if message == 0:
-            entry.permits.release()
-        elif message == 1:
-            entry.permits.release(max(1, entry.users))
+            entry.end()
 
     def close(self) -> None:
         with contextlib.suppress(OSError):
@@ -327,7 +341,7 @@ class RLock:
             return
         with self._subscribed() as entry:
             while (left := self.acquire(thread, lease)) is not None:
-                entry.permits.acquire(timeout=left / 1000 if left >= 0 else None)
+                entry.sleep(timeout=left / 1000 if left >= 0 else None)
 
     def try_lock(self, thread: int, wait: float = 0, lease: float | None = None) -> bool:
         end = time.monotonic() + wait
@@ -343,7 +357,7 @@ class RLock:
                 rest = end - time.monotonic()
                 if rest <= 0:
                     return False
-                entry.permits.acquire(timeout=min(left / 1000, rest) if left >= 0 else rest)
+                entry.sleep(timeout=min(left / 1000, rest) if left >= 0 else rest)
         return False
 
     @contextlib.contextmanager

@@ -7,6 +7,7 @@ from __future__ import annotations
 from .redisson_rw import WATCHDOG
 
 REST = ":rest"
+ALL = [b"1", b"0"]  # what ours say when everybody may look again
 
 
 class RwModel:
@@ -41,10 +42,9 @@ class RwModel:
 
     # ---- what both do
 
-    def _free(self, message: bytes | None = None) -> None:
+    def _free(self, *messages: bytes) -> None:
         self.mode, self.counts, self.ttl = None, {}, 0
-        if message:
-            self.said.append(message)
+        self.said += messages
 
     def kill(self, owner: str, number: int) -> None:
         del self.holds[owner, number]
@@ -59,7 +59,7 @@ class RwModel:
         if one and (one, 1) not in self.holds:
             del self.counts[one]
             self.mode = "read"
-            self.said.append(b"1")
+            self.said += ALL
 
     def _rest(self, owner: str, rest: int) -> None:
         self.counts[owner + REST] = 1
@@ -119,9 +119,9 @@ class RwModel:
         self.ttl = self.longest()
         if self.ttl:
             self.mode = "read"
-            self.said.append(b"1")
+            self.said += ALL
         else:
-            self._free(b"1")
+            self._free(*ALL)
         return 1
 
     def read_renew(self, owner: str, lease: int) -> int:
@@ -140,7 +140,7 @@ class RwModel:
     def force(self) -> int:
         if not self.mode:
             return 0
-        self._free(b"1")
+        self._free(*ALL)
         return 1
 
     # ---- Redisson's

@@ -67,6 +67,12 @@ local function resting()
   end
 end
 
+-- Everybody may look again. "1" wakes the threads of a JVM that sleep, "0" the one that is about to.
+local function tell_all(channel)
+  call('PUBLISH', channel, '1')
+  call('PUBLISH', channel, '0')
+end
+
 -- The mode as it should be: when a writer's rest is over, reads that were taken under it go on, and others may come.
 local function settle(mode, channel)
   local id = mode == 'write' and resting()
@@ -75,7 +81,7 @@ local function settle(mode, channel)
   end
   call('HDEL', lock, id)
   call('HSET', lock, 'mode', 'read')
-  call('PUBLISH', channel, '1')
+  tell_all(channel)
   return 'read'
 end
 

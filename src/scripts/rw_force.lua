@@ -6,5 +6,5 @@ if mode == 'free' or mode == 'other' then
   return mode == 'free' and 0 or -1
 end
 call('DEL', lock)
-call('PUBLISH', ARGV[1], '1')
+tell_all(ARGV[1])
 return 1

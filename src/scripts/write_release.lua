@@ -19,5 +19,5 @@ if last > 0 then
 else
   call('DEL', lock)
 end
-call('PUBLISH', ARGV[2], '1')
+tell_all(ARGV[2])
 return 1
