@@ -5,20 +5,17 @@ import ctypes
 import os
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
-import tempfile
 from typing import Callable
 
 import pytest
 
 from harness.build import BUILD, LIBRARY, ROOT, SANITIZED, clean_env
 from harness.options import options_page
+from test_go import GO, MODULE, Tool
 
 README = (ROOT / "README.md").read_text()
-GO = os.environ.get("DLOCK_GO") or shutil.which("go")
-MODULE = "github.com/libdlock/libdlock/bindings/go"
 
 
 def blocks(section: str) -> list[tuple[str, str]]:
@@ -52,19 +49,13 @@ def c(source: str, folder: pathlib.Path) -> str:
 
 def go(source: str, folder: pathlib.Path) -> str:
     assert GO, "there is no Go: apt-get install golang-go"
+    tool = Tool()
     (folder / "main.go").write_text(source)
     needs = f'require {MODULE} v0.0.0\n\nreplace {MODULE} => "{ROOT}/bindings/go"\n'
     (folder / "go.mod").write_text("module sale\n\ngo 1.19\n\n" + needs)
-    with tempfile.TemporaryDirectory(prefix="dlock-") as prefix:  # without blanks, which break cgo's flags
-        (pathlib.Path(prefix) / "dlock.h").symlink_to(ROOT / "abi/dlock.h")
-        (pathlib.Path(prefix) / "libdlock.so").symlink_to(LIBRARY)
-        text = f"Name: dlock\nDescription: x\nVersion: 0\nCflags: -I{prefix}\nLibs: -L{prefix} -ldlock\n"
-        (pathlib.Path(prefix) / "dlock.pc").write_text(text)
-        env = {"PKG_CONFIG_PATH": prefix, "GOTOOLCHAIN": "local", "GOPROXY": "off", "GOFLAGS": "-mod=mod -buildvcs=false"}
-        env["GOCACHE"] = str(ROOT / "build/go/cache")
-        built = subprocess.run([GO, "build", "-o", "sale", "."], cwd=folder, env={**os.environ, **env}, capture_output=True)
-        assert built.returncode == 0, built.stderr.decode()
-    return finish([folder / "sale"], folder, LD_LIBRARY_PATH=str(BUILD))
+    tool("vet", ".", cwd=folder)
+    tool("build", "-o", "sale", ".", cwd=folder)
+    return finish([folder / "sale"], folder, LD_LIBRARY_PATH=tool.env["LD_LIBRARY_PATH"])
 
 
 def lua(source: str, folder: pathlib.Path) -> str:
