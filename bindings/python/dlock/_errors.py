@@ -8,7 +8,7 @@ from . import _abi
 # What else an exception is, for code that knows nothing of dlock; all INVALID_ ones are ValueErrors.
 ALSO: dict[str, type[Exception]] = {
     "TIMED_OUT": TimeoutError, "UNREACHABLE": ConnectionError, "DENIED": PermissionError,
-    "OUT_OF_MEMORY": MemoryError, "NOT_HELD": RuntimeError, "UNKNOWN_OPTION": ValueError,
+    "OUT_OF_MEMORY": MemoryError, "NOT_HELD": RuntimeError, "UNKNOWN_OPTION": ValueError, "DUPLICATE_NAME": ValueError,
 }  # fmt: skip
 
 

@@ -105,8 +105,9 @@ class Library:
         box = owned(take([], self.dlock_options_new), self.dlock_options_free)
         for name, value in values.items():
             if value is not None:
-                text = str(value).lower() if isinstance(value, bool) else str(value)
-                self.call(self.dlock_options_set, box, plain(name, "option"), plain(text, name))
+                text = str(value).lower() if isinstance(value, bool) else value
+                text = text if isinstance(text, str) else str(operator.index(text))
+                self.call(self.dlock_options_set, box, plain(name, "an option"), plain(text, name))
         return box
 
 
@@ -144,7 +145,9 @@ def library() -> Library:
 
 
 def plain(text: str, what: str) -> bytes:
-    """Text as UTF-8 that C sees whole."""
+    """Text as UTF-8 that C sees whole; TypeError."""
+    if not isinstance(text, str):
+        raise TypeError(f"The text for {what} is a str, not {type(text).__name__}.")
     if "\0" in text:
         raise _errors.invalid(f"A NUL in the text for {what}.")
     return text.encode()
@@ -152,11 +155,11 @@ def plain(text: str, what: str) -> bytes:
 
 def milliseconds(seconds: Optional[float]) -> int:
     """Seconds in the units of the library, rounded up; None, -1 and more than 300 years mean no limit."""
-    if seconds is None or seconds == FOREVER or seconds > 1e10:
+    if seconds is None or seconds == FOREVER:
         return FOREVER
-    if not seconds >= 0:
+    if seconds != seconds or seconds < 0:
         raise _errors.invalid(f"A duration is not negative, but {seconds}.")
-    return math.ceil(seconds * 1000)
+    return FOREVER if seconds > 1e10 else math.ceil(seconds * 1000)
 
 
 def seconds(milliseconds: int) -> Optional[float]:
@@ -211,6 +214,10 @@ class Opened:
     _forks = -1  # process.forks when the handle was made
     _open: Callable[[], Any]
     _end: Callable[[], None]
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        what = type(self).__name__
+        raise TypeError(f"A dlock.{what} cannot be copied or pickled: another process opens a client of its own.")
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         try:

@@ -91,6 +91,9 @@ class MultiLock(Lock):
 
     def __init__(self, client: Client, locks: Sequence[Lock], owner: Optional[int]) -> None:
         self._members = tuple(locks)
+        for lock in locks:
+            if not isinstance(lock, Lock):
+                raise TypeError(f"A multi-lock is made of locks, not {type(lock).__name__}.")
         super().__init__(client, " + ".join(str(lock.name) for lock in locks), owner, "multi", {})
 
     def _open(self) -> Any:

@@ -44,7 +44,9 @@ class Lock(Opened):
         self.name, self._client, self._lib = name, client, client._lib
         self._bytes = name.encode() if isinstance(name, str) else bytes(memoryview(name))
         self._owner = self._number_of(owner)
-        self._kind = _lib.constants("DLOCK_KIND_").get(kind, 0)
+        self._kind = _lib.constants("DLOCK_KIND_").get(_lib.plain(kind, "a kind of lock").decode(), 0)
+        if not self._kind:
+            raise _errors.invalid(f"There is no kind of lock called {kind!r}.")
         self._options = options
         self._live()
 
@@ -212,6 +214,6 @@ class Lock(Opened):
 
     def adopt_grant(self, grant: bytes) -> int:
         """Take over an exported grant of this name before its lease ends; its token. InvalidGrant, Lost, Busy."""
-        token, grant = ctypes.c_int64(), bytes(grant)
+        token, grant = ctypes.c_int64(), bytes(memoryview(grant))
         self._lib.call(self._lib.dlock_lock_adopt_grant, self._live(), self._owner, grant, len(grant), token)
         return token.value
