@@ -244,3 +244,67 @@ def test_objects_that_were_not_made(kind: type) -> None:
     for name in names:
         with contextlib.suppress(TypeError, AttributeError):
             getattr(thing, name)()
+
+
+# ---- Lua: what test_lua.py does not have
+
+
+LUA = """
+local dlock, url = require "dlock", arg[1]
+local function refused(name, good, err)
+  if good ~= nil then error("it was accepted", 2) end
+  if type(err) ~= "table" or err.name ~= name then error(("not %s but %s"):format(name, tostring(err and err.name)), 2) end
+end
+local bad = "INVALID_ARGUMENT"
+local client, other = assert(dlock.open(url)), assert(dlock.open(url))
+local lock = assert(client:lock "a")
+-- methods on other things
+for _, thing in ipairs {{}, 7, "x", true, print, setmetatable({}, {__index = lock}), newproxy(true), client} do
+  for name in pairs(getmetatable(lock).__index) do refused(bad, lock[name](thing)) end
+end
+for name in pairs(getmetatable(client).__index) do
+  refused(bad, client[name]()) refused(bad, client[name](lock)) refused(bad, client[name]({handle = client.handle}))
+end
+-- times, owners and tags
+for _, time in ipairs {-2, -0.5, 0 / 0, -1 / 0, "5", {}, true, print, 5LL} do
+  refused(bad, lock:acquire {wait = time}) refused(bad, lock:submit {wait = time}) refused(bad, lock:close_gate(time))
+  refused(bad, client:poll(time)) refused(bad, client:ping(time)) refused(bad, client:close(time))
+end
+lock:acquire()
+for _, time in ipairs {-2, -1, 0, 0 / 0, "5", {}, true} do refused(bad, lock:extend(time)) end
+refused(bad, lock:extend())
+lock:release()
+for _, owner in ipairs {-1, 0.5, 2 ^ 53, 1e300, 1 / 0, 0 / 0, "1", {}, true} do
+  for _, name in ipairs {"acquire", "try", "release", "submit", "submit_release", "cancel", "state", "token", "hold_count"} do
+    refused(bad, lock[name](lock, {owner = owner}))
+  end
+  refused(bad, client:multi({lock}, {owner = owner}))
+end
+-- amounts
+local seats, latch = client:lock("s", {kind = "semaphore"}), client:lock("l", {kind = "latch"})
+for _, amount in ipairs {"x", "1", 0.5, 0 / 0, 1 / 0, 2 ^ 53, -2 ^ 53, {}, true, print} do
+  refused(bad, seats:set_permits(amount)) refused(bad, seats:add_permits(amount)) refused(bad, seats:permit_id(amount))
+  refused(bad, latch:set_count(amount)) refused(bad, latch:count_down(amount))
+end
+refused(bad, seats:set_permits()) refused(bad, seats:set_permits(-1)) refused(bad, latch:set_count(-1))
+refused(bad, latch:count_down(-1)) refused(bad, seats:permit_id(-1))
+-- members
+for _, members in ipairs {{}, {1}, {"a"}, {client}, {lock, {}}, {handle = lock.handle}, "a", 7, print} do
+  refused(bad, client:multi(members))
+end
+refused(bad, client:multi()) refused(bad, client:multi {assert(other:lock "b")})
+refused("DUPLICATE_NAME", client:multi {lock, lock})
+refused(bad, client:multi({lock}, {wait = 5})) refused(bad, client:multi({lock}, {7})) refused(bad, client:multi({lock}, 7))
+-- grants
+for _, grant in ipairs {7, {}, true, print, 7LL} do refused(bad, lock:adopt_grant(grant)) end
+for _, grant in ipairs {"", "x", ("\\0"):rep(1e6)} do refused("INVALID_GRANT", lock:adopt_grant(grant)) end
+assert(lock:with(function() return 1 end))
+print "fine"
+"""
+
+
+def test_lua(redis_server: Server) -> None:
+    env = {**os.environ, "DLOCK_LIBRARY": str(LIBRARY), "LUA_PATH": f"{ROOT}/bindings/lua/?.lua;;"}
+    command = ["luajit", "-", redis_server.url]
+    done = subprocess.run(command, input=LUA, env=env, text=True, capture_output=True, timeout=40)
+    assert (done.stdout, done.stderr) == ("fine\n", ""), done.stderr

@@ -117,6 +117,7 @@ end
 
 local function load()
   local override = os.getenv("DLOCK_LIBRARY")
+  override = override ~= "" and override or nil
   local path = override or SONAME
   local good, library = pcall(open_library, path)
   if not good then
@@ -435,6 +436,9 @@ function Client:multi(locks, options)
     members[place - 1], names[place] = locks[place].handle, locks[place].name
   end
   refuse_unless(absent(options) or type(options) == "table", "Options are a table.")
+  for name in pairs(options or {}) do
+    refuse_unless(name == "owner", "A multi-lock has no option %s.", tostring(name))
+  end
   check(C.dlock_lock_new_multi(self.handle, members, count, out, box))
   return new_lock(self, out[0], table.concat(names, "+"), "multi", options and options.owner)
 end
