@@ -9,6 +9,7 @@ import pytest
 
 from harness.build import LIBRARY
 from harness.redisson import ACQUIRE, FENCED, RELEASE, tagged
+from harness.redisson_rw import JavaRw
 from harness.resp import Client, ReplyError
 from harness.server import Server, free_port
 from harness.wire import (
@@ -205,6 +206,27 @@ def test_release_leaves_the_line(wire: Wire, who: Callable[..., Who]) -> None:
     assert wire.queue() == [c.raw] and wire.redis.command("HEXISTS", wire.about, b.id) == 0
     wire.release(a)
     assert wire.holder() == {c.raw: b"1"} and b.nothing()
+
+
+@pytest.mark.parametrize("how", ["alone", "line", "rest", "pass"])
+def test_what_redisson_put_into_the_hash_stays(wire: Wire, who: Callable[..., Who], redis_server: Server, how: str) -> None:
+    """Its readers enter the hash of a lock that is held (trap 2): they are not ours to delete, and nobody gets in beside."""
+    a, b, java = who(), who(), JavaRw(wire.redis, wire.name, FOREIGN)
+    wire.acquire(a)
+    assert how == "alone" or wire.acquire(b, LINE)[0] == 0
+    assert java.read(2 * LEASE) is None and wire.holder() == {a.raw: b"1", b"mode": b"read", FOREIGN.encode(): b"1"}
+    with redis_server.client() as ear:
+        ear.subscribe(wire.channel)
+        if how == "pass":
+            assert wire.pass_on(a, a.again()) == [1, [-1]]
+        else:
+            assert wire.release(a, rest=REST if how == "rest" else 0) == 1
+        assert ear.message(timeout=0) is None
+    assert wire.holder() == {b"mode": b"read", FOREIGN.encode(): b"1"} and wire.left() > 2 * LEASE - 5000
+    if how != "alone":  # who waits looks and is told
+        assert b.message() == b"open %d %d order" % (b.number, GRACE)
+    assert wire.acquire(b) == [-1] and wire.release(a) == 0
+    assert java.read_release() == 1 and wire.holder() == {}
 
 
 # ---- the minimum hold: the lock stays taken for a while after its release

@@ -7,9 +7,10 @@ from typing import Any, Callable, Iterator
 
 import pytest
 
-from harness.fair import BEAT, KEEP, LEASE, LINE, PATIENCE, PLACE, POLL, SEEN, TRY, WHILE, Hold, Process, Wire
+from harness.fair import BEAT, KEEP, LEASE, LINE, PATIENCE, PLACE, POLL, SEEN, TRY, WHILE, Hold, Process, Wire, fields
 from harness.fair_model import only_the_counter_is_left, run_seed
 from harness.redisson_fair import Waiter as Java
+from harness.redisson_rw import JavaRw
 from harness.resp import Client, ReplyError
 from harness.server import Server, free_port
 
@@ -985,6 +986,21 @@ def test_a_read_write_lock_is_refused(wire: Wire, who: Holds) -> None:
         assert wire.acquire(a, mode) == [-1]
     assert wire.force() == -1 and wire.release(who()) == 0
     assert wire.state() == before
+
+
+@pytest.mark.parametrize("how", ["alone", "line", "rest"])
+def test_what_redisson_put_into_the_hash_stays(wire: Wire, who: Holds, how: str) -> None:
+    """Its readers enter the hash of a lock that is held (trap 2): they are not ours to delete, and nobody gets in beside."""
+    a, b, owner = who(), who(), "aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa:1"
+    java = JavaRw(wire.redis, wire.name, owner)
+    assert wire.acquire(a)[0] == 1
+    assert how == "alone" or wire.acquire(b, LINE)[0] == 0
+    assert java.read(2 * LEASE) is None
+    assert wire.release(a, rest=LEASE if how == "rest" else 0) == 1 and b.nothing()
+    assert fields(wire.redis, wire.name) == [(b"mode", b"read"), (owner.encode(), b"1")]
+    assert wire.redis.command("PTTL", wire.name) > 2 * LEASE - 5000
+    assert wire.acquire(b) == [-1] and wire.release(a) == 0
+    assert java.read_release() == 1 and wire.redis.command("EXISTS", wire.name) == 0
 
 
 # ---- the server

@@ -4,16 +4,19 @@ local channel = ARGV[2]
 --@include fair_base.lua
 local owner, rest = ARGV[1], tonumber(ARGV[4]) or 0
 
--- The usual case first, before the functions of the line are made: nobody waits.
-local held = ask('HEXISTS', lock, owner) == 1
+-- A read or a write of Redisson's that has entered the hash stays, and nobody of ours gets in.
+local held = ask('HDEL', lock, owner) == 1
+if held and call('EXISTS', lock) == 1 then
+  return 1
+end
 if held and rest > 0 then
-  call('HDEL', lock, owner)
   call('HSET', lock, owner .. ':rest', '1')
   call('PEXPIRE', lock, ARGV[4])
   return 1
 end
+-- The usual case first, before the functions of the line are made: nobody waits.
 if held and call('EXISTS', queue, timeouts) == 0 and (ask('HLEN', about) or 2) <= 1 then
-  call('DEL', lock, about)
+  call('DEL', about)
   return 1
 end
 
@@ -28,7 +31,6 @@ local function try(step, ...)
 end
 
 if held then
-  call('DEL', lock)
   try(hand_on)
   return 1
 end

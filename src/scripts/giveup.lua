@@ -15,23 +15,24 @@ end
 -- renewal or an acquire of owner that comes late or twice does not find its grant again and cannot make the rest
 -- longer.
 local function let_rest(owner, rest)
-  redis.call('DEL', lock)
   redis.call('HSET', lock, owner .. ':rest', '1')
   redis.call('PEXPIRE', lock, rest)
 end
 
--- Give up what owner holds or waits for: 1 when it held the lock, 0 when not. Harmless when repeated.
+-- Give up what owner holds or waits for: 1 when it held the lock, 0 when not. Harmless when repeated. A read or a write
+-- of Redisson's that has entered the hash stays, and nobody of ours gets in.
 local function give_up(owner, channel, listening, rest)
-  if redis.call('HEXISTS', lock, owner) == 0 then
+  if redis.call('HDEL', lock, owner) == 0 then
     leave(owner)
     tell_next()
     return 0
   end
-  if rest > 0 then
+  if redis.call('EXISTS', lock) == 1 then
+    tell_next()
+  elseif rest > 0 then
     let_rest(owner, rest)
-    return 1
+  else
+    pass_on(channel, listening)
   end
-  redis.call('DEL', lock)
-  pass_on(channel, listening)
   return 1
 end
