@@ -159,6 +159,30 @@ def asleep(agent: Agent) -> bool:
     return all(lines["State"].startswith("S") for lines in agent.threads().values())
 
 
+def test_releases_are_counted_however_they_are_asked_for(agent: Agent, redis_server: Server) -> None:
+    """Each hold once: inner levels are none. To a waiter of this process, to the server, of a multi-lock's members."""
+    client = agent.open(redis_server)
+    lock, pair = client.lock("lock"), client.multi(client.lock("one"), client.lock("two", kind="fair"))
+
+    def released(act: Callable[[], object], *tags: int) -> int:
+        before = client.counters()["released"]
+        act()
+        assert {client.event().tag for _ in tags} == set(tags)
+        return client.counters()["released"] - before
+
+    for _ in range(2):
+        lock.acquire(1, 0).ok
+    lock.submit_acquire(2, -1, 5).ok
+    assert released(lambda: lock.submit_release(1, 6).ok, 6) == 0
+    assert released(lambda: lock.submit_release(1, 7).ok, 5, 7) == 1 and lock.state(2) == "HELD"
+    assert released(lambda: lock.submit_release(2, 8).ok, 8) == 1 and lock.submit_release(2, 9).status == "NOT_HELD"
+    assert released(lambda: lock.submit_acquire(2, 0, 10).ok, 10) == 0
+    pair.acquire(1, 0).ok
+    assert released(lambda: pair.submit_release(1, 11).ok, 11) == 2
+    lock.release(2).ok
+    assert client.counters()["released"] == client.counters()["acquired"] == 5
+
+
 def test_new_locks_are_noticed_while_the_thread_sleeps(agent: Agent, redis_server: Server, seen: Monitor) -> None:
     client = agent.open(redis_server, lease_ms=30_000)
     long, short, gone = client.lock("long"), client.lock("short", lease_ms=600), client.lock("gone", lease_ms=600)

@@ -136,10 +136,26 @@ static void post(struct dli_waiter *waiter, struct dli_node *node, int64_t type,
         __atomic_sub_fetch(&waiter->refs, 1, __ATOMIC_RELAXED);
 }
 
+static int releasing(const struct dli_claim *claim)
+{
+    return claim->state == DLI_CLAIM_DONE && claim->held_since != 0;
+}
+
+/* An inner level, whose claim has no token, is no release. */
+static void count_end(struct dli_client *client, const struct dli_waiter *waiter)
+{
+    const struct dli_claim *claim = &waiter->claim;
+    int submitted = waiter->tell == DLI_TELL_QUEUE || waiter->tell == DLI_TELL_RUN;
+
+    if (claim->state == DLI_CLAIM_HELD)
+        dli_client_count(client, DLOCK_STAT_ACQUIRED, 1);
+    else if (submitted && releasing(claim) && claim->result == DLOCK_OK && claim->token > 0)
+        dli_client_count(client, DLOCK_STAT_RELEASED, 1);
+}
+
 static void tell_queue(struct dli_waiter *waiter, int64_t now)
 {
-    int releasing = waiter->claim.state == DLI_CLAIM_DONE && waiter->claim.held_since != 0;
-    int64_t type = releasing ? DLOCK_EVENT_RELEASED : DLOCK_EVENT_ACQUIRED;
+    int64_t type = releasing(&waiter->claim) ? DLOCK_EVENT_RELEASED : DLOCK_EVENT_ACQUIRED;
 
     if (waiter->claim.result != DLOCK_OK)
         type++;
@@ -168,11 +184,9 @@ static void stop_wait(struct dli_waiter *waiter)
 
 static void settle(struct dli_waiter *waiter, int64_t now)
 {
-    struct dli_client *client = waiter->entry->client;
     int granted = waiter->claim.state == DLI_CLAIM_HELD;
 
-    if (granted)
-        dli_client_count(client, DLOCK_STAT_ACQUIRED, 1);
+    count_end(waiter->entry->client, waiter);
     if (waiter->tell == DLI_TELL_QUEUE) {
         stop_wait(waiter);
         tell_queue(waiter, now);
