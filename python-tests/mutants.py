@@ -10,6 +10,7 @@ import dataclasses
 import pathlib
 import shutil
 import subprocess
+from typing import Sequence
 
 Edit = tuple[str, str, str]
 
@@ -162,18 +163,25 @@ def flags(pkg: str = "lua5.1") -> tuple[list[str], list[str]]:
 
 
 def compile_simulator(root: pathlib.Path, folder: pathlib.Path) -> list[pathlib.Path]:
-    """The simulator's own files, compiled once for all mutants."""
-    sources = sorted((root / "python-tests/native").glob("sim_*.c"))
+    """The simulator's own files and the engine as it is, compiled once for all mutants."""
+    sources = [*sorted((root / "python-tests/native").glob("sim_*.c")), *sorted((root / "src/engine").glob("*.c"))]
+    compile_all(root, folder, sources)
+    return sorted(folder.glob("*.o"))
+
+
+def compile_all(root: pathlib.Path, folder: pathlib.Path, sources: Sequence[pathlib.Path]) -> None:
     includes = [f"-I{root / 'src'}", f"-I{root / 'abi'}"]
     subprocess.run(["gcc", "-std=c11", "-D_GNU_SOURCE", "-O1", *includes, *flags()[0], "-c", *sources], check=True, cwd=folder)
-    return sorted(folder.glob("sim_*.o"))
 
 
-def link(folder: pathlib.Path, objects: list[pathlib.Path]) -> pathlib.Path:
-    """The simulator with the engine of this folder."""
+def link(folder: pathlib.Path, objects: list[pathlib.Path], mutant: Mutant) -> pathlib.Path:
+    """The simulator with the engine of this folder: edits are of its sources, not of its headers."""
     program = folder / "dlock_sim"
-    engine = sorted((folder / "src/engine").glob("*.c"))
-    includes = [f"-I{folder / 'src'}", f"-I{folder / 'abi'}"]
-    command = ["gcc", "-std=c11", "-D_GNU_SOURCE", "-O1", *includes, *engine, *objects, *flags()[1], "-lm", "-o", program]
-    subprocess.run(command, check=True)
+    edited = sorted({folder / "src" / name for name, _, _ in mutant.edits if not name.endswith(".lua")})
+    assert all(source.suffix == ".c" for source in edited)
+    if edited:
+        compile_all(folder, folder, edited)
+    own = [folder / f"{source.stem}.o" for source in edited]
+    others = [one for one in objects if one.name not in {two.name for two in own}]
+    subprocess.run(["gcc", *others, *own, *flags()[1], "-lm", "-o", program], check=True)
     return program

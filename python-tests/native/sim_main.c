@@ -15,6 +15,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -65,13 +66,18 @@ static void unmake(struct sim *s)
     free(s);
 }
 
-static void run_seeds(const struct options *options, int index, struct job *job)
+/* enough: how many seeds matter still, those before the smallest bad one that some job has found. */
+static void run_seeds(const struct options *options, int index, struct job *job, uint64_t *enough)
 {
     struct sim *s = make(options);
 
-    for (uint64_t i = (uint64_t)index; i < options->count && !job->bad; i += (uint64_t)options->jobs) {
+    for (uint64_t i = (uint64_t)index; i < __atomic_load_n(enough, __ATOMIC_RELAXED); i += (uint64_t)options->jobs) {
+        uint64_t least = UINT64_MAX;
+
         if (sim_run(s, options->first + i) == 0)
             continue;
+        while (least > i && !__atomic_compare_exchange_n(enough, &least, i, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+            ;
         job->bad = 1;
         job->bad_seed = options->first + i;
         memcpy(job->failed, s->failed, sizeof job->failed);
@@ -82,7 +88,7 @@ static void run_seeds(const struct options *options, int index, struct job *job)
 
 /* ---- jobs: one process each; a report comes back through a pipe */
 
-static int start_job(const struct options *options, int index, pid_t *pid)
+static int start_job(const struct options *options, int index, uint64_t *enough, pid_t *pid)
 {
     static struct job job;
     int ends[2];
@@ -95,7 +101,7 @@ static int start_job(const struct options *options, int index, pid_t *pid)
         exit(2);
     if (*pid == 0) {
         close(ends[0]);
-        run_seeds(options, index, &job);
+        run_seeds(options, index, &job, enough);
         _exit(write(ends[1], &job, sizeof job) == (ssize_t)sizeof job ? 0 : 2);
     }
     close(ends[1]);
@@ -132,17 +138,22 @@ static void add(struct job *total, const struct job *job)
 
 static void run_jobs(const struct options *options, struct job *total)
 {
+    uint64_t *enough = mmap(NULL, sizeof *enough, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     int ends[JOBS_MAX];
     pid_t pids[JOBS_MAX];
     struct job job;
 
+    if (enough == MAP_FAILED)
+        exit(2);
+    *enough = options->count;
     for (int i = 0; i < options->jobs; i++)
-        ends[i] = start_job(options, i, &pids[i]);
+        ends[i] = start_job(options, i, enough, &pids[i]);
     for (int i = 0; i < options->jobs; i++) {
         read_job(ends[i], &job);
         waitpid(pids[i], NULL, 0);
         add(total, &job);
     }
+    munmap(enough, sizeof *enough);
 }
 
 /* ---- what comes out */
@@ -243,7 +254,7 @@ int main(int argc, char **argv)
     if (options.count == 0)
         return usage();
     if (options.jobs == 1)
-        run_seeds(&options, 0, &total);
+        run_seeds(&options, 0, &total, &options.count);
     else
         run_jobs(&options, &total);
     print_stats(&total.stats);
