@@ -17,6 +17,8 @@ from harness.build import BUILD, LIBRARY, ROOT
 from harness.proxy import Proxy
 from harness.server import Server
 
+LONG = ("test_simulator.py", "test_redisson.py")
+
 sys.path.insert(0, str(ROOT / "bindings/python"))
 
 
@@ -29,6 +31,21 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if session.config.getoption("no_skips") and shown and shown.stats.get("skipped") and session.exitstatus == 0:
         shown.write_line("\nskipped tests are not allowed here", red=True)
         session.exitstatus = 1
+    if CRASHED:  # a sanitizer, for one, ended the interpreter of a worker: no other try
+        session.exitstatus = 98
+
+
+CRASHED: list[str] = []
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_handlecrashitem(crashitem: str) -> None:
+    CRASHED.append(crashitem)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest files first: each is one worker's."""
+    items.sort(key=lambda item: item.path.name not in LONG)
 
 
 def pytest_report_header() -> str:

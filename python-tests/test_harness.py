@@ -10,6 +10,7 @@ import pytest
 from harness.proxy import Proxy
 from harness.resp import Client, Closed, ReplyError
 from harness.server import Server
+from harness.wire import wait_until
 
 pytestmark = pytest.mark.house
 
@@ -98,7 +99,8 @@ def test_blackhole(proxy: Proxy) -> None:
     with connect(proxy, timeout=0.1) as redis:
         with pytest.raises(TimeoutError):
             redis.command("PING")
-    assert proxy.up.fired["blackhole"] == 1 and proxy.down.bytes == 0
+        wait_until(lambda: proxy.up.fired["blackhole"] == 1)
+    assert proxy.down.bytes == 0
 
 
 @pytest.mark.parametrize("reset, error", [(False, Closed), (True, ConnectionResetError)])

@@ -1281,7 +1281,7 @@ def test_lost_replies_of_a_latch(agent: Agent, redis_server: Server, new_proxy: 
 
 
 def test_the_most_permits_at_once(agent: Agent, redis_server: Server) -> None:
-    client = agent.open(redis_server, lease_ms=600)
+    client = agent.open(redis_server, lease_ms=1500)
     for kind in PERMITS:
         many, seats = client.lock(kind, kind=kind, permits=1024), one(client, kind, kind, seats=2048)
         tokens = [many.acquire(1, 0).ok.token, many.acquire(1, 0).ok.token]
