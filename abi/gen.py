@@ -2,7 +2,8 @@
 """The guard of the ABI: reads dlock.h, which keeps to a profile so narrow that no C parser is needed.
 
     gen.py check            profile, map, locked prototypes, generated files fresh
-    gen.py write            add to dlock.sigs, write bindings/python/dlock/_abi.py and bindings/lua/dlock/cdef.lua
+    gen.py write            add to dlock.sigs, write bindings/python/dlock/_abi.py, bindings/lua/dlock/cdef.lua
+                            and bindings/go/abi.go
     gen.py write --unlock   the same, and allow sigs lines to change (only before a first release)
     gen.py symbols LIB      header = map = what LIB exports; its SONAME; that it cannot be unloaded
 
@@ -16,6 +17,8 @@ import pathlib
 import re
 import subprocess
 import sys
+
+from gen_go import abi_go
 
 SONAME = "libdlock.so.1"
 SCALARS = ("int32_t", "int64_t", "uint32_t", "uint64_t", "size_t")
@@ -56,6 +59,7 @@ class Function:
     returns: str
     params: list[tuple[str, str]]  # (type, name)
     since: str
+    blocks: str  # "never", or up to what
 
     def signature(self) -> str:
         params = ", ".join((kind if kind.endswith("*") else kind + " ") + name for kind, name in self.params)
@@ -206,7 +210,13 @@ def read_function(header: Header, flat: str, comment: str) -> Function:
         if not parts or parts[2] in (*SCALARS, *header.integers, *header.opaque, "char", "uint8_t"):
             raise Refused(f"{name}: parameter without a name: {param.strip()!r}")
         params.append((read_type(header, parts[1]), parts[2]))
-    return Function(name, returns, params, since[1])
+    blocks = re.search(r"Blocks: ([^.;]*)", comment)
+    return Function(name, returns, params, since[1], " ".join(blocks[1].split()) if blocks else "")
+
+
+def read_texts(code: str) -> list[tuple[str, str]]:
+    """Name and sentence of each status, from the table in src/base/error.c, whose order is that of the header."""
+    return re.findall(r'^    ROW\((\w+), [01], "(.*)"\),$', code, flags=re.M)
 
 
 # ---- map and locked prototypes
@@ -329,6 +339,8 @@ class Tree:
         self.sigs_path = root / "abi/dlock.sigs"
         self.abi_py_path = root / "bindings/python/dlock/_abi.py"
         self.cdef_lua_path = root / "bindings/lua/dlock/cdef.lua"
+        self.abi_go_path = root / "bindings/go/abi.go"
+        self.texts = read_texts((root / "src/base/error.c").read_text())
         self.header = read_header((root / "abi/dlock.h").read_text())
         self.nodes = read_map((root / "abi/dlock.map").read_text())
         compare("dlock.h", self.header.functions, "dlock.map", self.nodes)
@@ -352,6 +364,7 @@ class Tree:
     def generated(self) -> dict[pathlib.Path, str]:
         sigs = "\n".join([SIGS_HEAD, *self.lines, ""])
         generated = {self.abi_py_path: abi_py(self.header), self.cdef_lua_path: cdef_lua(self.header)}
+        generated[self.abi_go_path] = abi_go(self.header, self.texts)
         return {self.sigs_path: sigs, **generated}
 
     def write(self, unlock: bool) -> None:

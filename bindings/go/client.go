@@ -1,261 +1,140 @@
 package dlock
 
-// #cgo pkg-config: dlock
-// #include <dlock.h>
-import "C"
-
 import (
 	"context"
-	"os"
 	"runtime"
-	"strings"
-	"sync"
-	"sync/atomic"
-	"syscall"
+	"strconv"
 	"time"
 )
 
 const (
-	oldest       = 0<<16 | 1<<8          // the version of libdlock whose calls are used here
-	closeTimeout = 5 * time.Second       // how long Close waits for the server
-	orders       = 4                     // calls like Ping that block a thread each at the same time
-	slow         = 20 * time.Millisecond // a round trip longer than a thread should be blocked
+	oldest       = 0<<16 | 1<<8    // the version of libdlock whose calls are used here
+	closeTimeout = 5 * time.Second // how long Close waits for the server
+	eventRoom    = 128
 )
-
-var epoch = time.Now()
 
 // A Client has the connections to one server, made on first use, and a watchdog that renews what is held. Any number of
 // goroutines may use it. Close it; one that is dropped while nothing is held or waited for goes with the garbage.
 type Client struct{ core *core }
-
-// core is what the goroutine that reads events knows of a client. It refers to the Client only by grants that are held or
-// waited for.
-type core struct {
-	handle *C.dlock_client
-	orders chan struct{} // has one for each that is running
-	events chan Event
-	done   chan struct{} // closed when no more events are read
-
-	inline    sync.Mutex   // held by the goroutine that makes a round trip on its own thread
-	slowUntil atomic.Int64 // no such round trips before; a time.Duration since epoch
-
-	mutex  sync.Mutex       // guards what follows
-	owners int64            // the last owner number given out
-	grants map[int64]*Grant // by owner
-	ended  bool             // no more events come
-}
 
 // Open makes a client from a URL: redis://[user[:password]@]host[:port][/db][?option=value&...] or
 // redis+unix:///path[?...]. Options win over those in the URL. Nothing is connected yet; Ping does that.
 //
 // ErrInvalidURL, ErrUnknownOption, ErrInvalidOption, ErrUnsupported.
 func Open(url string, options ...Option) (*Client, error) {
-	if C.dlock_version() < oldest {
+	if version() < oldest {
 		message := "libdlock " + Version() + " was loaded, which is too old for this binding"
 		return nil, &Error{Status: ErrUnsupported, Message: message}
-	}
-	if strings.Contains(url, "\x00") {
-		return nil, invalid("a NUL in the URL")
 	}
 	set, err := newSet(options)
 	if err != nil {
 		return nil, err
 	}
-	defer C.dlock_options_free(set)
-	c := &core{grants: map[int64]*Grant{}, orders: make(chan struct{}, orders), done: make(chan struct{})}
-	c.events = make(chan Event, eventRoom)
-	b := quickBox()
-	if err := b.done(C.dlock_client_open(cString(url), set, &c.handle, b.c), nil); err != nil {
-		return nil, err
-	}
-	file, err := c.descriptor()
+	handle, err := clientOpen(url, set)
 	if err != nil {
-		C.dlock_client_free(c.handle)
 		return nil, err
 	}
-	go c.read(file)
-	client := &Client{c}
-	runtime.SetFinalizer(client, func(*Client) {
-		go func() {
-			file.Close() // ends the reading
-			<-c.done
-			C.dlock_client_free(c.handle)
-		}()
-	})
+	file, err := handle.descriptor()
+	if err != nil {
+		return nil, err
+	}
+	client := &Client{newCore(handle)}
+	go client.core.read(file)
+	runtime.SetFinalizer(client, func(*Client) { file.Close() }) // ends the reading
 	return client, nil
 }
 
 // Version returns the version of the loaded library, for example "0.1.0".
-func Version() string { return C.GoString(C.dlock_version_string()) }
+func Version() string { return versionString() }
 
-// c is the handle; the library refuses the one of a client that Open did not make.
-func (c *Client) c() *C.dlock_client {
+// noClient stands for one that Open did not make, noLock for one that no client made, and none for a grant that no lock
+// made: they have no handles, and the library says that.
+var noClient = &Client{newCore(nil)}
+
+func (c *Client) orNone() *Client {
 	if c == nil || c.core == nil {
-		return nil
+		return noClient
 	}
-	return c.core.handle
+	return c
 }
 
 // Close ends all waits with ErrClosed, releases what is held, and stops. It waits up to five seconds for the server; after
 // ErrTimedOut what is left expires by its lease. Closing again is fine.
-func (c *Client) Close() error {
-	b := blockingBox()
-	return b.done(C.dlock_client_close(c.c(), C.int64_t(closeTimeout.Milliseconds()), b.c), c)
-}
+func (c *Client) Close() error { return c.orNone().core.handle.close(closeTimeout.Milliseconds()) }
 
 // Ping asks the server for a sign of life. ErrUnreachable, ErrDenied and the ErrServer statuses.
 func (c *Client) Ping(ctx context.Context) error {
-	return c.order(ctx, nil, func(b *box) C.dlock_status { return C.dlock_client_ping(c.c(), -1, b.c) })
+	c = c.orNone()
+	return c.order(ctx, (*Lock)(nil).newCall(nil), func() answer { return answer{err: c.core.handle.ping(-1)} }).err
 }
 
-// order makes a call, about a lock or nil, that blocks its thread, when there are not too many of them. The call goes on when
-// ctx ends before it.
-func (c *Client) order(ctx context.Context, l *Lock, f func(b *box) C.dlock_status) error {
-	if err := l.ended(ctx, ErrCancelled, ErrTimedOut); err != nil {
-		return err
-	}
-	if c.c() == nil {
-		return invalid("it comes from no client")
-	}
-	select {
-	case c.core.orders <- struct{}{}:
-	case <-ctx.Done():
-		return l.ended(ctx, ErrCancelled, ErrTimedOut)
-	}
-	answer := make(chan error, 1)
-	go func() {
-		b := blockingBox()
-		answer <- b.done(f(b), [...]any{c, l})
-		<-c.core.orders
-	}()
-	select {
-	case err := <-answer:
-		return err
-	case <-ctx.Done():
-		return l.ended(ctx, ErrUnknownOutcome, ErrUnknownOutcome)
-	}
+// Stats returns the counters of the client.
+func (c *Client) Stats() (Stats, error) {
+	var stats Stats
+	_, err := c.orNone().core.handle.stats(stats.all())
+	return stats, err
 }
 
-// alone makes a call that blocks its thread for one round trip, which is faster than an event. It makes none, and returns
-// false, when another goroutine is doing that or the server has been slow of late: a context cannot end such a call.
-func (c *core) alone(f func() error) (bool, error) {
-	start := time.Since(epoch)
-	if int64(start) < c.slowUntil.Load() || !c.inline.TryLock() {
-		return false, nil
-	}
-	defer c.inline.Unlock()
-	err := f()
-	if took := time.Since(epoch) - start; took > slow {
-		c.slowUntil.Store(int64(start + 10*took))
-	}
-	return true, err
+// An Event is news of a client, for logs and dashboards. Who holds a lock hears of its loss by Grant.Context.
+type Event struct {
+	Type      EventType
+	Lock      string        // the name; "" in a log line
+	Token     int64         // of the grant
+	Remaining time.Duration // EventAtRisk: for how long the lock is still held
+	Cause     Cause         // EventLost
+	Status    Status        // EventLog: what the trouble is
+	Text      string        // one sentence
 }
 
-// ---- events
+// Events returns the channel of the client's news, which is closed when the client is. When 128 events wait, more are dropped.
+func (c *Client) Events() <-chan Event { return c.orNone().core.events }
 
-// descriptor is a duplicate of the library's, for the runtime to wait on. Nobody reads from it.
-func (c *core) descriptor() (*os.File, error) {
-	var fd C.int32_t
-	b := quickBox()
-	if err := b.done(C.dlock_client_fd(c.handle, &fd, b.c), nil); err != nil {
-		return nil, err
-	}
-	own, _, err := syscall.Syscall(syscall.SYS_FCNTL, uintptr(fd), syscall.F_DUPFD_CLOEXEC, 0)
-	if err != 0 {
-		return nil, &Error{Status: ErrSystemError, Message: "no descriptor for events", cause: err}
-	}
-	return os.NewFile(own, "libdlock events"), nil
+// ---- options
+
+// An Option changes how a client or a lock behaves. A lock's options win over its client's.
+type Option struct{ name, value string }
+
+// Set sets any option of the library from text: Set("safety_ms", "500"). The library's manual lists them.
+func Set(name, value string) Option { return Option{name, value} }
+
+// Lease is how long the server keeps a lock without renewal, 30 seconds unless set: so long others wait when the holder's
+// process dies.
+func Lease(d time.Duration) Option { return Set("lease_ms", strconv.FormatInt(milliseconds(d), 10)) }
+
+// MaxHold is the longest time a lock is renewed before it counts as lost. There is no limit unless set.
+func MaxHold(d time.Duration) Option {
+	return Set("max_hold_ms", strconv.FormatInt(milliseconds(d), 10))
 }
 
-// read hands out events until the client is closed or dropped.
-func (c *core) read(file *os.File) {
-	box := C.dlock_event_new()
-	if conn, err := file.SyscallConn(); err == nil && box != nil {
-		_ = conn.Read(func(uintptr) bool { return c.drain(box) }) // an error: the file was closed
-	}
-	C.dlock_event_free(box)
-	file.Close()
-	c.end()
-	close(c.events)
-	close(c.done)
-}
+// Renew says whether a held lock is renewed until it is unlocked, which is so unless set to false.
+func Renew(on bool) Option { return Set("renew", strconv.FormatBool(on)) }
 
-// drain hands out the events there are, and returns whether they were the last ones.
-func (c *core) drain(box *C.dlock_event) bool {
-	for {
-		switch C.dlock_client_next(c.handle, 0, box, nil) {
-		case C.DLOCK_OK:
-			c.dispatch(box)
-		case C.DLOCK_NO_EVENT:
-			return false
-		default:
-			return true
+// Permits is how many permits of a semaphore one acquisition takes, 1 unless set.
+func Permits(n int) Option { return Set("permits", strconv.Itoa(n)) }
+
+// newSet is a set of options for the library.
+func newSet(options []Option) (*cOptions, error) {
+	set := optionsNew()
+	for _, option := range options {
+		if err := set.set(option.name, option.value); err != nil {
+			return nil, err
 		}
 	}
+	return set, nil
 }
 
-func (c *core) dispatch(box *C.dlock_event) {
-	f := unpack(box)
-	c.mutex.Lock()
-	g := c.grants[int64(f[C.DLOCK_FIELD_OWNER])]
-	c.mutex.Unlock()
-	var err error
-	if f[C.DLOCK_FIELD_STATUS] != C.DLOCK_OK {
-		err = &Error{Status: Status(f[C.DLOCK_FIELD_STATUS]), Message: C.GoString(C.dlock_event_text(box))}
+// milliseconds rounds up; everything negative is -1.
+func milliseconds(d time.Duration) int64 {
+	if d <= 0 {
+		return int64(d) >> 63
 	}
-	switch f[C.DLOCK_FIELD_TYPE] {
-	case C.DLOCK_EVENT_ACQUIRED, C.DLOCK_EVENT_ACQUIRE_FAILED:
-		if g != nil {
-			g.settle(int64(f[C.DLOCK_FIELD_TOKEN]), err)
-		}
-	case C.DLOCK_EVENT_RELEASED, C.DLOCK_EVENT_RELEASE_FAILED:
-		if g != nil {
-			g.gone(err)
-		}
-	default:
-		if g != nil && f[C.DLOCK_FIELD_TYPE] == C.DLOCK_EVENT_LOST {
-			g.lose(err)
-		}
-		c.publish(f, g, C.GoString(C.dlock_event_text(box)))
+	return int64((d-1)/time.Millisecond) + 1
+}
+
+// duration is a time of the library's; -1, which is unknown there, is 0.
+func duration(ms int64) time.Duration {
+	if ms < 0 {
+		return 0
 	}
-}
-
-// unpack is the numbers of an event.
-func unpack(box *C.dlock_event) *[C.DLOCK_FIELD_COUNT]C.int64_t {
-	f := new([C.DLOCK_FIELD_COUNT]C.int64_t)
-	C.dlock_event_unpack(box, &f[0], C.DLOCK_FIELD_COUNT, nil, nil)
-	return f
-}
-
-// end tells everybody who waits for an event that none will come.
-func (c *core) end() {
-	c.mutex.Lock()
-	left := c.grants
-	c.grants, c.ended = nil, true
-	c.mutex.Unlock()
-	for _, g := range left {
-		closed := g.lock.failure(ErrClosed)
-		g.settle(0, closed)
-		g.lose(closed)
-		g.gone(closed)
-	}
-}
-
-// enter gives g an owner number, by which events find it.
-func (c *core) enter(g *Grant) error {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	if c.ended {
-		return g.lock.failure(ErrClosed)
-	}
-	c.owners++
-	g.owner = c.owners
-	c.grants[g.owner] = g
-	return nil
-}
-
-func (c *core) leave(g *Grant) {
-	c.mutex.Lock()
-	delete(c.grants, g.owner)
-	c.mutex.Unlock()
+	return time.Duration(ms) * time.Millisecond
 }

@@ -23,9 +23,9 @@
 //
 // # The library
 //
+//	go get github.com/libdlock/libdlock/bindings/go
+//
 // libdlock is found by pkg-config when a program is built, and by the system's loader, as libdlock.so.1, when it starts:
 // a program does not start without it, and says so. PKG_CONFIG_PATH and LD_LIBRARY_PATH, or an rpath by CGO_LDFLAGS, say
 // where it is if not where the system looks. Open refuses one that is too old.
 package dlock
-
-//go:generate go run ./internal/statuses status.go

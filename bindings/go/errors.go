@@ -6,7 +6,7 @@ import "C"
 import (
 	"context"
 	"fmt"
-	"runtime"
+	"unsafe"
 )
 
 // A Status says how a call ended. Statuses are errors to compare with: errors.Is(err, dlock.ErrBusy). Expect ones that
@@ -14,12 +14,10 @@ import (
 type Status int32
 
 // Error returns one sentence that says what the status means.
-func (s Status) Error() string { return "dlock: " + s.text() }
+func (s Status) Error() string { return "dlock: " + statusText(s) }
 
 // Name returns the name of the status, for example "TIMED_OUT"; "UNKNOWN" when the library does not have it.
-func (s Status) Name() string { return C.GoString(C.dlock_status_name(C.dlock_status(s))) }
-
-func (s Status) text() string { return C.GoString(C.dlock_status_text(C.dlock_status(s))) }
+func (s Status) Name() string { return statusName(s) }
 
 // Error is the type of all errors of this package.
 type Error struct {
@@ -42,9 +40,9 @@ func invalid(message string) error { return &Error{Status: ErrInvalidArgument, M
 // failure is an error that names the lock, if there is one.
 func (l *Lock) failure(status Status) *Error {
 	if l == nil {
-		return &Error{Status: status, Message: status.text()}
+		return &Error{Status: status, Message: statusText(status)}
 	}
-	return &Error{Status: status, Message: fmt.Sprintf("lock %q: %s", l.name, status.text())}
+	return &Error{Status: status, Message: fmt.Sprintf("lock %q: %s", l.name, statusText(status))}
 }
 
 // ended is what a context that is over means for a call: cancelled or late. nil while it is not over.
@@ -64,36 +62,59 @@ func (l *Lock) ended(ctx context.Context, cancelled, late Status) error {
 	return e
 }
 
-// box is an error box of the library, for one call.
-type box struct {
-	c     *C.dlock_error // NULL, without memory, is a box too
-	quick bool
-}
+// ---- for abi.go
 
-// boxes are for calls that never block. A call may lose its processor all the same; as there are only so few boxes, it is not
-// a new thread for every goroutine that wants to make a call meanwhile.
-var boxes = make(chan *box, 4)
+// boxes are error boxes of the library, one for each call that is under way.
+type boxes chan *C.dlock_error
+
+// quick is for calls that never block. Such a call may lose its processor all the same; as there are only so few boxes, it is
+// not a new thread for every goroutine that wants to make a call meanwhile. Other calls get a new box when there is none.
+var quick, blocking = make(boxes, 4), make(boxes, 16)
 
 func init() {
-	for len(boxes) < cap(boxes) {
-		boxes <- &box{C.dlock_error_new(), true}
+	for len(quick) < cap(quick) {
+		quick <- C.dlock_error_new()
 	}
 }
 
-// quickBox is for calls that never block, blockingBox for others. The call is to be ended by done.
-func quickBox() *box    { return <-boxes }
-func blockingBox() *box { return &box{C.dlock_error_new(), false} }
+func (b boxes) take() *C.dlock_error {
+	if b == quick {
+		return <-b
+	}
+	select {
+	case box := <-b:
+		return box
+	default:
+		return C.dlock_error_new() // NULL, without memory, is a box too
+	}
+}
 
-// done is what the call came to that was given the box. What owns the handle that it used is kept alive until then.
-func (b *box) done(status C.dlock_status, owner any) (err error) {
-	if status != C.DLOCK_OK {
-		err = &Error{Status: Status(status), Message: C.GoString(C.dlock_error_message(b.c))}
+// done takes the box back from a call, and is what that call came to.
+func (b boxes) done(box *C.dlock_error, status C.dlock_status) (err error) {
+	switch status {
+	case C.DLOCK_OK:
+	case C.DLOCK_WOULD_BLOCK, C.DLOCK_NO_EVENT:
+		err = Status(status) // often, and seen by nobody
+	default:
+		err = &Error{Status: Status(status), Message: C.GoString(C.dlock_error_message(box))}
 	}
-	if b.quick {
-		boxes <- b
-	} else {
-		C.dlock_error_free(b.c)
+	select {
+	case b <- box:
+	default:
+		C.dlock_error_free(box)
 	}
-	runtime.KeepAlive(owner)
 	return err
+}
+
+// copied is a copy of data for one call of the library, ended by a NUL.
+func copied[T string | []byte](data T) unsafe.Pointer {
+	return unsafe.Pointer(&append(append([]byte{}, data...), 0)[0])
+}
+
+// first is where the library puts what it writes to a slice.
+func first[T any](slice []T) unsafe.Pointer {
+	if len(slice) == 0 {
+		return nil
+	}
+	return unsafe.Pointer(&slice[0])
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"strconv"
 	"time"
 
 	dlock "github.com/libdlock/libdlock/bindings/go"
@@ -115,4 +116,30 @@ func ExampleClient_Events() {
 	<-done
 	fmt.Println("closed")
 	// Output: closed
+}
+
+func ExampleClient_Transaction() {
+	ctx := context.Background()
+	client, err := dlock.Open(os.Getenv("REDIS_URL"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	left := 0
+	err = client.Transaction(ctx, func(tx *dlock.Transaction) error { // tried again when "stock" was changed meanwhile
+		value, err := tx.Get("stock")
+		if err != nil && !errors.Is(err, dlock.ErrNotFound) {
+			return err
+		}
+		if left, err = strconv.Atoi(string(value)); err != nil {
+			left = 20
+		}
+		left--
+		return tx.Set("stock", []byte(strconv.Itoa(left)), 0)
+	}, "stock")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("left:", left)
+	// Output: left: 19
 }

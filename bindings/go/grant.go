@@ -1,116 +1,92 @@
 package dlock
 
-// #include <dlock.h>
-import "C"
-
 import (
 	"context"
-	"sync"
+	"strings"
+	"sync/atomic"
 	"time"
-	"unsafe"
 )
 
 // A Grant is one acquisition of a lock. It is held, and keeps its client in use, until it is unlocked or lost. Any
 // goroutines may use it.
 type Grant struct {
-	lock   *Lock
-	owner  int64
-	token  int64 // set before won is
-	parent context.Context
-	won    chan error // how the wait ended
-	left   chan error // how the release ended
-
-	mutex     sync.Mutex // guards what follows
-	settled   bool       // the wait has ended
-	abandoned bool       // nobody waits any more
-	unlocked  bool
-	over      error // why it is not held any more, once that is known
-	ctx       context.Context
-	cancel    func(error)
+	lock     *Lock
+	owner    int64 // to the library
+	token    int64
+	ctx      context.Context
+	cancel   func(error)
+	unlocked atomic.Bool
+	over     atomic.Pointer[error] // why it is not held any more, once that is known
 }
 
-func (l *Lock) newGrant(ctx context.Context) (*Grant, error) {
-	if l.c() == nil {
-		return nil, invalid("a lock comes from a client")
-	}
-	if err := l.ended(ctx, ErrCancelled, ErrTimedOut); err != nil {
+func (l *Lock) newGrant(ctx context.Context) (g *Grant, err error) {
+	if err = l.ended(ctx, ErrCancelled, ErrTimedOut); err != nil {
 		return nil, err
 	}
-	g := &Grant{lock: l, parent: ctx, won: make(chan error, 1), left: make(chan error, 1)}
-	return g, l.client.core.enter(g)
+	g = &Grant{lock: l}
+	if g.owner, err = l.client.core.enter(l, g, nil); err == nil {
+		g.ctx, g.cancel = withCancelCause(ctx)
+	}
+	return g, err
 }
 
-// l is the lock, nil when no lock made the grant.
-func (g *Grant) l() *Lock {
-	if g == nil {
-		return nil
-	}
-	return g.lock
+var none = &Grant{lock: noLock}
+
+func init() {
+	none.ctx, none.cancel = withCancelCause(context.Background())
+	none.cancel(nil)
+	noClient.core.events = nil
 }
 
-// id is the owner to the library, and the tag of its requests.
-func (g *Grant) id() C.int64_t {
-	if g == nil {
-		return 0
+func (g *Grant) orNone() *Grant {
+	if g == nil || g.lock == nil {
+		return none
 	}
-	return C.int64_t(g.owner)
+	return g
 }
 
 // ---- from the request to the grant
 
-// try asks for the lock and blocks its thread for one round trip.
-func (g *Grant) try() error {
-	var token C.int64_t
-	b := blockingBox()
-	err := b.done(C.dlock_lock_acquire(g.lock.handle, g.id(), 0, &token, b.c), g)
-	if err == nil {
-		g.settle(int64(token), nil)
-	}
-	return err
-}
-
-// submit asks for the lock; an event will settle that.
-func (g *Grant) submit(wait int64) error {
-	b := quickBox()
-	return b.done(C.dlock_lock_submit_acquire(g.lock.handle, g.id(), C.int64_t(wait), g.id(), b.c), g)
-}
-
-// settle says how the wait ended. A grant that nobody waits for any more is given back.
-func (g *Grant) settle(token int64, err error) {
-	g.mutex.Lock()
-	again, late := g.settled, g.abandoned
-	if !again {
-		g.settled, g.token = true, token
-	}
-	g.mutex.Unlock()
-	if again {
-		return
-	}
+func (l *Lock) acquire(ctx context.Context, wait time.Duration) (*Grant, error) {
+	g, err := l.orNone().newGrant(ctx)
 	if err != nil {
-		g.lock.client.core.leave(g)
-	} else if late {
-		g.giveBack()
+		return nil, err
 	}
-	g.won <- err
+	l = g.lock
+	start, a := time.Now(), answer{}
+	asked := l.client.core.alone(func() { a.Token, a.err = l.handle.acquire(g.owner, 0) })
+	if asked && (wait == 0 || a.err == nil) {
+		g.won(a, true)
+		return g.unless(a.err)
+	}
+	if wait > 0 {
+		if wait -= time.Since(start); wait < 0 {
+			wait = 0
+		}
+	}
+	submit := func(tag int64) error { return l.handle.submitAcquire(g.owner, milliseconds(wait), tag) }
+	a, answered := l.submit(submit, g.won).wait(ctx)
+	if !answered {
+		_ = l.handle.cancel(g.owner) // the answer follows in any case
+		a.err = l.ended(ctx, ErrCancelled, ErrTimedOut)
+	}
+	return g.unless(a.err)
 }
 
-// abandon ends the wait, without waiting for the server.
-func (g *Grant) abandon() {
-	g.mutex.Lock()
-	settled := g.settled
-	g.abandoned = true
-	g.mutex.Unlock()
-	if !settled {
-		b := quickBox()
-		_ = b.done(C.dlock_lock_cancel(g.lock.handle, g.id(), nil), g) // an event settles it in any case
-	} else if <-g.won == nil {
-		g.giveBack()
+func (g *Grant) unless(err error) (*Grant, error) {
+	if err != nil {
+		return nil, err
 	}
+	return g, nil
 }
 
-func (g *Grant) giveBack() {
-	if g.submitRelease() != nil {
-		g.lock.client.core.leave(g)
+// won takes the answer. A grant that nobody waits for any more is given back.
+func (g *Grant) won(a answer, waiting bool) {
+	g.token = a.Token
+	if a.err != nil {
+		g.lose(a.err)
+	} else if !waiting {
+		g.lock.submit(g.submitRelease, g.left)
 	}
 }
 
@@ -118,80 +94,51 @@ func (g *Grant) giveBack() {
 
 // Token returns the fencing token. It grows with every grant of the lock's name: a resource that stores the highest token it
 // has seen and refuses lower ones is safe even from a holder that does not know yet that it lost the lock.
-func (g *Grant) Token() int64 {
-	if g == nil {
-		return 0
-	}
-	return g.token
-}
+func (g *Grant) Token() int64 { return g.orNone().token }
 
 // Context returns a child of the context that Lock was given. It is cancelled when the lock is lost, before anybody else
 // can have it, and when it is unlocked. context.Cause says which: an error that is ErrLost or ErrNotHeld.
-func (g *Grant) Context() context.Context {
-	if g.l() == nil {
-		ctx, cancel := context.WithCancel(context.Background())
-		cancel()
-		return ctx
-	}
-	g.mutex.Lock()
-	defer g.mutex.Unlock()
-	if g.ctx == nil {
-		g.ctx, g.cancel = withCancelCause(g.parent)
-		if g.over != nil {
-			g.cancel(g.over)
-		}
-	}
-	return g.ctx
-}
+func (g *Grant) Context() context.Context { return g.orNone().ctx }
 
 // Remaining returns for how long the lock may be trusted if no renewal comes through, by the clock at this instant; 0 when
 // it is not held.
 func (g *Grant) Remaining() time.Duration {
-	left, _ := g.remaining()
-	return left
+	g = g.orNone()
+	left, _ := g.lock.handle.remainingMs(g.owner)
+	return duration(left)
 }
 
 // Err returns nil while the lock is held, by the clock at this instant, and then why not: ErrLost, ErrNotHeld.
 func (g *Grant) Err() error {
-	_, err := g.remaining()
-	if err != nil && g.l() != nil {
-		g.mutex.Lock()
-		defer g.mutex.Unlock()
-		if g.over != nil {
-			return g.over
-		}
+	g = g.orNone()
+	_, err := g.lock.handle.remainingMs(g.owner)
+	if why := g.over.Load(); err != nil && why != nil {
+		return *why
 	}
 	return err
 }
 
-func (g *Grant) remaining() (time.Duration, error) {
-	var left C.int64_t
-	b := quickBox()
-	err := b.done(C.dlock_lock_remaining_ms(g.l().c(), g.id(), &left, b.c), g)
-	return duration(left), err
-}
-
 // Extend makes the server keep the lock for lease from now on and from each renewal. ErrNotHeld, ErrLost.
 func (g *Grant) Extend(ctx context.Context, lease time.Duration) error {
-	ms := C.int64_t(milliseconds(lease))
-	return g.l().order(ctx, func(b *box) C.dlock_status { return C.dlock_lock_extend(g.l().c(), g.id(), ms, b.c) })
+	g = g.orNone()
+	return g.lock.order(ctx, func(h *cLock) error { return h.extend(g.owner, milliseconds(lease)) })
 }
 
 // PermitID returns the id of one of the permits that the grant of a PermitSemaphore has, counted from 0, as Redisson writes it.
 // ErrNotHeld, ErrLost, ErrUnsupported for other locks.
 func (g *Grant) PermitID(index int) (string, error) {
-	b, id := quickBox(), make([]C.char, 33)
-	status := C.dlock_semaphore_permit(g.l().c(), g.id(), C.int64_t(index), &id[0], C.size_t(len(id)), b.c)
-	return C.GoString(&id[0]), b.done(status, g)
+	g = g.orNone()
+	id := make([]byte, 33)
+	err := g.lock.handle.semaphorePermit(g.owner, int64(index), id)
+	return strings.TrimRight(string(id), "\x00"), err
 }
 
 // Export gives the grant out of this process: another one adopts the bytes before the lease ends. Afterwards nothing is held
 // here. ErrNotHeld, ErrLost.
 func (g *Grant) Export() ([]byte, error) {
-	var size C.size_t
-	b, bytes := quickBox(), make([]byte, 512+len(g.l().Name()))
-	to := (*C.uint8_t)(unsafe.Pointer(&bytes[0]))
-	err := b.done(C.dlock_lock_export_grant(g.l().c(), g.id(), to, C.size_t(len(bytes)), &size, b.c), g)
+	g = g.orNone()
+	bytes := make([]byte, 512+len(g.lock.name))
+	size, err := g.lock.handle.exportGrant(g.owner, bytes)
 	if err != nil {
 		return nil, err
 	}
@@ -201,19 +148,14 @@ func (g *Grant) Export() ([]byte, error) {
 
 // lose says why the lock is not held any more; nothing is expected from the library.
 func (g *Grant) lose(why error) {
-	g.lock.client.core.leave(g)
+	g.lock.client.core.leave(g.owner)
 	g.finish(why)
 }
 
 // finish notes, the first time, why the lock is not held any more.
 func (g *Grant) finish(why error) {
-	g.mutex.Lock()
-	defer g.mutex.Unlock()
-	if g.over == nil {
-		g.over = why
-		if g.cancel != nil {
-			g.cancel(why)
-		}
+	if g.over.CompareAndSwap(nil, &why) {
+		g.cancel(why)
 	}
 }
 
@@ -224,51 +166,24 @@ func (g *Grant) finish(why error) {
 //
 // ErrLost when the lock had been lost, ErrNotHeld when it had been unlocked.
 func (g *Grant) Unlock(ctx context.Context) error {
-	if g.l() == nil || ctx == nil {
+	if g = g.orNone(); g == none || ctx == nil {
 		return invalid("unlocking takes a grant and a context")
 	}
-	g.mutex.Lock()
-	again := g.unlocked
-	g.unlocked = true
-	g.mutex.Unlock()
-	if again {
-		return g.lock.failure(ErrNotHeld)
+	notHeld := g.lock.failure(ErrNotHeld)
+	if g.unlocked.Swap(true) {
+		return notHeld
 	}
-	g.finish(g.lock.failure(ErrNotHeld))
-	core := g.lock.client.core
-	if ctx.Err() == nil {
-		if asked, err := core.alone(g.release); asked {
-			core.leave(g)
-			return err
-		}
+	g.finish(notHeld)
+	var a answer
+	if ctx.Err() == nil && g.lock.client.core.alone(func() { a.err = g.lock.handle.release(g.owner) }) {
+		g.left(a, true)
+	} else {
+		a, _ = g.lock.submit(g.submitRelease, g.left).wait(ctx)
 	}
-	if err := g.submitRelease(); err != nil {
-		core.leave(g)
-		return err
-	}
-	select {
-	case err := <-g.left:
-		return err
-	case <-ctx.Done():
-		return g.lock.ended(ctx, ErrUnknownOutcome, ErrUnknownOutcome)
-	}
+	return a.err
 }
 
-func (g *Grant) release() error {
-	b := blockingBox()
-	return b.done(C.dlock_lock_release(g.lock.handle, g.id(), b.c), g)
-}
+func (g *Grant) submitRelease(tag int64) error { return g.lock.handle.submitRelease(g.owner, tag) }
 
-func (g *Grant) submitRelease() error {
-	b := quickBox()
-	return b.done(C.dlock_lock_submit_release(g.lock.handle, g.id(), g.id(), b.c), g)
-}
-
-// gone says how the release ended.
-func (g *Grant) gone(err error) {
-	g.lock.client.core.leave(g)
-	select {
-	case g.left <- err:
-	default:
-	}
-}
+// left takes the answer to a release.
+func (g *Grant) left(answer, bool) { g.lock.client.core.leave(g.owner) }

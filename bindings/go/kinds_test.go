@@ -31,14 +31,14 @@ func exclusive(t testing.TB) map[string]func(client *Client, name string) *Lock 
 			if err == nil {
 				_ = s.SetPermits(background, 1)
 			}
-			return must(s.lock, err)
+			return must((*Lock)(s), err)
 		},
 		"permit semaphore of one": func(c *Client, name string) *Lock {
 			s, err := c.PermitSemaphore(name)
 			if err == nil {
 				_ = s.SetPermits(background, 1)
 			}
-			return must(s.lock, err)
+			return must((*Lock)(s), err)
 		},
 	}
 }

@@ -60,7 +60,8 @@ func TestLockOfAClosedClient(t *testing.T) {
 	client := open(t, shared)
 	lock := mutex(t, client, "orphan")
 	client.Close()
-	<-client.core.done
+	for range client.Events() { // until it is closed
+	}
 	for _, f := range []func(context.Context) (*Grant, error){lock.Lock, lock.TryLock} {
 		_, err := f(background)
 		want(t, err, ErrClosed)

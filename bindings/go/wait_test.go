@@ -170,7 +170,7 @@ func idle(t testing.TB, client *Client) {
 		s := stats(t, client)
 		client.core.mutex.Lock()
 		defer client.core.mutex.Unlock()
-		return s.Held == 0 && s.Waiting == 0 && len(client.core.grants) == 0
+		return s.Held == 0 && s.Waiting == 0 && len(client.core.known) == 0
 	})
 }
 

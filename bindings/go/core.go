@@ -1,0 +1,245 @@
+package dlock
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+const (
+	orders = 4                     // calls like Ping that block a thread each at the same time
+	slow   = 20 * time.Millisecond // a round trip longer than a thread should be blocked
+)
+
+var epoch = time.Now()
+
+// core is what the goroutine that reads events knows of a client. It refers to the Client only by grants that are held and
+// calls that wait for an answer.
+type core struct {
+	handle *cClient
+	orders chan struct{} // has one for each that is running
+	events chan Event
+	spare  chan *cTxn // for the next transactions, with their connections
+
+	inline    sync.Mutex   // held by the goroutine that makes a round trip on its own thread
+	slowUntil atomic.Int64 // no such round trips before; a time.Duration since epoch
+
+	mutex sync.Mutex // guards what follows
+	last  int64      // the last owner number or tag given out
+	known map[int64]known
+	ended bool // no more events come
+}
+
+// known is what an event may be about: a grant by its owner, or a call by its tag.
+type known struct {
+	grant *Grant
+	call  *call
+}
+
+func newCore(handle *cClient) *core {
+	return &core{handle: handle, orders: make(chan struct{}, orders), events: make(chan Event, eventRoom),
+		spare: make(chan *cTxn, spare), known: map[int64]known{}}
+}
+
+// ---- requests and their answers
+
+// A call is a request that is answered once. Its lock keeps the client in use until then.
+type call struct {
+	lock   *Lock
+	answer chan answer
+	over   atomic.Bool                  // it was answered, or nobody waits any more
+	then   func(a answer, waiting bool) // what to do with the answer before anything else; or nil
+}
+
+type answer struct {
+	fields
+	text string
+	err  error
+}
+
+func (l *Lock) newCall(then func(answer, bool)) *call {
+	return &call{lock: l, answer: make(chan answer, 1), then: then}
+}
+
+func (k *call) settle(a answer) {
+	waiting := !k.over.Swap(true)
+	if k.then != nil {
+		k.then(a, waiting)
+	}
+	if waiting {
+		k.answer <- a
+	}
+}
+
+// wait returns the answer, and false when ctx ends before there is one.
+func (k *call) wait(ctx context.Context) (answer, bool) {
+	select {
+	case a := <-k.answer:
+		return a, true
+	case <-ctx.Done():
+		if k.over.Swap(true) { // it came just now
+			return <-k.answer, true
+		}
+		return answer{err: k.lock.ended(ctx, ErrUnknownOutcome, ErrUnknownOutcome)}, false
+	}
+}
+
+// submit makes a request that an event answers.
+func (l *Lock) submit(request func(tag int64) error, then func(answer, bool)) *call {
+	c, k := l.client.core, l.newCall(then)
+	tag, err := c.enter(l, nil, k)
+	if err == nil {
+		err = request(tag)
+	}
+	if err != nil {
+		c.leave(tag)
+		k.settle(answer{err: err})
+	}
+	return k
+}
+
+// order makes a call that blocks its thread, when there are not too many of them.
+func (c *Client) order(ctx context.Context, k *call, f func() answer) answer {
+	err := k.lock.ended(ctx, ErrCancelled, ErrTimedOut)
+	if err == nil {
+		select {
+		case c.core.orders <- struct{}{}:
+		case <-ctx.Done():
+			err = k.lock.ended(ctx, ErrCancelled, ErrTimedOut)
+		}
+	}
+	if err != nil {
+		k.settle(answer{err: err})
+		return <-k.answer
+	}
+	go func() {
+		k.settle(f())
+		<-c.core.orders
+	}()
+	a, _ := k.wait(ctx)
+	return a
+}
+
+// enter gives a grant, or else a call, a number by which events find it.
+func (c *core) enter(l *Lock, g *Grant, k *call) (int64, error) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if c.ended {
+		return 0, l.failure(ErrClosed)
+	}
+	c.last++
+	c.known[c.last] = known{g, k}
+	return c.last, nil
+}
+
+func (c *core) leave(number int64) {
+	c.mutex.Lock()
+	delete(c.known, number)
+	c.mutex.Unlock()
+}
+
+// ---- calls that block a thread
+
+// alone makes a call that blocks its thread for one round trip, which is faster than an event. It makes none, and returns
+// false, when another goroutine is doing that or the server has been slow of late: a context cannot end such a call.
+func (c *core) alone(f func()) bool {
+	start := time.Since(epoch)
+	if int64(start) < c.slowUntil.Load() || !c.inline.TryLock() {
+		return false
+	}
+	defer c.inline.Unlock()
+	f()
+	if took := time.Since(epoch) - start; took > slow {
+		c.slowUntil.Store(int64(start + 10*took))
+	}
+	return true
+}
+
+// ---- events
+
+// descriptor is a duplicate of the library's, for the runtime to wait on. Nobody reads from it.
+func (client *cClient) descriptor() (*os.File, error) {
+	fd, err := client.fd()
+	if err != nil {
+		return nil, err
+	}
+	own, _, failed := syscall.Syscall(syscall.SYS_FCNTL, uintptr(fd), syscall.F_DUPFD_CLOEXEC, 0)
+	if failed != 0 {
+		return nil, &Error{Status: ErrSystemError, Message: "no descriptor for events", cause: failed}
+	}
+	return os.NewFile(own, "libdlock events"), nil
+}
+
+// read hands out events until the client is closed or dropped.
+func (c *core) read(file *os.File) {
+	event := eventNew()
+	if conn, err := file.SyscallConn(); err == nil && event != nil {
+		_ = conn.Read(func(uintptr) bool { // fails when the file was closed
+			for {
+				if err := c.handle.next(0, event); err != nil {
+					return !errors.Is(err, ErrNoEvent)
+				}
+				c.dispatch(event.read())
+			}
+		})
+	}
+	file.Close()
+	c.end()
+	close(c.events)
+}
+
+// read is what an event says.
+func (event *cEvent) read() (a answer) {
+	_, _ = event.unpack(a.all())
+	a.text = event.text()
+	if a.Status != 0 {
+		a.err = &Error{Status: Status(a.Status), Message: a.text}
+	}
+	return a
+}
+
+func (c *core) dispatch(a answer) {
+	c.mutex.Lock()
+	g, k := c.known[a.Owner].grant, c.known[a.Tag].call
+	c.mutex.Unlock()
+	switch kind := EventType(a.Type); {
+	case k != nil:
+		c.leave(a.Tag)
+		k.settle(a)
+	case kind == EventLost && g != nil:
+		g.lose(a.err)
+		fallthrough
+	case kind == EventAtRisk || kind == EventLost || kind == EventLog:
+		c.publish(a, g)
+	}
+}
+
+func (c *core) publish(a answer, g *Grant) {
+	event := Event{EventType(a.Type), "", 0, duration(a.RemainingMs), Cause(a.Cause), Status(a.Status), a.text}
+	if g != nil {
+		event.Lock, event.Token = g.lock.name, a.Token
+	}
+	select {
+	case c.events <- event:
+	default:
+	}
+}
+
+// end tells everybody who waits for an event that none will come.
+func (c *core) end() {
+	c.mutex.Lock()
+	left := c.known
+	c.known, c.ended = nil, true
+	c.mutex.Unlock()
+	for _, one := range left {
+		if one.grant != nil {
+			one.grant.lose(one.grant.lock.failure(ErrClosed))
+		} else {
+			one.call.settle(answer{err: one.call.lock.failure(ErrClosed)})
+		}
+	}
+}

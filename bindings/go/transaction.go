@@ -1,0 +1,129 @@
+package dlock
+
+import (
+	"context"
+	"errors"
+	"math/rand"
+	"time"
+)
+
+const (
+	attempts     = 50
+	firstPause   = time.Millisecond // between two attempts, at most; then twice as long each time
+	longestPause = 250 * time.Millisecond
+	spare        = 8
+)
+
+// A Transaction is what is read and written together, without a lock, by the function given to Client.Transaction. Keys are
+// the server's own: the namespace of locks does not apply. It is for one goroutine at a time, and only inside that function.
+type Transaction struct {
+	ctx    context.Context
+	client *Client
+	handle *cTxn
+}
+
+// Transaction watches keys and calls f, which reads by Get and then says by Set, Incr and Delete what to write. The writes
+// are done all at once when f returns nil, or none of them: when somebody has changed a watched key meanwhile, all begins
+// again, as it does when f returns ErrConflict. Nobody is made to wait. After another error of f nothing is written.
+//
+// ErrConflict after 50 attempts. When ctx ends before the writes, ErrCancelled or ErrTimedOut; ErrUnknownOutcome when all was
+// written or nothing, and nobody can tell which. ErrServerError may mean that one of the writes failed and the others were
+// done, its message says so. ErrUnreachable, ErrDenied, the other ErrServer statuses.
+func (c *Client) Transaction(ctx context.Context, f func(*Transaction) error, keys ...string) error {
+	t, pause := &Transaction{ctx: ctx, client: c.orNone()}, firstPause
+	for attempt := 1; ; attempt++ {
+		err := t.once(f, keys)
+		if attempt == attempts || !errors.Is(err, ErrConflict) {
+			return err
+		}
+		if pause *= 2; pause > longestPause {
+			pause = longestPause
+		}
+		select {
+		case <-time.After(time.Duration(rand.Int63n(int64(pause)))):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// once is one attempt.
+func (t *Transaction) once(f func(*Transaction) error, keys []string) (err error) {
+	core := t.client.core
+	select {
+	case t.handle = <-core.spare:
+	default:
+		if t.handle, err = core.handle.txnNew(); err != nil {
+			return err
+		}
+	}
+	if err = t.Watch(keys...); err == nil {
+		err = f(t)
+	}
+	if err == nil {
+		err = t.call((*cTxn).commit, ErrUnknownOutcome, ErrUnknownOutcome)
+	} else if t.call((*cTxn).rollback, ErrCancelled, ErrTimedOut) != nil {
+		t.handle = nil
+	}
+	if t.handle != nil {
+		select {
+		case core.spare <- t.handle:
+		default:
+		}
+	}
+	t.handle = nil
+	return err
+}
+
+// call makes a call that blocks. When the context ends before it does, late is what became of the transaction; the handle,
+// which the call goes on to use, is left to the collector.
+func (t *Transaction) call(f func(h *cTxn) error, cancelled, late Status) error {
+	h := t.handle
+	a := t.client.order(t.ctx, (*Lock)(nil).newCall(nil), func() answer { return answer{err: f(h)} })
+	if errors.Is(a.err, ErrUnknownOutcome) && t.ctx.Err() != nil {
+		t.handle = nil
+		return (*Lock)(nil).ended(t.ctx, cancelled, late)
+	}
+	return a.err
+}
+
+// Watch watches more keys, before they are read.
+func (t *Transaction) Watch(keys ...string) (err error) {
+	for i := 0; i < len(keys) && err == nil; i++ {
+		err = t.call(func(h *cTxn) error { return h.watch(keys[i]) }, ErrCancelled, ErrTimedOut)
+	}
+	return err
+}
+
+// Get returns the value of a key, at most 1 MiB. ErrNotFound; ErrWrongKind when it is not a string. Only when the
+// transaction succeeds did values read one after the other belong together.
+func (t *Transaction) Get(key string) ([]byte, error) {
+	values := make(chan []byte, 1)
+	err := t.call(func(h *cTxn) error {
+		value := make([]byte, 1024)
+		size, err := h.get(key, value)
+		for errors.Is(err, ErrBufferTooSmall) {
+			value = make([]byte, size)
+			size, err = h.get(key, value)
+		}
+		values <- value[:size]
+		return err
+	}, ErrCancelled, ErrTimedOut)
+	if err != nil {
+		return nil, err
+	}
+	return <-values, nil
+}
+
+// Set gives a key a value of at most 1 MiB, which expires after ttl; 0: never.
+func (t *Transaction) Set(key string, value []byte, ttl time.Duration) error {
+	if ttl == 0 {
+		ttl = -1
+	}
+	return t.handle.set(key, value, milliseconds(ttl))
+}
+
+// Incr adds to the decimal number in a key; one that does not exist counts as 0.
+func (t *Transaction) Incr(key string, by int64) error { return t.handle.incr(key, by) }
+
+// Delete deletes a key, if it exists.
+func (t *Transaction) Delete(key string) error { return t.handle.delete(key) }

@@ -1,0 +1,186 @@
+package dlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+func get(t *Transaction, key string) (int, error) {
+	value, err := t.Get(key)
+	if errors.Is(err, ErrNotFound) {
+		return 0, nil
+	}
+	n, _ := strconv.Atoi(string(value))
+	return n, err
+}
+
+// TestTransactions: read, add one, write, by many at once in two clients; all of it counts.
+func TestTransactions(t *testing.T) {
+	s := own(t)
+	clients := []*Client{open(t, s), open(t, s)}
+	var calls int64
+	const n, turns = 8, 20
+	parallel(n, func(i int) {
+		for turn := 0; turn < turns; turn++ {
+			err := clients[i%2].Transaction(background, func(tx *Transaction) error {
+				atomic.AddInt64(&calls, 1)
+				count, err := get(tx, "count")
+				if err != nil {
+					return err
+				}
+				if err := tx.Incr("also", 2); err != nil {
+					return err
+				}
+				return tx.Set("count", []byte(strconv.Itoa(count+1)), 0)
+			}, "count")
+			if err != nil && !errors.Is(err, ErrConflict) {
+				t.Error(err)
+			} else if err != nil {
+				turn-- // 50 times in vain: once more
+			}
+		}
+	})
+	if count, also := s.command(t, "GET", "count"), s.command(t, "GET", "also"); count != "160" || also != "320" {
+		t.Fatal(count, also)
+	}
+	if calls == n*turns {
+		t.Error("there was no conflict: nothing was shown")
+	}
+	t.Log(calls, "calls for", n*turns)
+}
+
+func TestConflictBeginsAgain(t *testing.T) {
+	s := own(t)
+	client := open(t, s)
+	calls := 0
+	want(t, client.Transaction(background, func(tx *Transaction) error {
+		if calls++; calls < 3 {
+			s.command(t, "SET", "watched", fmt.Sprint("foreign ", calls))
+		}
+		value, err := tx.Get("watched")
+		if err != nil || string(value) != "foreign "+strconv.Itoa(min2(calls, 2)) {
+			t.Error(string(value), err)
+		}
+		return tx.Set("result", value, while)
+	}, "watched"))
+	if calls != 3 || s.command(t, "GET", "result") != "foreign 2" || s.command(t, "TTL", "result").(int64) < 1 {
+		t.Fatal(calls)
+	}
+	calls = 0
+	want(t, client.Transaction(background, func(*Transaction) error {
+		calls++
+		s.command(t, "INCR", "busy")
+		return nil
+	}, "busy"), ErrConflict)
+	if calls != attempts {
+		t.Fatal(calls)
+	}
+	calls = 0
+	want(t, client.Transaction(background, func(tx *Transaction) error { // it may say so itself
+		if calls++; calls == 1 {
+			_ = tx.Delete("result")
+			return ErrConflict
+		}
+		return nil
+	}, "watched"))
+	if calls != 2 || s.command(t, "GET", "result") == nil {
+		t.Fatal(calls, "calls, or it was written")
+	}
+}
+
+func min2(a, b int) int {
+	if a < b {
+		return a
+	}
+	return b
+}
+
+func TestTransactionValues(t *testing.T) {
+	s := own(t)
+	client := open(t, s)
+	large := strings.Repeat("x\x00", 200000)
+	want(t, client.Transaction(background, func(tx *Transaction) error {
+		_, err := tx.Get("none")
+		want(t, err, ErrNotFound)
+		want(t, tx.Watch("large", "empty"))
+		want(t, tx.Set("large", []byte(large), 0))
+		want(t, tx.Set("empty", nil, 0))
+		want(t, tx.Watch("late"), ErrInvalidArgument)
+		_, err = tx.Get("none")
+		want(t, err, ErrInvalidArgument)
+		return nil
+	}, "none", "key with \x00"))
+	want(t, client.Transaction(background, func(tx *Transaction) error {
+		if value, err := tx.Get("large"); string(value) != large || err != nil {
+			t.Error(len(value), err)
+		}
+		if value, err := tx.Get("empty"); len(value) != 0 || err != nil {
+			t.Error(value, err)
+		}
+		s.command(t, "RPUSH", "list", "1")
+		_, err := tx.Get("list")
+		want(t, err, ErrWrongKind)
+		return tx.Delete("large")
+	}, "large"))
+	if s.command(t, "EXISTS", "large") != int64(0) {
+		t.Fatal("it is still there")
+	}
+	want(t, client.Transaction(background, func(tx *Transaction) error {
+		return tx.Incr("list", 1)
+	}, "list"), ErrServerError)
+}
+
+// TestTransactionEnds: by an error of its function, by its context, by the end of the client; nothing is written, and the
+// client goes on.
+func TestTransactionEnds(t *testing.T) {
+	s := own(t)
+	client := open(t, s)
+	broken := errors.New("broken")
+	want(t, client.Transaction(background, func(tx *Transaction) error {
+		want(t, tx.Set("a", []byte("1"), 0))
+		return broken
+	}, "a"), broken)
+	ctx, cancel := context.WithCancel(background)
+	var kept *Transaction
+	want(t, client.Transaction(ctx, func(tx *Transaction) error {
+		kept = tx
+		want(t, tx.Set("a", []byte("1"), 0))
+		cancel()
+		return nil
+	}, "a"), ErrCancelled, context.Canceled)
+	want(t, kept.Set("a", nil, 0), ErrInvalidArgument)
+	want(t, client.Transaction(ctx, func(tx *Transaction) error { return nil }, "a"), ErrCancelled)
+	want(t, client.Transaction(background, func(tx *Transaction) error { return nil }), ErrNoTransaction)
+	want(t, client.Transaction(background, func(tx *Transaction) error { return tx.Incr("n", 1) }, "n"))
+	if s.command(t, "EXISTS", "a") != int64(0) || s.command(t, "GET", "n") != "1" {
+		t.Fatal("something was written")
+	}
+	client.Close()
+	want(t, client.Transaction(background, func(tx *Transaction) error { return nil }, "a"), ErrClosed)
+	for _, client := range []*Client{nil, {}} {
+		want(t, client.Transaction(background, nil), ErrInvalidArgument)
+	}
+}
+
+// TestTransactionOnAHungServer: the context ends it, and what was to be written is not, as the watch never came back.
+func TestTransactionOnAHungServer(t *testing.T) {
+	t.Parallel()
+	s := own(t)
+	client := open(t, s, Set("command_timeout_ms", "60000"))
+	want(t, client.Transaction(background, func(tx *Transaction) error { return tx.Incr("n", 1) }, "n"))
+	s.pause(t)
+	ctx, cancel := context.WithTimeout(background, while/400)
+	defer cancel()
+	err := client.Transaction(ctx, func(tx *Transaction) error { return tx.Incr("n", 1) }, "n")
+	want(t, err, ErrTimedOut, context.DeadlineExceeded)
+	s.resume()
+	want(t, client.Transaction(background, func(tx *Transaction) error { return tx.Incr("n", 1) }, "n"))
+	if n := s.command(t, "GET", "n"); n != "2" {
+		t.Fatal(n)
+	}
+}
