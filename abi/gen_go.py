@@ -68,7 +68,7 @@ def wrapped(text: str, begin: str, more: str) -> list[str]:
 def statuses(texts: Sequence[tuple[str, str]], constants: dict[str, int]) -> list[str]:
     lines = ["", "// The statuses of the library.", "const ("]
     for name, text in texts:
-        if name != "OK":
+        if name != "OK" and "DLOCK_" + name in constants:
             lines += [*wrapped(text, "\t// ", "\t// "), f"\tErr{camel(name, True)} Status = {constants['DLOCK_' + name]}"]
     return [*lines, ")"]
 

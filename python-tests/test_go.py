@@ -19,7 +19,7 @@ from harness.server import Server
 GO = os.environ.get("DLOCK_GO") or shutil.which("go")
 BINDING = ROOT / "bindings/go"
 MODULE = "github.com/libdlock/libdlock/bindings/go"
-LINES = 800  # of code, by hand
+LINES = 820  # of code, by hand
 
 pytestmark = [
     pytest.mark.house,

@@ -111,6 +111,10 @@ func nonsense(of reflect.Type, client *Client) []any {
 		return []any{[]byte(nil), []byte("x"), make([]byte, 1<<16)}
 	case reflect.TypeOf([]Option{}):
 		return []any{[]Option(nil), []Option{{}}, []Option{Set("lease_ms", "\x00")}, []Option{Set("\xff", "1")}}
+	case reflect.TypeOf([]string{}):
+		return []any{[]string(nil), []string{""}, []string{"\x00", "\xff"}, []string{strings.Repeat("x", 1<<17)}}
+	case reflect.TypeOf((func(*Transaction) error)(nil)):
+		return []any{nil, func(*Transaction) error { return nil }, func(tx *Transaction) error { return tx.Watch("") }}
 	case reflect.TypeOf([]*Lock{}):
 		foreign, _ := client.Mutex("nonsense:member")
 		return []any{[]*Lock(nil), []*Lock{nil}, []*Lock{{}}, []*Lock{foreign, foreign}, make([]*Lock, 100)}
@@ -129,7 +133,7 @@ func TestNonsense(t *testing.T) {
 	calls := 0
 	for _, receiver := range []any{
 		(*Client)(nil), &Client{}, client, (*Lock)(nil), &Lock{}, lock, (*Semaphore)(nil), &Semaphore{}, seats,
-		(*Latch)(nil), &Latch{}, latch, (*Grant)(nil), &Grant{}, grant, (*Error)(nil), &Error{}, Status(math.MinInt32),
+		(*Latch)(nil), &Latch{}, latch, (*Grant)(nil), &Grant{}, grant, &Transaction{}, (*Error)(nil), &Error{}, Status(math.MinInt32),
 	} {
 		value := reflect.ValueOf(receiver)
 		for m := 0; m < value.NumMethod(); m++ {

@@ -34,10 +34,10 @@ type core struct {
 	ended bool // no more events come
 }
 
-// known is what an event may be about: a grant by its owner, or a call by its tag.
+// known is what an event may be about: a grant by its owner, or a request by its tag.
 type known struct {
-	grant *Grant
-	call  *call
+	grant   *Grant
+	request *request
 }
 
 func newCore(handle *cClient) *core {
@@ -47,8 +47,8 @@ func newCore(handle *cClient) *core {
 
 // ---- requests and their answers
 
-// A call is a request that is answered once. Its lock keeps the client in use until then.
-type call struct {
+// A request is answered once. Its lock keeps the client in use until then.
+type request struct {
 	lock   *Lock
 	answer chan answer
 	over   atomic.Bool                  // it was answered, or nobody waits any more
@@ -61,11 +61,11 @@ type answer struct {
 	err  error
 }
 
-func (l *Lock) newCall(then func(answer, bool)) *call {
-	return &call{lock: l, answer: make(chan answer, 1), then: then}
+func (l *Lock) newRequest(then func(answer, bool)) *request {
+	return &request{lock: l, answer: make(chan answer, 1), then: then}
 }
 
-func (k *call) settle(a answer) {
+func (k *request) settle(a answer) {
 	waiting := !k.over.Swap(true)
 	if k.then != nil {
 		k.then(a, waiting)
@@ -76,7 +76,7 @@ func (k *call) settle(a answer) {
 }
 
 // wait returns the answer, and false when ctx ends before there is one.
-func (k *call) wait(ctx context.Context) (answer, bool) {
+func (k *request) wait(ctx context.Context) (answer, bool) {
 	select {
 	case a := <-k.answer:
 		return a, true
@@ -89,11 +89,11 @@ func (k *call) wait(ctx context.Context) (answer, bool) {
 }
 
 // submit makes a request that an event answers.
-func (l *Lock) submit(request func(tag int64) error, then func(answer, bool)) *call {
-	c, k := l.client.core, l.newCall(then)
+func (l *Lock) submit(ask func(tag int64) error, then func(answer, bool)) *request {
+	c, k := l.client.core, l.newRequest(then)
 	tag, err := c.enter(l, nil, k)
 	if err == nil {
-		err = request(tag)
+		err = ask(tag)
 	}
 	if err != nil {
 		c.leave(tag)
@@ -103,7 +103,7 @@ func (l *Lock) submit(request func(tag int64) error, then func(answer, bool)) *c
 }
 
 // order makes a call that blocks its thread, when there are not too many of them.
-func (c *Client) order(ctx context.Context, k *call, f func() answer) answer {
+func (c *Client) order(ctx context.Context, k *request, f func() answer) answer {
 	err := k.lock.ended(ctx, ErrCancelled, ErrTimedOut)
 	if err == nil {
 		select {
@@ -124,8 +124,8 @@ func (c *Client) order(ctx context.Context, k *call, f func() answer) answer {
 	return a
 }
 
-// enter gives a grant, or else a call, a number by which events find it.
-func (c *core) enter(l *Lock, g *Grant, k *call) (int64, error) {
+// enter gives a grant, or else a request, a number by which events find it.
+func (c *core) enter(l *Lock, g *Grant, k *request) (int64, error) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	if c.ended {
@@ -204,7 +204,7 @@ func (event *cEvent) read() (a answer) {
 
 func (c *core) dispatch(a answer) {
 	c.mutex.Lock()
-	g, k := c.known[a.Owner].grant, c.known[a.Tag].call
+	g, k := c.known[a.Owner].grant, c.known[a.Tag].request
 	c.mutex.Unlock()
 	switch kind := EventType(a.Type); {
 	case k != nil:
@@ -239,7 +239,7 @@ func (c *core) end() {
 		if one.grant != nil {
 			one.grant.lose(one.grant.lock.failure(ErrClosed))
 		} else {
-			one.call.settle(answer{err: one.call.lock.failure(ErrClosed)})
+			one.request.settle(answer{err: one.request.lock.failure(ErrClosed)})
 		}
 	}
 }

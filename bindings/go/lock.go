@@ -54,7 +54,7 @@ func (l *Lock) order(ctx context.Context, f func(h *cLock) error) error {
 // number is order for a call whose result is a number.
 func (l *Lock) number(ctx context.Context, f func(h *cLock) (int64, error)) (int64, error) {
 	l = l.orNone()
-	a := l.client.order(ctx, l.newCall(nil), func() (a answer) {
+	a := l.client.order(ctx, l.newRequest(nil), func() (a answer) {
 		a.Token, a.err = f(l.handle)
 		return a
 	})
@@ -102,7 +102,7 @@ func (l *Lock) Adopt(ctx context.Context, exported []byte) (*Grant, error) {
 		return nil, err
 	}
 	bytes := append([]byte{}, exported...)
-	a := g.lock.client.order(ctx, g.lock.newCall(g.won), func() (a answer) {
+	a := g.lock.client.order(ctx, g.lock.newRequest(g.won), func() (a answer) {
 		a.Token, a.err = g.lock.handle.adoptGrant(g.owner, bytes)
 		return a
 	})

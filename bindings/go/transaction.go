@@ -30,6 +30,9 @@ type Transaction struct {
 // written or nothing, and nobody can tell which. ErrServerError may mean that one of the writes failed and the others were
 // done, its message says so. ErrUnreachable, ErrDenied, the other ErrServer statuses.
 func (c *Client) Transaction(ctx context.Context, f func(*Transaction) error, keys ...string) error {
+	if f == nil {
+		return invalid("a transaction is done by a function")
+	}
 	t, pause := &Transaction{ctx: ctx, client: c.orNone()}, firstPause
 	for attempt := 1; ; attempt++ {
 		err := t.once(f, keys)
@@ -78,7 +81,7 @@ func (t *Transaction) once(f func(*Transaction) error, keys []string) (err error
 // which the call goes on to use, is left to the collector.
 func (t *Transaction) call(f func(h *cTxn) error, cancelled, late Status) error {
 	h := t.handle
-	a := t.client.order(t.ctx, (*Lock)(nil).newCall(nil), func() answer { return answer{err: f(h)} })
+	a := t.client.orNone().order(t.ctx, (*Lock)(nil).newRequest(nil), func() answer { return answer{err: f(h)} })
 	if errors.Is(a.err, ErrUnknownOutcome) && t.ctx.Err() != nil {
 		t.handle = nil
 		return (*Lock)(nil).ended(t.ctx, cancelled, late)
