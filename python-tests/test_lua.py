@@ -957,6 +957,86 @@ def test_gate(run: Run, redis_server: Server) -> None:
 # ---- luv
 
 
+def test_transactions_of_many_all_count(lua: Lua, redis_server: Server) -> None:
+    text = """
+        local client, calls = assert(dlock.open(url)), 0
+        for _ = 1, 50 do
+          local good, seen
+          repeat
+            good, seen = client:transaction({"count"}, function(txn)
+              calls = calls + 1
+              local count = tonumber(assert(txn:get "count" or "0"))
+              assert(txn:set("count", tostring(count + 1)) and txn:incr("also", 2))
+              return count
+            end)
+            if not good then eq(seen.name, "CONFLICT") end
+          until good
+          eq(type(seen), "number")
+        end
+        print(calls)
+    """
+    programs = [lua(text, redis_server.url) for _ in range(4)]
+    calls = [int(program.communicate(timeout=3 * WHILE)[0]) for program in programs]
+    assert redis_server.command("GET", "count") == b"200" and redis_server.command("GET", "also") == b"400"
+    assert sum(calls) > 200, "there was no conflict: nothing was shown"
+
+
+@pytest.mark.parametrize("hook", ["nil", "function() end"])
+def test_transaction(run: Run, redis_server: Server, hook: str) -> None:
+    run(
+        """
+        local client, other = assert(dlock.open(url, {yield = HOOK})), assert(dlock.open(url))
+        local function write(key, value) return assert(other:transaction({key}, function(t) t:set(key, value) end)) end
+        local calls = 0
+        local results = {client:transaction({"watched", "with \\0"}, function(txn, ...)
+          eq(select("#", ...), 0)
+          calls = calls + 1
+          if calls < 3 then write("watched", "foreign " .. calls) end
+          assert(txn:set("result", txn:get "watched", 60) and txn:set("empty", ""))
+          return calls, nil, "x"
+        end)}
+        eq(calls, 3) eq(results[1], true) eq(results[2], 3) eq(results[3], nil) eq(results[4], "x")
+
+        local large = ("x\\0"):rep(200000)
+        assert(write("large", large))
+        assert(client:transaction({"large", "none"}, function(txn)
+          eq(select("#", txn:get "none"), 0) eq(txn:get "large", large) eq(txn:get "empty", "") eq(txn:get "result", "foreign 2")
+          assert(txn:watch "late" and txn:incr("n", -5) and txn:incr "n" and txn:delete "large")
+          fails("INVALID_ARGUMENT", txn:watch "later")
+          fails("INVALID_ARGUMENT", txn:get "n")
+        end))
+        local kept
+        assert(client:transaction({"n"}, function(txn) kept = txn eq(txn:get "n", "-4") eq(txn:get "large", nil) end))
+        fails("INVALID_ARGUMENT", kept:get "n")
+
+        calls = 0
+        local good, err = client:transaction({"n"}, function() calls = calls + 1 write("n", "1") end, 3)
+        eq(good, false) eq(err.name, "CONFLICT") eq(calls, 3)
+        local raised = {}
+        local caught, why = pcall(client.transaction, client, {"n"}, function(txn) txn:set("n", "2") error(raised) end)
+        eq(caught, false) eq(why, raised)
+        fails("NO_TRANSACTION", client:transaction({}, function(txn) eq(select(2, txn:set("n", "2")).name, "NO_TRANSACTION") end))
+        fails("INVALID_ARGUMENT", client:transaction({""}, function() error "not here" end))
+        assert(client:transaction({"n"}, function(txn) eq(txn:get "n", "1") end))
+        fails("INVALID_ARGUMENT", client:transaction("n", print))
+        fails("INVALID_ARGUMENT", client:transaction({"n"}))
+        fails("INVALID_ARGUMENT", client:transaction({"n"}, print, 0))
+        assert(client:transaction({"n"}, function(txn)
+          fails("INVALID_ARGUMENT", txn.get(nil, "n"))
+          fails("INVALID_ARGUMENT", txn:set("n", 2))
+          fails("INVALID_ARGUMENT", txn:set("n", "2", -2))
+          fails("INVALID_ARGUMENT", txn:incr("n", 0.5))
+          fails("INVALID_ARGUMENT", txn:get(nil))
+        end))
+        client:close()
+        fails("CLOSED", client:transaction({"n"}, print))
+        """.replace("HOOK", hook),
+        redis_server.url,
+    )
+    assert redis_server.command("GET", "n") == b"1" and 1 <= redis_server.command("TTL", "result") <= 60
+    assert redis_server.command("TTL", "empty") == -1
+
+
 def test_luv(run: Run, redis_server: Server) -> None:
     """200 coroutines wait while the loop goes on; it ends by itself then, and waiting in the main coroutine runs it."""
     run(

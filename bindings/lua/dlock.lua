@@ -101,7 +101,10 @@ end
 local function open_library(path)
   if not pcall(ffi.typeof, "dlock_client") then -- once in a Lua state, whatever is loaded anew
     ffi.cdef(abi.cdef)
-    ffi.cdef [[int dlock_lua_clock(int clock, long *time) __asm__("clock_gettime");]]
+    ffi.cdef [[
+      int dlock_lua_clock(int clock, long *time) __asm__("clock_gettime");
+      int dlock_lua_pause(void *none, unsigned long count, int ms) __asm__("poll");
+    ]]
   end
   local library = ffi.load(path)
   local major, minor = dlock.VERSION:match("(%d+)%.(%d+)")
@@ -176,7 +179,7 @@ local function running()
   return owners[co]
 end
 
-local Client, Lock = {}, {}
+local Client, Lock, Transaction = {}, {}, {}
 local OWNER, WAIT = {owner = true}, {owner = true, wait = true}
 local TAG, SUBMIT = {owner = true, tag = true}, {owner = true, wait = true, tag = true}
 
@@ -399,7 +402,7 @@ dlock.open = public(function(url, options)
   return setmetatable({
     handle = ffi.gc(out[0], C.dlock_client_free), yield = own.yield, on_event = own.on_event,
     queue = {}, oldest = 1, newest = 0, last = 0, waits = {}, answered = {}, wakes = {}, waking = false,
-    alive = setmetatable({}, {__mode = "v"}),
+    alive = setmetatable({}, {__mode = "v"}), spare = {},
   }, Client)
 end)
 
@@ -663,7 +666,99 @@ function Lock:open_gate()
   return check(C.dlock_lock_open_gate(handle, box), K.DLOCK_UNCHANGED)
 end
 
-for _, class in ipairs {Client, Lock} do
+-- ---- transactions
+
+--- The handle of a transaction and a key with its size.
+local function keyed(txn, key)
+  refuse_unless(getmetatable(txn) == Transaction, "The methods of a transaction are called with a colon.")
+  refuse_unless(txn.handle, "A transaction is over with its function.")
+  refuse_unless(type(key) == "string", "A key is text.")
+  return txn.handle, key, #key
+end
+
+local function watch(txn, key)
+  local handle, name, length = keyed(txn, key)
+  return check(C.dlock_txn_watch(handle, name, length, box))
+end
+
+local attempt
+
+local function commit(txn, keys, fn, number, ...)
+  if check(C.dlock_txn_commit(txn.handle, box), K.DLOCK_CONFLICT) then return true, ... end
+  if number >= txn.attempts then return false, error_of(K.DLOCK_CONFLICT) end
+  if not txn.client.yield then ffi.C.dlock_lua_pause(nil, 0, math.random(0, math.min(250, 2 ^ number))) end
+  return attempt(txn, keys, fn, number + 1)
+end
+
+function attempt(txn, keys, fn, number)
+  for _, key in ipairs(keys) do watch(txn, key) end
+  return commit(txn, keys, fn, number, fn(txn))
+end
+
+--- The end of a transaction: its handle, with a connection, serves another.
+local function over(txn, good, ...)
+  local spare, handle = txn.client.spare, txn.handle
+  txn.handle = nil
+  if (good or C.dlock_txn_rollback(handle, nil) == OK) and #spare < 8 then spare[#spare + 1] = handle end
+  if not good then error((...), 0) end
+  return ...
+end
+
+--- What is read and written together, without a lock: watch keys, call fn(transaction), do all writes at once: true and
+-- what fn returned. All again when somebody changed a watched key meanwhile; false and a CONFLICT error after so many
+-- attempts, 50 when not given. An error in fn is raised again, and nothing is written. Keys are the server's own. Blocks
+-- the thread, also with a yield hook.
+function Client:transaction(keys, fn, attempts)
+  local client, handle = handle_of(self), table.remove(self.spare)
+  refuse_unless(type(keys) == "table", "The keys to watch are a table.")
+  refuse_unless(type(fn) == "function", "A function is needed, as in client:transaction({'stock'}, fn).")
+  refuse_unless(absent(attempts) or whole(attempts, 1), "attempts is a whole number from 1.")
+  if not handle then
+    local out = ffi.new("dlock_txn *[1]")
+    check(C.dlock_txn_new(client, out, box))
+    handle = ffi.gc(out[0], C.dlock_txn_free)
+  end
+  local txn = setmetatable({client = self, handle = handle, attempts = attempts or 50}, Transaction)
+  return over(txn, pcall(attempt, txn, keys, fn, 1))
+end
+
+--- Watch another key, before it is read.
+Transaction.watch = watch
+
+--- The value of a key; nil alone when there is none.
+function Transaction:get(key)
+  local handle, name, length = keyed(self, key)
+  local room, status = 1024, nil
+  repeat
+    local buffer = ffi.new("uint8_t[?]", room)
+    status = C.dlock_txn_get(handle, name, length, buffer, room, size, box)
+    if status == OK then return ffi.string(buffer, size[0]) end
+    room = tonumber(size[0])
+  until status ~= K.DLOCK_BUFFER_TOO_SMALL
+  check(status, K.DLOCK_NOT_FOUND)
+end
+
+--- At the end, give a key a value, which expires after ttl seconds; never when that is not given.
+function Transaction:set(key, value, ttl)
+  local handle, name, length = keyed(self, key)
+  refuse_unless(type(value) == "string", "A value is text.")
+  return check(C.dlock_txn_set(handle, name, length, value, #value, milliseconds(ttl), box))
+end
+
+--- At the end, add by, else 1, to the decimal number in a key.
+function Transaction:incr(key, by)
+  local handle, name, length = keyed(self, key)
+  refuse_unless(absent(by) or whole(by, -LARGEST), "A whole number is needed.")
+  return check(C.dlock_txn_incr(handle, name, length, by or 1, box))
+end
+
+--- At the end, delete a key.
+function Transaction:delete(key)
+  local handle, name, length = keyed(self, key)
+  return check(C.dlock_txn_delete(handle, name, length, box))
+end
+
+for _, class in ipairs {Client, Lock, Transaction} do
   class.__index = {}
   for name, body in pairs(class) do
     if type(body) == "function" then class.__index[name] = public(body) end
