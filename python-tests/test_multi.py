@@ -406,6 +406,28 @@ def test_a_lost_member(agent: Agent, new_agent: Make, redis_server: Server) -> N
         assert lock.state(1) == "NONE" and lock.release(1).status == "NOT_HELD"
 
 
+@pytest.mark.parametrize("form", ["blocking", "submitted"])
+def test_a_loss_is_told_also_when_the_others_end_is_unknown(
+    agent: Agent, new_agent: Make, redis_server: Server, new_proxy: Make, form: str
+) -> None:
+    proxy = new_proxy(redis_server)
+    client, other = agent.open(proxy, lease_ms=3000, release_timeout_ms=300), new_agent().open(redis_server)
+    several = Several(client)
+    several.lock.acquire(1, 0).ok
+    several.rival(other, "b").force().ok
+    assert told(client, "LOST").lock_id == several.members["b"].id
+    proxy.down.hold()
+    if form == "blocking":
+        answer = several.lock.release(1)
+        assert answer.status == "LOST" and answer.message.startswith("lock 'b' at ")
+    else:
+        several.lock.submit_release(1, 3).ok
+        assert told(client, "RELEASED", "RELEASE_FAILED").status == -201
+    assert proxy.down.fired["hold"] > 0
+    proxy.down.release()
+    free(redis_server)
+
+
 def test_a_killed_holder(new_agent: Make, redis_server: Server) -> None:
     holder, other = new_agent(), new_agent().open(redis_server)
     kinds = dict(zip("abcd", MIXED))

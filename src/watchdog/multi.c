@@ -251,6 +251,11 @@ dlock_status dli_multi_acquire(struct dli_multi *multi, int64_t owner, int64_t w
     return status == DLOCK_BUSY && wait > 0 ? DLOCK_TIMED_OUT : status;
 }
 
+int dli_multi_tells(dlock_status before, dlock_status status)
+{
+    return status != DLOCK_OK && (before == DLOCK_OK || (status == DLOCK_LOST && before != DLOCK_LOST));
+}
+
 dlock_status dli_multi_release(struct dli_multi *multi, int64_t owner, size_t *blocked, dlock_error *why)
 {
     dlock_status worst = DLOCK_OK;
@@ -259,7 +264,7 @@ dlock_status dli_multi_release(struct dli_multi *multi, int64_t owner, size_t *b
         dlock_error one = {.code = DLOCK_OK};
         dlock_status status = release_one(&multi->member[i], owner, &one);
 
-        if (status == DLOCK_OK || worst != DLOCK_OK)
+        if (!dli_multi_tells(worst, status))
             continue;
         worst = status;
         *why = one;

@@ -49,7 +49,10 @@ dlock_status dli_multi_cancel(struct dli_multi *multi, int64_t owner);
 /* What owner has of the first count members goes back in the background. */
 void dli_multi_give_up(struct dli_multi *multi, int64_t owner, size_t count);
 
-/* Every member is released whatever the others answer; the first answer that is not DLOCK_OK. */
+/* Whether a member's answer says more than what the others have answered: the first that is not DLOCK_OK, LOST above all. */
+int dli_multi_tells(dlock_status before, dlock_status status);
+
+/* Every member is released whatever the others answer; the answer that tells most. */
 dlock_status dli_multi_release(struct dli_multi *multi, int64_t owner, size_t *blocked, dlock_error *why);
 
 /*

@@ -58,10 +58,11 @@ static void end(struct dli_run *run)
 
 static void note(struct dli_run *run, dlock_status status)
 {
-    int32_t good = DLOCK_OK;
+    int32_t before = __atomic_load_n(&run->status, __ATOMIC_RELAXED);
 
-    if (status != DLOCK_OK)
-        __atomic_compare_exchange_n(&run->status, &good, status, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+    while (dli_multi_tells(before, status) &&
+           !__atomic_compare_exchange_n(&run->status, &before, status, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+        continue;
 }
 
 /* A member has ended; the last one starts the next step. */
