@@ -208,6 +208,7 @@ NONSENSE: list[Any] = [
 ]  # fmt: skip
 
 
+@pytest.mark.no_tsan
 def test_every_method_with_nonsense(redis_server: Server) -> None:
     """Each public method with each pair of values: an answer, or an exception of Python's or of dlock's."""
     tried = 0

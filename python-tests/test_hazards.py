@@ -249,6 +249,7 @@ def test_control_c_with_threads_that_wait(start: Start, client: Client, redis_se
             for thread in threads:
                 thread.start()
             try:
+                print("joining", flush=True)
                 for thread in threads:
                     thread.join()
             except KeyboardInterrupt:
@@ -256,7 +257,8 @@ def test_control_c_with_threads_that_wait(start: Start, client: Client, redis_se
         """,
         redis_server.url,
     )
-    wait_until(lambda: wanted.inspect().waiters == 1 and redis_server.command("EXISTS", "held"))
+    says(program, "joining")
+    wait_until(lambda: wanted.inspect().waiters == 1)
     program.send_signal(signal.SIGINT)
     assert program.communicate(timeout=WHILE) == ("interrupted\n" + "closed\n" * 3, "")
     assert program.returncode == 0 and redis_server.command("EXISTS", "held") == 0
