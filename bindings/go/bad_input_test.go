@@ -83,6 +83,27 @@ func TestBadValues(t *testing.T) {
 	for _, d := range []time.Duration{0, -1, math.MinInt64, math.MaxInt64} {
 		want(t, last(client.Mutex("values", Lease(d))), ErrInvalidOption)
 	}
+	var kept *Transaction
+	want(t, client.Transaction(background, func(tx *Transaction) error {
+		for _, ttl := range []time.Duration{-1, -time.Hour, math.MinInt64} {
+			want(t, tx.Set("values:key", nil, ttl), ErrInvalidArgument)
+		}
+		for _, key := range []string{"", strings.Repeat("x", 1<<20)} {
+			want(t, last(tx.Get(key)), ErrInvalidArgument)
+			want(t, tx.Set(key, nil, 0), ErrInvalidArgument)
+			want(t, tx.Incr(key, 1), ErrInvalidArgument)
+			want(t, tx.Delete(key), ErrInvalidArgument)
+			want(t, tx.Watch(key), ErrInvalidArgument)
+		}
+		want(t, tx.Set("values:key", make([]byte, 1<<20+1), 0), ErrInvalidArgument)
+		kept = tx
+		return nil
+	}, "values:key"), nil)
+	want(t, last(kept.Get("values:key")), ErrInvalidArgument)
+	want(t, kept.Set("values:key", nil, 0), ErrInvalidArgument)
+	want(t, client.Transaction(background, nil, "values:key"), ErrInvalidArgument)
+	var none context.Context
+	want(t, client.Transaction(none, func(*Transaction) error { return nil }, "values:key"), ErrInvalidArgument)
 	if grant.Err() != nil || slot.Err() != nil {
 		t.Error("a grant was lost", grant.Err(), slot.Err())
 	}
@@ -103,6 +124,8 @@ func nonsense(of reflect.Type, client *Client) []any {
 		return []any{time.Duration(math.MinInt64), time.Duration(-1), time.Duration(0), time.Duration(1)}
 	case reflect.TypeOf(0):
 		return []any{math.MinInt64, -1, 0, 1, math.MaxInt64}
+	case reflect.TypeOf(int64(0)):
+		return []any{int64(math.MinInt64), int64(-1), int64(0), int64(math.MaxInt64)}
 	case reflect.TypeOf(""):
 		return []any{"", "\x00", "\xff", strings.Repeat("x", 1<<16)}
 	case reflect.TypeOf((*error)(nil)).Elem():
@@ -133,7 +156,7 @@ func TestNonsense(t *testing.T) {
 	calls := 0
 	for _, receiver := range []any{
 		(*Client)(nil), &Client{}, client, (*Lock)(nil), &Lock{}, lock, (*Semaphore)(nil), &Semaphore{}, seats,
-		(*Latch)(nil), &Latch{}, latch, (*Grant)(nil), &Grant{}, grant, &Transaction{}, (*Error)(nil), &Error{}, Status(math.MinInt32),
+		(*Latch)(nil), &Latch{}, latch, (*Grant)(nil), &Grant{}, grant, (*Transaction)(nil), &Transaction{}, (*Error)(nil), &Error{}, Status(math.MinInt32),
 	} {
 		value := reflect.ValueOf(receiver)
 		for m := 0; m < value.NumMethod(); m++ {
@@ -169,7 +192,7 @@ func call(t *testing.T, name string, f reflect.Value, client *Client, given []re
 	next := kind.In(len(given))
 	values := nonsense(next, client)
 	if values == nil {
-		t.Logf("%s: nothing for %v", name, next)
+		t.Errorf("%s: nothing for %v", name, next)
 	}
 	for _, value := range values {
 		argument := reflect.Zero(next)

@@ -77,9 +77,20 @@ func (t *Transaction) once(f func(*Transaction) error, keys []string) (err error
 	return err
 }
 
+// h is the handle; the library refuses the one of a transaction that is over or that no client made.
+func (t *Transaction) h() *cTxn {
+	if t == nil {
+		return nil
+	}
+	return t.handle
+}
+
 // call makes a call that blocks. When the context ends before it does, late is what became of the transaction; the handle,
 // which the call goes on to use, is left to the collector.
 func (t *Transaction) call(f func(h *cTxn) error, cancelled, late Status) error {
+	if t == nil {
+		return invalid("a transaction comes from a client")
+	}
 	h := t.handle
 	a := t.client.orNone().order(t.ctx, (*Lock)(nil).newRequest(nil), func() answer { return answer{err: f(h)} })
 	if errors.Is(a.err, ErrUnknownOutcome) && t.ctx.Err() != nil {
@@ -119,14 +130,17 @@ func (t *Transaction) Get(key string) ([]byte, error) {
 
 // Set gives a key a value of at most 1 MiB, which expires after ttl; 0: never.
 func (t *Transaction) Set(key string, value []byte, ttl time.Duration) error {
+	if ttl < 0 {
+		return invalid("a time to live is not negative")
+	}
 	if ttl == 0 {
 		ttl = -1
 	}
-	return t.handle.set(key, value, milliseconds(ttl))
+	return t.h().set(key, value, milliseconds(ttl))
 }
 
 // Incr adds to the decimal number in a key; one that does not exist counts as 0.
-func (t *Transaction) Incr(key string, by int64) error { return t.handle.incr(key, by) }
+func (t *Transaction) Incr(key string, by int64) error { return t.h().incr(key, by) }
 
 // Delete deletes a key, if it exists.
-func (t *Transaction) Delete(key string) error { return t.handle.delete(key) }
+func (t *Transaction) Delete(key string) error { return t.h().delete(key) }
