@@ -18,6 +18,7 @@ from typing import Any, Callable, Iterator, NamedTuple
 import pytest
 
 from harness.build import LIBRARY, ROOT
+from harness.proxy import Proxy
 from harness.redisson import FencedLock, Jvm, NotOwner, channel_of, token_key
 from harness.resp import Client as Redis
 from harness.server import Server
@@ -258,6 +259,28 @@ def test_crashed_foreign_holder_expires(redis_server: Server, jvm: Jvm, new_clie
 def subscribed(jvm: Jvm, name: str) -> bool:
     entry = jvm.pubsub.entries.get(channel_of(name))  # none while the one before is on its way out
     return entry is not None and entry.confirmed
+
+
+def test_a_subscription_that_ends_is_no_foreign_waiter(
+    redis_server: Server, jvm: Jvm, new_proxy: Callable[[Server], Proxy]
+) -> None:
+    """The lock is ours again at once, though the server still counts us among those who listen."""
+    proxy, theirs = new_proxy(redis_server), jvm.lock("k")
+    with Client(proxy.url, safety_ms=PATIENT) as client:
+        ours = client.lock("k", owner=1)
+        for _ in range(5):
+            assert theirs.try_lock(1)
+            waiter = Running(ours.acquire, True, WHILE)
+            wait_until(lambda: listeners(redis_server, "k") == 1)
+            gate = proxy.up.pause_at("UNSUBSCRIBE")
+            theirs.unlock(1)
+            assert waiter.result()
+            gate.wait()
+            ours.release()
+            assert listeners(redis_server, "k") == 1 and ours.try_acquire()
+            gate.open()
+            ours.release()
+            wait_until(lambda: listeners(redis_server, "k") == 0)
 
 
 def test_libdlock_release_wakes_foreign(redis_server: Server, jvm: Jvm, client: Client) -> None:

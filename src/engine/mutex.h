@@ -109,7 +109,7 @@ struct dli_mutex {
     int needs_line;         /* contended: the process should subscribe to its channel */
     int listen;             /* a foreign client holds it: listen on Redisson's channel too */
     int follows;            /* that subscription was asked for */
-    int listening;          /* and it is there */
+    int listening;          /* and it is there, until the server says that it has ended */
 
     int64_t lease; /* of the wire grant */
     int64_t stamp; /* of its last confirmation */

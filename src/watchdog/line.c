@@ -156,8 +156,6 @@ void dli_line_follow(struct dli_entry *entry)
         listen(entry, m->listen);
         if (m->listen)
             join(entry);
-        else
-            m->listening = 0;
     }
 }
 
