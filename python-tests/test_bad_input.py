@@ -299,6 +299,27 @@ refused(bad, client:multi({lock}, {wait = 5})) refused(bad, client:multi({lock},
 -- grants
 for _, grant in ipairs {7, {}, true, print, 7LL} do refused(bad, lock:adopt_grant(grant)) end
 for _, grant in ipairs {"", "x", ("\\0"):rep(1e6)} do refused("INVALID_GRANT", lock:adopt_grant(grant)) end
+-- transactions
+for _, keys in ipairs {7, "k", true, print, {7}, {{}}, {""}, {("k"):rep(1e6)}, {"k", print}} do
+  refused(bad, client:transaction(keys, function() end))
+end
+for _, body in ipairs {7, "k", true, {}} do refused(bad, client:transaction({"k"}, body)) end
+for _, attempts in ipairs {0, -1, 1.5, 0 / 0, 1 / 0, "3", {}} do refused(bad, client:transaction({"k"}, print, attempts)) end
+local kept
+assert(client:transaction({"k"}, function(txn)
+  kept = txn
+  for _, key in ipairs {7, true, {}, print, "", ("k"):rep(1e6)} do
+    for _, name in ipairs {"watch", "get", "incr", "delete"} do refused(bad, txn[name](txn, key)) end
+    refused(bad, txn:set(key, "v"))
+  end
+  for _, value in ipairs {7, true, {}, print, 7LL, ("x"):rep(2 ^ 20 + 1)} do refused(bad, txn:set("k", value)) end
+  for _, ttl in ipairs {-2, 0 / 0, "5", {}, true} do refused(bad, txn:set("k", "v", ttl)) end
+  for _, by in ipairs {0.5, 2 ^ 53, 0 / 0, "1", {}, true} do refused(bad, txn:incr("k", by)) end
+  for _, name in ipairs {"watch", "get", "set", "incr", "delete"} do
+    refused(bad, txn[name]()) refused(bad, txn[name](client, "k")) refused(bad, txn[name](txn))
+  end
+end))
+for _, name in ipairs {"watch", "get", "set", "incr", "delete"} do refused(bad, kept[name](kept, "k", "1")) end
 assert(lock:with(function() return 1 end))
 print "fine"
 """

@@ -96,6 +96,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 
 	dlock "{MODULE}"
@@ -110,7 +111,7 @@ func fail(err error) {{
 
 func main() {{
 	ctx := context.Background()
-	if len(os.Args) > 2 {{
+	if len(os.Args) > 2 && os.Args[2] == "graceful" {{
 		var stop context.CancelFunc
 		ctx, stop = signal.NotifyContext(ctx, syscall.SIGTERM, os.Interrupt)
 		defer stop()
@@ -124,6 +125,22 @@ func main() {{
 	grant, err := held.Lock(ctx)
 	fail(err)
 	fmt.Println("held")
+	if len(os.Args) > 2 && os.Args[2] != "graceful" {{
+		for i := 0; i < 5; i++ {{
+			go wanted.Lock(ctx)
+			go held.Lock(ctx)
+		}}
+		for stats, _ := client.Stats(); stats.Waiting < 10; stats, _ = client.Stats() {{
+			runtime.Gosched()
+		}}
+		if os.Args[2] == "exit" {{
+			os.Exit(3)
+		}}
+		if os.Args[2] == "panic" {{
+			panic("over")
+		}}
+		return
+	}}
 	if _, err := wanted.Lock(ctx); err == nil {{
 		fmt.Println("wanted")
 	}}
@@ -358,6 +375,39 @@ def test_python_ends_in_the_middle_of_everything(start: Start, redis_server: Ser
         tell(program)
         assert program.communicate(timeout=WHILE) == ("", "")
         assert program.returncode == 0
+
+
+@pytest.mark.house
+@pytest.mark.parametrize("way, code", [("exit", 3), ("return", 0), ("panic", 2)])
+def test_go_ends_with_held_locks_and_waiters(
+    start: Start, client: Client, redis_server: Server, way: str, code: int
+) -> None:
+    client.lock("wanted").acquire()
+    program = start("go", redis_server.url + "?lease_ms=1000", way)
+    output, errors = program.communicate(timeout=WHILE)
+    assert (output, program.returncode) == ("held\n", code) and ("panic: over" in errors) == (way == "panic")
+    assert client.lock("held").acquire(timeout=WHILE)
+
+
+@pytest.mark.no_tsan
+def test_python_has_nothing_to_complain_about(start: Start, redis_server: Server) -> None:
+    """In development mode, with every warning an error: no resource is left, nothing is deprecated."""
+    program = start.script(
+        """
+        import dlock, gc, sys, threading
+        client = dlock.Client(sys.argv[1])
+        with client.lock("a") as lock, client.fair_lock("b"), client.transaction_begin("k") as transaction:
+            transaction.incr("k")
+            transaction.commit()
+            threading.Thread(target=client.lock("a").try_acquire).start()
+        del lock, transaction
+        gc.collect()
+        print("fine")
+        """,
+        redis_server.url,
+        PYTHONDEVMODE="1", PYTHONWARNINGS="error",
+    )  # fmt: skip
+    assert program.communicate(timeout=WHILE) == ("fine\n", "") and program.returncode == 0
 
 
 @pytest.mark.parametrize("how, code", [("os.exit(3)", 3), ("os.exit(3, true)", 3), ("error 'x'", 255)])

@@ -88,7 +88,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 def wheel(source: pathlib.Path, to: pathlib.Path, **env: str) -> pathlib.Path:
     """What pip makes of the source, with the setuptools of this machine."""
     command = [sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-index", "--no-deps", "-w", to, source]
-    run(*command, cwd=source, env=env)
+    run(*command, cwd=source.parent, env=env)
     (made,) = to.glob("*.whl")
     return made
 
@@ -110,7 +110,9 @@ def program(folder: pathlib.Path, text: str, name: str) -> pathlib.Path:
 def test_the_wheel_finds_the_library_by_its_name(
     installed: Installed, source: pathlib.Path, redis_server: Server, tmp_path: pathlib.Path
 ) -> None:
-    made = wheel(source, tmp_path / "dist")
+    build = "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])"
+    run(sys.executable, "-c", build, tmp_path, cwd=source, env={})
+    made = wheel(tmp_path / f"dlock-{VERSION}.tar.gz", tmp_path / "dist")  # from the source distribution, as packagers do
     assert made.name == f"dlock-{VERSION}-py3-none-any.whl"
     python, used = venv_with(made, tmp_path), program(tmp_path / "empty", PYTHON, "sale.py")
     done = run(python, used, redis_server.url, cwd=used.parent, env=installed.env)
@@ -163,10 +165,11 @@ def test_pip_install_as_the_readme_has_it(
     """`pip install ./bindings/python` in a new environment, which fetches setuptools."""
     run(sys.executable, "-m", "venv", tmp_path / "venv", cwd=tmp_path, env={})
     python, used = tmp_path / "venv/bin/python", program(tmp_path / "empty", PYTHON, "sale.py")
-    done = run(tmp_path / "venv/bin/pip", "install", source, cwd=tmp_path, env=network(), check=False)
+    done = run(tmp_path / "venv/bin/pip", "install", "-v", source, cwd=tmp_path, env=network(), check=False)
     if re.search(r"No matching distribution found for setuptools|Temporary failure in name resolution", done.stderr):
         pytest.xfail("setuptools cannot be fetched")
     assert done.returncode == 0, done.stderr
+    assert not re.search("deprecat", done.stdout + done.stderr, re.I), done.stdout + done.stderr  # by the newest setuptools
     assert SAID.fullmatch(run(python, used, redis_server.url, cwd=used.parent, env=installed.env).stdout)
 
 

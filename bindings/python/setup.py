@@ -24,4 +24,4 @@ class Build(build_py):
 
 # The package has no extension modules: one wheel for every Python, but with a library only for one platform.
 options = {"bdist_wheel": {"plat_name": sysconfig.get_platform()}} if bundle else {}
-setup(cmdclass={"build_py": Build}, options=options)
+setup(license="MIT", cmdclass={"build_py": Build}, options=options)
