@@ -16,6 +16,8 @@ from harness.wire import (
     BEAT, BLOCK, GRACE, KEEP, LEASE, LINE, POLL, SCRIPTS, TRY, Who, Wire, after_ms, all_expire, server_ms, wait_until,
 )  # fmt: skip
 
+pytestmark = pytest.mark.house
+
 NAMES: list[str | bytes] = [
     "order", "shop:{7}:lock", "{x}", "x", "x{y}z", "a b  c ", "new\r\nline", "*?[a-z]\\", "%d %s %1", "it's \"it\"",
     "1 2 3 4 5 6 7", "grant 1 1 1 x", "*", "Schloß €", b"\xff\xfe\x01", "n" * 1024,

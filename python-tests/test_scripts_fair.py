@@ -14,6 +14,8 @@ from harness.redisson_rw import JavaRw
 from harness.resp import Client, ReplyError
 from harness.server import Server, free_port
 
+pytestmark = pytest.mark.house
+
 Processes = Callable[..., Process]
 Holds = Callable[..., Hold]
 Javas = Callable[..., Java]

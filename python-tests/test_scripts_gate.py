@@ -13,6 +13,8 @@ from harness.scripts import load
 from harness.server import Server, free_port
 from harness.wire import BEAT, BLOCK, LEASE, LINE, POLL, TRY, Who, Wire, all_expire, private, wait_until
 
+pytestmark = pytest.mark.house
+
 GATE = load("gate")
 CLOSED = 60_000
 JAVA = "aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa:1"

@@ -11,6 +11,8 @@ from harness.counting import Ear, Hold, JavaLatch, LatchWire
 from harness.resp import Client, ReplyError
 from harness.server import Server, free_port
 
+pytestmark = pytest.mark.house
+
 OPEN, NOT_NOW, WRONG_KIND, GATE_CLOSED = [1, 1], [0, -1, 1], [-1], [-2]
 WHILE = 20.0  # seconds: longer than anything here takes
 NAMES: list[str | bytes] = [

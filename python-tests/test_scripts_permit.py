@@ -11,6 +11,8 @@ from harness.counting import LEASE, NEVER, Ear, Hold, JavaPermits, PermitWire, s
 from harness.resp import Client, ReplyError
 from harness.server import Server, free_port
 
+pytestmark = pytest.mark.house
+
 WRONG_KIND, GATE_CLOSED = [-1], [-2]
 WHILE = 20.0  # seconds: longer than anything here takes
 NAMES: list[str | bytes] = [

@@ -15,6 +15,8 @@ from harness.rw_model import ALL
 from harness.server import Server, free_port
 from harness.wire import KEEP, LEASE, Wire, all_expire, server_ms, wait_until
 
+pytestmark = pytest.mark.house
+
 A = "aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa:1"
 B = "bbbbbbbb-bbbb-4bbb-8bbb-bbbbbbbbbbbb:7"
 NAMES: list[str | bytes] = [

@@ -14,6 +14,8 @@ from harness.rw import Hold, RwWire
 from harness.rw_model import REST, RwModel
 from harness.server import Server
 
+pytestmark = pytest.mark.house
+
 SEEDS, STEPS, SLACK = 20, 60, 20_000
 LEASES = [200_000, 400_000, 600_000, 800_000]
 RESTS = [0, 0, 300_000, 500_000]

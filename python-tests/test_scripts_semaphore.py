@@ -11,6 +11,8 @@ from harness.counting import Ear, Hold, JavaSemaphore, SemaphoreWire, server_ms
 from harness.resp import Client, ReplyError
 from harness.server import Server, free_port
 
+pytestmark = pytest.mark.house
+
 DAY = 86_400_000
 WHILE = 20.0  # seconds: longer than anything here takes
 NOT_NOW, WRONG_KIND, GATE_CLOSED = [0, -1, 1], [-1], [-2]
