@@ -78,6 +78,7 @@ WRONG_INCLUDES = {
     "sys includes base": {"sys_x": '#include "base/error.h"\n'},
     "redis includes watchdog": {"redis_x": '#include "watchdog/pool.h"\n'},
     "watchdog includes api": {"watchdog_x": '#include "api/lock.h"\n'},
+    "watchdog beside the seam": {"watchdog_x": '#include "redis/pipe.h"\n'},
     "watchdog opens sockets": {"watchdog_x": "#include <sys/socket.h>\n"},
     "api includes redis": {"api_x": '#include "redis/conn.h"\n'},
     "hiredis elsewhere": {"redis_conn": "#include <hiredis/hiredis.h>\n"},

@@ -79,7 +79,7 @@ dlock_status dlock_client_close(dlock_client *client, int64_t timeout_ms, dlock_
     status = dli_client_shut(client->core, 1, dli_later(dli_now(), dli_wait(timeout_ms)));
     if (status != DLOCK_OK)
         return dli_fail(reterr, status, "%s did not confirm every release in time; what is left expires by its lease",
-                        client->core->config.target.text);
+                        client->core->store->text);
     return DLOCK_OK;
 }
 
@@ -159,10 +159,7 @@ dlock_status dlock_client_stats(dlock_client *client, int64_t *values, size_t co
     for (int i = 0; i < DLOCK_STAT_COUNT; i++)
         all[i] = __atomic_load_n(&client->core->stats[i], __ATOMIC_RELAXED);
     census(client->core, &now);
-    pthread_mutex_lock(&client->core->gate.mutex);
-    all[DLOCK_STAT_CONNECTS] = client->core->gate.connects;
-    all[DLOCK_STAT_CONNECT_FAILURES] = client->core->gate.connect_failures;
-    pthread_mutex_unlock(&client->core->gate.mutex);
+    client->core->store->ops->stats(client->core->store, all);
     all[DLOCK_STAT_HELD] = now.held;
     all[DLOCK_STAT_WAITING] = now.waiting;
     all[DLOCK_STAT_LOCKS] = now.locks;
@@ -184,9 +181,9 @@ dlock_status dlock_client_ping(dlock_client *client, int64_t timeout_ms, dlock_e
     if (status != DLOCK_OK)
         return status;
     if (timeout_ms < 0)
-        wait = client->core->config.connect_timeout + client->core->options.number[DLI_OPT_COMMAND_TIMEOUT_MS] * DLI_MS;
+        wait = client->core->store->connect_time + client->core->options.number[DLI_OPT_COMMAND_TIMEOUT_MS] * DLI_MS;
     status = dli_order_ping(client->core, dli_now() + wait, &why);
     if (status != DLOCK_OK)
-        return dli_fail(reterr, status, "%s: %s", client->core->config.target.text, why.message);
+        return dli_fail(reterr, status, "%s: %s", client->core->store->text, why.message);
     return DLOCK_OK;
 }

@@ -18,8 +18,8 @@ dlock_status dli_lock_said(const struct dli_entry *entry, dlock_status status, c
 
     if (status == DLOCK_OK)
         return DLOCK_OK;
-    dli_quote(name, sizeof name, entry->names.lock, entry->names.lock_size);
-    return dli_fail(reterr, status, "lock '%s' at %s: %s", name, entry->client->config.target.text,
+    dli_quote(name, sizeof name, entry->name.text, entry->name.size);
+    return dli_fail(reterr, status, "lock '%s' at %s: %s", name, entry->client->store->text,
                     why && why->code == status && why->message[0] ? why->message : dlock_status_text(status));
 }
 
@@ -67,7 +67,7 @@ static void read_rules(struct dli_mutex_rules *rules, struct dli_client *core, c
     rules->keep_ms = number[DLI_OPT_TOKEN_TTL_MS];
     rules->delay = kind->lasting ? 0 : number[DLI_OPT_LOCK_DELAY_MS] * DLI_MS;
     rules->permits = kind->slots;
-    rules->separate = kind->pass == DLI_NO_SCRIPT;
+    rules->separate = !kind->pass;
     rules->no_line = kind->per_owner && !kind->own_channel;
     rules->momentary = kind->momentary;
 }
@@ -327,7 +327,7 @@ dlock_status dlock_lock_extend(dlock_lock *lock, int64_t owner, int64_t lease_ms
 
     if (status != DLOCK_OK)
         return status;
-    if (lock->kind->renew == DLI_NO_SCRIPT && !lock->multi)
+    if (!lock->kind->renewal && !lock->multi)
         return dli_lock_cannot(lock, "has no lease to extend", reterr);
     if (lease_ms < row->low || lease_ms > row->high || (lock->terms.renew && lease_ms < 500))
         return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "a lease is %lld to %lld ms, at least 500 when it is renewed",
@@ -348,7 +348,7 @@ dlock_status dlock_lock_force_release(dlock_lock *lock, dlock_error *reterr)
         return status;
     if (lock->multi)
         return dli_several_force(lock, reterr);
-    if (lock->kind->force == DLI_NO_SCRIPT)
+    if (!lock->kind->forcible)
         return dli_lock_cannot(lock, "has no holder to take it from", reterr);
     status = dli_order_force(lock->entry, lock->kind, &why);
     return dli_lock_said(lock->entry, status, &why, reterr);

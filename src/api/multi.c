@@ -9,21 +9,13 @@ static const struct dli_kind several = {
     .id = DLOCK_KIND_MULTI,
     .family = DLOCK_KIND_MULTI,
     .name = "multi-lock",
-    .acquire = DLI_NO_SCRIPT,
-    .release = DLI_NO_SCRIPT,
-    .pass = DLI_NO_SCRIPT,
-    .force = DLI_NO_SCRIPT,
-    .renew = DLI_NO_SCRIPT,
-    .change = DLI_NO_SCRIPT,
-    .suffix = "",
 };
 
 /* ---- handles */
 
 static int may_be_member(const dlock_lock *lock, const dlock_client *client)
 {
-    return lock && lock->entry->client == client->core && !lock->multi && lock->kind->renew != DLI_NO_SCRIPT &&
-           !lock->kind->slots;
+    return lock && lock->entry->client == client->core && !lock->multi && lock->kind->renewal && !lock->kind->slots;
 }
 
 static dlock_status check_members(const dlock_client *client, dlock_lock **members, size_t count, dlock_lock **ret_lock,

@@ -19,8 +19,8 @@ static dlock_status said(const dlock_txn *txn, const char *key, size_t key_size,
     char shown[120];
 
     if (!key)
-        return dli_fail(reterr, why->code, "transaction at %s: %s", txn->client->config.target.text, why->message);
-    return dli_fail(reterr, why->code, "transaction at %s, key '%s': %s", txn->client->config.target.text,
+        return dli_fail(reterr, why->code, "transaction at %s: %s", txn->client->store->text, why->message);
+    return dli_fail(reterr, why->code, "transaction at %s, key '%s': %s", txn->client->store->text,
                     dli_quote(shown, sizeof shown, key, key_size), why->message);
 }
 

@@ -336,23 +336,6 @@ void dli_buffer_free(struct dli_buffer *buffer)
 
 /* ---- the encoder */
 
-size_t dli_decimal(char *to, int64_t number)
-{
-    uint64_t rest = number < 0 ? -(uint64_t)number : (uint64_t)number;
-    char digits[20];
-    size_t count = 0, size = 0;
-
-    do
-        digits[count++] = (char)('0' + rest % 10);
-    while (rest /= 10);
-    if (number < 0)
-        to[size++] = '-';
-    while (count > 0)
-        to[size++] = digits[--count];
-    to[size] = '\0';
-    return size;
-}
-
 /* mark, number, CR LF. Returns the byte after it. */
 static char *put_header(char *to, char mark, size_t number)
 {

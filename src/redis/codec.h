@@ -61,7 +61,4 @@ void dli_buffer_free(struct dli_buffer *buffer);                               /
 /* Append one command. 0 or -1 without memory (nothing appended then). */
 int dli_encode(struct dli_buffer *out, int argc, const char *const *argv, const size_t *sizes);
 
-/* Write number in decimal, terminated; returns its length. to has room for 21 bytes. */
-size_t dli_decimal(char *to, int64_t number);
-
 #endif

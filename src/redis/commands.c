@@ -6,10 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "call.h"
 #include "scripts/scripts.h"
 
-enum { ARGS_MAX = 3 + 5 * DLI_RENEW_MAX, MS = 1000, KEY_MAX = 1024 + DLI_OWNER_MAX + 32 };
+enum { ARGS_MAX = 3 + 5 * DLI_RENEW_MAX, MS = 1000, ID_MAX = DLI_OWNER_MAX + 16, KEY_MAX = DLI_NAME_MAX + ID_MAX + 32 };
 
 /* A command under construction. */
 struct words {
@@ -53,12 +52,12 @@ static void begin(struct words *words, int script, int full)
         add(words, dli_scripts[script].sha1, 40);
 }
 
-static void begin_lock(struct words *words, int script, int full, const struct dli_names *names)
+static void begin_lock(struct words *words, int script, int full, const struct dli_place *place)
 {
     begin(words, script, full);
-    add_number(words, names->keys);
-    for (int i = 0; i < names->keys; i++)
-        add_word(words, &names->key[i]);
+    add_number(words, place->keys);
+    for (int i = 0; i < place->keys; i++)
+        add_word(words, &place->key[i]);
 }
 
 static int finish(const struct words *words, struct dli_buffer *out)
@@ -66,185 +65,272 @@ static int finish(const struct words *words, struct dli_buffer *out)
     return dli_encode(out, words->count, words->word, words->size);
 }
 
-/* Redisson's key of one read hold: T(N):owner:rwlock_timeout:1; start is "T(N):". Returns its size. */
-static size_t hold_key(char out[KEY_MAX], const struct dli_word *start, const char *owner)
+/* ---- ids */
+
+/* An owner as the kind writes it. */
+static const char *id_of(char room[ID_MAX], const struct dli_wire *wire, const char *owner)
+{
+    stpcpy(stpcpy(room, owner), wire->suffix);
+    return room;
+}
+
+/* Redisson's key of one read hold: T(N):id:rwlock_timeout:1; start is "T(N):". Returns its size. */
+static size_t hold_key(char out[KEY_MAX], const struct dli_word *start, const char *id)
 {
     static const char end[] = ":rwlock_timeout:1";
     size_t size = start->size;
 
     memcpy(out, start->text, size);
-    while (*owner)
-        out[size++] = *owner++;
+    while (*id)
+        out[size++] = *id++;
     memcpy(out + size, end, sizeof end);
     return size + sizeof end - 1;
 }
 
-/* The keys of an exchange that is about owner; room is for the one made of it. */
-static void begin_owned(struct words *words, int script, int full, const struct dli_speech *speech, const char *owner,
-                        char room[KEY_MAX])
-{
-    int holds = speech->kind->holds;
+/* ---- exchanges */
 
-    begin_lock(words, script, full, speech->names);
+/* An exchange in words. */
+struct speech {
+    const struct dli_wire *wire;
+    const struct dli_request *request;
+    const struct dli_wish *wish;
+    char want[ID_MAX], drop[ID_MAX], key[KEY_MAX];
+    struct words words;
+};
+
+/* The keys of an exchange that is about id. */
+static void begin_owned(struct speech *speech, int script, int full, const char *id)
+{
+    const struct dli_place *place = speech->request->place;
+    int holds = speech->wire->holds;
+
+    begin_lock(&speech->words, script, full, place);
     if (holds) {
-        words->size[3 + holds] = hold_key(room, &speech->names->key[holds], owner);
-        words->word[3 + holds] = room;
+        speech->words.size[3 + holds] = hold_key(speech->key, &place->key[holds], id);
+        speech->words.word[3 + holds] = speech->key;
     }
 }
 
-static int64_t wire_lease(const struct dli_speech *speech)
+static void add_try(struct speech *speech)
 {
-    int64_t lease = speech->wish->lease;
-
-    return speech->kind->lasting ? 0 : (lease + speech->delay) / MS;
-}
-
-static void add_try(struct words *words, const struct dli_speech *speech)
-{
+    const struct dli_exchange *exchange = &speech->request->exchange;
     const struct dli_wish *wish = speech->wish;
+    struct words *words = &speech->words;
 
     add_text(words, speech->want);
-    add_number(words, wire_lease(speech));
+    add_number(words, speech->request->kind->lasting ? 0 : (wish->lease + exchange->delay) / MS);
     add_number(words, wish->block);
     add_number(words, wish->mode);
     add_number(words, wish->listening);
     add_number(words, wish->beat / MS);
-    add_number(words, speech->keep_ms);
+    add_number(words, exchange->keep_ms);
     add_number(words, wish->seq);
 }
 
-static int encode_release(struct dli_buffer *out, int full, const struct dli_speech *speech)
+static void say_release(struct speech *speech, int full)
 {
-    char room[KEY_MAX];
+    struct words *words = &speech->words;
+
+    begin_owned(speech, speech->wire->release, full, speech->drop);
+    add_text(words, speech->drop);
+    add_word(words, &speech->request->place->channel);
+    add_number(words, speech->wish->listening);
+    add_number(words, (speech->wish->rest + MS - 1) / MS);
+    add_number(words, speech->wish->doubt);
+    add_number(words, speech->wish->block);
+}
+
+static void say_pass(struct speech *speech, int full)
+{
+    begin_owned(speech, speech->wire->pass, full, speech->want);
+    add_try(speech);
+    add_text(&speech->words, speech->drop);
+    add_word(&speech->words, &speech->request->place->channel);
+    add_number(&speech->words, (speech->wish->rest + MS - 1) / MS);
+}
+
+static void say_acquire(struct speech *speech, int full, const char *under)
+{
+    begin_owned(speech, speech->wire->acquire, full, speech->want);
+    add_try(speech);
+    if (speech->wire->pass != DLI_NO_SCRIPT)
+        return;
+    add_word(&speech->words, &speech->request->place->channel);
+    add_text(&speech->words, under);
+}
+
+static int encode_exchange(struct dli_buffer *out, int full, const struct dli_request *request)
+{
+    const struct dli_exchange *exchange = &request->exchange;
+    struct speech speech = {.wire = dli_wire_of(request->kind), .request = request, .wish = &exchange->wish};
+    char under[ID_MAX] = "";
+
+    id_of(speech.want, speech.wire, exchange->want);
+    id_of(speech.drop, speech.wire, exchange->drop);
+    if (exchange->under[0])
+        id_of(under, dli_wire_of(dli_kind_find(DLOCK_KIND_WRITE)), exchange->under);
+    if (!speech.wish->want)
+        say_release(&speech, full);
+    else if (speech.wish->drop)
+        say_pass(&speech, full);
+    else
+        say_acquire(&speech, full, under);
+    return finish(&speech.words, out);
+}
+
+/* ---- several locks at once */
+
+/* What one row of a renewal is made of. */
+struct renewal_room {
+    char id[ID_MAX], lease[24], permits[24];
+};
+
+static void add_renewal_keys(struct words *words, const struct dli_wire *wire, const struct dli_renewal *row,
+                             const char *id, char *room)
+{
+    add_word(words, &row->place->key[0]);
+    if (room)
+        add(words, room, hold_key(room, &row->place->key[wire->holds], id));
+    else if (wire->renew_key)
+        add_word(words, &row->place->key[wire->renew_key]);
+}
+
+static int encode_renewals(struct dli_buffer *out, int full, const struct dli_renewal *row, int count,
+                           struct renewal_room *room, char *keys)
+{
+    const struct dli_wire *wire = dli_wire_of(row[0].kind);
     struct words words;
 
-    begin_owned(&words, speech->kind->release, full, speech, speech->drop, room);
-    add_text(&words, speech->drop);
-    add_word(&words, &speech->names->channel);
-    add_number(&words, speech->wish->listening);
-    add_number(&words, (speech->wish->rest + MS - 1) / MS);
-    add_number(&words, speech->wish->doubt);
-    add_number(&words, speech->wish->block);
+    begin(&words, wire->renew, full);
+    add_number(&words, wire->renew_key ? 2 * count : count);
+    for (int i = 0; i < count; i++) {
+        id_of(room[i].id, dli_wire_of(row[i].kind), row[i].owner);
+        add_renewal_keys(&words, wire, &row[i], room[i].id, keys ? keys + (size_t)i * KEY_MAX : NULL);
+    }
+    for (int i = 0; i < count; i++) {
+        add_text(&words, room[i].id);
+        add(&words, room[i].lease, dli_decimal(room[i].lease, row[i].lease / MS));
+        if (row[i].kind->slots)
+            add(&words, room[i].permits, dli_decimal(room[i].permits, row[i].permits));
+    }
     return finish(&words, out);
 }
 
-int dli_encode_exchange(struct dli_buffer *out, int full, const struct dli_speech *speech)
+static int encode_renew(struct dli_buffer *out, int full, const struct dli_request *request)
 {
-    const struct dli_wish *wish = speech->wish;
-    char room[KEY_MAX];
-    struct words words;
+    const struct dli_wire *wire = dli_wire_of(request->renew.row[0].kind);
+    size_t count = (size_t)request->renew.count;
+    int holds = wire->renew_key && wire->renew_key == wire->holds, status = -1;
+    struct renewal_room *room = malloc(count * sizeof *room);
+    char *keys = holds ? malloc(count * KEY_MAX) : NULL;
 
-    if (!wish->want)
-        return encode_release(out, full, speech);
-    begin_owned(&words, wish->drop ? speech->kind->pass : speech->kind->acquire, full, speech, speech->want, room);
-    add_try(&words, speech);
-    if (wish->drop) {
-        add_text(&words, speech->drop);
-        add_word(&words, &speech->names->channel);
-        add_number(&words, (wish->rest + MS - 1) / MS);
-    } else if (speech->kind->pass == DLI_NO_SCRIPT) {
-        add_word(&words, &speech->names->channel);
-        add_text(&words, speech->under);
-    }
-    return finish(&words, out);
-}
-
-int dli_encode_renew(struct dli_buffer *out, int full, const struct dli_kind *kind, const struct dli_renewal *rows,
-                     int count)
-{
-    struct words words;
-    char leases[DLI_RENEW_MAX][24], permits[DLI_RENEW_MAX][24], *rooms = NULL;
-    int holds = kind->renew_key && kind->renew_key == kind->holds, status = -1;
-
-    if (holds && !(rooms = malloc((size_t)count * KEY_MAX)))
-        return -1;
-    begin(&words, kind->renew, full);
-    add_number(&words, kind->renew_key ? 2 * count : count);
-    for (int i = 0; i < count; i++) {
-        char *room = rooms + (holds ? i * KEY_MAX : 0);
-
-        add(&words, rows[i].names->lock, rows[i].names->lock_size);
-        if (holds)
-            add(&words, room, hold_key(room, &rows[i].names->key[kind->holds], rows[i].owner));
-        else if (kind->renew_key)
-            add_word(&words, &rows[i].names->key[kind->renew_key]);
-    }
-    for (int i = 0; i < count; i++) {
-        add_text(&words, rows[i].owner);
-        add(&words, leases[i], dli_decimal(leases[i], rows[i].lease / MS));
-        if (kind->slots)
-            add(&words, permits[i], dli_decimal(permits[i], rows[i].permits));
-    }
-    status = finish(&words, out);
-    free(rooms);
+    if (room && (keys || !holds))
+        status = encode_renewals(out, full, request->renew.row, (int)count, room, keys);
+    free(keys);
+    free(room);
     return status;
 }
 
-int dli_encode_force(struct dli_buffer *out, int full, const struct dli_kind *kind, const struct dli_names *names)
-{
-    struct words words;
-
-    begin_lock(&words, kind->force, full, names);
-    add_word(&words, &names->channel);
-    return finish(&words, out);
-}
-
-int dli_encode_inspect(struct dli_buffer *out, int full, const struct dli_names *names)
-{
-    struct words words;
-
-    begin_lock(&words, DLI_SCRIPT_INSPECT, full, names);
-    return finish(&words, out);
-}
-
-int dli_encode_gate(struct dli_buffer *out, int full, const struct dli_kind *kind, const struct dli_names *names,
-                    int64_t ttl_ms)
-{
-    int more = kind->family == DLOCK_KIND_MUTEX ? 4 : kind->family == DLOCK_KIND_FAIR ? 5 : 2;
-    struct words words;
-
-    begin(&words, DLI_SCRIPT_GATE, full);
-    add_number(&words, more > 2 ? more : 2);
-    add_word(&words, &names->key[0]);
-    add_word(&words, &names->gate);
-    for (int i = 2; i < more; i++)
-        add_word(&words, &names->key[i]);
-    add_number(&words, ttl_ms);
-    add_text(&words, kind->name);
-    add_word(&words, &names->channel);
-    return finish(&words, out);
-}
-
-int dli_encode_change(struct dli_buffer *out, int full, const struct dli_kind *kind, const struct dli_names *names,
-                      const struct dli_change *change)
-{
-    struct words words;
-
-    begin_lock(&words, kind->change, full, names);
-    add_text(&words, change->what);
-    add_number(&words, change->number);
-    add_text(&words, change->id);
-    add_word(&words, &names->channel);
-    return finish(&words, out);
-}
-
-int dli_encode_multi(struct dli_buffer *out, int full, const struct dli_taking *const *rows, int count, int64_t keep_ms)
+static int encode_take(struct dli_buffer *out, int full, const struct dli_request *request)
 {
     char leases[DLI_MULTI_MAX][24], blocks[DLI_MULTI_MAX][24];
+    const struct dli_taking *row = request->take.row;
+    int count = request->take.count;
     struct words words;
 
     begin(&words, DLI_SCRIPT_MULTI_ACQUIRE, full);
-    add_number(&words, rows[0]->names->keys * (int64_t)count);
+    add_number(&words, row[0].place->keys * (int64_t)count);
     for (int i = 0; i < count; i++)
-        for (int key = 0; key < rows[i]->names->keys; key++)
-            add_word(&words, &rows[i]->names->key[key]);
-    add_number(&words, keep_ms);
+        for (int key = 0; key < row[i].place->keys; key++)
+            add_word(&words, &row[i].place->key[key]);
+    add_number(&words, request->take.keep_ms);
     for (int i = 0; i < count; i++) {
-        add_text(&words, rows[i]->owner);
-        add(&words, leases[i], dli_decimal(leases[i], rows[i]->lease / MS));
-        add(&words, blocks[i], dli_decimal(blocks[i], rows[i]->block));
+        add_text(&words, row[i].owner);
+        add(&words, leases[i], dli_decimal(leases[i], row[i].lease / MS));
+        add(&words, blocks[i], dli_decimal(blocks[i], row[i].block));
     }
     return finish(&words, out);
+}
+
+/* ---- the rest */
+
+static int encode_force(struct dli_buffer *out, int full, const struct dli_request *request)
+{
+    struct words words;
+
+    begin_lock(&words, dli_wire_of(request->kind)->force, full, request->place);
+    add_word(&words, &request->place->channel);
+    return finish(&words, out);
+}
+
+static int encode_inspect(struct dli_buffer *out, int full, const struct dli_request *request)
+{
+    struct words words;
+
+    begin_lock(&words, DLI_SCRIPT_INSPECT, full, request->place);
+    return finish(&words, out);
+}
+
+static int encode_gate(struct dli_buffer *out, int full, const struct dli_request *request)
+{
+    const struct dli_place *place = request->place;
+    int32_t family = request->kind->family;
+    int keys = family == DLOCK_KIND_MUTEX ? 4 : family == DLOCK_KIND_FAIR ? 5 : 2;
+    struct words words;
+
+    begin(&words, DLI_SCRIPT_GATE, full);
+    add_number(&words, keys);
+    add_word(&words, &place->key[0]);
+    add_word(&words, &place->gate);
+    for (int i = 2; i < keys; i++)
+        add_word(&words, &place->key[i]);
+    add_number(&words, request->gate_ms);
+    add_text(&words, request->kind->name);
+    add_word(&words, &place->channel);
+    return finish(&words, out);
+}
+
+static int encode_gate_left(struct dli_buffer *out, int full, const struct dli_request *request)
+{
+    struct words words = {.count = 0};
+
+    (void)full;
+    add_text(&words, "PTTL");
+    add_word(&words, &request->place->gate);
+    return finish(&words, out);
+}
+
+static int encode_change(struct dli_buffer *out, int full, const struct dli_request *request)
+{
+    struct words words;
+
+    begin_lock(&words, dli_wire_of(request->kind)->change, full, request->place);
+    add_text(&words, request->change.what);
+    add_number(&words, request->change.number);
+    add_text(&words, request->change.id);
+    add_word(&words, &request->place->channel);
+    return finish(&words, out);
+}
+
+static int encode_ping(struct dli_buffer *out, int full, const struct dli_request *request)
+{
+    struct words words = {.count = 0};
+
+    (void)full;
+    (void)request;
+    add_text(&words, "PING");
+    return finish(&words, out);
+}
+
+int dli_encode_request(struct dli_buffer *out, int full, const struct dli_request *request)
+{
+    static int (*const encode[])(struct dli_buffer *, int, const struct dli_request *) = {
+        [DLI_VERB_EXCHANGE] = encode_exchange,   [DLI_VERB_RENEW] = encode_renew,     [DLI_VERB_TAKE] = encode_take,
+        [DLI_VERB_FORCE] = encode_force,         [DLI_VERB_INSPECT] = encode_inspect, [DLI_VERB_GATE] = encode_gate,
+        [DLI_VERB_GATE_LEFT] = encode_gate_left, [DLI_VERB_CHANGE] = encode_change,   [DLI_VERB_PING] = encode_ping,
+    };
+
+    return encode[request->verb](out, full, request);
 }
 
 int dli_encode_words(struct dli_buffer *out, int argc, const char *const *argv)
@@ -254,10 +340,4 @@ int dli_encode_words(struct dli_buffer *out, int argc, const char *const *argv)
     for (int i = 0; i < argc && i < 8; i++)
         sizes[i] = strlen(argv[i]);
     return dli_encode(out, argc, argv, sizes);
-}
-
-int dli_call_unknown_script(const struct dli_call *call, const struct dli_reply *reply)
-{
-    return !call->fallback && reply && reply->type == DLI_REPLY_ERROR && reply->size >= 8 &&
-           memcmp(reply->text, "NOSCRIPT", 8) == 0;
 }

@@ -1,5 +1,5 @@
 /*
- * kinds.c: the table of kinds.
+ * kinds.c: the table of kinds on the wire, see kinds.h.
  */
 #include "kinds.h"
 
@@ -9,11 +9,9 @@
 #define GATE  "dlock_gate%@"
 #define ONCE  "dlock_once%@"
 
-static const struct dli_kind kinds[] = {
+static const struct dli_wire wires[] = {
     {
         .id = DLOCK_KIND_MUTEX,
-        .family = DLOCK_KIND_MUTEX,
-        .name = "mutex",
         .key = {"=", FENCE, "dlock_queue%@", "dlock_waiters%@", GATE},
         .channel = "redisson_lock__channel:@",
         .acquire = DLI_SCRIPT_ACQUIRE,
@@ -26,8 +24,6 @@ static const struct dli_kind kinds[] = {
     },
     {
         .id = DLOCK_KIND_FAIR,
-        .family = DLOCK_KIND_FAIR,
-        .name = "fair",
         .key = {"=", FENCE, "redisson_lock_queue:@", "redisson_lock_timeout:@", "dlock_fair%@", GATE},
         .channel = "redisson_lock__channel:@",
         .acquire = DLI_SCRIPT_FAIR_ACQUIRE,
@@ -37,13 +33,9 @@ static const struct dli_kind kinds[] = {
         .renew = DLI_SCRIPT_RENEW,
         .change = DLI_NO_SCRIPT,
         .suffix = "",
-        .per_owner = 1,
-        .own_channel = 1,
     },
     {
         .id = DLOCK_KIND_READ,
-        .family = DLOCK_KIND_WRITE,
-        .name = "read",
         .key = {"=", FENCE, GATE, "@:"},
         .channel = "redisson_rwlock:@",
         .acquire = DLI_SCRIPT_READ_ACQUIRE,
@@ -55,12 +47,9 @@ static const struct dli_kind kinds[] = {
         .renew_key = 3,
         .suffix = "",
         .holds = 3,
-        .per_owner = 1,
     },
     {
         .id = DLOCK_KIND_WRITE,
-        .family = DLOCK_KIND_WRITE,
-        .name = "write",
         .key = {"=", FENCE, GATE, "@:"}, /* as the other side of the lock has them */
         .channel = "redisson_rwlock:@",
         .acquire = DLI_SCRIPT_WRITE_ACQUIRE,
@@ -71,12 +60,9 @@ static const struct dli_kind kinds[] = {
         .change = DLI_NO_SCRIPT,
         .suffix = ":write",
         .holds = 3,
-        .per_owner = 1,
     },
     {
         .id = DLOCK_KIND_SEMAPHORE,
-        .family = DLOCK_KIND_SEMAPHORE,
-        .name = "semaphore",
         .key = {"=", FENCE, GATE, "dlock_taken%@", ONCE},
         .channel = "redisson_sc:@",
         .acquire = DLI_SCRIPT_SEMAPHORE_ACQUIRE,
@@ -86,14 +72,9 @@ static const struct dli_kind kinds[] = {
         .renew = DLI_NO_SCRIPT,
         .change = DLI_SCRIPT_SEMAPHORE_CHANGE,
         .suffix = "",
-        .per_owner = 1,
-        .slots = 1,
-        .lasting = 1,
     },
     {
         .id = DLOCK_KIND_PERMIT_SEMAPHORE,
-        .family = DLOCK_KIND_PERMIT_SEMAPHORE,
-        .name = "permit semaphore",
         .key = {"=", FENCE, GATE, "@:timeout", ONCE},
         .channel = "redisson_sc:@",
         .acquire = DLI_SCRIPT_PERMIT_ACQUIRE,
@@ -104,13 +85,9 @@ static const struct dli_kind kinds[] = {
         .change = DLI_SCRIPT_PERMIT_CHANGE,
         .renew_key = 3,
         .suffix = "",
-        .per_owner = 1,
-        .slots = 1,
     },
     {
         .id = DLOCK_KIND_LATCH,
-        .family = DLOCK_KIND_LATCH,
-        .name = "latch",
         .key = {"=", FENCE, GATE, ONCE},
         .channel = "redisson_countdownlatch__channel__{=}",
         .acquire = DLI_SCRIPT_LATCH_AWAIT,
@@ -120,21 +97,20 @@ static const struct dli_kind kinds[] = {
         .renew = DLI_NO_SCRIPT,
         .change = DLI_SCRIPT_LATCH_CHANGE,
         .suffix = "",
-        .momentary = 1,
     },
 };
 
-const struct dli_kind *dli_kind_at(size_t index)
+const struct dli_wire *dli_wire_at(size_t index)
 {
-    return index < sizeof kinds / sizeof kinds[0] ? &kinds[index] : NULL;
+    return index < sizeof wires / sizeof wires[0] ? &wires[index] : NULL;
 }
 
-const struct dli_kind *dli_kind_find(int32_t kind)
+const struct dli_wire *dli_wire_of(const struct dli_kind *kind)
 {
-    const struct dli_kind *row;
+    const struct dli_wire *wire;
+    size_t i = 0;
 
-    for (size_t i = 0; (row = dli_kind_at(i)); i++)
-        if (row->id == kind)
-            return row;
-    return NULL;
+    while ((wire = dli_wire_at(i)) && wire->id != kind->id)
+        i++;
+    return wire;
 }

@@ -65,47 +65,58 @@ static int decode_pass(const struct dli_reply *reply, struct dli_answer *answer)
     return decode_try(&reply->items[1], answer);
 }
 
-void dli_decode_exchange(const struct dli_reply *reply, const struct dli_wish *wish, struct dli_answer *answer,
-                         dlock_error *box)
+static dlock_status decode_exchange(const struct dli_reply *reply, struct dli_request *request)
 {
+    const struct dli_wish *wish = &request->exchange.wish;
+    struct dli_answer *answer = &request->exchange.answer;
     int good;
 
-    *answer = (struct dli_answer){.status = DLOCK_OK};
-    if (reply->type == DLI_REPLY_ERROR) {
-        answer->status = refusal(reply, box);
-        answer->sent = answer->refused = 1;
-        return;
-    }
     if (!wish->want) {
         good = reply->type == DLI_REPLY_INTEGER;
         answer->released = good && reply->integer == 1;
     } else {
         good = wish->drop ? decode_pass(reply, answer) : decode_try(reply, answer);
     }
-    if (!good) {
-        answer->status = unexpected(box);
-        answer->sent = 1;
-    }
+    return good ? DLOCK_OK : unexpected(request->why);
 }
 
-dlock_status dli_decode_renew(const struct dli_reply *reply, int *kept, int count, dlock_error *box)
+static dlock_status decode_renew(const struct dli_reply *reply, struct dli_request *request)
 {
-    if (reply->type == DLI_REPLY_ERROR)
-        return refusal(reply, box);
-    if (reply->type != DLI_REPLY_ARRAY || reply->size != (size_t)count)
-        return unexpected(box);
-    for (int i = 0; i < count; i++) {
+    if (reply->type != DLI_REPLY_ARRAY || reply->size != (size_t)request->renew.count)
+        return unexpected(request->why);
+    for (size_t i = 0; i < reply->size; i++) {
         if (reply->items[i].type != DLI_REPLY_INTEGER)
-            return unexpected(box);
-        kept[i] = reply->items[i].integer == 1;
+            return unexpected(request->why);
+        request->renew.row[i].kept = reply->items[i].integer == 1;
     }
     return DLOCK_OK;
 }
 
-dlock_status dli_decode_done(const struct dli_reply *reply, dlock_status otherwise, dlock_error *box)
+static dlock_status decode_take(const struct dli_reply *reply, struct dli_request *request)
 {
-    if (reply->type == DLI_REPLY_ERROR)
-        return refusal(reply, box);
+    static const enum dli_take results[] = {DLI_TAKE_GATE, DLI_TAKE_WRONG_KIND, DLI_TAKE_IN_USE, DLI_TAKE_ALL};
+    struct dli_taking *row = request->take.row;
+    int64_t code, which;
+
+    request->take.which = -1;
+    if (!integer_at(reply, 0, &code) || code > 1 || code < -2)
+        return unexpected(request->why);
+    request->take.result = results[code + 2];
+    if (code == 1) {
+        for (int i = 0; i < request->take.count; i++)
+            if (!integer_at(reply, (size_t)i + 1, &row[i].token) || row[i].token <= 0 || row[i].token >= TOKEN_LIMIT)
+                return unexpected(request->why);
+        return DLOCK_OK;
+    }
+    if (!integer_at(reply, 1, &which) || which < 1 || which > request->take.count)
+        return unexpected(request->why);
+    request->take.which = (int)which - 1;
+    return DLOCK_OK;
+}
+
+/* 1 done, 0 otherwise, -1 wrong kind. */
+static dlock_status decode_done(const struct dli_reply *reply, dlock_status otherwise, dlock_error *box)
+{
     if (reply->type != DLI_REPLY_INTEGER)
         return unexpected(box);
     if (reply->integer == 1)
@@ -115,52 +126,68 @@ dlock_status dli_decode_done(const struct dli_reply *reply, dlock_status otherwi
     return dli_fail(box, DLOCK_WRONG_KIND, "the key belongs to another kind of lock");
 }
 
-dlock_status dli_decode_multi(const struct dli_reply *reply, int count, struct dli_taken *taken, dlock_error *box)
+static dlock_status decode_force(const struct dli_reply *reply, struct dli_request *request)
 {
-    int64_t which;
+    return decode_done(reply, DLOCK_NOT_HELD, request->why);
+}
 
-    if (reply->type == DLI_REPLY_ERROR)
-        return refusal(reply, box);
-    if (!integer_at(reply, 0, &taken->code) || taken->code > 1 || taken->code < -2)
-        return unexpected(box);
-    if (taken->code == 1) {
-        for (int i = 0; i < count; i++)
-            if (!integer_at(reply, (size_t)i + 1, &taken->token[i]) || taken->token[i] <= 0 ||
-                taken->token[i] >= TOKEN_LIMIT)
-                return unexpected(box);
-        return DLOCK_OK;
-    }
-    if (!integer_at(reply, 1, &which) || which < 1 || which > count)
-        return unexpected(box);
-    taken->which = (int)which - 1;
+static dlock_status decode_gate(const struct dli_reply *reply, struct dli_request *request)
+{
+    return decode_done(reply, DLOCK_UNCHANGED, request->why);
+}
+
+/* Gates are closed for a time: less than zero means that it is open. */
+static dlock_status decode_gate_left(const struct dli_reply *reply, struct dli_request *request)
+{
+    if (reply->type != DLI_REPLY_INTEGER)
+        return unexpected(request->why);
+    request->gate_ms = reply->integer < 0 ? -1 : reply->integer;
     return DLOCK_OK;
 }
 
-dlock_status dli_decode_change(const struct dli_reply *reply, int64_t *value, dlock_error *box)
+static dlock_status decode_change(const struct dli_reply *reply, struct dli_request *request)
 {
     int64_t code;
 
-    if (reply->type == DLI_REPLY_ERROR)
-        return refusal(reply, box);
     if (!integer_at(reply, 0, &code))
-        return unexpected(box);
+        return unexpected(request->why);
     if (code == -1)
-        return dli_fail(box, DLOCK_WRONG_KIND, "the key belongs to something else than this kind");
-    if (!integer_at(reply, 1, value))
-        return unexpected(box);
+        return dli_fail(request->why, DLOCK_WRONG_KIND, "the key belongs to something else than this kind");
+    if (!integer_at(reply, 1, &request->change.value))
+        return unexpected(request->why);
     return code == 1 ? DLOCK_OK : DLOCK_UNCHANGED;
 }
 
-dlock_status dli_decode_inspect(const struct dli_reply *reply, struct dli_sight *sight, dlock_error *box)
+static dlock_status decode_inspect(const struct dli_reply *reply, struct dli_request *request)
 {
-    if (reply->type == DLI_REPLY_ERROR)
-        return refusal(reply, box);
+    struct dli_sight *sight = &request->sight;
+
     if (reply->type != DLI_REPLY_ARRAY || reply->size != 5 || reply->items[0].type != DLI_REPLY_TEXT ||
         !integer_at(reply, 1, &sight->left_ms) || !integer_at(reply, 2, &sight->token) ||
         !integer_at(reply, 3, &sight->now_us) || !integer_at(reply, 4, &sight->waiters))
-        return unexpected(box);
+        return unexpected(request->why);
     dli_quote(sight->holder, sizeof sight->holder, reply->items[0].text, reply->items[0].size);
     return DLOCK_OK;
+}
+
+static dlock_status decode_ping(const struct dli_reply *reply, struct dli_request *request)
+{
+    (void)reply;
+    (void)request;
+    return DLOCK_OK;
+}
+
+void dli_decode_request(const struct dli_reply *reply, struct dli_request *request)
+{
+    static dlock_status (*const decode[])(const struct dli_reply *, struct dli_request *) = {
+        [DLI_VERB_EXCHANGE] = decode_exchange,   [DLI_VERB_RENEW] = decode_renew,     [DLI_VERB_TAKE] = decode_take,
+        [DLI_VERB_FORCE] = decode_force,         [DLI_VERB_INSPECT] = decode_inspect, [DLI_VERB_GATE] = decode_gate,
+        [DLI_VERB_GATE_LEFT] = decode_gate_left, [DLI_VERB_CHANGE] = decode_change,   [DLI_VERB_PING] = decode_ping,
+    };
+
+    request->sent = 1;
+    request->refused = reply->type == DLI_REPLY_ERROR;
+    request->status = request->refused ? refusal(reply, request->why) : decode[request->verb](reply, request);
 }
 
 dlock_status dli_decode_word(const struct dli_reply *reply, dlock_error *box)

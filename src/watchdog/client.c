@@ -8,23 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "redis/store.h"
 #include "sys/sys.h"
 
 void dli_client_count(struct dli_client *client, int stat, int64_t by)
 {
     __atomic_add_fetch(&client->stats[stat], by, __ATOMIC_RELAXED);
-}
-
-static void configure(struct dli_client *client, const struct dli_target *target)
-{
-    const struct dlock_options *options = &client->options;
-
-    client->config.target = *target;
-    client->config.username = dli_options_text(options, DLI_OPT_USERNAME);
-    client->config.password = dli_options_text(options, DLI_OPT_PASSWORD);
-    client->config.client_name = dli_options_text(options, DLI_OPT_CLIENT_NAME);
-    client->config.db = (int)options->number[DLI_OPT_DB];
-    client->config.connect_timeout = options->number[DLI_OPT_CONNECT_TIMEOUT_MS] * DLI_MS;
 }
 
 dlock_status dli_client_new(const struct dlock_options *options, const struct dli_target *target,
@@ -43,17 +32,20 @@ dlock_status dli_client_new(const struct dlock_options *options, const struct dl
         status = dli_fail(box, DLOCK_SYSTEM_ERROR, "no descriptor for the event queue");
         goto fail_options;
     }
+    if ((status = dli_redis_open(&client->options, target, &client->store, box)) != DLOCK_OK)
+        goto fail_store;
+    client->store->hooks = &dli_line_hooks;
+    client->store->owner = client;
+    client->store->uuid = client->uuid;
     pthread_mutex_init(&client->mutex, NULL);
     client->refs = 1;
     client->generation = dli_fork_generation();
     dli_list_init(&client->entries);
-    configure(client, target);
-    dli_gate_init(&client->gate, (int)options->number[DLI_OPT_CONNECTS_PER_SECOND], (uint64_t)dli_now());
-    dli_private_init(&client->private_conns, &client->config, &client->gate,
-                     (int)options->number[DLI_OPT_PRIVATE_CONNECTIONS]);
     *ret = client;
     return DLOCK_OK;
 
+fail_store:
+    dli_events_fini(&client->events);
 fail_options:
     dli_options_fini(&client->options);
     free(client);
@@ -69,12 +61,9 @@ void dli_client_unref(struct dli_client *client)
 {
     if (__atomic_sub_fetch(&client->refs, 1, __ATOMIC_ACQ_REL) > 0)
         return;
-    if (client->loop_count > 0)
-        dli_subscriber_fini(&client->subscriber);
     for (int i = 0; i < client->loop_count; i++)
         dli_loop_free(client->loops[i]);
-    dli_private_fini(&client->private_conns);
-    dli_gate_fini(&client->gate);
+    client->store->ops->free(client->store);
     dli_events_fini(&client->events);
     dli_options_fini(&client->options);
     pthread_mutex_destroy(&client->mutex);
@@ -86,9 +75,9 @@ dlock_status dli_client_usable(const struct dli_client *client, dlock_error *box
     if (__atomic_load_n(&client->started, __ATOMIC_ACQUIRE) &&
         __atomic_load_n(&client->generation, __ATOMIC_RELAXED) != dli_fork_generation())
         return dli_fail(box, DLOCK_FORKED, "this client of %s was used before the fork; open another one in the child",
-                        client->config.target.text);
+                        client->store->text);
     if (__atomic_load_n(&client->closed, __ATOMIC_ACQUIRE))
-        return dli_fail(box, DLOCK_CLOSED, "the client of %s was closed", client->config.target.text);
+        return dli_fail(box, DLOCK_CLOSED, "the client of %s was closed", client->store->text);
     return DLOCK_OK;
 }
 
@@ -167,28 +156,35 @@ static void adopt_entries(struct dli_client *client)
     }
 }
 
+/* A random UUID of version 8 as text with terminator. 0, or -1 when the system has no randomness. */
+static int make_uuid(char out[DLI_UUID_SIZE + 1])
+{
+    uint8_t b[16];
+
+    if (dli_random(b, sizeof b))
+        return -1;
+    b[6] = (uint8_t)((b[6] & 0x0f) | 0x80);
+    b[8] = (uint8_t)((b[8] & 0x3f) | 0x80);
+    snprintf(out, DLI_UUID_SIZE + 1, "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1],
+             b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
+    return 0;
+}
+
 static dlock_status start_locked(struct dli_client *client, dlock_error *box)
 {
-    int64_t patience = client->options.number[DLI_OPT_COMMAND_TIMEOUT_MS] * DLI_MS;
     dlock_status status;
 
     if (client->started)
         return DLOCK_OK;
-    if (dli_make_uuid(client->uuid))
+    if (make_uuid(client->uuid))
         return dli_fail(box, DLOCK_SYSTEM_ERROR, "the system gives no random bytes");
-    snprintf(client->channel, sizeof client->channel, "dlock_client:%s", client->uuid);
-    if (part_locked(client) || make_loops(client, (int)client->options.number[DLI_OPT_WATCHDOG_THREADS]) ||
-        dli_subscriber_init(&client->subscriber, &client->config, &client->gate, client->channel,
-                            client->loops[0]->wake_fd, patience)) {
+    if (part_locked(client) || make_loops(client, (int)client->options.number[DLI_OPT_WATCHDOG_THREADS])) {
         status = errno == ENOMEM ? DLOCK_OUT_OF_MEMORY : DLOCK_SYSTEM_ERROR;
         unmake_loops(client);
         return dli_fail(box, status, "no descriptors or memory for the watchdog");
     }
-    client->subscriber.hooks = &dli_line_hooks;
-    client->subscriber.owner = client;
     status = start_threads(client, box);
     if (status != DLOCK_OK) {
-        dli_subscriber_fini(&client->subscriber);
         unmake_loops(client);
         return status;
     }

@@ -6,7 +6,7 @@
  *   entry.mutex    the machine of one lock name and its waiters; taken under client.mutex or alone; those of the members
  *                  of a multi-lock together, in the order of their names
  *   loop.mutex     the timers of one watchdog thread; taken under entry.mutex or alone
- *   events.mutex, gate.mutex, subscriber.mutex: taken last
+ *   events.mutex, and those of the store: taken last
  * No mutex is held over I/O. Counters, refs and line are atomics.
  *
  * Lives: the client core lives while its handle, a lock handle or a watchdog thread refers to it. An entry lives while a
@@ -19,15 +19,13 @@
 #include <pthread.h>
 
 #include "base/error.h"
+#include "base/list.h"
+#include "base/name.h"
 #include "base/options.h"
+#include "base/store.h"
+#include "base/url.h"
 #include "engine/mutex.h"
 #include "events.h"
-#include "redis/commands.h"
-#include "redis/conn.h"
-#include "redis/gate.h"
-#include "redis/pipe.h"
-#include "redis/private.h"
-#include "redis/subscriber.h"
 #include "timers.h"
 
 enum { DLI_LOOPS_MAX = 16 };
@@ -43,9 +41,9 @@ struct dli_due {
     int64_t number, lease, limit;
 };
 
-/* The renewal script in flight; there is one at most per loop. */
+/* The renewals in flight; there is one request at most per loop. */
 struct dli_batch {
-    struct dli_call call;
+    struct dli_request *request;
     struct dli_loop *loop;
     int count;
     int64_t stamp;
@@ -61,16 +59,14 @@ struct dli_loop {
     uint32_t stop;         /* atomic */
     pthread_mutex_t mutex; /* guards timers, ended and next */
     struct dli_timers timers;
-    int ended;            /* takes no more timers */
-    int64_t next;         /* the thread will look at the timers then; INT64_MIN while it is awake */
-    struct dli_pipe pipe; /* the rest: the thread's own, but for what pipe.h says */
-    struct dli_due *heap; /* renewals by limit, most endangered first */
+    int ended;             /* takes no more timers */
+    int64_t next;          /* the thread will look at the timers then; INT64_MIN while it is awake */
+    struct dli_lane *lane; /* the rest: the thread's own, but for what base/store.h says of the lane */
+    struct dli_due *heap;  /* renewals by limit, most endangered first */
     size_t heap_count, heap_room;
     int64_t leave_at; /* renewals that do not fill a script wait for others until then */
     struct dli_batch *batch;
     int batch_flying;
-    int64_t troubles; /* of the pipe, as logged */
-    int troubled;     /* the last word in the log was of trouble */
 };
 
 struct dli_client {
@@ -79,22 +75,18 @@ struct dli_client {
     uint64_t generation; /* of fork, when it was started */
     int started, closed; /* atomics, set under mutex */
     struct dlock_options options;
-    struct dli_conn_config config;
+    struct dli_store *store;
     char uuid[DLI_UUID_SIZE + 1];
-    char channel[DLI_UUID_SIZE + 16];
     int64_t numbers; /* grant numbers given out */
     int64_t ids;     /* lock ids given out */
     void *table;     /* entries by name, a tsearch tree */
     struct dli_link entries;
     int64_t entry_count;
-    uint32_t progress; /* futex: bumped while closing when an entry may have become idle */
-    int threads;       /* running watchdog threads, under mutex */
-    int line;          /* enum dli_line, atomic */
-    int64_t line_ups;  /* atomic: how often it came up */
-    struct dli_gate gate;
-    struct dli_private private_conns;
-    struct dli_subscriber subscriber; /* driven by loop 0 */
-    int64_t gate_until;               /* loop 0: what the message that is being told says */
+    uint32_t progress;  /* futex: bumped while closing when an entry may have become idle */
+    int threads;        /* running watchdog threads, under mutex */
+    int line;           /* enum dli_line, atomic */
+    int64_t line_ups;   /* atomic: how often it came up */
+    int64_t gate_until; /* loop 0: what the message that is being told says */
     struct dli_events events;
     struct dli_run *cut_off; /* under mutex: multi-locks that were being acquired when the threads had ended */
     struct dli_loop *loops[DLI_LOOPS_MAX];
@@ -104,7 +96,7 @@ struct dli_client {
 
 /*
  * One lock name; or one hold of a kind where every owner's hold has a machine and an id of its own. Then parent is the
- * entry of the name, whose own machine stays idle, and names belongs to that.
+ * entry of the name, whose own machine stays idle, and name and place belong to that.
  */
 struct dli_entry {
     pthread_mutex_t mutex;
@@ -114,7 +106,8 @@ struct dli_entry {
     struct dli_loop *loop; /* set when the client starts */
     struct dli_link link;  /* in client.entries */
     const struct dli_kind *kind;
-    struct dli_names names;
+    struct dli_name name;
+    struct dli_place *place;  /* in the store */
     struct dli_entry *parent; /* with a ref */
     struct dli_entry *before; /* with a ref: the same owner's slot - 1 */
     struct dli_link children; /* of this parent, by sibling; under client.mutex */
@@ -124,15 +117,13 @@ struct dli_entry {
     int64_t under;       /* READ: the number of the owner's write hold when it asked; 0: none */
     int reserved;        /* chosen for an acquisition that has not begun */
     int64_t followed;    /* the grant number whose own channel is listened to */
-    int64_t listeners;   /* holds that listen to the name's channel; under subscriber.mutex */
+    int64_t listeners;   /* holds that listen to the name's channel; the store's */
     int64_t heard_at;    /* atomic: the channel is heard since; 0: not */
     int64_t gate_asked;  /* client.line_ups when the server was asked for the gate; 0: never */
     struct dli_mutex_rules rules;
     struct dli_mutex m;
-    struct dli_timer timer; /* under the loop's mutex */
-    struct dli_call call;   /* the exchange in flight */
-    struct dli_wish wish;
-    struct dli_answer answer;
+    struct dli_timer timer;        /* under the loop's mutex */
+    struct dli_request *request;   /* the exchange in flight */
     struct dli_question *question; /* for the gate, under way; line.c */
     int64_t timer_at;              /* what the timer is set to; DLI_NEVER: not set */
     int64_t handles;               /* atomic: lock handles of the name */
@@ -207,7 +198,7 @@ void dli_entry_unlock(struct dli_entry *entry);
 /* A lock handle comes or goes. */
 void dli_entry_handle(struct dli_entry *entry, int by);
 
-/* The id of a grant number on the wire. */
+/* The id of a grant number. */
 void dli_entry_owner(const struct dli_entry *entry, int64_t number, char out[DLI_OWNER_MAX]);
 
 /* entry.mutex held: whether any lock handle of the name is left. */
@@ -254,9 +245,6 @@ void dli_exchange_submit(struct dli_entry *entry, const struct dli_wish *wish, i
 /* entry.mutex held, released meanwhile: send what the machine wants from this thread as long as claim is not settled. */
 void dli_exchange_drive(struct dli_entry *entry, struct dli_claim *claim, dlock_error *why);
 
-/* Carry one call now, on a private connection or the pipe, and wait for it. */
-void dli_carry(struct dli_client *client, struct dli_loop *loop, struct dli_call *call);
-
 /* ---- waiter.c */
 
 struct dli_waiter *dli_waiter_new(struct dli_entry *entry);
@@ -294,11 +282,11 @@ int64_t dli_renew_alarm(const struct dli_loop *loop);
 /* The loop's thread: forget what is queued. */
 void dli_renew_drop(struct dli_loop *loop);
 
-/* ---- line.c: what the subscriber hears */
+/* ---- line.c: what the store hears */
 
-extern const struct dli_subscriber_hooks dli_line_hooks;
+extern const struct dli_store_hooks dli_line_hooks;
 
-/* entry.mutex held: subscribe and listen as the machine wants. */
+/* entry.mutex held: hear and listen as the machine wants. */
 void dli_line_follow(struct dli_entry *entry);
 
 #endif

@@ -19,10 +19,8 @@ static int order(int64_t a, int64_t b)
 static int compare(const void *a, const void *b)
 {
     const struct dli_entry *x = a, *y = b;
-    int unlike = order((int64_t)x->names.lock_size, (int64_t)y->names.lock_size);
+    int unlike = dli_name_order(&x->name, &y->name);
 
-    if (!unlike)
-        unlike = memcmp(x->names.lock, y->names.lock, x->names.lock_size);
     if (!unlike)
         unlike = order(x->kind->id, y->kind->id);
     if (!unlike)
@@ -58,9 +56,13 @@ void dli_entry_ref(struct dli_entry *entry)
 
 static void entry_free(struct dli_entry *entry)
 {
-    dli_buffer_free(&entry->call.command);
-    if (!entry->parent)
-        free((void *)entry->names.lock);
+    const struct dli_store_ops *ops = entry->client->store->ops;
+
+    ops->request_free(entry->request);
+    if (!entry->parent && entry->place) {
+        ops->place_free(entry->place);
+        free((void *)entry->name.text);
+    }
     pthread_mutex_destroy(&entry->mutex);
     free(entry);
 }
@@ -109,10 +111,10 @@ static struct dli_entry *entry_new(struct dli_client *client, const struct dli_k
 
     if (!entry)
         return NULL;
-    if (pthread_mutex_init(&entry->mutex, NULL)) {
-        free(entry);
-        return NULL;
-    }
+    if (!(entry->request = client->store->ops->request_new(client->store)))
+        goto fail_request;
+    if (pthread_mutex_init(&entry->mutex, NULL))
+        goto fail_mutex;
     entry->refs = 1;
     entry->client = client;
     entry->kind = kind;
@@ -124,6 +126,12 @@ static struct dli_entry *entry_new(struct dli_client *client, const struct dli_k
     dli_list_init(&entry->children);
     dli_list_init(&entry->sibling);
     return entry;
+
+fail_mutex:
+    client->store->ops->request_free(entry->request);
+fail_request:
+    free(entry);
+    return NULL;
 }
 
 /* client.mutex held. */
@@ -149,7 +157,7 @@ static struct dli_entry *find_locking(struct dli_client *client, const struct dl
 
 struct dli_entry *dli_entry_find(struct dli_client *client, int32_t family, const char *name, size_t size)
 {
-    struct dli_entry key = {.names = {.lock = name, .lock_size = size}, .kind = dli_kind_find(family)};
+    struct dli_entry key = {.name = {name, size}, .kind = dli_kind_find(family)};
 
     return find_locking(client, &key);
 }
@@ -157,7 +165,7 @@ struct dli_entry *dli_entry_find(struct dli_client *client, int32_t family, cons
 struct dli_entry *dli_entry_find_child(struct dli_entry *parent, const struct dli_kind *kind, int64_t owner,
                                        int64_t slot)
 {
-    struct dli_entry key = {.names = parent->names, .kind = kind, .owner = owner, .slot = slot};
+    struct dli_entry key = {.name = parent->name, .kind = kind, .owner = owner, .slot = slot};
 
     return find_locking(parent->client, &key);
 }
@@ -181,6 +189,23 @@ static int enlist(struct dli_client *client, struct dli_entry *entry)
     return 0;
 }
 
+/* A name and a place of its own. 0 or -1 without memory. */
+static int place(struct dli_entry *entry, const char *name, size_t size)
+{
+    struct dli_store *store = entry->client->store;
+    char *text = malloc(size + 1);
+
+    if (!text || !(entry->place = store->ops->place_new(store, entry->kind, name, size))) {
+        free(text);
+        return -1;
+    }
+    memcpy(text, name, size);
+    text[size] = '\0';
+    entry->name.text = text;
+    entry->name.size = size;
+    return 0;
+}
+
 /* client.mutex held: the entry of a name, new. */
 static struct dli_entry *make(struct dli_client *client, const struct dli_kind *kind, const char *name, size_t size,
                               const struct dli_mutex_rules *rules)
@@ -189,7 +214,7 @@ static struct dli_entry *make(struct dli_client *client, const struct dli_kind *
 
     if (!entry)
         return NULL;
-    if (dli_names_make(&entry->names, kind, name, size) || enlist(client, entry)) {
+    if (place(entry, name, size) || enlist(client, entry)) {
         entry_free(entry);
         return NULL;
     }
@@ -200,7 +225,7 @@ struct dli_entry *dli_entry_get(struct dli_client *client, const struct dli_kind
                                 const struct dli_mutex_rules *rules)
 {
     const struct dli_kind *family = dli_kind_find(kind->family);
-    struct dli_entry key = {.names = {.lock = name, .lock_size = size}, .kind = family};
+    struct dli_entry key = {.name = {name, size}, .kind = family};
     struct dli_entry *entry;
 
     pthread_mutex_lock(&client->mutex);
@@ -221,7 +246,8 @@ static struct dli_entry *make_child(struct dli_entry *parent, const struct dli_e
     if (!entry)
         return NULL;
     entry->parent = parent;
-    entry->names = key->names;
+    entry->name = parent->name;
+    entry->place = parent->place;
     entry->owner = key->owner;
     entry->slot = key->slot;
     if (enlist(parent->client, entry)) {
@@ -237,7 +263,7 @@ static struct dli_entry *make_child(struct dli_entry *parent, const struct dli_e
 struct dli_entry *dli_entry_child(struct dli_entry *parent, const struct dli_kind *kind, int64_t owner, int64_t slot,
                                   struct dli_entry *before)
 {
-    struct dli_entry key = {.names = parent->names, .kind = kind, .owner = owner, .slot = slot};
+    struct dli_entry key = {.name = parent->name, .kind = kind, .owner = owner, .slot = slot};
     struct dli_client *client = parent->client;
     struct dli_entry *entry;
 
@@ -253,13 +279,8 @@ void dli_entry_owner(const struct dli_entry *entry, int64_t number, char out[DLI
 {
     if (number && number == entry->adopted_number)
         memcpy(out, entry->adopted, DLI_OWNER_MAX);
-    else {
-        memcpy(out, entry->client->uuid, DLI_UUID_SIZE);
-        out[DLI_UUID_SIZE] = ':';
-        size_t size = dli_decimal(out + DLI_UUID_SIZE + 1, number);
-
-        memcpy(out + DLI_UUID_SIZE + 1 + size, entry->kind->suffix, strlen(entry->kind->suffix) + 1);
-    }
+    else
+        dli_id(out, entry->client->uuid, number);
 }
 
 int dli_entry_handled(const struct dli_entry *entry)

@@ -1,21 +1,14 @@
 /*
- * line.c: what the subscriber hears, told to the machines. The hooks run on loop 0 without any mutex held.
+ * line.c: what the store hears, told to the machines. The hooks run on loop 0 without any mutex held.
  *
- * Own channel: "grant <number> <seq> <token> <lock>" for a mutex and "fair ..." for a fair lock, "open <number> <ms> <lock>"
- * and "gate <ms> <lock>". Redisson's channels: any message is a hint to look again. Messages that do not parse are dropped:
- * every waiter also looks for itself.
- *
- * The holds of a name listen to its channel together: the first one subscribes, the last one leaves. Waiters of a fair lock
- * have channels of their own.
+ * The holds of a name listen together: the first one begins, the last one ends it. Waiters of a fair lock are listened to
+ * one by one.
  */
 #include "client.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "sys/sys.h"
-
-enum { CHANNEL_MAX = 1200 };
 
 /* The entry that counts who listens to the channel. */
 static struct dli_entry *ear(struct dli_entry *entry)
@@ -26,18 +19,14 @@ static struct dli_entry *ear(struct dli_entry *entry)
 /* entry.mutex held: begin or end to listen. */
 static void listen(struct dli_entry *entry, int on)
 {
-    struct dli_subscriber *subscriber = &entry->client->subscriber;
-    char channel[CHANNEL_MAX];
-    size_t size = entry->names.channel.size;
+    struct dli_store *store = entry->client->store;
+    char owner[DLI_OWNER_MAX] = "";
 
-    memcpy(channel, entry->names.channel.text, size);
     if (entry->kind->own_channel) {
         entry->followed = on ? entry->m.want : entry->followed;
-        channel[size++] = ':';
-        dli_entry_owner(entry, entry->followed, channel + size);
-        size += strlen(channel + size);
+        dli_entry_owner(entry, entry->followed, owner);
     }
-    dli_subscriber_listen(subscriber, channel, size, on, &ear(entry)->listeners);
+    store->ops->listen(store, entry->kind, entry->place, owner, on, &ear(entry)->listeners);
 }
 
 /* entry.mutex held: a channel that others listen to already may have had a message since the last look was sent. */
@@ -54,25 +43,15 @@ static void join(struct dli_entry *entry)
 
 /* What became of a gate before the line was up: who waits behind a holder of this process sends nothing that would meet it. */
 struct dli_question {
-    struct dli_call call;
+    struct dli_request *request;
     struct dli_entry *entry; /* with a ref */
     int64_t until;           /* what the machine believed then */
     int outdated;            /* a message came since */
 };
 
-static int encode_question(struct dli_call *call, int full)
-{
-    struct dli_question *question = DLI_OBJECT(call, struct dli_question, call);
-    const char *words[2] = {"PTTL", question->entry->names.gate.text};
-
-    (void)full;
-    call->command.size = 0;
-    return dli_encode_words(&call->command, 2, words);
-}
-
 static void question_free(struct dli_question *question)
 {
-    dli_buffer_free(&question->call.command);
+    question->entry->client->store->ops->request_free(question->request);
     free(question);
 }
 
@@ -81,49 +60,62 @@ static int64_t gate_end(int64_t ms, int64_t now)
     return dli_later(now, ms < DLI_NEVER / DLI_MS ? ms * DLI_MS : DLI_NEVER);
 }
 
-/* Gates are closed for a time: less than zero means that it is open. */
-static int answer_question(struct dli_call *call, dlock_status status, int sent, const struct dli_reply *reply)
+static void question_answered(struct dli_request *request)
 {
-    struct dli_question *question = DLI_OBJECT(call, struct dli_question, call);
+    struct dli_question *question = request->asker;
     struct dli_entry *entry = question->entry;
-    int64_t now = dli_now();
+    int64_t now = dli_now(), left = request->gate_ms;
 
-    (void)sent;
     dli_entry_lock(entry);
     entry->question = NULL;
-    entry->surplus++;
-    if (status != DLOCK_OK || reply->type != DLI_REPLY_INTEGER) {
+    if (request->status != DLOCK_OK) {
         entry->gate_asked = 0;
     } else if (!question->outdated && entry->m.gate_until == question->until) {
-        dli_mutex_gate(&entry->m, reply->integer < 0 ? 0 : gate_end(reply->integer, now), now);
+        dli_mutex_gate(&entry->m, left < 0 ? 0 : gate_end(left, now), now);
         dli_entry_pump(entry, now);
     }
     dli_entry_unlock(entry);
     question_free(question);
-    return 0;
+    dli_entry_unref(entry);
+}
+
+static struct dli_question *question_new(struct dli_entry *entry)
+{
+    struct dli_store *store = entry->client->store;
+    struct dli_question *question = calloc(1, sizeof *question);
+
+    if (!question)
+        return NULL;
+    if (!(question->request = store->ops->request_new(store))) {
+        free(question);
+        return NULL;
+    }
+    question->entry = entry;
+    question->until = entry->m.gate_until;
+    question->request->verb = DLI_VERB_GATE_LEFT;
+    question->request->kind = entry->kind;
+    question->request->place = entry->place;
+    question->request->repeatable = 1;
+    question->request->deadline = dli_now() + entry->rules.attempt;
+    question->request->done = question_answered;
+    question->request->asker = question;
+    return question;
 }
 
 /* entry.mutex held. */
 static void ask_for_gate(struct dli_entry *entry)
 {
-    struct dli_question *question = calloc(1, sizeof *question);
+    struct dli_question *question = question_new(entry);
 
     if (!question)
         return;
-    question->entry = entry;
-    question->until = entry->m.gate_until;
-    question->call.encode = encode_question;
-    question->call.complete = answer_question;
-    question->call.repeatable = 1;
-    question->call.deadline = dli_now() + entry->rules.attempt;
     dli_entry_ref(entry);
-    if (encode_question(&question->call, 0) || dli_pipe_push(&entry->loop->pipe, &question->call)) {
+    if (entry->client->store->ops->push(entry->loop->lane, question->request) != DLOCK_OK) {
         entry->surplus++;
         question_free(question);
         return;
     }
     entry->question = question;
-    dli_client_count(entry->client, DLOCK_STAT_COMMANDS, 1);
 }
 
 static void follow_gate(struct dli_entry *entry)
@@ -133,7 +125,7 @@ static void follow_gate(struct dli_entry *entry)
 
     if (!m->holder || m->closed || !(m->waiters > 0 || m->gate_until > 0))
         return;
-    dli_subscriber_want(&client->subscriber);
+    client->store->ops->want(client->store);
     if (entry->question || __atomic_load_n(&client->line, __ATOMIC_ACQUIRE) != DLI_LINE_READY ||
         entry->gate_asked == __atomic_load_n(&client->line_ups, __ATOMIC_RELAXED))
         return;
@@ -147,7 +139,7 @@ void dli_line_follow(struct dli_entry *entry)
     struct dli_mutex *m = &entry->m;
 
     if (m->needs_line && m->waiters > 0)
-        dli_subscriber_want(&client->subscriber);
+        client->store->ops->want(client->store);
     m->needs_line = 0;
     if (entry->loop)
         follow_gate(entry);
@@ -162,8 +154,10 @@ void dli_line_follow(struct dli_entry *entry)
 /* entry.mutex held: the subscription is gone, without a word from here. */
 static void deafen(struct dli_entry *entry)
 {
+    struct dli_store *store = entry->client->store;
+
     if (entry->m.follows)
-        dli_subscriber_forget(&entry->client->subscriber, &ear(entry)->listeners);
+        store->ops->forget(store, &ear(entry)->listeners);
     __atomic_store_n(&ear(entry)->heard_at, 0, __ATOMIC_RELEASE);
     entry->m.follows = entry->m.listening = 0;
 }
@@ -213,55 +207,22 @@ static void call_on_all(struct dli_entry *entry, visit_fn *visit)
     call_on(entry, visit);
 }
 
-/* The number at the end of ":<our uuid>:<number>", and the size without it; 0 when the channel is not one waiter's. */
-static int64_t waiter_of(const struct dli_client *client, const char *channel, size_t *size)
+/* Whoever is meant. */
+static void call_on_heard(struct dli_client *client, const struct dli_heard *heard, visit_fn *visit)
 {
-    size_t at = *size, power = 1;
-    int64_t value = 0;
+    struct dli_entry *entry = dli_entry_find(client, heard->family, heard->name, heard->size), *hold;
 
-    for (; at > 0 && channel[at - 1] >= '0' && channel[at - 1] <= '9' && *size - at < 18; power *= 10)
-        value += (int64_t)power * (channel[--at] - '0');
-    if (at < DLI_UUID_SIZE + 3 || channel[at - 1] != ':' || channel[at - DLI_UUID_SIZE - 2] != ':' ||
-        memcmp(channel + at - DLI_UUID_SIZE - 1, client->uuid, DLI_UUID_SIZE) != 0)
-        return 0;
-    *size = at - DLI_UUID_SIZE - 2;
-    return value;
-}
-
-/* The entries of one kind whose channel this is: T(N) is the same text for "x" and "{x}". */
-static void each_of_kind(struct dli_client *client, const struct dli_kind *kind, const char *channel, size_t size,
-                         visit_fn *visit)
-{
-    size_t skip = strcspn(kind->channel, "@="), end = strlen(kind->channel) - skip - 1;
-    int64_t number = kind->own_channel ? waiter_of(client, channel, &size) : 0;
-
-    if (kind->family != kind->id || (kind->own_channel && !number) || size <= skip + end ||
-        memcmp(channel, kind->channel, skip) != 0)
+    if (!entry)
         return;
-    for (size_t bare = 0; bare < 2; bare++) {
-        struct dli_entry *entry, *hold;
-
-        if (bare && (size < skip + 3 || channel[skip] != '{' || channel[size - 1] != '}'))
-            return;
-        entry = dli_entry_find(client, kind->id, channel + skip + bare, size - skip - end - 2 * bare);
-        if (!entry)
-            continue;
-        if (!kind->own_channel) {
-            call_on_all(entry, visit);
-            continue;
-        }
-        if ((hold = dli_hold_of_number(entry, number)))
-            call_on(hold, visit);
-        dli_entry_unref(entry);
+    if (!heard->number) {
+        call_on_all(entry, visit);
+        return;
     }
-}
-
-static void each_of_channel(struct dli_client *client, const char *channel, size_t size, visit_fn *visit)
-{
-    const struct dli_kind *kind;
-
-    for (size_t i = 0; (kind = dli_kind_at(i)); i++)
-        each_of_kind(client, kind, channel, size, visit);
+    hold = entry->kind->per_owner ? dli_hold_of_number(entry, heard->number) : entry;
+    if (hold)
+        call_on(hold, visit);
+    if (hold != entry)
+        dli_entry_unref(entry);
 }
 
 static void now_listening(struct dli_entry *entry, int64_t now)
@@ -273,9 +234,9 @@ static void now_listening(struct dli_entry *entry, int64_t now)
     }
 }
 
-static void listens(void *owner, const char *channel, size_t size)
+static void listens(void *owner, const struct dli_heard *heard)
 {
-    each_of_channel(owner, channel, size, now_listening);
+    call_on_heard(owner, heard, now_listening);
 }
 
 /* Two locks may share a channel: who still wants to listen asks again. */
@@ -285,71 +246,48 @@ static void not_listening(struct dli_entry *entry, int64_t now)
     deafen(entry);
 }
 
-static void deaf(void *owner, const char *channel, size_t size)
+static void deaf(void *owner, const struct dli_heard *heard)
 {
-    each_of_channel(owner, channel, size, not_listening);
+    call_on_heard(owner, heard, not_listening);
 }
 
-static void released(struct dli_entry *entry, int64_t now)
+static void look(struct dli_entry *entry, int64_t now)
 {
     dli_mutex_look(&entry->m, now);
 }
 
-/* A positive decimal number and the space behind it; -1 when there is none. */
-static int64_t number(const char **at, const char *end)
+static void hint(void *owner, const struct dli_heard *heard)
 {
-    int64_t value = 0;
-    const char *start = *at;
-
-    while (*at < end && **at >= '0' && **at <= '9' && value < INT64_MAX / 10 - 1)
-        value = value * 10 + (*(*at)++ - '0');
-    if (*at == start || *at == end || **at != ' ')
-        return -1;
-    (*at)++;
-    return value;
+    call_on_heard(owner, heard, look);
 }
 
-/* The entry that a message for grant number id of a lock is for, with a ref. */
-static struct dli_entry *meant(struct dli_client *client, int32_t family, int64_t id, const char *name, size_t size)
+/* The entry that a grant is for, with a ref. */
+static struct dli_entry *meant(struct dli_client *client, const struct dli_heard *heard)
 {
-    struct dli_entry *entry = dli_entry_find(client, family, name, size), *hold;
+    struct dli_entry *entry = dli_entry_find(client, heard->family, heard->name, heard->size), *hold;
 
     if (!entry || !entry->kind->per_owner)
         return entry;
-    hold = dli_hold_of_number(entry, id);
+    hold = dli_hold_of_number(entry, heard->number);
     dli_entry_unref(entry);
     return hold;
 }
 
-static void granted(struct dli_client *client, int32_t family, const char *at, const char *end)
+static void granted(void *owner, const struct dli_heard *heard, int64_t seq, int64_t token)
 {
-    int64_t id = number(&at, end), seq = number(&at, end), token = number(&at, end), now = dli_now();
-    struct dli_entry *entry;
+    struct dli_client *client = owner;
+    struct dli_entry *entry = meant(client, heard);
+    int64_t now = dli_now();
 
-    if (id < 0 || seq < 0 || token < 0 || !(entry = meant(client, family, id, at, (size_t)(end - at))))
+    if (!entry)
         return;
     dli_entry_lock(entry);
     entry->surplus++;
     if (!entry->m.owned) {
-        dli_mutex_pushed(&entry->m, id, seq, token, now);
+        dli_mutex_pushed(&entry->m, heard->number, seq, token, now);
         if (entry->m.owned)
             dli_client_count(client, DLOCK_STAT_PUSHED_GRANTS, 1);
     }
-    dli_entry_pump(entry, now);
-    dli_entry_unlock(entry);
-}
-
-static void opened(struct dli_client *client, const char *at, const char *end)
-{
-    int64_t id = number(&at, end), ms = number(&at, end), now = dli_now();
-    struct dli_entry *entry;
-
-    if (id < 0 || ms < 0 || ms > 1000 || !(entry = dli_entry_find(client, DLOCK_KIND_MUTEX, at, (size_t)(end - at))))
-        return;
-    dli_entry_lock(entry);
-    entry->surplus++;
-    if (entry->m.want == id)
-        dli_mutex_look(&entry->m, now);
     dli_entry_pump(entry, now);
     dli_entry_unlock(entry);
 }
@@ -361,36 +299,19 @@ static void hear_of_gate(struct dli_entry *entry, int64_t now)
     dli_mutex_gate(&entry->m, entry->client->gate_until, now);
 }
 
-/* For a mutex or a fair lock: the others look for themselves. */
-static void gate(struct dli_client *client, const char *at, const char *end)
-{
-    static const int32_t family[] = {DLOCK_KIND_MUTEX, DLOCK_KIND_FAIR};
-    int64_t ms = number(&at, end);
-
-    client->gate_until = ms > 0 ? gate_end(ms, dli_now()) : 0;
-    for (size_t i = 0; ms >= 0 && i < 2; i++) {
-        struct dli_entry *entry = dli_entry_find(client, family[i], at, (size_t)(end - at));
-
-        if (entry)
-            call_on_all(entry, hear_of_gate);
-    }
-}
-
-static void message(void *owner, const char *channel, size_t channel_size, const char *text, size_t size)
+static void gate(void *owner, const struct dli_heard *heard, int64_t ms)
 {
     struct dli_client *client = owner;
-    const char *end = text + size;
 
-    if (channel_size != strlen(client->channel) || memcmp(channel, client->channel, channel_size) != 0)
-        each_of_channel(client, channel, channel_size, released);
-    else if (size > 6 && memcmp(text, "grant ", 6) == 0)
-        granted(client, DLOCK_KIND_MUTEX, text + 6, end);
-    else if (size > 5 && memcmp(text, "fair ", 5) == 0)
-        granted(client, DLOCK_KIND_FAIR, text + 5, end);
-    else if (size > 5 && memcmp(text, "gate ", 5) == 0)
-        gate(client, text + 5, end);
-    else if (size > 5 && memcmp(text, "open ", 5) == 0)
-        opened(client, text + 5, end);
+    client->gate_until = ms > 0 ? gate_end(ms, dli_now()) : 0;
+    call_on_heard(client, heard, hear_of_gate);
 }
 
-const struct dli_subscriber_hooks dli_line_hooks = {up, down, listens, deaf, message};
+static void note(void *owner, dlock_status status, const char *text)
+{
+    struct dli_client *client = owner;
+
+    dli_events_log(&client->events, status, text);
+}
+
+const struct dli_store_hooks dli_line_hooks = {up, down, listens, deaf, hint, granted, gate, note};

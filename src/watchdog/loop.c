@@ -1,5 +1,5 @@
 /*
- * loop.c: a watchdog thread: timers, renewals, the shared connection, and (on loop 0) the subscriber, around one poll.
+ * loop.c: a watchdog thread: timers, renewals and a lane of the store, around one poll.
  *
  * The thread ends only when stop is set. Nothing it does can make it end otherwise: it has no signal, no failing
  * allocation is fatal, and broken connections are just state.
@@ -7,17 +7,14 @@
 #include "client.h"
 
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "sys/sys.h"
 
-enum { TRIM_AFTER = 30000000 };
-
 int dli_loop_new(struct dli_client *client, int index, struct dli_loop **ret)
 {
     struct dli_loop *loop = calloc(1, sizeof *loop);
-    int64_t silence = client->options.number[DLI_OPT_COMMAND_TIMEOUT_MS] * DLI_MS;
+    struct dli_store *store = client->store;
 
     if (!loop)
         return -1;
@@ -27,13 +24,14 @@ int dli_loop_new(struct dli_client *client, int index, struct dli_loop **ret)
     loop->batch = calloc(1, sizeof *loop->batch);
     if (!loop->batch)
         goto fail_batch;
+    if (!(loop->batch->request = store->ops->request_new(store)))
+        goto fail_request;
     if ((loop->wake_fd = dli_wake_open()) < 0)
         goto fail_wake;
     if ((loop->alarm_fd = dli_alarm_open()) < 0)
         goto fail_alarm;
-    if (dli_pipe_init(&loop->pipe, &client->config, &client->gate, loop->wake_fd, silence,
-                      &client->stats[DLOCK_STAT_SCRIPT_RELOADS]))
-        goto fail_pipe;
+    if (!(loop->lane = store->ops->lane_new(store, index, loop->wake_fd)))
+        goto fail_lane;
     if (pthread_mutex_init(&loop->mutex, NULL))
         goto fail_mutex;
     dli_timers_init(&loop->timers);
@@ -41,12 +39,14 @@ int dli_loop_new(struct dli_client *client, int index, struct dli_loop **ret)
     return 0;
 
 fail_mutex:
-    dli_pipe_fini(&loop->pipe);
-fail_pipe:
+    store->ops->lane_free(loop->lane);
+fail_lane:
     dli_fd_close(loop->alarm_fd);
 fail_alarm:
     dli_fd_close(loop->wake_fd);
 fail_wake:
+    store->ops->request_free(loop->batch->request);
+fail_request:
     free(loop->batch);
 fail_batch:
     free(loop);
@@ -55,13 +55,16 @@ fail_batch:
 
 void dli_loop_free(struct dli_loop *loop)
 {
+    const struct dli_store_ops *ops;
+
     if (!loop)
         return;
+    ops = loop->client->store->ops;
     pthread_mutex_destroy(&loop->mutex);
-    dli_pipe_fini(&loop->pipe);
+    ops->lane_free(loop->lane);
     dli_fd_close(loop->alarm_fd);
     dli_fd_close(loop->wake_fd);
-    dli_buffer_free(&loop->batch->call.command);
+    ops->request_free(loop->batch->request);
     free(loop->batch);
     free(loop->heap);
     free(loop);
@@ -117,10 +120,8 @@ static void fire_timers(struct dli_loop *loop, int64_t now)
 
 static int64_t next_alarm(struct dli_loop *loop)
 {
-    int64_t at = dli_pipe_alarm(&loop->pipe), other;
+    int64_t at = loop->client->store->ops->alarm(loop->lane), other;
 
-    if (loop->index == 0 && (other = dli_subscriber_alarm(&loop->client->subscriber)) < at)
-        at = other;
     if ((other = dli_renew_alarm(loop)) < at)
         at = other;
     pthread_mutex_lock(&loop->mutex);
@@ -130,28 +131,22 @@ static int64_t next_alarm(struct dli_loop *loop)
     return at;
 }
 
-static struct pollfd poll_for(const struct dli_conn *conn)
-{
-    return (struct pollfd){.fd = conn->fd, .events = (short)(conn->want_write ? POLLIN | POLLOUT : POLLIN)};
-}
-
 /* Sleep until something happens. What was pushed before the thread announced its sleep is seen, later pushes wake it. */
 static void sleep_well(struct dli_loop *loop)
 {
-    struct pollfd fds[4] = {{.fd = loop->wake_fd, .events = POLLIN}, {.fd = loop->alarm_fd, .events = POLLIN}};
+    const struct dli_store_ops *ops = loop->client->store->ops;
+    struct pollfd fds[2 + DLI_LANE_FDS];
     int64_t at = next_alarm(loop);
-    nfds_t count = 3;
+    int count;
 
     if (at <= dli_now())
         return;
     dli_alarm_set(loop->alarm_fd, at);
-    fds[2] = poll_for(loop->pipe.conn);
-    if (loop->index == 0)
-        fds[count++] = poll_for(loop->client->subscriber.conn);
-    __atomic_store_n(&loop->pipe.sleeping, 1, __ATOMIC_SEQ_CST);
-    if (!__atomic_load_n(&loop->pipe.pushed, __ATOMIC_SEQ_CST))
-        poll(fds, count, -1);
-    __atomic_store_n(&loop->pipe.sleeping, 0, __ATOMIC_SEQ_CST);
+    fds[0] = (struct pollfd){.fd = loop->wake_fd, .events = POLLIN};
+    fds[1] = (struct pollfd){.fd = loop->alarm_fd, .events = POLLIN};
+    if ((count = ops->sleep(loop->lane, fds + 2)) >= 0)
+        poll(fds, (nfds_t)count + 2, -1);
+    ops->awake(loop->lane);
     dli_wake_clear(loop->wake_fd);
 }
 
@@ -174,7 +169,7 @@ static void finish(struct dli_loop *loop)
 {
     struct dli_client *client = loop->client;
 
-    dli_pipe_shut(&loop->pipe);
+    client->store->ops->shut(loop->lane);
     dli_renew_drop(loop);
     drop_timers(loop);
     pthread_mutex_lock(&client->mutex);
@@ -185,43 +180,17 @@ static void finish(struct dli_loop *loop)
     dli_client_unref(client);
 }
 
-/* Trouble with the shared connection and its end become log lines. */
-static void log_trouble(struct dli_loop *loop)
-{
-    struct dli_pipe *pipe = &loop->pipe;
-    char text[DLI_EVENT_TEXT];
-
-    if (loop->troubles != pipe->troubles) {
-        loop->troubles = pipe->troubles;
-        if (!loop->troubled)
-            dli_events_log(&loop->client->events, pipe->trouble.code, pipe->trouble.message);
-        loop->troubled = 1;
-    } else if (loop->troubled && pipe->conn->state == DLI_CONN_READY) {
-        loop->troubled = 0;
-        snprintf(text, sizeof text, "%.200s: connected again", loop->client->config.target.text);
-        dli_events_log(&loop->client->events, DLOCK_OK, text);
-    }
-}
-
 void dli_loop_run(void *argument)
 {
     struct dli_loop *loop = argument;
     struct dli_client *client = loop->client;
-    int64_t trimmed = dli_now();
 
     while (!__atomic_load_n(&loop->stop, __ATOMIC_ACQUIRE)) {
         int64_t now = dli_now();
 
         fire_timers(loop, now);
         dli_renew_send(loop, now);
-        dli_pipe_step(&loop->pipe, dli_now());
-        log_trouble(loop);
-        if (loop->index == 0)
-            dli_subscriber_step(&client->subscriber, dli_now());
-        if (loop->index == 0 && now - trimmed > TRIM_AFTER) {
-            dli_private_trim(&client->private_conns, now - TRIM_AFTER);
-            trimmed = now;
-        }
+        client->store->ops->step(loop->lane, dli_now());
         sleep_well(loop);
     }
     finish(loop);

@@ -11,12 +11,7 @@
 
 static int by_name(const void *a, const void *b)
 {
-    const struct dli_names *x = &((const struct dli_member *)a)->entry->names;
-    const struct dli_names *y = &((const struct dli_member *)b)->entry->names;
-    size_t common = x->lock_size < y->lock_size ? x->lock_size : y->lock_size;
-    int unlike = memcmp(x->lock, y->lock, common);
-
-    return unlike ? unlike : (x->lock_size > y->lock_size) - (x->lock_size < y->lock_size);
+    return dli_name_order(&((const struct dli_member *)a)->entry->name, &((const struct dli_member *)b)->entry->name);
 }
 
 dlock_status dli_multi_new(const struct dli_member *members, size_t count, struct dli_multi **ret, size_t *which)
@@ -36,8 +31,7 @@ dlock_status dli_multi_new(const struct dli_member *members, size_t count, struc
             break;
     if (*which < count) {
         for (size_t i = 0; i < count; i++)
-            if (members[i].entry->names.lock_size == multi->member[*which].entry->names.lock_size &&
-                by_name(&members[i], &multi->member[*which]) == 0)
+            if (by_name(&members[i], &multi->member[*which]) == 0)
                 *which = i;
         free(multi);
         return DLOCK_DUPLICATE_NAME;

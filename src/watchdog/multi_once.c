@@ -1,6 +1,6 @@
 /*
- * multi_once.c: mutexes that nobody in this process uses, taken by one script: all or none. Each machine takes part as if
- * it had sent an exchange of its own, so that whatever comes of the script is settled by the usual rules.
+ * multi_once.c: mutexes that nobody in this process uses, taken by one request: all or none. Each machine takes part as if
+ * it had sent an exchange of its own, so that whatever comes of it is settled by the usual rules.
  *
  * The mutexes of the members are taken together, in the order of their names; nobody else takes two.
  */
@@ -15,43 +15,14 @@ struct part {
     struct dli_entry *entry;
     struct dli_waiter *waiter;
     struct dli_wish wish;
-    struct dli_taking row;
 };
 
 struct attempt {
-    struct dli_call call;
+    struct dli_request *request;
     size_t count;
-    int64_t keep_ms;
-    dlock_status status; /* of the transport or the server */
-    int sent, refused;
-    struct dli_taken result;
+    struct dli_taking row[DLI_MULTI_MAX];
     struct part part[];
 };
-
-static int encode(struct dli_call *call, int full)
-{
-    struct attempt *attempt = DLI_OBJECT(call, struct attempt, call);
-    const struct dli_taking *rows[DLI_MULTI_MAX];
-
-    for (size_t i = 0; i < attempt->count; i++)
-        rows[i] = &attempt->part[i].row;
-    call->command.size = 0;
-    return dli_encode_multi(&call->command, full, rows, (int)attempt->count, attempt->keep_ms);
-}
-
-static int complete(struct dli_call *call, dlock_status status, int sent, const struct dli_reply *reply)
-{
-    struct attempt *attempt = DLI_OBJECT(call, struct attempt, call);
-
-    attempt->sent = sent;
-    attempt->status = status;
-    if (status != DLOCK_OK)
-        return 0;
-    attempt->sent = 1;
-    attempt->refused = reply->type == DLI_REPLY_ERROR;
-    attempt->status = dli_decode_multi(reply, (int)attempt->count, &attempt->result, call->why);
-    return attempt->status == DLOCK_PROTOCOL_ERROR ? -1 : 0;
-}
 
 static void lock_all(struct attempt *attempt)
 {
@@ -75,7 +46,7 @@ static int all_idle(const struct attempt *attempt)
 }
 
 /* The member's machine takes part with a claim of its own. */
-static void join(struct part *part, int64_t now)
+static void join(struct part *part, struct dli_taking *row, int64_t now)
 {
     struct dli_entry *entry = part->entry;
 
@@ -83,27 +54,27 @@ static void join(struct part *part, int64_t now)
     part->waiter->tell = DLI_TELL_CALLER;
     dli_mutex_wish(&entry->m, DLI_LINE_ABSENT, now, &part->wish);
     dli_mutex_sent(&entry->m, &part->wish, now);
-    dli_entry_owner(entry, part->wish.want, part->row.owner);
-    part->row.names = &entry->names;
-    part->row.lease = part->wish.lease + entry->rules.delay;
-    part->row.block = part->wish.block;
+    dli_entry_owner(entry, part->wish.want, row->owner);
+    row->place = entry->place;
+    row->lease = part->wish.lease + entry->rules.delay;
+    row->block = part->wish.block;
 }
 
-/* What the script means for member i. */
+/* What came of the request for member i. */
 static struct dli_answer answer(const struct attempt *attempt, size_t i)
 {
-    const struct dli_taken *result = &attempt->result;
-    struct dli_answer said = {.status = attempt->status, .sent = attempt->sent, .refused = attempt->refused};
+    const struct dli_request *request = attempt->request;
+    struct dli_answer said = {.status = request->status, .sent = request->sent, .refused = request->refused};
 
     said.left = -1;
-    if (attempt->status != DLOCK_OK)
+    if (request->status != DLOCK_OK)
         return said;
     said.got = DLI_TRY_HELD;
-    if (result->code == 1)
+    if (request->take.result == DLI_TAKE_ALL)
         said.got = DLI_TRY_GRANTED;
-    else if (result->which == (int)i && result->code < 0)
-        said.got = result->code == -1 ? DLI_TRY_WRONG_KIND : DLI_TRY_GATE;
-    said.token = result->token[i];
+    else if (request->take.which == (int)i && request->take.result != DLI_TAKE_IN_USE)
+        said.got = request->take.result == DLI_TAKE_WRONG_KIND ? DLI_TRY_WRONG_KIND : DLI_TRY_GATE;
+    said.token = attempt->row[i].token;
     return said;
 }
 
@@ -138,7 +109,7 @@ static dlock_status settle(struct attempt *attempt, int64_t owner, const struct 
 
         status[i] = part_answered(attempt, i, &one);
         *token = one > *token ? one : *token;
-        if (status[i] == DLOCK_OK || (first != DLOCK_OK && attempt->result.which != (int)i))
+        if (status[i] == DLOCK_OK || (first != DLOCK_OK && attempt->request->take.which != (int)i))
             continue;
         first = status[i];
         *blocked = i;
@@ -159,8 +130,8 @@ static void attempt_free(struct attempt *attempt, int begun)
         if (waiter)
             dli_waiter_unref(waiter);
     }
-    if (attempt)
-        dli_buffer_free(&attempt->call.command);
+    if (attempt && attempt->request)
+        attempt->part[0].entry->client->store->ops->request_free(attempt->request);
     free(attempt);
 }
 
@@ -168,14 +139,22 @@ static void attempt_free(struct attempt *attempt, int begun)
 static struct attempt *attempt_new(struct dli_multi *multi, int64_t owner, int64_t now)
 {
     struct attempt *attempt = calloc(1, sizeof *attempt + multi->count * sizeof attempt->part[0]);
+    struct dli_store *store = multi->client->store;
+    struct dli_request *request;
 
     if (!attempt)
         return NULL;
+    if (!(request = store->ops->request_new(store))) {
+        free(attempt);
+        return NULL;
+    }
+    attempt->request = request;
     attempt->count = multi->count;
-    attempt->result.which = -1;
-    attempt->call.encode = encode;
-    attempt->call.complete = complete;
-    attempt->call.repeatable = 1;
+    request->verb = DLI_VERB_TAKE;
+    request->repeatable = 1;
+    request->take.row = attempt->row;
+    request->take.count = (int)multi->count;
+    request->take.which = -1;
     for (size_t i = 0; i < multi->count; i++) {
         struct part *part = &attempt->part[i];
 
@@ -185,18 +164,22 @@ static struct attempt *attempt_new(struct dli_multi *multi, int64_t owner, int64
             attempt_free(attempt, 0);
             return NULL;
         }
-        if (attempt->keep_ms < part->entry->rules.keep_ms)
-            attempt->keep_ms = part->entry->rules.keep_ms;
+        if (request->take.keep_ms < part->entry->rules.keep_ms)
+            request->take.keep_ms = part->entry->rules.keep_ms;
     }
     return attempt;
 }
 
 static int possible(const struct dli_multi *multi)
 {
+    const struct dli_store *store = multi->client->store;
+    uint32_t shard = store->ops->shard(store, multi->member[0].entry->place);
+
     if (multi->count > DLI_MULTI_MAX)
         return 0;
     for (size_t i = 0; i < multi->count; i++)
-        if (multi->member[i].kind->id != DLOCK_KIND_MUTEX)
+        if (multi->member[i].kind->id != DLOCK_KIND_MUTEX ||
+            store->ops->shard(store, multi->member[i].entry->place) != shard)
             return 0;
     return 1;
 }
@@ -216,18 +199,15 @@ dlock_status dli_multi_at_once(struct dli_multi *multi, int64_t owner, int64_t *
     lock_all(attempt);
     begin = all_idle(attempt);
     for (size_t i = 0; begin && i < attempt->count; i++)
-        join(&attempt->part[i], now);
+        join(&attempt->part[i], &attempt->row[i], now);
     unlock_all(attempt);
     if (!begin) {
         attempt_free(attempt, 0);
         return DLOCK_WOULD_BLOCK;
     }
-    attempt->call.deadline = now + attempt->part[0].wish.attempt;
-    attempt->call.why = why;
-    if (encode(&attempt->call, 0))
-        complete(&attempt->call, DLOCK_OUT_OF_MEMORY, 0, NULL);
-    else
-        dli_carry(multi->client, attempt->part[0].entry->loop, &attempt->call);
+    attempt->request->deadline = now + attempt->part[0].wish.attempt;
+    attempt->request->why = why;
+    multi->client->store->ops->carry(multi->member[0].entry->loop->lane, attempt->request);
     status = settle(attempt, owner, multi, token, blocked);
     attempt_free(attempt, 1);
     return status;

@@ -7,113 +7,76 @@
 
 #include "sys/sys.h"
 
-/* A command under way, and what came of it. */
-struct order {
-    struct dli_call call;
-    int (*encode)(struct order *order, int full);
-    dlock_status (*decode)(struct order *order, const struct dli_reply *reply);
-    const struct dli_entry *entry;
-    const struct dli_kind *kind;
-    dlock_error *why;
-    dlock_status status;
-    struct dli_sight *sight;
-    struct dli_renewal renewal;
-    int kept;
-    struct dli_change change;
-    int64_t value;
-    int sent;
-};
-
-static int encode(struct dli_call *call, int full)
+/* A request to be carried, or NULL without memory (*status says so). */
+static struct dli_request *order_new(struct dli_client *client, enum dli_verb verb, dlock_error *why,
+                                     dlock_status *status)
 {
-    struct order *order = DLI_OBJECT(call, struct order, call);
+    struct dli_request *request = client->store->ops->request_new(client->store);
 
-    return order->encode(order, full);
+    if (!request) {
+        *status = dli_fail(why, DLOCK_OUT_OF_MEMORY, "no memory for the command");
+        return NULL;
+    }
+    request->verb = verb;
+    request->repeatable = 1;
+    request->why = why;
+    return request;
 }
 
-static int complete(struct dli_call *call, dlock_status status, int sent, const struct dli_reply *reply)
+/* The same about a lock, with the usual deadline. */
+static struct dli_request *order_about(const struct dli_entry *entry, enum dli_verb verb, dlock_error *why,
+                                       dlock_status *status)
 {
-    struct order *order = DLI_OBJECT(call, struct order, call);
+    struct dli_request *request = order_new(entry->client, verb, why, status);
 
-    order->sent |= sent;
-    order->status = status == DLOCK_OK ? order->decode(order, reply) : status;
-    return status == DLOCK_OK && order->status == DLOCK_PROTOCOL_ERROR ? -1 : 0;
+    if (!request)
+        return NULL;
+    request->kind = entry->kind;
+    request->place = entry->place;
+    request->deadline = dli_now() + entry->rules.attempt;
+    return request;
 }
 
-/* Carry the order; its status is in order.status. */
-static void give(struct dli_client *client, struct dli_loop *loop, struct order *order, int64_t deadline)
+static void order_free(struct dli_client *client, struct dli_request *request)
 {
-    order->call.encode = encode;
-    order->call.complete = complete;
-    order->call.why = order->why;
-    order->call.deadline = deadline;
-    if (encode(&order->call, 0))
-        order->status = dli_fail(order->why, DLOCK_OUT_OF_MEMORY, "no memory for the command");
-    else
-        dli_carry(client, loop, &order->call);
-    dli_buffer_free(&order->call.command);
+    client->store->ops->request_free(request);
 }
 
-static int64_t usual_deadline(const struct dli_entry *entry)
+/* Carry the order; what came of it. */
+static dlock_status give(struct dli_client *client, struct dli_loop *loop, struct dli_request *request)
 {
-    return dli_now() + entry->rules.attempt;
-}
-
-/* ---- ping */
-
-static int encode_ping(struct order *order, int full)
-{
-    static const char *const word = "PING";
-
-    (void)full;
-    return dli_encode_words(&order->call.command, 1, &word);
-}
-
-static dlock_status decode_ping(struct order *order, const struct dli_reply *reply)
-{
-    return dli_decode_word(reply, order->why);
+    client->store->ops->carry(loop->lane, request);
+    return request->status;
 }
 
 dlock_status dli_order_ping(struct dli_client *client, int64_t deadline, dlock_error *why)
 {
-    struct order order = {.encode = encode_ping, .decode = decode_ping, .why = why};
+    dlock_status status;
+    struct dli_request *request = order_new(client, DLI_VERB_PING, why, &status);
 
-    order.call.repeatable = 1;
-    give(client, client->loops[0], &order, deadline);
-    return order.status;
-}
-
-/* ---- force release */
-
-static int encode_force(struct order *order, int full)
-{
-    return dli_encode_force(&order->call.command, full, order->kind, &order->entry->names);
-}
-
-static dlock_status decode_force(struct order *order, const struct dli_reply *reply)
-{
-    return dli_decode_done(reply, DLOCK_NOT_HELD, order->why);
+    if (!request)
+        return status;
+    request->deadline = deadline;
+    status = give(client, client->loops[0], request);
+    order_free(client, request);
+    return status;
 }
 
 dlock_status dli_order_force(struct dli_entry *entry, const struct dli_kind *kind, dlock_error *why)
 {
-    struct order order = {.encode = encode_force, .decode = decode_force, .entry = entry, .kind = kind, .why = why};
+    dlock_status status;
+    struct dli_request *request = order_about(entry, DLI_VERB_FORCE, why, &status);
 
-    give(entry->client, entry->loop, &order, usual_deadline(entry));
-    return order.status;
+    if (!request)
+        return status;
+    request->kind = kind;
+    request->repeatable = 0;
+    status = give(entry->client, entry->loop, request);
+    order_free(entry->client, request);
+    return status;
 }
 
 /* ---- the gate */
-
-static int encode_gate(struct order *order, int full)
-{
-    return dli_encode_gate(&order->call.command, full, order->entry->kind, &order->entry->names, order->value);
-}
-
-static dlock_status decode_gate(struct order *order, const struct dli_reply *reply)
-{
-    return dli_decode_done(reply, DLOCK_UNCHANGED, order->why);
-}
 
 /* This process knows before the call returns, not when the message comes: no hand-over after it in between. */
 static void heard(struct dli_entry *entry, int64_t ttl_ms)
@@ -129,96 +92,83 @@ static void heard(struct dli_entry *entry, int64_t ttl_ms)
 
 dlock_status dli_order_gate(struct dli_entry *entry, int64_t ttl_ms, dlock_error *why)
 {
-    struct order order = {.encode = encode_gate, .decode = decode_gate, .entry = entry, .why = why, .value = ttl_ms};
+    dlock_status status;
+    struct dli_request *request = order_about(entry, DLI_VERB_GATE, why, &status);
 
-    order.call.repeatable = 1;
-    give(entry->client, entry->loop, &order, usual_deadline(entry));
-    if (order.status == DLOCK_OK)
+    if (!request)
+        return status;
+    request->gate_ms = ttl_ms;
+    status = give(entry->client, entry->loop, request);
+    if (status == DLOCK_OK)
         heard(entry, ttl_ms);
-    return order.status;
+    order_free(entry->client, request);
+    return status;
 }
 
 /* ---- changes of semaphores and latches: sent again with the same id when no answer came */
 
 enum { CHANGE_TRIES = 3 };
 
-static int encode_change(struct order *order, int full)
-{
-    return dli_encode_change(&order->call.command, full, order->entry->kind, &order->entry->names, &order->change);
-}
-
-static dlock_status decode_change(struct order *order, const struct dli_reply *reply)
-{
-    return dli_decode_change(reply, &order->value, order->why);
-}
-
 dlock_status dli_order_change(struct dli_entry *entry, const char *what, int64_t number, int64_t *value,
                               dlock_error *why)
 {
-    struct order order = {.encode = encode_change, .decode = decode_change, .entry = entry, .why = why};
     int64_t id = __atomic_add_fetch(&entry->client->numbers, 1, __ATOMIC_RELAXED);
+    dlock_status status;
+    struct dli_request *request = order_about(entry, DLI_VERB_CHANGE, why, &status);
+    int sent = 0;
 
-    order.change.what = what;
-    order.change.number = number;
-    dli_entry_owner(entry, id, order.change.id);
-    order.call.repeatable = 1;
+    if (!request)
+        return status;
+    request->change.what = what;
+    request->change.number = number;
+    dli_entry_owner(entry, id, request->change.id);
     for (int tries = 0; tries < CHANGE_TRIES; tries++) {
-        give(entry->client, entry->loop, &order, dli_now() + entry->rules.attempt / CHANGE_TRIES);
-        if (order.status != DLOCK_UNREACHABLE || !order.sent)
+        request->deadline = dli_now() + entry->rules.attempt / CHANGE_TRIES;
+        status = give(entry->client, entry->loop, request);
+        sent |= request->sent;
+        if (status != DLOCK_UNREACHABLE || !sent)
             break;
     }
-    *value = order.value;
-    return order.status == DLOCK_UNREACHABLE && order.sent ? DLOCK_UNKNOWN_OUTCOME : order.status;
+    *value = request->change.value;
+    order_free(entry->client, request);
+    return status == DLOCK_UNREACHABLE && sent ? DLOCK_UNKNOWN_OUTCOME : status;
 }
 
 /* ---- inspect */
 
-static int encode_inspect(struct order *order, int full)
-{
-    return dli_encode_inspect(&order->call.command, full, &order->entry->names);
-}
-
-static dlock_status decode_inspect(struct order *order, const struct dli_reply *reply)
-{
-    return dli_decode_inspect(reply, order->sight, order->why);
-}
-
 dlock_status dli_order_inspect(struct dli_entry *entry, struct dli_sight *sight, dlock_error *why)
 {
-    struct order order = {
-        .encode = encode_inspect, .decode = decode_inspect, .entry = entry, .why = why, .sight = sight};
+    dlock_status status;
+    struct dli_request *request = order_about(entry, DLI_VERB_INSPECT, why, &status);
 
-    order.call.repeatable = 1;
-    give(entry->client, entry->loop, &order, usual_deadline(entry));
-    return order.status;
+    if (!request)
+        return status;
+    status = give(entry->client, entry->loop, request);
+    if (status == DLOCK_OK)
+        *sight = request->sight;
+    order_free(entry->client, request);
+    return status;
 }
 
 /* ---- one renewal */
 
-static int encode_renew(struct order *order, int full)
-{
-    return dli_encode_renew(&order->call.command, full, order->entry->kind, &order->renewal, 1);
-}
-
-static dlock_status decode_renew(struct order *order, const struct dli_reply *reply)
-{
-    return dli_decode_renew(reply, &order->kept, 1, order->why);
-}
-
 int dli_order_renew(struct dli_entry *entry, const char *owner, int64_t lease, int64_t *stamp, dlock_status *status,
                     dlock_error *why)
 {
-    struct order order = {.encode = encode_renew, .decode = decode_renew, .entry = entry, .why = why};
+    struct dli_renewal row = {.kind = entry->kind, .place = entry->place, .lease = lease + entry->rules.delay};
+    struct dli_request *request = order_about(entry, DLI_VERB_RENEW, why, status);
 
-    order.renewal.names = &entry->names;
-    order.renewal.lease = lease + entry->rules.delay;
-    order.renewal.permits = entry->rules.permits;
-    memcpy(order.renewal.owner, owner, DLI_OWNER_MAX);
+    if (!request)
+        return -1;
+    row.permits = entry->rules.permits;
+    memcpy(row.owner, owner, DLI_OWNER_MAX);
+    request->renew.row = &row;
+    request->renew.count = 1;
     *stamp = dli_now();
-    order.call.repeatable = 1;
-    give(entry->client, entry->loop, &order, *stamp + dli_lease_attempt(lease, entry->rules.attempt));
-    *status = order.status;
-    return order.status == DLOCK_OK ? order.kept : -1;
+    request->deadline = *stamp + dli_lease_attempt(lease, entry->rules.attempt);
+    *status = give(entry->client, entry->loop, request);
+    order_free(entry->client, request);
+    return *status == DLOCK_OK ? row.kept : -1;
 }
 
 /* entry.mutex held: the grant number of owner, 0 when it holds nothing, and its id. */

@@ -1,5 +1,5 @@
 /*
- * renew.c: renewals of one loop, many locks per script, one script in flight, the most endangered lock first.
+ * renew.c: renewals of one loop, many locks per request, one request in flight, the most endangered lock first.
  *
  * The heap and the batch belong to the loop's thread. A queued renewal holds a ref on its entry; its machine is marked
  * renewing, so that no second renewal of the same grant can be queued.
@@ -7,7 +7,6 @@
 #include "client.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "sys/sys.h"
 
@@ -110,30 +109,20 @@ static void tell(const struct dli_due *due, int kept, int64_t stamp, int64_t now
     dli_entry_unlock(entry);
 }
 
-static int batch_done(struct dli_call *call, dlock_status status, int sent, const struct dli_reply *reply)
+static void batch_done(struct dli_request *request)
 {
-    struct dli_batch *batch = DLI_OBJECT(call, struct dli_batch, call);
+    struct dli_batch *batch = request->asker;
     struct dli_client *client = batch->loop->client;
-    int kept[DLI_RENEW_MAX], renewed = 0;
-    int64_t now = dli_now();
+    int64_t now = dli_now(), renewed = 0;
 
-    (void)sent;
-    if (status == DLOCK_OK)
-        status = dli_decode_renew(reply, kept, batch->count, NULL);
     for (int i = 0; i < batch->count; i++) {
-        renewed += status == DLOCK_OK && kept[i];
-        tell(&batch->due[i], status == DLOCK_OK ? kept[i] : -1, batch->stamp, now);
+        int kept = request->status == DLOCK_OK ? batch->rows[i].kept : -1;
+
+        renewed += kept == 1;
+        tell(&batch->due[i], kept, batch->stamp, now);
     }
     dli_client_count(client, DLOCK_STAT_RENEWED, renewed);
     batch->loop->batch_flying = 0;
-    return status == DLOCK_PROTOCOL_ERROR && reply ? -1 : 0;
-}
-
-static int encode(struct dli_call *call, int full)
-{
-    struct dli_batch *batch = DLI_OBJECT(call, struct dli_batch, call);
-
-    return dli_encode_renew(&call->command, full, batch->due[0].entry->kind, batch->rows, batch->count);
 }
 
 /* Whether the machine still wants what was queued: not when it was released or extended meanwhile. Late ones are counted. */
@@ -157,14 +146,19 @@ static int still_wanted(const struct dli_due *due, int64_t now)
     return wanted;
 }
 
-/* Whether the most endangered renewal goes into the script that is being filled. */
+/* Whether the most endangered renewal goes into the request that is being filled. */
 static int fits(const struct dli_loop *loop)
 {
     const struct dli_batch *batch = loop->batch;
+    const struct dli_store *store = loop->client->store;
+    const struct dli_entry *entry, *first;
 
     if (loop->heap_count == 0 || batch->count == DLI_RENEW_MAX)
         return 0;
-    return batch->count == 0 || loop->heap[0].entry->kind->renew == batch->due[0].entry->kind->renew;
+    entry = loop->heap[0].entry;
+    first = batch->due[0].entry;
+    return batch->count == 0 || (entry->kind->renewal == first->kind->renewal &&
+                                 store->ops->shard(store, entry->place) == store->ops->shard(store, first->place));
 }
 
 static void fill(struct dli_loop *loop, int64_t now)
@@ -179,7 +173,8 @@ static void fill(struct dli_loop *loop, int64_t now)
         if (!still_wanted(&due, now))
             continue;
         batch->due[batch->count++] = due;
-        row->names = &due.entry->names;
+        row->kind = due.entry->kind;
+        row->place = due.entry->place;
         row->lease = due.lease + due.entry->rules.delay;
         row->permits = due.entry->rules.permits;
         dli_entry_owner(due.entry, due.number, row->owner);
@@ -189,7 +184,7 @@ static void fill(struct dli_loop *loop, int64_t now)
 void dli_renew_send(struct dli_loop *loop, int64_t now)
 {
     struct dli_batch *batch = loop->batch;
-    struct dli_call *call = &batch->call;
+    struct dli_request *request = batch->request;
 
     if (now < dli_renew_alarm(loop))
         return;
@@ -198,20 +193,18 @@ void dli_renew_send(struct dli_loop *loop, int64_t now)
         return;
     batch->loop = loop;
     batch->stamp = now;
-    call->deadline = now + dli_lease_attempt(batch->due[0].lease, batch->due[0].entry->rules.attempt);
-    call->encode = encode;
-    call->complete = batch_done;
-    call->repeatable = 1;
-    call->fallback = call->repeated = 0;
-    call->sleeps = 0;
-    call->command.size = 0;
+    request->verb = DLI_VERB_RENEW;
+    request->renew.row = batch->rows;
+    request->renew.count = batch->count;
+    request->deadline = now + dli_lease_attempt(batch->due[0].lease, batch->due[0].entry->rules.attempt);
+    request->repeatable = 1;
+    request->done = batch_done;
+    request->asker = batch;
     loop->batch_flying = 1;
     dli_client_count(loop->client, DLOCK_STAT_RENEWAL_SCRIPTS, 1);
-    dli_client_count(loop->client, DLOCK_STAT_COMMANDS, 1);
-    if (encode(call, 0))
-        batch_done(call, DLOCK_OUT_OF_MEMORY, 0, NULL);
-    else
-        dli_pipe_push_urgent(&loop->pipe, call);
+    request->status = loop->client->store->ops->push_urgent(loop->lane, request);
+    if (request->status != DLOCK_OK)
+        batch_done(request);
 }
 
 void dli_renew_drop(struct dli_loop *loop)

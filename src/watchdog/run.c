@@ -27,10 +27,10 @@ struct dli_run {
 static void read_node(struct dli_node *node, char text[DLI_EVENT_TEXT])
 {
     struct dli_run *run = DLI_OBJECT(node, struct dli_run, node);
-    const struct dli_names *names = &run->multi->member[run->at < run->multi->count ? run->at : 0].entry->names;
+    const struct dli_name *its = &run->multi->member[run->at < run->multi->count ? run->at : 0].entry->name;
     char name[120];
 
-    dli_quote(name, sizeof name, names->lock, names->lock_size);
+    dli_quote(name, sizeof name, its->text, its->size);
     snprintf(text, DLI_EVENT_TEXT, "%zu locks, %s '%s': %s", run->multi->count,
              run->status == DLOCK_OK ? "the first" : "of which", name, dli_status_find(run->status)->text);
     dli_multi_unref(run->multi);

@@ -35,13 +35,13 @@ dlock_status dli_transfer_export(struct dli_entry *entry, int64_t owner, uint8_t
         dli_entry_owner(entry, m->want, id);
         head = (size_t)snprintf(line, sizeof line, "dlock1 %" PRId64 " %" PRId64 " %s ", m->holder->token,
                                 m->lease / DLI_MS, id);
-        *size = head + entry->names.lock_size;
+        *size = head + entry->name.size;
         status = *size > room ? DLOCK_BUFFER_TOO_SMALL : DLOCK_OK;
         if (status == DLOCK_OK) {
             struct dli_waiter *waiter = DLI_OBJECT(m->holder, struct dli_waiter, claim);
 
             memcpy(out, line, head);
-            memcpy(out + head, entry->names.lock, entry->names.lock_size);
+            memcpy(out + head, entry->name.text, entry->name.size);
             dli_mutex_let_go(m, now);
             dli_waiter_deliver(entry, now); /* it may have something to report still */
             dli_waiter_unref(waiter);
@@ -96,8 +96,7 @@ static int parse(const struct dli_entry *entry, const uint8_t *grant, size_t siz
     memset(id, 0, DLI_OWNER_MAX);
     memcpy(id, at, (size_t)(space - at));
     space++;
-    return (size_t)(line + size - space) == entry->names.lock_size &&
-                   memcmp(space, entry->names.lock, entry->names.lock_size) == 0
+    return (size_t)(line + size - space) == entry->name.size && memcmp(space, entry->name.text, entry->name.size) == 0
                ? 0
                : -1;
 }

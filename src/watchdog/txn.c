@@ -5,6 +5,8 @@
 
 #include <stdlib.h>
 
+#include "redis/store.h"
+
 struct dlock_txn *dli_txn_new(struct dli_client *client)
 {
     struct dlock_txn *txn = calloc(1, sizeof *txn);
@@ -13,8 +15,7 @@ struct dlock_txn *dli_txn_new(struct dli_client *client)
         return NULL;
     dli_client_ref(client);
     txn->client = client;
-    dli_txn_init(&txn->txn, &client->config, &client->gate,
-                 client->options.number[DLI_OPT_COMMAND_TIMEOUT_MS] * DLI_MS);
+    dli_redis_txn(client->store, &txn->txn);
     return txn;
 }
 

@@ -39,7 +39,7 @@ static void describe(char text[DLI_EVENT_TEXT], const struct dli_waiter *waiter,
 {
     char name[120];
 
-    dli_quote(name, sizeof name, waiter->entry->names.lock, waiter->entry->names.lock_size);
+    dli_quote(name, sizeof name, waiter->entry->name.text, waiter->entry->name.size);
     snprintf(text, DLI_EVENT_TEXT, "lock '%s': %s", name, what);
 }
 

@@ -1,0 +1,30 @@
+/*
+ * id.c: see id.h.
+ */
+#include "id.h"
+
+#include <string.h>
+
+size_t dli_decimal(char *to, int64_t number)
+{
+    uint64_t rest = number < 0 ? -(uint64_t)number : (uint64_t)number;
+    char digits[20];
+    size_t count = 0, size = 0;
+
+    do
+        digits[count++] = (char)('0' + rest % 10);
+    while (rest /= 10);
+    if (number < 0)
+        to[size++] = '-';
+    while (count > 0)
+        to[size++] = digits[--count];
+    to[size] = '\0';
+    return size;
+}
+
+void dli_id(char out[DLI_OWNER_MAX], const char *uuid, int64_t number)
+{
+    memcpy(out, uuid, DLI_UUID_SIZE);
+    out[DLI_UUID_SIZE] = ':';
+    dli_decimal(out + DLI_UUID_SIZE + 1, number);
+}

@@ -1,0 +1,27 @@
+/*
+ * name.h: which names a lock can have.
+ */
+#ifndef DLI_BASE_NAME_H
+#define DLI_BASE_NAME_H
+
+#include "error.h"
+
+enum { DLI_NAME_MAX = 1024 };
+
+/* The name of a lock, terminated. */
+struct dli_name {
+    const char *text;
+    size_t size;
+};
+
+/* DLOCK_INVALID_NAME with a sentence when a lock cannot have this name. */
+dlock_status dli_name_check(const char *name, size_t size, dlock_error *box);
+
+/* The name within a namespace ("": none): space, ":" and name. *size is the size of name, then of the result. */
+dlock_status dli_name_in(char full[DLI_NAME_MAX + 1], size_t *size, const char *space, const char *name,
+                         dlock_error *box);
+
+/* By bytes, a shorter one first where one begins with the other: < 0, 0 or > 0. */
+int dli_name_order(const struct dli_name *a, const struct dli_name *b);
+
+#endif

@@ -1,0 +1,89 @@
+/*
+ * request.c: see request.h. A request belongs to one thread at a time; there is no mutex.
+ */
+#include "request.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands.h"
+
+struct dli_request *dli_errand_new(void)
+{
+    void *errand = calloc(1, sizeof(struct dli_errand));
+
+    return errand; /* the request is its first member */
+}
+
+void dli_errand_free(struct dli_request *request)
+{
+    if (!request)
+        return;
+    dli_buffer_free(&dli_errand_of(request)->call.command);
+    free(dli_errand_of(request));
+}
+
+static int encode(struct dli_call *call, int full)
+{
+    call->command.size = 0;
+    return dli_encode_request(&call->command, full, &DLI_OBJECT(call, struct dli_errand, call)->request);
+}
+
+/* What is known of an exchange whatever came of it. A first copy of a release may still be under way: then it counts. */
+static void complete_answer(struct dli_request *request)
+{
+    struct dli_answer *answer = &request->exchange.answer;
+
+    answer->status = request->status;
+    answer->sent = request->status != DLOCK_OK && request->sent;
+    answer->refused = request->refused;
+    answer->repeated = request->repeated;
+    if (request->repeated && request->exchange.wish.drop)
+        answer->released = 1;
+}
+
+static int complete(struct dli_call *call, dlock_status status, int sent, const struct dli_reply *reply)
+{
+    struct dli_request *request = &DLI_OBJECT(call, struct dli_errand, call)->request;
+    int result;
+
+    request->status = status;
+    request->sent = sent;
+    request->refused = 0;
+    request->repeated = call->repeated;
+    if (request->verb == DLI_VERB_EXCHANGE)
+        request->exchange.answer = (struct dli_answer){.status = status};
+    if (status == DLOCK_OK)
+        dli_decode_request(reply, request);
+    if (request->verb == DLI_VERB_EXCHANGE)
+        complete_answer(request);
+    result = status == DLOCK_OK && request->status == DLOCK_PROTOCOL_ERROR ? -1 : 0;
+    if (request->done)
+        request->done(request);
+    return result;
+}
+
+int dli_errand_begin(struct dli_errand *errand)
+{
+    struct dli_call *call = &errand->call;
+
+    call->encode = encode;
+    call->complete = complete;
+    call->deadline = errand->request.deadline;
+    call->repeatable = errand->request.repeatable;
+    call->why = errand->request.why;
+    call->fallback = call->repeated = 0;
+    call->sleeps = 0;
+    return encode(call, 0);
+}
+
+void dli_errand_fail(struct dli_errand *errand, dlock_status status)
+{
+    complete(&errand->call, status, 0, NULL);
+}
+
+int dli_call_unknown_script(const struct dli_call *call, const struct dli_reply *reply)
+{
+    return !call->fallback && reply && reply->type == DLI_REPLY_ERROR && reply->size >= 8 &&
+           memcmp(reply->text, "NOSCRIPT", 8) == 0;
+}

@@ -1,0 +1,31 @@
+/*
+ * request.h: a request of the seam (base/store.h) as a call of the transport.
+ */
+#ifndef DLI_REDIS_REQUEST_H
+#define DLI_REDIS_REQUEST_H
+
+#include "base/list.h"
+#include "base/store.h"
+#include "call.h"
+
+struct dli_errand {
+    struct dli_request request; /* first */
+    struct dli_call call;
+};
+
+/* An empty request. NULL without memory. */
+struct dli_request *dli_errand_new(void);
+void dli_errand_free(struct dli_request *request);
+
+/* Make the call ready to be sent. 0, or -1 without memory. */
+int dli_errand_begin(struct dli_errand *errand);
+
+/* Answer a request without a server; done runs. */
+void dli_errand_fail(struct dli_errand *errand, dlock_status status);
+
+static inline struct dli_errand *dli_errand_of(struct dli_request *request)
+{
+    return DLI_OBJECT(request, struct dli_errand, request);
+}
+
+#endif

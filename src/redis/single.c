@@ -1,0 +1,379 @@
+/*
+ * single.c: the store on one server: a shared connection per lane, private ones for callers while it is quiet, and a
+ * subscriber on lane 0.
+ *
+ * count is an atomic; first is set before the store is used by a second thread; the rest says itself what guards it. A
+ * lane's troubles and trimmed belong to its thread.
+ */
+#include "store.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands.h"
+#include "hear.h"
+#include "pipe.h"
+#include "private.h"
+#include "request.h"
+#include "subscriber.h"
+#include "sys/sys.h"
+
+enum { MS = 1000, TRIM_AFTER = 30000000 };
+
+struct single {
+    struct dli_store store;
+    struct dli_conn_config config;
+    struct dli_gate gate;
+    struct dli_private pool;
+    int64_t patience; /* for one command */
+    int64_t commands, reloads;
+    char channel[DLI_OWN_CHANNEL_MAX];
+    struct dli_lane *first;
+};
+
+struct dli_lane {
+    struct single *single;
+    int index;
+    struct dli_pipe pipe;
+    struct dli_subscriber ear; /* of lane 0 */
+    int64_t troubles;          /* of the pipe, as logged */
+    int troubled;              /* the last word in the log was of trouble */
+    int64_t trimmed;
+};
+
+static struct single *of(struct dli_store *store)
+{
+    return DLI_OBJECT(store, struct single, store);
+}
+
+/* ---- places and requests */
+
+static struct dli_place *place_new(struct dli_store *store, const struct dli_kind *kind, const char *name, size_t size)
+{
+    (void)store;
+    return dli_place_new(kind, name, size);
+}
+
+static void place_free(struct dli_place *place)
+{
+    free(place);
+}
+
+static struct dli_request *request_new(struct dli_store *store)
+{
+    (void)store;
+    return dli_errand_new();
+}
+
+static uint32_t shard(const struct dli_store *store, const struct dli_place *place)
+{
+    (void)store;
+    (void)place;
+    return 0;
+}
+
+/* ---- the subscriber */
+
+static void up(void *owner)
+{
+    const struct dli_store *store = owner;
+
+    store->hooks->up(store->owner);
+}
+
+static void down(void *owner)
+{
+    const struct dli_store *store = owner;
+
+    store->hooks->down(store->owner);
+}
+
+static void listens(void *owner, const char *channel, size_t size)
+{
+    const struct dli_store *store = owner;
+
+    dli_hear_channel(store, channel, size, store->hooks->listens);
+}
+
+static void deaf(void *owner, const char *channel, size_t size)
+{
+    const struct dli_store *store = owner;
+
+    dli_hear_channel(store, channel, size, store->hooks->deaf);
+}
+
+static void message(void *owner, const char *channel, size_t channel_size, const char *text, size_t size)
+{
+    struct dli_store *store = owner;
+    const char *own = of(store)->channel;
+
+    dli_hear_message(store, channel_size == strlen(own) && memcmp(channel, own, channel_size) == 0, channel,
+                     channel_size, text, size);
+}
+
+static const struct dli_subscriber_hooks ear_hooks = {up, down, listens, deaf, message};
+
+static void want(struct dli_store *store)
+{
+    dli_subscriber_want(&of(store)->first->ear);
+}
+
+static void listen(struct dli_store *store, const struct dli_kind *kind, const struct dli_place *place,
+                   const char *owner, int on, int64_t *listeners)
+{
+    char channel[DLI_CHANNEL_MAX];
+    size_t size = dli_channel_of(channel, kind, place, owner);
+
+    dli_subscriber_listen(&of(store)->first->ear, channel, size, on, listeners);
+}
+
+static void forget(struct dli_store *store, int64_t *listeners)
+{
+    dli_subscriber_forget(&of(store)->first->ear, listeners);
+}
+
+/* ---- lanes */
+
+static struct dli_lane *lane_new(struct dli_store *store, int index, int wake_fd)
+{
+    struct single *single = of(store);
+    struct dli_lane *lane = calloc(1, sizeof *lane);
+
+    if (!lane)
+        return NULL;
+    lane->single = single;
+    lane->index = index;
+    lane->trimmed = dli_now();
+    if (dli_pipe_init(&lane->pipe, &single->config, &single->gate, wake_fd, single->patience, &single->reloads))
+        goto fail_pipe;
+    if (index > 0)
+        return lane;
+    dli_own_channel(single->channel, store->uuid);
+    if (dli_subscriber_init(&lane->ear, &single->config, &single->gate, single->channel, wake_fd, single->patience))
+        goto fail_ear;
+    lane->ear.hooks = &ear_hooks;
+    lane->ear.owner = store;
+    single->first = lane;
+    return lane;
+
+fail_ear:
+    dli_subscriber_fini(&lane->ear);
+fail_pipe:
+    dli_pipe_fini(&lane->pipe);
+    free(lane);
+    return NULL;
+}
+
+static void lane_free(struct dli_lane *lane)
+{
+    if (!lane)
+        return;
+    if (lane->index == 0)
+        dli_subscriber_fini(&lane->ear);
+    dli_pipe_fini(&lane->pipe);
+    free(lane);
+}
+
+static void count_command(struct single *single)
+{
+    __atomic_add_fetch(&single->commands, 1, __ATOMIC_RELAXED);
+}
+
+static dlock_status push(struct dli_lane *lane, struct dli_request *request)
+{
+    struct dli_errand *errand = dli_errand_of(request);
+
+    if (dli_errand_begin(errand))
+        return DLOCK_OUT_OF_MEMORY;
+    if (dli_pipe_push(&lane->pipe, &errand->call))
+        return DLOCK_CLOSED;
+    count_command(lane->single);
+    return DLOCK_OK;
+}
+
+static dlock_status push_urgent(struct dli_lane *lane, struct dli_request *request)
+{
+    struct dli_errand *errand = dli_errand_of(request);
+
+    if (dli_errand_begin(errand))
+        return DLOCK_OUT_OF_MEMORY;
+    dli_pipe_push_urgent(&lane->pipe, &errand->call);
+    count_command(lane->single);
+    return DLOCK_OK;
+}
+
+/* On a private connection while nobody uses the shared one, else on that. */
+static void carry(struct dli_lane *lane, struct dli_request *request)
+{
+    struct single *single = lane->single;
+    struct dli_errand *errand = dli_errand_of(request);
+    struct dli_call *call = &errand->call;
+
+    if (dli_errand_begin(errand)) {
+        dli_fail(request->why, DLOCK_OUT_OF_MEMORY, "no memory for the command");
+        dli_errand_fail(errand, DLOCK_OUT_OF_MEMORY);
+        return;
+    }
+    count_command(single);
+    if (__atomic_load_n(&lane->pipe.load, __ATOMIC_RELAXED) == 0 && dli_private_call(&single->pool, call)) {
+        if (call->fallback)
+            __atomic_add_fetch(&single->reloads, 1, __ATOMIC_RELAXED);
+        return;
+    }
+    call->sleeps = 1;
+    if (dli_pipe_push(&lane->pipe, call) == 0)
+        dli_pipe_wait(&lane->pipe, call);
+    else
+        dli_errand_fail(errand, DLOCK_CLOSED);
+}
+
+/* Trouble with the shared connection and its end become log lines. */
+static void log_trouble(struct dli_lane *lane)
+{
+    struct dli_store *store = &lane->single->store;
+    struct dli_pipe *pipe = &lane->pipe;
+    char text[256];
+
+    if (lane->troubles != pipe->troubles) {
+        lane->troubles = pipe->troubles;
+        if (!lane->troubled)
+            store->hooks->log(store->owner, pipe->trouble.code, pipe->trouble.message);
+        lane->troubled = 1;
+    } else if (lane->troubled && pipe->conn->state == DLI_CONN_READY) {
+        lane->troubled = 0;
+        snprintf(text, sizeof text, "%.200s: connected again", store->text);
+        store->hooks->log(store->owner, DLOCK_OK, text);
+    }
+}
+
+static void step(struct dli_lane *lane, int64_t now)
+{
+    dli_pipe_step(&lane->pipe, now);
+    log_trouble(lane);
+    if (lane->index > 0)
+        return;
+    dli_subscriber_step(&lane->ear, dli_now());
+    if (now - lane->trimmed > TRIM_AFTER) {
+        dli_private_trim(&lane->single->pool, now - TRIM_AFTER);
+        lane->trimmed = now;
+    }
+}
+
+static int64_t alarm_at(const struct dli_lane *lane)
+{
+    int64_t at = dli_pipe_alarm(&lane->pipe), other = INT64_MAX;
+
+    if (lane->index == 0)
+        other = dli_subscriber_alarm(&lane->ear);
+    return other < at ? other : at;
+}
+
+static struct pollfd poll_for(const struct dli_conn *conn)
+{
+    return (struct pollfd){.fd = conn->fd, .events = (short)(conn->want_write ? POLLIN | POLLOUT : POLLIN)};
+}
+
+static int lane_sleep(struct dli_lane *lane, struct pollfd *fds)
+{
+    int count = 0;
+
+    fds[count++] = poll_for(lane->pipe.conn);
+    if (lane->index == 0)
+        fds[count++] = poll_for(lane->ear.conn);
+    __atomic_store_n(&lane->pipe.sleeping, 1, __ATOMIC_SEQ_CST);
+    return __atomic_load_n(&lane->pipe.pushed, __ATOMIC_SEQ_CST) ? -1 : count;
+}
+
+static void awake(struct dli_lane *lane)
+{
+    __atomic_store_n(&lane->pipe.sleeping, 0, __ATOMIC_SEQ_CST);
+}
+
+static void shut(struct dli_lane *lane)
+{
+    dli_pipe_shut(&lane->pipe);
+}
+
+/* ---- the store */
+
+static void stats(struct dli_store *store, int64_t *all)
+{
+    struct single *single = of(store);
+
+    all[DLOCK_STAT_COMMANDS] += __atomic_load_n(&single->commands, __ATOMIC_RELAXED);
+    all[DLOCK_STAT_SCRIPT_RELOADS] += __atomic_load_n(&single->reloads, __ATOMIC_RELAXED);
+    pthread_mutex_lock(&single->gate.mutex);
+    all[DLOCK_STAT_CONNECTS] += single->gate.connects;
+    all[DLOCK_STAT_CONNECT_FAILURES] += single->gate.connect_failures;
+    pthread_mutex_unlock(&single->gate.mutex);
+}
+
+static void store_free(struct dli_store *store)
+{
+    struct single *single = of(store);
+
+    dli_private_fini(&single->pool);
+    dli_gate_fini(&single->gate);
+    free(single);
+}
+
+static const struct dli_store_ops ops = {
+    .free = store_free,
+    .stats = stats,
+    .place_new = place_new,
+    .place_free = place_free,
+    .request_new = request_new,
+    .request_free = dli_errand_free,
+    .shard = shard,
+    .lane_new = lane_new,
+    .lane_free = lane_free,
+    .push = push,
+    .carry = carry,
+    .want = want,
+    .listen = listen,
+    .forget = forget,
+    .push_urgent = push_urgent,
+    .step = step,
+    .alarm = alarm_at,
+    .sleep = lane_sleep,
+    .awake = awake,
+    .shut = shut,
+};
+
+static void configure(struct dli_conn_config *config, const struct dlock_options *options,
+                      const struct dli_target *target)
+{
+    config->target = *target;
+    config->username = dli_options_text(options, DLI_OPT_USERNAME);
+    config->password = dli_options_text(options, DLI_OPT_PASSWORD);
+    config->client_name = dli_options_text(options, DLI_OPT_CLIENT_NAME);
+    config->db = (int)options->number[DLI_OPT_DB];
+    config->connect_timeout = options->number[DLI_OPT_CONNECT_TIMEOUT_MS] * MS;
+}
+
+dlock_status dli_redis_open(const struct dlock_options *options, const struct dli_target *target,
+                            struct dli_store **ret, dlock_error *box)
+{
+    struct single *single = calloc(1, sizeof *single);
+
+    if (!single)
+        return dli_fail(box, DLOCK_OUT_OF_MEMORY, "no memory for a client");
+    configure(&single->config, options, target);
+    single->patience = options->number[DLI_OPT_COMMAND_TIMEOUT_MS] * MS;
+    dli_gate_init(&single->gate, (int)options->number[DLI_OPT_CONNECTS_PER_SECOND], (uint64_t)dli_now());
+    dli_private_init(&single->pool, &single->config, &single->gate, (int)options->number[DLI_OPT_PRIVATE_CONNECTIONS]);
+    single->store.ops = &ops;
+    single->store.text = single->config.target.text;
+    single->store.connect_time = single->config.connect_timeout;
+    *ret = &single->store;
+    return DLOCK_OK;
+}
+
+void dli_redis_txn(struct dli_store *store, struct dli_txn *txn)
+{
+    struct single *single = of(store);
+
+    dli_txn_init(txn, &single->config, &single->gate, single->patience);
+}

@@ -1,0 +1,19 @@
+/*
+ * store.h: the lock store on Redis; and what is Redis's own, transactions.
+ */
+#ifndef DLI_REDIS_STORE_H
+#define DLI_REDIS_STORE_H
+
+#include "base/options.h"
+#include "base/store.h"
+#include "base/url.h"
+#include "txn.h"
+
+/* The store at a target; options outlives it. DLOCK_OUT_OF_MEMORY. */
+dlock_status dli_redis_open(const struct dlock_options *options, const struct dli_target *target,
+                            struct dli_store **ret, dlock_error *box);
+
+/* Make txn one of this store's servers. */
+void dli_redis_txn(struct dli_store *store, struct dli_txn *txn);
+
+#endif
