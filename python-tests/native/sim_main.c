@@ -13,9 +13,11 @@
 #include "sim.h"
 
 #include <inttypes.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -100,6 +102,7 @@ static int start_job(const struct options *options, int index, uint64_t *enough,
     if (*pid < 0)
         exit(2);
     if (*pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         close(ends[0]);
         run_seeds(options, index, &job, enough);
         _exit(write(ends[1], &job, sizeof job) == (ssize_t)sizeof job ? 0 : 2);
