@@ -237,6 +237,8 @@ def test_a_grant_on_its_way_is_no_way_around_the_gate(agent: Agent, new_agent: M
     mine.acquire(1, 0).ok
     pending = [waits(theirs, owner, owner) for owner in (2, 3)]
     hears(redis_server, kind, 1)
+    line = ("LLEN", "redisson_lock_queue:{lock}") if kind == "fair" else ("ZCARD", "dlock_queue:{lock}")
+    until(lambda: redis_server.command(*line) == (2 if kind == "fair" else 1))
     proxy.down.hold()
     mine.release(1).ok
     mine.close_gate(60_000).ok
