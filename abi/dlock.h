@@ -366,6 +366,14 @@ DLOCK_API
 dlock_status dlock_client_close(dlock_client *client, int64_t timeout_ms, dlock_error *reterr);
 
 /*
+ * dlock_client_close without waiting. It is over when dlock_client_next returns DLOCK_CLOSED; before that a
+ * DLOCK_EVENT_LOG with the status DLOCK_TIMED_OUT comes when the server did not confirm everything within timeout_ms.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_client_submit_close(dlock_client *client, int64_t timeout_ms, dlock_error *reterr);
+
+/*
  * Give the handle back. Without dlock_client_close before, held locks are abandoned: renewal stops and they expire.
  * Locks of the client stay valid objects and answer DLOCK_CLOSED.
  * Threads: any. Blocks: never. Since: 0.1

@@ -74,7 +74,7 @@ def test_events_of_parent_and_child_are_apart(agent: Agent, redis_server: Server
 
 
 EVERY_CALL = [
-    ("client", "close", 100), ("client", "fd"), ("client", "next", 0), ("client", "wake"), ("client", "stats"),
+    ("client", "close", 100), ("client", "submit_close", 100), ("client", "fd"), ("client", "next", 0), ("client", "wake"), ("client", "stats"),
     ("client", "ping", 100), ("client", "new", 1, "other"), ("lock", "acquire", 1, 0), ("lock", "acquire", 0, -1),
     ("lock", "release", 1), ("lock", "acquire_local", 1), ("lock", "release_local", 1), ("lock", "submit_acquire", 1, 0, 0),
     ("lock", "submit_release", 1, 0), ("lock", "cancel", 2), ("lock", "extend", 1, 5000), ("lock", "force"),
@@ -195,6 +195,50 @@ def test_close_says_when_the_server_does_not_answer(agent: Agent, new_server: Ca
     server.resume()
     assert answer.status == "TIMED_OUT" and f"{server.host}:{server.port}" in answer.message
     assert answer.took < 300_000 + PROMPT * 1_000_000
+    client.free(), lock.drop()
+    until(lambda: not agent.threads())
+
+
+def last_words(client: Client) -> list[tuple[str, int]]:
+    """Types and statuses of the events until a client has closed."""
+    said = []
+    while (answer := client.next(5000)).status == "OK":
+        said.append((answer.event.type, answer.event.status))
+    assert answer.status == "CLOSED"
+    return said
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_submitted_close_blocks_nobody(agent: Agent, redis_server: Server, threads: int) -> None:
+    client = agent.open(redis_server, watchdog_threads=threads)
+    locks = [client.lock(f"held{number}") for number in range(20)]
+    for lock in locks:
+        lock.acquire(1, 0).ok
+    wait = locks[0].start("acquire", 2, -1, thread=2)
+    locks[1].submit_acquire(4, -1, 44).ok
+    until(lambda: client.counters()["waiting"] == 2)
+    client.submit_close(5000).ok
+    assert wait.answer().status == "CLOSED" and locks[2].acquire(2, 0).status == "CLOSED"
+    said = last_words(client)
+    assert said.count(("LOST", -201)) == 20 and said.count(("ACQUIRE_FAILED", -107)) == 1 and len(said) == 21
+    assert redis_server.command("EXISTS", *[f"held{number}" for number in range(20)]) == 0
+    client.submit_close(0).ok
+    client.close(0).ok
+    until(lambda: not [name for name in agent.threads() if "watch" in name])
+
+
+def test_a_submitted_close_ends_in_time(agent: Agent, new_server: Callable[..., Server]) -> None:
+    server = new_server()
+    unused = agent.open(server)
+    unused.submit_close(1000).ok
+    assert last_words(unused) == []
+    client = agent.open(server, lease_ms=1000)
+    lock = client.lock("held")
+    lock.acquire(1, 0).ok
+    server.pause()
+    assert client.submit_close(300).ok.took < 100_000
+    assert ("LOG", 2) in last_words(client)
+    server.resume()
     client.free(), lock.drop()
     until(lambda: not agent.threads())
 

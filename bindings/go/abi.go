@@ -346,6 +346,13 @@ func (client *cClient) close(timeoutMs int64) error {
 	return err
 }
 
+func (client *cClient) submitClose(timeoutMs int64) error {
+	box := quick.take()
+	err := quick.done(box, C.dlock_client_submit_close(client.pointer(), C.int64_t(timeoutMs), box))
+	runtime.KeepAlive(client)
+	return err
+}
+
 func (client *cClient) fd() (int32, error) {
 	var retFd C.int32_t
 	box := quick.take()

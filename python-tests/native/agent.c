@@ -220,6 +220,11 @@ static void do_close(struct answer *answer, struct word *words)
     CALL(answer, dlock_client_close(client_of(words[0]), number(words[1]), answer->box));
 }
 
+static void do_submit_close(struct answer *answer, struct word *words)
+{
+    CALL(answer, dlock_client_submit_close(client_of(words[0]), number(words[1]), answer->box));
+}
+
 static void do_free(struct answer *answer, struct word *words)
 {
     begin(answer);
@@ -734,6 +739,7 @@ static const struct {
 } commands[] = {
     {"open", do_open},
     {"close", do_close},
+    {"submit_close", do_submit_close},
     {"free", do_free},
     {"fd", do_fd},
     {"poll", do_poll},

@@ -78,9 +78,17 @@ dlock_status dlock_client_close(dlock_client *client, int64_t timeout_ms, dlock_
         return status;
     status = dli_client_shut(client->core, 1, dli_later(dli_now(), dli_wait(timeout_ms)));
     if (status != DLOCK_OK)
-        return dli_fail(reterr, status, "%s did not confirm every release in time; what is left expires by its lease",
-                        client->core->store->text);
+        return dli_fail(reterr, status, DLI_LEFT, client->core->store->text);
     return DLOCK_OK;
+}
+
+dlock_status dlock_client_submit_close(dlock_client *client, int64_t timeout_ms, dlock_error *reterr)
+{
+    dlock_status status = check_mine(client, timeout_ms, reterr);
+
+    if (status == DLOCK_OK)
+        dli_client_leave(client->core, dli_later(dli_now(), dli_wait(timeout_ms)));
+    return status;
 }
 
 void dlock_client_free(dlock_client *client)

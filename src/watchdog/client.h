@@ -30,6 +30,8 @@
 
 enum { DLI_LOOPS_MAX = 16 };
 
+#define DLI_LEFT "%.150s did not confirm every release in time; what is left expires by its lease"
+
 struct dli_client;
 struct dli_entry;
 struct dli_waiter;
@@ -83,6 +85,7 @@ struct dli_client {
     struct dli_link entries;
     int64_t entry_count;
     uint32_t progress;  /* futex: bumped while closing when an entry may have become idle */
+    int64_t leave_at;   /* atomic: closing, and nobody waits for it: loop 0 ends everything by then; 0: no */
     int threads;        /* running watchdog threads, under mutex */
     int line;           /* enum dli_line, atomic */
     int64_t line_ups;   /* atomic: how often it came up */
@@ -161,9 +164,6 @@ dlock_status dli_client_start(struct dli_client *client, dlock_error *box);
 /* DLOCK_FORKED in a child of the process that started it, DLOCK_CLOSED, or DLOCK_OK. */
 dlock_status dli_client_usable(const struct dli_client *client, dlock_error *box);
 
-/* End everything; with release the server is told what was held, until deadline. DLOCK_OK or DLOCK_TIMED_OUT. */
-dlock_status dli_client_shut(struct dli_client *client, int release, int64_t deadline);
-
 /* In a child that has a client nobody had used before the fork: make it the child's own. 0 or -1 (errno). */
 int dli_client_part(struct dli_client *client);
 
@@ -171,6 +171,23 @@ void dli_client_count(struct dli_client *client, int stat, int64_t by);
 
 /* Call visit for every entry with entry.mutex held, then pump it. No mutex is held by the caller. */
 void dli_client_each(struct dli_client *client, void (*visit)(struct dli_entry *entry, int64_t now));
+
+/* ---- close.c */
+
+/* End everything; with release the server is told what was held, until deadline. DLOCK_OK or DLOCK_TIMED_OUT. */
+dlock_status dli_client_shut(struct dli_client *client, int release, int64_t deadline);
+
+/* The same by the threads of the client, of which the last ends the event queue. */
+void dli_client_leave(struct dli_client *client, int64_t deadline);
+
+/* Loop 0: end everything, if that is asked for and due. When it will be due whatever happens. */
+int64_t dli_client_leaving(struct dli_client *client, int64_t now);
+
+/* Something that a close waits for may be done. */
+void dli_client_progress(struct dli_client *client);
+
+/* A thread of the client ends. */
+void dli_client_thread_ended(struct dli_client *client);
 
 /* ---- entry.c */
 

@@ -350,10 +350,8 @@ void dli_entry_pump(struct dli_entry *entry, int64_t now)
         dli_entry_retire(entry);
     else if (entry->parent) /* its owner may never come back: it does not stay for the sake of a timer */
         stop_timer(entry);
-    if (__atomic_load_n(&client->closed, __ATOMIC_ACQUIRE)) {
-        __atomic_add_fetch(&client->progress, 1, __ATOMIC_RELEASE);
-        dli_futex_wake(&client->progress, 1);
-    }
+    if (__atomic_load_n(&client->closed, __ATOMIC_ACQUIRE))
+        dli_client_progress(client);
 }
 
 void dli_entry_tick(struct dli_timer *timer, int64_t now)

@@ -124,6 +124,8 @@ static int64_t next_alarm(struct dli_loop *loop)
 
     if ((other = dli_renew_alarm(loop)) < at)
         at = other;
+    if (loop->index == 0 && (other = dli_client_leaving(loop->client, dli_now())) < at)
+        at = other;
     pthread_mutex_lock(&loop->mutex);
     other = dli_timers_next(&loop->timers);
     loop->next = at = other < at ? other : at;
@@ -172,11 +174,7 @@ static void finish(struct dli_loop *loop)
     client->store->ops->shut(loop->lane);
     dli_renew_drop(loop);
     drop_timers(loop);
-    pthread_mutex_lock(&client->mutex);
-    client->threads--;
-    pthread_mutex_unlock(&client->mutex);
-    __atomic_add_fetch(&client->progress, 1, __ATOMIC_RELEASE);
-    dli_futex_wake(&client->progress, 1);
+    dli_client_thread_ended(client);
     dli_client_unref(client);
 }
 

@@ -31,6 +31,7 @@ const char *dlock_option_default(size_t index);
 const char *dlock_option_help(size_t index);
 dlock_status dlock_client_open(const char *url, const dlock_options *options, dlock_client **ret_client, dlock_error *reterr);
 dlock_status dlock_client_close(dlock_client *client, int64_t timeout_ms, dlock_error *reterr);
+dlock_status dlock_client_submit_close(dlock_client *client, int64_t timeout_ms, dlock_error *reterr);
 void dlock_client_free(dlock_client *client);
 dlock_status dlock_client_fd(dlock_client *client, int32_t *ret_fd, dlock_error *reterr);
 dlock_status dlock_client_next(dlock_client *client, int64_t timeout_ms, dlock_event *event, dlock_error *reterr);

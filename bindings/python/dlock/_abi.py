@@ -168,6 +168,7 @@ PROTOTYPES = {
     "dlock_option_help": (c_char_p, [c_size_t]),
     "dlock_client_open": (c_int32, [c_char_p, dlock_options_p, POINTER(dlock_client_p), dlock_error_p]),
     "dlock_client_close": (c_int32, [dlock_client_p, c_int64, dlock_error_p]),
+    "dlock_client_submit_close": (c_int32, [dlock_client_p, c_int64, dlock_error_p]),
     "dlock_client_free": (None, [dlock_client_p]),
     "dlock_client_fd": (c_int32, [dlock_client_p, POINTER(c_int32), dlock_error_p]),
     "dlock_client_next": (c_int32, [dlock_client_p, c_int64, dlock_event_p, dlock_error_p]),

@@ -45,9 +45,11 @@ class Library:
         if found[:2] < needed[:2]:
             raise OSError("its version is %d.%d.%d, this binding needs %d.%d or later" % (*found, *needed[:2]))
         for name, (result, arguments) in _abi.PROTOTYPES.items():
-            function = getattr(waiting if name in BLOCKING else quick, name)
-            function.restype, function.argtypes = result, arguments
+            for library in (quick, waiting) if name in BLOCKING else (quick,):
+                function = getattr(library, name)
+                function.restype, function.argtypes = result, arguments
             setattr(self, name, function)
+        self.next_now = quick.dlock_client_next  # for a timeout of 0
         self.error_boxes: list[Any] = []
         self.event_boxes: list[Any] = []
         _errors.define(self)
@@ -70,6 +72,12 @@ class Library:
         if error and error.code != expected:
             raise error
         return error is None
+
+    def ask(self, function: Callable[..., int], *arguments: Any) -> int:
+        """The number that a function writes to its last parameter but one."""
+        out = ctypes.c_int64()
+        self.call(function, *arguments, out)
+        return out.value
 
     def wait(self, ms: int, attempt: Callable[[int], Optional[_errors.DlockError]]) -> Optional[_errors.DlockError]:
         """attempt(ms), and again with the time that is left after each signal: its handler has run in between."""

@@ -6,7 +6,8 @@ from typing import Any, Iterator, NamedTuple, Optional
 
 from . import _abi, _errors, _lib
 from ._lib import Number, Opened, Option, milliseconds, seconds
-from .kinds import Kinds
+from .kinds import Kinds, Latch, MultiLock, Semaphore
+from .lock import Lock
 from .transaction import Transactions
 
 
@@ -41,12 +42,8 @@ class Event(NamedTuple):
         return _errors.make(self.status, self.text) if self.status else None
 
 
-class Client(Opened, Kinds, Transactions):
-    """Connections to one server, made on first use, and a watchdog that renews what is held.
-
-    Use it from any thread, and as a context manager. In a forked child it is a new client with the same URL and
-    options, which holds nothing.
-    """
+class Base(Opened):
+    """What Client and aio.Client have in common. Nothing here blocks."""
 
     _shown = ""  # the URL without credentials, once the library has accepted it
 
@@ -56,7 +53,6 @@ class Client(Opened, Kinds, Transactions):
         InvalidUrl, UnknownOption, InvalidOption, Unsupported; LibraryError.
         """
         self._lib, self._url, self._closed = _lib.library(), url, False
-        self._spare = []
         self._options: dict[str, Option] = {"interruptible": True}  # so that signal handlers run
         self._options.update(options)
         self._live()
@@ -72,7 +68,40 @@ class Client(Opened, Kinds, Transactions):
         return _lib.owned(handle, self._lib.dlock_client_free)
 
     def __repr__(self) -> str:
-        return f"<dlock.Client{self._shown}>"
+        return f"<{self._form}{self._shown}>"
+
+    _form = "dlock.Client"
+
+    def stats(self) -> dict[str, int]:
+        """The counters of this client by name: "acquired", "lost", ... Never blocks."""
+        values, count = (ctypes.c_int64 * _abi.DLOCK_STAT_COUNT)(), ctypes.c_size_t()
+        self._lib.call(self._lib.dlock_client_stats, self._live(), values, len(values), count)
+        known = min(count.value, len(values))
+        return {name: values[place] for name, place in _lib.constants("DLOCK_STAT_").items() if place < known}
+
+    def fileno(self) -> int:
+        """A descriptor that is readable exactly while events wait, for select or add_reader. Never read or close it."""
+        descriptor = ctypes.c_int32()
+        self._lib.call(self._lib.dlock_client_fd, self._live(), descriptor)
+        return descriptor.value
+
+    def _event(self, box: Any) -> Event:
+        (kind, status, tag, lock_id, owner, token, remaining, cause, *_), text = self._lib.unpack(box)
+        return Event(EventType(kind), status, tag, lock_id, owner, token, seconds(remaining), Cause(cause), text)
+
+
+class Client(Base, Kinds[Lock, Semaphore, Latch, MultiLock], Transactions):
+    """Connections to one server, made on first use, and a watchdog that renews what is held.
+
+    Use it from any thread, and as a context manager. In a forked child it is a new client with the same URL and
+    options, which holds nothing.
+    """
+
+    _kinds = (Lock, Semaphore, Latch, MultiLock)
+
+    def __init__(self, url: str, **options: Option) -> None:
+        self._spare = []
+        super().__init__(url, **options)
 
     def __enter__(self) -> Client:
         return self
@@ -93,19 +122,6 @@ class Client(Opened, Kinds, Transactions):
         """Ask the server for a sign of life. Blocks. Unreachable, Denied, Server... exceptions."""
         self._lib.call(self._lib.dlock_client_ping, self._live(), milliseconds(timeout))
 
-    def stats(self) -> dict[str, int]:
-        """The counters of this client by name: "acquired", "lost", ... Never blocks."""
-        values, count = (ctypes.c_int64 * _abi.DLOCK_STAT_COUNT)(), ctypes.c_size_t()
-        self._lib.call(self._lib.dlock_client_stats, self._live(), values, len(values), count)
-        known = min(count.value, len(values))
-        return {name: values[place] for name, place in _lib.constants("DLOCK_STAT_").items() if place < known}
-
-    def fileno(self) -> int:
-        """A descriptor that is readable exactly while events wait, for select or add_reader. Never read or close it."""
-        descriptor = ctypes.c_int32()
-        self._lib.call(self._lib.dlock_client_fd, self._live(), descriptor)
-        return descriptor.value
-
     def next_event(self, timeout: Optional[float] = None) -> Optional[Event]:
         """The oldest event; None after timeout seconds or wake(). Blocks, signal handlers run meanwhile. Closed."""
         lib = self._lib
@@ -117,8 +133,7 @@ class Client(Opened, Kinds, Transactions):
                 return None
             if error:
                 raise error
-            (kind, status, tag, lock_id, owner, token, remaining, cause, *_), text = lib.unpack(box)
-        return Event(EventType(kind), status, tag, lock_id, owner, token, seconds(remaining), Cause(cause), text)
+            return self._event(box)
 
     def events(self) -> Iterator[Event]:
         """Events as they come, until the client is closed or wake() is called. Blocks in between."""

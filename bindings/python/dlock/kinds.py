@@ -2,14 +2,14 @@
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING, Any, Mapping, Optional, Sequence, Type, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Generic, Optional, Sequence, Type, TypeVar, Union
 
 from . import _abi, _lib
-from ._lib import Option, milliseconds
-from .lock import Lock
+from ._lib import Option
+from .lock import Held, Lock
 
 if TYPE_CHECKING:
-    from .client import Client
+    from .client import Base
 
 ID_SIZE = 33  # of a permit, with its terminator
 
@@ -18,9 +18,7 @@ class _Counter(Lock):
     """What a semaphore and a latch have in common: a number on the server that calls change."""
 
     def _change(self, function: Any, *arguments: int) -> int:
-        out = ctypes.c_int64()
-        self._lib.call(function, self._live(), *arguments, out)
-        return out.value
+        return self._lib.ask(function, self._live(), *arguments)
 
     def _set(self, function: Any, number: int) -> bool:
         return self._lib.call(function, self._live(), _whole(number), expected=_abi.DLOCK_UNCHANGED)
@@ -30,7 +28,17 @@ def _whole(number: int) -> int:
     return _lib.number(number, -(2**63) + 1, "amount")
 
 
-class Semaphore(_Counter):
+class Permits(Held):
+    """What Semaphore and aio.Semaphore have in common."""
+
+    def permit_id(self, index: int = 0) -> str:
+        """The id of a permit of the owner's latest acquire(), as Redisson writes it. NotHeld, Lost, Unsupported."""
+        buffer = ctypes.create_string_buffer(ID_SIZE)
+        self._lib.call(self._lib.dlock_semaphore_permit, self._live(), self._whose(), _whole(index), buffer, ID_SIZE)
+        return buffer.value.decode()
+
+
+class Semaphore(Permits, _Counter):
     """So many permits for everybody, from Client.semaphore or Client.permit_semaphore.
 
     Each acquire() takes as many as the option permits says (1), each release() gives those of the latest acquire() of
@@ -55,12 +63,6 @@ class Semaphore(_Counter):
         """How many permits are free. Blocks."""
         return self._change(self._lib.dlock_semaphore_available)
 
-    def permit_id(self, index: int = 0) -> str:
-        """The id of a permit of the owner's latest acquire(), as Redisson writes it. NotHeld, Lost, Unsupported."""
-        buffer = ctypes.create_string_buffer(ID_SIZE)
-        self._lib.call(self._lib.dlock_semaphore_permit, self._live(), self._owner, _whole(index), buffer, ID_SIZE)
-        return buffer.value.decode()
-
 
 class Latch(_Counter):
     """A count that opens the way for everybody when it reaches zero, from Client.latch. Nothing is ever held."""
@@ -83,16 +85,13 @@ class Latch(_Counter):
         return self.acquire(timeout=-1 if timeout is None else timeout)
 
 
-class MultiLock(Lock):
-    """Several locks of a client as one, all or none, from Client.multi_lock. Used like a Lock.
+class Several(Held):
+    """What MultiLock and aio.MultiLock have in common."""
 
-    token is the largest of the members' tokens; a member that has the same owner tells its own.
-    """
-
-    def __init__(self, client: Client, locks: Sequence[Lock], owner: Optional[int]) -> None:
+    def __init__(self, client: Base, locks: Sequence[Held], owner: Optional[int]) -> None:
         self._members = tuple(locks)
         for lock in locks:
-            if not isinstance(lock, Lock):
+            if not isinstance(lock, Held):
                 raise TypeError(f"A multi-lock is made of locks, not {type(lock).__name__}.")
         super().__init__(client, " + ".join(str(lock.name) for lock in locks), owner, "multi", {})
 
@@ -104,51 +103,54 @@ class MultiLock(Lock):
         return _lib.owned(handle, self._lib.dlock_lock_free)
 
 
-Made = TypeVar("Made", bound=Lock)
+class MultiLock(Several, Lock):
+    """Several locks of a client as one, all or none, from Client.multi_lock. Used like a Lock.
 
-
-def _make(
-    cls: Type[Made], client: Any, name: Union[str, bytes], owner: Optional[int], kind: str,
-    options: Mapping[str, Option],
-) -> Made:  # fmt: skip
-    return cls(client, name, owner, kind, options)
-
-
-class Kinds:
-    """The methods of a client that make locks. Options win over the client's. None blocks. InvalidName, InvalidOption.
+    token is the largest of the members' tokens; a member that has the same owner tells its own.
     """
 
-    def lock(
-        self, name: Union[str, bytes], *, owner: Optional[int] = None, kind: str = "mutex", **options: Option
-    ) -> Lock:
+
+L = TypeVar("L", bound=Held)
+S = TypeVar("S", bound=Permits)
+C = TypeVar("C", bound=Held)
+M = TypeVar("M", bound=Several)
+Name = Union[str, bytes]
+
+
+class Kinds(Generic[L, S, C, M]):
+    """The methods of a client that make locks. Options win over the client's. Nothing here blocks. InvalidName,
+    InvalidOption."""
+
+    _kinds: tuple[Type[L], Type[S], Type[C], Type[M]]
+
+    def lock(self, name: Name, *, owner: Optional[int] = None, kind: str = "mutex", **options: Option) -> L:
         """A re-entrant mutex, see Lock. Or another kind of lock by its name in the library."""
-        return _make(Lock, self, name, owner, kind, options)
+        return self._kinds[0](self, name, owner, kind, options)  # type: ignore[arg-type]
 
-    def fair_lock(self, name: Union[str, bytes], *, owner: Optional[int] = None, **options: Option) -> Lock:
+    def fair_lock(self, name: Name, *, owner: Optional[int] = None, **options: Option) -> L:
         """A mutex that is granted strictly in the order in which owners asked for it."""
-        return _make(Lock, self, name, owner, "fair", options)
+        return self.lock(name, owner=owner, kind="fair", **options)
 
-    def read_lock(self, name: Union[str, bytes], *, owner: Optional[int] = None, **options: Option) -> Lock:
+    def read_lock(self, name: Name, *, owner: Optional[int] = None, **options: Option) -> L:
         """The side of a read-write lock that many may hold together."""
-        return _make(Lock, self, name, owner, "read", options)
+        return self.lock(name, owner=owner, kind="read", **options)
 
-    def write_lock(self, name: Union[str, bytes], *, owner: Optional[int] = None, **options: Option) -> Lock:
+    def write_lock(self, name: Name, *, owner: Optional[int] = None, **options: Option) -> L:
         """The side of a read-write lock that one holds alone. An owner that writes may also read, not the reverse."""
-        return _make(Lock, self, name, owner, "write", options)
+        return self.lock(name, owner=owner, kind="write", **options)
 
-    def semaphore(self, name: Union[str, bytes], *, owner: Optional[int] = None, **options: Option) -> Semaphore:
+    def semaphore(self, name: Name, *, owner: Optional[int] = None, **options: Option) -> S:
         """A semaphore whose permits last until they are released, see Semaphore."""
-        return _make(Semaphore, self, name, owner, "semaphore", options)
+        return self._kinds[1](self, name, owner, "semaphore", options)  # type: ignore[arg-type]
 
-    def permit_semaphore(self, name: Union[str, bytes], *, owner: Optional[int] = None, **options: Option) -> Semaphore:
+    def permit_semaphore(self, name: Name, *, owner: Optional[int] = None, **options: Option) -> S:
         """A semaphore whose permits are leases, see Semaphore."""
-        return _make(Semaphore, self, name, owner, "permit_semaphore", options)
+        return self._kinds[1](self, name, owner, "permit_semaphore", options)  # type: ignore[arg-type]
 
-    def latch(self, name: Union[str, bytes], *, owner: Optional[int] = None, **options: Option) -> Latch:
+    def latch(self, name: Name, *, owner: Optional[int] = None, **options: Option) -> C:
         """A count-down latch, see Latch."""
-        return _make(Latch, self, name, owner, "latch", options)
+        return self._kinds[2](self, name, owner, "latch", options)  # type: ignore[arg-type]
 
-    def multi_lock(self, *locks: Lock, owner: Optional[int] = None) -> MultiLock:
+    def multi_lock(self, *locks: L, owner: Optional[int] = None) -> M:
         """Several locks of this client as one, see MultiLock. DuplicateName, InvalidArgument."""
-        client: Any = self
-        return MultiLock(client, locks, owner)
+        return self._kinds[3](self, locks, owner)  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ from . import _abi, _errors, _lib
 from ._lib import FOREVER, Number, Opened, Option, milliseconds, process, seconds
 
 if TYPE_CHECKING:
-    from .client import Client
+    from .client import Base
 
 
 class State(Number):
@@ -28,18 +28,22 @@ class Inspection(NamedTuple):
     foreign: bool  # the holder is not libdlock
 
 
-class Lock(Opened):
-    """A lock, from Client.lock. Threads may share it: each is an owner of its own, unless owner= gave it a number.
+def patience(blocking: bool, timeout: Optional[float]) -> int:
+    """How long to wait for a lock, as the library wants it."""
+    if not blocking and timeout not in (-1, 0, None):
+        raise _errors.invalid("A call that does not block takes no timeout.")
+    return milliseconds(timeout) if blocking else 0
 
-    Re-entrant per owner. `with lock:` waits without limit; at its end Lost is raised when the lock had been lost, but
-    never in place of an exception of the block. Durations are seconds; None and -1 mean no limit.
-    """
+
+class Held(Opened):
+    """What Lock and aio.Lock have in common. Nothing here blocks."""
 
     id = 0  # the lock_id of its events
-    _owner = 0  # the calling thread
+    _owner = 0  # who calls
+    _form = "dlock.Lock"
 
     def __init__(
-        self, client: Client, name: Union[str, bytes], owner: Optional[int], kind: str, options: Mapping[str, Option]
+        self, client: Base, name: Union[str, bytes], owner: Optional[int], kind: str, options: Mapping[str, Option]
     ) -> None:
         self.name, self._client, self._lib = name, client, client._lib
         self._bytes = name.encode() if isinstance(name, str) else bytes(memoryview(name))
@@ -60,8 +64,66 @@ class Lock(Opened):
     def _number_of(self, owner: Optional[int]) -> int:
         return self._owner if owner is None else _lib.number(owner, 0, "owner")
 
+    def _whose(self) -> int:
+        """The number of who calls, for the library."""
+        return self._owner
+
     def __repr__(self) -> str:
-        return f"<dlock.Lock {self.name!r} of {self._client!r}>"
+        return f"<{self._form} {self.name!r} of {self._client!r}>"
+
+    @property
+    def state(self) -> State:
+        """What the owner has, by the clock at this instant."""
+        out = ctypes.c_int32()
+        self._lib.call(self._lib.dlock_lock_state, self._live(), self._whose(), out)
+        return State(out.value)
+
+    @property
+    def held(self) -> bool:
+        """Whether the owner holds the lock."""
+        return self.state in (State.HELD, State.AT_RISK)
+
+    @property
+    def lost(self) -> bool:
+        """Whether the owner had the lock and lost it."""
+        return self.state is State.LOST
+
+    @property
+    def token(self) -> int:
+        """The fencing token of what the owner holds. NotHeld, Lost."""
+        return self._ask(self._lib.dlock_lock_token)
+
+    @property
+    def hold_count(self) -> int:
+        """How often the owner holds the lock."""
+        return self._ask(self._lib.dlock_lock_hold_count)
+
+    @property
+    def remaining(self) -> Optional[float]:
+        """For how many seconds the owner may trust its hold if no renewal comes through; None when not held."""
+        try:
+            return seconds(self._ask(self._lib.dlock_lock_remaining_ms))
+        except _errors.DlockError as error:
+            if error.code not in (_abi.DLOCK_NOT_HELD, _abi.DLOCK_LOST):
+                raise
+            return None
+
+    def _ask(self, function: Any) -> int:
+        return self._lib.ask(function, self._live(), self._whose())
+
+    def export_grant(self) -> bytes:
+        """What another process needs to adopt_grant(); the owner then holds nothing here. NotHeld, Lost, Busy."""
+        buffer, size = (ctypes.c_uint8 * (512 + len(self._bytes)))(), ctypes.c_size_t()
+        self._lib.call(self._lib.dlock_lock_export_grant, self._live(), self._whose(), buffer, len(buffer), size)
+        return bytes(buffer[: size.value])
+
+
+class Lock(Held):
+    """A lock, from Client.lock. Threads may share it: each is an owner of its own, unless owner= gave it a number.
+
+    Re-entrant per owner. `with lock:` waits without limit; at its end Lost is raised when the lock had been lost, but
+    never in place of an exception of the block. Durations are seconds; None and -1 mean no limit.
+    """
 
     def acquire(self, blocking: bool = True, timeout: Optional[float] = -1) -> bool:
         """True when acquired; False when not blocking and somebody else holds it, or after timeout seconds.
@@ -69,9 +131,7 @@ class Lock(Opened):
         Blocks; signal handlers run meanwhile, and what they raise ends the call with nothing held and nobody in line.
         Unreachable, Denied, Cancelled, Closed, WrongKind, Server... exceptions.
         """
-        if not blocking and timeout not in (-1, 0, None):
-            raise _errors.invalid("A call that does not block takes no timeout.")
-        wait = milliseconds(timeout) if blocking else 0
+        wait = patience(blocking, timeout)
         lib, owner = self._lib, self._owner
         handle = self._handle if self._forks == process.forks else self._live()
         token, local = ctypes.c_int64(), None  # token: not 0 from the moment of the grant, whatever is raised here
@@ -137,50 +197,6 @@ class Lock(Opened):
         cancel = self._lib.dlock_lock_cancel
         return self._lib.call(cancel, self._live(), self._number_of(owner), expected=_abi.DLOCK_NOT_HELD)
 
-    # ---- what the owner has: never blocks
-
-    @property
-    def state(self) -> State:
-        """What the owner has, by the clock at this instant."""
-        out = ctypes.c_int32()
-        self._lib.call(self._lib.dlock_lock_state, self._live(), self._owner, out)
-        return State(out.value)
-
-    @property
-    def held(self) -> bool:
-        """Whether the owner holds the lock."""
-        return self.state in (State.HELD, State.AT_RISK)
-
-    @property
-    def lost(self) -> bool:
-        """Whether the owner had the lock and lost it."""
-        return self.state is State.LOST
-
-    @property
-    def token(self) -> int:
-        """The fencing token of what the owner holds. NotHeld, Lost."""
-        return self._ask(self._lib.dlock_lock_token)
-
-    @property
-    def hold_count(self) -> int:
-        """How often the owner holds the lock."""
-        return self._ask(self._lib.dlock_lock_hold_count)
-
-    @property
-    def remaining(self) -> Optional[float]:
-        """For how many seconds the owner may trust its hold if no renewal comes through; None when not held."""
-        try:
-            return seconds(self._ask(self._lib.dlock_lock_remaining_ms))
-        except _errors.DlockError as error:
-            if error.code not in (_abi.DLOCK_NOT_HELD, _abi.DLOCK_LOST):
-                raise
-            return None
-
-    def _ask(self, function: Any) -> int:
-        out = ctypes.c_int64()
-        self._lib.call(function, self._live(), self._owner, out)
-        return out.value
-
     # ---- with the server: blocks up to the option command_timeout_ms
 
     def extend(self, lease: float) -> None:
@@ -205,12 +221,6 @@ class Lock(Opened):
             self._lib.call(self._lib.dlock_lock_inspect, self._live(), box)
             (*_, token, remaining, _cause, held_for, waiters, foreign), holder = self._lib.unpack(box)
         return Inspection(holder, seconds(held_for), seconds(remaining), token, waiters, foreign == 1)
-
-    def export_grant(self) -> bytes:
-        """What another process needs to adopt_grant(); the owner then holds nothing here. NotHeld, Lost, Busy."""
-        buffer, size = (ctypes.c_uint8 * (512 + len(self._bytes)))(), ctypes.c_size_t()
-        self._lib.call(self._lib.dlock_lock_export_grant, self._live(), self._owner, buffer, len(buffer), size)
-        return bytes(buffer[: size.value])
 
     def adopt_grant(self, grant: bytes) -> int:
         """Take over an exported grant of this name before its lease ends; its token. InvalidGrant, Lost, Busy."""

@@ -1,0 +1,331 @@
+"""The asyncio form: tasks own locks; nothing blocks the event loop, and nothing makes a thread of Python's.
+
+    import dlock.aio
+
+    async with dlock.aio.Client("redis://localhost") as client:
+        async with client.lock("invoice:17") as lock:
+            await pay(17, fence=lock.token)
+
+Methods have the names they have in dlock. When a lock is lost, the body of its `async with` is cancelled at once, and
+dlock.Lost is raised at its end, in the way of asyncio.timeout. Who is cancelled while it waits for a lock holds nothing
+and leaves nothing behind, also when it had just won.
+"""
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import sys
+import weakref
+from typing import Any, Coroutine, Optional
+
+from . import _abi, _errors
+from ._lib import FOREVER, milliseconds, process
+from .client import Base, Event, EventType
+from .kinds import Kinds, Permits, Several
+from .lock import Held, patience
+
+TASKS = 2**62  # owner numbers from here on are those of tasks
+SOME = 500  # events are taken at a time, so that the loop has time for others
+Claims = frozenset[tuple[int, int]]  # of an owner: lock ids and tokens
+
+
+class _Watch:
+    """Who is told that a hold was lost: a task, by a cancellation; or who awaits the future, also of a release."""
+
+    def __init__(self, lock: Lock, owner: int, claims: Claims, task: Optional[asyncio.Task[Any]]) -> None:
+        self.lock, self.owner, self.claims, self.task = lock, owner, claims, task
+        self.lost: Optional[_errors.DlockError] = None
+        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if sys.version_info >= (3, 11):
+            self.cancels = task.cancelling() if task else 0
+
+    def current(self) -> bool:
+        """Whether the hold is still what it was."""
+        try:
+            return self.lock._claims(self.owner) == self.claims
+        except _errors.DlockError:
+            return False
+
+    def tell(self, lost: Optional[_errors.DlockError] = None) -> bool:
+        """Whether a task was cancelled."""
+        if self.over.done():
+            return False
+        self.over.set_result(None)
+        self.lost = lost
+        return bool(lost and self.task and self.task.cancel())
+
+    def take_back(self) -> bool:
+        """The cancellation is over. Whether the task was cancelled for no other reason."""
+        if sys.version_info >= (3, 11) and self.task:
+            return self.task.uncancel() <= self.cancels
+        return True
+
+
+class Lock(Held):
+    """As dlock.Lock. Tasks may share it: each is an owner of its own, unless owner= gave it a number.
+
+    The owner is the task that calls acquire() or release(), whoever awaits what these return; a task that it begins is
+    another one. `async with lock:` ends in the task in which it began.
+    """
+
+    _client: Client
+    _form = "dlock.aio.Lock"
+
+    def __init__(self, *arguments: Any) -> None:
+        self._bodies: list[_Watch] = []
+        super().__init__(*arguments)
+
+    def _whose(self) -> int:
+        return self._owner or self._client._number()
+
+    def acquire(self, blocking: bool = True, timeout: Optional[float] = -1) -> Coroutine[Any, Any, bool]:
+        """True when acquired; False when not blocking and somebody else holds it, or after timeout seconds."""
+        return self._acquire(self._whose(), patience(blocking, timeout))
+
+    def try_acquire(self) -> Coroutine[Any, Any, bool]:
+        """Acquire without waiting for others."""
+        return self.acquire(blocking=False)
+
+    def release(self) -> Coroutine[Any, Any, None]:
+        """Release one level; the last gives the lock to the next waiter. As dlock.Lock.release; it goes on when cancelled."""
+        return self._release(self._whose())
+
+    def wait_lost(self) -> Coroutine[Any, Any, bool]:
+        """Wait until what the owner holds is lost; False when it was released first. NotHeld, Lost."""
+        owner = self._whose()
+        return self._wait_lost(_Watch(self, owner, self._claims(owner), None))
+
+    async def __aenter__(self) -> Lock:
+        owner = self._whose()
+        claims = await self._win(owner, FOREVER) or frozenset()
+        self._watch(_Watch(self, owner, claims, asyncio.current_task()))
+        return self
+
+    async def __aexit__(self, kind: object, error: Optional[BaseException], trace: object) -> None:
+        if isinstance(error, GeneratorExit) and not self._client._lives():
+            return
+        task = asyncio.current_task()
+        mine = [body for body in self._bodies if body.task is task][-1:]  # a generator may be closed by another task
+        body = self._unwatch(*mine or self._bodies) if mine or len(self._bodies) == 1 else None
+        owner = body.owner if body else self._whose()
+        lost = body and body.lost
+        if body and lost and not (body.take_back() and isinstance(error, asyncio.CancelledError)) and error:
+            lost = None  # something else goes first
+        try:
+            await self._release(owner)
+        except _errors.DlockError:
+            if not (error or lost):
+                raise
+        if lost:
+            raise lost from error
+
+    async def _acquire(self, owner: int, wait: int) -> bool:
+        return await self._win(owner, wait) is not None
+
+    async def _win(self, owner: int, wait: int) -> Optional[Claims]:
+        """What owner has then; None when somebody else has it."""
+        lib, handle, _ended = self._lib, self._live(), self._client._here()
+        if lib.dlock_lock_acquire_local(handle, owner, None, None) != _abi.DLOCK_OK:
+            answer = self._client._submit(self, owner, lib.dlock_lock_submit_acquire, handle, owner, wait)
+            try:
+                event = await answer
+            except BaseException as error:
+                self._client._abandon(self, owner, answer, error)
+                raise
+            if event.status in (_abi.DLOCK_BUSY, _abi.DLOCK_TIMED_OUT):
+                return None
+            if event.error:
+                raise event.error
+        try:
+            return self._claims(owner)
+        except _errors.DlockError:  # lost already
+            self._give_back(owner)
+            raise
+
+    async def _release(self, owner: int) -> None:
+        lib, handle = self._lib, self._live()
+        error = lib.attempt(lib.dlock_lock_release_local, handle, owner)
+        if error and error.code == _abi.DLOCK_WOULD_BLOCK:
+            answer = self._client._submit(self, owner, lib.dlock_lock_submit_release, handle, owner)
+            error = (await answer).error
+        self._client._released(self, owner)
+        if error:
+            raise error
+
+    def _give_back(self, owner: int) -> None:
+        """Release what nobody waits for any more. Its event tells nobody."""
+        self._lib.attempt(self._lib.dlock_lock_submit_release, self._live(), owner, 0)
+
+    def _claims(self, owner: int) -> Claims:
+        """What owner holds here. NotHeld, Lost."""
+        return frozenset([(self.id, self._lib.ask(self._lib.dlock_lock_token, self._live(), owner))])
+
+    async def _wait_lost(self, watch: _Watch) -> bool:
+        self._watch(watch)
+        try:
+            await watch.over
+        finally:
+            self._unwatch(watch)
+        return watch.lost is not None
+
+    def _watch(self, watch: _Watch) -> None:
+        self._client._watches.setdefault(watch.owner, []).append(watch)
+        if watch.task:
+            self._bodies.append(watch)
+
+    def _unwatch(self, watch: _Watch) -> _Watch:
+        watches = self._client._watches[watch.owner]
+        for some in watches, self._bodies:
+            if watch in some:
+                some.remove(watch)
+        if not watches:
+            del self._client._watches[watch.owner]
+        return watch
+
+
+class Semaphore(Permits, Lock):
+    """As dlock.Semaphore."""
+
+
+class Latch(Lock):
+    """As dlock.Latch."""
+
+    def _claims(self, owner: int) -> Claims:
+        return frozenset()
+
+    async def wait(self, timeout: Optional[float] = None) -> bool:
+        """Wait until the count is zero; False after timeout seconds."""
+        return await self.acquire(timeout=timeout)
+
+
+class MultiLock(Several, Lock):
+    """As dlock.MultiLock."""
+
+    _members: tuple[Lock, ...]
+
+    def _claims(self, owner: int) -> Claims:
+        return frozenset().union(*[member._claims(owner) for member in self._members])
+
+
+class Client(Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
+    """As dlock.Client, for the tasks of one event loop: the one in which it is used first. Close it before its loop.
+    """
+
+    _kinds = (Lock, Semaphore, Latch, MultiLock)
+    _form = "dlock.aio.Client"
+
+    def _open(self) -> Any:
+        self._ended: Optional[asyncio.Future[None]] = None  # the client; when it is used first its loop is known
+        self._late: Optional[_errors.DlockError] = None
+        self._numbers = itertools.count(1)
+        self._tasks: weakref.WeakKeyDictionary[asyncio.Task[Any], int] = weakref.WeakKeyDictionary()
+        self._answers: dict[int, tuple[asyncio.Future[Event], Lock, int]] = {}  # that are to come, by tag
+        self._watches: dict[int, list[_Watch]] = {}  # by owner, outer bodies first
+        return super()._open()
+
+    async def __aenter__(self) -> Client:
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self.aclose()
+
+    async def aclose(self, timeout: Optional[float] = 5.0) -> None:
+        """Release what is held, end all waits with Closed, stop; within timeout seconds. Again is fine.
+
+        TimedOut when the server did not confirm everything: what is left expires by its lease.
+        """
+        here, self._closed = self._forks == process.forks, True
+        if here:  # else it is the parent's, and there is none in this process
+            ended = self._here()
+            self._lib.call(self._lib.dlock_client_submit_close, self._handle, milliseconds(timeout))
+            await asyncio.shield(ended)
+
+    # ---- for locks
+
+    def _number(self) -> int:
+        """The owner number of the task that calls."""
+        self._live()
+        task = asyncio.current_task()
+        if not task:
+            raise RuntimeError("locks are owned by tasks, and this is none: give the lock an owner= number")
+        return self._tasks.get(task) or self._tasks.setdefault(task, TASKS + next(self._numbers))
+
+    def _here(self) -> asyncio.Future[None]:
+        """Tie the client to the running loop, or see that it is: the future that is done once the client is closed."""
+        loop = asyncio.get_running_loop()
+        self._live()
+        if not self._ended:
+            self._ended = loop.create_future()
+            loop.add_reader(self.fileno(), self._look)
+        if loop is not self._ended.get_loop():
+            raise RuntimeError(f"{self!r} belongs to another event loop")
+        return self._ended
+
+    def _submit(self, lock: Lock, owner: int, submit: Any, *arguments: Any) -> asyncio.Future[Event]:
+        """Ask for something: the event that answers."""
+        self._here()
+        tag = next(self._numbers)
+        answer: asyncio.Future[Event] = asyncio.get_running_loop().create_future()
+        self._answers[tag] = answer, lock, owner
+        error = self._lib.attempt(submit, *arguments, tag)
+        if error:
+            del self._answers[tag]
+            raise error
+        return answer
+
+    def _lives(self) -> bool:
+        """Whether handles are sure to be good while a coroutine is closed: the collector frees them in any order."""
+        with contextlib.suppress(RuntimeError):
+            return bool(self._ended and self._ended.get_loop() is asyncio.get_running_loop() and not self._closed)
+        return False
+
+    def _abandon(self, lock: Lock, owner: int, answer: asyncio.Future[Event], why: BaseException) -> None:
+        """Nobody waits for an answer to a wish for a lock any more."""
+        if isinstance(why, GeneratorExit) and not self._lives():
+            return
+        if answer.done() and not answer.cancelled():
+            if answer.result().status == _abi.DLOCK_OK:
+                lock._give_back(owner)
+        else:
+            answer.cancel()
+            if self._lib.attempt(self._lib.dlock_lock_cancel, lock._live(), owner):
+                self._look()  # it has just ended; what was won goes back before anything else is asked for
+
+    def _look(self) -> None:
+        """Take the events that are there."""
+        lib, status = self._lib, _abi.DLOCK_OK
+        with lib.event_box() as box:
+            for _ in range(SOME):
+                status = lib.next_now(self._handle, 0, box, None)
+                if status != _abi.DLOCK_OK:
+                    break
+                self._take(self._event(box))
+        if status == _abi.DLOCK_CLOSED and self._ended and not self._ended.done():
+            self._ended.get_loop().remove_reader(self.fileno())
+            self._ended.set_exception(self._late) if self._late else self._ended.set_result(None)
+            for answer, _lock, _owner in self._answers.values():
+                if not answer.done():
+                    answer.set_exception(_errors.make(status, "The client was closed."))
+
+    def _take(self, event: Event) -> None:
+        if event.type is EventType.LOST:
+            told: set[object] = set()  # of the bodies of a task the outermost is cancelled
+            for watch in self._watches.get(event.owner, ()):
+                if (event.lock_id, event.token) in watch.claims and watch.task not in told:
+                    if watch.tell(event.error):
+                        told.add(watch.task)
+        elif event.type is EventType.LOG and event.status == _abi.DLOCK_TIMED_OUT:
+            self._late = event.error  # the close
+        elif event.tag in self._answers:
+            answer, lock, owner = self._answers.pop(event.tag)
+            if not answer.done():
+                answer.set_result(event)
+            elif event.type is EventType.ACQUIRED:
+                lock._give_back(owner)
+
+    def _released(self, lock: Lock, owner: int) -> None:
+        """Tell who waits for the end of what was released."""
+        for watch in self._watches.get(owner, ()):
+            if not watch.task and watch.lock is lock and not watch.current():
+                watch.tell()
