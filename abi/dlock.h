@@ -89,7 +89,8 @@ enum {
     DLOCK_SERVER_OUT_OF_MEMORY = -304,
     DLOCK_SERVER_READ_ONLY = -305,
     DLOCK_PROTOCOL_ERROR = -306,
-    DLOCK_SERVER_ERROR = -307
+    DLOCK_SERVER_ERROR = -307,
+    DLOCK_TLS_FAILED = -310
 };
 
 /*
@@ -346,8 +347,9 @@ const char *dlock_option_help(size_t index);
 /* ---- client ----------------------------------------------------------------------------------------------------- */
 
 /*
- * Make a client from a URL: redis://[user[:password]@]host[:port][/db][?option=value&...] or
- * redis+unix://[user[:password]@]/path[?db=n&option=value&...]. options may be NULL; what is set in it wins over the URL.
+ * Make a client from a URL: redis://[user[:password]@]host[:port][/db][?option=value&...], rediss:// for the same with TLS,
+ * or redis+unix://[user[:password]@]/path[?db=n&option=value&...]. options may be NULL; what is set in it wins over the URL.
+ * The files that options of TLS name are read now, and again when they have changed.
  * Nothing is connected and no thread is started yet. DLOCK_INVALID_URL, DLOCK_UNKNOWN_OPTION, DLOCK_INVALID_OPTION,
  * DLOCK_UNSUPPORTED (scheme not in this build), DLOCK_OUT_OF_MEMORY, DLOCK_SYSTEM_ERROR.
  * Threads: any. Blocks: never. Since: 0.1

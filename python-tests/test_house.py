@@ -63,6 +63,7 @@ def lines(count: int) -> str:
 FINE = {
     "engine_fine": '#include <string.h>\n#include "base/error.h"\n#include "fine.h"\n#include "dlock.h"\n',
     "redis_codec": "#include <read.h>\n",
+    "redis_tls": "#include <openssl/err.h>\n",
     "redis_conn": '#include <sys/socket.h>\n#include "sys/sys.h"\n#include "scripts/scripts.h"\n',
     "sys_clock": "#include <time.h>\n#include <pthread.h>\n",
     "api_lock": '#include "watchdog/pool.h"\nint dlock_lock(void)\n{\n    return 0;\n}\n',
@@ -83,6 +84,7 @@ WRONG_INCLUDES = {
     "api includes redis": {"api_x": '#include "redis/conn.h"\n'},
     "hiredis elsewhere": {"redis_conn": "#include <hiredis/hiredis.h>\n"},
     "hiredis elsewhere, bare": {"redis_conn": "#include <read.h>\n"},
+    "OpenSSL elsewhere": {"redis_conn": "#include <openssl/ssl.h>\n"},
     "thread outside sys": {"redis_x": "void dli_x(void)\n{\n    pthread_create(0, 0, 0, 0);\n}\n"},
     "public name outside api": {"base_x": "int dlock_x(void)\n{\n    return 0;\n}\n"},
     "export outside api": {"base_x": "DLOCK_API\nint x;\n"},

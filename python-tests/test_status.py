@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ctypes
+import socket
 import subprocess
 import sys
 import time
@@ -727,6 +728,15 @@ def a_server_without_scripts(world: World) -> Iterator[Answer]:
     yield lock.acquire(1, 0)
     yield lock.acquire(1, 500)
     yield lock.inspect()
+
+
+@way("TLS_FAILED")
+def a_server_that_does_not_speak_tls(world: World) -> Iterator[Answer]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        pending = world.lock(f"rediss://127.0.0.1:{listener.getsockname()[1]}").start("acquire", 1, 0)
+        with listener.accept()[0] as link:
+            link.sendall(b"-ERR what\r\n")
+            yield pending.answer()
 
 
 @way("OUT_OF_MEMORY", "call")

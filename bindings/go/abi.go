@@ -88,6 +88,8 @@ const (
 	ErrProtocolError Status = -306
 	// The server answered with an error.
 	ErrServerError Status = -307
+	// There is no TLS with the server, or it did not prove that it is the one that was asked for.
+	ErrTlsFailed Status = -310
 )
 
 // An EventType says what an Event tells. Expect ones that have no constant here, from a newer library.

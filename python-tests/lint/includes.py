@@ -37,6 +37,7 @@ MAY_INCLUDE_SYSTEM = {
     "api": PLAIN | {"stdatomic", "pthread"},
 }
 HIREDIS_FILE = "src/redis/codec.c"
+OPENSSL_FILES = {f"src/redis/tls{rest}" for rest in (".c", "_context.c", "_why.c", "_inner.h")}
 HIREDIS_HEADERS = {"hiredis.h", "read.h", "sds.h", "alloc.h"}
 THREAD_CALLS = re.compile(r"\b(pthread_create|pthread_atfork|clock_gettime|getrandom)\s*\(")
 
@@ -55,6 +56,9 @@ def include_problems(root: pathlib.Path, path: pathlib.Path) -> list[str]:
         if "hiredis" in name or name in HIREDIS_HEADERS:
             if str(path.relative_to(root)) != HIREDIS_FILE:
                 found.append(f"{place}: only {HIREDIS_FILE} includes hiredis")
+        elif name.startswith("openssl/"):
+            if str(path.relative_to(root)) not in OPENSSL_FILES:
+                found.append(f"{place}: only {', '.join(sorted(OPENSSL_FILES))} include OpenSSL")
         elif bracket == '"':
             target = name.split("/")[0] if "/" in name else "abi" if name == "dlock.h" else folder
             if target not in MAY_INCLUDE[folder]:

@@ -41,7 +41,9 @@ static dlock_status combine(const char *url, const dlock_options *options, struc
 
     if (status == DLOCK_OK)
         status = dli_options_lay(set, options, reterr);
-    return status == DLOCK_OK ? dli_options_check(set, reterr) : status;
+    if (status == DLOCK_OK)
+        status = dli_options_check(set, reterr);
+    return status == DLOCK_OK ? dli_target_check(target, set, reterr) : status;
 }
 
 dlock_status dlock_client_open(const char *url, const dlock_options *options, dlock_client **ret_client,

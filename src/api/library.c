@@ -24,6 +24,8 @@ int32_t dlock_supports(const char *feature)
         "mutex", "fencing", "watchdog",  "handover",         "redisson", "tcp",  "unix",       "fair",
         "read",  "write",   "semaphore", "permit_semaphore", "latch",    "gate", "transaction"};
 
+    if (feature && strcmp(feature, "tls") == 0)
+        return DLI_TLS; /* of the build */
     for (size_t i = 0; feature && i < sizeof features / sizeof *features; i++)
         if (strcmp(feature, features[i]) == 0)
             return 1;

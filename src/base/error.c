@@ -59,6 +59,7 @@ const struct dli_status_row dli_status_table[] = {
     ROW(SERVER_READ_ONLY, 1, "The server is a replica that takes no writes."),
     ROW(PROTOCOL_ERROR, 0, "The server sent something that is not the Redis protocol or passes its limits."),
     ROW(SERVER_ERROR, 0, "The server answered with an error."),
+    ROW(TLS_FAILED, 0, "There is no TLS with the server, or it did not prove that it is the one that was asked for."),
 };
 
 const size_t dli_status_rows = sizeof dli_status_table / sizeof dli_status_table[0];

@@ -62,4 +62,19 @@ const struct dli_option_row dli_option_table[DLI_OPT_COUNT] = {
         INTEGER("watchdog_threads", 1, 16, "1", "The number of threads that keep locks alive."),
     [DLI_OPT_EVENT_LIMIT] = INTEGER("event_limit", 16, 1000000, "4096",
                                     "The most events that wait before log lines and AT_RISK are dropped."),
+    [DLI_OPT_TLS_CA_FILE] =
+        TEXT("tls_ca_file", 1024, "",
+             "A file with the authorities that a rediss:// server is trusted by; with tls_ca_dir empty: the system's."),
+    [DLI_OPT_TLS_CA_DIR] = TEXT("tls_ca_dir", 1024, "", "A folder of such files, named by openssl rehash."),
+    [DLI_OPT_TLS_CERT_FILE] =
+        TEXT("tls_cert_file", 1024, "",
+             "A file with the certificate this client shows to a rediss:// server, and those in between."),
+    [DLI_OPT_TLS_KEY_FILE] =
+        TEXT("tls_key_file", 1024, "", "A file with its private key; empty: it is in tls_cert_file."),
+    [DLI_OPT_TLS_KEY_PASSWORD] = SECRET("tls_key_password", 256, "", "What the private key is decrypted with."),
+    [DLI_OPT_TLS_SERVER_NAME] = TEXT("tls_server_name", 255, "",
+                                     "The name or address a rediss:// server must have; empty: the one in the URL."),
+    [DLI_OPT_TLS_VERIFY] = BOOL(
+        "tls_verify", "true",
+        "Whether a rediss:// server must prove who it is. Off, anybody in between can read and change everything."),
 };

@@ -181,6 +181,10 @@ dlock_status dli_options_check(const struct dlock_options *set, dlock_error *box
             box, DLOCK_INVALID_OPTION,
             "The option token_ttl_ms must be at least 10 times lease_ms (%lld): tokens outlive every lease.",
             (long long)lease);
+    if (!*dli_options_text(set, DLI_OPT_TLS_CERT_FILE) &&
+        (*dli_options_text(set, DLI_OPT_TLS_KEY_FILE) || *dli_options_text(set, DLI_OPT_TLS_KEY_PASSWORD)))
+        return dli_fail(box, DLOCK_INVALID_OPTION,
+                        "The options tls_key_file and tls_key_password need a certificate: set tls_cert_file.");
     return DLOCK_OK;
 }
 

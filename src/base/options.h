@@ -36,6 +36,13 @@ enum dli_option {
     DLI_OPT_PRIVATE_CONNECTIONS,
     DLI_OPT_WATCHDOG_THREADS,
     DLI_OPT_EVENT_LIMIT,
+    DLI_OPT_TLS_CA_FILE,
+    DLI_OPT_TLS_CA_DIR,
+    DLI_OPT_TLS_CERT_FILE,
+    DLI_OPT_TLS_KEY_FILE,
+    DLI_OPT_TLS_KEY_PASSWORD,
+    DLI_OPT_TLS_SERVER_NAME,
+    DLI_OPT_TLS_VERIFY,
     DLI_OPT_COUNT
 };
 
@@ -53,7 +60,7 @@ struct dli_option_row {
 
 extern const struct dli_option_row dli_option_table[DLI_OPT_COUNT];
 
-enum { DLI_TEXT_MAX = 256 };
+enum { DLI_TEXT_MAX = 1024 };
 
 struct dlock_options {
     uint64_t given;                /* bit n: option n was set */
@@ -77,8 +84,8 @@ dlock_status dli_options_put(struct dlock_options *set, int option, const char *
 dlock_status dli_options_lay(struct dlock_options *set, const struct dlock_options *over, dlock_error *box);
 
 /*
- * The rules between options, checked when a set is used: a renewed lease has at least 500 ms, max_hold_ms is not 0, and
- * tokens are remembered for at least 10 leases.
+ * The rules between options, checked when a set is used: a renewed lease has at least 500 ms, max_hold_ms is not 0,
+ * tokens are remembered for at least 10 leases, and a key for TLS has a certificate.
  */
 dlock_status dli_options_check(const struct dlock_options *set, dlock_error *box);
 

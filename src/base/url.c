@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 
-enum { DEFAULT_PORT = 6379, DECODED_MAX = 512 };
+enum { DEFAULT_PORT = 6379, DECODED_MAX = 1024 };
 
 /* A part of the URL as it stands there. */
 struct part {
@@ -27,8 +27,8 @@ struct decoded {
     size_t size;
 };
 
-static const char *const accepted = "redis://[user[:password]@]host[:port][/db][?option=value&...] or "
-                                    "redis+unix://[user[:password]@]/path[?option=value&...]";
+static const char *const accepted = "redis://[user[:password]@]host[:port][/db][?option=value&...], "
+                                    "rediss:// with TLS, or redis+unix://[user[:password]@]/path[?option=value&...]";
 
 static struct part part_of(const char *from, const char *to)
 {
@@ -241,7 +241,7 @@ static int has_scheme(const char *url, const char *scheme)
 
 static dlock_status refuse_scheme(const char *url, dlock_error *box)
 {
-    static const char *const later[] = {"rediss", "redis+sentinel", "redis+cluster", "redis+quorum"};
+    static const char *const later[] = {"redis+sentinel", "redis+cluster", "redis+quorum"};
     for (size_t i = 0; i < sizeof later / sizeof later[0]; i++) {
         if (has_scheme(url, later[i]))
             return dli_fail(box, DLOCK_UNSUPPORTED, "This version does not support %s://; URLs read %s.", later[i],
@@ -252,8 +252,8 @@ static dlock_status refuse_scheme(const char *url, dlock_error *box)
 
 dlock_status dli_url_parse(const char *url, struct dli_target *target, struct dlock_options *set, dlock_error *box)
 {
-    int local = has_scheme(url, "redis+unix");
-    if (!local && !has_scheme(url, "redis"))
+    int local = has_scheme(url, "redis+unix"), tls = has_scheme(url, "rediss");
+    if (!local && !tls && !has_scheme(url, "redis"))
         return refuse_scheme(url, box);
 
     const char *start = strstr(url, "://") + 3, *end = start + strlen(start);
@@ -272,9 +272,20 @@ dlock_status dli_url_parse(const char *url, struct dli_target *target, struct dl
     }
 
     memset(target, 0, sizeof *target);
+    target->tls = tls;
     struct part path = cut(part_of(slash, end), '?', &query);
     dlock_status status = parse_login(login, set, box);
     if (!status)
         status = local ? parse_unix(server, path, target, box) : parse_tcp(server, path, target, set, box);
     return status ? status : parse_query(query, set, box);
+}
+
+dlock_status dli_target_check(const struct dli_target *target, const struct dlock_options *set, dlock_error *box)
+{
+    for (int i = DLI_OPT_TLS_CA_FILE; i <= DLI_OPT_TLS_VERIFY && !target->tls; i++) {
+        if (set->given >> i & 1)
+            return dli_fail(box, DLOCK_INVALID_OPTION, "The option %s is for rediss://, and this URL is without TLS.",
+                            dli_option_table[i].name);
+    }
+    return DLOCK_OK;
 }

@@ -11,6 +11,7 @@
 
 #include "redis/conn_inner.h"
 #include "redis/resolve.h"
+#include "redis/tls.h"
 #include "sys/sys.h"
 
 struct dli_conn *dli_conn_new(const struct dli_conn_config *config)
@@ -46,6 +47,8 @@ void dli_conn_free(struct dli_conn *conn)
 
 void dli_conn_use(struct dli_conn *conn, int fd)
 {
+    if (conn->tls)
+        dli_tls_end(conn);
     if (conn->resolve)
         dli_resolve_end(conn->resolve);
     else if (conn->fd >= 0)
@@ -106,5 +109,5 @@ void dli_conn_wait(const struct dli_conn *conn, short events, int64_t deadline)
 
 int dli_conn_under_way(const struct dli_conn *conn)
 {
-    return conn->state == DLI_CONN_RESOLVING || conn->state == DLI_CONN_CONNECTING || conn->state == DLI_CONN_GREETING;
+    return conn->state >= DLI_CONN_RESOLVING && conn->state <= DLI_CONN_GREETING;
 }

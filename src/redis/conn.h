@@ -1,5 +1,5 @@
 /*
- * conn.h: one connection to one server: resolve, connect, greet (AUTH, SELECT, CLIENT SETNAME), then carry bytes.
+ * conn.h: one connection to one server: resolve, connect, secure (TLS), greet (AUTH, SELECT, CLIENT SETNAME), then carry bytes.
  *
  * A connection belongs to one thread at a time and is used in one of two ways: driven by an event loop, where no call
  * blocks (dli_conn_start, dli_conn_step, dli_conn_flush, dli_conn_receive), or by its caller, where calls block up to an absolute
@@ -15,19 +15,23 @@
 #include "codec.h"
 
 struct dli_address;
+struct dli_tls;
+struct dli_tls_session;
 
 /* What every connection of a client is made with; owned by the client, constant while connections exist. */
 struct dli_conn_config {
     struct dli_target target;
     const char *username, *password, *client_name; /* "" for none; name becomes "dlock" or "dlock-<client_name>" */
     int db;
-    int64_t connect_timeout; /* microseconds for resolve + connect + greeting */
+    int64_t connect_timeout; /* microseconds for resolve + connect + handshake + greeting */
+    struct dli_tls *tls;     /* NULL: plain */
 };
 
 enum dli_conn_state {
     DLI_CONN_IDLE,
     DLI_CONN_RESOLVING,
     DLI_CONN_CONNECTING,
+    DLI_CONN_SECURING,
     DLI_CONN_GREETING,
     DLI_CONN_READY,
     DLI_CONN_FAILED
@@ -43,6 +47,7 @@ struct dli_conn {
     struct dli_buffer out;
     dlock_error why; /* FAILED: status and one sentence that names the server */
     /* the transport's own fields follow */
+    struct dli_tls_session *tls;   /* NULL: plain */
     struct dli_resolve *resolve;   /* a look-up under way; owns fd then */
     struct dli_address *addresses; /* DLI_ADDRESS_MAX of them */
     int addr_next, addr_count;
@@ -62,7 +67,7 @@ void dli_conn_free(struct dli_conn *conn);
 /* Close the socket and drop all bytes in both directions; state becomes IDLE. */
 void dli_conn_close(struct dli_conn *conn);
 
-/* Whether resolving, connecting or greeting is under way. */
+/* Whether resolving, connecting, securing or greeting is under way. */
 int dli_conn_under_way(const struct dli_conn *conn);
 
 /* ---- driven by an event loop */
@@ -70,7 +75,7 @@ int dli_conn_under_way(const struct dli_conn *conn);
 /* From IDLE or FAILED: begin to connect; what out held is dropped. Ends in any state but IDLE. */
 void dli_conn_start(struct dli_conn *conn, int64_t now);
 
-/* Go on with connecting and greeting as far as possible without blocking; FAILED when the connect timeout is over. */
+/* Go on with connecting, securing and greeting as far as possible without blocking; FAILED when the connect timeout is over. */
 void dli_conn_step(struct dli_conn *conn, int64_t now);
 
 /* The next three leave a connection that is FAILED as it is, with its first reason. */

@@ -1,7 +1,7 @@
 /*
  * conn_io.c: carry bytes over a greeted connection, for a loop (never blocking) or for one blocking caller.
  *
- * The blocking side sleeps in recv with SO_RCVTIMEO, which is only set again when it differs much from the time left. It is
+ * With TLS the blocking side sleeps in poll. Otherwise it sleeps in recv with SO_RCVTIMEO, which is only set again when it differs much from the time left. It is
  * set an eighth short, so that the next call with about the same time finds it good; when it ends the wait too early, the
  * caller looks at the clock and waits for the rest.
  */
@@ -13,6 +13,7 @@
 #include <sys/time.h>
 
 #include "redis/conn_inner.h"
+#include "redis/tls.h"
 #include "sys/sys.h"
 
 enum { PIECE = 16 * 1024, PIECES_PER_CALL = 4, EXACT_BELOW = 20 * 1000, SHORTEST = 1000, IDLE_AFTER = 1000 * 1000 };
@@ -21,11 +22,14 @@ enum { PIECE = 16 * 1024, PIECES_PER_CALL = 4, EXACT_BELOW = 20 * 1000, SHORTEST
 static int send_some(struct dli_conn *conn)
 {
     while (conn->out.size > 0) {
-        ssize_t sent = send(conn->fd, conn->out.bytes, conn->out.size, MSG_DONTWAIT | MSG_NOSIGNAL);
+        ssize_t sent = conn->tls ? dli_tls_send(conn, conn->out.bytes, conn->out.size)
+                                 : send(conn->fd, conn->out.bytes, conn->out.size, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (sent >= 0) {
             dli_buffer_drop(&conn->out, (size_t)sent);
         } else if (errno == EAGAIN) {
             break;
+        } else if (conn->state == DLI_CONN_FAILED) {
+            return -1;
         } else if (errno != EINTR) {
             dli_conn_fail_errno(conn, "lost the connection", errno);
             return -1;
@@ -43,14 +47,42 @@ static void fail_reading(struct dli_conn *conn)
         dli_conn_fail(conn, DLOCK_PROTOCOL_ERROR, "sent what is not the Redis protocol or passes its limits", NULL);
 }
 
+/* Bytes that are there, as recv returns them without waiting; -1 may mean that the connection has FAILED. */
+static ssize_t receive_some(struct dli_conn *conn, char *bytes, size_t size)
+{
+    if (!conn->tls)
+        return recv(conn->fd, bytes, size, MSG_DONTWAIT);
+    ssize_t came = dli_tls_receive(conn, bytes, size);
+    conn->want_write = conn->tls && dli_tls_wants_write(conn);
+    return came;
+}
+
+/* What comes instead of the first answer: a port for TLS sends an alert, which is a record of type 21, or hangs up. */
+static void fail_greeting(struct dli_conn *conn, const char *bytes, ssize_t size, int error)
+{
+    if (size > 0 && bytes[0] == 21)
+        dli_conn_fail(conn, DLOCK_TLS_FAILED, "speaks TLS at this port: the URL must begin with rediss://", NULL);
+    else if (size > 0)
+        fail_reading(conn);
+    else if (size == 0)
+        dli_conn_fail(conn, DLOCK_UNREACHABLE, "closed the connection", "perhaps it wants TLS, as in rediss://");
+    else
+        dli_conn_fail_errno(conn, "lost the connection, perhaps because it wants TLS as in rediss://", error);
+}
+
 /* Judge what recv returned. 1: fed to the reader, 0: nothing came, -1: FAILED. */
 static int take(struct dli_conn *conn, const char *bytes, ssize_t size)
 {
-    if (size > 0 && dli_reader_feed(conn->reader, bytes, (size_t)size) == 0)
+    int greeting = conn->state == DLI_CONN_GREETING && !conn->tls && conn->config->target.host[0];
+    if (size > 0 && !(greeting && bytes[0] == 21) && dli_reader_feed(conn->reader, bytes, (size_t)size) == 0)
         return 1;
     if (size < 0 && (errno == EAGAIN || errno == EINTR))
         return 0;
-    if (size > 0)
+    if (conn->state == DLI_CONN_FAILED)
+        return -1;
+    if (greeting)
+        fail_greeting(conn, bytes, size, errno);
+    else if (size > 0)
         fail_reading(conn);
     else if (size == 0)
         dli_conn_fail(conn, DLOCK_UNREACHABLE, "closed the connection", NULL);
@@ -62,7 +94,7 @@ static int take(struct dli_conn *conn, const char *bytes, ssize_t size)
 void dli_conn_flush(struct dli_conn *conn)
 {
     if (conn->state != DLI_CONN_FAILED && send_some(conn) == 0)
-        conn->want_write = conn->out.size > 0;
+        conn->want_write = conn->tls ? dli_tls_wants_write(conn) : conn->out.size > 0;
 }
 
 int dli_conn_receive(struct dli_conn *conn)
@@ -72,14 +104,14 @@ int dli_conn_receive(struct dli_conn *conn)
     if (conn->state == DLI_CONN_FAILED)
         return -1;
     for (int i = 0; i < PIECES_PER_CALL; i++) {
-        ssize_t size = recv(conn->fd, piece, sizeof piece, MSG_DONTWAIT);
+        ssize_t size = receive_some(conn, piece, sizeof piece);
         if (came && size <= 0)
             break;
         int taken = take(conn, piece, size);
         if (taken <= 0)
             return taken;
         came = 1;
-        if ((size_t)size < sizeof piece)
+        if (conn->tls || (size_t)size < sizeof piece)
             break;
     }
     return came;
@@ -107,10 +139,11 @@ static dlock_status fail_late(struct dli_conn *conn)
 static int went_stale(struct dli_conn *conn)
 {
     char byte;
-    ssize_t size = recv(conn->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    ssize_t size = conn->tls ? dli_tls_receive(conn, &byte, 1) : recv(conn->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     if (size < 0 && (errno == EAGAIN || errno == EINTR))
         return 0;
-    dli_conn_fail(conn, DLOCK_UNREACHABLE, "closed an idle connection", NULL);
+    if (conn->state != DLI_CONN_FAILED)
+        dli_conn_fail(conn, DLOCK_UNREACHABLE, "closed an idle connection", NULL);
     return 1;
 }
 
@@ -127,7 +160,7 @@ static dlock_status send_all(struct dli_conn *conn, int64_t deadline, int *sent)
             return DLOCK_OK;
         if (dli_now() >= deadline)
             return fail_late(conn);
-        dli_conn_wait(conn, POLLOUT, deadline);
+        dli_conn_wait(conn, conn->tls && !dli_tls_wants_write(conn) ? POLLIN : POLLOUT, deadline);
     }
 }
 
@@ -145,12 +178,22 @@ static void limit_receive(struct dli_conn *conn, int64_t left)
     conn->receive_timeout = limit;
 }
 
+/* The same after a wait of at most left microseconds. */
+static ssize_t await_some(struct dli_conn *conn, char *bytes, size_t size, int64_t left)
+{
+    if (!conn->tls) {
+        limit_receive(conn, left);
+        return recv(conn->fd, bytes, size, 0);
+    }
+    dli_conn_wait(conn, dli_tls_wants_write(conn) ? POLLIN | POLLOUT : POLLIN, dli_now() + left);
+    return dli_tls_receive(conn, bytes, size);
+}
+
 static dlock_status await_reply(struct dli_conn *conn, int64_t deadline, int64_t left, const struct dli_reply **reply)
 {
     char piece[PIECE];
     for (; left > 0; left = deadline - dli_now()) {
-        limit_receive(conn, left);
-        int taken = take(conn, piece, recv(conn->fd, piece, sizeof piece, 0));
+        int taken = take(conn, piece, await_some(conn, piece, sizeof piece, left));
         int found = taken > 0 ? dli_conn_next(conn, reply) : 0;
         if (taken < 0 || found < 0)
             return conn->why.code;

@@ -1,5 +1,6 @@
 /*
- * conn_open.c: from a target to a greeted connection: resolve, then each address in turn within its share of the time left.
+ * conn_open.c: from a target to a greeted connection: resolve, then each address in turn within its share of the time left,
+ * then TLS if it is asked for.
  */
 #include "redis/conn.h"
 
@@ -13,6 +14,7 @@
 
 #include "redis/conn_inner.h"
 #include "redis/resolve.h"
+#include "redis/tls.h"
 #include "sys/sys.h"
 
 /* A dead peer is noticed after about 25 seconds of silence, also while data is on its way to it. */
@@ -38,7 +40,10 @@ static void connected(struct dli_conn *conn)
 {
     fcntl(conn->fd, F_SETFL, 0);
     conn->deadline = conn->give_up;
-    dli_greeting_start(conn);
+    if (conn->config->tls)
+        dli_tls_start(conn);
+    else
+        dli_greeting_start(conn);
 }
 
 /* Begin to connect to one address. 0 when that is under way or done, else -1 with connect_error set. */
@@ -143,14 +148,21 @@ static void step_connecting(struct dli_conn *conn, int64_t now)
     try_next(conn, now);
 }
 
-static int is_under_way(const struct dli_conn *conn)
-{
-    return conn->state == DLI_CONN_RESOLVING || conn->state == DLI_CONN_CONNECTING || conn->state == DLI_CONN_GREETING;
-}
-
 void dli_conn_start(struct dli_conn *conn, int64_t now)
 {
     begin(conn, now, now + conn->config->connect_timeout);
+}
+
+static void give_up(struct dli_conn *conn)
+{
+    if (conn->state == DLI_CONN_SECURING)
+        dli_tls_late(conn);
+    else
+        dli_conn_fail(conn, DLOCK_UNREACHABLE,
+                      conn->state == DLI_CONN_RESOLVING    ? "was not found in time"
+                      : conn->state == DLI_CONN_CONNECTING ? "did not accept a connection in time"
+                                                           : "did not answer the greeting in time",
+                      NULL);
 }
 
 void dli_conn_step(struct dli_conn *conn, int64_t now)
@@ -159,21 +171,19 @@ void dli_conn_step(struct dli_conn *conn, int64_t now)
         step_resolving(conn, now);
     if (conn->state == DLI_CONN_CONNECTING)
         step_connecting(conn, now);
+    if (conn->state == DLI_CONN_SECURING)
+        dli_tls_step(conn);
     if (conn->state == DLI_CONN_GREETING)
         dli_greeting_step(conn);
-    if (is_under_way(conn) && now >= conn->give_up)
-        dli_conn_fail(conn, DLOCK_UNREACHABLE,
-                      conn->state == DLI_CONN_RESOLVING    ? "was not found in time"
-                      : conn->state == DLI_CONN_CONNECTING ? "did not accept a connection in time"
-                                                           : "did not answer the greeting in time",
-                      NULL);
+    if (dli_conn_under_way(conn) && now >= conn->give_up)
+        give_up(conn);
 }
 
 dlock_status dli_conn_open(struct dli_conn *conn, int64_t deadline)
 {
-    int64_t now = dli_now(), give_up = now + conn->config->connect_timeout;
-    begin(conn, now, deadline < give_up ? deadline : give_up);
-    while (is_under_way(conn)) {
+    int64_t now = dli_now(), latest = now + conn->config->connect_timeout;
+    begin(conn, now, deadline < latest ? deadline : latest);
+    while (dli_conn_under_way(conn)) {
         dli_conn_wait(conn, conn->want_write ? POLLIN | POLLOUT : POLLIN, conn->deadline);
         dli_conn_step(conn, dli_now());
     }

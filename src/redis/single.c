@@ -19,6 +19,7 @@
 #include "request.h"
 #include "subscriber.h"
 #include "sys/sys.h"
+#include "tls.h"
 
 enum { MS = 1000, TRIM_AFTER = 30000000 };
 
@@ -315,6 +316,7 @@ static void store_free(struct dli_store *store)
     struct single *single = of(store);
 
     dli_private_fini(&single->pool);
+    dli_tls_free(single->config.tls);
     dli_gate_fini(&single->gate);
     free(single);
 }
@@ -357,10 +359,15 @@ dlock_status dli_redis_open(const struct dlock_options *options, const struct dl
                             struct dli_store **ret, dlock_error *box)
 {
     struct single *single = calloc(1, sizeof *single);
+    dlock_status status;
 
     if (!single)
         return dli_fail(box, DLOCK_OUT_OF_MEMORY, "no memory for a client");
     configure(&single->config, options, target);
+    if (target->tls && (status = dli_tls_new(options, &single->config.tls, box)) != DLOCK_OK) {
+        free(single);
+        return status;
+    }
     single->patience = options->number[DLI_OPT_COMMAND_TIMEOUT_MS] * MS;
     dli_gate_init(&single->gate, (int)options->number[DLI_OPT_CONNECTS_PER_SECOND], (uint64_t)dli_now());
     dli_private_init(&single->pool, &single->config, &single->gate, (int)options->number[DLI_OPT_PRIVATE_CONNECTIONS]);

@@ -9,7 +9,7 @@
 #include "base/url.h"
 #include "txn.h"
 
-/* The store at a target; options outlives it. DLOCK_OUT_OF_MEMORY. */
+/* The store at a target; options outlives it. DLOCK_OUT_OF_MEMORY, and what dli_tls_new says. */
 dlock_status dli_redis_open(const struct dlock_options *options, const struct dli_target *target,
                             struct dli_store **ret, dlock_error *box);
 

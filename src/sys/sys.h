@@ -44,6 +44,14 @@ void dli_wake_clear(int fd);
 /* Close a descriptor of wake.c or alarm.c. */
 void dli_fd_close(int fd);
 
+/* ---- file.c */
+
+/*
+ * Mix into *stamp what changes when a file (or folder) is written or replaced. 0, or an errno, also when this process may not
+ * read it or it is no regular file (or folder). Never waits for a device or a pipe.
+ */
+int dli_file_stamp(const char *path, int folder, uint64_t *stamp);
+
 /* ---- alarm.c: a descriptor that is readable from a time on. */
 
 /* A new close-on-exec timer descriptor, or -1 (errno). */

@@ -16,6 +16,17 @@ void dli_client_count(struct dli_client *client, int stat, int64_t by)
     __atomic_add_fetch(&client->stats[stat], by, __ATOMIC_RELAXED);
 }
 
+/* A server that need not prove who it is goes on record. */
+static void log_trust(struct dli_client *client, const struct dli_target *target)
+{
+    char text[DLI_EVENT_TEXT];
+
+    if (!target->tls || client->options.number[DLI_OPT_TLS_VERIFY])
+        return;
+    snprintf(text, sizeof text, "%.200s: tls_verify is off, anybody may answer in its place", target->text);
+    dli_events_log(&client->events, DLOCK_OK, text);
+}
+
 dlock_status dli_client_new(const struct dlock_options *options, const struct dli_target *target,
                             struct dli_client **ret, dlock_error *box)
 {
@@ -37,6 +48,7 @@ dlock_status dli_client_new(const struct dlock_options *options, const struct dl
     client->store->hooks = &dli_line_hooks;
     client->store->owner = client;
     client->store->uuid = client->uuid;
+    log_trust(client, target);
     pthread_mutex_init(&client->mutex, NULL);
     client->refs = 1;
     client->generation = dli_fork_generation();

@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # the names for type checkers and editors
     BufferTooSmall = SystemError = DuplicateName = NotHeld = Lost = WrongKind = UnknownOutcome = DlockError
     InvalidGrant = UpgradeRefused = NoTransaction = DlockError
     Unreachable = Denied = ServerLoading = ServerBusy = ServerOutOfMemory = ServerReadOnly = DlockError
-    ProtocolError = ServerError = DlockError
+    ProtocolError = ServerError = TlsFailed = DlockError
 else:
 
     def __getattr__(name: str) -> type[DlockError]:
