@@ -43,7 +43,7 @@ NUMBERS = {"int32_t": "int32", "int64_t": "int64", "uint32_t": "uint32", "uint64
 
 def camel(name: str, exported: bool = False) -> str:
     """wait_ms as waitMs, INVALID_URL as InvalidURL."""
-    words = [word.upper() if word in ("url", "id") else word.title() for word in name.lower().split("_")]
+    words = [word.upper() if word in ("url", "id", "tls") else word.title() for word in name.lower().split("_")]
     return "".join(words) if exported else words[0].lower() + "".join(words[1:])
 
 

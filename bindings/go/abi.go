@@ -89,7 +89,7 @@ const (
 	// The server answered with an error.
 	ErrServerError Status = -307
 	// There is no TLS with the server, or it did not prove that it is the one that was asked for.
-	ErrTlsFailed Status = -310
+	ErrTLSFailed Status = -310
 )
 
 // An EventType says what an Event tells. Expect ones that have no constant here, from a newer library.

@@ -18,7 +18,7 @@ const (
 type Client struct{ core *core }
 
 // Open makes a client from a URL: redis://[user[:password]@]host[:port][/db][?option=value&...] or
-// redis+unix:///path[?...]. Options win over those in the URL. Nothing is connected yet; Ping does that.
+// redis+unix:///path[?...], rediss:// for TLS. Options win over those in the URL. Nothing is connected yet; Ping does that.
 //
 // ErrInvalidURL, ErrUnknownOption, ErrInvalidOption, ErrUnsupported.
 func Open(url string, options ...Option) (*Client, error) {
