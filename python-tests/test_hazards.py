@@ -328,7 +328,10 @@ def test_python_exits(start: Start, redis_server: Server, way: str, place: str) 
     assert errors == "" and program.returncode == (-9 if "kill" in way else 3)
     ends = "kill" in way or "_exit" in way
     assert redis_server.command("EXISTS", "held") == int(ends)  # else the block gave it back
-    assert output == ("late\n" if place in ("atexit", "del") and not ends else "")
+    if place == "del" and not ends:
+        assert re.fullmatch(r"late\n|\w+Error\n", output)  # versions of Python differ in what is left of the globals
+    else:
+        assert output == ("late\n" if place == "atexit" and not ends else "")
 
 
 @pytest.mark.no_tsan
