@@ -16,6 +16,7 @@ from harness.build import LIBRARY, ROOT, clean_env
 sys.path.insert(0, str(ROOT / "abi"))
 import gen  # noqa: E402
 
+pytestmark = pytest.mark.house
 HEADER = (ROOT / "abi/dlock.h").read_text()
 END = "#ifdef __cplusplus\n}\n#endif\n"
 COMMENT = "/*\n * Bad.\n * Threads: any. Blocks: never. Since: 0.1\n */\n"
@@ -294,7 +295,6 @@ def output_of(command: list[str], **env: str) -> str:
     return done.stdout
 
 
-@pytest.mark.house
 @pytest.mark.timeout(180)
 def test_pkg_config_is_all_a_program_needs(tmp_path: pathlib.Path) -> None:
     build, prefix = tmp_path / "the build", tmp_path / "the prefix"
@@ -321,7 +321,6 @@ def test_pkg_config_is_all_a_program_needs(tmp_path: pathlib.Path) -> None:
     assert "libdlock.so.1" in needed and not any("hiredis" in name for name in needed)
 
 
-@pytest.mark.house
 def test_version_is_the_same_everywhere() -> None:
     version = re.search(r"^  version: '(.*)',$", (ROOT / "meson.build").read_text(), flags=re.M)
     assert version

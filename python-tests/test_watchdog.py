@@ -221,16 +221,16 @@ def goes_on(agent: Agent, client: Client, *locks: Lock, threads: int = 1) -> Non
 def test_without_memory(new_agent: Callable[..., Agent], redis_server: Server, new_proxy: Callable[..., Proxy], first: int) -> None:
     """For a third of the lease, in which a renewal falls due and the connections break, no allocation succeeds."""
     proxy, agent = new_proxy(redis_server), new_agent(shim=True)
-    client = agent.open(proxy, lease_ms=1800, connects_per_second=100)
+    client = agent.open(proxy, lease_ms=3000, connects_per_second=100)
     lock, other = client.lock("lock"), client.lock("other")
     lock.acquire(1, 0).ok
     other.acquire(1, 0).ok
     goes_on(agent, client, lock, other)
     began, connections, fired = now(), proxy.connections, 0
-    while now() < began + 600_000:
+    while now() < began + 1_000_000:
         proxy.cut()
         agent("shim", "alloc", first, 1)
-        fired += client.next(650).fired  # ends early when there is a log line
+        fired += client.next(1050).fired  # ends early when there is a log line
     assert fired > 0
     until(lambda: proxy.connections > connections)
     goes_on(agent, client, lock, other)
