@@ -3,6 +3,7 @@ objects go on working. Those of Go are in bindings/go/bad_input_test.go, those o
 from __future__ import annotations
 
 import array
+import asyncio
 import contextlib
 import copy
 import decimal
@@ -23,6 +24,7 @@ from harness.server import Server
 os.environ.setdefault("DLOCK_LIBRARY", str(LIBRARY))
 
 import dlock
+import dlock.aio
 from dlock import Client, Lock
 
 
@@ -46,6 +48,12 @@ GOOD = (ValueError, TypeError)
 def client(redis_server: Server) -> Iterator[Client]:
     with Client(redis_server.url) as made:
         yield made
+
+
+@pytest.fixture(params=[Client, dlock.aio.Client], ids=["", "asyncio"])
+def form(request: pytest.FixtureRequest, redis_server: Server) -> Any:
+    """A client that only makes locks, which is the same in both forms."""
+    return request.param(redis_server.url)
 
 
 def refused(kinds: tuple[type[Exception], ...], call: Callable[..., Any], *values: Any, **named: Any) -> None:
@@ -74,31 +82,32 @@ def each(call: Callable[[Any], Any], wrong_type: list[Any], wrong_value: list[An
         refused((ValueError,), call, value)
 
 
-def test_urls(client: Client) -> None:
-    each(Client, [*NO_TEXT, b"redis://localhost"], [*BAD_TEXT, "redis://h\0x", "redis://\ud800", "redis://x:99999", "x" * 10**6])
+@pytest.mark.parametrize("kind", [Client, dlock.aio.Client])
+def test_urls(kind: type[Any]) -> None:
+    each(kind, [*NO_TEXT, b"redis://localhost"], [*BAD_TEXT, "redis://h\0x", "redis://\ud800", "redis://x:99999", "x" * 10**6])
 
 
 MAKERS = ["lock", "fair_lock", "read_lock", "write_lock", "semaphore", "permit_semaphore", "latch"]
 
 
 @pytest.mark.parametrize("maker", MAKERS)
-def test_names(client: Client, maker: str) -> None:
-    make = getattr(client, maker)
+def test_names(form: Any, maker: str) -> None:
+    make = getattr(form, maker)
     each(make, NO_TEXT, [*BAD_TEXT, "x" * 1025, "\u20ac" * 400, b"", b"a\0", bytearray(), memoryview(b"")])
     for name in "a", b"a", bytearray(b"a"), memoryview(b"a"), array.array("B", [97]):
         assert make(name).id  # all of them are the name "a"
 
 
 @pytest.mark.parametrize("maker", MAKERS)
-def test_owners(client: Client, maker: str) -> None:
-    make = getattr(client, maker)
+def test_owners(form: Any, maker: str) -> None:
+    make = getattr(form, maker)
     each(lambda owner: make("a", owner=owner), NO_WHOLE, [-1, -(2**63), *HUGE])
-    each(lambda owner: client.multi_lock(client.lock("a"), owner=owner), NO_WHOLE, [-1, *HUGE])
+    each(lambda owner: form.multi_lock(form.lock("a"), owner=owner), NO_WHOLE, [-1, *HUGE])
     assert make("a", owner=2**63 - 1).id and make("a", owner=True).id
 
 
-def test_options(client: Client, redis_server: Server) -> None:
-    for make in (lambda **options: client.lock("a", **options)), (lambda **options: Client(redis_server.url, **options)):
+def test_options(form: Any, redis_server: Server) -> None:
+    for make in (lambda **options: form.lock("a", **options)), (lambda **options: type(form)(redis_server.url, **options)):
         for name in "lease_ms", "renew", "namespace":
             each(lambda value: make(**{name: value}), [1.5, math.nan, b"5", [], {}, Odd(), Odd, 1j], ["a\0b", "\ud800"])
         each(lambda value: make(lease_ms=value), [], ["", "x", "1.5", True, 0, -5, *HUGE])
@@ -108,8 +117,8 @@ def test_options(client: Client, redis_server: Server) -> None:
         assert make(lease_ms=None, renew=None) and make(lease_ms=5000, renew=True) and make(lease_ms="5000", renew="false")
 
 
-def test_kinds(client: Client) -> None:
-    each(lambda kind: client.lock("a", kind=kind), NO_TEXT, ["", "x", "MUTEX", "mutex\0", "\ud800", "multi"])
+def test_kinds(form: Any) -> None:
+    each(lambda kind: form.lock("a", kind=kind), NO_TEXT, ["", "x", "MUTEX", "mutex\0", "\ud800", "multi"])
 
 
 def test_numbers_of_calls(client: Client) -> None:
@@ -159,18 +168,18 @@ def test_grants(client: Client) -> None:
     each(lock.adopt_grant, NO_BYTES, [b"", b"x", b"\0" * 10**6, bytearray(b"x"), memoryview(b"dlock")])
 
 
-def test_members(client: Client, redis_server: Server) -> None:
-    lock = client.lock("a")
-    for wrong in [*NO_TEXT, "a", client, [lock]]:
-        refused((TypeError,), client.multi_lock, wrong)
-        refused((TypeError,), client.multi_lock, lock, wrong)
-    refused((ValueError,), client.multi_lock)
-    refused((ValueError,), client.multi_lock, *[client.lock(f"n{number}") for number in range(17)])
-    refused((ValueError,), client.multi_lock, lock, lock)
-    refused((ValueError, dlock.WrongKind, dlock.Unsupported), client.multi_lock, client.latch("l"))
-    refused((ValueError, dlock.WrongKind, dlock.Unsupported), client.multi_lock, client.multi_lock(lock))
-    with Client(redis_server.url) as other:
-        refused((ValueError,), client.multi_lock, other.lock("b"))
+def test_members(form: Any, redis_server: Server) -> None:
+    lock = form.lock("a")
+    for wrong in [*NO_TEXT, "a", form, [lock]]:
+        refused((TypeError,), form.multi_lock, wrong)
+        refused((TypeError,), form.multi_lock, lock, wrong)
+    refused((ValueError,), form.multi_lock)
+    refused((ValueError,), form.multi_lock, *[form.lock(f"n{number}") for number in range(17)])
+    refused((ValueError,), form.multi_lock, lock, lock)
+    refused((ValueError, dlock.WrongKind, dlock.Unsupported), form.multi_lock, form.latch("l"))
+    refused((ValueError, dlock.WrongKind, dlock.Unsupported), form.multi_lock, form.multi_lock(lock))
+    for other in Client(redis_server.url), dlock.aio.Client(redis_server.url):
+        refused((ValueError, TypeError), form.multi_lock, other.lock("b"))
 
 
 def test_transactions(client: Client) -> None:
@@ -245,6 +254,43 @@ def test_objects_that_were_not_made(kind: type) -> None:
     for name in names:
         with contextlib.suppress(TypeError, AttributeError):
             getattr(thing, name)()
+
+
+# ---- asyncio
+
+
+def test_asyncio(redis_server: Server) -> None:
+    """What is awaited: the same values, the same exceptions, and the loop goes on."""
+
+    async def refuses(wrong: type[Exception], call: Callable[[Any], Any], values: list[Any]) -> None:
+        for value in values:
+            try:
+                result = call(value)
+                if inspect.isawaitable(result):
+                    result = await result
+            except wrong:
+                continue
+            pytest.fail(f"{call} with {shown(value)} returned {result!r}")
+
+    async def work() -> None:
+        async with dlock.aio.Client(redis_server.url) as client:
+            lock, latch, seats = client.lock("a"), client.latch("b"), client.permit_semaphore("s")
+            for call in (lambda wait: lock.acquire(timeout=wait)), latch.wait, client.aclose:
+                await refuses(TypeError, call, NO_NUMBER)
+                await refuses(ValueError, call, BAD_TIME)
+            await refuses(ValueError, lambda wait: lock.acquire(False, wait), [5, 0.1])
+            await refuses(TypeError, seats.permit_id, [None, *NO_WHOLE])
+            await refuses(ValueError, seats.permit_id, HUGE)
+            await refuses(TypeError, client.multi_lock, [*NO_TEXT, client])
+            assert client.stats()["acquired"] == 0
+            async with lock:
+                assert lock.held
+            for thing in client, lock, latch, seats:
+                for copied in copy.copy, copy.deepcopy, pickle.dumps:
+                    with pytest.raises(TypeError, match="cannot be copied or pickled"):
+                        copied(thing)
+
+    asyncio.run(work())
 
 
 # ---- Lua: what test_lua.py does not have

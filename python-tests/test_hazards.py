@@ -31,7 +31,7 @@ import dlock
 from dlock import Client
 
 WHILE = 20.0  # seconds: longer than anything here takes
-LANGUAGES = ["python", "lua", pytest.param("go", marks=pytest.mark.house)]  # go itself does not run with a preloaded sanitizer
+LANGUAGES = ["python", "asyncio", "lua", pytest.param("go", marks=pytest.mark.house)]  # go itself does not run with a preloaded sanitizer
 
 
 @pytest.fixture
@@ -78,6 +78,25 @@ with dlock.Client(sys.argv[1]) as client:
         print("held", flush=True)
         with client.lock("wanted"):
             print("wanted", flush=True)
+"""
+
+ASYNCIO = """
+import asyncio, dlock.aio, signal, sys
+
+async def main():
+    if "graceful" in sys.argv:
+        for number in signal.SIGTERM, signal.SIGINT:
+            asyncio.get_running_loop().add_signal_handler(number, asyncio.current_task().cancel)
+    async with dlock.aio.Client(sys.argv[1]) as client:
+        async with client.lock("held"):
+            print("held", flush=True)
+            async with client.lock("wanted"):
+                print("wanted", flush=True)
+
+try:
+    asyncio.run(main())
+except asyncio.CancelledError:
+    pass
 """
 
 LUA = """
@@ -174,8 +193,8 @@ class Start:
             program, env = self.request.getfixturevalue("go_program")
             return [program], env
         path = self.folder / f"program.{language}"
-        path.write_text(PYTHON if language == "python" else LUA)
-        return [sys.executable if language == "python" else "luajit", str(path)], {}
+        path.write_text({"python": PYTHON, "asyncio": ASYNCIO, "lua": LUA}[language])
+        return ["luajit" if language == "lua" else sys.executable, str(path)], {}
 
     def run(self, command: list[str], **env: str) -> Program:
         """What runs in the background of a shell ignores SIGINT, and so do its children."""
@@ -206,7 +225,7 @@ def start(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> Iterator[St
 
 # ---- signals
 
-FATAL = {"python": {signal.SIGINT: -signal.SIGINT}, "lua": {signal.SIGINT: 1}}  # how it ends when not by the signal itself
+FATAL = {"lua": {signal.SIGINT: 1}}  # how it ends when not by the signal itself
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
@@ -232,7 +251,7 @@ def test_a_signal_ends_a_program(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
-@pytest.mark.parametrize("language", ["python", pytest.param("go", marks=pytest.mark.house)])
+@pytest.mark.parametrize("language", ["python", "asyncio", pytest.param("go", marks=pytest.mark.house)])
 def test_a_handled_signal_gives_all_back(
     start: Start, client: Client, redis_server: Server, language: str, number: signal.Signals
 ) -> None:
