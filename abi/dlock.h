@@ -27,6 +27,15 @@
  * Fork. A client that was not used yet works in the child as a client of its own. A client that was used answers
  * DLOCK_FORKED in the child to every call; freeing it there releases memory only. The parent is never affected.
  *
+ * Submitted calls. Every call that talks to the server has a form with _submit_ in its name that does not wait for it:
+ * checks that need no server are made at once, with the statuses of the blocking call. After DLOCK_OK exactly one event
+ * with tag, a number of the caller's choice, follows in the event queue of the client; no other answer is followed by one.
+ * For dlock_lock_submit_acquire and _release it has a type of their own, else it is DLOCK_EVENT_DONE: _STATUS is what the
+ * blocking call would have returned (DLOCK_CLOSED when the client is closed before), the text the sentence of its error
+ * box, _LOCK_ID the handle's (-1 without one), _OWNER the owner's (-1 without one). Results are there when the status is
+ * DLOCK_OK: numbers in _VALUE, tokens in _TOKEN, what dlock_lock_inspect says in its fields, with the holder's id as the
+ * text. Handles may be freed before the event comes. Calls that were submitted may overtake one another.
+ *
  * Host. The library never writes to stdout or stderr, never raises SIGPIPE, installs no handlers, starts no thread
  * before first use, and its threads block all signals.
  */
@@ -136,7 +145,8 @@ enum {
     DLOCK_EVENT_AT_RISK = 5,
     DLOCK_EVENT_LOST = 6,
     DLOCK_EVENT_LOG = 7,
-    DLOCK_EVENT_INSPECTION = 8
+    DLOCK_EVENT_INSPECTION = 8,
+    DLOCK_EVENT_DONE = 9
 };
 
 /* Places in the array filled by dlock_event_unpack. Times are milliseconds; -1 means unknown or not applicable. */
@@ -152,7 +162,8 @@ enum {
     DLOCK_FIELD_HELD_FOR_MS = 8,
     DLOCK_FIELD_WAITERS = 9,
     DLOCK_FIELD_FOREIGN = 10,
-    DLOCK_FIELD_COUNT = 11
+    DLOCK_FIELD_VALUE = 11,
+    DLOCK_FIELD_COUNT = 12
 };
 
 /* Places in the array filled by dlock_client_stats. All but the last three only grow. */
@@ -421,6 +432,13 @@ dlock_status dlock_client_stats(dlock_client *client, int64_t *values, size_t co
 DLOCK_API
 dlock_status dlock_client_ping(dlock_client *client, int64_t timeout_ms, dlock_error *reterr);
 
+/*
+ * dlock_client_ping whose end comes as an event.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_client_submit_ping(dlock_client *client, int64_t timeout_ms, int64_t tag, dlock_error *reterr);
+
 /* ---- lock ------------------------------------------------------------------------------------------------------- */
 
 /*
@@ -530,11 +548,27 @@ DLOCK_API
 dlock_status dlock_lock_extend(dlock_lock *lock, int64_t owner, int64_t lease_ms, dlock_error *reterr);
 
 /*
+ * dlock_lock_extend whose end comes as an event. What is known at once (DLOCK_NOT_HELD, DLOCK_LOST, ...) is returned
+ * instead.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_lock_submit_extend(dlock_lock *lock, int64_t owner, int64_t lease_ms, int64_t tag,
+                                      dlock_error *reterr);
+
+/*
  * Take the lock away from whoever holds it, in any process, and wake the next waiter. DLOCK_NOT_HELD when it was free.
  * Threads: any. Blocks: up to the command timeout. Since: 0.1
  */
 DLOCK_API
 dlock_status dlock_lock_force_release(dlock_lock *lock, dlock_error *reterr);
+
+/*
+ * dlock_lock_force_release whose end comes as an event.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_lock_submit_force_release(dlock_lock *lock, int64_t tag, dlock_error *reterr);
 
 /*
  * What owner has (DLOCK_STATE_*), by the clock at this instant: HELD and AT_RISK are never answered after the deadline.
@@ -575,6 +609,13 @@ DLOCK_API
 dlock_status dlock_lock_inspect(dlock_lock *lock, dlock_event *event, dlock_error *reterr);
 
 /*
+ * dlock_lock_inspect whose end comes as an event: DLOCK_EVENT_DONE with the same numbers and text.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_lock_submit_inspect(dlock_lock *lock, int64_t tag, dlock_error *reterr);
+
+/*
  * Give the grant of owner out of this process: *ret_size bytes that another process can adopt before the lease ends.
  * Afterwards owner holds nothing here and nothing is renewed. DLOCK_NOT_HELD, DLOCK_LOST, DLOCK_BUFFER_TOO_SMALL (512
  * bytes always suffice beyond the name), DLOCK_BUSY when the hold is nested.
@@ -594,6 +635,15 @@ dlock_status dlock_lock_adopt_grant(dlock_lock *lock, int64_t owner, const uint8
                                     int64_t *ret_token, dlock_error *reterr);
 
 /*
+ * dlock_lock_adopt_grant whose end comes as an event, with the token. What is known at once (DLOCK_INVALID_GRANT,
+ * DLOCK_BUSY) is returned instead. The bytes may go when the call returns.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_lock_submit_adopt_grant(dlock_lock *lock, int64_t owner, const uint8_t *grant, size_t grant_size,
+                                           int64_t tag, dlock_error *reterr);
+
+/*
  * Close the gate of the lock for ttl_ms: whoever waits for it, in any process, gets DLOCK_GATE_CLOSED, and so does whoever
  * asks for it, until the gate is opened or the time is over. Who holds it goes on. DLOCK_WRONG_KIND. Closing a closed gate
  * sets its time anew.
@@ -603,11 +653,25 @@ DLOCK_API
 dlock_status dlock_lock_close_gate(dlock_lock *lock, int64_t ttl_ms, dlock_error *reterr);
 
 /*
+ * dlock_lock_close_gate whose end comes as an event.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_lock_submit_close_gate(dlock_lock *lock, int64_t ttl_ms, int64_t tag, dlock_error *reterr);
+
+/*
  * Open the gate of the lock. DLOCK_UNCHANGED when it is open.
  * Threads: any. Blocks: up to the command timeout. Since: 0.1
  */
 DLOCK_API
 dlock_status dlock_lock_open_gate(dlock_lock *lock, dlock_error *reterr);
+
+/*
+ * dlock_lock_open_gate whose end comes as an event.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_lock_submit_open_gate(dlock_lock *lock, int64_t tag, dlock_error *reterr);
 
 /* ---- semaphore: handles of DLOCK_KIND_SEMAPHORE and DLOCK_KIND_PERMIT_SEMAPHORE --------------------------------- */
 
@@ -620,11 +684,25 @@ DLOCK_API
 dlock_status dlock_semaphore_set(dlock_lock *lock, int64_t permits, dlock_error *reterr);
 
 /*
+ * dlock_semaphore_set whose end comes as an event.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_semaphore_submit_set(dlock_lock *lock, int64_t permits, int64_t tag, dlock_error *reterr);
+
+/*
  * Add permits, or take them away for good when negative; *ret_available is what is free now, which may be below zero.
  * Threads: any. Blocks: up to the command timeout. Since: 0.1
  */
 DLOCK_API
 dlock_status dlock_semaphore_add(dlock_lock *lock, int64_t permits, int64_t *ret_available, dlock_error *reterr);
+
+/*
+ * dlock_semaphore_add whose end comes as an event; its value is what is free now.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_semaphore_submit_add(dlock_lock *lock, int64_t permits, int64_t tag, dlock_error *reterr);
 
 /*
  * Take all permits that are free for good; *ret_drained is how many that were. DLOCK_UNSUPPORTED for permits that expire.
@@ -634,11 +712,25 @@ DLOCK_API
 dlock_status dlock_semaphore_drain(dlock_lock *lock, int64_t *ret_drained, dlock_error *reterr);
 
 /*
+ * dlock_semaphore_drain whose end comes as an event; its value is how many permits were taken.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_semaphore_submit_drain(dlock_lock *lock, int64_t tag, dlock_error *reterr);
+
+/*
  * How many permits are free.
  * Threads: any. Blocks: up to the command timeout. Since: 0.1
  */
 DLOCK_API
 dlock_status dlock_semaphore_available(dlock_lock *lock, int64_t *ret_available, dlock_error *reterr);
+
+/*
+ * dlock_semaphore_available whose end comes as an event; its value is how many permits are free.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_semaphore_submit_available(dlock_lock *lock, int64_t tag, dlock_error *reterr);
 
 /*
  * The id of a permit of owner's last grant, as Redisson writes it: 32 hexadecimal digits and a terminator. index counts
@@ -660,6 +752,13 @@ DLOCK_API
 dlock_status dlock_latch_set(dlock_lock *lock, int64_t count, dlock_error *reterr);
 
 /*
+ * dlock_latch_set whose end comes as an event.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_latch_submit_set(dlock_lock *lock, int64_t count, int64_t tag, dlock_error *reterr);
+
+/*
  * Count down by count (at least 1), but not below zero; *ret_count is what is left. At zero everybody who waits goes on.
  * Threads: any. Blocks: up to the command timeout. Since: 0.1
  */
@@ -667,11 +766,25 @@ DLOCK_API
 dlock_status dlock_latch_count_down(dlock_lock *lock, int64_t count, int64_t *ret_count, dlock_error *reterr);
 
 /*
+ * dlock_latch_count_down whose end comes as an event; its value is what is left.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_latch_submit_count_down(dlock_lock *lock, int64_t count, int64_t tag, dlock_error *reterr);
+
+/*
  * The count; zero: the latch is open.
  * Threads: any. Blocks: up to the command timeout. Since: 0.1
  */
 DLOCK_API
 dlock_status dlock_latch_count(dlock_lock *lock, int64_t *ret_count, dlock_error *reterr);
+
+/*
+ * dlock_latch_count whose end comes as an event; its value is the count.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_latch_submit_count(dlock_lock *lock, int64_t tag, dlock_error *reterr);
 
 /* ---- event ------------------------------------------------------------------------------------------------------ */
 

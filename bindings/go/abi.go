@@ -130,10 +130,10 @@ func (s *Stats) all() []int64 { return (*[18]int64)(unsafe.Pointer(s))[:] }
 
 // fields are the numbers of an event.
 type fields struct {
-	Type, Status, Tag, LockID, Owner, Token, RemainingMs, Cause, HeldForMs, Waiters, Foreign int64
+	Type, Status, Tag, LockID, Owner, Token, RemainingMs, Cause, HeldForMs, Waiters, Foreign, Value int64
 }
 
-func (s *fields) all() []int64 { return (*[11]int64)(unsafe.Pointer(s))[:] }
+func (s *fields) all() []int64 { return (*[12]int64)(unsafe.Pointer(s))[:] }
 
 const (
 	kindMutex           = 1
@@ -393,6 +393,13 @@ func (client *cClient) ping(timeoutMs int64) error {
 	return err
 }
 
+func (client *cClient) submitPing(timeoutMs int64, tag int64) error {
+	box := quick.take()
+	err := quick.done(box, C.dlock_client_submit_ping(client.pointer(), C.int64_t(timeoutMs), C.int64_t(tag), box))
+	runtime.KeepAlive(client)
+	return err
+}
+
 func (client *cClient) lockNew(kind int32, name string, options *cOptions) (*cLock, error) {
 	var retLock *C.dlock_lock
 	box := quick.take()
@@ -479,9 +486,23 @@ func (lock *cLock) extend(owner int64, leaseMs int64) error {
 	return err
 }
 
+func (lock *cLock) submitExtend(owner int64, leaseMs int64, tag int64) error {
+	box := quick.take()
+	err := quick.done(box, C.dlock_lock_submit_extend(lock.pointer(), C.int64_t(owner), C.int64_t(leaseMs), C.int64_t(tag), box))
+	runtime.KeepAlive(lock)
+	return err
+}
+
 func (lock *cLock) forceRelease() error {
 	box := blocking.take()
 	err := blocking.done(box, C.dlock_lock_force_release(lock.pointer(), box))
+	runtime.KeepAlive(lock)
+	return err
+}
+
+func (lock *cLock) submitForceRelease(tag int64) error {
+	box := quick.take()
+	err := quick.done(box, C.dlock_lock_submit_force_release(lock.pointer(), C.int64_t(tag), box))
 	runtime.KeepAlive(lock)
 	return err
 }
@@ -526,6 +547,13 @@ func (lock *cLock) inspect(event *cEvent) error {
 	return err
 }
 
+func (lock *cLock) submitInspect(tag int64) error {
+	box := quick.take()
+	err := quick.done(box, C.dlock_lock_submit_inspect(lock.pointer(), C.int64_t(tag), box))
+	runtime.KeepAlive(lock)
+	return err
+}
+
 func (lock *cLock) exportGrant(owner int64, buffer []byte) (int, error) {
 	var retSize C.size_t
 	box := quick.take()
@@ -542,9 +570,23 @@ func (lock *cLock) adoptGrant(owner int64, grant []byte) (int64, error) {
 	return int64(retToken), err
 }
 
+func (lock *cLock) submitAdoptGrant(owner int64, grant []byte, tag int64) error {
+	box := quick.take()
+	err := quick.done(box, C.dlock_lock_submit_adopt_grant(lock.pointer(), C.int64_t(owner), (*C.uint8_t)(copied(grant)), C.size_t(len(grant)), C.int64_t(tag), box))
+	runtime.KeepAlive(lock)
+	return err
+}
+
 func (lock *cLock) closeGate(ttlMs int64) error {
 	box := blocking.take()
 	err := blocking.done(box, C.dlock_lock_close_gate(lock.pointer(), C.int64_t(ttlMs), box))
+	runtime.KeepAlive(lock)
+	return err
+}
+
+func (lock *cLock) submitCloseGate(ttlMs int64, tag int64) error {
+	box := quick.take()
+	err := quick.done(box, C.dlock_lock_submit_close_gate(lock.pointer(), C.int64_t(ttlMs), C.int64_t(tag), box))
 	runtime.KeepAlive(lock)
 	return err
 }
@@ -556,9 +598,23 @@ func (lock *cLock) openGate() error {
 	return err
 }
 
+func (lock *cLock) submitOpenGate(tag int64) error {
+	box := quick.take()
+	err := quick.done(box, C.dlock_lock_submit_open_gate(lock.pointer(), C.int64_t(tag), box))
+	runtime.KeepAlive(lock)
+	return err
+}
+
 func (lock *cLock) semaphoreSet(permits int64) error {
 	box := blocking.take()
 	err := blocking.done(box, C.dlock_semaphore_set(lock.pointer(), C.int64_t(permits), box))
+	runtime.KeepAlive(lock)
+	return err
+}
+
+func (lock *cLock) semaphoreSubmitSet(permits int64, tag int64) error {
+	box := quick.take()
+	err := quick.done(box, C.dlock_semaphore_submit_set(lock.pointer(), C.int64_t(permits), C.int64_t(tag), box))
 	runtime.KeepAlive(lock)
 	return err
 }
@@ -571,6 +627,13 @@ func (lock *cLock) semaphoreAdd(permits int64) (int64, error) {
 	return int64(retAvailable), err
 }
 
+func (lock *cLock) semaphoreSubmitAdd(permits int64, tag int64) error {
+	box := quick.take()
+	err := quick.done(box, C.dlock_semaphore_submit_add(lock.pointer(), C.int64_t(permits), C.int64_t(tag), box))
+	runtime.KeepAlive(lock)
+	return err
+}
+
 func (lock *cLock) semaphoreDrain() (int64, error) {
 	var retDrained C.int64_t
 	box := blocking.take()
@@ -579,12 +642,26 @@ func (lock *cLock) semaphoreDrain() (int64, error) {
 	return int64(retDrained), err
 }
 
+func (lock *cLock) semaphoreSubmitDrain(tag int64) error {
+	box := quick.take()
+	err := quick.done(box, C.dlock_semaphore_submit_drain(lock.pointer(), C.int64_t(tag), box))
+	runtime.KeepAlive(lock)
+	return err
+}
+
 func (lock *cLock) semaphoreAvailable() (int64, error) {
 	var retAvailable C.int64_t
 	box := blocking.take()
 	err := blocking.done(box, C.dlock_semaphore_available(lock.pointer(), &retAvailable, box))
 	runtime.KeepAlive(lock)
 	return int64(retAvailable), err
+}
+
+func (lock *cLock) semaphoreSubmitAvailable(tag int64) error {
+	box := quick.take()
+	err := quick.done(box, C.dlock_semaphore_submit_available(lock.pointer(), C.int64_t(tag), box))
+	runtime.KeepAlive(lock)
+	return err
 }
 
 func (lock *cLock) semaphorePermit(owner int64, index int64, buffer []byte) error {
@@ -601,6 +678,13 @@ func (lock *cLock) latchSet(count int64) error {
 	return err
 }
 
+func (lock *cLock) latchSubmitSet(count int64, tag int64) error {
+	box := quick.take()
+	err := quick.done(box, C.dlock_latch_submit_set(lock.pointer(), C.int64_t(count), C.int64_t(tag), box))
+	runtime.KeepAlive(lock)
+	return err
+}
+
 func (lock *cLock) latchCountDown(count int64) (int64, error) {
 	var retCount C.int64_t
 	box := blocking.take()
@@ -609,12 +693,26 @@ func (lock *cLock) latchCountDown(count int64) (int64, error) {
 	return int64(retCount), err
 }
 
+func (lock *cLock) latchSubmitCountDown(count int64, tag int64) error {
+	box := quick.take()
+	err := quick.done(box, C.dlock_latch_submit_count_down(lock.pointer(), C.int64_t(count), C.int64_t(tag), box))
+	runtime.KeepAlive(lock)
+	return err
+}
+
 func (lock *cLock) latchCount() (int64, error) {
 	var retCount C.int64_t
 	box := blocking.take()
 	err := blocking.done(box, C.dlock_latch_count(lock.pointer(), &retCount, box))
 	runtime.KeepAlive(lock)
 	return int64(retCount), err
+}
+
+func (lock *cLock) latchSubmitCount(tag int64) error {
+	box := quick.take()
+	err := quick.done(box, C.dlock_latch_submit_count(lock.pointer(), C.int64_t(tag), box))
+	runtime.KeepAlive(lock)
+	return err
 }
 
 func eventNew() *cEvent {

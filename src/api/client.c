@@ -180,10 +180,10 @@ dlock_status dlock_client_stats(dlock_client *client, int64_t *values, size_t co
     return DLOCK_OK;
 }
 
-dlock_status dlock_client_ping(dlock_client *client, int64_t timeout_ms, dlock_error *reterr)
+/* timeout_ms -1: the connect and command timeouts. */
+static dlock_status ping(dlock_client *client, int64_t timeout_ms, struct dli_order **order, dlock_error *reterr)
 {
     dlock_status status = check(client, timeout_ms, reterr);
-    dlock_error why = {.code = DLOCK_OK};
     int64_t wait = dli_wait(timeout_ms);
 
     if (status == DLOCK_OK)
@@ -192,8 +192,27 @@ dlock_status dlock_client_ping(dlock_client *client, int64_t timeout_ms, dlock_e
         return status;
     if (timeout_ms < 0)
         wait = client->core->store->connect_time + client->core->options.number[DLI_OPT_COMMAND_TIMEOUT_MS] * DLI_MS;
-    status = dli_order_ping(client->core, dli_now() + wait, &why);
+    *order = dli_order_ping(client->core, dli_later(dli_now(), wait));
+    return *order ? DLOCK_OK : dli_fail(reterr, DLOCK_OUT_OF_MEMORY, "no memory for the command");
+}
+
+dlock_status dlock_client_ping(dlock_client *client, int64_t timeout_ms, dlock_error *reterr)
+{
+    struct dli_order *order = NULL;
+    dlock_status status = ping(client, timeout_ms, &order, reterr);
+
     if (status != DLOCK_OK)
-        return dli_fail(reterr, status, "%s: %s", client->core->store->text, why.message);
-    return DLOCK_OK;
+        return status;
+    dli_order_carry(order);
+    status = dli_order_said(order, reterr);
+    dli_order_free(order);
+    return status;
+}
+
+dlock_status dlock_client_submit_ping(dlock_client *client, int64_t timeout_ms, int64_t tag, dlock_error *reterr)
+{
+    struct dli_order *order = NULL;
+    dlock_status status = ping(client, timeout_ms, &order, reterr);
+
+    return status == DLOCK_OK ? dli_order_submit(order, tag, reterr) : status;
 }

@@ -4,7 +4,7 @@
 #ifndef DLI_API_HANDLES_H
 #define DLI_API_HANDLES_H
 
-#include "watchdog/multi.h"
+#include "watchdog/order.h"
 
 struct dlock_client {
     struct dli_client *core; /* with a ref */
@@ -23,12 +23,14 @@ dlock_status dli_lock_started(const dlock_lock *lock, int64_t *owner, int64_t wa
 /* The same for calls that need no server. */
 dlock_status dli_lock_ready(const dlock_lock *lock, int64_t *owner, dlock_error *reterr);
 
-/* Say what happened to which lock on which server; a sentence of why with this status wins over the table's. */
-dlock_status dli_lock_said(const struct dli_entry *entry, dlock_status status, const dlock_error *why,
-                           dlock_error *reterr);
-
 /* DLOCK_UNSUPPORTED with a sentence: "a semaphore ...". */
 dlock_status dli_lock_cannot(const dlock_lock *lock, const char *what, dlock_error *reterr);
+
+/* ---- order.c: an order is gone afterwards; NULL stands for one that found no memory */
+
+/* *value is written when the answer is DLOCK_OK and may be NULL. */
+dlock_status dli_lock_carry(const dlock_lock *lock, struct dli_order *order, int64_t *value, dlock_error *reterr);
+dlock_status dli_lock_submit(const dlock_lock *lock, struct dli_order *order, int64_t tag, dlock_error *reterr);
 
 /* ---- multi.c: the calls of a handle of several locks; owner is a number already */
 dlock_status dli_several_acquire(dlock_lock *lock, int64_t owner, int64_t wait_ms, int64_t *ret_token,
@@ -37,8 +39,6 @@ dlock_status dli_several_release(dlock_lock *lock, int64_t owner, dlock_error *r
 dlock_status dli_several_submit(dlock_lock *lock, int64_t owner, int64_t wait_ms, int64_t tag, int release,
                                 dlock_error *reterr);
 dlock_status dli_several_cancel(dlock_lock *lock, int64_t owner, dlock_error *reterr);
-dlock_status dli_several_extend(dlock_lock *lock, int64_t owner, int64_t lease_ms, dlock_error *reterr);
-dlock_status dli_several_force(dlock_lock *lock, dlock_error *reterr);
 int32_t dli_several_state(const dlock_lock *lock, int64_t owner);
 
 /* What owner holds of all: the largest token, the smallest count and time. DLOCK_OK, DLOCK_NOT_HELD or DLOCK_LOST. */

@@ -7,21 +7,7 @@
 #include "handles.h"
 #include "sys/sys.h"
 
-#define GATE_MOST_MS INT64_C(31536000000)
-
 /* ---- checks */
-
-dlock_status dli_lock_said(const struct dli_entry *entry, dlock_status status, const dlock_error *why,
-                           dlock_error *reterr)
-{
-    char name[120];
-
-    if (status == DLOCK_OK)
-        return DLOCK_OK;
-    dli_quote(name, sizeof name, entry->name.text, entry->name.size);
-    return dli_fail(reterr, status, "lock '%s' at %s: %s", name, entry->client->store->text,
-                    why && why->code == status && why->message[0] ? why->message : dlock_status_text(status));
-}
 
 dlock_status dli_lock_ready(const dlock_lock *lock, int64_t *owner, dlock_error *reterr)
 {
@@ -48,6 +34,14 @@ dlock_status dli_lock_started(const dlock_lock *lock, int64_t *owner, int64_t wa
         return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "a wait is -1, 0 or a number of milliseconds");
     status = dli_client_start(lock->entry->client, &why);
     return dli_lock_said(lock->entry, status, &why, reterr);
+}
+
+dlock_status dli_lock_cannot(const dlock_lock *lock, const char *what, dlock_error *reterr)
+{
+    dlock_error why = {.code = DLOCK_OK};
+
+    dli_fail(&why, DLOCK_UNSUPPORTED, "a %s %s", lock->kind->name, what);
+    return dli_lock_said(lock->entry, DLOCK_UNSUPPORTED, &why, reterr);
 }
 
 /* ---- handles */
@@ -308,116 +302,6 @@ dlock_status dlock_lock_cancel(dlock_lock *lock, int64_t owner, dlock_error *ret
     return over(entry, dli_submit_cancel(entry, &lock->terms, owner), NULL, reterr);
 }
 
-/* ---- orders to the server */
-
-dlock_status dli_lock_cannot(const dlock_lock *lock, const char *what, dlock_error *reterr)
-{
-    dlock_error why = {.code = DLOCK_OK};
-
-    dli_fail(&why, DLOCK_UNSUPPORTED, "a %s %s", lock->kind->name, what);
-    return dli_lock_said(lock->entry, DLOCK_UNSUPPORTED, &why, reterr);
-}
-
-dlock_status dlock_lock_extend(dlock_lock *lock, int64_t owner, int64_t lease_ms, dlock_error *reterr)
-{
-    const struct dli_option_row *row = &dli_option_table[DLI_OPT_LEASE_MS];
-    dlock_status status = dli_lock_started(lock, &owner, 0, reterr);
-    dlock_error why = {.code = DLOCK_OK};
-    struct dli_entry *entry;
-
-    if (status != DLOCK_OK)
-        return status;
-    if (!lock->kind->renewal && !lock->multi)
-        return dli_lock_cannot(lock, "has no lease to extend", reterr);
-    if (lease_ms < row->low || lease_ms > row->high || (lock->terms.renew && lease_ms < 500))
-        return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "a lease is %lld to %lld ms, at least 500 when it is renewed",
-                        (long long)row->low, (long long)row->high);
-    if (lock->multi)
-        return dli_several_extend(lock, owner, lease_ms, reterr);
-    if ((status = find_hold(lock, owner, &entry, reterr)) != DLOCK_OK)
-        return status;
-    return over(entry, dli_order_extend(entry, owner, lease_ms * DLI_MS, &why), &why, reterr);
-}
-
-dlock_status dlock_lock_force_release(dlock_lock *lock, dlock_error *reterr)
-{
-    dlock_status status = dli_lock_started(lock, NULL, 0, reterr);
-    dlock_error why = {.code = DLOCK_OK};
-
-    if (status != DLOCK_OK)
-        return status;
-    if (lock->multi)
-        return dli_several_force(lock, reterr);
-    if (!lock->kind->forcible)
-        return dli_lock_cannot(lock, "has no holder to take it from", reterr);
-    status = dli_order_force(lock->entry, lock->kind, &why);
-    return dli_lock_said(lock->entry, status, &why, reterr);
-}
-
-static void fill_inspection(dlock_event *event, const dlock_lock *lock, const struct dli_sight *sight)
-{
-    int held = sight->holder[0] != '\0', foreign = held && (strlen(sight->holder) < 15 || sight->holder[14] != '8');
-
-    for (int i = 0; i < DLOCK_FIELD_COUNT; i++)
-        event->field[i] = -1;
-    event->field[DLOCK_FIELD_TYPE] = DLOCK_EVENT_INSPECTION;
-    event->field[DLOCK_FIELD_STATUS] = DLOCK_OK;
-    event->field[DLOCK_FIELD_LOCK_ID] = lock->entry->id;
-    event->field[DLOCK_FIELD_TOKEN] = sight->token > 0 ? sight->token : -1;
-    event->field[DLOCK_FIELD_REMAINING_MS] = held ? sight->left_ms : -1;
-    event->field[DLOCK_FIELD_WAITERS] = sight->waiters;
-    event->field[DLOCK_FIELD_FOREIGN] = foreign;
-    if (held && !foreign && sight->token > 0)
-        event->field[DLOCK_FIELD_HELD_FOR_MS] =
-            sight->now_us > sight->token ? (sight->now_us - sight->token) / DLI_MS : 0;
-    memcpy(event->text, sight->holder, sizeof event->text - 1);
-    event->text[sizeof event->text - 1] = '\0';
-}
-
-dlock_status dlock_lock_inspect(dlock_lock *lock, dlock_event *event, dlock_error *reterr)
-{
-    dlock_status status = dli_lock_started(lock, NULL, 0, reterr);
-    dlock_error why = {.code = DLOCK_OK};
-    struct dli_sight sight = {.left_ms = -1};
-
-    if (status != DLOCK_OK)
-        return status;
-    if (!event)
-        return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "no event box was given");
-    if (lock->multi)
-        return dli_lock_cannot(lock, "is inspected member by member", reterr);
-    status = dli_order_inspect(lock->entry, &sight, &why);
-    if (status == DLOCK_OK)
-        fill_inspection(event, lock, &sight);
-    return dli_lock_said(lock->entry, status, &why, reterr);
-}
-
-/* ---- the gate */
-
-static dlock_status move_gate(dlock_lock *lock, int64_t ttl_ms, dlock_error *reterr)
-{
-    dlock_status status = dli_lock_started(lock, NULL, 0, reterr);
-    dlock_error why = {.code = DLOCK_OK};
-
-    if (status != DLOCK_OK)
-        return status;
-    if (lock->multi)
-        return dli_lock_cannot(lock, "has no gate of its own", reterr);
-    return dli_lock_said(lock->entry, dli_order_gate(lock->entry, ttl_ms, &why), &why, reterr);
-}
-
-dlock_status dlock_lock_close_gate(dlock_lock *lock, int64_t ttl_ms, dlock_error *reterr)
-{
-    if (ttl_ms < 1 || ttl_ms > GATE_MOST_MS)
-        return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "a gate is closed for 1 to %lld ms", (long long)GATE_MOST_MS);
-    return move_gate(lock, ttl_ms, reterr);
-}
-
-dlock_status dlock_lock_open_gate(dlock_lock *lock, dlock_error *reterr)
-{
-    return move_gate(lock, 0, reterr);
-}
-
 /* ---- what an owner has */
 
 dlock_status dlock_lock_state(dlock_lock *lock, int64_t owner, int32_t *ret_state, dlock_error *reterr)
@@ -496,8 +380,6 @@ dlock_status dlock_lock_hold_count(dlock_lock *lock, int64_t owner, int64_t *ret
     return DLOCK_OK;
 }
 
-/* ---- grants between processes */
-
 dlock_status dlock_lock_export_grant(dlock_lock *lock, int64_t owner, uint8_t *buffer, size_t size, size_t *ret_size,
                                      dlock_error *reterr)
 {
@@ -514,21 +396,4 @@ dlock_status dlock_lock_export_grant(dlock_lock *lock, int64_t owner, uint8_t *b
     if (status == DLOCK_OK)
         *ret_size = used;
     return dli_lock_said(lock->entry, status, NULL, reterr);
-}
-
-dlock_status dlock_lock_adopt_grant(dlock_lock *lock, int64_t owner, const uint8_t *grant, size_t grant_size,
-                                    int64_t *ret_token, dlock_error *reterr)
-{
-    dlock_status status = dli_lock_started(lock, &owner, 0, reterr);
-    dlock_error why = {.code = DLOCK_OK};
-    int64_t token = 0;
-
-    if (status != DLOCK_OK)
-        return status;
-    if (lock->kind->id != DLOCK_KIND_MUTEX)
-        return dli_lock_cannot(lock, "cannot be taken over from another process", reterr);
-    status = dli_transfer_adopt(lock->entry, &lock->terms, owner, grant, grant_size, &token, &why);
-    if (status == DLOCK_OK && ret_token)
-        *ret_token = token;
-    return dli_lock_said(lock->entry, status, &why, reterr);
 }

@@ -118,39 +118,6 @@ dlock_status dli_several_cancel(dlock_lock *lock, int64_t owner, dlock_error *re
     return dli_lock_said(lock->entry, dli_multi_cancel(lock->multi, owner), NULL, reterr);
 }
 
-dlock_status dli_several_extend(dlock_lock *lock, int64_t owner, int64_t lease_ms, dlock_error *reterr)
-{
-    for (size_t i = 0; i < lock->multi->count; i++) {
-        const struct dli_member *member = &lock->multi->member[i];
-        struct dli_entry *entry = dli_hold_find(member->entry, member->kind, owner);
-        dlock_error why = {.code = DLOCK_OK};
-        dlock_status status = entry ? dli_order_extend(entry, owner, lease_ms * DLI_MS, &why) : DLOCK_NOT_HELD;
-
-        if (entry)
-            dli_entry_unref(entry);
-        if (status != DLOCK_OK)
-            return dli_lock_said(member->entry, status, &why, reterr);
-    }
-    return DLOCK_OK;
-}
-
-dlock_status dli_several_force(dlock_lock *lock, dlock_error *reterr)
-{
-    dlock_status result = DLOCK_NOT_HELD;
-
-    for (size_t i = 0; i < lock->multi->count; i++) {
-        const struct dli_member *member = &lock->multi->member[i];
-        dlock_error why = {.code = DLOCK_OK};
-        dlock_status status = dli_order_force(member->entry, member->kind, &why);
-
-        if (status == DLOCK_OK)
-            result = DLOCK_OK;
-        else if (status != DLOCK_NOT_HELD)
-            return dli_lock_said(member->entry, status, &why, reterr);
-    }
-    return dli_lock_said(lock->entry, result, NULL, reterr);
-}
-
 /* ---- what an owner has */
 
 /* One member's; which of two is the worse says the order below. */

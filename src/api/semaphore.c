@@ -18,22 +18,18 @@ static int is_latch(const dlock_lock *lock)
     return lock->kind->id == DLOCK_KIND_LATCH;
 }
 
-/* One operation on a handle that is of the kind; *value is what the script says. */
+/* One operation on a handle that is of the kind; its value is what the script says. */
 static dlock_status change(dlock_lock *lock, int (*is)(const dlock_lock *lock), const char *what, int64_t number,
-                           int64_t *value, dlock_error *reterr)
+                           struct dli_order **order, dlock_error *reterr)
 {
     dlock_status status = dli_lock_started(lock, NULL, 0, reterr);
-    dlock_error why = {.code = DLOCK_OK};
-    int64_t result = 0;
 
     if (status != DLOCK_OK)
         return status;
     if (!is(lock))
         return dli_lock_cannot(lock, "is not what this call is for", reterr);
-    status = dli_order_change(lock->entry, what, number, &result, &why);
-    if (status == DLOCK_OK && value)
-        *value = result;
-    return dli_lock_said(lock->entry, status, &why, reterr);
+    *order = dli_order_change(lock->entry, what, number);
+    return DLOCK_OK;
 }
 
 static dlock_status out_of_range(int64_t number, dlock_error *reterr)
@@ -44,33 +40,87 @@ static dlock_status out_of_range(int64_t number, dlock_error *reterr)
 
 /* ---- semaphores */
 
-dlock_status dlock_semaphore_set(dlock_lock *lock, int64_t permits, dlock_error *reterr)
-{
-    if (permits < 1 || permits > COUNT_MOST)
-        return out_of_range(permits, reterr);
-    return change(lock, is_semaphore, "set", permits, NULL, reterr);
-}
-
-dlock_status dlock_semaphore_add(dlock_lock *lock, int64_t permits, int64_t *ret_available, dlock_error *reterr)
-{
-    if (permits < -COUNT_MOST || permits > COUNT_MOST || permits == 0)
-        return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "%" PRId64 " permits cannot be added", permits);
-    return change(lock, is_semaphore, "add", permits, ret_available, reterr);
-}
-
 static int is_plain_semaphore(const dlock_lock *lock)
 {
     return lock->kind->id == DLOCK_KIND_SEMAPHORE;
 }
 
+static dlock_status set_permits(dlock_lock *lock, int64_t permits, struct dli_order **order, dlock_error *reterr)
+{
+    if (permits < 1 || permits > COUNT_MOST)
+        return out_of_range(permits, reterr);
+    return change(lock, is_semaphore, "set", permits, order, reterr);
+}
+
+dlock_status dlock_semaphore_set(dlock_lock *lock, int64_t permits, dlock_error *reterr)
+{
+    struct dli_order *order = NULL;
+    dlock_status status = set_permits(lock, permits, &order, reterr);
+
+    return status == DLOCK_OK ? dli_lock_carry(lock, order, NULL, reterr) : status;
+}
+
+dlock_status dlock_semaphore_submit_set(dlock_lock *lock, int64_t permits, int64_t tag, dlock_error *reterr)
+{
+    struct dli_order *order = NULL;
+    dlock_status status = set_permits(lock, permits, &order, reterr);
+
+    return status == DLOCK_OK ? dli_lock_submit(lock, order, tag, reterr) : status;
+}
+
+static dlock_status add_permits(dlock_lock *lock, int64_t permits, struct dli_order **order, dlock_error *reterr)
+{
+    if (permits < -COUNT_MOST || permits > COUNT_MOST || permits == 0)
+        return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "%" PRId64 " permits cannot be added", permits);
+    return change(lock, is_semaphore, "add", permits, order, reterr);
+}
+
+dlock_status dlock_semaphore_add(dlock_lock *lock, int64_t permits, int64_t *ret_available, dlock_error *reterr)
+{
+    struct dli_order *order = NULL;
+    dlock_status status = add_permits(lock, permits, &order, reterr);
+
+    return status == DLOCK_OK ? dli_lock_carry(lock, order, ret_available, reterr) : status;
+}
+
+dlock_status dlock_semaphore_submit_add(dlock_lock *lock, int64_t permits, int64_t tag, dlock_error *reterr)
+{
+    struct dli_order *order = NULL;
+    dlock_status status = add_permits(lock, permits, &order, reterr);
+
+    return status == DLOCK_OK ? dli_lock_submit(lock, order, tag, reterr) : status;
+}
+
 dlock_status dlock_semaphore_drain(dlock_lock *lock, int64_t *ret_drained, dlock_error *reterr)
 {
-    return change(lock, is_plain_semaphore, "drain", 0, ret_drained, reterr);
+    struct dli_order *order = NULL;
+    dlock_status status = change(lock, is_plain_semaphore, "drain", 0, &order, reterr);
+
+    return status == DLOCK_OK ? dli_lock_carry(lock, order, ret_drained, reterr) : status;
+}
+
+dlock_status dlock_semaphore_submit_drain(dlock_lock *lock, int64_t tag, dlock_error *reterr)
+{
+    struct dli_order *order = NULL;
+    dlock_status status = change(lock, is_plain_semaphore, "drain", 0, &order, reterr);
+
+    return status == DLOCK_OK ? dli_lock_submit(lock, order, tag, reterr) : status;
 }
 
 dlock_status dlock_semaphore_available(dlock_lock *lock, int64_t *ret_available, dlock_error *reterr)
 {
-    return change(lock, is_semaphore, "count", 0, ret_available, reterr);
+    struct dli_order *order = NULL;
+    dlock_status status = change(lock, is_semaphore, "count", 0, &order, reterr);
+
+    return status == DLOCK_OK ? dli_lock_carry(lock, order, ret_available, reterr) : status;
+}
+
+dlock_status dlock_semaphore_submit_available(dlock_lock *lock, int64_t tag, dlock_error *reterr)
+{
+    struct dli_order *order = NULL;
+    dlock_status status = change(lock, is_semaphore, "count", 0, &order, reterr);
+
+    return status == DLOCK_OK ? dli_lock_submit(lock, order, tag, reterr) : status;
 }
 
 /* The id of a permit: 20 digits of the client's, 12 of a grant number. */
@@ -109,21 +159,58 @@ dlock_status dlock_semaphore_permit(dlock_lock *lock, int64_t owner, int64_t ind
 
 /* ---- latches */
 
-dlock_status dlock_latch_set(dlock_lock *lock, int64_t count, dlock_error *reterr)
+static dlock_status change_latch(dlock_lock *lock, const char *what, int64_t count, struct dli_order **order,
+                                 dlock_error *reterr)
 {
     if (count < 1 || count > COUNT_MOST)
         return out_of_range(count, reterr);
-    return change(lock, is_latch, "set", count, NULL, reterr);
+    return change(lock, is_latch, what, count, order, reterr);
+}
+
+dlock_status dlock_latch_set(dlock_lock *lock, int64_t count, dlock_error *reterr)
+{
+    struct dli_order *order = NULL;
+    dlock_status status = change_latch(lock, "set", count, &order, reterr);
+
+    return status == DLOCK_OK ? dli_lock_carry(lock, order, NULL, reterr) : status;
+}
+
+dlock_status dlock_latch_submit_set(dlock_lock *lock, int64_t count, int64_t tag, dlock_error *reterr)
+{
+    struct dli_order *order = NULL;
+    dlock_status status = change_latch(lock, "set", count, &order, reterr);
+
+    return status == DLOCK_OK ? dli_lock_submit(lock, order, tag, reterr) : status;
 }
 
 dlock_status dlock_latch_count_down(dlock_lock *lock, int64_t count, int64_t *ret_count, dlock_error *reterr)
 {
-    if (count < 1 || count > COUNT_MOST)
-        return out_of_range(count, reterr);
-    return change(lock, is_latch, "down", count, ret_count, reterr);
+    struct dli_order *order = NULL;
+    dlock_status status = change_latch(lock, "down", count, &order, reterr);
+
+    return status == DLOCK_OK ? dli_lock_carry(lock, order, ret_count, reterr) : status;
+}
+
+dlock_status dlock_latch_submit_count_down(dlock_lock *lock, int64_t count, int64_t tag, dlock_error *reterr)
+{
+    struct dli_order *order = NULL;
+    dlock_status status = change_latch(lock, "down", count, &order, reterr);
+
+    return status == DLOCK_OK ? dli_lock_submit(lock, order, tag, reterr) : status;
 }
 
 dlock_status dlock_latch_count(dlock_lock *lock, int64_t *ret_count, dlock_error *reterr)
 {
-    return change(lock, is_latch, "count", 0, ret_count, reterr);
+    struct dli_order *order = NULL;
+    dlock_status status = change(lock, is_latch, "count", 0, &order, reterr);
+
+    return status == DLOCK_OK ? dli_lock_carry(lock, order, ret_count, reterr) : status;
+}
+
+dlock_status dlock_latch_submit_count(dlock_lock *lock, int64_t tag, dlock_error *reterr)
+{
+    struct dli_order *order = NULL;
+    dlock_status status = change(lock, is_latch, "count", 0, &order, reterr);
+
+    return status == DLOCK_OK ? dli_lock_submit(lock, order, tag, reterr) : status;
 }

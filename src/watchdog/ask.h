@@ -46,29 +46,16 @@ dlock_status dli_inquire_held(struct dli_entry *entry, int64_t owner, int64_t *t
 /* The grant number of permit index of what owner holds: DLOCK_OK, DLOCK_NOT_HELD, DLOCK_LOST, DLOCK_INVALID_ARGUMENT. */
 dlock_status dli_inquire_permit(struct dli_entry *entry, int64_t owner, int64_t index, int64_t *number);
 
-/* ---- order.c: one command to the server each */
-dlock_status dli_order_ping(struct dli_client *client, int64_t deadline, dlock_error *why);
-dlock_status dli_order_force(struct dli_entry *entry, const struct dli_kind *kind, dlock_error *why);
-dlock_status dli_order_inspect(struct dli_entry *entry, struct dli_sight *sight, dlock_error *why);
+/* ---- order.c */
 
-/* Close the gate for so many milliseconds, 0: open it. DLOCK_UNCHANGED when there was nothing to open. */
-dlock_status dli_order_gate(struct dli_entry *entry, int64_t ttl_ms, dlock_error *why);
-
-/* One operation of the kind's change script. DLOCK_OK or DLOCK_UNCHANGED with *value. */
-dlock_status dli_order_change(struct dli_entry *entry, const char *what, int64_t number, int64_t *value,
-                              dlock_error *why);
-dlock_status dli_order_extend(struct dli_entry *entry, int64_t owner, int64_t lease, dlock_error *why);
+/* Say what happened to which lock on which server; a sentence of why with this status wins over the table's. */
+dlock_status dli_lock_said(const struct dli_entry *entry, dlock_status status, const dlock_error *why,
+                           dlock_error *reterr);
 
 /* ---- transfer.c */
 enum { DLI_GRANT_MAX = 512 };
 
 dlock_status dli_transfer_export(struct dli_entry *entry, int64_t owner, uint8_t *out, size_t room, size_t *size);
-dlock_status dli_transfer_adopt(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner,
-                                const uint8_t *grant, size_t size, int64_t *token, dlock_error *why);
-
-/* A renewal of one grant, carried by the caller: 1 kept, 0 gone, -1 not known (*status says why). */
-int dli_order_renew(struct dli_entry *entry, const char *owner, int64_t lease, int64_t *stamp, dlock_status *status,
-                    dlock_error *why);
 
 /* entry.mutex held: a new waiter for the machine with one ref for the caller; NULL without memory. */
 struct dli_waiter *dli_ask_waiter(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t wait,

@@ -17,7 +17,7 @@ int dli_events_init(struct dli_events *events, int64_t limit, int64_t *dropped)
     events->limit = limit;
     events->dropped = dropped;
     events->fd = dli_wake_open();
-    events->wakes = 0;
+    events->wakes = events->promised = 0;
     events->shut = events->ended = 0;
     dli_list_init(&events->nodes);
     return events->fd < 0 || pthread_mutex_init(&events->mutex, NULL) ? -1 : 0;
@@ -35,11 +35,24 @@ void dli_events_fini(struct dli_events *events)
     pthread_mutex_destroy(&events->mutex);
 }
 
-int dli_events_post(struct dli_events *events, struct dli_node *node, int may_drop)
+/* events.mutex held: readers of an empty queue are to be told that it has ended. */
+static int over(const struct dli_events *events)
+{
+    return events->ended && events->promised == 0;
+}
+
+void dli_events_promise(struct dli_events *events)
+{
+    pthread_mutex_lock(&events->mutex);
+    events->promised++;
+    pthread_mutex_unlock(&events->mutex);
+}
+
+/* events.mutex held. */
+static int append(struct dli_events *events, struct dli_node *node, int may_drop)
 {
     int fresh, first;
 
-    pthread_mutex_lock(&events->mutex);
     first = dli_list_empty(&events->nodes);
     fresh = !events->shut && dli_list_empty(&node->link);
     if (fresh && may_drop && events->count >= events->limit) {
@@ -52,6 +65,28 @@ int dli_events_post(struct dli_events *events, struct dli_node *node, int may_dr
         if (first)
             dli_wake_set(events->fd);
     }
+    return fresh;
+}
+
+int dli_events_post(struct dli_events *events, struct dli_node *node, int may_drop)
+{
+    int fresh;
+
+    pthread_mutex_lock(&events->mutex);
+    fresh = append(events, node, may_drop);
+    pthread_mutex_unlock(&events->mutex);
+    return fresh;
+}
+
+int dli_events_keep(struct dli_events *events, struct dli_node *node)
+{
+    int fresh;
+
+    pthread_mutex_lock(&events->mutex);
+    events->promised--;
+    fresh = node && append(events, node, 0);
+    if (over(events))
+        dli_wake_set(events->fd);
     pthread_mutex_unlock(&events->mutex);
     return fresh;
 }
@@ -112,10 +147,10 @@ static int take(struct dli_events *events, struct dli_node **node)
     } else if (events->wakes > 0) {
         events->wakes--;
         got = -1;
-    } else if (events->ended) {
+    } else if (over(events)) {
         got = -2;
     }
-    if (dli_list_empty(&events->nodes) && events->wakes == 0 && !events->ended)
+    if (dli_list_empty(&events->nodes) && events->wakes == 0 && !over(events))
         dli_wake_clear(events->fd);
     pthread_mutex_unlock(&events->mutex);
     return got;
@@ -125,7 +160,8 @@ void dli_events_end(struct dli_events *events)
 {
     pthread_mutex_lock(&events->mutex);
     events->ended = 1;
-    dli_wake_set(events->fd);
+    if (over(events))
+        dli_wake_set(events->fd);
     pthread_mutex_unlock(&events->mutex);
 }
 

@@ -33,7 +33,8 @@ struct dli_events {
     struct dli_link nodes;
     int fd; /* set while nodes wait or a wake is due */
     int64_t wakes;
-    int ended;            /* nothing will come any more: readers of an empty queue are told so */
+    int64_t promised;     /* nodes that will come even after the end */
+    int ended;            /* nothing else will come: readers of an empty queue are told so */
     int shut;             /* nobody will read any more */
     int64_t count, limit; /* nodes waiting; how many before what may be dropped is */
     int64_t *dropped;     /* atomic counter */
@@ -42,7 +43,11 @@ struct dli_events {
 /* 0, or -1 (errno). */
 int dli_events_init(struct dli_events *events, int64_t limit, int64_t *dropped);
 
-/* Nothing will come any more. */
+/* A node will come: the queue does not end before. keep: now it does (NULL: it does not); 1, or 0 when the queue is shut. */
+void dli_events_promise(struct dli_events *events);
+int dli_events_keep(struct dli_events *events, struct dli_node *node);
+
+/* Nothing will come any more but what is promised. */
 void dli_events_end(struct dli_events *events);
 
 /* Nobody will read any more: what waits is read into nowhere, later nodes are refused. */

@@ -1,211 +1,251 @@
 /*
- * order.c: single commands to the server, carried by their callers.
+ * order.c: the life of an order. See order.h.
  */
-#include "ask.h"
+#include "order.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "sys/sys.h"
 
-/* A request to be carried, or NULL without memory (*status says so). */
-static struct dli_request *order_new(struct dli_client *client, enum dli_verb verb, dlock_error *why,
-                                     dlock_status *status)
-{
-    struct dli_request *request = client->store->ops->request_new(client->store);
+/* ---- what happened to which lock */
 
-    if (!request) {
-        *status = dli_fail(why, DLOCK_OUT_OF_MEMORY, "no memory for the command");
-        return NULL;
-    }
-    request->verb = verb;
-    request->repeatable = 1;
-    request->why = why;
-    return request;
+dlock_status dli_lock_said(const struct dli_entry *entry, dlock_status status, const dlock_error *why,
+                           dlock_error *reterr)
+{
+    char name[120];
+
+    if (status == DLOCK_OK)
+        return DLOCK_OK;
+    dli_quote(name, sizeof name, entry->name.text, entry->name.size);
+    return dli_fail(reterr, status, "lock '%s' at %s: %s", name, entry->client->store->text,
+                    why && why->code == status && why->message[0] ? why->message : dli_status_find(status)->text);
 }
 
-/* The same about a lock, with the usual deadline. */
-static struct dli_request *order_about(const struct dli_entry *entry, enum dli_verb verb, dlock_error *why,
-                                       dlock_status *status)
+dlock_status dli_order_said(const struct dli_order *order, dlock_error *reterr)
 {
-    struct dli_request *request = order_new(entry->client, verb, why, status);
+    dlock_status status = order->status;
+    int own = order->why.code == status && order->why.message[0];
 
-    if (!request)
+    if (order->entry)
+        return dli_lock_said(order->entry, status, &order->why, reterr);
+    if (status == DLOCK_OK)
+        return DLOCK_OK;
+    return dli_fail(reterr, status, "%s: %s", order->client->store->text,
+                    own ? order->why.message : dli_status_find(status)->text);
+}
+
+static void tell_sight(const struct dli_sight *sight, int64_t *field)
+{
+    int held = sight->holder[0] != '\0', foreign = held && (strlen(sight->holder) < 15 || sight->holder[14] != '8');
+
+    field[DLOCK_FIELD_TOKEN] = sight->token > 0 ? sight->token : -1;
+    field[DLOCK_FIELD_REMAINING_MS] = held ? sight->left_ms : -1;
+    field[DLOCK_FIELD_WAITERS] = sight->waiters;
+    field[DLOCK_FIELD_FOREIGN] = foreign;
+    if (held && !foreign && sight->token > 0)
+        field[DLOCK_FIELD_HELD_FOR_MS] = sight->now_us > sight->token ? (sight->now_us - sight->token) / DLI_MS : 0;
+}
+
+static void tell_text(const struct dli_order *order, char text[DLI_EVENT_TEXT])
+{
+    dlock_error box = {.code = DLOCK_OK};
+
+    text[0] = '\0';
+    if (dli_order_said(order, &box) != DLOCK_OK) {
+        dli_quote(text, DLI_EVENT_TEXT, box.message, strlen(box.message));
+    } else if (order->request->verb == DLI_VERB_INSPECT) {
+        memcpy(text, order->request->sight.holder, DLI_EVENT_TEXT - 1);
+        text[DLI_EVENT_TEXT - 1] = '\0';
+    }
+}
+
+static void tell_numbers(const struct dli_order *order, int64_t field[DLOCK_FIELD_COUNT])
+{
+    for (int i = 0; i < DLOCK_FIELD_COUNT; i++)
+        field[i] = -1;
+    field[DLOCK_FIELD_TYPE] = DLOCK_EVENT_DONE;
+    field[DLOCK_FIELD_STATUS] = order->status;
+    field[DLOCK_FIELD_TAG] = order->tag;
+    field[DLOCK_FIELD_OWNER] = order->owner;
+    if (order->entry)
+        field[DLOCK_FIELD_LOCK_ID] = order->multi ? order->multi->id : order->entry->id;
+    if (order->status != DLOCK_OK)
+        return;
+    if (order->request->verb == DLI_VERB_INSPECT)
+        tell_sight(&order->request->sight, field);
+    else if (order->request->verb == DLI_VERB_CHANGE)
+        field[DLOCK_FIELD_VALUE] = order->value;
+    else if (order->value > 0)
+        field[DLOCK_FIELD_TOKEN] = order->value;
+}
+
+void dli_order_tell(const struct dli_order *order, int64_t field[DLOCK_FIELD_COUNT], char text[DLI_EVENT_TEXT])
+{
+    tell_numbers(order, field);
+    tell_text(order, text);
+}
+
+/* ---- life */
+
+static void read_node(struct dli_node *node, char text[DLI_EVENT_TEXT])
+{
+    struct dli_order *order = DLI_OBJECT(node, struct dli_order, node);
+
+    tell_text(order, text);
+    dli_order_free(order);
+}
+
+struct dli_order *dli_order_new(struct dli_client *client, const struct dli_task *task)
+{
+    struct dli_order *order = calloc(1, sizeof *order);
+
+    if (!order)
         return NULL;
+    if (!(order->request = client->store->ops->request_new(client->store))) {
+        free(order);
+        return NULL;
+    }
+    dli_client_ref(client);
+    order->client = client;
+    order->task = task;
+    order->owner = order->tag = -1;
+    order->loop = client->loops[0];
+    order->node.read = read_node;
+    dli_list_init(&order->node.link);
+    return order;
+}
+
+struct dli_order *dli_order_about(struct dli_entry *entry, const struct dli_kind *kind, struct dli_multi *multi,
+                                  const struct dli_task *task)
+{
+    struct dli_order *order = dli_order_new(entry->client, task);
+
+    if (!order)
+        return NULL;
+    order->entry = entry;
+    order->kind = kind;
+    order->multi = multi;
+    if (multi)
+        dli_multi_ref(multi);
+    else
+        dli_entry_ref(entry);
+    return order;
+}
+
+void dli_order_free(struct dli_order *order)
+{
+    struct dli_client *client = order->client;
+
+    for (int i = 0; order->waiter && i < 2; i++)
+        dli_waiter_unref(order->waiter);
+    if (order->hold)
+        dli_entry_unref(order->hold);
+    if (order->multi)
+        dli_multi_unref(order->multi);
+    else if (order->entry)
+        dli_entry_unref(order->entry);
+    client->store->ops->request_free(order->request);
+    free(order);
+    dli_client_unref(client);
+}
+
+/* ---- requests */
+
+void dli_order_word(struct dli_order *order, enum dli_verb verb)
+{
+    struct dli_entry *entry = order->entry;
+
+    order->request->verb = verb;
+    order->request->repeatable = 1;
+    if (!entry)
+        return;
+    order->loop = entry->loop;
+    order->request->kind = entry->kind;
+    order->request->place = entry->place;
+    order->request->deadline = dli_now() + entry->rules.attempt;
+}
+
+void dli_order_renewal(struct dli_order *order, struct dli_entry *entry, int64_t lease)
+{
+    struct dli_request *request = order->request;
+
+    dli_order_word(order, DLI_VERB_RENEW);
+    order->loop = entry->loop;
+    order->lease = lease;
+    order->row.kind = entry->kind;
+    order->row.place = entry->place;
+    order->row.lease = lease + entry->rules.delay;
+    order->row.permits = entry->rules.permits;
+    order->stamp = dli_now();
     request->kind = entry->kind;
     request->place = entry->place;
-    request->deadline = dli_now() + entry->rules.attempt;
-    return request;
+    request->renew.row = &order->row;
+    request->renew.count = 1;
+    request->deadline = order->stamp + dli_lease_attempt(lease, entry->rules.attempt);
 }
 
-static void order_free(struct dli_client *client, struct dli_request *request)
+/* Ask for the next request. 1: it is to be sent. */
+static int asked(struct dli_order *order)
 {
-    client->store->ops->request_free(request);
+    order->request->why = &order->why;
+    order->why.code = DLOCK_OK;
+    order->why.message[0] = '\0';
+    return order->task->ask(order);
 }
 
-/* Carry the order; what came of it. */
-static dlock_status give(struct dli_client *client, struct dli_loop *loop, struct dli_request *request)
+dlock_status dli_order_carry(struct dli_order *order)
 {
-    client->store->ops->carry(loop->lane, request);
-    return request->status;
-}
-
-dlock_status dli_order_ping(struct dli_client *client, int64_t deadline, dlock_error *why)
-{
-    dlock_status status;
-    struct dli_request *request = order_new(client, DLI_VERB_PING, why, &status);
-
-    if (!request)
-        return status;
-    request->deadline = deadline;
-    status = give(client, client->loops[0], request);
-    order_free(client, request);
-    return status;
-}
-
-dlock_status dli_order_force(struct dli_entry *entry, const struct dli_kind *kind, dlock_error *why)
-{
-    dlock_status status;
-    struct dli_request *request = order_about(entry, DLI_VERB_FORCE, why, &status);
-
-    if (!request)
-        return status;
-    request->kind = kind;
-    request->repeatable = 0;
-    status = give(entry->client, entry->loop, request);
-    order_free(entry->client, request);
-    return status;
-}
-
-/* ---- the gate */
-
-/* This process knows before the call returns, not when the message comes: no hand-over after it in between. */
-static void heard(struct dli_entry *entry, int64_t ttl_ms)
-{
-    int64_t now = dli_now();
-    int64_t until = ttl_ms > 0 ? dli_later(now, ttl_ms < DLI_NEVER / DLI_MS ? ttl_ms * DLI_MS : DLI_NEVER) : 0;
-
-    dli_entry_lock(entry);
-    dli_mutex_gate(&entry->m, until, now);
-    dli_entry_pump(entry, now);
-    dli_entry_unlock(entry);
-}
-
-dlock_status dli_order_gate(struct dli_entry *entry, int64_t ttl_ms, dlock_error *why)
-{
-    dlock_status status;
-    struct dli_request *request = order_about(entry, DLI_VERB_GATE, why, &status);
-
-    if (!request)
-        return status;
-    request->gate_ms = ttl_ms;
-    status = give(entry->client, entry->loop, request);
-    if (status == DLOCK_OK)
-        heard(entry, ttl_ms);
-    order_free(entry->client, request);
-    return status;
-}
-
-/* ---- changes of semaphores and latches: sent again with the same id when no answer came */
-
-enum { CHANGE_TRIES = 3 };
-
-dlock_status dli_order_change(struct dli_entry *entry, const char *what, int64_t number, int64_t *value,
-                              dlock_error *why)
-{
-    int64_t id = __atomic_add_fetch(&entry->client->numbers, 1, __ATOMIC_RELAXED);
-    dlock_status status;
-    struct dli_request *request = order_about(entry, DLI_VERB_CHANGE, why, &status);
-    int sent = 0;
-
-    if (!request)
-        return status;
-    request->change.what = what;
-    request->change.number = number;
-    dli_entry_owner(entry, id, request->change.id);
-    for (int tries = 0; tries < CHANGE_TRIES; tries++) {
-        request->deadline = dli_now() + entry->rules.attempt / CHANGE_TRIES;
-        status = give(entry->client, entry->loop, request);
-        sent |= request->sent;
-        if (status != DLOCK_UNREACHABLE || !sent)
+    while (asked(order)) {
+        order->client->store->ops->carry(order->loop->lane, order->request);
+        order->status = order->request->status;
+        if (!order->task->heard(order))
             break;
     }
-    *value = request->change.value;
-    order_free(entry->client, request);
-    return status == DLOCK_UNREACHABLE && sent ? DLOCK_UNKNOWN_OUTCOME : status;
+    return order->status;
 }
 
-/* ---- inspect */
-
-dlock_status dli_order_inspect(struct dli_entry *entry, struct dli_sight *sight, dlock_error *why)
+/* 1: a request is under way, and the order is no longer the caller's. 0: it is over. */
+static int go_on(struct dli_order *order)
 {
+    while (asked(order)) {
+        dlock_status status = order->client->store->ops->push(order->loop->lane, order->request);
+
+        if (status == DLOCK_OK)
+            return 1;
+        order->status = order->request->status = status;
+        order->request->sent = 0;
+        if (!order->task->heard(order))
+            break;
+    }
+    return 0;
+}
+
+static void answered(struct dli_request *request)
+{
+    struct dli_order *order = request->asker;
+
+    order->status = request->status;
+    if (order->task->heard(order) && go_on(order))
+        return;
+    tell_numbers(order, order->node.field);
+    if (!dli_events_keep(&order->client->events, &order->node))
+        dli_order_free(order);
+}
+
+dlock_status dli_order_submit(struct dli_order *order, int64_t tag, dlock_error *reterr)
+{
+    struct dli_events *events = &order->client->events;
     dlock_status status;
-    struct dli_request *request = order_about(entry, DLI_VERB_INSPECT, why, &status);
 
-    if (!request)
-        return status;
-    status = give(entry->client, entry->loop, request);
-    if (status == DLOCK_OK)
-        *sight = request->sight;
-    order_free(entry->client, request);
-    return status;
-}
-
-/* ---- one renewal */
-
-int dli_order_renew(struct dli_entry *entry, const char *owner, int64_t lease, int64_t *stamp, dlock_status *status,
-                    dlock_error *why)
-{
-    struct dli_renewal row = {.kind = entry->kind, .place = entry->place, .lease = lease + entry->rules.delay};
-    struct dli_request *request = order_about(entry, DLI_VERB_RENEW, why, status);
-
-    if (!request)
-        return -1;
-    row.permits = entry->rules.permits;
-    memcpy(row.owner, owner, DLI_OWNER_MAX);
-    request->renew.row = &row;
-    request->renew.count = 1;
-    *stamp = dli_now();
-    request->deadline = *stamp + dli_lease_attempt(lease, entry->rules.attempt);
-    *status = give(entry->client, entry->loop, request);
-    order_free(entry->client, request);
-    return *status == DLOCK_OK ? row.kept : -1;
-}
-
-/* entry.mutex held: the grant number of owner, 0 when it holds nothing, and its id. */
-static int64_t held_number(struct dli_entry *entry, int64_t owner, char id[DLI_OWNER_MAX])
-{
-    if (!entry->m.holder || entry->m.holder->owner != owner || !entry->m.owned)
-        return 0;
-    dli_entry_owner(entry, entry->m.want, id);
-    return entry->m.want;
-}
-
-dlock_status dli_order_extend(struct dli_entry *entry, int64_t owner, int64_t lease, dlock_error *why)
-{
-    char id[DLI_OWNER_MAX];
-    int64_t number, stamp, now;
-    dlock_status status;
-    int32_t state;
-    int kept;
-
-    dli_entry_lock(entry);
-    state = dli_mutex_state(&entry->m, owner, dli_now());
-    number = held_number(entry, owner, id);
-    if (number)
-        dli_mutex_extending(&entry->m, lease);
-    dli_entry_unlock(entry);
-    if (!number)
-        return state == DLOCK_STATE_LOST ? DLOCK_LOST : DLOCK_NOT_HELD;
-    kept = dli_order_renew(entry, id, lease, &stamp, &status, why);
-    dli_entry_lock(entry);
-    now = dli_now();
-    if (kept >= 0)
-        dli_mutex_extended(&entry->m, number, kept, lease, stamp, now);
-    if (status == DLOCK_OK && dli_mutex_state(&entry->m, owner, now) == DLOCK_STATE_LOST)
-        status = DLOCK_LOST;
-    else if (kept == 0) /* released meanwhile */
-        status = DLOCK_NOT_HELD;
-    dli_entry_pump(entry, now);
-    dli_entry_unlock(entry);
+    order->tag = tag;
+    order->request->done = answered;
+    order->request->asker = order;
+    dli_events_promise(events);
+    if (go_on(order))
+        return DLOCK_OK;
+    dli_events_keep(events, NULL);
+    status = dli_order_said(order, reterr);
+    dli_order_free(order);
     return status;
 }

@@ -4,7 +4,7 @@
  * The bytes are one line of text: "dlock1 <token> <lease ms> <owner id> <lock name>". The name makes sure that a grant is
  * adopted for the lock it is for; the id is what the server compares.
  */
-#include "ask.h"
+#include "order.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -110,41 +110,74 @@ static int reserve(struct dli_entry *entry)
     return 0;
 }
 
-dlock_status dli_transfer_adopt(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner,
-                                const uint8_t *grant, size_t size, int64_t *token, dlock_error *why)
+static int ask_adopt(struct dli_order *order)
 {
-    char id[DLI_OWNER_MAX];
-    int64_t lease_ms, stamp, now;
-    struct dli_waiter *waiter;
-    dlock_status status;
-    int kept = 0, busy;
+    struct dli_entry *entry = order->entry;
+    int busy;
 
-    if (parse(entry, grant, size, token, &lease_ms, id))
-        return DLOCK_INVALID_GRANT;
-    if (!(waiter = dli_ask_waiter(entry, terms, owner, 0, dli_now())))
-        return DLOCK_OUT_OF_MEMORY;
     dli_entry_lock(entry);
     busy = reserve(entry);
     dli_entry_unlock(entry);
-    status = DLOCK_BUSY;
+    order->status = DLOCK_BUSY;
     if (!busy)
-        kept = dli_order_renew(entry, id, lease_ms * DLI_MS, &stamp, &status, why);
+        dli_order_renewal(order, entry, order->lease);
+    return !busy;
+}
+
+/* entry.mutex held: the server has kept the grant; whether there is time left. */
+static int take_over(struct dli_order *order, int64_t now)
+{
+    struct dli_entry *entry = order->entry;
+
+    order->waiter->claim.lease = order->lease;
+    memcpy(entry->adopted, order->row.owner, DLI_OWNER_MAX);
+    entry->adopted_number = dli_mutex_mint(&entry->m);
+    return dli_mutex_adopt(&entry->m, &order->waiter->claim, entry->adopted_number, order->value, order->stamp, now);
+}
+
+static int heard_adopt(struct dli_order *order)
+{
+    struct dli_entry *entry = order->entry;
+    struct dli_waiter *waiter = order->waiter;
+    int64_t now = dli_now();
+    int kept;
+
     dli_entry_lock(entry);
-    now = dli_now();
-    if (!busy)
-        entry->m.in_flight = 0;
-    if (kept == 1) {
-        waiter->claim.lease = lease_ms * DLI_MS;
-        memcpy(entry->adopted, id, sizeof id);
-        entry->adopted_number = dli_mutex_mint(&entry->m);
-        kept = dli_mutex_adopt(&entry->m, &waiter->claim, entry->adopted_number, *token, stamp, now);
-    }
-    if (kept != 1) {
-        status = status == DLOCK_OK ? DLOCK_LOST : status;
+    entry->m.in_flight = 0;
+    kept = order->status == DLOCK_OK && order->row.kept && take_over(order, now);
+    if (!kept) {
+        if (order->status == DLOCK_OK)
+            order->status = entry->m.closed ? DLOCK_CLOSED : DLOCK_LOST;
         dli_waiter_unref(waiter);
     }
     dli_entry_pump(entry, now);
     dli_entry_unlock(entry);
+    order->waiter = NULL;
     dli_waiter_unref(waiter);
-    return status;
+    return 0;
+}
+
+dlock_status dli_transfer_adopt(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner,
+                                const uint8_t *grant, size_t size, struct dli_order **ret)
+{
+    static const struct dli_task task = {ask_adopt, heard_adopt};
+    char id[DLI_OWNER_MAX];
+    int64_t token, lease_ms;
+    struct dli_order *order;
+
+    *ret = NULL;
+    if (parse(entry, grant, size, &token, &lease_ms, id))
+        return DLOCK_INVALID_GRANT;
+    if (!(order = dli_order_about(entry, entry->kind, NULL, &task)))
+        return DLOCK_OUT_OF_MEMORY;
+    if (!(order->waiter = dli_ask_waiter(entry, terms, owner, 0, dli_now()))) {
+        dli_order_free(order);
+        return DLOCK_OUT_OF_MEMORY;
+    }
+    order->owner = owner;
+    order->value = token;
+    order->lease = lease_ms * DLI_MS;
+    memcpy(order->row.owner, id, sizeof id);
+    *ret = order;
+    return DLOCK_OK;
 }

@@ -130,7 +130,7 @@ static void post(struct dli_waiter *waiter, struct dli_node *node, int64_t type,
     node->field[DLOCK_FIELD_CAUSE] = claim->cause;
     node->field[DLOCK_FIELD_HELD_FOR_MS] = claim->held_since ? (now - claim->held_since) / DLI_MS : -1;
     node->field[DLOCK_FIELD_WAITERS] = m->waiters;
-    node->field[DLOCK_FIELD_FOREIGN] = -1;
+    node->field[DLOCK_FIELD_FOREIGN] = node->field[DLOCK_FIELD_VALUE] = -1;
     __atomic_add_fetch(&waiter->refs, 1, __ATOMIC_RELAXED);
     if (!dli_events_post(&waiter->entry->client->events, node, type == DLOCK_EVENT_AT_RISK))
         __atomic_sub_fetch(&waiter->refs, 1, __ATOMIC_RELAXED);

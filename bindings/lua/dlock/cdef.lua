@@ -38,6 +38,7 @@ dlock_status dlock_client_next(dlock_client *client, int64_t timeout_ms, dlock_e
 dlock_status dlock_client_wake(dlock_client *client, dlock_error *reterr);
 dlock_status dlock_client_stats(dlock_client *client, int64_t *values, size_t count, size_t *ret_count, dlock_error *reterr);
 dlock_status dlock_client_ping(dlock_client *client, int64_t timeout_ms, dlock_error *reterr);
+dlock_status dlock_client_submit_ping(dlock_client *client, int64_t timeout_ms, int64_t tag, dlock_error *reterr);
 dlock_status dlock_lock_new(dlock_client *client, int32_t kind, const char *name, size_t name_size, const dlock_options *options, dlock_lock **ret_lock, dlock_error *reterr);
 dlock_status dlock_lock_new_multi(dlock_client *client, dlock_lock **members, size_t count, dlock_lock **ret_lock, dlock_error *reterr);
 void dlock_lock_free(dlock_lock *lock);
@@ -50,24 +51,37 @@ dlock_status dlock_lock_submit_acquire(dlock_lock *lock, int64_t owner, int64_t 
 dlock_status dlock_lock_submit_release(dlock_lock *lock, int64_t owner, int64_t tag, dlock_error *reterr);
 dlock_status dlock_lock_cancel(dlock_lock *lock, int64_t owner, dlock_error *reterr);
 dlock_status dlock_lock_extend(dlock_lock *lock, int64_t owner, int64_t lease_ms, dlock_error *reterr);
+dlock_status dlock_lock_submit_extend(dlock_lock *lock, int64_t owner, int64_t lease_ms, int64_t tag, dlock_error *reterr);
 dlock_status dlock_lock_force_release(dlock_lock *lock, dlock_error *reterr);
+dlock_status dlock_lock_submit_force_release(dlock_lock *lock, int64_t tag, dlock_error *reterr);
 dlock_status dlock_lock_state(dlock_lock *lock, int64_t owner, int32_t *ret_state, dlock_error *reterr);
 dlock_status dlock_lock_remaining_ms(dlock_lock *lock, int64_t owner, int64_t *ret_remaining_ms, dlock_error *reterr);
 dlock_status dlock_lock_token(dlock_lock *lock, int64_t owner, int64_t *ret_token, dlock_error *reterr);
 dlock_status dlock_lock_hold_count(dlock_lock *lock, int64_t owner, int64_t *ret_count, dlock_error *reterr);
 dlock_status dlock_lock_inspect(dlock_lock *lock, dlock_event *event, dlock_error *reterr);
+dlock_status dlock_lock_submit_inspect(dlock_lock *lock, int64_t tag, dlock_error *reterr);
 dlock_status dlock_lock_export_grant(dlock_lock *lock, int64_t owner, uint8_t *buffer, size_t size, size_t *ret_size, dlock_error *reterr);
 dlock_status dlock_lock_adopt_grant(dlock_lock *lock, int64_t owner, const uint8_t *grant, size_t grant_size, int64_t *ret_token, dlock_error *reterr);
+dlock_status dlock_lock_submit_adopt_grant(dlock_lock *lock, int64_t owner, const uint8_t *grant, size_t grant_size, int64_t tag, dlock_error *reterr);
 dlock_status dlock_lock_close_gate(dlock_lock *lock, int64_t ttl_ms, dlock_error *reterr);
+dlock_status dlock_lock_submit_close_gate(dlock_lock *lock, int64_t ttl_ms, int64_t tag, dlock_error *reterr);
 dlock_status dlock_lock_open_gate(dlock_lock *lock, dlock_error *reterr);
+dlock_status dlock_lock_submit_open_gate(dlock_lock *lock, int64_t tag, dlock_error *reterr);
 dlock_status dlock_semaphore_set(dlock_lock *lock, int64_t permits, dlock_error *reterr);
+dlock_status dlock_semaphore_submit_set(dlock_lock *lock, int64_t permits, int64_t tag, dlock_error *reterr);
 dlock_status dlock_semaphore_add(dlock_lock *lock, int64_t permits, int64_t *ret_available, dlock_error *reterr);
+dlock_status dlock_semaphore_submit_add(dlock_lock *lock, int64_t permits, int64_t tag, dlock_error *reterr);
 dlock_status dlock_semaphore_drain(dlock_lock *lock, int64_t *ret_drained, dlock_error *reterr);
+dlock_status dlock_semaphore_submit_drain(dlock_lock *lock, int64_t tag, dlock_error *reterr);
 dlock_status dlock_semaphore_available(dlock_lock *lock, int64_t *ret_available, dlock_error *reterr);
+dlock_status dlock_semaphore_submit_available(dlock_lock *lock, int64_t tag, dlock_error *reterr);
 dlock_status dlock_semaphore_permit(dlock_lock *lock, int64_t owner, int64_t index, char *buffer, size_t size, dlock_error *reterr);
 dlock_status dlock_latch_set(dlock_lock *lock, int64_t count, dlock_error *reterr);
+dlock_status dlock_latch_submit_set(dlock_lock *lock, int64_t count, int64_t tag, dlock_error *reterr);
 dlock_status dlock_latch_count_down(dlock_lock *lock, int64_t count, int64_t *ret_count, dlock_error *reterr);
+dlock_status dlock_latch_submit_count_down(dlock_lock *lock, int64_t count, int64_t tag, dlock_error *reterr);
 dlock_status dlock_latch_count(dlock_lock *lock, int64_t *ret_count, dlock_error *reterr);
+dlock_status dlock_latch_submit_count(dlock_lock *lock, int64_t tag, dlock_error *reterr);
 dlock_event *dlock_event_new(void);
 void dlock_event_free(dlock_event *event);
 int32_t dlock_event_type(const dlock_event *event);
@@ -150,6 +164,7 @@ constants = {
     DLOCK_EVENT_LOST = 6,
     DLOCK_EVENT_LOG = 7,
     DLOCK_EVENT_INSPECTION = 8,
+    DLOCK_EVENT_DONE = 9,
     DLOCK_FIELD_TYPE = 0,
     DLOCK_FIELD_STATUS = 1,
     DLOCK_FIELD_TAG = 2,
@@ -161,7 +176,8 @@ constants = {
     DLOCK_FIELD_HELD_FOR_MS = 8,
     DLOCK_FIELD_WAITERS = 9,
     DLOCK_FIELD_FOREIGN = 10,
-    DLOCK_FIELD_COUNT = 11,
+    DLOCK_FIELD_VALUE = 11,
+    DLOCK_FIELD_COUNT = 12,
     DLOCK_STAT_ACQUIRED = 0,
     DLOCK_STAT_WIRE_GRANTS = 1,
     DLOCK_STAT_PUSHED_GRANTS = 2,

@@ -113,6 +113,7 @@ DLOCK_EVENT_AT_RISK = 5
 DLOCK_EVENT_LOST = 6
 DLOCK_EVENT_LOG = 7
 DLOCK_EVENT_INSPECTION = 8
+DLOCK_EVENT_DONE = 9
 DLOCK_FIELD_TYPE = 0
 DLOCK_FIELD_STATUS = 1
 DLOCK_FIELD_TAG = 2
@@ -124,7 +125,8 @@ DLOCK_FIELD_CAUSE = 7
 DLOCK_FIELD_HELD_FOR_MS = 8
 DLOCK_FIELD_WAITERS = 9
 DLOCK_FIELD_FOREIGN = 10
-DLOCK_FIELD_COUNT = 11
+DLOCK_FIELD_VALUE = 11
+DLOCK_FIELD_COUNT = 12
 DLOCK_STAT_ACQUIRED = 0
 DLOCK_STAT_WIRE_GRANTS = 1
 DLOCK_STAT_PUSHED_GRANTS = 2
@@ -176,6 +178,7 @@ PROTOTYPES = {
     "dlock_client_wake": (c_int32, [dlock_client_p, dlock_error_p]),
     "dlock_client_stats": (c_int32, [dlock_client_p, POINTER(c_int64), c_size_t, POINTER(c_size_t), dlock_error_p]),
     "dlock_client_ping": (c_int32, [dlock_client_p, c_int64, dlock_error_p]),
+    "dlock_client_submit_ping": (c_int32, [dlock_client_p, c_int64, c_int64, dlock_error_p]),
     "dlock_lock_new": (c_int32, [dlock_client_p, c_int32, c_char_p, c_size_t, dlock_options_p, POINTER(dlock_lock_p), dlock_error_p]),
     "dlock_lock_new_multi": (c_int32, [dlock_client_p, POINTER(dlock_lock_p), c_size_t, POINTER(dlock_lock_p), dlock_error_p]),
     "dlock_lock_free": (None, [dlock_lock_p]),
@@ -188,24 +191,37 @@ PROTOTYPES = {
     "dlock_lock_submit_release": (c_int32, [dlock_lock_p, c_int64, c_int64, dlock_error_p]),
     "dlock_lock_cancel": (c_int32, [dlock_lock_p, c_int64, dlock_error_p]),
     "dlock_lock_extend": (c_int32, [dlock_lock_p, c_int64, c_int64, dlock_error_p]),
+    "dlock_lock_submit_extend": (c_int32, [dlock_lock_p, c_int64, c_int64, c_int64, dlock_error_p]),
     "dlock_lock_force_release": (c_int32, [dlock_lock_p, dlock_error_p]),
+    "dlock_lock_submit_force_release": (c_int32, [dlock_lock_p, c_int64, dlock_error_p]),
     "dlock_lock_state": (c_int32, [dlock_lock_p, c_int64, POINTER(c_int32), dlock_error_p]),
     "dlock_lock_remaining_ms": (c_int32, [dlock_lock_p, c_int64, POINTER(c_int64), dlock_error_p]),
     "dlock_lock_token": (c_int32, [dlock_lock_p, c_int64, POINTER(c_int64), dlock_error_p]),
     "dlock_lock_hold_count": (c_int32, [dlock_lock_p, c_int64, POINTER(c_int64), dlock_error_p]),
     "dlock_lock_inspect": (c_int32, [dlock_lock_p, dlock_event_p, dlock_error_p]),
+    "dlock_lock_submit_inspect": (c_int32, [dlock_lock_p, c_int64, dlock_error_p]),
     "dlock_lock_export_grant": (c_int32, [dlock_lock_p, c_int64, POINTER(c_uint8), c_size_t, POINTER(c_size_t), dlock_error_p]),
     "dlock_lock_adopt_grant": (c_int32, [dlock_lock_p, c_int64, c_char_p, c_size_t, POINTER(c_int64), dlock_error_p]),
+    "dlock_lock_submit_adopt_grant": (c_int32, [dlock_lock_p, c_int64, c_char_p, c_size_t, c_int64, dlock_error_p]),
     "dlock_lock_close_gate": (c_int32, [dlock_lock_p, c_int64, dlock_error_p]),
+    "dlock_lock_submit_close_gate": (c_int32, [dlock_lock_p, c_int64, c_int64, dlock_error_p]),
     "dlock_lock_open_gate": (c_int32, [dlock_lock_p, dlock_error_p]),
+    "dlock_lock_submit_open_gate": (c_int32, [dlock_lock_p, c_int64, dlock_error_p]),
     "dlock_semaphore_set": (c_int32, [dlock_lock_p, c_int64, dlock_error_p]),
+    "dlock_semaphore_submit_set": (c_int32, [dlock_lock_p, c_int64, c_int64, dlock_error_p]),
     "dlock_semaphore_add": (c_int32, [dlock_lock_p, c_int64, POINTER(c_int64), dlock_error_p]),
+    "dlock_semaphore_submit_add": (c_int32, [dlock_lock_p, c_int64, c_int64, dlock_error_p]),
     "dlock_semaphore_drain": (c_int32, [dlock_lock_p, POINTER(c_int64), dlock_error_p]),
+    "dlock_semaphore_submit_drain": (c_int32, [dlock_lock_p, c_int64, dlock_error_p]),
     "dlock_semaphore_available": (c_int32, [dlock_lock_p, POINTER(c_int64), dlock_error_p]),
+    "dlock_semaphore_submit_available": (c_int32, [dlock_lock_p, c_int64, dlock_error_p]),
     "dlock_semaphore_permit": (c_int32, [dlock_lock_p, c_int64, c_int64, POINTER(c_char), c_size_t, dlock_error_p]),
     "dlock_latch_set": (c_int32, [dlock_lock_p, c_int64, dlock_error_p]),
+    "dlock_latch_submit_set": (c_int32, [dlock_lock_p, c_int64, c_int64, dlock_error_p]),
     "dlock_latch_count_down": (c_int32, [dlock_lock_p, c_int64, POINTER(c_int64), dlock_error_p]),
+    "dlock_latch_submit_count_down": (c_int32, [dlock_lock_p, c_int64, c_int64, dlock_error_p]),
     "dlock_latch_count": (c_int32, [dlock_lock_p, POINTER(c_int64), dlock_error_p]),
+    "dlock_latch_submit_count": (c_int32, [dlock_lock_p, c_int64, dlock_error_p]),
     "dlock_event_new": (dlock_event_p, []),
     "dlock_event_free": (None, [dlock_event_p]),
     "dlock_event_type": (c_int32, [dlock_event_p]),

@@ -1,0 +1,229 @@
+/*
+ * order.c: what is done to locks beside acquiring and releasing, by callers that wait and by those that do not. Arguments
+ * are checked here; the work is in watchdog/tasks.c.
+ */
+#include "handles.h"
+
+#define GATE_MOST_MS INT64_C(31536000000)
+
+static dlock_status no_memory(const dlock_lock *lock, dlock_error *reterr)
+{
+    dlock_error why = {.code = DLOCK_OK};
+
+    dli_fail(&why, DLOCK_OUT_OF_MEMORY, "no memory for the command");
+    return dli_lock_said(lock->entry, DLOCK_OUT_OF_MEMORY, &why, reterr);
+}
+
+dlock_status dli_lock_carry(const dlock_lock *lock, struct dli_order *order, int64_t *value, dlock_error *reterr)
+{
+    dlock_status status;
+
+    if (!order)
+        return no_memory(lock, reterr);
+    status = dli_order_carry(order);
+    if (status == DLOCK_OK && value)
+        *value = order->value;
+    dli_order_said(order, reterr);
+    dli_order_free(order);
+    return status;
+}
+
+dlock_status dli_lock_submit(const dlock_lock *lock, struct dli_order *order, int64_t tag, dlock_error *reterr)
+{
+    return order ? dli_order_submit(order, tag, reterr) : no_memory(lock, reterr);
+}
+
+/* ---- extend */
+
+static dlock_status extend(dlock_lock *lock, int64_t owner, int64_t lease_ms, struct dli_order **order,
+                           dlock_error *reterr)
+{
+    const struct dli_option_row *row = &dli_option_table[DLI_OPT_LEASE_MS];
+    dlock_status status = dli_lock_started(lock, &owner, 0, reterr);
+
+    if (status != DLOCK_OK)
+        return status;
+    if (!lock->kind->renewal && !lock->multi)
+        return dli_lock_cannot(lock, "has no lease to extend", reterr);
+    if (lease_ms < row->low || lease_ms > row->high || (lock->terms.renew && lease_ms < 500))
+        return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "a lease is %lld to %lld ms, at least 500 when it is renewed",
+                        (long long)row->low, (long long)row->high);
+    *order = dli_order_extend(lock->entry, lock->kind, lock->multi, owner, lease_ms * DLI_MS);
+    return DLOCK_OK;
+}
+
+dlock_status dlock_lock_extend(dlock_lock *lock, int64_t owner, int64_t lease_ms, dlock_error *reterr)
+{
+    struct dli_order *order = NULL;
+    dlock_status status = extend(lock, owner, lease_ms, &order, reterr);
+
+    return status == DLOCK_OK ? dli_lock_carry(lock, order, NULL, reterr) : status;
+}
+
+dlock_status dlock_lock_submit_extend(dlock_lock *lock, int64_t owner, int64_t lease_ms, int64_t tag,
+                                      dlock_error *reterr)
+{
+    struct dli_order *order = NULL;
+    dlock_status status = extend(lock, owner, lease_ms, &order, reterr);
+
+    return status == DLOCK_OK ? dli_lock_submit(lock, order, tag, reterr) : status;
+}
+
+/* ---- release by force */
+
+static dlock_status force(dlock_lock *lock, struct dli_order **order, dlock_error *reterr)
+{
+    dlock_status status = dli_lock_started(lock, NULL, 0, reterr);
+
+    if (status != DLOCK_OK)
+        return status;
+    if (!lock->multi && !lock->kind->forcible)
+        return dli_lock_cannot(lock, "has no holder to take it from", reterr);
+    *order = dli_order_force(lock->entry, lock->kind, lock->multi);
+    return DLOCK_OK;
+}
+
+dlock_status dlock_lock_force_release(dlock_lock *lock, dlock_error *reterr)
+{
+    struct dli_order *order = NULL;
+    dlock_status status = force(lock, &order, reterr);
+
+    return status == DLOCK_OK ? dli_lock_carry(lock, order, NULL, reterr) : status;
+}
+
+dlock_status dlock_lock_submit_force_release(dlock_lock *lock, int64_t tag, dlock_error *reterr)
+{
+    struct dli_order *order = NULL;
+    dlock_status status = force(lock, &order, reterr);
+
+    return status == DLOCK_OK ? dli_lock_submit(lock, order, tag, reterr) : status;
+}
+
+/* ---- inspect */
+
+static dlock_status inspect(dlock_lock *lock, struct dli_order **order, dlock_error *reterr)
+{
+    dlock_status status = dli_lock_started(lock, NULL, 0, reterr);
+
+    if (status != DLOCK_OK)
+        return status;
+    if (lock->multi)
+        return dli_lock_cannot(lock, "is inspected member by member", reterr);
+    *order = dli_order_inspect(lock->entry);
+    return *order ? DLOCK_OK : no_memory(lock, reterr);
+}
+
+dlock_status dlock_lock_inspect(dlock_lock *lock, dlock_event *event, dlock_error *reterr)
+{
+    struct dli_order *order = NULL;
+    dlock_status status = inspect(lock, &order, reterr);
+
+    if (status != DLOCK_OK)
+        return status;
+    if (!event) {
+        dli_order_free(order);
+        return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "no event box was given");
+    }
+    if (dli_order_carry(order) == DLOCK_OK) {
+        dli_order_tell(order, event->field, event->text);
+        event->field[DLOCK_FIELD_TYPE] = DLOCK_EVENT_INSPECTION;
+    }
+    status = dli_order_said(order, reterr);
+    dli_order_free(order);
+    return status;
+}
+
+dlock_status dlock_lock_submit_inspect(dlock_lock *lock, int64_t tag, dlock_error *reterr)
+{
+    struct dli_order *order = NULL;
+    dlock_status status = inspect(lock, &order, reterr);
+
+    return status == DLOCK_OK ? dli_lock_submit(lock, order, tag, reterr) : status;
+}
+
+/* ---- the gate */
+
+/* ttl_ms 0: open it. */
+static dlock_status gate(dlock_lock *lock, int64_t ttl_ms, struct dli_order **order, dlock_error *reterr)
+{
+    dlock_status status = dli_lock_started(lock, NULL, 0, reterr);
+
+    if (status != DLOCK_OK)
+        return status;
+    if (lock->multi)
+        return dli_lock_cannot(lock, "has no gate of its own", reterr);
+    *order = dli_order_gate(lock->entry, ttl_ms);
+    return DLOCK_OK;
+}
+
+static dlock_status closed_gate(dlock_lock *lock, int64_t ttl_ms, struct dli_order **order, dlock_error *reterr)
+{
+    if (ttl_ms < 1 || ttl_ms > GATE_MOST_MS)
+        return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "a gate is closed for 1 to %lld ms", (long long)GATE_MOST_MS);
+    return gate(lock, ttl_ms, order, reterr);
+}
+
+dlock_status dlock_lock_close_gate(dlock_lock *lock, int64_t ttl_ms, dlock_error *reterr)
+{
+    struct dli_order *order = NULL;
+    dlock_status status = closed_gate(lock, ttl_ms, &order, reterr);
+
+    return status == DLOCK_OK ? dli_lock_carry(lock, order, NULL, reterr) : status;
+}
+
+dlock_status dlock_lock_submit_close_gate(dlock_lock *lock, int64_t ttl_ms, int64_t tag, dlock_error *reterr)
+{
+    struct dli_order *order = NULL;
+    dlock_status status = closed_gate(lock, ttl_ms, &order, reterr);
+
+    return status == DLOCK_OK ? dli_lock_submit(lock, order, tag, reterr) : status;
+}
+
+dlock_status dlock_lock_open_gate(dlock_lock *lock, dlock_error *reterr)
+{
+    struct dli_order *order = NULL;
+    dlock_status status = gate(lock, 0, &order, reterr);
+
+    return status == DLOCK_OK ? dli_lock_carry(lock, order, NULL, reterr) : status;
+}
+
+dlock_status dlock_lock_submit_open_gate(dlock_lock *lock, int64_t tag, dlock_error *reterr)
+{
+    struct dli_order *order = NULL;
+    dlock_status status = gate(lock, 0, &order, reterr);
+
+    return status == DLOCK_OK ? dli_lock_submit(lock, order, tag, reterr) : status;
+}
+
+/* ---- take over a grant */
+
+static dlock_status adopt(dlock_lock *lock, int64_t owner, const uint8_t *grant, size_t grant_size,
+                          struct dli_order **order, dlock_error *reterr)
+{
+    dlock_status status = dli_lock_started(lock, &owner, 0, reterr);
+
+    if (status != DLOCK_OK)
+        return status;
+    if (lock->kind->id != DLOCK_KIND_MUTEX)
+        return dli_lock_cannot(lock, "cannot be taken over from another process", reterr);
+    status = dli_transfer_adopt(lock->entry, &lock->terms, owner, grant, grant_size, order);
+    return dli_lock_said(lock->entry, status, NULL, reterr);
+}
+
+dlock_status dlock_lock_adopt_grant(dlock_lock *lock, int64_t owner, const uint8_t *grant, size_t grant_size,
+                                    int64_t *ret_token, dlock_error *reterr)
+{
+    struct dli_order *order = NULL;
+    dlock_status status = adopt(lock, owner, grant, grant_size, &order, reterr);
+
+    return status == DLOCK_OK ? dli_lock_carry(lock, order, ret_token, reterr) : status;
+}
+
+dlock_status dlock_lock_submit_adopt_grant(dlock_lock *lock, int64_t owner, const uint8_t *grant, size_t grant_size,
+                                           int64_t tag, dlock_error *reterr)
+{
+    struct dli_order *order = NULL;
+    dlock_status status = adopt(lock, owner, grant, grant_size, &order, reterr);
+
+    return status == DLOCK_OK ? dli_lock_submit(lock, order, tag, reterr) : status;
+}
