@@ -7,6 +7,7 @@
         lock.acquire(2, 0).status                   # "BUSY"; also .message, .token, .began, .done (microseconds)
         wait = lock.start("acquire", 2, -1, thread=1)
         wait.answer()                               # when it came
+        lock.submit("extend", 7, 1, 5000).ok        # the submitted form: the tag, then what extend takes; client.event()
         client.lock("name", kind="fair")            # a kind by its name; client.multi(lock, other) takes locks
         agent.stop(); agent.resume(); agent.kill()  # SIGSTOP, SIGCONT, SIGKILL
 
@@ -29,8 +30,8 @@ from typing import Any, Callable, Iterable
 
 from .build import native, preloadable
 
-EVENT_FIELDS = "type status tag lock_id owner token remaining cause held_for waiters foreign".split()
-EVENT_TYPES = "NONE ACQUIRED ACQUIRE_FAILED RELEASED RELEASE_FAILED AT_RISK LOST LOG INSPECTION".split()
+EVENT_FIELDS = "type status tag lock_id owner token remaining cause held_for waiters foreign value".split()
+EVENT_TYPES = "NONE ACQUIRED ACQUIRE_FAILED RELEASED RELEASE_FAILED AT_RISK LOST LOG INSPECTION DONE".split()
 CAUSES = "NONE EXPIRED TAKEN MAX_HOLD CLOSED".split()
 KINDS = "mutex fair read write semaphore permit_semaphore latch multi".split()
 STATS = (

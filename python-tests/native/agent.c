@@ -505,7 +505,96 @@ static void do_latch_count(struct answer *answer, struct word *words)
     fprintf(answer->more, ",\"value\":%" PRId64, value);
 }
 
+/* ---- submitted calls */
+
+typedef dlock_status plain(dlock_lock *lock, int64_t tag, dlock_error *reterr);
+typedef dlock_status numbered(dlock_lock *lock, int64_t number, int64_t tag, dlock_error *reterr);
+
+static const struct {
+    const char *name; /* of the command that waits */
+    plain *plain;
+    numbered *numbered;
+} submits[] = {
+    {"force", dlock_lock_submit_force_release, NULL},      {"inspect", dlock_lock_submit_inspect, NULL},
+    {"open_gate", dlock_lock_submit_open_gate, NULL},      {"close_gate", NULL, dlock_lock_submit_close_gate},
+    {"permits_set", NULL, dlock_semaphore_submit_set},     {"permits_add", NULL, dlock_semaphore_submit_add},
+    {"permits_drain", dlock_semaphore_submit_drain, NULL}, {"permits", dlock_semaphore_submit_available, NULL},
+    {"latch_set", NULL, dlock_latch_submit_set},           {"latch_down", NULL, dlock_latch_submit_count_down},
+    {"latch_count", dlock_latch_submit_count, NULL},
+};
+
+static dlock_status submit(struct answer *answer, dlock_lock *lock, const struct word *words)
+{
+    size_t i = 0;
+
+    if (strcmp(words[0].text, "extend") == 0)
+        return dlock_lock_submit_extend(lock, number(words[2]), number(words[3]), number(words[1]), answer->box);
+    if (strcmp(words[0].text, "adopt") == 0)
+        return dlock_lock_submit_adopt_grant(lock, number(words[2]), (const uint8_t *)words[3].text, words[3].size,
+                                             number(words[1]), answer->box);
+    while (strcmp(submits[i].name, words[0].text) != 0)
+        i++;
+    return submits[i].plain ? submits[i].plain(lock, number(words[1]), answer->box)
+                            : submits[i].numbered(lock, number(words[2]), number(words[1]), answer->box);
+}
+
+/* words[1]: the command that waits, words[2]: the tag, then what that command takes. */
+static void do_submit(struct answer *answer, struct word *words)
+{
+    CALL(answer, submit(answer, lock_of(words[0]), words + 1));
+}
+
+static void do_submit_ping(struct answer *answer, struct word *words)
+{
+    CALL(answer, dlock_client_submit_ping(client_of(words[0]), number(words[2]), number(words[1]), answer->box));
+}
+
 /* ---- many steps in one answer */
+
+/* words[3]: COUNT times in a row the submitted call of words[1], tags from words[2] on; how many were not DLOCK_OK. */
+static void do_flood(struct answer *answer, struct word *words)
+{
+    int64_t first = number(words[2]), bad = 0;
+
+    begin(answer);
+    for (int64_t tag = first; tag < first + number(words[3]); tag++) {
+        char text[24];
+        struct word call[] = {words[1], {text, 0}, words[4], words[5]};
+
+        snprintf(text, sizeof text, "%" PRId64, tag);
+        bad += submit(answer, lock_of(words[0]), call) != DLOCK_OK;
+    }
+    end(answer, DLOCK_OK);
+    fprintf(answer->more, ",\"bad\":%" PRId64, bad);
+}
+
+/* Take COUNT events, for MS milliseconds or until the queue ends: [type, status, tag, value] of each. */
+static void do_drain(struct answer *answer, struct word *words)
+{
+    dlock_event *event = dlock_event_new();
+    int64_t fields[DLOCK_FIELD_COUNT], left = number(words[1]), limit;
+    const char *comma = "";
+
+    fputs(",\"events\":[", answer->more);
+    begin(answer);
+    limit = answer->began + 1000 * number(words[2]);
+    while (left > 0 && now() < limit) {
+        dlock_status status = dlock_client_next(client_of(words[0]), (limit - now()) / 1000 + 1, event, NULL);
+
+        if (status == DLOCK_CLOSED)
+            break;
+        if (status != DLOCK_OK)
+            continue;
+        dlock_event_unpack(event, fields, DLOCK_FIELD_COUNT, NULL, NULL);
+        fprintf(answer->more, "%s[%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 "]", comma, fields[DLOCK_FIELD_TYPE],
+                fields[DLOCK_FIELD_STATUS], fields[DLOCK_FIELD_TAG], fields[DLOCK_FIELD_VALUE]);
+        comma = ",";
+        left--;
+    }
+    end(answer, DLOCK_OK);
+    fputs("]", answer->more);
+    dlock_event_free(event);
+}
 
 /* Acquire and release by COUNT owners from FIRST on, one after the other; how many steps were not DLOCK_OK. */
 static void do_turns(struct answer *answer, struct word *words)
@@ -776,6 +865,10 @@ static const struct {
     {"latch_set", do_latch_set},
     {"latch_down", do_latch_down},
     {"latch_count", do_latch_count},
+    {"submit", do_submit},
+    {"submit_ping", do_submit_ping},
+    {"flood", do_flood},
+    {"drain", do_drain},
     {"turns", do_turns},
     {"serve", do_serve},
     {"txn", do_txn},

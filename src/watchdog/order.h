@@ -42,7 +42,6 @@ struct dli_order {
     int64_t lease, stamp, number;
 
     /* a change, or several members */
-    const char *what;
     int tries, sent, any;
 };
 
@@ -81,7 +80,7 @@ struct dli_order *dli_order_inspect(struct dli_entry *entry);
 /* Close the gate for so many milliseconds, 0: open it. DLOCK_UNCHANGED when there was nothing to open. */
 struct dli_order *dli_order_gate(struct dli_entry *entry, int64_t ttl_ms);
 
-/* One operation of the kind's change script, whose name stays. DLOCK_OK or DLOCK_UNCHANGED with a value. */
+/* One operation of the kind's change script, whose name stays. Only "set" has no value. */
 struct dli_order *dli_order_change(struct dli_entry *entry, const char *what, int64_t number);
 struct dli_order *dli_order_extend(struct dli_entry *entry, const struct dli_kind *kind, struct dli_multi *multi,
                                    int64_t owner, int64_t lease);

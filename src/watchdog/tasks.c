@@ -145,7 +145,7 @@ static int ask_change(struct dli_order *order)
 static int heard_change(struct dli_order *order)
 {
     order->sent |= order->request->sent;
-    order->value = order->request->change.value;
+    order->value = strcmp(order->request->change.what, "set") == 0 ? -1 : order->request->change.value;
     if (order->status == DLOCK_UNREACHABLE && order->sent && ++order->tries < CHANGE_TRIES)
         return 1;
     if (order->status == DLOCK_UNREACHABLE && order->sent)
@@ -162,8 +162,7 @@ struct dli_order *dli_order_change(struct dli_entry *entry, const char *what, in
         return NULL;
     order->request->change.what = what;
     order->request->change.number = number;
-    dli_entry_owner(entry, __atomic_add_fetch(&entry->client->numbers, 1, __ATOMIC_RELAXED),
-                    order->request->change.id);
+    dli_entry_owner(entry, __atomic_add_fetch(&entry->client->numbers, 1, __ATOMIC_RELAXED), order->request->change.id);
     return order;
 }
 

@@ -1,0 +1,387 @@
+"""Submitted calls: what dlock_lock_submit_extend and its like do is what the blocking calls do, and one event tells it."""
+from __future__ import annotations
+
+import collections
+from typing import Any, Callable
+
+import pytest
+
+from harness.agent import Agent, Answer, Client, Event, Lock, until
+from harness.kinds import KINDS, image, one
+from harness.proxy import Proxy
+from harness.scripts import SHA
+from harness.server import Server
+
+Make = Callable[..., Any]
+ALL = ["mutex", *KINDS, "latch"]
+NUMBERS = {name: number for number, name in ((0, "OK"), (10, "UNCHANGED"), (-107, "CLOSED"), (-200, "NOT_HELD"), (-201, "LOST"), (-202, "WRONG_KIND"), (-203, "UNKNOWN_OUTCOME"), (-300, "UNREACHABLE"), (-301, "DENIED"))}
+
+
+def done(client: Client, tag: int) -> Event:
+    """The event of a submitted call; LOST and log lines may come before it."""
+    while (event := client.event()).type in ("LOST", "LOG", "AT_RISK"):
+        pass
+    assert (event.type, event.tag) == ("DONE", tag), event
+    return event
+
+
+class Pair:
+    """The same call in both forms, each on a name of its own that had the same done to it."""
+
+    def __init__(self, client: Client, kind: str) -> None:
+        self.client, self.kind, self.tag = client, kind, 100
+        self.waits, self.submits = (client.lock(name, kind=kind, lease_ms=20_000) for name in ("waits", "submits"))
+
+    def both(self, act: Callable[[Lock], Any]) -> None:
+        act(self.waits), act(self.submits)
+
+    def submit(self, command: str, *words: Any) -> Answer | Event:
+        """The event; the answer of the call when there is none."""
+        self.tag += 1
+        answer = self.submits.submit(command, self.tag, *words)
+        if answer.number:
+            assert self.client.poll(0).readable == 0, "an answer at once and an event"
+            return answer
+        event = done(self.client, self.tag)
+        assert event.lock_id == self.submits.id and event.cause == "NONE", event
+        return event
+
+    def same(self, command: str, *words: Any, status: str | None = None, value: int | None = None) -> Answer | Event:
+        """Both forms answer alike."""
+        first = getattr(self.waits, command)(*words)
+        second = self.submit(command, *words)
+        assert status is None or first.status == status, first
+        if isinstance(second, Answer):
+            assert (second.status, second.message) == (first.status, first.message.replace("'waits'", "'submits'"))
+            return second
+        assert second.status == first.number, (first, second)
+        assert second.text == first.message.replace("'waits'", "'submits'") or command == "inspect"
+        if "value" in first.__dict__:
+            assert second.value == (first.value if first.number == 0 else -1), (first, second)
+        else:
+            assert second.value == -1
+        assert value is None or second.value == value
+        return second
+
+
+@pytest.fixture
+def client(agent: Agent, redis_server: Server) -> Client:
+    return agent.open(redis_server)
+
+
+# ---- the same answers
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_gate(client: Client, kind: str) -> None:
+    pair = Pair(client, kind)
+    pair.same("open_gate", status="UNCHANGED")
+    pair.same("close_gate", 60_000, status="OK")
+    pair.both(lambda lock: (lock.acquire(1, 0).status == "GATE_CLOSED") or pytest.fail("the gate is not closed"))
+    pair.same("open_gate", status="OK")
+    pair.same("open_gate", status="UNCHANGED")
+    pair.same("close_gate", 0, status="INVALID_ARGUMENT")
+
+
+@pytest.mark.parametrize("kind", ["mutex", *KINDS])
+def test_extend_and_force(client: Client, kind: str) -> None:
+    pair = Pair(client, kind)
+    if "semaphore" in kind:
+        pair.both(lambda lock: lock.permits_set(1).ok)
+    plain = kind == "semaphore"
+    pair.same("extend", 1, 30_000, status="UNSUPPORTED" if plain else "NOT_HELD")
+    pair.both(lambda lock: lock.acquire(1, 0).ok)
+    event = pair.same("extend", 1, 60_000, status="UNSUPPORTED" if plain else "OK")
+    if not plain:
+        assert isinstance(event, Event) and event.owner == 1 and event.text == ""
+        pair.both(lambda lock: lock.remaining(1).remaining > 30_000 or pytest.fail("not extended"))
+        pair.same("extend", 2, 60_000, status="NOT_HELD")
+        pair.same("extend", 1, 5, status="INVALID_ARGUMENT")
+    pair.same("force")
+    if "semaphore" not in kind:
+        pair.same("force", status="NOT_HELD")
+        pair.same("extend", 1, 30_000)  # NOT_HELD from the server, or LOST when that was heard of before
+        assert {pair.waits.state(1), pair.submits.state(1)} == {"LOST"}
+        pair.same("extend", 1, 30_000, status="LOST")
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_inspect(client: Client, kind: str) -> None:
+    pair = Pair(client, kind)
+    if "semaphore" in kind:
+        pair.both(lambda lock: lock.permits_set(1).ok)
+    free = pair.same("inspect", status="OK")
+    assert isinstance(free, Event) and free.text == ""
+    pair.both(lambda lock: lock.latch_set(3).ok if kind == "latch" else lock.acquire(1, 0).ok)
+    waits = pair.waits.inspect().ok.event
+    submits = pair.submit("inspect")
+    assert isinstance(submits, Event) and waits.type == "INSPECTION"
+    assert (submits.foreign, submits.waiters, submits.value) == (waits.foreign, waits.waiters, -1)
+    assert submits.text.partition(":")[0] == waits.text.partition(":")[0]
+    assert (submits.token > 0) == (waits.token > 0) and abs(submits.remaining - waits.remaining) < 10_000
+    assert (submits.held_for >= 0) == (waits.held_for >= 0)
+
+
+@pytest.mark.parametrize("kind", ["semaphore", "permit_semaphore"])
+def test_semaphore(client: Client, kind: str) -> None:
+    pair = Pair(client, kind)
+    pair.same("permits", value=0)
+    pair.same("permits_set", 5, status="OK")
+    pair.same("permits_set", 6, status="UNCHANGED")
+    pair.same("permits_set", 0, status="INVALID_ARGUMENT")
+    pair.same("permits_add", 4, value=9)
+    pair.same("permits_add", -2, value=7)
+    pair.same("permits_add", 0, status="INVALID_ARGUMENT")
+    pair.both(lambda lock: lock.acquire(1, 0).ok)
+    pair.same("permits", value=6)
+    if kind == "semaphore":
+        pair.same("permits_drain", value=6)
+        pair.same("permits_drain", value=0)
+    else:
+        pair.same("permits_drain", status="UNSUPPORTED")
+    pair.same("latch_count", status="UNSUPPORTED")
+
+
+def test_latch(client: Client) -> None:
+    pair = Pair(client, "latch")
+    pair.same("latch_count", value=0)
+    pair.same("latch_set", 3, status="OK")
+    pair.same("latch_set", 4, status="UNCHANGED")
+    pair.same("latch_down", 2, value=1)
+    pair.same("latch_count", value=1)
+    pair.submits.submit_acquire(1, -1, 9).ok
+    pair.submits.submit("latch_down", 10, 5).ok
+    events = {event.tag: event for event in (client.event(), client.event())}
+    assert events[9].type == "ACQUIRED" and (events[10].type, events[10].status, events[10].value) == ("DONE", 0, 0)
+    pair.same("latch_down", 0, status="INVALID_ARGUMENT")
+    pair.same("permits", status="UNSUPPORTED")
+
+
+@pytest.mark.parametrize("kind", ["semaphore", "permit_semaphore", "latch"])
+def test_wrong_kind(client: Client, redis_server: Server, kind: str) -> None:
+    for name in ("waits", "submits"):
+        redis_server.command("HSET", name, "field", "value")
+    pair = Pair(client, kind)
+    pair.same("latch_set" if kind == "latch" else "permits_set", 3, status="WRONG_KIND")
+    pair.same("close_gate", 1000)
+
+
+def test_ping(agent: Agent, redis_server: Server, new_server: Make, new_proxy: Make) -> None:
+    client = agent.open(redis_server)
+    client.submit_ping(1, -1).ok
+    event = done(client, 1)
+    assert (event.status, event.lock_id, event.owner, event.text) == (0, -1, -1, "")
+    assert client.submit_ping(2, -2).status == "INVALID_ARGUMENT"
+    proxy = new_proxy(redis_server)
+    proxy.refuse()
+    secret = new_server("--requirepass", "right")
+    wrong = secret.url.replace("://", "://:wr0ng@")
+    for url, status in ((proxy.url, "UNREACHABLE"), (wrong, "DENIED")):
+        other = agent.open(url)
+        answer = other.ping(2000)
+        other.submit_ping(7, 2000).ok
+        event = done(other, 7)
+        assert (answer.status, event.status) == (status, NUMBERS[status]) and event.text == answer.message
+        assert event.text and "wr0ng" not in event.text
+
+
+def test_adopt(agent: Agent, new_agent: Make, redis_server: Server) -> None:
+    giver, taker = agent.open(redis_server).lock("lock", lease_ms=20_000), new_agent().open(redis_server)
+    lock = taker.lock("lock", lease_ms=20_000)
+    token = giver.acquire(1, 0).ok.token
+    grant = giver.export(1, 4096).ok.grant
+    raw = bytes.fromhex(grant.replace("%", ""))
+    assert lock.submit("adopt", 1, 5, raw[1:]).status == "INVALID_GRANT"
+    lock.submit("adopt", 2, 5, raw).ok
+    event = done(taker, 2)
+    assert (event.status, event.token, event.owner, event.value) == (0, token, 5, -1)
+    assert lock.state(5) == "HELD" and lock.token(5).ok.token == token
+    assert lock.submit("adopt", 3, 6, raw).status == "BUSY"
+    lock.release(5).ok
+    lock.submit("adopt", 4, 6, raw).ok
+    event = done(taker, 4)
+    assert event.status == NUMBERS["LOST"] and "lock 'lock' at " in event.text and lock.state(6) == "NONE"
+
+
+def test_several_members(client: Client, redis_server: Server) -> None:
+    """One event when all are done; the sentence names the member that was in the way."""
+    members = [client.lock(name, kind=kind, lease_ms=20_000) for name, kind in (("a", "mutex"), ("b", "fair"), ("c", "write"))]
+    both = client.multi(*members)
+    assert both.submit("extend", 1, 1, 60_000).status == both.extend(1, 60_000).status == "NOT_HELD"
+    assert both.submit("inspect", 1).status == both.submit("close_gate", 1, 100).status == "UNSUPPORTED"
+    both.acquire(1, 0).ok
+    both.submit("extend", 2, 1, 60_000).ok
+    event = done(client, 2)
+    assert (event.status, event.lock_id, event.owner) == (0, both.id, 1)
+    assert all(lock.remaining(1).ok.remaining > 30_000 for lock in members) and both.remaining(1).ok.remaining > 30_000
+    redis_server.command("DEL", "b")
+    both.submit("extend", 3, 1, 90_000).ok
+    event = done(client, 3)
+    assert event.status == NUMBERS["LOST"] and event.text.startswith("lock 'b' at "), event
+    assert members[0].remaining(1).ok.remaining > 60_000 > members[2].remaining(1).ok.remaining
+    both.submit("force", 4).ok
+    assert done(client, 4).status == 0 and redis_server.command("EXISTS", "a", "b", "c") == 0
+    both.submit("force", 5).ok
+    event = done(client, 5)
+    assert event.status == NUMBERS["NOT_HELD"] and event.text == both.force().message
+
+
+# ---- a network that loses things
+
+
+CHANGES = [("semaphore", "permits_set", 5, -1, 5), ("semaphore", "permits_add", 3, 3, 3), ("permit_semaphore", "permits_add", 3, 3, 3), ("latch", "latch_set", 4, -1, 4)]
+
+
+@pytest.mark.parametrize("kind, command, number, value, stays", CHANGES)
+def test_a_change_acts_once(agent: Agent, redis_server: Server, new_proxy: Make, kind: str, command: str, number: int, value: int, stays: int) -> None:
+    proxy: Proxy = new_proxy(redis_server)
+    client, direct = agent.open(proxy, connects_per_second=1000), agent.open(redis_server)
+    lock, look = client.lock("lock", kind=kind), direct.lock("lock", kind=kind)
+    count = "latch_count" if kind == "latch" else "permits"
+    other = direct.lock("other", kind=kind)  # the server knows the script
+    agent(command, other.index, number).ok
+    hook = proxy.lose_reply(SHA[kind.replace("_semaphore", "") + "_change"])
+    lock.submit(command, 1, number).ok
+    event = done(client, 1)
+    assert hook.count == 1 and (event.status, event.value) == (0, value)
+    assert agent(count, look.index).ok.value == stays
+
+
+def test_no_answer_at_all(agent: Agent, redis_server: Server, new_proxy: Make) -> None:
+    """Sent and never answered: UNKNOWN_OUTCOME in both forms. Not sent: UNREACHABLE."""
+    proxy: Proxy = new_proxy(redis_server)
+    client = agent.open(proxy, connects_per_second=1000, command_timeout_ms=600)
+    lock = client.lock("lock", kind="semaphore")
+    agent.open(redis_server).lock("other", kind="semaphore").permits_set(1).ok
+    client.ping(-1).ok
+    hook = proxy.lose_reply(SHA["semaphore_change"])
+    hook.times = None
+    lock.submit("permits_set", 1, 5).ok
+    event = done(client, 1)
+    assert event.status == NUMBERS["UNKNOWN_OUTCOME"] and hook.count >= 1 and "lock 'lock' at " in event.text
+    assert lock.permits_set(5).status == "UNKNOWN_OUTCOME"
+    proxy.refuse()
+    proxy.cut()
+    for command, words in (("permits_set", [5]), ("permits", []), ("close_gate", [100]), ("inspect", []), ("force", [])):
+        if command == "force":
+            lock = client.lock("mutex")
+        answer = agent(command, lock.index, *words)
+        lock.submit(command, 9, *words).ok
+        event = done(client, 9)
+        assert answer.status == "UNREACHABLE" and event.status == NUMBERS["UNREACHABLE"], (answer, event)
+        assert event.text.startswith(f"lock '{'mutex' if command == 'force' else 'lock'}' at ") and proxy.url.rpartition(":")[2] in event.text
+
+
+# ---- the end of a client, handles that go, forks
+
+
+def stalled(agent: Agent, redis_server: Server, new_proxy: Make, **options: Any) -> tuple[Client, Proxy, dict[str, Lock]]:
+    """A client whose server hears everything and whose answers stay away, with a lock of each kind; the mutex is held."""
+    proxy: Proxy = new_proxy(redis_server)
+    client = agent.open(proxy, connects_per_second=1000, command_timeout_ms=30_000, **options)
+    locks = {kind: client.lock(kind, kind=kind, lease_ms=60_000) for kind in ALL}
+    locks["mutex"].acquire(1, 0).ok
+    client.submit_ping(0, -1).ok
+    done(client, 0)
+    proxy.down.hold()
+    return client, proxy, locks
+
+
+SOME = [
+    ("mutex", "extend", 1, 50_000), ("mutex", "inspect"), ("fair", "force"), ("write", "close_gate", 1000), ("read", "open_gate"),
+    ("semaphore", "permits_set", 4), ("permit_semaphore", "permits_add", 4), ("semaphore", "permits_drain"),
+    ("permit_semaphore", "permits"), ("latch", "latch_set", 3), ("latch", "latch_down", 1), ("latch", "latch_count"),
+]  # fmt: skip
+
+
+def test_closed_with_pending_calls(agent: Agent, redis_server: Server, new_proxy: Make) -> None:
+    client, proxy, locks = stalled(agent, redis_server, new_proxy)
+    for tag, (kind, command, *words) in enumerate(SOME, 1):
+        locks[kind].submit(command, tag, *words).ok
+    client.submit_ping(99, 20_000).ok
+    assert client.close(100).status == "TIMED_OUT"  # the release of the mutex is not confirmed either
+    events = [Event([*event[:3], *[-1] * 8, event[3]], "") for event in client.drain(100, 20_000).ok.events]
+    ended = {event.tag: event.status for event in events if event.type == "DONE"}
+    assert set(ended) == {*range(1, len(SOME) + 1), 99} and len(ended) == sum(event.type == "DONE" for event in events)
+    assert set(ended.values()) <= {NUMBERS["CLOSED"], NUMBERS["LOST"]} and ended[99] == NUMBERS["CLOSED"], ended
+    assert sum(status == NUMBERS["LOST"] for status in ended.values()) <= 1  # the extended lock ended with the client
+    assert client.next(0).status == "CLOSED"
+    for kind, command, *words in SOME:
+        assert locks[kind].submit(command, 1, *words).status == "CLOSED"
+    assert client.submit_ping(1, -1).status == "CLOSED"
+    assert proxy.down.fired["hold"] > 0
+
+
+@pytest.mark.parametrize("close", [True, False])
+def test_handles_go_while_calls_are_under_way(new_agent: Make, redis_server: Server, new_proxy: Make, close: bool) -> None:
+    """Nothing of them is used afterwards; with the client free nobody hears of the end, and nothing stays behind."""
+    agent, live = new_agent(shim=True), []
+    for _ in range(2):  # the first time, what is made once is made
+        redis_server.command("FLUSHALL")
+        client, proxy, locks = stalled(agent, redis_server, new_proxy)
+        both = client.multi(locks["mutex"], locks["fair"])
+        both.submit("force", 50).ok
+        for tag, (kind, command, *words) in enumerate(SOME, 1):
+            locks[kind].submit(command, tag, *words).ok
+        for lock in (*locks.values(), both):
+            lock.drop()
+        if close:
+            proxy.down.release()
+            tags = [event[2] for event in client.drain(len(SOME) + 1, 20_000).ok.events if event[0] == 9]
+            assert sorted(tags) == [*range(1, len(SOME) + 1), 50]
+            client.close(5000)
+        client.free()
+        until(lambda: not agent.threads())
+        live.append(agent("live").live)
+    assert live[1] <= live[0] + 8
+
+
+def test_without_memory(new_agent: Make, redis_server: Server) -> None:
+    """Each allocation of the call fails in turn: it says so at once, or its event comes."""
+    agent = new_agent(shim=True)
+    client = agent.open(redis_server)
+    locks = {kind: client.lock(kind, kind=kind) for kind in ALL}
+    locks["mutex"].acquire(1, 0).ok
+    failures = 0
+    for kind, command, *words in SOME:
+        for k in range(1, 20):
+            agent("shim", "alloc", k, 0)
+            answer = locks[kind].submit(command, k, *words)
+            if answer.status == "OK":
+                assert done(client, k).status in (0, 10, -106, NUMBERS["NOT_HELD"])
+            else:
+                assert answer.status == "OUT_OF_MEMORY" and answer.fired
+            failures += answer.fired
+            if not answer.fired:
+                break
+        assert k > 2
+    assert failures > 2 * len(SOME) and client.poll(0).readable == 0
+
+
+def test_a_child_knows_nothing_of_them(agent: Agent, redis_server: Server, new_proxy: Make) -> None:
+    client, proxy, locks = stalled(agent, redis_server, new_proxy)
+    locks["semaphore"].submit("permits_set", 1, 4).ok
+    lines = [locks["semaphore"].line("submit", "permits", 2), client.line("submit_ping", 3, -1), locks["latch"].line("drop"), client.line("free")]
+    (child,) = agent.fork(*lines)
+    assert [answer.status for answer in child.answers] == ["FORKED", "FORKED", "OK", "OK"] and child.code == 0
+    proxy.down.release()
+    assert done(client, 1).status == 0
+
+
+# ---- many
+
+
+def test_thousands_in_flight(agent: Agent, redis_server: Server, new_proxy: Make) -> None:
+    """From one thread, all before the first answer; each is told once, and no thread is made for them."""
+    client, proxy, locks = stalled(agent, redis_server, new_proxy)
+    threads, count = len(agent.threads()), 4000
+    assert locks["semaphore"].flood("permits_add", 1, count, 1).ok.bad == 0
+    assert locks["latch"].flood("latch_count", 10_001, count).ok.bad == 0
+    assert client.poll(0).readable == 0 and len(agent.threads()) == threads
+    proxy.down.release()
+    events = agent("drain", client.index, 2 * count, 60_000, timeout=70).ok.events
+    ended = collections.Counter(tag for _, _, tag, _ in events)
+    assert len(ended) == 2 * count == len(events) and {(kind, status) for kind, status, _, _ in events} == {(9, 0)}
+    assert [value for _, _, tag, value in events if tag <= count] == [*range(1, count + 1)]
+    assert {value for _, _, tag, value in events if tag > 10_000} == {0}
+    assert len(agent.threads()) == threads and client.counters()["events_dropped"] == 0
