@@ -108,6 +108,31 @@ def document(sections: Sequence[Section], about: str, plot: Optional[str]) -> st
     return "\n".join(parts)
 
 
+PART = "\n## Bindings\n"
+
+
+def part(sections: Sequence[Section], about: str) -> str:
+    """What a run of the bindings says, to stand in the document of the others."""
+    targets = [target.cells() for section in sections for target in section.targets]
+    lines = [PART, "Written by `./dev bench --bindings`, in a run of its own. " + about + "\n"]
+    lines += [table(["row", "what", "target", "measured", ""], targets)]
+    for section in sections:
+        lines += [f"### {section.title}\n", section.text.strip() + "\n", table(section.head, section.rows)]
+    return "\n".join(lines)
+
+
+def part_of(text: str) -> str:
+    """The part on the bindings, "" when there is none."""
+    begin = text.find(PART)
+    end = text.find("\n## ", begin + 1)
+    return "" if begin < 0 else text[begin:] if end < 0 else text[begin:end]
+
+
+def with_part(text: str, new: str) -> str:
+    """The document with another part on the bindings, at its end."""
+    return (text.replace(part_of(text), "") if part_of(text) else text).rstrip("\n") + "\n" + new
+
+
 def draw(sections: Sequence[Section], path: pathlib.Path) -> None:
     """How much better than its target each measurement is: right of 1 is met."""
     import matplotlib

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Measure libdlock against its targets: ./dev bench [--quick] [--only ROW...] [--out FOLDER]
+"""Measure libdlock against its targets: ./dev bench [--bindings] [--quick] [--only ROW...] [--out FOLDER]
 
-A full run writes docs/benchmarks.md and docs/benchmarks.svg; --quick and --only print, and write where --out says.
+A full run writes docs/benchmarks.md and docs/benchmarks.svg, but for the part on the bindings, which --bindings writes;
+--quick and --only print, and write where --out says.
 """
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from typing import Callable, Optional, Sequence
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-from report import Section, Spread, Target, document, draw, facts, number  # noqa: E402
+import bindings  # noqa: E402
+from report import Section, Spread, Target, document, draw, facts, number, part, part_of, with_part  # noqa: E402
 from server import ROOT, Server  # noqa: E402
 
 Result = dict[str, float]
@@ -306,22 +308,6 @@ def one(value: float) -> Spread:
     return Spread(value, value, value)
 
 
-def row_python(bench: Bench) -> list[Section]:
-    names = {"dlock": "libdlock's Python binding", "redis-py": "redis-py `Lock`", "redis-py-1ms": "redis-py `Lock`, sleep 1 ms"}
-    cases = [("1 thread, own lock", 1, "own", ["dlock", "redis-py"]), ("64 threads, own locks", 64, "own", ["dlock", "redis-py"]),
-             ("64 threads, one lock", 64, "one", list(names))]
-    rows = []
-    bench.place("free")
-    for title, threads, kind, ways in cases:
-        results = interleave(bench.rounds(5), ways, lambda way: bench.run(
-            None, "rivals", way, bench.server.urls["tcp"], threads, bench.some(1, 0.3), kind))
-        for way, all_ in results.items():
-            rows.append([title, names[way], str(spread(all_, "per_s")), str(spread(all_, "handoffs_per_s")) if kind == "one" else "",
-                         str(spread(all_, "p50")), str(spread(all_, "p99"))])
-    text = "For information. Latencies are of a pair; contended, of the wait."
-    return [Section("Python", text, ["case", "way", "pairs/s", "hand-offs/s", "p50 us", "p99 us"], rows, [])]
-
-
 KINDS = {"dlock": "mutex", "fair": "fair", "read": "read", "write": "write", "semaphore": "semaphore", "permits": "permit semaphore",
          "multi": "multi-lock of 3, one step", "three": "3 mutexes, one by one"}
 
@@ -357,7 +343,7 @@ permits, readers share. Mutexes are handed over in memory within a process, the 
 
 
 ROWS = {"pair": row_pair, "own": row_own, "processes": row_processes, "threads": row_threads, "wake": row_wake, "keep": row_keep,
-        "kinds": row_kinds, "names": row_names, "python": row_python}
+        "kinds": row_kinds, "names": row_names}
 
 
 def same_commands(bench: Bench) -> None:
@@ -392,31 +378,42 @@ def mask(words: list[str], look: int) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, required=True, help="the build folder")
+    parser.add_argument("--bindings", action="store_true", help="the bindings and their rivals, nothing else")
     parser.add_argument("--quick", action="store_true", help="one short round of everything")
     parser.add_argument("--only", nargs="+", choices=ROWS, default=list(ROWS), metavar="ROW", help=", ".join(ROWS))
     parser.add_argument("--out", type=pathlib.Path, help="where to write; a full run writes to docs")
     arguments = parser.parse_args()
-    full = not arguments.quick and arguments.only == list(ROWS)
+    names = ["bindings"] if arguments.bindings else arguments.only
+    full = not arguments.quick and (arguments.bindings or names == list(ROWS))
     out = arguments.out or (ROOT / "docs" if full else None)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # by way of finally
     bench, sections = Bench(arguments.build.resolve(), arguments.quick), []
     try:
         same_commands(bench)
-        for name in arguments.only:
+        for name in names:
             started = time.monotonic()
-            sections += ROWS[name](bench)
+            sections += bindings.row_bindings(bench) if name == "bindings" else ROWS[name](bench)
             print(f"{name}: {time.monotonic() - started:.0f} s", file=sys.stderr)
-            for target in sections[-1].targets:
+            for target in [target for section in sections for target in section.targets] if names == ["bindings"] else sections[-1].targets:
                 print("   ", " | ".join(target.cells()), file=sys.stderr)
         about = facts(bench.server.version, bench.others())
     finally:
         bench.server.stop()
-    text = document(sections, about, "benchmarks.svg" if out else None)
-    print(text)
+    path = (out or ROOT / "docs") / "benchmarks.md"
+    old = path.read_text() if path.exists() else ""
+    if arguments.bindings:
+        text = part(sections, about + " " + bindings.versions())
+        print(text)
+        text = with_part(old, text)
+    else:
+        text = document(sections, about, "benchmarks.svg" if out else None)
+        print(text)
+        text = with_part(text, part_of(old))
     if out:
         out.mkdir(parents=True, exist_ok=True)
-        (out / "benchmarks.md").write_text(text)
-        draw(sections, out / "benchmarks.svg")
+        path.write_text(text)
+        if not arguments.bindings:
+            draw(sections, out / "benchmarks.svg")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,124 @@
+"""The bindings beside other lock clients of their languages, and beside the C API: ./dev bench --bindings"""
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+from typing import TYPE_CHECKING, Optional
+
+from report import Section, Spread, Target
+
+if TYPE_CHECKING:
+    from run import Bench, Result
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent
+PYTHON = ["dlock", "dlock-aio", "redis-py", "redis-py-aio", "python-redis-lock", "pottery"]
+GO = ["dlock", "redsync", "rueidislock", "redislock"]
+NAMES = {
+    "dlock": "libdlock", "dlock-aio": "libdlock, asyncio", "redis-py": "redis-py `Lock`", "redis-py-aio": "redis-py `Lock`, asyncio",
+    "python-redis-lock": "python-redis-lock", "pottery": "pottery `Redlock`", "redsync": "redsync", "rueidislock": "rueidislock, NOLOOP",
+    "redislock": "bsm/redislock", "c": "C API", "python": "Python", "go": "Go", "lua": "LuaJIT",
+}
+
+
+def command(bench: Bench, language: str, way: str, url: str, callers: int, seconds: float, kind: str) -> list[str]:
+    arguments = [url, str(callers), str(seconds), kind]
+    if language == "go":
+        return [os.environ["DLOCK_BENCH_GO"], way, *arguments]
+    if language == "lua":
+        return ["luajit", str(HERE / "pair.lua"), url, str(seconds)]
+    if language == "c":
+        return [str(bench.programs / "bench_own"), "dlock", *arguments[:3]]
+    return [os.environ["DLOCK_BENCH_PYTHON"], str(HERE / "rivals.py"), way, *arguments]
+
+
+def run(bench: Bench, cores: Optional[set[int]], language: str, way: str, *arguments: object) -> Result:
+    from run import parse
+
+    pin = None if cores is None else lambda: os.sched_setaffinity(0, cores)
+    words = command(bench, language, way, *arguments)  # type: ignore[arg-type]
+    done = subprocess.run(words, env=bench.environment, preexec_fn=pin, text=True, stdout=subprocess.PIPE, timeout=120)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(words)}: failed")
+    result = parse(done.stdout)
+    return {("p50" if name == "pair_p50" else "p99" if name == "pair_p99" else name): value for name, value in result.items()}
+
+
+def fastest(ways: dict[str, list[Result]], rivals: list[str], field: str) -> list[float]:
+    """In each round, what the best rival did."""
+    return [max(rounds) for rounds in zip(*([result[field] for result in ways[way]] for way in rivals))]
+
+
+def times(ours: list[Result], theirs: list[float], field: str) -> Spread:
+    return Spread.of([one[field] / other for one, other in zip(ours, theirs)])
+
+
+def languages(bench: Bench) -> list[Section]:
+    from run import interleave, spread
+
+    rows: dict[str, list[list[str]]] = {"Python": [], "Go": []}
+    targets = []
+    bench.place("free")
+    url = bench.server.urls["tcp"]
+    for kind, callers, full, rounds, field in (("own", 1, 0.7, 7, "per_s"), ("one", 64, 2.0, 5, "handoffs_per_s")):
+        case = "1 caller, own lock" if kind == "own" else "64 callers, one lock"
+        for language, ways in (("Python", PYTHON), ("Go", GO)):
+            results = interleave(bench.rounds(rounds), ways, lambda way: run(
+                bench, None, language.lower(), way, url, callers, bench.some(full, 0.3), kind))
+            for way, all_ in results.items():
+                rates = [str(spread(all_, "per_s")), str(spread(all_, "handoffs_per_s")) if kind == "one" else ""]
+                rows[language].append([case, NAMES[way], *rates, str(spread(all_, "p50")), str(spread(all_, "p99"))])
+            what = "pairs/s" if kind == "own" else "hand-offs/s"
+            if language == "Go":
+                best = fastest(results, GO[1:], field)
+                bound = 1.2 if kind == "own" else 10
+                targets.append(Target("Go", f"{what} to the fastest rival's, {case}", times(results["dlock"], best, field), bound, False))
+                continue
+            theirs = fastest(results, ["redis-py"], field)
+            bound = 2 if kind == "own" else 50
+            for way in ("dlock", "dlock-aio"):
+                name = "Python" if way == "dlock" else "Python, asyncio"
+                targets.append(Target(name, f"{what} to redis-py's, {case}", times(results[way], theirs, field), bound, False))
+    head = ["case", "way", "pairs/s", "hand-offs/s", "p50 us", "p99 us"]
+    text = {
+        "Python": "Threads for libdlock, redis-py, python-redis-lock and pottery, tasks of one loop for asyncio.",
+        "Go": "Goroutines. redsync and bsm/redislock on go-redis; bsm/redislock looks every 100 ms, as in its examples; rueidislock\n"
+              "answers an unlock before the server has seen it.",
+    }
+    text["Python"] += " One lock: hand-offs are\nacquisitions by another caller than the last one, latencies are of the wait; else they are of the pair."
+    return [Section(name, text[name], head, rows[name], targets if name == "Go" else []) for name in rows]
+
+
+def overhead(bench: Bench) -> Section:
+    """A pair in each language less a pair in C, in rounds of their own."""
+    from run import interleave, spread
+
+    cores = bench.place("same core")
+    ways = ["c", "python", "go", "lua"]
+    results = interleave(bench.rounds(15), ways, lambda language: run(
+        bench, cores, language, "dlock", bench.server.urls["unix"], 1, bench.some(0.4, 0.2), "own"))
+    rows, targets = [], []
+    for language, bound in (("c", 0), ("python", 10), ("go", 3), ("lua", 1)):
+        more = Spread.of([a["p50"] - b["p50"] for a, b in zip(results[language], results["c"])])
+        rows.append([NAMES[language], str(spread(results[language], "p50")), str(spread(results[language], "p99")),
+                     "" if language == "c" else str(more)])
+        if bound:
+            targets.append(Target(NAMES[language], "p50 of a pair over the C API's", more, bound, True, " us"))
+    text = """One thread acquires and releases its own lock by each binding; unix socket, server and client on one core. The difference is
+taken within each round."""
+    return Section("Over the C API", text, ["binding", "pair p50 us", "p99 us", "more than C"], rows, targets)
+
+
+def versions() -> str:
+    """What ran, as installed."""
+    pins = (HERE / "requirements.txt").read_text().split()
+    modules = [line.split() for line in (HERE / "go/go.mod").read_text().splitlines() if line.startswith("\t") and "indirect" not in line]
+    names = {name.removeprefix("github.com/"): version for name, version in modules if version != "v0.0.0"}
+    python = subprocess.run([os.environ["DLOCK_BENCH_PYTHON"], "-V"], capture_output=True, text=True, check=True).stdout.split()[1]
+    found = ["CPython " + python, *(pin.replace("==", " ") for pin in pins), os.environ["DLOCK_BENCH_GO_VERSION"]]
+    return "; ".join([*found, *(f"{name} {version}" for name, version in names.items())])
+
+
+def row_bindings(bench: Bench) -> list[Section]:
+    return [*languages(bench), overhead(bench)]
