@@ -22,8 +22,8 @@ from typing import Any, Callable, Iterator
 import pytest
 
 from harness.build import LIBRARY, ROOT, SANITIZED, clean_env
+from harness.golang import GO, MODULE, Tool
 from harness.server import Server, free_port
-from test_go import GO, MODULE, Tool
 
 os.environ.setdefault("DLOCK_LIBRARY", str(LIBRARY))
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import math
 import os
 import random
 import signal
@@ -106,7 +107,7 @@ def test_with(client: Client, other: Client, redis_server: Server, kind: str) ->
     assert isinstance(lock, Lock) and lock.state is State.NONE and lock.hold_count == 0 and lock.remaining is None
     with lock as same:
         assert same is lock and lock.held and not lock.lost and lock.hold_count == 1 and lock.token > 0
-        assert (lock.remaining is None) == (kind == "semaphore")
+        assert lock.remaining and (lock.remaining == math.inf) == (kind == "semaphore")
         theirs = rival(other, kind)
         assert theirs.try_acquire() is False and theirs.acquire(timeout=0.03) is False
         token = lock.token

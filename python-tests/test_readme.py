@@ -12,8 +12,8 @@ from typing import Callable
 import pytest
 
 from harness.build import BUILD, LIBRARY, ROOT, SANITIZED, clean_env
+from harness.golang import GO, MODULE, Tool
 from harness.options import options_page
-from test_go import GO, MODULE, Tool
 
 README = (ROOT / "README.md").read_text()
 

@@ -2,6 +2,7 @@ package dlock
 
 import (
 	"context"
+	"math"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -101,10 +102,13 @@ func (g *Grant) Token() int64 { return g.orNone().token }
 func (g *Grant) Context() context.Context { return g.orNone().ctx }
 
 // Remaining returns for how long the lock may be trusted if no renewal comes through, by the clock at this instant; 0 when
-// it is not held.
+// it is not held, the longest Duration for permits of a Semaphore, which have no end.
 func (g *Grant) Remaining() time.Duration {
 	g = g.orNone()
-	left, _ := g.lock.handle.remainingMs(g.owner)
+	left, err := g.lock.handle.remainingMs(g.owner)
+	if err == nil && left < 0 {
+		return math.MaxInt64
+	}
 	return duration(left)
 }
 

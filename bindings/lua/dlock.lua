@@ -559,8 +559,8 @@ function Lock:token(given) return token_of(number_of(self, given, "dlock_lock_to
 --- How often the owner holds the lock.
 function Lock:hold_count(given) return number_of(self, given, "dlock_lock_hold_count") end
 
---- For how many seconds the owner may trust its hold if no renewal comes through.
-function Lock:remaining(given) return number_of(self, given, "dlock_lock_remaining_ms") / 1000 end
+--- For how many seconds the owner may trust its hold if no renewal comes through: math.huge for a plain semaphore.
+function Lock:remaining(given) return seconds(number_of(self, given, "dlock_lock_remaining_ms")) or math.huge end
 
 --- Make the server keep the lock for lease seconds from now and from each renewal.
 function Lock:extend(lease, given)

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from typing import TYPE_CHECKING, Any, Mapping, NamedTuple, Optional, Union
 
 from . import _abi, _errors, _lib
@@ -100,9 +101,13 @@ class Held(Opened):
 
     @property
     def remaining(self) -> Optional[float]:
-        """For how many seconds the owner may trust its hold if no renewal comes through; None when not held."""
+        """For how many seconds the owner may trust its hold if no renewal comes through; None when not held.
+
+        Permits of a plain semaphore have no end: math.inf.
+        """
         try:
-            return seconds(self._ask(self._lib.dlock_lock_remaining_ms))
+            ms = self._ask(self._lib.dlock_lock_remaining_ms)
+            return math.inf if ms == FOREVER else ms / 1000
         except _errors.DlockError as error:
             if error.code not in (_abi.DLOCK_NOT_HELD, _abi.DLOCK_LOST):
                 raise

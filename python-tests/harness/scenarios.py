@@ -1,0 +1,297 @@
+"""The scenario table of python-tests/scenarios: reading it, the runners of the languages, and the judge.
+
+    for scenario in scenarios(): ...                # each with a kind of lock filled in
+    with Stage() as stage:                          # a server, and runners as they are needed
+        stage.play(scenario, "lua")                 # the transcript; Wrong when a step answered something else
+
+scenarios/README.md says what a table and a line to a runner look like.
+"""
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import select
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from dataclasses import dataclass
+from typing import Any, Iterator
+
+from .build import LIBRARY, ROOT, clean_env, native
+from .golang import Tool
+from .kinds import RIVAL
+from .server import Server
+
+FOLDER = ROOT / "python-tests/scenarios"
+FEATURES: dict[str, Any] = tomllib.loads((FOLDER / "features.toml").read_text())
+PATIENCE = 30.0  # seconds: longer than anything here takes
+
+
+class Wrong(AssertionError):
+    """A step answered something else than the table says."""
+
+
+# ---- the table
+
+
+@dataclass(frozen=True)
+class Step:
+    line: str  # what the runner is told
+    status: str
+    values: tuple[str, ...]  # what is expected of the values: "token=b>a", "waiting=1"
+    again: bool  # until the answer is the expected one
+
+
+@dataclass(frozen=True)
+class Scenario:
+    name: str
+    kind: str
+    needs: frozenset[str]
+    steps: tuple[Step, ...]
+
+    def __str__(self) -> str:
+        return f"{self.name}/{self.kind}" if self.kind else self.name
+
+    def lacking(self, runner: str) -> set[str]:
+        """What it needs and the language of the runner does not have."""
+        return {need for need in self.needs if runner.split("-")[0] in FEATURES[need]["lacks"]}
+
+
+def step_of(line: str) -> Step:
+    line, _, expected = line.partition("->")
+    status, *values = expected.split() or ["OK"]
+    words = line.split()
+    again = words[0] == "until"
+    return Step(" ".join(words[again:]), status, tuple(values), again)
+
+
+def steps_of(text: str, kind: str) -> Iterator[Step]:
+    for line in text.splitlines():
+        line = line.partition("#")[0].strip()
+        if condition := re.match(r"if ([\w ]+):", line):
+            line = line[condition.end() :] if kind in condition[1].split() else ""
+        line = line.replace("$KIND", kind).replace("$RIVAL", RIVAL.get(kind, kind))
+        line = re.sub(r"<(.+?)\*(\d+)>", lambda many: many[1] * int(many[2]), line)
+        if line:
+            yield step_of(line)
+
+
+def scenarios() -> list[Scenario]:
+    found = []
+    for path in sorted(FOLDER.glob("*.toml")):
+        for table in tomllib.loads(path.read_text()).get("scenario", []):
+            for kind in table.get("kinds", [""]):
+                needs = frozenset(table.get("needs", []))
+                steps = tuple(steps_of(table["steps"], kind))
+                found.append(Scenario(f"{path.stem}: {table['name']}", kind, needs, steps))
+    return found
+
+
+# ---- runners
+
+
+def commands() -> dict[str, list[str]]:
+    """How the runner of each language is started, in each of the forms that it has; go's program is yet to be built."""
+    lua, python = ["luajit", str(FOLDER / "runner.lua")], [sys.executable, str(FOLDER / "runner.py")]
+    return {
+        "c": [str(native("scenario")), "calls"],
+        "c-events": [str(native("scenario")), "events"],
+        "python": [*python, "calls"],
+        "python-events": [*python, "events"],
+        "go": [],
+        "lua": [*lua, "calls"],
+        "lua-coroutines": [*lua, "coroutines"],
+    }
+
+
+RUNNERS = list(commands())
+
+
+class Go:
+    """The runner in Go: built when it is first wanted, once in a run."""
+
+    program = ""
+    env: dict[str, str] = {}
+
+    @classmethod
+    def build(cls) -> None:
+        if not cls.program:
+            tool = Tool()
+            folder = tempfile.mkdtemp(prefix="dlock-")
+            atexit.register(shutil.rmtree, folder, ignore_errors=True)
+            tool("build", "-o", f"{folder}/scenarios", ".", cwd=FOLDER / "go")
+            cls.program, cls.env = f"{folder}/scenarios", clean_env(LD_LIBRARY_PATH=tool.env["LD_LIBRARY_PATH"])
+
+
+class Runner:
+    """A process that carries out lines, in one language and form."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        command = commands()[name]
+        env = dict(os.environ, DLOCK_LIBRARY=str(LIBRARY), PYTHONPATH=str(ROOT / "bindings/python"))
+        env["LUA_PATH"] = f"{ROOT}/bindings/lua/?.lua;;"
+        if name == "go":
+            Go.build()
+            command, env = [Go.program], Go.env
+        self.errors = tempfile.TemporaryFile()
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self.errors}
+        self.process = subprocess.Popen(command, env=env, bufsize=0, **pipes)
+        self.rest = b""
+
+    def tell(self, line: str) -> None:
+        assert self.process.stdin
+        self.process.stdin.write(line.encode() + b"\n")
+
+    def answer(self, timeout: float = PATIENCE) -> str:
+        assert self.process.stdout
+        end = time.monotonic() + timeout
+        while b"\n" not in self.rest:
+            if not select.select([self.process.stdout], [], [], max(0, end - time.monotonic()))[0]:
+                raise TimeoutError(f"{self.name}: no answer within {timeout} s")
+            data = os.read(self.process.stdout.fileno(), 1 << 16)
+            if not data:
+                raise EOFError(f"{self.name} ended with {self.process.wait(5)}: {self.written()}")
+            self.rest += data
+        line, _, self.rest = self.rest.partition(b"\n")
+        return line.decode()
+
+    def __call__(self, line: str, timeout: float = PATIENCE) -> str:
+        self.tell(line)
+        return self.answer(timeout)
+
+    def written(self) -> str:
+        self.errors.seek(0)
+        return self.errors.read().decode(errors="replace")
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def close(self) -> None:
+        self.kill()
+        for file in (self.process.stdin, self.process.stdout, self.errors):
+            if file:
+                file.close()
+
+
+# ---- the judge
+
+
+def values_of(answer: str) -> tuple[str, dict[str, str]]:
+    status, *words = answer.split(" ")
+    return status, dict(word.split("=", 1) for word in words)
+
+
+class Judge:
+    """One telling of a scenario: compares answers with the table and writes the transcript."""
+
+    def __init__(self) -> None:
+        self.tokens: dict[str, int] = {}  # by the name that the table gives them
+        self.seen: dict[int, str] = {}  # token -> the lock that it was first seen at
+        self.locks: dict[str, str] = {}  # handle -> client and name
+        self.lines: list[tuple[str, str, dict[str, str]]] = []
+
+    def fits(self, step: Step, status: str, values: dict[str, str]) -> bool:
+        return status == step.status and all(self.value_fits(one, values) for one in step.values)
+
+    def value_fits(self, expected: str, values: dict[str, str]) -> bool:
+        name, relation, what = re.fullmatch(r"(\w+)([=>~])(.+)", expected).groups()  # type: ignore[union-attr]
+        if name not in values:
+            return False
+        if name != "token":
+            return values[name] == what if relation == "=" else int(values[name]) > int(what)
+        token = int(values["token"])
+        own, _, lower = what.partition(">") if relation == "=" else ("", "", what)
+        if lower and not token > self.tokens[lower]:
+            return False
+        return token == self.tokens.setdefault(own, token) if own else True
+
+    def note(self, step: Step, status: str, values: dict[str, str]) -> None:
+        verb, *words = step.line.split()
+        if verb in ("lock", "multi"):
+            self.locks[words[1]] = words[3] if verb == "lock" else f"multi {words[1]}"
+        if verb == "begin":
+            self.locks[words[0]] = self.locks[words[1]]
+        expected = {re.split("[=>~]", one)[0] for one in step.values}
+        if any(one.startswith("token~") for one in step.values):
+            values = {**values, "token": "any"}
+        elif "token" in values:
+            self.seen.setdefault(int(values["token"]), self.locks.get(words[0], ""))
+        if step.again:  # what else it says is of any moment
+            values = {name: value for name, value in values.items() if name in expected}
+        self.lines.append((step.line, status, values))
+
+    def transcript(self) -> list[str]:
+        """What was said, with tokens by their rank among those of their lock and times by their sign."""
+        ranks: dict[str, list[int]] = {}
+        for token in sorted(self.seen):
+            ranks.setdefault(self.seen[token], []).append(token)
+        text = []
+        for line, status, values in self.lines:
+            plain = dict(values)
+            if values.get("token", "any") != "any":
+                token = int(values["token"])
+                plain["token"] = f"#{ranks[self.seen[token]].index(token) + 1}"
+            if "remaining" in values:
+                plain["remaining"] = "some" if int(values["remaining"]) > 0 else values["remaining"]
+            text.append(" ".join([line, "->", status, *(f"{name}={value}" for name, value in sorted(plain.items()))]))
+        return text
+
+
+class Stage:
+    """A server of its own and a runner of each name, started when it is wanted and anew after trouble."""
+
+    def __init__(self) -> None:
+        self.server = Server()
+        self.runners: dict[str, Runner] = {}
+        self.played: dict[tuple[Scenario, str], list[str]] = {}
+
+    def runner(self, name: str) -> Runner:
+        if name not in self.runners:
+            self.runners[name] = Runner(name)
+        return self.runners[name]
+
+    def line(self, text: str) -> str:
+        return text.replace("$URL", self.server.unix_url)
+
+    def play(self, scenario: Scenario, name: str) -> list[str]:
+        """The transcript of the scenario in this language, from before if it was played."""
+        if (scenario, name) not in self.played:
+            self.server.command("FLUSHALL")
+            runner, judge = self.runner(name), Judge()
+            try:
+                for step in scenario.steps:
+                    self.do(runner, judge, step)
+                assert runner("reset") == "OK"
+            except BaseException:
+                self.runners.pop(name).close()
+                raise
+            self.played[scenario, name] = judge.transcript()
+        return self.played[scenario, name]
+
+    def do(self, runner: Runner, judge: Judge, step: Step) -> None:
+        end = time.monotonic() + PATIENCE
+        while True:
+            answer = runner(self.line(step.line))
+            status, values = values_of(answer)
+            if judge.fits(step, status, values):
+                break
+            if not step.again or time.monotonic() > end:
+                told = "\n".join(judge.transcript())
+                expected = " ".join([step.status, *step.values])
+                raise Wrong(f"{runner.name}, after:\n{told}\n{step.line}: {answer}, not {expected}")
+            time.sleep(0.002)
+        judge.note(step, status, values)
+
+    def __enter__(self) -> Stage:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for runner in self.runners.values():
+            runner.close()
+        self.server.stop()
