@@ -9,10 +9,11 @@ import pytest
 from harness.build import SANITIZED
 from harness.golang import GO, Tool, finish
 from harness.kinds import KINDS
-from harness.scenarios import FEATURES, FOLDER, RUNNERS, Scenario, Stage, scenarios
+from harness.scenarios import FEATURES, FOLDER, RUNNERS, Scenario, Stage, lacks, scenarios
 
 pytestmark = pytest.mark.timeout(300)  # the first of Go's builds its runner
 
+ALL = {"mutex", *KINDS, "latch", "multi"}
 TABLE = scenarios()
 CELLS = [(scenario, runner) for scenario in TABLE for runner in RUNNERS if not scenario.lacking(runner)]
 GO_MARKS = [pytest.mark.house, pytest.mark.skipif(not GO, reason="there is no Go: apt-get install golang-go")]
@@ -53,14 +54,14 @@ def test_what_languages_lack(stage: Stage, feature: str, runner: str) -> None:
     lines = [stage.line(line) for line in FEATURES[feature]["proof"]]
     *_, last = [stage.runner(runner)(line) for line in lines]
     stage.runner(runner)("reset")
-    assert (last == "ABSENT") == (runner.split("-")[0] in FEATURES[feature]["lacks"]), last
+    assert (last == "ABSENT") == lacks(runner, feature), last
 
 
 def test_the_table_is_whole() -> None:
     """Every kind, in every language; no name twice; nothing needed that is not explained."""
     for runner in RUNNERS:
         kinds = {scenario.kind for scenario, name in CELLS if name == runner}
-        assert kinds >= {"mutex", *KINDS, "latch", "multi"}, runner
+        assert kinds >= ({"mutex", "fair", "read", "write"} if lacks(runner, "blocking") else ALL), runner
     assert len({str(scenario) for scenario in TABLE}) == len(TABLE)
     assert {need for scenario in TABLE for need in scenario.needs} == set(FEATURES)
 

@@ -57,8 +57,12 @@ class Scenario:
         return f"{self.name}/{self.kind}" if self.kind else self.name
 
     def lacking(self, runner: str) -> set[str]:
-        """What it needs and the language of the runner does not have."""
-        return {need for need in self.needs if runner.split("-")[0] in FEATURES[need]["lacks"]}
+        """What it needs and the runner does not have, or its language."""
+        return {need for need in self.needs if lacks(runner, need)}
+
+
+def lacks(runner: str, feature: str) -> bool:
+    return bool({runner, runner.split("-")[0]} & set(FEATURES[feature]["lacks"]))
 
 
 def step_of(line: str) -> Step:
@@ -85,9 +89,11 @@ def scenarios() -> list[Scenario]:
     for path in sorted(FOLDER.glob("*.toml")):
         for table in tomllib.loads(path.read_text()).get("scenario", []):
             for kind in table.get("kinds", [""]):
-                needs = frozenset(table.get("needs", []))
                 steps = tuple(steps_of(table["steps"], kind))
-                found.append(Scenario(f"{path.stem}: {table['name']}", kind, needs, steps))
+                verbs = {step.line.split()[0] for step in steps}
+                needs = {name for name, feature in FEATURES.items() if verbs & set(feature.get("verbs", []))}
+                needs.update(table.get("needs", []))
+                found.append(Scenario(f"{path.stem}: {table['name']}", kind, frozenset(needs), steps))
     return found
 
 
@@ -102,6 +108,7 @@ def commands() -> dict[str, list[str]]:
         "c-events": [str(native("scenario")), "events"],
         "python": [*python, "calls"],
         "python-events": [*python, "events"],
+        "python-asyncio": [sys.executable, str(FOLDER / "runner_asyncio.py")],
         "go": [],
         "lua": [*lua, "calls"],
         "lua-coroutines": [*lua, "coroutines"],
