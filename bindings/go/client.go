@@ -65,7 +65,7 @@ func (c *Client) Close() error { return c.orNone().core.handle.close(closeTimeou
 // Ping asks the server for a sign of life. ErrUnreachable, ErrDenied and the ErrServer statuses.
 func (c *Client) Ping(ctx context.Context) error {
 	c = c.orNone()
-	return c.order(ctx, (*Lock)(nil).newRequest(nil), func() answer { return answer{err: c.core.handle.ping(-1)} }).err
+	return (&Lock{client: c}).do(ctx, func(_ *cLock, tag int64) error { return c.core.handle.submitPing(-1, tag) })
 }
 
 // Stats returns the counters of the client.

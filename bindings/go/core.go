@@ -102,26 +102,28 @@ func (l *Lock) submit(ask func(tag int64) error, then func(answer, bool)) *reque
 	return k
 }
 
-// order makes a call that blocks its thread, when there are not too many of them.
-func (c *Client) order(ctx context.Context, k *request, f func() answer) answer {
-	err := k.lock.ended(ctx, ErrCancelled, ErrTimedOut)
-	if err == nil {
-		select {
-		case c.core.orders <- struct{}{}:
-		case <-ctx.Done():
-			err = k.lock.ended(ctx, ErrCancelled, ErrTimedOut)
-		}
+// ask makes a request and waits for the answer. The request goes on when ctx ends before it.
+func (l *Lock) ask(ctx context.Context, f func(h *cLock, tag int64) error) (answer, error) {
+	l = l.orNone()
+	if err := l.ended(ctx, ErrCancelled, ErrTimedOut); err != nil {
+		return answer{}, err
 	}
-	if err != nil {
-		k.settle(answer{err: err})
-		return <-k.answer
+	a, _ := l.submit(func(tag int64) error { return f(l.handle, tag) }, nil).wait(ctx)
+	if a.err != nil {
+		return answer{}, a.err
 	}
-	go func() {
-		k.settle(f())
-		<-c.core.orders
-	}()
-	a, _ := k.wait(ctx)
-	return a
+	return a, nil
+}
+
+// do is ask without a result, value is ask for a number.
+func (l *Lock) do(ctx context.Context, f func(h *cLock, tag int64) error) error {
+	_, err := l.ask(ctx, f)
+	return err
+}
+
+func (l *Lock) value(ctx context.Context, f func(h *cLock, tag int64) error) (int64, error) {
+	a, err := l.ask(ctx, f)
+	return a.Value, err
 }
 
 // enter gives a grant, or else a request, a number by which events find it.

@@ -37,9 +37,9 @@ func (e *Error) Unwrap() error { return e.cause }
 
 func invalid(message string) error { return &Error{Status: ErrInvalidArgument, Message: message} }
 
-// failure is an error that names the lock, if there is one.
+// failure is an error that names the lock, if it has a name.
 func (l *Lock) failure(status Status) *Error {
-	if l == nil {
+	if l.name == "" {
 		return &Error{Status: status, Message: statusText(status)}
 	}
 	return &Error{Status: status, Message: fmt.Sprintf("lock %q: %s", l.name, statusText(status))}

@@ -125,7 +125,7 @@ func (g *Grant) Err() error {
 // Extend makes the server keep the lock for lease from now on and from each renewal. ErrNotHeld, ErrLost.
 func (g *Grant) Extend(ctx context.Context, lease time.Duration) error {
 	g = g.orNone()
-	return g.lock.order(ctx, func(h *cLock) error { return h.extend(g.owner, milliseconds(lease)) })
+	return g.lock.do(ctx, func(h *cLock, tag int64) error { return h.submitExtend(g.owner, milliseconds(lease), tag) })
 }
 
 // PermitID returns the id of one of the permits that the grant of a PermitSemaphore has, counted from 0, as Redisson writes it.

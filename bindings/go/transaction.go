@@ -92,11 +92,30 @@ func (t *Transaction) call(f func(h *cTxn) error, cancelled, late Status) error 
 		return invalid("a transaction comes from a client")
 	}
 	h := t.handle
-	a := t.client.orNone().order(t.ctx, (*Lock)(nil).newRequest(nil), func() answer { return answer{err: f(h)} })
-	if errors.Is(a.err, ErrUnknownOutcome) && t.ctx.Err() != nil {
+	err := t.client.orNone().order(t.ctx, func() error { return f(h) })
+	if errors.Is(err, ErrUnknownOutcome) && t.ctx.Err() != nil {
 		t.handle = nil
-		return (*Lock)(nil).ended(t.ctx, cancelled, late)
+		return noLock.ended(t.ctx, cancelled, late)
 	}
+	return err
+}
+
+// order makes a call that blocks its thread, when there are not too many of them.
+func (c *Client) order(ctx context.Context, f func() error) error {
+	k := (&Lock{client: c}).newRequest(nil)
+	if err := k.lock.ended(ctx, ErrCancelled, ErrTimedOut); err != nil {
+		return err
+	}
+	select {
+	case c.core.orders <- struct{}{}:
+	case <-ctx.Done():
+		return k.lock.ended(ctx, ErrCancelled, ErrTimedOut)
+	}
+	go func() {
+		k.settle(answer{err: f()})
+		<-c.core.orders
+	}()
+	a, _ := k.wait(ctx)
 	return a.err
 }
 
