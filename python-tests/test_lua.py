@@ -957,6 +957,60 @@ def test_gate(run: Run, redis_server: Server) -> None:
 # ---- luv
 
 
+def test_what_asks_the_server_yields(run: Run, new_server: Callable[..., Server]) -> None:
+    """With a hook, while the server is stopped: each call waits in the hook, and its answer is what it is without one."""
+    server = new_server()
+    run(
+        """
+        local client, plain = nil, assert(dlock.open(url))
+        local yields, stopped, pid = 0, false, tonumber(arg[2])
+        client = assert(dlock.open(url, {yield = function()
+          yields = yields + 1
+          if stopped then stopped = false ffi.C.kill(pid, 18) end -- SIGCONT
+          ffi.C.poll(nil, 0, 1)
+        end}))
+        local seats, latch, a = client:lock("seats", {kind = "semaphore"}), client:lock("latch", {kind = "latch"}), client:lock "a"
+        assert(client:ping())
+        local function yields_in(call)
+          local before = yields
+          stopped = true
+          ffi.C.kill(pid, 19) -- SIGSTOP
+          local results = {call()}
+          assert(yields > before and not stopped, "it did not yield")
+          return unpack(results, 1, 4)
+        end
+        eq(yields_in(function() return client:ping() end), true)
+        eq(yields_in(function() return seats:set_permits(3) end), true)
+        eq(yields_in(function() return seats:set_permits(3) end), false)
+        eq(yields_in(function() return seats:add_permits(2) end), 5)
+        eq(yields_in(function() return seats:available_permits() end), 5)
+        eq(yields_in(function() return seats:drain_permits() end), 5)
+        eq(yields_in(function() return latch:set_count(2) end), true)
+        eq(yields_in(function() return latch:count_down(1) end), 1)
+        eq(yields_in(function() return latch:count() end), 1)
+        assert(a:acquire())
+        eq(yields_in(function() return a:extend(60) end), true)
+        local seen = yields_in(function() return a:inspect() end)
+        local same = plain:lock("a"):inspect()
+        for name, value in pairs(same) do
+          if name ~= "held_for" and name ~= "remaining" then eq(seen[name], value) end
+        end
+        assert(seen.remaining > 50 and seen.held_for <= same.held_for and seen.holder ~= "")
+        local token, grant = a:token(), a:export_grant()
+        eq(yields_in(function() return client:lock("a"):adopt_grant(grant) end), token)
+        eq(yields_in(function() return a:close_gate(60) end), true)
+        eq(yields_in(function() return a:open_gate() end), true)
+        eq(yields_in(function() return a:open_gate() end), false)
+        eq(yields_in(function() return a:force_release() end), true)
+        eq(yields_in(function() return a:force_release() end), false)
+        assert(plain:lock("a"):acquire())
+        fails("WRONG_KIND", yields_in(function() return client:lock("a", {kind = "latch"}):count() end))
+        """,
+        server.url,
+        server.process.pid,
+    )
+
+
 def test_transactions_of_many_all_count(lua: Lua, redis_server: Server) -> None:
     text = """
         local client, calls = assert(dlock.open(url)), 0
@@ -1262,7 +1316,7 @@ def test_states_closed_while_waiting(redis_server: Server) -> None:
           assert(coroutine.resume(waiting[number]))
           client:lock("bTURN"):submit {{owner = number}}
         end
-        repeat until client:stats().waiting >= 19 and client:lock("bTURN"):inspect().holder ~= ""
+        repeat until client:stats().waiting >= 19 and plain:lock("bTURN"):inspect().holder ~= ""
         """
     command = [sys.executable, "-c", STATES, str(int(SANITIZED))]
     env = {**os.environ, **ENV}

@@ -261,7 +261,8 @@ var children = map[string]func() error{
 		defer client.Close()
 		return contend(client, os.Getenv("DLOCK_TEST_PATH"), 8, 40)
 	},
-	"many": manyWaiters,
+	"many":   manyWaiters,
+	"asking": asking,
 }
 
 func TestExclusion(t *testing.T) {

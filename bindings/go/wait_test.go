@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand"
+	"net"
 	"os"
 	"os/exec"
 	"runtime"
@@ -283,4 +284,65 @@ func TestNoServer(t *testing.T) {
 	want(t, err, context.DeadlineExceeded)
 	_, err = lock.LockWithin(background, 100*time.Millisecond)
 	want(t, err, ErrUnreachable)
+}
+
+// TestAskingHoldsNoThreads: 1000 goroutines ask a server that never answers. In a process of its own.
+func TestAskingHoldsNoThreads(t *testing.T) {
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), "DLOCK_TEST_ROLE=asking")
+	if out, err := child.CombinedOutput(); err != nil {
+		t.Fatalf("%s%v", out, err)
+	}
+}
+
+func asking() error {
+	const n, threads = 1000, 20
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	go func() {
+		for conn, err := listener.Accept(); err == nil; conn, err = listener.Accept() {
+			defer conn.Close()
+		}
+	}()
+	client, err := Open("redis://"+listener.Addr().String(), Set("connect_timeout_ms", "60000"))
+	if err != nil {
+		return err
+	}
+	lock, _ := client.Mutex("asked")
+	seats, _ := client.Semaphore("seats")
+	latch, _ := client.Latch("latch")
+	ctx, cancel := context.WithCancel(background)
+	answers := make(chan error, n)
+	for i := 0; i < n; i++ {
+		ask := []func() error{
+			func() error { _, err := lock.Inspect(ctx); return err },
+			func() error { return lock.CloseGate(ctx, time.Minute) },
+			func() error { _, err := seats.AddPermits(ctx, 1); return err },
+			func() error { _, err := latch.Count(ctx); return err },
+			func() error { return client.Ping(ctx) },
+		}[i%5]
+		go func() { answers <- ask() }()
+	}
+	for asked := 0; asked < n; time.Sleep(time.Millisecond) {
+		client.core.mutex.Lock()
+		asked = len(client.core.known)
+		client.core.mutex.Unlock()
+		select {
+		case err := <-answers:
+			return fmt.Errorf("answered: %w", err)
+		default:
+		}
+	}
+	if used := entries("task"); used > threads {
+		return fmt.Errorf("%d threads", used)
+	}
+	cancel()
+	for i := 0; i < n; i++ {
+		if err := <-answers; !errors.Is(err, context.Canceled) || !errors.Is(err, ErrUnknownOutcome) {
+			return err
+		}
+	}
+	return nil
 }

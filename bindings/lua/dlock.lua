@@ -18,8 +18,8 @@
 -- Waiting. Without a yield hook acquire and release block the thread. With one, dlock.open(url, {yield = hook}), they
 -- do not: hook(client, wait) is called until the answer is there and lets others run meanwhile, by ngx.sleep(0.001)
 -- say. It may set wait.wake to a function that must not yield: it is called once when the answer is there, by
--- client:dispatch() or another coroutine that waits. dlock.ngx and dlock.luv are such hooks. What asks the server for
--- anything else blocks all the same, up to the command timeout, and close does.
+-- client:dispatch() or another coroutine that waits. dlock.ngx and dlock.luv are such hooks. So it is with all that asks
+-- the server; only close and transactions block all the same.
 --
 -- Times are seconds; no wait, or -1, means no limit. Tokens are text: printed as numbers they would lose digits. The
 -- library is DLOCK_LIBRARY, else libdlock.so.1, loaded by the first dlock.open. A Lua state and all in it belong to one
@@ -231,14 +231,26 @@ local function unpack_event()
     tag = tonumber(fields[K.DLOCK_FIELD_TAG]), lock_id = known(fields[K.DLOCK_FIELD_LOCK_ID]),
     owner = known(fields[K.DLOCK_FIELD_OWNER]), token = token_of(fields[K.DLOCK_FIELD_TOKEN]), text = text,
     remaining = seconds(fields[K.DLOCK_FIELD_REMAINING_MS]), cause = causes[tonumber(fields[K.DLOCK_FIELD_CAUSE])],
+    value = tonumber(fields[K.DLOCK_FIELD_VALUE]),
   }
 end
 
--- The request of a coroutine that waits has a tag below all others, from PRIVATE on. waits[number] is who waits: {lock,
--- owner, wake, event = the answer}. alive[number] is weak and goes with the coroutine: what was granted to one that its
--- host gave up before it took the answer is given back.
+--- What the event in the box says of a lock.
+local function unpack_inspection()
+  local event = unpack_event()
+  event.seen = {
+    holder = event.text, token = event.token, remaining = event.remaining,
+    held_for = seconds(fields[K.DLOCK_FIELD_HELD_FOR_MS]), waiters = known(fields[K.DLOCK_FIELD_WAITERS]),
+    foreign = fields[K.DLOCK_FIELD_FOREIGN] == 1,
+  }
+  return event
+end
+
+-- The request of a coroutine that waits has a tag below all others, from PRIVATE on. waits[number] is who waits: {wins =
+-- the lock that it may win for owner, wake, event = the answer}. alive[number] is weak and goes with the coroutine: what
+-- was granted to one that its host gave up before it took the answer is given back.
 local PRIVATE = -2LL ^ 62
-local ANSWER = {acquired = true, acquire_failed = true, released = true, release_failed = true}
+local ANSWER = {acquired = true, acquire_failed = true, released = true, release_failed = true, done = true}
 
 local function give_back(lock, owner)
   if C.dlock_lock_cancel(lock.handle, owner, nil) ~= OK then
@@ -257,14 +269,14 @@ local function sweep(client)
   for number, wait in pairs(client.answered) do
     if not client.alive[number] then
       forget(client, number)
-      if wait.event.type == "acquired" then give_back(wait.lock, wait.owner) end
+      if wait.wins and wait.event.status == OK then give_back(wait.wins, wait.owner) end
     end
   end
 end
 
 --- Take the event in the box to who waits for it, to on_event, or into the queue.
 local function deliver(client)
-  local event = unpack_event()
+  local event = unpack_inspection()
   local private = event.tag < -LARGEST
   if private and ANSWER[event.type] then
     local number = tonumber(fields[K.DLOCK_FIELD_TAG] - PRIVATE)
@@ -275,7 +287,7 @@ local function deliver(client)
     end
     return
   end
-  event.tag = private and 0 or event.tag
+  event.tag, event.seen = private and 0 or event.tag, nil
   if client.on_event then return client.on_event(event) end
   client.newest = client.newest + 1
   client.queue[client.newest] = event
@@ -315,25 +327,39 @@ local function await(client, wait)
   end
 end
 
---- Acquire, or release where ms is nil, without blocking: submit it and let the hook run until the answer is there.
-local function ask(lock, owner, ms)
-  local client, status = lock.client, nil
+--- Submit a request and let the hook run until the answer is there: its status, text and event. wins and owner: what the
+-- request may win, and for whom.
+local function ask(client, submit, wins, owner)
   local number, anchor = client.last + 1, {}
   client.last = number
-  if ms then
-    status = C.dlock_lock_submit_acquire(lock.handle, owner, ms, PRIVATE + number, box)
-  else
-    status = C.dlock_lock_submit_release(lock.handle, owner, PRIVATE + number, box)
-  end
+  local status = submit(PRIVATE + number)
   if status ~= OK then return status end
-  local wait = {lock = lock, owner = owner}
+  local wait = {wins = wins, owner = owner}
   client.waits[number], client.alive[number] = wait, anchor
   local good, why = pcall(await, client, wait)
   anchor.taken = true -- it lives until here, if this coroutine does
   forget(client, number)
-  if good then return wait.event.status, wait.event.text end
-  if ms then give_back(lock, owner) end
+  if good then return wait.event.status, wait.event.text, wait.event end
+  if wins then give_back(wins, owner) end
   error(why, 0)
+end
+
+--- Call dlock_<group>_<verb>, which blocks and writes to out if there is one, or else submit it: true, or false for the
+-- expected status, and the event, or what there would be in one.
+local function order(client, call, out, expected, wins, owner, ...)
+  local group, verb = call:match "^(%l+)_(.*)"
+  local given, count = {...}, select("#", ...)
+  given[count + 1], given[count + 2] = out or box, box
+  if client.yield then
+    local status, text, event = ask(client, function(tag)
+      given[count + 1], given[count + 2] = tag, box
+      return C["dlock_" .. group .. "_submit_" .. verb](unpack(given, 1, count + 2))
+    end, wins, owner)
+    return check(status, expected, text), event
+  end
+  local good = check(C["dlock_" .. call](unpack(given, 1, out and count + 2 or count + 1)), expected)
+  if out == event_box then return good, unpack_inspection() end
+  return good, {value = tonumber(int64[0]), token = token_of(int64[0])}
 end
 
 local function now_ms()
@@ -357,7 +383,11 @@ local function acquire(lock, owner, ms)
   local good, status, text = true, nil, nil
   if lock.client.yield then
     status = C.dlock_lock_acquire_local(lock.handle, owner, int64, nil)
-    if status ~= OK then status, text = ask(lock, owner, ms) end
+    if status ~= OK then
+      status, text = ask(lock.client, function(tag)
+        return C.dlock_lock_submit_acquire(lock.handle, owner, ms, tag, box)
+      end, lock, owner)
+    end
   else
     int64[0] = 0 -- until the lock is won
     good, status = pcall(block, lock, owner, ms)
@@ -378,7 +408,9 @@ local function release(lock, owner)
   local status, text
   if lock.client.yield then
     status = C.dlock_lock_release_local(lock.handle, owner, box)
-    if status == K.DLOCK_WOULD_BLOCK then status, text = ask(lock, owner) end
+    if status == K.DLOCK_WOULD_BLOCK then
+      status, text = ask(lock.client, function(tag) return C.dlock_lock_submit_release(lock.handle, owner, tag, box) end)
+    end
   else
     status = C.dlock_lock_release(lock.handle, owner, box)
   end
@@ -493,7 +525,9 @@ end
 function Client:wake() return check(C.dlock_client_wake(handle_of(self), box)) end
 
 --- Ask the server for a sign of life.
-function Client:ping(timeout) return check(C.dlock_client_ping(handle_of(self), milliseconds(timeout), box)) end
+function Client:ping(timeout)
+  return (order(self, "client_ping", nil, nil, nil, nil, handle_of(self), milliseconds(timeout)))
+end
 
 --- The counters of the client by name: acquired, lost, ...
 function Client:stats()
@@ -565,25 +599,20 @@ function Lock:remaining(given) return seconds(number_of(self, given, "dlock_lock
 --- Make the server keep the lock for lease seconds from now and from each renewal.
 function Lock:extend(lease, given)
   local handle, owner = owned(self, given)
-  return check(C.dlock_lock_extend(handle, owner, milliseconds(lease), box))
+  return (order(self.client, "lock_extend", nil, nil, nil, nil, handle, owner, milliseconds(lease)))
 end
 
 --- Take the lock from whoever holds it, anywhere: true; false when it was free.
 function Lock:force_release()
   local handle = owned(self)
-  return check(C.dlock_lock_force_release(handle, box), K.DLOCK_NOT_HELD)
+  return (order(self.client, "lock_force_release", nil, K.DLOCK_NOT_HELD, nil, nil, handle))
 end
 
 --- What the server knows: holder (its id on the wire, "" when free), held_for, remaining, token, waiters, foreign.
 function Lock:inspect()
   local handle = owned(self)
-  check(C.dlock_lock_inspect(handle, event_box, box))
-  local event = unpack_event()
-  return {
-    holder = event.text, token = event.token, remaining = event.remaining,
-    held_for = seconds(fields[K.DLOCK_FIELD_HELD_FOR_MS]), waiters = known(fields[K.DLOCK_FIELD_WAITERS]),
-    foreign = fields[K.DLOCK_FIELD_FOREIGN] == 1,
-  }
+  local _, event = order(self.client, "lock_inspect", event_box, nil, nil, nil, handle)
+  return event.seen
 end
 
 --- What another process needs to adopt the grant, as a string; the owner then holds nothing here.
@@ -599,8 +628,8 @@ end
 function Lock:adopt_grant(grant, given)
   local handle, owner = owned(self, given)
   refuse_unless(type(grant) == "string", "A grant is the text from export_grant.")
-  check(C.dlock_lock_adopt_grant(handle, owner, grant, #grant, int64, box))
-  return token_of(int64[0])
+  local _, event = order(self.client, "lock_adopt_grant", int64, nil, self, owner, handle, owner, grant, #grant)
+  return event.token
 end
 
 local function finish(lock, owner, good, ...)
@@ -631,19 +660,20 @@ local function verb(call, takes, returns)
   return function(self, value)
     local handle = owned(self)
     refuse_unless(not takes or whole(value, -LARGEST), "A whole number is needed.")
-    local status = takes and returns and C[call](handle, value, int64, box)
-      or takes and C[call](handle, value, box) or C[call](handle, int64, box)
-    return check(status, K.DLOCK_UNCHANGED) and (not returns or tonumber(int64[0]))
+    local good, event = (function(...)
+      return order(self.client, call, returns and int64, K.DLOCK_UNCHANGED, nil, nil, handle, ...)
+    end)(unpack({value}, 1, takes and 1 or 0))
+    return good and (not returns or event.value)
   end
 end
 
-Lock.set_permits = verb("dlock_semaphore_set", true, false) -- of a semaphore that does not exist yet
-Lock.add_permits = verb("dlock_semaphore_add", true, true) -- negative: takes away; returns how many are free
-Lock.drain_permits = verb("dlock_semaphore_drain", false, true) -- takes all that are free; returns how many
-Lock.available_permits = verb("dlock_semaphore_available", false, true)
-Lock.set_count = verb("dlock_latch_set", true, false) -- of a latch that is open
-Lock.count_down = verb("dlock_latch_count_down", true, true) -- returns what is left
-Lock.count = verb("dlock_latch_count", false, true)
+Lock.set_permits = verb("semaphore_set", true, false) -- of a semaphore that does not exist yet
+Lock.add_permits = verb("semaphore_add", true, true) -- negative: takes away; returns how many are free
+Lock.drain_permits = verb("semaphore_drain", false, true) -- takes all that are free; returns how many
+Lock.available_permits = verb("semaphore_available", false, true)
+Lock.set_count = verb("latch_set", true, false) -- of a latch that is open
+Lock.count_down = verb("latch_count_down", true, true) -- returns what is left
+Lock.count = verb("latch_count", false, true)
 
 --- The id of a permit of what the owner acquired last, index from 0.
 function Lock:permit_id(index, given)
@@ -657,13 +687,13 @@ end
 --- Let nobody acquire the lock for so many seconds, in any process; who waits gets GATE_CLOSED.
 function Lock:close_gate(time)
   local handle = owned(self)
-  return check(C.dlock_lock_close_gate(handle, milliseconds(time), box))
+  return (order(self.client, "lock_close_gate", nil, nil, nil, nil, handle, milliseconds(time)))
 end
 
 --- true; false when it was open.
 function Lock:open_gate()
   local handle = owned(self)
-  return check(C.dlock_lock_open_gate(handle, box), K.DLOCK_UNCHANGED)
+  return (order(self.client, "lock_open_gate", nil, K.DLOCK_UNCHANGED, nil, nil, handle))
 end
 
 -- ---- transactions
