@@ -314,6 +314,7 @@ func asking() error {
 	seats, _ := client.Semaphore("seats")
 	latch, _ := client.Latch("latch")
 	ctx, cancel := context.WithCancel(background)
+	defer cancel()
 	answers := make(chan error, n)
 	for i := 0; i < n; i++ {
 		ask := []func() error{
