@@ -224,7 +224,8 @@ class Lock(Held):
         """Ask the server who holds the lock."""
         with self._lib.event_box() as box:
             self._lib.call(self._lib.dlock_lock_inspect, self._live(), box)
-            (*_, token, remaining, _cause, held_for, waiters, foreign), holder = self._lib.unpack(box)
+            numbers, holder = self._lib.unpack(box)
+        token, remaining, _cause, held_for, waiters, foreign = numbers[_abi.DLOCK_FIELD_TOKEN : _abi.DLOCK_FIELD_FOREIGN + 1]
         return Inspection(holder, seconds(held_for), seconds(remaining), token, waiters, foreign == 1)
 
     def adopt_grant(self, grant: bytes) -> int:
