@@ -15,7 +15,6 @@ from typing import Any, Awaitable, Callable, Coroutine, Iterator
 import pytest
 
 from harness.build import LIBRARY
-from harness.kinds import image
 from harness.server import Server
 from test_python import in_child, says, script
 
@@ -284,7 +283,7 @@ def test_bad_input(run: Run, redis_server: Server) -> None:
                       lambda: Client(7)]:  # fmt: skip
             with pytest.raises(TypeError):
                 wrong()
-        with pytest.raises(TypeError):
+        with pytest.raises((TypeError, AttributeError)):
             with lock:
                 pass
         with pytest.raises(dlock.WrongKind):
@@ -325,6 +324,110 @@ def test_permits_have_ids(run: Run, redis_server: Server) -> None:
 
     permit(redis_server.url, "permit_semaphore", "slots", 4)
     run(work, redis_server.url)
+
+
+# ---- what is asked of the server
+
+
+def test_orders(run: Run, redis_server: Server) -> None:
+    """The same as of dlock, awaited."""
+
+    async def work(client: Client) -> None:
+        await client.ping()
+        await client.ping(timeout=5)
+        lock = client.lock("a", lease_ms=20_000)
+        assert (await lock.inspect()).holder == "" and await lock.force_release() is False
+        async with lock:
+            seen = await lock.inspect()
+            assert seen.holder and not seen.foreign and seen.token >= lock.token and seen.held_for is not None
+            assert seen.remaining is not None and 0 < seen.remaining <= 20 and seen.waiters >= 0
+            assert await lock.extend(40) is None
+            assert 20 < lock.remaining <= 40
+            assert await asyncio.wait_for(lock.extend(30), WHILE) is None
+        with pytest.raises(dlock.NotHeld):
+            await lock.extend(10)
+        await lock.acquire()
+        token, grant = lock.token, lock.export_grant()
+        assert lock.state is State.NONE
+        assert await lock.adopt_grant(grant) == token == lock.token
+        with pytest.raises(dlock.InvalidGrant):
+            await lock.adopt_grant(b"nothing")
+        assert await lock.force_release() is True
+
+    run(work, redis_server.url)
+
+
+def test_gates(run: Run, redis_server: Server) -> None:
+    async def work(client: Client) -> None:
+        lock = client.lock("a")
+        async with client.lock("a", owner=1):
+            waiters = [asyncio.create_task(hold(lock)) for _ in range(5)]
+            await waiting(client, 5)
+            assert await lock.close_gate(60) is None
+            for task in waiters:
+                assert isinstance(await ended(task), dlock.GateClosed)
+        with pytest.raises(dlock.GateClosed):
+            await lock.acquire()
+        assert await lock.open_gate() is True and await lock.open_gate() is False
+        await hold(lock)
+
+    async def hold(lock: Lock) -> None:
+        async with lock:
+            pass
+
+    run(work, redis_server.url)
+
+
+@pytest.mark.parametrize("kind", ["semaphore", "permit_semaphore"])
+def test_permits(run: Run, redis_server: Server, kind: str) -> None:
+    async def work(client: Client) -> None:
+        seats = one(client, kind, permits=2)
+        assert await seats.set_permits(3) is True and await seats.set_permits(4) is False
+        assert await seats.add_permits(-1) == await seats.available_permits == 2
+        async with seats:
+            assert await seats.available_permits == 0
+        if kind == "semaphore":
+            assert await seats.drain_permits() == 2 and await seats.available_permits == 0
+        else:
+            with pytest.raises(dlock.Unsupported):
+                await seats.drain_permits()
+        with pytest.raises(ValueError):
+            await seats.set_permits(0)
+
+    run(work, redis_server.url)
+
+
+def test_counts(run: Run, redis_server: Server) -> None:
+    async def work(client: Client) -> None:
+        latch = client.latch("done")
+        assert await latch.set_count(3) is True and await latch.set_count(3) is False
+        waits = [asyncio.create_task(latch.wait()) for _ in range(5)]
+        await waiting(client, 5)
+        assert await latch.count_down() == await latch.count == 2
+        assert not any(task.done() for task in waits)
+        assert await latch.count_down(2) == 0
+        assert await asyncio.gather(*waits) == [True] * 5
+
+    run(work, redis_server.url)
+
+
+def test_orders_that_nobody_waits_for(run: Run, new_server: Callable[..., Server]) -> None:
+    """They go on, and nothing is left of them; nobody hears of them when the client is closed."""
+
+    async def work(client: Client, server: Server) -> None:
+        lock = client.lock("a")
+        await lock.acquire()
+        server.pause()
+        tasks = [asyncio.create_task(order) for order in (lock.extend(3), lock.inspect(), lock.release(), client.ping())]
+        await asyncio.sleep(0.01)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert all(task.cancelled() for task in tasks)
+        server.resume()
+        await until(lambda: not client._answers and server.command("EXISTS", "a") == 0)
+
+    run(work, (server := new_server()).url, server)
 
 
 # ---- cancellation

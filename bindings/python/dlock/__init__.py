@@ -18,7 +18,9 @@ from ._errors import DlockError, LibraryError
 from ._lib import VERSION as __version__
 from .client import Cause, Client, Event, EventType
 from .kinds import Latch, MultiLock, Semaphore
-from .lock import Inspection, Lock, State
+from .held import State
+from .lock import Lock
+from .orders import Inspection
 from .transaction import Transaction
 
 __all__ = [

@@ -17,13 +17,14 @@ import contextlib
 import itertools
 import sys
 import weakref
-from typing import Any, Coroutine, Optional
+from typing import Any, Coroutine, Optional, TypeVar
 
 from . import _abi, _errors
 from ._lib import FOREVER, milliseconds, process
 from .client import Base, Event, EventType
-from .kinds import Kinds, Permits, Several
-from .lock import Held, patience
+from .held import patience
+from .kinds import Kinds, Several
+from .orders import Counts, Inspection, Orders, Permits
 
 TASKS = 2**62  # owner numbers from here on are those of tasks
 SOME = 500  # events are taken at a time, so that the loop has time for others
@@ -62,7 +63,11 @@ class _Watch:
         return True
 
 
-class Lock(Held):
+T = TypeVar("T")
+Later = Coroutine[Any, Any, T]
+
+
+class Lock(Orders[Later[None], Later[bool], Later[int], Later[Inspection]]):
     """As dlock.Lock. Tasks may share it: each is an owner of its own, unless owner= gave it a number.
 
     The owner is the task that calls acquire() or release(), whoever awaits what these return; a task that it begins is
@@ -72,26 +77,22 @@ class Lock(Held):
     _client: Client
     _form = "dlock.aio.Lock"
 
-    def __init__(self, *arguments: Any) -> None:
-        self._bodies: list[_Watch] = []
-        super().__init__(*arguments)
-
     def _whose(self) -> int:
         return self._owner or self._client._number()
 
-    def acquire(self, blocking: bool = True, timeout: Optional[float] = -1) -> Coroutine[Any, Any, bool]:
+    def acquire(self, blocking: bool = True, timeout: Optional[float] = -1) -> Later[bool]:
         """True when acquired; False when not blocking and somebody else holds it, or after timeout seconds."""
         return self._acquire(self._whose(), patience(blocking, timeout))
 
-    def try_acquire(self) -> Coroutine[Any, Any, bool]:
+    def try_acquire(self) -> Later[bool]:
         """Acquire without waiting for others."""
         return self.acquire(blocking=False)
 
-    def release(self) -> Coroutine[Any, Any, None]:
-        """Release one level; the last gives the lock to the next waiter. As dlock.Lock.release; it goes on when cancelled."""
+    def release(self) -> Later[None]:
+        """Release one level, as dlock.Lock.release. When cancelled it goes on in the background."""
         return self._release(self._whose())
 
-    def wait_lost(self) -> Coroutine[Any, Any, bool]:
+    def wait_lost(self) -> Later[bool]:
         """Wait until what the owner holds is lost; False when it was released first. NotHeld, Lost."""
         owner = self._whose()
         return self._wait_lost(_Watch(self, owner, self._claims(owner), None))
@@ -99,17 +100,14 @@ class Lock(Held):
     async def __aenter__(self) -> Lock:
         owner = self._whose()
         claims = await self._win(owner, FOREVER) or frozenset()
-        self._watch(_Watch(self, owner, claims, asyncio.current_task()))
+        self._client._watch(_Watch(self, owner, claims, asyncio.current_task()))
         return self
 
     async def __aexit__(self, kind: object, error: Optional[BaseException], trace: object) -> None:
         if isinstance(error, GeneratorExit) and not self._client._lives():
             return
-        task = asyncio.current_task()
-        mine = [body for body in self._bodies if body.task is task][-1:]  # a generator may be closed by another task
-        body = self._unwatch(*mine or self._bodies) if mine or len(self._bodies) == 1 else None
-        owner = body.owner if body else self._whose()
-        lost = body and body.lost
+        body = self._client._body(self)
+        owner, lost = (body.owner, body.lost) if body else (self._whose(), None)
         if body and lost and not (body.take_back() and isinstance(error, asyncio.CancelledError)) and error:
             lost = None  # something else goes first
         try:
@@ -148,6 +146,7 @@ class Lock(Held):
         error = lib.attempt(lib.dlock_lock_release_local, handle, owner)
         if error and error.code == _abi.DLOCK_WOULD_BLOCK:
             answer = self._client._submit(self, owner, lib.dlock_lock_submit_release, handle, owner)
+            self._client._released(self, owner)
             error = (await answer).error
         self._client._released(self, owner)
         if error:
@@ -161,34 +160,27 @@ class Lock(Held):
         """What owner holds here. NotHeld, Lost."""
         return frozenset([(self.id, self._lib.ask(self._lib.dlock_lock_token, self._live(), owner))])
 
+    async def _order(self, verb: str, *arguments: Any, expected: int = _abi.DLOCK_OK, get: str = "") -> Any:
+        submit = getattr(self._lib, "dlock_" + verb.replace("_", "_submit_", 1))
+        event = await self._client._submit(self, 0, submit, self._live(), *arguments)
+        if event.error and event.status != expected:
+            raise event.error
+        return getattr(event, get) if get else event.error is None if expected else None
+
     async def _wait_lost(self, watch: _Watch) -> bool:
-        self._watch(watch)
+        self._client._watch(watch)
         try:
             await watch.over
         finally:
-            self._unwatch(watch)
+            self._client._unwatch(watch)
         return watch.lost is not None
 
-    def _watch(self, watch: _Watch) -> None:
-        self._client._watches.setdefault(watch.owner, []).append(watch)
-        if watch.task:
-            self._bodies.append(watch)
 
-    def _unwatch(self, watch: _Watch) -> _Watch:
-        watches = self._client._watches[watch.owner]
-        for some in watches, self._bodies:
-            if watch in some:
-                some.remove(watch)
-        if not watches:
-            del self._client._watches[watch.owner]
-        return watch
-
-
-class Semaphore(Permits, Lock):
+class Semaphore(Permits[Later[None], Later[bool], Later[int], Later[Inspection]], Lock):
     """As dlock.Semaphore."""
 
 
-class Latch(Lock):
+class Latch(Counts[Later[None], Later[bool], Later[int], Later[Inspection]], Lock):
     """As dlock.Latch."""
 
     def _claims(self, owner: int) -> Claims:
@@ -220,7 +212,7 @@ class Client(Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
         self._late: Optional[_errors.DlockError] = None
         self._numbers = itertools.count(1)
         self._tasks: weakref.WeakKeyDictionary[asyncio.Task[Any], int] = weakref.WeakKeyDictionary()
-        self._answers: dict[int, tuple[asyncio.Future[Event], Lock, int]] = {}  # that are to come, by tag
+        self._answers: dict[int, tuple[asyncio.Future[Event], Optional[Lock], int]] = {}  # that are to come, by tag
         self._watches: dict[int, list[_Watch]] = {}  # by owner, outer bodies first
         return super()._open()
 
@@ -240,6 +232,12 @@ class Client(Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
             ended = self._here()
             self._lib.call(self._lib.dlock_client_submit_close, self._handle, milliseconds(timeout))
             await asyncio.shield(ended)
+
+    async def ping(self, timeout: Optional[float] = None) -> None:
+        """Ask the server for a sign of life. Unreachable, Denied, Server... exceptions."""
+        ask = self._lib.dlock_client_submit_ping
+        if error := (await self._submit(None, 0, ask, self._live(), milliseconds(timeout))).error:
+            raise error
 
     # ---- for locks
 
@@ -262,7 +260,7 @@ class Client(Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
             raise RuntimeError(f"{self!r} belongs to another event loop")
         return self._ended
 
-    def _submit(self, lock: Lock, owner: int, submit: Any, *arguments: Any) -> asyncio.Future[Event]:
+    def _submit(self, lock: Optional[Lock], owner: int, submit: Any, *arguments: Any) -> asyncio.Future[Event]:
         """Ask for something: the event that answers."""
         self._here()
         tag = next(self._numbers)
@@ -321,8 +319,25 @@ class Client(Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
             answer, lock, owner = self._answers.pop(event.tag)
             if not answer.done():
                 answer.set_result(event)
-            elif event.type is EventType.ACQUIRED:
+            elif lock and event.type is EventType.ACQUIRED:
                 lock._give_back(owner)
+
+    def _watch(self, watch: _Watch) -> None:
+        self._watches.setdefault(watch.owner, []).append(watch)
+
+    def _unwatch(self, watch: _Watch) -> _Watch:
+        self._watches[watch.owner].remove(watch)
+        if not self._watches[watch.owner]:
+            del self._watches[watch.owner]
+        return watch
+
+    def _body(self, lock: Lock) -> Optional[_Watch]:
+        """The innermost body of the task that calls, no longer watched; or the only one there is: a generator may be
+        closed by another task than began it."""
+        task = asyncio.current_task()
+        bodies = [watch for watches in self._watches.values() for watch in watches if watch.task and watch.lock is lock]
+        own = [body for body in self._watches.get(lock._whose(), ()) if body.lock is lock and body.task is task]
+        return self._unwatch((own or bodies)[-1]) if own or len(bodies) == 1 else None
 
     def _released(self, lock: Lock, owner: int) -> None:
         """Tell who waits for the end of what was released."""

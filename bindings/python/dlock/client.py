@@ -8,6 +8,7 @@ from . import _abi, _errors, _lib
 from ._lib import Number, Opened, Option, milliseconds, seconds
 from .kinds import Kinds, Latch, MultiLock, Semaphore
 from .lock import Lock
+from .orders import Inspection
 from .transaction import Transactions
 
 
@@ -15,6 +16,7 @@ class EventType(Number):
     """What an event tells."""
 
     NONE, ACQUIRED, ACQUIRE_FAILED, RELEASED, RELEASE_FAILED, AT_RISK, LOST, LOG = range(8)
+    DONE = 9
 
 
 class Cause(Number):
@@ -35,11 +37,20 @@ class Event(NamedTuple):
     remaining: Optional[float]
     cause: Cause
     text: str
+    held_for: Optional[float] = None
+    waiters: int = -1
+    foreign: int = -1
+    value: int = -1
 
     @property
     def error(self) -> Optional[_errors.DlockError]:
         """The exception that a blocking call would have raised, or None."""
         return _errors.make(self.status, self.text) if self.status else None
+
+    @property
+    def inspection(self) -> Inspection:
+        """What the answer to an inspection says."""
+        return Inspection(self.text, self.held_for, self.remaining, self.token, self.waiters, self.foreign == 1)
 
 
 class Base(Opened):
@@ -86,8 +97,9 @@ class Base(Opened):
         return descriptor.value
 
     def _event(self, box: Any) -> Event:
-        (kind, status, tag, lock_id, owner, token, remaining, cause, *_), text = self._lib.unpack(box)
-        return Event(EventType(kind), status, tag, lock_id, owner, token, seconds(remaining), Cause(cause), text)
+        (kind, status, tag, lock_id, owner, token, remaining, cause, held_for, *more), text = self._lib.unpack(box)
+        known = EventType(kind), status, tag, lock_id, owner, token, seconds(remaining), Cause(cause), text
+        return Event(*known, seconds(held_for), *more[:3])
 
 
 class Client(Base, Kinds[Lock, Semaphore, Latch, MultiLock], Transactions):

@@ -1,44 +1,19 @@
 """The kinds of locks beside the mutex. Fair, read and write locks are used like Lock itself."""
 from __future__ import annotations
 
-import ctypes
 from typing import TYPE_CHECKING, Any, Generic, Optional, Sequence, Type, TypeVar, Union
 
 from . import _abi, _lib
 from ._lib import Option
-from .lock import Held, Lock
+from .held import Held
+from .lock import Lock
+from .orders import Counts, Inspection, Permits
 
 if TYPE_CHECKING:
     from .client import Base
 
-ID_SIZE = 33  # of a permit, with its terminator
 
-
-class _Counter(Lock):
-    """What a semaphore and a latch have in common: a number on the server that calls change."""
-
-    def _change(self, function: Any, *arguments: int) -> int:
-        return self._lib.ask(function, self._live(), *arguments)
-
-    def _set(self, function: Any, number: int) -> bool:
-        return self._lib.call(function, self._live(), _whole(number), expected=_abi.DLOCK_UNCHANGED)
-
-
-def _whole(number: int) -> int:
-    return _lib.number(number, -(2**63) + 1, "amount")
-
-
-class Permits(Held):
-    """What Semaphore and aio.Semaphore have in common."""
-
-    def permit_id(self, index: int = 0) -> str:
-        """The id of a permit of the owner's latest acquire(), as Redisson writes it. NotHeld, Lost, Unsupported."""
-        buffer = ctypes.create_string_buffer(ID_SIZE)
-        self._lib.call(self._lib.dlock_semaphore_permit, self._live(), self._whose(), _whole(index), buffer, ID_SIZE)
-        return buffer.value.decode()
-
-
-class Semaphore(Permits, _Counter):
+class Semaphore(Permits[None, bool, int, Inspection], Lock):
     """So many permits for everybody, from Client.semaphore or Client.permit_semaphore.
 
     Each acquire() takes as many as the option permits says (1), each release() gives those of the latest acquire() of
@@ -46,39 +21,9 @@ class Semaphore(Permits, _Counter):
     semaphore are leases: they are renewed, have ids, and come back when nobody renews them.
     """
 
-    def set_permits(self, permits: int) -> bool:
-        """Give the semaphore its permits; False when it has some already: nothing changes then. Blocks."""
-        return self._set(self._lib.dlock_semaphore_set, permits)
 
-    def add_permits(self, permits: int) -> int:
-        """Add permits, or take them away when negative; how many are free now. Blocks."""
-        return self._change(self._lib.dlock_semaphore_add, _whole(permits))
-
-    def drain_permits(self) -> int:
-        """Take all permits that are free for good; how many that were. Blocks. Unsupported for a permit semaphore."""
-        return self._change(self._lib.dlock_semaphore_drain)
-
-    @property
-    def available_permits(self) -> int:
-        """How many permits are free. Blocks."""
-        return self._change(self._lib.dlock_semaphore_available)
-
-
-class Latch(_Counter):
+class Latch(Counts[None, bool, int, Inspection], Lock):
     """A count that opens the way for everybody when it reaches zero, from Client.latch. Nothing is ever held."""
-
-    def set_count(self, count: int) -> bool:
-        """Give an open latch its count; False when it has one: nothing changes then. Blocks."""
-        return self._set(self._lib.dlock_latch_set, count)
-
-    def count_down(self, count: int = 1) -> int:
-        """Count down, not below zero; what is left. Blocks."""
-        return self._change(self._lib.dlock_latch_count_down, _whole(count))
-
-    @property
-    def count(self) -> int:
-        """The count; 0: open. Blocks."""
-        return self._change(self._lib.dlock_latch_count)
 
     def wait(self, timeout: Optional[float] = None) -> bool:
         """Wait until the count is zero; False after timeout seconds. Blocks, like acquire()."""
@@ -111,7 +56,7 @@ class MultiLock(Several, Lock):
 
 
 L = TypeVar("L", bound=Held)
-S = TypeVar("S", bound=Permits)
+S = TypeVar("S", bound=Held)
 C = TypeVar("C", bound=Held)
 M = TypeVar("M", bound=Several)
 Name = Union[str, bytes]

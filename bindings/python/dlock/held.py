@@ -1,0 +1,112 @@
+"""What a lock is in both forms, dlock.Lock and dlock.aio.Lock, before anybody waits for it. Nothing here blocks."""
+from __future__ import annotations
+
+import ctypes
+import math
+from typing import TYPE_CHECKING, Any, Mapping, Optional, Union
+
+from . import _abi, _errors, _lib
+from ._lib import FOREVER, Number, Opened, Option, milliseconds
+
+if TYPE_CHECKING:
+    from .client import Base
+
+
+class State(Number):
+    """What an owner has of a lock. AT_RISK: it holds it, but renewal is failing."""
+
+    NONE, WAITING, HELD, AT_RISK, LOST = range(5)
+
+
+def patience(blocking: bool, timeout: Optional[float]) -> int:
+    """How long to wait for a lock, as the library wants it."""
+    if not blocking and timeout not in (-1, 0, None):
+        raise _errors.invalid("A call that does not block takes no timeout.")
+    return milliseconds(timeout) if blocking else 0
+
+
+class Held(Opened):
+    """What Lock and aio.Lock have in common. Nothing here blocks."""
+
+    id = 0  # the lock_id of its events
+    _owner = 0  # who calls
+    _form = "dlock.Lock"
+
+    def __init__(
+        self, client: Base, name: Union[str, bytes], owner: Optional[int], kind: str, options: Mapping[str, Option]
+    ) -> None:
+        self.name, self._client, self._lib = name, client, client._lib
+        self._bytes = name.encode() if isinstance(name, str) else bytes(memoryview(name))
+        self._owner = self._number_of(owner)
+        self._kind = _lib.constants("DLOCK_KIND_").get(_lib.plain(kind, "a kind of lock").decode(), 0)
+        if not self._kind:
+            raise _errors.invalid(f"There is no kind of lock called {kind!r}.")
+        self._options = options
+        self._live()
+
+    def _open(self) -> Any:
+        handle, client, new = _abi.dlock_lock_p(), self._client._live(), self._lib.dlock_lock_new
+        options = self._lib.options(self._options)
+        self._lib.call(new, client, self._kind, self._bytes, len(self._bytes), options, handle)
+        self.id = int(self._lib.dlock_lock_id(handle))
+        return _lib.owned(handle, self._lib.dlock_lock_free)
+
+    def _number_of(self, owner: Optional[int]) -> int:
+        return self._owner if owner is None else _lib.number(owner, 0, "owner")
+
+    def _whose(self) -> int:
+        """The number of who calls, for the library."""
+        return self._owner
+
+    def __repr__(self) -> str:
+        return f"<{self._form} {self.name!r} of {self._client!r}>"
+
+    @property
+    def state(self) -> State:
+        """What the owner has, by the clock at this instant."""
+        out = ctypes.c_int32()
+        self._lib.call(self._lib.dlock_lock_state, self._live(), self._whose(), out)
+        return State(out.value)
+
+    @property
+    def held(self) -> bool:
+        """Whether the owner holds the lock."""
+        return self.state in (State.HELD, State.AT_RISK)
+
+    @property
+    def lost(self) -> bool:
+        """Whether the owner had the lock and lost it."""
+        return self.state is State.LOST
+
+    @property
+    def token(self) -> int:
+        """The fencing token of what the owner holds. NotHeld, Lost."""
+        return self._ask(self._lib.dlock_lock_token)
+
+    @property
+    def hold_count(self) -> int:
+        """How often the owner holds the lock."""
+        return self._ask(self._lib.dlock_lock_hold_count)
+
+    @property
+    def remaining(self) -> Optional[float]:
+        """For how many seconds the owner may trust its hold if no renewal comes through; None when not held.
+
+        Permits of a plain semaphore have no end: math.inf.
+        """
+        try:
+            ms = self._ask(self._lib.dlock_lock_remaining_ms)
+            return math.inf if ms == FOREVER else ms / 1000
+        except _errors.DlockError as error:
+            if error.code not in (_abi.DLOCK_NOT_HELD, _abi.DLOCK_LOST):
+                raise
+            return None
+
+    def _ask(self, function: Any) -> int:
+        return self._lib.ask(function, self._live(), self._whose())
+
+    def export_grant(self) -> bytes:
+        """What another process needs to adopt_grant(); the owner then holds nothing here. NotHeld, Lost, Busy."""
+        buffer, size = (ctypes.c_uint8 * (512 + len(self._bytes)))(), ctypes.c_size_t()
+        self._lib.call(self._lib.dlock_lock_export_grant, self._live(), self._whose(), buffer, len(buffer), size)
+        return bytes(buffer[: size.value])
