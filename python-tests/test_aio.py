@@ -558,10 +558,6 @@ def test_a_cancelled_task_may_ask_again_at_once(run: Run, redis_server: Server) 
 # ---- losses
 
 
-def lease(url: str, **options: Any) -> Client:
-    return Client(url, lease_ms=500, command_timeout_ms=100, **options)
-
-
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "semaphore"])
 def test_a_lost_lock_ends_the_body(run: Run, redis_server: Server, kind: str) -> None:
     async def work(client: Client) -> None:
@@ -579,7 +575,7 @@ def test_a_lost_lock_ends_the_body(run: Run, redis_server: Server, kind: str) ->
         assert not client._watches
 
     permit(redis_server.url, kind)
-    run(work, redis_server.url, lease_ms=500)
+    run(work, redis_server.url, lease_ms=1500)
 
 
 def test_a_lost_lock_and_what_else_may_happen(run: Run, redis_server: Server) -> None:
@@ -644,7 +640,7 @@ def test_a_lost_lock_and_what_else_may_happen(run: Run, redis_server: Server) ->
             assert outer.held
             await asyncio.sleep(0.01)
 
-    run(work, redis_server.url, lease_ms=500)
+    run(work, redis_server.url, lease_ms=1500)
 
 
 def test_wait_lost(run: Run, redis_server: Server) -> None:
@@ -673,16 +669,17 @@ def test_wait_lost(run: Run, redis_server: Server) -> None:
             await lock.release()
         assert not client._watches
 
-    run(work, redis_server.url, lease_ms=500)
+    run(work, redis_server.url, lease_ms=1500)
 
 
 @pytest.mark.no_tsan
+@pytest.mark.timeout(120)
 def test_losses_are_raised_before_the_deadline(run: Run, new_server: Callable[..., Server]) -> None:
     """The server stops for good: 200 tasks of 200 are out of their bodies before the lease can end on the server.
 
-    A run counts only if the machine let the loop go on all the time, which has to happen in one of five.
+    A run counts only if the machine let the loop go on all the time, which has to happen in one of ten.
     """
-    count, lease = 200, 1.5
+    count, lease = 200, 2.0
     late, longest = [], 0.0
 
     async def body(client: Client, number: int, ready: asyncio.Event) -> None:
@@ -710,7 +707,7 @@ def test_losses_are_raised_before_the_deadline(run: Run, new_server: Callable[..
         assert client.stats()["lost"] == count
         server.kill()
 
-    for _ in range(5):
+    for _ in range(10):
         late, longest = [], 0.0
         run(work, (server := new_server()).url, server, lease_ms=int(lease * 1000))
         if not late or longest <= 0.05:
@@ -759,7 +756,7 @@ def test_ten_thousand_tasks_wait_for_a_hundred_locks(run: Run, redis_server: Ser
         first = await round(client)
         assert await round(client) <= first + 1000
 
-    run(work, redis_server.url, within=170)
+    run(work, redis_server.url, within=170, command_timeout_ms=20_000, release_timeout_ms=60_000)
 
 
 # ---- the end
