@@ -282,8 +282,17 @@ def test_asyncio(redis_server: Server) -> None:
             await refuses(TypeError, seats.permit_id, [None, *NO_WHOLE])
             await refuses(ValueError, seats.permit_id, HUGE)
             await refuses(TypeError, client.multi_lock, [*NO_TEXT, client])
+            for number in seats.set_permits, seats.add_permits, latch.set_count, latch.count_down:
+                await refuses(TypeError, number, [None, *NO_WHOLE])
+                await refuses(ValueError, number, HUGE)
+            await refuses(TypeError, lock.adopt_grant, NO_BYTES)
+            await refuses(ValueError, lock.adopt_grant, [b"", b"x", b"\0" * 10**6])
+            await refuses(TypeError, lock.close_gate, NO_NUMBER)
+            await refuses(ValueError, lock.close_gate, [*BAD_TIME, None, -1, 0])
             assert client.stats()["acquired"] == 0
             async with lock:
+                await refuses(TypeError, lock.extend, NO_NUMBER)
+                await refuses(ValueError, lock.extend, [*BAD_TIME, None, -1, 0])
                 assert lock.held
             for thing in client, lock, latch, seats:
                 for copied in copy.copy, copy.deepcopy, pickle.dumps:
