@@ -112,4 +112,7 @@ dlock_status dli_conn_call(struct dli_conn *conn, int64_t deadline, const struct
  */
 dlock_status dli_error_status(const struct dli_reply *error);
 
+/* Whether a script was under way when the error came: what it had written until then stays. */
+int dli_error_midway(const struct dli_reply *error);
+
 #endif

@@ -24,14 +24,14 @@ static const struct {
     {"WRONGTYPE", DLOCK_WRONG_KIND},
 };
 
-/* Sentences of servers that give no code. */
+/* Sentences of servers that give no code; scripts pass some of them on, with words in front. */
 static const struct {
     const char *words;
     dlock_status status;
 } sentences[] = {
     {"ERR max number of clients reached", DLOCK_SERVER_BUSY},
-    {"ERR The user executing the script can't", DLOCK_DENIED},
-    {"ERR ACL failure in script", DLOCK_DENIED},
+    {"The user executing the script can't", DLOCK_DENIED},
+    {"ACL failure in script", DLOCK_DENIED},
 };
 
 /* The status of the code that text begins with, or DLOCK_OK. */
@@ -73,10 +73,17 @@ dlock_status dli_error_status(const struct dli_reply *error)
     if (status)
         return status;
     for (size_t i = 0; i < sizeof sentences / sizeof sentences[0]; i++) {
-        if (begins(error, sentences[i].words))
+        if (memmem(error->text, error->size, sentences[i].words, strlen(sentences[i].words)))
             return sentences[i].status;
     }
     return begins(error, "ERR Error running script") ? wrapped_status(error) : DLOCK_SERVER_ERROR;
+}
+
+/* Every release from 2.6 on names the line then. */
+int dli_error_midway(const struct dli_reply *error)
+{
+    static const char mark[] = "user_script:";
+    return memmem(error->text, error->size, mark, sizeof mark - 1) != NULL;
 }
 
 /* ---- greeting */

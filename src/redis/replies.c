@@ -186,8 +186,9 @@ void dli_decode_request(const struct dli_reply *reply, struct dli_request *reque
     };
 
     request->sent = 1;
-    request->refused = reply->type == DLI_REPLY_ERROR;
-    request->status = request->refused ? refusal(reply, request->why) : decode[request->verb](reply, request);
+    request->refused = reply->type == DLI_REPLY_ERROR && !dli_error_midway(reply);
+    request->status =
+        reply->type == DLI_REPLY_ERROR ? refusal(reply, request->why) : decode[request->verb](reply, request);
 }
 
 dlock_status dli_decode_word(const struct dli_reply *reply, dlock_error *box)

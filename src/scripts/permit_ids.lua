@@ -21,7 +21,7 @@ end
 local function present(leases, ids)
   local found, lowest = {}, math.huge
   for i = 1, #ids do
-    local score = redis.pcall('ZSCORE', leases, ids[i])
+    local score = ask('ZSCORE', leases, ids[i])
     if type(score) == 'string' then
       found[#found + 1] = ids[i]
       lowest = math.min(lowest, tonumber(score))

@@ -1,5 +1,6 @@
 -- Renew read holds of one slot. KEYS: lock and hold of each; ARGV: owner and lease of each. 1 where the hold lives,
 -- else 0. A lease is only ever made longer. PEXPIRE works at maxmemory too. Writers are renewed by renew.lua.
+--@include held.lua
 local kept = {}
 
 local function extend(key, lease)
@@ -11,7 +12,7 @@ end
 for i = 1, #KEYS / 2 do
   local lock, hold, owner, lease = KEYS[2 * i - 1], KEYS[2 * i], ARGV[2 * i - 1], ARGV[2 * i]
   kept[i] = 0
-  if redis.pcall('HEXISTS', lock, owner) == 1 and redis.call('EXISTS', hold) == 1 then
+  if held(lock, owner) and redis.call('EXISTS', hold) == 1 then
     extend(hold, lease)
     extend(lock, lease)
     kept[i] = 1

@@ -1,0 +1,147 @@
+"""The rights that each feature needs, read from the scripts and from src/redis/kinds.c; and docs/acl.md made of them.
+
+    python3 python-tests/harness/acl.py > docs/acl.md
+
+    rights("fair", "billing")                       # .commands, .keys, .channels for the names of a namespace
+    rights("fair", "billing").rules()               # ["+evalsha", ..., "~billing:*", ..., "&dlock_client:*", ...]
+"""
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import pathlib
+import re
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+spec = importlib.util.spec_from_file_location("embed", ROOT / "src/scripts/embed.py")
+assert spec and spec.loader
+embed = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(embed)
+
+# Which kinds of src/redis/kinds.c, and which scripts beside theirs.
+FEATURES: dict[str, tuple[list[str], list[str]]] = {
+    "mutex": (["MUTEX"], []), "fair": (["FAIR"], []), "read-write": (["READ", "WRITE"], []),
+    "semaphore": (["SEMAPHORE"], []), "permit-semaphore": (["PERMIT_SEMAPHORE"], []), "latch": (["LATCH"], []),
+    "multi": ([], ["multi_acquire"]), "inspect": ([], ["inspect"]), "gate": ([], ["gate"]), "transaction": ([], []),
+}  # fmt: skip
+WHAT = {
+    "multi": "besides what its members need, for mutexes that share a slot and are taken in one step",
+    "inspect": "besides what the kind needs", "gate": "besides what the kind needs",
+    "transaction": "keys of yours instead; commands as far as they are used",
+}  # fmt: skip
+ALWAYS = ["client|setname", "eval", "evalsha", "ping"]
+WAITING = ["subscribe", "unsubscribe"]
+TRANSACTION = ["client|setname", "ping", "watch", "unwatch", "multi", "exec", "get", "set", "del", "incrby"]
+OWN_CHANNEL = "dlock_client:*"
+GATE = "dlock_gate%@"
+SUBCOMMANDS = {"PUBSUB": "pubsub|numsub"}
+
+
+def kinds() -> dict[str, dict[str, list[str]]]:
+    """Kind -> keys, channel and scripts, as the table says."""
+    text = (ROOT / "src/redis/kinds.c").read_text()
+    words = dict(re.findall(r'#define (\w+)\s+"([^"]*)"', text))
+    found = {}
+    for kind, row in re.findall(r"\.id = DLOCK_KIND_(\w+),(.*?)\n    \},", text, re.S):
+        keys = re.findall(r'"[^"]*"|\w+', re.findall(r"\.key = \{(.*?)\}", row, re.S)[0])
+        found[kind] = {
+            "keys": [key.strip('"') if key[0] == '"' else words[key] for key in keys],
+            "channel": re.findall(r'\.channel = "([^"]*)"', row),
+            "scripts": [name.lower() for name in re.findall(r"DLI_SCRIPT_(\w+)", row)],
+        }
+    return found
+
+
+def commands_of(script: str) -> set[str]:
+    text = "\n".join(embed.load(ROOT / f"src/scripts/{script}.lua"))
+    called = set(re.findall(r"\b(?:p?call|ask)\('([A-Z]+)'", text))
+    seen = set(re.findall(r"\(\s*'([A-Z]{3,})'", text)) - {"WRONGTYPE"}
+    assert called and called == seen, f"{script}: {seen - called} may be commands"
+    return {SUBCOMMANDS.get(name, name.lower()) for name in called}
+
+
+def pattern(text: str, namespace: str, star: bool = True) -> str:
+    """A pattern of kinds.c for all names of a namespace that have no braces."""
+    name = namespace + (":*" if star else "")
+    text = text.replace("%", ":").replace("{=}", "{" + name).replace("=", name).replace("@", "{" + name)
+    return text[: text.index("*") + 1] if "*" in text else text
+
+
+@dataclasses.dataclass
+class Rights:
+    commands: list[str]
+    keys: list[str]
+    channels: list[str]
+
+    def rules(self) -> list[str]:
+        return ["+" + name for name in self.commands] + ["~" + key for key in self.keys] + ["&" + name for name in self.channels]
+
+
+def rights(feature: str, namespace: str) -> Rights:
+    table, (names, scripts) = kinds(), FEATURES[feature]
+    if feature == "transaction":
+        return Rights(TRANSACTION, ["stock:*"], [])
+    members = names or (["MUTEX"] if feature != "latch" else [])
+    called: set[str] = set(ALWAYS + WAITING)
+    for script in [*scripts, *(script for name in names for script in table[name]["scripts"])]:
+        called |= commands_of(script)
+    if not names:
+        called -= set(WAITING)
+    keys = [pattern(key, namespace) for name in members for key in [*table[name]["keys"], GATE]]
+    channels = [OWN_CHANNEL, *(pattern(table[name]["channel"][0], namespace) for name in members)]
+    unique = [list(dict.fromkeys(part)) for part in (sorted(called), keys, channels)]
+    return Rights(*unique)
+
+
+HEAD = """\
+# Rights on the server
+
+What a user of the server must be allowed, for each feature, with `ACL SETUSER` of Redis 6 and newer. Written by
+python-tests/harness/acl.py from the scripts themselves; python-tests/test_acl.py runs every feature with exactly these
+rights, and with each one of them missing.
+
+The patterns below are for the names of one namespace, `billing` (the option `namespace`), and for names without braces. Whoever
+uses no namespace but names that begin alike puts that beginning in its place. A name with braces, `billing:{{x}}` say, has no
+others around it and a second colon in libdlock's own keys: then `{{billing:*` reads `billing:*`, and `dlock_gate:` reads
+`dlock_gate::`. Rights of several features add up:
+
+    ACL SETUSER billing on >secret resetkeys resetchannels -@all {example}
+
+What happens when one is missing:
+
+- A command or key: calls that need it answer `DLOCK_DENIED`, and the sentence has the server's words. Redis 7.0 gives the
+  script's line for a command inside a script; `ACL LOG` on the server names the command, the key or the channel. What a
+  script had done until then is taken back, as far as the rights for a release go; the rest ends with its lease. But a
+  permit of a semaphore whose release was denied midway stays taken.
+- `subscribe` or a channel: nobody is told anything any more. Waiters look for themselves, every `safety_ms`. Without the right to
+  publish, releases answer `DLOCK_DENIED`.
+- `client|setname`: the connections have no names. `unsubscribe`: channels are heard longer than needed.
+
+`auth` needs no right. A `db` in the URL needs `+select`. Redisson's clients need rights of their own.
+"""
+
+
+def wrapped(words: list[str]) -> str:
+    return " ".join(f"`{word}`" for word in words)
+
+
+def page() -> str:
+    lines = [HEAD.format(example="\\\n        " + " ".join(rights("mutex", "billing").rules()))]
+    for feature in FEATURES:
+        need = rights(feature, "billing")
+        lines += [f"## {feature}", ""]
+        if feature in WHAT:
+            lines += [WHAT[feature][0].upper() + WHAT[feature][1:] + ".", ""]
+        lines.append(f"- commands: {wrapped(['+' + name for name in need.commands])}")
+        if WHAT.get(feature, "").startswith("besides"):
+            lines.append("- keys and channels: those of the kind")
+        else:
+            lines.append(f"- keys: {wrapped(['~' + key for key in need.keys])}")
+        if need.channels and feature not in WHAT:
+            lines.append(f"- channels: {wrapped(['&' + name for name in need.channels])}")
+        lines.append("")
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+if __name__ == "__main__":
+    print(page(), end="")

@@ -1,0 +1,223 @@
+"""The rights in docs/acl.md: they are enough, and when one of them is missing it is said, nothing hangs, nobody gets a lock
+that somebody else has, and nothing is left behind that keeps others out."""
+from __future__ import annotations
+
+from typing import Any, Callable, Iterator
+
+import pytest
+
+from harness.acl import FEATURES, page, rights
+from harness.agent import Agent, Answer, Client, Lock, until
+from harness.build import ROOT
+from harness.kinds import RIVAL
+from harness.server import Server
+
+SECRET = "s3cret-canary"
+KINDS = {
+    "mutex": ["mutex"], "fair": ["fair"], "read-write": ["read", "write"], "semaphore": ["semaphore"],
+    "permit-semaphore": ["permit_semaphore"], "latch": ["latch"],
+}  # fmt: skip
+OFTEN = ["mutex", "transaction"]  # in every run; the others in the full one
+# What is done without, with no word from a call: names of connections, messages, the end of listening.
+SILENT = {"client|setname", "subscribe", "unsubscribe", "unwatch"}
+WORDS = ("NOPERM", "permission", "can't", "does not permit")  # of the server; the last for who waited
+
+
+class Place:
+    """A server with a user, and two processes' clients of that user."""
+
+    def __init__(self, server: Server, agents: list[Agent]) -> None:
+        self.server, self.agents = server, agents
+        self.clients: list[Client] = []
+        self.answers: list[tuple[str, Answer]] = []
+
+    def allow(self, rules: list[str]) -> None:
+        self.server.command("ACL", "SETUSER", "billing", "reset", "on", ">" + SECRET, "resetchannels", "-@all", *rules)
+
+    def open(self) -> None:
+        url = f"redis://billing:{SECRET}@{self.server.host}:{self.server.port}"
+        options = {"namespace": "billing", "lease_ms": 3000, "safety_ms": 100, "connects_per_second": 1000}
+        self.clients = [agent.open(url, **options) for agent in self.agents]
+        self.answers = []
+
+    def close(self) -> None:
+        for client in self.clients:
+            client.close(5000)
+            client.free().ok
+
+    def note(self, what: str, answer: Answer) -> Answer:
+        self.answers.append((what, answer))
+        return answer
+
+    def call(self, handle: Any, command: str, *words: Any) -> Answer:
+        return self.note(command, handle.agent(command, handle.index, *words))
+
+    def denials(self) -> set[str]:
+        """What the server says was not permitted."""
+        rows = [dict(zip(row[::2], row[1::2])) for row in self.server.command("ACL", "LOG")]
+        return {row[b"object"].decode() for row in rows if row[b"reason"] != b"auth"}
+
+
+@pytest.fixture(scope="module")
+def _acl_server() -> Iterator[Server]:
+    with Server() as server:
+        yield server
+
+
+@pytest.fixture
+def place(_acl_server: Server, new_agent: Callable[..., Agent]) -> Place:
+    return Place(_acl_server, [new_agent(), new_agent()])
+
+
+# ---- what a feature does
+
+
+def use_kind(place: Place, kind: str, name: str) -> None:
+    mine, theirs = place.clients[0].lock(name, kind=kind), place.clients[1].lock(name, kind=RIVAL.get(kind, kind))
+    if "semaphore" in kind:
+        place.call(mine, "permits_set", 1)
+        if place.call(mine, "permits_add", 1).status == "OK":
+            place.call(mine, "permits_add", -1)
+        place.call(mine, "permits")
+    first = place.call(mine, "acquire", 1, 0)
+    if "semaphore" not in kind or kind == "permit_semaphore":
+        place.call(mine, "extend", 1, 3000)
+    second = place.call(theirs, "acquire", 1, 0)
+    assert not (first.status == second.status == "OK") or mine.state(1) != "HELD" or "semaphore" in kind, "two at once"
+    if second.status == "OK":
+        place.call(theirs, "release", 1)
+    wait = theirs.start("acquire", 1, 1500, thread=1)
+    until(lambda: wait.ready() or theirs.state(1) in ("WAITING", "HELD"))
+    place.call(mine, "release", 1)
+    if place.note("acquire", wait.answer()).status == "OK":
+        place.call(theirs, "release", 1)
+    if kind not in ("semaphore", "permit_semaphore"):
+        place.call(mine, "acquire", 1, 0)
+        place.call(theirs, "force")
+
+
+def use_latch(place: Place, name: str) -> None:
+    mine, theirs = (client.lock(name, kind="latch") for client in place.clients)
+    place.call(mine, "latch_set", 2)
+    place.call(mine, "latch_count")
+    place.call(mine, "latch_down", 1)
+    wait = theirs.start("acquire", 1, 1500, thread=1)
+    until(lambda: wait.ready() or theirs.state(1) == "WAITING")
+    place.call(mine, "latch_down", 1)
+    place.note("acquire", wait.answer())
+
+
+def use_transaction(place: Place) -> None:
+    txn = place.clients[0].txn()
+    for command, *words in [("watch", "stock:1"), ("rollback",), ("watch", "stock:1"), ("get", "stock:1", 100), ("set", "stock:1", "x", -1),
+                            ("incr", "stock:2", 1), ("delete", "stock:3"), ("commit",)]:  # fmt: skip
+        if place.call(txn, command, *words).status not in ("OK", "NOT_FOUND"):
+            break
+    txn.end_txn()
+
+
+def use(place: Place, feature: str, name: str) -> None:
+    place.note("ping", place.clients[0].ping(3000))
+    if feature == "transaction":
+        use_transaction(place)
+    elif feature == "latch":
+        use_latch(place, name)
+    elif feature == "multi":
+        mutexes = [place.clients[0].lock(name + letter + "{x}") for letter in "ab"]
+        multi = place.clients[0].multi(*mutexes)
+        place.call(multi, "acquire", 1, 0)
+        place.call(multi, "release", 1)
+    elif feature in ("inspect", "gate"):
+        lock = place.clients[0].lock(name)
+        for command, *words in [("inspect",)] if feature == "inspect" else [("close_gate", 60_000), ("open_gate",)]:
+            place.call(lock, command, *words)
+    else:
+        for kind in KINDS[feature]:
+            use_kind(place, kind, name + kind)
+
+
+def granted(feature: str) -> list[str]:
+    """The rights of a feature, and of the mutex where it stands on that."""
+    rules = rights(feature, "billing").rules()
+    if feature in ("multi", "inspect", "gate"):
+        rules += rights("mutex", "billing").rules()
+    if feature == "multi":  # names in braces
+        rules += ["~redisson_lock_token:billing:*", "~dlock_queue::billing:*", "~dlock_waiters::billing:*", "~dlock_gate::billing:*",
+                  "&redisson_lock__channel:billing:*"]  # fmt: skip
+    return list(dict.fromkeys(rules))
+
+
+def features() -> list[Any]:
+    return [feature if feature in OFTEN else pytest.param(feature, marks=pytest.mark.full) for feature in FEATURES]
+
+
+# ---- tests
+
+
+def test_the_page_is_fresh() -> None:
+    assert (ROOT / "docs/acl.md").read_text() == page()
+
+
+@pytest.mark.parametrize("feature", FEATURES)
+def test_they_are_enough(place: Place, feature: str) -> None:
+    """The server denies nothing, also when messages pass."""
+    place.server.command("FLUSHALL"), place.server.command("SCRIPT", "FLUSH"), place.server.command("ACL", "LOG", "RESET")
+    place.allow(granted(feature))
+    place.open()
+    use(place, feature, "all")
+    for what, answer in place.answers:
+        assert answer.status in ("OK", "BUSY", "NOT_FOUND", "NOT_HELD", "LOST", "UNCHANGED"), (what, answer)
+    place.close()
+    assert place.denials() == set()
+
+
+def test_names_of_others(place: Place) -> None:
+    """A namespace keeps its user to its own."""
+    place.allow(rights("mutex", "billing").rules())
+    place.open()
+    lock = place.clients[0].lock("lock", namespace="shipping")
+    answer = lock.acquire(1, 0)
+    assert answer.status == "DENIED" and "NOPERM" in answer.message and "shipping:lock" in answer.message, answer
+    assert lock.acquire(1, 200).status == "DENIED"
+    place.close()
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("feature", features())
+def test_without_one_of_them(place: Place, feature: str) -> None:
+    """Each right in its turn: what the server denies is told, with the server's words, by the call that wanted it."""
+    used = set()
+    for number, right in enumerate(rights(feature, "billing").rules()):
+        rules = [rule for rule in granted(feature) if rule != right and (right[0] != "~" or rule[1:].replace("::", ":{") != right[1:])]
+        place.server.command("FLUSHALL"), place.server.command("SCRIPT", "FLUSH"), place.server.command("ACL", "LOG", "RESET")
+        place.allow(rules)
+        place.open()
+        use(place, feature, f"name{number}")
+        denied = [answer for _, answer in place.answers if answer.status == "DENIED"]
+        if place.denials():
+            used.add(right)
+            assert denied or right[1:] in SILENT or right[0] == "&", (right, place.answers)
+        for what, answer in place.answers:
+            assert answer.status in ("OK", "BUSY", "NOT_FOUND", "NOT_HELD", "LOST", "UNCHANGED", "TIMED_OUT", "DENIED"), (right, what, answer)
+        assert all(any(word in answer.message for word in WORDS) for answer in denied), denied
+        assert all(SECRET not in answer.message for answer in denied)
+        place.allow(granted(feature))
+        place.close()
+        if "semaphore" not in feature or all(answer.status == "OK" for what, answer in place.answers if what == "release"):
+            free_again(place, feature, f"name{number}", right)  # a permit whose release was denied midway stays taken
+    assert len(used) > len(rights(feature, "billing").rules()) // 2, used
+
+
+def free_again(place: Place, feature: str, name: str, right: str) -> None:
+    """With all rights and nobody there, the name is to be had at once or within a lease."""
+    if feature not in KINDS or feature == "latch":
+        return
+    place.open()
+    for kind in KINDS[feature]:
+        lock: Lock = place.clients[0].lock(name + kind, kind=kind)
+        if "semaphore" in kind:
+            lock.permits_set(1)
+        answer = lock.acquire(1, 6000)
+        assert answer.status == "OK", (right, answer)
+        lock.release(1).ok
+    place.close()
