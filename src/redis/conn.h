@@ -51,6 +51,7 @@ struct dli_conn {
     struct dli_resolve *resolve;   /* a look-up under way; owns fd then */
     struct dli_address *addresses; /* DLI_ADDRESS_MAX of them */
     int addr_next, addr_count;
+    int addr_known;          /* how many of them are from the last look-up that was answered */
     int connect_error;       /* the errno of the last address that failed */
     unsigned asked;          /* greetings that have no answer yet, see greeting.c */
     int64_t give_up;         /* while not READY: the end of all attempts */

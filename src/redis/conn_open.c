@@ -93,9 +93,14 @@ static void start_unix(struct dli_conn *conn, int64_t now)
     try_next(conn, now);
 }
 
-static void start_tcp(struct dli_conn *conn)
+static void start_tcp(struct dli_conn *conn, int64_t now)
 {
     struct dli_resolve *resolve = dli_resolve_start(conn->config->target.host, conn->config->target.port);
+    if (!resolve && conn->addr_known > 0) {
+        conn->addr_count = conn->addr_known;
+        try_next(conn, now);
+        return;
+    }
     if (!resolve) {
         dli_conn_fail_errno(conn, "cannot be looked up", errno);
         return;
@@ -103,7 +108,7 @@ static void start_tcp(struct dli_conn *conn)
     dli_conn_use(conn, dli_resolve_fd(resolve));
     conn->resolve = resolve;
     conn->state = DLI_CONN_RESOLVING;
-    conn->deadline = conn->give_up;
+    conn->deadline = conn->addr_known > 0 ? now + (conn->give_up - now) / 2 : conn->give_up;
 }
 
 static void begin(struct dli_conn *conn, int64_t now, int64_t give_up)
@@ -117,18 +122,26 @@ static void begin(struct dli_conn *conn, int64_t now, int64_t give_up)
     if (conn->config->target.path[0])
         start_unix(conn, now);
     else
-        start_tcp(conn);
+        start_tcp(conn, now);
     dli_conn_step(conn, now);
 }
 
+/* A name server that is down or slow does not keep a connection from coming back: it goes where it was. */
 static void step_resolving(struct dli_conn *conn, int64_t now)
 {
     const char *why = NULL;
-    conn->addr_count = dli_resolve_result(conn->resolve, conn->addresses, &why);
-    if (conn->addr_count == 0)
-        dli_conn_fail(conn, DLOCK_UNREACHABLE, "cannot be found", why);
-    else if (conn->addr_count > 0)
+    int unknown = 1, count = dli_resolve_result(conn->resolve, conn->addresses, &why, &unknown);
+    if (count < 0 && (now < conn->deadline || conn->addr_known == 0))
+        return;
+    if (count > 0)
+        conn->addr_known = count;
+    else if (!unknown)
+        conn->addr_known = 0;
+    conn->addr_count = conn->addr_known;
+    if (conn->addr_count > 0)
         try_next(conn, now);
+    else
+        dli_conn_fail(conn, DLOCK_UNREACHABLE, "cannot be found", why);
 }
 
 static void step_connecting(struct dli_conn *conn, int64_t now)

@@ -24,8 +24,12 @@ struct dli_resolve *dli_resolve_start(const char *host, int port);
 /* Readable when the answer is there; stays valid until dli_resolve_end. */
 int dli_resolve_fd(const struct dli_resolve *resolve);
 
-/* -1 not yet; otherwise the number of addresses copied to out (0: the name has none, *why is set to a constant text). */
-int dli_resolve_result(struct dli_resolve *resolve, struct dli_address out[DLI_ADDRESS_MAX], const char **why);
+/*
+ * -1 not yet; otherwise the number of addresses copied to out. 0: *why is set to a constant text, and *unknown tells whether
+ * nobody could be asked, rather than that there is no such name.
+ */
+int dli_resolve_result(struct dli_resolve *resolve, struct dli_address out[DLI_ADDRESS_MAX], const char **why,
+                       int *unknown);
 
 /* Give it back, finished or not. Never blocks. NULL is fine. */
 void dli_resolve_end(struct dli_resolve *resolve);
