@@ -12,6 +12,7 @@ from harness.agent import Agent, Answer, Client, Event, Lock, Pending, now, unti
 from harness.build import SANITIZED
 from harness.kinds import KINDS, LEASED, REENTRANT, RIVAL, calls, image, one, rss_kb, sides
 from harness.redisson import Jvm
+from harness.redisson_rw import rw_channel
 from harness.scripts import SHA
 from harness.server import Server
 
@@ -1196,6 +1197,22 @@ def test_a_message_that_is_missed(agent: Agent, new_agent: Make, redis_server: S
     mine.latch_down(1).ok if kind == "latch" else mine.release(1).ok
     assert not wait.ready()
     proxy.accept()
+    wait.answer(SOON).ok
+
+
+def test_what_repeats_a_message_is_no_reason_to_look(agent: Agent, redis_server: Server) -> None:
+    client = agent.open(redis_server, **NO_POLLS)
+    mine, theirs = sides(client, client, "write")
+    mine.acquire(1, 0).ok
+    wait = waits(theirs, 2, 1)
+    listens(redis_server, "write")
+    until(lambda: settled(redis_server))
+    before = client.counters()["commands"]
+    for payload, looks in (("00", 0), ("0", 1), ("00", 1), ("1", 2)):
+        redis_server.command("PUBLISH", rw_channel("lock"), payload)
+        until(lambda: client.counters()["commands"] >= before + looks and settled(redis_server))
+        assert client.counters()["commands"] == before + looks
+    mine.release(1).ok
     wait.answer(SOON).ok
 
 

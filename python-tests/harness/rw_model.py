@@ -7,7 +7,7 @@ from __future__ import annotations
 from .redisson_rw import WATCHDOG
 
 REST = ":rest"
-ALL = [b"1", b"0"]  # what ours say when everybody may look again
+ALL = [b"1", b"00"]  # what ours say when everybody may look again
 
 
 class RwModel:

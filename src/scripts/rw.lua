@@ -67,10 +67,11 @@ local function resting()
   end
 end
 
--- Everybody may look again. "1" wakes the threads of a JVM that sleep, "0" the one that is about to.
+-- Everybody may look again. "1" wakes the threads of a JVM that sleep, "0" the one that is about to. The latter is written
+-- so that ours, who look at any message, know it for a repetition.
 local function tell_all(channel)
   call('PUBLISH', channel, '1')
-  call('PUBLISH', channel, '0')
+  call('PUBLISH', channel, '00')
 end
 
 -- The mode as it should be: when a writer's rest is over, reads that were taken under it go on, and others may come.
