@@ -31,6 +31,7 @@ def free_port() -> int:
 
 class Server:
     host = "127.0.0.1"
+    config: tuple[str, ...] = ()  # a file goes before all options
 
     def __init__(self, *options: str) -> None:
         self.options = options
@@ -63,9 +64,11 @@ class Server:
 
     def start(self) -> None:
         # It dies with the thread that starts it (the main thread, as a rule), also when a sanitizer ends the interpreter.
-        command = ["setpriv", "--pdeathsig", "KILL", "redis-server", "--port", str(self.port), "--bind", self.host, "--unixsocket", self.path]
-        command += ["--dir", str(self.folder), "--logfile", str(self.folder / "log"), "--save", ""]
-        command += ["--enable-debug-command", "yes", *self.options]
+        command = ["setpriv", "--pdeathsig", "KILL", "redis-server", *self.config, "--port", str(self.port), "--bind", self.host, "--unixsocket", self.path]
+        command += ["--dir", str(self.folder), "--logfile", str(self.folder / "log")]
+        command += ["--save", ""] if not self.config else []
+        command += ["--enable-debug-command", "yes"] if not self.config else []
+        command += self.options
         self.process = subprocess.Popen(command, env=clean_env(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         deadline = time.monotonic() + 10
         while time.monotonic() < deadline:

@@ -34,23 +34,23 @@ static dlock_status check_mine(const dlock_client *client, int64_t timeout_ms, d
 }
 
 /* URL, then options over it, checked as a whole. */
-static dlock_status combine(const char *url, const dlock_options *options, struct dli_target *target,
+static dlock_status combine(const char *url, const dlock_options *options, struct dli_site *site,
                             struct dlock_options *set, dlock_error *reterr)
 {
-    dlock_status status = dli_url_parse(url, target, set, reterr);
+    dlock_status status = dli_url_parse(url, site, set, reterr);
 
     if (status == DLOCK_OK)
         status = dli_options_lay(set, options, reterr);
     if (status == DLOCK_OK)
         status = dli_options_check(set, reterr);
-    return status == DLOCK_OK ? dli_target_check(target, set, reterr) : status;
+    return status == DLOCK_OK ? dli_site_check(site, set, reterr) : status;
 }
 
 dlock_status dlock_client_open(const char *url, const dlock_options *options, dlock_client **ret_client,
                                dlock_error *reterr)
 {
     struct dlock_options set;
-    struct dli_target target;
+    struct dli_site site;
     dlock_error box = {.code = DLOCK_OK};
     dlock_client *client;
     dlock_status status;
@@ -60,9 +60,9 @@ dlock_status dlock_client_open(const char *url, const dlock_options *options, dl
     if (!(client = calloc(1, sizeof *client)))
         return dli_fail(reterr, DLOCK_OUT_OF_MEMORY, "no memory for a client");
     dli_options_init(&set);
-    status = combine(url, options, &target, &set, &box);
+    status = combine(url, options, &site, &set, &box);
     if (status == DLOCK_OK)
-        status = dli_client_new(&set, &target, &client->core, &box);
+        status = dli_client_new(&set, &site, &client->core, &box);
     dli_options_fini(&set);
     if (status == DLOCK_OK) {
         *ret_client = client;

@@ -77,4 +77,8 @@ const struct dli_option_row dli_option_table[DLI_OPT_COUNT] = {
     [DLI_OPT_TLS_VERIFY] = BOOL(
         "tls_verify", "true",
         "Whether a rediss:// server must prove who it is. Off, anybody in between can read and change everything."),
+    [DLI_OPT_SENTINEL_USERNAME] =
+        TEXT("sentinel_username", 256, "", "The user to log in as at sentinels; empty for the default user."),
+    [DLI_OPT_SENTINEL_PASSWORD] =
+        SECRET("sentinel_password", 256, "", "The password to log in with at sentinels; empty for none."),
 };

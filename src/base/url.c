@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 
-enum { DEFAULT_PORT = 6379, DECODED_MAX = 1024 };
+enum { DEFAULT_PORT = 6379, SENTINEL_PORT = 26379, DECODED_MAX = 1024 };
 
 /* A part of the URL as it stands there. */
 struct part {
@@ -28,7 +28,8 @@ struct decoded {
 };
 
 static const char *const accepted = "redis://[user[:password]@]host[:port][/db][?option=value&...], "
-                                    "rediss:// with TLS, or redis+unix://[user[:password]@]/path[?option=value&...]";
+                                    "rediss:// with TLS, redis+unix://[user[:password]@]/path[?option=value&...], or "
+                                    "redis+sentinel://[user[:password]@]host[:port][,...]/service[/db][?...]";
 
 static struct part part_of(const char *from, const char *to)
 {
@@ -163,19 +164,30 @@ static int is_host(const struct decoded *host, int bracketed)
     return strspn(host->bytes, "0123456789abcdefABCDEF:.") == size && strchr(host->bytes, ':') != NULL;
 }
 
-static dlock_status parse_port(struct part in, int given, int *port, dlock_error *box)
+int dli_is_host(const char *text)
+{
+    struct decoded host = {.size = strlen(text)};
+
+    if (host.size == 0 || host.size > 255)
+        return 0;
+    memcpy(host.bytes, text, host.size + 1);
+    return is_host(&host, strchr(text, ':') != NULL);
+}
+
+/* preset stands for a port that is not given. */
+static dlock_status parse_port(struct part in, int given, int *port, int preset, dlock_error *box)
 {
     int number = 0;
     for (size_t i = 0; i < in.size && number <= 65535; i++)
         number = in.bytes[i] >= '0' && in.bytes[i] <= '9' ? number * 10 + in.bytes[i] - '0' : 65536;
     if (given && (number < 1 || number > 65535))
         return dli_fail(box, DLOCK_INVALID_URL, "The port in the URL must be a number from 1 to 65535.");
-    *port = given ? number : DEFAULT_PORT;
+    *port = given ? number : preset;
     return DLOCK_OK;
 }
 
-/* host[:port] */
-static dlock_status parse_server(struct part server, struct dli_target *target, dlock_error *box)
+/* host[:port], with the port preset. */
+static dlock_status parse_server(struct part server, int preset, struct dli_target *target, dlock_error *box)
 {
     struct part host, port;
     struct decoded name;
@@ -191,7 +203,7 @@ static dlock_status parse_server(struct part server, struct dli_target *target, 
         given = find(server, ':') != NULL;
         host = cut(server, ':', &port);
     }
-    dlock_status status = parse_port(port, given, &target->port, box);
+    dlock_status status = parse_port(port, given, &target->port, preset, box);
     if (!status)
         status = decode(host, &name, box);
     if (status)
@@ -205,16 +217,56 @@ static dlock_status parse_server(struct part server, struct dli_target *target, 
     return DLOCK_OK;
 }
 
-static dlock_status parse_tcp(struct part server, struct part path, struct dli_target *target,
-                              struct dlock_options *set, dlock_error *box)
+static dlock_status parse_db(struct part in, struct dlock_options *set, dlock_error *box)
 {
-    dlock_status status = parse_server(server, target, box);
-    if (status || path.size <= 1)
-        return status;
-    status = put_part(set, DLI_OPT_DB, part_of(path.bytes + 1, path.bytes + path.size), box);
+    dlock_status status = put_part(set, DLI_OPT_DB, in, box);
     if (status == DLOCK_INVALID_OPTION)
         return dli_fail(box, DLOCK_INVALID_URL, "The path of a redis:// URL is the number of a database, at most %lld.",
                         (long long)dli_option_table[DLI_OPT_DB].high);
+    return status;
+}
+
+static dlock_status parse_tcp(struct part server, struct part path, struct dli_target *target,
+                              struct dlock_options *set, dlock_error *box)
+{
+    dlock_status status = parse_server(server, DEFAULT_PORT, target, box);
+    if (status || path.size <= 1)
+        return status;
+    return parse_db(part_of(path.bytes + 1, path.bytes + path.size), set, box);
+}
+
+static dlock_status parse_service(struct part in, struct dli_site *site, dlock_error *box)
+{
+    struct decoded name;
+    char shown[200];
+    dlock_status status = decode(in, &name, box);
+    if (status)
+        return status;
+    if (name.size == 0 || name.size >= sizeof site->service || strcspn(name.bytes, " \r\n\t") != name.size)
+        return dli_fail(box, DLOCK_INVALID_URL,
+                        "The path of a redis+sentinel:// URL is /service or /service/db: the name "
+                        "by which the sentinels know the primary, at most %zu bytes without spaces.",
+                        sizeof site->service - 1);
+    memcpy(site->service, name.bytes, name.size + 1);
+    snprintf(site->target.text, sizeof site->target.text, "'%s' (by sentinel)",
+             dli_quote(shown, sizeof shown, name.bytes, name.size));
+    return DLOCK_OK;
+}
+
+/* host[:port][,host[:port]...] and /service[/db] */
+static dlock_status parse_sentinels(struct part servers, struct part path, struct dli_site *site,
+                                    struct dlock_options *set, dlock_error *box)
+{
+    struct part db, service = cut(part_of(path.bytes + (path.size > 0), path.bytes + path.size), '/', &db);
+    dlock_status status = parse_service(service, site, box);
+    if (!status && db.size > 0)
+        status = parse_db(db, set, box);
+    while (!status && (servers.size > 0 || site->count == 0)) {
+        struct part one = cut(servers, ',', &servers);
+        if (site->count == DLI_SENTINELS_MAX)
+            return dli_fail(box, DLOCK_INVALID_URL, "The URL names more than %d sentinels.", DLI_SENTINELS_MAX);
+        status = parse_server(one, SENTINEL_PORT, &site->sentinel[site->count++], box);
+    }
     return status;
 }
 
@@ -241,7 +293,7 @@ static int has_scheme(const char *url, const char *scheme)
 
 static dlock_status refuse_scheme(const char *url, dlock_error *box)
 {
-    static const char *const later[] = {"redis+sentinel", "redis+cluster", "redis+quorum"};
+    static const char *const later[] = {"redis+cluster", "redis+quorum"};
     for (size_t i = 0; i < sizeof later / sizeof later[0]; i++) {
         if (has_scheme(url, later[i]))
             return dli_fail(box, DLOCK_UNSUPPORTED, "This version does not support %s://; URLs read %s.", later[i],
@@ -250,10 +302,27 @@ static dlock_status refuse_scheme(const char *url, dlock_error *box)
     return dli_fail(box, DLOCK_INVALID_URL, "The scheme of the URL is unknown; URLs read %s.", accepted);
 }
 
-dlock_status dli_url_parse(const char *url, struct dli_target *target, struct dlock_options *set, dlock_error *box)
+/* What stands between the scheme and the query. */
+static dlock_status parse_where(const char *url, struct part server, struct part path, struct dli_site *site,
+                                struct dlock_options *set, dlock_error *box)
 {
-    int local = has_scheme(url, "redis+unix"), tls = has_scheme(url, "rediss");
-    if (!local && !tls && !has_scheme(url, "redis"))
+    if (has_scheme(url, "redis+unix"))
+        return parse_unix(server, path, &site->target, box);
+    if (has_scheme(url, "redis+sentinel"))
+        return parse_sentinels(server, path, site, set, box);
+    site->target.tls = has_scheme(url, "rediss");
+    return parse_tcp(server, path, &site->target, set, box);
+}
+
+static int is_known_scheme(const char *url)
+{
+    return has_scheme(url, "redis") || has_scheme(url, "rediss") || has_scheme(url, "redis+unix") ||
+           has_scheme(url, "redis+sentinel");
+}
+
+dlock_status dli_url_parse(const char *url, struct dli_site *site, struct dlock_options *set, dlock_error *box)
+{
+    if (!is_known_scheme(url))
         return refuse_scheme(url, box);
 
     const char *start = strstr(url, "://") + 3, *end = start + strlen(start);
@@ -271,20 +340,24 @@ dlock_status dli_url_parse(const char *url, struct dli_target *target, struct dl
         break;
     }
 
-    memset(target, 0, sizeof *target);
-    target->tls = tls;
+    memset(site, 0, sizeof *site);
     struct part path = cut(part_of(slash, end), '?', &query);
     dlock_status status = parse_login(login, set, box);
     if (!status)
-        status = local ? parse_unix(server, path, target, box) : parse_tcp(server, path, target, set, box);
+        status = parse_where(url, server, path, site, set, box);
     return status ? status : parse_query(query, set, box);
 }
 
-dlock_status dli_target_check(const struct dli_target *target, const struct dlock_options *set, dlock_error *box)
+dlock_status dli_site_check(const struct dli_site *site, const struct dlock_options *set, dlock_error *box)
 {
-    for (int i = DLI_OPT_TLS_CA_FILE; i <= DLI_OPT_TLS_VERIFY && !target->tls; i++) {
+    for (int i = DLI_OPT_TLS_CA_FILE; i <= DLI_OPT_TLS_VERIFY && !site->target.tls; i++) {
         if (set->given >> i & 1)
             return dli_fail(box, DLOCK_INVALID_OPTION, "The option %s is for rediss://, and this URL is without TLS.",
+                            dli_option_table[i].name);
+    }
+    for (int i = DLI_OPT_SENTINEL_USERNAME; i <= DLI_OPT_SENTINEL_PASSWORD && !site->count; i++) {
+        if (set->given >> i & 1)
+            return dli_fail(box, DLOCK_INVALID_OPTION, "The option %s is for redis+sentinel://.",
                             dli_option_table[i].name);
     }
     return DLOCK_OK;

@@ -6,6 +6,7 @@
 
 #include "options.h"
 
+/* One server. */
 struct dli_target {
     char host[256]; /* name or address without brackets; "" for a unix socket */
     char path[108]; /* unix socket path; "" for TCP */
@@ -14,15 +15,29 @@ struct dli_target {
     char text[384]; /* "host:port" or the path, printable, for messages; never holds a credential */
 };
 
+enum { DLI_SENTINELS_MAX = 16 };
+
+/* What a URL names: a server, or with count > 0 the service whose primary sentinels know. */
+struct dli_site {
+    struct dli_target target; /* of a service only text */
+    int count;
+    struct dli_target sentinel[DLI_SENTINELS_MAX];
+    char service[128];
+};
+
 /*
  * Parse redis://[user[:password]@]host[:port][/db][?option=value&...], the same with rediss:// for TLS, or
  * redis+unix://[user[:password]@]/path[?...] ("db=" gives the database there). Percent escapes are decoded everywhere.
- * redis+sentinel, redis+cluster and redis+quorum give DLOCK_UNSUPPORTED in this version. User, password, db and every query option land in set (already
- * initialised). Messages never repeat the URL's user or password.
+ * redis+sentinel://[user[:password]@]host[:port][,host[:port]...]/service[/db][?...] names sentinels (port 26379) and what
+ * they watch. redis+cluster and redis+quorum give DLOCK_UNSUPPORTED in this version. User, password, db and every query
+ * option land in set (already initialised). Messages never repeat the URL's user or password.
  */
-dlock_status dli_url_parse(const char *url, struct dli_target *target, struct dlock_options *set, dlock_error *box);
+dlock_status dli_url_parse(const char *url, struct dli_site *site, struct dlock_options *set, dlock_error *box);
 
-/* DLOCK_INVALID_OPTION when an option of TLS is given for a target without: nothing goes in the clear by mistake. */
-dlock_status dli_target_check(const struct dli_target *target, const struct dlock_options *set, dlock_error *box);
+/* DLOCK_INVALID_OPTION when an option is given for a site without TLS, or sentinels, and means nothing without. */
+dlock_status dli_site_check(const struct dli_site *site, const struct dlock_options *set, dlock_error *box);
+
+/* Whether text can be the name or address of a host. */
+int dli_is_host(const char *text);
 
 #endif

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "redis/conn_inner.h"
+#include "redis/finder.h"
 #include "redis/resolve.h"
 #include "redis/tls.h"
 #include "sys/sys.h"
@@ -20,12 +21,15 @@ struct dli_conn *dli_conn_new(const struct dli_conn_config *config)
     if (!conn)
         return NULL;
     conn->config = config;
+    conn->target = &config->target;
     conn->fd = -1;
     conn->reader = dli_reader_new();
     if (!conn->reader)
         goto fail;
     conn->addresses = calloc(DLI_ADDRESS_MAX, sizeof *conn->addresses);
     if (!conn->addresses)
+        goto fail;
+    if (config->finder && !(conn->search = dli_search_new()))
         goto fail;
     return conn;
 
@@ -42,6 +46,7 @@ void dli_conn_free(struct dli_conn *conn)
     dli_reader_free(conn->reader);
     dli_buffer_free(&conn->out);
     free(conn->addresses);
+    free(conn->search);
     free(conn);
 }
 
@@ -49,6 +54,7 @@ void dli_conn_use(struct dli_conn *conn, int fd)
 {
     if (conn->tls)
         dli_tls_end(conn);
+    dli_search_stop(conn);
     if (conn->resolve)
         dli_resolve_end(conn->resolve);
     else if (conn->fd >= 0)
@@ -74,7 +80,7 @@ void dli_conn_close(struct dli_conn *conn)
 
 void dli_conn_fail(struct dli_conn *conn, dlock_status status, const char *what, const char *detail)
 {
-    dli_fail(&conn->why, status, "The server %s %s%s%s.", conn->config->target.text, what, detail ? ": " : "",
+    dli_fail(&conn->why, status, "The server %s %s%s%s.", conn->target->text, what, detail ? ": " : "",
              detail ? detail : "");
     dli_conn_close(conn);
     conn->state = DLI_CONN_FAILED;
@@ -109,5 +115,5 @@ void dli_conn_wait(const struct dli_conn *conn, short events, int64_t deadline)
 
 int dli_conn_under_way(const struct dli_conn *conn)
 {
-    return conn->state >= DLI_CONN_RESOLVING && conn->state <= DLI_CONN_GREETING;
+    return conn->state >= DLI_CONN_FINDING && conn->state <= DLI_CONN_GREETING;
 }

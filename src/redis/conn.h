@@ -23,12 +23,14 @@ struct dli_conn_config {
     struct dli_target target;
     const char *username, *password, *client_name; /* "" for none; name becomes "dlock" or "dlock-<client_name>" */
     int db;
-    int64_t connect_timeout; /* microseconds for resolve + connect + handshake + greeting */
-    struct dli_tls *tls;     /* NULL: plain */
+    int64_t connect_timeout;   /* microseconds for resolve + connect + handshake + greeting */
+    struct dli_finder *finder; /* NULL, or who knows where target is; finder.h */
+    struct dli_tls *tls;       /* NULL: plain */
 };
 
 enum dli_conn_state {
     DLI_CONN_IDLE,
+    DLI_CONN_FINDING,
     DLI_CONN_RESOLVING,
     DLI_CONN_CONNECTING,
     DLI_CONN_SECURING,
@@ -47,9 +49,11 @@ struct dli_conn {
     struct dli_buffer out;
     dlock_error why; /* FAILED: status and one sentence that names the server */
     /* the transport's own fields follow */
-    struct dli_tls_session *tls;   /* NULL: plain */
-    struct dli_resolve *resolve;   /* a look-up under way; owns fd then */
-    struct dli_address *addresses; /* DLI_ADDRESS_MAX of them */
+    struct dli_tls_session *tls;     /* NULL: plain */
+    const struct dli_target *target; /* the server, as far as it is known */
+    struct dli_search *search;       /* NULL: config->target is the server */
+    struct dli_resolve *resolve;     /* a look-up under way; owns fd then */
+    struct dli_address *addresses;   /* DLI_ADDRESS_MAX of them */
     int addr_next, addr_count;
     int addr_known;          /* how many of them are from the last look-up that was answered */
     int connect_error;       /* the errno of the last address that failed */
@@ -68,7 +72,7 @@ void dli_conn_free(struct dli_conn *conn);
 /* Close the socket and drop all bytes in both directions; state becomes IDLE. */
 void dli_conn_close(struct dli_conn *conn);
 
-/* Whether resolving, connecting, securing or greeting is under way. */
+/* Whether finding, resolving, connecting, securing or greeting is under way. */
 int dli_conn_under_way(const struct dli_conn *conn);
 
 /* ---- driven by an event loop */
@@ -115,5 +119,8 @@ dlock_status dli_error_status(const struct dli_reply *error);
 
 /* Whether a script was under way when the error came: what it had written until then stays. */
 int dli_error_midway(const struct dli_reply *error);
+
+/* Whether the reply says that the server is not the primary any more that was asked for; nothing was done then. */
+int dli_conn_demoted(const struct dli_conn *conn, const struct dli_reply *reply);
 
 #endif

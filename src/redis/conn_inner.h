@@ -19,6 +19,9 @@ void dli_conn_fail_errno(struct dli_conn *conn, const char *what, int error);
 /* Sleep until fd is ready for events, a signal, or deadline (at most a millisecond late). */
 void dli_conn_wait(const struct dli_conn *conn, short events, int64_t deadline);
 
+/* Begin to connect to conn->target. */
+void dli_conn_go(struct dli_conn *conn, int64_t now);
+
 /* Put the greeting into out and turn GREETING. */
 void dli_greeting_start(struct dli_conn *conn);
 

@@ -1,5 +1,5 @@
 /*
- * conn_open.c: from a target to a greeted connection: resolve, then each address in turn within its share of the time left,
+ * conn_open.c: from a target to a greeted connection: ask sentinels, resolve, then each address in turn within its share of the time left,
  * then TLS if it is asked for.
  */
 #include "redis/conn.h"
@@ -13,6 +13,7 @@
 #include <sys/un.h>
 
 #include "redis/conn_inner.h"
+#include "redis/finder.h"
 #include "redis/resolve.h"
 #include "redis/tls.h"
 #include "sys/sys.h"
@@ -93,9 +94,9 @@ static void start_unix(struct dli_conn *conn, int64_t now)
     try_next(conn, now);
 }
 
-static void start_tcp(struct dli_conn *conn, int64_t now)
+void dli_conn_go(struct dli_conn *conn, int64_t now)
 {
-    struct dli_resolve *resolve = dli_resolve_start(conn->config->target.host, conn->config->target.port);
+    struct dli_resolve *resolve = dli_resolve_start(conn->target->host, conn->target->port);
     if (!resolve && conn->addr_known > 0) {
         conn->addr_count = conn->addr_known;
         try_next(conn, now);
@@ -119,10 +120,13 @@ static void begin(struct dli_conn *conn, int64_t now, int64_t give_up)
     conn->last_used = now;
     conn->addr_next = conn->addr_count = 0;
     conn->connect_error = 0;
-    if (conn->config->target.path[0])
+    conn->target = &conn->config->target;
+    if (conn->config->finder)
+        dli_search_start(conn, now);
+    else if (conn->target->path[0])
         start_unix(conn, now);
     else
-        start_tcp(conn, now);
+        dli_conn_go(conn, now);
     dli_conn_step(conn, now);
 }
 
@@ -172,7 +176,7 @@ static void give_up(struct dli_conn *conn)
         dli_tls_late(conn);
     else
         dli_conn_fail(conn, DLOCK_UNREACHABLE,
-                      conn->state == DLI_CONN_RESOLVING    ? "was not found in time"
+                      conn->state <= DLI_CONN_RESOLVING    ? "was not found in time"
                       : conn->state == DLI_CONN_CONNECTING ? "did not accept a connection in time"
                                                            : "did not answer the greeting in time",
                       NULL);
@@ -180,6 +184,8 @@ static void give_up(struct dli_conn *conn)
 
 void dli_conn_step(struct dli_conn *conn, int64_t now)
 {
+    if (conn->state == DLI_CONN_FINDING)
+        dli_search_step(conn, now);
     if (conn->state == DLI_CONN_RESOLVING)
         step_resolving(conn, now);
     if (conn->state == DLI_CONN_CONNECTING)

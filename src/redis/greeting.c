@@ -1,7 +1,7 @@
 /*
  * greeting.c: the first words on a connection, and what the error replies of a server mean.
  *
- * The greeting is one write: AUTH, SELECT, CLIENT SETNAME, as far as they are needed. Replies come in that order, so the
+ * The greeting is one write: AUTH, SELECT, CLIENT SETNAME, ROLE, as far as they are needed. Replies come in that order, so the
  * lowest bit of conn->asked tells whose turn it is. A server may repeat our words in an error, and those of AUTH are
  * secret: its errors are never quoted.
  */
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ASKED_AUTH = 1, ASKED_SELECT = 2, ASKED_NAME = 4 };
+enum { ASKED_AUTH = 1, ASKED_SELECT = 2, ASKED_NAME = 4, ASKED_ROLE = 8 };
 
 /* ---- what errors mean */
 
@@ -86,6 +86,11 @@ int dli_error_midway(const struct dli_reply *error)
     return memmem(error->text, error->size, mark, sizeof mark - 1) != NULL;
 }
 
+int dli_conn_demoted(const struct dli_conn *conn, const struct dli_reply *reply)
+{
+    return conn->config->finder && reply->type == DLI_REPLY_ERROR && dli_error_status(reply) == DLOCK_SERVER_READ_ONLY;
+}
+
 /* ---- greeting */
 
 static int encode(struct dli_conn *conn, int argc, const char *const *argv)
@@ -126,11 +131,20 @@ static int ask_name(struct dli_conn *conn)
     return encode(conn, 3, (const char *[]){"CLIENT", "SETNAME", name});
 }
 
+/* Who was found by the word of others says itself whether it is the primary. */
+static int ask_role(struct dli_conn *conn)
+{
+    if (!conn->config->finder)
+        return 0;
+    conn->asked |= ASKED_ROLE;
+    return encode(conn, 1, (const char *[]){"ROLE"});
+}
+
 void dli_greeting_start(struct dli_conn *conn)
 {
     conn->state = DLI_CONN_GREETING;
     conn->want_write = 1;
-    if (ask_auth(conn) || ask_select(conn) || ask_name(conn))
+    if (ask_auth(conn) || ask_select(conn) || ask_name(conn) || ask_role(conn))
         dli_conn_fail(conn, DLOCK_OUT_OF_MEMORY, "cannot be greeted", "no memory");
 }
 
@@ -163,12 +177,26 @@ static void fail_select(struct dli_conn *conn, const struct dli_reply *error)
     dli_conn_fail(conn, dli_error_status(error), what, dli_quote(quote, sizeof quote, error->text, error->size));
 }
 
+static void take_role(struct dli_conn *conn, const struct dli_reply *reply)
+{
+    char quote[256];
+    if (reply->type == DLI_REPLY_ERROR)
+        dli_conn_fail(conn, dli_error_status(reply), "does not say its role",
+                      dli_quote(quote, sizeof quote, reply->text, reply->size));
+    else if (reply->type != DLI_REPLY_ARRAY || reply->size < 1 || reply->items[0].type != DLI_REPLY_TEXT)
+        dli_conn_fail(conn, DLOCK_PROTOCOL_ERROR, "did not answer the greeting as Redis does", NULL);
+    else if (strcmp(reply->items[0].text, "master") != 0)
+        dli_conn_fail(conn, DLOCK_UNREACHABLE, "is no primary, though a sentinel says so", NULL);
+}
+
 /* Judge the reply to the greeting asked; on trouble FAILED. */
 static void take_answer(struct dli_conn *conn, unsigned asked, const struct dli_reply *reply)
 {
-    if (reply->type == DLI_REPLY_TEXT)
+    if (asked == ASKED_ROLE)
+        take_role(conn, reply);
+    else if (reply->type == DLI_REPLY_TEXT)
         return;
-    if (reply->type != DLI_REPLY_ERROR)
+    else if (reply->type != DLI_REPLY_ERROR)
         dli_conn_fail(conn, DLOCK_PROTOCOL_ERROR, "did not answer the greeting as Redis does", NULL);
     else if (!is_turned_away(conn, reply) && asked == ASKED_AUTH)
         fail_auth(conn, dli_error_status(reply));

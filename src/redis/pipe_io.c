@@ -138,7 +138,7 @@ static int again_in_full(struct dli_pipe *pipe, struct dli_call *call, const str
 
 static void fail(struct dli_pipe *pipe, dlock_status status, const char *what)
 {
-    dli_fail(&pipe->conn->why, status, "%s: %s", pipe->conn->config->target.text, what);
+    dli_fail(&pipe->conn->why, status, "%s: %s", pipe->conn->target->text, what);
     pipe->conn->state = DLI_CONN_FAILED;
 }
 
@@ -155,6 +155,12 @@ static void take_replies(struct dli_pipe *pipe)
             return;
         }
         call = land(pipe);
+        if (dli_conn_demoted(pipe->conn, reply)) {
+            fail(pipe, DLOCK_UNREACHABLE, "it is not the primary any more");
+            if (call)
+                dli_pipe_complete(pipe, call, DLOCK_UNREACHABLE, 0, NULL);
+            return;
+        }
         if (call && !again_in_full(pipe, call, reply) && dli_pipe_complete(pipe, call, DLOCK_OK, 1, reply))
             fail(pipe, DLOCK_PROTOCOL_ERROR, "a reply was not one to its command");
     }

@@ -102,6 +102,10 @@ int dli_private_call(struct dli_private *pool, struct dli_call *call)
         return 0;
     }
     status = carry(pool, conn, call, &reply, &sent);
+    if (status == DLOCK_OK && dli_conn_demoted(conn, reply)) {
+        status = dli_fail(&conn->why, DLOCK_UNREACHABLE, "%s: it is not the primary any more", conn->target->text);
+        sent = 0;
+    }
     if (status != DLOCK_OK) {
         if (call->why)
             *call->why = conn->why;

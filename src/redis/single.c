@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "commands.h"
+#include "finder.h"
 #include "hear.h"
 #include "pipe.h"
 #include "private.h"
@@ -317,6 +318,7 @@ static void store_free(struct dli_store *store)
 
     dli_private_fini(&single->pool);
     dli_tls_free(single->config.tls);
+    dli_finder_free(single->config.finder);
     dli_gate_fini(&single->gate);
     free(single);
 }
@@ -344,10 +346,9 @@ static const struct dli_store_ops ops = {
     .shut = shut,
 };
 
-static void configure(struct dli_conn_config *config, const struct dlock_options *options,
-                      const struct dli_target *target)
+static void configure(struct dli_conn_config *config, const struct dlock_options *options, const struct dli_site *site)
 {
-    config->target = *target;
+    config->target = site->target;
     config->username = dli_options_text(options, DLI_OPT_USERNAME);
     config->password = dli_options_text(options, DLI_OPT_PASSWORD);
     config->client_name = dli_options_text(options, DLI_OPT_CLIENT_NAME);
@@ -355,16 +356,20 @@ static void configure(struct dli_conn_config *config, const struct dlock_options
     config->connect_timeout = options->number[DLI_OPT_CONNECT_TIMEOUT_MS] * MS;
 }
 
-dlock_status dli_redis_open(const struct dlock_options *options, const struct dli_target *target,
-                            struct dli_store **ret, dlock_error *box)
+dlock_status dli_redis_open(const struct dlock_options *options, const struct dli_site *site, struct dli_store **ret,
+                            dlock_error *box)
 {
     struct single *single = calloc(1, sizeof *single);
     dlock_status status;
 
     if (!single)
         return dli_fail(box, DLOCK_OUT_OF_MEMORY, "no memory for a client");
-    configure(&single->config, options, target);
-    if (target->tls && (status = dli_tls_new(options, &single->config.tls, box)) != DLOCK_OK) {
+    configure(&single->config, options, site);
+    if (site->count > 0 && !(single->config.finder = dli_finder_new(options, site))) {
+        free(single);
+        return dli_fail(box, DLOCK_OUT_OF_MEMORY, "no memory for a client");
+    }
+    if (site->target.tls && (status = dli_tls_new(options, &single->config.tls, box)) != DLOCK_OK) {
         free(single);
         return status;
     }

@@ -17,18 +17,18 @@ void dli_client_count(struct dli_client *client, int stat, int64_t by)
 }
 
 /* A server that need not prove who it is goes on record. */
-static void log_trust(struct dli_client *client, const struct dli_target *target)
+static void log_trust(struct dli_client *client, const struct dli_site *site)
 {
     char text[DLI_EVENT_TEXT];
 
-    if (!target->tls || client->options.number[DLI_OPT_TLS_VERIFY])
+    if (!site->target.tls || client->options.number[DLI_OPT_TLS_VERIFY])
         return;
-    snprintf(text, sizeof text, "%.200s: tls_verify is off, anybody may answer in its place", target->text);
+    snprintf(text, sizeof text, "%.200s: tls_verify is off, anybody may answer in its place", site->target.text);
     dli_events_log(&client->events, DLOCK_OK, text);
 }
 
-dlock_status dli_client_new(const struct dlock_options *options, const struct dli_target *target,
-                            struct dli_client **ret, dlock_error *box)
+dlock_status dli_client_new(const struct dlock_options *options, const struct dli_site *site, struct dli_client **ret,
+                            dlock_error *box)
 {
     struct dli_client *client = calloc(1, sizeof *client);
     dlock_status status;
@@ -43,12 +43,12 @@ dlock_status dli_client_new(const struct dlock_options *options, const struct dl
         status = dli_fail(box, DLOCK_SYSTEM_ERROR, "no descriptor for the event queue");
         goto fail_options;
     }
-    if ((status = dli_redis_open(&client->options, target, &client->store, box)) != DLOCK_OK)
+    if ((status = dli_redis_open(&client->options, site, &client->store, box)) != DLOCK_OK)
         goto fail_store;
     client->store->hooks = &dli_line_hooks;
     client->store->owner = client;
     client->store->uuid = client->uuid;
-    log_trust(client, target);
+    log_trust(client, site);
     pthread_mutex_init(&client->mutex, NULL);
     client->refs = 1;
     client->generation = dli_fork_generation();

@@ -1,0 +1,121 @@
+"""A primary with replicas, and sentinels that watch it.
+
+    with Watched(replicas=1, sentinels=3) as watched:
+        watched.url                                 # redis+sentinel://...
+        watched.primary()                           # the Server that the sentinels name now
+        watched.failover()                          # ordered; returns when another server is the primary
+"""
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import Any
+
+from .resp import ReplyError
+from .server import Server
+
+SERVICE = "orders"
+
+
+def ask(server: Server, *words: Any) -> Any:
+    """One command on a connection of its own: a failover ends those that there are."""
+    with server.client() as client:
+        return client.command(*words)
+
+
+class Sentinel(Server):
+    def __init__(self, primary: Server, quorum: int, *lines: str) -> None:
+        self.lines = [
+            f"sentinel monitor {SERVICE} {primary.host} {primary.port} {quorum}",
+            f"sentinel down-after-milliseconds {SERVICE} 700",
+            f"sentinel failover-timeout {SERVICE} 3000",
+            *lines,
+        ]
+        super().__init__()
+
+    def start(self) -> None:
+        config = self.folder / "sentinel.conf"
+        if not config.exists():  # the sentinel writes it anew
+            config.write_text("\n".join(self.lines) + "\n")
+        self.config, self.options = (str(config),), ("--sentinel",)
+        super().start()
+
+
+class Watched:
+    def __init__(self, replicas: int = 1, sentinels: int = 3) -> None:
+        self.servers = [Server("--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1")]
+        self.sentinels: list[Sentinel] = []
+        first = self.servers[0]
+        for _ in range(replicas):
+            self.servers.append(Server("--replicaof", f"{first.host} {first.port}", "--repl-diskless-sync-delay", "0"))
+        for _ in range(sentinels):
+            self.sentinels.append(Sentinel(first, sentinels // 2 + 1))
+        self.until(lambda: all(self._knows(sentinel) for sentinel in self.sentinels))
+
+    def _knows(self, sentinel: Sentinel) -> bool:
+        words = sentinel.command("SENTINEL", "MASTER", SERVICE)
+        about = dict(zip(words[::2], words[1::2]))
+        return (
+            about[b"flags"] == b"master"
+            and int(about[b"num-slaves"]) == len(self.servers) - 1
+            and int(about[b"num-other-sentinels"]) == len(self.sentinels) - 1
+            and all(b"master_link_status:down" not in ask(server, "INFO", "replication") for server in self.servers)
+        )
+
+    @staticmethod
+    def until(condition: Any, timeout: float = 30) -> None:
+        deadline = time.monotonic() + timeout
+        while not condition():
+            assert time.monotonic() < deadline, f"not within {timeout} s"
+            time.sleep(0.05)
+
+    @property
+    def url(self) -> str:
+        places = ",".join(f"{sentinel.host}:{sentinel.port}" for sentinel in self.sentinels)
+        return f"redis+sentinel://{places}/{SERVICE}"
+
+    def port(self) -> int:
+        """Of the primary, as the first sentinel that runs says."""
+        for sentinel in self.sentinels:
+            if sentinel.process:
+                return int(sentinel.command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE)[1])
+        raise AssertionError("no sentinel runs")
+
+    def primary(self) -> Server:
+        port = self.port()
+        (server,) = [server for server in self.servers if server.port == port]
+        return server
+
+    def replica(self) -> Server:
+        """One that is not the primary and runs."""
+        port = self.port()
+        return [server for server in self.servers if server.port != port and server.process][0]
+
+    def settled(self) -> bool:
+        """Whether all sentinels name one primary, and it is one and has its replicas."""
+        ports = {int(s.command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE)[1]) for s in self.sentinels if s.process}
+        if len(ports) != 1:
+            return False
+        running = [server for server in self.servers if server.process]
+        role = ask(self.primary(), "ROLE") if self.primary().process else [b"none"]
+        return role[0] == b"master" and len(role[2]) == len(running) - 1
+
+    def failover(self) -> None:
+        before = self.port()
+        self.until(lambda: (self.port() != before or self._order()) and self.settled(), 60)
+
+    def _order(self) -> bool:
+        """It may be under way already, or come to nothing: False until the primary is another one."""
+        with contextlib.suppress(ReplyError):
+            self.sentinels[0].command("SENTINEL", "FAILOVER", SERVICE)
+        return False
+
+    def stop(self) -> None:
+        for server in [*self.sentinels, *self.servers]:
+            server.stop()
+
+    def __enter__(self) -> Watched:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
