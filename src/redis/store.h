@@ -10,8 +10,8 @@
 #include "txn.h"
 
 /* The store at a site; options outlives it. DLOCK_OUT_OF_MEMORY, and what dli_tls_new says. */
-dlock_status dli_redis_open(const struct dlock_options *options, const struct dli_site *site,
-                            struct dli_store **ret, dlock_error *box);
+dlock_status dli_redis_open(const struct dlock_options *options, const struct dli_site *site, struct dli_store **ret,
+                            dlock_error *box);
 
 /* Make txn one of this store's servers. */
 void dli_redis_txn(struct dli_store *store, struct dli_txn *txn);

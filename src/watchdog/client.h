@@ -153,8 +153,8 @@ struct dli_waiter {
 
 /* ---- client.c */
 
-dlock_status dli_client_new(const struct dlock_options *options, const struct dli_site *site,
-                            struct dli_client **ret, dlock_error *box);
+dlock_status dli_client_new(const struct dlock_options *options, const struct dli_site *site, struct dli_client **ret,
+                            dlock_error *box);
 void dli_client_ref(struct dli_client *client);
 void dli_client_unref(struct dli_client *client);
 
