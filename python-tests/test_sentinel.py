@@ -100,7 +100,7 @@ def test_another_sentinel_is_asked(agent: Agent, watched: Watched, liar: FakeSer
 def test_a_silent_sentinel_takes_its_share_of_the_time(agent: Agent, watched: Watched, liar: FakeServer) -> None:
     silent = threading.Event()
     liar.on("SENTINEL", lambda link, words: b"" if not silent.set() else None)
-    agent.open(url(liar, watched.sentinels[0])).ping(10_000).ok
+    agent.open(url(liar, watched.sentinels[0]), connect_timeout_ms=6000).ping(15_000).ok
     assert silent.is_set()
 
 
