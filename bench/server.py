@@ -1,4 +1,7 @@
-"""The private redis-server of one benchmark run: a temporary folder, a unix socket, a free TCP port, no persistence."""
+"""The private redis-server of one benchmark run, or what DLOCK_SERVER names.
+
+It has a temporary folder, a unix socket, a free TCP port, and no persistence.
+"""
 from __future__ import annotations
 
 import importlib.util
@@ -13,6 +16,7 @@ import time
 
 import redis
 
+PROGRAM = os.environ.get("DLOCK_SERVER", "redis-server")
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 POLL_RELEASE = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
@@ -40,7 +44,7 @@ class Server:
         self.socket = self.folder / "redis.sock"
         self.port = free_port()
         self.urls = {"unix": f"redis+unix://{self.socket}", "tcp": f"redis://127.0.0.1:{self.port}"}
-        command = ["setpriv", "--pdeathsig", "KILL", "redis-server", "--port", str(self.port), "--bind", "127.0.0.1"]
+        command = ["setpriv", "--pdeathsig", "KILL", PROGRAM, "--port", str(self.port), "--bind", "127.0.0.1"]
         command += ["--unixsocket", str(self.socket), "--dir", str(self.folder), "--save", "", "--logfile", "log"]
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         self.redis = redis.Redis(unix_socket_path=str(self.socket), decode_responses=True)
@@ -59,7 +63,7 @@ class Server:
             except redis.RedisError:
                 time.sleep(0.01)
         self.stop()
-        raise SystemExit("redis-server did not start")
+        raise SystemExit(f"{PROGRAM} did not start")
 
     def load_scripts(self) -> None:
         texts = {name: library_script(name) for name in ("acquire", "release", "renew")}

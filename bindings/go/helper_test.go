@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// Tests start redis-server, from PATH. With DLOCK_TEST_FULL set their counts are the full ones.
+// Tests start redis-server, or what DLOCK_SERVER names, from PATH. With DLOCK_TEST_FULL set their counts are the full ones.
 
 const while = 20 * time.Second // longer than anything here takes
 
@@ -55,7 +55,7 @@ type server struct {
 	alive             io.Closer // the shell ends the server when this closes, be it because this process is gone
 }
 
-const startServer = `redis-server "$@" >/dev/null & echo $!; cat >/dev/null; kill -9 $!; wait`
+const startServer = `"${DLOCK_SERVER:-redis-server}" "$@" >/dev/null & echo $!; cat >/dev/null; kill -9 $!; wait`
 
 func newServer() (*server, error) {
 	folder, err := os.MkdirTemp("", "dlock-")
@@ -81,7 +81,7 @@ func newServer() (*server, error) {
 			return s, nil
 		}
 	}
-	return nil, fmt.Errorf("redis-server did not start: %v", err)
+	return nil, fmt.Errorf("the server did not start: %v", err)
 }
 
 func (s *server) signal(signal syscall.Signal) { _ = syscall.Kill(s.pid, signal) }

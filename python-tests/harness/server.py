@@ -1,4 +1,4 @@
-"""A private redis-server in a temporary folder, on a unix socket and a free TCP port.
+"""A private server in a temporary folder, on a unix socket and a free TCP port: redis-server, or what DLOCK_SERVER names.
 
     with Server("--maxmemory", "10mb") as server:
         server.url, server.unix_url                 # for dlock_client_open
@@ -21,6 +21,9 @@ from typing import Any
 
 from .build import clean_env
 from .resp import Client
+
+
+PROGRAM = os.environ.get("DLOCK_SERVER", "redis-server")
 
 
 def free_port() -> int:
@@ -64,7 +67,7 @@ class Server:
 
     def start(self) -> None:
         # It dies with the thread that starts it (the main thread, as a rule), also when a sanitizer ends the interpreter.
-        command = ["setpriv", "--pdeathsig", "KILL", "redis-server", *self.config, "--port", str(self.port), "--bind", self.host, "--unixsocket", self.path]
+        command = ["setpriv", "--pdeathsig", "KILL", PROGRAM, *self.config, "--port", str(self.port), "--bind", self.host, "--unixsocket", self.path]
         command += ["--dir", str(self.folder), "--logfile", str(self.folder / "log")]
         command += ["--save", ""] if not self.config else []
         command += ["--enable-debug-command", "yes"] if not self.config else []
@@ -81,7 +84,7 @@ class Server:
             except OSError:
                 time.sleep(0.01)
         self.kill()
-        raise RuntimeError("redis-server did not start:\n" + self.log())
+        raise RuntimeError(f"{PROGRAM} did not start:\n" + self.log())
 
     def log(self) -> str:
         path = self.folder / "log"
