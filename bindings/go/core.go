@@ -93,12 +93,11 @@ func (l *Lock) submit(ask func(tag int64) error, then func(answer, bool)) *reque
 	c, k := l.client.core, l.newRequest(then)
 	tag, err := c.enter(l, nil, k)
 	if err == nil {
-		err = ask(tag)
+		if err = ask(tag); err == nil || !c.leave(tag) { // the end of the client was the answer
+			return k
+		}
 	}
-	if err != nil {
-		c.leave(tag)
-		k.settle(answer{err: err})
-	}
+	k.settle(answer{err: err})
 	return k
 }
 
@@ -135,13 +134,19 @@ func (c *core) enter(l *Lock, g *Grant, k *request) (int64, error) {
 	}
 	c.last++
 	c.known[c.last] = known{g, k}
+	if g != nil {
+		g.owner = c.last
+	}
 	return c.last, nil
 }
 
-func (c *core) leave(number int64) {
+// leave forgets a number. Only the one that it returns true to may settle the request.
+func (c *core) leave(number int64) bool {
 	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	_, known := c.known[number]
 	delete(c.known, number)
-	c.mutex.Unlock()
+	return known
 }
 
 // ---- calls that block a thread

@@ -20,15 +20,17 @@ type Grant struct {
 	over     atomic.Pointer[error] // why it is not held any more, once that is known
 }
 
-func (l *Lock) newGrant(ctx context.Context) (g *Grant, err error) {
-	if err = l.ended(ctx, ErrCancelled, ErrTimedOut); err != nil {
+func (l *Lock) newGrant(ctx context.Context) (*Grant, error) {
+	if err := l.ended(ctx, ErrCancelled, ErrTimedOut); err != nil {
 		return nil, err
 	}
-	g = &Grant{lock: l}
-	if g.owner, err = l.client.core.enter(l, g, nil); err == nil {
-		g.ctx, g.cancel = withCancelCause(ctx)
+	g := &Grant{lock: l}
+	g.ctx, g.cancel = withCancelCause(ctx)
+	if _, err := l.client.core.enter(l, g, nil); err != nil {
+		g.cancel(err)
+		return nil, err
 	}
-	return g, err
+	return g, nil
 }
 
 var none = &Grant{lock: noLock}

@@ -93,6 +93,48 @@ func TestCloseWhileBusy(t *testing.T) {
 	}
 }
 
+// asked is a context that does something when it is asked for its end.
+type asked struct {
+	context.Context
+	then func()
+}
+
+func (a asked) Done() <-chan struct{} {
+	a.then()
+	return nil
+}
+
+// TestEndWhileAsking: the client ends while a grant is made.
+func TestEndWhileAsking(t *testing.T) {
+	client := open(t, shared)
+	lock := mutex(t, client, "end")
+	c := newCore(client.core.handle)
+	mine := &Lock{&Client{c}, lock.handle, lock.name}
+	if _, err := mine.newGrant(asked{background, c.end}); err != nil {
+		want(t, err, ErrClosed)
+	}
+	c = newCore(client.core.handle)
+	mine.client.core = c
+	g, err := mine.newGrant(background)
+	want(t, err)
+	c.end()
+	want(t, g.Err(), ErrClosed)
+	soon(t, "it has ended", g.Context().Done())
+}
+
+// TestOneAnswer: a request that the library refuses while the client ends is answered once.
+func TestOneAnswer(t *testing.T) {
+	client := open(t, shared)
+	c, answers := newCore(client.core.handle), 0
+	k := (&Lock{client: &Client{c}}).submit(func(int64) error {
+		c.end()
+		return ErrBusy
+	}, func(answer, bool) { answers++ })
+	if a, answered := k.wait(background); !answered || a.err == nil || answers != 1 {
+		t.Fatal(a.err, answered, answers)
+	}
+}
+
 func collect() {
 	for i := 0; i < 4; i++ {
 		runtime.GC()
