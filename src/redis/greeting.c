@@ -79,11 +79,15 @@ dlock_status dli_error_status(const struct dli_reply *error)
     return begins(error, "ERR Error running script") ? wrapped_status(error) : DLOCK_SERVER_ERROR;
 }
 
-/* Every release from 2.6 on names the line then. */
+static int has(const struct dli_reply *error, const char *words)
+{
+    return memmem(error->text, error->size, words, strlen(words)) != NULL;
+}
+
+/* Every release from 2.6 on names the line then. A replica refuses every write: the first one has failed. */
 int dli_error_midway(const struct dli_reply *error)
 {
-    static const char mark[] = "user_script:";
-    return memmem(error->text, error->size, mark, sizeof mark - 1) != NULL;
+    return has(error, "user_script:") && !has(error, "READONLY ");
 }
 
 int dli_conn_demoted(const struct dli_conn *conn, const struct dli_reply *reply)
