@@ -10,7 +10,7 @@ import random
 import sys
 import threading
 import time
-from typing import Any, Awaitable, Callable, Coroutine, Iterator
+from typing import Any, AsyncIterator, Callable, Coroutine, Iterator
 
 import pytest
 
@@ -468,7 +468,7 @@ def permits_of(server: Server, name: str) -> int:
 
 
 @each
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [*range(3), *[pytest.param(seed, marks=pytest.mark.full) for seed in range(3, 30)]])
 def test_cancelled_at_any_moment(run: Run, redis_server: Server, kind: str, seed: int) -> None:
     """Tasks are cancelled at random, while they wait, win, hold and release; in the end nothing is held or forgotten."""
     rng = random.Random(seed)
@@ -833,6 +833,55 @@ def test_a_loop_that_is_closed_while_tasks_wait(new_loop: Callable[..., Any], re
     with dlock.Client(redis_server.url) as other:
         assert other.lock("a").try_acquire() is False  # abandoned: until its lease ends
         assert other.lock("a").force_release()
+
+
+def test_the_collector_ends_coroutines(new_loop: Callable[..., Any], redis_server: Server) -> None:
+    """It takes a client, its locks and the coroutines that wait, hold and release in any order; also in a thread."""
+
+    async def begin(client: Client) -> None:
+        lock, loop = client.lock("a"), asyncio.get_running_loop()
+        tasks = [loop.create_task(hold(lock)) for _ in range(4)]
+        await waiting(client, 3)
+        tasks.append(loop.create_task(hold(client.lock("b"))))
+        client.cycle = tasks, lock  # type: ignore[attr-defined]  # only the collector can free it
+        await asyncio.sleep(0)
+
+    async def hold(lock: Lock) -> None:
+        async with lock:
+            await asyncio.sleep(WHILE)
+
+    def leave() -> None:
+        loop = new_loop()
+        loop.set_exception_handler(lambda *_: None)  # tasks were destroyed but they are pending
+        loop.run_until_complete(begin(Client(redis_server.url, lease_ms=500)))
+        loop.close()
+
+    for _ in range(5):
+        leave()
+        gc.collect()
+        thread = threading.Thread(target=lambda: (leave(), gc.collect()))
+        thread.start()
+        thread.join(WHILE)
+        redis_server.command("FLUSHALL")
+
+
+def test_a_generator_that_nobody_finishes(run: Run, redis_server: Server) -> None:
+    """The loop closes it in a task of its own; the lock is given back all the same."""
+
+    async def numbers(client: Client) -> AsyncIterator[int]:
+        async with client.lock("a"):
+            for number in range(5):
+                yield number
+
+    async def work(client: Client) -> None:
+        async for number in numbers(client):
+            if number == 2:
+                break
+        gc.collect()
+        await until(lambda: client.stats()["held"] == 0)
+        assert not client._watches
+
+    run(work, redis_server.url)
 
 
 def test_a_client_per_thread(new_loop: Callable[..., Any], redis_server: Server) -> None:
