@@ -698,8 +698,7 @@ def test_losses_are_raised_before_the_deadline(run: Run, new_server: Callable[..
         tasks = [asyncio.create_task(body(client, number, ready)) for number in range(count)]
         await ready.wait()
         server.pause()
-        assert client.stats()["renewed"] == 0
-        last = time.monotonic()
+        last, longest = time.monotonic(), WHILE if client.stats()["renewed"] else 0.0  # renewed: a later deadline
         while not all(task.done() for task in tasks):
             await asyncio.sleep(0.005)
             longest, last = max(longest, time.monotonic() - last), time.monotonic()

@@ -64,6 +64,7 @@ class Base(Opened):
         InvalidUrl, UnknownOption, InvalidOption, Unsupported; LibraryError.
         """
         self._lib, self._url, self._closed = _lib.library(), url, False
+        self._spare: list[tuple[int, Any]] = []  # handles of transactions, with process.forks of when they were made
         self._options: dict[str, Option] = {"interruptible": True}  # so that signal handlers run
         self._options.update(options)
         self._live()
@@ -97,9 +98,10 @@ class Base(Opened):
         return descriptor.value
 
     def _event(self, box: Any) -> Event:
-        (kind, status, tag, lock_id, owner, token, remaining, cause, held_for, *more), text = self._lib.unpack(box)
+        numbers, text = self._lib.unpack(box)
+        kind, status, tag, lock_id, owner, token, remaining, cause, held_for, waiters, foreign, value = numbers[:12]
         known = EventType(kind), status, tag, lock_id, owner, token, seconds(remaining), Cause(cause), text
-        return Event(*known, seconds(held_for), *more[:3])
+        return Event(*known, seconds(held_for), waiters, foreign, value)
 
 
 class Client(Base, Kinds[Lock, Semaphore, Latch, MultiLock], Transactions):
@@ -110,10 +112,6 @@ class Client(Base, Kinds[Lock, Semaphore, Latch, MultiLock], Transactions):
     """
 
     _kinds = (Lock, Semaphore, Latch, MultiLock)
-
-    def __init__(self, url: str, **options: Option) -> None:
-        self._spare = []
-        super().__init__(url, **options)
 
     def __enter__(self) -> Client:
         return self

@@ -2,16 +2,17 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import math
 import random
 import time
-from typing import TYPE_CHECKING, Any, Callable, Iterable, Optional, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Callable, Optional, TypeVar, Union
 
 from . import _abi, _errors, _lib
 from ._lib import Opened, milliseconds, process
 
 if TYPE_CHECKING:
-    from .client import Client
+    from .client import Base
 
 Key = Union[str, bytes]
 T = TypeVar("T")
@@ -19,20 +20,13 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.001, 0.25  # seconds: the upper bounds of the tim
 SPARE = 8  # handles that a client keeps, with their connections, for its next transactions
 
 
-class Transaction(Opened):
-    """Optimistic: watch keys, get, then set, incr and delete, commit. From Client.transaction or transaction_begin.
-
-    The commit does all writes at once, or none when a watched key was changed meanwhile: then it raises Conflict.
-    Nobody is made to wait. Only the commit says that values read one after the other belonged together. As a context
-    manager it rolls back what was not committed. Keys are str or bytes, values bytes. Use it from one thread at a time.
-    Lost connections and refusals raise Unreachable, Denied, Server... exceptions.
-    """
+class Writes(Opened):
+    """What Transaction and aio.Transaction have in common. Nothing here blocks."""
 
     _over = True  # no keys are watched since it was made, committed or rolled back
 
-    def __init__(self, client: Client, keys: Iterable[Key] = ()) -> None:
+    def __init__(self, client: Base) -> None:
         self._client, self._lib, self._closed = client, client._lib, False
-        self.watch(*keys)
 
     def _open(self) -> Any:
         if self._closed:
@@ -44,6 +38,40 @@ class Transaction(Opened):
         handle = _abi.dlock_txn_p()
         self._lib.call(self._lib.dlock_txn_new, self._client._live(), handle)
         return _lib.owned(handle, self._lib.dlock_txn_free)
+
+    def set(self, key: Key, value: bytes, ttl: Optional[float] = None) -> None:
+        """At the commit, give the key a value, for ttl seconds or for good. NoTransaction."""
+        data = bytes(memoryview(value))
+        self._lib.call(self._lib.dlock_txn_set, self._live(), *named(key), data, len(data), milliseconds(ttl))
+
+    def incr(self, key: Key, by: int = 1) -> None:
+        """At the commit, add to the decimal number of the key. NoTransaction."""
+        self._lib.call(self._lib.dlock_txn_incr, self._live(), *named(key), _lib.number(by, -(2**63), "increment"))
+
+    def delete(self, key: Key) -> None:
+        """At the commit, delete the key. NoTransaction."""
+        self._lib.call(self._lib.dlock_txn_delete, self._live(), *named(key))
+
+    def _leave(self) -> tuple[Any, bool]:
+        """The handle, which is not used any more, and whether it was made in this process."""
+        handle, here = self._handle, self._forks == process.forks
+        self._handle, self._closed, self._over, self._forks = None, True, True, -1
+        return handle, here
+
+    def _keep(self, handle: Any) -> None:
+        """Its connection is good for another transaction."""
+        if len(self._client._spare) < SPARE and not self._client._closed:
+            self._client._spare.append((process.forks, handle))
+
+
+class Transaction(Writes):
+    """Optimistic: watch keys, get, then set, incr and delete, commit. From Client.transaction or transaction_begin.
+
+    The commit does all writes at once, or none when a watched key was changed meanwhile: then it raises Conflict.
+    Nobody is made to wait. Only the commit says that values read one after the other belonged together. As a context
+    manager it rolls back what was not committed. Keys are str or bytes, values bytes. Use it from one thread at a time.
+    Lost connections and refusals raise Unreachable, Denied, Server... exceptions.
+    """
 
     def __enter__(self) -> Transaction:
         return self
@@ -68,19 +96,6 @@ class Transaction(Opened):
                 raise error
             room = size.value
 
-    def set(self, key: Key, value: bytes, ttl: Optional[float] = None) -> None:
-        """At the commit, give the key a value, for ttl seconds or for good. Never blocks. NoTransaction."""
-        data = bytes(memoryview(value))
-        self._lib.call(self._lib.dlock_txn_set, self._live(), *named(key), data, len(data), milliseconds(ttl))
-
-    def incr(self, key: Key, by: int = 1) -> None:
-        """At the commit, add to the decimal number of the key. Never blocks. NoTransaction."""
-        self._lib.call(self._lib.dlock_txn_incr, self._live(), *named(key), _lib.number(by, -(2**63), "increment"))
-
-    def delete(self, key: Key) -> None:
-        """At the commit, delete the key. Never blocks. NoTransaction."""
-        self._lib.call(self._lib.dlock_txn_delete, self._live(), *named(key))
-
     def commit(self) -> None:
         """Do all writes at once. Blocks. Conflict: a watched key was changed, and nothing is written.
 
@@ -97,11 +112,9 @@ class Transaction(Opened):
 
     def close(self) -> None:
         """Roll back what was not committed; the connection serves another transaction, or is closed. Again is fine."""
-        handle, spare, forks = self._handle, self._client._spare, self._forks
-        self._handle, self._closed, self._over, self._forks = None, True, True, -1
-        if forks == process.forks and not self._lib.attempt(self._lib.dlock_txn_rollback, handle):
-            if len(spare) < SPARE and not self._client._closed:
-                spare.append((forks, handle))
+        handle, here = self._leave()
+        if here and not self._lib.attempt(self._lib.dlock_txn_rollback, handle):
+            self._keep(handle)
 
     _end = close
 
@@ -112,14 +125,30 @@ def named(key: Key) -> tuple[bytes, int]:
     return data, len(data)
 
 
+def pauses(attempts: Optional[int], timeout: Optional[float]) -> Callable[[_errors.DlockError], float]:
+    """For how many seconds to pause before the next attempt; what is not to be tried again is raised."""
+    last = math.inf if attempts is None else _lib.number(attempts, 1, "attempts")
+    ms, made = milliseconds(timeout), itertools.count(1)
+    end = math.inf if ms == _lib.FOREVER else time.monotonic() + ms / 1000
+
+    def pause(error: _errors.DlockError) -> float:
+        attempt = next(made)
+        seconds = random.uniform(0, min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(attempt, 20)))
+        if error.code != _abi.DLOCK_CONFLICT or attempt >= last or time.monotonic() + seconds > end:
+            raise error
+        return seconds
+
+    return pause
+
+
 class Transactions:
     """The methods of a client that make transactions."""
 
-    _spare: list[tuple[int, Any]]  # handles for the next ones, with process.forks of when they were made
-
     def transaction_begin(self, *keys: Key) -> Transaction:
         """A transaction that watches these keys, see Transaction. Blocks. Unreachable, Denied, Server... exceptions."""
-        return Transaction(self, keys)  # type: ignore[arg-type]
+        transaction = Transaction(self)  # type: ignore[arg-type]
+        transaction.watch(*keys)
+        return transaction
 
     def transaction(
         self, body: Callable[[Transaction], T], *keys: Key, attempts: Optional[int] = 50,
@@ -131,12 +160,9 @@ class Transactions:
         limit. Attempts are apart by a random time whose bound doubles. What body raises rolls back, and goes on to the
         caller. Blocks. UnknownOutcome: nobody can tell whether it was committed; it is not tried again.
         """
-        last = math.inf if attempts is None else _lib.number(attempts, 1, "attempts")
-        ms, attempt = milliseconds(timeout), 0
-        end = math.inf if ms == _lib.FOREVER else time.monotonic() + ms / 1000
+        pause = pauses(attempts, timeout)
         with self.transaction_begin() as transaction:
             while True:
-                attempt += 1
                 transaction.watch(*keys)
                 result = body(transaction)
                 try:
@@ -144,7 +170,5 @@ class Transactions:
                         transaction.commit()
                     return result
                 except _errors.DlockError as error:
-                    pause = random.uniform(0, min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(attempt, 20)))
-                    if error.code != _abi.DLOCK_CONFLICT or attempt >= last or time.monotonic() + pause > end:
-                        raise
-                time.sleep(pause)
+                    seconds = pause(error)
+                time.sleep(seconds)
