@@ -121,10 +121,16 @@ dlock_status with_token(dlock_status status, int64_t token)
 /* Forget everything. What was made last, waits first of all, goes first. */
 static dlock_status do_reset(struct word *w)
 {
+    dlock_status worst = DLOCK_OK;
+
     (void)w;
     for (int i = 0; i < thing_count; i++)
-        if (things[i].drop == NULL)
-            dlock_client_close(((struct client *)things[i].what)->handle, 5000, NULL);
+        if (things[i].drop == NULL) {
+            dlock_client *client = ((struct client *)things[i].what)->handle;
+            dlock_status status = client ? dlock_client_close(client, 5000, NULL) : DLOCK_OK;
+
+            worst = status != DLOCK_OK ? status : worst;
+        }
     while (thing_count > 0) {
         struct thing *thing = &things[--thing_count];
 
@@ -134,7 +140,7 @@ static dlock_status do_reset(struct word *w)
             dlock_client_free(((struct client *)thing->what)->handle);
         free(thing->what);
     }
-    return DLOCK_OK;
+    return worst;
 }
 
 static const struct verb own_verbs[] = {{"reset", do_reset}, {NULL, NULL}};

@@ -186,7 +186,8 @@ void dli_decode_request(const struct dli_reply *reply, struct dli_request *reque
     };
 
     request->sent = 1;
-    request->refused = reply->type == DLI_REPLY_ERROR && !dli_error_midway(reply);
+    request->refused = reply->type == DLI_REPLY_ERROR && /* scripts look at what the keys are before they write */
+                       (!dli_error_midway(reply) || dli_error_status(reply) == DLOCK_WRONG_KIND);
     request->status =
         reply->type == DLI_REPLY_ERROR ? refusal(reply, request->why) : decode[request->verb](reply, request);
 }
