@@ -1,5 +1,5 @@
 """The runner of the asyncio form of the Python binding. README.md in this folder lists the lines that it answers; those that
-this form does not have, as they would block, are ABSENT. An owner is a task's number, given by the scenario."""
+this form does not have, transactions and the queue of events, are ABSENT. An owner is a task's number, given by the scenario."""
 from __future__ import annotations
 
 import asyncio
@@ -50,6 +50,11 @@ async def do_client(name: str, url: str, *more: str) -> str:
 
 async def do_close(client: str) -> str:
     await things[client].aclose()
+    return said()
+
+
+async def do_ping(client: str) -> str:
+    await things[client].ping()
     return said()
 
 
@@ -122,6 +127,70 @@ async def do_remaining(lock: str, owner: str) -> str:
     return said(remaining=-1 if left == math.inf else round(left * 1000))
 
 
+async def do_extend(lock: str, owner: str, lease_ms: str) -> str:
+    await things[lock].of(owner).extend(int(lease_ms) / 1000)
+    return said()
+
+
+async def do_force(lock: str) -> str:
+    return said("OK" if await things[lock].any.force_release() else "NOT_HELD")
+
+
+async def do_inspect(lock: str) -> str:
+    seen = await things[lock].any.inspect()
+    return said(free=int(seen.holder == ""), waiters=seen.waiters, foreign=int(seen.foreign))
+
+
+async def do_close_gate(lock: str, ttl_ms: str) -> str:
+    await things[lock].any.close_gate(-1 if ttl_ms == "-1" else int(ttl_ms) / 1000)
+    return said()
+
+
+async def do_open_gate(lock: str) -> str:
+    return said("OK" if await things[lock].any.open_gate() else "UNCHANGED")
+
+
+async def do_export(lock: str, owner: str, grant: str) -> str:
+    things[grant] = things[lock].of(owner).export_grant()
+    return said()
+
+
+async def do_adopt(lock: str, owner: str, grant: str) -> str:
+    return said(token=await things[lock].of(owner).adopt_grant(things[grant]))
+
+
+async def do_set(lock: str, permits: str) -> str:
+    return said("OK" if await things[lock].any.set_permits(int(permits)) else "UNCHANGED")
+
+
+async def do_add(lock: str, permits: str) -> str:
+    return said(value=await things[lock].any.add_permits(int(permits)))
+
+
+async def do_drain(lock: str) -> str:
+    return said(value=await things[lock].any.drain_permits())
+
+
+async def do_available(lock: str) -> str:
+    return said(value=await things[lock].any.available_permits)
+
+
+async def do_permit(lock: str, owner: str, index: str) -> str:
+    return said(digits=len(things[lock].of(owner).permit_id(int(index))))
+
+
+async def do_count(latch: str, count: str) -> str:
+    return said("OK" if await things[latch].any.set_count(int(count)) else "UNCHANGED")
+
+
+async def do_down(latch: str, count: str) -> str:
+    return said(value=await things[latch].any.count_down(int(count)))
+
+
+async def do_left(latch: str) -> str:
+    return said(value=await things[latch].any.count)
+
+
 async def do_work(lock: str, owner: str, times: str, path: str) -> str:
     """So many times alone, add one to a counter in Redis by GET and SET, and note the token."""
     replies, requests = await asyncio.open_unix_connection(path)
@@ -157,6 +226,10 @@ async def attempt(body: Callable[[], Awaitable[str]]) -> str:
         return await body()
     except dlock.DlockError as error:
         return said(error.name)
+    except AttributeError as error:
+        if isinstance(error.obj, dlock.aio.Lock):  # this kind has no such method
+            return said("ABSENT")
+        raise
 
 
 async def main() -> None:

@@ -246,7 +246,10 @@ func doLost(w []string) string {
 	late := time.After(patience)
 	for {
 		select {
-		case event := <-clients[w[0]].Events():
+		case event, open := <-clients[w[0]].Events():
+			if !open {
+				return dlock.ErrClosed.Name()
+			}
 			if event.Type == dlock.EventLost {
 				return fmt.Sprintf("OK token=%d cause=%s", event.Token, causes[event.Cause])
 			}
