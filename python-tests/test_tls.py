@@ -539,6 +539,30 @@ def test_exit_of_a_c_program(agent: Agent, papers: Papers, server: Server) -> No
     assert agent.exit(3) == 3
 
 
+@pytest.mark.parametrize("on", [0, 1], ids=["once", "from then on"])
+def test_no_memory(new_agent: Make, papers: Papers, server: Server, on: int) -> None:
+    """Wherever memory ends, the call fails and the next one does not; a server of another name never gets in."""
+    agent, url = new_agent(shim=True), secure_url(server)
+    attempt(agent, url, **trusting(papers)).ok
+    fired = 0
+    for k in range(1, 1200, 23):
+        wrong = agent.open(url, tls_server_name="wrong.example", **trusting(papers))
+        right = agent.open(url, connects_per_second=1000, **trusting(papers))
+        for client, may in ((wrong, set()), (right, {"OK"})):
+            agent("shim", "alloc", k, on)
+            answer = client.ping(5000)
+            assert answer.status in may | {"OUT_OF_MEMORY", "SYSTEM_ERROR", "UNREACHABLE", "TLS_FAILED"}, answer
+            fired += answer.fired > 0
+        agent("shim", "alloc", k, on)
+        answer = agent.try_open(url, **trusting(papers))
+        assert answer.status in ("OK", "OUT_OF_MEMORY", "SYSTEM_ERROR", "INVALID_OPTION"), answer
+        if answer.status == "OK":
+            Client(agent, answer.index).free().ok
+        until(lambda: right.ping(5000).status == "OK")
+        wrong.free(), right.free()
+    assert fired > 10
+
+
 def test_from_python(papers: Papers, server: Server) -> None:
     assert ctypes.CDLL(str(LIBRARY)).dlock_supports(b"tls") == 1
     with dlock.Client(f"{secure_url(server)}?tls_ca_file={papers.authority.file}") as client, client.lock("the lock") as lock:

@@ -101,9 +101,14 @@ static dlock_status look(const struct dli_tls *tls, uint64_t *stamp, dlock_error
 
 /* ---- context */
 
-static int ran_out(void)
+int dli_tls_ran_out(void)
 {
-    return ERR_GET_REASON(ERR_peek_error()) == ERR_R_MALLOC_FAILURE;
+    unsigned long error;
+    int found = 0;
+
+    while ((error = ERR_get_error()) != 0)
+        found |= ERR_GET_REASON(error) == ERR_R_MALLOC_FAILURE;
+    return found;
 }
 
 static dlock_status no_memory(dlock_error *box)
@@ -113,7 +118,7 @@ static dlock_status no_memory(dlock_error *box)
 
 static dlock_status refuse(int option, const char *what, dlock_error *box)
 {
-    if (ran_out())
+    if (dli_tls_ran_out())
         return no_memory(box);
     return dli_fail(box, DLOCK_INVALID_OPTION, "What the option %s names %s.", dli_option_table[option].name, what);
 }
@@ -213,8 +218,8 @@ static dlock_status make(const struct dli_tls *tls, SSL_CTX **ret, dlock_error *
 
     ERR_clear_error();
     if (!(context = SSL_CTX_new(TLS_client_method())))
-        return ran_out() ? no_memory(box)
-                         : dli_fail(box, DLOCK_SYSTEM_ERROR, "OpenSSL cannot be used in this process.");
+        return dli_tls_ran_out() ? no_memory(box)
+                                 : dli_fail(box, DLOCK_SYSTEM_ERROR, "OpenSSL cannot be used in this process.");
     status = harden(context) ? no_memory(box) : trust(tls, context, box);
     if (status == DLOCK_OK)
         status = identify(tls, context, box);

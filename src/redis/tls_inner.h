@@ -23,6 +23,9 @@ struct dli_tls_session {
     int write_unheard; /* a write waits for bytes to come */
 };
 
+/* Empty the error queue. Whether it says that memory was short, in whatever place. */
+int dli_tls_ran_out(void);
+
 /* What the peer must be called. */
 const char *dli_tls_name(const struct dli_conn *conn);
 

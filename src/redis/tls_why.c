@@ -102,8 +102,9 @@ void dli_tls_fail(struct dli_conn *conn)
     int shaken = session->shaken, code = session->error, asked = session->asked;
 
     session->broken = 1;
-    ERR_clear_error();
-    if (session->plain)
+    if (dli_tls_ran_out())
+        dli_conn_fail(conn, DLOCK_OUT_OF_MEMORY, "needs memory for TLS, and there is none", NULL);
+    else if (session->plain)
         dli_conn_fail(conn, DLOCK_TLS_FAILED, "does not speak TLS: use redis://, or the port where it does", NULL);
     else if (SSL_get_verify_mode(session->ssl) != SSL_VERIFY_NONE && verdict != X509_V_OK)
         fail_verdict(conn, verdict);
@@ -113,8 +114,6 @@ void dli_tls_fail(struct dli_conn *conn)
     else if (session->ended)
         dli_conn_fail(conn, DLOCK_UNREACHABLE,
                       shaken ? "closed the connection" : "closed the connection during the TLS handshake", NULL);
-    else if (ERR_GET_REASON(error) == ERR_R_MALLOC_FAILURE)
-        dli_conn_fail(conn, DLOCK_OUT_OF_MEMORY, "needs memory for TLS, and there is none", NULL);
     else if (asked && ERR_GET_REASON(error) == SSL_AD_REASON_OFFSET + SSL_AD_HANDSHAKE_FAILURE)
         fail_wanting(conn);
     else
