@@ -280,8 +280,8 @@ void dli_tls_free(struct dli_tls *tls)
 /* mutex held. */
 static void refresh(struct dli_tls *tls)
 {
-    SSL_CTX *context;
-    uint64_t stamp;
+    SSL_CTX *context = NULL;
+    uint64_t stamp = 0;
 
     if (look(tls, &stamp, NULL) != DLOCK_OK || stamp == tls->stamp || make(tls, &context, NULL) != DLOCK_OK)
         return;
