@@ -12,7 +12,7 @@ struct dli_target {
     char path[108]; /* unix socket path; "" for TCP */
     int port;
     int tls;        /* rediss */
-    char text[384]; /* "host:port" or the path, printable, for messages; never holds a credential */
+    char text[416]; /* "host:port" or the path, printable, for messages; never holds a credential */
 };
 
 enum { DLI_SENTINELS_MAX = 16 };
