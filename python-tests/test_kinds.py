@@ -1044,6 +1044,21 @@ def test_lock_delay(new_agent: Make, redis_server: Server) -> None:
         assert killed + 1000 * (delay + lease / 2) <= done <= killed + 1000 * (delay + lease + 5000)
 
 
+@pytest.mark.parametrize("options", [{"renew": "false"}, {"max_hold_ms": 600}], ids=["fixed", "max hold"])
+def test_lock_delay_after_a_loss(agent: Agent, new_agent: Make, redis_server: Server, options: dict[str, Any]) -> None:
+    """Also when the holder lives and knows that its time is over."""
+    delay, other = 1500, new_agent().open(redis_server, safety_ms=200)
+    client = agent.open(redis_server, lease_ms=600, lock_delay_ms=delay, **options)
+    rows = [Row(kind, client, other) for kind in LEASED]
+    losses(client, rows)
+    lost = now()
+    for row in rows:
+        assert row.theirs.acquire(2, 0).status == "BUSY"
+    for row in rows:
+        assert row.theirs.acquire(2, 15_000).ok.done >= lost + 1000 * (delay / 2)
+        assert row.mine.state(1) == "LOST"
+
+
 @pytest.mark.parametrize("kind", ["mutex", *KINDS, "latch"])
 def test_namespaces(agent: Agent, new_agent: Make, redis_server: Server, kind: str) -> None:
     """What is called "lock" in one is not what is called so in another; Redisson calls it "<namespace>:lock"."""

@@ -25,6 +25,8 @@ void dli_mutex_lose(struct dli_mutex *m, int32_t cause, int64_t now)
     dli_list_append(&m->lost, &claim->link);
     report(m, claim, DLI_REPORT_LOST);
     dli_mutex_start_drop(m, now); /* when it was taken, too: a look under way may put it in line again */
+    if (cause != DLOCK_CAUSE_TAKEN)
+        m->drop_rest = dli_later(now, m->rules->delay);
     m->look_at = now;
 }
 
