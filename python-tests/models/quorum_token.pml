@@ -7,7 +7,7 @@
  * server is refused when the lock there is no longer its own. Every message may be lost or late, every step may be the last.
  * Any server's lock may end at any time: no clocks, so that holders may be paused as long as they like.
  *
- * Right:  (nothing)   all tokens reported differ, and one is higher than all that were reported before its acquisition began
+ * Right:  CLIENTS=2   all tokens reported differ, and one is higher than all that were reported before its acquisition began
  * Broken: ONE_ROUND   each server counts, the highest of a quorum is the token
  *         BLIND       the write-back does not look at the lock
  *         FLOOR_OF_ONE   the token is written back to one server only
