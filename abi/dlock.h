@@ -27,15 +27,15 @@
  * Fork. A client that was not used yet works in the child as a client of its own. A client that was used answers
  * DLOCK_FORKED in the child to every call; freeing it there releases memory only. The parent is never affected.
  *
- * Submitted calls. Every call about a lock that talks to the server, and dlock_client_ping, has a form with _submit_ in its
- * name that does not wait for it: checks that need no server are made at once, with the statuses of the blocking call. After
- * DLOCK_OK exactly one event with tag, a number of the caller's choice, follows in the event queue of the client; no other
- * answer is followed by one. For dlock_lock_submit_acquire and _release it has a type of their own, else it is
- * DLOCK_EVENT_DONE: _STATUS is what the blocking call would have returned (DLOCK_CLOSED when the client is closed before),
- * the text the sentence of its error box, _LOCK_ID the handle's (-1 without one), _OWNER the owner's (-1 without one).
- * Results are there when the status is DLOCK_OK: numbers in _VALUE, tokens in _TOKEN, what dlock_lock_inspect says in its
- * fields, with the holder's id as the text. Handles may be freed before the event comes. Calls that were submitted may
- * overtake one another.
+ * Submitted calls. Every call that talks to the server has a form with _submit_ in its name that does not wait for it:
+ * checks that need no server are made at once, with the statuses of the blocking call. After DLOCK_OK exactly one event
+ * with tag, a number of the caller's choice, follows in the event queue of the client; no other answer is followed by one.
+ * For dlock_lock_submit_acquire and _release it has a type of their own, else it is DLOCK_EVENT_DONE: _STATUS is what the
+ * blocking call would have returned (DLOCK_CLOSED when the client is closed before), the text the sentence of its error
+ * box, _LOCK_ID the handle's (-1 without one), _OWNER the owner's (-1 without one). Results are there when the status is
+ * DLOCK_OK: numbers in _VALUE, tokens in _TOKEN, what dlock_lock_inspect says in its fields, with the holder's id as the
+ * text. Handles may be freed before the event comes. Calls that were submitted may overtake one another.
+ * dlock_client_submit_close has no tag: the end of the queue tells.
  *
  * Host. The library never writes to stdout or stderr, never raises SIGPIPE, installs no handlers, starts no thread
  * before first use, and its threads block all signals.
@@ -827,6 +827,15 @@ dlock_status dlock_event_unpack(const dlock_event *event, int64_t *values, size_
 DLOCK_API
 const char *dlock_event_text(const dlock_event *event);
 
+/*
+ * Copy the bytes that belong to the event, of dlock_txn_submit_get alone, into buffer; *ret_size is how many there are,
+ * also when the call returns DLOCK_BUFFER_TOO_SMALL. buffer may be NULL when size is 0.
+ * Threads: one at a time per box. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_event_data(const dlock_event *event, uint8_t *buffer, size_t size, size_t *ret_size,
+                              dlock_error *reterr);
+
 /* ---- transaction ------------------------------------------------------------------------------------------------ */
 
 /*
@@ -861,6 +870,14 @@ DLOCK_API
 dlock_status dlock_txn_watch(dlock_txn *txn, const char *key, size_t key_size, dlock_error *reterr);
 
 /*
+ * dlock_txn_watch whose end comes as an event. DLOCK_INVALID_ARGUMENT while another call of the transaction is under way,
+ * here and in every other call of it. dlock_txn_free is fine meanwhile: the call ends as it would.
+ * Threads: one at a time per transaction. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_txn_submit_watch(dlock_txn *txn, const char *key, size_t key_size, int64_t tag, dlock_error *reterr);
+
+/*
  * Read the value of a key, at most 1 MiB. Values read one after the other may be of different moments: only a commit says
  * that they belonged together, of those keys that were watched. *ret_size is the size of the value, also when the call
  * returns DLOCK_BUFFER_TOO_SMALL: get it again with more room. buffer may be NULL when size is 0. DLOCK_NOT_FOUND,
@@ -872,6 +889,13 @@ dlock_status dlock_txn_watch(dlock_txn *txn, const char *key, size_t key_size, d
 DLOCK_API
 dlock_status dlock_txn_get(dlock_txn *txn, const char *key, size_t key_size, uint8_t *buffer, size_t size,
                            size_t *ret_size, dlock_error *reterr);
+
+/*
+ * dlock_txn_get whose end comes as an event, which has the value: see dlock_event_data. _VALUE is its size.
+ * Threads: one at a time per transaction. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_txn_submit_get(dlock_txn *txn, const char *key, size_t key_size, int64_t tag, dlock_error *reterr);
 
 /*
  * Queue a write: the key gets a value of at most 1 MiB, which expires after ttl_ms; -1: never, whatever it did before.
@@ -910,11 +934,25 @@ DLOCK_API
 dlock_status dlock_txn_commit(dlock_txn *txn, dlock_error *reterr);
 
 /*
+ * dlock_txn_commit whose end comes as an event.
+ * Threads: one at a time per transaction. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_txn_submit_commit(dlock_txn *txn, int64_t tag, dlock_error *reterr);
+
+/*
  * Drop what was queued and watched; without a round nothing is done. The connection stays for the next one.
  * Threads: one at a time per transaction. Blocks: up to the command timeout. Since: 0.1
  */
 DLOCK_API
 dlock_status dlock_txn_rollback(dlock_txn *txn, dlock_error *reterr);
+
+/*
+ * dlock_txn_rollback whose end comes as an event.
+ * Threads: one at a time per transaction. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_txn_submit_rollback(dlock_txn *txn, int64_t tag, dlock_error *reterr);
 
 #ifdef __cplusplus
 }

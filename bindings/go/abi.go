@@ -740,6 +740,14 @@ func (event *cEvent) text() string {
 	return C.GoString(result)
 }
 
+func (event *cEvent) data(buffer []byte) (int, error) {
+	var retSize C.size_t
+	box := quick.take()
+	err := quick.done(box, C.dlock_event_data(event.pointer(), (*C.uint8_t)(first(buffer)), C.size_t(len(buffer)), &retSize, box))
+	runtime.KeepAlive(event)
+	return int(retSize), err
+}
+
 func (client *cClient) txnNew() (*cTxn, error) {
 	var retTxn *C.dlock_txn
 	box := quick.take()
@@ -755,12 +763,26 @@ func (txn *cTxn) watch(key string) error {
 	return err
 }
 
+func (txn *cTxn) submitWatch(key string, tag int64) error {
+	box := quick.take()
+	err := quick.done(box, C.dlock_txn_submit_watch(txn.pointer(), (*C.char)(copied(key)), C.size_t(len(key)), C.int64_t(tag), box))
+	runtime.KeepAlive(txn)
+	return err
+}
+
 func (txn *cTxn) get(key string, buffer []byte) (int, error) {
 	var retSize C.size_t
 	box := blocking.take()
 	err := blocking.done(box, C.dlock_txn_get(txn.pointer(), (*C.char)(copied(key)), C.size_t(len(key)), (*C.uint8_t)(first(buffer)), C.size_t(len(buffer)), &retSize, box))
 	runtime.KeepAlive(txn)
 	return int(retSize), err
+}
+
+func (txn *cTxn) submitGet(key string, tag int64) error {
+	box := quick.take()
+	err := quick.done(box, C.dlock_txn_submit_get(txn.pointer(), (*C.char)(copied(key)), C.size_t(len(key)), C.int64_t(tag), box))
+	runtime.KeepAlive(txn)
+	return err
 }
 
 func (txn *cTxn) set(key string, value []byte, ttlMs int64) error {
@@ -791,9 +813,23 @@ func (txn *cTxn) commit() error {
 	return err
 }
 
+func (txn *cTxn) submitCommit(tag int64) error {
+	box := quick.take()
+	err := quick.done(box, C.dlock_txn_submit_commit(txn.pointer(), C.int64_t(tag), box))
+	runtime.KeepAlive(txn)
+	return err
+}
+
 func (txn *cTxn) rollback() error {
 	box := blocking.take()
 	err := blocking.done(box, C.dlock_txn_rollback(txn.pointer(), box))
+	runtime.KeepAlive(txn)
+	return err
+}
+
+func (txn *cTxn) submitRollback(tag int64) error {
+	box := quick.take()
+	err := quick.done(box, C.dlock_txn_submit_rollback(txn.pointer(), C.int64_t(tag), box))
 	runtime.KeepAlive(txn)
 	return err
 }

@@ -78,6 +78,7 @@ class Answer:
         self.__dict__.update(members)
         if "event" in members:
             self.event = Event(members["event"], members["text"])
+            self.event.__dict__.update(data=bytes.fromhex(members["data"]), none=members["none"])
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(name)

@@ -170,7 +170,9 @@ static dlock_txn *txn_of(struct word word)
 
 static void put_event(struct answer *answer, const dlock_event *event)
 {
+    static _Thread_local uint8_t data[2 << 20];
     int64_t fields[DLOCK_FIELD_COUNT];
+    size_t size = 0;
 
     if (answer->status != DLOCK_OK || dlock_event_unpack(event, fields, DLOCK_FIELD_COUNT, NULL, NULL) != DLOCK_OK)
         return;
@@ -179,6 +181,13 @@ static void put_event(struct answer *answer, const dlock_event *event)
         fprintf(answer->more, "%s%" PRId64, i ? "," : "", fields[i]);
     fputs("],\"text\":", answer->more);
     put_text(answer->more, dlock_event_text(event));
+    fprintf(answer->more, ",\"none\":\"%s\",\"data\":\"",
+            dlock_status_name(dlock_event_data(event, NULL, 0, &size, NULL)));
+    if (dlock_event_data(event, data, sizeof data, NULL, NULL) != DLOCK_OK)
+        abort();
+    for (size_t i = 0; i < size; i++)
+        fprintf(answer->more, "%02x", data[i]);
+    fputs("\"", answer->more);
 }
 
 /* Options from words "name=value"; NULL and the answer filled when one is refused. */
@@ -704,6 +713,23 @@ static void do_rollback(struct answer *answer, struct word *words)
     CALL(answer, dlock_txn_rollback(txn_of(words[0]), answer->box));
 }
 
+static dlock_status submit_txn(struct answer *answer, dlock_txn *txn, const struct word *words)
+{
+    if (strcmp(words[0].text, "watch") == 0)
+        return dlock_txn_submit_watch(txn, words[2].text, words[2].size, number(words[1]), answer->box);
+    if (strcmp(words[0].text, "get") == 0)
+        return dlock_txn_submit_get(txn, words[2].text, words[2].size, number(words[1]), answer->box);
+    if (strcmp(words[0].text, "commit") == 0)
+        return dlock_txn_submit_commit(txn, number(words[1]), answer->box);
+    return dlock_txn_submit_rollback(txn, number(words[1]), answer->box);
+}
+
+/* words[1]: the command that waits, words[2]: the tag, words[3]: the key. */
+static void do_submit_txn(struct answer *answer, struct word *words)
+{
+    CALL(answer, submit_txn(answer, txn_of(words[0]), words + 1));
+}
+
 /* ---- what is done to the process */
 
 /* The next call of the library: WHAT AFTER ON. */
@@ -880,6 +906,7 @@ static const struct {
     {"delete", do_delete},
     {"commit", do_commit},
     {"rollback", do_rollback},
+    {"submit_txn", do_submit_txn},
     {"shim", do_shim},
     {"live", do_live},
     {"nofile", do_nofile},

@@ -127,6 +127,7 @@ dlock_status dlock_lock_inspect(dlock_lock *lock, dlock_event *event, dlock_erro
     if (dli_order_carry(order) == DLOCK_OK) {
         dli_order_tell(order, event->field, event->text);
         event->field[DLOCK_FIELD_TYPE] = DLOCK_EVENT_INSPECTION;
+        event->size = 0;
     }
     status = dli_order_said(order, reterr);
     dli_order_free(order);

@@ -12,16 +12,10 @@ static const int64_t longest_ttl_ms = INT64_C(1) << 53;
 
 /* ---- checks */
 
-/* Say what happened to which key on which server. */
 static dlock_status said(const dlock_txn *txn, const char *key, size_t key_size, const dlock_error *why,
                          dlock_error *reterr)
 {
-    char shown[120];
-
-    if (!key)
-        return dli_fail(reterr, why->code, "transaction at %s: %s", txn->client->store->text, why->message);
-    return dli_fail(reterr, why->code, "transaction at %s, key '%s': %s", txn->client->store->text,
-                    dli_quote(shown, sizeof shown, key, key_size), why->message);
+    return dli_txn_said(txn->client, key, key_size, why, reterr);
 }
 
 static dlock_status check_key(const dlock_txn *txn, const char *key, size_t key_size, dlock_error *reterr)
@@ -183,4 +177,52 @@ dlock_status dlock_txn_rollback(dlock_txn *txn, dlock_error *reterr)
     dli_txn_rollback(&txn->txn);
     dli_txn_leave(txn);
     return DLOCK_OK;
+}
+
+/* ---- without waiting */
+
+static dlock_status submit(dlock_txn *txn, enum dli_txn_verb verb, const char *key, size_t key_size, int64_t tag,
+                           dlock_error *reterr)
+{
+    dlock_error why = {.code = DLOCK_OK};
+    struct dli_client *client = txn->client;
+    dlock_status status;
+
+    dli_client_ref(client); /* with the event the handle may go */
+    status = dli_txn_submit(txn, verb, key, key_size, tag, &why);
+    if (status != DLOCK_OK)
+        dli_txn_said(client, key, key_size, &why, reterr);
+    dli_client_unref(client);
+    return status;
+}
+
+dlock_status dlock_txn_submit_watch(dlock_txn *txn, const char *key, size_t key_size, int64_t tag, dlock_error *reterr)
+{
+    dlock_status status = check_key(txn, key, key_size, reterr);
+
+    return status == DLOCK_OK ? submit(txn, DLI_TXN_WATCH, key, key_size, tag, reterr) : status;
+}
+
+dlock_status dlock_txn_submit_get(dlock_txn *txn, const char *key, size_t key_size, int64_t tag, dlock_error *reterr)
+{
+    dlock_status status = check_key(txn, key, key_size, reterr);
+
+    return status == DLOCK_OK ? submit(txn, DLI_TXN_GET, key, key_size, tag, reterr) : status;
+}
+
+static dlock_status submit_end(dlock_txn *txn, enum dli_txn_verb verb, int64_t tag, dlock_error *reterr)
+{
+    if (!txn)
+        return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "no transaction was given");
+    return submit(txn, verb, NULL, 0, tag, reterr);
+}
+
+dlock_status dlock_txn_submit_commit(dlock_txn *txn, int64_t tag, dlock_error *reterr)
+{
+    return submit_end(txn, DLI_TXN_COMMIT, tag, reterr);
+}
+
+dlock_status dlock_txn_submit_rollback(dlock_txn *txn, int64_t tag, dlock_error *reterr)
+{
+    return submit_end(txn, DLI_TXN_ROLLBACK, tag, reterr);
 }

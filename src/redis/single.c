@@ -20,6 +20,7 @@
 #include "request.h"
 #include "subscriber.h"
 #include "sys/sys.h"
+#include "txn_step.h"
 #include "tls.h"
 
 enum { MS = 1000, TRIM_AFTER = 30000000 };
@@ -40,6 +41,7 @@ struct dli_lane {
     int index;
     struct dli_pipe pipe;
     struct dli_subscriber ear; /* of lane 0 */
+    struct dli_txn_lane txns;
     int64_t troubles;          /* of the pipe, as logged */
     int troubled;              /* the last word in the log was of trouble */
     int64_t trimmed;
@@ -148,6 +150,7 @@ static struct dli_lane *lane_new(struct dli_store *store, int index, int wake_fd
     lane->single = single;
     lane->index = index;
     lane->trimmed = dli_now();
+    dli_txn_lane_init(&lane->txns, wake_fd);
     if (dli_pipe_init(&lane->pipe, &single->config, &single->gate, wake_fd, single->patience, &single->reloads))
         goto fail_pipe;
     if (index > 0)
@@ -164,6 +167,7 @@ fail_ear:
     dli_subscriber_fini(&lane->ear);
 fail_pipe:
     dli_pipe_fini(&lane->pipe);
+    dli_txn_lane_fini(&lane->txns);
     free(lane);
     return NULL;
 }
@@ -175,6 +179,7 @@ static void lane_free(struct dli_lane *lane)
     if (lane->index == 0)
         dli_subscriber_fini(&lane->ear);
     dli_pipe_fini(&lane->pipe);
+    dli_txn_lane_fini(&lane->txns);
     free(lane);
 }
 
@@ -254,6 +259,7 @@ static void step(struct dli_lane *lane, int64_t now)
 {
     dli_pipe_step(&lane->pipe, now);
     log_trouble(lane);
+    dli_txn_lane_step(&lane->txns, dli_now());
     if (lane->index > 0)
         return;
     dli_subscriber_step(&lane->ear, dli_now());
@@ -265,8 +271,9 @@ static void step(struct dli_lane *lane, int64_t now)
 
 static int64_t alarm_at(const struct dli_lane *lane)
 {
-    int64_t at = dli_pipe_alarm(&lane->pipe), other = INT64_MAX;
+    int64_t at = dli_pipe_alarm(&lane->pipe), other = dli_txn_lane_alarm(&lane->txns);
 
+    at = other < at ? other : at;
     if (lane->index == 0)
         other = dli_subscriber_alarm(&lane->ear);
     return other < at ? other : at;
@@ -284,6 +291,7 @@ static int lane_sleep(struct dli_lane *lane, struct pollfd *fds)
     fds[count++] = poll_for(lane->pipe.conn);
     if (lane->index == 0)
         fds[count++] = poll_for(lane->ear.conn);
+    count += dli_txn_lane_fds(&lane->txns, fds + count);
     __atomic_store_n(&lane->pipe.sleeping, 1, __ATOMIC_SEQ_CST);
     return __atomic_load_n(&lane->pipe.pushed, __ATOMIC_SEQ_CST) ? -1 : count;
 }
@@ -296,6 +304,7 @@ static void awake(struct dli_lane *lane)
 static void shut(struct dli_lane *lane)
 {
     dli_pipe_shut(&lane->pipe);
+    dli_txn_lane_shut(&lane->txns);
 }
 
 /* ---- the store */
@@ -388,4 +397,9 @@ void dli_redis_txn(struct dli_store *store, struct dli_txn *txn)
     struct single *single = of(store);
 
     dli_txn_init(txn, &single->config, &single->gate, single->patience);
+}
+
+int dli_redis_txn_push(struct dli_lane *lane, struct dli_txn_step *step)
+{
+    return dli_txn_lane_push(&lane->txns, step);
 }

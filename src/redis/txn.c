@@ -3,11 +3,13 @@
  */
 #include "redis/txn.h"
 
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "redis/commands.h"
+#include "redis/conn_inner.h"
 #include "sys/sys.h"
 
 enum { KEEP_ROOM = 64 * 1024 };
@@ -30,7 +32,7 @@ void dli_txn_fini_child(struct dli_txn *txn)
     dli_buffer_free(&txn->writes);
 }
 
-static void end_round(struct dli_txn *txn)
+void dli_txn_end_round(struct dli_txn *txn)
 {
     txn->watching = txn->count = 0;
     txn->writes.size = 0;
@@ -41,7 +43,7 @@ static void end_round(struct dli_txn *txn)
 /* The shutdown ends the connection also where forked children still have the descriptor. */
 void dli_txn_drop(struct dli_txn *txn)
 {
-    end_round(txn);
+    dli_txn_end_round(txn);
     if (!txn->conn)
         return;
     if (txn->conn->fd >= 0)
@@ -115,6 +117,31 @@ static dlock_status tell(struct dli_txn *txn, const char *verb, const char *key,
     return DLOCK_OK;
 }
 
+/* ---- what needs no server */
+
+static dlock_status check_round(const struct dli_txn *txn, dlock_error *why)
+{
+    if (txn->watching)
+        return DLOCK_OK;
+    return dli_fail(why, DLOCK_NO_TRANSACTION, "%s", dli_status_find(DLOCK_NO_TRANSACTION)->text);
+}
+
+dlock_status dli_txn_may(const struct dli_txn *txn, enum dli_txn_verb verb, dlock_error *why)
+{
+    dlock_status status = DLOCK_OK;
+
+    if (verb == DLI_TXN_GET || verb == DLI_TXN_COMMIT)
+        status = check_round(txn, why);
+    if (status != DLOCK_OK || txn->count == 0)
+        return status;
+    if (verb == DLI_TXN_WATCH)
+        return dli_fail(why, DLOCK_INVALID_ARGUMENT, "keys are watched before the first write");
+    if (verb == DLI_TXN_GET)
+        return dli_fail(why, DLOCK_INVALID_ARGUMENT,
+                        "keys are read before the first write: a read would not see what waits for the commit");
+    return DLOCK_OK;
+}
+
 /* ---- watch and read */
 
 /* The first WATCH of a round. A connection left from the last one may have been closed: then it goes again, on a new one. */
@@ -135,10 +162,10 @@ static dlock_status begin(struct dli_txn *txn, const char *key, size_t size, dlo
 
 dlock_status dli_txn_watch(struct dli_txn *txn, const char *key, size_t size, dlock_error *why)
 {
-    dlock_status status;
+    dlock_status status = dli_txn_may(txn, DLI_TXN_WATCH, why);
 
-    if (txn->count > 0)
-        return dli_fail(why, DLOCK_INVALID_ARGUMENT, "keys are watched before the first write");
+    if (status != DLOCK_OK)
+        return status;
     if (txn->watching)
         status = tell(txn, "WATCH", key, size, dli_now() + txn->patience, why);
     else
@@ -148,13 +175,6 @@ dlock_status dli_txn_watch(struct dli_txn *txn, const char *key, size_t size, dl
     else
         dli_txn_drop(txn);
     return status;
-}
-
-static dlock_status check_round(const struct dli_txn *txn, dlock_error *why)
-{
-    if (txn->watching)
-        return DLOCK_OK;
-    return dli_fail(why, DLOCK_NO_TRANSACTION, "%s", dli_status_find(DLOCK_NO_TRANSACTION)->text);
 }
 
 static dlock_status take_value(const struct dli_reply *reply, uint8_t *buffer, size_t room, size_t *ret_size,
@@ -172,13 +192,10 @@ dlock_status dli_txn_get(struct dli_txn *txn, const char *key, size_t size, uint
                          size_t *ret_size, dlock_error *why)
 {
     const struct dli_reply *reply;
-    dlock_status status = check_round(txn, why);
+    dlock_status status = dli_txn_may(txn, DLI_TXN_GET, why);
 
     if (status != DLOCK_OK)
         return status;
-    if (txn->count > 0)
-        return dli_fail(why, DLOCK_INVALID_ARGUMENT,
-                        "keys are read before the first write: a read would not see what waits for the commit");
     reply = ask(txn, "GET", key, size, dli_now() + txn->patience, why);
     if (reply && reply->type == DLI_REPLY_TEXT)
         return take_value(reply, buffer, room, ret_size, why);
@@ -213,6 +230,19 @@ dlock_status dli_txn_write(struct dli_txn *txn, int argc, const char *const *arg
     return DLOCK_OK;
 }
 
+static dlock_status exec(struct dli_txn *txn, dlock_error *why)
+{
+    int64_t deadline = dli_now() + txn->patience;
+    struct dli_exec exec;
+    dlock_status status = dli_txn_exec_begin(&exec, txn, why);
+
+    if (status != DLOCK_OK)
+        return status;
+    while (!dli_txn_exec_step(&exec, dli_now() >= deadline))
+        dli_conn_wait(txn->conn, txn->conn->want_write ? POLLIN | POLLOUT : POLLIN, deadline);
+    return exec.status;
+}
+
 dlock_status dli_txn_commit(struct dli_txn *txn, dlock_error *why)
 {
     dlock_status status = check_round(txn, why);
@@ -221,9 +251,9 @@ dlock_status dli_txn_commit(struct dli_txn *txn, dlock_error *why)
         return status;
     status = tell(txn, "MULTI", NULL, 0, dli_now() + txn->patience, why);
     if (status == DLOCK_OK)
-        status = dli_txn_exec(txn, why);
+        status = exec(txn, why);
     if (status == DLOCK_OK || status == DLOCK_CONFLICT)
-        end_round(txn);
+        dli_txn_end_round(txn);
     else
         dli_txn_drop(txn);
     return status;
@@ -236,7 +266,7 @@ void dli_txn_rollback(struct dli_txn *txn)
     if (!txn->watching)
         return;
     if (tell(txn, "UNWATCH", NULL, 0, dli_now() + txn->patience, &why) == DLOCK_OK)
-        end_round(txn);
+        dli_txn_end_round(txn);
     else
         dli_txn_drop(txn);
 }

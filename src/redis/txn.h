@@ -62,7 +62,51 @@ dlock_status dli_txn_commit(struct dli_txn *txn, dlock_error *why);
 /* Forget writes and watched keys, and end the round. */
 void dli_txn_rollback(struct dli_txn *txn);
 
+enum dli_txn_verb { DLI_TXN_WATCH, DLI_TXN_GET, DLI_TXN_COMMIT, DLI_TXN_ROLLBACK };
+
+/* What needs no server: DLOCK_NO_TRANSACTION, or DLOCK_INVALID_ARGUMENT after the first write. */
+dlock_status dli_txn_may(const struct dli_txn *txn, enum dli_txn_verb verb, dlock_error *why);
+
+/* Forget writes and watched keys, on a connection that has them no longer. */
+void dli_txn_end_round(struct dli_txn *txn);
+
 /* ---- txn_exec.c: MULTI was answered: send the writes and EXEC, and judge what comes back. FAILED or not, conn stays. */
-dlock_status dli_txn_exec(struct dli_txn *txn, dlock_error *why);
+
+struct dli_exec {
+    struct dli_txn *txn;
+    int taken;           /* replies to writes so far */
+    int done;            /* EXEC was answered: status and why say the rest */
+    int sent;            /* all of it, to the kernel */
+    dlock_status status; /* before that: of the first write that the server refused */
+    dlock_error *why;
+};
+
+/* DLOCK_OK, or DLOCK_OUT_OF_MEMORY and there is nothing to go on with. */
+dlock_status dli_txn_exec_begin(struct dli_exec *exec, struct dli_txn *txn, dlock_error *why);
+
+/* Whatever can be done without blocking; late: its time is over. 1: so is the commit, as status and why say. */
+int dli_txn_exec_step(struct dli_exec *exec, int late);
+
+/* ---- txn_step.c: steps that nobody waits for. One is its owner's until it is pushed and again in done; nobody else uses
+ * the transaction in between. done runs on the lane's thread. */
+
+struct dli_txn_step {
+    struct dli_txn *txn;
+    enum dli_txn_verb verb;
+    const char *key; /* of WATCH and GET */
+    size_t key_size;
+    void (*done)(struct dli_txn_step *step);
+
+    dlock_status status; /* the results */
+    dlock_error why;     /* the sentence when the status is not DLOCK_OK */
+    char *value;         /* GET: the owner frees it */
+    size_t size;
+
+    struct dli_txn_step *next; /* the rest is the lane's */
+    enum { DLI_TXN_BEGIN, DLI_TXN_TURN, DLI_TXN_CONNECT, DLI_TXN_ANSWER, DLI_TXN_EXEC } phase;
+    int64_t begun, deadline, alarm;
+    int may_repeat; /* on a new connection, when this one turns out to be dead */
+    struct dli_exec exec;
+};
 
 #endif

@@ -6,22 +6,11 @@
  */
 #include "redis/txn.h"
 
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "redis/commands.h"
 #include "redis/conn_inner.h"
-#include "sys/sys.h"
-
-/* A commit under way. */
-struct exec {
-    struct dli_txn *txn;
-    int taken;           /* replies to writes so far */
-    int done;            /* EXEC was answered: status and why say the rest */
-    dlock_status status; /* before that: of the first write that the server refused */
-    dlock_error *why;
-};
 
 /* ---- which write */
 
@@ -55,21 +44,21 @@ static void describe(const struct dli_txn *txn, int index, char *out, size_t roo
 
 /* ---- what replies mean */
 
-static void settle(struct exec *exec, dlock_status status)
+static void settle(struct dli_exec *exec, dlock_status status)
 {
     exec->status = status;
     exec->done = 1;
 }
 
 /* What the server was asked makes no sense to it, or the other way round. */
-static void settle_odd(struct exec *exec)
+static void settle_odd(struct dli_exec *exec)
 {
     settle(exec, dli_fail(exec->why, DLOCK_UNKNOWN_OUTCOME,
                           "the replies are not those Redis gives to a transaction: it may have been carried out"));
 }
 
 /* A write was put in the queue, or refused: then EXEC will be refused as well. */
-static void take_queued(struct exec *exec, const struct dli_reply *reply)
+static void take_queued(struct dli_exec *exec, const struct dli_reply *reply)
 {
     char write[160], shown[200];
 
@@ -87,7 +76,7 @@ static void take_queued(struct exec *exec, const struct dli_reply *reply)
 }
 
 /* The array of EXEC: the writes were carried out, each with a reply of its own. */
-static void take_results(struct exec *exec, const struct dli_reply *reply)
+static void take_results(struct dli_exec *exec, const struct dli_reply *reply)
 {
     char write[160], shown[200];
 
@@ -105,7 +94,7 @@ static void take_results(struct exec *exec, const struct dli_reply *reply)
 }
 
 /* EXEC was refused; the reason may stand behind the code: "EXECABORT Transaction discarded because of: OOM ...". */
-static void take_refusal(struct exec *exec, const struct dli_reply *reply)
+static void take_refusal(struct dli_exec *exec, const struct dli_reply *reply)
 {
     static const char because[] = "because of: ";
     struct dli_reply reason = *reply;
@@ -124,7 +113,7 @@ static void take_refusal(struct exec *exec, const struct dli_reply *reply)
                           dli_quote(shown, sizeof shown, reply->text, reply->size)));
 }
 
-static void take(struct exec *exec, const struct dli_reply *reply)
+static void take(struct dli_exec *exec, const struct dli_reply *reply)
 {
     if (exec->taken < exec->txn->count) {
         take_queued(exec, reply);
@@ -142,7 +131,7 @@ static void take(struct exec *exec, const struct dli_reply *reply)
 
 /* ---- sending and waiting */
 
-static void take_all(struct exec *exec)
+static void take_all(struct dli_exec *exec)
 {
     const struct dli_reply *reply;
 
@@ -159,39 +148,36 @@ static dlock_status lost(const struct dli_conn *conn, int sent, dlock_error *why
     return dli_fail(why, conn->why.code, "nothing was written: %s", conn->why.message);
 }
 
-/* Send and receive until EXEC is answered; an answer that came wins over what happens to the connection. */
-static dlock_status carry(struct exec *exec, int64_t deadline)
+dlock_status dli_txn_exec_begin(struct dli_exec *exec, struct dli_txn *txn, dlock_error *why)
+{
+    static const char *const word = "EXEC";
+    struct dli_buffer *out = &txn->conn->out;
+
+    *exec = (struct dli_exec){.txn = txn, .status = DLOCK_OK, .why = why};
+    if (dli_buffer_add(out, txn->writes.bytes, txn->writes.size) || dli_encode_words(out, 1, &word))
+        return dli_fail(why, DLOCK_OUT_OF_MEMORY, "nothing was written: no memory for the commands");
+    txn->asked += txn->count + 1;
+    return DLOCK_OK;
+}
+
+/* An answer that came wins over what happens to the connection. */
+int dli_txn_exec_step(struct dli_exec *exec, int late)
 {
     struct dli_conn *conn = exec->txn->conn;
-    int sent = 0;
 
     while (!exec->done) {
         dli_conn_flush(conn);
-        sent |= conn->state == DLI_CONN_READY && conn->out.size == 0;
+        exec->sent |= conn->state == DLI_CONN_READY && conn->out.size == 0;
         if (dli_conn_receive(conn) == 1)
             take_all(exec);
-        else if (conn->state == DLI_CONN_READY && dli_now() < deadline)
-            dli_conn_wait(conn, conn->want_write ? POLLIN | POLLOUT : POLLIN, deadline);
+        else if (conn->state == DLI_CONN_READY && !late)
+            return 0;
         else if (conn->state == DLI_CONN_READY)
             dli_conn_fail(conn, DLOCK_UNREACHABLE, "did not answer in time", NULL);
         if (!exec->done && conn->state != DLI_CONN_READY)
-            return lost(conn, sent, exec->why);
+            settle(exec, lost(conn, exec->sent, exec->why));
     }
-    return exec->status;
-}
-
-dlock_status dli_txn_exec(struct dli_txn *txn, dlock_error *why)
-{
-    static const char *const word = "EXEC";
-    struct exec exec = {.txn = txn, .status = DLOCK_OK, .why = why};
-    struct dli_conn *conn = txn->conn;
-    dlock_status status;
-
-    if (dli_buffer_add(&conn->out, txn->writes.bytes, txn->writes.size) || dli_encode_words(&conn->out, 1, &word))
-        return dli_fail(why, DLOCK_OUT_OF_MEMORY, "nothing was written: no memory for the commands");
-    txn->asked += txn->count + 1;
-    status = carry(&exec, dli_now() + txn->patience);
     if (conn->state == DLI_CONN_READY && (dli_reader_left(conn->reader) > 0 || conn->out.size > 0))
         dli_conn_fail(conn, DLOCK_PROTOCOL_ERROR, "sent more than it was asked for", NULL);
-    return status;
+    return 1;
 }

@@ -107,7 +107,7 @@ static void read_line(struct dli_node *node, char text[DLI_EVENT_TEXT])
 
 void dli_events_log(struct dli_events *events, dlock_status status, const char *text)
 {
-    struct line *line = malloc(sizeof *line);
+    struct line *line = calloc(1, sizeof *line);
 
     if (!line) {
         __atomic_add_fetch(events->dropped, 1, __ATOMIC_RELAXED);
@@ -174,9 +174,12 @@ void dli_events_shut(struct dli_events *events)
     pthread_mutex_lock(&events->mutex);
     events->shut = 1;
     pthread_mutex_unlock(&events->mutex);
-    while ((got = take(events, &node)) && got != -2)
-        if (got > 0)
-            node->read(node, nowhere);
+    while ((got = take(events, &node)) && got != -2) {
+        if (got < 0)
+            continue;
+        free(node->data);
+        node->read(node, nowhere);
+    }
 }
 
 /* Milliseconds for poll until deadline, rounded up; -1 for none. */
@@ -199,6 +202,9 @@ dlock_status dli_events_next(struct dli_events *events, int64_t deadline, struct
 
         if (got > 0) {
             memcpy(event->field, node->field, sizeof event->field);
+            free(event->data);
+            event->data = node->data;
+            event->size = node->size;
             node->read(node, event->text);
             return DLOCK_OK;
         }

@@ -19,6 +19,8 @@ enum { DLI_EVENT_TEXT = 256 };
 struct dlock_event {
     int64_t field[DLOCK_FIELD_COUNT];
     char text[DLI_EVENT_TEXT];
+    char *data; /* its own, or NULL */
+    size_t size;
 };
 
 /* A node in the queue: a snapshot. read adds the text and lets go of what the node is part of. */
@@ -26,6 +28,8 @@ struct dli_node {
     struct dli_link link;
     int64_t field[DLOCK_FIELD_COUNT];
     void (*read)(struct dli_node *node, char text[DLI_EVENT_TEXT]);
+    char *data; /* NULL, or bytes that go to who reads it */
+    size_t size;
 };
 
 struct dli_events {

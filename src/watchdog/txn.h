@@ -9,7 +9,7 @@
 
 struct dlock_txn {
     struct dli_client *client; /* with a ref */
-    uint32_t inside;           /* atomic: a call is under way */
+    uint32_t inside;           /* atomic: who is in it, see txn.c */
     struct dli_txn txn;        /* its own */
 };
 
@@ -26,5 +26,16 @@ void dli_txn_free(struct dlock_txn *txn);
  */
 dlock_status dli_txn_enter(struct dlock_txn *txn, int start, dlock_error *why);
 void dli_txn_leave(struct dlock_txn *txn);
+
+/* Say what happened to which key (NULL: to all of it) on which server. */
+dlock_status dli_txn_said(const struct dli_client *client, const char *key, size_t key_size, const dlock_error *why,
+                          dlock_error *reterr);
+
+/*
+ * A step that nobody waits for, instead of enter and leave. DLOCK_OK: an event with tag follows; nobody else gets in
+ * before. Else it was over at once, as why says.
+ */
+dlock_status dli_txn_submit(struct dlock_txn *txn, enum dli_txn_verb verb, const char *key, size_t key_size,
+                            int64_t tag, dlock_error *why);
 
 #endif

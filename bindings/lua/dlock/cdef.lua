@@ -87,15 +87,20 @@ void dlock_event_free(dlock_event *event);
 int32_t dlock_event_type(const dlock_event *event);
 dlock_status dlock_event_unpack(const dlock_event *event, int64_t *values, size_t count, size_t *ret_count, dlock_error *reterr);
 const char *dlock_event_text(const dlock_event *event);
+dlock_status dlock_event_data(const dlock_event *event, uint8_t *buffer, size_t size, size_t *ret_size, dlock_error *reterr);
 dlock_status dlock_txn_new(dlock_client *client, dlock_txn **ret_txn, dlock_error *reterr);
 void dlock_txn_free(dlock_txn *txn);
 dlock_status dlock_txn_watch(dlock_txn *txn, const char *key, size_t key_size, dlock_error *reterr);
+dlock_status dlock_txn_submit_watch(dlock_txn *txn, const char *key, size_t key_size, int64_t tag, dlock_error *reterr);
 dlock_status dlock_txn_get(dlock_txn *txn, const char *key, size_t key_size, uint8_t *buffer, size_t size, size_t *ret_size, dlock_error *reterr);
+dlock_status dlock_txn_submit_get(dlock_txn *txn, const char *key, size_t key_size, int64_t tag, dlock_error *reterr);
 dlock_status dlock_txn_set(dlock_txn *txn, const char *key, size_t key_size, const uint8_t *value, size_t value_size, int64_t ttl_ms, dlock_error *reterr);
 dlock_status dlock_txn_incr(dlock_txn *txn, const char *key, size_t key_size, int64_t by, dlock_error *reterr);
 dlock_status dlock_txn_delete(dlock_txn *txn, const char *key, size_t key_size, dlock_error *reterr);
 dlock_status dlock_txn_commit(dlock_txn *txn, dlock_error *reterr);
+dlock_status dlock_txn_submit_commit(dlock_txn *txn, int64_t tag, dlock_error *reterr);
 dlock_status dlock_txn_rollback(dlock_txn *txn, dlock_error *reterr);
+dlock_status dlock_txn_submit_rollback(dlock_txn *txn, int64_t tag, dlock_error *reterr);
 ]],
 constants = {
     DLOCK_OK = 0,
