@@ -170,9 +170,9 @@ static dlock_txn *txn_of(struct word word)
 
 static void put_event(struct answer *answer, const dlock_event *event)
 {
-    static _Thread_local uint8_t data[2 << 20];
     int64_t fields[DLOCK_FIELD_COUNT];
     size_t size = 0;
+    uint8_t *data;
 
     if (answer->status != DLOCK_OK || dlock_event_unpack(event, fields, DLOCK_FIELD_COUNT, NULL, NULL) != DLOCK_OK)
         return;
@@ -183,11 +183,13 @@ static void put_event(struct answer *answer, const dlock_event *event)
     put_text(answer->more, dlock_event_text(event));
     fprintf(answer->more, ",\"none\":\"%s\",\"data\":\"",
             dlock_status_name(dlock_event_data(event, NULL, 0, &size, NULL)));
-    if (dlock_event_data(event, data, sizeof data, NULL, NULL) != DLOCK_OK)
+    data = malloc(size + 1);
+    if (!data || dlock_event_data(event, data, size, NULL, NULL) != DLOCK_OK)
         abort();
     for (size_t i = 0; i < size; i++)
         fprintf(answer->more, "%02x", data[i]);
     fputs("\"", answer->more);
+    free(data);
 }
 
 /* Options from words "name=value"; NULL and the answer filled when one is refused. */

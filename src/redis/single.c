@@ -42,8 +42,8 @@ struct dli_lane {
     struct dli_pipe pipe;
     struct dli_subscriber ear; /* of lane 0 */
     struct dli_txn_lane txns;
-    int64_t troubles;          /* of the pipe, as logged */
-    int troubled;              /* the last word in the log was of trouble */
+    int64_t troubles; /* of the pipe, as logged */
+    int troubled;     /* the last word in the log was of trouble */
     int64_t trimmed;
 };
 

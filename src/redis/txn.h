@@ -104,7 +104,7 @@ struct dli_txn_step {
 
     struct dli_txn_step *next; /* the rest is the lane's */
     enum { DLI_TXN_BEGIN, DLI_TXN_TURN, DLI_TXN_CONNECT, DLI_TXN_ANSWER, DLI_TXN_EXEC } phase;
-    int64_t begun, deadline, alarm;
+    int64_t deadline, alarm;
     int may_repeat; /* on a new connection, when this one turns out to be dead */
     struct dli_exec exec;
 };
