@@ -521,6 +521,7 @@ def test_closed_with_a_pending_commit(agent: Agent, redis_server: Server, new_pr
     assert ended == {1: NUMBERS["UNKNOWN_OUTCOME" if sent else "CLOSED"], 2: NUMBERS["CLOSED"]}
     assert redis_server.command("EXISTS", "a") == sent
     assert txn.submit_txn("rollback", 3).status == "CLOSED"
+    proxy.down.release()
 
 
 def test_transactions_go_while_calls_are_under_way(new_agent: Make, redis_server: Server, new_proxy: Make) -> None:
