@@ -459,7 +459,7 @@ def test_rounds(client: Client, redis_server: Server) -> None:
 
 def test_one_call_of_a_transaction_at_a_time(agent: Agent, redis_server: Server, new_proxy: Make) -> None:
     proxy: Proxy = new_proxy(redis_server)
-    client = agent.open(proxy)
+    client = agent.open(proxy, command_timeout_ms=30_000)
     txn = client.txn()
     txn.watch("a").ok
     proxy.down.hold()
@@ -519,7 +519,7 @@ def test_closed_with_a_pending_commit(agent: Agent, redis_server: Server, new_pr
     client.close(1000)
     ended = {tag: status for kind, status, tag, _ in client.drain(10, 10_000).ok.events if kind == 9}
     assert ended == {1: NUMBERS["UNKNOWN_OUTCOME" if sent else "CLOSED"], 2: NUMBERS["CLOSED"]}
-    assert redis_server.command("EXISTS", "a") == sent
+    until(lambda: redis_server.command("EXISTS", "a") == sent)
     assert txn.submit_txn("rollback", 3).status == "CLOSED"
     proxy.down.release()
 
