@@ -183,11 +183,6 @@ static void lane_free(struct dli_lane *lane)
     free(lane);
 }
 
-static void count_command(struct single *single)
-{
-    __atomic_add_fetch(&single->commands, 1, __ATOMIC_RELAXED);
-}
-
 static dlock_status push(struct dli_lane *lane, struct dli_request *request)
 {
     struct dli_errand *errand = dli_errand_of(request);
@@ -196,7 +191,7 @@ static dlock_status push(struct dli_lane *lane, struct dli_request *request)
         return DLOCK_OUT_OF_MEMORY;
     if (dli_pipe_push(&lane->pipe, &errand->call))
         return DLOCK_CLOSED;
-    count_command(lane->single);
+    __atomic_add_fetch(&lane->single->commands, 1, __ATOMIC_RELAXED);
     return DLOCK_OK;
 }
 
@@ -207,7 +202,7 @@ static dlock_status push_urgent(struct dli_lane *lane, struct dli_request *reque
     if (dli_errand_begin(errand))
         return DLOCK_OUT_OF_MEMORY;
     dli_pipe_push_urgent(&lane->pipe, &errand->call);
-    count_command(lane->single);
+    __atomic_add_fetch(&lane->single->commands, 1, __ATOMIC_RELAXED);
     return DLOCK_OK;
 }
 
@@ -223,7 +218,7 @@ static void carry(struct dli_lane *lane, struct dli_request *request)
         dli_errand_fail(errand, DLOCK_OUT_OF_MEMORY);
         return;
     }
-    count_command(single);
+    __atomic_add_fetch(&single->commands, 1, __ATOMIC_RELAXED);
     if (__atomic_load_n(&lane->pipe.load, __ATOMIC_RELAXED) == 0 && dli_private_call(&single->pool, call)) {
         if (call->fallback)
             __atomic_add_fetch(&single->reloads, 1, __ATOMIC_RELAXED);
