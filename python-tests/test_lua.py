@@ -958,7 +958,7 @@ def test_gate(run: Run, redis_server: Server) -> None:
 
 
 def test_what_asks_the_server_yields(run: Run, new_server: Callable[..., Server]) -> None:
-    """With a hook, while the server is stopped: each call waits in the hook, and its answer is what it is without one."""
+    """With a hook, and the server stopped: each call waits in the hook, and its answer is what it is without one."""
     server = new_server()
     run(
         """
@@ -1003,6 +1003,13 @@ def test_what_asks_the_server_yields(run: Run, new_server: Callable[..., Server]
         eq(yields_in(function() return a:open_gate() end), false)
         eq(yields_in(function() return a:force_release() end), true)
         eq(yields_in(function() return a:force_release() end), false)
+        eq(yields_in(function() return client:transaction({"n"}, function(txn) return txn:incr "n" end) end), true)
+        local good, n = client:transaction({"n"}, function(txn) return yields_in(function() return txn:get "n" end) end)
+        eq(good, true) eq(n, "1")
+        local caught, why = pcall(client.transaction, client, {"n"}, function(txn) error("no", 0) end)
+        eq(caught, false) eq(why, "no")
+        eq(client:transaction({"n"}, function(txn) assert(txn:get "none" == nil and txn:set("n", "")) end), true)
+        eq(select(2, client:transaction({"n"}, function(txn) return txn:get "n" end)), "")
         assert(plain:lock("a"):acquire())
         fails("WRONG_KIND", yields_in(function() return client:lock("a", {kind = "latch"}):count() end))
         """,
@@ -1065,7 +1072,7 @@ def test_transaction(run: Run, redis_server: Server, hook: str) -> None:
 
         calls = 0
         local good, err = client:transaction({"n"}, function() calls = calls + 1 write("n", "1") end, 3)
-        eq(good, false) eq(err.name, "CONFLICT") eq(calls, 3)
+        eq(good, false) eq(err.name, "CONFLICT") eq(calls, 3) assert(err.message:find "^transaction at ", err.message)
         local raised = {}
         local caught, why = pcall(client.transaction, client, {"n"}, function(txn) txn:set("n", "2") error(raised) end)
         eq(caught, false) eq(why, raised)

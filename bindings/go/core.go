@@ -10,18 +10,14 @@ import (
 	"time"
 )
 
-const (
-	orders = 4                     // calls like Ping that block a thread each at the same time
-	slow   = 20 * time.Millisecond // a round trip longer than a thread should be blocked
-)
+const slow = 20 * time.Millisecond // a round trip longer than a thread should be blocked
 
 var epoch = time.Now()
 
 // core is what the goroutine that reads events knows of a client. It refers to the Client only by grants that are held and
-// calls that wait for an answer.
+// requests that wait for an answer.
 type core struct {
 	handle *cClient
-	orders chan struct{} // has one for each that is running
 	events chan Event
 	spare  chan *cTxn // for the next transactions, with their connections
 
@@ -41,8 +37,8 @@ type known struct {
 }
 
 func newCore(handle *cClient) *core {
-	return &core{handle: handle, orders: make(chan struct{}, orders), events: make(chan Event, eventRoom),
-		spare: make(chan *cTxn, spare), known: map[int64]known{}}
+	events := make(chan Event, eventRoom)
+	return &core{handle: handle, events: events, spare: make(chan *cTxn, spare), known: map[int64]known{}}
 }
 
 // ---- requests and their answers
@@ -58,6 +54,7 @@ type request struct {
 type answer struct {
 	fields
 	text string
+	data []byte
 	err  error
 }
 
@@ -203,6 +200,10 @@ func (c *core) read(file *os.File) {
 func (event *cEvent) read() (a answer) {
 	_, _ = event.unpack(a.all())
 	a.text = event.text()
+	if a.LockID < 0 && a.Value > 0 {
+		a.data = make([]byte, a.Value)
+		_, _ = event.data(a.data)
+	}
 	if a.Status != 0 {
 		a.err = &Error{Status: Status(a.Status), Message: a.text}
 	}

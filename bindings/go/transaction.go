@@ -49,31 +49,32 @@ func (c *Client) Transaction(ctx context.Context, f func(*Transaction) error, ke
 	}
 }
 
-// once is one attempt.
+// once is one attempt. A handle that is busy, or in an unknown state, is left to the collector.
 func (t *Transaction) once(f func(*Transaction) error, keys []string) (err error) {
-	core := t.client.core
+	spare := t.client.core.spare
 	select {
-	case t.handle = <-core.spare:
+	case t.handle = <-spare:
 	default:
-		if t.handle, err = core.handle.txnNew(); err != nil {
+		if t.handle, err = t.client.core.handle.txnNew(); err != nil {
 			return err
 		}
 	}
+	handle, failed := t.handle, error(nil)
 	if err = t.Watch(keys...); err == nil {
 		err = f(t)
 	}
 	if err == nil {
-		err = t.call((*cTxn).commit, ErrUnknownOutcome, ErrUnknownOutcome)
-	} else if t.call((*cTxn).rollback, ErrCancelled, ErrTimedOut) != nil {
-		t.handle = nil
+		_, err = t.ask(handle.submitCommit, ErrUnknownOutcome, ErrUnknownOutcome)
+		failed = err
+	} else {
+		_, failed = t.ask(handle.submitRollback, ErrCancelled, ErrTimedOut)
 	}
-	if t.handle != nil {
+	if t.handle = nil; failed == nil || errors.Is(failed, ErrConflict) {
 		select {
-		case core.spare <- t.handle:
+		case spare <- handle:
 		default:
 		}
 	}
-	t.handle = nil
 	return err
 }
 
@@ -85,44 +86,25 @@ func (t *Transaction) h() *cTxn {
 	return t.handle
 }
 
-// call makes a call that blocks. When the context ends before it does, late is what became of the transaction; the handle,
-// which the call goes on to use, is left to the collector.
-func (t *Transaction) call(f func(h *cTxn) error, cancelled, late Status) error {
-	if t == nil {
-		return invalid("a transaction comes from a client")
+// ask makes a request. When the context ends before the answer is there, cancelled or late is what the transaction is.
+func (t *Transaction) ask(f func(tag int64) error, cancelled, late Status) (answer, error) {
+	if t.h() == nil {
+		return answer{}, invalid("no transaction is under way")
 	}
-	h := t.handle
-	err := t.client.orNone().order(t.ctx, func() error { return f(h) })
-	if errors.Is(err, ErrUnknownOutcome) && t.ctx.Err() != nil {
-		t.handle = nil
-		return noLock.ended(t.ctx, cancelled, late)
+	if err := noLock.ended(t.ctx, ErrCancelled, ErrTimedOut); err != nil {
+		return answer{}, err
 	}
-	return err
-}
-
-// order makes a call that blocks its thread, when there are not too many of them.
-func (c *Client) order(ctx context.Context, f func() error) error {
-	k := (&Lock{client: c}).newRequest(nil)
-	if err := k.lock.ended(ctx, ErrCancelled, ErrTimedOut); err != nil {
-		return err
+	a, answered := (&Lock{client: t.client}).submit(f, nil).wait(t.ctx)
+	if !answered {
+		a.err = noLock.ended(t.ctx, cancelled, late)
 	}
-	select {
-	case c.core.orders <- struct{}{}:
-	case <-ctx.Done():
-		return k.lock.ended(ctx, ErrCancelled, ErrTimedOut)
-	}
-	go func() {
-		k.settle(answer{err: f()})
-		<-c.core.orders
-	}()
-	a, _ := k.wait(ctx)
-	return a.err
+	return a, a.err
 }
 
 // Watch watches more keys, before they are read.
 func (t *Transaction) Watch(keys ...string) (err error) {
 	for i := 0; i < len(keys) && err == nil; i++ {
-		err = t.call(func(h *cTxn) error { return h.watch(keys[i]) }, ErrCancelled, ErrTimedOut)
+		_, err = t.ask(func(tag int64) error { return t.handle.submitWatch(keys[i], tag) }, ErrCancelled, ErrTimedOut)
 	}
 	return err
 }
@@ -130,21 +112,8 @@ func (t *Transaction) Watch(keys ...string) (err error) {
 // Get returns the value of a key, at most 1 MiB. ErrNotFound; ErrWrongKind when it is not a string. Only when the
 // transaction succeeds did values read one after the other belong together.
 func (t *Transaction) Get(key string) ([]byte, error) {
-	values := make(chan []byte, 1)
-	err := t.call(func(h *cTxn) error {
-		value := make([]byte, 1024)
-		size, err := h.get(key, value)
-		for errors.Is(err, ErrBufferTooSmall) {
-			value = make([]byte, size)
-			size, err = h.get(key, value)
-		}
-		values <- value[:size]
-		return err
-	}, ErrCancelled, ErrTimedOut)
-	if err != nil {
-		return nil, err
-	}
-	return <-values, nil
+	a, err := t.ask(func(tag int64) error { return t.handle.submitGet(key, tag) }, ErrCancelled, ErrTimedOut)
+	return a.data, err
 }
 
 // Set gives a key a value of at most 1 MiB, which expires after ttl; 0: never.

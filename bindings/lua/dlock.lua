@@ -19,7 +19,7 @@
 -- do not: hook(client, wait) is called until the answer is there and lets others run meanwhile, by ngx.sleep(0.001)
 -- say. It may set wait.wake to a function that must not yield: it is called once when the answer is there, by
 -- client:dispatch() or another coroutine that waits. dlock.ngx and dlock.luv are such hooks. So it is with all that asks
--- the server; only close and transactions block all the same.
+-- the server; only close blocks all the same.
 --
 -- Times are seconds; no wait, or -1, means no limit. Tokens are text: printed as numbers they would lose digits. The
 -- library is DLOCK_LIBRARY, else libdlock.so.1, loaded by the first dlock.open. A Lua state and all in it belong to one
@@ -243,6 +243,11 @@ local function unpack_inspection()
     held_for = seconds(fields[K.DLOCK_FIELD_HELD_FOR_MS]), waiters = known(fields[K.DLOCK_FIELD_WAITERS]),
     foreign = fields[K.DLOCK_FIELD_FOREIGN] == 1,
   }
+  if not event.lock_id and event.value > 0 then -- the value of a key
+    local buffer = ffi.new("uint8_t[?]", event.value)
+    C.dlock_event_data(event_box, buffer, event.value, nil, nil)
+    event.data = ffi.string(buffer, event.value)
+  end
   return event
 end
 
@@ -287,7 +292,7 @@ local function deliver(client)
     end
     return
   end
-  event.tag, event.seen = private and 0 or event.tag, nil
+  event.tag, event.seen, event.data = private and 0 or event.tag, nil, nil
   if client.on_event then return client.on_event(event) end
   client.newest = client.newest + 1
   client.queue[client.newest] = event
@@ -706,16 +711,14 @@ local function keyed(txn, key)
   return txn.handle, key, #key
 end
 
-local function watch(txn, key)
-  local handle, name, length = keyed(txn, key)
-  return check(C.dlock_txn_watch(handle, name, length, box))
-end
+local function watch(txn, key) return (order(txn.client, "txn_watch", nil, nil, nil, nil, keyed(txn, key))) end
 
 local attempt
 
 local function commit(txn, keys, fn, number, ...)
-  if check(C.dlock_txn_commit(txn.handle, box), K.DLOCK_CONFLICT) then return true, ... end
-  if number >= txn.attempts then return false, error_of(K.DLOCK_CONFLICT) end
+  local good, event = order(txn.client, "txn_commit", nil, K.DLOCK_CONFLICT, nil, nil, txn.handle)
+  if good then return true, ... end
+  if number >= txn.attempts then return false, error_of(K.DLOCK_CONFLICT, event.text) end
   if not txn.client.yield then ffi.C.dlock_lua_pause(nil, 0, math.random(0, math.min(250, 2 ^ number))) end
   return attempt(txn, keys, fn, number + 1)
 end
@@ -725,19 +728,20 @@ function attempt(txn, keys, fn, number)
   return commit(txn, keys, fn, number, fn(txn))
 end
 
---- The end of a transaction: its handle, with a connection, serves another.
+--- The end of a transaction: its handle, with a connection, serves another. After an error under a hook it may be busy.
 local function over(txn, good, ...)
-  local spare, handle = txn.client.spare, txn.handle
+  local client, spare, handle = txn.client, txn.client.spare, txn.handle
   txn.handle = nil
-  if (good or C.dlock_txn_rollback(handle, nil) == OK) and #spare < 8 then spare[#spare + 1] = handle end
+  if #spare < 8 and (good or not client.yield and C.dlock_txn_rollback(handle, nil) == OK) then
+    spare[#spare + 1] = handle
+  end
   if not good then error((...), 0) end
   return ...
 end
 
 --- What is read and written together, without a lock: watch keys, call fn(transaction), do all writes at once: true and
 -- what fn returned. All again when somebody changed a watched key meanwhile; false and a CONFLICT error after so many
--- attempts, 50 when not given. An error in fn is raised again, and nothing is written. Keys are the server's own. Blocks
--- the thread, also with a yield hook.
+-- attempts, 50 when not given. An error in fn is raised again, and nothing is written. Keys are the server's own.
 function Client:transaction(keys, fn, attempts)
   local client, handle = handle_of(self), table.remove(self.spare)
   refuse_unless(type(keys) == "table", "The keys to watch are a table.")
@@ -758,6 +762,11 @@ Transaction.watch = watch
 --- The value of a key; nil alone when there is none.
 function Transaction:get(key)
   local handle, name, length = keyed(self, key)
+  if self.client.yield then
+    local good, event = order(self.client, "txn_get", nil, K.DLOCK_NOT_FOUND, nil, nil, handle, name, length)
+    if good then return event.data or "" end
+    return
+  end
   local room, status = 1024, nil
   repeat
     local buffer = ffi.new("uint8_t[?]", room)
