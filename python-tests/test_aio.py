@@ -430,6 +430,68 @@ def test_orders_that_nobody_waits_for(run: Run, new_server: Callable[..., Server
     run(work, (server := new_server()).url, server)
 
 
+def test_transactions(run: Run, redis_server: Server) -> None:
+    async def work(client: Client) -> None:
+        redis_server.command("SET", "stock", "20")
+        async with await client.transaction_begin("stock", "none") as txn:
+            assert await txn.get("stock") == b"20" and await txn.get("none") is None
+            txn.set("stock", b"\0" * 100_000, ttl=60)
+            txn.incr("n", 3)
+            txn.delete("none")
+            await txn.commit()
+        async with await client.transaction_begin("stock") as txn:
+            assert await txn.get("stock") == b"\0" * 100_000
+            redis_server.command("SET", "stock", "1")
+            txn.set("stock", b"2")
+            with pytest.raises(dlock.Conflict):
+                await txn.commit()
+        async with await client.transaction_begin("n") as txn:
+            txn.incr("n")  # and nothing is committed
+        with pytest.raises(dlock.Closed):
+            await txn.get("n")
+        assert [redis_server.command("GET", key) for key in ("stock", "n")] == [b"1", b"3"]
+        with pytest.raises(ZeroDivisionError):
+            await client.transaction(fails, "n")
+        redis_server.command("LPUSH", "list", "1")
+        with pytest.raises(dlock.WrongKind):
+            await client.transaction(lambda txn: txn.get("list"), "list")
+
+    async def fails(txn: dlock.aio.Transaction) -> None:
+        txn.incr("n")
+        1 / 0
+
+    run(work, redis_server.url)
+
+
+def test_transactions_of_many_tasks(run: Run, redis_server: Server) -> None:
+    """Some are cancelled at any moment: each adds one or nothing."""
+    rng = random.Random(1)
+    done = 0
+
+    async def add(txn: dlock.aio.Transaction) -> None:
+        count = int(await txn.get("count") or 0)
+        txn.set("count", b"%d" % (count + 1))
+
+    async def task(client: Client) -> None:
+        nonlocal done
+        for _ in range(5):
+            await client.transaction(add, "count", attempts=None)
+            done += 1
+
+    async def work(client: Client) -> None:
+        tasks = [asyncio.create_task(task(client)) for _ in range(10)]
+        cancelled = rng.sample(tasks, 3)
+        for some in cancelled:
+            await asyncio.sleep(rng.random() / 20)
+            some.cancel()
+        for error in await asyncio.gather(*tasks, return_exceptions=True):
+            assert error is None or isinstance(error, asyncio.CancelledError)
+        await until(lambda: not client._answers)
+
+    run(work, redis_server.url, connects_per_second=1000)
+    assert done <= int(redis_server.command("GET", "count")) <= done + 3 and done >= 35
+
+
 # ---- cancellation
 
 

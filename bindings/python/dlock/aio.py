@@ -17,7 +17,7 @@ import contextlib
 import itertools
 import sys
 import weakref
-from typing import Any, Coroutine, Optional, TypeVar
+from typing import Any, Awaitable, Callable, Coroutine, Optional, TypeVar
 
 from . import _abi, _errors
 from ._lib import FOREVER, milliseconds, process
@@ -25,6 +25,7 @@ from .client import Base, Event, EventType
 from .held import patience
 from .kinds import Kinds, Several
 from .orders import Counts, Inspection, Orders, Permits
+from .transaction import Key, Writes, named, pauses
 
 TASKS = 2**62  # owner numbers from here on are those of tasks
 SOME = 500  # events are taken at a time, so that the loop has time for others
@@ -200,6 +201,53 @@ class MultiLock(Several, Lock):
         return frozenset().union(*[member._claims(owner) for member in self._members])
 
 
+class Transaction(Writes):
+    """As dlock.Transaction. One that is cancelled while it asks is over, and commits nothing but by commit()."""
+
+    async def __aenter__(self) -> Transaction:
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self.aclose()
+
+    async def watch(self, *keys: Key) -> None:
+        """Watch keys before they are read; the first begins a transaction."""
+        for key in keys:
+            await self._ask(self._lib.dlock_txn_submit_watch, *named(key))
+            self._over = False
+
+    async def get(self, key: Key) -> Optional[bytes]:
+        """The value of a key, None when there is none. WrongKind when it is not a string; NoTransaction."""
+        event = await self._ask(self._lib.dlock_txn_submit_get, *named(key))
+        return event.data if event.status == _abi.DLOCK_OK else None
+
+    async def commit(self) -> None:
+        """Do all writes at once. As dlock.Transaction.commit: Conflict, UnknownOutcome, ServerError, NoTransaction."""
+        self._over = True
+        await self._ask(self._lib.dlock_txn_submit_commit)
+
+    async def rollback(self) -> None:
+        """Drop what was queued and watched. Again is fine."""
+        self._over = True
+        await self._ask(self._lib.dlock_txn_submit_rollback)
+
+    async def aclose(self) -> None:
+        """Roll back what was not committed; the connection serves another transaction, or is closed. Again is fine."""
+        handle, here = self._leave()
+        if here:
+            with contextlib.suppress(_errors.DlockError):
+                if not (await self._client._submit(None, 0, self._lib.dlock_txn_submit_rollback, handle)).error:
+                    self._keep(handle)
+
+    async def _ask(self, submit: Any, *arguments: Any) -> Event:
+        event = await self._client._submit(None, 0, submit, self._live(), *arguments)
+        if event.error and event.status != _abi.DLOCK_NOT_FOUND:
+            raise event.error
+        return event
+
+    _client: Client
+
+
 class Client(Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
     """As dlock.Client, for the tasks of one event loop: the one in which it is used first. Close it before its loop.
     """
@@ -228,10 +276,35 @@ class Client(Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
         TimedOut when the server did not confirm everything: what is left expires by its lease.
         """
         here, self._closed = self._forks == process.forks, True
+        self._spare.clear()
         if here:  # else it is the parent's, and there is none in this process
             ended = self._here()
             self._lib.call(self._lib.dlock_client_submit_close, self._handle, milliseconds(timeout))
             await asyncio.shield(ended)
+
+    async def transaction_begin(self, *keys: Key) -> Transaction:
+        """A transaction that watches these keys, see Transaction. Unreachable, Denied, Server... exceptions."""
+        transaction = Transaction(self)
+        await transaction.watch(*keys)
+        return transaction
+
+    async def transaction(
+        self, body: Callable[[Transaction], Awaitable[T]], *keys: Key, attempts: Optional[int] = 50,
+        timeout: Optional[float] = None,
+    ) -> T:  # fmt: skip
+        """As dlock.Client.transaction, with a body that is awaited."""
+        pause = pauses(attempts, timeout)
+        async with Transaction(self) as transaction:
+            while True:
+                await transaction.watch(*keys)
+                result = await body(transaction)
+                try:
+                    if not transaction._over:  # by the body
+                        await transaction.commit()
+                    return result
+                except _errors.DlockError as error:
+                    seconds = pause(error)
+                await asyncio.sleep(seconds)
 
     async def ping(self, timeout: Optional[float] = None) -> None:
         """Ask the server for a sign of life. Unreachable, Denied, Server... exceptions."""

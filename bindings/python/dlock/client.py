@@ -41,6 +41,7 @@ class Event(NamedTuple):
     waiters: int = -1
     foreign: int = -1
     value: int = -1
+    data: bytes = b""
 
     @property
     def error(self) -> Optional[_errors.DlockError]:
@@ -100,8 +101,15 @@ class Base(Opened):
     def _event(self, box: Any) -> Event:
         numbers, text = self._lib.unpack(box)
         kind, status, tag, lock_id, owner, token, remaining, cause, held_for, waiters, foreign, value = numbers[:12]
+        data = self._data(box, value) if lock_id < 0 and value > 0 else b""
         known = EventType(kind), status, tag, lock_id, owner, token, seconds(remaining), Cause(cause), text
-        return Event(*known, seconds(held_for), waiters, foreign, value)
+        return Event(*known, seconds(held_for), waiters, foreign, value, data)
+
+    def _data(self, box: Any, size: int) -> bytes:
+        """The bytes of an event that has some."""
+        buffer = (ctypes.c_uint8 * size)()
+        self._lib.attempt(self._lib.dlock_event_data, box, buffer, len(buffer), None)
+        return bytes(buffer)
 
 
 class Client(Base, Kinds[Lock, Semaphore, Latch, MultiLock], Transactions):
