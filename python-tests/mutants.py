@@ -35,11 +35,11 @@ MUTANTS = (
         ("engine/lease.c", "- 2 * DLI_MS - guard(lease);", "- 2 * DLI_MS + 0 * guard(lease);"),
     )),
     Mutant(5, "release without comparing the owner", (
-        ("scripts/giveup.lua", "if redis.call('HEXISTS', lock, owner) == 0 then",
-         "if redis.call('EXISTS', lock) == 0 then"),
+        ("scripts/giveup.lua", "if redis.call('HDEL', lock, owner) == 0 then",
+         "if redis.call('DEL', lock) == 0 then"),
     )),
     Mutant(6, "renewal without comparing the owner", (
-        ("scripts/renew.lua", "if held == 1 and owner ~= 'mode' then", "if redis.call('EXISTS', KEYS[i]) == 1 then"),
+        ("scripts/renew.lua", "if held(KEYS[i], owner) and owner ~= 'mode' then", "if redis.call('EXISTS', KEYS[i]) == 1 then"),
     )),
     Mutant(10, "a renewal queued before the release is still sent", driver=10, seeds=4000),
     Mutant(11, "loss noticed by replies only", (

@@ -711,7 +711,10 @@ local function keyed(txn, key)
   return txn.handle, key, #key
 end
 
-local function watch(txn, key) return (order(txn.client, "txn_watch", nil, nil, nil, nil, keyed(txn, key))) end
+local function watch(txn, key)
+  local handle, name, length = keyed(txn, key)
+  return (order(txn.client, "txn_watch", nil, nil, nil, nil, handle, name, length))
+end
 
 local attempt
 

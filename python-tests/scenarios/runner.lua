@@ -52,9 +52,11 @@ local function pump(client)
   end
 end
 
+local stepping = {} -- coroutines of transactions: each step of one ends before the next line is read
+
 local function hook(client, wait)
   local co, main = coroutine.running()
-  if not co or main then return pump(client) end
+  if not co or main or stepping[co] then return pump(client) end
   wait.wake = function() assert(coroutine.resume(co)) end
   coroutine.yield()
 end
@@ -264,7 +266,7 @@ end
 local function ended(txn, good, ...)
   assert(good, ...)
   if coroutine.status(txn.co) ~= "dead" then return ... end
-  txn.co = nil
+  stepping[txn.co], txn.co = nil, nil
   local done, err = ...
   return done and "OK" or err.name
 end
@@ -283,6 +285,7 @@ function verbs.watch(name, key)
     if not good then assert(why == "rollback", why) end
     return not good or why, err
   end)
+  stepping[txn.co] = true
   return ended(txn, coroutine.resume(txn.co))
 end
 
