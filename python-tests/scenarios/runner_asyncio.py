@@ -1,5 +1,5 @@
 """The runner of the asyncio form of the Python binding. README.md in this folder lists the lines that it answers; those that
-this form does not have, transactions and the queue of events, are ABSENT. An owner is a task's number, given by the scenario."""
+this form does not have, as the queue of events, are ABSENT. An owner is a task's number, given by the scenario."""
 from __future__ import annotations
 
 import asyncio
@@ -210,6 +210,46 @@ async def do_work(lock: str, owner: str, times: str, path: str) -> str:
         await handle.release()
     requests.close()
     return said(done=times)
+
+
+async def do_txn(client: str, name: str) -> str:
+    things[name] = await things[client].transaction_begin()
+    return said()
+
+
+async def do_watch(txn: str, key: str) -> str:
+    await things[txn].watch(key)
+    return said()
+
+
+async def do_get(txn: str, key: str) -> str:
+    value = await things[txn].get(key)
+    return said("NOT_FOUND") if value is None else said(value=value.decode(errors="surrogateescape"))
+
+
+async def do_put(txn: str, key: str, value: str, ttl_ms: str = "-1") -> str:
+    things[txn].set(key, value.encode(errors="surrogateescape"), None if ttl_ms == "-1" else int(ttl_ms) / 1000)
+    return said()
+
+
+async def do_incr(txn: str, key: str, by: str) -> str:
+    things[txn].incr(key, int(by))
+    return said()
+
+
+async def do_delete(txn: str, key: str) -> str:
+    things[txn].delete(key)
+    return said()
+
+
+async def do_commit(txn: str) -> str:
+    await things[txn].commit()
+    return said()
+
+
+async def do_rollback(txn: str) -> str:
+    await things[txn].rollback()
+    return said()
 
 
 async def do_reset() -> str:
