@@ -276,15 +276,16 @@ def test_k05_a_token_that_goes_back(hostile: Hostile) -> None:
     assert lock.acquire(1, 5000).ok.token > token
 
 
-def test_k05_messages(agent: Agent, redis_server: Server) -> None:
+def test_k05_messages(agent: Agent, new_server: Callable[..., Server]) -> None:
     """On the channel of a client's grants and on a lock's channel."""
-    client = agent.open(redis_server, safety_ms=200, lease_ms=3000)
+    server = new_server()  # of its own: others are still leaving the usual one
+    client = agent.open(server, safety_ms=200, lease_ms=3000)
     lock, foreign = client.lock("lock"), client.lock("foreign")
-    redis_server.command("HSET", "foreign", "somebody", 1)
+    server.command("HSET", "foreign", "somebody", 1)
     wait = foreign.start("acquire", 1, -1, thread=1)
-    until(lambda: len(redis_server.command("PUBSUB", "CHANNELS", "dlock_client:*")) == 1)  # those of others have ended
+    until(lambda: len(server.command("PUBSUB", "CHANNELS", "dlock_client:*")) == 1)
     token = lock.acquire(1, 0).ok.token
-    (channel,) = redis_server.command("PUBSUB", "CHANNELS", "dlock_client:*")
+    (channel,) = server.command("PUBSUB", "CHANNELS", "dlock_client:*")
     noise = random.Random(6)
     texts = [b"", b"grant", b"grant ", b"grant 1", b"grant 1 1 1", b"grant 1 1 1 ", b"grant -1 1 1 foreign", b"grant 1 1 0 foreign", b"\0",
              b"grant 99999999999999999999 1 1 foreign", b"grant 1 99999999999999999999 5 foreign", b"grant 1 1 99999999999999999999 foreign",
@@ -292,8 +293,8 @@ def test_k05_messages(agent: Agent, redis_server: Server) -> None:
     texts += [noise.randbytes(noise.randrange(100)) for _ in range(100)] + [b"grant " + noise.randbytes(20) for _ in range(100)]
     for text in texts:
         for place in (channel, "redisson_lock__channel:{foreign}"):
-            redis_server.command("PUBLISH", place, text)
+            server.command("PUBLISH", place, text)
     assert lock.token(1).token == token and lock.state(1) == "HELD"
     assert not wait.ready() and foreign.state(1) == "WAITING"
-    redis_server.command("DEL", "foreign")
+    server.command("DEL", "foreign")
     assert wait.answer().status == "OK"
