@@ -16,6 +16,7 @@ import pytest
 
 from harness.build import LIBRARY
 from harness.server import Server
+from harness.waiting import WHILE
 from test_python import in_child, says, script
 
 os.environ.setdefault("DLOCK_LIBRARY", str(LIBRARY))
@@ -28,7 +29,6 @@ from dlock.aio import Client, Lock
 # From Python 3.12 on os.fork warns whenever there are threads; that it works all the same is tested here.
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 
-WHILE = 20.0  # seconds: longer than anything here takes
 KINDS = ["lock", "fair_lock", "read_lock", "write_lock", "semaphore", "permit_semaphore", "multi_lock"]
 each = pytest.mark.parametrize("kind", KINDS)
 Run = Callable[..., Any]

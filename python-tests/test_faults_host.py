@@ -5,13 +5,13 @@ import contextlib
 import random
 import signal
 import socket
-import threading
 from typing import Callable, Iterator
 
 import pytest
 
 from harness.agent import Agent, Answer, Client, Lock, now, until
 from harness.fake import LockServer, Reply
+from harness.faults import cut_again_and_again
 from harness.proxy import Proxy
 from harness.resp import encode
 from harness.server import Server
@@ -103,23 +103,7 @@ def test_i05_no_sigpipe(agent: Agent, redis_server: Server, new_proxy: Callable[
     assert not any(int(masks[name], 16) & pipe for name in ("SigIgn", "SigCgt", "SigBlk")), "the default action is in place"
     client = agent.open(proxy, lease_ms=3000, connects_per_second=1000)
     locks = [client.lock(f"lock{i}") for i in range(3)]
-    ended = threading.Event()
-
-    def cut() -> None:
-        while not ended.wait(0.01):
-            proxy.cut(reset=how == "reset")
-
-    cutter = threading.Thread(target=cut)
-    cutter.start()
-    try:
-        statuses = set()
-        while client.counters()["connects"] <= 20:
-            waits = [lock.start(*call, thread=i + 1) for _ in range(40) for i, lock in enumerate(locks)
-                     for call in (("acquire", 1, 200), ("release", 1))]  # fmt: skip
-            statuses |= {wait.answer().status for wait in waits}
-    finally:
-        ended.set()
-        cutter.join()
+    statuses = cut_again_and_again(client, locks, lambda: proxy.cut(reset=how == "reset"), connects=20, turns=40)
     assert statuses <= {"OK", "UNREACHABLE", "TIMED_OUT", "NOT_HELD", "LOST", "UNKNOWN_OUTCOME"}, statuses
     assert agent.process.poll() is None
     assert locks[0].acquire(1, 5000).ok.token > 0

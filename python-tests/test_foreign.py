@@ -22,13 +22,13 @@ from harness.proxy import Proxy
 from harness.redisson import FencedLock, Jvm, NotOwner, channel_of, token_key
 from harness.resp import Client as Redis
 from harness.server import Server
+from harness.waiting import WHILE, wait_until
 
 os.environ.setdefault("DLOCK_LIBRARY", str(LIBRARY))
 
 import dlock
 from dlock import Cause, Client, EventType, Lock, State
 
-WHILE = 20.0  # seconds: longer than anything here takes
 SOON = 0.25  # seconds: a usual wake-up takes far less
 PATIENT = 15_000  # safety_ms of clients that only a message can wake in time
 NAMES: list[str | bytes] = ["order", "shop:{7}:lock", "{x}", "x", "a b\n*?", b"\xff\xfe"]
@@ -64,13 +64,6 @@ def ear(redis_server: Server) -> Iterator[Redis]:
         redis.send("PSUBSCRIBE", "redisson_*")
         redis.read()
         yield redis
-
-
-def wait_until(condition: Callable[[], Any]) -> None:
-    end = time.monotonic() + WHILE
-    while not condition():
-        assert time.monotonic() < end, "it never came true"
-        time.sleep(0.003)
 
 
 class Running:

@@ -24,13 +24,13 @@ import pytest
 from harness.build import LIBRARY, ROOT, SANITIZED, clean_env
 from harness.golang import GO, MODULE, Tool
 from harness.server import Server, free_port
+from harness.waiting import WHILE, wait_until
 
 os.environ.setdefault("DLOCK_LIBRARY", str(LIBRARY))
 
 import dlock
 from dlock import Client
 
-WHILE = 20.0  # seconds: longer than anything here takes
 LANGUAGES = ["python", "asyncio", "lua", pytest.param("go", marks=pytest.mark.house)]  # go itself does not run with a preloaded sanitizer
 
 
@@ -38,13 +38,6 @@ LANGUAGES = ["python", "asyncio", "lua", pytest.param("go", marks=pytest.mark.ho
 def client(redis_server: Server) -> Iterator[Client]:
     with Client(redis_server.url) as made:
         yield made
-
-
-def wait_until(condition: Callable[[], Any]) -> None:
-    end = time.monotonic() + WHILE
-    while not condition():
-        assert time.monotonic() < end, "it never came true"
-        time.sleep(0.005)
 
 
 Program = subprocess.Popen[str]

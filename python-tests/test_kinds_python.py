@@ -17,6 +17,7 @@ import pytest
 from harness.build import LIBRARY
 from harness.kinds import image
 from harness.server import Server
+from harness.waiting import WHILE, wait_until
 
 os.environ.setdefault("DLOCK_LIBRARY", str(LIBRARY))
 
@@ -26,7 +27,6 @@ from dlock import Cause, Client, EventType, Lock, State, _lib
 # From Python 3.12 on os.fork warns whenever there are threads; that it works all the same is tested here.
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 
-WHILE = 20.0  # seconds: longer than anything here takes
 KINDS = ["fair_lock", "read_lock", "write_lock", "semaphore", "permit_semaphore", "multi_lock"]
 REENTRANT = ["fair_lock", "read_lock", "write_lock", "multi_lock"]
 each = pytest.mark.parametrize("kind", KINDS)
@@ -58,13 +58,6 @@ def one(client: Client, kind: str, name: str = "lock", owner: int | None = None,
 def rival(client: Client, kind: str, name: str = "lock", **more: Any) -> Any:
     """What its holder keeps out."""
     return one(client, {"read_lock": "write_lock", "write_lock": "read_lock"}.get(kind, kind), name, **more)
-
-
-def wait_until(condition: Callable[[], Any]) -> None:
-    end = time.monotonic() + WHILE
-    while not condition():
-        assert time.monotonic() < end, "it never came true"
-        time.sleep(0.005)
 
 
 def next_of(client: Client, *kinds: EventType) -> dlock.Event:

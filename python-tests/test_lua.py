@@ -19,10 +19,10 @@ import pytest
 
 from harness.build import LIBRARY, ROOT, SANITIZED, clean_env
 from harness.server import Server, free_port
+from harness.waiting import WHILE
 
 BINDING = ROOT / "bindings/lua"
 ENV = {"DLOCK_LIBRARY": str(LIBRARY), "LUA_PATH": f"{BINDING}/?.lua;;"}
-WHILE = 20.0  # seconds: longer than anything here takes
 
 # What the scripts below begin with. arg[1] is the server's URL.
 PRELUDE = """

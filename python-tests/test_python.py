@@ -31,6 +31,7 @@ import pytest
 from harness.build import LIBRARY, ROOT
 from harness.scripts import SHA
 from harness.server import Server
+from harness.waiting import WHILE, wait_until
 
 os.environ.setdefault("DLOCK_LIBRARY", str(LIBRARY))
 
@@ -41,7 +42,6 @@ from dlock import Cause, Client, DlockError, EventType, Lock, State
 # From Python 3.12 on os.fork warns whenever there are threads; that it works all the same is tested here.
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 
-WHILE = 20.0  # seconds: longer than anything here takes
 Make = Callable[..., Any]
 
 
@@ -56,13 +56,6 @@ def other(redis_server: Server) -> Iterator[Client]:
     """A second client: to the server it is a process of its own."""
     with Client(redis_server.url) as made:
         yield made
-
-
-def wait_until(condition: Callable[[], Any]) -> None:
-    end = time.monotonic() + WHILE
-    while not condition():
-        assert time.monotonic() < end, "it never came true"
-        time.sleep(0.005)
 
 
 def next_of(client: Client, kind: EventType) -> dlock.Event:

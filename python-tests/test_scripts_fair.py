@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import random
-import time
 from typing import Any, Callable, Iterator
 
 import pytest
@@ -13,6 +12,7 @@ from harness.redisson_fair import Waiter as Java
 from harness.redisson_rw import JavaRw
 from harness.resp import Client, ReplyError
 from harness.server import Server, free_port
+from harness.waiting import wait_until
 
 pytestmark = pytest.mark.house
 
@@ -62,13 +62,6 @@ def java(redis_server: Server) -> Iterator[Javas]:
     yield make
     for one in made:
         one.close()
-
-
-def wait_until(condition: Callable[[], Any]) -> None:
-    end = time.monotonic() + WHILE
-    while not condition():
-        assert time.monotonic() < end, "it never came true"
-        time.sleep(0.002)
 
 
 def told(hold: Hold, wire: Wire) -> int:

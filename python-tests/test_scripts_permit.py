@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import random
-import time
 from typing import Any, Callable, Iterator
 
 import pytest
@@ -10,11 +9,11 @@ import pytest
 from harness.counting import LEASE, NEVER, Ear, Hold, JavaPermits, PermitWire, server_ms
 from harness.resp import Client, ReplyError
 from harness.server import Server, free_port
+from harness.waiting import wait_until
 
 pytestmark = pytest.mark.house
 
 WRONG_KIND, GATE_CLOSED = [-1], [-2]
-WHILE = 20.0  # seconds: longer than anything here takes
 NAMES: list[str | bytes] = [
     "seats", "shop:{7}:seats", "{x}", "x{y}z", "a b  c ", "new\r\nline", "%d %s %1", b"\xff\xfe\x01",
 ]  # fmt: skip
@@ -46,13 +45,6 @@ def ear(redis_server: Server, wire: PermitWire) -> Iterator[Ear]:
 
 def everything(redis: Client) -> dict[bytes, Any]:
     return {key: redis.command("DUMP", key) for key in redis.command("KEYS", "*")}
-
-
-def wait_until(condition: Callable[[], Any]) -> None:
-    end = time.monotonic() + WHILE
-    while not condition():
-        assert time.monotonic() < end, "it never came true"
-        time.sleep(0.002)
 
 
 def taken(reply: Any) -> list[bytes]:

@@ -16,6 +16,7 @@ import pytest
 
 from harness.agent import Agent, Answer, Client, Lock, until
 from harness.build import LIBRARY, ROOT, clean_env
+from harness.faults import cut_again_and_again
 from harness.kinds import KINDS, one
 from harness.proxy import Proxy
 from harness.resp import encode
@@ -458,23 +459,7 @@ def test_cut_again_and_again(agent: Agent, papers: Papers, proxy: Proxy, reset: 
     """SIGPIPE has its default action in the agent; a connection that is gone is noticed before a call uses it up."""
     client = agent.open(behind(proxy), lease_ms=5000, connects_per_second=1000, **trusting(papers))
     locks = [client.lock(f"lock{i}") for i in range(3)]
-    ended = threading.Event()
-
-    def cut() -> None:
-        while not ended.wait(0.02):
-            proxy.cut(reset)
-
-    cutter = threading.Thread(target=cut)
-    cutter.start()
-    try:
-        statuses = set()
-        while client.counters()["connects"] <= 12:
-            waits = [lock.start(*call, thread=i + 1) for _ in range(20) for i, lock in enumerate(locks)
-                     for call in (("acquire", 1, 200), ("release", 1))]  # fmt: skip
-            statuses |= {wait.answer().status for wait in waits}
-    finally:
-        ended.set()
-        cutter.join()
+    statuses = cut_again_and_again(client, locks, lambda: proxy.cut(reset), connects=12, turns=20)
     assert statuses <= {"OK", "UNREACHABLE", "TIMED_OUT", "NOT_HELD", "LOST", "UNKNOWN_OUTCOME"}, statuses
     assert locks[0].acquire(1, 20_000).ok.token > 0
 

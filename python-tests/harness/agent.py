@@ -29,6 +29,7 @@ import urllib.parse
 from typing import Any, Callable, Iterable
 
 from .build import native, preloadable
+from .waiting import until as until  # for the tests, beside the agent
 
 EVENT_FIELDS = "type status tag lock_id owner token remaining cause held_for waiters foreign value".split()
 EVENT_TYPES = "NONE ACQUIRED ACQUIRE_FAILED RELEASED RELEASE_FAILED AT_RISK LOST LOG INSPECTION DONE".split()
@@ -43,15 +44,6 @@ STATS = (
 def now() -> int:
     """The clock of answers, in microseconds."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
-
-
-def until(condition: Callable[[], Any], timeout: float = 10) -> Any:
-    """What condition says once that is true; AssertionError when it is not within timeout."""
-    deadline = time.monotonic() + timeout
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"not within {timeout} s"
-        time.sleep(0.002)
-    return found
 
 
 def encode(word: Any) -> str:

@@ -9,11 +9,11 @@ from .redisson_fair import queue_key, timeout_key
 from .resp import Client
 from .scripts import load
 from .server import Server
+from .waiting import WHILE
 
 LEASE, BLOCK, BEAT, KEEP = 30_000, 1, 40_000, 86_400_000
 TRY, LINE, POLL = 0, 1, 2
 PLACE, PATIENCE, SEEN = 60_000, 300_000, 8
-WHILE = 20.0  # seconds: longer than anything here takes
 
 SCRIPTS = {stem: load("fair_" + stem) for stem in ("acquire", "release", "force")}
 

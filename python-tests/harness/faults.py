@@ -2,6 +2,7 @@
 
     @pytest.mark.parametrize("rounds", times(1, 20))        # 1 in every run, 20 in ./dev test --full
     fenced = Fenced(server); fenced.write("name", token)    # False: a newer token was seen before
+    cut_again_and_again(client, locks, proxy.cut, ...)      # the statuses that calls end with meanwhile
     with network(new_server) as net:                        # real packet loss as root, else the proxy's blackhole
         agent = new_agent(prefix=net.prefix); client = agent.open(net.url)
         net.drop("in", "out"); net.fired(); net.heal()      # in: to the client, out: to the server
@@ -14,10 +15,12 @@ import json
 import os
 import shutil
 import subprocess
+import threading
 from typing import Any, Callable, Iterator
 
 import pytest
 
+from .agent import Client, Lock
 from .build import SANITIZED
 from .proxy import Proxy
 from .server import Server
@@ -29,6 +32,28 @@ def times(small: Any, full: Any, seconds: int = 240) -> list[Any]:
     """What a row is run with always, and in full. A tuple is several arguments."""
     small, full = (value if isinstance(value, tuple) else (value,) for value in (small, full))
     return [pytest.param(*small), pytest.param(*full, marks=[pytest.mark.full, pytest.mark.timeout(seconds)])]
+
+
+def cut_again_and_again(client: Client, locks: list[Lock], cut: Callable[[], None], connects: int, turns: int) -> set[str]:
+    """cut() every 10 ms while one owner per lock takes turns, until the client has connected so often. The statuses seen."""
+    ended = threading.Event()
+    statuses: set[str] = set()
+
+    def cutting() -> None:
+        while not ended.wait(0.01):
+            cut()
+
+    cutter = threading.Thread(target=cutting)
+    cutter.start()
+    try:
+        while client.counters()["connects"] <= connects:
+            waits = [lock.start(*call, thread=i + 1) for _ in range(turns) for i, lock in enumerate(locks)
+                     for call in (("acquire", 1, 200), ("release", 1))]  # fmt: skip
+            statuses |= {wait.answer().status for wait in waits}
+    finally:
+        ended.set()
+        cutter.join()
+    return statuses
 
 
 WRITE = """

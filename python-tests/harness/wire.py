@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import copy
 import itertools
-import time
 from typing import Any, Callable
 
 from .redisson import channel_of, tagged, token_key
 from .resp import Client
 from .scripts import load
 from .server import Server
+from .waiting import WHILE, wait_until
 
 LEASE, BLOCK, BEAT, KEEP, GRACE = 30_000, 65, 4_000, 86_400_000, 25
 TRY, LINE, POLL = 0, 1, 2
-WHILE = 20.0  # seconds: longer than anything here takes
 
 SCRIPTS = {stem: load(stem) for stem in ("acquire", "release", "pass", "renew", "force", "inspect")}
 
@@ -126,13 +125,6 @@ class Who:
 def server_ms(redis: Client) -> int:
     seconds, micros = redis.command("TIME")
     return int(seconds) * 1000 + int(micros) // 1000
-
-
-def wait_until(condition: Callable[[], Any]) -> None:
-    end = time.monotonic() + WHILE
-    while not condition():
-        assert time.monotonic() < end, "it never came true"
-        time.sleep(0.002)
 
 
 def after_ms(redis: Client, ms: int) -> None:

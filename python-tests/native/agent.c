@@ -26,13 +26,9 @@
 #include <unistd.h>
 
 #include "dlock.h"
+#include "words.h"
 
-enum { WORDS = 64, CLIENTS = 64, LOCKS = 8192, TXNS = 256, THREADS = 1024 };
-
-struct word {
-    char *text;
-    size_t size;
-};
+enum { CLIENTS = 64, LOCKS = 8192, TXNS = 256, THREADS = 1024 };
 
 struct answer {
     dlock_status status;
@@ -97,42 +93,6 @@ static void end(struct answer *answer, dlock_status status)
     } while (0)
 
 /* ---- words and answers */
-
-static int hex(char digit)
-{
-    return digit <= '9' ? digit - '0' : (digit & 0x5f) - 'A' + 10;
-}
-
-static size_t decode(char *text)
-{
-    char *to = text;
-
-    for (const char *from = text; *from; from++) {
-        if (*from == '%' && from[1]) {
-            *to++ = (char)(hex(from[1]) << 4 | hex(from[2]));
-            from += 2;
-        } else if (*from != '%') {
-            *to++ = *from;
-        }
-    }
-    *to = '\0';
-    return (size_t)(to - text);
-}
-
-static int split(char *line, struct word *words)
-{
-    static char nothing[1];
-    char *rest = NULL;
-    int count = 0;
-
-    for (char *text = strtok_r(line, " \n", &rest); text && count < WORDS; text = strtok_r(NULL, " \n", &rest)) {
-        words[count].text = text;
-        words[count++].size = decode(text);
-    }
-    for (int i = count; i <= WORDS; i++)
-        words[i] = (struct word){nothing, 0};
-    return count;
-}
 
 static void put_text(FILE *to, const char *text)
 {

@@ -22,43 +22,6 @@ static int thing_count;
 dlock_error *box;
 int by_events;
 
-static int hex(char digit)
-{
-    return digit <= '9' ? digit - '0' : (digit & 0x5f) - 'A' + 10;
-}
-
-/* %XX is any byte, "%" alone the empty word. */
-static size_t decode(char *text)
-{
-    char *to = text;
-
-    for (const char *from = text; *from; from++) {
-        if (*from == '%' && from[1]) {
-            *to++ = (char)(hex(from[1]) << 4 | hex(from[2]));
-            from += 2;
-        } else if (*from != '%') {
-            *to++ = *from;
-        }
-    }
-    *to = '\0';
-    return (size_t)(to - text);
-}
-
-/* Behind the last word there is one without text. */
-static void split(char *line, struct word *words)
-{
-    static char nothing[1];
-    char *rest = NULL;
-    int count = 0;
-
-    for (char *text = strtok_r(line, " \n", &rest); text && count < WORDS; text = strtok_r(NULL, " \n", &rest)) {
-        words[count].text = text;
-        words[count++].size = decode(text);
-    }
-    while (count <= WORDS)
-        words[count++] = (struct word){nothing, 0};
-}
-
 int64_t number(struct word word)
 {
     return strtoll(word.text, NULL, 10);

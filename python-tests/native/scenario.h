@@ -15,13 +15,9 @@
 #include <string.h>
 
 #include "dlock.h"
+#include "words.h"
 
-enum { WORDS = 32, SEEN = 256, SAID = -1, PATIENCE_MS = 20000 };
-
-struct word {
-    char *text;
-    size_t size;
-};
+enum { SEEN = 256, SAID = -1, PATIENCE_MS = 20000 };
 
 typedef dlock_status verb_function(struct word *w);
 

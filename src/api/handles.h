@@ -26,11 +26,17 @@ dlock_status dli_lock_ready(const dlock_lock *lock, int64_t *owner, dlock_error 
 /* DLOCK_UNSUPPORTED with a sentence: "a semaphore ...". */
 dlock_status dli_lock_cannot(const dlock_lock *lock, const char *what, dlock_error *reterr);
 
-/* ---- order.c: an order is gone afterwards; NULL stands for one that found no memory */
+/*
+ * ---- order.c: status is that of making the order; when it is not DLOCK_OK, it is the answer. Otherwise the order, NULL
+ * for one that found no memory, is carried out and gone afterwards. It is handed over by address, so that a call can make it
+ * among the arguments.
+ */
 
 /* *value is written when the answer is DLOCK_OK and may be NULL. */
-dlock_status dli_lock_carry(const dlock_lock *lock, struct dli_order *order, int64_t *value, dlock_error *reterr);
-dlock_status dli_lock_submit(const dlock_lock *lock, struct dli_order *order, int64_t tag, dlock_error *reterr);
+dlock_status dli_lock_carry(const dlock_lock *lock, dlock_status status, struct dli_order **order, int64_t *value,
+                            dlock_error *reterr);
+dlock_status dli_lock_submit(const dlock_lock *lock, dlock_status status, struct dli_order **order, int64_t tag,
+                             dlock_error *reterr);
 
 /* ---- multi.c: the calls of a handle of several locks; owner is a number already */
 dlock_status dli_several_acquire(dlock_lock *lock, int64_t owner, int64_t wait_ms, int64_t *ret_token,

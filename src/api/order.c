@@ -14,23 +14,27 @@ static dlock_status no_memory(const dlock_lock *lock, dlock_error *reterr)
     return dli_lock_said(lock->entry, DLOCK_OUT_OF_MEMORY, &why, reterr);
 }
 
-dlock_status dli_lock_carry(const dlock_lock *lock, struct dli_order *order, int64_t *value, dlock_error *reterr)
+dlock_status dli_lock_carry(const dlock_lock *lock, dlock_status status, struct dli_order **order, int64_t *value,
+                            dlock_error *reterr)
 {
-    dlock_status status;
-
-    if (!order)
+    if (status != DLOCK_OK)
+        return status;
+    if (!*order)
         return no_memory(lock, reterr);
-    status = dli_order_carry(order);
+    status = dli_order_carry(*order);
     if (status == DLOCK_OK && value)
-        *value = order->value;
-    dli_order_said(order, reterr);
-    dli_order_free(order);
+        *value = (*order)->value;
+    dli_order_said(*order, reterr);
+    dli_order_free(*order);
     return status;
 }
 
-dlock_status dli_lock_submit(const dlock_lock *lock, struct dli_order *order, int64_t tag, dlock_error *reterr)
+dlock_status dli_lock_submit(const dlock_lock *lock, dlock_status status, struct dli_order **order, int64_t tag,
+                             dlock_error *reterr)
 {
-    return order ? dli_order_submit(order, tag, reterr) : no_memory(lock, reterr);
+    if (status != DLOCK_OK)
+        return status;
+    return *order ? dli_order_submit(*order, tag, reterr) : no_memory(lock, reterr);
 }
 
 /* ---- extend */
@@ -55,18 +59,16 @@ static dlock_status extend(dlock_lock *lock, int64_t owner, int64_t lease_ms, st
 dlock_status dlock_lock_extend(dlock_lock *lock, int64_t owner, int64_t lease_ms, dlock_error *reterr)
 {
     struct dli_order *order = NULL;
-    dlock_status status = extend(lock, owner, lease_ms, &order, reterr);
 
-    return status == DLOCK_OK ? dli_lock_carry(lock, order, NULL, reterr) : status;
+    return dli_lock_carry(lock, extend(lock, owner, lease_ms, &order, reterr), &order, NULL, reterr);
 }
 
 dlock_status dlock_lock_submit_extend(dlock_lock *lock, int64_t owner, int64_t lease_ms, int64_t tag,
                                       dlock_error *reterr)
 {
     struct dli_order *order = NULL;
-    dlock_status status = extend(lock, owner, lease_ms, &order, reterr);
 
-    return status == DLOCK_OK ? dli_lock_submit(lock, order, tag, reterr) : status;
+    return dli_lock_submit(lock, extend(lock, owner, lease_ms, &order, reterr), &order, tag, reterr);
 }
 
 /* ---- release by force */
@@ -86,17 +88,15 @@ static dlock_status force(dlock_lock *lock, struct dli_order **order, dlock_erro
 dlock_status dlock_lock_force_release(dlock_lock *lock, dlock_error *reterr)
 {
     struct dli_order *order = NULL;
-    dlock_status status = force(lock, &order, reterr);
 
-    return status == DLOCK_OK ? dli_lock_carry(lock, order, NULL, reterr) : status;
+    return dli_lock_carry(lock, force(lock, &order, reterr), &order, NULL, reterr);
 }
 
 dlock_status dlock_lock_submit_force_release(dlock_lock *lock, int64_t tag, dlock_error *reterr)
 {
     struct dli_order *order = NULL;
-    dlock_status status = force(lock, &order, reterr);
 
-    return status == DLOCK_OK ? dli_lock_submit(lock, order, tag, reterr) : status;
+    return dli_lock_submit(lock, force(lock, &order, reterr), &order, tag, reterr);
 }
 
 /* ---- inspect */
@@ -137,9 +137,8 @@ dlock_status dlock_lock_inspect(dlock_lock *lock, dlock_event *event, dlock_erro
 dlock_status dlock_lock_submit_inspect(dlock_lock *lock, int64_t tag, dlock_error *reterr)
 {
     struct dli_order *order = NULL;
-    dlock_status status = inspect(lock, &order, reterr);
 
-    return status == DLOCK_OK ? dli_lock_submit(lock, order, tag, reterr) : status;
+    return dli_lock_submit(lock, inspect(lock, &order, reterr), &order, tag, reterr);
 }
 
 /* ---- the gate */
@@ -167,33 +166,29 @@ static dlock_status closed_gate(dlock_lock *lock, int64_t ttl_ms, struct dli_ord
 dlock_status dlock_lock_close_gate(dlock_lock *lock, int64_t ttl_ms, dlock_error *reterr)
 {
     struct dli_order *order = NULL;
-    dlock_status status = closed_gate(lock, ttl_ms, &order, reterr);
 
-    return status == DLOCK_OK ? dli_lock_carry(lock, order, NULL, reterr) : status;
+    return dli_lock_carry(lock, closed_gate(lock, ttl_ms, &order, reterr), &order, NULL, reterr);
 }
 
 dlock_status dlock_lock_submit_close_gate(dlock_lock *lock, int64_t ttl_ms, int64_t tag, dlock_error *reterr)
 {
     struct dli_order *order = NULL;
-    dlock_status status = closed_gate(lock, ttl_ms, &order, reterr);
 
-    return status == DLOCK_OK ? dli_lock_submit(lock, order, tag, reterr) : status;
+    return dli_lock_submit(lock, closed_gate(lock, ttl_ms, &order, reterr), &order, tag, reterr);
 }
 
 dlock_status dlock_lock_open_gate(dlock_lock *lock, dlock_error *reterr)
 {
     struct dli_order *order = NULL;
-    dlock_status status = gate(lock, 0, &order, reterr);
 
-    return status == DLOCK_OK ? dli_lock_carry(lock, order, NULL, reterr) : status;
+    return dli_lock_carry(lock, gate(lock, 0, &order, reterr), &order, NULL, reterr);
 }
 
 dlock_status dlock_lock_submit_open_gate(dlock_lock *lock, int64_t tag, dlock_error *reterr)
 {
     struct dli_order *order = NULL;
-    dlock_status status = gate(lock, 0, &order, reterr);
 
-    return status == DLOCK_OK ? dli_lock_submit(lock, order, tag, reterr) : status;
+    return dli_lock_submit(lock, gate(lock, 0, &order, reterr), &order, tag, reterr);
 }
 
 /* ---- take over a grant */
@@ -215,16 +210,14 @@ dlock_status dlock_lock_adopt_grant(dlock_lock *lock, int64_t owner, const uint8
                                     int64_t *ret_token, dlock_error *reterr)
 {
     struct dli_order *order = NULL;
-    dlock_status status = adopt(lock, owner, grant, grant_size, &order, reterr);
 
-    return status == DLOCK_OK ? dli_lock_carry(lock, order, ret_token, reterr) : status;
+    return dli_lock_carry(lock, adopt(lock, owner, grant, grant_size, &order, reterr), &order, ret_token, reterr);
 }
 
 dlock_status dlock_lock_submit_adopt_grant(dlock_lock *lock, int64_t owner, const uint8_t *grant, size_t grant_size,
                                            int64_t tag, dlock_error *reterr)
 {
     struct dli_order *order = NULL;
-    dlock_status status = adopt(lock, owner, grant, grant_size, &order, reterr);
 
-    return status == DLOCK_OK ? dli_lock_submit(lock, order, tag, reterr) : status;
+    return dli_lock_submit(lock, adopt(lock, owner, grant, grant_size, &order, reterr), &order, tag, reterr);
 }

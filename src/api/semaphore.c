@@ -55,17 +55,15 @@ static dlock_status set_permits(dlock_lock *lock, int64_t permits, struct dli_or
 dlock_status dlock_semaphore_set(dlock_lock *lock, int64_t permits, dlock_error *reterr)
 {
     struct dli_order *order = NULL;
-    dlock_status status = set_permits(lock, permits, &order, reterr);
 
-    return status == DLOCK_OK ? dli_lock_carry(lock, order, NULL, reterr) : status;
+    return dli_lock_carry(lock, set_permits(lock, permits, &order, reterr), &order, NULL, reterr);
 }
 
 dlock_status dlock_semaphore_submit_set(dlock_lock *lock, int64_t permits, int64_t tag, dlock_error *reterr)
 {
     struct dli_order *order = NULL;
-    dlock_status status = set_permits(lock, permits, &order, reterr);
 
-    return status == DLOCK_OK ? dli_lock_submit(lock, order, tag, reterr) : status;
+    return dli_lock_submit(lock, set_permits(lock, permits, &order, reterr), &order, tag, reterr);
 }
 
 static dlock_status add_permits(dlock_lock *lock, int64_t permits, struct dli_order **order, dlock_error *reterr)
@@ -78,49 +76,44 @@ static dlock_status add_permits(dlock_lock *lock, int64_t permits, struct dli_or
 dlock_status dlock_semaphore_add(dlock_lock *lock, int64_t permits, int64_t *ret_available, dlock_error *reterr)
 {
     struct dli_order *order = NULL;
-    dlock_status status = add_permits(lock, permits, &order, reterr);
 
-    return status == DLOCK_OK ? dli_lock_carry(lock, order, ret_available, reterr) : status;
+    return dli_lock_carry(lock, add_permits(lock, permits, &order, reterr), &order, ret_available, reterr);
 }
 
 dlock_status dlock_semaphore_submit_add(dlock_lock *lock, int64_t permits, int64_t tag, dlock_error *reterr)
 {
     struct dli_order *order = NULL;
-    dlock_status status = add_permits(lock, permits, &order, reterr);
 
-    return status == DLOCK_OK ? dli_lock_submit(lock, order, tag, reterr) : status;
+    return dli_lock_submit(lock, add_permits(lock, permits, &order, reterr), &order, tag, reterr);
 }
 
 dlock_status dlock_semaphore_drain(dlock_lock *lock, int64_t *ret_drained, dlock_error *reterr)
 {
     struct dli_order *order = NULL;
-    dlock_status status = change(lock, is_plain_semaphore, "drain", 0, &order, reterr);
 
-    return status == DLOCK_OK ? dli_lock_carry(lock, order, ret_drained, reterr) : status;
+    return dli_lock_carry(lock, change(lock, is_plain_semaphore, "drain", 0, &order, reterr), &order, ret_drained,
+                          reterr);
 }
 
 dlock_status dlock_semaphore_submit_drain(dlock_lock *lock, int64_t tag, dlock_error *reterr)
 {
     struct dli_order *order = NULL;
-    dlock_status status = change(lock, is_plain_semaphore, "drain", 0, &order, reterr);
 
-    return status == DLOCK_OK ? dli_lock_submit(lock, order, tag, reterr) : status;
+    return dli_lock_submit(lock, change(lock, is_plain_semaphore, "drain", 0, &order, reterr), &order, tag, reterr);
 }
 
 dlock_status dlock_semaphore_available(dlock_lock *lock, int64_t *ret_available, dlock_error *reterr)
 {
     struct dli_order *order = NULL;
-    dlock_status status = change(lock, is_semaphore, "count", 0, &order, reterr);
 
-    return status == DLOCK_OK ? dli_lock_carry(lock, order, ret_available, reterr) : status;
+    return dli_lock_carry(lock, change(lock, is_semaphore, "count", 0, &order, reterr), &order, ret_available, reterr);
 }
 
 dlock_status dlock_semaphore_submit_available(dlock_lock *lock, int64_t tag, dlock_error *reterr)
 {
     struct dli_order *order = NULL;
-    dlock_status status = change(lock, is_semaphore, "count", 0, &order, reterr);
 
-    return status == DLOCK_OK ? dli_lock_submit(lock, order, tag, reterr) : status;
+    return dli_lock_submit(lock, change(lock, is_semaphore, "count", 0, &order, reterr), &order, tag, reterr);
 }
 
 /* The id of a permit: 20 digits of the client's, 12 of a grant number. */
@@ -170,47 +163,41 @@ static dlock_status change_latch(dlock_lock *lock, const char *what, int64_t cou
 dlock_status dlock_latch_set(dlock_lock *lock, int64_t count, dlock_error *reterr)
 {
     struct dli_order *order = NULL;
-    dlock_status status = change_latch(lock, "set", count, &order, reterr);
 
-    return status == DLOCK_OK ? dli_lock_carry(lock, order, NULL, reterr) : status;
+    return dli_lock_carry(lock, change_latch(lock, "set", count, &order, reterr), &order, NULL, reterr);
 }
 
 dlock_status dlock_latch_submit_set(dlock_lock *lock, int64_t count, int64_t tag, dlock_error *reterr)
 {
     struct dli_order *order = NULL;
-    dlock_status status = change_latch(lock, "set", count, &order, reterr);
 
-    return status == DLOCK_OK ? dli_lock_submit(lock, order, tag, reterr) : status;
+    return dli_lock_submit(lock, change_latch(lock, "set", count, &order, reterr), &order, tag, reterr);
 }
 
 dlock_status dlock_latch_count_down(dlock_lock *lock, int64_t count, int64_t *ret_count, dlock_error *reterr)
 {
     struct dli_order *order = NULL;
-    dlock_status status = change_latch(lock, "down", count, &order, reterr);
 
-    return status == DLOCK_OK ? dli_lock_carry(lock, order, ret_count, reterr) : status;
+    return dli_lock_carry(lock, change_latch(lock, "down", count, &order, reterr), &order, ret_count, reterr);
 }
 
 dlock_status dlock_latch_submit_count_down(dlock_lock *lock, int64_t count, int64_t tag, dlock_error *reterr)
 {
     struct dli_order *order = NULL;
-    dlock_status status = change_latch(lock, "down", count, &order, reterr);
 
-    return status == DLOCK_OK ? dli_lock_submit(lock, order, tag, reterr) : status;
+    return dli_lock_submit(lock, change_latch(lock, "down", count, &order, reterr), &order, tag, reterr);
 }
 
 dlock_status dlock_latch_count(dlock_lock *lock, int64_t *ret_count, dlock_error *reterr)
 {
     struct dli_order *order = NULL;
-    dlock_status status = change(lock, is_latch, "count", 0, &order, reterr);
 
-    return status == DLOCK_OK ? dli_lock_carry(lock, order, ret_count, reterr) : status;
+    return dli_lock_carry(lock, change(lock, is_latch, "count", 0, &order, reterr), &order, ret_count, reterr);
 }
 
 dlock_status dlock_latch_submit_count(dlock_lock *lock, int64_t tag, dlock_error *reterr)
 {
     struct dli_order *order = NULL;
-    dlock_status status = change(lock, is_latch, "count", 0, &order, reterr);
 
-    return status == DLOCK_OK ? dli_lock_submit(lock, order, tag, reterr) : status;
+    return dli_lock_submit(lock, change(lock, is_latch, "count", 0, &order, reterr), &order, tag, reterr);
 }

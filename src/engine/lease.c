@@ -42,3 +42,8 @@ int64_t dli_later(int64_t a, int64_t b)
 {
     return b > DLI_NEVER - a ? DLI_NEVER : a + b;
 }
+
+int64_t dli_after_ms(int64_t now, int64_t ms)
+{
+    return dli_later(now, ms < DLI_NEVER / DLI_MS ? ms * DLI_MS : DLI_NEVER);
+}

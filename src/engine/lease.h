@@ -27,4 +27,7 @@ int64_t dli_lease_attempt(int64_t lease, int64_t most);
 /* a + b where b may be DLI_NEVER or large; never overflows. */
 int64_t dli_later(int64_t a, int64_t b);
 
+/* now and so many milliseconds; never overflows. */
+int64_t dli_after_ms(int64_t now, int64_t ms);
+
 #endif

@@ -17,6 +17,7 @@
 struct dli_address;
 struct dli_tls;
 struct dli_tls_session;
+struct pollfd;
 
 /* What every connection of a client is made with; owned by the client, constant while connections exist. */
 struct dli_conn_config {
@@ -76,6 +77,9 @@ void dli_conn_close(struct dli_conn *conn);
 int dli_conn_under_way(const struct dli_conn *conn);
 
 /* ---- driven by an event loop */
+
+/* The descriptor to watch, and for what. */
+struct pollfd dli_conn_poll(const struct dli_conn *conn);
 
 /* From IDLE or FAILED: begin to connect; what out held is dropped. Ends in any state but IDLE. */
 void dli_conn_start(struct dli_conn *conn, int64_t now);

@@ -1,9 +1,9 @@
 /*
  * conn_io.c: carry bytes over a greeted connection, for a loop (never blocking) or for one blocking caller.
  *
- * With TLS the blocking side sleeps in poll. Otherwise it sleeps in recv with SO_RCVTIMEO, which is only set again when it differs much from the time left. It is
- * set an eighth short, so that the next call with about the same time finds it good; when it ends the wait too early, the
- * caller looks at the clock and waits for the rest.
+ * With TLS the blocking side sleeps in poll. Otherwise it sleeps in recv with SO_RCVTIMEO, which is only set again when it
+ * differs much from the time left. It is set an eighth short, so that the next call with about the same time finds it good;
+ * when it ends the wait too early, the caller looks at the clock and waits for the rest.
  */
 #include "redis/conn.h"
 
@@ -17,6 +17,11 @@
 #include "sys/sys.h"
 
 enum { PIECE = 16 * 1024, PIECES_PER_CALL = 4, EXACT_BELOW = 20 * 1000, SHORTEST = 1000, IDLE_AFTER = 1000 * 1000 };
+
+struct pollfd dli_conn_poll(const struct dli_conn *conn)
+{
+    return (struct pollfd){.fd = conn->fd, .events = (short)(conn->want_write ? POLLIN | POLLOUT : POLLIN)};
+}
 
 /* Send what the socket takes now. 0, or -1 and FAILED. */
 static int send_some(struct dli_conn *conn)

@@ -1,6 +1,6 @@
 /*
- * conn_open.c: from a target to a greeted connection: ask sentinels, resolve, then each address in turn within its share of the time left,
- * then TLS if it is asked for.
+ * conn_open.c: from a target to a greeted connection: ask sentinels, resolve, then each address in turn within its share
+ * of the time left, then TLS if it is asked for.
  */
 #include "redis/conn.h"
 

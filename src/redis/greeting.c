@@ -34,6 +34,11 @@ static const struct {
     {"ACL failure in script", DLOCK_DENIED},
 };
 
+static int has(const struct dli_reply *error, const char *words)
+{
+    return memmem(error->text, error->size, words, strlen(words)) != NULL;
+}
+
 /* The status of the code that text begins with, or DLOCK_OK. */
 static dlock_status code_status(const char *text, size_t size)
 {
@@ -73,15 +78,10 @@ dlock_status dli_error_status(const struct dli_reply *error)
     if (status)
         return status;
     for (size_t i = 0; i < sizeof sentences / sizeof sentences[0]; i++) {
-        if (memmem(error->text, error->size, sentences[i].words, strlen(sentences[i].words)))
+        if (has(error, sentences[i].words))
             return sentences[i].status;
     }
     return begins(error, "ERR Error running script") ? wrapped_status(error) : DLOCK_SERVER_ERROR;
-}
-
-static int has(const struct dli_reply *error, const char *words)
-{
-    return memmem(error->text, error->size, words, strlen(words)) != NULL;
 }
 
 /* Every release from 2.6 on names the line then. A replica refuses every write: the first one has failed. */

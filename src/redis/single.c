@@ -2,7 +2,7 @@
  * single.c: the store on one server: a shared connection per lane, private ones for callers while it is quiet, and a
  * subscriber on lane 0.
  *
- * count is an atomic; first is set before the store is used by a second thread; the rest says itself what guards it. A
+ * commands and reloads are atomics; first is set before the store is used by a second thread; the rest says itself what guards it. A
  * lane's troubles and trimmed belong to its thread.
  */
 #include "store.h"
@@ -274,18 +274,13 @@ static int64_t alarm_at(const struct dli_lane *lane)
     return other < at ? other : at;
 }
 
-static struct pollfd poll_for(const struct dli_conn *conn)
-{
-    return (struct pollfd){.fd = conn->fd, .events = (short)(conn->want_write ? POLLIN | POLLOUT : POLLIN)};
-}
-
 static int lane_sleep(struct dli_lane *lane, struct pollfd *fds)
 {
     int count = 0;
 
-    fds[count++] = poll_for(lane->pipe.conn);
+    fds[count++] = dli_conn_poll(lane->pipe.conn);
     if (lane->index == 0)
-        fds[count++] = poll_for(lane->ear.conn);
+        fds[count++] = dli_conn_poll(lane->ear.conn);
     count += dli_txn_lane_fds(&lane->txns, fds + count);
     __atomic_store_n(&lane->pipe.sleeping, 1, __ATOMIC_SEQ_CST);
     return __atomic_load_n(&lane->pipe.pushed, __ATOMIC_SEQ_CST) ? -1 : count;
@@ -364,19 +359,15 @@ dlock_status dli_redis_open(const struct dlock_options *options, const struct dl
                             dlock_error *box)
 {
     struct single *single = calloc(1, sizeof *single);
-    dlock_status status;
+    dlock_status status = DLOCK_OUT_OF_MEMORY;
 
     if (!single)
-        return dli_fail(box, DLOCK_OUT_OF_MEMORY, "no memory for a client");
+        goto fail_memory;
     configure(&single->config, options, site);
-    if (site->count > 0 && !(single->config.finder = dli_finder_new(options, site))) {
-        free(single);
-        return dli_fail(box, DLOCK_OUT_OF_MEMORY, "no memory for a client");
-    }
-    if (site->target.tls && (status = dli_tls_new(options, &single->config.tls, box)) != DLOCK_OK) {
-        free(single);
-        return status;
-    }
+    if (site->count > 0 && !(single->config.finder = dli_finder_new(options, site)))
+        goto fail_finder;
+    if (site->target.tls && (status = dli_tls_new(options, &single->config.tls, box)) != DLOCK_OK)
+        goto fail_tls;
     single->patience = options->number[DLI_OPT_COMMAND_TIMEOUT_MS] * MS;
     dli_gate_init(&single->gate, (int)options->number[DLI_OPT_CONNECTS_PER_SECOND], (uint64_t)dli_now());
     dli_private_init(&single->pool, &single->config, &single->gate, (int)options->number[DLI_OPT_PRIVATE_CONNECTIONS]);
@@ -385,6 +376,15 @@ dlock_status dli_redis_open(const struct dlock_options *options, const struct dl
     single->store.connect_time = single->config.connect_timeout;
     *ret = &single->store;
     return DLOCK_OK;
+
+fail_tls:
+    dli_finder_free(single->config.finder);
+    free(single);
+    return status;
+fail_finder:
+    free(single);
+fail_memory:
+    return dli_fail(box, DLOCK_OUT_OF_MEMORY, "no memory for a client");
 }
 
 void dli_redis_txn(struct dli_store *store, struct dli_txn *txn)

@@ -294,18 +294,13 @@ int64_t dli_txn_lane_alarm(const struct dli_txn_lane *lane)
     return at;
 }
 
-static struct pollfd poll_for(const struct dli_conn *conn)
-{
-    return (struct pollfd){.fd = conn->fd, .events = (short)(conn->want_write ? POLLIN | POLLOUT : POLLIN)};
-}
-
 int dli_txn_lane_fds(const struct dli_txn_lane *lane, struct pollfd *fds)
 {
     int count = 0;
 
     for (const struct dli_txn_step *step = lane->active; step; step = step->next)
         if (step->phase != DLI_TXN_TURN)
-            fds[count++] = poll_for(step->txn->conn);
+            fds[count++] = dli_conn_poll(step->txn->conn);
     return count;
 }
 

@@ -55,11 +55,6 @@ static void question_free(struct dli_question *question)
     free(question);
 }
 
-static int64_t gate_end(int64_t ms, int64_t now)
-{
-    return dli_later(now, ms < DLI_NEVER / DLI_MS ? ms * DLI_MS : DLI_NEVER);
-}
-
 static void question_answered(struct dli_request *request)
 {
     struct dli_question *question = request->asker;
@@ -71,7 +66,7 @@ static void question_answered(struct dli_request *request)
     if (request->status != DLOCK_OK) {
         entry->gate_asked = 0;
     } else if (!question->outdated && entry->m.gate_until == question->until) {
-        dli_mutex_gate(&entry->m, left < 0 ? 0 : gate_end(left, now), now);
+        dli_mutex_gate(&entry->m, left < 0 ? 0 : dli_after_ms(now, left), now);
         dli_entry_pump(entry, now);
     }
     dli_entry_unlock(entry);
@@ -207,22 +202,33 @@ static void call_on_all(struct dli_entry *entry, visit_fn *visit)
     call_on(entry, visit);
 }
 
-/* Whoever is meant. */
-static void call_on_heard(struct dli_client *client, const struct dli_heard *heard, visit_fn *visit)
+/* The one entry that a number is for, with a ref. NULL: it is not here. */
+static struct dli_entry *meant(struct dli_client *client, const struct dli_heard *heard)
 {
     struct dli_entry *entry = dli_entry_find(client, heard->family, heard->name, heard->size), *hold;
 
+    if (!entry || !entry->kind->per_owner)
+        return entry;
+    hold = dli_hold_of_number(entry, heard->number);
+    dli_entry_unref(entry);
+    return hold;
+}
+
+/* Whoever is meant. */
+static void call_on_heard(struct dli_client *client, const struct dli_heard *heard, visit_fn *visit)
+{
+    struct dli_entry *entry;
+
+    if (heard->number)
+        entry = meant(client, heard);
+    else
+        entry = dli_entry_find(client, heard->family, heard->name, heard->size);
     if (!entry)
         return;
-    if (!heard->number) {
+    if (heard->number)
+        call_on(entry, visit);
+    else
         call_on_all(entry, visit);
-        return;
-    }
-    hold = entry->kind->per_owner ? dli_hold_of_number(entry, heard->number) : entry;
-    if (hold)
-        call_on(hold, visit);
-    if (hold != entry)
-        dli_entry_unref(entry);
 }
 
 static void now_listening(struct dli_entry *entry, int64_t now)
@@ -261,18 +267,6 @@ static void hint(void *owner, const struct dli_heard *heard)
     call_on_heard(owner, heard, look);
 }
 
-/* The entry that a grant is for, with a ref. */
-static struct dli_entry *meant(struct dli_client *client, const struct dli_heard *heard)
-{
-    struct dli_entry *entry = dli_entry_find(client, heard->family, heard->name, heard->size), *hold;
-
-    if (!entry || !entry->kind->per_owner)
-        return entry;
-    hold = dli_hold_of_number(entry, heard->number);
-    dli_entry_unref(entry);
-    return hold;
-}
-
 static void granted(void *owner, const struct dli_heard *heard, int64_t seq, int64_t token)
 {
     struct dli_client *client = owner;
@@ -303,7 +297,7 @@ static void gate(void *owner, const struct dli_heard *heard, int64_t ms)
 {
     struct dli_client *client = owner;
 
-    client->gate_until = ms > 0 ? gate_end(ms, dli_now()) : 0;
+    client->gate_until = ms > 0 ? dli_after_ms(dli_now(), ms) : 0;
     call_on_heard(client, heard, hear_of_gate);
 }
 

@@ -113,7 +113,7 @@ static int heard_gate(struct dli_order *order)
     if (order->status != DLOCK_OK)
         return 0;
     if (ttl_ms > 0)
-        until = dli_later(now, ttl_ms < DLI_NEVER / DLI_MS ? ttl_ms * DLI_MS : DLI_NEVER);
+        until = dli_after_ms(now, ttl_ms);
     dli_entry_lock(entry);
     dli_mutex_gate(&entry->m, until, now);
     dli_entry_pump(entry, now);

@@ -1,0 +1,20 @@
+"""Waiting for something to become true, without ever waiting for a time to pass."""
+from __future__ import annotations
+
+import functools
+import time
+from typing import Any, Callable
+
+WHILE = 20.0  # seconds: longer than anything here takes
+
+
+def until(condition: Callable[[], Any], timeout: float = 10) -> Any:
+    """What condition says once that is true; AssertionError when it is not within timeout."""
+    deadline = time.monotonic() + timeout
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"not within {timeout} s"
+        time.sleep(0.002)
+    return found
+
+
+wait_until = functools.partial(until, timeout=WHILE)
