@@ -204,7 +204,7 @@ class Trace:
             ["LINSERT", key, "BEFORE", "p", small], ["LINSERT", key, "AFTER", "q", "z"], ["LINSERT", key, "x", "q", "z"],
             ["TYPE", key], ["PERSIST", key], ["STRLEN", key], ["INCRBY", key, small], ["DECRBY", key, small], ["INCRBY", key, "x"],
             ["HMGET", key, "f", "g"], ["HGETALL", key], ["ZREMRANGEBYSCORE", key, "-inf", "(5"], ["ZREMRANGEBYSCORE", key, "1", "2"],
-            ["PEXPIRE", key, small], ["TIME"], ["PUBSUB", "NUMSUB", *CHANNELS], ["PTTL"], ["NOSUCH", key],
+            ["PEXPIRE", key, small], ["PEXPIRE", key, small, "GT"], ["PEXPIRE", key, small, "x"], ["TIME"], ["PUBSUB", "NUMSUB", *CHANNELS], ["PTTL"], ["NOSUCH", key],
         ])  # fmt: skip
         return "call", words
 

@@ -263,12 +263,19 @@ static void pttl(struct sim_call *call, struct sim_key *key)
 
 static void pexpire(struct sim_call *call, struct sim_key *key)
 {
+    int longer = call->argc == 4;
     int64_t ms;
 
+    if (longer && !sim_word_is(call->argv[3], "GT")) {
+        sim_reply_error(call, "ERR Unsupported option");
+        return;
+    }
     if (!sim_word_integer(call->argv[2], &ms)) {
         sim_reply_error(call, "ERR value is not an integer or out of range");
         return;
     }
+    if (longer && key && (key->expires < 0 || call->store->now / 1000 + ms <= key->expires))
+        key = NULL;
     if (key && ms <= 0)
         sim_drop_key(call->store, key);
     else if (key)
@@ -337,7 +344,7 @@ const struct sim_command_row sim_plain_commands[] = {
     {"DEL", 2, -1, SIM_WRITES, SIM_STRING, 0, del},
     {"EXISTS", 2, -1, 0, SIM_STRING, 0, exists},
     {"PTTL", 2, 2, 0, SIM_STRING, 0, pttl},
-    {"PEXPIRE", 3, 3, SIM_WRITES, SIM_STRING, 0, pexpire},
+    {"PEXPIRE", 3, 4, SIM_WRITES, SIM_STRING, 0, pexpire},
     {"TIME", 1, 1, 0, SIM_STRING, 0, time_now},
     {"PUBLISH", 3, 3, 0, SIM_STRING, 0, publish},
     {"PUBSUB", 2, -1, 0, SIM_STRING, 0, pubsub},

@@ -1,14 +1,8 @@
 -- Renew read holds of one slot. KEYS: lock and hold of each; ARGV: owner and lease of each. 1 where the hold lives,
 -- else 0. A lease is only ever made longer. PEXPIRE works at maxmemory too. Writers are renewed by renew.lua.
 --@include held.lua
+--@include extend.lua
 local kept = {}
-
-local function extend(key, lease)
-  if redis.call('PTTL', key) < tonumber(lease) then
-    redis.call('PEXPIRE', key, lease)
-  end
-end
-
 for i = 1, #KEYS / 2 do
   local lock, hold, owner, lease = KEYS[2 * i - 1], KEYS[2 * i], ARGV[2 * i - 1], ARGV[2 * i]
   kept[i] = 0
