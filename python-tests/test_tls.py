@@ -20,8 +20,9 @@ from harness.faults import cut_again_and_again
 from harness.kinds import KINDS, one
 from harness.proxy import Proxy
 from harness.resp import encode
+from harness.sentinel import SERVICE, Watched, ask
 from harness.server import Server
-from harness.tls import YEAR, Authority, Ear, Pair, openssl, secure, secure_url
+from harness.tls import YEAR, Authority, Ear, Pair, openssl, secure, secure_url, tls_only
 
 os.environ.setdefault("DLOCK_LIBRARY", str(LIBRARY))
 
@@ -585,3 +586,48 @@ except dlock.Unsupported as error:
     environment = clean_env(DLOCK_LIBRARY=str(tmp_path / "libdlock.so.1"))
     done = subprocess.run([sys.executable, "-c", text, ROOT / "bindings/python"], env=environment, capture_output=True, text=True)
     assert done.stderr == "" and "rediss://" in done.stdout and "OpenSSL" in done.stdout
+
+
+# ---- sentinels
+
+
+@pytest.fixture(scope="module")
+def watched(papers: Papers) -> Iterator[Watched]:
+    with Watched(sentinels=1, secured=tls_only(papers.authority, papers.server)) as up:
+        yield up
+
+
+def test_sentinels_and_the_servers_they_name(agent: Agent, papers: Papers, watched: Watched) -> None:
+    """TLS to both: a lock, its renewal, a waiter and a failover by order."""
+    client = agent.open(watched.url, lease_ms=900, **trusting(papers))
+    lock = client.lock("secured")
+    token = lock.acquire(1, 0).ok.token
+    until(lambda: client.counters()["renewed"] > 0 and ask(watched.replica(), "EXISTS", "secured"))
+    wait = lock.start("acquire", 2, -1, thread=1)
+    until(lambda: lock.state(2) == "WAITING")
+    before = watched.port()
+    watched.failover()
+    assert watched.port() != before
+    lock.release(1)
+    assert wait.answer().ok.token > token
+    lock.release(2).ok
+
+
+def test_a_sentinel_must_prove_who_it_is(agent: Agent, papers: Papers, watched: Watched) -> None:
+    answer = agent.open(watched.url, tls_ca_file=papers.foreign.file).ping(5000)
+    assert answer.status == "TLS_FAILED" and f"127.0.0.1:{watched.sentinels[0].port}" in answer.message
+    agent.open(watched.url, **trusting(papers, tls_verify="false")).ping(5000).ok
+    answer = agent.open(watched.url.replace("rediss", "redis", 1)).ping(5000)
+    assert answer.status in ("TLS_FAILED", "UNREACHABLE") and "rediss" in answer.message
+
+
+def test_a_server_that_a_sentinel_names_must_prove_it_too(agent: Agent, papers: Papers, server: Server) -> None:
+    """The sentinel is trusted, and names a server whose certificate is of another authority, or none that speaks TLS."""
+    foreign = papers.foreign.issue("127.0.0.1")
+    with Watched(0, 1, secured=tls_only(papers.authority, papers.server)) as up, Ear(foreign) as ear:
+        for place, status, words in ((ear.port, "TLS_FAILED", "authority"), (server.port, "UNREACHABLE", "TLS handshake")):
+            up.sentinels[0].command("SENTINEL", "REMOVE", SERVICE)
+            up.sentinels[0].command("SENTINEL", "MONITOR", SERVICE, "127.0.0.1", place, 1)
+            answer = agent.open(up.url, password=SECRET, **trusting(papers)).ping(5000)
+            assert answer.status == status and words in answer.message and SERVICE in answer.message
+        assert ear.heard == b""

@@ -4,6 +4,7 @@
         watched.url                                 # redis+sentinel://...
         watched.primary()                           # the Server that the sentinels name now
         watched.failover()                          # ordered; returns when another server is the primary
+    Watched(secured=options_of_tls)             # all of them speak TLS only, also with one another
 """
 from __future__ import annotations
 
@@ -24,14 +25,14 @@ def ask(server: Server, *words: Any) -> Any:
 
 
 class Sentinel(Server):
-    def __init__(self, primary: Server, quorum: int, *lines: str) -> None:
+    def __init__(self, primary: Server, quorum: int, *lines: str, secured: tuple[str, ...] = ()) -> None:
         self.lines = [
             f"sentinel monitor {SERVICE} {primary.host} {primary.port} {quorum}",
             f"sentinel down-after-milliseconds {SERVICE} 700",
             f"sentinel failover-timeout {SERVICE} 3000",
             *lines,
         ]
-        super().__init__()
+        super().__init__(secured=secured)
 
     def start(self) -> None:
         config = self.folder / "sentinel.conf"
@@ -42,14 +43,16 @@ class Sentinel(Server):
 
 
 class Watched:
-    def __init__(self, replicas: int = 1, sentinels: int = 3) -> None:
-        self.servers = [Server("--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1")]
+    def __init__(self, replicas: int = 1, sentinels: int = 3, secured: tuple[str, ...] = ()) -> None:
+        self.secured = secured
+        self.servers = [Server("--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1", secured=secured)]
         self.sentinels: list[Sentinel] = []
         first = self.servers[0]
         for _ in range(replicas):
-            self.servers.append(Server("--replicaof", f"{first.host} {first.port}", "--repl-diskless-sync-delay", "0"))
+            of = ("--replicaof", f"{first.host} {first.port}", "--repl-diskless-sync-delay", "0")
+            self.servers.append(Server(*of, secured=secured))
         for _ in range(sentinels):
-            self.sentinels.append(Sentinel(first, sentinels // 2 + 1))
+            self.sentinels.append(Sentinel(first, sentinels // 2 + 1, secured=secured))
         self.until(lambda: all(self._knows(sentinel) for sentinel in self.sentinels))
 
     def _knows(self, sentinel: Sentinel) -> bool:
@@ -72,7 +75,7 @@ class Watched:
     @property
     def url(self) -> str:
         places = ",".join(f"{sentinel.host}:{sentinel.port}" for sentinel in self.sentinels)
-        return f"redis+sentinel://{places}/{SERVICE}"
+        return f"redis{'s' if self.secured else ''}+sentinel://{places}/{SERVICE}"
 
     def port(self) -> int:
         """Of the primary, as the first sentinel that runs says."""

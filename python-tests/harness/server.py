@@ -36,8 +36,9 @@ class Server:
     host = "127.0.0.1"
     config: tuple[str, ...] = ()  # a file goes before all options
 
-    def __init__(self, *options: str) -> None:
-        self.options = options
+    def __init__(self, *options: str, secured: tuple[str, ...] = ()) -> None:
+        """secured: options of TLS, which its port speaks then."""
+        self.options, self.secured = options, secured
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="dlock-"))
         self.path = str(self.folder / "redis.sock")
         self.process: subprocess.Popen[bytes] | None = None
@@ -71,6 +72,7 @@ class Server:
         command += ["--dir", str(self.folder), "--logfile", str(self.folder / "log")]
         command += ["--save", ""] if not self.config else []
         command += ["--enable-debug-command", "yes"] if not self.config else []
+        command += ["--port", "0", "--tls-port", str(self.port), *self.secured] if self.secured else []
         command += self.options
         self.process = subprocess.Popen(command, env=clean_env(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         deadline = time.monotonic() + 10

@@ -108,6 +108,12 @@ def secure(new_server: Callable[..., Server], authority: Authority, pair: Pair, 
     raise last
 
 
+def tls_only(authority: Authority, pair: Pair) -> tuple[str, ...]:
+    """For Server(secured=...): TLS with clients and with one another; everybody has the same certificate."""
+    files = ("--tls-cert-file", str(pair.cert), "--tls-key-file", str(pair.key), "--tls-ca-cert-file", str(authority.file))
+    return (*files, "--tls-auth-clients", "no", "--tls-replication", "yes")
+
+
 def secure_url(server: Server, host: str = "localhost") -> str:
     return f"rediss://{host}:{server.tls_port}"  # type: ignore[attr-defined]
 

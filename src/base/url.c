@@ -8,83 +8,36 @@
 #include "base/url.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/error.h"
+#include "base/url_parts.h"
 
-enum { DEFAULT_PORT = 6379, SENTINEL_PORT = 26379, DECODED_MAX = 1024 };
+enum { DEFAULT_PORT = 6379, SENTINEL_PORT = 26379 };
 
-/* A part of the URL as it stands there. */
-struct part {
-    const char *bytes;
-    size_t size;
+/* Those with a second s are with TLS. */
+static const struct scheme {
+    const char *name;
+    enum dli_site_kind kind;
+    int tls;
+} schemes[] = {
+    {"redis", DLI_SITE_SERVER, 0},
+    {"rediss", DLI_SITE_SERVER, 1},
+    {"redis+unix", DLI_SITE_UNIX, 0},
+    {"redis+sentinel", DLI_SITE_SENTINEL, 0},
+    {"rediss+sentinel", DLI_SITE_SENTINEL, 1},
+    {"redis+cluster", DLI_SITE_CLUSTER, 0},
+    {"rediss+cluster", DLI_SITE_CLUSTER, 1},
+    {"redis+quorum", DLI_SITE_QUORUM, 0},
+    {"rediss+quorum", DLI_SITE_QUORUM, 1},
 };
 
-/* A part with its escapes decoded; wiped after use. */
-struct decoded {
-    char bytes[DECODED_MAX + 1]; /* terminated */
-    size_t size;
-};
-
-static const char *const accepted = "redis://[user[:password]@]host[:port][/db][?option=value&...], "
-                                    "rediss:// with TLS, redis+unix://[user[:password]@]/path[?option=value&...], or "
-                                    "redis+sentinel://[user[:password]@]host[:port][,...]/service[/db][?...]";
-
-static struct part part_of(const char *from, const char *to)
-{
-    return (struct part){from, (size_t)(to - from)};
-}
-
-static const char *find(struct part in, char byte)
-{
-    return in.size ? memchr(in.bytes, byte, in.size) : NULL;
-}
-
-/* Cut in at the first byte (which is dropped); what follows goes to rest, an empty part when there is no such byte. */
-static struct part cut(struct part in, char byte, struct part *rest)
-{
-    const char *end = in.bytes + in.size, *at = find(in, byte);
-    *rest = at ? part_of(at + 1, end) : part_of(end, end);
-    return at ? part_of(in.bytes, at) : in;
-}
-
-static int hex(char digit)
-{
-    if (digit >= '0' && digit <= '9')
-        return digit - '0';
-    if (digit >= 'a' && digit <= 'f')
-        return digit - 'a' + 10;
-    if (digit >= 'A' && digit <= 'F')
-        return digit - 'A' + 10;
-    return -1;
-}
-
-static dlock_status decode(struct part in, struct decoded *out, dlock_error *box)
-{
-    out->size = 0;
-    out->bytes[0] = '\0';
-    for (size_t i = 0; i < in.size; i++) {
-        int byte = (unsigned char)in.bytes[i];
-        if (byte == '%') {
-            int high = i + 2 < in.size ? hex(in.bytes[i + 1]) : -1, low = high < 0 ? -1 : hex(in.bytes[i + 2]);
-            if (low < 0 || (high | low) == 0)
-                return dli_fail(box, DLOCK_INVALID_URL,
-                                "The URL has a '%%' that is not followed by two hex digits "
-                                "other than 00.");
-            byte = high * 16 + low;
-            i += 2;
-        }
-        if (out->size == DECODED_MAX)
-            return dli_fail(box, DLOCK_INVALID_URL, "A part of the URL is longer than %d bytes.", DECODED_MAX);
-        out->bytes[out->size++] = (char)byte;
-        out->bytes[out->size] = '\0';
-    }
-    return DLOCK_OK;
-}
+static const char *const accepted =
+    "redis://[user[:password]@]host[:port][/db][?option=value&...], redis+unix://[user[:password]@]/path[?...], "
+    "redis+sentinel://[user[:password]@]host[:port][,...]/service[/db][?...]; rediss:// and rediss+sentinel:// "
+    "with TLS";
 
 /* Put one option; the URL may give it twice, in the same or another spelling, only if both say the same. */
-static dlock_status put(struct dlock_options *set, int option, const struct decoded *value, dlock_error *box)
+static dlock_status put(struct dlock_options *set, int option, const struct dli_decoded *value, dlock_error *box)
 {
     int before = (int)(set->given >> option & 1);
     int64_t number = set->number[option];
@@ -101,17 +54,17 @@ twice:
                     dli_option_table[option].name);
 }
 
-static dlock_status put_part(struct dlock_options *set, int option, struct part in, dlock_error *box)
+static dlock_status put_part(struct dlock_options *set, int option, struct dli_part in, dlock_error *box)
 {
-    struct decoded value;
-    dlock_status status = decode(in, &value, box);
+    struct dli_decoded value;
+    dlock_status status = dli_part_decode(in, &value, box);
     if (!status)
         status = put(set, option, &value, box);
     explicit_bzero(&value, sizeof value);
     return status;
 }
 
-static dlock_status unknown_option(struct part name, dlock_error *box)
+static dlock_status unknown_option(struct dli_part name, dlock_error *box)
 {
     size_t plain = 0;
     while (plain < name.size && ((name.bytes[plain] >= 'a' && name.bytes[plain] <= 'z') || name.bytes[plain] == '_'))
@@ -121,15 +74,15 @@ static dlock_status unknown_option(struct part name, dlock_error *box)
     return dli_fail(box, DLOCK_UNKNOWN_OPTION, "The URL has an unknown option \"%.*s\".", (int)name.size, name.bytes);
 }
 
-static dlock_status parse_query(struct part query, struct dlock_options *set, dlock_error *box)
+static dlock_status parse_query(struct dli_part query, struct dlock_options *set, dlock_error *box)
 {
     while (query.size > 0) {
-        struct part value, pair = cut(query, '&', &query);
+        struct dli_part value, pair = dli_part_cut(query, '&', &query);
         if (pair.size == 0)
             continue;
-        if (!find(pair, '='))
+        if (!dli_part_find(pair, '='))
             return dli_fail(box, DLOCK_INVALID_URL, "The URL has an option without '=': they read ?option=value&...");
-        struct part name = cut(pair, '=', &value);
+        struct dli_part name = dli_part_cut(pair, '=', &value);
         int option = dli_option_find(name.bytes, name.size);
         dlock_status status = option < 0 ? unknown_option(name, box) : put_part(set, option, value, box);
         if (status)
@@ -139,9 +92,9 @@ static dlock_status parse_query(struct part query, struct dlock_options *set, dl
 }
 
 /* user[:password] */
-static dlock_status parse_login(struct part login, struct dlock_options *set, dlock_error *box)
+static dlock_status parse_login(struct dli_part login, struct dlock_options *set, dlock_error *box)
 {
-    struct part password, user = cut(login, ':', &password);
+    struct dli_part password, user = dli_part_cut(login, ':', &password);
     dlock_status status = DLOCK_OK;
     if (user.size > 0)
         status = put_part(set, DLI_OPT_USERNAME, user, box);
@@ -150,74 +103,7 @@ static dlock_status parse_login(struct part login, struct dlock_options *set, dl
     return status;
 }
 
-static int is_host(const struct decoded *host, int bracketed)
-{
-    const char *letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-_";
-    const char *zone = bracketed ? strchr(host->bytes, '%') : NULL;
-    size_t size = zone ? (size_t)(zone - host->bytes) : host->size;
-    if (host->size == 0 || host->size > 255)
-        return 0;
-    if (!bracketed)
-        return strspn(host->bytes, letters) == host->size;
-    if (zone && (zone[1] == '\0' || strspn(zone + 1, letters) != host->size - size - 1))
-        return 0;
-    return strspn(host->bytes, "0123456789abcdefABCDEF:.") == size && strchr(host->bytes, ':') != NULL;
-}
-
-int dli_is_host(const char *text)
-{
-    struct decoded host = {.size = strlen(text)};
-
-    if (host.size == 0 || host.size > 255)
-        return 0;
-    memcpy(host.bytes, text, host.size + 1);
-    return is_host(&host, strchr(text, ':') != NULL);
-}
-
-/* preset stands for a port that is not given. */
-static dlock_status parse_port(struct part in, int given, int *port, int preset, dlock_error *box)
-{
-    int number = 0;
-    for (size_t i = 0; i < in.size && number <= 65535; i++)
-        number = in.bytes[i] >= '0' && in.bytes[i] <= '9' ? number * 10 + in.bytes[i] - '0' : 65536;
-    if (given && (number < 1 || number > 65535))
-        return dli_fail(box, DLOCK_INVALID_URL, "The port in the URL must be a number from 1 to 65535.");
-    *port = given ? number : preset;
-    return DLOCK_OK;
-}
-
-/* host[:port], with the port preset. */
-static dlock_status parse_server(struct part server, int preset, struct dli_target *target, dlock_error *box)
-{
-    struct part host, port;
-    struct decoded name;
-    int bracketed = server.size > 0 && server.bytes[0] == '[', given;
-    if (bracketed) {
-        const char *close = find(server, ']'), *end = server.bytes + server.size;
-        if (!close || (close + 1 < end && close[1] != ':'))
-            return dli_fail(box, DLOCK_INVALID_URL, "An IPv6 address in a URL reads [address] or [address]:port.");
-        host = part_of(server.bytes + 1, close);
-        given = close + 1 < end;
-        port = given ? part_of(close + 2, end) : part_of(end, end);
-    } else {
-        given = find(server, ':') != NULL;
-        host = cut(server, ':', &port);
-    }
-    dlock_status status = parse_port(port, given, &target->port, preset, box);
-    if (!status)
-        status = decode(host, &name, box);
-    if (status)
-        return status;
-    if (!is_host(&name, bracketed))
-        return dli_fail(box, DLOCK_INVALID_URL,
-                        "The URL must name a host: letters, digits, '.', '-' and '_', or an IPv6 "
-                        "address in brackets.");
-    memcpy(target->host, name.bytes, name.size + 1);
-    snprintf(target->text, sizeof target->text, bracketed ? "[%s]:%d" : "%s:%d", target->host, target->port);
-    return DLOCK_OK;
-}
-
-static dlock_status parse_db(struct part in, struct dlock_options *set, dlock_error *box)
+static dlock_status parse_db(struct dli_part in, struct dlock_options *set, dlock_error *box)
 {
     dlock_status status = put_part(set, DLI_OPT_DB, in, box);
     if (status == DLOCK_INVALID_OPTION)
@@ -226,20 +112,20 @@ static dlock_status parse_db(struct part in, struct dlock_options *set, dlock_er
     return status;
 }
 
-static dlock_status parse_tcp(struct part server, struct part path, struct dli_target *target,
+static dlock_status parse_tcp(struct dli_part server, struct dli_part path, struct dli_target *target,
                               struct dlock_options *set, dlock_error *box)
 {
-    dlock_status status = parse_server(server, DEFAULT_PORT, target, box);
+    dlock_status status = dli_url_server(server, DEFAULT_PORT, target, box);
     if (status || path.size <= 1)
         return status;
-    return parse_db(part_of(path.bytes + 1, path.bytes + path.size), set, box);
+    return parse_db(dli_part_of(path.bytes + 1, path.bytes + path.size), set, box);
 }
 
-static dlock_status parse_service(struct part in, struct dli_site *site, dlock_error *box)
+static dlock_status parse_service(struct dli_part in, struct dli_site *site, dlock_error *box)
 {
-    struct decoded name;
+    struct dli_decoded name;
     char shown[200];
-    dlock_status status = decode(in, &name, box);
+    dlock_status status = dli_part_decode(in, &name, box);
     if (status)
         return status;
     if (name.size == 0 || name.size >= sizeof site->service || strcspn(name.bytes, " \r\n\t") != name.size)
@@ -254,26 +140,39 @@ static dlock_status parse_service(struct part in, struct dli_site *site, dlock_e
 }
 
 /* host[:port][,host[:port]...] and /service[/db] */
-static dlock_status parse_sentinels(struct part servers, struct part path, struct dli_site *site,
+static dlock_status parse_sentinels(struct dli_part servers, struct dli_part path, struct dli_site *site,
                                     struct dlock_options *set, dlock_error *box)
 {
-    struct part db, service = cut(part_of(path.bytes + (path.size > 0), path.bytes + path.size), '/', &db);
+    const char *start = path.bytes + (path.size > 0);
+    struct dli_part db, service = dli_part_cut(dli_part_of(start, path.bytes + path.size), '/', &db);
     dlock_status status = parse_service(service, site, box);
     if (!status && db.size > 0)
         status = parse_db(db, set, box);
-    while (!status && (servers.size > 0 || site->count == 0)) {
-        struct part one = cut(servers, ',', &servers);
-        if (site->count == DLI_SENTINELS_MAX)
-            return dli_fail(box, DLOCK_INVALID_URL, "The URL names more than %d sentinels.", DLI_SENTINELS_MAX);
-        status = parse_server(one, SENTINEL_PORT, &site->sentinel[site->count++], box);
-    }
-    return status;
+    return status ? status : dli_url_servers(servers, SENTINEL_PORT, "sentinels", site, box);
 }
 
-static dlock_status parse_unix(struct part server, struct part path, struct dli_target *target, dlock_error *box)
+/* host[:port][,host[:port]...], which a cluster or a quorum has; a cluster has no databases. */
+static dlock_status parse_nodes(struct dli_part servers, struct dli_part path, struct dli_site *site,
+                                struct dlock_options *set, dlock_error *box)
 {
-    struct decoded name;
-    dlock_status status = decode(path, &name, box);
+    int cluster = site->kind == DLI_SITE_CLUSTER;
+    dlock_status status = dli_url_servers(servers, DEFAULT_PORT, "servers", site, box);
+    if (status)
+        return status;
+    snprintf(site->target.text, sizeof site->target.text, "%s of %.300s%s", cluster ? "cluster" : "quorum",
+             site->node[0].text, site->count > 1 ? ", ..." : "");
+    if (path.size <= 1)
+        return DLOCK_OK;
+    if (cluster)
+        return dli_fail(box, DLOCK_INVALID_URL, "A redis+cluster:// URL has no path: a cluster has one database.");
+    return parse_db(dli_part_of(path.bytes + 1, path.bytes + path.size), set, box);
+}
+
+static dlock_status parse_unix(struct dli_part server, struct dli_part path, struct dli_target *target,
+                               dlock_error *box)
+{
+    struct dli_decoded name;
+    dlock_status status = dli_part_decode(path, &name, box);
     if (status)
         return status;
     if (server.size > 0 || name.size < 2)
@@ -286,48 +185,44 @@ static dlock_status parse_unix(struct part server, struct part path, struct dli_
     return DLOCK_OK;
 }
 
-static int has_scheme(const char *url, const char *scheme)
+/* NULL: unknown. */
+static const struct scheme *scheme_of(const char *url)
 {
-    return strncmp(url, scheme, strlen(scheme)) == 0 && strncmp(url + strlen(scheme), "://", 3) == 0;
-}
+    size_t size = strcspn(url, ":");
 
-static dlock_status refuse_scheme(const char *url, dlock_error *box)
-{
-    static const char *const later[] = {"redis+cluster", "redis+quorum"};
-    for (size_t i = 0; i < sizeof later / sizeof later[0]; i++) {
-        if (has_scheme(url, later[i]))
-            return dli_fail(box, DLOCK_UNSUPPORTED, "This version does not support %s://; URLs read %s.", later[i],
-                            accepted);
+    for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++) {
+        if (strlen(schemes[i].name) == size && memcmp(url, schemes[i].name, size) == 0)
+            return strncmp(url + size, "://", 3) == 0 ? &schemes[i] : NULL;
     }
-    return dli_fail(box, DLOCK_INVALID_URL, "The scheme of the URL is unknown; URLs read %s.", accepted);
+    return NULL;
 }
 
 /* What stands between the scheme and the query. */
-static dlock_status parse_where(const char *url, struct part server, struct part path, struct dli_site *site,
+static dlock_status parse_where(struct dli_part server, struct dli_part path, struct dli_site *site,
                                 struct dlock_options *set, dlock_error *box)
 {
-    if (has_scheme(url, "redis+unix"))
+    switch (site->kind) {
+    case DLI_SITE_UNIX:
         return parse_unix(server, path, &site->target, box);
-    if (has_scheme(url, "redis+sentinel"))
+    case DLI_SITE_SENTINEL:
         return parse_sentinels(server, path, site, set, box);
-    site->target.tls = has_scheme(url, "rediss");
-    return parse_tcp(server, path, &site->target, set, box);
-}
-
-static int is_known_scheme(const char *url)
-{
-    return has_scheme(url, "redis") || has_scheme(url, "rediss") || has_scheme(url, "redis+unix") ||
-           has_scheme(url, "redis+sentinel");
+    case DLI_SITE_CLUSTER:
+    case DLI_SITE_QUORUM:
+        return parse_nodes(server, path, site, set, box);
+    default:
+        return parse_tcp(server, path, &site->target, set, box);
+    }
 }
 
 dlock_status dli_url_parse(const char *url, struct dli_site *site, struct dlock_options *set, dlock_error *box)
 {
-    if (!is_known_scheme(url))
-        return refuse_scheme(url, box);
+    const struct scheme *scheme = scheme_of(url);
+    if (!scheme)
+        return dli_fail(box, DLOCK_INVALID_URL, "The scheme of the URL is unknown; URLs read %s.", accepted);
 
     const char *start = strstr(url, "://") + 3, *end = start + strlen(start);
     const char *slash = start + strcspn(start, "/?#");
-    struct part login = part_of(start, start), server = part_of(start, slash), query;
+    struct dli_part login = dli_part_of(start, start), server = dli_part_of(start, slash), query;
     if (memchr(slash, '@', (size_t)(end - slash)) || memchr(slash, '#', (size_t)(end - slash)))
         return dli_fail(box, DLOCK_INVALID_URL,
                         "The URL has '@' or '#' behind the server; in a user name, a password or "
@@ -335,16 +230,18 @@ dlock_status dli_url_parse(const char *url, struct dli_site *site, struct dlock_
     for (const char *at = slash; at > start; at--) {
         if (at[-1] != '@')
             continue;
-        login = part_of(start, at - 1);
-        server = part_of(at, slash);
+        login = dli_part_of(start, at - 1);
+        server = dli_part_of(at, slash);
         break;
     }
 
     memset(site, 0, sizeof *site);
-    struct part path = cut(part_of(slash, end), '?', &query);
+    site->kind = scheme->kind;
+    site->target.tls = scheme->tls;
+    struct dli_part path = dli_part_cut(dli_part_of(slash, end), '?', &query);
     dlock_status status = parse_login(login, set, box);
     if (!status)
-        status = parse_where(url, server, path, site, set, box);
+        status = parse_where(server, path, site, set, box);
     return status ? status : parse_query(query, set, box);
 }
 
@@ -355,7 +252,7 @@ dlock_status dli_site_check(const struct dli_site *site, const struct dlock_opti
             return dli_fail(box, DLOCK_INVALID_OPTION, "The option %s is for rediss://, and this URL is without TLS.",
                             dli_option_table[i].name);
     }
-    for (int i = DLI_OPT_SENTINEL_USERNAME; i <= DLI_OPT_SENTINEL_PASSWORD && !site->count; i++) {
+    for (int i = DLI_OPT_SENTINEL_USERNAME; i <= DLI_OPT_SENTINEL_PASSWORD && site->kind != DLI_SITE_SENTINEL; i++) {
         if (set->given >> i & 1)
             return dli_fail(box, DLOCK_INVALID_OPTION, "The option %s is for redis+sentinel://.",
                             dli_option_table[i].name);

@@ -15,22 +15,32 @@ struct dli_target {
     char text[416]; /* "host:port" or the path, printable, for messages; never holds a credential */
 };
 
-enum { DLI_SENTINELS_MAX = 16 };
+enum { DLI_NODES_MAX = 16 };
 
-/* What a URL names: a server, or with count > 0 the service whose primary sentinels know. */
+enum dli_site_kind {
+    DLI_SITE_SERVER,
+    DLI_SITE_UNIX,
+    DLI_SITE_SENTINEL, /* the primary of a service that sentinels know */
+    DLI_SITE_CLUSTER,
+    DLI_SITE_QUORUM
+};
+
+/* What a URL names. */
 struct dli_site {
-    struct dli_target target; /* of a service only text */
+    enum dli_site_kind kind;
+    struct dli_target target; /* of a site with nodes only text and tls */
     int count;
-    struct dli_target sentinel[DLI_SENTINELS_MAX];
-    char service[128];
+    struct dli_target node[DLI_NODES_MAX]; /* sentinels, or servers of a cluster or a quorum as the URL lists them */
+    char service[128];                     /* what sentinels know the primary by */
 };
 
 /*
- * Parse redis://[user[:password]@]host[:port][/db][?option=value&...], the same with rediss:// for TLS, or
- * redis+unix://[user[:password]@]/path[?...] ("db=" gives the database there). Percent escapes are decoded everywhere.
+ * Parse redis://[user[:password]@]host[:port][/db][?option=value&...] or redis+unix://[user[:password]@]/path[?...] ("db="
+ * gives the database there). Percent escapes are decoded everywhere.
  * redis+sentinel://[user[:password]@]host[:port][,host[:port]...]/service[/db][?...] names sentinels (port 26379) and what
- * they watch. redis+cluster and redis+quorum give DLOCK_UNSUPPORTED in this version. User, password, db and every query
- * option land in set (already initialised). Messages never repeat the URL's user or password.
+ * they watch; redis+cluster://[user[:password]@]host[:port][,...][?...] some servers of a cluster; redis+quorum:// the same with
+ * [/db] those of a quorum. With rediss in place of redis all are with TLS, but unix sockets. User, password, db and every
+ * query option land in set (already initialised). Messages never repeat the URL's user or password.
  */
 dlock_status dli_url_parse(const char *url, struct dli_site *site, struct dlock_options *set, dlock_error *box);
 

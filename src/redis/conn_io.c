@@ -78,7 +78,7 @@ static void fail_greeting(struct dli_conn *conn, const char *bytes, ssize_t size
 /* Judge what recv returned. 1: fed to the reader, 0: nothing came, -1: FAILED. */
 static int take(struct dli_conn *conn, const char *bytes, ssize_t size)
 {
-    int greeting = conn->state == DLI_CONN_GREETING && !conn->tls && conn->config->target.host[0];
+    int greeting = conn->state == DLI_CONN_GREETING && !conn->tls && !conn->target->path[0];
     if (size > 0 && !(greeting && bytes[0] == 21) && dli_reader_feed(conn->reader, bytes, (size_t)size) == 0)
         return 1;
     if (size < 0 && (errno == EAGAIN || errno == EINTR))

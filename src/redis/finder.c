@@ -12,7 +12,7 @@
 
 enum { MS = 1000 };
 
-struct dli_finder *dli_finder_new(const struct dlock_options *options, const struct dli_site *site)
+struct dli_finder *dli_finder_new(const struct dlock_options *options, const struct dli_site *site, struct dli_tls *tls)
 {
     struct dli_finder *finder = calloc(1, sizeof *finder + (size_t)site->count * sizeof finder->sentinel[0]);
 
@@ -23,11 +23,12 @@ struct dli_finder *dli_finder_new(const struct dlock_options *options, const str
     for (int i = 0; i < site->count; i++) {
         struct dli_conn_config *config = &finder->sentinel[i];
 
-        config->target = site->sentinel[i];
+        config->target = site->node[i];
         config->username = dli_options_text(options, DLI_OPT_SENTINEL_USERNAME);
         config->password = dli_options_text(options, DLI_OPT_SENTINEL_PASSWORD);
         config->client_name = dli_options_text(options, DLI_OPT_CLIENT_NAME);
         config->connect_timeout = options->number[DLI_OPT_CONNECT_TIMEOUT_MS] * MS;
+        config->tls = tls;
     }
     return finder;
 }

@@ -25,8 +25,9 @@ struct dli_search {
     struct dli_target found;
 };
 
-/* NULL without memory. options outlives it. */
-struct dli_finder *dli_finder_new(const struct dlock_options *options, const struct dli_site *site);
+/* NULL without memory. options and tls outlive it; with tls it speaks TLS to sentinels. */
+struct dli_finder *dli_finder_new(const struct dlock_options *options, const struct dli_site *site,
+                                  struct dli_tls *tls);
 void dli_finder_free(struct dli_finder *finder);
 
 struct dli_search *dli_search_new(void);

@@ -15,6 +15,7 @@
 #include "commands.h"
 #include "finder.h"
 #include "hear.h"
+#include "open.h"
 #include "pipe.h"
 #include "private.h"
 #include "request.h"
@@ -345,29 +346,19 @@ static const struct dli_store_ops ops = {
     .shut = shut,
 };
 
-static void configure(struct dli_conn_config *config, const struct dlock_options *options, const struct dli_site *site)
-{
-    config->target = site->target;
-    config->username = dli_options_text(options, DLI_OPT_USERNAME);
-    config->password = dli_options_text(options, DLI_OPT_PASSWORD);
-    config->client_name = dli_options_text(options, DLI_OPT_CLIENT_NAME);
-    config->db = (int)options->number[DLI_OPT_DB];
-    config->connect_timeout = options->number[DLI_OPT_CONNECT_TIMEOUT_MS] * MS;
-}
-
-dlock_status dli_redis_open(const struct dlock_options *options, const struct dli_site *site, struct dli_store **ret,
-                            dlock_error *box)
+dlock_status dli_single_open(const struct dlock_options *options, const struct dli_site *site, struct dli_store **ret,
+                             dlock_error *box)
 {
     struct single *single = calloc(1, sizeof *single);
-    dlock_status status = DLOCK_OUT_OF_MEMORY;
+    dlock_status status;
 
     if (!single)
-        goto fail_memory;
-    configure(&single->config, options, site);
-    if (site->count > 0 && !(single->config.finder = dli_finder_new(options, site)))
-        goto fail_finder;
-    if (site->target.tls && (status = dli_tls_new(options, &single->config.tls, box)) != DLOCK_OK)
-        goto fail_tls;
+        return dli_fail(box, DLOCK_OUT_OF_MEMORY, "no memory for a client");
+    dli_open_configure(&single->config, options, &site->target);
+    if ((status = dli_open_reach(&single->config, options, site, box)) != DLOCK_OK) {
+        free(single);
+        return status;
+    }
     single->patience = options->number[DLI_OPT_COMMAND_TIMEOUT_MS] * MS;
     dli_gate_init(&single->gate, (int)options->number[DLI_OPT_CONNECTS_PER_SECOND], (uint64_t)dli_now());
     dli_private_init(&single->pool, &single->config, &single->gate, (int)options->number[DLI_OPT_PRIVATE_CONNECTIONS]);
@@ -376,15 +367,6 @@ dlock_status dli_redis_open(const struct dlock_options *options, const struct dl
     single->store.connect_time = single->config.connect_timeout;
     *ret = &single->store;
     return DLOCK_OK;
-
-fail_tls:
-    dli_finder_free(single->config.finder);
-    free(single);
-    return status;
-fail_finder:
-    free(single);
-fail_memory:
-    return dli_fail(box, DLOCK_OUT_OF_MEMORY, "no memory for a client");
 }
 
 void dli_redis_txn(struct dli_store *store, struct dli_txn *txn)

@@ -33,7 +33,7 @@ const char *dli_tls_name(const struct dli_conn *conn)
 {
     const char *given = dli_tls_server_name(conn->config->tls);
 
-    return *given ? given : conn->config->target.host;
+    return *given ? given : conn->target->host;
 }
 
 /* The peer's certificate was refused. */
