@@ -739,6 +739,11 @@ def a_server_that_does_not_speak_tls(world: World) -> Iterator[Answer]:
             yield pending.answer()
 
 
+@way("WRONG_SETUP")
+def a_cluster_that_is_none(world: World) -> Iterator[Answer]:
+    yield world.lock(f"redis+cluster://127.0.0.1:{world.server.port}").acquire(1, 0)
+
+
 @way("OUT_OF_MEMORY", "call")
 def no_memory(world: World) -> Iterator[Answer]:
     agent = world.new_agent(shim=True)

@@ -90,6 +90,8 @@ const (
 	ErrServerError Status = -307
 	// There is no TLS with the server, or it did not prove that it is the one that was asked for.
 	ErrTLSFailed Status = -310
+	// The server belongs to another set-up than the URL says; the scheme must be another one.
+	ErrWrongSetup Status = -311
 )
 
 // An EventType says what an Event tells. Expect ones that have no constant here, from a newer library.

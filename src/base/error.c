@@ -60,6 +60,7 @@ const struct dli_status_row dli_status_table[] = {
     ROW(PROTOCOL_ERROR, 0, "The server sent something that is not the Redis protocol or passes its limits."),
     ROW(SERVER_ERROR, 0, "The server answered with an error."),
     ROW(TLS_FAILED, 0, "There is no TLS with the server, or it did not prove that it is the one that was asked for."),
+    ROW(WRONG_SETUP, 0, "The server belongs to another set-up than the URL says; the scheme must be another one."),
 };
 
 const size_t dli_status_rows = sizeof dli_status_table / sizeof dli_status_table[0];

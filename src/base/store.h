@@ -23,7 +23,7 @@ struct pollfd;
 enum {
     DLI_RENEW_MAX = 128,
     DLI_MULTI_MAX = 16,
-    DLI_LANE_FDS = 64 /* descriptors that a lane may want to be watched */
+    DLI_LANE_FDS = 576 /* descriptors that a lane may want to be watched */
 };
 
 /* ---- requests */

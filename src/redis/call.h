@@ -21,6 +21,7 @@ struct dli_call {
     uint32_t slot;             /* which futex word of the pipe its sleeping caller waits on */
     uint32_t sleeps;           /* a caller sleeps until done */
     int counted;               /* in the load of the pipe */
+    int asking;                /* ASKING goes before it, for a slot that is on its way; the pipe only */
     uint32_t done;             /* atomic; set last, by the pipe */
 
     /* Encode the command into call->command (empty); full: EVAL with the script's text. 0 or -1 without memory. */

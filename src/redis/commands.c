@@ -44,12 +44,14 @@ static void add_number(struct words *words, int64_t number)
 
 static void begin(struct words *words, int script, int full)
 {
+    const struct dli_script *said = full & DLI_SAY_SHARDED ? &dli_scripts_sharded[script] : &dli_scripts[script];
+
     words->count = words->numbers = 0;
-    add_text(words, full ? "EVAL" : "EVALSHA");
-    if (full)
-        add(words, dli_scripts[script].text, dli_scripts[script].size);
+    add_text(words, full & DLI_SAY_FULL ? "EVAL" : "EVALSHA");
+    if (full & DLI_SAY_FULL)
+        add(words, said->text, said->size);
     else
-        add(words, dli_scripts[script].sha1, 40);
+        add(words, said->sha1, 40);
 }
 
 static void begin_lock(struct words *words, int script, int full, const struct dli_place *place)

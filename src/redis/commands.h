@@ -19,6 +19,8 @@ struct dli_place {
     struct dli_word key[DLI_KEYS_MAX]; /* the first is the lock's name */
     int keys;
     struct dli_word gate, channel;
+    int slot; /* on a cluster: where the keys are; and whether the channel is not there */
+    int plain;
 };
 
 /* ---- names.c */
@@ -34,7 +36,10 @@ size_t dli_channel_of(char out[DLI_CHANNEL_MAX], const struct dli_kind *kind, co
 
 /* ---- commands.c */
 
-/* Append the command of a request; full: EVAL with the text instead of EVALSHA. 0, or -1 without memory. */
+/* How a script is said: EVAL with the text instead of EVALSHA; the form for servers with sharded channels. */
+enum { DLI_SAY_FULL = 1, DLI_SAY_SHARDED = 2 };
+
+/* Append the command of a request, as DLI_SAY_ bits say. 0, or -1 without memory. */
 int dli_encode_request(struct dli_buffer *out, int full, const struct dli_request *request);
 
 /* Append a command of up to 8 terminated words. 0, or -1 without memory. */

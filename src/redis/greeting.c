@@ -21,7 +21,8 @@ static const struct {
     {"NOAUTH", DLOCK_DENIED},        {"WRONGPASS", DLOCK_DENIED},         {"NOPERM", DLOCK_DENIED},
     {"DENIED", DLOCK_DENIED},        {"LOADING", DLOCK_SERVER_LOADING},   {"MASTERDOWN", DLOCK_SERVER_LOADING},
     {"BUSY", DLOCK_SERVER_BUSY},     {"OOM", DLOCK_SERVER_OUT_OF_MEMORY}, {"READONLY", DLOCK_SERVER_READ_ONLY},
-    {"WRONGTYPE", DLOCK_WRONG_KIND},
+    {"WRONGTYPE", DLOCK_WRONG_KIND}, {"TRYAGAIN", DLOCK_SERVER_LOADING},  {"CLUSTERDOWN", DLOCK_SERVER_LOADING},
+    {"MOVED", DLOCK_WRONG_SETUP},    {"ASK", DLOCK_WRONG_SETUP},          {"CROSSSLOT", DLOCK_WRONG_SETUP},
 };
 
 /* Sentences of servers that give no code; scripts pass some of them on, with words in front. */

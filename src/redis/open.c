@@ -37,9 +37,23 @@ dlock_status dli_redis_open(const struct dlock_options *options, const struct dl
 {
     switch (site->kind) {
     case DLI_SITE_CLUSTER:
+        return dli_cluster_open(options, site, ret, box);
     case DLI_SITE_QUORUM:
         return dli_fail(box, DLOCK_UNSUPPORTED, "This version does not support a %s.", site->target.text);
     default:
         return dli_single_open(options, site, ret, box);
     }
+}
+
+void dli_redis_txn(struct dli_store *store, struct dli_txn *txn)
+{
+    if (dli_is_cluster(store))
+        dli_cluster_txn(store, txn);
+    else
+        dli_single_txn(store, txn);
+}
+
+int dli_redis_txn_push(struct dli_store *store, struct dli_lane *lane, struct dli_txn_step *step)
+{
+    return dli_is_cluster(store) ? dli_cluster_txn_push(lane, step) : dli_single_txn_push(lane, step);
 }

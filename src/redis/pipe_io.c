@@ -98,13 +98,25 @@ static void go_on_connecting(struct dli_pipe *pipe, int64_t now)
     fail_waiting(pipe, &pipe->waiting, &pipe->waiting_end, pipe->conn->why.code);
 }
 
+/* ASKING, whose reply nobody waits for. 0, or -1 without memory; without it, or twice, it does no harm. */
+static int begin_asking(struct dli_pipe *pipe)
+{
+    static const char word[] = "*1\r\n$6\r\nASKING\r\n";
+
+    if (dli_buffer_add(&pipe->conn->out, word, sizeof word - 1))
+        return -1;
+    pipe->flying[(pipe->flying_first + pipe->flying_count++) % pipe->flying_room] = NULL;
+    return reserve_flight(pipe);
+}
+
 /* Put the calls of a list on the wire; the first that finds no memory and those behind it stay. */
 static void encode_list(struct dli_pipe *pipe, struct dli_call **list, struct dli_call ***end, int64_t now)
 {
     while (*list) {
         struct dli_call *call = *list;
 
-        if (reserve_flight(pipe) || dli_buffer_add(&pipe->conn->out, call->command.bytes, call->command.size))
+        if (reserve_flight(pipe) || (call->asking && begin_asking(pipe)) ||
+            dli_buffer_add(&pipe->conn->out, call->command.bytes, call->command.size))
             return;
         if (pipe->flying_count == 0)
             pipe->heard_at = now;

@@ -11,10 +11,15 @@
 
 static dlock_status refusal(const struct dli_reply *reply, dlock_error *box)
 {
+    dlock_status status = dli_error_status(reply);
     char shown[260];
 
-    return dli_fail(box, dli_error_status(reply), "the server says: %s",
-                    dli_quote(shown, sizeof shown, reply->text, reply->size));
+    dli_quote(shown, sizeof shown, reply->text, reply->size);
+    if (status == DLOCK_WRONG_SETUP)
+        return dli_fail(box, status,
+                        "the server is one of a cluster: the URL must begin with redis+cluster:// (it says: %s)",
+                        shown);
+    return dli_fail(box, status, "the server says: %s", shown);
 }
 
 static dlock_status unexpected(dlock_error *box)

@@ -25,8 +25,11 @@ void dli_errand_free(struct dli_request *request)
 
 static int encode(struct dli_call *call, int full)
 {
+    const struct dli_errand *errand = DLI_OBJECT(call, struct dli_errand, call);
+    int how = (full ? DLI_SAY_FULL : 0) | (errand->sharded ? DLI_SAY_SHARDED : 0);
+
     call->command.size = 0;
-    return dli_encode_request(&call->command, full, &DLI_OBJECT(call, struct dli_errand, call)->request);
+    return dli_encode_request(&call->command, how, &errand->request);
 }
 
 /* What is known of an exchange whatever came of it. A first copy of a release may still be under way: then it counts. */
@@ -44,9 +47,12 @@ static void complete_answer(struct dli_request *request)
 
 static int complete(struct dli_call *call, dlock_status status, int sent, const struct dli_reply *reply)
 {
-    struct dli_request *request = &DLI_OBJECT(call, struct dli_errand, call)->request;
+    struct dli_errand *errand = DLI_OBJECT(call, struct dli_errand, call);
+    struct dli_request *request = &errand->request;
     int result;
 
+    if (errand->turn && errand->turn(errand, status, reply))
+        return 0;
     request->status = status;
     request->sent = sent;
     request->refused = 0;
@@ -72,14 +78,14 @@ int dli_errand_begin(struct dli_errand *errand)
     call->deadline = errand->request.deadline;
     call->repeatable = errand->request.repeatable;
     call->why = errand->request.why;
-    call->fallback = call->repeated = 0;
+    call->fallback = call->repeated = call->asking = 0;
     call->sleeps = 0;
     return encode(call, 0);
 }
 
 void dli_errand_fail(struct dli_errand *errand, dlock_status status)
 {
-    complete(&errand->call, status, 0, NULL);
+    complete(&errand->call, status, errand->call.repeated, NULL);
 }
 
 int dli_call_unknown_script(const struct dli_call *call, const struct dli_reply *reply)

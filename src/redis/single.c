@@ -118,7 +118,7 @@ static void message(void *owner, const char *channel, size_t channel_size, const
                      channel_size, text, size);
 }
 
-static const struct dli_subscriber_hooks ear_hooks = {up, down, listens, deaf, message};
+static const struct dli_subscriber_hooks ear_hooks = {up, down, listens, deaf, message, NULL};
 
 static void want(struct dli_store *store)
 {
@@ -369,14 +369,14 @@ dlock_status dli_single_open(const struct dlock_options *options, const struct d
     return DLOCK_OK;
 }
 
-void dli_redis_txn(struct dli_store *store, struct dli_txn *txn)
+void dli_single_txn(struct dli_store *store, struct dli_txn *txn)
 {
     struct single *single = of(store);
 
     dli_txn_init(txn, &single->config, &single->gate, single->patience);
 }
 
-int dli_redis_txn_push(struct dli_lane *lane, struct dli_txn_step *step)
+int dli_single_txn_push(struct dli_lane *lane, struct dli_txn_step *step)
 {
     return dli_txn_lane_push(&lane->txns, step);
 }

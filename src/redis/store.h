@@ -17,6 +17,6 @@ dlock_status dli_redis_open(const struct dlock_options *options, const struct dl
 void dli_redis_txn(struct dli_store *store, struct dli_txn *txn);
 
 /* Any thread: the lane does the step, then done runs. 0, or -1 when the lane was shut. */
-int dli_redis_txn_push(struct dli_lane *lane, struct dli_txn_step *step);
+int dli_redis_txn_push(struct dli_store *store, struct dli_lane *lane, struct dli_txn_step *step);
 
 #endif

@@ -56,6 +56,26 @@ void dli_subscriber_listen(struct dli_subscriber *sub, const char *channel, size
         dli_wake_set(sub->wake_fd);
 }
 
+void dli_subscriber_order(struct dli_subscriber *sub, int sharded, const char *channel, size_t size, int on)
+{
+    static const char *const verbs[2][2] = {{"UNSUBSCRIBE", "SUBSCRIBE"}, {"SUNSUBSCRIBE", "SSUBSCRIBE"}};
+
+    pthread_mutex_lock(&sub->mutex);
+    encode(&sub->orders, verbs[sharded != 0][on != 0], channel, size);
+    pthread_mutex_unlock(&sub->mutex);
+    dli_wake_set(sub->wake_fd);
+}
+
+void dli_subscriber_rest(struct dli_subscriber *sub)
+{
+    __atomic_store_n(&sub->wanted, 0, __ATOMIC_RELEASE);
+    dli_conn_close(sub->conn);
+    pthread_mutex_lock(&sub->mutex);
+    sub->orders.size = 0;
+    pthread_mutex_unlock(&sub->mutex);
+    sub->up = sub->failed = 0;
+}
+
 void dli_subscriber_forget(struct dli_subscriber *sub, int64_t *listeners)
 {
     pthread_mutex_lock(&sub->mutex);
@@ -93,19 +113,26 @@ static int is(const struct dli_reply *word, const char *text)
 static void hear(struct dli_subscriber *sub, const struct dli_reply *reply)
 {
     const struct dli_reply *word = reply->items;
+    struct dli_reply verb;
 
     sub->asked_at = 0;
     if (reply->type != DLI_REPLY_ARRAY || reply->size < 2 || word[0].type != DLI_REPLY_TEXT ||
         word[1].type != DLI_REPLY_TEXT)
         return;
-    if (reply->size == 3 && is(&word[0], "message") && word[2].type == DLI_REPLY_TEXT) {
+    verb = word[0];
+    if (verb.size > 1 && verb.text[0] == 's' && (verb.text[1] == 's' || verb.text[1] == 'm' || verb.text[1] == 'u') &&
+        !is(&verb, "subscribe")) { /* of a sharded channel */
+        verb.text++;
+        verb.size--;
+    }
+    if (reply->size == 3 && is(&verb, "message") && word[2].type == DLI_REPLY_TEXT) {
         sub->hooks->message(sub->owner, word[1].text, word[1].size, word[2].text, word[2].size);
-    } else if (is(&word[0], "subscribe")) {
+    } else if (is(&verb, "subscribe")) {
         if (is(&word[1], sub->channel))
             rise(sub);
         else
             sub->hooks->listens(sub->owner, word[1].text, word[1].size);
-    } else if (is(&word[0], "unsubscribe")) {
+    } else if (is(&verb, "unsubscribe")) {
         sub->hooks->deaf(sub->owner, word[1].text, word[1].size);
     }
 }
@@ -179,6 +206,8 @@ void dli_subscriber_step(struct dli_subscriber *sub, int64_t now)
     for (int round = 0; round < 4 && dli_conn_receive(conn) > 0; round++) {
         sub->heard_at = now;
         while (dli_conn_next(conn, &reply) == 1) {
+            if (reply->type == DLI_REPLY_ERROR && sub->hooks->refused && sub->hooks->refused(sub->owner, reply))
+                continue;
             if (reply->type == DLI_REPLY_ERROR) {
                 conn->state = DLI_CONN_FAILED;
                 pause = REFUSED_PAUSE;

@@ -18,6 +18,7 @@ struct dli_subscriber_hooks {
     void (*listens)(void *owner, const char *channel, size_t size);
     void (*deaf)(void *owner, const char *channel, size_t size); /* the subscription of a channel has ended */
     void (*message)(void *owner, const char *channel, size_t channel_size, const char *text, size_t size);
+    int (*refused)(void *owner, const struct dli_reply *error); /* NULL, or: 1, the connection can stay */
 };
 
 struct dli_subscriber {
@@ -51,6 +52,12 @@ void dli_subscriber_want(struct dli_subscriber *sub);
  * listens to the channel: the first one subscribes, the last one ends that. Guarded by mutex.
  */
 void dli_subscriber_listen(struct dli_subscriber *sub, const char *channel, size_t size, int on, int64_t *listeners);
+
+/* Any thread: subscribe to a channel, or no longer, for who counts listeners without help. */
+void dli_subscriber_order(struct dli_subscriber *sub, int sharded, const char *channel, size_t size, int on);
+
+/* The loop's thread: leave, until it is wanted again. No hook tells. */
+void dli_subscriber_rest(struct dli_subscriber *sub);
 
 /* One listener less, after the subscription was lost. */
 void dli_subscriber_forget(struct dli_subscriber *sub, int64_t *listeners);

@@ -110,6 +110,7 @@ static dlock_status tell(struct dli_txn *txn, const char *verb, const char *key,
 
     if (!reply)
         return why->code;
+    txn->redirect = dli_redirect_of(reply);
     if (reply->type == DLI_REPLY_ERROR)
         return dli_decode_word(reply, why);
     if (reply->type != DLI_REPLY_TEXT)
@@ -126,12 +127,25 @@ static dlock_status check_round(const struct dli_txn *txn, dlock_error *why)
     return dli_fail(why, DLOCK_NO_TRANSACTION, "%s", dli_status_find(DLOCK_NO_TRANSACTION)->text);
 }
 
-dlock_status dli_txn_may(const struct dli_txn *txn, enum dli_txn_verb verb, dlock_error *why)
+/* In a cluster the keys of a round share a slot. */
+static dlock_status check_slot(const struct dli_txn *txn, const char *key, size_t size, dlock_error *why)
+{
+    if (!txn->guide || !txn->watching || !key || dli_slot_of(key, size) == txn->slot)
+        return DLOCK_OK;
+    return dli_fail(
+        why, DLOCK_INVALID_ARGUMENT,
+        "on a cluster the keys of a transaction share a slot: write the same word in braces into each, as {word}");
+}
+
+dlock_status dli_txn_may(const struct dli_txn *txn, enum dli_txn_verb verb, const char *key, size_t size,
+                         dlock_error *why)
 {
     dlock_status status = DLOCK_OK;
 
     if (verb == DLI_TXN_GET || verb == DLI_TXN_COMMIT)
         status = check_round(txn, why);
+    if (status == DLOCK_OK)
+        status = check_slot(txn, key, size, why);
     if (status != DLOCK_OK || txn->count == 0)
         return status;
     if (verb == DLI_TXN_WATCH)
@@ -160,16 +174,52 @@ static dlock_status begin(struct dli_txn *txn, const char *key, size_t size, dlo
     return status == DLOCK_OK ? tell(txn, "WATCH", key, size, dli_now() + txn->patience, why) : status;
 }
 
+int dli_txn_turns(struct dli_txn *txn, int *turns)
+{
+    return txn->guide && txn->guide->follow(txn, &txn->redirect) && (*turns)++ < DLI_TXN_TURNS;
+}
+
+/* Where the round is, waiting for that until the server would have to have answered. */
+static dlock_status lead(struct dli_txn *txn, const char *key, size_t size, int64_t deadline, dlock_error *why)
+{
+    uint32_t never = 0;
+    dlock_status status;
+    int64_t at;
+
+    while ((status = txn->guide->lead(txn, key, size, &at, why)) == DLOCK_WOULD_BLOCK && at < deadline)
+        dli_futex_wait(&never, 0, at);
+    return status == DLOCK_WOULD_BLOCK ? dli_fail(why, DLOCK_UNREACHABLE, "no server told in time who has the key")
+                                       : status;
+}
+
+/* The same as begin, at the right server. */
+static dlock_status begin_led(struct dli_txn *txn, const char *key, size_t size, dlock_error *why)
+{
+    int64_t deadline = dli_now() + txn->config->connect_timeout;
+    dlock_status status;
+    int turns = 0;
+
+    do {
+        txn->redirect.turn = DLI_TURN_NONE;
+        status = lead(txn, key, size, deadline, why);
+        if (status == DLOCK_OK)
+            status = begin(txn, key, size, why);
+        else
+            return status;
+    } while (status != DLOCK_OK && dli_txn_turns(txn, &turns));
+    return status;
+}
+
 dlock_status dli_txn_watch(struct dli_txn *txn, const char *key, size_t size, dlock_error *why)
 {
-    dlock_status status = dli_txn_may(txn, DLI_TXN_WATCH, why);
+    dlock_status status = dli_txn_may(txn, DLI_TXN_WATCH, key, size, why);
 
     if (status != DLOCK_OK)
         return status;
     if (txn->watching)
         status = tell(txn, "WATCH", key, size, dli_now() + txn->patience, why);
     else
-        status = begin(txn, key, size, why);
+        status = txn->guide ? begin_led(txn, key, size, why) : begin(txn, key, size, why);
     if (status == DLOCK_OK)
         txn->watching = 1;
     else
@@ -192,7 +242,7 @@ dlock_status dli_txn_get(struct dli_txn *txn, const char *key, size_t size, uint
                          size_t *ret_size, dlock_error *why)
 {
     const struct dli_reply *reply;
-    dlock_status status = dli_txn_may(txn, DLI_TXN_GET, why);
+    dlock_status status = dli_txn_may(txn, DLI_TXN_GET, key, size, why);
 
     if (status != DLOCK_OK)
         return status;
@@ -217,6 +267,8 @@ dlock_status dli_txn_write(struct dli_txn *txn, int argc, const char *const *arg
     size_t bytes = txn->writes.size;
     dlock_status status = check_round(txn, why);
 
+    if (status == DLOCK_OK)
+        status = check_slot(txn, argv[1], sizes[1], why);
     if (status != DLOCK_OK)
         return status;
     for (int i = 0; i < argc; i++)

@@ -10,6 +10,7 @@
 #ifndef DLI_REDIS_TXN_H
 #define DLI_REDIS_TXN_H
 
+#include "cluster_map.h"
 #include "conn.h"
 #include "gate.h"
 
@@ -18,6 +19,15 @@ enum {
     DLI_TXN_VALUE_MAX = DLI_REPLY_BULK, /* so that what is written can be read */
     DLI_TXN_WRITES_MAX = 4096,
     DLI_TXN_BYTES_MAX = 16 * 1024 * 1024 /* of all writes as commands */
+};
+
+struct dli_txn;
+
+/* Of a store on several servers: where a round is. */
+struct dli_txn_guide {
+    /* A round is to begin with key: DLOCK_OK, config and gate are its server's; DLOCK_WOULD_BLOCK: ask again at *at. */
+    dlock_status (*lead)(struct dli_txn *txn, const char *key, size_t size, int64_t *at, dlock_error *why);
+    int (*follow)(struct dli_txn *txn, const struct dli_redirect *redirect); /* 1: lead leads elsewhere now */
 };
 
 struct dli_txn {
@@ -29,6 +39,12 @@ struct dli_txn {
     struct dli_buffer writes; /* encoded */
     int count;                /* how many */
     int64_t asked;            /* commands sent since somebody set it to 0 */
+
+    const struct dli_txn_guide *guide; /* NULL: one server */
+    void *guide_of;
+    struct dli_redirect redirect; /* what the last reply said */
+    int slot;                     /* of the round's keys */
+    uint32_t version;             /* the guide's */
 };
 
 void dli_txn_init(struct dli_txn *txn, const struct dli_conn_config *config, struct dli_gate *gate, int64_t patience);
@@ -64,8 +80,14 @@ void dli_txn_rollback(struct dli_txn *txn);
 
 enum dli_txn_verb { DLI_TXN_WATCH, DLI_TXN_GET, DLI_TXN_COMMIT, DLI_TXN_ROLLBACK };
 
-/* What needs no server: DLOCK_NO_TRANSACTION, or DLOCK_INVALID_ARGUMENT after the first write. */
-dlock_status dli_txn_may(const struct dli_txn *txn, enum dli_txn_verb verb, dlock_error *why);
+/* What needs no server: DLOCK_NO_TRANSACTION, or DLOCK_INVALID_ARGUMENT after the first write, or for a key elsewhere. */
+dlock_status dli_txn_may(const struct dli_txn *txn, enum dli_txn_verb verb, const char *key, size_t size,
+                         dlock_error *why);
+
+enum { DLI_TXN_TURNS = 5 };
+
+/* A WATCH was refused: 1, it may do better elsewhere; turns counts. */
+int dli_txn_turns(struct dli_txn *txn, int *turns);
 
 /* Forget writes and watched keys, on a connection that has them no longer. */
 void dli_txn_end_round(struct dli_txn *txn);
@@ -103,8 +125,9 @@ struct dli_txn_step {
     size_t size;
 
     struct dli_txn_step *next; /* the rest is the lane's */
-    enum { DLI_TXN_BEGIN, DLI_TXN_TURN, DLI_TXN_CONNECT, DLI_TXN_ANSWER, DLI_TXN_EXEC } phase;
+    enum { DLI_TXN_BEGIN, DLI_TXN_LEAD, DLI_TXN_TURN, DLI_TXN_CONNECT, DLI_TXN_ANSWER, DLI_TXN_EXEC } phase;
     int64_t deadline, alarm;
+    int turns;      /* how often it was sent elsewhere */
     int may_repeat; /* on a new connection, when this one turns out to be dead */
     struct dli_exec exec;
 };

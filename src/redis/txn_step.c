@@ -71,16 +71,42 @@ static int seek_turn(struct dli_txn_step *step, int64_t now)
     return 2;
 }
 
+/* Ask who has the key. */
+static int seek_lead(struct dli_txn_step *step, int64_t now)
+{
+    step->phase = DLI_TXN_LEAD;
+    step->txn->redirect.turn = DLI_TURN_NONE;
+    step->deadline = now + step->txn->config->connect_timeout;
+    return 2;
+}
+
 static int begin(struct dli_txn_step *step, int64_t now)
 {
-    const struct dli_conn *conn = step->txn->conn;
+    const struct dli_conn *conn;
 
     if (step->verb != DLI_TXN_WATCH || step->txn->watching)
         return send_word(step, now);
+    if (step->txn->guide && step->phase != DLI_TXN_LEAD)
+        return seek_lead(step, now);
+    conn = step->txn->conn;
     if (!conn || conn->state != DLI_CONN_READY)
         return seek_turn(step, now);
     step->may_repeat = 1;
     return send_word(step, now);
+}
+
+static int take_lead(struct dli_txn_step *step, int64_t now)
+{
+    struct dli_txn *txn = step->txn;
+    dlock_status status = txn->guide->lead(txn, step->key, step->key_size, &step->alarm, &step->why);
+
+    if (status == DLOCK_OK)
+        return begin(step, now);
+    if (status == DLOCK_WOULD_BLOCK && step->alarm < step->deadline)
+        return 0;
+    if (status == DLOCK_WOULD_BLOCK)
+        status = dli_fail(&step->why, DLOCK_UNREACHABLE, "no server told in time who has the key");
+    return end(step, status);
 }
 
 static int take_turn(struct dli_txn_step *step, int64_t now)
@@ -134,6 +160,10 @@ static int judge(struct dli_txn_step *step, const struct dli_reply *reply, int64
         dli_conn_fail(conn, DLOCK_PROTOCOL_ERROR, "sent more than it was asked for", NULL);
         return fail(step, &conn->why);
     }
+    step->txn->redirect = dli_redirect_of(reply);
+    if (step->verb == DLI_TXN_WATCH && !step->txn->watching && reply->type == DLI_REPLY_ERROR &&
+        dli_txn_turns(step->txn, &step->turns))
+        return seek_lead(step, now);
     if (reply->type == DLI_REPLY_ERROR)
         return end(step, dli_decode_word(reply, &step->why));
     if (reply->type != DLI_REPLY_TEXT && !(reply->type == DLI_REPLY_NIL && step->verb == DLI_TXN_GET)) {
@@ -173,6 +203,8 @@ static int go_on(struct dli_txn_step *step, int64_t now)
     switch (step->phase) {
     case DLI_TXN_BEGIN:
         return begin(step, now);
+    case DLI_TXN_LEAD:
+        return take_lead(step, now);
     case DLI_TXN_TURN:
         return take_turn(step, now);
     case DLI_TXN_CONNECT:
@@ -299,7 +331,7 @@ int dli_txn_lane_fds(const struct dli_txn_lane *lane, struct pollfd *fds)
     int count = 0;
 
     for (const struct dli_txn_step *step = lane->active; step; step = step->next)
-        if (step->phase != DLI_TXN_TURN)
+        if (step->phase != DLI_TXN_TURN && step->phase != DLI_TXN_LEAD)
             fds[count++] = dli_conn_poll(step->txn->conn);
     return count;
 }

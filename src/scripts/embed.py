@@ -3,9 +3,13 @@
 
 A line "--@include NAME.lua" is replaced by that file of the same folder. Comment lines and blank lines are left out: what
 remains is what the server gets and what the SHA1 is of. Long comments (--[[) are refused.
+
+Each script is there twice, the second time for clusters with sharded channels: PUBLISH is SPUBLISH and NUMSUB SHARDNUMSUB where the
+channel is a lock's; ear(...) and 'dlock_client:' are not.
 """
 import hashlib
 import pathlib
+import re
 import sys
 
 HEAD = """\
@@ -13,9 +17,10 @@ HEAD = """\
 #include "scripts/scripts.h"
 
 #pragma GCC diagnostic ignored "-Woverlength-strings"
-
-const struct dli_script dli_scripts[DLI_SCRIPT_COUNT] = {
 """
+
+
+SHARDED = {"PUBLISH": "SPUBLISH", "NUMSUB": "SHARDNUMSUB"}
 
 
 def load(path: pathlib.Path, above: tuple[pathlib.Path, ...] = ()) -> list[str]:
@@ -41,8 +46,12 @@ def quote(line: str) -> str:
     return '"' + line.replace("\t", "\\t") + '\\n"'
 
 
-def row(path: pathlib.Path) -> str:
-    lines = load(path)
+def shard(line: str) -> str:
+    return re.sub(r"'(PUBLISH|NUMSUB)', (?!ear\(|'dlock_client:')", lambda found: f"'{SHARDED[found[1]]}', ", line)
+
+
+def row(path: pathlib.Path, sharded: bool) -> str:
+    lines = [shard(line) for line in load(path)] if sharded else load(path)
     text = "".join(line + "\n" for line in lines)
     literal = "\n".join("             " + quote(line) for line in lines)
     sha1 = hashlib.sha1(text.encode()).hexdigest()
@@ -54,7 +63,11 @@ def row(path: pathlib.Path) -> str:
 
 def main() -> None:
     out, *scripts = map(pathlib.Path, sys.argv[1:])
-    out.write_text(HEAD + "".join(row(path) for path in scripts) + "};\n", encoding="ascii")
+    text = HEAD
+    for sharded, name in enumerate(("dli_scripts", "dli_scripts_sharded")):
+        text += f"\nconst struct dli_script {name}[DLI_SCRIPT_COUNT] = {{\n"
+        text += "".join(row(path, bool(sharded)) for path in scripts) + "};\n"
+    out.write_text(text, encoding="ascii")
 
 
 if __name__ == "__main__":

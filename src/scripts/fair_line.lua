@@ -24,6 +24,11 @@ local function heard(name)
   return call('PUBSUB', 'NUMSUB', name)[2] > 0
 end
 
+-- Whether the process of one of ours does.
+local function ears(owner)
+  return call('PUBSUB', 'NUMSUB', ear(owner))[2] > 0
+end
+
 local function parse(told)
   local arrived, lease, block, keep, polls, seq, foreign, till =
     (told or ''):match('^(%d+) (%d+) (%d+) (%d+) (%d) (%d+) (%d) (%d+)$')
@@ -37,7 +42,7 @@ local function parse(told)
 end
 
 local function reachable(waiter, told)
-  return told.polls or heard(ear(waiter))
+  return told.polls or ears(waiter)
 end
 
 local function unqueue(waiter)

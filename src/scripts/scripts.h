@@ -45,4 +45,7 @@ struct dli_script {
 
 extern const struct dli_script dli_scripts[DLI_SCRIPT_COUNT];
 
+/* The same for clusters with sharded channels: those of locks are; our own, "dlock_client:", is a plain one. */
+extern const struct dli_script dli_scripts_sharded[DLI_SCRIPT_COUNT];
+
 #endif

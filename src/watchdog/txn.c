@@ -192,7 +192,7 @@ static dlock_status push(struct order *order, dlock_error *why)
         done(&order->step);
         return DLOCK_OK;
     }
-    if (dli_redis_txn_push(client->loops[loop]->lane, &order->step) == 0)
+    if (dli_redis_txn_push(client->store, client->loops[loop]->lane, &order->step) == 0)
         return DLOCK_OK;
     dli_events_keep(&client->events, NULL);
     dli_txn_drop(&txn->txn);
@@ -210,7 +210,7 @@ dlock_status dli_txn_submit(struct dlock_txn *txn, enum dli_txn_verb verb, const
 
     if (status != DLOCK_OK)
         return status;
-    status = dli_txn_may(&txn->txn, verb, why);
+    status = dli_txn_may(&txn->txn, verb, key, key_size, why);
     if (status != DLOCK_OK) {
         dli_txn_leave(txn);
         return status;

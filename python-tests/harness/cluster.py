@@ -1,0 +1,214 @@
+"""A Redis Cluster of primaries, each with replicas, on loopback.
+
+    with Cluster(primaries=3, replicas=1) as cluster:
+        cluster.url                                 # redis+cluster://...
+        cluster.owner("name")                       # the Server that has the slot of a key now
+        cluster.slot("name")                        # that slot; cluster.key(slot) is a key of a slot
+        cluster.command("GET", "name", key="name")  # one command at the owner of a key
+        cluster.failover(server)                    # its replica takes over by order; returns when all know
+        cluster.migrate(slot, target)               # a live move, key by key, as redis-cli does it
+"""
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import Any, Callable, Iterator
+
+from .resp import ReplyError
+from .server import Server, free_port
+from .sentinel import ask
+
+SLOTS = 16384
+
+
+def crc16(data: bytes) -> int:
+    crc = 0
+    for byte in data:
+        crc ^= byte << 8
+        for _ in range(8):
+            crc = (crc << 1 ^ 0x1021 if crc & 0x8000 else crc << 1) & 0xFFFF
+    return crc
+
+
+def slot_of(key: str | bytes) -> int:
+    data = key if isinstance(key, bytes) else key.encode()
+    start = data.find(b"{")
+    end = data.find(b"}", start + 1) if start >= 0 else -1
+    return crc16(data[start + 1 : end] if end > start + 1 else data) % SLOTS
+
+
+def until(condition: Callable[[], Any], timeout: float = 30) -> Any:
+    deadline = time.monotonic() + timeout
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"not within {timeout} s"
+        time.sleep(0.02)
+    return found
+
+
+class Node(Server):
+    def __init__(self, timeout_ms: int, *options: str) -> None:
+        self.bus = free_port()
+        self.timeout_ms = timeout_ms
+        super().__init__(
+            *("--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-port", str(self.bus)),
+            *("--cluster-node-timeout", str(timeout_ms), "--cluster-require-full-coverage", "no"),
+            *("--cluster-replica-validity-factor", "0", "--cluster-migration-barrier", "99"),
+            *("--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1", "--cluster-slave-validity-factor", "0"),
+            *options,
+        )
+
+    @property
+    def id(self) -> bytes:
+        return ask(self, "CLUSTER", "MYID")
+
+
+class Cluster:
+    slot = staticmethod(slot_of)
+
+    def __init__(self, primaries: int = 3, replicas: int = 1, timeout_ms: int = 1000, *options: str) -> None:
+        self.nodes = [Node(timeout_ms, *options) for _ in range(primaries * (1 + replicas))]
+        self.keys: dict[int, str] = {}
+        first = self.nodes[:primaries]
+        for index, node in enumerate(self.nodes):
+            ask(node, "CLUSTER", "SET-CONFIG-EPOCH", index + 1)
+            for other in self.nodes[:index]:
+                ask(node, "CLUSTER", "MEET", other.host, other.port, other.bus)
+        for index, node in enumerate(first):
+            low, high = index * SLOTS // primaries, (index + 1) * SLOTS // primaries - 1
+            ask(node, "CLUSTER", "ADDSLOTSRANGE", low, high)
+        until(lambda: all(len(ask(n, "CLUSTER", "NODES").splitlines()) == len(self.nodes) for n in self.nodes))
+        for index, node in enumerate(self.nodes[primaries:]):
+            until(lambda: self._follows(node, first[index % primaries]))
+        self.until_settled()
+
+    @staticmethod
+    def _follows(node: Node, primary: Node) -> bool:
+        with contextlib.suppress(ReplyError):
+            ask(node, "CLUSTER", "REPLICATE", primary.id)
+            return True
+        return False
+
+    # ---- what there is
+
+    @property
+    def url(self) -> str:
+        return "redis+cluster://" + ",".join(f"{node.host}:{node.port}" for node in self.nodes if node.process)
+
+    def running(self) -> list[Node]:
+        return [node for node in self.nodes if node.process]
+
+    def owners(self, node: Node | None = None) -> dict[int, Node]:
+        """Who has which slot, as a node says."""
+        by_port = {one.port: one for one in self.nodes}
+        found = {}
+        for low, high, primary, *_ in ask(node or self.running()[0], "CLUSTER", "SLOTS"):
+            found.update(dict.fromkeys(range(low, high + 1), by_port[primary[1]]))
+        return found
+
+    def owner(self, key: str | bytes | int) -> Node:
+        return self.owners()[key if isinstance(key, int) else slot_of(key)]
+
+    def primaries(self) -> list[Node]:
+        return sorted(set(self.owners().values()), key=lambda node: node.port)
+
+    def replica_of(self, primary: Node) -> Node:
+        wanted = primary.id
+        for node in self.running():
+            for line in ask(node, "CLUSTER", "NODES").splitlines():
+                words = line.split()
+                if b"myself" in words[2] and words[3] == wanted:
+                    return node
+        raise AssertionError("no replica")
+
+    def key(self, slot: int, prefix: str = "k") -> str:
+        """Some key of the slot."""
+        if not self.keys:
+            number = 0
+            while len(self.keys) < SLOTS:
+                self.keys.setdefault(slot_of(f"{number}"), str(number))
+                number += 1
+        return f"{prefix}{{{self.keys[slot]}}}"
+
+    def key_of(self, node: Node, prefix: str = "k") -> str:
+        """Some key of a primary."""
+        return self.key(next(slot for slot, owner in self.owners().items() if owner is node), prefix)
+
+    def command(self, *words: Any, key: str | bytes) -> Any:
+        return ask(self.owner(key), *words)
+
+    def all(self, *words: Any) -> list[Any]:
+        return [ask(node, *words) for node in self.primaries()]
+
+    def flush(self) -> None:
+        self.all("FLUSHALL")
+
+    # ---- changes
+
+    def settled(self) -> bool:
+        """Whether all who run see the same owners and a cluster that is up, and replicas are in step."""
+        views = []
+        for node in self.running():
+            if b"cluster_state:ok" not in ask(node, "CLUSTER", "INFO"):
+                return False
+            if b"master_link_status:down" in ask(node, "INFO", "replication"):
+                return False
+            views.append(self.owners(node))
+        return all(view == views[0] and len(view) == SLOTS for view in views)
+
+    def until_settled(self, timeout: float = 60) -> None:
+        until(self.settled, timeout)
+
+    def failover(self, primary: Node, how: str = "") -> Node:
+        """The replica of a primary takes over; it is returned."""
+        replica = self.replica_of(primary)
+        words = [how] if how else []
+
+        def done() -> bool:
+            if b"role:master" in ask(replica, "INFO", "replication"):
+                return True
+            with contextlib.suppress(ReplyError):
+                ask(replica, "CLUSTER", "FAILOVER", *words)
+            time.sleep(0.1)
+            return False
+
+        until(done)
+        self.until_settled()
+        return replica
+
+    @contextlib.contextmanager
+    def moving(self, slot: int, target: Node) -> Iterator[tuple[Node, Node]]:
+        """The slot is on its way to target while the body runs: it moves keys, at the end the slot is there."""
+        source = self.owner(slot)
+        ask(target, "CLUSTER", "SETSLOT", slot, "IMPORTING", source.id)
+        ask(source, "CLUSTER", "SETSLOT", slot, "MIGRATING", target.id)
+        yield source, target
+        self.move_keys(slot, source, target)
+        for node in [target, source, *[one for one in self.primaries() if one not in (source, target)]]:
+            ask(node, "CLUSTER", "SETSLOT", slot, "NODE", target.id)
+
+    @staticmethod
+    def move_keys(slot: int, source: Node, target: Node, most: int | None = None) -> int:
+        """How many were moved."""
+        moved = 0
+        while most is None or moved < most:
+            keys = ask(source, "CLUSTER", "GETKEYSINSLOT", slot, 1 if most else 10)
+            if not keys:
+                break
+            ask(source, "MIGRATE", target.host, target.port, "", 0, 5000, "REPLACE", "KEYS", *keys)
+            moved += len(keys)
+        return moved
+
+    def migrate(self, slot: int, target: Node) -> None:
+        if self.owner(slot) is not target:
+            with self.moving(slot, target):
+                pass
+
+    def stop(self) -> None:
+        for node in self.nodes:
+            node.stop()
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()

@@ -1,0 +1,172 @@
+"""redis+cluster://: every kind on every primary, waiting, renewal, transactions; slots that move, primaries that change."""
+from __future__ import annotations
+
+from typing import Any, Callable, Iterator
+
+import pytest
+
+from harness.agent import Agent, Client, until
+from harness.cluster import Cluster
+from harness.kinds import KINDS, RIVAL, one, sides
+from harness.server import Server
+
+Make = Callable[..., Any]
+each = pytest.mark.parametrize("kind", ["mutex", *KINDS])
+NO_POLLS = {"safety_ms": 60_000}  # a waiter that gets in within seconds was told: the lease is 30 s
+SOON = 10.0
+
+
+@pytest.fixture(scope="module")
+def _cluster() -> Iterator[Cluster]:
+    with Cluster() as up:
+        yield up
+
+
+@pytest.fixture
+def cluster(_cluster: Cluster) -> Cluster:
+    _cluster.flush()
+    return _cluster
+
+
+def names(cluster: Cluster, prefix: str = "n") -> list[str]:
+    """One for each primary."""
+    return [cluster.key_of(node, prefix) for node in cluster.primaries()]
+
+
+# ---- the usual
+
+
+def test_slots(cluster: Cluster) -> None:
+    """The harness, whose word other tests take, reckons as the server does."""
+    for key in ("", "a", "x{y}z", "{a}{b}", "a{}b", "{", "123456789" * 9):
+        assert cluster.command("CLUSTER", "KEYSLOT", key, key="x") == cluster.slot(key)
+
+
+@each
+def test_hold_and_give_back(agent: Agent, new_agent: Make, cluster: Cluster, kind: str) -> None:
+    client, other = agent.open(cluster), new_agent().open(cluster)
+    for name in [*names(cluster), "plain", "with{tag}s", "{a}{b}"]:
+        mine, theirs = sides(client, other, kind, name)
+        token = mine.acquire(1, 0).ok.token
+        assert theirs.acquire(2, 0).status == "BUSY" and mine.inspect().ok.event.token >= token
+        assert cluster.command("EXISTS", name, key=name) == 1
+        mine.release(1).ok
+        assert theirs.acquire(2, 0).ok.token > token
+        theirs.release(2).ok
+
+
+@each
+def test_waiters_are_told(agent: Agent, new_agent: Make, cluster: Cluster, kind: str) -> None:
+    """Without a look of their own, on every primary."""
+    client, other = agent.open(cluster, **NO_POLLS), new_agent().open(cluster, **NO_POLLS)
+    for index, name in enumerate(names(cluster)):
+        mine, theirs = sides(client, other, kind, name)
+        mine.acquire(1, 0).ok
+        wait = theirs.start("acquire", 2, -1, thread=index + 1)
+        until(lambda: theirs.state(2) == "WAITING")
+        node = cluster.owner(name)
+        channels = 1 if kind in ("mutex", "fair") else 2
+        seen = lambda: len(node.command("PUBSUB", "CHANNELS")) + len(node.command("PUBSUB", "SHARDCHANNELS"))
+        until(lambda: seen() >= channels)
+        sent = other.counters()["commands"]
+        until(lambda: (before := other.counters()["commands"]) and before == other.counters()["commands"] and before >= sent)
+        mine.release(1).ok
+        wait.answer(SOON).ok
+        theirs.release(2).ok
+
+
+def test_gates_and_latches(agent: Agent, new_agent: Make, cluster: Cluster) -> None:
+    client, other = agent.open(cluster, **NO_POLLS), new_agent().open(cluster, **NO_POLLS)
+    for index, name in enumerate([*names(cluster), "l{tag}"]):
+        latch, theirs = client.lock(name, kind="latch"), other.lock(name, kind="latch")
+        latch.latch_set(1).ok
+        wait = theirs.start("acquire", 2, -1, thread=index + 1)
+        until(lambda: theirs.state(2) == "WAITING")
+        latch.latch_down(1).ok
+        wait.answer(SOON if name != "l{tag}" else 70).ok
+        lock, rival = client.lock("gate" + name), other.lock("gate" + name)
+        lock.acquire(1, 0).ok
+        wait = rival.start("acquire", 2, -1, thread=index + 1)
+        until(lambda: rival.state(2) == "WAITING")
+        lock.close_gate(60_000).ok
+        assert wait.answer(70).status == "GATE_CLOSED" and rival.acquire(3, 0).status == "GATE_CLOSED"
+        lock.release(1).ok
+
+
+def test_renewals_go_to_every_primary(agent: Agent, cluster: Cluster) -> None:
+    """Many locks in many slots outlive their leases."""
+    client = agent.open(cluster, lease_ms=1500)
+    locks = [client.lock(f"kept-{number}") for number in range(300)]
+    for lock in locks:
+        lock.acquire(1, 0).ok
+    until(lambda: client.counters()["renewed"] >= 6 * len(locks))
+    assert client.counters()["lost"] == 0 and all(lock.state(1) == "HELD" for lock in locks)
+    for lock in locks:
+        lock.release(1).ok
+
+
+def test_multi_locks(agent: Agent, new_agent: Make, cluster: Cluster) -> None:
+    """In one step where members share a slot, one by one where not; all or none in both."""
+    client, other = agent.open(cluster), new_agent().open(cluster)
+    for members in (["a{s}", "b{s}", "c{s}"], names(cluster, "m")):
+        both = client.multi(*(client.lock(name) for name in members))
+        before = client.counters()["commands"]
+        both.acquire(1, 0).ok
+        assert (client.counters()["commands"] - before == 1) == (members[0] == "a{s}")
+        assert [other.lock(name).acquire(2, 0).status for name in members] == ["BUSY"] * 3
+        both.release(1).ok
+        taken = other.lock(members[1])
+        taken.acquire(2, 0).ok
+        assert both.acquire(1, 0).status == "BUSY"
+        assert not any(cluster.command("EXISTS", name, key=name) for name in (members[0], members[2]))
+        taken.release(2).ok
+
+
+def test_transactions(agent: Agent, cluster: Cluster) -> None:
+    client = agent.open(cluster)
+    for name in names(cluster, "stock"):
+        txn = client.txn()
+        txn.watch(name).ok
+        txn.set(name, "7", -1).ok
+        txn.commit().ok
+        assert cluster.command("GET", name, key=name) == b"7"
+        txn.watch(name).ok
+        cluster.command("SET", name, "8", key=name)
+        txn.incr(name, 1).ok
+        assert txn.commit().status == "CONFLICT"
+
+
+def test_transactions_stay_in_one_slot(agent: Agent, cluster: Cluster) -> None:
+    txn = agent.open(cluster).txn()
+    txn.watch("a{s}").ok
+    for answer in (txn.watch("other"), txn.get("other", 99), txn.set("other", "1", -1), txn.incr("other", 1)):
+        assert answer.status == "INVALID_ARGUMENT" and "{word}" in answer.message, answer
+    txn.set("b{s}", "1", -1).ok
+    txn.commit().ok
+    txn.watch("other").ok  # a round may be elsewhere
+    txn.rollback().ok
+
+
+# ---- bad input
+
+
+def test_a_server_that_is_no_cluster(agent: Agent, redis_server: Server) -> None:
+    where = f"redis+cluster://127.0.0.1:{redis_server.port}"
+    for answer in (agent.open(where).ping(5000), agent.open(where).lock("x").acquire(1, 5000)):
+        assert answer.status == "WRONG_SETUP" and f":{redis_server.port}" in answer.message and "redis://" in answer.message
+
+
+def test_a_node_is_no_server_of_its_own(agent: Agent, cluster: Cluster) -> None:
+    node, name = cluster.primaries()[0], names(cluster)[1]
+    answer = agent.open(f"redis://127.0.0.1:{node.port}").lock(name).acquire(1, 0)
+    assert answer.status == "WRONG_SETUP" and f":{node.port}" in answer.message and "redis+cluster://" in answer.message
+
+
+def test_one_database(agent: Agent, cluster: Cluster) -> None:
+    assert agent.try_open(cluster.url, db=1).status == "INVALID_OPTION"
+    assert agent.try_open(cluster.url + "/1").status == "INVALID_URL"
+
+
+def test_nobody_there(agent: Agent) -> None:
+    answer = agent.open("redis+cluster://127.0.0.1:1,127.0.0.1:2").lock("x").acquire(1, 0)
+    assert answer.status == "UNREACHABLE" and "127.0.0.1:" in answer.message

@@ -1,0 +1,303 @@
+/*
+ * cluster.c: the store on a Redis Cluster: its operations, its lanes. What guards what is in cluster.h.
+ */
+#include "cluster.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "open.h"
+#include "sys/sys.h"
+#include "tls.h"
+
+enum { MS = 1000, TRIM_AFTER = 30000000 };
+
+/* ---- places and requests */
+
+/* Redisson has one channel that is not in its lock's slot, of a latch with a name in braces: there it is a plain one. */
+static struct dli_place *place_new(struct dli_store *store, const struct dli_kind *kind, const char *name, size_t size)
+{
+    struct dli_place *place = dli_place_new(kind, name, size);
+
+    (void)store;
+    if (!place)
+        return NULL;
+    place->slot = dli_slot_of(place->key[0].text, place->key[0].size);
+    place->plain = dli_slot_of(place->channel.text, place->channel.size) != place->slot;
+    return place;
+}
+
+static void place_free(struct dli_place *place)
+{
+    free(place);
+}
+
+static struct dli_request *request_new(struct dli_store *store)
+{
+    (void)store;
+    return dli_trip_new();
+}
+
+static uint32_t shard(const struct dli_store *store, const struct dli_place *place)
+{
+    (void)store;
+    return (uint32_t)place->slot;
+}
+
+/* ---- lanes */
+
+static int join(struct dli_cluster *cluster, struct dli_lane *lane)
+{
+    int failed = 0;
+
+    pthread_mutex_lock(&cluster->mutex);
+    cluster->lane[lane->index] = lane;
+    for (int i = 0; i < cluster->nodes && !failed; i++)
+        failed = dli_node_open_lane(cluster->node[i], lane);
+    pthread_mutex_unlock(&cluster->mutex);
+    return failed;
+}
+
+static void lane_free(struct dli_lane *lane)
+{
+    struct dli_cluster *cluster;
+
+    if (!lane)
+        return;
+    cluster = lane->cluster;
+    pthread_mutex_lock(&cluster->mutex);
+    cluster->lane[lane->index] = NULL;
+    for (int i = 0; i < cluster->nodes; i++)
+        dli_node_close_lane(cluster->node[i], lane->index);
+    pthread_mutex_unlock(&cluster->mutex);
+    if (lane->index == 0)
+        dli_look_end(cluster);
+    dli_txn_lane_fini(&lane->txns);
+    pthread_mutex_destroy(&lane->mutex);
+    free(lane);
+}
+
+static struct dli_lane *lane_new(struct dli_store *store, int index, int wake_fd)
+{
+    struct dli_cluster *cluster = dli_cluster_of(store);
+    struct dli_lane *lane = calloc(1, sizeof *lane);
+
+    if (!lane)
+        return NULL;
+    lane->cluster = cluster;
+    lane->index = index;
+    lane->wake_fd = wake_fd;
+    lane->parked_at = INT64_MAX;
+    lane->trimmed = dli_now();
+    pthread_mutex_init(&lane->mutex, NULL);
+    dli_txn_lane_init(&lane->txns, wake_fd);
+    if (index == 0)
+        dli_own_channel(cluster->channel, store->uuid);
+    if (join(cluster, lane) == 0)
+        return lane;
+    lane_free(lane);
+    return NULL;
+}
+
+static dlock_status push(struct dli_lane *lane, struct dli_request *request)
+{
+    return dli_trip_push(lane, request, 0);
+}
+
+static dlock_status push_urgent(struct dli_lane *lane, struct dli_request *request)
+{
+    return dli_trip_push(lane, request, 1);
+}
+
+static void trim(struct dli_lane *lane, int64_t now)
+{
+    struct dli_cluster *cluster = lane->cluster;
+
+    if (now - lane->trimmed <= TRIM_AFTER)
+        return;
+    for (int i = 0; i < cluster->nodes; i++)
+        dli_private_trim(&cluster->node[i]->pool, now - TRIM_AFTER);
+    lane->trimmed = now;
+}
+
+static void step(struct dli_lane *lane, int64_t now)
+{
+    struct dli_cluster *cluster = lane->cluster;
+    int count = dli_cluster_count(cluster);
+
+    dli_trip_step(lane, now);
+    for (int i = 0; i < count; i++)
+        dli_node_step(cluster->node[i], lane->index, now);
+    dli_txn_lane_step(&lane->txns, dli_now());
+    if (lane->index > 0)
+        return;
+    dli_look_step(cluster, dli_now());
+    dli_ear_step(cluster, dli_now());
+    trim(lane, now);
+}
+
+static int64_t sooner(int64_t at, int64_t other)
+{
+    return other < at ? other : at;
+}
+
+static int64_t alarm_at(const struct dli_lane *lane)
+{
+    const struct dli_cluster *cluster = lane->cluster;
+    int64_t at = sooner(lane->parked_at, dli_txn_lane_alarm(&lane->txns));
+    int count = dli_cluster_count(cluster);
+
+    for (int i = 0; i < count; i++) {
+        const struct dli_node *node = cluster->node[i];
+
+        at = sooner(at, dli_pipe_alarm(&node->pipe[lane->index]->pipe));
+        if (lane->index == 0 && node->hears != DLI_EAR_OFF)
+            at = sooner(at, dli_subscriber_alarm(&node->ear));
+    }
+    return lane->index == 0 ? sooner(at, dli_look_alarm(cluster)) : at;
+}
+
+static int watch(struct pollfd *fds, int count, const struct dli_conn *conn)
+{
+    if (!conn || conn->fd < 0)
+        return count;
+    fds[count] = dli_conn_poll(conn);
+    return count + 1;
+}
+
+static int lane_sleep(struct dli_lane *lane, struct pollfd *fds)
+{
+    struct dli_cluster *cluster = lane->cluster;
+    int nodes = dli_cluster_count(cluster), count = dli_txn_lane_fds(&lane->txns, fds), news = 0;
+
+    for (int i = 0; i < nodes; i++) {
+        struct dli_pipe *pipe = &cluster->node[i]->pipe[lane->index]->pipe;
+
+        count = watch(fds, count, pipe->conn);
+        if (lane->index == 0)
+            count = watch(fds, count, cluster->node[i]->ear.conn);
+        __atomic_store_n(&pipe->sleeping, 1, __ATOMIC_SEQ_CST);
+        news |= __atomic_load_n(&pipe->pushed, __ATOMIC_SEQ_CST) != NULL;
+    }
+    if (lane->index == 0)
+        count = watch(fds, count, cluster->look.conn);
+    return news ? -1 : count;
+}
+
+static void awake(struct dli_lane *lane)
+{
+    int count = dli_cluster_count(lane->cluster);
+
+    for (int i = 0; i < count; i++)
+        __atomic_store_n(&lane->cluster->node[i]->pipe[lane->index]->pipe.sleeping, 0, __ATOMIC_SEQ_CST);
+}
+
+static void shut(struct dli_lane *lane)
+{
+    struct dli_cluster *cluster = lane->cluster;
+    int count = dli_cluster_count(cluster);
+
+    dli_trip_shut(lane);
+    for (int i = 0; i < count; i++)
+        dli_pipe_shut(&cluster->node[i]->pipe[lane->index]->pipe);
+    dli_txn_lane_shut(&lane->txns);
+}
+
+/* ---- the store */
+
+static void count_gate(struct dli_gate *gate, int64_t *all)
+{
+    pthread_mutex_lock(&gate->mutex);
+    all[DLOCK_STAT_CONNECTS] += gate->connects;
+    all[DLOCK_STAT_CONNECT_FAILURES] += gate->connect_failures;
+    pthread_mutex_unlock(&gate->mutex);
+}
+
+static void stats(struct dli_store *store, int64_t *all)
+{
+    struct dli_cluster *cluster = dli_cluster_of(store);
+    int count = dli_cluster_count(cluster);
+
+    all[DLOCK_STAT_COMMANDS] += __atomic_load_n(&cluster->commands, __ATOMIC_RELAXED);
+    all[DLOCK_STAT_SCRIPT_RELOADS] += __atomic_load_n(&cluster->reloads, __ATOMIC_RELAXED);
+    count_gate(&cluster->look.gate, all);
+    for (int i = 0; i < count; i++)
+        count_gate(&cluster->node[i]->gate, all);
+}
+
+static void store_free(struct dli_store *store)
+{
+    struct dli_cluster *cluster = dli_cluster_of(store);
+
+    for (int i = 0; i < cluster->nodes; i++)
+        dli_node_free(cluster->node[i]);
+    dli_ear_end(cluster);
+    dli_tls_free(cluster->config.tls);
+    dli_gate_fini(&cluster->look.gate);
+    pthread_mutex_destroy(&cluster->mutex);
+    free(cluster);
+}
+
+static const struct dli_store_ops ops = {
+    .free = store_free,
+    .stats = stats,
+    .place_new = place_new,
+    .place_free = place_free,
+    .request_new = request_new,
+    .request_free = dli_errand_free,
+    .shard = shard,
+    .lane_new = lane_new,
+    .lane_free = lane_free,
+    .push = push,
+    .carry = dli_trip_carry,
+    .want = dli_ear_want,
+    .listen = dli_ear_listen,
+    .forget = dli_ear_forget,
+    .push_urgent = push_urgent,
+    .step = step,
+    .alarm = alarm_at,
+    .sleep = lane_sleep,
+    .awake = awake,
+    .shut = shut,
+};
+
+dlock_status dli_cluster_open(const struct dlock_options *options, const struct dli_site *site, struct dli_store **ret,
+                              dlock_error *box)
+{
+    struct dli_cluster *cluster;
+    dlock_status status;
+
+    if (options->number[DLI_OPT_DB] != 0)
+        return dli_fail(box, DLOCK_INVALID_OPTION, "The option db must be 0: a cluster has one database.");
+    if (!(cluster = calloc(1, sizeof *cluster)))
+        return dli_fail(box, DLOCK_OUT_OF_MEMORY, "no memory for a client");
+    dli_open_configure(&cluster->config, options, &site->target);
+    if ((status = dli_open_reach(&cluster->config, options, site, box)) != DLOCK_OK) {
+        free(cluster);
+        return status;
+    }
+    pthread_mutex_init(&cluster->mutex, NULL);
+    memset(cluster->owner, DLI_NOBODY, sizeof cluster->owner);
+    cluster->seeds = site->count;
+    memcpy(cluster->seed, site->node, sizeof cluster->seed);
+    cluster->connects_per_second = (int)options->number[DLI_OPT_CONNECTS_PER_SECOND];
+    cluster->private_connections = (int)options->number[DLI_OPT_PRIVATE_CONNECTIONS];
+    cluster->patience = options->number[DLI_OPT_COMMAND_TIMEOUT_MS] * MS;
+    dli_gate_init(&cluster->look.gate, cluster->connects_per_second, (uint64_t)dli_now());
+    cluster->store.ops = &ops;
+    cluster->store.text = cluster->config.target.text;
+    cluster->store.connect_time = cluster->config.connect_timeout;
+    *ret = &cluster->store;
+    return DLOCK_OK;
+}
+
+int dli_is_cluster(const struct dli_store *store)
+{
+    return store->ops == &ops;
+}
+
+int dli_cluster_txn_push(struct dli_lane *lane, struct dli_txn_step *step)
+{
+    return dli_txn_lane_push(&lane->txns, step);
+}

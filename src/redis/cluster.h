@@ -1,0 +1,186 @@
+/*
+ * cluster.h: what the files of the store on a cluster share.
+ *
+ *   cluster.c        the operations: lanes and their thread
+ *   cluster_node.c   one server: its connections
+ *   cluster_trip.c   a request on its way from server to server
+ *   cluster_look.c   who owns which slot: asked in the background, on lane 0, one look at a time
+ *   cluster_ear.c    what is heard, on every primary
+ *
+ * mutex guards lane, channels and why, and is taken last but for the mutexes inside a subscriber or a gate. owner, nodes,
+ * version, known, sharded, probed and the counters are atomics. Nodes are made on lane 0's thread, are never changed
+ * and stay until the store goes. What belongs to lane 0's thread is marked so; pipes belong to their lane's.
+ */
+#ifndef DLI_REDIS_CLUSTER_H
+#define DLI_REDIS_CLUSTER_H
+
+#include <pthread.h>
+
+#include "cluster_map.h"
+#include "commands.h"
+#include "hear.h"
+#include "pipe.h"
+#include "private.h"
+#include "request.h"
+#include "store.h"
+#include "subscriber.h"
+#include "txn_step.h"
+
+enum {
+    DLI_CLUSTER_LANES = 16,
+    DLI_CLUSTER_EVER = 250, /* servers that were primaries in the life of a client */
+    DLI_CHANNEL_ROWS = 256
+};
+
+struct dli_cluster;
+
+/* A lane's connection to a server. */
+struct dli_node_pipe {
+    struct dli_pipe pipe;
+    int64_t troubles; /* as logged */
+    int troubled;     /* the last word in the log was of trouble */
+};
+
+/* A server that is or was a primary. */
+struct dli_node {
+    struct dli_cluster *cluster;
+    int index;
+    struct dli_conn_config config;
+    struct dli_gate gate;
+    struct dli_private pool;
+    struct dli_node_pipe *pipe[DLI_CLUSTER_LANES];                        /* NULL for a lane that there is not */
+    int listed;                                                           /* atomic: it is in the map */
+    struct dli_subscriber ear;                                            /* lane 0's */
+    enum { DLI_EAR_OFF, DLI_EAR_COMING, DLI_EAR_UP, DLI_EAR_DOWN } hears; /* written by lane 0 under mutex */
+};
+
+/* A channel of a lock that is listened to. */
+struct dli_channel {
+    struct dli_channel *next;
+    int node; /* where it is listened to; DLI_NOBODY */
+    int slot;
+    int plain; /* not sharded */
+    int fresh;
+    size_t size;
+    char name[];
+};
+
+/* A look at the map; lane 0's, but for wanted. */
+struct dli_look {
+    uint32_t wanted; /* atomic */
+    struct dli_conn *conn;
+    struct dli_conn_config config; /* of the one who is asked */
+    struct dli_gate gate;
+    int at, tried; /* candidates: the nodes of the map, then those of the URL */
+    enum { DLI_LOOK_NONE, DLI_LOOK_CONNECT, DLI_LOOK_PROBE, DLI_LOOK_SHARDS, DLI_LOOK_SLOTS } stage;
+    int64_t not_before, give_up;
+    int hasty; /* no candidate gets the whole connect time */
+    struct dli_cluster_map map;
+};
+
+struct dli_cluster {
+    struct dli_store store;
+    struct dli_conn_config config; /* of all, but for the target */
+    int connects_per_second, private_connections;
+    int64_t patience; /* for one command */
+    int seeds;
+    struct dli_target seed[DLI_NODES_MAX];
+
+    pthread_mutex_t mutex;
+    struct dli_lane *lane[DLI_CLUSTER_LANES];
+    struct dli_channel *channels[DLI_CHANNEL_ROWS];
+    dlock_error why; /* of the last look that failed */
+
+    struct dli_node *node[DLI_CLUSTER_EVER];
+    int nodes;
+    uint8_t owner[DLI_SLOTS];
+    uint32_t version;    /* futex: looks that have ended */
+    uint32_t failed;     /* the version at which one failed last */
+    int known;           /* there is a map */
+    int sharded, probed; /* the servers have sharded channels; that is known */
+    int64_t commands, reloads;
+
+    struct dli_look look;
+    char channel[DLI_OWN_CHANNEL_MAX];
+    int wanted;                                    /* atomic: grants are to be heard */
+    enum { LINE_UNTOLD, LINE_UP, LINE_DOWN } line; /* lane 0's: what the hooks were told */
+};
+
+struct dli_trip;
+
+struct dli_lane {
+    struct dli_cluster *cluster;
+    int index, wake_fd;
+    struct dli_txn_lane txns;
+    pthread_mutex_t mutex; /* guards parked and shut */
+    struct dli_trip *parked;
+    int shut;
+    int64_t parked_at; /* the thread's: when one of them is due */
+    uint32_t version;  /* the thread's: of the cluster, when it looked at them last */
+    int64_t trimmed;
+};
+
+static inline struct dli_cluster *dli_cluster_of(struct dli_store *store)
+{
+    return DLI_OBJECT(store, struct dli_cluster, store);
+}
+
+/* ---- cluster_node.c */
+
+int dli_cluster_count(const struct dli_cluster *cluster); /* of nodes */
+
+/* Lane 0: the node at target, made when there is none; NULL without memory or room. */
+struct dli_node *dli_node_get(struct dli_cluster *cluster, const struct dli_target *target);
+void dli_node_free(struct dli_node *node); /* its pipes and its ear are gone */
+
+/* The node of the map with this place; NULL: it is not in the map. */
+struct dli_node *dli_node_listed(const struct dli_cluster *cluster, const char *host, int port);
+
+/* The owner of a slot, of any when slot < 0; NULL: nobody. */
+struct dli_node *dli_node_owner(const struct dli_cluster *cluster, int slot);
+
+/* Connections of a new lane to all nodes there are; mutex held. 0 or -1. And the end of a lane's. */
+int dli_node_open_lane(struct dli_node *node, const struct dli_lane *lane);
+void dli_node_close_lane(struct dli_node *node, int index);
+
+/* The lane's thread: a step, and log lines about trouble and its end. */
+void dli_node_step(struct dli_node *node, int index, int64_t now);
+
+/* ---- cluster_trip.c */
+
+struct dli_request *dli_trip_new(void);
+dlock_status dli_trip_push(struct dli_lane *lane, struct dli_request *request, int urgent);
+void dli_trip_carry(struct dli_lane *lane, struct dli_request *request);
+
+/* The lane's thread: send those whose time has come. */
+void dli_trip_step(struct dli_lane *lane, int64_t now);
+void dli_trip_shut(struct dli_lane *lane);
+
+/* ---- cluster_look.c */
+
+/* Any thread: have a look at who owns what. */
+void dli_look_want(struct dli_cluster *cluster);
+
+/* Any thread: a node says that a slot is another one's. Who that is; NULL when the map does not have it, and a look is wanted. */
+struct dli_node *dli_look_moved(struct dli_cluster *cluster, const struct dli_node *from,
+                                const struct dli_redirect *redirect);
+
+/* Lane 0's thread. */
+void dli_look_step(struct dli_cluster *cluster, int64_t now);
+int64_t dli_look_alarm(const struct dli_cluster *cluster);
+void dli_look_end(struct dli_cluster *cluster);
+
+/* ---- cluster_ear.c */
+
+void dli_ear_want(struct dli_store *store);
+void dli_ear_listen(struct dli_store *store, const struct dli_kind *kind, const struct dli_place *place,
+                    const char *owner, int on, int64_t *listeners);
+void dli_ear_forget(struct dli_store *store, int64_t *listeners);
+
+/* Lane 0's thread: make the ear of a node; a step of all; after a change of the map; at the end. */
+int dli_ear_init(struct dli_node *node, int wake_fd);
+void dli_ear_step(struct dli_cluster *cluster, int64_t now);
+void dli_ear_remap(struct dli_cluster *cluster);
+void dli_ear_end(struct dli_cluster *cluster);
+
+#endif

@@ -1,0 +1,261 @@
+/*
+ * cluster_map.c: see cluster_map.h. No state.
+ */
+#include "cluster_map.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- slots of keys */
+
+/* CRC-16/XMODEM: polynomial 0x1021, from 0, four bits at a time. */
+static unsigned crc16(const char *bytes, size_t size)
+{
+    static const uint16_t row[16] = {
+        0x0000, 0x1021, 0x2042, 0x3063, 0x4084, 0x50a5, 0x60c6, 0x70e7,
+        0x8108, 0x9129, 0xa14a, 0xb16b, 0xc18c, 0xd1ad, 0xe1ce, 0xf1ef,
+    };
+    unsigned crc = 0;
+
+    for (size_t i = 0; i < size; i++) {
+        unsigned byte = (unsigned char)bytes[i];
+
+        crc = (crc << 4 ^ row[(crc >> 12 ^ byte >> 4) & 15]) & 0xffff;
+        crc = (crc << 4 ^ row[(crc >> 12 ^ byte) & 15]) & 0xffff;
+    }
+    return crc;
+}
+
+int dli_slot_of(const char *key, size_t size)
+{
+    const char *open = memchr(key, '{', size), *close = NULL;
+
+    if (open)
+        close = memchr(open + 1, '}', size - (size_t)(open + 1 - key));
+    if (close && close > open + 1)
+        return (int)(crc16(open + 1, (size_t)(close - open - 1)) % DLI_SLOTS);
+    return (int)(crc16(key, size) % DLI_SLOTS);
+}
+
+/* ---- maps */
+
+int dli_cluster_find(const struct dli_cluster_map *map, const char *host, int port)
+{
+    for (int i = 0; i < map->count; i++)
+        if (map->node[i].port == port && strcmp(map->node[i].host, host) == 0)
+            return i;
+    return -1;
+}
+
+static int is(const struct dli_reply *word, const char *text)
+{
+    return word->type == DLI_REPLY_TEXT && word->size == strlen(text) && memcmp(word->text, text, word->size) == 0;
+}
+
+static dlock_status odd(dlock_error *why)
+{
+    return dli_fail(why, DLOCK_PROTOCOL_ERROR, "does not describe its cluster as Redis does");
+}
+
+/* The host that a reply names: of that server when it names none. NULL when it cannot be one. */
+static const char *host_of(const struct dli_reply *reply, const struct dli_target *from)
+{
+    if (!reply || reply->type == DLI_REPLY_NIL || (reply->type == DLI_REPLY_TEXT && reply->size == 0))
+        return from->host;
+    if (reply->type != DLI_REPLY_TEXT || reply->size >= sizeof from->host || strlen(reply->text) != reply->size ||
+        !dli_is_host(reply->text))
+        return NULL;
+    return reply->text;
+}
+
+/* The index of a node, which may be new; -1 when there are too many. */
+static int add_node(struct dli_cluster_map *map, const char *host, int port, int tls)
+{
+    int found = dli_cluster_find(map, host, port);
+    struct dli_target *target = &map->node[map->count];
+
+    if (found >= 0 || map->count == DLI_CLUSTER_NODES)
+        return found;
+    memset(target, 0, sizeof *target);
+    snprintf(target->host, sizeof target->host, "%s", host);
+    target->port = port;
+    target->tls = tls;
+    snprintf(target->text, sizeof target->text, strchr(host, ':') ? "[%s]:%d" : "%s:%d", host, port);
+    return map->count++;
+}
+
+static dlock_status own_slots(struct dli_cluster_map *map, const struct dli_reply *first, const struct dli_reply *last,
+                              int node, dlock_error *why)
+{
+    if (first->type != DLI_REPLY_INTEGER || last->type != DLI_REPLY_INTEGER || first->integer < 0 ||
+        first->integer > last->integer || last->integer >= DLI_SLOTS)
+        return odd(why);
+    for (int64_t slot = first->integer; slot <= last->integer; slot++)
+        map->owner[slot] = (uint8_t)node;
+    return DLOCK_OK;
+}
+
+static void begin(struct dli_cluster_map *map)
+{
+    map->count = 0;
+    memset(map->owner, DLI_NOBODY, sizeof map->owner);
+}
+
+/* A primary at host and port; *index is its. */
+static dlock_status primary(struct dli_cluster_map *map, const struct dli_reply *host, const struct dli_reply *port,
+                            const struct dli_target *from, int *index, dlock_error *why)
+{
+    const char *name = host_of(host, from);
+
+    if (!name || !port || port->type != DLI_REPLY_INTEGER || port->integer < 1 || port->integer > 65535)
+        return odd(why);
+    *index = add_node(map, name, (int)port->integer, from->tls);
+    if (*index >= 0)
+        return DLOCK_OK;
+    return dli_fail(why, DLOCK_UNSUPPORTED, "describes a cluster of more than %d primaries", DLI_CLUSTER_NODES);
+}
+
+/* ---- CLUSTER SHARDS: maps, flattened to name, value, name, value */
+
+static const struct dli_reply *value_of(const struct dli_reply *map, const char *name)
+{
+    for (size_t i = 0; map->type == DLI_REPLY_ARRAY && i + 1 < map->size; i += 2)
+        if (is(&map->items[i], name))
+            return &map->items[i + 1];
+    return NULL;
+}
+
+static int is_primary(const struct dli_reply *node)
+{
+    const struct dli_reply *role = value_of(node, "role");
+
+    return role && (is(role, "master") || is(role, "primary"));
+}
+
+/* The primary of a shard, the one that is well if there are two; NULL without one. */
+static const struct dli_reply *primary_of(const struct dli_reply *nodes)
+{
+    const struct dli_reply *found = NULL, *health;
+
+    for (size_t i = 0; nodes->type == DLI_REPLY_ARRAY && i < nodes->size; i++) {
+        if (!is_primary(&nodes->items[i]))
+            continue;
+        health = value_of(&nodes->items[i], "health");
+        if (!found || (health && is(health, "online")))
+            found = &nodes->items[i];
+    }
+    return found;
+}
+
+static dlock_status read_shard(struct dli_cluster_map *map, const struct dli_reply *slots, const struct dli_reply *node,
+                               const struct dli_target *from, dlock_error *why)
+{
+    const struct dli_reply *host = value_of(node, "endpoint");
+    const struct dli_reply *port = from->tls ? value_of(node, "tls-port") : NULL;
+    dlock_status status;
+    int index = -1;
+
+    if (host && is(host, "?"))
+        host = value_of(node, "ip");
+    status = primary(map, host, port ? port : value_of(node, "port"), from, &index, why);
+    for (size_t i = 0; status == DLOCK_OK && i + 1 < slots->size; i += 2)
+        status = own_slots(map, &slots->items[i], &slots->items[i + 1], index, why);
+    return status;
+}
+
+dlock_status dli_cluster_read_shards(struct dli_cluster_map *map, const struct dli_reply *reply,
+                                     const struct dli_target *from, dlock_error *why)
+{
+    dlock_status status = DLOCK_OK;
+
+    begin(map);
+    if (reply->type != DLI_REPLY_ARRAY)
+        return odd(why);
+    for (size_t i = 0; status == DLOCK_OK && i < reply->size; i++) {
+        const struct dli_reply *slots = value_of(&reply->items[i], "slots"), *node = NULL;
+        const struct dli_reply *nodes = value_of(&reply->items[i], "nodes");
+
+        if (!slots || slots->type != DLI_REPLY_ARRAY || !nodes)
+            return odd(why);
+        if (slots->size > 0 && (node = primary_of(nodes)))
+            status = read_shard(map, slots, node, from, why);
+    }
+    return status;
+}
+
+/* ---- CLUSTER SLOTS: first, last, {host, port, ...} of the primary, those of replicas */
+
+dlock_status dli_cluster_read_slots(struct dli_cluster_map *map, const struct dli_reply *reply,
+                                    const struct dli_target *from, dlock_error *why)
+{
+    dlock_status status = DLOCK_OK;
+
+    begin(map);
+    if (reply->type != DLI_REPLY_ARRAY)
+        return odd(why);
+    for (size_t i = 0; status == DLOCK_OK && i < reply->size; i++) {
+        const struct dli_reply *range = &reply->items[i], *node;
+        int index = -1;
+
+        if (range->type != DLI_REPLY_ARRAY || range->size < 3)
+            return odd(why);
+        node = &range->items[2];
+        if (node->type != DLI_REPLY_ARRAY || node->size < 2)
+            return odd(why);
+        status = primary(map, &node->items[0], &node->items[1], from, &index, why);
+        if (status == DLOCK_OK)
+            status = own_slots(map, &range->items[0], &range->items[1], index, why);
+    }
+    return status;
+}
+
+/* ---- redirects */
+
+/* A decimal number up to limit at *at, which moves behind it; -1 when there is none. */
+static int number(const char **at, int limit)
+{
+    const char *start = *at;
+    int value = 0;
+
+    while (**at >= '0' && **at <= '9' && value <= limit)
+        value = value * 10 + *(*at)++ - '0';
+    return *at == start || value > limit ? -1 : value;
+}
+
+/* "1234 host:port"; the host may be empty, or an IPv6 address. */
+static struct dli_redirect place(enum dli_turn turn, const char *at)
+{
+    static const struct dli_redirect bad = {.turn = DLI_TURN_LATER, .slot = -1, .down = 1};
+    struct dli_redirect redirect = {.turn = turn};
+    const char *colon = strrchr(at, ':');
+    size_t size;
+
+    redirect.slot = number(&at, DLI_SLOTS - 1);
+    if (redirect.slot < 0 || *at++ != ' ' || !colon || colon < at)
+        return bad;
+    size = (size_t)(colon - at);
+    if (size >= sizeof redirect.host)
+        return bad;
+    memcpy(redirect.host, at, size);
+    at = colon + 1;
+    redirect.port = number(&at, 65535);
+    if (redirect.port < 1 || *at || (size > 0 && !dli_is_host(redirect.host)))
+        return bad;
+    return redirect;
+}
+
+struct dli_redirect dli_redirect_of(const struct dli_reply *reply)
+{
+    static const char *const later[] = {"TRYAGAIN ", "CLUSTERDOWN ", "LOADING ", "MASTERDOWN "};
+
+    if (reply->type != DLI_REPLY_ERROR)
+        return (struct dli_redirect){.turn = DLI_TURN_NONE};
+    if (strncmp(reply->text, "MOVED ", 6) == 0)
+        return place(DLI_TURN_MOVED, reply->text + 6);
+    if (strncmp(reply->text, "ASK ", 4) == 0)
+        return place(DLI_TURN_ASK, reply->text + 4);
+    for (size_t i = 0; i < sizeof later / sizeof later[0]; i++)
+        if (strncmp(reply->text, later[i], strlen(later[i])) == 0)
+            return (struct dli_redirect){.turn = DLI_TURN_LATER, .slot = -1, .down = i > 0};
+    return (struct dli_redirect){.turn = DLI_TURN_NONE};
+}

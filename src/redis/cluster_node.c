@@ -1,0 +1,147 @@
+/*
+ * cluster_node.c: one server of a cluster: a connection per lane, private ones, an ear. Mutexes: see cluster.h.
+ */
+#include "cluster.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sys/sys.h"
+
+int dli_cluster_count(const struct dli_cluster *cluster)
+{
+    return __atomic_load_n(&cluster->nodes, __ATOMIC_ACQUIRE);
+}
+
+int dli_node_open_lane(struct dli_node *node, const struct dli_lane *lane)
+{
+    struct dli_cluster *cluster = node->cluster;
+    struct dli_node_pipe *pipe = calloc(1, sizeof *pipe);
+
+    if (!pipe)
+        return -1;
+    if (dli_pipe_init(&pipe->pipe, &node->config, &node->gate, lane->wake_fd, cluster->patience, &cluster->reloads)) {
+        dli_pipe_fini(&pipe->pipe);
+        free(pipe);
+        return -1;
+    }
+    node->pipe[lane->index] = pipe;
+    return 0;
+}
+
+void dli_node_close_lane(struct dli_node *node, int index)
+{
+    if (!node->pipe[index])
+        return;
+    dli_pipe_fini(&node->pipe[index]->pipe);
+    free(node->pipe[index]);
+    node->pipe[index] = NULL;
+}
+
+void dli_node_free(struct dli_node *node)
+{
+    for (int i = 0; i < DLI_CLUSTER_LANES; i++)
+        dli_node_close_lane(node, i);
+    dli_subscriber_fini(&node->ear);
+    dli_private_fini(&node->pool);
+    dli_gate_fini(&node->gate);
+    free(node);
+}
+
+static struct dli_node *find(const struct dli_cluster *cluster, const char *host, int port)
+{
+    int count = dli_cluster_count(cluster);
+
+    for (int i = 0; i < count; i++) {
+        const struct dli_target *target = &cluster->node[i]->config.target;
+
+        if (target->port == port && strcmp(target->host, host) == 0)
+            return cluster->node[i];
+    }
+    return NULL;
+}
+
+struct dli_node *dli_node_listed(const struct dli_cluster *cluster, const char *host, int port)
+{
+    struct dli_node *node = find(cluster, host, port);
+
+    return node && __atomic_load_n(&node->listed, __ATOMIC_ACQUIRE) ? node : NULL;
+}
+
+struct dli_node *dli_node_owner(const struct dli_cluster *cluster, int slot)
+{
+    int owner;
+
+    for (int i = slot < 0 ? 0 : slot; i < DLI_SLOTS; i++) {
+        owner = __atomic_load_n(&cluster->owner[i], __ATOMIC_ACQUIRE);
+        if (owner != DLI_NOBODY)
+            return cluster->node[owner];
+        if (slot >= 0)
+            break;
+    }
+    return NULL;
+}
+
+static struct dli_node *make(struct dli_cluster *cluster, const struct dli_target *target)
+{
+    struct dli_node *node = calloc(1, sizeof *node);
+    int failed = 0, wake_fd = -1;
+
+    if (!node)
+        return NULL;
+    node->cluster = cluster;
+    node->index = cluster->nodes;
+    node->config = cluster->config;
+    node->config.target = *target;
+    dli_gate_init(&node->gate, cluster->connects_per_second, (uint64_t)dli_now() + (uint64_t)node->index);
+    dli_private_init(&node->pool, &node->config, &node->gate, cluster->private_connections);
+    pthread_mutex_lock(&cluster->mutex);
+    for (int i = 0; i < DLI_CLUSTER_LANES && !failed; i++)
+        failed = cluster->lane[i] && dli_node_open_lane(node, cluster->lane[i]);
+    if (cluster->lane[0])
+        wake_fd = cluster->lane[0]->wake_fd;
+    pthread_mutex_unlock(&cluster->mutex);
+    if (!dli_ear_init(node, wake_fd) && !failed)
+        return node;
+    dli_node_free(node);
+    return NULL;
+}
+
+struct dli_node *dli_node_get(struct dli_cluster *cluster, const struct dli_target *target)
+{
+    struct dli_node *node = find(cluster, target->host, target->port);
+
+    if (node || cluster->nodes == DLI_CLUSTER_EVER || !(node = make(cluster, target)))
+        return node;
+    cluster->node[cluster->nodes] = node;
+    __atomic_store_n(&cluster->nodes, cluster->nodes + 1, __ATOMIC_RELEASE);
+    return node;
+}
+
+/* ---- the lane's thread */
+
+static void log_trouble(struct dli_node *node, struct dli_node_pipe *at)
+{
+    struct dli_store *store = &node->cluster->store;
+    char text[256];
+
+    if (at->troubles != at->pipe.troubles) {
+        at->troubles = at->pipe.troubles;
+        if (!at->troubled)
+            store->hooks->log(store->owner, at->pipe.trouble.code, at->pipe.trouble.message);
+        at->troubled = 1;
+    } else if (at->troubled && at->pipe.conn->state == DLI_CONN_READY) {
+        at->troubled = 0;
+        snprintf(text, sizeof text, "%.200s: connected again", node->config.target.text);
+        store->hooks->log(store->owner, DLOCK_OK, text);
+    }
+}
+
+void dli_node_step(struct dli_node *node, int index, int64_t now)
+{
+    struct dli_node_pipe *at = node->pipe[index];
+
+    dli_pipe_step(&at->pipe, now);
+    log_trouble(node, at);
+}
