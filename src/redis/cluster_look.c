@@ -200,7 +200,7 @@ static void judge_probe(struct dli_cluster *cluster, const struct dli_reply *rep
         refuse(&cluster->look, status, "does not let us see whether it has sharded channels", reply);
         return;
     }
-    __atomic_store_n(&cluster->sharded, status == DLOCK_OK, __ATOMIC_RELEASE);
+    __atomic_store_n(&cluster->sharded, reply->type == DLI_REPLY_ARRAY, __ATOMIC_RELEASE);
     cluster->look.stage = DLI_LOOK_SHARDS;
 }
 

@@ -1,0 +1,412 @@
+"""Faults of a cluster: rows F of the matrix and E-12, each counting that its fault fired."""
+from __future__ import annotations
+
+import re
+import threading
+import time
+from typing import Any, Callable, Iterator
+
+import pytest
+
+from harness.agent import Agent, Client, Lock, until
+from harness.cluster import SLOTS, Cluster, Node
+from harness.fake import FakeServer
+from harness.faults import SLACK_MS, times
+from harness.kinds import one, rss_kb, sides
+from harness.sentinel import ask
+
+Make = Callable[..., Any]
+SAFETY_MS = 300
+
+
+@pytest.fixture(scope="module")
+def _cluster() -> Iterator[Cluster]:
+    with Cluster(replicas=0) as up:
+        yield up
+
+
+@pytest.fixture
+def cluster(_cluster: Cluster) -> Cluster:
+    _cluster.flush()
+    return _cluster
+
+
+@pytest.fixture
+def new_cluster() -> Iterator[Make]:
+    made: list[Cluster] = []
+
+    def make(*how: Any, **more: Any) -> Cluster:
+        made.append(Cluster(*how, **more))
+        return made[-1]
+
+    yield make
+    for one_of in made:
+        one_of.stop()
+
+
+def errors(cluster: Cluster, code: str) -> int:
+    """How often the servers have answered with an error, as they count."""
+    found = [re.search(rf"errorstat_{code}:count=(\d+)".encode(), ask(node, "INFO", "errorstats")) for node in cluster.running()]
+    return sum(int(one_of[1]) for one_of in found if one_of)
+
+
+def elsewhere(cluster: Cluster, node: Node) -> Node:
+    primaries = cluster.primaries()
+    return primaries[(primaries.index(node) + 1) % len(primaries)]
+
+
+# ---- F-01: MOVED
+
+
+@pytest.mark.parametrize("moves", times(3, 200))
+def test_f01_moved(agent: Agent, cluster: Cluster, moves: int) -> None:
+    """The slot goes elsewhere between two calls: within the same call it is found, and what is held is held on."""
+    client = agent.open(cluster, lease_ms=1500)
+    lock, held = client.lock("{moved}"), client.lock("held{moved}")
+    token, before = held.acquire(1, 0).ok.token, errors(cluster, "MOVED")
+    for _ in range(moves):
+        target = elsewhere(cluster, cluster.owner("{moved}"))
+        cluster.migrate(cluster.slot("moved"), target)
+        sent = client.counters()["commands"]
+        assert lock.acquire(1, 0).ok.token
+        lock.release(1).ok
+        assert client.counters()["commands"] - sent <= 2 + 2 + 2  # two redirects, and renewals of the other
+        assert held.state(1) == "HELD" and ask(target, "EXISTS", "held{moved}") == 1
+    until(lambda: client.counters()["renewed"] > 0)
+    assert errors(cluster, "MOVED") - before >= moves and held.token(1).ok.token == token
+    held.release(1).ok
+
+
+# ---- F-02: ASK, slots that move under held locks
+
+
+@pytest.mark.parametrize("count", times(60, 1000, 600))
+def test_f02_resharding(agent: Agent, new_agent: Make, cluster: Cluster, count: int) -> None:
+    """Locks that are held, and waited for, while their slots move key by key: nothing is lost, nobody gets in too early."""
+    options = {"lease_ms": 3000, "safety_ms": SAFETY_MS}
+    client, other = agent.open(cluster, **options), new_agent().open(cluster, **options)
+    names = [f"held-{number}" for number in range(count)]
+    locks, rivals = [client.lock(name) for name in names], [other.lock(name) for name in names[:12]]
+    for lock in locks:
+        lock.acquire(1, 0).ok
+    waits = [rival.start("acquire", 2, -1, thread=index + 1) for index, rival in enumerate(rivals)]
+    until(lambda: all(rival.state(2) == "WAITING" for rival in rivals))
+    before = {code: errors(cluster, code) for code in ("ASK", "CROSSSLOT", "MOVED")}
+    for name in names:
+        slot = cluster.slot(name)
+        target = elsewhere(cluster, cluster.owner(slot))
+        with cluster.moving(slot, target) as (source, _):
+            cluster.move_keys(slot, source, target, 1)
+            client.lock(name).acquire(3, 0)  # BUSY or, half way, an error that passes: never OK
+            assert locks[names.index(name)].state(1) == "HELD"
+    renewed = client.counters()["renewed"]
+    until(lambda: client.counters()["renewed"] >= renewed + count, 30)
+    assert client.counters()["lost"] == 0 and all(lock.state(1) == "HELD" for lock in locks)
+    assert not any(wait.ready() for wait in waits)
+    assert errors(cluster, "ASK") > before["ASK"] and errors(cluster, "MOVED") > before["MOVED"]
+    assert errors(cluster, "CROSSSLOT") == before["CROSSSLOT"]
+    for lock in locks:
+        lock.release(1).ok
+    for wait, rival in zip(waits, rivals):
+        wait.answer(30).ok
+        rival.release(2).ok
+
+
+# ---- F-03: TRYAGAIN
+
+
+@pytest.mark.parametrize("kind", ["mutex", "fair", "read", "semaphore", "permit_semaphore"])
+def test_f03_tryagain(agent: Agent, cluster: Cluster, kind: str) -> None:
+    """A slot stays half moved for a while: calls wait for it, nothing fails that has the time."""
+    client = agent.open(cluster, lease_ms=4000, command_timeout_ms=3000)
+    lock = one(client, kind, "half")
+    lock.acquire(1, 0).ok
+    lock.release(1).ok
+    slot, before = cluster.slot("half"), errors(cluster, "TRYAGAIN")
+    with cluster.moving(slot, elsewhere(cluster, cluster.owner(slot))) as (source, target):
+        cluster.move_keys(slot, source, target, 1)
+        wait = lock.start("acquire", 1, 20_000, thread=1)
+        until(lambda: errors(cluster, "TRYAGAIN") > before + 2)
+        assert not wait.ready()
+    wait.answer().ok
+    lock.release(1).ok
+
+
+# ---- F-04: CLUSTERDOWN
+
+
+def test_f04_clusterdown(new_agent: Make, new_cluster: Make) -> None:
+    """Two of three primaries die: the third refuses, holders learn in time, waiters wait; they come back and all goes on."""
+    cluster = new_cluster(replicas=0, timeout_ms=500)
+    agent = new_agent()
+    survivor, *victims = cluster.primaries()
+    client = agent.open(cluster, lease_ms=1500, safety_ms=SAFETY_MS)
+    name = cluster.key_of(survivor)
+    held, waited = client.lock(name), new_agent().open(cluster, safety_ms=SAFETY_MS).lock(name)
+    held.acquire(1, 0).ok
+    wait = waited.start("acquire", 2, -1, thread=1)
+    until(lambda: waited.state(2) == "WAITING")
+    for victim in victims:
+        victim.kill()
+    until(lambda: errors(cluster, "CLUSTERDOWN") > 0)
+    until(lambda: held.state(1) == "LOST", 20)
+    assert client.counters()["lost"] == 1
+    answer = client.lock(name).acquire(5, 0)
+    assert answer.status in ("SERVER_LOADING", "UNREACHABLE") and answer.retryable, answer
+    assert not wait.ready()
+    for victim in victims:
+        victim.start()
+    cluster.until_settled()
+    wait.answer(10).ok
+    waited.release(2).ok
+
+
+# ---- F-06: redirects that lead nowhere
+
+
+def shards(*nodes: FakeServer, host: bytes = b"127.0.0.1", single: bool = False, first: int = 0) -> bytes:
+    """The answer to CLUSTER SHARDS: the nodes share the slots from first on evenly, or in turns."""
+    parts = [b"*%d\r\n" % len(nodes)]
+    for index, node in enumerate(nodes):
+        if single:
+            ranges = [(slot, slot) for slot in range(first, SLOTS) if slot % len(nodes) == index]
+        else:
+            size = (SLOTS - first) // len(nodes)
+            last = SLOTS - 1 if index == len(nodes) - 1 else first + (index + 1) * size - 1
+            ranges = [(first + index * size, last)]
+        parts.append(b"*4\r\n+slots\r\n*%d\r\n" % (2 * len(ranges)))
+        parts += [b":%d\r\n:%d\r\n" % both for both in ranges]
+        parts.append(b"+nodes\r\n*1\r\n*8\r\n+port\r\n:%d\r\n+endpoint\r\n$%d\r\n%s\r\n" % (node.port, len(host), host))
+        parts.append(b"+role\r\n+master\r\n+health\r\n+online\r\n")
+    return b"".join(parts)
+
+
+@pytest.fixture
+def fakes() -> Iterator[list[FakeServer]]:
+    made = [FakeServer() for _ in range(3)]
+    for fake in made:
+        fake.on("CLUSTER", shards(*made[:2]))
+    yield made
+    for fake in made:
+        fake.close()
+
+
+def fake_url(*fakes: FakeServer) -> str:
+    return "redis+cluster://:secret-password@" + ",".join(f"127.0.0.1:{fake.port}" for fake in fakes)
+
+
+LOOPS = {
+    "to itself": lambda own, other: b"-MOVED 7 127.0.0.1:%d\r\n" % own.port,
+    "to itself without a host": lambda own, other: b"-MOVED 7 :%d\r\n" % own.port,
+    "to and fro": lambda own, other: b"-MOVED 7 127.0.0.1:%d\r\n" % other.port,
+    "ask": lambda own, other: b"-ASK 7 127.0.0.1:%d\r\n" % other.port,
+    "nonsense": lambda own, other: b"-MOVED x y\r\n",
+    "no port": lambda own, other: b"-MOVED 7 127.0.0.1\r\n",
+    "a slot too far": lambda own, other: b"-ASK 16384 127.0.0.1:%d\r\n" % own.port,
+    "an endless host": lambda own, other: b"-MOVED 7 %s:1\r\n" % (b"h" * 4000),
+}
+
+
+@pytest.mark.parametrize("how", LOOPS)
+def test_f06_loops(agent: Agent, fakes: list[FakeServer], how: str) -> None:
+    """At most five redirects, then an error, within the time that a command has."""
+    first, second, _ = fakes
+    for own, other in ((first, second), (second, first)):
+        own.on("EVALSHA", LOOPS[how](own, other))
+    lock = agent.open(fake_url(first), command_timeout_ms=500).lock("x")
+    answer = lock.acquire(1, 0)
+    assert answer.status in ("UNREACHABLE", "SERVER_LOADING") and answer.retryable, answer
+    assert "secret" not in answer.message and answer.took <= (500 + SLACK_MS) * 1000
+    asked = first.count("EVALSHA") + second.count("EVALSHA")
+    assert asked <= 6 if how in ("to itself", "to itself without a host", "to and fro", "ask") else asked > 1
+
+
+def test_f06_foreign_hosts(agent: Agent, fakes: list[FakeServer]) -> None:
+    """A redirect out of the cluster: nobody goes there, by MOVED or by ASK; when the map lists it, it is followed."""
+    first, second, foreign = fakes
+    for code in (b"MOVED", b"ASK"):
+        for own in (first, second):
+            own.on("EVALSHA", b"-%s 7 127.0.0.1:%d\r\n" % (code, foreign.port))
+        answer = agent.open(fake_url(first), command_timeout_ms=500).lock("x").acquire(1, 0)
+        assert answer.status == "UNREACHABLE" and "secret" not in answer.message, answer
+    assert first.count("EVALSHA") + second.count("EVALSHA") >= 2 and foreign.connections == 0
+    foreign.on("EVALSHA", b"*2\r\n:1\r\n:12345\r\n")
+    lock = agent.open(fake_url(first)).lock("x")
+    for own in (first, second):
+        own.on("EVALSHA", b"-MOVED %d 127.0.0.1:%d\r\n" % (Cluster.slot("x"), foreign.port))
+        own.on("CLUSTER", shards(*fakes))
+    lock.acquire(1, 0).ok
+    assert foreign.connections > 0
+
+
+# ---- F-07: odd maps
+
+
+def test_f07_slots_one_by_one(agent: Agent, fakes: list[FakeServer]) -> None:
+    """16,384 slots that change hands one by one are read, in little memory."""
+    first, second, _ = fakes
+    first.on("CLUSTER", shards(first, second, single=True))
+    for fake in (first, second):
+        fake.on("EVALSHA", b"*2\r\n:1\r\n:12345\r\n")
+    agent.open(fake_url(second)).ping(5000).ok
+    before = rss_kb(agent.process.pid)
+    client = agent.open(fake_url(first))
+    client.ping(5000).ok
+    assert rss_kb(agent.process.pid) - before <= 4096
+    for number in range(20):
+        name = f"n{number}"
+        client.lock(name).acquire(1, 0).ok
+        assert (first, second)[Cluster.slot(name) % 2].requests[-1][3] == name.encode()
+
+
+def slots_reply(*rows: tuple[int, int, bytes, int]) -> bytes:
+    parts = [b"*%d\r\n" % len(rows)]
+    parts += [b"*3\r\n:%d\r\n:%d\r\n*3\r\n%s:%d\r\n$2\r\nid\r\n" % (low, high, host, port) for low, high, host, port in rows]
+    return b"".join(parts)
+
+
+@pytest.mark.parametrize("host", [b"$9\r\n127.0.0.1\r\n", b"$0\r\n\r\n", b"$-1\r\n"], ids=["named", "empty", "nil"])
+def test_f07_before_shards(agent: Agent, fakes: list[FakeServer], host: bytes) -> None:
+    """Servers before 7.0 know CLUSTER SLOTS only, and no sharded channels; a host that is not named is the one that answers."""
+    first = fakes[0]
+
+    def cluster(_: Any, words: list[bytes]) -> bytes:
+        if words[1] == b"SHARDS":
+            return b"-ERR Unknown subcommand or wrong number of arguments for 'SHARDS'\r\n"
+        return slots_reply((0, SLOTS - 1, host, first.port))
+
+    first.on("CLUSTER", cluster)
+    first.on("PUBSUB", b"-ERR Unknown subcommand or wrong number of arguments for 'SHARDNUMSUB'\r\n")
+    first.on("EVALSHA", b"*2\r\n:1\r\n:12345\r\n")
+    agent.open(fake_url(first)).lock("x").acquire(1, 0).ok
+
+
+BAD_MAPS = {
+    "empty": b"*0\r\n",
+    "no array": b"+OK\r\n",
+    "numbers": b"*2\r\n:1\r\n:2\r\n",
+    "half a shard": b"*1\r\n*2\r\n+slots\r\n*0\r\n",
+    "slots that are none": shards().replace(b"*0", b"*1") + b"*4\r\n+slots\r\n*2\r\n:5\r\n:99999\r\n+nodes\r\n*1\r\n*4\r\n+port\r\n:1\r\n+role\r\n+master\r\n",
+    "a port that is none": b"*1\r\n*4\r\n+slots\r\n*2\r\n:0\r\n:5\r\n+nodes\r\n*1\r\n*4\r\n+port\r\n:99999\r\n+role\r\n+master\r\n",
+    "a host that is none": b"*1\r\n*4\r\n+slots\r\n*2\r\n:0\r\n:5\r\n+nodes\r\n*1\r\n*6\r\n+port\r\n:1\r\n+endpoint\r\n+a b\r\n+role\r\n+master\r\n",
+    "an error": b"-ERR not now\r\n",
+}
+
+
+@pytest.mark.parametrize("bad", BAD_MAPS)
+def test_f07_bad_maps(agent: Agent, fakes: list[FakeServer], bad: str) -> None:
+    """An answer that makes no sense: the next server is asked; nobody else there, it is the error."""
+    first, second, _ = fakes
+    first.on("CLUSTER", BAD_MAPS[bad])
+    answer = agent.open(fake_url(first)).lock("x").acquire(1, 0)
+    assert answer.status in ("PROTOCOL_ERROR", "SERVER_ERROR", "SERVER_LOADING") and f":{first.port}" in answer.message, answer
+    second.on("CLUSTER", shards(second))
+    second.on("EVALSHA", b"*2\r\n:1\r\n:12345\r\n")
+    agent.open(fake_url(first, second)).lock("x").acquire(1, 0).ok
+
+
+def test_f07_slots_of_nobody(agent: Agent, fakes: list[FakeServer]) -> None:
+    first = fakes[0]
+    first.on("CLUSTER", shards(first, first=10_000))
+    first.on("EVALSHA", b"*2\r\n:1\r\n:12345\r\n")
+    client = agent.open(fake_url(first), command_timeout_ms=300)
+    low, high = (next(n for n in map(str, range(10**6)) if (Cluster.slot(n) < 10_000) == side) for side in (True, False))
+    answer = client.lock(low).acquire(1, 0)
+    assert answer.status == "UNREACHABLE" and "slot" in answer.message
+    client.lock(high).acquire(1, 0).ok
+    wait = client.lock(low).start("acquire", 2, 10_000, thread=1)
+    until(lambda: client.lock(low).state(2) == "WAITING")
+    first.on("CLUSTER", shards(first))
+    wait.answer().ok
+
+
+# ---- F-08: pub/sub while a slot moves
+
+
+@pytest.mark.parametrize("kind", ["mutex", "fair", "read", "write", "semaphore"])
+def test_f08_told_over_a_move(agent: Agent, new_agent: Make, cluster: Cluster, kind: str) -> None:
+    """Who waits while the slot moves is told by the new server, or looks for itself."""
+    options = {"lease_ms": 30_000, "safety_ms": 2000}
+    mine, theirs = sides(agent.open(cluster, **options), new_agent().open(cluster, **options), kind, "told")
+    mine.acquire(1, 0).ok
+    wait = theirs.start("acquire", 2, -1, thread=1)
+    until(lambda: theirs.state(2) == "WAITING")
+    source = cluster.owner("told")
+    target = elsewhere(cluster, source)
+    cluster.migrate(cluster.slot("told"), target)
+    assert cluster.owner("told") is target and not wait.ready()
+    mine.release(1).ok
+    wait.answer(10).ok
+    theirs.release(2).ok
+
+
+# ---- E-12: primaries change under load
+
+
+class Turns:
+    """Agents that take turns on locks of every primary; tokens grow, and what goes wrong is kept."""
+
+    def __init__(self, new_agent: Make, cluster: Cluster, count: int = 2) -> None:
+        self.names = [cluster.key_of(node, "load") for node in cluster.primaries()]
+        self.stop, self.errors, self.backwards = threading.Event(), [], 0
+        self.counts = [[0] * len(self.names) for _ in range(count)]
+        self.last = [0.0] * len(self.names)
+        self.threads = []
+        for number in range(count):
+            for index, name in enumerate(self.names):  # an agent is one thread's
+                client = new_agent().open(cluster, lease_ms=2000, command_timeout_ms=500, safety_ms=SAFETY_MS)
+                self.threads.append(threading.Thread(target=self._run, args=[number, index, client.lock(name)]))
+
+    def _run(self, number: int, index: int, lock: Lock) -> None:
+        last = 0
+        while not self.stop.is_set():
+            answer = lock.acquire(1, 60_000, timeout=90)
+            if answer.status != "OK":
+                if not answer.retryable:
+                    self.errors.append(answer)
+                continue
+            self.last[index] = time.monotonic()
+            self.backwards += answer.token <= last
+            last = answer.token
+            lock.release(1, timeout=90)
+            self.counts[number][index] += 1
+
+    def all_go_on(self, timeout: float = 60) -> None:
+        before = [list(row) for row in self.counts]
+        until(lambda: all(now > then for row, old in zip(self.counts, before) for now, then in zip(row, old)), timeout)
+
+    def __enter__(self) -> Turns:
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop.set()
+        for thread in self.threads:
+            thread.join()
+
+
+@pytest.mark.parametrize("rounds", times(1, 20, 900))
+def test_e12_primaries_die_under_load(new_agent: Make, new_cluster: Make, rounds: int) -> None:
+    """By turns kill -9 and by order. Nobody hangs, tokens grow for each, and it goes on within a second of the cluster."""
+    cluster = new_cluster(timeout_ms=800)
+    late = []
+    with Turns(new_agent, cluster) as turns:
+        for number in range(2 * rounds):
+            turns.all_go_on()
+            index = number % 3
+            victim = cluster.owner(turns.names[index])
+            if number % 2:
+                cluster.failover(victim)
+            else:
+                victim.kill()
+                until(lambda: cluster.owner(turns.names[index]) is not victim, 30)
+                since = time.monotonic()
+                until(lambda: turns.last[index] > since, 30)
+                late.append(turns.last[index] - since)
+                victim.start()
+                cluster.until_settled()
+        turns.all_go_on()
+    assert len(late) == rounds and not turns.errors
+    assert turns.backwards == 0
+    assert max(late) <= 1 + SLACK_MS / 100, late
