@@ -101,7 +101,10 @@ enum {
     DLOCK_PROTOCOL_ERROR = -306,
     DLOCK_SERVER_ERROR = -307,
     DLOCK_TLS_FAILED = -310,
-    DLOCK_WRONG_SETUP = -311
+    DLOCK_WRONG_SETUP = -311,
+    DLOCK_QUARANTINED = -312,
+    DLOCK_LEASE_REFUSED = -313,
+    DLOCK_NOT_REPLICATED = -314
 };
 
 /*
@@ -443,6 +446,23 @@ dlock_status dlock_client_ping(dlock_client *client, int64_t timeout_ms, dlock_e
  */
 DLOCK_API
 dlock_status dlock_client_submit_ping(dlock_client *client, int64_t timeout_ms, int64_t tag, dlock_error *reterr);
+
+/*
+ * Say to the server that it remembers every lock of its own: a quarantine (see the option quarantine_ms) ends, and the longest
+ * lease of all clients is from now on this client's quarantine_ms. For a server that is new, when nobody can hold a lock it has
+ * forgotten; make the longest lease shorter only when no lock with a longer one is held. DLOCK_UNSUPPORTED without
+ * quarantine_ms, and what dlock_client_ping says.
+ * Threads: any. Blocks: up to timeout_ms (-1: the connect and command timeouts). Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_client_provision(dlock_client *client, int64_t timeout_ms, dlock_error *reterr);
+
+/*
+ * dlock_client_provision whose end comes as an event.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_client_submit_provision(dlock_client *client, int64_t timeout_ms, int64_t tag, dlock_error *reterr);
 
 /* ---- lock ------------------------------------------------------------------------------------------------------- */
 

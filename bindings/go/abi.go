@@ -92,6 +92,12 @@ const (
 	ErrTLSFailed Status = -310
 	// The server belongs to another set-up than the URL says; the scheme must be another one.
 	ErrWrongSetup Status = -311
+	// The server may have lost its memory: no lock is granted until those of before have ended.
+	ErrQuarantined Status = -312
+	// The server goes by another longest lease than quarantine_ms says.
+	ErrLeaseRefused Status = -313
+	// Too few replicas confirmed the grant in time; it was taken back.
+	ErrNotReplicated Status = -314
 )
 
 // An EventType says what an Event tells. Expect ones that have no constant here, from a newer library.
@@ -398,6 +404,20 @@ func (client *cClient) ping(timeoutMs int64) error {
 func (client *cClient) submitPing(timeoutMs int64, tag int64) error {
 	box := quick.take()
 	err := quick.done(box, C.dlock_client_submit_ping(client.pointer(), C.int64_t(timeoutMs), C.int64_t(tag), box))
+	runtime.KeepAlive(client)
+	return err
+}
+
+func (client *cClient) provision(timeoutMs int64) error {
+	box := blocking.take()
+	err := blocking.done(box, C.dlock_client_provision(client.pointer(), C.int64_t(timeoutMs), box))
+	runtime.KeepAlive(client)
+	return err
+}
+
+func (client *cClient) submitProvision(timeoutMs int64, tag int64) error {
+	box := quick.take()
+	err := quick.done(box, C.dlock_client_submit_provision(client.pointer(), C.int64_t(timeoutMs), C.int64_t(tag), box))
 	runtime.KeepAlive(client)
 	return err
 }

@@ -62,6 +62,12 @@ func (c *Client) orNone() *Client {
 // ErrTimedOut what is left expires by its lease. Closing again is fine.
 func (c *Client) Close() error { return c.orNone().core.handle.close(closeTimeout.Milliseconds()) }
 
+// Provision says to the server that it remembers every lock: a quarantine ends. ErrUnsupported without quarantine_ms.
+func (c *Client) Provision(ctx context.Context) error {
+	c = c.orNone()
+	return (&Lock{client: c}).do(ctx, func(_ *cLock, tag int64) error { return c.core.handle.submitProvision(-1, tag) })
+}
+
 // Ping asks the server for a sign of life. ErrUnreachable, ErrDenied and the ErrServer statuses.
 func (c *Client) Ping(ctx context.Context) error {
 	c = c.orNone()

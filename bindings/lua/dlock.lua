@@ -529,6 +529,11 @@ end
 --- End one present or future wait in poll.
 function Client:wake() return check(C.dlock_client_wake(handle_of(self), box)) end
 
+--- Say to the server that it remembers every lock: a quarantine ends. UNSUPPORTED without quarantine_ms.
+function Client:provision(timeout)
+  return (order(self, "client_provision", nil, nil, nil, nil, handle_of(self), milliseconds(timeout)))
+end
+
 --- Ask the server for a sign of life.
 function Client:ping(timeout)
   return (order(self, "client_ping", nil, nil, nil, nil, handle_of(self), milliseconds(timeout)))

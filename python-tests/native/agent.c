@@ -251,6 +251,11 @@ static void do_ping(struct answer *answer, struct word *words)
     CALL(answer, dlock_client_ping(client_of(words[0]), number(words[1]), answer->box));
 }
 
+static void do_provision(struct answer *answer, struct word *words)
+{
+    CALL(answer, dlock_client_provision(client_of(words[0]), number(words[1]), answer->box));
+}
+
 static void do_new(struct answer *answer, struct word *words)
 {
     int index = __atomic_fetch_add(&lock_count, 1, __ATOMIC_RELAXED);
@@ -518,6 +523,11 @@ static void do_submit(struct answer *answer, struct word *words)
 static void do_submit_ping(struct answer *answer, struct word *words)
 {
     CALL(answer, dlock_client_submit_ping(client_of(words[0]), number(words[2]), number(words[1]), answer->box));
+}
+
+static void do_submit_provision(struct answer *answer, struct word *words)
+{
+    CALL(answer, dlock_client_submit_provision(client_of(words[0]), number(words[2]), number(words[1]), answer->box));
 }
 
 /* ---- many steps in one answer */
@@ -824,6 +834,7 @@ static const struct {
     {"wake", do_wake},
     {"stats", do_stats},
     {"ping", do_ping},
+    {"provision", do_provision},
     {"new", do_new},
     {"drop", do_drop},
     {"acquire", do_acquire},
@@ -855,6 +866,7 @@ static const struct {
     {"latch_count", do_latch_count},
     {"submit", do_submit},
     {"submit_ping", do_submit_ping},
+    {"submit_provision", do_submit_provision},
     {"flood", do_flood},
     {"drain", do_drain},
     {"turns", do_turns},

@@ -180,8 +180,11 @@ dlock_status dlock_client_stats(dlock_client *client, int64_t *values, size_t co
     return DLOCK_OK;
 }
 
+typedef struct dli_order *make_order(struct dli_client *client, int64_t deadline);
+
 /* timeout_ms -1: the connect and command timeouts. */
-static dlock_status ping(dlock_client *client, int64_t timeout_ms, struct dli_order **order, dlock_error *reterr)
+static dlock_status ask(dlock_client *client, int64_t timeout_ms, make_order *make, struct dli_order **order,
+                        dlock_error *reterr)
 {
     dlock_status status = check(client, timeout_ms, reterr);
     int64_t wait = dli_wait(timeout_ms);
@@ -192,14 +195,14 @@ static dlock_status ping(dlock_client *client, int64_t timeout_ms, struct dli_or
         return status;
     if (timeout_ms < 0)
         wait = client->core->store->connect_time + client->core->options.number[DLI_OPT_COMMAND_TIMEOUT_MS] * DLI_MS;
-    *order = dli_order_ping(client->core, dli_later(dli_now(), wait));
+    *order = make(client->core, dli_later(dli_now(), wait));
     return *order ? DLOCK_OK : dli_fail(reterr, DLOCK_OUT_OF_MEMORY, "no memory for the command");
 }
 
-dlock_status dlock_client_ping(dlock_client *client, int64_t timeout_ms, dlock_error *reterr)
+static dlock_status carry(dlock_client *client, int64_t timeout_ms, make_order *make, dlock_error *reterr)
 {
     struct dli_order *order = NULL;
-    dlock_status status = ping(client, timeout_ms, &order, reterr);
+    dlock_status status = ask(client, timeout_ms, make, &order, reterr);
 
     if (status != DLOCK_OK)
         return status;
@@ -209,10 +212,42 @@ dlock_status dlock_client_ping(dlock_client *client, int64_t timeout_ms, dlock_e
     return status;
 }
 
-dlock_status dlock_client_submit_ping(dlock_client *client, int64_t timeout_ms, int64_t tag, dlock_error *reterr)
+static dlock_status submit(dlock_client *client, int64_t timeout_ms, make_order *make, int64_t tag, dlock_error *reterr)
 {
     struct dli_order *order = NULL;
-    dlock_status status = ping(client, timeout_ms, &order, reterr);
+    dlock_status status = ask(client, timeout_ms, make, &order, reterr);
 
     return status == DLOCK_OK ? dli_order_submit(order, tag, reterr) : status;
+}
+
+dlock_status dlock_client_ping(dlock_client *client, int64_t timeout_ms, dlock_error *reterr)
+{
+    return carry(client, timeout_ms, dli_order_ping, reterr);
+}
+
+dlock_status dlock_client_submit_ping(dlock_client *client, int64_t timeout_ms, int64_t tag, dlock_error *reterr)
+{
+    return submit(client, timeout_ms, dli_order_ping, tag, reterr);
+}
+
+/* Nothing to provision without a quarantine. */
+static dlock_status check_provision(const dlock_client *client, dlock_error *reterr)
+{
+    if (client && client->core->options.number[DLI_OPT_QUARANTINE_MS] == 0)
+        return dli_fail(reterr, DLOCK_UNSUPPORTED, "provisioning needs the option quarantine_ms");
+    return DLOCK_OK;
+}
+
+dlock_status dlock_client_provision(dlock_client *client, int64_t timeout_ms, dlock_error *reterr)
+{
+    dlock_status status = check_provision(client, reterr);
+
+    return status == DLOCK_OK ? carry(client, timeout_ms, dli_order_provision, reterr) : status;
+}
+
+dlock_status dlock_client_submit_provision(dlock_client *client, int64_t timeout_ms, int64_t tag, dlock_error *reterr)
+{
+    dlock_status status = check_provision(client, reterr);
+
+    return status == DLOCK_OK ? submit(client, timeout_ms, dli_order_provision, tag, reterr) : status;
 }

@@ -52,6 +52,9 @@ static dlock_status extend(dlock_lock *lock, int64_t owner, int64_t lease_ms, st
     if (lease_ms < row->low || lease_ms > row->high || (lock->terms.renew && lease_ms < 500))
         return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "a lease is %lld to %lld ms, at least 500 when it is renewed",
                         (long long)row->low, (long long)row->high);
+    if (!dli_client_may_lease(lock->entry->client, lease_ms + lock->entry->rules.delay / DLI_MS))
+        return dli_fail(reterr, DLOCK_LEASE_REFUSED, "a lease of %lld ms is longer than quarantine_ms says",
+                        (long long)lease_ms);
     *order = dli_order_extend(lock->entry, lock->kind, lock->multi, owner, lease_ms * DLI_MS);
     return DLOCK_OK;
 }

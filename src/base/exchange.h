@@ -25,7 +25,7 @@ struct dli_wish {
     int listening;
 };
 
-enum dli_try { DLI_TRY_NONE, DLI_TRY_GRANTED, DLI_TRY_HELD, DLI_TRY_WRONG_KIND, DLI_TRY_GATE };
+enum dli_try { DLI_TRY_NONE, DLI_TRY_GRANTED, DLI_TRY_HELD, DLI_TRY_WRONG_KIND, DLI_TRY_GATE, DLI_TRY_QUIET };
 
 /* What the server answered to an exchange. */
 struct dli_answer {
@@ -36,8 +36,8 @@ struct dli_answer {
     int released;        /* drop was held until now */
     enum dli_try got;    /* for want */
     int64_t token;       /* GRANTED */
-    int64_t left;        /* HELD: microseconds until the lock may be free; < 0 unknown */
-    int foreign;         /* HELD: by a client that is not libdlock */
+    int64_t left; /* HELD: microseconds until the lock may be free; < 0 unknown. QUIET: the quarantine lasts so long */
+    int foreign;  /* HELD: by a client that is not libdlock */
 };
 
 #endif

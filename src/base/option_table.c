@@ -81,4 +81,7 @@ const struct dli_option_row dli_option_table[DLI_OPT_COUNT] = {
         TEXT("sentinel_username", 256, "", "The user to log in as at sentinels; empty for the default user."),
     [DLI_OPT_SENTINEL_PASSWORD] =
         SECRET("sentinel_password", 256, "", "The password to log in with at sentinels; empty for none."),
+    [DLI_OPT_QUARANTINE_MS] = INTEGER(
+        "quarantine_ms", 0, 86400000, "0",
+        "The longest lease of all clients; so long nobody gets a lock when the server may have lost some; 0: off."),
 };

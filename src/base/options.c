@@ -181,6 +181,11 @@ dlock_status dli_options_check(const struct dlock_options *set, dlock_error *box
             box, DLOCK_INVALID_OPTION,
             "The option token_ttl_ms must be at least 10 times lease_ms (%lld): tokens outlive every lease.",
             (long long)lease);
+    if (set->number[DLI_OPT_QUARANTINE_MS] > 0 &&
+        set->number[DLI_OPT_QUARANTINE_MS] - set->number[DLI_OPT_LOCK_DELAY_MS] < lease)
+        return dli_fail(box, DLOCK_INVALID_OPTION,
+                        "The option quarantine_ms must be at least lease_ms and lock_delay_ms together (%lld).",
+                        (long long)(lease + set->number[DLI_OPT_LOCK_DELAY_MS]));
     if (!*dli_options_text(set, DLI_OPT_TLS_CERT_FILE) &&
         (*dli_options_text(set, DLI_OPT_TLS_KEY_FILE) || *dli_options_text(set, DLI_OPT_TLS_KEY_PASSWORD)))
         return dli_fail(box, DLOCK_INVALID_OPTION,

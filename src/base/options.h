@@ -45,6 +45,7 @@ enum dli_option {
     DLI_OPT_TLS_VERIFY,
     DLI_OPT_SENTINEL_USERNAME,
     DLI_OPT_SENTINEL_PASSWORD,
+    DLI_OPT_QUARANTINE_MS,
     DLI_OPT_COUNT
 };
 
@@ -87,7 +88,7 @@ dlock_status dli_options_lay(struct dlock_options *set, const struct dlock_optio
 
 /*
  * The rules between options, checked when a set is used: a renewed lease has at least 500 ms, max_hold_ms is not 0,
- * tokens are remembered for at least 10 leases, and a key for TLS has a certificate.
+ * tokens are remembered for at least 10 leases, no lease is longer than a quarantine, and a key for TLS has a certificate.
  */
 dlock_status dli_options_check(const struct dlock_options *set, dlock_error *box);
 

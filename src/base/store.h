@@ -17,6 +17,7 @@
 
 struct dli_lane;  /* the store's */
 struct dli_place; /* where one lock is kept; the store's */
+struct dli_quiet; /* how it knows what the servers remember; the store's */
 struct dli_store;
 struct pollfd;
 
@@ -37,7 +38,8 @@ enum dli_verb {
     DLI_VERB_GATE,      /* close or open; DLOCK_UNCHANGED when there was nothing to open */
     DLI_VERB_GATE_LEFT, /* for how long the gate is closed */
     DLI_VERB_CHANGE,    /* the number behind a semaphore or a latch; DLOCK_UNCHANGED */
-    DLI_VERB_PING
+    DLI_VERB_PING,
+    DLI_VERB_PROVISION /* this store remembers every lock: no quarantine. DLOCK_UNSUPPORTED without quarantine_ms */
 };
 
 /* Times are microseconds unless a name ends in _ms. Owners are ids. */
@@ -67,7 +69,7 @@ struct dli_taking {
     int64_t token; /* the result when all were taken */
 };
 
-enum dli_take { DLI_TAKE_ALL, DLI_TAKE_IN_USE, DLI_TAKE_WRONG_KIND, DLI_TAKE_GATE };
+enum dli_take { DLI_TAKE_ALL, DLI_TAKE_IN_USE, DLI_TAKE_WRONG_KIND, DLI_TAKE_GATE, DLI_TAKE_QUIET };
 
 /* What an inspection says. */
 struct dli_sight {
@@ -80,6 +82,7 @@ struct dli_sight {
 
 struct dli_request {
     enum dli_verb verb;
+    const struct dli_quiet *quiet; /* the store's */
     const struct dli_kind *kind;   /* NULL for RENEW, TAKE and PING */
     const struct dli_place *place; /* the same */
     int64_t deadline;
@@ -104,7 +107,8 @@ struct dli_request {
             int count;
             int64_t keep_ms;
             enum dli_take result;
-            int which; /* the first that could not be taken; -1 unknown */
+            int which;    /* the first that could not be taken; -1 unknown */
+            int64_t left; /* QUIET */
         } take;
         struct dli_sight sight;
         int64_t gate_ms; /* GATE: close for so long, 0 open it. GATE_LEFT: the result, -1 it is open */

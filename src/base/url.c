@@ -257,5 +257,7 @@ dlock_status dli_site_check(const struct dli_site *site, const struct dlock_opti
             return dli_fail(box, DLOCK_INVALID_OPTION, "The option %s is for redis+sentinel://.",
                             dli_option_table[i].name);
     }
+    if (set->number[DLI_OPT_QUARANTINE_MS] > 0 && site->kind >= DLI_SITE_CLUSTER)
+        return dli_fail(box, DLOCK_UNSUPPORTED, "The option quarantine_ms is for one server and for sentinels.");
     return DLOCK_OK;
 }

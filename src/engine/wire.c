@@ -144,6 +144,20 @@ static void held(struct dli_mutex *m, const struct dli_answer *answer, int64_t n
     m->look_at = now + pause < m->again ? now + pause : m->again;
 }
 
+/*
+ * Nobody is granted anything for a while, and own is not in line. Who waits, waits it out; the first looks come spread over a
+ * little time.
+ */
+static void quiet(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
+{
+    if (m->owned)
+        return;
+    m->known = m->was_known || m->doubt;
+    m->trouble = DLOCK_QUARANTINED;
+    dli_mutex_end_waiting(m, DLOCK_QUARANTINED, 1);
+    m->look_at = !m->sent.patient || m->drop ? now : now + answer->left + dli_mutex_jitter(m, 50 * DLI_MS) + DLI_MS;
+}
+
 static void dropped(struct dli_mutex *m, const struct dli_answer *answer)
 {
     m->drop = 0;
@@ -202,6 +216,8 @@ void dli_mutex_answer(struct dli_mutex *m, const struct dli_answer *answer, int6
         granted(m, answer, now);
     } else if (answer->got == DLI_TRY_HELD) {
         held(m, answer, now);
+    } else if (answer->got == DLI_TRY_QUIET) {
+        quiet(m, answer, now);
     } else if (!m->owned) {
         dli_mutex_end_waiting(m, answer->got == DLI_TRY_GATE ? DLOCK_GATE_CLOSED : DLOCK_WRONG_KIND, 0);
         dli_mutex_forget_want(m);

@@ -17,6 +17,7 @@ struct words {
     size_t size[ARGS_MAX];
     char number[12][24];
     int numbers;
+    const struct dli_quiet *quiet; /* not NULL: its words come behind the script's own */
 };
 
 static void add(struct words *words, const char *word, size_t size)
@@ -47,6 +48,7 @@ static void begin(struct words *words, int script, int full)
     const struct dli_script *said = full & DLI_SAY_SHARDED ? &dli_scripts_sharded[script] : &dli_scripts[script];
 
     words->count = words->numbers = 0;
+    words->quiet = NULL;
     add_text(words, full & DLI_SAY_FULL ? "EVAL" : "EVALSHA");
     if (full & DLI_SAY_FULL)
         add(words, said->text, said->size);
@@ -54,16 +56,53 @@ static void begin(struct words *words, int script, int full)
         add(words, said->sha1, 40);
 }
 
-static void begin_lock(struct words *words, int script, int full, const struct dli_place *place)
+/* What stands in for scripts that grant, see quiet.lua. */
+static const int quiet_scripts[DLI_SCRIPT_COUNT] = {
+    [DLI_SCRIPT_ACQUIRE] = DLI_SCRIPT_QUIET_ACQUIRE,
+    [DLI_SCRIPT_RELEASE] = DLI_SCRIPT_QUIET_RELEASE,
+    [DLI_SCRIPT_PASS] = DLI_SCRIPT_QUIET_PASS,
+    [DLI_SCRIPT_FORCE] = DLI_SCRIPT_QUIET_FORCE,
+    [DLI_SCRIPT_MULTI_ACQUIRE] = DLI_SCRIPT_QUIET_MULTI_ACQUIRE,
+    [DLI_SCRIPT_FAIR_ACQUIRE] = DLI_SCRIPT_QUIET_FAIR_ACQUIRE,
+    [DLI_SCRIPT_FAIR_RELEASE] = DLI_SCRIPT_QUIET_FAIR_RELEASE,
+    [DLI_SCRIPT_FAIR_FORCE] = DLI_SCRIPT_QUIET_FAIR_FORCE,
+    [DLI_SCRIPT_READ_ACQUIRE] = DLI_SCRIPT_QUIET_READ_ACQUIRE,
+    [DLI_SCRIPT_WRITE_ACQUIRE] = DLI_SCRIPT_QUIET_WRITE_ACQUIRE,
+    [DLI_SCRIPT_PERMIT_ACQUIRE] = DLI_SCRIPT_QUIET_PERMIT_ACQUIRE,
+};
+
+/* The same; of so many keys, the marker is not among them. end_keys comes behind the last. */
+static void begin_keys(struct words *words, int script, int full, const struct dli_request *request, int64_t keys)
 {
-    begin(words, script, full);
-    add_number(words, place->keys);
-    for (int i = 0; i < place->keys; i++)
-        add_word(words, &place->key[i]);
+    const struct dli_quiet *quiet = quiet_scripts[script] ? request->quiet : NULL;
+
+    begin(words, quiet ? quiet_scripts[script] : script, full);
+    words->quiet = quiet;
+    add_number(words, keys + (quiet != NULL));
 }
 
-static int finish(const struct words *words, struct dli_buffer *out)
+static void end_keys(struct words *words)
 {
+    if (words->quiet)
+        add_text(words, words->quiet->marker);
+}
+
+static void begin_lock(struct words *words, int script, int full, const struct dli_request *request)
+{
+    const struct dli_place *place = request->place;
+
+    begin_keys(words, script, full, request, place->keys);
+    for (int i = 0; i < place->keys; i++)
+        add_word(words, &place->key[i]);
+    end_keys(words);
+}
+
+static int finish(struct words *words, struct dli_buffer *out)
+{
+    if (words->quiet) {
+        add_number(words, words->quiet->longest_ms);
+        add_number(words, words->quiet->lasts_ms);
+    }
     return dli_encode(out, words->count, words->word, words->size);
 }
 
@@ -106,7 +145,7 @@ static void begin_owned(struct speech *speech, int script, int full, const char 
     const struct dli_place *place = speech->request->place;
     int holds = speech->wire->holds;
 
-    begin_lock(&speech->words, script, full, place);
+    begin_lock(&speech->words, script, full, speech->request);
     if (holds) {
         speech->words.size[3 + holds] = hold_key(speech->key, &place->key[holds], id);
         speech->words.word[3 + holds] = speech->key;
@@ -240,11 +279,11 @@ static int encode_take(struct dli_buffer *out, int full, const struct dli_reques
     int count = request->take.count;
     struct words words;
 
-    begin(&words, DLI_SCRIPT_MULTI_ACQUIRE, full);
-    add_number(&words, row[0].place->keys * (int64_t)count);
+    begin_keys(&words, DLI_SCRIPT_MULTI_ACQUIRE, full, request, row[0].place->keys * (int64_t)count);
     for (int i = 0; i < count; i++)
         for (int key = 0; key < row[i].place->keys; key++)
             add_word(&words, &row[i].place->key[key]);
+    end_keys(&words);
     add_number(&words, request->take.keep_ms);
     for (int i = 0; i < count; i++) {
         add_text(&words, row[i].owner);
@@ -260,7 +299,7 @@ static int encode_force(struct dli_buffer *out, int full, const struct dli_reque
 {
     struct words words;
 
-    begin_lock(&words, dli_wire_of(request->kind)->force, full, request->place);
+    begin_lock(&words, dli_wire_of(request->kind)->force, full, request);
     add_word(&words, &request->place->channel);
     return finish(&words, out);
 }
@@ -269,7 +308,7 @@ static int encode_inspect(struct dli_buffer *out, int full, const struct dli_req
 {
     struct words words;
 
-    begin_lock(&words, DLI_SCRIPT_INSPECT, full, request->place);
+    begin_lock(&words, DLI_SCRIPT_INSPECT, full, request);
     return finish(&words, out);
 }
 
@@ -306,7 +345,7 @@ static int encode_change(struct dli_buffer *out, int full, const struct dli_requ
 {
     struct words words;
 
-    begin_lock(&words, dli_wire_of(request->kind)->change, full, request->place);
+    begin_lock(&words, dli_wire_of(request->kind)->change, full, request);
     add_text(&words, request->change.what);
     add_number(&words, request->change.number);
     add_text(&words, request->change.id);
@@ -324,12 +363,24 @@ static int encode_ping(struct dli_buffer *out, int full, const struct dli_reques
     return finish(&words, out);
 }
 
+static int encode_provision(struct dli_buffer *out, int full, const struct dli_request *request)
+{
+    struct words words;
+
+    begin(&words, DLI_SCRIPT_PROVISION, full);
+    add_number(&words, 1);
+    add_text(&words, request->quiet->marker);
+    add_number(&words, request->quiet->longest_ms);
+    return finish(&words, out);
+}
+
 int dli_encode_request(struct dli_buffer *out, int full, const struct dli_request *request)
 {
     static int (*const encode[])(struct dli_buffer *, int, const struct dli_request *) = {
         [DLI_VERB_EXCHANGE] = encode_exchange,   [DLI_VERB_RENEW] = encode_renew,     [DLI_VERB_TAKE] = encode_take,
         [DLI_VERB_FORCE] = encode_force,         [DLI_VERB_INSPECT] = encode_inspect, [DLI_VERB_GATE] = encode_gate,
         [DLI_VERB_GATE_LEFT] = encode_gate_left, [DLI_VERB_CHANGE] = encode_change,   [DLI_VERB_PING] = encode_ping,
+        [DLI_VERB_PROVISION] = encode_provision,
     };
 
     return encode[request->verb](out, full, request);

@@ -14,6 +14,12 @@ struct dli_word {
     size_t size;
 };
 
+/* A quarantine, see quiet.lua. */
+struct dli_quiet {
+    char marker[64];
+    int64_t longest_ms, lasts_ms;
+};
+
 /* The keys of one lock and Redisson's channel, all in one block of memory. */
 struct dli_place {
     struct dli_word key[DLI_KEYS_MAX]; /* the first is the lock's name */
@@ -41,6 +47,9 @@ enum { DLI_SAY_FULL = 1, DLI_SAY_SHARDED = 2 };
 
 /* Append the command of a request, as DLI_SAY_ bits say. 0, or -1 without memory. */
 int dli_encode_request(struct dli_buffer *out, int full, const struct dli_request *request);
+
+/* The marker of a store on one server, and what options say of the quarantine. */
+void dli_quiet_init(struct dli_quiet *quiet, int64_t longest_ms, int64_t drift_ppm);
 
 /* Append a command of up to 8 terminated words. 0, or -1 without memory. */
 int dli_encode_words(struct dli_buffer *out, int argc, const char *const *argv);

@@ -73,6 +73,13 @@ struct dli_place *dli_place_new(const struct dli_kind *kind, const char *name, s
     return place;
 }
 
+void dli_quiet_init(struct dli_quiet *quiet, int64_t longest_ms, int64_t drift_ppm)
+{
+    strcpy(quiet->marker, "dlock_memory");
+    quiet->longest_ms = longest_ms;
+    quiet->lasts_ms = longest_ms + longest_ms * drift_ppm / 1000000 + 3;
+}
+
 size_t dli_channel_of(char out[DLI_CHANNEL_MAX], const struct dli_kind *kind, const struct dli_place *place,
                       const char *owner)
 {

@@ -35,8 +35,37 @@ static int integer_at(const struct dli_reply *reply, size_t index, int64_t *out)
     return 1;
 }
 
-/* {1, token}, {0, ms, foreign}, {-1} for another kind, or {-2} for a closed gate. */
-static int decode_try(const struct dli_reply *reply, struct dli_answer *answer)
+/* {-3, ms left}: the server may have lost its memory. */
+static int decode_quiet(const struct dli_reply *reply, int64_t *left, dlock_error *box)
+{
+    if (!integer_at(reply, 1, left) || *left < 0 || *left > INT32_MAX)
+        return 0;
+    dli_fail(box, DLOCK_QUARANTINED,
+             "the server may have lost its memory; nobody is granted a lock for the next %lld ms", (long long)*left);
+    *left *= 1000;
+    return 1;
+}
+
+/* {-4, its longest lease}. */
+static dlock_status refuse_lease(const struct dli_reply *reply, const struct dli_request *request)
+{
+    int64_t longest = 0;
+
+    integer_at(reply, 1, &longest);
+    return dli_fail(request->why, DLOCK_LEASE_REFUSED,
+                    "the longest lease at this server is %lld ms, and this client's quarantine_ms is %lld",
+                    (long long)longest, (long long)(request->quiet ? request->quiet->longest_ms : 0));
+}
+
+static int is_lease_refused(const struct dli_reply *reply)
+{
+    int64_t code;
+
+    return integer_at(reply, 0, &code) && code == -4;
+}
+
+/* {1, token}, {0, ms, foreign}, {-1} for another kind, {-2} for a closed gate or {-3, ms} for a quarantine. */
+static int decode_try(const struct dli_reply *reply, struct dli_answer *answer, dlock_error *box)
 {
     int64_t code, foreign;
 
@@ -45,6 +74,10 @@ static int decode_try(const struct dli_reply *reply, struct dli_answer *answer)
     if (code == -1 || code == -2) {
         answer->got = code == -1 ? DLI_TRY_WRONG_KIND : DLI_TRY_GATE;
         return 1;
+    }
+    if (code == -3) {
+        answer->got = DLI_TRY_QUIET;
+        return decode_quiet(reply, &answer->left, box);
     }
     if (!integer_at(reply, 1, code == 1 ? &answer->token : &answer->left))
         return 0;
@@ -60,14 +93,14 @@ static int decode_try(const struct dli_reply *reply, struct dli_answer *answer)
     return code == 0;
 }
 
-static int decode_pass(const struct dli_reply *reply, struct dli_answer *answer)
+static int decode_pass(const struct dli_reply *reply, struct dli_answer *answer, dlock_error *box)
 {
     int64_t released;
 
     if (!integer_at(reply, 0, &released) || reply->size != 2)
         return 0;
     answer->released = released == 1;
-    return decode_try(&reply->items[1], answer);
+    return decode_try(&reply->items[1], answer, box);
 }
 
 static dlock_status decode_exchange(const struct dli_reply *reply, struct dli_request *request)
@@ -80,7 +113,11 @@ static dlock_status decode_exchange(const struct dli_reply *reply, struct dli_re
         good = reply->type == DLI_REPLY_INTEGER;
         answer->released = good && reply->integer == 1;
     } else {
-        good = wish->drop ? decode_pass(reply, answer) : decode_try(reply, answer);
+        const struct dli_reply *said = wish->drop && reply->size == 2 ? &reply->items[1] : reply;
+
+        if (is_lease_refused(said))
+            return refuse_lease(said, request);
+        good = wish->drop ? decode_pass(reply, answer, request->why) : decode_try(reply, answer, request->why);
     }
     return good ? DLOCK_OK : unexpected(request->why);
 }
@@ -99,14 +136,19 @@ static dlock_status decode_renew(const struct dli_reply *reply, struct dli_reque
 
 static dlock_status decode_take(const struct dli_reply *reply, struct dli_request *request)
 {
-    static const enum dli_take results[] = {DLI_TAKE_GATE, DLI_TAKE_WRONG_KIND, DLI_TAKE_IN_USE, DLI_TAKE_ALL};
+    static const enum dli_take results[] = {DLI_TAKE_QUIET, DLI_TAKE_GATE, DLI_TAKE_WRONG_KIND, DLI_TAKE_IN_USE,
+                                            DLI_TAKE_ALL};
     struct dli_taking *row = request->take.row;
     int64_t code, which;
 
     request->take.which = -1;
-    if (!integer_at(reply, 0, &code) || code > 1 || code < -2)
+    if (is_lease_refused(reply))
+        return refuse_lease(reply, request);
+    if (!integer_at(reply, 0, &code) || code > 1 || code < -3)
         return unexpected(request->why);
-    request->take.result = results[code + 2];
+    request->take.result = results[code + 3];
+    if (code == -3)
+        return decode_quiet(reply, &request->take.left, request->why) ? DLOCK_OK : unexpected(request->why);
     if (code == 1) {
         for (int i = 0; i < request->take.count; i++)
             if (!integer_at(reply, (size_t)i + 1, &row[i].token) || row[i].token <= 0 || row[i].token >= TOKEN_LIMIT)
@@ -188,6 +230,7 @@ void dli_decode_request(const struct dli_reply *reply, struct dli_request *reque
         [DLI_VERB_EXCHANGE] = decode_exchange,   [DLI_VERB_RENEW] = decode_renew,     [DLI_VERB_TAKE] = decode_take,
         [DLI_VERB_FORCE] = decode_force,         [DLI_VERB_INSPECT] = decode_inspect, [DLI_VERB_GATE] = decode_gate,
         [DLI_VERB_GATE_LEFT] = decode_gate_left, [DLI_VERB_CHANGE] = decode_change,   [DLI_VERB_PING] = decode_ping,
+        [DLI_VERB_PROVISION] = decode_ping,
     };
 
     request->sent = 1;
@@ -195,6 +238,8 @@ void dli_decode_request(const struct dli_reply *reply, struct dli_request *reque
                        (!dli_error_midway(reply) || dli_error_status(reply) == DLOCK_WRONG_KIND);
     request->status =
         reply->type == DLI_REPLY_ERROR ? refusal(reply, request->why) : decode[request->verb](reply, request);
+    if (request->status == DLOCK_LEASE_REFUSED && !(request->verb == DLI_VERB_EXCHANGE && request->exchange.wish.drop))
+        request->refused = 1;
 }
 
 dlock_status dli_decode_word(const struct dli_reply *reply, dlock_error *box)

@@ -33,6 +33,7 @@ struct single {
     struct dli_private pool;
     int64_t patience; /* for one command */
     int64_t commands, reloads;
+    struct dli_quiet quiet; /* constant; longest_ms 0: off */
     char channel[DLI_OWN_CHANNEL_MAX];
     struct dli_lane *first;
 };
@@ -68,8 +69,11 @@ static void place_free(struct dli_place *place)
 
 static struct dli_request *request_new(struct dli_store *store)
 {
-    (void)store;
-    return dli_errand_new();
+    struct dli_request *request = dli_errand_new();
+
+    if (request && of(store)->quiet.longest_ms > 0)
+        request->quiet = &of(store)->quiet;
+    return request;
 }
 
 static uint32_t shard(const struct dli_store *store, const struct dli_place *place)
@@ -359,6 +363,7 @@ dlock_status dli_single_open(const struct dlock_options *options, const struct d
         free(single);
         return status;
     }
+    dli_quiet_init(&single->quiet, options->number[DLI_OPT_QUARANTINE_MS], options->number[DLI_OPT_DRIFT_PPM]);
     single->patience = options->number[DLI_OPT_COMMAND_TIMEOUT_MS] * MS;
     dli_gate_init(&single->gate, (int)options->number[DLI_OPT_CONNECTS_PER_SECOND], (uint64_t)dli_now());
     dli_private_init(&single->pool, &single->config, &single->gate, (int)options->number[DLI_OPT_PRIVATE_CONNECTIONS]);

@@ -27,6 +27,13 @@ static void log_trust(struct dli_client *client, const struct dli_site *site)
     dli_events_log(&client->events, DLOCK_OK, text);
 }
 
+int dli_client_may_lease(const struct dli_client *client, int64_t lease_ms)
+{
+    int64_t longest = client->options.number[DLI_OPT_QUARANTINE_MS];
+
+    return longest == 0 || lease_ms <= longest;
+}
+
 dlock_status dli_client_new(const struct dlock_options *options, const struct dli_site *site, struct dli_client **ret,
                             dlock_error *box)
 {

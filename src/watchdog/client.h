@@ -153,6 +153,9 @@ struct dli_waiter {
 
 /* ---- client.c */
 
+/* Whether a lease of so many ms, with its delay, is none that a quarantine would be too short for. */
+int dli_client_may_lease(const struct dli_client *client, int64_t lease_ms);
+
 dlock_status dli_client_new(const struct dlock_options *options, const struct dli_site *site, struct dli_client **ret,
                             dlock_error *box);
 void dli_client_ref(struct dli_client *client);

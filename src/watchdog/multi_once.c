@@ -66,13 +66,13 @@ static struct dli_answer answer(const struct attempt *attempt, size_t i)
     const struct dli_request *request = attempt->request;
     struct dli_answer said = {.status = request->status, .sent = request->sent, .refused = request->refused};
 
-    said.left = -1;
     if (request->status != DLOCK_OK)
         return said;
-    said.got = DLI_TRY_HELD;
+    said.got = request->take.result == DLI_TAKE_QUIET ? DLI_TRY_QUIET : DLI_TRY_HELD;
+    said.left = request->take.result == DLI_TAKE_QUIET ? request->take.left : -1;
     if (request->take.result == DLI_TAKE_ALL)
         said.got = DLI_TRY_GRANTED;
-    else if (request->take.which == (int)i && request->take.result != DLI_TAKE_IN_USE)
+    else if (request->take.which == (int)i && request->take.result > DLI_TAKE_IN_USE)
         said.got = request->take.result == DLI_TAKE_WRONG_KIND ? DLI_TRY_WRONG_KIND : DLI_TRY_GATE;
     said.token = attempt->row[i].token;
     return said;

@@ -33,7 +33,7 @@ static struct dli_order *about_all(struct dli_entry *entry, const struct dli_kin
     return dli_order_about(entry, multi ? multi->member[0].kind : kind, multi, task);
 }
 
-/* ---- ping */
+/* ---- about the client */
 
 static int ask_ping(struct dli_order *order)
 {
@@ -44,6 +44,22 @@ static int ask_ping(struct dli_order *order)
 struct dli_order *dli_order_ping(struct dli_client *client, int64_t deadline)
 {
     static const struct dli_task task = {ask_ping, no_more};
+    struct dli_order *order = dli_order_new(client, &task);
+
+    if (order)
+        order->request->deadline = deadline;
+    return order;
+}
+
+static int ask_provision(struct dli_order *order)
+{
+    dli_order_word(order, DLI_VERB_PROVISION);
+    return 1;
+}
+
+struct dli_order *dli_order_provision(struct dli_client *client, int64_t deadline)
+{
+    static const struct dli_task task = {ask_provision, no_more};
     struct dli_order *order = dli_order_new(client, &task);
 
     if (order)

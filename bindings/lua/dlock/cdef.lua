@@ -39,6 +39,8 @@ dlock_status dlock_client_wake(dlock_client *client, dlock_error *reterr);
 dlock_status dlock_client_stats(dlock_client *client, int64_t *values, size_t count, size_t *ret_count, dlock_error *reterr);
 dlock_status dlock_client_ping(dlock_client *client, int64_t timeout_ms, dlock_error *reterr);
 dlock_status dlock_client_submit_ping(dlock_client *client, int64_t timeout_ms, int64_t tag, dlock_error *reterr);
+dlock_status dlock_client_provision(dlock_client *client, int64_t timeout_ms, dlock_error *reterr);
+dlock_status dlock_client_submit_provision(dlock_client *client, int64_t timeout_ms, int64_t tag, dlock_error *reterr);
 dlock_status dlock_lock_new(dlock_client *client, int32_t kind, const char *name, size_t name_size, const dlock_options *options, dlock_lock **ret_lock, dlock_error *reterr);
 dlock_status dlock_lock_new_multi(dlock_client *client, dlock_lock **members, size_t count, dlock_lock **ret_lock, dlock_error *reterr);
 void dlock_lock_free(dlock_lock *lock);
@@ -143,6 +145,9 @@ constants = {
     DLOCK_SERVER_ERROR = -307,
     DLOCK_TLS_FAILED = -310,
     DLOCK_WRONG_SETUP = -311,
+    DLOCK_QUARANTINED = -312,
+    DLOCK_LEASE_REFUSED = -313,
+    DLOCK_NOT_REPLICATED = -314,
     DLOCK_KIND_MUTEX = 1,
     DLOCK_KIND_FAIR = 2,
     DLOCK_KIND_READ = 3,

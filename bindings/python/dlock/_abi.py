@@ -87,6 +87,9 @@ DLOCK_PROTOCOL_ERROR = -306
 DLOCK_SERVER_ERROR = -307
 DLOCK_TLS_FAILED = -310
 DLOCK_WRONG_SETUP = -311
+DLOCK_QUARANTINED = -312
+DLOCK_LEASE_REFUSED = -313
+DLOCK_NOT_REPLICATED = -314
 DLOCK_KIND_MUTEX = 1
 DLOCK_KIND_FAIR = 2
 DLOCK_KIND_READ = 3
@@ -180,6 +183,8 @@ PROTOTYPES = {
     "dlock_client_stats": (c_int32, [dlock_client_p, POINTER(c_int64), c_size_t, POINTER(c_size_t), dlock_error_p]),
     "dlock_client_ping": (c_int32, [dlock_client_p, c_int64, dlock_error_p]),
     "dlock_client_submit_ping": (c_int32, [dlock_client_p, c_int64, c_int64, dlock_error_p]),
+    "dlock_client_provision": (c_int32, [dlock_client_p, c_int64, dlock_error_p]),
+    "dlock_client_submit_provision": (c_int32, [dlock_client_p, c_int64, c_int64, dlock_error_p]),
     "dlock_lock_new": (c_int32, [dlock_client_p, c_int32, c_char_p, c_size_t, dlock_options_p, POINTER(dlock_lock_p), dlock_error_p]),
     "dlock_lock_new_multi": (c_int32, [dlock_client_p, POINTER(dlock_lock_p), c_size_t, POINTER(dlock_lock_p), dlock_error_p]),
     "dlock_lock_free": (None, [dlock_lock_p]),

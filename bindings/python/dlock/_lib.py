@@ -23,8 +23,8 @@ Option = Union[bool, int, str, None]
 # What may wait for the network or for time gives up the interpreter lock (CDLL). Everything else looks at memory only
 # and keeps it (PyDLL): what is given up, a busy thread may take for 5 ms.
 BLOCKING = frozenset(
-    "dlock_client_close dlock_client_next dlock_client_ping dlock_lock_acquire dlock_lock_release dlock_lock_extend "
-    "dlock_lock_force_release dlock_lock_inspect dlock_lock_adopt_grant dlock_lock_close_gate dlock_lock_open_gate "
+    "dlock_client_close dlock_client_next dlock_client_ping dlock_client_provision "
+    "dlock_lock_acquire dlock_lock_release dlock_lock_extend dlock_lock_force_release dlock_lock_inspect dlock_lock_adopt_grant dlock_lock_close_gate dlock_lock_open_gate "
     "dlock_semaphore_set dlock_semaphore_add dlock_semaphore_drain dlock_semaphore_available "
     "dlock_latch_set dlock_latch_count_down dlock_latch_count "
     "dlock_txn_watch dlock_txn_get dlock_txn_commit dlock_txn_rollback".split()

@@ -312,6 +312,12 @@ class Client(Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
         if error := (await self._submit(None, 0, ask, self._live(), milliseconds(timeout))).error:
             raise error
 
+    async def provision(self, timeout: Optional[float] = None) -> None:
+        """Say to the server that it remembers every lock: a quarantine ends. Unsupported without quarantine_ms."""
+        ask = self._lib.dlock_client_submit_provision
+        if error := (await self._submit(None, 0, ask, self._live(), milliseconds(timeout))).error:
+            raise error
+
     # ---- for locks
 
     def _number(self) -> int:

@@ -140,6 +140,10 @@ class Client(Base, Kinds[Lock, Semaphore, Latch, MultiLock], Transactions):
         """Ask the server for a sign of life. Blocks. Unreachable, Denied, Server... exceptions."""
         self._lib.call(self._lib.dlock_client_ping, self._live(), milliseconds(timeout))
 
+    def provision(self, timeout: Optional[float] = None) -> None:
+        """Say to the server that it remembers every lock: a quarantine ends. Blocks. Unsupported without quarantine_ms."""
+        self._lib.call(self._lib.dlock_client_provision, self._live(), milliseconds(timeout))
+
     def next_event(self, timeout: Optional[float] = None) -> Optional[Event]:
         """The oldest event; None after timeout seconds or wake(). Blocks, signal handlers run meanwhile. Closed."""
         lib = self._lib

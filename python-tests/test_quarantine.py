@@ -1,0 +1,354 @@
+"""quarantine_ms: after a server may have lost its memory nobody is granted a lock until those of before have ended.
+
+Rows D-09 to D-12 of the matrix, each counting that its fault fired, with a control that shows the overlap without. In the full
+run 40, 40, 20 and 15 rounds, where the matrix has 500: a round lasts as long as a quarantine.
+"""
+from __future__ import annotations
+
+import os
+import pathlib
+from typing import Any, Callable
+
+import pytest
+
+from harness.agent import Agent, Client, Lock, until
+from harness.build import LIBRARY
+from harness.faults import Fenced, times
+from harness.kinds import LEASED, calls, one
+from harness.redisson import Jvm
+from harness.resp import ReplyError
+from harness.server import Server
+
+os.environ.setdefault("DLOCK_LIBRARY", str(LIBRARY))
+
+import dlock
+
+LONGEST = 1200  # ms: the longest lease here
+MARKER = "dlock_memory"
+HOLDS = ("HELD", "AT_RISK")
+Make = Callable[..., Any]
+
+
+def opened(agent: Agent, where: Any, provision: bool = True, **options: Any) -> Client:
+    client = agent.open(where, **{"lease_ms": LONGEST, "quarantine_ms": LONGEST, **options})
+    if provision:
+        client.provision(5000).ok
+    return client
+
+
+def forgets(server: Server) -> None:
+    """Its memory is whole, but it cannot know: as after a restart."""
+    assert server.command("HSET", MARKER, "epoch", "another") == 0
+
+
+def knows(server: Server, key: str) -> bool | None:
+    """None while it reads its log."""
+    try:
+        return server.command("EXISTS", key) == 1
+    except ReplyError:
+        return None
+
+
+# ---- the option and the call
+
+
+def test_off_by_default_and_without_cost(agent: Agent, redis_server: Server) -> None:
+    lock = agent.open(redis_server).lock("plain")
+    redis_server.command("CONFIG", "RESETSTAT")
+    lock.acquire(1, 5000).ok
+    lock.release(1).ok
+    assert redis_server.command("EXISTS", MARKER) == 0
+    assert b"cmdstat_info:" not in redis_server.command("INFO", "commandstats")
+
+
+def test_a_new_server_is_quarantined_until_it_is_provisioned(agent: Agent, redis_server: Server) -> None:
+    client = opened(agent, redis_server, provision=False)
+    lock = client.lock("first")
+    answer = lock.acquire(1, 0)
+    assert answer.status == "QUARANTINED" and "ms" in answer.message and answer.retryable
+    assert redis_server.command("EXISTS", "first") == 0
+    client.provision(5000).ok
+    lock.acquire(1, 5000).ok
+    lock.release(1).ok
+    assert redis_server.command("HGET", MARKER, "longest") == str(LONGEST).encode()
+
+
+def test_waiters_wait_it_out(agent: Agent, redis_server: Server) -> None:
+    """By their own clocks: nobody tells them. Who has less patience hears why."""
+    lock = opened(agent, redis_server, provision=False).lock("patience")
+    assert lock.acquire(1, 50).status == "QUARANTINED"
+    before = redis_server.command("HGET", MARKER, "until")
+    wait = lock.start("acquire", 2, -1, thread=1)
+    assert wait.answer().ok.token > int(before) * 1000  # microseconds of the server's clock
+    assert redis_server.command("HGET", MARKER, "until") == before
+    lock.release(2).ok
+
+
+def test_provisioning_in_the_background(agent: Agent, redis_server: Server) -> None:
+    client = opened(agent, redis_server, provision=False)
+    client.submit_provision(7, 5000).ok
+    event = client.event()
+    assert event.type == "DONE" and event.tag == 7 and event.status == 0
+    client.lock("submitted").acquire(1, 5000).ok
+
+
+def test_without_the_option_there_is_nothing_to_provision(agent: Agent, redis_server: Server) -> None:
+    client = agent.open(redis_server)
+    assert client.provision(5000).status == client.submit_provision(1, 5000).status == "UNSUPPORTED"
+
+
+def test_python(redis_server: Server) -> None:
+    with dlock.Client(redis_server.url, quarantine_ms=30_000) as client:
+        with pytest.raises(dlock.Quarantined):
+            client.lock("python").acquire(timeout=0)
+        client.provision()
+        with client.lock("python"):
+            pass
+    with dlock.Client(redis_server.url) as client, pytest.raises(dlock.Unsupported):
+        client.provision()
+
+
+def test_leases_are_never_longer(agent: Agent, redis_server: Server) -> None:
+    answer = agent.try_open(redis_server, lease_ms=1000, quarantine_ms=999)
+    assert answer.status == "INVALID_OPTION" and "quarantine_ms" in answer.message
+    assert agent.try_open(redis_server, lease_ms=1000, lock_delay_ms=1, quarantine_ms=1000).status == "INVALID_OPTION"
+    client = opened(agent, redis_server)
+    assert client.new("long", lease_ms=LONGEST + 1).status == "LEASE_REFUSED"
+    assert client.new("long", lease_ms=LONGEST + 1, quarantine_ms=0).status == "LEASE_REFUSED"
+    lock = client.lock("lease")
+    lock.acquire(1, 5000).ok
+    assert lock.extend(1, LONGEST + 1).status == "LEASE_REFUSED" and lock.state(1) == "HELD"
+    lock.extend(1, LONGEST).ok
+    lock.release(1).ok
+
+
+@pytest.mark.parametrize("other", [LONGEST // 2, LONGEST * 2])
+def test_the_server_has_one_longest_lease(agent: Agent, new_agent: Make, redis_server: Server, other: int) -> None:
+    """Whoever goes by another one is refused, with a lease that is short enough too: it might begin the next quarantine."""
+    first = opened(agent, redis_server).lock("one")
+    stranger = opened(new_agent(), redis_server, provision=False, quarantine_ms=other, lease_ms=LONGEST // 4, renew="no")
+    for answer in (stranger.lock("two").acquire(1, 0), stranger.lock("three").acquire(1, 5000),
+                   stranger.multi(stranger.lock("four"), stranger.lock("{four}5")).acquire(1, 0)):  # fmt: skip
+        assert answer.status == "LEASE_REFUSED" and str(LONGEST) in answer.message and str(other) in answer.message
+    assert redis_server.command("DBSIZE") == 1
+    first.acquire(1, 5000).ok
+    first.release(1).ok
+    stranger.provision(5000).ok
+    assert first.acquire(1, 0).status == "LEASE_REFUSED"
+
+
+def test_a_right_is_missing(agent: Agent, redis_server: Server) -> None:
+    redis_server.command("ACL", "SETUSER", "blind", "on", ">word", "~*", "&*", "+@all", "-info")
+    client = opened(agent, redis_server, provision=False, username="blind", password="word")
+    assert client.lock("denied").acquire(1, 0).status == "DENIED" and client.provision(5000).status == "DENIED"
+
+
+@pytest.mark.parametrize("kind", LEASED)
+def test_every_kind_with_a_lease(agent: Agent, redis_server: Server, kind: str) -> None:
+    client = opened(agent, redis_server)
+    lock = one(client, kind, "kind")
+    forgets(redis_server)
+    assert lock.acquire(1, 0).status == "QUARANTINED"
+    lock.acquire(1, 20_000).ok
+    assert int(redis_server.command("HGET", MARKER, "until")) > 0
+    lock.release(1).ok
+
+
+def test_multi_locks(agent: Agent, redis_server: Server) -> None:
+    client = opened(agent, redis_server)
+    both = client.multi(client.lock("{m}1"), client.lock("{m}2"))
+    forgets(redis_server)
+    assert both.acquire(1, 0).status == "QUARANTINED"
+    assert redis_server.command("EXISTS", "{m}1", "{m}2") == 0
+    both.acquire(1, 20_000).ok
+    both.release(1).ok
+
+
+# ---- who holds goes on; nobody is granted anything by others either
+
+
+def test_held_locks_go_on(agent: Agent, redis_server: Server) -> None:
+    client = opened(agent, redis_server)
+    lock = client.lock("kept")
+    token = lock.acquire(1, 5000).ok.token
+    forgets(redis_server)
+    before = client.counters()["renewed"]
+    until(lambda: client.counters()["renewed"] >= before + 4)
+    assert lock.state(1) == "HELD" and lock.token(1).ok.token == token
+    lock.release(1).ok
+
+
+@pytest.mark.parametrize("kind", ["mutex", "fair"])
+@pytest.mark.parametrize("how", ["release", "force"])
+def test_a_release_grants_nothing_meanwhile(
+    agent: Agent, new_agent: Make, redis_server: Server, kind: str, how: str
+) -> None:
+    """The waiter stands in line and hears; it is granted the lock when the quarantine is over."""
+    holder, waiter = one(opened(agent, redis_server), kind, "line"), one(opened(new_agent(), redis_server), kind, "line")
+    holder.acquire(1, 5000).ok
+    wait = waiter.start("acquire", 2, -1, thread=1)
+    until(lambda: holder.inspect().ok.event.waiters == 1)
+    forgets(redis_server)
+    (holder.release(1) if how == "release" else waiter.force()).ok
+    assert redis_server.command("EXISTS", "line") == 0 and not wait.ready()
+    over = int(redis_server.command("HGET", MARKER, "until"))
+    assert wait.answer().ok.token > over * 1000
+    waiter.release(2).ok
+
+
+def test_a_hand_over_in_one_process_grants_nothing_meanwhile(agent: Agent, redis_server: Server) -> None:
+    """Release and try in one script: what is released is free, what is tried waits."""
+    lock = opened(agent, redis_server, handover_turns=0).lock("pass")
+    lock.acquire(1, 5000).ok
+    wait = lock.start("acquire", 2, -1, thread=1)
+    until(lambda: lock.state(2) == "WAITING")
+    forgets(redis_server)
+    lock.release(1).ok
+    over = int(redis_server.command("HGET", MARKER, "until"))
+    assert wait.answer().ok.token > over * 1000
+    lock.release(2).ok
+
+
+def test_redisson_does_not_profit_and_is_not_held_back(agent: Agent, redis_server: Server) -> None:
+    client = opened(agent, redis_server)
+    forgets(redis_server)
+    lock = client.lock("java")
+    assert lock.acquire(1, 0).status == "QUARANTINED"
+    with Jvm(redis_server) as jvm:
+        assert jvm.lock("java").try_lock(1)
+        assert lock.acquire(1, 0).status == "QUARANTINED"
+        jvm.lock("java").unlock(1)
+    lock.acquire(1, 20_000).ok
+    lock.release(1).ok
+
+
+# ---- faults
+
+
+def overlaps(agent: Agent, new_agent: Make, server: Server, lose: Callable[[], Any], rounds: int, **options: Any) -> int:
+    """
+    How often somebody was granted the lock while its holder, which neither pauses nor asks, could not know that it had lost
+    it. A resource that checks tokens is safe in any case.
+    """
+    both, options = 0, {"renew": "no", "command_timeout_ms": 300, **options}
+    provision = "quarantine_ms" not in options
+    mine = opened(agent, server, provision, **options).lock("memory")
+    theirs = opened(new_agent(), server, False, **options).lock("memory")
+    for turn in range(rounds):
+        token = mine.acquire(1, 20_000).ok.token
+        lose()
+        other = theirs.acquire(1, 20_000).ok.token
+        both += mine.state(1) in HOLDS
+        fenced = Fenced(server)
+        assert other > token and fenced.write(f"memory{turn}", other) and not fenced.write(f"memory{turn}", token)
+        mine.release(1)
+        theirs.release(1).ok
+    return both
+
+
+CONTROL = {"quarantine_ms": 0}
+
+
+@pytest.mark.parametrize("rounds", times(2, 40))
+def test_d09_flush(agent: Agent, new_agent: Make, redis_server: Server, rounds: int) -> None:
+    redis_server.command("CONFIG", "RESETSTAT")
+    assert overlaps(agent, new_agent, redis_server, lambda: redis_server.command("FLUSHALL"), rounds) == 0
+    assert calls(redis_server, "flushall") == rounds
+
+
+@pytest.mark.parametrize("rounds", times(3, 100))
+def test_d09_control_without_quarantine(agent: Agent, new_agent: Make, redis_server: Server, rounds: int) -> None:
+    """The fault is one: without quarantine two hold at a time, every time."""
+    assert overlaps(agent, new_agent, redis_server, lambda: redis_server.command("FLUSHALL"), rounds, **CONTROL) == rounds
+
+
+def test_d09_a_holder_that_renews_hears_of_the_flush(agent: Agent, redis_server: Server) -> None:
+    client = opened(agent, redis_server)
+    client.lock("flushed").acquire(1, 5000).ok
+    redis_server.command("FLUSHALL")
+    event = client.event()
+    assert event.type == "LOST" and client.counters()["lost"] == 1
+
+
+@pytest.mark.parametrize("rounds", times(2, 40))
+def test_d10_restart_without_persistence(agent: Agent, new_agent: Make, new_server: Make, rounds: int) -> None:
+    server = new_server()
+    runs = {server.pid}
+
+    def restart() -> None:
+        server.restart()
+        runs.add(server.pid)
+
+    assert overlaps(agent, new_agent, server, restart, rounds) == 0
+    assert len(runs) == rounds + 1
+
+
+@pytest.mark.parametrize("rounds", times(2, 30))
+def test_d10_control_without_quarantine(agent: Agent, new_agent: Make, new_server: Make, rounds: int) -> None:
+    server = new_server()
+    assert overlaps(agent, new_agent, server, server.restart, rounds, **CONTROL) == rounds
+
+
+def test_d10_crash_and_recovery_with_its_keys(agent: Agent, new_agent: Make, new_server: Make) -> None:
+    """The server comes back with every key, and cannot know that it has them all: it waits once."""
+    server = new_server("--appendonly", "yes", "--appendfsync", "always")
+    client = opened(agent, server)
+    lock, other = client.lock("kept"), opened(new_agent(), server, False).lock("kept")
+    token = lock.acquire(1, 5000).ok.token
+    server.restart()
+    until(lambda: knows(server, "kept"))
+    assert other.acquire(2, 100).status == "QUARANTINED"
+    before = client.counters()["renewed"]
+    until(lambda: client.counters()["renewed"] > before)
+    assert lock.state(1) == "HELD" and lock.token(1).ok.token == token
+    wait = other.start("acquire", 2, -1, thread=1)
+    lock.release(1).ok
+    assert wait.answer().ok.token > token
+
+
+@pytest.mark.parametrize("wrong", ["folder", "replica", "database"])
+def test_d11_restart_into_a_wrong_configuration(
+    agent: Agent, new_server: Make, wrong: str, tmp_path: pathlib.Path
+) -> None:
+    """An empty folder, a replica of an empty server, another database: no grant, or none before the quarantine is over."""
+    server = new_server("--appendonly", "yes")
+    client = opened(agent, server)
+    lock = client.lock("wrong")
+    lock.acquire(1, 5000).ok
+    lock.release(1).ok
+    if wrong == "folder":
+        server.options += ("--dir", str(tmp_path))
+        server.restart()
+    elif wrong == "replica":
+        server.command("REPLICAOF", "127.0.0.1", new_server().port)
+        until(lambda: b"master_link_status:up" in server.command("INFO", "replication"))
+    else:
+        lock = opened(agent, server, False, db=1).lock("wrong")
+    answers = [lock.acquire(1, 0).status for _ in range(20)]
+    refusals = {"SERVER_READ_ONLY"} if wrong == "replica" else {"QUARANTINED", "UNREACHABLE"}
+    assert set(answers) <= refusals
+    if wrong == "replica":
+        server.command("REPLICAOF", "NO", "ONE")
+        answers.append(lock.acquire(1, 0).status)
+    assert answers[-1] == "QUARANTINED"
+    lock.acquire(1, 20_000).ok
+
+
+@pytest.mark.parametrize("rounds", times(2, 15))
+def test_d12_the_tail_of_the_log_is_lost(agent: Agent, new_agent: Make, new_server: Make, rounds: int) -> None:
+    """Power fails before the last second reaches the disk: the log ends earlier, in the middle of a command."""
+    server = new_server("--appendonly", "yes", "--appendfsync", "everysec", "--aof-load-truncated", "yes")
+    lost = []
+
+    def power_fails() -> None:
+        server.kill()
+        (log,) = (server.folder / "appendonlydir").glob("*.incr.aof")
+        text = log.read_bytes()
+        grant = text.rindex(b"PEXPIRE") if b"PEXPIRE" in text else text.rindex(b"HSET")
+        log.write_bytes(text[: text.rindex(b"MULTI", 0, grant) + 20])
+        server.start()
+        until(lambda: knows(server, "nothing") is False)
+        lost.append(not knows(server, "memory"))
+
+    assert overlaps(agent, new_agent, server, power_fails, rounds) == 0
+    assert lost == [True] * rounds

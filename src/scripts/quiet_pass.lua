@@ -1,0 +1,7 @@
+-- pass.lua behind a look at the memory of the server, see quiet.lua: what is released is released.
+--@include quiet_free.lua
+--@include common.lua
+--@include try.lua
+--@include giveup.lua
+local released = give_up(ARGV[9], ARGV[10], tonumber(ARGV[5]), tonumber(ARGV[11]))
+return { released, quiet or try(ARGV) }
