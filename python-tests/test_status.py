@@ -744,6 +744,30 @@ def a_cluster_that_is_none(world: World) -> Iterator[Answer]:
     yield world.lock(f"redis+cluster://127.0.0.1:{world.server.port}").acquire(1, 0)
 
 
+@way("QUARANTINED")
+def a_server_that_nobody_knows(world: World) -> Iterator[Answer]:
+    client = world.open(quarantine_ms=60_000)
+    yield client.lock("the lock").acquire(1, 0)
+    yield client.lock("the lock").acquire(1, 50)
+    yield client.multi(client.lock("the lock")).acquire(1, 0)
+
+
+@way("LEASE_REFUSED")
+def a_longer_lease_than_the_server_was_told(world: World) -> Iterator[Answer]:
+    world.open(quarantine_ms=30_000).provision(5000).ok
+    yield world.open(quarantine_ms=60_000).lock("the lock").acquire(1, 0)
+
+
+@way("LEASE_REFUSED", "call")
+def a_longer_lease_than_the_client_was_told(world: World) -> Iterator[Answer]:
+    client = world.open(quarantine_ms=30_000)
+    client.provision(5000).ok
+    lock = client.lock("the lock")
+    lock.acquire(1, 0).ok
+    yield lock.extend(1, 30_001)
+    yield client.new("another", lease_ms=30_001)
+
+
 @way("OUT_OF_MEMORY", "call")
 def no_memory(world: World) -> Iterator[Answer]:
     agent = world.new_agent(shim=True)

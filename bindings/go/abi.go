@@ -96,8 +96,6 @@ const (
 	ErrQuarantined Status = -312
 	// The server goes by another longest lease than quarantine_ms says.
 	ErrLeaseRefused Status = -313
-	// Too few replicas confirmed the grant in time; it was taken back.
-	ErrNotReplicated Status = -314
 )
 
 // An EventType says what an Event tells. Expect ones that have no constant here, from a newer library.

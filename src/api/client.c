@@ -180,49 +180,49 @@ dlock_status dlock_client_stats(dlock_client *client, int64_t *values, size_t co
     return DLOCK_OK;
 }
 
-typedef struct dli_order *make_order(struct dli_client *client, int64_t deadline);
+/* How the order is made. */
+typedef struct dli_order *(*making)(struct dli_client *client, int64_t deadline);
 
-/* timeout_ms -1: the connect and command timeouts. */
-static dlock_status ask(dlock_client *client, int64_t timeout_ms, make_order *make, struct dli_order **order,
-                        dlock_error *reterr)
+/* timeout_ms -1: the connect and command timeouts. NULL: the box says why. */
+static struct dli_order *begin(dlock_client *client, int64_t timeout_ms, making make, dlock_error *box)
 {
-    dlock_status status = check(client, timeout_ms, reterr);
     int64_t wait = dli_wait(timeout_ms);
+    struct dli_order *order;
 
-    if (status == DLOCK_OK)
-        status = dli_client_start(client->core, reterr);
-    if (status != DLOCK_OK)
-        return status;
+    if (check(client, timeout_ms, box) != DLOCK_OK || dli_client_start(client->core, box) != DLOCK_OK)
+        return NULL;
     if (timeout_ms < 0)
         wait = client->core->store->connect_time + client->core->options.number[DLI_OPT_COMMAND_TIMEOUT_MS] * DLI_MS;
-    *order = make(client->core, dli_later(dli_now(), wait));
-    return *order ? DLOCK_OK : dli_fail(reterr, DLOCK_OUT_OF_MEMORY, "no memory for the command");
+    if (!(order = make(client->core, dli_later(dli_now(), wait))))
+        dli_fail(box, DLOCK_OUT_OF_MEMORY, "no memory for the command");
+    return order;
 }
 
-static dlock_status carry(dlock_client *client, int64_t timeout_ms, make_order *make, dlock_error *reterr)
+static dlock_status carry(dlock_client *client, int64_t timeout_ms, making make, dlock_error *reterr)
 {
-    struct dli_order *order = NULL;
-    dlock_status status = ask(client, timeout_ms, make, &order, reterr);
+    dlock_error box = {.code = DLOCK_OK};
+    struct dli_order *order = begin(client, timeout_ms, make, &box);
+    dlock_status status;
 
-    if (status != DLOCK_OK)
-        return status;
+    if (!order)
+        return dli_fail(reterr, box.code, "%s", box.message);
     dli_order_carry(order);
     status = dli_order_said(order, reterr);
     dli_order_free(order);
     return status;
 }
 
-static dlock_status submit(dlock_client *client, int64_t timeout_ms, make_order *make, int64_t tag, dlock_error *reterr)
-{
-    struct dli_order *order = NULL;
-    dlock_status status = ask(client, timeout_ms, make, &order, reterr);
-
-    return status == DLOCK_OK ? dli_order_submit(order, tag, reterr) : status;
-}
-
 dlock_status dlock_client_ping(dlock_client *client, int64_t timeout_ms, dlock_error *reterr)
 {
     return carry(client, timeout_ms, dli_order_ping, reterr);
+}
+
+static dlock_status submit(dlock_client *client, int64_t timeout_ms, making make, int64_t tag, dlock_error *reterr)
+{
+    dlock_error box = {.code = DLOCK_OK};
+    struct dli_order *order = begin(client, timeout_ms, make, &box);
+
+    return order ? dli_order_submit(order, tag, reterr) : dli_fail(reterr, box.code, "%s", box.message);
 }
 
 dlock_status dlock_client_submit_ping(dlock_client *client, int64_t timeout_ms, int64_t tag, dlock_error *reterr)
