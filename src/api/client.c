@@ -180,11 +180,8 @@ dlock_status dlock_client_stats(dlock_client *client, int64_t *values, size_t co
     return DLOCK_OK;
 }
 
-/* How the order is made. */
-typedef struct dli_order *(*making)(struct dli_client *client, int64_t deadline);
-
 /* timeout_ms -1: the connect and command timeouts. NULL: the box says why. */
-static struct dli_order *begin(dlock_client *client, int64_t timeout_ms, making make, dlock_error *box)
+static struct dli_order *begin(dlock_client *client, int64_t timeout_ms, enum dli_verb verb, dlock_error *box)
 {
     int64_t wait = dli_wait(timeout_ms);
     struct dli_order *order;
@@ -193,15 +190,15 @@ static struct dli_order *begin(dlock_client *client, int64_t timeout_ms, making 
         return NULL;
     if (timeout_ms < 0)
         wait = client->core->store->connect_time + client->core->options.number[DLI_OPT_COMMAND_TIMEOUT_MS] * DLI_MS;
-    if (!(order = make(client->core, dli_later(dli_now(), wait))))
+    if (!(order = dli_order_plain(client->core, verb, dli_later(dli_now(), wait))))
         dli_fail(box, DLOCK_OUT_OF_MEMORY, "no memory for the command");
     return order;
 }
 
-static dlock_status carry(dlock_client *client, int64_t timeout_ms, making make, dlock_error *reterr)
+static dlock_status carry(dlock_client *client, int64_t timeout_ms, enum dli_verb verb, dlock_error *reterr)
 {
     dlock_error box = {.code = DLOCK_OK};
-    struct dli_order *order = begin(client, timeout_ms, make, &box);
+    struct dli_order *order = begin(client, timeout_ms, verb, &box);
     dlock_status status;
 
     if (!order)
@@ -214,20 +211,21 @@ static dlock_status carry(dlock_client *client, int64_t timeout_ms, making make,
 
 dlock_status dlock_client_ping(dlock_client *client, int64_t timeout_ms, dlock_error *reterr)
 {
-    return carry(client, timeout_ms, dli_order_ping, reterr);
+    return carry(client, timeout_ms, DLI_VERB_PING, reterr);
 }
 
-static dlock_status submit(dlock_client *client, int64_t timeout_ms, making make, int64_t tag, dlock_error *reterr)
+static dlock_status submit(dlock_client *client, int64_t timeout_ms, enum dli_verb verb, int64_t tag,
+                           dlock_error *reterr)
 {
     dlock_error box = {.code = DLOCK_OK};
-    struct dli_order *order = begin(client, timeout_ms, make, &box);
+    struct dli_order *order = begin(client, timeout_ms, verb, &box);
 
     return order ? dli_order_submit(order, tag, reterr) : dli_fail(reterr, box.code, "%s", box.message);
 }
 
 dlock_status dlock_client_submit_ping(dlock_client *client, int64_t timeout_ms, int64_t tag, dlock_error *reterr)
 {
-    return submit(client, timeout_ms, dli_order_ping, tag, reterr);
+    return submit(client, timeout_ms, DLI_VERB_PING, tag, reterr);
 }
 
 /* Nothing to provision without a quarantine. */
@@ -242,12 +240,12 @@ dlock_status dlock_client_provision(dlock_client *client, int64_t timeout_ms, dl
 {
     dlock_status status = check_provision(client, reterr);
 
-    return status == DLOCK_OK ? carry(client, timeout_ms, dli_order_provision, reterr) : status;
+    return status == DLOCK_OK ? carry(client, timeout_ms, DLI_VERB_PROVISION, reterr) : status;
 }
 
 dlock_status dlock_client_submit_provision(dlock_client *client, int64_t timeout_ms, int64_t tag, dlock_error *reterr)
 {
     dlock_status status = check_provision(client, reterr);
 
-    return status == DLOCK_OK ? submit(client, timeout_ms, dli_order_provision, tag, reterr) : status;
+    return status == DLOCK_OK ? submit(client, timeout_ms, DLI_VERB_PROVISION, tag, reterr) : status;
 }

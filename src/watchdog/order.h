@@ -73,8 +73,8 @@ void dli_order_tell(const struct dli_order *order, int64_t field[DLOCK_FIELD_COU
 
 /* ---- tasks.c: NULL without memory */
 
-struct dli_order *dli_order_ping(struct dli_client *client, int64_t deadline);
-struct dli_order *dli_order_provision(struct dli_client *client, int64_t deadline);
+/* PING or PROVISION. */
+struct dli_order *dli_order_plain(struct dli_client *client, enum dli_verb verb, int64_t deadline);
 struct dli_order *dli_order_force(struct dli_entry *entry, const struct dli_kind *kind, struct dli_multi *multi);
 struct dli_order *dli_order_inspect(struct dli_entry *entry);
 

@@ -35,35 +35,21 @@ static struct dli_order *about_all(struct dli_entry *entry, const struct dli_kin
 
 /* ---- about the client */
 
-static int ask_ping(struct dli_order *order)
+static int ask_plain(struct dli_order *order)
 {
-    dli_order_word(order, DLI_VERB_PING);
+    dli_order_word(order, order->request->verb);
     return 1;
 }
 
-struct dli_order *dli_order_ping(struct dli_client *client, int64_t deadline)
+struct dli_order *dli_order_plain(struct dli_client *client, enum dli_verb verb, int64_t deadline)
 {
-    static const struct dli_task task = {ask_ping, no_more};
+    static const struct dli_task task = {ask_plain, no_more};
     struct dli_order *order = dli_order_new(client, &task);
 
-    if (order)
-        order->request->deadline = deadline;
-    return order;
-}
-
-static int ask_provision(struct dli_order *order)
-{
-    dli_order_word(order, DLI_VERB_PROVISION);
-    return 1;
-}
-
-struct dli_order *dli_order_provision(struct dli_client *client, int64_t deadline)
-{
-    static const struct dli_task task = {ask_provision, no_more};
-    struct dli_order *order = dli_order_new(client, &task);
-
-    if (order)
-        order->request->deadline = deadline;
+    if (!order)
+        return NULL;
+    order->request->verb = verb;
+    order->request->deadline = deadline;
     return order;
 }
 
