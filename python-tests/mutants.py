@@ -35,8 +35,8 @@ MUTANTS = (
         ("engine/lease.c", "- 2 * DLI_MS - guard(lease);", "- 2 * DLI_MS + 0 * guard(lease);"),
     )),
     Mutant(5, "release without comparing the owner", (
-        ("scripts/giveup.lua", "if redis.call('HDEL', lock, owner) == 0 then",
-         "if redis.call('DEL', lock) == 0 then"),
+        ("scripts/giveup.lua", "redis.call('HDEL', lock, owner) == 0 then",
+         "redis.call('DEL', lock) == 0 then"),
     )),
     Mutant(6, "renewal without comparing the owner", (
         ("scripts/renew.lua", "if held(KEYS[i], owner) and owner ~= 'mode' then", "if redis.call('EXISTS', KEYS[i]) == 1 then"),

@@ -156,9 +156,7 @@ static void scripts_release(void *lock)
                            bare->owner,
                            bare->names[5],
                            "0",
-                           "0",
-                           "0",
-                           "65"};
+                           "0"};
     redisReply *reply = ask(bare, sizeof words / sizeof words[0], words);
 
     if (reply->type != REDIS_REPLY_INTEGER || reply->integer != 1)

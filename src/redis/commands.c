@@ -177,8 +177,10 @@ static void say_release(struct speech *speech, int full)
     add_word(words, &speech->request->place->channel);
     add_number(words, speech->wish->listening);
     add_number(words, (speech->wish->rest + MS - 1) / MS);
-    add_number(words, speech->wish->doubt);
-    add_number(words, speech->wish->block);
+    if (speech->request->kind->slots) {
+        add_number(words, speech->wish->doubt);
+        add_number(words, speech->wish->block);
+    }
 }
 
 static void say_pass(struct speech *speech, int full)

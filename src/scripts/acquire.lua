@@ -1,5 +1,6 @@
 -- Acquire, or stand in line. The same owner id sent twice gets the same grant. KEYS: lock, fence, line, about, gate.
 -- ARGV: owner, lease, block, mode, listening, beat, keep, seq
+--@include tokens.lua
 --@include quick.lua
 --@include common.lua
 --@include try.lua

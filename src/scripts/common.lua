@@ -1,4 +1,4 @@
--- What the scripts of the mutex share. All keys are in the lock's slot:
+-- What the scripts of the mutex share, behind tokens.lua. All keys are in the lock's slot:
 --   lock   hash {owner: "1"}, Redisson's lock
 --   fence  string, the highest fencing token reserved so far, Redisson's fenced counter
 --   line   zset, processes in line by time of arrival; "*" with a negative score is a foreign turn until that time
@@ -28,17 +28,7 @@ end
 
 -- Hand the free lock to owner with a new block of tokens; returns the first.
 local function grant(owner, lease, block, keep)
-  local token = now()
-  local before = redis.call('GET', fence)
-  if before then
-    token = math.max(token, (tonumber(before) or 0) + 1)
-  end
-  local last = text(token + block - 1)
-  if before and redis.call('PTTL', fence) == -1 then
-    redis.call('SET', fence, last)
-  else
-    redis.call('SET', fence, last, 'PX', keep)
-  end
+  local token = tokens(fence, now(), block, keep)
   redis.call('HSET', lock, owner, '1')
   redis.call('PEXPIRE', lock, lease)
   return token

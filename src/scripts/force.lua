@@ -1,4 +1,5 @@
 -- Take the lock from whoever holds it: 1, 0 when it was free, -1 for another kind of lock. ARGV: channel
+--@include tokens.lua
 --@include common.lua
 local holders = redis.call('HKEYS', lock)
 if #holders == 0 then

@@ -20,9 +20,9 @@ local function let_rest(owner, rest)
 end
 
 -- Give up what owner holds or waits for: 1 when it held the lock, 0 when not. Harmless when repeated. A read or a write
--- of Redisson's that has entered the hash stays, and nobody of ours gets in.
-local function give_up(owner, channel, listening, rest)
-  if redis.call('HDEL', lock, owner) == 0 then
+-- of Redisson's that has entered the hash stays, and nobody of ours gets in. gone: it is out of the hash already.
+local function give_up(owner, channel, listening, rest, gone)
+  if not gone and redis.call('HDEL', lock, owner) == 0 then
     leave(owner)
     tell_next()
     return 0

@@ -1,6 +1,7 @@
 -- Acquire several mutexes of one slot, all or none. The same owner ids sent twice get the same grants.
 -- {1, token of each}; {0, which one is taken or has others in line}; {-1, which is another kind of key}; {-2, whose gate is closed}
 -- KEYS: lock, fence, line, about, gate of each; ARGV: keep, then owner, lease, block of each
+--@include tokens.lua
 local call, keep = redis.call, ARGV[1]
 local count = #KEYS / 5
 
@@ -21,21 +22,14 @@ end
 local function grant(i)
   local lock, fence = KEYS[5 * i - 4], KEYS[5 * i - 3]
   local owner, lease, block = ARGV[3 * i - 1], ARGV[3 * i], tonumber(ARGV[3 * i + 1])
-  local before = call('GET', fence)
   if call('EXISTS', lock) == 1 then
     if call('PTTL', lock) < tonumber(lease) then
       call('PEXPIRE', lock, lease)
     end
-    return (tonumber(before) or block) - block + 1
+    return (tonumber(call('GET', fence)) or block) - block + 1
   end
   local time = call('TIME')
-  local token = math.max(time[1] * 1000000 + time[2], (tonumber(before) or 0) + 1)
-  local last = string.format('%.0f', token + block - 1)
-  if before and call('PTTL', fence) == -1 then
-    call('SET', fence, last)
-  else
-    call('SET', fence, last, 'PX', keep)
-  end
+  local token = tokens(fence, time[1] * 1000000 + time[2], block, keep)
   call('HSET', lock, owner, '1')
   call('PEXPIRE', lock, lease)
   return token

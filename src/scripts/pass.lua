@@ -1,5 +1,6 @@
 -- Release one id and at once try with another: {released, reply of the try}.
 -- ARGV: owner, lease, block, mode, listening, beat, keep, seq, then the owner to release, the channel and its rest
+--@include tokens.lua
 --@include common.lua
 --@include try.lua
 --@include giveup.lua

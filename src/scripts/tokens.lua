@@ -1,0 +1,17 @@
+-- A new block of tokens from the counter fence, above all before and not below micros; returns the first. It is the first
+-- write of a grant: a server that is full refuses the grant here, when nothing has been changed.
+-- The counter then lives for keep ms or up to a sixteenth less; one that has no end, as Redisson makes it, gets none.
+local function tokens(fence, micros, block, keep)
+  local call, count, token, left = redis.call, redis.call('GET', fence), micros, nil
+  if count then
+    token = math.max(micros, (tonumber(count) or 0) + 1)
+    left = call('PTTL', fence)
+  end
+  local last = token + block - 1
+  if count and (left == -1 or left > keep * 15 / 16) and count:find('^[1-9]%d*$') then
+    call('INCRBY', fence, string.format('%.0f', last - count))
+  else
+    call('SET', fence, string.format('%.0f', last), 'PX', keep)
+  end
+  return token
+end
