@@ -16,6 +16,7 @@ from harness.agent import Agent
 from harness.build import BUILD, LIBRARY, ROOT
 from harness.proxy import Proxy
 from harness.server import Server
+from harness.tally import COUNTS
 
 LONG = ("test_simulator.py", "test_redisson.py")
 
@@ -46,6 +47,19 @@ def pytest_handlecrashitem(crashitem: str) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest files first: each is one worker's."""
     items.sort(key=lambda item: item.path.name not in LONG)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    COUNTS.clear()
+    yield
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    """After its fixtures are gone: proxies tell when they are closed."""
+    yield
+    item.user_properties += [("done", COUNTS["done"]), ("fired", COUNTS["fired"])]
 
 
 def pytest_report_header() -> str:

@@ -29,6 +29,7 @@ import urllib.parse
 from typing import Any, Callable, Iterable
 
 from .build import native, preloadable
+from .tally import tell
 from .waiting import until as until  # for the tests, beside the agent
 
 EVENT_FIELDS = "type status tag lock_id owner token remaining cause held_for waiters foreign value".split()
@@ -186,6 +187,7 @@ class Agent:
     # ---- the process
 
     def stop(self) -> None:
+        tell(fired=1)
         os.kill(self.pid, signal.SIGSTOP)
         while b"State:\tT" not in open(f"/proc/{self.pid}/status", "rb").read():
             time.sleep(0.001)
@@ -194,6 +196,10 @@ class Agent:
         os.kill(self.pid, signal.SIGCONT)
 
     def kill(self) -> None:
+        tell(fired=1)
+        self._end()
+
+    def _end(self) -> None:
         self.process.kill()
         self.process.wait()
 
@@ -226,7 +232,7 @@ class Agent:
     def close(self) -> None:
         if self.process.poll() is None:
             self.resume()
-            self.kill()
+            self._end()
         for file in (self.process.stdin, self.process.stdout, self._errors):
             with contextlib.suppress(OSError):
                 file and file.close()

@@ -1,11 +1,13 @@
 """What fault rows share: how often they run, the resource that checks tokens, and a network that loses packets.
 
-    @pytest.mark.parametrize("rounds", times(1, 20))        # 1 in every run, 20 in ./dev test --full
+    @pytest.mark.parametrize("rounds", times(1, 20))        # 1 in every run, 20 in ./dev test --full; soak=1000: and in ./dev soak
     fenced = Fenced(server); fenced.write("name", token)    # False: a newer token was seen before
     cut_again_and_again(client, locks, proxy.cut, ...)      # the statuses that calls end with meanwhile
     with network(new_server) as net:                        # real packet loss as root, else the proxy's blackhole
         agent = new_agent(prefix=net.prefix); client = agent.open(net.url)
         net.drop("in", "out"); net.fired(); net.heal()      # in: to the client, out: to the server
+        net.strand(); net.reset()                           # connections that exist: dead without a word, or by RST
+A poor line, late or narrow, is in line.py.
 """
 from __future__ import annotations
 
@@ -13,6 +15,7 @@ import contextlib
 import itertools
 import json
 import os
+import re
 import shutil
 import subprocess
 import threading
@@ -24,14 +27,17 @@ from .agent import Client, Lock
 from .build import SANITIZED
 from .proxy import Proxy
 from .server import Server
+from .tally import tell
 
 SLACK_MS = 500 if SANITIZED else 100  # how late a call may end
 
 
-def times(small: Any, full: Any, seconds: int = 240) -> list[Any]:
-    """What a row is run with always, and in full. A tuple is several arguments."""
-    small, full = (value if isinstance(value, tuple) else (value,) for value in (small, full))
-    return [pytest.param(*small), pytest.param(*full, marks=[pytest.mark.full, pytest.mark.timeout(seconds)])]
+def times(small: Any, full: Any, seconds: int = 240, soak: Any = None, soak_seconds: int = 3600) -> list[Any]:
+    """What a row is run with always, in full, and for hours where repeating the full one is not enough. A tuple is several arguments."""
+    rows = [(small, []), (full, [pytest.mark.full, pytest.mark.timeout(seconds)])]
+    if soak is not None:
+        rows.append((soak, [pytest.mark.full, pytest.mark.soak, pytest.mark.timeout(soak_seconds)]))
+    return [pytest.param(*(value if isinstance(value, tuple) else (value,)), marks=marks) for value, marks in rows]
 
 
 def cut_again_and_again(client: Client, locks: list[Lock], cut: Callable[[], None], connects: int, turns: int) -> set[str]:
@@ -96,32 +102,62 @@ WAYS = {"in": "input", "out": "output"}  # as the client sees them
 
 
 class Namespace:
-    """The client alone in a network namespace; nft there drops whole packets, silently. Nothing outside is touched."""
+    """The client alone in a network namespace; nft there drops whole packets, silently. Nothing outside is touched.
+    Without new_server it has no server: all addresses of the outside can be reached through ours."""
 
-    def __init__(self, new_server: Callable[..., Server]) -> None:
+    def __init__(self, new_server: Callable[..., Server] | None) -> None:
         block = (os.getpid() * 16 + next(COUNT) % 16) % 16384  # deleting the last one takes a while
         self.name = f"dlock{os.getpid()}n{block % 16}"
-        ours, theirs = (f"10.213.{block // 64}.{block % 64 * 4 + last}" for last in (1, 2))
+        self.ours, theirs = (f"10.213.{block // 64}.{block % 64 * 4 + last}" for last in (1, 2))
         self.prefix = ["nsenter", f"--net=/run/netns/{self.name}"]
         self._run("ip", "netns", "add", self.name)
         try:
-            self._run("ip", "link", "add", self.name, "type", "veth", "peer", "name", "veth0", "netns", self.name)
-            self._run("ip", "addr", "add", f"{ours}/30", "dev", self.name)
-            self._run("ip", "link", "set", self.name, "up")
-            self._run(*self.prefix, "ip", "addr", "add", f"{theirs}/30", "dev", "veth0")
-            self._run(*self.prefix, "ip", "link", "set", "veth0", "up")
+            self._connect(self.ours, theirs)
+            self._run(*self.prefix, "ip", "route", "add", "default", "via", self.ours)
             self._nft("add table inet faults")
             for hook in WAYS.values():
                 self._nft(f"add chain inet faults {hook} {{ type filter hook {hook} priority 0; }}")
-            self.server = new_server("--bind", "127.0.0.1", ours, "--protected-mode", "no")
-            self.url = f"redis://{ours}:{self.server.port}"
+            if new_server:
+                self.server = new_server("--bind", "127.0.0.1", self.ours, "--protected-mode", "no")
+                self.url = f"redis://{self.ours}:{self.server.port}"
         except BaseException:
             self.close()
             raise
         self._fired = 0
 
+    def _connect(self, ours: str, theirs: str) -> None:
+        self._run("ip", "link", "add", self.name, "type", "veth", "peer", "name", "veth0", "netns", self.name)
+        self._run("ip", "addr", "add", f"{ours}/30", "dev", self.name)
+        self._run("ip", "link", "set", self.name, "up")
+        self._run(*self.prefix, "ip", "addr", "add", f"{theirs}/30", "dev", "veth0")
+        self._run(*self.prefix, "ip", "link", "set", "veth0", "up")
+
     def drop(self, *ways: str) -> None:
         self._nft("; ".join(f"add rule inet faults {WAYS[way]} counter drop" for way in ways))
+
+    def drop_to(self, ports: list[int]) -> None:
+        """What is sent to these ports is lost."""
+        if ports:
+            self._nft(f"add rule inet faults output tcp dport {{ {', '.join(map(str, ports))} }} counter drop")
+
+    def _ports(self) -> list[str]:
+        """The client's ends of its connections to the server."""
+        rows = self.server.command("CLIENT", "LIST").decode().splitlines()
+        return [port for row in rows for port in re.findall(r" addr=10\.213\.[\d.]+:(\d+) ", row)]
+
+    def strand(self) -> int:
+        """Connections there are carry nothing any more, nor does their end; new ones do. How many."""
+        ports = self._ports()
+        if ports:
+            some = f"{{ {', '.join(ports)} }}"
+            self._nft(f"add rule inet faults output tcp sport {some} counter drop; add rule inet faults input tcp dport {some} counter drop")
+        return len(ports)
+
+    def reset(self) -> int:
+        """RST, to both ends, of all connections. How many were told to go."""
+        killed = self._run(*self.prefix, "ss", "-K", "-H", "-t", "-n", "dst", self.ours)
+        self._fired += len(killed.splitlines())
+        return len(killed.splitlines())
 
     def heal(self) -> None:
         self._fired = self.fired()
@@ -134,6 +170,8 @@ class Namespace:
         return self._fired + sum(int(counter["packets"]) for counter in counters)
 
     def close(self) -> None:
+        with contextlib.suppress(OSError, subprocess.SubprocessError, AttributeError):
+            tell(fired=self.fired())
         subprocess.run(["ip", "netns", "del", self.name], capture_output=True)  # and the veth pair with it
 
     def _nft(self, *words: str) -> str:
@@ -152,6 +190,7 @@ class Blackhole:
     def __init__(self, new_server: Callable[..., Server]) -> None:
         self.server = new_server()
         self._proxy = Proxy((self.server.host, self.server.port))
+        self._resets = 0
         self.url = self._proxy.url
 
     def drop(self, *ways: str) -> None:
@@ -160,10 +199,20 @@ class Blackhole:
     def heal(self) -> None:
         self.drop()
 
+    def strand(self) -> int:
+        return self._proxy.strand()
+
+    def reset(self) -> int:
+        links = len(self._proxy.links)
+        self._proxy.cut(reset=True)
+        self._resets += links
+        return links
+
     def fired(self) -> int:
-        return self._proxy.up.fired["blackhole"] + self._proxy.down.fired["blackhole"]
+        return self._resets + self._proxy.up.fired["blackhole"] + self._proxy.down.fired["blackhole"]
 
     def close(self) -> None:
+        tell(fired=self._resets)
         self._proxy.close()
 
 

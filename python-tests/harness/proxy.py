@@ -11,6 +11,7 @@
         proxy.up.half_close()                               # end of stream to the server, the other way stays open
     Both ways, all connections:
         proxy.cut()                                         # close; cut(reset=True): RST instead of FIN (TCP)
+        proxy.strand()                                      # those there are carry nothing any more, and are not closed
         proxy.refuse(); proxy.accept()                      # close the port, open the same one again
 
     Hooks look for bytes that pass, an EVALSHA's sha say, before they go on:
@@ -37,6 +38,8 @@ import tempfile
 import threading
 from typing import Callable
 
+from .tally import tell
+
 Address = tuple[str, int] | str
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -48,6 +51,7 @@ class Link:
         self.client, self.server = client, server
         self.ended = threading.Event()
         self.loses_reply = False
+        self.stranded = False
 
     def cut(self, reset: bool = False) -> None:
         self.ended.set()
@@ -160,12 +164,12 @@ class Way:
                 if link.ended.is_set():
                     break
                 tail = (tail + data)[-256:]
-                if self.blackhole:
+                if self.blackhole or link.stranded:
                     self.fired["blackhole"] += 1
                     continue
                 self.bytes += len(data)
                 self._send(link, sink, data)
-            if not self.blackhole:
+            if not self.blackhole and not link.stranded:
                 sink.shutdown(socket.SHUT_WR)
 
     def _faults(self, link: Link, tail: bytes, data: bytes) -> None:
@@ -239,6 +243,13 @@ class Proxy:
         for link in list(self.links):
             link.cut(reset)
 
+    def strand(self) -> int:
+        """How many."""
+        links = list(self.links)
+        for link in links:
+            link.stranded = True
+        return len(links)
+
     def lose_reply(self, marker: bytes | str, times: int | None = 1) -> Hook:
         """Cut when the next reply after marker comes back: proxy.down.fired["cut"] counts."""
 
@@ -248,6 +259,7 @@ class Proxy:
         return self.up.on(marker, lose, times)
 
     def close(self) -> None:
+        tell(fired=sum(sum(way.fired.values()) for way in (self.up, self.down)))
         self.refuse()
         self.cut()
         for thread in self._threads:

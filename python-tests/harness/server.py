@@ -21,6 +21,7 @@ from typing import Any
 
 from .build import clean_env
 from .resp import Client
+from .tally import tell
 
 
 PROGRAM = os.environ.get("DLOCK_SERVER", "redis-server")
@@ -85,7 +86,7 @@ class Server:
                 return
             except OSError:
                 time.sleep(0.01)
-        self.kill()
+        self._end()
         raise RuntimeError(f"{PROGRAM} did not start:\n" + self.log())
 
     def log(self) -> str:
@@ -101,6 +102,7 @@ class Server:
         return self._client.command(*words)
 
     def pause(self) -> None:
+        tell(fired=1)
         os.kill(self.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
@@ -108,6 +110,10 @@ class Server:
 
     def kill(self) -> None:
         """End at once (a paused server too); what it held is gone."""
+        tell(fired=self.process is not None)
+        self._end()
+
+    def _end(self) -> None:
         if self._client:
             self._client.close()
             self._client = None
@@ -121,7 +127,7 @@ class Server:
         self.start()
 
     def stop(self) -> None:
-        self.kill()
+        self._end()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def __enter__(self) -> Server:

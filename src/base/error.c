@@ -56,7 +56,7 @@ const struct dli_status_row dli_status_table[] = {
     ROW(SERVER_LOADING, 1, "The server is loading its data or waits for its primary."),
     ROW(SERVER_BUSY, 1, "The server is busy with a long script or has too many clients."),
     ROW(SERVER_OUT_OF_MEMORY, 1, "The server has reached its memory limit."),
-    ROW(SERVER_READ_ONLY, 1, "The server is a replica that takes no writes."),
+    ROW(SERVER_READ_ONLY, 1, "The server takes no writes: it is a replica, or it cannot save."),
     ROW(PROTOCOL_ERROR, 0, "The server sent something that is not the Redis protocol or passes its limits."),
     ROW(SERVER_ERROR, 0, "The server answered with an error."),
     ROW(TLS_FAILED, 0, "There is no TLS with the server, or it did not prove that it is the one that was asked for."),

@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
+
 enum { CHUNK = 4096, ITEM_OVERHEAD = 64, FIRST_ROOM = 1024, KEEP_ROOM = 64 * 1024 };
 
 struct chunk {
@@ -33,6 +35,7 @@ struct dli_reader {
     size_t largest;           /* the most the parser had to keep at once */
     int complete;             /* root was handed out */
     int starved;              /* memory was short */
+    const char *secret;
 };
 
 /* ---- the arena */
@@ -120,6 +123,8 @@ static void *make_text(const redisReadTask *task, char *bytes, size_t size)
     memcpy(copy, bytes, size);
     copy[size] = '\0';
     *reply = (struct dli_reply){.type = plain ? DLI_REPLY_TEXT : DLI_REPLY_ERROR, .text = copy, .size = size};
+    if (!plain)
+        reply->secret = ((const struct dli_reader *)task->privdata)->secret;
     return reply;
 }
 
@@ -198,6 +203,11 @@ struct dli_reader *dli_reader_new(void)
     if (reader)
         reader->promised = 1;
     return reader;
+}
+
+void dli_reader_hide(struct dli_reader *reader, const char *secret)
+{
+    reader->secret = secret && secret[0] ? secret : NULL;
 }
 
 void dli_reader_free(struct dli_reader *reader)
@@ -373,4 +383,26 @@ int dli_encode(struct dli_buffer *out, int argc, const char *const *argv, const 
     }
     out->size = (size_t)(to - out->bytes);
     return 0;
+}
+
+/* ---- errors */
+
+const char *dli_quote_error(char *out, size_t out_size, const struct dli_reply *error)
+{
+    static const char stars[] = "***";
+    size_t length = error->secret ? strlen(error->secret) : 0;
+    const char *at = error->text, *end = at + error->size, *found;
+    struct dli_buffer clean = {0};
+    int bad = 0;
+
+    while (length && (found = memmem(at, (size_t)(end - at), error->secret, length))) {
+        bad |= dli_buffer_add(&clean, at, (size_t)(found - at)) || dli_buffer_add(&clean, stars, sizeof stars - 1);
+        at = found + length;
+    }
+    if (at == error->text)
+        return dli_quote(out, out_size, at, error->size);
+    bad |= dli_buffer_add(&clean, at, (size_t)(end - at));
+    dli_quote(out, out_size, bad ? stars : clean.bytes, bad ? sizeof stars - 1 : clean.size);
+    dli_buffer_free(&clean);
+    return out;
 }

@@ -25,13 +25,19 @@ struct dli_reply {
     int64_t integer;               /* INTEGER */
     const char *text;              /* TEXT (bulk or status) and ERROR, terminated, may hold NUL */
     size_t size;                   /* bytes of text; items of ARRAY */
-    const struct dli_reply *items; /* ARRAY */
+    union {
+        const struct dli_reply *items; /* ARRAY */
+        const char *secret;            /* ERROR: what dli_quote_error leaves out; NULL for nothing */
+    };
 };
 
 struct dli_reader;
 
 struct dli_reader *dli_reader_new(void);
 void dli_reader_free(struct dli_reader *reader);
+
+/* What errors of this server must not repeat; it stays the caller's. */
+void dli_reader_hide(struct dli_reader *reader, const char *secret);
 
 /* Take in bytes from the server. 0, or -1 when a bound is passed or memory is short: drop the connection. */
 int dli_reader_feed(struct dli_reader *reader, const char *bytes, size_t size);
@@ -47,6 +53,9 @@ size_t dli_reader_left(const struct dli_reader *reader);
 
 /* Forget everything taken in: for a new connection. */
 void dli_reader_reset(struct dli_reader *reader);
+
+/* The text of an ERROR as dli_quote has it, with stars in the place of its secret. */
+const char *dli_quote_error(char *out, size_t out_size, const struct dli_reply *error);
 
 /* A growing byte buffer; zero it before first use. */
 struct dli_buffer {

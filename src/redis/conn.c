@@ -26,6 +26,7 @@ struct dli_conn *dli_conn_new(const struct dli_conn_config *config)
     conn->reader = dli_reader_new();
     if (!conn->reader)
         goto fail;
+    dli_reader_hide(conn->reader, config->password);
     conn->addresses = calloc(DLI_ADDRESS_MAX, sizeof *conn->addresses);
     if (!conn->addresses)
         goto fail;

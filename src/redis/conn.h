@@ -116,13 +116,16 @@ dlock_status dli_conn_call(struct dli_conn *conn, int64_t deadline, const struct
 
 /*
  * What an error reply means: "NOAUTH", "WRONGPASS", "NOPERM" -> DLOCK_DENIED; "LOADING", "MASTERDOWN" -> DLOCK_SERVER_LOADING; "BUSY" ->
- * DLOCK_SERVER_BUSY; "OOM" -> DLOCK_SERVER_OUT_OF_MEMORY; "READONLY" -> DLOCK_SERVER_READ_ONLY; "WRONGTYPE" -> DLOCK_WRONG_KIND; others ->
+ * DLOCK_SERVER_BUSY; "OOM" -> DLOCK_SERVER_OUT_OF_MEMORY; "READONLY", "MISCONF" -> DLOCK_SERVER_READ_ONLY; "WRONGTYPE" -> DLOCK_WRONG_KIND; others ->
  * DLOCK_SERVER_ERROR. Looks also behind the "ERR Error running script ..." wrapping of older servers and at codes inside script errors.
  */
 dlock_status dli_error_status(const struct dli_reply *error);
 
 /* Whether a script was under way when the error came: what it had written until then stays. */
 int dli_error_midway(const struct dli_reply *error);
+
+/* Whether the server has no such command: renamed, disabled, or not passed on by a proxy. */
+int dli_error_unknown(const struct dli_reply *error);
 
 /* Whether the reply says that the server is not the primary any more that was asked for; nothing was done then. */
 int dli_conn_demoted(const struct dli_conn *conn, const struct dli_reply *reply);

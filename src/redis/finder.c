@@ -154,7 +154,7 @@ static int judge(struct dli_conn *conn, const struct dli_reply *reply)
 
     if (reply->type == DLI_REPLY_ERROR)
         dli_conn_fail(ask, dli_error_status(reply), "is no sentinel, or refuses to say where the primary is",
-                      dli_quote(quote, sizeof quote, reply->text, reply->size));
+                      dli_quote_error(quote, sizeof quote, reply));
     else if (reply->type == DLI_REPLY_NIL)
         dli_conn_fail(ask, DLOCK_UNREACHABLE, "knows no such service", NULL);
     else if (read_place(&search->found, reply, conn->config->finder->service))

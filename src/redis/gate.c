@@ -7,7 +7,7 @@
 
 #include "sys/sys.h"
 
-enum { SECOND = 1000000, PAUSE_FIRST = 10000, PAUSE_MOST = 400000 };
+enum { SECOND = 1000000, PAUSE_FIRST = 10000, PAUSE_MOST = 400000, PAUSE_REFUSED = SECOND };
 
 void dli_gate_init(struct dli_gate *gate, int per_second, uint64_t seed)
 {
@@ -66,10 +66,35 @@ void dli_gate_result(struct dli_gate *gate, int connected, int64_t now)
         gate->connects++;
         gate->failures = 0;
         gate->closed_until = 0;
+        gate->refusal.code = DLOCK_OK;
     } else {
         gate->connect_failures++;
         gate->closed_until = now + pause_after(gate);
         gate->failures++;
+        gate->refusal.code = DLOCK_OK;
     }
     pthread_mutex_unlock(&gate->mutex);
+}
+
+void dli_gate_failed(struct dli_gate *gate, const dlock_error *why, int64_t now)
+{
+    dli_gate_result(gate, 0, now);
+    if (why->code != DLOCK_DENIED)
+        return;
+    pthread_mutex_lock(&gate->mutex);
+    gate->refusal = *why;
+    gate->closed_until = now + PAUSE_REFUSED;
+    pthread_mutex_unlock(&gate->mutex);
+}
+
+int dli_gate_refused(struct dli_gate *gate, dlock_error *why, int64_t now)
+{
+    int refused;
+
+    pthread_mutex_lock(&gate->mutex);
+    refused = now < gate->closed_until && gate->refusal.code != DLOCK_OK;
+    if (refused)
+        *why = gate->refusal;
+    pthread_mutex_unlock(&gate->mutex);
+    return refused;
 }

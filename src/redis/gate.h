@@ -8,6 +8,8 @@
 #include <pthread.h>
 #include <stdint.h>
 
+#include "base/error.h"
+
 struct dli_gate {
     pthread_mutex_t mutex; /* guards all below */
     int per_second;
@@ -15,6 +17,7 @@ struct dli_gate {
     int used;             /* attempts in it */
     int failures;         /* in a row */
     int64_t closed_until; /* the pause after a failure */
+    dlock_error refusal;  /* why, when that was a refusal */
     uint64_t noise;
     int64_t connects, connect_failures;
 };
@@ -27,5 +30,11 @@ int64_t dli_gate_ask(struct dli_gate *gate, int64_t now);
 
 /* How an attempt ended. */
 void dli_gate_result(struct dli_gate *gate, int connected, int64_t now);
+
+/* The same for one that failed. Who was refused for what it says it is, comes again after a second at the earliest. */
+void dli_gate_failed(struct dli_gate *gate, const dlock_error *why, int64_t now);
+
+/* Whether the gate is closed because of that; then *why is the refusal. */
+int dli_gate_refused(struct dli_gate *gate, dlock_error *why, int64_t now);
 
 #endif

@@ -18,11 +18,22 @@ static const struct {
     const char *code;
     dlock_status status;
 } codes[] = {
-    {"NOAUTH", DLOCK_DENIED},        {"WRONGPASS", DLOCK_DENIED},         {"NOPERM", DLOCK_DENIED},
-    {"DENIED", DLOCK_DENIED},        {"LOADING", DLOCK_SERVER_LOADING},   {"MASTERDOWN", DLOCK_SERVER_LOADING},
-    {"BUSY", DLOCK_SERVER_BUSY},     {"OOM", DLOCK_SERVER_OUT_OF_MEMORY}, {"READONLY", DLOCK_SERVER_READ_ONLY},
-    {"WRONGTYPE", DLOCK_WRONG_KIND}, {"TRYAGAIN", DLOCK_SERVER_LOADING},  {"CLUSTERDOWN", DLOCK_SERVER_LOADING},
-    {"MOVED", DLOCK_WRONG_SETUP},    {"ASK", DLOCK_WRONG_SETUP},          {"CROSSSLOT", DLOCK_WRONG_SETUP},
+    {"NOAUTH", DLOCK_DENIED},
+    {"WRONGPASS", DLOCK_DENIED},
+    {"NOPERM", DLOCK_DENIED},
+    {"DENIED", DLOCK_DENIED},
+    {"LOADING", DLOCK_SERVER_LOADING},
+    {"MASTERDOWN", DLOCK_SERVER_LOADING},
+    {"BUSY", DLOCK_SERVER_BUSY},
+    {"OOM", DLOCK_SERVER_OUT_OF_MEMORY},
+    {"READONLY", DLOCK_SERVER_READ_ONLY},
+    {"WRONGTYPE", DLOCK_WRONG_KIND},
+    {"TRYAGAIN", DLOCK_SERVER_LOADING},
+    {"CLUSTERDOWN", DLOCK_SERVER_LOADING},
+    {"MOVED", DLOCK_WRONG_SETUP},
+    {"ASK", DLOCK_WRONG_SETUP},
+    {"CROSSSLOT", DLOCK_WRONG_SETUP},
+    {"MISCONF", DLOCK_SERVER_READ_ONLY},
 };
 
 /* Sentences of servers that give no code; scripts pass some of them on, with words in front. */
@@ -85,15 +96,21 @@ dlock_status dli_error_status(const struct dli_reply *error)
     return begins(error, "ERR Error running script") ? wrapped_status(error) : DLOCK_SERVER_ERROR;
 }
 
-/* Every release from 2.6 on names the line then. A replica refuses every write: the first one has failed. */
+/* Every release from 2.6 on names the line then. Who takes no writes refuses every one: the first has failed. */
 int dli_error_midway(const struct dli_reply *error)
 {
-    return has(error, "user_script:") && !has(error, "READONLY ");
+    return has(error, "user_script:") && !has(error, "READONLY ") && !has(error, "MISCONF ");
+}
+
+int dli_error_unknown(const struct dli_reply *error)
+{
+    return begins(error, "ERR unknown command") || has(error, "Unknown Redis command called from");
 }
 
 int dli_conn_demoted(const struct dli_conn *conn, const struct dli_reply *reply)
 {
-    return conn->config->finder && reply->type == DLI_REPLY_ERROR && dli_error_status(reply) == DLOCK_SERVER_READ_ONLY;
+    return conn->config->finder && reply->type == DLI_REPLY_ERROR &&
+           dli_error_status(reply) == DLOCK_SERVER_READ_ONLY && !has(reply, "MISCONF ");
 }
 
 /* ---- greeting */
@@ -179,7 +196,7 @@ static void fail_select(struct dli_conn *conn, const struct dli_reply *error)
 {
     char what[48], quote[256];
     snprintf(what, sizeof what, "refused database %d", conn->config->db);
-    dli_conn_fail(conn, dli_error_status(error), what, dli_quote(quote, sizeof quote, error->text, error->size));
+    dli_conn_fail(conn, dli_error_status(error), what, dli_quote_error(quote, sizeof quote, error));
 }
 
 static void take_role(struct dli_conn *conn, const struct dli_reply *reply)
@@ -187,7 +204,7 @@ static void take_role(struct dli_conn *conn, const struct dli_reply *reply)
     char quote[256];
     if (reply->type == DLI_REPLY_ERROR)
         dli_conn_fail(conn, dli_error_status(reply), "does not say its role",
-                      dli_quote(quote, sizeof quote, reply->text, reply->size));
+                      dli_quote_error(quote, sizeof quote, reply));
     else if (reply->type != DLI_REPLY_ARRAY || reply->size < 1 || reply->items[0].type != DLI_REPLY_TEXT)
         dli_conn_fail(conn, DLOCK_PROTOCOL_ERROR, "did not answer the greeting as Redis does", NULL);
     else if (strcmp(reply->items[0].text, "master") != 0)

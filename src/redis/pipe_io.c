@@ -67,6 +67,12 @@ static void fail_waiting(struct dli_pipe *pipe, struct dli_call **list, struct d
     }
 }
 
+static void fail_all(struct dli_pipe *pipe)
+{
+    fail_waiting(pipe, &pipe->urgent, &pipe->urgent_end, pipe->conn->why.code);
+    fail_waiting(pipe, &pipe->waiting, &pipe->waiting_end, pipe->conn->why.code);
+}
+
 /* Whether an attempt began; it may also have ended already. */
 static int begin_connect(struct dli_pipe *pipe, int64_t now)
 {
@@ -75,7 +81,9 @@ static int begin_connect(struct dli_pipe *pipe, int64_t now)
     if ((!pipe->urgent && !pipe->waiting) || now < pipe->try_at)
         return 0;
     later = dli_gate_ask(pipe->gate, now);
-    if (later)
+    if (later && dli_gate_refused(pipe->gate, &pipe->conn->why, now))
+        fail_all(pipe);
+    else if (later)
         pipe->try_at = later;
     else
         dli_conn_start(pipe->conn, now);
@@ -90,12 +98,11 @@ static void go_on_connecting(struct dli_pipe *pipe, int64_t now)
         dli_gate_result(pipe->gate, 1, now);
     if (pipe->conn->state != DLI_CONN_FAILED)
         return;
-    dli_gate_result(pipe->gate, 0, now);
+    dli_gate_failed(pipe->gate, &pipe->conn->why, now);
     pipe->troubles++;
     pipe->trouble = pipe->conn->why;
     pipe->try_at = now;
-    fail_waiting(pipe, &pipe->urgent, &pipe->urgent_end, pipe->conn->why.code);
-    fail_waiting(pipe, &pipe->waiting, &pipe->waiting_end, pipe->conn->why.code);
+    fail_all(pipe);
 }
 
 /* ASKING, whose reply nobody waits for. 0, or -1 without memory; without it, or twice, it does no harm. */

@@ -44,7 +44,10 @@ static dlock_status connect_now(struct dli_private *pool, struct dli_conn *conn,
 {
     dlock_status status = dli_conn_open(conn, deadline);
 
-    dli_gate_result(pool->gate, status == DLOCK_OK, dli_now());
+    if (status == DLOCK_OK)
+        dli_gate_result(pool->gate, 1, dli_now());
+    else
+        dli_gate_failed(pool->gate, &conn->why, dli_now());
     return status;
 }
 

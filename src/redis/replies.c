@@ -14,11 +14,13 @@ static dlock_status refusal(const struct dli_reply *reply, dlock_error *box)
     dlock_status status = dli_error_status(reply);
     char shown[260];
 
-    dli_quote(shown, sizeof shown, reply->text, reply->size);
+    dli_quote_error(shown, sizeof shown, reply);
     if (status == DLOCK_WRONG_SETUP)
         return dli_fail(box, status,
                         "the server is one of a cluster: the URL must begin with redis+cluster:// (it says: %s)",
                         shown);
+    if (dli_error_unknown(reply))
+        return dli_fail(box, status, "the server does not know a command that is needed here: %s", shown);
     return dli_fail(box, status, "the server says: %s", shown);
 }
 

@@ -162,7 +162,7 @@ static void go_on_connecting(struct dli_subscriber *sub, int64_t now)
         sub->asked_at = 0;
         encode(&sub->conn->out, "SUBSCRIBE", sub->channel, strlen(sub->channel));
     } else if (sub->conn->state == DLI_CONN_FAILED) {
-        dli_gate_result(sub->gate, 0, now);
+        dli_gate_failed(sub->gate, &sub->conn->why, now);
         fall(sub, 0, now);
     }
 }

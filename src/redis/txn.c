@@ -73,12 +73,17 @@ static dlock_status connect_now(struct dli_txn *txn, int64_t deadline, dlock_err
 
     if (!txn->conn && !(txn->conn = dli_conn_new(txn->config)))
         return dli_fail(why, DLOCK_OUT_OF_MEMORY, "no memory for a connection");
+    if (dli_gate_refused(txn->gate, why, dli_now()))
+        return why->code;
     if (await_turn(txn->gate, deadline))
         return dli_fail(why, DLOCK_UNREACHABLE, "no connection in time: connects_per_second or a pause after failures");
     status = dli_conn_open(txn->conn, deadline);
-    dli_gate_result(txn->gate, status == DLOCK_OK, dli_now());
-    if (status != DLOCK_OK)
-        *why = txn->conn->why;
+    if (status == DLOCK_OK) {
+        dli_gate_result(txn->gate, 1, dli_now());
+        return DLOCK_OK;
+    }
+    dli_gate_failed(txn->gate, &txn->conn->why, dli_now());
+    *why = txn->conn->why;
     return status;
 }
 

@@ -72,7 +72,7 @@ static void take_queued(struct dli_exec *exec, const struct dli_reply *reply)
         return;
     describe(exec->txn, exec->taken, write, sizeof write);
     exec->status = dli_fail(exec->why, dli_error_status(reply), "nothing was written, %s was refused: %s", write,
-                            dli_quote(shown, sizeof shown, reply->text, reply->size));
+                            dli_quote_error(shown, sizeof shown, reply));
 }
 
 /* The array of EXEC: the writes were carried out, each with a reply of its own. */
@@ -87,7 +87,7 @@ static void take_results(struct dli_exec *exec, const struct dli_reply *reply)
             continue;
         describe(exec->txn, (int)i, write, sizeof write);
         settle(exec, dli_fail(exec->why, DLOCK_SERVER_ERROR, "%s failed, other writes of the transaction were done: %s",
-                              write, dli_quote(shown, sizeof shown, result->text, result->size)));
+                              write, dli_quote_error(shown, sizeof shown, result)));
         return;
     }
     settle(exec, DLOCK_OK);
@@ -110,7 +110,7 @@ static void take_refusal(struct dli_exec *exec, const struct dli_reply *reply)
         reason.size = reply->size - (size_t)(reason.text - reply->text);
     }
     settle(exec, dli_fail(exec->why, dli_error_status(&reason), "nothing was written, EXEC was refused: %s",
-                          dli_quote(shown, sizeof shown, reply->text, reply->size)));
+                          dli_quote_error(shown, sizeof shown, reply)));
 }
 
 static void take(struct dli_exec *exec, const struct dli_reply *reply)

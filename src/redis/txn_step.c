@@ -116,6 +116,8 @@ static int take_turn(struct dli_txn_step *step, int64_t now)
 
     if (!txn->conn && !(txn->conn = dli_conn_new(txn->config)))
         return end(step, dli_fail(&step->why, DLOCK_OUT_OF_MEMORY, "no memory for a connection"));
+    if (dli_gate_refused(txn->gate, &step->why, now))
+        return end(step, step->why.code);
     when = dli_gate_ask(txn->gate, now);
     if (when >= step->deadline)
         return end(step, dli_fail(&step->why, DLOCK_UNREACHABLE,
@@ -137,8 +139,12 @@ static int go_on_connecting(struct dli_txn_step *step, int64_t now)
     step->alarm = conn->deadline;
     if (dli_conn_under_way(conn))
         return 0;
-    dli_gate_result(step->txn->gate, conn->state == DLI_CONN_READY, now);
-    return conn->state == DLI_CONN_READY ? send_word(step, now) : fail(step, &conn->why);
+    if (conn->state == DLI_CONN_READY) {
+        dli_gate_result(step->txn->gate, 1, now);
+        return send_word(step, now);
+    }
+    dli_gate_failed(step->txn->gate, &conn->why, now);
+    return fail(step, &conn->why);
 }
 
 static int take_value(struct dli_txn_step *step, const struct dli_reply *reply)

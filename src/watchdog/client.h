@@ -41,6 +41,7 @@ struct dli_run; /* multi.h */
 struct dli_due {
     struct dli_entry *entry; /* with a ref */
     int64_t number, lease, limit;
+    int tries; /* that failed before */
 };
 
 /* The renewals in flight; there is one request at most per loop. */

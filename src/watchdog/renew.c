@@ -88,6 +88,7 @@ void dli_renew_queue(struct dli_entry *entry)
     struct dli_mutex *m = &entry->m;
     struct dli_due due = {.entry = entry, .number = m->want, .lease = m->lease, .limit = m->limit};
 
+    due.tries = m->renew_failures;
     if (push(entry->loop, &due)) {
         dli_mutex_renewed(m, m->want, -1, m->lease, m->stamp, dli_now());
         return;
@@ -181,6 +182,15 @@ static void fill(struct dli_loop *loop, int64_t now)
     }
 }
 
+/* A line that loses bytes sends them again later than an attempt lasts: the next one is given twice the time. */
+static int64_t deadline(const struct dli_due *due, int64_t now)
+{
+    int64_t most = due->entry->rules.attempt, attempt = dli_lease_attempt(due->lease, most);
+
+    attempt <<= due->tries < 2 ? due->tries : 2;
+    return now + (attempt < most ? attempt : most);
+}
+
 void dli_renew_send(struct dli_loop *loop, int64_t now)
 {
     struct dli_batch *batch = loop->batch;
@@ -196,7 +206,7 @@ void dli_renew_send(struct dli_loop *loop, int64_t now)
     request->verb = DLI_VERB_RENEW;
     request->renew.row = batch->rows;
     request->renew.count = batch->count;
-    request->deadline = now + dli_lease_attempt(batch->due[0].lease, batch->due[0].entry->rules.attempt);
+    request->deadline = deadline(&batch->due[0], now);
     request->repeatable = 1;
     request->done = batch_done;
     request->asker = batch;
