@@ -82,7 +82,7 @@ const (
 	ErrServerBusy Status = -303
 	// The server has reached its memory limit.
 	ErrServerOutOfMemory Status = -304
-	// The server is a replica that takes no writes.
+	// The server takes no writes: it is a replica, or it cannot save.
 	ErrServerReadOnly Status = -305
 	// The server sent something that is not the Redis protocol or passes its limits.
 	ErrProtocolError Status = -306

@@ -16,8 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/error.h"
-
 enum { CHUNK = 4096, ITEM_OVERHEAD = 64, FIRST_ROOM = 1024, KEEP_ROOM = 64 * 1024 };
 
 struct chunk {
@@ -383,26 +381,4 @@ int dli_encode(struct dli_buffer *out, int argc, const char *const *argv, const 
     }
     out->size = (size_t)(to - out->bytes);
     return 0;
-}
-
-/* ---- errors */
-
-const char *dli_quote_error(char *out, size_t out_size, const struct dli_reply *error)
-{
-    static const char stars[] = "***";
-    size_t length = error->secret ? strlen(error->secret) : 0;
-    const char *at = error->text, *end = at + error->size, *found;
-    struct dli_buffer clean = {0};
-    int bad = 0;
-
-    while (length && (found = memmem(at, (size_t)(end - at), error->secret, length))) {
-        bad |= dli_buffer_add(&clean, at, (size_t)(found - at)) || dli_buffer_add(&clean, stars, sizeof stars - 1);
-        at = found + length;
-    }
-    if (at == error->text)
-        return dli_quote(out, out_size, at, error->size);
-    bad |= dli_buffer_add(&clean, at, (size_t)(end - at));
-    dli_quote(out, out_size, bad ? stars : clean.bytes, bad ? sizeof stars - 1 : clean.size);
-    dli_buffer_free(&clean);
-    return out;
 }

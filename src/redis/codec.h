@@ -22,12 +22,12 @@ enum dli_reply_type { DLI_REPLY_NIL, DLI_REPLY_INTEGER, DLI_REPLY_TEXT, DLI_REPL
 
 struct dli_reply {
     enum dli_reply_type type;
-    int64_t integer;               /* INTEGER */
-    const char *text;              /* TEXT (bulk or status) and ERROR, terminated, may hold NUL */
-    size_t size;                   /* bytes of text; items of ARRAY */
+    int64_t integer;  /* INTEGER */
+    const char *text; /* TEXT (bulk or status) and ERROR, terminated, may hold NUL */
+    size_t size;      /* bytes of text; items of ARRAY */
     union {
         const struct dli_reply *items; /* ARRAY */
-        const char *secret;            /* ERROR: what dli_quote_error leaves out; NULL for nothing */
+        const char *secret;            /* ERROR: what may not be repeated, see dli_quote_error; NULL for nothing */
     };
 };
 
@@ -53,9 +53,6 @@ size_t dli_reader_left(const struct dli_reader *reader);
 
 /* Forget everything taken in: for a new connection. */
 void dli_reader_reset(struct dli_reader *reader);
-
-/* The text of an ERROR as dli_quote has it, with stars in the place of its secret. */
-const char *dli_quote_error(char *out, size_t out_size, const struct dli_reply *error);
 
 /* A growing byte buffer; zero it before first use. */
 struct dli_buffer {
