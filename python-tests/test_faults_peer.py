@@ -175,7 +175,7 @@ def test_k06_odd_numbers(agent: Agent) -> None:
                 until(lambda: lock.acquire(1, 1000).status == "OK")
             said = fake.said[script]
             fake.say(script, lie)
-            for wait in (0, 250) if script == "acquire" else (0,):
+            for wait in (0, 250) if script == "acquire" and number % 7 == 0 else (0,):
                 while fake.said[script] == said or wait:  # there may be no connection yet
                     answer: Answer = lock.acquire(1, wait) if script == "acquire" else getattr(lock, script)(*([1] if script == "release" else []))
                     assert answer.status != "OK" or script != "acquire", (lie, answer)
@@ -280,7 +280,7 @@ def test_k07_what_errors_may_not_do(agent: Agent, what: str) -> None:
 # ---- K-08: old replies come again
 
 
-@pytest.mark.parametrize("rounds", times(30, 1000))
+@pytest.mark.parametrize("rounds", times(8, 60))
 def test_k08_an_old_grant_again(redis_server: Server, new_agent: Make, new_proxy: Make, rounds: int) -> None:
     """A grant of before, in front of the answer that somebody else has the lock now. (Without TLS who can do that can do more: the grants of
     another name are refused by nobody. And what follows on such a connection is shifted: it is cut here.)"""

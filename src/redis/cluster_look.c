@@ -187,7 +187,7 @@ static void refuse(struct dli_look *look, dlock_status status, const char *what,
     char shown[200];
 
     dli_fail(&look->conn->why, status, "The server %s %s%s%s.", look->config.target.text, what, reply ? ": " : "",
-             reply ? dli_quote(shown, sizeof shown, reply->text, reply->size) : "");
+             reply && reply->type == DLI_REPLY_ERROR ? dli_quote_error(shown, sizeof shown, reply) : "");
     look->conn->state = DLI_CONN_FAILED;
 }
 
@@ -257,8 +257,10 @@ static void go_on(struct dli_cluster *cluster, int64_t now)
 
     if (dli_conn_under_way(look->conn))
         dli_conn_step(look->conn, now);
-    if (look->stage == DLI_LOOK_CONNECT && !dli_conn_under_way(look->conn))
-        dli_gate_result(&look->gate, look->conn->state == DLI_CONN_READY, now);
+    if (look->stage == DLI_LOOK_CONNECT && look->conn->state == DLI_CONN_READY)
+        dli_gate_result(&look->gate, 1, now);
+    else if (look->stage == DLI_LOOK_CONNECT && !dli_conn_under_way(look->conn))
+        dli_gate_failed(&look->gate, &look->conn->why, now);
     if (look->conn->state == DLI_CONN_READY && converse(cluster)) {
         cluster->probed = 1;
         look->hasty = 1;
