@@ -244,6 +244,12 @@ def a_name_twice(world: World) -> Iterator[Answer]:
     assert client.new_multi(between, client.lock("{another}")).status == "OK"
 
 
+@way("INVALID_QUORUM", "call")
+def servers_that_cannot_vote(world: World) -> Iterator[Answer]:
+    yield world.agent.try_open("redis+quorum://127.0.0.1:1,b")
+    yield world.agent.try_open("redis+quorum://127.0.0.1:1,b,c", quorum=1)
+
+
 @way("UPGRADE_REFUSED")
 def who_reads_asks_to_write(world: World) -> Iterator[Answer]:
     client = world.open()

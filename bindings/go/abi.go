@@ -58,6 +58,8 @@ const (
 	ErrSystemError Status = -110
 	// A lock is named twice where each may be named once.
 	ErrDuplicateName Status = -111
+	// The servers are not ones that can vote together.
+	ErrInvalidQuorum Status = -112
 	// The owner does not hold the lock.
 	ErrNotHeld Status = -200
 	// The owner held the lock and lost it before this call.

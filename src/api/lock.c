@@ -61,8 +61,8 @@ static void read_rules(struct dli_mutex_rules *rules, struct dli_client *core, c
     rules->keep_ms = number[DLI_OPT_TOKEN_TTL_MS];
     rules->delay = kind->lasting ? 0 : number[DLI_OPT_LOCK_DELAY_MS] * DLI_MS;
     rules->permits = kind->slots;
-    rules->separate = !kind->pass;
-    rules->no_line = kind->per_owner && !kind->own_channel;
+    rules->separate = !kind->pass || core->store->votes;
+    rules->no_line = (kind->per_owner && !kind->own_channel) || core->store->votes;
     rules->momentary = kind->momentary;
 }
 
@@ -107,6 +107,9 @@ static dlock_status check_new(const dlock_client *client, int32_t kind, const ch
         return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "several locks are made one by dlock_lock_new_multi");
     if (!dli_kind_find(kind))
         return dli_fail(reterr, DLOCK_UNSUPPORTED, "this version has no lock kind %d", kind);
+    if (client->core->store->votes && kind != DLOCK_KIND_MUTEX)
+        return dli_fail(reterr, DLOCK_UNSUPPORTED, "%s: on a quorum of servers there are mutexes, and no %s locks",
+                        client->core->store->text, dli_kind_find(kind)->name);
     if ((status = dli_name_check(name, name_size, reterr)) != DLOCK_OK)
         return status;
     return dli_client_usable(client->core, reterr);

@@ -42,6 +42,7 @@ const struct dli_status_row dli_status_table[] = {
     ROW(BUFFER_TOO_SMALL, 0, "The result does not fit into the caller's buffer."),
     ROW(SYSTEM_ERROR, 0, "The operating system refused something the library needs."),
     ROW(DUPLICATE_NAME, 0, "A lock is named twice where each may be named once."),
+    ROW(INVALID_QUORUM, 0, "The servers are not ones that can vote together."),
 
     ROW(NOT_HELD, 0, "The owner does not hold the lock."),
     ROW(LOST, 0, "The owner held the lock and lost it before this call."),

@@ -38,6 +38,7 @@ struct dli_answer {
     int64_t token;       /* GRANTED */
     int64_t left; /* HELD: microseconds until the lock may be free; < 0 unknown. QUIET: the quarantine lasts so long */
     int foreign;  /* HELD: by a client that is not libdlock */
+    int spent;    /* not GRANTED: some servers may have granted it all the same. It must not be wanted again */
 };
 
 #endif

@@ -84,4 +84,10 @@ const struct dli_option_row dli_option_table[DLI_OPT_COUNT] = {
     [DLI_OPT_QUARANTINE_MS] = INTEGER(
         "quarantine_ms", 0, 86400000, "0",
         "The longest lease of all clients; so long nobody gets a lock when the server may have lost some; 0: off."),
+    [DLI_OPT_QUORUM] =
+        INTEGER("quorum", 0, 15, "0",
+                "How many servers of redis+quorum:// must agree, more than half; 0 for just more than half."),
+    [DLI_OPT_QUORUM_NAME] =
+        TEXT("quorum_name", 64, "",
+             "The name of the quorum, for clients that write its servers differently; empty: what they write."),
 };

@@ -97,7 +97,7 @@ static dlock_status put_text(struct dlock_options *set, int option, const char *
     if (size > (size_t)row->high || memchr(value, '\0', size))
         return dli_fail(box, DLOCK_INVALID_OPTION, "The option %s takes at most %d bytes of text without NUL.",
                         row->name, (int)row->high);
-    if (option == DLI_OPT_CLIENT_NAME && !printable_word(value, size))
+    if ((option == DLI_OPT_CLIENT_NAME || option == DLI_OPT_QUORUM_NAME) && !printable_word(value, size))
         return dli_fail(box, DLOCK_INVALID_OPTION,
                         "The option %s takes at most %d printable ASCII characters without spaces.", row->name,
                         (int)row->high);

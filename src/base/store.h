@@ -24,6 +24,7 @@ struct pollfd;
 enum {
     DLI_RENEW_MAX = 128,
     DLI_MULTI_MAX = 16,
+    DLI_VIEW_MAX = 512,
     DLI_LANE_FDS = 576 /* descriptors that a lane may want to be watched */
 };
 
@@ -39,7 +40,9 @@ enum dli_verb {
     DLI_VERB_GATE_LEFT, /* for how long the gate is closed */
     DLI_VERB_CHANGE,    /* the number behind a semaphore or a latch; DLOCK_UNCHANGED */
     DLI_VERB_PING,
-    DLI_VERB_PROVISION /* this store remembers every lock: no quarantine. DLOCK_UNSUPPORTED without quarantine_ms */
+    DLI_VERB_PROVISION, /* this store remembers every lock: no quarantine. DLOCK_UNSUPPORTED without quarantine_ms */
+    DLI_VERB_FLOOR,     /* of a server that others vote with: what tokens stand */
+    DLI_VERB_JOIN       /* of the same: who it is, and whom it votes with */
 };
 
 /* Times are microseconds unless a name ends in _ms. Owners are ids. */
@@ -58,7 +61,8 @@ struct dli_renewal {
     char owner[DLI_OWNER_MAX];
     int64_t lease; /* with its delay */
     int64_t permits;
-    int kept; /* the result when the status is DLOCK_OK: 1 or 0 */
+    int64_t last; /* token reserved with the hold */
+    int kept;     /* the result when the status is DLOCK_OK: 1 or 0; -1, of some of several: not known */
 };
 
 /* A mutex that is to be taken together with others. */
@@ -101,6 +105,7 @@ struct dli_request {
         struct {
             struct dli_renewal *row; /* the asker's */
             int count;
+            int again; /* give the hold where nobody has the lock */
         } renew;
         struct {
             struct dli_taking *row; /* the asker's */
@@ -118,6 +123,20 @@ struct dli_request {
             char id[DLI_OWNER_MAX]; /* the same id acts once */
             int64_t value;          /* the result */
         } change;
+        struct {
+            char owner[DLI_OWNER_MAX];
+            int64_t seen; /* the last token reserved with its vote */
+            int64_t last; /* to stand */
+            int64_t keep_ms;
+            int stands; /* the result: 0 when it is not owner's any more, or others have reserved since */
+        } floor;
+        struct {
+            const char *view; /* the servers that vote, as this client has them */
+            int64_t keep_ms;
+            char run_id[48]; /* results */
+            int sharded;
+            char stands[DLI_VIEW_MAX]; /* the view that stands */
+        } join;
     };
 };
 
@@ -207,6 +226,7 @@ struct dli_store {
     const char *uuid;     /* of the client */
     const char *text;     /* the servers, for messages; no credentials */
     int64_t connect_time; /* microseconds that connecting may take */
+    int votes; /* servers vote: mutexes alone, nobody stands in line, a release goes alone, no transactions */
 };
 
 #endif

@@ -245,6 +245,33 @@ dlock_status dli_url_parse(const char *url, struct dli_site *site, struct dlock_
     return status ? status : parse_query(query, set, box);
 }
 
+/* Which of the servers that vote is named before under the same name; 0: none. */
+static int named_twice(const struct dli_site *site)
+{
+    for (int i = 1; i < site->count; i++)
+        for (int j = 0; j < i; j++)
+            if (strcasecmp(site->node[i].text, site->node[j].text) == 0)
+                return i;
+    return 0;
+}
+
+static dlock_status check_quorum(const struct dli_site *site, int needed, dlock_error *box)
+{
+    int count = site->count, twice = named_twice(site);
+    if (twice)
+        return dli_fail(box, DLOCK_INVALID_QUORUM, "The URL names the server %s twice: name every server once.",
+                        site->node[twice].text);
+    if (count < 3 || count % 2 == 0 || count > 15)
+        return dli_fail(box, DLOCK_INVALID_QUORUM,
+                        "A quorum needs an odd number of servers, 3 to 15, and the URL names %d, the first of them %s.",
+                        count, site->node[0].text);
+    if (needed && (needed <= count / 2 || needed > count))
+        return dli_fail(box, DLOCK_INVALID_QUORUM,
+                        "With %d servers, the first of them %s, the option quorum must be from %d to %d, and is %d.",
+                        count, site->node[0].text, count / 2 + 1, count, needed);
+    return DLOCK_OK;
+}
+
 dlock_status dli_site_check(const struct dli_site *site, const struct dlock_options *set, dlock_error *box)
 {
     for (int i = DLI_OPT_TLS_CA_FILE; i <= DLI_OPT_TLS_VERIFY && !site->target.tls; i++) {
@@ -257,7 +284,15 @@ dlock_status dli_site_check(const struct dli_site *site, const struct dlock_opti
             return dli_fail(box, DLOCK_INVALID_OPTION, "The option %s is for redis+sentinel://.",
                             dli_option_table[i].name);
     }
-    if (set->number[DLI_OPT_QUARANTINE_MS] > 0 && site->kind >= DLI_SITE_CLUSTER)
-        return dli_fail(box, DLOCK_UNSUPPORTED, "The option quarantine_ms is for one server and for sentinels.");
+    if (set->number[DLI_OPT_QUARANTINE_MS] > 0 && site->kind == DLI_SITE_CLUSTER)
+        return dli_fail(box, DLOCK_UNSUPPORTED,
+                        "The option quarantine_ms is for one server, for sentinels and for a quorum.");
+    for (int i = DLI_OPT_QUORUM; i <= DLI_OPT_QUORUM_NAME && site->kind != DLI_SITE_QUORUM; i++) {
+        if (set->given >> i & 1)
+            return dli_fail(box, DLOCK_INVALID_OPTION, "The option %s is for redis+quorum://.",
+                            dli_option_table[i].name);
+    }
+    if (site->kind == DLI_SITE_QUORUM)
+        return check_quorum(site, (int)set->number[DLI_OPT_QUORUM], box);
     return DLOCK_OK;
 }

@@ -44,7 +44,10 @@ struct dli_site {
  */
 dlock_status dli_url_parse(const char *url, struct dli_site *site, struct dlock_options *set, dlock_error *box);
 
-/* DLOCK_INVALID_OPTION when an option is given for a site without TLS, or sentinels, and means nothing without. */
+/*
+ * DLOCK_INVALID_OPTION when an option is given for a site without TLS, sentinels or a quorum, and means nothing without.
+ * DLOCK_INVALID_QUORUM when the servers of a quorum, or how many of them must agree, are none that can.
+ */
 dlock_status dli_site_check(const struct dli_site *site, const struct dlock_options *set, dlock_error *box);
 
 /* Whether text can be the name or address of a host. */

@@ -142,7 +142,7 @@ int64_t dli_mutex_alarm(const struct dli_mutex *m)
         if (!m->renewing && (m->renewable || m->confirm))
             at = earlier(at, m->renew_at);
     } else if (!m->in_flight && (m->waiters > 0 || m->want)) {
-        at = m->look_at;
+        at = m->waiters > 0 && m->want_at > m->look_at ? m->want_at : m->look_at;
     }
     if (m->drop)
         at = earlier(at, m->in_flight ? drop_ends(m) : earlier(m->look_at, drop_ends(m)));

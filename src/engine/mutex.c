@@ -119,7 +119,7 @@ struct dli_claim *dli_mutex_acquire(struct dli_mutex *m, struct dli_claim *claim
         dli_list_append(&m->waiting, &claim->link);
         m->waiters++;
         if (m->waiters == 1 || m->trouble != DLOCK_OK)
-            m->look_at = now;
+            m->look_at = m->want_at = now;
     }
     return claim;
 }

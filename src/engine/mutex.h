@@ -98,6 +98,7 @@ struct dli_mutex {
     int64_t asked;          /* the longest lease the server was asked for want */
     int64_t let_gone;       /* the last number that was let go; it is held elsewhere */
     int64_t look_at;        /* send the next exchange not before */
+    int64_t want_at;        /* and one that wants something not before; 0: any time */
     int64_t again;          /* a look asked for while an exchange was in flight; DLI_NEVER: none */
     int64_t drop_until;     /* the server has forgotten drop by then */
     int drop_unsure;        /* an exchange that names drop was sent without answer */

@@ -35,7 +35,7 @@ static void wish_want(struct dli_mutex *m, enum dli_line line, struct dli_wish *
 
 int dli_mutex_wish(struct dli_mutex *m, enum dli_line line, int64_t now, struct dli_wish *wish)
 {
-    int wants = m->waiters > 0 && !m->owned;
+    int wants = m->waiters > 0 && !m->owned && now >= m->want_at;
 
     if (m->in_flight)
         return 0;
@@ -192,7 +192,7 @@ static void failed(struct dli_mutex *m, const struct dli_answer *answer, int64_t
     }
 }
 
-void dli_mutex_answer(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
+static void understand(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
 {
     m->in_flight = 0;
     if (m->sent.want && m->sent.want == m->want)
@@ -222,6 +222,20 @@ void dli_mutex_answer(struct dli_mutex *m, const struct dli_answer *answer, int6
         dli_mutex_end_waiting(m, answer->got == DLI_TRY_GATE ? DLOCK_GATE_CLOSED : DLOCK_WRONG_KIND, 0);
         dli_mutex_forget_want(m);
     }
+}
+
+void dli_mutex_answer(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
+{
+    if (m->sent.want)
+        m->want_at = 0;
+    understand(m, answer, now);
+    if (!answer->spent || !m->sent.want || m->sent.want != m->want || m->owned)
+        return;
+    m->want_at = m->look_at;
+    m->known = 1;
+    dli_mutex_start_drop(m, now);
+    if (answer->status != DLOCK_OK) /* it cannot be released at once either */
+        m->look_at = m->want_at;
 }
 
 void dli_mutex_pushed(struct dli_mutex *m, int64_t number, int64_t seq, int64_t token, int64_t now)
@@ -254,6 +268,7 @@ void dli_mutex_gate(struct dli_mutex *m, int64_t until, int64_t now)
 void dli_mutex_look(struct dli_mutex *m, int64_t at)
 {
     m->again = at;
+    m->want_at = at < m->want_at ? at : m->want_at;
     if (m->waiters > 0 && !m->owned)
         m->look_at = at;
 }

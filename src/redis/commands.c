@@ -382,9 +382,11 @@ int dli_encode_request(struct dli_buffer *out, int full, const struct dli_reques
         [DLI_VERB_EXCHANGE] = encode_exchange,   [DLI_VERB_RENEW] = encode_renew,     [DLI_VERB_TAKE] = encode_take,
         [DLI_VERB_FORCE] = encode_force,         [DLI_VERB_INSPECT] = encode_inspect, [DLI_VERB_GATE] = encode_gate,
         [DLI_VERB_GATE_LEFT] = encode_gate_left, [DLI_VERB_CHANGE] = encode_change,   [DLI_VERB_PING] = encode_ping,
-        [DLI_VERB_PROVISION] = encode_provision,
+        [DLI_VERB_PROVISION] = encode_provision, [DLI_VERB_FLOOR] = dli_encode_floor, [DLI_VERB_JOIN] = dli_encode_join,
     };
 
+    if (request->verb == DLI_VERB_RENEW && request->renew.again)
+        return dli_encode_again(out, full, request);
     return encode[request->verb](out, full, request);
 }
 

@@ -39,7 +39,7 @@ dlock_status dli_redis_open(const struct dlock_options *options, const struct dl
     case DLI_SITE_CLUSTER:
         return dli_cluster_open(options, site, ret, box);
     case DLI_SITE_QUORUM:
-        return dli_fail(box, DLOCK_UNSUPPORTED, "This version does not support a %s.", site->target.text);
+        return dli_quorum_open(options, site, ret, box);
     default:
         return dli_single_open(options, site, ret, box);
     }

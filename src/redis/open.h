@@ -29,4 +29,8 @@ int dli_is_cluster(const struct dli_store *store);
 void dli_cluster_txn(struct dli_store *store, struct dli_txn *txn);
 int dli_cluster_txn_push(struct dli_lane *lane, struct dli_txn_step *step);
 
+/* quorum.c: servers that know nothing of each other. As dli_redis_open. It has no transactions. */
+dlock_status dli_quorum_open(const struct dlock_options *options, const struct dli_site *site, struct dli_store **ret,
+                             dlock_error *box);
+
 #endif

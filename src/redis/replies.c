@@ -219,6 +219,39 @@ static dlock_status decode_inspect(const struct dli_reply *reply, struct dli_req
     return DLOCK_OK;
 }
 
+static dlock_status decode_floor(const struct dli_reply *reply, struct dli_request *request)
+{
+    request->floor.stands = reply->type == DLI_REPLY_INTEGER && reply->integer == 1;
+    return reply->type == DLI_REPLY_INTEGER ? DLOCK_OK : unexpected(request->why);
+}
+
+/* A shard sends those away whose key is another's. */
+static int from_shard(const struct dli_reply *reply)
+{
+    static const char *const words[] = {"MOVED ", "CLUSTERDOWN "};
+
+    for (size_t i = 0; reply->type == DLI_REPLY_ERROR && i < 2; i++)
+        if (reply->size > strlen(words[i]) && memcmp(reply->text, words[i], strlen(words[i])) == 0)
+            return 1;
+    return 0;
+}
+
+static dlock_status decode_join(const struct dli_reply *reply, struct dli_request *request)
+{
+    int64_t sharded;
+
+    request->join.sharded = from_shard(reply);
+    if (request->join.sharded)
+        return DLOCK_OK;
+    if (reply->type != DLI_REPLY_ARRAY || reply->size != 3 || reply->items[0].type != DLI_REPLY_TEXT ||
+        !integer_at(reply, 1, &sharded) || reply->items[2].type != DLI_REPLY_TEXT)
+        return unexpected(request->why);
+    dli_quote(request->join.run_id, sizeof request->join.run_id, reply->items[0].text, reply->items[0].size);
+    dli_quote(request->join.stands, sizeof request->join.stands, reply->items[2].text, reply->items[2].size);
+    request->join.sharded = sharded == 1;
+    return DLOCK_OK;
+}
+
 static dlock_status decode_ping(const struct dli_reply *reply, struct dli_request *request)
 {
     (void)reply;
@@ -232,14 +265,16 @@ void dli_decode_request(const struct dli_reply *reply, struct dli_request *reque
         [DLI_VERB_EXCHANGE] = decode_exchange,   [DLI_VERB_RENEW] = decode_renew,     [DLI_VERB_TAKE] = decode_take,
         [DLI_VERB_FORCE] = decode_force,         [DLI_VERB_INSPECT] = decode_inspect, [DLI_VERB_GATE] = decode_gate,
         [DLI_VERB_GATE_LEFT] = decode_gate_left, [DLI_VERB_CHANGE] = decode_change,   [DLI_VERB_PING] = decode_ping,
-        [DLI_VERB_PROVISION] = decode_ping,
+        [DLI_VERB_PROVISION] = decode_ping,      [DLI_VERB_FLOOR] = decode_floor,     [DLI_VERB_JOIN] = decode_join,
     };
 
     request->sent = 1;
     request->refused = reply->type == DLI_REPLY_ERROR && /* scripts look at what the keys are before they write */
                        (!dli_error_midway(reply) || dli_error_status(reply) == DLOCK_WRONG_KIND);
-    request->status =
-        reply->type == DLI_REPLY_ERROR ? refusal(reply, request->why) : decode[request->verb](reply, request);
+    if (reply->type == DLI_REPLY_ERROR && !(request->verb == DLI_VERB_JOIN && from_shard(reply)))
+        request->status = refusal(reply, request->why);
+    else
+        request->status = decode[request->verb](reply, request);
     if (request->status == DLOCK_LEASE_REFUSED && !(request->verb == DLI_VERB_EXCHANGE && request->exchange.wish.drop))
         request->refused = 1;
 }

@@ -41,7 +41,8 @@ struct dli_run; /* multi.h */
 struct dli_due {
     struct dli_entry *entry; /* with a ref */
     int64_t number, lease, limit;
-    int tries; /* that failed before */
+    int tries;    /* that failed before */
+    int64_t last; /* token of the hold */
 };
 
 /* The renewals in flight; there is one request at most per loop. */

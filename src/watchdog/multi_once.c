@@ -175,7 +175,7 @@ static int possible(const struct dli_multi *multi)
     const struct dli_store *store = multi->client->store;
     uint32_t shard = store->ops->shard(store, multi->member[0].entry->place);
 
-    if (multi->count > DLI_MULTI_MAX)
+    if (multi->count > DLI_MULTI_MAX || store->votes)
         return 0;
     for (size_t i = 0; i < multi->count; i++)
         if (multi->member[i].kind->id != DLOCK_KIND_MUTEX ||

@@ -86,7 +86,8 @@ int64_t dli_renew_alarm(const struct dli_loop *loop)
 void dli_renew_queue(struct dli_entry *entry)
 {
     struct dli_mutex *m = &entry->m;
-    struct dli_due due = {.entry = entry, .number = m->want, .lease = m->lease, .limit = m->limit};
+    struct dli_due due = {
+        .entry = entry, .number = m->want, .lease = m->lease, .limit = m->limit, .last = m->token_end - 1};
 
     due.tries = m->renew_failures;
     if (push(entry->loop, &due)) {
@@ -178,6 +179,7 @@ static void fill(struct dli_loop *loop, int64_t now)
         row->place = due.entry->place;
         row->lease = due.lease + due.entry->rules.delay;
         row->permits = due.entry->rules.permits;
+        row->last = due.last;
         dli_entry_owner(due.entry, due.number, row->owner);
     }
 }

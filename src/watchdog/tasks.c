@@ -192,6 +192,7 @@ static int ask_extend(struct dli_order *order)
     order->number = held_number(hold, order->owner, order->row.owner);
     if (order->number)
         dli_mutex_extending(&hold->m, order->lease);
+    order->row.last = hold->m.token_end - 1;
     dli_entry_unlock(hold);
     if (order->number)
         dli_order_renewal(order, hold, order->lease);

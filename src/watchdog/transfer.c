@@ -177,6 +177,7 @@ dlock_status dli_transfer_adopt(struct dli_entry *entry, const struct dli_terms 
     order->owner = owner;
     order->value = token;
     order->lease = lease_ms * DLI_MS;
+    order->row.last = token;
     memcpy(order->row.owner, id, sizeof id);
     *ret = order;
     return DLOCK_OK;

@@ -33,7 +33,7 @@ if TYPE_CHECKING:  # the names for type checkers and editors
     Busy = TimedOut = Cancelled = Interrupted = WouldBlock = NoEvent = DlockError
     Unchanged = GateClosed = Conflict = NotFound = InvalidArgument = InvalidName = DlockError
     UnknownOption = InvalidOption = InvalidUrl = Unsupported = OutOfMemory = Closed = Forked = DlockError
-    BufferTooSmall = SystemError = DuplicateName = NotHeld = Lost = WrongKind = UnknownOutcome = DlockError
+    BufferTooSmall = SystemError = DuplicateName = InvalidQuorum = NotHeld = Lost = WrongKind = UnknownOutcome = DlockError
     InvalidGrant = UpgradeRefused = NoTransaction = DlockError
     Unreachable = Denied = ServerLoading = ServerBusy = ServerOutOfMemory = ServerReadOnly = DlockError
     ProtocolError = ServerError = TlsFailed = DlockError

@@ -1,0 +1,59 @@
+"""Servers that vote, each of its own.
+
+    with Quorum(5) as quorum:
+        quorum.url                                  # redis+quorum://...; quorum.url_of(needed=4)
+        quorum.nodes[0].kill()                      # harness.server.Server
+        quorum.holders("name")                      # who holds it on each, b"" for nobody
+        quorum.tokens("name")                       # the highest token reserved on each, 0 for none
+"""
+from __future__ import annotations
+
+from typing import Any
+
+from .server import Server
+
+FENCE = "redisson_lock_token:{%s}"
+
+
+def url_of(*servers: Any, **options: Any) -> str:
+    query = "&".join(f"{name}={value}" for name, value in options.items())
+    return f"redis+quorum://{','.join(f'{one.host}:{one.port}' for one in servers)}" + (f"?{query}" if query else "")
+
+
+class Quorum:
+    def __init__(self, count: int = 5, *options: str) -> None:
+        self.nodes = [Server(*options) for _ in range(count)]
+
+    @property
+    def url(self) -> str:
+        return url_of(*self.nodes)
+
+    def url_of(self, **options: Any) -> str:
+        return url_of(*self.nodes, **options)
+
+    def each(self, *words: Any) -> list[Any]:
+        """The answers of those that live; None for the others."""
+        return [node.command(*words) if node.process else None for node in self.nodes]
+
+    def holders(self, name: str) -> list[bytes | None]:
+        return [None if held is None else (held or [b""])[0] for held in self.each("HKEYS", name)]
+
+    def held(self, name: str) -> int:
+        """On how many servers somebody has it."""
+        return sum(bool(holder) for holder in self.holders(name))
+
+    def tokens(self, name: str) -> list[int]:
+        return [int(token or 0) for token in self.each("GET", FENCE % name)]
+
+    def flush(self) -> None:
+        self.each("FLUSHALL")
+
+    def stop(self) -> None:
+        for node in self.nodes:
+            node.stop()
+
+    def __enter__(self) -> Quorum:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()

@@ -1,0 +1,232 @@
+/*
+ * quorum_elect.c: rounds that ask for the lock. Votes and floors are counted by engine/quorum.c.
+ *
+ * What a loser was granted late is released where it comes; the rest is the asker's, who is told that its id is spent. After
+ * SPLITS attempts with split votes every other attempt asks the servers one after the other: the first one decides.
+ */
+#include "quorum.h"
+
+#include <string.h>
+
+enum { SPLITS = 5, QUIET_PAUSE = 200000 };
+
+static void ask(struct dli_round *round)
+{
+    int i;
+
+    while ((i = dli_election_ask(&round->election)) >= 0) {
+        struct dli_share *share = &round->share[i];
+        struct dli_exchange *exchange = &share->request->exchange;
+
+        dli_share_copy(share, DLI_STAGE_ASK);
+        exchange->wish.drop = 0;
+        exchange->wish.mode = DLI_MODE_TRY;
+        exchange->wish.listening = 0;
+        dli_share_send(share, 0);
+    }
+}
+
+static void begin(struct dli_round *round, int64_t now)
+{
+    const struct dli_quorum *quorum = round->lane->quorum;
+    const struct dli_wish *wish = &round->said.exchange.wish;
+    int splits = round->spot->splits;
+
+    dli_seats_ask(round->lane, now);
+    round->until = now + 2 * wish->lease;
+    dli_election_init(&round->election, quorum->count, quorum->needed, splits >= SPLITS && (splits - SPLITS) % 2 == 0,
+                      wish->block);
+    ask(round);
+}
+
+/* ---- answers */
+
+static void write_floors(struct dli_round *round)
+{
+    struct dli_election *e = &round->election;
+    int i;
+
+    while ((i = dli_election_write(e)) >= 0) {
+        struct dli_share *share = &round->share[i];
+        struct dli_request *request = share->request;
+
+        dli_share_copy(share, DLI_STAGE_FLOOR);
+        request->verb = DLI_VERB_FLOOR;
+        memcpy(request->floor.owner, round->said.exchange.want, DLI_OWNER_MAX);
+        request->floor.seen = e->voter[i].token + e->block - 1;
+        request->floor.last = e->token + e->block - 1;
+        request->floor.keep_ms = round->said.exchange.keep_ms;
+        dli_share_send(share, 0);
+    }
+}
+
+/* A vote counts when its server can vote with the others. */
+static void count_vote(struct dli_round *round, struct dli_share *share)
+{
+    const struct dli_seat *seat = &round->lane->seat[share->node];
+    const struct dli_request *request = share->request;
+    const struct dli_answer *answer = &request->exchange.answer;
+
+    if (request->status != DLOCK_OK) {
+        dli_election_failed(&round->election, share->node, request->sent && !request->refused);
+    } else if (!seat->good) {
+        share->why = seat->why;
+        if (share->why.code == DLOCK_OK)
+            share->why.code = DLOCK_UNREACHABLE;
+        dli_election_failed(&round->election, share->node, answer->got == DLI_TRY_GRANTED);
+    } else {
+        dli_election_voted(&round->election, share->node, answer->got, answer->token, answer->left);
+    }
+}
+
+static void heard(struct dli_round *round, struct dli_share *share, int64_t now)
+{
+    const struct dli_request *request = share->request;
+    const struct dli_seat *seat = &round->lane->seat[share->node];
+
+    switch (share->stage) {
+    case DLI_STAGE_ASK:
+        if (request->status == DLOCK_OK && !seat->good && seat->asking) {
+            share->unjudged = 1;
+            round->busy++;
+            return;
+        }
+        count_vote(round, share);
+        if (round->asked)
+            ask(round);
+        else if (!round->won && request->status == DLOCK_OK && request->exchange.answer.got == DLI_TRY_GRANTED)
+            dli_drop_undo(share, now);
+        break;
+    case DLI_STAGE_FLOOR:
+        dli_election_written(&round->election, share->node, request->status == DLOCK_OK ? request->floor.stands : -1);
+        break;
+    default:
+        dli_drop_later(share, now);
+        return;
+    }
+    if (round->asked || round->won)
+        write_floors(round);
+}
+
+void dli_elect_judge(struct dli_lane *lane, int node)
+{
+    struct dli_link *link = lane->rounds.next;
+
+    while (link != &lane->rounds) {
+        struct dli_share *share = &DLI_OBJECT(link, struct dli_round, link)->share[node];
+
+        link = link->next;
+        if (!share->unjudged)
+            continue;
+        share->unjudged = 0;
+        dli_share_over(share);
+    }
+}
+
+/* ---- the outcome */
+
+static void won(struct dli_round *round, int64_t now)
+{
+    struct dli_request *asked = &round->asked->request;
+    int64_t at;
+
+    if (!dli_seats_met(round->lane, round->since, round->said.deadline, now, &at)) {
+        dli_round_wake(round, at);
+        return;
+    }
+    round->won = 1;
+    round->spot->splits = round->spot->contended = 0;
+    asked->exchange.answer = (struct dli_answer){.got = DLI_TRY_GRANTED, .token = round->election.token};
+    dli_round_answer(round, DLOCK_OK);
+}
+
+static enum dli_try try_of(enum dli_outcome outcome)
+{
+    return outcome == DLI_OUTCOME_QUIET  ? DLI_TRY_QUIET
+           : outcome == DLI_OUTCOME_GATE ? DLI_TRY_GATE
+           : outcome == DLI_OUTCOME_KIND ? DLI_TRY_WRONG_KIND
+                                         : DLI_TRY_HELD;
+}
+
+/* A server in quarantine has said so. */
+static void say_quiet(struct dli_round *round)
+{
+    dlock_error *why = round->asked->request.why;
+
+    for (int i = 0; why && i < round->election.count; i++)
+        if (round->election.voter[i].vote == DLI_VOTE_QUIET)
+            dli_fail(why, DLOCK_QUARANTINED, "%s: %.300s", round->lane->quorum->node[i].store->text,
+                     round->share[i].why.message);
+}
+
+/* Votes of others that are gone soon, or a lock that is held: look again then. */
+static void refused(struct dli_round *round, enum dli_try got)
+{
+    const struct dli_election *e = &round->election;
+    struct dli_answer *answer = &round->asked->request.exchange.answer;
+    int split = got == DLI_TRY_HELD && dli_election_split(e);
+
+    round->spot->splits = split ? round->spot->splits + 1 : 0;
+    round->spot->contended = 1;
+    *answer = (struct dli_answer){.got = got, .spent = dli_election_spent(e)};
+    answer->left = split ? 0 : dli_election_left(e);
+    if (got == DLI_TRY_QUIET) {
+        answer->left = answer->left < 0 ? QUIET_PAUSE : answer->left;
+        say_quiet(round);
+    }
+    answer->foreign = got == DLI_TRY_HELD; /* for who listens where foreign clients do */
+    dli_round_answer(round, DLOCK_OK);
+}
+
+static int votes(const struct dli_round *round)
+{
+    int found = 0;
+
+    for (int i = 0; i < round->election.count; i++) {
+        enum dli_vote vote = round->election.voter[i].vote;
+
+        found += vote >= DLI_VOTE_GRANTED && vote <= DLI_VOTE_FLOORED;
+    }
+    return found;
+}
+
+static void fail(struct dli_round *round)
+{
+    struct dli_request *asked = &round->asked->request;
+
+    asked->exchange.answer = (struct dli_answer){.spent = dli_election_spent(&round->election)};
+    asked->sent = asked->exchange.answer.spent;
+    dli_round_fail(round, "grant it", votes(round));
+}
+
+static int bad_quorum(struct dli_round *round)
+{
+    struct dli_request *asked = &round->asked->request;
+
+    if (dli_quorum_fits(round->lane->quorum, asked->why) == DLOCK_OK)
+        return 0;
+    asked->exchange.answer = (struct dli_answer){.spent = dli_election_spent(&round->election)};
+    asked->sent = asked->exchange.answer.spent;
+    dli_round_answer(round, DLOCK_INVALID_QUORUM);
+    return 1;
+}
+
+static void decide(struct dli_round *round, int must, int64_t now)
+{
+    enum dli_outcome outcome = dli_election_outcome(&round->election);
+
+    if (bad_quorum(round))
+        return;
+    if (outcome == DLI_OUTCOME_WON) {
+        won(round, now);
+        return;
+    }
+    if (!must && (outcome == DLI_OUTCOME_OPEN || !dli_round_grace(round, now)))
+        return;
+    if (outcome == DLI_OUTCOME_OPEN || outcome == DLI_OUTCOME_FAILED)
+        fail(round);
+    else
+        refused(round, try_of(outcome));
+}
+
+const struct dli_round_ops dli_elect_ops = {begin, heard, decide, NULL};
