@@ -21,8 +21,9 @@ const char *dlock_version_string(void)
 int32_t dlock_supports(const char *feature)
 {
     static const char *const features[] = {
-        "mutex", "fencing",   "watchdog",         "handover", "redisson", "tcp",         "unix",     "fair",   "read",
-        "write", "semaphore", "permit_semaphore", "latch",    "gate",     "transaction", "sentinel", "cluster"};
+        "mutex", "fencing", "watchdog",    "handover", "redisson",  "tcp",
+        "unix",  "fair",    "read",        "write",    "semaphore", "permit_semaphore",
+        "latch", "gate",    "transaction", "sentinel", "cluster",   "quorum"};
 
     if (feature && strcmp(feature, "tls") == 0)
         return DLI_TLS; /* of the build */

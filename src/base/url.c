@@ -33,8 +33,9 @@ static const struct scheme {
 
 static const char *const accepted =
     "redis://[user[:password]@]host[:port][/db][?option=value&...], redis+unix://[user[:password]@]/path[?...], "
-    "redis+sentinel://[user[:password]@]host[:port][,...]/service[/db][?...]; rediss:// and rediss+sentinel:// "
-    "with TLS";
+    "redis+sentinel://[user[:password]@]host[:port][,...]/service[/db][?...], redis+cluster://... and redis+quorum:// "
+    "with "
+    "several hosts; rediss in place of redis for TLS";
 
 /* Put one option; the URL may give it twice, in the same or another spelling, only if both say the same. */
 static dlock_status put(struct dlock_options *set, int option, const struct dli_decoded *value, dlock_error *box)
