@@ -251,7 +251,8 @@ static int converse(struct dli_cluster *cluster)
     return 0;
 }
 
-static void go_on(struct dli_cluster *cluster, int64_t now)
+/* 1: the next one is asked, and may be ready already. */
+static int go_on(struct dli_cluster *cluster, int64_t now)
 {
     struct dli_look *look = &cluster->look;
 
@@ -265,12 +266,14 @@ static void go_on(struct dli_cluster *cluster, int64_t now)
         cluster->probed = 1;
         look->hasty = 1;
         succeed(cluster, now);
-        return;
+        return 0;
     }
     if (look->conn->state != DLI_CONN_FAILED && now >= look->give_up)
         refuse(look, DLOCK_UNREACHABLE, "did not say in time who has which slot", NULL);
-    if (look->conn->state == DLI_CONN_FAILED)
-        ask_next(cluster, now);
+    if (look->conn->state != DLI_CONN_FAILED)
+        return 0;
+    ask_next(cluster, now);
+    return look->conn != NULL;
 }
 
 void dli_look_step(struct dli_cluster *cluster, int64_t now)
@@ -279,7 +282,8 @@ void dli_look_step(struct dli_cluster *cluster, int64_t now)
     int64_t later;
 
     if (look->conn) {
-        go_on(cluster, now);
+        while (go_on(cluster, now))
+            continue;
         return;
     }
     if (!__atomic_load_n(&look->wanted, __ATOMIC_ACQUIRE) || now < look->not_before)
@@ -291,8 +295,8 @@ void dli_look_step(struct dli_cluster *cluster, int64_t now)
     __atomic_store_n(&look->wanted, 0, __ATOMIC_RELEASE);
     look->tried = 0;
     ask_next(cluster, now);
-    if (look->conn)
-        go_on(cluster, now);
+    while (look->conn && go_on(cluster, now))
+        continue;
 }
 
 int64_t dli_look_alarm(const struct dli_cluster *cluster)
