@@ -261,6 +261,7 @@ struct sim_redisson {
 struct sim_peer {
     int index, foreign, alive;
     char uuid[40];
+    char bytes[10]; /* its first digits, as permits have them */
     int64_t ppm, clock_base;
     int64_t paused_until, wake_reply, wake_timer; /* after a pause its parts come to life one by one */
     int64_t disturbed_until;                      /* faults may be felt until then */

@@ -107,7 +107,7 @@ void sim_kinds_plan(struct sim *s);
 void sim_kinds_name(struct sim *s, int index);
 void sim_kinds_open(struct sim *s);
 const char *sim_kinds_script(const struct sim *s, const struct sim_request *request);
-void sim_kinds_owner(const struct sim *s, int lock, int peer, int64_t number, char *text, size_t size);
+void sim_kinds_owner(const struct sim *s, int lock, int peer, int64_t number, char *text);
 int sim_kinds_keys(struct sim *s, const struct sim_request *request, struct sim_word *keys);
 int sim_kinds_held(struct sim *s, const struct sim_request *request); /* what it wants stands on the server */
 void sim_kinds_ran(struct sim *s, const struct sim_request *request, int held);

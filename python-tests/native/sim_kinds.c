@@ -99,18 +99,25 @@ const char *sim_kinds_script(const struct sim *s, const struct sim_request *requ
     return writes ? "write_release" : release[s->world];
 }
 
-/* The id of a number of a peer on the wire. */
-void sim_kinds_owner(const struct sim *s, int lock, int peer, int64_t number, char *text, size_t size)
+/* The id of a number of a peer on the wire. Composed by hand: it is asked for at every event. */
+void sim_kinds_owner(const struct sim *s, int lock, int peer, int64_t number, char *text)
 {
-    snprintf(text, size, "%s:%" PRId64 "%s", s->peer[peer].uuid, number,
-             s->world == SIM_RW && lock == 1 ? ":write" : "");
+    const struct sim_peer *who = &s->peer[peer];
+    char digits[24], *at = digits + sizeof digits;
+
+    *--at = '\0';
+    do
+        *--at = (char)('0' + number % 10);
+    while ((number /= 10) > 0);
+    text = stpcpy(stpcpy(stpcpy(text, who->uuid), ":"), at);
+    strcpy(text, s->world == SIM_RW && lock == 1 ? ":write" : "");
 }
 
 static struct sim_word hold_key(struct sim *s, const struct sim_request *request, int64_t number)
 {
     char *text = sim_alloc(s, 120), owner[80];
 
-    sim_kinds_owner(s, request->lock, request->peer, number, owner, sizeof owner);
+    sim_kinds_owner(s, request->lock, request->peer, number, owner);
     snprintf(text, 120, "{stock}:%s:rwlock_timeout:1", owner);
     return sim_word(text);
 }

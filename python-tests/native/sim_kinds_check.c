@@ -33,31 +33,26 @@ static int64_t value_of(const struct sim_key *key)
 /* A permit's 16 bytes: 10 of the process, 6 of the number. */
 static void permit_bytes(const struct sim *s, int peer, int64_t number, char out[16])
 {
-    const char *uuid = s->peer[peer].uuid;
-    char two[3] = "";
-    int size = 0;
-
-    for (; size < 10; uuid += 2) {
-        uuid += *uuid == '-';
-        memcpy(two, uuid, 2);
-        out[size++] = (char)strtol(two, NULL, 16);
-    }
-    for (int i = 5; i >= 0; i--)
-        out[size++] = (char)(number >> 8 * i & 0xff);
+    memcpy(out, s->peer[peer].bytes, 10);
+    for (int i = 0; i < 6; i++)
+        out[10 + i] = (char)(number >> 8 * (5 - i) & 0xff);
 }
 
 /* When what number holds ends on the server, ms; INT64_MAX: never. -1: it holds nothing. */
 static int64_t read_or_write_ends(struct sim *s, int lock, int peer, int64_t number)
 {
     struct sim_key *hash = find(s, s->lock[lock].name);
-    char owner[80], hold[120];
+    char owner[80], hold[120], *end;
 
-    sim_kinds_owner(s, lock, peer, number, owner, sizeof owner);
-    if (!hash || !sim_find_field(hash, sim_word(owner)))
+    if (!hash)
+        return -1;
+    sim_kinds_owner(s, lock, peer, number, owner);
+    if (!sim_find_field(hash, sim_word(owner)))
         return -1;
     if (lock == 1)
         return hash->expires;
-    snprintf(hold, sizeof hold, "{stock}:%s:rwlock_timeout:1", owner);
+    end = stpcpy(stpcpy(hold, "{stock}:"), owner);
+    strcpy(end, ":rwlock_timeout:1");
     return find(s, hold) ? find(s, hold)->expires : -1;
 }
 
@@ -69,7 +64,7 @@ static int64_t permits_end(struct sim *s, int lock, int peer, int64_t number)
 
     if (!out)
         return -1;
-    sim_kinds_owner(s, lock, peer, number, owner, sizeof owner);
+    sim_kinds_owner(s, lock, peer, number, owner);
     if (s->world == SIM_SEMAPHORE)
         return sim_find_field(out, sim_word(owner)) ? INT64_MAX : -1;
     for (int64_t i = 0; i < s->plan.rules.permits; i++) {

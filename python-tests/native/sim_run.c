@@ -134,6 +134,18 @@ static void name_lock(struct sim *s, int index)
     snprintf(lock->channel, sizeof lock->channel, "redisson_lock__channel:%s", tagged);
 }
 
+static void note_bytes(struct sim_peer *peer)
+{
+    const char *digit = peer->uuid;
+    char two[3] = "";
+
+    for (size_t i = 0; i < sizeof peer->bytes; i++, digit += 2) {
+        digit += *digit == '-';
+        memcpy(two, digit, 2);
+        peer->bytes[i] = (char)strtol(two, NULL, 16);
+    }
+}
+
 static void make_peer(struct sim *s, int index, int foreign)
 {
     struct sim_peer *peer = &s->peer[index];
@@ -152,6 +164,7 @@ static void make_peer(struct sim *s, int index, int foreign)
     snprintf(peer->uuid, sizeof peer->uuid, "%08x-%04x-%d%03x-a%03x-%012" PRIx64, (unsigned)(random >> 32),
              (unsigned)(random >> 16) & 0xffff, foreign ? 4 : 8, (unsigned)(random >> 4) & 0xfff,
              (unsigned)random & 0xfff, random >> 16);
+    note_bytes(peer);
     peer->ppm = sim_between(s, -half, half) * s->drift_factor;
     peer->clock_base = sim_below(s, 1000 * (int64_t)SIM_SECOND);
     peer->line = DLI_LINE_ABSENT;

@@ -39,7 +39,7 @@ static void add_owner(struct sim *s, struct args *args, struct sim_peer *peer, i
         peer = &s->peer[known->id_peer - 1];
         number = known->id_number;
     }
-    sim_kinds_owner(s, lock, peer->index, number, text, WIDE);
+    sim_kinds_owner(s, lock, peer->index, number, text);
     args->word[args->count++] = sim_word(text);
 }
 
