@@ -92,7 +92,8 @@ def test_f01_moved(agent: Agent, cluster: Cluster, moves: int) -> None:
 def test_f02_resharding(agent: Agent, new_agent: Make, cluster: Cluster, count: int) -> None:
     """Locks that are held, and waited for, while their slots move key by key: nothing is lost, nobody gets in too early."""
     options = {"lease_ms": 3000, "safety_ms": SAFETY_MS}
-    client, other, third = (one_of.open(cluster, **options) for one_of in (agent, new_agent(), new_agent()))
+    client, other = agent.open(cluster, **options), new_agent().open(cluster, **options)
+    third = new_agent().open(cluster, command_timeout_ms=50)
     names = [f"held-{number}" for number in range(count)]
     locks, rivals = [client.lock(name) for name in names], [other.lock(name) for name in names[:12]]
     for lock in locks:

@@ -175,6 +175,12 @@ struct dli_store_ops {
     struct dli_request *(*request_new)(struct dli_store *store);
     void (*request_free)(struct dli_request *request);
 
+    /*
+     * Which server has a lock now, as a number. Renewals of different servers do not wait for one another; of one, so many
+     * requests are under way as store->renewals says.
+     */
+    uint32_t (*server)(const struct dli_store *store, const struct dli_place *place);
+
     /* One request can be about several locks with the same shard. */
     uint32_t (*shard)(const struct dli_store *store, const struct dli_place *place);
 
@@ -226,7 +232,8 @@ struct dli_store {
     const char *uuid;     /* of the client */
     const char *text;     /* the servers, for messages; no credentials */
     int64_t connect_time; /* microseconds that connecting may take */
-    int votes; /* servers vote: mutexes alone, nobody stands in line, a release goes alone, no transactions */
+    int votes;    /* servers vote: mutexes alone, nobody stands in line, a release goes alone, no transactions */
+    int renewals; /* at once, to one server; 1 where most locks fit into one request */
 };
 
 #endif

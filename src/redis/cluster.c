@@ -11,7 +11,7 @@
 #include "sys/sys.h"
 #include "tls.h"
 
-enum { MS = 1000, TRIM_AFTER = 30000000 };
+enum { MS = 1000, TRIM_AFTER = 30000000, RENEWALS = 16 };
 
 /* ---- places and requests */
 
@@ -43,6 +43,13 @@ static uint32_t shard(const struct dli_store *store, const struct dli_place *pla
 {
     (void)store;
     return (uint32_t)place->slot;
+}
+
+static uint32_t server(const struct dli_store *store, const struct dli_place *place)
+{
+    const struct dli_cluster *cluster = (const struct dli_cluster *)(const void *)store; /* its first member */
+
+    return __atomic_load_n(&cluster->owner[place->slot], __ATOMIC_RELAXED);
 }
 
 /* ---- lanes */
@@ -246,6 +253,7 @@ static const struct dli_store_ops ops = {
     .place_free = place_free,
     .request_new = request_new,
     .request_free = dli_errand_free,
+    .server = server,
     .shard = shard,
     .lane_new = lane_new,
     .lane_free = lane_free,
@@ -287,6 +295,7 @@ dlock_status dli_cluster_open(const struct dlock_options *options, const struct 
     dli_gate_init(&cluster->look.gate, cluster->connects_per_second, (uint64_t)dli_now());
     cluster->store.ops = &ops;
     cluster->store.text = cluster->config.target.text;
+    cluster->store.renewals = RENEWALS;
     cluster->store.connect_time = cluster->config.connect_timeout;
     *ret = &cluster->store;
     return DLOCK_OK;

@@ -45,10 +45,22 @@ struct dli_due {
     int64_t last; /* token of the hold */
 };
 
-/* The renewals in flight; there is one request at most per loop. */
+/* Renewals that wait for servers with one number, by limit, the most endangered first; and how many requests are in flight. */
+struct dli_queue {
+    struct dli_due *heap;
+    size_t count, room;
+    int64_t leave_at; /* those that do not fill a script wait for others until then */
+    int flying;
+};
+
+enum { DLI_QUEUES = 16 };
+
+/* The renewals in one request. */
 struct dli_batch {
+    struct dli_batch *next; /* idle */
     struct dli_request *request;
     struct dli_loop *loop;
+    struct dli_queue *queue;
     int count;
     int64_t stamp;
     struct dli_due due[DLI_RENEW_MAX];
@@ -66,11 +78,8 @@ struct dli_loop {
     int ended;             /* takes no more timers */
     int64_t next;          /* the thread will look at the timers then; INT64_MIN while it is awake */
     struct dli_lane *lane; /* the rest: the thread's own, but for what base/store.h says of the lane */
-    struct dli_due *heap;  /* renewals by limit, most endangered first */
-    size_t heap_count, heap_room;
-    int64_t leave_at; /* renewals that do not fill a script wait for others until then */
-    struct dli_batch *batch;
-    int batch_flying;
+    struct dli_queue queue[DLI_QUEUES];
+    struct dli_batch *idle; /* batches that are not in flight; there is one at least in all */
 };
 
 struct dli_client {
@@ -295,10 +304,14 @@ int dli_loop_stop_timer(struct dli_loop *loop, struct dli_timer *timer);
 /* The loop's thread, entry.mutex held: queue a renewal that is due. */
 void dli_renew_queue(struct dli_entry *entry);
 
-/* The loop's thread: send the next batch when none is in flight. */
+/* A batch for the loop, idle. 0, or -1 without memory. And the end of those that are idle, and of the queues. */
+int dli_renew_open(struct dli_loop *loop);
+void dli_renew_close(struct dli_loop *loop);
+
+/* The loop's thread: send what is due, as far as not too much is in flight. */
 void dli_renew_send(struct dli_loop *loop, int64_t now);
 
-/* The loop's thread: when dli_renew_send has something to do; INT64_MAX while nothing is queued or a batch is in flight. */
+/* The loop's thread: when dli_renew_send has something to do; INT64_MAX: when an answer has come. */
 int64_t dli_renew_alarm(const struct dli_loop *loop);
 
 /* The loop's thread: forget what is queued. */

@@ -21,11 +21,8 @@ int dli_loop_new(struct dli_client *client, int index, struct dli_loop **ret)
     loop->client = client;
     loop->index = index;
     loop->next = INT64_MIN;
-    loop->batch = calloc(1, sizeof *loop->batch);
-    if (!loop->batch)
-        goto fail_batch;
-    if (!(loop->batch->request = store->ops->request_new(store)))
-        goto fail_request;
+    if (dli_renew_open(loop))
+        goto fail_renew;
     if ((loop->wake_fd = dli_wake_open()) < 0)
         goto fail_wake;
     if ((loop->alarm_fd = dli_alarm_open()) < 0)
@@ -45,10 +42,8 @@ fail_lane:
 fail_alarm:
     dli_fd_close(loop->wake_fd);
 fail_wake:
-    store->ops->request_free(loop->batch->request);
-fail_request:
-    free(loop->batch);
-fail_batch:
+    dli_renew_close(loop);
+fail_renew:
     free(loop);
     return -1;
 }
@@ -64,9 +59,7 @@ void dli_loop_free(struct dli_loop *loop)
     ops->lane_free(loop->lane);
     dli_fd_close(loop->alarm_fd);
     dli_fd_close(loop->wake_fd);
-    ops->request_free(loop->batch->request);
-    free(loop->batch);
-    free(loop->heap);
+    dli_renew_close(loop);
     free(loop);
 }
 

@@ -1,7 +1,8 @@
 /*
- * renew.c: renewals of one loop, many locks per request, one request in flight, the most endangered lock first.
+ * renew.c: renewals of one loop, many locks per request, the most endangered lock first; so many requests in flight
+ * as the store has for one server, and servers do not wait for one another.
  *
- * The heap and the batch belong to the loop's thread. A queued renewal holds a ref on its entry; its machine is marked
+ * Queues and batches belong to the loop's thread. A queued renewal holds a ref on its entry; its machine is marked
  * renewing, so that no second renewal of the same grant can be queued.
  */
 #include "client.h"
@@ -40,61 +41,114 @@ static void sift_down(struct dli_due *heap, size_t count)
     }
 }
 
-static int push(struct dli_loop *loop, const struct dli_due *due)
+static int push(struct dli_queue *queue, const struct dli_due *due)
 {
-    if (loop->heap_count == loop->heap_room) {
-        size_t room = loop->heap_room ? 2 * loop->heap_room : 64;
-        struct dli_due *heap = realloc(loop->heap, room * sizeof *heap);
+    if (queue->count == queue->room) {
+        size_t room = queue->room ? 2 * queue->room : 64;
+        struct dli_due *heap = realloc(queue->heap, room * sizeof *heap);
 
         if (!heap)
             return -1;
-        loop->heap = heap;
-        loop->heap_room = room;
+        queue->heap = heap;
+        queue->room = room;
     }
-    loop->heap[loop->heap_count] = *due;
-    sift_up(loop->heap, loop->heap_count++);
+    queue->heap[queue->count] = *due;
+    sift_up(queue->heap, queue->count++);
     return 0;
 }
 
-static struct dli_due pop(struct dli_loop *loop)
+static struct dli_due pop(struct dli_queue *queue)
 {
-    struct dli_due due = loop->heap[0];
+    struct dli_due due = queue->heap[0];
 
-    loop->heap[0] = loop->heap[--loop->heap_count];
-    sift_down(loop->heap, loop->heap_count);
+    queue->heap[0] = queue->heap[--queue->count];
+    sift_down(queue->heap, queue->count);
     return due;
 }
 
 /* ---- batches */
 
+/* Another batch, idle. 0, or -1 without memory. */
+int dli_renew_open(struct dli_loop *loop)
+{
+    struct dli_store *store = loop->client->store;
+    struct dli_batch *batch = calloc(1, sizeof *batch);
+
+    if (!batch)
+        return -1;
+    if (!(batch->request = store->ops->request_new(store))) {
+        free(batch);
+        return -1;
+    }
+    batch->loop = loop;
+    batch->next = loop->idle;
+    loop->idle = batch;
+    return 0;
+}
+
+void dli_renew_close(struct dli_loop *loop)
+{
+    struct dli_batch *batch;
+
+    while ((batch = loop->idle)) {
+        loop->idle = batch->next;
+        loop->client->store->ops->request_free(batch->request);
+        free(batch);
+    }
+    for (int i = 0; i < DLI_QUEUES; i++)
+        free(loop->queue[i].heap);
+}
+
+static struct dli_queue *queue_of(struct dli_loop *loop, const struct dli_entry *entry)
+{
+    const struct dli_store *store = loop->client->store;
+
+    return &loop->queue[store->ops->server ? store->ops->server(store, entry->place) % DLI_QUEUES : 0];
+}
+
 /* Renewals come due one by one. They gather for a sixtieth of their lease, unless one was late from the start. */
-static void gather(struct dli_loop *loop, const struct dli_mutex *m)
+static void gather(struct dli_queue *queue, const struct dli_mutex *m)
 {
     int64_t leave = dli_now() + (m->confirm || m->renew_failures ? 0 : m->lease / 60);
 
-    if (loop->heap_count == 1 || leave < loop->leave_at)
-        loop->leave_at = leave;
+    if (queue->count == 1 || leave < queue->leave_at)
+        queue->leave_at = leave;
+}
+
+static int64_t alarm_of(const struct dli_loop *loop, const struct dli_queue *queue)
+{
+    int most = loop->client->store->renewals;
+
+    if (queue->count == 0 || queue->flying >= (most > 1 ? most : 1))
+        return INT64_MAX;
+    return queue->count < DLI_RENEW_MAX / 2 ? queue->leave_at : 0;
 }
 
 int64_t dli_renew_alarm(const struct dli_loop *loop)
 {
-    if (loop->batch_flying || loop->heap_count == 0)
-        return INT64_MAX;
-    return loop->heap_count < DLI_RENEW_MAX / 2 ? loop->leave_at : 0;
+    int64_t at = INT64_MAX;
+
+    for (int i = 0; i < DLI_QUEUES; i++) {
+        int64_t other = alarm_of(loop, &loop->queue[i]);
+
+        at = other < at ? other : at;
+    }
+    return at;
 }
 
 void dli_renew_queue(struct dli_entry *entry)
 {
+    struct dli_queue *queue = queue_of(entry->loop, entry);
     struct dli_mutex *m = &entry->m;
     struct dli_due due = {
         .entry = entry, .number = m->want, .lease = m->lease, .limit = m->limit, .last = m->token_end - 1};
 
     due.tries = m->renew_failures;
-    if (push(entry->loop, &due)) {
+    if (push(queue, &due)) {
         dli_mutex_renewed(m, m->want, -1, m->lease, m->stamp, dli_now());
         return;
     }
-    gather(entry->loop, m);
+    gather(queue, m);
     dli_mutex_renewing(m);
     dli_entry_ref(entry);
 }
@@ -124,7 +178,9 @@ static void batch_done(struct dli_request *request)
         tell(&batch->due[i], kept, batch->stamp, now);
     }
     dli_client_count(client, DLOCK_STAT_RENEWED, renewed);
-    batch->loop->batch_flying = 0;
+    batch->queue->flying--;
+    batch->next = batch->loop->idle;
+    batch->loop->idle = batch;
 }
 
 /* Whether the machine still wants what was queued: not when it was released or extended meanwhile. Late ones are counted. */
@@ -149,27 +205,24 @@ static int still_wanted(const struct dli_due *due, int64_t now)
 }
 
 /* Whether the most endangered renewal goes into the request that is being filled. */
-static int fits(const struct dli_loop *loop)
+static int fits(const struct dli_queue *queue, const struct dli_batch *batch)
 {
-    const struct dli_batch *batch = loop->batch;
-    const struct dli_store *store = loop->client->store;
+    const struct dli_store *store = batch->loop->client->store;
     const struct dli_entry *entry, *first;
 
-    if (loop->heap_count == 0 || batch->count == DLI_RENEW_MAX)
+    if (queue->count == 0 || batch->count == DLI_RENEW_MAX)
         return 0;
-    entry = loop->heap[0].entry;
+    entry = queue->heap[0].entry;
     first = batch->due[0].entry;
     return batch->count == 0 || (entry->kind->renewal == first->kind->renewal &&
                                  store->ops->shard(store, entry->place) == store->ops->shard(store, first->place));
 }
 
-static void fill(struct dli_loop *loop, int64_t now)
+static void fill(struct dli_queue *queue, struct dli_batch *batch, int64_t now)
 {
-    struct dli_batch *batch = loop->batch;
-
     batch->count = 0;
-    while (fits(loop)) {
-        struct dli_due due = pop(loop);
+    while (fits(queue, batch)) {
+        struct dli_due due = pop(queue);
         struct dli_renewal *row = &batch->rows[batch->count];
 
         if (!still_wanted(&due, now))
@@ -193,17 +246,10 @@ static int64_t deadline(const struct dli_due *due, int64_t now)
     return now + (attempt < most ? attempt : most);
 }
 
-void dli_renew_send(struct dli_loop *loop, int64_t now)
+static void send(struct dli_loop *loop, struct dli_batch *batch, int64_t now)
 {
-    struct dli_batch *batch = loop->batch;
     struct dli_request *request = batch->request;
 
-    if (now < dli_renew_alarm(loop))
-        return;
-    fill(loop, now);
-    if (batch->count == 0)
-        return;
-    batch->loop = loop;
     batch->stamp = now;
     request->verb = DLI_VERB_RENEW;
     request->renew.row = batch->rows;
@@ -212,18 +258,46 @@ void dli_renew_send(struct dli_loop *loop, int64_t now)
     request->repeatable = 1;
     request->done = batch_done;
     request->asker = batch;
-    loop->batch_flying = 1;
+    batch->queue->flying++;
     dli_client_count(loop->client, DLOCK_STAT_RENEWAL_SCRIPTS, 1);
     request->status = loop->client->store->ops->push_urgent(loop->lane, request);
     if (request->status != DLOCK_OK)
         batch_done(request);
 }
 
+/* 0: no batch is to be had, or nothing was left to do. */
+static int send_next(struct dli_loop *loop, struct dli_queue *queue, int64_t now)
+{
+    struct dli_batch *batch;
+
+    if (!loop->idle && dli_renew_open(loop)) {
+        queue->leave_at = now + DLI_MS; /* those in flight come back */
+        return 0;
+    }
+    batch = loop->idle;
+    fill(queue, batch, now);
+    if (batch->count == 0)
+        return 0;
+    loop->idle = batch->next;
+    batch->queue = queue;
+    send(loop, batch, now);
+    return 1;
+}
+
+void dli_renew_send(struct dli_loop *loop, int64_t now)
+{
+    for (int i = 0; i < DLI_QUEUES; i++)
+        while (now >= alarm_of(loop, &loop->queue[i]) && send_next(loop, &loop->queue[i], now))
+            continue;
+}
+
 void dli_renew_drop(struct dli_loop *loop)
 {
-    while (loop->heap_count > 0) {
-        struct dli_due due = pop(loop);
+    for (int i = 0; i < DLI_QUEUES; i++) {
+        while (loop->queue[i].count > 0) {
+            struct dli_due due = pop(&loop->queue[i]);
 
-        dli_entry_unref(due.entry);
+            dli_entry_unref(due.entry);
+        }
     }
 }
