@@ -68,7 +68,7 @@ def log_of(client: Client) -> list[Any]:
 
 @pytest.mark.parametrize("moves", times(3, 200))
 def test_f01_moved(agent: Agent, cluster: Cluster, moves: int) -> None:
-    """The slot goes elsewhere between two calls: within the same call it is found, and what is held is held on."""
+    """The slot goes elsewhere between two calls: it is found within the same call (unless a look came first); what is held stays so."""
     client = agent.open(cluster, lease_ms=1500)
     lock, held = client.lock("{moved}"), client.lock("held{moved}")
     token, before = held.acquire(1, 0).ok.token, errors(cluster, "MOVED")
@@ -81,7 +81,7 @@ def test_f01_moved(agent: Agent, cluster: Cluster, moves: int) -> None:
         assert client.counters()["commands"] - sent <= 2 + 2 + 2  # two redirects, and renewals of the other
         assert held.state(1) == "HELD" and ask(target, "EXISTS", "held{moved}") == 1
     until(lambda: client.counters()["renewed"] > 0)
-    assert errors(cluster, "MOVED") - before >= moves and held.token(1).ok.token == token
+    assert errors(cluster, "MOVED") - before >= moves / 2 and held.token(1).ok.token == token
     held.release(1).ok
 
 
