@@ -774,6 +774,14 @@ def a_longer_lease_than_the_client_was_told(world: World) -> Iterator[Answer]:
     yield client.new("another", lease_ms=30_001)
 
 
+@way("NOT_REPLICATED")
+def a_server_without_replicas(world: World) -> Iterator[Answer]:
+    client = world.open(replicas=1)
+    yield client.lock("the lock").acquire(1, 0)
+    yield client.lock("the lock").acquire(1, -1)
+    yield client.multi(client.lock("the lock")).acquire(1, 0)
+
+
 @way("OUT_OF_MEMORY", "call")
 def no_memory(world: World) -> Iterator[Answer]:
     agent = world.new_agent(shim=True)

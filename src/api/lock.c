@@ -64,6 +64,7 @@ static void read_rules(struct dli_mutex_rules *rules, struct dli_client *core, c
     rules->separate = !kind->pass || core->store->votes;
     rules->no_line = (kind->per_owner && !kind->own_channel) || core->store->votes;
     rules->momentary = kind->momentary;
+    rules->doubtful = dli_options_replicas(&core->options) != 0;
 }
 
 static void read_terms(struct dli_terms *terms, const struct dli_kind *kind, const struct dlock_options *set)

@@ -5,6 +5,7 @@
  */
 #include "base/options.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -167,6 +168,38 @@ dlock_status dli_options_lay(struct dlock_options *set, const struct dlock_optio
     return DLOCK_OK;
 }
 
+int dli_options_replicas(const struct dlock_options *set)
+{
+    enum { MOST = 64 };
+    const char *text = dli_options_text(set, DLI_OPT_REPLICAS);
+    int number = 0;
+
+    if (strcmp(text, "none") == 0)
+        return 0;
+    if (strcmp(text, "all") == 0)
+        return -1;
+    for (size_t i = 0; text[i]; i++) {
+        if (text[i] < '0' || text[i] > '9')
+            return -2;
+        number = number * 10 + text[i] - '0';
+    }
+    return *text && number <= MOST ? number : -2;
+}
+
+/* The rules about what servers remember. */
+static dlock_status check_memory(const struct dlock_options *set, dlock_error *box)
+{
+    int64_t lasts = set->number[DLI_OPT_LEASE_MS] + set->number[DLI_OPT_LOCK_DELAY_MS];
+
+    if (set->number[DLI_OPT_QUARANTINE_MS] > 0 && set->number[DLI_OPT_QUARANTINE_MS] < lasts)
+        return dli_fail(box, DLOCK_INVALID_OPTION,
+                        "The option quarantine_ms must be at least lease_ms and lock_delay_ms together (%" PRId64 ").",
+                        lasts);
+    if (dli_options_replicas(set) == -2)
+        return dli_fail(box, DLOCK_INVALID_OPTION, "The option replicas takes none, a number up to 64, or all.");
+    return DLOCK_OK;
+}
+
 dlock_status dli_options_check(const struct dlock_options *set, dlock_error *box)
 {
     int64_t lease = set->number[DLI_OPT_LEASE_MS];
@@ -181,16 +214,11 @@ dlock_status dli_options_check(const struct dlock_options *set, dlock_error *box
             box, DLOCK_INVALID_OPTION,
             "The option token_ttl_ms must be at least 10 times lease_ms (%lld): tokens outlive every lease.",
             (long long)lease);
-    if (set->number[DLI_OPT_QUARANTINE_MS] > 0 &&
-        set->number[DLI_OPT_QUARANTINE_MS] - set->number[DLI_OPT_LOCK_DELAY_MS] < lease)
-        return dli_fail(box, DLOCK_INVALID_OPTION,
-                        "The option quarantine_ms must be at least lease_ms and lock_delay_ms together (%lld).",
-                        (long long)(lease + set->number[DLI_OPT_LOCK_DELAY_MS]));
     if (!*dli_options_text(set, DLI_OPT_TLS_CERT_FILE) &&
         (*dli_options_text(set, DLI_OPT_TLS_KEY_FILE) || *dli_options_text(set, DLI_OPT_TLS_KEY_PASSWORD)))
         return dli_fail(box, DLOCK_INVALID_OPTION,
                         "The options tls_key_file and tls_key_password need a certificate: set tls_cert_file.");
-    return DLOCK_OK;
+    return check_memory(set, box);
 }
 
 const char *dli_options_text(const struct dlock_options *set, int option)

@@ -48,6 +48,7 @@ enum dli_option {
     DLI_OPT_QUARANTINE_MS,
     DLI_OPT_QUORUM,
     DLI_OPT_QUORUM_NAME,
+    DLI_OPT_REPLICAS,
     DLI_OPT_COUNT
 };
 
@@ -93,6 +94,9 @@ dlock_status dli_options_lay(struct dlock_options *set, const struct dlock_optio
  * tokens are remembered for at least 10 leases, no lease is longer than a quarantine, and a key for TLS has a certificate.
  */
 dlock_status dli_options_check(const struct dlock_options *set, dlock_error *box);
+
+/* How many replicas confirm grants: 0 none, -1 all, or -2 when the option says something else. */
+int dli_options_replicas(const struct dlock_options *set);
 
 /* The text of an option, default applied, never NULL. */
 const char *dli_options_text(const struct dlock_options *set, int option);

@@ -68,6 +68,7 @@ struct dli_mutex_rules {
     int64_t permits;        /* of one acquisition; 0: not a semaphore */
     int separate;           /* one number per exchange */
     int no_line;            /* waiters do not stand in line on the server */
+    int doubtful;           /* a grant that is heard of is asked for again: only that answer counts */
     int momentary;          /* a grant opens the way for all that wait, and nothing is held */
 };
 

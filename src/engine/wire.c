@@ -170,6 +170,20 @@ static int may_pass(dlock_status status)
     return status == DLOCK_UNREACHABLE || status == DLOCK_SERVER_LOADING || status == DLOCK_SERVER_BUSY;
 }
 
+/* The lock was granted, but not by all who have a say in it: it is given back, and nobody waits for it any longer. */
+static void unconfirmed(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
+{
+    m->trouble = answer->status;
+    m->look_at = now;
+    if (m->sent.drop && m->sent.drop == m->drop && !answer->refused)
+        dropped(m, answer);
+    if (m->sent.want != m->want || m->owned)
+        return;
+    if (answer->refused)
+        m->known = m->was_known || m->doubt;
+    dli_mutex_end_waiting(m, answer->status, 0);
+}
+
 static void failed(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
 {
     int64_t pause = (int64_t)20 * DLI_MS << (m->retries < 4 ? m->retries : 4);
@@ -199,6 +213,10 @@ static void understand(struct dli_mutex *m, const struct dli_answer *answer, int
         m->doubt |= answer->repeated || (answer->status != DLOCK_OK && answer->sent && !answer->refused);
     if (m->drop && m->drop == m->sent.want) /* the server may have heard of it until now */
         m->drop_until = dli_lease_gone(now, dli_mutex_place(m), m->rules->drift_ppm);
+    if (answer->status == DLOCK_NOT_REPLICATED && m->sent.want) {
+        unconfirmed(m, answer, now);
+        return;
+    }
     if (answer->status != DLOCK_OK) {
         failed(m, answer, now);
         return;
@@ -244,8 +262,10 @@ void dli_mutex_pushed(struct dli_mutex *m, int64_t number, int64_t seq, int64_t 
 
     if (number != m->want)
         dli_mutex_give_back(m, number, now);
-    if (number != m->want || !m->known || m->owned || seq < m->heard_seq || seq > m->seq || token <= 0 ||
-        token >> TOKEN_BITS || token < m->token_end)
+    if (m->rules->doubtful && number == m->want)
+        dli_mutex_look(m, now);
+    if (m->rules->doubtful || number != m->want || !m->known || m->owned || seq < m->heard_seq || seq > m->seq ||
+        token <= 0 || token >> TOKEN_BITS || token < m->token_end)
         return;
     if (seq == m->sent.seq) {
         stamp = m->sent_at;

@@ -32,6 +32,7 @@ struct dli_place {
 /* ---- names.c */
 
 struct dli_place *dli_place_new(const struct dli_kind *kind, const char *name, size_t size); /* NULL without memory */
+void dli_place_free(struct dli_place *place);
 
 /* Room for the channel on which a lock, or with an owner its waiter, is listened to. */
 enum { DLI_CHANNEL_MAX = DLI_NAME_MAX + DLI_OWNER_MAX + 64 };

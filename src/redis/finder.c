@@ -19,6 +19,7 @@ struct dli_finder *dli_finder_new(const struct dlock_options *options, const str
     if (!finder)
         return NULL;
     finder->count = site->count;
+    finder->counts = dli_options_replicas(options) < 0;
     memcpy(finder->service, site->service, sizeof finder->service);
     for (int i = 0; i < site->count; i++) {
         struct dli_conn_config *config = &finder->sentinel[i];
@@ -83,7 +84,7 @@ static void ask_next(struct dli_conn *conn, int64_t now)
     }
     search->at = (uint32_t)(search->at + (search->tried > 0)) % (uint32_t)finder->count;
     search->tried++;
-    search->asked = 0;
+    search->asked = search->known = 0;
     search->give_up = now + (conn->give_up - now) / left;
     if (!(search->ask = dli_conn_new(&finder->sentinel[search->at]))) {
         fail(conn, &why);
@@ -118,8 +119,11 @@ static void put_question(struct dli_conn *conn)
     struct dli_search *search = conn->search;
     const char *words[] = {"SENTINEL", "get-master-addr-by-name", conn->config->finder->service};
 
+    const char *more[] = {"SENTINEL", "master", conn->config->finder->service};
+
     search->asked = 1;
-    if (dli_encode_words(&search->ask->out, 3, words))
+    if (dli_encode_words(&search->ask->out, 3, words) ||
+        (conn->config->finder->counts && dli_encode_words(&search->ask->out, 3, more)))
         dli_conn_fail(search->ask, DLOCK_OUT_OF_MEMORY, "cannot be asked", "no memory");
 }
 
@@ -164,7 +168,29 @@ static int judge(struct dli_conn *conn, const struct dli_reply *reply)
     return 0;
 }
 
-/* Send, and take the answer if it is there. 1: the primary is known. */
+/* {name, value, ...} with the number of replicas that the sentinel has seen; it never falls here. 1: it is known. */
+static int count_replicas(struct dli_conn *conn, const struct dli_reply *reply)
+{
+    static const char name[] = "num-slaves";
+    int number = -1, before = __atomic_load_n(&conn->config->finder->replicas, __ATOMIC_RELAXED);
+
+    for (size_t i = 0; reply->type == DLI_REPLY_ARRAY && i + 1 < reply->size; i += 2) {
+        const struct dli_reply *said = &reply->items[i];
+
+        if (said[0].type == DLI_REPLY_TEXT && said[1].type == DLI_REPLY_TEXT && strcmp(said[0].text, name) == 0)
+            number = atoi(said[1].text);
+    }
+    if (number < 0) {
+        dli_conn_fail(conn->search->ask, DLOCK_PROTOCOL_ERROR, "does not say how many replicas there are", NULL);
+        return 0;
+    }
+    while (number > before && !__atomic_compare_exchange_n(&conn->config->finder->replicas, &before, number, 0,
+                                                           __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        continue;
+    return 1;
+}
+
+/* Send, and take the answers as far as they are there. 1: the primary is known. */
 static int converse(struct dli_conn *conn)
 {
     struct dli_conn *ask = conn->search->ask;
@@ -173,9 +199,16 @@ static int converse(struct dli_conn *conn)
     if (!conn->search->asked)
         put_question(conn);
     dli_conn_flush(ask);
-    if (ask->state != DLI_CONN_READY || dli_conn_receive(ask) != 1 || dli_conn_next(ask, &reply) != 1)
+    if (ask->state != DLI_CONN_READY || dli_conn_receive(ask) != 1)
         return 0;
-    return judge(conn, reply);
+    while (ask->state == DLI_CONN_READY && dli_conn_next(ask, &reply) == 1) {
+        if (conn->search->known)
+            return count_replicas(conn, reply);
+        conn->search->known = judge(conn, reply);
+        if (conn->search->known && !conn->config->finder->counts)
+            return 1;
+    }
+    return 0;
 }
 
 void dli_search_step(struct dli_conn *conn, int64_t now)

@@ -2,7 +2,7 @@
  * finder.h: where the primary of a service is, by the word of sentinels. Every connection asks anew, so that nobody goes
  * on with an old answer; the sentinel that answered last is asked first.
  *
- * first is an atomic; the rest of a finder is constant. A search belongs to its connection.
+ * first and replicas are atomics; the rest of a finder is constant. A search belongs to its connection.
  */
 #ifndef DLI_REDIS_FINDER_H
 #define DLI_REDIS_FINDER_H
@@ -13,6 +13,8 @@ struct dli_finder {
     char service[128];
     int count;
     uint32_t first;
+    int replicas;                      /* the most that a sentinel knew of */
+    int counts;                        /* constant: ask for them */
     struct dli_conn_config sentinel[]; /* count of them */
 };
 
@@ -21,6 +23,7 @@ struct dli_search {
     uint32_t at;          /* which one */
     int tried;
     int asked;
+    int known;       /* it has said where */
     int64_t give_up; /* on this one */
     struct dli_target found;
 };

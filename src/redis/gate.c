@@ -98,3 +98,11 @@ int dli_gate_refused(struct dli_gate *gate, dlock_error *why, int64_t now)
     pthread_mutex_unlock(&gate->mutex);
     return refused;
 }
+
+void dli_gate_count(struct dli_gate *gate, int64_t *connects, int64_t *failures)
+{
+    pthread_mutex_lock(&gate->mutex);
+    *connects += gate->connects;
+    *failures += gate->connect_failures;
+    pthread_mutex_unlock(&gate->mutex);
+}

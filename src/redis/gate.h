@@ -28,6 +28,9 @@ void dli_gate_fini(struct dli_gate *gate);
 /* 0: an attempt may start now, and counts. Else the time to ask again. */
 int64_t dli_gate_ask(struct dli_gate *gate, int64_t now);
 
+/* Add how many attempts ended well, and how many not. */
+void dli_gate_count(struct dli_gate *gate, int64_t *connects, int64_t *failures);
+
 /* How an attempt ended. */
 void dli_gate_result(struct dli_gate *gate, int connected, int64_t now);
 

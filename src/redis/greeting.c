@@ -28,6 +28,7 @@ static const struct {
     {"OOM", DLOCK_SERVER_OUT_OF_MEMORY},
     {"READONLY", DLOCK_SERVER_READ_ONLY},
     {"WRONGTYPE", DLOCK_WRONG_KIND},
+    {"NOREPLICAS", DLOCK_NOT_REPLICATED},
     {"TRYAGAIN", DLOCK_SERVER_LOADING},
     {"CLUSTERDOWN", DLOCK_SERVER_LOADING},
     {"MOVED", DLOCK_WRONG_SETUP},
@@ -99,7 +100,8 @@ dlock_status dli_error_status(const struct dli_reply *error)
 /* Every release from 2.6 on names the line then. Who takes no writes refuses every one: the first has failed. */
 int dli_error_midway(const struct dli_reply *error)
 {
-    return has(error, "user_script:") && !has(error, "READONLY ") && !has(error, "MISCONF ");
+    return has(error, "user_script:") && !has(error, "READONLY ") && !has(error, "MISCONF ") &&
+           !has(error, "NOREPLICAS ");
 }
 
 int dli_error_unknown(const struct dli_reply *error)

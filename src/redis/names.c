@@ -73,6 +73,11 @@ struct dli_place *dli_place_new(const struct dli_kind *kind, const char *name, s
     return place;
 }
 
+void dli_place_free(struct dli_place *place)
+{
+    free(place);
+}
+
 void dli_quiet_init(struct dli_quiet *quiet, int64_t longest_ms, int64_t drift_ppm)
 {
     strcpy(quiet->marker, "dlock_memory");

@@ -45,27 +45,38 @@ static void complete_answer(struct dli_request *request)
         answer->released = 1;
 }
 
-static int complete(struct dli_call *call, dlock_status status, int sent, const struct dli_reply *reply)
+int dli_errand_hear(struct dli_errand *errand, dlock_status status, int sent, const struct dli_reply *reply)
 {
-    struct dli_errand *errand = DLI_OBJECT(call, struct dli_errand, call);
     struct dli_request *request = &errand->request;
-    int result;
 
-    if (errand->turn && errand->turn(errand, status, reply))
-        return 0;
     request->status = status;
     request->sent = sent;
     request->refused = 0;
-    request->repeated = call->repeated;
+    request->repeated = errand->call.repeated;
     if (request->verb == DLI_VERB_EXCHANGE)
         request->exchange.answer = (struct dli_answer){.status = status};
     if (status == DLOCK_OK)
         dli_decode_request(reply, request);
     if (request->verb == DLI_VERB_EXCHANGE)
         complete_answer(request);
-    result = status == DLOCK_OK && request->status == DLOCK_PROTOCOL_ERROR ? -1 : 0;
-    if (request->done)
-        request->done(request);
+    return status == DLOCK_OK && request->status == DLOCK_PROTOCOL_ERROR ? -1 : 0;
+}
+
+void dli_errand_tell(struct dli_errand *errand)
+{
+    if (errand->request.done)
+        errand->request.done(&errand->request);
+}
+
+static int complete(struct dli_call *call, dlock_status status, int sent, const struct dli_reply *reply)
+{
+    struct dli_errand *errand = DLI_OBJECT(call, struct dli_errand, call);
+    int result;
+
+    if (errand->turn && errand->turn(errand, status, reply))
+        return 0;
+    result = dli_errand_hear(errand, status, sent, reply);
+    dli_errand_tell(errand);
     return result;
 }
 

@@ -24,6 +24,12 @@ void dli_errand_free(struct dli_request *request);
 /* Make the call ready to be sent. 0, or -1 without memory. */
 int dli_errand_begin(struct dli_errand *errand);
 
+/* Take the results from a reply, or status, without telling. -1 when the reply is not one to this request, else 0. */
+int dli_errand_hear(struct dli_errand *errand, dlock_status status, int sent, const struct dli_reply *reply);
+
+/* Tell its asker, if it has one that wants to be told. */
+void dli_errand_tell(struct dli_errand *errand);
+
 /* Answer a request without a server; done runs. */
 void dli_errand_fail(struct dli_errand *errand, dlock_status status);
 

@@ -18,6 +18,7 @@
 #include "open.h"
 #include "pipe.h"
 #include "private.h"
+#include "replicas.h"
 #include "request.h"
 #include "subscriber.h"
 #include "sys/sys.h"
@@ -33,6 +34,7 @@ struct single {
     struct dli_private pool;
     int64_t patience; /* for one command */
     int64_t commands, reloads;
+    int replicas;           /* constant, see dli_options_replicas */
     struct dli_quiet quiet; /* constant; longest_ms 0: off */
     char channel[DLI_OWN_CHANNEL_MAX];
     struct dli_lane *first;
@@ -44,6 +46,7 @@ struct dli_lane {
     struct dli_pipe pipe;
     struct dli_subscriber ear; /* of lane 0 */
     struct dli_txn_lane txns;
+    struct dli_replicas replicas;
     int64_t troubles; /* of the pipe, as logged */
     int troubled;     /* the last word in the log was of trouble */
     int64_t trimmed;
@@ -60,11 +63,6 @@ static struct dli_place *place_new(struct dli_store *store, const struct dli_kin
 {
     (void)store;
     return dli_place_new(kind, name, size);
-}
-
-static void place_free(struct dli_place *place)
-{
-    free(place);
 }
 
 static struct dli_request *request_new(struct dli_store *store)
@@ -156,6 +154,7 @@ static struct dli_lane *lane_new(struct dli_store *store, int index, int wake_fd
     lane->index = index;
     lane->trimmed = dli_now();
     dli_txn_lane_init(&lane->txns, wake_fd);
+    dli_replicas_init(&lane->replicas, &single->config, &single->gate, wake_fd, single->replicas, &single->reloads);
     if (dli_pipe_init(&lane->pipe, &single->config, &single->gate, wake_fd, single->patience, &single->reloads))
         goto fail_pipe;
     if (index > 0)
@@ -172,6 +171,7 @@ fail_ear:
     dli_subscriber_fini(&lane->ear);
 fail_pipe:
     dli_pipe_fini(&lane->pipe);
+    dli_replicas_fini(&lane->replicas);
     dli_txn_lane_fini(&lane->txns);
     free(lane);
     return NULL;
@@ -184,31 +184,37 @@ static void lane_free(struct dli_lane *lane)
     if (lane->index == 0)
         dli_subscriber_fini(&lane->ear);
     dli_pipe_fini(&lane->pipe);
+    dli_replicas_fini(&lane->replicas);
     dli_txn_lane_fini(&lane->txns);
     free(lane);
 }
 
-static dlock_status push(struct dli_lane *lane, struct dli_request *request)
+static dlock_status hand_over(struct dli_lane *lane, struct dli_request *request, int urgent)
 {
     struct dli_errand *errand = dli_errand_of(request);
+    int shut = 0;
 
     if (dli_errand_begin(errand))
         return DLOCK_OUT_OF_MEMORY;
-    if (dli_pipe_push(&lane->pipe, &errand->call))
-        return DLOCK_CLOSED;
-    __atomic_add_fetch(&lane->single->commands, 1, __ATOMIC_RELAXED);
-    return DLOCK_OK;
+    if (dli_replicas_want(&lane->replicas, request))
+        shut = dli_replicas_push(&lane->replicas, errand, urgent);
+    else if (urgent)
+        dli_pipe_push_urgent(&lane->pipe, &errand->call);
+    else
+        shut = dli_pipe_push(&lane->pipe, &errand->call);
+    if (!shut)
+        __atomic_add_fetch(&lane->single->commands, 1, __ATOMIC_RELAXED);
+    return shut ? DLOCK_CLOSED : DLOCK_OK;
+}
+
+static dlock_status push(struct dli_lane *lane, struct dli_request *request)
+{
+    return hand_over(lane, request, 0);
 }
 
 static dlock_status push_urgent(struct dli_lane *lane, struct dli_request *request)
 {
-    struct dli_errand *errand = dli_errand_of(request);
-
-    if (dli_errand_begin(errand))
-        return DLOCK_OUT_OF_MEMORY;
-    dli_pipe_push_urgent(&lane->pipe, &errand->call);
-    __atomic_add_fetch(&lane->single->commands, 1, __ATOMIC_RELAXED);
-    return DLOCK_OK;
+    return hand_over(lane, request, 1);
 }
 
 /* On a private connection while nobody uses the shared one, else on that. */
@@ -224,6 +230,10 @@ static void carry(struct dli_lane *lane, struct dli_request *request)
         return;
     }
     __atomic_add_fetch(&single->commands, 1, __ATOMIC_RELAXED);
+    if (dli_replicas_want(&lane->replicas, request)) {
+        dli_replicas_carry(&lane->replicas, errand);
+        return;
+    }
     if (__atomic_load_n(&lane->pipe.load, __ATOMIC_RELAXED) == 0 && dli_private_call(&single->pool, call)) {
         if (call->fallback)
             __atomic_add_fetch(&single->reloads, 1, __ATOMIC_RELAXED);
@@ -260,6 +270,7 @@ static void step(struct dli_lane *lane, int64_t now)
     dli_pipe_step(&lane->pipe, now);
     log_trouble(lane);
     dli_txn_lane_step(&lane->txns, dli_now());
+    dli_replicas_step(&lane->replicas, dli_now());
     if (lane->index > 0)
         return;
     dli_subscriber_step(&lane->ear, dli_now());
@@ -274,6 +285,8 @@ static int64_t alarm_at(const struct dli_lane *lane)
     int64_t at = dli_pipe_alarm(&lane->pipe), other = dli_txn_lane_alarm(&lane->txns);
 
     at = other < at ? other : at;
+    other = dli_replicas_alarm(&lane->replicas);
+    at = other < at ? other : at;
     if (lane->index == 0)
         other = dli_subscriber_alarm(&lane->ear);
     return other < at ? other : at;
@@ -287,6 +300,7 @@ static int lane_sleep(struct dli_lane *lane, struct pollfd *fds)
     if (lane->index == 0)
         fds[count++] = dli_conn_poll(lane->ear.conn);
     count += dli_txn_lane_fds(&lane->txns, fds + count);
+    count += dli_replicas_fds(&lane->replicas, fds + count);
     __atomic_store_n(&lane->pipe.sleeping, 1, __ATOMIC_SEQ_CST);
     return __atomic_load_n(&lane->pipe.pushed, __ATOMIC_SEQ_CST) ? -1 : count;
 }
@@ -300,6 +314,7 @@ static void shut(struct dli_lane *lane)
 {
     dli_pipe_shut(&lane->pipe);
     dli_txn_lane_shut(&lane->txns);
+    dli_replicas_shut(&lane->replicas);
 }
 
 /* ---- the store */
@@ -310,10 +325,7 @@ static void stats(struct dli_store *store, int64_t *all)
 
     all[DLOCK_STAT_COMMANDS] += __atomic_load_n(&single->commands, __ATOMIC_RELAXED);
     all[DLOCK_STAT_SCRIPT_RELOADS] += __atomic_load_n(&single->reloads, __ATOMIC_RELAXED);
-    pthread_mutex_lock(&single->gate.mutex);
-    all[DLOCK_STAT_CONNECTS] += single->gate.connects;
-    all[DLOCK_STAT_CONNECT_FAILURES] += single->gate.connect_failures;
-    pthread_mutex_unlock(&single->gate.mutex);
+    dli_gate_count(&single->gate, &all[DLOCK_STAT_CONNECTS], &all[DLOCK_STAT_CONNECT_FAILURES]);
 }
 
 static void store_free(struct dli_store *store)
@@ -331,7 +343,7 @@ static const struct dli_store_ops ops = {
     .free = store_free,
     .stats = stats,
     .place_new = place_new,
-    .place_free = place_free,
+    .place_free = dli_place_free,
     .request_new = request_new,
     .request_free = dli_errand_free,
     .shard = shard,
@@ -363,6 +375,7 @@ dlock_status dli_single_open(const struct dlock_options *options, const struct d
         free(single);
         return status;
     }
+    single->replicas = dli_options_replicas(options);
     dli_quiet_init(&single->quiet, options->number[DLI_OPT_QUARANTINE_MS], options->number[DLI_OPT_DRIFT_PPM]);
     single->patience = options->number[DLI_OPT_COMMAND_TIMEOUT_MS] * MS;
     dli_gate_init(&single->gate, (int)options->number[DLI_OPT_CONNECTS_PER_SECOND], (uint64_t)dli_now());

@@ -169,10 +169,11 @@ static void batch_done(struct dli_request *request)
 {
     struct dli_batch *batch = request->asker;
     struct dli_client *client = batch->loop->client;
+    int known = request->status == DLOCK_OK || (request->status == DLOCK_NOT_REPLICATED && !request->refused);
     int64_t now = dli_now(), renewed = 0;
 
     for (int i = 0; i < batch->count; i++) {
-        int kept = request->status == DLOCK_OK ? batch->rows[i].kept : -1;
+        int kept = known ? batch->rows[i].kept : -1;
 
         renewed += kept == 1;
         tell(&batch->due[i], kept, batch->stamp, now);

@@ -1,0 +1,337 @@
+"""replicas=none|N|all: a grant counts when so many replicas have it. Rows E of the matrix, each counting that its fault fired."""
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any, Callable, Iterator
+
+import pytest
+
+from harness.agent import Agent, Answer, Client, Lock, until
+from harness.faults import Fenced, times
+from harness.kinds import LEASED, one
+from harness.sentinel import SERVICE, Watched, ask
+from harness.server import Server
+
+LEASE = 3000
+HOLDS = ("HELD", "AT_RISK")
+Make = Callable[..., Any]
+
+
+class Family:
+    """A primary and replicas of it, without sentinels."""
+
+    def __init__(self, new_server: Make, replicas: int = 2) -> None:
+        more = ("--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1")
+        self.primary = new_server(*more)
+        self.replicas = [new_server(*more, "--replicaof", f"127.0.0.1 {self.primary.port}") for _ in range(replicas)]
+        self.settle()
+
+    def settle(self) -> None:
+        """All replicas are up and acknowledge."""
+        for replica in self.replicas:
+            until(lambda: b"master_link_status:up" in ask(replica, "INFO", "replication"), 30)
+        with self.primary.client() as redis:
+            redis.command("SET", "settled", "1", "PX", 1)
+            until(lambda: redis.command("WAIT", len(self.replicas), 1000) == len(self.replicas), 30)
+
+    def promote(self, replica: Server) -> Server:
+        """The primary dies, and replica is the primary now."""
+        self.primary.kill()
+        replica.command("REPLICAOF", "NO", "ONE")
+        return replica
+
+
+@pytest.fixture
+def family(new_server: Make) -> Family:
+    return Family(new_server)
+
+
+def opened(agent: Agent, where: Any, replicas: int | str = 2, **options: Any) -> Client:
+    return agent.open(where, replicas=replicas, **{"lease_ms": LEASE, **options})
+
+
+def asleep(*servers: Server) -> Any:
+    class Sleep:
+        def __enter__(self) -> None:
+            for server in servers:
+                server.pause()
+
+        def __exit__(self, *_: object) -> None:
+            for server in servers:
+                server.resume()
+
+    return Sleep()
+
+
+# ---- the usual
+
+
+def test_bad_values(agent: Agent, redis_server: Server) -> None:
+    for bad in ("some", "-1", "65", "1x", ""):
+        assert agent.try_open(redis_server, replicas=bad).status == "INVALID_OPTION"
+    answer = agent.try_open(redis_server, replicas="all")
+    assert answer.status == "INVALID_OPTION" and "number" in answer.message
+    agent.open(redis_server, replicas="none").ping(5000).ok
+
+
+def test_wait_confirms_what_the_server_had_before(family: Family) -> None:
+    """What replicas.h relies on: a WAIT behind any command on a connection confirms all writes before; a fresh one nothing."""
+    with asleep(*family.replicas), family.primary.client() as writer, family.primary.client() as other, family.primary.client() as fresh:
+        writer.command("SET", "x", "1")
+        assert fresh.command("WAIT", 2, 50) == 2
+        assert other.command("EVAL", "return 1", 0) == 1 and other.command("WAIT", 2, 50) == 0
+        assert writer.command("WAIT", 2, 50) == 0
+
+
+def test_a_grant_is_on_every_replica(agent: Agent, family: Family) -> None:
+    lock = opened(agent, family.primary).lock("confirmed")
+    for turn in range(20):
+        lock.acquire(1, 0).ok
+        assert [replica.command("EXISTS", "confirmed") for replica in family.replicas] == [1, 1]
+        lock.release(1).ok
+
+
+@pytest.mark.parametrize("kind", LEASED)
+def test_every_kind(agent: Agent, family: Family, kind: str) -> None:
+    lock = one(opened(agent, family.primary), kind, "kind")
+    lock.acquire(1, 0).ok
+    assert [replica.command("EXISTS", "kind") for replica in family.replicas] == [1, 1]
+    lock.release(1).ok
+    with asleep(family.replicas[1]):
+        assert lock.acquire(1, 0).status == "NOT_REPLICATED"
+    lock.acquire(1, 5000).ok
+
+
+def test_multi_locks(agent: Agent, family: Family) -> None:
+    client = opened(agent, family.primary)
+    both = client.multi(client.lock("{m}1"), client.lock("{m}2"))
+    both.acquire(1, 0).ok
+    both.release(1).ok
+    with asleep(family.replicas[0]):
+        assert both.acquire(1, 0).status == "NOT_REPLICATED"
+        until(lambda: family.primary.command("EXISTS", "{m}1", "{m}2") == 0)
+    both.acquire(1, 5000).ok
+
+
+def test_turns_of_processes(new_agent: Make, family: Family) -> None:
+    """Grants that a release makes for a waiter are confirmed by the waiter: nobody starves, tokens grow."""
+    locks = [opened(new_agent(), family.primary).lock("turns") for _ in range(3)]
+    tokens: list[int] = []
+
+    def turn(lock: Lock) -> None:
+        for _ in range(30):
+            tokens.append(lock.acquire(1, 20_000, timeout=30).ok.token)
+            lock.release(1, timeout=30).ok
+
+    threads = [threading.Thread(target=turn, args=[lock]) for lock in locks]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(tokens) == 90 and tokens == sorted(set(tokens))
+
+
+def test_a_pushed_grant_is_not_believed(agent: Agent, new_agent: Make, family: Family) -> None:
+    """The release grants the lock to the waiter, and no replica hears of it: the waiter does not have it."""
+    holder, waiter = agent.open(family.primary, lease_ms=LEASE).lock("pushed"), opened(new_agent(), family.primary).lock("pushed")
+    holder.acquire(1, 0).ok
+    wait = waiter.start("acquire", 2, -1, thread=1)
+    until(lambda: holder.inspect().ok.event.waiters == 1)
+    with asleep(*family.replicas):
+        holder.release(1).ok
+        until(lambda: family.primary.command("EXISTS", "pushed") == 1)  # granted by the release
+        assert wait.answer().status == "NOT_REPLICATED"
+        until(lambda: family.primary.command("EXISTS", "pushed") == 0)
+    waiter.acquire(2, 5000).ok
+
+
+def test_without_the_right_to_wait(agent: Agent, family: Family) -> None:
+    family.primary.command("ACL", "SETUSER", "hasty", "on", ">word", "~*", "&*", "+@all", "-wait")
+    lock = opened(agent, family.primary, username="hasty", password="word").lock("denied")
+    answer = lock.acquire(1, 0)
+    assert answer.status == "DENIED" and "WAIT" in answer.message
+    until(lambda: family.primary.command("EXISTS", "denied") == 0)
+
+
+# ---- E-01, E-02: the primary dies before a replica has the grant
+
+
+def cut_off(family: Family) -> None:
+    """Replicas hear of nothing any more, and do not know it."""
+    for replica in family.replicas:
+        replica.command("REPLICAOF", "127.0.0.1", "1")
+
+
+def double_grants(new_agent: Make, new_server: Make, rounds: int, replicas: int | str) -> tuple[int, int]:
+    """The primary dies before its replica has the grant. How often two held the lock, and how often nobody was granted it."""
+    overlaps = refused = 0
+    agent, other = new_agent(), new_agent()
+    for _ in range(rounds):
+        family = Family(new_server, 1)
+        mine = opened(agent, family.primary, replicas, renew="no").lock("mine")
+        mine.acquire(1, 0).ok
+        mine.release(1).ok
+        cut_off(family)
+        first = mine.acquire(1, 0)
+        new = family.promote(family.replicas[0])
+        theirs = other.open(new, lease_ms=LEASE).lock("mine").acquire(1, 5000).ok.token
+        overlaps += mine.state(1) in HOLDS
+        refused += first.status == "NOT_REPLICATED"
+        if first.status == "OK":
+            fenced = Fenced(new)
+            assert fenced.write("mine", max(theirs, first.token)) and not fenced.write("mine", min(theirs, first.token))
+        family.replicas[0].stop()
+        family.primary.stop()
+    return overlaps, refused
+
+
+@pytest.mark.parametrize("rounds", times(1, 5))
+def test_e01_without_confirmation_two_hold(new_agent: Make, new_server: Make, rounds: int) -> None:
+    """The control: the overlap that a primary with replicas does not exclude."""
+    assert double_grants(new_agent, new_server, rounds, "none") == (rounds, 0)
+
+
+@pytest.mark.parametrize("rounds", times(1, 20))
+def test_e02_with_confirmation_it_was_never_granted(new_agent: Make, new_server: Make, rounds: int) -> None:
+    assert double_grants(new_agent, new_server, rounds, 1) == (0, rounds)
+
+
+# ---- E-03: a short answer leaves nothing behind (Redisson #4706)
+
+
+@pytest.mark.parametrize("rounds", times(3, 30))
+def test_e03_short(agent: Agent, family: Family, rounds: int) -> None:
+    client = opened(agent, family.primary)
+    lock = client.lock("short")
+    lock.acquire(1, 0).ok
+    lock.release(1).ok
+    for turn in range(rounds):
+        with asleep(family.replicas[turn % 2]):
+            answer = lock.acquire(1, 0 if turn % 2 else 2000)
+            assert answer.status == "NOT_REPLICATED" and answer.retryable and "1 of 2" in answer.message
+            until(lambda: family.primary.command("EXISTS", "short") == 0)
+            assert lock.state(1) == "NONE" and client.counters()["held"] == 0
+        lock.acquire(1, 5000).ok
+        lock.release(1).ok
+        until(lambda: family.primary.command("EXISTS", "short") == 0)
+    assert client.counters()["lost"] == 0
+
+
+def test_e03_the_next_in_line_is_not_forgotten(new_agent: Make, family: Family) -> None:
+    """What is taken back goes to who is next, as in any release."""
+    hasty, patient = opened(new_agent(), family.primary).lock("next"), new_agent().open(family.primary).lock("next")
+    with asleep(family.replicas[0]):
+        first = hasty.start("acquire", 1, 0, thread=1)
+        until(lambda: family.primary.command("EXISTS", "next") == 1)
+        second = patient.start("acquire", 2, -1, thread=1)
+        assert first.answer().status == "NOT_REPLICATED"
+        second.answer().ok
+
+
+# ---- E-04: confirmed by one replica, the other is promoted
+
+
+@pytest.mark.parametrize("rounds", times(1, 5))
+@pytest.mark.parametrize("quarantine", [0, LEASE])
+def test_e04_the_other_replica_is_promoted(new_agent: Make, new_server: Make, rounds: int, quarantine: int) -> None:
+    """One of two is not enough (two hold); with the quarantine, or with both, nobody is granted what another holds."""
+    for _ in range(rounds):
+        family = Family(new_server)
+        mine = opened(new_agent(), family.primary, 1, renew="no", quarantine_ms=quarantine)
+        if quarantine:
+            mine.provision(5000).ok
+            family.settle()
+        lock = mine.lock("one")
+        family.replicas[1].command("REPLICAOF", "127.0.0.1", "1")
+        lock.acquire(1, 5000).ok
+        all_of_them = opened(new_agent(), family.primary, 2, quarantine_ms=quarantine)
+        assert all_of_them.lock("all").acquire(1, 0).status == "NOT_REPLICATED"
+        new = family.promote(family.replicas[1])
+        assert new.command("EXISTS", "one") == 0
+        theirs = opened(new_agent(), new, "none", quarantine_ms=quarantine).lock("one")
+        if quarantine:
+            assert theirs.acquire(2, 0).status == "QUARANTINED"
+        theirs.acquire(2, 20_000).ok
+        assert (lock.state(1) in HOLDS) == (quarantine == 0)
+
+
+# ---- E-05: replicas come and go
+
+
+def test_e05_a_replica_that_goes_is_missed(agent: Agent, family: Family, new_server: Make) -> None:
+    """The number is that of the option: fewer connected ones are not "all", others may take their place."""
+    lock = opened(agent, family.primary).lock("number")
+    lock.acquire(1, 0).ok
+    lock.release(1).ok
+    family.replicas[1].command("REPLICAOF", "NO", "ONE")
+    until(lambda: b"connected_slaves:1" in family.primary.command("INFO", "replication"))
+    assert lock.acquire(1, 0).status == "NOT_REPLICATED"
+    family.replicas[1] = new_server("--replicaof", f"127.0.0.1 {family.primary.port}", "--repl-diskless-sync-delay", "0")
+    family.settle()
+    lock.acquire(1, 5000).ok
+
+
+def test_e05_all_is_what_sentinels_know(agent: Agent) -> None:
+    """A replica that is down still counts: without it nothing is granted, until somebody tells the sentinels to forget it."""
+    with Watched(replicas=2, sentinels=1) as watched:
+        lock = agent.open(watched.url, replicas="all", lease_ms=LEASE).lock("all")
+        until(lambda: lock.acquire(1, 0).status == "OK", 30)  # they are in step
+        assert all(ask(server, "EXISTS", "all") for server in watched.servers)
+        lock.release(1).ok
+        gone = watched.replica()
+        gone.kill()
+        until(lambda: b"connected_slaves:1" in ask(watched.primary(), "INFO", "replication"), 20)
+        answer = lock.acquire(1, 0)
+        assert answer.status == "NOT_REPLICATED" and "1 of 2" in answer.message
+        gone.start()
+        until(lambda: lock.acquire(1, 0).status == "OK", 30)
+
+
+# ---- E-07: min-replicas-to-write
+
+
+def test_e07_too_few_replicas_to_write(agent: Agent, family: Family) -> None:
+    """The server refuses every write: a typed answer, nothing left; what is held is not confirmed and is lost in time."""
+    client = opened(agent, family.primary, 1, lease_ms=900, command_timeout_ms=300)
+    lock, plain = client.lock("kept"), agent.open(family.primary).lock("plain")
+    lock.acquire(1, 0).ok
+    before = client.counters()["renewed"]
+    until(lambda: client.counters()["renewed"] > before)
+    family.primary.command("CONFIG", "SET", "min-replicas-to-write", "3")
+    answers = [client.lock("other").acquire(2, 0), plain.acquire(1, 0), plain.acquire(1, 100)]
+    assert [answer.status for answer in answers] == ["NOT_REPLICATED"] * 3
+    events = [client.event().type, client.event().type]
+    assert events == ["AT_RISK", "LOST"] and lock.state(1) == "LOST"
+    family.primary.command("CONFIG", "SET", "min-replicas-to-write", "0")
+    assert family.primary.command("EXISTS", "other", "plain") == 0
+    client.lock("other").acquire(2, 5000).ok
+
+
+# ---- renewals
+
+
+@pytest.mark.parametrize("rounds", times(1, 10))
+def test_renewals_that_are_not_confirmed_do_not_count(agent: Agent, family: Family, rounds: int) -> None:
+    """The primary goes on, its replicas do not: the holder is warned and loses the lock, though the key is kept alive."""
+    client = opened(agent, family.primary, lease_ms=900, command_timeout_ms=300)
+    lock = client.lock("renewed")
+    for turn in range(rounds):
+        lock.acquire(1, 5000).ok
+        before = client.counters()["renewed"]
+        until(lambda: client.counters()["renewed"] >= before + 2)
+        with asleep(family.replicas[turn % 2]):
+            assert [client.event().type, client.event().type] == ["AT_RISK", "LOST"]
+            assert lock.state(1) == "LOST"
+        lock.release(1)
+    assert client.counters()["lost"] == rounds
+
+
+def test_an_extension_that_is_not_confirmed(agent: Agent, family: Family) -> None:
+    lock = opened(agent, family.primary, renew="no").lock("longer")
+    lock.acquire(1, 0).ok
+    with asleep(*family.replicas):
+        answer = lock.extend(1, 10_000)
+        assert answer.status == "NOT_REPLICATED" and lock.state(1) == "HELD"
+    lock.extend(1, 10_000).ok
+    lock.release(1).ok

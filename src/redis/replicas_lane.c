@@ -1,0 +1,188 @@
+/*
+ * replicas_lane.c: the errands that wait for a connection, see replicas.h.
+ */
+#include "replicas.h"
+
+#include <poll.h>
+#include <string.h>
+
+#include "sys/sys.h"
+
+void dli_replicas_init(struct dli_replicas *replicas, const struct dli_conn_config *config, struct dli_gate *gate,
+                       int wake_fd, int needed, int64_t *reloads)
+{
+    memset(replicas, 0, sizeof *replicas);
+    pthread_mutex_init(&replicas->mutex, NULL);
+    replicas->pushed_end = &replicas->pushed;
+    replicas->waiting_end = &replicas->waiting;
+    replicas->config = config;
+    replicas->gate = gate;
+    replicas->wake_fd = wake_fd;
+    replicas->needed = needed;
+    replicas->reloads = reloads;
+}
+
+void dli_replicas_fini(struct dli_replicas *replicas)
+{
+    for (int i = 0; i < DLI_REPLICAS_CONNS; i++)
+        dli_conn_free(replicas->turn[i].conn);
+    pthread_mutex_destroy(&replicas->mutex);
+}
+
+int dli_replicas_want(const struct dli_replicas *replicas, const struct dli_request *request)
+{
+    if (replicas->needed == 0)
+        return 0;
+    if (request->verb == DLI_VERB_EXCHANGE)
+        return request->exchange.wish.want != 0 && request->kind->id != DLOCK_KIND_LATCH;
+    return request->verb == DLI_VERB_RENEW || request->verb == DLI_VERB_TAKE;
+}
+
+/* ---- the lane */
+
+int dli_replicas_push(struct dli_replicas *replicas, struct dli_errand *errand, int urgent)
+{
+    struct dli_call *call = &errand->call;
+    int shut;
+
+    call->done = 0;
+    pthread_mutex_lock(&replicas->mutex);
+    shut = replicas->shut;
+    if (!shut && urgent) {
+        call->next = replicas->pushed;
+        replicas->pushed = call;
+        if (!call->next)
+            replicas->pushed_end = &call->next;
+    } else if (!shut) {
+        call->next = NULL;
+        *replicas->pushed_end = call;
+        replicas->pushed_end = &call->next;
+    }
+    pthread_mutex_unlock(&replicas->mutex);
+    if (!shut)
+        dli_wake_set(replicas->wake_fd);
+    return shut ? -1 : 0;
+}
+
+void dli_replicas_carry(struct dli_replicas *replicas, struct dli_errand *errand)
+{
+    errand->call.sleeps = 1;
+    if (dli_replicas_push(replicas, errand, 0)) {
+        dli_errand_fail(errand, DLOCK_CLOSED);
+        return;
+    }
+    while (!__atomic_load_n(&errand->call.done, __ATOMIC_ACQUIRE))
+        dli_futex_sleep(&errand->call.done, 0);
+}
+
+/* What was pushed goes behind what waits. */
+static void collect(struct dli_replicas *replicas, int shut)
+{
+    pthread_mutex_lock(&replicas->mutex);
+    replicas->shut |= shut;
+    if (replicas->pushed) {
+        *replicas->waiting_end = replicas->pushed;
+        replicas->waiting_end = replicas->pushed_end;
+        replicas->pushed = NULL;
+        replicas->pushed_end = &replicas->pushed;
+    }
+    pthread_mutex_unlock(&replicas->mutex);
+}
+
+static struct dli_errand *next(struct dli_replicas *replicas)
+{
+    struct dli_call *call = replicas->waiting;
+
+    if (!call)
+        return NULL;
+    replicas->waiting = call->next;
+    if (!replicas->waiting)
+        replicas->waiting_end = &replicas->waiting;
+    return DLI_OBJECT(call, struct dli_errand, call);
+}
+
+static void begin(struct dli_replicas_turn *turn, struct dli_errand *errand, int64_t now)
+{
+    turn->errand = errand;
+    turn->connecting = turn->said = turn->waits = turn->fresh = 0;
+    turn->alarm = now;
+}
+
+/* Nobody waits for those any more. */
+static void expire(struct dli_replicas *replicas, int64_t now)
+{
+    struct dli_call **link = &replicas->waiting, *call;
+
+    while ((call = *link)) {
+        if (now < call->deadline) {
+            link = &call->next;
+            continue;
+        }
+        *link = call->next;
+        dli_replicas_end(replicas, DLI_OBJECT(call, struct dli_errand, call), DLOCK_UNREACHABLE);
+    }
+    replicas->waiting_end = link;
+}
+
+void dli_replicas_step(struct dli_replicas *replicas, int64_t now)
+{
+    struct dli_errand *errand;
+
+    collect(replicas, 0);
+    expire(replicas, now);
+    for (int i = 0; i < DLI_REPLICAS_CONNS; i++) {
+        struct dli_replicas_turn *turn = &replicas->turn[i];
+
+        if (turn->errand)
+            dli_replicas_drive(replicas, turn, now);
+        while (!turn->errand && (errand = next(replicas))) {
+            begin(turn, errand, now);
+            dli_replicas_drive(replicas, turn, now);
+        }
+    }
+}
+
+int64_t dli_replicas_alarm(const struct dli_replicas *replicas)
+{
+    int64_t at = INT64_MAX;
+
+    for (int i = 0; i < DLI_REPLICAS_CONNS; i++) {
+        const struct dli_replicas_turn *turn = &replicas->turn[i];
+
+        if (turn->errand && turn->alarm < at)
+            at = turn->alarm;
+        if (turn->errand && turn->errand->call.deadline < at)
+            at = turn->errand->call.deadline;
+    }
+    for (const struct dli_call *call = replicas->waiting; call; call = call->next)
+        at = call->deadline < at ? call->deadline : at;
+    return at;
+}
+
+int dli_replicas_fds(const struct dli_replicas *replicas, struct pollfd *fds)
+{
+    int count = 0;
+
+    for (int i = 0; i < DLI_REPLICAS_CONNS; i++)
+        if (replicas->turn[i].errand && replicas->turn[i].conn && replicas->turn[i].conn->fd >= 0)
+            fds[count++] = dli_conn_poll(replicas->turn[i].conn);
+    return count;
+}
+
+void dli_replicas_shut(struct dli_replicas *replicas)
+{
+    struct dli_errand *errand;
+
+    collect(replicas, 1);
+    for (int i = 0; i < DLI_REPLICAS_CONNS; i++) {
+        struct dli_replicas_turn *turn = &replicas->turn[i];
+
+        if (turn->errand && turn->said)
+            dli_replicas_cut(turn);
+        else if (turn->errand)
+            dli_replicas_end(replicas, turn->errand, DLOCK_CLOSED);
+        turn->errand = NULL;
+    }
+    while ((errand = next(replicas)))
+        dli_replicas_end(replicas, errand, DLOCK_CLOSED);
+}
