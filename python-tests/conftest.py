@@ -7,6 +7,8 @@
 """
 from __future__ import annotations
 
+import json
+import pathlib
 import sys
 from typing import Any, Callable, Iterator
 
@@ -25,6 +27,7 @@ sys.path.insert(0, str(ROOT / "bindings/python"))
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--no-skips", action="store_true", help="a skipped test fails the run: it was to show everything")
+    parser.addoption("--tally", help="a file for what the last test did: its outcome, runs and faults, see harness/tally.py")
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -37,6 +40,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 CRASHED: list[str] = []
+OUTCOMES: list[str] = []
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -59,7 +63,17 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
     """After its fixtures are gone: proxies tell when they are closed."""
     yield
-    item.user_properties += [("done", COUNTS["done"]), ("fired", COUNTS["fired"])]
+    item.user_properties += [("done", COUNTS["done"]), ("fired", COUNTS.get("fired"))]
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    report = (yield).get_result()  # type: ignore[misc]
+    path = item.config.getoption("tally")
+    if path:
+        OUTCOMES.append(report.outcome)
+        outcome = next((word for word in OUTCOMES if word != "passed"), "passed")
+        pathlib.Path(path).write_text(json.dumps({"outcome": outcome, **dict(item.user_properties)}))
 
 
 def pytest_report_header() -> str:

@@ -159,7 +159,7 @@ def test_the_page_is_fresh() -> None:
 
 
 @pytest.mark.parametrize("feature", FEATURES)
-def test_they_are_enough(place: Place, feature: str) -> None:
+def test_k02_they_are_enough(place: Place, feature: str) -> None:
     """The server denies nothing, also when messages pass."""
     place.server.command("FLUSHALL"), place.server.command("SCRIPT", "FLUSH"), place.server.command("ACL", "LOG", "RESET")
     place.allow(granted(feature))
@@ -184,7 +184,7 @@ def test_names_of_others(place: Place) -> None:
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("feature", features())
-def test_without_one_of_them(place: Place, feature: str) -> None:
+def test_k02_without_one_of_them(place: Place, feature: str) -> None:
     """Each right in its turn: what the server denies is told, with the server's words, by the call that wanted it."""
     used = set()
     for number, right in enumerate(rights(feature, "billing").rules()):

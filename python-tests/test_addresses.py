@@ -8,10 +8,12 @@ from typing import Any, Callable, Iterator
 
 import pytest
 
-from harness.agent import Agent, until
+from harness.agent import Agent, now, until
 from harness.build import preloadable
+from harness.faults import times
 from harness.proxy import Proxy
 from harness.server import Server
+from harness.tally import tell
 
 NAME = "locks.example"
 Make = Callable[..., Any]
@@ -97,7 +99,7 @@ def url(port: int) -> str:
 # ---- several addresses
 
 
-def test_the_first_that_answers(names: Names, at: Make) -> None:
+def test_c12_the_first_that_answers(names: Names, at: Make) -> None:
     """Addresses that refuse cost nothing."""
     proxy = at("127.0.0.1")
     names.say("127.0.0.2", "127.0.0.3", "127.0.0.1")
@@ -115,7 +117,7 @@ def test_they_are_tried_in_their_order(names: Names, at: Make) -> None:
     assert (first.connections, second.connections) == (1, 0)
 
 
-def test_all_are_dead(names: Names) -> None:
+def test_c12_all_are_dead(names: Names) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     names.say("127.0.0.2", "127.0.0.3")
@@ -123,7 +125,7 @@ def test_all_are_dead(names: Names) -> None:
     assert answer.status == "UNREACHABLE" and f"{NAME}:{port} cannot be reached: Connection refused" in answer.message
 
 
-def test_the_first_is_silent(names: Names, at: Make, silent: Callable[[int], str]) -> None:
+def test_c12_the_first_is_silent(names: Names, at: Make, silent: Callable[[int], str]) -> None:
     """It gets its share of the time, not all of it."""
     proxy = at("127.0.0.1")
     names.say(silent(proxy.port), "127.0.0.1")
@@ -136,7 +138,7 @@ def test_the_first_is_silent(names: Names, at: Make, silent: Callable[[int], str
     lock.release(1).ok
 
 
-def test_more_addresses_than_are_kept(names: Names, at: Make) -> None:
+def test_c12_more_addresses_than_are_kept(names: Names, at: Make) -> None:
     proxy = at("127.0.0.1")
     names.say(*(f"127.0.1.{n}" for n in range(1, 40)), "127.0.0.1")
     answer = names.agent.open(url(proxy.port)).lock("the lock").acquire(1, 0)
@@ -175,7 +177,7 @@ def test_ipv6_is_dead(names: Names, at: Make) -> None:
 
 
 @pytest.mark.parametrize("word", ["AGAIN", "FAIL", "NONAME"])
-def test_no_answer_at_first(names: Names, at: Make, word: str) -> None:
+def test_c13_no_answer_at_first(names: Names, at: Make, word: str) -> None:
     """Who waits gets the lock once the name is known."""
     proxy = at("127.0.0.1")
     names.say(word)
@@ -189,7 +191,7 @@ def test_no_answer_at_first(names: Names, at: Make, word: str) -> None:
     lock.release(1).ok
 
 
-def test_a_name_server_that_hangs(names: Names, at: Make) -> None:
+def test_c13_a_name_server_that_hangs(names: Names, at: Make) -> None:
     """The call ends in time, the process does not wait, and threads that hang are bounded."""
     proxy = at("127.0.0.1")
     names.say("HANG")
@@ -217,7 +219,7 @@ def comm(agent: Agent, task: str) -> str:
 
 
 @pytest.mark.parametrize("word", ["AGAIN", "FAIL", "HANG"])
-def test_an_outage_of_names_loses_no_lease(names: Names, at: Make, word: str) -> None:
+def test_c13_an_outage_of_names_loses_no_lease(names: Names, at: Make, word: str) -> None:
     """A connection that breaks meanwhile goes where it was."""
     proxy = at("127.0.0.1")
     names.say("127.0.0.1")
@@ -235,7 +237,27 @@ def test_an_outage_of_names_loses_no_lease(names: Names, at: Make, word: str) ->
     lock.release(1).ok
 
 
-def test_a_name_that_is_gone_is_not_used(names: Names, at: Make) -> None:
+@pytest.mark.parametrize("seconds", times(2, 10, soak=600, soak_seconds=700))
+def test_c13_a_long_outage(names: Names, at: Make, seconds: int) -> None:
+    """The table's ten minutes are the soak's: ten clients, whose connections break again and again."""
+    proxy = at("127.0.0.1")
+    names.say("127.0.0.1")
+    clients = [names.agent.open(url(proxy.port), lease_ms=3000, connect_timeout_ms=600) for _ in range(10)]
+    locks = [client.lock(f"c13 {i}") for i, client in enumerate(clients)]
+    for lock in locks:
+        lock.acquire(1, 5000).ok
+    until(lambda: all(client.counters()["renewed"] for client in clients))
+    names.say("HANG")
+    began = now()
+    while now() < began + seconds * 1_000_000:
+        renewed = [client.counters()["renewed"] for client in clients]
+        proxy.cut()
+        until(lambda: all(client.counters()["renewed"] > old for client, old in zip(clients, renewed)))
+    tell(done=seconds)
+    assert {lock.state(1) for lock in locks} == {"HELD"} and sum(client.counters()["lost"] for client in clients) == 0
+
+
+def test_c13_a_name_that_is_gone_is_not_used(names: Names, at: Make) -> None:
     """The name server says so itself; then it comes back elsewhere."""
     old = at("127.0.0.1")
     new = at("127.0.0.2", old.port)
@@ -255,7 +277,7 @@ def test_a_name_that_is_gone_is_not_used(names: Names, at: Make) -> None:
     lock.release(1).ok
 
 
-def test_an_address_that_changes(names: Names, at: Make) -> None:
+def test_c13_an_address_that_changes(names: Names, at: Make) -> None:
     """Connections stay where they are while they last; the next go to the new address, and the lock is kept."""
     old = at("127.0.0.1")
     new = at("127.0.0.2", old.port)

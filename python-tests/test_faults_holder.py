@@ -13,6 +13,7 @@ from harness.faults import SLACK_MS, Fenced, alive, owners, times
 from harness.proxy import Hook, Link, Proxy
 from harness.scripts import SHA, teach
 from harness.server import Server
+from harness.tally import tell
 
 Make = Callable[..., Any]
 FAST = {"connects_per_second": 1000}
@@ -56,6 +57,7 @@ def test_a01_killed_holder(server: Server, new_agent: Make, rounds: int) -> None
             took.append(wait_ms(answer.done, since))
             lock.release(1).ok
     print(f"A-01: {len(took)} holders killed, the next one had the lock after {max(took):.0f} ms at most, lease {lease} ms")
+    tell(done=len(took))
     assert len(took) == rounds * many and max(took) <= lease + late
 
 
@@ -103,6 +105,7 @@ def test_a03_stopped_holder(server: Server, new_agent: Make, rounds: int) -> Non
         kept = [token for token, taken in seen if taken]
         assert kept == sorted(kept)
     print(f"A-03: {runs} runs, LOST heard {max(lost_ms):.0f} ms after resume at most")
+    tell(done=runs)
     assert runs == rounds * processes * each and max(lost_ms) <= 5 * SLACK_MS
 
 
@@ -180,6 +183,7 @@ def test_a04_stopped_before_the_reply(server: Server, new_agent: Make, new_proxy
     until(lambda: alive(server, names) == 0)
     print(f"A-04: {fired} stopped between send and reply, answers {sorted(statuses)}")
     assert fired == rounds * many
+    tell(done=fired)
 
 
 @pytest.mark.parametrize("rounds", times(3, 30))
@@ -396,4 +400,5 @@ def test_a10_nobody_wants_the_grant(server: Server, agent: Agent, new_proxy: Mak
         assert all(lock.state(1) == "NONE" for lock in locks)
     assert proxy.down.fired["hold"] > 0 and granted == rounds * many
     print(f"A-10: {granted} grants nobody wanted, {ends}; free after {longest:.0f} ms, calls {late:.0f} ms late at most")
+    tell(done=granted)
     assert longest <= 10 * SLACK_MS and late <= 3 * SLACK_MS

@@ -10,6 +10,7 @@ import pytest
 from harness.agent import Agent, now, until
 from harness.fake import LockServer
 from harness.server import Server
+from harness.tally import tell
 
 
 @contextlib.contextmanager
@@ -48,6 +49,7 @@ def test_d01_script_flush(agent: Agent, redis_server: Server, pairs: int) -> Non
         until(lambda: client.counters()["renewed"] >= 2)
     counters = client.counters()
     assert statuses and set(statuses) == {"OK"}
+    tell(done=len(statuses), fired=flushes[0])
     assert flushes[0] > 10 and counters["script_reloads"] > 10
     assert counters["lost"] == 0 and held.state(1) == "HELD"
 
@@ -164,6 +166,7 @@ def test_d14_client_kill(new_agent: Callable[..., Agent], new_server: Callable[.
     assert sorted(late)[len(late) // 2] <= 600 and max(late) < 3000, f"milliseconds of each hand-over: {late}"
     assert sum(client.counters()["lost"] for client in clients) == 0
     assert {lock.state(1) for lock in held} == {"HELD"}
+    tell(done=turns, fired=killed["normal"] + killed["pubsub"])
 
 
 # ---- D-20: the server stands still while requests wait
@@ -204,4 +207,5 @@ def test_d20_server_stopped(new_agent: Callable[..., Agent], new_server: Callabl
         first.many([("release", lock.index, 1) for lock in locks])
         for lock in (*locks, *others):
             lock.drop()
+    tell(done=30 * rounds)
     assert one.counters()["lost"] > 10 * rounds

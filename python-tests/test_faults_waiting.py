@@ -11,6 +11,7 @@ from harness.faults import SLACK_MS, alive, times
 from harness.proxy import Proxy
 from harness.scripts import teach
 from harness.server import Server
+from harness.tally import tell
 
 Make = Callable[..., Any]
 FAST = {"connects_per_second": 1000}
@@ -49,6 +50,7 @@ def test_h01_released_before_the_subscription(server: Server, new_agent: Make, n
         client.close(2000).ok
         client.free(), mine.drop()
     print(f"H-01: {missed} of {rounds} releases went unheard ({held} held), granted {longest:.0f} ms after at most")
+    tell(done=rounds)
     assert missed == rounds and longest <= 5 * SLACK_MS
 
 
@@ -93,5 +95,6 @@ def test_h02_subscription_cut_while_waiting(server: Server, new_agent: Make, con
     locks[rounds % 2].release(1).ok
     took.sort()
     print(f"H-02: {cut} of {rounds} hand-offs cut, {deaf} with the waiter deaf at the release, median {took[rounds // 2]:.1f} ms, {took[-1]:.0f} ms at most")
+    tell(done=rounds, fired=cut)
     assert (cut >= rounds // 2 if connects > 1 else deaf >= rounds // 4)
     assert took[-1] <= safety + 3 * SLACK_MS

@@ -125,7 +125,7 @@ def test_a_folder_of_authorities(agent: Agent, server: Server, papers: Papers, t
     assert attempt(agent, secure_url(server), tls_ca_dir=tmp_path).ok.token > 0
 
 
-def test_another_name(agent: Agent, papers: Papers) -> None:
+def test_k03_another_name(agent: Agent, papers: Papers) -> None:
     """The server is told the name, and must have it; addresses are not told."""
     with Ear(papers.server) as ear:
         url = ear.url.replace("127.0.0.1", "{}")
@@ -159,7 +159,7 @@ UNTRUSTED: dict[str, tuple[Callable[[Papers], Pair], str]] = {
 
 
 @pytest.mark.parametrize("why", UNTRUSTED)
-def test_an_untrusted_server(agent: Agent, papers: Papers, why: str) -> None:
+def test_k03_an_untrusted_server(agent: Agent, papers: Papers, why: str) -> None:
     """The password is for the right server only."""
     make, words = UNTRUSTED[why]
     with Ear(make(papers)) as ear:
@@ -178,7 +178,7 @@ def test_the_systems_authorities(new_agent: Make, server: Server, papers: Papers
     assert attempt(new_agent(SSL_CERT_FILE=str(papers.authority.file)), secure_url(server)).ok.token > 0
 
 
-def test_versions(agent: Agent, papers: Papers, new_server: Make) -> None:
+def test_k03_versions(agent: Agent, papers: Papers, new_server: Make) -> None:
     server = secure(new_server, papers.authority, papers.server, "--tls-protocols", "TLSv1.2")
     assert attempt(agent, secure_url(server), **trusting(papers)).ok.token > 0
     with Ear(papers.server, maximum_version=ssl.TLSVersion.TLSv1_1, minimum_version=ssl.TLSVersion.MINIMUM_SUPPORTED) as ear:
@@ -272,7 +272,7 @@ def test_options_of_tls_without_tls(agent: Agent, option: str) -> None:
 # ---- the wrong scheme, and handshakes that fail
 
 
-def test_a_server_without_tls(agent: Agent, server: Server, papers: Papers) -> None:
+def test_k03_a_server_without_tls(agent: Agent, server: Server, papers: Papers) -> None:
     """Redis waits for the rest of what it takes for a line."""
     answer = attempt(agent, f"rediss://127.0.0.1:{server.port}", connect_timeout_ms=300, **trusting(papers))
     refused(answer, "UNREACHABLE", "TLS handshake", "perhaps", "redis://")
@@ -330,19 +330,19 @@ RUBBISH = {
 
 
 @pytest.mark.parametrize("what", RUBBISH)
-def test_handshakes_with_rubbish(agent: Agent, papers: Papers, what: str) -> None:
+def test_k03_handshakes_with_rubbish(agent: Agent, papers: Papers, what: str) -> None:
     reply, status, words = RUBBISH[what]
     with once(reply) as url:
         refused(attempt(agent, url.replace("redis", "rediss"), **trusting(papers)), status, words)
 
 
-def test_words_before_the_handshake(agent: Agent, papers: Papers) -> None:
+def test_k04_words_before_the_handshake(agent: Agent, papers: Papers) -> None:
     with once(b"", first=b"+OK\r\n+OK\r\n") as url:
         refused(attempt(agent, url.replace("redis", "rediss"), **trusting(papers)), "TLS_FAILED", "does not speak TLS")
 
 
 @pytest.mark.parametrize("first", [b"", SERVER_HELLO, SERVER_HELLO + b"\x40"], ids=["silence", "a type", "half a head"])
-def test_a_handshake_that_hangs(agent: Agent, papers: Papers, first: bytes) -> None:
+def test_k03_a_handshake_that_hangs(agent: Agent, papers: Papers, first: bytes) -> None:
     with once(None, first) as url:
         answer = attempt(agent, url.replace("redis", "rediss"), connect_timeout_ms=300, **trusting(papers))
     refused(answer, "UNREACHABLE", "did not finish the TLS handshake in time" if first else "said nothing in the TLS handshake")

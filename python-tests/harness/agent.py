@@ -29,7 +29,7 @@ import urllib.parse
 from typing import Any, Callable, Iterable
 
 from .build import native, preloadable
-from .tally import tell
+from .tally import saw
 from .waiting import until as until  # for the tests, beside the agent
 
 EVENT_FIELDS = "type status tag lock_id owner token remaining cause held_for waiters foreign value".split()
@@ -187,7 +187,7 @@ class Agent:
     # ---- the process
 
     def stop(self) -> None:
-        tell(fired=1)
+        saw(1)
         os.kill(self.pid, signal.SIGSTOP)
         while b"State:\tT" not in open(f"/proc/{self.pid}/status", "rb").read():
             time.sleep(0.001)
@@ -196,7 +196,7 @@ class Agent:
         os.kill(self.pid, signal.SIGCONT)
 
     def kill(self) -> None:
-        tell(fired=1)
+        saw(1)
         self._end()
 
     def _end(self) -> None:

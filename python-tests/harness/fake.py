@@ -19,7 +19,7 @@ import time
 from typing import Callable
 
 from .resp import parse
-from .tally import tell
+from .tally import saw
 from .watch import script_of
 
 Reply = bytes | Callable[[socket.socket, list[bytes]], bytes | None]
@@ -120,7 +120,7 @@ class LockServer(FakeServer):
                 return None
             self._say[script] = (reply, times and times - 1)
             self.said[script] += 1
-            tell(fired=1)
+            saw(1)
             return reply
 
     def _run(self, link: socket.socket, words: list[bytes]) -> bytes | None:

@@ -27,7 +27,7 @@ from .agent import Client, Lock
 from .build import SANITIZED
 from .proxy import Proxy
 from .server import Server
-from .tally import tell
+from .tally import saw
 
 SLACK_MS = 500 if SANITIZED else 100  # how late a call may end
 
@@ -171,7 +171,7 @@ class Namespace:
 
     def close(self) -> None:
         with contextlib.suppress(OSError, subprocess.SubprocessError, AttributeError):
-            tell(fired=self.fired())
+            saw(self.fired())
         subprocess.run(["ip", "netns", "del", self.name], capture_output=True)  # and the veth pair with it
 
     def _nft(self, *words: str) -> str:
@@ -212,7 +212,7 @@ class Blackhole:
         return self._resets + self._proxy.up.fired["blackhole"] + self._proxy.down.fired["blackhole"]
 
     def close(self) -> None:
-        tell(fired=self._resets)
+        saw(self._resets)
         self._proxy.close()
 
 

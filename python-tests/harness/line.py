@@ -29,7 +29,7 @@ from typing import Any, Callable, Iterator
 from .faults import Namespace, can_drop_packets
 from .proxy import Link, Proxy, Way
 from .server import Server
-from .tally import tell
+from .tally import saw
 
 TUNSETIFF, IFF_TUN, IFF_NO_PI, CLONE_NEWNET = 0x400454CA, 1, 0x1000, 0x40000000
 RESENT = (0.2, 0.4)  # what the loss of a piece costs
@@ -164,7 +164,7 @@ class Tun(Namespace):
         return sum(way.counts[what] for way in self.ways)
 
     def close(self) -> None:
-        tell(fired=sum(sum(way.counts.values()) for way in getattr(self, "ways", ())))
+        saw(sum(sum(way.counts.values()) for way in getattr(self, "ways", ())))
         for way in getattr(self, "ways", ()):
             way.end()
         for end in getattr(self, "_ends", ()):
@@ -216,7 +216,7 @@ class Slow(Proxy):
         return sum(way.counts[what] for way in self.ways)
 
     def close(self) -> None:
-        tell(fired=sum(sum(way.counts.values()) for way in self.ways))
+        saw(sum(sum(way.counts.values()) for way in self.ways))
         super().close()
 
 

@@ -38,7 +38,7 @@ import tempfile
 import threading
 from typing import Callable
 
-from .tally import tell
+from .tally import saw
 
 Address = tuple[str, int] | str
 libc = ctypes.CDLL(None, use_errno=True)
@@ -259,7 +259,7 @@ class Proxy:
         return self.up.on(marker, lose, times)
 
     def close(self) -> None:
-        tell(fired=sum(sum(way.fired.values()) for way in (self.up, self.down)))
+        saw(sum(sum(way.fired.values()) for way in (self.up, self.down)))
         self.refuse()
         self.cut()
         for thread in self._threads:

@@ -43,16 +43,18 @@ class Sentinel(Server):
 
 
 class Watched:
-    def __init__(self, replicas: int = 1, sentinels: int = 3, secured: tuple[str, ...] = ()) -> None:
+    def __init__(self, replicas: int = 1, sentinels: int = 3, secured: tuple[str, ...] = (), open_: bool = False) -> None:
+        """open_: also for clients that are not on this machine."""
         self.secured = secured
-        self.servers = [Server("--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1", secured=secured)]
+        more = ("--protected-mode", "no") if open_ else ()
+        self.servers = [Server("--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1", *more, secured=secured)]
         self.sentinels: list[Sentinel] = []
         first = self.servers[0]
         for _ in range(replicas):
-            of = ("--replicaof", f"{first.host} {first.port}", "--repl-diskless-sync-delay", "0")
+            of = ("--replicaof", f"{first.host} {first.port}", "--repl-diskless-sync-delay", "0", *more)
             self.servers.append(Server(*of, secured=secured))
         for _ in range(sentinels):
-            self.sentinels.append(Sentinel(first, sentinels // 2 + 1, secured=secured))
+            self.sentinels.append(Sentinel(first, sentinels // 2 + 1, *(["protected-mode no"] if open_ else []), secured=secured))
         self.until(lambda: all(self._knows(sentinel) for sentinel in self.sentinels))
 
     def _knows(self, sentinel: Sentinel) -> bool:

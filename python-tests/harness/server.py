@@ -21,7 +21,7 @@ from typing import Any
 
 from .build import clean_env
 from .resp import Client
-from .tally import tell
+from .tally import saw
 
 
 PROGRAM = os.environ.get("DLOCK_SERVER", "redis-server")
@@ -102,7 +102,7 @@ class Server:
         return self._client.command(*words)
 
     def pause(self) -> None:
-        tell(fired=1)
+        saw(1)
         os.kill(self.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
@@ -110,7 +110,7 @@ class Server:
 
     def kill(self) -> None:
         """End at once (a paused server too); what it held is gone."""
-        tell(fired=self.process is not None)
+        saw(self.process is not None)
         self._end()
 
     def _end(self) -> None:
