@@ -16,6 +16,7 @@ import pytest
 
 from harness.agent import Agent
 from harness.build import BUILD, LIBRARY, ROOT
+from harness.cluster import Lone
 from harness.proxy import Proxy
 from harness.server import Server
 from harness.tally import COUNTS
@@ -26,8 +27,13 @@ sys.path.insert(0, str(ROOT / "bindings/python"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--cluster", action="store_true", help="servers are clusters of one, whose keys' slots must agree")
     parser.addoption("--no-skips", action="store_true", help="a skipped test fails the run: it was to show everything")
     parser.addoption("--tally", help="a file for what the last test did: its outcome, runs and faults, see harness/tally.py")
+
+
+def server_class(config: pytest.Config) -> type[Server]:
+    return Lone if config.getoption("cluster") else Server
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -91,8 +97,8 @@ def build_dir():
 
 
 @pytest.fixture(scope="session")
-def _session_server() -> Iterator[Server]:
-    with Server() as server:
+def _session_server(pytestconfig: pytest.Config) -> Iterator[Server]:
+    with server_class(pytestconfig)() as server:
         yield server
 
 
@@ -103,11 +109,11 @@ def redis_server(_session_server: Server) -> Server:
 
 
 @pytest.fixture
-def new_server() -> Iterator[Callable[..., Server]]:
+def new_server(pytestconfig: pytest.Config) -> Iterator[Callable[..., Server]]:
     servers: list[Server] = []
 
     def make(*options: str) -> Server:
-        servers.append(Server(*options))
+        servers.append(server_class(pytestconfig)(*options))
         return servers[-1]
 
     yield make

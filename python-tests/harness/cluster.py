@@ -14,7 +14,7 @@ import contextlib
 import time
 from typing import Any, Callable, Iterator
 
-from .resp import ReplyError
+from .resp import Client, ReplyError
 from .server import Server, free_port
 from .sentinel import ask
 
@@ -60,6 +60,71 @@ class Node(Server):
     @property
     def id(self) -> bytes:
         return ask(self, "CLUSTER", "MYID")
+
+
+def sharded(words: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A command about a lock's channel as a client says it to a cluster: that is how Redisson does."""
+    verb, *rest = words
+    about = [word.encode() if isinstance(word, str) else word for word in rest if isinstance(word, (str, bytes))]
+    lock = bool(about) and about[0].startswith(b"redisson_")
+    if verb in ("SUBSCRIBE", "UNSUBSCRIBE", "PUBLISH") and lock:
+        return ("S" + verb, *rest)
+    if verb == "PUBSUB" and rest[0] == "NUMSUB" and about[1].startswith(b"redisson_"):
+        return (verb, "SHARDNUMSUB", *rest[1:])
+    if verb == "EVAL":
+        return (verb, rest[0].replace("'PUBLISH'", "'SPUBLISH'"), *("SPUBLISH" if word == "PUBLISH" else word for word in rest[1:]))
+    return words
+
+
+class Speaker(Client):
+    """A client that speaks so, and is answered as by a server alone."""
+
+    def command(self, *words: Any) -> Any:
+        if words[0] in ("DEL", "EXISTS", "UNLINK"):
+            return sum(super(Speaker, self).command(words[0], key) for key in words[1:])
+        if words[0] == "MGET":
+            return [super(Speaker, self).command("GET", key) for key in words[1:]]
+        if words[0] == "MSET":
+            return [super(Speaker, self).command("SET", *words[at : at + 2]) for at in range(1, len(words), 2)][0]
+        return super().command(*sharded(words))
+
+    def send(self, *words: Any) -> None:
+        super().send(*sharded(words))
+
+    def read(self) -> Any:
+        reply = super().read()
+        if isinstance(reply, list) and reply and reply[0] in (b"ssubscribe", b"sunsubscribe", b"smessage"):
+            reply[0] = reply[0][1:]
+        return reply
+
+
+class Lone(Node):
+    """A cluster of one server, in the place of a server: ./dev test --cluster FILE runs tests against such ones."""
+
+    def __init__(self, *options: str) -> None:
+        super().__init__(1000, *options)
+
+    def start(self) -> None:
+        fresh = not (self.folder / "nodes.conf").exists()
+        super().start()
+        if fresh:
+            ask(self, "CLUSTER", "ADDSLOTSRANGE", 0, SLOTS - 1)
+        until(lambda: b"cluster_state:ok" in ask(self, "CLUSTER", "INFO"))
+
+    @property
+    def url(self) -> str:
+        return f"redis+cluster://{self.host}:{self.port}"
+
+    unix_url = url
+
+    def client(self, timeout: float = 5) -> Client:
+        return Speaker(path=self.path, timeout=timeout)
+
+    def command(self, *words: Any) -> Any:
+        found = super().command(*words)
+        if words[:2] == ("PUBSUB", "CHANNELS"):
+            found += super().command("PUBSUB", "SHARDCHANNELS", *words[2:])
+        return found
 
 
 class Cluster:
