@@ -49,7 +49,7 @@ static uint32_t server(const struct dli_store *store, const struct dli_place *pl
 {
     const struct dli_cluster *cluster = (const struct dli_cluster *)(const void *)store; /* its first member */
 
-    return __atomic_load_n(&cluster->owner[place->slot], __ATOMIC_RELAXED);
+    return (uint32_t)dli_cluster_owner(cluster, place->slot);
 }
 
 /* ---- lanes */
@@ -60,7 +60,7 @@ static int join(struct dli_cluster *cluster, struct dli_lane *lane)
 
     pthread_mutex_lock(&cluster->mutex);
     cluster->lane[lane->index] = lane;
-    for (int i = 0; i < cluster->nodes && !failed; i++)
+    for (int i = 0; i < dli_cluster_count(cluster) && !failed; i++)
         failed = dli_node_open_lane(cluster->node[i], lane);
     pthread_mutex_unlock(&cluster->mutex);
     return failed;
@@ -75,7 +75,7 @@ static void lane_free(struct dli_lane *lane)
     cluster = lane->cluster;
     pthread_mutex_lock(&cluster->mutex);
     cluster->lane[lane->index] = NULL;
-    for (int i = 0; i < cluster->nodes; i++)
+    for (int i = 0; i < dli_cluster_count(cluster); i++)
         dli_node_close_lane(cluster->node[i], lane->index);
     pthread_mutex_unlock(&cluster->mutex);
     if (lane->index == 0)

@@ -125,6 +125,12 @@ static inline struct dli_cluster *dli_cluster_of(struct dli_store *store)
     return DLI_OBJECT(store, struct dli_cluster, store);
 }
 
+/* The index of the node that has a slot, or DLI_NOBODY. */
+static inline int dli_cluster_owner(const struct dli_cluster *cluster, int slot)
+{
+    return __atomic_load_n(&cluster->owner[slot], __ATOMIC_ACQUIRE);
+}
+
 /* ---- cluster_node.c */
 
 int dli_cluster_count(const struct dli_cluster *cluster); /* of nodes */

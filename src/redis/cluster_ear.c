@@ -36,7 +36,7 @@ static struct dli_channel **find(struct dli_cluster *cluster, const char *name, 
 static void order(struct dli_cluster *cluster, const struct dli_channel *channel, int on)
 {
     struct dli_node *node = channel->node == DLI_NOBODY ? NULL : cluster->node[channel->node];
-    int sharded = cluster->sharded && !channel->plain;
+    int sharded = __atomic_load_n(&cluster->sharded, __ATOMIC_ACQUIRE) && !channel->plain;
 
     if (node && node->hears == DLI_EAR_UP)
         dli_subscriber_order(&node->ear, sharded, channel->name, channel->size, on);
@@ -56,7 +56,7 @@ static void begin(struct dli_cluster *cluster, const struct dli_place *place, co
         *link = channel;
     }
     channel->fresh = 1;
-    channel->node = cluster->owner[place->slot];
+    channel->node = dli_cluster_owner(cluster, place->slot);
     order(cluster, channel, 1);
 }
 
@@ -123,7 +123,7 @@ static int goes(const struct dli_cluster *cluster, const struct dli_channel *cha
     case GONE_WITH_SLOT:
         return channel->slot == which;
     case GONE_ELSEWHERE:
-        return channel->node != cluster->owner[channel->slot];
+        return channel->node != dli_cluster_owner(cluster, channel->slot);
     default:
         return !channel->fresh;
     }

@@ -74,7 +74,7 @@ struct dli_node *dli_node_owner(const struct dli_cluster *cluster, int slot)
     int owner;
 
     for (int i = slot < 0 ? 0 : slot; i < DLI_SLOTS; i++) {
-        owner = __atomic_load_n(&cluster->owner[i], __ATOMIC_ACQUIRE);
+        owner = dli_cluster_owner(cluster, i);
         if (owner != DLI_NOBODY)
             return cluster->node[owner];
         if (slot >= 0)

@@ -79,12 +79,12 @@ static void end_blind(struct dli_trip *trip)
     dlock_error why = {.code = DLOCK_OK};
 
     pthread_mutex_lock(&cluster->mutex);
-    if (__atomic_load_n(&cluster->failed, __ATOMIC_RELAXED) == cluster->version)
+    if (__atomic_load_n(&cluster->failed, __ATOMIC_ACQUIRE) == __atomic_load_n(&cluster->version, __ATOMIC_ACQUIRE))
         why = cluster->why;
     pthread_mutex_unlock(&cluster->mutex);
     if (why.code != DLOCK_OK)
         dli_fail(trip->errand.request.why, why.code, "%s", why.message);
-    else if (cluster->known)
+    else if (__atomic_load_n(&cluster->known, __ATOMIC_ACQUIRE))
         why.code = dli_fail(trip->errand.request.why, DLOCK_UNREACHABLE, "no server has slot %d now", slot_of(trip));
     else
         why.code = dli_fail(trip->errand.request.why, DLOCK_UNREACHABLE, "no server told in time who has which slot");
