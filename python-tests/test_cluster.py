@@ -5,9 +5,11 @@ from typing import Any, Callable, Iterator
 
 import pytest
 
-from harness.agent import Agent, Client, until
+from harness.acl import rights
+from harness.agent import Agent, until
 from harness.cluster import Cluster
-from harness.kinds import KINDS, RIVAL, one, sides
+from harness.kinds import KINDS, sides
+from harness.sentinel import ask
 from harness.server import Server
 
 Make = Callable[..., Any]
@@ -170,3 +172,47 @@ def test_one_database(agent: Agent, cluster: Cluster) -> None:
 def test_nobody_there(agent: Agent) -> None:
     answer = agent.open("redis+cluster://127.0.0.1:1,127.0.0.1:2").lock("x").acquire(1, 0)
     assert answer.status == "UNREACHABLE" and "127.0.0.1:" in answer.message
+
+
+# ---- rights
+
+
+CLUSTER_RIGHTS = "+cluster|shards +asking +pubsub|shardnumsub +spublish +ssubscribe +sunsubscribe".split()
+
+
+def allow(cluster: Cluster, *rules: str) -> dict[str, str]:
+    """A user on every server who may do what rules say, and as whom to open a client."""
+    for node in cluster.running():
+        ask(node, "ACL", "SETUSER", "billing", "reset", "on", ">secret", *rules)
+    return {"username": "billing", "password": "secret", "namespace": "billing"}
+
+
+def test_rights(agent: Agent, new_agent: Make, cluster: Cluster) -> None:
+    """Those of docs/acl.md and docs/cluster.md are enough, also while a slot moves and beside a foreign waiter."""
+    user = allow(cluster, *rights("mutex", "billing").rules(), *CLUSTER_RIGHTS)
+    mine, theirs = (one_of.open(cluster, **user).lock("mine") for one_of in (agent, new_agent()))
+    key = "billing:mine"
+    mine.acquire(1, 0).ok
+    wait = theirs.start("acquire", 2, -1, thread=1)
+    until(lambda: theirs.state(2) == "WAITING")
+    primaries = cluster.primaries()
+    source = cluster.owner(key)
+    cluster.migrate(cluster.slot(key), primaries[(primaries.index(source) + 1) % 3])
+    with cluster.owner(key).client() as foreign:
+        foreign.subscribe("redisson_lock__channel:{billing:mine}", command="SSUBSCRIBE")
+        mine.release(1).ok
+        wait.answer().ok
+        theirs.release(2).ok
+        assert foreign.message() == (b"redisson_lock__channel:{billing:mine}", b"0")
+
+
+@pytest.mark.parametrize("right", ["cluster|shards", "pubsub|shardnumsub", "spublish"])
+def test_a_right_that_is_missing(agent: Agent, cluster: Cluster, right: str) -> None:
+    user = allow(cluster, *rights("mutex", "billing").rules(), *CLUSTER_RIGHTS, "-" + right)
+    lock = agent.open(cluster, **user).lock("mine")
+    answer = lock.acquire(1, 0)
+    if answer.status == "OK":
+        answer = lock.release(1)
+    assert answer.status == "DENIED" and "secret" not in answer.message, answer
+    allow(cluster, "+@all", "~*", "&*")
+    cluster.flush()
