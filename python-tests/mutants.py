@@ -7,7 +7,9 @@ there exactly once), or switches the simulator's driver, which plays the watchdo
 from __future__ import annotations
 
 import dataclasses
+import json
 import pathlib
+import shlex
 import shutil
 import subprocess
 from typing import Sequence
@@ -142,9 +144,57 @@ KINDS = (
     )),
 )
 
-def copy_of(root: pathlib.Path, folder: pathlib.Path, mutant: Mutant) -> pathlib.Path:
+# Found by test_faults_cluster.py, on servers that send the client around.
+CLUSTER = (
+    Mutant(301, "redirects without end", world="cluster", edits=(
+        ("redis/cluster_trip.c", "if (++trip->turns > TURNS_MOST ||", "if (++trip->turns > 1000000 ||"),
+    )),
+    Mutant(302, "ASK moves the slot", world="cluster", edits=(
+        ("redis/cluster_look.c", "    if (redirect->turn == DLI_TURN_MOVED) {", "    if (redirect->turn != DLI_TURN_NONE) {"),
+    )),
+    Mutant(303, "no ASKING where ASK leads", world="cluster", edits=(
+        ("redis/cluster_trip.c", "call.asking = trip->ask != NULL;", "call.asking = 0;"),
+    )),
+    Mutant(304, "a redirect without a host leads nowhere", world="cluster", edits=(
+        ("redis/cluster_look.c", "redirect->host[0] ? redirect->host : from->config.target.host;",
+         "from ? redirect->host : NULL;"),
+    )),
+    Mutant(305, "TRYAGAIN is an error", world="cluster", edits=(
+        ("redis/cluster_map.c", '"TRYAGAIN ", ', ""),
+    )),
+    Mutant(306, "a server that has left the map is still followed to", world="cluster", edits=(
+        ("redis/cluster_node.c", "return node && __atomic_load_n(&node->listed, __ATOMIC_ACQUIRE) ? node : NULL;", "return node;"),
+    )),
+)  # fmt: skip
+
+
+def library(root: pathlib.Path, build: pathlib.Path, folder: pathlib.Path, mutant: Mutant) -> pathlib.Path:
+    """The library of a build with the mutant's files in it."""
+    commands = {(build / one["file"]).resolve(): one for one in json.loads((build / "compile_commands.json").read_text())}
+    objects = {one.name: one for one in (build / "libdlock_internal.a.p").glob("*.o")}
+    copy_of(root, folder, mutant, ("src/redis",))
+    for name in {name for name, _, _ in mutant.edits}:
+        row = commands[root / "src" / name]
+        words = shlex.split(row["command"])
+        made = words[words.index("-o") + 1]
+        words[words.index("-o") + 1] = words[words.index("-MQ") + 1] = str(folder / pathlib.Path(made).name)
+        words[words.index("-MF") + 1] = str(folder / "made.d")
+        words[words.index("-c") + 1] = str(folder / "src" / name)
+        subprocess.run([*words, f"-I{(root / 'src' / name).parent}"], check=True, cwd=row["directory"])
+        objects[pathlib.Path(made).name] = folder / pathlib.Path(made).name
+    made_library = folder / "libdlock.so.1"
+    libs = ["-lhiredis", "-lssl", "-lcrypto", "-lpthread"]
+    how = ["-Wl,-soname,libdlock.so.1", f"-Wl,--version-script={root / 'abi/dlock.map'}"]
+    subprocess.run(["gcc", "-shared", *how, "-o", made_library, *objects.values(), *libs], check=True)
+    return made_library
+
+
+SIMULATED = ("src/engine", "src/base", "src/scripts", "abi")
+
+
+def copy_of(root: pathlib.Path, folder: pathlib.Path, mutant: Mutant, parts: Sequence[str] = SIMULATED) -> pathlib.Path:
     """The sources the simulator needs, changed; LookupError when an edit does not fit any more."""
-    for part in ("src/engine", "src/base", "src/scripts", "abi"):
+    for part in parts:
         shutil.copytree(root / part, folder / part)
     for name, old, new in mutant.edits:
         path = folder / "src" / name

@@ -1,6 +1,7 @@
 """Faults of a cluster: rows F of the matrix and E-12, each counting that its fault fired."""
 from __future__ import annotations
 
+import pathlib
 import re
 import threading
 import time
@@ -8,8 +9,9 @@ from typing import Any, Callable, Iterator
 
 import pytest
 
+import mutants
 from harness.agent import Agent, Client, Lock, until
-from harness.build import SANITIZED
+from harness.build import BUILD, ROOT, SANITIZED
 from harness.cluster import SLOTS, Cluster, Node
 from harness.fake import FakeServer
 from harness.faults import SLACK_MS, times
@@ -248,6 +250,73 @@ def test_f06_foreign_hosts(agent: Agent, fakes: list[FakeServer]) -> None:
         own.on("CLUSTER", shards(*fakes))
     lock.acquire(1, 0).ok
     assert foreign.connections > 0
+
+
+def sends_around(agent: Agent, fakes: list[FakeServer]) -> None:
+    """What redirects of every kind come to; mutants.CLUSTER breaks one of them each."""
+    first, second, third = fakes
+    grant, slot = b"*2\r\n:1\r\n:12345\r\n", Cluster.slot("x")
+    open_one = lambda: agent.open(fake_url(first), command_timeout_ms=500).lock("x")
+
+    def first_says(*replies: bytes) -> Callable[..., bytes]:
+        left = list(replies)
+        return lambda link, words: left.pop(0) if len(left) > 1 else left[0]
+
+    for fake in fakes:
+        fake.on("CLUSTER", shards(first, first=slot) if fake is first else b"-ERR\r\n")
+        fake.on("EVALSHA", grant)
+    first.on("CLUSTER", lambda link, words: shards(first, second, first=0))
+    low, high = (first, second) if slot < SLOTS // 2 else (second, first)
+    low.on("EVALSHA", first_says(b"-TRYAGAIN keys\r\n", b"-TRYAGAIN keys\r\n", grant))
+    open_one().acquire(1, 0).ok
+    low.on("EVALSHA", b"-MOVED %d :%d\r\n" % (slot, high.port))
+    open_one().acquire(1, 0).ok
+    low.on("EVALSHA", first_says(b"-ASK %d 127.0.0.1:%d\r\n" % (slot, high.port), b":1\r\n"))
+    before, lock = len(high.requests), open_one()
+    lock.acquire(1, 0).ok
+    seen = [words[0] for words in high.requests[before:]]
+    assert b"ASKING" in seen and seen.index(b"ASKING") + 1 == seen.index(b"EVALSHA")
+    asked = low.count("EVALSHA")
+    lock.release(1).ok
+    assert low.count("EVALSHA") == asked + 1
+    for own, other in ((low, high), (high, low)):
+        own.on("EVALSHA", LOOPS["to and fro"](own, other))
+    asked = first.count("EVALSHA") + second.count("EVALSHA")
+    assert open_one().acquire(1, 0).status == "UNREACHABLE"
+    assert first.count("EVALSHA") + second.count("EVALSHA") - asked <= 6
+    # a server that was in the map, and is not any more
+    lock = open_one()
+    high.on("EVALSHA", grant)
+    low.on("EVALSHA", b":1\r\n")
+    first.on("CLUSTER", lambda link, words: shards(*fakes))
+    agent.open(fake_url(first)).ping(5000).ok
+    client = agent.open(fake_url(first), command_timeout_ms=500)
+    client.ping(5000).ok
+    first.on("CLUSTER", lambda link, words: shards(first, second))
+    looks = first.count("CLUSTER") + second.count("CLUSTER") + third.count("CLUSTER")
+    for fake in fakes:
+        fake.on("EVALSHA", b"-MOVED %d 127.0.0.1:%d\r\n" % (slot, first.port if fake is not first else second.port))
+    client.lock("x").acquire(1, 0)
+    until(lambda: first.count("CLUSTER") + second.count("CLUSTER") + third.count("CLUSTER") > looks)
+    until(lambda: client.lock("x").acquire(1, 0).status == "UNREACHABLE")
+    for fake in (first, second):
+        fake.on("EVALSHA", b"-MOVED %d 127.0.0.1:%d\r\n" % (slot, third.port))
+    third.on("EVALSHA", grant)
+    asked = third.count("EVALSHA")
+    assert client.lock("x").acquire(1, 0).status == "UNREACHABLE" and third.count("EVALSHA") == asked
+
+
+def test_f06_sent_around(agent: Agent, fakes: list[FakeServer]) -> None:
+    sends_around(agent, fakes)
+
+
+@pytest.mark.skipif(SANITIZED, reason="the library under test is another one then")
+@pytest.mark.parametrize("mutant", mutants.CLUSTER, ids=lambda mutant: f"{mutant.number}: {mutant.what}")
+def test_mutant(mutant: mutants.Mutant, new_agent: Make, fakes: list[FakeServer], tmp_path: pathlib.Path) -> None:
+    """A seeded defect in the way of a request is found by the test above."""
+    made = mutants.library(ROOT, BUILD, tmp_path, mutant)
+    with pytest.raises(AssertionError):
+        sends_around(new_agent(LD_PRELOAD=str(made)), fakes)
 
 
 # ---- F-07: odd maps

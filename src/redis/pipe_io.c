@@ -122,11 +122,11 @@ static void encode_list(struct dli_pipe *pipe, struct dli_call **list, struct dl
     while (*list) {
         struct dli_call *call = *list;
 
+        if (pipe->flying_count == 0)
+            pipe->heard_at = now;
         if (reserve_flight(pipe) || (call->asking && begin_asking(pipe)) ||
             dli_buffer_add(&pipe->conn->out, call->command.bytes, call->command.size))
             return;
-        if (pipe->flying_count == 0)
-            pipe->heard_at = now;
         *list = call->next;
         if (!*list)
             *end = list;
