@@ -22,7 +22,7 @@ struct dli_store;
 struct pollfd;
 
 enum {
-    DLI_RENEW_MAX = 128,
+    DLI_RENEW_MAX = 64,
     DLI_MULTI_MAX = 16,
     DLI_VIEW_MAX = 512,
     DLI_LANE_FDS = 576 /* descriptors that a lane may want to be watched */

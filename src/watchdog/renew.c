@@ -121,7 +121,7 @@ static int64_t alarm_of(const struct dli_loop *loop, const struct dli_queue *que
 
     if (queue->count == 0 || queue->flying >= (most > 1 ? most : 1))
         return INT64_MAX;
-    return queue->count < DLI_RENEW_MAX / 2 ? queue->leave_at : 0;
+    return queue->count < DLI_RENEW_MAX ? queue->leave_at : 0;
 }
 
 int64_t dli_renew_alarm(const struct dli_loop *loop)
