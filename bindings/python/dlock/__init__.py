@@ -30,13 +30,12 @@ __all__ = [
 
 
 if TYPE_CHECKING:  # the names for type checkers and editors
-    Busy = TimedOut = Cancelled = Interrupted = WouldBlock = NoEvent = DlockError
-    Unchanged = GateClosed = Conflict = NotFound = InvalidArgument = InvalidName = DlockError
-    UnknownOption = InvalidOption = InvalidUrl = Unsupported = OutOfMemory = Closed = Forked = DlockError
-    BufferTooSmall = SystemError = DuplicateName = InvalidQuorum = NotHeld = Lost = WrongKind = UnknownOutcome = DlockError
-    InvalidGrant = UpgradeRefused = NoTransaction = DlockError
-    Unreachable = Denied = ServerLoading = ServerBusy = ServerOutOfMemory = ServerReadOnly = DlockError
-    ProtocolError = ServerError = TlsFailed = DlockError
+    Busy = TimedOut = Cancelled = Interrupted = WouldBlock = NoEvent = Unchanged = GateClosed = Conflict = DlockError
+    NotFound = InvalidArgument = InvalidName = UnknownOption = InvalidOption = InvalidUrl = Unsupported = DlockError
+    OutOfMemory = Closed = Forked = BufferTooSmall = SystemError = DuplicateName = InvalidQuorum = NotHeld = DlockError
+    Lost = WrongKind = UnknownOutcome = InvalidGrant = UpgradeRefused = NoTransaction = Unreachable = DlockError
+    Denied = ServerLoading = ServerBusy = ServerOutOfMemory = ServerReadOnly = ProtocolError = ServerError = DlockError
+    TlsFailed = WrongSetup = Quarantined = LeaseRefused = NotReplicated = DlockError
 else:
 
     def __getattr__(name: str) -> type[DlockError]:

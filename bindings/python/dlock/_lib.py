@@ -22,13 +22,10 @@ Option = Union[bool, int, str, None]
 
 # What may wait for the network or for time gives up the interpreter lock (CDLL). Everything else looks at memory only
 # and keeps it (PyDLL): what is given up, a busy thread may take for 5 ms.
-BLOCKING = frozenset(
-    "dlock_client_close dlock_client_next dlock_client_ping dlock_client_provision "
-    "dlock_lock_acquire dlock_lock_release dlock_lock_extend dlock_lock_force_release dlock_lock_inspect dlock_lock_adopt_grant dlock_lock_close_gate dlock_lock_open_gate "
-    "dlock_semaphore_set dlock_semaphore_add dlock_semaphore_drain dlock_semaphore_available "
-    "dlock_latch_set dlock_latch_count_down dlock_latch_count "
-    "dlock_txn_watch dlock_txn_get dlock_txn_commit dlock_txn_rollback".split()
-)
+BLOCKING = frozenset("dlock_" + name for name in """
+client_close client_next client_ping client_provision lock_acquire lock_release lock_extend lock_force_release
+lock_inspect lock_adopt_grant lock_close_gate lock_open_gate semaphore_set semaphore_add semaphore_drain
+semaphore_available latch_set latch_count_down latch_count txn_watch txn_get txn_commit txn_rollback""".split())
 
 
 class Library:
@@ -76,15 +73,9 @@ class Library:
     def ask(self, function: Callable[..., int], *arguments: Any) -> int:
         """The number that a function writes to its last parameter but one."""
         out = ctypes.c_int64()
-        self.call(function, *arguments, out)
+        if error := self.attempt(function, *arguments, out):
+            raise error
         return out.value
-
-    def wait(self, ms: int, attempt: Callable[[int], Optional[_errors.DlockError]]) -> Optional[_errors.DlockError]:
-        """attempt(ms), and again with the time that is left after each signal: its handler has run in between."""
-        end = time.monotonic() + ms / 1000
-        while (error := attempt(ms)) and error.code == _abi.DLOCK_INTERRUPTED:
-            ms = ms if ms == FOREVER else milliseconds(max(0.0, end - time.monotonic()))
-        return error
 
     def failure(self, status: int, box: Any) -> _errors.DlockError:
         """The exception for a status other than OK; the box is the one that the call was given."""
@@ -168,6 +159,11 @@ def milliseconds(seconds: Optional[float]) -> int:
     if seconds != seconds or seconds < 0:
         raise _errors.invalid(f"A duration is not negative, but {seconds}.")
     return FOREVER if seconds > 1e10 else math.ceil(seconds * 1000)
+
+
+def left(wait: int, since: float) -> int:
+    """What is left of a wait in milliseconds that began then, by time.monotonic()."""
+    return wait if wait == FOREVER else milliseconds(max(0.0, since + wait / 1000 - time.monotonic()))
 
 
 def seconds(milliseconds: int) -> Optional[float]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import itertools
 import sys
 import weakref
@@ -21,7 +22,7 @@ from typing import Any, Awaitable, Callable, Coroutine, Optional, TypeVar
 
 from . import _abi, _errors
 from ._lib import FOREVER, milliseconds, process
-from .client import Base, Event, EventType
+from .client import Base, Cause, Event, EventType
 from .held import patience
 from .kinds import Kinds, Several
 from .orders import Counts, Inspection, Orders, Permits
@@ -30,6 +31,8 @@ from .transaction import Key, Writes, named, pauses
 TASKS = 2**62  # owner numbers from here on are those of tasks
 SOME = 500  # events are taken at a time, so that the loop has time for others
 Claims = frozenset[tuple[int, int]]  # of an owner: lock ids and tokens
+# Answers to acquire and release that say nothing else.
+WELL = {kind: Event(kind, 0, 0, 0, 0, -1, None, Cause.NONE, "") for kind in (EventType.ACQUIRED, EventType.RELEASED)}
 
 
 class _Watch:
@@ -288,10 +291,8 @@ class Client(Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
         await transaction.watch(*keys)
         return transaction
 
-    async def transaction(
-        self, body: Callable[[Transaction], Awaitable[T]], *keys: Key, attempts: Optional[int] = 50,
-        timeout: Optional[float] = None,
-    ) -> T:  # fmt: skip
+    async def transaction(self, body: Callable[[Transaction], Awaitable[T]], *keys: Key,
+                          attempts: Optional[int] = 50, timeout: Optional[float] = None) -> T:  # fmt: skip
         """As dlock.Client.transaction, with a body that is awaited."""
         pause = pauses(attempts, timeout)
         async with Transaction(self) as transaction:
@@ -371,13 +372,16 @@ class Client(Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
 
     def _look(self) -> None:
         """Take the events that are there."""
-        lib, status = self._lib, _abi.DLOCK_OK
+        lib, status, facts = self._lib, _abi.DLOCK_OK, (ctypes.c_int64 * 3)()
         with lib.event_box() as box:
             for _ in range(SOME):
                 status = lib.next_now(self._handle, 0, box, None)
                 if status != _abi.DLOCK_OK:
                     break
-                self._take(self._event(box))
+                lib.dlock_event_unpack(box, facts, 3, None, None)
+                kind, bad, tag = facts
+                plain = kind in WELL and not bad and tag in self._answers and self._answers[tag][2]
+                self._take(tag, WELL[kind] if plain else self._event(box))
         if status == _abi.DLOCK_CLOSED and self._ended and not self._ended.done():
             self._ended.get_loop().remove_reader(self.fileno())
             self._ended.set_exception(self._late) if self._late else self._ended.set_result(None)
@@ -385,7 +389,7 @@ class Client(Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
                 if not answer.done():
                     answer.set_exception(_errors.make(status, "The client was closed."))
 
-    def _take(self, event: Event) -> None:
+    def _take(self, tag: int, event: Event) -> None:
         if event.type is EventType.LOST:
             told: set[object] = set()  # of the bodies of a task the outermost is cancelled
             for watch in self._watches.get(event.owner, ()):
@@ -394,8 +398,8 @@ class Client(Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
                         told.add(watch.task)
         elif event.type is EventType.LOG and event.status == _abi.DLOCK_TIMED_OUT:
             self._late = event.error  # the close
-        elif event.tag in self._answers:
-            answer, lock, owner = self._answers.pop(event.tag)
+        elif tag in self._answers:
+            answer, lock, owner = self._answers.pop(tag)
             if not answer.done():
                 answer.set_result(event)
             elif lock and event.type is EventType.ACQUIRED:
@@ -414,9 +418,9 @@ class Client(Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
         """The innermost body of the task that calls, no longer watched; or the only one there is: a generator may be
         closed by another task than began it."""
         task = asyncio.current_task()
-        bodies = [watch for watches in self._watches.values() for watch in watches if watch.task and watch.lock is lock]
         own = [body for body in self._watches.get(lock._whose(), ()) if body.lock is lock and body.task is task]
-        return self._unwatch((own or bodies)[-1]) if own or len(bodies) == 1 else None
+        bodies = own or [one for some in self._watches.values() for one in some if one.task and one.lock is lock]
+        return self._unwatch(bodies[-1]) if own or len(bodies) == 1 else None
 
     def _released(self, lock: Lock, owner: int) -> None:
         """Tell who waits for the end of what was released."""

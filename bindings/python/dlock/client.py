@@ -2,10 +2,11 @@
 from __future__ import annotations
 
 import ctypes
+import time
 from typing import Any, Iterator, NamedTuple, Optional
 
 from . import _abi, _errors, _lib
-from ._lib import Number, Opened, Option, milliseconds, seconds
+from ._lib import Number, Opened, Option, left, milliseconds, seconds
 from .kinds import Kinds, Latch, MultiLock, Semaphore
 from .lock import Lock
 from .orders import Inspection
@@ -141,16 +142,17 @@ class Client(Base, Kinds[Lock, Semaphore, Latch, MultiLock], Transactions):
         self._lib.call(self._lib.dlock_client_ping, self._live(), milliseconds(timeout))
 
     def provision(self, timeout: Optional[float] = None) -> None:
-        """Say to the server that it remembers every lock: a quarantine ends. Blocks. Unsupported without quarantine_ms."""
+        """Say to the server that it remembers every lock: a quarantine ends. Blocks. Unsupported without
+        quarantine_ms."""
         self._lib.call(self._lib.dlock_client_provision, self._live(), milliseconds(timeout))
 
     def next_event(self, timeout: Optional[float] = None) -> Optional[Event]:
         """The oldest event; None after timeout seconds or wake(). Blocks, signal handlers run meanwhile. Closed."""
-        lib = self._lib
+        lib, wait, since = self._lib, milliseconds(timeout), time.monotonic()
         with lib.event_box() as box:
-            error = lib.wait(
-                milliseconds(timeout), lambda ms: lib.attempt(lib.dlock_client_next, self._live(), ms, box)
-            )
+            error = lib.attempt(lib.dlock_client_next, self._live(), wait, box)
+            while error and error.code == _abi.DLOCK_INTERRUPTED:  # a signal handler has run
+                error = lib.attempt(lib.dlock_client_next, self._live(), left(wait, since), box)
             if error and error.code == _abi.DLOCK_NO_EVENT:
                 return None
             if error:

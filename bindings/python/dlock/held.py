@@ -32,9 +32,8 @@ class Held(Opened):
     _owner = 0  # who calls
     _form = "dlock.Lock"
 
-    def __init__(
-        self, client: Base, name: Union[str, bytes], owner: Optional[int], kind: str, options: Mapping[str, Option]
-    ) -> None:
+    def __init__(self, client: Base, name: Union[str, bytes], owner: Optional[int], kind: str,
+                 options: Mapping[str, Option]) -> None:  # fmt: skip
         self.name, self._client, self._lib = name, client, client._lib
         self._bytes = name.encode() if isinstance(name, str) else bytes(memoryview(name))
         self._owner = self._number_of(owner)

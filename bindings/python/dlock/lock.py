@@ -2,10 +2,11 @@
 from __future__ import annotations
 
 import ctypes
+import time
 from typing import TYPE_CHECKING, Any, Optional
 
 from . import _abi, _errors, _lib
-from ._lib import milliseconds, process
+from ._lib import left, milliseconds, process
 from .held import patience
 from .orders import Inspection, Orders
 
@@ -28,7 +29,7 @@ class Lock(Orders[None, bool, int, Inspection]):
         Blocks; signal handlers run meanwhile, and what they raise ends the call with nothing held and nobody in line.
         Unreachable, Denied, Cancelled, Closed, WrongKind, Server... exceptions.
         """
-        wait = patience(blocking, timeout)
+        wait, since = patience(blocking, timeout), time.monotonic()
         lib, owner = self._lib, self._owner
         handle = self._handle if self._forks == process.forks else self._live()
         token, local = ctypes.c_int64(), None  # token: not 0 from the moment of the grant, whatever is raised here
@@ -36,7 +37,9 @@ class Lock(Orders[None, bool, int, Inspection]):
             local = lib.dlock_lock_acquire_local(handle, owner, token, None)
             if local == _abi.DLOCK_OK:
                 return True
-            error = lib.wait(wait, lambda ms: lib.attempt(lib.dlock_lock_acquire, self._live(), owner, ms, token))
+            error = lib.attempt(lib.dlock_lock_acquire, handle, owner, wait, token)
+            while error and error.code == _abi.DLOCK_INTERRUPTED:  # a signal handler has run
+                error = lib.attempt(lib.dlock_lock_acquire, self._live(), owner, left(wait, since), token)
         except BaseException:
             if token.value:  # it was won just now
                 lib.attempt(lib.dlock_lock_release, handle, owner)

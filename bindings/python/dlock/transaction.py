@@ -150,10 +150,8 @@ class Transactions:
         transaction.watch(*keys)
         return transaction
 
-    def transaction(
-        self, body: Callable[[Transaction], T], *keys: Key, attempts: Optional[int] = 50,
-        timeout: Optional[float] = None,
-    ) -> T:
+    def transaction(self, body: Callable[[Transaction], T], *keys: Key,
+                    attempts: Optional[int] = 50, timeout: Optional[float] = None) -> T:  # fmt: skip
         """Watch the keys, call body(transaction), commit, and return what body did; all again when a key was changed.
 
         Conflict after so many attempts, or when another would begin later than timeout seconds from now; None: no
