@@ -19,6 +19,7 @@ from typing import Callable, Optional, Sequence
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import bindings  # noqa: E402
+import cluster  # noqa: E402
 from report import Section, Spread, Target, document, draw, facts, number, part, part_of, with_part  # noqa: E402
 from server import ROOT, Server  # noqa: E402
 
@@ -342,8 +343,12 @@ permits, readers share. Mutexes are handed over in memory within a process, the 
     return [Section("Kinds", text, head, rows, targets)]
 
 
+def row_cluster(bench: Bench) -> list[Section]:
+    return cluster.row_cluster(bench, interleave)
+
+
 ROWS = {"pair": row_pair, "own": row_own, "processes": row_processes, "threads": row_threads, "wake": row_wake, "keep": row_keep,
-        "kinds": row_kinds, "names": row_names}
+        "kinds": row_kinds, "cluster": row_cluster, "names": row_names}
 
 
 def same_commands(bench: Bench) -> None:

@@ -250,16 +250,20 @@ dlock_lock *dlock_named(dlock_client *client, const char *name)
 
 redisContext *bare_connect(const char *url)
 {
-    static const char local[] = "redis+unix://", tcp[] = "redis://";
+    static const char local[] = "redis+unix://", tcp[] = "redis", cluster[] = "+cluster";
     redisContext *connection;
 
     if (strncmp(url, local, sizeof local - 1) == 0) {
         connection = redisConnectUnix(url + sizeof local - 1);
     } else {
+        const char *at = url + sizeof tcp - 1;
         char host[64];
         int port;
 
-        if (strncmp(url, tcp, sizeof tcp - 1) != 0 || sscanf(url + sizeof tcp - 1, "%63[^:]:%d", host, &port) != 2)
+        if (strncmp(url, tcp, sizeof tcp - 1) != 0)
+            die(url, "not an address");
+        at += strncmp(at, cluster, sizeof cluster - 1) == 0 ? sizeof cluster - 1 : 0;
+        if (sscanf(at, "://%63[^:]:%d", host, &port) != 2) /* of a cluster the first */
             die(url, "not an address");
         connection = redisConnect(host, port);
     }
