@@ -8,7 +8,9 @@ import pytest
 from harness.acl import rights
 from harness.agent import Agent, until
 from harness.cluster import Cluster
+from harness.golang import GO
 from harness.kinds import KINDS, sides
+from harness.scenarios import RUNNERS, Stage, scenarios
 from harness.sentinel import ask
 from harness.server import Server
 
@@ -147,6 +149,42 @@ def test_transactions_stay_in_one_slot(agent: Agent, cluster: Cluster) -> None:
     txn.commit().ok
     txn.watch("other").ok  # a round may be elsewhere
     txn.rollback().ok
+
+
+# ---- every language
+
+
+class Stand:
+    """A cluster as the scenarios see a server. Where it stands otherwise is not theirs to end."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster, self.unix_url = cluster, cluster.url
+
+    def command(self, *words: str) -> None:
+        assert words == ("FLUSHALL",)
+        self.cluster.flush()
+
+    def stop(self) -> None:
+        self.cluster.flush()
+
+
+def marks(runner: str) -> list[pytest.MarkDecorator]:
+    """Sanitizers are for the library: what C does suffices."""
+    no_go = pytest.mark.skipif(not GO, reason="there is no Go: apt-get install golang-go")
+    return [] if runner.startswith("c") else [pytest.mark.house, *([no_go] if runner == "go" else [])]
+
+
+@pytest.mark.timeout(300)  # the first of Go's builds its runner
+@pytest.mark.parametrize("runner", [pytest.param(runner, marks=marks(runner)) for runner in RUNNERS])
+def test_scenarios(cluster: Cluster, runner: str) -> None:
+    """What the table says of the mutex and of several: the bindings need nothing but the URL."""
+    played = 0
+    with Stage(Stand(cluster)) as stage:
+        for scenario in scenarios():
+            if scenario.kind in ("mutex", "multi") and not scenario.lacking(runner):
+                stage.play(scenario, runner)
+                played += 1
+    assert played > 10
 
 
 # ---- bad input

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import time
 from typing import Any, Callable, Iterator
 
@@ -57,9 +58,10 @@ class Node(Server):
             *options,
         )
 
-    @property
+    @functools.cached_property
     def id(self) -> bytes:
-        return ask(self, "CLUSTER", "MYID")
+        found: bytes = ask(self, "CLUSTER", "MYID")
+        return found
 
 
 def sharded(words: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -241,14 +243,14 @@ class Cluster:
         return replica
 
     @contextlib.contextmanager
-    def moving(self, slot: int, target: Node) -> Iterator[tuple[Node, Node]]:
-        """The slot is on its way to target while the body runs: it moves keys, at the end the slot is there."""
-        source = self.owner(slot)
+    def moving(self, slot: int, target: Node, primaries: list[Node] | None = None, source: Node | None = None) -> Iterator[tuple[Node, Node]]:
+        """The slot is on its way to target while the body runs: it moves keys, at the end the slot is there. What is not given is asked for."""
+        primaries, source = primaries or self.primaries(), source or self.owner(slot)
         ask(target, "CLUSTER", "SETSLOT", slot, "IMPORTING", source.id)
         ask(source, "CLUSTER", "SETSLOT", slot, "MIGRATING", target.id)
         yield source, target
         self.move_keys(slot, source, target)
-        for node in [target, source, *[one for one in self.primaries() if one not in (source, target)]]:
+        for node in [target, source, *[one for one in primaries if one not in (source, target)]]:
             ask(node, "CLUSTER", "SETSLOT", slot, "NODE", target.id)
 
     @staticmethod

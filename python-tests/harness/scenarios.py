@@ -253,8 +253,8 @@ class Judge:
 class Stage:
     """A server of its own and a runner of each name, started when it is wanted and anew after trouble."""
 
-    def __init__(self) -> None:
-        self.server = Server()
+    def __init__(self, server: Any = None) -> None:
+        self.server = server or Server()  # it is the stage's from now on
         self.runners: dict[str, Runner] = {}
         self.played: dict[tuple[Scenario, str], list[str]] = {}
 

@@ -74,7 +74,8 @@ struct dli_look {
     int at, tried; /* candidates: the nodes of the map, then those of the URL */
     enum { DLI_LOOK_NONE, DLI_LOOK_CONNECT, DLI_LOOK_PROBE, DLI_LOOK_SHARDS, DLI_LOOK_SLOTS } stage;
     int64_t not_before, give_up;
-    int hasty; /* no candidate gets the whole connect time */
+    int troubled; /* the last one failed, which is in the log */
+    int hasty;    /* no candidate gets the whole connect time */
     struct dli_cluster_map map;
 };
 

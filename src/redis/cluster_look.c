@@ -93,6 +93,7 @@ static void succeed(struct dli_cluster *cluster, int64_t now)
     struct dli_look *look = &cluster->look;
 
     stop(look, now);
+    look->troubled = 0;
     __atomic_store_n(&cluster->known, 1, __ATOMIC_RELEASE);
     tell(cluster);
     dli_ear_remap(cluster);
@@ -110,7 +111,9 @@ static void fail(struct dli_cluster *cluster, const dlock_error *why, int64_t no
     cluster->why = *why;
     __atomic_store_n(&cluster->failed, cluster->version + 1, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&cluster->mutex);
-    store->hooks->log(store->owner, why->code, why->message);
+    if (!look->troubled)
+        store->hooks->log(store->owner, why->code, why->message);
+    look->troubled = 1;
     tell(cluster);
 }
 
@@ -279,6 +282,7 @@ static int go_on(struct dli_cluster *cluster, int64_t now)
 void dli_look_step(struct dli_cluster *cluster, int64_t now)
 {
     struct dli_look *look = &cluster->look;
+    dlock_error why;
     int64_t later;
 
     if (look->conn) {
@@ -288,11 +292,16 @@ void dli_look_step(struct dli_cluster *cluster, int64_t now)
     }
     if (!__atomic_load_n(&look->wanted, __ATOMIC_ACQUIRE) || now < look->not_before)
         return;
-    if ((later = dli_gate_ask(&look->gate, now))) {
+    later = dli_gate_ask(&look->gate, now);
+    if (later && !dli_gate_refused(&look->gate, &why, now)) {
         look->not_before = later;
         return;
     }
     __atomic_store_n(&look->wanted, 0, __ATOMIC_RELEASE);
+    if (later) {
+        fail(cluster, &why, now);
+        return;
+    }
     look->tried = 0;
     ask_next(cluster, now);
     while (look->conn && go_on(cluster, now))
