@@ -148,7 +148,7 @@ class Object:
 
 
 class Java:
-    def __init__(self, server: Server, version: str, watchdog: float = 30) -> None:
+    def __init__(self, server: Server | Any, version: str, watchdog: float = 30) -> None:
         path = prepare(version)
         self.version, self._tags, self._mutex = version, itertools.count(1), threading.Lock()
         self._waiting: dict[int, Pending] = {}

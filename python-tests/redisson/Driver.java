@@ -2,6 +2,7 @@
  * Driver.java: one Redisson client as a process that does what it is told, for python-tests/harness/java.py.
  *
  *   java -cp ... Driver redis://host:port WATCHDOG_MS
+ *   java -cp ... Driver redis+cluster://host:port,host:port... WATCHDOG_MS
  *
  * It carries out the lines of its standard input and answers each with one line of JSON:
  *
@@ -34,7 +35,14 @@ public final class Driver {
 
     private Driver(String address, long watchdog) {
         Config config = new Config().setThreads(8).setNettyThreads(4).setLockWatchdogTimeout(watchdog);
-        config.useSingleServer().setAddress(address).setConnectionMinimumIdleSize(2);
+        String cluster = "redis+cluster://";
+        if (address.startsWith(cluster)) {
+            for (String place : address.substring(cluster.length()).split(",")) {
+                config.useClusterServers().addNodeAddress("redis://" + place).setMasterConnectionMinimumIdleSize(2);
+            }
+        } else {
+            config.useSingleServer().setAddress(address).setConnectionMinimumIdleSize(2);
+        }
         redisson = Redisson.create(config);
     }
 
