@@ -175,11 +175,10 @@ func (g *Grant) Unlock(ctx context.Context) error {
 	if g = g.orNone(); g == none || ctx == nil {
 		return invalid("unlocking takes a grant and a context")
 	}
-	notHeld := g.lock.failure(ErrNotHeld)
 	if g.unlocked.Swap(true) {
-		return notHeld
+		return g.lock.notHeld
 	}
-	g.finish(notHeld)
+	g.finish(g.lock.notHeld)
 	var a answer
 	if ctx.Err() == nil && g.lock.client.core.alone(func() { a.err = g.lock.handle.release(g.owner) }) {
 		g.left(a, true)

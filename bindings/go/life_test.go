@@ -109,7 +109,7 @@ func TestEndWhileAsking(t *testing.T) {
 	client := open(t, shared)
 	lock := mutex(t, client, "end")
 	c := newCore(client.core.handle)
-	mine := &Lock{&Client{c}, lock.handle, lock.name}
+	mine := &Lock{client: &Client{c}, handle: lock.handle, name: lock.name}
 	if _, err := mine.newGrant(asked{background, c.end}); err != nil {
 		want(t, err, ErrClosed)
 	}

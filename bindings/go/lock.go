@@ -10,9 +10,10 @@ import (
 // goroutines may use one Lock, and several Locks of one client on one name are the same lock. None is re-entrant: who has it
 // and locks it again waits for itself.
 type Lock struct {
-	client *Client
-	handle *cLock
-	name   string
+	client  *Client
+	handle  *cLock
+	name    string
+	notHeld error // what Unlock says of a grant that is over
 }
 
 var noLock = &Lock{client: noClient}
@@ -159,7 +160,9 @@ func (c *Client) named(name string, handle *cLock, err error) (*Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Lock{c, handle, name}, nil
+	l := &Lock{client: c, handle: handle, name: name}
+	l.notHeld = l.failure(ErrNotHeld)
+	return l, nil
 }
 
 // ---- semaphores and latches
