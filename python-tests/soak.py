@@ -5,13 +5,15 @@
     ./dev soak --rows C,D-05 --minutes 10           # groups and rows
     ./dev soak --list                               # what would be run
 
-A row's tests are those that name it, see harness/rows.py; of each the largest form is taken: soak, full, or the only one. Each run is a
+A row's tests are those that name it, see harness/rows.py; of each the full form is taken, or the only one, and then what is for hours. Each run is a
 process of its own; what it printed is kept in build/soak when it fails. A test says by tell() of harness/tally.py how many runs of
 the row it was and how many faults it made; without that its number of rounds counts. The end is a table, also in build/soak/summary.md:
 
     passed   the count was reached          short    all passed until the time was over
     FAILED   some run failed                void     all passed, but a test that counts faults counted none
     not run  the time was over before
+
+Ctrl-C or SIGTERM ends it early, with the table.
 """
 from __future__ import annotations
 
@@ -21,6 +23,7 @@ import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -46,6 +49,7 @@ class Run:
     level: int  # place in LEVELS; 2: has no larger form
     kin: tuple[Any, ...]  # the same but for numbers: forms of one another
     rounds: int
+    longest: float  # seconds it may take
     times: int = 0
     failed: int = 0
     done: int = 0
@@ -67,15 +71,14 @@ class Collector:
             level = next((place for place, mark in enumerate(LEVELS) if item.get_closest_marker(mark)), len(LEVELS))
             words = tuple(sorted((name, str(value)) for name, value in values.items() if not isinstance(value, int)))
             rounds = next((values[name] for name in ROUNDS if isinstance(values.get(name), int)), 1)
-            self.runs.append(Run(item.nodeid, rows, level, (item.nodeid.partition("[")[0], words), rounds))
+            limit = item.get_closest_marker("timeout")
+            self.runs.append(Run(item.nodeid, rows, level, (item.nodeid.partition("[")[0], words), rounds, limit.args[0] if limit else 60))
 
 
 def largest(runs: list[Run]) -> list[Run]:
-    """Of what is the same but for numbers those of the highest level. Words may be counts too: they are kept as they are."""
-    best: dict[tuple[Any, ...], int] = {}
-    for run in runs:
-        best[run.kin] = min(best.get(run.kin, len(LEVELS)), run.level)
-    return [run for run in runs if run.level == best[run.kin]]
+    """Of what is the same but for numbers the full form, and that for hours. Words may be counts too: they are kept as they are."""
+    has_full = {run.kin for run in runs if run.level == 1}
+    return sorted((run for run in runs if run.level < 2 or run.kin not in has_full), key=lambda run: run.level == 0)
 
 
 def collect(wanted: list[str]) -> list[Run]:
@@ -121,14 +124,15 @@ def done(row: str, runs: Iterable[Run]) -> int:
     return sum(run.done for run in runs if row in run.rows)
 
 
-def lacking(runs: list[Run]) -> list[Run]:
-    """What is to be run next, most wanted first: what never was, then by how much of the count its row has."""
+def lacking(runs: list[Run], left: float) -> list[Run]:
+    """What is to be run next, most wanted first: what never was, then by how much of the count its row has. What is for hours is run
+    once, and only where its time is left."""
 
     def share(run: Run) -> float:
         return min(done(row, runs) / ROWS[row][0] for row in run.rows)
 
     again = [run for run in runs if run.times and not run.failed and run.level > 0 and share(run) < 1]
-    return [run for run in runs if not run.times] or sorted(again, key=lambda run: (run.times * run.seconds > 0 and share(run), run.seconds))
+    return [run for run in runs if not run.times and (run.level > 0 or run.longest < left)] or sorted(again, key=lambda run: (run.times * run.seconds > 0 and share(run), run.seconds))
 
 
 def verdict(row: str, runs: list[Run]) -> str:
@@ -168,8 +172,10 @@ def main() -> int:
         return 0
     end = time.monotonic() + 60 * options.minutes if options.minutes else float("inf")
     print(f"soak: {len(runs)} tests of {len({row for run in runs for row in run.rows})} rows, library {BUILD}", flush=True)
+    for number in (signal.SIGINT, signal.SIGTERM):  # also when it was started in the background
+        signal.signal(number, signal.default_int_handler)
     try:
-        while time.monotonic() < end and (following := lacking(runs)):
+        while time.monotonic() < end and (following := lacking(runs, end - time.monotonic())):
             carry_out(following[0])
     except KeyboardInterrupt:
         print("ended early")

@@ -99,7 +99,7 @@ def views(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
             watched.stop()
 
 
-@pytest.mark.parametrize("graphs", times(4, 24))
+@pytest.mark.parametrize("graphs", times(4, 12))
 @pytest.mark.parametrize("kind", [VIEW], ids=lambda kind: kind.__name__)
 def test_c14_partial_partitions(views: list[Any], new_agent: Make, kind: Any, graphs: int) -> None:
     """Who sees the primary may have the lock, one at a time; who sees a replica and sentinels alone waits or is told, and who held the lock when
