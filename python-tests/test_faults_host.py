@@ -148,7 +148,7 @@ SHAPES: dict[str, dict[str, bytes]] = {
         "token 0": grant(0), "token -1": grant(-1), "token 2^53": grant(1 << 53), "token 2^63-1": grant((1 << 63) - 1), "token 2^63": grant(1 << 63),
         "token as text": b"*2\r\n:1\r\n$1\r\n5\r\n", "token nil": b"*2\r\n:1\r\n$-1\r\n", "token twice": b"*2\r\n:1\r\n" + grant(5),
         "no token": b"*1\r\n:1\r\n", "empty": b"*0\r\n", "nil": b"$-1\r\n", "nil array": b"*-1\r\n", "status": b"+OK\r\n", "number": b":1\r\n",
-        "code 2": b"*2\r\n:2\r\n:5\r\n", "code -3": b"*3\r\n:-3\r\n:5\r\n:0\r\n", "held, short": b"*2\r\n:0\r\n:5\r\n", "held, text": b"*3\r\n:0\r\n+x\r\n:0\r\n",
+        "code 2": b"*2\r\n:2\r\n:5\r\n", "code -9": b"*3\r\n:-9\r\n:5\r\n:0\r\n", "held, short": b"*2\r\n:0\r\n:5\r\n", "held, text": b"*3\r\n:0\r\n+x\r\n:0\r\n",
         "a pass": b"*2\r\n:1\r\n" + grant(5),
     },
     "renew": {"none": b"*0\r\n", "two": b"*2\r\n:1\r\n:1\r\n", "text": b"*1\r\n+1\r\n", "nil": b"*1\r\n$-1\r\n", "number": b":1\r\n", "status": b"+OK\r\n"},

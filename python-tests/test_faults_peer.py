@@ -202,6 +202,24 @@ def test_k06_renewals_that_lie(agent: Agent) -> None:
         assert client.counters()["lost"] == 5
 
 
+@pytest.mark.parametrize("lie", [b"+OK\r\n", b"$2\r\nxy\r\n", b":2\r\n", b"*2\r\n+OK\r\n+OK\r\n", b"*2\r\n:1\r\n$2\r\nxy\r\n", b"*2\r\n:1\r\n*2\r\n+a\r\n+b\r\n", b"*0\r\n", b"$-1\r\n"])
+def test_k06_a_turn_that_lies(agent: Agent, lie: bytes) -> None:
+    """What answers a release that takes the lock for the next owner."""
+    with LockServer() as fake:
+        client = agent.open(fake, command_timeout_ms=200, handover_turns=0, release_timeout_ms=300, **FAST)
+        lock = client.lock("turn")
+        lock.acquire(1, 0).ok
+        wait = lock.start("acquire", 2, 5000, thread=1)
+        until(lambda: lock.state(2) == "WAITING")
+        fake.say("pass", lie, 1)
+        lock.release(1)
+        until(lambda: fake.said["pass"] == 1)
+        answer = wait.answer()
+        assert answer.status in ("OK", "PROTOCOL_ERROR", "UNREACHABLE"), answer
+        until(lambda: client.ping(1000).status == "OK")
+        tell(done=1)
+
+
 @pytest.mark.parametrize("rounds", times(20, 500))
 def test_k06_grants_to_everybody(new_agent: Make, rounds: int) -> None:
     """Two processes are told they have the lock: the resource takes the higher token alone. One process is never told twice of one token,
@@ -282,8 +300,8 @@ def test_k07_what_errors_may_not_do(agent: Agent, what: str) -> None:
 
 @pytest.mark.parametrize("rounds", times(8, 60))
 def test_k08_an_old_grant_again(redis_server: Server, new_agent: Make, new_proxy: Make, rounds: int) -> None:
-    """A grant of before, in front of the answer that somebody else has the lock now. (Without TLS who can do that can do more: the grants of
-    another name are refused by nobody. And what follows on such a connection is shifted: it is cut here.)"""
+    """A grant of before, in front of the answer that somebody else has the lock now: the connection is given up with it. (Without TLS who can do
+    that can do more: the grants of another name are refused by nobody.)"""
     teach(redis_server)
     proxy: Proxy = new_proxy(redis_server)
     client = new_agent().open(proxy, command_timeout_ms=500, private_connections=1, **FAST)
@@ -304,9 +322,6 @@ def test_k08_an_old_grant_again(redis_server: Server, new_agent: Make, new_proxy
         while hook.count == 0:
             answer = lock.acquire(1, 0)
             assert answer.status in ("PROTOCOL_ERROR", "UNREACHABLE", "BUSY") and lock.state(1) == "NONE", answer
-        links = list(proxy.links)
-        proxy.cut()
-        until(lambda: not set(links) & set(proxy.links))
         replayed += 1
         assert theirs.state(1) == "HELD"
         theirs.release(1).ok
@@ -379,8 +394,11 @@ def test_k09_hostile_names(redis_server: Server, agent: Agent, names: int) -> No
                 continue
             taken += 1
             lock, seen = client.lock(name), shadow.lock(name)
-            lock.acquire(1, 0).ok
-            assert [held[:8] for held in owners(redis_server, [name])] != [b""] if isinstance(name, str) else redis_server.command("HLEN", name) == 1
+            answer = lock.acquire(1, 0)
+            if answer.status == "WRONG_KIND":  # a name that is a key of another's
+                assert name.startswith((b"redisson_lock_token:", b"dlock_queue:")), (name, answer)
+                continue
+            assert answer.ok and redis_server.command("HLEN", name) == 1
             lock.release(1).ok
             if number % 5 == 0:
                 seen.acquire(1, 0).ok

@@ -90,6 +90,7 @@ struct dli_request {
     const struct dli_kind *kind;   /* NULL for RENEW, TAKE and PING */
     const struct dli_place *place; /* the same */
     int64_t deadline;
+    int64_t above;                             /* EXCHANGE: a grant with a lower token is an old one */
     int repeatable;                            /* asking twice does no harm */
     void (*done)(struct dli_request *request); /* may be NULL when it is carried */
     void *asker;                               /* its owner's */

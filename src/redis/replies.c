@@ -115,12 +115,15 @@ static dlock_status decode_exchange(const struct dli_reply *reply, struct dli_re
         good = reply->type == DLI_REPLY_INTEGER;
         answer->released = good && reply->integer == 1;
     } else {
-        const struct dli_reply *said = wish->drop && reply->size == 2 ? &reply->items[1] : reply;
+        int both = wish->drop && reply->type == DLI_REPLY_ARRAY && reply->size == 2;
+        const struct dli_reply *said = both ? &reply->items[1] : reply;
 
         if (is_lease_refused(said))
             return refuse_lease(said, request);
         good = wish->drop ? decode_pass(reply, answer, request->why) : decode_try(reply, answer, request->why);
     }
+    if (good && answer->got == DLI_TRY_GRANTED && answer->token < request->above)
+        good = 0; /* what comes next on this connection would be the answer: it is given up */
     return good ? DLOCK_OK : unexpected(request->why);
 }
 
