@@ -304,15 +304,15 @@ def test_k08_an_old_grant_again(redis_server: Server, new_agent: Make, new_proxy
     that can do more: the grants of another name are refused by nobody.)"""
     teach(redis_server)
     proxy: Proxy = new_proxy(redis_server)
-    client = new_agent().open(proxy, command_timeout_ms=500, private_connections=1, **FAST)
+    client = new_agent().open(proxy, command_timeout_ms=3000, private_connections=1, **FAST)
     lock, theirs = client.lock("k08"), new_agent().open(redis_server).lock("k08")
     grants: list[bytes] = []
     proxy.down.on(b"*2\r\n:1\r\n:", lambda _link, data: grants.append(data))
     replayed = 0
     for turn in range(rounds):
-        until(lambda: lock.acquire(1, 2000).status == "OK")
+        until(lambda: lock.acquire(1, 5000).status == "OK", 30)
         lock.release(1).ok
-        theirs.acquire(1, 5000).ok
+        theirs.acquire(1, 20_000).ok
         old = random.Random(turn).choice(grants)
 
         def say_it(link: Link, _data: bytes) -> None:
