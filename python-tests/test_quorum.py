@@ -266,7 +266,7 @@ def test_passwords(agent: Agent, new_quorum: Make) -> None:
     quorum = new_quorum(3, "--requirepass", CANARY)
     good, bad = url_of(*quorum.nodes, password=CANARY), url_of(*quorum.nodes, password="wrong")
     answer = agent.open(bad).lock("lock").acquire(1, 0)
-    assert answer.status == "DENIED" and answer.message.count("denied") == 3 and CANARY not in answer.message
+    assert answer.status == "DENIED" and answer.message.count("denied") >= 2 and CANARY not in answer.message
     assert "wrong" not in answer.message
     lock = agent.open(good).lock("lock")
     lock.acquire(1, 0).ok

@@ -109,17 +109,17 @@ static const char *said_by(const struct dli_round *round, const struct dli_share
                                           : "yes";
 }
 
-/* One word for all when all that failed say the same. */
+/* One word for all when all that have failed say the same. */
 static dlock_status common_status(const struct dli_round *round)
 {
     dlock_status common = DLOCK_OK;
 
     for (int i = 0; i < round->lane->quorum->count; i++) {
         const struct dli_share *share = &round->share[i];
-        dlock_status status = !share->over                  ? DLOCK_UNREACHABLE
-                              : share->why.code != DLOCK_OK ? share->why.code
-                                                            : share->request->status;
+        dlock_status status = share->why.code != DLOCK_OK ? share->why.code : share->request->status;
 
+        if (!share->over)
+            continue;
         if (status != DLOCK_OK && common != DLOCK_OK && status != common)
             return DLOCK_UNREACHABLE;
         common = status != DLOCK_OK ? status : common;
