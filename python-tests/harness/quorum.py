@@ -8,8 +8,10 @@
 """
 from __future__ import annotations
 
+import tempfile
 from typing import Any
 
+from .build import preloadable
 from .server import Server
 
 FENCE = "redisson_lock_token:{%s}"
@@ -20,9 +22,26 @@ def url_of(*servers: Any, **options: Any) -> str:
     return f"redis+quorum://{','.join(f'{one.host}:{one.port}' for one in servers)}" + (f"?{query}" if query else "")
 
 
+class Skewed(Server):
+    """A server whose wall clock jumps: skewed.jump(ms)."""
+
+    def __init__(self, *options: str) -> None:
+        self.page = tempfile.NamedTemporaryFile()
+        self.ahead = 0
+        self.jump(0)
+        self.environment = {"LD_PRELOAD": preloadable("simclock.so"), "SIM_CLOCK": self.page.name, "SIM_CLOCK_RUNS": "1"}
+        super().__init__(*options)
+
+    def jump(self, ms: int) -> None:
+        self.ahead += 1000 * ms
+        self.page.seek(0)
+        self.page.write(self.ahead.to_bytes(8, "little", signed=True))
+        self.page.flush()
+
+
 class Quorum:
-    def __init__(self, count: int = 5, *options: str) -> None:
-        self.nodes = [Server(*options) for _ in range(count)]
+    def __init__(self, count: int = 5, *options: str, of: type[Server] = Server) -> None:
+        self.nodes = [of(*options) for _ in range(count)]
 
     @property
     def url(self) -> str:

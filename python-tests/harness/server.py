@@ -36,6 +36,7 @@ def free_port() -> int:
 class Server:
     host = "127.0.0.1"
     config: tuple[str, ...] = ()  # a file goes before all options
+    environment: dict[str, str] = {}
 
     def __init__(self, *options: str, secured: tuple[str, ...] = ()) -> None:
         """secured: options of TLS, which its port speaks then."""
@@ -75,7 +76,7 @@ class Server:
         command += ["--enable-debug-command", "yes"] if not self.config else []
         command += ["--port", "0", "--tls-port", str(self.port), *self.secured] if self.secured else []
         command += self.options
-        self.process = subprocess.Popen(command, env=clean_env(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        self.process = subprocess.Popen(command, env=clean_env(**self.environment), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         deadline = time.monotonic() + 10
         while time.monotonic() < deadline:
             if self.process.poll() is not None:

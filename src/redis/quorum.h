@@ -131,6 +131,7 @@ struct dli_round {
     struct dli_ballot *asked; /* NULL: answered */
     struct dli_request said;  /* what was asked; rows of several locks are in the shares */
     struct dli_spot *spot;    /* with a ref; or NULL */
+    int waits;                /* for all seats, before it asks for votes */
     int begun, busy, again;   /* shares under way, and to be tried again */
     int64_t since, wake_at;   /* when it began; call again then */
     int64_t decided_at;       /* when it could have been answered, but is better answered a little later; 0 not */
@@ -147,6 +148,9 @@ struct dli_round {
 
 /* The round of what was asked: begins now or, with pause, later. Without memory the asker is answered so. */
 void dli_round_start(struct dli_lane *lane, struct dli_ballot *ballot, int64_t now);
+
+/* Behind everything that happens to a round: it may be over. */
+void dli_round_settle(struct dli_round *round, int64_t now);
 
 /* What a share stood for is over without its server. */
 void dli_share_over(struct dli_share *share);
@@ -186,8 +190,11 @@ extern const struct dli_round_ops dli_poll_ops;  /* quorum_poll.c */
 extern const struct dli_round_ops dli_drop_ops;  /* quorum_drop.c */
 extern const struct dli_round_ops dli_keep_ops;  /* quorum_keep.c */
 
-/* The seat of a node was heard: the votes that came before. */
+/* The seat of a node was heard: votes that came before count now, and who waits for all seats may begin. */
 void dli_elect_judge(struct dli_lane *lane, int node);
+
+/* A round that waits for all seats begins if they are there, or have had their time. */
+void dli_elect_go(struct dli_round *round, int64_t now);
 
 /* Places of the rows and memory for the shares' rows. 0, or -1 without memory. */
 int dli_keep_init(struct dli_round *round);

@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#include "sys/sys.h"
+
 enum { SPLITS = 5, QUIET_PAUSE = 200000 };
 
 static void ask(struct dli_round *round)
@@ -36,7 +38,23 @@ static void begin(struct dli_round *round, int64_t now)
     round->until = now + 2 * wish->lease;
     dli_election_init(&round->election, quorum->count, quorum->needed, splits >= SPLITS && (splits - SPLITS) % 2 == 0,
                       wish->block);
-    ask(round);
+    round->waits = 1;
+    round->busy++;
+    dli_elect_go(round, now);
+}
+
+void dli_elect_go(struct dli_round *round, int64_t now)
+{
+    int64_t at;
+
+    if (!dli_seats_met(round->lane, round->since, round->said.deadline, now, &at)) {
+        dli_round_wake(round, at);
+        return;
+    }
+    round->waits = 0;
+    if (dli_quorum_fits(round->lane->quorum, NULL) == DLOCK_OK)
+        ask(round);
+    round->busy--;
 }
 
 /* ---- answers */
@@ -113,27 +131,27 @@ void dli_elect_judge(struct dli_lane *lane, int node)
     struct dli_link *link = lane->rounds.next;
 
     while (link != &lane->rounds) {
-        struct dli_share *share = &DLI_OBJECT(link, struct dli_round, link)->share[node];
+        struct dli_round *round = DLI_OBJECT(link, struct dli_round, link);
+        struct dli_share *share = &round->share[node];
+        int64_t now = dli_now();
 
         link = link->next;
-        if (!share->unjudged)
-            continue;
-        share->unjudged = 0;
-        dli_share_over(share);
+        if (round->waits) {
+            dli_elect_go(round, now);
+            dli_round_settle(round, now);
+        } else if (share->unjudged) {
+            share->unjudged = 0;
+            dli_share_over(share);
+        }
     }
 }
 
 /* ---- the outcome */
 
-static void won(struct dli_round *round, int64_t now)
+static void won(struct dli_round *round)
 {
     struct dli_request *asked = &round->asked->request;
-    int64_t at;
 
-    if (!dli_seats_met(round->lane, round->since, round->said.deadline, now, &at)) {
-        dli_round_wake(round, at);
-        return;
-    }
     round->won = 1;
     round->spot->splits = round->spot->contended = 0;
     asked->exchange.answer = (struct dli_answer){.got = DLI_TRY_GRANTED, .token = round->election.token};
@@ -218,11 +236,11 @@ static void decide(struct dli_round *round, int must, int64_t now)
     if (bad_quorum(round))
         return;
     if (outcome == DLI_OUTCOME_WON) {
-        won(round, now);
+        won(round);
         return;
     }
-    if (!must && (outcome == DLI_OUTCOME_OPEN || !dli_round_grace(round, now)))
-        return;
+    if (!must && (outcome == DLI_OUTCOME_OPEN || outcome == DLI_OUTCOME_FAILED || !dli_round_grace(round, now)))
+        return; /* a failure says what each server says */
     if (outcome == DLI_OUTCOME_OPEN || outcome == DLI_OUTCOME_FAILED)
         fail(round);
     else

@@ -161,8 +161,7 @@ static void round_free(struct dli_round *round)
     free(round);
 }
 
-/* Behind everything that happens to a round: it may be over. */
-static void settle(struct dli_round *round, int64_t now)
+void dli_round_settle(struct dli_round *round, int64_t now)
 {
     int must = round->busy == 0 || now >= round->said.deadline;
 
@@ -180,7 +179,7 @@ void dli_share_over(struct dli_share *share)
     share->over = 1;
     round->ops->heard(round, share, now);
     round->busy--;
-    settle(round, now);
+    dli_round_settle(round, now);
 }
 
 static void share_done(struct dli_request *request)
@@ -254,7 +253,7 @@ static void begin(struct dli_round *round, int64_t now)
     dli_round_wake(round, round->said.deadline);
     round->ops->begin(round, now);
     round->busy--;
-    settle(round, now);
+    dli_round_settle(round, now);
 }
 
 /* Who tries again is not to meet all others that do. */
@@ -355,9 +354,11 @@ static void woken(struct dli_round *round, int64_t now, int all)
     if (round->asked && now < round->said.deadline)
         dli_round_wake(round, round->said.deadline);
     round->busy++;
+    if (round->waits)
+        dli_elect_go(round, now);
     undo_again(round, now, all);
     round->busy--;
-    settle(round, all && now < round->said.deadline ? round->said.deadline : now);
+    dli_round_settle(round, all && now < round->said.deadline ? round->said.deadline : now);
 }
 
 void dli_round_wake_all(struct dli_lane *lane, int64_t now, int all)
