@@ -97,6 +97,33 @@ MUTANTS = (
 )  # fmt: skip
 
 
+# Of the votes of a quorum: native/votes.c finds these.
+VOTES = (
+    Mutant(401, "a renewal that one server too few confirmed counts", (
+        ("engine/quorum.c", "if (tally->yes >= tally->needed)", "if (tally->yes >= tally->needed - 1)"),
+    )),
+    Mutant(402, "tokens in one round: nothing is written back", (
+        ("engine/quorum.c", "e->voter[i].token == e->token)\n            e->voter[i].vote = DLI_VOTE_FLOORED;",
+         "e->voter[i].token <= e->token)\n            e->voter[i].vote = DLI_VOTE_FLOORED;"),
+    )),
+    Mutant(403, "one floor too few", (
+        ("engine/quorum.c", "if (e->token && count_of(e, DLI_VOTE_FLOORED) >= e->needed)",
+         "if (e->token && count_of(e, DLI_VOTE_FLOORED) >= e->needed - 1)"),
+    )),
+    Mutant(404, "no answer is a vote", (
+        ("engine/quorum.c", "    e->voter[i].vote = DLI_VOTE_FAILED;\n", "    e->voter[i].vote = DLI_VOTE_FLOORED;\n"),
+    )),
+    Mutant(405, "the lowest token is chosen", (
+        ("engine/quorum.c", "e->voter[i].token > e->token)\n            e->token",
+         "(!e->token || e->voter[i].token < e->token))\n            e->token"),
+    )),
+    Mutant(406, "an id that was granted by some is used again", (
+        ("engine/quorum.c", "            return 1;\n    return 0;\n}\n\nint dli_election_split",
+         "            return 0;\n    return 0;\n}\n\nint dli_election_split"),
+    )),
+)  # fmt: skip
+
+
 KINDS = (
     Mutant(201, "a writer enters beside readers", world="rw", edits=(
         ("scripts/write_acquire.lua", "elseif mode == 'write' or mode == 'read' and last_hold(0) > 0 then",

@@ -287,8 +287,8 @@ void dli_mutex_gate(struct dli_mutex *m, int64_t until, int64_t now)
 
 void dli_mutex_look(struct dli_mutex *m, int64_t at)
 {
-    m->again = at;
     m->want_at = at < m->want_at ? at : m->want_at;
+    m->again = at;
     if (m->waiters > 0 && !m->owned)
         m->look_at = at;
 }
