@@ -6,6 +6,7 @@ from typing import Any, Callable, Iterator
 
 import pytest
 
+from harness.acl import rights
 from harness.agent import Agent, until
 from harness.quorum import Quorum, url_of
 from harness.server import Server
@@ -271,6 +272,29 @@ def test_passwords(agent: Agent, new_quorum: Make) -> None:
     lock = agent.open(good).lock("lock")
     lock.acquire(1, 0).ok
     lock.release(1).ok
+
+
+def test_the_rights_that_docs_acl_names(new_quorum: Make, new_agent: Make) -> None:
+    quorum = new_quorum(3)
+    rules = [*rights("mutex", "billing").rules(), "+info", "~dlock_quorum"]
+    where = url_of(*quorum.nodes, username="billing", password=CANARY, namespace="billing")
+    quorum.each("ACL", "SETUSER", "billing", "reset", "on", ">" + CANARY, "resetchannels", "-@all", *rules)
+    clients = [new_agent().open(where, lease_ms=1500) for _ in range(2)]
+    mine, theirs = (client.lock("lock") for client in clients)
+    mine.acquire(1, 0).ok
+    until(lambda: quorum.held("billing:lock") == 3)
+    quorum.nodes[0].command("DEL", "billing:lock")
+    until(lambda: quorum.held("billing:lock") == 3)
+    wait = theirs.start("acquire", 1, 20_000, thread=1)
+    until(lambda: theirs.state(1) == "WAITING")
+    mine.release(1).ok
+    wait.answer().ok
+    theirs.release(1).ok
+    assert quorum.each("ACL", "LOG") == [[], [], []]
+    for right in ("-info", "resetkeys"):
+        quorum.each("ACL", "SETUSER", "billing", right)
+        answer = new_agent().open(where).lock("lock").acquire(1, 0)
+        assert answer.status == "DENIED" and CANARY not in answer.message
 
 
 # ---- the binding

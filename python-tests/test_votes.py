@@ -39,7 +39,7 @@ def test_mutant(mutant: mutants.Mutant, tmp_path: pathlib.Path) -> None:
     folder = mutants.copy_of(ROOT, tmp_path, mutant)
     files = [ROOT / "python-tests/native/votes.c", folder / "src/engine/quorum.c", folder / "src/engine/lease.c"]
     subprocess.run(["cc", "-O2", "-D_GNU_SOURCE", f"-I{folder / 'src'}", f"-I{folder / 'abi'}", *files, "-o", tmp_path / "votes"], check=True)
-    code, said = run(tmp_path / "votes", 1, 40, 300)
+    code, said = run(tmp_path / "votes", 1, 40, 500)
     assert code == 1 and said
 
 

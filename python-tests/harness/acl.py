@@ -118,7 +118,8 @@ What happens when one is missing:
 - `client|setname`: the connections have no names. `unsubscribe`: channels are heard longer than needed.
 
 `auth` needs no right. A `db` in the URL needs `+select`. A cluster needs `+cluster|shards`, `+asking`, `+pubsub|shardnumsub`,
-`+spublish`, `+ssubscribe` and `+sunsubscribe` besides; before Redis 7.0 the first is `+cluster`, and the last four are not there. Redisson's clients need rights of their own.
+`+spublish`, `+ssubscribe` and `+sunsubscribe` besides; before Redis 7.0 the first is `+cluster`, and the last four are not there. The servers of a
+quorum need `+info` and `~dlock_quorum` besides. Redisson's clients need rights of their own.
 """
 
 

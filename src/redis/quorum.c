@@ -350,26 +350,45 @@ static dlock_status open_node(struct dli_quorum *quorum, int index, const struct
     return DLOCK_OK;
 }
 
+static int by_name(const void *a, const void *b)
+{
+    return strcmp((*(const struct dli_target *const *)a)->text, (*(const struct dli_target *const *)b)->text);
+}
+
+/* In an order that all clients share: by their names, or as written where clients write different names. */
+static dlock_status open_nodes(struct dli_quorum *quorum, const struct dlock_options *options,
+                               const struct dli_site *site, dlock_error *box)
+{
+    const struct dli_target *node[DLI_VOTERS_MAX];
+    dlock_status status = DLOCK_OK;
+
+    for (int i = 0; i < site->count; i++)
+        node[i] = &site->node[i];
+    if (!*dli_options_text(options, DLI_OPT_QUORUM_NAME))
+        qsort(node, (size_t)site->count, sizeof node[0], by_name);
+    for (int i = 0; i < site->count && status == DLOCK_OK; i++)
+        status = open_node(quorum, i, options, node[i], box);
+    return status;
+}
+
 dlock_status dli_quorum_open(const struct dlock_options *options, const struct dli_site *site, struct dli_store **ret,
                              dlock_error *box)
 {
     struct dli_quorum *quorum = calloc(1, sizeof *quorum);
     int64_t lease_ms = options->number[DLI_OPT_LEASE_MS], needed = options->number[DLI_OPT_QUORUM];
-    dlock_status status = DLOCK_OK;
+    dlock_status status;
 
     if (!quorum)
         return dli_fail(box, DLOCK_OUT_OF_MEMORY, "no memory for a client");
     pthread_mutex_init(&quorum->mutex, NULL);
-    for (int i = 0; i < site->count && status == DLOCK_OK; i++)
-        status = open_node(quorum, i, options, &site->node[i], box);
-    if (status != DLOCK_OK) {
+    if ((status = open_nodes(quorum, options, site, box)) != DLOCK_OK) {
         store_free(&quorum->store);
         return status;
     }
     quorum->needed = needed ? (int)needed : quorum->count / 2 + 1;
     quorum->patience = options->number[DLI_OPT_COMMAND_TIMEOUT_MS] * MS;
     quorum->keep_ms = 2 * lease_ms > KEEP_LEAST_MS ? 2 * lease_ms : KEEP_LEAST_MS;
-    dli_quorum_view(quorum, site, (int)options->number[DLI_OPT_DB], dli_options_text(options, DLI_OPT_QUORUM_NAME));
+    dli_quorum_view(quorum, (int)options->number[DLI_OPT_DB], dli_options_text(options, DLI_OPT_QUORUM_NAME));
     snprintf(quorum->text, sizeof quorum->text, "%s", site->target.text);
     quorum->store.ops = &ops;
     quorum->store.text = quorum->text;

@@ -211,6 +211,9 @@ void dli_drop_later(struct dli_share *share, int64_t now);
 int dli_seats_init(struct dli_lane *lane);
 void dli_seats_fini(struct dli_lane *lane);
 
+/* What servers know of this quorum is to outlive a lease. */
+void dli_seats_last(struct dli_quorum *quorum, int64_t lease);
+
 /* Ask those that are not known, or not for a while. */
 void dli_seats_ask(struct dli_lane *lane, int64_t now);
 
@@ -221,7 +224,7 @@ int dli_seats_met(struct dli_lane *lane, int64_t since, int64_t deadline, int64_
 dlock_status dli_quorum_fits(struct dli_quorum *quorum, dlock_error *box);
 
 /* How the quorum is written on its servers; called: by its name, or "". */
-void dli_quorum_view(struct dli_quorum *quorum, const struct dli_site *site, int db, const char *called);
+void dli_quorum_view(struct dli_quorum *quorum, int db, const char *called);
 
 /* ---- quorum_hear.c: what the nodes' stores hear */
 extern const struct dli_store_hooks dli_server_hooks;

@@ -34,6 +34,7 @@ static void begin(struct dli_round *round, int64_t now)
     const struct dli_wish *wish = &round->said.exchange.wish;
     int splits = round->spot->splits;
 
+    dli_seats_last(round->lane->quorum, wish->lease);
     dli_seats_ask(round->lane, now);
     round->until = now + 2 * wish->lease;
     dli_election_init(&round->election, quorum->count, quorum->needed, splits >= SPLITS && (splits - SPLITS) % 2 == 0,

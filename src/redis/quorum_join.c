@@ -19,14 +19,8 @@ enum { MS = 1000 };
 
 /* ---- how the quorum is written */
 
-static int compare(const void *a, const void *b)
+void dli_quorum_view(struct dli_quorum *quorum, int db, const char *called)
 {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-void dli_quorum_view(struct dli_quorum *quorum, const struct dli_site *site, int db, const char *called)
-{
-    const char *name[DLI_VOTERS_MAX];
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
     int size;
 
@@ -34,19 +28,17 @@ void dli_quorum_view(struct dli_quorum *quorum, const struct dli_site *site, int
         snprintf(quorum->view, sizeof quorum->view, "%d of %d, db %d: %s", quorum->needed, quorum->count, db, called);
         return;
     }
-    for (int i = 0; i < site->count; i++)
-        name[i] = site->node[i].text;
-    qsort(name, (size_t)site->count, sizeof name[0], compare);
-    for (int i = 0; i < site->count; i++)
-        for (const char *at = name[i];; at++) {
+    for (int i = 0; i < quorum->count; i++)
+        for (const char *at = quorum->node[i].store->text;; at++) {
             hash = (hash ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
             if (!*at)
                 break;
         }
     size = snprintf(quorum->view, sizeof quorum->view, "%d of %d, db %d: %016" PRIx64, quorum->needed, quorum->count,
                     db, hash);
-    for (int i = 0; i < site->count && size < 180; i++)
-        size += snprintf(quorum->view + size, sizeof quorum->view - (size_t)size, " %.60s", name[i]);
+    for (int i = 0; i < quorum->count && size < 180; i++)
+        size +=
+            snprintf(quorum->view + size, sizeof quorum->view - (size_t)size, " %.60s", quorum->node[i].store->text);
 }
 
 /* ---- what a server says */
@@ -178,6 +170,15 @@ static void ask(struct dli_seat *seat, int64_t now)
     request->status = node->store->ops->push(seat->lane->lane[seat->index], request);
     if (request->status != DLOCK_OK)
         joined(request);
+}
+
+void dli_seats_last(struct dli_quorum *quorum, int64_t lease)
+{
+    int64_t wanted = 2 * lease / MS, keep = __atomic_load_n(&quorum->keep_ms, __ATOMIC_RELAXED);
+
+    while (keep < wanted &&
+           !__atomic_compare_exchange_n(&quorum->keep_ms, &keep, wanted, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        continue;
 }
 
 void dli_seats_ask(struct dli_lane *lane, int64_t now)
