@@ -367,11 +367,12 @@ const char *dlock_option_help(size_t index);
  * Make a client from a URL: redis://[user[:password]@]host[:port][/db][?option=value&...], rediss:// for the same with TLS,
  * redis+unix://[user[:password]@]/path[?db=n&option=value&...], or
  * redis+sentinel://[user[:password]@]host[:port][,host[:port]...]/service[/db][?...], where the hosts are sentinels (port
- * 26379) and user and password are those of the primary; rediss+sentinel:// with TLS to both. options may be NULL; what is
- * set in it wins over the URL.
+ * 26379) and user and password are those of the primary; rediss+sentinel:// with TLS to both; redis+cluster:// and hosts of a
+ * Redis Cluster; redis+quorum:// and an odd number of hosts that know nothing of each other, where there are mutexes alone.
+ * options may be NULL; what is set in it wins over the URL.
  * The files that options of TLS name are read now, and again when they have changed.
  * Nothing is connected and no thread is started yet. DLOCK_INVALID_URL, DLOCK_UNKNOWN_OPTION, DLOCK_INVALID_OPTION,
- * DLOCK_UNSUPPORTED (scheme not in this build), DLOCK_OUT_OF_MEMORY, DLOCK_SYSTEM_ERROR.
+ * DLOCK_INVALID_QUORUM (calls that ask for a lock may return it too), DLOCK_UNSUPPORTED (scheme not in this build), DLOCK_OUT_OF_MEMORY, DLOCK_SYSTEM_ERROR.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
