@@ -372,7 +372,8 @@ const char *dlock_option_help(size_t index);
  * options may be NULL; what is set in it wins over the URL.
  * The files that options of TLS name are read now, and again when they have changed.
  * Nothing is connected and no thread is started yet. DLOCK_INVALID_URL, DLOCK_UNKNOWN_OPTION, DLOCK_INVALID_OPTION,
- * DLOCK_INVALID_QUORUM (calls that ask for a lock may return it too), DLOCK_UNSUPPORTED (scheme not in this build), DLOCK_OUT_OF_MEMORY, DLOCK_SYSTEM_ERROR.
+ * DLOCK_INVALID_QUORUM (calls that ask for a lock may return it too), DLOCK_UNSUPPORTED (scheme not in this build),
+ * DLOCK_OUT_OF_MEMORY, DLOCK_SYSTEM_ERROR.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
