@@ -70,7 +70,7 @@ class Seen:
 def test_g01_two_of_five_down(agent: Agent, quorum: Quorum, count: int) -> None:
     client = agent.open(quorum, lease_ms=LEASE)
     lock, held = client.lock("lock"), client.lock("held")
-    held.acquire(1, 0).ok
+    held.acquire(1, 20_000).ok
     for node in quorum.nodes[1:3]:
         node.kill()
     tokens = []
@@ -218,7 +218,7 @@ def test_g06_slow_servers_are_not_waited_for(new_agent: Make, new_proxy: Make, q
     """Two keep their answers back, for as long as it takes to be granted by the others."""
     seen = Seen(new_agent(), quorum, new_proxy, lease_ms=30_000, command_timeout_ms=20_000)
     lock = seen.lock()
-    lock.acquire(1, 0).ok
+    lock.acquire(1, 20_000).ok
     lock.release(1).ok
     slow = 0
     for turn in range(count):
@@ -317,7 +317,7 @@ def test_g09_tokens_grow(new_agent: Make, new_proxy: Make, quorum: Quorum, grant
 def test_g10_two_views(new_agent: Make, quorum: Quorum, rounds: int) -> None:
     patient = {"lease_ms": 180_000, "command_timeout_ms": 20_000}
     first = new_agent().open(quorum, **patient).lock("lock")
-    first.acquire(1, 0).ok
+    first.acquire(1, 20_000).ok
     first.release(1).ok
     for turn in range(rounds):
         some = random.sample(quorum.nodes, 3)

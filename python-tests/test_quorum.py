@@ -46,7 +46,7 @@ def new_quorum() -> Iterator[Make]:
 
 def test_a_grant_is_on_every_server(agent: Agent, quorum: Quorum) -> None:
     lock = agent.open(quorum).lock("lock", lease_ms=3000)
-    token = lock.acquire(1, 0).ok.token
+    token = lock.acquire(1, 20_000).ok.token
     until(lambda: quorum.held("lock") == 5)
     assert len(set(quorum.holders("lock"))) == 1
     until(lambda: min(quorum.tokens("lock")) > token)  # the block is reserved everywhere
@@ -106,7 +106,7 @@ def test_renewal_goes_on(agent: Agent, quorum: Quorum) -> None:
     client = agent.open(quorum, lease_ms=3000)
     locks = [client.lock(f"lock {i}") for i in range(200)]
     for lock in locks:
-        lock.acquire(1, 0).ok
+        lock.acquire(1, 20_000).ok
     until(lambda: client.counters()["renewed"] >= 400, 60)
     assert {lock.state(1) for lock in locks} == {"HELD"}
     assert all(quorum.held(f"lock {i}") == 5 for i in range(0, 200, 20))
@@ -116,7 +116,7 @@ def test_renewal_goes_on(agent: Agent, quorum: Quorum) -> None:
 def test_a_server_that_lacks_the_hold_gets_it_again(agent: Agent, quorum: Quorum) -> None:
     client = agent.open(quorum, lease_ms=900)
     lock = client.lock("lock")
-    token = lock.acquire(1, 0).ok.token
+    token = lock.acquire(1, 20_000).ok.token
     until(lambda: quorum.held("lock") == 5)
     quorum.nodes[0].command("DEL", "lock", "redisson_lock_token:{lock}")
     quorum.nodes[3].command("DEL", "lock")
@@ -127,7 +127,7 @@ def test_a_server_that_lacks_the_hold_gets_it_again(agent: Agent, quorum: Quorum
 
 def test_not_from_somebody_else(agent: Agent, quorum: Quorum) -> None:
     lock = agent.open(quorum, lease_ms=900).lock("lock")
-    lock.acquire(1, 0).ok
+    lock.acquire(1, 20_000).ok
     until(lambda: quorum.held("lock") == 5)
     for node in quorum.nodes[:2]:
         node.command("DEL", "lock")
@@ -141,7 +141,7 @@ def test_not_from_somebody_else(agent: Agent, quorum: Quorum) -> None:
 def test_lost_when_too_many_lack_it(agent: Agent, quorum: Quorum) -> None:
     client = agent.open(quorum, lease_ms=900)
     lock = client.lock("lock")
-    lock.acquire(1, 0).ok
+    lock.acquire(1, 20_000).ok
     until(lambda: quorum.held("lock") == 5)
     for node in quorum.nodes[:3]:
         node.command("DEL", "lock")
@@ -281,7 +281,7 @@ def test_the_rights_that_docs_acl_names(new_quorum: Make, new_agent: Make) -> No
     quorum.each("ACL", "SETUSER", "billing", "reset", "on", ">" + CANARY, "resetchannels", "-@all", *rules)
     clients = [new_agent().open(where, lease_ms=1500) for _ in range(2)]
     mine, theirs = (client.lock("lock") for client in clients)
-    mine.acquire(1, 0).ok
+    mine.acquire(1, 20_000).ok
     until(lambda: quorum.held("billing:lock") == 3)
     quorum.nodes[0].command("DEL", "billing:lock")
     until(lambda: quorum.held("billing:lock") == 3)

@@ -197,6 +197,7 @@ static void refused(struct dli_round *round, enum dli_try got)
     dli_round_answer(round, DLOCK_OK);
 }
 
+/* Those who vote for it, or with a token those who have confirmed that. */
 static int votes(const struct dli_round *round)
 {
     int found = 0;
@@ -204,7 +205,7 @@ static int votes(const struct dli_round *round)
     for (int i = 0; i < round->election.count; i++) {
         enum dli_vote vote = round->election.voter[i].vote;
 
-        found += vote >= DLI_VOTE_GRANTED && vote <= DLI_VOTE_FLOORED;
+        found += vote >= (round->election.token ? DLI_VOTE_FLOORED : DLI_VOTE_GRANTED) && vote <= DLI_VOTE_FLOORED;
     }
     return found;
 }
@@ -215,7 +216,7 @@ static void fail(struct dli_round *round)
 
     asked->exchange.answer = (struct dli_answer){.spent = dli_election_spent(&round->election)};
     asked->sent = asked->exchange.answer.spent;
-    dli_round_fail(round, "grant it", votes(round));
+    dli_round_fail(round, round->election.token ? "confirm the token" : "grant it", votes(round));
 }
 
 static int bad_quorum(struct dli_round *round)

@@ -103,10 +103,11 @@ static const char *said_by(const struct dli_round *round, const struct dli_share
         return word_for(share->request->status);
     if (round->ops != &dli_elect_ops)
         return "yes";
-    return voter->vote == DLI_VOTE_HELD   ? "in use"
-           : voter->vote == DLI_VOTE_GATE ? "gate closed"
-           : voter->vote == DLI_VOTE_KIND ? "another kind of key"
-                                          : "yes";
+    return voter->vote == DLI_VOTE_HELD      ? "in use"
+           : voter->vote == DLI_VOTE_WRITING ? "no answer"
+           : voter->vote == DLI_VOTE_GATE    ? "gate closed"
+           : voter->vote == DLI_VOTE_KIND    ? "another kind of key"
+                                             : "yes";
 }
 
 /* One word for all when all that have failed say the same. */
