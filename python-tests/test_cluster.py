@@ -140,6 +140,26 @@ def test_transactions(agent: Agent, cluster: Cluster) -> None:
         assert txn.commit().status == "CONFLICT"
 
 
+def test_a_slot_that_goes_ends_a_transaction(agent: Agent, cluster: Cluster) -> None:
+    """Between WATCH and the commit: nothing is written, the next round finds it; also in the submitted form."""
+    client = agent.open(cluster)
+    txn, primaries = client.txn(), cluster.primaries()
+    for number in range(3):
+        txn.watch("gone").ok
+        source = cluster.owner("gone")
+        cluster.migrate(cluster.slot("gone"), primaries[(primaries.index(source) + 1) % 3])
+        txn.set("gone", str(number), -1).ok
+        answer = txn.commit()
+        assert answer.status == "SERVER_LOADING" and answer.retryable, answer
+        txn.submit_txn("watch", 7, "gone").ok
+        while (event := client.event()).type != "DONE":
+            pass
+        assert event.status == 0, event
+        txn.set("gone", str(number), -1).ok
+        txn.commit().ok
+        assert cluster.command("GET", "gone", key="gone") == str(number).encode()
+
+
 def test_transactions_stay_in_one_slot(agent: Agent, cluster: Cluster) -> None:
     txn = agent.open(cluster).txn()
     txn.watch("a{s}").ok

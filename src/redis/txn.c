@@ -117,7 +117,7 @@ static dlock_status tell(struct dli_txn *txn, const char *verb, const char *key,
         return why->code;
     txn->redirect = dli_redirect_of(reply);
     if (reply->type == DLI_REPLY_ERROR)
-        return dli_decode_word(reply, why);
+        return dli_txn_refused(txn, reply, why);
     if (reply->type != DLI_REPLY_TEXT)
         return dli_fail(why, DLOCK_PROTOCOL_ERROR, "the reply to %s is not one that Redis gives", verb);
     return DLOCK_OK;
@@ -177,6 +177,22 @@ static dlock_status begin(struct dli_txn *txn, const char *key, size_t size, dlo
     }
     status = connect_now(txn, now + txn->config->connect_timeout, why);
     return status == DLOCK_OK ? tell(txn, "WATCH", key, size, dli_now() + txn->patience, why) : status;
+}
+
+dlock_status dli_txn_refusal(const struct dli_txn *txn, const struct dli_reply *reply)
+{
+    dlock_status status = dli_error_status(reply);
+
+    return txn->guide && status == DLOCK_WRONG_SETUP ? DLOCK_SERVER_LOADING : status;
+}
+
+dlock_status dli_txn_refused(const struct dli_txn *txn, const struct dli_reply *reply, dlock_error *why)
+{
+    enum dli_turn turn = dli_redirect_of(reply).turn;
+
+    if (!txn->guide || (turn != DLI_TURN_MOVED && turn != DLI_TURN_ASK))
+        return dli_decode_word(reply, why);
+    return dli_fail(why, DLOCK_SERVER_LOADING, "the slot of the key has gone to another server, or is about to");
 }
 
 int dli_txn_turns(struct dli_txn *txn, int *turns)
@@ -257,7 +273,7 @@ dlock_status dli_txn_get(struct dli_txn *txn, const char *key, size_t size, uint
     if (reply && reply->type == DLI_REPLY_NIL)
         return dli_fail(why, DLOCK_NOT_FOUND, "there is no such key");
     if (reply && reply->type == DLI_REPLY_ERROR)
-        return dli_decode_word(reply, why);
+        return dli_txn_refused(txn, reply, why);
     if (reply)
         dli_fail(why, DLOCK_PROTOCOL_ERROR, "the reply to GET is not one that Redis gives");
     dli_txn_drop(txn);

@@ -84,6 +84,12 @@ enum dli_txn_verb { DLI_TXN_WATCH, DLI_TXN_GET, DLI_TXN_COMMIT, DLI_TXN_ROLLBACK
 dlock_status dli_txn_may(const struct dli_txn *txn, enum dli_txn_verb verb, const char *key, size_t size,
                          dlock_error *why);
 
+/* What an error reply means: on a cluster a slot that has gone is trouble that passes. */
+dlock_status dli_txn_refusal(const struct dli_txn *txn, const struct dli_reply *reply);
+
+/* The same with a sentence; DLOCK_OK for anything but an error reply. */
+dlock_status dli_txn_refused(const struct dli_txn *txn, const struct dli_reply *reply, dlock_error *why);
+
 enum { DLI_TXN_TURNS = 5 };
 
 /* A WATCH was refused: 1, it may do better elsewhere; turns counts. */

@@ -71,8 +71,8 @@ static void take_queued(struct dli_exec *exec, const struct dli_reply *reply)
     if (exec->status != DLOCK_OK)
         return;
     describe(exec->txn, exec->taken, write, sizeof write);
-    exec->status = dli_fail(exec->why, dli_error_status(reply), "nothing was written, %s was refused: %s", write,
-                            dli_quote_error(shown, sizeof shown, reply));
+    exec->status = dli_fail(exec->why, dli_txn_refusal(exec->txn, reply), "nothing was written, %s was refused: %s",
+                            write, dli_quote_error(shown, sizeof shown, reply));
 }
 
 /* The array of EXEC: the writes were carried out, each with a reply of its own. */
@@ -109,7 +109,7 @@ static void take_refusal(struct dli_exec *exec, const struct dli_reply *reply)
         reason.text = found + sizeof because - 1;
         reason.size = reply->size - (size_t)(reason.text - reply->text);
     }
-    settle(exec, dli_fail(exec->why, dli_error_status(&reason), "nothing was written, EXEC was refused: %s",
+    settle(exec, dli_fail(exec->why, dli_txn_refusal(exec->txn, &reason), "nothing was written, EXEC was refused: %s",
                           dli_quote_error(shown, sizeof shown, reply)));
 }
 

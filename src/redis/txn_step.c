@@ -171,7 +171,7 @@ static int judge(struct dli_txn_step *step, const struct dli_reply *reply, int64
         dli_txn_turns(step->txn, &step->turns))
         return seek_lead(step, now);
     if (reply->type == DLI_REPLY_ERROR)
-        return end(step, dli_decode_word(reply, &step->why));
+        return end(step, dli_txn_refused(step->txn, reply, &step->why));
     if (reply->type != DLI_REPLY_TEXT && !(reply->type == DLI_REPLY_NIL && step->verb == DLI_TXN_GET)) {
         dli_conn_fail(conn, DLOCK_PROTOCOL_ERROR, "gave a reply that is not one of Redis", NULL);
         return fail(step, &conn->why);
