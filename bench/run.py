@@ -152,11 +152,11 @@ An op is an acquire or a release; latencies, switches and CPU are of a pair."""
     return [Section("Own locks, many threads", text, head, rows, targets)]
 
 
-def contended(bench: Bench, processes: int, threads: int, rounds: int) -> tuple[dict[str, list[Result]], list[list[str]]]:
+def contended(bench: Bench, processes: int, threads: int, rounds: int, ways: list[str]) -> tuple[dict[str, list[Result]], list[list[str]]]:
     bench.place("free")
-    results = interleave(bench.rounds(rounds), ["dlock", "poll"], lambda way: bench.run(
+    results = interleave(bench.rounds(rounds), ways, lambda way: bench.run(
         None, "one", way, bench.server.urls["tcp"], processes, threads, bench.some(1.0, 0.3)))
-    names = {"dlock": "libdlock", "poll": "hiredis, 1 ms poll"}
+    names = {"dlock": "libdlock", "poll": "hiredis, 1 ms poll", "futexes": "bare futexes, no server"}
     rows = [[names[way], str(spread(all_, "acquired_per_s")), str(spread(all_, "handoffs_per_s")), str(spread(all_, "turns_per_s")),
              str(spread(all_, "least_turns_per_s")), str(spread(all_, "wait_p50")), str(spread(all_, "wait_p99")),
              number(spread(all_, "wait_max").median), number(spread(all_, "jain_threads").median),
@@ -170,7 +170,7 @@ CONTENDED = ["way", "acquired/s", "hand-offs/s", "turns/s", "fewest of a process
 
 
 def row_processes(bench: Bench) -> list[Section]:
-    results, rows = contended(bench, 8, 8, 7)
+    results, rows = contended(bench, 8, 8, 7, ["dlock", "poll"])
     ours, name = results["dlock"], "one lock, 8 x 8"
     targets = [
         Target(name, "hand-offs/s", ratio(ours, results["poll"], "handoffs_per_s"), 30, False),
@@ -185,14 +185,16 @@ one, a turn one by another process. Exclusion and rising tokens are checked in s
 
 
 def row_threads(bench: Bench) -> list[Section]:
-    results, rows = contended(bench, 1, 64, 7)
+    results, rows = contended(bench, 1, 64, 7, ["dlock", "poll", "futexes"])
     name = "one lock, 64 callers"
     targets = [
         Target(name, "hand-offs/s", ratio(results["dlock"], results["poll"], "handoffs_per_s"), 15, False),
         Target(name, "p99 wait", ratio(results["dlock"], results["poll"], "wait_p99"), 0.05, True),
         Target(name, "two inside, or a token that fell", spread(results["dlock"], "violations"), 0, True, ""),
     ]
-    return [Section("One lock, 64 callers in one process", "As above, in one process.", CONTENDED, rows, targets)]
+    text = """As above, in one process. Bare futexes are a fair line in its memory, without a server: so long it takes this machine to let
+one thread run after another, in any lock that hands over in order."""
+    return [Section("One lock, 64 callers in one process", text, CONTENDED, rows, targets)]
 
 
 def row_wake(bench: Bench) -> list[Section]:

@@ -216,5 +216,7 @@ const struct way *way_named(const char *name)
     for (size_t i = 0; i < kind_way_count; i++)
         if (strcmp(kind_ways[i].name, name) == 0)
             return &kind_ways[i];
+    if (strcmp(floor_way.name, name) == 0)
+        return &floor_way;
     die(name, "no such way");
 }

@@ -21,6 +21,7 @@ struct way {
  * fair, read, write, semaphore (4 permits), permits (4 that expire)
  *          libdlock's other kinds
  * multi    three mutexes of one slot as one lock of libdlock; three: the same, one after the other
+ * futexes  a fair line in the memory of one process: no server, no token, nothing that survives the process
  * poll     SET NX PX every millisecond until it works, release by a script, a connection per thread
  */
 const struct way *way_named(const char *name);

@@ -1,5 +1,5 @@
 /*
- * ways_kinds.h: the ways of ways_kinds.c, for ways.c.
+ * ways_kinds.h: the ways of ways_kinds.c and ways_floor.c, for ways.c.
  */
 #ifndef WAYS_KINDS_H
 #define WAYS_KINDS_H
@@ -8,5 +8,6 @@
 
 extern const struct way kind_ways[];
 extern const size_t kind_way_count;
+extern const struct way floor_way;
 
 #endif
