@@ -65,7 +65,7 @@ def test_others_wait_and_are_woken(quorum: Quorum, new_agent: Make) -> None:
     token = mine.acquire(1, 0).ok.token
     assert theirs.acquire(1, 0).status == "BUSY"
     wait = theirs.start("acquire", 1, 50_000, thread=1)
-    until(lambda: sum(node.command("PUBSUB", "NUMSUB", "redisson_lock__channel:{lock}")[1] for node in quorum.nodes) == 5)
+    until(lambda: sum(node.command("PUBSUB", "NUMSUB", "redisson_lock__channel:{lock}")[1] for node in quorum.nodes) == 5, 30)
     mine.release(1).ok
     assert wait.answer().ok.token > token
     assert theirs.release(1).status == "OK"
@@ -257,6 +257,8 @@ def test_one_server_by_two_names(agent: Agent, quorum: Quorum) -> None:
 
 def test_shards_of_a_cluster(agent: Agent, quorum: Quorum, new_server: Make) -> None:
     shard: Server = new_server("--cluster-enabled", "yes")
+    while shard.port > 55_000:  # the port for the other shards is 10,000 above
+        shard = new_server("--cluster-enabled", "yes")
     lock = agent.open(url_of(*quorum.nodes[:2], shard), **PATIENT).lock("lock")
     answer = lock.acquire(1, 30_000)
     assert answer.status == "INVALID_QUORUM" and f"{shard.port} is a shard of a cluster" in answer.message
