@@ -105,7 +105,8 @@ enum {
     DLOCK_WRONG_SETUP = -311,
     DLOCK_QUARANTINED = -312,
     DLOCK_LEASE_REFUSED = -313,
-    DLOCK_NOT_REPLICATED = -314
+    DLOCK_NOT_REPLICATED = -314,
+    DLOCK_UNFIT = -316
 };
 
 /*
@@ -152,7 +153,28 @@ enum {
     DLOCK_EVENT_LOST = 6,
     DLOCK_EVENT_LOG = 7,
     DLOCK_EVENT_INSPECTION = 8,
-    DLOCK_EVENT_DONE = 9
+    DLOCK_EVENT_DONE = 9,
+    DLOCK_EVENT_FINDING = 10
+};
+
+/* What a look at the server may find, see dlock_client_check. */
+enum {
+    DLOCK_FINDING_EVICTION = 1,
+    DLOCK_FINDING_PERSISTENCE = 2,
+    DLOCK_FINDING_PERSISTENCE_FAILS = 3,
+    DLOCK_FINDING_VERSION = 4,
+    DLOCK_FINDING_READ_ONLY = 5,
+    DLOCK_FINDING_REPLICAS = 6,
+    DLOCK_FINDING_CLOCK = 7,
+    DLOCK_FINDING_COMMAND_MISSING = 8,
+    DLOCK_FINDING_COMMAND_DENIED = 9,
+    DLOCK_FINDING_WRITE_REFUSED = 10
+};
+
+/* How bad it is. WARNING: less is promised than could be. DANGER: locks fail, or may be lost while the server runs. */
+enum {
+    DLOCK_SEVERITY_WARNING = 1,
+    DLOCK_SEVERITY_DANGER = 2
 };
 
 /* Places in the array filled by dlock_event_unpack. Times are milliseconds; -1 means unknown or not applicable. */
@@ -466,6 +488,38 @@ dlock_status dlock_client_provision(dlock_client *client, int64_t timeout_ms, dl
  */
 DLOCK_API
 dlock_status dlock_client_submit_provision(dlock_client *client, int64_t timeout_ms, int64_t tag, dlock_error *reterr);
+
+/*
+ * Look whether the server is fit to keep locks: eviction, persistence, version, role, replicas, clock, and whether the user may do
+ * what a mutex needs, tried on a name of its own. *ret_count is how many findings there are, for dlock_client_finding; they
+ * stay until the next look. Opening does the same when the option checks says so. DLOCK_UNSUPPORTED on a cluster or a quorum,
+ * and what dlock_client_ping says.
+ * Threads: any. Blocks: up to timeout_ms (-1: the connect and command timeouts). Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_client_check(dlock_client *client, int64_t timeout_ms, size_t *ret_count, dlock_error *reterr);
+
+/*
+ * dlock_client_check whose end comes as an event; DLOCK_FIELD_VALUE is the number of findings.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_client_submit_check(dlock_client *client, int64_t timeout_ms, int64_t tag, dlock_error *reterr);
+
+/*
+ * Put one finding of the last look into an event box, which is the caller's as always: type DLOCK_EVENT_FINDING, DLOCK_FIELD_VALUE
+ * DLOCK_FINDING_*, DLOCK_FIELD_CAUSE DLOCK_SEVERITY_*, the text a sentence with advice. DLOCK_NO_EVENT behind the last one.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_client_finding(dlock_client *client, size_t index, dlock_event *event, dlock_error *reterr);
+
+/*
+ * The name of a finding, "EVICTION" say; "UNKNOWN" for other numbers. Lives as long as the library.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+const char *dlock_finding_name(int32_t finding);
 
 /* ---- lock ------------------------------------------------------------------------------------------------------- */
 

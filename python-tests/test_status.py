@@ -782,6 +782,13 @@ def a_server_without_replicas(world: World) -> Iterator[Answer]:
     yield client.multi(client.lock("the lock")).acquire(1, 0)
 
 
+@way("UNFIT", "client")
+def a_server_that_forgets_when_it_is_full(world: World) -> Iterator[Answer]:
+    world.server.command("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+    yield world.agent.try_open(world.server.url, checks="refuse")
+    world.server.command("CONFIG", "SET", "maxmemory-policy", "noeviction")
+
+
 @way("OUT_OF_MEMORY", "call")
 def no_memory(world: World) -> Iterator[Answer]:
     agent = world.new_agent(shim=True)

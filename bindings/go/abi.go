@@ -98,6 +98,8 @@ const (
 	ErrQuarantined Status = -312
 	// The server goes by another longest lease longest lease than quarantine_ms says.
 	ErrLeaseRefused Status = -313
+	// The server is not fit to keep locks.
+	ErrUnfit Status = -316
 )
 
 // An EventType says what an Event tells. Expect ones that have no constant here, from a newer library.
@@ -420,6 +422,34 @@ func (client *cClient) submitProvision(timeoutMs int64, tag int64) error {
 	err := quick.done(box, C.dlock_client_submit_provision(client.pointer(), C.int64_t(timeoutMs), C.int64_t(tag), box))
 	runtime.KeepAlive(client)
 	return err
+}
+
+func (client *cClient) check(timeoutMs int64) (int, error) {
+	var retCount C.size_t
+	box := blocking.take()
+	err := blocking.done(box, C.dlock_client_check(client.pointer(), C.int64_t(timeoutMs), &retCount, box))
+	runtime.KeepAlive(client)
+	return int(retCount), err
+}
+
+func (client *cClient) submitCheck(timeoutMs int64, tag int64) error {
+	box := quick.take()
+	err := quick.done(box, C.dlock_client_submit_check(client.pointer(), C.int64_t(timeoutMs), C.int64_t(tag), box))
+	runtime.KeepAlive(client)
+	return err
+}
+
+func (client *cClient) finding(index int, event *cEvent) error {
+	box := quick.take()
+	err := quick.done(box, C.dlock_client_finding(client.pointer(), C.size_t(index), event.pointer(), box))
+	runtime.KeepAlive(client)
+	runtime.KeepAlive(event)
+	return err
+}
+
+func findingName(finding int32) string {
+	result := C.dlock_finding_name(C.int32_t(finding))
+	return C.GoString(result)
 }
 
 func (client *cClient) lockNew(kind int32, name string, options *cOptions) (*cLock, error) {

@@ -62,6 +62,33 @@ func (c *Client) orNone() *Client {
 // ErrTimedOut what is left expires by its lease. Closing again is fine.
 func (c *Client) Close() error { return c.orNone().core.handle.close(closeTimeout.Milliseconds()) }
 
+const danger = 2 // DLOCK_SEVERITY_DANGER, where events have their cause
+
+// Finding is what a look at the server found: a name, EVICTION say; whether locks fail or may be lost while the server runs,
+// or less is promised than could be; and a sentence with advice.
+type Finding struct {
+	Name   string
+	Danger bool
+	Text   string
+}
+
+// Check looks whether the server is fit to keep locks. ErrUnreachable, ErrDenied and the ErrServer statuses.
+func (c *Client) Check(ctx context.Context) ([]Finding, error) {
+	c = c.orNone()
+	err := (&Lock{client: c}).do(ctx, func(_ *cLock, tag int64) error { return c.core.handle.submitCheck(-1, tag) })
+	event := eventNew()
+	if err != nil || event == nil {
+		return nil, err
+	}
+	var found []Finding
+	for c.core.handle.finding(len(found), event) == nil {
+		var said answer
+		_, _ = event.unpack(said.all())
+		found = append(found, Finding{findingName(int32(said.Value)), said.Cause == danger, event.text()})
+	}
+	return found, nil
+}
+
 // Provision says to the server that it remembers every lock: a quarantine ends. ErrUnsupported without quarantine_ms.
 func (c *Client) Provision(ctx context.Context) error {
 	c = c.orNone()

@@ -529,6 +529,21 @@ end
 --- End one present or future wait in poll.
 function Client:wake() return check(C.dlock_client_wake(handle_of(self), box)) end
 
+--- Look whether the server is fit to keep locks: a list of {name = "EVICTION", danger = true, text = "..."}.
+function Client:check(timeout)
+  order(self, "client_check", size, nil, nil, nil, handle_of(self), milliseconds(timeout))
+  local found = {}
+  while C.dlock_client_finding(handle_of(self), #found, event_box, nil) == K.DLOCK_OK do
+    C.dlock_event_unpack(event_box, fields, K.DLOCK_FIELD_COUNT, nil, nil)
+    found[#found + 1] = {
+      name = ffi.string(C.dlock_finding_name(tonumber(fields[K.DLOCK_FIELD_VALUE]))),
+      danger = fields[K.DLOCK_FIELD_CAUSE] == K.DLOCK_SEVERITY_DANGER,
+      text = ffi.string(C.dlock_event_text(event_box)),
+    }
+  end
+  return found
+end
+
 --- Say to the server that it remembers every lock: a quarantine ends. UNSUPPORTED without quarantine_ms.
 function Client:provision(timeout)
   return (order(self, "client_provision", nil, nil, nil, nil, handle_of(self), milliseconds(timeout)))

@@ -251,6 +251,25 @@ static void do_ping(struct answer *answer, struct word *words)
     CALL(answer, dlock_client_ping(client_of(words[0]), number(words[1]), answer->box));
 }
 
+static void do_check(struct answer *answer, struct word *words)
+{
+    dlock_event *event = dlock_event_new();
+    int64_t fields[DLOCK_FIELD_COUNT];
+    size_t count = 0;
+
+    CALL(answer, dlock_client_check(client_of(words[0]), number(words[1]), &count, answer->box));
+    fputs(",\"findings\":[", answer->more);
+    for (size_t i = 0; dlock_client_finding(client_of(words[0]), i, event, NULL) == DLOCK_OK; i++) {
+        dlock_event_unpack(event, fields, DLOCK_FIELD_COUNT, NULL, NULL);
+        fprintf(answer->more, "%s[\"%s\",%" PRId64 ",", i ? "," : "",
+                dlock_finding_name((int32_t)fields[DLOCK_FIELD_VALUE]), fields[DLOCK_FIELD_CAUSE]);
+        put_text(answer->more, dlock_event_text(event));
+        fputs("]", answer->more);
+    }
+    fprintf(answer->more, "],\"count\":%zu", count);
+    dlock_event_free(event);
+}
+
 static void do_provision(struct answer *answer, struct word *words)
 {
     CALL(answer, dlock_client_provision(client_of(words[0]), number(words[1]), answer->box));
@@ -523,6 +542,11 @@ static void do_submit(struct answer *answer, struct word *words)
 static void do_submit_ping(struct answer *answer, struct word *words)
 {
     CALL(answer, dlock_client_submit_ping(client_of(words[0]), number(words[2]), number(words[1]), answer->box));
+}
+
+static void do_submit_check(struct answer *answer, struct word *words)
+{
+    CALL(answer, dlock_client_submit_check(client_of(words[0]), number(words[2]), number(words[1]), answer->box));
 }
 
 static void do_submit_provision(struct answer *answer, struct word *words)
@@ -835,6 +859,7 @@ static const struct {
     {"stats", do_stats},
     {"ping", do_ping},
     {"provision", do_provision},
+    {"check", do_check},
     {"new", do_new},
     {"drop", do_drop},
     {"acquire", do_acquire},
@@ -867,6 +892,7 @@ static const struct {
     {"submit", do_submit},
     {"submit_ping", do_submit_ping},
     {"submit_provision", do_submit_provision},
+    {"submit_check", do_submit_check},
     {"flood", do_flood},
     {"drain", do_drain},
     {"turns", do_turns},

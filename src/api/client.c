@@ -6,13 +6,14 @@
 #include "base/url.h"
 #include "handles.h"
 #include "sys/sys.h"
+#include "watchdog/check.h"
 
 int64_t dli_wait(int64_t wait_ms)
 {
     return wait_ms < 0 || wait_ms > DLI_NEVER / DLI_MS ? DLI_NEVER : wait_ms * DLI_MS;
 }
 
-static dlock_status check(const dlock_client *client, int64_t timeout_ms, dlock_error *reterr)
+dlock_status dli_client_check(const dlock_client *client, int64_t timeout_ms, dlock_error *reterr)
 {
     if (!client)
         return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "no client was given");
@@ -24,7 +25,7 @@ static dlock_status check(const dlock_client *client, int64_t timeout_ms, dlock_
 /* The same, and DLOCK_FORKED in a child; closed clients pass. */
 static dlock_status check_mine(const dlock_client *client, int64_t timeout_ms, dlock_error *reterr)
 {
-    dlock_status status = check(client, timeout_ms, reterr);
+    dlock_status status = dli_client_check(client, timeout_ms, reterr);
 
     if (status == DLOCK_OK && dli_client_usable(client->core, NULL) == DLOCK_FORKED)
         status = dli_client_usable(client->core, reterr);
@@ -63,6 +64,11 @@ dlock_status dlock_client_open(const char *url, const dlock_options *options, dl
     status = combine(url, options, &site, &set, &box);
     if (status == DLOCK_OK)
         status = dli_client_new(&set, &site, &client->core, &box);
+    if (status == DLOCK_OK && (status = dli_check_open(client->core, &box)) != DLOCK_OK) {
+        dli_client_shut(client->core, 0, 0);
+        dli_events_shut(&client->core->events);
+        dli_client_unref(client->core);
+    }
     dli_options_fini(&set);
     if (status == DLOCK_OK) {
         *ret_client = client;
@@ -186,7 +192,7 @@ static struct dli_order *begin(dlock_client *client, int64_t timeout_ms, enum dl
     int64_t wait = dli_wait(timeout_ms);
     struct dli_order *order;
 
-    if (check(client, timeout_ms, box) != DLOCK_OK || dli_client_start(client->core, box) != DLOCK_OK)
+    if (dli_client_check(client, timeout_ms, box) != DLOCK_OK || dli_client_start(client->core, box) != DLOCK_OK)
         return NULL;
     if (timeout_ms < 0)
         wait = client->core->store->connect_time + client->core->options.number[DLI_OPT_COMMAND_TIMEOUT_MS] * DLI_MS;

@@ -54,4 +54,7 @@ dlock_status dli_several_held(const dlock_lock *lock, int64_t owner, int64_t *to
 /* wait_ms as microseconds, DLI_NEVER for -1. */
 int64_t dli_wait(int64_t wait_ms);
 
+/* DLOCK_INVALID_ARGUMENT without a client, or for a timeout that is none. */
+dlock_status dli_client_check(const dlock_client *client, int64_t timeout_ms, dlock_error *reterr);
+
 #endif

@@ -66,6 +66,7 @@ const struct dli_status_row dli_status_table[] = {
     ROW(LEASE_REFUSED, 0, "The server goes by another longest lease longest lease than quarantine_ms says."),
     ROW(NOT_REPLICATED, 1,
         "Too few replicas confirm what was asked for: a grant is taken back, a renewal does not count."),
+    ROW(UNFIT, 0, "The server is not fit to keep locks."),
 };
 
 const size_t dli_status_rows = sizeof dli_status_table / sizeof dli_status_table[0];

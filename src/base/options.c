@@ -168,6 +168,18 @@ dlock_status dli_options_lay(struct dlock_options *set, const struct dlock_optio
     return DLOCK_OK;
 }
 
+int dli_options_checks(const struct dlock_options *set)
+{
+    static const char *const words[] = {
+        [DLI_CHECKS_OFF] = "off", [DLI_CHECKS_WARN] = "warn", [DLI_CHECKS_REFUSE] = "refuse"};
+    const char *text = dli_options_text(set, DLI_OPT_CHECKS);
+
+    for (int i = DLI_CHECKS_OFF; i <= DLI_CHECKS_REFUSE; i++)
+        if (strcmp(text, words[i]) == 0)
+            return i;
+    return -1;
+}
+
 int dli_options_replicas(const struct dlock_options *set)
 {
     enum { MOST = 64 };
@@ -195,6 +207,8 @@ static dlock_status check_memory(const struct dlock_options *set, dlock_error *b
         return dli_fail(box, DLOCK_INVALID_OPTION,
                         "The option quarantine_ms must be at least lease_ms and lock_delay_ms together (%" PRId64 ").",
                         lasts);
+    if (dli_options_checks(set) < 0)
+        return dli_fail(box, DLOCK_INVALID_OPTION, "The option checks takes off, warn or refuse.");
     if (dli_options_replicas(set) == -2)
         return dli_fail(box, DLOCK_INVALID_OPTION, "The option replicas takes none, a number up to 64, or all.");
     return DLOCK_OK;

@@ -49,6 +49,7 @@ enum dli_option {
     DLI_OPT_QUORUM,
     DLI_OPT_QUORUM_NAME,
     DLI_OPT_REPLICAS,
+    DLI_OPT_CHECKS,
     DLI_OPT_COUNT
 };
 
@@ -94,6 +95,11 @@ dlock_status dli_options_lay(struct dlock_options *set, const struct dlock_optio
  * tokens are remembered for at least 10 leases, no lease is longer than a quarantine, and a key for TLS has a certificate.
  */
 dlock_status dli_options_check(const struct dlock_options *set, dlock_error *box);
+
+enum { DLI_CHECKS_OFF, DLI_CHECKS_WARN, DLI_CHECKS_REFUSE };
+
+/* What is done about findings when a client is opened; -1 when the option says something else. */
+int dli_options_checks(const struct dlock_options *set);
 
 /* How many replicas confirm grants: 0 none, -1 all, or -2 when the option says something else. */
 int dli_options_replicas(const struct dlock_options *set);

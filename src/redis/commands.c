@@ -8,7 +8,7 @@
 
 #include "scripts/scripts.h"
 
-enum { ARGS_MAX = 3 + 5 * DLI_RENEW_MAX, MS = 1000, ID_MAX = DLI_OWNER_MAX + 16, KEY_MAX = DLI_NAME_MAX + ID_MAX + 32 };
+enum { ARGS_MAX = 3 + 5 * DLI_RENEW_MAX, MS = 1000, ID_MAX = DLI_ID_MAX };
 
 /* A command under construction. */
 struct words {
@@ -115,19 +115,6 @@ static const char *id_of(char room[ID_MAX], const struct dli_wire *wire, const c
     return room;
 }
 
-/* Redisson's key of one read hold: T(N):id:rwlock_timeout:1; start is "T(N):". Returns its size. */
-static size_t hold_key(char out[KEY_MAX], const struct dli_word *start, const char *id)
-{
-    static const char end[] = ":rwlock_timeout:1";
-    size_t size = start->size;
-
-    memcpy(out, start->text, size);
-    while (*id)
-        out[size++] = *id++;
-    memcpy(out + size, end, sizeof end);
-    return size + sizeof end - 1;
-}
-
 /* ---- exchanges */
 
 /* An exchange in words. */
@@ -135,11 +122,10 @@ struct speech {
     const struct dli_wire *wire;
     const struct dli_request *request;
     const struct dli_wish *wish;
-    char want[ID_MAX], drop[ID_MAX], key[KEY_MAX];
+    char want[ID_MAX], drop[ID_MAX], key[DLI_HOLD_KEY_MAX];
     struct words words;
 };
 
-/* The keys of an exchange that is about id. */
 static void begin_owned(struct speech *speech, int script, int full, const char *id)
 {
     const struct dli_place *place = speech->request->place;
@@ -147,7 +133,7 @@ static void begin_owned(struct speech *speech, int script, int full, const char 
 
     begin_lock(&speech->words, script, full, speech->request);
     if (holds) {
-        speech->words.size[3 + holds] = hold_key(speech->key, &place->key[holds], id);
+        speech->words.size[3 + holds] = dli_hold_key(speech->key, &place->key[holds], id);
         speech->words.word[3 + holds] = speech->key;
     }
 }
@@ -233,7 +219,7 @@ static void add_renewal_keys(struct words *words, const struct dli_wire *wire, c
 {
     add_word(words, &row->place->key[0]);
     if (room)
-        add(words, room, hold_key(room, &row->place->key[wire->holds], id));
+        add(words, room, dli_hold_key(room, &row->place->key[wire->holds], id));
     else if (wire->renew_key)
         add_word(words, &row->place->key[wire->renew_key]);
 }
@@ -248,7 +234,7 @@ static int encode_renewals(struct dli_buffer *out, int full, const struct dli_re
     add_number(&words, wire->renew_key ? 2 * count : count);
     for (int i = 0; i < count; i++) {
         id_of(room[i].id, dli_wire_of(row[i].kind), row[i].owner);
-        add_renewal_keys(&words, wire, &row[i], room[i].id, keys ? keys + (size_t)i * KEY_MAX : NULL);
+        add_renewal_keys(&words, wire, &row[i], room[i].id, keys ? keys + (size_t)i * DLI_HOLD_KEY_MAX : NULL);
     }
     for (int i = 0; i < count; i++) {
         add_text(&words, room[i].id);
@@ -265,7 +251,7 @@ static int encode_renew(struct dli_buffer *out, int full, const struct dli_reque
     size_t count = (size_t)request->renew.count;
     int holds = wire->renew_key && wire->renew_key == wire->holds, status = -1;
     struct renewal_room *room = malloc(count * sizeof *room);
-    char *keys = holds ? malloc(count * KEY_MAX) : NULL;
+    char *keys = holds ? malloc(count * DLI_HOLD_KEY_MAX) : NULL;
 
     if (room && (keys || !holds))
         status = encode_renewals(out, full, request->renew.row, (int)count, room, keys);
@@ -365,6 +351,17 @@ static int encode_ping(struct dli_buffer *out, int full, const struct dli_reques
     return finish(&words, out);
 }
 
+static int encode_check(struct dli_buffer *out, int full, const struct dli_request *request)
+{
+    struct words words;
+
+    begin_lock(&words, DLI_SCRIPT_CHECK, full, request);
+    add_word(&words, &request->place->channel);
+    add_text(&words, request->quiet ? "1" : "0");
+    add_text(&words, request->check.replicated ? "1" : "0");
+    return finish(&words, out);
+}
+
 static int encode_provision(struct dli_buffer *out, int full, const struct dli_request *request)
 {
     struct words words;
@@ -379,10 +376,13 @@ static int encode_provision(struct dli_buffer *out, int full, const struct dli_r
 int dli_encode_request(struct dli_buffer *out, int full, const struct dli_request *request)
 {
     static int (*const encode[])(struct dli_buffer *, int, const struct dli_request *) = {
-        [DLI_VERB_EXCHANGE] = encode_exchange,   [DLI_VERB_RENEW] = encode_renew,     [DLI_VERB_TAKE] = encode_take,
-        [DLI_VERB_FORCE] = encode_force,         [DLI_VERB_INSPECT] = encode_inspect, [DLI_VERB_GATE] = encode_gate,
-        [DLI_VERB_GATE_LEFT] = encode_gate_left, [DLI_VERB_CHANGE] = encode_change,   [DLI_VERB_PING] = encode_ping,
-        [DLI_VERB_PROVISION] = encode_provision, [DLI_VERB_FLOOR] = dli_encode_floor, [DLI_VERB_JOIN] = dli_encode_join,
+        [DLI_VERB_EXCHANGE] = encode_exchange,   [DLI_VERB_RENEW] = encode_renew,
+        [DLI_VERB_TAKE] = encode_take,           [DLI_VERB_FORCE] = encode_force,
+        [DLI_VERB_INSPECT] = encode_inspect,     [DLI_VERB_GATE] = encode_gate,
+        [DLI_VERB_GATE_LEFT] = encode_gate_left, [DLI_VERB_CHANGE] = encode_change,
+        [DLI_VERB_PING] = encode_ping,           [DLI_VERB_PROVISION] = encode_provision,
+        [DLI_VERB_CHECK] = encode_check,         [DLI_VERB_FLOOR] = dli_encode_floor,
+        [DLI_VERB_JOIN] = dli_encode_join,
     };
 
     if (request->verb == DLI_VERB_RENEW && request->renew.again)

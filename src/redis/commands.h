@@ -34,6 +34,12 @@ struct dli_place {
 struct dli_place *dli_place_new(const struct dli_kind *kind, const char *name, size_t size); /* NULL without memory */
 void dli_place_free(struct dli_place *place);
 
+/* Room for an owner as a kind writes it, and for the key of one read hold. */
+enum { DLI_ID_MAX = DLI_OWNER_MAX + 16, DLI_HOLD_KEY_MAX = DLI_NAME_MAX + DLI_ID_MAX + 32 };
+
+/* Redisson's key of one read hold: T(N):id:rwlock_timeout:1; start is "T(N):". Returns its size. */
+size_t dli_hold_key(char out[DLI_HOLD_KEY_MAX], const struct dli_word *start, const char *id);
+
 /* Room for the channel on which a lock, or with an owner its waiter, is listened to. */
 enum { DLI_CHANNEL_MAX = DLI_NAME_MAX + DLI_OWNER_MAX + 64 };
 

@@ -97,3 +97,15 @@ size_t dli_channel_of(char out[DLI_CHANNEL_MAX], const struct dli_kind *kind, co
     }
     return pen.size;
 }
+
+size_t dli_hold_key(char out[DLI_HOLD_KEY_MAX], const struct dli_word *start, const char *id)
+{
+    static const char end[] = ":rwlock_timeout:1";
+    size_t size = start->size;
+
+    memcpy(out, start->text, size);
+    while (*id)
+        out[size++] = *id++;
+    memcpy(out + size, end, sizeof end);
+    return size + sizeof end - 1;
+}

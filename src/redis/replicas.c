@@ -175,7 +175,8 @@ static int say(struct dli_replicas_turn *turn, int full)
 
 static int say_wait(const struct dli_replicas *replicas, struct dli_replicas_turn *turn, int64_t now)
 {
-    int64_t left = (turn->errand->call.deadline - now) / MS / 2; /* it answers up to 100 ms late, but before nobody waits any more */
+    int64_t left = (turn->errand->call.deadline - now) / MS /
+                   2; /* it answers up to 100 ms late, but before nobody waits any more */
     char number[24], timeout[24];
 
     snprintf(number, sizeof number, "%d", needed(replicas));

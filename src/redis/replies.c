@@ -255,6 +255,26 @@ static dlock_status decode_join(const struct dli_reply *reply, struct dli_reques
     return DLOCK_OK;
 }
 
+/* {microseconds, name, detail, name, detail ...}. What an older libdlock does not know, it does not tell. */
+static dlock_status decode_check(const struct dli_reply *reply, struct dli_request *request)
+{
+    request->check.count = 0;
+    if (!integer_at(reply, 0, &request->check.server_us))
+        return unexpected(request->why);
+    for (size_t i = 1; i + 1 < reply->size && request->check.count < DLI_FINDINGS_MAX; i += 2) {
+        const struct dli_reply *name = &reply->items[i], *detail = name + 1;
+        struct dli_finding *finding = &request->check.finding[request->check.count];
+
+        if (name->type != DLI_REPLY_TEXT || detail->type != DLI_REPLY_TEXT)
+            return unexpected(request->why);
+        if (!(finding->row = dli_finding_named(name->text, name->size)))
+            continue;
+        dli_quote(finding->detail, sizeof finding->detail, detail->text, detail->size);
+        request->check.count++;
+    }
+    return DLOCK_OK;
+}
+
 static dlock_status decode_ping(const struct dli_reply *reply, struct dli_request *request)
 {
     (void)reply;
@@ -268,7 +288,8 @@ void dli_decode_request(const struct dli_reply *reply, struct dli_request *reque
         [DLI_VERB_EXCHANGE] = decode_exchange,   [DLI_VERB_RENEW] = decode_renew,     [DLI_VERB_TAKE] = decode_take,
         [DLI_VERB_FORCE] = decode_force,         [DLI_VERB_INSPECT] = decode_inspect, [DLI_VERB_GATE] = decode_gate,
         [DLI_VERB_GATE_LEFT] = decode_gate_left, [DLI_VERB_CHANGE] = decode_change,   [DLI_VERB_PING] = decode_ping,
-        [DLI_VERB_PROVISION] = decode_ping,      [DLI_VERB_FLOOR] = decode_floor,     [DLI_VERB_JOIN] = decode_join,
+        [DLI_VERB_PROVISION] = decode_ping,      [DLI_VERB_CHECK] = decode_check,     [DLI_VERB_FLOOR] = decode_floor,
+        [DLI_VERB_JOIN] = decode_join,
     };
 
     request->sent = 1;

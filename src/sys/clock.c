@@ -1,9 +1,16 @@
 /*
- * clock.c: the one clock of the library.
+ * clock.c: the clock of the library, and that of the wall.
  */
 #include "sys/sys.h"
 
 #include <time.h>
+
+int64_t dli_wall(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
 
 int64_t dli_now(void)
 {

@@ -10,6 +10,9 @@
 /* ---- clock.c: microseconds of CLOCK_BOOTTIME (goes on during suspend, never steps). */
 int64_t dli_now(void);
 
+/* Microseconds since 1970, as the host believes. Only to compare with other hosts. */
+int64_t dli_wall(void);
+
 /* ---- random.c */
 
 /* Fill from getrandom. 0, or -1 when the kernel has none: callers must fail, never go on with weak bytes. */

@@ -52,6 +52,7 @@ dlock_status dli_client_new(const struct dlock_options *options, const struct dl
     }
     if ((status = dli_redis_open(&client->options, site, &client->store, box)) != DLOCK_OK)
         goto fail_store;
+    client->store->several = site->kind >= DLI_SITE_CLUSTER;
     client->store->hooks = &dli_line_hooks;
     client->store->owner = client;
     client->store->uuid = client->uuid;

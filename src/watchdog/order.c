@@ -74,7 +74,7 @@ static void tell_numbers(const struct dli_order *order, int64_t field[DLOCK_FIEL
         return;
     if (order->request->verb == DLI_VERB_INSPECT)
         tell_sight(&order->request->sight, field);
-    else if (order->request->verb == DLI_VERB_CHANGE)
+    else if (order->request->verb == DLI_VERB_CHANGE || order->request->verb == DLI_VERB_CHECK)
         field[DLOCK_FIELD_VALUE] = order->value;
     else if (order->value > 0)
         field[DLOCK_FIELD_TOKEN] = order->value;
@@ -146,6 +146,9 @@ void dli_order_free(struct dli_order *order)
     else if (order->entry)
         dli_entry_unref(order->entry);
     client->store->ops->request_free(order->request);
+    if (order->place)
+        client->store->ops->place_free(order->place);
+    free(order->finding);
     free(order);
     dli_client_unref(client);
 }

@@ -41,6 +41,10 @@ struct dli_order {
     struct dli_waiter *waiter; /* of a grant that is taken over, with both its refs */
     int64_t lease, stamp, number;
 
+    /* a look at the server */
+    struct dli_place *place;
+    struct dli_finding *finding;
+
     /* a change, or several members */
     int tries, sent, any;
 };

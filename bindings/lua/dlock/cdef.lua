@@ -41,6 +41,10 @@ dlock_status dlock_client_ping(dlock_client *client, int64_t timeout_ms, dlock_e
 dlock_status dlock_client_submit_ping(dlock_client *client, int64_t timeout_ms, int64_t tag, dlock_error *reterr);
 dlock_status dlock_client_provision(dlock_client *client, int64_t timeout_ms, dlock_error *reterr);
 dlock_status dlock_client_submit_provision(dlock_client *client, int64_t timeout_ms, int64_t tag, dlock_error *reterr);
+dlock_status dlock_client_check(dlock_client *client, int64_t timeout_ms, size_t *ret_count, dlock_error *reterr);
+dlock_status dlock_client_submit_check(dlock_client *client, int64_t timeout_ms, int64_t tag, dlock_error *reterr);
+dlock_status dlock_client_finding(dlock_client *client, size_t index, dlock_event *event, dlock_error *reterr);
+const char *dlock_finding_name(int32_t finding);
 dlock_status dlock_lock_new(dlock_client *client, int32_t kind, const char *name, size_t name_size, const dlock_options *options, dlock_lock **ret_lock, dlock_error *reterr);
 dlock_status dlock_lock_new_multi(dlock_client *client, dlock_lock **members, size_t count, dlock_lock **ret_lock, dlock_error *reterr);
 void dlock_lock_free(dlock_lock *lock);
@@ -149,6 +153,7 @@ constants = {
     DLOCK_QUARANTINED = -312,
     DLOCK_LEASE_REFUSED = -313,
     DLOCK_NOT_REPLICATED = -314,
+    DLOCK_UNFIT = -316,
     DLOCK_KIND_MUTEX = 1,
     DLOCK_KIND_FAIR = 2,
     DLOCK_KIND_READ = 3,
@@ -177,6 +182,19 @@ constants = {
     DLOCK_EVENT_LOG = 7,
     DLOCK_EVENT_INSPECTION = 8,
     DLOCK_EVENT_DONE = 9,
+    DLOCK_EVENT_FINDING = 10,
+    DLOCK_FINDING_EVICTION = 1,
+    DLOCK_FINDING_PERSISTENCE = 2,
+    DLOCK_FINDING_PERSISTENCE_FAILS = 3,
+    DLOCK_FINDING_VERSION = 4,
+    DLOCK_FINDING_READ_ONLY = 5,
+    DLOCK_FINDING_REPLICAS = 6,
+    DLOCK_FINDING_CLOCK = 7,
+    DLOCK_FINDING_COMMAND_MISSING = 8,
+    DLOCK_FINDING_COMMAND_DENIED = 9,
+    DLOCK_FINDING_WRITE_REFUSED = 10,
+    DLOCK_SEVERITY_WARNING = 1,
+    DLOCK_SEVERITY_DANGER = 2,
     DLOCK_FIELD_TYPE = 0,
     DLOCK_FIELD_STATUS = 1,
     DLOCK_FIELD_TAG = 2,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from . import _errors, _lib
 from ._errors import DlockError, LibraryError
 from ._lib import VERSION as __version__
-from .client import Cause, Client, Event, EventType
+from .client import Cause, Client, Event, EventType, Finding
 from .kinds import Latch, MultiLock, Semaphore
 from .held import State
 from .lock import Lock
@@ -24,8 +24,8 @@ from .orders import Inspection
 from .transaction import Transaction
 
 __all__ = [
-    "Cause", "Client", "DlockError", "Event", "EventType", "Inspection", "Latch", "LibraryError", "Lock", "MultiLock",
-    "Semaphore", "State", "Transaction", "__version__",
+    "Cause", "Client", "DlockError", "Event", "EventType", "Finding", "Inspection", "Latch", "LibraryError", "Lock",
+    "MultiLock", "Semaphore", "State", "Transaction", "__version__",
 ]  # fmt: skip
 
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:  # the names for type checkers and editors
     OutOfMemory = Closed = Forked = BufferTooSmall = SystemError = DuplicateName = InvalidQuorum = NotHeld = DlockError
     Lost = WrongKind = UnknownOutcome = InvalidGrant = UpgradeRefused = NoTransaction = Unreachable = DlockError
     Denied = ServerLoading = ServerBusy = ServerOutOfMemory = ServerReadOnly = ProtocolError = ServerError = DlockError
-    TlsFailed = WrongSetup = Quarantined = LeaseRefused = NotReplicated = DlockError
+    TlsFailed = WrongSetup = Quarantined = LeaseRefused = NotReplicated = Unfit = DlockError
 else:
 
     def __getattr__(name: str) -> type[DlockError]:

@@ -91,6 +91,7 @@ DLOCK_WRONG_SETUP = -311
 DLOCK_QUARANTINED = -312
 DLOCK_LEASE_REFUSED = -313
 DLOCK_NOT_REPLICATED = -314
+DLOCK_UNFIT = -316
 DLOCK_KIND_MUTEX = 1
 DLOCK_KIND_FAIR = 2
 DLOCK_KIND_READ = 3
@@ -119,6 +120,19 @@ DLOCK_EVENT_LOST = 6
 DLOCK_EVENT_LOG = 7
 DLOCK_EVENT_INSPECTION = 8
 DLOCK_EVENT_DONE = 9
+DLOCK_EVENT_FINDING = 10
+DLOCK_FINDING_EVICTION = 1
+DLOCK_FINDING_PERSISTENCE = 2
+DLOCK_FINDING_PERSISTENCE_FAILS = 3
+DLOCK_FINDING_VERSION = 4
+DLOCK_FINDING_READ_ONLY = 5
+DLOCK_FINDING_REPLICAS = 6
+DLOCK_FINDING_CLOCK = 7
+DLOCK_FINDING_COMMAND_MISSING = 8
+DLOCK_FINDING_COMMAND_DENIED = 9
+DLOCK_FINDING_WRITE_REFUSED = 10
+DLOCK_SEVERITY_WARNING = 1
+DLOCK_SEVERITY_DANGER = 2
 DLOCK_FIELD_TYPE = 0
 DLOCK_FIELD_STATUS = 1
 DLOCK_FIELD_TAG = 2
@@ -186,6 +200,10 @@ PROTOTYPES = {
     "dlock_client_submit_ping": (c_int32, [dlock_client_p, c_int64, c_int64, dlock_error_p]),
     "dlock_client_provision": (c_int32, [dlock_client_p, c_int64, dlock_error_p]),
     "dlock_client_submit_provision": (c_int32, [dlock_client_p, c_int64, c_int64, dlock_error_p]),
+    "dlock_client_check": (c_int32, [dlock_client_p, c_int64, POINTER(c_size_t), dlock_error_p]),
+    "dlock_client_submit_check": (c_int32, [dlock_client_p, c_int64, c_int64, dlock_error_p]),
+    "dlock_client_finding": (c_int32, [dlock_client_p, c_size_t, dlock_event_p, dlock_error_p]),
+    "dlock_finding_name": (c_char_p, [c_int32]),
     "dlock_lock_new": (c_int32, [dlock_client_p, c_int32, c_char_p, c_size_t, dlock_options_p, POINTER(dlock_lock_p), dlock_error_p]),
     "dlock_lock_new_multi": (c_int32, [dlock_client_p, POINTER(dlock_lock_p), c_size_t, POINTER(dlock_lock_p), dlock_error_p]),
     "dlock_lock_free": (None, [dlock_lock_p]),

@@ -22,7 +22,7 @@ from typing import Any, Awaitable, Callable, Coroutine, Optional, TypeVar
 
 from . import _abi, _errors
 from ._lib import FOREVER, milliseconds, process
-from .client import Base, Cause, Event, EventType
+from .client import Base, Cause, Event, EventType, Finding
 from .held import patience
 from .kinds import Kinds, Several
 from .orders import Counts, Inspection, Orders, Permits
@@ -312,6 +312,13 @@ class Client(Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
         ask = self._lib.dlock_client_submit_ping
         if error := (await self._submit(None, 0, ask, self._live(), milliseconds(timeout))).error:
             raise error
+
+    async def check(self, timeout: Optional[float] = None) -> list[Finding]:
+        """Look whether the server is fit to keep locks. Unreachable, Denied, Server... exceptions."""
+        ask = self._lib.dlock_client_submit_check
+        if error := (await self._submit(None, 0, ask, self._live(), milliseconds(timeout))).error:
+            raise error
+        return self._findings()
 
     async def provision(self, timeout: Optional[float] = None) -> None:
         """Say to the server that it remembers every lock: a quarantine ends. Unsupported without quarantine_ms."""

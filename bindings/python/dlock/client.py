@@ -55,6 +55,14 @@ class Event(NamedTuple):
         return Inspection(self.text, self.held_for, self.remaining, self.token, self.waiters, self.foreign == 1)
 
 
+class Finding(NamedTuple):
+    """What a look at the server found."""
+
+    name: str  # "EVICTION", say
+    danger: bool  # locks fail, or may be lost while the server runs; else less is promised than could be
+    text: str  # a sentence with advice
+
+
 class Base(Opened):
     """What Client and aio.Client have in common. Nothing here blocks."""
 
@@ -106,6 +114,19 @@ class Base(Opened):
         known = EventType(kind), status, tag, lock_id, owner, token, seconds(remaining), Cause(cause), text
         return Event(*known, seconds(held_for), waiters, foreign, value, data)
 
+    def _findings(self) -> list[Finding]:
+        found: list[Finding] = []
+        with self._lib.event_box() as box:
+            while True:
+                error = self._lib.attempt(self._lib.dlock_client_finding, self._live(), len(found), box)
+                if error and error.code == _abi.DLOCK_NO_EVENT:
+                    return found
+                if error:
+                    raise error
+                numbers, text = self._lib.unpack(box)
+                name = self._lib.dlock_finding_name(numbers[_abi.DLOCK_FIELD_VALUE]).decode()
+                found.append(Finding(name, numbers[_abi.DLOCK_FIELD_CAUSE] == _abi.DLOCK_SEVERITY_DANGER, text))
+
     def _data(self, box: Any, size: int) -> bytes:
         """The bytes of an event that has some."""
         buffer = (ctypes.c_uint8 * size)()
@@ -140,6 +161,11 @@ class Client(Base, Kinds[Lock, Semaphore, Latch, MultiLock], Transactions):
     def ping(self, timeout: Optional[float] = None) -> None:
         """Ask the server for a sign of life. Blocks. Unreachable, Denied, Server... exceptions."""
         self._lib.call(self._lib.dlock_client_ping, self._live(), milliseconds(timeout))
+
+    def check(self, timeout: Optional[float] = None) -> list[Finding]:
+        """Look whether the server is fit to keep locks. Blocks. Unreachable, Denied, Server... exceptions."""
+        self._lib.call(self._lib.dlock_client_check, self._live(), milliseconds(timeout), None)
+        return self._findings()
 
     def provision(self, timeout: Optional[float] = None) -> None:
         """Say to the server that it remembers every lock: a quarantine ends. Blocks. Unsupported without

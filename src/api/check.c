@@ -1,0 +1,79 @@
+/*
+ * check.c: looks at the server, and what they found.
+ */
+#include <string.h>
+
+#include "handles.h"
+#include "sys/sys.h"
+#include "watchdog/check.h"
+
+/* NULL: the box says why. */
+static struct dli_order *begin(dlock_client *client, int64_t timeout_ms, dlock_error *box)
+{
+    int64_t wait = dli_wait(timeout_ms);
+    struct dli_order *order;
+
+    if (dli_client_check(client, timeout_ms, box) != DLOCK_OK || dli_client_start(client->core, box) != DLOCK_OK)
+        return NULL;
+    if (client->core->store->several) {
+        dli_fail(box, DLOCK_UNSUPPORTED, "%s: this version looks at one server only", client->core->store->text);
+        return NULL;
+    }
+    if (timeout_ms < 0)
+        wait = client->core->store->connect_time + client->core->options.number[DLI_OPT_COMMAND_TIMEOUT_MS] * DLI_MS;
+    if (!(order = dli_order_check(client->core, dli_later(dli_now(), wait))))
+        dli_fail(box, DLOCK_OUT_OF_MEMORY, "no memory for the command");
+    return order;
+}
+
+dlock_status dlock_client_check(dlock_client *client, int64_t timeout_ms, size_t *ret_count, dlock_error *reterr)
+{
+    dlock_error box = {.code = DLOCK_OK};
+    struct dli_order *order = begin(client, timeout_ms, &box);
+    dlock_status status;
+
+    if (!order)
+        return dli_fail(reterr, box.code, "%s", box.message);
+    dli_order_carry(order);
+    if ((status = dli_order_said(order, reterr)) == DLOCK_OK && ret_count)
+        *ret_count = (size_t)order->value;
+    dli_order_free(order);
+    return status;
+}
+
+dlock_status dlock_client_submit_check(dlock_client *client, int64_t timeout_ms, int64_t tag, dlock_error *reterr)
+{
+    dlock_error box = {.code = DLOCK_OK};
+    struct dli_order *order = begin(client, timeout_ms, &box);
+
+    return order ? dli_order_submit(order, tag, reterr) : dli_fail(reterr, box.code, "%s", box.message);
+}
+
+dlock_status dlock_client_finding(dlock_client *client, size_t index, dlock_event *event, dlock_error *reterr)
+{
+    dlock_status status = dli_client_check(client, 0, reterr);
+    struct dli_finding finding;
+
+    if (status != DLOCK_OK)
+        return status;
+    if (!event)
+        return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "no event box was given");
+    if (dli_check_finding(client->core, index, &finding))
+        return dli_fail(reterr, DLOCK_NO_EVENT, "the last look at the server found no more");
+    for (int i = 0; i < DLOCK_FIELD_COUNT; i++)
+        event->field[i] = -1;
+    event->field[DLOCK_FIELD_TYPE] = DLOCK_EVENT_FINDING;
+    event->field[DLOCK_FIELD_STATUS] = DLOCK_OK;
+    event->field[DLOCK_FIELD_VALUE] = finding.row->code;
+    event->field[DLOCK_FIELD_CAUSE] = finding.row->severity;
+    dli_finding_say(&finding, event->text, sizeof event->text);
+    event->size = 0;
+    return DLOCK_OK;
+}
+
+const char *dlock_finding_name(int32_t finding)
+{
+    const struct dli_finding_row *row = dli_finding_find(finding);
+
+    return row ? row->name : "UNKNOWN";
+}

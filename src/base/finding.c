@@ -1,0 +1,55 @@
+/*
+ * finding.c: the table of findings, see finding.h. The names are also those that check.lua uses.
+ */
+#include "base/finding.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* By hand: releases of clang-format disagree here. */
+/* clang-format off */
+#define DANGER(name, text)  {DLOCK_FINDING_##name, #name, DLOCK_SEVERITY_DANGER, text}
+#define WARNING(name, text) {DLOCK_FINDING_##name, #name, DLOCK_SEVERITY_WARNING, text}
+/* clang-format on */
+
+static const struct dli_finding_row rows[] = {
+    DANGER(EVICTION, "The server may throw locks away when memory is short (maxmemory-policy %s): set noeviction."),
+    WARNING(PERSISTENCE, "The server keeps no append-only file, so a restart forgets who holds what: set appendonly "
+                         "yes, or quarantine_ms in every client."),
+    DANGER(PERSISTENCE_FAILS, "The server could not write to its disk the last time: make room or mend it."),
+    DANGER(VERSION, "The server is older than 6.0 (%s): replace it."),
+    DANGER(READ_ONLY, "The server is a replica: name its primary, or its sentinels."),
+    WARNING(REPLICAS, "A failover may lose the last grants (connected replicas: %s): set the option replicas, or "
+                      "min-replicas-to-write at the server."),
+    WARNING(CLOCK, "The clocks of the server and of this host are %s s apart: set them."),
+    DANGER(COMMAND_MISSING, "The server does not know the command %s: it was renamed or a proxy is in between."),
+    DANGER(COMMAND_DENIED, "The user may not use %s on the keys of locks: docs/acl.md lists the rights."),
+    DANGER(WRITE_REFUSED, "The server refuses to write: %s"),
+};
+
+const struct dli_finding_row *dli_finding_find(int32_t code)
+{
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (rows[i].code == code)
+            return &rows[i];
+    return NULL;
+}
+
+const struct dli_finding_row *dli_finding_named(const char *name, size_t size)
+{
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (strlen(rows[i].name) == size && memcmp(rows[i].name, name, size) == 0)
+            return &rows[i];
+    return NULL;
+}
+
+const char *dli_finding_say(const struct dli_finding *finding, char *out, size_t size)
+{
+    const char *text = finding->row->text, *at = strstr(text, "%s");
+
+    if (at)
+        snprintf(out, size, "%.*s%s%s", (int)(at - text), text, finding->detail, at + 2);
+    else
+        snprintf(out, size, "%s", text);
+    return out;
+}

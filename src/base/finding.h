@@ -1,0 +1,32 @@
+/*
+ * finding.h: what a look at a server may find, and what to do about it.
+ */
+#ifndef DLI_BASE_FINDING_H
+#define DLI_BASE_FINDING_H
+
+#include <stddef.h>
+
+#include "dlock.h"
+
+enum { DLI_FINDINGS_MAX = 32, DLI_FINDING_DETAIL = 128 };
+
+struct dli_finding_row {
+    int32_t code; /* DLOCK_FINDING_* */
+    const char *name;
+    int32_t severity;
+    const char *text; /* a sentence with one %s for the detail, or none */
+};
+
+struct dli_finding {
+    const struct dli_finding_row *row;
+    char detail[DLI_FINDING_DETAIL]; /* printable */
+};
+
+/* NULL when there is no such row. name is not terminated. */
+const struct dli_finding_row *dli_finding_find(int32_t code);
+const struct dli_finding_row *dli_finding_named(const char *name, size_t size);
+
+/* The sentence. Returns out. */
+const char *dli_finding_say(const struct dli_finding *finding, char *out, size_t size);
+
+#endif
