@@ -172,10 +172,7 @@ enum {
 };
 
 /* How bad it is. WARNING: less is promised than could be. DANGER: locks fail, or may be lost while the server runs. */
-enum {
-    DLOCK_SEVERITY_WARNING = 1,
-    DLOCK_SEVERITY_DANGER = 2
-};
+enum { DLOCK_SEVERITY_WARNING = 1, DLOCK_SEVERITY_DANGER = 2 };
 
 /* Places in the array filled by dlock_event_unpack. Times are milliseconds; -1 means unknown or not applicable. */
 enum {

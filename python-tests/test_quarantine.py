@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import os
 import pathlib
+import shutil
 from typing import Any, Callable
 
 import pytest
 
-from harness.agent import Agent, Client, Lock, until
-from harness.build import LIBRARY
+from harness.acl import embed
+from harness.agent import Agent, Client, until
+from harness.build import LIBRARY, ROOT
 from harness.faults import Fenced, times
 from harness.kinds import LEASED, calls, one
 from harness.redisson import Jvm
 from harness.resp import ReplyError
 from harness.server import Server
+from harness.wire import Wire
 
 os.environ.setdefault("DLOCK_LIBRARY", str(LIBRARY))
 
@@ -352,3 +355,79 @@ def test_d12_the_tail_of_the_log_is_lost(agent: Agent, new_agent: Make, new_serv
 
     assert overlaps(agent, new_agent, server, power_fails, rounds) == 0
     assert lost == [True] * rounds
+
+
+# ---- mutants: defects of the scripts that must be found
+
+
+MUTANTS = {
+    "another run is the same server": ("quiet", "if told[1] ~= run .. ':' .. id or", "if not told[1] or told[1]:sub(42) ~= id or"),
+    "a failover is no loss": ("quiet", "if told[1] ~= run .. ':' .. id or", "if not told[1] or told[1]:sub(1, 40) ~= run or"),
+    "it begins and is over": ("quiet", "till = known or longest, now + lasts", "till = known or longest, now"),
+    "it never ends": ("quiet", "    write('HSET',", "    write('HMGET',"),
+    "any lease will do": ("quiet", "if known ~= longest then", "if false then"),
+    "nobody waits": ("quiet", "elseif till > now then", "elseif till < 0 then"),
+    "a loss is seen and passed over": ("quiet_grant", "if quiet then", "if quiet and quiet[1] == -4 then"),
+    "a release grants meanwhile": ("quiet_free", "  KEYS[#KEYS] = marker\n", ""),
+}
+
+
+class Scripts:
+    """The scripts of a folder for one lock, with a marker and a longest lease of a second."""
+
+    def __init__(self, redis: Any, folder: pathlib.Path) -> None:
+        self.redis, self.folder, self.wire = redis, folder, Wire(redis, "mutant")
+
+    def run(self, stem: str, *words: Any, longest: int = 1000) -> Any:
+        text = "".join(line + "\n" for line in embed.load(self.folder / f"{stem}.lua"))
+        wire = self.wire
+        keys = wire.name, wire.fence, wire.line, wire.about, wire.gate, MARKER
+        return self.redis.command("EVAL", text, len(keys), *keys, *words, longest, longest + 10)
+
+    def acquire(self, owner: str, mode: int = 0, **more: int) -> Any:
+        return self.run("quiet_acquire", owner, 500, 1, mode, 0, 60_000, 600_000, 1, **more)
+
+    def release(self, owner: str) -> Any:
+        return self.run("quiet_release", owner, self.wire.channel, 0, 0, 0, 1)
+
+    def epoch(self) -> bytes:
+        return self.redis.command("HGET", MARKER, "epoch")
+
+
+def holds(scripts: Scripts) -> bool:
+    """Whether the quarantine does what it is for."""
+    redis = scripts.redis
+    a, b = ("%08d-0000-8000-8000-000000000000:1" % number for number in (1, 2))
+    first = scripts.acquire(a)
+    until_ = redis.command("HGET", MARKER, "until")
+    good = first[0] == -3 and 0 < first[1] <= 1010 and scripts.acquire(a)[0] == -3
+    good = good and until_ is not None and until_ == redis.command("HGET", MARKER, "until") and redis.command("EXISTS", "mutant") == 0
+    if not good:
+        return False
+    redis.command("HSET", MARKER, "until", "0")
+    good = scripts.acquire(a)[0] == 1 and scripts.acquire(b, 2)[0] == 0
+    good = good and scripts.acquire(b, longest=999)[0] == -4
+    run, _, family = scripts.epoch().partition(b":")
+    for other in (b"0" * 40 + b":" + family, run + b":" + b"0" * 40):
+        redis.command("HSET", MARKER, "epoch", other, "until", "0")
+        good = good and scripts.acquire(b)[0] == -3 and scripts.epoch() == run + b":" + family
+    good = good and scripts.release(a) == 1 and redis.command("EXISTS", "mutant") == 0
+    redis.command("HSET", MARKER, "until", "0")
+    return bool(good and scripts.acquire(b)[0] == 1)
+
+
+def test_the_scripts_as_they_are(redis_server: Server) -> None:
+    with redis_server.client() as redis:
+        assert holds(Scripts(redis, ROOT / "src/scripts"))
+
+
+@pytest.mark.parametrize("what", MUTANTS)
+def test_mutant(redis_server: Server, what: str, tmp_path: pathlib.Path) -> None:
+    stem, old, new = MUTANTS[what]
+    folder = tmp_path / "scripts"
+    shutil.copytree(ROOT / "src/scripts", folder)
+    text = (folder / f"{stem}.lua").read_text()
+    assert text.count(old) == 1
+    (folder / f"{stem}.lua").write_text(text.replace(old, new))
+    with redis_server.client() as redis:
+        assert not holds(Scripts(redis, folder))

@@ -1,16 +1,19 @@
 """replicas=none|N|all: a grant counts when so many replicas have it. Rows E of the matrix, each counting that its fault fired."""
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from typing import Any, Callable, Iterator
+from typing import Any, Callable
 
 import pytest
 
-from harness.agent import Agent, Answer, Client, Lock, until
+from harness.acl import rights
+from harness.agent import Agent, Client, Lock, until
 from harness.faults import Fenced, times
 from harness.kinds import LEASED, one
-from harness.sentinel import SERVICE, Watched, ask
+from harness.resp import ReplyError
+from harness.sentinel import Watched, ask
 from harness.server import Server
 
 LEASE = 3000
@@ -49,6 +52,12 @@ def family(new_server: Make) -> Family:
 
 def opened(agent: Agent, where: Any, replicas: int | str = 2, **options: Any) -> Client:
     return agent.open(where, replicas=replicas, **{"lease_ms": LEASE, **options})
+
+
+def loaded(server: Server) -> bool:
+    with contextlib.suppress(ReplyError):
+        return server.command("EXISTS", "nothing") == 0
+    return False
 
 
 def asleep(*servers: Server) -> Any:
@@ -308,6 +317,162 @@ def test_e07_too_few_replicas_to_write(agent: Agent, family: Family) -> None:
     client.lock("other").acquire(2, 5000).ok
 
 
+# ---- E-08: two primaries
+
+
+@pytest.mark.parametrize("rounds", times(1, 10))
+def test_e08_the_old_primary_lives_on(new_agent: Make, new_server: Make, rounds: int) -> None:
+    """
+    It is cut off from its replica, which is promoted, and not from its holder: that one's renewals are not confirmed any
+    more, and it loses the lock before the new primary grants it to somebody else. The cut is made on the side of the replica.
+    """
+    for _ in range(rounds):
+        family = Family(new_server, 1)
+        client = opened(new_agent(), family.primary, 1, lease_ms=1500, command_timeout_ms=300)
+        lock, other = client.lock("split"), opened(new_agent(), family.replicas[0], "none", lease_ms=1500).lock("split")
+        token = lock.acquire(1, 5000).ok.token
+        before = client.counters()["renewed"]
+        until(lambda: client.counters()["renewed"] > before)
+        family.replicas[0].command("REPLICAOF", "NO", "ONE")
+        theirs = other.acquire(2, 20_000).ok.token
+        assert lock.state(1) == "LOST" and family.primary.process
+        fenced = Fenced(family.replicas[0])
+        assert theirs > token and fenced.write("split", theirs) and not fenced.write("split", token)
+        assert lock.acquire(1, 0).status == "NOT_REPLICATED"  # and nobody is granted anything over there
+        family.primary.stop()
+        family.replicas[0].stop()
+
+
+# ---- E-09: all replicas synchronise at once
+
+
+def test_e09_no_storm_while_replicas_synchronise(agent: Agent, family: Family) -> None:
+    """Links are cut all the time: renewals go on being asked for, at most twice as often."""
+    for i in range(20):
+        family.primary.command("SET", f"ballast{i}", "x" * 1_000_000)
+    client = opened(agent, family.primary, lease_ms=1500)
+    locks = [client.lock(f"kept{i}") for i in range(10)]
+    for lock in locks:
+        lock.acquire(1, 5000).ok
+
+    def commands(seconds: float) -> int:
+        before = client.counters()["commands"]
+        time.sleep(seconds)
+        return client.counters()["commands"] - before
+
+    usual = commands(3)
+    syncs = int(dict(line.split(b":", 1) for line in family.primary.command("INFO", "stats").split() if b":" in line)[b"sync_full"])
+    stop = threading.Event()
+
+    def cut() -> None:
+        for replica in family.replicas:
+            replica.command("REPLICAOF", "NO", "ONE")
+            replica.command("DEBUG", "CHANGE-REPL-ID")
+            replica.command("REPLICAOF", "127.0.0.1", family.primary.port)
+
+    thread = threading.Thread(target=lambda: [cut() for _ in iter(lambda: stop.wait(0.5), True)])
+    thread.start()
+    storm = commands(3)
+    stop.set()
+    thread.join()
+    after = int(dict(line.split(b":", 1) for line in family.primary.command("INFO", "stats").split() if b":" in line)[b"sync_full"])
+    assert after > syncs and usual > 0 and storm <= 2 * usual + 10
+
+
+# ---- E-12: failovers under load, E-13: the old primary comes back
+
+
+class Turns:
+    """Processes that take turns while something happens."""
+
+    def __init__(self, locks: list[Lock]) -> None:
+        self.locks, self.counts, self.errors = locks, [0] * len(locks), []
+        self.tokens: list[int] = []
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=self._turn, args=[index]) for index in range(len(locks))]
+
+    def _turn(self, index: int) -> None:
+        last = 0
+        while not self._stop.is_set():
+            answer = self.locks[index].acquire(1, 60_000, timeout=90)
+            if answer.status != "OK" and not answer.retryable:
+                self.errors.append(answer)
+            if answer.status != "OK":
+                time.sleep(0.05)
+                continue
+            if answer.token <= last:
+                self.errors.append((answer.token, last))
+            last = answer.token
+            self.locks[index].release(1, timeout=90)
+            self.counts[index] += 1
+
+    def progress(self, timeout: float = 90) -> None:
+        """Everybody has had a turn from here on."""
+        seen = list(self.counts)
+        until(lambda: all(now > before for now, before in zip(self.counts, seen)), timeout)
+
+    def __enter__(self) -> Turns:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+
+@pytest.mark.full
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("mode", [{}, {"replicas": "all", "quarantine_ms": 2000}], ids=["L1", "L2q"])
+def test_e12_failovers(new_agent: Make, mode: dict[str, Any]) -> None:
+    """
+    20 of them at L1 and 6 with replicas and quarantine, where each takes the longest lease more: nobody hangs, everybody has turns
+    after each, tokens grow for each process.
+    """
+    with Watched(replicas=2, sentinels=3) as watched:
+        agents = [new_agent() for _ in range(3)]
+        clients = [one.open(watched.url, lease_ms=2000, command_timeout_ms=500, **mode) for one in agents]
+        if mode:
+            clients[0].provision(5000).ok
+        failovers = 0
+        with Turns([client.lock("load") for client in clients]) as turns:
+            for _ in range(6 if mode else 20):
+                turns.progress()
+                before = watched.port()
+                watched.failover()
+                failovers += watched.port() != before
+            turns.progress()
+        assert failovers == (6 if mode else 20) and not turns.errors
+
+
+@pytest.mark.parametrize("rounds", times(1, 10))
+def test_e13_the_old_primary_comes_back(new_agent: Make, new_server: Make, rounds: int) -> None:
+    """With the keys it had: no claim is alive again by that, its holder stays LOST, and nobody is granted the lock too early."""
+    for _ in range(rounds):
+        family = Family(new_server, 1)
+        family.primary.command("CONFIG", "SET", "appendonly", "yes")
+        mine = opened(new_agent(), family.primary, 1, lease_ms=1500, quarantine_ms=1500, command_timeout_ms=300)
+        mine.provision(5000).ok
+        lock = mine.lock("back")
+        token = lock.acquire(1, 5000).ok.token
+        family.primary.options += ("--appendonly", "yes")
+        family.primary.pause()
+        family.replicas[0].command("REPLICAOF", "NO", "ONE")
+        other = opened(new_agent(), family.replicas[0], "none", lease_ms=1500, quarantine_ms=1500).lock("back")
+        assert other.acquire(2, 100).status == "QUARANTINED"
+        theirs = other.acquire(2, 20_000).ok.token
+        assert theirs > token and lock.state(1) == "LOST"
+        family.primary.restart()
+        until(lambda: loaded(family.primary))
+        third = opened(new_agent(), family.primary, "none", lease_ms=1500, quarantine_ms=1500).lock("back")
+        assert third.acquire(3, 0).status == "QUARANTINED"
+        assert lock.state(1) == "LOST" and other.state(2) == "HELD"
+        lock.release(1)
+        family.primary.stop()
+        family.replicas[0].stop()
+
+
 # ---- renewals
 
 
@@ -334,4 +499,18 @@ def test_an_extension_that_is_not_confirmed(agent: Agent, family: Family) -> Non
         answer = lock.extend(1, 10_000)
         assert answer.status == "NOT_REPLICATED" and lock.state(1) == "HELD"
     lock.extend(1, 10_000).ok
+    lock.release(1).ok
+
+
+# ---- rights
+
+
+def test_with_just_the_rights(agent: Agent, family: Family) -> None:
+    """Those of docs/acl.md for a mutex, the quarantine and replicas."""
+    rules = [*rights("mutex", "billing").rules(), "+info", "+hmget", "+hset", "+hget", "+time", "~dlock_memory", "+wait"]
+    family.primary.command("ACL", "SETUSER", "billing", "reset", "on", ">word", "resetchannels", "-@all", *rules)
+    client = opened(agent, family.primary, quarantine_ms=LEASE, namespace="billing", username="billing", password="word")
+    client.provision(5000).ok
+    lock = client.lock("just")
+    lock.acquire(1, 5000).ok
     lock.release(1).ok

@@ -123,6 +123,17 @@ quorum need `+info` and `~dlock_quorum` besides. Redisson's clients need rights 
 """
 
 
+MORE = """\
+## Options
+
+Besides what the features need; test_quarantine.py and test_replicas.py run with and without.
+
+- `quarantine_ms`: `+info` `+hmget` `+hset` `+hget` `+time` `~dlock_memory`
+- `replicas`: `+wait`; with `all`, at the sentinels, `+sentinel|master` besides `+sentinel|get-master-addr-by-name`
+- `checks` and `dlock_client_check`: `+info`; what else it tries and may not, it says
+"""
+
+
 def wrapped(words: list[str]) -> str:
     return " ".join(f"`{word}`" for word in words)
 
@@ -142,7 +153,7 @@ def page() -> str:
         if need.channels and feature not in WHAT:
             lines.append(f"- channels: {wrapped(['&' + name for name in need.channels])}")
         lines.append("")
-    return "\n".join(lines).rstrip("\n") + "\n"
+    return "\n".join([*lines, MORE]).rstrip("\n") + "\n"
 
 
 if __name__ == "__main__":

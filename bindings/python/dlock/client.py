@@ -17,7 +17,7 @@ class EventType(Number):
     """What an event tells."""
 
     NONE, ACQUIRED, ACQUIRE_FAILED, RELEASED, RELEASE_FAILED, AT_RISK, LOST, LOG = range(8)
-    DONE = 9
+    DONE, FINDING = 9, 10
 
 
 class Cause(Number):
