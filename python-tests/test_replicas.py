@@ -9,7 +9,7 @@ from typing import Any, Callable
 import pytest
 
 from harness.acl import rights
-from harness.agent import Agent, Client, Lock, until
+from harness.agent import Agent, Answer, Client, Lock, until
 from harness.faults import Fenced, times
 from harness.kinds import LEASED, one
 from harness.resp import ReplyError
@@ -60,6 +60,13 @@ def loaded(server: Server) -> bool:
     return False
 
 
+def got(lock: Lock, owner: int) -> Answer:
+    """The grant; replicas of a busy machine may be late, again and again."""
+    answers: list[Answer] = []
+    until(lambda: answers.append(lock.acquire(owner, 10_000, timeout=30)) or answers[-1].status != "NOT_REPLICATED", 60)
+    return answers[-1].ok
+
+
 def asleep(*servers: Server) -> Any:
     class Sleep:
         def __enter__(self) -> None:
@@ -96,7 +103,7 @@ def test_wait_confirms_what_the_server_had_before(family: Family) -> None:
 def test_a_grant_is_on_every_replica(agent: Agent, family: Family) -> None:
     lock = opened(agent, family.primary).lock("confirmed")
     for turn in range(20):
-        lock.acquire(1, 0).ok
+        got(lock, 1)
         assert [replica.command("EXISTS", "confirmed") for replica in family.replicas] == [1, 1]
         lock.release(1).ok
 
@@ -104,23 +111,23 @@ def test_a_grant_is_on_every_replica(agent: Agent, family: Family) -> None:
 @pytest.mark.parametrize("kind", LEASED)
 def test_every_kind(agent: Agent, family: Family, kind: str) -> None:
     lock = one(opened(agent, family.primary), kind, "kind")
-    lock.acquire(1, 0).ok
+    got(lock, 1)
     assert [replica.command("EXISTS", "kind") for replica in family.replicas] == [1, 1]
     lock.release(1).ok
     with asleep(family.replicas[1]):
         assert lock.acquire(1, 0).status == "NOT_REPLICATED"
-    lock.acquire(1, 5000).ok
+    got(lock, 1)
 
 
 def test_multi_locks(agent: Agent, family: Family) -> None:
     client = opened(agent, family.primary)
     both = client.multi(client.lock("{m}1"), client.lock("{m}2"))
-    both.acquire(1, 0).ok
+    got(both, 1)
     both.release(1).ok
     with asleep(family.replicas[0]):
         assert both.acquire(1, 0).status == "NOT_REPLICATED"
         until(lambda: family.primary.command("EXISTS", "{m}1", "{m}2") == 0)
-    both.acquire(1, 5000).ok
+    got(both, 1)
 
 
 def test_turns_of_processes(new_agent: Make, family: Family) -> None:
@@ -130,7 +137,7 @@ def test_turns_of_processes(new_agent: Make, family: Family) -> None:
 
     def turn(lock: Lock) -> None:
         for _ in range(30):
-            tokens.append(lock.acquire(1, 20_000, timeout=30).ok.token)
+            tokens.append(got(lock, 1).token)
             lock.release(1, timeout=30).ok
 
     threads = [threading.Thread(target=turn, args=[lock]) for lock in locks]
@@ -144,7 +151,7 @@ def test_turns_of_processes(new_agent: Make, family: Family) -> None:
 def test_a_pushed_grant_is_not_believed(agent: Agent, new_agent: Make, family: Family) -> None:
     """The release grants the lock to the waiter, and no replica hears of it: the waiter does not have it."""
     holder, waiter = agent.open(family.primary, lease_ms=LEASE).lock("pushed"), opened(new_agent(), family.primary).lock("pushed")
-    holder.acquire(1, 0).ok
+    got(holder, 1)
     wait = waiter.start("acquire", 2, -1, thread=1)
     until(lambda: holder.inspect().ok.event.waiters == 1)
     with asleep(*family.replicas):
@@ -152,7 +159,7 @@ def test_a_pushed_grant_is_not_believed(agent: Agent, new_agent: Make, family: F
         until(lambda: family.primary.command("EXISTS", "pushed") == 1)  # granted by the release
         assert wait.answer().status == "NOT_REPLICATED"
         until(lambda: family.primary.command("EXISTS", "pushed") == 0)
-    waiter.acquire(2, 5000).ok
+    got(waiter, 2)
 
 
 def test_without_the_right_to_wait(agent: Agent, family: Family) -> None:
@@ -179,12 +186,12 @@ def double_grants(new_agent: Make, new_server: Make, rounds: int, replicas: int 
     for _ in range(rounds):
         family = Family(new_server, 1)
         mine = opened(agent, family.primary, replicas, renew="no").lock("mine")
-        mine.acquire(1, 0).ok
+        got(mine, 1)
         mine.release(1).ok
         cut_off(family)
         first = mine.acquire(1, 0)
         new = family.promote(family.replicas[0])
-        theirs = other.open(new, lease_ms=LEASE).lock("mine").acquire(1, 5000).ok.token
+        theirs = got(other.open(new, lease_ms=LEASE).lock("mine"), 1).token
         overlaps += mine.state(1) in HOLDS
         refused += first.status == "NOT_REPLICATED"
         if first.status == "OK":
@@ -213,7 +220,7 @@ def test_e02_with_confirmation_it_was_never_granted(new_agent: Make, new_server:
 def test_e03_short(agent: Agent, family: Family, rounds: int) -> None:
     client = opened(agent, family.primary)
     lock = client.lock("short")
-    lock.acquire(1, 0).ok
+    got(lock, 1)
     lock.release(1).ok
     for turn in range(rounds):
         with asleep(family.replicas[turn % 2]):
@@ -221,7 +228,7 @@ def test_e03_short(agent: Agent, family: Family, rounds: int) -> None:
             assert answer.status == "NOT_REPLICATED" and answer.retryable and "1 of 2" in answer.message
             until(lambda: family.primary.command("EXISTS", "short") == 0)
             assert lock.state(1) == "NONE" and client.counters()["held"] == 0
-        lock.acquire(1, 5000).ok
+        got(lock, 1)
         lock.release(1).ok
         until(lambda: family.primary.command("EXISTS", "short") == 0)
     assert client.counters()["lost"] == 0
@@ -253,7 +260,7 @@ def test_e04_the_other_replica_is_promoted(new_agent: Make, new_server: Make, ro
             family.settle()
         lock = mine.lock("one")
         family.replicas[1].command("REPLICAOF", "127.0.0.1", "1")
-        lock.acquire(1, 5000).ok
+        got(lock, 1)
         all_of_them = opened(new_agent(), family.primary, 2, quarantine_ms=quarantine)
         assert all_of_them.lock("all").acquire(1, 0).status == "NOT_REPLICATED"
         new = family.promote(family.replicas[1])
@@ -261,7 +268,7 @@ def test_e04_the_other_replica_is_promoted(new_agent: Make, new_server: Make, ro
         theirs = opened(new_agent(), new, "none", quarantine_ms=quarantine).lock("one")
         if quarantine:
             assert theirs.acquire(2, 0).status == "QUARANTINED"
-        theirs.acquire(2, 20_000).ok
+        got(theirs, 2)
         assert (lock.state(1) in HOLDS) == (quarantine == 0)
 
 
@@ -271,14 +278,14 @@ def test_e04_the_other_replica_is_promoted(new_agent: Make, new_server: Make, ro
 def test_e05_a_replica_that_goes_is_missed(agent: Agent, family: Family, new_server: Make) -> None:
     """The number is that of the option: fewer connected ones are not "all", others may take their place."""
     lock = opened(agent, family.primary).lock("number")
-    lock.acquire(1, 0).ok
+    got(lock, 1)
     lock.release(1).ok
     family.replicas[1].command("REPLICAOF", "NO", "ONE")
     until(lambda: b"connected_slaves:1" in family.primary.command("INFO", "replication"))
     assert lock.acquire(1, 0).status == "NOT_REPLICATED"
     family.replicas[1] = new_server("--replicaof", f"127.0.0.1 {family.primary.port}", "--repl-diskless-sync-delay", "0")
     family.settle()
-    lock.acquire(1, 5000).ok
+    got(lock, 1)
 
 
 def test_e05_all_is_what_sentinels_know(agent: Agent) -> None:
@@ -302,9 +309,9 @@ def test_e05_all_is_what_sentinels_know(agent: Agent) -> None:
 
 def test_e07_too_few_replicas_to_write(agent: Agent, family: Family) -> None:
     """The server refuses every write: a typed answer, nothing left; what is held is not confirmed and is lost in time."""
-    client = opened(agent, family.primary, 1, lease_ms=900, command_timeout_ms=300)
+    client = opened(agent, family.primary, 1, lease_ms=1800)
     lock, plain = client.lock("kept"), agent.open(family.primary).lock("plain")
-    lock.acquire(1, 0).ok
+    got(lock, 1)
     before = client.counters()["renewed"]
     until(lambda: client.counters()["renewed"] > before)
     family.primary.command("CONFIG", "SET", "min-replicas-to-write", "3")
@@ -314,7 +321,7 @@ def test_e07_too_few_replicas_to_write(agent: Agent, family: Family) -> None:
     assert events == ["AT_RISK", "LOST"] and lock.state(1) == "LOST"
     family.primary.command("CONFIG", "SET", "min-replicas-to-write", "0")
     assert family.primary.command("EXISTS", "other", "plain") == 0
-    client.lock("other").acquire(2, 5000).ok
+    got(client.lock("other"), 2)
 
 
 # ---- E-08: two primaries
@@ -330,11 +337,11 @@ def test_e08_the_old_primary_lives_on(new_agent: Make, new_server: Make, rounds:
         family = Family(new_server, 1)
         client = opened(new_agent(), family.primary, 1, lease_ms=1500, command_timeout_ms=300)
         lock, other = client.lock("split"), opened(new_agent(), family.replicas[0], "none", lease_ms=1500).lock("split")
-        token = lock.acquire(1, 5000).ok.token
+        token = got(lock, 1).token
         before = client.counters()["renewed"]
         until(lambda: client.counters()["renewed"] > before)
         family.replicas[0].command("REPLICAOF", "NO", "ONE")
-        theirs = other.acquire(2, 20_000).ok.token
+        theirs = got(other, 2).token
         assert lock.state(1) == "LOST" and family.primary.process
         fenced = Fenced(family.replicas[0])
         assert theirs > token and fenced.write("split", theirs) and not fenced.write("split", token)
@@ -353,7 +360,7 @@ def test_e09_no_storm_while_replicas_synchronise(agent: Agent, family: Family) -
     client = opened(agent, family.primary, lease_ms=1500)
     locks = [client.lock(f"kept{i}") for i in range(10)]
     for lock in locks:
-        lock.acquire(1, 5000).ok
+        got(lock, 1)
 
     def commands(seconds: float) -> int:
         before = client.counters()["commands"]
@@ -455,13 +462,13 @@ def test_e13_the_old_primary_comes_back(new_agent: Make, new_server: Make, round
         mine = opened(new_agent(), family.primary, 1, lease_ms=1500, quarantine_ms=1500, command_timeout_ms=300)
         mine.provision(5000).ok
         lock = mine.lock("back")
-        token = lock.acquire(1, 5000).ok.token
+        token = got(lock, 1).token
         family.primary.options += ("--appendonly", "yes")
         family.primary.pause()
         family.replicas[0].command("REPLICAOF", "NO", "ONE")
         other = opened(new_agent(), family.replicas[0], "none", lease_ms=1500, quarantine_ms=1500).lock("back")
         assert other.acquire(2, 100).status == "QUARANTINED"
-        theirs = other.acquire(2, 20_000).ok.token
+        theirs = got(other, 2).token
         assert theirs > token and lock.state(1) == "LOST"
         family.primary.restart()
         until(lambda: loaded(family.primary))
@@ -479,10 +486,10 @@ def test_e13_the_old_primary_comes_back(new_agent: Make, new_server: Make, round
 @pytest.mark.parametrize("rounds", times(1, 10))
 def test_renewals_that_are_not_confirmed_do_not_count(agent: Agent, family: Family, rounds: int) -> None:
     """The primary goes on, its replicas do not: the holder is warned and loses the lock, though the key is kept alive."""
-    client = opened(agent, family.primary, lease_ms=900, command_timeout_ms=300)
+    client = opened(agent, family.primary, lease_ms=1800)
     lock = client.lock("renewed")
     for turn in range(rounds):
-        lock.acquire(1, 5000).ok
+        got(lock, 1)
         before = client.counters()["renewed"]
         until(lambda: client.counters()["renewed"] >= before + 2)
         with asleep(family.replicas[turn % 2]):
@@ -494,7 +501,7 @@ def test_renewals_that_are_not_confirmed_do_not_count(agent: Agent, family: Fami
 
 def test_an_extension_that_is_not_confirmed(agent: Agent, family: Family) -> None:
     lock = opened(agent, family.primary, renew="no").lock("longer")
-    lock.acquire(1, 0).ok
+    got(lock, 1)
     with asleep(*family.replicas):
         answer = lock.extend(1, 10_000)
         assert answer.status == "NOT_REPLICATED" and lock.state(1) == "HELD"
@@ -512,5 +519,5 @@ def test_with_just_the_rights(agent: Agent, family: Family) -> None:
     client = opened(agent, family.primary, quarantine_ms=LEASE, namespace="billing", username="billing", password="word")
     client.provision(5000).ok
     lock = client.lock("just")
-    lock.acquire(1, 5000).ok
+    got(lock, 1)
     lock.release(1).ok

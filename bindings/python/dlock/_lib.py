@@ -24,8 +24,9 @@ Option = Union[bool, int, str, None]
 # and keeps it (PyDLL): what is given up, a busy thread may take for 5 ms.
 BLOCKING = frozenset("dlock_" + name for name in """
 client_close client_next client_ping client_provision client_check lock_acquire lock_release lock_extend
-lock_force_release lock_inspect lock_adopt_grant lock_close_gate lock_open_gate semaphore_set semaphore_add semaphore_drain
-semaphore_available latch_set latch_count_down latch_count txn_watch txn_get txn_commit txn_rollback""".split())
+lock_force_release lock_inspect lock_adopt_grant lock_close_gate lock_open_gate semaphore_set semaphore_add
+semaphore_drain semaphore_available latch_set latch_count_down latch_count txn_watch txn_get txn_commit
+txn_rollback""".split())
 
 
 class Library:
