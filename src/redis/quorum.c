@@ -365,7 +365,7 @@ static dlock_status open_nodes(struct dli_quorum *quorum, const struct dlock_opt
     for (int i = 0; i < site->count; i++)
         node[i] = &site->node[i];
     if (!*dli_options_text(options, DLI_OPT_QUORUM_NAME))
-        qsort(node, (size_t)site->count, sizeof node[0], by_name);
+        qsort(node, (size_t)site->count, sizeof(const struct dli_target *), by_name);
     for (int i = 0; i < site->count && status == DLOCK_OK; i++)
         status = open_node(quorum, i, options, node[i], box);
     return status;

@@ -193,6 +193,9 @@ extern const struct dli_round_ops dli_keep_ops;  /* quorum_keep.c */
 /* The seat of a node was heard: votes that came before count now, and who waits for all seats may begin. */
 void dli_elect_judge(struct dli_lane *lane, int node);
 
+/* What is granted late for an id that is being released is released too. */
+void dli_elect_dropped(struct dli_lane *lane, const struct dli_spot *spot, const char *id);
+
 /* A round that waits for all seats begins if they are there, or have had their time. */
 void dli_elect_go(struct dli_round *round, int64_t now);
 

@@ -147,6 +147,16 @@ void dli_elect_judge(struct dli_lane *lane, int node)
     }
 }
 
+void dli_elect_dropped(struct dli_lane *lane, const struct dli_spot *spot, const char *id)
+{
+    for (struct dli_link *link = lane->rounds.next; link != &lane->rounds; link = link->next) {
+        struct dli_round *round = DLI_OBJECT(link, struct dli_round, link);
+
+        if (round->spot == spot && round->won && strcmp(round->said.exchange.want, id) == 0)
+            round->won = 0;
+    }
+}
+
 /* ---- the outcome */
 
 static void won(struct dli_round *round)
