@@ -119,7 +119,7 @@ static dlock_status common_status(const struct dli_round *round)
         const struct dli_share *share = &round->share[i];
         dlock_status status = share->why.code != DLOCK_OK ? share->why.code : share->request->status;
 
-        if (!share->over)
+        if (!share->over || status == DLOCK_QUARANTINED) /* that is an answer */
             continue;
         if (status != DLOCK_OK && common != DLOCK_OK && status != common)
             return DLOCK_UNREACHABLE;
