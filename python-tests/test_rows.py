@@ -8,16 +8,33 @@ import sys
 import pytest
 
 from harness.build import ROOT, clean_env
-from harness.rows import ROWS, backing, rows_of
+from harness.rows import ROWS, backing, page, rows_of
 
 pytestmark = pytest.mark.house
 
 
+def shown_rows(page_: str) -> dict[str, list[str]]:
+    """Row -> its lines."""
+    found: dict[str, list[str]] = {}
+    row = ""
+    for line in page_.splitlines():
+        if re.match(r"\| ([A-M]-\d\d)? \|", line):
+            row = line[2:6] if line[2] != " " else row
+            found.setdefault(row, []).append(line)
+    return found
+
+
+AGAIN = "docs/faults.md is old: python3 python-tests/harness/rows.py > docs/faults.md"
+
+
 def test_the_page_names_what_there_is() -> None:
-    """Tests, rows and counts. If not: python3 python-tests/harness/rows.py > docs/faults.md"""
-    shown = (ROOT / "docs/faults.md").read_text()
-    tests = set(re.findall(r": (test_\w+) \|", shown))
-    assert len(tests) > 50 and tests <= {test.name for test in backing()}
+    """Tests that exist, and every row that has one; those of the network, of one server and of peers to the letter."""
+    there, real = shown_rows((ROOT / "docs/faults.md").read_text()), shown_rows(page())
+    named = {test for lines in there.values() for line in lines for test in re.findall(r": (test_\w+) \|", line)}
+    assert len(named) > 50 and named <= {test.name for test in backing()}, AGAIN
+    assert there.keys() == real.keys(), AGAIN
+    for row in real:
+        assert row[0] not in "CDK" or there[row] == real[row], AGAIN
 
 
 def test_rows_in_names_exist() -> None:
