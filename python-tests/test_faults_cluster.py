@@ -317,8 +317,12 @@ def test_f06_sent_around(agent: Agent, fakes: list[FakeServer]) -> None:
 def test_mutant(mutant: mutants.Mutant, new_agent: Make, fakes: list[FakeServer], tmp_path: pathlib.Path) -> None:
     """A seeded defect in the way of a request is found by the test above."""
     made = mutants.library(ROOT, BUILD, tmp_path, mutant)
-    with pytest.raises(AssertionError):
-        sends_around(new_agent(LD_PRELOAD=str(made)), fakes)
+    for _ in range(3):  # on a busy machine what it does wrong may be hidden by a command that came too late
+        try:
+            sends_around(new_agent(LD_PRELOAD=str(made)), fakes)
+        except AssertionError:
+            return
+    pytest.fail("it was not caught")
 
 
 # ---- F-07: odd maps

@@ -31,6 +31,7 @@ enum {
     SIM_LOCKS = 3,
     SIM_OWNERS = 4,
     SIM_EARS = 256,
+    SIM_BLOCKS = 4096,
     SIM_PENDING = 128,
     SIM_LEASES = 3,
     SIM_MS = 1000,
@@ -296,7 +297,7 @@ struct sim_lock {
 };
 
 struct sim_arena {
-    char *block[256];
+    char *block[SIM_BLOCKS];
     int blocks, current;
     size_t used;
 };

@@ -3,6 +3,8 @@
  */
 #include "sim.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -164,8 +166,10 @@ void *sim_alloc(struct sim *s, size_t size)
         if (arena->blocks > 0)
             arena->current++;
         if (arena->current == arena->blocks) {
-            if (arena->blocks == 256 || !(arena->block[arena->blocks++] = malloc(BLOCK)))
+            if (arena->blocks == SIM_BLOCKS || !(arena->block[arena->blocks++] = malloc(BLOCK))) {
+                fprintf(stderr, "sim_heap: seed %" PRIu64 " needs more memory than there is\n", s->seed);
                 exit(2);
+            }
         }
         arena->used = 0;
     }
