@@ -47,15 +47,17 @@ def until(condition: Callable[[], Any], timeout: float = 30) -> Any:
 
 
 class Node(Server):
-    def __init__(self, timeout_ms: int, *options: str) -> None:
+    def __init__(self, timeout_ms: int, *options: str, secured: tuple[str, ...] = ()) -> None:
         self.bus = free_port()
         self.timeout_ms = timeout_ms
+        self.announced: set[int] = set()  # other ports by which it is known
         super().__init__(
             *("--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-port", str(self.bus)),
             *("--cluster-node-timeout", str(timeout_ms), "--cluster-require-full-coverage", "no"),
             *("--cluster-replica-validity-factor", "0", "--cluster-migration-barrier", "99"),
             *("--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1", "--cluster-slave-validity-factor", "0"),
             *options,
+            secured=secured,
         )
 
     @functools.cached_property
@@ -132,8 +134,8 @@ class Lone(Node):
 class Cluster:
     slot = staticmethod(slot_of)
 
-    def __init__(self, primaries: int = 3, replicas: int = 1, timeout_ms: int = 1000, *options: str) -> None:
-        self.nodes = [Node(timeout_ms, *options) for _ in range(primaries * (1 + replicas))]
+    def __init__(self, primaries: int = 3, replicas: int = 1, timeout_ms: int = 1000, *options: str, secured: tuple[str, ...] = ()) -> None:
+        self.nodes = [Node(timeout_ms, *options, secured=secured) for _ in range(primaries * (1 + replicas))]
         self.keys: dict[int, str] = {}
         first = self.nodes[:primaries]
         for index, node in enumerate(self.nodes):
@@ -166,7 +168,7 @@ class Cluster:
 
     def owners(self, node: Node | None = None) -> dict[int, Node]:
         """Who has which slot, as a node says."""
-        by_port = {one.port: one for one in self.nodes}
+        by_port = {port: one for one in self.nodes for port in (one.port, *one.announced)}
         found = {}
         for low, high, primary, *_ in ask(node or self.running()[0], "CLUSTER", "SLOTS"):
             found.update(dict.fromkeys(range(low, high + 1), by_port[primary[1]]))

@@ -80,7 +80,7 @@ static const char *word_for(dlock_status status)
         {DLOCK_SERVER_OUT_OF_MEMORY, "full"},
         {DLOCK_SERVER_READ_ONLY, "read-only"},
         {DLOCK_PROTOCOL_ERROR, "not Redis"},
-        {DLOCK_TLS_FAILED, "no TLS"},
+        {DLOCK_TLS_FAILED, "TLS failed"},
         {DLOCK_CLOSED, "closed"},
         {DLOCK_WRONG_KIND, "another kind of key"},
     };
