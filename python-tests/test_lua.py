@@ -1021,6 +1021,7 @@ def test_what_asks_the_server_yields(run: Run, new_server: Callable[..., Server]
 def test_transactions_of_many_all_count(lua: Lua, redis_server: Server) -> None:
     text = """
         local client, calls = assert(dlock.open(url)), 0
+        print "ready" io.flush() io.read()
         for _ = 1, 50 do
           local good, seen
           repeat
@@ -1037,6 +1038,10 @@ def test_transactions_of_many_all_count(lua: Lua, redis_server: Server) -> None:
         print(calls)
     """
     programs = [lua(text, redis_server.url) for _ in range(4)]
+    for program in programs:
+        says(program, "ready")
+    for program in programs:
+        tell(program)
     calls = [int(program.communicate(timeout=3 * WHILE)[0]) for program in programs]
     assert redis_server.command("GET", "count") == b"200" and redis_server.command("GET", "also") == b"400"
     assert sum(calls) > 200, "there was no conflict: nothing was shown"
