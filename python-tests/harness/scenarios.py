@@ -19,7 +19,7 @@ import tempfile
 import time
 import tomllib
 from dataclasses import dataclass
-from typing import Any, Iterator
+from typing import Any, Iterable, Iterator
 
 from .build import LIBRARY, ROOT, clean_env, native
 from .golang import Tool
@@ -52,6 +52,7 @@ class Scenario:
     kind: str
     needs: frozenset[str]
     steps: tuple[Step, ...]
+    config: tuple[tuple[str, str], ...] = ()  # of the server, while it is played
 
     def __str__(self) -> str:
         return f"{self.name}/{self.kind}" if self.kind else self.name
@@ -93,7 +94,8 @@ def scenarios() -> list[Scenario]:
                 verbs = {step.line.split()[0] for step in steps}
                 needs = {name for name, feature in FEATURES.items() if verbs & set(feature.get("verbs", []))}
                 needs.update(table.get("needs", []))
-                found.append(Scenario(f"{path.stem}: {table['name']}", kind, frozenset(needs), steps))
+                config = tuple(table.get("config", {}).items())
+                found.append(Scenario(f"{path.stem}: {table['name']}", kind, frozenset(needs), steps, config))
     return found
 
 
@@ -271,15 +273,23 @@ class Stage:
         if (scenario, name) not in self.played:
             self.server.command("FLUSHALL")
             runner, judge = self.runner(name), Judge()
+            before = [(key, self.server.command("CONFIG", "GET", key)[1]) for key, _ in scenario.config]
             try:
+                self.configure(scenario.config)
                 for step in scenario.steps:
                     self.do(runner, judge, step)
                 assert runner("reset") == "OK"
             except BaseException:
                 self.runners.pop(name).close()
                 raise
+            finally:
+                self.configure(before)
             self.played[scenario, name] = judge.transcript()
         return self.played[scenario, name]
+
+    def configure(self, config: Iterable[tuple[str, Any]]) -> None:
+        for key, value in config:
+            self.server.command("CONFIG", "SET", key, value)
 
     def do(self, runner: Runner, judge: Judge, step: Step) -> None:
         end = time.monotonic() + PATIENCE

@@ -44,6 +44,7 @@ struct lock {
 
 extern dlock_error *box;
 extern int by_events;
+extern int64_t last_tag; /* of what was submitted */
 
 extern const struct verb client_verbs[], lock_verbs[], counter_verbs[], txn_verbs[];
 

@@ -1,5 +1,5 @@
 /*
- * scenario_locks.c: clients, locks of all kinds, waits and grants, for the C runner of the scenario table. See scenario.c.
+ * scenario_locks.c: locks of all kinds, events, waits and grants, for the C runner of the scenario table. See scenario.c.
  */
 #include "scenario.h"
 
@@ -16,13 +16,14 @@ struct grant {
     size_t size;
 };
 
-static int64_t last_tag;
+int64_t last_tag;
 
 /* ---- events */
 
 static int is_answer(const struct seen *seen)
 {
-    return seen->type >= DLOCK_EVENT_ACQUIRED && seen->type <= DLOCK_EVENT_RELEASE_FAILED;
+    return seen->type == DLOCK_EVENT_DONE ||
+           (seen->type >= DLOCK_EVENT_ACQUIRED && seen->type <= DLOCK_EVENT_RELEASE_FAILED);
 }
 
 static int fetch(struct client *client)
@@ -85,61 +86,6 @@ dlock_status release(struct lock *lock, int64_t owner)
     status = dlock_lock_submit_release(lock->handle, owner, ++last_tag, box);
     return status == DLOCK_OK ? answer_to(lock->client, last_tag, NULL) : status;
 }
-
-/* ---- clients */
-
-static dlock_client *client_of(struct word name)
-{
-    return ((struct client *)find(name))->handle;
-}
-
-static dlock_status do_client(struct word *w)
-{
-    dlock_options *options;
-    dlock_status status = options_of(w + 2, &options);
-
-    if (status != DLOCK_OK)
-        return status;
-    status = dlock_client_open(w[1].text, options,
-                               &((struct client *)name_it(w[0], sizeof(struct client), NULL))->handle, box);
-    dlock_options_free(options);
-    return status;
-}
-
-static dlock_status do_close(struct word *w)
-{
-    return dlock_client_close(client_of(w[0]), 5000, box);
-}
-
-static dlock_status do_ping(struct word *w)
-{
-    return dlock_client_ping(client_of(w[0]), -1, box);
-}
-
-static dlock_status do_stats(struct word *w)
-{
-    int64_t values[DLOCK_STAT_COUNT] = {0};
-    dlock_status status = dlock_client_stats(client_of(w[0]), values, DLOCK_STAT_COUNT, NULL, box);
-
-    if (status != DLOCK_OK)
-        return status;
-    printf("OK held=%" PRId64 " waiting=%" PRId64, values[DLOCK_STAT_HELD], values[DLOCK_STAT_WAITING]);
-    return SAID;
-}
-
-static dlock_status do_lost(struct word *w)
-{
-    static const char *const causes[] = {"NONE", "EXPIRED", "TAKEN", "MAX_HOLD", "CLOSED"};
-    struct seen seen;
-
-    if (!next_of(find(w[0]), 0, &seen))
-        return DLOCK_NO_EVENT;
-    printf("OK token=%" PRId64 " cause=%s", seen.token, causes[seen.cause]);
-    return SAID;
-}
-
-const struct verb client_verbs[] = {{"client", do_client}, {"close", do_close}, {"ping", do_ping},
-                                    {"stats", do_stats},   {"lost", do_lost},   {NULL, NULL}};
 
 /* ---- locks */
 

@@ -120,6 +120,18 @@ function verbs.stats(name)
   return stats and ("OK held=%d waiting=%d"):format(stats.held, stats.waiting) or err.name
 end
 
+function verbs.provision(name) return said(handle(name):provision()) end
+
+function verbs.check(name)
+  local found, err = handle(name):check()
+  if not found then return err.name end
+  local names = {}
+  for place, finding in ipairs(found) do
+    names[place] = finding.name
+  end
+  return "OK found=" .. (names[1] and table.concat(names, ",") or "none")
+end
+
 function verbs.lost(name)
   local event = next_of(things[name], function(event) return event.type == "lost" end)
   return event and ("OK token=%s cause=%s"):format(event.token, CAUSES[event.cause]) or "NO_EVENT"

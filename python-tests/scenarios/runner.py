@@ -150,6 +150,15 @@ def do_stats(client: bytes) -> Said:
     return said(held=stats["held"], waiting=stats["waiting"])
 
 
+def do_provision(client: bytes) -> Said:
+    things[text(client)].handle.provision()
+    return said()
+
+
+def do_check(client: bytes) -> Said:
+    return said(found=",".join(one.name for one in things[text(client)].handle.check()) or "none")
+
+
 def do_lost(client: bytes) -> Said:
     event = things[text(client)].next(lambda event: event.type is dlock.EventType.LOST)
     return said(token=event.token, cause=event.cause.name) if event else said("NO_EVENT")

@@ -63,6 +63,15 @@ async def do_stats(client: str) -> str:
     return said(held=stats["held"], waiting=stats["waiting"])
 
 
+async def do_provision(client: str) -> str:
+    await things[client].provision()
+    return said()
+
+
+async def do_check(client: str) -> str:
+    return said(found=",".join(one.name for one in await things[client].check()) or "none")
+
+
 async def do_lock(client: str, name: str, kind: str, called: str, *more: str) -> str:
     of, given = things[client], options(more)
     data, methods = called.encode(errors="surrogateescape"), {"mutex": of.lock, "latch": of.latch}

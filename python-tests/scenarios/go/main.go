@@ -195,6 +195,8 @@ func init() {
 		"client": doClient, "close": doClose, "ping": doPing, "stats": doStats, "lost": doLost, "reset": doReset,
 		"lock": doLock, "multi": doMulti, "acquire": doAcquire, "release": doRelease, "begin": doBegin, "end": doEnd,
 		"cancel": doCancel, "inspect": doInspect, "export": doExport, "adopt": doAdopt, "work": doWork,
+		"check":      doCheck,
+		"provision":  func(w []string) string { return status(clients[w[0]].Provision(ctx)) },
 		"state":      func(w []string) string { return stateOf(w[0], w[1]) },
 		"remaining":  func(w []string) string { return remaining(w[0], w[1]) },
 		"close_gate": func(w []string) string { return status(locks[w[0]].CloseGate(ctx, milliseconds(w[1]))) },
@@ -238,6 +240,19 @@ func doStats(w []string) string {
 		return status(err)
 	}
 	return fmt.Sprintf("OK held=%d waiting=%d", stats.Held, stats.Waiting)
+}
+
+func doCheck(w []string) string {
+	found, err := clients[w[0]].Check(ctx)
+	names := "none"
+	for i, finding := range found {
+		if i == 0 {
+			names = finding.Name
+		} else {
+			names += "," + finding.Name
+		}
+	}
+	return valued("found", names, err)
 }
 
 func doLost(w []string) string {
