@@ -12,6 +12,7 @@ from harness.agent import Agent, Client, now, until
 from harness.build import LIBRARY
 from harness.fake import FakeServer
 from harness.faults import Fenced
+from harness.scripts import SCRIPTS, SHA
 from harness.server import Server
 
 os.environ.setdefault("DLOCK_LIBRARY", str(LIBRARY))
@@ -82,6 +83,33 @@ def test_a_clock_that_is_wrong(agent: Agent, seconds: int) -> None:
     with FakeServer() as fake:
         fake.on("EVALSHA", lambda link, words: b"*1\r\n:%d\r\n" % ((time.time() + seconds) * 1_000_000))
         only(agent, fake, "CLOCK", WARNING, "-" if seconds < 0 else "clocks")
+
+
+OLD = """
+local real = redis
+local redis = { pcall = function(...)
+  local command, section = ...
+  return command == 'INFO' and section == 'server' and '# Server\\r\\nredis_version:%s\\r\\n' or real.pcall(...)
+end }
+"""
+
+
+@pytest.mark.parametrize("version, found", [("5.0.14", True), ("4.0.0", True), ("6.0.0", False), ("10.1.0", False)])
+def test_a_version_that_is_too_old(agent: Agent, redis_server: Server, version: str, found: bool) -> None:
+    """A server whose INFO says so, else as it should be: the fake one passes the script on, with another INFO for it."""
+    with FakeServer() as fake, redis_server.client() as redis:
+
+        def look_there(_: Any, words: list[bytes]) -> bytes:
+            assert words[1].decode() == SHA["check"]
+            clock, *said = redis.command("EVAL", OLD % version + SCRIPTS["check"], *words[2:])
+            return b"*%d\r\n:%d\r\n" % (1 + len(said), clock) + b"".join(b"$%d\r\n%s\r\n" % (len(one), one) for one in said)
+
+        fake.on("EVALSHA", look_there)
+        if found:
+            only(agent, fake, "VERSION", DANGER, f"older than 6.0 ({version})")
+        else:
+            assert look(agent.open(fake, quarantine_ms=30_000)) == {}
+        assert fake.count("EVALSHA") == 1
 
 
 def test_d18_commands_that_are_missing(agent: Agent, new_server: Make) -> None:
