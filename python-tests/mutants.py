@@ -194,6 +194,27 @@ CLUSTER = (
     )),
 )  # fmt: skip
 
+# Found by test_replicas.py, on a primary whose replicas do not answer.
+REPLICAS = (
+    Mutant(501, "too few replicas are enough", world="replicas", edits=(
+        ("redis/replicas.c", "&& reply->integer >= needed(replicas))", "&& reply->integer >= 0 * needed(replicas))"),
+    )),
+    Mutant(502, "WAIT goes over another connection", world="replicas", edits=(
+        ("redis/replicas.c", "    return matters(&errand->request) ? say_wait(replicas, turn, now) : tell(turn);",
+         "    if (!matters(&errand->request))\n        return tell(turn);\n"
+         "    static struct dli_conn *other;\n"
+         "    struct dli_conn *idle = other ? other : dli_conn_new(replicas->config);\n"
+         "    other = turn->conn;\n    turn->conn = idle;\n    turn->said = now > 0 ? 2 : 1;\n    return 2;"),
+        ("redis/replicas.c", "    if (!turn->said)\n        return say(turn, 0);\n",
+         "    if (!turn->said)\n        return say(turn, 0);\n"
+         "    if (turn->said == 2) {\n        turn->said = 1;\n        return say_wait(replicas, turn, now);\n    }\n"),
+    )),
+    Mutant(503, "renewals need no replicas", world="replicas", edits=(
+        ("redis/replicas.c", "request->verb == DLI_VERB_RENEW || request->take",
+         "request->verb != DLI_VERB_RENEW && request->take"),
+    )),
+)  # fmt: skip
+
 
 def library(root: pathlib.Path, build: pathlib.Path, folder: pathlib.Path, mutant: Mutant) -> pathlib.Path:
     """The library of a build with the mutant's files in it."""

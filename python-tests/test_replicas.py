@@ -2,14 +2,17 @@
 from __future__ import annotations
 
 import contextlib
+import pathlib
 import threading
 import time
 from typing import Any, Callable
 
 import pytest
 
+import mutants
 from harness.acl import rights
 from harness.agent import Agent, Answer, Client, Lock, until
+from harness.build import BUILD, ROOT, SANITIZED
 from harness.faults import Fenced, times
 from harness.kinds import LEASED, one
 from harness.resp import ReplyError
@@ -506,6 +509,33 @@ def test_an_extension_that_is_not_confirmed(agent: Agent, family: Family) -> Non
         assert answer.status == "NOT_REPLICATED" and lock.state(1) == "HELD"
     lock.extend(1, 10_000).ok
     lock.release(1).ok
+
+
+# ---- mutants
+
+
+def test_what_replicas_that_sleep_do_not_confirm(agent: Agent, family: Family) -> None:
+    """Though they confirmed all that was before; mutants.REPLICAS breaks it."""
+    lock = opened(agent, family.primary, renew="no").lock("asleep")
+    for _ in range(2):
+        got(lock, 1)
+        lock.release(1).ok
+    family.settle()
+    with asleep(family.replicas[0]):
+        assert lock.acquire(1, 0).status == "NOT_REPLICATED"
+    got(lock, 1)
+    family.settle()
+    with asleep(*family.replicas):
+        assert lock.extend(1, 10_000).status == "NOT_REPLICATED"
+
+
+@pytest.mark.skipif(SANITIZED, reason="the library under test is another one then")
+@pytest.mark.parametrize("mutant", mutants.REPLICAS, ids=lambda mutant: f"{mutant.number}: {mutant.what}")
+def test_mutant(mutant: mutants.Mutant, new_agent: Make, family: Family, tmp_path: pathlib.Path) -> None:
+    """A seeded defect grants as ever, and is found by the test above."""
+    agent = new_agent(LD_PRELOAD=str(mutants.library(ROOT, BUILD, tmp_path, mutant)))
+    with pytest.raises(AssertionError, match="'OK' == 'NOT_REPLICATED'"):
+        test_what_replicas_that_sleep_do_not_confirm(agent, family)
 
 
 # ---- rights
