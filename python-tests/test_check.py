@@ -106,9 +106,9 @@ def test_a_version_that_is_too_old(agent: Agent, redis_server: Server, version: 
 
         fake.on("EVALSHA", look_there)
         if found:
-            only(agent, fake, "VERSION", DANGER, f"older than 6.0 ({version})")
+            only(agent, fake, "VERSION", DANGER, f"older than 6.0 ({version})", command_timeout_ms=10_000)
         else:
-            assert look(agent.open(fake, quarantine_ms=30_000)) == {}
+            assert look(agent.open(fake, quarantine_ms=30_000, command_timeout_ms=10_000)) == {}
         assert fake.count("EVALSHA") == 1
 
 

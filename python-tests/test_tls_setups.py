@@ -20,7 +20,7 @@ CLIENT_HELLO = b"\x16\x03\x01"
 SERVER_HELLO = b"\x16\x03\x03"
 WORDS = (b"CLIENT", b"AUTH", b"SHARDS", b"EVALSHA", b"SUBSCRIBE", b"redisson", b"kept", SECRET.encode())
 USER: dict[str, Any] = {"username": "someone", "password": SECRET}
-SOON = {"lease_ms": 900, "safety_ms": 60_000}  # it is renewed soon, and who waits is told
+SOON = {"lease_ms": 4500, "safety_ms": 60_000}  # it is renewed soon, and who waits is told
 Make = Callable[..., Any]
 
 
@@ -30,7 +30,8 @@ class Papers:
         self.authority, self.foreign = Authority(folder), Authority(folder, "foreign")
         self.server, self.stranger = self.authority.issue("127.0.0.1"), self.foreign.issue("127.0.0.1")
         self.secured = tls_only(self.authority, self.server)
-        self.trusting: dict[str, Any] = {"tls_ca_file": self.authority.file, **USER}
+        patience = {"command_timeout_ms": 20_000, "connect_timeout_ms": 20_000}
+        self.trusting: dict[str, Any] = {"tls_ca_file": self.authority.file, **patience, **USER}
 
 
 @pytest.fixture(scope="module")
@@ -264,7 +265,7 @@ def test_a_quorum(new_agent: Make, papers: Papers, voters: Voters) -> None:
 
 def test_two_of_five_down(agent: Agent, papers: Papers, voters: Voters) -> None:
     """Those who come with them, and those who were there before."""
-    client = agent.open(voters, lease_ms=2000, **papers.trusting)
+    client = agent.open(voters, lease_ms=4500, **papers.trusting)
     held, lock = client.lock("held"), client.lock("kept")
     held.acquire(1, 20_000).ok
     with voters.down(1, 3):
