@@ -483,7 +483,7 @@ def test_close_gives_everything_back(agent: Agent, redis_server: Server) -> None
     assert redis_server.command("EXISTS", *(f"lock{i}" for i in range(200))) == 200
     client.close(10_000).ok
     assert redis_server.command("EXISTS", *(f"lock{i}" for i in range(200))) == 0
-    assert not agent.threads()
+    until(lambda: not agent.threads())  # the system forgets a thread a moment after it was joined
 
 
 def test_a_grant_moves_to_another_process(new_agent: Callable[..., Agent], redis_server: Server, seen: Monitor) -> None:
