@@ -16,7 +16,7 @@ from harness.fake import LockServer
 from harness.faults import SLACK_MS, Fenced, alive, owners, times
 from harness.kinds import KINDS, RIVAL, one
 from harness.proxy import Link, Proxy
-from harness.resp import ReplyError
+from harness.resp import Client as Redis, ReplyError
 from harness.scripts import SHA, teach
 from harness.server import Server
 from harness.tally import tell
@@ -105,6 +105,14 @@ def no_losses(new_agent: Make) -> Iterator[Callable[[Client], None]]:
 # ---- D-03, D-04: a script that does not end
 
 
+def run_for_ever(redis: Redis, outage: Outage, script: str) -> Lock:
+    """Return when the server answers nobody else; a lock to see it by."""
+    redis.send("EVAL", script, 0)
+    probe = outage.client.lock("probe")
+    until(lambda: probe.inspect().status == "SERVER_BUSY")
+    return probe
+
+
 @pytest.mark.parametrize("rounds", times(1, 10))
 def test_d03_busy(new_server: Make, new_agent: Make, rounds: int) -> None:
     server = new_server("--busy-reply-threshold", "20")
@@ -112,9 +120,7 @@ def test_d03_busy(new_server: Make, new_agent: Make, rounds: int) -> None:
     for _ in range(rounds):
         outage.begin()
         with server.client(30) as redis, server.client() as killer:
-            redis.send("EVAL", "while true do end", 0)
-            probe = outage.client.lock("probe")
-            until(lambda: probe.inspect().status == "SERVER_BUSY")
+            probe = run_for_ever(redis, outage, "while true do end")
             tell(fired=1)
             refused = [probe.acquire(1, 0), probe.force()]
             assert {answer.status for answer in refused} <= {"SERVER_BUSY", "UNREACHABLE", "TIMED_OUT"} and all(answer.retryable for answer in refused), refused
@@ -134,8 +140,7 @@ def test_d04_unkillable(new_server: Make, new_agent: Make, rounds: int) -> None:
     for _ in range(rounds):
         outage.begin()
         with server.client(30) as redis, server.client() as killer:
-            redis.send("EVAL", "redis.call('SET', 'x', 1) while true do end", 0)
-            until(lambda: outage.client.lock("probe").inspect().status == "SERVER_BUSY")
+            run_for_ever(redis, outage, "redis.call('SET', 'x', 1) while true do end")
             outage.lost()
             with pytest.raises(ReplyError, match="UNKILLABLE"):
                 killer.command("SCRIPT", "KILL")

@@ -14,6 +14,7 @@ import pytest
 
 from harness.agent import Agent, Answer, now, until
 from harness.build import clean_env, native
+from harness.cluster import slot_of
 from harness.fake import FakeServer, LockServer
 from harness.faults import Fenced, alive, owners, times
 from harness.proxy import Link, Proxy
@@ -354,21 +355,6 @@ def test_k08_replayed_through_tls(agent: Agent, authority: Authority, new_server
 # ---- K-09: hostile names
 
 
-def crc16(data: bytes) -> int:
-    crc = 0
-    for byte in data:
-        crc ^= byte << 8
-        for _ in range(8):
-            crc = (crc << 1 ^ 0x1021 if crc & 0x8000 else crc << 1) & 0xFFFF
-    return crc
-
-
-def slot(key: bytes) -> int:
-    begin = key.find(b"{")
-    end = key.find(b"}", begin + 1)
-    return crc16(key[begin + 1 : end] if begin >= 0 and end > begin + 1 else key) % 16384
-
-
 PIECES = [b"\r\n", b"*3\r\n$3\r\nDEL\r\n", b"'", b'"', b"%s", b"%n", b"\\", b"\xff\xfe", b"\xc3", b" ", b"..", b"]]", b"return 1", b"--", b":", b"*", b"?", b"[a-z]", b"{", b"}", b"{}",
           b"{x}", b"\t", b"\x1b[2J", b"dlock_queue:", b"redisson_lock_token:", b"$", b"KEYS[1]", b"\x80", b"a", b"lock"]  # fmt: skip
 
@@ -404,7 +390,7 @@ def test_k09_hostile_names(redis_server: Server, agent: Agent, names: int) -> No
                 seen.acquire(1, 0).ok
                 words = next(words for words in reversed(fake.requests) if words[0] in (b"EVALSHA", b"EVAL") and name in words)
                 keys = words[3 : 3 + int(words[2])]
-                assert keys[0] == name and len({slot(key) for key in keys}) == 1, (name, keys)
+                assert keys[0] == name and len({slot_of(key) for key in keys}) == 1, (name, keys)
                 fake.requests.clear()
                 seen.release(1)
             lock.drop(), seen.drop()

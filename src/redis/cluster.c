@@ -28,11 +28,6 @@ static struct dli_place *place_new(struct dli_store *store, const struct dli_kin
     return place;
 }
 
-static void place_free(struct dli_place *place)
-{
-    free(place);
-}
-
 static struct dli_request *request_new(struct dli_store *store)
 {
     (void)store;
@@ -213,24 +208,17 @@ static void shut(struct dli_lane *lane)
 
 /* ---- the store */
 
-static void count_gate(struct dli_gate *gate, int64_t *all)
-{
-    pthread_mutex_lock(&gate->mutex);
-    all[DLOCK_STAT_CONNECTS] += gate->connects;
-    all[DLOCK_STAT_CONNECT_FAILURES] += gate->connect_failures;
-    pthread_mutex_unlock(&gate->mutex);
-}
-
 static void stats(struct dli_store *store, int64_t *all)
 {
     struct dli_cluster *cluster = dli_cluster_of(store);
+    int64_t *connects = &all[DLOCK_STAT_CONNECTS], *failures = &all[DLOCK_STAT_CONNECT_FAILURES];
     int count = dli_cluster_count(cluster);
 
     all[DLOCK_STAT_COMMANDS] += __atomic_load_n(&cluster->commands, __ATOMIC_RELAXED);
     all[DLOCK_STAT_SCRIPT_RELOADS] += __atomic_load_n(&cluster->reloads, __ATOMIC_RELAXED);
-    count_gate(&cluster->look.gate, all);
+    dli_gate_count(&cluster->look.gate, connects, failures);
     for (int i = 0; i < count; i++)
-        count_gate(&cluster->node[i]->gate, all);
+        dli_gate_count(&cluster->node[i]->gate, connects, failures);
 }
 
 static void store_free(struct dli_store *store)
@@ -250,7 +238,7 @@ static const struct dli_store_ops ops = {
     .free = store_free,
     .stats = stats,
     .place_new = place_new,
-    .place_free = place_free,
+    .place_free = dli_place_free,
     .request_new = request_new,
     .request_free = dli_errand_free,
     .server = server,

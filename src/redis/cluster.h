@@ -24,6 +24,7 @@
 #include "request.h"
 #include "store.h"
 #include "subscriber.h"
+#include "trouble.h"
 #include "txn_step.h"
 
 enum {
@@ -37,8 +38,7 @@ struct dli_cluster;
 /* A lane's connection to a server. */
 struct dli_node_pipe {
     struct dli_pipe pipe;
-    int64_t troubles; /* as logged */
-    int troubled;     /* the last word in the log was of trouble */
+    struct dli_trouble trouble;
 };
 
 /* A server that is or was a primary. */

@@ -3,7 +3,6 @@
  */
 #include "cluster.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -121,27 +120,10 @@ struct dli_node *dli_node_get(struct dli_cluster *cluster, const struct dli_targ
 
 /* ---- the lane's thread */
 
-static void log_trouble(struct dli_node *node, struct dli_node_pipe *at)
-{
-    struct dli_store *store = &node->cluster->store;
-    char text[256];
-
-    if (at->troubles != at->pipe.troubles) {
-        at->troubles = at->pipe.troubles;
-        if (!at->troubled)
-            store->hooks->log(store->owner, at->pipe.trouble.code, at->pipe.trouble.message);
-        at->troubled = 1;
-    } else if (at->troubled && at->pipe.conn->state == DLI_CONN_READY) {
-        at->troubled = 0;
-        snprintf(text, sizeof text, "%.200s: connected again", node->config.target.text);
-        store->hooks->log(store->owner, DLOCK_OK, text);
-    }
-}
-
 void dli_node_step(struct dli_node *node, int index, int64_t now)
 {
     struct dli_node_pipe *at = node->pipe[index];
 
     dli_pipe_step(&at->pipe, now);
-    log_trouble(node, at);
+    dli_trouble_log(&at->trouble, &at->pipe, &node->cluster->store, node->config.target.text);
 }

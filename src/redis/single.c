@@ -3,7 +3,7 @@
  * subscriber on lane 0.
  *
  * commands and reloads are atomics; first is set before the store is used by a second thread; the rest says itself what guards it. A
- * lane's troubles and trimmed belong to its thread.
+ * lane's trouble and trimmed belong to its thread.
  */
 #include "store.h"
 
@@ -22,8 +22,9 @@
 #include "request.h"
 #include "subscriber.h"
 #include "sys/sys.h"
-#include "txn_step.h"
 #include "tls.h"
+#include "trouble.h"
+#include "txn_step.h"
 
 enum { MS = 1000, TRIM_AFTER = 30000000 };
 
@@ -47,8 +48,7 @@ struct dli_lane {
     struct dli_subscriber ear; /* of lane 0 */
     struct dli_txn_lane txns;
     struct dli_replicas replicas;
-    int64_t troubles; /* of the pipe, as logged */
-    int troubled;     /* the last word in the log was of trouble */
+    struct dli_trouble trouble;
     int64_t trimmed;
 };
 
@@ -246,29 +246,10 @@ static void carry(struct dli_lane *lane, struct dli_request *request)
         dli_errand_fail(errand, DLOCK_CLOSED);
 }
 
-/* Trouble with the shared connection and its end become log lines. */
-static void log_trouble(struct dli_lane *lane)
-{
-    struct dli_store *store = &lane->single->store;
-    struct dli_pipe *pipe = &lane->pipe;
-    char text[256];
-
-    if (lane->troubles != pipe->troubles) {
-        lane->troubles = pipe->troubles;
-        if (!lane->troubled)
-            store->hooks->log(store->owner, pipe->trouble.code, pipe->trouble.message);
-        lane->troubled = 1;
-    } else if (lane->troubled && pipe->conn->state == DLI_CONN_READY) {
-        lane->troubled = 0;
-        snprintf(text, sizeof text, "%.200s: connected again", store->text);
-        store->hooks->log(store->owner, DLOCK_OK, text);
-    }
-}
-
 static void step(struct dli_lane *lane, int64_t now)
 {
     dli_pipe_step(&lane->pipe, now);
-    log_trouble(lane);
+    dli_trouble_log(&lane->trouble, &lane->pipe, &lane->single->store, lane->single->store.text);
     dli_txn_lane_step(&lane->txns, dli_now());
     dli_replicas_step(&lane->replicas, dli_now());
     if (lane->index > 0)
