@@ -734,6 +734,36 @@ def test_wait_lost(run: Run, redis_server: Server) -> None:
     run(work, redis_server.url, lease_ms=1500)
 
 
+def test_what_else_happens_is_told_to_on_event(new_loop: Callable[..., Any], new_server: Callable[..., Server]) -> None:
+    """AT_RISK before the end of the lease, LOST at it, LOG of the trouble; and what on_event raises goes to the loop."""
+    told: list[dlock.Event] = []
+    lock_events: list[dlock.Event] = []
+    tokens: list[int] = []
+
+    def on_event(event: dlock.Event) -> None:
+        told.append(event)
+        raise ValueError(event.type.name)
+
+    async def work(server: Server) -> None:
+        async with Client(server.url, lease_ms=1500) as client:
+            lock = client.lock("a", owner=1)
+            await lock.acquire()
+            client.on_event = on_event
+            tokens.append(lock.token)
+            server.kill()
+            assert await lock.wait_lost()
+            while not {dlock.EventType.LOG, dlock.EventType.LOST} <= {event.type for event in told}:
+                await asyncio.sleep(0.005)
+            client.on_event = None
+        lock_events.extend(event for event in told if event.type is not dlock.EventType.LOG)
+
+    with pytest.raises(AssertionError, match="ValueError"):
+        with_loop(new_loop(), work(new_server()))
+    assert [event.type for event in lock_events] == [dlock.EventType.AT_RISK, dlock.EventType.LOST]
+    assert [event.token for event in lock_events] == tokens * 2
+    assert 0 < (lock_events[0].remaining or 0) < 1.5
+
+
 @pytest.mark.no_tsan
 @pytest.mark.timeout(120)
 def test_losses_are_raised_before_the_deadline(run: Run, new_server: Callable[..., Server]) -> None:

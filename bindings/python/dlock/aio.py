@@ -29,6 +29,7 @@ from .orders import Counts, Inspection, Orders, Permits
 from .transaction import Key, Writes, named, pauses
 
 TASKS = 2**62  # owner numbers from here on are those of tasks
+TOLD = frozenset((EventType.AT_RISK, EventType.LOST, EventType.LOG))
 SOME = 500  # events are taken at a time, so that the loop has time for others
 Claims = frozenset[tuple[int, int]]  # of an owner: lock ids and tokens
 # Answers to acquire and release that say nothing else.
@@ -253,8 +254,11 @@ class Transaction(Writes):
 
 class Client(Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
     """As dlock.Client, for the tasks of one event loop: the one in which it is used first. Close it before its loop.
+
+    on_event is called by the loop with each AT_RISK, LOST and LOG event, once the client was used.
     """
 
+    on_event: Optional[Callable[[Event], object]] = None
     _kinds = (Lock, Semaphore, Latch, MultiLock)
     _form = "dlock.aio.Client"
 
@@ -397,6 +401,8 @@ class Client(Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
                     answer.set_exception(_errors.make(status, "The client was closed."))
 
     def _take(self, tag: int, event: Event) -> None:
+        if self.on_event and self._ended and event.type in TOLD:
+            self._ended.get_loop().call_soon(self.on_event, event)
         if event.type is EventType.LOST:
             told: set[object] = set()  # of the bodies of a task the outermost is cancelled
             for watch in self._watches.get(event.owner, ()):
