@@ -168,7 +168,8 @@ enum {
     DLOCK_FINDING_CLOCK = 7,
     DLOCK_FINDING_COMMAND_MISSING = 8,
     DLOCK_FINDING_COMMAND_DENIED = 9,
-    DLOCK_FINDING_WRITE_REFUSED = 10
+    DLOCK_FINDING_WRITE_REFUSED = 10,
+    DLOCK_FINDING_NO_ANSWER = 11
 };
 
 /* How bad it is. WARNING: less is promised than could be. DANGER: locks fail, or may be lost while the server runs. */
@@ -488,9 +489,10 @@ dlock_status dlock_client_submit_provision(dlock_client *client, int64_t timeout
 
 /*
  * Look whether the server is fit to keep locks: eviction, persistence, version, role, replicas, clock, and whether the user may do
- * what a mutex needs, tried on a name of its own. *ret_count is how many findings there are, for dlock_client_finding; they
- * stay until the next look. Opening does the same when the option checks says so. DLOCK_UNSUPPORTED on a cluster or a quorum,
- * and what dlock_client_ping says.
+ * what a mutex needs, tried on a name of its own. On a cluster every primary and replica is looked at, on a quorum every server;
+ * sentences begin with the server's name there. *ret_count is how many findings there are, for dlock_client_finding; they
+ * stay until the next look. Opening does the same when the option checks says so. What dlock_client_ping says; where there are
+ * several servers, one that does not answer is DLOCK_FINDING_NO_ANSWER, and the look fails when all (of a quorum: too many) do not.
  * Threads: any. Blocks: up to timeout_ms (-1: the connect and command timeouts). Since: 0.1
  */
 DLOCK_API

@@ -150,12 +150,6 @@ def test_names_of_findings_and_places(agent: Agent, redis_server: Server) -> Non
     assert client.check(5000).status == "CLOSED"
 
 
-def test_several_servers_are_not_looked_at(agent: Agent, redis_server: Server) -> None:
-    nodes = ",".join(f"127.0.0.1:{redis_server.port + i}" for i in range(3))
-    assert agent.open(f"redis+quorum://{nodes}").check(100).status == "UNSUPPORTED"
-    assert agent.try_open(f"redis+quorum://{nodes}", checks="warn").status == "UNSUPPORTED"
-
-
 # ---- D-07: eviction; the option
 
 

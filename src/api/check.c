@@ -15,10 +15,6 @@ static struct dli_order *begin(dlock_client *client, int64_t timeout_ms, dlock_e
 
     if (dli_client_check(client, timeout_ms, box) != DLOCK_OK || dli_client_start(client->core, box) != DLOCK_OK)
         return NULL;
-    if (client->core->store->several) {
-        dli_fail(box, DLOCK_UNSUPPORTED, "%s: this version looks at one server only", client->core->store->text);
-        return NULL;
-    }
     if (timeout_ms < 0)
         wait = client->core->store->connect_time + client->core->options.number[DLI_OPT_COMMAND_TIMEOUT_MS] * DLI_MS;
     if (!(order = dli_order_check(client->core, dli_later(dli_now(), wait))))

@@ -4,6 +4,7 @@
 #include "base/finding.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* By hand: releases of clang-format disagree here. */
@@ -25,6 +26,7 @@ static const struct dli_finding_row rows[] = {
     DANGER(COMMAND_MISSING, "The server does not know the command %s: it was renamed or a proxy is in between."),
     DANGER(COMMAND_DENIED, "The user may not use %s on the keys of locks: docs/acl.md lists the rights."),
     DANGER(WRITE_REFUSED, "The server refuses to write: %s"),
+    WARNING(NO_ANSWER, "The server was not looked at: %s"),
 };
 
 const struct dli_finding_row *dli_finding_find(int32_t code)
@@ -47,9 +49,49 @@ const char *dli_finding_say(const struct dli_finding *finding, char *out, size_t
 {
     const char *text = finding->row->text, *at = strstr(text, "%s");
 
-    if (at)
-        snprintf(out, size, "%.*s%s%s", (int)(at - text), text, finding->detail, at + 2);
-    else
-        snprintf(out, size, "%s", text);
+    int before = at ? (int)(at - text) : (int)strlen(text);
+
+    snprintf(out, size, "%s%s%.*s%s%s", finding->where, finding->where[0] ? ": " : "", before, text,
+             at ? finding->detail : "", at ? at + 2 : "");
     return out;
+}
+
+/* ---- lists */
+
+struct dli_finding *dli_findings_add(struct dli_findings *all, int32_t code)
+{
+    int room = all->room ? 2 * all->room : 16;
+    struct dli_finding *row;
+
+    if (all->count == DLI_FINDINGS_MAX)
+        return NULL;
+    if (all->count == all->room) {
+        if (!(row = realloc(all->row, (size_t)room * sizeof *row)))
+            return NULL;
+        all->row = row;
+        all->room = room;
+    }
+    row = &all->row[all->count++];
+    memset(row, 0, sizeof *row);
+    row->row = dli_finding_find(code);
+    return row;
+}
+
+int dli_findings_take(struct dli_findings *all, const struct dli_findings *of, const char *where)
+{
+    for (int i = 0; i < of->count; i++) {
+        struct dli_finding *row = dli_findings_add(all, of->row[i].row->code);
+
+        if (!row)
+            return -1;
+        memcpy(row->detail, of->row[i].detail, sizeof row->detail);
+        snprintf(row->where, sizeof row->where, "%.*s", DLI_FINDING_WHERE - 1, where);
+    }
+    return 0;
+}
+
+void dli_findings_free(struct dli_findings *all)
+{
+    free(all->row);
+    *all = (struct dli_findings){.row = NULL};
 }

@@ -8,7 +8,7 @@
 
 #include "dlock.h"
 
-enum { DLI_FINDINGS_MAX = 32, DLI_FINDING_DETAIL = 128 };
+enum { DLI_FINDINGS_MAX = 4096, DLI_FINDING_DETAIL = 128, DLI_FINDING_WHERE = 280 };
 
 struct dli_finding_row {
     int32_t code; /* DLOCK_FINDING_* */
@@ -20,7 +20,20 @@ struct dli_finding_row {
 struct dli_finding {
     const struct dli_finding_row *row;
     char detail[DLI_FINDING_DETAIL]; /* printable */
+    char where[DLI_FINDING_WHERE];   /* which server, where several were looked at; else "" */
 };
+
+struct dli_findings {
+    struct dli_finding *row;
+    int count, room;
+};
+
+/* One more, with code and nothing else; NULL without memory, and when there are too many. */
+struct dli_finding *dli_findings_add(struct dli_findings *all, int32_t code);
+
+/* Add those of one server to the others. 0, or -1 as above. */
+int dli_findings_take(struct dli_findings *all, const struct dli_findings *of, const char *where);
+void dli_findings_free(struct dli_findings *all);
 
 /* NULL when there is no such row. name is not terminated. */
 const struct dli_finding_row *dli_finding_find(int32_t code);

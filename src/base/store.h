@@ -41,7 +41,7 @@ enum dli_verb {
     DLI_VERB_GATE_LEFT, /* for how long the gate is closed */
     DLI_VERB_CHANGE,    /* the number behind a semaphore or a latch; DLOCK_UNCHANGED */
     DLI_VERB_PING,
-    DLI_VERB_CHECK,     /* what the servers should be looked at for; place is a mutex's that nobody uses */
+    DLI_VERB_CHECK,     /* what all servers should be looked at for; place is a mutex's that nobody uses */
     DLI_VERB_PROVISION, /* this store remembers every lock: no quarantine. DLOCK_UNSUPPORTED without quarantine_ms */
     DLI_VERB_FLOOR,     /* of a server that others vote with: what tokens stand */
     DLI_VERB_JOIN       /* of the same: who it is, and whom it votes with */
@@ -120,10 +120,9 @@ struct dli_request {
         } take;
         struct dli_sight sight;
         struct {
-            struct dli_finding *finding; /* the asker's, DLI_FINDINGS_MAX of them */
-            int count;
-            int64_t server_us; /* its clock */
-            int replicated;    /* replicas confirm grants */
+            struct dli_findings *found; /* the asker's, empty */
+            int replicated;             /* replicas confirm grants */
+            int keyless;                /* of a cluster: a replica, or one that has no key of ours */
         } check;
         int64_t gate_ms; /* GATE: close for so long, 0 open it. GATE_LEFT: the result, -1 it is open */
         struct {
@@ -239,7 +238,6 @@ struct dli_store {
     const struct dli_store_hooks *hooks;
     void *owner;
     const char *uuid;     /* of the client */
-    int several;          /* it is on more than one server */
     const char *text;     /* the servers, for messages; no credentials */
     int64_t connect_time; /* microseconds that connecting may take */
     int votes;    /* servers vote: mutexes alone, nobody stands in line, a release goes alone, no transactions */

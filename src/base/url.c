@@ -295,8 +295,6 @@ dlock_status dli_site_check(const struct dli_site *site, const struct dlock_opti
     }
     if (dli_options_replicas(set) != 0 && site->kind >= DLI_SITE_CLUSTER)
         return dli_fail(box, DLOCK_UNSUPPORTED, "The option replicas is for one server and for sentinels.");
-    if (dli_options_checks(set) != DLI_CHECKS_OFF && site->kind >= DLI_SITE_CLUSTER)
-        return dli_fail(box, DLOCK_UNSUPPORTED, "The option checks is for one server and for sentinels.");
     if (dli_options_replicas(set) == -1 && site->kind != DLI_SITE_SENTINEL)
         return dli_fail(box, DLOCK_INVALID_OPTION,
                         "Only sentinels know how many replicas are all: give the option replicas their number.");

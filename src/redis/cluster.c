@@ -104,12 +104,22 @@ static struct dli_lane *lane_new(struct dli_store *store, int index, int wake_fd
 
 static dlock_status push(struct dli_lane *lane, struct dli_request *request)
 {
+    if (request->verb == DLI_VERB_CHECK)
+        return dli_survey_push(lane->cluster, request);
     return dli_trip_push(lane, request, 0);
 }
 
 static dlock_status push_urgent(struct dli_lane *lane, struct dli_request *request)
 {
     return dli_trip_push(lane, request, 1);
+}
+
+static void carry(struct dli_lane *lane, struct dli_request *request)
+{
+    if (request->verb == DLI_VERB_CHECK)
+        dli_survey_carry(lane->cluster, request);
+    else
+        dli_trip_carry(lane, request);
 }
 
 static void trim(struct dli_lane *lane, int64_t now)
@@ -135,6 +145,7 @@ static void step(struct dli_lane *lane, int64_t now)
     if (lane->index > 0)
         return;
     dli_look_step(cluster, dli_now());
+    dli_survey_step(cluster, dli_now());
     dli_ear_step(cluster, dli_now());
     trim(lane, now);
 }
@@ -146,7 +157,7 @@ static int64_t sooner(int64_t at, int64_t other)
 
 static int64_t alarm_at(const struct dli_lane *lane)
 {
-    const struct dli_cluster *cluster = lane->cluster;
+    struct dli_cluster *cluster = lane->cluster;
     int64_t at = sooner(lane->parked_at, dli_txn_lane_alarm(&lane->txns));
     int count = dli_cluster_count(cluster);
 
@@ -157,7 +168,7 @@ static int64_t alarm_at(const struct dli_lane *lane)
         if (lane->index == 0 && node->hears != DLI_EAR_OFF)
             at = sooner(at, dli_subscriber_alarm(&node->ear));
     }
-    return lane->index == 0 ? sooner(at, dli_look_alarm(cluster)) : at;
+    return lane->index == 0 ? sooner(at, sooner(dli_look_alarm(cluster), dli_survey_alarm(cluster))) : at;
 }
 
 static int watch(struct pollfd *fds, int count, const struct dli_conn *conn)
@@ -184,6 +195,8 @@ static int lane_sleep(struct dli_lane *lane, struct pollfd *fds)
     }
     if (lane->index == 0)
         count = watch(fds, count, cluster->look.conn);
+    if (lane->index == 0)
+        count += dli_survey_fds(cluster, fds + count, DLI_LANE_FDS - count);
     return news ? -1 : count;
 }
 
@@ -204,6 +217,8 @@ static void shut(struct dli_lane *lane)
     for (int i = 0; i < count; i++)
         dli_pipe_shut(&cluster->node[i]->pipe[lane->index]->pipe);
     dli_txn_lane_shut(&lane->txns);
+    if (lane->index == 0)
+        dli_survey_shut(cluster);
 }
 
 /* ---- the store */
@@ -246,7 +261,7 @@ static const struct dli_store_ops ops = {
     .lane_new = lane_new,
     .lane_free = lane_free,
     .push = push,
-    .carry = dli_trip_carry,
+    .carry = carry,
     .want = dli_ear_want,
     .listen = dli_ear_listen,
     .forget = dli_ear_forget,

@@ -6,8 +6,9 @@
  *   cluster_trip.c   a request on its way from server to server
  *   cluster_look.c   who owns which slot: asked in the background, on lane 0, one look at a time
  *   cluster_ear.c    what is heard, on every primary
+ *   cluster_check.c  looks at every server, for what it is fit
  *
- * mutex guards lane, channels and why, and is taken last but for the mutexes inside a subscriber or a gate. owner, nodes,
+ * mutex guards lane, channels, surveys and why, and is taken last but for the mutexes inside a subscriber or a gate. owner, nodes,
  * version, known, sharded, probed and the counters are atomics. Nodes are made on lane 0's thread, are never changed
  * and stay until the store goes. What belongs to lane 0's thread is marked so; pipes belong to their lane's.
  */
@@ -34,6 +35,7 @@ enum {
 };
 
 struct dli_cluster;
+struct pollfd;
 
 /* A lane's connection to a server. */
 struct dli_node_pipe {
@@ -102,11 +104,16 @@ struct dli_cluster {
     int64_t commands, reloads;
 
     struct dli_look look;
+    int replicas; /* lane 0's, as the next; what is in of is the index of a node */
+    struct dli_map_replica replica[DLI_CLUSTER_REPLICAS];
+    struct dli_survey *surveys;
+    int surveys_shut;
     char channel[DLI_OWN_CHANNEL_MAX];
     int wanted;                                    /* atomic: grants are to be heard */
     enum { LINE_UNTOLD, LINE_UP, LINE_DOWN } line; /* lane 0's: what the hooks were told */
 };
 
+struct dli_survey;
 struct dli_trip;
 
 struct dli_lane {
@@ -176,6 +183,18 @@ struct dli_node *dli_look_moved(struct dli_cluster *cluster, const struct dli_no
 void dli_look_step(struct dli_cluster *cluster, int64_t now);
 int64_t dli_look_alarm(const struct dli_cluster *cluster);
 void dli_look_end(struct dli_cluster *cluster);
+
+/* ---- cluster_check.c */
+
+/* Any thread: DLI_VERB_CHECK, as the operations of a lane. */
+dlock_status dli_survey_push(struct dli_cluster *cluster, struct dli_request *request);
+void dli_survey_carry(struct dli_cluster *cluster, struct dli_request *request);
+
+/* Lane 0's thread. */
+void dli_survey_step(struct dli_cluster *cluster, int64_t now);
+int64_t dli_survey_alarm(struct dli_cluster *cluster);
+int dli_survey_fds(struct dli_cluster *cluster, struct pollfd *fds, int room);
+void dli_survey_shut(struct dli_cluster *cluster);
 
 /* ---- cluster_ear.c */
 

@@ -66,6 +66,14 @@ static void stop(struct dli_look *look, int64_t now)
     look->not_before = now + PAUSE;
 }
 
+static void adopt_replicas(struct dli_cluster *cluster, const struct dli_cluster_map *map, const uint8_t *index)
+{
+    cluster->replicas = map->replicas;
+    memcpy(cluster->replica, map->replica, sizeof map->replica);
+    for (int i = 0; i < map->replicas; i++)
+        cluster->replica[i].of = index[map->replica[i].of];
+}
+
 /* Nodes and owners as the map has them. 0, or -1 without memory or room for a node. */
 static int adopt(struct dli_cluster *cluster, const struct dli_cluster_map *map)
 {
@@ -85,6 +93,7 @@ static int adopt(struct dli_cluster *cluster, const struct dli_cluster_map *map)
         __atomic_store_n(&cluster->node[i]->listed, memchr(index, i, (size_t)map->count) != NULL, __ATOMIC_RELEASE);
     for (int slot = 0; slot < DLI_SLOTS; slot++)
         __atomic_store_n(&cluster->owner[slot], index[map->owner[slot]], __ATOMIC_RELEASE);
+    adopt_replicas(cluster, map, index);
     return 0;
 }
 

@@ -97,7 +97,7 @@ static dlock_status own_slots(struct dli_cluster_map *map, const struct dli_repl
 
 static void begin(struct dli_cluster_map *map)
 {
-    map->count = 0;
+    map->count = map->replicas = 0;
     memset(map->owner, DLI_NOBODY, sizeof map->owner);
 }
 
@@ -113,6 +113,22 @@ static dlock_status primary(struct dli_cluster_map *map, const struct dli_reply 
     if (*index >= 0)
         return DLOCK_OK;
     return dli_fail(why, DLOCK_UNSUPPORTED, "describes a cluster of more than %d primaries", DLI_CLUSTER_NODES);
+}
+
+/* One that cannot be reached by what is said of it is passed over. */
+static void add_replica(struct dli_cluster_map *map, const struct dli_reply *host, const struct dli_reply *port,
+                        const struct dli_target *from, int of)
+{
+    struct dli_map_replica *replica = &map->replica[map->replicas];
+    const char *name = host_of(host, from);
+
+    if (map->replicas == DLI_CLUSTER_REPLICAS || !name || !port || port->type != DLI_REPLY_INTEGER ||
+        port->integer < 1 || port->integer > 65535)
+        return;
+    snprintf(replica->host, sizeof replica->host, "%s", name);
+    replica->port = (int)port->integer;
+    replica->of = (uint8_t)of;
+    map->replicas++;
 }
 
 /* ---- CLUSTER SHARDS: maps, flattened to name, value, name, value */
@@ -147,17 +163,37 @@ static const struct dli_reply *primary_of(const struct dli_reply *nodes)
     return found;
 }
 
-static dlock_status read_shard(struct dli_cluster_map *map, const struct dli_reply *slots, const struct dli_reply *node,
-                               const struct dli_target *from, dlock_error *why)
+static const struct dli_reply *host_in(const struct dli_reply *node)
 {
     const struct dli_reply *host = value_of(node, "endpoint");
-    const struct dli_reply *port = from->tls ? value_of(node, "tls-port") : NULL;
-    dlock_status status;
-    int index = -1;
 
-    if (host && is(host, "?"))
-        host = value_of(node, "ip");
-    status = primary(map, host, port ? port : value_of(node, "port"), from, &index, why);
+    return host && is(host, "?") ? value_of(node, "ip") : host;
+}
+
+static const struct dli_reply *port_in(const struct dli_reply *node, const struct dli_target *from)
+{
+    const struct dli_reply *port = from->tls ? value_of(node, "tls-port") : NULL;
+
+    return port ? port : value_of(node, "port");
+}
+
+static void read_replicas(struct dli_cluster_map *map, const struct dli_reply *nodes, const struct dli_target *from,
+                          int of)
+{
+    for (size_t i = 0; i < nodes->size; i++)
+        if (!is_primary(&nodes->items[i]))
+            add_replica(map, host_in(&nodes->items[i]), port_in(&nodes->items[i], from), from, of);
+}
+
+static dlock_status read_shard(struct dli_cluster_map *map, const struct dli_reply *slots,
+                               const struct dli_reply *nodes, const struct dli_reply *node,
+                               const struct dli_target *from, dlock_error *why)
+{
+    int index = -1;
+    dlock_status status = primary(map, host_in(node), port_in(node, from), from, &index, why);
+
+    if (status == DLOCK_OK)
+        read_replicas(map, nodes, from, index);
     for (size_t i = 0; status == DLOCK_OK && i + 1 < slots->size; i += 2)
         status = own_slots(map, &slots->items[i], &slots->items[i + 1], index, why);
     return status;
@@ -178,12 +214,27 @@ dlock_status dli_cluster_read_shards(struct dli_cluster_map *map, const struct d
         if (!slots || slots->type != DLI_REPLY_ARRAY || !nodes)
             return odd(why);
         if (slots->size > 0 && (node = primary_of(nodes)))
-            status = read_shard(map, slots, node, from, why);
+            status = read_shard(map, slots, nodes, node, from, why);
     }
     return status;
 }
 
 /* ---- CLUSTER SLOTS: first, last, {host, port, ...} of the primary, those of replicas */
+
+/* A range of slots is named once for each range: so may be its replicas. */
+static void read_slots_replica(struct dli_cluster_map *map, const struct dli_reply *node, const struct dli_target *from,
+                               int of)
+{
+    int last = map->replicas - 1;
+
+    if (node->type != DLI_REPLY_ARRAY || node->size < 2)
+        return;
+    add_replica(map, &node->items[0], &node->items[1], from, of);
+    for (int i = 0; last + 1 < map->replicas && i <= last; i++)
+        if (map->replica[i].port == map->replica[last + 1].port &&
+            strcmp(map->replica[i].host, map->replica[last + 1].host) == 0)
+            map->replicas--;
+}
 
 dlock_status dli_cluster_read_slots(struct dli_cluster_map *map, const struct dli_reply *reply,
                                     const struct dli_target *from, dlock_error *why)
@@ -205,6 +256,8 @@ dlock_status dli_cluster_read_slots(struct dli_cluster_map *map, const struct dl
         status = primary(map, &node->items[0], &node->items[1], from, &index, why);
         if (status == DLOCK_OK)
             status = own_slots(map, &range->items[0], &range->items[1], index, why);
+        for (size_t j = 3; status == DLOCK_OK && j < range->size; j++)
+            read_slots_replica(map, &range->items[j], from, index);
     }
     return status;
 }

@@ -10,18 +10,28 @@
 
 enum {
     DLI_SLOTS = 16384,
-    DLI_CLUSTER_NODES = 128, /* primaries with slots, at most */
-    DLI_NOBODY = 255         /* the owner of a slot that nobody serves */
+    DLI_CLUSTER_NODES = 128,    /* primaries with slots, at most */
+    DLI_CLUSTER_REPLICAS = 256, /* that are known by name, at most */
+    DLI_NOBODY = 255            /* the owner of a slot that nobody serves */
 };
 
 /* The slot of a key: CRC16 of what stands in its first pair of braces, or of all of it. */
 int dli_slot_of(const char *key, size_t size);
+
+/* A replica, and the index of its primary. */
+struct dli_map_replica {
+    char host[256];
+    int port;
+    uint8_t of;
+};
 
 /* Who owns which slot, as one server says. */
 struct dli_cluster_map {
     int count;                                 /* of nodes */
     struct dli_target node[DLI_CLUSTER_NODES]; /* host, port, tls and text */
     uint8_t owner[DLI_SLOTS];                  /* an index into node, or DLI_NOBODY */
+    int replicas;
+    struct dli_map_replica replica[DLI_CLUSTER_REPLICAS];
 };
 
 /*

@@ -351,28 +351,6 @@ static int encode_ping(struct dli_buffer *out, int full, const struct dli_reques
     return finish(&words, out);
 }
 
-static int encode_check(struct dli_buffer *out, int full, const struct dli_request *request)
-{
-    struct words words;
-
-    begin_lock(&words, DLI_SCRIPT_CHECK, full, request);
-    add_word(&words, &request->place->channel);
-    add_text(&words, request->quiet ? "1" : "0");
-    add_text(&words, request->check.replicated ? "1" : "0");
-    return finish(&words, out);
-}
-
-static int encode_provision(struct dli_buffer *out, int full, const struct dli_request *request)
-{
-    struct words words;
-
-    begin(&words, DLI_SCRIPT_PROVISION, full);
-    add_number(&words, 1);
-    add_text(&words, request->quiet->marker);
-    add_number(&words, request->quiet->longest_ms);
-    return finish(&words, out);
-}
-
 int dli_encode_request(struct dli_buffer *out, int full, const struct dli_request *request)
 {
     static int (*const encode[])(struct dli_buffer *, int, const struct dli_request *) = {
@@ -380,8 +358,8 @@ int dli_encode_request(struct dli_buffer *out, int full, const struct dli_reques
         [DLI_VERB_TAKE] = encode_take,           [DLI_VERB_FORCE] = encode_force,
         [DLI_VERB_INSPECT] = encode_inspect,     [DLI_VERB_GATE] = encode_gate,
         [DLI_VERB_GATE_LEFT] = encode_gate_left, [DLI_VERB_CHANGE] = encode_change,
-        [DLI_VERB_PING] = encode_ping,           [DLI_VERB_PROVISION] = encode_provision,
-        [DLI_VERB_CHECK] = encode_check,         [DLI_VERB_FLOOR] = dli_encode_floor,
+        [DLI_VERB_PING] = encode_ping,           [DLI_VERB_PROVISION] = dli_encode_provision,
+        [DLI_VERB_CHECK] = dli_encode_check,     [DLI_VERB_FLOOR] = dli_encode_floor,
         [DLI_VERB_JOIN] = dli_encode_join,
     };
 

@@ -61,6 +61,10 @@ void dli_quiet_init(struct dli_quiet *quiet, int64_t longest_ms, int64_t drift_p
 /* Append a command of up to 8 terminated words. 0, or -1 without memory. */
 int dli_encode_words(struct dli_buffer *out, int argc, const char *const *argv);
 
+/* ---- server_words.c: what servers are asked about themselves */
+int dli_encode_check(struct dli_buffer *out, int full, const struct dli_request *request);
+int dli_encode_provision(struct dli_buffer *out, int full, const struct dli_request *request);
+
 /* ---- quorum_words.c: what servers that vote are asked beside */
 int dli_encode_again(struct dli_buffer *out, int full, const struct dli_request *request);
 int dli_encode_floor(struct dli_buffer *out, int full, const struct dli_request *request);

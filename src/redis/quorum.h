@@ -111,7 +111,8 @@ struct dli_share {
     int over;         /* it has been answered, and what for is in request and why */
     int64_t again_at; /* UNDO: try again then; 0 not */
     dlock_error why;
-    struct dli_renewal *row; /* RENEW: its own */
+    struct dli_renewal *row;   /* RENEW: its own */
+    struct dli_findings found; /* CHECK: the same */
 };
 
 /* What is done with a round. */
@@ -187,6 +188,7 @@ void dli_lane_wake_sleepers(struct dli_lane *lane);
 /* ---- what is done with rounds */
 extern const struct dli_round_ops dli_elect_ops; /* quorum_elect.c */
 extern const struct dli_round_ops dli_poll_ops;  /* quorum_poll.c */
+extern const struct dli_round_ops dli_check_ops; /* quorum_check.c */
 extern const struct dli_round_ops dli_drop_ops;  /* quorum_drop.c */
 extern const struct dli_round_ops dli_keep_ops;  /* quorum_keep.c */
 

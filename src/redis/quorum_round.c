@@ -156,6 +156,7 @@ static void round_free(struct dli_round *round)
 
         ops->request_free(round->share[i].request);
         free(round->share[i].row);
+        dli_findings_free(&round->share[i].found);
     }
     if (round->spot)
         dli_spot_unref(round->spot);
@@ -244,6 +245,8 @@ static const struct dli_round_ops *ops_for(const struct dli_request *request)
 {
     if (request->verb == DLI_VERB_EXCHANGE)
         return request->exchange.wish.want ? &dli_elect_ops : &dli_drop_ops;
+    if (request->verb == DLI_VERB_CHECK)
+        return &dli_check_ops;
     return request->verb == DLI_VERB_RENEW ? &dli_keep_ops : &dli_poll_ops;
 }
 

@@ -194,7 +194,7 @@ static int matters(const struct dli_request *request)
         return 0;
     if (request->verb == DLI_VERB_EXCHANGE)
         return request->exchange.answer.got == DLI_TRY_GRANTED;
-    return request->verb == DLI_VERB_RENEW || request->take.result == DLI_TAKE_ALL;
+    return request->verb == DLI_VERB_RENEW || (request->verb == DLI_VERB_TAKE && request->take.result == DLI_TAKE_ALL);
 }
 
 static int hear(struct dli_replicas *replicas, struct dli_replicas_turn *turn, const struct dli_reply *reply,

@@ -3,9 +3,13 @@
  */
 #include "commands.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "conn.h"
+#include "sys/sys.h"
+
+enum { CLOCK_MOST = 5000000 };
 
 #define TOKEN_LIMIT (INT64_C(1) << 53)
 
@@ -255,24 +259,46 @@ static dlock_status decode_join(const struct dli_reply *reply, struct dli_reques
     return DLOCK_OK;
 }
 
+static dlock_status no_room(dlock_error *box)
+{
+    return dli_fail(box, DLOCK_OUT_OF_MEMORY, "no memory for what was found");
+}
+
+static dlock_status note_clock(int64_t server_us, struct dli_request *request)
+{
+    int64_t apart = server_us - dli_wall();
+    struct dli_finding *finding;
+
+    if (server_us <= 0 || (apart > -CLOCK_MOST && apart < CLOCK_MOST))
+        return DLOCK_OK;
+    if (!(finding = dli_findings_add(request->check.found, DLOCK_FINDING_CLOCK)))
+        return no_room(request->why);
+    snprintf(finding->detail, sizeof finding->detail, "%lld", (long long)(apart / 1000000));
+    return DLOCK_OK;
+}
+
 /* {microseconds, name, detail, name, detail ...}. What an older libdlock does not know, it does not tell. */
 static dlock_status decode_check(const struct dli_reply *reply, struct dli_request *request)
 {
-    request->check.count = 0;
-    if (!integer_at(reply, 0, &request->check.server_us))
+    int64_t server_us;
+
+    request->check.found->count = 0;
+    if (!integer_at(reply, 0, &server_us))
         return unexpected(request->why);
-    for (size_t i = 1; i + 1 < reply->size && request->check.count < DLI_FINDINGS_MAX; i += 2) {
+    for (size_t i = 1; i + 1 < reply->size; i += 2) {
         const struct dli_reply *name = &reply->items[i], *detail = name + 1;
-        struct dli_finding *finding = &request->check.finding[request->check.count];
+        const struct dli_finding_row *row;
+        struct dli_finding *finding;
 
         if (name->type != DLI_REPLY_TEXT || detail->type != DLI_REPLY_TEXT)
             return unexpected(request->why);
-        if (!(finding->row = dli_finding_named(name->text, name->size)))
+        if (!(row = dli_finding_named(name->text, name->size)))
             continue;
+        if (!(finding = dli_findings_add(request->check.found, row->code)))
+            return no_room(request->why);
         dli_quote(finding->detail, sizeof finding->detail, detail->text, detail->size);
-        request->check.count++;
     }
-    return DLOCK_OK;
+    return note_clock(server_us, request);
 }
 
 static dlock_status decode_ping(const struct dli_reply *reply, struct dli_request *request)

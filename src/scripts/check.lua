@@ -1,7 +1,10 @@
 -- What a server that is to keep locks should be looked at for: {its clock in microseconds, name, detail, name, detail ...}, the
 -- names being those of base/finding.c. It tries on keys of a name of its own whether it may do what scripts do.
 -- KEYS: those of a mutex. ARGV: channel; whether there is a quarantine, and whether replicas confirm grants ("1")
-local lock, fence, line, about = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+-- A server of a cluster that is a replica, or has no key of ours, gets the keys behind the other words: it says whether it has the
+-- command and the right before it refuses the key.
+local keyless = #KEYS == 0
+local lock, fence, line, about = unpack(keyless and { ARGV[4], ARGV[5], ARGV[6], ARGV[7] } or KEYS)
 local found = {}
 local function note(name, detail)
   found[#found + 1], found[#found + 2] = name, tostring(detail):sub(1, 120)
@@ -13,6 +16,9 @@ local function try(command, ...)
   local said = redis.pcall(command, ...)
   if type(said) ~= 'table' or not said.err then
     return said
+  end
+  if keyless and (said.err:find('READONLY', 1, true) or said.err:find("can't write against", 1, true) or said.err:find('non local', 1, true)) then
+    return nil
   end
   if said.err:find('Unknown', 1, true) or said.err:find('unknown command', 1, true) then
     note('COMMAND_MISSING', command)
@@ -46,13 +52,13 @@ local version = server('redis_version') or '0'
 if (tonumber(version:match('^%d+')) or 0) < 6 then
   note('VERSION', version)
 end
-if family('role') == 'slave' then
+if family('role') == 'slave' and not keyless then
   note('READ_ONLY', '')
-elseif (tonumber(family('connected_slaves') or '0') or 0) > 0 and ARGV[3] ~= '1' and not family('min_slaves_good_slaves') then
+elseif family('role') ~= 'slave' and (tonumber(family('connected_slaves') or '0') or 0) > 0 and ARGV[3] ~= '1' and not family('min_slaves_good_slaves') then
   note('REPLICAS', family('connected_slaves'))
 end
 
-if family('role') ~= 'slave' then
+if keyless or family('role') ~= 'slave' then
   try('SET', fence, '1', 'PX', '1000')
   try('GET', fence)
   try('INCRBY', fence, 1)

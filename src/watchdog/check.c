@@ -1,5 +1,5 @@
 /*
- * check.c: looks at the server, on demand and when a client is opened. client.mutex guards the findings of the last look.
+ * check.c: looks at the servers, on demand and when a client is opened. client.mutex guards the findings of the last look.
  */
 #include "check.h"
 
@@ -8,8 +8,6 @@
 #include <string.h>
 
 #include "sys/sys.h"
-
-enum { CLOCK_MOST = 5000000 };
 
 static int ask_check(struct dli_order *order)
 {
@@ -20,32 +18,19 @@ static int ask_check(struct dli_order *order)
     return 1;
 }
 
-static void note_clock(struct dli_request *request)
-{
-    int64_t apart = request->check.server_us - dli_wall();
-    struct dli_finding *finding = request->check.finding + request->check.count;
-
-    if (request->check.server_us <= 0 || (apart > -CLOCK_MOST && apart < CLOCK_MOST) ||
-        request->check.count == DLI_FINDINGS_MAX)
-        return;
-    finding->row = dli_finding_find(DLOCK_FINDING_CLOCK);
-    snprintf(finding->detail, sizeof finding->detail, "%lld", (long long)(apart / 1000000));
-    request->check.count++;
-}
-
 static int heard_check(struct dli_order *order)
 {
     struct dli_client *client = order->client;
-    struct dli_request *request = order->request;
+    struct dli_findings before;
 
     if (order->status != DLOCK_OK)
         return 0;
-    note_clock(request);
-    order->value = request->check.count;
+    order->value = order->found.count;
     pthread_mutex_lock(&client->mutex);
-    client->finding_count = request->check.count;
-    memcpy(client->finding, request->check.finding, sizeof client->finding);
+    before = client->found;
+    client->found = order->found;
     pthread_mutex_unlock(&client->mutex);
+    order->found = before;
     return 0;
 }
 
@@ -61,12 +46,11 @@ struct dli_order *dli_order_check(struct dli_client *client, int64_t deadline)
         return NULL;
     size = snprintf(name, sizeof name, "%s%sdlock_check", in, *in ? ":" : "");
     order->place = client->store->ops->place_new(client->store, dli_kind_find(DLOCK_KIND_MUTEX), name, (size_t)size);
-    order->finding = calloc(DLI_FINDINGS_MAX, sizeof *order->finding);
-    if (!order->place || !order->finding) {
+    if (!order->place) {
         dli_order_free(order);
         return NULL;
     }
-    order->request->check.finding = order->finding;
+    order->request->check.found = &order->found;
     order->request->check.replicated = dli_options_replicas(&client->options) != 0;
     order->request->deadline = deadline;
     return order;
@@ -77,9 +61,9 @@ int dli_check_finding(struct dli_client *client, size_t index, struct dli_findin
     int there;
 
     pthread_mutex_lock(&client->mutex);
-    there = index < (size_t)client->finding_count;
+    there = index < (size_t)client->found.count;
     if (there)
-        *finding = client->finding[index];
+        *finding = client->found.row[index];
     pthread_mutex_unlock(&client->mutex);
     return there ? 0 : -1;
 }

@@ -52,7 +52,6 @@ dlock_status dli_client_new(const struct dlock_options *options, const struct dl
     }
     if ((status = dli_redis_open(&client->options, site, &client->store, box)) != DLOCK_OK)
         goto fail_store;
-    client->store->several = site->kind >= DLI_SITE_CLUSTER;
     client->store->hooks = &dli_line_hooks;
     client->store->owner = client;
     client->store->uuid = client->uuid;
@@ -86,6 +85,7 @@ void dli_client_unref(struct dli_client *client)
     client->store->ops->free(client->store);
     dli_events_fini(&client->events);
     dli_options_fini(&client->options);
+    dli_findings_free(&client->found);
     pthread_mutex_destroy(&client->mutex);
     free(client);
 }

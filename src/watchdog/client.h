@@ -102,9 +102,8 @@ struct dli_client {
     int64_t line_ups;   /* atomic: how often it came up */
     int64_t gate_until; /* loop 0: what the message that is being told says */
     struct dli_events events;
-    struct dli_finding finding[DLI_FINDINGS_MAX]; /* of the last look at the server, under mutex */
-    int finding_count;
-    struct dli_run *cut_off; /* under mutex: multi-locks that were being acquired when the threads had ended */
+    struct dli_findings found; /* by the last look at the servers, under mutex */
+    struct dli_run *cut_off;   /* under mutex: multi-locks that were being acquired when the threads had ended */
     struct dli_loop *loops[DLI_LOOPS_MAX];
     int loop_count;
     int64_t stats[DLOCK_STAT_COUNT]; /* atomics */

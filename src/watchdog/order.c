@@ -148,7 +148,7 @@ void dli_order_free(struct dli_order *order)
     client->store->ops->request_free(order->request);
     if (order->place)
         client->store->ops->place_free(order->place);
-    free(order->finding);
+    dli_findings_free(&order->found);
     free(order);
     dli_client_unref(client);
 }

@@ -43,7 +43,7 @@ struct dli_order {
 
     /* a look at the server */
     struct dli_place *place;
-    struct dli_finding *finding;
+    struct dli_findings found;
 
     /* a change, or several members */
     int tries, sent, any;
