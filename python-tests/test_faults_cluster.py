@@ -17,6 +17,7 @@ from harness.fake import FakeServer
 from harness.faults import SLACK_MS, times
 from harness.kinds import one, rss_kb, sides
 from harness.sentinel import ask
+from harness.tally import tell
 
 Make = Callable[..., Any]
 SAFETY_MS = 300
@@ -125,6 +126,46 @@ def test_f02_resharding(agent: Agent, new_agent: Make, cluster: Cluster, count: 
     for wait, rival in zip(waits, rivals):
         wait.answer(30).ok
         rival.release(2).ok
+
+
+def test_f02_locks_of_one_slot_half_moved(agent: Agent, cluster: Cluster, count: int = 40) -> None:
+    """Locks that share a slot are renewed in one request, which Redis refuses while some of them have moved: each is renewed all the same."""
+    client = agent.open(cluster, lease_ms=1000)
+    locks = {name: client.lock(name) for name in (f"{{torn}}{number}" for number in range(count))}
+    for lock in locks.values():
+        lock.acquire(1, 0).ok
+    with cluster.moving(cluster.slot("torn"), elsewhere(cluster, cluster.owner("torn"))) as (source, target):
+        ask(source, "MIGRATE", target.host, target.port, "", 0, 5000, "KEYS", *list(locks)[::2])
+        before, renewed = errors(cluster, "TRYAGAIN"), client.counters()["renewed"]
+        until(lambda: client.counters()["renewed"] >= renewed + 6 * count or client.counters()["lost"])
+        assert client.counters()["lost"] == 0, log_of(client)
+        tell(fired=errors(cluster, "TRYAGAIN") - before)
+        assert errors(cluster, "TRYAGAIN") > before, "they were never asked for together"
+    for lock in locks.values():
+        assert lock.state(1) == "HELD"
+        lock.release(1).ok
+
+
+def test_f02_a_torn_lock_delays_no_other(agent: Agent, cluster: Cluster) -> None:
+    """The two keys of a read lock stay on two servers until it is lost: the locks of other slots at these servers are renewed meanwhile."""
+    client = agent.open(cluster, lease_ms=1000)
+    slot = cluster.slot("torn")
+    source = cluster.owner(slot)
+    near = [number for number, owner in cluster.owners().items() if owner is source and number != slot][:30]
+    readers = [client.lock(f"{{torn}}{number}", kind="read") for number in range(30)]
+    others = [client.lock(cluster.key(number)) for number in near]
+    for lock in readers + others:
+        lock.acquire(1, 0).ok
+    before = errors(cluster, "TRYAGAIN")
+    with cluster.moving(slot, elsewhere(cluster, source)) as (_, target):
+        keys = ask(source, "CLUSTER", "GETKEYSINSLOT", slot, 1000)
+        ask(source, "MIGRATE", target.host, target.port, "", 0, 5000, "KEYS", *(key for key in keys if b"timeout" in key))
+        until(lambda: all(reader.state(1) == "LOST" for reader in readers))
+    assert errors(cluster, "TRYAGAIN") > before
+    assert client.counters()["lost"] == len(readers)
+    for lock in others:
+        assert lock.state(1) == "HELD"
+        lock.release(1).ok
 
 
 # ---- F-03: TRYAGAIN

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+import socket
 import threading
 from typing import Any, Callable, Iterator
 
@@ -52,6 +53,26 @@ def test_d01_script_flush(agent: Agent, redis_server: Server, pairs: int) -> Non
     tell(done=len(statuses), fired=flushes[0])
     assert flushes[0] > 10 and counters["script_reloads"] > 10
     assert counters["lost"] == 0 and held.state(1) == "HELD"
+
+
+def test_d01_order_is_kept(agent: Agent, count: int = 12) -> None:
+    """Commands that a server without its scripts refuses in one go are sent again in full in the order they had."""
+    with LockServer() as fake:
+        client = agent.open(fake)
+        client.lock("first").acquire(1, 0).ok
+        came: list[bytes] = []
+
+        def refuse(_: socket.socket, words: list[bytes]) -> bytes:
+            came.append(words[3])
+            return b"" if len(came) < count else b"-NOSCRIPT no such script\r\n" * count
+
+        fake.on("EVALSHA", refuse)
+        for number in range(count):
+            client.lock(f"n{number}").submit_acquire(1, 0, number).ok
+        assert {client.event().status for _ in range(count)} == {0}
+        again = [words[3] for words in fake.requests if words[0] == b"EVAL"]
+        assert len(came) == count and again == came
+        tell(fired=count)
 
 
 # ---- D-02: the server loads its data

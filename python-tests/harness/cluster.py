@@ -250,10 +250,12 @@ class Cluster:
         primaries, source = primaries or self.primaries(), source or self.owner(slot)
         ask(target, "CLUSTER", "SETSLOT", slot, "IMPORTING", source.id)
         ask(source, "CLUSTER", "SETSLOT", slot, "MIGRATING", target.id)
-        yield source, target
-        self.move_keys(slot, source, target)
-        for node in [target, source, *[one for one in primaries if one not in (source, target)]]:
-            ask(node, "CLUSTER", "SETSLOT", slot, "NODE", target.id)
+        try:
+            yield source, target
+        finally:
+            self.move_keys(slot, source, target)
+            for node in [target, source, *[one for one in primaries if one not in (source, target)]]:
+                ask(node, "CLUSTER", "SETSLOT", slot, "NODE", target.id)
 
     @staticmethod
     def move_keys(slot: int, source: Node, target: Node, most: int | None = None) -> int:

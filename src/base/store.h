@@ -92,8 +92,9 @@ struct dli_request {
     const struct dli_kind *kind;   /* NULL for RENEW, TAKE and PING */
     const struct dli_place *place; /* the same */
     int64_t deadline;
-    int64_t above;                             /* EXCHANGE: a grant with a lower token is an old one */
-    int repeatable;                            /* asking twice does no harm */
+    int64_t above;  /* EXCHANGE: a grant with a lower token is an old one */
+    int repeatable; /* asking twice does no harm */
+    int brisk;      /* RENEW: the asker would rather hear at once than wait for keys on their way */
     void (*done)(struct dli_request *request); /* may be NULL when it is carried */
     void *asker;                               /* its owner's */
     dlock_error *why;                          /* NULL, or gets a sentence when the status is a failure */
@@ -102,6 +103,7 @@ struct dli_request {
     int sent;            /* not DLOCK_OK: the server may have acted */
     int refused;         /* not DLOCK_OK: it said no, and did nothing */
     int repeated;        /* it was asked twice: the first may be under way still */
+    int torn;            /* brisk: keys are on their way to another server; each lock alone may be renewed */
 
     union {
         struct dli_exchange exchange;

@@ -69,7 +69,7 @@ void dli_mutex_renewed(struct dli_mutex *m, int64_t number, int kept, int64_t le
     if (kept == 0) {
         dli_mutex_lose(m, DLOCK_CAUSE_TAKEN, now);
     } else if (kept < 0) {
-        m->renew_failures++;
+        m->renew_failures += kept == -1;
         m->renew_at = now + dli_lease_attempt(m->lease, m->rules->attempt) / 3 + dli_mutex_jitter(m, 10 * DLI_MS);
     } else {
         m->limit = limit > m->limit ? limit : m->limit;

@@ -204,7 +204,10 @@ int64_t dli_mutex_renewal(const struct dli_mutex *m, int64_t now);
 
 void dli_mutex_renewing(struct dli_mutex *m);
 
-/* The answer of a renewal of number stamped at stamp: kept 1 or 0; -1 when it failed. lease is what was sent. */
+/*
+ * The answer of a renewal of number stamped at stamp: kept 1 or 0; -1 when it failed, -2 when the server asked to come again.
+ * lease is what was sent.
+ */
 void dli_mutex_renewed(struct dli_mutex *m, int64_t number, int kept, int64_t lease, int64_t stamp, int64_t now);
 
 /* The holder is about to ask the server for lease; whatever comes of it, the undo must last as long. */

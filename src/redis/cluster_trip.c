@@ -130,6 +130,23 @@ static void rest(struct dli_trip *trip, int64_t now)
     trip->at = now + (pause < LONG_REST ? pause : LONG_REST);
 }
 
+/* The server asks to come again. 0, at trip->at; -1, it was told that it ends here. */
+static int come_again(struct dli_trip *trip, int down, int64_t now)
+{
+    struct dli_request *request = &trip->errand.request;
+
+    trip->turns = 0;
+    rest(trip, now);
+    if (down)
+        dli_look_want(trip->lane->cluster);
+    request->torn = request->brisk && !down;
+    if (!request->torn && trip->at < trip->errand.call.deadline)
+        return 0;
+    end(trip, dli_fail(request->why, DLOCK_SERVER_LOADING, "%s asks to come again: %s", trip->node->config.target.text,
+                       down ? "the cluster is down" : "keys are on their way to another server"));
+    return -1;
+}
+
 /* What a redirect means for the trip: 1, it goes on at once; 0, at trip->at; -1, it was told that it ends here. */
 static int judge(struct dli_trip *trip, const struct dli_redirect *redirect)
 {
@@ -138,17 +155,8 @@ static int judge(struct dli_trip *trip, const struct dli_redirect *redirect)
     int64_t now = dli_now();
     struct dli_node *node;
 
-    if (redirect->turn == DLI_TURN_LATER) {
-        trip->turns = 0;
-        rest(trip, now);
-        if (redirect->down)
-            dli_look_want(cluster);
-        if (trip->at < trip->errand.call.deadline)
-            return 0;
-        end(trip, dli_fail(why, DLOCK_SERVER_LOADING, "%s asks to come again: %s", trip->node->config.target.text,
-                           redirect->down ? "the cluster is down" : "keys are on their way to another server"));
-        return -1;
-    }
+    if (redirect->turn == DLI_TURN_LATER)
+        return come_again(trip, redirect->down, now);
     if (++trip->turns > TURNS_MOST || now >= trip->errand.call.deadline) {
         end(trip, dli_fail(why, DLOCK_UNREACHABLE, "%s sends slot %d elsewhere, for the %dth time",
                            trip->node->config.target.text, redirect->slot, trip->turns));

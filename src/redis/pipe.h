@@ -28,6 +28,7 @@ struct dli_pipe {
     struct dli_conn *conn;
     struct dli_gate *gate;
     struct dli_call *urgent, **urgent_end; /* to be sent, in order; urgent ones first */
+    struct dli_call **again_end;           /* behind those of urgent that this step sends again in full */
     struct dli_call *waiting, **waiting_end;
     struct dli_call **flying; /* sent, a ring; NULL: nobody waits for that reply any more */
     size_t flying_first, flying_count, flying_room;

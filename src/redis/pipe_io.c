@@ -136,7 +136,10 @@ static void encode_list(struct dli_pipe *pipe, struct dli_call **list, struct dl
     }
 }
 
-/* The answer NOSCRIPT: the same call again with the script's text. The server has done nothing yet. */
+/*
+ * The answer NOSCRIPT: the same call again with the script's text, before all others but behind those that were refused before
+ * it. The server has done nothing yet.
+ */
 static int again_in_full(struct dli_pipe *pipe, struct dli_call *call, const struct dli_reply *reply)
 {
     if (!dli_call_unknown_script(call, reply))
@@ -148,10 +151,11 @@ static int again_in_full(struct dli_pipe *pipe, struct dli_call *call, const str
         dli_pipe_complete(pipe, call, DLOCK_OUT_OF_MEMORY, 0, NULL);
         return 1;
     }
-    call->next = pipe->urgent;
-    if (!pipe->urgent)
+    call->next = *pipe->again_end;
+    if (!call->next)
         pipe->urgent_end = &call->next;
-    pipe->urgent = call;
+    *pipe->again_end = call;
+    pipe->again_end = &call->next;
     return 1;
 }
 
@@ -187,6 +191,7 @@ static void take_replies(struct dli_pipe *pipe)
 
 static void receive(struct dli_pipe *pipe, int64_t now)
 {
+    pipe->again_end = &pipe->urgent;
     for (int round = 0; round < 4 && dli_conn_receive(pipe->conn) > 0; round++) {
         pipe->heard_at = now;
         take_replies(pipe);

@@ -90,6 +90,7 @@ int dli_errand_begin(struct dli_errand *errand)
     call->repeatable = errand->request.repeatable;
     call->why = errand->request.why;
     call->fallback = call->repeated = call->asking = 0;
+    errand->request.torn = 0;
     call->sleeps = 0;
     return encode(call, 0);
 }

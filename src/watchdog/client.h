@@ -42,6 +42,7 @@ struct dli_due {
     struct dli_entry *entry; /* with a ref */
     int64_t number, lease, limit;
     int tries;    /* that failed before */
+    int alone;    /* it shares no request */
     int64_t last; /* token of the hold */
 };
 

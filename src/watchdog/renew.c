@@ -165,20 +165,40 @@ static void tell(const struct dli_due *due, int kept, int64_t stamp, int64_t now
     dli_entry_unlock(entry);
 }
 
-static void batch_done(struct dli_request *request)
+/* Some of the locks are at one server and some at another: each is asked for alone now. */
+static void split(struct dli_batch *batch, int64_t now)
 {
-    struct dli_batch *batch = request->asker;
-    struct dli_client *client = batch->loop->client;
+    for (int i = 0; i < batch->count; i++) {
+        batch->due[i].alone = 1;
+        if (push(batch->queue, &batch->due[i]))
+            tell(&batch->due[i], -1, batch->stamp, now);
+    }
+    batch->queue->leave_at = now;
+}
+
+static void tell_all(struct dli_batch *batch, const struct dli_request *request, int64_t now)
+{
     int known = request->status == DLOCK_OK || (request->status == DLOCK_NOT_REPLICATED && !request->refused);
-    int64_t now = dli_now(), renewed = 0;
+    int64_t renewed = 0;
 
     for (int i = 0; i < batch->count; i++) {
-        int kept = known ? batch->rows[i].kept : -1;
+        int kept = known ? batch->rows[i].kept : request->torn ? -2 : -1;
 
         renewed += kept == 1;
         tell(&batch->due[i], kept, batch->stamp, now);
     }
-    dli_client_count(client, DLOCK_STAT_RENEWED, renewed);
+    dli_client_count(batch->loop->client, DLOCK_STAT_RENEWED, renewed);
+}
+
+static void batch_done(struct dli_request *request)
+{
+    struct dli_batch *batch = request->asker;
+    int64_t now = dli_now();
+
+    if (request->torn && batch->count > 1)
+        split(batch, now);
+    else
+        tell_all(batch, request, now);
     batch->queue->flying--;
     batch->next = batch->loop->idle;
     batch->loop->idle = batch;
@@ -212,6 +232,8 @@ static int fits(const struct dli_queue *queue, const struct dli_batch *batch)
     const struct dli_entry *entry, *first;
 
     if (queue->count == 0 || batch->count == DLI_RENEW_MAX)
+        return 0;
+    if (batch->count > 0 && (queue->heap[0].alone || batch->due[0].alone))
         return 0;
     entry = queue->heap[0].entry;
     first = batch->due[0].entry;
@@ -256,7 +278,7 @@ static void send(struct dli_loop *loop, struct dli_batch *batch, int64_t now)
     request->renew.row = batch->rows;
     request->renew.count = batch->count;
     request->deadline = deadline(&batch->due[0], now);
-    request->repeatable = 1;
+    request->repeatable = request->brisk = 1;
     request->done = batch_done;
     request->asker = batch;
     batch->queue->flying++;
