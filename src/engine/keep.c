@@ -132,6 +132,11 @@ static int64_t earlier(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+int64_t dli_mutex_sure_until(const struct dli_mutex *m)
+{
+    return earlier(m->limit, max_hold_at(m));
+}
+
 int64_t dli_mutex_alarm(const struct dli_mutex *m)
 {
     int64_t at = DLI_NEVER;

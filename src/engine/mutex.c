@@ -29,11 +29,30 @@ int64_t dli_mutex_jitter(struct dli_mutex *m, int64_t range)
     return range > 0 ? (int64_t)(m->noise % (uint64_t)range) : 0;
 }
 
+static void begin_waiting(struct dli_mutex *m, struct dli_claim *claim)
+{
+    claim->state = DLI_CLAIM_WAITING;
+    m->waiters++;
+    m->loose += !claim->bound;
+}
+
+static void end_waiting(struct dli_mutex *m, const struct dli_claim *claim)
+{
+    m->waiters--;
+    m->loose -= !claim->bound;
+}
+
+void dli_mutex_loosen(struct dli_mutex *m, struct dli_claim *claim)
+{
+    m->loose += claim->bound && claim->state == DLI_CLAIM_WAITING;
+    claim->bound = 0;
+}
+
 /* The claim has ended with result; the caller of the engine takes it from done. */
 void dli_mutex_settle(struct dli_mutex *m, struct dli_claim *claim, dlock_status result)
 {
     if (claim->state == DLI_CLAIM_WAITING)
-        m->waiters--;
+        end_waiting(m, claim);
     if (m->leaving == claim)
         m->leaving = NULL;
     if (m->holder == claim)
@@ -103,7 +122,7 @@ struct dli_claim *dli_mutex_acquire(struct dli_mutex *m, struct dli_claim *claim
 
     if (older)
         return older;
-    if (!m->closed && (older = in_list(&m->waiting, claim->owner)))
+    if (!m->closed && (!claim->bound || m->loose > 0) && (older = in_list(&m->waiting, claim->owner)))
         return older;
     forget_lost(m, claim->owner);
     claim->state = DLI_CLAIM_IDLE;
@@ -115,9 +134,8 @@ struct dli_claim *dli_mutex_acquire(struct dli_mutex *m, struct dli_claim *claim
     } else if (!claim->patient && (m->holder || m->waiters > 0)) {
         dli_mutex_settle(m, claim, DLOCK_BUSY);
     } else {
-        claim->state = DLI_CLAIM_WAITING;
+        begin_waiting(m, claim);
         dli_list_append(&m->waiting, &claim->link);
-        m->waiters++;
         if (m->waiters == 1 || m->trouble != DLOCK_OK)
             m->look_at = m->want_at = now;
     }
@@ -138,7 +156,7 @@ void dli_mutex_take_turn(struct dli_mutex *m, int64_t now)
     struct dli_claim *claim = DLI_OBJECT(m->waiting.next, struct dli_claim, link);
 
     dli_list_remove(&claim->link);
-    m->waiters--;
+    end_waiting(m, claim);
     claim->state = DLI_CLAIM_HELD;
     claim->count = 1;
     claim->token = m->token_next++;
@@ -351,9 +369,8 @@ int dli_mutex_adopt(struct dli_mutex *m, struct dli_claim *claim, int64_t number
     m->token_next = token;
     m->token_end = token + 1;
     m->renew_at = stamp + m->lease / 3;
-    claim->state = DLI_CLAIM_WAITING;
+    begin_waiting(m, claim);
     dli_list_append(m->waiting.next, &claim->link); /* before those who came while the server was asked */
-    m->waiters++;
     dli_mutex_take_turn(m, now);
     return 1;
 }

@@ -47,6 +47,7 @@ struct dli_claim {
     int64_t min_hold; /* nobody else gets it earlier; 0 for none */
     int renew;
     int patient;   /* it may wait: until lay in the future */
+    int bound;     /* while it waits nobody asks for anything in its owner's name */
     int64_t count; /* HELD: levels of re-entry */
     int64_t token;
     int64_t held_since;
@@ -84,6 +85,7 @@ struct dli_mutex {
     struct dli_link done;    /* settled claims for the caller to take */
     struct dli_link reports; /* claims with something to report */
     int64_t waiters;
+    int64_t loose; /* of them, those that are not bound */
     int closed;
 
     int64_t want, drop;
@@ -132,11 +134,14 @@ struct dli_mutex {
 void dli_mutex_init(struct dli_mutex *m, const struct dli_mutex_rules *rules, uint64_t seed);
 
 /*
- * Owner asks for the lock through claim (filled: owner, until, lease, max_hold, renew, patient; link and report initialised).
+ * Owner asks for the lock through claim (filled: owner, until, lease, max_hold, renew, patient, bound; link and report initialised).
  * Returns the claim that now stands for the owner: an older one on re-entry (HELD, count raised) or a pending one that
  * is taken up again after DLOCK_INTERRUPTED; else claim itself, WAITING, or DONE and in the done list.
  */
 struct dli_claim *dli_mutex_acquire(struct dli_mutex *m, struct dli_claim *claim, int64_t now);
+
+/* The claim is not bound any more. */
+void dli_mutex_loosen(struct dli_mutex *m, struct dli_claim *claim);
 
 /* Re-entry only: the held claim of owner with its count raised, or NULL and nothing changed. */
 struct dli_claim *dli_mutex_reenter(struct dli_mutex *m, int64_t owner, int64_t now);
@@ -224,6 +229,9 @@ void dli_mutex_tick(struct dli_mutex *m, int64_t now);
 
 /* When dli_mutex_tick, dli_mutex_wish or dli_mutex_renewal want to be called next; DLI_NEVER for not at all. */
 int64_t dli_mutex_alarm(const struct dli_mutex *m);
+
+/* Somebody holds the lock: until then nothing that only time brings can end it. */
+int64_t dli_mutex_sure_until(const struct dli_mutex *m);
 
 /* ---- between the engine's own files */
 

@@ -31,7 +31,7 @@ void dli_subscriber_fini(struct dli_subscriber *sub)
 
 void dli_subscriber_want(struct dli_subscriber *sub)
 {
-    if (!__atomic_exchange_n(&sub->wanted, 1, __ATOMIC_ACQ_REL))
+    if (!__atomic_load_n(&sub->wanted, __ATOMIC_ACQUIRE) && !__atomic_exchange_n(&sub->wanted, 1, __ATOMIC_ACQ_REL))
         dli_wake_set(sub->wake_fd);
 }
 

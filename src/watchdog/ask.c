@@ -2,7 +2,8 @@
  * ask.c: blocking acquire and release, and their in-memory forms.
  *
  * A caller first sends what the machine wants from its own thread (exchange.c); only when that did not settle its claim
- * does it sleep, and the watchdog takes over.
+ * does it sleep, and the watchdog takes over. Who is granted the lock in its sleep goes on without entry.mutex, which the one
+ * that handed it over may want again at once.
  */
 #include "ask.h"
 
@@ -39,11 +40,35 @@ static dlock_status overdue(const struct dli_entry *entry, const struct dli_clai
 /* A signal that came before the sleep ends no sleep: callers who want to know of signals wake up so often. */
 static const int64_t attention = 1000000;
 
+/* entry.mutex held: the machine's next answer is for the claim's caller. */
+static void expect(struct dli_waiter *waiter)
+{
+    waiter->tell = DLI_TELL_CALLER;
+    waiter->settled = 0;
+    waiter->sleeping = 0;
+}
+
+/* Without the mutex. */
+static int nap(struct dli_waiter *waiter, int64_t limit, int interruptible)
+{
+    if (interruptible || limit != DLI_NEVER)
+        return dli_futex_wait(&waiter->settled, 0, limit == DLI_NEVER ? -1 : limit);
+    dli_futex_sleep(&waiter->settled, 0);
+    return DLI_WAIT_WOKEN;
+}
+
+/* Without the mutex. */
+static int granted_for_sure(const struct dli_waiter *waiter)
+{
+    return __atomic_load_n(&waiter->settled, __ATOMIC_ACQUIRE) == DLI_SETTLED_GRANTED && dli_now() < waiter->sure_until;
+}
+
 /*
  * entry.mutex held: sleep until the claim is settled, giving up at its time. DLOCK_INTERRUPTED when the caller wants to
- * know of signals and one came, or might have come before the sleep; the claim goes on then.
+ * know of signals and one came, or might have come before the sleep; the claim goes on then. *sure: the claim was granted,
+ * and the mutex is not held any more.
  */
-static dlock_status await(struct dli_waiter *waiter, int interruptible)
+static dlock_status await(struct dli_waiter *waiter, int interruptible, int *sure)
 {
     struct dli_entry *entry = waiter->entry;
 
@@ -55,7 +80,9 @@ static dlock_status await(struct dli_waiter *waiter, int interruptible)
             limit = dli_now() + attention;
         waiter->sleeping = 1;
         dli_entry_unlock(entry);
-        woken = dli_futex_wait(&waiter->settled, 0, limit == DLI_NEVER ? -1 : limit);
+        woken = nap(waiter, limit, interruptible);
+        if ((*sure = granted_for_sure(waiter)))
+            return DLOCK_OK;
         dli_entry_lock(entry);
         waiter->sleeping = 0;
         if (waiter->settled)
@@ -95,16 +122,17 @@ dlock_status dli_ask_receive(struct dli_waiter *waiter, int64_t *token)
  * entry.mutex held: the machine's claim for this request. Sets *waiter (with a ref for the caller) when it must be waited for;
  * else returns the answer.
  */
-static dlock_status enter(struct dli_entry *entry, struct dli_waiter *fresh, struct dli_waiter **waiter, int64_t *token)
+static dlock_status enter(struct dli_entry *entry, struct dli_waiter *fresh, int64_t now, struct dli_waiter **waiter,
+                          int64_t *token)
 {
-    struct dli_claim *claim = dli_mutex_acquire(&entry->m, &fresh->claim, dli_now());
+    struct dli_claim *claim = dli_mutex_acquire(&entry->m, &fresh->claim, now);
     struct dli_waiter *found = DLI_OBJECT(claim, struct dli_waiter, claim);
     int64_t until = fresh->claim.until;
 
     *waiter = NULL;
     entry->reserved = 0;
     if (found == fresh) {
-        fresh->tell = DLI_TELL_CALLER;
+        expect(fresh);
         *waiter = fresh;
         return DLOCK_OK;
     }
@@ -121,34 +149,51 @@ static dlock_status enter(struct dli_entry *entry, struct dli_waiter *fresh, str
         return DLOCK_INVALID_ARGUMENT;
     claim->until = until;
     found->interrupted = 0;
-    found->tell = DLI_TELL_CALLER;
+    expect(found);
     __atomic_add_fetch(&found->refs, 1, __ATOMIC_RELAXED);
     *waiter = found;
     return DLOCK_OK;
 }
 
+/* entry.mutex held: what came of the wait. */
+static dlock_status awoken(struct dli_waiter *waiter, dlock_status status, int64_t *token)
+{
+    struct dli_entry *entry = waiter->entry;
+
+    if (status == DLOCK_INTERRUPTED) {
+        waiter->tell = DLI_TELL_NOBODY;
+        waiter->interrupted = 1;
+        dli_mutex_loosen(&entry->m, &waiter->claim);
+    } else if (status == DLOCK_OK && !entry->rules.momentary) {
+        status = dli_ask_receive(waiter, token);
+    }
+    return status;
+}
+
 dlock_status dli_ask_acquire(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t wait,
                              int64_t *token, dlock_error *why)
 {
-    struct dli_waiter *fresh = dli_ask_waiter(entry, terms, owner, wait, dli_now()), *waiter;
+    int64_t now = dli_now();
+    struct dli_waiter *fresh = dli_ask_waiter(entry, terms, owner, wait, now), *waiter;
     dlock_status status;
+    int sure = 0;
 
     if (!fresh)
         return DLOCK_OUT_OF_MEMORY;
+    fresh->claim.bound = owner < 0; /* it is this thread */
     dli_entry_lock(entry);
-    status = enter(entry, fresh, &waiter, token);
+    status = enter(entry, fresh, now, &waiter, token);
     if (waiter) {
-        dli_exchange_drive(entry, &waiter->claim, why);
-        dli_entry_pump(entry, dli_now());
-        status = await(waiter, terms->interruptible);
-        if (status == DLOCK_INTERRUPTED) {
-            waiter->tell = DLI_TELL_NOBODY;
-            waiter->interrupted = 1;
-        } else if (status == DLOCK_OK && !entry->rules.momentary) {
-            status = dli_ask_receive(waiter, token);
-        }
+        now = dli_exchange_drive(entry, &waiter->claim, now, why);
+        dli_entry_pump(entry, now);
+        status = await(waiter, terms->interruptible, &sure);
+        if (sure)
+            *token = waiter->claim.token;
+        else
+            status = awoken(waiter, status, token);
     }
-    dli_entry_unlock(entry);
+    if (!sure)
+        dli_entry_unlock(entry);
     if (waiter)
         dli_waiter_unref(waiter);
     return status;
@@ -164,13 +209,13 @@ static void part(struct dli_entry *entry, struct dli_claim *ended)
 }
 
 /* entry.mutex held: what the release in memory came to. */
-static void released_here(struct dli_entry *entry, struct dli_claim *ended, dlock_status status)
+static void released_here(struct dli_entry *entry, struct dli_claim *ended, dlock_status status, int64_t now)
 {
     if (status == DLOCK_OK && ended)
         dli_client_count(entry->client, DLOCK_STAT_HANDOVERS, 1);
-    dli_waiter_deliver(entry, dli_now()); /* the claim may have something to report still */
+    dli_waiter_deliver(entry, now); /* the claim may have something to report still */
     part(entry, ended);
-    dli_entry_pump(entry, dli_now());
+    dli_entry_pump(entry, now);
 }
 
 dlock_status dli_ask_release(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, dlock_error *why)
@@ -179,20 +224,20 @@ dlock_status dli_ask_release(struct dli_entry *entry, const struct dli_terms *te
     struct dli_waiter *waiter;
     struct dli_claim *claim;
     dlock_status status;
+    int sure;
 
     dli_entry_lock(entry);
     status = dli_mutex_release(&entry->m, owner, now, now + terms->release_timeout, 1, &claim);
     if (status != DLOCK_WOULD_BLOCK) {
-        released_here(entry, claim, status);
+        released_here(entry, claim, status, now);
         dli_entry_unlock(entry);
         return status;
     }
     waiter = DLI_OBJECT(claim, struct dli_waiter, claim);
     __atomic_add_fetch(&waiter->refs, 1, __ATOMIC_RELAXED);
-    waiter->tell = DLI_TELL_CALLER;
-    dli_exchange_drive(entry, claim, why);
-    dli_entry_pump(entry, dli_now());
-    status = await(waiter, 0);
+    expect(waiter);
+    dli_entry_pump(entry, dli_exchange_drive(entry, claim, now, why));
+    status = await(waiter, 0, &sure);
     dli_client_count(entry->client, DLOCK_STAT_RELEASED, status == DLOCK_OK);
     dli_entry_unlock(entry);
     dli_waiter_unref(waiter);
@@ -226,7 +271,7 @@ dlock_status dli_ask_release_local(struct dli_entry *entry, int64_t owner)
     dli_entry_lock(entry);
     status = dli_mutex_release(&entry->m, owner, now, now, 0, &ended);
     if (status != DLOCK_WOULD_BLOCK)
-        released_here(entry, ended, status);
+        released_here(entry, ended, status, now);
     dli_entry_unlock(entry);
     return status;
 }

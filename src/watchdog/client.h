@@ -144,17 +144,20 @@ struct dli_entry {
     int64_t timer_at;              /* what the timer is set to; DLI_NEVER: not set */
     int64_t handles;               /* atomic: lock handles of the name */
     int surplus;                   /* refs to drop when the mutex is released */
-    struct dli_waiter *woken;      /* with a ref: its sleeping caller is woken when the mutex is released */
+    uint32_t *woken;               /* the futex of a caller that is woken when the mutex is released */
     int64_t adopted_number;        /* this grant number stands for an id made elsewhere */
     char adopted[DLI_OWNER_MAX];
 };
+
+enum { DLI_SETTLED_ENDED = 1, DLI_SETTLED_GRANTED };
 
 /* One claim with what its caller needs. */
 struct dli_waiter {
     struct dli_claim claim;
     struct dli_entry *entry; /* with a ref */
     int64_t refs;
-    uint32_t settled; /* futex: 1 when the machine has answered */
+    uint32_t settled;   /* futex, DLI_SETTLED_* when the machine has answered */
+    int64_t sure_until; /* SETTLED_GRANTED: the lock is the caller's until then, whatever the machine learns by time */
     enum { DLI_TELL_NOBODY, DLI_TELL_CALLER, DLI_TELL_QUEUE, DLI_TELL_RUN } tell; /* who waits for the answer */
     int sleeping;                                                                 /* the caller sleeps on settled */
     int interrupted; /* its caller went away by a signal and may come back */
@@ -275,8 +278,11 @@ struct dli_entry *dli_hold_of_number(struct dli_entry *parent, int64_t number);
 /* entry.mutex held: hand the exchange to the loop. */
 void dli_exchange_submit(struct dli_entry *entry, const struct dli_wish *wish, int64_t now);
 
-/* entry.mutex held, released meanwhile: send what the machine wants from this thread as long as claim is not settled. */
-void dli_exchange_drive(struct dli_entry *entry, struct dli_claim *claim, dlock_error *why);
+/*
+ * entry.mutex held, released meanwhile: send what the machine wants from this thread as long as claim is not settled. Returns
+ * the time.
+ */
+int64_t dli_exchange_drive(struct dli_entry *entry, struct dli_claim *claim, int64_t now, dlock_error *why);
 
 /* ---- waiter.c */
 

@@ -35,16 +35,14 @@ void dli_entry_lock(struct dli_entry *entry)
 
 void dli_entry_unlock(struct dli_entry *entry)
 {
-    struct dli_waiter *woken = entry->woken;
+    uint32_t *woken = entry->woken;
     int surplus = entry->surplus;
 
     entry->surplus = 0;
     entry->woken = NULL;
     pthread_mutex_unlock(&entry->mutex);
-    if (woken) {
-        dli_futex_wake(&woken->settled, 1);
-        dli_waiter_unref(woken);
-    }
+    if (woken) /* its waiter may be gone: then nobody sleeps there, or somebody who looks again */
+        dli_futex_wake(woken, 1);
     while (surplus-- > 0)
         dli_entry_unref(entry);
 }

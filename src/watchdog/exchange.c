@@ -74,11 +74,10 @@ void dli_exchange_submit(struct dli_entry *entry, const struct dli_wish *wish, i
     dli_mutex_answer(&entry->m, &unsent, now);
 }
 
-void dli_exchange_drive(struct dli_entry *entry, struct dli_claim *claim, dlock_error *why)
+int64_t dli_exchange_drive(struct dli_entry *entry, struct dli_claim *claim, int64_t now, dlock_error *why)
 {
     struct dli_client *client = entry->client;
     struct dli_wish wish;
-    int64_t now = dli_now();
 
     while ((claim->state == DLI_CLAIM_WAITING || claim->state == DLI_CLAIM_LEAVING) &&
            dli_mutex_wish(&entry->m, __atomic_load_n(&client->line, __ATOMIC_ACQUIRE), now, &wish)) {
@@ -92,4 +91,5 @@ void dli_exchange_drive(struct dli_entry *entry, struct dli_claim *claim, dlock_
         now = dli_now();
         digest(entry, now);
     }
+    return now;
 }

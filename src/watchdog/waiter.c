@@ -92,12 +92,11 @@ static void wait_over(struct dli_timer *timer, int64_t now)
 
 struct dli_waiter *dli_waiter_new(struct dli_entry *entry)
 {
-    struct dli_waiter *waiter = calloc(1, sizeof *waiter);
+    struct dli_waiter *waiter = malloc(sizeof *waiter); /* glibc's calloc passes by the thread's own cache */
 
     if (!waiter)
         return NULL;
-    waiter->entry = entry;
-    waiter->refs = 2;
+    *waiter = (struct dli_waiter){.entry = entry, .refs = 2};
     dli_entry_ref(entry);
     dli_list_init(&waiter->claim.link);
     dli_list_init(&waiter->claim.report);
@@ -168,18 +167,27 @@ static void wake(struct dli_waiter *waiter)
 {
     struct dli_entry *entry = waiter->entry;
 
-    if (entry->woken) {
+    if (entry->woken)
         dli_futex_wake(&waiter->settled, 1);
-        return;
-    }
-    __atomic_add_fetch(&waiter->refs, 1, __ATOMIC_RELAXED);
-    entry->woken = waiter;
+    else
+        entry->woken = &waiter->settled;
 }
 
 static void stop_wait(struct dli_waiter *waiter)
 {
     if (waiter->entry->loop && dli_loop_stop_timer(waiter->entry->loop, &waiter->timer))
         unref_locked(waiter);
+}
+
+/* A caller that was granted the lock goes on without the mutex while the grant is sure; see ask.c. */
+static void tell_caller(struct dli_waiter *waiter, int granted)
+{
+    if (granted)
+        waiter->sure_until = dli_mutex_sure_until(&waiter->entry->m);
+    waiter->tell = DLI_TELL_NOBODY;
+    __atomic_store_n(&waiter->settled, granted ? DLI_SETTLED_GRANTED : DLI_SETTLED_ENDED, __ATOMIC_RELEASE);
+    if (waiter->sleeping)
+        wake(waiter);
 }
 
 static void settle(struct dli_waiter *waiter, int64_t now)
@@ -195,9 +203,7 @@ static void settle(struct dli_waiter *waiter, int64_t now)
         waiter->tell = DLI_TELL_NOBODY;
         dli_run_told(waiter->run, waiter->claim.result, waiter->claim.token, now);
     } else if (waiter->tell == DLI_TELL_CALLER) {
-        __atomic_store_n(&waiter->settled, 1, __ATOMIC_RELEASE);
-        if (waiter->sleeping)
-            wake(waiter);
+        tell_caller(waiter, granted);
     }
     if (!granted)
         unref_locked(waiter);
