@@ -210,8 +210,19 @@ REPLICAS = (
          "    if (turn->said == 2) {\n        turn->said = 1;\n        return say_wait(replicas, turn, now);\n    }\n"),
     )),
     Mutant(503, "renewals need no replicas", world="replicas", edits=(
-        ("redis/replicas.c", "request->verb == DLI_VERB_RENEW || request->take",
-         "request->verb != DLI_VERB_RENEW && request->take"),
+        ("redis/replicas.c", "    return request->verb == DLI_VERB_RENEW ||", "    return"),
+    )),
+)  # fmt: skip
+
+# The same defects on a cluster, and two of the way there. test_replicas_cluster.py must find them.
+CLUSTER_REPLICAS = (
+    *REPLICAS,
+    Mutant(511, "callers go by their usual connection", world="replicas", edits=(
+        ("redis/cluster_trip.c", "    if (dli_replicas_want(&at->replicas, &trip->errand.request)) {",
+         "    if (!trip->lane && dli_replicas_want(&at->replicas, &trip->errand.request)) {"),
+    )),
+    Mutant(512, "all of none are enough", world="replicas", edits=(
+        ("redis/cluster_node.c", "&node->gate, lane->wake_fd, cluster->confirm,", "&node->gate, lane->wake_fd, 0 * cluster->confirm,"),
     )),
 )  # fmt: skip
 

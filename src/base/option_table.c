@@ -90,9 +90,9 @@ const struct dli_option_row dli_option_table[DLI_OPT_COUNT] = {
     [DLI_OPT_QUORUM_NAME] =
         TEXT("quorum_name", 64, "",
              "The name of the quorum, for clients that write its servers differently; empty: what they write."),
-    [DLI_OPT_REPLICAS] =
-        TEXT("replicas", 4, "none",
-             "How many replicas confirm each grant and renewal: none, a number, or all that sentinels know."),
+    [DLI_OPT_REPLICAS] = TEXT(
+        "replicas", 4, "none",
+        "How many replicas confirm each grant and renewal: none, a number, or all that sentinels or the cluster know."),
     [DLI_OPT_CHECKS] =
         TEXT("checks", 6, "off",
              "Whether opening a client looks at the server: off, warn (findings become events) or refuse."),

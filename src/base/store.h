@@ -26,7 +26,7 @@ enum {
     DLI_RENEW_MAX = 64,
     DLI_MULTI_MAX = 16,
     DLI_VIEW_MAX = 512,
-    DLI_LANE_FDS = 576 /* descriptors that a lane may want to be watched */
+    DLI_LANE_FDS = 2048 /* descriptors that a lane may want to be watched */
 };
 
 /* ---- requests */

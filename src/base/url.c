@@ -293,11 +293,14 @@ dlock_status dli_site_check(const struct dli_site *site, const struct dlock_opti
             return dli_fail(box, DLOCK_INVALID_OPTION, "The option %s is for redis+quorum://.",
                             dli_option_table[i].name);
     }
-    if (dli_options_replicas(set) != 0 && site->kind >= DLI_SITE_CLUSTER)
-        return dli_fail(box, DLOCK_UNSUPPORTED, "The option replicas is for one server and for sentinels.");
-    if (dli_options_replicas(set) == -1 && site->kind != DLI_SITE_SENTINEL)
-        return dli_fail(box, DLOCK_INVALID_OPTION,
-                        "Only sentinels know how many replicas are all: give the option replicas their number.");
+    if (dli_options_replicas(set) != 0 && site->kind == DLI_SITE_QUORUM)
+        return dli_fail(
+            box, DLOCK_UNSUPPORTED,
+            "The option replicas is not for a quorum: its servers have no replicas, and their votes confirm grants.");
+    if (dli_options_replicas(set) == -1 && site->kind < DLI_SITE_SENTINEL)
+        return dli_fail(
+            box, DLOCK_INVALID_OPTION,
+            "Only sentinels and a cluster know how many replicas are all: give the option replicas their number.");
     if (site->kind == DLI_SITE_QUORUM)
         return check_quorum(site, (int)set->number[DLI_OPT_QUORUM], box);
     return DLOCK_OK;

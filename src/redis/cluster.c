@@ -165,6 +165,7 @@ static int64_t alarm_at(const struct dli_lane *lane)
         const struct dli_node *node = cluster->node[i];
 
         at = sooner(at, dli_pipe_alarm(&node->pipe[lane->index]->pipe));
+        at = sooner(at, dli_replicas_alarm(&node->pipe[lane->index]->replicas));
         if (lane->index == 0 && node->hears != DLI_EAR_OFF)
             at = sooner(at, dli_subscriber_alarm(&node->ear));
     }
@@ -188,6 +189,7 @@ static int lane_sleep(struct dli_lane *lane, struct pollfd *fds)
         struct dli_pipe *pipe = &cluster->node[i]->pipe[lane->index]->pipe;
 
         count = watch(fds, count, pipe->conn);
+        count += dli_replicas_fds(&cluster->node[i]->pipe[lane->index]->replicas, fds + count);
         if (lane->index == 0)
             count = watch(fds, count, cluster->node[i]->ear.conn);
         __atomic_store_n(&pipe->sleeping, 1, __ATOMIC_SEQ_CST);
@@ -214,8 +216,10 @@ static void shut(struct dli_lane *lane)
     int count = dli_cluster_count(cluster);
 
     dli_trip_shut(lane);
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count; i++) {
         dli_pipe_shut(&cluster->node[i]->pipe[lane->index]->pipe);
+        dli_replicas_shut(&cluster->node[i]->pipe[lane->index]->replicas);
+    }
     dli_txn_lane_shut(&lane->txns);
     if (lane->index == 0)
         dli_survey_shut(cluster);
@@ -294,6 +298,7 @@ dlock_status dli_cluster_open(const struct dlock_options *options, const struct 
     memcpy(cluster->seed, site->node, sizeof cluster->seed);
     cluster->connects_per_second = (int)options->number[DLI_OPT_CONNECTS_PER_SECOND];
     cluster->private_connections = (int)options->number[DLI_OPT_PRIVATE_CONNECTIONS];
+    cluster->confirm = dli_options_replicas(options);
     cluster->patience = options->number[DLI_OPT_COMMAND_TIMEOUT_MS] * MS;
     dli_gate_init(&cluster->look.gate, cluster->connects_per_second, (uint64_t)dli_now());
     cluster->store.ops = &ops;

@@ -22,6 +22,7 @@
 #include "hear.h"
 #include "pipe.h"
 #include "private.h"
+#include "replicas.h"
 #include "request.h"
 #include "store.h"
 #include "subscriber.h"
@@ -40,6 +41,7 @@ struct pollfd;
 /* A lane's connection to a server. */
 struct dli_node_pipe {
     struct dli_pipe pipe;
+    struct dli_replicas replicas;
     struct dli_trouble trouble;
 };
 
@@ -50,9 +52,11 @@ struct dli_node {
     struct dli_conn_config config;
     struct dli_gate gate;
     struct dli_private pool;
-    struct dli_node_pipe *pipe[DLI_CLUSTER_LANES];                        /* NULL for a lane that there is not */
-    int listed;                                                           /* atomic: it is in the map */
-    struct dli_subscriber ear;                                            /* lane 0's */
+    struct dli_node_pipe *pipe[DLI_CLUSTER_LANES]; /* NULL for a lane that there is not */
+    int listed;                                    /* atomic: it is in the map */
+    int replicas;                                  /* atomic: how many it has */
+    int owed;                                      /* lane 0's: it had so many, and is to have them again */
+    struct dli_subscriber ear;                     /* lane 0's */
     enum { DLI_EAR_OFF, DLI_EAR_COMING, DLI_EAR_UP, DLI_EAR_DOWN } hears; /* written by lane 0 under mutex */
 };
 
@@ -85,6 +89,7 @@ struct dli_cluster {
     struct dli_store store;
     struct dli_conn_config config; /* of all, but for the target */
     int connects_per_second, private_connections;
+    int confirm;      /* constant, see dli_options_replicas */
     int64_t patience; /* for one command */
     int seeds;
     struct dli_target seed[DLI_NODES_MAX];
@@ -156,6 +161,9 @@ struct dli_node *dli_node_owner(const struct dli_cluster *cluster, int slot);
 /* Connections of a new lane to all nodes there are; mutex held. 0 or -1. And the end of a lane's. */
 int dli_node_open_lane(struct dli_node *node, const struct dli_lane *lane);
 void dli_node_close_lane(struct dli_node *node, int index);
+
+/* An errand over the lane's pipe, or with replicas that confirm. 0, or -1 when the lane was shut. */
+int dli_node_push(struct dli_node *node, int index, struct dli_errand *errand, int urgent);
 
 /* The lane's thread: a step, and log lines about trouble and its end. */
 void dli_node_step(struct dli_node *node, int index, int64_t now);

@@ -66,8 +66,37 @@ static void stop(struct dli_look *look, int64_t now)
     look->not_before = now + PAUSE;
 }
 
+/* How many replicas a primary had when it was one itself; 0: of none. */
+static int before_failover(const struct dli_cluster *cluster, const struct dli_node *node)
+{
+    for (int i = 0; i < cluster->replicas; i++) {
+        const struct dli_map_replica *replica = &cluster->replica[i];
+
+        if (replica->of != node->index && replica->port == node->config.target.port &&
+            strcmp(replica->host, node->config.target.host) == 0)
+            return __atomic_load_n(&cluster->node[replica->of]->replicas, __ATOMIC_RELAXED);
+    }
+    return 0;
+}
+
+/*
+ * Replicas count as long as the cluster has not forgotten them. After a failover the one who was the primary is missed until it, or
+ * another, has come: it may be promoted again. CLUSTER SLOTS does not list those that are down: there the number never falls.
+ */
 static void adopt_replicas(struct dli_cluster *cluster, const struct dli_cluster_map *map, const uint8_t *index)
 {
+    for (int i = 0; i < map->count; i++) {
+        struct dli_node *node = cluster->node[index[i]];
+        int before = before_failover(cluster, node), count = 0;
+
+        for (int j = 0; j < map->replicas; j++)
+            count += map->replica[j].of == i;
+        if (cluster->look.stage == DLI_LOOK_SLOTS && node->replicas > before)
+            before = node->replicas;
+        node->owed = before > node->owed ? before : node->owed;
+        node->owed = count >= node->owed ? 0 : node->owed;
+        __atomic_store_n(&node->replicas, count > node->owed ? count : node->owed, __ATOMIC_RELAXED);
+    }
     cluster->replicas = map->replicas;
     memcpy(cluster->replica, map->replica, sizeof map->replica);
     for (int i = 0; i < map->replicas; i++)

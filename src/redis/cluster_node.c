@@ -25,6 +25,8 @@ int dli_node_open_lane(struct dli_node *node, const struct dli_lane *lane)
         free(pipe);
         return -1;
     }
+    dli_replicas_init(&pipe->replicas, &node->config, &node->gate, lane->wake_fd, cluster->confirm, &cluster->reloads);
+    pipe->replicas.known = &node->replicas;
     node->pipe[lane->index] = pipe;
     return 0;
 }
@@ -34,6 +36,7 @@ void dli_node_close_lane(struct dli_node *node, int index)
     if (!node->pipe[index])
         return;
     dli_pipe_fini(&node->pipe[index]->pipe);
+    dli_replicas_fini(&node->pipe[index]->replicas);
     free(node->pipe[index]);
     node->pipe[index] = NULL;
 }
@@ -118,6 +121,18 @@ struct dli_node *dli_node_get(struct dli_cluster *cluster, const struct dli_targ
     return node;
 }
 
+int dli_node_push(struct dli_node *node, int index, struct dli_errand *errand, int urgent)
+{
+    struct dli_node_pipe *at = node->pipe[index];
+
+    if (dli_replicas_want(&at->replicas, &errand->request))
+        return dli_replicas_push(&at->replicas, errand, urgent);
+    if (!urgent)
+        return dli_pipe_push(&at->pipe, &errand->call);
+    dli_pipe_push_urgent(&at->pipe, &errand->call);
+    return 0;
+}
+
 /* ---- the lane's thread */
 
 void dli_node_step(struct dli_node *node, int index, int64_t now)
@@ -125,5 +140,6 @@ void dli_node_step(struct dli_node *node, int index, int64_t now)
     struct dli_node_pipe *at = node->pipe[index];
 
     dli_pipe_step(&at->pipe, now);
+    dli_replicas_step(&at->replicas, dli_now());
     dli_trouble_log(&at->trouble, &at->pipe, &node->cluster->store, node->config.target.text);
 }

@@ -178,10 +178,15 @@ static void ask(struct dli_trip *trip)
 {
     struct dli_cluster *cluster = trip->lane->cluster;
     struct dli_call *call = &trip->errand.call;
-    struct dli_pipe *pipe = &trip->node->pipe[trip->lane->index]->pipe;
+    struct dli_node_pipe *at = trip->node->pipe[trip->lane->index];
+    struct dli_pipe *pipe = &at->pipe;
 
     __atomic_add_fetch(&cluster->commands, 1, __ATOMIC_RELAXED);
     trip->turned.turn = DLI_TURN_NONE;
+    if (dli_replicas_want(&at->replicas, &trip->errand.request)) {
+        dli_replicas_carry(&at->replicas, &trip->errand);
+        return;
+    }
     if (!call->asking && __atomic_load_n(&pipe->load, __ATOMIC_RELAXED) == 0) {
         int before = call->fallback;
 
@@ -282,17 +287,10 @@ static int park(struct dli_trip *trip)
 /* To whom it belongs now, or into the park. 0, or -1 when the lane was shut. */
 static int send_off(struct dli_trip *trip, int urgent)
 {
-    struct dli_call *call = &trip->errand.call;
-    struct dli_pipe *pipe;
-
     if (!next_node(trip))
         return park(trip);
-    pipe = &trip->node->pipe[trip->lane->index]->pipe;
     __atomic_add_fetch(&trip->lane->cluster->commands, 1, __ATOMIC_RELAXED);
-    if (!urgent)
-        return dli_pipe_push(pipe, call);
-    dli_pipe_push_urgent(pipe, call);
-    return 0;
+    return dli_node_push(trip->node, trip->lane->index, &trip->errand, urgent);
 }
 
 dlock_status dli_trip_push(struct dli_lane *lane, struct dli_request *request, int urgent)

@@ -9,36 +9,49 @@
 
 #include "commands.h"
 #include "conn_inner.h"
-#include "finder.h"
 #include "sys/sys.h"
 
 enum { MS = 1000 };
 
-/* How many have to confirm. By sentinels' word it is never less than it was, and never none. */
+/* How many have to confirm. By the word of sentinels or of the cluster it is never none. */
 static int needed(const struct dli_replicas *replicas)
 {
     int known;
 
     if (replicas->needed > 0)
         return replicas->needed;
-    known = __atomic_load_n(&replicas->config->finder->replicas, __ATOMIC_RELAXED);
+    known = __atomic_load_n(replicas->known, __ATOMIC_RELAXED);
     return known > 0 ? known : 1;
 }
 
 /* ---- the end of an errand: these return 1, it is over */
+
+static int leave(struct dli_replicas_turn *turn, struct dli_errand *errand, int sleeps)
+{
+    turn->errand = NULL;
+    if (sleeps) {
+        __atomic_store_n(&errand->call.done, 1, __ATOMIC_RELEASE); /* the errand is its caller's from here on */
+        dli_futex_wake(&errand->call.done, 1);
+    }
+    return 1;
+}
 
 static int tell(struct dli_replicas_turn *turn)
 {
     struct dli_errand *errand = turn->errand;
     int sleeps = errand->call.sleeps != 0;
 
-    turn->errand = NULL;
     dli_errand_tell(errand);
-    if (sleeps) {
-        __atomic_store_n(&errand->call.done, 1, __ATOMIC_RELEASE); /* the errand is its caller's from here on */
-        dli_futex_wake(&errand->call.done, 1);
-    }
-    return 1;
+    return leave(turn, errand, sleeps);
+}
+
+/* 0: it is no redirect, that sends it elsewhere. */
+static int turned(struct dli_replicas_turn *turn, dlock_status status, const struct dli_reply *reply)
+{
+    struct dli_errand *errand = turn->errand;
+    int sleeps = errand->call.sleeps != 0;
+
+    return errand->turn && errand->turn(errand, status, reply) ? leave(turn, errand, sleeps) : 0;
 }
 
 static int fail(struct dli_replicas_turn *turn, const dlock_error *why, int sent)
@@ -47,6 +60,8 @@ static int fail(struct dli_replicas_turn *turn, const dlock_error *why, int sent
 
     if (call->why)
         *call->why = *why;
+    if (turned(turn, why->code, NULL))
+        return 1;
     dli_errand_hear(turn->errand, why->code, sent || call->repeated, NULL);
     return tell(turn);
 }
@@ -69,6 +84,18 @@ static int unconfirmed(struct dli_replicas_turn *turn, dlock_status status)
     return tell(turn);
 }
 
+static const char *server_of(const struct dli_replicas *replicas)
+{
+    return replicas->config->target.text;
+}
+
+/* What WAIT says when the server becomes a replica meanwhile, or has become one. */
+static int is_demotion(const struct dli_reply *reply)
+{
+    return reply->type == DLI_REPLY_ERROR &&
+           (strncmp(reply->text, "UNBLOCKED ", 10) == 0 || strstr(reply->text, "WAIT cannot be used with replica"));
+}
+
 static int confirmed_by(const struct dli_replicas *replicas, struct dli_replicas_turn *turn,
                         const struct dli_reply *reply)
 {
@@ -78,9 +105,12 @@ static int confirmed_by(const struct dli_replicas *replicas, struct dli_replicas
     if (reply->type == DLI_REPLY_INTEGER && reply->integer >= needed(replicas))
         return tell(turn);
     if (reply->type == DLI_REPLY_INTEGER)
-        return unconfirmed(turn, dli_fail(why, DLOCK_NOT_REPLICATED, "%lld of %d replicas confirmed it in time",
-                                          (long long)reply->integer, needed(replicas)));
+        return unconfirmed(turn, dli_fail(why, DLOCK_NOT_REPLICATED, "%lld of %d replicas of %s confirmed it in time",
+                                          (long long)reply->integer, needed(replicas), server_of(replicas)));
     dli_conn_close(turn->conn);
+    if (is_demotion(reply))
+        return unconfirmed(turn,
+                           dli_fail(why, DLOCK_NOT_REPLICATED, "%s is not the primary any more", server_of(replicas)));
     if (reply->type != DLI_REPLY_ERROR)
         return unconfirmed(turn, dli_fail(why, DLOCK_PROTOCOL_ERROR, "the reply to WAIT is not a number"));
     return unconfirmed(turn, dli_fail(why, dli_error_status(reply), "WAIT is refused: %s",
@@ -96,8 +126,9 @@ static int late(const struct dli_replicas *replicas, struct dli_replicas_turn *t
     if (conn)
         dli_conn_close(conn);
     if (turn->waits)
-        return unconfirmed(turn, dli_fail(turn->errand->request.why, DLOCK_NOT_REPLICATED,
-                                          "no word from %d replicas in time", needed(replicas)));
+        return unconfirmed(turn,
+                           dli_fail(turn->errand->request.why, DLOCK_NOT_REPLICATED,
+                                    "no word from %d replicas of %s in time", needed(replicas), server_of(replicas)));
     dli_fail(&why, DLOCK_UNREACHABLE, "The server %s did not answer in time.", replicas->config->target.text);
     return fail(turn, &why, said);
 }
@@ -166,7 +197,9 @@ static int say(struct dli_replicas_turn *turn, int full)
     struct dli_call *call = &turn->errand->call;
 
     call->fallback = full;
-    if ((full && call->encode(call, 1)) || dli_buffer_add(&turn->conn->out, call->command.bytes, call->command.size))
+    turn->skip = call->asking;
+    if ((call->asking && dli_encode_words(&turn->conn->out, 1, (const char *[]){"ASKING"})) ||
+        (full && call->encode(call, 1)) || dli_buffer_add(&turn->conn->out, call->command.bytes, call->command.size))
         return no_memory(turn);
     turn->said = 1;
     turn->alarm = call->deadline;
@@ -203,8 +236,14 @@ static int hear(struct dli_replicas *replicas, struct dli_replicas_turn *turn, c
     struct dli_errand *errand = turn->errand;
     dlock_error why = {.code = DLOCK_OK};
 
+    if (turn->skip) {
+        turn->skip = 0;
+        return 2;
+    }
     if (turn->waits)
         return confirmed_by(replicas, turn, reply);
+    if (turned(turn, DLOCK_OK, reply))
+        return 1;
     if (dli_call_unknown_script(&errand->call, reply)) {
         __atomic_add_fetch(replicas->reloads, 1, __ATOMIC_RELAXED);
         return say(turn, 1);

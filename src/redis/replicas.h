@@ -1,5 +1,5 @@
 /*
- * replicas.h: requests whose effect replicas have to confirm (option replicas), on connections of their own.
+ * replicas.h: requests whose effect replicas have to confirm (option replicas), on connections of their own; of a cluster, one for each server.
  *
  * WAIT answers when the replicas have all that the server had written when the command before it on the same connection ran;
  * on a fresh connection it confirms nothing. So a grant or a renewal and its WAIT go over one connection, one behind the
@@ -34,6 +34,7 @@ struct dli_replicas_turn {
     struct dli_conn *conn;
     struct dli_errand *errand;   /* NULL: idle */
     int connecting, said, waits; /* where it is */
+    int skip;                    /* replies that nobody waits for: to ASKING */
     int fresh;                   /* the connection was made for this errand */
     int64_t alarm;
 };
@@ -46,7 +47,8 @@ struct dli_replicas {
     const struct dli_conn_config *config;
     struct dli_gate *gate;
     int64_t *reloads;
-    int needed;                              /* how many replicas; < 0: all that sentinels know */
+    int needed;                              /* how many replicas; < 0: all, *known or one */
+    const int *known;                        /* an atomic; the finder's, or the cluster's for this server */
     struct dli_call *waiting, **waiting_end; /* for a connection */
     struct dli_replicas_turn turn[DLI_REPLICAS_CONNS];
 };

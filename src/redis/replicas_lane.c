@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <string.h>
 
+#include "finder.h"
 #include "sys/sys.h"
 
 void dli_replicas_init(struct dli_replicas *replicas, const struct dli_conn_config *config, struct dli_gate *gate,
@@ -20,6 +21,7 @@ void dli_replicas_init(struct dli_replicas *replicas, const struct dli_conn_conf
     replicas->wake_fd = wake_fd;
     replicas->needed = needed;
     replicas->reloads = reloads;
+    replicas->known = config->finder ? &config->finder->replicas : NULL;
 }
 
 void dli_replicas_fini(struct dli_replicas *replicas)
@@ -104,7 +106,7 @@ static struct dli_errand *next(struct dli_replicas *replicas)
 static void begin(struct dli_replicas_turn *turn, struct dli_errand *errand, int64_t now)
 {
     turn->errand = errand;
-    turn->connecting = turn->said = turn->waits = turn->fresh = 0;
+    turn->connecting = turn->said = turn->waits = turn->fresh = turn->skip = 0;
     turn->alarm = now;
 }
 
