@@ -14,7 +14,7 @@ from harness.agent import Agent, Client, Lock, until
 from harness.build import BUILD, ROOT, SANITIZED
 from harness.cluster import SLOTS, Cluster, Node
 from harness.fake import FakeServer
-from harness.faults import SLACK_MS, times
+from harness.faults import SLACK_MS, Fenced, times
 from harness.kinds import one, rss_kb, sides
 from harness.sentinel import ask
 from harness.tally import tell
@@ -465,6 +465,38 @@ def test_f08_told_over_a_move(agent: Agent, new_agent: Make, cluster: Cluster, k
     mine.release(1).ok
     wait.answer(10).ok
     theirs.release(2).ok
+
+
+# ---- E-01: a primary dies before its replica has the grant
+
+
+@pytest.mark.parametrize("rounds", times(1, 8))
+def test_e01_on_a_cluster_two_hold(new_agent: Make, new_cluster: Make, new_server: Make, rounds: int) -> None:
+    """The control: what the replica that is promoted does not know is granted again. The later token is higher, and only that one is let in."""
+    cluster, fenced, overlaps = new_cluster(timeout_ms=600), Fenced(new_server()), 0
+    options = {"lease_ms": 20_000, "command_timeout_ms": 500, "safety_ms": SAFETY_MS}
+    client, other = (new_agent().open(cluster, **options) for _ in range(2))
+    for number in range(rounds):
+        primary = cluster.primaries()[number % 3]
+        name, replica = cluster.key_of(primary, f"e01-{number}"), cluster.replica_of(primary)
+        mine, theirs = client.lock(name), other.lock(name)
+        assert other.lock(name + "x").inspect().status == "OK"
+        replica.pause()
+        ask(primary, "CLIENT", "KILL", "TYPE", "replica")
+        token = mine.acquire(1, 0).ok.token
+        primary.kill()
+        replica.resume()
+        answers: list[Any] = []
+        until(lambda: answers.append(theirs.acquire(2, 10_000)) or answers[-1].status == "OK", 60)
+        overlaps += mine.state(1) in ("HELD", "AT_RISK")
+        assert answers[-1].token > token and cluster.owner(name) is replica
+        assert fenced.write(name, token) and fenced.write(name, answers[-1].token) and not fenced.write(name, token)
+        theirs.release(2).ok
+        mine.release(1)
+        primary.start()
+        cluster.until_settled()
+    tell(done=rounds, fired=overlaps)
+    assert overlaps == rounds
 
 
 # ---- E-12: primaries change under load

@@ -1,14 +1,16 @@
-"""Partial partitions: rows C of the matrix where a client sees a part of what there is. Each counts that its fault fired."""
+"""Partitions: rows C, E and F of the matrix where clients and servers see a part of what there is. Each counts that its fault fired."""
 from __future__ import annotations
 
+import dataclasses
 import random
 from typing import Any, Callable, Iterator
 
 import pytest
 
 from harness.agent import Agent, Client, now, until
+from harness.cluster import Cluster
 from harness.fake import FakeServer
-from harness.faults import SLACK_MS, Fenced, Namespace, can_drop_packets, times
+from harness.faults import SLACK_MS, Fenced, Island, Namespace, can_drop_packets, times
 from harness.proxy import Proxy
 from harness.sentinel import SERVICE, Watched, ask
 from harness.server import Server
@@ -146,3 +148,152 @@ def test_c14_partial_partitions(views: list[Any], new_agent: Make, kind: Any, gr
     print(f"C-14: {graphs} graphs by {kind.__name__}, {granted} grants to who saw the primary, {blind} waited in vain without it, {taken_away} lost in time, "
           f"{sum(view.fired() for view in views)} packets lost")  # fmt: skip
     assert sum(view.fired() for view in views) > graphs and blind > 0
+
+
+# ---- E-08, F-05: the old primary lives on, on the side of the few, with a client
+
+
+@pytest.fixture
+def island(monkeypatch: pytest.MonkeyPatch) -> Iterator[Island]:
+    """A network of its own for servers and clients; all others are outside, where it reaches them until it is cut off."""
+    if not can_drop_packets():
+        pytest.skip("servers in a network of their own need root, ip and nft")
+    one = Island()
+    monkeypatch.setattr(Server, "host", one.ours)
+    try:
+        yield one
+    finally:
+        one.close()
+
+
+HOLDS = ("HELD", "AT_RISK")
+
+
+@dataclasses.dataclass
+class Split:
+    """A client on the island with the primary, another outside; what both think of the locks, and a resource that both can reach."""
+
+    island: Island
+    mine: Client
+    other: Client
+    fenced: Fenced
+    overlaps: int = 0
+    served: int = 0  # grants of the old primary behind the cut
+    refused: int = 0  # that no replica confirmed
+
+    def cut(self, held: str, new: str) -> None:
+        """The cut: one lock is held before it, and another is asked for behind it."""
+        locks = [self.mine.lock(name) for name in (held, new)]
+        until(lambda: locks[0].acquire(1, 5000).status == "OK", 60)
+        self.other.ping(5000).ok
+        before = self.mine.counters()["renewed"]
+        until(lambda: self.mine.counters()["renewed"] > before)
+        self.island.cut()
+        answer = locks[1].acquire(1, 0)
+        assert answer.status in ("OK", "NOT_REPLICATED"), answer
+        self._count(answer.status)
+
+    def _count(self, status: str) -> None:
+        self.served += status == "OK"
+        self.refused += status == "NOT_REPLICATED"
+
+    def serve(self, name: str) -> None:
+        """The old primary is asked until it will not any more."""
+        lock = self.mine.lock(name)
+        while (answer := lock.acquire(1, 0)).status in ("OK", "NOT_REPLICATED"):
+            self._count(answer.status)
+            lock.release(1)
+        assert answer.status in ("SERVER_LOADING", "UNREACHABLE") and answer.retryable, answer
+
+    def grant(self, name: str) -> None:
+        """The new primary grants what the island may hold. Only the later token is let in from then on."""
+        mine, other = self.mine.lock(name), self.other.lock(name)
+        answers: list[Any] = []
+        until(lambda: answers.append(other.acquire(1, 10_000)) or answers[-1].status == "OK", 60)
+        believed = mine.state(1) in HOLDS
+        self.overlaps += believed
+        token = mine.token(1).token if believed else 0
+        assert token < answers[-1].token, "a later grant has a lower token"
+        assert not token or self.fenced.write(name, token)
+        assert self.fenced.write(name, answers[-1].token)
+        assert not token or not self.fenced.write(name, token)
+        other.release(1).ok
+
+    def heal(self, *names: str) -> None:
+        """The island comes back, and its client goes on at the new primary."""
+        self.island.heal()
+        for name in names:
+            lock = self.mine.lock(name)
+            if lock.state(1) != "NONE":
+                lock.release(1)
+            until(lambda: lock.acquire(1, 5000).status == "OK", 60)
+            lock.release(1).ok
+
+    def told(self, row: str, rounds: int, confirmed: bool) -> None:
+        tell(done=rounds)
+        print(f"{row}: {rounds} cuts, {self.served} grants of the old primary behind them, {self.refused} not confirmed, {self.overlaps} times two held")
+        assert self.island.fired() > rounds
+        if confirmed:
+            assert (self.overlaps, self.served) == (0, 0) and self.refused >= rounds
+        else:
+            assert self.overlaps >= rounds and self.served >= rounds  # that is what nobody promises
+
+
+def split(island: Island, new_agent: Make, new_server: Make, url: str, replicas: str, lease: int) -> Split:
+    """Nobody confirms what the new primary grants: its replica is the old one."""
+    options = {"lease_ms": lease, "command_timeout_ms": 500, "safety_ms": 300, "connects_per_second": 1000}
+    mine = new_agent(prefix=island.prefix).open(url, replicas=replicas, **options)
+    return Split(island, mine, new_agent().open(url, **options), Fenced(new_server()))
+
+
+@pytest.mark.parametrize("rounds", times(1, 10, soak=500))
+@pytest.mark.parametrize("replicas", ["none", "all"])
+def test_e08_split_brain(island: Island, new_agent: Make, new_server: Make, replicas: str, rounds: int) -> None:
+    """
+    The primary, one of three sentinels and a holder are cut off; the other sentinels promote the replica. Without confirmation two hold, and
+    tokens tell them apart. With it the holder has lost the lock before another gets it, and is granted nothing over there.
+    """
+    with Watched(sentinels=3, open_=True, island=island) as watched:
+        both = split(island, new_agent, new_server, watched.url, replicas, 1500)
+        for number in range(rounds):
+            if number:
+                watched.failover()
+            old = watched.primary()
+            assert old.prefix
+            both.cut(f"held{number}", f"new{number}")
+            both.grant(f"new{number}")
+            both.grant(f"held{number}")
+            new = watched.primary()
+            assert not new.prefix
+            ask(old, "REPLICAOF", new.host, new.port)  # the sentinels would take ten seconds to
+            both.heal(f"held{number}", f"new{number}")
+            watched.until(watched.settled, 60)
+        both.told("E-08", rounds, replicas == "all")
+
+
+@pytest.mark.parametrize("rounds", times(1, 8))
+@pytest.mark.parametrize("replicas", ["none"])
+def test_f05_primary_in_the_minority(island: Island, new_agent: Make, new_server: Make, replicas: str, rounds: int) -> None:
+    """
+    One primary of three and a holder are cut off: it goes on for cluster-node-timeout, then it refuses, and its replica is promoted by the others.
+    Without confirmation what it granted meanwhile is granted again, with a higher token.
+    """
+    cluster = Cluster(3, 1, 1000, "--protected-mode", "no", island=island)
+    try:
+        both = split(island, new_agent, new_server, cluster.url, replicas, 8000 if replicas == "none" else 2000)
+        old, slot = cluster.nodes[0], cluster.slot(cluster.key_of(cluster.nodes[0]))
+        for number in range(rounds):
+            if number:
+                cluster.failover(cluster.owner(slot))
+            assert cluster.owner(slot) is old
+            held, new, spare = (cluster.key(slot, f"{what}{number}") for what in ("held", "new", "spare"))
+            both.cut(held, new)
+            both.serve(spare)
+            both.grant(new)
+            if replicas != "none":  # or the new primary may know how long it is held
+                both.grant(held)
+            both.heal(held, new)
+            cluster.until_settled()
+        both.told("F-05", rounds, replicas != "none")
+    finally:
+        cluster.stop()

@@ -47,7 +47,7 @@ def until(condition: Callable[[], Any], timeout: float = 30) -> Any:
 
 
 class Node(Server):
-    def __init__(self, timeout_ms: int, *options: str, secured: tuple[str, ...] = ()) -> None:
+    def __init__(self, timeout_ms: int, *options: str, secured: tuple[str, ...] = (), island: Any = None) -> None:
         self.bus = free_port()
         self.timeout_ms = timeout_ms
         self.announced: set[int] = set()  # other ports by which it is known
@@ -58,6 +58,7 @@ class Node(Server):
             *("--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1", "--cluster-slave-validity-factor", "0"),
             *options,
             secured=secured,
+            island=island,
         )
 
     @functools.cached_property
@@ -134,8 +135,12 @@ class Lone(Node):
 class Cluster:
     slot = staticmethod(slot_of)
 
-    def __init__(self, primaries: int = 3, replicas: int = 1, timeout_ms: int = 1000, *options: str, secured: tuple[str, ...] = ()) -> None:
-        self.nodes = [Node(timeout_ms, *options, secured=secured) for _ in range(primaries * (1 + replicas))]
+    def __init__(
+        self, primaries: int = 3, replicas: int = 1, timeout_ms: int = 1000, *options: str, secured: tuple[str, ...] = (), island: Any = None
+    ) -> None:
+        """island: where the first primary is."""
+        self.nodes = [Node(timeout_ms, *options, secured=secured, island=island)]
+        self.nodes += [Node(timeout_ms, *options, secured=secured) for _ in range(primaries * (1 + replicas) - 1)]
         self.keys: dict[int, str] = {}
         first = self.nodes[:primaries]
         for index, node in enumerate(self.nodes):

@@ -108,11 +108,11 @@ class Namespace:
     def __init__(self, new_server: Callable[..., Server] | None) -> None:
         block = (os.getpid() * 16 + next(COUNT) % 16) % 16384  # deleting the last one takes a while
         self.name = f"dlock{os.getpid()}n{block % 16}"
-        self.ours, theirs = (f"10.213.{block // 64}.{block % 64 * 4 + last}" for last in (1, 2))
+        self.ours, self.theirs = (f"10.213.{block // 64}.{block % 64 * 4 + last}" for last in (1, 2))
         self.prefix = ["nsenter", f"--net=/run/netns/{self.name}"]
         self._run("ip", "netns", "add", self.name)
         try:
-            self._connect(self.ours, theirs)
+            self._connect(self.ours, self.theirs)
             self._run(*self.prefix, "ip", "route", "add", "default", "via", self.ours)
             self._nft("add table inet faults")
             for hook in WAYS.values():
@@ -180,6 +180,17 @@ class Namespace:
     def _run(self, *words: str) -> str:
         environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
         return subprocess.run(words, check=True, env=environment, capture_output=True, text=True).stdout
+
+
+class Island(Namespace):
+    """A namespace with servers of its own beside its clients, Server(island=...): cut() ends all traffic with the outside, not the one inside."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self._run(*self.prefix, "ip", "link", "set", "lo", "up")
+
+    def cut(self) -> None:
+        self._nft('add rule inet faults input iifname "veth0" counter drop; add rule inet faults output oifname "veth0" counter drop')
 
 
 class Blackhole:

@@ -25,14 +25,14 @@ def ask(server: Server, *words: Any) -> Any:
 
 
 class Sentinel(Server):
-    def __init__(self, primary: Server, quorum: int, *lines: str, secured: tuple[str, ...] = ()) -> None:
+    def __init__(self, primary: Server, quorum: int, *lines: str, secured: tuple[str, ...] = (), island: Any = None) -> None:
         self.lines = [
             f"sentinel monitor {SERVICE} {primary.host} {primary.port} {quorum}",
             f"sentinel down-after-milliseconds {SERVICE} 700",
             f"sentinel failover-timeout {SERVICE} 3000",
             *lines,
         ]
-        super().__init__(secured=secured)
+        super().__init__(secured=secured, island=island)
 
     def start(self) -> None:
         config = self.folder / "sentinel.conf"
@@ -43,18 +43,21 @@ class Sentinel(Server):
 
 
 class Watched:
-    def __init__(self, replicas: int = 1, sentinels: int = 3, secured: tuple[str, ...] = (), open_: bool = False) -> None:
-        """open_: also for clients that are not on this machine."""
+    def __init__(
+        self, replicas: int = 1, sentinels: int = 3, secured: tuple[str, ...] = (), open_: bool = False, island: Any = None
+    ) -> None:
+        """open_: also for clients that are not on this machine. island: where the first primary and the last sentinel are."""
         self.secured = secured
         more = ("--protected-mode", "no") if open_ else ()
-        self.servers = [Server("--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1", *more, secured=secured)]
+        self.servers = [Server("--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1", *more, secured=secured, island=island)]
         self.sentinels: list[Sentinel] = []
         first = self.servers[0]
         for _ in range(replicas):
             of = ("--replicaof", f"{first.host} {first.port}", "--repl-diskless-sync-delay", "0", *more)
             self.servers.append(Server(*of, secured=secured))
-        for _ in range(sentinels):
-            self.sentinels.append(Sentinel(first, sentinels // 2 + 1, *(["protected-mode no"] if open_ else []), secured=secured))
+        for number in range(sentinels):
+            lines, where = ["protected-mode no"] if open_ else [], island if number == sentinels - 1 else None
+            self.sentinels.append(Sentinel(first, sentinels // 2 + 1, *lines, secured=secured, island=where))
         self.until(lambda: all(self._knows(sentinel) for sentinel in self.sentinels))
 
     def _knows(self, sentinel: Sentinel) -> bool:

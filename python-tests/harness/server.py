@@ -37,10 +37,13 @@ class Server:
     host = "127.0.0.1"
     config: tuple[str, ...] = ()  # a file goes before all options
     environment: dict[str, str] = {}
+    prefix: tuple[str, ...] = ()
 
-    def __init__(self, *options: str, secured: tuple[str, ...] = ()) -> None:
-        """secured: options of TLS, which its port speaks then."""
+    def __init__(self, *options: str, secured: tuple[str, ...] = (), island: Any = None) -> None:
+        """secured: options of TLS, which its port speaks then. island: the faults.Island it is on."""
         self.options, self.secured = options, secured
+        if island:
+            self.host, self.prefix = island.theirs, tuple(island.prefix)
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="dlock-"))
         self.path = str(self.folder / "redis.sock")
         self.process: subprocess.Popen[bytes] | None = None
@@ -70,7 +73,7 @@ class Server:
 
     def start(self) -> None:
         # It dies with the thread that starts it (the main thread, as a rule), also when a sanitizer ends the interpreter.
-        command = ["setpriv", "--pdeathsig", "KILL", PROGRAM, *self.config, "--port", str(self.port), "--bind", self.host, "--unixsocket", self.path]
+        command = ["setpriv", "--pdeathsig", "KILL", *self.prefix, PROGRAM, *self.config, "--port", str(self.port), "--bind", self.host, "--unixsocket", self.path]
         command += ["--dir", str(self.folder), "--logfile", str(self.folder / "log")]
         command += ["--save", ""] if not self.config else []
         command += ["--enable-debug-command", "yes"] if not self.config else []
