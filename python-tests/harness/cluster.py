@@ -235,19 +235,19 @@ class Cluster:
     def failover(self, primary: Node, how: str = "") -> Node:
         """The replica of a primary takes over; it is returned."""
         replica = self.replica_of(primary)
-        words = [how] if how else []
-
-        def done() -> bool:
-            if b"role:master" in ask(replica, "INFO", "replication"):
-                return True
-            with contextlib.suppress(ReplyError):
-                ask(replica, "CLUSTER", "FAILOVER", *words)
-            time.sleep(0.1)
-            return False
-
-        until(done)
+        until(lambda: self.order(replica, how))
         self.until_settled()
         return replica
+
+    @staticmethod
+    def order(replica: Node, how: str = "") -> bool:
+        """To take over. Whether it has."""
+        if b"role:master" in ask(replica, "INFO", "replication"):
+            return True
+        with contextlib.suppress(ReplyError):
+            ask(replica, "CLUSTER", "FAILOVER", *([how] if how else []))
+        time.sleep(0.1)
+        return False
 
     @contextlib.contextmanager
     def moving(self, slot: int, target: Node, primaries: list[Node] | None = None, source: Node | None = None) -> Iterator[tuple[Node, Node]]:

@@ -110,9 +110,9 @@ class Watched:
 
     def failover(self) -> None:
         before = self.port()
-        self.until(lambda: (self.port() != before or self._order()) and self.settled(), 60)
+        self.until(lambda: (self.port() != before or self.order()) and self.settled(), 60)
 
-    def _order(self) -> bool:
+    def order(self) -> bool:
         """It may be under way already, or come to nothing: False until the primary is another one."""
         with contextlib.suppress(ReplyError):
             self.sentinels[0].command("SENTINEL", "FAILOVER", SERVICE)

@@ -1,0 +1,124 @@
+"""Processes that take turns on locks while servers come and go, and whether all went as it should.
+
+    with Turns({"load": [one.lock("load"), other.lock("load")]}) as turns:     # of an agent each
+        turns.all_go_on()                           # everybody has had a turn from here on
+        with turns.fault() as since:                # no grant need come until the body ends
+            server.kill()
+            until(lambda: where() is not server)
+            late = turns.first("load", now())       # seconds until the next grant, less what the machine stood still
+    turns.judge(safety_ms)                          # tokens, wake-ups; how often two held
+"""
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import threading
+import time
+from typing import Any, Iterator
+
+from .agent import Lock, now
+from .faults import SLACK_MS
+from .waiting import until
+
+SECOND = 1_000_000
+
+
+@dataclasses.dataclass(frozen=True)
+class Turn:
+    """Microseconds of the agents' clock."""
+
+    granted: int
+    token: int
+    asked: int  # to release
+    released: int
+    kept: bool  # until then
+
+
+class Pulse(threading.Thread):
+    """How long the machine lets a thread wait that has something to do."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.stop, self.lags = threading.Event(), [(0, 0)]
+
+    def run(self) -> None:
+        while not self.stop.is_set():
+            before = now()
+            time.sleep(0.01)
+            lag = now() - before - 10_000
+            if lag > 20_000:
+                self.lags.append((before, lag))
+
+    def lag(self, since: int) -> int:
+        """All of them since then."""
+        return sum(lag for at, lag in list(self.lags) if at >= since - SECOND)
+
+
+class Turns:
+    def __init__(self, locks: dict[str, list[Lock]]) -> None:
+        self.turns: dict[str, list[Turn]] = {name: [] for name in locks}
+        self.errors: list[Any] = []
+        self.faults: list[tuple[int, int]] = []
+        self.counts = [0] * sum(map(len, locks.values()))
+        self.pulse, self._stop = Pulse(), threading.Event()
+        all_of_them = [(name, lock) for name, same in locks.items() for lock in same]
+        self._threads = [threading.Thread(target=self._run, args=[i, *each]) for i, each in enumerate(all_of_them)]
+
+    def _run(self, index: int, name: str, lock: Lock) -> None:
+        while not self._stop.is_set():
+            answer = lock.acquire(1, 60_000, timeout=90)
+            if answer.status != "OK":
+                if answer.status != "LOST" and not answer.retryable:
+                    self.errors.append(answer)
+                time.sleep(0.02)
+                continue
+            end = lock.release(1, timeout=90)
+            self.turns[name].append(Turn(answer.done, answer.token, end.began, end.done, end.status == "OK"))
+            self.counts[index] += 1
+
+    def all_go_on(self, timeout: float = 90) -> None:
+        before = list(self.counts)
+        until(lambda: all(count > then for count, then in zip(self.counts, before)), timeout)
+
+    @contextlib.contextmanager
+    def fault(self) -> Iterator[int]:
+        since = now()
+        try:
+            yield since
+        finally:
+            self.faults.append((since, now()))
+
+    def first(self, name: str, since: int, timeout: float = 30) -> float:
+        turns, seen = self.turns[name], len(self.turns[name])
+        until(lambda: any(turn.granted > since for turn in turns[max(seen - 4, 0) :]), timeout)
+        granted = min(turn.granted for turn in turns[max(seen - 4, 0) :] if turn.granted > since)
+        return max(granted - since - self.pulse.lag(since), 0) / SECOND
+
+    def judge(self, safety_ms: int) -> str:
+        """Tokens grow from grant to grant, also over faults; wake-ups come within the safety interval, but for faults. In words what was seen."""
+        assert not self.errors, self.errors[:3]
+        overlaps, longest, grants = 0, 0, 0
+        for name, turns in self.turns.items():
+            order = sorted(turns, key=lambda turn: turn.granted)
+            assert len({turn.token for turn in order}) == len(order), f"{name}: a token twice"
+            grants += len(order)
+            for last, turn in zip(order, order[1:]):
+                both = turn.granted < last.asked and last.kept
+                overlaps += both
+                assert turn.token > last.token or both, f"{name}: token {turn.token} behind {last.token}"
+                if not any(last.released < end + SECOND and begin < turn.granted for begin, end in self.faults):
+                    longest = max(longest, turn.granted - last.released - self.pulse.lag(last.released))
+        assert longest <= (safety_ms + SLACK_MS) * 1000, f"a waiter heard nothing for {longest / 1000} ms"
+        assert overlaps <= len(self.faults) * len(self.turns), f"two held {overlaps} times"
+        return f"{grants} grants, two held {overlaps} times, longest wait for a free lock {longest / 1000:.0f} ms, {len(self.faults)} faults"
+
+    def __enter__(self) -> Turns:
+        for thread in [self.pulse, *self._threads]:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+        self.pulse.stop.set()
