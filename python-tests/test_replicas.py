@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import contextlib
 import pathlib
+import re
 import threading
 import time
 from typing import Any, Callable
@@ -14,7 +15,7 @@ from harness.acl import rights
 from harness.agent import Agent, Answer, Client, Lock, until
 from harness.build import BUILD, ROOT, SANITIZED
 from harness.faults import Fenced, times
-from harness.kinds import LEASED, one
+from harness.kinds import KINDS, LEASED, one
 from harness.resp import ReplyError
 from harness.sentinel import Watched, ask
 from harness.server import Server
@@ -95,12 +96,40 @@ def test_bad_values(agent: Agent, redis_server: Server) -> None:
 
 
 def test_wait_confirms_what_the_server_had_before(family: Family) -> None:
-    """What replicas.h relies on: a WAIT behind any command on a connection confirms all writes before; a fresh one nothing."""
+    """What replicas.h relies on: a WAIT behind a write on a connection confirms all writes before; a fresh one nothing."""
     with asleep(*family.replicas), family.primary.client() as writer, family.primary.client() as other, family.primary.client() as fresh:
-        writer.command("SET", "x", "1")
+        writer.command("SET", "x", "1", "PX", 60_000)
         assert fresh.command("WAIT", 2, 50) == 2
-        assert other.command("EVAL", "return 1", 0) == 1 and other.command("WAIT", 2, 50) == 0
+        assert other.command("EVAL", "return redis.call('PEXPIRE', 'x', redis.call('PTTL', 'x'))", 0) == 1
+        assert other.command("WAIT", 2, 50) == 0
         assert writer.command("WAIT", 2, 50) == 0
+
+
+@pytest.mark.parametrize("kind", ["mutex", *KINDS, "multi"])
+def test_every_good_answer_is_a_write(agent: Agent, family: Family, new_proxy: Make, kind: str) -> None:
+    """Behind a script that wrote nothing WAIT confirms nothing: whoever asks once more for what it has, or renews what lives longer."""
+    proxy = new_proxy(family.primary)
+    asked: dict[bytes, bytes] = {}  # by script
+    proxy.up.on("EVALSHA", lambda _link, data: asked.setdefault(data.split(b"\r\n")[4], data))
+    client = opened(agent, proxy)
+    lock = client.multi(client.lock("a"), client.lock("b")) if kind == "multi" else one(client, kind, lease_ms=600)
+    asked.clear()
+    got(lock, 1)
+    until(lambda: len(asked) >= (1 if kind == "semaphore" else 2))
+    if kind not in ("semaphore", "multi"):
+        lock.extend(1, 60_000).ok
+
+    def written() -> int:
+        return int(re.findall(rb"master_repl_offset:(\d+)", family.primary.command("INFO", "replication"))[0])
+
+    with family.primary.client() as redis:
+        for _ in range(20):
+            for command in asked.values():
+                before = written()
+                redis.socket.sendall(command)
+                answer = redis.read()
+                assert isinstance(answer, list) and answer[0] == 1, answer
+                assert written() > before, command
 
 
 def test_a_grant_is_on_every_replica(agent: Agent, family: Family) -> None:

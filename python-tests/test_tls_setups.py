@@ -64,7 +64,6 @@ class Guarded(Cluster):
 
     def announce(self, node: Node, secured: int, plain: int) -> None:
         """The ports by which all know it from now on."""
-        node.announced |= {secured, plain}
         ask(node, "CONFIG", "SET", "cluster-announce-port", plain, "cluster-announce-tls-port", secured)
         until_known(lambda: all(self.told(one)[node.id] == (plain, secured) for one in self.nodes))
 

@@ -6,7 +6,7 @@
  * VARIANT is lock, fair, gate or optimistic. URL is for dlock_client_open; SOCKET leads to the stock, SCRIPT is the sha
  * of sell.lua there; HALTS and BUYERS are lists, "12,11,7". The process says "ready" and waits for a byte on standard
  * input: the sale is open. Then THREADS threads take the next buyer each, until all are served. A buyer locks, reads the
- * stock, thinks 1 to 3 ms, writes what is left together with the token, releases; or does without a lock (buyer_txn.c).
+ * stock, thinks 1 to 3 ms, writes what is left, both with the token, releases; or does without a lock (buyer_txn.c).
  * When the stock read is one of HALTS, the buyer says "inside" between reading and writing and waits for a byte: that
  * is where the conductor stops and kills.
  *

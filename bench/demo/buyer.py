@@ -131,13 +131,15 @@ class Crowd:
 
     def buy(self, stock: resp.Client, turn: Turn) -> str:
         """What the lock is for: read, think, write."""
-        turn.left = int(stock.command("HGET", ITEMS, "left"))
+        fenced = ("EVALSHA", self.script, 2, ITEMS, SOLD, turn.token)
+        turn.left = stock.command(*fenced)
+        if turn.left < 0:
+            return "refused"
         self.think(turn)
-        if turn.left <= 0:
+        if turn.left == 0:
             return "sold out"
         self.halt(turn)
-        words = ("EVALSHA", self.script, 2, ITEMS, SOLD, turn.token, turn.left - 1, turn.buyer)
-        return "bought" if stock.command(*words) else "refused"
+        return "bought" if stock.command(*fenced, turn.left - 1, turn.buyer) >= 0 else "refused"
 
     def think(self, turn: Turn) -> None:
         time.sleep(random.Random(self.seed + turn.buyer).uniform(0.001, 0.003))

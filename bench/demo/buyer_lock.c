@@ -1,5 +1,5 @@
 /*
- * buyer_lock.c: a turn with the lock: lock, read the stock, think, write what is left together with the token, release.
+ * buyer_lock.c: a turn with the lock: lock, read the stock, think, write what is left, both with the token, release.
  * Who sells the last item closes the gate, if that is the variant: whoever waits is turned away.
  */
 #include "buyer.h"
@@ -86,13 +86,15 @@ __attribute__((format(printf, 2, 3))) static int64_t ask(int stock, const char *
 /* What the lock is for: read, think, write. */
 static const char *buy(int stock, struct turn *turn)
 {
-    turn->left = ask(stock, "HGET " ITEMS " left\r\n");
+    turn->left = ask(stock, "EVALSHA %s 2 " ITEMS " " SOLD " %" PRId64 "\r\n", sale.script, turn->token);
+    if (turn->left < 0)
+        return "refused";
     think(turn->buyer);
-    if (turn->left <= 0)
+    if (turn->left == 0)
         return "sold out";
     halt_at(turn);
     return ask(stock, "EVALSHA %s 2 " ITEMS " " SOLD " %" PRId64 " %" PRId64 " %" PRId64 "\r\n", sale.script,
-               turn->token, turn->left - 1, turn->buyer)
+               turn->token, turn->left - 1, turn->buyer) >= 0
                ? "bought"
                : "refused";
 }

@@ -7,7 +7,7 @@ a transaction on the stock, which conflicts when somebody else has sold meanwhil
 part of that story: nobody waits for a halted process there.
 
 The stock is in a redis-server of our own. Each buyer locks "sale:{stock}", reads what is left, thinks, and writes what
-is left then; without the lock that would oversell. The write carries the fencing token, and the stock refuses a token
+is left then; without the lock that would oversell. Read and write carry the fencing token, and the stock refuses a token
 lower than the highest it has seen (sell.lua).
 
 Three holders are halted between reading and writing. One is slow, for longer than its lease: the library renews. One is

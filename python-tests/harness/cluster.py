@@ -50,7 +50,6 @@ class Node(Server):
     def __init__(self, timeout_ms: int, *options: str, secured: tuple[str, ...] = (), island: Any = None) -> None:
         self.bus = free_port()
         self.timeout_ms = timeout_ms
-        self.announced: set[int] = set()  # other ports by which it is known
         super().__init__(
             *("--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-port", str(self.bus)),
             *("--cluster-node-timeout", str(timeout_ms), "--cluster-require-full-coverage", "no"),
@@ -173,10 +172,10 @@ class Cluster:
 
     def owners(self, node: Node | None = None) -> dict[int, Node]:
         """Who has which slot, as a node says."""
-        by_port = {port: one for one in self.nodes for port in (one.port, *one.announced)}
+        by_id = {one.id: one for one in self.nodes if one.process or "id" in vars(one)}
         found = {}
         for low, high, primary, *_ in ask(node or self.running()[0], "CLUSTER", "SLOTS"):
-            found.update(dict.fromkeys(range(low, high + 1), by_port[primary[1]]))
+            found.update(dict.fromkeys(range(low, high + 1), by_id[primary[2]]))
         return found
 
     def owner(self, key: str | bytes | int) -> Node:

@@ -1,9 +1,11 @@
 /*
  * replicas.h: requests whose effect replicas have to confirm (option replicas), on connections of their own; of a cluster, one for each server.
  *
- * WAIT answers when the replicas have all that the server had written when the command before it on the same connection ran;
- * on a fresh connection it confirms nothing. So a grant or a renewal and its WAIT go over one connection, one behind the
- * other, with no reconnecting in between, and nothing else is sent behind a WAIT, which blocks its connection.
+ * WAIT answers when the replicas have all that the server had written when the last command that wrote, of the same connection,
+ * had run (Redis up to 7: any command); on a fresh connection it confirms nothing. So every script that answers "granted",
+ * "renewed" or "taken" writes, also when it finds things as they should be already. A grant or a renewal and its WAIT go
+ * over one connection, one behind the other, with no reconnecting in between, and nothing else is sent behind a WAIT,
+ * which blocks its connection.
  *
  * What is confirmed: a grant and every renewal, by as many replicas as the option says. With all of them, whichever is promoted
  * knows each claim that was counted on. A grant that another process's release made for a waiter is not believed when it

@@ -1,7 +1,7 @@
--- Make a key live for lease ms, never shorter than it does. Any answer but 1 is looked into: it lives longer, it has no end, or
--- the server is older than 7.0 and knows no GT.
+-- Make a key live for lease ms, never shorter than it does. It always writes: replicas confirm nothing else. Any answer but 1
+-- is looked into: it lives longer, it has no end, or the server is older than 7.0 and knows no GT.
 local function extend(key, lease)
-  if redis.pcall('PEXPIRE', key, lease, 'GT') ~= 1 and redis.call('PTTL', key) < tonumber(lease) then
-    redis.call('PEXPIRE', key, lease)
+  if redis.pcall('PEXPIRE', key, lease, 'GT') ~= 1 then
+    redis.call('PEXPIRE', key, math.max(redis.call('PTTL', key), tonumber(lease)))
   end
 end

@@ -16,12 +16,10 @@ end
 --@include fair_line.lua
 --@include fair_stand.lua
 
--- Its own grant once more.
+-- Its own grant once more; a write, for replicas to confirm.
 local function again(told)
-  if call('PTTL', lock) < tonumber(want.lease) then
-    call('PEXPIRE', lock, want.lease)
-    keep_for(about, 2 * want.lease)
-  end
+  call('PEXPIRE', lock, math.max(call('PTTL', lock), tonumber(want.lease)))
+  keep_for(about, 2 * want.lease)
   local owner, token = (told or ''):match('^(%S+) (%d+)$')
   if owner == own then
     return { 1, tonumber(token) }

@@ -23,9 +23,7 @@ local function grant(i)
   local lock, fence = KEYS[5 * i - 4], KEYS[5 * i - 3]
   local owner, lease, block = ARGV[3 * i - 1], ARGV[3 * i], tonumber(ARGV[3 * i + 1])
   if call('EXISTS', lock) == 1 then
-    if call('PTTL', lock) < tonumber(lease) then
-      call('PEXPIRE', lock, lease)
-    end
+    call('PEXPIRE', lock, math.max(call('PTTL', lock), tonumber(lease))) -- a write, for replicas to confirm
     return (tonumber(call('GET', fence)) or block) - block + 1
   end
   local time = call('TIME')

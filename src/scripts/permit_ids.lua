@@ -35,12 +35,18 @@ local function end_of(lease)
 end
 
 -- New ends for leases that are there; longer: for those that end earlier. It takes no memory, yet a full server refuses ZADD
--- unless the script wrote before.
+-- unless the script wrote before. Something is always written: replicas confirm nothing else.
 local function reset(leases, ids, till, longer)
+  local same = true
   call('ZREM', leases, '')
   for i = 1, #ids do
     if not longer or tonumber(call('ZSCORE', leases, ids[i])) < till then
       call('ZADD', leases, text(till), ids[i])
+      same = false
     end
+  end
+  if same then
+    call('ZADD', leases, '0', '')
+    call('ZREM', leases, '')
   end
 end

@@ -14,6 +14,7 @@ if not left then
 end
 local token = call('ZSCORE', taken, owner)
 if token then
+  call('PEXPIRE', taken, MONTH) -- a write, for replicas to confirm
   return { 1, tonumber(token) }
 end
 if call('EXISTS', gate) == 1 then

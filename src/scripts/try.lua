@@ -17,9 +17,7 @@ local function try(args)
   local holders = redis.call('HKEYS', lock)
   for i = 1, #holders do
     if holders[i] == own then
-      if redis.call('PTTL', lock) < tonumber(args[2]) then
-        redis.call('PEXPIRE', lock, args[2])
-      end
+      redis.call('PEXPIRE', lock, math.max(redis.call('PTTL', lock), tonumber(args[2]))) -- a write, for replicas to confirm
       return { 1, (tonumber(redis.call('GET', fence)) or now()) - block + 1 }
     elseif holders[i] == 'mode' then
       return { -1 }

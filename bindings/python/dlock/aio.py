@@ -33,7 +33,8 @@ TOLD = frozenset((EventType.AT_RISK, EventType.LOST, EventType.LOG))
 SOME = 500  # events are taken at a time, so that the loop has time for others
 Claims = frozenset[tuple[int, int]]  # of an owner: lock ids and tokens
 # Answers to acquire and release that say nothing else.
-WELL = {kind: Event(kind, 0, 0, 0, 0, -1, None, Cause.NONE, "") for kind in (EventType.ACQUIRED, EventType.RELEASED)}
+DONE = EventType.ACQUIRED, EventType.RELEASED
+WELL: dict[int, Event] = {kind: Event(kind, 0, 0, 0, 0, -1, None, Cause.NONE, "") for kind in DONE}
 
 
 class _Watch:
@@ -401,8 +402,8 @@ class Client(Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
                     answer.set_exception(_errors.make(status, "The client was closed."))
 
     def _take(self, tag: int, event: Event) -> None:
-        if self.on_event and self._ended and event.type in TOLD:
-            self._ended.get_loop().call_soon(self.on_event, event)
+        if self.on_event and event.type in TOLD:
+            asyncio.get_running_loop().call_soon(self.on_event, event)
         if event.type is EventType.LOST:
             told: set[object] = set()  # of the bodies of a task the outermost is cancelled
             for watch in self._watches.get(event.owner, ()):
