@@ -221,6 +221,7 @@ def test_g06_slow_servers_are_not_waited_for(new_agent: Make, new_proxy: Make, q
     lock = seen.lock()
     lock.acquire(1, 20_000).ok
     lock.release(1).ok
+    until(lambda: quorum.held("lock") == 0)  # all have the scripts: from now on what comes later is done later
     slow = 0
     for turn in range(count):
         late = [seen.proxies[i] for i in random.sample(range(5), 2)]
