@@ -151,7 +151,7 @@ def test_g03_amnesia(new_agent: Make, new_proxy: Make, quorum: Quorum, needed: i
     assert overlaps == 0 if quarantine or needed == 4 else overlaps > 0
 
 
-@pytest.mark.parametrize("rounds", times(2, 40))
+@pytest.mark.parametrize("rounds", times(2, 15, soak=40))
 @pytest.mark.parametrize("needed", [3, 4], ids=["control", "four of five"])
 def test_g04_a_clock_jumps(new_agent: Make, new_proxy: Make, new_quorum: Make, needed: int, rounds: int) -> None:
     quorum = new_quorum(5, of=Skewed)
@@ -264,7 +264,7 @@ def test_g07_answers_behind_the_limit(new_agent: Make, new_proxy: Make, quorum: 
 # ---- G-08: renewals that reach too few
 
 
-@pytest.mark.parametrize("rounds", times(1, 30))
+@pytest.mark.parametrize("rounds", times(1, 10, soak=30))
 def test_g08_renewal_reaches_two(new_agent: Make, new_proxy: Make, quorum: Quorum, rounds: int) -> None:
     agent, other = new_agent(), new_agent().open(quorum, lease_ms=LEASE, **NAMED)
     for turn in range(rounds):

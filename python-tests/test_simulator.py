@@ -45,7 +45,7 @@ def test_seeds_hold() -> None:
 
 @pytest.mark.full
 def test_many_seeds_hold() -> None:
-    code, out = simulate("--seeds", f"{BASE + 1_000_000}:60000", "--jobs", JOBS)
+    code, out = simulate("--seeds", f"{BASE + 1_000_000}:30000", "--jobs", JOBS)
     assert code == 0, out
 
 
