@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import pathlib
 import re
+import time
 from typing import Any, Callable, Iterator
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 import mutants
 from harness.agent import Agent, Client, now, until
 from harness.build import BUILD, ROOT, SANITIZED
-from harness.cluster import SLOTS, Cluster, Node
+from harness.cluster import SLOTS, Cluster, Node, Pulse
 from harness.fake import FakeServer
 from harness.faults import SLACK_MS, Fenced, times
 from harness.kinds import one, rss_kb, sides
@@ -105,18 +106,19 @@ def test_f02_resharding(agent: Agent, new_agent: Make, cluster: Cluster, count: 
     until(lambda: all(rival.state(2) == "WAITING" for rival in rivals))
     before = {code: errors(cluster, code) for code in ("ASK", "CROSSSLOT", "MOVED")}
     where, primaries = cluster.owners(), cluster.primaries()
-    for index, (name, lock) in enumerate(zip(names, locks)):
-        slot = cluster.slot(name)
-        source, target = where[slot], primaries[(primaries.index(where[slot]) + 1) % 3]
-        with cluster.moving(slot, target, primaries, source):
-            where[slot] = target
-            cluster.move_keys(slot, source, target, None if index % 8 == 4 else 1)  # all keys, or the first
-            answer = third.lock(name).acquire(3, 0) if index % 4 == 0 else None
-            assert not answer or answer.status == "BUSY" or (answer.status != "OK" and answer.retryable), answer
-            assert lock.state(1) == "HELD", (name, client.counters(), log_of(client))
-    renewed = client.counters()["renewed"]
-    until(lambda: client.counters()["renewed"] >= renewed + count, 30)
-    assert client.counters()["lost"] == 0 and all(lock.state(1) == "HELD" for lock in locks)
+    with Pulse(primaries) as pulse:
+        for index, (name, lock) in enumerate(zip(names, locks)):
+            slot = cluster.slot(name)
+            source, target = where[slot], primaries[(primaries.index(where[slot]) + 1) % 3]
+            with cluster.moving(slot, target, primaries, source):
+                where[slot] = target
+                cluster.move_keys(slot, source, target, None if index % 8 == 4 else 1)  # all keys, or the first
+                answer = third.lock(name).acquire(3, 0) if index % 4 == 0 else None
+                assert not answer or answer.status == "BUSY" or (answer.status != "OK" and answer.retryable), answer
+                assert lock.state(1) == "HELD", (name, str(pulse), client.counters()["lost"], log_of(client)[-3:])
+        renewed = client.counters()["renewed"]
+        until(lambda: client.counters()["renewed"] >= renewed + count, 30)
+        assert client.counters()["lost"] == 0 and all(lock.state(1) == "HELD" for lock in locks), str(pulse)
     assert not any(wait.ready() for wait in waits)
     assert errors(cluster, "ASK") > before["ASK"] and errors(cluster, "MOVED") > before["MOVED"]
     assert errors(cluster, "CROSSSLOT") == before["CROSSSLOT"]
@@ -125,6 +127,26 @@ def test_f02_resharding(agent: Agent, new_agent: Make, cluster: Cluster, count: 
     for wait, rival in zip(waits, rivals):
         wait.answer(30).ok
         rival.release(2).ok
+
+
+@pytest.mark.full
+def test_f02_a_server_stands_still(agent: Agent, new_cluster: Make, count: int = 600) -> None:
+    """For half a lease, with hundreds of locks in slots of their own: all are renewed in time when it goes on."""
+    cluster = new_cluster(replicas=0, timeout_ms=15_000)
+    client = agent.open(cluster, lease_ms=6000)
+    locks = [client.lock(f"still-{number}") for number in range(count)]
+    for lock in locks:
+        lock.acquire(1, 0).ok
+    until(lambda: client.counters()["renewed"] >= count, 30)
+    server = cluster.nodes[0]
+    server.pause()
+    time.sleep(3)
+    server.resume()
+    renewed = client.counters()["renewed"]
+    until(lambda: client.counters()["renewed"] >= renewed + count, 30)
+    assert client.counters()["lost"] == 0 and all(lock.state(1) == "HELD" for lock in locks)
+    for lock in locks:
+        lock.release(1).ok
 
 
 def test_f02_locks_of_one_slot_half_moved(agent: Agent, cluster: Cluster, count: int = 40) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import threading
 import time
 from typing import Any, Callable, Iterator
 
@@ -129,6 +130,35 @@ class Lone(Node):
         if words[:2] == ("PUBSUB", "CHANNELS"):
             found += super().command("PUBSUB", "SHARDCHANNELS", *words[2:])
         return found
+
+
+class Pulse:
+    """How long servers let a PING wait while the body runs: what tells a machine that stood still from a lock that was forgotten."""
+
+    def __init__(self, nodes: list[Node]) -> None:
+        self.longest = {node.port: 0.0 for node in nodes}
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=self._ask, args=[node]) for node in nodes]
+
+    def _ask(self, node: Node) -> None:
+        with node.client(timeout=60) as client:
+            while not self._stop.wait(0.02):
+                began = time.monotonic()
+                client.command("PING")
+                self.longest[node.port] = max(self.longest[node.port], time.monotonic() - began)
+
+    def __str__(self) -> str:
+        return "longest without an answer: " + ", ".join(f"{port} {seconds:.2f} s" for port, seconds in self.longest.items())
+
+    def __enter__(self) -> Pulse:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
 
 
 class Cluster:
