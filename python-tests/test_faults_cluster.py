@@ -1,6 +1,7 @@
 """Faults of a cluster: rows F of the matrix and E-12, each counting that its fault fired."""
 from __future__ import annotations
 
+import contextlib
 import pathlib
 import re
 import time
@@ -12,7 +13,7 @@ import mutants
 from harness.agent import Agent, Client, now, until
 from harness.build import BUILD, ROOT, SANITIZED
 from harness.cluster import SLOTS, Cluster, Node, Pulse
-from harness.fake import FakeServer
+from harness.fake import FakeServer, LockServer
 from harness.faults import SLACK_MS, Fenced, times
 from harness.kinds import one, rss_kb, sides
 from harness.sentinel import ask
@@ -405,6 +406,24 @@ def test_f07_slots_one_by_one(agent: Agent, fakes: list[FakeServer]) -> None:
         name = f"n{number}"
         client.lock(name).acquire(1, 0).ok
         assert (first, second)[Cluster.slot(name) % 2].requests[-1][3] == name.encode()
+
+
+def test_many_servers_and_a_silent_one() -> None:
+    """Renewals of a server that does not answer delay those of no other, however many servers there are."""
+    with contextlib.ExitStack() as stack:
+        fakes = [stack.enter_context(LockServer()) for _ in range(34)]
+        client = stack.enter_context(Agent()).open(fake_url(fakes[0]), lease_ms=1000)
+        for fake in fakes:
+            fake.on("CLUSTER", shards(*fakes))
+        numbers = range(len(fakes))
+        names = {number: [name for name in map(str, range(3000)) if Cluster.slot(name) // (SLOTS // len(fakes)) == number] for number in numbers}
+        silent = [client.lock(name) for name in names[0][:40]]
+        others = [client.lock(names[number][0]) for number in numbers[1:]]
+        for lock in silent + others:
+            lock.acquire(1, 0).ok
+        fakes[0].say("renew", b"")
+        until(lambda: all(lock.state(1) == "LOST" for lock in silent))
+        assert client.counters()["lost"] == len(silent) and all(lock.state(1) == "HELD" for lock in others)
 
 
 def slots_reply(*rows: tuple[int, int, bytes, int]) -> bytes:

@@ -54,7 +54,7 @@ struct dli_queue {
     int flying;
 };
 
-enum { DLI_QUEUES = 16 };
+enum { DLI_QUEUES = 256 };
 
 /* The renewals in one request. */
 struct dli_batch {
@@ -80,6 +80,7 @@ struct dli_loop {
     int64_t next;          /* the thread will look at the timers then; INT64_MIN while it is awake */
     struct dli_lane *lane; /* the rest: the thread's own, but for what base/store.h says of the lane */
     struct dli_queue queue[DLI_QUEUES];
+    int queues;             /* those below were ever used */
     struct dli_batch *idle; /* batches that are not in flight; there is one at least in all */
 };
 

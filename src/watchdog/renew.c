@@ -95,7 +95,7 @@ void dli_renew_close(struct dli_loop *loop)
         loop->client->store->ops->request_free(batch->request);
         free(batch);
     }
-    for (int i = 0; i < DLI_QUEUES; i++)
+    for (int i = 0; i < loop->queues; i++)
         free(loop->queue[i].heap);
 }
 
@@ -103,7 +103,11 @@ static struct dli_queue *queue_of(struct dli_loop *loop, const struct dli_entry 
 {
     const struct dli_store *store = loop->client->store;
 
-    return &loop->queue[store->ops->server ? store->ops->server(store, entry->place) % DLI_QUEUES : 0];
+    int number = store->ops->server ? (int)(store->ops->server(store, entry->place) % DLI_QUEUES) : 0;
+
+    if (number >= loop->queues)
+        loop->queues = number + 1;
+    return &loop->queue[number];
 }
 
 /* Renewals come due one by one. They gather for a sixtieth of their lease, unless one was late from the start. */
@@ -128,7 +132,7 @@ int64_t dli_renew_alarm(const struct dli_loop *loop)
 {
     int64_t at = INT64_MAX;
 
-    for (int i = 0; i < DLI_QUEUES; i++) {
+    for (int i = 0; i < loop->queues; i++) {
         int64_t other = alarm_of(loop, &loop->queue[i]);
 
         at = other < at ? other : at;
@@ -309,14 +313,14 @@ static int send_next(struct dli_loop *loop, struct dli_queue *queue, int64_t now
 
 void dli_renew_send(struct dli_loop *loop, int64_t now)
 {
-    for (int i = 0; i < DLI_QUEUES; i++)
+    for (int i = 0; i < loop->queues; i++)
         while (now >= alarm_of(loop, &loop->queue[i]) && send_next(loop, &loop->queue[i], now))
             continue;
 }
 
 void dli_renew_drop(struct dli_loop *loop)
 {
-    for (int i = 0; i < DLI_QUEUES; i++) {
+    for (int i = 0; i < loop->queues; i++) {
         while (loop->queue[i].count > 0) {
             struct dli_due due = pop(&loop->queue[i]);
 
