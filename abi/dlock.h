@@ -473,9 +473,10 @@ dlock_status dlock_client_submit_ping(dlock_client *client, int64_t timeout_ms, 
 /*
  * Say to the server that it remembers every lock of its own: a quarantine (see the option quarantine_ms) ends, and the longest
  * lease of all clients is from now on this client's quarantine_ms. For a server that is new, when nobody can hold a lock it has
- * forgotten; make the longest lease shorter only when no lock with a longer one is held. DLOCK_UNSUPPORTED without
+ * forgotten; make the longest lease shorter only when no lock with a longer one is held. On a cluster it is said of every
+ * slot to the primary that has it; when that fails midway, those that were told go on as told. DLOCK_UNSUPPORTED without
  * quarantine_ms, and what dlock_client_ping says.
- * Threads: any. Blocks: up to timeout_ms (-1: the connect and command timeouts). Since: 0.1
+ * Threads: any. Blocks: up to timeout_ms (-1: the connect and command timeouts, on a cluster 31 command timeouts). Since: 0.1
  */
 DLOCK_API
 dlock_status dlock_client_provision(dlock_client *client, int64_t timeout_ms, dlock_error *reterr);

@@ -128,7 +128,7 @@ MORE = """\
 
 Besides what the features need; test_quarantine.py and test_replicas.py run with and without.
 
-- `quarantine_ms`: `+info` `+hmget` `+hset` `+hget` `+time` `~dlock_memory`
+- `quarantine_ms`: `+info` `+hmget` `+hset` `+hget` `+time` `~dlock_memory`; on a cluster `~dlock_memory:*`
 - `replicas`: `+wait`; with `all`, at the sentinels, `+sentinel|master` besides `+sentinel|get-master-addr-by-name`
 - `checks` and `dlock_client_check`: `+info`; what else it tries and may not, it says
 """

@@ -195,7 +195,8 @@ static struct dli_order *begin(dlock_client *client, int64_t timeout_ms, enum dl
     if (dli_client_check(client, timeout_ms, box) != DLOCK_OK || dli_client_start(client->core, box) != DLOCK_OK)
         return NULL;
     if (timeout_ms < 0)
-        wait = client->core->store->connect_time + client->core->options.number[DLI_OPT_COMMAND_TIMEOUT_MS] * DLI_MS;
+        wait = client->core->store->connect_time + client->core->options.number[DLI_OPT_COMMAND_TIMEOUT_MS] * DLI_MS +
+               (verb == DLI_VERB_PROVISION ? client->core->store->provision_time : 0);
     if (!(order = dli_order_plain(client->core, verb, dli_later(dli_now(), wait))))
         dli_fail(box, DLOCK_OUT_OF_MEMORY, "no memory for the command");
     return order;

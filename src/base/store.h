@@ -239,9 +239,10 @@ struct dli_store {
     const struct dli_store_ops *ops;
     const struct dli_store_hooks *hooks;
     void *owner;
-    const char *uuid;     /* of the client */
-    const char *text;     /* the servers, for messages; no credentials */
-    int64_t connect_time; /* microseconds that connecting may take */
+    const char *uuid;       /* of the client */
+    const char *text;       /* the servers, for messages; no credentials */
+    int64_t connect_time;   /* microseconds that connecting may take */
+    int64_t provision_time; /* what PROVISION may take longer than a command */
     int votes;    /* servers vote: mutexes alone, nobody stands in line, a release goes alone, no transactions */
     int renewals; /* at once, to one server; 1 where most locks fit into one request */
 };

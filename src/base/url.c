@@ -285,9 +285,6 @@ dlock_status dli_site_check(const struct dli_site *site, const struct dlock_opti
             return dli_fail(box, DLOCK_INVALID_OPTION, "The option %s is for redis+sentinel://.",
                             dli_option_table[i].name);
     }
-    if (set->number[DLI_OPT_QUARANTINE_MS] > 0 && site->kind == DLI_SITE_CLUSTER)
-        return dli_fail(box, DLOCK_UNSUPPORTED,
-                        "The option quarantine_ms is for one server, for sentinels and for a quorum.");
     for (int i = DLI_OPT_QUORUM; i <= DLI_OPT_QUORUM_NAME && site->kind != DLI_SITE_QUORUM; i++) {
         if (set->given >> i & 1)
             return dli_fail(box, DLOCK_INVALID_OPTION, "The option %s is for redis+quorum://.",

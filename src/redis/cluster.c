@@ -11,7 +11,7 @@
 #include "sys/sys.h"
 #include "tls.h"
 
-enum { MS = 1000, TRIM_AFTER = 30000000, RENEWALS = 16 };
+enum { MS = 1000, TRIM_AFTER = 30000000, RENEWALS = 16, PROVISION_TURNS = 30 };
 
 /* ---- places and requests */
 
@@ -20,18 +20,22 @@ static struct dli_place *place_new(struct dli_store *store, const struct dli_kin
 {
     struct dli_place *place = dli_place_new(kind, name, size);
 
-    (void)store;
     if (!place)
         return NULL;
     place->slot = dli_slot_of(place->key[0].text, place->key[0].size);
     place->plain = dli_slot_of(place->channel.text, place->channel.size) != place->slot;
+    if (dli_cluster_of(store)->quiet.longest_ms > 0)
+        dli_slot_marker(place->marker, place->slot);
     return place;
 }
 
 static struct dli_request *request_new(struct dli_store *store)
 {
-    (void)store;
-    return dli_trip_new();
+    struct dli_request *request = dli_trip_new();
+
+    if (request && dli_cluster_of(store)->quiet.longest_ms > 0)
+        request->quiet = &dli_cluster_of(store)->quiet;
+    return request;
 }
 
 static uint32_t shard(const struct dli_store *store, const struct dli_place *place)
@@ -106,6 +110,8 @@ static dlock_status push(struct dli_lane *lane, struct dli_request *request)
 {
     if (request->verb == DLI_VERB_CHECK)
         return dli_survey_push(lane->cluster, request);
+    if (request->verb == DLI_VERB_PROVISION)
+        return dli_provision_push(lane, request);
     return dli_trip_push(lane, request, 0);
 }
 
@@ -118,6 +124,8 @@ static void carry(struct dli_lane *lane, struct dli_request *request)
 {
     if (request->verb == DLI_VERB_CHECK)
         dli_survey_carry(lane->cluster, request);
+    else if (request->verb == DLI_VERB_PROVISION)
+        dli_provision_carry(lane, request);
     else
         dli_trip_carry(lane, request);
 }
@@ -298,6 +306,8 @@ dlock_status dli_cluster_open(const struct dlock_options *options, const struct 
     memcpy(cluster->seed, site->node, sizeof cluster->seed);
     cluster->connects_per_second = (int)options->number[DLI_OPT_CONNECTS_PER_SECOND];
     cluster->private_connections = (int)options->number[DLI_OPT_PRIVATE_CONNECTIONS];
+    dli_quiet_init(&cluster->quiet, options->number[DLI_OPT_QUARANTINE_MS], options->number[DLI_OPT_DRIFT_PPM]);
+    cluster->store.provision_time = PROVISION_TURNS * cluster->patience;
     cluster->confirm = dli_options_replicas(options);
     cluster->patience = options->number[DLI_OPT_COMMAND_TIMEOUT_MS] * MS;
     dli_gate_init(&cluster->look.gate, cluster->connects_per_second, (uint64_t)dli_now());

@@ -7,6 +7,7 @@
  *   cluster_look.c   who owns which slot: asked in the background, on lane 0, one look at a time
  *   cluster_ear.c    what is heard, on every primary
  *   cluster_check.c  looks at every server, for what it is fit
+ *   cluster_provision.c  says of every slot that its server remembers all
  *
  * mutex guards lane, channels, surveys and why, and is taken last but for the mutexes inside a subscriber or a gate. owner, nodes,
  * version, known, sharded, probed and the counters are atomics. Nodes are made on lane 0's thread, are never changed
@@ -89,8 +90,9 @@ struct dli_cluster {
     struct dli_store store;
     struct dli_conn_config config; /* of all, but for the target */
     int connects_per_second, private_connections;
-    int confirm;      /* constant, see dli_options_replicas */
-    int64_t patience; /* for one command */
+    struct dli_quiet quiet; /* constant; longest_ms 0: off */
+    int confirm;            /* constant, see dli_options_replicas */
+    int64_t patience;       /* for one command */
     int seeds;
     struct dli_target seed[DLI_NODES_MAX];
 
@@ -191,6 +193,10 @@ struct dli_node *dli_look_moved(struct dli_cluster *cluster, const struct dli_no
 void dli_look_step(struct dli_cluster *cluster, int64_t now);
 int64_t dli_look_alarm(const struct dli_cluster *cluster);
 void dli_look_end(struct dli_cluster *cluster);
+
+/* ---- cluster_provision.c: any thread: DLI_VERB_PROVISION, as the operations of a lane. */
+dlock_status dli_provision_push(struct dli_lane *lane, struct dli_request *request);
+void dli_provision_carry(struct dli_lane *lane, struct dli_request *request);
 
 /* ---- cluster_check.c */
 

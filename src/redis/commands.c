@@ -81,10 +81,10 @@ static void begin_keys(struct words *words, int script, int full, const struct d
     add_number(words, keys + (quiet != NULL));
 }
 
-static void end_keys(struct words *words)
+static void end_keys(struct words *words, const struct dli_place *place)
 {
     if (words->quiet)
-        add_text(words, words->quiet->marker);
+        add_text(words, place->marker[0] ? place->marker : words->quiet->marker);
 }
 
 static void begin_lock(struct words *words, int script, int full, const struct dli_request *request)
@@ -94,7 +94,7 @@ static void begin_lock(struct words *words, int script, int full, const struct d
     begin_keys(words, script, full, request, place->keys);
     for (int i = 0; i < place->keys; i++)
         add_word(words, &place->key[i]);
-    end_keys(words);
+    end_keys(words, place);
 }
 
 static int finish(struct words *words, struct dli_buffer *out)
@@ -271,7 +271,7 @@ static int encode_take(struct dli_buffer *out, int full, const struct dli_reques
     for (int i = 0; i < count; i++)
         for (int key = 0; key < row[i].place->keys; key++)
             add_word(&words, &row[i].place->key[key]);
-    end_keys(&words);
+    end_keys(&words, row[0].place);
     add_number(&words, request->take.keep_ms);
     for (int i = 0; i < count; i++) {
         add_text(&words, row[i].owner);

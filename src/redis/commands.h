@@ -27,6 +27,7 @@ struct dli_place {
     struct dli_word gate, channel;
     int slot; /* on a cluster: where the keys are; and whether the channel is not there */
     int plain;
+    char marker[32]; /* on a cluster with a quarantine: that of the slot; else "" */
 };
 
 /* ---- names.c */
@@ -60,6 +61,9 @@ void dli_quiet_init(struct dli_quiet *quiet, int64_t longest_ms, int64_t drift_p
 
 /* Append a command of up to 8 terminated words. 0, or -1 without memory. */
 int dli_encode_words(struct dli_buffer *out, int argc, const char *const *argv);
+
+/* ---- slot_marks.c: on a cluster each slot has a marker of its own. The first call takes some milliseconds. */
+void dli_slot_marker(char out[32], int slot);
 
 /* ---- server_words.c: what servers are asked about themselves */
 int dli_encode_check(struct dli_buffer *out, int full, const struct dli_request *request);

@@ -55,6 +55,7 @@ static void put_place(struct pen *pen, struct dli_place *place, const struct dli
     for (place->keys = 0; place->keys < DLI_KEYS_MAX && wire->key[place->keys]; place->keys++)
         put_word(pen, &place->key[place->keys], wire->key[place->keys], name, size);
     place->slot = place->plain = 0;
+    place->marker[0] = '\0';
     put_word(pen, &place->gate, "dlock_gate%@", name, size);
     put_word(pen, &place->channel, wire->channel, name, size);
 }

@@ -51,12 +51,14 @@ int dli_encode_check(struct dli_buffer *out, int full, const struct dli_request 
 
 int dli_encode_provision(struct dli_buffer *out, int full, const struct dli_request *request)
 {
+    const struct dli_place *place = request->place;
+    const char *marker = place && place->marker[0] ? place->marker : request->quiet->marker;
     char longest[24];
     struct line line;
 
     begin(&line, DLI_SCRIPT_PROVISION, full);
     add(&line, "1", 1);
-    add(&line, request->quiet->marker, strlen(request->quiet->marker));
+    add(&line, marker, strlen(marker));
     add(&line, longest, dli_decimal(longest, request->quiet->longest_ms));
     return dli_encode(out, line.count, line.word, line.size);
 }
