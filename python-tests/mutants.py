@@ -41,7 +41,7 @@ MUTANTS = (
          "redis.call('DEL', lock) == 0 then"),
     )),
     Mutant(6, "renewal without comparing the owner", (
-        ("scripts/renew.lua", "if held(KEYS[i], owner) and owner ~= 'mode' then", "if redis.call('EXISTS', KEYS[i]) == 1 then"),
+        ("scripts/renew.lua", "if (pcall('HEXISTS', key, owner) == 1 or held(key, owner)) and owner ~= 'mode' then", "if redis.call('EXISTS', KEYS[i]) == 1 then"),
     )),
     Mutant(10, "a renewal queued before the release is still sent", driver=10, seeds=4000),
     Mutant(11, "loss noticed by replies only", (

@@ -662,6 +662,19 @@ def test_renew_tells_each_from_each(redis: Client, who: Callable[..., Who]) -> N
     assert not redis.command("EXISTS", "absent") and redis.command("PTTL", "text") == -1
 
 
+def test_renew_with_one_lease_for_all(redis: Client, who: Callable[..., Who]) -> None:
+    a, stranger = who(), who()
+    names = [f"held:{number}" for number in range(64)]
+    for name in names:
+        Wire(redis, name).acquire(a)
+    owners = [a.id, stranger.id] * 32
+    assert redis.command("EVAL", SCRIPTS["renew"], 64, *names, *owners, 2 * LEASE) == [1, 0] * 32
+    left = [redis.command("PTTL", name) for name in names]
+    assert all(LEASE < ms <= 2 * LEASE for ms in left[::2]) and all(0 < ms <= LEASE for ms in left[1::2])
+    assert redis.command("EVAL", SCRIPTS["renew"], 2, names[0], names[2], a.id, a.id, 100) == [1, 1]
+    assert redis.command("PTTL", names[0]) > LEASE
+
+
 def test_renew_of_a_write_lock(wire: Wire) -> None:
     writer = FOREIGN + ":write"
     wire.redis.command("HSET", wire.name, "mode", "write", writer, 1)

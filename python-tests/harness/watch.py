@@ -107,7 +107,8 @@ class Monitor:
             if command.script == "renew":
                 keys = int(command.words[2])
                 locks, rest = command.words[3 : 3 + keys], command.words[3 + keys :]
-                found.append([Row(command.at, command.link, lock, rest[2 * i], int(rest[2 * i + 1])) for i, lock in enumerate(locks)])
+                owners, leases = (rest[:-1], rest[-1:] * keys) if len(rest) == keys + 1 else (rest[::2], rest[1::2])
+                found.append([Row(command.at, command.link, *row[:2], int(row[2])) for row in zip(locks, owners, leases)])
         return found
 
     def rows(self, lock: str | bytes | None = None, since: int = 0) -> list[Row]:

@@ -224,10 +224,20 @@ static void add_renewal_keys(struct words *words, const struct dli_wire *wire, c
         add_word(words, &row->place->key[wire->renew_key]);
 }
 
+/* Whether the lease of one stands for all; only renew.lua understands that. */
+static int one_lease(const struct dli_wire *wire, const struct dli_renewal *row, int count)
+{
+    for (int i = 1; i < count; i++)
+        if (row[i].lease != row[0].lease)
+            return 0;
+    return wire->renew == DLI_SCRIPT_RENEW;
+}
+
 static int encode_renewals(struct dli_buffer *out, int full, const struct dli_renewal *row, int count,
                            struct renewal_room *room, char *keys)
 {
     const struct dli_wire *wire = dli_wire_of(row[0].kind);
+    int one = one_lease(wire, row, count);
     struct words words;
 
     begin(&words, wire->renew, full);
@@ -238,7 +248,8 @@ static int encode_renewals(struct dli_buffer *out, int full, const struct dli_re
     }
     for (int i = 0; i < count; i++) {
         add_text(&words, room[i].id);
-        add(&words, room[i].lease, dli_decimal(room[i].lease, row[i].lease / MS));
+        if (!one || i == count - 1)
+            add(&words, room[i].lease, dli_decimal(room[i].lease, row[i].lease / MS));
         if (row[i].kind->slots)
             add(&words, room[i].permits, dli_decimal(room[i].permits, row[i].permits));
     }
