@@ -86,7 +86,7 @@ MUTANTS = (
         ("engine/wire.c", "if ((!m->sent.patient && m->waiters > 0) || m->drop)", "if (m->drop)"),
     )),
     Mutant(108, "the release wakes nobody", (
-        ("scripts/common.lua", "  if gate_closed() or not grant_next() then\n", "  if lock then\n"),
+        ("scripts/common.lua", "  if gate_closed() or not grant_next(nil, nil, first, told) then\n", "  if lock then\n"),
     )),
     Mutant(109, "the next in line is not told that foreign clients are to be watched", seeds=6000, edits=(
         ("scripts/giveup.lua", "    leave(owner)\n    tell_next()\n", "    leave(owner)\n"),

@@ -58,8 +58,9 @@ local function entry(waiter)
   }
 end
 
--- The first living waiter and its entry; or nil and how many ms a foreign turn still lasts. The dead are removed.
-local function head()
+-- The first living waiter and its entry; or nil and how many ms a foreign turn still lasts. The dead are removed, and with over
+-- a foreign turn.
+local function head(over)
   while true do
     local first = redis.call('ZRANGE', line, 0, 0, 'WITHSCORES')
     if not first[1] then
@@ -67,7 +68,7 @@ local function head()
     end
     if first[1] == TURN then
       local left = -tonumber(first[2]) - millis()
-      if left > 0 then
+      if left > 0 and not over then
         return nil, left
       end
       redis.call('ZREM', line, TURN)
@@ -102,11 +103,13 @@ local function tell(waiter, message)
 end
 
 -- Give the free lock to the first living waiter that hears of it, and tell it alone. args: those of a try by own, which hears
--- by the reply and gets what it asks for now, not what it asked for when it came in line.
+-- by the reply and gets what it asks for now, not what it asked for when it came in line. first, told: the head, if known.
 -- Returns own's token when it was own; true when it was another; otherwise nil and the rest of a foreign turn.
-local function grant_next(own, args)
+local function grant_next(own, args, first, told)
   while true do
-    local first, told = head()
+    if not first then
+      first, told = head()
+    end
     if not first then
       return nil, told
     end
@@ -119,6 +122,7 @@ local function grant_next(own, args)
       tell(first, 'grant ' .. first:sub(38) .. ' ' .. told.seq .. ' ' .. text(token) .. ' ' .. lock)
       return true
     end
+    first = nil
   end
 end
 
@@ -144,12 +148,7 @@ end
 
 -- The lock became free: the next one in line gets it, foreign clients get their share of turns.
 local function pass_on(channel, listening)
-  local ours, first = redis.call('ZCARD', line), nil
-  if ours > 0 then
-    redis.call('ZREM', line, TURN)
-    first = head()
-    ours = redis.call('ZCARD', line)
-  end
+  local first, told = head(true)
   if not first then
     if redis.call('PUBLISH', channel, '0') > listening and foreigners(channel, listening) > 0 then
       open_turn()
@@ -158,16 +157,16 @@ local function pass_on(channel, listening)
   end
   local foreign = foreigners(channel, listening)
   if foreign > 0 then
-    local credit = redis.call('HINCRBY', about, TURN, foreign)
-    if credit >= foreign + ours then
-      redis.call('HINCRBY', about, TURN, -(foreign + ours))
+    local all = foreign + redis.call('ZCARD', line)
+    if redis.call('HINCRBY', about, TURN, foreign) >= all then
+      redis.call('HINCRBY', about, TURN, -all)
       open_turn()
       redis.call('PUBLISH', channel, '0')
       tell(first, 'open ' .. first:sub(38) .. ' ' .. GRACE .. ' ' .. lock)
       return
     end
   end
-  if gate_closed() or not grant_next() then
+  if gate_closed() or not grant_next(nil, nil, first, told) then
     redis.call('PUBLISH', channel, '0')
   end
 end

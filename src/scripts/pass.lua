@@ -1,8 +1,28 @@
--- Release one id and at once try with another: {released, reply of the try}.
--- ARGV: owner, lease, block, mode, listening, beat, keep, seq, then the owner to release, the channel and its rest
+-- Release one id and at once try with another: {released, reply of the try}. KEYS: lock, fence, line, about, gate.
+-- ARGV: owner, lease, block, mode, listening, beat, keep, seq, then the owner to release, the channel and its rest.
+-- The usual case of a process that is alone first, as in release.lua and quick.lua.
 --@include tokens.lua
+local call, gone, heard = redis.call, nil, nil
+if ARGV[11] == '0' and call('HDEL', KEYS[1], ARGV[9]) == 1 then
+  gone = true
+end
+if gone and call('EXISTS', KEYS[1], KEYS[3], KEYS[5]) == 0 then
+  heard = call('PUBLISH', ARGV[10], '0')
+  if heard <= tonumber(ARGV[5]) then
+    local time = call('TIME')
+    local token = tokens(KEYS[2], time[1] * 1000000 + time[2], ARGV[3], ARGV[7])
+    call('HSET', KEYS[1], ARGV[1], '1')
+    call('PEXPIRE', KEYS[1], ARGV[2])
+    return { 1, { 1, token } }
+  end
+end
 --@include common.lua
 --@include try.lua
 --@include giveup.lua
-local released = give_up(ARGV[9], ARGV[10], tonumber(ARGV[5]), tonumber(ARGV[11]))
+local released = 1
+if not heard then
+  released = give_up(ARGV[9], ARGV[10], tonumber(ARGV[5]), tonumber(ARGV[11]), gone)
+elseif foreigners(ARGV[10], tonumber(ARGV[5])) > 0 then
+  open_turn()
+end
 return { released, try(ARGV) }
