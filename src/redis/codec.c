@@ -349,10 +349,10 @@ static char *put_header(char *to, char mark, size_t number)
 {
     char digits[20];
     size_t count = 0;
-    do
+    for (; number >= 10; number /= 10)
         digits[count++] = (char)('0' + number % 10);
-    while (number /= 10);
     *to++ = mark;
+    *to++ = (char)('0' + number);
     while (count > 0)
         *to++ = digits[--count];
     *to++ = '\r';

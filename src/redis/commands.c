@@ -191,9 +191,12 @@ static void say_acquire(struct speech *speech, int full, const char *under)
 static int encode_exchange(struct dli_buffer *out, int full, const struct dli_request *request)
 {
     const struct dli_exchange *exchange = &request->exchange;
-    struct speech speech = {.wire = dli_wire_of(request->kind), .request = request, .wish = &exchange->wish};
+    struct speech speech; /* not zeroed: it is large, and one is made for each exchange */
     char under[ID_MAX] = "";
 
+    speech.wire = dli_wire_of(request->kind);
+    speech.request = request;
+    speech.wish = &exchange->wish;
     id_of(speech.want, speech.wire, exchange->want);
     id_of(speech.drop, speech.wire, exchange->drop);
     if (exchange->under[0])
