@@ -39,19 +39,19 @@ class Pulse(threading.Thread):
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
-        self.stop, self.lags = threading.Event(), [(0, 0)]
+        self.stop, self.lags = threading.Event(), list[tuple[int, int]]()
 
     def run(self) -> None:
         while not self.stop.is_set():
             before = now()
             time.sleep(0.01)
-            lag = now() - before - 10_000
-            if lag > 20_000:
-                self.lags.append((before, lag))
+            after = now()
+            if after - before > 30_000:
+                self.lags.append((before, after))
 
-    def lag(self, since: int) -> int:
-        """All of them since then."""
-        return sum(lag for at, lag in list(self.lags) if at >= since - SECOND)
+    def lag(self, begin: int, end: int) -> int:
+        """So much of that time."""
+        return sum(max(min(end, after) - max(begin, before), 0) for before, after in list(self.lags))
 
 
 class Turns:
@@ -92,7 +92,7 @@ class Turns:
         turns, seen = self.turns[name], len(self.turns[name])
         until(lambda: any(turn.granted > since for turn in turns[max(seen - 4, 0) :]), timeout)
         granted = min(turn.granted for turn in turns[max(seen - 4, 0) :] if turn.granted > since)
-        return max(granted - since - self.pulse.lag(since), 0) / SECOND
+        return (granted - since - self.pulse.lag(since, granted)) / SECOND
 
     def judge(self, safety_ms: int) -> str:
         """Tokens grow from grant to grant, also over faults; wake-ups come within the safety interval, but for faults. In words what was seen."""
@@ -107,7 +107,7 @@ class Turns:
                 overlaps += both
                 assert turn.token > last.token or both, f"{name}: token {turn.token} behind {last.token}"
                 if not any(last.released < end + SECOND and begin < turn.granted for begin, end in self.faults):
-                    longest = max(longest, turn.granted - last.released - self.pulse.lag(last.released))
+                    longest = max(longest, turn.granted - last.released - self.pulse.lag(last.released, turn.granted))
         assert longest <= (safety_ms + SLACK_MS) * 1000, f"a waiter heard nothing for {longest / 1000} ms"
         assert overlaps <= len(self.faults) * len(self.turns), f"two held {overlaps} times"
         return f"{grants} grants, two held {overlaps} times, longest wait for a free lock {longest / 1000:.0f} ms, {len(self.faults)} faults"
