@@ -103,6 +103,22 @@ def test_provisioning_in_the_background(agent: Agent, cluster: Cluster) -> None:
     client.close(60_000).ok
 
 
+def test_connections_that_break_do_not_end_it(agent: Agent, cluster: Cluster) -> None:
+    """Each server cuts the client's connections once while its slots are written."""
+    client = opened(agent, cluster)
+    before = client.counters()["connects"]
+    cut = 0
+    client.submit_provision(9, 60_000).ok
+    for node in cluster.primaries():
+        cut += ask(node, "CLIENT", "KILL", "TYPE", "normal")
+    event = client.event(90)
+    while event.type != "DONE":
+        event = client.event(90)
+    assert event.status == 0 and cut > 0
+    client.lock("cut").acquire(1, 5000).ok
+    assert client.counters()["connects"] > before
+
+
 def test_a_server_that_is_down_is_not_provisioned(agent: Agent) -> None:
     with Cluster(3, 0, 60_000) as up:
         client = opened(agent, up, provision=False, connect_timeout_ms=500)

@@ -11,7 +11,7 @@
 
 #include "sys/sys.h"
 
-enum { AT_ONCE = 128 };
+enum { AT_ONCE = 128, TRIES = 3 };
 
 struct provision;
 
@@ -19,6 +19,7 @@ struct step {
     struct provision *all;
     struct dli_request *request;
     struct dli_place place; /* nothing but its slot and marker */
+    int tries;              /* with that slot */
     dlock_error why;
 };
 
@@ -73,28 +74,45 @@ static void fail(struct provision *all, dlock_status status, const dlock_error *
         all->why = *why;
 }
 
+/* Behind it the step may be gone. */
+static void ask(struct step *step)
+{
+    struct provision *all = step->all;
+    dlock_status status;
+
+    step->tries++;
+    step->why.code = DLOCK_OK;
+    step->why.message[0] = '\0';
+    if ((status = dli_trip_push(all->lane, step->request, 0)) == DLOCK_OK)
+        return;
+    fail(all, status, &step->why);
+    leave(all);
+}
+
 static void go_on(struct step *step)
 {
     struct provision *all = step->all;
     int slot = __atomic_fetch_add(&all->next, 1, __ATOMIC_RELAXED);
-    dlock_status status;
 
-    if (slot < DLI_SLOTS && __atomic_load_n(&all->status, __ATOMIC_ACQUIRE) == DLOCK_OK) {
-        step->place.slot = slot;
-        dli_slot_marker(step->place.marker, slot);
-        step->why.code = DLOCK_OK;
-        step->why.message[0] = '\0';
-        if ((status = dli_trip_push(all->lane, step->request, 0)) == DLOCK_OK)
-            return;
-        fail(all, status, &step->why);
+    if (slot >= DLI_SLOTS || __atomic_load_n(&all->status, __ATOMIC_ACQUIRE) != DLOCK_OK) {
+        leave(all);
+        return;
     }
-    leave(all);
+    step->place.slot = slot;
+    dli_slot_marker(step->place.marker, slot);
+    step->tries = 0;
+    ask(step);
 }
 
+/* A connection that broke takes all with it that were on their way: once more, on the next. */
 static void answered(struct dli_request *request)
 {
     struct step *step = request->asker;
 
+    if (request->status == DLOCK_UNREACHABLE && step->tries < TRIES && dli_now() < request->deadline) {
+        ask(step);
+        return;
+    }
     if (request->status != DLOCK_OK)
         fail(step->all, request->status, &step->why);
     go_on(step);
