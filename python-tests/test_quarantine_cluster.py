@@ -37,10 +37,17 @@ def cluster(_cluster: Cluster) -> Cluster:
 
 
 def opened(agent: Agent, cluster: Cluster, provision: bool = True, **options: Any) -> Client:
-    client = agent.open(cluster, **{"lease_ms": LONGEST, "quarantine_ms": LONGEST, "command_timeout_ms": 2000, **options})
+    client = agent.open(cluster, **{"lease_ms": LONGEST, "quarantine_ms": LONGEST, "command_timeout_ms": 10_000, "connect_timeout_ms": 10_000, **options})
     if provision:
         client.provision(60_000, timeout=90).ok
     return client
+
+
+def granted(lock: Any) -> Any:
+    """The grant; a busy machine, and one that has just begun, may be late."""
+    answers: list[Any] = []
+    until(lambda: answers.append(lock.acquire(1, 20_000, timeout=60)) or answers[-1].status not in ("UNREACHABLE", "SERVER_LOADING"), 60)
+    return answers[-1].ok
 
 
 def marker(cluster: Cluster, key: str) -> str:
@@ -170,14 +177,13 @@ def test_with_just_the_rights(agent: Agent, cluster: Cluster) -> None:
 
 def overlaps(agent: Agent, new_agent: Make, cluster: Cluster, lose: Callable[[], Any], rounds: int, **options: Any) -> int:
     """How often somebody was granted the lock while its holder could not know that it had lost it."""
-    both, options = 0, {"renew": "no", "command_timeout_ms": 300, **options}
+    both, options = 0, {"renew": "no", "command_timeout_ms": 1000, **options}
     mine = opened(agent, cluster, "quarantine_ms" not in options, **options).lock("memory")
     theirs = opened(new_agent(), cluster, False, **options).lock("memory")
     for _ in range(rounds):
-        token = mine.acquire(1, 20_000).ok.token
+        token = granted(mine).token
         lose()
-        answer = theirs.acquire(1, 20_000, timeout=60)
-        assert answer.ok.token > token
+        assert granted(theirs).token > token
         both += mine.state(1) in HOLDS
         mine.release(1)
         theirs.release(1).ok
@@ -199,11 +205,11 @@ def test_d10_a_server_of_a_cluster_forgets(agent: Agent, new_agent: Make, how: s
                 victim.restart()
                 up.until_settled()
                 runs.add(victim.pid)
-            assert ask(victim, "DBSIZE") == 0
+            assert ask(victim, "EXISTS", "memory") == 0
 
         assert overlaps(agent, new_agent, up, forget, rounds) == 0
         other = next(name for name in (f"other{i}" for i in range(99)) if up.owner(name) is not victim)
-        opened(new_agent(), up, False).lock(other).acquire(3, 0).ok
+        granted(opened(new_agent(), up, False).lock(other))
         assert len(runs) == (1 if how == "flush" else rounds + 1)
         control = {"quarantine_ms": 0, "lease_ms": 30_000}
         assert overlaps(agent, new_agent, up, forget, rounds, **control) == rounds

@@ -44,7 +44,7 @@ static const int64_t attention = 1000000;
 static void expect(struct dli_waiter *waiter)
 {
     waiter->tell = DLI_TELL_CALLER;
-    waiter->settled = 0;
+    __atomic_store_n(&waiter->settled, 0, __ATOMIC_RELAXED);
     waiter->sleeping = 0;
 }
 
