@@ -561,11 +561,9 @@ def test_e12_primaries_die_under_load(new_agent: Make, new_cluster: Make, failov
             victim = cluster.owner(name)
             replica = cluster.replica_of(victim)
             with turns.fault():
-                if number % 2:
-                    until(lambda: cluster.order(replica))
-                else:
+                if number % 2 == 0:
                     victim.kill()
-                until(lambda: cluster.owner(name) is replica, 60)
+                until(lambda: (victim.process is None or cluster.order(replica)) and cluster.owner(name) is replica, 60)
                 late.append(turns.first(name, now()))
             if not victim.process:
                 victim.start()
