@@ -247,10 +247,10 @@ def test_e12_primaries_die_under_load(new_agent: Make, new_watched: Make, failov
                     victim.kill()
                 until(lambda: watched.port() != before or (number % 2 and watched.order()), 60)
                 late.append(turns.first("load", now()))
-            if not victim.process:
-                victim.start()
-                ask(victim, "REPLICAOF", watched.primary().host, watched.port())  # the sentinels would take ten seconds to
-            Watched.until(watched.settled, 60)
+                if not victim.process:
+                    victim.start()
+                    ask(victim, "REPLICAOF", watched.primary().host, watched.port())  # the sentinels would take ten seconds to
+                Watched.until(watched.settled, 60)  # until then the old primary serves who has not left it
         turns.all_go_on()
     tell(done=failovers)
     print("E-12:", turns.judge(300), "| s behind the failover:", *(f"{each:.2f}" for each in late))
