@@ -246,7 +246,7 @@ def split(island: Island, new_agent: Make, new_server: Make, url: str, replicas:
     return Split(island, mine, new_agent().open(url, **options), Fenced(new_server()))
 
 
-@pytest.mark.parametrize("rounds", times(1, 5))
+@pytest.mark.parametrize("rounds", times(1, 2, soak=5))
 @pytest.mark.parametrize("replicas", ["none", "all"])
 def test_e08_split_brain(island: Island, new_agent: Make, new_server: Make, replicas: str, rounds: int) -> None:
     """
@@ -271,7 +271,7 @@ def test_e08_split_brain(island: Island, new_agent: Make, new_server: Make, repl
         both.told("E-08", rounds, replicas == "all")
 
 
-@pytest.mark.parametrize("rounds", times(1, 4))
+@pytest.mark.parametrize("rounds", times(1, 2, soak=4))
 @pytest.mark.parametrize("replicas", ["none", "all"])
 def test_f05_primary_in_the_minority(island: Island, new_agent: Make, new_server: Make, replicas: str, rounds: int) -> None:
     """

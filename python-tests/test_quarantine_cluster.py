@@ -190,7 +190,7 @@ def overlaps(agent: Agent, new_agent: Make, cluster: Cluster, lose: Callable[[],
     return both
 
 
-@pytest.mark.parametrize("rounds", times(1, 15))
+@pytest.mark.parametrize("rounds", times(1, 5, soak=15))
 @pytest.mark.parametrize("how", ["flush", "restart"])
 def test_d10_a_server_of_a_cluster_forgets(agent: Agent, new_agent: Make, how: str, rounds: int) -> None:
     """Without the quarantine two hold, with it nobody; the slots of the others are not quiet."""
@@ -229,7 +229,7 @@ def test_who_holds_goes_on(agent: Agent, cluster: Cluster) -> None:
 # ---- slots that move
 
 
-@pytest.mark.parametrize("rounds", times(1, 5))
+@pytest.mark.parametrize("rounds", times(1, 3, soak=5))
 def test_a_slot_that_moved_is_quiet_once(agent: Agent, new_agent: Make, cluster: Cluster, rounds: int) -> None:
     """Who holds goes on; nobody is granted anything there for the longest lease; then all is as ever."""
     client, others = opened(agent, cluster), opened(new_agent(), cluster, False)
@@ -310,7 +310,7 @@ def test_e02_a_stale_replica_and_a_quarantine(new_agent: Make, rounds: int, leas
     assert early > 0  # it was asked for while it was held
 
 
-@pytest.mark.parametrize("rounds", times(1, 5))
+@pytest.mark.parametrize("rounds", times(1, 3, soak=5))
 def test_e12_it_takes_the_failover_and_the_quarantine(new_agent: Make, rounds: int) -> None:
     """From the moment at which the new primary serves, not longer than the longest lease and the drift."""
     late = []

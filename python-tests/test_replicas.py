@@ -359,7 +359,7 @@ def test_e07_too_few_replicas_to_write(agent: Agent, family: Family) -> None:
 # ---- E-08: two primaries
 
 
-@pytest.mark.parametrize("rounds", times(1, 10))
+@pytest.mark.parametrize("rounds", times(1, 5, soak=10))
 def test_e08_the_old_primary_lives_on(new_agent: Make, new_server: Make, rounds: int) -> None:
     """
     It is cut off from its replica, which is promoted, and not from its holder: that one's renewals are not confirmed any
@@ -484,7 +484,7 @@ def test_e12_failovers(new_agent: Make, mode: dict[str, Any], count: int) -> Non
         assert failovers == count and not turns.errors
 
 
-@pytest.mark.parametrize("rounds", times(1, 10))
+@pytest.mark.parametrize("rounds", times(1, 5, soak=10))
 def test_e13_the_old_primary_comes_back(new_agent: Make, new_server: Make, rounds: int) -> None:
     """With the keys it had: no claim is alive again by that, its holder stays LOST, and nobody is granted the lock too early."""
     for _ in range(rounds):
@@ -514,7 +514,7 @@ def test_e13_the_old_primary_comes_back(new_agent: Make, new_server: Make, round
 # ---- renewals
 
 
-@pytest.mark.parametrize("rounds", times(1, 10))
+@pytest.mark.parametrize("rounds", times(1, 5, soak=10))
 def test_renewals_that_are_not_confirmed_do_not_count(agent: Agent, family: Family, rounds: int) -> None:
     """The primary goes on, its replicas do not: the holder is warned and loses the lock, though the key is kept alive."""
     client = opened(agent, family.primary, lease_ms=1800)
