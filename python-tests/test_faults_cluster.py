@@ -375,7 +375,7 @@ def test_f06_sent_around(agent: Agent, fakes: list[FakeServer]) -> None:
     sends_around(agent, fakes)
 
 
-@pytest.mark.skipif(SANITIZED, reason="the library under test is another one then")
+@pytest.mark.house  # the library under test is another one
 @pytest.mark.parametrize("mutant", mutants.CLUSTER, ids=lambda mutant: f"{mutant.number}: {mutant.what}")
 def test_mutant(mutant: mutants.Mutant, new_agent: Make, fakes: list[FakeServer], tmp_path: pathlib.Path) -> None:
     """A seeded defect in the way of a request is found by the test above."""

@@ -13,7 +13,7 @@ import pytest
 import mutants
 from harness.acl import rights
 from harness.agent import Agent, Answer, Client, Lock, until
-from harness.build import BUILD, ROOT, SANITIZED
+from harness.build import BUILD, ROOT
 from harness.faults import Fenced, times
 from harness.kinds import KINDS, LEASED, one
 from harness.resp import ReplyError
@@ -558,7 +558,7 @@ def test_what_replicas_that_sleep_do_not_confirm(agent: Agent, family: Family) -
         assert lock.extend(1, 10_000).status == "NOT_REPLICATED"
 
 
-@pytest.mark.skipif(SANITIZED, reason="the library under test is another one then")
+@pytest.mark.house  # the library under test is another one
 @pytest.mark.parametrize("mutant", mutants.REPLICAS, ids=lambda mutant: f"{mutant.number}: {mutant.what}")
 def test_mutant(mutant: mutants.Mutant, new_agent: Make, family: Family, tmp_path: pathlib.Path) -> None:
     """A seeded defect grants as ever, and is found by the test above."""

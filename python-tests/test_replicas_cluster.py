@@ -10,7 +10,7 @@ import pytest
 import mutants
 from harness.acl import rights
 from harness.agent import Agent, Client, Lock, until
-from harness.build import BUILD, ROOT, SANITIZED
+from harness.build import BUILD, ROOT
 from harness.cluster import Cluster, Node, slot_of
 from harness.faults import times
 from harness.kinds import LEASED, one
@@ -369,7 +369,7 @@ def test_what_a_replica_that_sleeps_does_not_confirm(agent: Agent, cluster: Clus
     lock.release(1)
 
 
-@pytest.mark.skipif(SANITIZED, reason="the library under test is another one then")
+@pytest.mark.house  # the library under test is another one
 @pytest.mark.parametrize("mutant", mutants.CLUSTER_REPLICAS, ids=lambda mutant: f"{mutant.number}: {mutant.what}")
 def test_mutant(mutant: mutants.Mutant, new_agent: Make, cluster: Cluster, tmp_path: pathlib.Path) -> None:
     agent = new_agent(LD_PRELOAD=str(mutants.library(ROOT, BUILD, tmp_path, mutant)))
