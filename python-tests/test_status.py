@@ -998,7 +998,9 @@ def scenario_submitted(short: Short) -> None:
     lock = client.lock("the lock")
     for answer in short.each(lambda: lock.submit_acquire(1, 1000, 5)):
         if answer.status == "OK":
-            assert client.event().type in ("ACQUIRED", "ACQUIRE_FAILED")
+            while (event := client.event()).type == "LOG":  # of an answer for which there was no memory
+                pass
+            assert event.type in ("ACQUIRED", "ACQUIRE_FAILED")
             lock.release(1)
         short.settled()
     client.close(3000).ok
