@@ -118,6 +118,8 @@ class FrozenServer(Server):
         env = clean_env(LD_PRELOAD=preloadable("simclock.so"), SIM_CLOCK=str(path))
         with mock.patch.object(harness_server, "clean_env", lambda: env):
             super().start()
+        # The background expiry of newer servers takes a key in the millisecond in which it ends, reading it in the one behind.
+        self.command("DEBUG", "SET-ACTIVE-EXPIRE", 0)
 
     def set_clock(self, now: int) -> None:
         self.clock[:8] = now.to_bytes(8, "little")
