@@ -226,12 +226,17 @@ CLUSTER_REPLICAS = (
     )),
 )  # fmt: skip
 
+# Found by test_faults_waiting.py, of a waiter that was granted the lock and runs only when the lease is over.
+LATE = Mutant(601, "who was woken does not look at the time", edits=(
+    ("watchdog/ask.c", "== DLI_SETTLED_GRANTED && dli_now() < waiter->sure_until;", "== DLI_SETTLED_GRANTED;"),
+))  # fmt: skip
+
 
 def library(root: pathlib.Path, build: pathlib.Path, folder: pathlib.Path, mutant: Mutant) -> pathlib.Path:
     """The library of a build with the mutant's files in it."""
     commands = {(build / one["file"]).resolve(): one for one in json.loads((build / "compile_commands.json").read_text())}
     objects = {one.name: one for one in (build / "libdlock_internal.a.p").glob("*.o")}
-    copy_of(root, folder, mutant, ("src/redis",))
+    copy_of(root, folder, mutant, sorted({f"src/{name.split('/')[0]}" for name, _, _ in mutant.edits}))
     for name in {name for name, _, _ in mutant.edits}:
         row = commands[root / "src" / name]
         words = shlex.split(row["command"])

@@ -1,12 +1,17 @@
 """Faults of waiting: rows H of the matrix. Each counts that its fault fired."""
 from __future__ import annotations
 
+import mmap
+import os
+import pathlib
 import random
 from typing import Any, Callable
 
+import mutants
 import pytest
 
-from harness.agent import now, until
+from harness.agent import Agent, now, until
+from harness.build import BUILD, ROOT, preloadable
 from harness.faults import SLACK_MS, alive, times
 from harness.proxy import Proxy
 from harness.scripts import teach
@@ -98,3 +103,54 @@ def test_h02_subscription_cut_while_waiting(server: Server, new_agent: Make, con
     tell(done=rounds, fired=cut)
     assert (cut >= rounds // 2 if connects > 1 else deaf >= rounds // 4)
     assert took[-1] <= safety + 3 * SLACK_MS
+
+
+# ---- granted in its sleep, and woken behind the lease
+
+
+class Late:
+    """The word that keeps woken threads where they are, and an agent that it keeps."""
+
+    def __init__(self, folder: pathlib.Path, new_agent: Make, *before: pathlib.Path) -> None:
+        file = folder / "late"
+        file.write_bytes(bytes(8))
+        with open(file, "r+b") as opened:
+            self.words = memoryview(mmap.mmap(opened.fileno(), 8)).cast("I")
+        preload = " ".join(filter(None, [*map(str, before), preloadable("late.so"), os.environ.get("LD_PRELOAD")]))
+        sanitizer = ":".join(filter(None, [os.environ.get("ASAN_OPTIONS"), "verify_asan_link_order=0"]))
+        self.agent: Agent = new_agent(LD_PRELOAD=preload, ASAN_OPTIONS=sanitizer, DLOCK_LATE=str(file))
+
+
+def woken_behind_the_lease(server: Server, late: Late, rounds: int) -> None:
+    client = late.agent.open(server, lease_ms=1000, renew="no")
+    lock = client.lock("late")
+    while late.words[1] < rounds:
+        kept = late.words[1]
+        lock.acquire(1, 0).ok
+        late.words[0] = 1
+        wait = lock.start("acquire", 2, 20_000, thread=1)
+        until(lambda: lock.state(2) == "WAITING")
+        lock.release(1).ok
+        until(lambda: wait.ready() or late.words[1] > kept and not server.command("EXISTS", "late"))
+        late.words[0] = 0
+        if late.words[1] == kept:  # granted before it slept
+            lock.release(2).ok
+            continue
+        assert wait.answer().status == "LOST"
+        assert lock.state(2) == "NONE"
+    tell(done=late.words[1])
+    lock.acquire(2, 5000).ok
+    lock.release(2).ok
+
+
+@pytest.mark.parametrize("rounds", times(5, 30))
+def test_woken_behind_the_lease(server: Server, new_agent: Make, tmp_path: pathlib.Path, rounds: int) -> None:
+    """It was handed the lock in memory; its acquire says LOST, for its time began when it was granted."""
+    woken_behind_the_lease(server, Late(tmp_path, new_agent), rounds)
+
+
+@pytest.mark.house  # the library under test is another one
+def test_mutant_woken_behind_the_lease(server: Server, new_agent: Make, tmp_path: pathlib.Path) -> None:
+    made = mutants.library(ROOT, BUILD, tmp_path, mutants.LATE)
+    with pytest.raises(AssertionError, match="'OK' == 'LOST'"):
+        woken_behind_the_lease(server, Late(tmp_path, new_agent, made), 1)
