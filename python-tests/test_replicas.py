@@ -17,6 +17,7 @@ from harness.build import BUILD, ROOT
 from harness.faults import Fenced, times
 from harness.kinds import KINDS, LEASED, one
 from harness.resp import ReplyError
+from harness.scripts import teach
 from harness.sentinel import Watched, ask
 from harness.server import Server
 
@@ -111,6 +112,7 @@ def test_every_good_answer_is_a_write(agent: Agent, family: Family, new_proxy: M
     proxy = new_proxy(family.primary)
     asked: dict[bytes, bytes] = {}  # by script
     proxy.up.on("EVALSHA", lambda _link, data: asked.setdefault(data.split(b"\r\n")[4], data))
+    teach(family.primary)
     client = opened(agent, proxy)
     lock = client.multi(client.lock("a"), client.lock("b")) if kind == "multi" else one(client, kind, lease_ms=600)
     asked.clear()
