@@ -11,7 +11,7 @@ import pytest
 
 from harness.agent import Agent, Answer, Client, Lock, now, until
 from harness.fake import LockServer, Reply
-from harness.faults import cut_again_and_again
+from harness.faults import cut_again_and_again, times
 from harness.proxy import Proxy
 from harness.resp import encode
 from harness.server import Server
@@ -235,7 +235,7 @@ def test_k05_replies_no_script_gives(hostile: Hostile, script: str) -> None:
         hostile.usable(lock)
 
 
-@pytest.mark.parametrize("rounds", [60, pytest.param(5000, marks=[pytest.mark.full, pytest.mark.timeout(900)])])
+@pytest.mark.parametrize("rounds", times(60, 1000, soak=5000))
 def test_k05_random_and_mutated(hostile: Hostile, rounds: int) -> None:
     """Only life is asked for: some mutations are sound replies."""
     noise = random.Random(5)
