@@ -203,10 +203,10 @@ class Hostile:
         return lock, answer, given
 
     def usable(self, lock: Lock) -> None:
-        """Once the server is sane again. Half a bad reply may still spoil the next answers on its connection."""
+        """Once the server is sane again. Half a bad reply may still spoil the next answers on its connection: one says busy, perhaps."""
         lock.force()
         until(lambda: lock.release(1).status == "NOT_HELD")
-        until(lambda: lock.acquire(1, 5000).status == "OK" and lock.release(1).status == "OK", 5)
+        until(lambda: lock.acquire(1, 500).status == "OK" and lock.release(1).status == "OK", 10)
         lock.drop()
 
 

@@ -121,11 +121,12 @@ WRONG = {
 
 
 @pytest.mark.parametrize("reply, status, words", WRONG.values(), ids=WRONG)
-def test_answers_that_name_no_primary(agent: Agent, liar: FakeServer, reply: bytes, status: str, words: str) -> None:
+def test_e10_answers_that_name_no_primary(agent: Agent, liar: FakeServer, reply: bytes, status: str, words: str) -> None:
     liar.on("SENTINEL", reply)
     answer = agent.open(url(liar)).ping(5000)
     assert answer.status == status and words in answer.message
     assert f"127.0.0.1:{liar.port}" in answer.message and SERVICE in answer.message
+    tell(done=1, fired=liar.count("SENTINEL"))
 
 
 def test_a_server_that_is_no_sentinel(agent: Agent, redis_server: Server) -> None:
@@ -133,7 +134,7 @@ def test_a_server_that_is_no_sentinel(agent: Agent, redis_server: Server) -> Non
     assert answer.status == "SERVER_ERROR" and "is no sentinel" in answer.message
 
 
-def test_no_grant_comes_from_a_replica(agent: Agent, watched: Watched, liar: FakeServer) -> None:
+def test_e10_no_grant_comes_from_a_replica(agent: Agent, watched: Watched, liar: FakeServer) -> None:
     """The sentinel lies, or has not heard of a failover."""
     replica = watched.replica()
     liar.on("SENTINEL", place(replica))
@@ -146,9 +147,10 @@ def test_no_grant_comes_from_a_replica(agent: Agent, watched: Watched, liar: Fak
     liar.on("SENTINEL", place(watched.primary()))
     wait.answer().ok
     lock.release(1).ok
+    tell(done=1, fired=liar.count("SENTINEL"))
 
 
-def test_a_sentinel_that_names_itself_or_nobody(agent: Agent, liar: FakeServer) -> None:
+def test_e10_a_sentinel_that_names_itself_or_nobody(agent: Agent, liar: FakeServer) -> None:
     liar.on("SENTINEL", place(liar))
     answer = agent.open(url(liar)).ping(5000)
     assert answer.status == "PROTOCOL_ERROR"  # ROLE is answered by OK
@@ -157,6 +159,7 @@ def test_a_sentinel_that_names_itself_or_nobody(agent: Agent, liar: FakeServer) 
     liar.on("ROLE", b"-NOPERM no\r\n")
     answer = agent.open(url(liar)).ping(5000)
     assert answer.status == "DENIED" and "does not say its role" in answer.message
+    tell(done=3, fired=liar.count("ROLE"))
 
 
 def test_logins_are_of_sentinels_and_of_servers(agent: Agent, new_server: Make) -> None:
@@ -176,7 +179,7 @@ def test_logins_are_of_sentinels_and_of_servers(agent: Agent, new_server: Make) 
 # ---- the primary changes
 
 
-def test_a_server_that_is_demoted_is_left(agent: Agent, new_server: Make, liar: FakeServer) -> None:
+def test_e06_a_server_that_is_demoted_is_left(agent: Agent, new_server: Make, liar: FakeServer) -> None:
     """-READONLY ends the connection, with nothing done: the next one asks where the primary is now."""
     old, new = new_server(), new_server()
     liar.on("SENTINEL", place(old))
@@ -190,9 +193,10 @@ def test_a_server_that_is_demoted_is_left(agent: Agent, new_server: Make, liar: 
     until(lambda: spare.acquire(1, 0).status == "OK")
     assert ask(new, "HLEN", "spare") == 1
     spare.release(1).ok
+    tell(done=1, fired=1)
 
 
-def test_sentinels_may_all_be_down(agent: Agent, new_watched: Make) -> None:
+def test_e11_sentinels_may_all_be_down(agent: Agent, new_watched: Make) -> None:
     """What is held is renewed, connections that exist go on; new ones are refused with the reason."""
     watched = new_watched(replicas=0, sentinels=1)
     client = agent.open(watched.url, lease_ms=700)
@@ -208,6 +212,7 @@ def test_sentinels_may_all_be_down(agent: Agent, new_watched: Make) -> None:
     answer = agent.open(watched.url).ping(5000)
     assert answer.status == "UNREACHABLE" and "cannot be reached" in answer.message
     lock.release(1).ok
+    tell(done=1)
 
 
 def test_a_failover_by_order(agent: Agent, new_agent: Make, new_watched: Make) -> None:

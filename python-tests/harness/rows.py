@@ -243,7 +243,7 @@ What differs from the matrix:
 - K-01: new credentials are a new client; there is no callback.
 - K-03: there is no option for lists of revoked certificates.
 - K-08: without TLS, the grants of another name could be replayed; with it nothing can.
-- The other groups: only the rows below have tests of their own. B is run by the simulator (test_simulator.py) as well.
+- The other groups: only the rows below have tests of their own. Clocks that run at other rates are in the simulator as well (test_simulator.py).
 """
 
 

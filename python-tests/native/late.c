@@ -50,7 +50,8 @@ long syscall(long number, ...)
     for (int i = 0; i < 6; i++)
         words[i] = va_arg(more, long);
     va_end(more);
-    late = number == SYS_futex && (words[1] & FUTEX_CMD_MASK) == FUTEX_WAIT && __atomic_load_n(&page[0], __ATOMIC_SEQ_CST);
+    late =
+        number == SYS_futex && (words[1] & FUTEX_CMD_MASK) == FUTEX_WAIT && __atomic_load_n(&page[0], __ATOMIC_SEQ_CST);
 
     result = next(number, words[0], words[1], words[2], words[3], words[4], words[5]);
     if (late)

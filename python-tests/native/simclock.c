@@ -1,7 +1,8 @@
 /*
  * simclock.c: preloaded into redis-server, it makes the wall clock stand where the test puts it: at the microseconds in the
- * first eight bytes of the file named by SIM_CLOCK; or, with SIM_CLOCK_RUNS set, run so many ahead. So a real server and the model can be compared to the last bit. The
- * monotonic clock, which drives the server's event loop, is left alone.
+ * first eight bytes of the file named by SIM_CLOCK; so a real server and the model can be compared to the last bit. Or, with
+ * SIM_CLOCK_RUNS set, run so many ahead, and so many millionths too fast as that says. The monotonic clock, which drives the
+ * server's event loop, is left alone.
  */
 #include <fcntl.h>
 #include <stdint.h>
@@ -13,7 +14,16 @@
 #include <unistd.h>
 
 static const volatile int64_t *page;
+static int64_t began, fast;
 static int runs;
+
+static int64_t real(void)
+{
+    struct timespec now;
+
+    syscall(SYS_clock_gettime, CLOCK_REALTIME, &now);
+    return now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
 
 __attribute__((constructor)) static void map_page(void)
 {
@@ -26,6 +36,8 @@ __attribute__((constructor)) static void map_page(void)
     if (memory != MAP_FAILED)
         page = memory;
     runs = getenv("SIM_CLOCK_RUNS") != NULL;
+    fast = runs ? atoll(getenv("SIM_CLOCK_RUNS")) : 0;
+    began = real();
 }
 
 int clock_gettime(clockid_t clock, struct timespec *now)
@@ -34,10 +46,8 @@ int clock_gettime(clockid_t clock, struct timespec *now)
         return (int)syscall(SYS_clock_gettime, clock, now);
     int64_t micros = *page;
 
-    if (runs) {
-        syscall(SYS_clock_gettime, clock, now);
-        micros += now->tv_sec * 1000000 + now->tv_nsec / 1000;
-    }
+    if (runs)
+        micros += real() + (real() - began) / 1000 * fast / 1000;
     now->tv_sec = micros / 1000000;
     now->tv_nsec = micros % 1000000 * 1000;
     return 0;
