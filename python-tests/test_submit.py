@@ -566,3 +566,21 @@ def test_many_transactions_at_once(agent: Agent, redis_server: Server) -> None:
         assert {status for _, status, _, _ in events} == ({9} if step == "get" else {0})
         assert len(agent.threads()) == threads
     assert redis_server.command("MGET", *(f"key{tag}" for tag in range(len(txns)))) == [b"%d" % (tag + 1) for tag in range(len(txns))]
+
+
+def test_a_try_that_gets_no_answer(agent: Agent, redis_server: Server, new_proxy: Make) -> None:
+    """The server takes longer than an attempt of such a lease may. Who did not want to wait did not wait too long, in either form."""
+    proxy: Proxy = new_proxy(redis_server)
+    client = agent.open(proxy, lease_ms=600, command_timeout_ms=20_000)
+    client.lock("first").acquire(1, 5000).ok
+    proxy.down.hold()
+    assert client.lock("waits").acquire(1, 0).status in ("BUSY", "UNREACHABLE")
+    for number in range(20):
+        client.lock(f"submits{number}").submit_acquire(1, 0, number).ok
+    said: collections.Counter[int] = collections.Counter()
+    while said.total() < 20:
+        event = client.event()
+        said[event.status] += event.type == "ACQUIRE_FAILED"
+    assert set(+said) <= {1, -300}, said
+    assert proxy.down.fired["hold"] > 0
+    proxy.down.release()

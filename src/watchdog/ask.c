@@ -27,16 +27,6 @@ struct dli_waiter *dli_ask_waiter(struct dli_entry *entry, const struct dli_term
     return waiter;
 }
 
-/* The claim's time is over: what to say. */
-static dlock_status overdue(const struct dli_entry *entry, const struct dli_claim *claim)
-{
-    if (claim->state == DLI_CLAIM_LEAVING)
-        return DLOCK_UNKNOWN_OUTCOME;
-    if (entry->m.trouble != DLOCK_OK)
-        return entry->m.trouble;
-    return claim->patient ? DLOCK_TIMED_OUT : DLOCK_BUSY;
-}
-
 /* A signal that came before the sleep ends no sleep: callers who want to know of signals wake up so often. */
 static const int64_t attention = 1000000;
 
@@ -88,7 +78,7 @@ static dlock_status await(struct dli_waiter *waiter, int interruptible, int *sur
         if (waiter->settled)
             break;
         if (dli_now() >= until) {
-            dli_mutex_give_up(&entry->m, &waiter->claim, overdue(entry, &waiter->claim), dli_now());
+            dli_mutex_give_up(&entry->m, &waiter->claim, dli_waiter_overdue(waiter), dli_now());
             dli_entry_pump(entry, dli_now());
         } else if (interruptible && (woken == DLI_WAIT_SIGNAL || dli_now() >= limit)) {
             return DLOCK_INTERRUPTED;

@@ -290,6 +290,9 @@ int64_t dli_exchange_drive(struct dli_entry *entry, struct dli_claim *claim, int
 struct dli_waiter *dli_waiter_new(struct dli_entry *entry);
 void dli_waiter_unref(struct dli_waiter *waiter);
 
+/* entry.mutex held: what to say when the claim's time is over. */
+dlock_status dli_waiter_overdue(const struct dli_waiter *waiter);
+
 /* entry.mutex held: claims that are settled, and reports. */
 void dli_waiter_deliver(struct dli_entry *entry, int64_t now);
 

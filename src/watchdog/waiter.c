@@ -70,6 +70,15 @@ static void read_risk(struct dli_node *node, char text[DLI_EVENT_TEXT])
     dli_waiter_unref(waiter);
 }
 
+dlock_status dli_waiter_overdue(const struct dli_waiter *waiter)
+{
+    if (waiter->claim.state == DLI_CLAIM_LEAVING)
+        return DLOCK_UNKNOWN_OUTCOME;
+    if (waiter->entry->m.trouble != DLOCK_OK)
+        return waiter->entry->m.trouble;
+    return waiter->claim.patient ? DLOCK_TIMED_OUT : DLOCK_BUSY;
+}
+
 static void wait_over(struct dli_timer *timer, int64_t now)
 {
     struct dli_waiter *waiter = DLI_OBJECT(timer, struct dli_waiter, timer);
@@ -83,8 +92,7 @@ static void wait_over(struct dli_timer *timer, int64_t now)
         return;
     }
     if (waiter->claim.state == DLI_CLAIM_WAITING)
-        dli_mutex_give_up(&entry->m, &waiter->claim, entry->m.trouble != DLOCK_OK ? entry->m.trouble : DLOCK_TIMED_OUT,
-                          now);
+        dli_mutex_give_up(&entry->m, &waiter->claim, dli_waiter_overdue(waiter), now);
     dli_entry_pump(entry, now);
     unref_locked(waiter);
     dli_entry_unlock(entry);
