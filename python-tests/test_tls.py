@@ -173,6 +173,40 @@ def test_k03_an_untrusted_server(agent: Agent, papers: Papers, why: str) -> None
         client.free().ok
 
 
+def test_k03_a_revoked_certificate(agent: Agent, papers: Papers, tmp_path: pathlib.Path) -> None:
+    """By a list; by one that is too old, or of another authority, nobody can tell."""
+    lists, pair = tmp_path / "crl.pem", papers.authority.issue("localhost")
+    with Ear(pair) as ear:
+        url = ear.url.replace("127.0.0.1", "localhost")
+        shutil.copy(papers.authority.revoked(), lists)
+        agent.open(url, tls_crl_file=lists, **trusting(papers)).ping(5000)
+        assert ear.heard
+        papers.authority.revoke(pair)
+        for revoked, words in (
+            (papers.authority.revoked(), "that was revoked"),
+            (papers.authority.revoked("-crlsec", 1), "a newer list"),
+            (papers.foreign.revoked(), "has no list"),
+        ):
+            shutil.copy(revoked, lists)
+            heard = ear.heard
+            until(lambda: words in attempt(agent, url, password=SECRET, tls_crl_file=lists, **trusting(papers)).message)
+            refused(attempt(agent, url, password=SECRET, tls_crl_file=lists, **trusting(papers)), "TLS_FAILED", words, "tls_crl_file")
+            assert ear.heard == heard
+
+
+def test_a_list_of_revoked_certificates_that_changes(agent: Agent, papers: Papers, new_server: Make, tmp_path: pathlib.Path) -> None:
+    lists, pair = tmp_path / "crl.pem", papers.authority.issue("localhost")
+    server = secure(new_server, papers.authority, pair)
+    shutil.copy(papers.authority.revoked(), lists)
+    client = agent.open(secure_url(server), tls_crl_file=lists, connects_per_second=1000, **trusting(papers))
+    client.ping(5000).ok
+    papers.authority.revoke(pair)
+    shutil.copy(papers.authority.revoked(), lists)
+    client.ping(5000).ok  # the connection goes on
+    server.command("CLIENT", "KILL", "TYPE", "normal")
+    until(lambda: "that was revoked" in client.ping(5000).message)
+
+
 def test_the_systems_authorities(new_agent: Make, server: Server, papers: Papers) -> None:
     refused(attempt(new_agent(), secure_url(server)), "TLS_FAILED", "authority")
     assert attempt(new_agent(SSL_CERT_FILE=str(papers.authority.file)), secure_url(server)).ok.token > 0
@@ -243,6 +277,8 @@ def test_files(agent: Agent, papers: Papers, server: Server, tmp_path: pathlib.P
         ({"tls_ca_file": pipe}, ("tls_ca_file", "cannot be read")),
         ({"tls_ca_dir": garbage}, ("tls_ca_dir", "Not a directory")),
         ({"tls_ca_dir": tmp_path / "nowhere"}, ("tls_ca_dir", "No such file")),
+        ({"tls_crl_file": tmp_path / "nowhere"}, ("tls_crl_file", "No such file")),
+        ({"tls_crl_file": papers.authority.file}, ("tls_crl_file", "no list of revoked certificates")),
         ({"tls_cert_file": tmp_path / "nowhere"}, ("tls_cert_file", "No such file")),
         ({"tls_cert_file": garbage}, ("tls_cert_file", "no certificate")),
         ({"tls_cert_file": mine.cert}, ("tls_cert_file", "no private key")),

@@ -241,7 +241,6 @@ What differs from the matrix:
 - C-09: 100 leases of 10 s and a line of 96 kbit/s instead of 10: the renewals alone have 21.
 - D-05: one request per lock is waited for; those given up stay on their way until the connection is left, three at most by default.
 - K-01: new credentials are a new client; there is no callback.
-- K-03: there is no option for lists of revoked certificates.
 - K-08: without TLS, the grants of another name could be replayed; with it nothing can.
 - The other groups: only the rows below have tests of their own. Clocks that run at other rates are in the simulator as well (test_simulator.py).
 """

@@ -45,7 +45,7 @@ distinguished_name = name
 [name]
 [authority]
 basicConstraints = critical, CA:TRUE
-keyUsage = critical, keyCertSign
+keyUsage = critical, keyCertSign, cRLSign
 subjectKeyIdentifier = hash
 """
 
@@ -75,6 +75,15 @@ class Authority:
         openssl("req", "-config", self.config, "-x509", "-extensions", "authority", "-days", 30, "-subj", f"/CN={name}",
                 *new_key("-keyout", self.folder / "ca.key", "-out", self.file))  # fmt: skip
         self._made = 0
+
+    def revoke(self, pair: Pair) -> None:
+        openssl("ca", "-config", self.config, "-revoke", pair.cert)
+
+    def revoked(self, *until: Any) -> pathlib.Path:
+        """The list of what is revoked by now."""
+        path = self.folder / "crl.pem"
+        openssl("ca", "-config", self.config, "-gencrl", *(until or ("-crldays", 30)), "-out", path)
+        return path
 
     def issue(self, *names: str, start: str = YEAR(2020), end: str = YEAR(2100)) -> Pair:
         self._made += 1

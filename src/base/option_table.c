@@ -66,6 +66,9 @@ const struct dli_option_row dli_option_table[DLI_OPT_COUNT] = {
         TEXT("tls_ca_file", 1024, "",
              "A file with the authorities that a rediss:// server is trusted by; with tls_ca_dir empty: the system's."),
     [DLI_OPT_TLS_CA_DIR] = TEXT("tls_ca_dir", 1024, "", "A folder of such files, named by openssl rehash."),
+    [DLI_OPT_TLS_CRL_FILE] =
+        TEXT("tls_crl_file", 1024, "",
+             "A file with the authorities' lists of revoked certificates, by which a rediss:// server's is refused."),
     [DLI_OPT_TLS_CERT_FILE] =
         TEXT("tls_cert_file", 1024, "",
              "A file with the certificate this client shows to a rediss:// server, and those in between."),

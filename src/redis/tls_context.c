@@ -84,7 +84,8 @@ static int key_option(const struct dli_tls *tls)
 /* One number for what all files are now. */
 static dlock_status look(const struct dli_tls *tls, uint64_t *stamp, dlock_error *box)
 {
-    static const int options[] = {DLI_OPT_TLS_CA_FILE, DLI_OPT_TLS_CA_DIR, DLI_OPT_TLS_CERT_FILE, DLI_OPT_TLS_KEY_FILE};
+    static const int options[] = {DLI_OPT_TLS_CA_FILE, DLI_OPT_TLS_CA_DIR, DLI_OPT_TLS_CRL_FILE, DLI_OPT_TLS_CERT_FILE,
+                                  DLI_OPT_TLS_KEY_FILE};
 
     *stamp = 0;
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
@@ -123,6 +124,22 @@ static dlock_status refuse(int option, const char *what, dlock_error *box)
     return dli_fail(box, DLOCK_INVALID_OPTION, "What the option %s names %s.", dli_option_table[option].name, what);
 }
 
+/* The lists of revoked certificates: of the server's certificate, not of those above it. */
+static dlock_status distrust(const struct dli_tls *tls, SSL_CTX *context, dlock_error *box)
+{
+    X509_STORE *store = SSL_CTX_get_cert_store(context);
+    const char *file = text(tls, DLI_OPT_TLS_CRL_FILE);
+    X509_LOOKUP *lookup;
+
+    if (!*file)
+        return DLOCK_OK;
+    if (!(lookup = X509_STORE_add_lookup(store, X509_LOOKUP_file())))
+        return no_memory(box);
+    if (X509_load_crl_file(lookup, file, X509_FILETYPE_PEM) <= 0)
+        return refuse(DLI_OPT_TLS_CRL_FILE, "has no list of revoked certificates in PEM form", box);
+    return X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK) == 1 ? DLOCK_OK : no_memory(box);
+}
+
 static dlock_status trust(const struct dli_tls *tls, SSL_CTX *context, dlock_error *box)
 {
     const char *file = text(tls, DLI_OPT_TLS_CA_FILE), *folder = text(tls, DLI_OPT_TLS_CA_DIR);
@@ -136,7 +153,7 @@ static dlock_status trust(const struct dli_tls *tls, SSL_CTX *context, dlock_err
         return refuse(DLI_OPT_TLS_CA_DIR, "cannot be used as a folder of certificates", box);
     if (!*file && !*folder && SSL_CTX_set_default_verify_paths(context) != 1)
         return no_memory(box);
-    return DLOCK_OK;
+    return distrust(tls, context, box);
 }
 
 struct password {

@@ -27,6 +27,9 @@ static const struct {
      "has a certificate that its authority, as tls_ca_file and tls_ca_dir hold it, did not sign"},
     {X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT,
      "has a self-signed certificate that tls_ca_file and tls_ca_dir do not hold"},
+    {X509_V_ERR_CERT_REVOKED, "has a certificate that was revoked, as tls_crl_file says"},
+    {X509_V_ERR_UNABLE_TO_GET_CRL, "has a certificate of an authority of which tls_crl_file has no list"},
+    {X509_V_ERR_CRL_HAS_EXPIRED, "has a certificate whose authority has a newer list than that in tls_crl_file"},
 };
 
 const char *dli_tls_name(const struct dli_conn *conn)
