@@ -243,7 +243,11 @@ class Cluster:
         return [ask(node, *words) for node in self.primaries()]
 
     def flush(self) -> None:
-        self.all("FLUSHALL")
+        try:
+            self.all("FLUSHALL")
+        except ReplyError:  # a primary that was starved has been replaced meanwhile
+            self.until_settled()
+            self.all("FLUSHALL")
 
     # ---- changes
 
