@@ -402,7 +402,7 @@ def test_d16_client_pause(new_server: Make, new_agent: Make, what: str, rounds: 
 def test_d17_idle_connections_are_closed(new_server: Make, new_agent: Make) -> None:
     """Every renewal finds its connection gone, and a waiter's way too."""
     server: Server = new_server("--timeout", "1", "--tcp-keepalive", "0")
-    client, other = new_agent().open(server, lease_ms=6600), new_agent().open(server, lease_ms=6600)
+    client, other = new_agent().open(server, lease_ms=9000), new_agent().open(server, lease_ms=9000)
     locks = [client.lock(f"d17 {i}") for i in range(5)]
     tokens = [lock.acquire(1, 0).ok.token for lock in locks]
     theirs = other.lock("d17 0")
