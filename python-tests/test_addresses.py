@@ -9,7 +9,6 @@ from typing import Any, Callable, Iterator
 import pytest
 
 from harness.agent import Agent, now, until
-from harness.build import preloadable
 from harness.faults import times
 from harness.proxy import Proxy
 from harness.server import Server
@@ -36,10 +35,8 @@ class Names:
 
     def __init__(self, folder: pathlib.Path, new_agent: Make) -> None:
         self.file = folder / "names"
-        preload = " ".join(filter(None, [preloadable("names.so"), os.environ.get("LD_PRELOAD")]))
-        sanitizer = ":".join(filter(None, [os.environ.get("ASAN_OPTIONS"), "verify_asan_link_order=0"]))
         self.say("NONAME")
-        self.agent: Agent = new_agent(LD_PRELOAD=preload, ASAN_OPTIONS=sanitizer, DLOCK_NAMES=str(self.file))
+        self.agent: Agent = new_agent(preload="names.so", DLOCK_NAMES=str(self.file))
 
     def say(self, *words: str) -> None:
         new = self.file.with_suffix(".new")

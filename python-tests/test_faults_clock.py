@@ -1,14 +1,15 @@
-"""Faults of clocks: rows B of the matrix that need a real server. The simulator runs the others. Each counts that its fault fired."""
+"""Faults of clocks: rows B of the matrix that need a real server. Each counts that its fault fired."""
 from __future__ import annotations
 
 from typing import Callable, Iterator
 
 import pytest
 
-from harness.agent import Agent, now, until
+from harness.agent import Agent, now
 from harness.faults import Fenced, times
 from harness.quorum import Skewed
 from harness.tally import tell
+from harness.wire import server_ms
 
 Make = Callable[..., Agent]
 
@@ -26,12 +27,6 @@ def new_skewed() -> Iterator[Callable[..., Skewed]]:
         one.stop()
 
 
-def wall(server: Skewed) -> int:
-    """Microseconds of its clock."""
-    seconds, micros = map(int, server.command("TIME"))
-    return seconds * 1_000_000 + micros
-
-
 # ---- B-01: a jump forward, over the lease
 
 
@@ -42,12 +37,12 @@ def test_b01_the_servers_clock_jumps(new_agent: Make, new_skewed: Callable[..., 
     holding, waiting = new_agent().open(server, lease_ms=lease), new_agent().open(server, lease_ms=lease)
     mine, theirs, resource = holding.lock("b01"), waiting.lock("b01"), Fenced(server)
     longest = 0.0
-    for number in range(rounds):
+    for _ in range(rounds):
         old = mine.acquire(1, 5000).ok.token
         wait, began = theirs.start("acquire", 1, 20_000, thread=1), now()
-        before = wall(server)
+        before = server_ms(server)
         server.jump(lease + 1000)
-        assert wall(server) - before >= 1000 * (lease + 1000)
+        assert server_ms(server) - before >= lease + 1000
         new = wait.answer().ok.token
         assert new > old and resource.write("b01", new)
         while holding.event().type != "LOST":
@@ -87,9 +82,9 @@ def overlap(new_agent: Make, server: Skewed, names: list[str], drift_ppm: int) -
 def test_b03_the_servers_clock_is_fast(new_agent: Make, new_skewed: Callable[..., Skewed], drift_ppm: int, rounds: int) -> None:
     """By 8 %. With a drift_ppm of 9 % nobody is granted what another believes in; with 1 % the overlap is real."""
     server, count = new_skewed(fast=80_000), 25
-    began, theirs = now(), wall(server)
+    began, theirs = now(), server_ms(server)
     overlaps = sum(overlap(new_agent, server, [f"b03:{turn}:{i}" for i in range(count)], drift_ppm) for turn in range(rounds))
-    ahead = (wall(server) - theirs) / (now() - began)
+    ahead = 1000 * (server_ms(server) - theirs) / (now() - began)
     assert 1.07 < ahead < 1.09
     print(f"B-03: {overlaps} overlaps of {rounds * count}, its clock ran at {ahead:.3f}")
     tell(done=rounds * count, fired=rounds * count)

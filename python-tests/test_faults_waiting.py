@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import mmap
-import os
 import pathlib
 import random
 from typing import Any, Callable
@@ -11,7 +10,7 @@ import mutants
 import pytest
 
 from harness.agent import Agent, now, until
-from harness.build import BUILD, ROOT, preloadable
+from harness.build import BUILD, ROOT
 from harness.faults import SLACK_MS, alive, times
 from harness.proxy import Proxy
 from harness.scripts import teach
@@ -111,14 +110,12 @@ def test_h02_subscription_cut_while_waiting(server: Server, new_agent: Make, con
 class Late:
     """The word that keeps woken threads where they are, and an agent that it keeps."""
 
-    def __init__(self, folder: pathlib.Path, new_agent: Make, *before: pathlib.Path) -> None:
+    def __init__(self, folder: pathlib.Path, new_agent: Make, **environment: str) -> None:
         file = folder / "late"
         file.write_bytes(bytes(8))
         with open(file, "r+b") as opened:
             self.words = memoryview(mmap.mmap(opened.fileno(), 8)).cast("I")
-        preload = " ".join(filter(None, [*map(str, before), preloadable("late.so"), os.environ.get("LD_PRELOAD")]))
-        sanitizer = ":".join(filter(None, [os.environ.get("ASAN_OPTIONS"), "verify_asan_link_order=0"]))
-        self.agent: Agent = new_agent(LD_PRELOAD=preload, ASAN_OPTIONS=sanitizer, DLOCK_LATE=str(file))
+        self.agent: Agent = new_agent(preload="late.so", DLOCK_LATE=str(file), **environment)
 
 
 def woken_behind_the_lease(server: Server, late: Late, rounds: int) -> None:
@@ -153,4 +150,4 @@ def test_woken_behind_the_lease(server: Server, new_agent: Make, tmp_path: pathl
 def test_mutant_woken_behind_the_lease(server: Server, new_agent: Make, tmp_path: pathlib.Path) -> None:
     made = mutants.library(ROOT, BUILD, tmp_path, mutants.LATE)
     with pytest.raises(AssertionError, match="'OK' == 'LOST'"):
-        woken_behind_the_lease(server, Late(tmp_path, new_agent, made), 1)
+        woken_behind_the_lease(server, Late(tmp_path, new_agent, LD_PRELOAD=str(made)), 1)

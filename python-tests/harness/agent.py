@@ -106,12 +106,14 @@ class Pending:
 
 
 class Agent:
-    def __init__(self, shim: bool = False, prefix: list[str] | None = None, **environment: str) -> None:
+    def __init__(self, shim: bool = False, prefix: list[str] | None = None, preload: str = "", **environment: str) -> None:
+        """preload: a shared object of python-tests/native that goes before all others."""
         env = {**os.environ, **environment}
         if "TSAN_OPTIONS" in env:  # what is suppressed is the interpreter's
             env["TSAN_OPTIONS"] = env["TSAN_OPTIONS"].partition(":suppressions=")[0]
-        if shim:
-            env["LD_PRELOAD"] = " ".join(filter(None, [preloadable("shim.so"), env.get("LD_PRELOAD")]))
+        preload = "shim.so" if shim else preload
+        if preload:
+            env["LD_PRELOAD"] = " ".join(filter(None, [preloadable(preload), env.get("LD_PRELOAD")]))
             env["ASAN_OPTIONS"] = ":".join(filter(None, [env.get("ASAN_OPTIONS"), "verify_asan_link_order=0"]))
         self._errors = tempfile.TemporaryFile()
         self.process = subprocess.Popen([*(prefix or []), native("agent")], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors)

@@ -254,15 +254,16 @@ class Cluster:
     def settled(self) -> bool:
         """Whether all who run see the same owners and a cluster that is up, and replicas are in step."""
         views = []
-        with contextlib.suppress(ReplyError):  # one that is loading answers nothing else
-            for node in self.running():
+        for node in self.running():
+            try:
                 if b"cluster_state:ok" not in ask(node, "CLUSTER", "INFO"):
                     return False
                 if b"master_link_status:down" in ask(node, "INFO", "replication"):
                     return False
                 views.append(self.owners(node))
-            return all(view == views[0] and len(view) == SLOTS for view in views)
-        return False
+            except ReplyError:  # it is loading
+                return False
+        return all(view == views[0] and len(view) == SLOTS for view in views)
 
     def until_settled(self, timeout: float = 60) -> None:
         until(self.settled, timeout)

@@ -16,6 +16,7 @@ from .redisson import tagged, token_key
 from .resp import Client
 from .scripts import load
 from .server import Server
+from .wire import server_ms
 
 LEASE, KEEP = 30_000, 86_400_000
 NEVER = 922337203685477
@@ -35,11 +36,6 @@ def raw_name(name: Name) -> bytes:
 def own_key(kind: str, name: Name) -> bytes:
     """A key that only libdlock has: names with a brace are told from those without."""
     return kind.encode() + (b"::" if b"{" in raw_name(name) else b":") + tagged(name)
-
-
-def server_ms(redis: Client) -> int:
-    seconds, micros = redis.command("TIME")
-    return int(seconds) * 1000 + int(micros) // 1000
 
 
 class Ear:

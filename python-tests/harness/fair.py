@@ -10,6 +10,7 @@ from .resp import Client
 from .scripts import load
 from .server import Server
 from .waiting import WHILE
+from .wire import server_ms
 
 LEASE, BLOCK, BEAT, KEEP = 30_000, 1, 40_000, 86_400_000
 TRY, LINE, POLL = 0, 1, 2
@@ -127,8 +128,7 @@ class Wire:
         return int(self.redis.command("GET", self.fence))
 
     def now(self) -> int:
-        seconds, micros = self.redis.command("TIME")
-        return int(seconds) * 1000 + int(micros) // 1000
+        return server_ms(self.redis)
 
     def state(self) -> list[Any]:
         """All there is. A dump of a large hash may change by being read."""

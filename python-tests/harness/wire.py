@@ -122,7 +122,8 @@ class Who:
         return self.message(0) is None
 
 
-def server_ms(redis: Client) -> int:
+def server_ms(redis: Client | Server) -> int:
+    """Its clock."""
     seconds, micros = redis.command("TIME")
     return int(seconds) * 1000 + int(micros) // 1000
 

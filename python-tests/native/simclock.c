@@ -46,8 +46,11 @@ int clock_gettime(clockid_t clock, struct timespec *now)
         return (int)syscall(SYS_clock_gettime, clock, now);
     int64_t micros = *page;
 
-    if (runs)
-        micros += real() + (real() - began) / 1000 * fast / 1000;
+    if (runs) {
+        int64_t time = real();
+
+        micros += time + (time - began) / 1000 * fast / 1000;
+    }
     now->tv_sec = micros / 1000000;
     now->tv_nsec = micros % 1000000 * 1000;
     return 0;
