@@ -147,9 +147,8 @@ def row_own(bench: Bench) -> list[Section]:
         if less:
             targets.append(Target(name, "p99", ratio(results["dlock"], results["scripts"], "pair_p99"), less, True))
     text = """Every thread its own lock, TCP, the server on one core and all client threads on another. The rival has a connection per thread.
-An op is an acquire or a release; latencies, switches and CPU are of a pair. With 256 threads the server is the limit. What batches
-save it are reads and writes; the two scripts themselves, in batches of any size, cost it more than half of what they cost one at a
-time (Redis 7.0.15). Who runs them for each pair gets no further than about twice the rate of the rival."""
+An op is an acquire or a release; latencies, switches and CPU are of a pair. With 256 threads the server is the limit. It is saved
+reads and writes, and since up to 16 callers share a script, some of the commands in it; what stays is written per lock."""
     head = ["threads", "way", "ops/s", "pair p50 us", "p99 us", "switches", "client CPU us", "server CPU us"]
     return [Section("Own locks, many threads", text, head, rows, targets)]
 

@@ -231,6 +231,11 @@ LATE = Mutant(601, "who was woken does not look at the time", edits=(
     ("watchdog/ask.c", "== DLI_SETTLED_GRANTED && dli_now() < waiter->sure_until;", "== DLI_SETTLED_GRANTED;"),
 ))  # fmt: skip
 
+# Found by test_crowd.py, of the replies to many callers in one.
+CROWD = Mutant(602, "the first answer of a crowd is everybody's", edits=(
+    ("redis/pipe_io.c", "all ? &reply->items[i] : NULL", "all ? &reply->items[0] : NULL"),
+))  # fmt: skip
+
 
 def library(root: pathlib.Path, build: pathlib.Path, folder: pathlib.Path, mutant: Mutant) -> pathlib.Path:
     """The library of a build with the mutant's files in it."""

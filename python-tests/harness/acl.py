@@ -20,7 +20,7 @@ spec.loader.exec_module(embed)
 
 # Which kinds of src/redis/kinds.c, and which scripts beside theirs.
 FEATURES: dict[str, tuple[list[str], list[str]]] = {
-    "mutex": (["MUTEX"], []), "fair": (["FAIR"], []), "read-write": (["READ", "WRITE"], []),
+    "mutex": (["MUTEX"], ["crowd_acquire", "crowd_release"]), "fair": (["FAIR"], []), "read-write": (["READ", "WRITE"], []),
     "semaphore": (["SEMAPHORE"], []), "permit-semaphore": (["PERMIT_SEMAPHORE"], []), "latch": (["LATCH"], []),
     "multi": ([], ["multi_acquire"]), "inspect": ([], ["inspect"]), "gate": ([], ["gate"]), "transaction": ([], []),
 }  # fmt: skip
@@ -116,6 +116,7 @@ What happens when one is missing:
 - `subscribe` or a channel: nobody is told anything any more. Waiters look for themselves, every `safety_ms`. Without the right to
   publish, releases answer `DLOCK_DENIED`.
 - `client|setname`: the connections have no names. `unsubscribe`: channels are heard longer than needed.
+  `mget`: the token counters of a crowd are read one by one.
 
 `auth` needs no right. A `db` in the URL needs `+select`. A cluster needs `+cluster|shards`, `+asking`, `+pubsub|shardnumsub`,
 `+spublish`, `+ssubscribe` and `+sunsubscribe` besides; before Redis 7.0 the first is `+cluster`, and the last four are not there. The servers of a

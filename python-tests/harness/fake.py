@@ -88,6 +88,9 @@ class FakeServer:
         return b"+OK\r\n"
 
 
+CROWDS = {"crowd_acquire": "acquire", "crowd_release": "release"}
+
+
 class LockServer(FakeServer):
     """The scripts' replies without a server behind them. Tokens count up from the time."""
 
@@ -137,6 +140,9 @@ class LockServer(FakeServer):
             self._token += 1000
             grant = b"*2\r\n:1\r\n:%d\r\n" % self._token
             return grant if script == "acquire" else b"*2\r\n:1\r\n" + grant
+        if script in CROWDS:
+            count = int(words[2]) // 5
+            return b"*%d\r\n" % count + b"".join(self.usual(CROWDS[script], words) for _ in range(count))
         if script == "renew":
             return b"*%d\r\n" % int(words[2]) + b":1\r\n" * int(words[2])
         if script == "inspect":

@@ -20,7 +20,7 @@ import time
 from typing import Any
 
 from .build import clean_env
-from .resp import Client
+from .resp import Client, Closed
 from .tally import saw
 
 
@@ -85,10 +85,11 @@ class Server:
             if self.process.poll() is not None:
                 break
             try:
-                self.client(timeout=1).close()
+                with self.client(timeout=1) as client:
+                    client.pipeline(["PING"])  # answered, if only by an error, when all its ports are open
                 socket.create_connection((self.host, self.port), 1).close()
                 return
-            except OSError:
+            except (OSError, Closed):
                 time.sleep(0.01)
         self._end()
         raise RuntimeError(f"{PROGRAM} did not start:\n" + self.log())

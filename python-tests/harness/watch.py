@@ -27,7 +27,7 @@ assert _spec and _spec.loader
 _embed = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(_embed)
 
-SCRIPTS = ("acquire", "force", "inspect", "pass", "release", "renew")
+SCRIPTS = ("acquire", "crowd_acquire", "crowd_release", "force", "inspect", "pass", "release", "renew")
 TEXT = {name: "".join(line + "\n" for line in _embed.load(ROOT / f"src/scripts/{name}.lua")) for name in SCRIPTS}
 SHA = {name: hashlib.sha1(text.encode()).hexdigest() for name, text in TEXT.items()}
 NAMES = {sha: name for name, sha in SHA.items()}

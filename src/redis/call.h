@@ -21,6 +21,7 @@ struct dli_call {
     uint32_t slot;             /* which futex word of the pipe its sleeping caller waits on */
     uint32_t sleeps;           /* a caller sleeps until done */
     int counted;               /* in the load of the pipe */
+    int crowd;                 /* not 0: it may go with others that have the same, see crowd.h; the pipe only */
     int asking;                /* ASKING goes before it, for a slot that is on its way; the pipe only */
     uint32_t done;             /* atomic; set last, by the pipe */
 

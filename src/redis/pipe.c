@@ -155,7 +155,7 @@ static void expire_list(struct dli_pipe *pipe, struct dli_call **list, struct dl
 static void expire_flying(struct dli_pipe *pipe, int64_t now, dlock_status status, int64_t *min)
 {
     for (size_t i = 0; i < pipe->flying_count; i++) {
-        struct dli_call **place = &pipe->flying[(pipe->flying_first + i) % pipe->flying_room];
+        struct dli_call **place = &pipe->flying[(pipe->flying_first + i) % pipe->flying_room].call;
         struct dli_call *call = *place;
 
         if (call && call->deadline > now) {

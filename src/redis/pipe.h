@@ -12,9 +12,16 @@
 
 #include "call.h"
 #include "conn.h"
+#include "crowd.h"
 #include "gate.h"
 
 enum { DLI_PIPE_WORDS = 64, DLI_PIPE_GROUP = 16 };
+
+/* A call that was sent. */
+struct dli_flight {
+    struct dli_call *call; /* NULL: nobody waits for it any more */
+    int more;              /* so many behind it share its reply */
+};
 
 struct dli_pipe {
     struct dli_call *pushed; /* newest first */
@@ -30,7 +37,7 @@ struct dli_pipe {
     struct dli_call *urgent, **urgent_end; /* to be sent, in order; urgent ones first */
     struct dli_call **again_end;           /* behind those of urgent that this step sends again in full */
     struct dli_call *waiting, **waiting_end;
-    struct dli_call **flying; /* sent, a ring; NULL: nobody waits for that reply any more */
+    struct dli_flight *flying; /* a ring */
     size_t flying_first, flying_count, flying_room;
     int64_t deadline;    /* the earliest of all calls here, or earlier */
     int64_t heard_at;    /* bytes came, or the first call went out */
@@ -39,6 +46,7 @@ struct dli_pipe {
     uint64_t woken;      /* words to wake at the end of this round */
     int64_t troubles;    /* how often a connection was lost or could not be made */
     dlock_error trouble; /* the last one */
+    int crowds_known;    /* bits: the server has the script of that crowd */
     int64_t *reloads;    /* atomic counter of NOSCRIPT answers */
 };
 

@@ -7,16 +7,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Room for one more sent call in the ring. 0 or -1 without memory. */
+enum { LOOK_AT = 64 }; /* so many calls of a list, for those that go with the first */
+
+/* Room for one more crowd of sent calls in the ring. 0 or -1 without memory. */
 static int reserve_flight(struct dli_pipe *pipe)
 {
     size_t room = pipe->flying_room ? 2 * pipe->flying_room : 256;
-    struct dli_call **ring;
+    struct dli_flight *ring;
 
-    if (pipe->flying_count < pipe->flying_room)
+    if (pipe->flying_count + DLI_CROWD_MOST <= pipe->flying_room)
         return 0;
     assert(pipe->flying_count == 0 || pipe->flying_room > 0);
-    ring = malloc(room * sizeof(struct dli_call *));
+    ring = malloc(room * sizeof *ring);
     if (!ring)
         return -1;
     for (size_t i = 0; i < pipe->flying_count; i++)
@@ -30,7 +32,7 @@ static int reserve_flight(struct dli_pipe *pipe)
 
 static struct dli_call *land(struct dli_pipe *pipe)
 {
-    struct dli_call *call = pipe->flying[pipe->flying_first];
+    struct dli_call *call = pipe->flying[pipe->flying_first].call;
 
     pipe->flying_first = (pipe->flying_first + 1) % pipe->flying_room;
     pipe->flying_count--;
@@ -105,6 +107,12 @@ static void go_on_connecting(struct dli_pipe *pipe, int64_t now)
     fail_all(pipe);
 }
 
+/* The call was sent; there is room for it in the ring. */
+static void take_off(struct dli_pipe *pipe, struct dli_call *call, int more)
+{
+    pipe->flying[(pipe->flying_first + pipe->flying_count++) % pipe->flying_room] = (struct dli_flight){call, more};
+}
+
 /* ASKING, whose reply nobody waits for. 0, or -1 without memory; without it, or twice, it does no harm. */
 static int begin_asking(struct dli_pipe *pipe)
 {
@@ -112,8 +120,52 @@ static int begin_asking(struct dli_pipe *pipe)
 
     if (dli_buffer_add(&pipe->conn->out, word, sizeof word - 1))
         return -1;
-    pipe->flying[(pipe->flying_first + pipe->flying_count++) % pipe->flying_room] = NULL;
+    take_off(pipe, NULL, 0);
     return reserve_flight(pipe);
+}
+
+/* Take the first call, and those that go with it, off the front of the list. */
+static void gather(struct dli_call **list, struct dli_call ***end, struct dli_crowd *crowd)
+{
+    struct dli_call **at = list;
+
+    for (int looked = 0; *at && (*at)->crowd && crowd->count < DLI_CROWD_MOST && looked < LOOK_AT; looked++) {
+        if (dli_crowd_add(crowd, *at))
+            *at = (*at)->next;
+        else
+            at = &(*at)->next;
+    }
+    if (!*at)
+        *end = at;
+}
+
+/* The reverse, all to the front. */
+static void put_back(struct dli_call **list, struct dli_call ***end, const struct dli_crowd *crowd)
+{
+    for (int i = crowd->count; i-- > 0;) {
+        crowd->call[i]->next = *list;
+        if (!*list)
+            *end = &crowd->call[i]->next;
+        *list = crowd->call[i];
+    }
+}
+
+/* The first call and those that go with it, as one command. 0; or -1 when they are not, and the first one goes alone. */
+static int encode_crowd(struct dli_pipe *pipe, struct dli_call **list, struct dli_call ***end)
+{
+    struct dli_crowd crowd;
+    int which = (*list)->crowd;
+
+    crowd.count = 0;
+    gather(list, end, &crowd);
+    if (crowd.count < DLI_CROWD_LEAST ||
+        dli_crowd_encode(&pipe->conn->out, &crowd, !(pipe->crowds_known & 1 << which))) {
+        put_back(list, end, &crowd);
+        return -1;
+    }
+    for (int i = 0; i < crowd.count; i++)
+        take_off(pipe, crowd.call[i], crowd.count - 1 - i);
+    return 0;
 }
 
 /* Put the calls of a list on the wire; the first that finds no memory and those behind it stay. */
@@ -124,16 +176,33 @@ static void encode_list(struct dli_pipe *pipe, struct dli_call **list, struct dl
 
         if (pipe->flying_count == 0)
             pipe->heard_at = now;
-        if (reserve_flight(pipe) || (call->asking && begin_asking(pipe)) ||
+        if (reserve_flight(pipe))
+            return;
+        if (encode_crowd(pipe, list, end) == 0) {
+            dli_conn_flush(pipe->conn);
+            continue;
+        }
+        if ((call->asking && begin_asking(pipe)) ||
             dli_buffer_add(&pipe->conn->out, call->command.bytes, call->command.size))
             return;
         *list = call->next;
         if (!*list)
             *end = list;
-        pipe->flying[(pipe->flying_first + pipe->flying_count++) % pipe->flying_room] = call;
+        take_off(pipe, call, 0);
         if (pipe->flying_count % DLI_PIPE_GROUP == 0)
             dli_conn_flush(pipe->conn);
     }
+}
+
+/* Once more, by itself: before all others but behind those that went there in this step. */
+static void again(struct dli_pipe *pipe, struct dli_call *call)
+{
+    call->crowd = 0;
+    call->next = *pipe->again_end;
+    if (!call->next)
+        pipe->urgent_end = &call->next;
+    *pipe->again_end = call;
+    pipe->again_end = &call->next;
 }
 
 /*
@@ -151,11 +220,7 @@ static int again_in_full(struct dli_pipe *pipe, struct dli_call *call, const str
         dli_pipe_complete(pipe, call, DLOCK_OUT_OF_MEMORY, 0, NULL);
         return 1;
     }
-    call->next = *pipe->again_end;
-    if (!call->next)
-        pipe->urgent_end = &call->next;
-    *pipe->again_end = call;
-    pipe->again_end = &call->next;
+    again(pipe, call);
     return 1;
 }
 
@@ -163,6 +228,37 @@ static void fail(struct dli_pipe *pipe, dlock_status status, const char *what)
 {
     dli_fail(&pipe->conn->why, status, "%s: %s", pipe->conn->target->text, what);
     pipe->conn->state = DLI_CONN_FAILED;
+}
+
+static void answer(struct dli_pipe *pipe, struct dli_call *call, const struct dli_reply *reply)
+{
+    if (call && !again_in_full(pipe, call, reply) && dli_pipe_complete(pipe, call, DLOCK_OK, 1, reply))
+        fail(pipe, DLOCK_PROTOCOL_ERROR, "a reply was not one to its command");
+}
+
+/* The reply to a crowd of so many: one for each, or an error, with which nothing was done for any. */
+static void answer_crowd(struct dli_pipe *pipe, size_t count, const struct dli_reply *reply)
+{
+    int all = reply->type == DLI_REPLY_ARRAY, bit = 0;
+
+    if (all ? reply->size != count : reply->type != DLI_REPLY_ERROR) {
+        fail(pipe, DLOCK_PROTOCOL_ERROR, "a reply was not one to its command");
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct dli_call *call = land(pipe);
+
+        bit |= call ? 1 << call->crowd : 0; /* before again() takes it away */
+        if (call && (!all || reply->items[i].type == DLI_REPLY_NIL)) {
+            call->repeated |= all;
+            again(pipe, call);
+        } else {
+            answer(pipe, call, all ? &reply->items[i] : NULL);
+        }
+    }
+    pipe->crowds_known = all ? pipe->crowds_known | bit : pipe->crowds_known & ~bit;
+    if (!all && reply->size >= 8 && memcmp(reply->text, "NOSCRIPT", 8) == 0)
+        __atomic_add_fetch(pipe->reloads, 1, __ATOMIC_RELAXED);
 }
 
 /* Replies to the calls that were sent, in order. One that fits no call shifts all later ones: the connection is given up. */
@@ -177,6 +273,10 @@ static void take_replies(struct dli_pipe *pipe)
             fail(pipe, DLOCK_PROTOCOL_ERROR, "a reply came that nobody asked for");
             return;
         }
+        if (pipe->flying[pipe->flying_first].more > 0) {
+            answer_crowd(pipe, 1 + (size_t)pipe->flying[pipe->flying_first].more, reply);
+            continue;
+        }
         call = land(pipe);
         if (dli_conn_demoted(pipe->conn, reply)) {
             fail(pipe, DLOCK_UNREACHABLE, "it is not the primary any more");
@@ -184,8 +284,7 @@ static void take_replies(struct dli_pipe *pipe)
                 dli_pipe_complete(pipe, call, DLOCK_UNREACHABLE, 0, NULL);
             return;
         }
-        if (call && !again_in_full(pipe, call, reply) && dli_pipe_complete(pipe, call, DLOCK_OK, 1, reply))
-            fail(pipe, DLOCK_PROTOCOL_ERROR, "a reply was not one to its command");
+        answer(pipe, call, reply);
     }
 }
 

@@ -89,7 +89,7 @@ int dli_errand_begin(struct dli_errand *errand)
     call->deadline = errand->request.deadline;
     call->repeatable = errand->request.repeatable;
     call->why = errand->request.why;
-    call->fallback = call->repeated = call->asking = 0;
+    call->fallback = call->repeated = call->asking = call->crowd = 0;
     errand->request.torn = 0;
     call->sleeps = 0;
     return encode(call, 0);

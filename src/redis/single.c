@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "commands.h"
+#include "crowd.h"
 #include "finder.h"
 #include "hear.h"
 #include "open.h"
@@ -196,6 +197,7 @@ static dlock_status hand_over(struct dli_lane *lane, struct dli_request *request
 
     if (dli_errand_begin(errand))
         return DLOCK_OUT_OF_MEMORY;
+    errand->call.crowd = urgent ? 0 : dli_crowd_of(request);
     if (dli_replicas_want(&lane->replicas, request))
         shut = dli_replicas_push(&lane->replicas, errand, urgent);
     else if (urgent)
@@ -229,6 +231,7 @@ static void carry(struct dli_lane *lane, struct dli_request *request)
         dli_errand_fail(errand, DLOCK_OUT_OF_MEMORY);
         return;
     }
+    call->crowd = dli_crowd_of(request);
     __atomic_add_fetch(&single->commands, 1, __ATOMIC_RELAXED);
     if (dli_replicas_want(&lane->replicas, request)) {
         dli_replicas_carry(&lane->replicas, errand);

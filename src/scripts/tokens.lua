@@ -1,8 +1,10 @@
 -- A new block of tokens from the counter fence, above all before and not below micros; returns the first. It is the first
 -- write of a grant: a server that is full refuses the grant here, when nothing has been changed.
 -- The counter then lives for keep ms or up to a sixteenth less; one that has no end, as Redisson makes it, gets none.
-local function tokens(fence, micros, block, keep)
-  local call, count, token, left = redis.call, redis.call('GET', fence), micros, nil
+-- count: what the counter says, as far as that is known.
+local function tokens(fence, micros, block, keep, count)
+  local call, token, left = redis.call, micros, nil
+  count = count or call('GET', fence)
   if count then
     token = math.max(micros, (tonumber(count) or 0) + 1)
     left = call('PTTL', fence)

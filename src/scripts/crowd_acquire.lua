@@ -1,0 +1,33 @@
+-- Acquire many locks, each as acquire.lua does. ARGV: lease, block, mode, listening, beat, keep; then owner and seq of each lock.
+-- The usual case first, for all at once: nobody holds one, nobody stands in line, no gate is closed.
+--@include crowd.lua
+--@include tokens.lua
+local function one(KEYS, ARGV)
+  --@include acquire.lua
+end
+
+local used, fences, met, twice = {}, {}, {}, false
+for at = 1, #KEYS, SIZE do
+  local lock = KEYS[at]
+  twice = twice or met[lock]
+  met[lock] = true
+  fences[#fences + 1] = KEYS[at + 1]
+  used[#used + 1] = lock
+  used[#used + 1] = KEYS[at + 2]
+  used[#used + 1] = KEYS[at + 4]
+end
+if twice or call('EXISTS', unpack(used)) > 0 then
+  return each(function(i)
+    return one(keys_of(i), { ARGV[5 + 2 * i], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[6 + 2 * i] })
+  end)
+end
+
+-- What MGET may not read, or is of another type, tokens() asks for itself.
+local counts, time = redis.pcall('MGET', unpack(fences)), call('TIME')
+local micros, lease, block, keep = time[1] * 1000000 + time[2], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[6])
+return each(function(i)
+  local lock, token = KEYS[i * SIZE - SIZE + 1], tokens(fences[i], micros, block, keep, counts[i])
+  call('HSET', lock, ARGV[5 + 2 * i], '1')
+  call('PEXPIRE', lock, lease)
+  return { 1, token }
+end)
