@@ -97,7 +97,7 @@ def overhead(bench: Bench) -> Section:
     cores = bench.place("same core")
     ways = ["c", "python", "go", "lua"]
     results = interleave(bench.rounds(40), ways, lambda language: run(
-        bench, cores, language, "dlock", bench.server.urls["unix"], 1, bench.some(0.4, 0.2), "own"))
+        bench, cores, language, "dlock", bench.server.urls["unix"], 1, bench.some(0.4, 0.2), "pair"))
     rows, targets = [], []
     for language, bound in (("c", 0), ("python", 10), ("go", 3), ("lua", 1)):
         more = Spread.of([a["p50"] - b["p50"] for a, b in zip(results[language], results["c"])])

@@ -10,14 +10,16 @@ end
 
 local lock = assert(assert(dlock.open(arg[1])):lock("lua:" .. tostring({}):match "0x(%x+)"))
 for _ = 1, 200 do assert(lock:acquire() and lock:release()) end
-local waits, before = {}, now()
+local waits, count, before, after = {}, 0, now(), 0
 local limit = before + tonumber(arg[2])
-while before < limit do
+repeat
+  before = now()
   assert(lock:acquire() and lock:release())
-  local after = now()
-  waits[#waits + 1], before = after - before, after
-end
+  after = now()
+  count = count + 1
+  waits[count] = after - before
+until after > limit
 table.sort(waits)
-print("per_s " .. #waits / tonumber(arg[2]))
-print("p50 " .. waits[math.floor(#waits * 0.5) + 1] * 1e6)
-print("p99 " .. waits[math.floor(#waits * 0.99) + 1] * 1e6)
+print("per_s " .. count / tonumber(arg[2]))
+print("p50 " .. waits[math.floor(count * 0.5) + 1] * 1e6)
+print("p99 " .. waits[math.floor(count * 0.99) + 1] * 1e6)

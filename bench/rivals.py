@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""rivals.py WAY URL THREADS SECONDS own|one: Python lock clients at work: each thread or task its own lock, or all the same.
+"""rivals.py WAY URL THREADS SECONDS own|one|pair: Python lock clients at work: each thread or task its own lock, or all the same; pair: one
+thread, of which nothing but the lock is measured.
 
 Ways are keys of THREADED and TASKS. Prints "name value" lines, as the C programs do. A wait that has not ended when the
 time is over counts as that long.
@@ -113,6 +114,17 @@ class Work:
         self.waits.clear()
         time.sleep(self.seconds)
 
+    def pair(self, lock: Any) -> None:
+        now = time.perf_counter()
+        end = now + self.seconds
+        while now < end:
+            before = time.perf_counter()
+            with lock:
+                pass
+            now = time.perf_counter()
+            self.waits.append(now - before)
+        self.pairs = len(self.waits)
+
     async def task(self, lock: Any, index: int) -> None:
         for _ in range(0 if self.shared else 20):
             async with lock:
@@ -153,6 +165,8 @@ def main() -> None:
 
         loop = asyncio.new_event_loop()
         loop.run_until_complete(begin())
+    elif kind == "pair":
+        work.pair(THREADED[way](url)(work.name(0)))
     else:
         work.threads(THREADED[way](url))
     work.report()

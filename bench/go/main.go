@@ -1,5 +1,5 @@
-// Command rivals is lock clients for Go at work: rivals WAY HOST:PORT GOROUTINES SECONDS own|one: each goroutine its own lock,
-// or all the same. It prints "name value" lines, as the C programs do.
+// Command rivals is lock clients for Go at work: rivals WAY URL GOROUTINES SECONDS own|one|pair: each goroutine its own lock,
+// or all the same; pair: one goroutine with this binding, of which nothing but the lock is measured. It prints "name value" lines, as the C programs do.
 package main
 
 import (
@@ -197,6 +197,35 @@ func measure(way, url string, goroutines int, seconds float64, shared bool) erro
 	return nil
 }
 
+// pair measures locking and unlocking with a context that can end.
+func pair(url string, seconds float64) error {
+	client, err := dlock.Open(url)
+	if err != nil {
+		return err
+	}
+	mutex, err := client.Mutex(fmt.Sprint("go:", os.Getpid()))
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	only := make([]caller, 1)
+	for end := time.Now().Add(time.Duration(seconds * float64(time.Second))); time.Now().Before(end); {
+		start := time.Now()
+		grant, err := mutex.Lock(ctx)
+		if err == nil {
+			err = grant.Unlock(ctx)
+		}
+		took := time.Since(start)
+		if err != nil {
+			return err
+		}
+		only[0].waits, only[0].pairs = append(only[0].waits, took), only[0].pairs+1
+	}
+	report(only, seconds)
+	return nil
+}
+
 func report(callers []caller, seconds float64) {
 	var waits []time.Duration
 	pairs, handoffs := 0, 0
@@ -220,6 +249,12 @@ func report(callers []caller, seconds float64) {
 func main() {
 	goroutines, _ := strconv.Atoi(os.Args[3])
 	seconds, _ := strconv.ParseFloat(os.Args[4], 64)
+	if os.Args[5] == "pair" {
+		if err := pair(os.Args[2], seconds); err != nil {
+			log.Fatal(err)
+		}
+		return
+	}
 	if err := measure(os.Args[1], os.Args[2], goroutines, seconds, os.Args[5] == "one"); err != nil {
 		log.Fatal(err)
 	}

@@ -109,9 +109,9 @@ static void *scripts_lock(void *process, const char *name)
     return bare;
 }
 
-static int64_t scripts_acquire(void *lock)
+/* The token, or 0: somebody has it. */
+static int64_t scripts_try(struct bare *bare)
 {
-    struct bare *bare = lock;
     char seq[24];
     const char *words[] = {"EVALSHA",
                            bare->acquire_sha,
@@ -135,10 +135,28 @@ static int64_t scripts_acquire(void *lock)
     new_owner(bare);
     snprintf(seq, sizeof seq, "%" PRId64, ++bare->seq);
     reply = ask(bare, sizeof words / sizeof words[0], words);
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 || reply->element[0]->integer != 1)
-        die("acquire", "somebody holds it, or the script's reply has changed");
-    token = reply->element[1]->integer;
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 2 || (uint64_t)reply->element[0]->integer > 1)
+        die("acquire", "the script's reply has changed");
+    token = reply->element[0]->integer ? reply->element[1]->integer : 0;
     freeReplyObject(reply);
+    return token;
+}
+
+static int64_t scripts_acquire(void *lock)
+{
+    int64_t token = scripts_try(lock);
+
+    if (!token)
+        die("acquire", "somebody holds it");
+    return token;
+}
+
+static int64_t scripts_poll(void *lock)
+{
+    int64_t token;
+
+    while (!(token = scripts_try(lock)))
+        sleep_ns(NS_PER_MS);
     return token;
 }
 
@@ -205,6 +223,7 @@ static void poll_release(void *lock)
 static const struct way ways[] = {
     {"dlock", dlock_way_open, dlock_way_lock, dlock_way_acquire, dlock_way_release, 1},
     {"scripts", bare_open, scripts_lock, scripts_acquire, scripts_release, 1},
+    {"scripts_poll", bare_open, scripts_lock, scripts_poll, scripts_release, 1},
     {"poll", bare_open, poll_lock, poll_acquire, poll_release, 1},
 };
 
