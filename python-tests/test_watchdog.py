@@ -387,7 +387,7 @@ def test_max_hold_under_renewal(agent: Agent, redis_server: Server, seen: Monito
     began = lock.acquire(1, 0).ok.began
     assert other.acquire(1, 10_000).ok.done >= began + 1_500_000
     assert len(seen.rows("lock")) >= 2 and lock.state(1) == "LOST"
-    assert client.event().cause == "MAX_HOLD"
+    until(lambda: client.event().cause == "MAX_HOLD")  # a slow machine may have been at risk before
     since = seen.catch_up()
     assert redis_server.command("HLEN", "lock") == 1
     assert not [row for row in seen.rows("lock", since) if row.lease == 600]
@@ -460,7 +460,7 @@ def test_extend_changes_the_lease(agent: Agent, redis_server: Server, seen: Moni
 
 def test_a_fixed_lease_is_not_renewed(agent: Agent, redis_server: Server, seen: Monitor) -> None:
     client = agent.open(redis_server, lease_ms=700, renew="false")
-    lock, clock = client.lock("lock"), agent.open(redis_server, lease_ms=600).lock("clock")
+    lock, clock = client.lock("lock"), agent.open(redis_server, lease_ms=900).lock("clock")
     clock.acquire(1, 0).ok
     lock.acquire(1, 0).ok
     event = client.event()
@@ -469,8 +469,8 @@ def test_a_fixed_lease_is_not_renewed(agent: Agent, redis_server: Server, seen: 
     assert lock.release(1).status == "LOST"
     lock.acquire(1, 2000).ok
     before = seen.catch_up()
-    lock.extend(1, 1600).ok
-    seen.wait(lambda: len(seen.rows("clock", before)) >= 4)  # longer than the lease it had at first
+    lock.extend(1, 3000).ok
+    seen.wait(lambda: len(seen.rows("clock", before)) >= 3)  # longer than the lease it had at first
     assert lock.state(1) == "HELD" and len(seen.rows("lock")) == 1
     assert client.event().type == "LOST"
     assert len(seen.rows("lock")) == 1
