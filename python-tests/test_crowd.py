@@ -169,9 +169,9 @@ def drawn(draw: random.Random, stem: str, names: list[str]) -> tuple[list[Any], 
     """What is said to a crowd once, and the whole of what each lock's own script would be told."""
     owners = [f"{UUID}:{draw.randrange(3)}" for _ in names]
     if stem == "crowd_release":
-        same = [draw.randrange(2), draw.choice([0, 0, 0, 5000])]
+        same = [draw.randrange(2), draw.choice([0, 0, 0, 50_000])]
         return same, [[owner, f"redisson_lock__channel:{{{name}}}", *same] for owner, name in zip(owners, names)]
-    same = [30_000, draw.choice([1, 65]), draw.randrange(3), draw.randrange(2), 4000, 60_000]
+    same = [30_000, draw.choice([1, 65]), draw.randrange(3), draw.randrange(2), 60_000, 60_000]
     return same, [[owner, *same, draw.randint(1, 9)] for owner in owners]
 
 
