@@ -167,7 +167,7 @@ def keys_of(name: str) -> list[str]:
 
 def drawn(draw: random.Random, stem: str, names: list[str]) -> tuple[list[Any], list[list[Any]]]:
     """What is said to a crowd once, and the whole of what each lock's own script would be told."""
-    owners = [f"{UUID}:{draw.randrange(3)}" for _ in names]
+    owners = [f"{UUID}:{number}" for number in sorted(draw.randrange(3) for _ in names)]  # as they stand who come at the same time
     if stem == "crowd_release":
         same = [draw.randrange(2), draw.choice([0, 0, 0, 50_000])]
         return same, [[owner, f"redisson_lock__channel:{{{name}}}", *same] for owner, name in zip(owners, names)]
