@@ -14,17 +14,11 @@ from harness.build import BUILD, ROOT
 from harness.fake import CROWDS, LockServer
 from harness.faults import cut_again_and_again, owners
 from harness.resp import Client as Redis
-from harness.scripts import SCRIPTS, SHA, teach
+from harness.scripts import SCRIPTS, SHA, runs, teach
 from harness.server import Server
 
 MANY = 64
 UUID = "aaaaaaaa-aaaa-8aaa-8aaa-aaaaaaaaaaaa"
-
-
-def calls(server: Server) -> int:
-    """How many scripts were run, by hash or by text."""
-    stats = server.command("INFO", "commandstats")
-    return sum(int(count) for count in re.findall(rb"cmdstat_eval(?:sha)?:calls=(\d+)", stats))
 
 
 def crowd(client: Client, count: int = MANY) -> list[Lock]:
@@ -39,9 +33,9 @@ def turns(locks: list[Lock], rounds: int) -> int:
 
 def test_crowds_go_together(agent: Agent, redis_server: Server) -> None:
     client = agent.open(redis_server)
-    locks, before, rounds = crowd(client), calls(redis_server), 200
+    locks, before, rounds = crowd(client), runs(redis_server), 200
     assert turns(locks, rounds) == 0
-    ran = calls(redis_server) - before
+    ran = runs(redis_server) - before
     assert 0 < ran < 2 * MANY * rounds - 200  # without crowds it is all of them
     assert not any(owners(redis_server, [f"crowd{number}" for number in range(MANY)]))
     assert client.counters()["acquired"] == MANY * rounds
@@ -74,10 +68,10 @@ def tried(mine: list[Lock], theirs: list[Lock]) -> None:
 
 
 def test_some_are_taken(agent: Agent, new_agent: Callable[..., Agent], redis_server: Server) -> None:
-    mine, theirs, before = crowd(agent.open(redis_server)), crowd(new_agent().open(redis_server)), calls(redis_server)
+    mine, theirs, before = crowd(agent.open(redis_server)), crowd(new_agent().open(redis_server)), runs(redis_server)
     for _ in range(10):
         tried(mine, theirs)
-    assert calls(redis_server) - before < 10 * 2 * (MANY + len(theirs[::3]) - MANY // 4)  # some went together
+    assert runs(redis_server) - before < 10 * 2 * (MANY + len(theirs[::3]) - MANY // 4)  # some went together
 
 
 @pytest.mark.house  # the library under test is another one

@@ -27,3 +27,9 @@ def teach(server: Server) -> None:
     """The server knows them: each is sent once, by its SHA."""
     for stem, text in SCRIPTS.items():
         assert server.command("SCRIPT", "LOAD", text).decode() == SHA[stem]
+
+
+def runs(server: Server) -> int:
+    """How many scripts the server has run, by SHA or by text."""
+    stats = server.command("INFO", "commandstats")
+    return sum(int(count) for count in re.findall(rb"cmdstat_eval(?:sha)?:calls=(\d+)", stats))
