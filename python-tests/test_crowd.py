@@ -13,9 +13,11 @@ from harness.agent import Agent, Client, Lock, until
 from harness.build import BUILD, ROOT
 from harness.fake import CROWDS, LockServer
 from harness.faults import cut_again_and_again, owners
+from harness.redisson import channel_of
 from harness.resp import Client as Redis
 from harness.scripts import SCRIPTS, SHA, runs, teach
 from harness.server import Server
+from harness.wire import keys_of
 
 MANY = 64
 UUID = "aaaaaaaa-aaaa-8aaa-8aaa-aaaaaaaaaaaa"
@@ -154,17 +156,12 @@ def test_replies_that_do_not_fit(agent: Agent, reply: Any, drops: bool) -> None:
         assert fake.said["crowd_acquire"] == 1 and (fake.connections > before) == drops
 
 
-def keys_of(name: str) -> list[str]:
-    tag = f"{{{name}}}"
-    return [name, f"redisson_lock_token:{tag}", f"dlock_queue:{tag}", f"dlock_waiters:{tag}", f"dlock_gate:{tag}"]
-
-
 def drawn(draw: random.Random, stem: str, names: list[str]) -> tuple[list[Any], list[list[Any]]]:
     """What is said to a crowd once, and the whole of what each lock's own script would be told."""
     owners = [f"{UUID}:{number}" for number in sorted(draw.randrange(3) for _ in names)]  # as they stand who come at the same time
     if stem == "crowd_release":
         same = [draw.randrange(2), draw.choice([0, 0, 0, 50_000])]
-        return same, [[owner, f"redisson_lock__channel:{{{name}}}", *same] for owner, name in zip(owners, names)]
+        return same, [[owner, channel_of(name), *same] for owner, name in zip(owners, names)]
     same = [30_000, draw.choice([1, 65]), draw.randrange(3), draw.randrange(2), 60_000, 60_000]
     return same, [[owner, *same, draw.randint(1, 9)] for owner in owners]
 

@@ -14,10 +14,9 @@ from harness.faults import NETWORK, SLACK_MS, Fenced, alive, network, owners, ti
 from harness.line import LINE, line
 from harness.proxy import Link, Proxy
 from harness.resp import Closed, encode, parse
-from harness.scripts import SHA, teach
+from harness.scripts import SCRIPTS, SHA, teach
 from harness.server import Server
 from harness.tally import tell
-from harness.watch import TEXT
 from mutants import MUTANTS
 
 Make = Callable[..., Any]
@@ -86,7 +85,7 @@ SHA_BYTES = {sha.encode() for sha in SHA.values()}
 
 def mutant(script: str, number: int) -> str:
     """The text of a script as a mutant has it."""
-    text = TEXT[script]
+    text = SCRIPTS[script]
     for name, old, new in next(mutant for mutant in MUTANTS if mutant.number == number).edits:
         if name == f"scripts/{script}.lua":
             assert old in text
@@ -148,7 +147,7 @@ def test_c06_is_seen(server: Server, new_agent: Make, new_proxy: Make) -> None:
     mine.release(1).ok
     new_agent().open(server, lease_ms=4000, renew="false").lock("c06").acquire(1, 0).ok
     words = renewals.words[-1]
-    for text, extended in ((TEXT["renew"], False), (mutant("renew", 6), True)):
+    for text, extended in ((SCRIPTS["renew"], False), (mutant("renew", 6), True)):
         server.command("EVAL", text, *words[2:])
         assert (int(server.command("PTTL", "c06")) > 4000) is extended
     tell(done=1, fired=1)

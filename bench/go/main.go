@@ -1,5 +1,6 @@
 // Command rivals is lock clients for Go at work: rivals WAY URL GOROUTINES SECONDS own|one|pair: each goroutine its own lock,
-// or all the same; pair: one goroutine with this binding, of which nothing but the lock is measured. It prints "name value" lines, as the C programs do.
+// or all the same; pair: one goroutine with this binding, of which nothing but the lock is measured. It prints "name value"
+// lines, as the C programs do.
 package main
 
 import (

@@ -6,6 +6,7 @@ import importlib.util
 import re
 
 from .build import ROOT
+from .kinds import calls
 from .server import Server
 
 
@@ -31,5 +32,4 @@ def teach(server: Server) -> None:
 
 def runs(server: Server) -> int:
     """How many scripts the server has run, by SHA or by text."""
-    stats = server.command("INFO", "commandstats")
-    return sum(int(count) for count in re.findall(rb"cmdstat_eval(?:sha)?:calls=(\d+)", stats))
+    return calls(server, "evalsha") + calls(server, "eval")

@@ -11,26 +11,18 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib.util
 import re
 import threading
 import time
 import uuid
 from typing import Any, Callable, NamedTuple
 
-from .build import ROOT
 from .resp import Closed
+from .scripts import SHA
 from .server import Server
 
-_spec = importlib.util.spec_from_file_location("embed", ROOT / "src/scripts/embed.py")
-assert _spec and _spec.loader
-_embed = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(_embed)
-
-SCRIPTS = ("acquire", "crowd_acquire", "crowd_release", "force", "inspect", "pass", "release", "renew")
-TEXT = {name: "".join(line + "\n" for line in _embed.load(ROOT / f"src/scripts/{name}.lua")) for name in SCRIPTS}
-SHA = {name: hashlib.sha1(text.encode()).hexdigest() for name, text in TEXT.items()}
-NAMES = {sha: name for name, sha in SHA.items()}
+ASKED = ("acquire", "crowd_acquire", "crowd_release", "force", "inspect", "pass", "release", "renew")
+NAMES = {SHA[name]: name for name in ASKED}
 
 LINE = re.compile(r"(\d+\.\d+) \[\d+ (\S+)\] (.*)", re.S)
 WORD = re.compile(r'"((?:[^"\\]|\\.)*)"')

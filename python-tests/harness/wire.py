@@ -13,14 +13,12 @@ from typing import Any, Callable
 
 from .redisson import channel_of, tagged, token_key
 from .resp import Client
-from .scripts import load
+from .scripts import SCRIPTS
 from .server import Server
 from .waiting import WHILE, wait_until
 
 LEASE, BLOCK, BEAT, KEEP, GRACE = 30_000, 65, 4_000, 86_400_000, 25
 TRY, LINE, POLL = 0, 1, 2
-
-SCRIPTS = {stem: load(stem) for stem in ("acquire", "release", "pass", "renew", "force", "inspect")}
 
 
 def private(what: str, name: str | bytes) -> bytes:
@@ -29,21 +27,23 @@ def private(what: str, name: str | bytes) -> bytes:
     return what.encode() + (b"::" if b"{" in raw else b":") + tagged(name)
 
 
+def keys_of(name: str | bytes) -> list[bytes]:
+    """What every script of a mutex names: lock, fence, line, about, gate."""
+    lock = name.encode() if isinstance(name, str) else name
+    return [lock, token_key(name), *(private(what, name) for what in ("dlock_queue", "dlock_waiters", "dlock_gate"))]
+
+
 class Wire:
     """The scripts for one lock."""
 
     def __init__(self, redis: Client, name: str | bytes = "order") -> None:
         self.redis = redis
-        self.name = name.encode() if isinstance(name, str) else name
         self.channel = channel_of(name)
-        self.fence, self.line, self.about, self.gate = (
-            token_key(name), private("dlock_queue", name), private("dlock_waiters", name), private("dlock_gate", name),
-        )  # fmt: skip
+        self.keys = keys_of(name)
+        self.name, self.fence, self.line, self.about, self.gate = self.keys
 
     def run(self, stem: str, *arguments: Any) -> Any:
-        text = SCRIPTS[stem]
-        keys = self.name, self.fence, self.line, self.about, self.gate
-        return self.redis.command("EVAL", text, len(keys), *keys, *arguments)
+        return self.redis.command("EVAL", SCRIPTS[stem], len(self.keys), *self.keys, *arguments)
 
     def acquire(self, who: Who, mode: int = TRY, **more: int) -> list[int]:
         reply: list[int] = self.run("acquire", *self._try(who, mode, **more))

@@ -38,6 +38,9 @@ struct dli_call {
 };
 
 /* 1 when the reply is the server's word that it does not know the script (and has done nothing). */
+int dli_reply_unknown_script(const struct dli_reply *reply);
+
+/* The same of a call's reply, or NULL, unless the script's text was sent. */
 int dli_call_unknown_script(const struct dli_call *call, const struct dli_reply *reply);
 
 #endif

@@ -124,47 +124,47 @@ static int begin_asking(struct dli_pipe *pipe)
     return reserve_flight(pipe);
 }
 
-/* Take the first call, and those that go with it, off the front of the list. */
-static void gather(struct dli_call **list, struct dli_call ***end, struct dli_crowd *crowd)
+/* The first call of a list and those behind it that go with it; they stay there. */
+static void gather(struct dli_call *call, struct dli_crowd *crowd)
+{
+    crowd->count = 0;
+    for (int looked = 0; call && call->crowd && crowd->count < DLI_CROWD_MOST && looked < LOOK_AT; looked++) {
+        dli_crowd_add(crowd, call);
+        call = call->next;
+    }
+}
+
+/* The crowd was sent: out of the list, in whose order it is. */
+static void take_out(struct dli_pipe *pipe, struct dli_call **list, struct dli_call ***end,
+                     const struct dli_crowd *crowd)
 {
     struct dli_call **at = list;
 
-    for (int looked = 0; *at && (*at)->crowd && crowd->count < DLI_CROWD_MOST && looked < LOOK_AT; looked++) {
-        if (dli_crowd_add(crowd, *at))
-            *at = (*at)->next;
-        else
+    for (int i = 0; *at && i < crowd->count;) {
+        if (*at != crowd->call[i]) {
             at = &(*at)->next;
+            continue;
+        }
+        *at = (*at)->next;
+        take_off(pipe, crowd->call[i], crowd->count - 1 - i);
+        i++;
     }
     if (!*at)
         *end = at;
-}
-
-/* The reverse, all to the front. */
-static void put_back(struct dli_call **list, struct dli_call ***end, const struct dli_crowd *crowd)
-{
-    for (int i = crowd->count; i-- > 0;) {
-        crowd->call[i]->next = *list;
-        if (!*list)
-            *end = &crowd->call[i]->next;
-        *list = crowd->call[i];
-    }
 }
 
 /* The first call and those that go with it, as one command. 0; or -1 when they are not, and the first one goes alone. */
 static int encode_crowd(struct dli_pipe *pipe, struct dli_call **list, struct dli_call ***end)
 {
     struct dli_crowd crowd;
-    int which = (*list)->crowd;
+    int full = !(pipe->crowds_known & 1 << (*list)->crowd);
 
-    crowd.count = 0;
-    gather(list, end, &crowd);
-    if (crowd.count < DLI_CROWD_LEAST ||
-        dli_crowd_encode(&pipe->conn->out, &crowd, !(pipe->crowds_known & 1 << which))) {
-        put_back(list, end, &crowd);
+    if (!(*list)->next)
         return -1;
-    }
-    for (int i = 0; i < crowd.count; i++)
-        take_off(pipe, crowd.call[i], crowd.count - 1 - i);
+    gather(*list, &crowd);
+    if (crowd.count < DLI_CROWD_LEAST || dli_crowd_encode(&pipe->conn->out, &crowd, full))
+        return -1;
+    take_out(pipe, list, end, &crowd);
     return 0;
 }
 
@@ -257,7 +257,7 @@ static void answer_crowd(struct dli_pipe *pipe, size_t count, const struct dli_r
         }
     }
     pipe->crowds_known = all ? pipe->crowds_known | bit : pipe->crowds_known & ~bit;
-    if (!all && reply->size >= 8 && memcmp(reply->text, "NOSCRIPT", 8) == 0)
+    if (dli_reply_unknown_script(reply))
         __atomic_add_fetch(pipe->reloads, 1, __ATOMIC_RELAXED);
 }
 

@@ -100,8 +100,12 @@ void dli_errand_fail(struct dli_errand *errand, dlock_status status)
     complete(&errand->call, status, errand->call.repeated, NULL);
 }
 
+int dli_reply_unknown_script(const struct dli_reply *reply)
+{
+    return reply->type == DLI_REPLY_ERROR && reply->size >= 8 && memcmp(reply->text, "NOSCRIPT", 8) == 0;
+}
+
 int dli_call_unknown_script(const struct dli_call *call, const struct dli_reply *reply)
 {
-    return !call->fallback && reply && reply->type == DLI_REPLY_ERROR && reply->size >= 8 &&
-           memcmp(reply->text, "NOSCRIPT", 8) == 0;
+    return !call->fallback && reply && dli_reply_unknown_script(reply);
 }

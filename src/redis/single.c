@@ -190,14 +190,22 @@ static void lane_free(struct dli_lane *lane)
     free(lane);
 }
 
+/* Encode the call; alone: it goes in no crowd. 0, or -1 without memory. */
+static int begin(struct dli_errand *errand, int alone)
+{
+    if (dli_errand_begin(errand))
+        return -1;
+    errand->call.crowd = alone ? 0 : dli_crowd_of(&errand->request);
+    return 0;
+}
+
 static dlock_status hand_over(struct dli_lane *lane, struct dli_request *request, int urgent)
 {
     struct dli_errand *errand = dli_errand_of(request);
     int shut = 0;
 
-    if (dli_errand_begin(errand))
+    if (begin(errand, urgent))
         return DLOCK_OUT_OF_MEMORY;
-    errand->call.crowd = urgent ? 0 : dli_crowd_of(request);
     if (dli_replicas_want(&lane->replicas, request))
         shut = dli_replicas_push(&lane->replicas, errand, urgent);
     else if (urgent)
@@ -226,12 +234,11 @@ static void carry(struct dli_lane *lane, struct dli_request *request)
     struct dli_errand *errand = dli_errand_of(request);
     struct dli_call *call = &errand->call;
 
-    if (dli_errand_begin(errand)) {
+    if (begin(errand, 0)) {
         dli_fail(request->why, DLOCK_OUT_OF_MEMORY, "no memory for the command");
         dli_errand_fail(errand, DLOCK_OUT_OF_MEMORY);
         return;
     }
-    call->crowd = dli_crowd_of(request);
     __atomic_add_fetch(&single->commands, 1, __ATOMIC_RELAXED);
     if (dli_replicas_want(&lane->replicas, request)) {
         dli_replicas_carry(&lane->replicas, errand);
