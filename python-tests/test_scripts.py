@@ -8,6 +8,7 @@ from typing import Any, Callable, Iterator
 import pytest
 
 from harness.build import LIBRARY
+from harness.kinds import calls
 from harness.redisson import ACQUIRE, FENCED, RELEASE, tagged
 from harness.redisson_rw import JavaRw
 from harness.resp import Client, ReplyError
@@ -96,9 +97,33 @@ def test_token_key_without_ttl_stays_so(wire: Wire, who: Callable[..., Who]) -> 
     assert wire.acquire(a)[0] == 1
     assert wire.left(wire.fence) == -1
     wire.release(a)
-    wire.redis.command("PEXPIRE", wire.fence, 5000)
     assert wire.acquire(a.again())[0] == 1
-    assert wire.left(wire.fence) > KEEP - 5000
+    assert wire.left(wire.fence) == -1
+
+
+def tokens_at(wire: Wire, a: Who, periods: int, left: int) -> int:
+    """What is left of the counter behind a grant, when it stood so many sixteenths of KEEP from now with so much left."""
+    wire.redis.command("SET", wire.fence, (server_ms(wire.redis) + periods * KEEP // 16) * 1000, "PX", left)
+    assert wire.acquire(a)[0] == 1 and wire.release(a) == 1
+    return wire.left(wire.fence)
+
+
+@pytest.mark.parametrize("periods", [-1000, -1, 1, 1000])
+def test_the_token_key_lives_on(wire: Wire, who: Callable[..., Who], periods: int) -> None:
+    assert tokens_at(wire, who(), periods, 5000) > KEEP - 5000
+    assert tokens_at(wire, who(), periods, 2 * KEEP) > 2 * KEEP - 5000
+
+
+def test_the_token_key_is_seldom_set_anew(wire: Wire, who: Callable[..., Who], redis_server: Server) -> None:
+    a, keep, grants, begin = who(), 1600, 0, server_ms(wire.redis)
+    sets, now = calls(redis_server, "set"), begin
+    while now < begin + 1000:
+        assert wire.acquire(a, keep=keep)[0] == 1
+        left, before, now = wire.left(wire.fence), now, server_ms(wire.redis)
+        assert left + now - before >= keep * 15 // 16
+        assert wire.release(a) == 1
+        a, grants = a.again(), grants + 1
+    assert 0 < calls(redis_server, "set") - sets <= (now - begin) // (keep // 16) + 2 < grants
 
 
 def test_nonsense_in_the_token_key_is_left_behind(wire: Wire, who: Callable[..., Who]) -> None:

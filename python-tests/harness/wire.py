@@ -67,9 +67,10 @@ class Wire:
 
     @staticmethod
     def _try(
-        who: Who, mode: int, lease: int = LEASE, block: int = BLOCK, listening: int = 0, beat: int = BEAT, seq: int = 1
-    ) -> list[Any]:
-        return [who.id, lease, block, mode, listening, beat, KEEP, seq]
+        who: Who, mode: int, lease: int = LEASE, block: int = BLOCK, listening: int = 0, beat: int = BEAT, keep: int = KEEP,
+        seq: int = 1,
+    ) -> list[Any]:  # fmt: skip
+        return [who.id, lease, block, mode, listening, beat, keep, seq]
 
     # ---- what the server has
 
