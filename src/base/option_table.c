@@ -41,9 +41,9 @@ const struct dli_option_row dli_option_table[DLI_OPT_COUNT] = {
                 "How often a lock passes within the process before other processes have a turn."),
     [DLI_OPT_HANDOVER_MS] = INTEGER("handover_ms", 0, 1000, "2",
                                     "How long a lock passes within the process before other processes have a turn."),
-    [DLI_OPT_TOKEN_TTL_MS] = INTEGER(
-        "token_ttl_ms", 60000, 31536000000, "86400000",
-        "How long the server remembers the last token of an idle lock; at least 10 leases, the same in all clients."),
+    [DLI_OPT_TOKEN_TTL_MS] =
+        INTEGER("token_ttl_ms", 60000, 31536000000, "86400000",
+                "How long the server remembers the last token of an idle lock; at least 10 leases."),
     [DLI_OPT_INTERRUPTIBLE] = BOOL("interruptible", "false", "Whether a handled signal ends a blocking call."),
     [DLI_OPT_USERNAME] = TEXT("username", 256, "", "The user to log in as; empty for the default user."),
     [DLI_OPT_PASSWORD] = SECRET("password", 256, "", "The password to log in with; empty for none."),

@@ -1,26 +1,18 @@
 -- A new block of tokens from the counter fence, above all before and not below micros; returns the first. It is the first
 -- write of a grant: a server that is full refuses the grant here, when nothing has been changed.
--- The counter then lives for keep ms or up to a sixteenth less: only the first in a sixteenth of keep, by the clock that its
--- tokens are, sets that anew. One that lives longer, or has no end, as Redisson makes it, is left so.
+-- The counter then lives for keep ms or up to a sixteenth less; one that has no end, as Redisson makes it, gets none.
+-- That is asked at each grant: a MultiLock of Redisson ends the counter with its own lease.
 -- count: what the counter says, as far as that is known.
 local function tokens(fence, micros, block, keep, count)
-  local call, token, set = redis.call, micros, false
+  local call, token, left = redis.call, micros, nil
   count = count or call('GET', fence)
-  local number, period = tonumber(count), keep * 1000 / 16
-  if number then
-    token = math.max(micros, number + 1)
+  if count then
+    token = math.max(micros, (tonumber(count) or 0) + 1)
+    left = call('PTTL', fence)
   end
   local last = token + block - 1
-  if number then
-    local first = math.min(micros, number)
-    set = first - first % period == last - last % period
-  end
-  if number and not set and count:find('^[1-9]%d*$') then
-    local left = call('PTTL', fence)
-    set = left == -1 or left > keep * 1
-  end
-  if set then
-    call('INCRBY', fence, string.format('%.0f', last - number))
+  if count and (left == -1 or left > keep * 15 / 16) and count:find('^[1-9]%d*$') then
+    call('INCRBY', fence, string.format('%.0f', last - count))
   else
     call('SET', fence, string.format('%.0f', last), 'PX', keep)
   end
