@@ -708,8 +708,10 @@ dlock_status dlock_lock_export_grant(dlock_lock *lock, int64_t owner, uint8_t *b
                                      dlock_error *reterr);
 
 /*
- * Take over a grant given out by dlock_lock_export_grant for the same name. It keeps its token. DLOCK_INVALID_GRANT when
- * the bytes are not such a grant, DLOCK_LOST when the lease ended meanwhile, DLOCK_BUSY when this process holds or waits.
+ * Take over a grant given out by dlock_lock_export_grant for the same name. It keeps its token. The first client gets it;
+ * after an error that leaves open what the server did (DLOCK_UNREACHABLE) the same client may try again.
+ * DLOCK_INVALID_GRANT when the bytes are not such a grant, DLOCK_LOST when the lease ended meanwhile or another client was
+ * first, DLOCK_BUSY when this process holds or waits.
  * Threads: any. Blocks: up to the command timeout. Since: 0.1
  */
 DLOCK_API

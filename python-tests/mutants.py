@@ -94,6 +94,9 @@ MUTANTS = (
     Mutant(110, "a waiter sleeps until it is told", (
         ("engine/wire.c", "m->look_at = now + pause < m->again ? now + pause : m->again;", "m->look_at = m->again;"),
     )),
+    Mutant(111, "who has adopted a grant leaves it to others", (
+        ("scripts/adopt.lua", "  redis.call('HDEL', lock, owner)\n", ""),
+    )),
 )  # fmt: skip
 
 

@@ -80,7 +80,7 @@ func (l *Lock) Inspect(ctx context.Context) (seen Inspection, err error) {
 }
 
 // Adopt takes over a grant of this lock that another process has exported. It keeps its token. ErrInvalidGrant, ErrLost
-// when the lease ended meanwhile, ErrBusy when this process has the lock or waits for it.
+// when the lease ended meanwhile or somebody else has adopted it, ErrBusy when this process has the lock or waits for it.
 func (l *Lock) Adopt(ctx context.Context, exported []byte) (*Grant, error) {
 	g, err := l.orNone().newGrant(ctx)
 	if err != nil {

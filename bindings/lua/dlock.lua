@@ -649,7 +649,7 @@ function Lock:export_grant(given)
   return ffi.string(buffer, size[0])
 end
 
---- Take over an exported grant of this name before its lease ends: its token.
+--- Take over an exported grant of this name before its lease ends, as the first: its token.
 function Lock:adopt_grant(grant, given)
   local handle, owner = owned(self, given)
   refuse_unless(type(grant) == "string", "A grant is the text from export_grant.")

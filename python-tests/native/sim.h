@@ -153,7 +153,9 @@ enum sim_order { SIM_ORDER_NONE, SIM_ORDER_EXTEND, SIM_ORDER_ADOPT };
 struct sim_request {
     enum sim_request_kind kind;
     enum sim_order order;
-    void *moving; /* ADOPT: the grant */
+    void *moving; /* ADOPT: the grant, and whose it was */
+    int from_peer;
+    int64_t from_number;
     int peer, lock, conn;
     int64_t generation;
     int full;  /* EVAL, not EVALSHA */
@@ -195,15 +197,10 @@ struct sim_number {
     int64_t first, last; /* its tokens, 0: never granted */
     int released;        /* a release of it was answered */
     int forced;          /* taken away by force */
-    int let_go;          /* exported */
-    int id_peer;         /* adopted: on the wire it is this peer's (plus one) number id_number */
-    int64_t id_number;
-    int moved_peer; /* let go: it is now this peer's (plus one) number moved_number */
-    int64_t moved_number;
-    int64_t place;     /* in the line of the fair lock */
-    int64_t placed;    /* as of this round */
-    int64_t excused;   /* it may stand on the server unbelieved until then */
-    int64_t wanted_at; /* a request that wants it was run last */
+    int64_t place;       /* in the line of the fair lock */
+    int64_t placed;      /* as of this round */
+    int64_t excused;     /* it may stand on the server unbelieved until then */
+    int64_t wanted_at;   /* a request that wants it was run last */
 };
 
 struct sim_claim {

@@ -46,7 +46,6 @@ int64_t sim_delay(struct sim *s);
 void sim_complete(struct sim *s, struct sim_request *request); /* tell who asked; status is set */
 
 void sim_execute(struct sim *s, struct sim_request *request);
-void sim_moved(struct sim *s, int *peer, int64_t *number); /* to whom an owner id of the wire belongs now */
 struct sim_seen sim_look(struct sim *s, int lock);
 int64_t sim_publish(void *world, struct sim_word channel, struct sim_word message);
 int64_t sim_subscribers(void *world, struct sim_word channel);

@@ -45,23 +45,26 @@ static int may_end(const struct sim_request *request, const struct sim_seen *see
                                             : request->kind == SIM_EXCHANGE && request->wish.drop == seen->number;
 }
 
-static int names(struct sim *s, int peer, int64_t number, const struct sim_seen *seen)
+static int may_extend(const struct sim_request *request, const struct sim_seen *seen)
 {
-    sim_moved(s, &peer, &number);
-    return peer == seen->peer && number == seen->number;
-}
-
-/* Requests that were under way when a grant moved to another process may still extend it. */
-static int may_extend(struct sim *s, const struct sim_request *request, const struct sim_seen *seen)
-{
+    if (request->peer != seen->peer)
+        return 0;
     if (request->kind == SIM_EXCHANGE)
-        return names(s, request->peer, request->wish.want, seen);
+        return request->wish.want == seen->number;
     if (request->kind >= SIM_RED_ACQUIRE)
-        return names(s, request->peer, request->number, seen);
+        return request->number == seen->number;
     for (int i = 0; request->kind == SIM_RENEW && i < request->rows; i++)
-        if (names(s, request->peer, request->row[i].number, seen))
+        if (request->row[i].number == seen->number)
             return 1;
     return 0;
+}
+
+/* Whether the request gave what one had to the other. */
+static int moved(const struct sim_request *request, const struct sim_seen *before, const struct sim_seen *after)
+{
+    return request->order == SIM_ORDER_ADOPT && before->peer == request->from_peer &&
+           before->number == request->from_number && after->peer == request->peer &&
+           after->number == request->row[0].number;
 }
 
 static void new_owner(struct sim *s, int index, const struct sim_seen *seen)
@@ -87,15 +90,9 @@ static void new_owner(struct sim *s, int index, const struct sim_seen *seen)
 /* A request that is run when its client has given up on it may leave a number behind that nobody knows of. */
 static void excuse(struct sim *s, const struct sim_request *request, int64_t which, int lock)
 {
-    int peer = request->peer;
-    struct sim_number *number;
+    struct sim_number *number = sim_number(s, &s->peer[request->peer], which);
 
-    number = sim_number(s, &s->peer[peer], which);
     number->lock = lock;
-    if (number->let_go && (request->copy || request->done)) /* a late look gives the id of a moved grant new tokens */
-        number->forced = 1;
-    sim_moved(s, &peer, &which);
-    number = sim_number(s, &s->peer[peer], which);
     if (request->copy || request->done)
         number->excused = s->now + 2 * dli_mutex_beat(&s->peer[0].side[0].m) + 3 * s->plan.lease_max;
 }
@@ -117,14 +114,15 @@ void sim_check_script(struct sim *s, const struct sim_request *request, int inde
 {
     struct sim_lock *lock = &s->lock[index];
     struct sim_seen after = sim_look(s, index);
-    int ours = request->kind <= SIM_FORCED;
+    int ours = request->kind <= SIM_FORCED, same = same_owner(&before, &after),
+        adopted = moved(request, &before, &after);
 
     note_request(s, request);
-    if (before.peer >= 0 && !same_owner(&before, &after) && !may_end(request, &before))
+    if (before.peer >= 0 && !same && !adopted && !may_end(request, &before))
         sim_violated(s, "ownership: a request of peer %d ends what peer %d holds as %" PRId64 " on %s", request->peer,
                      before.peer, before.number, lock->name);
-    if (before.peer >= 0 && same_owner(&before, &after) && before.expires != after.expires) {
-        if (!may_extend(s, request, &before))
+    if (before.peer >= 0 && (same || adopted) && before.expires != after.expires) {
+        if (!adopted && !may_extend(request, &before))
             sim_violated(s, "ownership: a request of peer %d changes the TTL of peer %d on %s", request->peer,
                          before.peer, lock->name);
         if (ours && after.expires < before.expires)
@@ -134,7 +132,9 @@ void sim_check_script(struct sim *s, const struct sim_request *request, int inde
         sim_violated(s, "wire: the TTL of %s is longer than any lease", lock->name);
     if (after.fence < before.fence)
         sim_violated(s, "fencing: the counter of %s goes back", lock->name);
-    if (after.peer >= 0 && !same_owner(&before, &after))
+    if (adopted)
+        lock->unbelieved_since = 0;
+    else if (after.peer >= 0 && !same)
         new_owner(s, index, &after);
     lock->seen = after;
 }

@@ -186,6 +186,7 @@ struct sim_scripts *sim_scripts_load(const char *folder, struct sim_store *store
                                         "release",
                                         "pass",
                                         "renew",
+                                        "adopt",
                                         "force",
                                         "inspect",
                                         "fair_acquire",

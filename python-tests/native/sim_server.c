@@ -32,13 +32,8 @@ static void add_text(struct args *args, const char *text)
 
 static void add_owner(struct sim *s, struct args *args, struct sim_peer *peer, int64_t number, int lock)
 {
-    const struct sim_number *known = sim_number(s, peer, number);
     char *text = args->text[args->count];
 
-    if (known->id_peer) {
-        peer = &s->peer[known->id_peer - 1];
-        number = known->id_number;
-    }
     sim_kinds_owner(s, lock, peer->index, number, text);
     args->word[args->count++] = sim_word(text);
 }
@@ -63,6 +58,8 @@ static const char *script_of(const struct sim *s, const struct sim_request *requ
 
     if (s->world)
         return sim_kinds_script(s, request);
+    if (request->order == SIM_ORDER_ADOPT)
+        return "adopt";
     if (request->kind != SIM_EXCHANGE)
         return names[request->kind];
     if (!request->wish.want)
@@ -93,6 +90,8 @@ static void fill_args(struct sim *s, const struct sim_request *request, struct a
             add_number(args, wish->block);
         }
     } else if (request->kind == SIM_RENEW) {
+        if (request->order == SIM_ORDER_ADOPT)
+            add_owner(s, args, &s->peer[request->from_peer], request->from_number, request->lock);
         for (int i = 0; i < request->rows; i++) {
             add_owner(s, args, peer, request->row[i].number, request->lock);
             add_number(args, request->row[i].lease / SIM_MS);
@@ -172,16 +171,6 @@ static int64_t number_in(const struct sim_text *text, int from)
     return from < text->size ? strtoll(digits + from, NULL, 10) : 0;
 }
 
-void sim_moved(struct sim *s, int *peer, int64_t *number)
-{
-    const struct sim_number *known = sim_number(s, &s->peer[*peer], *number);
-
-    if (known->moved_peer) {
-        *peer = known->moved_peer - 1;
-        *number = known->moved_number;
-    }
-}
-
 struct sim_seen sim_look(struct sim *s, int index)
 {
     struct sim_lock *lock = &s->lock[index];
@@ -202,8 +191,6 @@ struct sim_seen sim_look(struct sim *s, int index)
             seen.peer = i;
     seen.number = number_in(&key->fields[0].name, 37);
     seen.expires = key->expires;
-    if (seen.peer >= 0)
-        sim_moved(s, &seen.peer, &seen.number);
     if (seen.peer < 0 || key->expires < 0)
         sim_violated(s, "wire: %s has an owner unknown to us or no TTL", lock->name);
     return seen;

@@ -1,7 +1,6 @@
 /*
  * sim_transfer.c: what a holder may ask of the watchdog besides release: a longer lease, and to let its grant go so that
- * another process adopts it. The id on the wire stays; the adopting process has a number of its own that stands for it.
- * As in src/watchdog/order.c and transfer.c.
+ * another process adopts it. Sometimes two try. As in src/watchdog/order.c and transfer.c.
  */
 #include "sim.h"
 
@@ -9,8 +8,8 @@
 
 /* A grant on its way from one process to another. */
 struct moving {
-    int lock, id_peer;
-    int64_t id_number, number, token, lease;
+    int lock, from_peer;
+    int64_t from_number, number, token, lease;
     struct sim_owner *owner;
     struct sim_claim *claim;
 };
@@ -31,6 +30,10 @@ static void order(struct sim *s, struct sim_peer *peer, int lock, int64_t number
     request->row[0].lease = lease;
     request->stamp = sim_clock(s, peer);
     request->attempt = dli_lease_attempt(lease, peer->rules.attempt);
+    if (moving) {
+        request->from_peer = moving->from_peer;
+        request->from_number = moving->from_number;
+    }
     sim_send(s, request);
 }
 
@@ -44,27 +47,36 @@ void sim_extend(struct sim *s, struct sim_owner *owner)
     order(s, peer, owner->lock, peer->side[owner->lock].m.want, lease, SIM_ORDER_EXTEND, NULL);
 }
 
+/* The grant is on its way to somebody. */
+static void give_away(struct sim *s, const struct moving *grant)
+{
+    struct moving *moving = sim_alloc(s, sizeof *moving);
+    int to = (int)sim_below(s, s->plan.procs);
+
+    *moving = *grant;
+    sim_trace(s, "%s goes to peer %d", s->lock[grant->lock].name, to);
+    sim_at(s, s->now + sim_delay(s), SIM_GRANT_ARRIVES, to, 0, moving);
+}
+
 void sim_let_go(struct sim *s, struct sim_owner *owner)
 {
     struct sim_peer *peer = &s->peer[owner->peer];
     struct dli_mutex *m = &peer->side[owner->lock].m;
-    struct sim_number *known = sim_number(s, peer, m->want);
-    struct moving *moving = sim_alloc(s, sizeof *moving);
-    int to = (int)sim_below(s, s->plan.procs);
+    struct moving moving = {.lock = owner->lock, .from_peer = owner->peer, .from_number = m->want};
 
-    *moving = (struct moving){.lock = owner->lock, .token = owner->claim->token, .lease = m->lease};
-    moving->id_peer = known->id_peer ? known->id_peer - 1 : owner->peer;
-    moving->id_number = known->id_peer ? known->id_number : m->want;
-    known->excused = s->now + 3 * s->plan.lease_max;
-    sim_number(s, &s->peer[moving->id_peer], moving->id_number)->let_go = 1;
+    moving.token = owner->claim->token;
+    moving.lease = m->lease;
+    sim_number(s, peer, m->want)->excused = s->now + 3 * s->plan.lease_max;
     owner->claim->let_go = 1;
-    sim_trace(s, "peer %d owner %d lets %s go to peer %d", owner->peer, owner->index, s->lock[owner->lock].name, to);
+    sim_trace(s, "peer %d owner %d lets %s go", owner->peer, owner->index, s->lock[owner->lock].name);
     dli_mutex_let_go(m, sim_clock(s, peer));
     owner->state = SIM_IDLE;
     owner->claim = NULL;
     sim_service(s, peer, owner->lock);
     sim_owner_wake(s, owner, sim_below(s, s->plan.think));
-    sim_at(s, s->now + sim_delay(s), SIM_GRANT_ARRIVES, to, 0, moving);
+    give_away(s, &moving);
+    if (sim_below(s, 4) == 0)
+        give_away(s, &moving);
 }
 
 static struct sim_owner *idle_owner(struct sim *s, struct sim_peer *peer)
@@ -93,16 +105,9 @@ void sim_grant_arrives(struct sim *s, struct sim_peer *peer, void *grant)
     moving->claim->adopted = 1;
     known = sim_number(s, peer, moving->number);
     known->lock = moving->lock;
-    known->id_peer = moving->id_peer + 1;
-    known->id_number = moving->id_number;
     known->first = known->last = moving->token;
     known->excused = s->now + 3 * s->plan.lease_max;
-    known = sim_number(s, &s->peer[moving->id_peer], moving->id_number);
-    known->moved_peer = peer->index + 1;
-    known->moved_number = moving->number;
-    if (s->lock[moving->lock].seen.peer >= 0)
-        s->lock[moving->lock].seen = sim_look(s, moving->lock);
-    sim_number(s, peer, moving->number)->forced = known->forced;
+    known->forced = sim_number(s, &s->peer[moving->from_peer], moving->from_number)->forced;
     m->in_flight = 1; /* as reserve() in transfer.c */
     order(s, peer, moving->lock, moving->number, moving->lease, SIM_ORDER_ADOPT, moving);
 }

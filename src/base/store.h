@@ -61,7 +61,8 @@ struct dli_renewal {
     const struct dli_kind *kind; /* all of a request have the same renewal number and the same shard */
     const struct dli_place *place;
     char owner[DLI_OWNER_MAX];
-    int64_t lease; /* with its delay */
+    char heir[DLI_OWNER_MAX]; /* who has the hold from now on, of a request with one row; "": its owner */
+    int64_t lease;            /* with its delay */
     int64_t permits;
     int64_t last; /* token reserved with the hold */
     int kept;     /* the result when the status is DLOCK_OK: 1 or 0; -1, of some of several: not known */

@@ -382,3 +382,12 @@ int dli_encode(struct dli_buffer *out, int argc, const char *const *argv, const 
     out->size = (size_t)(to - out->bytes);
     return 0;
 }
+
+int dli_encode_words(struct dli_buffer *out, int argc, const char *const *argv)
+{
+    size_t sizes[8];
+
+    for (int i = 0; i < argc && i < 8; i++)
+        sizes[i] = strlen(argv[i]);
+    return dli_encode(out, argc, argv, sizes);
+}

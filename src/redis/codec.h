@@ -67,4 +67,7 @@ void dli_buffer_free(struct dli_buffer *buffer);                               /
 /* Append one command. 0 or -1 without memory (nothing appended then). */
 int dli_encode(struct dli_buffer *out, int argc, const char *const *argv, const size_t *sizes);
 
+/* Append a command of up to 8 terminated words. 0, or -1 without memory. */
+int dli_encode_words(struct dli_buffer *out, int argc, const char *const *argv);
+
 #endif

@@ -259,6 +259,20 @@ static int encode_renewals(struct dli_buffer *out, int full, const struct dli_re
     return finish(&words, out);
 }
 
+static int encode_adopt(struct dli_buffer *out, int full, const struct dli_renewal *row)
+{
+    struct words words;
+    char lease[24];
+
+    begin(&words, DLI_SCRIPT_ADOPT, full);
+    add_number(&words, 1);
+    add_word(&words, &row->place->key[0]);
+    add_text(&words, row->owner);
+    add_text(&words, row->heir);
+    add(&words, lease, dli_decimal(lease, row->lease / MS));
+    return finish(&words, out);
+}
+
 static int encode_renew(struct dli_buffer *out, int full, const struct dli_request *request)
 {
     const struct dli_wire *wire = dli_wire_of(request->renew.row[0].kind);
@@ -379,14 +393,7 @@ int dli_encode_request(struct dli_buffer *out, int full, const struct dli_reques
 
     if (request->verb == DLI_VERB_RENEW && request->renew.again)
         return dli_encode_again(out, full, request);
+    if (request->verb == DLI_VERB_RENEW && request->renew.row[0].heir[0])
+        return encode_adopt(out, full, request->renew.row);
     return encode[request->verb](out, full, request);
-}
-
-int dli_encode_words(struct dli_buffer *out, int argc, const char *const *argv)
-{
-    size_t sizes[8];
-
-    for (int i = 0; i < argc && i < 8; i++)
-        sizes[i] = strlen(argv[i]);
-    return dli_encode(out, argc, argv, sizes);
 }

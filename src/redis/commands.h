@@ -59,9 +59,6 @@ int dli_encode_request(struct dli_buffer *out, int full, const struct dli_reques
 /* The marker of a store on one server, and what options say of the quarantine. */
 void dli_quiet_init(struct dli_quiet *quiet, int64_t longest_ms, int64_t drift_ppm);
 
-/* Append a command of up to 8 terminated words. 0, or -1 without memory. */
-int dli_encode_words(struct dli_buffer *out, int argc, const char *const *argv);
-
 /* ---- slot_marks.c: on a cluster each slot has a marker of its own. The first call takes some milliseconds. */
 void dli_slot_marker(char out[32], int slot);
 

@@ -56,7 +56,7 @@ int dli_encode_again(struct dli_buffer *out, int full, const struct dli_request 
         add_key(&line, row[i].place, 1);
     }
     for (int i = 0; i < request->renew.count; i++) {
-        add_text(&line, row[i].owner);
+        add_text(&line, row[i].heir[0] ? row[i].heir : row[i].owner);
         add_number(&line, leases[i], row[i].lease / MS);
         add_number(&line, lasts[i], row[i].last);
     }

@@ -146,8 +146,8 @@ struct dli_entry {
     int64_t handles;               /* atomic: lock handles of the name */
     int surplus;                   /* refs to drop when the mutex is released */
     uint32_t *woken;               /* the futex of a caller that is woken when the mutex is released */
-    int64_t adopted_number;        /* this grant number stands for an id made elsewhere */
-    char adopted[DLI_OWNER_MAX];
+    char adopting[DLI_OWNER_MAX];  /* the id of the grant that was to be adopted last */
+    int64_t heir;                  /* the number it has here, also when that is tried once more */
 };
 
 enum { DLI_SETTLED_ENDED = 1, DLI_SETTLED_GRANTED };

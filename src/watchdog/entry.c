@@ -275,10 +275,7 @@ struct dli_entry *dli_entry_child(struct dli_entry *parent, const struct dli_kin
 
 void dli_entry_owner(const struct dli_entry *entry, int64_t number, char out[DLI_OWNER_MAX])
 {
-    if (number && number == entry->adopted_number)
-        memcpy(out, entry->adopted, DLI_OWNER_MAX);
-    else
-        dli_id(out, entry->client->uuid, number);
+    dli_id(out, entry->client->uuid, number);
 }
 
 int dli_entry_handled(const struct dli_entry *entry)

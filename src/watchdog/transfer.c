@@ -2,7 +2,8 @@
  * transfer.c: grants that leave one process and are taken over by another.
  *
  * The bytes are one line of text: "dlock1 <token> <lease ms> <owner id> <lock name>". The name makes sure that a grant is
- * adopted for the lock it is for; the id is what the server compares.
+ * adopted for the lock it is for; the id is what the server compares, and the first who adopts the grant has it replaced there by
+ * one of its own.
  */
 #include "order.h"
 
@@ -110,6 +111,16 @@ static int reserve(struct dli_entry *entry)
     return 0;
 }
 
+/* entry.mutex held: whose the grant will be. The same at each try, one of which the server may have heard. */
+static void name_heir(struct dli_order *order, struct dli_entry *entry)
+{
+    if (strcmp(entry->adopting, order->row.owner) != 0) {
+        memcpy(entry->adopting, order->row.owner, DLI_OWNER_MAX);
+        entry->heir = dli_mutex_mint(&entry->m);
+    }
+    dli_entry_owner(entry, entry->heir, order->row.heir);
+}
+
 static int ask_adopt(struct dli_order *order)
 {
     struct dli_entry *entry = order->entry;
@@ -117,6 +128,8 @@ static int ask_adopt(struct dli_order *order)
 
     dli_entry_lock(entry);
     busy = reserve(entry);
+    if (!busy)
+        name_heir(order, entry);
     dli_entry_unlock(entry);
     order->status = DLOCK_BUSY;
     if (!busy)
@@ -130,9 +143,7 @@ static int take_over(struct dli_order *order, int64_t now)
     struct dli_entry *entry = order->entry;
 
     order->waiter->claim.lease = order->lease;
-    memcpy(entry->adopted, order->row.owner, DLI_OWNER_MAX);
-    entry->adopted_number = dli_mutex_mint(&entry->m);
-    return dli_mutex_adopt(&entry->m, &order->waiter->claim, entry->adopted_number, order->value, order->stamp, now);
+    return dli_mutex_adopt(&entry->m, &order->waiter->claim, entry->heir, order->value, order->stamp, now);
 }
 
 static int heard_adopt(struct dli_order *order)
@@ -144,6 +155,8 @@ static int heard_adopt(struct dli_order *order)
 
     dli_entry_lock(entry);
     entry->m.in_flight = 0;
+    if (order->status == DLOCK_OK)
+        entry->adopting[0] = '\0'; /* nothing is open */
     kept = order->status == DLOCK_OK && order->row.kept && take_over(order, now);
     if (!kept) {
         if (order->status == DLOCK_OK)

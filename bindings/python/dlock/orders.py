@@ -57,7 +57,7 @@ class Orders(Held, Generic[N, B, I, X]):
         return self._order("lock_inspect", get="inspection")
 
     def adopt_grant(self, grant: bytes) -> I:
-        """Take over an exported grant of this name before its lease ends; its token. InvalidGrant, Lost, Busy."""
+        """Take over an exported grant of this name, as the first, in time; its token. InvalidGrant, Lost, Busy."""
         data = bytes(memoryview(grant))
         return self._order("lock_adopt_grant", self._whose(), data, len(data), get="token")
 

@@ -1,0 +1,107 @@
+"""Grants that one process gives out: whoever adopts one first has it, and nobody else."""
+from __future__ import annotations
+
+from typing import Any, Callable, Iterator
+
+import pytest
+
+from harness.agent import Agent, Lock, until
+from harness.cluster import Cluster
+from harness.proxy import Proxy
+from harness.quorum import Quorum
+from harness.scripts import SHA, teach
+from harness.server import Server
+
+Make = Callable[..., Agent]
+
+
+def given(lock: Lock, owner: int = 1) -> bytes:
+    """A grant that is acquired and given out."""
+    lock.acquire(owner, 0).ok
+    return bytes.fromhex(lock.export(owner, 600).ok.grant.replace("%", ""))
+
+
+@pytest.fixture(params=["one server", "replica", "cluster", "quorum"])
+def place(request: pytest.FixtureRequest, new_server: Callable[..., Server]) -> Iterator[tuple[Any, dict[str, Any], int]]:
+    """Where the locks are, options, and how many may adopt at the same time so that one always wins."""
+    if request.param == "cluster":
+        with Cluster(3) as cluster:
+            yield cluster, {}, 4
+    elif request.param == "quorum":
+        with Quorum() as quorum:
+            yield quorum, {}, 2
+    else:
+        server = new_server()
+        if request.param == "replica":
+            new_server("--replicaof", f"127.0.0.1 {server.port}")
+            until(lambda: b"state=online" in server.command("INFO", "replication"))
+        yield server, {"replicas": 1} if request.param == "replica" else {}, 4
+
+
+def test_one_gets_it(place: tuple[Any, dict[str, Any], int], new_agent: Make) -> None:
+    where, options, count = place
+    giving = new_agent().open(where, **options)
+    taking = [new_agent().open(where, **options) for _ in range(count)]
+    for round in range(10):
+        giver, *takers = (client.lock(f"lock {round}", lease_ms=20_000) for client in (giving, *taking))
+        grant = given(giver)
+        tries = [lock.start("adopt", 1, grant) for lock in takers]
+        answers = [one.answer() for one in tries]
+        assert sorted(answer.status for answer in answers) == ["LOST"] * (count - 1) + ["OK"]
+        assert sorted(lock.state(1) for lock in takers) == ["HELD"] + ["NONE"] * (count - 1)
+        winner = [answer.status for answer in answers].index("OK")
+        assert all(f"lock 'lock {round}' at " in answer.message for answer in answers if answer.status != "OK")
+        assert answers[winner].token == int(grant.split()[1]) and giver.acquire(1, 0).status == "BUSY"
+        takers[winner].release(1).ok
+        assert [lock.adopt(1, grant).status for lock in takers] == ["LOST"] * count
+
+
+def test_from_hand_to_hand(new_agent: Make, redis_server: Server) -> None:
+    """Only the last grant of a chain is one, and it is renewed."""
+    locks = [new_agent().open(redis_server).lock("lock", lease_ms=600) for _ in range(3)]
+    grants = [given(locks[0])]
+    token = int(grants[0].split()[1])
+    for turn in range(1, 7):
+        lock = locks[turn % 3]
+        assert lock.adopt(1, grants[-1]).ok.token == token
+        holder = redis_server.command("HKEYS", "lock")
+        until(lambda: redis_server.command("PTTL", "lock") > 500)
+        assert redis_server.command("HKEYS", "lock") == holder and lock.state(1) == "HELD"
+        grants.append(bytes.fromhex(lock.export(1, 600).ok.grant.replace("%", "")))
+        assert [locks[0].adopt(2, grant).status for grant in grants[:-1]] == ["LOST"] * turn
+    assert len(set(grants)) == 7
+    assert locks[0].adopt(1, grants[-1]).ok.token == token
+    locks[0].release(1).ok
+    assert redis_server.command("EXISTS", "lock") == 0
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_an_answer_is_lost(new_agent: Make, new_proxy: Callable[..., Proxy], redis_server: Server, times: int) -> None:
+    """The server has given it to who did not hear of it: who asks again has it, others do not."""
+    proxy = new_proxy(redis_server)
+    giver, other = (new_agent().open(redis_server).lock("lock", lease_ms=20_000) for _ in range(2))
+    taker = new_agent().open(proxy.url, command_timeout_ms=500).lock("lock", lease_ms=20_000)
+    teach(redis_server)
+    grant = given(giver)
+    hook = proxy.lose_reply(SHA["adopt"], times)
+    answer = taker.adopt(1, grant)
+    while answer.status != "OK":
+        assert answer.status in ("UNREACHABLE", "UNKNOWN_OUTCOME") and taker.state(1) == "NONE"
+        assert other.adopt(1, grant).status == "LOST"
+        answer = taker.adopt(1, grant)
+    hook.wait(count=times)
+    assert taker.state(1) == "HELD" and answer.token == int(grant.split()[1])
+    taker.release(1).ok
+    assert redis_server.command("EXISTS", "lock") == 0 and taker.adopt(1, grant).status == "LOST"
+
+
+def test_a_full_server(new_agent: Make, new_server: Callable[..., Server]) -> None:
+    """It refuses, and the grant is as it was."""
+    server = new_server()
+    giver, taker = (new_agent().open(server).lock("lock", lease_ms=20_000) for _ in range(2))
+    grant = given(giver)
+    server.command("CONFIG", "SET", "maxmemory", 1)
+    assert taker.adopt(1, grant).status == "SERVER_OUT_OF_MEMORY" and taker.state(1) == "NONE"
+    server.command("CONFIG", "SET", "maxmemory", 0)
+    taker.adopt(1, grant).ok
+    taker.release(1).ok
