@@ -85,42 +85,7 @@ dlock_status dli_several_acquire(dlock_lock *lock, int64_t owner, int64_t wait_m
     return over(multi, status, blocked, &why, reterr);
 }
 
-dlock_status dli_several_release(dlock_lock *lock, int64_t owner, dlock_error *reterr)
-{
-    dlock_error why = {.code = DLOCK_OK};
-    struct dli_multi *multi = lock->multi;
-    dlock_status status;
-    size_t blocked = 0;
-
-    dli_multi_ref(multi);
-    status = dli_multi_release(multi, owner, &blocked, &why);
-    return over(multi, status, blocked, &why, reterr);
-}
-
-dlock_status dli_several_submit(dlock_lock *lock, int64_t owner, int64_t wait_ms, int64_t tag, int release,
-                                dlock_error *reterr)
-{
-    struct dli_multi *multi = lock->multi;
-    dlock_status status;
-
-    dli_multi_ref(multi);
-    if (release && dli_several_state(lock, owner) == DLOCK_STATE_NONE)
-        status = DLOCK_NOT_HELD;
-    else if (release)
-        status = dli_run_release(multi, owner, tag);
-    else
-        status = dli_run_acquire(multi, owner, dli_wait(wait_ms), tag);
-    return over(multi, status, 0, NULL, reterr);
-}
-
-dlock_status dli_several_cancel(dlock_lock *lock, int64_t owner, dlock_error *reterr)
-{
-    return dli_lock_said(lock->entry, dli_multi_cancel(lock->multi, owner), NULL, reterr);
-}
-
-/* ---- what an owner has */
-
-/* One member's; which of two is the worse says the order below. */
+/* One member's. */
 static int32_t state_of(const struct dli_member *member, int64_t owner)
 {
     struct dli_entry *entry = dli_hold_find(member->entry, member->kind, owner);
@@ -131,6 +96,53 @@ static int32_t state_of(const struct dli_member *member, int64_t owner)
     return state;
 }
 
+/* A member that owner would have to release has none; *which. What is held of the others may be another hold: it stays. */
+static int not_held(const dlock_lock *lock, int64_t owner, size_t *which)
+{
+    if (dli_several_state(lock, owner) != DLOCK_STATE_NONE)
+        return 0;
+    *which = 0;
+    while (state_of(&lock->multi->member[*which], owner) != DLOCK_STATE_NONE && *which + 1 < lock->multi->count)
+        ++*which;
+    return 1;
+}
+
+dlock_status dli_several_release(dlock_lock *lock, int64_t owner, dlock_error *reterr)
+{
+    dlock_error why = {.code = DLOCK_OK};
+    struct dli_multi *multi = lock->multi;
+    dlock_status status = DLOCK_NOT_HELD;
+    size_t blocked = 0;
+
+    dli_multi_ref(multi);
+    if (!not_held(lock, owner, &blocked))
+        status = dli_multi_release(multi, owner, &blocked, &why);
+    return over(multi, status, blocked, &why, reterr);
+}
+
+dlock_status dli_several_submit(dlock_lock *lock, int64_t owner, int64_t wait_ms, int64_t tag, int release,
+                                dlock_error *reterr)
+{
+    struct dli_multi *multi = lock->multi;
+    dlock_status status = DLOCK_NOT_HELD;
+    size_t blocked = 0;
+
+    dli_multi_ref(multi);
+    if (!release)
+        status = dli_run_acquire(multi, owner, dli_wait(wait_ms), tag);
+    else if (!not_held(lock, owner, &blocked))
+        status = dli_run_release(multi, owner, tag);
+    return over(multi, status, blocked, NULL, reterr);
+}
+
+dlock_status dli_several_cancel(dlock_lock *lock, int64_t owner, dlock_error *reterr)
+{
+    return dli_lock_said(lock->entry, dli_multi_cancel(lock->multi, owner), NULL, reterr);
+}
+
+/* ---- what an owner has */
+
+/* The worst of the members', in this order. */
 int32_t dli_several_state(const dlock_lock *lock, int64_t owner)
 {
     static const int32_t worse[] = {DLOCK_STATE_LOST, DLOCK_STATE_WAITING, DLOCK_STATE_NONE, DLOCK_STATE_AT_RISK};
