@@ -34,7 +34,8 @@ def place(request: pytest.FixtureRequest, new_server: Callable[..., Server]) -> 
         server = new_server()
         if request.param == "replica":
             new_server("--replicaof", f"127.0.0.1 {server.port}")
-            until(lambda: b"state=online" in server.command("INFO", "replication"))
+            server.command("SET", "replicated", 1)
+            until(lambda: server.command("WAIT", 1, 1000) == 1)
         yield server, {"replicas": 1} if request.param == "replica" else {}, 4
 
 

@@ -496,6 +496,8 @@ def test_a_grant_moves_to_another_process(new_agent: Callable[..., Agent], redis
     assert gives.state(1) == "NONE" and gives.count(1).count == 0 and gives.release(1).status == "NOT_HELD"
     since = seen.catch_up()
     assert takes.adopt(1, grant).ok.token == token
+    before, owner = owner, redis_server.command("HKEYS", "lock")
+    assert len(owner) == 1 and owner[0].split(b":")[0] != before[0].split(b":")[0]
     giver_links = {link for link in (command.link for command in seen.commands[:since] if command.script) if link}
     seen.wait(lambda: len(seen.rows("lock", since)) >= 5)
     rows: list[Row] = seen.rows("lock", since)
