@@ -276,6 +276,14 @@ const char *dlock_status_name(dlock_status status);
 DLOCK_API
 const char *dlock_status_text(dlock_status status);
 
+/*
+ * 1 if a call that ended with the status may succeed later without a change by the caller, else 0. Also for the status of
+ * an event.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+int32_t dlock_status_retryable(dlock_status status);
+
 /* ---- error box -------------------------------------------------------------------------------------------------- */
 
 /*
@@ -307,7 +315,7 @@ DLOCK_API
 const char *dlock_error_message(const dlock_error *error);
 
 /*
- * 1 if the same call may succeed later without a change by the caller, else 0.
+ * dlock_status_retryable of the status in the box; 0 for a new box or NULL.
  * Threads: one at a time per box. Blocks: never. Since: 0.1
  */
 DLOCK_API

@@ -893,8 +893,9 @@ def test_closing_without_a_server(run: Run, new_server: Callable[..., Server]) -
         unused = Client(server.url)
         await unused.aclose()
         async with Client(server.url, connect_timeout_ms=200) as client:
-            with pytest.raises(ConnectionError):
+            with pytest.raises(ConnectionError) as caught:
                 await client.lock("a").try_acquire()
+            assert isinstance(caught.value, dlock.Unreachable) and caught.value.retryable
 
     run(work, None, new_server())
 

@@ -990,6 +990,9 @@ def test_what_asks_the_server_yields(run: Run, new_server: Callable[..., Server]
         eq(yields_in(function() return latch:count() end), 1)
         assert(a:acquire())
         eq(yields_in(function() return a:extend(60) end), true)
+        local held, busy = a:try {owner = 77}
+        local free, stranger = a:release {owner = 77}
+        eq(held, false) eq(busy.retryable, true) eq(free, nil) eq(stranger.retryable, false)
         local seen = yields_in(function() return a:inspect() end)
         local same = plain:lock("a"):inspect()
         for name, value in pairs(same) do

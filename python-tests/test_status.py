@@ -823,6 +823,10 @@ def test_retryable_is_what_the_table_says(world: World) -> None:
     lock.acquire(1, 0).ok
     assert lock.acquire(2, 0).retryable == 1
     assert lock.release(2).retryable == 0
+    retryable = library.dlock_status_retryable
+    later = {status for index, status in enumerate(TABLE) if retryable(library.dlock_status_at(index))}
+    assert {"BUSY", "TIMED_OUT", "UNREACHABLE", "SERVER_LOADING"} <= later
+    assert not later & {"OK", "NOT_HELD", "LOST", "INVALID_NAME", "UNKNOWN_OUTCOME"} and retryable(12345) == 0
 
 
 # ---- bad input changes nothing
@@ -839,7 +843,7 @@ for name, (result, arguments) in _abi.PROTOTYPES.items():
     for number in (0, 1, -1):
         words = [None if "LP_" in str(kind) or kind in (ctypes.c_void_p, ctypes.c_char_p) else number for kind in arguments]
         got = function(*words)
-        if result is ctypes.c_int32 and name != "dlock_status_at":
+        if result is ctypes.c_int32 and name not in ("dlock_status_at", "dlock_status_retryable"):
             print(name, got)
 """
 

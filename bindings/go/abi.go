@@ -286,6 +286,11 @@ func statusText(status Status) string {
 	return C.GoString(result)
 }
 
+func statusRetryable(status Status) int32 {
+	result := C.dlock_status_retryable(C.dlock_status(status))
+	return int32(result)
+}
+
 func optionsNew() *cOptions {
 	result := C.dlock_options_new()
 	return newOptions(result)

@@ -19,6 +19,9 @@ func (s Status) Error() string { return "dlock: " + statusText(s) }
 // Name returns the name of the status, for example "TIMED_OUT"; "UNKNOWN" when the library does not have it.
 func (s Status) Name() string { return statusName(s) }
 
+// Retryable reports whether a call that ended so may succeed later without a change by the caller.
+func (s Status) Retryable() bool { return statusRetryable(s) == 1 }
+
 // Error is the type of all errors of this package.
 type Error struct {
 	Status  Status

@@ -200,6 +200,9 @@ func TestStatuses(t *testing.T) {
 			t.Error(status.Name(), status.Error())
 		}
 	}
+	if !ErrBusy.Retryable() || !ErrUnreachable.Retryable() || ErrNotHeld.Retryable() || Status(12345).Retryable() {
+		t.Error("what may succeed later")
+	}
 	if Status(12345).Name() != "UNKNOWN" || Status(12345).Error() == "" {
 		t.Error(Status(12345).Name(), Status(12345))
 	}

@@ -7,7 +7,7 @@
 --     client:close()
 --
 -- Answers. A call that fails returns nil and an error: a table with code and name of the status (-300, "UNREACHABLE"),
--- message, and retryable (the same call may succeed later; nil where that is not known). As text it is its message.
+-- message, and retryable (the same call may succeed later). As text it is its message.
 -- When somebody else has the lock or the wait is over, acquire returns false and such an error.
 --
 -- Owners. Each coroutine, the main one too, is an owner of its own: it may acquire again what it holds, and releases as
@@ -60,12 +60,11 @@ function Error.__concat(left, right) return tostring(left) .. tostring(right) en
 
 --- The error for a status. Without a text it is that of the error box, which the call was given.
 local function error_of(status, text)
-  local err = setmetatable({code = status, name = ffi.string(C.dlock_status_name(status)), message = text}, Error)
-  if not text then
-    err.message, err.retryable = ffi.string(C.dlock_error_message(box)), C.dlock_error_retryable(box) == 1
-  end
-  err.message = err.message ~= "" and err.message or ffi.string(C.dlock_status_text(status))
-  return err
+  local message = text or ffi.string(C.dlock_error_message(box))
+  return setmetatable({
+    code = status, name = ffi.string(C.dlock_status_name(status)), retryable = C.dlock_status_retryable(status) == 1,
+    message = message ~= "" and message or ffi.string(C.dlock_status_text(status)),
+  }, Error)
 end
 
 local function raise(err) error(setmetatable({err = err}, Raised)) end
@@ -79,9 +78,7 @@ end
 --- What the binding refuses itself.
 local function refuse_unless(good, message, ...)
   if good then return end
-  local err = error_of(K.DLOCK_INVALID_ARGUMENT, message:format(...))
-  err.retryable = false
-  raise(err)
+  raise(error_of(K.DLOCK_INVALID_ARGUMENT, message:format(...)))
 end
 
 local function returned(good, ...)

@@ -57,6 +57,13 @@ const char *dlock_status_text(dlock_status status)
     return row ? row->text : "A status this version of the library does not know.";
 }
 
+int32_t dlock_status_retryable(dlock_status status)
+{
+    const struct dli_status_row *row = dli_status_find(status);
+
+    return row ? row->retryable : 0;
+}
+
 dlock_error *dlock_error_new(void)
 {
     return calloc(1, sizeof(dlock_error));
@@ -79,7 +86,5 @@ const char *dlock_error_message(const dlock_error *error)
 
 int32_t dlock_error_retryable(const dlock_error *error)
 {
-    const struct dli_status_row *row = error ? dli_status_find(error->code) : NULL;
-
-    return row ? row->retryable : 0;
+    return error ? dlock_status_retryable(error->code) : 0;
 }

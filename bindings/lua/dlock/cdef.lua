@@ -15,6 +15,7 @@ size_t dlock_status_count(void);
 dlock_status dlock_status_at(size_t index);
 const char *dlock_status_name(dlock_status status);
 const char *dlock_status_text(dlock_status status);
+int32_t dlock_status_retryable(dlock_status status);
 dlock_error *dlock_error_new(void);
 void dlock_error_free(dlock_error *error);
 dlock_status dlock_error_code(const dlock_error *error);

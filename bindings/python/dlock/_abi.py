@@ -175,6 +175,7 @@ PROTOTYPES = {
     "dlock_status_at": (c_int32, [c_size_t]),
     "dlock_status_name": (c_char_p, [c_int32]),
     "dlock_status_text": (c_char_p, [c_int32]),
+    "dlock_status_retryable": (c_int32, [c_int32]),
     "dlock_error_new": (dlock_error_p, []),
     "dlock_error_free": (None, [dlock_error_p]),
     "dlock_error_code": (c_int32, [dlock_error_p]),

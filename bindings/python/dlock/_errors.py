@@ -39,17 +39,16 @@ def define(library: Any) -> None:
             name: str = library.dlock_status_name(code).decode()
             also = ALSO.get(name, ValueError if name.startswith("INVALID_") else None)
             text = library.dlock_status_text(code).decode()
-            body = {"code": code, "name": name, "__doc__": text, "__module__": "dlock"}
-            bases: tuple[type, ...] = (DlockError,)
-            if also:
-                bases += (also,)
-            classes[code] = type(name.title().replace("_", ""), bases, body)
+            retryable = bool(library.dlock_status_retryable(code))
+            body = {"code": code, "name": name, "retryable": retryable, "__doc__": text, "__module__": "dlock"}
+            bases: list[type] = [DlockError, also] if also else [DlockError]
+            classes[code] = type(name.title().replace("_", ""), tuple(bases), body)
 
 
-def make(code: int, message: str, retryable: bool = False) -> DlockError:
+def make(code: int, message: str) -> DlockError:
     """The exception for a status. A number without a class, from a newer library, gives a DlockError."""
     error = classes.get(code, DlockError)(message)
-    error.code, error.retryable = code, retryable
+    error.code = code
     return error
 
 

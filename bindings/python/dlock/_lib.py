@@ -81,7 +81,7 @@ class Library:
     def failure(self, status: int, box: Any) -> _errors.DlockError:
         """The exception for a status other than OK; the box is the one that the call was given."""
         text: bytes = self.dlock_error_message(box) or self.dlock_status_text(status)
-        return _errors.make(status, text.decode("utf-8", "replace"), bool(self.dlock_error_retryable(box)))
+        return _errors.make(status, text.decode("utf-8", "replace"))
 
     @contextlib.contextmanager
     def event_box(self) -> Iterator[Any]:
