@@ -185,6 +185,62 @@ def test_ping(agent: Agent, redis_server: Server, new_server: Make, new_proxy: M
         assert event.text and "wr0ng" not in event.text
 
 
+# ---- the sentence of a failure, which names lock and server
+
+
+def ended(client: Client, type: str) -> Event:
+    while (event := client.event()).type in ("LOST", "LOG", "AT_RISK"):
+        pass
+    assert event.type == type, event
+    return event
+
+
+def test_nobody_answers(agent: Agent, new_proxy: Callable[..., Proxy], redis_server: Server) -> None:
+    proxy = new_proxy(redis_server)
+    proxy.refuse()
+    client = agent.open(proxy.url, connect_timeout_ms=300)
+    answer = client.lock("lock").acquire(1, 0)
+    client.lock("lock").submit_acquire(2, 0, 7).ok
+    event = ended(client, "ACQUIRE_FAILED")
+    assert (event.status, event.text) == (answer.number, answer.message)
+    assert answer.status == "UNREACHABLE" and "lock 'lock' at " in event.text and "refused" in event.text
+
+
+@pytest.mark.parametrize("kind", ["mutex", "fair", "permit_semaphore"])
+def test_denied_while_it_waits(agent: Agent, redis_server: Server, kind: str) -> None:
+    """Whoever waits hears the server's words, whether it sent the command or not."""
+    redis_server.command("ACL", "SETUSER", "less", "reset", "on", ">s3cret", "~*", "&*", "+@all")
+    client = agent.open(redis_server.url.replace("://", "://less:s3cret@"), safety_ms=100)
+    holder, waits, submits = (one(client, kind, name) for name in ("lock", "lock", "lock"))
+    other = one(agent.open(redis_server), kind)
+    other.acquire(9, 0).ok
+    tries = [waits.start("acquire", owner, -1, thread=owner) for owner in (1, 2)]
+    submits.submit_acquire(3, -1, 7).ok
+    until(lambda: client.counters()["waiting"] == 3)
+    redis_server.command("ACL", "SETUSER", "less", "-evalsha", "-eval")
+    answers = [one.answer() for one in tries]
+    event = ended(client, "ACQUIRE_FAILED")
+    for status, text in [(answer.number, answer.message) for answer in answers] + [(event.status, event.text)]:
+        assert status == NUMBERS["DENIED"] and text.startswith("lock 'lock' at ") and "evalsha" in text and "s3cret" not in text
+    holder.drop()
+    redis_server.command("ACL", "DELUSER", "less")
+    other.release(9).ok
+
+
+def test_a_release_that_is_refused(agent: Agent, redis_server: Server) -> None:
+    redis_server.command("ACL", "SETUSER", "less", "reset", "on", ">s3cret", "~*", "&*", "+@all")
+    client = agent.open(redis_server.url.replace("://", "://less:s3cret@"), release_timeout_ms=300)
+    waits, submits = client.lock("waits"), client.lock("submits")
+    waits.acquire(1, 0).ok, submits.acquire(1, 0).ok
+    redis_server.command("ACL", "SETUSER", "less", "-evalsha", "-eval")
+    answer = waits.release(1)
+    submits.submit_release(1, 7).ok
+    event = ended(client, "RELEASE_FAILED")
+    assert (event.status, event.text) == (answer.number, answer.message.replace("'waits'", "'submits'"))
+    assert event.text.startswith("lock 'submits' at "), event
+    redis_server.command("ACL", "DELUSER", "less")
+
+
 def test_adopt(agent: Agent, new_agent: Make, redis_server: Server) -> None:
     giver, taker = agent.open(redis_server).lock("lock", lease_ms=20_000), new_agent().open(redis_server)
     lock = taker.lock("lock", lease_ms=20_000)
@@ -554,6 +610,7 @@ def test_many_transactions_at_once(agent: Agent, redis_server: Server) -> None:
     """More than a lane watches together, from one thread; nobody waits for one, and no thread is made for them."""
     client = agent.open(redis_server, connects_per_second=1000)
     client.ping(-1).ok
+    until(agent.threads)  # a thread gives itself its name
     txns, threads = [client.txn() for _ in range(240)], len(agent.threads())
     assert threads < 10
     for step in ("watch", "get", "commit"):

@@ -94,11 +94,9 @@ func (b boxes) take() *C.dlock_error {
 
 // done takes the box back from a call, and is what that call came to.
 func (b boxes) done(box *C.dlock_error, status C.dlock_status) (err error) {
-	switch status {
-	case C.DLOCK_OK:
-	case C.DLOCK_WOULD_BLOCK, C.DLOCK_NO_EVENT:
+	if status == C.DLOCK_WOULD_BLOCK || status == C.DLOCK_NO_EVENT {
 		err = Status(status) // often, and seen by nobody
-	default:
+	} else if status != C.DLOCK_OK {
 		err = &Error{Status: Status(status), Message: C.GoString(C.dlock_error_message(box))}
 	}
 	select {

@@ -145,6 +145,14 @@ static dlock_status enter(struct dli_entry *entry, struct dli_waiter *fresh, int
     return DLOCK_OK;
 }
 
+/* entry.mutex held: the words of an exchange that the caller has not made itself. */
+static dlock_status said(const struct dli_entry *entry, dlock_status status, dlock_error *why)
+{
+    if (status != DLOCK_OK && why && why->code != status && entry->why && entry->why->code == status)
+        *why = *entry->why;
+    return status;
+}
+
 /* entry.mutex held: what came of the wait. */
 static dlock_status awoken(struct dli_waiter *waiter, dlock_status status, int64_t *token)
 {
@@ -180,7 +188,7 @@ dlock_status dli_ask_acquire(struct dli_entry *entry, const struct dli_terms *te
         if (sure)
             *token = waiter->claim.token;
         else
-            status = awoken(waiter, status, token);
+            status = said(entry, awoken(waiter, status, token), why);
     }
     if (!sure)
         dli_entry_unlock(entry);
@@ -227,7 +235,7 @@ dlock_status dli_ask_release(struct dli_entry *entry, const struct dli_terms *te
     __atomic_add_fetch(&waiter->refs, 1, __ATOMIC_RELAXED);
     expect(waiter);
     dli_entry_pump(entry, dli_exchange_drive(entry, claim, now, why));
-    status = await(waiter, 0, &sure);
+    status = said(entry, await(waiter, 0, &sure), why);
     dli_client_count(entry->client, DLOCK_STAT_RELEASED, status == DLOCK_OK);
     dli_entry_unlock(entry);
     dli_waiter_unref(waiter);

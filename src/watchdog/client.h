@@ -141,6 +141,7 @@ struct dli_entry {
     struct dli_mutex m;
     struct dli_timer timer;        /* under the loop's mutex */
     struct dli_request *request;   /* the exchange in flight */
+    dlock_error *why;              /* the words of the last one, if it failed; or NULL */
     struct dli_question *question; /* for the gate, under way; line.c */
     int64_t timer_at;              /* what the timer is set to; DLI_NEVER: not set */
     int64_t handles;               /* atomic: lock handles of the name */
@@ -163,6 +164,7 @@ struct dli_waiter {
     int sleeping;                                                                 /* the caller sleeps on settled */
     int interrupted; /* its caller went away by a signal and may come back */
     int64_t tag;
+    dlock_error *why;       /* TELL_QUEUE: the words for how it ended; or NULL */
     struct dli_run *run;    /* TELL_RUN: what it is a step of */
     struct dli_timer timer; /* ends the wait of a submitted claim; under the loop's mutex */
     struct dli_node done, lost, risk;

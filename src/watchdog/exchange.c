@@ -4,7 +4,25 @@
  */
 #include "client.h"
 
+#include <stdlib.h>
+
 #include "sys/sys.h"
+
+/* entry.mutex held: the words of a failure are for all whose claims end with it. Without memory the status speaks for itself. */
+static void remember(struct dli_entry *entry)
+{
+    const dlock_error *why = entry->request->why;
+
+    if (!why || why->code != entry->request->exchange.answer.status) {
+        free(entry->why);
+        entry->why = NULL;
+        return;
+    }
+    if (!entry->why)
+        entry->why = malloc(sizeof *entry->why);
+    if (entry->why)
+        *entry->why = *why;
+}
 
 /* entry.mutex held: let the machine have the answer, and count. */
 static void digest(struct dli_entry *entry, int64_t now)
@@ -12,6 +30,7 @@ static void digest(struct dli_entry *entry, int64_t now)
     struct dli_client *client = entry->client;
     const struct dli_answer *answer = &entry->request->exchange.answer;
 
+    remember(entry);
     if (answer->status == DLOCK_OK && answer->got == DLI_TRY_GRANTED)
         dli_client_count(client, DLOCK_STAT_WIRE_GRANTS, 1);
     if (answer->status == DLOCK_OK && answer->released && !entry->m.leaving)
@@ -27,6 +46,8 @@ static void background_done(struct dli_request *request)
     dli_entry_lock(entry);
     entry->surplus++;
     digest(entry, now);
+    free(request->why);
+    request->why = NULL;
     dli_entry_pump(entry, now);
     dli_entry_unlock(entry);
 }
@@ -65,11 +86,14 @@ void dli_exchange_submit(struct dli_entry *entry, const struct dli_wish *wish, i
     prepare(entry, wish, now);
     entry->request->deadline = now + wish->attempt;
     entry->request->done = background_done;
-    entry->request->why = NULL;
+    if ((entry->request->why = malloc(sizeof *entry->request->why)))
+        entry->request->why->code = DLOCK_OK;
     dli_entry_ref(entry);
     unsent.status = entry->client->store->ops->push(entry->loop->lane, entry->request);
     if (unsent.status == DLOCK_OK)
         return;
+    free(entry->request->why);
+    entry->request->why = NULL;
     entry->surplus++;
     dli_mutex_answer(&entry->m, &unsent, now);
 }

@@ -14,13 +14,22 @@ static struct dli_waiter *of(struct dli_link *link)
     return DLI_OBJECT(link, struct dli_waiter, claim.link);
 }
 
+/* Drop a ref. 1 when it was the last. */
+static int gone(struct dli_waiter *waiter)
+{
+    if (__atomic_sub_fetch(&waiter->refs, 1, __ATOMIC_ACQ_REL) > 0)
+        return 0;
+    free(waiter->why);
+    free(waiter);
+    return 1;
+}
+
 void dli_waiter_unref(struct dli_waiter *waiter)
 {
     struct dli_entry *entry = waiter->entry;
 
-    if (__atomic_sub_fetch(&waiter->refs, 1, __ATOMIC_ACQ_REL) > 0)
+    if (!gone(waiter))
         return;
-    free(waiter);
     dli_entry_unref(entry);
 }
 
@@ -29,10 +38,8 @@ static void unref_locked(struct dli_waiter *waiter)
 {
     struct dli_entry *entry = waiter->entry;
 
-    if (__atomic_sub_fetch(&waiter->refs, 1, __ATOMIC_ACQ_REL) > 0)
-        return;
-    free(waiter);
-    entry->surplus++;
+    if (gone(waiter))
+        entry->surplus++;
 }
 
 static void describe(char text[DLI_EVENT_TEXT], const struct dli_waiter *waiter, const char *what)
@@ -40,14 +47,15 @@ static void describe(char text[DLI_EVENT_TEXT], const struct dli_waiter *waiter,
     char name[120];
 
     dli_quote(name, sizeof name, waiter->entry->name.text, waiter->entry->name.size);
-    snprintf(text, DLI_EVENT_TEXT, "lock '%s': %s", name, what);
+    snprintf(text, DLI_EVENT_TEXT, "lock '%s' at %s: %s", name, waiter->entry->client->store->text, what);
 }
 
 static void read_done(struct dli_node *node, char text[DLI_EVENT_TEXT])
 {
     struct dli_waiter *waiter = DLI_OBJECT(node, struct dli_waiter, done);
 
-    describe(text, waiter, dli_status_find((dlock_status)node->field[DLOCK_FIELD_STATUS])->text);
+    describe(text, waiter,
+             waiter->why ? waiter->why->message : dli_status_find((dlock_status)node->field[DLOCK_FIELD_STATUS])->text);
     dli_waiter_unref(waiter);
 }
 
@@ -160,12 +168,25 @@ static void count_end(struct dli_client *client, const struct dli_waiter *waiter
         dli_client_count(client, DLOCK_STAT_RELEASED, 1);
 }
 
+/* The event is read when the entry may have seen another exchange. */
+static void take_words(struct dli_waiter *waiter)
+{
+    const dlock_error *why = waiter->entry->why;
+
+    if (!why || why->code != waiter->claim.result || waiter->why)
+        return;
+    if ((waiter->why = malloc(sizeof *why)))
+        *waiter->why = *why;
+}
+
 static void tell_queue(struct dli_waiter *waiter, int64_t now)
 {
     int64_t type = releasing(&waiter->claim) ? DLOCK_EVENT_RELEASED : DLOCK_EVENT_ACQUIRED;
 
-    if (waiter->claim.result != DLOCK_OK)
+    if (waiter->claim.result != DLOCK_OK) {
         type++;
+        take_words(waiter);
+    }
     post(waiter, &waiter->done, type, waiter->claim.result, now);
     waiter->tell = DLI_TELL_NOBODY;
 }
