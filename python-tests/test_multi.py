@@ -297,6 +297,32 @@ def test_submitted(agent: Agent, new_agent: Make, redis_server: Server) -> None:
     free(redis_server)
 
 
+@pytest.mark.parametrize("last", [False, True])
+def test_a_submitted_call_is_cancelled_anywhere(agent: Agent, redis_server: Server, last: bool) -> None:
+    """Also behind one member and before the next; what the cancel says is what comes of it."""
+    client = agent.open(redis_server)
+    several = Several(client, "ab")
+    lock, a, b = several.lock, several.members["a"], several.members["b"]
+    if not last:
+        b.acquire(9, 0).ok
+    for tag in range(300):
+        a.acquire(2, 5000).ok
+        lock.submit_acquire(1, -1, tag).ok
+        until(lambda: a.state(1) == "WAITING")
+        released, cancelled = agent.many([("release", a.index, 2), ("cancel", lock.index, 1)])
+        event = told(client, "ACQUIRED", "ACQUIRE_FAILED")
+        assert released.status == "OK" and event.tag == tag
+        if cancelled.status == "OK":
+            assert (event.type, event.status) == ("ACQUIRE_FAILED", 3)
+        else:
+            assert last and cancelled.status == "NOT_HELD" and event.type == "ACQUIRED"
+            lock.release(1).ok
+        until(lambda: a.state(1) == "NONE" and b.state(1) == "NONE")
+    if not last:
+        b.release(9).ok
+    until(lambda: client.counters()["held"] == 0)
+
+
 @pytest.mark.parametrize("then", ["again", "cancel", "time", "gate", "loss", "close"])
 def test_an_interrupted_call_goes_on(agent: Agent, new_agent: Make, redis_server: Server, then: str) -> None:
     """After a signal it keeps what it has and its place; the next call, or a cancel, takes it from there."""

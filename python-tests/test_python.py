@@ -535,10 +535,10 @@ def test_a_class_for_each_status() -> None:
     assert len(statuses()) >= 30
     for code, name in statuses():
         kind = getattr(dlock, "".join(word.capitalize() for word in name.split("_")))
-        error = _errors.make(code, "what happened", True)
+        error = _errors.make(code, "what happened")
         assert type(error) is kind and isinstance(error, DlockError) and kind.__doc__
         assert (error.code, error.name, error.message, str(error)) == (code, name, "what happened", "what happened")
-        assert error.retryable
+        assert error.retryable is kind.retryable is bool(_lib.library().dlock_status_retryable(code))
         again = pickle.loads(pickle.dumps(error))
         assert type(again) is kind and vars(again) == vars(error) and str(again) == "what happened"
         assert issubclass(kind, ValueError) == (name.startswith("INVALID_") or name in ("UNKNOWN_OPTION", "DUPLICATE_NAME"))
@@ -1119,7 +1119,7 @@ def test_a_paused_holder_that_releases_first_has_its_event(redis_server: Server)
         program.stdin.flush()
         wait_until(lambda: redis_server.command("EXISTS", f"k{number}") == 0)
         program.send_signal(signal.SIGCONT)
-        says(program, f"LOST lock 'k{number}': the lease ended before it could be renewed")
+        says(program, f"LOST lock 'k{number}' at {redis_server.url[8:]}: the lease ended before it could be renewed")
     assert program.wait(WHILE) == 0
 
 

@@ -23,6 +23,7 @@ dlock_status dli_multi_new(const struct dli_member *members, size_t count, struc
     multi->refs = 1;
     multi->client = members[0].entry->client;
     multi->paused = NULL;
+    multi->runs = NULL;
     multi->count = count;
     memcpy(multi->member, members, count * sizeof *members);
     qsort(multi->member, count, sizeof *members, by_name);
@@ -96,7 +97,7 @@ static dlock_status release_one(const struct dli_member *member, int64_t owner, 
     return status;
 }
 
-static dlock_status cancel_one(const struct dli_member *member, int64_t owner)
+dlock_status dli_multi_cancel_one(const struct dli_member *member, int64_t owner)
 {
     struct dli_entry *entry = dli_hold_waiting(member->entry, member->kind, owner);
     dlock_status status;
@@ -181,7 +182,7 @@ static size_t resume(struct dli_multi *multi, int64_t owner, int64_t *token)
     }
     if (held == at)
         return at;
-    cancel_one(&multi->member[at], owner);
+    dli_multi_cancel_one(&multi->member[at], owner);
     dli_multi_give_up(multi, owner, at);
     *token = 0;
     return 0;
@@ -191,9 +192,12 @@ dlock_status dli_multi_cancel(struct dli_multi *multi, int64_t owner)
 {
     size_t at = take_place(multi, owner);
     dlock_status status = DLOCK_NOT_HELD;
+    int runs = dli_run_cancel(multi, owner);
 
     for (size_t i = 0; i < multi->count && status != DLOCK_OK; i++)
-        status = cancel_one(&multi->member[i], owner);
+        status = dli_multi_cancel_one(&multi->member[i], owner);
+    if (runs)
+        return DLOCK_OK;
     if (at == 0)
         return status;
     dli_multi_give_up(multi, owner, at);
@@ -223,7 +227,7 @@ static dlock_status in_order(struct dli_multi *multi, int64_t owner, int64_t unt
     if (status == DLOCK_INTERRUPTED) {
         if (keep_place(multi, owner, taken) == 0)
             return status;
-        cancel_one(&multi->member[taken], owner);
+        dli_multi_cancel_one(&multi->member[taken], owner);
     }
     while (taken > 0)
         release_one(&multi->member[--taken], owner, &unsaid);

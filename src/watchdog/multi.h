@@ -25,6 +25,7 @@ struct dli_multi {
     int64_t id;
     struct dli_client *client;
     struct dli_pause *paused; /* under client.mutex */
+    struct dli_run *runs;     /* under client.mutex: acquisitions that have not ended */
     size_t count;
     struct dli_member member[]; /* in the order of their names */
 };
@@ -43,8 +44,11 @@ void dli_multi_unref(struct dli_multi *multi);
 dlock_status dli_multi_acquire(struct dli_multi *multi, int64_t owner, int64_t wait, int64_t *token, size_t *blocked,
                                dlock_error *why);
 
-/* End the wait of owner. DLOCK_NOT_HELD when it does not wait. */
+/* End the acquisition of owner. DLOCK_NOT_HELD when it is not under way, or a blocking one is between two members. */
 dlock_status dli_multi_cancel(struct dli_multi *multi, int64_t owner);
+
+/* End owner's wait for one member. DLOCK_NOT_HELD when it does not wait there. */
+dlock_status dli_multi_cancel_one(const struct dli_member *member, int64_t owner);
 
 /* What owner has of the first count members goes back in the background. */
 void dli_multi_give_up(struct dli_multi *multi, int64_t owner, size_t count);
@@ -68,6 +72,9 @@ struct dli_run;
 
 dlock_status dli_run_acquire(struct dli_multi *multi, int64_t owner, int64_t wait, int64_t tag);
 dlock_status dli_run_release(struct dli_multi *multi, int64_t owner, int64_t tag);
+
+/* Whether owner has an acquisition under way; then that will end with DLOCK_CANCELLED, unless it fails otherwise. */
+int dli_run_cancel(struct dli_multi *multi, int64_t owner);
 
 /* entry.mutex of the member held: what was submitted for the run has ended. */
 void dli_run_told(struct dli_run *run, dlock_status result, int64_t token, int64_t now);

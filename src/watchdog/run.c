@@ -2,7 +2,8 @@
  * run.c: a multi-lock acquired or released without a waiting thread: each member's end starts the next step, on loop 0.
  *
  * A run belongs to its steps: between two of them nobody but the member that is under way (or the members being released)
- * refers to it. status, token and pending are atomics: members are told under mutexes of their own.
+ * refers to it. status, token and pending are atomics: members are told under mutexes of their own. An acquisition stands in
+ * multi.runs until it ends; client.mutex guards that list and cancelled.
  */
 #include "multi.h"
 
@@ -16,12 +17,13 @@ struct dli_run {
     struct dli_timer timer;  /* the next step */
     struct dli_node node;    /* the event at the end */
     struct dli_run *next;    /* in client.cut_off */
+    struct dli_run *sibling; /* in multi.runs */
     int64_t owner, until, tag;
     int64_t token;   /* the largest */
     int64_t pending; /* members that have not ended yet */
     int32_t status;  /* the first that was not DLOCK_OK */
     size_t at;       /* the member under way; when it failed, the one that was in the way */
-    int releasing;
+    int releasing, cancelled;
 };
 
 static void read_node(struct dli_node *node, char text[DLI_EVENT_TEXT])
@@ -55,6 +57,54 @@ static void end(struct dli_run *run)
     if (!dli_events_post(&run->multi->client->events, &run->node, 0))
         read_node(&run->node, nowhere);
 }
+
+/* ---- acquisitions under way */
+
+static void enlist(struct dli_run *run)
+{
+    struct dli_multi *multi = run->multi;
+
+    pthread_mutex_lock(&multi->client->mutex);
+    run->sibling = multi->runs;
+    multi->runs = run;
+    pthread_mutex_unlock(&multi->client->mutex);
+}
+
+/* It cannot be cancelled any more. Returns whether it was. */
+static int leave(struct dli_run *run)
+{
+    struct dli_run **link = &run->multi->runs;
+
+    pthread_mutex_lock(&run->multi->client->mutex);
+    while (*link && *link != run)
+        link = &(*link)->sibling;
+    if (*link)
+        *link = run->sibling;
+    pthread_mutex_unlock(&run->multi->client->mutex);
+    return run->cancelled;
+}
+
+/* Whether owner has an acquisition under way that was cancelled, with cancel: or is now. */
+static int is_cancelled(struct dli_multi *multi, int64_t owner, int cancel)
+{
+    struct dli_run *run;
+    int cancelled = 0;
+
+    pthread_mutex_lock(&multi->client->mutex);
+    for (run = multi->runs; run && run->owner != owner;)
+        run = run->sibling;
+    if (run)
+        cancelled = run->cancelled |= cancel;
+    pthread_mutex_unlock(&multi->client->mutex);
+    return cancelled;
+}
+
+int dli_run_cancel(struct dli_multi *multi, int64_t owner)
+{
+    return is_cancelled(multi, owner, 1);
+}
+
+/* ---- ends */
 
 static void note(struct dli_run *run, dlock_status status)
 {
@@ -92,6 +142,7 @@ void dli_run_forget(struct dli_client *client)
 
     for (; run; run = next) {
         next = run->next;
+        leave(run);
         note(run, DLOCK_CLOSED);
         end(run);
     }
@@ -99,19 +150,25 @@ void dli_run_forget(struct dli_client *client)
 
 /* ---- steps: no mutex held */
 
-/* Ask for the next member. Its end may start the next step before this returns. */
+/* Ask for the next member. Its end may start the next step before this returns, and end the run. */
 static dlock_status ask(struct dli_run *run)
 {
-    const struct dli_member *member = &run->multi->member[run->at];
+    struct dli_multi *multi = run->multi;
+    const struct dli_member *member = &multi->member[run->at];
     int64_t now = dli_now(), wait = run->until == DLI_NEVER ? DLI_NEVER : run->until > now ? run->until - now : 0;
+    int64_t owner = run->owner;
     struct dli_entry *entry;
-    dlock_status status = dli_hold_to_acquire(member->entry, member->kind, run->owner, 1, &entry);
+    dlock_status status = dli_hold_to_acquire(member->entry, member->kind, owner, 1, &entry);
 
     if (status != DLOCK_OK)
         return status;
+    dli_multi_ref(multi);
     run->pending = 1;
-    status = dli_submit_acquire(entry, &member->terms, run->owner, wait, 0, run);
+    status = dli_submit_acquire(entry, &member->terms, owner, wait, 0, run);
     dli_entry_unref(entry);
+    if (status == DLOCK_OK && is_cancelled(multi, owner, 0)) /* who cancelled it may have come before it waited */
+        dli_multi_cancel_one(member, owner);
+    dli_multi_unref(multi);
     return status;
 }
 
@@ -124,18 +181,18 @@ static void go_on(struct dli_timer *timer, int64_t now)
         end(run);
         return;
     }
-    if (run->status == DLOCK_OK && ++run->at == run->multi->count) {
-        end(run);
-        return;
-    }
-    if (run->status == DLOCK_OK) {
+    run->at += run->status == DLOCK_OK;
+    if (run->status == DLOCK_OK && run->at < run->multi->count && !is_cancelled(run->multi, run->owner, 0)) {
         dlock_status status = ask(run);
 
         if (status == DLOCK_OK)
             return;
         note(run, status);
     }
-    dli_multi_give_up(run->multi, run->owner, run->at);
+    if (leave(run))
+        note(run, DLOCK_CANCELLED);
+    if (run->status != DLOCK_OK)
+        dli_multi_give_up(run->multi, run->owner, run->at);
     end(run);
 }
 
@@ -171,9 +228,12 @@ dlock_status dli_run_acquire(struct dli_multi *multi, int64_t owner, int64_t wai
     if (!run)
         return DLOCK_OUT_OF_MEMORY;
     run->until = dli_later(dli_now(), wait);
+    enlist(run);
     status = ask(run);
-    if (status != DLOCK_OK)
+    if (status != DLOCK_OK) {
+        leave(run);
         run_free(run);
+    }
     return status;
 }
 
