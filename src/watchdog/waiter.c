@@ -4,8 +4,8 @@
  */
 #include "multi.h"
 
-#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "sys/sys.h"
 
@@ -44,10 +44,12 @@ static void unref_locked(struct dli_waiter *waiter)
 
 static void describe(char text[DLI_EVENT_TEXT], const struct dli_waiter *waiter, const char *what)
 {
+    dlock_error whole;
     char name[120];
 
     dli_quote(name, sizeof name, waiter->entry->name.text, waiter->entry->name.size);
-    snprintf(text, DLI_EVENT_TEXT, "lock '%s' at %s: %s", name, waiter->entry->client->store->text, what);
+    dli_fail(&whole, DLOCK_OK, "lock '%s' at %s: %s", name, waiter->entry->client->store->text, what);
+    dli_quote(text, DLI_EVENT_TEXT, whole.message, strlen(whole.message));
 }
 
 static void read_done(struct dli_node *node, char text[DLI_EVENT_TEXT])
