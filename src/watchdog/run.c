@@ -7,8 +7,8 @@
  */
 #include "multi.h"
 
-#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "sys/sys.h"
 
@@ -30,11 +30,14 @@ static void read_node(struct dli_node *node, char text[DLI_EVENT_TEXT])
 {
     struct dli_run *run = DLI_OBJECT(node, struct dli_run, node);
     const struct dli_name *its = &run->multi->member[run->at < run->multi->count ? run->at : 0].entry->name;
+    dlock_error whole;
     char name[120];
 
     dli_quote(name, sizeof name, its->text, its->size);
-    snprintf(text, DLI_EVENT_TEXT, "%zu locks, %s '%s': %s", run->multi->count,
-             run->status == DLOCK_OK ? "the first" : "of which", name, dli_status_find(run->status)->text);
+    dli_fail(&whole, DLOCK_OK, "%zu locks, %s '%s' at %s: %s", run->multi->count,
+             run->status == DLOCK_OK ? "the first" : "of which", name, run->multi->client->store->text,
+             dli_status_find(run->status)->text);
+    dli_quote(text, DLI_EVENT_TEXT, whole.message, strlen(whole.message));
     dli_multi_unref(run->multi);
     free(run);
 }
@@ -84,24 +87,37 @@ static int leave(struct dli_run *run)
     return run->cancelled;
 }
 
-/* Whether owner has an acquisition under way that was cancelled, with cancel: or is now. */
-static int is_cancelled(struct dli_multi *multi, int64_t owner, int cancel)
+/* client.mutex held. NULL when owner has no acquisition under way. */
+static struct dli_run *find(const struct dli_multi *multi, int64_t owner)
 {
-    struct dli_run *run;
-    int cancelled = 0;
+    struct dli_run *run = multi->runs;
 
-    pthread_mutex_lock(&multi->client->mutex);
-    for (run = multi->runs; run && run->owner != owner;)
+    while (run && run->owner != owner)
         run = run->sibling;
-    if (run)
-        cancelled = run->cancelled |= cancel;
-    pthread_mutex_unlock(&multi->client->mutex);
-    return cancelled;
+    return run;
 }
 
 int dli_run_cancel(struct dli_multi *multi, int64_t owner)
 {
-    return is_cancelled(multi, owner, 1);
+    struct dli_run *run;
+
+    pthread_mutex_lock(&multi->client->mutex);
+    if ((run = find(multi, owner)))
+        run->cancelled = 1;
+    pthread_mutex_unlock(&multi->client->mutex);
+    return run != NULL;
+}
+
+static int is_cancelled(struct dli_multi *multi, int64_t owner)
+{
+    const struct dli_run *run;
+    int cancelled;
+
+    pthread_mutex_lock(&multi->client->mutex);
+    run = find(multi, owner);
+    cancelled = run && run->cancelled;
+    pthread_mutex_unlock(&multi->client->mutex);
+    return cancelled;
 }
 
 /* ---- ends */
@@ -166,7 +182,7 @@ static dlock_status ask(struct dli_run *run)
     run->pending = 1;
     status = dli_submit_acquire(entry, &member->terms, owner, wait, 0, run);
     dli_entry_unref(entry);
-    if (status == DLOCK_OK && is_cancelled(multi, owner, 0)) /* who cancelled it may have come before it waited */
+    if (status == DLOCK_OK && is_cancelled(multi, owner)) /* who cancelled it may have come before it waited */
         dli_multi_cancel_one(member, owner);
     dli_multi_unref(multi);
     return status;
@@ -182,7 +198,7 @@ static void go_on(struct dli_timer *timer, int64_t now)
         return;
     }
     run->at += run->status == DLOCK_OK;
-    if (run->status == DLOCK_OK && run->at < run->multi->count && !is_cancelled(run->multi, run->owner, 0)) {
+    if (run->status == DLOCK_OK && run->at < run->multi->count && !is_cancelled(run->multi, run->owner)) {
         dlock_status status = ask(run);
 
         if (status == DLOCK_OK)
