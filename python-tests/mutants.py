@@ -236,7 +236,7 @@ LATE = Mutant(601, "who was woken does not look at the time", edits=(
 
 # Found by test_crowd.py, of the replies to many callers in one.
 CROWD = Mutant(602, "the first answer of a crowd is everybody's", edits=(
-    ("redis/pipe_io.c", "all ? &reply->items[i] : NULL", "all ? &reply->items[0] : NULL"),
+    ("redis/pipe_io.c", "dli_crowd_reply(call, &reply->items[i], room)", "dli_crowd_reply(call, &reply->items[0], room)"),
 ))  # fmt: skip
 
 

@@ -68,9 +68,8 @@ def test_d01_order_is_kept(agent: Agent, count: int = 12) -> None:
             return b"" if len(came) < count else b"-NOSCRIPT no such script\r\n" * count
 
         fake.on("EVALSHA", refuse)
-        fake.say("crowd_acquire", b"-ERR each alone\r\n")
-        for number in range(count):
-            client.lock(f"n{number}").submit_acquire(1, 0, number).ok
+        for number in range(count):  # of different leases, so that none go together
+            client.lock(f"n{number}", lease_ms=30_000 + number).submit_acquire(1, 0, number).ok
         assert {client.event().status for _ in range(count)} == {0}
         again = [words[3] for words in fake.requests if words[0] == b"EVAL" and script_of(words) == "acquire"]
         assert len(came) == count and again == came

@@ -135,14 +135,18 @@ class LockServer(FakeServer):
             reply = reply(link, words)
         return self.usual(script, words) if reply is None else reply
 
+    def _next_token(self) -> bytes:
+        self._token += 1000
+        return b":%d\r\n" % self._token
+
     def usual(self, script: str, words: list[bytes]) -> bytes:
         if script in ("acquire", "pass"):
-            self._token += 1000
-            grant = b"*2\r\n:1\r\n:%d\r\n" % self._token
+            grant = b"*2\r\n:1\r\n" + self._next_token()
             return grant if script == "acquire" else b"*2\r\n:1\r\n" + grant
         if script in CROWDS:
             count = int(words[2]) // 5
-            return b"*%d\r\n" % count + b"".join(self.usual(CROWDS[script], words) for _ in range(count))
+            said = self._next_token if script == "crowd_acquire" else lambda: b":1\r\n"
+            return b"*%d\r\n" % count + b"".join(said() for _ in range(count))
         if script == "renew":
             return b"*%d\r\n" % int(words[2]) + b":1\r\n" * int(words[2])
         if script == "inspect":

@@ -118,3 +118,14 @@ int dli_crowd_encode(struct dli_buffer *out, const struct dli_crowd *crowd, int 
         out->size = before;
     return bad;
 }
+
+const struct dli_reply *dli_crowd_reply(const struct dli_call *call, const struct dli_reply *said,
+                                        struct dli_reply room[DLI_CROWD_WORDS])
+{
+    if (call->crowd != ACQUIRE || said->type != DLI_REPLY_INTEGER)
+        return said;
+    room[0] = (struct dli_reply){.type = DLI_REPLY_ARRAY, .size = 2, .items = &room[1]};
+    room[1] = (struct dli_reply){.type = DLI_REPLY_INTEGER, .integer = 1};
+    room[2] = *said;
+    return room;
+}

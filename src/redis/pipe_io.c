@@ -246,6 +246,7 @@ static void answer_crowd(struct dli_pipe *pipe, size_t count, const struct dli_r
         return;
     }
     for (size_t i = 0; i < count; i++) {
+        struct dli_reply room[DLI_CROWD_WORDS];
         struct dli_call *call = land(pipe);
 
         bit |= call ? 1 << call->crowd : 0; /* before again() takes it away */
@@ -253,7 +254,7 @@ static void answer_crowd(struct dli_pipe *pipe, size_t count, const struct dli_r
             call->repeated |= all;
             again(pipe, call);
         } else {
-            answer(pipe, call, all ? &reply->items[i] : NULL);
+            answer(pipe, call, call ? dli_crowd_reply(call, &reply->items[i], room) : NULL);
         }
     }
     pipe->crowds_known = all ? pipe->crowds_known | bit : pipe->crowds_known & ~bit;

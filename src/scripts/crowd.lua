@@ -7,12 +7,18 @@ local function keys_of(i)
   return { unpack(KEYS, i * SIZE - SIZE + 1, i * SIZE) }
 end
 
--- What a function says for each. pcall keeps the error of one lock from the others.
+-- What a function says for each. After the error of one it goes on with the next.
 local function each(say)
-  local said = {}
-  for i = 1, count do
-    local good, reply = pcall(say, i)
-    said[i] = good and reply or false
+  local said, i = {}, 0
+  local function go_on()
+    while i < count do
+      i = i + 1
+      said[i] = false
+      said[i] = say(i)
+    end
+  end
+  while i < count do
+    pcall(go_on)
   end
   return said
 end

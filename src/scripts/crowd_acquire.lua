@@ -1,5 +1,5 @@
 -- Acquire many locks, each as acquire.lua does. ARGV: lease, block, mode, listening, beat, keep; then owner and seq of each lock.
--- The usual case first, for all at once: nobody holds one, nobody stands in line, no gate is closed.
+-- The usual case first, for all at once: nobody holds one, nobody stands in line, no gate is closed. Then the reply is the tokens.
 --@include crowd.lua
 --@include tokens.lua
 local function one(KEYS, ARGV)
@@ -29,5 +29,5 @@ return each(function(i)
   local lock, token = KEYS[i * SIZE - SIZE + 1], tokens(fences[i], micros, block, keep, counts[i])
   call('HSET', lock, ARGV[5 + 2 * i], '1')
   call('PEXPIRE', lock, lease)
-  return { 1, token }
+  return token
 end)

@@ -5,13 +5,12 @@ local function one(KEYS, ARGV, gone, heard)
   --@include let_go.lua
 end
 
-local left = {}
-local gone = each(function(i)
+local left, gone = {}, {}
+for i = 1, count do
   local lock = i * SIZE - SIZE + 1
-  left[#left + 1] = KEYS[lock]
-  left[#left + 1] = KEYS[lock + 2]
-  return ARGV[2] == '0' and call('HDEL', KEYS[lock], ARGV[1 + 2 * i]) == 1
-end)
+  left[2 * i - 1], left[2 * i] = KEYS[lock], KEYS[lock + 2]
+  gone[i] = ARGV[2] == '0' and redis.pcall('HDEL', KEYS[lock], ARGV[1 + 2 * i]) == 1
+end
 local free, listening = call('EXISTS', unpack(left)) == 0, tonumber(ARGV[1])
 return each(function(i)
   local owner, channel, heard = ARGV[1 + 2 * i], ARGV[2 + 2 * i], nil

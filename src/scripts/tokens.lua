@@ -4,17 +4,20 @@
 -- That is asked at each grant: a MultiLock of Redisson ends the counter with its own lease.
 -- count: what the counter says, as far as that is known.
 local function tokens(fence, micros, block, keep, count)
-  local call, token, left = redis.call, micros, nil
+  local call, token, before, left = redis.call, micros, nil, nil
   count = count or call('GET', fence)
   if count then
-    token = math.max(micros, (tonumber(count) or 0) + 1)
+    before = tonumber(count) or 0
+    if before >= token then
+      token = before + 1
+    end
     left = call('PTTL', fence)
   end
   local last = token + block - 1
   if count and (left == -1 or left > keep * 15 / 16) and count:find('^[1-9]%d*$') then
-    call('INCRBY', fence, string.format('%.0f', last - count))
+    call('INCRBY', fence, last - before)
   else
-    call('SET', fence, string.format('%.0f', last), 'PX', keep)
+    call('SET', fence, last, 'PX', keep)
   end
   return token
 end
