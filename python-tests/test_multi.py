@@ -323,6 +323,19 @@ def test_a_submitted_call_is_cancelled_anywhere(agent: Agent, redis_server: Serv
     until(lambda: client.counters()["held"] == 0)
 
 
+def test_a_submitted_wait_ends_anywhere(agent: Agent, redis_server: Server) -> None:
+    """Also behind one member and before the next. Who was willing to wait is told that time is over, who was not that others hold it."""
+    client = agent.open(redis_server)
+    several = Several(client, "abcdefghijklm")
+    several.members["m"].acquire(9, 0).ok
+    for tag in range(150):
+        several.lock.submit_acquire(1, tag % 4, tag).ok
+        event = told(client, "ACQUIRED", "ACQUIRE_FAILED")
+        assert (event.tag, event.status) == (tag, 2 if tag % 4 else 1)
+    several.members["m"].release(9).ok
+    until(lambda: client.counters()["held"] == 0)
+
+
 @pytest.mark.parametrize("then", ["again", "cancel", "time", "gate", "loss", "close"])
 def test_an_interrupted_call_goes_on(agent: Agent, new_agent: Make, redis_server: Server, then: str) -> None:
     """After a signal it keeps what it has and its place; the next call, or a cancel, takes it from there."""

@@ -348,11 +348,11 @@ def test_a_thousand_locks_are_renewed_in_batches(agent: Agent, redis_server: Ser
     assert after["renewal_scripts"] <= 2 * (1000 / 64 + 10), f"{after['renewal_scripts']} scripts for {after['renewed']} renewals"
 
 
-def test_what_waits_behind_a_batch_goes_next(agent: Agent, redis_server: Server, new_proxy: Callable[..., Proxy]) -> None:
-    """One script is kept back until many more locks are due. They go as soon as it is answered, without another alarm."""
-    proxy = new_proxy(redis_server)
+def behind_a_batch(agent: Agent, proxy: Proxy, count: int = 400) -> tuple[int, bool]:
+    """How many scripts renewed one lock and many, the many while the script of the one was kept back; and whether the machine was in
+    time for that: the one was not asked for again."""
     client = agent.open(proxy, lease_ms=6000)
-    first, locks = client.lock("first"), [client.lock(f"lock{i}") for i in range(400)]
+    first, locks = client.lock("first"), [client.lock(f"lock{i}") for i in range(count)]
     began = first.acquire(1, 0).ok.began
     until(lambda: now() > began + 250_000)
     take_all(agent, locks)
@@ -360,9 +360,19 @@ def test_what_waits_behind_a_batch_goes_next(agent: Agent, redis_server: Server,
     gate.wait()
     until(lambda: now() > taken + 2_000_000)
     gate.open()
-    until(lambda: client.counters()["renewed"] >= 401)
+    opened = now()
+    until(lambda: client.counters()["renewed"] >= count + 1)
     counters = client.counters()
-    assert counters["renewals_late"] == 0 and counters["lost"] == 0 and counters["renewal_scripts"] <= 8
+    in_time = opened < began + 2_500_000
+    assert not in_time or counters["renewals_late"] == counters["lost"] == 0
+    client.close(5000).ok
+    return counters["renewal_scripts"], in_time
+
+
+def test_what_waits_behind_a_batch_goes_next(agent: Agent, redis_server: Server, new_proxy: Callable[..., Proxy]) -> None:
+    """One script is kept back until many more locks are due. They go as soon as it is answered, without another alarm."""
+    tries = (behind_a_batch(agent, new_proxy(redis_server)) for _ in range(8))
+    assert next(scripts for scripts, in_time in tries if in_time) <= 8
 
 
 # ---- the ends of a lease

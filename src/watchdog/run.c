@@ -23,7 +23,7 @@ struct dli_run {
     int64_t pending; /* members that have not ended yet */
     int32_t status;  /* the first that was not DLOCK_OK */
     size_t at;       /* the member under way; when it failed, the one that was in the way */
-    int releasing, cancelled;
+    int patient, releasing, cancelled;
 };
 
 static void read_node(struct dli_node *node, char text[DLI_EVENT_TEXT])
@@ -146,6 +146,8 @@ static void less(struct dli_run *run, int64_t now)
 
 void dli_run_told(struct dli_run *run, dlock_status result, int64_t token, int64_t now)
 {
+    if (result == DLOCK_BUSY && run->patient) /* it was asked for when time was over */
+        result = DLOCK_TIMED_OUT;
     note(run, result);
     if (token > run->token && !run->releasing)
         run->token = token;
@@ -166,12 +168,20 @@ void dli_run_forget(struct dli_client *client)
 
 /* ---- steps: no mutex held */
 
+static int64_t time_left(const struct dli_run *run)
+{
+    int64_t now = dli_now();
+
+    if (!run->patient || run->until <= now)
+        return 0;
+    return run->until == DLI_NEVER ? DLI_NEVER : run->until - now;
+}
+
 /* Ask for the next member. Its end may start the next step before this returns, and end the run. */
 static dlock_status ask(struct dli_run *run)
 {
     struct dli_multi *multi = run->multi;
     const struct dli_member *member = &multi->member[run->at];
-    int64_t now = dli_now(), wait = run->until == DLI_NEVER ? DLI_NEVER : run->until > now ? run->until - now : 0;
     int64_t owner = run->owner;
     struct dli_entry *entry;
     dlock_status status = dli_hold_to_acquire(member->entry, member->kind, owner, 1, &entry);
@@ -180,7 +190,7 @@ static dlock_status ask(struct dli_run *run)
         return status;
     dli_multi_ref(multi);
     run->pending = 1;
-    status = dli_submit_acquire(entry, &member->terms, owner, wait, 0, run);
+    status = dli_submit_acquire(entry, &member->terms, owner, time_left(run), 0, run);
     dli_entry_unref(entry);
     if (status == DLOCK_OK && is_cancelled(multi, owner)) /* who cancelled it may have come before it waited */
         dli_multi_cancel_one(member, owner);
@@ -244,6 +254,7 @@ dlock_status dli_run_acquire(struct dli_multi *multi, int64_t owner, int64_t wai
     if (!run)
         return DLOCK_OUT_OF_MEMORY;
     run->until = dli_later(dli_now(), wait);
+    run->patient = wait > 0;
     enlist(run);
     status = ask(run);
     if (status != DLOCK_OK) {
