@@ -3,8 +3,10 @@ embedding of scripts, and ./dev."""
 from __future__ import annotations
 
 import hashlib
+import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -200,6 +202,29 @@ def test_dev_says_how_it_is_used(tmp_path: pathlib.Path, words: list[str]) -> No
     done = subprocess.run([str(ROOT / "dev"), *words], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 2
     assert "./dev test" in done.stderr
+
+
+MESON = """project('any', 'c')
+found = dependency('any_library', required: false, method: 'pkg-config').found()
+configure_file(output: 'found', configuration: {'found': found})
+"""
+
+
+def test_dev_builds_with_what_was_installed_later(tmp_path: pathlib.Path) -> None:
+    """As on a new machine: lint installs what it needs and builds, then test installs Lua."""
+    root, libraries = tmp_path / "a tree", tmp_path / "pkgconfig"
+    for folder in (root, libraries):
+        folder.mkdir()
+    shutil.copy(ROOT / "dev", root)
+    (root / "meson.build").write_text(MESON)
+
+    def found() -> bool:
+        subprocess.run([str(root / "dev"), "build"], check=True, env={**os.environ, "PKG_CONFIG_LIBDIR": str(libraries)})
+        return "#define found\n" in (root / "build/debug/found").read_text()
+
+    assert not found()
+    (libraries / "any_library.pc").write_text("Name: any\nDescription: any\nVersion: 1\n")
+    assert found()
 
 
 def test_dev_shell_env_can_be_evaluated(tmp_path: pathlib.Path) -> None:
