@@ -299,6 +299,24 @@ def test_f06_loops(agent: Agent, fakes: list[FakeServer], how: str) -> None:
     assert asked <= 6 if how in ("to itself", "to itself without a host", "to and fro", "ask") else asked > 1
 
 
+def test_f06_servers_that_agree_a_little_later(agent: Agent, fakes: list[FakeServer], later_us: int = 25_000) -> None:
+    """In a failover two send to each other until both know of it: the five redirects are not spent before."""
+    first, second, _ = fakes
+    agreed: list[int] = []
+
+    def sends_to(other: FakeServer) -> Callable[..., bytes]:
+        def answer(link: Any, words: list[bytes]) -> bytes:
+            agreed.append(now() + later_us)
+            return b"*2\r\n:1\r\n:12345\r\n" if now() >= agreed[0] else LOOPS["to and fro"](other, other)
+
+        return answer
+
+    first.on("EVALSHA", sends_to(second))
+    second.on("EVALSHA", sends_to(first))
+    agent.open(fake_url(first)).lock("x").acquire(1, 0).ok
+    assert len(agreed) > 1
+
+
 def test_f06_foreign_hosts(agent: Agent, fakes: list[FakeServer]) -> None:
     """A redirect out of the cluster: nobody goes there, by MOVED or by ASK; when the map lists it, it is followed."""
     first, second, foreign = fakes

@@ -11,7 +11,8 @@
 
 #include "sys/sys.h"
 
-enum { TURNS_MOST = 5, SHORT_REST = 5000, LONG_REST = 100000, BLIND_REST = 1000000 };
+/* Servers that disagree for a moment, as in a failover, are given one: the later redirects rest before they go on. */
+enum { TURNS_MOST = 5, TURNS_AT_ONCE = 2, SHORT_REST = 5000, LONG_REST = 100000, BLIND_REST = 1000000 };
 
 struct dli_trip {
     struct dli_errand errand; /* first */
@@ -165,7 +166,7 @@ static int judge(struct dli_trip *trip, const struct dli_redirect *redirect)
     node = dli_look_moved(cluster, trip->node, redirect);
     if (node && redirect->turn == DLI_TURN_ASK)
         trip->ask = node;
-    if (node && node != trip->node)
+    if (node && node != trip->node && trip->turns <= TURNS_AT_ONCE)
         return 1;
     rest(trip, now);
     trip->at = node ? trip->at : now + BLIND_REST;
