@@ -194,6 +194,7 @@ class Trace:
     def call(self) -> Step:
         key = self.random.choice([key for lock in LOCKS for key in lock.keys] + ["x"])
         small = str(self.random.choice([-5, 0, 1, 2, 7, 30]))
+        soon = str(self.now // 1000 + int(small))
         words = self.random.choice([
             ["HKEYS", key], ["HVALS", key], ["HLEN", key], ["HEXISTS", key, "f"], ["HGET", key, "f"], ["HSET", key, "f", small],
             ["HSET", key, "f"], ["HDEL", key, "f", "g"], ["HINCRBY", key, "f", small], ["HINCRBY", key, "f", "1.5"],
@@ -206,7 +207,8 @@ class Trace:
             ["LINSERT", key, "BEFORE", "p", small], ["LINSERT", key, "AFTER", "q", "z"], ["LINSERT", key, "x", "q", "z"],
             ["TYPE", key], ["PERSIST", key], ["STRLEN", key], ["INCRBY", key, small], ["DECRBY", key, small], ["INCRBY", key, "x"],
             ["HMGET", key, "f", "g"], ["HGETALL", key], ["ZREMRANGEBYSCORE", key, "-inf", "(5"], ["ZREMRANGEBYSCORE", key, "1", "2"],
-            ["PEXPIRE", key, small], ["PEXPIRE", key, small, "GT"], ["PEXPIRE", key, small, "x"], ["TIME"], ["PUBSUB", "NUMSUB", *CHANNELS], ["PTTL"], ["NOSUCH", key],
+            ["PEXPIRE", key, small], ["PEXPIRE", key, small, "GT"], ["PEXPIRE", key, small, "x"],
+            ["PEXPIREAT", key, soon], ["PEXPIREAT", key, soon, "GT"], ["PEXPIREAT", key, small, "GT"], ["TIME"], ["PUBSUB", "NUMSUB", *CHANNELS], ["PTTL"], ["NOSUCH", key],
         ])  # fmt: skip
         return "call", words
 

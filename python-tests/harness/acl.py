@@ -116,7 +116,7 @@ What happens when one is missing:
 - `subscribe` or a channel: nobody is told anything any more. Waiters look for themselves, every `safety_ms`. Without the right to
   publish, releases answer `DLOCK_DENIED`.
 - `client|setname`: the connections have no names. `unsubscribe`: channels are heard longer than needed.
-  `mget`: the token counters of a crowd are read one by one.
+  `mget`: the token counters of a crowd are read one by one. `pexpireat`: renewals take the server longer.
 
 `auth` needs no right. A `db` in the URL needs `+select`. A cluster needs `+cluster|shards`, `+asking`, `+pubsub|shardnumsub`,
 `+spublish`, `+ssubscribe` and `+sunsubscribe` besides; before Redis 7.0 the first is `+cluster`, and the last four are not there. The servers of a

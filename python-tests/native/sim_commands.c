@@ -261,26 +261,37 @@ static void pttl(struct sim_call *call, struct sim_key *key)
         sim_reply_integer(call, key->expires < 0 ? -1 : key->expires - call->store->now / 1000);
 }
 
-static void pexpire(struct sim_call *call, struct sim_key *key)
+static void expire_after(struct sim_call *call, struct sim_key *key, int64_t since)
 {
     int longer = call->argc == 4;
-    int64_t ms;
+    int64_t now = call->store->now / 1000, at;
 
     if (longer && !sim_word_is(call->argv[3], "GT")) {
         sim_reply_error(call, "ERR Unsupported option");
         return;
     }
-    if (!sim_word_integer(call->argv[2], &ms)) {
+    if (!sim_word_integer(call->argv[2], &at)) {
         sim_reply_error(call, "ERR value is not an integer or out of range");
         return;
     }
-    if (longer && key && (key->expires < 0 || call->store->now / 1000 + ms <= key->expires))
+    at += since;
+    if (longer && key && (key->expires < 0 || at <= key->expires))
         key = NULL;
-    if (key && ms <= 0)
+    if (key && at <= now)
         sim_drop_key(call->store, key);
     else if (key)
-        key->expires = call->store->now / 1000 + ms;
+        key->expires = at;
     sim_reply_integer(call, key != NULL);
+}
+
+static void pexpire(struct sim_call *call, struct sim_key *key)
+{
+    expire_after(call, key, call->store->now / 1000);
+}
+
+static void pexpireat(struct sim_call *call, struct sim_key *key)
+{
+    expire_after(call, key, 0);
 }
 
 static void time_now(struct sim_call *call, struct sim_key *key)
@@ -345,6 +356,7 @@ const struct sim_command_row sim_plain_commands[] = {
     {"EXISTS", 2, -1, 0, SIM_STRING, 0, exists},
     {"PTTL", 2, 2, 0, SIM_STRING, 0, pttl},
     {"PEXPIRE", 3, 4, SIM_WRITES, SIM_STRING, 0, pexpire},
+    {"PEXPIREAT", 3, 4, SIM_WRITES, SIM_STRING, 0, pexpireat},
     {"TIME", 1, 1, 0, SIM_STRING, 0, time_now},
     {"PUBLISH", 3, 3, 0, SIM_STRING, 0, publish},
     {"PUBSUB", 2, -1, 0, SIM_STRING, 0, pubsub},
