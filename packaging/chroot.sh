@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# chroot.sh SUITE SERVERS COMMAND...: run a command of ./dev in a Debian of another release, once with each of the servers.
-# ./dev test --distro calls it, as root, with debootstrap installed.
+# chroot.sh SUITE SERVERS COMMAND...: run a command of ./dev in another release of Debian, or in Ubuntu 24.04 (noble), once with
+# each of the servers. ./dev test --distro calls it, as root, with debootstrap installed.
 #
 # The release is kept in a cache folder, with the packages that ./dev has installed there; remove the folder to begin anew. It
 # gets a copy of this tree at every run, and what it needs to reach packages from this machine: the mirror, apt's transport
@@ -20,31 +20,56 @@ fail() {
     exit 1
 }
 
-# The address of this machine's Debian archive with that label; nothing when it has none (Ubuntu).
+# The address of this machine's archive of ORIGIN with that LABEL; nothing when it has none.
 # shellcheck disable=SC2016 # for apt
 archive() {
-    apt-get indextargets --format '$(ORIGIN)|$(LABEL)|$(REPO_URI)' 'Created-By: Packages' | sed -n "s/^Debian|$1|//p" | head -n 1
+    apt-get indextargets --format '$(ORIGIN)|$(LABEL)|$(REPO_URI)' 'Created-By: Packages' | sed -n "s/^$1|$2|//p" | head -n 1
 }
 
 # debootstrap knows an address itself, which is what a machine without one of its own uses.
 bootstrap() {
-    local mirror
-    mirror=$(archive Debian)
     echo "== $suite: made in $dir"
     rm -rf --one-file-system "$dir"
-    debootstrap --variant=minbase --include=ca-certificates "$suite" "$dir" ${mirror:+"$mirror"} >"$dir.log" 2>&1 ||
-        { tail -n 20 "$dir.log"; fail "debootstrap failed; all it said: $dir.log"; }
-    configure_apt "$mirror" "$(archive Debian-Security)"
+    if [ "$suite" = noble ]; then bootstrap_ubuntu; else bootstrap_debian; fi
+    printf '#!/bin/sh\nexit 101\n' >"$dir/usr/sbin/policy-rc.d" # no services
+    chmod 755 "$dir/usr/sbin/policy-rc.d"
     touch "$dir/.complete"
 }
 
-configure_apt() {
-    if [ -n "$1" ]; then
-        printf 'deb %s %s main\n' "$1" "$suite" "$1" "$suite-updates" >"$dir/etc/apt/sources.list"
-        if [ -n "$2" ]; then echo "deb $2 $suite-security main" >>"$dir/etc/apt/sources.list"; fi
+make_base() { # arguments of debootstrap
+    debootstrap --variant=minbase --include=ca-certificates "$@" >"$dir.log" 2>&1 ||
+        { tail -n 20 "$dir.log"; fail "debootstrap failed; all it said: $dir.log"; }
+}
+
+bootstrap_debian() {
+    local mirror security
+    mirror=$(archive Debian Debian)
+    security=$(archive Debian Debian-Security)
+    make_base "$suite" "$dir" ${mirror:+"$mirror"}
+    [ -n "$mirror" ] || return 0
+    printf 'deb %s %s main\n' "$mirror" "$suite" "$mirror" "$suite-updates" >"$dir/etc/apt/sources.list"
+    if [ -n "$security" ]; then echo "deb $security $suite-security main" >>"$dir/etc/apt/sources.list"; fi
+}
+
+# Debian 12 has the rules for Ubuntu, with the address, but under no name of this release, and not the keys.
+bootstrap_ubuntu() {
+    local rules=/usr/share/debootstrap/scripts/gutsy mirror part
+    mirror=$(archive Ubuntu Ubuntu)
+    mirror=${mirror:-$(sed -n 's/^[[:space:]]*default_mirror \(.*archive.*\)/\1/p' "$rules" | head -n 1)}
+    make_base --keyring="$(ubuntu_keys "$mirror")" "$suite" "$dir" "$mirror" "$rules"
+    for part in "" -updates -security; do echo "deb $mirror $suite$part main universe"; done >"$dir/etc/apt/sources.list"
+}
+
+ubuntu_keys() {
+    local keys=usr/share/keyrings/ubuntu-archive-keyring.gpg package=ubuntu-keyring_2023.11.28.1_all.deb
+    local sum=36de43b15853ccae0028e9a767613770c704833f82586f28eb262f0311adb8a8
+    if [ -e "/$keys" ]; then
+        echo "/$keys"
+        return
     fi
-    printf '#!/bin/sh\nexit 101\n' >"$dir/usr/sbin/policy-rc.d" # no services
-    chmod 755 "$dir/usr/sbin/policy-rc.d"
+    /usr/lib/apt/apt-helper download-file "$1/pool/main/u/ubuntu-keyring/$package" "$cache/$package" "SHA256:$sum" >&2
+    dpkg-deb -x "$cache/$package" "$cache/ubuntu-keyring"
+    echo "$cache/ubuntu-keyring/$keys"
 }
 
 # What this machine knows about reaching others.
