@@ -98,7 +98,7 @@ inside() {
     # shellcheck disable=SC2016 # for the other shell
     setpriv --pdeathsig KILL unshare --mount --pid --fork --kill-child --mount-proc="$dir/proc" -- \
         sh -ec 'mount -t tmpfs dev-shm "$1/dev/shm"; mount -t devpts -o newinstance,ptmxmode=0666 devpts "$1/dev/pts"; shift; "$@"' - \
-        "$dir" chroot "$dir" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME="$HOME" LANG=C.UTF-8 \
+        "$dir" chroot "$dir" env -i --chdir=/srv/libdlock PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME="$HOME" LANG=C.UTF-8 \
         "${environment[@]}" "$@" </dev/null
 }
 
