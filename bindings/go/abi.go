@@ -96,7 +96,7 @@ const (
 	ErrWrongSetup Status = -311
 	// The server may have lost its memory: no lock is granted until those of before have ended.
 	ErrQuarantined Status = -312
-	// The server goes by another longest lease longest lease than quarantine_ms says.
+	// The server goes by another longest lease than quarantine_ms says.
 	ErrLeaseRefused Status = -313
 	// The server is not fit to keep locks.
 	ErrUnfit Status = -316

@@ -63,7 +63,7 @@ const struct dli_status_row dli_status_table[] = {
     ROW(TLS_FAILED, 0, "There is no TLS with the server, or it did not prove that it is the one that was asked for."),
     ROW(WRONG_SETUP, 0, "The server belongs to another set-up than the URL says; the scheme must be another one."),
     ROW(QUARANTINED, 1, "The server may have lost its memory: no lock is granted until those of before have ended."),
-    ROW(LEASE_REFUSED, 0, "The server goes by another longest lease longest lease than quarantine_ms says."),
+    ROW(LEASE_REFUSED, 0, "The server goes by another longest lease than quarantine_ms says."),
     ROW(NOT_REPLICATED, 1,
         "Too few replicas confirm what was asked for: a grant is taken back, a renewal does not count."),
     ROW(UNFIT, 0, "The server is not fit to keep locks."),
