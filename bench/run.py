@@ -153,51 +153,60 @@ reads and writes, and since up to 16 callers share a script, some of the command
     return [Section("Own locks, many threads", text, head, rows, targets)]
 
 
-def contended(bench: Bench, processes: int, threads: int, rounds: int, ways: list[str]) -> tuple[dict[str, list[Result]], list[list[str]]]:
-    bench.place("free")
-    results = interleave(bench.rounds(rounds), ways, lambda way: bench.run(
-        None, "one", way, bench.server.urls["tcp"], processes, threads, bench.some(1.0, 0.3)))
+def contended(bench: Bench, processes: int, threads: int, rounds: int, ways: list[str]) -> tuple[dict[str, dict[str, list[Result]]], list[list[str]]]:
+    """Results by placement and way, and the rows of a table."""
     names = {"dlock": "libdlock", "scripts_poll": "hiredis, 1 ms poll, the same scripts", "poll": "hiredis, 1 ms poll, `SET NX PX`",
              "futexes": "bare futexes, no server"}
-    rows = [[names[way], str(spread(all_, "acquired_per_s")), str(spread(all_, "handoffs_per_s")), str(spread(all_, "turns_per_s")),
-             str(spread(all_, "least_turns_per_s")), str(spread(all_, "wait_p50")), str(spread(all_, "wait_p99")),
-             number(spread(all_, "wait_max").median), number(spread(all_, "jain_threads").median),
-             number(spread(all_, "jain_processes").median), number(spread(all_, "server_us").median), number(spread(all_, "violations").high)]
-            for way, all_ in results.items()]
-    return results, rows
+    found, rows = {}, []
+    for where in ("free", "own cores"):
+        cores = bench.place(where)
+        found[where] = interleave(bench.rounds(rounds), ways, lambda way: bench.run(
+            cores, "one", way, bench.server.urls["tcp"], processes, threads, bench.some(1.0, 0.3)))
+        for way, all_ in found[where].items():
+            fields = ("acquired_per_s", "handoffs_per_s", "turns_per_s", "least_turns_per_s", "wait_p50", "wait_p99")
+            medians = ("wait_max", "jain_threads", "jain_processes", "server_us")
+            rows.append([where, names[way], *(str(spread(all_, field)) for field in fields),
+                         *(number(spread(all_, field).median) for field in medians), number(spread(all_, "violations").high)])
+    return found, rows
 
 
-CONTENDED = ["way", "acquired/s", "hand-offs/s", "turns/s", "fewest of a process", "wait p50 us", "p99 us", "max us",
+CONTENDED = ["placement", "way", "acquired/s", "hand-offs/s", "turns/s", "fewest of a process", "wait p50 us", "p99 us", "max us",
              "Jain, threads", "processes", "server CPU us", "violations"]
 
 
 def row_processes(bench: Bench) -> list[Section]:
-    results, rows = contended(bench, 8, 8, 7, ["dlock", "scripts_poll", "poll"])
-    ours, name = results["dlock"], "one lock, 8 x 8"
-    targets = [
-        Target(name, "hand-offs/s, the same scripts", ratio(ours, results["scripts_poll"], "handoffs_per_s"), 30, False),
-        Target(name, "hand-offs/s, `SET NX PX`", ratio(ours, results["poll"], "handoffs_per_s"), 30, False),
-        Target(name, "Jain, processes", spread(ours, "jain_processes"), 0.99, False, ""),
-        Target(name, "Jain, threads", spread(ours, "jain_threads"), 0.99, False, ""),
-        Target(name, "fewest turns of a process", spread(ours, "least_turns_per_s"), 150, False, "/s"),
-        Target(name, "two inside, or a token that fell", spread(ours, "violations"), 0, True, ""),
-    ]
+    found, rows = contended(bench, 8, 8, 7, ["dlock", "scripts_poll", "poll"])
+    targets = []
+    for where, results in found.items():
+        ours, name = results["dlock"], f"one lock, 8 x 8, {where}"
+        targets += [
+            Target(name, "hand-offs/s, the same scripts", ratio(ours, results["scripts_poll"], "handoffs_per_s"), 30, False),
+            Target(name, "hand-offs/s, `SET NX PX`", ratio(ours, results["poll"], "handoffs_per_s"), 30, False),
+            Target(name, "Jain, processes", spread(ours, "jain_processes"), 0.99, False, ""),
+            Target(name, "Jain, threads", spread(ours, "jain_threads"), 0.99, False, ""),
+            Target(name, "fewest turns of a process", spread(ours, "least_turns_per_s"), 150, False, "/s"),
+            Target(name, "two inside, or a token that fell", spread(ours, "violations"), 0, True, ""),
+        ]
     text = """Eight processes of eight threads want one lock; nothing is done inside. A hand-off is an acquisition by another thread than the last
 one, a turn one by another process. Exclusion and rising tokens are checked in shared memory. Whoever polls tries once a millisecond,
-with libdlock's own scripts, or with a plain `SET NX PX` that has no token and nothing of Redisson's layout. The most that a machine
-does is in the next section: a fair line of bare futexes in one process. Where that is less than 30 times a poll, so is every lock that
-hands over in order. A turn is up to 64 hand-overs, 8 turns make a round, and each turn adds a way through the server and back."""
+with libdlock's own scripts, or with a plain `SET NX PX` that has no token and nothing of Redisson's layout. Free: threads run where the
+system puts them, and waking one on another core takes most of a hand-off; own cores: the server has one core, all clients the other.
+The most that a machine does is in the next section: a fair line of bare futexes in one process. Where that is less than 30 times a poll,
+so is every lock that hands over in order. A turn is up to 64 hand-overs, 8 turns make a round, and each turn adds a way through the
+server and back."""
     return [Section("One lock, 8 processes x 8 threads", text, CONTENDED, rows, targets)]
 
 
 def row_threads(bench: Bench) -> list[Section]:
-    results, rows = contended(bench, 1, 64, 7, ["dlock", "poll", "futexes"])
-    name = "one lock, 64 callers"
-    targets = [
-        Target(name, "hand-offs/s", ratio(results["dlock"], results["poll"], "handoffs_per_s"), 15, False),
-        Target(name, "p99 wait", ratio(results["dlock"], results["poll"], "wait_p99"), 0.05, True),
-        Target(name, "two inside, or a token that fell", spread(results["dlock"], "violations"), 0, True, ""),
-    ]
+    found, rows = contended(bench, 1, 64, 7, ["dlock", "poll", "futexes"])
+    targets = []
+    for where, results in found.items():
+        name = f"one lock, 64 callers, {where}"
+        targets += [
+            Target(name, "hand-offs/s", ratio(results["dlock"], results["poll"], "handoffs_per_s"), 15, False),
+            Target(name, "p99 wait", ratio(results["dlock"], results["poll"], "wait_p99"), 0.05, True),
+            Target(name, "two inside, or a token that fell", spread(results["dlock"], "violations"), 0, True, ""),
+        ]
     text = """As above, in one process. Bare futexes are a fair line in its memory, without a server: so long it takes this machine to let
 one thread run after another, in any lock that hands over in order."""
     return [Section("One lock, 64 callers in one process", text, CONTENDED, rows, targets)]
