@@ -12,7 +12,7 @@
 #include "sys/sys.h"
 
 /* Servers that disagree for a moment, as in a failover, are given one: the later redirects rest before they go on. */
-enum { TURNS_MOST = 5, TURNS_AT_ONCE = 2, SHORT_REST = 5000, LONG_REST = 100000, BLIND_REST = 1000000 };
+enum { TURNS_MOST = 5, TURNS_AT_ONCE = 2, FIRM_RESTS = 2, SHORT_REST = 5000, LONG_REST = 100000, BLIND_REST = 1000000 };
 
 struct dli_trip {
     struct dli_errand errand; /* first */
@@ -23,6 +23,7 @@ struct dli_trip {
     int carried;
     int turns, rests;
     int over;   /* its end is being told */
+    int firm;   /* it rests until at, whatever the map says meanwhile */
     int64_t at; /* parked: not before; a new version of the map ends it earlier */
     uint32_t version;
     struct dli_trip *next;
@@ -113,6 +114,7 @@ static struct dli_node *next_node(struct dli_trip *trip)
 
     trip->version = __atomic_load_n(&cluster->version, __ATOMIC_ACQUIRE);
     trip->errand.call.asking = trip->ask != NULL;
+    trip->firm = 0;
     trip->node = trip->ask ? trip->ask : dli_node_owner(cluster, slot_of(trip));
     trip->ask = NULL;
     if (trip->node)
@@ -168,6 +170,9 @@ static int judge(struct dli_trip *trip, const struct dli_redirect *redirect)
         trip->ask = node;
     if (node && node != trip->node && trip->turns <= TURNS_AT_ONCE)
         return 1;
+    trip->firm = node && node != trip->node;
+    if (trip->firm && trip->rests < FIRM_RESTS)
+        trip->rests = FIRM_RESTS;
     rest(trip, now);
     trip->at = node ? trip->at : now + BLIND_REST;
     return 0;
@@ -211,8 +216,9 @@ static int await(struct dli_trip *trip)
     struct dli_cluster *cluster = trip->lane->cluster;
     int64_t deadline = trip->errand.call.deadline, until = trip->at < deadline ? trip->at : deadline;
 
-    while (dli_now() < until && __atomic_load_n(&cluster->version, __ATOMIC_ACQUIRE) == trip->version)
-        dli_futex_wait(&cluster->version, trip->version, until);
+    for (uint32_t seen = trip->version; dli_now() < until && (trip->firm || seen == trip->version);
+         seen = __atomic_load_n(&cluster->version, __ATOMIC_ACQUIRE))
+        dli_futex_wait(&cluster->version, seen, until);
     return dli_now() < deadline;
 }
 
@@ -230,7 +236,7 @@ static dlock_status begin(struct dli_lane *lane, struct dli_trip *trip, int carr
 {
     trip->lane = lane;
     trip->carried = carried;
-    trip->turns = trip->rests = trip->over = 0;
+    trip->turns = trip->rests = trip->over = trip->firm = 0;
     trip->node = trip->ask = NULL;
     trip->errand.sharded = 0;
     return dli_errand_begin(&trip->errand) || dress(trip) ? DLOCK_OUT_OF_MEMORY : DLOCK_OK;
@@ -376,7 +382,7 @@ void dli_trip_step(struct dli_lane *lane, int64_t now)
         next = trip->next;
         if (now >= trip->errand.call.deadline || hopeless(trip))
             end_blind(trip);
-        else if (now >= trip->at || trip->version != version)
+        else if (now >= trip->at || (!trip->firm && trip->version != version))
             go_on(trip);
         else
             put_back(lane, trip);
