@@ -20,8 +20,7 @@ struct dli_trip {
     struct dli_node *node;      /* where it is, or was last */
     struct dli_node *ask;       /* where it goes this once, by ASK */
     struct dli_redirect turned; /* carried: what came back */
-    int carried;
-    int turns, rests;
+    int carried, turns, rests;
     int over;   /* its end is being told */
     int firm;   /* it rests until at, whatever the map says meanwhile */
     int64_t at; /* parked: not before; a new version of the map ends it earlier */
