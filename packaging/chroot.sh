@@ -53,10 +53,11 @@ bootstrap_debian() {
 
 # Debian 12 has the rules for Ubuntu, with the address, but under no name of this release, and not the keys.
 bootstrap_ubuntu() {
-    local rules=/usr/share/debootstrap/scripts/gutsy mirror part
+    local rules=/usr/share/debootstrap/scripts/gutsy mirror keys part
     mirror=$(archive Ubuntu Ubuntu)
     mirror=${mirror:-$(sed -n 's/^[[:space:]]*default_mirror \(.*archive.*\)/\1/p' "$rules" | head -n 1)}
-    make_base --keyring="$(ubuntu_keys "$mirror")" "$suite" "$dir" "$mirror" "$rules"
+    keys=$(ubuntu_keys "$mirror") || fail "no keys to check Ubuntu's packages with" # debootstrap would only warn
+    make_base --keyring="$keys" "$suite" "$dir" "$mirror" "$rules"
     for part in "" -updates -security; do echo "deb $mirror $suite$part main universe"; done >"$dir/etc/apt/sources.list"
 }
 
@@ -67,9 +68,9 @@ ubuntu_keys() {
         echo "/$keys"
         return
     fi
-    /usr/lib/apt/apt-helper download-file "$1/pool/main/u/ubuntu-keyring/$package" "$cache/$package" "SHA256:$sum" >&2
-    dpkg-deb -x "$cache/$package" "$cache/ubuntu-keyring"
-    echo "$cache/ubuntu-keyring/$keys"
+    /usr/lib/apt/apt-helper download-file "$1/pool/main/u/ubuntu-keyring/$package" "$cache/$package" "SHA256:$sum" >&2 &&
+        dpkg-deb -x "$cache/$package" "$cache/ubuntu-keyring" &&
+        echo "$cache/ubuntu-keyring/$keys"
 }
 
 # What this machine knows about reaching others.
