@@ -157,14 +157,14 @@ def contended(bench: Bench, processes: int, threads: int, rounds: int, ways: lis
     """Results by placement and way, and the rows of a table."""
     names = {"dlock": "libdlock", "scripts_poll": "hiredis, 1 ms poll, the same scripts", "poll": "hiredis, 1 ms poll, `SET NX PX`",
              "futexes": "bare futexes, no server"}
+    fields = ("acquired_per_s", "handoffs_per_s", "turns_per_s", "least_turns_per_s", "wait_p50", "wait_p99")
+    medians = ("wait_max", "jain_threads", "jain_processes", "server_us")
     found, rows = {}, []
     for where in ("free", "own cores"):
         cores = bench.place(where)
         found[where] = interleave(bench.rounds(rounds), ways, lambda way: bench.run(
             cores, "one", way, bench.server.urls["tcp"], processes, threads, bench.some(1.0, 0.3)))
         for way, all_ in found[where].items():
-            fields = ("acquired_per_s", "handoffs_per_s", "turns_per_s", "least_turns_per_s", "wait_p50", "wait_p99")
-            medians = ("wait_max", "jain_threads", "jain_processes", "server_us")
             rows.append([where, names[way], *(str(spread(all_, field)) for field in fields),
                          *(number(spread(all_, field).median) for field in medians), number(spread(all_, "violations").high)])
     return found, rows

@@ -167,9 +167,9 @@ static int judge(struct dli_trip *trip, const struct dli_redirect *redirect)
     node = dli_look_moved(cluster, trip->node, redirect);
     if (node && redirect->turn == DLI_TURN_ASK)
         trip->ask = node;
-    if (node && node != trip->node && trip->turns <= TURNS_AT_ONCE)
-        return 1;
     trip->firm = node && node != trip->node;
+    if (trip->firm && trip->turns <= TURNS_AT_ONCE)
+        return 1;
     if (trip->firm && trip->rests < FIRM_RESTS)
         trip->rests = FIRM_RESTS;
     rest(trip, now);
@@ -235,7 +235,7 @@ static dlock_status begin(struct dli_lane *lane, struct dli_trip *trip, int carr
 {
     trip->lane = lane;
     trip->carried = carried;
-    trip->turns = trip->rests = trip->over = trip->firm = 0;
+    trip->turns = trip->rests = trip->over = 0;
     trip->node = trip->ask = NULL;
     trip->errand.sharded = 0;
     return dli_errand_begin(&trip->errand) || dress(trip) ? DLOCK_OUT_OF_MEMORY : DLOCK_OK;
