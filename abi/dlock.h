@@ -591,7 +591,8 @@ DLOCK_API
 dlock_status dlock_lock_release(dlock_lock *lock, int64_t owner, dlock_error *reterr);
 
 /*
- * dlock_lock_acquire for what needs no network: re-entry. DLOCK_WOULD_BLOCK otherwise, and nothing changed.
+ * dlock_lock_acquire for what needs no network: re-entry, and a lock that lingers (linger_ms). DLOCK_WOULD_BLOCK otherwise, and
+ * owner has nothing more than before.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API

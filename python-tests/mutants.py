@@ -97,6 +97,15 @@ MUTANTS = (
     Mutant(111, "who has adopted a grant leaves it to others", (
         ("scripts/adopt.lua", "  redis.call('HDEL', lock, owner)\n", ""),
     )),
+    Mutant(112, "a lock that lingered is never given back", (
+        ("engine/turn.c", "    dli_mutex_start_drop(m, now);\n", "    m->linger_until = 0;\n    (void)now;\n"),
+    )),
+    Mutant(113, "who takes up a lock that lingers has the token of who left it", (
+        ("engine/turn.c", "    next->handed = 1;\n", "    next->handed = 1;\n    m->token_next -= m->linger_until != 0;\n"),
+    )),
+    Mutant(114, "a lock lingers longer than its grant may be used for turns", (
+        ("engine/turn.c", "earlier(now + claim->linger, turns_end(m));", "now + m->lease;"),
+    )),
 )  # fmt: skip
 
 

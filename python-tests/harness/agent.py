@@ -109,8 +109,8 @@ class Agent:
     def __init__(self, shim: bool = False, prefix: list[str] | None = None, preload: str = "", **environment: str) -> None:
         """preload: a shared object of python-tests/native that goes before all others."""
         env = {**os.environ, **environment}
-        if "TSAN_OPTIONS" in env:  # what is suppressed is the interpreter's
-            env["TSAN_OPTIONS"] = env["TSAN_OPTIONS"].partition(":suppressions=")[0]
+        if "TSAN_OPTIONS" in env:
+            env["TSAN_OPTIONS"] = env["TSAN_OPTIONS"].replace("interpreter.supp", "libcrypto.supp")
         preload = "shim.so" if shim else preload
         if preload:
             env["LD_PRELOAD"] = " ".join(filter(None, [preloadable(preload), env.get("LD_PRELOAD")]))

@@ -89,13 +89,14 @@ struct sim_plan {
     int orders; /* per cent of steps of a holder that extend or move its grant */
     int64_t hold, think;
     int64_t grace; /* as in common.lua */
-    int fenced;    /* foreign clients use Redisson's fenced lock */
+    int64_t linger;
+    int fenced; /* foreign clients use Redisson's fenced lock */
     struct dli_mutex_rules rules;
 };
 
 struct sim_stats {
     int64_t seeds, events, scripts, claims, wire_grants, pushed_grants, handovers, losses, renewals, foreign_grants,
-        writes, refused_writes, undone, extended, adopted;
+        writes, refused_writes, undone, extended, adopted, lingered;
     int64_t fired[SIM_FAULT_COUNT];
     uint64_t hash;
 };

@@ -7,7 +7,7 @@
  *   exclusion  whoever believes that it holds (a process that is awake) owns the key on the server, and is the only one
  *   deadline   no process will trust its grant for longer than the server keeps it, as things are
  *   forgotten  a number that the server has granted is one that its process still wants or drops
- *   ghost      no number stands on the server unbelieved by its living process for longer than it takes to undo
+ *   ghost      no number stands on the server unbelieved by its living process for longer than it takes to undo, or lingers
  *   idle lock  in calm times a lock is not free while somebody waits, but for a moment
  *   liveness   in calm times everybody who waits is served in the end
  */
@@ -186,7 +186,7 @@ static void check_ghost(struct sim *s, int index, const struct sim_seen *seen)
 {
     struct sim_lock *lock = &s->lock[index];
     struct sim_peer *peer = &s->peer[seen->peer];
-    int64_t since, undo = 350 * SIM_MS + 8 * s->plan.delay + 2 * s->plan.late;
+    int64_t since, undo = 350 * SIM_MS + 8 * s->plan.delay + 2 * s->plan.late + s->plan.linger;
 
     if (peer->foreign || !peer->alive)
         return;

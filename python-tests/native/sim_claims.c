@@ -29,6 +29,7 @@ void sim_check_granted(struct sim *s, struct sim_claim *claim)
     number = sim_number(s, peer, claim->number);
     sim_trace(s, "peer %d owner %d holds %s with token %" PRId64, claim->peer, claim->owner, lock->name, claim->token);
     s->stats.claims++;
+    s->stats.handovers += claim->c.handed;
     if (claim->granted)
         sim_violated(s, "claims: peer %d owner %d is granted twice", claim->peer, claim->owner);
     claim->granted = 1;

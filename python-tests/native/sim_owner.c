@@ -56,6 +56,7 @@ struct sim_claim *sim_make_claim(struct sim *s, const struct sim_owner *owner)
     claim->c.renew = sim_percent(s, s->plan.renew);
     if (s->world == SIM_SEMAPHORE)
         claim->c.lease = DLI_NEVER;
+    claim->c.linger = s->plan.linger;
     claim->c.max_hold = sim_percent(s, 5) ? sim_between(s, SIM_MS, s->plan.hold) : DLI_NEVER;
     dli_list_init(&claim->c.link);
     dli_list_init(&claim->c.report);
@@ -83,6 +84,7 @@ static void ask(struct sim *s, struct sim_owner *owner)
                                             : "for a while");
     if (dli_mutex_acquire(machine(s, owner), &claim->c, sim_clock(s, peer)) != &claim->c)
         sim_violated(s, "claims: peer %d owner %d has an older claim", owner->peer, owner->index);
+    s->stats.lingered += claim->c.handed;
     sim_service(s, peer, owner->lock);
     if (owner->claim != claim || owner->state != SIM_ASKING)
         return;
@@ -183,8 +185,6 @@ static void release(struct sim *s, struct sim_owner *owner)
                      owner->levels, status);
     if (settled && status != DLOCK_LOST)
         sim_check_released(s, claim);
-    if (settled && status == DLOCK_OK)
-        s->stats.handovers++;
     if (settled && status == DLOCK_WOULD_BLOCK)
         owner->state = SIM_LEAVING;
     sim_service(s, peer, owner->lock);

@@ -74,6 +74,7 @@ static void choose_rules(struct sim *s)
     rules->safety = SIM_MS * ONE_OF(s, 100, 200, 300, 500, 1000);
     rules->handover_turns = ONE_OF(s, 0, 1, 4, 64);
     rules->handover_time = SIM_MS * ONE_OF(s, 2, 2, 50, 300);
+    s->plan.linger = s->seed % 3 ? 0 : rules->handover_time;
     rules->attempt = SIM_SECOND;
     rules->keep_ms = ONE_OF(s, 60000, 86400000);
 }

@@ -75,6 +75,7 @@ static void read_terms(struct dli_terms *terms, const struct dli_kind *kind, con
     terms->max_hold = number[DLI_OPT_MAX_HOLD_MS] < 0 ? DLI_NEVER : number[DLI_OPT_MAX_HOLD_MS] * DLI_MS;
     terms->release_timeout = number[DLI_OPT_RELEASE_TIMEOUT_MS] * DLI_MS;
     terms->min_hold = number[DLI_OPT_MIN_HOLD_MS] * DLI_MS;
+    terms->linger = number[DLI_OPT_LINGER_MS] * DLI_MS;
     terms->permits = number[DLI_OPT_PERMITS];
     terms->renew = number[DLI_OPT_RENEW] != 0 && !kind->lasting;
     terms->interruptible = number[DLI_OPT_INTERRUPTIBLE] != 0;
@@ -241,6 +242,7 @@ dlock_status dlock_lock_acquire_local(dlock_lock *lock, int64_t owner, int64_t *
 {
     dlock_status status = dli_lock_ready(lock, &owner, reterr);
     struct dli_entry *entry;
+    struct dli_terms terms;
     int64_t token = 0;
 
     if (status != DLOCK_OK)
@@ -248,7 +250,8 @@ dlock_status dlock_lock_acquire_local(dlock_lock *lock, int64_t owner, int64_t *
     entry = lock->kind->slots || lock->multi ? NULL : dli_hold_find(lock->entry, lock->kind, owner);
     if (!entry)
         return dli_lock_said(lock->entry, DLOCK_WOULD_BLOCK, NULL, reterr);
-    status = dli_ask_acquire_local(entry, owner, &token);
+    terms = lock->terms;
+    status = dli_ask_acquire_local(entry, &terms, owner, &token);
     if (status == DLOCK_OK && ret_token)
         *ret_token = token;
     return over(entry, status, NULL, reterr);

@@ -41,6 +41,10 @@ const struct dli_option_row dli_option_table[DLI_OPT_COUNT] = {
                 "How often a lock passes within the process before other processes have a turn."),
     [DLI_OPT_HANDOVER_MS] = INTEGER("handover_ms", 0, 1000, "2",
                                     "How long a lock passes within the process before other processes have a turn."),
+    [DLI_OPT_LINGER_MS] =
+        INTEGER("linger_ms", 0, 1000, "0",
+                "How long a mutex that nobody here waits for stays with the process after its release, "
+                "within handover_turns and handover_ms; 0: not at all."),
     [DLI_OPT_TOKEN_TTL_MS] =
         INTEGER("token_ttl_ms", 60000, 31536000000, "86400000",
                 "How long the server remembers the last token of an idle lock; at least 10 leases."),

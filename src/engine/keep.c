@@ -17,6 +17,10 @@ void dli_mutex_lose(struct dli_mutex *m, int32_t cause, int64_t now)
 {
     struct dli_claim *claim = m->holder;
 
+    if (m->linger_until) { /* nobody is there to be told */
+        dli_mutex_stop_linger(m, now);
+        return;
+    }
     assert(claim);
     m->holder = NULL;
     dli_list_remove(&claim->link);
@@ -110,6 +114,8 @@ static int64_t drop_ends(const struct dli_mutex *m)
 
 void dli_mutex_tick(struct dli_mutex *m, int64_t now)
 {
+    if (m->linger_until && now >= m->linger_until)
+        dli_mutex_stop_linger(m, now);
     if (m->owned && now >= m->limit)
         dli_mutex_lose(m, DLOCK_CAUSE_EXPIRED, now);
     else if (now >= max_hold_at(m))
@@ -141,7 +147,9 @@ int64_t dli_mutex_alarm(const struct dli_mutex *m)
 {
     int64_t at = DLI_NEVER;
 
-    if (m->owned) {
+    if (m->linger_until) {
+        at = m->linger_until;
+    } else if (m->owned) {
         at = earlier(m->limit, max_hold_at(m));
         at = earlier(at, risk_at(m));
         if (!m->renewing && (m->renewable || m->confirm))

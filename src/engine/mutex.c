@@ -127,6 +127,7 @@ struct dli_claim *dli_mutex_acquire(struct dli_mutex *m, struct dli_claim *claim
     forget_lost(m, claim->owner);
     claim->state = DLI_CLAIM_IDLE;
     claim->count = 0;
+    claim->handed = 0;
     if (m->closed) {
         dli_mutex_settle(m, claim, DLOCK_CLOSED);
     } else if (m->holder && now < m->gate_until) {
@@ -136,7 +137,9 @@ struct dli_claim *dli_mutex_acquire(struct dli_mutex *m, struct dli_claim *claim
     } else {
         begin_waiting(m, claim);
         dli_list_append(&m->waiting, &claim->link);
-        if (m->waiters == 1 || m->trouble != DLOCK_OK)
+        if (m->linger_until)
+            dli_mutex_take_up(m, now);
+        else if (m->waiters == 1 || m->trouble != DLOCK_OK)
             m->look_at = m->want_at = now;
     }
     return claim;
@@ -174,25 +177,6 @@ void dli_mutex_take_turn(struct dli_mutex *m, int64_t now)
     dli_list_append(&m->done, &claim->link);
 }
 
-/* Nobody else gets it before. */
-static int64_t rests_until(const struct dli_claim *claim)
-{
-    return claim->min_hold > 0 ? dli_later(claim->held_since, claim->min_hold) : 0;
-}
-
-/* Whether the next waiter may have the lock without asking the server. */
-static int may_hand_over(const struct dli_mutex *m, int64_t now)
-{
-    const struct dli_claim *next;
-
-    if (m->waiters == 0 || !m->owned || m->closed || now < rests_until(m->holder) || now < m->gate_until)
-        return 0;
-    next = DLI_OBJECT(m->waiting.next, struct dli_claim, link);
-    return next->renew && m->renewable && next->lease == m->lease && !m->renew_failures && !m->confirm &&
-           m->token_next < m->token_end && m->turns < m->rules->handover_turns &&
-           now - m->turns_since < m->rules->handover_time && now < m->limit - m->lease / 4;
-}
-
 void dli_mutex_forget_want(struct dli_mutex *m)
 {
     m->want = 0;
@@ -204,6 +188,7 @@ void dli_mutex_forget_want(struct dli_mutex *m)
     m->at_risk = 0;
     m->renew_failures = 0;
     m->listen = 0;
+    m->linger_until = 0;
 }
 
 int64_t dli_mutex_beat(const struct dli_mutex *m)
@@ -223,6 +208,7 @@ static void drop(struct dli_mutex *m, int64_t number, int64_t lasts, int64_t now
     m->drop_until = dli_lease_gone(now + m->rules->attempt, lasts, m->rules->drift_ppm);
     m->drop_unsure = 0;
     m->drop_rest = 0;
+    m->drop_lingered = 0;
     m->look_at = now;
 }
 
@@ -252,12 +238,9 @@ static dlock_status release_last(struct dli_mutex *m, int64_t now, int64_t until
 {
     struct dli_claim *claim = m->holder;
 
-    if (may_hand_over(m, now)) {
-        m->holder = NULL;
+    if (dli_mutex_hand_over(m, now) || dli_mutex_linger(m, now)) {
         claim->state = DLI_CLAIM_DONE;
         *settled = claim;
-        m->turns++;
-        dli_mutex_take_turn(m, now);
         return DLOCK_OK;
     }
     if (!may_send)
@@ -268,7 +251,7 @@ static dlock_status release_last(struct dli_mutex *m, int64_t now, int64_t until
     claim->until = until;
     claim->count = 0;
     dli_mutex_start_drop(m, now);
-    m->drop_rest = rests_until(claim);
+    m->drop_rest = dli_mutex_rests_until(claim);
     *settled = claim;
     return DLOCK_WOULD_BLOCK;
 }
@@ -327,6 +310,7 @@ void dli_mutex_close(struct dli_mutex *m, int64_t now)
     dli_mutex_end_waiting(m, DLOCK_CLOSED, 0);
     if (m->holder)
         dli_mutex_lose(m, DLOCK_CAUSE_CLOSED, now);
+    dli_mutex_stop_linger(m, now);
     m->look_at = now;
 }
 

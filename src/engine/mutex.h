@@ -45,6 +45,7 @@ struct dli_claim {
     int64_t lease;    /* what it asks for */
     int64_t max_hold; /* DLI_NEVER for no cap */
     int64_t min_hold; /* nobody else gets it earlier; 0 for none */
+    int64_t linger;   /* when nobody here waits the lock stays so long after its release; 0: not at all */
     int renew;
     int patient;   /* it may wait: until lay in the future */
     int bound;     /* while it waits nobody asks for anything in its owner's name */
@@ -54,6 +55,7 @@ struct dli_claim {
     dlock_status result; /* settled: how */
     int32_t cause;       /* LOST: DLOCK_CAUSE_* */
     int reports;         /* bits of DLI_REPORT_*, to be reported */
+    int handed;          /* it came from within the process, not from the server */
 };
 
 /* Constant while the machine lives. */
@@ -106,6 +108,7 @@ struct dli_mutex {
     int64_t drop_until;     /* the server has forgotten drop by then */
     int drop_unsure;        /* an exchange that names drop was sent without answer */
     int64_t drop_rest;      /* drop is to be kept until then all the same */
+    int drop_lingered;      /* drop was released here before */
     int doubt, drop_doubt;  /* a request that wanted want, or drop, may still be under way */
     int64_t gate_until;     /* the gate is closed, as far as heard */
     int retries;            /* failed exchanges in a row */
@@ -120,9 +123,10 @@ struct dli_mutex {
     int64_t limit; /* F: valid before */
     int64_t token_next, token_end;
     int64_t turns, turns_since;
-    int renewable; /* the grant is renewed until released */
-    int confirm;   /* one renewal is due for a pushed grant */
-    int renewing;  /* a renewal of want is on the wire */
+    int64_t linger_until; /* released, but not to the server yet: for whoever asks before; 0: no */
+    int renewable;        /* the grant is renewed until released */
+    int confirm;          /* one renewal is due for a pushed grant */
+    int renewing;         /* a renewal of want is on the wire */
     int64_t renew_at;
     int renew_failures;
     int at_risk;
@@ -134,14 +138,17 @@ struct dli_mutex {
 void dli_mutex_init(struct dli_mutex *m, const struct dli_mutex_rules *rules, uint64_t seed);
 
 /*
- * Owner asks for the lock through claim (filled: owner, until, lease, max_hold, renew, patient, bound; link and report initialised).
+ * Owner asks for the lock through claim (filled: owner, until, lease, max_hold, min_hold, linger, renew, patient, bound; link and report initialised).
  * Returns the claim that now stands for the owner: an older one on re-entry (HELD, count raised) or a pending one that
- * is taken up again after DLOCK_INTERRUPTED; else claim itself, WAITING, or DONE and in the done list.
+ * is taken up again after DLOCK_INTERRUPTED; else claim itself, WAITING, or in the done list: HELD when the lock lingered, or DONE.
  */
 struct dli_claim *dli_mutex_acquire(struct dli_mutex *m, struct dli_claim *claim, int64_t now);
 
 /* The claim is not bound any more. */
 void dli_mutex_loosen(struct dli_mutex *m, struct dli_claim *claim);
+
+/* Whether the lock lingers: who asks for it now need not ask the server, if the claim is like the last one. */
+int dli_mutex_lingers(struct dli_mutex *m, int64_t now);
 
 /* Re-entry only: the held claim of owner with its count raised, or NULL and nothing changed. */
 struct dli_claim *dli_mutex_reenter(struct dli_mutex *m, int64_t owner, int64_t now);
@@ -232,6 +239,21 @@ int64_t dli_mutex_alarm(const struct dli_mutex *m);
 
 /* Somebody holds the lock: until then nothing that only time brings can end it. */
 int64_t dli_mutex_sure_until(const struct dli_mutex *m);
+
+/* ---- turns within the process: turn.c */
+
+/* Nobody else gets the lock before. */
+int64_t dli_mutex_rests_until(const struct dli_claim *claim);
+
+/* The holder releases: the next waiter has the lock, or it lingers. 0 when it may not: the server has to be asked. */
+int dli_mutex_hand_over(struct dli_mutex *m, int64_t now);
+int dli_mutex_linger(struct dli_mutex *m, int64_t now);
+
+/* The lock lingers, and the only waiter has just come: it has the lock, or asks the server, which gets the lock back. */
+void dli_mutex_take_up(struct dli_mutex *m, int64_t now);
+
+/* If the lock lingers, it goes back to the server now. */
+void dli_mutex_stop_linger(struct dli_mutex *m, int64_t now);
 
 /* ---- between the engine's own files */
 

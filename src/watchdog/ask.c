@@ -21,6 +21,7 @@ struct dli_waiter *dli_ask_waiter(struct dli_entry *entry, const struct dli_term
     waiter->claim.lease = terms->lease;
     waiter->claim.max_hold = terms->max_hold;
     waiter->claim.min_hold = terms->min_hold;
+    waiter->claim.linger = terms->linger;
     waiter->claim.renew = terms->renew;
     waiter->claim.patient = wait > 0;
     waiter->claim.until = dli_later(now, wait > 0 ? wait : attempt);
@@ -206,11 +207,9 @@ static void part(struct dli_entry *entry, struct dli_claim *ended)
     dli_waiter_unref(DLI_OBJECT(ended, struct dli_waiter, claim));
 }
 
-/* entry.mutex held: what the release in memory came to. */
-static void released_here(struct dli_entry *entry, struct dli_claim *ended, dlock_status status, int64_t now)
+/* entry.mutex held: what a release in memory leaves to do. */
+static void released_here(struct dli_entry *entry, struct dli_claim *ended, int64_t now)
 {
-    if (status == DLOCK_OK && ended)
-        dli_client_count(entry->client, DLOCK_STAT_HANDOVERS, 1);
     dli_waiter_deliver(entry, now); /* the claim may have something to report still */
     part(entry, ended);
     dli_entry_pump(entry, now);
@@ -227,7 +226,7 @@ dlock_status dli_ask_release(struct dli_entry *entry, const struct dli_terms *te
     dli_entry_lock(entry);
     status = dli_mutex_release(&entry->m, owner, now, now + terms->release_timeout, 1, &claim);
     if (status != DLOCK_WOULD_BLOCK) {
-        released_here(entry, claim, status, now);
+        released_here(entry, claim, now);
         dli_entry_unlock(entry);
         return status;
     }
@@ -242,12 +241,33 @@ dlock_status dli_ask_release(struct dli_entry *entry, const struct dli_terms *te
     return status;
 }
 
-dlock_status dli_ask_acquire_local(struct dli_entry *entry, int64_t owner, int64_t *token)
+/* entry.mutex held: the lock lingers: it is owner's if it may have it as terms say; else it goes back to the server. NULL then. */
+static struct dli_claim *take_up(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t now)
 {
+    struct dli_waiter *waiter = dli_ask_waiter(entry, terms, owner, 0, now);
+    struct dli_claim *claim;
+
+    if (!waiter)
+        return NULL;
+    claim = dli_mutex_acquire(&entry->m, &waiter->claim, now);
+    dli_mutex_give_up(&entry->m, claim, DLOCK_WOULD_BLOCK, now);
+    if (claim->state != DLI_CLAIM_HELD)
+        claim = NULL;
+    dli_entry_pump(entry, now);
+    dli_waiter_unref(waiter);
+    return claim;
+}
+
+dlock_status dli_ask_acquire_local(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner,
+                                   int64_t *token)
+{
+    int64_t now = dli_now();
     struct dli_claim *claim;
 
     dli_entry_lock(entry);
-    claim = dli_mutex_reenter(&entry->m, owner, dli_now());
+    claim = dli_mutex_reenter(&entry->m, owner, now);
+    if (!claim && dli_mutex_lingers(&entry->m, now))
+        claim = take_up(entry, terms, owner, now);
     if (claim) {
         struct dli_waiter *waiter = DLI_OBJECT(claim, struct dli_waiter, claim);
 
@@ -269,7 +289,7 @@ dlock_status dli_ask_release_local(struct dli_entry *entry, int64_t owner)
     dli_entry_lock(entry);
     status = dli_mutex_release(&entry->m, owner, now, now, 0, &ended);
     if (status != DLOCK_WOULD_BLOCK)
-        released_here(entry, ended, status, now);
+        released_here(entry, ended, now);
     dli_entry_unlock(entry);
     return status;
 }

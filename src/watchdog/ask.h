@@ -11,7 +11,7 @@
 
 /* How a handle wants its lock. */
 struct dli_terms {
-    int64_t lease, max_hold, min_hold, release_timeout; /* microseconds */
+    int64_t lease, max_hold, min_hold, linger, release_timeout; /* microseconds */
     int renew, interruptible;
     int64_t permits;
 };
@@ -20,7 +20,8 @@ struct dli_terms {
 dlock_status dli_ask_acquire(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t wait,
                              int64_t *token, dlock_error *why);
 dlock_status dli_ask_release(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, dlock_error *why);
-dlock_status dli_ask_acquire_local(struct dli_entry *entry, int64_t owner, int64_t *token);
+dlock_status dli_ask_acquire_local(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner,
+                                   int64_t *token);
 dlock_status dli_ask_release_local(struct dli_entry *entry, int64_t owner);
 
 /* entry.mutex held: the grant is the caller's, unless its time was over before the caller woke up: DLOCK_LOST then. */

@@ -100,7 +100,6 @@ dlock_status dli_submit_release(struct dli_entry *entry, const struct dli_terms 
         tell(DLI_OBJECT(claim, struct dli_waiter, claim), tag, run);
         status = DLOCK_OK;
     } else if (status == DLOCK_OK && claim) {
-        dli_client_count(entry->client, DLOCK_STAT_HANDOVERS, 1);
         told_at_once(DLI_OBJECT(claim, struct dli_waiter, claim), tag, run);
     } else if (status == DLOCK_OK) {
         status = tell_inner(entry, terms, owner, tag, run);

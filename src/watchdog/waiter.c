@@ -164,10 +164,12 @@ static void count_end(struct dli_client *client, const struct dli_waiter *waiter
     const struct dli_claim *claim = &waiter->claim;
     int submitted = waiter->tell == DLI_TELL_QUEUE || waiter->tell == DLI_TELL_RUN;
 
-    if (claim->state == DLI_CLAIM_HELD)
+    if (claim->state == DLI_CLAIM_HELD) {
         dli_client_count(client, DLOCK_STAT_ACQUIRED, 1);
-    else if (submitted && releasing(claim) && claim->result == DLOCK_OK && claim->token > 0)
+        dli_client_count(client, DLOCK_STAT_HANDOVERS, claim->handed);
+    } else if (submitted && releasing(claim) && claim->result == DLOCK_OK && claim->token > 0) {
         dli_client_count(client, DLOCK_STAT_RELEASED, 1);
+    }
 }
 
 /* The event is read when the entry may have seen another exchange. */
