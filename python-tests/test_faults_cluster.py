@@ -120,7 +120,8 @@ def test_f02_resharding(agent: Agent, new_agent: Make, cluster: Cluster, count: 
                 assert lock.state(1) == "HELD", (name, str(pulse), client.counters()["lost"], log_of(client)[-3:])
         renewed = client.counters()["renewed"]
         until(lambda: client.counters()["renewed"] >= renewed + count, 30)
-        assert client.counters()["lost"] == 0 and all(lock.state(1) == "HELD" for lock in locks), str(pulse)
+        until(lambda: all(lock.state(1) == "HELD" for lock in locks))  # some may have missed their turns while their slot moved
+        assert client.counters()["lost"] == 0, str(pulse)
     assert not any(wait.ready() for wait in waits)
     assert errors(cluster, "ASK") > before["ASK"] and errors(cluster, "MOVED") > before["MOVED"]
     assert errors(cluster, "CROSSSLOT") == before["CROSSSLOT"]

@@ -392,4 +392,5 @@ def test_c16_large_packets_vanish(new_server: Make, new_agent: Make, kind: Any, 
             tell(done=2)
         print(f"C-16: {net.count('large')} packets vanished by {kind.__name__}, calls {max(late):.0f} ms late at most")
         assert net.count("large") >= rounds and max(late) <= SLACK_MS * 2
-        assert kept.state(1) == "HELD" and kept.token(1).token == token and client.counters()["lost"] == 0
+        until(lambda: kept.state(1) == "HELD")  # renewals go over the same connection, which may have been choked
+        assert kept.token(1).token == token and client.counters()["lost"] == 0

@@ -14,12 +14,14 @@ from harness.agent import Agent, Answer, Client, Lock, until
 from harness.build import LIBRARY, ROOT
 from harness.fake import FakeServer
 from harness.kinds import KINDS, LEASED, RIVAL, image, one
+from harness.options import OF_CLIENTS
 from harness.server import Server
 
 SECRET = "s3cret-canary"
 
 library = ctypes.CDLL(str(LIBRARY))
 library.dlock_status_name.restype = library.dlock_status_text.restype = ctypes.c_char_p
+library.dlock_option_type.restype = library.dlock_option_default.restype = library.dlock_option_name.restype = ctypes.c_char_p
 TABLE = [library.dlock_status_name(library.dlock_status_at(index)).decode() for index in range(library.dlock_status_count())]
 
 
@@ -1149,3 +1151,53 @@ def test_the_system_refuses(world: World, what: str) -> None:
         lock.release(1).ok
         client.free(), lock.drop()
     until(lambda: not short.agent.threads())
+
+
+# ---- whose options are
+
+
+OTHER = {"integer": "7", "bool": "false", "text": "x", "secret": "x"}
+SPECIAL = {"replicas": "2", "checks": "warn", "quarantine_ms": "400000", "connects_per_second": "11", "event_limit": "17", "quorum": "3"}
+
+
+@pytest.mark.parametrize("name", OF_CLIENTS)
+def test_options_that_are_not_a_locks(agent: Agent, redis_server: Server, name: str) -> None:
+    """Given to a lock they would do nothing: it is told, unless they say what is so anyway."""
+    client = agent.open(redis_server)
+    index = next(i for i in range(library.dlock_option_count()) if library.dlock_option_name(i).decode() == name)
+    kind, default = (call(index).decode() for call in (library.dlock_option_type, library.dlock_option_default))
+    answer = client.new("lock", **{name: SPECIAL.get(name) or OTHER[kind.split()[0]]})
+    assert answer.status == "INVALID_OPTION" and answer.message == f"The option {name} belongs to the client: a lock cannot have another one."
+    assert client.new("lock", **{name: default}).ok and client.counters()["locks"] == 1
+
+
+def test_an_option_of_a_name(agent: Agent, redis_server: Server) -> None:
+    """What the first handle says goes for all, until the last one is gone."""
+    client = agent.open(redis_server, lease_ms=30_000)
+    first = client.lock("lock", lock_delay_ms=20_000)
+    second = client.lock("lock")
+    second.acquire(1, 0).ok
+    assert redis_server.command("PTTL", "lock") > 30_000
+    second.release(1).ok
+    first.drop().ok, second.drop().ok
+    client.lock("lock").acquire(1, 0).ok
+    assert redis_server.command("PTTL", "lock") <= 30_000
+
+
+# ---- who gets no answer
+
+
+def test_a_submitted_try_on_a_silent_server(agent: Agent, redis_server: Server) -> None:
+    """Nobody is known to have the lock: it is not busy. Also when an exchange of somebody else is on its way already."""
+    client = agent.open(redis_server, command_timeout_ms=100, connect_timeout_ms=100)
+    lock, other = client.lock("lock"), client.lock("other")
+    client.ping(1000).ok
+    redis_server.pause()
+    try:
+        lock.submit_acquire(1, 0, 10).ok
+        lock.submit_acquire(2, 0, 20).ok
+        other.submit_acquire(3, 0, 30).ok
+        told = {(event := client.event()).tag: event for _ in range(3)}
+    finally:
+        redis_server.resume()
+    assert {tag: library.dlock_status_name(event.status).decode() for tag, event in told.items()} == {10: "UNREACHABLE", 20: "BUSY", 30: "UNREACHABLE"}

@@ -382,6 +382,10 @@ def test_max_hold(agent: Agent, redis_server: Server, seen: Monitor) -> None:
     client = agent.open(redis_server, lease_ms=5000, max_hold_ms=600)
     lock = client.lock("lock")
     token = lock.acquire(1, 0).ok.token
+    assert lock.remaining(1).ok.remaining <= 600
+    lock.submit_acquire(1, 0, 5).ok
+    assert client.event().remaining <= 600
+    lock.release(1).ok
     event = client.event()
     assert (event.type, event.cause, event.owner, event.token, event.lock_id) == ("LOST", "MAX_HOLD", 1, token, lock.id)
     assert 600 <= event.held_for < 3000 and lock.state(1) == "LOST"

@@ -5,6 +5,15 @@ import ctypes
 import sys
 
 
+# What is neither a client's nor of a name is a lock's.
+OF_CLIENTS = (
+    "username password db client_name connect_timeout_ms command_timeout_ms connects_per_second private_connections "
+    "watchdog_threads event_limit tls_ca_file tls_ca_dir tls_crl_file tls_cert_file tls_key_file tls_key_password tls_server_name "
+    "tls_verify sentinel_username sentinel_password quarantine_ms quorum quorum_name replicas checks"
+).split()
+OF_NAMES = "drift_ppm safety_ms lock_delay_ms handover_turns handover_ms token_ttl_ms".split()
+
+
 def options_page(library: ctypes.CDLL) -> str:
     columns = [getattr(library, f"dlock_option_{name}") for name in ("name", "type", "default", "help")]
     for column in columns:
@@ -16,12 +25,24 @@ def options_page(library: ctypes.CDLL) -> str:
         "Set by `dlock_options_set`, in the query part of a URL, or as keyword arguments in Python. A lock's options win over",
         "its client's, and those over the URL's. Written by python-tests/harness/options.py.",
         "",
-        "| name | accepts | default | |",
-        "| --- | --- | --- | --- |",
+        "Options of a *lock* may differ between handles. Those of a *name* are what the first handle of a client on that name says, as",
+        "long as there is one; later handles do not change them. Those of a *client* are the same for all its locks: another value for",
+        "a lock is `DLOCK_INVALID_OPTION`.",
+        "",
+        "| name | of a | accepts | default | |",
+        "| --- | --- | --- | --- | --- |",
     ]
     for index in range(library.dlock_option_count()):
         name, kind, default, text = (column(index).decode() for column in columns)
-        lines.append(f"| `{name}` | {kind} | {f'`{default}`' if default else ''} | {text} |")
+        whose = "client" if name in OF_CLIENTS else "name" if name in OF_NAMES else "lock"
+        lines.append(f"| `{name}` | {whose} | {kind} | {f'`{default}`' if default else ''} | {text} |")
+    lines += [
+        "",
+        "Between options: `max_hold_ms` is -1 or at least 1; `token_ttl_ms` is at least ten times `lease_ms`; `quarantine_ms` is 0 or at",
+        "least `lease_ms` and `lock_delay_ms` together; `replicas` is `none`, 0 to 64, or `all`. `tls_*` options need a scheme with TLS,",
+        "`sentinel_*` and `quorum*` one of theirs. `renew`, `lease_ms`, `min_hold_ms` and `lock_delay_ms` mean nothing to a plain semaphore,",
+        "whose permits have no lease; hand-overs and `linger_ms` are the mutex's alone.",
+    ]
     return "\n".join(lines) + "\n"
 
 

@@ -90,7 +90,7 @@ static dlock_status combine(const dlock_client *client, const dlock_options *opt
     dli_options_init(set);
     status = dli_options_lay(set, &client->core->options, reterr);
     if (status == DLOCK_OK)
-        status = dli_options_lay(set, options, reterr);
+        status = dli_options_lay_lock(set, options, reterr);
     if (status == DLOCK_OK &&
         !dli_client_may_lease(client->core, set->number[DLI_OPT_LEASE_MS] + set->number[DLI_OPT_LOCK_DELAY_MS]))
         return dli_fail(reterr, DLOCK_LEASE_REFUSED,

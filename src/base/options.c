@@ -168,6 +168,22 @@ dlock_status dli_options_lay(struct dlock_options *set, const struct dlock_optio
     return DLOCK_OK;
 }
 
+static int differs(const struct dlock_options *a, const struct dlock_options *b, int option)
+{
+    return is_text(option) ? strcmp(dli_options_text(a, option), dli_options_text(b, option)) != 0
+                           : a->number[option] != b->number[option];
+}
+
+dlock_status dli_options_lay_lock(struct dlock_options *set, const struct dlock_options *over, dlock_error *box)
+{
+    for (int i = DLI_OPT_OF_CLIENTS; over && i < DLI_OPT_COUNT; i++)
+        if (over->given >> i & 1 && differs(set, over, i))
+            return dli_fail(box, DLOCK_INVALID_OPTION,
+                            "The option %s belongs to the client: a lock cannot have another one.",
+                            dli_option_table[i].name);
+    return dli_options_lay(set, over, box);
+}
+
 int dli_options_checks(const struct dlock_options *set)
 {
     static const char *const words[] = {

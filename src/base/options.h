@@ -52,7 +52,8 @@ enum dli_option {
     DLI_OPT_QUORUM_NAME,
     DLI_OPT_REPLICAS,
     DLI_OPT_CHECKS,
-    DLI_OPT_COUNT
+    DLI_OPT_COUNT,
+    DLI_OPT_OF_CLIENTS = DLI_OPT_USERNAME /* the first of those that all locks of a client share */
 };
 
 /* What a row accepts. */
@@ -91,6 +92,9 @@ dlock_status dli_options_put(struct dlock_options *set, int option, const char *
 
 /* Lay what was given in over onto set. over may be NULL. DLOCK_OUT_OF_MEMORY leaves set usable but partly changed. */
 dlock_status dli_options_lay(struct dlock_options *set, const struct dlock_options *over, dlock_error *box);
+
+/* The same for a lock, whose client's options set has: those that belong to a client cannot differ. DLOCK_INVALID_OPTION then. */
+dlock_status dli_options_lay_lock(struct dlock_options *set, const struct dlock_options *over, dlock_error *box);
 
 /*
  * The rules between options, checked when a set is used: a renewed lease has at least 500 ms, max_hold_ms is not 0,

@@ -237,7 +237,7 @@ void dli_mutex_tick(struct dli_mutex *m, int64_t now);
 /* When dli_mutex_tick, dli_mutex_wish or dli_mutex_renewal want to be called next; DLI_NEVER for not at all. */
 int64_t dli_mutex_alarm(const struct dli_mutex *m);
 
-/* Somebody holds the lock: until then nothing that only time brings can end it. */
+/* Somebody holds the lock: until then nothing that only time brings can end it. DLI_NEVER: nothing will. */
 int64_t dli_mutex_sure_until(const struct dli_mutex *m);
 
 /* ---- turns within the process: turn.c */

@@ -31,7 +31,8 @@ dlock_status dli_inquire_held(struct dli_entry *entry, int64_t owner, int64_t *t
     if (state == DLOCK_STATE_HELD || state == DLOCK_STATE_AT_RISK) {
         *token = entry->m.holder->token;
         *count = entry->m.holder->count;
-        *remaining = entry->m.limit == DLI_NEVER ? DLI_NEVER : entry->m.limit - now;
+        *remaining = dli_mutex_sure_until(&entry->m);
+        *remaining -= *remaining == DLI_NEVER ? 0 : now;
     } else {
         status = state == DLOCK_STATE_LOST ? DLOCK_LOST : DLOCK_NOT_HELD;
     }

@@ -86,7 +86,9 @@ dlock_status dli_waiter_overdue(const struct dli_waiter *waiter)
         return DLOCK_UNKNOWN_OUTCOME;
     if (waiter->entry->m.trouble != DLOCK_OK)
         return waiter->entry->m.trouble;
-    return waiter->claim.patient ? DLOCK_TIMED_OUT : DLOCK_BUSY;
+    if (waiter->claim.patient)
+        return DLOCK_TIMED_OUT;
+    return waiter->entry->m.in_flight ? DLOCK_UNREACHABLE : DLOCK_BUSY; /* who only tries waits for one answer */
 }
 
 static void wait_over(struct dli_timer *timer, int64_t now)
@@ -133,7 +135,7 @@ static void post(struct dli_waiter *waiter, struct dli_node *node, int64_t type,
 {
     const struct dli_mutex *m = &waiter->entry->m;
     const struct dli_claim *claim = &waiter->claim;
-    int held = claim->state == DLI_CLAIM_HELD;
+    int64_t until = claim->state == DLI_CLAIM_HELD ? dli_mutex_sure_until(m) : DLI_NEVER;
 
     node->field[DLOCK_FIELD_TYPE] = type;
     node->field[DLOCK_FIELD_STATUS] = status;
@@ -142,8 +144,8 @@ static void post(struct dli_waiter *waiter, struct dli_node *node, int64_t type,
     node->field[DLOCK_FIELD_OWNER] = claim->owner;
     node->field[DLOCK_FIELD_TOKEN] = claim->token > 0 ? claim->token : -1;
     node->field[DLOCK_FIELD_REMAINING_MS] = -1;
-    if (held && m->limit != DLI_NEVER)
-        node->field[DLOCK_FIELD_REMAINING_MS] = m->limit > now ? (m->limit - now) / DLI_MS : 0;
+    if (until != DLI_NEVER)
+        node->field[DLOCK_FIELD_REMAINING_MS] = until > now ? (until - now) / DLI_MS : 0;
     node->field[DLOCK_FIELD_CAUSE] = claim->cause;
     node->field[DLOCK_FIELD_HELD_FOR_MS] = claim->held_since ? (now - claim->held_since) / DLI_MS : -1;
     node->field[DLOCK_FIELD_WAITERS] = m->waiters;
