@@ -11,10 +11,16 @@
  * order. Text returned by a box lives until the box is filled again or freed; other returned text is constant. Nothing
  * is ever freed by the other side.
  *
- * Outputs. ret_* parameters are written only when the call returns DLOCK_OK, or as its comment says, and may be NULL.
- * reterr is a box made by the caller or NULL; it is written only when the call does not return DLOCK_OK.
+ * Outputs. ret_* parameters are written only when the call returns DLOCK_OK, or as its comment says, and may be NULL,
+ * but for those that receive a handle or the size of an exported grant. reterr is a box made by the caller or NULL; it is written only when the call does not return DLOCK_OK.
  *
- * Time. Durations are milliseconds in parameters ending in _ms: -1 means no limit, 0 means do not wait.
+ * Statuses. Comments name those that say something of the call. Any call may return DLOCK_INVALID_ARGUMENT, DLOCK_CLOSED,
+ * DLOCK_FORKED, DLOCK_OUT_OF_MEMORY and DLOCK_SYSTEM_ERROR; one that talks to the server also DLOCK_UNREACHABLE,
+ * DLOCK_DENIED, DLOCK_TLS_FAILED, DLOCK_WRONG_SETUP, DLOCK_INVALID_QUORUM, DLOCK_PROTOCOL_ERROR and DLOCK_SERVER_*; one
+ * that a kind of lock does not have, DLOCK_UNSUPPORTED.
+ *
+ * Time. Durations are milliseconds in parameters ending in _ms: -1 means no limit, 0 means do not wait. A call about a
+ * multi-lock may block for so long once for each member.
  *
  * Owners. A lock is held by an owner, a number chosen by the caller. 0 stands for the calling thread; tasks, goroutines
  * and coroutines pass a positive number of their own. Negative numbers are refused. An owner that holds a lock may
@@ -32,7 +38,8 @@
  * with tag, a number of the caller's choice, follows in the event queue of the client; no other answer is followed by one.
  * For dlock_lock_submit_acquire and _release it has a type of their own, else it is DLOCK_EVENT_DONE: _STATUS is what the
  * blocking call would have returned (DLOCK_CLOSED when the client is closed before), the text the sentence of its error
- * box, _LOCK_ID the handle's (-1 without one), _OWNER the owner's (-1 without one). Results are there when the status is
+ * box, _LOCK_ID the handle's (-1 without one), _OWNER the owner's (-1 without one; of owner 0 a negative number that stands
+ * for the thread). Results are there when the status is
  * DLOCK_OK: numbers in _VALUE, tokens in _TOKEN, what dlock_lock_inspect says in its fields, with the holder's id as the
  * text. Handles may be freed before the event comes. Calls that were submitted may overtake one another.
  * dlock_client_submit_close has no tag: the end of the queue tells.
@@ -399,10 +406,11 @@ const char *dlock_option_help(size_t index);
  * Redis Cluster; redis+quorum:// and an odd number of hosts that know nothing of each other, where there are mutexes alone.
  * options may be NULL; what is set in it wins over the URL.
  * The files that options of TLS name are read now, and again when they have changed.
- * Nothing is connected and no thread is started yet. DLOCK_INVALID_URL, DLOCK_UNKNOWN_OPTION, DLOCK_INVALID_OPTION,
+ * Nothing is connected and no thread is started yet; with the option checks the servers are looked at first, as by
+ * dlock_client_check, which is the client's first use, and DLOCK_UNFIT may be the answer. DLOCK_INVALID_URL, DLOCK_UNKNOWN_OPTION, DLOCK_INVALID_OPTION,
  * DLOCK_INVALID_QUORUM (calls that ask for a lock may return it too), DLOCK_UNSUPPORTED (scheme not in this build),
  * DLOCK_OUT_OF_MEMORY, DLOCK_SYSTEM_ERROR.
- * Threads: any. Blocks: never. Since: 0.1
+ * Threads: any. Blocks: never; with checks up to the connect and command timeouts. Since: 0.1
  */
 DLOCK_API
 dlock_status dlock_client_open(const char *url, const dlock_options *options, dlock_client **ret_client,
@@ -411,7 +419,7 @@ dlock_status dlock_client_open(const char *url, const dlock_options *options, dl
 /*
  * End the client's work: waiting calls end with DLOCK_CLOSED, held locks are released on the server, threads stop, and
  * later calls return DLOCK_CLOSED. DLOCK_TIMED_OUT when the server did not confirm everything within timeout_ms; what is
- * left expires by its lease. Closing twice is fine.
+ * left expires by its lease, but permits of a plain semaphore, which have none, stay taken. Closing twice is fine.
  * Threads: any. Blocks: up to timeout_ms. Since: 0.1
  */
 DLOCK_API
@@ -426,7 +434,8 @@ DLOCK_API
 dlock_status dlock_client_submit_close(dlock_client *client, int64_t timeout_ms, dlock_error *reterr);
 
 /*
- * Give the handle back. Without dlock_client_close before, held locks are abandoned: renewal stops and they expire.
+ * Give the handle back. Without dlock_client_close before, held locks are abandoned: renewal stops and they expire, and
+ * permits of a plain semaphore stay taken.
  * Locks of the client stay valid objects and answer DLOCK_CLOSED.
  * Threads: any. Blocks: never. Since: 0.1
  */
@@ -434,7 +443,8 @@ DLOCK_API
 void dlock_client_free(dlock_client *client);
 
 /*
- * The descriptor that is readable exactly while events wait. Poll it or dup it; never read or close it.
+ * The descriptor that is readable while events or a dlock_client_wake wait, and for ever once dlock_client_next has said
+ * DLOCK_CLOSED: stop polling then. Poll it or dup it; never read or close it.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
@@ -533,8 +543,8 @@ const char *dlock_finding_name(int32_t finding);
 
 /*
  * A handle on the lock called name. Nothing is sent. options may be NULL; what is set in it wins over the client's.
- * Names are 1 to 1024 bytes without NUL; braces must form a Redis hash tag that Redisson and Redis read alike.
- * DLOCK_INVALID_NAME, DLOCK_UNSUPPORTED (kind), DLOCK_INVALID_OPTION, DLOCK_CLOSED, DLOCK_FORKED, DLOCK_OUT_OF_MEMORY.
+ * Names are 1 to 1024 bytes without NUL, with the namespace and its colon; braces must form a Redis hash tag that Redisson and Redis read alike.
+ * DLOCK_INVALID_NAME, DLOCK_UNSUPPORTED (kind), DLOCK_INVALID_OPTION (also: an option of the client), DLOCK_LEASE_REFUSED.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
@@ -546,7 +556,8 @@ dlock_status dlock_lock_new(dlock_client *client, int32_t kind, const char *name
  * read or write locks; their handles may be freed afterwards. They are taken in the order of their names, the same for
  * every process, so that two multi-locks never wait for each other; free mutexes in one step. The sentence of a failure
  * names the member that stood in the way. The token of a multi-lock is the largest of its members', whose own ones their
- * handles tell. An interrupted acquisition keeps no place. DLOCK_DUPLICATE_NAME, DLOCK_INVALID_ARGUMENT.
+ * handles tell. After DLOCK_INTERRUPTED it keeps the members it has: call again to go on, or dlock_lock_cancel to give
+ * all back. DLOCK_DUPLICATE_NAME, DLOCK_INVALID_ARGUMENT.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
@@ -569,8 +580,9 @@ int64_t dlock_lock_id(const dlock_lock *lock);
 
 /*
  * Acquire for owner, waiting up to wait_ms. On DLOCK_OK *ret_token is the fencing token. DLOCK_BUSY (wait_ms is 0),
- * DLOCK_TIMED_OUT, DLOCK_CANCELLED, DLOCK_CLOSED, DLOCK_FORKED, DLOCK_WRONG_KIND, DLOCK_UNREACHABLE, DLOCK_DENIED,
- * DLOCK_SERVER_*, DLOCK_PROTOCOL_ERROR. With the option interruptible the call ends with DLOCK_INTERRUPTED
+ * DLOCK_TIMED_OUT, DLOCK_CANCELLED, DLOCK_CLOSED, DLOCK_GATE_CLOSED, DLOCK_UPGRADE_REFUSED (a write lock by who holds the
+ * read lock), DLOCK_WRONG_KIND, DLOCK_QUARANTINED, DLOCK_LEASE_REFUSED (longer than a quarantine), DLOCK_NOT_REPLICATED,
+ * DLOCK_LOST (the grant was over before the caller woke up). With the option interruptible the call ends with DLOCK_INTERRUPTED
  * when a signal was handled, and after each second of waiting, since a signal may come before the wait begins: the request
  * keeps its place, call again to go on waiting or cancel it. After any other answer but
  * DLOCK_OK nothing is held; what the server may have granted meanwhile is given back in the background.
@@ -584,7 +596,7 @@ dlock_status dlock_lock_acquire(dlock_lock *lock, int64_t owner, int64_t wait_ms
 /*
  * Release one hold of owner; the last one gives the lock to the next waiter. DLOCK_NOT_HELD when owner holds nothing,
  * DLOCK_LOST when the grant was lost before, DLOCK_UNKNOWN_OUTCOME when the server did not answer within
- * release_timeout_ms: the release goes on in the background. After any answer owner holds nothing at this level.
+ * release_timeout_ms: the release goes on in the background, as it does after DLOCK_DENIED and DLOCK_SERVER_*. After any answer owner holds nothing at this level.
  * Threads: any. Blocks: up to release_timeout_ms. Since: 0.1
  */
 DLOCK_API
@@ -632,7 +644,8 @@ dlock_status dlock_lock_cancel(dlock_lock *lock, int64_t owner, dlock_error *ret
 
 /*
  * Make the server keep the lock for at least lease_ms from now; the new lease also holds for later renewals.
- * DLOCK_NOT_HELD, DLOCK_LOST, DLOCK_INVALID_ARGUMENT (range of the option lease_ms), DLOCK_UNREACHABLE, DLOCK_SERVER_*.
+ * DLOCK_NOT_HELD, DLOCK_LOST, DLOCK_INVALID_ARGUMENT (range of the option lease_ms), DLOCK_LEASE_REFUSED,
+ * DLOCK_NOT_REPLICATED, DLOCK_UNSUPPORTED (plain semaphore, latch).
  * Threads: any. Blocks: up to the command timeout. Since: 0.1
  */
 DLOCK_API
@@ -648,7 +661,10 @@ dlock_status dlock_lock_submit_extend(dlock_lock *lock, int64_t owner, int64_t l
                                       dlock_error *reterr);
 
 /*
- * Take the lock away from whoever holds it, in any process, and wake the next waiter. DLOCK_NOT_HELD when it was free.
+ * Take the lock away from whoever holds it, in any process, and wake the next waiter. The holder is not told: it hears
+ * DLOCK_EVENT_LOST at its next renewal, up to a third of its lease later, and until then believes that it holds beside the
+ * next one; only the token tells them apart. DLOCK_NOT_HELD when it was free, DLOCK_WRONG_KIND, DLOCK_UNSUPPORTED
+ * (semaphores, latch); after DLOCK_UNREACHABLE it may have been taken all the same.
  * Threads: any. Blocks: up to the command timeout. Since: 0.1
  */
 DLOCK_API
@@ -669,8 +685,8 @@ DLOCK_API
 dlock_status dlock_lock_state(dlock_lock *lock, int64_t owner, int32_t *ret_state, dlock_error *reterr);
 
 /*
- * How long owner may still trust its grant without another renewal, guard and drift taken off.
- * DLOCK_NOT_HELD, DLOCK_LOST.
+ * How long owner may still trust its grant without another renewal, guard and drift taken off, max_hold_ms counted; -1:
+ * without end (plain semaphore). DLOCK_NOT_HELD, DLOCK_LOST.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
@@ -693,7 +709,8 @@ dlock_status dlock_lock_hold_count(dlock_lock *lock, int64_t owner, int64_t *ret
 /*
  * Ask the server who holds the lock. The box gets DLOCK_EVENT_INSPECTION: text is the holder's id on the wire ("" when
  * free), DLOCK_FIELD_TOKEN (the highest one reserved so far: not below the holder's), _REMAINING_MS, _HELD_FOR_MS,
- * _WAITERS (processes in line), _FOREIGN (1: not libdlock).
+ * _WAITERS (processes in line), _FOREIGN (1: not libdlock). Token and time held are -1 when the holder has had the lock for
+ * longer than token_ttl_ms.
  * Threads: any. Blocks: up to the command timeout. Since: 0.1
  */
 DLOCK_API
@@ -738,8 +755,8 @@ dlock_status dlock_lock_submit_adopt_grant(dlock_lock *lock, int64_t owner, cons
 
 /*
  * Close the gate of the lock for ttl_ms: whoever waits for it, in any process, gets DLOCK_GATE_CLOSED, and so does whoever
- * asks for it, until the gate is opened or the time is over. Who holds it goes on. DLOCK_WRONG_KIND. Closing a closed gate
- * sets its time anew.
+ * asks for it, until the gate is opened or the time is over: 1 to 31536000000 ms, a year. Who holds it goes on.
+ * DLOCK_WRONG_KIND, DLOCK_UNSUPPORTED (multi-lock: its members have gates). Closing a closed gate sets its time anew.
  * Threads: any. Blocks: up to the command timeout. Since: 0.1
  */
 DLOCK_API
@@ -936,7 +953,7 @@ dlock_status dlock_event_data(const dlock_event *event, uint8_t *buffer, size_t 
  * The handle serves one round after the other: dlock_txn_watch begins one; commit, rollback or any trouble with the
  * connection ends it. It has a connection of its own, made by the first dlock_txn_watch within the budget of
  * connects_per_second, closed after any trouble, by the first call after dlock_client_close and by dlock_txn_free.
- * DLOCK_CLOSED, DLOCK_FORKED, DLOCK_OUT_OF_MEMORY.
+ * DLOCK_UNSUPPORTED (quorum).
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
@@ -951,7 +968,8 @@ void dlock_txn_free(dlock_txn *txn);
 
 /*
  * Watch a key, before it is read; begins a round when there is none. Also a key that does not exist can be watched, and
- * one that expires counts as changed. DLOCK_INVALID_ARGUMENT after the first write of the round. After any other failure
+ * one that expires counts as changed. DLOCK_INVALID_ARGUMENT after the first write of the round and, on a cluster, for a key
+ * of another slot than the first one's: the round goes on. After any other failure
  * the round is over, and nothing is watched: DLOCK_UNREACHABLE (also: the budget is used up), DLOCK_DENIED,
  * DLOCK_SERVER_*, DLOCK_PROTOCOL_ERROR, DLOCK_OUT_OF_MEMORY, DLOCK_SYSTEM_ERROR.
  * Threads: one at a time per transaction. Blocks: up to the connect and command timeouts. Since: 0.1

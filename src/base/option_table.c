@@ -48,7 +48,9 @@ const struct dli_option_row dli_option_table[DLI_OPT_COUNT] = {
     [DLI_OPT_TOKEN_TTL_MS] =
         INTEGER("token_ttl_ms", 60000, 31536000000, "86400000",
                 "How long the server remembers the last token after the last grant; at least 10 leases."),
-    [DLI_OPT_INTERRUPTIBLE] = BOOL("interruptible", "false", "Whether a blocking acquire returns DLOCK_INTERRUPTED when a signal was handled, and after each second."),
+    [DLI_OPT_INTERRUPTIBLE] =
+        BOOL("interruptible", "false",
+             "Whether a blocking acquire returns DLOCK_INTERRUPTED when a signal was handled, and after each second."),
     [DLI_OPT_USERNAME] = TEXT("username", 256, "", "The user to log in as; empty for the default user."),
     [DLI_OPT_PASSWORD] = SECRET("password", 256, "", "The password to log in with; empty for none."),
     [DLI_OPT_DB] = INTEGER("db", 0, 1000000, "0", "The number of the database the locks are kept in."),
@@ -57,7 +59,8 @@ const struct dli_option_row dli_option_table[DLI_OPT_COUNT] = {
     [DLI_OPT_CONNECT_TIMEOUT_MS] = INTEGER("connect_timeout_ms", 1, 600000, "2000",
                                            "How long resolving, connecting and logging in may take together."),
     [DLI_OPT_COMMAND_TIMEOUT_MS] =
-        INTEGER("command_timeout_ms", 1, 600000, "1000", "How long the server may take to answer one command; for a lock a ninth of the lease, if "
+        INTEGER("command_timeout_ms", 1, 600000, "1000",
+                "How long the server may take to answer one command; for a lock a ninth of the lease, if "
                 "that is less, but at least 50."),
     [DLI_OPT_CONNECTS_PER_SECOND] =
         INTEGER("connects_per_second", 1, 1000, "10", "The most connections that are tried in one second."),
