@@ -13,16 +13,21 @@ if TYPE_CHECKING:
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
-PYTHON = ["dlock", "dlock-aio", "redis-py", "redis-py-aio", "python-redis-lock", "pottery"]
-GO = ["dlock", "redsync", "rueidislock", "redislock"]
+PYTHON = ["dlock", "dlock+linger", "dlock-aio", "dlock-aio+linger", "redis-py", "redis-py-aio", "python-redis-lock", "pottery"]
+GO = ["dlock", "dlock+linger", "redsync", "rueidislock", "redislock"]
+LINGER = "?linger_ms=2"
+IN_MEMORY = "?linger_ms=1000&handover_ms=1000&handover_turns=1024"
 NAMES = {
-    "dlock": "libdlock", "dlock-aio": "libdlock, asyncio", "redis-py": "redis-py `Lock`", "redis-py-aio": "redis-py `Lock`, asyncio",
+    "dlock": "libdlock", "dlock-aio": "libdlock, asyncio", "dlock+linger": "libdlock, `linger_ms=2`",
+    "dlock-aio+linger": "libdlock, asyncio, `linger_ms=2`", "redis-py": "redis-py `Lock`", "redis-py-aio": "redis-py `Lock`, asyncio",
     "python-redis-lock": "python-redis-lock", "pottery": "pottery `Redlock`", "redsync": "redsync", "rueidislock": "rueidislock, NOLOOP",
     "redislock": "bsm/redislock", "c": "C API", "python": "Python", "go": "Go", "lua": "LuaJIT",
 }
 
 
 def command(bench: Bench, language: str, way: str, url: str, callers: int, seconds: float, kind: str) -> list[str]:
+    if way.endswith("+linger"):
+        way, url = way.removesuffix("+linger"), url + LINGER
     arguments = [url, str(callers), str(seconds), kind]
     if language == "go":
         return [os.environ["DLOCK_BENCH_GO"], way, *arguments]
@@ -72,49 +77,47 @@ def languages(bench: Bench) -> list[Section]:
         cores = bench.place(where)
         case = f"1 caller, own lock, {where}" if kind == "own" else "64 callers, one lock"
         what = "pairs/s" if kind == "own" else "hand-offs/s"
-        for language, ways in (("Python", PYTHON), ("Go", GO)):
+        for language, every in (("Python", PYTHON), ("Go", GO)):
+            ways = [way for way in every if kind == "own" or "+" not in way]
             results = interleave(bench.rounds(rounds), ways, lambda way: run(
                 bench, cores, language.lower(), way, url, callers, bench.some(full, 0.3), kind))
             for way, all_ in results.items():
                 rates = [str(spread(all_, "per_s")), str(spread(all_, "handoffs_per_s")) if kind == "one" else ""]
                 rows[language].append([case, NAMES[way], *rates, str(spread(all_, "p50")), str(spread(all_, "p99"))])
-            if language == "Go":
-                best = fastest(results, GO[1:], field)
-                targets.append(Target("Go", f"{what} to the fastest rival's, {case}", times(results["dlock"], best, field), go, False))
-                continue
-            theirs = fastest(results, ["redis-py"], field)
-            for way in ("dlock", "dlock-aio"):
-                name = "Python" if way == "dlock" else "Python, asyncio"
-                targets.append(Target(name, f"{what} to redis-py's, {case}", times(results[way], theirs, field), python, False))
+            ours = [way for way in ways if way.startswith("dlock")]
+            whose, bound = ("the fastest rival's", go) if language == "Go" else ("redis-py's", python)
+            for way in ours:
+                rivals = [way for way in ways if way not in ours] if language == "Go" else ["redis-py-aio" if "aio" in way else "redis-py"]
+                name = NAMES[way].replace("libdlock", language, 1)
+                ratio = times(results[way], fastest(results, rivals, field), field)
+                targets.append(Target(name, f"{what} to {whose}, {case}", ratio, bound, False))
     head = ["case", "way", "pairs/s", "hand-offs/s", "p50 us", "p99 us"]
     text = {
         "Python": "Threads for libdlock, redis-py, python-redis-lock and pottery, tasks of one loop for asyncio. Server and client\n"
-                  "are on one core, or where the system puts them.",
+                  "are on one core, or where the system puts them. asyncio is compared with redis-py's own asyncio.",
         "Go": "Goroutines. redsync and bsm/redislock on go-redis; bsm/redislock looks every 100 ms, as in its examples; rueidislock\n"
-              "answers an unlock before the server has seen it.",
+              "answers an unlock before the server has seen it. With `linger_ms` the lock goes back to the server after 64 pairs.",
     }
     text["Python"] += " One lock: hand-offs are\nacquisitions by another caller than the last one, latencies are of the wait; else they are of the pair."
     return [Section(name, text[name], head, rows[name], targets if name == "Go" else []) for name in rows]
 
 
-def overhead(bench: Bench) -> Section:
+def overhead(bench: Bench, title: str, options: str, text: str) -> Section:
     """A pair in each language less a pair in C, in rounds of their own."""
     from run import interleave, spread
 
     cores = bench.place("same core")
     ways = ["c", "python", "go", "lua"]
     results = interleave(bench.rounds(40), ways, lambda language: run(
-        bench, cores, language, "dlock", bench.server.urls["unix"], 1, bench.some(0.4, 0.2), "pair"))
+        bench, cores, language, "dlock", bench.server.urls["unix"] + options, 1, bench.some(0.4, 0.2), "pair"))
     rows, targets = [], []
     for language, bound in (("c", 0), ("python", 10), ("go", 3), ("lua", 1)):
         more = Spread.of([a["p50"] - b["p50"] for a, b in zip(results[language], results["c"])])
         rows.append([NAMES[language], str(spread(results[language], "p50")), str(spread(results[language], "p99")),
                      "" if language == "c" else str(more)])
         if bound:
-            targets.append(Target(NAMES[language], "p50 of a pair over the C API's", more, bound, True, " us"))
-    text = """One thread acquires and releases its own lock by each binding; unix socket, server and client on one core. The difference is
-taken within each round."""
-    return Section("Over the C API", text, ["binding", "pair p50 us", "p99 us", "more than C"], rows, targets)
+            targets.append(Target(NAMES[language], f"p50 of a pair over the C API's, {title}", more, bound, True, " us"))
+    return Section(f"Over the C API, {title}", text, ["binding", "pair p50 us", "p99 us", "more than C"], rows, targets)
 
 
 def versions() -> str:
@@ -128,4 +131,8 @@ def versions() -> str:
 
 
 def row_bindings(bench: Bench) -> list[Section]:
-    return [*languages(bench), overhead(bench)]
+    with_server = """One thread acquires and releases its own lock by each binding; unix socket, server and client on one core. The difference is
+taken within each round."""
+    in_memory = """The same where the lock lingers (`linger_ms`), so that one pair of a thousand reaches the server: what the bindings add, and nothing
+else."""
+    return [*languages(bench), overhead(bench, "with a server", "", with_server), overhead(bench, "in memory", IN_MEMORY, in_memory)]

@@ -254,7 +254,10 @@ redisContext *bare_connect(const char *url)
     redisContext *connection;
 
     if (strncmp(url, local, sizeof local - 1) == 0) {
-        connection = redisConnectUnix(url + sizeof local - 1);
+        char path[128];
+
+        snprintf(path, sizeof path, "%.*s", (int)strcspn(url, "?") - (int)sizeof local + 1, url + sizeof local - 1);
+        connection = redisConnectUnix(path);
     } else {
         const char *at = url + sizeof tcp - 1;
         char host[64];

@@ -73,7 +73,7 @@ void check(dlock_status status, const dlock_error *error);
 dlock_client *dlock_connect(const char *url, const char *option, const char *value);
 dlock_lock *dlock_named(dlock_client *client, const char *name);
 
-/* A blocking connection. url is redis://host:port or redis+unix://path, as libdlock takes it. */
+/* A blocking connection. url is redis://host:port or redis+unix://path, as libdlock takes it, whose options are left out. */
 redisContext *bare_connect(const char *url);
 
 /* The SHA1 of a script of libdlock's own ("acquire"), which run.py has loaded into the server. */
