@@ -274,6 +274,21 @@ def test_destruction_in_any_order(agent: Agent, redis_server: Server, order: tup
     until(lambda: agent.fds() == before)
 
 
+def test_a_client_that_is_freed_abandons_what_it_holds(agent: Agent, redis_server: Server) -> None:
+    """Never released, however far its threads have got: whether anything is released must not be a matter of luck."""
+    for turn in range(150):
+        client = agent.open(redis_server)
+        locks = [client.lock(f"{turn} {number}") for number in range(4)]
+        for lock in locks:
+            lock.submit_acquire(1, 0, 5).ok
+        for lock in locks:
+            until(lambda: lock.state(1) == "HELD")
+        client.free()
+        for lock in locks:
+            lock.drop()
+    assert redis_server.command("EXISTS", *(f"{turn} {number}" for turn in range(150) for number in range(4))) == 600
+
+
 # ---- the rest of the house
 
 DLCLOSE = """

@@ -89,7 +89,10 @@ void dli_exchange_submit(struct dli_entry *entry, const struct dli_wish *wish, i
     if ((entry->request->why = malloc(sizeof *entry->request->why)))
         entry->request->why->code = DLOCK_OK;
     dli_entry_ref(entry);
-    unsent.status = entry->client->store->ops->push(entry->loop->lane, entry->request);
+    if (__atomic_load_n(&entry->loop->stop, __ATOMIC_ACQUIRE)) /* abandoned: it must not matter how far the loop got */
+        unsent.status = DLOCK_CLOSED;
+    else
+        unsent.status = entry->client->store->ops->push(entry->loop->lane, entry->request);
     if (unsent.status == DLOCK_OK)
         return;
     free(entry->request->why);
