@@ -49,6 +49,38 @@ def test_create_then_fork_then_use(agent: Agent, redis_server: Server) -> None:
     lock.release(1).ok
 
 
+def test_a_child_polls_a_descriptor_of_its_own(agent: Agent, redis_server: Server) -> None:
+    """It says so when something waited at the fork, and what the child does is not seen in the parent."""
+    quiet, warned = agent.open(redis_server), agent.open("rediss://127.0.0.1:1?tls_verify=off")
+    assert (quiet.poll(0).readable, warned.poll(0).readable) == (0, 1)
+    for child in agent.fork(warned.line("poll", 0), quiet.line("poll", 0), quiet.line("free"), warned.line("next", 0), warned.line("free")):
+        assert child.code == 0 and [answer.readable for answer in child.answers[:2]] == [1, 0]
+        assert child.answers[3].status == "OK"
+    for child in agent.fork(quiet.line("free"), warned.line("free")):
+        assert child.code == 0
+    assert (quiet.poll(0).readable, warned.poll(0).readable) == (0, 1)
+
+
+FINDING = """
+import ctypes, os, sys
+lib = ctypes.CDLL(sys.argv[2])
+lib.dlock_event_new.restype, lib.dlock_status_name.restype = ctypes.c_void_p, ctypes.c_char_p
+client, event = ctypes.c_void_p(), ctypes.c_void_p(lib.dlock_event_new())
+assert lib.dlock_client_open(sys.argv[1].encode(), None, ctypes.byref(client), None) == 0
+assert lib.dlock_client_ping(client, ctypes.c_int64(5000), None) == 0
+said = lib.dlock_client_finding(client, ctypes.c_size_t(0), event, None)
+if not (child := os.fork()):
+    print(lib.dlock_status_name(said).decode(), lib.dlock_status_name(lib.dlock_client_finding(client, ctypes.c_size_t(0), event, None)).decode(), flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+"""
+
+
+def test_findings_are_not_a_childs(redis_server: Server) -> None:
+    done = subprocess.run([sys.executable, "-c", FINDING, redis_server.url, str(LIBRARY)], capture_output=True, text=True, timeout=50)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "NO_EVENT FORKED\n", "")
+
+
 def test_clients_of_parent_and_child_exclude_each_other(agent: Agent, redis_server: Server) -> None:
     client = agent.open(redis_server, lease_ms=700)
     lock = client.lock("one")
@@ -287,6 +319,49 @@ def test_a_client_that_is_freed_abandons_what_it_holds(agent: Agent, redis_serve
         for lock in locks:
             lock.drop()
     assert redis_server.command("EXISTS", *(f"{turn} {number}" for turn in range(150) for number in range(4))) == 600
+
+
+def test_all_who_close_hear_when_it_is_done(agent: Agent, redis_server: Server) -> None:
+    for turn in range(20):
+        client = agent.open(redis_server)
+        locks = [client.lock(f"{turn} {number}") for number in range(3)]
+        for lock in locks:
+            lock.acquire(1, 0).ok
+        closes = [client.start("close", 60_000, thread=1 + number) for number in range(4)]
+        assert [close.answer().status for close in closes] == ["OK"] * 4
+        client.free().ok
+        for lock in locks:
+            lock.drop()
+
+
+def test_nothing_is_granted_behind_a_close(agent: Agent, redis_server: Server) -> None:
+    """Whoever comes while the client is closed has it and loses it, or hears that it is closed; the server is left with nothing."""
+    for turn in range(100):
+        client = agent.open(redis_server)
+        locks = [client.lock(f"{turn} {number}", kind=("fair", "read", "permit_semaphore")[number % 3]) for number in range(6)]
+        for lock in locks[2::3]:
+            lock.permits_set(1)
+        asked = [lock.start("acquire", 1, 0, thread=1 + number) for number, lock in enumerate(locks)]
+        client.close(10_000).ok
+        assert {one.answer().status for one in asked} <= {"OK", "CLOSED"}
+        assert [redis_server.command("GET", f"{turn} {number}") for number in (2, 5)] == [b"1", b"1"]
+        assert redis_server.command("EXISTS", *(f"{turn} {number}" for number in (0, 1, 3, 4))) == 0
+        client.free().ok
+        for lock in locks:
+            lock.drop()
+
+
+def test_a_client_that_is_freed_leaves_no_descriptors(agent: Agent, redis_server: Server) -> None:
+    """Though renewals of its many locks are due in that moment."""
+    before = agent.fds()
+    for turn in range(6):
+        client = agent.open(redis_server, lease_ms=500)
+        locks = [client.lock(f"{turn} {number}") for number in range(1500)]
+        agent.many([("acquire", lock.index, 1, 0) for lock in locks])
+        until(lambda: client.counters()["renewed"] > turn * 300)
+        client.free().ok
+        agent.many([("drop", lock.index) for lock in locks])
+        until(lambda: agent.fds() == before)
 
 
 # ---- the rest of the house

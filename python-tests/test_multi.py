@@ -336,6 +336,49 @@ def test_a_submitted_wait_ends_anywhere(agent: Agent, redis_server: Server) -> N
     until(lambda: client.counters()["held"] == 0)
 
 
+@pytest.mark.parametrize("form", ["blocking", "submitted"])
+def test_a_member_that_is_lost_while_others_are_waited_for(agent: Agent, new_agent: Make, redis_server: Server, form: str) -> None:
+    """Nobody is told that he has all of them when somebody else has one."""
+    client, other = agent.open(redis_server, lease_ms=600, renew="no"), new_agent().open(redis_server)
+    several, theirs = Several(client, "abc"), {name: other.lock(name) for name in "ac"}
+    theirs["c"].acquire(2, 0).ok
+    if form == "blocking":
+        wait = several.lock.start("acquire", 1, -1, thread=1)
+    else:
+        several.lock.submit_acquire(1, -1, 7).ok
+    until(lambda: several.members["c"].state(1) == "WAITING")
+    theirs["a"].acquire(2, 10_000).ok
+    theirs["c"].release(2).ok
+    if form == "blocking":
+        answer = wait.answer()
+        assert answer.status == "LOST" and answer.message.startswith("lock 'a' at "), answer
+    else:
+        event = told(client, "ACQUIRED", "ACQUIRE_FAILED")
+        assert event.type == "ACQUIRE_FAILED" and event.tag == 7 and "'a'" in event.text, event
+    assert theirs["a"].state(2) == "HELD" and several.lock.state(1) == "NONE" and client.counters()["held"] == 0
+    theirs["c"].acquire(2, 5000).ok
+    theirs["a"].release(2).ok, theirs["c"].release(2).ok
+    several.lock.acquire(1, 5000).ok
+
+
+@pytest.mark.parametrize("wait", [0, 60_000, -1])
+def test_cancelled_while_all_are_asked_for_at_once(agent: Agent, redis_server: Server, wait: int) -> None:
+    client = agent.open(redis_server, command_timeout_ms=20_000)
+    several = Several(client)
+    client.ping(1000).ok
+    redis_server.pause()
+    try:
+        pending = several.lock.start("acquire", 1, wait, thread=1)
+        until(lambda: several.members["c"].state(1) == "WAITING")
+        several.lock.cancel(1).ok
+    finally:
+        redis_server.resume()
+    assert pending.answer().status == "CANCELLED"
+    until(lambda: client.counters()["held"] == 0)
+    free(redis_server)
+    several.lock.acquire(1, 5000).ok
+
+
 @pytest.mark.parametrize("then", ["again", "cancel", "time", "gate", "loss", "close"])
 def test_an_interrupted_call_goes_on(agent: Agent, new_agent: Make, redis_server: Server, then: str) -> None:
     """After a signal it keeps what it has and its place; the next call, or a cancel, takes it from there."""

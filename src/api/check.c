@@ -47,7 +47,7 @@ dlock_status dlock_client_submit_check(dlock_client *client, int64_t timeout_ms,
 
 dlock_status dlock_client_finding(dlock_client *client, size_t index, dlock_event *event, dlock_error *reterr)
 {
-    dlock_status status = dli_client_check(client, 0, reterr);
+    dlock_status status = dli_client_mine(client, 0, reterr);
     struct dli_finding finding;
 
     if (status != DLOCK_OK)

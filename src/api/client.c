@@ -22,8 +22,7 @@ dlock_status dli_client_check(const dlock_client *client, int64_t timeout_ms, dl
     return DLOCK_OK;
 }
 
-/* The same, and DLOCK_FORKED in a child; closed clients pass. */
-static dlock_status check_mine(const dlock_client *client, int64_t timeout_ms, dlock_error *reterr)
+dlock_status dli_client_mine(const dlock_client *client, int64_t timeout_ms, dlock_error *reterr)
 {
     dlock_status status = dli_client_check(client, timeout_ms, reterr);
 
@@ -80,7 +79,7 @@ dlock_status dlock_client_open(const char *url, const dlock_options *options, dl
 
 dlock_status dlock_client_close(dlock_client *client, int64_t timeout_ms, dlock_error *reterr)
 {
-    dlock_status status = check_mine(client, timeout_ms, reterr);
+    dlock_status status = dli_client_mine(client, timeout_ms, reterr);
 
     if (status != DLOCK_OK)
         return status;
@@ -92,7 +91,7 @@ dlock_status dlock_client_close(dlock_client *client, int64_t timeout_ms, dlock_
 
 dlock_status dlock_client_submit_close(dlock_client *client, int64_t timeout_ms, dlock_error *reterr)
 {
-    dlock_status status = check_mine(client, timeout_ms, reterr);
+    dlock_status status = dli_client_mine(client, timeout_ms, reterr);
 
     if (status == DLOCK_OK)
         dli_client_leave(client->core, dli_later(dli_now(), dli_wait(timeout_ms)));
@@ -103,7 +102,7 @@ void dlock_client_free(dlock_client *client)
 {
     if (!client)
         return;
-    if (dli_client_usable(client->core, NULL) != DLOCK_FORKED) {
+    if (dli_client_usable(client->core, NULL) != DLOCK_FORKED && dli_client_part(client->core) == 0) {
         dli_client_shut(client->core, 0, 0);
         dli_events_shut(&client->core->events);
         dli_client_unref(client->core);
@@ -113,7 +112,7 @@ void dlock_client_free(dlock_client *client)
 
 dlock_status dlock_client_fd(dlock_client *client, int32_t *ret_fd, dlock_error *reterr)
 {
-    dlock_status status = check_mine(client, 0, reterr);
+    dlock_status status = dli_client_mine(client, 0, reterr);
 
     if (status == DLOCK_OK && ret_fd)
         *ret_fd = client->core->events.fd;
@@ -122,7 +121,7 @@ dlock_status dlock_client_fd(dlock_client *client, int32_t *ret_fd, dlock_error 
 
 dlock_status dlock_client_next(dlock_client *client, int64_t timeout_ms, dlock_event *event, dlock_error *reterr)
 {
-    dlock_status status = check_mine(client, timeout_ms, reterr);
+    dlock_status status = dli_client_mine(client, timeout_ms, reterr);
 
     if (status != DLOCK_OK)
         return status;
@@ -134,7 +133,7 @@ dlock_status dlock_client_next(dlock_client *client, int64_t timeout_ms, dlock_e
 
 dlock_status dlock_client_wake(dlock_client *client, dlock_error *reterr)
 {
-    dlock_status status = check_mine(client, 0, reterr);
+    dlock_status status = dli_client_mine(client, 0, reterr);
 
     if (status != DLOCK_OK)
         return status;
@@ -164,7 +163,7 @@ static void census(struct dli_client *core, struct census *census)
 dlock_status dlock_client_stats(dlock_client *client, int64_t *values, size_t count, size_t *ret_count,
                                 dlock_error *reterr)
 {
-    dlock_status status = check_mine(client, 0, reterr);
+    dlock_status status = dli_client_mine(client, 0, reterr);
     int64_t all[DLOCK_STAT_COUNT];
     struct census now = {0, 0, 0};
 

@@ -57,4 +57,7 @@ int64_t dli_wait(int64_t wait_ms);
 /* DLOCK_INVALID_ARGUMENT without a client, or for a timeout that is none. */
 dlock_status dli_client_check(const dlock_client *client, int64_t timeout_ms, dlock_error *reterr);
 
+/* The same, and DLOCK_FORKED in a child of a process that has used it; one that was not used is the child's own. Closed ones pass. */
+dlock_status dli_client_mine(const dlock_client *client, int64_t timeout_ms, dlock_error *reterr);
+
 #endif

@@ -196,6 +196,8 @@ static dlock_status start_locked(struct dli_client *client, dlock_error *box)
 
     if (client->started)
         return DLOCK_OK;
+    if (client->closed)
+        return dli_fail(box, DLOCK_CLOSED, "the client of %s was closed", client->store->text);
     if (make_uuid(client->uuid))
         return dli_fail(box, DLOCK_SYSTEM_ERROR, "the system gives no random bytes");
     if (part_locked(client) || make_loops(client, (int)client->options.number[DLI_OPT_WATCHDOG_THREADS])) {

@@ -72,7 +72,7 @@ static void stop_loops(struct dli_client *client)
 void dli_client_progress(struct dli_client *client)
 {
     __atomic_add_fetch(&client->progress, 1, __ATOMIC_RELEASE);
-    dli_futex_wake(&client->progress, 1);
+    dli_futex_wake(&client->progress, -1);
     if (__atomic_load_n(&client->leave_at, __ATOMIC_ACQUIRE))
         dli_wake_set(client->loops[0]->wake_fd);
 }
@@ -93,7 +93,7 @@ void dli_client_thread_ended(struct dli_client *client)
     if (last && __atomic_load_n(&client->leave_at, __ATOMIC_ACQUIRE))
         end_queue(client);
     __atomic_add_fetch(&client->progress, 1, __ATOMIC_RELEASE);
-    dli_futex_wake(&client->progress, 1);
+    dli_futex_wake(&client->progress, -1);
 }
 
 int64_t dli_client_leaving(struct dli_client *client, int64_t now)

@@ -26,7 +26,11 @@ int dli_events_init(struct dli_events *events, int64_t limit, int64_t *dropped)
 int dli_events_part(struct dli_events *events)
 {
     events->wakes = 0;
-    return dli_wake_renew(events->fd);
+    if (dli_wake_renew(events->fd))
+        return -1;
+    if (!dli_list_empty(&events->nodes))
+        dli_wake_set(events->fd);
+    return 0;
 }
 
 void dli_events_fini(struct dli_events *events)

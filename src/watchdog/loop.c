@@ -165,8 +165,8 @@ static void finish(struct dli_loop *loop)
     struct dli_client *client = loop->client;
 
     client->store->ops->shut(loop->lane);
-    dli_renew_drop(loop);
     drop_timers(loop);
+    dli_renew_drop(loop);
     dli_client_thread_ended(client);
     dli_client_unref(client);
 }

@@ -122,6 +122,15 @@ static int64_t token_of(const struct dli_member *member, int64_t owner)
     return token;
 }
 
+size_t dli_multi_held(struct dli_multi *multi, int64_t owner, size_t count)
+{
+    size_t held = 0;
+
+    while (held < count && token_of(&multi->member[held], owner) > 0)
+        held++;
+    return held;
+}
+
 void dli_multi_give_up(struct dli_multi *multi, int64_t owner, size_t count)
 {
     while (count-- > 0) {
@@ -221,9 +230,11 @@ static dlock_status in_order(struct dli_multi *multi, int64_t owner, int64_t unt
         *token = one > *token ? one : *token;
         taken += status == DLOCK_OK;
     }
+    *blocked = taken;
+    if (status == DLOCK_OK && (*blocked = dli_multi_held(multi, owner, taken)) < taken)
+        status = DLOCK_LOST; /* while others were waited for */
     if (status == DLOCK_OK)
         return DLOCK_OK;
-    *blocked = taken;
     if (status == DLOCK_INTERRUPTED) {
         if (keep_place(multi, owner, taken) == 0)
             return status;
@@ -243,7 +254,7 @@ dlock_status dli_multi_acquire(struct dli_multi *multi, int64_t owner, int64_t w
 
     if (taken == 0)
         status = dli_multi_at_once(multi, owner, token, blocked, why);
-    if (status == DLOCK_OK || (wait == 0 && status != DLOCK_WOULD_BLOCK))
+    if (status == DLOCK_OK || status == DLOCK_CANCELLED || (wait == 0 && status != DLOCK_WOULD_BLOCK))
         return status;
     status = in_order(multi, owner, until, taken, token, blocked, why);
     return status == DLOCK_BUSY && wait > 0 ? DLOCK_TIMED_OUT : status;

@@ -109,7 +109,8 @@ static dlock_status settle(struct attempt *attempt, int64_t owner, const struct 
 
         status[i] = part_answered(attempt, i, &one);
         *token = one > *token ? one : *token;
-        if (status[i] == DLOCK_OK || (first != DLOCK_OK && attempt->request->take.which != (int)i))
+        if (status[i] == DLOCK_OK || first == DLOCK_CANCELLED ||
+            (first != DLOCK_OK && status[i] != DLOCK_CANCELLED && attempt->request->take.which != (int)i))
             continue;
         first = status[i];
         *blocked = i;

@@ -201,6 +201,7 @@ static dlock_status ask(struct dli_run *run)
 static void go_on(struct dli_timer *timer, int64_t now)
 {
     struct dli_run *run = DLI_OBJECT(timer, struct dli_run, timer);
+    size_t taken;
 
     (void)now;
     if (run->releasing) {
@@ -215,10 +216,13 @@ static void go_on(struct dli_timer *timer, int64_t now)
             return;
         note(run, status);
     }
+    taken = run->at;
     if (leave(run))
         note(run, DLOCK_CANCELLED);
+    if (run->status == DLOCK_OK && (run->at = dli_multi_held(run->multi, run->owner, taken)) < taken)
+        note(run, DLOCK_LOST); /* while others were waited for */
     if (run->status != DLOCK_OK)
-        dli_multi_give_up(run->multi, run->owner, run->at);
+        dli_multi_give_up(run->multi, run->owner, taken);
     end(run);
 }
 
