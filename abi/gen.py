@@ -17,6 +17,7 @@ import pathlib
 import re
 import subprocess
 import sys
+from typing import Iterable
 
 from gen_go import abi_go
 
@@ -71,6 +72,7 @@ class Header:
     constants: dict[str, int] = dataclasses.field(default_factory=dict)
     integers: dict[str, str] = dataclasses.field(default_factory=dict)  # typedef name -> fixed-width type
     opaque: list[str] = dataclasses.field(default_factory=list)
+    statuses: list[str] = dataclasses.field(default_factory=list)  # without DLOCK_
     functions: dict[str, Function] = dataclasses.field(default_factory=dict)
 
 
@@ -162,6 +164,7 @@ def read_declaration(header: Header, text: str, comment: str) -> None:
 
 def read_enum(header: Header, body: str) -> None:
     values: set[int] = set()
+    names: list[str] = []
     for item in body.rstrip(" ,").split(","):
         match = re.fullmatch(r"(DLOCK_[A-Z0-9_]+) = (-?\d+)", item.strip())
         if not match:
@@ -173,6 +176,9 @@ def read_enum(header: Header, body: str) -> None:
             raise Refused(f"{name}: more than 32 bits")
         header.constants[name] = value
         values.add(value)
+        names.append(name.removeprefix("DLOCK_"))
+    if names[0] == "OK":
+        header.statuses = names
 
 
 def read_type(header: Header, text: str) -> str:
@@ -214,9 +220,14 @@ def read_function(header: Header, flat: str, comment: str) -> Function:
     return Function(name, returns, params, since[1], " ".join(blocks[1].split()) if blocks else "")
 
 
-def read_texts(code: str) -> list[tuple[str, str]]:
-    """Name and sentence of each status, from the table in src/base/error.c, whose order is that of the header."""
-    return re.findall(r'^    ROW\((\w+), [01], "(.*)"\),$', code, flags=re.M)
+def read_texts(code: str) -> dict[str, str]:
+    """The sentence of each status, by its name, from the table in src/base/error.c."""
+    texts: dict[str, str] = {}
+    for name, literals in re.findall(r'\bROW\((\w+),\s*[01],((?:\s*"[^"\\\n]*")+)\),', code):
+        if name in texts:
+            raise Refused(f"error.c: {name}: two sentences")
+        texts[name] = "".join(re.findall(r'"(.*?)"', literals))
+    return texts
 
 
 # ---- map and locked prototypes
@@ -344,6 +355,7 @@ class Tree:
         self.header = read_header((root / "abi/dlock.h").read_text())
         self.nodes = read_map((root / "abi/dlock.map").read_text())
         compare("dlock.h", self.header.functions, "dlock.map", self.nodes)
+        compare("dlock.h", self.header.statuses, "error.c", self.texts)
         for function in self.header.functions.values():
             if self.nodes[function.name] != "DLOCK_" + function.since:
                 raise Refused(f"{function.name}: since {function.since}, but in node {self.nodes[function.name]}")
@@ -398,7 +410,7 @@ def run(*command: str) -> str:
     return done.stdout
 
 
-def compare(left_name: str, left: dict, right_name: str, right: dict) -> None:
+def compare(left_name: str, left: Iterable[str], right_name: str, right: Iterable[str]) -> None:
     only_left, only_right = sorted(set(left) - set(right)), sorted(set(right) - set(left))
     if only_left or only_right:
         raise Refused(

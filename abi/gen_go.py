@@ -7,7 +7,7 @@ collector.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Sequence
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gen import Function, Header
@@ -65,11 +65,12 @@ def wrapped(text: str, begin: str, more: str) -> list[str]:
 # ---- numbers
 
 
-def statuses(texts: Sequence[tuple[str, str]], constants: dict[str, int]) -> list[str]:
+def statuses(header: Header, texts: dict[str, str]) -> list[str]:
     lines = ["", "// The statuses of the library.", "const ("]
-    for name, text in texts:
-        if name != "OK" and "DLOCK_" + name in constants:
-            lines += [*wrapped(text, "\t// ", "\t// "), f"\tErr{camel(name, True)} Status = {constants['DLOCK_' + name]}"]
+    for name in header.statuses:
+        if name != "OK":
+            value = header.constants["DLOCK_" + name]
+            lines += [*wrapped(texts[name], "\t// ", "\t// "), f"\tErr{camel(name, True)} Status = {value}"]
     return [*lines, ")"]
 
 
@@ -200,9 +201,9 @@ def result(kind: str, value: str) -> tuple[str, str]:
     return go, f"{go}({value})"
 
 
-def abi_go(header: Header, texts: Sequence[tuple[str, str]]) -> str:
+def abi_go(header: Header, texts: dict[str, str]) -> str:
     constants = header.constants
-    lines = [HEAD.rstrip("\n"), *statuses(texts, constants)]
+    lines = [HEAD.rstrip("\n"), *statuses(header, texts)]
     for one in ENUMS:
         lines += enum(constants, *one)
     lines += struct(constants, "DLOCK_STAT_", "Stats", "Stats are the counters of a client. All but the last three only grow.")

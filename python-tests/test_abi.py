@@ -167,7 +167,7 @@ def test_header_map_and_generated_files_agree(tree: pathlib.Path) -> None:
         ("uint32_t dlock_version(void)", "int32_t dlock_version(void)"),
         ("int64_t owner, int64_t wait_ms, int64_t *ret", "int64_t wait_ms, int64_t owner, int64_t *ret"),
         ("DLOCK_BUSY = 1,", "DLOCK_BUSY = 11,"),
-        ("    DLOCK_BUSY = 1,\n", ""),
+        ("    DLOCK_STATE_WAITING = 1,\n", ""),
         ("typedef int32_t dlock_status;", "typedef int64_t dlock_status;"),
         ("DLOCK_STAT_COUNT = ", "DLOCK_STAT_COUNT = -"),
     ],
@@ -226,6 +226,26 @@ def test_generated_files_must_be_fresh(tree: pathlib.Path) -> None:
         assert f"{'abi.go' if name.endswith('.c') else pathlib.Path(name).name} is not fresh" in run_gen(tree, "check")
         (tree / name).write_text(fresh)
     assert run_gen(tree, "check") == ""
+
+
+def test_statuses_and_their_sentences_agree(tree: pathlib.Path) -> None:
+    """However a row is broken into lines: each status has a sentence, and is in Go."""
+    header = gen.read_header(HEADER)
+    texts = gen.read_texts((ROOT / "src/base/error.c").read_text())
+    assert set(texts) == set(header.statuses) and all(len(text) > 15 and "\n" not in text for text in texts.values())
+    constants = re.findall(r"^\tErr\w+ Status = (-?\d+)$", (ROOT / "bindings/go/abi.go").read_text(), flags=re.M)
+    assert sorted(map(int, constants)) == sorted(header.constants[f"DLOCK_{name}"] for name in texts if name != "OK")
+    row = '    ROW(CLOSED, 0, "The client is closed."),\n'
+    broken = '    ROW(CLOSED,\n        0,\n        "The client"\n        " is closed."),\n'
+    edit(tree / "src/base/error.c", row, broken)
+    assert run_gen(tree, "check") == ""
+    edit(tree / "src/base/error.c", broken, "")
+    for command in ("check", "write"):
+        assert "only in dlock.h: CLOSED; only in error.c: -" in run_gen(tree, command)
+    edit(tree / "src/base/error.c", "    ROW(FORKED,", row.replace("CLOSED", "SHUT") + row + row + "    ROW(FORKED,")
+    assert "CLOSED: two sentences" in run_gen(tree, "check")
+    edit(tree / "src/base/error.c", row, "")
+    assert "only in dlock.h: -; only in error.c: SHUT" in run_gen(tree, "check")
 
 
 # ---- what the library exports

@@ -26,14 +26,14 @@ const (
 	ErrWouldBlock Status = 5
 	// No event waits in the queue.
 	ErrNoEvent Status = 6
-	// It was set before; nothing was changed.
-	ErrUnchanged Status = 10
 	// The gate of the lock is closed: nobody acquires it until it is opened again.
 	ErrGateClosed Status = 7
 	// Somebody else changed a watched key; nothing was written.
 	ErrConflict Status = 8
 	// There is no such key.
 	ErrNotFound Status = 9
+	// It was set before; nothing was changed.
+	ErrUnchanged Status = 10
 	// An argument is outside of what the call accepts.
 	ErrInvalidArgument Status = -100
 	// The lock name is empty, too long, or holds bytes or braces that are refused.
@@ -98,6 +98,8 @@ const (
 	ErrQuarantined Status = -312
 	// The server goes by another longest lease than quarantine_ms says.
 	ErrLeaseRefused Status = -313
+	// Too few replicas confirm what was asked for: a grant is taken back, a renewal does not count.
+	ErrNotReplicated Status = -314
 	// The server is not fit to keep locks.
 	ErrUnfit Status = -316
 )

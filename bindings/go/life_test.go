@@ -195,7 +195,9 @@ func TestHeldIsNoGarbage(t *testing.T) {
 // ---- tables
 
 func TestStatuses(t *testing.T) {
-	for status, name := range map[Status]string{ErrBusy: "BUSY", ErrInvalidURL: "INVALID_URL", ErrServerReadOnly: "SERVER_READ_ONLY"} {
+	for status, name := range map[Status]string{
+		ErrBusy: "BUSY", ErrInvalidURL: "INVALID_URL", ErrServerReadOnly: "SERVER_READ_ONLY", ErrNotReplicated: "NOT_REPLICATED",
+	} {
 		if status.Name() != name || !strings.HasPrefix(status.Error(), "dlock: ") || len(status.Error()) < 20 {
 			t.Error(status.Name(), status.Error())
 		}
