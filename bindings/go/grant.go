@@ -63,8 +63,8 @@ func (l *Lock) acquire(ctx context.Context, wait time.Duration) (*Grant, error) 
 		return g.unless(a.err)
 	}
 	if wait > 0 {
-		if wait -= time.Since(start); wait < 0 {
-			wait = 0
+		if wait -= time.Since(start); wait <= 0 {
+			wait = 1 // 0 is a try
 		}
 	}
 	submit := func(tag int64) error { return l.handle.submitAcquire(g.owner, milliseconds(wait), tag) }

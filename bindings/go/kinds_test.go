@@ -93,6 +93,34 @@ func TestExclusiveKinds(t *testing.T) {
 	}
 }
 
+// TestShortestWait: one that the first round trip uses up is timed out and not busy. No wait at all is a try.
+func TestShortestWait(t *testing.T) {
+	for kind, newLock := range exclusive(t) {
+		s := own(t)
+		client, other := open(t, s), open(t, s)
+		lock := newLock(client, "short")
+		grant := held(t, newLock(other, "short"))
+		for _, alone := range []bool{true, false} { // by a call that blocks, then by events
+			for _, wait := range []time.Duration{1, time.Microsecond, time.Millisecond} {
+				if _, err := lock.LockWithin(background, wait); !errors.Is(err, ErrTimedOut) {
+					t.Errorf("%s, %v, alone %v: %v", kind, wait, alone, err)
+				}
+			}
+			_, err := lock.LockWithin(background, 0)
+			want(t, err, ErrBusy)
+			if alone {
+				client.core.inline.Lock()
+			}
+		}
+		unlock(t, grant)
+	}
+	latch, err := open(t, own(t)).Latch("short latch")
+	want(t, err)
+	want(t, latch.SetCount(background, 1))
+	want(t, latch.WaitWithin(background, 1), ErrTimedOut)
+	want(t, latch.WaitWithin(background, 0), ErrBusy)
+}
+
 func TestReadersAndWriters(t *testing.T) {
 	client, other := open(t, shared), open(t, shared)
 	read, err := client.ReadLock("rw")

@@ -36,7 +36,7 @@ func (l *Lock) Name() string { return l.orNone().name }
 // way is given back.
 func (l *Lock) Lock(ctx context.Context) (*Grant, error) { return l.acquire(ctx, -1) }
 
-// LockWithin is Lock with a limit to the wait, after which it returns ErrTimedOut.
+// LockWithin is Lock with a limit to the wait, after which it returns ErrTimedOut. Without any wait, 0, it is TryLock.
 func (l *Lock) LockWithin(ctx context.Context, wait time.Duration) (*Grant, error) {
 	if wait < 0 {
 		return nil, invalid("a wait is not negative")
@@ -222,7 +222,7 @@ func (l *Latch) Name() string { return (*Lock)(l).Name() }
 // Wait waits until the count is zero. Its errors are those of Lock.Lock.
 func (l *Latch) Wait(ctx context.Context) error { return passed((*Lock)(l).Lock(ctx)) }
 
-// WaitWithin is Wait with a limit, after which it returns ErrTimedOut.
+// WaitWithin is Wait with a limit, after which it returns ErrTimedOut; ErrBusy when that is 0.
 func (l *Latch) WaitWithin(ctx context.Context, wait time.Duration) error {
 	return passed((*Lock)(l).LockWithin(ctx, wait))
 }
