@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -241,6 +242,42 @@ func TestLatch(t *testing.T) {
 	soon(t, "all pass", done)
 	idle(t, client)
 	idle(t, other)
+}
+
+// foreign is a context that the standard library does not know: each child that is not cancelled has a goroutine that waits
+// for its end.
+type foreign struct {
+	context.Context
+	end chan struct{}
+}
+
+func (f foreign) Done() <-chan struct{} { return f.end }
+
+func (f foreign) Err() error {
+	select {
+	case <-f.end:
+		return context.Canceled
+	default:
+		return nil
+	}
+}
+
+// TestLatchesLeaveNothing: who has passed a latch is no child of the context any more.
+func TestLatchesLeaveNothing(t *testing.T) {
+	const n = 100
+	client := open(t, shared)
+	latch, err := client.Latch("open latch")
+	want(t, err)
+	parent := foreign{background, make(chan struct{})}
+	defer close(parent.end)
+	want(t, latch.Wait(background))
+	before := runtime.NumGoroutine()
+	for i := 0; i < n; i++ {
+		want(t, latch.Wait(parent))
+		want(t, latch.WaitWithin(parent, while))
+	}
+	eventually(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() < before+n })
+	idle(t, client)
 }
 
 func TestMultiLock(t *testing.T) {

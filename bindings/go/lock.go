@@ -230,7 +230,7 @@ func (l *Latch) WaitWithin(ctx context.Context, wait time.Duration) error {
 // passed ends the grant of a latch: nothing is held.
 func passed(g *Grant, err error) error {
 	if err == nil {
-		g.lock.client.core.leave(g.owner)
+		g.lose(g.lock.notHeld)
 	}
 	return err
 }
