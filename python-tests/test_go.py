@@ -74,6 +74,16 @@ def test_what_is_generated_is_formatted_and_fresh(go: Tool) -> None:
     assert {name for name in declared if not name.startswith("dlock_error_")} <= set(functions)
 
 
+def test_open_says_what_the_header_says() -> None:
+    before = (ROOT / "abi/dlock.h").read_text().split("\ndlock_status dlock_client_open(")[0]
+    header = before[before.rindex("/*") :]
+    comment = re.search(r"(//.*\n)+(?=func Open\()", (BINDING / "client.go").read_text())[0]
+    schemes = re.compile(r"\bredis(?:\+[a-z]+)?://")  # and with rediss, for TLS
+    assert set(schemes.findall(comment)) == set(schemes.findall(header)) and "rediss " in comment
+    errors = {"err" + name.replace("_", "").lower() for name in re.findall(r"\bDLOCK_(\w+)", header.replace("DLOCK_API", ""))}
+    assert errors <= set(re.findall(r"\berr\w+", comment.lower()))
+
+
 def test_it_is_thin() -> None:
     written = [path for path in BINDING.glob("*.go") if path.name != "abi.go" and not path.name.endswith("_test.go")]
     lines = [line.strip() for path in written for line in path.read_text().splitlines()]

@@ -17,10 +17,13 @@ const (
 // goroutines may use it. Close it; one that is dropped while nothing is held or waited for goes with the garbage.
 type Client struct{ core *core }
 
-// Open makes a client from a URL: redis://[user[:password]@]host[:port][/db][?option=value&...] or
-// redis+unix:///path[?...], rediss:// for TLS. Options win over those in the URL. Nothing is connected yet; Ping does that.
+// Open makes a client from a URL: redis://[user[:password]@]host[:port][/db][?option=value&...],
+// redis+unix://[user[:password]@]/path[?...], redis+sentinel://[user[:password]@]host[:port][,...]/service[/db][?...], or
+// redis+cluster:// and redis+quorum:// with several hosts; rediss in place of redis for TLS. Options win over those in the URL.
+// Nothing is connected yet, unless the option checks wants that; Ping does it.
 //
-// ErrInvalidURL, ErrUnknownOption, ErrInvalidOption, ErrUnsupported.
+// ErrInvalidURL, ErrUnknownOption, ErrInvalidOption, ErrInvalidQuorum, ErrUnsupported, ErrInvalidArgument for a NUL,
+// ErrOutOfMemory, ErrSystemError. With checks=refuse also ErrUnfit and the errors of Ping.
 func Open(url string, options ...Option) (*Client, error) {
 	if version() < oldest {
 		message := "libdlock " + Version() + " was loaded, which is too old for this binding"

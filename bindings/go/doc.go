@@ -11,8 +11,9 @@
 //	return pay(grant.Context(), 17, grant.Token())
 //
 // A held lock is renewed until it is unlocked. Should it be lost all the same, its Grant.Context is cancelled with the
-// cause ErrLost before anybody else can hold the lock. A program that is paused cannot be told: let the resource that the
-// lock protects check Grant.Token.
+// cause ErrLost before anybody else can hold the lock. Only Lock.ForceUnlock elsewhere is noticed later, at the next renewal:
+// up to a third of the lease. A program that is paused cannot be told: let the resource that the lock protects check
+// Grant.Token.
 //
 // # Goroutines
 //

@@ -100,7 +100,8 @@ func (g *Grant) won(a answer, waiting bool) {
 func (g *Grant) Token() int64 { return g.orNone().token }
 
 // Context returns a child of the context that Lock was given. It is cancelled when the lock is lost, before anybody else
-// can have it, and when it is unlocked. context.Cause says which: an error that is ErrLost or ErrNotHeld.
+// can have it, unless it was taken by Lock.ForceUnlock, and when it is unlocked. context.Cause says which: an error that is
+// ErrLost or ErrNotHeld.
 func (g *Grant) Context() context.Context { return g.orNone().ctx }
 
 // Remaining returns for how long the lock may be trusted if no renewal comes through, by the clock at this instant; 0 when

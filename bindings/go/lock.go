@@ -47,7 +47,8 @@ func (l *Lock) LockWithin(ctx context.Context, wait time.Duration) (*Grant, erro
 // TryLock is Lock without waiting for others: ErrBusy when somebody else has the lock.
 func (l *Lock) TryLock(ctx context.Context) (*Grant, error) { return l.acquire(ctx, 0) }
 
-// ForceUnlock takes the lock from whoever has it, anywhere. ErrNotHeld when it was free.
+// ForceUnlock takes the lock from whoever has it, anywhere. Others may have it at once; its holder learns of that at its next
+// renewal, up to a third of its lease later. ErrNotHeld when it was free.
 func (l *Lock) ForceUnlock(ctx context.Context) error { return l.do(ctx, (*cLock).submitForceRelease) }
 
 // CloseGate ends all waits for the lock, in all processes, with ErrGateClosed, and refuses new ones until the gate is opened
