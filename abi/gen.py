@@ -19,7 +19,8 @@ import subprocess
 import sys
 from typing import Iterable
 
-from gen_go import abi_go
+from gen_go import abi_go, kinds, submitted
+from go_names import KINDS, VERBS
 
 SONAME = "libdlock.so.1"
 SCALARS = ("int32_t", "int64_t", "uint32_t", "uint64_t", "size_t")
@@ -356,6 +357,9 @@ class Tree:
         self.nodes = read_map((root / "abi/dlock.map").read_text())
         compare("dlock.h", self.header.functions, "dlock.map", self.nodes)
         compare("dlock.h", self.header.statuses, "error.c", self.texts)
+        compare("dlock.h", kinds(self.header), "go_names.py", KINDS)
+        submits = [function.name.removeprefix("dlock_") for function in submitted(self.header)]
+        compare("dlock.h", submits, "go_names.py", VERBS)
         for function in self.header.functions.values():
             if self.nodes[function.name] != "DLOCK_" + function.since:
                 raise Refused(f"{function.name}: since {function.since}, but in node {self.nodes[function.name]}")

@@ -1,4 +1,5 @@
-"""What gen.py writes for Go: the statuses, counters and other numbers of dlock.h, and a function for each of its calls.
+"""What gen.py writes for Go: the statuses, counters and other numbers of dlock.h, a function for each of its calls, and the
+public methods of go_names.py.
 
 A call becomes a method of the handle it begins with. Text and bytes go in with their length, what is in ret_* parameters
 comes out, and the error box is that of a pool: which one, the "Blocks:" line of the header says. Handles are freed by the
@@ -8,6 +9,8 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
+
+from go_names import KINDS, VERBS
 
 if TYPE_CHECKING:
     from gen import Function, Header
@@ -22,8 +25,10 @@ package dlock
 import "C"
 
 import (
+	"context"
 	"runtime"
 	"strings"
+	"time"
 	"unsafe"
 )
 """
@@ -201,6 +206,64 @@ def result(kind: str, value: str) -> tuple[str, str]:
     return go, f"{go}({value})"
 
 
+# ---- public methods
+
+
+def method(receiver: str, kind: str, name: str, says: str, params: str, returns: str, call: str) -> list[str]:
+    """A method that begins and ends with one call; an empty line of what is said of it begins a paragraph."""
+    paragraphs = [wrapped(text, "// ", "// ") for text in f"{name} {says.strip()}".split("\n\n")]
+    comment = "\n//\n".join("\n".join(lines) for lines in paragraphs)
+    head = f"func ({receiver} *{kind}) {name}({params}) {returns} {{"
+    return ["", *comment.split("\n"), head, f"\treturn {call}", "}"]
+
+
+def kinds(header: Header) -> list[str]:
+    return [name.removeprefix("DLOCK_KIND_") for name in header.constants if name.startswith("DLOCK_KIND_")]
+
+
+def submitted(header: Header) -> list[Function]:
+    """The calls of a lock that an event answers."""
+    return [f for f in header.functions.values() if "_submit_" in f.name and f.params[0][0] == "dlock_lock *"]
+
+
+def makers(header: Header) -> list[str]:
+    lines: list[str] = []
+    for kind in kinds(header):
+        for name, made, says in KINDS[kind]:
+            call = f"c.newLock(kind{camel(kind, True)}, name, options)"
+            if made != "Lock":
+                call = f"as{made}({call})"
+            lines += method("c", "Client", name, says, "name string, options ...Option", f"(*{made}, error)", call)
+    return lines
+
+
+def verb(function: Function, answers: bool) -> list[str]:
+    """A submitted call of a lock as a method that waits for the answer: a number or nothing."""
+    params, given = ["ctx context.Context"], []
+    for _, name in function.params[1:-2]:  # without the lock, the tag and the error box
+        short = name.removesuffix("_ms")
+        params.append(f"{short} time.Duration" if short != name else "n int")
+        given.append(f"milliseconds({short})" if short != name else "int64(n)")
+    call = Call(function).name()
+    f = f"func(h *cLock, tag int64) error {{ return h.{call}({', '.join(given)}, tag) }}" if given else f"(*cLock).{call}"
+    waits, returns = ("value", "(int64, error)") if answers else ("do", "error")
+    lines: list[str] = []
+    for kind, name, says in VERBS[function.name.removeprefix("dlock_")]:
+        receiver = kind[0].lower()
+        lock = receiver if kind == "Lock" else f"(*Lock)({receiver})"
+        lines += method(receiver, kind, name, says, ", ".join(params), returns, f"{lock}.{waits}(ctx, {f})")
+    return lines
+
+
+def verbs(header: Header) -> list[str]:
+    """The call that may block says whether there is an answer."""
+    lines: list[str] = []
+    for function in submitted(header):
+        blocking = header.functions[function.name.replace("_submit", "")]
+        lines += verb(function, any(param.startswith("ret_") for _, param in blocking.params))
+    return lines
+
+
 def abi_go(header: Header, texts: dict[str, str]) -> str:
     constants = header.constants
     lines = [HEAD.rstrip("\n"), *statuses(header, texts)]
@@ -215,4 +278,5 @@ def abi_go(header: Header, texts: dict[str, str]) -> str:
     for function in header.functions.values():
         if not function.name.startswith("dlock_error_") and not function.name.endswith("_free"):
             lines += ["", *Call(function).lines()]
+    lines += makers(header) + verbs(header)
     return "\n".join([*lines, ""])

@@ -248,6 +248,16 @@ def test_statuses_and_their_sentences_agree(tree: pathlib.Path) -> None:
     assert "only in dlock.h: -; only in error.c: SHUT" in run_gen(tree, "check")
 
 
+def test_what_locks_do_has_a_name_in_go(tree: pathlib.Path) -> None:
+    call = function("dlock_status dlock_lock_submit_new(dlock_lock *lock, int64_t tag, dlock_error *reterr);")
+    edit(tree / "abi/dlock.h", END, call + "\n\n" + END)
+    edit(tree / "abi/dlock.map", "local:", "    dlock_lock_submit_new;\nlocal:")
+    assert "only in dlock.h: lock_submit_new; only in go_names.py: -" in run_gen(tree, "write")
+    (tree / "abi/dlock.h").write_text(HEADER.replace("DLOCK_KIND_MULTI = 8", "DLOCK_KIND_MULTI = 8,\n    DLOCK_KIND_NEW = 9"))
+    (tree / "abi/dlock.map").write_text((ROOT / "abi/dlock.map").read_text())
+    assert "only in dlock.h: NEW; only in go_names.py: -" in run_gen(tree, "write")
+
+
 # ---- what the library exports
 
 

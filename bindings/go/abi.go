@@ -7,8 +7,10 @@ package dlock
 import "C"
 
 import (
+	"context"
 	"runtime"
 	"strings"
+	"time"
 	"unsafe"
 )
 
@@ -891,4 +893,117 @@ func (txn *cTxn) submitRollback(tag int64) error {
 	err := quick.done(box, C.dlock_txn_submit_rollback(txn.pointer(), C.int64_t(tag), box))
 	runtime.KeepAlive(txn)
 	return err
+}
+
+// Mutex returns the lock called name that one holder has at a time. Nothing is sent, here and in the other methods
+// that return locks.
+//
+// ErrInvalidName, ErrUnknownOption, ErrInvalidOption, ErrClosed.
+func (c *Client) Mutex(name string, options ...Option) (*Lock, error) {
+	return c.newLock(kindMutex, name, options)
+}
+
+// FairMutex is a Mutex that everybody has in the order in which they asked for it.
+func (c *Client) FairMutex(name string, options ...Option) (*Lock, error) {
+	return c.newLock(kindFair, name, options)
+}
+
+// ReadLock returns the side of a read-write lock that many may have together.
+func (c *Client) ReadLock(name string, options ...Option) (*Lock, error) {
+	return c.newLock(kindRead, name, options)
+}
+
+// WriteLock returns the side of a read-write lock that one has alone.
+func (c *Client) WriteLock(name string, options ...Option) (*Lock, error) {
+	return c.newLock(kindWrite, name, options)
+}
+
+// Semaphore returns the semaphore called name, whose permits stay taken until they are unlocked, also when their
+// holder's process dies.
+func (c *Client) Semaphore(name string, options ...Option) (*Semaphore, error) {
+	return asSemaphore(c.newLock(kindSemaphore, name, options))
+}
+
+// PermitSemaphore returns the semaphore called name whose permits are leases: they are renewed, have ids, and come
+// back when nobody renews them.
+func (c *Client) PermitSemaphore(name string, options ...Option) (*Semaphore, error) {
+	return asSemaphore(c.newLock(kindPermitSemaphore, name, options))
+}
+
+// Latch returns the count-down latch called name.
+func (c *Client) Latch(name string, options ...Option) (*Latch, error) {
+	return asLatch(c.newLock(kindLatch, name, options))
+}
+
+// ForceUnlock takes the lock from whoever has it, anywhere. Others may have it at once; its holder learns of that at
+// its next renewal, up to a third of its lease later. ErrNotHeld when it was free.
+func (l *Lock) ForceUnlock(ctx context.Context) error {
+	return l.do(ctx, (*cLock).submitForceRelease)
+}
+
+// CloseGate ends all waits for the lock, in all processes, with ErrGateClosed, and refuses new ones until the gate is
+// opened or ttl is over. Who has the lock keeps it.
+func (l *Lock) CloseGate(ctx context.Context, ttl time.Duration) error {
+	return l.do(ctx, func(h *cLock, tag int64) error { return h.submitCloseGate(milliseconds(ttl), tag) })
+}
+
+// CloseGate is Lock.CloseGate.
+func (s *Semaphore) CloseGate(ctx context.Context, ttl time.Duration) error {
+	return (*Lock)(s).do(ctx, func(h *cLock, tag int64) error { return h.submitCloseGate(milliseconds(ttl), tag) })
+}
+
+// CloseGate is Lock.CloseGate.
+func (l *Latch) CloseGate(ctx context.Context, ttl time.Duration) error {
+	return (*Lock)(l).do(ctx, func(h *cLock, tag int64) error { return h.submitCloseGate(milliseconds(ttl), tag) })
+}
+
+// OpenGate lets everybody in again. ErrUnchanged when the gate was open.
+func (l *Lock) OpenGate(ctx context.Context) error {
+	return l.do(ctx, (*cLock).submitOpenGate)
+}
+
+// OpenGate is Lock.OpenGate.
+func (s *Semaphore) OpenGate(ctx context.Context) error {
+	return (*Lock)(s).do(ctx, (*cLock).submitOpenGate)
+}
+
+// OpenGate is Lock.OpenGate.
+func (l *Latch) OpenGate(ctx context.Context) error {
+	return (*Lock)(l).do(ctx, (*cLock).submitOpenGate)
+}
+
+// SetPermits gives a semaphore that does not exist yet its permits. ErrUnchanged when it does.
+func (s *Semaphore) SetPermits(ctx context.Context, n int) error {
+	return (*Lock)(s).do(ctx, func(h *cLock, tag int64) error { return h.semaphoreSubmitSet(int64(n), tag) })
+}
+
+// AddPermits adds permits, or takes them away for good when n is negative, and returns how many are free, which may be
+// less than none.
+func (s *Semaphore) AddPermits(ctx context.Context, n int) (int64, error) {
+	return (*Lock)(s).value(ctx, func(h *cLock, tag int64) error { return h.semaphoreSubmitAdd(int64(n), tag) })
+}
+
+// DrainPermits takes all permits that are free for good, and returns how many. ErrUnsupported for a PermitSemaphore.
+func (s *Semaphore) DrainPermits(ctx context.Context) (int64, error) {
+	return (*Lock)(s).value(ctx, (*cLock).semaphoreSubmitDrain)
+}
+
+// AvailablePermits returns how many permits are free.
+func (s *Semaphore) AvailablePermits(ctx context.Context) (int64, error) {
+	return (*Lock)(s).value(ctx, (*cLock).semaphoreSubmitAvailable)
+}
+
+// SetCount gives a latch that is open its count. ErrUnchanged when it has one.
+func (l *Latch) SetCount(ctx context.Context, n int) error {
+	return (*Lock)(l).do(ctx, func(h *cLock, tag int64) error { return h.latchSubmitSet(int64(n), tag) })
+}
+
+// CountDown counts down by n, not below zero, and returns what is left.
+func (l *Latch) CountDown(ctx context.Context, n int) (int64, error) {
+	return (*Lock)(l).value(ctx, func(h *cLock, tag int64) error { return h.latchSubmitCountDown(int64(n), tag) })
+}
+
+// Count returns the count. Zero: the latch is open.
+func (l *Latch) Count(ctx context.Context) (int64, error) {
+	return (*Lock)(l).value(ctx, (*cLock).latchSubmitCount)
 }
