@@ -140,9 +140,9 @@ class Call:
                 self.arguments.append(f"C.size_t(len({camel(name)}))")
 
     def take(self, kind: str, name: str, sized: bool) -> None:
-        go, base = camel(name), kind.removeprefix("const ").rstrip(" *")
+        go, base = "e" if name == "error" else camel(name), kind.removeprefix("const ").rstrip(" *")
         if kind == "dlock_error *" and name == "reterr":
-            self.arguments.append("box")
+            self.arguments.append("box.pointer()")
         elif name.startswith("ret_"):
             self.before.append(f"var {go} {'*' * (kind.count('*') - 1)}C.{base}")
             self.arguments.append("&" + go)
@@ -183,15 +183,16 @@ class Call:
     def lines(self) -> list[str]:
         head, call = f"func {self.receiver}{self.name()}({', '.join(self.inputs)})", f"C.{self.function.name}({', '.join(self.arguments)})"
         alive = [f"runtime.KeepAlive({name})" for name in self.alive]
-        if "box" not in self.arguments:
-            kind, value = result(self.function.returns, "result")
-            return [f"{head} {kind} {{", f"\tresult := {call}", *("\t" + line for line in alive), f"\treturn {value}", "}"]
+        if "box.pointer()" not in self.arguments:
+            kind, value = result(self.function.returns, call)
+            body = [f"result := {value}", *alive, "return result"] if alive else [f"return {value}"]
+            return [f"{head} {kind} {{", *("\t" + line for line in body), "}"]
         pool = "quick" if self.function.blocks == "never" else "blocking"
         kinds, values = [kind for kind, _ in self.outputs] + ["error"], [value for _, value in self.outputs] + ["err"]
         returns = kinds[0] if len(kinds) == 1 else f"({', '.join(kinds)})"
         empty = "".join(("0" if kind in NUMBERS.values() else "nil") + ", " for kind in kinds[:-1])
         before = [line.replace("return refused(", f"return {empty}invalid(") for line in self.before]
-        body = [*before, f"box := {pool}.take()", f"err := {pool}.done(box, {call})", *alive, f"return {', '.join(values)}"]
+        body = [*before, f"box := {pool}.take()", f"err := {pool}.done(box, Status({call}))", *alive, f"return {', '.join(values)}"]
         return [f"{head} {returns} {{", *("\t" + line for line in body), "}"]
 
 
@@ -222,8 +223,9 @@ def kinds(header: Header) -> list[str]:
 
 
 def submitted(header: Header) -> list[Function]:
-    """The calls of a lock that an event answers."""
-    return [f for f in header.functions.values() if "_submit_" in f.name and f.params[0][0] == "dlock_lock *"]
+    """The calls of a client or a lock that an event answers."""
+    kinds = "dlock_client *", "dlock_lock *"
+    return [f for f in header.functions.values() if "_submit_" in f.name and f.params[0][0] in kinds]
 
 
 def makers(header: Header) -> list[str]:
@@ -238,20 +240,26 @@ def makers(header: Header) -> list[str]:
 
 
 def verb(function: Function, answers: bool) -> list[str]:
-    """A submitted call of a lock as a method that waits for the answer: a number or nothing."""
+    """A submitted call as a method that waits for the answer: a number or nothing. A context takes the place of a timeout."""
     params, given = ["ctx context.Context"], []
-    for _, name in function.params[1:-2]:  # without the lock, the tag and the error box
+    for _, name in function.params[1:-2]:  # without the handle, the tag and the error box
         short = name.removesuffix("_ms")
-        params.append(f"{short} time.Duration" if short != name else "n int")
-        given.append(f"milliseconds({short})" if short != name else "int64(n)")
-    call = Call(function).name()
-    f = f"func(h *cLock, tag int64) error {{ return h.{call}({', '.join(given)}, tag) }}" if given else f"(*cLock).{call}"
+        if name == "timeout_ms":
+            given.append("-1, ")
+        elif short != name:
+            params.append(f"{short} time.Duration")
+            given.append(f"milliseconds({short}), ")
+        else:
+            params.append("n int")
+            given.append("int64(n), ")
+    call, kind = Call(function).name(), handle(function.params[0][0].rstrip(" *"))
+    f = f"func(h *{kind}, tag int64) error {{ return h.{call}({''.join(given)}tag) }}" if given else f"(*{kind}).{call}"
     waits, returns = ("value", "(int64, error)") if answers else ("do", "error")
     lines: list[str] = []
     for kind, name, says in VERBS[function.name.removeprefix("dlock_")]:
         receiver = kind[0].lower()
-        lock = receiver if kind == "Lock" else f"(*Lock)({receiver})"
-        lines += method(receiver, kind, name, says, ", ".join(params), returns, f"{lock}.{waits}(ctx, {f})")
+        to = f"(*Lock)({receiver})" if kind in ("Semaphore", "Latch") else receiver
+        lines += method(receiver, kind, name, says, ", ".join(params), returns, f"{to}.{waits}(ctx, {f})")
     return lines
 
 
@@ -271,12 +279,13 @@ def abi_go(header: Header, texts: dict[str, str]) -> str:
         lines += enum(constants, *one)
     lines += struct(constants, "DLOCK_STAT_", "Stats", "Stats are the counters of a client. All but the last three only grow.")
     lines += struct(constants, "DLOCK_FIELD_", "fields", "fields are the numbers of an event.")
-    lines += group(constants, "DLOCK_KIND_")
+    lines += group(constants, "DLOCK_KIND_") + group(constants, "DLOCK_SEVERITY_")
+    major, minor = max(tuple(map(int, function.since.split("."))) for function in header.functions.values())
+    lines += ["", f"const oldest = {major}<<16 | {minor}<<8 // the version of libdlock that has all calls"]
     for base in header.opaque:
-        if base != "dlock_error":
-            lines += freed(base)
+        lines += freed(base)
     for function in header.functions.values():
-        if not function.name.startswith("dlock_error_") and not function.name.endswith("_free"):
+        if not function.name.endswith("_free"):
             lines += ["", *Call(function).lines()]
     lines += makers(header) + verbs(header)
     return "\n".join([*lines, ""])

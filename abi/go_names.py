@@ -1,6 +1,6 @@
 """The public methods in Go that do no more than one call of dlock.h: what they are called there, and what is said of them.
 
-Every kind of lock and every submitted call of a lock stands here; one without methods has them in bindings/go, by hand.
+Every kind of lock and every submitted call of a client or a lock stands here; one without methods has them in bindings/go, by hand.
 """
 from __future__ import annotations
 
@@ -23,6 +23,12 @@ returns the semaphore called name whose permits are leases: they are renewed, ha
 
 # dlock_*: the types and their methods.
 VERBS: dict[str, list[tuple[str, str, str]]] = {
+    "client_submit_close": [],
+    "client_submit_check": [],
+    "client_submit_ping": [("Client", "Ping", """
+asks the server for a sign of life. ErrUnreachable, ErrDenied and the ErrServer statuses.""")],
+    "client_submit_provision": [("Client", "Provision", """
+says to the server that it remembers every lock: a quarantine ends. ErrUnsupported without quarantine_ms.""")],
     "lock_submit_acquire": [],
     "lock_submit_release": [],
     "lock_submit_extend": [],

@@ -273,7 +273,7 @@ def test_versions_are_those_of_the_library() -> None:
     has("lua/dlock.lua", f'VERSION = "{VERSION}"')
     has(f"lua/dlock-{VERSION}-1.rockspec", f'version = "{VERSION}-1"')
     has(f"lua/dlock-{VERSION}-1.rockspec", f"libdlock-{VERSION}.tar.gz")
-    has("go/client.go", f"oldest       = {major}<<16 | {minor}<<8")  # its version is a tag of the tree
+    has("go/abi.go", f"const oldest = {major}<<16 | {minor}<<8 ")  # its version is a tag of the tree
     has("go/go.mod", f"module {MODULE}\n")
     loaded = "import ctypes, sys; v = ctypes.CDLL(sys.argv[1]).dlock_version(); print(v >> 16, v >> 8 & 255, v & 255)"
     done = subprocess.run([sys.executable, "-c", loaded, LIBRARY], check=True, capture_output=True, text=True)

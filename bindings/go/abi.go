@@ -160,6 +160,13 @@ const (
 	kindMulti           = 8
 )
 
+const (
+	severityWarning = 1
+	severityDanger  = 2
+)
+
+const oldest = 0<<16 | 1<<8 // the version of libdlock that has all calls
+
 // cOptions is a dlock_options, freed with the garbage.
 type cOptions struct{ c *C.dlock_options }
 
@@ -236,6 +243,25 @@ func (h *cEvent) pointer() *C.dlock_event {
 	return h.c
 }
 
+// cError is a dlock_error, freed with the garbage.
+type cError struct{ c *C.dlock_error }
+
+func newError(c *C.dlock_error) *cError {
+	if c == nil {
+		return nil
+	}
+	h := &cError{c}
+	runtime.SetFinalizer(h, func(h *cError) { C.dlock_error_free(h.c) })
+	return h
+}
+
+func (h *cError) pointer() *C.dlock_error {
+	if h == nil {
+		return nil
+	}
+	return h.c
+}
+
 // cTxn is a dlock_txn, freed with the garbage.
 type cTxn struct{ c *C.dlock_txn }
 
@@ -256,48 +282,61 @@ func (h *cTxn) pointer() *C.dlock_txn {
 }
 
 func version() uint32 {
-	result := C.dlock_version()
-	return uint32(result)
+	return uint32(C.dlock_version())
 }
 
 func versionString() string {
-	result := C.dlock_version_string()
-	return C.GoString(result)
+	return C.GoString(C.dlock_version_string())
 }
 
 func supports(feature string) int32 {
-	result := C.dlock_supports((*C.char)(copied(feature)))
-	return int32(result)
+	return int32(C.dlock_supports((*C.char)(copied(feature))))
 }
 
 func statusCount() int {
-	result := C.dlock_status_count()
-	return int(result)
+	return int(C.dlock_status_count())
 }
 
 func statusAt(index int) Status {
-	result := C.dlock_status_at(C.size_t(index))
-	return Status(result)
+	return Status(C.dlock_status_at(C.size_t(index)))
 }
 
 func statusName(status Status) string {
-	result := C.dlock_status_name(C.dlock_status(status))
-	return C.GoString(result)
+	return C.GoString(C.dlock_status_name(C.dlock_status(status)))
 }
 
 func statusText(status Status) string {
-	result := C.dlock_status_text(C.dlock_status(status))
-	return C.GoString(result)
+	return C.GoString(C.dlock_status_text(C.dlock_status(status)))
 }
 
 func statusRetryable(status Status) int32 {
-	result := C.dlock_status_retryable(C.dlock_status(status))
-	return int32(result)
+	return int32(C.dlock_status_retryable(C.dlock_status(status)))
+}
+
+func errorNew() *cError {
+	return newError(C.dlock_error_new())
+}
+
+func (e *cError) code() Status {
+	result := Status(C.dlock_error_code(e.pointer()))
+	runtime.KeepAlive(e)
+	return result
+}
+
+func (e *cError) message() string {
+	result := C.GoString(C.dlock_error_message(e.pointer()))
+	runtime.KeepAlive(e)
+	return result
+}
+
+func (e *cError) retryable() int32 {
+	result := int32(C.dlock_error_retryable(e.pointer()))
+	runtime.KeepAlive(e)
+	return result
 }
 
 func optionsNew() *cOptions {
-	result := C.dlock_options_new()
-	return newOptions(result)
+	return newOptions(C.dlock_options_new())
 }
 
 func (options *cOptions) set(name string, value string) error {
@@ -308,7 +347,7 @@ func (options *cOptions) set(name string, value string) error {
 		return invalid("a NUL in the value")
 	}
 	box := quick.take()
-	err := quick.done(box, C.dlock_options_set(options.pointer(), (*C.char)(copied(name)), (*C.char)(copied(value)), box))
+	err := quick.done(box, Status(C.dlock_options_set(options.pointer(), (*C.char)(copied(name)), (*C.char)(copied(value)), box.pointer())))
 	runtime.KeepAlive(options)
 	return err
 }
@@ -319,34 +358,29 @@ func (options *cOptions) get(name string, buffer []byte) (int, error) {
 	}
 	var retSize C.size_t
 	box := quick.take()
-	err := quick.done(box, C.dlock_options_get(options.pointer(), (*C.char)(copied(name)), (*C.char)(first(buffer)), C.size_t(len(buffer)), &retSize, box))
+	err := quick.done(box, Status(C.dlock_options_get(options.pointer(), (*C.char)(copied(name)), (*C.char)(first(buffer)), C.size_t(len(buffer)), &retSize, box.pointer())))
 	runtime.KeepAlive(options)
 	return int(retSize), err
 }
 
 func optionCount() int {
-	result := C.dlock_option_count()
-	return int(result)
+	return int(C.dlock_option_count())
 }
 
 func optionName(index int) string {
-	result := C.dlock_option_name(C.size_t(index))
-	return C.GoString(result)
+	return C.GoString(C.dlock_option_name(C.size_t(index)))
 }
 
 func optionType(index int) string {
-	result := C.dlock_option_type(C.size_t(index))
-	return C.GoString(result)
+	return C.GoString(C.dlock_option_type(C.size_t(index)))
 }
 
 func optionDefault(index int) string {
-	result := C.dlock_option_default(C.size_t(index))
-	return C.GoString(result)
+	return C.GoString(C.dlock_option_default(C.size_t(index)))
 }
 
 func optionHelp(index int) string {
-	result := C.dlock_option_help(C.size_t(index))
-	return C.GoString(result)
+	return C.GoString(C.dlock_option_help(C.size_t(index)))
 }
 
 func clientOpen(url string, options *cOptions) (*cClient, error) {
@@ -355,21 +389,21 @@ func clientOpen(url string, options *cOptions) (*cClient, error) {
 	}
 	var retClient *C.dlock_client
 	box := quick.take()
-	err := quick.done(box, C.dlock_client_open((*C.char)(copied(url)), options.pointer(), &retClient, box))
+	err := quick.done(box, Status(C.dlock_client_open((*C.char)(copied(url)), options.pointer(), &retClient, box.pointer())))
 	runtime.KeepAlive(options)
 	return newClient(retClient), err
 }
 
 func (client *cClient) close(timeoutMs int64) error {
 	box := blocking.take()
-	err := blocking.done(box, C.dlock_client_close(client.pointer(), C.int64_t(timeoutMs), box))
+	err := blocking.done(box, Status(C.dlock_client_close(client.pointer(), C.int64_t(timeoutMs), box.pointer())))
 	runtime.KeepAlive(client)
 	return err
 }
 
 func (client *cClient) submitClose(timeoutMs int64) error {
 	box := quick.take()
-	err := quick.done(box, C.dlock_client_submit_close(client.pointer(), C.int64_t(timeoutMs), box))
+	err := quick.done(box, Status(C.dlock_client_submit_close(client.pointer(), C.int64_t(timeoutMs), box.pointer())))
 	runtime.KeepAlive(client)
 	return err
 }
@@ -377,14 +411,14 @@ func (client *cClient) submitClose(timeoutMs int64) error {
 func (client *cClient) fd() (int32, error) {
 	var retFd C.int32_t
 	box := quick.take()
-	err := quick.done(box, C.dlock_client_fd(client.pointer(), &retFd, box))
+	err := quick.done(box, Status(C.dlock_client_fd(client.pointer(), &retFd, box.pointer())))
 	runtime.KeepAlive(client)
 	return int32(retFd), err
 }
 
 func (client *cClient) next(timeoutMs int64, event *cEvent) error {
 	box := blocking.take()
-	err := blocking.done(box, C.dlock_client_next(client.pointer(), C.int64_t(timeoutMs), event.pointer(), box))
+	err := blocking.done(box, Status(C.dlock_client_next(client.pointer(), C.int64_t(timeoutMs), event.pointer(), box.pointer())))
 	runtime.KeepAlive(client)
 	runtime.KeepAlive(event)
 	return err
@@ -392,7 +426,7 @@ func (client *cClient) next(timeoutMs int64, event *cEvent) error {
 
 func (client *cClient) wake() error {
 	box := quick.take()
-	err := quick.done(box, C.dlock_client_wake(client.pointer(), box))
+	err := quick.done(box, Status(C.dlock_client_wake(client.pointer(), box.pointer())))
 	runtime.KeepAlive(client)
 	return err
 }
@@ -400,35 +434,35 @@ func (client *cClient) wake() error {
 func (client *cClient) stats(values []int64) (int, error) {
 	var retCount C.size_t
 	box := quick.take()
-	err := quick.done(box, C.dlock_client_stats(client.pointer(), (*C.int64_t)(first(values)), C.size_t(len(values)), &retCount, box))
+	err := quick.done(box, Status(C.dlock_client_stats(client.pointer(), (*C.int64_t)(first(values)), C.size_t(len(values)), &retCount, box.pointer())))
 	runtime.KeepAlive(client)
 	return int(retCount), err
 }
 
 func (client *cClient) ping(timeoutMs int64) error {
 	box := blocking.take()
-	err := blocking.done(box, C.dlock_client_ping(client.pointer(), C.int64_t(timeoutMs), box))
+	err := blocking.done(box, Status(C.dlock_client_ping(client.pointer(), C.int64_t(timeoutMs), box.pointer())))
 	runtime.KeepAlive(client)
 	return err
 }
 
 func (client *cClient) submitPing(timeoutMs int64, tag int64) error {
 	box := quick.take()
-	err := quick.done(box, C.dlock_client_submit_ping(client.pointer(), C.int64_t(timeoutMs), C.int64_t(tag), box))
+	err := quick.done(box, Status(C.dlock_client_submit_ping(client.pointer(), C.int64_t(timeoutMs), C.int64_t(tag), box.pointer())))
 	runtime.KeepAlive(client)
 	return err
 }
 
 func (client *cClient) provision(timeoutMs int64) error {
 	box := blocking.take()
-	err := blocking.done(box, C.dlock_client_provision(client.pointer(), C.int64_t(timeoutMs), box))
+	err := blocking.done(box, Status(C.dlock_client_provision(client.pointer(), C.int64_t(timeoutMs), box.pointer())))
 	runtime.KeepAlive(client)
 	return err
 }
 
 func (client *cClient) submitProvision(timeoutMs int64, tag int64) error {
 	box := quick.take()
-	err := quick.done(box, C.dlock_client_submit_provision(client.pointer(), C.int64_t(timeoutMs), C.int64_t(tag), box))
+	err := quick.done(box, Status(C.dlock_client_submit_provision(client.pointer(), C.int64_t(timeoutMs), C.int64_t(tag), box.pointer())))
 	runtime.KeepAlive(client)
 	return err
 }
@@ -436,35 +470,34 @@ func (client *cClient) submitProvision(timeoutMs int64, tag int64) error {
 func (client *cClient) check(timeoutMs int64) (int, error) {
 	var retCount C.size_t
 	box := blocking.take()
-	err := blocking.done(box, C.dlock_client_check(client.pointer(), C.int64_t(timeoutMs), &retCount, box))
+	err := blocking.done(box, Status(C.dlock_client_check(client.pointer(), C.int64_t(timeoutMs), &retCount, box.pointer())))
 	runtime.KeepAlive(client)
 	return int(retCount), err
 }
 
 func (client *cClient) submitCheck(timeoutMs int64, tag int64) error {
 	box := quick.take()
-	err := quick.done(box, C.dlock_client_submit_check(client.pointer(), C.int64_t(timeoutMs), C.int64_t(tag), box))
+	err := quick.done(box, Status(C.dlock_client_submit_check(client.pointer(), C.int64_t(timeoutMs), C.int64_t(tag), box.pointer())))
 	runtime.KeepAlive(client)
 	return err
 }
 
 func (client *cClient) finding(index int, event *cEvent) error {
 	box := quick.take()
-	err := quick.done(box, C.dlock_client_finding(client.pointer(), C.size_t(index), event.pointer(), box))
+	err := quick.done(box, Status(C.dlock_client_finding(client.pointer(), C.size_t(index), event.pointer(), box.pointer())))
 	runtime.KeepAlive(client)
 	runtime.KeepAlive(event)
 	return err
 }
 
 func findingName(finding int32) string {
-	result := C.dlock_finding_name(C.int32_t(finding))
-	return C.GoString(result)
+	return C.GoString(C.dlock_finding_name(C.int32_t(finding)))
 }
 
 func (client *cClient) lockNew(kind int32, name string, options *cOptions) (*cLock, error) {
 	var retLock *C.dlock_lock
 	box := quick.take()
-	err := quick.done(box, C.dlock_lock_new(client.pointer(), C.int32_t(kind), (*C.char)(copied(name)), C.size_t(len(name)), options.pointer(), &retLock, box))
+	err := quick.done(box, Status(C.dlock_lock_new(client.pointer(), C.int32_t(kind), (*C.char)(copied(name)), C.size_t(len(name)), options.pointer(), &retLock, box.pointer())))
 	runtime.KeepAlive(client)
 	runtime.KeepAlive(options)
 	return newLock(retLock), err
@@ -477,29 +510,29 @@ func (client *cClient) lockNewMulti(members []*cLock) (*cLock, error) {
 	}
 	var retLock *C.dlock_lock
 	box := quick.take()
-	err := quick.done(box, C.dlock_lock_new_multi(client.pointer(), &handles[0], C.size_t(len(members)), &retLock, box))
+	err := quick.done(box, Status(C.dlock_lock_new_multi(client.pointer(), &handles[0], C.size_t(len(members)), &retLock, box.pointer())))
 	runtime.KeepAlive(client)
 	runtime.KeepAlive(members)
 	return newLock(retLock), err
 }
 
 func (lock *cLock) id() int64 {
-	result := C.dlock_lock_id(lock.pointer())
+	result := int64(C.dlock_lock_id(lock.pointer()))
 	runtime.KeepAlive(lock)
-	return int64(result)
+	return result
 }
 
 func (lock *cLock) acquire(owner int64, waitMs int64) (int64, error) {
 	var retToken C.int64_t
 	box := blocking.take()
-	err := blocking.done(box, C.dlock_lock_acquire(lock.pointer(), C.int64_t(owner), C.int64_t(waitMs), &retToken, box))
+	err := blocking.done(box, Status(C.dlock_lock_acquire(lock.pointer(), C.int64_t(owner), C.int64_t(waitMs), &retToken, box.pointer())))
 	runtime.KeepAlive(lock)
 	return int64(retToken), err
 }
 
 func (lock *cLock) release(owner int64) error {
 	box := blocking.take()
-	err := blocking.done(box, C.dlock_lock_release(lock.pointer(), C.int64_t(owner), box))
+	err := blocking.done(box, Status(C.dlock_lock_release(lock.pointer(), C.int64_t(owner), box.pointer())))
 	runtime.KeepAlive(lock)
 	return err
 }
@@ -507,63 +540,63 @@ func (lock *cLock) release(owner int64) error {
 func (lock *cLock) acquireLocal(owner int64) (int64, error) {
 	var retToken C.int64_t
 	box := quick.take()
-	err := quick.done(box, C.dlock_lock_acquire_local(lock.pointer(), C.int64_t(owner), &retToken, box))
+	err := quick.done(box, Status(C.dlock_lock_acquire_local(lock.pointer(), C.int64_t(owner), &retToken, box.pointer())))
 	runtime.KeepAlive(lock)
 	return int64(retToken), err
 }
 
 func (lock *cLock) releaseLocal(owner int64) error {
 	box := quick.take()
-	err := quick.done(box, C.dlock_lock_release_local(lock.pointer(), C.int64_t(owner), box))
+	err := quick.done(box, Status(C.dlock_lock_release_local(lock.pointer(), C.int64_t(owner), box.pointer())))
 	runtime.KeepAlive(lock)
 	return err
 }
 
 func (lock *cLock) submitAcquire(owner int64, waitMs int64, tag int64) error {
 	box := quick.take()
-	err := quick.done(box, C.dlock_lock_submit_acquire(lock.pointer(), C.int64_t(owner), C.int64_t(waitMs), C.int64_t(tag), box))
+	err := quick.done(box, Status(C.dlock_lock_submit_acquire(lock.pointer(), C.int64_t(owner), C.int64_t(waitMs), C.int64_t(tag), box.pointer())))
 	runtime.KeepAlive(lock)
 	return err
 }
 
 func (lock *cLock) submitRelease(owner int64, tag int64) error {
 	box := quick.take()
-	err := quick.done(box, C.dlock_lock_submit_release(lock.pointer(), C.int64_t(owner), C.int64_t(tag), box))
+	err := quick.done(box, Status(C.dlock_lock_submit_release(lock.pointer(), C.int64_t(owner), C.int64_t(tag), box.pointer())))
 	runtime.KeepAlive(lock)
 	return err
 }
 
 func (lock *cLock) cancel(owner int64) error {
 	box := quick.take()
-	err := quick.done(box, C.dlock_lock_cancel(lock.pointer(), C.int64_t(owner), box))
+	err := quick.done(box, Status(C.dlock_lock_cancel(lock.pointer(), C.int64_t(owner), box.pointer())))
 	runtime.KeepAlive(lock)
 	return err
 }
 
 func (lock *cLock) extend(owner int64, leaseMs int64) error {
 	box := blocking.take()
-	err := blocking.done(box, C.dlock_lock_extend(lock.pointer(), C.int64_t(owner), C.int64_t(leaseMs), box))
+	err := blocking.done(box, Status(C.dlock_lock_extend(lock.pointer(), C.int64_t(owner), C.int64_t(leaseMs), box.pointer())))
 	runtime.KeepAlive(lock)
 	return err
 }
 
 func (lock *cLock) submitExtend(owner int64, leaseMs int64, tag int64) error {
 	box := quick.take()
-	err := quick.done(box, C.dlock_lock_submit_extend(lock.pointer(), C.int64_t(owner), C.int64_t(leaseMs), C.int64_t(tag), box))
+	err := quick.done(box, Status(C.dlock_lock_submit_extend(lock.pointer(), C.int64_t(owner), C.int64_t(leaseMs), C.int64_t(tag), box.pointer())))
 	runtime.KeepAlive(lock)
 	return err
 }
 
 func (lock *cLock) forceRelease() error {
 	box := blocking.take()
-	err := blocking.done(box, C.dlock_lock_force_release(lock.pointer(), box))
+	err := blocking.done(box, Status(C.dlock_lock_force_release(lock.pointer(), box.pointer())))
 	runtime.KeepAlive(lock)
 	return err
 }
 
 func (lock *cLock) submitForceRelease(tag int64) error {
 	box := quick.take()
-	err := quick.done(box, C.dlock_lock_submit_force_release(lock.pointer(), C.int64_t(tag), box))
+	err := quick.done(box, Status(C.dlock_lock_submit_force_release(lock.pointer(), C.int64_t(tag), box.pointer())))
 	runtime.KeepAlive(lock)
 	return err
 }
@@ -571,7 +604,7 @@ func (lock *cLock) submitForceRelease(tag int64) error {
 func (lock *cLock) state(owner int64) (int32, error) {
 	var retState C.int32_t
 	box := quick.take()
-	err := quick.done(box, C.dlock_lock_state(lock.pointer(), C.int64_t(owner), &retState, box))
+	err := quick.done(box, Status(C.dlock_lock_state(lock.pointer(), C.int64_t(owner), &retState, box.pointer())))
 	runtime.KeepAlive(lock)
 	return int32(retState), err
 }
@@ -579,7 +612,7 @@ func (lock *cLock) state(owner int64) (int32, error) {
 func (lock *cLock) remainingMs(owner int64) (int64, error) {
 	var retRemainingMs C.int64_t
 	box := quick.take()
-	err := quick.done(box, C.dlock_lock_remaining_ms(lock.pointer(), C.int64_t(owner), &retRemainingMs, box))
+	err := quick.done(box, Status(C.dlock_lock_remaining_ms(lock.pointer(), C.int64_t(owner), &retRemainingMs, box.pointer())))
 	runtime.KeepAlive(lock)
 	return int64(retRemainingMs), err
 }
@@ -587,7 +620,7 @@ func (lock *cLock) remainingMs(owner int64) (int64, error) {
 func (lock *cLock) token(owner int64) (int64, error) {
 	var retToken C.int64_t
 	box := quick.take()
-	err := quick.done(box, C.dlock_lock_token(lock.pointer(), C.int64_t(owner), &retToken, box))
+	err := quick.done(box, Status(C.dlock_lock_token(lock.pointer(), C.int64_t(owner), &retToken, box.pointer())))
 	runtime.KeepAlive(lock)
 	return int64(retToken), err
 }
@@ -595,14 +628,14 @@ func (lock *cLock) token(owner int64) (int64, error) {
 func (lock *cLock) holdCount(owner int64) (int64, error) {
 	var retCount C.int64_t
 	box := quick.take()
-	err := quick.done(box, C.dlock_lock_hold_count(lock.pointer(), C.int64_t(owner), &retCount, box))
+	err := quick.done(box, Status(C.dlock_lock_hold_count(lock.pointer(), C.int64_t(owner), &retCount, box.pointer())))
 	runtime.KeepAlive(lock)
 	return int64(retCount), err
 }
 
 func (lock *cLock) inspect(event *cEvent) error {
 	box := blocking.take()
-	err := blocking.done(box, C.dlock_lock_inspect(lock.pointer(), event.pointer(), box))
+	err := blocking.done(box, Status(C.dlock_lock_inspect(lock.pointer(), event.pointer(), box.pointer())))
 	runtime.KeepAlive(lock)
 	runtime.KeepAlive(event)
 	return err
@@ -610,7 +643,7 @@ func (lock *cLock) inspect(event *cEvent) error {
 
 func (lock *cLock) submitInspect(tag int64) error {
 	box := quick.take()
-	err := quick.done(box, C.dlock_lock_submit_inspect(lock.pointer(), C.int64_t(tag), box))
+	err := quick.done(box, Status(C.dlock_lock_submit_inspect(lock.pointer(), C.int64_t(tag), box.pointer())))
 	runtime.KeepAlive(lock)
 	return err
 }
@@ -618,7 +651,7 @@ func (lock *cLock) submitInspect(tag int64) error {
 func (lock *cLock) exportGrant(owner int64, buffer []byte) (int, error) {
 	var retSize C.size_t
 	box := quick.take()
-	err := quick.done(box, C.dlock_lock_export_grant(lock.pointer(), C.int64_t(owner), (*C.uint8_t)(first(buffer)), C.size_t(len(buffer)), &retSize, box))
+	err := quick.done(box, Status(C.dlock_lock_export_grant(lock.pointer(), C.int64_t(owner), (*C.uint8_t)(first(buffer)), C.size_t(len(buffer)), &retSize, box.pointer())))
 	runtime.KeepAlive(lock)
 	return int(retSize), err
 }
@@ -626,56 +659,56 @@ func (lock *cLock) exportGrant(owner int64, buffer []byte) (int, error) {
 func (lock *cLock) adoptGrant(owner int64, grant []byte) (int64, error) {
 	var retToken C.int64_t
 	box := blocking.take()
-	err := blocking.done(box, C.dlock_lock_adopt_grant(lock.pointer(), C.int64_t(owner), (*C.uint8_t)(copied(grant)), C.size_t(len(grant)), &retToken, box))
+	err := blocking.done(box, Status(C.dlock_lock_adopt_grant(lock.pointer(), C.int64_t(owner), (*C.uint8_t)(copied(grant)), C.size_t(len(grant)), &retToken, box.pointer())))
 	runtime.KeepAlive(lock)
 	return int64(retToken), err
 }
 
 func (lock *cLock) submitAdoptGrant(owner int64, grant []byte, tag int64) error {
 	box := quick.take()
-	err := quick.done(box, C.dlock_lock_submit_adopt_grant(lock.pointer(), C.int64_t(owner), (*C.uint8_t)(copied(grant)), C.size_t(len(grant)), C.int64_t(tag), box))
+	err := quick.done(box, Status(C.dlock_lock_submit_adopt_grant(lock.pointer(), C.int64_t(owner), (*C.uint8_t)(copied(grant)), C.size_t(len(grant)), C.int64_t(tag), box.pointer())))
 	runtime.KeepAlive(lock)
 	return err
 }
 
 func (lock *cLock) closeGate(ttlMs int64) error {
 	box := blocking.take()
-	err := blocking.done(box, C.dlock_lock_close_gate(lock.pointer(), C.int64_t(ttlMs), box))
+	err := blocking.done(box, Status(C.dlock_lock_close_gate(lock.pointer(), C.int64_t(ttlMs), box.pointer())))
 	runtime.KeepAlive(lock)
 	return err
 }
 
 func (lock *cLock) submitCloseGate(ttlMs int64, tag int64) error {
 	box := quick.take()
-	err := quick.done(box, C.dlock_lock_submit_close_gate(lock.pointer(), C.int64_t(ttlMs), C.int64_t(tag), box))
+	err := quick.done(box, Status(C.dlock_lock_submit_close_gate(lock.pointer(), C.int64_t(ttlMs), C.int64_t(tag), box.pointer())))
 	runtime.KeepAlive(lock)
 	return err
 }
 
 func (lock *cLock) openGate() error {
 	box := blocking.take()
-	err := blocking.done(box, C.dlock_lock_open_gate(lock.pointer(), box))
+	err := blocking.done(box, Status(C.dlock_lock_open_gate(lock.pointer(), box.pointer())))
 	runtime.KeepAlive(lock)
 	return err
 }
 
 func (lock *cLock) submitOpenGate(tag int64) error {
 	box := quick.take()
-	err := quick.done(box, C.dlock_lock_submit_open_gate(lock.pointer(), C.int64_t(tag), box))
+	err := quick.done(box, Status(C.dlock_lock_submit_open_gate(lock.pointer(), C.int64_t(tag), box.pointer())))
 	runtime.KeepAlive(lock)
 	return err
 }
 
 func (lock *cLock) semaphoreSet(permits int64) error {
 	box := blocking.take()
-	err := blocking.done(box, C.dlock_semaphore_set(lock.pointer(), C.int64_t(permits), box))
+	err := blocking.done(box, Status(C.dlock_semaphore_set(lock.pointer(), C.int64_t(permits), box.pointer())))
 	runtime.KeepAlive(lock)
 	return err
 }
 
 func (lock *cLock) semaphoreSubmitSet(permits int64, tag int64) error {
 	box := quick.take()
-	err := quick.done(box, C.dlock_semaphore_submit_set(lock.pointer(), C.int64_t(permits), C.int64_t(tag), box))
+	err := quick.done(box, Status(C.dlock_semaphore_submit_set(lock.pointer(), C.int64_t(permits), C.int64_t(tag), box.pointer())))
 	runtime.KeepAlive(lock)
 	return err
 }
@@ -683,14 +716,14 @@ func (lock *cLock) semaphoreSubmitSet(permits int64, tag int64) error {
 func (lock *cLock) semaphoreAdd(permits int64) (int64, error) {
 	var retAvailable C.int64_t
 	box := blocking.take()
-	err := blocking.done(box, C.dlock_semaphore_add(lock.pointer(), C.int64_t(permits), &retAvailable, box))
+	err := blocking.done(box, Status(C.dlock_semaphore_add(lock.pointer(), C.int64_t(permits), &retAvailable, box.pointer())))
 	runtime.KeepAlive(lock)
 	return int64(retAvailable), err
 }
 
 func (lock *cLock) semaphoreSubmitAdd(permits int64, tag int64) error {
 	box := quick.take()
-	err := quick.done(box, C.dlock_semaphore_submit_add(lock.pointer(), C.int64_t(permits), C.int64_t(tag), box))
+	err := quick.done(box, Status(C.dlock_semaphore_submit_add(lock.pointer(), C.int64_t(permits), C.int64_t(tag), box.pointer())))
 	runtime.KeepAlive(lock)
 	return err
 }
@@ -698,14 +731,14 @@ func (lock *cLock) semaphoreSubmitAdd(permits int64, tag int64) error {
 func (lock *cLock) semaphoreDrain() (int64, error) {
 	var retDrained C.int64_t
 	box := blocking.take()
-	err := blocking.done(box, C.dlock_semaphore_drain(lock.pointer(), &retDrained, box))
+	err := blocking.done(box, Status(C.dlock_semaphore_drain(lock.pointer(), &retDrained, box.pointer())))
 	runtime.KeepAlive(lock)
 	return int64(retDrained), err
 }
 
 func (lock *cLock) semaphoreSubmitDrain(tag int64) error {
 	box := quick.take()
-	err := quick.done(box, C.dlock_semaphore_submit_drain(lock.pointer(), C.int64_t(tag), box))
+	err := quick.done(box, Status(C.dlock_semaphore_submit_drain(lock.pointer(), C.int64_t(tag), box.pointer())))
 	runtime.KeepAlive(lock)
 	return err
 }
@@ -713,35 +746,35 @@ func (lock *cLock) semaphoreSubmitDrain(tag int64) error {
 func (lock *cLock) semaphoreAvailable() (int64, error) {
 	var retAvailable C.int64_t
 	box := blocking.take()
-	err := blocking.done(box, C.dlock_semaphore_available(lock.pointer(), &retAvailable, box))
+	err := blocking.done(box, Status(C.dlock_semaphore_available(lock.pointer(), &retAvailable, box.pointer())))
 	runtime.KeepAlive(lock)
 	return int64(retAvailable), err
 }
 
 func (lock *cLock) semaphoreSubmitAvailable(tag int64) error {
 	box := quick.take()
-	err := quick.done(box, C.dlock_semaphore_submit_available(lock.pointer(), C.int64_t(tag), box))
+	err := quick.done(box, Status(C.dlock_semaphore_submit_available(lock.pointer(), C.int64_t(tag), box.pointer())))
 	runtime.KeepAlive(lock)
 	return err
 }
 
 func (lock *cLock) semaphorePermit(owner int64, index int64, buffer []byte) error {
 	box := quick.take()
-	err := quick.done(box, C.dlock_semaphore_permit(lock.pointer(), C.int64_t(owner), C.int64_t(index), (*C.char)(first(buffer)), C.size_t(len(buffer)), box))
+	err := quick.done(box, Status(C.dlock_semaphore_permit(lock.pointer(), C.int64_t(owner), C.int64_t(index), (*C.char)(first(buffer)), C.size_t(len(buffer)), box.pointer())))
 	runtime.KeepAlive(lock)
 	return err
 }
 
 func (lock *cLock) latchSet(count int64) error {
 	box := blocking.take()
-	err := blocking.done(box, C.dlock_latch_set(lock.pointer(), C.int64_t(count), box))
+	err := blocking.done(box, Status(C.dlock_latch_set(lock.pointer(), C.int64_t(count), box.pointer())))
 	runtime.KeepAlive(lock)
 	return err
 }
 
 func (lock *cLock) latchSubmitSet(count int64, tag int64) error {
 	box := quick.take()
-	err := quick.done(box, C.dlock_latch_submit_set(lock.pointer(), C.int64_t(count), C.int64_t(tag), box))
+	err := quick.done(box, Status(C.dlock_latch_submit_set(lock.pointer(), C.int64_t(count), C.int64_t(tag), box.pointer())))
 	runtime.KeepAlive(lock)
 	return err
 }
@@ -749,14 +782,14 @@ func (lock *cLock) latchSubmitSet(count int64, tag int64) error {
 func (lock *cLock) latchCountDown(count int64) (int64, error) {
 	var retCount C.int64_t
 	box := blocking.take()
-	err := blocking.done(box, C.dlock_latch_count_down(lock.pointer(), C.int64_t(count), &retCount, box))
+	err := blocking.done(box, Status(C.dlock_latch_count_down(lock.pointer(), C.int64_t(count), &retCount, box.pointer())))
 	runtime.KeepAlive(lock)
 	return int64(retCount), err
 }
 
 func (lock *cLock) latchSubmitCountDown(count int64, tag int64) error {
 	box := quick.take()
-	err := quick.done(box, C.dlock_latch_submit_count_down(lock.pointer(), C.int64_t(count), C.int64_t(tag), box))
+	err := quick.done(box, Status(C.dlock_latch_submit_count_down(lock.pointer(), C.int64_t(count), C.int64_t(tag), box.pointer())))
 	runtime.KeepAlive(lock)
 	return err
 }
@@ -764,47 +797,46 @@ func (lock *cLock) latchSubmitCountDown(count int64, tag int64) error {
 func (lock *cLock) latchCount() (int64, error) {
 	var retCount C.int64_t
 	box := blocking.take()
-	err := blocking.done(box, C.dlock_latch_count(lock.pointer(), &retCount, box))
+	err := blocking.done(box, Status(C.dlock_latch_count(lock.pointer(), &retCount, box.pointer())))
 	runtime.KeepAlive(lock)
 	return int64(retCount), err
 }
 
 func (lock *cLock) latchSubmitCount(tag int64) error {
 	box := quick.take()
-	err := quick.done(box, C.dlock_latch_submit_count(lock.pointer(), C.int64_t(tag), box))
+	err := quick.done(box, Status(C.dlock_latch_submit_count(lock.pointer(), C.int64_t(tag), box.pointer())))
 	runtime.KeepAlive(lock)
 	return err
 }
 
 func eventNew() *cEvent {
-	result := C.dlock_event_new()
-	return newEvent(result)
+	return newEvent(C.dlock_event_new())
 }
 
 func (event *cEvent) kind() int32 {
-	result := C.dlock_event_type(event.pointer())
+	result := int32(C.dlock_event_type(event.pointer()))
 	runtime.KeepAlive(event)
-	return int32(result)
+	return result
 }
 
 func (event *cEvent) unpack(values []int64) (int, error) {
 	var retCount C.size_t
 	box := quick.take()
-	err := quick.done(box, C.dlock_event_unpack(event.pointer(), (*C.int64_t)(first(values)), C.size_t(len(values)), &retCount, box))
+	err := quick.done(box, Status(C.dlock_event_unpack(event.pointer(), (*C.int64_t)(first(values)), C.size_t(len(values)), &retCount, box.pointer())))
 	runtime.KeepAlive(event)
 	return int(retCount), err
 }
 
 func (event *cEvent) text() string {
-	result := C.dlock_event_text(event.pointer())
+	result := C.GoString(C.dlock_event_text(event.pointer()))
 	runtime.KeepAlive(event)
-	return C.GoString(result)
+	return result
 }
 
 func (event *cEvent) data(buffer []byte) (int, error) {
 	var retSize C.size_t
 	box := quick.take()
-	err := quick.done(box, C.dlock_event_data(event.pointer(), (*C.uint8_t)(first(buffer)), C.size_t(len(buffer)), &retSize, box))
+	err := quick.done(box, Status(C.dlock_event_data(event.pointer(), (*C.uint8_t)(first(buffer)), C.size_t(len(buffer)), &retSize, box.pointer())))
 	runtime.KeepAlive(event)
 	return int(retSize), err
 }
@@ -812,21 +844,21 @@ func (event *cEvent) data(buffer []byte) (int, error) {
 func (client *cClient) txnNew() (*cTxn, error) {
 	var retTxn *C.dlock_txn
 	box := quick.take()
-	err := quick.done(box, C.dlock_txn_new(client.pointer(), &retTxn, box))
+	err := quick.done(box, Status(C.dlock_txn_new(client.pointer(), &retTxn, box.pointer())))
 	runtime.KeepAlive(client)
 	return newTxn(retTxn), err
 }
 
 func (txn *cTxn) watch(key string) error {
 	box := blocking.take()
-	err := blocking.done(box, C.dlock_txn_watch(txn.pointer(), (*C.char)(copied(key)), C.size_t(len(key)), box))
+	err := blocking.done(box, Status(C.dlock_txn_watch(txn.pointer(), (*C.char)(copied(key)), C.size_t(len(key)), box.pointer())))
 	runtime.KeepAlive(txn)
 	return err
 }
 
 func (txn *cTxn) submitWatch(key string, tag int64) error {
 	box := quick.take()
-	err := quick.done(box, C.dlock_txn_submit_watch(txn.pointer(), (*C.char)(copied(key)), C.size_t(len(key)), C.int64_t(tag), box))
+	err := quick.done(box, Status(C.dlock_txn_submit_watch(txn.pointer(), (*C.char)(copied(key)), C.size_t(len(key)), C.int64_t(tag), box.pointer())))
 	runtime.KeepAlive(txn)
 	return err
 }
@@ -834,63 +866,63 @@ func (txn *cTxn) submitWatch(key string, tag int64) error {
 func (txn *cTxn) get(key string, buffer []byte) (int, error) {
 	var retSize C.size_t
 	box := blocking.take()
-	err := blocking.done(box, C.dlock_txn_get(txn.pointer(), (*C.char)(copied(key)), C.size_t(len(key)), (*C.uint8_t)(first(buffer)), C.size_t(len(buffer)), &retSize, box))
+	err := blocking.done(box, Status(C.dlock_txn_get(txn.pointer(), (*C.char)(copied(key)), C.size_t(len(key)), (*C.uint8_t)(first(buffer)), C.size_t(len(buffer)), &retSize, box.pointer())))
 	runtime.KeepAlive(txn)
 	return int(retSize), err
 }
 
 func (txn *cTxn) submitGet(key string, tag int64) error {
 	box := quick.take()
-	err := quick.done(box, C.dlock_txn_submit_get(txn.pointer(), (*C.char)(copied(key)), C.size_t(len(key)), C.int64_t(tag), box))
+	err := quick.done(box, Status(C.dlock_txn_submit_get(txn.pointer(), (*C.char)(copied(key)), C.size_t(len(key)), C.int64_t(tag), box.pointer())))
 	runtime.KeepAlive(txn)
 	return err
 }
 
 func (txn *cTxn) set(key string, value []byte, ttlMs int64) error {
 	box := quick.take()
-	err := quick.done(box, C.dlock_txn_set(txn.pointer(), (*C.char)(copied(key)), C.size_t(len(key)), (*C.uint8_t)(copied(value)), C.size_t(len(value)), C.int64_t(ttlMs), box))
+	err := quick.done(box, Status(C.dlock_txn_set(txn.pointer(), (*C.char)(copied(key)), C.size_t(len(key)), (*C.uint8_t)(copied(value)), C.size_t(len(value)), C.int64_t(ttlMs), box.pointer())))
 	runtime.KeepAlive(txn)
 	return err
 }
 
 func (txn *cTxn) incr(key string, by int64) error {
 	box := quick.take()
-	err := quick.done(box, C.dlock_txn_incr(txn.pointer(), (*C.char)(copied(key)), C.size_t(len(key)), C.int64_t(by), box))
+	err := quick.done(box, Status(C.dlock_txn_incr(txn.pointer(), (*C.char)(copied(key)), C.size_t(len(key)), C.int64_t(by), box.pointer())))
 	runtime.KeepAlive(txn)
 	return err
 }
 
 func (txn *cTxn) delete(key string) error {
 	box := quick.take()
-	err := quick.done(box, C.dlock_txn_delete(txn.pointer(), (*C.char)(copied(key)), C.size_t(len(key)), box))
+	err := quick.done(box, Status(C.dlock_txn_delete(txn.pointer(), (*C.char)(copied(key)), C.size_t(len(key)), box.pointer())))
 	runtime.KeepAlive(txn)
 	return err
 }
 
 func (txn *cTxn) commit() error {
 	box := blocking.take()
-	err := blocking.done(box, C.dlock_txn_commit(txn.pointer(), box))
+	err := blocking.done(box, Status(C.dlock_txn_commit(txn.pointer(), box.pointer())))
 	runtime.KeepAlive(txn)
 	return err
 }
 
 func (txn *cTxn) submitCommit(tag int64) error {
 	box := quick.take()
-	err := quick.done(box, C.dlock_txn_submit_commit(txn.pointer(), C.int64_t(tag), box))
+	err := quick.done(box, Status(C.dlock_txn_submit_commit(txn.pointer(), C.int64_t(tag), box.pointer())))
 	runtime.KeepAlive(txn)
 	return err
 }
 
 func (txn *cTxn) rollback() error {
 	box := blocking.take()
-	err := blocking.done(box, C.dlock_txn_rollback(txn.pointer(), box))
+	err := blocking.done(box, Status(C.dlock_txn_rollback(txn.pointer(), box.pointer())))
 	runtime.KeepAlive(txn)
 	return err
 }
 
 func (txn *cTxn) submitRollback(tag int64) error {
 	box := quick.take()
-	err := quick.done(box, C.dlock_txn_submit_rollback(txn.pointer(), C.int64_t(tag), box))
+	err := quick.done(box, Status(C.dlock_txn_submit_rollback(txn.pointer(), C.int64_t(tag), box.pointer())))
 	runtime.KeepAlive(txn)
 	return err
 }
@@ -933,6 +965,16 @@ func (c *Client) PermitSemaphore(name string, options ...Option) (*Semaphore, er
 // Latch returns the count-down latch called name.
 func (c *Client) Latch(name string, options ...Option) (*Latch, error) {
 	return asLatch(c.newLock(kindLatch, name, options))
+}
+
+// Ping asks the server for a sign of life. ErrUnreachable, ErrDenied and the ErrServer statuses.
+func (c *Client) Ping(ctx context.Context) error {
+	return c.do(ctx, func(h *cClient, tag int64) error { return h.submitPing(-1, tag) })
+}
+
+// Provision says to the server that it remembers every lock: a quarantine ends. ErrUnsupported without quarantine_ms.
+func (c *Client) Provision(ctx context.Context) error {
+	return c.do(ctx, func(h *cClient, tag int64) error { return h.submitProvision(-1, tag) })
 }
 
 // ForceUnlock takes the lock from whoever has it, anywhere. Others may have it at once; its holder learns of that at

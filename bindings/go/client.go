@@ -8,7 +8,6 @@ import (
 )
 
 const (
-	oldest       = 0<<16 | 1<<8    // the version of libdlock whose calls are used here
 	closeTimeout = 5 * time.Second // how long Close waits for the server
 	eventRoom    = 128
 )
@@ -65,8 +64,6 @@ func (c *Client) orNone() *Client {
 // ErrTimedOut what is left expires by its lease. Closing again is fine.
 func (c *Client) Close() error { return c.orNone().core.handle.close(closeTimeout.Milliseconds()) }
 
-const danger = 2 // DLOCK_SEVERITY_DANGER, where events have their cause
-
 // Finding is what a look at the server found: a name, EVICTION say; whether locks fail or may be lost while the server runs,
 // or less is promised than could be; and a sentence with advice.
 type Finding struct {
@@ -77,8 +74,7 @@ type Finding struct {
 
 // Check looks whether the server is fit to keep locks. ErrUnreachable, ErrDenied and the ErrServer statuses.
 func (c *Client) Check(ctx context.Context) ([]Finding, error) {
-	c = c.orNone()
-	err := (&Lock{client: c}).do(ctx, func(_ *cLock, tag int64) error { return c.core.handle.submitCheck(-1, tag) })
+	err := c.do(ctx, func(h *cClient, tag int64) error { return h.submitCheck(-1, tag) })
 	event := eventNew()
 	if err != nil || event == nil {
 		return nil, err
@@ -87,21 +83,15 @@ func (c *Client) Check(ctx context.Context) ([]Finding, error) {
 	for c.core.handle.finding(len(found), event) == nil {
 		var said answer
 		_, _ = event.unpack(said.all())
-		found = append(found, Finding{findingName(int32(said.Value)), said.Cause == danger, event.text()})
+		found = append(found, Finding{findingName(int32(said.Value)), said.Cause == severityDanger, event.text()})
 	}
 	return found, nil
 }
 
-// Provision says to the server that it remembers every lock: a quarantine ends. ErrUnsupported without quarantine_ms.
-func (c *Client) Provision(ctx context.Context) error {
+// do is Lock.do for what needs no lock.
+func (c *Client) do(ctx context.Context, f func(h *cClient, tag int64) error) error {
 	c = c.orNone()
-	return (&Lock{client: c}).do(ctx, func(_ *cLock, tag int64) error { return c.core.handle.submitProvision(-1, tag) })
-}
-
-// Ping asks the server for a sign of life. ErrUnreachable, ErrDenied and the ErrServer statuses.
-func (c *Client) Ping(ctx context.Context) error {
-	c = c.orNone()
-	return (&Lock{client: c}).do(ctx, func(_ *cLock, tag int64) error { return c.core.handle.submitPing(-1, tag) })
+	return (&Lock{client: c}).do(ctx, func(_ *cLock, tag int64) error { return f(c.core.handle, tag) })
 }
 
 // Stats returns the counters of the client.

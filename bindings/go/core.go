@@ -58,10 +58,6 @@ type answer struct {
 	err  error
 }
 
-func (l *Lock) newRequest(then func(answer, bool)) *request {
-	return &request{lock: l, answer: make(chan answer, 1), then: then}
-}
-
 func (k *request) settle(a answer) {
 	waiting := !k.over.Swap(true)
 	if k.then != nil {
@@ -87,7 +83,7 @@ func (k *request) wait(ctx context.Context) (answer, bool) {
 
 // submit makes a request that an event answers.
 func (l *Lock) submit(ask func(tag int64) error, then func(answer, bool)) *request {
-	c, k := l.client.core, l.newRequest(then)
+	c, k := l.client.core, &request{lock: l, answer: make(chan answer, 1), then: then}
 	tag, err := c.enter(l, nil, k)
 	if err == nil {
 		if err = ask(tag); err == nil || !c.leave(tag) { // the end of the client was the answer
@@ -231,10 +227,7 @@ func (c *core) publish(a answer, g *Grant) {
 	if g != nil {
 		event.Lock, event.Token = g.lock.name, a.Token
 	}
-	select {
-	case c.events <- event:
-	default:
-	}
+	offer(c.events, event)
 }
 
 // end tells everybody who waits for an event that none will come.

@@ -1,8 +1,5 @@
 package dlock
 
-// #include <dlock.h>
-import "C"
-
 import (
 	"context"
 	"fmt"
@@ -42,10 +39,11 @@ func invalid(message string) error { return &Error{Status: ErrInvalidArgument, M
 
 // failure is an error that names the lock, if it has a name.
 func (l *Lock) failure(status Status) *Error {
-	if l.name == "" {
-		return &Error{Status: status, Message: statusText(status)}
+	message := statusText(status)
+	if l.name != "" {
+		message = fmt.Sprintf("lock %q: %s", l.name, message)
 	}
-	return &Error{Status: status, Message: fmt.Sprintf("lock %q: %s", l.name, statusText(status))}
+	return &Error{Status: status, Message: message}
 }
 
 // ended is what a context that is over means for a call: cancelled or late. nil while it is not over.
@@ -68,7 +66,7 @@ func (l *Lock) ended(ctx context.Context, cancelled, late Status) error {
 // ---- for abi.go
 
 // boxes are error boxes of the library, one for each call that is under way.
-type boxes chan *C.dlock_error
+type boxes chan *cError
 
 // quick is for calls that never block. Such a call may lose its processor all the same; as there are only so few boxes, it is
 // not a new thread for every goroutine that wants to make a call meanwhile. Other calls get a new box when there is none.
@@ -76,11 +74,11 @@ var quick, blocking = make(boxes, 4), make(boxes, 16)
 
 func init() {
 	for len(quick) < cap(quick) {
-		quick <- C.dlock_error_new()
+		quick <- errorNew()
 	}
 }
 
-func (b boxes) take() *C.dlock_error {
+func (b boxes) take() *cError {
 	if b == quick {
 		return <-b
 	}
@@ -88,23 +86,27 @@ func (b boxes) take() *C.dlock_error {
 	case box := <-b:
 		return box
 	default:
-		return C.dlock_error_new() // NULL, without memory, is a box too
+		return errorNew() // nil, without memory, is a box too
 	}
 }
 
 // done takes the box back from a call, and is what that call came to.
-func (b boxes) done(box *C.dlock_error, status C.dlock_status) (err error) {
-	if status == C.DLOCK_WOULD_BLOCK || status == C.DLOCK_NO_EVENT {
-		err = Status(status) // often, and seen by nobody
-	} else if status != C.DLOCK_OK {
-		err = &Error{Status: Status(status), Message: C.GoString(C.dlock_error_message(box))}
+func (b boxes) done(box *cError, status Status) (err error) {
+	if status == ErrWouldBlock || status == ErrNoEvent {
+		err = status // often, and seen by nobody
+	} else if status != 0 {
+		err = &Error{Status: status, Message: box.message()}
 	}
-	select {
-	case b <- box:
-	default:
-		C.dlock_error_free(box)
-	}
+	offer(b, box)
 	return err
+}
+
+// offer sends what there is room for.
+func offer[T any](to chan T, one T) {
+	select {
+	case to <- one:
+	default:
+	}
 }
 
 // copied is a copy of data for one call of the library, ended by a NUL.

@@ -70,10 +70,7 @@ func (t *Transaction) once(f func(*Transaction) error, keys []string) (err error
 		_, failed = t.ask(handle.submitRollback, ErrCancelled, ErrTimedOut)
 	}
 	if t.handle = nil; failed == nil || errors.Is(failed, ErrConflict) {
-		select {
-		case spare <- handle:
-		default:
-		}
+		offer(spare, handle)
 	}
 	return err
 }
