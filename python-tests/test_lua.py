@@ -656,6 +656,48 @@ def test_hand_overs_do_not_nest(run: Run, redis_server: Server) -> None:
     )
 
 
+def test_errors_of_others_are_no_answers(run: Run, redis_server: Server) -> None:
+    """Of a coroutine that is resumed, and of on_event: dispatch and poll raise them, and all others go on before."""
+    run(
+        """
+        local function hook(_, wait)
+          local co = coroutine.running()
+          if not co then return ffi.C.poll(nil, 0, 1) end -- the main one takes the answers of all others
+          wait.wake = function() local good, why = coroutine.resume(co) if not good then error(why, 0) end end
+          coroutine.yield()
+        end
+        local heard, reached = 0, {}
+        local function on_event(event) heard = heard + 1 error("of on_event: " .. event.type, 0) end
+        local client = assert(dlock.open(url, {yield = hook, on_event = on_event}))
+        local other, mine = assert(dlock.open(url)), client:lock "mine"
+        for _, name in ipairs {"a", "b"} do
+          local theirs = other:lock(name)
+          theirs:acquire()
+          assert(coroutine.resume(coroutine.create(function()
+            eq(client:lock(name):acquire(), true)
+            reached[name] = true
+            error("of " .. name, 0)
+          end)))
+          theirs:submit_release()
+        end
+        wait_until(function()
+          eq(mine:acquire(), true) eq(mine:release(), true)
+          return reached.a and reached.b
+        end)
+        local good, why = pcall(client.dispatch, client)
+        eq(good, false) assert(why == "of a" or why == "of b", why)
+        eq(client:dispatch(), true)
+
+        assert(client:lock("short", {lease_ms = 200, renew = false}):acquire())
+        wait_until(function() eq(client:ping(), true) return heard == 1 end)
+        good, why = pcall(client.poll, client)
+        eq(good, false) eq(why, "of on_event: lost")
+        eq(client:poll(), nil)
+        """,
+        redis_server.url,
+    )
+
+
 def test_answers_are_the_same_with_a_hook(run: Run, redis_server: Server) -> None:
     run(
         SCHEDULER
@@ -1154,6 +1196,46 @@ def test_luv(run: Run, redis_server: Server) -> None:
         """,
         redis_server.url,
     )
+
+
+def test_luv_resumes_coroutines_in_the_loop(lua: Lua, redis_server: Server) -> None:
+    """Not in the coroutine that took their answers. So an error is one of the loop's callbacks, and the loop ends in time."""
+    program = lua(
+        """
+        local uv, other = require "luv", assert(dlock.open(url))
+        local client, reached, taker = assert(dlock.open(url, {yield = require "dlock.luv"})), {}, nil
+        local function start(name)
+          coroutine.wrap(function()
+            eq(client:lock(name):acquire(), true)
+            reached[name] = true
+            if name ~= "b" then return end
+            print(coroutine.status(taker) ~= "normal" and "in the loop")
+            error "of b"
+          end)()
+        end
+        local function given(name) -- a coroutine waits for it and has it, and no callback of the loop heard so
+          local theirs, acquired = other:lock(name), client:stats().acquired
+          theirs:acquire()
+          start(name)
+          theirs:release()
+          wait_until(function() return client:stats().acquired > acquired end)
+        end
+        assert(client:ping()) -- in the main coroutine
+        uv.run()
+        given "a"
+        start "c"
+        eq(reached.a, nil)
+        uv.run()
+        assert(reached.a and reached.c)
+        given "b"
+        taker = coroutine.create(function() client:ping() end)
+        coroutine.resume(taker)
+        uv.run()
+        """,
+        redis_server.url,
+    )
+    output, errors = program.communicate(timeout=WHILE)
+    assert output == "in the loop\n" and "of b" in errors, (output, errors)
 
 
 # ---- bad input

@@ -19,7 +19,8 @@
 -- do not: hook(client, wait) is called until the answer is there and lets others run meanwhile, by ngx.sleep(0.001)
 -- say. It may set wait.wake to a function that must not yield: it is called once when the answer is there, by
 -- client:dispatch() or another coroutine that waits. dlock.ngx and dlock.luv are such hooks. So it is with all that asks
--- the server; only close blocks all the same.
+-- the server; only close blocks all the same. What a wake function or on_event raises, the next client:dispatch() or
+-- client:poll() raises: the first error since the last; never a call that waits for its own answer.
 --
 -- Times are seconds; no wait, or -1, means no limit. Tokens are text: printed as numbers they would lose digits. The
 -- library is DLOCK_LIBRARY, else libdlock.so.1, loaded by the first dlock.open. A Lua state and all in it belong to one
@@ -276,6 +277,18 @@ local function sweep(client)
   end
 end
 
+--- Call what is not the business of who runs here. Its error waits for client:dispatch() or client:poll().
+local function call_apart(client, fn, ...)
+  local good, why = pcall(fn, ...)
+  if not good then client.kept = client.kept or {why = why} end
+end
+
+local function raise_kept(client)
+  local kept = client.kept
+  client.kept = nil
+  if kept then error(kept.why, 0) end
+end
+
 --- Take the event in the box to who waits for it, to on_event, or into the queue.
 local function deliver(client)
   local event = unpack_inspection()
@@ -290,7 +303,7 @@ local function deliver(client)
     return
   end
   event.tag, event.seen, event.data = private and 0 or event.tag, nil, nil
-  if client.on_event then return client.on_event(event) end
+  if client.on_event then return call_apart(client, client.on_event, event) end
   client.newest = client.newest + 1
   client.queue[client.newest] = event
 end
@@ -298,15 +311,12 @@ end
 --- Call the wake functions that are due; never one inside another, which would nest without end.
 local function wake(client)
   if client.waking then return end
-  local good, why = true, nil
   client.waking = true
-  while good and client.wakes[1] do
-    good, why = pcall(table.remove(client.wakes, 1))
-  end
+  while client.wakes[1] do call_apart(client, table.remove(client.wakes, 1)) end
   client.waking = false
-  if not good then error(why, 0) end
 end
 
+--- Take all events to where they belong, and let who has an answer go on. Returns why there are no more.
 local function dispatch(client)
   local status
   repeat
@@ -315,17 +325,17 @@ local function dispatch(client)
   until status ~= OK
   sweep(client)
   wake(client)
-  check(status, K.DLOCK_NO_EVENT, "")
+  return status
 end
 
 -- ---- waiting
 
 local function await(client, wait)
-  dispatch(client)
+  check(dispatch(client), K.DLOCK_NO_EVENT, "")
   while not wait.event do
     client.yield(client, wait)
     wait.wake = nil
-    dispatch(client)
+    check(dispatch(client), K.DLOCK_NO_EVENT, "")
   end
 end
 
@@ -490,6 +500,7 @@ end
 function Client:poll(timeout)
   local handle, ms, status = handle_of(self), milliseconds(timeout or 0), nil
   repeat
+    raise_kept(self)
     local event = self.queue[self.oldest]
     if event then
       self.queue[self.oldest], self.oldest = nil, self.oldest + 1
@@ -507,7 +518,9 @@ end
 --- Take all events to who waits for them: to coroutines by their wake functions, to on_event, or to poll. Never blocks.
 function Client:dispatch()
   handle_of(self)
-  dispatch(self)
+  local status = dispatch(self)
+  raise_kept(self)
+  check(status, K.DLOCK_NO_EVENT, "")
   return true
 end
 

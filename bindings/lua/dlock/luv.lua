@@ -1,34 +1,47 @@
 --- A yield hook for luv: dlock.open(url, {yield = require "dlock.luv"}).
 --
 -- Coroutines wait while the loop runs; in the main one, waiting runs the loop. As long as the loop runs, on_event hears
--- what else there is, the loss of a lock say; this alone does not keep it running. Ends with client:close().
+-- what else there is, the loss of a lock say; this alone does not keep it running. Ends with client:close(). The loop
+-- resumes coroutines itself: an error that one does not catch is one of a callback of luv, as on_event's are.
 
 local uv = require "luv"
 
-local handles = setmetatable({}, {__mode = "k"})
+local watched = setmetatable({}, {__mode = "k"}) -- {handle, waiting = how many coroutines wait} of clients
+local due, idle = {}, uv.new_idle() -- coroutines with an answer; it runs while there are any
 
 local function watch(client)
   local handle = uv.new_poll(assert(client:fd()))
-  handles[client] = handle
   handle:start("r", function()
-    if not client:dispatch() then -- closed, and nothing is left
-      handles[client] = nil
-      handle:close()
-    elseif not client:waiting() then
-      handle:unref()
-    end
+    if client:dispatch() then return end
+    watched[client] = nil -- closed, and nothing is left
+    handle:close()
   end)
-  return handle
+  watched[client] = {handle = handle, waiting = 0}
+  return watched[client]
+end
+
+--- Resume the first that is due: one in each turn of the loop.
+local function resume()
+  local co = table.remove(due, 1)
+  if not due[1] then idle:stop() end
+  local good, why = coroutine.resume(co)
+  if not good then error(debug.traceback(co, tostring(why)), 0) end
 end
 
 return function(client, wait)
-  local handle = handles[client] or watch(client)
-  handle:ref()
+  local it = watched[client] or watch(client)
   local co, main = coroutine.running()
-  if not co or main then return uv.run("once") end
-  wait.wake = function()
-    local good, why = coroutine.resume(co)
-    if not good then error(debug.traceback(co, tostring(why)), 0) end
+  it.waiting = it.waiting + 1
+  it.handle:ref()
+  if not co or main then
+    uv.run "once"
+  else
+    wait.wake = function()
+      due[#due + 1] = co
+      idle:start(resume)
+    end
+    coroutine.yield()
   end
-  coroutine.yield()
+  it.waiting = it.waiting - 1
+  if it.waiting == 0 and watched[client] then it.handle:unref() end
 end
