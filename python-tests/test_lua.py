@@ -786,12 +786,54 @@ def test_a_hook_that_fails_leaves_nothing_behind(run: Run, redis_server: Server)
           local good, why = pcall(lock.acquire, lock)
           eq(good, false) eq(why, thrown)
           if not granted then theirs:release() end
-          wait_until(function() client:dispatch() return client:stats().held + client:stats().waiting == 0 end)
-          eq(client:waiting(), false) eq(client:stats().acquired, granted and 1 or 0)
+          wait_until(function()
+            client:dispatch()
+            return client:stats().held + client:stats().waiting == 0 and not client:waiting()
+          end)
+          eq(client:stats().acquired, granted and 1 or 0)
           eq(theirs:acquire {wait = 20}, true) eq(theirs:release(), true)
         end
         """,
         redis_server.url,
+    )
+
+
+def test_a_grant_that_nobody_waits_for_any_more_is_given_back(run: Run, new_server: Callable[..., Server]) -> None:
+    """The hook raised, or the coroutine was collected, while the server thought: the adoption cannot be cancelled."""
+    server = new_server()
+    run(
+        """
+        local fail, pid = nil, tonumber(arg[2])
+        local function hook() if coroutine.running() then coroutine.yield() elseif fail then error(fail, 0) end end
+        local options = {yield = hook, command_timeout_ms = 20000}
+        local client, other = assert(dlock.open(url, options)), assert(dlock.open(url))
+        assert(client:ping())
+        local lock, theirs = client:lock "a", other:lock "a"
+        for _, way in ipairs {"raised", "collected"} do
+          eq(theirs:acquire {wait = 20}, true)
+          local grant = theirs:export_grant()
+          ffi.C.kill(pid, 19) -- SIGSTOP
+          if way == "raised" then
+            fail = "ended"
+            local good, why = pcall(lock.adopt_grant, lock, grant)
+            fail = nil
+            eq(good, false) eq(why, "ended")
+          else
+            assert(coroutine.resume(coroutine.create(function() lock:adopt_grant(grant) end)))
+            collectgarbage() collectgarbage()
+            client:dispatch()
+          end
+          eq(client:waiting(), true) -- for what to give back
+          collectgarbage "stop"
+          ffi.C.kill(pid, 18) -- SIGCONT
+          wait_until(function() client:dispatch() return not client:waiting() end)
+          wait_until(function() return client:stats().held == 0 end)
+          collectgarbage "restart"
+          eq(theirs:acquire {wait = 20}, true) eq(theirs:release(), true)
+        end
+        """,
+        server.url,
+        server.pid,
     )
 
 

@@ -249,31 +249,33 @@ local function unpack_inspection()
   return event
 end
 
--- The request of a coroutine that waits has a tag below all others, from PRIVATE on. waits[number] is who waits: {wins =
--- the lock that it may win for owner, wake, event = the answer}. alive[number] is weak and goes with the coroutine: what
--- was granted to one that its host gave up before it took the answer is given back.
+-- The request of a coroutine that waits has a tag below all others, from PRIVATE on. waits[number] is what it waits for,
+-- until the answer is taken: {wins = the lock that it may win for owner, wake, event = the answer}. alive[number] is weak
+-- and goes with the coroutine, or when its hook raised: what is won after that, or was not taken, is given back.
 local PRIVATE = -2LL ^ 62
 local ANSWER = {acquired = true, acquire_failed = true, released = true, release_failed = true, done = true}
 
-local function give_back(lock, owner)
-  if C.dlock_lock_cancel(lock.handle, owner, nil) ~= OK then
-    C.dlock_lock_submit_release(lock.handle, owner, PRIVATE, nil)
+--- Nobody comes for this answer. What it won goes back; before it is there, the wait is cancelled, once.
+local function abandon(client, number)
+  local wait = client.waits[number]
+  if wait.event then
+    client.waits[number], client.answered[number] = nil, nil
+    if wait.wins and wait.event.status == OK then
+      C.dlock_lock_submit_release(wait.wins.handle, wait.owner, PRIVATE, nil)
+    end
+  elseif wait.wins and not wait.cancelled then
+    wait.cancelled = true
+    C.dlock_lock_cancel(wait.wins.handle, wait.owner, nil)
   end
 end
 
-local function forget(client, number)
-  client.waits[number], client.answered[number], client.alive[number] = nil, nil, nil
-end
-
---- Give back what nobody came for. alive[0] goes with each run of the collector: before, there is nothing new to see.
+--- Abandon what was answered to coroutines that are gone. alive[0] goes with each run of the collector: before, there is
+-- nothing new to see.
 local function sweep(client)
   if client.alive[0] then return end
   client.alive[0] = {}
-  for number, wait in pairs(client.answered) do
-    if not client.alive[number] then
-      forget(client, number)
-      if wait.wins and wait.event.status == OK then give_back(wait.wins, wait.owner) end
-    end
+  for number in pairs(client.answered) do
+    if not client.alive[number] then abandon(client, number) end
   end
 end
 
@@ -296,10 +298,10 @@ local function deliver(client)
   if private and ANSWER[event.type] then
     local number = tonumber(fields[K.DLOCK_FIELD_TAG] - PRIVATE)
     local wait = client.waits[number]
-    if wait then
-      wait.event, client.answered[number] = event, wait
-      client.wakes[#client.wakes + 1] = wait.wake
-    end
+    if not wait then return end
+    wait.event, client.answered[number] = event, wait
+    if not client.alive[number] then return abandon(client, number) end
+    client.wakes[#client.wakes + 1] = wait.wake
     return
   end
   event.tag, event.seen, event.data = private and 0 or event.tag, nil, nil
@@ -350,10 +352,14 @@ local function ask(client, submit, wins, owner)
   client.waits[number], client.alive[number] = wait, anchor
   local good, why = pcall(await, client, wait)
   anchor.taken = true -- it lives until here, if this coroutine does
-  forget(client, number)
-  if good then return wait.event.status, wait.event.text, wait.event end
-  if wins then give_back(wins, owner) end
-  error(why, 0)
+  client.alive[number] = nil
+  if not good then
+    abandon(client, number)
+    dispatch(client) -- it may have won already
+    error(why, 0)
+  end
+  client.waits[number], client.answered[number] = nil, nil
+  return wait.event.status, wait.event.text, wait.event
 end
 
 --- Call dlock_<group>_<verb>, which blocks and writes to out if there is one, or else submit it: true, or false for the
