@@ -259,7 +259,7 @@ local ANSWER = {acquired = true, acquire_failed = true, released = true, release
 local function abandon(client, number)
   local wait = client.waits[number]
   if wait.event then
-    client.waits[number], client.answered[number] = nil, nil
+    client.waits[number] = nil
     if wait.wins and wait.event.status == OK then
       C.dlock_lock_submit_release(wait.wins.handle, wait.owner, PRIVATE, nil)
     end
@@ -269,12 +269,12 @@ local function abandon(client, number)
   end
 end
 
---- Abandon what was answered to coroutines that are gone. alive[0] goes with each run of the collector: before, there is
--- nothing new to see.
+--- Abandon the waits of coroutines that are gone. alive[0] goes with each run of the collector: before, there is nothing
+-- new to see.
 local function sweep(client)
   if client.alive[0] then return end
   client.alive[0] = {}
-  for number in pairs(client.answered) do
+  for number in pairs(client.waits) do
     if not client.alive[number] then abandon(client, number) end
   end
 end
@@ -299,7 +299,7 @@ local function deliver(client)
     local number = tonumber(fields[K.DLOCK_FIELD_TAG] - PRIVATE)
     local wait = client.waits[number]
     if not wait then return end
-    wait.event, client.answered[number] = event, wait
+    wait.event = event
     if not client.alive[number] then return abandon(client, number) end
     client.wakes[#client.wakes + 1] = wait.wake
     return
@@ -358,7 +358,7 @@ local function ask(client, submit, wins, owner)
     dispatch(client) -- it may have won already
     error(why, 0)
   end
-  client.waits[number], client.answered[number] = nil, nil
+  client.waits[number] = nil
   return wait.event.status, wait.event.text, wait.event
 end
 
@@ -451,7 +451,7 @@ dlock.open = public(function(url, options)
   check(C.dlock_client_open(url, set, out, box))
   return setmetatable({
     handle = ffi.gc(out[0], C.dlock_client_free), yield = own.yield, on_event = own.on_event,
-    queue = {}, oldest = 1, newest = 0, last = 0, waits = {}, answered = {}, wakes = {}, waking = false,
+    queue = {}, oldest = 1, newest = 0, last = 0, waits = {}, wakes = {}, waking = false,
     alive = setmetatable({}, {__mode = "v"}), spare = {},
   }, Client)
 end)
@@ -530,7 +530,7 @@ function Client:dispatch()
   return true
 end
 
---- Whether coroutines wait for answers.
+--- Whether answers are awaited, or not yet taken, also those of coroutines that were given up: then there is to dispatch.
 function Client:waiting()
   handle_of(self)
   return next(self.waits) ~= nil
