@@ -904,6 +904,40 @@ def test_what_a_lost_coroutine_was_granted_is_given_back(run: Run, redis_server:
     )
 
 
+def test_events_that_nobody_polls_are_bounded(run: Run, redis_server: Server) -> None:
+    """With a hook and without on_event: the newest event_limit of the news, and all answers to submit."""
+    run(
+        """
+        local function hook() ffi.C.poll(nil, 0, 1) end
+        local client = assert(dlock.open(url, {yield = hook, event_limit = 16, lease_ms = 200, renew = false}))
+        local locks = {}
+        for number = 1, 40 do locks[number] = assert(client:lock("a" .. number)) end
+        local function lost(count) return client:ping() and client:stats().lost == count end
+        local function left()
+          local answers, news, newest = 0, 0, nil
+          for event in function() return client:poll() end do
+            if event.type == "acquired" then answers = answers + 1 else news = news + 1 end
+            newest = event
+          end
+          return answers, news, newest
+        end
+        for number = 1, 40 do locks[number]:submit {tag = number} end
+        wait_until(function() return lost(40) end)
+        local answers, news, newest = left()
+        eq(answers, 40) assert(news <= 16, news)
+
+        for number = 1, 40 do assert(locks[number]:acquire {wait = 20}) end
+        wait_until(function() return lost(80) end)
+        local last = client:lock "last"
+        assert(last:acquire())
+        wait_until(function() return lost(81) and client.queue[client.newest].lock_id == last.id end)
+        answers, news, newest = left()
+        eq(answers, 0) eq(news, 16) eq(newest.lock_id, last.id)
+        """,
+        redis_server.url,
+    )
+
+
 # ---- kinds: each blocking, and in coroutines
 
 # both(body) runs body(client, other) with a client that blocks, then in a coroutine with one that has a hook.

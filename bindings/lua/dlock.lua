@@ -291,6 +291,27 @@ local function raise_kept(client)
   if kept then error(kept.why, 0) end
 end
 
+--- The oldest event in the queue; nil when there is none.
+local function take(client)
+  local event = client.queue[client.oldest]
+  if event then client.queue[client.oldest], client.oldest = nil, client.oldest + 1 end
+  return event
+end
+
+--- Queue an event for poll, which may never be called: beyond the client's event_limit the oldest goes. Answers to submit
+-- stay, as many as were asked for; while the oldest is one, what is news goes.
+local function enqueue(client, event)
+  if client.newest - client.oldest + 1 >= client.limit then
+    if ANSWER[client.queue[client.oldest].type] then
+      if not ANSWER[event.type] then return end
+    else
+      take(client)
+    end
+  end
+  client.newest = client.newest + 1
+  client.queue[client.newest] = event
+end
+
 --- Take the event in the box to who waits for it, to on_event, or into the queue.
 local function deliver(client)
   local event = unpack_inspection()
@@ -306,8 +327,7 @@ local function deliver(client)
   end
   event.tag, event.seen, event.data = private and 0 or event.tag, nil, nil
   if client.on_event then return call_apart(client, client.on_event, event) end
-  client.newest = client.newest + 1
-  client.queue[client.newest] = event
+  enqueue(client, event)
 end
 
 --- Call the wake functions that are due; never one inside another, which would nest without end.
@@ -451,7 +471,7 @@ dlock.open = public(function(url, options)
   check(C.dlock_client_open(url, set, out, box))
   return setmetatable({
     handle = ffi.gc(out[0], C.dlock_client_free), yield = own.yield, on_event = own.on_event,
-    queue = {}, oldest = 1, newest = 0, last = 0, waits = {}, wakes = {}, waking = false,
+    queue = {}, oldest = 1, newest = 0, limit = tonumber(own.event_limit) or 4096, last = 0, waits = {}, wakes = {}, waking = false,
     alive = setmetatable({}, {__mode = "v"}), spare = {},
   }, Client)
 end)
@@ -507,11 +527,8 @@ function Client:poll(timeout)
   local handle, ms, status = handle_of(self), milliseconds(timeout or 0), nil
   repeat
     raise_kept(self)
-    local event = self.queue[self.oldest]
-    if event then
-      self.queue[self.oldest], self.oldest = nil, self.oldest + 1
-      return event
-    end
+    local event = take(self)
+    if event then return event end
     status = C.dlock_client_next(handle, ms, event_box, box)
     if status == OK then
       deliver(self)
