@@ -1258,6 +1258,30 @@ def test_transaction(run: Run, redis_server: Server, hook: str) -> None:
     assert redis_server.command("TTL", "empty") == -1
 
 
+def test_attempts_of_a_transaction_pause_in_the_hook(run: Run, redis_server: Server) -> None:
+    """Between two of them it waits for more than their own answers; after the last it does not."""
+    run(
+        """
+        local seen, waits, attempts = setmetatable({}, {__mode = "k"}), 0, 0
+        local function hook(_, wait)
+          if not seen[wait] then waits = waits + 1 end
+          seen[wait] = true
+          ffi.C.poll(nil, 0, 1)
+        end
+        local client, other = assert(dlock.open(url, {yield = hook})), assert(dlock.open(url))
+        local function collide()
+          attempts = attempts + 1
+          assert(other:transaction({"n"}, function(txn) txn:incr "n" end))
+        end
+        fails("CONFLICT", client:transaction({"n"}, collide, 1))
+        eq(attempts, 1) assert(waits <= 2, waits)
+        fails("CONFLICT", client:transaction({"n"}, collide, 19))
+        eq(attempts, 20) assert(waits > 2 * attempts, waits)
+        """,
+        redis_server.url,
+    )
+
+
 def test_luv(run: Run, redis_server: Server) -> None:
     """200 coroutines wait while the loop goes on; it ends by itself then, and waiting in the main coroutine runs it."""
     run(

@@ -352,8 +352,8 @@ end
 
 -- ---- waiting
 
-local function await(client, wait)
-  check(dispatch(client), K.DLOCK_NO_EVENT, "")
+local function await(client, wait, pauses)
+  if not pauses then check(dispatch(client), K.DLOCK_NO_EVENT, "") end
   while not wait.event do
     client.yield(client, wait)
     wait.wake = nil
@@ -362,15 +362,15 @@ local function await(client, wait)
 end
 
 --- Submit a request and let the hook run until the answer is there: its status, text and event. wins and owner: what the
--- request may win, and for whom.
-local function ask(client, submit, wins, owner)
+-- request may win, and for whom. pauses: the hook runs, even when the answer is there at once.
+local function ask(client, submit, wins, owner, pauses)
   local number, anchor = client.last + 1, {}
   client.last = number
   local status = submit(PRIVATE + number)
   if status ~= OK then return status end
   local wait = {wins = wins, owner = owner}
   client.waits[number], client.alive[number] = wait, anchor
-  local good, why = pcall(await, client, wait)
+  local good, why = pcall(await, client, wait, pauses)
   anchor.taken = true -- it lives until here, if this coroutine does
   client.alive[number] = nil
   if not good then
@@ -771,11 +771,19 @@ end
 
 local attempt
 
+--- Let others finish before the next attempt: so many milliseconds, or under a hook as many round trips.
+local function pause(client, number)
+  local turns = math.random(0, math.min(client.yield and 32 or 250, 2 ^ number))
+  if not client.yield then return ffi.C.dlock_lua_pause(nil, 0, turns) end
+  local function ping(tag) return C.dlock_client_submit_ping(client.handle, -1, tag, nil) end
+  while turns > 0 and ask(client, ping, nil, nil, true) == OK do turns = turns - 1 end
+end
+
 local function commit(txn, keys, fn, number, ...)
   local good, event = order(txn.client, "txn_commit", nil, K.DLOCK_CONFLICT, nil, nil, txn.handle)
   if good then return true, ... end
   if number >= txn.attempts then return false, error_of(K.DLOCK_CONFLICT, event.text) end
-  if not txn.client.yield then ffi.C.dlock_lua_pause(nil, 0, math.random(0, math.min(250, 2 ^ number))) end
+  pause(txn.client, number)
   return attempt(txn, keys, fn, number + 1)
 end
 
