@@ -220,22 +220,18 @@ end
 
 -- ---- events
 
+--- The event in the box; seen: what it says of a lock.
 local function unpack_event()
   C.dlock_event_unpack(event_box, fields, K.DLOCK_FIELD_COUNT, nil, nil)
   local type, status = tonumber(fields[K.DLOCK_FIELD_TYPE]), tonumber(fields[K.DLOCK_FIELD_STATUS])
   local text = ffi.string(C.dlock_event_text(event_box))
-  return {
+  local event = {
     type = types[type] or "unknown_" .. type, status = status, error = status ~= OK and error_of(status, text) or nil,
     tag = tonumber(fields[K.DLOCK_FIELD_TAG]), lock_id = known(fields[K.DLOCK_FIELD_LOCK_ID]),
     owner = known(fields[K.DLOCK_FIELD_OWNER]), token = token_of(fields[K.DLOCK_FIELD_TOKEN]), text = text,
     remaining = seconds(fields[K.DLOCK_FIELD_REMAINING_MS]), cause = causes[tonumber(fields[K.DLOCK_FIELD_CAUSE])],
     value = tonumber(fields[K.DLOCK_FIELD_VALUE]),
   }
-end
-
---- What the event in the box says of a lock.
-local function unpack_inspection()
-  local event = unpack_event()
   event.seen = {
     holder = event.text, token = event.token, remaining = event.remaining,
     held_for = seconds(fields[K.DLOCK_FIELD_HELD_FOR_MS]), waiters = known(fields[K.DLOCK_FIELD_WAITERS]),
@@ -301,20 +297,17 @@ end
 --- Queue an event for poll, which may never be called: beyond the client's event_limit the oldest goes. Answers to submit
 -- stay, as many as were asked for; while the oldest is one, what is news goes.
 local function enqueue(client, event)
-  if client.newest - client.oldest + 1 >= client.limit then
-    if ANSWER[client.queue[client.oldest].type] then
-      if not ANSWER[event.type] then return end
-    else
-      take(client)
-    end
-  end
+  local full = client.newest - client.oldest + 1 >= client.limit
+  local stays = full and ANSWER[client.queue[client.oldest].type]
+  if stays and not ANSWER[event.type] then return end
+  if full and not stays then take(client) end
   client.newest = client.newest + 1
   client.queue[client.newest] = event
 end
 
 --- Take the event in the box to who waits for it, to on_event, or into the queue.
 local function deliver(client)
-  local event = unpack_inspection()
+  local event = unpack_event()
   local private = event.tag < -LARGEST
   if private and ANSWER[event.type] then
     local number = tonumber(fields[K.DLOCK_FIELD_TAG] - PRIVATE)
@@ -396,7 +389,7 @@ local function order(client, call, out, expected, wins, owner, ...)
     return check(status, expected, text), event
   end
   local good = check(C["dlock_" .. call](unpack(given, 1, out and count + 2 or count + 1)), expected)
-  if out == event_box then return good, unpack_inspection() end
+  if out == event_box then return good, unpack_event() end
   return good, {value = tonumber(int64[0]), token = token_of(int64[0])}
 end
 
@@ -471,8 +464,8 @@ dlock.open = public(function(url, options)
   check(C.dlock_client_open(url, set, out, box))
   return setmetatable({
     handle = ffi.gc(out[0], C.dlock_client_free), yield = own.yield, on_event = own.on_event,
-    queue = {}, oldest = 1, newest = 0, limit = tonumber(own.event_limit) or 4096, last = 0, waits = {}, wakes = {}, waking = false,
-    alive = setmetatable({}, {__mode = "v"}), spare = {},
+    queue = {}, oldest = 1, newest = 0, limit = tonumber(own.event_limit) or 4096,
+    last = 0, waits = {}, wakes = {}, waking = false, alive = setmetatable({}, {__mode = "v"}), spare = {},
   }, Client)
 end)
 
@@ -547,7 +540,7 @@ function Client:dispatch()
   return true
 end
 
---- Whether answers are awaited, or not yet taken, also those of coroutines that were given up: then there is to dispatch.
+--- Whether coroutines wait for answers, or did and are gone: then dispatch has something to do.
 function Client:waiting()
   handle_of(self)
   return next(self.waits) ~= nil
@@ -603,16 +596,10 @@ end
 function Lock:acquire(given) return acquire(arguments(self, given, WAIT)) end
 
 --- Acquire without waiting for others.
-function Lock:try(given)
-  local _, owner = owned(self, given)
-  return acquire(self, owner, 0)
-end
+function Lock:try(given) return acquire(self, select(2, owned(self, given)), 0) end
 
 --- Release one level; the last gives the lock to the next waiter.
-function Lock:release(given)
-  local _, owner = owned(self, given)
-  return release(self, owner)
-end
+function Lock:release(given) return release(self, select(2, owned(self, given))) end
 
 --- Ask for the lock: an acquired or acquire_failed event with given.tag follows, once. given.wait. Never blocks.
 function Lock:submit(given)
@@ -718,9 +705,8 @@ local function verb(call, takes, returns)
   return function(self, value)
     local handle = owned(self)
     refuse_unless(not takes or whole(value, -LARGEST), "A whole number is needed.")
-    local good, event = (function(...)
-      return order(self.client, call, returns and int64, K.DLOCK_UNCHANGED, nil, nil, handle, ...)
-    end)(unpack({value}, 1, takes and 1 or 0))
+    local out, given = returns and int64, takes and {value} or {}
+    local good, event = order(self.client, call, out, K.DLOCK_UNCHANGED, nil, nil, handle, unpack(given))
     return good and (not returns or event.value)
   end
 end
