@@ -2,8 +2,8 @@
 """The guard of the ABI: reads dlock.h, which keeps to a profile so narrow that no C parser is needed.
 
     gen.py check            profile, map, locked prototypes, generated files fresh
-    gen.py write            add to dlock.sigs, write bindings/python/dlock/_abi.py, bindings/lua/dlock/cdef.lua
-                            and bindings/go/abi.go
+    gen.py write            add to dlock.sigs, write _abi.py and _statuses.pyi in bindings/python/dlock,
+                            bindings/lua/dlock/cdef.lua and bindings/go/abi.go
     gen.py write --unlock   the same, and allow sigs lines to change (only before a first release)
     gen.py symbols LIB      header = map = what LIB exports; its SONAME; that it cannot be unloaded
 
@@ -300,6 +300,21 @@ looked into, and a pointer type NAME_p. Bytes that go in are c_char_p with their
 """
 '''
 
+# What else an exception of Python's is, for code that knows nothing of dlock; all INVALID_ ones are ValueErrors.
+ALSO = {
+    "TIMED_OUT": "TimeoutError", "UNREACHABLE": "ConnectionError", "DENIED": "PermissionError",
+    "OUT_OF_MEMORY": "MemoryError", "NOT_HELD": "RuntimeError", "UNKNOWN_OPTION": "ValueError",
+    "DUPLICATE_NAME": "ValueError",
+}
+
+STATUSES_HEAD = '''\
+"""The exceptions for type checkers, from src/base/error.c. Written by abi/gen.py: do not edit.
+
+At run time _errors.define makes them.
+"""
+from ._errors import DlockError
+'''
+
 
 def ctype(header: Header, kind: str) -> str:
     kind = header.integers.get(kind, kind)
@@ -317,13 +332,25 @@ def abi_py(header: Header) -> str:
         lines += ["", "", f"class {name}(Structure):", '    """Opaque."""', "", "", f"{name}_p = POINTER({name})"]
     lines.append("")
     lines += [f"{name} = {value}" for name, value in header.constants.items()]
-    lines += ["", "PROTOTYPES = {"]
+    lines += ["", "ALSO = {  # what else exceptions are, see gen.py"]
+    lines += [f'    "{name}": {also},' for name, also in ALSO.items()]
+    lines += ["}", "", "PROTOTYPES = {"]
     for function in header.functions.values():
         arguments = ", ".join(ctype(header, kind) for kind, _ in function.params)
         lines.append(f'    "{function.name}": ({ctype(header, function.returns)}, [{arguments}]),')
     body = "\n".join([*lines, "}", ""])
     names = sorted(set(re.findall(r"\bc_\w+|POINTER|Structure", body)))
     return f"{ABI_HEAD}from ctypes import {', '.join(names)}\n{body}"
+
+
+def statuses_pyi(texts: dict[str, str]) -> str:
+    lines = [STATUSES_HEAD]
+    for name, text in texts.items():
+        if name != "OK":
+            also = ALSO.get(name, "ValueError" if name.startswith("INVALID_") else None)
+            bases = f"DlockError, {also}" if also else "DlockError"
+            lines += [f"class {name.title().replace('_', '')}({bases}):", f'    """{text}"""', ""]
+    return "\n".join(lines)
 
 
 # ---- the declarations for LuaJIT
@@ -350,6 +377,7 @@ class Tree:
     def __init__(self, root: pathlib.Path) -> None:
         self.sigs_path = root / "abi/dlock.sigs"
         self.abi_py_path = root / "bindings/python/dlock/_abi.py"
+        self.statuses_pyi_path = root / "bindings/python/dlock/_statuses.pyi"
         self.cdef_lua_path = root / "bindings/lua/dlock/cdef.lua"
         self.abi_go_path = root / "bindings/go/abi.go"
         self.texts = read_texts((root / "src/base/error.c").read_text())
@@ -380,6 +408,7 @@ class Tree:
     def generated(self) -> dict[pathlib.Path, str]:
         sigs = "\n".join([SIGS_HEAD, *self.lines, ""])
         generated = {self.abi_py_path: abi_py(self.header), self.cdef_lua_path: cdef_lua(self.header)}
+        generated[self.statuses_pyi_path] = statuses_pyi(self.texts)
         generated[self.abi_go_path] = abi_go(self.header, self.texts)
         return {self.sigs_path: sigs, **generated}
 

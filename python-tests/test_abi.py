@@ -129,9 +129,9 @@ def test_the_guard_must_stand() -> None:
 def tree(tmp_path: pathlib.Path) -> pathlib.Path:
     """A copy of what gen.py looks at."""
     shutil.copytree(ROOT / "abi", tmp_path / "abi", ignore=shutil.ignore_patterns("__pycache__"))
-    names = "bindings/python/dlock/_abi.py", "bindings/lua/dlock/cdef.lua", "bindings/go/abi.go", "src/base/error.c"
-    for name in names:
-        (tmp_path / name).parent.mkdir(parents=True)
+    python, others = "bindings/python/dlock/", ("bindings/lua/dlock/cdef.lua", "bindings/go/abi.go", "src/base/error.c")
+    for name in (python + "_abi.py", python + "_statuses.pyi", *others):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     return tmp_path
 
@@ -217,13 +217,15 @@ def test_a_count_may_grow(tree: pathlib.Path) -> None:
 def test_generated_files_must_be_fresh(tree: pathlib.Path) -> None:
     for name, old, new in (
         ("bindings/python/dlock/_abi.py", "DLOCK_OK = 0", "DLOCK_OK = 1"),
+        ("bindings/python/dlock/_statuses.pyi", "class Busy(DlockError)", "class Busy(Exception)"),
         ("bindings/go/abi.go", "ErrBusy Status = 1", "ErrBusy Status = 2"),
         ("bindings/go/abi.go", "owner int64, waitMs int64", "waitMs int64, owner int64"),
         ("src/base/error.c", "The client is closed.", "The client was closed."),
     ):
         fresh = (tree / name).read_text()
         edit(tree / name, old, new)
-        assert f"{'abi.go' if name.endswith('.c') else pathlib.Path(name).name} is not fresh" in run_gen(tree, "check")
+        stale = "_statuses.pyi" if name.endswith(".c") else pathlib.Path(name).name
+        assert f"{stale} is not fresh" in run_gen(tree, "check")
         (tree / name).write_text(fresh)
     assert run_gen(tree, "check") == ""
 

@@ -29,13 +29,8 @@ __all__ = [
 ]  # fmt: skip
 
 
-if TYPE_CHECKING:  # the names for type checkers and editors
-    Busy = TimedOut = Cancelled = Interrupted = WouldBlock = NoEvent = Unchanged = GateClosed = Conflict = DlockError
-    NotFound = InvalidArgument = InvalidName = UnknownOption = InvalidOption = InvalidUrl = Unsupported = DlockError
-    OutOfMemory = Closed = Forked = BufferTooSmall = SystemError = DuplicateName = InvalidQuorum = NotHeld = DlockError
-    Lost = WrongKind = UnknownOutcome = InvalidGrant = UpgradeRefused = NoTransaction = Unreachable = DlockError
-    Denied = ServerLoading = ServerBusy = ServerOutOfMemory = ServerReadOnly = ProtocolError = ServerError = DlockError
-    TlsFailed = WrongSetup = Quarantined = LeaseRefused = NotReplicated = Unfit = DlockError
+if TYPE_CHECKING:
+    from ._statuses import *
 else:
 
     def __getattr__(name: str) -> type[DlockError]:

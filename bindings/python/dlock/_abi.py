@@ -167,6 +167,16 @@ DLOCK_STAT_WAITING = 16
 DLOCK_STAT_LOCKS = 17
 DLOCK_STAT_COUNT = 18
 
+ALSO = {  # what else exceptions are, see gen.py
+    "TIMED_OUT": TimeoutError,
+    "UNREACHABLE": ConnectionError,
+    "DENIED": PermissionError,
+    "OUT_OF_MEMORY": MemoryError,
+    "NOT_HELD": RuntimeError,
+    "UNKNOWN_OPTION": ValueError,
+    "DUPLICATE_NAME": ValueError,
+}
+
 PROTOTYPES = {
     "dlock_version": (c_uint32, []),
     "dlock_version_string": (c_char_p, []),

@@ -5,12 +5,6 @@ from typing import Any
 
 from . import _abi
 
-# What else an exception is, for code that knows nothing of dlock; all INVALID_ ones are ValueErrors.
-ALSO: dict[str, type[Exception]] = {
-    "TIMED_OUT": TimeoutError, "UNREACHABLE": ConnectionError, "DENIED": PermissionError,
-    "OUT_OF_MEMORY": MemoryError, "NOT_HELD": RuntimeError, "UNKNOWN_OPTION": ValueError, "DUPLICATE_NAME": ValueError,
-}  # fmt: skip
-
 
 class LibraryError(ImportError):
     """The C library is missing or too old. The message says what was tried and what was found."""
@@ -37,12 +31,11 @@ def define(library: Any) -> None:
     for code in map(library.dlock_status_at, range(library.dlock_status_count())):
         if code != _abi.DLOCK_OK:
             name: str = library.dlock_status_name(code).decode()
-            also = ALSO.get(name, ValueError if name.startswith("INVALID_") else None)
+            also = _abi.ALSO.get(name, ValueError if name.startswith("INVALID_") else None)
             text = library.dlock_status_text(code).decode()
             retryable = bool(library.dlock_status_retryable(code))
             body = {"code": code, "name": name, "retryable": retryable, "__doc__": text, "__module__": "dlock"}
-            bases: list[type] = [DlockError, also] if also else [DlockError]
-            classes[code] = type(name.title().replace("_", ""), tuple(bases), body)
+            classes[code] = type(name.title().replace("_", ""), (DlockError, also) if also else (DlockError,), body)
 
 
 def make(code: int, message: str) -> DlockError:
