@@ -191,6 +191,10 @@ def test_latch(client: Client, other: Client) -> None:
     assert latch.count == 0 and latch.count_down() == 0 and not latch.held
     with pytest.raises(dlock.NotHeld):
         latch.release()
+    with latch as same:
+        assert same is latch
+    with pytest.raises(ZeroDivisionError), latch:
+        1 / 0
     for bad in (0, -1):
         with pytest.raises(dlock.InvalidArgument):
             latch.count_down(bad)
@@ -474,6 +478,30 @@ def test_an_exception_right_after_a_refusal(client: Client, monkeypatch: pytest.
             with pytest.raises(Stop):
                 lock.acquire(timeout=timeout)
             assert lock.hold_count == 1 and lock.token == token and lock.available_permits == 0
+
+
+@pytest.mark.parametrize("kind", ["semaphore", "permit_semaphore"])
+@pytest.mark.parametrize("call", ["release_local", "release"])
+def test_an_exception_right_after_a_release(client: Client, monkeypatch: pytest.MonkeyPatch, kind: str, call: str) -> None:
+    """What the owner got before stays."""
+    lib, lock, armed = _lib.library(), one(client, kind), False
+    real = getattr(lib, f"dlock_lock_{call}")
+
+    def call_and_stop(*arguments: Any) -> int:
+        status: int = real(*arguments)
+        if armed:
+            raise Stop
+        return status
+
+    monkeypatch.setattr(lib, f"dlock_lock_{call}", call_and_stop)
+    lock.add_permits(1)
+    with lock:
+        lock.acquire()
+        armed = True
+        with pytest.raises(Stop):
+            lock.release()
+        armed = False
+        assert lock.hold_count == 1
 
 
 # ---- fork, objects that go

@@ -746,7 +746,11 @@ def test_an_exception_right_after_a_call(
         pass  # boxes have been used
     for _ in range(depth):
         lock.acquire()
+    held = client.lock("b")
+    held.acquire()
     for _ in range(3):
+        error = lib.attempt(lib.dlock_lock_release_local, held._handle, 0)  # as of dlock.aio
+        assert isinstance(error, dlock.WouldBlock)
         if call.startswith("release"):
             lock.acquire()
         armed = True
@@ -754,6 +758,27 @@ def test_an_exception_right_after_a_call(
             lock.release() if call.startswith("release") else lock.acquire()
         assert lock.hold_count == depth and client.stats()["waiting"] == 0
     assert other.lock("a").try_acquire() is (depth == 0)
+
+
+def test_an_adoption_that_is_interrupted(client: Client, other: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An exception right after the call: nothing is adopted."""
+    lib, lock, taker = _lib.library(), client.lock("a"), other.lock("a")
+    real = lib.dlock_lock_adopt_grant
+
+    def call_and_stop(*arguments: Any) -> int:
+        status: int = real(*arguments)
+        raise Stop(status)
+
+    monkeypatch.setattr(lib, "dlock_lock_adopt_grant", call_and_stop)
+    lock.acquire()
+    with pytest.raises(Stop):
+        taker.adopt_grant(b"nothing")
+    assert taker.inspect().holder
+    with pytest.raises(Stop):
+        taker.adopt_grant(lock.export_grant())
+    assert not taker.held and not taker.inspect().holder
+    assert lock.try_acquire()
+    lock.release()
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="older Pythons run handlers between any two bytecodes")

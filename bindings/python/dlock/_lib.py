@@ -19,6 +19,7 @@ VERSION = "0.1.0"  # of the binding; a library of the same or a later major.mino
 SONAME = "libdlock.so.1"
 FOREVER = -1
 Option = Union[bool, int, str, None]
+Name = Union[str, bytes]
 
 # What may wait for the network or for time gives up the interpreter lock (CDLL). Everything else looks at memory only
 # and keeps it (PyDLL): what is given up, a busy thread may take for 5 ms.
@@ -49,6 +50,7 @@ class Library:
             setattr(self, name, function)
         self.next_now = quick.dlock_client_next  # for a timeout of 0
         self.error_boxes: list[Any] = []
+        self.release_boxes: list[Any] = []  # of these none says WOULD_BLOCK
         self.event_boxes: list[Any] = []
         _errors.define(self)
 
@@ -71,12 +73,16 @@ class Library:
             raise error
         return error is None
 
-    def ask(self, function: Callable[..., int], *arguments: Any) -> int:
-        """The number that a function writes to its last parameter but one."""
+    def ask(self, function: Callable[..., int], *arguments: Any, undo: Optional[Callable[..., int]] = None) -> int:
+        """The number that a function writes to its last parameter but one; undo(lock, owner) if this raises then."""
         out = ctypes.c_int64()
-        if error := self.attempt(function, *arguments, out):
-            raise error
-        return out.value
+        try:
+            self.call(function, *arguments, out)
+            return out.value
+        except BaseException:
+            if undo and out.value:
+                self.attempt(undo, *arguments[:2])
+            raise
 
     def failure(self, status: int, box: Any) -> _errors.DlockError:
         """The exception for a status other than OK; the box is the one that the call was given."""

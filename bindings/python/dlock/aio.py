@@ -21,12 +21,12 @@ import weakref
 from typing import Any, Awaitable, Callable, Coroutine, Optional, TypeVar
 
 from . import _abi, _errors
-from ._lib import FOREVER, milliseconds, process
+from ._lib import FOREVER, Name as Key, milliseconds, process
 from .client import Base, Cause, Event, EventType, Finding
 from .held import patience
 from .kinds import Kinds, Several
 from .orders import Counts, Inspection, Orders, Permits
-from .transaction import Key, Writes, named, pauses
+from .transaction import Writes, named, pauses
 
 TASKS = 2**62  # owner numbers from here on are those of tasks
 TOLD = frozenset((EventType.AT_RISK, EventType.LOST, EventType.LOG))

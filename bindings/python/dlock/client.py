@@ -75,8 +75,7 @@ class Base(Opened):
         """
         self._lib, self._url, self._closed = _lib.library(), url, False
         self._spare: list[tuple[int, Any]] = []  # handles of transactions, with process.forks of when they were made
-        self._options: dict[str, Option] = {"interruptible": True}  # so that signal handlers run
-        self._options.update(options)
+        self._options: dict[str, Option] = {"interruptible": True, **options}  # so that signal handlers run
         self._live()
         scheme, _, rest = url.partition("://")
         self._shown = f" {scheme}://{rest.partition('?')[0].rpartition('@')[2]}"
@@ -117,15 +116,12 @@ class Base(Opened):
     def _findings(self) -> list[Finding]:
         found: list[Finding] = []
         with self._lib.event_box() as box:
-            while True:
-                error = self._lib.attempt(self._lib.dlock_client_finding, self._live(), len(found), box)
-                if error and error.code == _abi.DLOCK_NO_EVENT:
-                    return found
-                if error:
-                    raise error
+            ask, end = self._lib.dlock_client_finding, _abi.DLOCK_NO_EVENT
+            while self._lib.call(ask, self._live(), len(found), box, expected=end):
                 numbers, text = self._lib.unpack(box)
                 name = self._lib.dlock_finding_name(numbers[_abi.DLOCK_FIELD_VALUE]).decode()
                 found.append(Finding(name, numbers[_abi.DLOCK_FIELD_CAUSE] == _abi.DLOCK_SEVERITY_DANGER, text))
+        return found
 
     def _data(self, box: Any, size: int) -> bytes:
         """The bytes of an event that has some."""

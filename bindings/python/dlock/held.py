@@ -3,10 +3,10 @@ from __future__ import annotations
 
 import ctypes
 import math
-from typing import TYPE_CHECKING, Any, Mapping, Optional, Union
+from typing import TYPE_CHECKING, Any, Mapping, Optional
 
 from . import _abi, _errors, _lib
-from ._lib import FOREVER, Number, Opened, Option, milliseconds
+from ._lib import FOREVER, Name, Number, Opened, Option, milliseconds
 
 if TYPE_CHECKING:
     from .client import Base
@@ -32,7 +32,7 @@ class Held(Opened):
     _owner = 0  # who calls
     _form = "dlock.Lock"
 
-    def __init__(self, client: Base, name: Union[str, bytes], owner: Optional[int], kind: str,
+    def __init__(self, client: Base, name: Name, owner: Optional[int], kind: str,
                  options: Mapping[str, Option]) -> None:  # fmt: skip
         self.name, self._client, self._lib = name, client, client._lib
         self._bytes = name.encode() if isinstance(name, str) else bytes(memoryview(name))
@@ -44,11 +44,14 @@ class Held(Opened):
         self._live()
 
     def _open(self) -> Any:
-        handle, client, new = _abi.dlock_lock_p(), self._client._live(), self._lib.dlock_lock_new
-        options = self._lib.options(self._options)
-        self._lib.call(new, client, self._kind, self._bytes, len(self._bytes), options, handle)
+        handle = _abi.dlock_lock_p()
+        self._make(handle)
         self.id = int(self._lib.dlock_lock_id(handle))
         return _lib.owned(handle, self._lib.dlock_lock_free)
+
+    def _make(self, handle: Any) -> None:
+        client, new, options = self._client._live(), self._lib.dlock_lock_new, self._lib.options(self._options)
+        self._lib.call(new, client, self._kind, self._bytes, len(self._bytes), options, handle)
 
     def _number_of(self, owner: Optional[int]) -> int:
         return self._owner if owner is None else _lib.number(owner, 0, "owner")
@@ -93,13 +96,11 @@ class Held(Opened):
 
         Permits of a plain semaphore have no end: math.inf.
         """
-        try:
-            ms = self._ask(self._lib.dlock_lock_remaining_ms)
-            return math.inf if ms == FOREVER else ms / 1000
-        except _errors.DlockError as error:
-            if error.code not in (_abi.DLOCK_NOT_HELD, _abi.DLOCK_LOST):
-                raise
-            return None
+        out = ctypes.c_int64()
+        error = self._lib.attempt(self._lib.dlock_lock_remaining_ms, self._live(), self._whose(), out)
+        if error and error.code not in (_abi.DLOCK_NOT_HELD, _abi.DLOCK_LOST):
+            raise error
+        return None if error else math.inf if out.value == FOREVER else out.value / 1000
 
     def _ask(self, function: Any) -> int:
         return self._lib.ask(function, self._live(), self._whose())

@@ -1,10 +1,10 @@
 """The kinds of locks beside the mutex. Fair, read and write locks are used like Lock itself."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, Optional, Sequence, Type, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Generic, Optional, Sequence, Type, TypeVar
 
 from . import _abi, _lib
-from ._lib import Option
+from ._lib import Name, Option
 from .held import Held
 from .lock import Lock
 from .orders import Counts, Inspection, Permits
@@ -29,6 +29,9 @@ class Latch(Counts[None, bool, int, Inspection], Lock):
         """Wait until the count is zero; False after timeout seconds. Blocks, like acquire()."""
         return self.acquire(timeout=-1 if timeout is None else timeout)
 
+    def _end(self) -> None:
+        """Of a with block: there is nothing to release."""
+
 
 class Several(Held):
     """What MultiLock and aio.MultiLock have in common."""
@@ -40,12 +43,10 @@ class Several(Held):
                 raise TypeError(f"A multi-lock is made of locks, not {type(lock).__name__}.")
         super().__init__(client, " + ".join(str(lock.name) for lock in locks), owner, "multi", {})
 
-    def _open(self) -> Any:
-        handle, count = _abi.dlock_lock_p(), len(self._members)
+    def _make(self, handle: Any) -> None:
+        count = len(self._members)
         members = (_abi.dlock_lock_p * count)(*[member._live() for member in self._members])
         self._lib.call(self._lib.dlock_lock_new_multi, self._client._live(), members, count, handle)
-        self.id = int(self._lib.dlock_lock_id(handle))
-        return _lib.owned(handle, self._lib.dlock_lock_free)
 
 
 class MultiLock(Several, Lock):
@@ -59,7 +60,6 @@ L = TypeVar("L", bound=Held)
 S = TypeVar("S", bound=Held)
 C = TypeVar("C", bound=Held)
 M = TypeVar("M", bound=Several)
-Name = Union[str, bytes]
 
 
 class Kinds(Generic[L, S, C, M]):

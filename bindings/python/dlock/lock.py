@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import ctypes
 import time
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any, Optional, TypeVar
 
 from . import _abi, _errors, _lib
 from ._lib import left, milliseconds, process
@@ -12,6 +12,8 @@ from .orders import Inspection, Orders
 
 if TYPE_CHECKING:
     from .client import Client
+
+This = TypeVar("This", bound="Lock")
 
 
 class Lock(Orders[None, bool, int, Inspection]):
@@ -50,10 +52,6 @@ class Lock(Orders[None, bool, int, Inspection]):
             raise error
         return error is None
 
-    def try_acquire(self) -> bool:
-        """Acquire without waiting for others. Blocks for one round trip at most."""
-        return self.acquire(blocking=False)
-
     def release(self) -> None:
         """Release one level; the last gives the lock to the next waiter. Blocks up to the option release_timeout_ms.
 
@@ -62,7 +60,7 @@ class Lock(Orders[None, bool, int, Inspection]):
         """
         lib, owner = self._lib, self._owner
         handle = self._handle if self._forks == process.forks else self._live()
-        box, local = _lib.take(lib.error_boxes, lib.dlock_error_new), None
+        box, local = _lib.take(lib.release_boxes, lib.dlock_error_new), None
         try:
             local = status = lib.dlock_lock_release_local(handle, owner, box)
             if local == _abi.DLOCK_WOULD_BLOCK:
@@ -70,27 +68,27 @@ class Lock(Orders[None, bool, int, Inspection]):
             if status != _abi.DLOCK_OK:
                 raise lib.failure(status, box)
         except BaseException:
-            if lib.dlock_error_code(box) == _abi.DLOCK_WOULD_BLOCK:  # raised by a signal handler between the two
+            if local is None and lib.dlock_error_code(box) == _abi.DLOCK_WOULD_BLOCK:  # by a handler between the two
                 lib.dlock_lock_release(handle, owner, None)
             raise
         finally:  # no box that says WOULD_BLOCK is used again
-            lib.error_boxes.append(box) if local == _abi.DLOCK_OK else lib.dlock_error_free(box)
+            lib.release_boxes.append(box) if local == _abi.DLOCK_OK else lib.dlock_error_free(box)
 
-    _end = release
+    def _end(self) -> None:
+        self.release()
 
-    def __enter__(self) -> Lock:
+    def __enter__(self: This) -> This:
         self.acquire()
         return self
 
     def submit_acquire(self, tag: int = 0, timeout: Optional[float] = None, owner: Optional[int] = None) -> None:
         """Ask for the lock; an ACQUIRED or ACQUIRE_FAILED event with tag follows, once. Never blocks."""
-        submit, wait = self._lib.dlock_lock_submit_acquire, milliseconds(timeout)
-        self._lib.call(submit, self._live(), self._number_of(owner), wait, _lib.number(tag, -(2**63), "event tag"))
+        wait, number = milliseconds(timeout), _lib.number(tag, -(2**63), "event tag")
+        self._order("lock_submit_acquire", self._number_of(owner), wait, number)
 
     def submit_release(self, tag: int = 0, owner: Optional[int] = None) -> None:
         """Ask for a release; a RELEASED or RELEASE_FAILED event with tag follows, once. Never blocks. NotHeld, Lost."""
-        submit = self._lib.dlock_lock_submit_release
-        self._lib.call(submit, self._live(), self._number_of(owner), _lib.number(tag, -(2**63), "event tag"))
+        self._order("lock_submit_release", self._number_of(owner), _lib.number(tag, -(2**63), "event tag"))
 
     def cancel(self, owner: Optional[int] = None) -> bool:
         """End the wait of an owner with Cancelled; False when it does not wait. Never blocks."""
@@ -104,6 +102,6 @@ class Lock(Orders[None, bool, int, Inspection]):
                 lib.call(function, self._live(), *arguments, box)
                 return self._client._event(box).inspection
         if get:
-            return lib.ask(function, self._live(), *arguments)
+            return lib.ask(function, self._live(), *arguments, undo=lib.dlock_lock_release if get == "token" else None)
         done = lib.call(function, self._live(), *arguments, expected=expected)
         return done if expected else None

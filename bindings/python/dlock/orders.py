@@ -34,7 +34,12 @@ class Inspection(NamedTuple):
 class Orders(Held, Generic[N, B, I, X]):
     """What all kinds are asked."""
 
+    acquire: Callable[..., B]
     _order: Callable[..., Any]  # the verb, what it takes, expected= the status for False, get= what its event tells
+
+    def try_acquire(self) -> B:
+        """Acquire without waiting for others, in one round trip at most."""
+        return self.acquire(blocking=False)
 
     def extend(self, lease: float) -> N:
         """Make the server keep the lock for so many seconds from now and from each renewal. NotHeld, Lost."""

@@ -6,15 +6,14 @@ import itertools
 import math
 import random
 import time
-from typing import TYPE_CHECKING, Any, Callable, Optional, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Callable, Optional, TypeVar
 
 from . import _abi, _errors, _lib
-from ._lib import Opened, milliseconds, process
+from ._lib import Name as Key, Opened, milliseconds, process
 
 if TYPE_CHECKING:
     from .client import Base
 
-Key = Union[str, bytes]
 T = TypeVar("T")
 FIRST_PAUSE, LONGEST_PAUSE = 0.001, 0.25  # seconds: the upper bounds of the time between two attempts
 SPARE = 8  # handles that a client keeps, with their connections, for its next transactions
