@@ -7,6 +7,7 @@ import gc
 import os
 import pathlib
 import random
+import select
 import sys
 import threading
 import time
@@ -309,6 +310,14 @@ def test_latch(run: Run, redis_server: Server) -> None:
             await waiting(client, 10)
             assert other.latch("done").count_down(2) == 0
         assert await asyncio.gather(*all) == [True] * 10
+        async with latch as same:
+            assert same is latch and not latch.held
+        with pytest.raises(ZeroDivisionError):
+            async with latch:
+                1 / 0
+        with pytest.raises(dlock.NotHeld):
+            await latch.release()
+        assert not client._watches
 
     run(work, redis_server.url)
 
@@ -418,8 +427,10 @@ def test_orders_that_nobody_waits_for(run: Run, new_server: Callable[..., Server
         lock = client.lock("a")
         await lock.acquire()
         server.pause()
-        tasks = [asyncio.create_task(order) for order in (lock.extend(3), lock.inspect(), lock.release(), client.ping())]
-        await asyncio.sleep(0.01)
+        tasks = [asyncio.create_task(order) for order in (lock.extend(3), lock.inspect(), client.ping())]
+        await asyncio.sleep(0)
+        tasks.append(asyncio.create_task(lock.release()))
+        await asyncio.sleep(0)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -617,6 +628,84 @@ def test_a_cancelled_task_may_ask_again_at_once(run: Run, redis_server: Server) 
     run(work, redis_server.url)
 
 
+def test_a_cancelled_adoption_is_given_back(run: Run, new_server: Callable[..., Server]) -> None:
+    """Also when its answer had just come."""
+
+    async def work(client: Client, server: Server) -> None:
+        async with Client(server.url) as other:
+            for answered in False, True:
+                lock, theirs = client.lock("lock"), other.lock("lock")
+                await other.ping()
+                await lock.acquire()
+                grant = lock.export_grant()
+                server.pause()
+                task = asyncio.create_task(theirs.adopt_grant(grant))
+                await asyncio.sleep(0)
+                assert other._answers
+                if answered:
+                    server.resume()
+                    assert select.select([other], [], [], WHILE)[0]
+                    other._look()
+                    assert not other._answers and other.stats()["held"] == 1
+                task.cancel()
+                assert isinstance(await ended(task), asyncio.CancelledError)
+                server.resume()
+                await free(server, other)
+
+    run(work, (server := new_server()).url, server)
+
+
+@each
+def test_a_release_that_is_cancelled_before_it_begins(run: Run, redis_server: Server, kind: str) -> None:
+    """The call asks for it."""
+
+    async def work(client: Client) -> None:
+        lock = one(client, kind)
+        await lock.acquire()
+        asyncio.create_task(lock.release()).cancel()
+        await free(redis_server, client)
+        await lock.acquire()
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(lock.release(), 0)
+        await free(redis_server, client)
+        later = lock.release()
+        with pytest.raises(dlock.NotHeld):
+            await later
+
+    permit(redis_server.url, kind)
+    run(work, redis_server.url)
+
+
+@pytest.mark.parametrize("kind", ["semaphore", "permit_semaphore"])
+def test_a_task_that_waits_twice(run: Run, redis_server: Server, kind: str) -> None:
+    """Each of its waits is cancelled alone."""
+
+    async def work(client: Client) -> None:
+        seats, holder = one(client, kind), one(client, kind, owner=1)
+        for first in 0, 1:
+            await holder.acquire()
+            waits = [asyncio.ensure_future(some.acquire()) for some in (seats, one(client, kind))]
+            await waiting(client, 2)
+            waits[first].cancel()
+            assert isinstance(await ended(waits[first]), asyncio.CancelledError)
+            await holder.release()
+            assert await waits[1 - first]
+            await seats.release()
+            await free(redis_server, client)
+        await holder.acquire()
+        waits = [asyncio.ensure_future(seats.acquire()) for _ in range(4)]
+        await waiting(client, 4)
+        for wait in waits:
+            wait.cancel()
+        await waiting(client, 0)
+        await holder.release()
+        await free(redis_server, client)
+        assert not client._wishes
+
+    permit(redis_server.url, kind)
+    run(work, redis_server.url)
+
+
 # ---- losses
 
 
@@ -729,9 +818,68 @@ def test_wait_lost(run: Run, redis_server: Server) -> None:
             lock.wait_lost()
         with pytest.raises(dlock.Lost):
             await lock.release()
+        told.clear()
+        await asyncio.sleep(0)  # the loop is done with the tasks
         assert not client._watches
 
     run(work, redis_server.url, lease_ms=1500)
+
+
+def test_wait_lost_that_runs_late(run: Run, redis_server: Server) -> None:
+    """It knows what happened since it was called."""
+
+    async def work(client: Client) -> None:
+        lock = client.lock("a")
+        await lock.acquire()
+        later = lock.wait_lost()
+        await lock.release()
+        assert await later is False
+        await lock.acquire()
+        waiter = asyncio.create_task(client.lock("a", owner=1).acquire())
+        await waiting(client, 1)
+        told = asyncio.create_task(lock.wait_lost())
+        before = client.stats()["handovers"]
+        lock.release().close()  # in memory
+        assert client.stats()["handovers"] == before + 1 and await told is False
+        await waiter
+        redis_server.command("FLUSHALL")
+        await until(lambda: client.stats()["lost"] == 1)
+        await lock.acquire()
+        later = lock.wait_lost()
+        redis_server.command("FLUSHALL")
+        await until(lambda: lock.lost)
+        await lock.acquire()
+        assert await later is True
+        lock.wait_lost().close()
+        del later, told
+        assert not client._watches
+        await lock.release()
+
+    run(work, redis_server.url, lease_ms=1500, handover_ms=1000)
+
+
+def test_wait_lost_and_other_handles(run: Run, redis_server: Server) -> None:
+    """Of the same lock, and multi-locks it is in."""
+
+    async def work(client: Client) -> None:
+        for kind in "lock", "permit_semaphore":
+            lock = one(client, kind)
+            permit(redis_server.url, kind)
+            await lock.acquire()
+            told = asyncio.create_task(lock.wait_lost())
+            async with client.lock("another"):
+                await asyncio.sleep(0)
+            assert not told.done()
+            await one(client, kind).release()
+            assert await told is False
+            redis_server.command("FLUSHALL")
+        both = client.multi_lock(client.lock("a"), client.lock("b"))
+        await both.acquire()
+        told = asyncio.create_task(client.lock("b").wait_lost())
+        await both.release()
+        assert await told is False
+
+    run(work, redis_server.url)
 
 
 def test_what_else_happens_is_told_to_on_event(new_loop: Callable[..., Any], new_server: Callable[..., Server]) -> None:
@@ -974,6 +1122,69 @@ def test_a_generator_that_nobody_finishes(run: Run, redis_server: Server) -> Non
         assert not client._watches
 
     run(work, redis_server.url)
+
+
+def test_generators_that_nobody_finishes(run: Run, redis_server: Server) -> None:
+    """Of several tasks: each permit is given back once they are over. Before, nobody knows whose it is, and that is told."""
+    told: list[BaseException] = []
+
+    async def numbers(seats: Lock) -> AsyncIterator[int]:
+        async with seats:
+            yield 1
+            yield 2
+
+    async def use(seats: Lock, leave: asyncio.Event, end: asyncio.Event) -> None:
+        some = numbers(seats)
+        async for _number in some:
+            break
+        await leave.wait()
+        del some
+        await end.wait()
+
+    async def work(client: Client) -> None:
+        loop, seats = asyncio.get_running_loop(), client.semaphore("a")
+        for over in True, False:
+            leave, end = asyncio.Event(), asyncio.Event()
+            tasks = [asyncio.create_task(use(seats, leave, end)) for _ in range(3)]
+            await until(lambda: client.stats()["held"] == 3)
+            leave.set()
+            if over:
+                end.set()
+                await asyncio.gather(*tasks)
+                await until(lambda: client.stats()["held"] == 0)
+                assert not client._watches
+        loop.set_exception_handler(lambda _loop, context: told.append(context["exception"]))
+        await until(lambda: len(told) == 3)
+        assert {type(error) for error in told} == {dlock.NotHeld}
+        end.set()
+        await asyncio.gather(*tasks)
+
+    permit(redis_server.url, "semaphore", "a", 3)
+    run(work, redis_server.url)
+
+
+def test_closing_when_the_loop_is_over(new_loop: Callable[..., Any], redis_server: Server) -> None:
+    """It may be done in another loop; while the client's own one is open it may not."""
+
+    async def use() -> None:
+        await client.lock("a", owner=1).acquire()
+        tasks.append(asyncio.get_running_loop().create_task(client.lock("a", owner=2).acquire()))
+        await waiting(client, 1)
+
+    first, client, tasks = new_loop(), Client(redis_server.url), []
+    first.set_exception_handler(lambda *_: None)  # a task was destroyed but it is pending
+    first.run_until_complete(use())
+    with pytest.raises(RuntimeError, match="another event loop"):
+        with_loop(new_loop(), client.aclose())
+    assert client.stats()["held"] == 1
+    client.lock("b")
+    first.close()
+    tasks.clear()
+    with_loop(new_loop(), client.aclose())
+    assert redis_server.command("EXISTS", "a") == 0
+    with_loop(new_loop(), client.aclose())
+    with pytest.raises(dlock.Closed):
+        client.lock("b")
 
 
 def test_a_client_per_thread(new_loop: Callable[..., Any], redis_server: Server) -> None:

@@ -1079,7 +1079,9 @@ def test_mypy_is_content(tmp_path: pathlib.Path) -> None:
     sample.write_text(
         textwrap.dedent(
             """
-            import dlock
+            import asyncio
+
+            import dlock.aio
             from dlock import Lost
 
             def work(url: str) -> int:
@@ -1088,6 +1090,30 @@ def test_mypy_is_content(tmp_path: pathlib.Path) -> None:
                         return lock.token if lock.acquire(timeout=1.5) else 0
                     except (Lost, dlock.TimedOut) as error:
                         return error.code
+
+            def reason(error: dlock.TimedOut) -> str:
+                late: TimeoutError = error
+                other: ValueError = error  # type: ignore[assignment]
+                print(late, other, dlock.NoSuchThing)  # type: ignore[attr-defined]
+                return error.message
+
+            class Mine(dlock.Lock):
+                limit = 5
+
+            def kinds(client: dlock.Client, mine: Mine) -> None:
+                with client.semaphore("a") as seats, client.latch("b") as latch, client.multi_lock(client.lock("c")) as all:
+                    permit, count, both = seats.permit_id(), latch.count_down(), all
+                    expected: tuple[str, int, dlock.MultiLock, bool] = permit, count, both, client.lock("d").try_acquire()
+                with mine as same:
+                    assert same.limit
+
+            async def tasks(client: dlock.aio.Client) -> None:
+                async with client as same, same.semaphore("a") as seats, same.latch("b") as latch, same.lock("c") as lock:
+                    permit: str = seats.permit_id()
+                    count: int = await latch.count_down()
+                    task: asyncio.Task[None] = asyncio.create_task(lock.release())
+                    await asyncio.wait_for(lock.release(), 1)
+                    won: bool = await lock.try_acquire()
             """
         )
     )

@@ -32,9 +32,32 @@ TASKS = 2**62  # owner numbers from here on are those of tasks
 TOLD = frozenset((EventType.AT_RISK, EventType.LOST, EventType.LOG))
 SOME = 500  # events are taken at a time, so that the loop has time for others
 Claims = frozenset[tuple[int, int]]  # of an owner: lock ids and tokens
-# Answers to acquire and release that say nothing else.
-DONE = EventType.ACQUIRED, EventType.RELEASED
-WELL: dict[int, Event] = {kind: Event(kind, 0, 0, 0, 0, -1, None, Cause.NONE, "") for kind in DONE}
+T = TypeVar("T")
+X = TypeVar("X")
+This = TypeVar("This", bound="Lock")
+Later = Coroutine[Any, Any, T]
+
+
+def said(kind: EventType, status: int = _abi.DLOCK_OK, text: str = "") -> Event:
+    """An answer that says nothing else."""
+    return Event(kind, status, 0, 0, 0, -1, None, Cause.NONE, text)
+
+
+WELL: dict[int, Event] = {kind: said(kind) for kind in (EventType.ACQUIRED, EventType.RELEASED)}
+
+
+class _Lists(dict[Any, list[T]]):
+    """Lists by key, none of them empty."""
+
+    def put(self, key: Any, item: T) -> None:
+        self.setdefault(key, []).append(item)
+
+    def drop(self, key: Any, item: T) -> None:
+        """Again is fine."""
+        if item in self.get(key, ()):
+            self[key].remove(item)
+            if not self[key]:
+                del self[key]
 
 
 class _Watch:
@@ -43,22 +66,22 @@ class _Watch:
     def __init__(self, lock: Lock, owner: int, claims: Claims, task: Optional[asyncio.Task[Any]]) -> None:
         self.lock, self.owner, self.claims, self.task = lock, owner, claims, task
         self.lost: Optional[_errors.DlockError] = None
-        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.over: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self.waiter: Optional[weakref.ref[Any]] = None  # the coroutine that awaits it
         if sys.version_info >= (3, 11):
             self.cancels = task.cancelling() if task else 0
 
     def current(self) -> bool:
         """Whether the hold is still what it was."""
-        try:
+        with contextlib.suppress(_errors.DlockError):
             return self.lock._claims(self.owner) == self.claims
-        except _errors.DlockError:
-            return False
+        return False
 
     def tell(self, lost: Optional[_errors.DlockError] = None) -> bool:
         """Whether a task was cancelled."""
         if self.over.done():
             return False
-        self.over.set_result(None)
+        self.over.set_result(lost is not None)
         self.lost = lost
         return bool(lost and self.task and self.task.cancel())
 
@@ -67,10 +90,6 @@ class _Watch:
         if sys.version_info >= (3, 11) and self.task:
             return self.task.uncancel() <= self.cancels
         return True
-
-
-T = TypeVar("T")
-Later = Coroutine[Any, Any, T]
 
 
 class Lock(Orders[Later[None], Later[bool], Later[int], Later[Inspection]]):
@@ -90,23 +109,24 @@ class Lock(Orders[Later[None], Later[bool], Later[int], Later[Inspection]]):
         """True when acquired; False when not blocking and somebody else holds it, or after timeout seconds."""
         return self._acquire(self._whose(), patience(blocking, timeout))
 
-    def try_acquire(self) -> Later[bool]:
-        """Acquire without waiting for others."""
-        return self.acquire(blocking=False)
-
     def release(self) -> Later[None]:
-        """Release one level, as dlock.Lock.release. When cancelled it goes on in the background."""
-        return self._release(self._whose())
+        """Release one level, as dlock.Lock.release. The call asks for it; who awaits the answer may be cancelled."""
+        owner = self._whose()
+        return self._release(owner, self._leave(owner) if self._client._lives() else None)
 
     def wait_lost(self) -> Later[bool]:
         """Wait until what the owner holds is lost; False when it was released first. NotHeld, Lost."""
-        owner = self._whose()
-        return self._wait_lost(_Watch(self, owner, self._claims(owner), None))
+        owner, watches = self._whose(), self._client._watches
+        watch = _Watch(self, owner, self._claims(owner), None)
+        later = self._wait_lost(watch)
+        watch.waiter = weakref.ref(later, lambda _: watches.drop(owner, watch))  # it may never run
+        watches.put(owner, watch)
+        return later
 
-    async def __aenter__(self) -> Lock:
+    async def __aenter__(self: This) -> This:
         owner = self._whose()
-        claims = await self._win(owner, FOREVER) or frozenset()
-        self._client._watch(_Watch(self, owner, claims, asyncio.current_task()))
+        if claims := await self._win(owner, FOREVER):  # a latch has none
+            self._client._watches.put(owner, _Watch(self, owner, claims, asyncio.current_task()))
         return self
 
     async def __aexit__(self, kind: object, error: Optional[BaseException], trace: object) -> None:
@@ -119,7 +139,7 @@ class Lock(Orders[Later[None], Later[bool], Later[int], Later[Inspection]]):
         try:
             await self._release(owner)
         except _errors.DlockError:
-            if not (error or lost):
+            if not (error or lost) or isinstance(error, GeneratorExit) and not body:  # nobody knows whose it is
                 raise
         if lost:
             raise lost from error
@@ -131,31 +151,29 @@ class Lock(Orders[Later[None], Later[bool], Later[int], Later[Inspection]]):
         """What owner has then; None when somebody else has it."""
         lib, handle, _ended = self._lib, self._live(), self._client._here()
         if lib.dlock_lock_acquire_local(handle, owner, None, None) != _abi.DLOCK_OK:
-            answer = self._client._submit(self, owner, lib.dlock_lock_submit_acquire, handle, owner, wait)
-            try:
-                event = await answer
-            except BaseException as error:
-                self._client._abandon(self, owner, answer, error)
-                raise
-            if event.status in (_abi.DLOCK_BUSY, _abi.DLOCK_TIMED_OUT):
+            ask, no = lib.dlock_lock_submit_acquire, (_abi.DLOCK_BUSY, _abi.DLOCK_TIMED_OUT)
+            if (await self._client._ask(ask, handle, owner, wait, expected=no, wish=(self, owner))).status:
                 return None
-            if event.error:
-                raise event.error
         try:
             return self._claims(owner)
         except _errors.DlockError:  # lost already
             self._give_back(owner)
             raise
 
-    async def _release(self, owner: int) -> None:
+    def _leave(self, owner: int) -> asyncio.Future[Event]:
+        """Ask for a release: what will answer."""
         lib, handle = self._lib, self._live()
         error = lib.attempt(lib.dlock_lock_release_local, handle, owner)
         if error and error.code == _abi.DLOCK_WOULD_BLOCK:
             answer = self._client._submit(self, owner, lib.dlock_lock_submit_release, handle, owner)
-            self._client._released(self, owner)
-            error = (await answer).error
+        else:
+            answer = asyncio.get_running_loop().create_future()
+            answer.set_result(said(EventType.DONE, error.code, error.message) if error else WELL[EventType.RELEASED])
         self._client._released(self, owner)
-        if error:
+        return answer
+
+    async def _release(self, owner: int, answer: Optional[asyncio.Future[Event]] = None) -> None:
+        if error := (await (answer or self._leave(owner))).error:
             raise error
 
     def _give_back(self, owner: int) -> None:
@@ -168,18 +186,12 @@ class Lock(Orders[Later[None], Later[bool], Later[int], Later[Inspection]]):
 
     async def _order(self, verb: str, *arguments: Any, expected: int = _abi.DLOCK_OK, get: str = "") -> Any:
         submit = getattr(self._lib, "dlock_" + verb.replace("_", "_submit_", 1))
-        event = await self._client._submit(self, 0, submit, self._live(), *arguments)
-        if event.error and event.status != expected:
-            raise event.error
+        wish = (self, arguments[0]) if get == "token" else None  # an adoption
+        event = await self._client._ask(submit, self._live(), *arguments, expected=(expected,), wish=wish)
         return getattr(event, get) if get else event.error is None if expected else None
 
     async def _wait_lost(self, watch: _Watch) -> bool:
-        self._client._watch(watch)
-        try:
-            await watch.over
-        finally:
-            self._client._unwatch(watch)
-        return watch.lost is not None
+        return await watch.over
 
 
 class Semaphore(Permits[Later[None], Later[bool], Later[int], Later[Inspection]], Lock):
@@ -188,6 +200,9 @@ class Semaphore(Permits[Later[None], Later[bool], Later[int], Later[Inspection]]
 
 class Latch(Counts[Later[None], Later[bool], Later[int], Later[Inspection]], Lock):
     """As dlock.Latch."""
+
+    async def __aexit__(self, *exception: object) -> None:
+        """Nothing is held."""
 
     def _claims(self, owner: int) -> Claims:
         return frozenset()
@@ -206,14 +221,20 @@ class MultiLock(Several, Lock):
         return frozenset().union(*[member._claims(owner) for member in self._members])
 
 
-class Transaction(Writes):
-    """As dlock.Transaction. One that is cancelled while it asks is over, and commits nothing but by commit()."""
+class _Closing:
+    """What ends with `async with`."""
 
-    async def __aenter__(self) -> Transaction:
+    aclose: Callable[[], Awaitable[None]]
+
+    async def __aenter__(self: X) -> X:
         return self
 
     async def __aexit__(self, *exception: object) -> None:
         await self.aclose()
+
+
+class Transaction(_Closing, Writes):
+    """As dlock.Transaction. One that is cancelled while it asks is over, and commits nothing but by commit()."""
 
     async def watch(self, *keys: Key) -> None:
         """Watch keys before they are read; the first begins a transaction."""
@@ -241,19 +262,16 @@ class Transaction(Writes):
         handle, here = self._leave()
         if here:
             with contextlib.suppress(_errors.DlockError):
-                if not (await self._client._submit(None, 0, self._lib.dlock_txn_submit_rollback, handle)).error:
-                    self._keep(handle)
+                await self._client._ask(self._lib.dlock_txn_submit_rollback, handle)
+                self._keep(handle)
 
     async def _ask(self, submit: Any, *arguments: Any) -> Event:
-        event = await self._client._submit(None, 0, submit, self._live(), *arguments)
-        if event.error and event.status != _abi.DLOCK_NOT_FOUND:
-            raise event.error
-        return event
+        return await self._client._ask(submit, self._live(), *arguments, expected=(_abi.DLOCK_NOT_FOUND,))
 
     _client: Client
 
 
-class Client(Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
+class Client(_Closing, Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
     """As dlock.Client, for the tasks of one event loop: the one in which it is used first. Close it before its loop.
 
     on_event is called by the loop with each AT_RISK, LOST and LOG event, once the client was used.
@@ -264,30 +282,31 @@ class Client(Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
     _form = "dlock.aio.Client"
 
     def _open(self) -> Any:
-        self._ended: Optional[asyncio.Future[None]] = None  # the client; when it is used first its loop is known
-        self._late: Optional[_errors.DlockError] = None
         self._numbers = itertools.count(1)
         self._tasks: weakref.WeakKeyDictionary[asyncio.Task[Any], int] = weakref.WeakKeyDictionary()
-        self._answers: dict[int, tuple[asyncio.Future[Event], Optional[Lock], int]] = {}  # that are to come, by tag
-        self._watches: dict[int, list[_Watch]] = {}  # by owner, outer bodies first
+        self._forget()
         return super()._open()
 
-    async def __aenter__(self) -> Client:
-        return self
-
-    async def __aexit__(self, *exception: object) -> None:
-        await self.aclose()
+    def _forget(self) -> None:
+        self._ended: Optional[asyncio.Future[None]] = None  # the client; when it is used first its loop is known
+        self._late: Optional[_errors.DlockError] = None
+        self._answers: dict[int, tuple[asyncio.Future[Event], Optional[Lock], int]] = {}  # that are to come, by tag
+        self._wishes: _Lists[asyncio.Future[Event]] = _Lists()  # of these, by lock id and owner
+        self._watches: _Lists[_Watch] = _Lists()  # by owner, outer bodies first
 
     async def aclose(self, timeout: Optional[float] = 5.0) -> None:
         """Release what is held, end all waits with Closed, stop; within timeout seconds. Again is fine.
 
         TimedOut when the server did not confirm everything: what is left expires by its lease.
         """
-        here, self._closed = self._forks == process.forks, True
-        self._spare.clear()
-        if here:  # else it is the parent's, and there is none in this process
-            ended = self._here()
+        if self._ended and self._ended.get_loop().is_closed():  # nobody waits there any more
+            self._forget()
+        ended = self._here() if self._forks == process.forks else None  # of the parent's there is none in this process
+        if ended:
             self._lib.call(self._lib.dlock_client_submit_close, self._handle, milliseconds(timeout))
+        self._closed = True
+        self._spare.clear()
+        if ended:
             await asyncio.shield(ended)
 
     async def transaction_begin(self, *keys: Key) -> Transaction:
@@ -314,22 +333,16 @@ class Client(Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
 
     async def ping(self, timeout: Optional[float] = None) -> None:
         """Ask the server for a sign of life. Unreachable, Denied, Server... exceptions."""
-        ask = self._lib.dlock_client_submit_ping
-        if error := (await self._submit(None, 0, ask, self._live(), milliseconds(timeout))).error:
-            raise error
+        await self._ask(self._lib.dlock_client_submit_ping, self._live(), milliseconds(timeout))
 
     async def check(self, timeout: Optional[float] = None) -> list[Finding]:
         """Look whether the server is fit to keep locks. Unreachable, Denied, Server... exceptions."""
-        ask = self._lib.dlock_client_submit_check
-        if error := (await self._submit(None, 0, ask, self._live(), milliseconds(timeout))).error:
-            raise error
+        await self._ask(self._lib.dlock_client_submit_check, self._live(), milliseconds(timeout))
         return self._findings()
 
     async def provision(self, timeout: Optional[float] = None) -> None:
         """Say to the server that it remembers every lock: a quarantine ends. Unsupported without quarantine_ms."""
-        ask = self._lib.dlock_client_submit_provision
-        if error := (await self._submit(None, 0, ask, self._live(), milliseconds(timeout))).error:
-            raise error
+        await self._ask(self._lib.dlock_client_submit_provision, self._live(), milliseconds(timeout))
 
     # ---- for locks
 
@@ -353,16 +366,30 @@ class Client(Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
         return self._ended
 
     def _submit(self, lock: Optional[Lock], owner: int, submit: Any, *arguments: Any) -> asyncio.Future[Event]:
-        """Ask for something: the event that answers."""
+        """Ask for something: what will be the event that answers."""
         self._here()
         tag = next(self._numbers)
         answer: asyncio.Future[Event] = asyncio.get_running_loop().create_future()
         self._answers[tag] = answer, lock, owner
-        error = self._lib.attempt(submit, *arguments, tag)
-        if error:
-            del self._answers[tag]
-            raise error
+        if error := self._lib.attempt(submit, *arguments, tag):
+            self._take(tag, said(EventType.DONE, error.code, error.message))
         return answer
+
+    async def _ask(self, submit: Any, *arguments: Any, expected: tuple[int, ...] = (),
+                   wish: Optional[tuple[Lock, int]] = None) -> Event:  # fmt: skip
+        """The answer. What comes of a wish, an owner's for a lock, goes back when nobody waits for it any more."""
+        answer = self._submit(*wish or (None, 0), submit, *arguments)
+        if wish and not answer.done():
+            self._wishes.put((wish[0].id, wish[1]), answer)
+        try:
+            event = await answer
+        except BaseException as error:
+            if wish:
+                self._abandon(*wish, answer, error)
+            raise
+        if event.error and event.status not in expected:
+            raise event.error
+        return event
 
     def _lives(self) -> bool:
         """Whether handles are sure to be good while a coroutine is closed: the collector frees them in any order."""
@@ -374,11 +401,11 @@ class Client(Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
         """Nobody waits for an answer to a wish for a lock any more."""
         if isinstance(why, GeneratorExit) and not self._lives():
             return
-        if answer.done() and not answer.cancelled():
-            if answer.result().status == _abi.DLOCK_OK:
-                lock._give_back(owner)
-        else:
-            answer.cancel()
+        answer.cancel()
+        if not answer.cancelled() and answer.result().status == _abi.DLOCK_OK:
+            lock._give_back(owner)
+        wishes = self._wishes.get((lock.id, owner), [])
+        for _ in wishes[:] if all(wish.cancelled() for wish in wishes) else ():  # else it might end another one
             if self._lib.attempt(self._lib.dlock_lock_cancel, lock._live(), owner):
                 self._look()  # it has just ended; what was won goes back before anything else is asked for
 
@@ -397,9 +424,8 @@ class Client(Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
         if status == _abi.DLOCK_CLOSED and self._ended and not self._ended.done():
             self._ended.get_loop().remove_reader(self.fileno())
             self._ended.set_exception(self._late) if self._late else self._ended.set_result(None)
-            for answer, _lock, _owner in self._answers.values():
-                if not answer.done():
-                    answer.set_exception(_errors.make(status, "The client was closed."))
+            for tag in [*self._answers]:
+                self._take(tag, said(EventType.DONE, status, "The client was closed."))
 
     def _take(self, tag: int, event: Event) -> None:
         if self.on_event and event.type in TOLD:
@@ -407,37 +433,36 @@ class Client(Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
         if event.type is EventType.LOST:
             told: set[object] = set()  # of the bodies of a task the outermost is cancelled
             for watch in self._watches.get(event.owner, ()):
-                if (event.lock_id, event.token) in watch.claims and watch.task not in told:
-                    if watch.tell(event.error):
-                        told.add(watch.task)
+                if (event.lock_id, event.token) in watch.claims and watch.task not in told and watch.tell(event.error):
+                    told.add(watch.task)
         elif event.type is EventType.LOG and event.status == _abi.DLOCK_TIMED_OUT:
             self._late = event.error  # the close
         elif tag in self._answers:
             answer, lock, owner = self._answers.pop(tag)
+            if lock and event.type in (EventType.RELEASED, EventType.RELEASE_FAILED):
+                self._released(lock, owner)
+            elif lock:
+                self._wishes.drop((lock.id, owner), answer)
+                if answer.done() and event.status == _abi.DLOCK_OK:
+                    lock._give_back(owner)
             if not answer.done():
                 answer.set_result(event)
-            elif lock and event.type is EventType.ACQUIRED:
-                lock._give_back(owner)
-
-    def _watch(self, watch: _Watch) -> None:
-        self._watches.setdefault(watch.owner, []).append(watch)
-
-    def _unwatch(self, watch: _Watch) -> _Watch:
-        self._watches[watch.owner].remove(watch)
-        if not self._watches[watch.owner]:
-            del self._watches[watch.owner]
-        return watch
 
     def _body(self, lock: Lock) -> Optional[_Watch]:
-        """The innermost body of the task that calls, no longer watched; or the only one there is: a generator may be
-        closed by another task than began it."""
+        """The innermost body of the task that calls, no longer watched. A generator may be closed by another task than
+        began it: then the body of a task that is over, or the only one there is."""
         task = asyncio.current_task()
-        own = [body for body in self._watches.get(lock._whose(), ()) if body.lock is lock and body.task is task]
-        bodies = own or [one for some in self._watches.values() for one in some if one.task and one.lock is lock]
-        return self._unwatch(bodies[-1]) if own or len(bodies) == 1 else None
+        bodies = [body for body in self._watches.get(lock._whose(), ()) if body.lock is lock and body.task is task]
+        if not bodies:
+            others = [one for some in self._watches.values() for one in some if one.task and one.lock is lock]
+            bodies = [one for one in others if one.task and one.task.done()] or (others if len(others) == 1 else [])
+        if bodies:
+            self._watches.drop(bodies[-1].owner, bodies[-1])
+        return bodies[-1] if bodies else None
 
     def _released(self, lock: Lock, owner: int) -> None:
         """Tell who waits for the end of what was released."""
-        for watch in self._watches.get(owner, ()):
-            if not watch.task and watch.lock is lock and not watch.current():
+        ids = [one.id for one in getattr(lock, "_members", [lock])]
+        for watch in self._watches.get(owner, [])[:]:
+            if not watch.task and any(one in ids for one, _token in watch.claims) and not watch.current():
                 watch.tell()
