@@ -1013,6 +1013,22 @@ def test_min_hold_keeps_others_out(agent: Agent, new_agent: Make, redis_server: 
     assert one(other, "semaphore", "plain").acquire(1, 0).status == "OK"
 
 
+@pytest.mark.parametrize("kind", ["mutex", *LEASED])
+def test_a_rest_is_told(agent: Agent, redis_server: Server, kind: str) -> None:
+    """A Redisson that waits sleeps until the lease would have ended, unless it is told: by the lock's channel, of a fair lock by its own."""
+    mine = one(agent.open(redis_server, min_hold_ms=60_000), kind, "rested")
+    mine.acquire(1, 0).ok
+    if kind == "fair":
+        redis_server.command("RPUSH", "redisson_lock_queue:{rested}", "java:1")
+        redis_server.command("ZADD", "redisson_lock_timeout:{rested}", 1 << 52, "java:1")
+    with redis_server.client() as ear:
+        ear.subscribe("*{rested}*", command="PSUBSCRIBE")
+        mine.release(1).ok
+        heard = ear.message(5)
+        assert heard and heard[0].endswith(b"{rested}:java:1" if kind == "fair" else b"{rested}")
+    assert kind == "read" or mine.acquire(2, 0).status == "BUSY"
+
+
 def test_min_hold_that_is_over_costs_nothing(agent: Agent, new_agent: Make, redis_server: Server) -> None:
     client, other = agent.open(redis_server, min_hold_ms=100), new_agent().open(redis_server, **NO_POLLS)
     for kind in LEASED:
@@ -1365,3 +1381,46 @@ def test_one_owner_waits_once(agent: Agent, redis_server: Server, kind: str) -> 
     mine.release(1).ok
     assert told(client, "ACQUIRED", "ACQUIRE_FAILED").tag == 7
     theirs.release(2).ok
+
+
+# ---- what the server may have in store
+
+
+def test_a_permit_that_is_held_for_a_month_comes_back(agent: Agent, redis_server: Server) -> None:
+    seats = one(agent.open(redis_server), "semaphore", "s", seats=2)
+    seats.acquire(1, 0).ok
+    (taken,) = redis_server.command("KEYS", "dlock_taken:*")
+    (member,) = redis_server.command("ZRANGE", taken, 0, -1)
+    redis_server.command("ZINCRBY", taken, -31 * 86_400_000_000, member)
+    seats.acquire(2, 0).ok
+    seats.release(1).ok, seats.release(2).ok
+    assert seats.permits().ok.value == 2
+
+
+def test_all_or_none_though_a_counter_is_none(agent: Agent, redis_server: Server) -> None:
+    client = agent.open(redis_server)
+    redis_server.command("HSET", "redisson_lock_token:{b}", "x", "y")
+    assert client.multi(client.lock("a"), client.lock("b"), client.lock("c")).acquire(1, 0).status == "WRONG_KIND"
+    assert redis_server.command("EXISTS", "a", "b", "c") == 0
+    client.lock("a").acquire(1, 0).ok
+
+
+def test_a_turn_of_others_ends_when_the_clock_was_set_back(agent: Agent, redis_server: Server) -> None:
+    lock = agent.open(redis_server).lock("lock")
+    seconds = int(redis_server.command("TIME")[0])
+    redis_server.command("ZADD", "dlock_queue:{lock}", -(seconds + 3600) * 1000, "*")
+    lock.acquire(1, 0).ok
+
+
+def test_a_full_server_lets_a_grant_be_adopted(agent: Agent, new_agent: Make, redis_server: Server) -> None:
+    mine, theirs = agent.open(redis_server).lock("lock"), new_agent().open(redis_server).lock("lock")
+    theirs.state(1)
+    token = mine.acquire(1, 0).ok.token
+    theirs.inspect().ok
+    raw = mine.export(1, 600).ok.grant
+    redis_server.command("CONFIG", "SET", "maxmemory", "1")
+    try:
+        assert theirs.adopt(1, bytes.fromhex(raw.replace("%", ""))).ok.token == token
+        theirs.release(1).ok
+    finally:
+        redis_server.command("CONFIG", "SET", "maxmemory", "0")

@@ -212,6 +212,25 @@ def test_a_hand_over_in_one_process_grants_nothing_meanwhile(agent: Agent, redis
     lock.release(2).ok
 
 
+def test_hand_overs_in_one_process_go_on_behind_it(agent: Agent, new_agent: Make, redis_server: Server) -> None:
+    """Also when another process stands in line."""
+    lock, other = opened(agent, redis_server, handover_turns=0).lock("pass"), opened(new_agent(), redis_server).lock("pass")
+    tokens = [lock.acquire(1, 5000).ok.token]
+    for turn in range(10):
+        theirs = other.start("acquire", 3, -1, thread=1) if turn == 9 else None
+        until(lambda: not theirs or redis_server.command("ZCARD", "dlock_queue:{pass}") == 1)
+        wait = lock.start("acquire", 2, -1, thread=1)
+        until(lambda: lock.state(2) == "WAITING")
+        lock.release(1).ok
+        if theirs:
+            tokens.append(theirs.answer().ok.token)
+            other.release(3).ok
+        tokens.append(wait.answer().ok.token)
+        lock.release(2).ok
+        tokens.append(lock.acquire(1, 5000).ok.token)
+    assert tokens == sorted(set(tokens))
+
+
 def test_redisson_does_not_profit_and_is_not_held_back(agent: Agent, redis_server: Server) -> None:
     client = opened(agent, redis_server)
     forgets(redis_server)

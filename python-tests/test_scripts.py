@@ -3,6 +3,8 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import re
+import subprocess
 from typing import Any, Callable, Iterator
 
 import pytest
@@ -854,3 +856,30 @@ def test_what_is_embedded_is_what_is_here() -> None:
     for stem, text in SCRIPTS.items():
         found = hashlib.sha1(text.encode()).hexdigest().encode() in library
         assert found, f"{stem}: the library is older"
+
+
+# ---- the texts
+
+
+@pytest.mark.parametrize("stem", sorted(SCRIPTS))
+def test_every_name_is_known(stem: str) -> None:
+    """Redis ends a script at a global that is not there, wherever that stands."""
+    done = subprocess.run(["luajit", "-bl", "-"], input=SCRIPTS[stem], text=True, capture_output=True, check=True)
+    names = set(re.findall(r" G(?:GET|SET) .*\"(\w+)\"", done.stdout))
+    assert names and names <= set("redis KEYS ARGV tonumber tostring math string table type unpack pairs pcall error".split())
+
+
+def test_a_multi_lock_whose_counter_vanished(wire: Wire) -> None:
+    """The same ids sent again get tokens that do not fall."""
+    keys = [key for name in "ab" for key in (name, f"f:{name}", f"l:{name}", f"w:{name}", f"g:{name}")]
+    ask = ("EVAL", SCRIPTS["multi_acquire"], len(keys), *keys, 60000, "me:1", 30000, 1, "me:2", 30000, 1)
+    first = wire.redis.command(*ask)
+    wire.redis.command("DEL", "f:a")
+    again = wire.redis.command(*ask)
+    assert first[0] == again[0] == 1 and again[1] >= first[1] and again[2] == first[2]
+
+
+def test_a_crowd_of_two_names_with_one_counter(wire: Wire) -> None:
+    keys = ["k", "f:{k}", "l:{k}", "w:{k}", "g:{k}", "{k}", "f:{k}", "l2:{k}", "w2:{k}", "g2:{k}"]
+    tokens = wire.redis.command("EVAL", SCRIPTS["crowd_acquire"], len(keys), *keys, 30000, 65, 0, 0, 4000, 60000, "me:1", 1, "me:2", 1)
+    assert tokens[1][1] > tokens[0][1] + 64 and int(wire.redis.command("GET", "f:{k}")) == tokens[1][1] + 64

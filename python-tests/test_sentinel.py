@@ -100,6 +100,16 @@ def test_another_sentinel_is_asked(agent: Agent, watched: Watched, liar: FakeSer
     assert liar.count("SENTINEL") == 1
 
 
+def test_dead_sentinels_take_no_time(agent: Agent, watched: Watched, new_server: Make) -> None:
+    """Each refuses at once: its share of the minute is not waited for."""
+    dead = [new_server(), new_server(), new_server()]
+    for server in dead:
+        server.kill()
+    agent.open(url(*dead, *watched.sentinels), connect_timeout_ms=60_000).ping(15_000).ok
+    answer = agent.open(url(*dead), connect_timeout_ms=60_000, command_timeout_ms=60_000).start("ping", -1).answer()
+    assert answer.status == "UNREACHABLE"
+
+
 def test_a_silent_sentinel_takes_its_share_of_the_time(agent: Agent, watched: Watched, liar: FakeServer) -> None:
     silent = threading.Event()
     liar.on("SENTINEL", lambda link, words: b"" if not silent.set() else None)
@@ -112,6 +122,8 @@ WRONG = {
     "a word": (b"+OK\r\n", "PROTOCOL_ERROR", "as a sentinel does"),
     "one word": (b"*1\r\n$1\r\nx\r\n", "PROTOCOL_ERROR", "as a sentinel does"),
     "no host": (b"*2\r\n$0\r\n\r\n$4\r\n6379\r\n", "PROTOCOL_ERROR", "as a sentinel does"),
+    "a host behind which more comes": (b"*2\r\n$60010\r\n127.0.0.1\0" + 60_000 * b"A" + b"\r\n$4\r\n6379\r\n", "PROTOCOL_ERROR", "as a sentinel does"),
+    "too long a host": (b"*2\r\n$60000\r\n" + 60_000 * b"a" + b"\r\n$4\r\n6379\r\n", "PROTOCOL_ERROR", "as a sentinel does"),
     "odd host": (b"*2\r\n$3\r\na b\r\n$4\r\n6379\r\n", "PROTOCOL_ERROR", "as a sentinel does"),
     "no port": (b"*2\r\n$9\r\n127.0.0.1\r\n$0\r\n\r\n", "PROTOCOL_ERROR", "as a sentinel does"),
     "port 0": (b"*2\r\n$9\r\n127.0.0.1\r\n$1\r\n0\r\n", "PROTOCOL_ERROR", "as a sentinel does"),

@@ -307,9 +307,9 @@ dlock_status dli_cluster_open(const struct dlock_options *options, const struct 
     cluster->connects_per_second = (int)options->number[DLI_OPT_CONNECTS_PER_SECOND];
     cluster->private_connections = (int)options->number[DLI_OPT_PRIVATE_CONNECTIONS];
     dli_quiet_init(&cluster->quiet, options->number[DLI_OPT_QUARANTINE_MS], options->number[DLI_OPT_DRIFT_PPM]);
-    cluster->store.provision_time = PROVISION_TURNS * cluster->patience;
     cluster->confirm = dli_options_replicas(options);
     cluster->patience = options->number[DLI_OPT_COMMAND_TIMEOUT_MS] * MS;
+    cluster->store.provision_time = PROVISION_TURNS * cluster->patience;
     dli_gate_init(&cluster->look.gate, cluster->connects_per_second, (uint64_t)dli_now());
     cluster->store.ops = &ops;
     cluster->store.text = cluster->config.target.text;

@@ -134,7 +134,8 @@ static int read_place(struct dli_target *found, const struct dli_reply *reply, c
     int number = 0;
 
     if (reply->type != DLI_REPLY_ARRAY || reply->size != 2 || host->type != DLI_REPLY_TEXT ||
-        port->type != DLI_REPLY_TEXT || port->size == 0 || port->size > 5 || !dli_is_host(host->text))
+        port->type != DLI_REPLY_TEXT || port->size == 0 || port->size > 5 || host->size >= sizeof found->host ||
+        strlen(host->text) != host->size || !dli_is_host(host->text))
         return -1;
     for (size_t i = 0; i < port->size; i++) {
         if (port->text[i] < '0' || port->text[i] > '9')
@@ -228,8 +229,8 @@ void dli_search_step(struct dli_conn *conn, int64_t now)
     }
     if (search->ask->state != DLI_CONN_FAILED && now >= search->give_up)
         dli_conn_fail(search->ask, DLOCK_UNREACHABLE, "did not answer in time", NULL);
-    if (search->ask->state == DLI_CONN_FAILED)
+    while (conn->state == DLI_CONN_FINDING && search->ask->state == DLI_CONN_FAILED) /* some fail at once */
         ask_next(conn, now);
-    else
+    if (conn->state == DLI_CONN_FINDING)
         follow(conn);
 }

@@ -213,6 +213,7 @@ static void step(struct dli_lane *lane, int64_t now)
         lane->stirred = 0;
         for (int i = 0; i < quorum->count; i++)
             quorum->node[i].store->ops->step(lane->lane[i], dli_now());
+        dli_seats_judge(lane);
         if (!lane->stirred)
             break;
     }

@@ -90,10 +90,11 @@ struct dli_lane {
     uint32_t words[DLI_SLEEP_WORDS], slots; /* atomics */
     uint64_t woken;
     struct dli_link rounds;
-    int64_t wake_at; /* the earliest of all rounds, or earlier */
-    int undoing;     /* releases that are to be tried again */
-    int stirred;     /* something was pushed behind the last step of a node */
-    int met;         /* all nodes were heard once, or waited for once */
+    int64_t wake_at;  /* the earliest of all rounds, or earlier */
+    int undoing;      /* releases that are to be tried again */
+    int stirred;      /* something was pushed behind the last step of a node */
+    unsigned unheard; /* bit i: node i could not be asked, and the rounds do not know yet */
+    int met;          /* all nodes were heard once, or waited for once */
     uint64_t noise;
     struct dli_seat seat[DLI_VOTERS_MAX];
     struct dli_lane *lane[DLI_VOTERS_MAX];
@@ -221,6 +222,9 @@ void dli_seats_last(struct dli_quorum *quorum, int64_t lease);
 
 /* Ask those that are not known, or not for a while. */
 void dli_seats_ask(struct dli_lane *lane, int64_t now);
+
+/* The rounds hear of nodes that could not be asked. */
+void dli_seats_judge(struct dli_lane *lane);
 
 /* All have been heard, or have had their time: until since + half of the time there is. *at: ask again then. */
 int dli_seats_met(struct dli_lane *lane, int64_t since, int64_t deadline, int64_t now, int64_t *at);

@@ -168,8 +168,20 @@ static void ask(struct dli_seat *seat, int64_t now)
     request->why = &seat->why;
     seat->lane->stirred = 1;
     request->status = node->store->ops->push(seat->lane->lane[seat->index], request);
-    if (request->status != DLOCK_OK)
-        joined(request);
+    if (request->status == DLOCK_OK)
+        return;
+    heard(request); /* who asks may be going over the rounds: they hear of it by dli_seats_judge */
+    seat->lane->unheard |= 1U << seat->index;
+}
+
+void dli_seats_judge(struct dli_lane *lane)
+{
+    unsigned unheard = lane->unheard;
+
+    lane->unheard = 0;
+    for (int i = 0; i < lane->quorum->count; i++)
+        if (unheard >> i & 1)
+            dli_elect_judge(lane, i);
 }
 
 void dli_seats_last(struct dli_quorum *quorum, int64_t lease)

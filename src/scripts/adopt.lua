@@ -3,12 +3,13 @@
 --@include held.lua
 --@include extend.lua
 local lock, owner, heir = KEYS[1], ARGV[1], ARGV[2]
-if not held(lock, heir) then
-  if not held(lock, owner) then
-    return { 0 }
-  end
+local adopted = held(lock, heir)
+if not adopted and not held(lock, owner) then
+  return { 0 }
+end
+extend(lock, ARGV[3]) -- first: a full server would refuse the next one as the first write
+if not adopted then
   redis.call('HSET', lock, heir, '1')
   redis.call('HDEL', lock, owner)
 end
-extend(lock, ARGV[3])
 return { 1 }

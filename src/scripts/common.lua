@@ -68,7 +68,7 @@ local function head(over)
     end
     if first[1] == TURN then
       local left = -tonumber(first[2]) - millis()
-      if left > 0 and not over then
+      if left > 0 and left <= GRACE and not over then -- more is a clock that was set back
         return nil, left
       end
       redis.call('ZREM', line, TURN)

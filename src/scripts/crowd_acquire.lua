@@ -8,10 +8,10 @@ end
 
 local used, fences, met, twice = {}, {}, {}, false
 for at = 1, #KEYS, SIZE do
-  local lock = KEYS[at]
-  twice = twice or met[lock]
-  met[lock] = true
-  fences[#fences + 1] = KEYS[at + 1]
+  local lock, fence = KEYS[at], KEYS[at + 1] -- "k" and "{k}" have one counter
+  twice = twice or met[lock] or met[fence]
+  met[lock], met[fence] = true, true
+  fences[#fences + 1] = fence
   used[#used + 1] = lock
   used[#used + 1] = KEYS[at + 2]
   used[#used + 1] = KEYS[at + 4]

@@ -143,6 +143,8 @@ local function observe(first, hears, free)
   if owner ~= first or at - last > UNSEEN then
     idle = '0'
     deaf = client(owner) == client(first) and deaf or '0'
+  elseif at - last < 0 then -- the clock was set back
+    deaf, idle = '0', '0'
   end
   deaf = hears and '0' or deaf ~= '0' and deaf or at
   idle = not free and '0' or idle ~= '0' and idle or at

@@ -12,6 +12,10 @@ end
 if held and rest > 0 then
   call('HSET', lock, owner .. ':rest', '1')
   call('PEXPIRE', lock, ARGV[4])
+  local first = ask('LINDEX', queue, 0)
+  if first then -- it sleeps until the lease would have ended
+    call('PUBLISH', channel .. ':' .. first, '0')
+  end
   return 1
 end
 -- The usual case first, before the functions of the line are made: nobody waits.

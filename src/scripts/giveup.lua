@@ -11,12 +11,13 @@ local function tell_next()
   end
 end
 
--- The lock stays taken for rest ms, told to nobody. It rests under another id, one that nobody sends: a release, a
--- renewal or an acquire of owner that comes late or twice does not find its grant again and cannot make the rest
--- longer.
-local function let_rest(owner, rest)
+-- The lock stays taken for rest ms. It rests under another id, one that nobody sends: a release, a renewal or an acquire of
+-- owner that comes late or twice does not find its grant again and cannot make the rest longer. Who sleeps until the lease
+-- would have ended is told to look: Redisson has no other way to hear that it ends sooner.
+local function let_rest(owner, channel, rest)
   redis.call('HSET', lock, owner .. ':rest', '1')
   redis.call('PEXPIRE', lock, rest)
+  redis.call('PUBLISH', channel, '0')
 end
 
 -- Give up what owner holds or waits for: 1 when it held the lock, 0 when not. Harmless when repeated. A read or a write
@@ -30,7 +31,7 @@ local function give_up(owner, channel, listening, rest, gone)
   if redis.call('EXISTS', lock) == 1 then
     tell_next()
   elseif rest > 0 then
-    let_rest(owner, rest)
+    let_rest(owner, channel, rest)
   else
     pass_on(channel, listening)
   end

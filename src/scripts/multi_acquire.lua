@@ -7,6 +7,7 @@ local count = #KEYS / 5
 
 local function state(i)
   local lock, line, gate = KEYS[5 * i - 4], KEYS[5 * i - 2], KEYS[5 * i]
+  call('STRLEN', KEYS[5 * i - 3]) -- a counter of another type is an error before anything is written
   local type = call('TYPE', lock).ok
   if type == 'none' then
     if call('EXISTS', gate) == 1 then
@@ -22,12 +23,13 @@ end
 local function grant(i)
   local lock, fence = KEYS[5 * i - 4], KEYS[5 * i - 3]
   local owner, lease, block = ARGV[3 * i - 1], ARGV[3 * i], tonumber(ARGV[3 * i + 1])
+  local time = call('TIME')
+  local micros = time[1] * 1000000 + time[2]
   if call('EXISTS', lock) == 1 then
     call('PEXPIRE', lock, math.max(call('PTTL', lock), tonumber(lease))) -- a write, for replicas to confirm
-    return (tonumber(call('GET', fence)) or block) - block + 1
+    return (tonumber(call('GET', fence)) or micros) - block + 1
   end
-  local time = call('TIME')
-  local token = tokens(fence, time[1] * 1000000 + time[2], block, keep)
+  local token = tokens(fence, micros, block, keep)
   call('HSET', lock, owner, '1')
   call('PEXPIRE', lock, lease)
   return token

@@ -12,6 +12,7 @@ local found, lowest = present(leases, ids)
 local whole = #found == #ids and lowest > millis()
 if whole and rest > 0 then
   reset(leases, ids, end_of(rest))
+  call('PUBLISH', ARGV[2], tostring(#ids)) -- to those who sleep until the lease would have ended
   return 1
 end
 call('HDEL', KEYS[5], ARGV[1])

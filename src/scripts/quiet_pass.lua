@@ -1,5 +1,6 @@
 -- pass.lua behind a look at the memory of the server, see quiet.lua: what is released is released.
 --@include quiet_free.lua
+--@include tokens.lua
 --@include common.lua
 --@include try.lua
 --@include giveup.lua

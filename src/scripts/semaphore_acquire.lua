@@ -5,7 +5,7 @@
 --@include sem_counter.lua
 --@include sem_token.lua
 local gate, taken, once = KEYS[3], KEYS[4], KEYS[5]
-local MONTH = 30 * 86400000
+local YEAR = 365 * 86400000
 local owner, permits = ARGV[1], tonumber(ARGV[3])
 
 local left = count()
@@ -14,7 +14,7 @@ if not left then
 end
 local token = call('ZSCORE', taken, owner)
 if token then
-  call('PEXPIRE', taken, MONTH) -- a write, for replicas to confirm
+  call('PEXPIRE', taken, YEAR) -- a write, for replicas to confirm
   return { 1, tonumber(token) }
 end
 if call('EXISTS', gate) == 1 then
@@ -26,7 +26,7 @@ end
 token = reserve(permits, ARGV[7])
 call('DECRBY', lock, ARGV[3])
 call('ZADD', taken, text(token), owner)
-call('PEXPIRE', taken, MONTH)
--- Tokens tell the time they were made at: what crashed clients left does not stay for ever.
-call('ZREMRANGEBYSCORE', taken, '-inf', text(now() - MONTH * 1000))
+call('PEXPIRE', taken, YEAR)
+-- Tokens tell the time they were made at: what crashed clients left does not stay for ever. Nor do permits that are held for so long.
+call('ZREMRANGEBYSCORE', taken, '-inf', text(now() - YEAR * 1000))
 return { 1, token }

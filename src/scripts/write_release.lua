@@ -10,6 +10,7 @@ end
 if rest > 0 then
   let_rest(own, rest)
   call('PEXPIRE', lock, last_hold())
+  tell_all(ARGV[2]) -- who sleeps until the lease would have ended
   return 1
 end
 local last = last_hold()
