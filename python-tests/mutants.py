@@ -106,6 +106,9 @@ MUTANTS = (
     Mutant(114, "a lock lingers longer than its grant may be used for turns", (
         ("engine/turn.c", "earlier(now + claim->linger, turns_end(m));", "now + m->lease;"),
     )),
+    Mutant(115, "the answer to who asked for a longer lease is for whoever holds by then", (
+        ("engine/keep.c", "m->holder && m->holder->token == token;", "m->holder && token;"),
+    )),
 )  # fmt: skip
 
 

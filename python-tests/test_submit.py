@@ -9,7 +9,7 @@ import pytest
 from harness.agent import Agent, Answer, Client, Event, Lock, until
 from harness.kinds import KINDS, image, one
 from harness.proxy import Proxy
-from harness.scripts import SHA
+from harness.scripts import SHA, teach
 from harness.server import Server
 
 Make = Callable[..., Any]
@@ -326,6 +326,43 @@ def test_no_answer_at_all(agent: Agent, redis_server: Server, new_proxy: Make) -
         event = done(client, 9)
         assert answer.status == "UNREACHABLE" and event.status == NUMBERS["UNREACHABLE"], (answer, event)
         assert event.text.startswith(f"lock '{'mutex' if command == 'force' else 'lock'}' at ") and proxy.url.rpartition(":")[2] in event.text
+
+
+# ---- who asked is gone, or comes back
+
+
+@pytest.mark.parametrize("who", ["another", "itself", "itself at once"])
+def test_an_extension_that_comes_too_late(agent: Agent, redis_server: Server, new_proxy: Make, who: str) -> None:
+    """The hold that asked has ended when the answer comes: the next hold of the same grant keeps its lease, also its own owner's."""
+    proxy: Proxy = new_proxy(redis_server)
+    client = agent.open(proxy, command_timeout_ms=30_000, lease_ms=30_000, handover_ms=1000, linger_ms=1000 if who == "itself at once" else 0)
+    lock = client.lock("lock")
+    teach(redis_server)
+    client.submit_ping(0, -1).ok
+    done(client, 0)
+    lock.acquire(1, 0).ok
+    if who != "itself at once":
+        lock.submit_acquire(2, -1, 20).ok
+    proxy.down.hold()
+    lock.submit("extend", 7, 1, 3_600_000).ok
+    lock.release_local(1).ok
+    if who == "itself at once":
+        lock.acquire_local(1).ok
+    else:
+        assert ended(client, "ACQUIRED").tag == 20
+    if who == "itself":
+        lock.submit_acquire(1, -1, 10).ok
+        lock.release_local(2).ok
+        assert ended(client, "ACQUIRED").tag == 10
+    owner = 2 if who == "another" else 1
+    assert lock.state(owner) == "HELD" and lock.remaining(owner).ok.remaining <= 30_000
+    until(lambda: proxy.down.fired["hold"] > 0 and redis_server.command("PTTL", "lock") > 30_000)
+    proxy.down.release()
+    event = done(client, 7)
+    assert event.status == NUMBERS["NOT_HELD"] and event.owner == 1 and event.text.startswith("lock 'lock' at ")
+    assert lock.state(owner) == "HELD" and lock.remaining(owner).ok.remaining <= 30_000
+    lock.release(owner).ok
+    until(lambda: redis_server.command("EXISTS", "lock") == 0)
 
 
 # ---- the end of a client, handles that go, forks

@@ -171,6 +171,7 @@ struct sim_request {
         int64_t number, lease;
     } row[SIM_LOCKS];
     int64_t number, lease; /* foreign: thread id and lease */
+    int64_t token;         /* EXTEND: of the holder that asked */
     dlock_status status;
     int sent;
     struct sim_result result;

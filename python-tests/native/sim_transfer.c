@@ -1,6 +1,8 @@
 /*
  * sim_transfer.c: what a holder may ask of the watchdog besides release: a longer lease, and to let its grant go so that
- * another process adopts it. Sometimes two try. As in src/watchdog/order.c and transfer.c.
+ * another process adopts it. Sometimes two try. As in src/watchdog/tasks.c and transfer.c.
+ *
+ *   lease  what one hold asked for does not change the lease of a hold that came after it
  */
 #include "sim.h"
 
@@ -14,8 +16,8 @@ struct moving {
     struct sim_claim *claim;
 };
 
-static void order(struct sim *s, struct sim_peer *peer, int lock, int64_t number, int64_t lease, enum sim_order what,
-                  struct moving *moving)
+static struct sim_request *order(struct sim *s, struct sim_peer *peer, int lock, int64_t number, int64_t lease,
+                                 enum sim_order what, struct moving *moving)
 {
     struct sim_request *request = sim_alloc(s, sizeof *request);
 
@@ -35,6 +37,7 @@ static void order(struct sim *s, struct sim_peer *peer, int lock, int64_t number
         request->from_number = moving->from_number;
     }
     sim_send(s, request);
+    return request;
 }
 
 void sim_extend(struct sim *s, struct sim_owner *owner)
@@ -44,7 +47,24 @@ void sim_extend(struct sim *s, struct sim_owner *owner)
 
     sim_trace(s, "peer %d owner %d extends to %" PRId64, owner->peer, owner->index, lease);
     dli_mutex_extending(&peer->side[owner->lock].m, lease);
-    order(s, peer, owner->lock, peer->side[owner->lock].m.want, lease, SIM_ORDER_EXTEND, NULL);
+    order(s, peer, owner->lock, peer->side[owner->lock].m.want, lease, SIM_ORDER_EXTEND, NULL)->token =
+        owner->claim->token;
+}
+
+/* The answer is for the hold that asked: one that came after it keeps its own lease. */
+static void extended(struct sim *s, const struct sim_request *request, int kept)
+{
+    struct sim_peer *peer = &s->peer[request->peer];
+    struct dli_mutex *m = &peer->side[request->lock].m;
+    const struct dli_claim *holder = m->holder;
+    int64_t lease = m->lease, limit = m->limit;
+    int has = dli_mutex_extended(m, request->row[0].number, request->token, kept, request->row[0].lease, request->stamp,
+                                 sim_clock(s, peer));
+
+    s->stats.extended += has;
+    if (holder && holder->token != request->token && (has || m->lease != lease || m->limit != limit))
+        sim_violated(s, "lease: what peer %d asked for token %" PRId64 " changes the lease of token %" PRId64,
+                     request->peer, request->token, holder->token);
 }
 
 /* The grant is on its way to somebody. */
@@ -135,7 +155,6 @@ static void adopt(struct sim *s, struct sim_request *request, int kept)
 void sim_order_done(struct sim *s, struct sim_request *request)
 {
     struct sim_peer *peer = &s->peer[request->peer];
-    struct dli_mutex *m = &peer->side[request->lock].m;
     int good = request->status == DLOCK_OK && !request->result.error;
     int kept = good ? (int)request->result.value[0] : -1;
 
@@ -143,7 +162,6 @@ void sim_order_done(struct sim *s, struct sim_request *request)
     if (request->order == SIM_ORDER_ADOPT)
         adopt(s, request, kept);
     else if (kept >= 0)
-        dli_mutex_extended(m, request->row[0].number, kept, request->row[0].lease, request->stamp, sim_clock(s, peer));
-    s->stats.extended += request->order == SIM_ORDER_EXTEND && kept == 1;
+        extended(s, request, kept);
     sim_service(s, peer, request->lock);
 }

@@ -93,17 +93,27 @@ void dli_mutex_extending(struct dli_mutex *m, int64_t lease)
     m->asked = m->asked > lasts ? m->asked : lasts;
 }
 
-void dli_mutex_extended(struct dli_mutex *m, int64_t number, int kept, int64_t lease, int64_t stamp, int64_t now)
+/* Whether the hold with this token and grant number goes on. */
+static int holds(const struct dli_mutex *m, int64_t number, int64_t token)
+{
+    return m->owned && number == m->want && m->holder && m->holder->token == token;
+}
+
+int dli_mutex_extended(struct dli_mutex *m, int64_t number, int64_t token, int kept, int64_t lease, int64_t stamp,
+                       int64_t now)
 {
     int renewing = m->renewing;
 
-    if (kept == 1 && m->holder && number == m->want) {
+    if (kept == 1 && !holds(m, number, token)) /* the server keeps it longer than who has it now knows */
+        return 0;
+    if (kept == 1) {
         m->stamp = stamp > m->stamp ? stamp : m->stamp; /* first, or a shorter lease looks at risk */
         m->lease = m->holder->lease = lease;
     }
     dli_mutex_renewed(m, number, kept, lease, stamp, now);
     if (m->owned && number == m->want)
         m->renewing = renewing;
+    return kept == 1 && holds(m, number, token);
 }
 
 /* When the server must have forgotten drop. From an exchange under way it may still hear of it. */

@@ -226,10 +226,12 @@ void dli_mutex_renewed(struct dli_mutex *m, int64_t number, int kept, int64_t le
 void dli_mutex_extending(struct dli_mutex *m, int64_t lease);
 
 /*
- * The answer (kept: 1 or 0) of a renewal of number that the holder asked for, with a lease that also holds for later ones.
+ * The answer (kept: 1 or 0) of a renewal of number that the holder with token asked for, with a lease that also holds for
+ * later ones. 1 when that hold goes on with it. 0: it has ended, and a hold that came after it keeps its own lease.
  * Another renewal that is queued or on the wire stays marked, so that no third one can begin.
  */
-void dli_mutex_extended(struct dli_mutex *m, int64_t number, int kept, int64_t lease, int64_t stamp, int64_t now);
+int dli_mutex_extended(struct dli_mutex *m, int64_t number, int64_t token, int kept, int64_t lease, int64_t stamp,
+                       int64_t now);
 
 /* Notice what the time brings: the limit, max_hold, risk, an undo that is over. */
 void dli_mutex_tick(struct dli_mutex *m, int64_t now);

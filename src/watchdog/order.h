@@ -40,6 +40,7 @@ struct dli_order {
     struct dli_entry *hold;    /* with a ref */
     struct dli_waiter *waiter; /* of a grant that is taken over, with both its refs */
     int64_t lease, stamp, number;
+    int64_t token; /* of the hold that is extended */
 
     /* a look at the server */
     struct dli_place *place;

@@ -174,12 +174,13 @@ struct dli_order *dli_order_change(struct dli_entry *entry, const char *what, in
 
 /* ---- extend */
 
-/* entry.mutex held: the grant number of owner, 0 when it holds nothing, and its id. */
-static int64_t held_number(struct dli_entry *entry, int64_t owner, char id[DLI_OWNER_MAX])
+/* entry.mutex held: the grant number of what owner holds, its id and the token; 0 when it holds nothing. */
+static int64_t held_number(struct dli_entry *entry, int64_t owner, char id[DLI_OWNER_MAX], int64_t *token)
 {
     if (!entry->m.holder || entry->m.holder->owner != owner || !entry->m.owned)
         return 0;
     dli_entry_owner(entry, entry->m.want, id);
+    *token = entry->m.holder->token;
     return entry->m.want;
 }
 
@@ -193,7 +194,7 @@ static int ask_extend(struct dli_order *order)
         return 0;
     dli_entry_lock(hold);
     state = dli_mutex_state(&hold->m, order->owner, dli_now());
-    order->number = held_number(hold, order->owner, order->row.owner);
+    order->number = held_number(hold, order->owner, order->row.owner, &order->token);
     if (order->number)
         dli_mutex_extending(&hold->m, order->lease);
     order->row.last = hold->m.token_end - 1;
@@ -209,14 +210,14 @@ static int heard_extend(struct dli_order *order)
 {
     struct dli_entry *hold = order->hold;
     int64_t now = dli_now();
-    int kept = order->status == DLOCK_OK ? order->row.kept : -1;
+    int kept = order->status == DLOCK_OK ? order->row.kept : -1, has = 0;
 
     dli_entry_lock(hold);
     if (kept >= 0)
-        dli_mutex_extended(&hold->m, order->number, kept, order->lease, order->stamp, now);
+        has = dli_mutex_extended(&hold->m, order->number, order->token, kept, order->lease, order->stamp, now);
     if (kept >= 0 && dli_mutex_state(&hold->m, order->owner, now) == DLOCK_STATE_LOST)
         order->status = DLOCK_LOST;
-    else if (kept == 0) /* released meanwhile */
+    else if (kept >= 0 && !has) /* released meanwhile */
         order->status = DLOCK_NOT_HELD;
     dli_entry_pump(hold, now);
     dli_entry_unlock(hold);
