@@ -584,7 +584,7 @@ int64_t dlock_lock_id(const dlock_lock *lock);
  * read lock), DLOCK_WRONG_KIND, DLOCK_QUARANTINED, DLOCK_LEASE_REFUSED (longer than a quarantine), DLOCK_NOT_REPLICATED,
  * DLOCK_LOST (the grant was over before the caller woke up). With the option interruptible the call ends with DLOCK_INTERRUPTED
  * when a signal was handled, and after each second of waiting, since a signal may come before the wait begins: the request
- * keeps its place, call again to go on waiting or cancel it. After any other answer but
+ * keeps its place, call again (or dlock_lock_submit_acquire) to go on waiting, or cancel it. After any other answer but
  * DLOCK_OK nothing is held; what the server may have granted meanwhile is given back in the background.
  * Threads: any; an owner that already waits here gets DLOCK_INVALID_ARGUMENT. Blocks: up to wait_ms; one round trip,
  * bounded by the timeouts, when wait_ms is 0. Since: 0.1
@@ -620,6 +620,7 @@ dlock_status dlock_lock_release_local(dlock_lock *lock, int64_t owner, dlock_err
 
 /*
  * Ask for the lock; DLOCK_EVENT_ACQUIRED or DLOCK_EVENT_ACQUIRE_FAILED with tag follows in the event queue, exactly once.
+ * A dlock_lock_acquire of owner that ended with DLOCK_INTERRUPTED goes on as this one.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API

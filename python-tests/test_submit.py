@@ -7,7 +7,7 @@ from typing import Any, Callable
 import pytest
 
 from harness.agent import Agent, Answer, Client, Event, Lock, until
-from harness.kinds import KINDS, image, one
+from harness.kinds import KINDS, image, one, sides
 from harness.proxy import Proxy
 from harness.scripts import SHA, teach
 from harness.server import Server
@@ -363,6 +363,53 @@ def test_an_extension_that_comes_too_late(agent: Agent, redis_server: Server, ne
     assert lock.state(owner) == "HELD" and lock.remaining(owner).ok.remaining <= 30_000
     lock.release(owner).ok
     until(lambda: redis_server.command("EXISTS", "lock") == 0)
+
+
+def interrupted(agent: Agent, lock: Lock, owner: int) -> None:
+    agent("signals", 5000, 0)
+    assert lock.acquire(owner, -1).status == "INTERRUPTED"
+    agent("signals", 0, 0)
+
+
+@pytest.mark.parametrize("won", [True, False], ids=["won meanwhile", "waits"])
+@pytest.mark.parametrize("kind", ["mutex", *KINDS])
+def test_an_interrupted_call_goes_on(agent: Agent, redis_server: Server, kind: str, won: bool) -> None:
+    """As a submitted one: there is one acquisition, told once and released once."""
+    client, other = agent.open(redis_server, interruptible="true"), agent.open(redis_server)
+    (lock, rival) = (client.lock("lock"), other.lock("lock")) if kind == "mutex" else sides(client, other, kind)
+    rival.acquire(1, 0).ok
+    interrupted(agent, lock, 9)
+    if won:
+        rival.release(1).ok
+        until(lambda: lock.state(9) == "HELD")
+    lock.submit_acquire(9, -1, 5).ok
+    if not won:
+        assert lock.state(9) == "WAITING"
+        assert "semaphore" in kind or lock.submit_acquire(9, -1, 6).status == "INVALID_ARGUMENT"
+        rival.release(1).ok
+    event = ended(client, "ACQUIRED")
+    assert (event.tag, event.owner, event.status) == (5, 9, 0) and event.token == lock.token(9).ok.token
+    assert lock.count(9).ok.count == 1 and client.poll(0).readable == 0
+    lock.release(9).ok
+    assert lock.state(9) == "NONE" and client.counters()["acquired"] == client.counters()["released"] == 1
+    assert rival.acquire(1, 0).status == "OK"
+
+
+@pytest.mark.parametrize("how", ["TIMED_OUT", "CANCELLED", "CLOSED", "GATE_CLOSED"])
+def test_an_interrupted_call_goes_on_and_fails(agent: Agent, redis_server: Server, how: str) -> None:
+    client, rival = agent.open(redis_server, interruptible="true"), agent.open(redis_server).lock("lock")
+    lock = client.lock("lock")
+    rival.acquire(1, 0).ok
+    interrupted(agent, lock, 9)
+    lock.submit_acquire(9, 30 if how == "TIMED_OUT" else -1, 5).ok
+    if how == "CANCELLED":
+        lock.cancel(9).ok
+    elif how == "CLOSED":
+        client.close(5000).ok
+    elif how == "GATE_CLOSED":
+        rival.close_gate(60_000).ok
+    event = ended(client, "ACQUIRE_FAILED")
+    assert (event.tag, event.owner, event.status) == (5, 9, {"TIMED_OUT": 2, "CANCELLED": 3, "CLOSED": -107, "GATE_CLOSED": 7}[how])
 
 
 # ---- the end of a client, handles that go, forks

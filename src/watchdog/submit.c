@@ -25,7 +25,7 @@ static void limit_wait(struct dli_waiter *waiter, int64_t now)
         __atomic_sub_fetch(&waiter->refs, 1, __ATOMIC_RELAXED);
 }
 
-/* entry.mutex held: re-entry by an owner that holds the lock is an acquisition like any other. */
+/* entry.mutex held: re-entry by an owner that holds the lock is an acquisition like any other. fresh leaves a ref. */
 static void reentered(struct dli_waiter *fresh, const struct dli_claim *held)
 {
     fresh->claim.token = held->token;
@@ -33,6 +33,29 @@ static void reentered(struct dli_waiter *fresh, const struct dli_claim *held)
     fresh->claim.result = DLOCK_OK;
     fresh->claim.state = DLI_CLAIM_DONE;
     dli_list_append(&fresh->entry->m.done, &fresh->claim.link);
+}
+
+/*
+ * entry.mutex held: owner has an older claim, found, and fresh is not needed: a hold is entered once more, and a call that was
+ * interrupted goes on as the submitted one, also when it has won meanwhile. DLOCK_INVALID_ARGUMENT: somebody waits with it.
+ */
+static dlock_status go_on(struct dli_waiter *found, struct dli_waiter *fresh, int64_t now)
+{
+    int interrupted = found->interrupted;
+
+    found->interrupted = 0;
+    if (found->claim.state == DLI_CLAIM_HELD) {
+        found->claim.count -= interrupted;
+        reentered(fresh, &found->claim);
+        return DLOCK_OK;
+    }
+    if (interrupted) {
+        found->claim.until = fresh->claim.until;
+        tell(found, fresh->tag, fresh->run);
+        limit_wait(found, now);
+    }
+    dli_waiter_unref(fresh);
+    return interrupted ? DLOCK_OK : DLOCK_INVALID_ARGUMENT;
 }
 
 dlock_status dli_submit_acquire(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t wait,
@@ -49,15 +72,10 @@ dlock_status dli_submit_acquire(struct dli_entry *entry, const struct dli_terms 
     dli_entry_lock(entry);
     claim = dli_mutex_acquire(&entry->m, &fresh->claim, now);
     entry->reserved = 0;
-    if (claim == &fresh->claim) {
+    if (claim == &fresh->claim)
         limit_wait(fresh, now);
-    } else if (claim->state == DLI_CLAIM_HELD) {
-        fresh->claim.owner = owner;
-        reentered(fresh, claim);
-    } else {
-        status = DLOCK_INVALID_ARGUMENT;
-        dli_waiter_unref(fresh);
-    }
+    else
+        status = go_on(DLI_OBJECT(claim, struct dli_waiter, claim), fresh, now);
     dli_entry_pump(entry, now);
     dli_entry_unlock(entry);
     dli_waiter_unref(fresh);
