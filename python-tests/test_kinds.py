@@ -727,6 +727,41 @@ def test_a_latch_opens_for_everybody(agent: Agent, new_agent: Make, redis_server
     wait.answer(SOON).ok
 
 
+def test_who_tries_a_latch_looks(agent: Agent, redis_server: Server, new_proxy: Make) -> None:
+    """Waiters here that have not been told yet say nothing about it: the count does."""
+    proxy = new_proxy(redis_server)
+    latch, other = agent.open(proxy, **NO_POLLS).lock("lock", kind="latch"), agent.open(redis_server).lock("lock", kind="latch")
+    other.latch_set(1).ok
+    wait = waits(latch, 1, 1)
+    listens(redis_server, "latch")
+    assert latch.acquire(2, 0).status == "BUSY" and latch.state(1) == "WAITING"
+    message = proxy.down.pause_at("message\r\n")
+    assert other.latch_down(1).ok.value == 0
+    message.wait()
+    assert latch.acquire(2, 0).status == "OK"
+    message.open()
+    wait.answer(SOON).ok
+
+
+@pytest.mark.parametrize("opens", [True, False])
+def test_a_look_under_way_does_not_answer_who_tries_later(agent: Agent, redis_server: Server, new_proxy: Make, opens: bool) -> None:
+    """The latch opens, or is set, behind the look of who waits and before the try."""
+    proxy = new_proxy(redis_server)
+    latch = agent.open(proxy, command_timeout_ms=20_000).lock("lock", kind="latch")
+    other = agent.open(redis_server).lock("lock", kind="latch")
+    latch.acquire(3, 0).ok
+    if opens:
+        other.latch_set(1).ok
+    before = calls(redis_server)
+    proxy.up.on(SHA["latch_await"], lambda link, data: proxy.down.hold(), times=1)
+    wait = waits(latch, 1, 1)
+    until(lambda: calls(redis_server) == before + 1)
+    (other.latch_down if opens else other.latch_set)(1).ok
+    later = waits(latch, 2, 2, 0)
+    proxy.down.release()
+    assert later.answer().status == ("OK" if opens else "BUSY") and wait.answer().status == "OK"
+
+
 def test_a_latch_has_nothing_to_hold(agent: Agent, redis_server: Server) -> None:
     client = agent.open(redis_server)
     latch = client.lock("lock", kind="latch")

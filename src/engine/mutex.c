@@ -32,6 +32,7 @@ int64_t dli_mutex_jitter(struct dli_mutex *m, int64_t range)
 static void begin_waiting(struct dli_mutex *m, struct dli_claim *claim)
 {
     claim->state = DLI_CLAIM_WAITING;
+    claim->after = m->seq;
     m->waiters++;
     m->loose += !claim->bound;
 }
@@ -63,7 +64,8 @@ void dli_mutex_settle(struct dli_mutex *m, struct dli_claim *claim, dlock_status
     dli_list_append(&m->done, &claim->link);
 }
 
-void dli_mutex_end_waiting(struct dli_mutex *m, dlock_status status, int impatient_only)
+/* Those that were there before look seq. */
+static void end_those(struct dli_mutex *m, dlock_status status, int impatient_only, int64_t seq)
 {
     struct dli_link *link = m->waiting.next;
 
@@ -71,9 +73,19 @@ void dli_mutex_end_waiting(struct dli_mutex *m, dlock_status status, int impatie
         struct dli_claim *claim = DLI_OBJECT(link, struct dli_claim, link);
 
         link = link->next;
-        if (!impatient_only || !claim->patient)
+        if (claim->after < seq && (!impatient_only || !claim->patient))
             dli_mutex_settle(m, claim, status);
     }
+}
+
+void dli_mutex_end_waiting(struct dli_mutex *m, dlock_status status, int impatient_only)
+{
+    end_those(m, status, impatient_only, INT64_MAX);
+}
+
+void dli_mutex_end_asked(struct dli_mutex *m, dlock_status status, int impatient_only)
+{
+    end_those(m, status, impatient_only, m->sent.seq);
 }
 
 static struct dli_claim *in_list(const struct dli_link *list, int64_t owner)
@@ -116,6 +128,19 @@ static void forget_lost(struct dli_mutex *m, int64_t owner)
         dli_mutex_settle(m, claim, DLOCK_LOST);
 }
 
+/* A claim waits from now on. Who only tries is not answered by a look that is under way already. */
+static void begin(struct dli_mutex *m, struct dli_claim *claim, int64_t now)
+{
+    begin_waiting(m, claim);
+    dli_list_append(&m->waiting, &claim->link);
+    if (m->linger_until)
+        dli_mutex_take_up(m, now);
+    else if (m->waiters == 1 || m->trouble != DLOCK_OK || !claim->patient)
+        m->look_at = m->want_at = now;
+    if (!claim->patient)
+        m->again = now;
+}
+
 struct dli_claim *dli_mutex_acquire(struct dli_mutex *m, struct dli_claim *claim, int64_t now)
 {
     struct dli_claim *older = dli_mutex_reenter(m, claim->owner, now);
@@ -132,15 +157,10 @@ struct dli_claim *dli_mutex_acquire(struct dli_mutex *m, struct dli_claim *claim
         dli_mutex_settle(m, claim, DLOCK_CLOSED);
     } else if (m->holder && now < m->gate_until) {
         dli_mutex_settle(m, claim, DLOCK_GATE_CLOSED);
-    } else if (!claim->patient && (m->holder || m->waiters > 0)) {
+    } else if (!claim->patient && !m->rules->momentary && (m->holder || m->waiters > 0)) {
         dli_mutex_settle(m, claim, DLOCK_BUSY);
     } else {
-        begin_waiting(m, claim);
-        dli_list_append(&m->waiting, &claim->link);
-        if (m->linger_until)
-            dli_mutex_take_up(m, now);
-        else if (m->waiters == 1 || m->trouble != DLOCK_OK)
-            m->look_at = m->want_at = now;
+        begin(m, claim, now);
     }
     return claim;
 }

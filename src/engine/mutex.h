@@ -49,6 +49,7 @@ struct dli_claim {
     int renew;
     int patient;   /* it may wait: until lay in the future */
     int bound;     /* while it waits nobody asks for anything in its owner's name */
+    int64_t after; /* WAITING: looks up to this one were sent before it came */
     int64_t count; /* HELD: levels of re-entry */
     int64_t token;
     int64_t held_since;
@@ -261,6 +262,8 @@ void dli_mutex_stop_linger(struct dli_mutex *m, int64_t now);
 
 void dli_mutex_settle(struct dli_mutex *m, struct dli_claim *claim, dlock_status result);
 void dli_mutex_end_waiting(struct dli_mutex *m, dlock_status status, int impatient_only);
+void dli_mutex_end_asked(struct dli_mutex *m, dlock_status status,
+                         int impatient_only); /* those for whom the exchange that was answered has looked */
 void dli_mutex_lose(struct dli_mutex *m, int32_t cause, int64_t now);
 void dli_mutex_forget_want(struct dli_mutex *m);
 void dli_mutex_start_drop(struct dli_mutex *m, int64_t now);

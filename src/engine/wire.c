@@ -109,7 +109,7 @@ static void own(struct dli_mutex *m, int64_t token, int64_t lease, int64_t stamp
 static void granted(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
 {
     if (m->rules->momentary) {
-        dli_mutex_end_waiting(m, DLOCK_OK, 0);
+        dli_mutex_end_asked(m, DLOCK_OK, 0);
         dli_mutex_forget_want(m);
     } else if (!m->owned) {
         own(m, answer->token, m->sent.lease, m->sent_at, now);
@@ -130,7 +130,7 @@ static void held(struct dli_mutex *m, const struct dli_answer *answer, int64_t n
     m->heard_seq = m->sent.seq;
     m->heard_at = m->sent_at;
     m->heard_lease = m->sent.lease;
-    dli_mutex_end_waiting(m, DLOCK_BUSY, 1);
+    dli_mutex_end_asked(m, DLOCK_BUSY, 1);
     m->listen = (m->listen || answer->foreign) && m->waiters > 0;
     m->needs_line = m->waiters > 0;
     if (m->rules->separate && !m->rules->no_line && pause > m->sent.lease / 3) /* a push counts from the last look */
