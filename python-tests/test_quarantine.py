@@ -87,6 +87,20 @@ def test_waiters_wait_it_out(agent: Agent, redis_server: Server) -> None:
     lock.release(2).ok
 
 
+def test_waiters_notice_that_it_ended_before_its_time(agent: Agent, new_agent: Make, redis_server: Server) -> None:
+    """Nobody tells them, also not who is served first: they look for themselves."""
+    long = {"quarantine_ms": 600_000, "lease_ms": 5000, "safety_ms": 100}
+    lock, other = opened(agent, redis_server, False, **long).lock("provisioned"), opened(new_agent(), redis_server, False, **long)
+    wait = lock.start("acquire", 1, 15_000, thread=1)
+    until(lambda: lock.state(1) == "WAITING" and redis_server.command("EXISTS", MARKER) == 1)
+    other.provision(5000).ok
+    first = other.lock("provisioned")
+    token = first.acquire(2, 5000).ok.token
+    first.release(2).ok
+    assert wait.answer().ok.token != token
+    lock.release(1).ok
+
+
 def test_provisioning_in_the_background(agent: Agent, redis_server: Server) -> None:
     client = opened(agent, redis_server, provision=False)
     client.submit_provision(7, 5000).ok

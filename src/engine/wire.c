@@ -119,6 +119,14 @@ static void granted(struct dli_mutex *m, const struct dli_answer *answer, int64_
     }
 }
 
+/* Nobody here is granted it now. */
+static void look_after(struct dli_mutex *m, int64_t pause, int64_t now)
+{
+    if ((!m->sent.patient && m->waiters > 0) || m->drop) /* who came meanwhile is not in line yet */
+        pause = 0;
+    m->look_at = now + pause < m->again ? now + pause : m->again;
+}
+
 /* Someone else holds it. A push that came before this answer stands: the server made it later. */
 static void held(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
 {
@@ -139,23 +147,24 @@ static void held(struct dli_mutex *m, const struct dli_answer *answer, int64_t n
         pause = answer->left + 2 * DLI_MS;
     if (m->sent.mode == DLI_MODE_POLL && pause > 75 * DLI_MS)
         pause = 50 * DLI_MS + dli_mutex_jitter(m, 25 * DLI_MS);
-    if ((!m->sent.patient && m->waiters > 0) || m->drop) /* who came meanwhile is not in line yet */
-        pause = 0;
-    m->look_at = now + pause < m->again ? now + pause : m->again;
+    look_after(m, pause, now);
 }
 
 /*
- * Nobody is granted anything for a while, and own is not in line. Who waits, waits it out; the first looks come spread over a
- * little time.
+ * Nobody is granted anything for a while, and own is not in line. Who waits, waits it out, and looks now and then: it may end
+ * before its time. The first looks behind it come spread over a little time.
  */
 static void quiet(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
 {
+    int64_t pause = answer->left + dli_mutex_jitter(m, 50 * DLI_MS) + DLI_MS;
+    int64_t most = m->rules->safety - dli_mutex_jitter(m, m->rules->safety / 8);
+
     if (m->owned)
         return;
     m->known = m->was_known || m->doubt;
     m->trouble = DLOCK_QUARANTINED;
-    dli_mutex_end_waiting(m, DLOCK_QUARANTINED, 1);
-    m->look_at = !m->sent.patient || m->drop ? now : now + answer->left + dli_mutex_jitter(m, 50 * DLI_MS) + DLI_MS;
+    dli_mutex_end_asked(m, DLOCK_QUARANTINED, 1);
+    look_after(m, pause < most ? pause : most, now);
 }
 
 static void dropped(struct dli_mutex *m, const struct dli_answer *answer)
