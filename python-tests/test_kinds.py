@@ -1064,6 +1064,23 @@ def test_a_rest_is_told(agent: Agent, redis_server: Server, kind: str) -> None:
     assert kind == "read" or mine.acquire(2, 0).status == "BUSY"
 
 
+@pytest.mark.parametrize("end", ["max_hold", "close"])
+@pytest.mark.parametrize("kind", ["mutex", *LEASED])
+def test_min_hold_outlives_the_hold(agent: Agent, new_agent: Make, redis_server: Server, kind: str, end: str) -> None:
+    """Also when the hold ends otherwise than by a release; a close does not wait for the rest."""
+    rest = 60_000
+    client, other = agent.open(redis_server, min_hold_ms=rest, max_hold_ms=100 if end == "max_hold" else -1), new_agent().open(redis_server)
+    mine, theirs = (client.lock("lock"), other.lock("lock")) if kind == "mutex" else sides(client, other, kind)
+    mine.acquire(1, 0).ok
+    if end == "close":
+        client.close(rest // 2).ok
+        until(lambda: client.next(0).status == "CLOSED")
+    else:
+        assert told(client, "LOST").cause == "MAX_HOLD"
+        until(lambda: client.counters()["undone"] == 1)
+    assert theirs.acquire(2, 0).status == "BUSY"
+
+
 def test_min_hold_that_is_over_costs_nothing(agent: Agent, new_agent: Make, redis_server: Server) -> None:
     client, other = agent.open(redis_server, min_hold_ms=100), new_agent().open(redis_server, **NO_POLLS)
     for kind in LEASED:

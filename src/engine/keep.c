@@ -12,6 +12,11 @@ static void report(struct dli_mutex *m, struct dli_claim *claim, int what)
     dli_list_append(&m->reports, &claim->report);
 }
 
+static int64_t later(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
 /* The holder lost its grant: said once, never taken back. What the server still knows of it is dropped. */
 void dli_mutex_lose(struct dli_mutex *m, int32_t cause, int64_t now)
 {
@@ -30,7 +35,7 @@ void dli_mutex_lose(struct dli_mutex *m, int32_t cause, int64_t now)
     report(m, claim, DLI_REPORT_LOST);
     dli_mutex_start_drop(m, now); /* when it was taken, too: a look under way may put it in line again */
     if (cause != DLOCK_CAUSE_TAKEN)
-        m->drop_rest = dli_later(now, m->rules->delay);
+        m->drop_rest = later(dli_later(now, m->rules->delay), dli_mutex_rests_until(claim));
     m->look_at = now;
 }
 
