@@ -200,6 +200,28 @@ def test_an_answer_that_does_not_come(agent: Agent, redis_server: Server, new_pr
     free(redis_server)
 
 
+def test_a_lease_that_a_member_may_not_have(agent: Agent, redis_server: Server) -> None:
+    """Neither has the multi-lock it, whichever member that is: renewals need 500 ms, and a quarantine is for so long a lease."""
+    client = agent.open(redis_server, lease_ms=10_000, quarantine_ms=20_000)
+    client.provision(5000).ok
+    fixed, brief, renewed, late = (client.lock(name, **options) for name, options in (
+        ("a", {"renew": "no"}), ("b", {"renew": "no"}), ("c", {}), ("d", {"renew": "no", "lock_delay_ms": 5000})))  # fmt: skip
+    both = client.multi(fixed, renewed)
+    both.acquire(1, 0).ok
+    for lock in (both, renewed):
+        assert lock.extend(1, 499).status == lock.submit("extend", 1, 1, 100).status == "INVALID_ARGUMENT"
+    both.extend(1, 500).ok
+    both.release(1).ok
+    both = client.multi(fixed, late)
+    both.acquire(1, 0).ok
+    for lock in (both, late):
+        assert lock.extend(1, 15_001).status == lock.submit("extend", 1, 1, 16_000).status == "LEASE_REFUSED"
+    both.release(1).ok
+    both = client.multi(fixed, brief)
+    both.acquire(1, 0).ok
+    both.extend(1, 100).ok
+
+
 # ---- waiting
 
 

@@ -39,22 +39,44 @@ dlock_status dli_lock_submit(const dlock_lock *lock, dlock_status status, struct
 
 /* ---- extend */
 
+/* Whether a lock that is wanted as terms say may have such a lease. */
+static dlock_status check_lease(const struct dli_entry *entry, const struct dli_terms *terms, int64_t lease_ms,
+                                dlock_error *reterr)
+{
+    const struct dli_option_row *row = &dli_option_table[DLI_OPT_LEASE_MS];
+
+    if (lease_ms < row->low || lease_ms > row->high || (terms->renew && lease_ms < 500))
+        return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "a lease is %lld to %lld ms, at least 500 when it is renewed",
+                        (long long)row->low, (long long)row->high);
+    if (!dli_client_may_lease(entry->client, lease_ms + entry->rules.delay / DLI_MS))
+        return dli_fail(reterr, DLOCK_LEASE_REFUSED, "a lease of %lld ms is longer than quarantine_ms says",
+                        (long long)lease_ms);
+    return DLOCK_OK;
+}
+
+/* A multi-lock may have what each of its members may. */
+static dlock_status check_leases(const dlock_lock *lock, int64_t lease_ms, dlock_error *reterr)
+{
+    dlock_status status = DLOCK_OK;
+
+    if (!lock->multi)
+        return check_lease(lock->entry, &lock->terms, lease_ms, reterr);
+    for (size_t i = 0; i < lock->multi->count && status == DLOCK_OK; i++)
+        status = check_lease(lock->multi->member[i].entry, &lock->multi->member[i].terms, lease_ms, reterr);
+    return status;
+}
+
 static dlock_status extend(dlock_lock *lock, int64_t owner, int64_t lease_ms, struct dli_order **order,
                            dlock_error *reterr)
 {
-    const struct dli_option_row *row = &dli_option_table[DLI_OPT_LEASE_MS];
     dlock_status status = dli_lock_started(lock, &owner, 0, reterr);
 
     if (status != DLOCK_OK)
         return status;
     if (!lock->kind->renewal && !lock->multi)
         return dli_lock_cannot(lock, "has no lease to extend", reterr);
-    if (lease_ms < row->low || lease_ms > row->high || (lock->terms.renew && lease_ms < 500))
-        return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "a lease is %lld to %lld ms, at least 500 when it is renewed",
-                        (long long)row->low, (long long)row->high);
-    if (!dli_client_may_lease(lock->entry->client, lease_ms + lock->entry->rules.delay / DLI_MS))
-        return dli_fail(reterr, DLOCK_LEASE_REFUSED, "a lease of %lld ms is longer than quarantine_ms says",
-                        (long long)lease_ms);
+    if ((status = check_leases(lock, lease_ms, reterr)) != DLOCK_OK)
+        return status;
     *order = dli_order_extend(lock->entry, lock->kind, lock->multi, owner, lease_ms * DLI_MS);
     return DLOCK_OK;
 }
