@@ -9,7 +9,7 @@ import pytest
 
 from harness.agent import Agent, Client, Event, Lock, Pending, now, until
 from harness.kinds import RIVAL, calls, image, one
-from harness.scripts import SHA
+from harness.scripts import SHA, teach
 from harness.server import Server
 
 Make = Callable[..., Any]
@@ -220,6 +220,31 @@ def test_a_lease_that_a_member_may_not_have(agent: Agent, redis_server: Server) 
     both = client.multi(fixed, brief)
     both.acquire(1, 0).ok
     both.extend(1, 100).ok
+
+
+def test_a_request_that_is_overtaken_by_its_copy(agent: Agent, redis_server: Server, new_proxy: Make) -> None:
+    """The copy is told that a member is in use; what the first one takes afterwards is given back."""
+    teach(redis_server)
+    proxy = new_proxy(redis_server)
+    several = Several(agent.open(proxy, connects_per_second=1000, command_timeout_ms=20_000))
+    several.lock.acquire(1, 0).ok
+    several.lock.release(1).ok
+    rival = agent.open(redis_server).lock("b")
+    rival.acquire(2, 0).ok
+    first = proxy.up.pause_at(SHA["multi_acquire"])
+    copy = proxy.up.on(SHA["multi_acquire"], lambda link, data: proxy.down.hold(), times=1)
+    before = calls(redis_server)
+    wait = several.lock.start("acquire", 1, 0, thread=1)
+    first.wait()
+    proxy.down.half_close()
+    copy.wait()
+    until(lambda: calls(redis_server) == before + 1)
+    rival.release(2).ok
+    first.open()
+    until(lambda: redis_server.command("EXISTS", *"abc") == 3)
+    proxy.down.release()
+    assert wait.answer().status == "BUSY" and several.lock.state(1) == "NONE"
+    free(redis_server)
 
 
 # ---- waiting

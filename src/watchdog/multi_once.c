@@ -64,7 +64,8 @@ static void join(struct part *part, struct dli_taking *row, int64_t now)
 static struct dli_answer answer(const struct attempt *attempt, size_t i)
 {
     const struct dli_request *request = attempt->request;
-    struct dli_answer said = {.status = request->status, .sent = request->sent, .refused = request->refused};
+    struct dli_answer said = {
+        .status = request->status, .sent = request->sent, .refused = request->refused, .repeated = request->repeated};
 
     if (request->status != DLOCK_OK)
         return said;
