@@ -88,7 +88,7 @@ MUTANTS = (
     Mutant(108, "the release wakes nobody", (
         ("scripts/common.lua", "  if gate_closed() or not grant_next(nil, nil, first, told) then\n", "  if lock then\n"),
     )),
-    Mutant(109, "the next in line is not told that foreign clients are to be watched", seeds=6000, edits=(
+    Mutant(109, "the next in line is not told that foreign clients are to be watched", seeds=16000, edits=(
         ("scripts/giveup.lua", "    leave(owner)\n    tell_next()\n", "    leave(owner)\n"),
     )),
     Mutant(110, "a waiter sleeps until it is told", (
