@@ -282,6 +282,55 @@ def test_several_members(client: Client, redis_server: Server) -> None:
     assert event.status == NUMBERS["NOT_HELD"] and event.text == both.force().message
 
 
+# ---- each call is told once
+
+
+def ends(client: Client, count: int) -> list[Event]:
+    """So many events that are an end, in order."""
+    found: list[Event] = []
+    while len(found) < count:
+        event = client.event()
+        found += [] if event.type in ("LOST", "LOG", "AT_RISK") else [event]
+    return found
+
+
+@pytest.mark.parametrize("kind", ["mutex", *KINDS])
+def test_released_before_the_grant_was_read(client: Client, kind: str) -> None:
+    """The event of the grant stays what it was, and the one of the release comes after it."""
+    lock = one(client, kind)
+    for tag in (10, 20):
+        lock.submit_acquire(1, -1, tag).ok
+        until(lambda: lock.state(1) == "HELD")
+        token = lock.token(1).ok.token
+        if tag == 20:
+            assert lock.cancel(1).status == "NOT_HELD"
+        released = client.counters()["released"]
+        lock.submit_release(1, tag + 1).ok
+        until(lambda: client.counters()["released"] > released)
+        both = [(event.type, event.tag, event.status, event.token) for event in ends(client, 2)]
+        assert both == [("ACQUIRED", tag, 0, token), ("RELEASED", tag + 1, 0, token)]
+    assert client.poll(0).readable == 0
+
+
+def test_a_release_that_is_refused_before_the_grant_was_read(agent: Agent, redis_server: Server) -> None:
+    """The words are for the release alone."""
+    redis_server.command("ACL", "SETUSER", "less", "reset", "on", ">s3cret", "~*", "&*", "+@all")
+    client = agent.open(redis_server.url.replace("://", "://less:s3cret@"))
+    lock = client.lock("lock")
+    lock.submit_acquire(1, -1, 1).ok
+    until(lambda: lock.state(1) == "HELD")
+    redis_server.command("ACL", "SETUSER", "less", "-evalsha", "-eval")
+    lock.submit_release(1, 2).ok
+    until(lambda: lock.state(1) == "NONE")
+    other = client.lock("other")
+    other.submit_acquire(1, 0, 3).ok  # has its answer after the release
+    acquired, released, refused = ends(client, 3)
+    assert (acquired.type, acquired.tag, acquired.status) == ("ACQUIRED", 1, 0) and "evalsha" not in acquired.text
+    assert (released.type, released.tag, released.status) == ("RELEASE_FAILED", 2, NUMBERS["DENIED"]) and "evalsha" in released.text
+    assert (refused.type, refused.tag) == ("ACQUIRE_FAILED", 3)
+    redis_server.command("ACL", "DELUSER", "less")
+
+
 # ---- a network that loses things
 
 

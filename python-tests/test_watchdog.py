@@ -439,6 +439,30 @@ def test_at_risk_and_lost_without_network(agent: Agent, new_server: Callable[...
     assert events(client, "AT_RISK", "LOST") == [] and client.counters()["lost"] == 2
 
 
+@pytest.mark.parametrize("read", [True, False])
+def test_at_risk_again(agent: Agent, redis_server: Server, new_proxy: Callable[..., Proxy], read: bool) -> None:
+    """Each risk that is read before the next one is told; one that waits to be read stays as it was, and stands for both."""
+    proxy = new_proxy(redis_server)
+    client = agent.open(proxy, lease_ms=4500, command_timeout_ms=200, connects_per_second=100)
+    lock = client.lock("lock")
+    ends: list[int] = []
+    risks: list[Event] = []
+    began = lock.acquire(1, 0).ok.began
+    for _ in range(2):
+        waits = client.start("next", 20_000, thread=1) if read else None
+        proxy.down.hold()
+        until(lambda: lock.state(1) == "AT_RISK")
+        proxy.down.release()
+        until(lambda: lock.state(1) == "HELD")
+        ends.append((now() - began) // 1000)
+        while waits and (event := waits.answer().ok.event).type != "AT_RISK":
+            waits = client.start("next", 20_000, thread=1)
+        risks += [event] if waits else []
+    risks += events(client, "AT_RISK")
+    assert len(risks) == 1 + read and client.counters()["lost"] == 0
+    assert all(risk.held_for <= end for risk, end in zip(risks, ends)), (risks, ends)
+
+
 def test_the_deadline_needs_no_thread(agent: Agent, new_server: Callable[..., Server]) -> None:
     """Also when the whole process slept: the first look after the deadline says LOST."""
     server = new_server()

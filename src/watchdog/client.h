@@ -105,7 +105,7 @@ struct dli_client {
     int64_t gate_until; /* loop 0: what the message that is being told says */
     struct dli_events events;
     struct dli_findings found; /* by the last look at the servers, under mutex */
-    struct dli_run *cut_off;   /* under mutex: multi-locks that were being acquired when the threads had ended */
+    struct dli_run *cut_off;   /* atomic: multi-locks that were being acquired when the threads had ended */
     struct dli_loop *loops[DLI_LOOPS_MAX];
     int loop_count;
     int64_t stats[DLOCK_STAT_COUNT]; /* atomics */
@@ -167,7 +167,7 @@ struct dli_waiter {
     dlock_error *why;       /* TELL_QUEUE: the words for how it ended; or NULL */
     struct dli_run *run;    /* TELL_RUN: what it is a step of */
     struct dli_timer timer; /* ends the wait of a submitted claim; under the loop's mutex */
-    struct dli_node done, lost, risk;
+    struct dli_node acquired, released, lost, risk;
 };
 
 /* ---- client.c */

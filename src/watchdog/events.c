@@ -45,54 +45,58 @@ static int over(const struct dli_events *events)
     return events->ended && events->promised == 0;
 }
 
-void dli_events_promise(struct dli_events *events)
+dlock_status dli_events_promise(struct dli_events *events)
 {
+    int late;
+
     pthread_mutex_lock(&events->mutex);
-    events->promised++;
+    late = over(events);
+    events->promised += !late;
     pthread_mutex_unlock(&events->mutex);
+    return late ? DLOCK_CLOSED : DLOCK_OK;
 }
 
 /* events.mutex held. */
-static int append(struct dli_events *events, struct dli_node *node, int may_drop)
+static void append(struct dli_events *events, struct dli_node *node)
 {
-    int fresh, first;
+    if (dli_list_empty(&events->nodes))
+        dli_wake_set(events->fd);
+    dli_list_append(&events->nodes, &node->link);
+    events->count++;
+}
 
-    first = dli_list_empty(&events->nodes);
-    fresh = !events->shut && dli_list_empty(&node->link);
+int dli_events_post(struct dli_events *events, struct dli_node *node, const int64_t field[DLOCK_FIELD_COUNT],
+                    int may_drop)
+{
+    int fresh;
+
+    pthread_mutex_lock(&events->mutex);
+    fresh = !events->shut && !over(events) && dli_list_empty(&node->link);
     if (fresh && may_drop && events->count >= events->limit) {
         __atomic_add_fetch(events->dropped, 1, __ATOMIC_RELAXED);
         fresh = 0;
     }
     if (fresh) {
-        dli_list_append(&events->nodes, &node->link);
-        events->count++;
-        if (first)
-            dli_wake_set(events->fd);
+        memcpy(node->field, field, sizeof node->field);
+        append(events, node);
     }
-    return fresh;
-}
-
-int dli_events_post(struct dli_events *events, struct dli_node *node, int may_drop)
-{
-    int fresh;
-
-    pthread_mutex_lock(&events->mutex);
-    fresh = append(events, node, may_drop);
     pthread_mutex_unlock(&events->mutex);
     return fresh;
 }
 
 int dli_events_keep(struct dli_events *events, struct dli_node *node)
 {
-    int fresh;
+    int kept;
 
     pthread_mutex_lock(&events->mutex);
     events->promised--;
-    fresh = node && append(events, node, 0);
+    kept = node && !events->shut;
+    if (kept)
+        append(events, node);
     if (over(events))
         dli_wake_set(events->fd);
     pthread_mutex_unlock(&events->mutex);
-    return fresh;
+    return kept;
 }
 
 /* A log line in the queue. */
@@ -112,6 +116,7 @@ static void read_line(struct dli_node *node, char text[DLI_EVENT_TEXT])
 void dli_events_log(struct dli_events *events, dlock_status status, const char *text)
 {
     struct line *line = calloc(1, sizeof *line);
+    int64_t field[DLOCK_FIELD_COUNT];
 
     if (!line) {
         __atomic_add_fetch(events->dropped, 1, __ATOMIC_RELAXED);
@@ -119,12 +124,12 @@ void dli_events_log(struct dli_events *events, dlock_status status, const char *
     }
     dli_list_init(&line->node.link);
     for (int i = 0; i < DLOCK_FIELD_COUNT; i++)
-        line->node.field[i] = -1;
-    line->node.field[DLOCK_FIELD_TYPE] = DLOCK_EVENT_LOG;
-    line->node.field[DLOCK_FIELD_STATUS] = status;
+        field[i] = -1;
+    field[DLOCK_FIELD_TYPE] = DLOCK_EVENT_LOG;
+    field[DLOCK_FIELD_STATUS] = status;
     line->node.read = read_line;
     snprintf(line->text, sizeof line->text, "%s", text);
-    if (!dli_events_post(events, &line->node, 1))
+    if (!dli_events_post(events, &line->node, field, 1))
         free(line);
 }
 
@@ -136,8 +141,11 @@ void dli_events_wake(struct dli_events *events)
     pthread_mutex_unlock(&events->mutex);
 }
 
-/* 1 with the oldest node, -1 for a wake, -2 at the end, 0 for nothing. */
-static int take(struct dli_events *events, struct dli_node **node)
+/*
+ * 1 with the oldest node, -1 for a wake, -2 at the end, 0 for nothing. Its fields go into event (NULL: nowhere) at once: from
+ * now on the node may be posted again.
+ */
+static int take(struct dli_events *events, struct dli_node **node, struct dlock_event *event)
 {
     struct dli_link *link;
     int got = 0;
@@ -146,6 +154,8 @@ static int take(struct dli_events *events, struct dli_node **node)
     link = dli_list_pop(&events->nodes);
     if (link) {
         *node = DLI_OBJECT(link, struct dli_node, link);
+        if (event)
+            memcpy(event->field, (*node)->field, sizeof event->field);
         events->count--;
         got = 1;
     } else if (events->wakes > 0) {
@@ -169,6 +179,16 @@ void dli_events_end(struct dli_events *events)
     pthread_mutex_unlock(&events->mutex);
 }
 
+int dli_events_ended(struct dli_events *events)
+{
+    int ended;
+
+    pthread_mutex_lock(&events->mutex);
+    ended = events->ended;
+    pthread_mutex_unlock(&events->mutex);
+    return ended;
+}
+
 void dli_events_shut(struct dli_events *events)
 {
     char nowhere[DLI_EVENT_TEXT];
@@ -178,7 +198,7 @@ void dli_events_shut(struct dli_events *events)
     pthread_mutex_lock(&events->mutex);
     events->shut = 1;
     pthread_mutex_unlock(&events->mutex);
-    while ((got = take(events, &node)) && got != -2) {
+    while ((got = take(events, &node, NULL)) && got != -2) {
         if (got < 0)
             continue;
         free(node->data);
@@ -201,11 +221,10 @@ dlock_status dli_events_next(struct dli_events *events, int64_t deadline, struct
     for (;;) {
         struct pollfd wait = {.fd = events->fd, .events = POLLIN};
         struct dli_node *node = NULL;
-        int got = take(events, &node);
+        int got = take(events, &node, event);
         int64_t now = dli_now();
 
         if (got > 0) {
-            memcpy(event->field, node->field, sizeof event->field);
             free(event->data);
             event->data = node->data;
             event->size = node->size;

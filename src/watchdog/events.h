@@ -23,7 +23,10 @@ struct dlock_event {
     size_t size;
 };
 
-/* A node in the queue: a snapshot. read adds the text and lets go of what the node is part of. */
+/*
+ * A node in the queue: a snapshot, which nobody touches while the queue has it. read adds the text and lets go of what the
+ * node is part of.
+ */
 struct dli_node {
     struct dli_link link;
     int64_t field[DLOCK_FIELD_COUNT];
@@ -47,12 +50,16 @@ struct dli_events {
 /* 0, or -1 (errno). */
 int dli_events_init(struct dli_events *events, int64_t limit, int64_t *dropped);
 
-/* A node will come: the queue does not end before. keep: now it does (NULL: it does not); 1, or 0 when the queue is shut. */
-void dli_events_promise(struct dli_events *events);
+/*
+ * promise: a node will come, and the queue does not end before. DLOCK_OK, or DLOCK_CLOSED when readers may have been told
+ * that it has. keep: now it comes, filled in (NULL: it does not); 1, or 0 when the queue is shut.
+ */
+dlock_status dli_events_promise(struct dli_events *events);
 int dli_events_keep(struct dli_events *events, struct dli_node *node);
 
 /* Nothing will come any more but what is promised. */
 void dli_events_end(struct dli_events *events);
+int dli_events_ended(struct dli_events *events);
 
 /* Nobody will read any more: what waits is read into nowhere, later nodes are refused. */
 void dli_events_shut(struct dli_events *events);
@@ -62,10 +69,11 @@ int dli_events_part(struct dli_events *events);
 void dli_events_fini(struct dli_events *events);
 
 /*
- * 1, or 0 when the node waits in the queue already, the queue is shut, or it is full and the node may be dropped. The
- * node's link must be initialised once.
+ * Put the node into the queue with these fields. 1, or 0 when it waits there already, the queue is shut or has ended, or it
+ * is full and the node may be dropped. The node's link must be initialised once; it may be posted again and again.
  */
-int dli_events_post(struct dli_events *events, struct dli_node *node, int may_drop);
+int dli_events_post(struct dli_events *events, struct dli_node *node, const int64_t field[DLOCK_FIELD_COUNT],
+                    int may_drop);
 
 /* A log line about trouble (or, with DLOCK_OK, its end). Dropped without memory or room. */
 void dli_events_log(struct dli_events *events, dlock_status status, const char *text);

@@ -244,10 +244,12 @@ dlock_status dli_order_submit(struct dli_order *order, int64_t tag, dlock_error 
     order->tag = tag;
     order->request->done = answered;
     order->request->asker = order;
-    dli_events_promise(events);
-    if (go_on(order))
-        return DLOCK_OK;
-    dli_events_keep(events, NULL);
+    order->status = dli_events_promise(events);
+    if (order->status == DLOCK_OK) {
+        if (go_on(order))
+            return DLOCK_OK;
+        dli_events_keep(events, NULL);
+    }
     status = dli_order_said(order, reterr);
     dli_order_free(order);
     return status;

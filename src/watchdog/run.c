@@ -4,6 +4,8 @@
  * A run belongs to its steps: between two of them nobody but the member that is under way (or the members being released)
  * refers to it. status, token and pending are atomics: members are told under mutexes of their own. An acquisition stands in
  * multi.runs until it ends; client.mutex guards that list and cancelled.
+ *
+ * Its event is promised to the queue as long as it lives.
  */
 #include "multi.h"
 
@@ -57,7 +59,7 @@ static void end(struct dli_run *run)
     run->node.field[DLOCK_FIELD_OWNER] = run->owner;
     if (run->status == DLOCK_OK && !run->releasing)
         run->node.field[DLOCK_FIELD_TOKEN] = run->token;
-    if (!dli_events_post(&run->multi->client->events, &run->node, 0))
+    if (!dli_events_keep(&run->multi->client->events, &run->node))
         read_node(&run->node, nowhere);
 }
 
@@ -226,13 +228,17 @@ static void go_on(struct dli_timer *timer, int64_t now)
     end(run);
 }
 
-/* NULL without memory. */
-static struct dli_run *run_new(struct dli_multi *multi, int64_t owner, int64_t tag)
+/* Its event is promised. DLOCK_OUT_OF_MEMORY, DLOCK_CLOSED. */
+static dlock_status run_new(struct dli_multi *multi, int64_t owner, int64_t tag, struct dli_run **ret)
 {
     struct dli_run *run = calloc(1, sizeof *run);
 
     if (!run)
-        return NULL;
+        return DLOCK_OUT_OF_MEMORY;
+    if (dli_events_promise(&multi->client->events) != DLOCK_OK) {
+        free(run);
+        return DLOCK_CLOSED;
+    }
     dli_multi_ref(multi);
     run->multi = multi;
     run->owner = owner;
@@ -241,22 +247,25 @@ static struct dli_run *run_new(struct dli_multi *multi, int64_t owner, int64_t t
     run->node.read = read_node;
     dli_list_init(&run->timer.link);
     dli_list_init(&run->node.link);
-    return run;
+    *ret = run;
+    return DLOCK_OK;
 }
 
+/* No event comes. */
 static void run_free(struct dli_run *run)
 {
+    dli_events_keep(&run->multi->client->events, NULL);
     dli_multi_unref(run->multi);
     free(run);
 }
 
 dlock_status dli_run_acquire(struct dli_multi *multi, int64_t owner, int64_t wait, int64_t tag)
 {
-    struct dli_run *run = run_new(multi, owner, tag);
-    dlock_status status;
+    struct dli_run *run;
+    dlock_status status = run_new(multi, owner, tag, &run);
 
-    if (!run)
-        return DLOCK_OUT_OF_MEMORY;
+    if (status != DLOCK_OK)
+        return status;
     run->until = dli_later(dli_now(), wait);
     run->patient = wait > 0;
     enlist(run);
@@ -270,11 +279,12 @@ dlock_status dli_run_acquire(struct dli_multi *multi, int64_t owner, int64_t wai
 
 dlock_status dli_run_release(struct dli_multi *multi, int64_t owner, int64_t tag)
 {
-    struct dli_run *run = run_new(multi, owner, tag);
+    struct dli_run *run;
+    dlock_status made = run_new(multi, owner, tag, &run);
     int64_t now = dli_now();
 
-    if (!run)
-        return DLOCK_OUT_OF_MEMORY;
+    if (made != DLOCK_OK)
+        return made;
     run->releasing = 1;
     run->pending = (int64_t)multi->count + 1;
     for (size_t i = multi->count; i-- > 0;) {

@@ -5,6 +5,20 @@
 
 #include "sys/sys.h"
 
+/* The queue gets an event for each claim that tells it. A run has promised its own. */
+static dlock_status promise(struct dli_entry *entry, const struct dli_run *run)
+{
+    return run ? DLOCK_OK : dli_events_promise(&entry->client->events);
+}
+
+/* No event follows this answer. */
+static dlock_status unpromised(struct dli_entry *entry, const struct dli_run *run, dlock_status status)
+{
+    if (status != DLOCK_OK && !run)
+        dli_events_keep(&entry->client->events, NULL);
+    return status;
+}
+
 /* entry.mutex held: who gets to know the end. */
 static void tell(struct dli_waiter *waiter, int64_t tag, struct dli_run *run)
 {
@@ -62,12 +76,14 @@ dlock_status dli_submit_acquire(struct dli_entry *entry, const struct dli_terms 
                                 int64_t tag, struct dli_run *run)
 {
     int64_t now = dli_now();
-    struct dli_waiter *fresh = dli_ask_waiter(entry, terms, owner, wait, now);
-    dlock_status status = DLOCK_OK;
+    dlock_status status = promise(entry, run);
+    struct dli_waiter *fresh;
     struct dli_claim *claim;
 
-    if (!fresh)
-        return DLOCK_OUT_OF_MEMORY;
+    if (status != DLOCK_OK)
+        return status;
+    if (!(fresh = dli_ask_waiter(entry, terms, owner, wait, now)))
+        return unpromised(entry, run, DLOCK_OUT_OF_MEMORY);
     tell(fresh, tag, run);
     dli_entry_lock(entry);
     claim = dli_mutex_acquire(&entry->m, &fresh->claim, now);
@@ -79,7 +95,7 @@ dlock_status dli_submit_acquire(struct dli_entry *entry, const struct dli_terms 
     dli_entry_pump(entry, now);
     dli_entry_unlock(entry);
     dli_waiter_unref(fresh);
-    return status;
+    return unpromised(entry, run, status);
 }
 
 /* entry.mutex held: a release that ended in memory is told like one that did not. */
@@ -109,9 +125,11 @@ dlock_status dli_submit_release(struct dli_entry *entry, const struct dli_terms 
                                 struct dli_run *run)
 {
     int64_t now = dli_now();
+    dlock_status status = promise(entry, run);
     struct dli_claim *claim;
-    dlock_status status;
 
+    if (status != DLOCK_OK)
+        return status;
     dli_entry_lock(entry);
     status = dli_mutex_release(&entry->m, owner, now, now + terms->release_timeout, 1, &claim);
     if (status == DLOCK_WOULD_BLOCK) {
@@ -127,7 +145,7 @@ dlock_status dli_submit_release(struct dli_entry *entry, const struct dli_terms 
     }
     dli_entry_pump(entry, now);
     dli_entry_unlock(entry);
-    return status;
+    return unpromised(entry, run, status);
 }
 
 /* entry.mutex held: owner had won without knowing it, after its caller was interrupted. The grant goes back in the background. */

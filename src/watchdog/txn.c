@@ -185,16 +185,17 @@ static dlock_status push(struct order *order, dlock_error *why)
     struct dli_client *client = txn->client;
     size_t loop = ((uintptr_t)txn / sizeof *txn) % (size_t)client->loop_count;
     int idle = order->step.verb == DLI_TXN_ROLLBACK && !txn->txn.watching;
+    int late = dli_events_promise(&client->events) != DLOCK_OK;
 
-    dli_events_promise(&client->events);
     __atomic_store_n(&txn->inside, STEP, __ATOMIC_RELEASE);
-    if (idle) {
+    if (!late && idle) {
         done(&order->step);
         return DLOCK_OK;
     }
-    if (dli_redis_txn_push(client->store, client->loops[loop]->lane, &order->step) == 0)
+    if (!late && dli_redis_txn_push(client->store, client->loops[loop]->lane, &order->step) == 0)
         return DLOCK_OK;
-    dli_events_keep(&client->events, NULL);
+    if (!late)
+        dli_events_keep(&client->events, NULL);
     dli_txn_drop(&txn->txn);
     if (leave(txn) == LAST_STEP)
         txn_free(txn);

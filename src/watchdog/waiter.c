@@ -52,13 +52,23 @@ static void describe(char text[DLI_EVENT_TEXT], const struct dli_waiter *waiter,
     dli_quote(text, DLI_EVENT_TEXT, whole.message, strlen(whole.message));
 }
 
-static void read_done(struct dli_node *node, char text[DLI_EVENT_TEXT])
+/* Words belong to a failure, of which there is one at most; they may come while an event of success is read. */
+static void read_end(struct dli_waiter *waiter, const struct dli_node *node, char text[DLI_EVENT_TEXT])
 {
-    struct dli_waiter *waiter = DLI_OBJECT(node, struct dli_waiter, done);
+    dlock_status status = (dlock_status)node->field[DLOCK_FIELD_STATUS];
 
-    describe(text, waiter,
-             waiter->why ? waiter->why->message : dli_status_find((dlock_status)node->field[DLOCK_FIELD_STATUS])->text);
+    describe(text, waiter, status != DLOCK_OK && waiter->why ? waiter->why->message : dli_status_find(status)->text);
     dli_waiter_unref(waiter);
+}
+
+static void read_acquired(struct dli_node *node, char text[DLI_EVENT_TEXT])
+{
+    read_end(DLI_OBJECT(node, struct dli_waiter, acquired), node, text);
+}
+
+static void read_released(struct dli_node *node, char text[DLI_EVENT_TEXT])
+{
+    read_end(DLI_OBJECT(node, struct dli_waiter, released), node, text);
 }
 
 static void read_lost(struct dli_node *node, char text[DLI_EVENT_TEXT])
@@ -121,37 +131,47 @@ struct dli_waiter *dli_waiter_new(struct dli_entry *entry)
     dli_list_init(&waiter->claim.link);
     dli_list_init(&waiter->claim.report);
     dli_list_init(&waiter->timer.link);
-    dli_list_init(&waiter->done.link);
+    dli_list_init(&waiter->acquired.link);
+    dli_list_init(&waiter->released.link);
     dli_list_init(&waiter->lost.link);
     dli_list_init(&waiter->risk.link);
     waiter->timer.fire = wait_over;
-    waiter->done.read = read_done;
+    waiter->acquired.read = read_acquired;
+    waiter->released.read = read_released;
     waiter->lost.read = read_lost;
     waiter->risk.read = read_risk;
     return waiter;
 }
 
-static void post(struct dli_waiter *waiter, struct dli_node *node, int64_t type, int64_t status, int64_t now)
+static void fill(int64_t field[DLOCK_FIELD_COUNT], const struct dli_waiter *waiter, int64_t type, int64_t status,
+                 int64_t now)
 {
     const struct dli_mutex *m = &waiter->entry->m;
     const struct dli_claim *claim = &waiter->claim;
     int64_t until = claim->state == DLI_CLAIM_HELD ? dli_mutex_sure_until(m) : DLI_NEVER;
 
-    node->field[DLOCK_FIELD_TYPE] = type;
-    node->field[DLOCK_FIELD_STATUS] = status;
-    node->field[DLOCK_FIELD_TAG] = waiter->tag;
-    node->field[DLOCK_FIELD_LOCK_ID] = waiter->entry->id;
-    node->field[DLOCK_FIELD_OWNER] = claim->owner;
-    node->field[DLOCK_FIELD_TOKEN] = claim->token > 0 ? claim->token : -1;
-    node->field[DLOCK_FIELD_REMAINING_MS] = -1;
+    field[DLOCK_FIELD_TYPE] = type;
+    field[DLOCK_FIELD_STATUS] = status;
+    field[DLOCK_FIELD_TAG] = waiter->tag;
+    field[DLOCK_FIELD_LOCK_ID] = waiter->entry->id;
+    field[DLOCK_FIELD_OWNER] = claim->owner;
+    field[DLOCK_FIELD_TOKEN] = claim->token > 0 ? claim->token : -1;
+    field[DLOCK_FIELD_REMAINING_MS] = -1;
     if (until != DLI_NEVER)
-        node->field[DLOCK_FIELD_REMAINING_MS] = until > now ? (until - now) / DLI_MS : 0;
-    node->field[DLOCK_FIELD_CAUSE] = claim->cause;
-    node->field[DLOCK_FIELD_HELD_FOR_MS] = claim->held_since ? (now - claim->held_since) / DLI_MS : -1;
-    node->field[DLOCK_FIELD_WAITERS] = m->waiters;
-    node->field[DLOCK_FIELD_FOREIGN] = node->field[DLOCK_FIELD_VALUE] = -1;
+        field[DLOCK_FIELD_REMAINING_MS] = until > now ? (until - now) / DLI_MS : 0;
+    field[DLOCK_FIELD_CAUSE] = claim->cause;
+    field[DLOCK_FIELD_HELD_FOR_MS] = claim->held_since ? (now - claim->held_since) / DLI_MS : -1;
+    field[DLOCK_FIELD_WAITERS] = m->waiters;
+    field[DLOCK_FIELD_FOREIGN] = field[DLOCK_FIELD_VALUE] = -1;
+}
+
+static void post(struct dli_waiter *waiter, struct dli_node *node, int64_t type, int64_t status, int64_t now)
+{
+    int64_t field[DLOCK_FIELD_COUNT];
+
+    fill(field, waiter, type, status, now);
     __atomic_add_fetch(&waiter->refs, 1, __ATOMIC_RELAXED);
-    if (!dli_events_post(&waiter->entry->client->events, node, type == DLOCK_EVENT_AT_RISK))
+    if (!dli_events_post(&waiter->entry->client->events, node, field, type == DLOCK_EVENT_AT_RISK))
         __atomic_sub_fetch(&waiter->refs, 1, __ATOMIC_RELAXED);
 }
 
@@ -185,16 +205,22 @@ static void take_words(struct dli_waiter *waiter)
         *waiter->why = *why;
 }
 
+/* What was promised when the claim was told to tell the queue. The event of its grant may wait there still when it is released. */
 static void tell_queue(struct dli_waiter *waiter, int64_t now)
 {
-    int64_t type = releasing(&waiter->claim) ? DLOCK_EVENT_RELEASED : DLOCK_EVENT_ACQUIRED;
+    int release = releasing(&waiter->claim);
+    struct dli_node *node = release ? &waiter->released : &waiter->acquired;
+    int64_t type = release ? DLOCK_EVENT_RELEASED : DLOCK_EVENT_ACQUIRED;
 
     if (waiter->claim.result != DLOCK_OK) {
         type++;
         take_words(waiter);
     }
-    post(waiter, &waiter->done, type, waiter->claim.result, now);
+    fill(node->field, waiter, type, waiter->claim.result, now);
     waiter->tell = DLI_TELL_NOBODY;
+    __atomic_add_fetch(&waiter->refs, 1, __ATOMIC_RELAXED);
+    if (!dli_events_keep(&waiter->entry->client->events, node))
+        __atomic_sub_fetch(&waiter->refs, 1, __ATOMIC_RELAXED);
 }
 
 /* Its caller would run into entry.mutex if it were woken now; one wake-up waits for the mutex to be released. */
