@@ -8,7 +8,7 @@ import pytest
 
 from harness.agent import Agent, Answer, Client, Event, Lock, until
 from harness.kinds import KINDS, image, one, sides
-from harness.proxy import Proxy
+from harness.proxy import Link, Proxy
 from harness.scripts import SHA, teach
 from harness.server import Server
 
@@ -499,6 +499,100 @@ def test_closed_with_pending_calls(agent: Agent, redis_server: Server, new_proxy
         assert locks[kind].submit(command, 1, *words).status == "CLOSED"
     assert client.submit_ping(1, -1).status == "CLOSED"
     assert proxy.down.fired["hold"] > 0
+
+
+def rest(client: Client) -> list[Event]:
+    """What comes before the end; nothing comes after it."""
+    events = []
+    while (answer := client.next(20_000)).status == "OK":
+        events.append(answer.event)
+    assert [answer.status, *(client.next(0).status for _ in range(3))] == ["CLOSED"] * 4
+    return events
+
+
+def some_lock(client: Client, what: str) -> Lock:
+    if what == "one":
+        return client.lock("a")
+    return client.multi(*(client.lock(name, kind=kind) for name, kind in (("a", "mutex"), ("b", "fair"), ("c", "write"))))
+
+
+CLOSES = [("close", 0), ("close", 150), ("submit_close", 0), ("submit_close", 150)]
+
+
+@pytest.mark.parametrize("what", ["one", "several"])
+@pytest.mark.parametrize("close, wait", CLOSES)
+def test_closed_while_a_release_finds_no_server(agent: Agent, redis_server: Server, new_proxy: Make, what: str, close: str, wait: int) -> None:
+    """It would be tried again later than the threads end: it is told, and before the end of the queue."""
+    proxy: Proxy = new_proxy(redis_server)
+    client = agent.open(proxy, connects_per_second=1000)
+    lock = some_lock(client, what)
+    lock.acquire(1, 0).ok
+    proxy.refuse(), proxy.cut()
+    lock.submit_release(1, 33).ok
+    until(lambda: client.counters()["connect_failures"] >= 2)
+    agent(close, client.index, wait)
+    (event,) = (event for event in rest(client) if event.tag == 33)
+    assert (event.type, event.lock_id) == ("RELEASE_FAILED", lock.id)
+    assert event.status in (NUMBERS["CLOSED"], NUMBERS["UNKNOWN_OUTCOME"]) and lock.submit_release(1, 34).status == "CLOSED"
+
+
+@pytest.mark.parametrize("what", ["one", "several"])
+@pytest.mark.parametrize("close", ["close", "submit_close"])
+def test_closed_at_once_while_calls_are_under_way(agent: Agent, redis_server: Server, what: str, close: str) -> None:
+    """Nobody waits for the threads: the end of the queue does."""
+    rival = agent.open(redis_server).lock("e", kind="fair")
+    for turn in range(5):
+        redis_server.command("FLUSHALL")
+        rival.acquire(turn + 9, 0).ok
+        client = agent.open(redis_server, watchdog_threads=1 + turn % 3)
+        lock, other = some_lock(client, what), client.multi(client.lock("d"), client.lock("e", kind="fair"))
+        lock.acquire(1, 0).ok
+        other.submit_acquire(1, -1, 8).ok
+        until(lambda: client.counters()["waiting"] == 1)
+        calls: list[tuple[Any, ...]] = [("submit_release", lock.index, 1, 7), (close, client.index, 0), *[("next", client.index, 20_000)] * 12]
+        _, _, *answers = agent.many(calls)
+        assert [answer.status for answer in answers] == sorted((answer.status for answer in answers), reverse=True)
+        assert answers[-1].status == "CLOSED"
+        told = {answer.event.tag: answer.event for answer in answers if answer.status == "OK" and answer.event.type not in ("LOST", "LOG")}
+        assert set(told) == {7, 8} and told[7].type in ("RELEASED", "RELEASE_FAILED"), told
+        assert (told[8].type, told[8].status) == ("ACQUIRE_FAILED", NUMBERS["CLOSED"])
+        client.free(), rival.release(turn + 9)
+
+
+def test_closed_while_a_caller_carries_what_a_release_waits_for(agent: Agent, redis_server: Server, new_proxy: Make) -> None:
+    """The threads end while the look of a blocking caller is under way, whose lock is released meanwhile. It comes back alone."""
+    proxy: Proxy = new_proxy(redis_server)
+    client, other = agent.open(proxy, command_timeout_ms=2500, connects_per_second=1000), agent.open(redis_server)
+    lock, theirs = client.lock("lock"), other.lock("lock")
+
+    def pushed() -> int:
+        """Whether the client hears of grants by now."""
+        theirs.acquire(9, 5000).ok
+        lock.submit_acquire(1, -1, 1).ok
+        theirs.release(9).ok
+        assert ends(client, 1)[0].type == "ACQUIRED"
+        lock.release(1).ok
+        return client.counters()["pushed_grants"]
+
+    until(pushed)
+    theirs.acquire(9, 0).ok
+
+    def lose_the_answer(link: Link, data: bytes) -> None:
+        link.stranded = True
+        link.server.sendall(data)
+
+    hook = proxy.up.on(SHA["acquire"], lose_the_answer, times=1)
+    wait = lock.start("acquire", 2, -1, thread=1)
+    hook.wait()
+    until(lambda: redis_server.command("ZCARD", "dlock_queue:{lock}") == 1)
+    theirs.release(9).ok
+    until(lambda: lock.state(2) == "HELD")
+    lock.submit_release(2, 7).ok
+    client.close(0)
+    assert not wait.ready()
+    (event,) = (event for event in rest(client) if event.tag == 7)
+    assert (event.type, event.status) == ("RELEASE_FAILED", NUMBERS["CLOSED"])
+    wait.answer()
 
 
 @pytest.mark.parametrize("close", [True, False])

@@ -105,7 +105,6 @@ struct dli_client {
     int64_t gate_until; /* loop 0: what the message that is being told says */
     struct dli_events events;
     struct dli_findings found; /* by the last look at the servers, under mutex */
-    struct dli_run *cut_off;   /* atomic: multi-locks that were being acquired when the threads had ended */
     struct dli_loop *loops[DLI_LOOPS_MAX];
     int loop_count;
     int64_t stats[DLOCK_STAT_COUNT]; /* atomics */
@@ -147,8 +146,9 @@ struct dli_entry {
     int64_t handles;               /* atomic: lock handles of the name */
     int surplus;                   /* refs to drop when the mutex is released */
     uint32_t *woken;               /* the futex of a caller that is woken when the mutex is released */
-    char adopting[DLI_OWNER_MAX];  /* the id of the grant that was to be adopted last */
-    int64_t heir;                  /* the number it has here, also when that is tried once more */
+    struct dli_run *cut_off;      /* multi-locks that end when the mutex is released: no thread takes their next step */
+    char adopting[DLI_OWNER_MAX]; /* the id of the grant that was to be adopted last */
+    int64_t heir;                 /* the number it has here, also when that is tried once more */
 };
 
 enum { DLI_SETTLED_ENDED = 1, DLI_SETTLED_GRANTED };
@@ -199,7 +199,7 @@ void dli_client_each(struct dli_client *client, void (*visit)(struct dli_entry *
 /* End everything; with release the server is told what was held, until deadline. DLOCK_OK or DLOCK_TIMED_OUT. */
 dlock_status dli_client_shut(struct dli_client *client, int release, int64_t deadline);
 
-/* The same by the threads of the client, of which the last ends the event queue. */
+/* The same by the threads of the client. */
 void dli_client_leave(struct dli_client *client, int64_t deadline);
 
 /* Loop 0: end everything, if that is asked for and due. When it will be due whatever happens. */
@@ -208,7 +208,7 @@ int64_t dli_client_leaving(struct dli_client *client, int64_t now);
 /* Something that a close waits for may be done. */
 void dli_client_progress(struct dli_client *client);
 
-/* A thread of the client ends. */
+/* A thread of the client ends. The last one ends the event queue. */
 void dli_client_thread_ended(struct dli_client *client);
 
 /* ---- entry.c */
@@ -230,7 +230,10 @@ struct dli_entry *dli_entry_find_child(struct dli_entry *parent, const struct dl
 void dli_entry_ref(struct dli_entry *entry);
 void dli_entry_unref(struct dli_entry *entry);
 
-/* Take and release entry.mutex; releasing drops the refs that became surplus, so entry may be gone afterwards. */
+/*
+ * Take and release entry.mutex; releasing wakes who is to be woken, ends multi-locks that are cut off and drops the refs that
+ * became surplus, so entry may be gone afterwards.
+ */
 void dli_entry_lock(struct dli_entry *entry);
 void dli_entry_unlock(struct dli_entry *entry);
 
@@ -246,7 +249,10 @@ int dli_entry_handled(const struct dli_entry *entry);
 /* entry.mutex held: nobody will ask any more and nothing is left to do: the timer goes, and with it its ref. */
 void dli_entry_retire(struct dli_entry *entry);
 
-/* entry.mutex held: carry out what the machine wants now: send in the background, tell claims, post events, set the timer. */
+/*
+ * entry.mutex held: carry out what the machine wants now: send in the background, tell claims, post events, set the timer. Once
+ * the threads are told to stop, nothing is left behind but an exchange on its way.
+ */
 void dli_entry_pump(struct dli_entry *entry, int64_t now);
 
 /* The timer fired. */

@@ -1,7 +1,7 @@
 /*
  * close.c: the end of a client's work: by a caller that waits, or by the client's own threads. Mutexes: see client.h.
  */
-#include "multi.h"
+#include "client.h"
 
 #include <stdio.h>
 
@@ -37,14 +37,10 @@ static int64_t busy_entries(struct dli_client *client)
     return busy;
 }
 
-static int64_t running_threads(struct dli_client *client)
+/* Whether a thread is left, or the last one has not ended the queue yet. */
+static int64_t queue_goes_on(struct dli_client *client)
 {
-    int64_t threads;
-
-    pthread_mutex_lock(&client->mutex);
-    threads = client->threads;
-    pthread_mutex_unlock(&client->mutex);
-    return threads;
+    return !dli_events_ended(&client->events);
 }
 
 /* Wait until count says 0; DLOCK_TIMED_OUT at deadline. */
@@ -77,9 +73,10 @@ void dli_client_progress(struct dli_client *client)
         dli_wake_set(client->loops[0]->wake_fd);
 }
 
+/* Lanes are shut and timers gone: who waits for either is told by this visit, or has an exchange of its own under way. */
 static void end_queue(struct dli_client *client)
 {
-    dli_run_forget(client);
+    dli_client_each(client, close_machine);
     dli_events_end(&client->events);
 }
 
@@ -90,7 +87,7 @@ void dli_client_thread_ended(struct dli_client *client)
     pthread_mutex_lock(&client->mutex);
     last = --client->threads == 0;
     pthread_mutex_unlock(&client->mutex);
-    if (last && __atomic_load_n(&client->leave_at, __ATOMIC_ACQUIRE))
+    if (last)
         end_queue(client);
     __atomic_add_fetch(&client->progress, 1, __ATOMIC_RELEASE);
     dli_futex_wake(&client->progress, -1);
@@ -136,7 +133,7 @@ void dli_client_leave(struct dli_client *client, int64_t deadline)
     if (started)
         dli_wake_set(client->loops[0]->wake_fd);
     else
-        end_queue(client);
+        dli_events_end(&client->events);
 }
 
 dlock_status dli_client_shut(struct dli_client *client, int release, int64_t deadline)
@@ -151,9 +148,10 @@ dlock_status dli_client_shut(struct dli_client *client, int release, int64_t dea
     if (release && started) {
         status = wait_for(client, busy_entries, deadline);
         stop_loops(client);
-        if (wait_for(client, running_threads, deadline) != DLOCK_OK)
+        if (wait_for(client, queue_goes_on, deadline) != DLOCK_OK)
             status = DLOCK_TIMED_OUT;
     }
-    end_queue(client);
+    if (!started)
+        dli_events_end(&client->events);
     return status;
 }

@@ -1,7 +1,7 @@
 /*
  * entry.c: one lock name in this process: its life, and carrying out what its machine wants. Mutexes: see client.h.
  */
-#include "client.h"
+#include "multi.h"
 
 #include <inttypes.h>
 #include <search.h>
@@ -35,14 +35,18 @@ void dli_entry_lock(struct dli_entry *entry)
 
 void dli_entry_unlock(struct dli_entry *entry)
 {
+    struct dli_run *cut_off = entry->cut_off;
     uint32_t *woken = entry->woken;
     int surplus = entry->surplus;
 
     entry->surplus = 0;
     entry->woken = NULL;
+    entry->cut_off = NULL;
     pthread_mutex_unlock(&entry->mutex);
     if (woken) /* its waiter may be gone: then nobody sleeps there, or somebody who looks again */
         dli_futex_wake(woken, 1);
+    if (cut_off)
+        dli_run_end(cut_off);
     while (surplus-- > 0)
         dli_entry_unref(entry);
 }
@@ -329,12 +333,26 @@ static void set_timer(struct dli_entry *entry, int64_t now)
         entry->surplus++;
 }
 
+/*
+ * The threads are told to stop: nobody comes back for what could only be had later. What is on its way has an answer, if only
+ * from the lane that is shut, and whoever has that pumps.
+ */
+static void leave_nothing(struct dli_entry *entry, int64_t now)
+{
+    if (!__atomic_load_n(&entry->client->closed, __ATOMIC_ACQUIRE) || !entry->loop ||
+        !__atomic_load_n(&entry->loop->stop, __ATOMIC_ACQUIRE))
+        return;
+    dli_mutex_close(&entry->m, now);
+    dli_waiter_deliver(entry, now);
+}
+
 void dli_entry_pump(struct dli_entry *entry, int64_t now)
 {
     struct dli_client *client = entry->client;
     struct dli_wish wish;
 
     dli_waiter_deliver(entry, now);
+    leave_nothing(entry, now);
     dli_line_follow(entry);
     if (entry->loop && dli_mutex_wish(&entry->m, __atomic_load_n(&client->line, __ATOMIC_ACQUIRE), now, &wish)) {
         dli_exchange_submit(entry, &wish, now);

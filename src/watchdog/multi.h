@@ -80,9 +80,9 @@ dlock_status dli_run_release(struct dli_multi *multi, int64_t owner, int64_t tag
 int dli_run_cancel(struct dli_multi *multi, int64_t owner);
 
 /* entry.mutex of the member held: what was submitted for the run has ended. */
-void dli_run_told(struct dli_run *run, dlock_status result, int64_t token, int64_t now);
+void dli_run_told(struct dli_run *run, struct dli_entry *entry, dlock_status result, int64_t token, int64_t now);
 
-/* Runs that were cut off when their client's threads had ended. */
-void dli_run_forget(struct dli_client *client);
+/* No mutex held: the end of runs whose next step no thread takes. */
+void dli_run_end(struct dli_run *cut_off);
 
 #endif

@@ -5,7 +5,8 @@
  * refers to it. status, token and pending are atomics: members are told under mutexes of their own. An acquisition stands in
  * multi.runs until it ends; client.mutex guards that list and cancelled.
  *
- * Its event is promised to the queue as long as it lives.
+ * Its event is promised to the queue as long as it lives. When loop 0 takes no more steps, it is cut off: it ends as soon as
+ * the mutex is released under which the last member was told.
  */
 #include "multi.h"
 
@@ -18,7 +19,7 @@ struct dli_run {
     struct dli_multi *multi; /* with a ref */
     struct dli_timer timer;  /* the next step */
     struct dli_node node;    /* the event at the end */
-    struct dli_run *next;    /* in client.cut_off */
+    struct dli_run *next;    /* in entry.cut_off */
     struct dli_run *sibling; /* in multi.runs */
     int64_t owner, until, tag;
     int64_t token;   /* the largest */
@@ -133,37 +134,35 @@ static void note(struct dli_run *run, dlock_status status)
         continue;
 }
 
-/* A member has ended; the last one starts the next step. */
-static void less(struct dli_run *run, int64_t now)
+/* A member has ended; the last one starts the next step. 0, or 1 when no thread takes it: the run is the caller's. */
+static int less(struct dli_run *run, int64_t now)
 {
-    struct dli_client *client = run->multi->client;
-
-    if (__atomic_sub_fetch(&run->pending, 1, __ATOMIC_ACQ_REL) > 0 ||
-        dli_loop_set_timer(client->loops[0], &run->timer, now, now))
-        return;
-    run->next = __atomic_load_n(&client->cut_off, __ATOMIC_RELAXED);
-    while (!__atomic_compare_exchange_n(&client->cut_off, &run->next, run, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
-        continue;
+    return __atomic_sub_fetch(&run->pending, 1, __ATOMIC_ACQ_REL) == 0 &&
+           !dli_loop_set_timer(run->multi->client->loops[0], &run->timer, now, now);
 }
 
-void dli_run_told(struct dli_run *run, dlock_status result, int64_t token, int64_t now)
+void dli_run_told(struct dli_run *run, struct dli_entry *entry, dlock_status result, int64_t token, int64_t now)
 {
     if (result == DLOCK_BUSY && run->patient) /* it was asked for when time was over */
         result = DLOCK_TIMED_OUT;
     note(run, result);
     if (token > run->token && !run->releasing)
         run->token = token;
-    less(run, now);
+    if (!less(run, now))
+        return;
+    run->next = entry->cut_off;
+    entry->cut_off = run;
 }
 
-void dli_run_forget(struct dli_client *client)
+/* A release that is cut off has come to its end; of an acquisition nothing is held any more. */
+void dli_run_end(struct dli_run *cut_off)
 {
-    struct dli_run *run = __atomic_exchange_n(&client->cut_off, NULL, __ATOMIC_ACQ_REL), *next;
-
-    for (; run; run = next) {
+    for (struct dli_run *run = cut_off, *next; run; run = next) {
         next = run->next;
-        leave(run);
-        note(run, DLOCK_CLOSED);
+        if (!run->releasing) {
+            leave(run);
+            note(run, DLOCK_CLOSED);
+        }
         end(run);
     }
 }
@@ -300,6 +299,7 @@ dlock_status dli_run_release(struct dli_multi *multi, int64_t owner, int64_t tag
         if (status != DLOCK_OK)
             less(run, now);
     }
-    less(run, now);
+    if (less(run, now))
+        dli_run_end(run);
     return DLOCK_OK;
 }
