@@ -229,8 +229,8 @@ void dli_search_step(struct dli_conn *conn, int64_t now)
     }
     if (search->ask->state != DLI_CONN_FAILED && now >= search->give_up)
         dli_conn_fail(search->ask, DLOCK_UNREACHABLE, "did not answer in time", NULL);
-    while (conn->state == DLI_CONN_FINDING && search->ask->state == DLI_CONN_FAILED) /* some fail at once */
+    while (search->ask && search->ask->state == DLI_CONN_FAILED) /* some fail at once */
         ask_next(conn, now);
-    if (conn->state == DLI_CONN_FINDING)
+    if (search->ask)
         follow(conn);
 }
