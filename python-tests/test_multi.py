@@ -393,6 +393,7 @@ def test_a_member_that_is_lost_while_others_are_waited_for(agent: Agent, new_age
         wait = several.lock.start("acquire", 1, -1, thread=1)
     else:
         several.lock.submit_acquire(1, -1, 7).ok
+    until(lambda: several.members["b"].state(1) == "HELD")  # not all are being asked for at once any more
     until(lambda: several.members["c"].state(1) == "WAITING")
     theirs["a"].acquire(2, 10_000).ok
     theirs["c"].release(2).ok
