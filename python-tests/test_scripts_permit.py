@@ -272,14 +272,14 @@ def test_undo_of_an_acquire_with_unknown_outcome(wire: PermitWire) -> None:
 
 
 def test_release_with_a_rest(wire: PermitWire, ear: Ear) -> None:
-    """Minimum hold: the permits stay out for so long still, and nothing is announced."""
+    """Minimum hold: the permits stay out for so long still; who sleeps for longer is woken."""
     wire.change("set", 2)
     hold = Hold(2)
     first = wire.acquire(hold)
     ear.heard()
     assert wire.release(hold, rest=500) == 1
     assert wire.value() == 0 and max(wire.out().values()) <= server_ms(wire.redis) + 500
-    assert wire.release(hold, rest=300) == 1 and wire.value() == 0 and ear.heard() == []
+    assert wire.release(hold, rest=300) == 1 and wire.value() == 0 and ear.heard() == [b"2", b"2"]
     assert first[0] == 1
     wait_until(lambda: wire.acquire(Hold())[0] == 1)
     assert ear.heard() == [b"2"] and wire.value() == 1
@@ -500,7 +500,7 @@ def test_a_full_server_takes_permits_back_and_renews(new_server: Callable[..., S
         assert wire.acquire(more) == first[1]
         assert wire.release(rested, rest=60_000) == 1
         assert [wire.release(hold) for hold in (ended, one, more, partly)] == [0, 1, 1, 0]
-        assert wire.value() == 6 and ear.heard() == [b"8", b"1", b"2", b"3", b"6"]
+        assert wire.value() == 6 and ear.heard() == [b"8", b"1", b"1", b"2", b"3", b"6"]
         before = everything(redis)
         with pytest.raises(ReplyError, match="OOM"):
             wire.acquire(Hold(2))
@@ -588,6 +588,7 @@ class Model:
             self.give_back(hold.members())
         elif rest:
             self.out |= dict.fromkeys(hold.members(), LIVE)
+            self.heard.append(b"%d" % len(hold.members()))
         return int(whole)
 
     def change(self, what: str, number: int, java: bool = False) -> list[int]:

@@ -65,6 +65,7 @@ class RwModel:
         self.counts[owner + REST] = 1
         self.holds[owner + REST, 1] = rest
         self.ttl = max(self.ttl, rest)
+        self.said += ALL
 
     def read(self, owner: str, lease: int, under: str = "") -> str:
         self._settle()
