@@ -427,7 +427,7 @@ def test_cancelled_while_all_are_asked_for_at_once(agent: Agent, redis_server: S
     several.lock.acquire(1, 5000).ok
 
 
-@pytest.mark.parametrize("then", ["again", "cancel", "time", "gate", "loss", "close"])
+@pytest.mark.parametrize("then", ["again", "submit", "cancel", "time", "gate", "loss", "close"])
 def test_an_interrupted_call_goes_on(agent: Agent, new_agent: Make, redis_server: Server, then: str) -> None:
     """After a signal it keeps what it has and its place; the next call, or a cancel, takes it from there."""
     client, other = agent.open(redis_server, interruptible="true", lease_ms=1000), new_agent().open(redis_server)
@@ -445,6 +445,12 @@ def test_an_interrupted_call_goes_on(agent: Agent, new_agent: Make, redis_server
         rival.release(2).ok
         assert lock.acquire(1, 5000).ok.token == lock.token(1).ok.token
         assert lock.count(1).count == 1
+        lock.release(1).ok
+        before = {}
+    elif then == "submit":
+        lock.submit_acquire(1, -1, 5).ok
+        rival.release(2).ok
+        assert told(client, "ACQUIRED", "ACQUIRE_FAILED").status == 0 and lock.count(1).count == 1
         lock.release(1).ok
         before = {}
     elif then == "cancel":

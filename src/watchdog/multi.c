@@ -178,8 +178,7 @@ static size_t take_place(struct dli_multi *multi, int64_t owner)
     return at;
 }
 
-/* How many members owner has of an interrupted call, and the largest token: all up to the one it waits for, or none. */
-static size_t resume(struct dli_multi *multi, int64_t owner, int64_t *token)
+size_t dli_multi_resume(struct dli_multi *multi, int64_t owner, int64_t *token)
 {
     size_t at = take_place(multi, owner), held = 0;
     int64_t one;
@@ -249,7 +248,7 @@ dlock_status dli_multi_acquire(struct dli_multi *multi, int64_t owner, int64_t w
                                dlock_error *why)
 {
     int64_t until = dli_later(dli_now(), wait);
-    size_t taken = resume(multi, owner, token);
+    size_t taken = dli_multi_resume(multi, owner, token);
     dlock_status status = DLOCK_WOULD_BLOCK;
 
     if (taken == 0)

@@ -50,6 +50,12 @@ dlock_status dli_multi_cancel(struct dli_multi *multi, int64_t owner);
 /* End owner's wait for one member. DLOCK_NOT_HELD when it does not wait there. */
 dlock_status dli_multi_cancel_one(const struct dli_member *member, int64_t owner);
 
+/*
+ * How many members owner has of a call that was interrupted, which goes on with the next one, and the largest token: all up
+ * to the one it waits for, or none.
+ */
+size_t dli_multi_resume(struct dli_multi *multi, int64_t owner, int64_t *token);
+
 /* How many of the first count members owner has, up to the first that it has not, by the clock at this instant. */
 size_t dli_multi_held(struct dli_multi *multi, int64_t owner, size_t count);
 

@@ -267,10 +267,12 @@ dlock_status dli_run_acquire(struct dli_multi *multi, int64_t owner, int64_t wai
         return status;
     run->until = dli_later(dli_now(), wait);
     run->patient = wait > 0;
+    run->at = dli_multi_resume(multi, owner, &run->token);
     enlist(run);
     status = ask(run);
     if (status != DLOCK_OK) {
         leave(run);
+        dli_multi_give_up(multi, owner, run->at);
         run_free(run);
     }
     return status;
