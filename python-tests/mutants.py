@@ -46,7 +46,7 @@ MUTANTS = (
     Mutant(10, "a renewal queued before the release is still sent", driver=10, seeds=4000),
     Mutant(11, "loss noticed by replies only", (
         ("engine/keep.c", "if (m->owned && now >= m->limit)", "if (m->owned && now >= DLI_NEVER)"),
-        ("engine/keep.c", "at = earlier(m->limit, max_hold_at(m));", "at = max_hold_at(m);"),
+        ("engine/keep.c", "at = dli_earlier(m->limit, max_hold_at(m));", "at = max_hold_at(m);"),
     )),
     Mutant(13, "subscribed after the try, no second try", driver=13),
     Mutant(15, "token counted up on re-entry", (
@@ -104,7 +104,7 @@ MUTANTS = (
         ("engine/turn.c", "    next->handed = 1;\n", "    next->handed = 1;\n    m->token_next -= m->linger_until != 0;\n"),
     )),
     Mutant(114, "a lock lingers longer than its grant may be used for turns", (
-        ("engine/turn.c", "earlier(now + claim->linger, turns_end(m));", "now + m->lease;"),
+        ("engine/turn.c", "dli_earlier(now + claim->linger, turns_end(m));", "now + m->lease;"),
     )),
     Mutant(115, "the answer to who asked for a longer lease is for whoever holds by then", (
         ("engine/keep.c", "m->holder && m->holder->token == token;", "m->holder && token;"),

@@ -90,7 +90,7 @@ def test_it_stays_within_the_bounds_of_hand_overs(agent: Agent, redis_server: Se
 def test_other_processes_have_turns(agent: Agent, new_agent: Make, redis_server: Server) -> None:
     """One takes the lock again and again; with the usual bounds others are served in between: 200 turns are over first."""
     greedy, other = agent.open(redis_server, linger_ms=1000).lock("lock"), new_agent().open(redis_server).lock("lock")
-    goes_on = greedy.start("turns", 1, 20_000)
+    goes_on = greedy.start("turns", 1, 200_000)
     between = other.turns(1, 200).ok
     all_ = goes_on.answer(60)
     assert between.bad == all_.bad == 0 and between.done < all_.done

@@ -242,7 +242,6 @@ dlock_status dlock_lock_acquire_local(dlock_lock *lock, int64_t owner, int64_t *
 {
     dlock_status status = dli_lock_ready(lock, &owner, reterr);
     struct dli_entry *entry;
-    struct dli_terms terms;
     int64_t token = 0;
 
     if (status != DLOCK_OK)
@@ -250,8 +249,7 @@ dlock_status dlock_lock_acquire_local(dlock_lock *lock, int64_t owner, int64_t *
     entry = lock->kind->slots || lock->multi ? NULL : dli_hold_find(lock->entry, lock->kind, owner);
     if (!entry)
         return dli_lock_said(lock->entry, DLOCK_WOULD_BLOCK, NULL, reterr);
-    terms = lock->terms;
-    status = dli_ask_acquire_local(entry, &terms, owner, &token);
+    status = dli_ask_acquire_local(entry, &lock->terms, owner, &token);
     if (status == DLOCK_OK && ret_token)
         *ret_token = token;
     return over(entry, status, NULL, reterr);

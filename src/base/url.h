@@ -50,7 +50,7 @@ dlock_status dli_url_parse(const char *url, struct dli_site *site, struct dlock_
  */
 dlock_status dli_site_check(const struct dli_site *site, const struct dlock_options *set, dlock_error *box);
 
-/* Whether text can be the name or address of a host. */
-int dli_is_host(const char *text);
+/* Whether these bytes, 255 at most, can be the name or address of a host. */
+int dli_is_host(const char *text, size_t size);
 
 #endif

@@ -54,14 +54,14 @@ static int is_host(const struct dli_decoded *host, int bracketed)
     return strspn(host->bytes, "0123456789abcdefABCDEF:.") == size && strchr(host->bytes, ':') != NULL;
 }
 
-int dli_is_host(const char *text)
+int dli_is_host(const char *text, size_t size)
 {
-    struct dli_decoded host = {.size = strlen(text)};
+    struct dli_decoded host = {.size = size};
 
-    if (host.size == 0 || host.size > 255)
+    if (size == 0 || size > 255 || memchr(text, '\0', size))
         return 0;
-    memcpy(host.bytes, text, host.size + 1);
-    return is_host(&host, strchr(text, ':') != NULL);
+    memcpy(host.bytes, text, size);
+    return is_host(&host, strchr(host.bytes, ':') != NULL);
 }
 
 /* preset stands for a port that is not given. */

@@ -148,14 +148,9 @@ void dli_mutex_tick(struct dli_mutex *m, int64_t now)
     }
 }
 
-static int64_t earlier(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 int64_t dli_mutex_sure_until(const struct dli_mutex *m)
 {
-    return earlier(m->limit, max_hold_at(m));
+    return dli_earlier(m->limit, max_hold_at(m));
 }
 
 int64_t dli_mutex_alarm(const struct dli_mutex *m)
@@ -165,16 +160,16 @@ int64_t dli_mutex_alarm(const struct dli_mutex *m)
     if (m->linger_until) {
         at = m->linger_until;
     } else if (m->owned) {
-        at = earlier(m->limit, max_hold_at(m));
-        at = earlier(at, risk_at(m));
+        at = dli_earlier(m->limit, max_hold_at(m));
+        at = dli_earlier(at, risk_at(m));
         if (!m->renewing && (m->renewable || m->confirm))
-            at = earlier(at, m->renew_at);
+            at = dli_earlier(at, m->renew_at);
     } else if (!m->in_flight && (m->waiters > 0 || m->want)) {
         at = m->waiters > 0 && m->want_at > m->look_at ? m->want_at : m->look_at;
     }
     if (m->drop)
-        at = earlier(at, m->in_flight ? drop_ends(m) : earlier(m->look_at, drop_ends(m)));
+        at = dli_earlier(at, m->in_flight ? drop_ends(m) : dli_earlier(m->look_at, drop_ends(m)));
     if (m->leaving)
-        at = earlier(at, m->leaving->until);
+        at = dli_earlier(at, m->leaving->until);
     return at;
 }

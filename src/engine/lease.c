@@ -38,6 +38,11 @@ int64_t dli_lease_attempt(int64_t lease, int64_t most)
     return attempt < most ? attempt : most;
 }
 
+int64_t dli_earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
 int64_t dli_later(int64_t a, int64_t b)
 {
     return b > DLI_NEVER - a ? DLI_NEVER : a + b;

@@ -148,10 +148,7 @@ struct dli_claim *dli_mutex_acquire(struct dli_mutex *m, struct dli_claim *claim
 /* The claim is not bound any more. */
 void dli_mutex_loosen(struct dli_mutex *m, struct dli_claim *claim);
 
-/* Whether the lock lingers: who asks for it now need not ask the server, if the claim is like the last one. */
-int dli_mutex_lingers(struct dli_mutex *m, int64_t now);
-
-/* Re-entry only: the held claim of owner with its count raised, or NULL and nothing changed. */
+/* Re-entry only: the held claim of owner with its count raised, or NULL. Notices what the time brought. */
 struct dli_claim *dli_mutex_reenter(struct dli_mutex *m, int64_t owner, int64_t now);
 
 /*

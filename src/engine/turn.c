@@ -6,11 +6,6 @@
  */
 #include "mutex.h"
 
-static int64_t earlier(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 int64_t dli_mutex_rests_until(const struct dli_claim *claim)
 {
     return claim->min_hold > 0 ? dli_later(claim->held_since, claim->min_hold) : 0;
@@ -19,7 +14,7 @@ int64_t dli_mutex_rests_until(const struct dli_claim *claim)
 /* A turn begins before. */
 static int64_t turns_end(const struct dli_mutex *m)
 {
-    return earlier(m->turns_since + m->rules->handover_time, m->limit - m->lease / 4);
+    return dli_earlier(m->turns_since + m->rules->handover_time, m->limit - m->lease / 4);
 }
 
 /* Whether the wire grant is good for another turn. */
@@ -54,14 +49,8 @@ int dli_mutex_linger(struct dli_mutex *m, int64_t now)
     if (claim->linger == 0 || m->waiters > 0 || now < dli_mutex_rests_until(claim) || !has_turn(m, now))
         return 0;
     m->holder = NULL;
-    m->linger_until = earlier(now + claim->linger, turns_end(m));
+    m->linger_until = dli_earlier(now + claim->linger, turns_end(m));
     return 1;
-}
-
-int dli_mutex_lingers(struct dli_mutex *m, int64_t now)
-{
-    dli_mutex_tick(m, now);
-    return m->linger_until != 0;
 }
 
 void dli_mutex_take_up(struct dli_mutex *m, int64_t now)

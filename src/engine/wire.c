@@ -119,6 +119,12 @@ static void granted(struct dli_mutex *m, const struct dli_answer *answer, int64_
     }
 }
 
+/* A waiter looks so often. */
+static int64_t safe_pause(struct dli_mutex *m)
+{
+    return m->rules->safety - dli_mutex_jitter(m, m->rules->safety / 8);
+}
+
 /* Nobody here is granted it now. */
 static void look_after(struct dli_mutex *m, int64_t pause, int64_t now)
 {
@@ -130,7 +136,7 @@ static void look_after(struct dli_mutex *m, int64_t pause, int64_t now)
 /* Someone else holds it. A push that came before this answer stands: the server made it later. */
 static void held(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
 {
-    int64_t pause = m->rules->safety - dli_mutex_jitter(m, m->rules->safety / 8);
+    int64_t pause = safe_pause(m);
 
     if (m->owned)
         return;
@@ -157,14 +163,14 @@ static void held(struct dli_mutex *m, const struct dli_answer *answer, int64_t n
 static void quiet(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
 {
     int64_t pause = answer->left + dli_mutex_jitter(m, 50 * DLI_MS) + DLI_MS;
-    int64_t most = m->rules->safety - dli_mutex_jitter(m, m->rules->safety / 8);
+    int64_t most = safe_pause(m);
 
     if (m->owned)
         return;
     m->known = m->was_known || m->doubt;
     m->trouble = DLOCK_QUARANTINED;
     dli_mutex_end_asked(m, DLOCK_QUARANTINED, 1);
-    look_after(m, pause < most ? pause : most, now);
+    look_after(m, dli_earlier(pause, most), now);
 }
 
 static void dropped(struct dli_mutex *m, const struct dli_answer *answer)

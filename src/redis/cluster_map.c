@@ -62,10 +62,7 @@ static const char *host_of(const struct dli_reply *reply, const struct dli_targe
 {
     if (!reply || reply->type == DLI_REPLY_NIL || (reply->type == DLI_REPLY_TEXT && reply->size == 0))
         return from->host;
-    if (reply->type != DLI_REPLY_TEXT || reply->size >= sizeof from->host || strlen(reply->text) != reply->size ||
-        !dli_is_host(reply->text))
-        return NULL;
-    return reply->text;
+    return reply->type == DLI_REPLY_TEXT && dli_is_host(reply->text, reply->size) ? reply->text : NULL;
 }
 
 /* The index of a node, which may be new; -1 when there are too many. */
@@ -292,7 +289,7 @@ static struct dli_redirect place(enum dli_turn turn, const char *at)
     memcpy(redirect.host, at, size);
     at = colon + 1;
     redirect.port = number(&at, 65535);
-    if (redirect.port < 1 || *at || (size > 0 && !dli_is_host(redirect.host)))
+    if (redirect.port < 1 || *at || (size > 0 && !dli_is_host(redirect.host, size)))
         return bad;
     return redirect;
 }

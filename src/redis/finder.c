@@ -134,8 +134,7 @@ static int read_place(struct dli_target *found, const struct dli_reply *reply, c
     int number = 0;
 
     if (reply->type != DLI_REPLY_ARRAY || reply->size != 2 || host->type != DLI_REPLY_TEXT ||
-        port->type != DLI_REPLY_TEXT || port->size == 0 || port->size > 5 || host->size >= sizeof found->host ||
-        strlen(host->text) != host->size || !dli_is_host(host->text))
+        port->type != DLI_REPLY_TEXT || port->size == 0 || port->size > 5 || !dli_is_host(host->text, host->size))
         return -1;
     for (size_t i = 0; i < port->size; i++) {
         if (port->text[i] < '0' || port->text[i] > '9')

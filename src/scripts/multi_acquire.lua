@@ -20,11 +20,12 @@ local function state(i)
   return call('HEXISTS', lock, ARGV[3 * i - 1])
 end
 
+local time = call('TIME')
+local micros = time[1] * 1000000 + time[2]
+
 local function grant(i)
   local lock, fence = KEYS[5 * i - 4], KEYS[5 * i - 3]
   local owner, lease, block = ARGV[3 * i - 1], ARGV[3 * i], tonumber(ARGV[3 * i + 1])
-  local time = call('TIME')
-  local micros = time[1] * 1000000 + time[2]
   if call('EXISTS', lock) == 1 then
     call('PEXPIRE', lock, math.max(call('PTTL', lock), tonumber(lease))) -- a write, for replicas to confirm
     return (tonumber(call('GET', fence)) or micros) - block + 1

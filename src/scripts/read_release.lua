@@ -23,8 +23,7 @@ if mode == 'free' or mode == 'other' or call('HDEL', lock, own) == 0 then
   return 0
 end
 if held == 1 and rest > 0 then
-  let_rest(own, rest)
-  tell_all(channel) -- who sleeps until the lease would have ended
+  let_rest(own, channel, rest)
 end
 go_on(settle(mode, channel))
 return held

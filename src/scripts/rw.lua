@@ -86,9 +86,11 @@ local function settle(mode, channel)
 end
 
 -- What id held stays taken for rest ms. The id itself is gone: a release, a renewal or an acquire of it that comes late
--- or twice does not find it again. A write must have come before: this may run on a full server.
-local function let_rest(id, rest)
+-- or twice does not find it again. Who sleeps until the lease would have ended is told to look. A write must have come before:
+-- this may run on a full server.
+local function let_rest(id, channel, rest)
   call('HSET', lock, id .. ':rest', '1')
   call('SET', hold_key(id .. ':rest', 1), '1', 'PX', rest)
   extend(lock, rest)
+  tell_all(channel)
 end

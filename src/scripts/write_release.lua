@@ -8,9 +8,8 @@ if look() ~= 'write' or call('HDEL', lock, own) == 0 then
   return 0
 end
 if rest > 0 then
-  let_rest(own, rest)
+  let_rest(own, ARGV[2], rest)
   call('PEXPIRE', lock, last_hold())
-  tell_all(ARGV[2]) -- who sleeps until the lease would have ended
   return 1
 end
 local last = last_hold()

@@ -266,7 +266,7 @@ dlock_status dli_ask_acquire_local(struct dli_entry *entry, const struct dli_ter
 
     dli_entry_lock(entry);
     claim = dli_mutex_reenter(&entry->m, owner, now);
-    if (!claim && dli_mutex_lingers(&entry->m, now))
+    if (!claim && entry->m.linger_until)
         claim = take_up(entry, terms, owner, now);
     if (claim) {
         struct dli_waiter *waiter = DLI_OBJECT(claim, struct dli_waiter, claim);

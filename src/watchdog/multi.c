@@ -122,12 +122,16 @@ static int64_t token_of(const struct dli_member *member, int64_t owner)
     return token;
 }
 
-size_t dli_multi_held(struct dli_multi *multi, int64_t owner, size_t count)
+size_t dli_multi_held(struct dli_multi *multi, int64_t owner, size_t count, int64_t *token)
 {
     size_t held = 0;
+    int64_t one;
 
-    while (held < count && token_of(&multi->member[held], owner) > 0)
+    *token = 0;
+    while (held < count && (one = token_of(&multi->member[held], owner)) > 0) {
+        *token = one > *token ? one : *token;
         held++;
+    }
     return held;
 }
 
@@ -178,21 +182,15 @@ static size_t take_place(struct dli_multi *multi, int64_t owner)
     return at;
 }
 
-size_t dli_multi_resume(struct dli_multi *multi, int64_t owner, int64_t *token)
+size_t dli_multi_resume(struct dli_multi *multi, int64_t owner)
 {
-    size_t at = take_place(multi, owner), held = 0;
-    int64_t one;
+    size_t at = take_place(multi, owner);
+    int64_t token;
 
-    *token = 0;
-    while (held < at && (one = token_of(&multi->member[held], owner)) > 0) {
-        *token = one > *token ? one : *token;
-        held++;
-    }
-    if (held == at)
+    if (dli_multi_held(multi, owner, at, &token) == at)
         return at;
     dli_multi_cancel_one(&multi->member[at], owner);
     dli_multi_give_up(multi, owner, at);
-    *token = 0;
     return 0;
 }
 
@@ -221,16 +219,14 @@ static dlock_status in_order(struct dli_multi *multi, int64_t owner, int64_t unt
     dlock_error unsaid = {.code = DLOCK_OK};
     dlock_status status = DLOCK_OK;
 
-    *token = taken ? *token : 0;
     while (taken < multi->count && status == DLOCK_OK) {
-        int64_t now = dli_now(), one = 0, wait = until == DLI_NEVER ? DLI_NEVER : until > now ? until - now : 0;
+        int64_t now = dli_now(), wait = until == DLI_NEVER ? DLI_NEVER : until > now ? until - now : 0;
 
-        status = acquire_one(&multi->member[taken], owner, wait, &one, why);
-        *token = one > *token ? one : *token;
+        status = acquire_one(&multi->member[taken], owner, wait, token, why);
         taken += status == DLOCK_OK;
     }
     *blocked = taken;
-    if (status == DLOCK_OK && (*blocked = dli_multi_held(multi, owner, taken)) < taken)
+    if (status == DLOCK_OK && (*blocked = dli_multi_held(multi, owner, taken, token)) < taken)
         status = DLOCK_LOST; /* while others were waited for */
     if (status == DLOCK_OK)
         return DLOCK_OK;
@@ -248,7 +244,7 @@ dlock_status dli_multi_acquire(struct dli_multi *multi, int64_t owner, int64_t w
                                dlock_error *why)
 {
     int64_t until = dli_later(dli_now(), wait);
-    size_t taken = dli_multi_resume(multi, owner, token);
+    size_t taken = dli_multi_resume(multi, owner);
     dlock_status status = DLOCK_WOULD_BLOCK;
 
     if (taken == 0)

@@ -50,14 +50,14 @@ dlock_status dli_multi_cancel(struct dli_multi *multi, int64_t owner);
 /* End owner's wait for one member. DLOCK_NOT_HELD when it does not wait there. */
 dlock_status dli_multi_cancel_one(const struct dli_member *member, int64_t owner);
 
-/*
- * How many members owner has of a call that was interrupted, which goes on with the next one, and the largest token: all up
- * to the one it waits for, or none.
- */
-size_t dli_multi_resume(struct dli_multi *multi, int64_t owner, int64_t *token);
+/* How many members owner has of a call that was interrupted, which goes on with the next one: all up to that, or none. */
+size_t dli_multi_resume(struct dli_multi *multi, int64_t owner);
 
-/* How many of the first count members owner has, up to the first that it has not, by the clock at this instant. */
-size_t dli_multi_held(struct dli_multi *multi, int64_t owner, size_t count);
+/*
+ * How many of the first count members owner has, up to the first that it has not, by the clock at this instant; and the
+ * largest token of these.
+ */
+size_t dli_multi_held(struct dli_multi *multi, int64_t owner, size_t count, int64_t *token);
 
 /* What owner has of the first count members goes back in the background. */
 void dli_multi_give_up(struct dli_multi *multi, int64_t owner, size_t count);
@@ -86,7 +86,7 @@ dlock_status dli_run_release(struct dli_multi *multi, int64_t owner, int64_t tag
 int dli_run_cancel(struct dli_multi *multi, int64_t owner);
 
 /* entry.mutex of the member held: what was submitted for the run has ended. */
-void dli_run_told(struct dli_run *run, struct dli_entry *entry, dlock_status result, int64_t token, int64_t now);
+void dli_run_told(struct dli_run *run, struct dli_entry *entry, dlock_status result, int64_t now);
 
 /* No mutex held: the end of runs whose next step no thread takes. */
 void dli_run_end(struct dli_run *cut_off);

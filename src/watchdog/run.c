@@ -141,13 +141,11 @@ static int less(struct dli_run *run, int64_t now)
            !dli_loop_set_timer(run->multi->client->loops[0], &run->timer, now, now);
 }
 
-void dli_run_told(struct dli_run *run, struct dli_entry *entry, dlock_status result, int64_t token, int64_t now)
+void dli_run_told(struct dli_run *run, struct dli_entry *entry, dlock_status result, int64_t now)
 {
     if (result == DLOCK_BUSY && run->patient) /* it was asked for when time was over */
         result = DLOCK_TIMED_OUT;
     note(run, result);
-    if (token > run->token && !run->releasing)
-        run->token = token;
     if (!less(run, now))
         return;
     run->next = entry->cut_off;
@@ -220,7 +218,7 @@ static void go_on(struct dli_timer *timer, int64_t now)
     taken = run->at;
     if (leave(run))
         note(run, DLOCK_CANCELLED);
-    if (run->status == DLOCK_OK && (run->at = dli_multi_held(run->multi, run->owner, taken)) < taken)
+    if (run->status == DLOCK_OK && (run->at = dli_multi_held(run->multi, run->owner, taken, &run->token)) < taken)
         note(run, DLOCK_LOST); /* while others were waited for */
     if (run->status != DLOCK_OK)
         dli_multi_give_up(run->multi, run->owner, taken);
@@ -267,7 +265,7 @@ dlock_status dli_run_acquire(struct dli_multi *multi, int64_t owner, int64_t wai
         return status;
     run->until = dli_later(dli_now(), wait);
     run->patient = wait > 0;
-    run->at = dli_multi_resume(multi, owner, &run->token);
+    run->at = dli_multi_resume(multi, owner);
     enlist(run);
     status = ask(run);
     if (status != DLOCK_OK) {

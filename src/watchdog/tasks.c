@@ -57,9 +57,11 @@ struct dli_order *dli_order_plain(struct dli_client *client, enum dli_verb verb,
 
 static int ask_force(struct dli_order *order)
 {
+    int64_t now = dli_now();
+
     dli_entry_lock(order->entry);
-    dli_mutex_stop_linger(&order->entry->m, dli_now());
-    dli_entry_pump(order->entry, dli_now());
+    dli_mutex_stop_linger(&order->entry->m, now);
+    dli_entry_pump(order->entry, now);
     dli_entry_unlock(order->entry);
     dli_order_word(order, DLI_VERB_FORCE);
     order->request->kind = order->kind;

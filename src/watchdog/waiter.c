@@ -262,7 +262,7 @@ static void settle(struct dli_waiter *waiter, int64_t now)
     } else if (waiter->tell == DLI_TELL_RUN) {
         stop_wait(waiter);
         waiter->tell = DLI_TELL_NOBODY;
-        dli_run_told(waiter->run, waiter->entry, waiter->claim.result, waiter->claim.token, now);
+        dli_run_told(waiter->run, waiter->entry, waiter->claim.result, now);
     } else if (waiter->tell == DLI_TELL_CALLER) {
         tell_caller(waiter, granted);
     }
