@@ -641,6 +641,24 @@ def test_without_memory(new_agent: Make, redis_server: Server) -> None:
     assert failures > 2 * len(SOME) and client.poll(0).readable == 0
 
 
+def test_an_inner_release_without_memory(new_agent: Make, redis_server: Server) -> None:
+    """What is refused has changed nothing: the owner holds as often as before."""
+    agent = new_agent(shim=True)
+    client = agent.open(redis_server)
+    lock = client.lock("lock")
+    for _ in range(2):
+        lock.acquire(1, 0).ok
+    failures = 0
+    for k in range(1, 20):
+        agent("shim", "alloc", k, 0)
+        answer = lock.submit_release(1, k)
+        if answer.status == "OK":
+            break
+        assert answer.status == "OUT_OF_MEMORY" and answer.fired and lock.count(1).ok.count == 2
+        failures += 1
+    assert failures > 0 and lock.count(1).ok.count == 1
+
+
 def test_a_child_knows_nothing_of_them(agent: Agent, redis_server: Server, new_proxy: Make) -> None:
     client, proxy, locks = stalled(agent, redis_server, new_proxy)
     locks["semaphore"].submit("permits_set", 1, 4).ok

@@ -139,6 +139,7 @@ dlock_status dli_submit_release(struct dli_entry *entry, const struct dli_terms 
         told_at_once(DLI_OBJECT(claim, struct dli_waiter, claim), tag, run);
     } else if (status == DLOCK_OK) {
         status = tell_inner(entry, terms, owner, tag, run);
+        entry->m.holder->count += status != DLOCK_OK; /* a refused call changes nothing */
     } else if (claim) {
         dli_waiter_deliver(entry, now); /* it may have something to report still */
         dli_waiter_unref(DLI_OBJECT(claim, struct dli_waiter, claim));
