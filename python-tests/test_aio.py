@@ -882,6 +882,72 @@ def test_wait_lost_and_other_handles(run: Run, redis_server: Server) -> None:
     run(work, redis_server.url)
 
 
+def test_wait_lost_ends_in_every_way(run: Run, redis_server: Server) -> None:
+    """Given away, taken by oneself, given back by who was cancelled, closed: nobody waits for ever."""
+
+    async def work(client: Client) -> None:
+        lock, both = client.lock("a", owner=1), client.multi_lock(client.lock("a"), client.lock("b"), owner=1)
+        await lock.acquire()
+        told = asyncio.create_task(lock.wait_lost())
+        await asyncio.sleep(0)
+        grant = client.lock("a", owner=1).export_grant()
+        assert await told is False
+        await lock.adopt_grant(grant)  # the same token: that it was away counts
+        told = asyncio.create_task(lock.wait_lost())
+        await asyncio.sleep(0)
+        assert not told.done()
+        await lock.release()
+        assert await told is False
+
+        await both.acquire()
+        told = asyncio.create_task(both.wait_lost())
+        await asyncio.sleep(0)
+        lock.export_grant()
+        assert await told is False
+        with pytest.raises(dlock.NotHeld):
+            await both.release()
+        await lock.force_release()
+
+        await lock.acquire()
+        told = asyncio.create_task(lock.wait_lost())
+        await asyncio.sleep(0)
+        assert await lock.force_release()
+        assert await told is True
+
+        async with client.lock("c"):
+            asker = asyncio.create_task(client.lock("c", owner=1).acquire())
+            await waiting(client, 1)
+        while not client.lock("c", owner=1).held:  # it has not heard of that
+            select.select([client], [], [], 0.01)
+        later = client.lock("c", owner=1).wait_lost()
+        asker.cancel()
+        assert isinstance(await ended(asker), asyncio.CancelledError)
+        assert await later is False
+
+        told = []
+        for kind in "lock", "semaphore", "permit_semaphore", "multi_lock":
+            permit(redis_server.url, kind, kind)
+            mine = one(client, kind, kind)
+            await mine.acquire()
+            told.append(asyncio.create_task(mine.wait_lost()))
+        await asyncio.sleep(0)
+        await client.aclose()
+        assert len(await asyncio.gather(*told, return_exceptions=True)) == 4
+
+    run(work, redis_server.url, lease_ms=1500)
+
+
+def test_who_holds_nothing_cannot_lose_it(run: Run, redis_server: Server) -> None:
+    async def work(client: Client) -> None:
+        latch = client.latch("a")
+        async with latch:
+            with pytest.raises(dlock.NotHeld, match="nothing is ever held"):
+                latch.wait_lost()
+        assert not client._watches
+
+    run(work, redis_server.url)
+
+
 def test_what_else_happens_is_told_to_on_event(new_loop: Callable[..., Any], new_server: Callable[..., Server]) -> None:
     """AT_RISK before the end of the lease, LOST at it, LOG of the trouble; and what on_event raises goes to the loop."""
     told: list[dlock.Event] = []

@@ -115,13 +115,22 @@ class Lock(Orders[Later[None], Later[bool], Later[int], Later[Inspection]]):
         return self._release(owner, self._leave(owner) if self._client._lives() else None)
 
     def wait_lost(self) -> Later[bool]:
-        """Wait until what the owner holds is lost; False when it was released first. NotHeld, Lost."""
+        """Wait until what the owner holds is lost; False when it was released or exported first. NotHeld, Lost."""
         owner, watches = self._whose(), self._client._watches
-        watch = _Watch(self, owner, self._claims(owner), None)
+        claims = self._claims(owner)
+        if not claims:
+            raise _errors.make(_abi.DLOCK_NOT_HELD, "Of a latch nothing is ever held.")
+        watch = _Watch(self, owner, claims, None)
         later = self._wait_lost(watch)
         watch.waiter = weakref.ref(later, lambda _: watches.drop(owner, watch))  # it may never run
         watches.put(owner, watch)
         return later
+
+    def export_grant(self) -> bytes:
+        """As dlock.Lock.export_grant."""
+        grant = super().export_grant()
+        self._client._released(self, self._whose())
+        return grant
 
     async def __aenter__(self: This) -> This:
         owner = self._whose()
@@ -179,6 +188,7 @@ class Lock(Orders[Later[None], Later[bool], Later[int], Later[Inspection]]):
     def _give_back(self, owner: int) -> None:
         """Release what nobody waits for any more. Its event tells nobody."""
         self._lib.attempt(self._lib.dlock_lock_submit_release, self._live(), owner, 0)
+        self._client._released(self, owner)
 
     def _claims(self, owner: int) -> Claims:
         """What owner holds here. NotHeld, Lost."""
