@@ -1420,10 +1420,13 @@ def test_bad_input(run: Run, redis_server: Server) -> None:
 
 
 def test_nonsense_never_crashes_nor_raises(run: Run, redis_server: Server) -> None:
-    """Every method with every pair of arguments of each type: an answer, or nil and an error."""
+    """Every method with every pair of arguments of each type: an answer, or nil and an error.
+
+    The methods come in any order: a grant may be exported before acquire waits for the end of its lease, a short one.
+    """
     run(
         """
-        local client = assert(dlock.open(url, {command_timeout_ms = 500}))
+        local client = assert(dlock.open(url, {command_timeout_ms = 500, lease_ms = 1000}))
         local other = assert(dlock.open(url))
         local nonsense = {
           true, false, 0, -1, 1, 0.5, 1e300, -1e300, 0 / 0, 1 / 0, "", "x", "a\\0b", ("x"):rep(1e5), {}, {owner = {}},
@@ -1458,6 +1461,26 @@ def test_nonsense_never_crashes_nor_raises(run: Run, redis_server: Server) -> No
         """,
         redis_server.url,
     )
+
+
+def test_each_process_pauses_for_itself(run: Run, redis_server: Server) -> None:
+    """Contended transactions of two processes would meet again and again if both drew the same numbers."""
+    program = """
+        local last, waits = nil, 0
+        local function hook(client, wait)
+          if wait ~= last then last, waits = wait, waits + 1 end
+          client:dispatch()
+        end
+        local client, other = assert(dlock.open(url, {yield = hook})), assert(dlock.open(url))
+        fails("CONFLICT", client:transaction({"k"}, function(transaction)
+          io.write(waits, " ") -- two for each attempt, and one for each turn of a pause
+          waits = 0
+          eq(other:transaction({}, function(theirs) theirs:watch "k" return theirs:incr "k" end), true)
+        end, 30))
+    """
+    draws = [run(program, redis_server.url).split() for _ in range(2)]
+    assert len(draws[0]) == len(draws[1]) == 30
+    assert draws[0] != draws[1]
 
 
 def test_no_server(run: Run) -> None:

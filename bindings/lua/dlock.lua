@@ -393,10 +393,16 @@ local function order(client, call, out, expected, wins, owner, ...)
   return good, {value = tonumber(int64[0]), token = token_of(int64[0])}
 end
 
-local function now_ms()
+--- What a steady clock says: seconds, and nanoseconds beside them.
+local function clock()
   local time = ffi.new("long[2]")
   ffi.C.dlock_lua_clock(1, time)
-  return tonumber(time[0]) * 1000 + tonumber(time[1]) / 1e6
+  return tonumber(time[0]), tonumber(time[1])
+end
+
+local function now_ms()
+  local s, ns = clock()
+  return s * 1000 + ns / 1e6
 end
 
 --- Acquire, blocking. The library comes back each second and after signals, so that hooks run, that of Ctrl-C for one.
@@ -755,11 +761,18 @@ local function watch(txn, key)
   return (order(txn.client, "txn_watch", nil, nil, nil, nil, handle, name, length))
 end
 
-local attempt
+local attempt, drawn = nil, 0
+
+--- A whole number from 0 to most by chance. Each process draws others, also one that was forked: math.random draws the
+-- same until the host seeds it, which is not ours to do.
+local function draw(most)
+  drawn = (drawn * 16807 + select(2, clock())) % (2 ^ 31 - 1)
+  return drawn % (most + 1)
+end
 
 --- Let others finish before the next attempt: so many milliseconds, or under a hook as many round trips.
 local function pause(client, number)
-  local turns = math.random(0, math.min(client.yield and 32 or 250, 2 ^ number))
+  local turns = draw(math.min(client.yield and 32 or 250, 2 ^ number))
   if not client.yield then return ffi.C.dlock_lua_pause(nil, 0, turns) end
   local function ping(tag) return C.dlock_client_submit_ping(client.handle, -1, tag, nil) end
   while turns > 0 and ask(client, ping, nil, nil, true) == OK do turns = turns - 1 end
