@@ -2,7 +2,7 @@
 """The guard of the ABI: reads dlock.h, which keeps to a profile so narrow that no C parser is needed.
 
     gen.py check            profile, map, locked prototypes, generated files fresh
-    gen.py write            add to dlock.sigs, write _abi.py and _statuses.pyi in bindings/python/dlock,
+    gen.py write            add to dlock.sigs, write _abi.py, _statuses.pyi and orders.py in bindings/python/dlock,
                             bindings/lua/dlock/cdef.lua and bindings/go/abi.go
     gen.py write --unlock   the same, and allow sigs lines to change (only before a first release)
     gen.py symbols LIB      header = map = what LIB exports; its SONAME; that it cannot be unloaded
@@ -20,7 +20,9 @@ import sys
 from typing import Iterable
 
 from gen_go import abi_go, kinds, submitted
+from gen_python import orders_py
 from go_names import KINDS, VERBS
+from python_names import VERBS as PYTHON_VERBS
 
 SONAME = "libdlock.so.1"
 SCALARS = ("int32_t", "int64_t", "uint32_t", "uint64_t", "size_t")
@@ -296,7 +298,8 @@ ABI_HEAD = '''\
 """The ABI for ctypes, from abi/dlock.h. Written by abi/gen.py: do not edit.
 
 PROTOTYPES maps each function to its result type and the list of its argument types. Each opaque type has a class, never
-looked into, and a pointer type NAME_p. Bytes that go in are c_char_p with their length apart.
+looked into, and a pointer type NAME_p. Bytes that go in are c_char_p with their length apart. BLOCKING: the functions
+that may wait for the network or for time.
 """
 '''
 
@@ -338,6 +341,8 @@ def abi_py(header: Header) -> str:
     for function in header.functions.values():
         arguments = ", ".join(ctype(header, kind) for kind, _ in function.params)
         lines.append(f'    "{function.name}": ({ctype(header, function.returns)}, [{arguments}]),')
+    lines += ["}", "", "BLOCKING = {"]
+    lines += [f'    "{function.name}",' for function in header.functions.values() if function.blocks != "never"]
     body = "\n".join([*lines, "}", ""])
     names = sorted(set(re.findall(r"\bc_\w+|POINTER|Structure", body)))
     return f"{ABI_HEAD}from ctypes import {', '.join(names)}\n{body}"
@@ -378,6 +383,7 @@ class Tree:
         self.sigs_path = root / "abi/dlock.sigs"
         self.abi_py_path = root / "bindings/python/dlock/_abi.py"
         self.statuses_pyi_path = root / "bindings/python/dlock/_statuses.pyi"
+        self.orders_py_path = root / "bindings/python/dlock/orders.py"
         self.cdef_lua_path = root / "bindings/lua/dlock/cdef.lua"
         self.abi_go_path = root / "bindings/go/abi.go"
         self.texts = read_texts((root / "src/base/error.c").read_text())
@@ -388,6 +394,8 @@ class Tree:
         compare("dlock.h", kinds(self.header), "go_names.py", KINDS)
         submits = [function.name.removeprefix("dlock_") for function in submitted(self.header)]
         compare("dlock.h", submits, "go_names.py", VERBS)
+        asked = [name.replace("_submit", "") for name in submits if not name.startswith("client_")]
+        compare("dlock.h", asked, "python_names.py", PYTHON_VERBS)
         for function in self.header.functions.values():
             if self.nodes[function.name] != "DLOCK_" + function.since:
                 raise Refused(f"{function.name}: since {function.since}, but in node {self.nodes[function.name]}")
@@ -409,6 +417,7 @@ class Tree:
         sigs = "\n".join([SIGS_HEAD, *self.lines, ""])
         generated = {self.abi_py_path: abi_py(self.header), self.cdef_lua_path: cdef_lua(self.header)}
         generated[self.statuses_pyi_path] = statuses_pyi(self.texts)
+        generated[self.orders_py_path] = orders_py(self.header)
         generated[self.abi_go_path] = abi_go(self.header, self.texts)
         return {self.sigs_path: sigs, **generated}
 

@@ -113,7 +113,7 @@ def test_profile_takes_what_is_allowed() -> None:
         "dlock_status (const dlock_lock *lock, dlock_event **ret_event, const char *name, size_t name_size, "
         "char *buffer, const uint8_t *in, uint8_t *out, uint64_t *ret_number)"
     )
-    assert "c_uint64" in gen.abi_py(header).splitlines()[5]
+    assert "c_uint64" in gen.abi_py(header).splitlines()[6]
 
 
 def test_the_guard_must_stand() -> None:
@@ -130,7 +130,7 @@ def tree(tmp_path: pathlib.Path) -> pathlib.Path:
     """A copy of what gen.py looks at."""
     shutil.copytree(ROOT / "abi", tmp_path / "abi", ignore=shutil.ignore_patterns("__pycache__"))
     python, others = "bindings/python/dlock/", ("bindings/lua/dlock/cdef.lua", "bindings/go/abi.go", "src/base/error.c")
-    for name in (python + "_abi.py", python + "_statuses.pyi", *others):
+    for name in (python + "_abi.py", python + "_statuses.pyi", python + "orders.py", *others):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     return tmp_path
@@ -218,6 +218,7 @@ def test_generated_files_must_be_fresh(tree: pathlib.Path) -> None:
     for name, old, new in (
         ("bindings/python/dlock/_abi.py", "DLOCK_OK = 0", "DLOCK_OK = 1"),
         ("bindings/python/dlock/_statuses.pyi", "class Busy(DlockError)", "class Busy(Exception)"),
+        ("bindings/python/dlock/orders.py", "count: int = 1", "count: int = 2"),
         ("bindings/go/abi.go", "ErrBusy Status = 1", "ErrBusy Status = 2"),
         ("bindings/go/abi.go", "owner int64, waitMs int64", "waitMs int64, owner int64"),
         ("src/base/error.c", "The client is closed.", "The client was closed."),
@@ -258,6 +259,13 @@ def test_what_locks_do_has_a_name_in_go(tree: pathlib.Path) -> None:
     (tree / "abi/dlock.h").write_text(HEADER.replace("DLOCK_KIND_MULTI = 8", "DLOCK_KIND_MULTI = 8,\n    DLOCK_KIND_NEW = 9"))
     (tree / "abi/dlock.map").write_text((ROOT / "abi/dlock.map").read_text())
     assert "only in dlock.h: NEW; only in go_names.py: -" in run_gen(tree, "write")
+
+
+def test_what_locks_do_has_a_name_in_python(tree: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gen.Tree(tree).check()
+    monkeypatch.delitem(gen.PYTHON_VERBS, "latch_count")
+    with pytest.raises(gen.Refused, match="only in dlock.h: latch_count; only in python_names.py: -"):
+        gen.Tree(tree)
 
 
 # ---- what the library exports

@@ -858,7 +858,7 @@ def test_only_blocking_calls_give_up_the_interpreter_lock() -> None:
     assert ctypes.PyDLL(None)._FuncPtr._flags_ & keeps and not ctypes.CDLL(None)._FuncPtr._flags_ & keeps
     lib = _lib.library()
     gives_up = {name for name in _abi.PROTOTYPES if not type(getattr(lib, name))._flags_ & keeps}
-    assert gives_up == blocking_in_header() == _lib.BLOCKING
+    assert gives_up == blocking_in_header() == _abi.BLOCKING
 
 
 # ---- fork
@@ -1182,8 +1182,8 @@ def docstrings(path: pathlib.Path) -> Iterator[str]:
 
 
 def test_the_binding_stays_thin() -> None:
-    files = [path for path in (ROOT / "bindings/python/dlock").glob("*.py") if path.name != "_abi.py"]
+    files = [path for path in (ROOT / "bindings/python/dlock").glob("*.py") if path.name not in ("_abi.py", "orders.py")]
     written = [line for path in files for line in path.read_text().splitlines() if line.strip()]
     explained = [line for path in files for text in docstrings(path) for line in text.splitlines() if line.strip()]
-    assert len(written) - len(explained) <= 1050
+    assert len(written) - len(explained) <= 1023
     assert not [line for line in written if len(line) > 120]

@@ -1,7 +1,8 @@
 """The ABI for ctypes, from abi/dlock.h. Written by abi/gen.py: do not edit.
 
 PROTOTYPES maps each function to its result type and the list of its argument types. Each opaque type has a class, never
-looked into, and a pointer type NAME_p. Bytes that go in are c_char_p with their length apart.
+looked into, and a pointer type NAME_p. Bytes that go in are c_char_p with their length apart. BLOCKING: the functions
+that may wait for the network or for time.
 """
 from ctypes import POINTER, Structure, c_char, c_char_p, c_int32, c_int64, c_size_t, c_uint32, c_uint8
 
@@ -278,4 +279,31 @@ PROTOTYPES = {
     "dlock_txn_submit_commit": (c_int32, [dlock_txn_p, c_int64, dlock_error_p]),
     "dlock_txn_rollback": (c_int32, [dlock_txn_p, dlock_error_p]),
     "dlock_txn_submit_rollback": (c_int32, [dlock_txn_p, c_int64, dlock_error_p]),
+}
+
+BLOCKING = {
+    "dlock_client_close",
+    "dlock_client_next",
+    "dlock_client_ping",
+    "dlock_client_provision",
+    "dlock_client_check",
+    "dlock_lock_acquire",
+    "dlock_lock_release",
+    "dlock_lock_extend",
+    "dlock_lock_force_release",
+    "dlock_lock_inspect",
+    "dlock_lock_adopt_grant",
+    "dlock_lock_close_gate",
+    "dlock_lock_open_gate",
+    "dlock_semaphore_set",
+    "dlock_semaphore_add",
+    "dlock_semaphore_drain",
+    "dlock_semaphore_available",
+    "dlock_latch_set",
+    "dlock_latch_count_down",
+    "dlock_latch_count",
+    "dlock_txn_watch",
+    "dlock_txn_get",
+    "dlock_txn_commit",
+    "dlock_txn_rollback",
 }

@@ -21,14 +21,6 @@ FOREVER = -1
 Option = Union[bool, int, str, None]
 Name = Union[str, bytes]
 
-# What may wait for the network or for time gives up the interpreter lock (CDLL). Everything else looks at memory only
-# and keeps it (PyDLL): what is given up, a busy thread may take for 5 ms.
-BLOCKING = frozenset("dlock_" + name for name in """
-client_close client_next client_ping client_provision client_check lock_acquire lock_release lock_extend
-lock_force_release lock_inspect lock_adopt_grant lock_close_gate lock_open_gate semaphore_set semaphore_add
-semaphore_drain semaphore_available latch_set latch_count_down latch_count txn_watch txn_get txn_commit
-txn_rollback""".split())
-
 
 class Library:
     """The functions of dlock.h as attributes, and the boxes they fill.
@@ -44,7 +36,9 @@ class Library:
         if found[:2] < needed[:2]:
             raise OSError("its version is %d.%d.%d, this binding needs %d.%d or later" % (*found, *needed[:2]))
         for name, (result, arguments) in _abi.PROTOTYPES.items():
-            for library in (quick, waiting) if name in BLOCKING else (quick,):
+            # What may wait gives up the interpreter lock (CDLL). Everything else looks at memory only and keeps it
+            # (PyDLL): what is given up, a busy thread may take for 5 ms.
+            for library in (quick, waiting) if name in _abi.BLOCKING else (quick,):
                 function = getattr(library, name)
                 function.restype, function.argtypes = result, arguments
             setattr(self, name, function)

@@ -22,10 +22,11 @@ from typing import Any, Awaitable, Callable, Coroutine, Optional, TypeVar
 
 from . import _abi, _errors
 from ._lib import FOREVER, Name as Key, milliseconds, process
+from .asked import Inspection, Numbered
 from .client import Base, Cause, Event, EventType, Finding
 from .held import patience
 from .kinds import Kinds, Several
-from .orders import Counts, Inspection, Orders, Permits
+from .orders import Counts, Orders, Permits
 from .transaction import Writes, named, pauses
 
 TASKS = 2**62  # owner numbers from here on are those of tasks
@@ -204,7 +205,7 @@ class Lock(Orders[Later[None], Later[bool], Later[int], Later[Inspection]]):
         return await watch.over
 
 
-class Semaphore(Permits[Later[None], Later[bool], Later[int], Later[Inspection]], Lock):
+class Semaphore(Permits[Later[None], Later[bool], Later[int], Later[Inspection]], Numbered, Lock):
     """As dlock.Semaphore."""
 
 

@@ -5,15 +5,16 @@ from typing import TYPE_CHECKING, Any, Generic, Optional, Sequence, Type, TypeVa
 
 from . import _abi, _lib
 from ._lib import Name, Option
+from .asked import Inspection, Numbered
 from .held import Held
 from .lock import Lock
-from .orders import Counts, Inspection, Permits
+from .orders import Counts, Permits
 
 if TYPE_CHECKING:
     from .client import Base
 
 
-class Semaphore(Permits[None, bool, int, Inspection], Lock):
+class Semaphore(Permits[None, bool, int, Inspection], Numbered, Lock):
     """So many permits for everybody, from Client.semaphore or Client.permit_semaphore.
 
     Each acquire() takes as many as the option permits says (1), each release() gives those of the latest acquire() of

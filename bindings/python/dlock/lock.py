@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Optional, TypeVar
 
 from . import _abi, _errors, _lib
 from ._lib import left, milliseconds, process
+from .asked import Inspection
 from .held import patience
-from .orders import Inspection, Orders
+from .orders import Orders
 
 if TYPE_CHECKING:
     from .client import Client

@@ -1,4 +1,4 @@
-"""What is asked of the server about a lock, once for both forms.
+"""What is asked of the server about a lock, once for both forms. Written by abi/gen.py: do not edit.
 
 In dlock these methods block, up to the option command_timeout_ms, and return None, bool, int or Inspection; in
 dlock.aio they return what is to be awaited for that, properties too.
@@ -6,40 +6,13 @@ dlock.aio they return what is to be awaited for that, properties too.
 # mypy: no-warn-return-any
 from __future__ import annotations
 
-import ctypes
-from typing import Any, Callable, Generic, NamedTuple, Optional, TypeVar
-
-from . import _abi, _lib
+from . import _abi
 from ._lib import milliseconds
-from .held import Held
-
-N = TypeVar("N")
-B = TypeVar("B")
-I = TypeVar("I")
-X = TypeVar("X")
-ID_SIZE = 33  # of a permit, with its terminator
+from .asked import Asked, B, I, N, X, whole
 
 
-class Inspection(NamedTuple):
-    """What the server knows of a lock. Times in seconds; None: unknown."""
-
-    holder: str  # its id on the wire, "" when the lock is free
-    held_for: Optional[float]
-    remaining: Optional[float]
-    token: int
-    waiters: int  # processes in line
-    foreign: bool  # the holder is not libdlock
-
-
-class Orders(Held, Generic[N, B, I, X]):
+class Orders(Asked[N, B, I, X]):
     """What all kinds are asked."""
-
-    acquire: Callable[..., B]
-    _order: Callable[..., Any]  # the verb, what it takes, expected= the status for False, get= what its event tells
-
-    def try_acquire(self) -> B:
-        """Acquire without waiting for others, in one round trip at most."""
-        return self.acquire(blocking=False)
 
     def extend(self, lease: float) -> N:
         """Make the server keep the lock for so many seconds from now and from each renewal. NotHeld, Lost."""
@@ -87,13 +60,6 @@ class Permits(Orders[N, B, I, X]):
         """How many permits are free."""
         return self._order("semaphore_available", get="value")
 
-    def permit_id(self, index: int = 0) -> str:
-        """The id of a permit of the owner's latest acquire(), as Redisson writes it. Never blocks. NotHeld, Lost,
-        Unsupported."""
-        buffer = ctypes.create_string_buffer(ID_SIZE)
-        self._lib.call(self._lib.dlock_semaphore_permit, self._live(), self._whose(), whole(index), buffer, ID_SIZE)
-        return buffer.value.decode()
-
 
 class Counts(Orders[N, B, I, X]):
     """What latches are asked."""
@@ -110,8 +76,3 @@ class Counts(Orders[N, B, I, X]):
     def count(self) -> I:
         """The count; 0: open."""
         return self._order("latch_count", get="value")
-
-
-def whole(number: int) -> int:
-    """An amount for the library."""
-    return _lib.number(number, -(2**63) + 1, "amount")

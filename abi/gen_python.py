@@ -1,0 +1,71 @@
+"""What gen.py writes for Python beside the declarations: the methods of python_names.py.
+
+A method takes what the blocking call of dlock.h takes, but for the lock and its owner, and answers what that writes.
+"""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from python_names import CLASSES, DEFAULTS, PROPERTIES, VERBS
+
+if TYPE_CHECKING:
+    from gen import Function, Header
+
+HEAD = '''\
+"""What is asked of the server about a lock, once for both forms. Written by abi/gen.py: do not edit.
+
+In dlock these methods block, up to the option command_timeout_ms, and return None, bool, int or Inspection; in
+dlock.aio they return what is to be awaited for that, properties too.
+"""
+# mypy: no-warn-return-any
+from __future__ import annotations
+
+from . import _abi
+from ._lib import milliseconds
+from .asked import Asked, B, I, N, X, whole
+'''
+
+
+def orders_py(header: Header) -> str:
+    lines = [HEAD]
+    for group, (name, says) in CLASSES.items():
+        base = "Asked" if group == "lock" else "Orders"
+        lines += ["", f"class {name}({base}[N, B, I, X]):", f'    """{says}"""', ""]
+        for verb, (public, no, explained) in VERBS.items():
+            if public and verb.startswith(group + "_"):
+                lines += order(header.functions["dlock_" + verb], verb, public, no, explained.strip())
+    return "\n".join(lines)
+
+
+def order(function: Function, verb: str, name: str, no: str, says: str) -> list[str]:
+    parameters, given = ["self"], [f'"{verb}"']
+    answer, told = ("B", f"expected=_abi.DLOCK_{no}") if no else ("N", "")
+    before: list[str] = []
+    for kind, parameter in function.params[1:-1]:
+        if parameter == "owner":
+            given.append("self._whose()")
+        elif kind == "dlock_event *":
+            answer, told = "X", 'get="inspection"'
+        elif parameter.startswith("ret_"):
+            answer, told = "I", 'get="token"' if parameter == "ret_token" else 'get="value"'
+        elif kind == "const uint8_t *":
+            parameters.append(f"{parameter}: bytes")
+            given += ["data", "len(data)"]
+            before = [f"        data = bytes(memoryview({parameter}))"]
+        elif parameter.endswith("_ms"):
+            seconds = parameter.removesuffix("_ms")
+            parameters.append(f"{seconds}: float")
+            given.append(f"milliseconds({seconds})")
+        elif kind == "int64_t":
+            default = DEFAULTS.get((name, parameter))
+            parameters.append(f"{parameter}: int" + ("" if default is None else f" = {default}"))
+            given.append(f"whole({parameter})")
+    call = ", ".join([*given, told] if told else given)
+    return [
+        *(["    @property"] if name in PROPERTIES else []),
+        f"    def {name}({', '.join(parameters)}) -> {answer}:",
+        f'        """{says}"""',
+        *before,
+        f"        return self._order({call})",
+        "",
+    ]
