@@ -2,8 +2,8 @@
 """The guard of the ABI: reads dlock.h, which keeps to a profile so narrow that no C parser is needed.
 
     gen.py check            profile, map, locked prototypes, generated files fresh
-    gen.py write            add to dlock.sigs, write _abi.py, _statuses.pyi and orders.py in bindings/python/dlock,
-                            bindings/lua/dlock/cdef.lua and bindings/go/abi.go
+    gen.py write            add to dlock.sigs, write _abi.py, _statuses.pyi, orders.py and makers.py in
+                            bindings/python/dlock, bindings/lua/dlock/cdef.lua and bindings/go/abi.go
     gen.py write --unlock   the same, and allow sigs lines to change (only before a first release)
     gen.py symbols LIB      header = map = what LIB exports; its SONAME; that it cannot be unloaded
 
@@ -20,9 +20,9 @@ import sys
 from typing import Iterable
 
 from gen_go import abi_go, kinds, submitted
-from gen_python import orders_py
+from gen_python import makers_py, orders_py
 from go_names import KINDS, VERBS
-from python_names import VERBS as PYTHON_VERBS
+from python_names import KINDS as PYTHON_KINDS, VERBS as PYTHON_VERBS
 
 SONAME = "libdlock.so.1"
 SCALARS = ("int32_t", "int64_t", "uint32_t", "uint64_t", "size_t")
@@ -384,6 +384,7 @@ class Tree:
         self.abi_py_path = root / "bindings/python/dlock/_abi.py"
         self.statuses_pyi_path = root / "bindings/python/dlock/_statuses.pyi"
         self.orders_py_path = root / "bindings/python/dlock/orders.py"
+        self.makers_py_path = root / "bindings/python/dlock/makers.py"
         self.cdef_lua_path = root / "bindings/lua/dlock/cdef.lua"
         self.abi_go_path = root / "bindings/go/abi.go"
         self.texts = read_texts((root / "src/base/error.c").read_text())
@@ -392,6 +393,7 @@ class Tree:
         compare("dlock.h", self.header.functions, "dlock.map", self.nodes)
         compare("dlock.h", self.header.statuses, "error.c", self.texts)
         compare("dlock.h", kinds(self.header), "go_names.py", KINDS)
+        compare("dlock.h", kinds(self.header), "python_names.py", PYTHON_KINDS)
         submits = [function.name.removeprefix("dlock_") for function in submitted(self.header)]
         compare("dlock.h", submits, "go_names.py", VERBS)
         asked = [name.replace("_submit", "") for name in submits if not name.startswith("client_")]
@@ -418,6 +420,7 @@ class Tree:
         generated = {self.abi_py_path: abi_py(self.header), self.cdef_lua_path: cdef_lua(self.header)}
         generated[self.statuses_pyi_path] = statuses_pyi(self.texts)
         generated[self.orders_py_path] = orders_py(self.header)
+        generated[self.makers_py_path] = makers_py()
         generated[self.abi_go_path] = abi_go(self.header, self.texts)
         return {self.sigs_path: sigs, **generated}
 

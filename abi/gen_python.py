@@ -6,10 +6,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from python_names import CLASSES, DEFAULTS, PROPERTIES, VERBS
+from python_names import CLASSES, DEFAULTS, KINDS, PROPERTIES, VERBS
 
 if TYPE_CHECKING:
     from gen import Function, Header
+
+MAKERS_HEAD = '''\
+"""The methods of a client that make locks of one kind each. Written by abi/gen.py: do not edit."""
+# mypy: no-warn-return-any
+from __future__ import annotations
+
+from typing import Any, Generic, Optional, TypeVar
+
+from ._lib import Name, Option
+from .held import Held
+
+L = TypeVar("L", bound=Held)
+S = TypeVar("S", bound=Held)
+C = TypeVar("C", bound=Held)
+
+
+class Makers(Generic[L, S, C]):
+    """What Kinds is built on. Its first three types are L, S and C."""
+
+    _kinds: tuple[Any, Any, Any, Any]
+'''
 
 HEAD = '''\
 """What is asked of the server about a lock, once for both forms. Written by abi/gen.py: do not edit.
@@ -24,6 +45,19 @@ from . import _abi
 from ._lib import milliseconds
 from .asked import Asked, B, I, N, X, whole
 '''
+
+
+def makers_py() -> str:
+    lines = [MAKERS_HEAD]
+    for kind, (name, (place, made), says) in KINDS.items():
+        if name:
+            lines += [
+                f"    def {name}(self, name: Name, *, owner: Optional[int] = None, **options: Option) -> {made}:",
+                f'        """{says.strip()}"""',
+                f'        return self._kinds[{place}](self, name, owner, "{kind.lower()}", options)',
+                "",
+            ]
+    return "\n".join(lines)
 
 
 def orders_py(header: Header) -> str:

@@ -1,8 +1,23 @@
-"""What is asked of the server about a lock, as it is called in Python; what it takes and answers stands in dlock.h.
+"""What locks are made by and what is asked of the server about them, as it is called in Python; what a call takes and
+answers stands in dlock.h.
 
-Every submitted call on a lock stands here; one without a method has it in bindings/python/dlock, by hand.
+Every kind of lock and every submitted call on a lock stands here; one without a method has it in bindings/python/dlock, by
+hand.
 """
 from __future__ import annotations
+
+# DLOCK_KIND_*: the method of a client, its place in Client._kinds with the name of the type there, and what is said of it.
+KINDS: dict[str, tuple[str, tuple[int, str], str]] = {
+    "MUTEX": ("", (0, "L"), ""),
+    "FAIR": ("fair_lock", (0, "L"), "A mutex that is granted strictly in the order in which owners asked for it."),
+    "READ": ("read_lock", (0, "L"), "The side of a read-write lock that many may hold together."),
+    "WRITE": ("write_lock", (0, "L"), """
+The side of a read-write lock that one holds alone. An owner that writes may also read, not the reverse."""),
+    "SEMAPHORE": ("semaphore", (1, "S"), "A semaphore whose permits last until they are released, see Semaphore."),
+    "PERMIT_SEMAPHORE": ("permit_semaphore", (1, "S"), "A semaphore whose permits are leases, see Semaphore."),
+    "LATCH": ("latch", (2, "C"), "A count-down latch, see Latch."),
+    "MULTI": ("", (3, "M"), ""),
+}  # fmt: skip
 
 # What two calls on a lock in dlock.h begin with: the class of the methods, and what is said of it.
 CLASSES = {

@@ -129,8 +129,8 @@ def test_the_guard_must_stand() -> None:
 def tree(tmp_path: pathlib.Path) -> pathlib.Path:
     """A copy of what gen.py looks at."""
     shutil.copytree(ROOT / "abi", tmp_path / "abi", ignore=shutil.ignore_patterns("__pycache__"))
-    python, others = "bindings/python/dlock/", ("bindings/lua/dlock/cdef.lua", "bindings/go/abi.go", "src/base/error.c")
-    for name in (python + "_abi.py", python + "_statuses.pyi", python + "orders.py", *others):
+    python = [f"bindings/python/dlock/{name}" for name in ("_abi.py", "_statuses.pyi", "orders.py", "makers.py")]
+    for name in (*python, "bindings/lua/dlock/cdef.lua", "bindings/go/abi.go", "src/base/error.c"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     return tmp_path
@@ -219,6 +219,7 @@ def test_generated_files_must_be_fresh(tree: pathlib.Path) -> None:
         ("bindings/python/dlock/_abi.py", "DLOCK_OK = 0", "DLOCK_OK = 1"),
         ("bindings/python/dlock/_statuses.pyi", "class Busy(DlockError)", "class Busy(Exception)"),
         ("bindings/python/dlock/orders.py", "count: int = 1", "count: int = 2"),
+        ("bindings/python/dlock/makers.py", '"fair"', '"mutex"'),
         ("bindings/go/abi.go", "ErrBusy Status = 1", "ErrBusy Status = 2"),
         ("bindings/go/abi.go", "owner int64, waitMs int64", "waitMs int64, owner int64"),
         ("src/base/error.c", "The client is closed.", "The client was closed."),
@@ -263,6 +264,10 @@ def test_what_locks_do_has_a_name_in_go(tree: pathlib.Path) -> None:
 
 def test_what_locks_do_has_a_name_in_python(tree: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gen.Tree(tree).check()
+    monkeypatch.delitem(gen.PYTHON_KINDS, "FAIR")
+    with pytest.raises(gen.Refused, match="only in dlock.h: FAIR; only in python_names.py: -"):
+        gen.Tree(tree)
+    monkeypatch.undo()
     monkeypatch.delitem(gen.PYTHON_VERBS, "latch_count")
     with pytest.raises(gen.Refused, match="only in dlock.h: latch_count; only in python_names.py: -"):
         gen.Tree(tree)

@@ -1768,6 +1768,14 @@ def test_versions_agree() -> None:
 
 
 @pytest.mark.house
+def test_the_binding_stays_thin() -> None:
+    lines = (BINDING / "dlock.lua").read_text().splitlines()
+    code = [line for line in lines if line.strip() and not line.strip().startswith("--")]
+    assert len(code) <= 646
+    assert not [line for line in lines if len(line) > 120]
+
+
+@pytest.mark.house
 def test_stale_declarations_are_refused(tmp_path: pathlib.Path) -> None:
     for name in "abi", "bindings", "src/base":
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))

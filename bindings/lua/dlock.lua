@@ -165,6 +165,11 @@ local function whole(value, low)
   return type(value) == "number" and value >= low and value <= LARGEST and value % 1 == 0
 end
 
+local function amount(value)
+  refuse_unless(whole(value, -LARGEST), "A whole number is needed.")
+  return value
+end
+
 local owners, last_owner = setmetatable({}, {__mode = "k"}), MAIN -- of coroutines but the main one
 
 local function running()
@@ -653,12 +658,6 @@ function Lock:extend(lease, given)
   return (order(self.client, "lock_extend", nil, nil, nil, nil, handle, owner, milliseconds(lease)))
 end
 
---- Take the lock from whoever holds it, anywhere: true; false when it was free.
-function Lock:force_release()
-  local handle = owned(self)
-  return (order(self.client, "lock_force_release", nil, K.DLOCK_NOT_HELD, nil, nil, handle))
-end
-
 --- What the server knows: holder (its id on the wire, "" when free), held_for, remaining, token, waiters, foreign.
 function Lock:inspect()
   local handle = owned(self)
@@ -706,24 +705,28 @@ function Lock:with(given, ...)
   return with(self, given, ...)
 end
 
---- A verb of one kind: a number goes in, one comes out, or both. false for UNCHANGED.
-local function verb(call, takes, returns)
+--- A verb of a lock: takes makes the library's number of what goes in, returns says that a number comes out. false for
+-- the status no.
+local function verb(call, takes, returns, no)
   return function(self, value)
     local handle = owned(self)
-    refuse_unless(not takes or whole(value, -LARGEST), "A whole number is needed.")
-    local out, given = returns and int64, takes and {value} or {}
-    local good, event = order(self.client, call, out, K.DLOCK_UNCHANGED, nil, nil, handle, unpack(given))
+    local out, given = returns and int64, takes and {takes(value)} or {}
+    local good, event = order(self.client, call, out, no, nil, nil, handle, unpack(given))
     return good and (not returns or event.value)
   end
 end
 
-Lock.set_permits = verb("semaphore_set", true, false) -- of a semaphore that does not exist yet
-Lock.add_permits = verb("semaphore_add", true, true) -- negative: takes away; returns how many are free
-Lock.drain_permits = verb("semaphore_drain", false, true) -- takes all that are free; returns how many
-Lock.available_permits = verb("semaphore_available", false, true)
-Lock.set_count = verb("latch_set", true, false) -- of a latch that is open
-Lock.count_down = verb("latch_count_down", true, true) -- returns what is left
-Lock.count = verb("latch_count", false, true)
+Lock.force_release = verb("lock_force_release", nil, false, K.DLOCK_NOT_HELD) -- whoever has it, anywhere; false: free
+Lock.close_gate = verb("lock_close_gate", milliseconds) -- nobody acquires it for so many seconds; waits: GATE_CLOSED
+Lock.open_gate = verb("lock_open_gate", nil, false, K.DLOCK_UNCHANGED) -- false: it was open
+
+Lock.set_permits = verb("semaphore_set", amount, false, K.DLOCK_UNCHANGED) -- of a semaphore that does not exist yet
+Lock.add_permits = verb("semaphore_add", amount, true) -- negative: takes away; returns how many are free
+Lock.drain_permits = verb("semaphore_drain", nil, true) -- takes all that are free; returns how many
+Lock.available_permits = verb("semaphore_available", nil, true)
+Lock.set_count = verb("latch_set", amount, false, K.DLOCK_UNCHANGED) -- of a latch that is open
+Lock.count_down = verb("latch_count_down", amount, true) -- returns what is left
+Lock.count = verb("latch_count", nil, true)
 
 --- The id of a permit of what the owner acquired last, index from 0.
 function Lock:permit_id(index, given)
@@ -732,18 +735,6 @@ function Lock:permit_id(index, given)
   refuse_unless(whole(index, 0), "An index is a whole number from 0.")
   check(C.dlock_semaphore_permit(handle, owner, index, buffer, 64, box))
   return ffi.string(buffer)
-end
-
---- Let nobody acquire the lock for so many seconds, in any process; who waits gets GATE_CLOSED.
-function Lock:close_gate(time)
-  local handle = owned(self)
-  return (order(self.client, "lock_close_gate", nil, nil, nil, nil, handle, milliseconds(time)))
-end
-
---- true; false when it was open.
-function Lock:open_gate()
-  local handle = owned(self)
-  return (order(self.client, "lock_open_gate", nil, K.DLOCK_UNCHANGED, nil, nil, handle))
 end
 
 -- ---- transactions
@@ -850,8 +841,7 @@ end
 --- At the end, add by, else 1, to the decimal number in a key.
 function Transaction:incr(key, by)
   local handle, name, length = keyed(self, key)
-  refuse_unless(absent(by) or whole(by, -LARGEST), "A whole number is needed.")
-  return check(C.dlock_txn_incr(handle, name, length, by or 1, box))
+  return check(C.dlock_txn_incr(handle, name, length, absent(by) and 1 or amount(by), box))
 end
 
 --- At the end, delete a key.

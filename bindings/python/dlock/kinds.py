@@ -8,6 +8,7 @@ from ._lib import Name, Option
 from .asked import Inspection, Numbered
 from .held import Held
 from .lock import Lock
+from .makers import C, L, Makers, S
 from .orders import Counts, Permits
 
 if TYPE_CHECKING:
@@ -57,13 +58,10 @@ class MultiLock(Several, Lock):
     """
 
 
-L = TypeVar("L", bound=Held)
-S = TypeVar("S", bound=Held)
-C = TypeVar("C", bound=Held)
 M = TypeVar("M", bound=Several)
 
 
-class Kinds(Generic[L, S, C, M]):
+class Kinds(Makers[L, S, C], Generic[L, S, C, M]):
     """The methods of a client that make locks. Options win over the client's. Nothing here blocks. InvalidName,
     InvalidOption."""
 
@@ -72,30 +70,6 @@ class Kinds(Generic[L, S, C, M]):
     def lock(self, name: Name, *, owner: Optional[int] = None, kind: str = "mutex", **options: Option) -> L:
         """A re-entrant mutex, see Lock. Or another kind of lock by its name in the library."""
         return self._kinds[0](self, name, owner, kind, options)  # type: ignore[arg-type]
-
-    def fair_lock(self, name: Name, *, owner: Optional[int] = None, **options: Option) -> L:
-        """A mutex that is granted strictly in the order in which owners asked for it."""
-        return self.lock(name, owner=owner, kind="fair", **options)
-
-    def read_lock(self, name: Name, *, owner: Optional[int] = None, **options: Option) -> L:
-        """The side of a read-write lock that many may hold together."""
-        return self.lock(name, owner=owner, kind="read", **options)
-
-    def write_lock(self, name: Name, *, owner: Optional[int] = None, **options: Option) -> L:
-        """The side of a read-write lock that one holds alone. An owner that writes may also read, not the reverse."""
-        return self.lock(name, owner=owner, kind="write", **options)
-
-    def semaphore(self, name: Name, *, owner: Optional[int] = None, **options: Option) -> S:
-        """A semaphore whose permits last until they are released, see Semaphore."""
-        return self._kinds[1](self, name, owner, "semaphore", options)  # type: ignore[arg-type]
-
-    def permit_semaphore(self, name: Name, *, owner: Optional[int] = None, **options: Option) -> S:
-        """A semaphore whose permits are leases, see Semaphore."""
-        return self._kinds[1](self, name, owner, "permit_semaphore", options)  # type: ignore[arg-type]
-
-    def latch(self, name: Name, *, owner: Optional[int] = None, **options: Option) -> C:
-        """A count-down latch, see Latch."""
-        return self._kinds[2](self, name, owner, "latch", options)  # type: ignore[arg-type]
 
     def multi_lock(self, *locks: L, owner: Optional[int] = None) -> M:
         """Several locks of this client as one, see MultiLock. DuplicateName, InvalidArgument."""
