@@ -711,7 +711,7 @@ dlock_status dlock_lock_hold_count(dlock_lock *lock, int64_t owner, int64_t *ret
  * Ask the server who holds the lock. The box gets DLOCK_EVENT_INSPECTION: text is the holder's id on the wire ("" when
  * free), DLOCK_FIELD_TOKEN (the highest one reserved so far: not below the holder's), _REMAINING_MS, _HELD_FOR_MS,
  * _WAITERS (processes in line), _FOREIGN (1: not libdlock). Token and time held are -1 when the holder has had the lock for
- * longer than token_ttl_ms.
+ * longer than token_ttl_ms. DLOCK_WRONG_KIND.
  * Threads: any. Blocks: up to the command timeout. Since: 0.1
  */
 DLOCK_API

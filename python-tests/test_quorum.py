@@ -168,6 +168,12 @@ def test_extend_force_and_inspect(quorum: Quorum, new_agent: Make) -> None:
     assert theirs.acquire(1, 0).ok.token > token
 
 
+def test_inspect_of_another_kind(quorum: Quorum, new_agent: Make) -> None:
+    lock = new_agent().open(quorum).lock("lock")
+    quorum.each("SET", "lock", "3")
+    assert lock.inspect().status == "WRONG_KIND"
+
+
 def test_gates(quorum: Quorum, new_agent: Make) -> None:
     mine, theirs = (new_agent().open(quorum).lock("lock", safety_ms=200) for _ in range(2))
     mine.acquire(1, 0).ok

@@ -743,7 +743,7 @@ def test_force_of_a_foreign_lock(wire: Wire, who: Callable[..., Who], foreign_ea
 def test_inspect_of_a_read_write_lock(wire: Wire, fields: list[Any]) -> None:
     wire.redis.command("HSET", wire.name, *fields)
     wire.redis.command("SET", wire.line, "this kind has no line")
-    holder, left, _, _, waiters = wire.inspect()
+    holder, left, _, _, waiters = wire.inspect("write")
     assert (left, waiters) == (-1, 0)
     assert holder == next((str(word).encode() for word in fields if FOREIGN in str(word)), b"")
 
@@ -751,16 +751,23 @@ def test_inspect_of_a_read_write_lock(wire: Wire, fields: list[Any]) -> None:
 def test_inspect_of_a_counter(wire: Wire) -> None:
     wire.redis.command("SET", wire.name, 3, "PX", LEASE)
     wire.redis.command("RPUSH", wire.line, "a", "b")  # a fair line
-    holder, left, token, _, waiters = wire.inspect()
+    holder, left, token, _, waiters = wire.inspect("latch")
     assert (holder, token, waiters) == (b"", 0, 2) and LEASE - 5000 < left <= LEASE
-    reply = wire.redis.command("EVAL", SCRIPTS["inspect"], 2, wire.name, wire.fence)
+    reply = wire.redis.command("EVAL", SCRIPTS["inspect"], 2, wire.name, wire.fence, "semaphore")
     assert reply[0] == b"" and reply[4] == 0
 
 
-def test_inspect_of_another_type(wire: Wire) -> None:
-    wire.redis.command("RPUSH", wire.name, "a")
-    with pytest.raises(ReplyError, match="WRONGTYPE"):
-        wire.inspect()
+@pytest.mark.parametrize("kind", ["mutex", "fair", "read", "write", "semaphore", "permit semaphore", "latch"])
+def test_inspect_of_another_kind(wire: Wire, kind: str) -> None:
+    counts, shared = kind.endswith("semaphore") or kind == "latch", kind in ("read", "write")
+    keys = {"RPUSH": ["a"], "SET": ["3"], "HSET": [FOREIGN, 1], "HMSET": ["mode", "read", FOREIGN, 1]}
+    fits = "SET" if counts else "HMSET" if shared else "HSET"
+    for command, words in keys.items():
+        wire.redis.command("DEL", wire.name)
+        wire.redis.command(command, wire.name, *words)
+        before, answer = wire.redis.command("DUMP", wire.name), wire.inspect(kind)
+        assert (answer != -1) == (command == fits), (command, answer)
+        assert wire.redis.command("DUMP", wire.name) == before
 
 
 def test_inspect_changes_nothing(wire: Wire, who: Callable[..., Who]) -> None:

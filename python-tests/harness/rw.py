@@ -80,7 +80,7 @@ class RwWire:
         return reply
 
     def inspect(self) -> list[Any]:
-        reply: list[Any] = self.run("inspect", self._keys())
+        reply: list[Any] = self.run("inspect", self._keys(), "read")
         return reply
 
     def close_gate(self, ms: int = LEASE) -> int:

@@ -61,9 +61,8 @@ class Wire:
         reply: int = self.run("force", self.channel)
         return reply
 
-    def inspect(self) -> list[Any]:
-        reply: list[Any] = self.run("inspect")
-        return reply
+    def inspect(self, kind: str = "mutex") -> Any:
+        return self.run("inspect", kind)
 
     @staticmethod
     def _try(

@@ -325,6 +325,7 @@ static int encode_inspect(struct dli_buffer *out, int full, const struct dli_req
     struct words words;
 
     begin_lock(&words, DLI_SCRIPT_INSPECT, full, request);
+    add_text(&words, request->kind->name);
     return finish(&words, out);
 }
 

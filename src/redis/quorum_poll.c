@@ -91,8 +91,8 @@ static int same_holder(const struct dli_round *round, int i, int64_t *least_ms)
     return same;
 }
 
-/* Whom most name: with a tie a holder. Who waits stands in no line, and is not known. */
-static void sum_of_sights(const struct dli_round *round, struct dli_request *asked)
+/* Whom most name: with a tie a holder. Who waits stands in no line, and is not known. Another kind of key names nobody. */
+static dlock_status sum_of_sights(const struct dli_round *round, struct dli_request *asked)
 {
     struct dli_sight *sum = &asked->sight;
     int most = 0;
@@ -114,6 +114,7 @@ static void sum_of_sights(const struct dli_round *round, struct dli_request *ask
         sum->token = sight->token > sum->token ? sight->token : sum->token;
         sum->now_us = sight->now_us > sum->now_us ? sight->now_us : sum->now_us;
     }
+    return sum_of_deeds(round);
 }
 
 static void sum(struct dli_round *round)
@@ -122,7 +123,7 @@ static void sum(struct dli_round *round)
     dlock_status status = DLOCK_OK;
 
     if (asked->verb == DLI_VERB_INSPECT)
-        sum_of_sights(round, asked);
+        status = sum_of_sights(round, asked);
     else if (asked->verb == DLI_VERB_GATE_LEFT)
         sum_of_gates(round, asked);
     else if (asked->verb == DLI_VERB_FORCE || asked->verb == DLI_VERB_GATE || asked->verb == DLI_VERB_PROVISION)

@@ -218,6 +218,8 @@ static dlock_status decode_inspect(const struct dli_reply *reply, struct dli_req
 {
     struct dli_sight *sight = &request->sight;
 
+    if (reply->type == DLI_REPLY_INTEGER && reply->integer == -1)
+        return dli_fail(request->why, DLOCK_WRONG_KIND, "the key belongs to something else than this kind");
     if (reply->type != DLI_REPLY_ARRAY || reply->size != 5 || reply->items[0].type != DLI_REPLY_TEXT ||
         !integer_at(reply, 1, &sight->left_ms) || !integer_at(reply, 2, &sight->token) ||
         !integer_at(reply, 3, &sight->now_us) || !integer_at(reply, 4, &sight->waiters))

@@ -4,18 +4,7 @@
 -- KEYS: lock, gate; of a mutex also line, about; of a fair lock also queue, timeouts, about.
 -- ARGV: ms it stays closed (0: open it), kind, Redisson's channel
 local lock, gate, ms, kind, channel = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
-local COUNTS = { semaphore = true, ['permit semaphore'] = true, latch = true }
-local SHARED = { rw = true, read = true, write = true }
-
-local function fits()
-  local type = redis.call('TYPE', lock).ok
-  if type == 'none' then
-    return true
-  elseif COUNTS[kind] then
-    return type == 'string'
-  end
-  return type == 'hash' and (redis.call('HEXISTS', lock, 'mode') == 1) == (SHARED[kind] == true)
-end
+--@include fits.lua
 
 local function ours(owner)
   return owner:sub(15, 15) == '8'
@@ -82,7 +71,7 @@ local function wake()
   end
 end
 
-if not fits() then
+if not fits(lock, kind) then
   return -1
 elseif ms == '0' then
   if redis.call('DEL', gate) == 0 then
