@@ -366,6 +366,19 @@ def test_pkg_config_is_all_a_program_needs(tmp_path: pathlib.Path) -> None:
     assert "libdlock.so.1" in needed and not any("hiredis" in name for name in needed)
 
 
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("inside", [True, False])
+def test_pkg_config_says_where_it_is(tmp_path: pathlib.Path, inside: bool) -> None:
+    """Distributions give absolute folders, some of them outside of the prefix: headers are a package of their own."""
+    prefix, build = tmp_path / "prefix", tmp_path / "build"
+    libdir, includedir = ((prefix if inside else tmp_path / part) / part for part in ("lib", "include"))
+    where = [f"--prefix={prefix}", f"--libdir={libdir}", f"--includedir={includedir}"]
+    output_of(["meson", "setup", str(build), str(ROOT), *where, "-Dtests=false", "-Ddemo=false"])
+    for variable, folder in (("libdir", libdir), ("includedir", includedir)):
+        said = output_of(["pkg-config", f"--variable={variable}", "dlock"], PKG_CONFIG_LIBDIR=str(build))
+        assert said.strip() == str(folder)
+
+
 def test_version_is_the_same_everywhere() -> None:
     version = re.search(r"^  version: '(.*)',$", (ROOT / "meson.build").read_text(), flags=re.M)
     assert version
