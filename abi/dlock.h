@@ -247,7 +247,9 @@ DLOCK_API
 const char *dlock_version_string(void);
 
 /*
- * 1 if this build has the named feature ("mutex", "unix", "tls", ...), 0 if not or if the name is unknown.
+ * 1 if this build has the named feature, 0 if not or if the name is unknown: "mutex", "fair", "read", "write", "semaphore",
+ * "permit_semaphore", "latch", "gate", "transaction", "fencing", "watchdog", "handover", "redisson", "tcp", "unix", "tls",
+ * "sentinel", "cluster", "quorum".
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
@@ -645,7 +647,7 @@ dlock_status dlock_lock_cancel(dlock_lock *lock, int64_t owner, dlock_error *ret
 
 /*
  * Make the server keep the lock for at least lease_ms from now; the new lease also holds for later renewals.
- * DLOCK_NOT_HELD, DLOCK_LOST, DLOCK_INVALID_ARGUMENT (range of the option lease_ms), DLOCK_LEASE_REFUSED,
+ * DLOCK_NOT_HELD, DLOCK_LOST, DLOCK_INVALID_ARGUMENT (range of the option lease_ms; below 500 with renew), DLOCK_LEASE_REFUSED,
  * DLOCK_NOT_REPLICATED, DLOCK_UNSUPPORTED (plain semaphore, latch).
  * Threads: any. Blocks: up to the command timeout. Since: 0.1
  */
@@ -816,7 +818,8 @@ DLOCK_API
 dlock_status dlock_semaphore_submit_add(dlock_lock *lock, int64_t permits, int64_t tag, dlock_error *reterr);
 
 /*
- * Take all permits that are free for good; *ret_drained is how many that were. DLOCK_UNSUPPORTED for permits that expire.
+ * Take all permits that are free for good; *ret_drained is how many that were. None is free afterwards: when that was below
+ * zero permits are added, as with Redisson. DLOCK_UNSUPPORTED for permits that expire.
  * Threads: any. Blocks: up to the command timeout. Since: 0.1
  */
 DLOCK_API

@@ -379,6 +379,12 @@ def test_pkg_config_says_where_it_is(tmp_path: pathlib.Path, inside: bool) -> No
         assert said.strip() == str(folder)
 
 
+def test_the_header_names_every_feature() -> None:
+    comment = (ROOT / "abi/dlock.h").read_text().split("int32_t dlock_supports(")[0].rsplit("/*", 1)[1]
+    code = (ROOT / "src/api/library.c").read_text().split("int32_t dlock_supports(")[1].split("\n}\n")[0]
+    assert set(re.findall(r'"(\w+)"', comment)) == set(re.findall(r'"(\w+)"', code))
+
+
 def test_version_is_the_same_everywhere() -> None:
     version = re.search(r"^  version: '(.*)',$", (ROOT / "meson.build").read_text(), flags=re.M)
     assert version

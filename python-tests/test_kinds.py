@@ -570,6 +570,7 @@ def test_permits_change(agent: Agent, new_agent: Make, redis_server: Server, kin
     assert seats.permits_add(5).ok.value == 4
     if kind == "semaphore":
         assert seats.permits_drain().ok.value == 4 and seats.permits().value == 0 and seats.permits_drain().value == 0
+        assert seats.permits_add(-2).ok.value == -2 and seats.permits_drain().ok.value == -2 and seats.permits().value == 0
         assert seats.acquire(1, 0).status == "BUSY"
     else:
         assert seats.permits_drain().status == "UNSUPPORTED" and seats.permits().value == 4
