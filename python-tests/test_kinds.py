@@ -74,8 +74,9 @@ def test_hold_and_give_back(agent: Agent, new_agent: Make, redis_server: Server,
     assert bool(event.text) == held and event.token >= token and (event.remaining > 20_000) == held
     assert mine.release_local(1).status == "WOULD_BLOCK" and mine.state(1) == "HELD"
     mine.release(1).ok
-    assert mine.state(1) == "NONE" and mine.release(1).status == "NOT_HELD" and mine.inspect().ok.event.text == ""
-    assert image(redis_server) == before
+    assert mine.state(1) == "NONE" and mine.release(1).status == "NOT_HELD"
+    until(lambda: image(redis_server) == before)  # who gave up leaves the line in the background, or gives back what it got in it
+    assert mine.inspect().ok.event.text == ""
     later = theirs.acquire(7, 0).ok.token
     assert later > token
     theirs.release(7).ok
