@@ -285,6 +285,25 @@ def test_g08_renewal_reaches_two(new_agent: Make, new_proxy: Make, quorum: Quoru
         seen.client.close(100)
 
 
+def test_g08_what_is_released_is_not_given_again(new_agent: Make, new_proxy: Make, new_quorum: Make) -> None:
+    """One lacks the hold and answers the renewal when the lock has been released: it does not get it for another lease."""
+    quorum = new_quorum(3)
+    seen = Seen(new_agent(), quorum, new_proxy, lease_ms=60_000, command_timeout_ms=20_000)
+    lock = seen.lock()
+    lock.acquire(1, 20_000).ok
+    until(lambda: quorum.held("lock") == 3)
+    quorum.nodes[2].command("DEL", "lock")
+    seen.proxies[2].down.hold()
+    lock.extend(1, 90_000).ok
+    lock.release(1).ok
+    until(lambda: seen.proxies[2].down.fired["hold"] > 0 and quorum.held("lock") == 0)
+    seen.proxies[2].down.release()
+    quorum.nodes[0].kill()
+    lock.inspect().ok  # by the word of the other two: all that came before has been heard
+    lock.acquire(1, 10_000).ok
+    lock.release(1).ok
+
+
 # ---- G-09: tokens over any quorum
 
 

@@ -116,6 +116,14 @@ struct dli_share {
     struct dli_findings found; /* CHECK: the same */
 };
 
+/* One lock of a renewal. */
+struct dli_kept {
+    struct dli_spot *spot; /* with a ref */
+    char id[DLI_OWNER_MAX];
+    struct dli_tally tally;
+    int dropped; /* it is being released: no server gets it again */
+};
+
 /* What is done with a round. */
 struct dli_round_ops {
     void (*begin)(struct dli_round *round, int64_t now);
@@ -139,10 +147,9 @@ struct dli_round {
     int64_t decided_at;       /* when it could have been answered, but is better answered a little later; 0 not */
     int64_t until;            /* UNDO: nobody knows of it any more then */
     struct dli_election election;
-    struct dli_tally tally;    /* of questions about one lock */
-    int released, won;         /* of an answered one */
-    struct dli_tally *tallies; /* of renewals, one for each row */
-    struct dli_spot **spots;   /* with refs */
+    struct dli_tally tally; /* of questions about one lock */
+    int released, won;      /* of an answered one */
+    struct dli_kept *kept;  /* of renewals, one for each row */
     struct dli_share share[];
 };
 
@@ -204,6 +211,9 @@ void dli_elect_go(struct dli_round *round, int64_t now);
 
 /* Places of the rows and memory for the shares' rows. 0, or -1 without memory. */
 int dli_keep_init(struct dli_round *round);
+
+/* An id is being released: renewals under way give it to no server again. */
+void dli_keep_dropped(struct dli_lane *lane, const char *id);
 
 /* Release what the share's server granted or may have, again and again until it answers or has forgotten it. */
 void dli_drop_undo(struct dli_share *share, int64_t now);

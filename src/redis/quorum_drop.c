@@ -60,6 +60,7 @@ static void begin(struct dli_round *round, int64_t now)
     round->tally = (struct dli_tally){.count = quorum->count, .needed = quorum->needed};
     round->until = now + 2 * round->said.exchange.wish.lease;
     dli_elect_dropped(round->lane, round->spot, round->said.exchange.drop);
+    dli_keep_dropped(round->lane, round->said.exchange.drop);
     for (int i = 0; i < quorum->count; i++) {
         round->share[i].stage = DLI_STAGE_ASK;
         send(&round->share[i], round->said.exchange.drop, round->said.deadline);

@@ -1,6 +1,7 @@
 /*
  * quorum_keep.c: rounds that renew holds. A hold is kept when enough servers confirm it, gone when so many do not have it that
- * enough never will. Behind that, servers that lack a hold which was kept get it again when nobody else has the lock there.
+ * enough never will. Behind that, servers that lack a hold which was kept, and is not being released, get it again when nobody
+ * else has the lock there.
  */
 #include "quorum.h"
 
@@ -18,12 +19,12 @@ int dli_keep_init(struct dli_round *round)
     const struct dli_renewal *row = round->said.renew.row;
     size_t count = (size_t)rows(round);
 
-    round->tallies = calloc(count, sizeof *round->tallies);
-    round->spots = calloc(count, sizeof(struct dli_spot *));
-    if (!round->tallies || !round->spots)
+    if (!(round->kept = calloc(count, sizeof *round->kept)))
         return -1;
-    for (size_t i = 0; i < count; i++)
-        round->spots[i] = dli_spot_ref(row[i].place->spot);
+    for (size_t i = 0; i < count; i++) {
+        round->kept[i].spot = dli_spot_ref(row[i].place->spot);
+        memcpy(round->kept[i].id, row[i].heir[0] ? row[i].heir : row[i].owner, DLI_OWNER_MAX);
+    }
     for (int node = 0; node < round->lane->quorum->count; node++) {
         struct dli_renewal *own = malloc(count * sizeof *own);
 
@@ -31,18 +32,26 @@ int dli_keep_init(struct dli_round *round)
             return -1;
         memcpy(own, row, count * sizeof *own);
         for (size_t i = 0; i < count; i++)
-            own[i].place = round->spots[i]->place;
+            own[i].place = round->kept[i].spot->place;
     }
     return 0;
 }
 
 static void ended(struct dli_round *round)
 {
-    for (int i = 0; round->spots && i < rows(round); i++)
-        if (round->spots[i])
-            dli_spot_unref(round->spots[i]);
-    free(round->spots);
-    free(round->tallies);
+    for (int i = 0; round->kept && i < rows(round); i++)
+        dli_spot_unref(round->kept[i].spot);
+    free(round->kept);
+}
+
+void dli_keep_dropped(struct dli_lane *lane, const char *id)
+{
+    for (struct dli_link *link = lane->rounds.next; link != &lane->rounds; link = link->next) {
+        struct dli_round *round = DLI_OBJECT(link, struct dli_round, link);
+
+        for (int i = 0; round->kept && i < rows(round); i++)
+            round->kept[i].dropped |= strcmp(round->kept[i].id, id) == 0;
+    }
 }
 
 static void begin(struct dli_round *round, int64_t now)
@@ -51,7 +60,7 @@ static void begin(struct dli_round *round, int64_t now)
 
     dli_seats_ask(round->lane, now);
     for (int i = 0; i < rows(round); i++)
-        round->tallies[i] = (struct dli_tally){.count = quorum->count, .needed = quorum->needed};
+        round->kept[i].tally = (struct dli_tally){.count = quorum->count, .needed = quorum->needed};
     for (int i = 0; i < quorum->count; i++) {
         struct dli_share *share = &round->share[i];
 
@@ -69,7 +78,7 @@ static int lacking(const struct dli_round *round, struct dli_share *share)
     for (int i = 0; i < rows(round); i++) {
         struct dli_renewal row = share->row[i];
 
-        if (row.kept || dli_tally_verdict(&round->tallies[i]) != DLI_VERDICT_YES)
+        if (row.kept || round->kept[i].dropped || dli_tally_verdict(&round->kept[i].tally) != DLI_VERDICT_YES)
             continue;
         share->row[i] = share->row[found];
         share->row[found++] = row;
@@ -102,9 +111,9 @@ static void heard(struct dli_round *round, struct dli_share *share, int64_t now)
 
     (void)now;
     for (int i = 0; share->stage == DLI_STAGE_ASK && i < rows(round); i++) {
-        round->tallies[i].yes += known && share->row[i].kept;
-        round->tallies[i].no += known && !share->row[i].kept;
-        round->tallies[i].unknown += !known;
+        round->kept[i].tally.yes += known && share->row[i].kept;
+        round->kept[i].tally.no += known && !share->row[i].kept;
+        round->kept[i].tally.unknown += !known;
     }
     if (!round->asked && was_answered(share))
         give_again(share);
@@ -117,7 +126,7 @@ static int tell(struct dli_round *round)
     int known = 0;
 
     for (int i = 0; i < rows(round); i++) {
-        enum dli_verdict verdict = dli_tally_verdict(&round->tallies[i]);
+        enum dli_verdict verdict = dli_tally_verdict(&round->kept[i].tally);
 
         row[i].kept = verdict == DLI_VERDICT_YES ? 1 : verdict == DLI_VERDICT_NO ? 0 : -1;
         known += row[i].kept >= 0;
@@ -128,7 +137,7 @@ static int tell(struct dli_round *round)
 static int all_decided(const struct dli_round *round)
 {
     for (int i = 0; i < rows(round); i++)
-        if (dli_tally_verdict(&round->tallies[i]) == DLI_VERDICT_OPEN)
+        if (dli_tally_verdict(&round->kept[i].tally) == DLI_VERDICT_OPEN)
             return 0;
     return 1;
 }
@@ -142,7 +151,7 @@ static void decide(struct dli_round *round, int must, int64_t now)
         dli_round_answer(round, DLOCK_OK);
     } else {
         round->asked->request.sent = 1;
-        dli_round_fail(round, "confirm it", round->tallies[0].yes);
+        dli_round_fail(round, "confirm it", round->kept[0].tally.yes);
         return;
     }
     for (int i = 0; i < round->lane->quorum->count; i++)
