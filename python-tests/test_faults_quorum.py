@@ -211,6 +211,24 @@ def test_g05_a_split_vote_is_released_at_once(new_agent: Make, new_proxy: Make, 
     lock.release(1).ok
 
 
+def test_g05_one_by_one_a_silent_server_is_passed(new_agent: Make, new_proxy: Make, new_quorum: Make) -> None:
+    """Behind five split votes servers are asked one by one, and the first says nothing: the next attempt asks all."""
+    quorum = new_quorum(3)
+    seen = Seen(new_agent(), quorum, new_proxy, lease_ms=20_000)
+    lock = seen.lock()
+    for node in quorum.nodes[:2]:
+        node.command("HSET", "lock", "aaaaaaaa-aaaa-8aaa-8aaa-aaaaaaaaaaaa:1", "1")
+    for _ in range(5):
+        assert lock.acquire(1, 0).status == "BUSY"
+        until(lambda: quorum.holders("lock")[2] == b"")
+    seen.proxies[0].up.blackhole = True
+    quorum.each("DEL", "lock")
+    assert lock.acquire(1, 0).status == "UNREACHABLE"
+    lock.acquire(1, 0).ok
+    assert seen.proxies[0].up.fired["blackhole"] > 0
+    lock.release(1).ok
+
+
 # ---- G-06, G-07: servers that are slow
 
 

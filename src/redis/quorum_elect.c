@@ -220,10 +220,12 @@ static int votes(const struct dli_round *round)
     return found;
 }
 
+/* Behind one that asked one after the other the next one asks all at once: a server that is silent stops nobody. */
 static void fail(struct dli_round *round)
 {
     struct dli_request *asked = &round->asked->request;
 
+    round->spot->splits += round->election.in_order;
     asked->exchange.answer = (struct dli_answer){.spent = dli_election_spent(&round->election)};
     asked->sent = asked->exchange.answer.spent;
     dli_round_fail(round, round->election.token ? "confirm the token" : "grant it", votes(round));
