@@ -110,22 +110,36 @@ static const char *said_by(const struct dli_round *round, const struct dli_share
                                              : "yes";
 }
 
-/* One word for all when all that have failed say the same. */
+/* It was asked something, a vote or a floor, and has not answered. */
+static int is_silent(const struct dli_round *round, const struct dli_share *share)
+{
+    return !share->over ||
+           (round->ops == &dli_elect_ops && round->election.voter[share->node].vote == DLI_VOTE_WRITING);
+}
+
+/* One word for all when all that have failed say the same. While some are silent only when they decide alone. */
 static dlock_status common_status(const struct dli_round *round)
 {
+    const struct dli_quorum *quorum = round->lane->quorum;
     dlock_status common = DLOCK_OK;
+    int silent = 0, failed = 0;
 
-    for (int i = 0; i < round->lane->quorum->count; i++) {
+    for (int i = 0; i < quorum->count; i++) {
         const struct dli_share *share = &round->share[i];
         dlock_status status = share->why.code != DLOCK_OK ? share->why.code : share->request->status;
 
-        if (!share->over || status == DLOCK_QUARANTINED) /* that is an answer */
-            continue;
-        if (status != DLOCK_OK && common != DLOCK_OK && status != common)
-            return DLOCK_UNREACHABLE;
-        common = status != DLOCK_OK ? status : common;
+        if (is_silent(round, share)) {
+            silent++;
+        } else if (status != DLOCK_OK && status != DLOCK_QUARANTINED) { /* those are answers */
+            if (common != DLOCK_OK && status != common)
+                return DLOCK_UNREACHABLE;
+            common = status;
+            failed++;
+        }
     }
-    return common == DLOCK_OK ? DLOCK_UNREACHABLE : common;
+    if (common == DLOCK_OK || (silent > 0 && failed <= quorum->count - quorum->needed))
+        return DLOCK_UNREACHABLE;
+    return common;
 }
 
 void dli_round_fail(struct dli_round *round, const char *what, int agree)
