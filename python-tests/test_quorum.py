@@ -84,6 +84,20 @@ def test_who_waits_stands_in_no_line(quorum: Quorum, new_agent: Make) -> None:
     theirs.release(1).ok
 
 
+def test_who_may_not_listen_looks_often(new_quorum: Make, new_agent: Make) -> None:
+    """No server lets clients subscribe: they do not sleep for safety_ms, as on one server."""
+    quorum = new_quorum(3)
+    quorum.each("ACL", "SETUSER", "deaf", "reset", "on", ">" + CANARY, "~*", "&*", "+@all", "-subscribe")
+    where = url_of(*quorum.nodes, username="deaf", password=CANARY)
+    mine, theirs = (new_agent().open(where, lease_ms=60_000).lock("lock", safety_ms=60_000) for _ in range(2))
+    mine.acquire(1, 20_000).ok
+    wait = theirs.start("acquire", 1, 100_000, thread=1)
+    until(lambda: theirs.state(1) == "WAITING" and all(b"cmdstat_subscribe" in info for info in quorum.each("INFO", "commandstats")))
+    mine.release(1).ok
+    wait.answer(20).ok
+    theirs.release(1).ok
+
+
 def test_tokens_grow_over_clients_and_hand_over(quorum: Quorum, new_agent: Make) -> None:
     clients = [new_agent().open(quorum) for _ in range(3)]
     locks = [client.lock("lock") for client in clients]

@@ -19,10 +19,9 @@ static void down(void *owner)
 {
     const struct dli_server *node = owner;
     struct dli_quorum *quorum = node->quorum;
-    unsigned before = quorum->ears;
 
     quorum->ears &= ~(1U << node->index);
-    if (quorum->ears == 0 && before != 0)
+    if (quorum->ears == 0)
         quorum->store.hooks->down(quorum->store.owner);
 }
 
