@@ -493,6 +493,17 @@ def test_f07_bad_maps(agent: Agent, fakes: list[FakeServer], bad: str) -> None:
     agent.open(fake_url(first, second)).lock("x").acquire(1, 0).ok
 
 
+def test_f07_old_maps(agent: Agent, fakes: list[FakeServer]) -> None:
+    """A server that is cut off from the others names one that is gone, for ever: the next one is asked."""
+    old, good, gone = fakes
+    gone.close()
+    old.on("CLUSTER", shards(gone))
+    good.on("CLUSTER", shards(good))
+    good.on("EVALSHA", b"*2\r\n:1\r\n:12345\r\n")
+    agent.open(fake_url(old, good)).lock("x").acquire(1, 15_000).ok
+    assert old.count("CLUSTER") > 1
+
+
 def test_f07_slots_of_nobody(agent: Agent, fakes: list[FakeServer]) -> None:
     first = fakes[0]
     first.on("CLUSTER", shards(first, first=10_000))

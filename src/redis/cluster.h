@@ -83,6 +83,7 @@ struct dli_look {
     int64_t not_before, give_up;
     int troubled; /* the last one failed, which is in the log */
     int hasty;    /* no candidate gets the whole connect time */
+    int known;    /* looks in a row that told nothing new */
     struct dli_cluster_map map;
 };
 

@@ -4,6 +4,9 @@
  *
  * Servers are only ever reached at places that the URL or a server of the cluster names: a redirect to any other place is
  * not followed, but makes us look.
+ *
+ * Who answered is asked first the next time, but not for ever when it tells nothing new: a server that is cut off from the cluster
+ * does not learn who owns what now.
  */
 #include "cluster.h"
 
@@ -12,7 +15,7 @@
 
 #include "sys/sys.h"
 
-enum { PAUSE = 50000, HASTE = 4 };
+enum { PAUSE = 50000, HASTE = 4, KNOWN_MOST = 3 };
 
 /* ---- any thread */
 
@@ -103,6 +106,23 @@ static void adopt_replicas(struct dli_cluster *cluster, const struct dli_cluster
         cluster->replica[i].of = index[map->replica[i].of];
 }
 
+static void adopt_owners(struct dli_cluster *cluster, const struct dli_cluster_map *map, const uint8_t *index)
+{
+    struct dli_look *look = &cluster->look;
+
+    look->known++;
+    for (int slot = 0; slot < DLI_SLOTS; slot++) {
+        uint8_t owner = index[map->owner[slot]];
+
+        if (__atomic_exchange_n(&cluster->owner[slot], owner, __ATOMIC_ACQ_REL) != owner)
+            look->known = 0;
+    }
+    if (look->known < KNOWN_MOST)
+        return;
+    look->known = 0;
+    look->at++;
+}
+
 /* Nodes and owners as the map has them. 0, or -1 without memory or room for a node. */
 static int adopt(struct dli_cluster *cluster, const struct dli_cluster_map *map)
 {
@@ -120,8 +140,7 @@ static int adopt(struct dli_cluster *cluster, const struct dli_cluster_map *map)
     count = dli_cluster_count(cluster);
     for (int i = 0; i < count; i++)
         __atomic_store_n(&cluster->node[i]->listed, memchr(index, i, (size_t)map->count) != NULL, __ATOMIC_RELEASE);
-    for (int slot = 0; slot < DLI_SLOTS; slot++)
-        __atomic_store_n(&cluster->owner[slot], index[map->owner[slot]], __ATOMIC_RELEASE);
+    adopt_owners(cluster, map, index);
     adopt_replicas(cluster, map, index);
     return 0;
 }
