@@ -7,7 +7,7 @@ import pytest
 
 from harness.acl import rights
 from harness.agent import Agent, until
-from harness.cluster import Cluster
+from harness.cluster import Cluster, Lone
 from harness.golang import GO
 from harness.kinds import KINDS, sides
 from harness.scenarios import RUNNERS, Stage, scenarios
@@ -158,6 +158,40 @@ def test_a_slot_that_goes_ends_a_transaction(agent: Agent, cluster: Cluster) -> 
         txn.set("gone", str(number), -1).ok
         txn.commit().ok
         assert cluster.command("GET", "gone", key="gone") == str(number).encode()
+
+
+@pytest.mark.parametrize("submitted", [False, True])
+def test_transactions_find_who_took_over(agent: Agent, submitted: bool) -> None:
+    """A client that does nothing else looks at the map, too, when a primary is gone."""
+    with Cluster(primaries=3, replicas=1) as own:
+        client = agent.open(own)
+        txn = client.txn()
+
+        def watches() -> bool:
+            if not submitted:
+                return bool(txn.watch("a").status == "OK")
+            txn.submit_txn("watch", 7, "a").ok
+            while (event := client.event()).type != "DONE":
+                assert event.type == "LOG"
+            return bool(event.status == 0)
+
+        assert watches()
+        txn.rollback().ok
+        own.owner("a").kill()
+        own.until_settled()
+        until(watches)
+        txn.end_txn()
+
+
+def test_transactions_find_a_cluster_that_comes_later(agent: Agent) -> None:
+    """The first look failed: whoever asks again has another."""
+    with Lone() as own:
+        own.kill()
+        txn = agent.open(own).txn()
+        assert txn.watch("a").status == txn.watch("a").status == "UNREACHABLE"
+        own.start()
+        until(lambda: txn.watch("a").status == "OK")
+        txn.end_txn()
 
 
 def test_transactions_stay_in_one_slot(agent: Agent, cluster: Cluster) -> None:

@@ -24,6 +24,7 @@ static dlock_status wait_for_map(struct dli_txn *txn, int64_t *at, dlock_error *
         pthread_mutex_lock(&cluster->mutex);
         *why = cluster->why;
         pthread_mutex_unlock(&cluster->mutex);
+        txn->version = version; /* whoever asks again has another look */
         return why->code;
     }
     dli_look_want(cluster);
@@ -59,7 +60,12 @@ static int follow(struct dli_txn *txn, const struct dli_redirect *redirect)
     return redirect->turn == DLI_TURN_MOVED && dli_look_moved(cluster, from, redirect) != NULL;
 }
 
-static const struct dli_txn_guide guide = {lead, follow};
+static void lost(struct dli_txn *txn)
+{
+    dli_look_want(cluster_of(txn));
+}
+
+static const struct dli_txn_guide guide = {lead, follow, lost};
 
 void dli_cluster_txn(struct dli_store *store, struct dli_txn *txn)
 {

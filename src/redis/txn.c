@@ -51,6 +51,13 @@ void dli_txn_drop(struct dli_txn *txn)
     dli_conn_close(txn->conn);
 }
 
+void dli_txn_break(struct dli_txn *txn, dlock_status status)
+{
+    dli_txn_drop(txn);
+    if (txn->guide && (status == DLOCK_UNREACHABLE || status == DLOCK_UNKNOWN_OUTCOME))
+        txn->guide->lost(txn);
+}
+
 /* ---- the connection */
 
 /* Wait for the client's turn to connect. 0, or -1 when that is not before deadline. */
@@ -244,7 +251,7 @@ dlock_status dli_txn_watch(struct dli_txn *txn, const char *key, size_t size, dl
     if (status == DLOCK_OK)
         txn->watching = 1;
     else
-        dli_txn_drop(txn);
+        dli_txn_break(txn, status);
     return status;
 }
 
@@ -276,7 +283,7 @@ dlock_status dli_txn_get(struct dli_txn *txn, const char *key, size_t size, uint
         return dli_txn_refused(txn, reply, why);
     if (reply)
         dli_fail(why, DLOCK_PROTOCOL_ERROR, "the reply to GET is not one that Redis gives");
-    dli_txn_drop(txn);
+    dli_txn_break(txn, why->code);
     return why->code;
 }
 
@@ -328,7 +335,7 @@ dlock_status dli_txn_commit(struct dli_txn *txn, dlock_error *why)
     if (status == DLOCK_OK || status == DLOCK_CONFLICT)
         dli_txn_end_round(txn);
     else
-        dli_txn_drop(txn);
+        dli_txn_break(txn, status);
     return status;
 }
 

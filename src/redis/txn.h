@@ -28,6 +28,7 @@ struct dli_txn_guide {
     /* A round is to begin with key: DLOCK_OK, config and gate are its server's; DLOCK_WOULD_BLOCK: ask again at *at. */
     dlock_status (*lead)(struct dli_txn *txn, const char *key, size_t size, int64_t *at, dlock_error *why);
     int (*follow)(struct dli_txn *txn, const struct dli_redirect *redirect); /* 1: lead leads elsewhere now */
+    void (*lost)(struct dli_txn *txn); /* the server that it led to is out of reach */
 };
 
 struct dli_txn {
@@ -57,6 +58,9 @@ void dli_txn_fini_child(struct dli_txn *txn);
 
 /* End the round and close the connection. Never blocks. */
 void dli_txn_drop(struct dli_txn *txn);
+
+/* The same after a call that ended with status: the guide hears of a server that is out of reach. */
+void dli_txn_break(struct dli_txn *txn, dlock_status status);
 
 /* Watch a key, on a new connection if need be. After any failure but DLOCK_INVALID_ARGUMENT there is no round. */
 dlock_status dli_txn_watch(struct dli_txn *txn, const char *key, size_t size, dlock_error *why);

@@ -34,13 +34,13 @@ static void leave(struct dli_txn_step *step)
 
     if (step->verb == DLI_TXN_GET) {
         if (txn->conn->state != DLI_CONN_READY || step->status == DLOCK_OUT_OF_MEMORY)
-            dli_txn_drop(txn);
+            dli_txn_break(txn, step->status);
     } else if (step->verb == DLI_TXN_WATCH && good) {
         txn->watching = 1;
     } else if (good || (step->verb == DLI_TXN_COMMIT && step->status == DLOCK_CONFLICT)) {
         dli_txn_end_round(txn);
     } else {
-        dli_txn_drop(txn);
+        dli_txn_break(txn, step->status);
     }
     if (step->verb == DLI_TXN_ROLLBACK)
         step->status = DLOCK_OK;
