@@ -285,6 +285,25 @@ def test_shards_of_a_cluster(agent: Agent, quorum: Quorum, new_server: Make) -> 
     until(lambda: quorum.held("lock") == 0)
 
 
+def test_a_server_that_comes_back_is_asked_again(agent: Agent, new_quorum: Make) -> None:
+    """It was asked who it is while it was gone, in vain: what it votes for is known before its next vote."""
+    quorum = new_quorum(3)
+    lock = agent.open(quorum).lock("lock")
+
+    def have_it() -> None:
+        lock.acquire(1, 20_000).ok
+        lock.release(1).ok
+
+    have_it()
+    quorum.nodes[2].kill()
+    for _ in range(10):
+        have_it()
+    quorum.nodes[2].start()
+    while b"cmdstat_hset" not in quorum.nodes[2].command("INFO", "commandstats"):
+        have_it()
+    assert len(set(quorum.each("GET", "dlock_quorum"))) == 1
+
+
 def test_passwords(agent: Agent, new_quorum: Make) -> None:
     quorum = new_quorum(3, "--requirepass", CANARY)
     good, bad = url_of(*quorum.nodes, password=CANARY), url_of(*quorum.nodes, password="wrong")

@@ -75,7 +75,7 @@ struct dli_seat {
     int index;
     int asking, heard; /* a question is under way; one was answered, well or not */
     int good;
-    int64_t joined_at, troubles; /* when it joined; what node.troubles was */
+    int64_t joined_at, troubles; /* when it joined; what node.troubles was, -1: it is to be asked again */
     dlock_error why;             /* of the last question */
 };
 

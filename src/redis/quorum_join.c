@@ -89,6 +89,7 @@ static void heard(struct dli_request *request)
     if (request->status != DLOCK_OK) {
         if (seat->why.code == DLOCK_OK)
             seat->why.code = request->status;
+        seat->troubles = -1; /* the trouble that made us ask is not over */
         return;
     }
     pthread_mutex_lock(&node->quorum->mutex);
