@@ -337,6 +337,25 @@ def test_f06_foreign_hosts(agent: Agent, fakes: list[FakeServer]) -> None:
     assert foreign.connections > 0
 
 
+def test_f06_channels_that_nobody_has(agent: Agent, fakes: list[FakeServer]) -> None:
+    """Two send to each other who wants to listen: they are asked once for each look at the map."""
+    pair, slot = fakes[:2], Cluster.slot("x")
+    for own, other in (pair, pair[::-1]):
+        own.on("PUBSUB", b"*0\r\n")
+        own.on("EVALSHA", b"*3\r\n:0\r\n:60000\r\n:1\r\n")
+        own.on("SSUBSCRIBE", b"-MOVED %d 127.0.0.1:%d\r\n" % (slot, other.port))
+        own.on("SUNSUBSCRIBE", lambda link, words: b"*3\r\n$12\r\nsunsubscribe\r\n$%d\r\n%s\r\n:0\r\n" % (len(words[1]), words[1]))
+
+    def count(command: str) -> int:
+        return sum(fake.count(command) for fake in pair)
+
+    agent.open(fake_url(pair[0])).lock("x", safety_ms=60_000).start("acquire", 1, 100_000, thread=1)
+    until(lambda: count("SSUBSCRIBE") > 3)
+    before = count("SSUBSCRIBE"), count("CLUSTER")
+    until(lambda: count("CLUSTER") > before[1] + 3)
+    assert count("SSUBSCRIBE") - before[0] <= count("CLUSTER") - before[1] + 2
+
+
 def sends_around(agent: Agent, fakes: list[FakeServer]) -> None:
     """What redirects of every kind come to; mutants.CLUSTER breaks one of them each."""
     first, second, third = fakes

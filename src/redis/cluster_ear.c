@@ -113,15 +113,13 @@ void dli_ear_forget(struct dli_store *store, int64_t *listeners)
 
 /* ---- lane 0: rows that go */
 
-enum gone { GONE_WITH_NODE, GONE_WITH_SLOT, GONE_ELSEWHERE, GONE_STALE };
+enum gone { GONE_WITH_NODE, GONE_ELSEWHERE, GONE_STALE };
 
 static int goes(const struct dli_cluster *cluster, const struct dli_channel *channel, enum gone why, int which)
 {
     switch (why) {
     case GONE_WITH_NODE:
         return channel->node == which;
-    case GONE_WITH_SLOT:
-        return channel->slot == which;
     case GONE_ELSEWHERE:
         return channel->node != dli_cluster_owner(cluster, channel->slot);
     default:
@@ -282,7 +280,18 @@ static void message(void *owner, const char *channel, size_t channel_size, const
         dli_hear_message(&cluster->store, own, channel, channel_size, text, size);
 }
 
-/* SSUBSCRIBE where the slot is not: 1, the connection stays. */
+/* The channels of a slot are not listened to at this node: the next look at the map tells who has them. */
+static void unplace(struct dli_cluster *cluster, const struct dli_node *node, int slot)
+{
+    pthread_mutex_lock(&cluster->mutex);
+    for (int i = 0; i < DLI_CHANNEL_ROWS; i++)
+        for (struct dli_channel *channel = cluster->channels[i]; channel; channel = channel->next)
+            if (channel->slot == slot && channel->node == node->index)
+                channel->node = DLI_NOBODY;
+    pthread_mutex_unlock(&cluster->mutex);
+}
+
+/* SSUBSCRIBE where the slot is not: 1, the connection stays. Servers that send us to each other do so once in a look. */
 static int refused(void *owner, const struct dli_reply *error)
 {
     struct dli_redirect redirect = dli_redirect_of(error);
@@ -290,8 +299,8 @@ static int refused(void *owner, const struct dli_reply *error)
 
     if (redirect.turn != DLI_TURN_MOVED)
         return 0;
-    if (dli_look_moved(node->cluster, node, &redirect))
-        tell_gone(node->cluster, GONE_ELSEWHERE, 0);
+    unplace(node->cluster, node, redirect.slot);
+    dli_look_moved(node->cluster, node, &redirect);
     return 1;
 }
 
