@@ -17,7 +17,7 @@ from harness.build import BUILD, ROOT
 from harness.faults import Fenced, times
 from harness.kinds import KINDS, LEASED, one
 from harness.resp import ReplyError
-from harness.scripts import teach
+from harness.scripts import SHA, teach
 from harness.sentinel import Watched, ask
 from harness.server import Server
 
@@ -540,6 +540,35 @@ def test_an_extension_that_is_not_confirmed(agent: Agent, family: Family) -> Non
         assert answer.status == "NOT_REPLICATED" and lock.state(1) == "HELD"
     lock.extend(1, 10_000).ok
     lock.release(1).ok
+
+
+# ---- connections
+
+
+def test_renewals_go_before_what_waits_for_a_connection(agent: Agent, family: Family, new_proxy: Make) -> None:
+    """All connections wait for answers, and a hundred acquisitions for a connection, when the renewal is due."""
+    teach(family.primary)
+    proxy = new_proxy(family.primary)
+    client = opened(agent, proxy, command_timeout_ms=30_000, watchdog_threads=1, lease_ms=60_000)
+    held = client.lock("held", lease_ms=9000)
+    got(held, 1)
+    proxy.up.delay = 0.02  # long enough for each connection to be needed
+    for tag in range(20):
+        client.lock(f"first {tag}").submit_acquire(1, -1, tag).ok
+    until(lambda: client.counters()["acquired"] == 21)
+    proxy.up.delay = 0
+    sent: list[str] = []
+    for script in ("acquire", "renew"):
+        proxy.up.on(SHA[script], lambda _link, _data, script=script: sent.append(script), times=None)
+    proxy.down.hold()
+    for tag in range(100):
+        client.lock(f"second {tag}").submit_acquire(1, -1, tag).ok
+    renewals = client.counters()["renewal_scripts"]
+    until(lambda: client.counters()["renewal_scripts"] > renewals)
+    assert sent == ["acquire"] * 4
+    proxy.down.release()
+    until(lambda: client.counters()["acquired"] == 121)
+    assert sent.index("renew") < 10 and held.state(1) == "HELD"
 
 
 # ---- mutants

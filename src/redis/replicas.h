@@ -41,9 +41,14 @@ struct dli_replicas_turn {
     int64_t alarm;
 };
 
+/* Calls in their order. */
+struct dli_replicas_line {
+    struct dli_call *first, **end;
+};
+
 struct dli_replicas {
     pthread_mutex_t mutex;
-    struct dli_call *pushed, **pushed_end;
+    struct dli_replicas_line pushed[2]; /* [1]: urgent ones */
     int shut;
     int wake_fd; /* the loop's, borrowed */
     const struct dli_conn_config *config;
@@ -51,7 +56,7 @@ struct dli_replicas {
     int64_t *reloads;
     int needed;                              /* how many replicas; < 0: all, *known or one */
     const int *known;                        /* an atomic; the finder's, or the cluster's for this server */
-    struct dli_call *waiting, **waiting_end; /* for a connection */
+    struct dli_replicas_line waiting[2];     /* for a connection; [1]: urgent ones, which go first */
     struct dli_replicas_turn turn[DLI_REPLICAS_CONNS];
 };
 
@@ -62,7 +67,10 @@ void dli_replicas_fini(struct dli_replicas *replicas);
 /* Whether the request is one that has to be confirmed. */
 int dli_replicas_want(const struct dli_replicas *replicas, const struct dli_request *request);
 
-/* Any thread: an errand that has begun. 0, or -1 when the lane was shut. carry: blocks until it was answered. */
+/*
+ * Any thread: an errand that has begun. 0, or -1 when the lane was shut. urgent: it goes before all that wait for a connection,
+ * behind others that are urgent. carry: blocks until it was answered.
+ */
 int dli_replicas_push(struct dli_replicas *replicas, struct dli_errand *errand, int urgent);
 void dli_replicas_carry(struct dli_replicas *replicas, struct dli_errand *errand);
 

@@ -14,8 +14,10 @@ void dli_replicas_init(struct dli_replicas *replicas, const struct dli_conn_conf
 {
     memset(replicas, 0, sizeof *replicas);
     pthread_mutex_init(&replicas->mutex, NULL);
-    replicas->pushed_end = &replicas->pushed;
-    replicas->waiting_end = &replicas->waiting;
+    for (int i = 0; i < 2; i++) {
+        replicas->pushed[i].end = &replicas->pushed[i].first;
+        replicas->waiting[i].end = &replicas->waiting[i].first;
+    }
     replicas->config = config;
     replicas->gate = gate;
     replicas->wake_fd = wake_fd;
@@ -44,21 +46,17 @@ int dli_replicas_want(const struct dli_replicas *replicas, const struct dli_requ
 
 int dli_replicas_push(struct dli_replicas *replicas, struct dli_errand *errand, int urgent)
 {
+    struct dli_replicas_line *line = &replicas->pushed[urgent != 0];
     struct dli_call *call = &errand->call;
     int shut;
 
     call->done = 0;
+    call->next = NULL;
     pthread_mutex_lock(&replicas->mutex);
     shut = replicas->shut;
-    if (!shut && urgent) {
-        call->next = replicas->pushed;
-        replicas->pushed = call;
-        if (!call->next)
-            replicas->pushed_end = &call->next;
-    } else if (!shut) {
-        call->next = NULL;
-        *replicas->pushed_end = call;
-        replicas->pushed_end = &call->next;
+    if (!shut) {
+        *line->end = call;
+        line->end = &call->next;
     }
     pthread_mutex_unlock(&replicas->mutex);
     if (!shut)
@@ -77,29 +75,37 @@ void dli_replicas_carry(struct dli_replicas *replicas, struct dli_errand *errand
         dli_futex_sleep(&errand->call.done, 0);
 }
 
+/* Move what is in one line behind what is in another. */
+static void move(struct dli_replicas_line *from, struct dli_replicas_line *to)
+{
+    if (!from->first)
+        return;
+    *to->end = from->first;
+    to->end = from->end;
+    from->first = NULL;
+    from->end = &from->first;
+}
+
 /* What was pushed goes behind what waits. */
 static void collect(struct dli_replicas *replicas, int shut)
 {
     pthread_mutex_lock(&replicas->mutex);
     replicas->shut |= shut;
-    if (replicas->pushed) {
-        *replicas->waiting_end = replicas->pushed;
-        replicas->waiting_end = replicas->pushed_end;
-        replicas->pushed = NULL;
-        replicas->pushed_end = &replicas->pushed;
-    }
+    for (int i = 0; i < 2; i++)
+        move(&replicas->pushed[i], &replicas->waiting[i]);
     pthread_mutex_unlock(&replicas->mutex);
 }
 
 static struct dli_errand *next(struct dli_replicas *replicas)
 {
-    struct dli_call *call = replicas->waiting;
+    struct dli_replicas_line *line = &replicas->waiting[replicas->waiting[1].first != NULL];
+    struct dli_call *call = line->first;
 
     if (!call)
         return NULL;
-    replicas->waiting = call->next;
-    if (!replicas->waiting)
-        replicas->waiting_end = &replicas->waiting;
+    line->first = call->next;
+    if (!line->first)
+        line->end = &line->first;
     return DLI_OBJECT(call, struct dli_errand, call);
 }
 
@@ -111,9 +117,9 @@ static void begin(struct dli_replicas_turn *turn, struct dli_errand *errand, int
 }
 
 /* Nobody waits for those any more. */
-static void expire(struct dli_replicas *replicas, int64_t now)
+static void expire(struct dli_replicas *replicas, struct dli_replicas_line *line, int64_t now)
 {
-    struct dli_call **link = &replicas->waiting, *call;
+    struct dli_call **link = &line->first, *call;
 
     while ((call = *link)) {
         if (now < call->deadline) {
@@ -123,7 +129,7 @@ static void expire(struct dli_replicas *replicas, int64_t now)
         *link = call->next;
         dli_replicas_end(replicas, DLI_OBJECT(call, struct dli_errand, call), DLOCK_UNREACHABLE);
     }
-    replicas->waiting_end = link;
+    line->end = link;
 }
 
 void dli_replicas_step(struct dli_replicas *replicas, int64_t now)
@@ -131,7 +137,8 @@ void dli_replicas_step(struct dli_replicas *replicas, int64_t now)
     struct dli_errand *errand;
 
     collect(replicas, 0);
-    expire(replicas, now);
+    for (int i = 0; i < 2; i++)
+        expire(replicas, &replicas->waiting[i], now);
     for (int i = 0; i < DLI_REPLICAS_CONNS; i++) {
         struct dli_replicas_turn *turn = &replicas->turn[i];
 
@@ -156,8 +163,9 @@ int64_t dli_replicas_alarm(const struct dli_replicas *replicas)
         if (turn->errand && turn->errand->call.deadline < at)
             at = turn->errand->call.deadline;
     }
-    for (const struct dli_call *call = replicas->waiting; call; call = call->next)
-        at = call->deadline < at ? call->deadline : at;
+    for (int i = 0; i < 2; i++)
+        for (const struct dli_call *call = replicas->waiting[i].first; call; call = call->next)
+            at = call->deadline < at ? call->deadline : at;
     return at;
 }
 
@@ -165,9 +173,12 @@ int dli_replicas_fds(const struct dli_replicas *replicas, struct pollfd *fds)
 {
     int count = 0;
 
-    for (int i = 0; i < DLI_REPLICAS_CONNS; i++)
-        if (replicas->turn[i].errand && replicas->turn[i].conn && replicas->turn[i].conn->fd >= 0)
-            fds[count++] = dli_conn_poll(replicas->turn[i].conn);
+    for (int i = 0; i < DLI_REPLICAS_CONNS; i++) {
+        const struct dli_replicas_turn *turn = &replicas->turn[i];
+
+        if (turn->errand && turn->conn && turn->conn->fd >= 0)
+            fds[count++] = dli_conn_poll(turn->conn);
+    }
     return count;
 }
 
