@@ -571,6 +571,17 @@ def test_renewals_go_before_what_waits_for_a_connection(agent: Agent, family: Fa
     assert sent.index("renew") < 10 and held.state(1) == "HELD"
 
 
+def test_a_connection_outlives_who_wanted_it_first(agent: Agent, family: Family, new_proxy: Make) -> None:
+    """A server that is slow to greet is waited for once, not anew by each attempt, which would use up connects_per_second."""
+    proxy = new_proxy(family.primary)
+    lock = opened(agent, proxy, command_timeout_ms=50, connect_timeout_ms=30_000, connects_per_second=1000).lock("slow")
+    proxy.down.hold()
+    assert lock.acquire(1, 2000).status == "UNREACHABLE"
+    assert proxy.connections <= 3, "one for the lane, one to hear, one that is shared"
+    proxy.down.release()
+    got(lock, 1)
+
+
 # ---- mutants
 
 

@@ -117,14 +117,14 @@ static int confirmed_by(const struct dli_replicas *replicas, struct dli_replicas
                                       dli_quote(quote, sizeof quote, reply->text, reply->size)));
 }
 
+/* The answer may come still, so the connection goes; one that is being made is for whoever comes next. */
 static int late(const struct dli_replicas *replicas, struct dli_replicas_turn *turn)
 {
-    struct dli_conn *conn = turn->conn;
     dlock_error why = {.code = DLOCK_OK};
     int said = turn->said;
 
-    if (conn)
-        dli_conn_close(conn);
+    if (said)
+        dli_conn_close(turn->conn);
     if (turn->waits)
         return unconfirmed(turn,
                            dli_fail(turn->errand->request.why, DLOCK_NOT_REPLICATED,
@@ -166,22 +166,28 @@ static int connect_now(struct dli_replicas *replicas, struct dli_replicas_turn *
     return 2;
 }
 
-static int go_on_connecting(struct dli_replicas *replicas, struct dli_replicas_turn *turn, int64_t now)
+void dli_replicas_settle(struct dli_replicas *replicas, struct dli_replicas_turn *turn, int64_t now)
 {
     struct dli_conn *conn = turn->conn;
 
     if (dli_conn_under_way(conn))
         dli_conn_step(conn, now);
     turn->alarm = conn->deadline;
-    if (dli_conn_under_way(conn))
-        return 0;
-    turn->connecting = 0;
-    if (conn->state != DLI_CONN_READY) {
+    turn->connecting = dli_conn_under_way(conn);
+    if (turn->connecting)
+        return;
+    if (conn->state == DLI_CONN_READY)
+        dli_gate_result(replicas->gate, 1, now);
+    else
         dli_gate_failed(replicas->gate, &conn->why, now);
-        return lost(turn);
-    }
-    dli_gate_result(replicas->gate, 1, now);
-    return 2;
+}
+
+static int go_on_connecting(struct dli_replicas *replicas, struct dli_replicas_turn *turn, int64_t now)
+{
+    dli_replicas_settle(replicas, turn, now);
+    if (turn->connecting)
+        return 0;
+    return turn->conn->state == DLI_CONN_READY ? 2 : lost(turn);
 }
 
 static int no_memory(struct dli_replicas_turn *turn)

@@ -35,7 +35,8 @@ enum { DLI_REPLICAS_CONNS = 4 };
 struct dli_replicas_turn {
     struct dli_conn *conn;
     struct dli_errand *errand;   /* NULL: idle */
-    int connecting, said, waits; /* where it is */
+    int connecting;              /* for this errand or, when that is over, the next one */
+    int said, waits;             /* where it is */
     int skip;                    /* replies that nobody waits for: to ASKING */
     int fresh;                   /* the connection was made for this errand */
     int64_t alarm;
@@ -78,6 +79,9 @@ void dli_replicas_carry(struct dli_replicas *replicas, struct dli_errand *errand
 
 /* Go on with the turn's errand as far as possible without blocking. */
 void dli_replicas_drive(struct dli_replicas *replicas, struct dli_replicas_turn *turn, int64_t now);
+
+/* Go on with connecting, with an errand or without. */
+void dli_replicas_settle(struct dli_replicas *replicas, struct dli_replicas_turn *turn, int64_t now);
 
 /* End one that has not been sent: DLOCK_UNREACHABLE, it is late, or DLOCK_CLOSED; and one that has been, by closing. */
 void dli_replicas_end(struct dli_replicas *replicas, struct dli_errand *errand, dlock_status status);

@@ -112,7 +112,7 @@ static struct dli_errand *next(struct dli_replicas *replicas)
 static void begin(struct dli_replicas_turn *turn, struct dli_errand *errand, int64_t now)
 {
     turn->errand = errand;
-    turn->connecting = turn->said = turn->waits = turn->fresh = turn->skip = 0;
+    turn->said = turn->waits = turn->fresh = turn->skip = 0;
     turn->alarm = now;
 }
 
@@ -144,6 +144,8 @@ void dli_replicas_step(struct dli_replicas *replicas, int64_t now)
 
         if (turn->errand)
             dli_replicas_drive(replicas, turn, now);
+        else if (turn->connecting)
+            dli_replicas_settle(replicas, turn, now);
         while (!turn->errand && (errand = next(replicas))) {
             begin(turn, errand, now);
             dli_replicas_drive(replicas, turn, now);
@@ -158,7 +160,7 @@ int64_t dli_replicas_alarm(const struct dli_replicas *replicas)
     for (int i = 0; i < DLI_REPLICAS_CONNS; i++) {
         const struct dli_replicas_turn *turn = &replicas->turn[i];
 
-        if (turn->errand && turn->alarm < at)
+        if ((turn->errand || turn->connecting) && turn->alarm < at)
             at = turn->alarm;
         if (turn->errand && turn->errand->call.deadline < at)
             at = turn->errand->call.deadline;
@@ -176,7 +178,7 @@ int dli_replicas_fds(const struct dli_replicas *replicas, struct pollfd *fds)
     for (int i = 0; i < DLI_REPLICAS_CONNS; i++) {
         const struct dli_replicas_turn *turn = &replicas->turn[i];
 
-        if (turn->errand && turn->conn && turn->conn->fd >= 0)
+        if ((turn->errand || turn->connecting) && turn->conn && turn->conn->fd >= 0)
             fds[count++] = dli_conn_poll(turn->conn);
     }
     return count;
