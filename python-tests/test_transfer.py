@@ -96,6 +96,15 @@ def test_an_answer_is_lost(new_agent: Make, new_proxy: Callable[..., Proxy], red
     assert redis_server.command("EXISTS", "lock") == 0 and taker.adopt(1, grant).status == "LOST"
 
 
+@pytest.mark.parametrize("token", [0, 2**53, 10**16, 10**17 - 1, 10**30])
+def test_a_token_that_is_none(new_agent: Make, redis_server: Server, token: int) -> None:
+    """The bytes are refused, also where the server would know the owner; the grant itself stays one."""
+    giver, taker = (new_agent().open(redis_server).lock("lock", lease_ms=20_000) for _ in range(2))
+    grant = given(giver)
+    assert taker.adopt(1, b" ".join([b"dlock1", b"%d" % token, *grant.split(b" ")[2:]])).status == "INVALID_GRANT"
+    assert taker.adopt(1, grant).ok.token == int(grant.split()[1])
+
+
 def test_a_full_server(new_agent: Make, new_server: Callable[..., Server]) -> None:
     """It takes nothing new, and what there is may change hands."""
     server = new_server()

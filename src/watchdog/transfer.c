@@ -16,6 +16,8 @@
 
 enum { LEASE_LEAST_MS = 100, LEASE_MOST_MS = 86400000 };
 
+#define NUMBER_LIMIT (INT64_C(1) << 53)
+
 dlock_status dli_transfer_export(struct dli_entry *entry, int64_t owner, uint8_t *out, size_t room, size_t *size)
 {
     char line[DLI_GRANT_MAX], id[DLI_OWNER_MAX];
@@ -53,15 +55,15 @@ dlock_status dli_transfer_export(struct dli_entry *entry, int64_t owner, uint8_t
     return status;
 }
 
-/* A decimal number followed by a space; -1 when there is none. */
+/* A decimal number below NUMBER_LIMIT, followed by a space; -1 when there is none. */
 static int64_t number(const char **at)
 {
     int64_t value = 0;
     const char *start = *at;
 
-    while (**at >= '0' && **at <= '9' && value < INT64_C(1) << 53)
+    while (**at >= '0' && **at <= '9' && value < NUMBER_LIMIT)
         value = value * 10 + (*(*at)++ - '0');
-    if (*at == start || **at != ' ')
+    if (*at == start || **at != ' ' || value >= NUMBER_LIMIT)
         return -1;
     (*at)++;
     return value;
