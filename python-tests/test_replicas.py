@@ -14,6 +14,7 @@ import mutants
 from harness.acl import rights
 from harness.agent import Agent, Answer, Client, Lock, until
 from harness.build import BUILD, ROOT
+from harness.fake import LockServer
 from harness.faults import Fenced, times
 from harness.kinds import KINDS, LEASED, one
 from harness.resp import ReplyError
@@ -610,6 +611,13 @@ def test_mutant(mutant: mutants.Mutant, new_agent: Make, family: Family, tmp_pat
 
 
 # ---- rights
+
+
+def test_a_refusal_of_wait_is_told_without_the_password(agent: Agent) -> None:
+    with LockServer() as fake:
+        fake.on("WAIT", b"-ERR someone:open-sesame may not WAIT\r\n")
+        answer = agent.open(fake, replicas=1, password="open-sesame").lock("refused").acquire(1, 0)
+        assert answer.status == "SERVER_ERROR" and "someone:*** may not WAIT" in answer.message, answer
 
 
 def test_with_just_the_rights(agent: Agent, family: Family) -> None:

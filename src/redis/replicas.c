@@ -114,7 +114,7 @@ static int confirmed_by(const struct dli_replicas *replicas, struct dli_replicas
     if (reply->type != DLI_REPLY_ERROR)
         return unconfirmed(turn, dli_fail(why, DLOCK_PROTOCOL_ERROR, "the reply to WAIT is not a number"));
     return unconfirmed(turn, dli_fail(why, dli_error_status(reply), "WAIT is refused: %s",
-                                      dli_quote(quote, sizeof quote, reply->text, reply->size)));
+                                      dli_quote_error(quote, sizeof quote, reply)));
 }
 
 /* The answer may come still, so the connection goes; one that is being made is for whoever comes next. */
