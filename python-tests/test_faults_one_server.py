@@ -418,6 +418,18 @@ def test_d17_idle_connections_are_closed(new_server: Make, new_agent: Make) -> N
     assert wait.answer().ok.token > tokens[0]
 
 
+def test_d17_nothing_was_sent_that_may_not_be_sent_twice(new_server: Make, new_agent: Make) -> None:
+    """A release by force, which finds the connection closed, goes over a new one."""
+    server: Server = new_server("--timeout", "1", "--tcp-keepalive", "0")
+    holder, client = (new_agent().open(server, lease_ms=60_000) for _ in range(2))
+    holder.lock("d17").acquire(1, 0).ok
+    lock = client.lock("d17")
+    client.ping(5000).ok
+    until(lambda: b"name=dlock" not in server.command("CLIENT", "LIST"), 20)
+    lock.force().ok
+    assert client.counters()["connects"] == 2 and server.command("EXISTS", "d17") == 0
+
+
 # ---- D-18: a server without some of the commands
 
 

@@ -70,7 +70,10 @@ static dlock_status round_trip(struct dli_conn *conn, struct dli_call *call, con
     return dli_conn_call(conn, call->deadline, reply, sent);
 }
 
-/* A connection that was idle may have been closed meanwhile: such a call goes again, once, on a new one. */
+/*
+ * A connection that was idle may have been closed meanwhile: such a call goes again, once, on a new one, if that does no harm or
+ * none of it was sent.
+ */
 static dlock_status carry(struct dli_private *pool, struct dli_conn *conn, struct dli_call *call,
                           const struct dli_reply **reply, int *sent)
 {
@@ -79,7 +82,7 @@ static dlock_status carry(struct dli_private *pool, struct dli_conn *conn, struc
 
     if (status == DLOCK_OK)
         status = round_trip(conn, call, reply, sent);
-    if (status != DLOCK_UNREACHABLE || !idle || !call->repeatable || dli_now() >= call->deadline ||
+    if (status != DLOCK_UNREACHABLE || !idle || (*sent && !call->repeatable) || dli_now() >= call->deadline ||
         dli_gate_ask(pool->gate, dli_now()))
         return status;
     dli_conn_close(conn);
