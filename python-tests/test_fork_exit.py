@@ -231,6 +231,19 @@ def test_close_says_when_the_server_does_not_answer(agent: Agent, new_server: Ca
     until(lambda: not agent.threads())
 
 
+def test_close_without_time(agent: Agent, redis_server: Server) -> None:
+    """Where nothing is held there is nothing to confirm, also for who does not wait for the threads."""
+    for _ in range(20):
+        client = agent.open(redis_server)
+        lock = client.lock("nothing")
+        lock.acquire(1, 0).ok
+        lock.release(1).ok
+        client.close(0).ok
+        assert client.next(5000).status == "CLOSED"
+        lock.drop(), client.free()
+    until(lambda: not agent.threads())
+
+
 def last_words(client: Client) -> list[tuple[str, int]]:
     """Types and statuses of the events until a client has closed."""
     said = []

@@ -148,8 +148,7 @@ dlock_status dli_client_shut(struct dli_client *client, int release, int64_t dea
     if (release && started) {
         status = wait_for(client, busy_entries, deadline);
         stop_loops(client);
-        if (wait_for(client, queue_goes_on, deadline) != DLOCK_OK)
-            status = DLOCK_TIMED_OUT;
+        wait_for(client, queue_goes_on, deadline);
     }
     if (!started)
         dli_events_end(&client->events);
