@@ -203,3 +203,20 @@ def test_c10_dripping_replies(server: Server, agent: Agent, new_proxy: Make, pau
     print(f"C-10: 1 byte per {pause} s, latest {max(late, key=late.__getitem__)}: {max(late.values()):.0f} ms over its time")
     assert max(late.values()) <= SLACK_MS, late
     assert proxy.down.fired["drip"] >= len(calls)
+
+
+# ---- a way so long that connecting takes more time than one command may
+
+
+def test_a_connection_takes_longer_than_a_command_may(server: Server, agent: Agent, new_proxy: Make) -> None:
+    """Those who wait for answers themselves get on over the shared connection, which is made meanwhile."""
+    proxy: Proxy = new_proxy(server)
+    proxy.down.delay = 0.4  # a greeting and a command take twice that
+    lock = agent.open(proxy, command_timeout_ms=600, **FAST).lock("far away")
+    tries = [lock.acquire(1, 0).status]
+    until(lambda: tries.append(lock.acquire(1, 0).status) or tries[-1] == "OK", 10)
+    assert tries[0] == "UNREACHABLE"
+    for _ in range(3):
+        lock.release(1).ok
+        lock.acquire(1, 0).ok
+    tell(done=1, fired=proxy.down.fired["delay"])

@@ -7,6 +7,8 @@
 
 #include "sys/sys.h"
 
+enum { SLOW_FOR = 60 * 1000 * 1000 };
+
 void dli_private_init(struct dli_private *pool, const struct dli_conn_config *config, struct dli_gate *gate, int count)
 {
     memset(pool, 0, sizeof *pool);
@@ -71,24 +73,49 @@ static dlock_status round_trip(struct dli_conn *conn, struct dli_call *call, con
 }
 
 /*
+ * The same on a connection that is made for it. Where that leaves the call no time, though the connection was made or has more time
+ * to be made than the call, it would be so for the next ones, too.
+ */
+static dlock_status carry_new(struct dli_private *pool, struct dli_conn *conn, struct dli_call *call,
+                              const struct dli_reply **reply, int *sent)
+{
+    int64_t time = call->deadline - dli_now();
+    dlock_status status = connect_now(pool, conn, call->deadline);
+    int in_vain = status == DLOCK_OK || 2 * time <= pool->config->connect_timeout;
+
+    if (status == DLOCK_OK)
+        status = round_trip(conn, call, reply, sent);
+    if (status == DLOCK_UNREACHABLE && in_vain && dli_now() >= call->deadline)
+        __atomic_store_n(&pool->slow_until, dli_now() + SLOW_FOR, __ATOMIC_RELAXED);
+    return status;
+}
+
+/*
  * A connection that was idle may have been closed meanwhile: such a call goes again, once, on a new one, if that does no harm or
  * none of it was sent.
  */
 static dlock_status carry(struct dli_private *pool, struct dli_conn *conn, struct dli_call *call,
                           const struct dli_reply **reply, int *sent)
 {
-    int idle = conn->state == DLI_CONN_READY;
-    dlock_status status = idle ? DLOCK_OK : connect_now(pool, conn, call->deadline);
+    dlock_status status;
 
-    if (status == DLOCK_OK)
-        status = round_trip(conn, call, reply, sent);
-    if (status != DLOCK_UNREACHABLE || !idle || (*sent && !call->repeatable) || dli_now() >= call->deadline ||
+    if (conn->state != DLI_CONN_READY)
+        return carry_new(pool, conn, call, reply, sent);
+    status = round_trip(conn, call, reply, sent);
+    if (status != DLOCK_UNREACHABLE || (*sent && !call->repeatable) || dli_now() >= call->deadline ||
         dli_gate_ask(pool->gate, dli_now()))
         return status;
     dli_conn_close(conn);
     call->repeated = *sent;
-    status = connect_now(pool, conn, call->deadline);
-    return status == DLOCK_OK ? round_trip(conn, call, reply, sent) : status;
+    return carry_new(pool, conn, call, reply, sent);
+}
+
+/* Whether a connection may be made now: 1, and the attempt counts. */
+static int may_connect(struct dli_private *pool)
+{
+    int64_t now = dli_now();
+
+    return now >= __atomic_load_n(&pool->slow_until, __ATOMIC_RELAXED) && dli_gate_ask(pool->gate, now) == 0;
 }
 
 int dli_private_call(struct dli_private *pool, struct dli_call *call)
@@ -103,7 +130,7 @@ int dli_private_call(struct dli_private *pool, struct dli_call *call)
     conn = pool->conns[index];
     if (!conn)
         conn = pool->conns[index] = dli_conn_new(pool->config);
-    if (!conn || (conn->state != DLI_CONN_READY && dli_gate_ask(pool->gate, dli_now()))) {
+    if (!conn || (conn->state != DLI_CONN_READY && !may_connect(pool))) {
         put(pool, index);
         return 0;
     }
