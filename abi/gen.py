@@ -219,7 +219,7 @@ def read_function(header: Header, flat: str, comment: str) -> Function:
         if not parts or parts[2] in (*SCALARS, *header.integers, *header.opaque, "char", "uint8_t"):
             raise Refused(f"{name}: parameter without a name: {param.strip()!r}")
         params.append((read_type(header, parts[1]), parts[2]))
-    blocks = re.search(r"Blocks: ([^.;]*)", comment)
+    blocks = re.search(r"Blocks: ([^.]*)", comment)
     return Function(name, returns, params, since[1], " ".join(blocks[1].split()) if blocks else "")
 
 

@@ -388,8 +388,8 @@ func clientOpen(url string, options *cOptions) (*cClient, error) {
 		return nil, invalid("a NUL in the url")
 	}
 	var retClient *C.dlock_client
-	box := quick.take()
-	err := quick.done(box, Status(C.dlock_client_open((*C.char)(copied(url)), options.pointer(), &retClient, box.pointer())))
+	box := blocking.take()
+	err := blocking.done(box, Status(C.dlock_client_open((*C.char)(copied(url)), options.pointer(), &retClient, box.pointer())))
 	runtime.KeepAlive(options)
 	return newClient(retClient), err
 }

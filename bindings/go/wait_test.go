@@ -268,6 +268,54 @@ func TestHungServer(t *testing.T) {
 	idle(t, client)
 }
 
+// TestOpenWithChecks: whoever opens clients of servers that do not answer keeps nobody else from anything.
+func TestOpenWithChecks(t *testing.T) {
+	t.Parallel()
+	const n = 8
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	want(t, err)
+	url, all := "redis://"+silent.Addr().String(), make(chan net.Conn, n)
+	go func() {
+		for conn, err := silent.Accept(); err == nil; conn, err = silent.Accept() {
+			all <- conn
+		}
+	}()
+	opened := make(chan error, n)
+	for i := 0; i < n; i++ {
+		go func() {
+			client, err := Open(url, Set("checks", "refuse"), Set("connect_timeout_ms", "60000"), Set("command_timeout_ms", "60000"))
+			if err == nil {
+				client.Close()
+			}
+			opened <- err
+		}()
+	}
+	conns := make([]net.Conn, n)
+	for i := range conns {
+		conns[i] = <-all
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		unlock(t, held(t, mutex(t, open(t, shared), "beside")))
+	}()
+	select {
+	case <-done:
+	case <-time.After(while):
+		t.Error("a client of another server waits for them")
+	}
+	silent.Close()
+	for _, conn := range conns {
+		conn.Close()
+	}
+	for i := 0; i < n; i++ {
+		if err := <-opened; err == nil {
+			t.Error("a silent server is fit")
+		}
+	}
+	soon(t, "the other client goes on", done)
+}
+
 // TestNoServer: those who do not wait are told, those who do wait for it.
 func TestNoServer(t *testing.T) {
 	t.Parallel()
