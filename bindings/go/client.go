@@ -2,6 +2,7 @@ package dlock
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"strconv"
 	"time"
@@ -41,6 +42,7 @@ func Open(url string, options ...Option) (*Client, error) {
 		return nil, err
 	}
 	client := &Client{newCore(handle)}
+	client.core.events = make(chan Event, eventRoom)
 	go client.core.read(file)
 	runtime.SetFinalizer(client, func(*Client) { file.Close() }) // ends the reading
 	return client, nil
@@ -49,20 +51,26 @@ func Open(url string, options ...Option) (*Client, error) {
 // Version returns the version of the loaded library, for example "0.1.0".
 func Version() string { return versionString() }
 
-// noClient stands for one that Open did not make, noLock for one that no client made, and none for a grant that no lock
-// made: they have no handles, and the library says that.
-var noClient = &Client{newCore(nil)}
-
+// orNone is the client, or one without a handle when Open did not make it: the library says that. Locks that no client made,
+// and grants that no lock made, are likewise.
 func (c *Client) orNone() *Client {
 	if c == nil || c.core == nil {
-		return noClient
+		return &Client{newCore(nil)}
 	}
 	return c
 }
 
 // Close ends all waits with ErrClosed, releases what is held, and stops. It waits up to five seconds for the server; after
 // ErrTimedOut what is left expires by its lease. Closing again is fine.
-func (c *Client) Close() error { return c.orNone().core.handle.close(closeTimeout.Milliseconds()) }
+func (c *Client) Close() error {
+	core := c.orNone().core
+	for _, one := range core.close() {
+		if g, held := one.(*Grant); held {
+			g.ended() // before others can have the lock
+		}
+	}
+	return core.handle.close(closeTimeout.Milliseconds())
+}
 
 // Finding is what a look at the server found: a name, EVICTION say; whether locks fail or may be lost while the server runs,
 // or less is promised than could be; and a sentence with advice.
@@ -75,17 +83,17 @@ type Finding struct {
 // Check looks whether the server is fit to keep locks. ErrUnreachable, ErrDenied and the ErrServer statuses.
 func (c *Client) Check(ctx context.Context) ([]Finding, error) {
 	err := c.do(ctx, func(h *cClient, tag int64) error { return h.submitCheck(-1, tag) })
-	event := eventNew()
-	if err != nil || event == nil {
-		return nil, err
-	}
 	var found []Finding
-	for c.core.handle.finding(len(found), event) == nil {
-		var said answer
-		_, _ = event.unpack(said.all())
-		found = append(found, Finding{findingName(int32(said.Value)), said.Cause == severityDanger, event.text()})
+	for event := eventNew(); err == nil; {
+		if err = c.core.handle.finding(len(found), event); err == nil {
+			said := event.read()
+			found = append(found, Finding{findingName(int32(said.Value)), said.Cause == severityDanger, said.text})
+		}
 	}
-	return found, nil
+	if errors.Is(err, ErrNoEvent) { // behind the last one
+		err = nil
+	}
+	return found, err
 }
 
 // do is Lock.do for what needs no lock.

@@ -19,26 +19,24 @@ var epoch = time.Now()
 type core struct {
 	handle *cClient
 	events chan Event
-	spare  chan *cTxn // for the next transactions, with their connections
 
 	inline    sync.Mutex   // held by the goroutine that makes a round trip on its own thread
 	slowUntil atomic.Int64 // no such round trips before; a time.Duration since epoch
 
 	mutex sync.Mutex // guards what follows
 	last  int64      // the last owner number or tag given out
-	known map[int64]known
-	ended bool // no more events come
+	known map[int64]caller
+	spare []*cTxn // for the next transactions, with their connections
+	shut  bool    // nobody gets in any more
 }
 
-// known is what an event may be about: a grant by its owner, or a request by its tag.
-type known struct {
-	grant   *Grant
-	request *request
+// A caller is what an event may be about: a grant by its owner, or a request by its tag.
+type caller interface {
+	ended() // no more events come
 }
 
 func newCore(handle *cClient) *core {
-	events := make(chan Event, eventRoom)
-	return &core{handle: handle, events: events, spare: make(chan *cTxn, spare), known: map[int64]known{}}
+	return &core{handle: handle, known: map[int64]caller{}}
 }
 
 // ---- requests and their answers
@@ -46,6 +44,7 @@ func newCore(handle *cClient) *core {
 // A request is answered once. Its lock keeps the client in use until then.
 type request struct {
 	lock   *Lock
+	tag    int64
 	answer chan answer
 	over   atomic.Bool                  // it was answered, or nobody waits any more
 	then   func(a answer, waiting bool) // what to do with the answer before anything else; or nil
@@ -68,6 +67,8 @@ func (k *request) settle(a answer) {
 	}
 }
 
+func (k *request) ended() { k.settle(answer{err: k.lock.failure(ErrClosed)}) }
+
 // wait returns the answer, and false when ctx ends before there is one.
 func (k *request) wait(ctx context.Context) (answer, bool) {
 	select {
@@ -84,9 +85,9 @@ func (k *request) wait(ctx context.Context) (answer, bool) {
 // submit makes a request that an event answers.
 func (l *Lock) submit(ask func(tag int64) error, then func(answer, bool)) *request {
 	c, k := l.client.core, &request{lock: l, answer: make(chan answer, 1), then: then}
-	tag, err := c.enter(l, nil, k)
+	err := c.enter(l, k, &k.tag)
 	if err == nil {
-		if err = ask(tag); err == nil || !c.leave(tag) { // the end of the client was the answer
+		if err = ask(k.tag); err == nil || !c.leave(k.tag) { // the end of the client was the answer
 			return k
 		}
 	}
@@ -118,19 +119,17 @@ func (l *Lock) value(ctx context.Context, f func(h *cLock, tag int64) error) (in
 	return a.Value, err
 }
 
-// enter gives a grant, or else a request, a number by which events find it.
-func (c *core) enter(l *Lock, g *Grant, k *request) (int64, error) {
+// enter gives a grant or a request a number by which events find it.
+func (c *core) enter(l *Lock, one caller, number *int64) error {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	if c.ended {
-		return 0, l.failure(ErrClosed)
+	if c.shut {
+		return l.failure(ErrClosed)
 	}
 	c.last++
-	c.known[c.last] = known{g, k}
-	if g != nil {
-		g.owner = c.last
-	}
-	return c.last, nil
+	*number = c.last
+	c.known[c.last] = one
+	return nil
 }
 
 // leave forgets a number. Only the one that it returns true to may settle the request.
@@ -208,39 +207,42 @@ func (event *cEvent) read() (a answer) {
 
 func (c *core) dispatch(a answer) {
 	c.mutex.Lock()
-	g, k := c.known[a.Owner].grant, c.known[a.Tag].request
+	g, _ := c.known[a.Owner].(*Grant)
+	k, _ := c.known[a.Tag].(*request)
 	c.mutex.Unlock()
-	switch kind := EventType(a.Type); {
-	case k != nil:
+	event := Event{EventType(a.Type), "", 0, duration(a.RemainingMs), Cause(a.Cause), Status(a.Status), a.text}
+	switch news := event.Type == EventAtRisk || event.Type == EventLost; {
+	case event.Type == EventLog:
+		offer(c.events, event)
+	case news && g != nil: // the members of a multi-lock tell their loss one by one: only the first is news
+		if event.Type == EventLost {
+			g.lose(a.err)
+		}
+		event.Lock, event.Token = g.lock.name, a.Token
+		offer(c.events, event)
+	case !news && k != nil:
 		c.leave(a.Tag)
 		k.settle(a)
-	case kind == EventLost && g != nil:
-		g.lose(a.err)
-		fallthrough
-	case kind == EventAtRisk || kind == EventLost || kind == EventLog:
-		c.publish(a, g)
 	}
 }
 
-func (c *core) publish(a answer, g *Grant) {
-	event := Event{EventType(a.Type), "", 0, duration(a.RemainingMs), Cause(a.Cause), Status(a.Status), a.text}
-	if g != nil {
-		event.Lock, event.Token = g.lock.name, a.Token
+// close lets nobody in any more, and returns who is there.
+func (c *core) close() map[int64]caller {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	c.shut, c.spare = true, nil
+	there := map[int64]caller{}
+	for number, one := range c.known {
+		there[number] = one
 	}
-	offer(c.events, event)
+	return there
 }
 
 // end tells everybody who waits for an event that none will come.
 func (c *core) end() {
-	c.mutex.Lock()
-	left := c.known
-	c.known, c.ended = nil, true
-	c.mutex.Unlock()
-	for _, one := range left {
-		if one.grant != nil {
-			one.grant.lose(one.grant.lock.failure(ErrClosed))
-		} else {
-			one.request.settle(answer{err: one.request.lock.failure(ErrClosed)})
+	for number, one := range c.close() {
+		if c.leave(number) {
+			one.ended()
 		}
 	}
 }

@@ -26,7 +26,7 @@ func (l *Lock) newGrant(ctx context.Context) (*Grant, error) {
 	}
 	g := &Grant{lock: l}
 	g.ctx, g.cancel = withCancelCause(ctx)
-	if _, err := l.client.core.enter(l, g, nil); err != nil {
+	if err := l.client.core.enter(l, g, &g.owner); err != nil {
 		g.cancel(err)
 		return nil, err
 	}
@@ -38,7 +38,6 @@ var none = &Grant{lock: noLock}
 func init() {
 	none.ctx, none.cancel = withCancelCause(context.Background())
 	none.cancel(nil)
-	noClient.core.events = nil
 }
 
 func (g *Grant) orNone() *Grant {
@@ -164,6 +163,12 @@ func (g *Grant) finish(why error) {
 	if g.over.CompareAndSwap(nil, &why) {
 		g.cancel(why)
 	}
+}
+
+func (g *Grant) ended() {
+	why := g.lock.failure(ErrClosed)
+	why.Status = ErrLost
+	g.finish(why)
 }
 
 // ---- giving it back

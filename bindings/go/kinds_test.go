@@ -308,6 +308,27 @@ func TestMultiLock(t *testing.T) {
 	want(t, err, ErrDuplicateName)
 }
 
+// TestMultiLockIsLostOnce: one event says so, with the name of the lock, however many members are lost.
+func TestMultiLockIsLostOnce(t *testing.T) {
+	client := open(t, shared)
+	both, err := client.MultiLock(mutex(t, client, "once-a"), mutex(t, client, "once-b"))
+	want(t, err)
+	token := held(t, both).Token()
+	want(t, client.Close())
+	lost := 0
+	for event := range client.Events() {
+		if event.Type == EventLost {
+			lost++
+		}
+		if event.Type == EventLost && (event.Lock != both.Name() || event.Token != token) {
+			t.Errorf("%+v", event)
+		}
+	}
+	if lost != 1 {
+		t.Error(lost, "events")
+	}
+}
+
 func TestGates(t *testing.T) {
 	client, other := open(t, shared), open(t, shared)
 	lock, theirs := mutex(t, client, "gate"), mutex(t, other, "gate")

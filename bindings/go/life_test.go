@@ -56,6 +56,33 @@ func TestCloseWithWaiters(t *testing.T) {
 	eventually(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before })
 }
 
+// TestCloseEndsContextsFirst: who has a lock of a client that is closed knows it before others can have it.
+func TestCloseEndsContextsFirst(t *testing.T) {
+	const n = 100
+	for round := 0; round < 10; round++ {
+		client, other := open(t, shared), open(t, shared)
+		var contexts [n]context.Context
+		var theirs [n]*Lock
+		for i := range contexts {
+			name := fmt.Sprint("handed-", i)
+			contexts[i], theirs[i] = held(t, mutex(t, client, name)).Context(), mutex(t, other, name)
+		}
+		go client.Close()
+		parallel(n, func(i int) {
+			grant, err := theirs[i].Lock(background)
+			if err != nil {
+				t.Error(err)
+			} else if contexts[i].Err() == nil {
+				t.Error("two have", theirs[i].Name())
+			}
+			_ = grant.Unlock(background)
+		})
+		if hasCauses {
+			want(t, cause(contexts[0]), ErrLost)
+		}
+	}
+}
+
 func TestLockOfAClosedClient(t *testing.T) {
 	client := open(t, shared)
 	lock := mutex(t, client, "orphan")
@@ -118,7 +145,7 @@ func TestEndWhileAsking(t *testing.T) {
 	g, err := mine.newGrant(background)
 	want(t, err)
 	c.end()
-	want(t, g.Err(), ErrClosed)
+	want(t, g.Err(), ErrLost)
 	soon(t, "it has ended", g.Context().Done())
 }
 

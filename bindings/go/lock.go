@@ -16,7 +16,7 @@ type Lock struct {
 	notHeld error // what Unlock says of a grant that is over
 }
 
-var noLock = &Lock{client: noClient}
+var noLock = &Lock{client: (*Client)(nil).orNone()}
 
 func (l *Lock) orNone() *Lock {
 	if l == nil || l.client == nil {

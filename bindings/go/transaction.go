@@ -35,7 +35,10 @@ func (c *Client) Transaction(ctx context.Context, f func(*Transaction) error, ke
 	}
 	t, pause := &Transaction{ctx: ctx, client: c.orNone()}, firstPause
 	for attempt := 1; ; attempt++ {
-		err := t.once(f, keys)
+		err := noLock.ended(ctx, ErrCancelled, ErrTimedOut)
+		if err == nil {
+			err = t.once(f, keys)
+		}
 		if attempt == attempts || !errors.Is(err, ErrConflict) {
 			return err
 		}
@@ -51,15 +54,12 @@ func (c *Client) Transaction(ctx context.Context, f func(*Transaction) error, ke
 
 // once is one attempt. A handle that is busy, or in an unknown state, is left to the collector.
 func (t *Transaction) once(f func(*Transaction) error, keys []string) (err error) {
-	spare := t.client.core.spare
-	select {
-	case t.handle = <-spare:
-	default:
-		if t.handle, err = t.client.core.handle.txnNew(); err != nil {
-			return err
-		}
+	handle, err := t.client.core.takeTxn()
+	if err != nil {
+		return err
 	}
-	handle, failed := t.handle, error(nil)
+	t.handle = handle
+	var failed error
 	if err = t.Watch(keys...); err == nil {
 		err = f(t)
 	}
@@ -70,9 +70,29 @@ func (t *Transaction) once(f func(*Transaction) error, keys []string) (err error
 		_, failed = t.ask(handle.submitRollback, ErrCancelled, ErrTimedOut)
 	}
 	if t.handle = nil; failed == nil || errors.Is(failed, ErrConflict) {
-		offer(spare, handle)
+		t.client.core.keepTxn(handle)
 	}
 	return err
+}
+
+func (c *core) takeTxn() (*cTxn, error) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	last := len(c.spare) - 1
+	if last < 0 {
+		return c.handle.txnNew()
+	}
+	handle := c.spare[last]
+	c.spare = c.spare[:last]
+	return handle, nil
+}
+
+func (c *core) keepTxn(handle *cTxn) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if !c.shut && len(c.spare) < spare {
+		c.spare = append(c.spare, handle)
+	}
 }
 
 // h is the handle; the library refuses the one of a transaction that is over or that no client made.

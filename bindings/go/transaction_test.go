@@ -167,6 +167,45 @@ func TestTransactionEnds(t *testing.T) {
 	}
 }
 
+// TestConflictWithoutAContext: the function is not called, however often it would have to.
+func TestConflictWithoutAContext(t *testing.T) {
+	client, calls := open(t, shared), 0
+	conflict := func(*Transaction) error {
+		calls++
+		return ErrConflict
+	}
+	var none context.Context
+	want(t, client.Transaction(none, conflict), ErrInvalidArgument)
+	want(t, client.Transaction(expired(), conflict), ErrCancelled, context.Canceled)
+	if calls != 0 {
+		t.Fatal(calls)
+	}
+	ctx, cancel := context.WithCancel(background)
+	want(t, client.Transaction(ctx, func(*Transaction) error {
+		cancel()
+		return conflict(nil)
+	}), ErrCancelled, context.Canceled)
+	if calls != 1 {
+		t.Fatal(calls)
+	}
+}
+
+// TestCloseEndsTransactions: no connection of theirs is kept by a client that is closed.
+func TestCloseEndsTransactions(t *testing.T) {
+	s := own(t)
+	client := open(t, s)
+	parallel(4, func(i int) {
+		key := fmt.Sprint("n-", i)
+		want(t, client.Transaction(background, func(tx *Transaction) error { return tx.Incr(key, 1) }, key))
+	})
+	want(t, client.Close())
+	eventually(t, "no connection is left", func() bool {
+		collect()
+		return strings.Count(s.command(t, "CLIENT", "LIST").(string), "\n") == 1
+	})
+	want(t, client.Close()) // it was not collected
+}
+
 // TestTransactionOnAHungServer: the context ends it, and what was to be written is not, as the watch never came back.
 func TestTransactionOnAHungServer(t *testing.T) {
 	t.Parallel()
