@@ -261,6 +261,39 @@ def test_luarocks_make(installed: Installed, redis_server: Server, tmp_path: pat
     assert SAID.fullmatch(done.stdout) and done.stderr.startswith(str(tree))
 
 
+# ---- the library in Debian's packages
+
+PROGRAM = """#include <dlock.h>
+#include <stdio.h>
+
+int main(void)
+{
+    return puts(dlock_version_string()) < 0;
+}
+"""
+
+
+@pytest.mark.full
+def test_debian_packages(tmp_path: pathlib.Path) -> None:
+    """A program is built with one and runs with the other; what the library needs at least of itself is in its symbols."""
+    source, root = tmp_path / "libdlock", tmp_path / "root"
+    shutil.copytree(ROOT, source, ignore=shutil.ignore_patterns("build", ".git", "__pycache__"))
+    shutil.copytree(source / "packaging/debian", source / "debian")
+    run("dpkg-buildpackage", "-us", "-uc", "-b", "-d", cwd=source, env={"DEB_BUILD_OPTIONS": "noautodbgsym"})
+    packages = sorted(tmp_path.glob("*.deb"))
+    assert [package.name.split("_")[:2] for package in packages] == [["libdlock-dev", f"{VERSION}-1"], ["libdlock1", f"{VERSION}-1"]]
+    for package in packages:
+        run("dpkg-deb", "-x", package, root, cwd=tmp_path, env={})
+    assert f" DLOCK_0.1@DLOCK_0.1 {VERSION}\n" in run("dpkg-deb", "-I", packages[1], "symbols", cwd=tmp_path, env={}).stdout
+    (tmp_path / "program.c").write_text(PROGRAM)
+    pc = next(root.rglob("dlock.pc"))
+    where = {"PKG_CONFIG_LIBDIR": str(pc.parent), "PKG_CONFIG_SYSROOT_DIR": str(root)}
+    flags = run("pkg-config", "--cflags", "--libs", "dlock", cwd=tmp_path, env=where).stdout.split()
+    run("cc", "program.c", "-o", "program", *flags, cwd=tmp_path, env={})
+    done = run(tmp_path / "program", cwd=tmp_path, env={"LD_LIBRARY_PATH": str(pc.parent.parent)})
+    assert done.stdout == VERSION + "\n"
+
+
 # ---- what they say of themselves
 
 
@@ -275,6 +308,7 @@ def test_versions_are_those_of_the_library() -> None:
     has(f"lua/dlock-{VERSION}-1.rockspec", f"libdlock-{VERSION}.tar.gz")
     has("go/abi.go", f"const oldest = {major}<<16 | {minor}<<8 ")  # its version is a tag of the tree
     has("go/go.mod", f"module {MODULE}\n")
+    has("../packaging/debian/changelog", f"libdlock ({VERSION}-1) ")
     loaded = "import ctypes, sys; v = ctypes.CDLL(sys.argv[1]).dlock_version(); print(v >> 16, v >> 8 & 255, v & 255)"
     done = subprocess.run([sys.executable, "-c", loaded, LIBRARY], check=True, capture_output=True, text=True)
     assert done.stdout.split() == VERSION.split(".")
