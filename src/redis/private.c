@@ -73,15 +73,15 @@ static dlock_status round_trip(struct dli_conn *conn, struct dli_call *call, con
 }
 
 /*
- * The same on a connection that is made for it. Where that leaves the call no time, though the connection was made or has more time
- * to be made than the call, it would be so for the next ones, too.
+ * The same on a connection that is made for it. When that takes most of the call's time, and more could be had, it would be so for
+ * the next ones, too.
  */
 static dlock_status carry_new(struct dli_private *pool, struct dli_conn *conn, struct dli_call *call,
                               const struct dli_reply **reply, int *sent)
 {
-    int64_t time = call->deadline - dli_now();
+    int64_t began = dli_now(), time = call->deadline - began;
     dlock_status status = connect_now(pool, conn, call->deadline);
-    int in_vain = status == DLOCK_OK || 2 * time <= pool->config->connect_timeout;
+    int in_vain = 2 * (dli_now() - began) > time && (status == DLOCK_OK || 2 * time <= pool->config->connect_timeout);
 
     if (status == DLOCK_OK)
         status = round_trip(conn, call, reply, sent);
