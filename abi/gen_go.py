@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from go_names import KINDS, VERBS
+from go_names import KINDS, OPTIONS, VERBS
 
 if TYPE_CHECKING:
     from gen import Function, Header
@@ -27,6 +27,7 @@ import "C"
 import (
 	"context"
 	"runtime"
+	"strconv"
 	"strings"
 	"time"
 	"unsafe"
@@ -43,6 +44,12 @@ ENUMS = [
         "MAX_HOLD": "it was held for as long as the option MaxHold allows", "CLOSED": "the client was closed",
     }),
 ]  # fmt: skip
+# Structs of numbers: the prefix of the places in the array, the call that fills that, the type, what is said of it.
+STRUCTS = [
+    ("DLOCK_STAT_", "dlock_client_stats", "Stats", "Stats are the counters of a client. All but the last three only grow."),
+    ("DLOCK_FIELD_", "dlock_event_unpack", "fields", "fields are the numbers of an event."),
+]
+FILLED = {call: kind for _, call, kind, _ in STRUCTS}
 NUMBERS = {"int32_t": "int32", "int64_t": "int64", "uint32_t": "uint32", "uint64_t": "uint64", "size_t": "int"}
 
 
@@ -91,8 +98,7 @@ def struct(constants: dict[str, int], prefix: str, kind: str, says: str) -> list
     places = sorted((value, name.removeprefix(prefix)) for name, value in constants.items() if name.startswith(prefix))
     names = [camel(name, True) for value, name in places if name != "COUNT"]
     fields = wrapped(", ".join(names) + " int64", "\t", "\t")
-    lines = ["", f"// {says}", f"type {kind} struct {{", *fields, "}", ""]
-    return [*lines, f"func (s *{kind}) all() []int64 {{ return (*[{len(names)}]int64)(unsafe.Pointer(s))[:] }}"]
+    return ["", f"// {says}", f"type {kind} struct {{", *fields, "}"]
 
 
 def group(constants: dict[str, int], prefix: str) -> list[str]:
@@ -134,10 +140,19 @@ class Call:
         while params:
             kind, name = params.pop(0)
             sized = bool(params) and params[0][0] == "size_t" and params[0][1] in (name + "_size", "size", "count")
+            if sized and function.name in FILLED:
+                self.fill(FILLED[function.name])
+                del params[:2]  # the size, and how many there are, of which there are no more than the header has
+                continue
             self.take(kind, name, sized)
             if sized:
                 params.pop(0)
                 self.arguments.append(f"C.size_t(len({camel(name)}))")
+
+    def fill(self, kind: str) -> None:
+        self.before.append(f"var filled {kind}")
+        self.arguments += ["(*C.int64_t)(unsafe.Pointer(&filled))", "C.size_t(unsafe.Sizeof(filled)/8)", "nil"]
+        self.outputs.append((kind, "filled"))
 
     def take(self, kind: str, name: str, sized: bool) -> None:
         go, base = "e" if name == "error" else camel(name), kind.removeprefix("const ").rstrip(" *")
@@ -210,12 +225,11 @@ def result(kind: str, value: str) -> tuple[str, str]:
 # ---- public methods
 
 
-def method(receiver: str, kind: str, name: str, says: str, params: str, returns: str, call: str) -> list[str]:
-    """A method that begins and ends with one call; an empty line of what is said of it begins a paragraph."""
+def documented(name: str, says: str, head: str, *body: str) -> list[str]:
+    """A function; an empty line of what is said of it begins a paragraph."""
     paragraphs = [wrapped(text, "// ", "// ") for text in f"{name} {says.strip()}".split("\n\n")]
     comment = "\n//\n".join("\n".join(lines) for lines in paragraphs)
-    head = f"func ({receiver} *{kind}) {name}({params}) {returns} {{"
-    return ["", *comment.split("\n"), head, f"\treturn {call}", "}"]
+    return ["", *comment.split("\n"), f"func {head} {{", *("\t" + line for line in body), "}"]
 
 
 def kinds(header: Header) -> list[str]:
@@ -232,11 +246,40 @@ def makers(header: Header) -> list[str]:
     lines: list[str] = []
     for kind in kinds(header):
         for name, made, says in KINDS[kind]:
-            call = f"c.newLock(kind{camel(kind, True)}, name, options)"
-            if made != "Lock":
-                call = f"as{made}({call})"
-            lines += method("c", "Client", name, says, "name string, options ...Option", f"(*{made}, error)", call)
+            call, head = f"c.newLock(kind{camel(kind, True)}, name, options)", f"(c *Client) {name}(name string, options ...Option) (*{made}, error)"
+            body = [f"return {call}"] if made == "Lock" else [f"l, err := {call}", f"return (*{made})(l), err"]
+            lines += documented(name, says, head, *body)
     return lines
+
+
+def options() -> list[str]:
+    """Functions that make an Option, whose text is that of a value of their own type."""
+    texts = {"time.Duration": "strconv.FormatInt(milliseconds({}), 10)", "bool": "strconv.FormatBool({})", "int": "strconv.Itoa({})"}
+    lines: list[str] = []
+    for option, (name, param, kind, says) in OPTIONS.items():
+        body = f'return Set("{option}", {texts[kind].format(param)})'
+        lines += documented(name, says, f"{name}({param} {kind}) Option", body)
+    return lines
+
+
+def acquisitions(kind: str, name: str, says: str) -> list[str]:
+    """A method that waits for a lock: without a limit, Within one, or not at all when it only tries. Of a latch nothing is held."""
+    lock = "l" if kind == "Lock" else f"(*Lock)({kind[0].lower()})"
+    params, call = "ctx context.Context", f"{lock}.acquire(ctx, {0 if name.startswith('Try') else -1})"
+    if name.endswith("Within"):
+        params, call = params + ", wait time.Duration", f"{lock}.acquireWithin(ctx, wait)"
+    call, returns = (f"passed({call})", "error") if kind == "Latch" else (call, "(*Grant, error)")
+    return documented(name, says, f"({kind[0].lower()} *{kind}) {name}({params}) {returns}", f"return {call}")
+
+
+# What methods of a type begin with, as those it was not made for may be nil; what asks; and what has the handle.
+ASKING = {
+    "Client": ("c = c.orNone()", "c", "c.core.handle"),
+    "Lock": ("l = l.orNone()", "l", "l.handle"),
+    "Semaphore": ("lock := (*Lock)(s).orNone()", "lock", "lock.handle"),
+    "Latch": ("lock := (*Lock)(l).orNone()", "lock", "lock.handle"),
+    "Grant": ("g = g.orNone()", "g.lock", "g.lock.handle"),
+}
 
 
 def verb(function: Function, answers: bool) -> list[str]:
@@ -244,7 +287,9 @@ def verb(function: Function, answers: bool) -> list[str]:
     params, given = ["ctx context.Context"], []
     for _, name in function.params[1:-2]:  # without the handle, the tag and the error box
         short = name.removesuffix("_ms")
-        if name == "timeout_ms":
+        if name == "owner":
+            given.append("g.owner, ")
+        elif name == "timeout_ms":
             given.append("-1, ")
         elif short != name:
             params.append(f"{short} time.Duration")
@@ -252,14 +297,15 @@ def verb(function: Function, answers: bool) -> list[str]:
         else:
             params.append("n int")
             given.append("int64(n), ")
-    call, kind = Call(function).name(), handle(function.params[0][0].rstrip(" *"))
-    f = f"func(h *{kind}, tag int64) error {{ return h.{call}({''.join(given)}tag) }}" if given else f"(*{kind}).{call}"
-    waits, returns = ("value", "(int64, error)") if answers else ("do", "error")
     lines: list[str] = []
     for kind, name, says in VERBS[function.name.removeprefix("dlock_")]:
-        receiver = kind[0].lower()
-        to = f"(*Lock)({receiver})" if kind in ("Semaphore", "Latch") else receiver
-        lines += method(receiver, kind, name, says, ", ".join(params), returns, f"{to}.{waits}(ctx, {f})")
+        begin, asks, has = ASKING[kind]
+        call = f"{has}.{Call(function).name()}"
+        if given:
+            call = f"func(tag int64) error {{ return {call}({''.join(given)}tag) }}"
+        head = f"({kind[0].lower()} *{kind}) {name}({', '.join(params)}) {'(int64, error)' if answers else 'error'}"
+        end = f"{'a' if answers else '_'}, err := {asks}.ask(ctx, unknown, {call})", f"return {'a.Value, ' if answers else ''}err"
+        lines += documented(name, says, head, begin, *end)
     return lines
 
 
@@ -267,6 +313,9 @@ def verbs(header: Header) -> list[str]:
     """The call that may block says whether there is an answer."""
     lines: list[str] = []
     for function in submitted(header):
+        if function.name == "dlock_lock_submit_acquire":
+            lines += [line for one in VERBS["lock_submit_acquire"] for line in acquisitions(*one)]
+            continue
         blocking = header.functions[function.name.replace("_submit", "")]
         lines += verb(function, any(param.startswith("ret_") for _, param in blocking.params))
     return lines
@@ -277,8 +326,8 @@ def abi_go(header: Header, texts: dict[str, str]) -> str:
     lines = [HEAD.rstrip("\n"), *statuses(header, texts)]
     for one in ENUMS:
         lines += enum(constants, *one)
-    lines += struct(constants, "DLOCK_STAT_", "Stats", "Stats are the counters of a client. All but the last three only grow.")
-    lines += struct(constants, "DLOCK_FIELD_", "fields", "fields are the numbers of an event.")
+    for prefix, _, kind, says in STRUCTS:
+        lines += struct(constants, prefix, kind, says)
     lines += group(constants, "DLOCK_KIND_") + group(constants, "DLOCK_SEVERITY_")
     major, minor = max(tuple(map(int, function.since.split("."))) for function in header.functions.values())
     lines += ["", f"const oldest = {major}<<16 | {minor}<<8 // the version of libdlock that has all calls"]
@@ -287,5 +336,5 @@ def abi_go(header: Header, texts: dict[str, str]) -> str:
     for function in header.functions.values():
         if not function.name.endswith("_free"):
             lines += ["", *Call(function).lines()]
-    lines += makers(header) + verbs(header)
+    lines += options() + makers(header) + verbs(header)
     return "\n".join([*lines, ""])

@@ -1,4 +1,5 @@
-"""The public methods in Go that do no more than one call of dlock.h: what they are called there, and what is said of them.
+"""The public functions in Go that do no more than one call of dlock.h, or set one option: what they are called there, and what is
+said of them.
 
 Every kind of lock and every submitted call of a client or a lock stands here; one without methods has them in bindings/go, by hand.
 """
@@ -21,6 +22,17 @@ returns the semaphore called name whose permits are leases: they are renewed, ha
     "MULTI": [],
 }  # fmt: skip
 
+# Options: the functions that make them, their parameters and those's types. Set makes the others.
+OPTIONS: dict[str, tuple[str, str, str, str]] = {
+    "lease_ms": ("Lease", "d", "time.Duration", """
+is how long the server keeps a lock without renewal, 30 seconds unless set: so long others wait when the holder's process dies."""),
+    "max_hold_ms": ("MaxHold", "d", "time.Duration", """
+is the longest time a lock is renewed before it counts as lost. There is no limit unless set."""),
+    "renew": ("Renew", "on", "bool", """
+says whether a held lock is renewed until it is unlocked, which is so unless set to false."""),
+    "permits": ("Permits", "n", "int", "is how many permits of a semaphore one acquisition takes, 1 unless set."),
+}  # fmt: skip
+
 # dlock_*: the types and their methods.
 VERBS: dict[str, list[tuple[str, str, str]]] = {
     "client_submit_close": [],
@@ -29,9 +41,26 @@ VERBS: dict[str, list[tuple[str, str, str]]] = {
 asks the server for a sign of life. ErrUnreachable, ErrDenied and the ErrServer statuses.""")],
     "client_submit_provision": [("Client", "Provision", """
 says to the server that it remembers every lock: a quarantine ends. ErrUnsupported without quarantine_ms.""")],
-    "lock_submit_acquire": [],
+    "lock_submit_acquire": [
+        ("Lock", "Lock", """
+waits until it has the lock, and returns the grant to unlock. The context ends the wait, and is the parent of Grant.Context;
+LockWithin limits the wait alone.
+
+When ctx ends first, the error is ErrCancelled or ErrTimedOut, and also that of the context. ErrClosed, ErrGateClosed,
+ErrUnreachable, ErrDenied, ErrWrongKind, ErrQuarantined, ErrNotReplicated, the ErrServer statuses; ErrLost when it was lost
+again before the call returned. After any error nothing is held: a grant that was on its way is given back."""),
+        ("Lock", "LockWithin", """
+is Lock with a limit to the wait, after which it returns ErrTimedOut. Without any wait, 0, it is TryLock."""),
+        ("Lock", "TryLock", "is Lock without waiting for others: ErrBusy when somebody else has the lock."),
+        ("Semaphore", "Acquire", "is Lock.Lock for permits."),
+        ("Semaphore", "AcquireWithin", "is Lock.LockWithin for permits."),
+        ("Semaphore", "TryAcquire", "is Lock.TryLock for permits."),
+        ("Latch", "Wait", "waits until the count is zero. Its errors are those of Lock.Lock."),
+        ("Latch", "WaitWithin", "is Wait with a limit, after which it returns ErrTimedOut; ErrBusy when that is 0."),
+    ],
     "lock_submit_release": [],
-    "lock_submit_extend": [],
+    "lock_submit_extend": [("Grant", "Extend", """
+makes the server keep the lock for lease from now on and from each renewal. ErrNotHeld, ErrLost.""")],
     "lock_submit_inspect": [],
     "lock_submit_adopt_grant": [],
     "lock_submit_force_release": [("Lock", "ForceUnlock", """

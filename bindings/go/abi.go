@@ -9,6 +9,7 @@ import "C"
 import (
 	"context"
 	"runtime"
+	"strconv"
 	"strings"
 	"time"
 	"unsafe"
@@ -140,14 +141,10 @@ type Stats struct {
 	Commands, Connects, ConnectFailures, ScriptReloads, EventsDropped, Held, Waiting, Locks int64
 }
 
-func (s *Stats) all() []int64 { return (*[18]int64)(unsafe.Pointer(s))[:] }
-
 // fields are the numbers of an event.
 type fields struct {
 	Type, Status, Tag, LockID, Owner, Token, RemainingMs, Cause, HeldForMs, Waiters, Foreign, Value int64
 }
-
-func (s *fields) all() []int64 { return (*[12]int64)(unsafe.Pointer(s))[:] }
 
 const (
 	kindMutex           = 1
@@ -431,12 +428,12 @@ func (client *cClient) wake() error {
 	return err
 }
 
-func (client *cClient) stats(values []int64) (int, error) {
-	var retCount C.size_t
+func (client *cClient) stats() (Stats, error) {
+	var filled Stats
 	box := quick.take()
-	err := quick.done(box, Status(C.dlock_client_stats(client.pointer(), (*C.int64_t)(first(values)), C.size_t(len(values)), &retCount, box.pointer())))
+	err := quick.done(box, Status(C.dlock_client_stats(client.pointer(), (*C.int64_t)(unsafe.Pointer(&filled)), C.size_t(unsafe.Sizeof(filled)/8), nil, box.pointer())))
 	runtime.KeepAlive(client)
-	return int(retCount), err
+	return filled, err
 }
 
 func (client *cClient) ping(timeoutMs int64) error {
@@ -819,12 +816,12 @@ func (event *cEvent) kind() int32 {
 	return result
 }
 
-func (event *cEvent) unpack(values []int64) (int, error) {
-	var retCount C.size_t
+func (event *cEvent) unpack() (fields, error) {
+	var filled fields
 	box := quick.take()
-	err := quick.done(box, Status(C.dlock_event_unpack(event.pointer(), (*C.int64_t)(first(values)), C.size_t(len(values)), &retCount, box.pointer())))
+	err := quick.done(box, Status(C.dlock_event_unpack(event.pointer(), (*C.int64_t)(unsafe.Pointer(&filled)), C.size_t(unsafe.Sizeof(filled)/8), nil, box.pointer())))
 	runtime.KeepAlive(event)
-	return int(retCount), err
+	return filled, err
 }
 
 func (event *cEvent) text() string {
@@ -927,6 +924,27 @@ func (txn *cTxn) submitRollback(tag int64) error {
 	return err
 }
 
+// Lease is how long the server keeps a lock without renewal, 30 seconds unless set: so long others wait when the
+// holder's process dies.
+func Lease(d time.Duration) Option {
+	return Set("lease_ms", strconv.FormatInt(milliseconds(d), 10))
+}
+
+// MaxHold is the longest time a lock is renewed before it counts as lost. There is no limit unless set.
+func MaxHold(d time.Duration) Option {
+	return Set("max_hold_ms", strconv.FormatInt(milliseconds(d), 10))
+}
+
+// Renew says whether a held lock is renewed until it is unlocked, which is so unless set to false.
+func Renew(on bool) Option {
+	return Set("renew", strconv.FormatBool(on))
+}
+
+// Permits is how many permits of a semaphore one acquisition takes, 1 unless set.
+func Permits(n int) Option {
+	return Set("permits", strconv.Itoa(n))
+}
+
 // Mutex returns the lock called name that one holder has at a time. Nothing is sent, here and in the other methods
 // that return locks.
 //
@@ -953,99 +971,187 @@ func (c *Client) WriteLock(name string, options ...Option) (*Lock, error) {
 // Semaphore returns the semaphore called name, whose permits stay taken until they are unlocked, also when their
 // holder's process dies.
 func (c *Client) Semaphore(name string, options ...Option) (*Semaphore, error) {
-	return asSemaphore(c.newLock(kindSemaphore, name, options))
+	l, err := c.newLock(kindSemaphore, name, options)
+	return (*Semaphore)(l), err
 }
 
 // PermitSemaphore returns the semaphore called name whose permits are leases: they are renewed, have ids, and come
 // back when nobody renews them.
 func (c *Client) PermitSemaphore(name string, options ...Option) (*Semaphore, error) {
-	return asSemaphore(c.newLock(kindPermitSemaphore, name, options))
+	l, err := c.newLock(kindPermitSemaphore, name, options)
+	return (*Semaphore)(l), err
 }
 
 // Latch returns the count-down latch called name.
 func (c *Client) Latch(name string, options ...Option) (*Latch, error) {
-	return asLatch(c.newLock(kindLatch, name, options))
+	l, err := c.newLock(kindLatch, name, options)
+	return (*Latch)(l), err
 }
 
 // Ping asks the server for a sign of life. ErrUnreachable, ErrDenied and the ErrServer statuses.
 func (c *Client) Ping(ctx context.Context) error {
-	return c.do(ctx, func(h *cClient, tag int64) error { return h.submitPing(-1, tag) })
+	c = c.orNone()
+	_, err := c.ask(ctx, unknown, func(tag int64) error { return c.core.handle.submitPing(-1, tag) })
+	return err
 }
 
 // Provision says to the server that it remembers every lock: a quarantine ends. ErrUnsupported without quarantine_ms.
 func (c *Client) Provision(ctx context.Context) error {
-	return c.do(ctx, func(h *cClient, tag int64) error { return h.submitProvision(-1, tag) })
+	c = c.orNone()
+	_, err := c.ask(ctx, unknown, func(tag int64) error { return c.core.handle.submitProvision(-1, tag) })
+	return err
+}
+
+// Lock waits until it has the lock, and returns the grant to unlock. The context ends the wait, and is the parent of
+// Grant.Context; LockWithin limits the wait alone.
+//
+// When ctx ends first, the error is ErrCancelled or ErrTimedOut, and also that of the context. ErrClosed,
+// ErrGateClosed, ErrUnreachable, ErrDenied, ErrWrongKind, ErrQuarantined, ErrNotReplicated, the ErrServer statuses;
+// ErrLost when it was lost again before the call returned. After any error nothing is held: a grant that was on its
+// way is given back.
+func (l *Lock) Lock(ctx context.Context) (*Grant, error) {
+	return l.acquire(ctx, -1)
+}
+
+// LockWithin is Lock with a limit to the wait, after which it returns ErrTimedOut. Without any wait, 0, it is TryLock.
+func (l *Lock) LockWithin(ctx context.Context, wait time.Duration) (*Grant, error) {
+	return l.acquireWithin(ctx, wait)
+}
+
+// TryLock is Lock without waiting for others: ErrBusy when somebody else has the lock.
+func (l *Lock) TryLock(ctx context.Context) (*Grant, error) {
+	return l.acquire(ctx, 0)
+}
+
+// Acquire is Lock.Lock for permits.
+func (s *Semaphore) Acquire(ctx context.Context) (*Grant, error) {
+	return (*Lock)(s).acquire(ctx, -1)
+}
+
+// AcquireWithin is Lock.LockWithin for permits.
+func (s *Semaphore) AcquireWithin(ctx context.Context, wait time.Duration) (*Grant, error) {
+	return (*Lock)(s).acquireWithin(ctx, wait)
+}
+
+// TryAcquire is Lock.TryLock for permits.
+func (s *Semaphore) TryAcquire(ctx context.Context) (*Grant, error) {
+	return (*Lock)(s).acquire(ctx, 0)
+}
+
+// Wait waits until the count is zero. Its errors are those of Lock.Lock.
+func (l *Latch) Wait(ctx context.Context) error {
+	return passed((*Lock)(l).acquire(ctx, -1))
+}
+
+// WaitWithin is Wait with a limit, after which it returns ErrTimedOut; ErrBusy when that is 0.
+func (l *Latch) WaitWithin(ctx context.Context, wait time.Duration) error {
+	return passed((*Lock)(l).acquireWithin(ctx, wait))
+}
+
+// Extend makes the server keep the lock for lease from now on and from each renewal. ErrNotHeld, ErrLost.
+func (g *Grant) Extend(ctx context.Context, lease time.Duration) error {
+	g = g.orNone()
+	_, err := g.lock.ask(ctx, unknown, func(tag int64) error { return g.lock.handle.submitExtend(g.owner, milliseconds(lease), tag) })
+	return err
 }
 
 // ForceUnlock takes the lock from whoever has it, anywhere. Others may have it at once; its holder learns of that at
 // its next renewal, up to a third of its lease later. ErrNotHeld when it was free.
 func (l *Lock) ForceUnlock(ctx context.Context) error {
-	return l.do(ctx, (*cLock).submitForceRelease)
+	l = l.orNone()
+	_, err := l.ask(ctx, unknown, l.handle.submitForceRelease)
+	return err
 }
 
 // CloseGate ends all waits for the lock, in all processes, with ErrGateClosed, and refuses new ones until the gate is
 // opened or ttl is over. Who has the lock keeps it.
 func (l *Lock) CloseGate(ctx context.Context, ttl time.Duration) error {
-	return l.do(ctx, func(h *cLock, tag int64) error { return h.submitCloseGate(milliseconds(ttl), tag) })
+	l = l.orNone()
+	_, err := l.ask(ctx, unknown, func(tag int64) error { return l.handle.submitCloseGate(milliseconds(ttl), tag) })
+	return err
 }
 
 // CloseGate is Lock.CloseGate.
 func (s *Semaphore) CloseGate(ctx context.Context, ttl time.Duration) error {
-	return (*Lock)(s).do(ctx, func(h *cLock, tag int64) error { return h.submitCloseGate(milliseconds(ttl), tag) })
+	lock := (*Lock)(s).orNone()
+	_, err := lock.ask(ctx, unknown, func(tag int64) error { return lock.handle.submitCloseGate(milliseconds(ttl), tag) })
+	return err
 }
 
 // CloseGate is Lock.CloseGate.
 func (l *Latch) CloseGate(ctx context.Context, ttl time.Duration) error {
-	return (*Lock)(l).do(ctx, func(h *cLock, tag int64) error { return h.submitCloseGate(milliseconds(ttl), tag) })
+	lock := (*Lock)(l).orNone()
+	_, err := lock.ask(ctx, unknown, func(tag int64) error { return lock.handle.submitCloseGate(milliseconds(ttl), tag) })
+	return err
 }
 
 // OpenGate lets everybody in again. ErrUnchanged when the gate was open.
 func (l *Lock) OpenGate(ctx context.Context) error {
-	return l.do(ctx, (*cLock).submitOpenGate)
+	l = l.orNone()
+	_, err := l.ask(ctx, unknown, l.handle.submitOpenGate)
+	return err
 }
 
 // OpenGate is Lock.OpenGate.
 func (s *Semaphore) OpenGate(ctx context.Context) error {
-	return (*Lock)(s).do(ctx, (*cLock).submitOpenGate)
+	lock := (*Lock)(s).orNone()
+	_, err := lock.ask(ctx, unknown, lock.handle.submitOpenGate)
+	return err
 }
 
 // OpenGate is Lock.OpenGate.
 func (l *Latch) OpenGate(ctx context.Context) error {
-	return (*Lock)(l).do(ctx, (*cLock).submitOpenGate)
+	lock := (*Lock)(l).orNone()
+	_, err := lock.ask(ctx, unknown, lock.handle.submitOpenGate)
+	return err
 }
 
 // SetPermits gives a semaphore that does not exist yet its permits. ErrUnchanged when it does.
 func (s *Semaphore) SetPermits(ctx context.Context, n int) error {
-	return (*Lock)(s).do(ctx, func(h *cLock, tag int64) error { return h.semaphoreSubmitSet(int64(n), tag) })
+	lock := (*Lock)(s).orNone()
+	_, err := lock.ask(ctx, unknown, func(tag int64) error { return lock.handle.semaphoreSubmitSet(int64(n), tag) })
+	return err
 }
 
 // AddPermits adds permits, or takes them away for good when n is negative, and returns how many are free, which may be
 // less than none.
 func (s *Semaphore) AddPermits(ctx context.Context, n int) (int64, error) {
-	return (*Lock)(s).value(ctx, func(h *cLock, tag int64) error { return h.semaphoreSubmitAdd(int64(n), tag) })
+	lock := (*Lock)(s).orNone()
+	a, err := lock.ask(ctx, unknown, func(tag int64) error { return lock.handle.semaphoreSubmitAdd(int64(n), tag) })
+	return a.Value, err
 }
 
 // DrainPermits takes all permits that are free for good, and returns how many. ErrUnsupported for a PermitSemaphore.
 func (s *Semaphore) DrainPermits(ctx context.Context) (int64, error) {
-	return (*Lock)(s).value(ctx, (*cLock).semaphoreSubmitDrain)
+	lock := (*Lock)(s).orNone()
+	a, err := lock.ask(ctx, unknown, lock.handle.semaphoreSubmitDrain)
+	return a.Value, err
 }
 
 // AvailablePermits returns how many permits are free.
 func (s *Semaphore) AvailablePermits(ctx context.Context) (int64, error) {
-	return (*Lock)(s).value(ctx, (*cLock).semaphoreSubmitAvailable)
+	lock := (*Lock)(s).orNone()
+	a, err := lock.ask(ctx, unknown, lock.handle.semaphoreSubmitAvailable)
+	return a.Value, err
 }
 
 // SetCount gives a latch that is open its count. ErrUnchanged when it has one.
 func (l *Latch) SetCount(ctx context.Context, n int) error {
-	return (*Lock)(l).do(ctx, func(h *cLock, tag int64) error { return h.latchSubmitSet(int64(n), tag) })
+	lock := (*Lock)(l).orNone()
+	_, err := lock.ask(ctx, unknown, func(tag int64) error { return lock.handle.latchSubmitSet(int64(n), tag) })
+	return err
 }
 
 // CountDown counts down by n, not below zero, and returns what is left.
 func (l *Latch) CountDown(ctx context.Context, n int) (int64, error) {
-	return (*Lock)(l).value(ctx, func(h *cLock, tag int64) error { return h.latchSubmitCountDown(int64(n), tag) })
+	lock := (*Lock)(l).orNone()
+	a, err := lock.ask(ctx, unknown, func(tag int64) error { return lock.handle.latchSubmitCountDown(int64(n), tag) })
+	return a.Value, err
 }
 
 // Count returns the count. Zero: the latch is open.
 func (l *Latch) Count(ctx context.Context) (int64, error) {
-	return (*Lock)(l).value(ctx, (*cLock).latchSubmitCount)
+	lock := (*Lock)(l).orNone()
+	a, err := lock.ask(ctx, unknown, lock.handle.latchSubmitCount)
+	return a.Value, err
 }

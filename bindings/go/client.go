@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"runtime"
-	"strconv"
 	"time"
 )
 
@@ -14,13 +13,14 @@ const (
 )
 
 // A Client has the connections to one server, made on first use, and a watchdog that renews what is held. Any number of
-// goroutines may use it. Close it; one that is dropped while nothing is held or waited for goes with the garbage.
+// goroutines may use it, but it is not to be copied. Close it; one that is dropped while nothing is held or waited for goes
+// with the garbage.
 type Client struct{ core *core }
 
 // Open makes a client from a URL: redis://[user[:password]@]host[:port][/db][?option=value&...],
 // redis+unix://[user[:password]@]/path[?...], redis+sentinel://[user[:password]@]host[:port][,...]/service[/db][?...], or
 // redis+cluster:// and redis+quorum:// with several hosts; rediss in place of redis for TLS. Options win over those in the URL.
-// Nothing is connected yet, unless the option checks wants that; Ping does it.
+// Nothing is connected yet, unless the option checks wants that, which blocks a thread meanwhile; Ping does it.
 //
 // ErrInvalidURL, ErrUnknownOption, ErrInvalidOption, ErrInvalidQuorum, ErrUnsupported, ErrInvalidArgument for a NUL,
 // ErrOutOfMemory, ErrSystemError. With checks=refuse also ErrUnfit and the errors of Ping.
@@ -60,13 +60,14 @@ func (c *Client) orNone() *Client {
 	return c
 }
 
-// Close ends all waits with ErrClosed, releases what is held, and stops. It waits up to five seconds for the server; after
-// ErrTimedOut what is left expires by its lease. Closing again is fine.
+// Close ends all waits with ErrClosed and the contexts of all grants, releases what is held, and stops. It waits up to five
+// seconds for the server, and blocks a thread meanwhile; after ErrTimedOut what is left expires by its lease, but permits of
+// a Semaphore, which have none, stay taken. Closing again is fine.
 func (c *Client) Close() error {
 	core := c.orNone().core
 	for _, one := range core.close() {
 		if g, held := one.(*Grant); held {
-			g.ended() // before others can have the lock
+			g.closed() // before others can have the lock
 		}
 	}
 	return core.handle.close(closeTimeout.Milliseconds())
@@ -82,7 +83,8 @@ type Finding struct {
 
 // Check looks whether the server is fit to keep locks. ErrUnreachable, ErrDenied and the ErrServer statuses.
 func (c *Client) Check(ctx context.Context) ([]Finding, error) {
-	err := c.do(ctx, func(h *cClient, tag int64) error { return h.submitCheck(-1, tag) })
+	c = c.orNone()
+	_, err := c.ask(ctx, unknown, func(tag int64) error { return c.core.handle.submitCheck(-1, tag) })
 	var found []Finding
 	for event := eventNew(); err == nil; {
 		if err = c.core.handle.finding(len(found), event); err == nil {
@@ -96,18 +98,13 @@ func (c *Client) Check(ctx context.Context) ([]Finding, error) {
 	return found, err
 }
 
-// do is Lock.do for what needs no lock.
-func (c *Client) do(ctx context.Context, f func(h *cClient, tag int64) error) error {
-	c = c.orNone()
-	return (&Lock{client: c}).do(ctx, func(_ *cLock, tag int64) error { return f(c.core.handle, tag) })
+// ask is Lock.ask for what needs no lock.
+func (c *Client) ask(ctx context.Context, late outcome, f func(tag int64) error) (answer, error) {
+	return (&Lock{client: c}).ask(ctx, late, f)
 }
 
 // Stats returns the counters of the client.
-func (c *Client) Stats() (Stats, error) {
-	var stats Stats
-	_, err := c.orNone().core.handle.stats(stats.all())
-	return stats, err
-}
+func (c *Client) Stats() (Stats, error) { return c.orNone().core.handle.stats() }
 
 // An Event is news of a client, for logs and dashboards. Who holds a lock hears of its loss by Grant.Context.
 type Event struct {
@@ -130,21 +127,6 @@ type Option struct{ name, value string }
 
 // Set sets any option of the library from text: Set("safety_ms", "500"). The library's manual lists them.
 func Set(name, value string) Option { return Option{name, value} }
-
-// Lease is how long the server keeps a lock without renewal, 30 seconds unless set: so long others wait when the holder's
-// process dies.
-func Lease(d time.Duration) Option { return Set("lease_ms", strconv.FormatInt(milliseconds(d), 10)) }
-
-// MaxHold is the longest time a lock is renewed before it counts as lost. There is no limit unless set.
-func MaxHold(d time.Duration) Option {
-	return Set("max_hold_ms", strconv.FormatInt(milliseconds(d), 10))
-}
-
-// Renew says whether a held lock is renewed until it is unlocked, which is so unless set to false.
-func Renew(on bool) Option { return Set("renew", strconv.FormatBool(on)) }
-
-// Permits is how many permits of a semaphore one acquisition takes, 1 unless set.
-func Permits(n int) Option { return Set("permits", strconv.Itoa(n)) }
 
 // newSet is a set of options for the library.
 func newSet(options []Option) (*cOptions, error) {

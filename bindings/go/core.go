@@ -32,7 +32,7 @@ type core struct {
 
 // A caller is what an event may be about: a grant by its owner, or a request by its tag.
 type caller interface {
-	ended() // no more events come
+	closed() // no more events come
 }
 
 func newCore(handle *cClient) *core {
@@ -67,18 +67,18 @@ func (k *request) settle(a answer) {
 	}
 }
 
-func (k *request) ended() { k.settle(answer{err: k.lock.failure(ErrClosed)}) }
+func (k *request) closed() { k.settle(answer{err: k.lock.failure(ErrClosed)}) }
 
-// wait returns the answer, and false when ctx ends before there is one.
-func (k *request) wait(ctx context.Context) (answer, bool) {
+// wait returns the answer. When ctx ends before there is one the request has come to late.
+func (k *request) wait(ctx context.Context, late outcome) answer {
 	select {
 	case a := <-k.answer:
-		return a, true
+		return a
 	case <-ctx.Done():
 		if k.over.Swap(true) { // it came just now
-			return <-k.answer, true
+			return <-k.answer
 		}
-		return answer{err: k.lock.ended(ctx, ErrUnknownOutcome, ErrUnknownOutcome)}, false
+		return answer{err: k.lock.ended(ctx, late)}
 	}
 }
 
@@ -95,28 +95,16 @@ func (l *Lock) submit(ask func(tag int64) error, then func(answer, bool)) *reque
 	return k
 }
 
-// ask makes a request and waits for the answer. The request goes on when ctx ends before it.
-func (l *Lock) ask(ctx context.Context, f func(h *cLock, tag int64) error) (answer, error) {
-	l = l.orNone()
-	if err := l.ended(ctx, ErrCancelled, ErrTimedOut); err != nil {
+// ask makes a request and waits for the answer. The request goes on when ctx ends before that, and has come to late.
+func (l *Lock) ask(ctx context.Context, late outcome, f func(tag int64) error) (answer, error) {
+	if err := l.ended(ctx, undone); err != nil {
 		return answer{}, err
 	}
-	a, _ := l.submit(func(tag int64) error { return f(l.handle, tag) }, nil).wait(ctx)
+	a := l.submit(f, nil).wait(ctx, late)
 	if a.err != nil {
 		return answer{}, a.err
 	}
 	return a, nil
-}
-
-// do is ask without a result, value is ask for a number.
-func (l *Lock) do(ctx context.Context, f func(h *cLock, tag int64) error) error {
-	_, err := l.ask(ctx, f)
-	return err
-}
-
-func (l *Lock) value(ctx context.Context, f func(h *cLock, tag int64) error) (int64, error) {
-	a, err := l.ask(ctx, f)
-	return a.Value, err
 }
 
 // enter gives a grant or a request a number by which events find it.
@@ -193,7 +181,7 @@ func (c *core) read(file *os.File) {
 
 // read is what an event says.
 func (event *cEvent) read() (a answer) {
-	_, _ = event.unpack(a.all())
+	a.fields, _ = event.unpack()
 	a.text = event.text()
 	if a.LockID < 0 && a.Value > 0 {
 		a.data = make([]byte, a.Value)
@@ -242,7 +230,7 @@ func (c *core) close() map[int64]caller {
 func (c *core) end() {
 	for number, one := range c.close() {
 		if c.leave(number) {
-			one.ended()
+			one.closed()
 		}
 	}
 }

@@ -46,8 +46,13 @@ func (l *Lock) failure(status Status) *Error {
 	return &Error{Status: status, Message: message}
 }
 
-// ended is what a context that is over means for a call: cancelled or late. nil while it is not over.
-func (l *Lock) ended(ctx context.Context, cancelled, late Status) error {
+// outcome is what comes of a request whose context ends before the answer.
+type outcome bool
+
+const undone, unknown outcome = false, true
+
+// ended is what a context that is over means for a request. nil while it is not over.
+func (l *Lock) ended(ctx context.Context, late outcome) error {
 	if ctx == nil {
 		return invalid("no context was given")
 	}
@@ -55,10 +60,13 @@ func (l *Lock) ended(ctx context.Context, cancelled, late Status) error {
 	if cause == nil {
 		return nil
 	}
-	if cause == context.DeadlineExceeded {
-		cancelled = late
+	status := ErrCancelled
+	if late == unknown {
+		status = ErrUnknownOutcome
+	} else if cause == context.DeadlineExceeded {
+		status = ErrTimedOut
 	}
-	e := l.failure(cancelled)
+	e := l.failure(status)
 	e.cause = cause
 	return e
 }

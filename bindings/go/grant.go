@@ -21,7 +21,7 @@ type Grant struct {
 }
 
 func (l *Lock) newGrant(ctx context.Context) (*Grant, error) {
-	if err := l.ended(ctx, ErrCancelled, ErrTimedOut); err != nil {
+	if err := l.ended(ctx, undone); err != nil {
 		return nil, err
 	}
 	g := &Grant{lock: l}
@@ -33,12 +33,9 @@ func (l *Lock) newGrant(ctx context.Context) (*Grant, error) {
 	return g, nil
 }
 
-var none = &Grant{lock: noLock}
+var none, _ = noLock.newGrant(context.Background())
 
-func init() {
-	none.ctx, none.cancel = withCancelCause(context.Background())
-	none.cancel(nil)
-}
+func init() { none.lose(invalid("no lock has made this grant")) }
 
 func (g *Grant) orNone() *Grant {
 	if g == nil || g.lock == nil {
@@ -49,6 +46,14 @@ func (g *Grant) orNone() *Grant {
 
 // ---- from the request to the grant
 
+func (l *Lock) acquireWithin(ctx context.Context, wait time.Duration) (*Grant, error) {
+	if wait < 0 {
+		return nil, invalid("a wait is not negative")
+	}
+	return l.acquire(ctx, wait)
+}
+
+// acquire waits without a limit when wait is -1, and not at all when it is 0.
 func (l *Lock) acquire(ctx context.Context, wait time.Duration) (*Grant, error) {
 	g, err := l.orNone().newGrant(ctx)
 	if err != nil {
@@ -67,10 +72,9 @@ func (l *Lock) acquire(ctx context.Context, wait time.Duration) (*Grant, error) 
 		}
 	}
 	submit := func(tag int64) error { return l.handle.submitAcquire(g.owner, milliseconds(wait), tag) }
-	a, answered := l.submit(submit, g.won).wait(ctx)
-	if !answered {
-		_ = l.handle.cancel(g.owner) // the answer follows in any case
-		a.err = l.ended(ctx, ErrCancelled, ErrTimedOut)
+	a = l.submit(submit, g.won).wait(ctx, undone)
+	if a.err != nil {
+		_ = l.handle.cancel(g.owner) // should it still wait; the answer follows in any case
 	}
 	return g.unless(a.err)
 }
@@ -124,12 +128,6 @@ func (g *Grant) Err() error {
 	return err
 }
 
-// Extend makes the server keep the lock for lease from now on and from each renewal. ErrNotHeld, ErrLost.
-func (g *Grant) Extend(ctx context.Context, lease time.Duration) error {
-	g = g.orNone()
-	return g.lock.do(ctx, func(h *cLock, tag int64) error { return h.submitExtend(g.owner, milliseconds(lease), tag) })
-}
-
 // PermitID returns the id of one of the permits that the grant of a PermitSemaphore has, counted from 0, as Redisson writes it.
 // ErrNotHeld, ErrLost, ErrUnsupported for other locks.
 func (g *Grant) PermitID(index int) (string, error) {
@@ -165,7 +163,7 @@ func (g *Grant) finish(why error) {
 	}
 }
 
-func (g *Grant) ended() {
+func (g *Grant) closed() {
 	why := g.lock.failure(ErrClosed)
 	why.Status = ErrLost
 	g.finish(why)
@@ -176,7 +174,7 @@ func (g *Grant) ended() {
 // Unlock releases the lock and waits for the server to confirm that, for as long as ctx lasts: after ErrUnknownOutcome the
 // release goes on in the background. So it may be called with a context that is over.
 //
-// ErrLost when the lock had been lost, ErrNotHeld when it had been unlocked.
+// ErrLost when the lock had been lost, ErrNotHeld when it had been unlocked, ErrClosed when Close has released it.
 func (g *Grant) Unlock(ctx context.Context) error {
 	if g = g.orNone(); g == none || ctx == nil {
 		return invalid("unlocking takes a grant and a context")
@@ -189,7 +187,7 @@ func (g *Grant) Unlock(ctx context.Context) error {
 	if ctx.Err() == nil && g.lock.client.core.alone(func() { a.err = g.lock.handle.release(g.owner) }) {
 		g.left(a, true)
 	} else {
-		a, _ = g.lock.submit(g.submitRelease, g.left).wait(ctx)
+		a = g.lock.submit(g.submitRelease, g.left).wait(ctx, unknown)
 	}
 	return a.err
 }

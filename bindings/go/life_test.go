@@ -157,8 +157,8 @@ func TestOneAnswer(t *testing.T) {
 		c.end()
 		return ErrBusy
 	}, func(answer, bool) { answers++ })
-	if a, answered := k.wait(background); !answered || a.err == nil || answers != 1 {
-		t.Fatal(a.err, answered, answers)
+	if a := k.wait(background, undone); a.err == nil || answers != 1 {
+		t.Fatal(a.err, answers)
 	}
 }
 
@@ -200,14 +200,14 @@ func TestGarbage(t *testing.T) {
 func TestHeldIsNoGarbage(t *testing.T) {
 	t.Parallel()
 	ctx := func() context.Context {
-		client, err := Open(shared.url, Lease(500*time.Millisecond))
+		client, err := Open(shared.url, Lease(1500*time.Millisecond))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return held(t, mutex(t, client, "kept")).Context()
 	}()
 	other := mutex(t, open(t, shared), "kept")
-	for end := time.Now().Add(time.Second); time.Now().Before(end); {
+	for end := time.Now().Add(5 * time.Second / 2); time.Now().Before(end); {
 		collect()
 		if _, err := other.TryLock(background); !errors.Is(err, ErrBusy) || ctx.Err() != nil {
 			t.Fatal(err, ctx.Err())
@@ -238,6 +238,27 @@ func TestStatuses(t *testing.T) {
 	if errors.Is(ErrBusy, ErrLost) || errors.Is(&Error{Status: ErrBusy}, ErrLost) || !errors.Is(ErrBusy, ErrBusy) {
 		t.Error("statuses are taken for one another")
 	}
+}
+
+func TestCheck(t *testing.T) {
+	client := open(t, shared)
+	found, err := client.Check(background)
+	want(t, err)
+	for _, one := range found {
+		if one.Name == "" || one.Name == "UNKNOWN" || one.Text == "" {
+			t.Errorf("%+v", one)
+		}
+	}
+	if len(found) == 0 { // it does not save
+		t.Error("nothing was found")
+	}
+	_, err = client.Check(expired())
+	want(t, err, ErrCancelled)
+	want(t, client.Close())
+	_, err = client.Check(background)
+	want(t, err, ErrClosed)
+	_, err = (*Client)(nil).Check(background)
+	want(t, err, ErrInvalidArgument)
 }
 
 func TestStats(t *testing.T) {

@@ -28,54 +28,34 @@ func (l *Lock) orNone() *Lock {
 // Name returns the name of the lock.
 func (l *Lock) Name() string { return l.orNone().name }
 
-// Lock waits until it has the lock, and returns the grant to unlock. The context ends the wait, and is the parent of
-// Grant.Context; LockWithin limits the wait alone.
-//
-// When ctx ends first, the error is ErrCancelled or ErrTimedOut, and also that of the context. ErrClosed, ErrGateClosed,
-// ErrUnreachable, ErrDenied, ErrWrongKind, the ErrServer statuses. After any error nothing is held: a grant that was on its
-// way is given back.
-func (l *Lock) Lock(ctx context.Context) (*Grant, error) { return l.acquire(ctx, -1) }
-
-// LockWithin is Lock with a limit to the wait, after which it returns ErrTimedOut. Without any wait, 0, it is TryLock.
-func (l *Lock) LockWithin(ctx context.Context, wait time.Duration) (*Grant, error) {
-	if wait < 0 {
-		return nil, invalid("a wait is not negative")
-	}
-	return l.acquire(ctx, wait)
-}
-
-// TryLock is Lock without waiting for others: ErrBusy when somebody else has the lock.
-func (l *Lock) TryLock(ctx context.Context) (*Grant, error) { return l.acquire(ctx, 0) }
-
 // An Inspection is what the server knows of a lock.
 type Inspection struct {
 	Holder    string        // its id on the wire, "" when the lock is free
 	HeldFor   time.Duration // 0 when that is not known
 	Remaining time.Duration // until the lease ends
-	Token     int64         // not below the holder's
+	Token     int64         // not below the holder's; -1 when that is not known
 	Waiters   int           // processes in line
 	Foreign   bool          // the holder is not libdlock
 }
 
-// Inspect asks the server who has the lock.
+// Inspect asks the server who has the lock. ErrUnsupported for a MultiLock.
 func (l *Lock) Inspect(ctx context.Context) (seen Inspection, err error) {
-	a, err := l.ask(ctx, (*cLock).submitInspect)
-	if err == nil {
-		left := duration(a.RemainingMs)
-		seen = Inspection{a.text, duration(a.HeldForMs), left, a.Token, int(a.Waiters), a.Foreign == 1}
-	}
-	return seen, err
+	l = l.orNone()
+	a, err := l.ask(ctx, unknown, l.handle.submitInspect)
+	left := duration(a.RemainingMs)
+	return Inspection{a.text, duration(a.HeldForMs), left, a.Token, int(a.Waiters), a.Foreign == 1}, err
 }
 
 // Adopt takes over a grant of this lock that another process has exported. It keeps its token. ErrInvalidGrant, ErrLost
-// when the lease ended meanwhile or somebody else has adopted it, ErrBusy when this process has the lock or waits for it.
+// when the lease ended meanwhile or somebody else has adopted it, ErrBusy when this process has the lock or waits for it;
+// ErrUnknownOutcome when ctx ends before the answer: a grant that still comes is given back.
 func (l *Lock) Adopt(ctx context.Context, exported []byte) (*Grant, error) {
 	g, err := l.orNone().newGrant(ctx)
 	if err != nil {
 		return nil, err
 	}
 	submit := func(tag int64) error { return g.lock.handle.submitAdoptGrant(g.owner, exported, tag) }
-	a, _ := g.lock.submit(submit, g.won).wait(ctx)
+	a := g.lock.submit(submit, g.won).wait(ctx, unknown)
 	return g.unless(a.err)
 }
 
@@ -101,10 +81,6 @@ func (c *Client) newLock(kind int32, name string, options []Option) (*Lock, erro
 	return c.named(name, handle, err)
 }
 
-func asSemaphore(l *Lock, err error) (*Semaphore, error) { return (*Semaphore)(l), err }
-
-func asLatch(l *Lock, err error) (*Latch, error) { return (*Latch)(l), err }
-
 func (c *Client) named(name string, handle *cLock, err error) (*Lock, error) {
 	if err != nil {
 		return nil, err
@@ -122,30 +98,11 @@ type Semaphore Lock
 // Name returns the name of the semaphore.
 func (s *Semaphore) Name() string { return (*Lock)(s).Name() }
 
-// Acquire is Lock.Lock for permits.
-func (s *Semaphore) Acquire(ctx context.Context) (*Grant, error) { return (*Lock)(s).Lock(ctx) }
-
-// AcquireWithin is Lock.LockWithin for permits.
-func (s *Semaphore) AcquireWithin(ctx context.Context, wait time.Duration) (*Grant, error) {
-	return (*Lock)(s).LockWithin(ctx, wait)
-}
-
-// TryAcquire is Lock.TryLock for permits.
-func (s *Semaphore) TryAcquire(ctx context.Context) (*Grant, error) { return (*Lock)(s).TryLock(ctx) }
-
 // A Latch is a count that lets everybody pass once it is zero.
 type Latch Lock
 
 // Name returns the name of the latch.
 func (l *Latch) Name() string { return (*Lock)(l).Name() }
-
-// Wait waits until the count is zero. Its errors are those of Lock.Lock.
-func (l *Latch) Wait(ctx context.Context) error { return passed((*Lock)(l).Lock(ctx)) }
-
-// WaitWithin is Wait with a limit, after which it returns ErrTimedOut; ErrBusy when that is 0.
-func (l *Latch) WaitWithin(ctx context.Context, wait time.Duration) error {
-	return passed((*Lock)(l).LockWithin(ctx, wait))
-}
 
 // passed ends the grant of a latch: nothing is held.
 func passed(g *Grant, err error) error {

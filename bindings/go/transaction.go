@@ -35,7 +35,7 @@ func (c *Client) Transaction(ctx context.Context, f func(*Transaction) error, ke
 	}
 	t, pause := &Transaction{ctx: ctx, client: c.orNone()}, firstPause
 	for attempt := 1; ; attempt++ {
-		err := noLock.ended(ctx, ErrCancelled, ErrTimedOut)
+		err := noLock.ended(ctx, undone)
 		if err == nil {
 			err = t.once(f, keys)
 		}
@@ -64,10 +64,10 @@ func (t *Transaction) once(f func(*Transaction) error, keys []string) (err error
 		err = f(t)
 	}
 	if err == nil {
-		_, err = t.ask(handle.submitCommit, ErrUnknownOutcome, ErrUnknownOutcome)
+		_, err = t.ask(unknown, handle.submitCommit)
 		failed = err
 	} else {
-		_, failed = t.ask(handle.submitRollback, ErrCancelled, ErrTimedOut)
+		_, failed = t.ask(undone, handle.submitRollback)
 	}
 	if t.handle = nil; failed == nil || errors.Is(failed, ErrConflict) {
 		t.client.core.keepTxn(handle)
@@ -103,25 +103,18 @@ func (t *Transaction) h() *cTxn {
 	return t.handle
 }
 
-// ask makes a request. When the context ends before the answer is there, cancelled or late is what the transaction is.
-func (t *Transaction) ask(f func(tag int64) error, cancelled, late Status) (answer, error) {
+// ask is Lock.ask while the transaction is under way.
+func (t *Transaction) ask(late outcome, f func(tag int64) error) (answer, error) {
 	if t.h() == nil {
 		return answer{}, invalid("no transaction is under way")
 	}
-	if err := noLock.ended(t.ctx, ErrCancelled, ErrTimedOut); err != nil {
-		return answer{}, err
-	}
-	a, answered := (&Lock{client: t.client}).submit(f, nil).wait(t.ctx)
-	if !answered {
-		a.err = noLock.ended(t.ctx, cancelled, late)
-	}
-	return a, a.err
+	return t.client.ask(t.ctx, late, f)
 }
 
 // Watch watches more keys, before they are read.
 func (t *Transaction) Watch(keys ...string) (err error) {
 	for i := 0; i < len(keys) && err == nil; i++ {
-		_, err = t.ask(func(tag int64) error { return t.handle.submitWatch(keys[i], tag) }, ErrCancelled, ErrTimedOut)
+		_, err = t.ask(undone, func(tag int64) error { return t.handle.submitWatch(keys[i], tag) })
 	}
 	return err
 }
@@ -129,7 +122,7 @@ func (t *Transaction) Watch(keys ...string) (err error) {
 // Get returns the value of a key, at most 1 MiB. ErrNotFound; ErrWrongKind when it is not a string. Only when the
 // transaction succeeds did values read one after the other belong together.
 func (t *Transaction) Get(key string) ([]byte, error) {
-	a, err := t.ask(func(tag int64) error { return t.handle.submitGet(key, tag) }, ErrCancelled, ErrTimedOut)
+	a, err := t.ask(undone, func(tag int64) error { return t.handle.submitGet(key, tag) })
 	return a.data, err
 }
 
