@@ -34,11 +34,11 @@ enum { DLI_REPLICAS_CONNS = 4 };
 /* One connection and what it carries. */
 struct dli_replicas_turn {
     struct dli_conn *conn;
-    struct dli_errand *errand;   /* NULL: idle */
-    int connecting;              /* for this errand or, when that is over, the next one */
-    int said, waits;             /* where it is */
-    int skip;                    /* replies that nobody waits for: to ASKING */
-    int fresh;                   /* the connection was made for this errand */
+    struct dli_errand *errand; /* NULL: idle */
+    int connecting;            /* for this errand or, when that is over, the next one */
+    int said, waits;           /* where it is */
+    int skip;                  /* replies that nobody waits for: to ASKING */
+    int fresh;                 /* the connection was made for this errand */
     int64_t alarm;
 };
 
@@ -55,9 +55,9 @@ struct dli_replicas {
     const struct dli_conn_config *config;
     struct dli_gate *gate;
     int64_t *reloads;
-    int needed;                              /* how many replicas; < 0: all, *known or one */
-    const int *known;                        /* an atomic; the finder's, or the cluster's for this server */
-    struct dli_replicas_line waiting[2];     /* for a connection; [1]: urgent ones, which go first */
+    int needed;                          /* how many replicas; < 0: all, *known or one */
+    const int *known;                    /* an atomic; the finder's, or the cluster's for this server */
+    struct dli_replicas_line waiting[2]; /* for a connection; [1]: urgent ones, which go first */
     struct dli_replicas_turn turn[DLI_REPLICAS_CONNS];
 };
 

@@ -282,6 +282,7 @@ PROTOTYPES = {
 }
 
 BLOCKING = {
+    "dlock_client_open",
     "dlock_client_close",
     "dlock_client_next",
     "dlock_client_ping",
