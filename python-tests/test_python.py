@@ -848,9 +848,9 @@ def test_signals_while_waiting_for_events(client: Client) -> None:
 
 def blocking_in_header() -> set[str]:
     text = (ROOT / "abi/dlock.h").read_text()
-    found = re.findall(r"Blocks: (\w+)[^/]*/\nDLOCK_API\n[^;(]*?(dlock_\w+)\(", text)
+    found = re.findall(r"Blocks: ([^.]*)\.[^/]*/\nDLOCK_API\n[^;(]*?(dlock_\w+)\(", text)
     assert {name for _, name in found} == set(_abi.PROTOTYPES)
-    return {name for word, name in found if word != "never"}
+    return {name for how, name in found if how != "never"}
 
 
 def test_only_blocking_calls_give_up_the_interpreter_lock() -> None:
