@@ -113,6 +113,21 @@ MUTANTS = (
 
 
 # Of the votes of a quorum: native/votes.c finds these.
+BUSY = (
+    Mutant(501, "asking in vain is no reason to pause", (
+        ("redis/busy.c", "return pause * 4 < PAUSE_MOST ? pause * 4 : PAUSE_MOST;", "return 0;"),
+    )),
+    Mutant(502, "an answer too late weighs as much as one in time", (
+        ("redis/busy.c", "pause * 4 < PAUSE_MOST ? pause * 4 : PAUSE_MOST", "pause * 2 < PAUSE_MOST ? pause * 2 : PAUSE_MOST"),
+    )),
+    Mutant(503, "the pause has no end", (
+        ("redis/busy.c", "return pause * 4 < PAUSE_MOST ? pause * 4 : PAUSE_MOST;", "return pause * 4;"),
+    )),
+    Mutant(504, "one answer in time ends all pauses", (
+        ("redis/busy.c", "return pause > PAUSE_LEAST ? pause / 2 : 0;", "return 0;"),
+    )),
+)
+
 VOTES = (
     Mutant(401, "a renewal that one server too few confirmed counts", (
         ("engine/quorum.c", "if (tally->yes >= tally->needed)", "if (tally->yes >= tally->needed - 1)"),

@@ -7,7 +7,7 @@ import sys
 
 # What is neither a client's nor of a name is a lock's.
 OF_CLIENTS = (
-    "username password db client_name connect_timeout_ms command_timeout_ms connects_per_second private_connections "
+    "username password db client_name connect_timeout_ms command_timeout_ms connects_per_second private_connections busy_poll_us "
     "watchdog_threads event_limit tls_ca_file tls_ca_dir tls_crl_file tls_cert_file tls_key_file tls_key_password tls_server_name "
     "tls_verify sentinel_username sentinel_password quarantine_ms quorum quorum_name replicas checks"
 ).split()

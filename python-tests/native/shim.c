@@ -1,6 +1,6 @@
 /*
  * shim.c: preloaded into a program, it makes chosen calls fail: the k-th allocation, or every one from the k-th on; also
- * threads, descriptors and random bytes. It counts what is allocated and not yet freed. A sanitizer is preloaded behind it.
+ * threads, descriptors, random bytes and giving way. It counts what is allocated and not yet freed. A sanitizer is preloaded behind it.
  *
  * The program finds shim_arm, shim_disarm and shim_live by dlsym; only calls between arm and disarm are counted or fail.
  */
@@ -27,9 +27,9 @@ void shim_arm(const char *what, int64_t after, int on);
 int64_t shim_disarm(int64_t *fired);
 int64_t shim_live(void);
 
-enum what { NOTHING, ALLOC, THREAD, EVENTFD, TIMERFD, RANDOM, SOCKET };
+enum what { NOTHING, ALLOC, THREAD, EVENTFD, TIMERFD, RANDOM, SOCKET, YIELD };
 
-static const char *const names[] = {"", "alloc", "thread", "eventfd", "timerfd", "random", "socket"};
+static const char *const names[] = {"", "alloc", "thread", "eventfd", "timerfd", "random", "socket", "yield"};
 static int armed; /* enum what; all of these are atomics */
 static int64_t counted, failures, nth, live;
 static int from_then_on;
@@ -171,4 +171,13 @@ int socket(int family, int type, int protocol)
 
     *(void **)&next = dlsym(RTLD_NEXT, "socket");
     return fails(SOCKET, EMFILE) ? -1 : next(family, type, protocol);
+}
+
+int sched_yield(void);
+int sched_yield(void)
+{
+    int (*next)(void);
+
+    *(void **)&next = dlsym(RTLD_NEXT, "sched_yield");
+    return fails(YIELD, ENOSYS) ? -1 : next();
 }

@@ -13,6 +13,7 @@
 #include "base/url.h"
 #include "base/error.h"
 #include "codec.h"
+#include "redis/busy.h"
 
 struct dli_address;
 struct dli_tls;
@@ -25,6 +26,7 @@ struct dli_conn_config {
     const char *username, *password, *client_name; /* "" for none; name becomes "dlock" or "dlock-<client_name>" */
     int db;
     int64_t connect_timeout;   /* microseconds for resolve + connect + handshake + greeting */
+    int64_t busy_poll;         /* microseconds that dli_conn_call asks for an answer before it sleeps */
     struct dli_finder *finder; /* NULL, or who knows where target is; finder.h */
     struct dli_tls *tls;       /* NULL: plain */
 };
@@ -62,6 +64,7 @@ struct dli_conn {
     int64_t give_up;         /* while not READY: the end of all attempts */
     int64_t receive_timeout; /* SO_RCVTIMEO as set now, microseconds; 0 for none */
     int64_t last_used;       /* when the last dli_conn_call began */
+    struct dli_busy busy;    /* how well busy polling went */
 };
 
 /* Memory for one connection, IDLE. NULL without memory. */
@@ -109,8 +112,8 @@ dlock_status dli_conn_open(struct dli_conn *conn, int64_t deadline);
 /*
  * READY: send conn->out (one command) and wait for its one reply until deadline, whatever signals arrive. DLOCK_OK with
  * *reply; else the connection is FAILED (conn->why) and *sent tells whether any byte was given to the kernel: if not,
- * the server cannot have acted. Two system calls (send, recv) when all goes well; no poll. After a second without a call
- * one more that notices a connection the server has closed meanwhile: then *sent is 0.
+ * the server cannot have acted. Two system calls (send, recv) when all goes well, and those of busy polling (busy.h); no poll.
+ * After a second without a call one more that notices a connection the server has closed meanwhile: then *sent is 0.
  */
 dlock_status dli_conn_call(struct dli_conn *conn, int64_t deadline, const struct dli_reply **reply, int *sent);
 

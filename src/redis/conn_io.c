@@ -3,12 +3,13 @@
  *
  * With TLS the blocking side sleeps in poll. Otherwise it sleeps in recv with SO_RCVTIMEO, which is only set again when it
  * differs much from the time left. It is set an eighth short, so that the next call with about the same time finds it good;
- * when it ends the wait too early, the caller looks at the clock and waits for the rest.
+ * when it ends the wait too early, the caller looks at the clock and waits for the rest. Before either it may poll busily.
  */
 #include "redis/conn.h"
 
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 
@@ -194,22 +195,44 @@ static ssize_t await_some(struct dli_conn *conn, char *bytes, size_t size, int64
     return dli_tls_receive(conn, bytes, size);
 }
 
-static dlock_status await_reply(struct dli_conn *conn, int64_t deadline, int64_t left, const struct dli_reply **reply)
+/* The same without sleeping, which gives way to whoever else wants the core. Who gives way for long is late, too. */
+static ssize_t busy_poll(struct dli_conn *conn, char *bytes, size_t size, int64_t began, int64_t limit)
+{
+    ssize_t came = -1;
+    int64_t now = began;
+    errno = EAGAIN;
+    if (limit <= 0 || !dli_busy_may(&conn->busy, began))
+        return -1;
+    while (came < 0 && errno == EAGAIN && now - began < limit) {
+        sched_yield();
+        came = receive_some(conn, bytes, size);
+        now = dli_now();
+    }
+    dli_busy_result(&conn->busy, came > 0 && now - began < limit, now);
+    return came;
+}
+
+static dlock_status await_reply(struct dli_conn *conn, int64_t deadline, int64_t began, const struct dli_reply **reply)
 {
     char piece[PIECE];
-    for (; left > 0; left = deadline - dli_now()) {
-        int taken = take(conn, piece, await_some(conn, piece, sizeof piece, left));
+    int64_t limit = conn->config->busy_poll, left = deadline - began;
+    ssize_t size = busy_poll(conn, piece, sizeof piece, began, limit < left ? limit : left);
+    for (;;) {
+        int taken = take(conn, piece, size);
         int found = taken > 0 ? dli_conn_next(conn, reply) : 0;
         if (taken < 0 || found < 0)
             return conn->why.code;
-        if (found == 0)
-            continue;
-        if (dli_reader_left(conn->reader) == 0)
-            return DLOCK_OK;
-        dli_conn_fail(conn, DLOCK_PROTOCOL_ERROR, "sent more than it was asked for", NULL);
-        return conn->why.code;
+        if (found > 0)
+            break;
+        left = deadline - dli_now();
+        if (left <= 0)
+            return fail_late(conn);
+        size = await_some(conn, piece, sizeof piece, left);
     }
-    return fail_late(conn);
+    if (dli_reader_left(conn->reader) == 0)
+        return DLOCK_OK;
+    dli_conn_fail(conn, DLOCK_PROTOCOL_ERROR, "sent more than it was asked for", NULL);
+    return conn->why.code;
 }
 
 dlock_status dli_conn_call(struct dli_conn *conn, int64_t deadline, const struct dli_reply **reply, int *sent)
@@ -222,5 +245,5 @@ dlock_status dli_conn_call(struct dli_conn *conn, int64_t deadline, const struct
         return conn->why.code;
     conn->last_used = now;
     dlock_status status = send_all(conn, deadline, sent);
-    return status ? status : await_reply(conn, deadline, deadline - now, reply);
+    return status ? status : await_reply(conn, deadline, now, reply);
 }

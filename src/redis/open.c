@@ -17,6 +17,7 @@ void dli_open_configure(struct dli_conn_config *config, const struct dlock_optio
     config->client_name = dli_options_text(options, DLI_OPT_CLIENT_NAME);
     config->db = (int)options->number[DLI_OPT_DB];
     config->connect_timeout = options->number[DLI_OPT_CONNECT_TIMEOUT_MS] * MS;
+    config->busy_poll = options->number[DLI_OPT_BUSY_POLL_US];
 }
 
 dlock_status dli_open_reach(struct dli_conn_config *config, const struct dlock_options *options,
