@@ -114,18 +114,14 @@ MUTANTS = (
 
 # Of the votes of a quorum: native/votes.c finds these.
 BUSY = (
-    Mutant(501, "asking in vain is no reason to pause", (
-        ("redis/busy.c", "return pause * 4 < PAUSE_MOST ? pause * 4 : PAUSE_MOST;", "return 0;"),
-    )),
-    Mutant(502, "an answer too late weighs as much as one in time", (
-        ("redis/busy.c", "pause * 4 < PAUSE_MOST ? pause * 4 : PAUSE_MOST", "pause * 2 < PAUSE_MOST ? pause * 2 : PAUSE_MOST"),
-    )),
-    Mutant(503, "the pause has no end", (
-        ("redis/busy.c", "return pause * 4 < PAUSE_MOST ? pause * 4 : PAUSE_MOST;", "return pause * 4;"),
-    )),
-    Mutant(504, "one answer in time ends all pauses", (
-        ("redis/busy.c", "return pause > PAUSE_LEAST ? pause / 2 : 0;", "return 0;"),
-    )),
+    Mutant(501, "asking in vain is no reason to pause", (("redis/busy.c", "busy->came * 2 < ROUND", "busy->came < 0"),)),
+    Mutant(502, "one answer in time is enough", (("redis/busy.c", "busy->came * 2 < ROUND", "busy->came < 1"),)),
+    Mutant(503, "the pause has no end", (("redis/busy.c", "pause < PAUSE_MOST ? pause : PAUSE_MOST", "pause"),)),
+    Mutant(504, "the pause does not grow", (("redis/busy.c", "rest(busy, busy->pause * 4, now)", "rest(busy, busy->pause, now)"),)),
+    Mutant(505, "one answer too late is a reason to pause", (("redis/busy.c", "if (busy->asked < ROUND)", "if (came && busy->asked < ROUND)"),)),
+    Mutant(506, "a pause is remembered for ever", (("redis/busy.c", "busy->pause /= 2;", ";"),)),
+    Mutant(507, "a lost time slice is nothing but a late answer", (("redis/busy.c", "away >= SLICE", "away < 0"),)),
+    Mutant(508, "to be kept from the core is as good as an answer", (("redis/busy.c", "came && away < DLI_BUSY_SHARED", "came"),)),
 )
 
 VOTES = (

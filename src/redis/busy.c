@@ -1,27 +1,35 @@
 /*
  * busy.c: whether a caller that waits for an answer asks for it again and again, see busy.h.
+ *
+ * Calls are judged by the ROUND, since the first ones after a pause often come too late: until then caller and server slept and
+ * were woken where the other one was. Who was kept away from the core for a time slice has lost more than many rounds gain.
  */
 #include "redis/busy.h"
 
-enum { PAUSE_LEAST = 250, PAUSE_MOST = 4096 * PAUSE_LEAST };
+enum { ROUND = 16, SLICE = 1000, PAUSE_FIRST = 10 * 1000, PAUSE_MOST = 1000 * 1000 };
 
 int dli_busy_may(const struct dli_busy *busy, int64_t now)
 {
     return now >= busy->until;
 }
 
-/* Halved or four times as long, so that it grows where fewer than two answers come in time for one that does not. */
-static int64_t next_pause(int64_t pause, int came)
+static void rest(struct dli_busy *busy, int64_t pause, int64_t now)
 {
-    if (came)
-        return pause > PAUSE_LEAST ? pause / 2 : 0;
-    if (pause < PAUSE_LEAST)
-        pause = PAUSE_LEAST;
-    return pause * 4 < PAUSE_MOST ? pause * 4 : PAUSE_MOST;
+    busy->pause = pause < PAUSE_FIRST ? PAUSE_FIRST : pause < PAUSE_MOST ? pause : PAUSE_MOST;
+    busy->until = now + busy->pause;
 }
 
-void dli_busy_result(struct dli_busy *busy, int came, int64_t now)
+void dli_busy_result(struct dli_busy *busy, int came, int64_t away, int64_t now)
 {
-    busy->pause = next_pause(busy->pause, came);
-    busy->until = now + busy->pause;
+    busy->asked++;
+    busy->came += came && away < DLI_BUSY_SHARED;
+    if (away >= SLICE)
+        rest(busy, PAUSE_MOST, now);
+    else if (busy->asked < ROUND)
+        return;
+    else if (busy->came * 2 < ROUND)
+        rest(busy, busy->pause * 4, now);
+    else
+        busy->pause /= 2;
+    busy->asked = busy->came = 0;
 }

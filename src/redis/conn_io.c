@@ -195,20 +195,23 @@ static ssize_t await_some(struct dli_conn *conn, char *bytes, size_t size, int64
     return dli_tls_receive(conn, bytes, size);
 }
 
-/* The same without sleeping, which gives way to whoever else wants the core. Who gives way for long is late, too. */
+/* The same without sleeping, for as long as busy.h has it. */
 static ssize_t busy_poll(struct dli_conn *conn, char *bytes, size_t size, int64_t began, int64_t limit)
 {
     ssize_t came = -1;
-    int64_t now = began;
     errno = EAGAIN;
     if (limit <= 0 || !dli_busy_may(&conn->busy, began))
         return -1;
-    while (came < 0 && errno == EAGAIN && now - began < limit) {
-        sched_yield();
+    int64_t now = dli_now(), away = 0;
+    for (;;) {
         came = receive_some(conn, bytes, size);
-        now = dli_now();
+        if (came >= 0 || errno != EAGAIN || now - began >= limit || away >= DLI_BUSY_SHARED)
+            break;
+        sched_yield();
+        away = dli_now() - now;
+        now += away;
     }
-    dli_busy_result(&conn->busy, came > 0 && now - began < limit, now);
+    dli_busy_result(&conn->busy, came > 0 && now - began < limit, away, now);
     return came;
 }
 
