@@ -955,9 +955,10 @@ dlock_status dlock_event_data(const dlock_event *event, uint8_t *buffer, size_t 
  * the server's own, 1 to 65536 bytes of any kind; the namespace of locks does not apply. Nothing is sent yet.
  *
  * The handle serves one round after the other: dlock_txn_watch begins one; commit, rollback or any trouble with the
- * connection ends it. It has a connection of its own, made by the first dlock_txn_watch within the budget of
- * connects_per_second, closed after any trouble, by the first call after dlock_client_close and by dlock_txn_free.
- * DLOCK_UNSUPPORTED (quorum).
+ * connection ends it. A round has a connection of its own: that of an earlier one, or one made by the first dlock_txn_watch
+ * within the budget of connects_per_second. Up to 8 of them stay with the client between rounds, of whichever handle.
+ * One is closed after any trouble, by dlock_txn_free in the middle of its round, by dlock_client_close between rounds and
+ * else by the first call after that. DLOCK_UNSUPPORTED (quorum).
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
@@ -1044,6 +1045,14 @@ dlock_status dlock_txn_delete(dlock_txn *txn, const char *key, size_t key_size, 
  */
 DLOCK_API
 dlock_status dlock_txn_commit(dlock_txn *txn, dlock_error *reterr);
+
+/*
+ * How many milliseconds to pause after DLOCK_CONFLICT, before everything is done again from dlock_txn_watch on: by chance, so
+ * that those who met do not meet again, and with every attempt, counted from 1, up to twice as long; 250 at most.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+int64_t dlock_txn_pause_ms(int32_t attempt);
 
 /*
  * dlock_txn_commit whose end comes as an event.

@@ -30,6 +30,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarn
 
 SECRET = "s3cret-canary"
 MIB = 1 << 20
+SPARES = 8  # connections in no round that a client keeps
 EXEC = b"$4\r\nEXEC\r\n"
 MULTI = b"$5\r\nMULTI\r\n"
 Make = Callable[..., Any]
@@ -476,7 +477,7 @@ def test_no_connection_stays(redis_server: Server) -> None:
         assert len(links(redis_server)) == 9 and watching(redis_server, "n") == 9
         for txn in many:
             txn.close()
-        until(lambda: len(links(redis_server)) == transaction.SPARE)
+        until(lambda: len(links(redis_server)) == SPARES)
         assert watching(redis_server, "n") == 0
         held = client.transaction_begin("n")
     until(lambda: len(links(redis_server)) <= 1)  # close() ends the spare ones
@@ -506,6 +507,60 @@ def test_the_end_of_a_watched_connection(agent: Agent, redis_server: Server, end
     if end != "client free":
         client.free()
     until(lambda: not agent.threads())
+
+
+@pytest.mark.parametrize("form", ["blocking", "submitted"])
+def test_rounds_of_any_handle_share_connections(agent: Agent, redis_server: Server, form: str) -> None:
+    """More handles, one after the other, than connections may be made in that time; and more rounds at once than are kept."""
+    client = agent.open(redis_server)
+    tags = iter(range(1000))
+
+    def call(txn: Handle, command: str, *words: Any) -> None:
+        if form == "blocking":
+            return agent(command, txn.index, *words).ok and None
+        txn.submit_txn(command, tag := next(tags), *words).ok
+        event = client.event()
+        assert (event.tag, event.status) == (tag, 0), event
+
+    for number in range(40):
+        txn = client.txn()
+        call(txn, "watch", "a")
+        txn.incr("n", 1).ok
+        call(txn, "commit" if number % 2 else "rollback")
+        if number % 3:
+            txn.end_txn()  # the others live on, and do not need the connection
+    assert redis_server.command("GET", "n") == b"20" and len(links(redis_server)) == 1
+    assert client.counters()["connects"] == 1
+    many = [client.txn() for _ in range(SPARES + 1)]
+    for txn in many:
+        call(txn, "watch", "a")
+    assert watching(redis_server, "a") == SPARES + 1
+    for txn in many:
+        call(txn, "rollback")
+    assert len(links(redis_server)) == SPARES + 1  # the last one keeps its own
+    many[-1].end_txn()
+    until(lambda: len(links(redis_server)) == SPARES)
+    client.close(5000).ok
+    until(lambda: links(redis_server) == [])
+
+
+def test_a_connection_in_a_round_is_nobody_elses(agent: Agent, redis_server: Server) -> None:
+    client = agent.open(redis_server)
+    first, second = client.txn(), client.txn()
+    first.watch("a").ok
+    second.watch("b").ok
+    assert len(links(redis_server)) == 2
+    redis_server.command("SET", "a", "meanwhile")
+    second.incr("n", 1).ok
+    second.commit().ok
+    first.incr("n", 1).ok
+    assert first.commit().status == "CONFLICT"
+    third = client.txn()
+    third.watch("c").ok
+    first.end_txn(), second.end_txn()
+    third.incr("n", 1).ok
+    third.commit().ok
+    assert redis_server.command("GET", "n") == b"2" and len(links(redis_server)) == 2
 
 
 def test_any_trouble_closes_the_connection(agent: Agent, redis_server: Server, new_proxy: Make) -> None:
@@ -972,7 +1027,7 @@ def test_python_in_a_child(client: Client, redis_server: Server) -> None:
         with error_of("NoTransaction"):
             txn.commit()  # on a handle of its own
         del handle
-        assert sockets() == before - 2  # of the transaction, and of the spare one
+        assert sockets() == before - 1  # of the transaction; the spare one is the client's
         assert client.transaction(lambda own: own.get("a"), "a") is None
 
     in_child(child)
@@ -1141,16 +1196,25 @@ def test_a_timeout_bounds_the_attempts(client: Client, redis_server: Server) -> 
             client.transaction(body, "a", **bad)  # type: ignore[arg-type]
 
 
-def test_pauses_grow_and_are_random(client: Client, redis_server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    bounds: list[float] = []
+def bound(attempt: int) -> int:
+    return 1 if attempt < 1 else min(2 ** min(attempt, 20), 250)
+
+
+@pytest.mark.parametrize("attempt", [-(2**31), 0, 1, 2, 3, 7, 8, 9, 2**31 - 1])
+def test_pauses_are_random(attempt: int) -> None:
+    drawn = {_lib.library().dlock_txn_pause_ms(attempt) for _ in range(3000)}
+    assert min(drawn) == 0 and bound(attempt) * 0.95 <= max(drawn) <= bound(attempt)
+    assert len(drawn) > bound(attempt) / 2
+
+
+def test_pauses_grow(client: Client, redis_server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
-    monkeypatch.setattr(transaction.random, "uniform", lambda low, high: bounds.append(high) or high / 2 if low == 0 else None)
     monkeypatch.setattr(transaction.time, "sleep", slept.append)
     with error_of("Conflict"):
         client.transaction(Meddler(redis_server, 10**9), "a", attempts=60)
-    assert len(slept) == 59 and slept == [bound / 2 for bound in bounds[:59]]
-    assert bounds[0] <= 0.01 and bounds[-1] == transaction.LONGEST_PAUSE and bounds == sorted(bounds)
-    assert all(later <= 2 * sooner for sooner, later in zip(bounds, bounds[1:]))
+    assert len(slept) == 59
+    assert all(0 <= seconds * 1000 <= bound(number) + 0.01 for number, seconds in enumerate(slept, 1))
+    assert max(slept[10:]) > 0.1 and len(set(slept[10:])) > 10
 
 
 @pytest.mark.parametrize("kind", [ZeroDivisionError, KeyboardInterrupt, dlock.DlockError])

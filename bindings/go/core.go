@@ -26,8 +26,7 @@ type core struct {
 	mutex sync.Mutex // guards what follows
 	last  int64      // the last owner number or tag given out
 	known map[int64]caller
-	spare []*cTxn // for the next transactions, with their connections
-	shut  bool    // nobody gets in any more
+	shut  bool // nobody gets in any more
 }
 
 // A caller is what an event may be about: a grant by its owner, or a request by its tag.
@@ -218,7 +217,7 @@ func (c *core) dispatch(a answer) {
 func (c *core) close() map[int64]caller {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	c.shut, c.spare = true, nil
+	c.shut = true
 	there := map[int64]caller{}
 	for number, one := range c.known {
 		there[number] = one

@@ -3,16 +3,10 @@ package dlock
 import (
 	"context"
 	"errors"
-	"math/rand"
 	"time"
 )
 
-const (
-	attempts     = 50
-	firstPause   = time.Millisecond // between two attempts, at most; then twice as long each time
-	longestPause = 250 * time.Millisecond
-	spare        = 8
-)
+const attempts = 50
 
 // A Transaction is what is read and written together, without a lock, by the function given to Client.Transaction. Keys are
 // the server's own: the namespace of locks does not apply. It is for one goroutine at a time, and only inside that function.
@@ -33,7 +27,7 @@ func (c *Client) Transaction(ctx context.Context, f func(*Transaction) error, ke
 	if f == nil {
 		return invalid("a transaction is done by a function")
 	}
-	t, pause := &Transaction{ctx: ctx, client: c.orNone()}, firstPause
+	t := &Transaction{ctx: ctx, client: c.orNone()}
 	for attempt := 1; ; attempt++ {
 		err := noLock.ended(ctx, undone)
 		if err == nil {
@@ -42,57 +36,28 @@ func (c *Client) Transaction(ctx context.Context, f func(*Transaction) error, ke
 		if attempt == attempts || !errors.Is(err, ErrConflict) {
 			return err
 		}
-		if pause *= 2; pause > longestPause {
-			pause = longestPause
-		}
 		select {
-		case <-time.After(time.Duration(rand.Int63n(int64(pause)))):
+		case <-time.After(duration(txnPauseMs(int32(attempt)))):
 		case <-ctx.Done():
 		}
 	}
 }
 
-// once is one attempt. A handle that is busy, or in an unknown state, is left to the collector.
+// once is one attempt.
 func (t *Transaction) once(f func(*Transaction) error, keys []string) (err error) {
-	handle, err := t.client.core.takeTxn()
-	if err != nil {
+	if t.handle, err = t.client.core.handle.txnNew(); err != nil {
 		return err
 	}
-	t.handle = handle
-	var failed error
+	defer func() { t.handle = nil }()
 	if err = t.Watch(keys...); err == nil {
 		err = f(t)
 	}
-	if err == nil {
-		_, err = t.ask(unknown, handle.submitCommit)
-		failed = err
-	} else {
-		_, failed = t.ask(undone, handle.submitRollback)
+	if err != nil {
+		_, _ = t.ask(undone, t.handle.submitRollback)
+		return err
 	}
-	if t.handle = nil; failed == nil || errors.Is(failed, ErrConflict) {
-		t.client.core.keepTxn(handle)
-	}
+	_, err = t.ask(unknown, t.handle.submitCommit)
 	return err
-}
-
-func (c *core) takeTxn() (*cTxn, error) {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	last := len(c.spare) - 1
-	if last < 0 {
-		return c.handle.txnNew()
-	}
-	handle := c.spare[last]
-	c.spare = c.spare[:last]
-	return handle, nil
-}
-
-func (c *core) keepTxn(handle *cTxn) {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	if !c.shut && len(c.spare) < spare {
-		c.spare = append(c.spare, handle)
-	}
 }
 
 // h is the handle; the library refuses the one of a transaction that is over or that no client made.

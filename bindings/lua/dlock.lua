@@ -476,7 +476,7 @@ dlock.open = public(function(url, options)
   return setmetatable({
     handle = ffi.gc(out[0], C.dlock_client_free), yield = own.yield, on_event = own.on_event,
     queue = {}, oldest = 1, newest = 0, limit = tonumber(own.event_limit) or 4096,
-    last = 0, waits = {}, wakes = {}, waking = false, alive = setmetatable({}, {__mode = "v"}), spare = {},
+    last = 0, waits = {}, wakes = {}, waking = false, alive = setmetatable({}, {__mode = "v"}),
   }, Client)
 end)
 
@@ -752,19 +752,13 @@ local function watch(txn, key)
   return (order(txn.client, "txn_watch", nil, nil, nil, nil, handle, name, length))
 end
 
-local attempt, drawn = nil, 0
-
---- A whole number from 0 to most by chance. Each process draws others, also one that was forked: math.random draws the
--- same until the host seeds it, which is not ours to do.
-local function draw(most)
-  drawn = (drawn * 16807 + select(2, clock())) % (2 ^ 31 - 1)
-  return drawn % (most + 1)
-end
+local attempt
 
 --- Let others finish before the next attempt: so many milliseconds, or under a hook as many round trips.
 local function pause(client, number)
-  local turns = draw(math.min(client.yield and 32 or 250, 2 ^ number))
+  local turns = tonumber(C.dlock_txn_pause_ms(number))
   if not client.yield then return ffi.C.dlock_lua_pause(nil, 0, turns) end
+  turns = math.min(turns, 32)
   local function ping(tag) return C.dlock_client_submit_ping(client.handle, -1, tag, nil) end
   while turns > 0 and ask(client, ping, nil, nil, true) == OK do turns = turns - 1 end
 end
@@ -782,13 +776,11 @@ function attempt(txn, keys, fn, number)
   return commit(txn, keys, fn, number, fn(txn))
 end
 
---- The end of a transaction: its handle, with a connection, serves another. After an error under a hook it may be busy.
+--- The end of a transaction. After an error under a hook its handle may be busy.
 local function over(txn, good, ...)
-  local client, spare, handle = txn.client, txn.client.spare, txn.handle
+  local handle = txn.handle
   txn.handle = nil
-  if #spare < 8 and (good or not client.yield and C.dlock_txn_rollback(handle, nil) == OK) then
-    spare[#spare + 1] = handle
-  end
+  if not good and not txn.client.yield then C.dlock_txn_rollback(handle, nil) end
   if not good then error((...), 0) end
   return ...
 end
@@ -797,15 +789,12 @@ end
 -- what fn returned. All again when somebody changed a watched key meanwhile; false and a CONFLICT error after so many
 -- attempts, 50 when not given. An error in fn is raised again, and nothing is written. Keys are the server's own.
 function Client:transaction(keys, fn, attempts)
-  local client, handle = handle_of(self), table.remove(self.spare)
+  local client, out = handle_of(self), ffi.new("dlock_txn *[1]")
   refuse_unless(type(keys) == "table", "The keys to watch are a table.")
   refuse_unless(type(fn) == "function", "A function is needed, as in client:transaction({'stock'}, fn).")
   refuse_unless(absent(attempts) or whole(attempts, 1), "attempts is a whole number from 1.")
-  if not handle then
-    local out = ffi.new("dlock_txn *[1]")
-    check(C.dlock_txn_new(client, out, box))
-    handle = ffi.gc(out[0], C.dlock_txn_free)
-  end
+  check(C.dlock_txn_new(client, out, box))
+  local handle = ffi.gc(out[0], C.dlock_txn_free)
   local txn = setmetatable({client = self, handle = handle, attempts = attempts or 50}, Transaction)
   return over(txn, pcall(attempt, txn, keys, fn, 1))
 end

@@ -7,6 +7,9 @@
 #include <string.h>
 
 #include "handles.h"
+#include "sys/sys.h"
+
+enum { LONGEST_PAUSE = 250 }; /* milliseconds */
 
 static const int64_t longest_ttl_ms = INT64_C(1) << 53;
 
@@ -169,6 +172,13 @@ dlock_status dlock_txn_commit(dlock_txn *txn, dlock_error *reterr)
     status = dli_txn_commit(&txn->txn, &why);
     dli_txn_leave(txn);
     return status == DLOCK_OK ? status : said(txn, NULL, 0, &why, reterr);
+}
+
+int64_t dlock_txn_pause_ms(int32_t attempt)
+{
+    uint32_t most = attempt < 1 ? 1 : attempt < 8 ? UINT32_C(1) << attempt : LONGEST_PAUSE, drawn;
+
+    return dli_random(&drawn, sizeof drawn) ? most / 2 : drawn % (most + 1);
 }
 
 dlock_status dlock_txn_rollback(dlock_txn *txn, dlock_error *reterr)

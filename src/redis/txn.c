@@ -41,14 +41,24 @@ void dli_txn_end_round(struct dli_txn *txn)
 }
 
 /* The shutdown ends the connection also where forked children still have the descriptor. */
+static void hang_up(struct dli_conn *conn)
+{
+    if (conn->fd >= 0)
+        shutdown(conn->fd, SHUT_RDWR);
+    dli_conn_close(conn);
+}
+
+void dli_txn_end_conn(struct dli_conn *conn)
+{
+    hang_up(conn);
+    dli_conn_free(conn);
+}
+
 void dli_txn_drop(struct dli_txn *txn)
 {
     dli_txn_end_round(txn);
-    if (!txn->conn)
-        return;
-    if (txn->conn->fd >= 0)
-        shutdown(txn->conn->fd, SHUT_RDWR);
-    dli_conn_close(txn->conn);
+    if (txn->conn)
+        hang_up(txn->conn);
 }
 
 void dli_txn_break(struct dli_txn *txn, dlock_status status)

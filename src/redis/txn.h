@@ -35,7 +35,7 @@ struct dli_txn {
     const struct dli_conn_config *config;
     struct dli_gate *gate;
     int64_t patience;         /* microseconds for one command */
-    struct dli_conn *conn;    /* NULL before the first WATCH */
+    struct dli_conn *conn;    /* or NULL, between rounds; the user of this may take it then, or put another one here */
     int watching;             /* in a round: conn is READY and has watched keys */
     struct dli_buffer writes; /* encoded */
     int count;                /* how many */
@@ -55,6 +55,9 @@ void dli_txn_fini(struct dli_txn *txn);
 
 /* The same in a forked child, which has a copy of the descriptor: the parent's connection stays up. */
 void dli_txn_fini_child(struct dli_txn *txn);
+
+/* Close and free a connection that is in no round, here and in forked children. Never blocks. */
+void dli_txn_end_conn(struct dli_conn *conn);
 
 /* End the round and close the connection. Never blocks. */
 void dli_txn_drop(struct dli_txn *txn);

@@ -28,11 +28,12 @@
 #include "events.h"
 #include "timers.h"
 
-enum { DLI_LOOPS_MAX = 16 };
+enum { DLI_LOOPS_MAX = 16, DLI_SPARES = 8 };
 
 #define DLI_LEFT "%.150s did not confirm every release in time; what is left expires by its lease"
 
 struct dli_client;
+struct dli_conn;
 struct dli_entry;
 struct dli_waiter;
 struct dli_run; /* multi.h */
@@ -104,7 +105,9 @@ struct dli_client {
     int64_t line_ups;   /* atomic: how often it came up */
     int64_t gate_until; /* loop 0: what the message that is being told says */
     struct dli_events events;
-    struct dli_findings found; /* by the last look at the servers, under mutex */
+    struct dli_findings found;          /* by the last look at the servers, under mutex */
+    struct dli_conn *spare[DLI_SPARES]; /* connections for rounds of transactions, under mutex */
+    int spares;                         /* how many */
     struct dli_loop *loops[DLI_LOOPS_MAX];
     int loop_count;
     int64_t stats[DLOCK_STAT_COUNT]; /* atomics */

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "sys/sys.h"
+#include "txn.h"
 
 /* Everybody who waits first: what a holder leaves behind is not for somebody else of this client. */
 static void end_waits(struct dli_entry *entry, int64_t now)
@@ -119,6 +120,7 @@ static int shut_door(struct dli_client *client)
     __atomic_store_n(&client->closed, 1, __ATOMIC_RELEASE);
     started = client->started;
     pthread_mutex_unlock(&client->mutex);
+    dli_txn_end_spares(client);
     return started;
 }
 

@@ -58,6 +58,51 @@ void dli_txn_free(struct dlock_txn *txn)
         txn_free(txn);
 }
 
+/* ---- connections: a round has one, and whoever begins the next one has it then */
+
+static void borrow(struct dlock_txn *txn)
+{
+    struct dli_client *client = txn->client;
+
+    if (txn->txn.conn)
+        return;
+    pthread_mutex_lock(&client->mutex);
+    if (client->spares > 0)
+        txn->txn.conn = client->spare[--client->spares];
+    pthread_mutex_unlock(&client->mutex);
+}
+
+/* When it is in no round any more. There may be enough of them: then it stays. */
+static void give_back(struct dlock_txn *txn)
+{
+    struct dli_client *client = txn->client;
+
+    if (txn->txn.watching || !txn->txn.conn || txn->txn.conn->state != DLI_CONN_READY)
+        return;
+    pthread_mutex_lock(&client->mutex);
+    if (!client->closed && client->spares < DLI_SPARES) {
+        client->spare[client->spares++] = txn->txn.conn;
+        txn->txn.conn = NULL;
+    }
+    pthread_mutex_unlock(&client->mutex);
+}
+
+void dli_txn_end_spares(struct dli_client *client)
+{
+    struct dli_conn *spare[DLI_SPARES];
+    int count;
+
+    pthread_mutex_lock(&client->mutex);
+    count = client->spares;
+    memcpy(spare, client->spare, sizeof spare);
+    client->spares = 0;
+    pthread_mutex_unlock(&client->mutex);
+    while (count > 0)
+        dli_txn_end_conn(spare[--count]);
+}
+
+/* ---- who is in it */
+
 dlock_status dli_txn_enter(struct dlock_txn *txn, int start, dlock_error *why)
 {
     dlock_status status = dli_client_usable(txn->client, why);
@@ -71,6 +116,8 @@ dlock_status dli_txn_enter(struct dlock_txn *txn, int start, dlock_error *why)
                                       : "a submitted call of this transaction is under way");
     if (status == DLOCK_OK && start)
         status = dli_client_start(txn->client, why);
+    if (status == DLOCK_OK && start)
+        borrow(txn);
     if (status == DLOCK_OK)
         return DLOCK_OK;
     if (status == DLOCK_CLOSED)
@@ -84,6 +131,7 @@ static uint32_t leave(struct dlock_txn *txn)
 {
     dli_client_count(txn->client, DLOCK_STAT_COMMANDS, txn->txn.asked);
     txn->txn.asked = 0;
+    give_back(txn);
     return __atomic_exchange_n(&txn->inside, NOBODY, __ATOMIC_ACQ_REL);
 }
 

@@ -19,6 +19,9 @@ struct dlock_txn *dli_txn_new(struct dli_client *client);
 /* Give it back. In a forked child only its memory and its copies of descriptors go. */
 void dli_txn_free(struct dlock_txn *txn);
 
+/* The client is closed: close the connections that are in no round. Never blocks. */
+void dli_txn_end_spares(struct dli_client *client);
+
 /*
  * Before a call: DLOCK_OK makes the calling thread its only user until dli_txn_leave; with start the client counts as used
  * from now on. DLOCK_FORKED, DLOCK_CLOSED (the connection is closed then), DLOCK_INVALID_ARGUMENT when another thread is

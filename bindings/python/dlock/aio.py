@@ -269,12 +269,10 @@ class Transaction(_Closing, Writes):
         await self._ask(self._lib.dlock_txn_submit_rollback)
 
     async def aclose(self) -> None:
-        """Roll back what was not committed; the connection serves another transaction, or is closed. Again is fine."""
-        handle, here = self._leave()
-        if here:
+        """Roll back what was not committed. Again is fine."""
+        if handle := self._leave():
             with contextlib.suppress(_errors.DlockError):
                 await self._client._ask(self._lib.dlock_txn_submit_rollback, handle)
-                self._keep(handle)
 
     async def _ask(self, submit: Any, *arguments: Any) -> Event:
         return await self._client._ask(submit, self._live(), *arguments, expected=(_abi.DLOCK_NOT_FOUND,))
@@ -316,7 +314,6 @@ class Client(_Closing, Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
         if ended:
             self._lib.call(self._lib.dlock_client_submit_close, self._handle, milliseconds(timeout))
         self._closed = True
-        self._spare.clear()
         if ended:
             await asyncio.shield(ended)
 

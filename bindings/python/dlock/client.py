@@ -74,7 +74,6 @@ class Base(Opened):
         InvalidUrl, UnknownOption, InvalidOption, Unsupported; LibraryError.
         """
         self._lib, self._url, self._closed = _lib.library(), url, False
-        self._spare: list[tuple[int, Any]] = []  # handles of transactions, with process.forks of when they were made
         self._options: dict[str, Option] = {"interruptible": True, **options}  # so that signal handlers run
         self._live()
         scheme, _, rest = url.partition("://")
@@ -148,7 +147,6 @@ class Client(Base, Kinds[Lock, Semaphore, Latch, MultiLock], Transactions):
         TimedOut when the server did not confirm everything: what is left expires by its lease.
         """
         self._closed = True
-        self._spare.clear()
         if self._forks == _lib.process.forks:  # else it is the parent's, and there is none in this process
             self._lib.call(self._lib.dlock_client_close, self._handle, milliseconds(timeout))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 import ctypes
 import itertools
 import math
-import random
 import time
 from typing import TYPE_CHECKING, Any, Callable, Optional, TypeVar
 
@@ -15,8 +14,6 @@ if TYPE_CHECKING:
     from .client import Base
 
 T = TypeVar("T")
-FIRST_PAUSE, LONGEST_PAUSE = 0.001, 0.25  # seconds: the upper bounds of the time between two attempts
-SPARE = 8  # handles that a client keeps, with their connections, for its next transactions
 
 
 class Writes(Opened):
@@ -30,10 +27,6 @@ class Writes(Opened):
     def _open(self) -> Any:
         if self._closed:
             raise _errors.make(_abi.DLOCK_CLOSED, "The transaction is closed.")
-        while self._client._spare:
-            forks, handle = self._client._spare.pop()
-            if forks == process.forks:
-                return handle
         handle = _abi.dlock_txn_p()
         self._lib.call(self._lib.dlock_txn_new, self._client._live(), handle)
         return _lib.owned(handle, self._lib.dlock_txn_free)
@@ -51,16 +44,11 @@ class Writes(Opened):
         """At the commit, delete the key. NoTransaction."""
         self._lib.call(self._lib.dlock_txn_delete, self._live(), *named(key))
 
-    def _leave(self) -> tuple[Any, bool]:
-        """The handle, which is not used any more, and whether it was made in this process."""
-        handle, here = self._handle, self._forks == process.forks
+    def _leave(self) -> Any:
+        """The handle, which ends with its last use; None if it was made in another process."""
+        handle = self._handle if self._forks == process.forks else None
         self._handle, self._closed, self._over, self._forks = None, True, True, -1
-        return handle, here
-
-    def _keep(self, handle: Any) -> None:
-        """Its connection is good for another transaction."""
-        if len(self._client._spare) < SPARE and not self._client._closed:
-            self._client._spare.append((process.forks, handle))
+        return handle
 
 
 class Transaction(Writes):
@@ -110,10 +98,9 @@ class Transaction(Writes):
         self._lib.call(self._lib.dlock_txn_rollback, self._live())
 
     def close(self) -> None:
-        """Roll back what was not committed; the connection serves another transaction, or is closed. Again is fine."""
-        handle, here = self._leave()
-        if here and not self._lib.attempt(self._lib.dlock_txn_rollback, handle):
-            self._keep(handle)
+        """Roll back what was not committed. Again is fine."""
+        if handle := self._leave():
+            self._lib.attempt(self._lib.dlock_txn_rollback, handle)
 
     _end = close
 
@@ -132,7 +119,7 @@ def pauses(attempts: Optional[int], timeout: Optional[float]) -> Callable[[_erro
 
     def pause(error: _errors.DlockError) -> float:
         attempt = next(made)
-        seconds = random.uniform(0, min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(attempt, 20)))
+        seconds: float = _lib.library().dlock_txn_pause_ms(min(attempt, 20)) / 1000
         if error.code != _abi.DLOCK_CONFLICT or attempt >= last or time.monotonic() + seconds > end:
             raise error
         return seconds
