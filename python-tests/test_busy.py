@@ -86,8 +86,13 @@ def seldom_asked(library: ctypes.CDLL) -> None:
 
 
 def beside_the_server(library: ctypes.CDLL) -> None:
-    """It has the answer ready whenever the caller gets the core back: sleeping does as well."""
-    assert Caller(library, 50, away=15).share([True] * 200_000) < 0.02
+    """Its script runs while the caller gives way."""
+    assert Caller(library, 50, away=15).share([True] * 1000) == 1
+
+
+def beside_others(library: ctypes.CDLL) -> None:
+    """The answer is there when the caller gets the core back, as it would be after a sleep."""
+    assert Caller(library, 300, away=200).share([True] * 200_000) < 0.01
 
 
 def a_slice_lost(library: ctypes.CDLL) -> None:
@@ -100,7 +105,7 @@ def a_slice_lost(library: ctypes.CDLL) -> None:
 
 RULES = (
     *(always_in_time, never_in_time, one_in_four, mostly_in_time, in_time_again, seldom_asked, beside_the_server),
-    a_slice_lost,
+    *(beside_others, a_slice_lost),
 )
 
 

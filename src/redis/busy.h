@@ -10,8 +10,8 @@
 
 #include <stdint.h>
 
-/* Who gave way for as long shares the core with somebody at work, perhaps the server: to sleep is better. */
-enum { DLI_BUSY_SHARED = 8 };
+/* Who gave way for as long shares the core with somebody at work: to sleep is better. The server itself takes less for a script. */
+enum { DLI_BUSY_SHARED = 50 };
 
 /* All zero at first. */
 struct dli_busy {
