@@ -99,7 +99,11 @@ def a_slice_lost(library: ctypes.CDLL) -> None:
     caller = Caller(library, 50)
     caller.share([True] * 1000)
     caller.away = 4000
-    assert caller.call(True)
+    assert caller.call(True) and not caller.call(True)
+    assert caller.busy.pause == LONGEST // 100 * 16
+    for _ in range(2):  # again, and again
+        caller.now = caller.busy.until
+        assert caller.call(True)
     assert caller.busy.until == caller.now + LONGEST and not caller.call(True)
 
 

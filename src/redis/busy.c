@@ -2,20 +2,25 @@
  * busy.c: whether a caller that waits for an answer asks for it again and again, see busy.h.
  *
  * Calls are judged by the ROUND, since the first ones after a pause often come too late: until then caller and server slept and
- * were woken where the other one was. Who was kept away from the core for a time slice has lost more than many rounds gain.
+ * were woken where the other one was. Who was kept away from the core for a time slice has lost more than many rounds gain, and
+ * pauses at once.
  */
 #include "redis/busy.h"
 
-enum { ROUND = 16, SLICE = 1000, PAUSE_FIRST = 10 * 1000, PAUSE_MOST = 1000 * 1000 };
+enum { ROUND = 16, SLICE = 1000, PAUSE_FIRST = 10 * 1000, PAUSE_LOST = 160 * 1000, PAUSE_MOST = 1000 * 1000 };
 
 int dli_busy_may(const struct dli_busy *busy, int64_t now)
 {
     return now >= busy->until;
 }
 
-static void rest(struct dli_busy *busy, int64_t pause, int64_t now)
+static void rest(struct dli_busy *busy, int64_t least, int64_t now)
 {
-    busy->pause = pause < PAUSE_FIRST ? PAUSE_FIRST : pause < PAUSE_MOST ? pause : PAUSE_MOST;
+    int64_t pause = busy->pause * 4;
+
+    if (pause < least)
+        pause = least;
+    busy->pause = pause < PAUSE_MOST ? pause : PAUSE_MOST;
     busy->until = now + busy->pause;
 }
 
@@ -24,11 +29,11 @@ void dli_busy_result(struct dli_busy *busy, int came, int64_t away, int64_t now)
     busy->asked++;
     busy->came += came && away < DLI_BUSY_SHARED;
     if (away >= SLICE)
-        rest(busy, PAUSE_MOST, now);
+        rest(busy, PAUSE_LOST, now);
     else if (busy->asked < ROUND)
         return;
     else if (busy->came * 2 < ROUND)
-        rest(busy, busy->pause * 4, now);
+        rest(busy, PAUSE_FIRST, now);
     else
         busy->pause /= 2;
     busy->asked = busy->came = 0;
