@@ -1047,14 +1047,6 @@ DLOCK_API
 dlock_status dlock_txn_commit(dlock_txn *txn, dlock_error *reterr);
 
 /*
- * How many milliseconds to pause after DLOCK_CONFLICT, before everything is done again from dlock_txn_watch on: by chance, so
- * that those who met do not meet again, and with every attempt, counted from 1, up to twice as long; 250 at most.
- * Threads: any. Blocks: never. Since: 0.1
- */
-DLOCK_API
-int64_t dlock_txn_pause_ms(int32_t attempt);
-
-/*
  * dlock_txn_commit whose end comes as an event.
  * Threads: one at a time per transaction. Blocks: never. Since: 0.1
  */
@@ -1074,6 +1066,14 @@ dlock_status dlock_txn_rollback(dlock_txn *txn, dlock_error *reterr);
  */
 DLOCK_API
 dlock_status dlock_txn_submit_rollback(dlock_txn *txn, int64_t tag, dlock_error *reterr);
+
+/*
+ * How many milliseconds to pause after DLOCK_CONFLICT, before everything is done again from dlock_txn_watch on: by chance, so
+ * that those who met do not meet again, and with every attempt, counted from 1, up to twice as long; 250 at most.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+int64_t dlock_txn_pause_ms(int32_t attempt);
 
 #ifdef __cplusplus
 }

@@ -112,7 +112,7 @@ MUTANTS = (
 )  # fmt: skip
 
 
-# Of the votes of a quorum: native/votes.c finds these.
+# Of busy polling: the rules of test_busy.py find these.
 BUSY = (
     Mutant(501, "asking in vain is no reason to pause", (("redis/busy.c", "busy->came * 2 < ROUND", "busy->came < 0"),)),
     Mutant(502, "one answer in time is enough", (("redis/busy.c", "busy->came * 2 < ROUND", "busy->came < 1"),)),
@@ -125,6 +125,8 @@ BUSY = (
     Mutant(509, "the server's own work is somebody else's", (("redis/busy.h", "DLI_BUSY_SHARED = 50", "DLI_BUSY_SHARED = 8"),)),
 )
 
+
+# Of the votes of a quorum: native/votes.c finds these.
 VOTES = (
     Mutant(401, "a renewal that one server too few confirmed counts", (
         ("engine/quorum.c", "if (tally->yes >= tally->needed)", "if (tally->yes >= tally->needed - 1)"),

@@ -903,10 +903,6 @@ func (txn *cTxn) commit() error {
 	return err
 }
 
-func txnPauseMs(attempt int32) int64 {
-	return int64(C.dlock_txn_pause_ms(C.int32_t(attempt)))
-}
-
 func (txn *cTxn) submitCommit(tag int64) error {
 	box := quick.take()
 	err := quick.done(box, Status(C.dlock_txn_submit_commit(txn.pointer(), C.int64_t(tag), box.pointer())))
@@ -926,6 +922,10 @@ func (txn *cTxn) submitRollback(tag int64) error {
 	err := quick.done(box, Status(C.dlock_txn_submit_rollback(txn.pointer(), C.int64_t(tag), box.pointer())))
 	runtime.KeepAlive(txn)
 	return err
+}
+
+func txnPauseMs(attempt int32) int64 {
+	return int64(C.dlock_txn_pause_ms(C.int32_t(attempt)))
 }
 
 // Lease is how long the server keeps a lock without renewal, 30 seconds unless set: so long others wait when the

@@ -174,13 +174,6 @@ dlock_status dlock_txn_commit(dlock_txn *txn, dlock_error *reterr)
     return status == DLOCK_OK ? status : said(txn, NULL, 0, &why, reterr);
 }
 
-int64_t dlock_txn_pause_ms(int32_t attempt)
-{
-    uint32_t most = attempt < 1 ? 1 : attempt < 8 ? UINT32_C(1) << attempt : LONGEST_PAUSE, drawn;
-
-    return dli_random(&drawn, sizeof drawn) ? most / 2 : drawn % (most + 1);
-}
-
 dlock_status dlock_txn_rollback(dlock_txn *txn, dlock_error *reterr)
 {
     dlock_status status = enter_to_end(txn, reterr);
@@ -190,6 +183,13 @@ dlock_status dlock_txn_rollback(dlock_txn *txn, dlock_error *reterr)
     dli_txn_rollback(&txn->txn);
     dli_txn_leave(txn);
     return DLOCK_OK;
+}
+
+int64_t dlock_txn_pause_ms(int32_t attempt)
+{
+    uint32_t most = attempt < 1 ? 1 : attempt < 8 ? UINT32_C(1) << attempt : LONGEST_PAUSE, drawn;
+
+    return dli_random(&drawn, sizeof drawn) ? most / 2 : drawn % (most + 1);
 }
 
 /* ---- without waiting */

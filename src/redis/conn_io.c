@@ -198,7 +198,7 @@ static ssize_t await_some(struct dli_conn *conn, char *bytes, size_t size, int64
 /* The same without sleeping, for as long as busy.h has it. */
 static ssize_t busy_poll(struct dli_conn *conn, char *bytes, size_t size, int64_t began, int64_t limit)
 {
-    ssize_t came = -1;
+    ssize_t came;
     errno = EAGAIN;
     if (limit <= 0 || !dli_busy_may(&conn->busy, began))
         return -1;

@@ -2,7 +2,7 @@
  * client.h: the core of a client: its connections, its watchdog threads, and the entries of its locks.
  *
  * Who guards what, and in which order the mutexes are taken:
- *   client.mutex   the table of entries and the life of the client (started, closed)
+ *   client.mutex   the table of entries, the life of the client (started, closed), spare connections of transactions
  *   entry.mutex    the machine of one lock name and its waiters; taken under client.mutex or alone; those of the members
  *                  of a multi-lock together, in the order of their names
  *   loop.mutex     the timers of one watchdog thread; taken under entry.mutex or alone

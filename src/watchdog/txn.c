@@ -1,6 +1,6 @@
 /*
  * txn.c: the life of a transaction, see txn.h. It has no mutex: inside says who is in it. A submitted step that is under
- * way when the handle goes frees the transaction at its end.
+ * way when the handle goes frees the transaction at its end. Connections between rounds are the client's, under its mutex.
  */
 #include "txn.h"
 
@@ -60,16 +60,14 @@ void dli_txn_free(struct dlock_txn *txn)
 
 /* ---- connections: a round has one, and whoever begins the next one has it then */
 
-static void borrow(struct dlock_txn *txn)
+static struct dli_conn *take_spare(struct dli_client *client)
 {
-    struct dli_client *client = txn->client;
+    struct dli_conn *conn;
 
-    if (txn->txn.conn)
-        return;
     pthread_mutex_lock(&client->mutex);
-    if (client->spares > 0)
-        txn->txn.conn = client->spare[--client->spares];
+    conn = client->spares > 0 ? client->spare[--client->spares] : NULL;
     pthread_mutex_unlock(&client->mutex);
+    return conn;
 }
 
 /* When it is in no round any more. There may be enough of them: then it stays. */
@@ -89,16 +87,10 @@ static void give_back(struct dlock_txn *txn)
 
 void dli_txn_end_spares(struct dli_client *client)
 {
-    struct dli_conn *spare[DLI_SPARES];
-    int count;
+    struct dli_conn *conn;
 
-    pthread_mutex_lock(&client->mutex);
-    count = client->spares;
-    memcpy(spare, client->spare, sizeof spare);
-    client->spares = 0;
-    pthread_mutex_unlock(&client->mutex);
-    while (count > 0)
-        dli_txn_end_conn(spare[--count]);
+    while ((conn = take_spare(client)))
+        dli_txn_end_conn(conn);
 }
 
 /* ---- who is in it */
@@ -116,8 +108,8 @@ dlock_status dli_txn_enter(struct dlock_txn *txn, int start, dlock_error *why)
                                       : "a submitted call of this transaction is under way");
     if (status == DLOCK_OK && start)
         status = dli_client_start(txn->client, why);
-    if (status == DLOCK_OK && start)
-        borrow(txn);
+    if (status == DLOCK_OK && start && !txn->txn.conn)
+        txn->txn.conn = take_spare(txn->client);
     if (status == DLOCK_OK)
         return DLOCK_OK;
     if (status == DLOCK_CLOSED)

@@ -105,10 +105,10 @@ dlock_status dlock_txn_set(dlock_txn *txn, const char *key, size_t key_size, con
 dlock_status dlock_txn_incr(dlock_txn *txn, const char *key, size_t key_size, int64_t by, dlock_error *reterr);
 dlock_status dlock_txn_delete(dlock_txn *txn, const char *key, size_t key_size, dlock_error *reterr);
 dlock_status dlock_txn_commit(dlock_txn *txn, dlock_error *reterr);
-int64_t dlock_txn_pause_ms(int32_t attempt);
 dlock_status dlock_txn_submit_commit(dlock_txn *txn, int64_t tag, dlock_error *reterr);
 dlock_status dlock_txn_rollback(dlock_txn *txn, dlock_error *reterr);
 dlock_status dlock_txn_submit_rollback(dlock_txn *txn, int64_t tag, dlock_error *reterr);
+int64_t dlock_txn_pause_ms(int32_t attempt);
 ]],
 constants = {
     DLOCK_OK = 0,

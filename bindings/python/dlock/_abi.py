@@ -276,10 +276,10 @@ PROTOTYPES = {
     "dlock_txn_incr": (c_int32, [dlock_txn_p, c_char_p, c_size_t, c_int64, dlock_error_p]),
     "dlock_txn_delete": (c_int32, [dlock_txn_p, c_char_p, c_size_t, dlock_error_p]),
     "dlock_txn_commit": (c_int32, [dlock_txn_p, dlock_error_p]),
-    "dlock_txn_pause_ms": (c_int64, [c_int32]),
     "dlock_txn_submit_commit": (c_int32, [dlock_txn_p, c_int64, dlock_error_p]),
     "dlock_txn_rollback": (c_int32, [dlock_txn_p, dlock_error_p]),
     "dlock_txn_submit_rollback": (c_int32, [dlock_txn_p, c_int64, dlock_error_p]),
+    "dlock_txn_pause_ms": (c_int64, [c_int32]),
 }
 
 BLOCKING = {

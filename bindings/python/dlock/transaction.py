@@ -119,7 +119,7 @@ def pauses(attempts: Optional[int], timeout: Optional[float]) -> Callable[[_erro
 
     def pause(error: _errors.DlockError) -> float:
         attempt = next(made)
-        seconds: float = _lib.library().dlock_txn_pause_ms(min(attempt, 20)) / 1000
+        seconds: float = _lib.library().dlock_txn_pause_ms(attempt) / 1000
         if error.code != _abi.DLOCK_CONFLICT or attempt >= last or time.monotonic() + seconds > end:
             raise error
         return seconds
