@@ -33,13 +33,14 @@
  * Fork. A client that was not used yet works in the child as a client of its own. A client that was used answers
  * DLOCK_FORKED in the child to every call; freeing it there releases memory only. The parent is never affected.
  *
- * Submitted calls. Every call that talks to the server has a form with _submit_ in its name that does not wait for it:
- * checks that need no server are made at once, with the statuses of the blocking call. After DLOCK_OK exactly one event
- * with tag, a number of the caller's choice, follows in the event queue of the client; no other answer is followed by one.
- * For dlock_lock_submit_acquire and _release it has a type of their own, else it is DLOCK_EVENT_DONE: _STATUS is what the
- * blocking call would have returned (DLOCK_CLOSED when the client is closed before), the text the sentence of its error
- * box, _LOCK_ID the handle's (-1 without one), _OWNER the owner's (-1 without one; of owner 0 a negative number that stands
- * for the thread). Results are there when the status is
+ *  Submitted calls. Every call that talks to the server has a form with _submit_ in its name that does not sleep for it:
+ * the client's thread does. While nothing else is under way it may send by itself and ask for the answer for up to
+ * busy_poll_us; the event is there when it returns then. Checks that need no server are made at once, with the statuses
+ * of the blocking call. After DLOCK_OK exactly one event with tag, a number of the caller's choice, follows in the event
+ * queue of the client; no other answer is followed by one. For dlock_lock_submit_acquire and _release it has a type of
+ * their own, else it is DLOCK_EVENT_DONE: _STATUS is what the blocking call would have returned (DLOCK_CLOSED when the
+ * client is closed before), the text the sentence of its error box, _LOCK_ID the handle's (-1 without one), _OWNER the
+ * owner's (-1 without one; of owner 0 a negative number that stands for the thread). Results are there when the status is
  * DLOCK_OK: numbers in _VALUE, tokens in _TOKEN, what dlock_lock_inspect says in its fields, with the holder's id as the
  * text. Handles may be freed before the event comes. Calls that were submitted may overtake one another.
  * dlock_client_submit_close has no tag: the end of the queue tells.

@@ -126,6 +126,22 @@ BUSY = (
 )
 
 
+# Of direct calls: test_direct.py finds these.
+DIRECT = (
+    Mutant(511, "who drove leaves nothing to the client's thread", (
+        ("redis/pipe.c", "done = settled(pipe);", "done = 1;"),
+    )),
+    Mutant(512, "calls of many go one by one", (
+        ("watchdog/events.c", "events->many_until = now + MANY_FOR;", "events->many_until = now;"),
+    )),
+    Mutant(513, "the client's thread drives beside a caller", (
+        ("redis/pipe.c", "    pthread_mutex_lock(&pipe->mutex);\n", "    (void)pipe;\n"),
+        ("redis/pipe.c", "void dli_pipe_leave(struct dli_pipe *pipe)\n{\n    pthread_mutex_unlock(&pipe->mutex);\n",
+         "void dli_pipe_leave(struct dli_pipe *pipe)\n{\n    (void)pipe;\n"),
+    )),
+)
+
+
 # Of the votes of a quorum: native/votes.c finds these.
 VOTES = (
     Mutant(401, "a renewal that one server too few confirmed counts", (

@@ -219,6 +219,49 @@ def test_readers_and_a_writer_that_reads(run: Run, redis_server: Server) -> None
     run(work, redis_server.url)
 
 
+def test_others_have_their_turn(run: Run, redis_server: Server) -> None:
+    """A task whose answers are always there at once does not keep the loop from others: of so many answers it awaits one."""
+
+    async def work(client: Client) -> None:
+        lock, most = client.lock("alone"), 0
+        for _ in range(100):
+            turn, pairs = asyncio.Event(), 0
+            asyncio.get_running_loop().call_soon(turn.set)
+            while not turn.is_set():
+                async with lock:
+                    pairs += 1
+            most = max(most, pairs)
+        assert most <= dlock.aio.ROUND / 2 + 1
+
+    run(work, redis_server.url)
+
+
+def test_a_loss_that_comes_with_an_answer(run: Run, redis_server: Server) -> None:
+    """The task that runs is cancelled where it waits next, not while it asks: if it does not wait, the end of its body says Lost."""
+
+    async def work(client: Client, command: Callable[..., Any]) -> None:
+        look = client._look
+
+        def look_late() -> None:
+            for _ in range(100):
+                command("PING")
+            look()
+
+        for _ in range(20):
+            await client.ping()
+            lock = client.lock("a", lease_ms=100, renew=False)
+            with pytest.raises(dlock.Lost):
+                async with lock:
+                    client._look, client._prompt = look_late, True  # type: ignore[method-assign]
+                    while lock.held:
+                        pass
+                    await client.ping()
+            client._look = look  # type: ignore[method-assign]
+            await asyncio.sleep(0)
+
+    run(work, redis_server.url, redis_server.command)
+
+
 def test_the_task_that_calls_is_the_owner(run: Run, redis_server: Server) -> None:
     """Whatever task awaits: asyncio.wait_for made one up to Python 3.11."""
 

@@ -619,6 +619,23 @@ def test_a_thousand_coroutines_in_one_thread(run: Run, redis_server: Server, hoo
     )
 
 
+def test_others_have_their_turn(run: Run, redis_server: Server) -> None:
+    """Who finds each answer there at once runs the hook all the same, for one of so many."""
+    run(
+        """
+        local turns = 0
+        local function hook() turns = turns + 1 ffi.C.poll(nil, 0, 1) end
+        local lock = assert(dlock.open(url, {yield = hook})):lock "alone"
+        for _ = 1, 100 do
+          turns = 0
+          for _ = 1, 16 do assert(lock:acquire()) assert(lock:release()) end
+          assert(turns >= 2, "only " .. turns)
+        end
+        """,
+        redis_server.url,
+    )
+
+
 def test_hand_overs_do_not_nest(run: Run, redis_server: Server) -> None:
     """Hooks that resume at once and coroutines that ask again at once: inside one another they would fill the stack."""
     run(

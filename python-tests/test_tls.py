@@ -23,6 +23,7 @@ from harness.resp import encode
 from harness.sentinel import SERVICE, Watched, ask
 from harness.server import Server
 from harness.tls import YEAR, Authority, Ear, Pair, openssl, secure, secure_url, tls_only
+from test_direct import LONG, opened, takes_answers
 
 os.environ.setdefault("DLOCK_LIBRARY", str(LIBRARY))
 
@@ -116,6 +117,11 @@ def test_the_port_is_one_for_tls(agent: Agent, server: Server, papers: Papers, p
     server.command("ACL", "SETUSER", "someone", "on", ">" + SECRET, "~*", "&*", "+@all")
     assert attempt(agent, behind(proxy), username="someone", password=SECRET, **trusting(papers)).ok.token > 0
     assert proxy.up.bytes > 500 and hello.count > 0 and [hook.count for hook in seen] == [0] * len(seen)
+
+
+def test_who_is_alone_takes_the_answer(new_agent: Make, server: Server, papers: Papers) -> None:
+    agent = new_agent(shim=True)
+    takes_answers(agent, *opened(agent, secure_url(server), busy_poll_us=LONG, **trusting(papers)))
 
 
 def test_a_folder_of_authorities(agent: Agent, server: Server, papers: Papers, tmp_path: pathlib.Path) -> None:

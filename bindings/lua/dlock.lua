@@ -253,7 +253,7 @@ end
 -- The request of a coroutine that waits has a tag below all others, from PRIVATE on. waits[number] is what it waits for,
 -- until the answer is taken: {wins = the lock that it may win for owner, wake, event = the answer}. alive[number] is weak
 -- and goes with the coroutine, or when its hook raised: what is won after that, or was not taken, is given back.
-local PRIVATE = -2LL ^ 62
+local PRIVATE, ROUND = -2LL ^ 62, 16
 local ANSWER = {acquired = true, acquire_failed = true, released = true, release_failed = true, done = true}
 
 --- Nobody comes for this answer. What it won goes back; before it is there, the wait is cancelled, once.
@@ -360,7 +360,8 @@ local function await(client, wait, pauses)
 end
 
 --- Submit a request and let the hook run until the answer is there: its status, text and event. wins and owner: what the
--- request may win, and for whom. pauses: the hook runs, even when the answer is there at once.
+-- request may win, and for whom. pauses: the hook runs, even when the answer is there at once, as it does for one request
+-- of ROUND, so that others have their turn.
 local function ask(client, submit, wins, owner, pauses)
   local number, anchor = client.last + 1, {}
   client.last = number
@@ -368,7 +369,7 @@ local function ask(client, submit, wins, owner, pauses)
   if status ~= OK then return status end
   local wait = {wins = wins, owner = owner}
   client.waits[number], client.alive[number] = wait, anchor
-  local good, why = pcall(await, client, wait, pauses)
+  local good, why = pcall(await, client, wait, pauses or number % ROUND == 0)
   anchor.taken = true -- it lives until here, if this coroutine does
   client.alive[number] = nil
   if not good then

@@ -68,8 +68,9 @@ const struct dli_option_row dli_option_table[DLI_OPT_COUNT] = {
         INTEGER("private_connections", 0, 64, "8", "The most connections that blocking callers use themselves."),
     [DLI_OPT_BUSY_POLL_US] = INTEGER(
         "busy_poll_us", 0, 10000, "100",
-        "How long such a caller asks for the answer, giving way to others, before it sleeps; it does not where that is "
-        "mostly in vain. 0: not at all."),
+        "How long such a caller, or who submits while nothing else is under way, asks for the answer, giving way to "
+        "others, "
+        "before it sleeps or leaves that to the thread; it does not where that is mostly in vain. 0: not at all."),
     [DLI_OPT_WATCHDOG_THREADS] =
         INTEGER("watchdog_threads", 1, 16, "1", "The number of threads that keep locks alive."),
     [DLI_OPT_EVENT_LIMIT] = INTEGER("event_limit", 16, 1000000, "4096",

@@ -96,6 +96,7 @@ struct dli_request {
     int64_t above;  /* EXCHANGE: a grant with a lower token is an old one */
     int repeatable; /* asking twice does no harm */
     int brisk;      /* RENEW: the asker would rather hear at once than wait for keys on their way */
+    int direct;     /* push may wait a moment for the answer, and done may run in it: the asker has no mutex */
     void (*done)(struct dli_request *request); /* may be NULL when it is carried */
     void *asker;                               /* its owner's */
     dlock_error *why;                          /* NULL, or gets a sentence when the status is a failure */
@@ -226,7 +227,7 @@ struct dli_store_ops {
 
     /*
      * Before the thread sleeps: the descriptors to watch, at most DLI_LANE_FDS; -1: it must not sleep, there is news. Behind
-     * it, pushes set wake_fd until awake.
+     * it, pushes set wake_fd until awake, which goes before the first step, too.
      */
     int (*sleep)(struct dli_lane *lane, struct pollfd *fds);
     void (*awake)(struct dli_lane *lane);

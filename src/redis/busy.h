@@ -26,4 +26,11 @@ int dli_busy_may(const struct dli_busy *busy, int64_t now);
 /* How that ended: whether the answer came in time, and how long giving way took the last time, 0 for not at all. */
 void dli_busy_result(struct dli_busy *busy, int came, int64_t away, int64_t now);
 
+/*
+ * Both around it: call look(whose, now) from began on until it returns 1, for at most limit microseconds. Whether it did. When this is
+ * no time to ask, or limit is 0, it is not called.
+ */
+int dli_busy_poll(struct dli_busy *busy, int64_t began, int64_t limit, int (*look)(void *whose, int64_t now),
+                  void *whose);
+
 #endif

@@ -2,8 +2,8 @@
  * call.h: one command on its way to a server and back.
  *
  * A call is owned by whoever made it; the transport holds it from dli_private_call or dli_pipe_push until complete has
- * run, exactly once. complete runs on the thread that read the reply: the caller's own for a private connection, the
- * loop's for the pipe. The reply is valid only inside complete.
+ * run, exactly once. complete runs on the thread that read the reply: the caller's own for a private connection, for the pipe
+ * the loop's or that of a direct call. The reply is valid only inside complete.
  */
 #ifndef DLI_REDIS_CALL_H
 #define DLI_REDIS_CALL_H
@@ -21,6 +21,7 @@ struct dli_call {
     uint32_t slot;             /* which futex word of the pipe its sleeping caller waits on */
     uint32_t sleeps;           /* a caller sleeps until done */
     int counted;               /* in the load of the pipe */
+    int direct;                /* dli_pipe_push may wait a moment for the answer; the pipe only */
     int crowd;                 /* not 0: it may go with others that have the same, see crowd.h; the pipe only */
     int asking;                /* ASKING goes before it, for a slot that is on its way; the pipe only */
     uint32_t done;             /* atomic; set last, by the pipe */

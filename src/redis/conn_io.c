@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <sched.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 
@@ -195,24 +194,29 @@ static ssize_t await_some(struct dli_conn *conn, char *bytes, size_t size, int64
     return dli_tls_receive(conn, bytes, size);
 }
 
+/* What busy polling looks for. */
+struct answer {
+    struct dli_conn *conn;
+    char *bytes;
+    size_t size;
+    ssize_t came;
+};
+
+static int look(void *whose, int64_t now)
+{
+    struct answer *answer = whose;
+    (void)now;
+    answer->came = receive_some(answer->conn, answer->bytes, answer->size);
+    return answer->came >= 0 || errno != EAGAIN;
+}
+
 /* The same without sleeping, for as long as busy.h has it. */
 static ssize_t busy_poll(struct dli_conn *conn, char *bytes, size_t size, int64_t began, int64_t limit)
 {
-    ssize_t came;
-    errno = EAGAIN;
-    if (limit <= 0 || !dli_busy_may(&conn->busy, began))
-        return -1;
-    int64_t now = dli_now(), away = 0;
-    for (;;) {
-        came = receive_some(conn, bytes, size);
-        if (came >= 0 || errno != EAGAIN || now - began >= limit || away >= DLI_BUSY_SHARED)
-            break;
-        sched_yield();
-        away = dli_now() - now;
-        now += away;
-    }
-    dli_busy_result(&conn->busy, came > 0 && now - began < limit, away, now);
-    return came;
+    struct answer answer = {conn, bytes, size, -1};
+    if (!dli_busy_poll(&conn->busy, began, limit, look, &answer))
+        errno = EAGAIN;
+    return answer.came;
 }
 
 static dlock_status await_reply(struct dli_conn *conn, int64_t deadline, int64_t began, const struct dli_reply **reply)

@@ -4,6 +4,7 @@
 #include "pipe_io.h"
 
 #include <limits.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +17,8 @@ int dli_pipe_init(struct dli_pipe *pipe, const struct dli_conn_config *config, s
                   int64_t silence, int64_t *reloads)
 {
     memset(pipe, 0, sizeof *pipe);
+    if (pthread_mutex_init(&pipe->mutex, NULL))
+        return -1;
     pipe->conn = dli_conn_new(config);
     pipe->gate = gate;
     pipe->wake_fd = wake_fd;
@@ -30,41 +33,8 @@ int dli_pipe_init(struct dli_pipe *pipe, const struct dli_conn_config *config, s
 void dli_pipe_fini(struct dli_pipe *pipe)
 {
     dli_conn_free(pipe->conn);
+    pthread_mutex_destroy(&pipe->mutex);
     free(pipe->flying);
-}
-
-int dli_pipe_push(struct dli_pipe *pipe, struct dli_call *call)
-{
-    struct dli_call *seen = __atomic_load_n(&pipe->pushed, __ATOMIC_RELAXED);
-
-    __atomic_add_fetch(&pipe->load, 1, __ATOMIC_RELAXED);
-    call->counted = 1;
-    call->slot = __atomic_load_n(&pipe->open_slot, __ATOMIC_RELAXED) % DLI_PIPE_WORDS;
-    if (__atomic_add_fetch(&pipe->pushes, 1, __ATOMIC_RELAXED) % DLI_PIPE_GROUP == 0)
-        __atomic_add_fetch(&pipe->open_slot, 1, __ATOMIC_RELAXED);
-    call->done = 0;
-    do {
-        if (seen == &shut) {
-            __atomic_sub_fetch(&pipe->load, 1, __ATOMIC_RELAXED);
-            return -1;
-        }
-        call->next = seen;
-    } while (!__atomic_compare_exchange_n(&pipe->pushed, &seen, call, 1, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
-    if (__atomic_load_n(&pipe->sleeping, __ATOMIC_SEQ_CST) && __atomic_exchange_n(&pipe->sleeping, 0, __ATOMIC_SEQ_CST))
-        dli_wake_set(pipe->wake_fd);
-    return 0;
-}
-
-void dli_pipe_wait(struct dli_pipe *pipe, struct dli_call *call)
-{
-    uint32_t *word = &pipe->words[call->slot];
-
-    while (!__atomic_load_n(&call->done, __ATOMIC_ACQUIRE)) {
-        uint32_t seen = __atomic_load_n(word, __ATOMIC_ACQUIRE);
-
-        if (!__atomic_load_n(&call->done, __ATOMIC_ACQUIRE))
-            dli_futex_sleep(word, seen);
-    }
 }
 
 /* The call is over. A sleeping caller may free it as soon as done is set. */
@@ -221,4 +191,112 @@ int64_t dli_pipe_alarm(const struct dli_pipe *pipe)
         at = pipe->conn->deadline;
     }
     return at;
+}
+
+/* ---- direct calls */
+
+void dli_pipe_enter(struct dli_pipe *pipe)
+{
+    pthread_mutex_lock(&pipe->mutex);
+}
+
+void dli_pipe_leave(struct dli_pipe *pipe)
+{
+    pthread_mutex_unlock(&pipe->mutex);
+}
+
+/* While nothing is on its way the loop need not wake up for an answer: who makes a direct call takes it. */
+struct pollfd dli_pipe_poll(const struct dli_pipe *pipe)
+{
+    struct pollfd fd = dli_conn_poll(pipe->conn);
+
+    if (pipe->conn->state == DLI_CONN_READY && pipe->flying_count == 0)
+        fd.events = (short)((fd.events & ~POLLIN) | POLLRDHUP);
+    return fd;
+}
+
+/* Nothing is left to be done, nor to wait for. */
+static int settled(const struct dli_pipe *pipe)
+{
+    return pipe->conn->state == DLI_CONN_READY && pipe->flying_count == 0 && !pipe->urgent && !pipe->waiting &&
+           !__atomic_load_n(&pipe->pushed, __ATOMIC_RELAXED);
+}
+
+/* Send and receive. 1 when all is answered, or the rest is for the loop. */
+static int look(void *whose, int64_t now)
+{
+    struct dli_pipe *pipe = whose;
+    int over;
+
+    if (pthread_mutex_trylock(&pipe->mutex))
+        return 1;
+    if (pipe->conn->state == DLI_CONN_READY) {
+        collect(pipe, NULL);
+        dli_pipe_io(pipe, now);
+        wake_callers(pipe);
+    }
+    over = pipe->conn->state != DLI_CONN_READY || settled(pipe);
+    pthread_mutex_unlock(&pipe->mutex);
+    return over;
+}
+
+/*
+ * A direct call was pushed: do the loop's work for a moment if it sleeps. Whether that was all there is to do; else the loop goes on,
+ * and has a new look at all deadlines. It waits for nobody who gives way: the mutex is free then.
+ */
+static int drive(struct dli_pipe *pipe)
+{
+    int64_t limit = pipe->conn->config->busy_poll;
+    struct dli_busy busy;
+    int done;
+
+    if (limit <= 0 || pthread_mutex_trylock(&pipe->mutex))
+        return 0;
+    busy = pipe->busy;
+    pthread_mutex_unlock(&pipe->mutex);
+    dli_busy_poll(&busy, dli_now(), limit, look, pipe);
+    if (pthread_mutex_trylock(&pipe->mutex))
+        return 0;
+    pipe->busy = busy;
+    done = settled(pipe);
+    pthread_mutex_unlock(&pipe->mutex);
+    return done;
+}
+
+/* ---- callers */
+
+int dli_pipe_push(struct dli_pipe *pipe, struct dli_call *call)
+{
+    struct dli_call *seen = __atomic_load_n(&pipe->pushed, __ATOMIC_RELAXED);
+    int alone = __atomic_add_fetch(&pipe->load, 1, __ATOMIC_RELAXED) == 1, direct = call->direct;
+
+    call->counted = 1;
+    call->slot = __atomic_load_n(&pipe->open_slot, __ATOMIC_RELAXED) % DLI_PIPE_WORDS;
+    if (__atomic_add_fetch(&pipe->pushes, 1, __ATOMIC_RELAXED) % DLI_PIPE_GROUP == 0)
+        __atomic_add_fetch(&pipe->open_slot, 1, __ATOMIC_RELAXED);
+    call->done = 0;
+    do {
+        if (seen == &shut) {
+            __atomic_sub_fetch(&pipe->load, 1, __ATOMIC_RELAXED);
+            return -1;
+        }
+        call->next = seen;
+    } while (!__atomic_compare_exchange_n(&pipe->pushed, &seen, call, 1, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
+    if (direct && alone && drive(pipe))
+        return 0;
+    if (__atomic_load_n(&pipe->sleeping, __ATOMIC_SEQ_CST) && __atomic_exchange_n(&pipe->sleeping, 0, __ATOMIC_SEQ_CST))
+        dli_wake_set(pipe->wake_fd);
+    return 0;
+}
+
+void dli_pipe_wait(struct dli_pipe *pipe, struct dli_call *call)
+{
+    uint32_t *word = &pipe->words[call->slot];
+
+    while (!__atomic_load_n(&call->done, __ATOMIC_ACQUIRE)) {
+        uint32_t seen = __atomic_load_n(word, __ATOMIC_ACQUIRE);
+
+        if (!__atomic_load_n(&call->done, __ATOMIC_ACQUIRE))
+            dli_futex_sleep(word, seen);
+    }
 }

@@ -196,6 +196,7 @@ static int begin(struct dli_errand *errand, int alone)
     if (dli_errand_begin(errand))
         return -1;
     errand->call.crowd = alone ? 0 : dli_crowd_of(&errand->request);
+    errand->call.direct = errand->request.direct;
     return 0;
 }
 
@@ -287,23 +288,27 @@ static int lane_sleep(struct dli_lane *lane, struct pollfd *fds)
 {
     int count = 0;
 
-    fds[count++] = dli_conn_poll(lane->pipe.conn);
+    fds[count++] = dli_pipe_poll(&lane->pipe);
     if (lane->index == 0)
         fds[count++] = dli_conn_poll(lane->ear.conn);
     count += dli_txn_lane_fds(&lane->txns, fds + count);
     count += dli_replicas_fds(&lane->replicas, fds + count);
     __atomic_store_n(&lane->pipe.sleeping, 1, __ATOMIC_SEQ_CST);
-    return __atomic_load_n(&lane->pipe.pushed, __ATOMIC_SEQ_CST) ? -1 : count;
+    count = __atomic_load_n(&lane->pipe.pushed, __ATOMIC_SEQ_CST) ? -1 : count;
+    dli_pipe_leave(&lane->pipe);
+    return count;
 }
 
 static void awake(struct dli_lane *lane)
 {
+    dli_pipe_enter(&lane->pipe);
     __atomic_store_n(&lane->pipe.sleeping, 0, __ATOMIC_SEQ_CST);
 }
 
 static void shut(struct dli_lane *lane)
 {
     dli_pipe_shut(&lane->pipe);
+    dli_pipe_leave(&lane->pipe);
     dli_txn_lane_shut(&lane->txns);
     dli_replicas_shut(&lane->replicas);
 }

@@ -291,6 +291,12 @@ struct dli_entry *dli_hold_of_number(struct dli_entry *parent, int64_t number);
 void dli_exchange_submit(struct dli_entry *entry, const struct dli_wish *wish, int64_t now);
 
 /*
+ * The same of what the machine wishes now, if anything; this thread may do the loop's work for as long as busy polling lasts. The
+ * mutex is released in between.
+ */
+void dli_exchange_direct(struct dli_entry *entry, int64_t now);
+
+/*
  * entry.mutex held, released meanwhile: send what the machine wants from this thread as long as claim is not settled. Returns
  * the time.
  */

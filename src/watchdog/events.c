@@ -11,13 +11,15 @@
 
 #include "sys/sys.h"
 
+enum { MANY_FOR = 10 * 1000 };
+
 int dli_events_init(struct dli_events *events, int64_t limit, int64_t *dropped)
 {
     events->count = 0;
     events->limit = limit;
     events->dropped = dropped;
     events->fd = dli_wake_open();
-    events->wakes = events->promised = 0;
+    events->wakes = events->promised = events->many_until = 0;
     events->shut = events->ended = 0;
     dli_list_init(&events->nodes);
     return events->fd < 0 || pthread_mutex_init(&events->mutex, NULL) ? -1 : 0;
@@ -54,6 +56,18 @@ dlock_status dli_events_promise(struct dli_events *events)
     events->promised += !late;
     pthread_mutex_unlock(&events->mutex);
     return late ? DLOCK_CLOSED : DLOCK_OK;
+}
+
+int dli_events_one_by_one(struct dli_events *events, int64_t now)
+{
+    int one_by_one;
+
+    pthread_mutex_lock(&events->mutex);
+    if (!dli_list_empty(&events->nodes))
+        events->many_until = now + MANY_FOR;
+    one_by_one = now >= events->many_until;
+    pthread_mutex_unlock(&events->mutex);
+    return one_by_one;
 }
 
 /* events.mutex held. */

@@ -45,6 +45,7 @@ struct dli_events {
     int shut;             /* nobody will read any more */
     int64_t count, limit; /* nodes waiting; how many before what may be dropped is */
     int64_t *dropped;     /* atomic counter */
+    int64_t many_until;   /* see dli_events_one_by_one */
 };
 
 /* 0, or -1 (errno). */
@@ -56,6 +57,12 @@ int dli_events_init(struct dli_events *events, int64_t limit, int64_t *dropped);
  */
 dlock_status dli_events_promise(struct dli_events *events);
 int dli_events_keep(struct dli_events *events, struct dli_node *node);
+
+/*
+ * Whether calls are submitted one by one, each when the event before it was read, for some milliseconds now. Where they are not, many
+ * want something at a time, and what they want goes to the server together.
+ */
+int dli_events_one_by_one(struct dli_events *events, int64_t now);
 
 /* Nothing will come any more but what is promised. */
 void dli_events_end(struct dli_events *events);

@@ -67,6 +67,7 @@ static void prepare(struct dli_entry *entry, const struct dli_wish *wish, int64_
     exchange->wish = *wish;
     exchange->keep_ms = entry->rules.keep_ms;
     exchange->delay = entry->rules.delay;
+    request->direct = 0;
     exchange->want[0] = exchange->drop[0] = exchange->under[0] = '\0';
     if (wish->want)
         dli_entry_owner(entry, wish->want, exchange->want);
@@ -79,26 +80,56 @@ static void prepare(struct dli_entry *entry, const struct dli_wish *wish, int64_
     dli_mutex_sent(&entry->m, wish, now);
 }
 
-void dli_exchange_submit(struct dli_entry *entry, const struct dli_wish *wish, int64_t now)
+/* entry.mutex held: its answer, also that it could not be sent, comes to background_done. */
+static void prepare_push(struct dli_entry *entry, const struct dli_wish *wish, int64_t now, int direct)
 {
-    struct dli_answer unsent = {.status = DLOCK_OK};
-
     prepare(entry, wish, now);
+    entry->request->direct = direct;
     entry->request->deadline = now + wish->attempt;
     entry->request->done = background_done;
     if ((entry->request->why = malloc(sizeof *entry->request->why)))
         entry->request->why->code = DLOCK_OK;
     dli_entry_ref(entry);
+}
+
+static dlock_status push(struct dli_entry *entry)
+{
     if (__atomic_load_n(&entry->loop->stop, __ATOMIC_ACQUIRE)) /* abandoned: it must not matter how far the loop got */
-        unsent.status = DLOCK_CLOSED;
-    else
-        unsent.status = entry->client->store->ops->push(entry->loop->lane, entry->request);
-    if (unsent.status == DLOCK_OK)
+        return DLOCK_CLOSED;
+    return entry->client->store->ops->push(entry->loop->lane, entry->request);
+}
+
+/* entry.mutex held: what was to be pushed is answered at once if it could not be. */
+static void pushed(struct dli_entry *entry, dlock_status status, int64_t now)
+{
+    struct dli_answer unsent = {.status = status};
+
+    if (status == DLOCK_OK)
         return;
     free(entry->request->why);
     entry->request->why = NULL;
     entry->surplus++;
     dli_mutex_answer(&entry->m, &unsent, now);
+}
+
+void dli_exchange_submit(struct dli_entry *entry, const struct dli_wish *wish, int64_t now)
+{
+    prepare_push(entry, wish, now, 0);
+    pushed(entry, push(entry), now);
+}
+
+void dli_exchange_direct(struct dli_entry *entry, int64_t now)
+{
+    struct dli_wish wish;
+    dlock_status status;
+
+    if (!entry->loop || !dli_mutex_wish(&entry->m, __atomic_load_n(&entry->client->line, __ATOMIC_ACQUIRE), now, &wish))
+        return;
+    prepare_push(entry, &wish, now, 1);
+    dli_entry_unlock(entry);
+    status = push(entry);
+    dli_entry_lock(entry);
+    pushed(entry, status, dli_now());
 }
 
 int64_t dli_exchange_drive(struct dli_entry *entry, struct dli_claim *claim, int64_t now, dlock_error *why)

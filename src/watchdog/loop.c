@@ -176,6 +176,7 @@ void dli_loop_run(void *argument)
     struct dli_loop *loop = argument;
     struct dli_client *client = loop->client;
 
+    client->store->ops->awake(loop->lane);
     while (!__atomic_load_n(&loop->stop, __ATOMIC_ACQUIRE)) {
         int64_t now = dli_now();
 

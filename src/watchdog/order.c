@@ -244,6 +244,7 @@ dlock_status dli_order_submit(struct dli_order *order, int64_t tag, dlock_error 
     order->tag = tag;
     order->request->done = answered;
     order->request->asker = order;
+    order->request->direct = dli_events_one_by_one(events, dli_now());
     order->status = dli_events_promise(events);
     if (order->status == DLOCK_OK) {
         if (go_on(order))

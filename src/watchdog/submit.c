@@ -72,6 +72,15 @@ static dlock_status go_on(struct dli_waiter *found, struct dli_waiter *fresh, in
     return interrupted ? DLOCK_OK : DLOCK_INVALID_ARGUMENT;
 }
 
+/* entry.mutex held: what can be had in a moment is, before a thread is told. A run has mutexes of its own. Returns the time. */
+static int64_t ask_now(struct dli_entry *entry, const struct dli_run *run, int64_t now)
+{
+    if (run || !dli_events_one_by_one(&entry->client->events, now))
+        return now;
+    dli_exchange_direct(entry, now);
+    return dli_now();
+}
+
 dlock_status dli_submit_acquire(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t wait,
                                 int64_t tag, struct dli_run *run)
 {
@@ -88,10 +97,11 @@ dlock_status dli_submit_acquire(struct dli_entry *entry, const struct dli_terms 
     dli_entry_lock(entry);
     claim = dli_mutex_acquire(&entry->m, &fresh->claim, now);
     entry->reserved = 0;
+    if (claim != &fresh->claim)
+        status = go_on(DLI_OBJECT(claim, struct dli_waiter, claim), fresh, now);
+    now = ask_now(entry, run, now);
     if (claim == &fresh->claim)
         limit_wait(fresh, now);
-    else
-        status = go_on(DLI_OBJECT(claim, struct dli_waiter, claim), fresh, now);
     dli_entry_pump(entry, now);
     dli_entry_unlock(entry);
     dli_waiter_unref(fresh);
@@ -144,6 +154,7 @@ dlock_status dli_submit_release(struct dli_entry *entry, const struct dli_terms 
         dli_waiter_deliver(entry, now); /* it may have something to report still */
         dli_waiter_unref(DLI_OBJECT(claim, struct dli_waiter, claim));
     }
+    now = ask_now(entry, run, now);
     dli_entry_pump(entry, now);
     dli_entry_unlock(entry);
     return unpromised(entry, run, status);

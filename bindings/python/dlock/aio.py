@@ -21,7 +21,7 @@ import weakref
 from typing import Any, Awaitable, Callable, Coroutine, Optional, TypeVar
 
 from . import _abi, _errors
-from ._lib import FOREVER, Name as Key, milliseconds, process
+from ._lib import FOREVER, Name as Key, milliseconds, owned, process, take
 from .asked import Inspection, Numbered
 from .client import Base, Cause, Event, EventType, Finding
 from .held import patience
@@ -31,6 +31,7 @@ from .transaction import Writes, named, pauses
 
 TASKS = 2**62  # owner numbers from here on are those of tasks
 TOLD = frozenset((EventType.AT_RISK, EventType.LOST, EventType.LOG))
+ROUND = 16  # of so many answers one is left to the loop, where others have their turn
 SOME = 500  # events are taken at a time, so that the loop has time for others
 Claims = frozenset[tuple[int, int]]  # of an owner: lock ids and tokens
 T = TypeVar("T")
@@ -293,6 +294,7 @@ class Client(_Closing, Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
     def _open(self) -> Any:
         self._numbers = itertools.count(1)
         self._tasks: weakref.WeakKeyDictionary[asyncio.Task[Any], int] = weakref.WeakKeyDictionary()
+        self._box = owned(take([], self._lib.dlock_event_new), self._lib.dlock_event_free)
         self._forget()
         return super()._open()
 
@@ -302,6 +304,7 @@ class Client(_Closing, Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
         self._answers: dict[int, tuple[asyncio.Future[Event], Optional[Lock], int]] = {}  # that are to come, by tag
         self._wishes: _Lists[asyncio.Future[Event]] = _Lists()  # of these, by lock id and owner
         self._watches: _Lists[_Watch] = _Lists()  # by owner, outer bodies first
+        self._prompt = False  # answers come one by one: the next one may be there as soon as it is asked for
 
     async def aclose(self, timeout: Optional[float] = 5.0) -> None:
         """Release what is held, end all waits with Closed, stop; within timeout seconds. Again is fine.
@@ -381,6 +384,8 @@ class Client(_Closing, Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
         self._answers[tag] = answer, lock, owner
         if error := self._lib.attempt(submit, *arguments, tag):
             self._take(tag, said(EventType.DONE, error.code, error.message))
+        elif self._prompt and tag % ROUND:
+            self._look()
         return answer
 
     async def _ask(self, submit: Any, *arguments: Any, expected: tuple[int, ...] = (),
@@ -419,16 +424,16 @@ class Client(_Closing, Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
 
     def _look(self) -> None:
         """Take the events that are there."""
-        lib, status, facts = self._lib, _abi.DLOCK_OK, (ctypes.c_int64 * 3)()
-        with lib.event_box() as box:
-            for _ in range(SOME):
-                status = lib.next_now(self._handle, 0, box, None)
-                if status != _abi.DLOCK_OK:
-                    break
-                lib.dlock_event_unpack(box, facts, 3, None, None)
-                kind, bad, tag = facts
-                plain = kind in WELL and not bad and tag in self._answers and self._answers[tag][2]
-                self._take(tag, WELL[kind] if plain else self._event(box))
+        lib, box, facts, status = self._lib, self._box, (ctypes.c_int64 * 3)(), _abi.DLOCK_OK
+        for taken in range(SOME):
+            status = lib.next_now(self._handle, 0, box, None)
+            if status != _abi.DLOCK_OK:
+                break
+            lib.dlock_event_unpack(box, facts, 3, None, None)
+            kind, bad, tag = facts
+            plain = kind in WELL and not bad and tag in self._answers and self._answers[tag][2]
+            self._take(tag, WELL[kind] if plain else self._event(box))
+        self._prompt = taken == 1
         if status == _abi.DLOCK_CLOSED and self._ended and not self._ended.done():
             self._ended.get_loop().remove_reader(self.fileno())
             self._ended.set_exception(self._late) if self._late else self._ended.set_result(None)
@@ -439,10 +444,7 @@ class Client(_Closing, Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
         if self.on_event and event.type in TOLD:
             asyncio.get_running_loop().call_soon(self.on_event, event)
         if event.type is EventType.LOST:
-            told: set[object] = set()  # of the bodies of a task the outermost is cancelled
-            for watch in self._watches.get(event.owner, ()):
-                if (event.lock_id, event.token) in watch.claims and watch.task not in told and watch.tell(event.error):
-                    told.add(watch.task)
+            asyncio.get_running_loop().call_soon(self._lost, event)  # no task is cancelled that runs
         elif event.type is EventType.LOG and event.status == _abi.DLOCK_TIMED_OUT:
             self._late = event.error  # the close
         elif tag in self._answers:
@@ -455,6 +457,12 @@ class Client(_Closing, Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
                     lock._give_back(owner)
             if not answer.done():
                 answer.set_result(event)
+
+    def _lost(self, event: Event) -> None:
+        told: set[object] = set()  # of the bodies of a task the outermost is cancelled
+        for watch in self._watches.get(event.owner, ()):
+            if (event.lock_id, event.token) in watch.claims and watch.task not in told and watch.tell(event.error):
+                told.add(watch.task)
 
     def _body(self, lock: Lock) -> Optional[_Watch]:
         """The innermost body of the task that calls, no longer watched. A generator may be closed by another task than
