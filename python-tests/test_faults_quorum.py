@@ -12,7 +12,7 @@ from typing import Any, Callable, Iterator
 
 import pytest
 
-from harness.agent import Agent, Client, until
+from harness.agent import Agent, Client, now, until
 from harness.faults import times
 from harness.proxy import Proxy
 from harness.quorum import Quorum, Skewed, url_of
@@ -298,6 +298,29 @@ def test_g07_a_silent_server_is_no_refusal(new_agent: Make, new_proxy: Make, new
     seen.proxies[1].up.release()
     wait.answer(60).ok
     lock.release(1).ok
+
+
+def test_g07_a_vote_before_the_server_said_whom_it_votes_with(new_agent: Make, new_proxy: Make, new_quorum: Make) -> None:
+    """It was asked while it was gone, in vain, and a vote that was asked for later reaches it: that one does not count."""
+    quorum = new_quorum(3)
+    seen = Seen(new_agent(), quorum, new_proxy, lease_ms=60_000, command_timeout_ms=2000, connect_timeout_ms=20_000)
+    first, second = seen.lock("first"), seen.lock("second")
+    for lock in (first, second):
+        lock.acquire(1, 20_000).ok
+        lock.release(1).ok
+    until(lambda: quorum.held("first") == quorum.held("second") == 0)
+    quorum.nodes[2].command("SET", "dlock_quorum", "another view")
+    seen.proxies[2].down.hold()
+    seen.proxies[2].cut()
+    seen.hide(0)
+    began, votes = now(), granted(quorum.nodes[2])
+    asked = first.start("acquire", 1, 0, thread=1)
+    until(lambda: now() > began + 1_000_000)
+    later = second.start("acquire", 1, 20_000, thread=2)
+    assert asked.answer(20).status != "OK" and granted(quorum.nodes[2]) == votes
+    seen.proxies[2].down.release()
+    assert later.answer(30).status == "INVALID_QUORUM"
+    assert seen.proxies[2].down.fired["hold"] > 0 and granted(quorum.nodes[2]) > votes
 
 
 # ---- G-08: renewals that reach too few

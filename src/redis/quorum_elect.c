@@ -79,7 +79,14 @@ static void write_floors(struct dli_round *round)
     }
 }
 
-/* A vote counts when its server can vote with the others. */
+/* Whether the server can vote with the others, as it said when it was asked: not before it was out of reach. */
+static int may_vote(const struct dli_seat *seat)
+{
+    return seat->good &&
+           seat->troubles == __atomic_load_n(&seat->lane->quorum->node[seat->index].troubles, __ATOMIC_RELAXED);
+}
+
+/* A vote counts when its server may. */
 static void count_vote(struct dli_round *round, struct dli_share *share)
 {
     const struct dli_seat *seat = &round->lane->seat[share->node];
@@ -88,10 +95,11 @@ static void count_vote(struct dli_round *round, struct dli_share *share)
 
     if (request->status != DLOCK_OK) {
         dli_election_failed(&round->election, share->node, request->sent && !request->refused);
-    } else if (!seat->good) {
+    } else if (!may_vote(seat)) {
         share->why = seat->why;
         if (share->why.code == DLOCK_OK)
-            share->why.code = DLOCK_UNREACHABLE;
+            dli_fail(&share->why, DLOCK_UNREACHABLE, "%s: it has not said yet whom it votes with",
+                     round->lane->quorum->node[share->node].store->text);
         dli_election_failed(&round->election, share->node, answer->got == DLI_TRY_GRANTED);
     } else {
         dli_election_voted(&round->election, share->node, answer->got, answer->token, answer->left);
@@ -105,7 +113,7 @@ static void heard(struct dli_round *round, struct dli_share *share, int64_t now)
 
     switch (share->stage) {
     case DLI_STAGE_ASK:
-        if (request->status == DLOCK_OK && !seat->good && seat->asking) {
+        if (request->status == DLOCK_OK && !may_vote(seat) && seat->asking) {
             share->unjudged = 1;
             round->busy++;
             return;
