@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 /* Who gave way for as long shares the core with somebody at work: to sleep is better. The server itself takes less for a script. */
-enum { DLI_BUSY_SHARED = 50 };
+enum { DLI_BUSY_SHARED = 100 };
 
 /* All zero at first. */
 struct dli_busy {

@@ -378,9 +378,8 @@ class Client(_Closing, Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
 
     def _submit(self, lock: Optional[Lock], owner: int, submit: Any, *arguments: Any) -> asyncio.Future[Event]:
         """Ask for something: what will be the event that answers."""
-        self._here()
         tag = next(self._numbers)
-        answer: asyncio.Future[Event] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Event] = self._here().get_loop().create_future()
         self._answers[tag] = answer, lock, owner
         if error := self._lib.attempt(submit, *arguments, tag):
             self._take(tag, said(EventType.DONE, error.code, error.message))
