@@ -33,9 +33,9 @@
  * Fork. A client that was not used yet works in the child as a client of its own. A client that was used answers
  * DLOCK_FORKED in the child to every call; freeing it there releases memory only. The parent is never affected.
  *
- *  Submitted calls. Every call that talks to the server has a form with _submit_ in its name that does not sleep for it:
- * the client's thread does. While nothing else is under way it may send by itself and ask for the answer for up to
- * busy_poll_us; the event is there when it returns then. Checks that need no server are made at once, with the statuses
+ * Submitted calls. Every call that talks to the server has a form with _submit_ in its name that leaves that to the client's
+ * thread. While nothing else is under way it may send by itself, and ask for the answer for up to busy_poll_us or sleep
+ * for it as long; the event is there when it returns then. Checks that need no server are made at once, with the statuses
  * of the blocking call. After DLOCK_OK exactly one event with tag, a number of the caller's choice, follows in the event
  * queue of the client; no other answer is followed by one. For dlock_lock_submit_acquire and _release it has a type of
  * their own, else it is DLOCK_EVENT_DONE: _STATUS is what the blocking call would have returned (DLOCK_CLOSED when the
@@ -44,6 +44,10 @@
  * DLOCK_OK: numbers in _VALUE, tokens in _TOKEN, what dlock_lock_inspect says in its fields, with the holder's id as the
  * text. Handles may be freed before the event comes. Calls that were submitted may overtake one another.
  * dlock_client_submit_close has no tag: the end of the queue tells.
+ *
+ * Begun calls, dlock_lock_begin_*, are submitted ones whose answer is returned if it is there in that moment: no event
+ * follows then. Only after DLOCK_WOULD_BLOCK it does. Where the thread that begins calls is the one that reads events, as that
+ * of an event loop is, one answer of 16 comes as an event all the same: others of the loop have their turn.
  *
  * Host. The library never writes to stdout or stderr, never raises SIGPIPE, installs no handlers, starts no thread
  * before first use, and its threads block all signals.
@@ -637,6 +641,22 @@ dlock_status dlock_lock_submit_acquire(dlock_lock *lock, int64_t owner, int64_t 
  */
 DLOCK_API
 dlock_status dlock_lock_submit_release(dlock_lock *lock, int64_t owner, int64_t tag, dlock_error *reterr);
+
+/*
+ * dlock_lock_submit_acquire that returns the answer if it is there at once: no event follows, and *ret_token and the statuses are
+ * those of dlock_lock_acquire. DLOCK_WOULD_BLOCK: the event follows, always for a multi-lock.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_lock_begin_acquire(dlock_lock *lock, int64_t owner, int64_t wait_ms, int64_t tag, int64_t *ret_token,
+                                      dlock_error *reterr);
+
+/*
+ * dlock_lock_submit_release in the same way, with the statuses of dlock_lock_release.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_lock_begin_release(dlock_lock *lock, int64_t owner, int64_t tag, dlock_error *reterr);
 
 /*
  * End the wait of owner with DLOCK_CANCELLED. DLOCK_NOT_HELD when it does not wait (it may just have won). A blocking

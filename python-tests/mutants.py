@@ -141,6 +141,20 @@ DIRECT = (
     )),
 )
 
+# Of begun calls: test_begin.py finds these.
+BEGUN = (
+    Mutant(514, "an event loop never has its turn", (
+        ("watchdog/submit.c", "% ROUND == 0 &&", "% ROUND == ROUND &&"),
+    )),
+    Mutant(515, "who pauses leaves all to the client's thread", (
+        ("redis/pipe.c", "    if (!dli_busy_may(nap, now))\n        return;\n", "    if (now)\n        return;\n"),
+    )),
+    Mutant(516, "an event stays promised that never comes", (
+        ("watchdog/submit.c", "    if (status != DLOCK_WOULD_BLOCK)\n        dli_events_keep(&entry->client->events, NULL);",
+         "    if (status != DLOCK_WOULD_BLOCK && status != DLOCK_OK)\n        dli_events_keep(&entry->client->events, NULL);"),
+    )),
+)
+
 
 # Of the votes of a quorum: native/votes.c finds these.
 VOTES = (

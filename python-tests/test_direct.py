@@ -178,7 +178,7 @@ def rush(url: str, submitters: int, seed: int, calls: int, **env: str) -> dict[s
 def test_at_the_same_time(redis_server: Server, seeds: int, calls: int, options: str) -> None:
     for seed in range(seeds):
         said = rush(f"{redis_server.url}?{options}", 1 + seed % 3, seed, calls)
-        assert min(said["granted"], said["failed"], said["prompt"]) > 0
+        assert min(said.values()) > 0
 
 
 @pytest.mark.parametrize("options", POOLS, ids=["private", "shared"])
@@ -222,7 +222,7 @@ def together(library: str, new_agent: Make, server: Server, _new_proxy: Make) ->
 def one_at_a_time(library: str, _new_agent: Make, server: Server, _new_proxy: Make) -> None:
     for seed in range(30):
         said = rush(f"{server.url}?{POOLS[1]}", 1, seed, 1000, LD_PRELOAD=library)
-        assert min(said["granted"], said["failed"], said["prompt"]) > 0
+        assert min(said.values()) > 0
 
 
 FOUND: dict[int, Finder] = {511: left_to_the_thread, 512: together, 513: one_at_a_time}

@@ -181,6 +181,7 @@ def arguments_out_of_range(world: World) -> Iterator[Answer]:
     for command, *words in (
         ("acquire", -1, 0), ("acquire", 1, -2), ("release", -1), ("acquire_local", -1), ("release_local", -1),
         ("submit_acquire", -1, 0, 0), ("submit_acquire", 1, -2, 0), ("submit_release", -1, 0), ("cancel", -1),
+        ("begin_acquire", -1, 0, 0), ("begin_acquire", 1, -2, 0), ("begin_release", -1, 0),
         ("extend", 1, -1), ("extend", 1, 0), ("extend", 1, 499), ("extend", 1, 1 << 40), ("state", -1), ("remaining", -1),
         ("token", -1), ("count", -1), ("export", -1, 600), ("adopt", -1, "x"),
     ):  # fmt: skip
@@ -196,6 +197,7 @@ def an_owner_waits_twice(world: World) -> Iterator[Answer]:
     lock.submit_acquire(2, -1, 0).ok
     yield lock.acquire(2, 0)
     yield lock.submit_acquire(2, 0, 0)
+    yield lock.begin_acquire(2, 0, 0)
 
 
 @way("INVALID_ARGUMENT", "call")
@@ -387,6 +389,8 @@ def after_close(world: World) -> Iterator[Answer]:
     yield lock.acquire(1, -1)
     yield lock.release(1)
     yield lock.submit_acquire(1, 0, 0)
+    yield lock.begin_acquire(1, 0, 0)
+    yield lock.begin_release(1, 0)
     yield lock.inspect()
     yield lock.force()
 
@@ -398,7 +402,8 @@ def kinds_after_close(world: World) -> Iterator[Answer]:
     multi = client.multi(locks[0])
     client.close(1000).ok
     for lock in [*locks, multi]:
-        for command, *words in (("acquire", 1, -1), ("release", 1), ("submit_acquire", 1, -1, 0), ("state", 1), ("extend", 1, 1000),
+        for command, *words in (("acquire", 1, -1), ("release", 1), ("submit_acquire", 1, -1, 0), ("begin_acquire", 1, -1, 0),
+                                ("begin_release", 1, 0), ("state", 1), ("extend", 1, 1000),
                                 ("close_gate", 1000), ("open_gate",), ("cancel", 1)):  # fmt: skip
             yield world.agent(command, lock.index, *words)
     for lock in locks[4:6]:
@@ -454,7 +459,7 @@ def a_stranger(world: World) -> Iterator[Answer]:
     yield lock.release(1)
     lock.acquire(1, 0).ok
     for command, *words in (
-        ("release", 2), ("release_local", 2), ("submit_release", 2, 0), ("remaining", 2), ("token", 2), ("extend", 2, 5000),
+        ("release", 2), ("release_local", 2), ("submit_release", 2, 0), ("begin_release", 2, 0), ("remaining", 2), ("token", 2), ("extend", 2, 5000),
         ("cancel", 1), ("cancel", 2), ("export", 2, 600), ("release", 0),
     ):  # fmt: skip
         yield world.agent(command, lock.index, *words)
@@ -471,7 +476,7 @@ def strangers_to_a_kind(world: World) -> Iterator[Answer]:
         lock = one(client, kind, "the lock")
         yield lock.release(1)
         lock.acquire(1, 0).ok
-        calls: list[tuple[Any, ...]] = [("release", 2), ("release_local", 2), ("submit_release", 2, 0), ("remaining", 2), ("token", 2), ("cancel", 1)]
+        calls: list[tuple[Any, ...]] = [("release", 2), ("release_local", 2), ("submit_release", 2, 0), ("begin_release", 2, 0), ("remaining", 2), ("token", 2), ("cancel", 1)]
         calls += [("extend", 2, 5000)] if kind in LEASED else []
         calls += [("permit", 2, 0, 33)] if kind == "permit_semaphore" else []
         before = world.server.command("DUMP", "the lock")
@@ -483,7 +488,7 @@ def strangers_to_a_kind(world: World) -> Iterator[Answer]:
             yield lock.force()
     multi = client.multi(client.lock("the lock"), client.lock("another"))
     world.server.command("FLUSHALL")
-    for command, *words in ("release", 1), ("submit_release", 1, 0), ("token", 1), ("remaining", 1), ("extend", 1, 5000), ("cancel", 1), ("force",):
+    for command, *words in ("release", 1), ("submit_release", 1, 0), ("begin_release", 1, 0), ("token", 1), ("remaining", 1), ("extend", 1, 5000), ("cancel", 1), ("force",):
         answer = world.agent(command, multi.index, *words)
         assert answer.status == "NOT_HELD" and answer.message, answer
     latch = client.lock("the lock", kind="latch")
@@ -864,7 +869,7 @@ def test_null_handles_have_a_sentence(agent: Agent) -> None:
     for command, *words in (
         ("close", 0), ("fd",), ("next", 0), ("wake",), ("stats",), ("ping", 0), ("new", 1, "x"), ("acquire", 1, 0),
         ("release", 1), ("acquire_local", 1), ("release_local", 1), ("submit_acquire", 1, 0, 0), ("submit_release", 1, 0),
-        ("cancel", 1), ("extend", 1, 1000), ("force",), ("state", 1), ("remaining", 1), ("token", 1), ("count", 1),
+        ("begin_acquire", 1, 0, 0), ("begin_release", 1, 0), ("cancel", 1), ("extend", 1, 1000), ("force",), ("state", 1), ("remaining", 1), ("token", 1), ("count", 1),
         ("inspect",), ("export", 1, 600), ("adopt", 1, "x"), ("multi", "-"), ("close_gate", 1000), ("open_gate",), ("permits_set", 1),
         ("permits_add", 1), ("permits_drain",), ("permits",), ("permit", 1, 0, 33), ("latch_set", 1), ("latch_down", 1), ("latch_count",),
     ):  # fmt: skip
@@ -879,7 +884,7 @@ def test_bad_input_changes_nothing_on_the_server(world: World) -> None:
     before = world.server.command("DUMP", "the lock")
     for produce in (arguments_out_of_range, names, unknown_options, values_of_options, urls, not_in_this_build):
         assert len(list(produce(World(world.server, world.new_server, world.new_agent)))) > 1
-    for command, *words in (("release", 2), ("release_local", 2), ("submit_release", 2, 0), ("extend", 2, 5000), ("cancel", 2)):
+    for command, *words in (("release", 2), ("release_local", 2), ("submit_release", 2, 0), ("begin_release", 2, 0), ("extend", 2, 5000), ("cancel", 2)):
         assert world.agent(command, lock.index, *words).status == "NOT_HELD"
     assert world.server.command("DUMP", "the lock") == before
     assert lock.state(1) == "HELD" and lock.token(1).token == token
@@ -920,7 +925,7 @@ def test_bad_input_of_the_kinds_changes_nothing_on_the_server(world: World) -> N
 
 # ---- no memory, no descriptors, no threads
 
-MAY_SAY = {"OK", "OUT_OF_MEMORY", "SYSTEM_ERROR", "UNREACHABLE", "TIMED_OUT"}
+MAY_SAY = {"OK", "WOULD_BLOCK", "OUT_OF_MEMORY", "SYSTEM_ERROR", "UNREACHABLE", "TIMED_OUT"}
 
 
 class Short:
@@ -993,6 +998,22 @@ def scenario_acquire_and_release(short: Short) -> None:
                 lock.release(1).ok
             short.settled()
     for _ in short.each(lambda: lock.release(1), lambda: lock.acquire(1, 1000).ok, least=0):
+        assert lock.state(1) == "NONE"
+        short.settled()
+    client.close(3000).ok
+    client.free(), lock.drop()
+
+
+def scenario_begun(short: Short) -> None:
+    client = short.agent.open(short.world.server, lease_ms=1000)
+    lock = client.lock("the lock")
+    for answer in short.each(lambda: lock.begin_acquire(1, 1000, 5)):
+        if answer.status == "OK" or (answer.status == "WOULD_BLOCK" and told(client) == "ACQUIRED"):
+            lock.release(1)
+        short.settled()
+    for answer in short.each(lambda: lock.begin_release(1, 5), lambda: lock.acquire(1, 1000).ok, least=0):
+        if answer.status == "WOULD_BLOCK":
+            assert told(client) in ("RELEASED", "RELEASE_FAILED")
         assert lock.state(1) == "NONE"
         short.settled()
     client.close(3000).ok
@@ -1112,7 +1133,7 @@ def scenario_several(short: Short) -> None:
     client.free()
 
 
-SCENARIOS = [scenario_open, scenario_new, scenario_first_acquire, scenario_acquire_and_release, scenario_submitted,
+SCENARIOS = [scenario_open, scenario_new, scenario_first_acquire, scenario_acquire_and_release, scenario_begun, scenario_submitted,
              scenario_waiting, scenario_orders, scenario_kinds, scenario_several]  # fmt: skip
 
 

@@ -25,7 +25,7 @@ const (
 	ErrCancelled Status = 3
 	// A signal was handled while waiting; call again to go on.
 	ErrInterrupted Status = 4
-	// This needs the network; use the call that may block.
+	// This takes longer than a moment; use the call that may block, or wait for the event.
 	ErrWouldBlock Status = 5
 	// No event waits in the queue.
 	ErrNoEvent Status = 6
@@ -559,6 +559,21 @@ func (lock *cLock) submitAcquire(owner int64, waitMs int64, tag int64) error {
 func (lock *cLock) submitRelease(owner int64, tag int64) error {
 	box := quick.take()
 	err := quick.done(box, Status(C.dlock_lock_submit_release(lock.pointer(), C.int64_t(owner), C.int64_t(tag), box.pointer())))
+	runtime.KeepAlive(lock)
+	return err
+}
+
+func (lock *cLock) beginAcquire(owner int64, waitMs int64, tag int64) (int64, error) {
+	var retToken C.int64_t
+	box := quick.take()
+	err := quick.done(box, Status(C.dlock_lock_begin_acquire(lock.pointer(), C.int64_t(owner), C.int64_t(waitMs), C.int64_t(tag), &retToken, box.pointer())))
+	runtime.KeepAlive(lock)
+	return int64(retToken), err
+}
+
+func (lock *cLock) beginRelease(owner int64, tag int64) error {
+	box := quick.take()
+	err := quick.done(box, Status(C.dlock_lock_begin_release(lock.pointer(), C.int64_t(owner), C.int64_t(tag), box.pointer())))
 	runtime.KeepAlive(lock)
 	return err
 }

@@ -7,21 +7,13 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
-	"time"
 )
-
-const slow = 20 * time.Millisecond // a round trip longer than a thread should be blocked
-
-var epoch = time.Now()
 
 // core is what the goroutine that reads events knows of a client. It refers to the Client only by grants that are held and
 // requests that wait for an answer.
 type core struct {
 	handle *cClient
 	events chan Event
-
-	inline    sync.Mutex   // held by the goroutine that makes a round trip on its own thread
-	slowUntil atomic.Int64 // no such round trips before; a time.Duration since epoch
 
 	mutex sync.Mutex // guards what follows
 	last  int64      // the last owner number or tag given out
@@ -81,16 +73,15 @@ func (k *request) wait(ctx context.Context, late outcome) answer {
 	}
 }
 
-// submit makes a request that an event answers.
-func (l *Lock) submit(ask func(tag int64) error, then func(answer, bool)) *request {
-	c, k := l.client.core, &request{lock: l, answer: make(chan answer, 1), then: then}
-	err := c.enter(l, k, &k.tag)
-	if err == nil {
-		if err = ask(k.tag); err == nil || !c.leave(k.tag) { // the end of the client was the answer
+// submit makes a request. What asks returns true when an event will answer, else it has written the answer.
+func (l *Lock) submit(asks func(tag int64, a *answer) bool, then func(answer, bool)) *request {
+	c, k, a := l.client.core, &request{lock: l, answer: make(chan answer, 1), then: then}, answer{}
+	if a.err = c.enter(l, k, &k.tag); a.err == nil {
+		if asks(k.tag, &a) || !c.leave(k.tag) { // the end of the client was the answer
 			return k
 		}
 	}
-	k.settle(answer{err: err})
+	k.settle(a)
 	return k
 }
 
@@ -99,7 +90,10 @@ func (l *Lock) ask(ctx context.Context, late outcome, f func(tag int64) error) (
 	if err := l.ended(ctx, undone); err != nil {
 		return answer{}, err
 	}
-	a := l.submit(f, nil).wait(ctx, late)
+	a := l.submit(func(tag int64, a *answer) bool {
+		a.err = f(tag)
+		return a.err == nil
+	}, nil).wait(ctx, late)
 	if a.err != nil {
 		return answer{}, a.err
 	}
@@ -126,23 +120,6 @@ func (c *core) leave(number int64) bool {
 	_, known := c.known[number]
 	delete(c.known, number)
 	return known
-}
-
-// ---- calls that block a thread
-
-// alone makes a call that blocks its thread for one round trip, which is faster than an event. It makes none, and returns
-// false, when another goroutine is doing that or the server has been slow of late: a context cannot end such a call.
-func (c *core) alone(f func()) bool {
-	start := time.Since(epoch)
-	if int64(start) < c.slowUntil.Load() || !c.inline.TryLock() {
-		return false
-	}
-	defer c.inline.Unlock()
-	f()
-	if took := time.Since(epoch) - start; took > slow {
-		c.slowUntil.Store(int64(start + 10*took))
-	}
-	return true
 }
 
 // ---- events
@@ -206,6 +183,9 @@ func (c *core) dispatch(a answer) {
 			g.lose(a.err)
 		}
 		event.Lock, event.Token = g.lock.name, a.Token
+		if all := g.token.Load(); all > a.Token { // the largest of the members'
+			event.Token = all
+		}
 		offer(c.events, event)
 	case !news && k != nil:
 		c.leave(a.Tag)

@@ -13,7 +13,7 @@ import (
 type Grant struct {
 	lock     *Lock
 	owner    int64 // to the library
-	token    int64
+	token    atomic.Int64
 	ctx      context.Context
 	cancel   func(error)
 	unlocked atomic.Bool
@@ -59,22 +59,13 @@ func (l *Lock) acquire(ctx context.Context, wait time.Duration) (*Grant, error) 
 	if err != nil {
 		return nil, err
 	}
-	l = g.lock
-	start, a := time.Now(), answer{}
-	asked := l.client.core.alone(func() { a.Token, a.err = l.handle.acquire(g.owner, 0) })
-	if asked && (wait == 0 || a.err == nil) {
-		g.won(a, true)
-		return g.unless(a.err)
+	begin := func(tag int64, a *answer) bool {
+		a.Token, a.err = g.lock.handle.beginAcquire(g.owner, milliseconds(wait), tag)
+		return a.err == ErrWouldBlock
 	}
-	if wait > 0 {
-		if wait -= time.Since(start); wait <= 0 {
-			wait = 1 // 0 is a try
-		}
-	}
-	submit := func(tag int64) error { return l.handle.submitAcquire(g.owner, milliseconds(wait), tag) }
-	a = l.submit(submit, g.won).wait(ctx, undone)
+	a := g.lock.submit(begin, g.won).wait(ctx, undone)
 	if a.err != nil {
-		_ = l.handle.cancel(g.owner) // should it still wait; the answer follows in any case
+		_ = g.lock.handle.cancel(g.owner) // should it still wait; the answer follows in any case
 	}
 	return g.unless(a.err)
 }
@@ -88,11 +79,11 @@ func (g *Grant) unless(err error) (*Grant, error) {
 
 // won takes the answer. A grant that nobody waits for any more is given back.
 func (g *Grant) won(a answer, waiting bool) {
-	g.token = a.Token
+	g.token.Store(a.Token)
 	if a.err != nil {
 		g.lose(a.err)
 	} else if !waiting {
-		g.lock.submit(g.submitRelease, g.left)
+		g.lock.submit(g.beginRelease, g.left)
 	}
 }
 
@@ -100,7 +91,7 @@ func (g *Grant) won(a answer, waiting bool) {
 
 // Token returns the fencing token. It grows with every grant of the lock's name: a resource that stores the highest token it
 // has seen and refuses lower ones is safe even from a holder that does not know yet that it lost the lock.
-func (g *Grant) Token() int64 { return g.orNone().token }
+func (g *Grant) Token() int64 { return g.orNone().token.Load() }
 
 // Context returns a child of the context that Lock was given. It is cancelled when the lock is lost, before anybody else
 // can have it, unless it was taken by Lock.ForceUnlock, and when it is unlocked. context.Cause says which: an error that is
@@ -183,16 +174,13 @@ func (g *Grant) Unlock(ctx context.Context) error {
 		return g.lock.notHeld
 	}
 	g.finish(g.lock.notHeld)
-	var a answer
-	if ctx.Err() == nil && g.lock.client.core.alone(func() { a.err = g.lock.handle.release(g.owner) }) {
-		g.left(a, true)
-	} else {
-		a = g.lock.submit(g.submitRelease, g.left).wait(ctx, unknown)
-	}
-	return a.err
+	return g.lock.submit(g.beginRelease, g.left).wait(ctx, unknown).err
 }
 
-func (g *Grant) submitRelease(tag int64) error { return g.lock.handle.submitRelease(g.owner, tag) }
+func (g *Grant) beginRelease(tag int64, a *answer) bool {
+	a.err = g.lock.handle.beginRelease(g.owner, tag)
+	return a.err == ErrWouldBlock
+}
 
 // left takes the answer to a release.
 func (g *Grant) left(answer, bool) { g.lock.client.core.leave(g.owner) }

@@ -98,20 +98,16 @@ func TestExclusiveKinds(t *testing.T) {
 func TestShortestWait(t *testing.T) {
 	for kind, newLock := range exclusive(t) {
 		s := own(t)
-		client, other := open(t, s), open(t, s)
-		lock := newLock(client, "short")
-		grant := held(t, newLock(other, "short"))
-		for _, alone := range []bool{true, false} { // by a call that blocks, then by events
+		grant := held(t, newLock(open(t, s), "short"))
+		for _, poll := range []string{"10000", "0"} { // answered at once, then by events
+			lock := newLock(open(t, s, Set("busy_poll_us", poll)), "short")
 			for _, wait := range []time.Duration{1, time.Microsecond, time.Millisecond} {
 				if _, err := lock.LockWithin(background, wait); !errors.Is(err, ErrTimedOut) {
-					t.Errorf("%s, %v, alone %v: %v", kind, wait, alone, err)
+					t.Errorf("%s, %v, busy_poll_us %s: %v", kind, wait, poll, err)
 				}
 			}
 			_, err := lock.LockWithin(background, 0)
 			want(t, err, ErrBusy)
-			if alone {
-				client.core.inline.Lock()
-			}
 		}
 		unlock(t, grant)
 	}

@@ -153,9 +153,10 @@ func TestEndWhileAsking(t *testing.T) {
 func TestOneAnswer(t *testing.T) {
 	client := open(t, shared)
 	c, answers := newCore(client.core.handle), 0
-	k := (&Lock{client: &Client{c}}).submit(func(int64) error {
+	k := (&Lock{client: &Client{c}}).submit(func(_ int64, a *answer) bool {
 		c.end()
-		return ErrBusy
+		a.err = ErrBusy
+		return false
 	}, func(answer, bool) { answers++ })
 	if a := k.wait(background, undone); a.err == nil || answers != 1 {
 		t.Fatal(a.err, answers)

@@ -54,7 +54,10 @@ func (l *Lock) Adopt(ctx context.Context, exported []byte) (*Grant, error) {
 	if err != nil {
 		return nil, err
 	}
-	submit := func(tag int64) error { return g.lock.handle.submitAdoptGrant(g.owner, exported, tag) }
+	submit := func(tag int64, a *answer) bool {
+		a.err = g.lock.handle.submitAdoptGrant(g.owner, exported, tag)
+		return a.err == nil
+	}
 	a := g.lock.submit(submit, g.won).wait(ctx, unknown)
 	return g.unless(a.err)
 }

@@ -179,7 +179,6 @@ func idle(t testing.TB, client *Client) {
 func TestLateWin(t *testing.T) {
 	client, other := open(t, shared), open(t, shared)
 	theirs, ours := mutex(t, other, "late"), mutex(t, client, "late")
-	client.core.inline.Lock() // all waits are for events
 	for i := 0; i < 10; i++ {
 		grant := held(t, theirs)
 		ctx, cancel := context.WithCancel(background)

@@ -359,15 +359,15 @@ local function await(client, wait, pauses)
   end
 end
 
---- Submit a request and let the hook run until the answer is there: its status, text and event. wins and owner: what the
--- request may win, and for whom. pauses: the hook runs, even when the answer is there at once, as it does for one request
--- of ROUND, so that others have their turn.
-local function ask(client, submit, wins, owner, pauses)
-  local number, anchor = client.last + 1, {}
+--- Make a request and let the hook run until the answer is there: its status, text and event. pending: the status after
+-- which an event answers. wins and owner: what the request may win, and for whom. pauses: the hook runs, even when the
+-- answer is there at once, as it does for one request of ROUND, so that others have their turn.
+local function ask(client, request, pending, wins, owner, pauses)
+  local number = client.last + 1
   client.last = number
-  local status = submit(PRIVATE + number)
-  if status ~= OK then return status end
-  local wait = {wins = wins, owner = owner}
+  local status = request(PRIVATE + number)
+  if status ~= pending then return status end
+  local wait, anchor = {wins = wins, owner = owner}, {}
   client.waits[number], client.alive[number] = wait, anchor
   local good, why = pcall(await, client, wait, pauses or number % ROUND == 0)
   anchor.taken = true -- it lives until here, if this coroutine does
@@ -391,7 +391,7 @@ local function order(client, call, out, expected, wins, owner, ...)
     local status, text, event = ask(client, function(tag)
       given[count + 1], given[count + 2] = tag, box
       return C["dlock_" .. group .. "_submit_" .. verb](unpack(given, 1, count + 2))
-    end, wins, owner)
+    end, OK, wins, owner)
     return check(status, expected, text), event
   end
   local good = check(C["dlock_" .. call](unpack(given, 1, out and count + 2 or count + 1)), expected)
@@ -425,12 +425,9 @@ jit.off(block) -- compiled code looks at no hooks
 local function acquire(lock, owner, ms)
   local good, status, text = true, nil, nil
   if lock.client.yield then
-    status = C.dlock_lock_acquire_local(lock.handle, owner, int64, nil)
-    if status ~= OK then
-      status, text = ask(lock.client, function(tag)
-        return C.dlock_lock_submit_acquire(lock.handle, owner, ms, tag, box)
-      end, lock, owner)
-    end
+    status, text = ask(lock.client, function(tag)
+      return C.dlock_lock_begin_acquire(lock.handle, owner, ms, tag, nil, box)
+    end, K.DLOCK_WOULD_BLOCK, lock, owner, true)
   else
     int64[0] = 0 -- until the lock is won
     good, status = pcall(block, lock, owner, ms)
@@ -450,10 +447,9 @@ end
 local function release(lock, owner)
   local status, text
   if lock.client.yield then
-    status = C.dlock_lock_release_local(lock.handle, owner, box)
-    if status == K.DLOCK_WOULD_BLOCK then
-      status, text = ask(lock.client, function(tag) return C.dlock_lock_submit_release(lock.handle, owner, tag, box) end)
-    end
+    status, text = ask(lock.client, function(tag)
+      return C.dlock_lock_begin_release(lock.handle, owner, tag, box)
+    end, K.DLOCK_WOULD_BLOCK, nil, nil, true)
   else
     status = C.dlock_lock_release(lock.handle, owner, box)
   end
@@ -761,7 +757,7 @@ local function pause(client, number)
   if not client.yield then return ffi.C.dlock_lua_pause(nil, 0, turns) end
   turns = math.min(turns, 32)
   local function ping(tag) return C.dlock_client_submit_ping(client.handle, -1, tag, nil) end
-  while turns > 0 and ask(client, ping, nil, nil, true) == OK do turns = turns - 1 end
+  while turns > 0 and ask(client, ping, OK, nil, nil, true) == OK do turns = turns - 1 end
 end
 
 local function commit(txn, keys, fn, number, ...)

@@ -293,9 +293,9 @@ class Client(Handle):
     def counters(self) -> dict[str, int]:
         return dict(zip(STATS, self.stats().ok.stats))
 
-    def event(self, timeout: float = 20) -> Event:
+    def event(self, timeout: float = 20, thread: int = 0) -> Event:
         """The next event."""
-        answer = self.agent("next", self.index, int(timeout * 1000), timeout=timeout + 5)
+        answer = self.agent("next", self.index, int(timeout * 1000), thread=thread, timeout=timeout + 5)
         assert answer.status == "OK", f"no event within {timeout} s"
         return answer.event
 

@@ -334,6 +334,20 @@ static void do_submit_release(struct answer *answer, struct word *words)
     CALL(answer, dlock_lock_submit_release(lock_of(words[0]), number(words[1]), number(words[2]), answer->box));
 }
 
+static void do_begin_acquire(struct answer *answer, struct word *words)
+{
+    int64_t token = -1;
+
+    CALL(answer, dlock_lock_begin_acquire(lock_of(words[0]), number(words[1]), number(words[2]), number(words[3]),
+                                          &token, answer->box));
+    fprintf(answer->more, ",\"token\":%" PRId64, token);
+}
+
+static void do_begin_release(struct answer *answer, struct word *words)
+{
+    CALL(answer, dlock_lock_begin_release(lock_of(words[0]), number(words[1]), number(words[2]), answer->box));
+}
+
 static void do_cancel(struct answer *answer, struct word *words)
 {
     CALL(answer, dlock_lock_cancel(lock_of(words[0]), number(words[1]), answer->box));
@@ -868,6 +882,8 @@ static const struct {
     {"release_local", do_release_local},
     {"submit_acquire", do_submit_acquire},
     {"submit_release", do_submit_release},
+    {"begin_acquire", do_begin_acquire},
+    {"begin_release", do_begin_release},
     {"cancel", do_cancel},
     {"extend", do_extend},
     {"force", do_force},

@@ -1,10 +1,10 @@
 /*
- * rush.c: threads of one client that submit, read events and block, all at the same time and with random pauses, against a server
- * whose connections may break: every submitted call is answered by one event, and nobody holds what somebody else holds.
+ * rush.c: threads of one client that submit, begin, read events and block, all at the same time and with random pauses, against a
+ * server whose connections may break: every call that said so is answered by one event, and nobody holds what somebody else holds.
  *
  *     rush URL SUBMITTERS SEED CALLS
  *
- * Prints "granted N failed N prompt N" (how many submitted calls had their answer when they returned), and ends with 1 and a sentence where something is wrong. The last calls meet the end of the client.
+ * Prints "granted N failed N prompt N at_once N" (prompt: how many submitted calls had their event when they returned), and ends with 1 and a sentence where something is wrong. The last calls meet the end of the client.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -21,8 +21,8 @@ static dlock_client *client;
 static dlock_lock *locks[LOCKS];
 static int holders[LOCKS];       /* atomic: who thinks that it has the lock */
 static int64_t answers[THREADS]; /* atomic: 1 + 2 * tag + whether it was DLOCK_OK, of the last event for the thread */
-static int64_t granted, failed, prompt; /* atomic */
-static int over;                        /* atomic */
+static int64_t granted, failed, prompt, at_once; /* atomic */
+static int over;                                 /* atomic */
 static int64_t calls;
 static int submitters; /* the other threads block */
 
@@ -106,12 +106,22 @@ static int await(struct self *self, int64_t tag)
     return (answer & 1) == 0;
 }
 
+/* Whether a begun call ended well. */
+static int ended(struct self *self, dlock_status status, int64_t tag)
+{
+    if (status == DLOCK_OK)
+        __atomic_add_fetch(&at_once, 1, __ATOMIC_RELAXED);
+    return status == DLOCK_OK || (status == DLOCK_WOULD_BLOCK && await(self, tag));
+}
+
 static int acquire(struct self *self, int at, int64_t tag)
 {
     int64_t owner = 1 + self->index, wait = (int64_t)draw(self, 3) * 20, token;
 
     if (self->index >= submitters)
         return dlock_lock_acquire(locks[at], owner, wait, &token, self->why) == DLOCK_OK;
+    if (draw(self, 2))
+        return ended(self, dlock_lock_begin_acquire(locks[at], owner, wait, tag, &token, self->why), tag);
     return dlock_lock_submit_acquire(locks[at], owner, wait, tag, self->why) == DLOCK_OK && await(self, tag);
 }
 
@@ -122,6 +132,8 @@ static void release(struct self *self, int at, int64_t tag)
 
     if (self->index >= submitters)
         dlock_lock_release(locks[at], owner, self->why);
+    else if (draw(self, 2))
+        ended(self, dlock_lock_begin_release(locks[at], owner, tag, self->why), tag);
     else if (dlock_lock_submit_release(locks[at], owner, tag, self->why) == DLOCK_OK)
         await(self, tag);
 }
@@ -194,6 +206,7 @@ int main(int count, char **words)
     dlock_client_free(client);
     for (int i = 0; i <= THREADS; i++)
         end(&self[i]);
-    printf("granted %" PRId64 " failed %" PRId64 " prompt %" PRId64 "\n", granted, failed, prompt);
+    printf("granted %" PRId64 " failed %" PRId64 " prompt %" PRId64 " at_once %" PRId64 "\n", granted, failed, prompt,
+           at_once);
     return 0;
 }

@@ -297,6 +297,51 @@ dlock_status dlock_lock_submit_release(dlock_lock *lock, int64_t owner, int64_t 
     return over(entry, dli_submit_release(entry, &lock->terms, owner, tag, NULL), NULL, reterr);
 }
 
+/* DLOCK_WOULD_BLOCK instead of DLOCK_OK: a multi-lock always leaves the answer to an event. */
+static dlock_status begin_several(dlock_lock *lock, int64_t owner, int64_t wait_ms, int64_t tag, int release,
+                                  dlock_error *reterr)
+{
+    dlock_status status = dli_several_submit(lock, owner, wait_ms, tag, release, reterr);
+
+    return status == DLOCK_OK ? dli_lock_said(lock->entry, DLOCK_WOULD_BLOCK, NULL, reterr) : status;
+}
+
+dlock_status dlock_lock_begin_acquire(dlock_lock *lock, int64_t owner, int64_t wait_ms, int64_t tag, int64_t *ret_token,
+                                      dlock_error *reterr)
+{
+    dlock_status status = dli_lock_started(lock, &owner, wait_ms, reterr);
+    dlock_error why = {.code = DLOCK_OK};
+    struct dli_entry *entry;
+    int64_t token = 0;
+
+    if (status != DLOCK_OK)
+        return status;
+    if (lock->multi)
+        return begin_several(lock, owner, wait_ms, tag, 0, reterr);
+    status = dli_hold_to_acquire(lock->entry, lock->kind, owner, lock->terms.permits, &entry);
+    if (status != DLOCK_OK)
+        return dli_lock_said(lock->entry, status, NULL, reterr);
+    status = dli_begin_acquire(entry, &lock->terms, owner, dli_wait(wait_ms), tag, &token, &why);
+    if (status == DLOCK_OK && ret_token)
+        *ret_token = token;
+    return over(entry, status, &why, reterr);
+}
+
+dlock_status dlock_lock_begin_release(dlock_lock *lock, int64_t owner, int64_t tag, dlock_error *reterr)
+{
+    dlock_status status = dli_lock_started(lock, &owner, 0, reterr);
+    dlock_error why = {.code = DLOCK_OK};
+    struct dli_entry *entry;
+
+    if (status == DLOCK_OK && lock->multi)
+        return begin_several(lock, owner, 0, tag, 1, reterr);
+    if (status == DLOCK_OK)
+        status = find_hold(lock, owner, &entry, reterr);
+    if (status != DLOCK_OK)
+        return status;
+    return over(entry, dli_begin_release(entry, &lock->terms, owner, tag, &why), &why, reterr);
+}
+
 dlock_status dlock_lock_cancel(dlock_lock *lock, int64_t owner, dlock_error *reterr)
 {
     dlock_status status = dli_lock_ready(lock, &owner, reterr);

@@ -23,7 +23,7 @@ const struct dli_status_row dli_status_table[] = {
     ROW(TIMED_OUT, 1, "The time the caller was ready to wait is over."),
     ROW(CANCELLED, 0, "The wait was cancelled."),
     ROW(INTERRUPTED, 1, "A signal was handled while waiting; call again to go on."),
-    ROW(WOULD_BLOCK, 0, "This needs the network; use the call that may block."),
+    ROW(WOULD_BLOCK, 0, "This takes longer than a moment; use the call that may block, or wait for the event."),
     ROW(NO_EVENT, 0, "No event waits in the queue."),
     ROW(UNCHANGED, 0, "It was set before; nothing was changed."),
     ROW(GATE_CLOSED, 0, "The gate of the lock is closed: nobody acquires it until it is opened again."),

@@ -69,8 +69,8 @@ const struct dli_option_row dli_option_table[DLI_OPT_COUNT] = {
     [DLI_OPT_BUSY_POLL_US] = INTEGER(
         "busy_poll_us", 0, 10000, "100",
         "How long such a caller, or who submits while nothing else is under way, asks for the answer, giving way to "
-        "others, "
-        "before it sleeps or leaves that to the thread; it does not where that is mostly in vain. 0: not at all."),
+        "others, before it sleeps, or sleeps as long and leaves the rest to the thread; it does neither where that is "
+        "mostly in vain. 0: not at all."),
     [DLI_OPT_WATCHDOG_THREADS] =
         INTEGER("watchdog_threads", 1, 16, "1", "The number of threads that keep locks alive."),
     [DLI_OPT_EVENT_LIMIT] = INTEGER("event_limit", 16, 1000000, "4096",

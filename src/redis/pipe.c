@@ -241,23 +241,47 @@ static int look(void *whose, int64_t now)
 }
 
 /*
+ * Asking was in vain, or is not worth while as others want the core: sleep for the answer, for at most limit, where that is not in
+ * vain either. Should the loop have closed fd meanwhile, the sleep was short or idle, and look sees what there is.
+ */
+static void doze(struct dli_pipe *pipe, struct dli_busy *nap, int fd, int64_t limit)
+{
+    struct timespec time = {.tv_nsec = (limit < 999999 ? limit : 999999) * 1000};
+    struct pollfd answer = {.fd = fd, .events = POLLIN};
+    int64_t now = dli_now();
+    int came;
+
+    if (!dli_busy_may(nap, now))
+        return;
+    came = look(pipe, now);
+    if (!came && ppoll(&answer, 1, &time, NULL) > 0)
+        came = look(pipe, dli_now());
+    dli_busy_result(nap, came, 0, dli_now());
+}
+
+/*
  * A direct call was pushed: do the loop's work for a moment if it sleeps. Whether that was all there is to do; else the loop goes on,
  * and has a new look at all deadlines. It waits for nobody who gives way: the mutex is free then.
  */
 static int drive(struct dli_pipe *pipe)
 {
     int64_t limit = pipe->conn->config->busy_poll;
-    struct dli_busy busy;
+    struct dli_busy busy, nap;
+    struct pollfd fd;
     int done;
 
     if (limit <= 0 || pthread_mutex_trylock(&pipe->mutex))
         return 0;
     busy = pipe->busy;
+    nap = pipe->nap;
+    fd = dli_conn_poll(pipe->conn);
     pthread_mutex_unlock(&pipe->mutex);
-    dli_busy_poll(&busy, dli_now(), limit, look, pipe);
+    if (!dli_busy_poll(&busy, dli_now(), limit, look, pipe))
+        doze(pipe, &nap, fd.fd, limit);
     if (pthread_mutex_trylock(&pipe->mutex))
         return 0;
     pipe->busy = busy;
+    pipe->nap = nap;
     done = settled(pipe);
     pthread_mutex_unlock(&pipe->mutex);
     return done;

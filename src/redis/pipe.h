@@ -39,7 +39,7 @@ struct dli_pipe {
     pthread_mutex_t mutex;
 
     struct dli_conn *conn;
-    struct dli_busy busy; /* of direct calls */
+    struct dli_busy busy, nap; /* of direct calls: asking for an answer, and sleeping for it */
     struct dli_gate *gate;
     struct dli_call *urgent, **urgent_end; /* to be sent, in order; urgent ones first */
     struct dli_call **again_end;           /* behind those of urgent that this step sends once more */

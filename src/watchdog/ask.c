@@ -31,12 +31,16 @@ struct dli_waiter *dli_ask_waiter(struct dli_entry *entry, const struct dli_term
 /* A signal that came before the sleep ends no sleep: callers who want to know of signals wake up so often. */
 static const int64_t attention = 1000000;
 
-/* entry.mutex held: the machine's next answer is for the claim's caller. */
-static void expect(struct dli_waiter *waiter)
+void dli_ask_expect(struct dli_waiter *waiter)
 {
     waiter->tell = DLI_TELL_CALLER;
     __atomic_store_n(&waiter->settled, 0, __ATOMIC_RELAXED);
     waiter->sleeping = 0;
+}
+
+dlock_status dli_ask_result(const struct dli_waiter *waiter)
+{
+    return waiter->claim.state == DLI_CLAIM_DONE ? waiter->claim.result : DLOCK_OK;
 }
 
 /* Without the mutex. */
@@ -85,7 +89,7 @@ static dlock_status await(struct dli_waiter *waiter, int interruptible, int *sur
             return DLOCK_INTERRUPTED;
         }
     }
-    return waiter->claim.state == DLI_CLAIM_DONE ? waiter->claim.result : DLOCK_OK;
+    return dli_ask_result(waiter);
 }
 
 dlock_status dli_ask_receive(struct dli_waiter *waiter, int64_t *token)
@@ -109,12 +113,8 @@ dlock_status dli_ask_receive(struct dli_waiter *waiter, int64_t *token)
     return DLOCK_OK;
 }
 
-/*
- * entry.mutex held: the machine's claim for this request. Sets *waiter (with a ref for the caller) when it must be waited for;
- * else returns the answer.
- */
-static dlock_status enter(struct dli_entry *entry, struct dli_waiter *fresh, int64_t now, struct dli_waiter **waiter,
-                          int64_t *token)
+dlock_status dli_ask_enter(struct dli_entry *entry, struct dli_waiter *fresh, int64_t now, struct dli_waiter **waiter,
+                           int64_t *token)
 {
     struct dli_claim *claim = dli_mutex_acquire(&entry->m, &fresh->claim, now);
     struct dli_waiter *found = DLI_OBJECT(claim, struct dli_waiter, claim);
@@ -123,7 +123,7 @@ static dlock_status enter(struct dli_entry *entry, struct dli_waiter *fresh, int
     *waiter = NULL;
     entry->reserved = 0;
     if (found == fresh) {
-        expect(fresh);
+        dli_ask_expect(fresh);
         *waiter = fresh;
         return DLOCK_OK;
     }
@@ -140,33 +140,32 @@ static dlock_status enter(struct dli_entry *entry, struct dli_waiter *fresh, int
         return DLOCK_INVALID_ARGUMENT;
     claim->until = until;
     found->interrupted = 0;
-    expect(found);
+    dli_ask_expect(found);
     __atomic_add_fetch(&found->refs, 1, __ATOMIC_RELAXED);
     *waiter = found;
     return DLOCK_OK;
 }
 
-/* entry.mutex held: the words of an exchange that the caller has not made itself. */
-static dlock_status said(const struct dli_entry *entry, dlock_status status, dlock_error *why)
+dlock_status dli_ask_said(const struct dli_entry *entry, dlock_status status, dlock_error *why)
 {
     if (status != DLOCK_OK && why && why->code != status && entry->why && entry->why->code == status)
         *why = *entry->why;
     return status;
 }
 
-/* entry.mutex held: what came of the wait. */
-static dlock_status awoken(struct dli_waiter *waiter, dlock_status status, int64_t *token)
+dlock_status dli_ask_answer(struct dli_waiter *waiter, dlock_status status, int64_t *token, dlock_error *why)
 {
-    struct dli_entry *entry = waiter->entry;
-
-    if (status == DLOCK_INTERRUPTED) {
-        waiter->tell = DLI_TELL_NOBODY;
-        waiter->interrupted = 1;
-        dli_mutex_loosen(&entry->m, &waiter->claim);
-    } else if (status == DLOCK_OK && !entry->rules.momentary) {
+    if (status == DLOCK_OK && !waiter->entry->rules.momentary)
         status = dli_ask_receive(waiter, token);
-    }
-    return status;
+    return dli_ask_said(waiter->entry, status, why);
+}
+
+/* entry.mutex held: the claim goes on without its caller. */
+static void interrupted(struct dli_waiter *waiter)
+{
+    waiter->tell = DLI_TELL_NOBODY;
+    waiter->interrupted = 1;
+    dli_mutex_loosen(&waiter->entry->m, &waiter->claim);
 }
 
 dlock_status dli_ask_acquire(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t wait,
@@ -181,15 +180,17 @@ dlock_status dli_ask_acquire(struct dli_entry *entry, const struct dli_terms *te
         return DLOCK_OUT_OF_MEMORY;
     fresh->claim.bound = owner < 0; /* it is this thread */
     dli_entry_lock(entry);
-    status = enter(entry, fresh, now, &waiter, token);
+    status = dli_ask_enter(entry, fresh, now, &waiter, token);
     if (waiter) {
         now = dli_exchange_drive(entry, &waiter->claim, now, why);
         dli_entry_pump(entry, now);
         status = await(waiter, terms->interruptible, &sure);
         if (sure)
             *token = waiter->claim.token;
+        else if (status == DLOCK_INTERRUPTED)
+            interrupted(waiter);
         else
-            status = said(entry, awoken(waiter, status, token), why);
+            status = dli_ask_answer(waiter, status, token, why);
     }
     if (!sure)
         dli_entry_unlock(entry);
@@ -207,8 +208,7 @@ static void part(struct dli_entry *entry, struct dli_claim *ended)
     dli_waiter_unref(DLI_OBJECT(ended, struct dli_waiter, claim));
 }
 
-/* entry.mutex held: what a release in memory leaves to do. */
-static void released_here(struct dli_entry *entry, struct dli_claim *ended, int64_t now)
+void dli_ask_released(struct dli_entry *entry, struct dli_claim *ended, int64_t now)
 {
     dli_waiter_deliver(entry, now); /* the claim may have something to report still */
     part(entry, ended);
@@ -226,15 +226,15 @@ dlock_status dli_ask_release(struct dli_entry *entry, const struct dli_terms *te
     dli_entry_lock(entry);
     status = dli_mutex_release(&entry->m, owner, now, now + terms->release_timeout, 1, &claim);
     if (status != DLOCK_WOULD_BLOCK) {
-        released_here(entry, claim, now);
+        dli_ask_released(entry, claim, now);
         dli_entry_unlock(entry);
         return status;
     }
     waiter = DLI_OBJECT(claim, struct dli_waiter, claim);
     __atomic_add_fetch(&waiter->refs, 1, __ATOMIC_RELAXED);
-    expect(waiter);
+    dli_ask_expect(waiter);
     dli_entry_pump(entry, dli_exchange_drive(entry, claim, now, why));
-    status = said(entry, await(waiter, 0, &sure), why);
+    status = dli_ask_said(entry, await(waiter, 0, &sure), why);
     dli_client_count(entry->client, DLOCK_STAT_RELEASED, status == DLOCK_OK);
     dli_entry_unlock(entry);
     dli_waiter_unref(waiter);
@@ -289,7 +289,7 @@ dlock_status dli_ask_release_local(struct dli_entry *entry, int64_t owner)
     dli_entry_lock(entry);
     status = dli_mutex_release(&entry->m, owner, now, now, 0, &ended);
     if (status != DLOCK_WOULD_BLOCK)
-        released_here(entry, ended, now);
+        dli_ask_released(entry, ended, now);
     dli_entry_unlock(entry);
     return status;
 }

@@ -24,6 +24,20 @@ dlock_status dli_ask_acquire_local(struct dli_entry *entry, const struct dli_ter
                                    int64_t *token);
 dlock_status dli_ask_release_local(struct dli_entry *entry, int64_t owner);
 
+/*
+ * The steps of these, under entry.mutex. enter: the machine's claim for a request; it sets *waiter (with a ref for the caller)
+ * when the claim must be waited for, else returns the answer. expect: the machine's next answer is for the claim's caller, and
+ * sets settled. result: of a settled claim. answer: what its caller is told, after a result. said: with the words of an
+ * exchange that the caller has not made itself. released: what a release in memory leaves to do.
+ */
+dlock_status dli_ask_enter(struct dli_entry *entry, struct dli_waiter *fresh, int64_t now, struct dli_waiter **waiter,
+                           int64_t *token);
+void dli_ask_expect(struct dli_waiter *waiter);
+dlock_status dli_ask_result(const struct dli_waiter *waiter);
+dlock_status dli_ask_answer(struct dli_waiter *waiter, dlock_status status, int64_t *token, dlock_error *why);
+dlock_status dli_ask_said(const struct dli_entry *entry, dlock_status status, dlock_error *why);
+void dli_ask_released(struct dli_entry *entry, struct dli_claim *ended, int64_t now);
+
 /* entry.mutex held: the grant is the caller's, unless its time was over before the caller woke up: DLOCK_LOST then. */
 dlock_status dli_ask_receive(struct dli_waiter *waiter, int64_t *token);
 
@@ -32,6 +46,12 @@ dlock_status dli_submit_acquire(struct dli_entry *entry, const struct dli_terms 
                                 int64_t tag, struct dli_run *run);
 dlock_status dli_submit_release(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t tag,
                                 struct dli_run *run);
+
+/* The same for what takes longer than a moment, DLOCK_WOULD_BLOCK then; else the answer, and no event. */
+dlock_status dli_begin_acquire(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t wait,
+                               int64_t tag, int64_t *token, dlock_error *why);
+dlock_status dli_begin_release(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t tag,
+                               dlock_error *why);
 
 /* What owner holds goes back in the background; nobody is told. */
 void dli_submit_give_up(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner);

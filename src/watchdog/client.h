@@ -104,6 +104,7 @@ struct dli_client {
     int line;           /* enum dli_line, atomic */
     int64_t line_ups;   /* atomic: how often it came up */
     int64_t gate_until; /* loop 0: what the message that is being told says */
+    int64_t begun;      /* atomic: begun calls that memory did not answer */
     struct dli_events events;
     struct dli_findings found;          /* by the last look at the servers, under mutex */
     struct dli_conn *spare[DLI_SPARES]; /* connections for rounds of transactions, under mutex */

@@ -19,7 +19,7 @@ int dli_events_init(struct dli_events *events, int64_t limit, int64_t *dropped)
     events->limit = limit;
     events->dropped = dropped;
     events->fd = dli_wake_open();
-    events->wakes = events->promised = events->many_until = 0;
+    events->wakes = events->promised = events->many_until = events->reader = 0;
     events->shut = events->ended = 0;
     dli_list_init(&events->nodes);
     return events->fd < 0 || pthread_mutex_init(&events->mutex, NULL) ? -1 : 0;
@@ -68,6 +68,11 @@ int dli_events_one_by_one(struct dli_events *events, int64_t now)
     one_by_one = now >= events->many_until;
     pthread_mutex_unlock(&events->mutex);
     return one_by_one;
+}
+
+int dli_events_mine(const struct dli_events *events)
+{
+    return __atomic_load_n(&events->reader, __ATOMIC_RELAXED) == dli_thread_owner();
 }
 
 /* events.mutex held. */
@@ -232,6 +237,7 @@ static int poll_time(int64_t deadline, int64_t now)
 
 dlock_status dli_events_next(struct dli_events *events, int64_t deadline, struct dlock_event *event)
 {
+    __atomic_store_n(&events->reader, dli_thread_owner(), __ATOMIC_RELAXED);
     for (;;) {
         struct pollfd wait = {.fd = events->fd, .events = POLLIN};
         struct dli_node *node = NULL;

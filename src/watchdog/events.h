@@ -46,6 +46,7 @@ struct dli_events {
     int64_t count, limit; /* nodes waiting; how many before what may be dropped is */
     int64_t *dropped;     /* atomic counter */
     int64_t many_until;   /* see dli_events_one_by_one */
+    int64_t reader;       /* atomic: the thread that has looked for an event last */
 };
 
 /* 0, or -1 (errno). */
@@ -63,6 +64,9 @@ int dli_events_keep(struct dli_events *events, struct dli_node *node);
  * want something at a time, and what they want goes to the server together.
  */
 int dli_events_one_by_one(struct dli_events *events, int64_t now);
+
+/* Whether the thread that calls is the one that looks for events, as that of an event loop does. */
+int dli_events_mine(const struct dli_events *events);
 
 /* Nothing will come any more but what is promised. */
 void dli_events_end(struct dli_events *events);

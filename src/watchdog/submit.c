@@ -1,5 +1,5 @@
 /*
- * submit.c: acquire and release whose answers come as events, and the end of a wait.
+ * submit.c: acquire and release whose answers come as events, or at once where they take a moment; and the end of a wait.
  */
 #include "ask.h"
 
@@ -159,6 +159,100 @@ dlock_status dli_submit_release(struct dli_entry *entry, const struct dli_terms 
     dli_entry_unlock(entry);
     return unpromised(entry, run, status);
 }
+
+/* ---- answered at once, or by an event */
+
+/* An event loop that finds each answer there at once would never come to its other tasks: one of so many is told by an event. */
+enum { ROUND = 16 };
+
+static int turn_of_others(struct dli_client *client)
+{
+    return __atomic_add_fetch(&client->begun, 1, __ATOMIC_RELAXED) % ROUND == 0 && dli_events_mine(&client->events);
+}
+
+/* entry.mutex held: the claim expects its answer. Whether it is settled, in memory or in a moment; else the queue is told. */
+static int settle_now(struct dli_waiter *waiter, int64_t tag, int64_t now)
+{
+    struct dli_entry *entry = waiter->entry;
+    int by_event;
+
+    dli_waiter_deliver(entry, now);
+    by_event = !waiter->settled && turn_of_others(entry->client);
+    if (by_event)
+        tell(waiter, tag, NULL);
+    if (!waiter->settled)
+        now = ask_now(entry, NULL, now);
+    dli_entry_pump(entry, now);
+    if (waiter->settled)
+        return 1;
+    if (!by_event)
+        tell(waiter, tag, NULL);
+    limit_wait(waiter, now);
+    return 0;
+}
+
+/* An event follows DLOCK_WOULD_BLOCK. */
+static dlock_status begun(struct dli_entry *entry, dlock_status status)
+{
+    if (status != DLOCK_WOULD_BLOCK)
+        dli_events_keep(&entry->client->events, NULL);
+    return status;
+}
+
+dlock_status dli_begin_acquire(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t wait,
+                               int64_t tag, int64_t *token, dlock_error *why)
+{
+    int64_t now = dli_now();
+    struct dli_waiter *fresh, *waiter;
+    dlock_status status = promise(entry, NULL);
+
+    if (status != DLOCK_OK)
+        return status;
+    if (!(fresh = dli_ask_waiter(entry, terms, owner, wait, now)))
+        return begun(entry, DLOCK_OUT_OF_MEMORY);
+    dli_entry_lock(entry);
+    status = dli_ask_enter(entry, fresh, now, &waiter, token);
+    if (waiter) {
+        status = DLOCK_WOULD_BLOCK;
+        if (settle_now(waiter, tag, now))
+            status = dli_ask_answer(waiter, dli_ask_result(waiter), token, why);
+    }
+    dli_entry_unlock(entry);
+    if (waiter)
+        dli_waiter_unref(waiter);
+    return begun(entry, status);
+}
+
+dlock_status dli_begin_release(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t tag,
+                               dlock_error *why)
+{
+    int64_t now = dli_now();
+    struct dli_waiter *waiter;
+    struct dli_claim *claim;
+    dlock_status status = promise(entry, NULL);
+
+    if (status != DLOCK_OK)
+        return status;
+    dli_entry_lock(entry);
+    status = dli_mutex_release(&entry->m, owner, now, now + terms->release_timeout, 1, &claim);
+    if (status != DLOCK_WOULD_BLOCK) {
+        dli_ask_released(entry, claim, now);
+        dli_entry_unlock(entry);
+        return begun(entry, status);
+    }
+    waiter = DLI_OBJECT(claim, struct dli_waiter, claim);
+    __atomic_add_fetch(&waiter->refs, 1, __ATOMIC_RELAXED);
+    dli_ask_expect(waiter);
+    if (settle_now(waiter, tag, now)) {
+        status = dli_ask_said(entry, dli_ask_result(waiter), why);
+        dli_client_count(entry->client, DLOCK_STAT_RELEASED, status == DLOCK_OK);
+    }
+    dli_entry_unlock(entry);
+    dli_waiter_unref(waiter);
+    return begun(entry, status);
+}
+
+/* ---- the end of a wait */
 
 /* entry.mutex held: owner had won without knowing it, after its caller was interrupted. The grant goes back in the background. */
 static dlock_status give_back(struct dli_entry *entry, const struct dli_terms *terms, struct dli_claim *claim,

@@ -227,6 +227,8 @@ PROTOTYPES = {
     "dlock_lock_release_local": (c_int32, [dlock_lock_p, c_int64, dlock_error_p]),
     "dlock_lock_submit_acquire": (c_int32, [dlock_lock_p, c_int64, c_int64, c_int64, dlock_error_p]),
     "dlock_lock_submit_release": (c_int32, [dlock_lock_p, c_int64, c_int64, dlock_error_p]),
+    "dlock_lock_begin_acquire": (c_int32, [dlock_lock_p, c_int64, c_int64, c_int64, POINTER(c_int64), dlock_error_p]),
+    "dlock_lock_begin_release": (c_int32, [dlock_lock_p, c_int64, c_int64, dlock_error_p]),
     "dlock_lock_cancel": (c_int32, [dlock_lock_p, c_int64, dlock_error_p]),
     "dlock_lock_extend": (c_int32, [dlock_lock_p, c_int64, c_int64, dlock_error_p]),
     "dlock_lock_submit_extend": (c_int32, [dlock_lock_p, c_int64, c_int64, c_int64, dlock_error_p]),

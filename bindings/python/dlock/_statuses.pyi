@@ -17,7 +17,7 @@ class Interrupted(DlockError):
     """A signal was handled while waiting; call again to go on."""
 
 class WouldBlock(DlockError):
-    """This needs the network; use the call that may block."""
+    """This takes longer than a moment; use the call that may block, or wait for the event."""
 
 class NoEvent(DlockError):
     """No event waits in the queue."""

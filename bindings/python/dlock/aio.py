@@ -31,7 +31,6 @@ from .transaction import Writes, named, pauses
 
 TASKS = 2**62  # owner numbers from here on are those of tasks
 TOLD = frozenset((EventType.AT_RISK, EventType.LOST, EventType.LOG))
-ROUND = 16  # of so many answers one is left to the loop, where others have their turn
 SOME = 500  # events are taken at a time, so that the loop has time for others
 Claims = frozenset[tuple[int, int]]  # of an owner: lock ids and tokens
 T = TypeVar("T")
@@ -114,7 +113,7 @@ class Lock(Orders[Later[None], Later[bool], Later[int], Later[Inspection]]):
     def release(self) -> Later[None]:
         """Release one level, as dlock.Lock.release. The call asks for it; who awaits the answer may be cancelled."""
         owner = self._whose()
-        return self._release(owner, self._leave(owner) if self._client._lives() else None)
+        return self._left(self._leave(owner)) if self._client._lives() else self._release(owner)
 
     def wait_lost(self) -> Later[bool]:
         """Wait until what the owner holds is lost; False when it was released or exported first. NotHeld, Lost."""
@@ -148,7 +147,7 @@ class Lock(Orders[Later[None], Later[bool], Later[int], Later[Inspection]]):
         if body and lost and not (body.take_back() and isinstance(error, asyncio.CancelledError)) and error:
             lost = None  # something else goes first
         try:
-            await self._release(owner)
+            await self._left(self._leave(owner))
         except _errors.DlockError:
             if not (error or lost) or isinstance(error, GeneratorExit) and not body:  # nobody knows whose it is
                 raise
@@ -160,41 +159,39 @@ class Lock(Orders[Later[None], Later[bool], Later[int], Later[Inspection]]):
 
     async def _win(self, owner: int, wait: int) -> Optional[Claims]:
         """What owner has then; None when somebody else has it."""
-        lib, handle, _ended = self._lib, self._live(), self._client._here()
-        if lib.dlock_lock_acquire_local(handle, owner, None, None) != _abi.DLOCK_OK:
-            ask, no = lib.dlock_lock_submit_acquire, (_abi.DLOCK_BUSY, _abi.DLOCK_TIMED_OUT)
-            if (await self._client._ask(ask, handle, owner, wait, expected=no, wish=(self, owner))).status:
-                return None
+        lib, token, won, no = self._lib, ctypes.c_int64(), False, (_abi.DLOCK_BUSY, _abi.DLOCK_TIMED_OUT)
         try:
-            return self._claims(owner)
-        except _errors.DlockError:  # lost already
-            self._give_back(owner)
+            asked = lib.dlock_lock_begin_acquire, self._live(), owner, wait
+            if (await self._client._ask(*asked, out=(token,), expected=no, wish=(self, owner))).status:
+                return None
+            won = True
+            return self._claims(owner, token.value)
+        except BaseException:
+            if won or token.value:  # and is lost already, or a signal handler raises
+                self._give_back(owner)
             raise
 
-    def _leave(self, owner: int) -> asyncio.Future[Event]:
-        """Ask for a release: what will answer."""
-        lib, handle = self._lib, self._live()
-        error = lib.attempt(lib.dlock_lock_release_local, handle, owner)
-        if error and error.code == _abi.DLOCK_WOULD_BLOCK:
-            answer = self._client._submit(self, owner, lib.dlock_lock_submit_release, handle, owner)
-        else:
-            answer = asyncio.get_running_loop().create_future()
-            answer.set_result(said(EventType.DONE, error.code, error.message) if error else WELL[EventType.RELEASED])
+    def _leave(self, owner: int) -> Optional[asyncio.Future[Event]]:
+        """Ask for a release: what will answer, None when all is well already."""
+        answer = self._client._submit(self, owner, self._lib.dlock_lock_begin_release, self._live(), owner, out=())
         self._client._released(self, owner)
         return answer
 
-    async def _release(self, owner: int, answer: Optional[asyncio.Future[Event]] = None) -> None:
-        if error := (await (answer or self._leave(owner))).error:
+    async def _left(self, answer: Optional[asyncio.Future[Event]]) -> None:
+        if answer and (error := (await answer).error):
             raise error
+
+    async def _release(self, owner: int) -> None:
+        await self._left(self._leave(owner))
 
     def _give_back(self, owner: int) -> None:
         """Release what nobody waits for any more. Its event tells nobody."""
         self._lib.attempt(self._lib.dlock_lock_submit_release, self._live(), owner, 0)
         self._client._released(self, owner)
 
-    def _claims(self, owner: int) -> Claims:
-        """What owner holds here. NotHeld, Lost."""
-        return frozenset([(self.id, self._lib.ask(self._lib.dlock_lock_token, self._live(), owner))])
+    def _claims(self, owner: int, token: int = 0) -> Claims:
+        """What owner holds here, with this token if that is known. NotHeld, Lost."""
+        return frozenset(((self.id, token or self._lib.ask(self._lib.dlock_lock_token, self._live(), owner)),))
 
     async def _order(self, verb: str, *arguments: Any, expected: int = _abi.DLOCK_OK, get: str = "") -> Any:
         submit = getattr(self._lib, "dlock_" + verb.replace("_", "_submit_", 1))
@@ -216,7 +213,7 @@ class Latch(Counts[Later[None], Later[bool], Later[int], Later[Inspection]], Loc
     async def __aexit__(self, *exception: object) -> None:
         """Nothing is held."""
 
-    def _claims(self, owner: int) -> Claims:
+    def _claims(self, owner: int, token: int = 0) -> Claims:
         return frozenset()
 
     async def wait(self, timeout: Optional[float] = None) -> bool:
@@ -229,7 +226,7 @@ class MultiLock(Several, Lock):
 
     _members: tuple[Lock, ...]
 
-    def _claims(self, owner: int) -> Claims:
+    def _claims(self, owner: int, token: int = 0) -> Claims:
         return frozenset().union(*[member._claims(owner) for member in self._members])
 
 
@@ -295,6 +292,7 @@ class Client(_Closing, Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
         self._numbers = itertools.count(1)
         self._tasks: weakref.WeakKeyDictionary[asyncio.Task[Any], int] = weakref.WeakKeyDictionary()
         self._box = owned(take([], self._lib.dlock_event_new), self._lib.dlock_event_free)
+        self._why = owned(take([], self._lib.dlock_error_new), self._lib.dlock_error_free)
         self._forget()
         return super()._open()
 
@@ -304,7 +302,6 @@ class Client(_Closing, Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
         self._answers: dict[int, tuple[asyncio.Future[Event], Optional[Lock], int]] = {}  # that are to come, by tag
         self._wishes: _Lists[asyncio.Future[Event]] = _Lists()  # of these, by lock id and owner
         self._watches: _Lists[_Watch] = _Lists()  # by owner, outer bodies first
-        self._prompt = False  # answers come one by one: the next one may be there as soon as it is asked for
 
     async def aclose(self, timeout: Optional[float] = 5.0) -> None:
         """Release what is held, end all waits with Closed, stop; within timeout seconds. Again is fine.
@@ -376,21 +373,26 @@ class Client(_Closing, Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
             raise RuntimeError(f"{self!r} belongs to another event loop")
         return self._ended
 
-    def _submit(self, lock: Optional[Lock], owner: int, submit: Any, *arguments: Any) -> asyncio.Future[Event]:
-        """Ask for something: what will be the event that answers."""
-        tag = next(self._numbers)
-        answer: asyncio.Future[Event] = self._here().get_loop().create_future()
+    def _submit(self, lock: Optional[Lock], owner: int, call: Any, *arguments: Any,
+                out: Optional[tuple[Any, ...]] = None) -> Optional[asyncio.Future[Event]]:  # fmt: skip
+        """Ask for something: what will be the event that answers. None when a begun call has done it."""
+        lib, tag, loop = self._lib, next(self._numbers), self._here().get_loop()
+        status = call(*arguments, tag, *out or (), self._why)
+        if not status and out is not None:
+            return None
+        answer: asyncio.Future[Event] = loop.create_future()
         self._answers[tag] = answer, lock, owner
-        if error := self._lib.attempt(submit, *arguments, tag):
+        if status not in (_abi.DLOCK_OK, _abi.DLOCK_WOULD_BLOCK):
+            error = lib.failure(status, self._why)
             self._take(tag, said(EventType.DONE, error.code, error.message))
-        elif self._prompt and tag % ROUND:
-            self._look()
         return answer
 
-    async def _ask(self, submit: Any, *arguments: Any, expected: tuple[int, ...] = (),
-                   wish: Optional[tuple[Lock, int]] = None) -> Event:  # fmt: skip
+    async def _ask(self, call: Any, *arguments: Any, out: Optional[tuple[Any, ...]] = None,
+                   expected: tuple[int, ...] = (), wish: Optional[tuple[Lock, int]] = None) -> Event:  # fmt: skip
         """The answer. What comes of a wish, an owner's for a lock, goes back when nobody waits for it any more."""
-        answer = self._submit(*wish or (None, 0), submit, *arguments)
+        answer = self._submit(*wish or (None, 0), call, *arguments, out=out)
+        if answer is None:
+            return WELL[EventType.ACQUIRED]
         if wish and not answer.done():
             self._wishes.put((wish[0].id, wish[1]), answer)
         try:
@@ -424,7 +426,7 @@ class Client(_Closing, Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
     def _look(self) -> None:
         """Take the events that are there."""
         lib, box, facts, status = self._lib, self._box, (ctypes.c_int64 * 3)(), _abi.DLOCK_OK
-        for taken in range(SOME):
+        for _ in range(SOME):
             status = lib.next_now(self._handle, 0, box, None)
             if status != _abi.DLOCK_OK:
                 break
@@ -432,7 +434,6 @@ class Client(_Closing, Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
             kind, bad, tag = facts
             plain = kind in WELL and not bad and tag in self._answers and self._answers[tag][2]
             self._take(tag, WELL[kind] if plain else self._event(box))
-        self._prompt = taken == 1
         if status == _abi.DLOCK_CLOSED and self._ended and not self._ended.done():
             self._ended.get_loop().remove_reader(self.fileno())
             self._ended.set_exception(self._late) if self._late else self._ended.set_result(None)
