@@ -283,7 +283,7 @@ def naps(agent: Agent, server: Server) -> None:
             for call in caller.acquire, caller.release:
                 agent("shim", "yield", int(number == 0), 0)  # the first takes two milliseconds
                 call()
-        return sum(caller.gave[2:]) == 0 and sum(caller.at_once[2:]) > 9
+        return sum(caller.gave[2:]) == 0 and sum(caller.at_once[2:]) > 14
 
     until(mostly)
 

@@ -157,26 +157,41 @@ def test_what_a_multi_lock_cannot(agent: Agent, redis_server: Server) -> None:
 
 # ---- the wire
 
+forms = pytest.mark.parametrize("form", ["blocking", "submitted"])
 
-def test_one_script_when_all_are_free(agent: Agent, redis_server: Server) -> None:
+
+def asked(client: Client, lock: Lock, wait: int, form: str) -> Callable[[], str]:
+    """Ask for the lock: what will be the status in the end."""
+    if form == "blocking":
+        pending = lock.start("acquire", 1, wait, thread=1)
+        return lambda: str(pending.answer().status)
+    lock.submit_acquire(1, wait, 77).ok
+    return lambda: status_of(told(client, "ACQUIRED", "ACQUIRE_FAILED"))
+
+
+@forms
+def test_one_script_when_all_are_free(agent: Agent, redis_server: Server, form: str) -> None:
     client = agent.open(redis_server)
     several = Several(client, "abcdefgh")
     several.lock.acquire(1, 0).ok  # which also teaches the server the scripts
     several.lock.release(1).ok
     for wait in (0, -1):
         redis_server.command("CONFIG", "RESETSTAT")
-        several.lock.acquire(1, wait).ok
+        assert asked(client, several.lock, wait, form)() == "OK"
         assert calls(redis_server) == 1 and calls(redis_server, "eval") == 0
         several.lock.release(1).ok
     rival = agent.open(redis_server).lock("e")
     rival.acquire(2, 0).ok
     redis_server.command("CONFIG", "RESETSTAT")
-    assert several.lock.acquire(1, 0).status == "BUSY"
+    assert asked(client, several.lock, 0, form)() == "BUSY"
     assert calls(redis_server) == 1
+    assert asked(client, several.lock, 30, form)() == "TIMED_OUT"  # one after the other
+    assert rival.state(2) == "HELD" and several.lock.state(1) == "NONE"
 
 
+@forms
 @pytest.mark.parametrize("what", ["lost reply", "lost request"])
-def test_an_answer_that_does_not_come(agent: Agent, redis_server: Server, new_proxy: Make, what: str) -> None:
+def test_an_answer_that_does_not_come(agent: Agent, redis_server: Server, new_proxy: Make, what: str, form: str) -> None:
     """Sent again with the same ids it takes nothing twice; and what cannot be had is not kept."""
     several = Several(agent.open(redis_server))
     several.lock.acquire(1, 0).ok
@@ -187,15 +202,14 @@ def test_an_answer_that_does_not_come(agent: Agent, redis_server: Server, new_pr
     several.lock.acquire(1, 0).ok
     several.lock.release(1).ok
     hook = proxy.lose_reply(SHA["multi_acquire"]) if what == "lost reply" else proxy.up.cut_at(SHA["multi_acquire"])
-    answer = several.lock.acquire(1, 5000)
-    assert hook.count == 1 and answer.status == "OK"
+    assert asked(client, several.lock, 5000, form)() == "OK" and hook.count == 1
     assert {redis_server.command("HLEN", name) for name in "abc"} == {1}
     several.lock.release(1).ok
     free(redis_server)
     hook = proxy.lose_reply(SHA["multi_acquire"])
     proxy.refuse()
-    answer = several.lock.acquire(1, 0)
-    assert hook.count == 1 and answer.status in ("UNREACHABLE", "UNKNOWN_OUTCOME") and several.lock.state(1) == "NONE"
+    assert asked(client, several.lock, 0, form)() in ("UNREACHABLE", "UNKNOWN_OUTCOME")
+    assert hook.count == 1 and several.lock.state(1) == "NONE"
     proxy.accept()
     free(redis_server)
 
@@ -223,10 +237,11 @@ def test_a_lease_that_a_member_may_not_have(agent: Agent, redis_server: Server) 
 
 
 def test_a_request_that_is_overtaken_by_its_copy(agent: Agent, redis_server: Server, new_proxy: Make) -> None:
-    """The copy is told that a member is in use; what the first one takes afterwards is given back."""
+    """A blocking caller sends it again. The copy is told that a member is in use; what the first one takes afterwards is given back."""
     teach(redis_server)
     proxy = new_proxy(redis_server)
-    several = Several(agent.open(proxy, connects_per_second=1000, command_timeout_ms=20_000))
+    client = agent.open(proxy, connects_per_second=1000, command_timeout_ms=20_000)
+    several = Several(client)
     several.lock.acquire(1, 0).ok
     several.lock.release(1).ok
     rival = agent.open(redis_server).lock("b")
@@ -234,7 +249,7 @@ def test_a_request_that_is_overtaken_by_its_copy(agent: Agent, redis_server: Ser
     first = proxy.up.pause_at(SHA["multi_acquire"])
     copy = proxy.up.on(SHA["multi_acquire"], lambda link, data: proxy.down.hold(), times=1)
     before = calls(redis_server)
-    wait = several.lock.start("acquire", 1, 0, thread=1)
+    ended = asked(client, several.lock, 0, "blocking")
     first.wait()
     proxy.down.half_close()
     copy.wait()
@@ -243,7 +258,7 @@ def test_a_request_that_is_overtaken_by_its_copy(agent: Agent, redis_server: Ser
     first.open()
     until(lambda: redis_server.command("EXISTS", *"abc") == 3)
     proxy.down.release()
-    assert wait.answer().status == "BUSY" and several.lock.state(1) == "NONE"
+    assert ended() == "BUSY" and several.lock.state(1) == "NONE"
     free(redis_server)
 
 
@@ -270,7 +285,7 @@ def test_it_waits_for_each(agent: Agent, new_agent: Make, redis_server: Server) 
     free(redis_server)
 
 
-@pytest.mark.parametrize("form", ["blocking", "submitted"])
+@forms
 @pytest.mark.parametrize("end", ["cancel", "time", "gate", "close"])
 def test_a_wait_that_ends_leaves_nothing(agent: Agent, new_agent: Make, redis_server: Server, form: str, end: str) -> None:
     client, other = agent.open(redis_server), new_agent().open(redis_server)
@@ -305,7 +320,7 @@ def test_a_wait_that_ends_leaves_nothing(agent: Agent, new_agent: Make, redis_se
 
 
 def status_of(event: Event) -> str:
-    return {2: "TIMED_OUT", 3: "CANCELLED", 7: "GATE_CLOSED", -107: "CLOSED", -205: "UPGRADE_REFUSED"}[event.status]
+    return {0: "OK", 1: "BUSY", -203: "UNKNOWN_OUTCOME", -300: "UNREACHABLE", 2: "TIMED_OUT", 3: "CANCELLED", 7: "GATE_CLOSED", -107: "CLOSED", -205: "UPGRADE_REFUSED"}[event.status]
 
 
 def no_more(client: Client, *types: str) -> None:
@@ -383,7 +398,7 @@ def test_a_submitted_wait_ends_anywhere(agent: Agent, redis_server: Server) -> N
     until(lambda: client.counters()["held"] == 0)
 
 
-@pytest.mark.parametrize("form", ["blocking", "submitted"])
+@forms
 def test_a_member_that_is_lost_while_others_are_waited_for(agent: Agent, new_agent: Make, redis_server: Server, form: str) -> None:
     """Nobody is told that he has all of them when somebody else has one."""
     client, other = agent.open(redis_server, lease_ms=600, renew="no"), new_agent().open(redis_server)
@@ -409,19 +424,20 @@ def test_a_member_that_is_lost_while_others_are_waited_for(agent: Agent, new_age
     several.lock.acquire(1, 5000).ok
 
 
+@forms
 @pytest.mark.parametrize("wait", [0, 60_000, -1])
-def test_cancelled_while_all_are_asked_for_at_once(agent: Agent, redis_server: Server, wait: int) -> None:
+def test_cancelled_while_all_are_asked_for_at_once(agent: Agent, redis_server: Server, wait: int, form: str) -> None:
     client = agent.open(redis_server, command_timeout_ms=20_000)
     several = Several(client)
     client.ping(1000).ok
     redis_server.pause()
     try:
-        pending = several.lock.start("acquire", 1, wait, thread=1)
+        ended = asked(client, several.lock, wait, form)
         until(lambda: several.members["c"].state(1) == "WAITING")
         several.lock.cancel(1).ok
     finally:
         redis_server.resume()
-    assert pending.answer().status == "CANCELLED"
+    assert ended() == "CANCELLED"
     until(lambda: client.counters()["held"] == 0)
     free(redis_server)
     several.lock.acquire(1, 5000).ok
@@ -544,7 +560,7 @@ def test_a_lost_member(agent: Agent, new_agent: Make, redis_server: Server) -> N
         assert lock.state(1) == "NONE" and lock.release(1).status == "NOT_HELD"
 
 
-@pytest.mark.parametrize("form", ["blocking", "submitted"])
+@forms
 def test_a_loss_is_told_also_when_the_others_end_is_unknown(
     agent: Agent, new_agent: Make, redis_server: Server, new_proxy: Make, form: str
 ) -> None:

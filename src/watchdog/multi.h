@@ -79,6 +79,12 @@ dlock_status dli_multi_at_once(struct dli_multi *multi, int64_t owner, int64_t *
 
 struct dli_run;
 
+/* multi_once.c: all members for the run, which is told: it is not the caller's any more. Or DLOCK_WOULD_BLOCK, DLOCK_OUT_OF_MEMORY. */
+dlock_status dli_multi_submit_at_once(struct dli_multi *multi, int64_t owner, struct dli_run *run);
+
+/* No mutex held: what came of it, and the member that stood in the way. */
+void dli_run_taken(struct dli_run *run, dlock_status status, size_t blocked);
+
 dlock_status dli_run_acquire(struct dli_multi *multi, int64_t owner, int64_t wait, int64_t tag);
 dlock_status dli_run_release(struct dli_multi *multi, int64_t owner, int64_t tag);
 

@@ -19,6 +19,9 @@ struct part {
 
 struct attempt {
     struct dli_request *request;
+    struct dli_multi *multi;
+    struct dli_run *run; /* which is told; NULL: somebody waits */
+    int64_t owner;
     size_t count;
     struct dli_taking row[DLI_MULTI_MAX];
     struct part part[];
@@ -97,11 +100,21 @@ static dlock_status part_answered(struct attempt *attempt, size_t i, int64_t *to
     return status;
 }
 
-/* Everybody's answer; what was granted is given back when not all were. */
-static dlock_status settle(struct attempt *attempt, int64_t owner, const struct dli_multi *multi, int64_t *token,
-                           size_t *blocked)
+/* It was granted, but not all were. */
+static void give_back(const struct attempt *attempt, size_t i)
 {
+    const struct dli_terms *terms = &attempt->multi->member[i].terms;
     dlock_error unsaid = {.code = DLOCK_OK};
+
+    if (attempt->run)
+        dli_submit_give_up(attempt->part[i].entry, terms, attempt->owner);
+    else
+        dli_ask_release(attempt->part[i].entry, terms, attempt->owner, &unsaid);
+}
+
+/* Everybody's answer. */
+static dlock_status settle(struct attempt *attempt, int64_t *token, size_t *blocked)
+{
     dlock_status first = DLOCK_OK, status[DLI_MULTI_MAX];
 
     *token = 0;
@@ -118,7 +131,7 @@ static dlock_status settle(struct attempt *attempt, int64_t owner, const struct 
     }
     for (size_t i = 0; first != DLOCK_OK && i < attempt->count; i++)
         if (status[i] == DLOCK_OK)
-            dli_ask_release(attempt->part[i].entry, &multi->member[i].terms, owner, &unsaid);
+            give_back(attempt, i);
     return first;
 }
 
@@ -151,6 +164,8 @@ static struct attempt *attempt_new(struct dli_multi *multi, int64_t owner, int64
         return NULL;
     }
     attempt->request = request;
+    attempt->multi = multi;
+    attempt->owner = owner;
     attempt->count = multi->count;
     request->verb = DLI_VERB_TAKE;
     request->repeatable = 1;
@@ -186,31 +201,83 @@ static int possible(const struct dli_multi *multi)
     return 1;
 }
 
-dlock_status dli_multi_at_once(struct dli_multi *multi, int64_t owner, int64_t *token, size_t *blocked,
-                               dlock_error *why)
+/* All machines take part. 0: somebody uses a member. */
+static int join_all(struct attempt *attempt, int64_t now)
+{
+    int idle;
+
+    lock_all(attempt);
+    idle = all_idle(attempt);
+    for (size_t i = 0; idle && i < attempt->count; i++)
+        join(&attempt->part[i], &attempt->row[i], now);
+    unlock_all(attempt);
+    return idle;
+}
+
+/* An attempt whose request is to be sent. DLOCK_WOULD_BLOCK, DLOCK_OUT_OF_MEMORY. */
+static dlock_status begin(struct dli_multi *multi, int64_t owner, struct attempt **ret)
 {
     struct attempt *attempt;
-    dlock_status status;
     int64_t now = dli_now();
-    int begin;
 
     if (!possible(multi))
         return DLOCK_WOULD_BLOCK;
     if (!(attempt = attempt_new(multi, owner, now)))
         return DLOCK_OUT_OF_MEMORY;
-    lock_all(attempt);
-    begin = all_idle(attempt);
-    for (size_t i = 0; begin && i < attempt->count; i++)
-        join(&attempt->part[i], &attempt->row[i], now);
-    unlock_all(attempt);
-    if (!begin) {
+    if (!join_all(attempt, now)) {
         attempt_free(attempt, 0);
         return DLOCK_WOULD_BLOCK;
     }
     attempt->request->deadline = now + attempt->part[0].wish.attempt;
+    *ret = attempt;
+    return DLOCK_OK;
+}
+
+dlock_status dli_multi_at_once(struct dli_multi *multi, int64_t owner, int64_t *token, size_t *blocked,
+                               dlock_error *why)
+{
+    struct attempt *attempt;
+    dlock_status status = begin(multi, owner, &attempt);
+
+    if (status != DLOCK_OK)
+        return status;
     attempt->request->why = why;
     multi->client->store->ops->carry(multi->member[0].entry->loop->lane, attempt->request);
-    status = settle(attempt, owner, multi, token, blocked);
+    status = settle(attempt, token, blocked);
     attempt_free(attempt, 1);
     return status;
+}
+
+static void answered(struct dli_request *request)
+{
+    struct attempt *attempt = request->asker;
+    struct dli_run *run = attempt->run;
+    size_t blocked = 0;
+    int64_t token;
+    dlock_status status = settle(attempt, &token, &blocked);
+
+    attempt_free(attempt, 1);
+    dli_run_taken(run, status, blocked);
+}
+
+dlock_status dli_multi_submit_at_once(struct dli_multi *multi, int64_t owner, struct dli_run *run)
+{
+    struct attempt *attempt;
+    struct dli_request *request;
+    dlock_status status = begin(multi, owner, &attempt);
+
+    if (status != DLOCK_OK)
+        return status;
+    attempt->run = run;
+    request = attempt->request;
+    request->done = answered;
+    request->asker = attempt;
+    request->direct = dli_events_one_by_one(&multi->client->events, dli_now());
+    status = multi->client->store->ops->push(multi->member[0].entry->loop->lane, request);
+    if (status == DLOCK_OK)
+        return DLOCK_OK;
+    request->status = status;
+    request->sent = 0;
+    answered(request);
+    return DLOCK_OK;
 }

@@ -1,8 +1,9 @@
 /*
- * run.c: a multi-lock acquired or released without a waiting thread: each member's end starts the next step, on loop 0.
+ * run.c: a multi-lock acquired or released without a waiting thread. What one script can take is (multi_once.c); else each
+ * member's end starts the next step, on loop 0.
  *
- * A run belongs to its steps: between two of them nobody but the member that is under way (or the members being released)
- * refers to it. status, token and pending are atomics: members are told under mutexes of their own. An acquisition stands in
+ * A run belongs to its steps: between two of them nobody but the request or the member that is under way (or the members being
+ * released) refers to it. status, token and pending are atomics: members are told under mutexes of their own. An acquisition stands in
  * multi.runs until it ends; client.mutex guards that list and cancelled.
  *
  * Its event is promised to the queue as long as it lives. When loop 0 takes no more steps, it is cut off: it ends as soon as
@@ -197,10 +198,36 @@ static dlock_status ask(struct dli_run *run)
     return status;
 }
 
+/* The end of an acquisition that has the first taken members, or has failed behind them. */
+static void conclude(struct dli_run *run, size_t taken)
+{
+    if (leave(run))
+        note(run, DLOCK_CANCELLED);
+    if (run->status == DLOCK_OK && (run->at = dli_multi_held(run->multi, run->owner, taken, &run->token)) < taken)
+        note(run, DLOCK_LOST); /* while others were waited for */
+    if (run->status != DLOCK_OK)
+        dli_multi_give_up(run->multi, run->owner, taken);
+    end(run);
+}
+
+void dli_run_taken(struct dli_run *run, dlock_status status, size_t blocked)
+{
+    int final = !run->patient || status == DLOCK_CANCELLED || status == DLOCK_CLOSED;
+
+    if (status == DLOCK_OK) {
+        conclude(run, run->multi->count);
+        return;
+    }
+    if (!final && !is_cancelled(run->multi, run->owner) && (status = ask(run)) == DLOCK_OK)
+        return;
+    run->at = blocked;
+    note(run, status);
+    conclude(run, 0);
+}
+
 static void go_on(struct dli_timer *timer, int64_t now)
 {
     struct dli_run *run = DLI_OBJECT(timer, struct dli_run, timer);
-    size_t taken;
 
     (void)now;
     if (run->releasing) {
@@ -215,14 +242,7 @@ static void go_on(struct dli_timer *timer, int64_t now)
             return;
         note(run, status);
     }
-    taken = run->at;
-    if (leave(run))
-        note(run, DLOCK_CANCELLED);
-    if (run->status == DLOCK_OK && (run->at = dli_multi_held(run->multi, run->owner, taken, &run->token)) < taken)
-        note(run, DLOCK_LOST); /* while others were waited for */
-    if (run->status != DLOCK_OK)
-        dli_multi_give_up(run->multi, run->owner, taken);
-    end(run);
+    conclude(run, run->at);
 }
 
 /* Its event is promised. DLOCK_OUT_OF_MEMORY, DLOCK_CLOSED. */
@@ -267,7 +287,9 @@ dlock_status dli_run_acquire(struct dli_multi *multi, int64_t owner, int64_t wai
     run->patient = wait > 0;
     run->at = dli_multi_resume(multi, owner);
     enlist(run);
-    status = ask(run);
+    status = run->at > 0 ? DLOCK_WOULD_BLOCK : dli_multi_submit_at_once(multi, owner, run);
+    if (status == DLOCK_WOULD_BLOCK)
+        status = ask(run);
     if (status != DLOCK_OK) {
         leave(run);
         dli_multi_give_up(multi, owner, run->at);
