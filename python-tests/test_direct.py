@@ -77,12 +77,9 @@ def test_who_is_alone_takes_the_answer(new_agent: Callable[..., Agent], redis_se
     until(lambda: asks(agent, client, lambda tag: lock.submit("inspect", tag), ("DONE",)) > 0)
 
 
-@pytest.mark.parametrize("what", ["off", "multi"])
-def test_nobody_asks(new_agent: Callable[..., Agent], redis_server: Server, what: str) -> None:
+def test_nobody_asks(new_agent: Callable[..., Agent], redis_server: Server) -> None:
     agent = new_agent(shim=True)
-    client, lock = opened(agent, redis_server.url, busy_poll_us=0 if what == "off" else LONG)
-    if what == "multi":
-        lock = client.multi(lock, client.lock("another"))
+    client, lock = opened(agent, redis_server.url, busy_poll_us=0)
     for tag in range(20):
         assert gave_way(agent, lambda: lock.submit_acquire(1, -1, tag)) == 0
         assert told(client, tag).type == "ACQUIRED"

@@ -18,9 +18,8 @@
 // # Goroutines
 //
 // Each call of Lock is an owner of its own: locks belong to grants and not to goroutines, are not re-entrant, and may be
-// unlocked by another goroutine. A goroutine that waits holds no thread. To be fast, one goroutine at a time may block its
-// thread for a single round trip. When the server stops answering, a context cannot end that one call before the option
-// command_timeout_ms (a second) does, or release_timeout_ms (three); all others go on at once.
+// unlocked by another goroutine. A goroutine that waits holds no thread. To be fast, one that asks while no other does may
+// stay on its thread for the answer, for 0.2 ms at most; the option busy_poll_us says half of that, and 0 not at all.
 //
 // # The library
 //

@@ -72,7 +72,9 @@ int dli_events_one_by_one(struct dli_events *events, int64_t now)
 
 int dli_events_mine(const struct dli_events *events)
 {
-    return __atomic_load_n(&events->reader, __ATOMIC_RELAXED) == dli_thread_owner();
+    int64_t reader = __atomic_load_n(&events->reader, __ATOMIC_RELAXED);
+
+    return reader == 0 || reader == dli_thread_owner();
 }
 
 /* events.mutex held. */

@@ -65,7 +65,7 @@ int dli_events_keep(struct dli_events *events, struct dli_node *node);
  */
 int dli_events_one_by_one(struct dli_events *events, int64_t now);
 
-/* Whether the thread that calls is the one that looks for events, as that of an event loop does. */
+/* Whether the thread that calls is the one that looks for events, as that of an event loop does; also if nobody has looked yet. */
 int dli_events_mine(const struct dli_events *events);
 
 /* Nothing will come any more but what is promised. */
