@@ -36,8 +36,8 @@ class Library:
         if found[:2] < needed[:2]:
             raise OSError("its version is %d.%d.%d, this binding needs %d.%d or later" % (*found, *needed[:2]))
         for name, (result, arguments) in _abi.PROTOTYPES.items():
-            # What may sleep gives up the interpreter lock (CDLL). Everything else keeps it (PyDLL), for busy_poll_us at
-            # most: what is given up, a busy thread may take for 5 ms.
+            # What may sleep gives up the interpreter lock (CDLL). Everything else keeps it (PyDLL), for twice
+            # busy_poll_us at most: what is given up, a busy thread may take for 5 ms.
             for library in (quick, waiting) if name in _abi.BLOCKING else (quick,):
                 function = getattr(library, name)
                 function.restype, function.argtypes = result, arguments
