@@ -41,11 +41,13 @@ make_base() { # arguments of debootstrap
         { tail -n 20 "$dir.log"; fail "debootstrap failed; all it said: $dir.log"; }
 }
 
+# A release that is newer than debootstrap is made as Debian's next one always is.
 bootstrap_debian() {
-    local mirror security
+    local mirror security rules=""
     mirror=$(archive Debian Debian)
     security=$(archive Debian Debian-Security)
-    make_base "$suite" "$dir" ${mirror:+"$mirror"}
+    if [ ! -e "/usr/share/debootstrap/scripts/$suite" ]; then rules=/usr/share/debootstrap/scripts/sid; fi
+    make_base "$suite" "$dir" ${mirror:+"$mirror" ${rules:+"$rules"}}
     [ -n "$mirror" ] || return 0
     printf 'deb %s %s main\n' "$mirror" "$suite" "$mirror" "$suite-updates" >"$dir/etc/apt/sources.list"
     if [ -n "$security" ]; then echo "deb $security $suite-security main" >>"$dir/etc/apt/sources.list"; fi

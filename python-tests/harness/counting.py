@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import secrets
-from typing import Any
+from typing import Any, Union
 
 from .redisson import tagged, token_key
 from .resp import Client
@@ -26,7 +26,7 @@ STEMS = (
 )  # fmt: skip
 TEXTS = {stem: load(stem) for stem in STEMS}
 
-Name = str | bytes
+Name = Union[str, bytes]
 
 
 def raw_name(name: Name) -> bytes:

@@ -16,13 +16,13 @@ import contextlib
 import socket
 import threading
 import time
-from typing import Callable
+from typing import Callable, Optional, Union
 
 from .resp import parse
 from .tally import saw
 from .watch import script_of
 
-Reply = bytes | Callable[[socket.socket, list[bytes]], bytes | None]
+Reply = Union[bytes, Callable[[socket.socket, list[bytes]], Optional[bytes]]]
 
 
 class FakeServer:

@@ -36,11 +36,11 @@ import shutil
 import socket
 import tempfile
 import threading
-from typing import Callable
+from typing import Callable, Union
 
 from .tally import saw
 
-Address = tuple[str, int] | str
+Address = Union[tuple[str, int], str]
 libc = ctypes.CDLL(None, use_errno=True)
 
 

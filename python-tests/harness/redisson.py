@@ -20,7 +20,7 @@ import socket
 import threading
 import time
 import uuid
-from typing import Any, Iterator
+from typing import Any, Iterator, Union
 
 from .resp import Client, Closed, ReplyError
 from .server import Server
@@ -88,7 +88,7 @@ end
 return kept
 """
 
-Name = str | bytes
+Name = Union[str, bytes]
 
 
 def tagged(name: Name) -> bytes:
