@@ -50,7 +50,7 @@ def with_loop(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Any], t
         asyncio.set_event_loop(None)
         loop.close()
         gc.collect()
-        assert not wrong, wrong
+        assert not wrong, "; ".join(f"{one['message']}: {one.get('exception')!r}" for one in wrong)
 
 
 @pytest.fixture(params=["asyncio", "uvloop"])
