@@ -3,7 +3,9 @@ from __future__ import annotations
 
 import os
 import pathlib
+import signal
 import subprocess
+import time
 from typing import TYPE_CHECKING, Optional
 
 from report import Section, Spread, Target
@@ -16,6 +18,7 @@ ROOT = HERE.parent
 PYTHON = ["dlock", "dlock+linger", "dlock-aio", "dlock-aio+linger", "redis-py", "redis-py-aio", "python-redis-lock", "pottery"]
 GO = ["dlock", "dlock+linger", "redsync", "rueidislock", "redislock"]
 LINGER = "?linger_ms=2"
+TURN = 0.02  # seconds
 IN_MEMORY = "?linger_ms=1000&handover_ms=1000&handover_turns=1024"
 NAMES = {
     "dlock": "libdlock", "dlock-aio": "libdlock, asyncio", "dlock+linger": "libdlock, `linger_ms=2`",
@@ -38,16 +41,38 @@ def command(bench: Bench, language: str, way: str, url: str, callers: int, secon
     return [os.environ["DLOCK_BENCH_PYTHON"], str(HERE / "rivals.py"), way, *arguments]
 
 
-def run(bench: Bench, cores: Optional[set[int]], language: str, way: str, *arguments: object) -> Result:
+def start(bench: Bench, cores: Optional[set[int]], words: list[str]) -> subprocess.Popen[str]:
+    pin = None if cores is None else lambda: os.sched_setaffinity(0, cores)
+    return subprocess.Popen(words, env=bench.environment, preexec_fn=pin, text=True, stdout=subprocess.PIPE)
+
+
+def ended(process: subprocess.Popen[str]) -> Result:
     from run import parse
 
-    pin = None if cores is None else lambda: os.sched_setaffinity(0, cores)
-    words = command(bench, language, way, *arguments)  # type: ignore[arg-type]
-    done = subprocess.run(words, env=bench.environment, preexec_fn=pin, text=True, stdout=subprocess.PIPE, timeout=120)
-    if done.returncode:
-        raise SystemExit(f"{' '.join(words)}: failed")
-    result = parse(done.stdout)
+    output, _ = process.communicate(timeout=120)
+    if process.returncode:
+        raise SystemExit(f"{' '.join(map(str, process.args))}: failed")  # type: ignore[arg-type]
+    result = parse(output)
     return {("p50" if name == "pair_p50" else "p99" if name == "pair_p99" else name): value for name, value in result.items()}
+
+
+def run(bench: Bench, cores: Optional[set[int]], language: str, way: str, *arguments: object) -> Result:
+    return ended(start(bench, cores, command(bench, language, way, *arguments)))  # type: ignore[arg-type]
+
+
+def in_turns(processes: list[subprocess.Popen[str]]) -> list[Result]:
+    """Let one process go on at a time, for a moment each: what the machine does meanwhile comes to all of them alike."""
+    try:
+        while any(process.poll() is None for process in processes):
+            for process in processes:
+                process.send_signal(signal.SIGCONT)
+                time.sleep(TURN)
+                process.send_signal(signal.SIGSTOP)
+        return [ended(process) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
 
 
 def fastest(ways: dict[str, list[Result]], rivals: list[str], field: str) -> list[float]:
@@ -103,14 +128,17 @@ def languages(bench: Bench) -> list[Section]:
     return [Section(name, text[name], head, rows[name], targets if name == "Go" else []) for name in rows]
 
 
-def overhead(bench: Bench, title: str, options: str, text: str) -> Section:
-    """A pair in each language less a pair in C, in rounds of their own."""
-    from run import interleave, spread
+def overhead(bench: Bench, title: str, where: str, options: str, text: str) -> Section:
+    """A pair in each language less a pair in C, all of them in turns."""
+    from run import spread
 
-    cores = bench.place("same core")
+    cores, url = bench.place(where), bench.server.urls["unix"] + options
     ways = ["c", "python", "go", "lua"]
-    results = interleave(bench.rounds(40), ways, lambda language: run(
-        bench, cores, language, "dlock", bench.server.urls["unix"] + options, 1, bench.some(0.4, 0.2), "pair"))
+    results: dict[str, list[Result]] = {way: [] for way in ways}
+    for _ in range(bench.rounds(7)):
+        words = [command(bench, way, "dlock", url, 1, bench.some(8, 2), "pair") for way in ways]
+        for way, result in zip(ways, in_turns([start(bench, cores, line) for line in words])):
+            results[way].append(result)
     rows, targets = [], []
     for language, bound in (("c", 0), ("python", 10), ("go", 3), ("lua", 1)):
         more = Spread.of([a["p50"] - b["p50"] for a, b in zip(results[language], results["c"])])
@@ -132,8 +160,9 @@ def versions() -> str:
 
 
 def row_bindings(bench: Bench) -> list[Section]:
-    with_server = """One thread acquires and releases its own lock by each binding; unix socket, server and client on one core. The difference is
-taken within each round."""
+    with_server = """One thread acquires and releases its own lock by each binding, through a Unix socket. The four programs run in turns of 20 ms, and
+the difference is taken within each round."""
     in_memory = """The same where the lock lingers (`linger_ms`), so that one pair of a thousand reaches the server: what the bindings add, and nothing
 else."""
-    return [*languages(bench), overhead(bench, "with a server", "", with_server), overhead(bench, "in memory", IN_MEMORY, in_memory)]
+    sections = [overhead(bench, f"with a server, {where}", where, "", with_server) for where in ("free", "own cores", "same core")]
+    return [*languages(bench), *sections, overhead(bench, "in memory", "same core", IN_MEMORY, in_memory)]
