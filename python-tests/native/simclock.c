@@ -2,11 +2,17 @@
  * simclock.c: preloaded into redis-server, it makes the wall clock stand where the test puts it: at the microseconds in the
  * first eight bytes of the file named by SIM_CLOCK; so a real server and the model can be compared to the last bit. Or, with
  * SIM_CLOCK_RUNS set, run so many ahead, and so many millionths too fast as that says. The monotonic clock, which drives the
- * server's event loop, is left alone.
+ * server's event loop, is left alone; but a server that counts the processor's ticks between its looks at the wall clock
+ * (Valkey from 9.1 on) is not told what the processor is, so that it looks each time.
  */
+#undef _FILE_OFFSET_BITS /* with it fopen would be another name of fopen64 */
+#include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -75,4 +81,26 @@ time_t time(time_t *result)
     if (result)
         *result = now.tv_sec;
     return now.tv_sec;
+}
+
+static FILE *open_other(const char *name, const char *path, const char *mode)
+{
+    FILE *(*next)(const char *, const char *);
+
+    if (page && strcmp(path, "/proc/cpuinfo") == 0) {
+        errno = ENOENT;
+        return NULL;
+    }
+    *(void **)&next = dlsym(RTLD_NEXT, name);
+    return next(path, mode);
+}
+
+FILE *fopen(const char *restrict path, const char *restrict mode)
+{
+    return open_other("fopen", path, mode);
+}
+
+FILE *fopen64(const char *restrict path, const char *restrict mode)
+{
+    return open_other("fopen64", path, mode);
 }
