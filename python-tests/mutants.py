@@ -139,6 +139,9 @@ DIRECT = (
         ("redis/pipe.c", "void dli_pipe_leave(struct dli_pipe *pipe)\n{\n    pthread_mutex_unlock(&pipe->mutex);\n",
          "void dli_pipe_leave(struct dli_pipe *pipe)\n{\n    (void)pipe;\n"),
     )),
+    Mutant(518, "who took the answer to renewals leaves the others to the clock", (
+        ("watchdog/renew.c", "    if (batch->queue->count > 0)", "    if (batch->queue->count > 9999)"),
+    )),
 )
 
 # Of begun calls: test_begin.py finds these.
@@ -152,6 +155,9 @@ BEGUN = (
     Mutant(516, "an event stays promised that never comes", (
         ("watchdog/submit.c", "    if (status != DLOCK_WOULD_BLOCK)\n        dli_events_keep(&entry->client->events, NULL);",
          "    if (status != DLOCK_WOULD_BLOCK && status != DLOCK_OK)\n        dli_events_keep(&entry->client->events, NULL);"),
+    )),
+    Mutant(517, "what is told by an event is the return's, too", (
+        ("watchdog/submit.c", "    if (!by_event && waiter->settled)", "    if (waiter->settled)"),
     )),
 )
 
@@ -288,6 +294,11 @@ CLUSTER_REPLICAS = (
 # Found by test_faults_waiting.py, of a waiter that was granted the lock and runs only when the lease is over.
 LATE = Mutant(601, "who was woken does not look at the time", edits=(
     ("watchdog/ask.c", "== DLI_SETTLED_GRANTED && dli_now() < waiter->sure_until;", "== DLI_SETTLED_GRANTED;"),
+))  # fmt: skip
+
+# Found by test_multi.py, of a grant that comes after the lease.
+TOO_LATE = Mutant(603, "a member of a multi-lock asks again when nobody waits for it", edits=(
+    ("watchdog/multi_once.c", "    dli_mutex_give_up(&part->entry->m, &part->waiter->claim, DLOCK_UNREACHABLE, now);\n", ""),
 ))  # fmt: skip
 
 # Found by test_crowd.py, of the replies to many callers in one.

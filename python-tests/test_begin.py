@@ -11,6 +11,7 @@ import mutants
 from harness.agent import Agent, Answer, Client, Event, Lock, until
 from harness.build import BUILD, ROOT
 from harness.kinds import KINDS, one, sides
+from harness.late import Late
 from harness.server import Server
 
 Make = Callable[..., Any]
@@ -269,6 +270,36 @@ def test_turns(agent: Agent, redis_server: Server) -> None:
     turns(agent, redis_server)
 
 
+def told_before_it_returns(late: Late, server: Server) -> None:
+    """Somebody else reads the event and releases the lock while the call that began is on its way out: it leaves it to the event."""
+    client = connected(late.agent, server, busy_poll_us=LONG)
+    lock, descriptor, tag = client.lock("lock"), client.fd().ok.fd, 0
+    while late.words[3] < 3:
+        tag += 1
+        assert client.next(0, thread=1).status == "NO_EVENT"  # an event loop
+        late.words[2] = descriptor
+        begun = lock.start("begin_acquire", 1, -1, tag, thread=1)
+        until(lambda: begun.ready() or client.poll(0).readable)
+        if quick := not begun.ready():
+            assert told(client, tag).type == "ACQUIRED"
+            lock.release(1).ok
+        late.words[2] = 0
+        status = begun.answer().status
+        if quick:
+            assert status == PENDING
+            continue
+        if status == PENDING:
+            told(client, tag, 1)
+        lock.release(1).ok
+    silent(client)
+    client.close(1000).ok
+    assert client.next(5000).status == "CLOSED"
+
+
+def test_told_before_it_returns(new_agent: Make, redis_server: Server, tmp_path: pathlib.Path) -> None:
+    told_before_it_returns(Late(tmp_path, new_agent), redis_server)
+
+
 # ---- who pauses
 
 
@@ -299,6 +330,7 @@ def test_who_pauses_sleeps_for_the_answer(new_agent: Make, redis_server: Server)
 # ---- what these find
 
 FOUND: dict[int, Callable[[Agent, Server], None]] = {514: turns, 515: naps, 516: the_queue_ends}
+FOUND_LATE: dict[int, Callable[[Late, Server], None]] = {517: told_before_it_returns}
 
 
 @pytest.mark.house  # the library under test is another one
@@ -306,4 +338,7 @@ FOUND: dict[int, Callable[[Agent, Server], None]] = {514: turns, 515: naps, 516:
 def test_mutant(mutant: mutants.Mutant, new_agent: Make, redis_server: Server, tmp_path: pathlib.Path) -> None:
     library = str(mutants.library(ROOT, BUILD, tmp_path, mutant))
     with pytest.raises(AssertionError):
-        FOUND[mutant.number](new_agent(shim=True, LD_PRELOAD=library), redis_server)
+        if mutant.number in FOUND_LATE:
+            FOUND_LATE[mutant.number](Late(tmp_path, new_agent, LD_PRELOAD=library), redis_server)
+        else:
+            FOUND[mutant.number](new_agent(shim=True, LD_PRELOAD=library), redis_server)

@@ -1,7 +1,6 @@
 """Faults of waiting: rows H of the matrix. Each counts that its fault fired."""
 from __future__ import annotations
 
-import mmap
 import pathlib
 import random
 from typing import Any, Callable
@@ -12,6 +11,7 @@ import pytest
 from harness.agent import Agent, now, until
 from harness.build import BUILD, ROOT
 from harness.faults import SLACK_MS, alive, times
+from harness.late import Late
 from harness.proxy import Proxy
 from harness.scripts import teach
 from harness.server import Server
@@ -105,17 +105,6 @@ def test_h02_subscription_cut_while_waiting(server: Server, new_agent: Make, con
 
 
 # ---- granted in its sleep, and woken behind the lease
-
-
-class Late:
-    """The word that keeps woken threads where they are, and an agent that it keeps."""
-
-    def __init__(self, folder: pathlib.Path, new_agent: Make, **environment: str) -> None:
-        file = folder / "late"
-        file.write_bytes(bytes(8))
-        with open(file, "r+b") as opened:
-            self.words = memoryview(mmap.mmap(opened.fileno(), 8)).cast("I")
-        self.agent: Agent = new_agent(preload="late.so", DLOCK_LATE=str(file), **environment)
 
 
 def woken_behind_the_lease(server: Server, late: Late, rounds: int) -> None:

@@ -1,14 +1,18 @@
 """Several locks as one: all or none, in any order, of mixed kinds; what stands in the way, and what is left behind."""
 from __future__ import annotations
 
+import pathlib
 import random
 import threading
 from typing import Any, Callable
 
 import pytest
 
+import mutants
 from harness.agent import Agent, Client, Event, Lock, Pending, now, until
+from harness.build import BUILD, ROOT
 from harness.kinds import RIVAL, calls, image, one
+from harness.proxy import Proxy
 from harness.scripts import SHA, teach
 from harness.server import Server
 
@@ -212,6 +216,43 @@ def test_an_answer_that_does_not_come(agent: Agent, redis_server: Server, new_pr
     assert hook.count == 1 and several.lock.state(1) == "NONE"
     proxy.accept()
     free(redis_server)
+
+
+def after_the_lease(agent: Agent, rival: Agent, server: Server, proxy: Proxy, wait: int, form: str) -> None:
+    """The process was stopped meanwhile: what was granted is of no use, and nobody here keeps it."""
+    client = agent.open(proxy, lease_ms=1500, private_connections=0, busy_poll_us=0)
+    several = Several(client)
+    several.lock.acquire(1, 0).ok
+    several.lock.release(1).ok
+    held = proxy.down.fired["hold"]
+    proxy.down.hold()
+    status = asked(client, several.lock, wait, form)
+    until(lambda: proxy.down.fired["hold"] > held)
+    agent.stop()
+    proxy.down.release()
+    free(server)
+    agent.resume()
+    assert status() == ("OK" if wait else "UNREACHABLE")
+    if wait:
+        assert {lock.count(1).count for lock in several.members.values()} == {1}
+        several.lock.release(1).ok
+    Several(rival.open(server)).lock.acquire(1, 20_000).ok  # what the members ask for late goes back
+    assert {lock.state(1) for lock in several.members.values()} == {"NONE"}
+
+
+@forms
+@pytest.mark.parametrize("wait", [0, 60_000])
+def test_an_answer_that_comes_after_the_lease(
+    agent: Agent, new_agent: Make, redis_server: Server, new_proxy: Make, wait: int, form: str
+) -> None:
+    after_the_lease(agent, new_agent(), redis_server, new_proxy(redis_server), wait, form)
+
+
+@pytest.mark.house  # the library under test is another one
+def test_mutant_after_the_lease(new_agent: Make, redis_server: Server, new_proxy: Make, tmp_path: pathlib.Path) -> None:
+    library = str(mutants.library(ROOT, BUILD, tmp_path, mutants.TOO_LATE))
+    with pytest.raises((AssertionError, KeyError)):
+        after_the_lease(new_agent(LD_PRELOAD=library), new_agent(), redis_server, new_proxy(redis_server), 0, "submitted")
 
 
 def test_a_lease_that_a_member_may_not_have(agent: Agent, redis_server: Server) -> None:

@@ -1,12 +1,13 @@
 /*
- * late.c: preloaded into a program, it keeps threads whose wait for a futex is over where they are: those who began it while
- * the first word of the file named by DLOCK_LATE was 1 go on only when it is 0. The second word counts them.
- *
- * Only waits by syscall() are seen: the library's, not those of the C library.
+ * late.c: preloaded into a program, it keeps threads from going on. The file named by DLOCK_LATE has four words. A thread whose
+ * wait for a futex began while the first one was 1 goes on only when that is 0; only waits by syscall() are seen: the library's,
+ * not those of the C library. A thread that writes to the descriptor whose number is the third one goes on from where it next
+ * tries for a mutex when that is 0. The second and the fourth count them.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -18,25 +19,27 @@
 
 static uint32_t *page;
 static long (*next)(long number, ...);
+static int (*next_trylock)(pthread_mutex_t *mutex);
+static __thread int told;
 
 __attribute__((constructor)) static void map_page(void)
 {
     int fd = open(getenv("DLOCK_LATE"), O_RDWR | O_CLOEXEC);
-    void *memory = mmap(NULL, 8, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void *memory = mmap(NULL, 16, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
     *(void **)&next = dlsym(RTLD_NEXT, "syscall");
-    if (fd < 0 || memory == MAP_FAILED || !next)
+    *(void **)&next_trylock = dlsym(RTLD_NEXT, "pthread_mutex_trylock");
+    if (fd < 0 || memory == MAP_FAILED || !next || !next_trylock)
         abort();
     close(fd);
     page = memory;
 }
 
-static void keep(void)
+static void keep(const uint32_t *gate)
 {
     const struct timespec moment = {.tv_nsec = 1000000};
 
-    __atomic_add_fetch(&page[1], 1, __ATOMIC_SEQ_CST);
-    while (__atomic_load_n(&page[0], __ATOMIC_SEQ_CST))
+    while (__atomic_load_n(gate, __ATOMIC_SEQ_CST))
         nanosleep(&moment, NULL);
 }
 
@@ -54,7 +57,25 @@ long syscall(long number, ...)
         number == SYS_futex && (words[1] & FUTEX_CMD_MASK) == FUTEX_WAIT && __atomic_load_n(&page[0], __ATOMIC_SEQ_CST);
 
     result = next(number, words[0], words[1], words[2], words[3], words[4], words[5]);
-    if (late)
-        keep();
+    if (late) {
+        __atomic_add_fetch(&page[1], 1, __ATOMIC_SEQ_CST);
+        keep(&page[0]);
+    }
     return result;
+}
+
+ssize_t write(int fd, const void *bytes, size_t size)
+{
+    told = page && fd > 0 && __atomic_load_n(&page[2], __ATOMIC_SEQ_CST) == (uint32_t)fd;
+    return next(SYS_write, fd, bytes, size);
+}
+
+int pthread_mutex_trylock(pthread_mutex_t *mutex)
+{
+    if (told) {
+        __atomic_add_fetch(&page[3], 1, __ATOMIC_SEQ_CST);
+        keep(&page[2]);
+    }
+    told = 0;
+    return next_trylock(mutex);
 }

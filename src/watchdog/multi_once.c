@@ -82,7 +82,10 @@ static struct dli_answer answer(const struct attempt *attempt, size_t i)
     return said;
 }
 
-/* Let the member's machine have its answer; what came of the claim. */
+/*
+ * Let the member's machine have its answer; what came of the claim. It does not ask again, even where the grant came too late to
+ * be of use: what the others have is settled now.
+ */
 static dlock_status part_answered(struct attempt *attempt, size_t i, int64_t *token)
 {
     struct part *part = &attempt->part[i];
@@ -92,6 +95,7 @@ static dlock_status part_answered(struct attempt *attempt, size_t i, int64_t *to
 
     dli_entry_lock(part->entry);
     dli_mutex_answer(&part->entry->m, &said, now);
+    dli_mutex_give_up(&part->entry->m, &part->waiter->claim, DLOCK_UNREACHABLE, now);
     dli_entry_pump(part->entry, now);
     status = part->waiter->claim.state == DLI_CLAIM_DONE ? part->waiter->claim.result : DLOCK_OK;
     if (status == DLOCK_OK)

@@ -2,8 +2,9 @@
  * renew.c: renewals of one loop, many locks per request, the most endangered lock first; so many requests in flight
  * as the store has for one server, and servers do not wait for one another.
  *
- * Queues and batches belong to the loop's thread. A queued renewal holds a ref on its entry; its machine is marked
- * renewing, so that no second renewal of the same grant can be queued.
+ * Queues and batches belong to the loop's thread, or to the caller that does its work while it sleeps (redis/pipe.h). A
+ * queued renewal holds a ref on its entry; its machine is marked renewing, so that no second renewal of the same grant can be
+ * queued.
  */
 #include "client.h"
 
@@ -206,6 +207,8 @@ static void batch_done(struct dli_request *request)
     batch->queue->flying--;
     batch->next = batch->loop->idle;
     batch->loop->idle = batch;
+    if (batch->queue->count > 0) /* a caller may have read the answer, while the loop sleeps */
+        dli_wake_set(batch->loop->wake_fd);
 }
 
 /* Whether the machine still wants what was queued: not when it was released or extended meanwhile. Late ones are counted. */
