@@ -121,8 +121,11 @@ BUSY = (
     Mutant(505, "one answer too late is a reason to pause", (("redis/busy.c", "if (busy->asked < ROUND)", "if (came && busy->asked < ROUND)"),)),
     Mutant(506, "a pause is remembered for ever", (("redis/busy.c", "busy->pause /= 2;", ";"),)),
     Mutant(507, "a lost time slice is nothing but a late answer", (("redis/busy.c", "away >= SLICE", "away < 0"),)),
-    Mutant(508, "to be kept from the core is as good as an answer", (("redis/busy.c", "came && away < DLI_BUSY_SHARED", "came"),)),
+    Mutant(508, "to be kept from the core is as good as an answer", (("redis/busy.c", "came && away < DLI_BUSY_SHARED &&", "came &&"),)),
     Mutant(509, "the server's own work is somebody else's", (("redis/busy.h", "DLI_BUSY_SHARED = 100", "DLI_BUSY_SHARED = 8"),)),
+    Mutant(510, "a server that is not let run is as good as one that is", (
+        ("redis/busy.c", " && !put_aside", " + 0 * put_aside"),
+    )),
 )
 
 

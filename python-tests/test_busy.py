@@ -26,16 +26,17 @@ class Busy(ctypes.Structure):
 
 
 class Caller:
-    """Calls one after the other, each of which takes so many microseconds and is away from the core for some of them."""
+    """Calls one after the other, each of which takes so many microseconds and gives way, in the end for some of them."""
 
-    def __init__(self, library: ctypes.CDLL, took: int, away: int = 1) -> None:
-        self.library, self.took, self.away, self.busy, self.now = library, took, away, Busy(), 1_000_000
+    def __init__(self, library: ctypes.CDLL, took: int, away: int = 1, before: int = 0) -> None:
+        self.library, self.took, self.away, self.before, self.busy, self.now = library, took, away, before, Busy(), 1_000_000
 
     def call(self, in_time: bool) -> bool:
         asked = bool(self.library.dli_busy_may(ctypes.byref(self.busy), ctypes.c_int64(self.now)))
         self.now += self.took
         if asked:
-            self.library.dli_busy_result(ctypes.byref(self.busy), in_time, ctypes.c_int64(self.away), ctypes.c_int64(self.now))
+            times = (ctypes.c_int64(one) for one in (self.before, self.away, self.now))
+            self.library.dli_busy_result(ctypes.byref(self.busy), in_time, *times)
         return asked
 
     def share(self, answers: Iterable[bool]) -> float:
@@ -90,6 +91,17 @@ def beside_the_server(library: ctypes.CDLL) -> None:
     assert Caller(library, 50, away=15).share([True] * 1000) == 1
 
 
+def on_cores_of_their_own(library: ctypes.CDLL) -> None:
+    assert Caller(library, 30, away=1, before=20).share([True] * 1000) == 1
+    assert Caller(library, 30, away=2, before=1).share([True] * 1000) == 1
+    assert Caller(library, 30, away=6, before=12).share([True] * 1000) == 1  # a slow one
+
+
+def beside_a_server_that_is_not_let_run(library: ctypes.CDLL) -> None:
+    """Giving way was in vain at first."""
+    assert Caller(library, 50, away=15, before=3).share([True] * 200_000) < 0.01
+
+
 def beside_others(library: ctypes.CDLL) -> None:
     """The answer is there when the caller gets the core back, as it would be after a sleep."""
     assert Caller(library, 300, away=200).share([True] * 200_000) < 0.01
@@ -109,7 +121,7 @@ def a_slice_lost(library: ctypes.CDLL) -> None:
 
 RULES = (
     *(always_in_time, never_in_time, one_in_four, mostly_in_time, in_time_again, seldom_asked, beside_the_server),
-    *(beside_others, a_slice_lost),
+    *(on_cores_of_their_own, beside_a_server_that_is_not_let_run, beside_others, a_slice_lost),
 )
 
 

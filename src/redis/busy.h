@@ -23,8 +23,8 @@ struct dli_busy {
 /* Whether to ask now. */
 int dli_busy_may(const struct dli_busy *busy, int64_t now);
 
-/* How that ended: whether the answer came in time, and how long giving way took the last time, 0 for not at all. */
-void dli_busy_result(struct dli_busy *busy, int came, int64_t away, int64_t now);
+/* How that ended: whether the answer came in time, for how long giving way took the last time, and all that was before. */
+void dli_busy_result(struct dli_busy *busy, int came, int64_t before, int64_t away, int64_t now);
 
 /*
  * Both around it: call look(whose, now) from began on until it returns 1, for at most limit microseconds. Whether it did. When this is

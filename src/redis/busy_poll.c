@@ -19,6 +19,6 @@ int dli_busy_poll(struct dli_busy *busy, int64_t began, int64_t limit, int (*loo
         away = dli_now() - now;
         now += away;
     }
-    dli_busy_result(busy, came && now - began < limit, away, now);
+    dli_busy_result(busy, came && now - began < limit, now - began - away, away, now);
     return came;
 }

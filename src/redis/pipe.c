@@ -256,7 +256,7 @@ static void doze(struct dli_pipe *pipe, struct dli_busy *nap, int fd, int64_t li
     came = look(pipe, now);
     if (!came && ppoll(&answer, 1, &time, NULL) > 0)
         came = look(pipe, dli_now());
-    dli_busy_result(nap, came, 0, dli_now());
+    dli_busy_result(nap, came, 0, 0, dli_now());
 }
 
 /*
