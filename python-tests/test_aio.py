@@ -1100,6 +1100,29 @@ def test_ten_thousand_tasks_wait_for_a_hundred_locks(run: Run, redis_server: Ser
 # ---- the end
 
 
+@pytest.mark.parametrize("kind", ["lock", "fair_lock", "read_lock", "multi_lock"])
+def test_who_tries_again_and_again_lets_others_go_on(run: Run, redis_server: Server, kind: str) -> None:
+    """Also where the answer is known in memory."""
+
+    async def hold(client: Client, inside: asyncio.Event) -> None:
+        async with one(client, "write_lock" if kind == "read_lock" else kind):
+            inside.set()
+            await asyncio.sleep(0.01)
+
+    async def work(client: Client) -> None:
+        inside = asyncio.Event()
+        task = asyncio.create_task(hold(client, inside))
+        await inside.wait()
+        lock, tries = one(client, kind), 0
+        while not await lock.try_acquire():
+            tries += 1
+            assert tries < 300_000, "the other one is kept from going on"
+        await lock.release()
+        await task
+
+    run(work, redis_server.url)
+
+
 def test_closing_while_tasks_wait_and_hold(run: Run, redis_server: Server) -> None:
     async def work() -> None:
         client = Client(redis_server.url)
@@ -1125,6 +1148,30 @@ def test_closing_while_tasks_wait_and_hold(run: Run, redis_server: Server) -> No
             await asyncio.sleep(WHILE)
 
     run(work, None)
+
+
+@pytest.mark.parametrize("how", ["raised", "cancelled"])
+def test_what_a_body_raises_goes_before_the_end_of_the_client(new_loop: Callable[..., Any], new_server: Callable[..., Server], how: str) -> None:
+    async def body(server: Server, inside: asyncio.Event) -> None:
+        async with Client(server.url) as client:
+            await client.lock("a").acquire()
+            server.pause()
+            with_time, client.aclose = client.aclose, lambda: with_time(0.1)  # type: ignore[method-assign,misc]
+            inside.set()
+            if how == "raised":
+                raise ValueError("of the body")
+            await asyncio.sleep(WHILE)
+
+    async def work(server: Server) -> None:
+        inside = asyncio.Event()
+        task = asyncio.create_task(body(server, inside))
+        await inside.wait()
+        if how == "cancelled":
+            task.cancel()
+        with pytest.raises(ValueError if how == "raised" else asyncio.CancelledError):
+            await task
+
+    with_loop(new_loop(), work(new_server()))
 
 
 def test_closing_without_a_server(run: Run, new_server: Callable[..., Server]) -> None:

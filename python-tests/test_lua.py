@@ -754,6 +754,78 @@ def test_answers_are_the_same_with_a_hook(run: Run, redis_server: Server) -> Non
     )
 
 
+def test_an_answer_that_came_before_the_end_counts(run: Run, redis_server: Server) -> None:
+    """The lock was released when the client was closed; the coroutine hears of both at once."""
+    run(
+        """
+        local client = assert(dlock.open(url, {yield = coroutine.yield, busy_poll_us = 0}))
+        local lock, theirs = client:lock "a", assert(dlock.open(url)):lock "a"
+        local releasing, good, why
+        local co = coroutine.create(function()
+          assert(lock:acquire())
+          releasing = true
+          good, why = lock:release()
+        end)
+        wait_until(function() client:dispatch() assert(coroutine.resume(co)) return releasing end)
+        assert(theirs:acquire {wait = 20})
+        client:close()
+        wait_until(function() return coroutine.status(co) == "dead" or assert(coroutine.resume(co)) and false end)
+        eq(why, nil)
+        eq(good, true)
+        """,
+        redis_server.url,
+    )
+
+
+def test_poll_ends_in_time_whatever_it_wakes(run: Run, redis_server: Server) -> None:
+    """Each of the waits ends after less time than poll has: it does not begin anew."""
+    run(
+        """
+        local function hook(_, wait)
+          local co = this_coroutine()
+          wait.wake = function() assert(coroutine.resume(co)) end
+          coroutine.yield()
+        end
+        local client, other = assert(dlock.open(url, {yield = hook})), assert(dlock.open(url))
+        local ended = 0
+        for number = 1, 12 do
+          assert(other:lock("a" .. number):acquire {owner = number})
+          local co = coroutine.create(function()
+            client:lock("a" .. number):acquire {wait = number * 0.25}
+            ended = ended + 1
+          end)
+          assert(coroutine.resume(co))
+        end
+        eq(client:poll(0.5), nil)
+        assert(ended < 12, ended)
+        client:close()
+        """,
+        redis_server.url,
+    )
+
+
+def test_transactions_that_fail_under_a_hook(run: Run, redis_server: Server) -> None:
+    """Their connection serves the next one."""
+    run(
+        """
+        local client = assert(dlock.open(url, {yield = coroutine.yield}))
+        local before
+        local co = coroutine.create(function()
+          assert(client:ping())
+          before = client:stats().connects
+          for _ = 1, 50 do
+            local good, why = pcall(client.transaction, client, {"k"}, function() error("no stock", 0) end)
+            eq(why, "no stock")
+            assert(client:ping()) -- the connection has gone back by then
+          end
+        end)
+        wait_until(function() client:dispatch() assert(coroutine.resume(co)) return coroutine.status(co) == "dead" end)
+        assert(client:stats().connects - before < 25, client:stats().connects - before)
+        """,
+        redis_server.url,
+    )
+
+
 def test_closing_ends_waits(run: Run, redis_server: Server) -> None:
     run(
         SCHEDULER

@@ -53,7 +53,7 @@ func (t *Transaction) once(f func(*Transaction) error, keys []string) (err error
 		err = f(t)
 	}
 	if err != nil {
-		_, _ = t.ask(undone, t.handle.submitRollback)
+		_ = t.handle.submitRollback(0) // nobody waits for that
 		return err
 	}
 	_, err = t.ask(unknown, t.handle.submitCommit)

@@ -207,6 +207,23 @@ func TestCloseEndsTransactions(t *testing.T) {
 }
 
 // TestTransactionOnAHungServer: the context ends it, and what was to be written is not, as the watch never came back.
+// TestTransactionThatIsGivenUp: its connection serves the next one.
+func TestTransactionThatIsGivenUp(t *testing.T) {
+	client, mine := open(t, shared), errors.New("mine")
+	before := stats(t, client).Connects
+	for i := 0; i < 30; i++ {
+		ctx, cancel := context.WithCancel(background)
+		want(t, client.Transaction(ctx, func(*Transaction) error {
+			cancel()
+			return mine
+		}, "key"), mine)
+		want(t, client.Ping(background)) // the connection has gone back by then
+	}
+	if more := stats(t, client).Connects - before; more > 15 {
+		t.Fatal(more, "connections")
+	}
+}
+
 func TestTransactionOnAHungServer(t *testing.T) {
 	t.Parallel()
 	s := own(t)

@@ -351,11 +351,12 @@ end
 -- ---- waiting
 
 local function await(client, wait, pauses)
-  if not pauses then check(dispatch(client), K.DLOCK_NO_EVENT, "") end
+  local status = pauses and K.DLOCK_NO_EVENT or dispatch(client)
   while not wait.event do
+    check(status, K.DLOCK_NO_EVENT, "")
     client.yield(client, wait)
     wait.wake = nil
-    check(dispatch(client), K.DLOCK_NO_EVENT, "")
+    status = dispatch(client)
   end
 end
 
@@ -525,16 +526,15 @@ end
 --- The next event that no coroutine waits for; nil when none came within timeout seconds, 0 when not given, or until a
 -- signal did. Blocks meanwhile.
 function Client:poll(timeout)
-  local handle, ms, status = handle_of(self), milliseconds(timeout or 0), nil
+  local handle, ms, began, status = handle_of(self), milliseconds(timeout or 0), now_ms(), nil
   repeat
     raise_kept(self)
     local event = take(self)
     if event then return event end
-    status = C.dlock_client_next(handle, ms, event_box, box)
-    if status == OK then
-      deliver(self)
-      wake(self)
-    end
+    local left = ms < 0 and ms or math.max(0, math.ceil(began + ms - now_ms()))
+    status = C.dlock_client_next(handle, left, event_box, box)
+    if status == OK then deliver(self) end
+    wake(self)
   until status ~= OK
   check(status ~= K.DLOCK_INTERRUPTED and status or OK, K.DLOCK_NO_EVENT)
 end
@@ -777,9 +777,9 @@ end
 local function over(txn, good, ...)
   local handle = txn.handle
   txn.handle = nil
-  if not good and not txn.client.yield then C.dlock_txn_rollback(handle, nil) end
-  if not good then error((...), 0) end
-  return ...
+  if good then return ... end
+  if txn.client.yield then C.dlock_txn_submit_rollback(handle, PRIVATE, nil) else C.dlock_txn_rollback(handle, nil) end
+  error((...), 0)
 end
 
 --- What is read and written together, without a lock: watch keys, call fn(transaction), do all writes at once: true and

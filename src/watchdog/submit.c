@@ -174,11 +174,13 @@ static int turn_of_others(struct dli_client *client)
 static int settle_now(struct dli_waiter *waiter, int64_t tag, int64_t now)
 {
     struct dli_entry *entry = waiter->entry;
-    int by_event;
+    int refused = waiter->claim.state == DLI_CLAIM_DONE && waiter->claim.result != DLOCK_OK;
+    int by_event = refused && turn_of_others(entry->client);
 
-    dli_waiter_deliver(entry, now);
-    by_event = !waiter->settled && turn_of_others(entry->client);
     if (by_event)
+        tell(waiter, tag, NULL);
+    dli_waiter_deliver(entry, now);
+    if (!by_event && !waiter->settled && (by_event = turn_of_others(entry->client)))
         tell(waiter, tag, NULL);
     if (!waiter->settled)
         now = ask_now(entry, NULL, now);

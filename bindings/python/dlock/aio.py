@@ -238,8 +238,12 @@ class _Closing:
     async def __aenter__(self: X) -> X:
         return self
 
-    async def __aexit__(self, *exception: object) -> None:
-        await self.aclose()
+    async def __aexit__(self, kind: object, error: object, trace: object) -> None:
+        try:
+            await self.aclose()
+        except _errors.DlockError:
+            if kind is None:  # an exception of the body goes first
+                raise
 
 
 class Transaction(_Closing, Writes):
