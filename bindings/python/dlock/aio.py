@@ -239,11 +239,8 @@ class _Closing:
         return self
 
     async def __aexit__(self, kind: object, error: object, trace: object) -> None:
-        try:
+        with contextlib.suppress(*[_errors.DlockError] if kind else ()):  # an exception of the body goes first
             await self.aclose()
-        except _errors.DlockError:
-            if kind is None:  # an exception of the body goes first
-                raise
 
 
 class Transaction(_Closing, Writes):
