@@ -28,7 +28,8 @@
  *
  * Tokens. Every grant carries a fencing token: strictly increasing per lock name, the same across re-entry and renewal,
  * positive and below 2^53. A resource that stores the highest token it has seen and refuses lower ones is safe even
- * from a holder that was paused and does not know yet that it lost the lock.
+ * from a holder that was paused and does not know yet that it lost the lock. A server that gives a token below one that the
+ * client has had has lost its memory, and its clock was set back: the grant is given back, and DLOCK_SERVER_FORGOT says so.
  *
  * Fork. A client that was not used yet works in the child as a client of its own. A client that was used answers
  * DLOCK_FORKED in the child to every call; freeing it there releases memory only. The parent is never affected.
@@ -118,6 +119,7 @@ enum {
     DLOCK_QUARANTINED = -312,
     DLOCK_LEASE_REFUSED = -313,
     DLOCK_NOT_REPLICATED = -314,
+    DLOCK_SERVER_FORGOT = -315,
     DLOCK_UNFIT = -316
 };
 

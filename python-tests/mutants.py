@@ -24,14 +24,15 @@ class Mutant:
     edits: tuple[Edit, ...] = ()
     driver: int = 0
     caught: bool = True
+    first: int = 1
     seeds: int = 2000
     world: str = "mutex"
 
 
 MUTANTS = (
     Mutant(1, "stamp after the reply", (
-        ("engine/wire.c", "own(m, answer->token, m->sent.lease, m->sent_at, now);",
-         "own(m, answer->token, m->sent.lease, now, now);"),
+        ("engine/wire.c", "own(m, answer->token, answer->tokens, m->sent.lease, m->sent_at, now);",
+         "own(m, answer->token, answer->tokens, m->sent.lease, now, now);"),
     )),
     Mutant(3, "no guard", seeds=4000, edits=(
         ("engine/lease.c", "- 2 * DLI_MS - guard(lease);", "- 2 * DLI_MS + 0 * guard(lease);"),
@@ -88,7 +89,7 @@ MUTANTS = (
     Mutant(108, "the release wakes nobody", (
         ("scripts/common.lua", "  if gate_closed() or not grant_next(nil, nil, first, told) then\n", "  if lock then\n"),
     )),
-    Mutant(109, "the next in line is not told that foreign clients are to be watched", seeds=16000, edits=(
+    Mutant(109, "the next in line is not told that foreign clients are to be watched", first=20_001, seeds=1000, edits=(
         ("scripts/giveup.lua", "    leave(owner)\n    tell_next()\n", "    leave(owner)\n"),
     )),
     Mutant(110, "a waiter sleeps until it is told", (
@@ -99,6 +100,24 @@ MUTANTS = (
     )),
     Mutant(112, "a lock that lingered is never given back", (
         ("engine/turn.c", "    dli_mutex_start_drop(m, now);\n", "    m->linger_until = 0;\n    (void)now;\n"),
+    )),
+    Mutant(118, "a new counter gives a whole block", (
+        ("scripts/tokens.lua", "redis.call, micros, 1, nil, nil", "redis.call, micros, tonumber(block), nil, nil"),
+    )),
+    Mutant(119, "a whole block is reserved whatever the clock says", (
+        ("scripts/tokens.lua", "    got = math.min(block, last - before)\n", "    last = math.max(last, before + block)\n    got = block\n"),
+    )),
+    Mutant(120, "tokens are counted from the last one on", (
+        ("scripts/tokens.lua", "return last - got + 1, got", "return last, got"),
+    )),
+    Mutant(121, "nobody is told that there are fewer tokens", (
+        ("scripts/tokens.lua", ", got < block and got or nil", ""),
+    )),
+    Mutant(122, "a request sent again is told of a whole block", (
+        ("scripts/try.lua", "last_token(args[7]), 1 }", "last_token(args[7]) }"),
+    )),
+    Mutant(123, "a counter that is gone is not counted anew for who holds", (
+        ("scripts/common.lua", "or (tokens(fence, now(), 1, keep))", "or now() + 64"),
     )),
     Mutant(113, "who takes up a lock that lingers has the token of who left it", (
         ("engine/turn.c", "    next->handed = 1;\n", "    next->handed = 1;\n    m->token_next -= m->linger_until != 0;\n"),
@@ -171,8 +190,8 @@ VOTES = (
         ("engine/quorum.c", "if (tally->yes >= tally->needed)", "if (tally->yes >= tally->needed - 1)"),
     )),
     Mutant(402, "tokens in one round: nothing is written back", (
-        ("engine/quorum.c", "e->voter[i].token == e->token)\n            e->voter[i].vote = DLI_VOTE_FLOORED;",
-         "e->voter[i].token <= e->token)\n            e->voter[i].vote = DLI_VOTE_FLOORED;"),
+        ("engine/quorum.c", "return e->token && voter->token <= e->token && voter->last >= e->last;",
+         "return e->token && voter->token <= e->token;"),
     )),
     Mutant(403, "one floor too few", (
         ("engine/quorum.c", "if (e->token && count_of(e, DLI_VOTE_FLOORED) >= e->needed)",
@@ -182,8 +201,12 @@ VOTES = (
         ("engine/quorum.c", "    e->voter[i].vote = DLI_VOTE_FAILED;\n", "    e->voter[i].vote = DLI_VOTE_FLOORED;\n"),
     )),
     Mutant(405, "the lowest token is chosen", (
-        ("engine/quorum.c", "e->voter[i].token > e->token)\n            e->token",
-         "(!e->token || e->voter[i].token < e->token))\n            e->token"),
+        ("engine/quorum.c", "voter->token > e->token ? voter->token : e->token",
+         "!e->token || voter->token < e->token ? voter->token : e->token"),
+    )),
+    Mutant(407, "what is reserved ends with the lowest block", (
+        ("engine/quorum.c", "voter->last > e->last ? voter->last : e->last;",
+         "!e->last || voter->last < e->last ? voter->last : e->last;"),
     )),
     Mutant(406, "an id that was granted by some is used again", (
         ("engine/quorum.c", "            return 1;\n    return 0;\n}\n\nint dli_election_split",

@@ -16,6 +16,7 @@ from typing import Any, AsyncIterator, Callable, Coroutine, Iterator
 import pytest
 
 from harness.build import LIBRARY
+from harness.redisson import old_counter
 from harness.server import Server
 from harness.waiting import WHILE
 from test_python import in_child, says, script
@@ -632,6 +633,7 @@ def test_cancelled_when_it_has_just_won(run: Run, redis_server: Server) -> None:
         await free(redis_server, client)
         assert client.stats()["handovers"] == 40
 
+    old_counter(redis_server, "lock")
     run(work, redis_server.url, handover_ms=1000)
 
 

@@ -12,6 +12,7 @@ from harness.agent import Agent, Answer, Client, Event, Lock, until
 from harness.build import BUILD, ROOT
 from harness.kinds import KINDS, one, sides
 from harness.late import Late
+from harness.redisson import old_counter
 from harness.server import Server
 
 Make = Callable[..., Any]
@@ -122,6 +123,7 @@ def test_a_multi_lock_leaves_it_to_an_event(agent: Agent, redis_server: Server) 
 def test_in_memory(agent: Agent, redis_server: Server, poll: int) -> None:
     """Re-entry, inner levels, hand-over and a lock that lingers need no event, ever."""
     client = connected(agent, redis_server, busy_poll_us=poll, linger_ms=1000, handover_ms=1000, handover_turns=1000)
+    old_counter(redis_server, "lock")
     lock = client.lock("lock")
     first = Caller(client, lock)
     first.acquire()

@@ -267,9 +267,12 @@ def test_k05_a_token_that_goes_back(hostile: Hostile) -> None:
     token = lock.acquire(1, 0).ok.token
     lock.release(1).ok
     hostile.fake.say("acquire", grant(token))
-    assert lock.acquire(1, 0).status in REFUSALS
+    assert lock.acquire(1, 0).status == "SERVER_FORGOT"
     hostile.fake.say("acquire", grant(token - 1))
-    assert lock.acquire(1, 300).status in REFUSALS
+    second = lock.acquire(1, 300)  # what is given back first has a reply of its own
+    assert second.status in REFUSALS | {"SERVER_FORGOT"} or second.token > token
+    if second.status == "OK":
+        lock.release(1).ok
     hostile.fake.sane()
     assert lock.acquire(1, 5000).ok.token > token
 

@@ -1391,7 +1391,7 @@ def test_the_most_permits_at_once(agent: Agent, redis_server: Server) -> None:
     for kind in PERMITS:
         many, seats = client.lock(kind, kind=kind, permits=1024), one(client, kind, kind, seats=2048)
         tokens = [many.acquire(1, 0).ok.token, many.acquire(1, 0).ok.token]
-        assert tokens[1] >= tokens[0] + 1024 and seats.permits().ok.value == 0 and seats.acquire(2, 0).status == "BUSY"
+        assert tokens[1] > tokens[0] and seats.permits().ok.value == 0 and seats.acquire(2, 0).status == "BUSY"
         if kind == "permit_semaphore":
             before = client.counters()["renewed"]
             until(lambda: client.counters()["renewed"] >= before + 6)

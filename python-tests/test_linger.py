@@ -6,11 +6,16 @@ from typing import Any, Callable
 import pytest
 
 from harness.agent import Agent, Client, Lock, now, until
-from harness.redisson import Jvm
+from harness.redisson import Jvm, old_counter
 from harness.server import Server
 
 Make = Callable[..., Any]
 LONG = {"linger_ms": 1000, "handover_ms": 1000}  # long enough for a test to come in time
+
+
+@pytest.fixture(autouse=True)
+def counters(redis_server: Server) -> None:
+    old_counter(redis_server, "lock", "a", "b")
 
 
 @pytest.fixture

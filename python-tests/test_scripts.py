@@ -16,7 +16,7 @@ from harness.redisson_rw import JavaRw
 from harness.resp import Client, ReplyError
 from harness.server import Server, free_port
 from harness.wire import (
-    BEAT, BLOCK, GRACE, KEEP, LEASE, LINE, POLL, SCRIPTS, TRY, Who, Wire, after_ms, all_expire, server_ms, wait_until,
+    BEAT, BLOCK, GRACE, KEEP, LEASE, LINE, POLL, SCRIPTS, TRY, Who, Wire, after_ms, all_expire, block, server_ms, wait_until,
 )  # fmt: skip
 
 pytestmark = pytest.mark.house
@@ -57,11 +57,10 @@ def who(redis_server: Server) -> Iterator[Callable[..., Who]]:
 def test_acquire_leaves_redissons_key(wire: Wire, who: Callable[..., Who]) -> None:
     a, b = who(), who()
     before = server_ms(wire.redis)
-    code, token = wire.acquire(a)
-    assert code == 1 and token >= before * 1000
+    token, last = block(wire.acquire(a))
+    assert token >= before * 1000 and wire.last_token() == last == token  # nobody knows what was before a new counter
     assert wire.holder() == {a.raw: b"1"}
     assert LEASE - 5000 < wire.left() <= LEASE
-    assert wire.last_token() == token + BLOCK - 1
     assert KEEP - 5000 < wire.left(wire.fence) <= KEEP
     code, left, foreign = wire.acquire(b)
     assert code == 0 and LEASE - 5000 < left <= LEASE and foreign == 0
@@ -70,8 +69,13 @@ def test_acquire_leaves_redissons_key(wire: Wire, who: Callable[..., Who]) -> No
 
 
 def test_the_same_id_gets_the_same_grant(wire: Wire, who: Callable[..., Who]) -> None:
-    a = who()
-    first = wire.acquire(a)
+    a, b = who(), who()
+    wire.acquire(b)
+    after_ms(wire.redis, 1)
+    wire.release(b)
+    code, token = wire.acquire(a)
+    first = [code, token + BLOCK - 1, 1]  # the last of its tokens, which nobody has heard of yet
+    assert code == 1 and wire.last_token() == first[1]
     for mode, lease in [(TRY, LEASE), (LINE, LEASE), (POLL, 100)]:
         assert wire.acquire(a, mode, lease=lease, seq=2) == first
         assert wire.holder() == {a.raw: b"1"} and wire.queue() == []
@@ -81,16 +85,43 @@ def test_the_same_id_gets_the_same_grant(wire: Wire, who: Callable[..., Who]) ->
 
 
 def test_tokens_only_rise(wire: Wire, who: Callable[..., Who]) -> None:
-    a, last = who(), 0
+    a, before = who(), 0
     for _ in range(50):
-        code, token = wire.acquire(a)
-        assert code == 1 and token > last
-        last = token + BLOCK - 1
+        begin = server_micros(wire.redis)
+        token, last = block(wire.acquire(a))
+        assert token > before and begin < last <= server_micros(wire.redis)
         assert wire.last_token() == last
+        assert last - token + 1 == (min(BLOCK, last - before) if before else 1)
         assert wire.release(a) == 1
-        a = a.again()
+        before, a = last, a.again()
     wire.redis.command("SET", wire.fence, 2**52)  # far ahead of the clock
-    assert wire.acquire(a) == [1, 2**52 + 1]
+    assert wire.acquire(a) == [1, 2**52 + 1, 1] and wire.last_token() == 2**52 + 1
+
+
+@pytest.mark.parametrize("asked", [1, 65, 1025])
+@pytest.mark.parametrize("forget", [1, 2, 7, 10_000])
+def test_a_counter_never_runs_ahead_of_the_clock(wire: Wire, asked: int, forget: int) -> None:
+    """Grants of one name as fast as the server can, and it forgets the counter now and then: a token is above all before."""
+    sha = wire.redis.command("SCRIPT", "LOAD", SCRIPTS["acquire"])
+    arguments = ["me:1", LEASE, asked, TRY, 0, BEAT, KEEP, 1]
+    last = few = 0
+    for turn in range(30):
+        pipeline: list[list[Any]] = []
+        for i in range(100):
+            pipeline += [["EVALSHA", sha, 5, *wire.keys, *arguments], ["DEL", wire.name]]
+            pipeline += [["DEL", wire.fence]] if i % forget == forget - 1 else []
+        for reply in wire.redis.pipeline(*pipeline):
+            if isinstance(reply, list):
+                token, end = block(reply, asked)
+                assert token > last, (turn, token - last)
+                few, last = few + (end - token + 1 < asked), end
+        assert last <= server_micros(wire.redis)
+    assert few > 100 if asked > 65 else few == 0 if asked == 1 else few >= 1
+
+
+def server_micros(redis: Client) -> int:
+    seconds, micros = redis.command("TIME")
+    return int(seconds) * 1_000_000 + int(micros)
 
 
 def test_token_key_without_ttl_stays_so(wire: Wire, who: Callable[..., Who]) -> None:
@@ -131,8 +162,8 @@ def test_the_token_key_is_seldom_set_anew(wire: Wire, who: Callable[..., Who], r
 
 def test_nonsense_in_the_token_key_is_left_behind(wire: Wire, who: Callable[..., Who]) -> None:
     wire.redis.command("SET", wire.fence, "nonsense")
-    code, token = wire.acquire(who())
-    assert code == 1 and wire.last_token() == token + BLOCK - 1
+    token, last = block(wire.acquire(who()))
+    assert wire.last_token() == last >= token > 10**15
 
 
 @pytest.mark.parametrize("name", NAMES, ids=lambda name: repr(name)[:20])
@@ -142,8 +173,9 @@ def test_any_name(redis: Client, who: Callable[..., Who], name: str | bytes) -> 
     assert wire.acquire(b, LINE, seq=7)[0] == 0 and wire.acquire(c, LINE)[0] == 0
     assert wire.queue() == [b.raw, c.raw]
     assert wire.release(a) == 1
-    token = wire.last_token() - BLOCK + 1
-    assert b.message() == b"grant %d 7 %d " % (b.number, token) + wire.name
+    _, number, seq, token, tokens, name = (b.message() or b"").split(b" ", 5)
+    assert (int(number), seq, name) == (b.number, b"7", wire.name) and 0 < int(tokens) <= BLOCK
+    assert int(token) + int(tokens) - 1 == wire.last_token()
     assert wire.holder() == {b.raw: b"1"} and c.nothing()
     assert wire.inspect()[::4] == [b.raw, 1]
     b, old = b.again(), b
@@ -319,7 +351,7 @@ def test_pass_with_a_rest(wire: Wire, who: Callable[..., Who]) -> None:
         assert (got, code, foreign) == (released, 0, 0) and REST - 5000 < left <= REST
         assert wire.queue() == [a.raw]
     wire.redis.command("PEXPIRE", wire.name, 1)
-    wait_until(lambda: wire.pass_on(old, a, rest=REST) == [0, [1, wire.last_token() - BLOCK + 1]])
+    wait_until(lambda: wire.pass_on(old, a, rest=REST) == [0, [1, wire.last_token(), 1]])
     assert wire.holder() == {a.raw: b"1"} and wire.left() > REST
 
 
@@ -357,7 +389,8 @@ def test_first_come_first_served(wire: Wire, who: Callable[..., Who]) -> None:
         assert wire.release(holder) == 1
         words = (one.message() or b"").split()
         assert words[:3] == [b"grant", b"%d" % one.number, b"3"] and last < int(words[3])
-        assert wire.acquire(one) == [1, int(words[3])]
+        assert int(words[3]) + int(words[4]) - 1 == wire.last_token()
+        assert wire.acquire(one) == [1, wire.last_token(), 1]
         assert all(other.nothing() for other in line if other is not one)
         last, holder = wire.last_token(), one
     assert wire.release(holder) == 1
@@ -469,7 +502,7 @@ def test_who_polls_need_not_hear(wire: Wire, who: Callable[..., Who]) -> None:
     wire.acquire(poller, POLL)
     wire.release(a)
     assert wire.holder() == {poller.raw: b"1"}
-    assert wire.acquire(poller, POLL, seq=2) == [1, wire.last_token() - BLOCK + 1]
+    assert wire.acquire(poller, POLL, seq=2) == [1, wire.last_token(), 1]
 
 
 def test_a_grant_is_as_long_as_was_asked_last(wire: Wire, who: Callable[..., Who]) -> None:
@@ -498,10 +531,10 @@ def test_a_short_beat_does_not_shorten_the_others(wire: Wire, who: Callable[...,
 
 def test_pass_alone_comes_back(wire: Wire, who: Callable[..., Who]) -> None:
     a = who()
-    _, token = wire.acquire(a)
+    _, last = block(wire.acquire(a))
     a, old = a.again(), a
-    released, (code, next_token) = wire.pass_on(old, a)
-    assert released == 1 and code == 1 and next_token >= token + BLOCK
+    released, granted = wire.pass_on(old, a)
+    assert released == 1 and last < block(granted)[0] and block(granted)[1] == wire.last_token()
     assert wire.holder() == {a.raw: b"1"} and wire.queue() == []
 
 
@@ -528,7 +561,7 @@ def test_pass_repeated_is_once(wire: Wire, who: Callable[..., Who]) -> None:
     b.message()
     assert b.nothing()
     wire.release(b)
-    assert wire.pass_on(old, a, seq=3) == [0, [1, wire.last_token() - BLOCK + 1]]
+    assert wire.pass_on(old, a, seq=3) == [0, [1, wire.last_token(), 1]]
 
 
 # ---- foreign clients
@@ -776,10 +809,10 @@ def test_inspect_changes_nothing(wire: Wire, who: Callable[..., Who]) -> None:
     assert (holder, left, token, waiters) == (b"", -2, 0, 0) and micros >= before * 1000
     assert wire.redis.command("KEYS", "*") == []
     a, b = who(), who()
-    _, granted = wire.acquire(a)
+    _, last = block(wire.acquire(a))
     wire.acquire(b, LINE)
     holder, left, token, _, waiters = wire.inspect()
-    assert (holder, token, waiters) == (a.raw, granted + BLOCK - 1, 1) and LEASE - 5000 < left <= LEASE
+    assert (holder, token, waiters) == (a.raw, last, 1) and LEASE - 5000 < left <= LEASE
 
 
 # ---- the server
@@ -884,10 +917,10 @@ def test_a_multi_lock_whose_counter_vanished(wire: Wire) -> None:
     first = wire.redis.command(*ask)
     wire.redis.command("DEL", "f:a")
     again = wire.redis.command(*ask)
-    assert first[0] == again[0] == 1 and again[1] >= first[1] and again[2] == first[2]
+    assert first[0] == again[0] == 1 and again[1] >= first[1] and again[3:] == first[3:] == [first[3], 1]
 
 
 def test_a_crowd_of_two_names_with_one_counter(wire: Wire) -> None:
     keys = ["k", "f:{k}", "l:{k}", "w:{k}", "g:{k}", "{k}", "f:{k}", "l2:{k}", "w2:{k}", "g2:{k}"]
     tokens = wire.redis.command("EVAL", SCRIPTS["crowd_acquire"], len(keys), *keys, 30000, 65, 0, 0, 4000, 60000, "me:1", 1, "me:2", 1)
-    assert tokens[1][1] > tokens[0][1] + 64 and int(wire.redis.command("GET", "f:{k}")) == tokens[1][1] + 64
+    assert tokens[1][1] > block(tokens[0])[1] and int(wire.redis.command("GET", "f:{k}")) == block(tokens[1])[1]

@@ -97,7 +97,7 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> list[pathlib.Path]:
 def test_mutant(mutant: mutants.Mutant, objects: list[pathlib.Path], tmp_path: pathlib.Path) -> None:
     folder = mutants.copy_of(ROOT, tmp_path, mutant)
     program = mutants.link(folder, objects, mutant)
-    seeds = ("--seeds", f"{BASE}:{mutant.seeds}", "--jobs", JOBS, "--void-ok", "--driver-mutant", mutant.driver)
+    seeds = ("--seeds", f"{mutant.first}:{mutant.seeds}", "--jobs", JOBS, "--void-ok", "--driver-mutant", mutant.driver)
     seeds += ("--world", mutant.world)
     code, out = simulate(*seeds, program=program, scripts=folder / "src/scripts")
     assert code == (1 if mutant.caught else 0), out

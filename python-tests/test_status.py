@@ -789,6 +789,18 @@ def a_server_without_replicas(world: World) -> Iterator[Answer]:
     yield client.multi(client.lock("the lock")).acquire(1, 0)
 
 
+@way("SERVER_FORGOT")
+def a_server_whose_tokens_fall(world: World) -> Iterator[Answer]:
+    lock = world.lock()
+    world.server.command("SET", "redisson_lock_token:{the lock}", 2**52)  # the clock was so far once
+    lock.acquire(1, 0).ok
+    lock.release(1).ok
+    world.server.command("DEL", "redisson_lock_token:{the lock}")
+    yield lock.acquire(1, 0)
+    yield lock.acquire(1, 50)
+    yield lock.acquire(2, 0)
+
+
 @way("UNFIT", "client")
 def a_server_that_forgets_when_it_is_full(world: World) -> Iterator[Answer]:
     world.server.command("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")

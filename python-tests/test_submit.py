@@ -9,6 +9,7 @@ import pytest
 from harness.agent import Agent, Answer, Client, Event, Lock, until
 from harness.kinds import KINDS, image, one, sides
 from harness.proxy import Link, Proxy
+from harness.redisson import old_counter
 from harness.scripts import SHA, teach
 from harness.server import Server
 
@@ -387,6 +388,7 @@ def test_an_extension_that_comes_too_late(agent: Agent, redis_server: Server, ne
     client = agent.open(proxy, command_timeout_ms=30_000, lease_ms=30_000, handover_ms=1000, linger_ms=1000 if who == "itself at once" else 0)
     lock = client.lock("lock")
     teach(redis_server)
+    old_counter(redis_server, "lock")
     client.submit_ping(0, -1).ok
     done(client, 0)
     lock.acquire(1, 0).ok

@@ -103,6 +103,8 @@ const (
 	ErrLeaseRefused Status = -313
 	// Too few replicas confirm what was asked for: a grant is taken back, a renewal does not count.
 	ErrNotReplicated Status = -314
+	// The server gives tokens that it gave before: it has lost its memory, or its clock was set back.
+	ErrServerForgot Status = -315
 	// The server is not fit to keep locks.
 	ErrUnfit Status = -316
 )

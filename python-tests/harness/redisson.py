@@ -105,6 +105,12 @@ def token_key(name: Name) -> bytes:
     return b"redisson_lock_token:" + tagged(name)
 
 
+def old_counter(server: Any, *names: Name) -> None:
+    """These locks were held before: their next grants have as many tokens as were asked for, that of a new counter has one."""
+    for name in names:
+        server.command("SET", token_key(name), 1, "PX", 3_600_000)
+
+
 class NotOwner(Exception):
     """Java's IllegalMonitorStateException."""
 

@@ -89,6 +89,12 @@ class Wire:
         return int(self.redis.command("GET", self.fence))
 
 
+def block(granted: list[int], asked: int = BLOCK) -> tuple[int, int]:
+    """The first and the last token of a grant, whose reply says how many they are only when fewer than asked."""
+    assert granted[0] == 1 and 0 < (granted + [asked])[2] <= asked, granted
+    return granted[1], granted[1] + (granted + [asked])[2] - 1
+
+
 class Who:
     """A libdlock process with one grant number; hear: its own channel is subscribed."""
 

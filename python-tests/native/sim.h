@@ -64,7 +64,8 @@ enum {
     X(NOSCRIPT, "noscript")                                                                                            \
     X(FORCE, "force")                                                                                                  \
     X(TIMER_LATE, "timer-late")                                                                                        \
-    X(CLOCK, "clock-rate")
+    X(CLOCK, "clock-rate")                                                                                             \
+    X(FORGET, "counter-lost")
 
 #define SIM_FAULT_NAME(id, name) SIM_##id,
 enum sim_fault { SIM_FAULTS(SIM_FAULT_NAME) SIM_FAULT_COUNT };
@@ -319,6 +320,7 @@ struct sim {
     int loaded[SIM_SCRIPTS_MAX];
     int64_t server_ppm, server_base;
     int64_t stalled_until, error_until, oom_until;
+    int64_t ran_at; /* the server's clock when the last script began; 0: it need not move between two */
     int error_kind;
     int64_t server_disturbed;
     int64_t calm_from; /* the rules for calm times hold from then on */

@@ -67,6 +67,15 @@ static int moved(const struct sim_request *request, const struct sim_seen *befor
            after->number == request->row[0].number;
 }
 
+static void reserved(struct sim *s, struct sim_lock *lock, struct sim_number *number, int64_t last)
+{
+    number->last = last;
+    if (last <= lock->fence_max)
+        sim_violated(s, "fencing: %s is granted with token %" PRId64 ", %" PRId64 " was reserved before", lock->name,
+                     last, lock->fence_max);
+    lock->fence_max = last;
+}
+
 static void new_owner(struct sim *s, int index, const struct sim_seen *seen)
 {
     struct sim_lock *lock = &s->lock[index];
@@ -80,11 +89,9 @@ static void new_owner(struct sim *s, int index, const struct sim_seen *seen)
         return;
     number->lock = index;
     number->first = seen->fence - block + 1;
-    number->last = seen->fence;
-    if (number->first <= lock->fence_max)
-        sim_violated(s, "fencing: %s is granted with token %" PRId64 ", %" PRId64 " was reserved before", lock->name,
-                     number->first, lock->fence_max);
-    lock->fence_max = seen->fence;
+    if (number->first <= lock->fence_max) /* fewer are reserved then */
+        number->first = lock->fence_max + 1;
+    reserved(s, lock, number, seen->fence);
 }
 
 /* A request that is run when its client has given up on it may leave a number behind that nobody knows of. */
@@ -132,7 +139,9 @@ void sim_check_script(struct sim *s, const struct sim_request *request, int inde
         sim_violated(s, "wire: the TTL of %s is longer than any lease", lock->name);
     if (after.fence < before.fence)
         sim_violated(s, "fencing: the counter of %s goes back", lock->name);
-    if (adopted)
+    if (same && after.peer >= 0 && after.fence != before.fence) /* it asked again, and the counter was gone */
+        reserved(s, lock, sim_number(s, &s->peer[after.peer], after.number), after.fence);
+    else if (adopted)
         lock->unbelieved_since = 0;
     else if (after.peer >= 0 && !same)
         new_owner(s, index, &after);

@@ -220,23 +220,26 @@ void sim_alarm(struct sim *s, struct sim_event event)
 
 /* ---- answers */
 
-static void read_try(const int64_t *value, int count, struct dli_answer *answer)
+static void read_try(const int64_t *value, int count, int64_t block, struct dli_answer *answer)
 {
     answer->got = count > 0 && value[0] == 1   ? DLI_TRY_GRANTED
                   : count > 0 && value[0] == 0 ? DLI_TRY_HELD
                                                : DLI_TRY_WRONG_KIND;
-    if (answer->got == DLI_TRY_GRANTED)
+    if (answer->got == DLI_TRY_GRANTED) {
         answer->token = value[1];
+        answer->tokens = count > 2 ? value[2] : block;
+    }
     if (answer->got == DLI_TRY_HELD) {
         answer->left = value[1] < 0 ? -1 : value[1] * SIM_MS;
         answer->foreign = count > 2 && value[2] == 1;
     }
 }
 
-static struct dli_answer read_answer(const struct sim_request *request)
+static struct dli_answer read_answer(const struct sim *s, const struct sim_request *request)
 {
     const struct sim_result *result = &request->result;
     struct dli_answer answer = {.status = request->status, .sent = request->sent, .repeated = request->twice};
+    int64_t block = s->world == SIM_MUTEX ? request->wish.block : 1;
 
     if (request->status != DLOCK_OK)
         return answer;
@@ -247,9 +250,9 @@ static struct dli_answer read_answer(const struct sim_request *request)
         answer.released = result->value[0] == 1;
     } else if (request->wish.drop) {
         answer.released = result->value[0] == 1;
-        read_try(result->value + 1, result->count - 1, &answer);
+        read_try(result->value + 1, result->count - 1, block, &answer);
     } else {
-        read_try(result->value, result->count, &answer);
+        read_try(result->value, result->count, block, &answer);
     }
     return answer;
 }
@@ -283,7 +286,7 @@ void sim_exchange_done(struct sim *s, struct sim_request *request)
         return;
     }
     side->exchange = NULL;
-    answer = read_answer(request);
+    answer = read_answer(s, request);
     count_answer(s, peer, request, &answer);
     sim_trace(s, "peer %d hears: status %d got %d token %" PRId64 " left %" PRId64, peer->index, answer.status,
               (int)answer.got, answer.token, answer.left);
@@ -316,12 +319,19 @@ void sim_renewal_done(struct sim *s, struct sim_request *request)
 
 /* ---- messages and the line */
 
-static const char grant[] = "grant %" SCNd64 " %" SCNd64 " %" SCNd64 " %63s";
-static const char fair[] = "fair %" SCNd64 " %" SCNd64 " %" SCNd64 " %63s";
+/* A grant that was pushed: 1 where the text says one. */
+static int read_grant(const struct sim *s, const char *text, int64_t said[4], char name[64])
+{
+    said[3] = 1;
+    if (s->world == SIM_FAIR)
+        return sscanf(text, "fair %" SCNd64 " %" SCNd64 " %" SCNd64 " %63s", &said[0], &said[1], &said[2], name) == 4;
+    return sscanf(text, "grant %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64 " %63s", &said[0], &said[1], &said[2],
+                  &said[3], name) == 5;
+}
 
 void sim_pushed(struct sim *s, struct sim_peer *peer, const struct sim_push *push)
 {
-    int64_t number, seq, token, ms, now = sim_clock(s, peer);
+    int64_t number, said[4], ms, now = sim_clock(s, peer);
     char name[64];
     int lock = push->lock;
 
@@ -332,13 +342,13 @@ void sim_pushed(struct sim *s, struct sim_peer *peer, const struct sim_push *pus
     }
     if (lock >= 0) {
         dli_mutex_look(&peer->side[lock].m, now);
-    } else if (sscanf(push->text, s->world == SIM_FAIR ? fair : grant, &number, &seq, &token, name) == 4) {
+    } else if (read_grant(s, push->text, said, name)) {
         for (lock = 0; lock < s->plan.locks - 1 && strcmp(s->lock[lock].name, name) != 0; lock++)
             ;
-        if (peer->side[lock].exchange && peer->side[lock].exchange->wish.want == number)
+        if (peer->side[lock].exchange && peer->side[lock].exchange->wish.want == said[0])
             sim_fired(s, SIM_PUSH_FIRST);
         s->stats.pushed_grants++;
-        dli_mutex_pushed(&peer->side[lock].m, number, seq, token, now);
+        dli_mutex_pushed(&peer->side[lock].m, said[0], said[1], said[2], said[3], now);
     } else if (sscanf(push->text, "open %" SCNd64 " %" SCNd64 " %63s", &number, &ms, name) == 3) {
         for (lock = 0; lock < s->plan.locks - 1 && strcmp(s->lock[lock].name, name) != 0; lock++)
             ;

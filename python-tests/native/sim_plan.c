@@ -26,7 +26,7 @@ static void choose_faults(struct sim *s)
 
     plan->calm = sim_percent(s, 15);
     plan->liveness = sim_percent(s, 30);
-    for (int i = 0; i < SIM_FAULT_COUNT; i++) {
+    for (int i = 0; i < SIM_FORGET; i++) {
         int64_t chance = per_message(i) ? sim_between(s, 1000, 40000) : sim_between(s, 3000, 40000);
         int on = sim_percent(s, 35);
 
@@ -109,6 +109,21 @@ static void choose_outages(struct sim *s)
         plan->chance[i] = 60000;
 }
 
+/* The server loses its counters again and again, beside grants that follow each other at once and ask for many tokens. */
+static void choose_amnesia(struct sim *s)
+{
+    struct sim_plan *plan = &s->plan;
+
+    plan->chance[SIM_FORGET] = 200000;
+    plan->fenced = 0; /* Redisson's own counter starts at 1 then */
+    if (s->world || s->seed % 2)
+        return;
+    plan->rules.handover_turns = 1024;
+    plan->delay = 20;
+    plan->hold = SIM_MS / 2;
+    plan->think = SIM_MS;
+}
+
 void sim_plan(struct sim *s)
 {
     struct sim_plan *plan = &s->plan;
@@ -138,5 +153,7 @@ void sim_plan(struct sim *s)
     plan->work_end = plan->faults_end + (plan->liveness ? sim_between(s, 6 * SIM_SECOND, 12 * SIM_SECOND) : 0);
     if (s->world)
         sim_kinds_plan(s);
+    if (!plan->calm && s->seed % 5 == 2)
+        choose_amnesia(s);
     plan->end = plan->work_end + 120 * SIM_SECOND; /* it ends when all is quiet; this is too late */
 }

@@ -24,7 +24,9 @@ int64_t sim_clock(const struct sim *s, const struct sim_peer *peer)
 
 int64_t sim_server_clock(const struct sim *s)
 {
-    return s->server_base + rated(s->now, s->server_ppm);
+    int64_t clock = s->server_base + rated(s->now, s->server_ppm);
+
+    return clock > s->ran_at ? clock : s->ran_at;
 }
 
 /* The first true time at which a clock of ppm has run for span. */
@@ -191,7 +193,7 @@ static void set_up(struct sim *s, uint64_t seed)
     s->arena.used = 0;
     s->claims = NULL;
     s->ears = s->pendings = 0;
-    s->stalled_until = s->error_until = s->oom_until = s->server_disturbed = 0;
+    s->ran_at = s->stalled_until = s->error_until = s->oom_until = s->server_disturbed = 0;
     s->failed[0] = '\0';
     s->hash = 0xcbf29ce484222325u;
     sim_plan(s);

@@ -196,6 +196,26 @@ struct sim_seen sim_look(struct sim *s, int index)
     return seen;
 }
 
+/* The token counters are gone, as by a flush, or their expiry. */
+static void forget(struct sim *s)
+{
+    for (int i = 0; i < s->plan.locks; i++) {
+        struct sim_key *key = sim_find_key(&s->store, sim_word(s->lock[i].fence));
+
+        if (key)
+            sim_drop_key(&s->store, key);
+    }
+}
+
+/* A script takes longer than a microsecond. */
+static void tick(struct sim *s)
+{
+    int64_t now = sim_server_clock(s);
+
+    if (s->plan.chance[SIM_FORGET])
+        s->ran_at = now > s->ran_at ? now : now + 1;
+}
+
 void sim_execute(struct sim *s, struct sim_request *request)
 {
     int script = sim_script_find(s->scripts, script_of(s, request));
@@ -210,6 +230,9 @@ void sim_execute(struct sim *s, struct sim_request *request)
     if (request->full)
         s->loaded[script] = 1;
     fill_args(s, request, &args);
+    tick(s);
+    if (sim_fault(s, SIM_FORGET))
+        forget(s);
     for (int i = 0; i < rows; i++)
         before[i] = sim_look(s, request->kind == SIM_RENEW ? request->row[i].lock : request->lock);
     held = s->world ? sim_kinds_held(s, request) : 0;

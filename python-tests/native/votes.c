@@ -38,7 +38,7 @@ enum state { IDLE, ASKING, HOLDING };
 
 struct client {
     enum state state;
-    int64_t id, stamp, limit, token, act_at, until;
+    int64_t id, stamp, limit, last, act_at, until;
     int spent, splits;
     struct dli_election election;
     int renewing, round;
@@ -56,7 +56,7 @@ static struct {
     struct client client[CLIENTS];
     struct message heap[MESSAGES];
     int messages;
-    int64_t grants, cut, lost, doubled, forgot, splits, topped, late, ordered, losses;
+    int64_t grants, cut, lost, doubled, forgot, splits, topped, late, ordered, losses, blocks;
 } w;
 
 static int64_t any(int64_t range)
@@ -148,20 +148,21 @@ static void answer(const struct message *asked, enum kind kind, int64_t a, int64
 
 static void ask_server(struct server *server, const struct message *m)
 {
-    int64_t before = server->fence, clock = w.clocks ? w.now + server->clock : 0;
+    int64_t before = server->fence, last = w.clocks ? w.now + server->clock : 0, tokens = 1;
 
     if (server->owner && server->owner != m->id) {
         answer(m, VOTED, 0, server->expires - w.now);
         return;
     }
-    if (!server->owner) {
-        int64_t token = clock > before + 1 ? clock : before + 1;
-
-        server->fence = token + w.block - 1;
+    if (!server->owner) { /* as tokens.lua; where there are no clocks, any number behind those before */
+        last = w.clocks ? last : before + 1 + any(w.block);
+        server->fence = last > before ? last : before + 1;
+        if (before > 0)
+            tokens = w.block < server->fence - before ? w.block : server->fence - before;
     }
     server->owner = m->id;
     server->expires = w.now + LEASE > server->expires ? w.now + LEASE : server->expires;
-    answer(m, VOTED, server->fence - w.block + 1, 0);
+    answer(m, VOTED, server->fence - tokens + 1, tokens);
 }
 
 static void floor_server(struct server *server, const struct message *m)
@@ -256,10 +257,10 @@ static void granted(int c)
     for (int i = 0; i < CLIENTS; i++)
         if (i != c && w.client[i].state == HOLDING && w.now < w.client[i].limit)
             fail("two holders", c);
-    client->token = client->election.token;
-    if (client->token <= w.above)
+    if (client->election.token <= w.above || client->election.last < client->election.token)
         fail("a token that is not above all before", c);
-    w.above = client->token + w.block - 1;
+    w.above = client->last = client->election.last;
+    w.blocks += client->election.last > client->election.token;
     w.grants++;
     w.granted_at = w.now;
     client->splits = 0;
@@ -282,7 +283,7 @@ static void go_on(int c, int must)
     while ((i = dli_election_ask(e)) >= 0)
         say(c, i, ASK, 0, 0);
     while ((i = dli_election_write(e)) >= 0)
-        say(c, i, FLOOR, e->voter[i].token + w.block - 1, e->token + w.block - 1);
+        say(c, i, FLOOR, e->voter[i].last, e->last);
     if (client->state != ASKING)
         return;
     outcome = dli_election_outcome(e);
@@ -309,7 +310,7 @@ static void begin(int c)
     client->stamp = w.now;
     client->round++;
     w.ordered += in_order;
-    dli_election_init(&client->election, w.servers, w.needed, in_order, w.block);
+    dli_election_init(&client->election, w.servers, w.needed, in_order);
     act_at(c, w.now + ATTEMPT);
     go_on(c, 0);
 }
@@ -347,7 +348,7 @@ static void kept(int c, const struct message *m)
         client->next = client->renewed_at + LEASE / 3 > w.now ? client->renewed_at + LEASE / 3 : w.now + 1;
         for (int i = 0; i < w.servers; i++)
             if (client->lacks[i])
-                say(c, i, AGAIN, client->token + w.block - 1, 0);
+                say(c, i, AGAIN, client->last, 0);
         memset(client->lacks, 0, sizeof client->lacks);
     }
 }
@@ -387,7 +388,7 @@ static void hear(const struct message *m)
     if (m->id != client->id || m->round != client->round || client->state == IDLE)
         return;
     if (m->kind == VOTED && voter->vote == DLI_VOTE_OPEN) {
-        dli_election_voted(&client->election, m->server, m->a ? DLI_TRY_GRANTED : DLI_TRY_HELD, m->a, m->b);
+        dli_election_voted(&client->election, m->server, m->a ? DLI_TRY_GRANTED : DLI_TRY_HELD, m->a, m->b, m->b);
         go_on(m->client, 0);
     } else if (m->kind == WRITTEN && voter->vote == DLI_VOTE_WRITING) {
         dli_election_written(&client->election, m->server, (int)m->a);
@@ -458,7 +459,7 @@ int main(int argc, char **argv)
         run(first + i, grants);
     }
     printf("grants %" PRId64 " cut %" PRId64 " lost %" PRId64 " doubled %" PRId64 " forgot %" PRId64 " splits %" PRId64
-           " ordered %" PRId64 " topped %" PRId64 " late %" PRId64 " losses %" PRId64 "\n",
-           w.grants, w.cut, w.lost, w.doubled, w.forgot, w.splits, w.ordered, w.topped, w.late, w.losses);
+           " ordered %" PRId64 " topped %" PRId64 " late %" PRId64 " losses %" PRId64 " blocks %" PRId64 "\n",
+           w.grants, w.cut, w.lost, w.doubled, w.forgot, w.splits, w.ordered, w.topped, w.late, w.losses, w.blocks);
     return 0;
 }

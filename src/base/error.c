@@ -66,6 +66,8 @@ const struct dli_status_row dli_status_table[] = {
     ROW(LEASE_REFUSED, 0, "The server goes by another longest lease than quarantine_ms says."),
     ROW(NOT_REPLICATED, 1,
         "Too few replicas confirm what was asked for: a grant is taken back, a renewal does not count."),
+    ROW(SERVER_FORGOT, 1,
+        "The server gives tokens that it gave before: it has lost its memory, or its clock was set back."),
     ROW(UNFIT, 0, "The server is not fit to keep locks."),
 };
 

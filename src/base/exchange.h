@@ -14,7 +14,7 @@ enum dli_mode { DLI_MODE_TRY = 0, DLI_MODE_LINE = 1, DLI_MODE_POLL = 2 };
 struct dli_wish {
     int64_t want, drop; /* grant numbers; 0: none. One at least is set */
     int64_t lease;
-    int64_t block;   /* tokens to reserve; permits of a semaphore */
+    int64_t block;   /* tokens to reserve, at most; permits of a semaphore */
     int64_t beat;    /* how long a place in line lasts without another look */
     int64_t attempt; /* time for this attempt */
     int64_t rest;    /* drop: keep the lock for so long still */
@@ -35,7 +35,8 @@ struct dli_answer {
     int repeated;        /* the request was sent twice: the first may still be under way */
     int released;        /* drop was held until now */
     enum dli_try got;    /* for want */
-    int64_t token;       /* GRANTED */
+    int64_t token;       /* GRANTED: the first of those reserved */
+    int64_t tokens;      /* GRANTED: how many are reserved */
     int64_t left; /* HELD: microseconds until the lock may be free; < 0 unknown. QUIET: the quarantine lasts so long */
     int foreign;  /* HELD: by a client that is not libdlock */
     int spent;    /* not GRANTED: some servers may have granted it all the same. It must not be wanted again */

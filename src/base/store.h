@@ -73,7 +73,7 @@ struct dli_taking {
     const struct dli_place *place;
     char owner[DLI_OWNER_MAX];
     int64_t lease, block;
-    int64_t token; /* the result when all were taken */
+    int64_t token, tokens; /* the result when all were taken: the first of those reserved, and how many */
 };
 
 enum dli_take { DLI_TAKE_ALL, DLI_TAKE_IN_USE, DLI_TAKE_WRONG_KIND, DLI_TAKE_GATE, DLI_TAKE_QUIET };
@@ -93,7 +93,8 @@ struct dli_request {
     const struct dli_kind *kind;   /* NULL for RENEW, TAKE and PING */
     const struct dli_place *place; /* the same */
     int64_t deadline;
-    int64_t above;  /* EXCHANGE: a grant with a lower token is an old one */
+    int64_t
+        above; /* EXCHANGE: a grant with a lower token is an old one, or the server has forgotten; 0: any is taken */
     int repeatable; /* asking twice does no harm */
     int brisk;      /* RENEW: the asker would rather hear at once than wait for keys on their way */
     int direct;     /* push may wait a moment for the answer, and done may run in it: the asker has no mutex */
@@ -168,7 +169,8 @@ struct dli_store_hooks {
     void (*listens)(void *owner, const struct dli_heard *heard);
     void (*deaf)(void *owner, const struct dli_heard *heard); /* listening has ended */
     void (*hint)(void *owner, const struct dli_heard *heard); /* the lock may have become free */
-    void (*granted)(void *owner, const struct dli_heard *heard, int64_t seq, int64_t token);
+    /* The first of the tokens that are reserved with it, and how many they are. */
+    void (*granted)(void *owner, const struct dli_heard *heard, int64_t seq, int64_t token, int64_t tokens);
     void (*gate)(void *owner, const struct dli_heard *heard, int64_t ms); /* closed for so long; 0: open */
     void (*log)(void *owner, dlock_status status, const char *text);      /* any lane's thread */
 };

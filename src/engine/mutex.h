@@ -123,6 +123,7 @@ struct dli_mutex {
     int64_t stamp; /* of its last confirmation */
     int64_t limit; /* F: valid before */
     int64_t token_next, token_end;
+    int forgot; /* the server has said a token below token_end, and none above it since */
     int64_t turns, turns_since;
     int64_t linger_until; /* released, but not to the server yet: for whoever asks before; 0: no */
     int renewable;        /* the grant is renewed until released */
@@ -198,8 +199,8 @@ void dli_mutex_sent(struct dli_mutex *m, const struct dli_wish *wish, int64_t st
 /* The answer to the exchange in flight. */
 void dli_mutex_answer(struct dli_mutex *m, const struct dli_answer *answer, int64_t now);
 
-/* A grant of number was pushed, made when the server knew look seq. */
-void dli_mutex_pushed(struct dli_mutex *m, int64_t number, int64_t seq, int64_t token, int64_t now);
+/* A grant of number was pushed, made when the server knew look seq, with so many tokens from token on. */
+void dli_mutex_pushed(struct dli_mutex *m, int64_t number, int64_t seq, int64_t token, int64_t tokens, int64_t now);
 
 /* The gate was closed until then, or opened (until 0): who waits is told at once. */
 void dli_mutex_gate(struct dli_mutex *m, int64_t until, int64_t now);

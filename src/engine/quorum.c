@@ -18,13 +18,12 @@ enum dli_verdict dli_tally_verdict(const struct dli_tally *tally)
     return DLI_VERDICT_OPEN;
 }
 
-void dli_election_init(struct dli_election *e, int count, int needed, int in_order, int64_t block)
+void dli_election_init(struct dli_election *e, int count, int needed, int in_order)
 {
     memset(e, 0, sizeof *e);
     e->count = count;
     e->needed = needed;
     e->in_order = in_order;
-    e->block = block;
 }
 
 static int refused(const struct dli_voter *voter)
@@ -64,18 +63,29 @@ static int count_votes(const struct dli_election *e)
     return votes;
 }
 
-/* The highest. Who named it has its floor already: it reserved that block with its vote. */
+/* It has the floor already: it reserved so much with its vote. */
+static int has_floor(const struct dli_election *e, const struct dli_voter *voter)
+{
+    return e->token && voter->token <= e->token && voter->last >= e->last;
+}
+
+/* The highest first and the highest last token of those who voted. */
 static void choose(struct dli_election *e)
 {
+    for (int i = 0; i < e->count; i++) {
+        const struct dli_voter *voter = &e->voter[i];
+
+        if (voter->vote != DLI_VOTE_GRANTED)
+            continue;
+        e->token = voter->token > e->token ? voter->token : e->token;
+        e->last = voter->last > e->last ? voter->last : e->last;
+    }
     for (int i = 0; i < e->count; i++)
-        if (e->voter[i].vote == DLI_VOTE_GRANTED && e->voter[i].token > e->token)
-            e->token = e->voter[i].token;
-    for (int i = 0; i < e->count; i++)
-        if (e->voter[i].vote == DLI_VOTE_GRANTED && e->voter[i].token == e->token)
+        if (e->voter[i].vote == DLI_VOTE_GRANTED && has_floor(e, &e->voter[i]))
             e->voter[i].vote = DLI_VOTE_FLOORED;
 }
 
-void dli_election_voted(struct dli_election *e, int i, enum dli_try got, int64_t token, int64_t left)
+void dli_election_voted(struct dli_election *e, int i, enum dli_try got, int64_t token, int64_t tokens, int64_t left)
 {
     struct dli_voter *voter = &e->voter[i];
 
@@ -90,9 +100,10 @@ void dli_election_voted(struct dli_election *e, int i, enum dli_try got, int64_t
         voter->vote = DLI_VOTE_QUIET;
     if (got != DLI_TRY_GRANTED)
         return;
-    voter->vote = e->token && token == e->token ? DLI_VOTE_FLOORED : DLI_VOTE_GRANTED;
     voter->touched = 1;
     voter->token = token;
+    voter->last = token + tokens - 1;
+    voter->vote = has_floor(e, voter) ? DLI_VOTE_FLOORED : DLI_VOTE_GRANTED;
     if (!e->token && count_votes(e) >= e->needed)
         choose(e);
 }
@@ -108,7 +119,7 @@ int dli_election_write(struct dli_election *e)
     for (int i = 0; e->token && i < e->count; i++) {
         struct dli_voter *voter = &e->voter[i];
 
-        if (voter->vote == DLI_VOTE_GRANTED && voter->token < e->token) {
+        if (voter->vote == DLI_VOTE_GRANTED && voter->token <= e->token) {
             voter->vote = DLI_VOTE_WRITING;
             return i;
         }

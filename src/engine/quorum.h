@@ -4,8 +4,9 @@
  * Of count servers, needed is more than half. A tally counts the answers to one question. An election is one attempt to get
  * a lock: who grants it votes for it, and with needed votes it is won.
  *
- * Tokens. Every server counts for itself; its vote says the first token of a block behind all that it has reserved. The
- * highest of needed votes is the token. It is written back as the floor of those who voted, each of which refuses
+ * Tokens. Every server counts for itself; its vote says the first and the last token of a block behind all that it had reserved.
+ * Of needed votes the highest first one is the token, and the highest last one the end of what is reserved with it: both lie above
+ * all that any of them had reserved. That end is written back as the floor of those who voted, each of which refuses
  * when the lock is not ours any more or when it has reserved anything since its vote; with needed floors the election
  * is won. Two elections that are won have a server in common that has both floors, and voted in between: blocks do not
  * overlap, and who votes behind a floor names a higher token.
@@ -51,17 +52,17 @@ enum dli_vote {
 
 struct dli_voter {
     enum dli_vote vote;
-    int asked;     /* in order: its turn came */
-    int touched;   /* it may have granted */
-    int64_t token; /* GRANTED and behind: of its block, the first */
-    int64_t left;  /* HELD, QUIET: microseconds until it may be free; -1 unknown */
+    int asked;           /* in order: its turn came */
+    int touched;         /* it may have granted */
+    int64_t token, last; /* GRANTED and behind: its block */
+    int64_t left;        /* HELD, QUIET: microseconds until it may be free; -1 unknown */
 };
 
 struct dli_election {
     int count, needed;
     int in_order;  /* one is asked after the other, and the first that refuses ends it */
-    int64_t block; /* tokens to reserve */
     int64_t token; /* the token; 0: not chosen yet */
+    int64_t last;  /* and the last that is reserved with it */
     struct dli_voter voter[DLI_VOTERS_MAX];
 };
 
@@ -75,13 +76,13 @@ enum dli_outcome {
     DLI_OUTCOME_FAILED /* too few answer */
 };
 
-void dli_election_init(struct dli_election *e, int count, int needed, int in_order, int64_t block);
+void dli_election_init(struct dli_election *e, int count, int needed, int in_order);
 
 /* The next to be asked, or -1: nobody now. It counts as asked. */
 int dli_election_ask(struct dli_election *e);
 
-/* The answer of one that was asked. got is not DLI_TRY_NONE. */
-void dli_election_voted(struct dli_election *e, int i, enum dli_try got, int64_t token, int64_t left);
+/* The answer of one that was asked. got is not DLI_TRY_NONE. tokens: how many it reserved from token on. */
+void dli_election_voted(struct dli_election *e, int i, enum dli_try got, int64_t token, int64_t tokens, int64_t left);
 
 /* One that was asked has no answer, or none of use. touched: it may have acted all the same. */
 void dli_election_failed(struct dli_election *e, int i, int touched);

@@ -79,19 +79,20 @@ void dli_mutex_sent(struct dli_mutex *m, const struct dli_wish *wish, int64_t st
 }
 
 /* Want is ours, as of stamp: the first waiter gets it, unless it is too late to be of use. */
-static void own(struct dli_mutex *m, int64_t token, int64_t lease, int64_t stamp, int64_t now)
+static void own(struct dli_mutex *m, int64_t token, int64_t tokens, int64_t lease, int64_t stamp, int64_t now)
 {
     const struct dli_claim *first = DLI_OBJECT(m->waiting.next, struct dli_claim, link);
 
     m->owned = 1;
     m->known = 1;
+    m->forgot = 0;
     m->listen = 0;
     m->gate_until = 0;
     m->lease = lease;
     m->stamp = stamp;
     m->limit = dli_lease_limit(stamp, lease, m->rules->drift_ppm);
     m->token_next = token;
-    m->token_end = token + m->sent.block;
+    m->token_end = token + tokens;
     m->turns = 0;
     m->turns_since = now;
     m->renew_at = stamp + lease / 3 - dli_mutex_jitter(m, lease / 30);
@@ -112,7 +113,7 @@ static void granted(struct dli_mutex *m, const struct dli_answer *answer, int64_
         dli_mutex_end_asked(m, DLOCK_OK, 0);
         dli_mutex_forget_want(m);
     } else if (!m->owned) {
-        own(m, answer->token, m->sent.lease, m->sent_at, now);
+        own(m, answer->token, answer->tokens, m->sent.lease, m->sent_at, now);
     } else if (m->sent_at > m->stamp && m->sent.lease == m->lease) {
         m->stamp = m->sent_at;
         m->limit = dli_lease_limit(m->stamp, m->lease, m->rules->drift_ppm);
@@ -182,7 +183,20 @@ static void dropped(struct dli_mutex *m, const struct dli_answer *answer)
 
 static int may_pass(dlock_status status)
 {
-    return status == DLOCK_UNREACHABLE || status == DLOCK_SERVER_LOADING || status == DLOCK_SERVER_BUSY;
+    return status == DLOCK_UNREACHABLE || status == DLOCK_SERVER_LOADING || status == DLOCK_SERVER_BUSY ||
+           status == DLOCK_SERVER_FORGOT;
+}
+
+/* Not now: the more often in a row, the later again. */
+static void retry_later(struct dli_mutex *m, dlock_status status, int64_t now)
+{
+    int64_t pause = (int64_t)20 * DLI_MS << (m->retries < 4 ? m->retries : 4);
+
+    if (pause > 250 * DLI_MS)
+        pause = 250 * DLI_MS;
+    m->retries++;
+    m->trouble = status;
+    m->look_at = now + pause / 2 + dli_mutex_jitter(m, pause / 2);
 }
 
 /* The lock was granted, but not by all who have a say in it: it is given back, and nobody waits for it any longer. */
@@ -201,13 +215,8 @@ static void unconfirmed(struct dli_mutex *m, const struct dli_answer *answer, in
 
 static void failed(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
 {
-    int64_t pause = (int64_t)20 * DLI_MS << (m->retries < 4 ? m->retries : 4);
-
-    if (pause > 250 * DLI_MS)
-        pause = 250 * DLI_MS;
-    m->retries++;
-    m->trouble = answer->status;
-    m->look_at = now + pause / 2 + dli_mutex_jitter(m, pause / 2);
+    retry_later(m, answer->status, now);
+    m->forgot |= answer->status == DLOCK_SERVER_FORGOT;
     if (m->sent.want == m->want && !m->owned && (!answer->sent || answer->refused))
         m->known = m->was_known || m->doubt;
     if (answer->sent && !answer->refused && m->sent.drop == m->drop)
@@ -219,6 +228,21 @@ static void failed(struct dli_mutex *m, const struct dli_answer *answer, int64_t
         dli_mutex_forget_want(m);
         m->drop = 0;
     }
+}
+
+/* A grant with a token that is not above those before. */
+static int falls(const struct dli_mutex *m, const struct dli_answer *answer)
+{
+    return m->sent.want && m->sent.want == m->want && answer->got == DLI_TRY_GRANTED && !m->owned &&
+           answer->token < m->token_end;
+}
+
+/* Tokens never fall here: the grant goes back, and who waits asks again until they are higher. */
+static void forgotten(struct dli_mutex *m, int64_t now)
+{
+    retry_later(m, DLOCK_SERVER_FORGOT, now);
+    m->forgot = 1;
+    dli_mutex_end_waiting(m, DLOCK_SERVER_FORGOT, 1);
 }
 
 static void understand(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
@@ -236,16 +260,20 @@ static void understand(struct dli_mutex *m, const struct dli_answer *answer, int
         failed(m, answer, now);
         return;
     }
-    m->trouble = DLOCK_OK;
-    m->retries = 0;
-    m->look_at = now;
     if (m->sent.drop && m->sent.drop == m->drop)
         dropped(m, answer);
+    if (falls(m, answer)) {
+        forgotten(m, now);
+        return;
+    }
+    if (m->sent.want || m->trouble != DLOCK_SERVER_FORGOT) { /* a low grant that went back has changed nothing */
+        m->trouble = DLOCK_OK;
+        m->retries = 0;
+    }
+    m->look_at = now;
     if (!m->sent.want || m->sent.want != m->want)
         return;
-    if (answer->got == DLI_TRY_GRANTED && !m->owned && answer->token < m->token_end) {
-        dli_mutex_end_waiting(m, DLOCK_PROTOCOL_ERROR, 0); /* tokens never go back; the next wish gives it back */
-    } else if (answer->got == DLI_TRY_GRANTED) {
+    if (answer->got == DLI_TRY_GRANTED) {
         granted(m, answer, now);
     } else if (answer->got == DLI_TRY_HELD) {
         held(m, answer, now);
@@ -257,12 +285,18 @@ static void understand(struct dli_mutex *m, const struct dli_answer *answer, int
     }
 }
 
+/* What was wanted must not be wanted again. Two numbers are not dropped at once: want waits until drop is over. */
+static int spent(const struct dli_mutex *m, const struct dli_answer *answer)
+{
+    return answer->spent || (m->trouble == DLOCK_SERVER_FORGOT && !m->drop);
+}
+
 void dli_mutex_answer(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
 {
     if (m->sent.want)
         m->want_at = 0;
     understand(m, answer, now);
-    if (!answer->spent || !m->sent.want || m->sent.want != m->want || m->owned)
+    if (!spent(m, answer) || !m->sent.want || m->sent.want != m->want || m->owned)
         return;
     m->want_at = m->look_at;
     m->known = 1;
@@ -271,13 +305,13 @@ void dli_mutex_answer(struct dli_mutex *m, const struct dli_answer *answer, int6
         m->look_at = m->want_at;
 }
 
-void dli_mutex_pushed(struct dli_mutex *m, int64_t number, int64_t seq, int64_t token, int64_t now)
+void dli_mutex_pushed(struct dli_mutex *m, int64_t number, int64_t seq, int64_t token, int64_t tokens, int64_t now)
 {
     int64_t stamp = m->heard_at, lease = m->heard_lease;
 
     if (number != m->want)
         dli_mutex_give_back(m, number, now);
-    if (m->rules->doubtful && number == m->want)
+    if ((m->rules->doubtful || token < m->token_end) && number == m->want)
         dli_mutex_look(m, now);
     if (m->rules->doubtful || number != m->want || !m->known || m->owned || seq < m->heard_seq || seq > m->seq ||
         token <= 0 || token >> TOKEN_BITS || token < m->token_end)
@@ -289,7 +323,7 @@ void dli_mutex_pushed(struct dli_mutex *m, int64_t number, int64_t seq, int64_t 
     m->drop = 0;
     if (m->leaving)
         dli_mutex_settle(m, m->leaving, DLOCK_OK);
-    own(m, token, lease, stamp, now);
+    own(m, token, tokens, lease, stamp, now);
 }
 
 void dli_mutex_gate(struct dli_mutex *m, int64_t until, int64_t now)

@@ -76,13 +76,15 @@ static int64_t number(const char **at, const char *end)
     return value;
 }
 
+/* A mutex has several tokens, which are counted behind the first. */
 static void granted(const struct dli_store *store, int32_t family, const char *at, const char *end)
 {
     int64_t id = number(&at, end), seq = number(&at, end), token = number(&at, end);
+    int64_t tokens = family == DLOCK_KIND_MUTEX ? number(&at, end) : 1;
     struct dli_heard heard = {family, at, (size_t)(end - at), id};
 
-    if (id > 0 && seq >= 0 && token >= 0)
-        store->hooks->granted(store->owner, &heard, seq, token);
+    if (id > 0 && seq >= 0 && token >= 0 && tokens > 0)
+        store->hooks->granted(store->owner, &heard, seq, token, tokens);
 }
 
 /* A turn of foreign clients is over soon, and the lock may be free. */

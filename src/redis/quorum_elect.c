@@ -37,8 +37,7 @@ static void begin(struct dli_round *round, int64_t now)
     dli_seats_last(round->lane->quorum, wish->lease);
     dli_seats_ask(round->lane, now);
     round->until = now + 2 * wish->lease;
-    dli_election_init(&round->election, quorum->count, quorum->needed, splits >= SPLITS && (splits - SPLITS) % 2 == 0,
-                      wish->block);
+    dli_election_init(&round->election, quorum->count, quorum->needed, splits >= SPLITS && (splits - SPLITS) % 2 == 0);
     round->waits = 1;
     round->busy++;
     dli_elect_go(round, now);
@@ -72,8 +71,8 @@ static void write_floors(struct dli_round *round)
         dli_share_copy(share, DLI_STAGE_FLOOR);
         request->verb = DLI_VERB_FLOOR;
         memcpy(request->floor.owner, round->said.exchange.want, DLI_OWNER_MAX);
-        request->floor.seen = e->voter[i].token + e->block - 1;
-        request->floor.last = e->token + e->block - 1;
+        request->floor.seen = e->voter[i].last;
+        request->floor.last = e->last;
         request->floor.keep_ms = round->said.exchange.keep_ms;
         dli_share_send(share, 0);
     }
@@ -102,7 +101,7 @@ static void count_vote(struct dli_round *round, struct dli_share *share)
                      round->lane->quorum->node[share->node].store->text);
         dli_election_failed(&round->election, share->node, answer->got == DLI_TRY_GRANTED);
     } else {
-        dli_election_voted(&round->election, share->node, answer->got, answer->token, answer->left);
+        dli_election_voted(&round->election, share->node, answer->got, answer->token, answer->tokens, answer->left);
     }
 }
 
@@ -173,7 +172,9 @@ static void won(struct dli_round *round)
 
     round->won = 1;
     round->spot->splits = round->spot->contended = 0;
-    asked->exchange.answer = (struct dli_answer){.got = DLI_TRY_GRANTED, .token = round->election.token};
+    asked->exchange.answer = (struct dli_answer){.got = DLI_TRY_GRANTED,
+                                                 .token = round->election.token,
+                                                 .tokens = round->election.last - round->election.token + 1};
     dli_round_answer(round, DLOCK_OK);
 }
 

@@ -46,12 +46,13 @@ static void hint(void *owner, const struct dli_heard *heard)
     node->quorum->store.hooks->hint(node->quorum->store.owner, heard);
 }
 
-static void granted(void *owner, const struct dli_heard *heard, int64_t seq, int64_t token)
+static void granted(void *owner, const struct dli_heard *heard, int64_t seq, int64_t token, int64_t tokens)
 {
     (void)owner;
     (void)heard;
     (void)seq;
     (void)token;
+    (void)tokens;
 }
 
 static void gate(void *owner, const struct dli_heard *heard, int64_t ms)

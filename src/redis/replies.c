@@ -1,5 +1,6 @@
 /*
- * replies.c: what the replies to the commands of commands.c mean. Anything unexpected is DLOCK_PROTOCOL_ERROR.
+ * replies.c: what the replies to the commands of commands.c mean. Anything unexpected is DLOCK_PROTOCOL_ERROR; a grant with a
+ * token that is not above those before is DLOCK_SERVER_FORGOT.
  */
 #include "commands.h"
 
@@ -70,8 +71,22 @@ static int is_lease_refused(const struct dli_reply *reply)
     return integer_at(reply, 0, &code) && code == -4;
 }
 
-/* {1, token}, {0, ms, foreign}, {-1} for another kind, {-2} for a closed gate or {-3, ms} for a quarantine. */
-static int decode_try(const struct dli_reply *reply, struct dli_answer *answer, dlock_error *box)
+/*
+ * A token, and how many are reserved from it on: any number but most is said behind it, at place next. 0: this is none. Whoever
+ * says too many could lead to one token twice.
+ */
+static int decode_tokens(const struct dli_reply *reply, size_t at, int64_t most, int64_t *token, int64_t *tokens)
+{
+    *tokens = most;
+    if (!integer_at(reply, at, token) || *token <= 0)
+        return 0;
+    if (reply->size > at + 1 && !integer_at(reply, at + 1, tokens))
+        return 0;
+    return *tokens > 0 && *tokens <= most && *token < TOKEN_LIMIT - *tokens;
+}
+
+/* {1, token, tokens}, {0, ms, foreign}, {-1} for another kind, {-2} for a closed gate or {-3, ms} for a quarantine. */
+static int decode_try(const struct dli_reply *reply, int64_t most, struct dli_answer *answer, dlock_error *box)
 {
     int64_t code, foreign;
 
@@ -85,12 +100,12 @@ static int decode_try(const struct dli_reply *reply, struct dli_answer *answer, 
         answer->got = DLI_TRY_QUIET;
         return decode_quiet(reply, &answer->left, box);
     }
-    if (!integer_at(reply, 1, code == 1 ? &answer->token : &answer->left))
-        return 0;
     if (code == 1) {
         answer->got = DLI_TRY_GRANTED;
-        return answer->token > 0 && answer->token < TOKEN_LIMIT;
+        return decode_tokens(reply, 1, most, &answer->token, &answer->tokens);
     }
+    if (!integer_at(reply, 1, &answer->left))
+        return 0;
     answer->got = DLI_TRY_HELD;
     answer->left = answer->left < 0 ? -1 : answer->left > INT32_MAX ? -1 : answer->left * 1000;
     if (!integer_at(reply, 2, &foreign))
@@ -99,14 +114,14 @@ static int decode_try(const struct dli_reply *reply, struct dli_answer *answer, 
     return code == 0;
 }
 
-static int decode_pass(const struct dli_reply *reply, struct dli_answer *answer, dlock_error *box)
+static int decode_pass(const struct dli_reply *reply, int64_t most, struct dli_answer *answer, dlock_error *box)
 {
     int64_t released;
 
     if (!integer_at(reply, 0, &released) || reply->size != 2)
         return 0;
     answer->released = released == 1;
-    return decode_try(&reply->items[1], answer, box);
+    return decode_try(&reply->items[1], most, answer, box);
 }
 
 static dlock_status decode_exchange(const struct dli_reply *reply, struct dli_request *request)
@@ -121,13 +136,18 @@ static dlock_status decode_exchange(const struct dli_reply *reply, struct dli_re
     } else {
         int both = wish->drop && reply->type == DLI_REPLY_ARRAY && reply->size == 2;
         const struct dli_reply *said = both ? &reply->items[1] : reply;
+        int64_t most = request->kind->per_owner ? 1 : wish->block; /* the others hand nothing over in memory */
 
         if (is_lease_refused(said))
             return refuse_lease(said, request);
-        good = wish->drop ? decode_pass(reply, answer, request->why) : decode_try(reply, answer, request->why);
+        good =
+            wish->drop ? decode_pass(reply, most, answer, request->why) : decode_try(reply, most, answer, request->why);
     }
     if (good && answer->got == DLI_TRY_GRANTED && answer->token < request->above)
-        good = 0; /* what comes next on this connection would be the answer: it is given up */
+        return dli_fail(request->why, DLOCK_SERVER_FORGOT,
+                        "fencing token %lld was granted, and before it %lld: the server has lost its memory, or its "
+                        "clock was set back",
+                        (long long)answer->token, (long long)request->above - 1);
     return good ? DLOCK_OK : unexpected(request->why);
 }
 
@@ -160,7 +180,7 @@ static dlock_status decode_take(const struct dli_reply *reply, struct dli_reques
         return decode_quiet(reply, &request->take.left, request->why) ? DLOCK_OK : unexpected(request->why);
     if (code == 1) {
         for (int i = 0; i < request->take.count; i++)
-            if (!integer_at(reply, (size_t)i + 1, &row[i].token) || row[i].token <= 0 || row[i].token >= TOKEN_LIMIT)
+            if (!decode_tokens(reply, 2 * (size_t)i + 1, row[i].block, &row[i].token, &row[i].tokens))
                 return unexpected(request->why);
         return DLOCK_OK;
     }

@@ -59,7 +59,9 @@ int dli_errand_hear(struct dli_errand *errand, dlock_status status, int sent, co
         dli_decode_request(reply, request);
     if (request->verb == DLI_VERB_EXCHANGE)
         complete_answer(request);
-    return status == DLOCK_OK && request->status == DLOCK_PROTOCOL_ERROR ? -1 : 0;
+    if (status != DLOCK_OK)
+        return 0;
+    return request->status == DLOCK_PROTOCOL_ERROR || request->status == DLOCK_SERVER_FORGOT ? -1 : 0;
 }
 
 void dli_errand_tell(struct dli_errand *errand)

@@ -26,12 +26,17 @@ local function text(number)
   return string.format('%.0f', number)
 end
 
--- Hand the free lock to owner with a new block of tokens; returns the first.
+-- Hand the free lock to owner with a new block of tokens; returns what tokens() does.
 local function grant(owner, lease, block, keep)
-  local token = tokens(fence, now(), block, keep)
+  local token, few = tokens(fence, now(), block, keep)
   redis.call('HSET', lock, owner, '1')
   redis.call('PEXPIRE', lock, lease)
-  return token
+  return token, few
+end
+
+-- The last of the tokens that were reserved for who holds the lock; a new one where the counter is gone.
+local function last_token(keep)
+  return tonumber(redis.call('GET', fence)) or (tokens(fence, now(), 1, keep))
 end
 
 local function gate_closed()
@@ -104,7 +109,7 @@ end
 
 -- Give the free lock to the first living waiter that hears of it, and tell it alone. args: those of a try by own, which hears
 -- by the reply and gets what it asks for now, not what it asked for when it came in line. first, told: the head, if known.
--- Returns own's token when it was own; true when it was another; otherwise nil and the rest of a foreign turn.
+-- Returns what grant() does when it was own; true when it was another; otherwise nil and the rest of a foreign turn.
 local function grant_next(own, args, first, told)
   while true do
     if not first then
@@ -118,8 +123,9 @@ local function grant_next(own, args, first, told)
       return grant(own, args[2], tonumber(args[3]), args[7])
     end
     if told.polls or hears(first) then
-      local token = grant(first, told.lease, told.block, told.keep)
-      tell(first, 'grant ' .. first:sub(38) .. ' ' .. told.seq .. ' ' .. text(token) .. ' ' .. lock)
+      local token, few = grant(first, told.lease, told.block, told.keep)
+      local granted = { 'grant', first:sub(38), told.seq, text(token), text(few or told.block), lock }
+      tell(first, table.concat(granted, ' '))
       return true
     end
     first = nil

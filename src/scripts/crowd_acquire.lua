@@ -1,5 +1,6 @@
 -- Acquire many locks, each as acquire.lua does. ARGV: lease, block, mode, listening, beat, keep; then owner and seq of each lock.
--- The usual case first, for all at once: nobody holds one, nobody stands in line, no gate is closed. Then the reply is the tokens.
+-- The usual case first, for all at once: nobody holds one, nobody stands in line, no gate is closed. Then the reply is the tokens, or
+-- {1, token, number} of those that got fewer than block.
 --@include crowd.lua
 --@include tokens.lua
 local function one(KEYS, ARGV)
@@ -26,8 +27,8 @@ end
 local counts, time = redis.pcall('MGET', unpack(fences)), call('TIME')
 local micros, lease, block, keep = time[1] * 1000000 + time[2], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[6])
 return each(function(i)
-  local lock, token = KEYS[i * SIZE - SIZE + 1], tokens(fences[i], micros, block, keep, counts[i])
+  local lock, token, few = KEYS[i * SIZE - SIZE + 1], tokens(fences[i], micros, block, keep, counts[i])
   call('HSET', lock, ARGV[5 + 2 * i], '1')
   call('PEXPIRE', lock, lease)
-  return token
+  return few and { 1, token, few } or token
 end)

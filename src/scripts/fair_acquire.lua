@@ -4,11 +4,11 @@
 -- ARGV: owner, lease, block, mode (0 try, 1 line, 2 line and poll), listening, beat, keep, seq, channel
 local channel = ARGV[9]
 --@include fair_base.lua
-local own, want = ARGV[1], { lease = ARGV[2], block = tonumber(ARGV[3]), keep = ARGV[7] }
+local own, want = ARGV[1], { lease = ARGV[2], keep = ARGV[7] }
 
 -- The usual case first, before the functions of the line are made: nobody holds the lock and nobody waits.
 if call('EXISTS', lock, queue, timeouts, about, gate) == 0 and ask('STRLEN', fence) then
-  local token = reserve(want.block, want.keep)
+  local token = reserve(want.keep)
   hold(own, want.lease, token)
   return { 1, token }
 end
@@ -24,7 +24,7 @@ local function again(told)
   if owner == own then
     return { 1, tonumber(token) }
   end
-  return { 1, (tonumber(call('GET', fence)) or now()) - want.block + 1 }
+  return { 1, reserved(want.keep) }
 end
 
 local function look(first, score, known, holder)

@@ -221,7 +221,7 @@ end
 
 -- The free lock is for first; after: who stands behind; saw: whether "?" is there.
 local function give(first, told, after, saw)
-  local token = reserve(told.block, told.keep)
+  local token = reserve(told.keep)
   forget(first)
   hold(first, told.lease, token)
   if after and not ours(after) then

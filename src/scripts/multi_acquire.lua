@@ -1,5 +1,5 @@
 -- Acquire several mutexes of one slot, all or none. The same owner ids sent twice get the same grants.
--- {1, token of each}; {0, which one is taken or has others in line}; {-1, which is another kind of key}; {-2, whose gate is closed}
+-- {1, token and number of tokens of each}; {0, which one is taken or has others in line}; {-1, which is another kind of key}; {-2, whose gate is closed}
 -- KEYS: lock, fence, line, about, gate of each; ARGV: keep, then owner, lease, block of each
 --@include tokens.lua
 local call, keep = redis.call, ARGV[1]
@@ -28,12 +28,12 @@ local function grant(i)
   local owner, lease, block = ARGV[3 * i - 1], ARGV[3 * i], tonumber(ARGV[3 * i + 1])
   if call('EXISTS', lock) == 1 then
     call('PEXPIRE', lock, math.max(call('PTTL', lock), tonumber(lease))) -- a write, for replicas to confirm
-    return (tonumber(call('GET', fence)) or micros) - block + 1
+    return tonumber(call('GET', fence)) or (tokens(fence, micros, 1, keep)), 1 -- of its tokens the last
   end
-  local token = tokens(fence, micros, block, keep)
+  local token, few = tokens(fence, micros, block, keep)
   call('HSET', lock, owner, '1')
   call('PEXPIRE', lock, lease)
-  return token
+  return token, few or block
 end
 
 for i = 1, count do
@@ -42,8 +42,8 @@ for i = 1, count do
     return { now, i }
   end
 end
-local tokens = { 1 }
+local granted = { 1 }
 for i = 1, count do
-  tokens[i + 1] = grant(i)
+  granted[2 * i], granted[2 * i + 1] = grant(i)
 end
-return tokens
+return granted

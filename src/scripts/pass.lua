@@ -10,10 +10,10 @@ if gone and call('EXISTS', KEYS[1], KEYS[3], KEYS[5]) == 0 then
   heard = call('PUBLISH', ARGV[10], '0')
   if heard <= tonumber(ARGV[5]) then
     local time = call('TIME')
-    local token = tokens(KEYS[2], time[1] * 1000000 + time[2], ARGV[3], ARGV[7])
+    local token, few = tokens(KEYS[2], time[1] * 1000000 + time[2], ARGV[3], ARGV[7])
     call('HSET', KEYS[1], ARGV[1], '1')
     call('PEXPIRE', KEYS[1], ARGV[2])
-    return { 1, { 1, token } }
+    return { 1, { 1, token, few } }
   end
 end
 --@include common.lua

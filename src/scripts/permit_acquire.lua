@@ -10,7 +10,7 @@ local owner, lease, permits = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local till = end_of(lease)
 
 local function new_token()
-  local token = reserve(permits, ARGV[7])
+  local token = reserve(ARGV[7])
   remember(owner, 1, token, math.max(lease, WHILE))
   return token
 end

@@ -25,7 +25,7 @@ elseif call('EXISTS', KEYS[3]) == 1 then
 elseif mode == 'write' and (under == '' or call('HEXISTS', lock, under) == 0) then
   return { 0, call('PTTL', lock), 1 }
 end
-token = reserve(tonumber(ARGV[3]), ARGV[7])
+token = reserve(ARGV[7])
 if mode == 'free' then
   call('HSET', lock, 'mode', 'read')
 end

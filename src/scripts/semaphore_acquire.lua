@@ -1,6 +1,6 @@
 -- Take permits of a semaphore: N counts those that are left, nobody's name is on them. The same id sent twice gets the same
 -- grant. {1, token}; {0, -1, 1}: too few are left; {-1}: another kind of key; {-2}: the gate is closed.
---   taken  zset, id -> first token, what acquires sent again and releases are known by
+--   taken  zset, id -> token, what acquires sent again and releases are known by
 -- KEYS: lock, fence, gate, taken, once. ARGV: owner, lease (none), permits, mode, listening, beat, keep
 --@include sem_counter.lua
 --@include sem_token.lua
@@ -23,7 +23,7 @@ end
 if left < permits or call('HEXISTS', once, owner) == 1 then
   return { 0, -1, 1 }
 end
-token = reserve(permits, ARGV[7])
+token = reserve(ARGV[7])
 call('DECRBY', lock, ARGV[3])
 call('ZADD', taken, text(token), owner)
 call('PEXPIRE', taken, YEAR)

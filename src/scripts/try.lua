@@ -1,4 +1,4 @@
--- One try to get the lock: {1, token}, {0, ms until the next look, foreign holder}, {-1} for another kind of lock
+-- One try to get the lock: {1, token, number of tokens when they are fewer than block}, {0, ms until the next look, foreign holder}, {-1} for another kind of lock
 -- or {-2}: the gate is closed, own's place in line is gone. What own holds it keeps.
 -- args: owner, lease, block, mode (0 try, 1 line, 2 line and poll), listening, beat, keep, seq
 local function stand_in_line(args)
@@ -18,7 +18,7 @@ local function try(args)
   for i = 1, #holders do
     if holders[i] == own then
       redis.call('PEXPIRE', lock, math.max(redis.call('PTTL', lock), tonumber(args[2]))) -- a write, for replicas to confirm
-      return { 1, (tonumber(redis.call('GET', fence)) or now()) - block + 1 }
+      return { 1, last_token(args[7]), 1 }
     elseif holders[i] == 'mode' then
       return { -1 }
     end
@@ -30,10 +30,10 @@ local function try(args)
   if #holders == 0 then
     local token, left = grant_next(own, args)
     if not token and left == 0 then
-      token = grant(own, args[2], block, args[7])
+      token, left = grant(own, args[2], block, args[7])
     end
     if token and token ~= true then
-      return { 1, token }
+      return { 1, token, left }
     end
     if args[4] ~= '0' then
       stand_in_line(args)

@@ -3,26 +3,26 @@
 -- KEYS: lock, fence, gate. ARGV: owner (ends in ":write"), lease, block, mode, listening, beat, keep, seq, channel
 --@include rw.lua
 --@include sem_token.lua
-local own, lease, block = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local own, lease = ARGV[1], tonumber(ARGV[2])
 
 local mode = settle(look(), ARGV[9])
 if mode == 'other' then
   return { -1 }
 end
--- While own holds, nobody is granted anything but reads under it. Before the first of them the last block reserved is
+-- While own holds, nobody is granted anything but reads under it. Before the first of them the last token reserved is
 -- own's, and the answer is what it was. They are asked for only when own's grant is known, so a request that comes
 -- after them is a late copy, whose answer nobody waits for. Even that answer is sound: it lies between own's token and
 -- the last of those reads', all of one owner, above every earlier grant's and below every later one's.
 if mode ~= 'free' and call('HEXISTS', lock, own) == 1 then
   extend(lock, lease)
-  return { 1, (tonumber(call('GET', KEYS[2])) or now()) - block + 1 }
+  return { 1, reserved(ARGV[7]) }
 elseif call('EXISTS', KEYS[3]) == 1 then
   return { -2 }
 elseif mode == 'write' or mode == 'read' and last_hold(0) > 0 then
   return { 0, call('PTTL', lock), 1 }
 end
 -- Readers whose leases have all run out are no readers (see last_hold): they make room.
-local token = reserve(block, ARGV[7])
+local token = reserve(ARGV[7])
 call('DEL', lock)
 call('HSET', lock, 'mode', 'write', own, '1')
 call('PEXPIRE', lock, lease)

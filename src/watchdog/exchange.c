@@ -62,7 +62,7 @@ static void prepare(struct dli_entry *entry, const struct dli_wish *wish, int64_
     request->kind = entry->kind;
     request->place = entry->place;
     request->repeatable = 1;
-    request->above = entry->m.owned ? 0 : entry->m.token_end;
+    request->above = entry->m.owned || entry->m.forgot ? 0 : entry->m.token_end;
     request->asker = entry;
     exchange->wish = *wish;
     exchange->keep_ms = entry->rules.keep_ms;

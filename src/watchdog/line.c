@@ -267,7 +267,7 @@ static void hint(void *owner, const struct dli_heard *heard)
     call_on_heard(owner, heard, look);
 }
 
-static void granted(void *owner, const struct dli_heard *heard, int64_t seq, int64_t token)
+static void granted(void *owner, const struct dli_heard *heard, int64_t seq, int64_t token, int64_t tokens)
 {
     struct dli_client *client = owner;
     struct dli_entry *entry = meant(client, heard);
@@ -278,7 +278,7 @@ static void granted(void *owner, const struct dli_heard *heard, int64_t seq, int
     dli_entry_lock(entry);
     entry->surplus++;
     if (!entry->m.owned) {
-        dli_mutex_pushed(&entry->m, heard->number, seq, token, now);
+        dli_mutex_pushed(&entry->m, heard->number, seq, token, tokens, now);
         if (entry->m.owned)
             dli_client_count(client, DLOCK_STAT_PUSHED_GRANTS, 1);
     }

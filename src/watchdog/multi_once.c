@@ -79,6 +79,7 @@ static struct dli_answer answer(const struct attempt *attempt, size_t i)
     else if (request->take.which == (int)i && request->take.result > DLI_TAKE_IN_USE)
         said.got = request->take.result == DLI_TAKE_WRONG_KIND ? DLI_TRY_WRONG_KIND : DLI_TRY_GATE;
     said.token = attempt->row[i].token;
+    said.tokens = attempt->row[i].tokens;
     return said;
 }
 

@@ -133,5 +133,8 @@ class LeaseRefused(DlockError):
 class NotReplicated(DlockError):
     """Too few replicas confirm what was asked for: a grant is taken back, a renewal does not count."""
 
+class ServerForgot(DlockError):
+    """The server gives tokens that it gave before: it has lost its memory, or its clock was set back."""
+
 class Unfit(DlockError):
     """The server is not fit to keep locks."""
