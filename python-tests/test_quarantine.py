@@ -213,6 +213,30 @@ def test_a_release_grants_nothing_meanwhile(
     waiter.release(2).ok
 
 
+@pytest.mark.parametrize("kind", ["mutex", "fair"])
+@pytest.mark.parametrize("how", ["release", "force"])
+def test_a_release_at_a_full_server_that_lost_the_marker(
+    agent: Agent, new_agent: Make, redis_server: Server, kind: str, how: str
+) -> None:
+    """The marker alone is gone, and there is no room for a new one: the lock becomes free, and nobody is granted it."""
+    holder, waiter = one(opened(agent, redis_server), kind, "full"), one(opened(new_agent(), redis_server), kind, "full")
+    holder.acquire(1, 5000).ok
+    wait = waiter.start("acquire", 2, -1, thread=1)
+    until(lambda: holder.inspect().ok.event.waiters == 1)
+    redis_server.command("DEL", MARKER)
+    redis_server.command("CONFIG", "SET", "maxmemory", "1")
+    try:
+        used = len(redis_server.command("KEYS", "*"))
+        (holder.release(1) if how == "release" else waiter.force()).ok
+        assert redis_server.command("EXISTS", "full", MARKER) == 0
+        assert len(redis_server.command("KEYS", "*")) < used  # it took no memory
+    finally:
+        redis_server.command("CONFIG", "SET", "maxmemory", "0")
+    token = wait.answer(20).ok.token if not wait.ready() else 0
+    assert token > int(redis_server.command("HGET", MARKER, "until")) * 1000
+    waiter.release(2).ok
+
+
 def test_a_hand_over_in_one_process_grants_nothing_meanwhile(agent: Agent, redis_server: Server) -> None:
     """Release and try in one script: what is released is free, what is tried waits."""
     lock = opened(agent, redis_server, handover_turns=0).lock("pass")
@@ -401,7 +425,9 @@ MUTANTS = {
     "any lease will do": ("quiet", "if known ~= longest then", "if false then"),
     "nobody waits": ("quiet", "elseif till > now then", "elseif till < 0 then"),
     "a loss is seen and passed over": ("quiet_grant", "if quiet then", "if quiet and quiet[1] == -4 then"),
-    "a release grants meanwhile": ("quiet_free", "  KEYS[#KEYS] = marker\n", ""),
+    "a release grants meanwhile": ("quiet_free", "  KEYS[#KEYS] = nil\n", ""),
+    "a release grants at a full server": ("quiet_free", "  KEYS[#KEYS] = nil\n", "  KEYS[#KEYS] = marker\n"),
+    "a full server refuses releases": ("quiet_free", "write = redis.pcall", "write = redis.call"),
 }
 
 
@@ -427,6 +453,19 @@ class Scripts:
         return self.redis.command("HGET", MARKER, "epoch")
 
 
+def frees_without_memory(scripts: Scripts, next_: str, holder: str) -> bool:
+    """A release at a full server that has lost the marker: the lock is free, next_ in line is granted nothing."""
+    redis = scripts.redis
+    good = scripts.acquire(next_, 2)[0] == 0
+    redis.pipeline(["DEL", MARKER], ["CONFIG", "SET", "maxmemory", "1"])
+    try:
+        released = scripts.release(holder)
+    except ReplyError:
+        released = None
+    redis.command("CONFIG", "SET", "maxmemory", "0")
+    return bool(good and released == 1 and redis.command("EXISTS", "mutant", MARKER) == 0)
+
+
 def holds(scripts: Scripts) -> bool:
     """Whether the quarantine does what it is for."""
     redis = scripts.redis
@@ -446,7 +485,7 @@ def holds(scripts: Scripts) -> bool:
         good = good and scripts.acquire(b)[0] == -3 and scripts.epoch() == run + b":" + family
     good = good and scripts.release(a) == 1 and redis.command("EXISTS", "mutant") == 0
     redis.command("HSET", MARKER, "until", "0")
-    return bool(good and scripts.acquire(b)[0] == 1)
+    return bool(good and scripts.acquire(b)[0] == 1 and frees_without_memory(scripts, a, b))
 
 
 def test_the_scripts_as_they_are(redis_server: Server) -> None:

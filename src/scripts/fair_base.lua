@@ -5,7 +5,7 @@
 --   timeouts  zset, the same owners -> ms since 1970 at which Redisson gives them up
 --   about     hash, ours: waiter -> "arrived lease block keep polls seq foreign until", the last in ms: it lives until then;
 --             "!" -> "owner token" of the holder; "?" -> "deaf idle seen owner", of a foreign head; "~" -> next sweep
---   gate      string, there while the lock is closed
+--   gate      string, there while the lock is closed. Missing in a release during a quarantine, see quiet_free.lua: closed
 -- All times in ms but "arrived", in microseconds.
 local call = redis.call
 local lock, fence, queue, timeouts, about, gate = unpack(KEYS)

@@ -250,7 +250,7 @@ local function hand_on(own, want)
   if first == own then
     return first, give(first, want, after, saw)
   end
-  if call('EXISTS', gate) == 0 then
+  if gate and call('EXISTS', gate) == 0 then
     local token = give(first, told, after, saw)
     call('PUBLISH', ear(first), 'fair ' .. first:sub(38) .. ' ' .. told.seq .. ' ' .. text(token) .. ' ' .. lock)
     return first, token

@@ -5,7 +5,7 @@
 -- A server restarts with a new run id and is promoted with a new replication id (a primary that was without replicas for
 -- repl-backlog-ttl takes a new one too: one quarantine too many). A flush takes the marker along. Whoever finds it missing or
 -- of another epoch begins the quarantine: what was granted before ends within it, for nobody had a longer lease.
--- A full server refuses to keep that, and a replica: whoever is to be granted something hears so. write: how it is kept.
+-- A full server refuses to keep that, and a replica: a try hears so. A release goes on without. write: how it is kept.
 -- KEYS: marker. ARGV: longest, and for how long the quarantine lasts
 local marker, quiet = table.remove(KEYS), nil
 do
