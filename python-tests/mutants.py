@@ -285,6 +285,17 @@ CLUSTER = (
     )),
 )  # fmt: skip
 
+# Found by test_faults_cluster.py, of requests that rest for a moment.
+STACK = Mutant(307, "who rests last goes on first", edits=(
+    ("redis/cluster_trip.c", "        lane->parked_end = &(*lane->parked_end = trip)->next;",
+     "        trip->next = lane->parked, lane->parked = trip;"),
+))  # fmt: skip
+
+# Found by test_faults_server.py, of a server that has lost its scripts.
+OVERTAKEN = Mutant(606, "those that go together go by their hash once more", edits=(
+    ("redis/pipe_io.c", "            if (!again_in_full(pipe, call, reply))\n                again(pipe, call);", "            again(pipe, call);"),
+))  # fmt: skip
+
 # Found by test_replicas.py, on a primary whose replicas do not answer.
 REPLICAS = (
     Mutant(501, "too few replicas are enough", world="replicas", edits=(

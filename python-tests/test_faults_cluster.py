@@ -410,6 +410,38 @@ def sends_around(agent: Agent, fakes: list[FakeServer]) -> None:
     assert client.lock("x").acquire(1, 0).status == "UNREACHABLE" and third.count("EVALSHA") == asked
 
 
+def keep_order(agent: Agent, fakes: list[FakeServer], count: int = 20) -> bool:
+    """
+    Requests that rest for a moment: until the map is known, and because their keys are on their way. Whether they come in the order in
+    which they were submitted, both times.
+    """
+    first, second, _ = fakes
+    client = agent.open(fake_url(first), private_connections=0)
+    came: list[bytes] = []
+
+    def refuse(_: Any, words: list[bytes]) -> bytes:
+        came.append(words[3])
+        if len(came) > count:
+            return b"*2\r\n:1\r\n:12345\r\n"
+        return b"" if len(came) < count else b"-TRYAGAIN keys are on their way\r\n" * count
+
+    for fake in (first, second):
+        fake.on("EVALSHA", refuse)
+    for number in range(count):
+        client.lock("{x}%d" % number).submit_acquire(1, 0, number).ok
+    assert {client.event().status for _ in range(count)} == {0} and len(came) == 2 * count
+    return came == 2 * [b"{x}%d" % number for number in range(count)]
+
+
+def test_f03_order_is_kept(agent: Agent, fakes: list[FakeServer]) -> None:
+    assert keep_order(agent, fakes)
+
+
+@pytest.mark.house  # the library under test is another one
+def test_f03_mutant_order(new_agent: Make, fakes: list[FakeServer], tmp_path: pathlib.Path) -> None:
+    assert not keep_order(new_agent(LD_PRELOAD=str(mutants.library(ROOT, BUILD, tmp_path, mutants.STACK))), fakes)
+
+
 def test_f06_sent_around(agent: Agent, fakes: list[FakeServer]) -> None:
     sends_around(agent, fakes)
 

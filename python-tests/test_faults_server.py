@@ -2,13 +2,16 @@
 from __future__ import annotations
 
 import contextlib
+import pathlib
 import socket
 import threading
 from typing import Any, Callable, Iterator
 
+import mutants
 import pytest
 
 from harness.agent import Agent, now, until
+from harness.build import BUILD, ROOT
 from harness.fake import LockServer
 from harness.server import Server
 from harness.tally import tell
@@ -74,6 +77,97 @@ def test_d01_order_is_kept(agent: Agent, count: int = 12) -> None:
         again = [words[3] for words in fake.requests if words[0] == b"EVAL" and script_of(words) == "acquire"]
         assert len(came) == count and again == came
         tell(fired=count)
+
+
+class Forgetful:
+    """A server whose scripts are gone: it says nothing until count calls have come, refuses them all, and runs what is sent in full."""
+
+    def __init__(self, fake: LockServer, count: int) -> None:
+        self.fake, self.count = fake, count
+        self.came: list[bytes] = []  # the lock of each call, in the order in which they came first
+        self.ran: list[bytes] = []  # and in which they were carried out
+        self.known: set[str | None] = set()
+        self.held = 0
+        fake.on("EVALSHA", self.by_hash)
+        fake.on("EVAL", self.in_full)
+
+    def names(self, words: list[bytes]) -> list[bytes]:
+        return words[3 : 3 + int(words[2]) : 5]
+
+    def run(self, link: socket.socket, words: list[bytes]) -> bytes | None:
+        self.ran += self.names(words)
+        return self.fake.usual(str(script_of(words)), words)
+
+    def in_full(self, link: socket.socket, words: list[bytes]) -> bytes | None:
+        self.known.add(script_of(words))
+        return self.run(link, words)
+
+    def by_hash(self, link: socket.socket, words: list[bytes]) -> bytes | None:
+        if script_of(words) in self.known:
+            return self.run(link, words)
+        if len(self.came) < self.count:
+            self.came += self.names(words)
+            self.held += 1
+            if len(self.came) < self.count:
+                return b""
+            return b"-NOSCRIPT no such script\r\n" * self.held
+        return b"-NOSCRIPT no such script\r\n"
+
+
+def order_of_a_pipeline(new_agent: Callable[..., Agent], count: int = 41, **environment: str) -> tuple[list[bytes], list[bytes]]:
+    """
+    A server comes back without its scripts, and much waits to be sent: acquires that go together, and some between them that go
+    alone. In which order they came, and in which they were carried out.
+    """
+    with LockServer() as fake:
+        client = new_agent(**environment).open(fake, private_connections=0)
+        locks = [client.lock(f"n{number}", lease_ms=30_000 + (number if number % 5 == 4 else 0)) for number in range(count)]
+        ready, greeted = threading.Event(), []
+
+        def greet(_: socket.socket, words: list[bytes]) -> None:
+            greeted.append(words)
+            ready.wait(20)
+
+        def rush() -> None:
+            """All at once, on a connection that is being made."""
+            ready.clear()
+            before = len(greeted)
+            fake.on("CLIENT", greet)
+            fake.hang_up()
+            ping = client.start("ping", 10_000, thread=1)
+            while not len(greeted) > before:
+                if ping.ready():
+                    ping = client.start("ping", 10_000, thread=1)
+            for number, lock in enumerate(locks):
+                lock.submit_acquire(1, 0, number).ok
+            ready.set()
+            ended = 0
+            while ended < count:
+                event = client.event()
+                assert event.status == 0 or event.type == "LOG", event
+                ended += event.type != "LOG"
+
+        rush()  # the client learns that the server knows the scripts
+        for lock in locks:
+            lock.release(1).ok
+        assert fake.asked["crowd_acquire"] > 0
+        forgetful = Forgetful(fake, count)
+        rush()
+        assert len(forgetful.came) == len(forgetful.ran) == count
+        return forgetful.came, forgetful.ran
+
+
+def test_d01_order_is_kept_by_those_that_go_together(new_agent: Callable[..., Agent]) -> None:
+    came, ran = order_of_a_pipeline(new_agent)
+    assert ran == came
+    tell(fired=len(came))
+
+
+@pytest.mark.house  # the library under test is another one
+def test_d01_mutant_order(new_agent: Callable[..., Agent], tmp_path: pathlib.Path) -> None:
+    changed = str(mutants.library(ROOT, BUILD, tmp_path, mutants.OVERTAKEN))
+    came, ran = order_of_a_pipeline(new_agent, LD_PRELOAD=changed)
+    assert sorted(ran) == sorted(came) and ran != came
 
 
 # ---- D-02: the server loads its data

@@ -44,6 +44,12 @@ class FakeServer:
     def count(self, command: str) -> int:
         return sum(words[0].upper() == command.encode() for words in list(self.requests))
 
+    def hang_up(self) -> None:
+        """Close the connections there are; new ones are taken."""
+        for link in list(self._links):
+            with contextlib.suppress(OSError):
+                link.shutdown(socket.SHUT_RDWR)
+
     def close(self) -> None:
         for end in [self._listener, *self._links]:
             with contextlib.suppress(OSError):

@@ -95,6 +95,7 @@ static struct dli_lane *lane_new(struct dli_store *store, int index, int wake_fd
     lane->index = index;
     lane->wake_fd = wake_fd;
     lane->parked_at = INT64_MAX;
+    lane->parked_end = &lane->parked;
     lane->trimmed = dli_now();
     pthread_mutex_init(&lane->mutex, NULL);
     dli_txn_lane_init(&lane->txns, wake_fd);

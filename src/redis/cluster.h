@@ -129,7 +129,7 @@ struct dli_lane {
     int index, wake_fd;
     struct dli_txn_lane txns;
     pthread_mutex_t mutex; /* guards parked and shut */
-    struct dli_trip *parked;
+    struct dli_trip *parked, **parked_end; /* in the order in which they came */
     int shut;
     int64_t parked_at; /* the thread's: when one of them is due */
     uint32_t version;  /* the thread's: of the cluster, when it looked at them last */

@@ -235,9 +235,8 @@ static dlock_status begin(struct dli_lane *lane, struct dli_trip *trip, int carr
 {
     trip->lane = lane;
     trip->carried = carried;
-    trip->turns = trip->rests = trip->over = 0;
+    trip->turns = trip->rests = trip->over = trip->errand.sharded = 0;
     trip->node = trip->ask = NULL;
-    trip->errand.sharded = 0;
     return dli_errand_begin(&trip->errand) || dress(trip) ? DLOCK_OUT_OF_MEMORY : DLOCK_OK;
 }
 
@@ -271,23 +270,27 @@ void dli_trip_carry(struct dli_lane *lane, struct dli_request *request)
 
 /* ---- pushed */
 
-/* 0, or -1 when the lane was shut. */
-static int park(struct dli_trip *trip)
+/* Behind those that are parked. 0, or -1 when the lane was shut. */
+static int append(struct dli_lane *lane, struct dli_trip *trip)
 {
-    struct dli_lane *lane = trip->lane;
     int shut;
 
+    trip->next = NULL;
     pthread_mutex_lock(&lane->mutex);
     shut = lane->shut;
-    if (!shut) {
-        trip->next = lane->parked;
-        lane->parked = trip;
-    }
+    if (!shut)
+        lane->parked_end = &(*lane->parked_end = trip)->next;
     pthread_mutex_unlock(&lane->mutex);
-    if (shut)
-        return -1;
-    dli_wake_set(lane->wake_fd);
-    return 0;
+    return shut ? -1 : 0;
+}
+
+static int park(struct dli_trip *trip)
+{
+    int shut = append(trip->lane, trip);
+
+    if (!shut)
+        dli_wake_set(trip->lane->wake_fd);
+    return shut;
 }
 
 /* To whom it belongs now, or into the park. 0, or -1 when the lane was shut. */
@@ -354,6 +357,7 @@ static struct dli_trip *take_parked(struct dli_lane *lane, int shut)
     pthread_mutex_lock(&lane->mutex);
     all = lane->parked;
     lane->parked = NULL;
+    lane->parked_end = &lane->parked;
     lane->shut |= shut;
     pthread_mutex_unlock(&lane->mutex);
     return all;
@@ -361,13 +365,9 @@ static struct dli_trip *take_parked(struct dli_lane *lane, int shut)
 
 static void put_back(struct dli_lane *lane, struct dli_trip *trip)
 {
-    int64_t deadline = trip->errand.call.deadline, due = trip->at < deadline ? trip->at : deadline;
+    int64_t due = trip->at < trip->errand.call.deadline ? trip->at : trip->errand.call.deadline;
 
-    pthread_mutex_lock(&lane->mutex);
-    trip->next = lane->parked;
-    lane->parked = trip;
-    pthread_mutex_unlock(&lane->mutex);
-    if (due < lane->parked_at)
+    if (append(lane, trip) == 0 && due < lane->parked_at)
         lane->parked_at = due;
 }
 

@@ -24,6 +24,7 @@ int dli_pipe_init(struct dli_pipe *pipe, const struct dli_conn_config *config, s
     pipe->wake_fd = wake_fd;
     pipe->silence = silence;
     pipe->reloads = reloads;
+    pipe->again_end = &pipe->again;
     pipe->urgent_end = &pipe->urgent;
     pipe->waiting_end = &pipe->waiting;
     pipe->deadline = INT64_MAX;
@@ -143,6 +144,7 @@ static void expire(struct dli_pipe *pipe, int64_t now, dlock_status status)
 {
     int64_t min = INT64_MAX;
 
+    expire_list(pipe, &pipe->again, &pipe->again_end, now, status, &min);
     expire_list(pipe, &pipe->urgent, &pipe->urgent_end, now, status, &min);
     expire_list(pipe, &pipe->waiting, &pipe->waiting_end, now, status, &min);
     expire_flying(pipe, now, status, &min);
@@ -185,7 +187,7 @@ int64_t dli_pipe_alarm(const struct dli_pipe *pipe)
         if (pipe->flying_count > 0 && pipe->heard_at + pipe->silence < at)
             at = pipe->heard_at + pipe->silence;
     } else if (pipe->conn->state == DLI_CONN_IDLE || pipe->conn->state == DLI_CONN_FAILED) {
-        if ((pipe->urgent || pipe->waiting) && pipe->try_at < at)
+        if ((pipe->again || pipe->urgent || pipe->waiting) && pipe->try_at < at)
             at = pipe->try_at;
     } else if (pipe->conn->deadline < at) {
         at = pipe->conn->deadline;
@@ -218,8 +220,8 @@ struct pollfd dli_pipe_poll(const struct dli_pipe *pipe)
 /* Nothing is left to be done, nor to wait for. */
 static int settled(const struct dli_pipe *pipe)
 {
-    return pipe->conn->state == DLI_CONN_READY && pipe->flying_count == 0 && !pipe->urgent && !pipe->waiting &&
-           !__atomic_load_n(&pipe->pushed, __ATOMIC_RELAXED);
+    return pipe->conn->state == DLI_CONN_READY && pipe->flying_count == 0 && !pipe->again && !pipe->urgent &&
+           !pipe->waiting && !__atomic_load_n(&pipe->pushed, __ATOMIC_RELAXED);
 }
 
 /* Send and receive. 1 when all is answered, or the rest is for the loop. */

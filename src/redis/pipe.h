@@ -41,8 +41,8 @@ struct dli_pipe {
     struct dli_conn *conn;
     struct dli_busy busy, nap; /* of direct calls: asking for an answer, and sleeping for it */
     struct dli_gate *gate;
-    struct dli_call *urgent, **urgent_end; /* to be sent, in order; urgent ones first */
-    struct dli_call **again_end;           /* behind those of urgent that this step sends once more */
+    struct dli_call *again, **again_end;   /* to be sent once more, in the order in which they were sent first */
+    struct dli_call *urgent, **urgent_end; /* to be sent behind those, in order */
     struct dli_call *waiting, **waiting_end;
     struct dli_flight *flying; /* a ring */
     size_t flying_first, flying_count, flying_room;

@@ -71,6 +71,7 @@ static void fail_waiting(struct dli_pipe *pipe, struct dli_call **list, struct d
 
 static void fail_all(struct dli_pipe *pipe)
 {
+    fail_waiting(pipe, &pipe->again, &pipe->again_end, pipe->conn->why.code);
     fail_waiting(pipe, &pipe->urgent, &pipe->urgent_end, pipe->conn->why.code);
     fail_waiting(pipe, &pipe->waiting, &pipe->waiting_end, pipe->conn->why.code);
 }
@@ -80,7 +81,7 @@ static int begin_connect(struct dli_pipe *pipe, int64_t now)
 {
     int64_t later;
 
-    if ((!pipe->urgent && !pipe->waiting) || now < pipe->try_at)
+    if ((!pipe->again && !pipe->urgent && !pipe->waiting) || now < pipe->try_at)
         return 0;
     later = dli_gate_ask(pipe->gate, now);
     if (later && dli_gate_refused(pipe->gate, &pipe->conn->why, now))
@@ -194,20 +195,18 @@ static void encode_list(struct dli_pipe *pipe, struct dli_call **list, struct dl
     }
 }
 
-/* Once more, by itself: before all others but behind those that went there in this step. */
+/* Once more, by itself: behind those that are to be sent again already, before all others. */
 static void again(struct dli_pipe *pipe, struct dli_call *call)
 {
     call->crowd = 0;
-    call->next = *pipe->again_end;
-    if (!call->next)
-        pipe->urgent_end = &call->next;
+    call->next = NULL;
     *pipe->again_end = call;
     pipe->again_end = &call->next;
 }
 
 /*
- * The answer NOSCRIPT: the same call again with the script's text, before all others but behind those that were refused before
- * it. The server has done nothing yet.
+ * The answer NOSCRIPT: the same call again with the script's text. The server has done nothing yet. Each of a crowd gets the text:
+ * by its hash it would be refused once more, and those behind it would overtake it.
  */
 static int again_in_full(struct dli_pipe *pipe, struct dli_call *call, const struct dli_reply *reply)
 {
@@ -252,7 +251,8 @@ static void answer_crowd(struct dli_pipe *pipe, size_t count, const struct dli_r
         bit |= call ? 1 << call->crowd : 0; /* before again() takes it away */
         if (call && (!all || reply->items[i].type == DLI_REPLY_NIL)) {
             call->repeated |= all;
-            again(pipe, call);
+            if (!again_in_full(pipe, call, reply))
+                again(pipe, call);
         } else {
             answer(pipe, call, call ? dli_crowd_reply(call, &reply->items[i], room) : NULL);
         }
@@ -291,7 +291,6 @@ static void take_replies(struct dli_pipe *pipe)
 
 static void receive(struct dli_pipe *pipe, int64_t now)
 {
-    pipe->again_end = &pipe->urgent;
     for (int round = 0; round < 4 && dli_conn_receive(pipe->conn) > 0; round++) {
         pipe->heard_at = now;
         take_replies(pipe);
@@ -311,6 +310,7 @@ void dli_pipe_io(struct dli_pipe *pipe, int64_t now)
         return;
     receive(pipe, now);
     if (conn->state == DLI_CONN_READY) {
+        encode_list(pipe, &pipe->again, &pipe->again_end, now);
         encode_list(pipe, &pipe->urgent, &pipe->urgent_end, now);
         encode_list(pipe, &pipe->waiting, &pipe->waiting_end, now);
         if (conn->out.size > 0)
