@@ -338,6 +338,31 @@ TOO_LATE = Mutant(603, "a member of a multi-lock asks again when nobody waits fo
     ("watchdog/multi_once.c", "    dli_mutex_give_up(&part->entry->m, &part->waiter->claim, DLOCK_UNREACHABLE, now);\n", ""),
 ))  # fmt: skip
 
+# Found by test_bad_one.py, of a server that refuses one lock.
+BAD_ONE = (
+    Mutant(611, "what was refused together is not asked for in parts", world="renewals", edits=(
+        ("watchdog/renew.c", "    else if (batch->count > 1 && dli_request_blamed(request))\n        split_blamed(batch, request, now);\n", ""),
+        ("watchdog/renew.c", "static void split_blamed(struct", "__attribute__((unused)) static void split_blamed(struct"),
+    )),
+    Mutant(612, "who was refused is forgotten", world="renewals", edits=(
+        ("watchdog/renew.c", "    entry->apart = refused;\n", ""),
+    )),
+    Mutant(613, "who was refused once stays alone", world="renewals", caught=False, edits=(
+        ("watchdog/renew.c", "    entry->apart = refused;\n", "    entry->apart |= refused;\n"),
+    )),
+    Mutant(614, "a refused caller goes with others again", world="callers", edits=(
+        ("redis/request.c", "    if (__atomic_load_n(request->place->apart, __ATOMIC_RELAXED) != apart)",
+         "    if (apart && !request->place)"),
+    )),
+    Mutant(615, "a refused caller stays alone", world="callers", edits=(
+        ("redis/request.c", "    if (__atomic_load_n(request->place->apart, __ATOMIC_RELAXED) != apart)", "    if (apart)"),
+    )),
+)  # fmt: skip
+UNNAMED = Mutant(616, "the first member is to blame", edits=(
+    ("watchdog/multi_once.c", "    return refused_unnamed(attempt, first) ? DLOCK_WOULD_BLOCK : first;",
+     "    return refused_unnamed(attempt, first) ? first : first;"),
+))  # fmt: skip
+
 # Found by test_crowd.py, of the replies to many callers in one.
 CROWD = Mutant(602, "the first answer of a crowd is everybody's", edits=(
     ("redis/pipe_io.c", "dli_crowd_reply(call, &reply->items[i], room)", "dli_crowd_reply(call, &reply->items[0], room)"),

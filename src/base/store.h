@@ -153,6 +153,18 @@ struct dli_request {
     };
 };
 
+/*
+ * Whether the server refused this very request: it may not touch a key, or a key is not what it should be. Of several locks in it one
+ * may be to blame, and the others may be served without that one. Other failures are about the server, or the way there.
+ */
+static inline int dli_request_blamed(const struct dli_request *request)
+{
+    dlock_status status = request->status;
+
+    return request->sent && (status == DLOCK_DENIED || status == DLOCK_WRONG_KIND || status == DLOCK_WRONG_SETUP ||
+                             status == DLOCK_SERVER_ERROR);
+}
+
 /* ---- what a store hears */
 
 /* Whom it is for: all holds of a name, or with a number the one with that grant number. */

@@ -28,6 +28,7 @@ struct dli_place {
     int slot; /* on a cluster: where the keys are; and whether the channel is not there */
     int plain;
     char marker[32]; /* on a cluster with a quarantine: that of the slot; else "" */
+    uint32_t *apart; /* atomic: the server refused the lock's own request; it goes in no crowd until one succeeds */
 };
 
 /* ---- names.c */

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "commands.h"
 #include "scripts/scripts.h"
 
 enum { ACQUIRE = 1, RELEASE, KEYS = 5, HEAD = 3 };
@@ -26,7 +27,8 @@ int dli_crowd_of(const struct dli_request *request)
 {
     const struct dli_wish *wish = &request->exchange.wish;
 
-    if (request->verb != DLI_VERB_EXCHANGE || request->kind->id != DLOCK_KIND_MUTEX || request->quiet)
+    if (request->verb != DLI_VERB_EXCHANGE || request->kind->id != DLOCK_KIND_MUTEX || request->quiet ||
+        __atomic_load_n(request->place->apart, __ATOMIC_RELAXED))
         return 0;
     if (!wish->want)
         return RELEASE;

@@ -3,7 +3,9 @@
  *
  * A script costs a server more than what it does for one lock. Where callers come in crowds, one script acquires or releases
  * for up to DLI_CROWD_MOST of them. Each gets what its own script would have said, of a grant the token alone, or nothing: then it
- * is to be sent alone, and it may have acted already. Everything here belongs to the thread of the pipe.
+ * is to be sent alone, and it may have acted already. A server that refuses a key refuses the whole script: then each is sent alone
+ * at once, and the one that is refused again goes in no crowd until it succeeds (place->apart). Everything here belongs to the thread of
+ * the pipe.
  */
 #ifndef DLI_REDIS_CROWD_H
 #define DLI_REDIS_CROWD_H

@@ -67,9 +67,11 @@ struct dli_place *dli_place_new(const struct dli_kind *kind, const char *name, s
     struct pen pen = {NULL, 0};
 
     put_place(&pen, &measured, wire, name, size);
-    if (!(place = malloc(sizeof *place + pen.size)))
+    if (!(place = malloc(sizeof *place + sizeof *place->apart + pen.size)))
         return NULL;
-    pen = (struct pen){(char *)(place + 1), 0};
+    place->apart = (uint32_t *)(place + 1);
+    *place->apart = 0;
+    pen = (struct pen){(char *)(place->apart + 1), 0};
     put_place(&pen, place, wire, name, size);
     return place;
 }

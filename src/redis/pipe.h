@@ -54,6 +54,7 @@ struct dli_pipe {
     int64_t troubles;    /* how often a connection was lost or could not be made */
     dlock_error trouble; /* the last one */
     int crowds_known;    /* bits: the server has the script of that crowd */
+    int crowdless;       /* the server, or a proxy, wants the keys of one slot in a script */
     int64_t *reloads;    /* atomic counter of NOSCRIPT answers */
 };
 

@@ -160,7 +160,7 @@ static int encode_crowd(struct dli_pipe *pipe, struct dli_call **list, struct dl
     struct dli_crowd crowd;
     int full = !(pipe->crowds_known & 1 << (*list)->crowd);
 
-    if (!(*list)->next)
+    if (!(*list)->next || pipe->crowdless)
         return -1;
     gather(*list, &crowd);
     if (crowd.count < DLI_CROWD_LEAST || dli_crowd_encode(&pipe->conn->out, &crowd, full))
@@ -257,6 +257,7 @@ static void answer_crowd(struct dli_pipe *pipe, size_t count, const struct dli_r
             answer(pipe, call, call ? dli_crowd_reply(call, &reply->items[i], room) : NULL);
         }
     }
+    pipe->crowdless |= !all && dli_error_status(reply) == DLOCK_WRONG_SETUP;
     pipe->crowds_known = all ? pipe->crowds_known | bit : pipe->crowds_known & ~bit;
     if (dli_reply_unknown_script(reply))
         __atomic_add_fetch(pipe->reloads, 1, __ATOMIC_RELAXED);

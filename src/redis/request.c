@@ -45,6 +45,17 @@ static void complete_answer(struct dli_request *request)
         answer->released = 1;
 }
 
+/* Whether the lock's requests may be with others in one script from now on. */
+static void note_refusal(const struct dli_request *request)
+{
+    uint32_t apart = request->status != DLOCK_OK;
+
+    if (request->verb != DLI_VERB_EXCHANGE || (apart && !dli_request_blamed(request)))
+        return;
+    if (__atomic_load_n(request->place->apart, __ATOMIC_RELAXED) != apart)
+        __atomic_store_n(request->place->apart, apart, __ATOMIC_RELAXED);
+}
+
 int dli_errand_hear(struct dli_errand *errand, dlock_status status, int sent, const struct dli_reply *reply)
 {
     struct dli_request *request = &errand->request;
@@ -55,8 +66,10 @@ int dli_errand_hear(struct dli_errand *errand, dlock_status status, int sent, co
     request->repeated = errand->call.repeated;
     if (request->verb == DLI_VERB_EXCHANGE)
         request->exchange.answer = (struct dli_answer){.status = status};
-    if (status == DLOCK_OK)
+    if (status == DLOCK_OK) {
         dli_decode_request(reply, request);
+        note_refusal(request);
+    }
     if (request->verb == DLI_VERB_EXCHANGE)
         complete_answer(request);
     if (status != DLOCK_OK)

@@ -43,7 +43,7 @@ struct dli_due {
     struct dli_entry *entry; /* with a ref */
     int64_t number, lease, limit;
     int tries;    /* that failed before */
-    int alone;    /* it shares no request */
+    int most;     /* how many may share its request, all with the same number */
     int64_t last; /* token of the hold */
 };
 
@@ -65,6 +65,7 @@ struct dli_batch {
     struct dli_queue *queue;
     int count;
     int64_t stamp;
+    dlock_error why;
     struct dli_due due[DLI_RENEW_MAX];
     struct dli_renewal rows[DLI_RENEW_MAX];
 };
@@ -83,6 +84,7 @@ struct dli_loop {
     struct dli_queue queue[DLI_QUEUES];
     int queues;             /* those below were ever used */
     struct dli_batch *idle; /* batches that are not in flight; there is one at least in all */
+    int apart;              /* the server wants one lock per request */
 };
 
 struct dli_client {
@@ -148,6 +150,7 @@ struct dli_entry {
     struct dli_question *question; /* for the gate, under way; line.c */
     int64_t timer_at;              /* what the timer is set to; DLI_NEVER: not set */
     int64_t handles;               /* atomic: lock handles of the name */
+    int apart;                     /* its last renewal was refused: the next one shares no request */
     int surplus;                   /* refs to drop when the mutex is released */
     uint32_t *woken;               /* the futex of a caller that is woken when the mutex is released */
     struct dli_run *cut_off;      /* multi-locks that end when the mutex is released: no thread takes their next step */

@@ -24,6 +24,7 @@ dlock_status dli_multi_new(const struct dli_member *members, size_t count, struc
     multi->client = members[0].entry->client;
     multi->paused = NULL;
     multi->runs = NULL;
+    multi->apart = 0;
     multi->count = count;
     memcpy(multi->member, members, count * sizeof *members);
     qsort(multi->member, count, sizeof *members, by_name);
@@ -252,6 +253,8 @@ dlock_status dli_multi_acquire(struct dli_multi *multi, int64_t owner, int64_t w
     if (status == DLOCK_OK || status == DLOCK_CANCELLED || (wait == 0 && status != DLOCK_WOULD_BLOCK))
         return status;
     status = in_order(multi, owner, until, taken, token, blocked, why);
+    if (status == DLOCK_OK)
+        dli_multi_together(multi);
     return status == DLOCK_BUSY && wait > 0 ? DLOCK_TIMED_OUT : status;
 }
 

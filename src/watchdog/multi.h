@@ -26,6 +26,7 @@ struct dli_multi {
     struct dli_client *client;
     struct dli_pause *paused; /* under client.mutex */
     struct dli_run *runs;     /* under client.mutex: acquisitions that have not ended */
+    uint32_t apart;           /* atomic: the server refused all at once; one by one until that succeeds */
     size_t count;
     struct dli_member member[]; /* in the order of their names */
 };
@@ -69,11 +70,18 @@ int dli_multi_tells(dlock_status before, dlock_status status);
 dlock_status dli_multi_release(struct dli_multi *multi, int64_t owner, size_t *blocked, dlock_error *why);
 
 /*
- * All members, mutexes that nobody here uses, by one script. DLOCK_OK, DLOCK_WOULD_BLOCK (one of them is in use here, or
- * not a mutex), or why not, with *blocked. multi_once.c.
+ * All members, mutexes that nobody here uses, by one script. DLOCK_OK, DLOCK_WOULD_BLOCK (one of them is in use here or
+ * not a mutex, or the server refused them all without saying which: one by one tells), or why not, with *blocked. multi_once.c.
  */
 dlock_status dli_multi_at_once(struct dli_multi *multi, int64_t owner, int64_t *token, size_t *blocked,
                                dlock_error *why);
+
+/* All members were taken one by one: they may be taken at once again. */
+static inline void dli_multi_together(struct dli_multi *multi)
+{
+    if (__atomic_load_n(&multi->apart, __ATOMIC_RELAXED))
+        __atomic_store_n(&multi->apart, 0, __ATOMIC_RELAXED);
+}
 
 /* ---- run.c: the same without a waiting thread; one event tells the end */
 
@@ -82,7 +90,7 @@ struct dli_run;
 /* multi_once.c: all members for the run, which is told: it is not the caller's any more. Or DLOCK_WOULD_BLOCK, DLOCK_OUT_OF_MEMORY. */
 dlock_status dli_multi_submit_at_once(struct dli_multi *multi, int64_t owner, struct dli_run *run);
 
-/* No mutex held: what came of it, and the member that stood in the way. */
+/* No mutex held: what came of it, and the member that stood in the way. After DLOCK_WOULD_BLOCK they are taken one by one. */
 void dli_run_taken(struct dli_run *run, dlock_status status, size_t blocked);
 
 dlock_status dli_run_acquire(struct dli_multi *multi, int64_t owner, int64_t wait, int64_t tag);

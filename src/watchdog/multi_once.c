@@ -117,6 +117,17 @@ static void give_back(const struct attempt *attempt, size_t i)
         dli_ask_release(attempt->part[i].entry, terms, attempt->owner, &unsaid);
 }
 
+/* Whether the server refused all for one that it does not name. Then all are taken one by one, until that succeeds. */
+static int refused_unnamed(const struct attempt *attempt, dlock_status status)
+{
+    const struct dli_request *request = attempt->request;
+
+    if (status != request->status || !request->refused || !dli_request_blamed(request) || attempt->count < 2)
+        return 0;
+    __atomic_store_n(&attempt->multi->apart, 1, __ATOMIC_RELAXED);
+    return 1;
+}
+
 /* Everybody's answer. */
 static dlock_status settle(struct attempt *attempt, int64_t *token, size_t *blocked)
 {
@@ -137,7 +148,7 @@ static dlock_status settle(struct attempt *attempt, int64_t *token, size_t *bloc
     for (size_t i = 0; first != DLOCK_OK && i < attempt->count; i++)
         if (status[i] == DLOCK_OK)
             give_back(attempt, i);
-    return first;
+    return refused_unnamed(attempt, first) ? DLOCK_WOULD_BLOCK : first;
 }
 
 static void attempt_free(struct attempt *attempt, int begun)
@@ -197,7 +208,7 @@ static int possible(const struct dli_multi *multi)
     const struct dli_store *store = multi->client->store;
     uint32_t shard = store->ops->shard(store, multi->member[0].entry->place);
 
-    if (multi->count > DLI_MULTI_MAX || store->votes)
+    if (multi->count > DLI_MULTI_MAX || store->votes || __atomic_load_n(&multi->apart, __ATOMIC_RELAXED))
         return 0;
     for (size_t i = 0; i < multi->count; i++)
         if (multi->member[i].kind->id != DLOCK_KIND_MUTEX ||
@@ -250,6 +261,8 @@ dlock_status dli_multi_at_once(struct dli_multi *multi, int64_t owner, int64_t *
     multi->client->store->ops->carry(multi->member[0].entry->loop->lane, attempt->request);
     status = settle(attempt, token, blocked);
     attempt_free(attempt, 1);
+    if (status == DLOCK_WOULD_BLOCK)
+        why->code = DLOCK_OK;
     return status;
 }
 

@@ -2,15 +2,22 @@
  * renew.c: renewals of one loop, many locks per request, the most endangered lock first; so many requests in flight
  * as the store has for one server, and servers do not wait for one another.
  *
+ * A server may refuse a request for one of its locks: a key that the user may not touch. Then its locks are asked for again at once,
+ * by eights and then one by one, with as many requests in flight as that needs. A lock that is refused by itself is told of
+ * its failure, a log line names it, and it shares no request until it was renewed once.
+ *
  * Queues and batches belong to the loop's thread, or to the caller that does its work while it sleeps (redis/pipe.h). A
  * queued renewal holds a ref on its entry; its machine is marked renewing, so that no second renewal of the same grant can be
  * queued.
  */
-#include "client.h"
+#include "order.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "sys/sys.h"
+
+enum { FEW = 8 }; /* the size of the parts of a request that was refused */
 
 /* ---- a binary heap of renewals by limit */
 
@@ -111,10 +118,15 @@ static struct dli_queue *queue_of(struct dli_loop *loop, const struct dli_entry 
     return &loop->queue[number];
 }
 
-/* Renewals come due one by one. They gather for a sixtieth of their lease, unless one was late from the start. */
-static void gather(struct dli_queue *queue, const struct dli_mutex *m)
+/*
+ * Renewals come due one by one. They gather for a sixtieth of their lease, unless one was late from the start. One that is refused all
+ * the time hurries nobody.
+ */
+static void gather(struct dli_queue *queue, const struct dli_entry *entry)
 {
-    int64_t leave = dli_now() + (m->confirm || m->renew_failures ? 0 : m->lease / 60);
+    const struct dli_mutex *m = &entry->m;
+    int hurry = m->confirm || (m->renew_failures && !entry->apart);
+    int64_t leave = dli_now() + (hurry ? 0 : m->lease / 60);
 
     if (queue->count == 1 || leave < queue->leave_at)
         queue->leave_at = leave;
@@ -124,7 +136,10 @@ static int64_t alarm_of(const struct dli_loop *loop, const struct dli_queue *que
 {
     int most = loop->client->store->renewals;
 
-    if (queue->count == 0 || queue->flying >= (most > 1 ? most : 1))
+    if (queue->count == 0)
+        return INT64_MAX;
+    most = (most > 1 ? most : 1) + (queue->heap[0].most < DLI_RENEW_MAX ? FEW : 0);
+    if (queue->flying >= most)
         return INT64_MAX;
     return queue->count < DLI_RENEW_MAX ? queue->leave_at : 0;
 }
@@ -149,11 +164,12 @@ void dli_renew_queue(struct dli_entry *entry)
         .entry = entry, .number = m->want, .lease = m->lease, .limit = m->limit, .last = m->token_end - 1};
 
     due.tries = m->renew_failures;
+    due.most = entry->apart || entry->loop->apart ? 1 : DLI_RENEW_MAX;
     if (push(queue, &due)) {
         dli_mutex_renewed(m, m->want, -1, m->lease, m->stamp, dli_now());
         return;
     }
-    gather(queue, m);
+    gather(queue, entry);
     dli_mutex_renewing(m);
     dli_entry_ref(entry);
 }
@@ -170,15 +186,36 @@ static void tell(const struct dli_due *due, int kept, int64_t stamp, int64_t now
     dli_entry_unlock(entry);
 }
 
-/* Some of the locks are at one server and some at another: each is asked for alone now. */
-static void split(struct dli_batch *batch, int64_t now)
+/* Not all of the locks can be renewed together: those in one request are at most so many from now on. */
+static void split(struct dli_batch *batch, int most, int64_t now)
 {
     for (int i = 0; i < batch->count; i++) {
-        batch->due[i].alone = 1;
+        batch->due[i].most = most;
         if (push(batch->queue, &batch->due[i]))
             tell(&batch->due[i], -1, batch->stamp, now);
     }
     batch->queue->leave_at = now;
+}
+
+/* A lock was asked for alone. What came of that decides whether it shares requests from now on; a refusal is logged once. */
+static void note_alone(struct dli_batch *batch, const struct dli_request *request)
+{
+    struct dli_entry *entry = batch->due[0].entry;
+    int refused = dli_request_blamed(request), news;
+    char text[DLI_EVENT_TEXT];
+    dlock_error said;
+
+    if (!refused && request->status != DLOCK_OK)
+        return;
+    dli_entry_lock(entry);
+    news = refused && !entry->apart;
+    entry->apart = refused;
+    dli_entry_unlock(entry);
+    if (!news)
+        return;
+    dli_lock_said(entry, request->status, &batch->why, &said);
+    dli_quote(text, sizeof text, said.message, strlen(said.message));
+    dli_events_log(&entry->client->events, request->status, text);
 }
 
 static void tell_all(struct dli_batch *batch, const struct dli_request *request, int64_t now)
@@ -195,13 +232,25 @@ static void tell_all(struct dli_batch *batch, const struct dli_request *request,
     dli_client_count(batch->loop->client, DLOCK_STAT_RENEWED, renewed);
 }
 
+/* A server that wants the keys of one slot in a request will not change its mind. */
+static void split_blamed(struct dli_batch *batch, const struct dli_request *request, int64_t now)
+{
+    if (request->status == DLOCK_WRONG_SETUP)
+        batch->loop->apart = 1;
+    split(batch, batch->count > FEW && !batch->loop->apart ? FEW : 1, now);
+}
+
 static void batch_done(struct dli_request *request)
 {
     struct dli_batch *batch = request->asker;
     int64_t now = dli_now();
 
-    if (request->torn && batch->count > 1)
-        split(batch, now);
+    if (batch->count == 1)
+        note_alone(batch, request);
+    if (batch->count > 1 && request->torn)
+        split(batch, 1, now);
+    else if (batch->count > 1 && dli_request_blamed(request))
+        split_blamed(batch, request, now);
     else
         tell_all(batch, request, now);
     batch->queue->flying--;
@@ -238,9 +287,7 @@ static int fits(const struct dli_queue *queue, const struct dli_batch *batch)
     const struct dli_store *store = batch->loop->client->store;
     const struct dli_entry *entry, *first;
 
-    if (queue->count == 0 || batch->count == DLI_RENEW_MAX)
-        return 0;
-    if (batch->count > 0 && (queue->heap[0].alone || batch->due[0].alone))
+    if (queue->count == 0 || batch->count == (batch->count > 0 ? batch->due[0].most : DLI_RENEW_MAX))
         return 0;
     entry = queue->heap[0].entry;
     first = batch->due[0].entry;
@@ -248,23 +295,38 @@ static int fits(const struct dli_queue *queue, const struct dli_batch *batch)
                                  store->ops->shard(store, entry->place) == store->ops->shard(store, first->place));
 }
 
+static void add(struct dli_batch *batch, const struct dli_due *due)
+{
+    struct dli_renewal *row = &batch->rows[batch->count];
+    struct dli_entry *entry = due->entry;
+
+    batch->due[batch->count++] = *due;
+    row->kind = entry->kind;
+    row->place = entry->place;
+    row->lease = due->lease + entry->rules.delay;
+    row->permits = entry->rules.permits;
+    row->last = due->last;
+    dli_entry_owner(entry, due->number, row->owner);
+}
+
+/* Those that do not go with the first by their number wait in the batch's last places meanwhile; the queue has room for them. */
 static void fill(struct dli_queue *queue, struct dli_batch *batch, int64_t now)
 {
+    int aside = DLI_RENEW_MAX;
+
     batch->count = 0;
-    while (fits(queue, batch)) {
+    while (batch->count < aside && fits(queue, batch)) {
         struct dli_due due = pop(queue);
-        struct dli_renewal *row = &batch->rows[batch->count];
 
         if (!still_wanted(&due, now))
             continue;
-        batch->due[batch->count++] = due;
-        row->kind = due.entry->kind;
-        row->place = due.entry->place;
-        row->lease = due.lease + due.entry->rules.delay;
-        row->permits = due.entry->rules.permits;
-        row->last = due.last;
-        dli_entry_owner(due.entry, due.number, row->owner);
+        if (batch->count > 0 && due.most != batch->due[0].most)
+            batch->due[--aside] = due;
+        else
+            add(batch, &due);
     }
+    while (aside < DLI_RENEW_MAX)
+        push(queue, &batch->due[aside++]);
 }
 
 /* A line that loses bytes sends them again later than an attempt lasts: the next one is given twice the time. */
@@ -288,6 +350,8 @@ static void send(struct dli_loop *loop, struct dli_batch *batch, int64_t now)
     request->repeatable = request->brisk = 1;
     request->done = batch_done;
     request->asker = batch;
+    request->why = &batch->why;
+    batch->why.code = DLOCK_OK;
     batch->queue->flying++;
     dli_client_count(loop->client, DLOCK_STAT_RENEWAL_SCRIPTS, 1);
     request->status = loop->client->store->ops->push_urgent(loop->lane, request);

@@ -205,6 +205,8 @@ static void conclude(struct dli_run *run, size_t taken)
         note(run, DLOCK_CANCELLED);
     if (run->status == DLOCK_OK && (run->at = dli_multi_held(run->multi, run->owner, taken, &run->token)) < taken)
         note(run, DLOCK_LOST); /* while others were waited for */
+    if (run->status == DLOCK_OK)
+        dli_multi_together(run->multi);
     if (run->status != DLOCK_OK)
         dli_multi_give_up(run->multi, run->owner, taken);
     end(run);
@@ -212,7 +214,8 @@ static void conclude(struct dli_run *run, size_t taken)
 
 void dli_run_taken(struct dli_run *run, dlock_status status, size_t blocked)
 {
-    int final = !run->patient || status == DLOCK_CANCELLED || status == DLOCK_CLOSED;
+    int patient = run->patient || status == DLOCK_WOULD_BLOCK;
+    int final = !patient || status == DLOCK_CANCELLED || status == DLOCK_CLOSED;
 
     if (status == DLOCK_OK) {
         conclude(run, run->multi->count);
