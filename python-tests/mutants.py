@@ -347,7 +347,7 @@ BAD_ONE = (
     Mutant(612, "who was refused is forgotten", world="renewals", edits=(
         ("watchdog/renew.c", "    entry->apart = refused;\n", ""),
     )),
-    Mutant(613, "who was refused once stays alone", world="renewals", caught=False, edits=(
+    Mutant(613, "who was refused once stays alone", world="renewals", edits=(
         ("watchdog/renew.c", "    entry->apart = refused;\n", "    entry->apart |= refused;\n"),
     )),
     Mutant(614, "a refused caller goes with others again", world="callers", edits=(

@@ -100,6 +100,7 @@ class Denying(LockServer):
     def __init__(self, what: str, bad: bytes | None, refusal: bytes = NOPERM) -> None:
         super().__init__()
         self.what, self.bad, self.refusal = what, bad, refusal
+        self.asked_for: list[set[bytes]] = []  # the locks of all requests
         self.sizes: list[int] = []  # of the requests that were refused
         self.others = 0  # that were not
         self.say(what, self.judge)
@@ -107,11 +108,20 @@ class Denying(LockServer):
     def judge(self, _: socket.socket, words: list[bytes]) -> bytes:
         keys = words[3 : 3 + int(words[2])]
         locks = keys[::5] if self.what.startswith("crowd") else keys
+        self.asked_for.append(set(locks))
         if (self.bad in locks) if self.bad else len(locks) > 1:
             self.sizes.append(len(locks))
             return self.refusal
         self.others += 1
         return self.usual(self.what, words)
+
+
+def parts_of_the_first(fake: Denying) -> list[int]:
+    """The first request that was refused: how many locks it had, and the parts in which these were asked for next."""
+    first = next(number for number, locks in enumerate(fake.asked_for) if b"bad" in locks)
+    whole = fake.asked_for[first]
+    parts = [len(locks) for locks in fake.asked_for[first + 1 :] if locks & whole]
+    return [len(whole), *parts[: -(-len(whole) // 8)]]
 
 
 def renewals_with_a_bad_one(new_agent: Make, **environment: str) -> None:
@@ -133,12 +143,14 @@ def renewals_with_a_bad_one(new_agent: Make, **environment: str) -> None:
         held(1, lambda: len(fake.sizes) > 2)
         assert len([size for size in fake.sizes if size > 8]) == 1 and len([size for size in fake.sizes if size > 1]) <= 2, fake.sizes
         assert fake.others <= 7 + 7 + 12, "the parts, and two periods"
+        whole, *parts = parts_of_the_first(fake)
+        assert whole > 8 and parts == [8] * (whole // 8) + [whole % 8] * (whole % 8 > 0), "at once, by eights"
         seen = len(fake.sizes)
         held(2, lambda: len(fake.sizes) > seen)
         assert set(fake.sizes[3:]) == {1}, "it shares no request any more"
-        fake.bad, seen = b"nobody", len(fake.sizes)
-        held(3, lambda: bad.state(3) == "HELD")
-        assert len(fake.sizes) == seen and client.counters()["lost"] <= 2
+        fake.bad, seen, before = b"nobody", len(fake.sizes), len(fake.asked_for)
+        held(3, lambda: any(b"bad" in locks and len(locks) > 1 for locks in fake.asked_for[before:]))  # again with others
+        assert bad.state(3) != "LOST" and len(fake.sizes) == seen and client.counters()["lost"] <= 2
         tell(fired=seen)
 
 
