@@ -17,6 +17,7 @@ from harness.agent import Agent, Client, Lock, until
 from harness.build import BUILD, ROOT
 from harness.fake import LockServer
 from harness.kinds import LEASED, one
+from harness.quorum import Quorum
 from harness.server import Server
 from harness.tally import tell
 
@@ -70,6 +71,27 @@ def test_a_key_that_may_not_be_touched_any_more(agent: Agent, new_server: Make, 
     answer = bad.acquire(2, 0)
     assert answer.status in ("DENIED", "BUSY") and "'bad'" in answer.message
     assert {lock.release(1).status for lock in good} == {"OK"}
+
+
+def test_servers_that_vote(agent: Agent, lease_ms: int = 6000) -> None:
+    """All of them refuse the same lock; the others are renewed by all of them."""
+    with Quorum(3) as quorum:
+        for node in quorum.nodes:
+            user(node, "~*")
+        url = quorum.url.replace("redis+quorum://", f"redis+quorum://some:{SECRET}@")
+        client = agent.open(url, lease_ms=lease_ms, safety_ms=100)
+        bad, good = client.lock("bad"), [client.lock(f"good{number}") for number in range(MANY - 1)]
+        locks = good[:31] + [bad] + good[31:]
+        assert {answer.status for answer in agent.many([("acquire", lock.index, 1, 0) for lock in locks])} == {"OK"}
+        for node in quorum.nodes:
+            user(node, "~*good*", "~dlock_quorum*")
+        line = refused_line(client)
+        assert "'bad'" in line.text and "denied" in line.text and SECRET not in line.text
+        before = client.counters()["renewed"]
+        until(lambda: client.counters()["renewed"] >= before + 2 * len(good))
+        until(lambda: bad.state(1) == "LOST")
+        assert {lock.state(1) for lock in good} == {"HELD"} and client.counters()["lost"] == 1
+        tell(fired=sum(map(rejected, quorum.nodes)))
 
 
 @pytest.mark.parametrize("kind", ["mutex", *LEASED])

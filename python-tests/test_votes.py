@@ -84,6 +84,15 @@ def test_again(redis_server: Server) -> None:
     assert script(redis_server, "again", keys[:2], *row) == [1] and redis("GET", FENCE) == b"99"
 
 
+def test_again_of_one_that_cannot_be(redis_server: Server) -> None:
+    """A counter of another type costs its own lock the hold, and no other."""
+    redis = redis_server.command
+    redis("RPUSH", "fence of bad", "not a counter")
+    keys = [key for name in ("one", "bad", "two") for key in (name, f"fence of {name}")]
+    assert script(redis_server, "again", keys, *("me", 5000, 77) * 3) == [1, 0, 1]
+    assert redis("EXISTS", "one", "two") == 2 and redis("EXISTS", "bad") == 0
+
+
 def test_join(redis_server: Server) -> None:
     redis = redis_server.command
     run_id, sharded, view = script(redis_server, "join", ["dlock_quorum"], "3 of 5", 60_000)

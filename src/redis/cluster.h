@@ -128,7 +128,7 @@ struct dli_lane {
     struct dli_cluster *cluster;
     int index, wake_fd;
     struct dli_txn_lane txns;
-    pthread_mutex_t mutex; /* guards parked and shut */
+    pthread_mutex_t mutex;                 /* guards parked and shut */
     struct dli_trip *parked, **parked_end; /* in the order in which they came */
     int shut;
     int64_t parked_at; /* the thread's: when one of them is due */

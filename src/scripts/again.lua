@@ -1,6 +1,6 @@
 -- Give holders of a quorum what this server lacks: a hold where nobody has the lock, with its tokens. Never instead of a
 -- renewal, only behind one that a quorum has answered. KEYS: lock, fence of each; ARGV: owner, lease, last token of each.
--- 1 where the owner holds now, else 0.
+-- 1 where the owner holds now, else 0. One whose counter is not to be had gets no hold; the others do.
 --@include held.lua
 local call, kept = redis.call, {}
 
@@ -20,10 +20,11 @@ for i = 1, #KEYS / 2 do
   local lock, owner, lease = KEYS[2 * i - 1], ARGV[3 * i - 2], tonumber(ARGV[3 * i - 1])
   kept[i] = 0
   if call('EXISTS', lock) == 0 then
-    call('HSET', lock, owner, '1')
-    call('PEXPIRE', lock, lease)
-    floor(KEYS[2 * i], ARGV[3 * i], lease)
-    kept[i] = 1
+    if pcall(floor, KEYS[2 * i], ARGV[3 * i], lease) then
+      call('HSET', lock, owner, '1')
+      call('PEXPIRE', lock, lease)
+      kept[i] = 1
+    end
   elseif held(lock, owner) then
     kept[i] = 1
   end
