@@ -112,7 +112,8 @@ What happens when one is missing:
 - A command or key: calls that need it answer `DLOCK_DENIED`, and the sentence has the server's words. Redis 7.0 gives the
   script's line for a command inside a script; `ACL LOG` on the server names the command, the key or the channel. What a
   script had done until then is taken back, as far as the rights for a release go; the rest ends with its lease. But a
-  permit of a semaphore whose release was denied midway stays taken.
+  permit of a semaphore whose release was denied midway stays taken. A key that is denied costs only its own lock: the locks that were
+  in one script with it are asked for again without it.
 - `subscribe` or a channel: nobody is told anything any more. Waiters look for themselves, every `safety_ms`. Without the right to
   publish, releases answer `DLOCK_DENIED`.
 - `client|setname`: the connections have no names. `unsubscribe`: channels are heard longer than needed.
