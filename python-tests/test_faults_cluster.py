@@ -438,7 +438,7 @@ def test_f03_order_is_kept(agent: Agent, fakes: list[FakeServer]) -> None:
 
 
 @pytest.mark.house  # the library under test is another one
-def test_f03_mutant_order(new_agent: Make, fakes: list[FakeServer], tmp_path: pathlib.Path) -> None:
+def test_mutant_of_the_order(new_agent: Make, fakes: list[FakeServer], tmp_path: pathlib.Path) -> None:
     assert not keep_order(new_agent(LD_PRELOAD=str(mutants.library(ROOT, BUILD, tmp_path, mutants.STACK))), fakes)
 
 

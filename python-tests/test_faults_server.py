@@ -164,7 +164,7 @@ def test_d01_order_is_kept_by_those_that_go_together(new_agent: Callable[..., Ag
 
 
 @pytest.mark.house  # the library under test is another one
-def test_d01_mutant_order(new_agent: Callable[..., Agent], tmp_path: pathlib.Path) -> None:
+def test_mutant_of_the_order(new_agent: Callable[..., Agent], tmp_path: pathlib.Path) -> None:
     changed = str(mutants.library(ROOT, BUILD, tmp_path, mutants.OVERTAKEN))
     came, ran = order_of_a_pipeline(new_agent, LD_PRELOAD=changed)
     assert sorted(ran) == sorted(came) and ran != came
