@@ -53,6 +53,7 @@ struct dli_queue {
     size_t count, room;
     int64_t leave_at; /* those that do not fill a script wait for others until then */
     int flying;
+    int parts; /* how many in the heap may not share a request with all others */
 };
 
 enum { DLI_QUEUES = 256 };

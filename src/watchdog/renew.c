@@ -60,6 +60,7 @@ static int push(struct dli_queue *queue, const struct dli_due *due)
         queue->heap = heap;
         queue->room = room;
     }
+    queue->parts += due->most < DLI_RENEW_MAX;
     queue->heap[queue->count] = *due;
     sift_up(queue->heap, queue->count++);
     return 0;
@@ -71,6 +72,7 @@ static struct dli_due pop(struct dli_queue *queue)
 
     queue->heap[0] = queue->heap[--queue->count];
     sift_down(queue->heap, queue->count);
+    queue->parts -= due.most < DLI_RENEW_MAX;
     return due;
 }
 
@@ -136,10 +138,8 @@ static int64_t alarm_of(const struct dli_loop *loop, const struct dli_queue *que
 {
     int most = loop->client->store->renewals;
 
-    if (queue->count == 0)
-        return INT64_MAX;
-    most = (most > 1 ? most : 1) + (queue->heap[0].most < DLI_RENEW_MAX ? FEW : 0);
-    if (queue->flying >= most)
+    most = (most > 1 ? most : 1) + (queue->parts > 0 ? FEW : 0);
+    if (queue->count == 0 || queue->flying >= most)
         return INT64_MAX;
     return queue->count < DLI_RENEW_MAX ? queue->leave_at : 0;
 }
@@ -232,10 +232,10 @@ static void tell_all(struct dli_batch *batch, const struct dli_request *request,
     dli_client_count(batch->loop->client, DLOCK_STAT_RENEWED, renewed);
 }
 
-/* A server that wants the keys of one slot in a request will not change its mind. */
+/* Where locks of all slots share requests, and the server wants the keys of one, it will not change its mind. */
 static void split_blamed(struct dli_batch *batch, const struct dli_request *request, int64_t now)
 {
-    if (request->status == DLOCK_WRONG_SETUP)
+    if (request->status == DLOCK_WRONG_SETUP && batch->loop->client->store->renewals <= 1)
         batch->loop->apart = 1;
     split(batch, batch->count > FEW && !batch->loop->apart ? FEW : 1, now);
 }
@@ -318,11 +318,9 @@ static void fill(struct dli_queue *queue, struct dli_batch *batch, int64_t now)
     while (batch->count < aside && fits(queue, batch)) {
         struct dli_due due = pop(queue);
 
-        if (!still_wanted(&due, now))
-            continue;
         if (batch->count > 0 && due.most != batch->due[0].most)
             batch->due[--aside] = due;
-        else
+        else if (still_wanted(&due, now))
             add(batch, &due);
     }
     while (aside < DLI_RENEW_MAX)

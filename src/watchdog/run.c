@@ -224,7 +224,7 @@ void dli_run_taken(struct dli_run *run, dlock_status status, size_t blocked)
     if (!final && !is_cancelled(run->multi, run->owner) && (status = ask(run)) == DLOCK_OK)
         return;
     run->at = blocked;
-    note(run, status);
+    note(run, status == DLOCK_WOULD_BLOCK ? DLOCK_CANCELLED : status);
     conclude(run, 0);
 }
 
