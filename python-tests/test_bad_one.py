@@ -210,8 +210,10 @@ def callers_with_a_bad_one(new_agent: Make, **environment: str) -> None:
 
         def busy(enough: Callable[[], bool]) -> int:
             """All take turns, and n7 tries, until that is enough; how often it tried."""
-            tries = 0
+            tries = rounds = 0
             while not enough():
+                rounds += 1
+                assert rounds < 15, "it goes with others again"
                 waits = [lock.start("turns", 1, 100, thread=number + 1) for number, lock in enumerate(locks) if number != 7]
                 while not all(wait.ready() for wait in waits):
                     answer = locks[7].acquire(1, 0)
