@@ -761,9 +761,10 @@ dlock_status dlock_lock_export_grant(dlock_lock *lock, int64_t owner, uint8_t *b
 
 /*
  * Take over a grant given out by dlock_lock_export_grant for the same name. It keeps its token. The first client gets it;
- * after an error that leaves open what the server did (DLOCK_UNREACHABLE) the same client may try again.
+ * after an error that leaves open what the server did (DLOCK_UNREACHABLE) the adoption is undone in the background. The bytes
+ * are then what they were: any client may adopt them until the lease ends, this one also before the undo is over.
  * DLOCK_INVALID_GRANT when the bytes are not such a grant, DLOCK_LOST when the lease ended meanwhile or another client was
- * first, DLOCK_BUSY when this process holds or waits.
+ * first, DLOCK_BUSY when this process holds or waits, or undoes the adoption of another grant.
  * Threads: any. Blocks: up to the command timeout. Since: 0.1
  */
 DLOCK_API

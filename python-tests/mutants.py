@@ -125,6 +125,18 @@ MUTANTS = (
     Mutant(114, "a lock lingers longer than its grant may be used for turns", (
         ("engine/turn.c", "dli_earlier(now + claim->linger, turns_end(m));", "now + m->lease;"),
     )),
+    Mutant(124, "an id that was given up may still be granted", (
+        ("scripts/try.lua", "if buried(about, own) then", "if buried(about, own) and false then"),
+    )),
+    Mutant(125, "a request answered after its number was dropped is in no doubt", (
+        ("engine/wire.c", "    m->drop_doubt |= doubt;\n", ""),
+    )),
+    Mutant(126, "an adoption comes after its undo", (
+        ("scripts/adopt.lua", "or from ~= heir and buried(KEYS[2], heir) then", "then"),
+    )),
+    Mutant(127, "the undo of an adoption finds the last try only", (
+        ("scripts/disown.lua", "heir_of(lock, ARGV[1], ARGV[3])", "heir_of(lock, ARGV[1], ARGV[1]:sub(38))"),
+    )),
     Mutant(115, "the answer to who asked for a longer lease is for whoever holds by then", (
         ("engine/keep.c", "m->holder && m->holder->token == token;", "m->holder && token;"),
     )),
@@ -216,6 +228,18 @@ VOTES = (
 
 
 KINDS = (
+    Mutant(251, "a read that was given up may still be granted", world="rw", edits=(
+        ("scripts/read_acquire.lua", "call('GET', hold) == BURIED then", "call('GET', hold) == 0 then"),
+    )),
+    Mutant(252, "a write that was given up may still be granted", world="rw", edits=(
+        ("scripts/write_acquire.lua", "call('GET', KEYS[4]) == BURIED then", "call('GET', KEYS[4]) == 0 then"),
+    )),
+    Mutant(253, "a fair acquire that was given up may still be granted", world="fair", edits=(
+        ("scripts/fair_acquire.lua", "if buried(about, own) then", "if buried(about, own) and false then"),
+    )),
+    Mutant(254, "permits that were given up may still be granted", world="permit", edits=(
+        ("scripts/permit_acquire.lua", "if told and told[1] == 0 then", "if told and told[1] == 2 then"),
+    )),
     Mutant(201, "a writer enters beside readers", world="rw", edits=(
         ("scripts/write_acquire.lua", "elseif mode == 'write' or mode == 'read' and last_hold(0) > 0 then",
          "elseif mode == 'write' then"),
@@ -361,6 +385,16 @@ BAD_ONE = (
 UNNAMED = Mutant(616, "the first member is to blame", edits=(
     ("watchdog/multi_once.c", "    return refused_unnamed(attempt, first) ? DLOCK_WOULD_BLOCK : first;",
      "    return refused_unnamed(attempt, first) ? first : first;"),
+))  # fmt: skip
+
+# Found by test_stray.py, of requests that come after the undo.
+STRAY = Mutant(604, "the undo does not say that a request may still be under way", edits=(
+    ("engine/wire.c", "wish->doubt = m->drop && m->drop_doubt;", "wish->doubt = 0;"),
+))  # fmt: skip
+
+# Found by test_transfer.py, of adoptions whose answer is lost.
+DISOWN = Mutant(605, "an adoption that nobody heard of is left alone", edits=(
+    ("watchdog/transfer.c", "    if (in_doubt(order))", "    if (0 && in_doubt(order))"),
 ))  # fmt: skip
 
 # Found by test_crowd.py, of the replies to many callers in one.

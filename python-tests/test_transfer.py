@@ -1,15 +1,18 @@
 """Grants that one process gives out: whoever adopts one first has it, and nobody else."""
 from __future__ import annotations
 
+import pathlib
 from typing import Any, Callable, Iterator
 
+import mutants
 import pytest
 
 from harness.agent import Agent, Lock, until
+from harness.build import BUILD, ROOT
 from harness.cluster import Cluster
 from harness.proxy import Proxy
 from harness.quorum import Quorum
-from harness.scripts import SHA, teach
+from harness.scripts import SHA, runs, teach
 from harness.server import Server
 
 Make = Callable[..., Agent]
@@ -76,24 +79,85 @@ def test_from_hand_to_hand(new_agent: Make, redis_server: Server) -> None:
     assert redis_server.command("EXISTS", "lock") == 0
 
 
-@pytest.mark.parametrize("times", [1, 3])
-def test_an_answer_is_lost(new_agent: Make, new_proxy: Callable[..., Proxy], redis_server: Server, times: int) -> None:
-    """The server has given it to who did not hear of it: who asks again has it, others do not."""
+def undone(server: Server, giver: bytes) -> None:
+    """The grant is its giver's again."""
+    until(lambda: server.command("HKEYS", "lock") == [giver])
+
+
+@pytest.mark.parametrize("next_one", ["the same", "another"])
+def test_an_answer_is_lost(new_agent: Make, new_proxy: Callable[..., Proxy], redis_server: Server, next_one: str) -> None:
+    """For good: it is undone in the background, and whoever has the bytes may adopt the grant."""
+    teach(redis_server)
+    proxy = new_proxy(redis_server)
+    client = new_agent().open(proxy.url, command_timeout_ms=500, connects_per_second=1000)
+    giver, other = (new_agent().open(redis_server).lock("lock", lease_ms=20_000) for _ in range(2))
+    taker = client.lock("lock", lease_ms=20_000)
+    grant = given(giver)
+    hook = proxy.lose_reply(SHA["adopt"], None)
+    assert taker.adopt(1, grant).status in ("UNREACHABLE", "UNKNOWN_OUTCOME")
+    hook.wait()
+    assert taker.state(1) == "NONE"
+    undone(redis_server, grant.split()[3])
+    hook.times = hook.count
+    heir = taker if next_one == "the same" else other
+    until(lambda: heir.adopt(1, grant).status == "OK")
+    assert heir.state(1) == "HELD" and heir.token(1).ok.token == int(grant.split()[1])
+    heir.release(1).ok
+    assert redis_server.command("EXISTS", "lock") == 0 and taker.adopt(1, grant).status == "LOST"
+
+
+@pytest.mark.house
+def test_mutant_without_undo(new_agent: Make, new_proxy: Callable[..., Proxy], redis_server: Server, tmp_path: pathlib.Path) -> None:
+    teach(redis_server)
+    library = str(mutants.library(ROOT, BUILD, tmp_path, mutants.DISOWN))
+    proxy = new_proxy(redis_server)
+    giver = new_agent().open(redis_server).lock("lock", lease_ms=20_000)
+    taker = new_agent(LD_PRELOAD=library).open(proxy.url, command_timeout_ms=500).lock("lock", lease_ms=20_000)
+    grant = given(giver)
+    proxy.lose_reply(SHA["adopt"], None)
+    taker.adopt(1, grant)
+    with pytest.raises(AssertionError):
+        undone(redis_server, grant.split()[3])
+
+
+def test_tries_while_the_undo_cannot_come_through(new_agent: Make, new_proxy: Callable[..., Proxy], redis_server: Server) -> None:
+    """Each try may take what an earlier one has; another grant is not adopted meanwhile; nobody else has the lock."""
+    teach(redis_server)
     proxy = new_proxy(redis_server)
     giver, other = (new_agent().open(redis_server).lock("lock", lease_ms=20_000) for _ in range(2))
-    taker = new_agent().open(proxy.url, command_timeout_ms=500).lock("lock", lease_ms=20_000)
-    teach(redis_server)
+    taker = new_agent().open(proxy.url, command_timeout_ms=500, connects_per_second=1000).lock("lock", lease_ms=20_000)
     grant = given(giver)
-    hook = proxy.lose_reply(SHA["adopt"], times)
-    answer = taker.adopt(1, grant)
-    while answer.status != "OK":
-        assert answer.status in ("UNREACHABLE", "UNKNOWN_OUTCOME") and taker.state(1) == "NONE"
-        assert other.adopt(1, grant).status == "LOST"
-        answer = taker.adopt(1, grant)
-    hook.wait(count=times)
-    assert taker.state(1) == "HELD" and answer.token == int(grant.split()[1])
+    undo = proxy.up.cut_at(SHA["disown"], times=None)
+    lost = proxy.lose_reply(SHA["adopt"], None)
+    for _ in range(3):
+        assert taker.adopt(1, grant).status in ("UNREACHABLE", "UNKNOWN_OUTCOME") and taker.state(1) == "NONE"
+        assert other.adopt(1, grant).status == "LOST" and other.acquire(1, 0).status == "BUSY"
+        assert taker.adopt(1, grant.replace(b":", b":1")).status == "BUSY"
+    undo.wait()
+    lost.times = lost.count
+    assert taker.adopt(1, grant).ok.token == int(grant.split()[1]) and taker.state(1) == "HELD"
+    undo.times = undo.count
     taker.release(1).ok
-    assert redis_server.command("EXISTS", "lock") == 0 and taker.adopt(1, grant).status == "LOST"
+    until(lambda: redis_server.command("EXISTS", "lock") == 0)
+
+
+def test_a_request_that_comes_after_its_undo(new_agent: Make, new_proxy: Callable[..., Proxy], redis_server: Server) -> None:
+    """It adopts nothing."""
+    teach(redis_server)
+    proxy = new_proxy(redis_server)
+    giver, other = (new_agent().open(redis_server).lock("lock", lease_ms=20_000) for _ in range(2))
+    taker = new_agent().open(proxy.url, command_timeout_ms=500, connects_per_second=1000).lock("lock", lease_ms=20_000)
+    grant = given(giver)
+    gate, undo, before = proxy.up.pause_at(SHA["adopt"]), proxy.up.on(SHA["disown"]), runs(redis_server)
+    assert taker.adopt(1, grant).status == "UNREACHABLE"
+    gate.wait(0)
+    undo.wait()
+    until(lambda: runs(redis_server) > before)
+    before = runs(redis_server)
+    gate.open()
+    until(lambda: runs(redis_server) > before)
+    assert redis_server.command("HKEYS", "lock") == [grant.split()[3]]
+    other.adopt(1, grant).ok
 
 
 @pytest.mark.parametrize("token", [0, 2**53, 10**16, 10**17 - 1, 10**30])

@@ -20,7 +20,7 @@ spec.loader.exec_module(embed)
 
 # Which kinds of src/redis/kinds.c, and which scripts beside theirs.
 FEATURES: dict[str, tuple[list[str], list[str]]] = {
-    "mutex": (["MUTEX"], ["adopt", "crowd_acquire", "crowd_release"]), "fair": (["FAIR"], []), "read-write": (["READ", "WRITE"], []),
+    "mutex": (["MUTEX"], ["adopt", "disown", "crowd_acquire", "crowd_release"]), "fair": (["FAIR"], []), "read-write": (["READ", "WRITE"], []),
     "semaphore": (["SEMAPHORE"], []), "permit-semaphore": (["PERMIT_SEMAPHORE"], []), "latch": (["LATCH"], []),
     "multi": ([], ["multi_acquire"]), "inspect": ([], ["inspect"]), "gate": ([], ["gate"]), "transaction": ([], []),
 }  # fmt: skip

@@ -35,9 +35,17 @@ def sides(first: Client, second: Client, kind: str, name: str = "lock", **option
     return one(first, kind, name, **options), one(second, RIVAL.get(kind, kind), name, **options)
 
 
+def only_tombstones(server: Server, key: bytes) -> bool:
+    """It only says which ids get nothing any more."""
+    type = server.command("TYPE", key)
+    if type == "string" and b":rwlock_timeout:" in key:
+        return bool(server.command("GET", key) == b"-")
+    return type == "hash" and all(field.startswith(b"dlock_tombstone:") for field in server.command("HKEYS", key))
+
+
 def image(server: Server) -> dict[bytes, str]:
-    """Every key and what it holds, but for REST."""
-    keys = sorted(key for key in server.command("KEYS", "*") if not REST.match(key))
+    """Every key and what it holds, but for REST and tombstones."""
+    keys = sorted(key for key in server.command("KEYS", "*") if not REST.match(key) and not only_tombstones(server, key))
     return {key: hashlib.sha1(server.command("DUMP", key) or b"").hexdigest() for key in keys}
 
 

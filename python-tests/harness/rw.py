@@ -54,16 +54,16 @@ class RwWire:
 
     def write(self, hold: Hold, lease: int = LEASE, block: int = 1) -> list[int]:
         arguments = [lease, block, LINE, 0, BEAT, KEEP, 1, self.channel, ""]
-        reply: list[int] = self.run("write_acquire", self._keys(), hold.writer, *arguments)
+        reply: list[int] = self.run("write_acquire", self._keys(self.hold_key(hold.writer)), hold.writer, *arguments)
         return reply
 
     def read_release(self, hold: Hold, rest: int = 0) -> int:
         keys = self._keys(self.hold_key(hold.id))
-        reply: int = self.run("read_release", keys, hold.id, self.channel, 0, rest, 1, 1)
+        reply: int = self.run("read_release", keys, hold.id, self.channel, 0, rest, 0, 1)
         return reply
 
     def write_release(self, hold: Hold, rest: int = 0) -> int:
-        reply: int = self.run("write_release", self._keys(), hold.writer, self.channel, 0, rest, 1, 1)
+        reply: int = self.run("write_release", self._keys(self.hold_key(hold.writer)), hold.writer, self.channel, 0, rest, 0, 1)
         return reply
 
     def read_renew(self, *holds: Hold, lease: int = LEASE) -> list[int]:

@@ -169,7 +169,7 @@ struct sim_request {
     int rows; /* RENEW */
     struct {
         int lock;
-        int64_t number, lease;
+        int64_t number, lease, first;
     } row[SIM_LOCKS];
     int64_t number, lease; /* foreign: thread id and lease */
     int64_t token;         /* EXTEND: of the holder that asked */
@@ -238,6 +238,8 @@ struct sim_side {
     int64_t due;    /* grant number whose renewal is due */
     int idle_turns; /* alarms in a row that changed nothing */
     int hearing;    /* asked for Redisson's channel */
+    int giver;      /* whose grant is adopted, or an adoption of it undone */
+    int64_t given;  /* its number there */
 };
 
 enum sim_red_state {

@@ -59,12 +59,37 @@ static int may_extend(const struct sim_request *request, const struct sim_seen *
     return 0;
 }
 
-/* Whether the request gave what one had to the other. */
+static int is_giver(const struct sim_request *request, const struct sim_seen *seen)
+{
+    return seen->peer == request->from_peer && seen->number == request->from_number;
+}
+
+/* One of those that the request adopts with, or whose adoption it undoes. */
+static int is_heir(const struct sim_request *request, const struct sim_seen *seen)
+{
+    int64_t last = request->order ? request->row[0].number : request->wish.drop;
+    int64_t first = request->order ? request->row[0].first : request->wish.first;
+
+    return seen->peer == request->peer && seen->number >= first && seen->number <= last;
+}
+
+/* Whether the request gave what one had to the other: to an heir, or back. */
 static int moved(const struct sim_request *request, const struct sim_seen *before, const struct sim_seen *after)
 {
-    return request->order == SIM_ORDER_ADOPT && before->peer == request->from_peer &&
-           before->number == request->from_number && after->peer == request->peer &&
-           after->number == request->row[0].number;
+    if (request->order == SIM_ORDER_ADOPT)
+        return (is_giver(request, before) || is_heir(request, before)) && after->peer == request->peer &&
+               after->number == request->row[0].number;
+    return request->kind == SIM_EXCHANGE && request->wish.first && is_heir(request, before) && is_giver(request, after);
+}
+
+/* A grant that goes back to who gave it out stands there unbelieved until somebody adopts it. */
+static void gone_back(struct sim *s, const struct sim_request *request)
+{
+    if (request->wish.first)
+        sim_number(s, &s->peer[request->from_peer], request->from_number)->excused = s->now + 3 * s->plan.lease_max;
+    else if (sim_number(s, &s->peer[request->peer], request->row[0].number)->released)
+        sim_violated(s, "stray: peer %d adopts as %" PRId64 ", which was given up", request->peer,
+                     request->row[0].number);
 }
 
 static void reserved(struct sim *s, struct sim_lock *lock, struct sim_number *number, int64_t last)
@@ -84,6 +109,9 @@ static void new_owner(struct sim *s, int index, const struct sim_seen *seen)
     int64_t block = peer->foreign ? 1 : s->plan.rules.handover_turns + 1;
 
     s->stats.wire_grants += !peer->foreign;
+    if (number->released && !peer->foreign)
+        sim_violated(s, "stray: %s goes to peer %d as %" PRId64 ", whose release was answered", lock->name, seen->peer,
+                     seen->number);
     lock->unbelieved_since = 0;
     if (peer->foreign && !s->plan.fenced)
         return;
@@ -141,9 +169,10 @@ void sim_check_script(struct sim *s, const struct sim_request *request, int inde
         sim_violated(s, "fencing: the counter of %s goes back", lock->name);
     if (same && after.peer >= 0 && after.fence != before.fence) /* it asked again, and the counter was gone */
         reserved(s, lock, sim_number(s, &s->peer[after.peer], after.number), after.fence);
-    else if (adopted)
+    else if (adopted && !same) {
         lock->unbelieved_since = 0;
-    else if (after.peer >= 0 && !same)
+        gone_back(s, request);
+    } else if (after.peer >= 0 && !same)
         new_owner(s, index, &after);
     lock->seen = after;
 }

@@ -11,6 +11,8 @@
 
 #include <inttypes.h>
 
+enum { TOMBSTONE_MS = 120000 }; /* as in bury.lua */
+
 void sim_check_renewal(struct sim *s, struct sim_peer *peer, int64_t number)
 {
     if (sim_number(s, peer, number)->released)
@@ -104,6 +106,7 @@ static void check_keys(struct sim *s)
     int64_t now = sim_server_clock(s) / SIM_MS, beat = 3 * s->plan.rules.safety / SIM_MS + 1000;
     int64_t longest = 2 * beat > s->plan.lease_max / SIM_MS ? 2 * beat : s->plan.lease_max / SIM_MS;
 
+    longest = longest > TOMBSTONE_MS ? longest : TOMBSTONE_MS;
     for (int i = 0; i < s->store.count; i++) {
         const struct sim_key *key = &s->store.keys[i];
 

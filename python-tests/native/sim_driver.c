@@ -29,6 +29,8 @@ static void send_exchange(struct sim *s, struct sim_peer *peer, int lock, const 
     struct sim_request *request = sim_alloc(s, sizeof *request);
 
     *request = (struct sim_request){.kind = SIM_EXCHANGE, .peer = peer->index, .lock = lock, .wish = *wish};
+    request->from_peer = peer->side[lock].giver;
+    request->from_number = peer->side[lock].given;
     request->stamp = sim_clock(s, peer);
     request->attempt = wish->attempt;
     peer->side[lock].exchange = request;

@@ -187,6 +187,7 @@ struct sim_scripts *sim_scripts_load(const char *folder, struct sim_store *store
                                         "pass",
                                         "renew",
                                         "adopt",
+                                        "disown",
                                         "force",
                                         "inspect",
                                         "fair_acquire",

@@ -62,6 +62,8 @@ static const char *script_of(const struct sim *s, const struct sim_request *requ
         return "adopt";
     if (request->kind != SIM_EXCHANGE)
         return names[request->kind];
+    if (request->wish.first)
+        return "disown";
     if (!request->wish.want)
         return "release";
     return request->wish.drop ? "pass" : "acquire";
@@ -79,22 +81,27 @@ static void fill_args(struct sim *s, const struct sim_request *request, struct a
         add_text(args, lock->channel);
         add_text(args, "");
     }
-    if (request->kind == SIM_EXCHANGE && wish->drop) {
+    if (request->kind == SIM_EXCHANGE && wish->first) {
+        add_owner(s, args, peer, wish->drop, request->lock);
+        add_owner(s, args, &s->peer[request->from_peer], request->from_number, request->lock);
+        add_number(args, wish->first);
+    } else if (request->kind == SIM_EXCHANGE && wish->drop) {
         add_owner(s, args, peer, wish->drop, request->lock);
         add_text(args, lock->channel);
         if (!wish->want)
             add_number(args, wish->listening);
         add_number(args, wish->rest / SIM_MS);
-        if (!wish->want) {
-            add_number(args, wish->doubt);
+        add_number(args, wish->doubt);
+        if (!wish->want)
             add_number(args, wish->block);
-        }
     } else if (request->kind == SIM_RENEW) {
         if (request->order == SIM_ORDER_ADOPT)
             add_owner(s, args, &s->peer[request->from_peer], request->from_number, request->lock);
         for (int i = 0; i < request->rows; i++) {
             add_owner(s, args, peer, request->row[i].number, request->lock);
             add_number(args, request->row[i].lease / SIM_MS);
+            if (request->order == SIM_ORDER_ADOPT)
+                add_number(args, request->row[i].first);
             if (s->world == SIM_PERMIT)
                 add_number(args, s->plan.rules.permits);
         }
@@ -114,6 +121,11 @@ static int fill_keys(struct sim *s, const struct sim_request *request, struct si
 
     if (s->world)
         return sim_kinds_keys(s, request, keys);
+    if (request->order == SIM_ORDER_ADOPT || request->wish.first) {
+        keys[0] = sim_word(lock->name);
+        keys[1] = sim_word(lock->about);
+        return 2;
+    }
     if (request->kind == SIM_RENEW) {
         for (int i = 0; i < request->rows; i++)
             keys[i] = sim_word(s->lock[request->row[i].lock].name);
@@ -216,6 +228,18 @@ static void tick(struct sim *s)
         s->ran_at = now > s->ran_at ? now : now + 1;
 }
 
+/* What was released, and heard to be, is not granted any more, however late a request for it comes. */
+static void check_stray(struct sim *s, const struct sim_request *request)
+{
+    const struct sim_result *result = &request->result;
+    int at = request->wish.drop ? 1 : 0;
+
+    if (request->kind == SIM_EXCHANGE && request->wish.want && result->count > at && result->value[at] == 1 &&
+        sim_number(s, &s->peer[request->peer], request->wish.want)->released)
+        sim_violated(s, "stray: peer %d is granted %" PRId64 ", whose release was answered", request->peer,
+                     request->wish.want);
+}
+
 void sim_execute(struct sim *s, struct sim_request *request)
 {
     int script = sim_script_find(s->scripts, script_of(s, request));
@@ -245,6 +269,7 @@ void sim_execute(struct sim *s, struct sim_request *request)
         sim_mix(s, (uint64_t)request->result.value[i]);
     if (request->result.error && strncmp(request->result.text, "OOM", 3) != 0)
         sim_violated(s, "script %s failed: %s", script_of(s, request), request->result.text);
+    check_stray(s, request);
     if (sim_shared(s)) {
         sim_kinds_ran(s, request, held);
         return;

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { SIM_TEXT_MAX = 110, SIM_KEYS_MAX = 64 };
+enum { SIM_TEXT_MAX = 110, SIM_KEYS_MAX = 1024 };
 
 struct sim_text {
     uint16_t size;

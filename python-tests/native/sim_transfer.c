@@ -11,7 +11,7 @@
 /* A grant on its way from one process to another. */
 struct moving {
     int lock, from_peer;
-    int64_t from_number, number, token, lease;
+    int64_t from_number, number, first, token, lease;
     struct sim_owner *owner;
     struct sim_claim *claim;
 };
@@ -35,6 +35,7 @@ static struct sim_request *order(struct sim *s, struct sim_peer *peer, int lock,
     if (moving) {
         request->from_peer = moving->from_peer;
         request->from_number = moving->from_number;
+        request->row[0].first = moving->first;
     }
     sim_send(s, request);
     return request;
@@ -114,8 +115,13 @@ void sim_grant_arrives(struct sim *s, struct sim_peer *peer, void *grant)
     struct sim_owner *owner = idle_owner(s, peer);
     struct sim_number *known;
 
-    if (!owner || m->closed || !dli_mutex_idle(m))
+    struct sim_side *side = &peer->side[moving->lock];
+
+    if (!owner || !dli_mutex_may_adopt(m) ||
+        (m->drop && (side->giver != moving->from_peer || side->given != moving->from_number)))
         return;
+    side->giver = moving->from_peer;
+    side->given = moving->from_number;
     owner->lock = moving->lock;
     owner->state = SIM_ASKING;
     owner->version++;
@@ -123,13 +129,23 @@ void sim_grant_arrives(struct sim *s, struct sim_peer *peer, void *grant)
     moving->number = ++peer->numbers;
     moving->claim = owner->claim = sim_make_claim(s, owner);
     moving->claim->adopted = 1;
+    moving->first = m->drop ? m->drop_first : moving->number;
     known = sim_number(s, peer, moving->number);
     known->lock = moving->lock;
     known->first = known->last = moving->token;
     known->excused = s->now + 3 * s->plan.lease_max;
     known->forced = sim_number(s, &s->peer[moving->from_peer], moving->from_number)->forced;
-    m->in_flight = 1; /* as reserve() in transfer.c */
+    m->adopting = 1; /* as reserve() in transfer.c */
     order(s, peer, moving->lock, moving->number, moving->lease, SIM_ORDER_ADOPT, moving);
+}
+
+/* The caller tries the same grant once more, at once or when the undo may be over. */
+static void try_again(struct sim *s, struct sim_peer *peer, const struct moving *grant)
+{
+    struct moving *moving = sim_alloc(s, sizeof *moving);
+
+    *moving = *grant;
+    sim_at(s, s->now + sim_below(s, SIM_SECOND), SIM_GRANT_ARRIVES, peer->index, 0, moving);
 }
 
 static void adopt(struct sim *s, struct sim_request *request, int kept)
@@ -138,7 +154,12 @@ static void adopt(struct sim *s, struct sim_request *request, int kept)
     struct moving *moving = request->moving;
     struct dli_mutex *m = &peer->side[request->lock].m;
 
-    m->in_flight = 0;
+    m->adopting = 0;
+    if ((kept < 0 && request->sent) || (kept == 0 && request->twice)) {
+        dli_mutex_disown(m, moving->number, moving->lease, sim_clock(s, peer));
+        if (sim_percent(s, 50))
+            try_again(s, peer, moving);
+    }
     if (kept == 1) {
         moving->claim->c.lease = moving->lease;
         sim_number(s, peer, moving->number)->excused = 0;

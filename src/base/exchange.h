@@ -19,7 +19,8 @@ struct dli_wish {
     int64_t attempt; /* time for this attempt */
     int64_t rest;    /* drop: keep the lock for so long still */
     int64_t seq;
-    int doubt; /* a request that wanted drop may still be under way */
+    int64_t first; /* drop is an adoption that is undone, tried with numbers from this one on; 0: it is released */
+    int doubt;     /* a request that wanted drop may still be under way */
     enum dli_mode mode;
     int patient; /* somebody who may wait stands behind it */
     int listening;

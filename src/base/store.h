@@ -52,6 +52,7 @@ struct dli_exchange {
     struct dli_wish wish;
     char want[DLI_OWNER_MAX], drop[DLI_OWNER_MAX];
     char under[DLI_OWNER_MAX]; /* READ: the write hold of the same owner, or "" */
+    char back[DLI_OWNER_MAX];  /* with wish.first: whose the hold is then */
     int64_t keep_ms;           /* how long tokens are remembered */
     int64_t delay;             /* on top of the lease */
     struct dli_answer answer;  /* the result; also says what status and sent say */
@@ -62,6 +63,7 @@ struct dli_renewal {
     const struct dli_place *place;
     char owner[DLI_OWNER_MAX];
     char heir[DLI_OWNER_MAX]; /* who has the hold from now on, of a request with one row; "": its owner */
+    int64_t first;            /* heirs of this client from this number on are earlier tries, and one may have it */
     int64_t lease;            /* with its delay */
     int64_t permits;
     int64_t last; /* token reserved with the hold */

@@ -164,7 +164,7 @@ int64_t dli_mutex_alarm(const struct dli_mutex *m)
         at = dli_earlier(at, risk_at(m));
         if (!m->renewing && (m->renewable || m->confirm))
             at = dli_earlier(at, m->renew_at);
-    } else if (!m->in_flight && (m->waiters > 0 || m->want)) {
+    } else if (!m->in_flight && !m->adopting && (m->waiters > 0 || m->want)) {
         at = m->waiters > 0 && m->want_at > m->look_at ? m->want_at : m->look_at;
     }
     if (m->drop)

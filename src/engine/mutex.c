@@ -229,6 +229,8 @@ static void drop(struct dli_mutex *m, int64_t number, int64_t lasts, int64_t now
     m->drop_unsure = 0;
     m->drop_rest = 0;
     m->drop_lingered = 0;
+    m->drop_doubt = 0;
+    m->drop_first = 0;
     m->look_at = now;
 }
 
@@ -242,15 +244,17 @@ void dli_mutex_start_drop(struct dli_mutex *m, int64_t now)
 
     if (m->known && !m->rules->momentary)
         drop(m, m->want, m->owned ? m->asked : dli_mutex_place(m), now);
-    m->drop_doubt = m->known && doubt;
+    m->drop_doubt |= m->known && doubt;
     dli_mutex_forget_want(m);
 }
 
 void dli_mutex_give_back(struct dli_mutex *m, int64_t number, int64_t now)
 {
-    if (!m->drop && number != m->want && number > m->let_gone &&
-        number <= __atomic_load_n(m->rules->numbers, __ATOMIC_RELAXED))
-        drop(m, number, m->asked, now);
+    if (m->drop || number == m->want || number <= m->let_gone ||
+        number > __atomic_load_n(m->rules->numbers, __ATOMIC_RELAXED))
+        return;
+    drop(m, number, m->asked, now);
+    m->drop_doubt = 1; /* a request that came late has put it in line: there may be more */
 }
 
 static dlock_status release_last(struct dli_mutex *m, int64_t now, int64_t until, int may_send,
@@ -336,7 +340,7 @@ void dli_mutex_close(struct dli_mutex *m, int64_t now)
 
 int dli_mutex_idle(const struct dli_mutex *m)
 {
-    return !m->holder && !m->leaving && !m->want && !m->drop && !m->in_flight && m->waiters == 0;
+    return !m->holder && !m->leaving && !m->want && !m->drop && !m->in_flight && !m->adopting && m->waiters == 0;
 }
 
 void dli_mutex_forget_lost(struct dli_mutex *m)
@@ -356,9 +360,27 @@ void dli_mutex_let_go(struct dli_mutex *m, int64_t now)
     m->look_at = now;
 }
 
+int dli_mutex_may_adopt(const struct dli_mutex *m)
+{
+    int undoing = m->drop && m->drop_first;
+
+    return !m->closed && !m->holder && !m->leaving && !m->want && !m->adopting && m->waiters == 0 &&
+           (undoing || (!m->drop && !m->in_flight));
+}
+
+void dli_mutex_disown(struct dli_mutex *m, int64_t number, int64_t lease, int64_t now)
+{
+    int64_t first = m->drop && m->drop_first ? m->drop_first : number;
+
+    drop(m, number, dli_later(lease, m->rules->delay), now);
+    m->drop_first = first;
+}
+
 int dli_mutex_adopt(struct dli_mutex *m, struct dli_claim *claim, int64_t number, int64_t token, int64_t stamp,
                     int64_t now)
 {
+    if (m->drop_first) /* of an earlier try, which has nothing any more */
+        m->drop = m->drop_first = 0;
     m->want = number;
     m->known = 1;
     m->lease = claim->lease;

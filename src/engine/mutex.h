@@ -110,6 +110,8 @@ struct dli_mutex {
     int drop_unsure;        /* an exchange that names drop was sent without answer */
     int64_t drop_rest;      /* drop is to be kept until then all the same */
     int drop_lingered;      /* drop was released here before */
+    int64_t drop_first;     /* drop is an adoption that is undone, tried with numbers from this one on; 0: it is not */
+    int adopting;           /* the server is asked to adopt a grant: nobody else asks for the lock */
     int doubt, drop_doubt;  /* a request that wanted want, or drop, may still be under way */
     int64_t gate_until;     /* the gate is closed, as far as heard */
     int retries;            /* failed exchanges in a row */
@@ -185,8 +187,12 @@ void dli_mutex_let_go(struct dli_mutex *m, int64_t now);
  * An idle machine takes over a grant confirmed by a request stamped at stamp. number was minted for it. 0 when that was too
  * long ago or the machine is closed: nothing is held then, and the grant is given back.
  */
+int dli_mutex_may_adopt(const struct dli_mutex *m); /* an adoption that is being undone may be tried again */
 int dli_mutex_adopt(struct dli_mutex *m, struct dli_claim *claim, int64_t number, int64_t token, int64_t stamp,
                     int64_t now);
+
+/* What the server made of an adoption by number is not known: it is undone. */
+void dli_mutex_disown(struct dli_mutex *m, int64_t number, int64_t lease, int64_t now);
 
 /* ---- the wire: wire.c */
 

@@ -35,7 +35,7 @@ static void wish_want(struct dli_mutex *m, enum dli_line line, struct dli_wish *
 
 int dli_mutex_wish(struct dli_mutex *m, enum dli_line line, int64_t now, struct dli_wish *wish)
 {
-    int wants = m->waiters > 0 && !m->owned && now >= m->want_at;
+    int wants = m->waiters > 0 && !m->owned && !m->adopting && now >= m->want_at;
 
     if (m->in_flight)
         return 0;
@@ -44,8 +44,9 @@ int dli_mutex_wish(struct dli_mutex *m, enum dli_line line, int64_t now, struct 
     if ((!wants && !m->drop) || now < m->look_at)
         return 0;
     *wish = (struct dli_wish){.drop = m->drop, .lease = m->lease};
-    if (wants && !(m->drop && m->rules->separate))
+    if (wants && !(m->drop && (m->rules->separate || m->drop_first)))
         wish_want(m, line, wish);
+    wish->first = m->drop ? m->drop_first : 0;
     wish->doubt = m->drop && m->drop_doubt;
     wish->rest = m->drop && m->drop_rest > now ? m->drop_rest - now : 0;
     wish->block = m->rules->permits ? m->rules->permits : m->rules->handover_turns + 1;
@@ -176,7 +177,7 @@ static void quiet(struct dli_mutex *m, const struct dli_answer *answer, int64_t 
 
 static void dropped(struct dli_mutex *m, const struct dli_answer *answer)
 {
-    m->drop = 0;
+    m->drop = m->drop_first = 0;
     if (m->leaving)
         dli_mutex_settle(m, m->leaving, answer->released || m->drop_unsure ? DLOCK_OK : DLOCK_LOST);
 }
@@ -245,13 +246,23 @@ static void forgotten(struct dli_mutex *m, int64_t now)
     dli_mutex_end_waiting(m, DLOCK_SERVER_FORGOT, 1);
 }
 
+/* The server may hear of what was wanted after this answer; and it may have heard of it until now. */
+static void note_doubt(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
+{
+    int doubt = answer->repeated || (answer->status != DLOCK_OK && answer->sent && !answer->refused);
+
+    if (m->sent.want && m->sent.want == m->want)
+        m->doubt |= doubt;
+    if (!m->drop || m->drop != m->sent.want)
+        return;
+    m->drop_doubt |= doubt;
+    m->drop_until = dli_lease_gone(now, dli_mutex_place(m), m->rules->drift_ppm);
+}
+
 static void understand(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
 {
     m->in_flight = 0;
-    if (m->sent.want && m->sent.want == m->want)
-        m->doubt |= answer->repeated || (answer->status != DLOCK_OK && answer->sent && !answer->refused);
-    if (m->drop && m->drop == m->sent.want) /* the server may have heard of it until now */
-        m->drop_until = dli_lease_gone(now, dli_mutex_place(m), m->rules->drift_ppm);
+    note_doubt(m, answer, now);
     if (answer->status == DLOCK_NOT_REPLICATED && m->sent.want) {
         unconfirmed(m, answer, now);
         return;

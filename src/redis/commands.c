@@ -8,7 +8,7 @@
 
 #include "scripts/scripts.h"
 
-enum { ARGS_MAX = 3 + 5 * DLI_RENEW_MAX, MS = 1000, ID_MAX = DLI_ID_MAX };
+enum { ARGS_MAX = 3 + 5 * DLI_RENEW_MAX, MS = 1000, ID_MAX = DLI_ID_MAX, ABOUT = 3 };
 
 /* A command under construction. */
 struct words {
@@ -163,10 +163,10 @@ static void say_release(struct speech *speech, int full)
     add_word(words, &speech->request->place->channel);
     add_number(words, speech->wish->listening);
     add_number(words, (speech->wish->rest + MS - 1) / MS);
-    if (speech->request->kind->slots) {
+    if (speech->request->kind->slots || speech->wish->doubt)
         add_number(words, speech->wish->doubt);
+    if (speech->request->kind->slots)
         add_number(words, speech->wish->block);
-    }
 }
 
 static void say_pass(struct speech *speech, int full)
@@ -176,6 +176,8 @@ static void say_pass(struct speech *speech, int full)
     add_text(&speech->words, speech->drop);
     add_word(&speech->words, &speech->request->place->channel);
     add_number(&speech->words, (speech->wish->rest + MS - 1) / MS);
+    if (speech->wish->doubt)
+        add_number(&speech->words, speech->wish->doubt);
 }
 
 static void say_acquire(struct speech *speech, int full, const char *under)
@@ -186,6 +188,20 @@ static void say_acquire(struct speech *speech, int full, const char *under)
         return;
     add_word(&speech->words, &speech->request->place->channel);
     add_text(&speech->words, under);
+}
+
+static void say_disown(struct speech *speech, int full)
+{
+    const struct dli_request *request = speech->request;
+    struct words *words = &speech->words;
+
+    begin(words, DLI_SCRIPT_DISOWN, full);
+    add_number(words, 2);
+    add_word(words, &request->place->key[0]);
+    add_word(words, &request->place->key[ABOUT]);
+    add_text(words, speech->drop);
+    add_text(words, request->exchange.back);
+    add_number(words, speech->wish->first);
 }
 
 static int encode_exchange(struct dli_buffer *out, int full, const struct dli_request *request)
@@ -201,7 +217,9 @@ static int encode_exchange(struct dli_buffer *out, int full, const struct dli_re
     id_of(speech.drop, speech.wire, exchange->drop);
     if (exchange->under[0])
         id_of(under, dli_wire_of(dli_kind_find(DLOCK_KIND_WRITE)), exchange->under);
-    if (!speech.wish->want)
+    if (!speech.wish->want && speech.wish->first)
+        say_disown(&speech, full);
+    else if (!speech.wish->want)
         say_release(&speech, full);
     else if (speech.wish->drop)
         say_pass(&speech, full);
@@ -265,11 +283,13 @@ static int encode_adopt(struct dli_buffer *out, int full, const struct dli_renew
     char lease[24];
 
     begin(&words, DLI_SCRIPT_ADOPT, full);
-    add_number(&words, 1);
+    add_number(&words, 2);
     add_word(&words, &row->place->key[0]);
+    add_word(&words, &row->place->key[ABOUT]);
     add_text(&words, row->owner);
     add_text(&words, row->heir);
     add(&words, lease, dli_decimal(lease, row->lease / MS));
+    add_number(&words, row->first);
     return finish(&words, out);
 }
 

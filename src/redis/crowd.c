@@ -30,6 +30,8 @@ int dli_crowd_of(const struct dli_request *request)
     if (request->verb != DLI_VERB_EXCHANGE || request->kind->id != DLOCK_KIND_MUTEX || request->quiet ||
         __atomic_load_n(request->place->apart, __ATOMIC_RELAXED))
         return 0;
+    if (wish->doubt || wish->first) /* it says more than the others */
+        return 0;
     if (!wish->want)
         return RELEASE;
     return wish->drop ? 0 : ACQUIRE;

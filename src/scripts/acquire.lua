@@ -3,5 +3,6 @@
 --@include tokens.lua
 --@include quick.lua
 --@include common.lua
+--@include buried.lua
 --@include try.lua
 return try(ARGV)

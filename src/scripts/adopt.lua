@@ -1,15 +1,19 @@
 -- Give the hold of an owner to its heir, who then has it with at least that lease; a second heir finds nothing. The same sent
--- twice is once. KEYS: lock; ARGV: owner, heir, lease. 1 where the heir holds, else 0, as renew.lua has it.
+-- twice is once. An heir that was given up gets nothing any more.
+-- KEYS: lock, about; ARGV: owner, heir, lease, first: heirs of this client from that number on are earlier tries, of which one may
+-- have the hold instead of the owner. 1 where the heir holds, else 0, as renew.lua has it.
 --@include held.lua
 --@include extend.lua
-local lock, owner, heir = KEYS[1], ARGV[1], ARGV[2]
-local adopted = held(lock, heir)
-if not adopted and not held(lock, owner) then
+--@include buried.lua
+--@include heirs.lua
+local lock, heir = KEYS[1], ARGV[2]
+local from = held(lock, ARGV[1]) and ARGV[1] or heir_of(lock, heir, ARGV[4])
+if not from or from ~= heir and buried(KEYS[2], heir) then
   return { 0 }
 end
 extend(lock, ARGV[3]) -- first: a full server would refuse the next one as the first write
-if not adopted then
+if from ~= heir then
   redis.call('HSET', lock, heir, '1')
-  redis.call('HDEL', lock, owner)
+  redis.call('HDEL', lock, from)
 end
 return { 1 }

@@ -1,5 +1,5 @@
 -- Acquire many locks, each as acquire.lua does. ARGV: lease, block, mode, listening, beat, keep; then owner and seq of each lock.
--- The usual case first, for all at once: nobody holds one, nobody stands in line, no gate is closed. Then the reply is the tokens, or
+-- The usual case first, for all at once: nobody holds one, nobody stands in line, no gate is closed, no id is buried. Then the reply is the tokens, or
 -- {1, token, number} of those that got fewer than block.
 --@include crowd.lua
 --@include tokens.lua
@@ -15,6 +15,7 @@ for at = 1, #KEYS, SIZE do
   fences[#fences + 1] = fence
   used[#used + 1] = lock
   used[#used + 1] = KEYS[at + 2]
+  used[#used + 1] = KEYS[at + 3]
   used[#used + 1] = KEYS[at + 4]
 end
 if twice or call('EXISTS', unpack(used)) > 0 then

@@ -13,6 +13,7 @@ if call('EXISTS', lock, queue, timeouts, about, gate) == 0 and ask('STRLEN', fen
   return { 1, token }
 end
 
+--@include buried.lua
 --@include fair_line.lua
 --@include fair_stand.lua
 
@@ -74,5 +75,8 @@ end
 if call('EXISTS', gate) == 1 then
   leave(own)
   return { -2 }
+end
+if buried(about, own) then
+  return { 0, -1, 0 }
 end
 return look(first, score, known, holders[1])

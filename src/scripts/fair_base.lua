@@ -4,7 +4,7 @@
 --   queue     list, owners in order of arrival, Redisson's and ours
 --   timeouts  zset, the same owners -> ms since 1970 at which Redisson gives them up
 --   about     hash, ours: waiter -> "arrived lease block keep polls seq foreign until", the last in ms: it lives until then;
---             "!" -> "owner token" of the holder; "?" -> "deaf idle seen owner", of a foreign head; "~" -> next sweep
+--             "!" -> "owner token" of the holder; "?" -> "deaf idle seen owner", of a foreign head; "~" -> next sweep; tombstones, see buried.lua
 --   gate      string, there while the lock is closed. Missing in a release during a quarantine, see quiet_free.lua: closed
 -- All times in ms but "arrived", in microseconds.
 local call = redis.call

@@ -1,11 +1,16 @@
 -- Release the fair lock, or leave the line: 1 when owner held it, 0 when not. Harmless when repeated.
--- rest: keep the lock for so many ms more, then it is free. ARGV: owner, channel, listening, rest
+-- rest: keep the lock for so many ms more, then it is free. ARGV: owner, channel, listening, rest,
+-- doubt: "1" where a request for the owner may still be under way
 local channel = ARGV[2]
 --@include fair_base.lua
 local owner, rest = ARGV[1], tonumber(ARGV[4]) or 0
 
 -- A read or a write of Redisson's that has entered the hash stays, and nobody of ours gets in.
 local held = ask('HDEL', lock, owner) == 1
+if ARGV[5] == '1' and ask('HLEN', about) then
+  --@include bury.lua
+  bury(owner)
+end
 if held and call('EXISTS', lock) == 1 then
   return 1
 end
@@ -20,7 +25,7 @@ if held and rest > 0 then
 end
 -- The usual case first, before the functions of the line are made: nobody waits.
 if held and call('EXISTS', queue, timeouts) == 0 and (ask('HLEN', about) or 2) <= 1 then
-  call('DEL', about)
+  call('HDEL', about, '!', '?', '~')
   return 1
 end
 

@@ -1,6 +1,6 @@
 -- What follows in release.lua. gone: the owner is out of the hash already; heard: how many heard that the lock is free.
 -- The usual case first, before the functions of common.lua are made: nobody stands in line and nothing rests.
-if gone and not heard and call('EXISTS', KEYS[1], KEYS[3]) == 0 then
+if gone and not heard and ARGV[5] ~= '1' and call('EXISTS', KEYS[1], KEYS[3]) == 0 then
   heard = call('PUBLISH', ARGV[2], '0')
 end
 if heard and heard <= tonumber(ARGV[3]) then
@@ -9,6 +9,10 @@ end
 --@include tokens.lua
 --@include common.lua
 --@include giveup.lua
+if ARGV[5] == '1' then
+  --@include bury.lua
+  bury(ARGV[1])
+end
 if heard then
   if foreigners(ARGV[2], tonumber(ARGV[3])) > 0 then
     open_turn()

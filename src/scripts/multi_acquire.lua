@@ -4,6 +4,7 @@
 --@include tokens.lua
 local call, keep = redis.call, ARGV[1]
 local count = #KEYS / 5
+--@include buried.lua
 
 local function state(i)
   local lock, line, gate = KEYS[5 * i - 4], KEYS[5 * i - 2], KEYS[5 * i]
@@ -13,7 +14,7 @@ local function state(i)
     if call('EXISTS', gate) == 1 then
       return -2
     end
-    return call('EXISTS', line) == 0 and 1 or 0
+    return call('EXISTS', line) == 0 and not buried(KEYS[5 * i - 1], ARGV[3 * i - 1]) and 1 or 0
   elseif type ~= 'hash' or call('HEXISTS', lock, 'mode') == 1 then
     return -1
   end

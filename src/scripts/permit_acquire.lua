@@ -46,11 +46,12 @@ local left = reclaim(ARGV[9])
 if not left then
   return { -1 }
 end
-local ids = ids_of(owner, permits)
+local ids, told = ids_of(owner, permits), recall(owner)
 local found = present(leases, ids)
-if #found == permits then
+if told and told[1] == 0 then -- it was given up
+  return { 0, -1, 1 }
+elseif #found == permits then
   reset(leases, ids, till, true)
-  local told = recall(owner)
   return { 1, told and told[2] or new_token() }
 end
 if call('EXISTS', KEYS[3]) == 1 then

@@ -22,6 +22,8 @@ if token then
   return { 1, tonumber(token) }
 elseif call('EXISTS', KEYS[3]) == 1 then
   return { -2 }
+elseif call('GET', hold) == BURIED then
+  return { 0, -1, 1 }
 elseif mode == 'write' and (under == '' or call('HEXISTS', lock, under) == 0) then
   return { 0, call('PTTL', lock), 1 }
 end

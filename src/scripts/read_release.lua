@@ -1,5 +1,6 @@
 -- Release a read hold: 1 when owner held it, 0 when not, or no longer: its lease had run out. Harmless when repeated.
--- KEYS: lock, fence, gate, hold. ARGV: owner, channel, listening, rest: ms the hold stays
+-- KEYS: lock, fence, gate, hold. ARGV: owner, channel, listening, rest: ms the hold stays,
+-- doubt: "1" where a request for the owner may still be under way
 --@include rw.lua
 local own, channel, rest = ARGV[1], ARGV[2], tonumber(ARGV[4])
 
@@ -18,7 +19,11 @@ local function go_on(mode)
   end
 end
 
-local held, mode = call('DEL', KEYS[4]), look()
+local held, mode = call('GET', KEYS[4]), look()
+held = call('DEL', KEYS[4]) == 1 and held ~= BURIED and 1 or 0
+if ARGV[5] == '1' then
+  bury(KEYS[4])
+end
 if mode == 'free' or mode == 'other' or call('HDEL', lock, own) == 0 then
   return 0
 end

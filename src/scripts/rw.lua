@@ -73,6 +73,14 @@ local function tell_all(channel)
   call('PUBLISH', channel, '00')
 end
 
+-- A request for the id may still be under way: for a while this id gets nothing. Its own hold key says so. Redisson looks at hold
+-- keys of ids in the hash only. DEL comes first: a full server refuses SET as the first write of a script.
+local BURIED, MS = '-', 120000
+local function bury(hold)
+  call('DEL', hold)
+  call('SET', hold, BURIED, 'PX', MS)
+end
+
 -- The mode as it should be: when a writer's rest is over, reads that were taken under it go on, and others may come.
 local function settle(mode, channel)
   local id = mode == 'write' and resting()

@@ -27,6 +27,9 @@ local function try(args)
     leave(own)
     return { -2 }
   end
+  if buried(about, own) then
+    return { 0, -1, 0 }
+  end
   if #holders == 0 then
     local token, left = grant_next(own, args)
     if not token and left == 0 then

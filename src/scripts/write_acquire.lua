@@ -1,6 +1,6 @@
 -- Take the write hold, when nobody holds. The same id sent twice gets the same grant and no shorter lease.
 -- {1, token}; {0, ms until the next look, 1}; {-1}: another kind of key; {-2}: the gate is closed.
--- KEYS: lock, fence, gate. ARGV: owner (ends in ":write"), lease, block, mode, listening, beat, keep, seq, channel
+-- KEYS: lock, fence, gate, hold. ARGV: owner (ends in ":write"), lease, block, mode, listening, beat, keep, seq, channel
 --@include rw.lua
 --@include sem_token.lua
 local own, lease = ARGV[1], tonumber(ARGV[2])
@@ -18,6 +18,8 @@ if mode ~= 'free' and call('HEXISTS', lock, own) == 1 then
   return { 1, reserved(ARGV[7]) }
 elseif call('EXISTS', KEYS[3]) == 1 then
   return { -2 }
+elseif call('GET', KEYS[4]) == BURIED then
+  return { 0, -1, 1 }
 elseif mode == 'write' or mode == 'read' and last_hold(0) > 0 then
   return { 0, call('PTTL', lock), 1 }
 end

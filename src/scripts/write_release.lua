@@ -1,9 +1,13 @@
 -- Release the write hold: 1 when owner held it, 0 when not. Harmless when repeated. Reads of the same owner under it go
 -- on, and others may come: unlike Redisson it says so, or they would sleep until the lock's end.
--- KEYS: lock, fence, gate. ARGV: owner (ends in ":write"), channel, listening, rest: ms the hold stays
+-- KEYS: lock, fence, gate, hold. ARGV: owner (ends in ":write"), channel, listening, rest: ms the hold stays,
+-- doubt: "1" where a request for the owner may still be under way
 --@include rw.lua
 local own, rest = ARGV[1], tonumber(ARGV[4])
 
+if ARGV[5] == '1' then
+  bury(KEYS[4])
+end
 if look() ~= 'write' or call('HDEL', lock, own) == 0 then
   return 0
 end

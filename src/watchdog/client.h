@@ -154,9 +154,9 @@ struct dli_entry {
     int apart;                     /* its last renewal was refused: the next one shares no request */
     int surplus;                   /* refs to drop when the mutex is released */
     uint32_t *woken;               /* the futex of a caller that is woken when the mutex is released */
-    struct dli_run *cut_off;      /* multi-locks that end when the mutex is released: no thread takes their next step */
-    char adopting[DLI_OWNER_MAX]; /* the id of the grant that was to be adopted last */
-    int64_t heir;                 /* the number it has here, also when that is tried once more */
+    struct dli_run *cut_off;   /* multi-locks that end when the mutex is released: no thread takes their next step */
+    char giver[DLI_OWNER_MAX]; /* the id of the grant that is adopted, or whose adoption is undone */
+    int64_t heir;              /* the number it has here */
 };
 
 enum { DLI_SETTLED_ENDED = 1, DLI_SETTLED_GRANTED };

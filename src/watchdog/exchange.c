@@ -5,6 +5,7 @@
 #include "client.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "sys/sys.h"
 
@@ -68,11 +69,13 @@ static void prepare(struct dli_entry *entry, const struct dli_wish *wish, int64_
     exchange->keep_ms = entry->rules.keep_ms;
     exchange->delay = entry->rules.delay;
     request->direct = 0;
-    exchange->want[0] = exchange->drop[0] = exchange->under[0] = '\0';
+    exchange->want[0] = exchange->drop[0] = exchange->under[0] = exchange->back[0] = '\0';
     if (wish->want)
         dli_entry_owner(entry, wish->want, exchange->want);
     if (wish->drop)
         dli_entry_owner(entry, wish->drop, exchange->drop);
+    if (wish->first)
+        memcpy(exchange->back, entry->giver, DLI_OWNER_MAX);
     if (entry->under)
         dli_entry_owner(entry, entry->under, exchange->under);
     if (wish->want)

@@ -3,7 +3,8 @@
  *
  * The bytes are one line of text: "dlock1 <token> <lease ms> <owner id> <lock name>". The name makes sure that a grant is
  * adopted for the lock it is for; the id is what the server compares, and the first who adopts the grant has it replaced there by
- * one of its own.
+ * one of its own, the heir. An adoption whose outcome is unknown is undone by the heir's id in the background: the grant is then
+ * what it was before, and whoever has the bytes may adopt it.
  */
 #include "order.h"
 
@@ -104,22 +105,27 @@ static int parse(const struct dli_entry *entry, const uint8_t *grant, size_t siz
                : -1;
 }
 
-/* entry.mutex held: keep others out while the server is asked. 0, or -1 when the machine is not idle. */
-static int reserve(struct dli_entry *entry)
+/*
+ * entry.mutex held: keep others out while the server is asked. 0, or -1 when the lock is in use here, or the adoption of another
+ * grant is being undone.
+ */
+static int reserve(struct dli_entry *entry, const char *giver)
 {
-    if (!dli_mutex_idle(&entry->m) || entry->m.closed)
+    if (!dli_mutex_may_adopt(&entry->m) || (entry->m.drop && strcmp(entry->giver, giver) != 0))
         return -1;
-    entry->m.in_flight = 1;
+    entry->m.adopting = 1;
     return 0;
 }
 
-/* entry.mutex held: whose the grant will be. The same at each try, one of which the server may have heard. */
+/*
+ * entry.mutex held: whose the grant will be. While earlier tries for the same grant are being undone, one of their heirs may have
+ * it: the new one takes it from that or from the owner.
+ */
 static void name_heir(struct dli_order *order, struct dli_entry *entry)
 {
-    if (strcmp(entry->adopting, order->row.owner) != 0) {
-        memcpy(entry->adopting, order->row.owner, DLI_OWNER_MAX);
-        entry->heir = dli_mutex_mint(&entry->m);
-    }
+    memcpy(entry->giver, order->row.owner, DLI_OWNER_MAX);
+    entry->heir = dli_mutex_mint(&entry->m);
+    order->row.first = entry->m.drop ? entry->m.drop_first : entry->heir;
     dli_entry_owner(entry, entry->heir, order->row.heir);
 }
 
@@ -129,7 +135,7 @@ static int ask_adopt(struct dli_order *order)
     int busy;
 
     dli_entry_lock(entry);
-    busy = reserve(entry);
+    busy = reserve(entry, order->row.owner);
     if (!busy)
         name_heir(order, entry);
     dli_entry_unlock(entry);
@@ -148,6 +154,16 @@ static int take_over(struct dli_order *order, int64_t now)
     return dli_mutex_adopt(&entry->m, &order->waiter->claim, entry->heir, order->value, order->stamp, now);
 }
 
+/* The server may have given the grant to the heir, or may do so still, and nobody knows. */
+static int in_doubt(const struct dli_order *order)
+{
+    const struct dli_request *request = order->request;
+
+    if (order->status == DLOCK_OK)
+        return request->repeated && !order->row.kept;
+    return !request->refused && (request->sent || request->repeated || order->status == DLOCK_NOT_REPLICATED);
+}
+
 static int heard_adopt(struct dli_order *order)
 {
     struct dli_entry *entry = order->entry;
@@ -156,9 +172,9 @@ static int heard_adopt(struct dli_order *order)
     int kept;
 
     dli_entry_lock(entry);
-    entry->m.in_flight = 0;
-    if (order->status == DLOCK_OK)
-        entry->adopting[0] = '\0'; /* nothing is open */
+    entry->m.adopting = 0;
+    if (in_doubt(order))
+        dli_mutex_disown(&entry->m, entry->heir, order->lease, now);
     kept = order->status == DLOCK_OK && order->row.kept && take_over(order, now);
     if (!kept) {
         if (order->status == DLOCK_OK)

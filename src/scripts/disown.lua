@@ -1,0 +1,24 @@
+-- Take back an adoption that nobody heard of: the hold of the heir is the owner's again, who has given it out, and whoever has that
+-- grant may adopt it. The heir gets nothing any more, however late a request for it comes. 1 where the heir held, else 0.
+-- KEYS: lock, about; ARGV: heir, owner, first: the same for heirs of this client from that number on, of earlier tries
+local lock, about = KEYS[1], KEYS[2]
+
+local function millis()
+  local time = redis.call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+local function text(number)
+  return string.format('%.0f', number)
+end
+
+--@include bury.lua
+--@include heirs.lua
+bury(ARGV[1])
+local heir = heir_of(lock, ARGV[1], ARGV[3])
+if not heir or heir == ARGV[2] then
+  return 0
+end
+redis.call('HSET', lock, ARGV[2], '1')
+redis.call('HDEL', lock, heir)
+return 1
