@@ -241,11 +241,10 @@ KINDS = (
         ("scripts/permit_acquire.lua", "if told and told[1] == 0 then", "if told and told[1] == 2 then"),
     )),
     Mutant(201, "a writer enters beside readers", world="rw", edits=(
-        ("scripts/write_acquire.lua", "elseif mode == 'write' or mode == 'read' and last_hold(0) > 0 then",
-         "elseif mode == 'write' then"),
+        ("scripts/write_acquire.lua", "  if last > 0 or more then", "  if last < 0 or more then"),
     )),
     Mutant(202, "the first reader that leaves opens the lock", world="rw", edits=(
-        ("scripts/read_release.lua", "  local last = last_hold()\n", "  local last = 0\n"),
+        ("scripts/read_release.lua", "  local last, more = last_hold()\n", "  local last, more = 0, false\n"),
     )),
     Mutant(203, "a renewal forgets the key of the hold", world="rw", edits=(
         ("scripts/read_renew.lua", "    extend(hold, lease)\n", ""),
@@ -253,6 +252,20 @@ KINDS = (
     Mutant(204, "a read acquire makes the lock's life shorter", world="rw", edits=(
         ("scripts/read_acquire.lua", "call('SET', hold, text(token), 'PX', lease)\nextend(lock, lease)",
          "call('SET', hold, text(token), 'PX', lease)\ncall('PEXPIRE', lock, lease)"),
+    )),
+    Mutant(205, "living readers are removed with the dead", world="rw", edits=(
+        ("scripts/rw.lua", "if holds and left == 0 and not", "if holds and not"),
+    )),
+    Mutant(206, "two fields are a crowd: harmless", world="rw", caught=False, edits=(
+        ("scripts/rw.lua", "FEW, SOME, MOST = 16, 8, 1024", "FEW, SOME, MOST = 2, 1, 3"),
+    )),
+    Mutant(207, "the dead among a crowd speak for all", world="rw", edits=(
+        ("scripts/rw.lua", "FEW, SOME, MOST = 16, 8, 1024", "FEW, SOME, MOST = 2, 1, 1"),
+        ("scripts/rw.lua", "  return 0, true\n", "  return 0, false\n"),
+    )),
+    Mutant(208, "one reader of a crowd speaks for all", world="rw", edits=(
+        ("scripts/rw.lua", "FEW, SOME, MOST = 16, 8, 1024", "FEW, SOME, MOST = 2, 1, 3"),
+        ("scripts/rw.lua", "  if more then\n    extend(lock, last)", "  if false then\n    extend(lock, last)"),
     )),
     Mutant(211, "an acquire sent again takes again", world="semaphore", edits=(
         ("scripts/semaphore_acquire.lua", "if token then\n", "if token and not lock then\n"),
@@ -355,6 +368,11 @@ CLUSTER_REPLICAS = (
 # Found by test_faults_waiting.py, of a waiter that was granted the lock and runs only when the lease is over.
 LATE = Mutant(601, "who was woken does not look at the time", edits=(
     ("watchdog/ask.c", "== DLI_SETTLED_GRANTED && dli_now() < waiter->sure_until;", "== DLI_SETTLED_GRANTED;"),
+))  # fmt: skip
+
+# Found by test_faults_clock.py, of a server whose clock is set back.
+CLOCK = Mutant(604, "who waits remembers nothing of its last look", edits=(
+    ("engine/wire.c", "    m->seen = answer->seen;\n", ""),
 ))  # fmt: skip
 
 # Found by test_multi.py, of a grant that comes after the lease.

@@ -19,7 +19,7 @@ KINDS = {
 }  # fmt: skip
 OFTEN = ["mutex", "transaction"]  # in every run; the others in the full one
 # What is done without, with no word from a call: names of connections, messages, the end of listening.
-SILENT = {"client|setname", "mget", "pexpireat", "subscribe", "unsubscribe", "unwatch"}
+SILENT = {"client|setname", "hrandfield", "hscan", "mget", "pexpireat", "subscribe", "unsubscribe", "unwatch"}
 WORDS = ("NOPERM", "permission", "can't", "does not permit")  # of the server; the last for who waited
 
 

@@ -182,11 +182,11 @@ def drawn(draw: random.Random, stem: str, names: list[str]) -> tuple[list[Any], 
         same = [draw.randrange(2), draw.choice([0, 0, 0, 50_000])]
         return same, [[owner, channel_of(name), *same] for owner, name in zip(owners, names)]
     same = [30_000, draw.choice([1, 65]), draw.randrange(3), draw.randrange(2), 60_000, 60_000]
-    return same, [[owner, *same, draw.randint(1, 9)] for owner in owners]
+    return same, [[owner, *same, draw.randint(1, 9), 0, 0, 1] for owner in owners]
 
 
 def own(stem: str, row: list[Any]) -> list[Any]:
-    return row[:2] if stem == "crowd_release" else [row[0], row[-1]]
+    return row[:2] if stem == "crowd_release" else [row[0], *row[-4:]]
 
 
 def said(redis: Redis, script: str, keys: list[str], args: list[Any]) -> Any:
@@ -271,6 +271,6 @@ def test_the_same_lock_twice(redis_server: Server, looks: bool) -> None:
     if not looks:
         text = text.replace("twice = twice or met[lock]", "")
     keys = [key for name in ("a", "b", "c", "a") for key in keys_of(name)]
-    args = [30_000, 1, 0, 0, 4000, 60_000, *(word for owner in range(4) for word in (f"{UUID}:{owner}", 1))]
+    args = [30_000, 1, 0, 0, 4000, 60_000, *(word for owner in range(4) for word in (f"{UUID}:{owner}", 1, 0, 0, 1))]
     answers = redis_server.command("EVAL", text, len(keys), *keys, *args)
     assert [shape(answer)[0] for answer in answers] == [1, 1, 1, 0 if looks else 1]

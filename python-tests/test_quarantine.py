@@ -421,7 +421,7 @@ MUTANTS = {
     "another run is the same server": ("quiet", "if told[1] ~= run .. ':' .. id or", "if not told[1] or told[1]:sub(42) ~= id or"),
     "a failover is no loss": ("quiet", "if told[1] ~= run .. ':' .. id or", "if not told[1] or told[1]:sub(1, 40) ~= run or"),
     "it begins and is over": ("quiet", "till = known or longest, now + lasts", "till = known or longest, now"),
-    "it never ends": ("quiet", "    write('HSET',", "    write('HMGET',"),
+    "it never ends": ("quiet", "    write('HSET', marker, 'epoch',", "    write('HMGET', marker, 'epoch',"),
     "any lease will do": ("quiet", "if known ~= longest then", "if false then"),
     "nobody waits": ("quiet", "elseif till > now then", "elseif till < 0 then"),
     "a loss is seen and passed over": ("quiet_grant", "if quiet then", "if quiet and quiet[1] == -4 then"),

@@ -308,7 +308,7 @@ def test_a_rest_is_exactly_as_long_as_it_is(
         ear.read()
         assert wire.release(a, rest=REST) == 1
         assert REST - 5000 < wire.left() <= REST
-        code, left, foreign = wire.acquire(b, LINE)
+        code, left, foreign, *_ = wire.acquire(b, LINE)
         assert (code, foreign) == (0, 0) and REST - 5000 < left <= REST
         assert ear.message() == (wire.channel, b"0")  # Redisson's waiters look, and hear how long it rests
         assert ear.message(timeout=0) is None
@@ -347,7 +347,7 @@ def test_pass_with_a_rest(wire: Wire, who: Callable[..., Who]) -> None:
     wire.acquire(a)
     a, old = a.again(), a
     for released in 1, 0, 0:  # repeated, it neither rests longer nor is granted
-        got, (code, left, foreign) = wire.pass_on(old, a, rest=REST)
+        got, (code, left, foreign, *_) = wire.pass_on(old, a, rest=REST)
         assert (got, code, foreign) == (released, 0, 0) and REST - 5000 < left <= REST
         assert wire.queue() == [a.raw]
     wire.redis.command("PEXPIRE", wire.name, 1)
@@ -543,7 +543,7 @@ def test_pass_goes_behind_the_others(wire: Wire, who: Callable[..., Who]) -> Non
     wire.acquire(a)
     wire.acquire(b, LINE)
     a, old = a.again(), a
-    released, (code, left, foreign) = wire.pass_on(old, a)
+    released, (code, left, foreign, *_) = wire.pass_on(old, a)
     assert (released, code, foreign) == (1, 0, 0) and left > LEASE - 5000
     assert wire.holder() == {b.raw: b"1"} and wire.queue() == [a.raw]
     assert (b.message() or b"").startswith(b"grant ")
@@ -922,5 +922,5 @@ def test_a_multi_lock_whose_counter_vanished(wire: Wire) -> None:
 
 def test_a_crowd_of_two_names_with_one_counter(wire: Wire) -> None:
     keys = ["k", "f:{k}", "l:{k}", "w:{k}", "g:{k}", "{k}", "f:{k}", "l2:{k}", "w2:{k}", "g2:{k}"]
-    tokens = wire.redis.command("EVAL", SCRIPTS["crowd_acquire"], len(keys), *keys, 30000, 65, 0, 0, 4000, 60000, "me:1", 1, "me:2", 1)
+    tokens = wire.redis.command("EVAL", SCRIPTS["crowd_acquire"], len(keys), *keys, 30000, 65, 0, 0, 4000, 60000, "me:1", 1, 0, 0, 1, "me:2", 1, 0, 0, 1)
     assert tokens[1][1] > block(tokens[0])[1] and int(wire.redis.command("GET", "f:{k}")) == block(tokens[1])[1]

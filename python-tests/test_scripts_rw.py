@@ -70,7 +70,7 @@ def ear(redis_server: Server, wire: RwWire) -> Iterator[Ear]:
 
 
 def near(left: int, lease: int) -> bool:
-    return lease - 5000 < left <= lease
+    return lease - 5000 < left <= lease + 10  # a renewal that finds a longer lease adds a millisecond
 
 
 # ---- the vectors of the protocol's description: Redisson alone, ours alone, mixed
@@ -468,7 +468,7 @@ def test_trap_20_dead_readers_keep_nobody_out(wire: RwWire, a: JavaRw, b: JavaRw
         wire.kill(gone)
         if round == 0:  # beside a living one it stays, until that one leaves
             wire.read(live)
-            assert wire.write(w)[0] == 0 and gone in wire.fields()
+            assert gone in wire.fields() and wire.write(w)[0] == 0 and gone not in wire.fields()
             assert wire.read_release(live) == 1 and wire.fields() == {} and ear.heard() == [b"0"]
         elif round == 1:  # or that one is Redisson's
             assert b.read() is None and wire.write(w)[0] == 0

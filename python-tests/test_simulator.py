@@ -201,7 +201,7 @@ class Trace:
             ["ZADD", key, small, "m"], ["ZADD", key, "NX", small, "m" + small], ["ZADD", key, "x", "m"], ["ZREM", key, "m"],
             ["ZCARD", key], ["ZCOUNT", key, "0", "+inf"], ["ZCOUNT", key, "(1", "7"], ["ZSCORE", key, "m"], ["ZRANGE", key, "0", "0"],
             ["ZRANGE", key, "0", "-1", "WITHSCORES"], ["ZRANGE", key, "-2", "5"], ["GET", key], ["SET", key, small],
-            ["SET", key, "v", "PX", small], ["INCR", key], ["DEL", key, "x"], ["EXISTS", key, "x"], ["PTTL", key],
+            ["SET", key, "v", "PX", small], ["INCR", key], ["DEL", key, "x"], ["EXISTS", key, "x"], ["PTTL", key], ["PEXPIRETIME", key],
             ["RPUSH", key, "p" + small], ["RPUSH", key, "p", "q"], ["LLEN", key], ["LINDEX", key, "0"], ["LINDEX", key, "-1"],
             ["LRANGE", key, "0", "1"], ["LRANGE", key, "-2", "9"], ["LREM", key, "1", "p"], ["LREM", key, "0", "q"],
             ["LINSERT", key, "BEFORE", "p", small], ["LINSERT", key, "AFTER", "q", "z"], ["LINSERT", key, "x", "q", "z"],

@@ -54,6 +54,10 @@ class RwModel:
 
     # ---- ours
 
+    def _sweep(self) -> None:
+        """Dead readers go: fields are few here, so all are looked at."""
+        self.counts = {owner: count for owner, count in self.counts.items() if self.lives(owner) or ":write" in owner}
+
     def _settle(self) -> None:
         one = self.resting()
         if one and (one, 1) not in self.holds:
@@ -90,6 +94,8 @@ class RwModel:
             return "again"
         if self.gate:
             return "gate"
+        if self.mode == "read":
+            self._sweep()
         if self.mode == "write" or self.longest() > 0:
             return "busy"
         self.mode, self.counts, self.ttl = "write", {owner: 1}, lease
@@ -104,6 +110,7 @@ class RwModel:
             self._rest(owner, rest)
         self._settle()
         if self.mode == "read" or self.resting():
+            self._sweep()
             self.ttl = self.longest()
             if not self.ttl:
                 self._free(b"0")
@@ -115,6 +122,8 @@ class RwModel:
         del self.counts[owner]
         if rest:
             self._rest(owner, rest)
+        self._sweep()
+        if rest:
             self.ttl = self.longest()
             return 1
         self.ttl = self.longest()

@@ -234,6 +234,8 @@ static void read_try(const int64_t *value, int count, int64_t block, struct dli_
     if (answer->got == DLI_TRY_HELD) {
         answer->left = value[1] < 0 ? -1 : value[1] * SIM_MS;
         answer->foreign = count > 2 && value[2] == 1;
+        if (count > 5)
+            answer->seen = (struct dli_seen){value[3], value[4], answer->left};
     }
 }
 

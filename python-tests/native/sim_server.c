@@ -81,6 +81,11 @@ static void fill_args(struct sim *s, const struct sim_request *request, struct a
         add_text(args, lock->channel);
         add_text(args, "");
     }
+    if (!s->world && request->kind == SIM_EXCHANGE && wish->want && !wish->drop) {
+        add_number(args, wish->seen.ends);
+        add_number(args, wish->seen.token);
+        add_number(args, wish->seen.left / SIM_MS + 1);
+    }
     if (request->kind == SIM_EXCHANGE && wish->first) {
         add_owner(s, args, peer, wish->drop, request->lock);
         add_owner(s, args, &s->peer[request->from_peer], request->from_number, request->lock);
@@ -267,6 +272,10 @@ void sim_execute(struct sim *s, struct sim_request *request)
     trace_script(s, request, &args);
     for (int i = 0; i < request->result.count; i++)
         sim_mix(s, (uint64_t)request->result.value[i]);
+    if (s->world == SIM_MUTEX && request->result.count == 6 && request->result.value[0] == 0 &&
+        request->result.value[5])
+        sim_violated(s, "clock: %" PRId64 " ms of a lease were cut off, and no clock was set back",
+                     request->result.value[5]);
     if (request->result.error && strncmp(request->result.text, "OOM", 3) != 0)
         sim_violated(s, "script %s failed: %s", script_of(s, request), request->result.text);
     check_stray(s, request);

@@ -10,6 +10,14 @@
 
 enum dli_mode { DLI_MODE_TRY = 0, DLI_MODE_LINE = 1, DLI_MODE_POLL = 2 };
 
+/*
+ * What a look saw of a hold of another process of ours: when it ends by the server's clock, in ms since 1970, 0 for nothing seen; the
+ * last token; and what is left of it, in microseconds.
+ */
+struct dli_seen {
+    int64_t ends, token, left;
+};
+
 /* An exchange with the server. Times are microseconds. */
 struct dli_wish {
     int64_t want, drop; /* grant numbers; 0: none. One at least is set */
@@ -19,8 +27,9 @@ struct dli_wish {
     int64_t attempt; /* time for this attempt */
     int64_t rest;    /* drop: keep the lock for so long still */
     int64_t seq;
-    int64_t first; /* drop is an adoption that is undone, tried with numbers from this one on; 0: it is released */
-    int doubt;     /* a request that wanted drop may still be under way */
+    struct dli_seen seen; /* by the last look; left is what is left now by our clock */
+    int64_t first;        /* drop is an adoption that is undone, tried with numbers from this one on; 0: it is released */
+    int doubt;            /* a request that wanted drop may still be under way */
     enum dli_mode mode;
     int patient; /* somebody who may wait stands behind it */
     int listening;
@@ -40,7 +49,10 @@ struct dli_answer {
     int64_t tokens;      /* GRANTED: how many are reserved */
     int64_t left; /* HELD: microseconds until the lock may be free; < 0 unknown. QUIET: the quarantine lasts so long */
     int foreign;  /* HELD: by a client that is not libdlock */
-    int spent;    /* not GRANTED: some servers may have granted it all the same. It must not be wanted again */
+    struct dli_seen seen; /* HELD */
+    int64_t
+        cut; /* HELD: the server's clock was set back, and the lease was longer than it may be by so many microseconds */
+    int spent; /* not GRANTED: some servers may have granted it all the same. It must not be wanted again */
 };
 
 #endif

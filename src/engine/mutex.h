@@ -100,6 +100,8 @@ struct dli_mutex {
     int64_t sent_at;        /* its stamp */
     int64_t seq, heard_seq; /* of looks: last sent, last answered "still in line" */
     int64_t heard_at;       /* stamp of that look; of the first one that named want before any was answered */
+    struct dli_seen seen;   /* by the last look that found another holder */
+    int64_t seen_at;        /* when its answer was here */
     int64_t heard_lease;    /* the shortest lease asked for since */
     int64_t asked;          /* the longest lease the server was asked for want */
     int64_t let_gone;       /* the last number that was let go; it is held elsewhere */

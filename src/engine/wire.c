@@ -20,7 +20,19 @@ static enum dli_mode mode_now(int patient, enum dli_line line)
     return line == DLI_LINE_READY ? DLI_MODE_LINE : DLI_MODE_POLL;
 }
 
-static void wish_want(struct dli_mutex *m, enum dli_line line, struct dli_wish *wish)
+/* What the last look saw, with what is left of it now. Our clock may be fast. */
+static struct dli_seen seen_now(const struct dli_mutex *m, int64_t now)
+{
+    struct dli_seen seen = m->seen;
+    int64_t since = now - m->seen_at;
+
+    seen.left -= since - since / 1000000 * m->rules->drift_ppm;
+    if (seen.left < 0)
+        seen.left = 0;
+    return seen;
+}
+
+static void wish_want(struct dli_mutex *m, enum dli_line line, int64_t now, struct dli_wish *wish)
 {
     const struct dli_claim *first = DLI_OBJECT(m->waiting.next, struct dli_claim, link);
 
@@ -31,6 +43,7 @@ static void wish_want(struct dli_mutex *m, enum dli_line line, struct dli_wish *
     wish->patient = someone_patient(m);
     wish->mode = mode_now(wish->patient, line);
     wish->seq = ++m->seq;
+    wish->seen = seen_now(m, now);
 }
 
 int dli_mutex_wish(struct dli_mutex *m, enum dli_line line, int64_t now, struct dli_wish *wish)
@@ -45,7 +58,7 @@ int dli_mutex_wish(struct dli_mutex *m, enum dli_line line, int64_t now, struct 
         return 0;
     *wish = (struct dli_wish){.drop = m->drop, .lease = m->lease};
     if (wants && !(m->drop && (m->rules->separate || m->drop_first)))
-        wish_want(m, line, wish);
+        wish_want(m, line, now, wish);
     wish->first = m->drop ? m->drop_first : 0;
     wish->doubt = m->drop && m->drop_doubt;
     wish->rest = m->drop && m->drop_rest > now ? m->drop_rest - now : 0;
@@ -146,6 +159,8 @@ static void held(struct dli_mutex *m, const struct dli_answer *answer, int64_t n
     m->heard_seq = m->sent.seq;
     m->heard_at = m->sent_at;
     m->heard_lease = m->sent.lease;
+    m->seen = answer->seen;
+    m->seen_at = now;
     dli_mutex_end_asked(m, DLOCK_BUSY, 1);
     m->listen = (m->listen || answer->foreign) && m->waiters > 0;
     m->needs_line = m->waiters > 0;

@@ -15,7 +15,7 @@ struct words {
     int count;
     const char *word[ARGS_MAX];
     size_t size[ARGS_MAX];
-    char number[12][24];
+    char number[16][24];
     int numbers;
     const struct dli_quiet *quiet; /* not NULL: its words come behind the script's own */
 };
@@ -184,8 +184,12 @@ static void say_acquire(struct speech *speech, int full, const char *under)
 {
     begin_owned(speech, speech->wire->acquire, full, speech->want);
     add_try(speech);
-    if (speech->wire->pass != DLI_NO_SCRIPT)
+    if (speech->wire->pass != DLI_NO_SCRIPT) {
+        add_number(&speech->words, speech->wish->seen.ends);
+        add_number(&speech->words, speech->wish->seen.token);
+        add_number(&speech->words, speech->wish->seen.left / MS + 1);
         return;
+    }
     add_word(&speech->words, &speech->request->place->channel);
     add_text(&speech->words, under);
 }
@@ -390,16 +394,6 @@ static int encode_change(struct dli_buffer *out, int full, const struct dli_requ
     return finish(&words, out);
 }
 
-static int encode_ping(struct dli_buffer *out, int full, const struct dli_request *request)
-{
-    struct words words = {.count = 0};
-
-    (void)full;
-    (void)request;
-    add_text(&words, "PING");
-    return finish(&words, out);
-}
-
 int dli_encode_request(struct dli_buffer *out, int full, const struct dli_request *request)
 {
     static int (*const encode[])(struct dli_buffer *, int, const struct dli_request *) = {
@@ -407,7 +401,7 @@ int dli_encode_request(struct dli_buffer *out, int full, const struct dli_reques
         [DLI_VERB_TAKE] = encode_take,           [DLI_VERB_FORCE] = encode_force,
         [DLI_VERB_INSPECT] = encode_inspect,     [DLI_VERB_GATE] = encode_gate,
         [DLI_VERB_GATE_LEFT] = encode_gate_left, [DLI_VERB_CHANGE] = encode_change,
-        [DLI_VERB_PING] = encode_ping,           [DLI_VERB_PROVISION] = dli_encode_provision,
+        [DLI_VERB_PING] = dli_encode_ping,       [DLI_VERB_PROVISION] = dli_encode_provision,
         [DLI_VERB_CHECK] = dli_encode_check,     [DLI_VERB_FLOOR] = dli_encode_floor,
         [DLI_VERB_JOIN] = dli_encode_join,
     };

@@ -19,7 +19,7 @@ enum { PART_KEYS, PART_BEFORE, PART_SAME, PART_BEHIND, PART_END };
 static const struct {
     int script, before, same, behind;
 } crowds[] = {
-    [ACQUIRE] = {DLI_SCRIPT_CROWD_ACQUIRE, 1, 6, 1},
+    [ACQUIRE] = {DLI_SCRIPT_CROWD_ACQUIRE, 1, 6, 4},
     [RELEASE] = {DLI_SCRIPT_CROWD_RELEASE, 2, 2, 0},
 };
 

@@ -85,6 +85,19 @@ static int decode_tokens(const struct dli_reply *reply, size_t at, int64_t most,
     return *tokens > 0 && *tokens <= most && *token < TOKEN_LIMIT - *tokens;
 }
 
+/* Behind {0, ms, foreign}: when a hold of ours ends, the last token, and by how much a clock that was set back made it longer. */
+static void decode_seen(const struct dli_reply *reply, struct dli_answer *answer)
+{
+    struct dli_seen seen = {.left = answer->left};
+    int64_t cut = 0;
+
+    if (answer->left < 0 || !integer_at(reply, 3, &seen.ends) || !integer_at(reply, 4, &seen.token) ||
+        !integer_at(reply, 5, &cut) || seen.token < 0)
+        return;
+    answer->seen = seen;
+    answer->cut = cut <= 0 ? 0 : cut < INT64_MAX / 1000 ? cut * 1000 : INT64_MAX;
+}
+
 /* {1, token, tokens}, {0, ms, foreign}, {-1} for another kind, {-2} for a closed gate or {-3, ms} for a quarantine. */
 static int decode_try(const struct dli_reply *reply, int64_t most, struct dli_answer *answer, dlock_error *box)
 {
@@ -111,6 +124,7 @@ static int decode_try(const struct dli_reply *reply, int64_t most, struct dli_an
     if (!integer_at(reply, 2, &foreign))
         return 0;
     answer->foreign = foreign == 1;
+    decode_seen(reply, answer);
     return code == 0;
 }
 

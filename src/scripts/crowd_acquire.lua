@@ -1,4 +1,4 @@
--- Acquire many locks, each as acquire.lua does. ARGV: lease, block, mode, listening, beat, keep; then owner and seq of each lock.
+-- Acquire many locks, each as acquire.lua does. ARGV: lease, block, mode, listening, beat, keep; then owner, seq and what was seen, three words, of each lock.
 -- The usual case first, for all at once: nobody holds one, nobody stands in line, no gate is closed, no id is buried. Then the reply is the tokens, or
 -- {1, token, number} of those that got fewer than block.
 --@include crowd.lua
@@ -20,7 +20,8 @@ for at = 1, #KEYS, SIZE do
 end
 if twice or call('EXISTS', unpack(used)) > 0 then
   return each(function(i)
-    return one(keys_of(i), { ARGV[5 + 2 * i], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[6 + 2 * i] })
+    local own, seq, ends, token, rest = unpack(ARGV, 5 * i + 2, 5 * i + 6)
+    return one(keys_of(i), { own, ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], seq, ends, token, rest })
   end)
 end
 
@@ -29,7 +30,7 @@ local counts, time = redis.pcall('MGET', unpack(fences)), call('TIME')
 local micros, lease, block, keep = time[1] * 1000000 + time[2], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[6])
 return each(function(i)
   local lock, token, few = KEYS[i * SIZE - SIZE + 1], tokens(fences[i], micros, block, keep, counts[i])
-  call('HSET', lock, ARGV[5 + 2 * i], '1')
+  call('HSET', lock, ARGV[5 * i + 2], '1')
   call('PEXPIRE', lock, lease)
   return few and { 1, token, few } or token
 end)

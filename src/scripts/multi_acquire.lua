@@ -28,7 +28,7 @@ local function grant(i)
   local lock, fence = KEYS[5 * i - 4], KEYS[5 * i - 3]
   local owner, lease, block = ARGV[3 * i - 1], ARGV[3 * i], tonumber(ARGV[3 * i + 1])
   if call('EXISTS', lock) == 1 then
-    call('PEXPIRE', lock, math.max(call('PTTL', lock), tonumber(lease))) -- a write, for replicas to confirm
+    call('PEXPIRE', lock, math.max(call('PTTL', lock) + 1, tonumber(lease))) -- a write, for replicas to confirm
     return tonumber(call('GET', fence)) or (tokens(fence, micros, 1, keep)), 1 -- of its tokens the last
   end
   local token, few = tokens(fence, micros, block, keep)

@@ -7,7 +7,8 @@
 -- of another epoch begins the quarantine: what was granted before ends within it, for nobody had a longer lease.
 -- A full server refuses to keep that, and a replica: a try hears so. A release goes on without. write: how it is kept.
 -- KEYS: marker. ARGV: longest, and for how long the quarantine lasts
-local marker, quiet = table.remove(KEYS), nil
+-- A clock that is set back makes quarantine and leases longer by as much, see mend.lua. None may be longer than said: both are cut.
+local marker, quiet, most = table.remove(KEYS), nil, nil
 do
   local lasts, longest = tonumber(table.remove(ARGV)), tonumber(table.remove(ARGV))
   local run = redis.call('INFO', 'server'):match('run_id:(%x+)')
@@ -24,6 +25,12 @@ do
     known, till = known or longest, now + lasts
     write('HSET', marker, 'epoch', run .. ':' .. id, 'longest', known, 'until', string.format('%.0f', till))
   end
+  local drifts = math.ceil(lasts * 5 / 4) -- by the clients' drift_ppm quarantines differ, by less than that
+  if known == longest and till > now + drifts then
+    till = now + drifts
+    write('HSET', marker, 'until', string.format('%.0f', till))
+  end
+  most = lasts
   if known ~= longest then
     quiet = { -4, known }
   elseif till > now then

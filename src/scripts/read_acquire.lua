@@ -34,4 +34,7 @@ end
 call('HSET', lock, own, '1')
 call('SET', hold, text(token), 'PX', lease)
 extend(lock, lease)
+if call('HLEN', lock) > FEW then
+  sweep(some())
+end
 return { 1, token }

@@ -5,14 +5,16 @@
 local own, channel, rest = ARGV[1], ARGV[2], tonumber(ARGV[4])
 
 -- The lock lives as long as the last hold that is left. Under a living writer its life is the writer's lease and is not
--- touched.
+-- touched. After more of the dead than one call may remove, who waits is told to look on.
 local function go_on(mode)
   if mode == 'write' and not resting() then
     return
   end
-  local last = last_hold()
+  local last, more = last_hold()
   if last > 0 then
-    call('PEXPIRE', lock, last)
+    live(last, more)
+  elseif more then
+    tell_all(channel)
   else
     call('DEL', lock)
     call('PUBLISH', channel, '0')

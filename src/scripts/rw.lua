@@ -4,7 +4,8 @@
 --   hold   string T(N):<id>:rwlock_timeout:<i>, one of each read hold; it lives as long as the lease of that hold.
 --          Redisson writes "1" and nobody reads it: ours is the token.
 --   fence  string, the highest fencing token reserved so far
--- While the mode is read, the lock lives as long as the longest hold; while it is write, by the writer's lease, and
+-- While the mode is read, the lock lives as long as the longest hold, and among more than FEW fields up to as long as the longest
+-- hold there was; while it is write, by the writer's lease, and
 -- longer if a read under it has a longer one.
 -- A released hold that rests is ours alone: its id gets ":rest" behind and it has a hold key, also when it was the
 -- writer's. In Redisson's eyes it is a hold like any other, of an id that nobody sends.
@@ -33,27 +34,77 @@ local function look()
   return type == 'none' and 'free' or 'other'
 end
 
--- Ms until the last hold ends, not above 0 when all have ended. It stops at one that is longer than enough.
 -- Redisson writes a reader's field and its hold key in one script, gives the key the hold's lease, renews both in one
--- script and deletes the key only with the hold. So a reader without a living key is one whose lease has run out:
--- Redisson itself drops the lock over its head when another reader leaves. The mode and what is no number have no
--- holds.
-local function last_hold(enough)
-  local fields, last = call('HGETALL', lock), 0
+-- script and deletes the key only with the hold. So a reader without a living key is dead: its lease has run out, and Redisson
+-- itself drops the lock over its head when another reader leaves. Dead readers are removed, a few with each call. A call looks at
+-- all fields while they are FEW, and else at SOME, chosen at random. It goes on only while it finds the dead alone: each of
+-- those is looked at once, and MOST of them in one call.
+local FEW, SOME, MOST = 16, 8, 1024
+
+-- Ms until the last hold of these readers ends, 0 when all have ended. fields: id, number of holds, id ... The dead are removed,
+-- but not where spare is set and nobody lives: the lock itself goes then, and a full server refuses nothing behind a write.
+-- The mode and what is no number have no holds; the life of a writer is the lock's.
+local function sweep(fields, spare)
+  local last, dead = 0, {}
   for i = 1, #fields, 2 do
-    for number = 1, tonumber(fields[i + 1]) or 0 do
-      last = math.max(last, call('PTTL', hold_key(fields[i], number)))
-      if enough and last > enough then
-        return last
-      end
+    local id, holds, left = fields[i], tonumber(fields[i + 1]), 0
+    for number = 1, holds or 0 do
+      left = math.max(left, call('PTTL', hold_key(id, number)))
     end
+    if holds and left == 0 and not id:find(':write', 1, true) then
+      dead[#dead + 1] = id
+    end
+    last = math.max(last, left)
+  end
+  if dead[1] and (last > 0 or not spare) then
+    call('HDEL', lock, unpack(dead))
   end
   return last
+end
+
+-- SOME fields, each as likely as any other. Redis before 6.2 scans from a bucket by chance; it gives a small hash whole, of which
+-- they are cut out.
+local function some()
+  local found = redis.pcall('HRANDFIELD', lock, SOME, 'WITHVALUES')
+  if not found.err then
+    return found
+  end
+  local at = now()
+  local all, cut = call('HSCAN', lock, text(at % 2 ^ 32), 'COUNT', SOME)[2], {}
+  local count = #all / 2
+  for i = at, at + math.min(SOME, count) - 1 do
+    local field = 2 * (i % count)
+    cut[#cut + 1], cut[#cut + 2] = all[field + 1], all[field + 2]
+  end
+  return cut
+end
+
+-- Ms until the last hold ends, 0 when none was found; and true when not all fields were looked at: others may live, or live longer.
+local function last_hold()
+  for _ = 1, MOST / SOME do
+    if call('HLEN', lock) <= FEW then
+      return sweep(call('HGETALL', lock), true), false
+    end
+    local last = sweep(some())
+    if last > 0 then
+      return last, true
+    end
+  end
+  return 0, true
 end
 
 -- It always writes: replicas confirm nothing else.
 local function extend(key, lease)
   call('PEXPIRE', key, math.max(call('PTTL', key), lease))
+end
+
+-- The lock lives as long as its last hold, see last_hold. Where not all are known it is never made shorter.
+local function live(last, more)
+  if more then
+    extend(lock, last)
+  else
+    call('PEXPIRE', lock, last)
+  end
 end
 
 -- The writer's id that rests, in mode write.

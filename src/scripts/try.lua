@@ -1,6 +1,8 @@
 -- One try to get the lock: {1, token, number of tokens when they are fewer than block}, {0, ms until the next look, foreign holder}, {-1} for another kind of lock
 -- or {-2}: the gate is closed, own's place in line is gone. What own holds it keeps.
--- args: owner, lease, block, mode (0 try, 1 line, 2 line and poll), listening, beat, keep, seq
+-- args: owner, lease, block, mode (0 try, 1 line, 2 line and poll), listening, beat, keep, seq; looked: end, token and rest of
+-- the hold as it was seen, or nothing
+--@include mend.lua
 local function stand_in_line(args)
   local own, beat = args[1], tonumber(args[6])
   local told = table.concat({
@@ -12,12 +14,12 @@ local function stand_in_line(args)
   keep_for(about, beat)
 end
 
-local function try(args)
+local function try(args, looked)
   local own, block = args[1], tonumber(args[3])
   local holders = redis.call('HKEYS', lock)
   for i = 1, #holders do
     if holders[i] == own then
-      redis.call('PEXPIRE', lock, math.max(redis.call('PTTL', lock), tonumber(args[2]))) -- a write, for replicas to confirm
+      redis.call('PEXPIRE', lock, math.max(redis.call('PTTL', lock) + 1, tonumber(args[2]))) -- a write, for replicas to confirm
       return { 1, last_token(args[7]), 1 }
     elseif holders[i] == 'mode' then
       return { -1 }
@@ -49,6 +51,9 @@ local function try(args)
   end
   if args[4] ~= '0' then
     stand_in_line(args)
+    if not foreign then
+      return mend(unpack(looked or {}))
+    end
   end
   return { 0, redis.call('PTTL', lock), foreign and 1 or 0 }
 end

@@ -20,10 +20,14 @@ elseif call('EXISTS', KEYS[3]) == 1 then
   return { -2 }
 elseif call('GET', KEYS[4]) == BURIED then
   return { 0, -1, 1 }
-elseif mode == 'write' or mode == 'read' and last_hold(0) > 0 then
+elseif mode == 'write' then
   return { 0, call('PTTL', lock), 1 }
+elseif mode == 'read' then
+  local last, more = last_hold()
+  if last > 0 or more then -- one lives; or there are more of the dead than one call may remove: the next one goes on
+    return { 0, last > 0 and call('PTTL', lock) or 1, 1 }
+  end
 end
--- Readers whose leases have all run out are no readers (see last_hold): they make room.
 local token = reserve(ARGV[7])
 call('DEL', lock)
 call('HSET', lock, 'mode', 'write', own, '1')

@@ -13,13 +13,15 @@ if look() ~= 'write' or call('HDEL', lock, own) == 0 then
 end
 if rest > 0 then
   let_rest(own, ARGV[2], rest)
-  call('PEXPIRE', lock, last_hold())
+  live(last_hold())
   return 1
 end
-local last = last_hold()
-if last > 0 then
+local last, more = last_hold()
+if last > 0 or more then
   call('HSET', lock, 'mode', 'read')
-  call('PEXPIRE', lock, last)
+  if last > 0 then
+    live(last, more)
+  end
 else
   call('DEL', lock)
 end

@@ -4,6 +4,7 @@
  */
 #include "client.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +26,17 @@ static void remember(struct dli_entry *entry)
         *entry->why = *why;
 }
 
+/* The server's clock was set back: said once for each lease that it made longer. */
+static void tell_cut(const struct dli_entry *entry, int64_t cut)
+{
+    char text[DLI_EVENT_TEXT], name[128];
+
+    dli_quote(name, sizeof name, entry->name.text, entry->name.size);
+    snprintf(text, sizeof text, "lock %s: the server's clock was set back: %lld ms were cut off its holder's lease",
+             name, (long long)cut / 1000);
+    dli_events_log(&entry->client->events, DLOCK_SERVER_FORGOT, text);
+}
+
 /* entry.mutex held: let the machine have the answer, and count. */
 static void digest(struct dli_entry *entry, int64_t now)
 {
@@ -32,6 +44,8 @@ static void digest(struct dli_entry *entry, int64_t now)
     const struct dli_answer *answer = &entry->request->exchange.answer;
 
     remember(entry);
+    if (answer->status == DLOCK_OK && answer->cut > 0)
+        tell_cut(entry, answer->cut);
     if (answer->status == DLOCK_OK && answer->got == DLI_TRY_GRANTED)
         dli_client_count(client, DLOCK_STAT_WIRE_GRANTS, 1);
     if (answer->status == DLOCK_OK && answer->released && !entry->m.leaving && !entry->m.drop_lingered)
