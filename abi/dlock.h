@@ -428,7 +428,7 @@ dlock_status dlock_client_open(const char *url, const dlock_options *options, dl
 /*
  * End the client's work: waiting calls end with DLOCK_CLOSED, held locks are released on the server, threads stop, and
  * later calls return DLOCK_CLOSED. DLOCK_TIMED_OUT when the server did not confirm everything within timeout_ms; what is
- * left expires by its lease, but permits of a plain semaphore, which have none, stay taken. Closing twice is fine.
+ * left expires by its lease, but permits of a plain semaphore, which have none, stay taken until dlock_semaphore_reclaim. Closing twice is fine.
  * Threads: any. Blocks: up to timeout_ms. Since: 0.1
  */
 DLOCK_API
@@ -444,7 +444,7 @@ dlock_status dlock_client_submit_close(dlock_client *client, int64_t timeout_ms,
 
 /*
  * Give the handle back. Without dlock_client_close before, held locks are abandoned: renewal stops and they expire, and
- * permits of a plain semaphore stay taken.
+ * permits of a plain semaphore stay taken until dlock_semaphore_reclaim.
  * Locks of the client stay valid objects and answer DLOCK_CLOSED.
  * Threads: any. Blocks: never. Since: 0.1
  */
@@ -764,7 +764,8 @@ dlock_status dlock_lock_export_grant(dlock_lock *lock, int64_t owner, uint8_t *b
  * after an error that leaves open what the server did (DLOCK_UNREACHABLE) the adoption is undone in the background. The bytes
  * are then what they were: any client may adopt them until the lease ends, this one also before the undo is over.
  * DLOCK_INVALID_GRANT when the bytes are not such a grant, DLOCK_LOST when the lease ended meanwhile or another client was
- * first, DLOCK_BUSY when this process holds or waits, or undoes the adoption of another grant.
+ * first, DLOCK_BUSY when this process holds or waits, or undoes the adoption of another grant, DLOCK_SERVER_FORGOT when this
+ * client has had a higher token: the grant goes back then.
  * Threads: any. Blocks: up to the command timeout. Since: 0.1
  */
 DLOCK_API
@@ -855,6 +856,24 @@ dlock_status dlock_semaphore_drain(dlock_lock *lock, int64_t *ret_drained, dlock
  */
 DLOCK_API
 dlock_status dlock_semaphore_submit_drain(dlock_lock *lock, int64_t tag, dlock_error *reterr);
+
+/*
+ * Give back the permits of dead holders: of those that their client has not renewed for its lease_ms (a renewal comes each third of
+ * it) and for silent_ms more, 0 to a year. *ret_reclaimed is how many came back, each once; waiters are told. Permits that
+ * Redisson or an older libdlock took are nobody's and stay taken. A holder that lives after all hears LOST at its next renewal and gives
+ * nothing back; until then it does not know. Nobody renews while the server is away: let silent_ms be longer than that may
+ * last. One call looks at 1,000 holders at most. DLOCK_UNSUPPORTED for permits that expire, which come back by themselves.
+ * Threads: any. Blocks: up to the command timeout. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_semaphore_reclaim(dlock_lock *lock, int64_t silent_ms, int64_t *ret_reclaimed, dlock_error *reterr);
+
+/*
+ * dlock_semaphore_reclaim whose end comes as an event; its value is how many permits came back.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_semaphore_submit_reclaim(dlock_lock *lock, int64_t silent_ms, int64_t tag, dlock_error *reterr);
 
 /*
  * How many permits are free.

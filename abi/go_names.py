@@ -84,6 +84,9 @@ gives a semaphore that does not exist yet its permits. ErrUnchanged when it does
 adds permits, or takes them away for good when n is negative, and returns how many are free, which may be less than none.""")],
     "semaphore_submit_drain": [("Semaphore", "DrainPermits", """
 takes all permits that are free for good, and returns how many. ErrUnsupported for a PermitSemaphore.""")],
+    "semaphore_submit_reclaim": [("Semaphore", "ReclaimPermits", """
+gives back the permits of holders that have been silent for their LeaseMS and silent more, and returns how many. A holder that lives
+after all learns of it at its next renewal. ErrUnsupported for a PermitSemaphore.""")],
     "semaphore_submit_available": [("Semaphore", "AvailablePermits", "returns how many permits are free.")],
     "latch_submit_set": [("Latch", "SetCount", "gives a latch that is open its count. ErrUnchanged when it has one.")],
     "latch_submit_count_down": [("Latch", "CountDown", "counts down by n, not below zero, and returns what is left.")],

@@ -46,6 +46,8 @@ Give the semaphore its permits; False when it has some already: nothing changes 
 Add permits, or take them away when negative; how many are free now."""),
     "semaphore_drain": ("drain_permits", "", """
 Take all permits that are free for good; how many that were. Unsupported for a permit semaphore."""),
+    "semaphore_reclaim": ("reclaim_permits", "", """
+Give back what holders had that have been silent for their lease_ms and so many seconds more; how many permits came back."""),
     "semaphore_available": ("available_permits", "", "How many permits are free."),
     "latch_set": ("set_count", "UNCHANGED", """
 Give an open latch its count; False when it has one: nothing changes then."""),

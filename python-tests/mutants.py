@@ -279,6 +279,22 @@ KINDS = (
     Mutant(214, "a number in doubt is forgotten", world="semaphore", edits=(
         ("engine/wire.c", "m->doubt |= answer->repeated ||", "m->doubt |= 0 &&"),
     )),
+    Mutant(215, "permits of the living are given back", world="semaphore", edits=(
+        ("scripts/semaphore_change.lua", "text(millis() - number)", "text(millis() - number + 86400000)"),
+    )),
+    Mutant(216, "the dead are forgotten, and their permits are not counted", world="semaphore", edits=(
+        ("scripts/semaphore_change.lua", "    back = back + bury(dead[i])\n", "    bury(dead[i])\n"),
+    )),
+    Mutant(217, "a renewal does not say that the holder lives", world="semaphore", edits=(
+        ("scripts/semaphore_renew.lua", "    lives(holders, owner, permits, lease)\n", ""),
+    )),
+    Mutant(218, "what was released is given back again", world="semaphore", edits=(
+        ("scripts/semaphore_release.lua", "call('ZREM', holders, holder(ARGV[1], ARGV[6]))\n", ""),
+        ("scripts/semaphore_change.lua", "  return gone * permits\n", "  return 0 * gone + permits\n"),
+    )),
+    Mutant(220, "a hold without a lease is never renewed", world="semaphore", edits=(
+        ("engine/keep.c", "    return m->renewable || m->confirm || m->rules->lives;", "    return m->renewable || m->confirm;"),
+    )),
     Mutant(221, "permits that expired do not come back", world="permit", edits=(
         ("scripts/permit_pool.lua", "call('INCRBY', lock, back)", "call('INCRBY', lock, 0)"),
     )),
@@ -414,6 +430,20 @@ STRAY = Mutant(604, "the undo does not say that a request may still be under way
 DISOWN = Mutant(605, "an adoption that nobody heard of is left alone", edits=(
     ("watchdog/transfer.c", "    if (in_doubt(order))", "    if (0 && in_doubt(order))"),
 ))  # fmt: skip
+
+# Found by test_tokens_places.py, of what a client remembers of tokens.
+FORGETFUL = (
+    Mutant(621, "a hold knows the tokens of its own owner only", edits=(
+        ("watchdog/entry.c", "    entry->rules.highest = &parent->highest;\n", ""),
+    )),
+    Mutant(622, "a grant with a lower token is adopted", edits=(
+        ("engine/mutex.c", " || dli_mutex_falls(m, token)", ""),
+    )),
+    Mutant(623, "a number that is asked for again is compared with what came later", edits=(
+        ("engine/wire.c", "    if (!m->want)\n        new_number(m);\n",
+         "    int64_t number = m->want;\n\n    new_number(m);\n    m->want = number ? number : m->want;\n"),
+    )),
+)  # fmt: skip
 
 # Found by test_crowd.py, of the replies to many callers in one.
 CROWD = Mutant(602, "the first answer of a crowd is everybody's", edits=(

@@ -355,13 +355,13 @@ def test_a_killed_holder(new_agent: Make, redis_server: Server) -> None:
 
 
 def test_plain_permits_of_the_dead_stay_taken(new_agent: Make, redis_server: Server) -> None:
-    """As with Redisson: nobody's name is on them. add_permits gives them back."""
+    """As with Redisson: nobody's name is on them. They come back when somebody asks for it: test_reclaim.py."""
     holder, other = new_agent(), new_agent().open(redis_server)
     one(holder.open(redis_server, lease_ms=500), "semaphore").acquire(1, 0).ok
     holder.kill()
     seats = one(other, "semaphore")
     assert seats.acquire(1, 900).status == "TIMED_OUT"
-    assert seats.permits_add(1).ok.value == 1
+    assert seats.permits_reclaim(0).ok.value == 1
     seats.acquire(1, 0).ok
 
 
@@ -433,7 +433,7 @@ def test_handles_go_in_any_order(agent: Agent, new_agent: Make, redis_server: Se
         client.close(3000).ok
         client.free()
     else:
-        theirs["semaphore"].permits_add(1).ok
+        until(lambda: theirs["semaphore"].permits_reclaim(0).ok.value == 1)
     for lock in theirs.values():
         lock.acquire(2, 10_000).ok
         lock.release(2).ok

@@ -604,6 +604,65 @@ def test_tokens_rise_across_both_sides(redis_server: Server, side: MakeSide, nam
     nothing_left(redis_server, fenced=True)
 
 
+@pytest.mark.parametrize("who", ["agent", "python"])
+def test_a_multilock_that_ends_the_counters(redis_server: Server, side: MakeSide, javas: dict[str, Java], who: str) -> None:
+    """Its lease ends its members' token counters too. Taken back by our next grant or over, and whoever counts first then: no
+    token of libdlock is lower than any before, of either side."""
+    names, ended, over = ["a", "b"], 0, 0
+    multi, java = javas["java"].lock(",".join(names), "fencedMulti", thread="m"), javas["java2"]
+    ours = {name: side(who, FENCED, name) for name in names}
+    highest = dict.fromkeys(names, 0)
+    for round in range(6):
+        for name, one in ours.items():
+            one.take()
+            assert one.token > highest[name]
+            highest[name] = one.token
+            one.give()
+        lease = 60_000 if round % 3 == 0 else 400
+        assert multi.tryLockFor(0, lease) is True
+        for name in names:
+            left = redis_server.command("PTTL", f"redisson_lock_token:{{{name}}}")
+            assert -1 != left <= lease
+            ended += 1
+            highest[name] = max(highest[name], int(redis_server.command("GET", f"redisson_lock_token:{{{name}}}") or 0))
+        if round % 3 == 0:
+            multi.unlock()  # the counters go on to end
+            continue
+        wait_until(lambda: not redis_server.command("EXISTS", *names, *(f"redisson_lock_token:{{{name}}}" for name in names)))
+        over += 1
+        if round % 3 == 2:  # Redisson comes first, and begins again
+            for name in names:
+                fenced = java.lock(name, "fenced", thread="f")
+                fenced.lock(-1)
+                assert fenced.token() == 1
+                fenced.unlock()
+    assert ended == 12 and over == 4
+    for name, one in ours.items():
+        one.take()
+        assert one.token > highest[name]
+        one.give()
+
+
+@pytest.mark.parametrize("who", ["agent", "python"])
+def test_permits_of_a_killed_agent_come_back_to_java(
+    redis_server: Server, counted: Callable[..., Any], new_agent: Callable[..., Agent], name: str, who: str
+) -> None:
+    """Redisson's number, its message and its own permits are as if the holder had given them back; its waiter is woken."""
+    java, other = counted("java", "semaphore"), counted(who, "semaphore")
+    holder = new_agent()
+    dead = holder.open(redis_server, lease_ms=600).lock(name, kind="semaphore", permits=2)
+    assert java.trySetPermits(3) and java.tryAcquire(1, 0)
+    dead.acquire(1, 0).ok
+    wait = begin(counted("java2", "semaphore"), "tryAcquire", 2)
+    wait_until(lambda: redis_server.command("PUBSUB", "NUMSUB", f"redisson_sc:{{{name}}}")[1] == 1)
+    holder.kill()
+    wait_until(lambda: other.reclaim() == 2)
+    assert wait() and java.availablePermits() == 0 == other.reclaim()
+    java.release(1)
+    java.delete()
+    nothing_left(redis_server)
+
+
 # ---- read locks are shared, a fair lock has one queue
 
 
@@ -699,6 +758,9 @@ class Counted:
 
     def drainPermits(self) -> Any:
         return self.said("permits_drain", "drain_permits")
+
+    def reclaim(self) -> Any:
+        return self.said("permits_reclaim", "reclaim_permits", 0)
 
     def availablePermits(self) -> Any:
         return self.said("permits", "available_permits")

@@ -6,7 +6,7 @@ from typing import Any, Callable, Iterator
 
 import pytest
 
-from harness.counting import Ear, Hold, JavaSemaphore, SemaphoreWire, server_ms
+from harness.counting import LEASE, Ear, Hold, JavaSemaphore, SemaphoreWire, server_ms
 from harness.resp import Client, ReplyError
 from harness.server import Server, free_port
 from harness.waiting import wait_until
@@ -265,6 +265,127 @@ def test_kept_answers_do_not_pile_up(wire: SemaphoreWire) -> None:
     wire.all_ours_end(wire.name)
 
 
+# ---- permits of the dead
+
+
+def test_permits_of_the_dead_come_back_once(wire: SemaphoreWire, ear: Ear) -> None:
+    wire.change("set", 9)
+    dead, other, living = Hold(2), Hold(3), Hold(1)
+    for hold in dead, other, living:
+        wire.acquire(hold)
+    assert wire.reclaim() == 0 and wire.value() == 3  # all live
+    wire.silence(dead, other)
+    assert wire.reclaim() == 5 and wire.value() == 8
+    assert wire.living() == [b"1 " + living.id.encode()] == [b"1 " + name for name in wire.redis.command("ZRANGE", wire.taken, 0, -1)]
+    assert wire.reclaim() == 0 and wire.value() == 8
+    assert wire.release(dead) == wire.release(other) == 0 and wire.value() == 8  # they lived after all
+    assert wire.release(living) == 1 and wire.value() == 9
+    assert ear.heard() == [b"9", b"8", b"9"]
+    wire.all_ours_end(wire.name)
+
+
+def test_who_is_heard_of_keeps_permits(wire: SemaphoreWire) -> None:
+    wire.change("set", 9)
+    holds = [Hold(2), Hold(1)]
+    for hold in holds:
+        wire.acquire(hold, 50)
+    wire.silence(*holds)
+    assert wire.renew(*((hold, LEASE) for hold in holds)) == [1, 1] and wire.reclaim() == 0
+    wire.silence(*holds)
+    assert [wire.acquire(hold)[0] for hold in holds] == [1, 1] and wire.reclaim() == 0  # sent again
+    assert DAY < wire.left(wire.holders) <= 365 * DAY
+
+
+def test_how_long_silence_must_last(wire: SemaphoreWire) -> None:
+    wire.change("set", 9)
+    old, older = Hold(2), Hold(3)
+    wire.acquire(old)
+    wire.acquire(older)
+    wire.silence(old, since=60_000)
+    wire.silence(older, since=600_000)
+    assert [wire.reclaim(silent) for silent in (700_000, 300_000, 300_000, 0)] == [0, 3, 0, 2]
+
+
+def test_who_lost_permits_hears_it(wire: SemaphoreWire) -> None:
+    wire.change("set", 9)
+    dead, living, stranger = Hold(2), Hold(1), Hold(1)
+    wire.acquire(dead)
+    wire.acquire(living)
+    wire.silence(dead)
+    wire.reclaim()
+    assert wire.renew((dead, LEASE), (living, LEASE), (stranger, LEASE)) == [0, 1, 0]
+    assert len(wire.living()) == 1
+    wire.redis.command("FLUSHALL")
+    assert wire.renew((living, LEASE)) == [0] and wire.redis.command("KEYS", "*") == []
+
+
+def test_a_late_acquire_of_the_dead_takes_nothing(wire: SemaphoreWire) -> None:
+    wire.change("set", 9)
+    dead = Hold(2)
+    wire.acquire(dead)
+    wire.silence(dead)
+    assert wire.reclaim() == 2 and wire.acquire(dead) == NOT_NOW and wire.value() == 9
+    assert 0 < wire.left(wire.once) <= 120_000
+
+
+def test_a_reclaim_sent_twice_is_once(wire: SemaphoreWire) -> None:
+    wire.change("set", 9)
+    request, dead, later = Hold(), Hold(2), Hold(3)
+    wire.acquire(dead)
+    wire.silence(dead)
+    assert wire.change("reclaim", 0, request) == [1, 2]
+    wire.acquire(later)
+    wire.silence(later)
+    assert wire.change("reclaim", 0, request) == [1, 2] and wire.value() == 6 and wire.reclaim() == 3
+
+
+def test_never_more_than_was_taken(wire: SemaphoreWire, java: JavaSemaphore, ear: Ear) -> None:
+    """Keys are lost or set by others: what a dead holder took comes back, or nothing; and no semaphore is made of it."""
+    wire.change("set", 9)
+    holds = [Hold(n) for n in (1, 2, 3)]
+
+    def die(hold: Hold) -> None:
+        wire.redis.command("SET", wire.name, 9)
+        wire.redis.command("DEL", wire.once)
+        assert wire.acquire(hold)[0] == 1
+        wire.silence(hold)
+
+    die(holds[0])
+    wire.redis.command("DEL", wire.taken)
+    assert wire.reclaim() == 0 and wire.value() == 8 and wire.living() == []
+    die(holds[1])
+    wire.redis.command("DEL", wire.holders)
+    assert wire.reclaim() == 0 and wire.value() == 7 and wire.release(holds[1]) == 1 and wire.value() == 9
+    die(holds[2])
+    wire.redis.command("DEL", wire.name)
+    assert wire.reclaim() == 0 and wire.value() is None
+    assert java.call("try_set_permits", 4) == 1 and wire.reclaim() == 0 and wire.value() == 4  # those were another's
+    die(Hold(2))
+    wire.redis.command("SET", wire.name, -5)
+    ear.heard()
+    assert wire.reclaim() == 2 and wire.value() == -3 and ear.heard() == []
+
+
+def test_permits_of_others_stay_taken(wire: SemaphoreWire, java: JavaSemaphore) -> None:
+    """Redisson's, and those of a libdlock that told nothing of its holders."""
+    wire.change("set", 9)
+    assert java.call("try_acquire", 2) == 1
+    older = Hold(3)
+    wire.acquire(older)
+    wire.redis.command("DEL", wire.holders)
+    assert wire.reclaim() == 0 and wire.value() == 4
+    assert wire.release(older) == 1 and java.call("release", 2) == 1 and wire.value() == 9
+
+
+def test_many_dead_holders_go_a_thousand_at_a_time(wire: SemaphoreWire) -> None:
+    wire.change("set", 5000)
+    holds = [Hold(2) for _ in range(1100)]
+    for hold in holds:
+        wire.acquire(hold)
+    wire.silence(*holds)
+    assert [wire.reclaim() for _ in range(3)] == [2000, 200, 0] and wire.value() == 5000
+
+
 # ---- gate, other kinds, names
 
 
@@ -297,7 +418,7 @@ def test_other_kinds_are_refused_and_untouched(wire: SemaphoreWire, ear: Ear, ma
     for _ in range(2):
         assert wire.acquire(Hold()) == WRONG_KIND
         assert wire.release(Hold()) == -1 and wire.release(Hold()) == -1
-        for what in "set", "add", "drain", "count":
+        for what in "set", "add", "drain", "reclaim", "count":
             assert wire.change(what, 1) == WRONG_KIND
     assert everything(wire.redis) == before and ear.heard() == []
 
@@ -331,7 +452,7 @@ def test_any_name(redis: Client, redis_server: Server, name: str | bytes) -> Non
     assert wire.change("drain") == [1, 3]
     assert ear.heard() == [b"3", b"2", b"3"]
     wire.all_ours_end(wire.name)
-    assert set(redis.command("KEYS", "*")) <= {wire.name, wire.fence, wire.taken, wire.once}
+    assert set(redis.command("KEYS", "*")) <= {wire.name, wire.fence, wire.taken, wire.holders, wire.once}
     ear.redis.close()
 
 
@@ -377,6 +498,20 @@ def test_a_full_server_takes_permits_back(new_server: Callable[..., Server]) -> 
         ear.redis.close()
 
 
+def test_a_full_server_hears_who_lives_and_gives_back_what_the_dead_had(new_server: Callable[..., Server]) -> None:
+    server = new_server("--maxmemory", "12mb", "--maxmemory-policy", "noeviction")
+    with server.client() as redis:
+        wire, dead, living = SemaphoreWire(redis), Hold(2), Hold(1)
+        wire.change("set", 5)
+        assert wire.acquire(dead)[0] == wire.acquire(living)[0] == 1 and wire.reclaim() == 0
+        wire.silence(dead, living)
+        assert wire.renew((Hold(), LEASE)) == [0]  # every script is known now
+        fill(redis)
+        redis.command("CONFIG", "SET", "maxmemory", "1mb")
+        assert wire.renew((living, LEASE)) == [1] and wire.reclaim() == 2 and wire.value() == 4
+        assert wire.reclaim() == 0 and wire.release(living) == 1 and wire.value() == 5
+
+
 def test_all_keys_are_declared_and_in_one_slot(new_server: Callable[..., Server]) -> None:
     server = new_server("--cluster-enabled", "yes", "--cluster-port", str(free_port()))
     server.command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
@@ -386,6 +521,7 @@ def test_all_keys_are_declared_and_in_one_slot(new_server: Callable[..., Server]
             wire, hold = SemaphoreWire(redis, name), Hold(2)
             assert wire.change("set", 3) == wire.change("drain") == wire.change("add", 3) == [1, 3]
             assert wire.acquire(hold)[0] == 1 and wire.acquire(Hold(2)) == NOT_NOW
+            assert wire.renew((hold, LEASE)) == [1] and wire.reclaim() == 0
             assert wire.release(hold) == 1 and wire.release(hold) == 0
             assert len({redis.command("CLUSTER", "KEYSLOT", key) for key in (*wire.keys, wire.channel)}) == 1
 

@@ -757,6 +757,21 @@ func (lock *cLock) semaphoreSubmitDrain(tag int64) error {
 	return err
 }
 
+func (lock *cLock) semaphoreReclaim(silentMs int64) (int64, error) {
+	var retReclaimed C.int64_t
+	box := blocking.take()
+	err := blocking.done(box, Status(C.dlock_semaphore_reclaim(lock.pointer(), C.int64_t(silentMs), &retReclaimed, box.pointer())))
+	runtime.KeepAlive(lock)
+	return int64(retReclaimed), err
+}
+
+func (lock *cLock) semaphoreSubmitReclaim(silentMs int64, tag int64) error {
+	box := quick.take()
+	err := quick.done(box, Status(C.dlock_semaphore_submit_reclaim(lock.pointer(), C.int64_t(silentMs), C.int64_t(tag), box.pointer())))
+	runtime.KeepAlive(lock)
+	return err
+}
+
 func (lock *cLock) semaphoreAvailable() (int64, error) {
 	var retAvailable C.int64_t
 	box := blocking.take()
@@ -1146,6 +1161,15 @@ func (s *Semaphore) AddPermits(ctx context.Context, n int) (int64, error) {
 func (s *Semaphore) DrainPermits(ctx context.Context) (int64, error) {
 	lock := (*Lock)(s).orNone()
 	a, err := lock.ask(ctx, unknown, lock.handle.semaphoreSubmitDrain)
+	return a.Value, err
+}
+
+// ReclaimPermits gives back the permits of holders that have been silent for their LeaseMS and silent more, and
+// returns how many. A holder that lives after all learns of it at its next renewal. ErrUnsupported for a
+// PermitSemaphore.
+func (s *Semaphore) ReclaimPermits(ctx context.Context, silent time.Duration) (int64, error) {
+	lock := (*Lock)(s).orNone()
+	a, err := lock.ask(ctx, unknown, func(tag int64) error { return lock.handle.semaphoreSubmitReclaim(milliseconds(silent), tag) })
 	return a.Value, err
 }
 

@@ -720,6 +720,7 @@ Lock.open_gate = verb("lock_open_gate", nil, false, K.DLOCK_UNCHANGED) -- false:
 Lock.set_permits = verb("semaphore_set", amount, false, K.DLOCK_UNCHANGED) -- of a semaphore that does not exist yet
 Lock.add_permits = verb("semaphore_add", amount, true) -- negative: takes away; returns how many are free
 Lock.drain_permits = verb("semaphore_drain", nil, true) -- takes all that are free; returns how many
+Lock.reclaim_permits = verb("semaphore_reclaim", milliseconds, true) -- of holders silent for lease_ms and so many seconds more
 Lock.available_permits = verb("semaphore_available", nil, true)
 Lock.set_count = verb("latch_set", amount, false, K.DLOCK_UNCHANGED) -- of a latch that is open
 Lock.count_down = verb("latch_count_down", amount, true) -- returns what is left

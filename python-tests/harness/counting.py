@@ -21,7 +21,7 @@ from .wire import server_ms
 LEASE, KEEP = 30_000, 86_400_000
 NEVER = 922337203685477
 STEMS = (
-    "semaphore_acquire", "semaphore_release", "semaphore_change", "latch_await", "latch_change",
+    "semaphore_acquire", "semaphore_release", "semaphore_change", "semaphore_renew", "latch_await", "latch_change",
     "permit_acquire", "permit_release", "permit_change", "permit_renew",
 )  # fmt: skip
 TEXTS = {stem: load(stem) for stem in STEMS}
@@ -129,8 +129,28 @@ class SemaphoreWire(Wire):
 
     def __init__(self, redis: Client, name: Name = "seats") -> None:
         super().__init__(redis, name)
-        self.taken = own_key("dlock_taken", name)
-        self.keys = [self.name, self.fence, self.gate, self.taken, self.once]
+        self.taken, self.holders = own_key("dlock_taken", name), own_key("dlock_holders", name)
+        self.keys = [self.name, self.fence, self.gate, self.taken, self.holders, self.once]
+
+    def renew(self, *rows: tuple[Hold, int]) -> list[int]:
+        arguments = itertools.chain(*((hold.id, lease, hold.permits) for hold, lease in rows))
+        reply: list[int] = self.run("semaphore_renew", *arguments, keys=[self.name, self.holders] * len(rows))
+        return reply
+
+    def reclaim(self, silent: int = 0) -> int:
+        code, permits = self.change("reclaim", silent)
+        assert code == 1
+        return permits
+
+    def living(self) -> list[bytes]:
+        holders: list[bytes] = self.redis.command("ZRANGE", self.holders, 0, -1)
+        return holders
+
+    def silence(self, *holds: Hold, since: int = 1) -> None:
+        """The leases of these holders have been over for so many ms."""
+        for hold in holds:
+            over = server_ms(self.redis) - since
+            assert self.redis.command("ZADD", self.holders, "XX", "CH", over, f"{hold.permits} {hold.id}") == 1
 
 
 class PermitWire(Wire):

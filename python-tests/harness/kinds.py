@@ -20,7 +20,7 @@ REENTRANT = ["fair", "read", "write"]
 RIVAL = {"read": "write", "write": "read"}  # whom a holder keeps out; the others: their like
 
 # What may stay: the token counters, and what requests were answered.
-REST = re.compile(rb"redisson_lock_token:|dlock_once:|dlock_taken:")
+REST = re.compile(rb"redisson_lock_token:|dlock_once:|dlock_taken:|dlock_holders:")
 
 
 def one(client: Client, kind: str, name: str = "lock", seats: int = 1, **options: Any) -> Lock:

@@ -40,7 +40,7 @@ def options_page(library: ctypes.CDLL) -> str:
         "",
         "Between options: `max_hold_ms` is -1 or at least 1; `token_ttl_ms` is at least ten times `lease_ms`; `quarantine_ms` is 0 or at",
         "least `lease_ms` and `lock_delay_ms` together; `replicas` is `none`, 0 to 64, or `all`. `tls_*` options need a scheme with TLS,",
-        "`sentinel_*` and `quorum*` one of theirs. `renew`, `lease_ms`, `min_hold_ms` and `lock_delay_ms` mean nothing to a plain semaphore,",
+        "`sentinel_*` and `quorum*` one of theirs. `renew`, `min_hold_ms` and `lock_delay_ms` mean nothing to a plain semaphore,",
         "whose permits have no lease; hand-overs and `linger_ms` are the mutex's alone.",
     ]
     return "\n".join(lines) + "\n"

@@ -474,6 +474,14 @@ static void do_permits_drain(struct answer *answer, struct word *words)
     fprintf(answer->more, ",\"value\":%" PRId64, value);
 }
 
+static void do_permits_reclaim(struct answer *answer, struct word *words)
+{
+    int64_t value = -1;
+
+    CALL(answer, dlock_semaphore_reclaim(lock_of(words[0]), number(words[1]), &value, answer->box));
+    fprintf(answer->more, ",\"value\":%" PRId64, value);
+}
+
 static void do_permits(struct answer *answer, struct word *words)
 {
     int64_t value = -1;
@@ -529,7 +537,7 @@ static const struct {
     {"permits_set", NULL, dlock_semaphore_submit_set},     {"permits_add", NULL, dlock_semaphore_submit_add},
     {"permits_drain", dlock_semaphore_submit_drain, NULL}, {"permits", dlock_semaphore_submit_available, NULL},
     {"latch_set", NULL, dlock_latch_submit_set},           {"latch_down", NULL, dlock_latch_submit_count_down},
-    {"latch_count", dlock_latch_submit_count, NULL},
+    {"latch_count", dlock_latch_submit_count, NULL},       {"permits_reclaim", NULL, dlock_semaphore_submit_reclaim},
 };
 
 static dlock_status submit(struct answer *answer, dlock_lock *lock, const struct word *words)
@@ -900,6 +908,7 @@ static const struct {
     {"permits_set", do_permits_set},
     {"permits_add", do_permits_add},
     {"permits_drain", do_permits_drain},
+    {"permits_reclaim", do_permits_reclaim},
     {"permits", do_permits},
     {"permit", do_permit},
     {"latch_set", do_latch_set},

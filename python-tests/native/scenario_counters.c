@@ -35,6 +35,14 @@ static dlock_status do_drain(struct word *w)
     return valued(status, "value", drained);
 }
 
+static dlock_status do_reclaim(struct word *w)
+{
+    int64_t reclaimed = 0;
+    dlock_status status = dlock_semaphore_reclaim(handle_of(w[0]), number(w[1]), &reclaimed, box);
+
+    return valued(status, "value", reclaimed);
+}
+
 static dlock_status do_available(struct word *w)
 {
     int64_t available = 0;
@@ -130,8 +138,9 @@ static dlock_status do_work(struct word *w)
 }
 
 const struct verb counter_verbs[] = {
-    {"set", do_set},     {"add", do_add},   {"drain", do_drain}, {"available", do_available}, {"permit", do_permit},
-    {"count", do_count}, {"down", do_down}, {"left", do_left},   {"work", do_work},           {NULL, NULL}};
+    {"set", do_set},       {"add", do_add},         {"drain", do_drain}, {"available", do_available},
+    {"permit", do_permit}, {"count", do_count},     {"down", do_down},   {"left", do_left},
+    {"work", do_work},     {"reclaim", do_reclaim}, {NULL, NULL}};
 
 /* ---- transactions */
 

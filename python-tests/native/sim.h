@@ -97,7 +97,7 @@ struct sim_plan {
 
 struct sim_stats {
     int64_t seeds, events, scripts, claims, wire_grants, pushed_grants, handovers, losses, renewals, foreign_grants,
-        writes, refused_writes, undone, extended, adopted, lingered;
+        writes, refused_writes, undone, extended, adopted, lingered, reclaimed;
     int64_t fired[SIM_FAULT_COUNT];
     uint64_t hash;
 };
@@ -147,7 +147,15 @@ struct sim_conn {
     int64_t up_at, down_at; /* last arrival each way: first in, first out */
 };
 
-enum sim_request_kind { SIM_EXCHANGE, SIM_RENEW, SIM_FORCED, SIM_RED_ACQUIRE, SIM_RED_RENEW, SIM_RED_RELEASE };
+enum sim_request_kind {
+    SIM_EXCHANGE,
+    SIM_RENEW,
+    SIM_FORCED,
+    SIM_RECLAIM, /* by nobody of the world: permits of silent holders come back */
+    SIM_RED_ACQUIRE,
+    SIM_RED_RENEW,
+    SIM_RED_RELEASE
+};
 
 /* What a renewal is for, when the watchdog did not send it. */
 enum sim_order { SIM_ORDER_NONE, SIM_ORDER_EXTEND, SIM_ORDER_ADOPT };
@@ -271,7 +279,7 @@ struct sim_peer {
     struct sim_conn conn[2];
     struct sim_ear *ear;
     enum dli_line line;
-    int64_t numbers;
+    int64_t numbers, highest;
     struct sim_number *number;
     int64_t number_room;
     struct dli_mutex_rules rules;
@@ -325,7 +333,8 @@ struct sim {
     int64_t ran_at; /* the server's clock when the last script began; 0: it need not move between two */
     int error_kind;
     int64_t server_disturbed;
-    int64_t calm_from; /* the rules for calm times hold from then on */
+    int64_t reclaim_at, reclaims; /* when silent holders are looked for next; how often that was */
+    int64_t calm_from;            /* the rules for calm times hold from then on */
     struct sim_claim *claims;
     int faults_on, working;
     uint64_t hash;

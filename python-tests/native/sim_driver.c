@@ -17,6 +17,7 @@ void sim_driver_start(struct sim *s, struct sim_peer *peer)
 {
     peer->rules = s->plan.rules;
     peer->rules.numbers = &peer->numbers;
+    peer->rules.highest = s->world == SIM_MUTEX ? NULL : &peer->highest; /* there all locks are of one name */
     for (int i = 0; i < s->plan.locks; i++)
         dli_mutex_init(&peer->side[i].m, &peer->rules, sim_random(s));
     sim_owner_start(s, peer);

@@ -40,9 +40,9 @@ void sim_kinds_plan(struct sim *s)
         plan->rules.permits = sim_between(s, 1, 2);
         plan->total = plan->rules.permits * sim_between(s, 1, 3);
     }
-    if (s->world == SIM_SEMAPHORE) { /* permits of the dead are lost: nobody would be served any more */
-        plan->chance[SIM_CRASH] = 0;
+    if (s->world == SIM_SEMAPHORE) {
         plan->renew = 0;
+        plan->rules.lives = plan->lease_max;
     }
 }
 
@@ -66,6 +66,7 @@ void sim_kinds_name(struct sim *s, int index)
         snprintf(lock->about, sizeof lock->about, "dlock_fair:%s", tagged);
     } else if (s->world == SIM_SEMAPHORE) {
         snprintf(lock->side, sizeof lock->side, "dlock_taken:%s", tagged);
+        snprintf(lock->about, sizeof lock->about, "dlock_holders:%s", tagged);
     } else if (s->world == SIM_PERMIT) {
         snprintf(lock->side, sizeof lock->side, "%s:timeout", tagged);
     }
@@ -89,9 +90,11 @@ const char *sim_kinds_script(const struct sim *s, const struct sim_request *requ
 {
     static const char *const acquire[] = {NULL, "fair_acquire", "read_acquire", "semaphore_acquire", "permit_acquire"};
     static const char *const release[] = {NULL, "fair_release", "read_release", "semaphore_release", "permit_release"};
-    static const char *const renew[] = {NULL, "renew", "read_renew", "renew", "permit_renew"};
+    static const char *const renew[] = {NULL, "renew", "read_renew", "semaphore_renew", "permit_renew"};
     int writes = s->world == SIM_RW && request->lock == 1;
 
+    if (request->kind == SIM_RECLAIM)
+        return "semaphore_change";
     if (request->kind == SIM_RENEW)
         return writes ? "renew" : renew[s->world];
     if (request->wish.want)
@@ -133,6 +136,8 @@ int sim_kinds_keys(struct sim *s, const struct sim_request *request, struct sim_
             keys[count++] = hold_key(s, request, request->row[0].number);
         else if (s->world == SIM_PERMIT)
             keys[count++] = sim_word(lock->side);
+        else if (s->world == SIM_SEMAPHORE)
+            keys[count++] = sim_word(lock->about);
         return count;
     }
     keys[count++] = sim_word(lock->fence);
@@ -148,6 +153,8 @@ int sim_kinds_keys(struct sim *s, const struct sim_request *request, struct sim_
         keys[count++] = hold_key(s, request, request->wish.want ? request->wish.want : request->wish.drop);
     } else {
         keys[count++] = sim_word(lock->side);
+        if (s->world == SIM_SEMAPHORE)
+            keys[count++] = sim_word(lock->about);
         keys[count++] = sim_word(lock->once);
     }
     return count;

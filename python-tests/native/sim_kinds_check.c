@@ -3,6 +3,7 @@
  *
  *   exclusion  a writer that believes it holds is alone; no more permits are believed in than there are
  *   ownership  who believes holds on the server, for at least as long as it will trust that
+ *   reclaim    a holder that lives and was heard of keeps its permits; in the end those of the dead are back
  *   permits    those that are left and those that are out are all there are, after every script
  *   fencing    a new grant has a higher token than any before; one asked for again has the same
  *   forgotten  a number that stands on the server is one that its living process wants or drops
@@ -164,6 +165,11 @@ static void check_holder(struct sim *s, struct sim_peer *peer, int lock)
                      peer->index, m->want, lock);
 }
 
+static int taken_away(struct sim *s, struct sim_peer *peer, int64_t number)
+{
+    return s->world == SIM_SEMAPHORE && sim_number(s, peer, number)->forced;
+}
+
 static void check_exclusion(struct sim *s)
 {
     int64_t holders[2] = {0, 0};
@@ -172,7 +178,7 @@ static void check_exclusion(struct sim *s)
         struct sim_peer *peer = &s->peer[i];
 
         for (int k = 0; awake(s, peer) && k < s->plan.locks; k++) {
-            if (!peer->side[k].m.holder)
+            if (!peer->side[k].m.holder || taken_away(s, peer, peer->side[k].m.want))
                 continue;
             holders[k]++;
             check_holder(s, peer, k);
@@ -225,8 +231,50 @@ static void check_served(struct sim *s)
     }
 }
 
+/* ---- permits of silent holders */
+
+static int is_held(struct sim *s, int peer)
+{
+    const struct dli_mutex *m = &s->peer[peer].side[0].m;
+
+    return s->peer[peer].alive && m->holder && permits_end(s, 0, peer, m->want) >= 0;
+}
+
+static void reclaim(struct sim *s)
+{
+    struct sim_request *request = sim_alloc(s, sizeof *request);
+    int64_t left = value_of(find(s, s->lock[0].name));
+    int held[SIM_PROCS];
+
+    for (int i = 0; i < s->plan.procs; i++)
+        held[i] = is_held(s, i);
+    request->kind = SIM_RECLAIM;
+    request->full = 1;
+    sim_execute(s, request);
+    s->stats.reclaimed += value_of(find(s, s->lock[0].name)) - left;
+    for (int i = 0; i < s->plan.procs; i++) {
+        struct sim_peer *peer = &s->peer[i];
+
+        if (!held[i] || is_held(s, i))
+            continue;
+        sim_number(s, peer, peer->side[0].m.want)->forced = 1;
+        if (s->now > s->calm_from && sim_when(s, peer, peer->side[0].m.stamp) > s->calm_from)
+            sim_violated(s, "reclaim: peer %d lives, and its permits are given back", i);
+    }
+}
+
+/* Somebody asks for it now and then. */
+static void reclaim_sometimes(struct sim *s)
+{
+    if (s->world != SIM_SEMAPHORE || s->now < s->reclaim_at || s->now < s->error_until)
+        return;
+    s->reclaim_at = s->now + 500 * SIM_MS;
+    reclaim(s);
+}
+
 void sim_kinds_step(struct sim *s)
 {
+    reclaim_sometimes(s);
     check_exclusion(s);
     check_forgotten(s);
     check_served(s);
@@ -236,8 +284,13 @@ void sim_kinds_step(struct sim *s)
 
 void sim_kinds_end(struct sim *s)
 {
-    struct sim_key *left = find(s, s->lock[0].name);
+    struct sim_key *left;
 
+    if (s->world == SIM_SEMAPHORE) {
+        s->now += s->plan.rules.lives + SIM_SECOND;
+        reclaim(s);
+    }
+    left = find(s, s->lock[0].name);
     if (s->world == SIM_SEMAPHORE && (!left || value_of(left) != s->plan.total))
         sim_violated(s, "permits: all are released, and not all are there");
     for (int i = 0; i < s->store.count; i++) {

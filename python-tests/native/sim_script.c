@@ -199,6 +199,8 @@ struct sim_scripts *sim_scripts_load(const char *folder, struct sim_store *store
                                         "write_release",
                                         "semaphore_acquire",
                                         "semaphore_release",
+                                        "semaphore_renew",
+                                        "semaphore_change",
                                         "permit_acquire",
                                         "permit_release",
                                         "permit_renew"};

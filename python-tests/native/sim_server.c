@@ -43,7 +43,7 @@ static void add_try(struct sim *s, struct args *args, struct sim_peer *peer, con
     const struct dli_wish *wish = &request->wish;
 
     add_owner(s, args, peer, wish->want, request->lock);
-    add_number(args, wish->lease == DLI_NEVER ? 0 : wish->lease / SIM_MS);
+    add_number(args, (peer->rules.lives ? peer->rules.lives : wish->lease) / SIM_MS);
     add_number(args, wish->block);
     add_number(args, wish->mode);
     add_number(args, wish->listening);
@@ -54,7 +54,7 @@ static void add_try(struct sim *s, struct args *args, struct sim_peer *peer, con
 
 static const char *script_of(const struct sim *s, const struct sim_request *request)
 {
-    static const char *const names[] = {"", "renew", "force", "red_acquire", "red_renew", "red_release"};
+    static const char *const names[] = {"", "renew", "force", "", "red_acquire", "red_renew", "red_release"};
 
     if (s->world)
         return sim_kinds_script(s, request);
@@ -104,12 +104,17 @@ static void fill_args(struct sim *s, const struct sim_request *request, struct a
             add_owner(s, args, &s->peer[request->from_peer], request->from_number, request->lock);
         for (int i = 0; i < request->rows; i++) {
             add_owner(s, args, peer, request->row[i].number, request->lock);
-            add_number(args, request->row[i].lease / SIM_MS);
+            add_number(args, (peer->rules.lives ? peer->rules.lives : request->row[i].lease) / SIM_MS);
             if (request->order == SIM_ORDER_ADOPT)
                 add_number(args, request->row[i].first);
-            if (s->world == SIM_PERMIT)
+            if (peer->rules.permits)
                 add_number(args, s->plan.rules.permits);
         }
+    } else if (request->kind == SIM_RECLAIM) {
+        add_text(args, "reclaim");
+        add_number(args, 0);
+        add_number(args, s->reclaims++); /* its id */
+        add_text(args, lock->channel);
     } else if (request->kind == SIM_FORCED) {
         add_text(args, lock->channel);
     } else if (request->kind >= SIM_RED_ACQUIRE) {

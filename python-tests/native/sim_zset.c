@@ -127,6 +127,46 @@ static void zcount(struct sim_call *call, struct sim_key *key)
     sim_reply_integer(call, count);
 }
 
+/* LIMIT's two numbers; -1: they are none. */
+static int64_t limit_of(const struct sim_call *call, int64_t *skip)
+{
+    int64_t most = INT64_MAX;
+
+    *skip = 0;
+    if (call->argc == 4)
+        return most;
+    if (call->argc != 7 || !sim_word_is(call->argv[4], "LIMIT") || !sim_word_integer(call->argv[5], skip) ||
+        !sim_word_integer(call->argv[6], &most) || *skip < 0 || most < 0)
+        return -1;
+    return most;
+}
+
+static void zrangebyscore(struct sim_call *call, struct sim_key *key)
+{
+    struct sim_reply *item;
+    double low, high;
+    int low_open, high_open, first = 0, last;
+    int64_t skip, most = limit_of(call, &skip);
+
+    if (!bound(call->argv[2], &low, &low_open) || !bound(call->argv[3], &high, &high_open) || most < 0) {
+        sim_reply_error(call, "ERR min or max is not a float, or syntax error");
+        return;
+    }
+    if (sim_wrong_type(call, key, SIM_ZSET))
+        return;
+    while (key && first < key->count && (low_open ? key->fields[first].score <= low : key->fields[first].score < low))
+        first++;
+    for (last = first; key && last < key->count; last++)
+        if (high_open ? key->fields[last].score >= high : key->fields[last].score > high)
+            break;
+    first = skip < last - first ? first + (int)skip : last;
+    last = most < last - first ? first + (int)most : last;
+    item = sim_reply_array(call, last - first);
+    for (; first < last; first++)
+        *item++ =
+            (struct sim_reply){.type = SIM_BULK, .text = {key->fields[first].name.at, key->fields[first].name.size}};
+}
+
 static void zscore(struct sim_call *call, struct sim_key *key)
 {
     const struct sim_field *field = key ? sim_find_field(key, call->argv[2]) : NULL;
@@ -212,6 +252,7 @@ const struct sim_command_row sim_zset_commands[] = {
     {"ZREMRANGEBYSCORE", 4, 4, SIM_WRITES, SIM_ZSET, 0, zremrangebyscore},
     {"ZCARD", 2, 2, 0, SIM_ZSET, 1, zcard},
     {"ZCOUNT", 4, 4, 0, SIM_ZSET, 0, zcount},
+    {"ZRANGEBYSCORE", 4, 7, 0, SIM_ZSET, 0, zrangebyscore},
     {"ZSCORE", 3, 3, 0, SIM_ZSET, 1, zscore},
     {"ZRANGE", 4, 5, 0, SIM_ZSET, 0, zrange},
     {NULL, 0, 0, 0, SIM_STRING, 0, NULL},

@@ -138,6 +138,8 @@ public final class Driver {
             case "write" -> redisson.getReadWriteLock(name).writeLock();
             case "multi" -> redisson.getMultiLock(
                     Arrays.stream(name.split(",")).map(redisson::getLock).toArray(RLock[]::new));
+            case "fencedMulti" -> redisson.getMultiLock(
+                    Arrays.stream(name.split(",")).map(redisson::getFencedLock).toArray(RLock[]::new));
             case "semaphore" -> redisson.getSemaphore(name);
             case "permits" -> redisson.getPermitExpirableSemaphore(name);
             case "latch" -> redisson.getCountDownLatch(name);

@@ -259,6 +259,11 @@ end
 
 verbs.set, verbs.add = counts("set_permits", nil, "UNCHANGED"), counts("add_permits", "value")
 verbs.drain, verbs.available = counts("drain_permits", "value"), counts("available_permits", "value")
+function verbs.reclaim(lock, silent)
+  local permits, err = handle(lock):reclaim_permits(tonumber(silent) / 1000)
+  return said(permits, err, "value")
+end
+
 verbs.count, verbs.down = counts("set_count", nil, "UNCHANGED"), counts("count_down", "value")
 verbs.left = counts("count", "value")
 

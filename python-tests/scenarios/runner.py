@@ -268,6 +268,10 @@ def do_drain(lock: bytes) -> Said:
     return said(value=things[text(lock)].any.drain_permits())
 
 
+def do_reclaim(lock: bytes, silent: bytes) -> Said:
+    return said(value=things[text(lock)].any.reclaim_permits(int(silent) / 1000))
+
+
 def do_available(lock: bytes) -> Said:
     return said(value=things[text(lock)].any.available_permits)
 

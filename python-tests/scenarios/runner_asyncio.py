@@ -180,6 +180,10 @@ async def do_drain(lock: str) -> str:
     return said(value=await things[lock].any.drain_permits())
 
 
+async def do_reclaim(lock: str, silent: str) -> str:
+    return said(value=await things[lock].any.reclaim_permits(int(silent) / 1000))
+
+
 async def do_available(lock: str) -> str:
     return said(value=await things[lock].any.available_permits)
 

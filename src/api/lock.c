@@ -61,6 +61,7 @@ static void read_rules(struct dli_mutex_rules *rules, struct dli_client *core, c
     rules->keep_ms = number[DLI_OPT_TOKEN_TTL_MS];
     rules->delay = kind->lasting ? 0 : number[DLI_OPT_LOCK_DELAY_MS] * DLI_MS;
     rules->permits = kind->slots;
+    rules->lives = kind->lasting ? number[DLI_OPT_LEASE_MS] * DLI_MS : 0;
     rules->separate = !kind->pass || core->store->votes;
     rules->no_line = (kind->per_owner && !kind->own_channel) || core->store->votes;
     rules->momentary = kind->momentary;

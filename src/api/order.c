@@ -73,7 +73,7 @@ static dlock_status extend(dlock_lock *lock, int64_t owner, int64_t lease_ms, st
 
     if (status != DLOCK_OK)
         return status;
-    if (!lock->kind->renewal && !lock->multi)
+    if ((!lock->kind->renewal || lock->kind->lasting) && !lock->multi)
         return dli_lock_cannot(lock, "has no lease to extend", reterr);
     if ((status = check_leases(lock, lease_ms, reterr)) != DLOCK_OK)
         return status;

@@ -6,7 +6,8 @@
 
 #include "handles.h"
 
-#define COUNT_MOST INT64_C(2147483647)
+#define COUNT_MOST  INT64_C(2147483647)
+#define SILENT_MOST INT64_C(31536000000) /* a year */
 
 static int is_semaphore(const dlock_lock *lock)
 {
@@ -100,6 +101,28 @@ dlock_status dlock_semaphore_submit_drain(dlock_lock *lock, int64_t tag, dlock_e
     struct dli_order *order = NULL;
 
     return dli_lock_submit(lock, change(lock, is_plain_semaphore, "drain", 0, &order, reterr), &order, tag, reterr);
+}
+
+static dlock_status reclaim(dlock_lock *lock, int64_t silent_ms, struct dli_order **order, dlock_error *reterr)
+{
+    if (silent_ms < 0 || silent_ms > SILENT_MOST)
+        return dli_fail(reterr, DLOCK_INVALID_ARGUMENT,
+                        "%" PRId64 " is not a number of milliseconds from 0 to %" PRId64, silent_ms, SILENT_MOST);
+    return change(lock, is_plain_semaphore, "reclaim", silent_ms, order, reterr);
+}
+
+dlock_status dlock_semaphore_reclaim(dlock_lock *lock, int64_t silent_ms, int64_t *ret_reclaimed, dlock_error *reterr)
+{
+    struct dli_order *order = NULL;
+
+    return dli_lock_carry(lock, reclaim(lock, silent_ms, &order, reterr), &order, ret_reclaimed, reterr);
+}
+
+dlock_status dlock_semaphore_submit_reclaim(dlock_lock *lock, int64_t silent_ms, int64_t tag, dlock_error *reterr)
+{
+    struct dli_order *order = NULL;
+
+    return dli_lock_submit(lock, reclaim(lock, silent_ms, &order, reterr), &order, tag, reterr);
 }
 
 dlock_status dlock_semaphore_available(dlock_lock *lock, int64_t *ret_available, dlock_error *reterr)

@@ -128,6 +128,14 @@ dlock_status dli_fail(dlock_error *box, dlock_status status, const char *format,
     return status;
 }
 
+dlock_status dli_fail_forgot(dlock_error *box, int64_t token, int64_t before)
+{
+    return dli_fail(box, DLOCK_SERVER_FORGOT,
+                    "fencing token %lld was granted, and before it %lld: the server has lost its memory, or its clock "
+                    "was set back",
+                    (long long)token, (long long)before);
+}
+
 /* Write the printable form of the first character at bytes. Returns how many bytes it had. */
 static size_t quote_one(char out[5], const unsigned char *bytes, size_t size)
 {

@@ -34,6 +34,9 @@ const struct dli_status_row *dli_status_find(dlock_status status);
 dlock_status dli_fail(dlock_error *box, dlock_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* The server has granted a fencing token that is lower than one before: DLOCK_SERVER_FORGOT. */
+dlock_status dli_fail_forgot(dlock_error *box, int64_t token, int64_t before);
+
 /* Copy untrusted bytes into out as printable text, "..." when cut. Returns out. */
 const char *dli_quote(char *out, size_t out_size, const char *bytes, size_t size);
 

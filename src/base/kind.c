@@ -41,6 +41,7 @@ static const struct dli_kind kinds[] = {
         .id = DLOCK_KIND_SEMAPHORE,
         .family = DLOCK_KIND_SEMAPHORE,
         .name = "semaphore",
+        .renewal = 4,
         .per_owner = 1,
         .slots = 1,
         .lasting = 1,

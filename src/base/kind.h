@@ -18,7 +18,7 @@ struct dli_kind {
     int forcible;    /* it can be released by force */
     int per_owner;   /* every owner's hold has an id and a machine of its own */
     int slots;       /* and every acquisition of an owner is a hold */
-    int lasting;     /* it has no lease */
+    int lasting;     /* a hold does not end by itself: renewals say that the holder lives */
     int own_channel; /* a waiter hears on a channel of its own */
     int momentary;   /* acquiring is passing through */
 };

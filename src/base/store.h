@@ -55,6 +55,7 @@ struct dli_exchange {
     char back[DLI_OWNER_MAX];  /* with wish.first: whose the hold is then */
     int64_t keep_ms;           /* how long tokens are remembered */
     int64_t delay;             /* on top of the lease */
+    int64_t lives;             /* for a hold without a lease: the holder is heard of again within; 0: it has one */
     struct dli_answer answer;  /* the result; also says what status and sent say */
 };
 

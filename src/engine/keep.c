@@ -55,9 +55,26 @@ static int64_t risk_at(const struct dli_mutex *m)
     return m->stamp + m->lease * 2 / 3;
 }
 
+static int renews(const struct dli_mutex *m)
+{
+    return m->renewable || m->confirm || m->rules->lives;
+}
+
+int64_t dli_mutex_period(const struct dli_mutex *m)
+{
+    return m->rules->lives ? m->rules->lives : m->lease;
+}
+
+void dli_mutex_renew_from(struct dli_mutex *m, int64_t stamp)
+{
+    int64_t period = dli_mutex_period(m);
+
+    m->renew_at = stamp + period / 3 - dli_mutex_jitter(m, period / 30);
+}
+
 int64_t dli_mutex_renewal(const struct dli_mutex *m, int64_t now)
 {
-    if (!m->owned || !m->holder || m->renewing || !(m->renewable || m->confirm) || now < m->renew_at)
+    if (!m->owned || !m->holder || m->renewing || !renews(m) || now < m->renew_at)
         return 0;
     return m->want;
 }
@@ -79,14 +96,15 @@ void dli_mutex_renewed(struct dli_mutex *m, int64_t number, int kept, int64_t le
         dli_mutex_lose(m, DLOCK_CAUSE_TAKEN, now);
     } else if (kept < 0) {
         m->renew_failures += kept == -1;
-        m->renew_at = now + dli_lease_attempt(m->lease, m->rules->attempt) / 3 + dli_mutex_jitter(m, 10 * DLI_MS);
+        m->renew_at =
+            now + dli_lease_attempt(dli_mutex_period(m), m->rules->attempt) / 3 + dli_mutex_jitter(m, 10 * DLI_MS);
     } else {
         m->limit = limit > m->limit ? limit : m->limit;
         m->stamp = stamp > m->stamp ? stamp : m->stamp;
         m->confirm = 0;
         m->renew_failures = 0;
         m->at_risk = 0;
-        m->renew_at = stamp + m->lease / 3 - dli_mutex_jitter(m, m->lease / 30);
+        dli_mutex_renew_from(m, stamp);
     }
     dli_mutex_tick(m, now);
 }
@@ -162,7 +180,7 @@ int64_t dli_mutex_alarm(const struct dli_mutex *m)
     } else if (m->owned) {
         at = dli_earlier(m->limit, max_hold_at(m));
         at = dli_earlier(at, risk_at(m));
-        if (!m->renewing && (m->renewable || m->confirm))
+        if (!m->renewing && renews(m))
             at = dli_earlier(at, m->renew_at);
     } else if (!m->in_flight && !m->adopting && (m->waiters > 0 || m->want)) {
         at = m->waiters > 0 && m->want_at > m->look_at ? m->want_at : m->look_at;

@@ -376,6 +376,11 @@ void dli_mutex_disown(struct dli_mutex *m, int64_t number, int64_t lease, int64_
     m->drop_first = first;
 }
 
+int dli_mutex_falls(const struct dli_mutex *m, int64_t token)
+{
+    return token < m->token_next - 1;
+}
+
 int dli_mutex_adopt(struct dli_mutex *m, struct dli_claim *claim, int64_t number, int64_t token, int64_t stamp,
                     int64_t now)
 {
@@ -387,7 +392,7 @@ int dli_mutex_adopt(struct dli_mutex *m, struct dli_claim *claim, int64_t number
     m->asked = dli_later(m->lease, m->rules->delay);
     m->stamp = stamp;
     m->limit = dli_lease_limit(stamp, m->lease, m->rules->drift_ppm);
-    if (m->closed || now >= m->limit) {
+    if (m->closed || now >= m->limit || dli_mutex_falls(m, token)) {
         dli_mutex_start_drop(m, now);
         return 0;
     }

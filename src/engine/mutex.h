@@ -62,6 +62,7 @@ struct dli_claim {
 /* Constant while the machine lives. */
 struct dli_mutex_rules {
     int64_t *numbers; /* the client's last grant number, counted up atomically */
+    int64_t *highest; /* atomic: the highest token of all machines of the name; NULL: the machine is the only one */
     int64_t drift_ppm;
     int64_t safety;         /* a waiter looks for itself this often */
     int64_t handover_turns; /* in-memory hand-overs in one go */
@@ -70,6 +71,7 @@ struct dli_mutex_rules {
     int64_t keep_ms;        /* how long an idle token counter lives */
     int64_t delay;          /* the server keeps a lease that was not released so much longer */
     int64_t permits;        /* of one acquisition; 0: not a semaphore */
+    int64_t lives;          /* holds without a lease: the server is to hear of the holder within; 0: they have leases */
     int separate;           /* one number per exchange */
     int no_line;            /* waiters do not stand in line on the server */
     int doubtful;           /* a grant that is heard of is asked for again: only that answer counts */
@@ -126,14 +128,15 @@ struct dli_mutex {
     int64_t lease; /* of the wire grant */
     int64_t stamp; /* of its last confirmation */
     int64_t limit; /* F: valid before */
-    int64_t token_next, token_end;
-    int forgot; /* the server has said a token below token_end, and none above it since */
+    int64_t token_next;
+    int64_t token_end; /* above all tokens there were, for whatever is granted to a new number */
+    int forgot;        /* the server has said a token below token_end, and none above it since */
     int64_t turns, turns_since;
     int64_t linger_until; /* released, but not to the server yet: for whoever asks before; 0: no */
     int renewable;        /* the grant is renewed until released */
     int confirm;          /* one renewal is due for a pushed grant */
     int renewing;         /* a renewal of want is on the wire */
-    int64_t renew_at;
+    int64_t renew_at;     /* or, without a lease, when the server is told that the holder lives */
     int renew_failures;
     int at_risk;
     uint64_t noise; /* jitter */
@@ -185,9 +188,12 @@ void dli_mutex_forget_lost(struct dli_mutex *m);
 /* The held claim leaves this process without a word to the server (for export); the machine is free to want again. */
 void dli_mutex_let_go(struct dli_mutex *m, int64_t now);
 
+/* Whether a token is lower than one that somebody has had here: the server has forgotten. */
+int dli_mutex_falls(const struct dli_mutex *m, int64_t token);
+
 /*
  * An idle machine takes over a grant confirmed by a request stamped at stamp. number was minted for it. 0 when that was too
- * long ago or the machine is closed: nothing is held then, and the grant is given back.
+ * long ago, its token falls or the machine is closed: nothing is held then, and the grant is given back.
  */
 int dli_mutex_may_adopt(const struct dli_mutex *m); /* an adoption that is being undone may be tried again */
 int dli_mutex_adopt(struct dli_mutex *m, struct dli_claim *claim, int64_t number, int64_t token, int64_t stamp,
@@ -203,6 +209,9 @@ int dli_mutex_wish(struct dli_mutex *m, enum dli_line line, int64_t now, struct 
 
 /* The exchange goes out; stamp was read before its first byte. A repeated send calls it again with a new stamp. */
 void dli_mutex_sent(struct dli_mutex *m, const struct dli_wish *wish, int64_t stamp);
+
+/* Whether the answer is a grant whose token is not above those before: dli_mutex_answer will have it given back. */
+int dli_mutex_refuses(const struct dli_mutex *m, const struct dli_answer *answer);
 
 /* The answer to the exchange in flight. */
 void dli_mutex_answer(struct dli_mutex *m, const struct dli_answer *answer, int64_t now);
@@ -220,6 +229,9 @@ void dli_mutex_look(struct dli_mutex *m, int64_t at);
 
 /* The number to renew now, or 0. The caller then calls dli_mutex_renewing and later dli_mutex_renewed. */
 int64_t dli_mutex_renewal(const struct dli_mutex *m, int64_t now);
+
+/* How long the server knows of the holder after a renewal: the lease; without one, rules->lives. */
+int64_t dli_mutex_period(const struct dli_mutex *m);
 
 void dli_mutex_renewing(struct dli_mutex *m);
 
@@ -280,6 +292,7 @@ int64_t dli_mutex_beat(const struct dli_mutex *m);  /* how long a place in line 
 int64_t dli_mutex_use_until(const struct dli_mutex *m, const struct dli_claim *claim);
 void dli_mutex_take_turn(struct dli_mutex *m, int64_t now);
 int64_t dli_mutex_mint(struct dli_mutex *m);
+void dli_mutex_renew_from(struct dli_mutex *m, int64_t stamp); /* a third of the period later */
 int64_t dli_mutex_jitter(struct dli_mutex *m, int64_t range);
 
 #endif

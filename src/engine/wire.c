@@ -20,6 +20,25 @@ static enum dli_mode mode_now(int patient, enum dli_line line)
     return line == DLI_LINE_READY ? DLI_MODE_LINE : DLI_MODE_POLL;
 }
 
+/* A new number has a token above all that were heard of before it. One that is asked for again may have an older one. */
+static void new_number(struct dli_mutex *m)
+{
+    int64_t highest = m->rules->highest ? __atomic_load_n(m->rules->highest, __ATOMIC_RELAXED) : 0;
+
+    m->want = dli_mutex_mint(m);
+    if (m->token_end <= highest)
+        m->token_end = highest + 1;
+}
+
+static void heard_of(struct dli_mutex *m)
+{
+    int64_t last = m->token_end - 1, before = 0;
+
+    while (m->rules->highest && before < last &&
+           !__atomic_compare_exchange_n(m->rules->highest, &before, last, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+}
+
 /* What the last look saw, with what is left of it now. Our clock may be fast. */
 static struct dli_seen seen_now(const struct dli_mutex *m, int64_t now)
 {
@@ -37,7 +56,7 @@ static void wish_want(struct dli_mutex *m, enum dli_line line, int64_t now, stru
     const struct dli_claim *first = DLI_OBJECT(m->waiting.next, struct dli_claim, link);
 
     if (!m->want)
-        m->want = dli_mutex_mint(m);
+        new_number(m);
     wish->want = m->want;
     wish->lease = first->lease;
     wish->patient = someone_patient(m);
@@ -107,9 +126,10 @@ static void own(struct dli_mutex *m, int64_t token, int64_t tokens, int64_t leas
     m->limit = dli_lease_limit(stamp, lease, m->rules->drift_ppm);
     m->token_next = token;
     m->token_end = token + tokens;
+    heard_of(m);
     m->turns = 0;
     m->turns_since = now;
-    m->renew_at = stamp + lease / 3 - dli_mutex_jitter(m, lease / 30);
+    dli_mutex_renew_from(m, stamp);
     m->confirm = now - stamp > lease / 10;
     if (m->confirm)
         m->renew_at = now;
@@ -246,11 +266,10 @@ static void failed(struct dli_mutex *m, const struct dli_answer *answer, int64_t
     }
 }
 
-/* A grant with a token that is not above those before. */
-static int falls(const struct dli_mutex *m, const struct dli_answer *answer)
+int dli_mutex_refuses(const struct dli_mutex *m, const struct dli_answer *answer)
 {
-    return m->sent.want && m->sent.want == m->want && answer->got == DLI_TRY_GRANTED && !m->owned &&
-           answer->token < m->token_end;
+    return answer->status == DLOCK_OK && m->sent.want && m->sent.want == m->want && answer->got == DLI_TRY_GRANTED &&
+           !m->owned && answer->token < m->token_end;
 }
 
 /* Tokens never fall here: the grant goes back, and who waits asks again until they are higher. */
@@ -288,7 +307,7 @@ static void understand(struct dli_mutex *m, const struct dli_answer *answer, int
     }
     if (m->sent.drop && m->sent.drop == m->drop)
         dropped(m, answer);
-    if (falls(m, answer)) {
+    if (dli_mutex_refuses(m, answer)) {
         forgotten(m, now);
         return;
     }

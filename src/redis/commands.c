@@ -145,7 +145,7 @@ static void add_try(struct speech *speech)
     struct words *words = &speech->words;
 
     add_text(words, speech->want);
-    add_number(words, speech->request->kind->lasting ? 0 : (wish->lease + exchange->delay) / MS);
+    add_number(words, exchange->lives ? exchange->lives / MS : (wish->lease + exchange->delay) / MS);
     add_number(words, wish->block);
     add_number(words, wish->mode);
     add_number(words, wish->listening);

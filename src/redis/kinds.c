@@ -63,14 +63,15 @@ static const struct dli_wire wires[] = {
     },
     {
         .id = DLOCK_KIND_SEMAPHORE,
-        .key = {"=", FENCE, GATE, "dlock_taken%@", ONCE},
+        .key = {"=", FENCE, GATE, "dlock_taken%@", "dlock_holders%@", ONCE},
         .channel = "redisson_sc:@",
         .acquire = DLI_SCRIPT_SEMAPHORE_ACQUIRE,
         .release = DLI_SCRIPT_SEMAPHORE_RELEASE,
         .pass = DLI_NO_SCRIPT,
         .force = DLI_NO_SCRIPT,
-        .renew = DLI_NO_SCRIPT,
+        .renew = DLI_SCRIPT_SEMAPHORE_RENEW,
         .change = DLI_SCRIPT_SEMAPHORE_CHANGE,
+        .renew_key = 4,
         .suffix = "",
     },
     {

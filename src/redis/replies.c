@@ -158,10 +158,7 @@ static dlock_status decode_exchange(const struct dli_reply *reply, struct dli_re
             wish->drop ? decode_pass(reply, most, answer, request->why) : decode_try(reply, most, answer, request->why);
     }
     if (good && answer->got == DLI_TRY_GRANTED && answer->token < request->above)
-        return dli_fail(request->why, DLOCK_SERVER_FORGOT,
-                        "fencing token %lld was granted, and before it %lld: the server has lost its memory, or its "
-                        "clock was set back",
-                        (long long)answer->token, (long long)request->above - 1);
+        return dli_fail_forgot(request->why, answer->token, request->above - 1);
     return good ? DLOCK_OK : unexpected(request->why);
 }
 

@@ -1,11 +1,12 @@
 -- Take permits of a semaphore: N counts those that are left, nobody's name is on them. The same id sent twice gets the same
 -- grant. {1, token}; {0, -1, 1}: too few are left; {-1}: another kind of key; {-2}: the gate is closed.
---   taken  zset, id -> token, what acquires sent again and releases are known by
--- KEYS: lock, fence, gate, taken, once. ARGV: owner, lease (none), permits, mode, listening, beat, keep
+--   taken    zset, id -> token, what acquires sent again and releases are known by
+--   holders  zset, "permits id" -> the ms until which the holder is known to live; see sem_holders.lua
+-- KEYS: lock, fence, gate, taken, holders, once. ARGV: owner, lease, permits, mode, listening, beat, keep
 --@include sem_counter.lua
 --@include sem_token.lua
-local gate, taken, once = KEYS[3], KEYS[4], KEYS[5]
-local YEAR = 365 * 86400000
+--@include sem_holders.lua
+local gate, taken, once = KEYS[3], KEYS[4], KEYS[6]
 local owner, permits = ARGV[1], tonumber(ARGV[3])
 
 local left = count()
@@ -15,6 +16,7 @@ end
 local token = call('ZSCORE', taken, owner)
 if token then
   call('PEXPIRE', taken, YEAR) -- a write, for replicas to confirm
+  lives(KEYS[5], owner, ARGV[3], ARGV[2])
   return { 1, tonumber(token) }
 end
 if call('EXISTS', gate) == 1 then
@@ -27,6 +29,8 @@ token = reserve(ARGV[7])
 call('DECRBY', lock, ARGV[3])
 call('ZADD', taken, text(token), owner)
 call('PEXPIRE', taken, YEAR)
+lives(KEYS[5], owner, ARGV[3], ARGV[2])
 -- Tokens tell the time they were made at: what crashed clients left does not stay for ever. Nor do permits that are held for so long.
 call('ZREMRANGEBYSCORE', taken, '-inf', text(now() - YEAR * 1000))
+call('ZREMRANGEBYSCORE', KEYS[5], '-inf', text(millis() - YEAR))
 return { 1, token }

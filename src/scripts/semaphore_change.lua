@@ -1,12 +1,37 @@
 -- The permits of a semaphore: {1, value} done, {0, value} not changed, {-1} another kind of key. The same id sent again is
--- answered alike. KEYS: lock, fence, gate, taken, once. ARGV: what, number, id, channel
+-- answered alike. KEYS: lock, fence, gate, taken, holders, once. ARGV: what, number, id, channel
 --   set    so many when there is no semaphore yet; the permits left
 --   add    so many more, or fewer; the permits left. As with Redisson a TTL ends
 --   drain  take all; how many. As with Redisson a TTL ends
---   count  the permits left
+--   reclaim  give back what holders had that have not been heard of for their lease and so many ms more; how many permits came
+--            back. Those of a semaphore that is gone are forgotten
+--   count    the permits left
 --@include sem_counter.lua
 --@include sem_once.lua
 local what, number, id, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local MOST = 1000 -- holders in one go
+
+-- What one holder gives back: nothing where its id is not known as a taker any more. For a while the id gets nothing.
+local function bury(one)
+  local permits, owner = one:match('^(%d+) (.*)$')
+  call('ZREM', KEYS[5], one)
+  local gone = call('ZREM', KEYS[4], owner)
+  remember(owner, 0, 0, WHILE)
+  return gone * permits
+end
+
+local function reclaim(there)
+  local back, dead = 0, call('ZRANGEBYSCORE', KEYS[5], '-inf', '(' .. text(millis() - number), 'LIMIT', 0, MOST)
+  for i = 1, #dead do
+    back = back + bury(dead[i])
+  end
+  if not there or back == 0 then
+    return 0, #dead > 0
+  end
+  local left = call('INCRBY', lock, text(back))
+  announce(channel, left, left)
+  return back, true
+end
 
 -- What was there before, or is there now, as each op answers; and whether anything changed.
 local function change(left, there)
@@ -15,6 +40,9 @@ local function change(left, there)
     call('SET', lock, text(left))
     announce(channel, left, left)
     return left, true
+  end
+  if what == 'reclaim' then
+    return reclaim(there)
   end
   if what == 'drain' then
     if there then

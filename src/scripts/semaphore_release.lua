@@ -1,13 +1,16 @@
 -- Give permits back: 1, 0 when owner had none, -1 for another kind of key. Harmless when repeated.
--- KEYS: lock, fence, gate, taken, once. ARGV: owner, channel, listening, rest, doubt, permits
+-- KEYS: lock, fence, gate, taken, holders, once. ARGV: owner, channel, listening, rest, doubt, permits
 --@include sem_counter.lua
 --@include sem_once.lua
-local taken = KEYS[4]
+--@include sem_holders.lua
+local taken, holders = KEYS[4], KEYS[5]
 if not count() then
   return -1
 end
 -- A full server refuses what may take memory as the first write of a script only; ZREM is none of that.
-if call('ZREM', taken, ARGV[1]) == 0 then
+local gone = call('ZREM', taken, ARGV[1])
+call('ZREM', holders, holder(ARGV[1], ARGV[6]))
+if gone == 0 then
   -- Its acquire may still be under way on a connection that was given up, and nobody would release what that takes: for a
   -- while this id gets nothing.
   remember(ARGV[1], 0, 0, WHILE)

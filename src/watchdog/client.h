@@ -42,9 +42,10 @@ struct dli_run; /* multi.h */
 struct dli_due {
     struct dli_entry *entry; /* with a ref */
     int64_t number, lease, limit;
-    int tries;    /* that failed before */
-    int most;     /* how many may share its request, all with the same number */
-    int64_t last; /* token of the hold */
+    int tries;     /* that failed before */
+    int most;      /* how many may share its request, all with the same number */
+    int64_t last;  /* token of the hold */
+    int64_t lasts; /* what the server is asked for: the lease, or how long the holder is known to live */
 };
 
 /* Renewals that wait for servers with one number, by limit, the most endangered first; and how many requests are in flight. */
@@ -143,6 +144,7 @@ struct dli_entry {
     int64_t listeners;   /* holds that listen to the name's channel; the store's */
     int64_t heard_at;    /* atomic: the channel is heard since; 0: not */
     int64_t gate_asked;  /* client.line_ups when the server was asked for the gate; 0: never */
+    int64_t highest;     /* atomic: of the tokens of the holds of this parent */
     struct dli_mutex_rules rules;
     struct dli_mutex m;
     struct dli_timer timer;        /* under the loop's mutex */

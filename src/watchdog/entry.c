@@ -250,6 +250,7 @@ static struct dli_entry *make_child(struct dli_entry *parent, const struct dli_e
     if (!entry)
         return NULL;
     entry->parent = parent;
+    entry->rules.highest = &parent->highest;
     entry->name = parent->name;
     entry->place = parent->place;
     entry->owner = key->owner;

@@ -10,12 +10,19 @@
 
 #include "sys/sys.h"
 
+/* entry.mutex held: the machine will give a grant back, because its token falls. */
+static int falls(const struct dli_entry *entry)
+{
+    return dli_mutex_refuses(&entry->m, &entry->request->exchange.answer);
+}
+
 /* entry.mutex held: the words of a failure are for all whose claims end with it. Without memory the status speaks for itself. */
 static void remember(struct dli_entry *entry)
 {
     const dlock_error *why = entry->request->why;
+    dlock_status status = falls(entry) ? DLOCK_SERVER_FORGOT : entry->request->exchange.answer.status;
 
-    if (!why || why->code != entry->request->exchange.answer.status) {
+    if (!why || why->code != status) {
         free(entry->why);
         entry->why = NULL;
         return;
@@ -43,6 +50,8 @@ static void digest(struct dli_entry *entry, int64_t now)
     struct dli_client *client = entry->client;
     const struct dli_answer *answer = &entry->request->exchange.answer;
 
+    if (falls(entry))
+        dli_fail_forgot(entry->request->why, answer->token, entry->m.token_end - 1);
     remember(entry);
     if (answer->status == DLOCK_OK && answer->cut > 0)
         tell_cut(entry, answer->cut);
@@ -82,6 +91,7 @@ static void prepare(struct dli_entry *entry, const struct dli_wish *wish, int64_
     exchange->wish = *wish;
     exchange->keep_ms = entry->rules.keep_ms;
     exchange->delay = entry->rules.delay;
+    exchange->lives = entry->rules.lives;
     request->direct = 0;
     exchange->want[0] = exchange->drop[0] = exchange->under[0] = exchange->back[0] = '\0';
     if (wish->want)

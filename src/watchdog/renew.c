@@ -128,7 +128,7 @@ static void gather(struct dli_queue *queue, const struct dli_entry *entry)
 {
     const struct dli_mutex *m = &entry->m;
     int hurry = m->confirm || (m->renew_failures && !entry->apart);
-    int64_t leave = dli_now() + (hurry ? 0 : m->lease / 60);
+    int64_t leave = dli_now() + (hurry ? 0 : dli_mutex_period(m) / 60);
 
     if (queue->count == 1 || leave < queue->leave_at)
         queue->leave_at = leave;
@@ -160,8 +160,12 @@ void dli_renew_queue(struct dli_entry *entry)
 {
     struct dli_queue *queue = queue_of(entry->loop, entry);
     struct dli_mutex *m = &entry->m;
-    struct dli_due due = {
-        .entry = entry, .number = m->want, .lease = m->lease, .limit = m->limit, .last = m->token_end - 1};
+    struct dli_due due = {.entry = entry,
+                          .number = m->want,
+                          .lease = m->lease,
+                          .limit = m->limit,
+                          .last = m->token_end - 1,
+                          .lasts = dli_mutex_period(m)};
 
     due.tries = m->renew_failures;
     due.most = entry->apart || entry->loop->apart ? 1 : DLI_RENEW_MAX;
@@ -272,7 +276,8 @@ static int still_wanted(const struct dli_due *due, int64_t now)
         wanted = entry->m.renewing = 0;
         dli_entry_pump(entry, now);
     }
-    late = wanted && now > entry->m.stamp + entry->m.lease / 2 && !entry->m.renew_failures && !entry->m.confirm;
+    late = wanted && now > entry->m.stamp + dli_mutex_period(&entry->m) / 2 && !entry->m.renew_failures &&
+           !entry->m.confirm;
     if (!wanted)
         entry->surplus++;
     dli_entry_unlock(entry);
@@ -303,7 +308,7 @@ static void add(struct dli_batch *batch, const struct dli_due *due)
     batch->due[batch->count++] = *due;
     row->kind = entry->kind;
     row->place = entry->place;
-    row->lease = due->lease + entry->rules.delay;
+    row->lease = due->lasts + entry->rules.delay;
     row->permits = entry->rules.permits;
     row->last = due->last;
     dli_entry_owner(entry, due->number, row->owner);
@@ -330,7 +335,7 @@ static void fill(struct dli_queue *queue, struct dli_batch *batch, int64_t now)
 /* A line that loses bytes sends them again later than an attempt lasts: the next one is given twice the time. */
 static int64_t deadline(const struct dli_due *due, int64_t now)
 {
-    int64_t most = due->entry->rules.attempt, attempt = dli_lease_attempt(due->lease, most);
+    int64_t most = due->entry->rules.attempt, attempt = dli_lease_attempt(due->lasts, most);
 
     attempt <<= due->tries < 2 ? due->tries : 2;
     return now + (attempt < most ? attempt : most);

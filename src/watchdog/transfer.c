@@ -164,6 +164,16 @@ static int in_doubt(const struct dli_order *order)
     return !request->refused && (request->sent || request->repeated || order->status == DLOCK_NOT_REPLICATED);
 }
 
+/* entry.mutex held. */
+static dlock_status why_not(const struct dli_order *order)
+{
+    const struct dli_mutex *m = &order->entry->m;
+
+    if (m->closed)
+        return DLOCK_CLOSED;
+    return order->row.kept && dli_mutex_falls(m, order->value) ? DLOCK_SERVER_FORGOT : DLOCK_LOST;
+}
+
 static int heard_adopt(struct dli_order *order)
 {
     struct dli_entry *entry = order->entry;
@@ -178,7 +188,7 @@ static int heard_adopt(struct dli_order *order)
     kept = order->status == DLOCK_OK && order->row.kept && take_over(order, now);
     if (!kept) {
         if (order->status == DLOCK_OK)
-            order->status = entry->m.closed ? DLOCK_CLOSED : DLOCK_LOST;
+            order->status = why_not(order);
         dli_waiter_unref(waiter);
     }
     dli_entry_pump(entry, now);

@@ -19,7 +19,7 @@ class Semaphore(Permits[None, bool, int, Inspection], Numbered, Lock):
     """So many permits for everybody, from Client.semaphore or Client.permit_semaphore.
 
     Each acquire() takes as many as the option permits says (1), each release() gives those of the latest acquire() of
-    the owner back. Permits of a plain semaphore stay taken when their holder dies. Those of a permit
+    the owner back. Permits of a plain semaphore stay taken when their holder dies, until reclaim_permits. Those of a permit
     semaphore are leases: they are renewed, have ids, and come back when nobody renews them.
     """
 

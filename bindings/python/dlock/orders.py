@@ -55,6 +55,10 @@ class Permits(Orders[N, B, I, X]):
         """Take all permits that are free for good; how many that were. Unsupported for a permit semaphore."""
         return self._order("semaphore_drain", get="value")
 
+    def reclaim_permits(self, silent: float) -> I:
+        """Give back what holders had that have been silent for their lease_ms and so many seconds more; how many permits came back."""
+        return self._order("semaphore_reclaim", milliseconds(silent), get="value")
+
     @property
     def available_permits(self) -> I:
         """How many permits are free."""

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"time"
 
 	dlock "github.com/libdlock/libdlock/bindings/go"
 )
@@ -37,6 +38,11 @@ func counterVerbs() {
 	verbs["add"] = func(w []string) string {
 		return asked(func(s *dlock.Semaphore, ctx context.Context) (int64, error) {
 			return s.AddPermits(ctx, int(number(w[1])))
+		})(w)
+	}
+	verbs["reclaim"] = func(w []string) string {
+		return asked(func(s *dlock.Semaphore, ctx context.Context) (int64, error) {
+			return s.ReclaimPermits(ctx, time.Duration(number(w[1]))*time.Millisecond)
 		})(w)
 	}
 	verbs["permit"] = func(w []string) string {

@@ -1,0 +1,16 @@
+-- Holders of many semaphores of one slot live: 1 where the server knows the holder, else 0. Whoever hears 0 holds nothing any
+-- more: its permits were given back for it, or the server has lost its memory.
+-- KEYS: lock, holders of each row. ARGV: owner, lease, permits of each row
+--@include sem_counter.lua
+--@include sem_holders.lua
+local kept = {}
+for row = 1, #KEYS / 2 do
+  local holders, owner, lease, permits = KEYS[2 * row], ARGV[3 * row - 2], ARGV[3 * row - 1], ARGV[3 * row]
+  kept[row] = 0
+  if ask('ZSCORE', holders, holder(owner, permits)) then
+    call('PEXPIRE', holders, YEAR) -- first: a full server would refuse the next one as the first write
+    lives(holders, owner, permits, lease)
+    kept[row] = 1
+  end
+end
+return kept
