@@ -28,8 +28,8 @@ struct dli_wish {
     int64_t rest;    /* drop: keep the lock for so long still */
     int64_t seq;
     struct dli_seen seen; /* by the last look; left is what is left now by our clock */
-    int64_t first;        /* drop is an adoption that is undone, tried with numbers from this one on; 0: it is released */
-    int doubt;            /* a request that wanted drop may still be under way */
+    int64_t first; /* drop is an adoption that is undone, tried with numbers from this one on; 0: it is released */
+    int doubt;     /* a request that wanted drop may still be under way */
     enum dli_mode mode;
     int patient; /* somebody who may wait stands behind it */
     int listening;
