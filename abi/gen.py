@@ -303,6 +303,26 @@ that may wait for the network or for time.
 """
 '''
 
+ABI_POINTERS = '''\
+import sys
+from typing import Any
+
+
+class Pointer:
+    """A pointer to what the library made, and the only one: with its last reference that goes back. A place for a handle is
+    made before the call that fills it, so that no handle is lost."""
+
+    library: Any = None
+
+    def __del__(self, exiting: Any = sys.is_finalizing) -> None:
+        if self and not exiting():  # at exit threads may still be inside
+            getattr(self.library, type(self).__name__[:-2] + "_free")(self)
+
+
+def pointer(kind: Any) -> Any:
+    return type(POINTER(kind))(kind.__name__ + "_p", (Pointer, POINTER(kind)), {"_type_": kind})
+'''
+
 # What else an exception of Python's is, for code that knows nothing of dlock; all INVALID_ ones are ValueErrors.
 ALSO = {
     "TIMED_OUT": "TimeoutError", "UNREACHABLE": "ConnectionError", "DENIED": "PermissionError",
@@ -332,7 +352,7 @@ def ctype(header: Header, kind: str) -> str:
 def abi_py(header: Header) -> str:
     lines: list[str] = []
     for name in header.opaque:
-        lines += ["", "", f"class {name}(Structure):", '    """Opaque."""', "", "", f"{name}_p = POINTER({name})"]
+        lines += ["", "", f"class {name}(Structure):", '    """Opaque."""', "", "", f"{name}_p = pointer({name})"]
     lines.append("")
     lines += [f"{name} = {value}" for name, value in header.constants.items()]
     lines += ["", "ALSO = {  # what else exceptions are, see gen.py"]
@@ -345,7 +365,7 @@ def abi_py(header: Header) -> str:
     lines += [f'    "{function.name}",' for function in header.functions.values() if function.blocks != "never"]
     body = "\n".join([*lines, "}", ""])
     names = sorted(set(re.findall(r"\bc_\w+|POINTER|Structure", body)))
-    return f"{ABI_HEAD}from ctypes import {', '.join(names)}\n{body}"
+    return f"{ABI_HEAD}from ctypes import {', '.join(names)}\n{ABI_POINTERS}{body}"
 
 
 def statuses_pyi(texts: dict[str, str]) -> str:

@@ -99,8 +99,8 @@ func (c *Client) Check(ctx context.Context) ([]Finding, error) {
 }
 
 // ask is Lock.ask for what needs no lock.
-func (c *Client) ask(ctx context.Context, late outcome, f func(tag int64) error) (answer, error) {
-	return (&Lock{client: c}).ask(ctx, late, f)
+func (c *Client) ask(ctx context.Context, late outcome, f func(int64) error, then ...func(answer, bool)) (answer, error) {
+	return (&Lock{client: c}).ask(ctx, late, f, then...)
 }
 
 // Stats returns the counters of the client.

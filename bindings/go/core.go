@@ -86,14 +86,14 @@ func (l *Lock) submit(asks func(tag int64, a *answer) bool, then func(answer, bo
 }
 
 // ask makes a request and waits for the answer. The request goes on when ctx ends before that, and has come to late.
-func (l *Lock) ask(ctx context.Context, late outcome, f func(tag int64) error) (answer, error) {
+func (l *Lock) ask(ctx context.Context, late outcome, f func(int64) error, then ...func(answer, bool)) (answer, error) {
 	if err := l.ended(ctx, undone); err != nil {
 		return answer{}, err
 	}
 	a := l.submit(func(tag int64, a *answer) bool {
 		a.err = f(tag)
 		return a.err == nil
-	}, nil).wait(ctx, late)
+	}, append(then, nil)[0]).wait(ctx, late)
 	if a.err != nil {
 		return answer{}, a.err
 	}

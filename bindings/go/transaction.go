@@ -48,15 +48,14 @@ func (t *Transaction) once(f func(*Transaction) error, keys []string) (err error
 	if t.handle, err = t.client.core.handle.txnNew(); err != nil {
 		return err
 	}
-	defer func() { t.handle = nil }()
+	defer func() { _, t.handle = t.handle.submitRollback(0), nil }() // also when f panics; nobody waits for that
 	if err = t.Watch(keys...); err == nil {
 		err = f(t)
 	}
-	if err != nil {
-		_ = t.handle.submitRollback(0) // nobody waits for that
-		return err
+	if err == nil {
+		_, err = t.ask(unknown, t.handle.submitCommit)
+		t.handle = nil // nothing is to be rolled back
 	}
-	_, err = t.ask(unknown, t.handle.submitCommit)
 	return err
 }
 
@@ -68,12 +67,14 @@ func (t *Transaction) h() *cTxn {
 	return t.handle
 }
 
-// ask is Lock.ask while the transaction is under way.
+// ask is Lock.ask while the transaction is under way. What nobody waits for any more ends with a rollback: the transaction is
+// over, and its connection is for the next one.
 func (t *Transaction) ask(late outcome, f func(tag int64) error) (answer, error) {
-	if t.h() == nil {
+	h := t.h()
+	if h == nil {
 		return answer{}, invalid("no transaction is under way")
 	}
-	return t.client.ask(t.ctx, late, f)
+	return t.client.ask(t.ctx, late, f, func(_ answer, waiting bool) { _ = waiting || h.submitRollback(0) == nil })
 }
 
 // Watch watches more keys, before they are read.

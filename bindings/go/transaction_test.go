@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 func get(t *Transaction, key string) (int, error) {
@@ -206,7 +208,6 @@ func TestCloseEndsTransactions(t *testing.T) {
 	want(t, client.Close()) // it was not collected
 }
 
-// TestTransactionOnAHungServer: the context ends it, and what was to be written is not, as the watch never came back.
 // TestTransactionThatIsGivenUp: its connection serves the next one.
 func TestTransactionThatIsGivenUp(t *testing.T) {
 	client, mine := open(t, shared), errors.New("mine")
@@ -224,6 +225,67 @@ func TestTransactionThatIsGivenUp(t *testing.T) {
 	}
 }
 
+// TestContextEndsInTheMiddleOfARead: the connection of the transaction is closed, or serves the next one, and nobody waits for
+// the collector.
+func TestContextEndsInTheMiddleOfARead(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	for _, step := range []string{"watch", "get"} { // both are what the server is asked when the context ends
+		s := own(t)
+		client := open(t, s, Set("command_timeout_ms", "60000"))
+		const n = 10
+		for i := 0; i < n; i++ {
+			ctx, cancel := context.WithCancel(background)
+			middle := func(f func() error) error { // of what f asks the server, as the server stands still
+				s.pause(t)
+				defer s.resume()
+				time.AfterFunc(while/400, cancel)
+				return f()
+			}
+			var err error
+			if step == "get" {
+				err = client.Transaction(ctx, func(tx *Transaction) error {
+					return middle(func() error {
+						_, err := tx.Get("key")
+						return err
+					})
+				}, "key")
+			} else {
+				want(t, client.Transaction(background, func(*Transaction) error { return nil }, "key")) // it is connected
+				err = middle(func() error {
+					return client.Transaction(ctx, func(*Transaction) error { return nil }, "key")
+				})
+			}
+			want(t, err, ErrCancelled, context.Canceled)
+		}
+		eventually(t, "no more connections are open than are used again", func() bool {
+			want(t, client.Transaction(background, func(*Transaction) error { return nil }, "key"))
+			return strings.Count(s.command(t, "CLIENT", "LIST").(string), "\n") <= 5
+		})
+	}
+}
+
+// TestTransactionThatPanics: its connection serves the next one.
+func TestTransactionThatPanics(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	client := open(t, shared)
+	before := stats(t, client).Connects
+	for i := 0; i < 30; i++ {
+		func() {
+			defer func() {
+				if recover() != "mine" {
+					t.Error("it did not get through")
+				}
+			}()
+			_ = client.Transaction(background, func(*Transaction) error { panic("mine") }, "key")
+		}()
+		want(t, client.Ping(background)) // the connection has gone back by then
+	}
+	if more := stats(t, client).Connects - before; more > 15 {
+		t.Fatal(more, "connections")
+	}
+}
+
+// TestTransactionOnAHungServer: the context ends it, and what was to be written is not, as the watch never came back.
 func TestTransactionOnAHungServer(t *testing.T) {
 	t.Parallel()
 	s := own(t)

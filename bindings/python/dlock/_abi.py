@@ -5,48 +5,65 @@ looked into, and a pointer type NAME_p. Bytes that go in are c_char_p with their
 that may wait for the network or for time.
 """
 from ctypes import POINTER, Structure, c_char, c_char_p, c_int32, c_int64, c_size_t, c_uint32, c_uint8
+import sys
+from typing import Any
+
+
+class Pointer:
+    """A pointer to what the library made, and the only one: with its last reference that goes back. A place for a handle is
+    made before the call that fills it, so that no handle is lost."""
+
+    library: Any = None
+
+    def __del__(self, exiting: Any = sys.is_finalizing) -> None:
+        if self and not exiting():  # at exit threads may still be inside
+            getattr(self.library, type(self).__name__[:-2] + "_free")(self)
+
+
+def pointer(kind: Any) -> Any:
+    return type(POINTER(kind))(kind.__name__ + "_p", (Pointer, POINTER(kind)), {"_type_": kind})
 
 
 class dlock_options(Structure):
     """Opaque."""
 
 
-dlock_options_p = POINTER(dlock_options)
+dlock_options_p = pointer(dlock_options)
 
 
 class dlock_client(Structure):
     """Opaque."""
 
 
-dlock_client_p = POINTER(dlock_client)
+dlock_client_p = pointer(dlock_client)
 
 
 class dlock_lock(Structure):
     """Opaque."""
 
 
-dlock_lock_p = POINTER(dlock_lock)
+dlock_lock_p = pointer(dlock_lock)
 
 
 class dlock_event(Structure):
     """Opaque."""
 
 
-dlock_event_p = POINTER(dlock_event)
+dlock_event_p = pointer(dlock_event)
 
 
 class dlock_error(Structure):
     """Opaque."""
 
 
-dlock_error_p = POINTER(dlock_error)
+dlock_error_p = pointer(dlock_error)
 
 
 class dlock_txn(Structure):
     """Opaque."""
 
 
-dlock_txn_p = POINTER(dlock_txn)
+dlock_txn_p = pointer(dlock_txn)
 
 DLOCK_OK = 0
 DLOCK_BUSY = 1

@@ -1,7 +1,6 @@
 """The C library: found and loaded on first use, its functions bound by name, and how they are called."""
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import enum
 import math
@@ -10,8 +9,7 @@ import os
 import pathlib
 import threading
 import time
-import weakref
-from typing import Any, Callable, Iterator, Mapping, Optional, Union
+from typing import Any, Callable, Mapping, Optional, Union
 
 from . import _abi, _errors
 
@@ -47,6 +45,7 @@ class Library:
         self.release_boxes: list[Any] = []  # of these none says WOULD_BLOCK
         self.event_boxes: list[Any] = []
         _errors.define(self)
+        _abi.Pointer.library = self
 
     def __getattr__(self, name: str) -> Any:  # says to type checkers that there are more attributes
         raise AttributeError(name)
@@ -54,11 +53,10 @@ class Library:
     def attempt(self, function: Callable[..., int], *arguments: Any) -> Optional[_errors.DlockError]:
         """Call a function whose last parameter is an error box; None when it returned OK."""
         box = take(self.error_boxes, self.dlock_error_new)
-        try:
-            status = function(*arguments, box)
-            return self.failure(status, box) if status else None
-        finally:
-            self.error_boxes.append(box)
+        status = function(*arguments, box)
+        error = self.failure(status, box) if status else None
+        self.error_boxes.append(box)
+        return error
 
     def call(self, function: Callable[..., int], *arguments: Any, expected: int = _abi.DLOCK_OK) -> bool:
         """The same; True when it returned OK, False when it returned the expected status; other errors are raised."""
@@ -67,30 +65,16 @@ class Library:
             raise error
         return error is None
 
-    def ask(self, function: Callable[..., int], *arguments: Any, undo: Optional[Callable[..., int]] = None) -> int:
-        """The number that a function writes to its last parameter but one; undo(lock, owner) if this raises then."""
+    def ask(self, function: Callable[..., int], *arguments: Any) -> int:
+        """The number that a function writes to its last parameter but one."""
         out = ctypes.c_int64()
-        try:
-            self.call(function, *arguments, out)
-            return out.value
-        except BaseException:
-            if undo and out.value:
-                self.attempt(undo, *arguments[:2])
-            raise
+        self.call(function, *arguments, out)
+        return out.value
 
     def failure(self, status: int, box: Any) -> _errors.DlockError:
         """The exception for a status other than OK; the box is the one that the call was given."""
         text: bytes = self.dlock_error_message(box) or self.dlock_status_text(status)
         return _errors.make(status, text.decode("utf-8", "replace"))
-
-    @contextlib.contextmanager
-    def event_box(self) -> Iterator[Any]:
-        """An event box for a with block."""
-        box = take(self.event_boxes, self.dlock_event_new)
-        try:
-            yield box
-        finally:
-            self.event_boxes.append(box)
 
     def unpack(self, box: Any) -> tuple[list[int], str]:
         """The numbers of an event, by DLOCK_FIELD_*, -1 where this library has none; and its text."""
@@ -102,7 +86,7 @@ class Library:
         """A set of options, NULL when there are none; None leaves an option at its default."""
         if not values:
             return None
-        box = owned(take([], self.dlock_options_new), self.dlock_options_free)
+        box = take([], self.dlock_options_new)
         for name, value in values.items():
             if value is not None:
                 text = str(value).lower() if isinstance(value, bool) else value
@@ -205,6 +189,7 @@ class _Process:
 
     def begin(self) -> None:
         self.forks, self.mutex = self.forks + 1, threading.RLock()
+        self.entering: dict[int, Any] = {}  # by thread: a reference to the end of the with block that it enters
 
 
 process = _Process()
@@ -239,11 +224,3 @@ class Opened:
                     self._handle = self._open()
                     self._forks = process.forks
         return self._handle
-
-
-def owned(handle: Any, free: Callable[[Any], None]) -> Any:
-    """The handle; it goes back to the library when nobody refers to it. Not at exit: threads may still be inside."""
-    address = ctypes.addressof(handle.contents)  # a cast of the handle would be a cycle: only the collector frees those
-    finalizer: Any = weakref.finalize(handle, free, ctypes.cast(address, type(handle)))
-    finalizer.atexit = False
-    return handle

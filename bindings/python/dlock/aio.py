@@ -21,7 +21,7 @@ import weakref
 from typing import Any, Awaitable, Callable, Coroutine, Optional, TypeVar
 
 from . import _abi, _errors
-from ._lib import FOREVER, Name as Key, milliseconds, owned, process, take
+from ._lib import FOREVER, Name as Key, milliseconds, process, take
 from .asked import Inspection, Numbered
 from .client import Base, Cause, Event, EventType, Finding
 from .held import patience
@@ -51,7 +51,7 @@ class _Lists(dict[Any, list[T]]):
     """Lists by key, none of them empty."""
 
     def put(self, key: Any, item: T) -> None:
-        self.setdefault(key, []).append(item)
+        self[key] = [*self.get(key, ()), item]
 
     def drop(self, key: Any, item: T) -> None:
         """Again is fine."""
@@ -129,9 +129,11 @@ class Lock(Orders[Later[None], Later[bool], Later[int], Later[Inspection]]):
 
     def export_grant(self) -> bytes:
         """As dlock.Lock.export_grant."""
-        grant = super().export_grant()
-        self._client._released(self, self._whose())
-        return grant
+        owner = self._whose()
+        try:
+            return super().export_grant()
+        finally:
+            self._client._released(self, owner)
 
     async def __aenter__(self: This) -> This:
         owner = self._whose()
@@ -165,7 +167,8 @@ class Lock(Orders[Later[None], Later[bool], Later[int], Later[Inspection]]):
             if (await self._client._ask(*asked, out=(token,), expected=no, wish=(self, owner))).status:
                 return None
             won = True
-            return self._claims(owner, token.value)
+            claims = self._claims(owner, token.value)
+            return claims  # no handler runs here
         except BaseException:
             if won or token.value:  # and is lost already, or a signal handler raises
                 self._give_back(owner)
@@ -173,9 +176,11 @@ class Lock(Orders[Later[None], Later[bool], Later[int], Later[Inspection]]):
 
     def _leave(self, owner: int) -> Optional[asyncio.Future[Event]]:
         """Ask for a release: what will answer, None when all is well already."""
-        answer = self._client._submit(self, owner, self._lib.dlock_lock_begin_release, self._live(), owner, out=())
-        self._client._released(self, owner)
-        return answer
+        try:
+            begin, tag = self._lib.dlock_lock_begin_release, next(self._client._numbers)
+            return self._client._submit(tag, self, owner, begin, (self._live(), owner), ())
+        finally:
+            self._client._released(self, owner)
 
     async def _left(self, answer: Optional[asyncio.Future[Event]]) -> None:
         if answer and (error := (await answer).error):
@@ -292,8 +297,7 @@ class Client(_Closing, Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
     def _open(self) -> Any:
         self._numbers = itertools.count(1)
         self._tasks: weakref.WeakKeyDictionary[asyncio.Task[Any], int] = weakref.WeakKeyDictionary()
-        self._box = owned(take([], self._lib.dlock_event_new), self._lib.dlock_event_free)
-        self._why = owned(take([], self._lib.dlock_error_new), self._lib.dlock_error_free)
+        self._box, self._why = take([], self._lib.dlock_event_new), take([], self._lib.dlock_error_new)
         self._forget()
         return super()._open()
 
@@ -368,18 +372,21 @@ class Client(_Closing, Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
         loop = asyncio.get_running_loop()
         self._live()
         if not self._ended:
-            self._ended = loop.create_future()
+            self._ended, self._nobody = loop.create_future(), loop.create_future()
+            self._nobody.cancel()
             loop.add_reader(self.fileno(), self._look)
         if loop is not self._ended.get_loop():
             raise RuntimeError(f"{self!r} belongs to another event loop")
         return self._ended
 
-    def _submit(self, lock: Optional[Lock], owner: int, call: Any, *arguments: Any,
+    def _submit(self, tag: int, lock: Optional[Lock], owner: int, call: Any, arguments: tuple[Any, ...],
                 out: Optional[tuple[Any, ...]] = None) -> Optional[asyncio.Future[Event]]:  # fmt: skip
         """Ask for something: what will be the event that answers. None when a begun call has done it."""
-        lib, tag, loop = self._lib, next(self._numbers), self._here().get_loop()
+        lib, loop = self._lib, self._here().get_loop()
+        self._answers[tag] = self._nobody, lock, owner  # a signal handler may raise behind the call
         status = call(*arguments, tag, *out or (), self._why)
         if not status and out is not None:
+            del self._answers[tag]
             return None
         answer: asyncio.Future[Event] = loop.create_future()
         self._answers[tag] = answer, lock, owner
@@ -391,20 +398,22 @@ class Client(_Closing, Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
     async def _ask(self, call: Any, *arguments: Any, out: Optional[tuple[Any, ...]] = None,
                    expected: tuple[int, ...] = (), wish: Optional[tuple[Lock, int]] = None) -> Event:  # fmt: skip
         """The answer. What comes of a wish, an owner's for a lock, goes back when nobody waits for it any more."""
-        answer = self._submit(*wish or (None, 0), call, *arguments, out=out)
-        if answer is None:
-            return WELL[EventType.ACQUIRED]
-        if wish and not answer.done():
-            self._wishes.put((wish[0].id, wish[1]), answer)
+        (lock, owner), tag, answer = wish or (None, 0), next(self._numbers), None
         try:
+            answer = self._submit(tag, lock, owner, call, arguments, out)
+            if answer is None:
+                return WELL[EventType.ACQUIRED]
+            if lock and not answer.done():
+                self._wishes.put((lock.id, owner), answer)
             event = await answer
+            if event.error and event.status not in expected:
+                raise event.error
+            return event
         except BaseException as error:
-            if wish:
-                self._abandon(*wish, answer, error)
+            answer = self._answers.get(tag, (answer,))[0]
+            if lock and answer:
+                self._abandon(lock, owner, answer, error)
             raise
-        if event.error and event.status not in expected:
-            raise event.error
-        return event
 
     def _lives(self) -> bool:
         """Whether handles are sure to be good while a coroutine is closed: the collector frees them in any order."""
@@ -419,7 +428,7 @@ class Client(_Closing, Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
         answer.cancel()
         if not answer.cancelled() and answer.result().status == _abi.DLOCK_OK:
             lock._give_back(owner)
-        wishes = self._wishes.get((lock.id, owner), [])
+        wishes = self._wishes.get((lock.id, owner)) or [answer]
         for _ in wishes[:] if all(wish.cancelled() for wish in wishes) else ():  # else it might end another one
             if self._lib.attempt(self._lib.dlock_lock_cancel, lock._live(), owner):
                 self._look()  # it has just ended; what was won goes back before anything else is asked for

@@ -7,7 +7,7 @@ from typing import Any, Iterator, NamedTuple, Optional
 
 from . import _abi, _errors, _lib
 from .asked import Inspection
-from ._lib import Number, Opened, Option, left, milliseconds, seconds
+from ._lib import Number, Opened, Option, left, milliseconds, seconds, take
 from .kinds import Kinds, Latch, MultiLock, Semaphore
 from .lock import Lock
 from .transaction import Transactions
@@ -85,7 +85,7 @@ class Base(Opened):
         handle = _abi.dlock_client_p()
         url, options = _lib.plain(self._url, "the URL"), self._lib.options(self._options)
         self._lib.call(self._lib.dlock_client_open, url, options, handle)
-        return _lib.owned(handle, self._lib.dlock_client_free)
+        return handle
 
     def __repr__(self) -> str:
         return f"<{self._form}{self._shown}>"
@@ -114,12 +114,11 @@ class Base(Opened):
 
     def _findings(self) -> list[Finding]:
         found: list[Finding] = []
-        with self._lib.event_box() as box:
-            ask, end = self._lib.dlock_client_finding, _abi.DLOCK_NO_EVENT
-            while self._lib.call(ask, self._live(), len(found), box, expected=end):
-                numbers, text = self._lib.unpack(box)
-                name = self._lib.dlock_finding_name(numbers[_abi.DLOCK_FIELD_VALUE]).decode()
-                found.append(Finding(name, numbers[_abi.DLOCK_FIELD_CAUSE] == _abi.DLOCK_SEVERITY_DANGER, text))
+        box, end = take([], self._lib.dlock_event_new), _abi.DLOCK_NO_EVENT
+        while self._lib.call(self._lib.dlock_client_finding, self._live(), len(found), box, expected=end):
+            numbers, text = self._lib.unpack(box)
+            name = self._lib.dlock_finding_name(numbers[_abi.DLOCK_FIELD_VALUE]).decode()
+            found.append(Finding(name, numbers[_abi.DLOCK_FIELD_CAUSE] == _abi.DLOCK_SEVERITY_DANGER, text))
         return found
 
     def _data(self, box: Any, size: int) -> bytes:
@@ -169,15 +168,15 @@ class Client(Base, Kinds[Lock, Semaphore, Latch, MultiLock], Transactions):
     def next_event(self, timeout: Optional[float] = None) -> Optional[Event]:
         """The oldest event; None after timeout seconds or wake(). Blocks, signal handlers run meanwhile. Closed."""
         lib, wait, since = self._lib, milliseconds(timeout), time.monotonic()
-        with lib.event_box() as box:
-            error = lib.attempt(lib.dlock_client_next, self._live(), wait, box)
-            while error and error.code == _abi.DLOCK_INTERRUPTED:  # a signal handler has run
-                error = lib.attempt(lib.dlock_client_next, self._live(), left(wait, since), box)
-            if error and error.code == _abi.DLOCK_NO_EVENT:
-                return None
-            if error:
-                raise error
-            return self._event(box)
+        box = take(lib.event_boxes, lib.dlock_event_new)
+        error = lib.attempt(lib.dlock_client_next, self._live(), wait, box)
+        while error and error.code == _abi.DLOCK_INTERRUPTED:  # a signal handler has run
+            error = lib.attempt(lib.dlock_client_next, self._live(), left(wait, since), box)
+        event = None if error else self._event(box)
+        lib.event_boxes.append(box)
+        if error and error.code != _abi.DLOCK_NO_EVENT:
+            raise error
+        return event
 
     def events(self) -> Iterator[Event]:
         """Events as they come, until the client is closed or wake() is called. Blocks in between."""

@@ -47,7 +47,7 @@ class Held(Opened):
         handle = _abi.dlock_lock_p()
         self._make(handle)
         self.id = int(self._lib.dlock_lock_id(handle))
-        return _lib.owned(handle, self._lib.dlock_lock_free)
+        return handle
 
     def _make(self, handle: Any) -> None:
         client, new, options = self._client._live(), self._lib.dlock_lock_new, self._lib.options(self._options)

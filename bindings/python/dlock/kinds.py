@@ -31,7 +31,7 @@ class Latch(Counts[None, bool, int, Inspection], Lock):
         """Wait until the count is zero; False after timeout seconds. Blocks, like acquire()."""
         return self.acquire(timeout=-1 if timeout is None else timeout)
 
-    def _end(self) -> None:
+    def _end(self, token: Any = None) -> None:
         """Of a with block: there is nothing to release."""
 
 

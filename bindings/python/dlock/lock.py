@@ -1,9 +1,12 @@
 """Lock: used like threading.RLock, across processes, hosts and languages."""
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import threading
 import time
-from typing import TYPE_CHECKING, Any, Optional, TypeVar
+import weakref
+from typing import TYPE_CHECKING, Any, Callable, Optional, TypeVar
 
 from . import _abi, _errors, _lib
 from ._lib import left, milliseconds, process
@@ -17,16 +20,55 @@ if TYPE_CHECKING:
 This = TypeVar("This", bound="Lock")
 
 
+class Left:
+    """An End that came. It has no __del__: what a signal handler raises in one is lost."""
+
+
+class End(Left):
+    """The end of one with block. A signal handler may keep it from being called: it may raise at the first instruction
+    of a function, before any try. Then the last reference to it releases the lock."""
+
+    token = ctypes.c_int64()  # 0 outside of the block
+
+    def __init__(self, lock: Lock) -> None:
+        self.lock, self.thread, self.token = lock, threading.get_ident(), ctypes.c_int64()
+
+    def __call__(self, kind: object, error: object, trace: object) -> None:
+        with contextlib.suppress(*[_errors.DlockError] if kind else ()):  # an exception of the block goes first
+            self.lock._end(self.token)
+        self.__class__ = Left  # type: ignore[assignment]
+
+    def __del__(self) -> None:
+        if self.token.value and self.thread == threading.get_ident():
+            with contextlib.suppress(_errors.DlockError):
+                self.lock.release(_token=self.token)
+
+
+class Ending:
+    """What each with statement looks up before it enters: an End of its own."""
+
+    def __get__(self, lock: Optional[Lock], kind: object = None) -> Callable[..., None]:
+        if lock is None:  # contextlib.ExitStack asks the class
+            return lambda lock, *error: End(lock)(*error)
+        end = End(lock)
+        process.entering[end.thread] = weakref.ref(end)
+        return end
+
+
 class Lock(Orders[None, bool, int, Inspection]):
     """A lock, from Client.lock. Threads may share it: each is an owner of its own, unless owner= gave it a number.
 
     Re-entrant per owner. `with lock:` waits without limit; at its end Lost is raised when the lock had been lost, but
     never in place of an exception of the block. Durations are seconds; None and -1 mean no limit.
+
+    A signal handler may raise at any moment, as that of Ctrl-C does. After `with lock:` nothing is held then, once the
+    exception is handled. An acquire() that it ends holds nothing. A release() that it ends may not have begun: `held`
+    says so.
     """
 
     _client: Client
 
-    def acquire(self, blocking: bool = True, timeout: Optional[float] = -1) -> bool:
+    def acquire(self, blocking: bool = True, timeout: Optional[float] = -1, *, _token: Any = None) -> bool:
         """True when acquired; False when not blocking and somebody else holds it, or after timeout seconds.
 
         Blocks; signal handlers run meanwhile, and what they raise ends the call with nothing held and nobody in line.
@@ -35,7 +77,7 @@ class Lock(Orders[None, bool, int, Inspection]):
         wait, since = patience(blocking, timeout), time.monotonic()
         lib, owner = self._lib, self._owner
         handle = self._handle if self._forks == process.forks else self._live()
-        token, local = ctypes.c_int64(), None  # token: not 0 from the moment of the grant, whatever is raised here
+        token, local = ctypes.c_int64() if _token is None else _token, None  # token: not 0 from the moment of the grant
         try:
             local = lib.dlock_lock_acquire_local(handle, owner, token, None)
             if local == _abi.DLOCK_OK:
@@ -43,17 +85,20 @@ class Lock(Orders[None, bool, int, Inspection]):
             error = lib.attempt(lib.dlock_lock_acquire, handle, owner, wait, token)
             while error and error.code == _abi.DLOCK_INTERRUPTED:  # a signal handler has run
                 error = lib.attempt(lib.dlock_lock_acquire, self._live(), owner, left(wait, since), token)
-        except BaseException:
+            if not error:
+                return True
+        except BaseException:  # nothing but one call: the next handler may raise right behind it
             if token.value:  # it was won just now
-                lib.attempt(lib.dlock_lock_release, handle, owner)
+                token.value = 0
+                lib.dlock_lock_release(handle, owner, None)
             elif local is not None:
-                lib.attempt(lib.dlock_lock_cancel, handle, owner)
+                lib.dlock_lock_cancel(handle, owner, None)
             raise
-        if error and error.code not in (_abi.DLOCK_BUSY, _abi.DLOCK_TIMED_OUT):
-            raise error
-        return error is None
+        if error.code in (_abi.DLOCK_BUSY, _abi.DLOCK_TIMED_OUT):
+            return False
+        raise error
 
-    def release(self) -> None:
+    def release(self, *, _token: Any = None) -> None:
         """Release one level; the last gives the lock to the next waiter. Blocks up to the option release_timeout_ms.
 
         NotHeld; Lost when the lock was lost before; UnknownOutcome when the server does not answer: the release goes on
@@ -63,6 +108,8 @@ class Lock(Orders[None, bool, int, Inspection]):
         handle = self._handle if self._forks == process.forks else self._live()
         box, local = _lib.take(lib.release_boxes, lib.dlock_error_new), None
         try:
+            if _token is not None:
+                _token.value = 0  # no handler runs between this and the call
             local = status = lib.dlock_lock_release_local(handle, owner, box)
             if local == _abi.DLOCK_WOULD_BLOCK:
                 status = lib.dlock_lock_release(handle, owner, box)
@@ -72,15 +119,19 @@ class Lock(Orders[None, bool, int, Inspection]):
             if local is None and lib.dlock_error_code(box) == _abi.DLOCK_WOULD_BLOCK:  # by a handler between the two
                 lib.dlock_lock_release(handle, owner, None)
             raise
-        finally:  # no box that says WOULD_BLOCK is used again
-            lib.release_boxes.append(box) if local == _abi.DLOCK_OK else lib.dlock_error_free(box)
+        if local == _abi.DLOCK_WOULD_BLOCK:  # no box that says so is used again: this makes it say something else
+            lib.dlock_lock_release_local(None, owner, box)
+        lib.release_boxes.append(box)
 
-    def _end(self) -> None:
-        self.release()
+    def _end(self, token: Any = None) -> None:
+        self.release(_token=token)
 
     def __enter__(self: This) -> This:
-        self.acquire()
+        end = process.entering.pop(threading.get_ident(), lambda: None)()
+        self.acquire(_token=end.token if end and end.lock is self else None)
         return self
+
+    __exit__ = Ending()
 
     def submit_acquire(self, tag: int = 0, timeout: Optional[float] = None, owner: Optional[int] = None) -> None:
         """Ask for the lock; an ACQUIRED or ACQUIRE_FAILED event with tag follows, once. Never blocks."""
@@ -99,10 +150,19 @@ class Lock(Orders[None, bool, int, Inspection]):
     def _order(self, verb: str, *arguments: Any, expected: int = _abi.DLOCK_OK, get: str = "") -> Any:
         lib, function = self._lib, getattr(self._lib, f"dlock_{verb}")
         if get == "inspection":
-            with lib.event_box() as box:
-                lib.call(function, self._live(), *arguments, box)
-                return self._client._event(box).inspection
+            box = _lib.take(lib.event_boxes, lib.dlock_event_new)
+            lib.call(function, self._live(), *arguments, box)
+            event = self._client._event(box)
+            lib.event_boxes.append(box)
+            return event.inspection
         if get:
-            return lib.ask(function, self._live(), *arguments, undo=lib.dlock_lock_release if get == "token" else None)
+            handle, out = self._live(), ctypes.c_int64()
+            try:
+                lib.call(function, handle, *arguments, out)
+                return out.value
+            except BaseException:
+                if get == "token" and out.value:  # it was adopted just now
+                    lib.dlock_lock_release(handle, arguments[0], None)
+                raise
         done = lib.call(function, self._live(), *arguments, expected=expected)
         return done if expected else None

@@ -29,7 +29,7 @@ class Writes(Opened):
             raise _errors.make(_abi.DLOCK_CLOSED, "The transaction is closed.")
         handle = _abi.dlock_txn_p()
         self._lib.call(self._lib.dlock_txn_new, self._client._live(), handle)
-        return _lib.owned(handle, self._lib.dlock_txn_free)
+        return handle
 
     def set(self, key: Key, value: bytes, ttl: Optional[float] = None) -> None:
         """At the commit, give the key a value, for ttl seconds or for good. NoTransaction."""
