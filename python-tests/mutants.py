@@ -381,6 +381,23 @@ CLUSTER_REPLICAS = (
     )),
 )  # fmt: skip
 
+# Found by test_cluster_pubsub.py, beside clients that subscribe plainly.
+PUBSUB = (
+    Mutant(521, "plain Pub/Sub is sharded where the servers have it", world="cluster", edits=(
+        ("redis/cluster.c", "cluster->probed = cluster->pubsub == DLI_PUBSUB_PLAIN;", "cluster->probed = 0;"),
+    )),
+    Mutant(522, "who subscribes to both leaves out the plain channel", world="cluster", edits=(
+        ("redis/cluster_ear.c", "    if (form != DLI_FORM_SHARDED)\n", "    if (form == DLI_FORM_PLAIN)\n"),
+    )),
+    Mutant(523, "who subscribes to both counts once", world="cluster", edits=(
+        ("redis/commands.c", "INT64_C(2) * wish->listening", "INT64_C(1) * wish->listening"),
+    )),
+    Mutant(524, "the plain subscription stays where the slot was", world="cluster", edits=(
+        ("redis/cluster_ear.c", "    if (dli_cluster_form(node->cluster, channel->plain) == DLI_FORM_BOTH)\n",
+         "    if (dli_cluster_form(node->cluster, channel->plain) > DLI_FORM_BOTH)\n"),
+    )),
+)  # fmt: skip
+
 # Found by test_faults_waiting.py, of a waiter that was granted the lock and runs only when the lease is over.
 LATE = Mutant(601, "who was woken does not look at the time", edits=(
     ("watchdog/ask.c", "== DLI_SETTLED_GRANTED && dli_now() < waiter->sure_until;", "== DLI_SETTLED_GRANTED;"),

@@ -142,25 +142,29 @@ SCRIPTS = [name.lower() for name in re.findall(r"^    DLI_SCRIPT_(\w+),", HEADER
 PRINT = """
 #include <stdio.h>
 #include "scripts/scripts.h"
-int main(void)
+int main(int argc, char **argv)
 {
+    int form = argc > 1 ? argv[1][0] - '0' : DLI_FORM_PLAIN;
+
     for (int i = 0; i < DLI_SCRIPT_COUNT; i++) {
-        printf("%s %s %zu\\n", dli_scripts[i].name, dli_scripts[i].sha1, dli_scripts[i].size);
-        fwrite(dli_scripts[i].text, 1, dli_scripts[i].size, stdout);
+        const struct dli_script *script = dli_script_in(form, i);
+
+        printf("%s %s %zu\\n", script->name, script->sha1, script->size);
+        fwrite(script->text, 1, script->size, stdout);
     }
     return 0;
 }
 """
 
 
-def embedded(folder: pathlib.Path, scripts: list[pathlib.Path]) -> dict[str, tuple[str, bytes]]:
+def embedded(folder: pathlib.Path, scripts: list[pathlib.Path], form: int = 0) -> dict[str, tuple[str, bytes]]:
     """What the compiled file holds: name -> (sha1, text)."""
     generated, program = folder / "scripts_gen.c", folder / "print"
     subprocess.run([sys.executable, EMBED, str(generated), *map(str, scripts)], check=True)
     (folder / "print.c").write_text(PRINT)
     command = ["gcc", "-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", f"-I{ROOT / 'src'}", "-o", str(program)]
     subprocess.run([*command, str(folder / "print.c"), str(generated)], check=True, env=clean_env())
-    output = subprocess.run([str(program)], check=True, capture_output=True, env=clean_env()).stdout
+    output = subprocess.run([str(program), str(form)], check=True, capture_output=True, env=clean_env()).stdout
     found = {}
     while output:
         head, _, rest = output.partition(b"\n")
@@ -169,8 +173,9 @@ def embedded(folder: pathlib.Path, scripts: list[pathlib.Path]) -> dict[str, tup
     return found
 
 
-def test_the_server_knows_the_scripts_by_our_sha1(tmp_path: pathlib.Path, redis_server: Server) -> None:
-    found = embedded(tmp_path, [ROOT / f"src/scripts/{name}.lua" for name in SCRIPTS])
+@pytest.mark.parametrize("form", range(3), ids=["plain", "sharded", "both"])
+def test_the_server_knows_the_scripts_by_our_sha1(tmp_path: pathlib.Path, redis_server: Server, form: int) -> None:
+    found = embedded(tmp_path, [ROOT / f"src/scripts/{name}.lua" for name in SCRIPTS], form)
     assert list(found) == SCRIPTS
     for sha1, text in found.values():
         assert redis_server.command("SCRIPT", "LOAD", text).decode() == sha1

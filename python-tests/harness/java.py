@@ -148,14 +148,15 @@ class Object:
 
 
 class Java:
-    def __init__(self, server: Server | Any, version: str, watchdog: float = 30) -> None:
+    def __init__(self, server: Server | Any, version: str, watchdog: float = 30, sharded: str = "AUTO") -> None:
+        """sharded: shardedSubscriptionMode, on a cluster."""
         path = prepare(version)
         self.version, self._tags, self._mutex = version, itertools.count(1), threading.Lock()
         self._waiting: dict[int, Pending] = {}
         self._errors = tempfile.TemporaryFile()
         command = ["setpriv", "--pdeathsig", "KILL", program("java"), *QUICK, "-cp", path, "Driver", server.url]
         self.process = subprocess.Popen(
-            [*command, str(round(watchdog * 1000))],
+            [*command, str(round(watchdog * 1000)), sharded],
             env=clean_env(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,
         )  # fmt: skip
         self._reader = threading.Thread(target=self._read, daemon=True)

@@ -9,7 +9,7 @@ import sys
 OF_CLIENTS = (
     "username password db client_name connect_timeout_ms command_timeout_ms connects_per_second private_connections busy_poll_us "
     "watchdog_threads event_limit tls_ca_file tls_ca_dir tls_crl_file tls_cert_file tls_key_file tls_key_password tls_server_name "
-    "tls_verify sentinel_username sentinel_password quarantine_ms quorum quorum_name replicas checks"
+    "tls_verify sentinel_username sentinel_password quarantine_ms quorum quorum_name cluster_pubsub replicas checks"
 ).split()
 OF_NAMES = "drift_ppm safety_ms lock_delay_ms handover_turns handover_ms token_ttl_ms".split()
 
@@ -40,7 +40,7 @@ def options_page(library: ctypes.CDLL) -> str:
         "",
         "Between options: `max_hold_ms` is -1 or at least 1; `token_ttl_ms` is at least ten times `lease_ms`; `quarantine_ms` is 0 or at",
         "least `lease_ms` and `lock_delay_ms` together; `replicas` is `none`, 0 to 64, or `all`. `tls_*` options need a scheme with TLS,",
-        "`sentinel_*` and `quorum*` one of theirs. `renew`, `min_hold_ms` and `lock_delay_ms` mean nothing to a plain semaphore,",
+        "`sentinel_*`, `quorum*` and `cluster_pubsub` one of theirs. `renew`, `min_hold_ms` and `lock_delay_ms` mean nothing to a plain semaphore,",
         "whose permits have no lease; hand-overs and `linger_ms` are the mutex's alone.",
     ]
     return "\n".join(lines) + "\n"

@@ -2,7 +2,9 @@
  * Driver.java: one Redisson client as a process that does what it is told, for python-tests/harness/java.py.
  *
  *   java -cp ... Driver redis://host:port WATCHDOG_MS
- *   java -cp ... Driver redis+cluster://host:port,host:port... WATCHDOG_MS
+ *   java -cp ... Driver redis+cluster://host:port,host:port... WATCHDOG_MS [AUTO|ON|OFF]
+ *
+ * The last word is shardedSubscriptionMode.
  *
  * It carries out the lines of its standard input and answers each with one line of JSON:
  *
@@ -25,6 +27,7 @@ import org.redisson.api.*;
 import org.redisson.client.RedisTimeoutException;
 import org.redisson.client.codec.StringCodec;
 import org.redisson.config.Config;
+import org.redisson.config.ShardedSubscriptionMode;
 
 public final class Driver {
     private static final TimeUnit MS = TimeUnit.MILLISECONDS;
@@ -33,13 +36,14 @@ public final class Driver {
     private final Map<String, Object> objects = new ConcurrentHashMap<>();
     private final Map<String, Executor> threads = new ConcurrentHashMap<>();
 
-    private Driver(String address, long watchdog) {
+    private Driver(String address, long watchdog, String sharded) {
         Config config = new Config().setThreads(8).setNettyThreads(4).setLockWatchdogTimeout(watchdog);
         String cluster = "redis+cluster://";
         if (address.startsWith(cluster)) {
             for (String place : address.substring(cluster.length()).split(",")) {
                 config.useClusterServers().addNodeAddress("redis://" + place).setMasterConnectionMinimumIdleSize(2);
             }
+            config.useClusterServers().setShardedSubscriptionMode(ShardedSubscriptionMode.valueOf(sharded));
         } else {
             config.useSingleServer().setAddress(address).setConnectionMinimumIdleSize(2);
         }
@@ -47,7 +51,7 @@ public final class Driver {
     }
 
     public static void main(String[] words) throws IOException {
-        Driver driver = new Driver(words[0], Long.parseLong(words[1]));
+        Driver driver = new Driver(words[0], Long.parseLong(words[1]), words.length > 2 ? words[2] : "AUTO");
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.US_ASCII));
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
             driver.start(Arrays.stream(line.split(" ")).map(Driver::decode).toArray(String[]::new));

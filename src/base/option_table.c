@@ -106,6 +106,10 @@ const struct dli_option_row dli_option_table[DLI_OPT_COUNT] = {
     [DLI_OPT_QUORUM_NAME] =
         TEXT("quorum_name", 64, "",
              "The name of the quorum, for clients that write its servers differently; empty: what they write."),
+    [DLI_OPT_CLUSTER_PUBSUB] = TEXT(
+        "cluster_pubsub", 16, "auto",
+        "How messages of locks go on a cluster: auto, by sharded Pub/Sub where the servers have it; plain, as Redisson "
+        "with shardedSubscriptionMode=OFF or before 3.22; both, for fleets with either. One value for all clients."),
     [DLI_OPT_REPLICAS] = TEXT(
         "replicas", 4, "none",
         "How many replicas confirm each grant and renewal: none, a number, or all that sentinels or the cluster know."),

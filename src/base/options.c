@@ -184,16 +184,28 @@ dlock_status dli_options_lay_lock(struct dlock_options *set, const struct dlock_
     return dli_options_lay(set, over, box);
 }
 
+static int word_of(const struct dlock_options *set, int option, const char *const words[3])
+{
+    for (int i = 0; i < 3; i++)
+        if (strcmp(dli_options_text(set, option), words[i]) == 0)
+            return i;
+    return -1;
+}
+
 int dli_options_checks(const struct dlock_options *set)
 {
     static const char *const words[] = {
         [DLI_CHECKS_OFF] = "off", [DLI_CHECKS_WARN] = "warn", [DLI_CHECKS_REFUSE] = "refuse"};
-    const char *text = dli_options_text(set, DLI_OPT_CHECKS);
 
-    for (int i = DLI_CHECKS_OFF; i <= DLI_CHECKS_REFUSE; i++)
-        if (strcmp(text, words[i]) == 0)
-            return i;
-    return -1;
+    return word_of(set, DLI_OPT_CHECKS, words);
+}
+
+int dli_options_pubsub(const struct dlock_options *set)
+{
+    static const char *const words[] = {
+        [DLI_PUBSUB_AUTO] = "auto", [DLI_PUBSUB_PLAIN] = "plain", [DLI_PUBSUB_BOTH] = "both"};
+
+    return word_of(set, DLI_OPT_CLUSTER_PUBSUB, words);
 }
 
 int dli_options_replicas(const struct dlock_options *set)
@@ -225,6 +237,8 @@ static dlock_status check_memory(const struct dlock_options *set, dlock_error *b
                         lasts);
     if (dli_options_checks(set) < 0)
         return dli_fail(box, DLOCK_INVALID_OPTION, "The option checks takes off, warn or refuse.");
+    if (dli_options_pubsub(set) < 0)
+        return dli_fail(box, DLOCK_INVALID_OPTION, "The option cluster_pubsub takes auto, plain or both.");
     if (dli_options_replicas(set) == -2)
         return dli_fail(box, DLOCK_INVALID_OPTION, "The option replicas takes none, a number up to 64, or all.");
     return DLOCK_OK;

@@ -51,6 +51,7 @@ enum dli_option {
     DLI_OPT_QUARANTINE_MS,
     DLI_OPT_QUORUM,
     DLI_OPT_QUORUM_NAME,
+    DLI_OPT_CLUSTER_PUBSUB,
     DLI_OPT_REPLICAS,
     DLI_OPT_CHECKS,
     DLI_OPT_COUNT,
@@ -107,6 +108,11 @@ enum { DLI_CHECKS_OFF, DLI_CHECKS_WARN, DLI_CHECKS_REFUSE };
 
 /* What is done about findings when a client is opened; -1 when the option says something else. */
 int dli_options_checks(const struct dlock_options *set);
+
+enum { DLI_PUBSUB_AUTO, DLI_PUBSUB_PLAIN, DLI_PUBSUB_BOTH };
+
+/* How locks' messages go on a cluster; -1 when the option says something else. */
+int dli_options_pubsub(const struct dlock_options *set);
 
 /* How many replicas confirm grants: 0 none, -1 all, or -2 when the option says something else. */
 int dli_options_replicas(const struct dlock_options *set);

@@ -290,6 +290,8 @@ dlock_status dli_site_check(const struct dli_site *site, const struct dlock_opti
             return dli_fail(box, DLOCK_INVALID_OPTION, "The option %s is for redis+quorum://.",
                             dli_option_table[i].name);
     }
+    if (set->given >> DLI_OPT_CLUSTER_PUBSUB & 1 && site->kind != DLI_SITE_CLUSTER)
+        return dli_fail(box, DLOCK_INVALID_OPTION, "The option cluster_pubsub is for redis+cluster://.");
     if (dli_options_replicas(set) != 0 && site->kind == DLI_SITE_QUORUM)
         return dli_fail(
             box, DLOCK_UNSUPPORTED,

@@ -309,6 +309,8 @@ dlock_status dli_cluster_open(const struct dlock_options *options, const struct 
     cluster->private_connections = (int)options->number[DLI_OPT_PRIVATE_CONNECTIONS];
     dli_quiet_init(&cluster->quiet, options->number[DLI_OPT_QUARANTINE_MS], options->number[DLI_OPT_DRIFT_PPM]);
     cluster->confirm = dli_options_replicas(options);
+    cluster->pubsub = dli_options_pubsub(options);
+    cluster->probed = cluster->pubsub == DLI_PUBSUB_PLAIN;
     cluster->patience = options->number[DLI_OPT_COMMAND_TIMEOUT_MS] * MS;
     cluster->store.provision_time = PROVISION_TURNS * cluster->patience;
     dli_gate_init(&cluster->look.gate, cluster->connects_per_second, (uint64_t)dli_now());

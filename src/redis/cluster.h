@@ -10,7 +10,7 @@
  *   cluster_provision.c  says of every slot that its server remembers all
  *
  * mutex guards lane, channels, surveys and why, and is taken last but for the mutexes inside a subscriber or a gate. owner, nodes,
- * version, known, sharded, probed and the counters are atomics. Nodes are made on lane 0's thread, are never changed
+ * version, known, form, probed and the counters are atomics. Nodes are made on lane 0's thread, are never changed
  * and stay until the store goes. What belongs to lane 0's thread is marked so; pipes belong to their lane's.
  */
 #ifndef DLI_REDIS_CLUSTER_H
@@ -25,6 +25,7 @@
 #include "private.h"
 #include "replicas.h"
 #include "request.h"
+#include "scripts/scripts.h"
 #include "store.h"
 #include "subscriber.h"
 #include "trouble.h"
@@ -66,7 +67,7 @@ struct dli_channel {
     struct dli_channel *next;
     int node; /* where it is listened to; DLI_NOBODY */
     int slot;
-    int plain; /* not sharded */
+    int plain; /* whatever the cluster's form is */
     int fresh;
     size_t size;
     char name[];
@@ -93,6 +94,7 @@ struct dli_cluster {
     int connects_per_second, private_connections;
     struct dli_quiet quiet; /* constant; longest_ms 0: off */
     int confirm;            /* constant, see dli_options_replicas */
+    int pubsub;             /* constant, DLI_PUBSUB_... */
     int64_t patience;       /* for one command */
     int seeds;
     struct dli_target seed[DLI_NODES_MAX];
@@ -105,10 +107,10 @@ struct dli_cluster {
     struct dli_node *node[DLI_CLUSTER_EVER];
     int nodes;
     uint8_t owner[DLI_SLOTS];
-    uint32_t version;    /* futex: looks that have ended */
-    uint32_t failed;     /* the version at which one failed last */
-    int known;           /* there is a map */
-    int sharded, probed; /* the servers have sharded channels; that is known */
+    uint32_t version; /* futex: looks that have ended */
+    uint32_t failed;  /* the version at which one failed last */
+    int known;        /* there is a map */
+    int form, probed; /* DLI_FORM_..., as servers and pubsub allow; that is known */
     int64_t commands, reloads;
 
     struct dli_look look;
@@ -145,6 +147,12 @@ static inline struct dli_cluster *dli_cluster_of(struct dli_store *store)
 static inline int dli_cluster_owner(const struct dli_cluster *cluster, int slot)
 {
     return __atomic_load_n(&cluster->owner[slot], __ATOMIC_ACQUIRE);
+}
+
+/* How the channel of a lock is spoken to; plain: it is not in the lock's slot. */
+static inline int dli_cluster_form(const struct dli_cluster *cluster, int plain)
+{
+    return plain ? DLI_FORM_PLAIN : __atomic_load_n(&cluster->form, __ATOMIC_ACQUIRE);
 }
 
 /* ---- cluster_node.c */

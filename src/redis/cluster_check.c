@@ -139,7 +139,7 @@ static void add_probe(struct dli_survey *survey, const struct dli_target *target
     probe->request->done = answered;
     probe->request->asker = probe;
     probe->request->why = &probe->why;
-    dli_errand_of(probe->request)->sharded = __atomic_load_n(&cluster->sharded, __ATOMIC_ACQUIRE);
+    dli_errand_of(probe->request)->form = dli_cluster_form(cluster, 0);
 }
 
 static void add_replica(struct dli_survey *survey, const struct dli_map_replica *replica)

@@ -1,7 +1,8 @@
 /*
  * cluster_ear.c: what is heard in a cluster. A client subscribes to its own channel on every primary: a message reaches all of
  * them, and a script sees only the subscribers of its own server. Channels of locks are listened to where the slot is;
- * they are sharded ones where the servers have them, as with Redisson.
+ * they are sharded ones where the servers have them, as with Redisson, unless the option cluster_pubsub says otherwise. Who subscribes
+ * to both does so to the sharded one last, and what the server says of that one counts.
  *
  * channels holds what is listened to; a row goes with its last listener, with the connection it is on, and when its slot
  * goes elsewhere: who still wants to listen is told, and comes again.
@@ -36,10 +37,21 @@ static struct dli_channel **find(struct dli_cluster *cluster, const char *name, 
 static void order(struct dli_cluster *cluster, const struct dli_channel *channel, int on)
 {
     struct dli_node *node = channel->node == DLI_NOBODY ? NULL : cluster->node[channel->node];
-    int sharded = __atomic_load_n(&cluster->sharded, __ATOMIC_ACQUIRE) && !channel->plain;
+    int form = dli_cluster_form(cluster, channel->plain);
 
-    if (node && node->hears == DLI_EAR_UP)
-        dli_subscriber_order(&node->ear, sharded, channel->name, channel->size, on);
+    if (!node || node->hears != DLI_EAR_UP)
+        return;
+    if (form != DLI_FORM_SHARDED)
+        dli_subscriber_order(&node->ear, 0, channel->name, channel->size, on);
+    if (form != DLI_FORM_PLAIN)
+        dli_subscriber_order(&node->ear, 1, channel->name, channel->size, on);
+}
+
+/* The server has ended, or refused, the sharded one of both. */
+static void order_rest(struct dli_node *node, const struct dli_channel *channel)
+{
+    if (dli_cluster_form(node->cluster, channel->plain) == DLI_FORM_BOTH)
+        dli_subscriber_order(&node->ear, 0, channel->name, channel->size, 0);
 }
 
 static void begin(struct dli_cluster *cluster, const struct dli_place *place, const char *name, size_t size)
@@ -227,28 +239,45 @@ static void down(void *owner)
 
 /* ---- lane 0: messages */
 
-static void listens(void *owner, const char *channel, size_t size)
+/* Mutex held: whether what the server said is not about the plain one of both. */
+static int counts(struct dli_cluster *cluster, int sharded, const struct dli_channel *row)
 {
-    struct dli_store *store = &((struct dli_node *)owner)->cluster->store;
+    return sharded || dli_cluster_form(cluster, row && row->plain) != DLI_FORM_BOTH;
+}
 
-    dli_hear_channel(store, channel, size, store->hooks->listens);
+static void listens(void *owner, int sharded, const char *channel, size_t size)
+{
+    struct dli_cluster *cluster = ((struct dli_node *)owner)->cluster;
+    int counted;
+
+    pthread_mutex_lock(&cluster->mutex);
+    counted = counts(cluster, sharded, *find(cluster, channel, size));
+    pthread_mutex_unlock(&cluster->mutex);
+    if (counted)
+        dli_hear_channel(&cluster->store, channel, size, cluster->store.hooks->listens);
 }
 
 /* By our word, or because the slot has gone elsewhere. */
-static void deaf(void *owner, const char *channel, size_t size)
+static void deaf(void *owner, int sharded, const char *channel, size_t size)
 {
     struct dli_node *node = owner;
     struct dli_cluster *cluster = node->cluster;
     struct dli_channel **link, *found;
+    int counted;
 
     pthread_mutex_lock(&cluster->mutex);
     link = find(cluster, channel, size);
     found = *link;
-    if (found && found->node == node->index)
+    counted = counts(cluster, sharded, found);
+    if (counted && found && found->node == node->index) {
+        order_rest(node, found);
         *link = found->next;
-    else
+    } else {
         found = NULL;
+    }
     pthread_mutex_unlock(&cluster->mutex);
+    if (!counted)
+        return;
     free(found);
     dli_hear_channel(&cluster->store, channel, size, cluster->store.hooks->deaf);
 }
@@ -281,13 +310,17 @@ static void message(void *owner, const char *channel, size_t channel_size, const
 }
 
 /* The channels of a slot are not listened to at this node: the next look at the map tells who has them. */
-static void unplace(struct dli_cluster *cluster, const struct dli_node *node, int slot)
+static void unplace(struct dli_cluster *cluster, struct dli_node *node, int slot)
 {
     pthread_mutex_lock(&cluster->mutex);
-    for (int i = 0; i < DLI_CHANNEL_ROWS; i++)
-        for (struct dli_channel *channel = cluster->channels[i]; channel; channel = channel->next)
-            if (channel->slot == slot && channel->node == node->index)
-                channel->node = DLI_NOBODY;
+    for (int i = 0; i < DLI_CHANNEL_ROWS; i++) {
+        for (struct dli_channel *channel = cluster->channels[i]; channel; channel = channel->next) {
+            if (channel->slot != slot || channel->node != node->index)
+                continue;
+            order_rest(node, channel);
+            channel->node = DLI_NOBODY;
+        }
+    }
     pthread_mutex_unlock(&cluster->mutex);
 }
 

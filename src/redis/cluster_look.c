@@ -255,12 +255,13 @@ static void refuse(struct dli_look *look, dlock_status status, const char *what,
 static void judge_probe(struct dli_cluster *cluster, const struct dli_reply *reply)
 {
     dlock_status status = reply->type == DLI_REPLY_ERROR ? dli_error_status(reply) : DLOCK_OK;
+    int form = cluster->pubsub == DLI_PUBSUB_BOTH ? DLI_FORM_BOTH : DLI_FORM_SHARDED;
 
     if (status == DLOCK_DENIED) {
         refuse(&cluster->look, status, "does not let us see whether it has sharded channels", reply);
         return;
     }
-    __atomic_store_n(&cluster->sharded, reply->type == DLI_REPLY_ARRAY, __ATOMIC_RELEASE);
+    __atomic_store_n(&cluster->form, reply->type == DLI_REPLY_ARRAY ? form : DLI_FORM_PLAIN, __ATOMIC_RELEASE);
     cluster->look.stage = DLI_LOOK_SHARDS;
 }
 

@@ -98,11 +98,11 @@ static void end_blind(struct dli_trip *trip)
 static int dress(struct dli_trip *trip)
 {
     const struct dli_place *place = place_of(&trip->errand.request);
-    int sharded = __atomic_load_n(&trip->lane->cluster->sharded, __ATOMIC_ACQUIRE) && !(place && place->plain);
+    int form = dli_cluster_form(trip->lane->cluster, place && place->plain);
 
-    if (sharded == trip->errand.sharded)
+    if (form == trip->errand.form)
         return 0;
-    trip->errand.sharded = sharded;
+    trip->errand.form = form;
     return trip->errand.call.encode(&trip->errand.call, 0);
 }
 
@@ -235,8 +235,9 @@ static dlock_status begin(struct dli_lane *lane, struct dli_trip *trip, int carr
 {
     trip->lane = lane;
     trip->carried = carried;
-    trip->turns = trip->rests = trip->over = trip->errand.sharded = 0;
+    trip->turns = trip->rests = trip->over = 0;
     trip->node = trip->ask = NULL;
+    trip->errand.form = DLI_FORM_PLAIN;
     return dli_errand_begin(&trip->errand) || dress(trip) ? DLOCK_OUT_OF_MEMORY : DLOCK_OK;
 }
 

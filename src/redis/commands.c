@@ -16,7 +16,7 @@ struct words {
     const char *word[ARGS_MAX];
     size_t size[ARGS_MAX];
     char number[16][24];
-    int numbers;
+    int numbers, form;
     const struct dli_quiet *quiet; /* not NULL: its words come behind the script's own */
 };
 
@@ -45,9 +45,10 @@ static void add_number(struct words *words, int64_t number)
 
 static void begin(struct words *words, int script, int full)
 {
-    const struct dli_script *said = full & DLI_SAY_SHARDED ? &dli_scripts_sharded[script] : &dli_scripts[script];
+    const struct dli_script *said = dli_script_in(full / DLI_SAY_FORM, script);
 
     words->count = words->numbers = 0;
+    words->form = full / DLI_SAY_FORM;
     words->quiet = NULL;
     add_text(words, full & DLI_SAY_FULL ? "EVAL" : "EVALSHA");
     if (full & DLI_SAY_FULL)
@@ -138,6 +139,12 @@ static void begin_owned(struct speech *speech, int script, int full, const char 
     }
 }
 
+/* A process that listens is one subscriber, or one of either sort. */
+static void add_listening(struct words *words, const struct dli_wish *wish)
+{
+    add_number(words, words->form == DLI_FORM_BOTH ? INT64_C(2) * wish->listening : wish->listening);
+}
+
 static void add_try(struct speech *speech)
 {
     const struct dli_exchange *exchange = &speech->request->exchange;
@@ -148,7 +155,7 @@ static void add_try(struct speech *speech)
     add_number(words, exchange->lives ? exchange->lives / MS : (wish->lease + exchange->delay) / MS);
     add_number(words, wish->block);
     add_number(words, wish->mode);
-    add_number(words, wish->listening);
+    add_listening(words, wish);
     add_number(words, wish->beat / MS);
     add_number(words, exchange->keep_ms);
     add_number(words, wish->seq);
@@ -161,7 +168,7 @@ static void say_release(struct speech *speech, int full)
     begin_owned(speech, speech->wire->release, full, speech->drop);
     add_text(words, speech->drop);
     add_word(words, &speech->request->place->channel);
-    add_number(words, speech->wish->listening);
+    add_listening(words, speech->wish);
     add_number(words, (speech->wish->rest + MS - 1) / MS);
     if (speech->request->kind->slots || speech->wish->doubt)
         add_number(words, speech->wish->doubt);

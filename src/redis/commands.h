@@ -51,8 +51,8 @@ size_t dli_channel_of(char out[DLI_CHANNEL_MAX], const struct dli_kind *kind, co
 
 /* ---- commands.c */
 
-/* How a script is said: EVAL with the text instead of EVALSHA; the form for servers with sharded channels. */
-enum { DLI_SAY_FULL = 1, DLI_SAY_SHARDED = 2 };
+/* How a script is said: EVAL with the text instead of EVALSHA; and so many times its form, DLI_FORM_... */
+enum { DLI_SAY_FULL = 1, DLI_SAY_FORM = 2 };
 
 /* Append the command of a request, as DLI_SAY_ bits say. 0, or -1 without memory. */
 int dli_encode_request(struct dli_buffer *out, int full, const struct dli_request *request);
@@ -64,6 +64,7 @@ void dli_quiet_init(struct dli_quiet *quiet, int64_t longest_ms, int64_t drift_p
 void dli_slot_marker(char out[32], int slot);
 
 /* ---- server_words.c: what servers are asked about themselves */
+int dli_encode_ping(struct dli_buffer *out, int full, const struct dli_request *request);
 int dli_encode_check(struct dli_buffer *out, int full, const struct dli_request *request);
 int dli_encode_ping(struct dli_buffer *out, int full, const struct dli_request *request);
 int dli_encode_provision(struct dli_buffer *out, int full, const struct dli_request *request);

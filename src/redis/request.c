@@ -26,7 +26,7 @@ void dli_errand_free(struct dli_request *request)
 static int encode(struct dli_call *call, int full)
 {
     const struct dli_errand *errand = DLI_OBJECT(call, struct dli_errand, call);
-    int how = (full ? DLI_SAY_FULL : 0) | (errand->sharded ? DLI_SAY_SHARDED : 0);
+    int how = (full ? DLI_SAY_FULL : 0) | errand->form * DLI_SAY_FORM;
 
     call->command.size = 0;
     return dli_encode_request(&call->command, how, &errand->request);

@@ -11,7 +11,7 @@
 struct dli_errand {
     struct dli_request request; /* first */
     struct dli_call call;
-    int sharded; /* it goes to servers with sharded channels */
+    int form; /* of its script, DLI_FORM_... */
 
     /* NULL, or who sees how the call ended before it is told: 1, it goes on elsewhere and this was not its end. */
     int (*turn)(struct dli_errand *errand, dlock_status status, const struct dli_reply *reply);

@@ -22,12 +22,22 @@ static void add(struct line *line, const char *word, size_t size)
 
 static void begin(struct line *line, int script, int full)
 {
-    const struct dli_script *said = full & DLI_SAY_SHARDED ? &dli_scripts_sharded[script] : &dli_scripts[script];
+    const struct dli_script *said = dli_script_in(full / DLI_SAY_FORM, script);
     int text = full & DLI_SAY_FULL;
 
     line->count = 0;
     add(line, text ? "EVAL" : "EVALSHA", text ? 4 : 7);
     add(line, text ? said->text : said->sha1, text ? said->size : 40);
+}
+
+int dli_encode_ping(struct dli_buffer *out, int full, const struct dli_request *request)
+{
+    struct line line = {.count = 0};
+
+    (void)full;
+    (void)request;
+    add(&line, "PING", 4);
+    return dli_encode(out, line.count, line.word, line.size);
 }
 
 /* Where the keys may be another server's they are arguments. */

@@ -98,17 +98,19 @@ static void down(void *owner)
     store->hooks->down(store->owner);
 }
 
-static void listens(void *owner, const char *channel, size_t size)
+static void listens(void *owner, int sharded, const char *channel, size_t size)
 {
     const struct dli_store *store = owner;
 
+    (void)sharded;
     dli_hear_channel(store, channel, size, store->hooks->listens);
 }
 
-static void deaf(void *owner, const char *channel, size_t size)
+static void deaf(void *owner, int sharded, const char *channel, size_t size)
 {
     const struct dli_store *store = owner;
 
+    (void)sharded;
     dli_hear_channel(store, channel, size, store->hooks->deaf);
 }
 

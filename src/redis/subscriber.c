@@ -114,6 +114,7 @@ static void hear(struct dli_subscriber *sub, const struct dli_reply *reply)
 {
     const struct dli_reply *word = reply->items;
     struct dli_reply verb;
+    int sharded = 0;
 
     sub->asked_at = 0;
     if (reply->type != DLI_REPLY_ARRAY || reply->size < 2 || word[0].type != DLI_REPLY_TEXT ||
@@ -124,6 +125,7 @@ static void hear(struct dli_subscriber *sub, const struct dli_reply *reply)
         !is(&verb, "subscribe")) { /* of a sharded channel */
         verb.text++;
         verb.size--;
+        sharded = 1;
     }
     if (reply->size == 3 && is(&verb, "message") && word[2].type == DLI_REPLY_TEXT) {
         sub->hooks->message(sub->owner, word[1].text, word[1].size, word[2].text, word[2].size);
@@ -131,9 +133,9 @@ static void hear(struct dli_subscriber *sub, const struct dli_reply *reply)
         if (is(&word[1], sub->channel))
             rise(sub);
         else
-            sub->hooks->listens(sub->owner, word[1].text, word[1].size);
+            sub->hooks->listens(sub->owner, sharded, word[1].text, word[1].size);
     } else if (is(&verb, "unsubscribe")) {
-        sub->hooks->deaf(sub->owner, word[1].text, word[1].size);
+        sub->hooks->deaf(sub->owner, sharded, word[1].text, word[1].size);
     }
 }
 

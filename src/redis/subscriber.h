@@ -15,8 +15,8 @@
 struct dli_subscriber_hooks {
     void (*up)(void *owner);   /* the own channel is subscribed: grants will be heard */
     void (*down)(void *owner); /* they will not be; channels must be listened to anew */
-    void (*listens)(void *owner, const char *channel, size_t size);
-    void (*deaf)(void *owner, const char *channel, size_t size); /* the subscription of a channel has ended */
+    void (*listens)(void *owner, int sharded, const char *channel, size_t size);
+    void (*deaf)(void *owner, int sharded, const char *channel, size_t size); /* its subscription has ended */
     void (*message)(void *owner, const char *channel, size_t channel_size, const char *text, size_t size);
     int (*refused)(void *owner, const struct dli_reply *error); /* NULL, or: 1, the connection can stay */
 };

@@ -66,7 +66,21 @@ struct dli_script {
 
 extern const struct dli_script dli_scripts[DLI_SCRIPT_COUNT];
 
-/* The same for clusters with sharded channels: those of locks are; our own, "dlock_client:", is a plain one. */
+/*
+ * The same for clusters with sharded channels: those of locks are, or they are told and counted both ways. Our own, "dlock_client:",
+ * is a plain one.
+ */
 extern const struct dli_script dli_scripts_sharded[DLI_SCRIPT_COUNT];
+extern const struct dli_script dli_scripts_both[DLI_SCRIPT_COUNT];
+
+/* How the channels of locks are spoken to. */
+enum { DLI_FORM_PLAIN, DLI_FORM_SHARDED, DLI_FORM_BOTH };
+
+static inline const struct dli_script *dli_script_in(int form, int script)
+{
+    if (form == DLI_FORM_BOTH)
+        return &dli_scripts_both[script];
+    return form == DLI_FORM_SHARDED ? &dli_scripts_sharded[script] : &dli_scripts[script];
+}
 
 #endif
