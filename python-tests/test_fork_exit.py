@@ -12,7 +12,7 @@ from typing import Callable
 import pytest
 
 from harness.agent import Agent, Client, Lock, until
-from harness.build import LIBRARY, SANITIZED
+from harness.build import LIBRARY, SANITIZED, clean_env, native
 from harness.proxy import Proxy
 from harness.server import Server
 
@@ -80,6 +80,13 @@ def test_findings_are_not_a_childs(redis_server: Server) -> None:
     quiet = [sys.executable, "-W", "ignore::DeprecationWarning"]  # Python 3.12 and later warn of forks beside threads
     done = subprocess.run([*quiet, "-c", FINDING, redis_server.url, str(LIBRARY)], capture_output=True, text=True, timeout=50)
     assert (done.returncode, done.stdout, done.stderr) == (0, "NO_EVENT FORKED\n", "")
+
+
+@pytest.mark.no_tsan
+def test_no_child_waits_for_a_thread_of_its_parent(redis_server: Server) -> None:
+    """native/forks.c: threads make and free locks of a client that nobody has used while the process forks."""
+    done = subprocess.run([str(native("forks")), redis_server.url, "60"], text=True, stdout=subprocess.PIPE, timeout=60, env=clean_env())
+    assert done.returncode == 0, done.stdout
 
 
 def test_clients_of_parent_and_child_exclude_each_other(agent: Agent, redis_server: Server) -> None:

@@ -10,7 +10,7 @@
 #include "redis/commands.h"
 #include "redis/conn_inner.h"
 
-enum { MS = 1000 };
+enum { MS = 1000, PORT_MOST = 65535, REPLICAS_MOST = 10000 };
 
 struct dli_finder *dli_finder_new(const struct dlock_options *options, const struct dli_site *site, struct dli_tls *tls)
 {
@@ -127,25 +127,36 @@ static void put_question(struct dli_conn *conn)
         dli_conn_fail(search->ask, DLOCK_OUT_OF_MEMORY, "cannot be asked", "no memory");
 }
 
+/* A decimal number up to most; -1 when the word is none. */
+static int number_of(const struct dli_reply *word, int most)
+{
+    int number = 0;
+
+    for (size_t i = 0; i < word->size; i++) {
+        if (word->text[i] < '0' || word->text[i] > '9' || number > most)
+            return -1;
+        number = number * 10 + word->text[i] - '0';
+    }
+    return word->size > 0 && number <= most ? number : -1;
+}
+
 /* {host, port}. 0, or -1 when that is not what it says. */
 static int read_place(struct dli_target *found, const struct dli_reply *reply, const char *service)
 {
-    const struct dli_reply *host = reply->items, *port = reply->items + 1;
-    int number = 0;
+    const struct dli_reply *host = reply->items, *port;
+    char shown[104];
 
-    if (reply->type != DLI_REPLY_ARRAY || reply->size != 2 || host->type != DLI_REPLY_TEXT ||
-        port->type != DLI_REPLY_TEXT || port->size == 0 || port->size > 5 || !dli_is_host(host->text, host->size))
+    if (reply->type != DLI_REPLY_ARRAY || reply->size != 2)
         return -1;
-    for (size_t i = 0; i < port->size; i++) {
-        if (port->text[i] < '0' || port->text[i] > '9')
-            return -1;
-        number = number * 10 + port->text[i] - '0';
-    }
-    if (number < 1 || number > 65535)
+    port = host + 1;
+    if (host->type != DLI_REPLY_TEXT || port->type != DLI_REPLY_TEXT || !dli_is_host(host->text, host->size) ||
+        number_of(port, PORT_MOST) < 1)
         return -1;
     memcpy(found->host, host->text, host->size + 1);
-    found->port = number;
-    snprintf(found->text, sizeof found->text, "%s:%d (primary of '%s')", found->host, found->port, service);
+    found->port = number_of(port, PORT_MOST);
+    snprintf(found->text, sizeof found->text,
+             strchr(found->host, ':') ? "[%s]:%d (primary of '%s')" : "%s:%d (primary of '%s')", found->host,
+             found->port, dli_quote(shown, sizeof shown, service, strlen(service)));
     return 0;
 }
 
@@ -178,7 +189,7 @@ static int count_replicas(struct dli_conn *conn, const struct dli_reply *reply)
         const struct dli_reply *said = &reply->items[i];
 
         if (said[0].type == DLI_REPLY_TEXT && said[1].type == DLI_REPLY_TEXT && strcmp(said[0].text, name) == 0)
-            number = atoi(said[1].text);
+            number = number_of(&said[1], REPLICAS_MOST);
     }
     if (number < 0) {
         dli_conn_fail(conn->search->ask, DLOCK_PROTOCOL_ERROR, "does not say how many replicas there are", NULL);

@@ -299,10 +299,10 @@ static dlock_status no_room(dlock_error *box)
 
 static dlock_status note_clock(int64_t server_us, struct dli_request *request)
 {
-    int64_t apart = server_us - dli_wall();
+    int64_t apart = server_us > 0 ? server_us - dli_wall() : 0; /* a server may say anything */
     struct dli_finding *finding;
 
-    if (server_us <= 0 || (apart > -CLOCK_MOST && apart < CLOCK_MOST))
+    if (apart > -CLOCK_MOST && apart < CLOCK_MOST)
         return DLOCK_OK;
     if (!(finding = dli_findings_add(request->check.found, DLOCK_FINDING_CLOCK)))
         return no_room(request->why);

@@ -4,6 +4,7 @@
 #ifndef DLI_SYS_H
 #define DLI_SYS_H
 
+#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -75,5 +76,17 @@ int64_t dli_thread_owner(void);
 
 /* A number that differs after every fork in the child: compare with one taken earlier. Costs one load. */
 uint64_t dli_fork_generation(void);
+
+/* A fork waits until nobody holds the mutex, so that the child finds it free and what it guards whole. */
+struct dli_fork_guard {
+    struct dli_fork_guard *next, *before;
+    pthread_mutex_t *mutex;
+    void (*child)(struct dli_fork_guard
+                      *guard); /* NULL, or runs in the child with the mutex held, before there is another thread */
+};
+
+/* No mutex is held. */
+void dli_fork_guard(struct dli_fork_guard *guard);
+void dli_fork_unguard(struct dli_fork_guard *guard);
 
 #endif

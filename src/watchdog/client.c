@@ -34,6 +34,15 @@ int dli_client_may_lease(const struct dli_client *client, int64_t lease_ms)
     return longest == 0 || lease_ms <= longest;
 }
 
+/* A thread of the parent may have had a look at a lock of a client that nobody has used: its machine is idle, and stays so. */
+static void begin_child(struct dli_fork_guard *guard)
+{
+    struct dli_client *client = DLI_OBJECT(guard, struct dli_client, guard);
+
+    for (struct dli_link *link = client->entries.next; !client->started && link != &client->entries; link = link->next)
+        pthread_mutex_init(&DLI_OBJECT(link, struct dli_entry, link)->mutex, NULL);
+}
+
 dlock_status dli_client_new(const struct dlock_options *options, const struct dli_site *site, struct dli_client **ret,
                             dlock_error *box)
 {
@@ -57,9 +66,11 @@ dlock_status dli_client_new(const struct dlock_options *options, const struct dl
     client->store->uuid = client->uuid;
     log_trust(client, site);
     pthread_mutex_init(&client->mutex, NULL);
+    client->guard = (struct dli_fork_guard){.mutex = &client->mutex, .child = begin_child};
     client->refs = 1;
     client->generation = dli_fork_generation();
     dli_list_init(&client->entries);
+    dli_fork_guard(&client->guard);
     *ret = client;
     return DLOCK_OK;
 
@@ -80,6 +91,7 @@ void dli_client_unref(struct dli_client *client)
 {
     if (__atomic_sub_fetch(&client->refs, 1, __ATOMIC_ACQ_REL) > 0)
         return;
+    dli_fork_unguard(&client->guard);
     for (int i = 0; i < client->loop_count; i++)
         dli_loop_free(client->loops[i]);
     client->store->ops->free(client->store);

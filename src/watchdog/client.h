@@ -26,6 +26,7 @@
 #include "base/url.h"
 #include "engine/mutex.h"
 #include "events.h"
+#include "sys/sys.h"
 #include "timers.h"
 
 enum { DLI_LOOPS_MAX = 16, DLI_SPARES = 8 };
@@ -93,12 +94,13 @@ struct dli_client {
     pthread_mutex_t mutex;
     int64_t refs;
     uint64_t generation; /* of fork, when it was started */
+    struct dli_fork_guard guard;
     int started, closed; /* atomics, set under mutex */
     struct dlock_options options;
     struct dli_store *store;
     char uuid[DLI_UUID_SIZE + 1];
     int64_t numbers; /* grant numbers given out */
-    int64_t ids;     /* lock ids given out */
+    int64_t ids;     /* atomic: lock ids given out */
     void *table;     /* entries by name, a tsearch tree */
     struct dli_link entries;
     int64_t entry_count;

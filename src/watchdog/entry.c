@@ -180,7 +180,7 @@ static int enlist(struct dli_client *client, struct dli_entry *entry)
 
     if (!tsearch(entry, &client->table, compare))
         return -1;
-    entry->id = entry->parent ? entry->parent->id : ++client->ids;
+    entry->id = entry->parent ? entry->parent->id : __atomic_add_fetch(&client->ids, 1, __ATOMIC_RELAXED);
     seed = ((uint64_t)entry->id ^ (uint64_t)(entry->owner + entry->slot) << 20) * UINT64_C(0x9e3779b97f4a7c15);
     entry->loop = client->loop_count ? client->loops[(entry->id + entry->slot) % client->loop_count] : NULL;
     dli_mutex_init(&entry->m, &entry->rules, seed ^ (uint64_t)dli_now());

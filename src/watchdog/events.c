@@ -22,7 +22,11 @@ int dli_events_init(struct dli_events *events, int64_t limit, int64_t *dropped)
     events->wakes = events->promised = events->many_until = events->reader = 0;
     events->shut = events->ended = 0;
     dli_list_init(&events->nodes);
-    return events->fd < 0 || pthread_mutex_init(&events->mutex, NULL) ? -1 : 0;
+    if (events->fd < 0 || pthread_mutex_init(&events->mutex, NULL))
+        return -1;
+    events->guard = (struct dli_fork_guard){.mutex = &events->mutex};
+    dli_fork_guard(&events->guard);
+    return 0;
 }
 
 int dli_events_part(struct dli_events *events)
@@ -37,6 +41,7 @@ int dli_events_part(struct dli_events *events)
 
 void dli_events_fini(struct dli_events *events)
 {
+    dli_fork_unguard(&events->guard);
     dli_fd_close(events->fd);
     pthread_mutex_destroy(&events->mutex);
 }

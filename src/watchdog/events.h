@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "sys/sys.h"
 #include "dlock.h"
 
 enum { DLI_EVENT_TEXT = 256 };
@@ -37,6 +38,7 @@ struct dli_node {
 
 struct dli_events {
     pthread_mutex_t mutex;
+    struct dli_fork_guard guard;
     struct dli_link nodes;
     int fd; /* set while nodes wait or a wake is due */
     int64_t wakes;

@@ -1,0 +1,69 @@
+/*
+ * forks.c: a client that nobody has used yet, threads that make and free locks of it, and forks in between: every child has the client
+ * as its own, and none waits for a mutex that a thread of its parent had.
+ *
+ *     forks URL FORKS
+ *
+ * A child that hangs ends by SIGALRM; then this ends with 1 and a sentence.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "dlock.h"
+
+enum { THREADS = 3, CHILD_SECONDS = 10 };
+
+static dlock_client *client;
+static int over; /* atomic */
+
+static int use(const char *name, size_t size)
+{
+    dlock_lock *lock = NULL;
+    int32_t state = -1;
+
+    if (dlock_lock_new(client, DLOCK_KIND_MUTEX, name, size, NULL, &lock, NULL) != DLOCK_OK)
+        return 1;
+    if (dlock_lock_state(lock, 1, &state, NULL) != DLOCK_OK || state != DLOCK_STATE_NONE)
+        return 1;
+    dlock_lock_free(lock);
+    return 0;
+}
+
+static void *run(void *name)
+{
+    while (!__atomic_load_n(&over, __ATOMIC_RELAXED))
+        if (use(name, 1))
+            exit(1);
+    return NULL;
+}
+
+int main(int count, char **words)
+{
+    static char names[] = "aab"; /* two threads have one lock */
+    pthread_t thread[THREADS];
+    int status = 0;
+
+    if (count != 3 || dlock_client_open(words[1], NULL, &client, NULL) != DLOCK_OK)
+        return 2;
+    for (int i = 0; i < THREADS; i++)
+        pthread_create(&thread[i], NULL, run, &names[i]);
+    for (long i = strtol(words[2], NULL, 10); i > 0 && status == 0; i--) {
+        pid_t child = fork();
+
+        if (child == 0) {
+            alarm(CHILD_SECONDS);
+            _exit(use("a", 1) || use("b", 1) || dlock_client_wake(client, NULL) != DLOCK_OK);
+        }
+        waitpid(child, &status, 0);
+    }
+    __atomic_store_n(&over, 1, __ATOMIC_RELAXED);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(thread[i], NULL);
+    dlock_client_free(client);
+    if (status)
+        printf("a child ended with %d\n", status);
+    return status != 0;
+}

@@ -1,0 +1,324 @@
+/*
+ * storm.c: random calls of the whole public ABI, from several threads, on a client of a server and on one of an address where
+ * nobody is, with handles that are freed, clients that are closed or freed, and processes that are forked in between:
+ *
+ *     storm URL DEAD_URL SEED ROUNDS CALLS [nofork]
+ *
+ * Each round has new clients. What is looked at: every answer is one of the table and has its sentence, no sentence has a password, every
+ * call that promised an event has exactly one, a round ends in time, and after it all permits of the plain semaphore are back. Prints
+ * "calls N events N rounds N forks N". Ends with 1 and a sentence where something is wrong, and by SIGALRM when it hangs. Sanitizers say the rest.
+ */
+#include <inttypes.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "storm.h"
+
+enum { ROUND_SECONDS = 240, PERMITS = 100, CLOSE_MS = 10000 };
+
+struct side storm_side[SIDES];
+int64_t storm_calls_made; /* atomic */
+int storm_keep_permits;
+static int64_t events, forks, steps, calls; /* atomics but for calls */
+static const char *url[SIDES];
+
+uint32_t storm_draw(struct self *self, uint32_t below)
+{
+    self->random = self->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (uint32_t)(self->random >> 33) % below;
+}
+
+_Noreturn void storm_wrong(const char *what, int64_t number)
+{
+    printf("%s: %" PRId64 "\n", what, number);
+    fflush(stdout);
+    _exit(1);
+}
+
+dlock_status storm_said(struct self *self, dlock_status status)
+{
+    __atomic_add_fetch(&storm_calls_made, 1, __ATOMIC_RELAXED);
+    if (strcmp(dlock_status_name(status), "UNKNOWN") == 0)
+        storm_wrong("a status that is none", status);
+    if (status == DLOCK_OK)
+        return status;
+    if (dlock_error_code(self->why) != status)
+        storm_wrong("the box has another status", status);
+    if (!*dlock_error_message(self->why) || strstr(dlock_error_message(self->why), SECRET))
+        storm_wrong("no sentence, or one with a password", status);
+    return status;
+}
+
+/* ---- events */
+
+static void take_event(struct side *side, struct self *self)
+{
+    int64_t field[DLOCK_FIELD_COUNT];
+    uint8_t asked = TAG_ASKED;
+    size_t count = 0;
+
+    dlock_event_unpack(self->event, field, DLOCK_FIELD_COUNT, &count, NULL);
+    if (strstr(dlock_event_text(self->event), SECRET))
+        storm_wrong("an event with a password", field[DLOCK_FIELD_TYPE]);
+    __atomic_add_fetch(&events, 1, __ATOMIC_RELAXED);
+    switch (field[DLOCK_FIELD_TYPE]) {
+    case DLOCK_EVENT_ACQUIRED:
+    case DLOCK_EVENT_ACQUIRE_FAILED:
+    case DLOCK_EVENT_RELEASED:
+    case DLOCK_EVENT_RELEASE_FAILED:
+    case DLOCK_EVENT_DONE:
+        if (field[DLOCK_FIELD_TAG] < 0 || field[DLOCK_FIELD_TAG] >= TAGS ||
+            !__atomic_compare_exchange_n(&side->tag[field[DLOCK_FIELD_TAG]], &asked, TAG_ANSWERED, 0, __ATOMIC_SEQ_CST,
+                                         __ATOMIC_SEQ_CST))
+            storm_wrong("an event that nobody waits for, or the second one", field[DLOCK_FIELD_TAG]);
+        break;
+    default:
+        break;
+    }
+}
+
+/* 0 when there is nothing more to come. */
+static int read_event(struct side *side, struct self *self)
+{
+    dlock_status status = DLOCK_CLOSED;
+
+    pthread_rwlock_rdlock(&side->mutex);
+    if (side->client)
+        status = storm_said(self, dlock_client_next(side->client, storm_draw(self, 5), self->event, self->why));
+    if (status == DLOCK_CLOSED && side->client)
+        __atomic_store_n(&side->ended, 1, __ATOMIC_SEQ_CST);
+    pthread_rwlock_unlock(&side->mutex);
+    if (status == DLOCK_OK)
+        take_event(side, self);
+    else if (status != DLOCK_CLOSED && status != DLOCK_NO_EVENT)
+        storm_wrong("no event, and why", status);
+    return status != DLOCK_CLOSED;
+}
+
+static void *run_reader(void *argument)
+{
+    struct self *self = argument;
+    int live = 1, dead = 1;
+
+    while (live || dead) {
+        live = live && read_event(&storm_side[LIVE], self);
+        dead = dead && read_event(&storm_side[DEAD], self);
+    }
+    return NULL;
+}
+
+static void *run_worker(void *argument)
+{
+    struct self *self = argument;
+
+    for (int64_t i = 0; i < calls; i++) {
+        storm_call(self);
+        __atomic_add_fetch(&steps, 1, __ATOMIC_RELAXED);
+        if (storm_draw(self, 8) == 0)
+            sched_yield();
+    }
+    for (int i = 0; i < SIDES; i++) {
+        dlock_txn_free(self->txn[i]);
+        self->txn[i] = NULL;
+    }
+    return NULL;
+}
+
+/* ---- a round */
+
+static dlock_client *open_client(struct self *self, int which)
+{
+    static const char *const values[][2] = {
+        {"linger_ms", "20"},     {"busy_poll_us", "0"},     {"private_connections", "0"},
+        {"handover_turns", "0"}, {"watchdog_threads", "3"}, {"event_limit", "16"},
+        {"min_hold_ms", "5"},    {"interruptible", "true"}, {"lock_delay_ms", "50"}};
+    dlock_options *options = dlock_options_new();
+    dlock_client *client = NULL;
+
+    dlock_options_set(options, "lease_ms", storm_draw(self, 2) ? "1000" : "5000", NULL);
+    dlock_options_set(options, "connects_per_second", "1000", NULL);
+    if (which == DEAD) {
+        dlock_options_set(options, "connect_timeout_ms", "20", NULL);
+        dlock_options_set(options, "command_timeout_ms", "20", NULL);
+        dlock_options_set(options, "release_timeout_ms", "20", NULL);
+        dlock_options_set(options, "password", SECRET, NULL);
+    }
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
+        if (storm_draw(self, 4) == 0)
+            dlock_options_set(options, values[i][0], values[i][1], NULL);
+    if (dlock_client_open(url[which], options, &client, self->why) != DLOCK_OK)
+        storm_wrong(dlock_error_message(self->why), which);
+    dlock_options_free(options);
+    return client;
+}
+
+static void begin_side(struct self *self, int which)
+{
+    struct side *side = &storm_side[which];
+
+    memset(side->tag, TAG_NONE, sizeof side->tag);
+    side->tags = 0;
+    side->ended = 0;
+    side->client = open_client(self, which);
+}
+
+/* Whatever a round does with a client before its threads are done. */
+static void disturb(struct self *self, int which)
+{
+    struct side *side = &storm_side[which];
+    uint32_t how = storm_draw(self, 4);
+    int64_t time = which == DEAD || storm_keep_permits ? storm_draw(self, 200) : CLOSE_MS;
+
+    pthread_rwlock_rdlock(&side->mutex);
+    if (how == 1)
+        storm_said(self, dlock_client_close(side->client, time, self->why));
+    else if (how == 2)
+        storm_said(self, dlock_client_submit_close(side->client, time, self->why));
+    pthread_rwlock_unlock(&side->mutex);
+    if (how != 3 || !storm_keep_permits)
+        return;
+    pthread_rwlock_wrlock(&side->mutex);
+    dlock_client_free(side->client);
+    side->client = NULL;
+    pthread_rwlock_unlock(&side->mutex);
+}
+
+/* Until the workers have done a part of what they do in a round. */
+static void wait_for_some(struct self *self)
+{
+    int64_t part = calls * WORKERS * (2 + (int64_t)storm_draw(self, 8)) / 10;
+
+    while (__atomic_load_n(&steps, __ATOMIC_RELAXED) < part)
+        usleep(1000);
+}
+
+/* The workers are done; readers are not. 1: everything was confirmed. */
+static int close_side(struct self *self, int which)
+{
+    struct side *side = &storm_side[which];
+    dlock_status status = DLOCK_CLOSED;
+
+    pthread_rwlock_rdlock(&side->mutex);
+    if (side->client)
+        status = storm_said(self, dlock_client_close(side->client, CLOSE_MS, self->why));
+    pthread_rwlock_unlock(&side->mutex);
+    return status == DLOCK_OK;
+}
+
+static void end_side(struct self *self, int which)
+{
+    struct side *side = &storm_side[which];
+
+    for (uint32_t i = 0; side->client && i < side->tags && i < TAGS; i++)
+        if (side->tag[i] == TAG_ASKED)
+            storm_wrong("no event came for the call with the tag", i);
+    for (int i = 0; i < PLACES; i++) { /* handles may go before and after their client */
+        if (storm_draw(self, 2))
+            continue;
+        dlock_lock_free(side->place[i].lock);
+        side->place[i].lock = NULL;
+    }
+    dlock_client_free(side->client);
+    side->client = NULL;
+    for (int i = 0; i < PLACES; i++) {
+        dlock_lock_free(side->place[i].lock);
+        side->place[i].lock = NULL;
+    }
+}
+
+/* The plain semaphore, which has no lease: set it before, and see that all permits are back afterwards. */
+static void look_at_permits(struct self *self, int after)
+{
+    dlock_client *client = NULL;
+    dlock_lock *lock = NULL;
+    int64_t available = -1;
+    int tries = 0;
+
+    if (dlock_client_open(url[LIVE], NULL, &client, self->why) != DLOCK_OK ||
+        dlock_lock_new(client, DLOCK_KIND_SEMAPHORE, "storm s", 7, NULL, &lock, self->why) != DLOCK_OK)
+        storm_wrong(dlock_error_message(self->why), 0);
+    if (!after)
+        dlock_semaphore_set(lock, PERMITS, self->why);
+    while (after && dlock_semaphore_available(lock, &available, self->why) == DLOCK_OK && available != PERMITS) {
+        if (tries++ == 100)
+            storm_wrong("permits that did not come back; there are", available);
+        usleep(50000);
+    }
+    dlock_lock_free(lock);
+    dlock_client_close(client, 1000, NULL);
+    dlock_client_free(client);
+}
+
+static void run_round(struct self *self, int may_fork)
+{
+    pthread_t worker[WORKERS], reader[READERS];
+    int confirmed;
+
+    alarm(ROUND_SECONDS);
+    steps = 0;
+    storm_keep_permits = storm_draw(&self[0], 4) == 0;
+    look_at_permits(&self[0], 0);
+    for (int i = 0; i < SIDES; i++)
+        begin_side(&self[0], i);
+    for (int i = 0; i < READERS; i++)
+        pthread_create(&reader[i], NULL, run_reader, &self[1 + WORKERS + i]);
+    for (int i = 0; i < WORKERS; i++)
+        pthread_create(&worker[i], NULL, run_worker, &self[1 + i]);
+    for (int i = 0; may_fork && i < 3; i++) {
+        usleep(storm_draw(&self[0], 20000));
+        storm_fork(&self[0]);
+        __atomic_add_fetch(&forks, 1, __ATOMIC_RELAXED);
+    }
+    wait_for_some(&self[0]);
+    for (int i = 0; i < SIDES; i++)
+        disturb(&self[0], i);
+    for (int i = 0; i < WORKERS; i++)
+        pthread_join(worker[i], NULL);
+    confirmed = close_side(&self[0], LIVE);
+    close_side(&self[0], DEAD);
+    for (int i = 0; i < READERS; i++)
+        pthread_join(reader[i], NULL);
+    for (int i = 0; i < SIDES; i++)
+        end_side(&self[0], i);
+    if (confirmed && !storm_keep_permits)
+        look_at_permits(&self[0], 1);
+}
+
+int main(int count, char **words)
+{
+    struct self self[1 + WORKERS + READERS];
+    int64_t rounds;
+
+    if (count < 6)
+        storm_wrong("URL DEAD_URL SEED ROUNDS CALLS [nofork]", count);
+    url[LIVE] = words[1];
+    url[DEAD] = words[2];
+    rounds = strtoll(words[4], NULL, 10);
+    calls = strtoll(words[5], NULL, 10);
+    memset(self, 0, sizeof self);
+    for (int i = 0; i < 1 + WORKERS + READERS; i++) {
+        self[i].index = i;
+        self[i].random = strtoull(words[3], NULL, 10) * 64U + (unsigned)i;
+        self[i].why = dlock_error_new();
+        self[i].event = dlock_event_new();
+        self[i].options = dlock_options_new();
+    }
+    for (int i = 0; i < SIDES; i++) {
+        pthread_rwlock_init(&storm_side[i].mutex, NULL);
+        for (int j = 0; j < PLACES; j++)
+            pthread_rwlock_init(&storm_side[i].place[j].mutex, NULL);
+    }
+    for (int64_t i = 0; i < rounds; i++)
+        run_round(self, count == 6);
+    for (int i = 0; i < 1 + WORKERS + READERS; i++) {
+        dlock_error_free(self[i].why);
+        dlock_event_free(self[i].event);
+        dlock_options_free(self[i].options);
+    }
+    printf("calls %" PRId64 " events %" PRId64 " rounds %" PRId64 " forks %" PRId64 "\n", storm_calls_made, events,
+           rounds, forks);
+    return 0;
+}
