@@ -66,7 +66,6 @@ void dli_slot_marker(char out[32], int slot);
 /* ---- server_words.c: what servers are asked about themselves */
 int dli_encode_ping(struct dli_buffer *out, int full, const struct dli_request *request);
 int dli_encode_check(struct dli_buffer *out, int full, const struct dli_request *request);
-int dli_encode_ping(struct dli_buffer *out, int full, const struct dli_request *request);
 int dli_encode_provision(struct dli_buffer *out, int full, const struct dli_request *request);
 
 /* ---- quorum_words.c: what servers that vote are asked beside */

@@ -59,16 +59,6 @@ int dli_encode_check(struct dli_buffer *out, int full, const struct dli_request 
     return dli_encode(out, line.count, line.word, line.size);
 }
 
-int dli_encode_ping(struct dli_buffer *out, int full, const struct dli_request *request)
-{
-    struct line line = {.count = 0};
-
-    (void)full;
-    (void)request;
-    add(&line, "PING", 4);
-    return dli_encode(out, line.count, line.word, line.size);
-}
-
 int dli_encode_provision(struct dli_buffer *out, int full, const struct dli_request *request)
 {
     const struct dli_place *place = request->place;
