@@ -26,7 +26,7 @@ from harness.sentinel import ask
 
 Make = Callable[..., Any]
 SOON = 10.0
-OPTIONS = {"safety_ms": 60_000, "lease_ms": 60_000}
+OPTIONS = {"safety_ms": 60_000, "lease_ms": 60_000, "connect_timeout_ms": 10_000, "command_timeout_ms": 5000}
 NAME = "order"  # a latch with braces in its name always has a plain channel
 OTHER_ID = "aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa:1"
 KINDS = ["mutex", "fair", "read", "write", "semaphore", "permit_semaphore", "latch"]
