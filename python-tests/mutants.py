@@ -128,15 +128,6 @@ MUTANTS = (
     Mutant(124, "an id that was given up may still be granted", (
         ("scripts/try.lua", "if buried(about, own) then", "if buried(about, own) and false then"),
     )),
-    Mutant(125, "a request answered after its number was dropped is in no doubt", (
-        ("engine/wire.c", "    m->drop_doubt |= doubt;\n", ""),
-    )),
-    Mutant(126, "an adoption comes after its undo", (
-        ("scripts/adopt.lua", "or from ~= heir and buried(KEYS[2], heir) then", "then"),
-    )),
-    Mutant(127, "the undo of an adoption finds the last try only", (
-        ("scripts/disown.lua", "heir_of(lock, ARGV[1], ARGV[3])", "heir_of(lock, ARGV[1], ARGV[1]:sub(38))"),
-    )),
     Mutant(115, "the answer to who asked for a longer lease is for whoever holds by then", (
         ("engine/keep.c", "m->holder && m->holder->token == token;", "m->holder && token;"),
     )),
