@@ -118,6 +118,7 @@ What happens when one is missing:
   publish, releases answer `DLOCK_DENIED`.
 - `client|setname`: the connections have no names. `unsubscribe`: channels are heard longer than needed.
   `mget`: the token counters of a crowd are read one by one. `pexpireat`: renewals take the server longer.
+  `pexpiretime`: a clock of the server that is set back is not noticed; before Redis 7.0 it is not there.
   `hrandfield` or `hscan`: one is enough for a read-write lock with many readers; Redis before 6.2 has the second only.
 
 `auth` needs no right. A `db` in the URL needs `+select`. A cluster needs `+cluster|shards`, `+asking`, `+pubsub|shardnumsub`,
