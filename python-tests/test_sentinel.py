@@ -141,6 +141,26 @@ def test_e10_answers_that_name_no_primary(agent: Agent, liar: FakeServer, reply:
     tell(done=1, fired=liar.count("SENTINEL"))
 
 
+def bulk(*words: bytes) -> bytes:
+    return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words)
+
+
+@pytest.mark.parametrize("count", [b"x", b"", b"-1", b"1x", b"4294967297"])
+def test_e10_a_count_of_replicas_that_is_none(agent: Agent, liar: FakeServer, count: bytes) -> None:
+    """Read as 0, it would let grants stand that no replica has."""
+    place, about = bulk(b"127.0.0.1", b"1"), bulk(b"num-slaves", count)
+    liar.on("SENTINEL", lambda _, words: place if words[1] == b"get-master-addr-by-name" else about)
+    answer = agent.open(url(liar), replicas="all").ping(5000)
+    assert answer.status == "PROTOCOL_ERROR" and "how many replicas" in answer.message
+    tell(done=1, fired=liar.count("SENTINEL"))
+
+
+def test_a_service_is_printable_in_sentences(agent: Agent, liar: FakeServer) -> None:
+    liar.on("SENTINEL", bulk(b"127.0.0.1", b"1"))
+    answer = agent.open(f"redis+sentinel://127.0.0.1:{liar.port}/odd%1B[1mname").ping(5000)
+    assert answer.status == "UNREACHABLE" and answer.message.isprintable() and "name" in answer.message
+
+
 def test_a_server_that_is_no_sentinel(agent: Agent, redis_server: Server) -> None:
     answer = agent.open(url(redis_server)).ping(5000)
     assert answer.status == "SERVER_ERROR" and "is no sentinel" in answer.message

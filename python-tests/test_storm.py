@@ -33,7 +33,7 @@ def storm(url: str, dead: str, seed: int, rounds: int, calls: int) -> dict[str, 
 def test_any_calls_in_any_order(redis_server: Server, tmp_path: pathlib.Path, seeds: int, rounds: int, calls: int) -> None:
     made = forks = 0
     for seed in range(1, seeds + 1):
-        said = storm(redis_server.url, f"redis+unix://{tmp_path}/nobody", seed, rounds, calls)
+        said = storm(redis_server.unix_url, f"redis+unix://{tmp_path}/nobody", seed, rounds, calls)
         assert said["rounds"] == rounds and said["events"] > 0
         made += said["calls"]
         forks += said["forks"]

@@ -175,6 +175,8 @@ static void check_claims(const struct world *w)
         waiting += claim->state == DLI_CLAIM_WAITING;
         REQUIRE(claim->state != DLI_CLAIM_HELD || (m->holder == claim && w->place[i] == HOLDING));
         REQUIRE(claim->state != DLI_CLAIM_WAITING || in_list(&m->waiting, claim) == 1);
+        for (int j = 0; j < i && claim->state == DLI_CLAIM_WAITING; j++) /* an owner waits once */
+            REQUIRE(w->place[j] == FREE || w->claim[j].state != DLI_CLAIM_WAITING || w->claim[j].owner != claim->owner);
         REQUIRE(claim->state != DLI_CLAIM_LEAVING || m->leaving == claim);
         REQUIRE(claim->state != DLI_CLAIM_LOST || in_list(&m->lost, claim) == 1);
         REQUIRE(claim->state != DLI_CLAIM_IDLE && claim->state != DLI_CLAIM_DONE);

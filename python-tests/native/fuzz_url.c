@@ -92,7 +92,7 @@ static void set_one(struct dlock_options *set, const char *name, const char *val
     } else {
         REQUIRE(box.code == status && box.message[0] && fuzz_printable(box.message));
         REQUIRE(same(&before, set));
-        REQUIRE(strlen(value) < 8 || option < 0 || !strstr(box.message, value));
+        REQUIRE(!strstr(value, SECRET) || !strstr(box.message, SECRET));
     }
     dli_options_fini(&before);
 }

@@ -32,7 +32,7 @@ enum {
     SIM_OWNERS = 4,
     SIM_EARS = 256,
     SIM_BLOCKS = 4096,
-    SIM_PENDING = 128,
+    SIM_PENDING = 1024,
     SIM_LEASES = 3,
     SIM_MS = 1000,
     SIM_SECOND = 1000000

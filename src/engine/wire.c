@@ -361,7 +361,7 @@ void dli_mutex_pushed(struct dli_mutex *m, int64_t number, int64_t seq, int64_t 
     if (m->rules->doubtful || number != m->want || !m->known || m->owned || seq < m->heard_seq || seq > m->seq ||
         token <= 0 || token >> TOKEN_BITS || token < m->token_end)
         return;
-    if (seq == m->sent.seq) {
+    if (m->sent.want == number && seq == m->sent.seq) { /* a release alone has no look */
         stamp = m->sent_at;
         lease = m->sent.lease;
     }
