@@ -320,7 +320,8 @@ class Pointer:
 
 
 def pointer(kind: Any) -> Any:
-    return type(POINTER(kind))(kind.__name__ + "_p", (Pointer, POINTER(kind)), {"_type_": kind})
+    plain: Any = POINTER(kind)
+    return type(plain)(kind.__name__ + "_p", (Pointer, plain), {"_type_": kind})
 '''
 
 # What else an exception of Python's is, for code that knows nothing of dlock; all INVALID_ ones are ValueErrors.

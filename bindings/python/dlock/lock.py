@@ -131,7 +131,8 @@ class Lock(Orders[None, bool, int, Inspection]):
         self.acquire(_token=end.token if end and end.lock is self else None)
         return self
 
-    __exit__ = Ending()
+    if not TYPE_CHECKING:  # as Opened.__exit__, which type checkers know
+        __exit__ = Ending()
 
     def submit_acquire(self, tag: int = 0, timeout: Optional[float] = None, owner: Optional[int] = None) -> None:
         """Ask for the lock; an ACQUIRED or ACQUIRE_FAILED event with tag follows, once. Never blocks."""
