@@ -136,9 +136,9 @@ static int64_t limit_of(const struct sim_call *call, int64_t *skip)
     if (call->argc == 4)
         return most;
     if (call->argc != 7 || !sim_word_is(call->argv[4], "LIMIT") || !sim_word_integer(call->argv[5], skip) ||
-        !sim_word_integer(call->argv[6], &most) || *skip < 0 || most < 0)
+        !sim_word_integer(call->argv[6], &most) || *skip < 0)
         return -1;
-    return most;
+    return most < 0 ? INT64_MAX : most; /* as many as there are */
 }
 
 static void zrangebyscore(struct sim_call *call, struct sim_key *key)
