@@ -3,55 +3,62 @@
  *
  * What is not in this file does not exist. SPDX-License-Identifier: MIT
  *
- * Threads. A client and a lock may be used from any thread at any time; several owners may wait on one lock handle
- * at once. Boxes (dlock_options, dlock_error, dlock_event) and transactions (dlock_txn) belong to one thread at a time.
+ * Threads. Any thread may use a client and a lock at any time. Several owners may wait on one lock handle at once.
+ * Boxes (dlock_options, dlock_error, dlock_event) and transactions (dlock_txn) belong to one thread at a time.
  *
- * Ownership. Every object comes from a _new or _open call and goes back to the matching _free, once no call uses the
- * handle any more. _free(NULL) is fine; _free never blocks and never touches the network; objects may be freed in any
- * order. Text returned by a box lives until the box is filled again or freed; other returned text is constant. Nothing
- * is ever freed by the other side.
+ * Ownership. Every object comes from a call whose name ends in _new or _open, and goes back to the matching _free once
+ * no call uses the handle any more. Objects may be freed in any order. _free accepts NULL, never blocks and never uses
+ * the network. Text that a box returns lives until the box is filled again or freed; other returned text is constant.
+ * Neither side frees what belongs to the other.
  *
- * Outputs. ret_* parameters are written only when the call returns DLOCK_OK, or as its comment says, and may be NULL,
- * but for those that receive a handle or the size of an exported grant. reterr is a box made by the caller or NULL; it is written only when the call does not return DLOCK_OK.
+ * Outputs. Parameters named ret_... are written only when the call returns DLOCK_OK, unless its comment says more.
+ * They may be NULL, except those that receive a handle or the size of an exported grant. reterr is an error box made
+ * by the caller, or NULL. It is written only when the call does not return DLOCK_OK.
  *
- * Statuses. Comments name those that say something of the call. Any call may return DLOCK_INVALID_ARGUMENT, DLOCK_CLOSED,
- * DLOCK_FORKED, DLOCK_OUT_OF_MEMORY and DLOCK_SYSTEM_ERROR; one that talks to the server also DLOCK_UNREACHABLE,
- * DLOCK_DENIED, DLOCK_TLS_FAILED, DLOCK_WRONG_SETUP, DLOCK_INVALID_QUORUM, DLOCK_PROTOCOL_ERROR and DLOCK_SERVER_*; one
- * that a kind of lock does not have, DLOCK_UNSUPPORTED.
+ * Statuses. A comment names the statuses that are special to its call. Any call may return DLOCK_INVALID_ARGUMENT,
+ * DLOCK_CLOSED, DLOCK_FORKED, DLOCK_OUT_OF_MEMORY and DLOCK_SYSTEM_ERROR. A call that talks to the server may also
+ * return DLOCK_UNREACHABLE, DLOCK_DENIED, DLOCK_TLS_FAILED, DLOCK_WRONG_SETUP, DLOCK_INVALID_QUORUM,
+ * DLOCK_PROTOCOL_ERROR and DLOCK_SERVER_*. A kind of lock that does not have a call answers it with DLOCK_UNSUPPORTED.
  *
- * Time. Durations are milliseconds in parameters ending in _ms: -1 means no limit, 0 means do not wait. A call about a
- * multi-lock may block for so long once for each member.
+ * Time. Durations are milliseconds, in parameters whose names end in _ms. -1 means no limit, 0 means do not wait. A
+ * call about a multi-lock may block for that long once for each member.
  *
- * Owners. A lock is held by an owner, a number chosen by the caller. 0 stands for the calling thread; tasks, goroutines
- * and coroutines pass a positive number of their own. Negative numbers are refused. An owner that holds a lock may
- * acquire it again (re-entry) and must release it as often. Two handles of one client on one name are one lock.
+ * Owners. A lock is held by an owner, a number that the caller chooses. 0 stands for the calling thread; tasks,
+ * goroutines and coroutines pass a positive number of their own. Negative numbers are refused. An owner that holds a
+ * lock may acquire it again (re-entry) and must release it as often. Two handles of one client on one name are one
+ * lock.
  *
- * Tokens. Every grant carries a fencing token: strictly increasing per lock name, the same across re-entry and renewal,
- * positive and below 2^53. A resource that stores the highest token it has seen and refuses lower ones is safe even
- * from a holder that was paused and does not know yet that it lost the lock. A server that gives a token below one that the
- * client has had has lost its memory, and its clock was set back: the grant is given back, and DLOCK_SERVER_FORGOT says so.
+ * Tokens. Every grant carries a fencing token: positive, below 2^53, strictly increasing per lock name, the same
+ * across re-entry and renewal. A resource that stores the highest token it has seen and refuses lower ones is safe
+ * even from a holder that was paused and does not know yet that it lost the lock. A server that gives a lower token
+ * than this client has had before has lost its memory, and its clock was set back. The grant is given back then, with
+ * DLOCK_SERVER_FORGOT.
  *
- * Fork. A client that was not used yet works in the child as a client of its own. A client that was used answers
- * DLOCK_FORKED in the child to every call; freeing it there releases memory only. The parent is never affected.
+ * Fork. A client that was not used yet works in the child as a client of its own. A client that was used answers every
+ * call in the child with DLOCK_FORKED; freeing it there only releases memory. The parent is never affected.
  *
- * Submitted calls. Every call that talks to the server has a form with _submit_ in its name that leaves that to the client's
- * thread. While nothing else is under way it may send by itself, and ask for the answer for up to busy_poll_us or sleep
- * for it as long; the event is there when it returns then. Checks that need no server are made at once, with the statuses
- * of the blocking call. After DLOCK_OK exactly one event with tag, a number of the caller's choice, follows in the event
- * queue of the client; no other answer is followed by one. For dlock_lock_submit_acquire and _release it has a type of
- * their own, else it is DLOCK_EVENT_DONE: _STATUS is what the blocking call would have returned (DLOCK_CLOSED when the
- * client is closed before), the text the sentence of its error box, _LOCK_ID the handle's (-1 without one), _OWNER the
- * owner's (-1 without one; of owner 0 a negative number that stands for the thread). Results are there when the status is
- * DLOCK_OK: numbers in _VALUE, tokens in _TOKEN, what dlock_lock_inspect says in its fields, with the holder's id as the
- * text. Handles may be freed before the event comes. Calls that were submitted may overtake one another.
+ * Submitted calls. Every call that talks to the server has a form with _submit_ in its name, which never blocks: the
+ * client's thread does the work. While the client is otherwise idle, the call may send the request itself and poll or
+ * sleep for the answer, for up to busy_poll_us each; the event is there when it returns then. Checks that need no
+ * server are made at once, with the statuses of the blocking call. After DLOCK_OK exactly one event with tag, a number
+ * of the caller's choice, follows in the event queue of the client. After any other answer none follows.
+ * dlock_lock_submit_acquire and dlock_lock_submit_release have event types of their own; all others end with
+ * DLOCK_EVENT_DONE. Handles may be freed before the event comes. Submitted calls may overtake one another.
  * dlock_client_submit_close has no tag: the end of the queue tells.
  *
- * Begun calls, dlock_lock_begin_*, are submitted ones whose answer is returned if it is there in that moment: no event
- * follows then. Only after DLOCK_WOULD_BLOCK it does. Where the thread that begins calls is the one that reads events, as that
- * of an event loop is, one answer of 16 comes as an event all the same: others of the loop have their turn.
+ * Fields of these events. DLOCK_FIELD_STATUS is what the blocking call would have returned, or DLOCK_CLOSED when the
+ * client was closed before; the text is the message of its error box. DLOCK_FIELD_LOCK_ID is the handle's id, -1
+ * without one. DLOCK_FIELD_OWNER is the owner, -1 without one; for owner 0 it is a negative number that stands for the
+ * thread. When the status is DLOCK_OK, DLOCK_FIELD_VALUE has numbers and DLOCK_FIELD_TOKEN has tokens; an inspection
+ * fills its own fields, with the holder's id as the text.
  *
- * Host. The library never writes to stdout or stderr, never raises SIGPIPE, installs no handlers, starts no thread
- * before first use, and its threads block all signals.
+ * Begun calls. dlock_lock_begin_acquire and dlock_lock_begin_release are submitted calls that return their answer if
+ * it is there at once. A begun call gives its answer exactly once: as its return value, or, after DLOCK_WOULD_BLOCK,
+ * as an event. If one thread begins calls and reads events, such as the thread of an event loop, then every 16th
+ * answer comes as an event all the same, so that other work of the loop has its turn.
+ *
+ * Host. The library never writes to stdout or stderr, never raises SIGPIPE, and installs no handlers. It starts no
+ * thread before first use. Its threads block all signals.
  */
 #ifndef DLOCK_H
 #define DLOCK_H
@@ -67,7 +74,10 @@ extern "C" {
 #define DLOCK_API
 #endif
 
-/* Zero: done. Positive: an expected outcome. Negative: a failure. Numbers are never reused; expect unknown ones. */
+/*
+ * The answer of a call. 0: done. Positive: an expected outcome. Negative: a failure. Numbers are never reused. A newer
+ * library may return numbers that are not listed here.
+ */
 typedef int32_t dlock_status;
 
 enum {
@@ -124,8 +134,8 @@ enum {
 };
 
 /*
- * Lock kinds, for dlock_lock_new. A name belongs to one kind; READ and WRITE are the two sides of one lock, and MUTEX and
- * FAIR exclude each other on one name without waking each other.
+ * Kinds of locks, for dlock_lock_new. A name belongs to one kind. READ and WRITE are the two sides of one lock. MUTEX
+ * and FAIR exclude each other on one name, but do not wake each other.
  */
 enum {
     DLOCK_KIND_MUTEX = 1,
@@ -138,7 +148,7 @@ enum {
     DLOCK_KIND_MULTI = 8
 };
 
-/* What an owner has, see dlock_lock_state. */
+/* What an owner has of a lock, see dlock_lock_state. AT_RISK: held, but renewal fails. */
 enum {
     DLOCK_STATE_NONE = 0,
     DLOCK_STATE_WAITING = 1,
@@ -171,7 +181,7 @@ enum {
     DLOCK_EVENT_FINDING = 10
 };
 
-/* What a look at the server may find, see dlock_client_check. */
+/* What dlock_client_check may find. */
 enum {
     DLOCK_FINDING_EVICTION = 1,
     DLOCK_FINDING_PERSISTENCE = 2,
@@ -186,10 +196,10 @@ enum {
     DLOCK_FINDING_NO_ANSWER = 11
 };
 
-/* How bad it is. WARNING: less is promised than could be. DANGER: locks fail, or may be lost while the server runs. */
+/* How bad a finding is. WARNING: less is guaranteed than could be. DANGER: locks fail, or the server may lose them. */
 enum { DLOCK_SEVERITY_WARNING = 1, DLOCK_SEVERITY_DANGER = 2 };
 
-/* Places in the array filled by dlock_event_unpack. Times are milliseconds; -1 means unknown or not applicable. */
+/* Places in the array that dlock_event_unpack fills. Times are milliseconds. -1 means unknown or not applicable. */
 enum {
     DLOCK_FIELD_TYPE = 0,
     DLOCK_FIELD_STATUS = 1,
@@ -206,7 +216,7 @@ enum {
     DLOCK_FIELD_COUNT = 12
 };
 
-/* Places in the array filled by dlock_client_stats. All but the last three only grow. */
+/* Places in the array that dlock_client_stats fills. All but the last three only grow. */
 enum {
     DLOCK_STAT_ACQUIRED = 0,
     DLOCK_STAT_WIRE_GRANTS = 1,
@@ -240,7 +250,7 @@ typedef struct dlock_txn dlock_txn;
 /* ---- library ---------------------------------------------------------------------------------------------------- */
 
 /*
- * The version of the loaded library as major * 65536 + minor * 256 + patch.
+ * The version of the loaded library: major * 65536 + minor * 256 + patch.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
@@ -254,9 +264,9 @@ DLOCK_API
 const char *dlock_version_string(void);
 
 /*
- * 1 if this build has the named feature, 0 if not or if the name is unknown: "mutex", "fair", "read", "write", "semaphore",
- * "permit_semaphore", "latch", "gate", "transaction", "fencing", "watchdog", "handover", "redisson", "tcp", "unix", "tls",
- * "sentinel", "cluster", "quorum".
+ * 1 if this build has the named feature, 0 if not or if the name is unknown. Features: "mutex", "fair", "read", "write",
+ * "semaphore", "permit_semaphore", "latch", "gate", "transaction", "fencing", "watchdog", "handover", "redisson", "tcp",
+ * "unix", "tls", "sentinel", "cluster", "quorum".
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
@@ -272,7 +282,7 @@ DLOCK_API
 size_t dlock_status_count(void);
 
 /*
- * The status at place index of the table, or DLOCK_INVALID_ARGUMENT when index is past its end.
+ * The status at place index of the table, counted from 0; DLOCK_INVALID_ARGUMENT past its end.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
@@ -286,14 +296,14 @@ DLOCK_API
 const char *dlock_status_name(dlock_status status);
 
 /*
- * One sentence that says what a status means.
+ * One sentence about what a status means.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
 const char *dlock_status_text(dlock_status status);
 
 /*
- * 1 if a call that ended with the status may succeed later without a change by the caller, else 0. Also for the status of
+ * 1 if the same call may succeed later without a change by the caller, else 0. Works for the status of a call and of
  * an event.
  * Threads: any. Blocks: never. Since: 0.1
  */
@@ -303,7 +313,7 @@ int32_t dlock_status_retryable(dlock_status status);
 /* ---- error box -------------------------------------------------------------------------------------------------- */
 
 /*
- * A new, empty error box, or NULL without memory. Its text buffer is inside: filling it cannot fail.
+ * A new, empty error box; NULL without memory. Its text buffer is inside the box, so filling it cannot fail.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
@@ -317,14 +327,14 @@ DLOCK_API
 void dlock_error_free(dlock_error *error);
 
 /*
- * The status of the call that filled the box last; DLOCK_OK for a new box or NULL.
+ * The status of the call that last filled the box; DLOCK_OK for a new box or NULL.
  * Threads: one at a time per box. Blocks: never. Since: 0.1
  */
 DLOCK_API
 dlock_status dlock_error_code(const dlock_error *error);
 
 /*
- * One sentence that names the lock and the server; "" for a new box or NULL. Never holds a credential.
+ * One sentence that names the lock and the server; "" for a new box or NULL. It never holds a credential.
  * Threads: one at a time per box. Blocks: never. Since: 0.1
  */
 DLOCK_API
@@ -340,7 +350,7 @@ int32_t dlock_error_retryable(const dlock_error *error);
 /* ---- options ---------------------------------------------------------------------------------------------------- */
 
 /*
- * A new set of options, all at their defaults, or NULL without memory. Options are copied at use.
+ * A new set of options, all at their defaults; NULL without memory. A call that takes a set copies what it needs.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
@@ -354,16 +364,17 @@ DLOCK_API
 void dlock_options_free(dlock_options *options);
 
 /*
- * Set one option from text. DLOCK_UNKNOWN_OPTION, DLOCK_INVALID_OPTION (the message says what is accepted),
- * DLOCK_OUT_OF_MEMORY; the set is then unchanged.
+ * Set one option from text. After an error the set is unchanged.
+ * Errors: DLOCK_UNKNOWN_OPTION, DLOCK_INVALID_OPTION (the message says what is accepted), DLOCK_OUT_OF_MEMORY.
  * Threads: one at a time per box. Blocks: never. Since: 0.1
  */
 DLOCK_API
 dlock_status dlock_options_set(dlock_options *options, const char *name, const char *value, dlock_error *reterr);
 
 /*
- * Copy the text of one option, terminated, into buffer; secrets read "***". *ret_size is the length without terminator.
- * DLOCK_BUFFER_TOO_SMALL when it does not fit into size bytes.
+ * Copy the value of one option as text, with a terminator, into buffer. A secret reads "***". *ret_size is the length
+ * without the terminator.
+ * Errors: DLOCK_UNKNOWN_OPTION, DLOCK_BUFFER_TOO_SMALL when it does not fit into size bytes.
  * Threads: one at a time per box. Blocks: never. Since: 0.1
  */
 DLOCK_API
@@ -378,28 +389,28 @@ DLOCK_API
 size_t dlock_option_count(void);
 
 /*
- * The name of option index, or NULL past the end.
+ * The name of the option at place index, counted from 0; NULL past the end.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
 const char *dlock_option_name(size_t index);
 
 /*
- * The type and range of option index as text, for example "integer 100..86400000", or NULL past the end.
+ * The type and range of the option at place index as text, for example "integer 100..86400000"; NULL past the end.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
 const char *dlock_option_type(size_t index);
 
 /*
- * The default of option index as text, or NULL past the end.
+ * The default of the option at place index as text; NULL past the end.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
 const char *dlock_option_default(size_t index);
 
 /*
- * One sentence about option index, or NULL past the end.
+ * One sentence about the option at place index; NULL past the end.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
@@ -408,17 +419,23 @@ const char *dlock_option_help(size_t index);
 /* ---- client ----------------------------------------------------------------------------------------------------- */
 
 /*
- * Make a client from a URL: redis://[user[:password]@]host[:port][/db][?option=value&...], rediss:// for the same with TLS,
- * redis+unix://[user[:password]@]/path[?db=n&option=value&...], or
- * redis+sentinel://[user[:password]@]host[:port][,host[:port]...]/service[/db][?...], where the hosts are sentinels (port
- * 26379) and user and password are those of the primary; rediss+sentinel:// with TLS to both; redis+cluster:// and hosts of a
- * Redis Cluster; redis+quorum:// and an odd number of hosts that know nothing of each other, where there are mutexes alone.
- * options may be NULL; what is set in it wins over the URL.
- * The files that options of TLS name are read now, and again when they have changed.
- * Nothing is connected and no thread is started yet; with the option checks the servers are looked at first, as by
- * dlock_client_check, which is the client's first use, and DLOCK_UNFIT may be the answer. DLOCK_INVALID_URL, DLOCK_UNKNOWN_OPTION, DLOCK_INVALID_OPTION,
- * DLOCK_INVALID_QUORUM (calls that ask for a lock may return it too), DLOCK_UNSUPPORTED (scheme not in this build),
- * DLOCK_OUT_OF_MEMORY, DLOCK_SYSTEM_ERROR.
+ * Make a client from a URL. The forms are:
+ *
+ *   redis://[user[:password]@]host[:port][/db][?option=value&...]        one server, port 6379
+ *   redis+unix://[user[:password]@]/path[?db=n&option=value&...]         one server on a unix socket
+ *   redis+sentinel://[user[:password]@]host[:port],host.../service[/db]  hosts are sentinels, port 26379
+ *   redis+cluster://[user[:password]@]host[:port],host...                some servers of a Redis Cluster
+ *   redis+quorum://[user[:password]@]host[:port],host...[/db]            an odd number of independent servers; mutexes
+ *
+ * All forms take options. With "rediss" in place of "redis" (not for unix sockets) all connections use TLS. User and
+ * password are those of the servers that keep the locks; sentinels have options of their own. options may be NULL;
+ * what is set in it wins over the URL. Files named by options of TLS are read now, and again after they change.
+ *
+ * Nothing is connected, and no thread is started. The option checks changes that: the servers are looked at first, as
+ * by dlock_client_check. That is the client's first use.
+ * Errors: DLOCK_INVALID_URL, DLOCK_UNKNOWN_OPTION, DLOCK_INVALID_OPTION, DLOCK_INVALID_QUORUM (calls that ask for a
+ * lock may return it, too), DLOCK_UNSUPPORTED (scheme not in this build), DLOCK_OUT_OF_MEMORY, DLOCK_SYSTEM_ERROR;
+ * with checks DLOCK_UNFIT and what dlock_client_check returns.
  * Threads: any. Blocks: never; with checks up to the connect and command timeouts. Since: 0.1
  */
 DLOCK_API
@@ -426,56 +443,58 @@ dlock_status dlock_client_open(const char *url, const dlock_options *options, dl
                                dlock_error *reterr);
 
 /*
- * End the client's work: waiting calls end with DLOCK_CLOSED, held locks are released on the server, threads stop, and
- * later calls return DLOCK_CLOSED. DLOCK_TIMED_OUT when the server did not confirm everything within timeout_ms; what is
- * left expires by its lease, but permits of a plain semaphore, which have none, stay taken until dlock_semaphore_reclaim. Closing twice is fine.
+ * End the client's work. Waiting calls end with DLOCK_CLOSED, held locks are released on the server, threads stop, and
+ * later calls return DLOCK_CLOSED. Closing twice is fine.
+ * Errors: DLOCK_TIMED_OUT when the server did not confirm every release within timeout_ms. What is left expires by its
+ * lease. Permits of a plain semaphore have no lease: they stay taken until dlock_semaphore_reclaim.
  * Threads: any. Blocks: up to timeout_ms. Since: 0.1
  */
 DLOCK_API
 dlock_status dlock_client_close(dlock_client *client, int64_t timeout_ms, dlock_error *reterr);
 
 /*
- * dlock_client_close without waiting. It is over when dlock_client_next returns DLOCK_CLOSED; before that a
- * DLOCK_EVENT_LOG with the status DLOCK_TIMED_OUT comes when the server did not confirm everything within timeout_ms.
+ * dlock_client_close without waiting. It is over when dlock_client_next returns DLOCK_CLOSED. When the server does not
+ * confirm every release within timeout_ms, a DLOCK_EVENT_LOG with the status DLOCK_TIMED_OUT comes before that.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
 dlock_status dlock_client_submit_close(dlock_client *client, int64_t timeout_ms, dlock_error *reterr);
 
 /*
- * Give the handle back. Without dlock_client_close before, held locks are abandoned: renewal stops and they expire, and
- * permits of a plain semaphore stay taken until dlock_semaphore_reclaim.
- * Locks of the client stay valid objects and answer DLOCK_CLOSED.
+ * Give the handle back. NULL is fine. Without dlock_client_close before, held locks are abandoned: renewal stops and
+ * they expire. Permits of a plain semaphore stay taken until dlock_semaphore_reclaim. Locks of the client stay valid
+ * objects and answer DLOCK_CLOSED.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
 void dlock_client_free(dlock_client *client);
 
 /*
- * The descriptor that is readable while events or a dlock_client_wake wait, and for ever once dlock_client_next has said
- * DLOCK_CLOSED: stop polling then. Poll it or dup it; never read or close it.
+ * The descriptor for poll or epoll. It is readable while events or a dlock_client_wake are pending, and for ever once
+ * dlock_client_next has returned DLOCK_CLOSED: stop polling then. Poll it or dup it; never read or close it.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
 dlock_status dlock_client_fd(dlock_client *client, int32_t *ret_fd, dlock_error *reterr);
 
 /*
- * Move the oldest event into the box. DLOCK_NO_EVENT after timeout_ms or after dlock_client_wake; DLOCK_INTERRUPTED
- * when a signal was handled while waiting; DLOCK_CLOSED once the client was closed and its last event was taken.
+ * Move the oldest event into the box.
+ * Errors: DLOCK_NO_EVENT after timeout_ms or after dlock_client_wake; DLOCK_INTERRUPTED when a signal was handled
+ * meanwhile; DLOCK_CLOSED once the client is closed and its last event is taken.
  * Threads: any, each with its own box. Blocks: up to timeout_ms. Since: 0.1
  */
 DLOCK_API
 dlock_status dlock_client_next(dlock_client *client, int64_t timeout_ms, dlock_event *event, dlock_error *reterr);
 
 /*
- * End one present or future wait in dlock_client_next.
+ * End one wait in dlock_client_next: the present one, or the next.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
 dlock_status dlock_client_wake(dlock_client *client, dlock_error *reterr);
 
 /*
- * Write up to count counters (DLOCK_STAT_*) to values; *ret_count is the number the library has.
+ * Write up to count counters (DLOCK_STAT_*) to values. *ret_count is the number of counters that the library has.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
@@ -483,8 +502,8 @@ dlock_status dlock_client_stats(dlock_client *client, int64_t *values, size_t co
                                 dlock_error *reterr);
 
 /*
- * Ask the server for a sign of life; shows wrong addresses and credentials early. DLOCK_UNREACHABLE, DLOCK_DENIED and
- * the DLOCK_SERVER_* statuses.
+ * Ask the server for a sign of life. It shows wrong addresses and credentials early.
+ * Errors: DLOCK_UNREACHABLE, DLOCK_DENIED, DLOCK_SERVER_*.
  * Threads: any. Blocks: up to timeout_ms (-1: the connect and command timeouts). Since: 0.1
  */
 DLOCK_API
@@ -498,12 +517,13 @@ DLOCK_API
 dlock_status dlock_client_submit_ping(dlock_client *client, int64_t timeout_ms, int64_t tag, dlock_error *reterr);
 
 /*
- * Say to the server that it remembers every lock of its own: a quarantine (see the option quarantine_ms) ends, and the longest
- * lease of all clients is from now on this client's quarantine_ms. For a server that is new, when nobody can hold a lock it has
- * forgotten; make the longest lease shorter only when no lock with a longer one is held. On a cluster it is said of every
- * slot to the primary that has it; when that fails midway, those that were told go on as told. DLOCK_UNSUPPORTED without
- * quarantine_ms, and what dlock_client_ping says.
- * Threads: any. Blocks: up to timeout_ms (-1: the connect and command timeouts, on a cluster 31 command timeouts). Since: 0.1
+ * Tell the server that it remembers every lock of its own. That ends a quarantine (option quarantine_ms), and makes
+ * this client's quarantine_ms the longest lease of all clients. Use it for a new server, when nobody can hold a lock
+ * that it has forgotten. Make the longest lease shorter only when no lock with a longer one is held. On a cluster
+ * every primary is told for each of its slots; after a failure midway, the slots that were told stay told.
+ * Errors: DLOCK_UNSUPPORTED without quarantine_ms, and those of dlock_client_ping.
+ * Threads: any. Blocks: up to timeout_ms (-1: the connect and command timeouts, on a cluster 31 command timeouts).
+ * Since: 0.1
  */
 DLOCK_API
 dlock_status dlock_client_provision(dlock_client *client, int64_t timeout_ms, dlock_error *reterr);
@@ -516,11 +536,12 @@ DLOCK_API
 dlock_status dlock_client_submit_provision(dlock_client *client, int64_t timeout_ms, int64_t tag, dlock_error *reterr);
 
 /*
- * Look whether the server is fit to keep locks: eviction, persistence, version, role, replicas, clock, and whether the user may do
- * what a mutex needs, tried on a name of its own. On a cluster every primary and replica is looked at, on a quorum every server;
- * sentences begin with the server's name there. *ret_count is how many findings there are, for dlock_client_finding; they
- * stay until the next look. Opening does the same when the option checks says so. What dlock_client_ping says; where there are
- * several servers, one that does not answer is DLOCK_FINDING_NO_ANSWER, and the look fails when all (of a quorum: too many) do not.
+ * Look whether the server is fit to keep locks: eviction, persistence, version, role, replicas, clock, and the rights
+ * that a mutex needs, tried on a name of its own. On a cluster every primary and replica is looked at, on a quorum
+ * every server; findings begin with the server's name there. *ret_count is the number of findings for
+ * dlock_client_finding; they stay until the next check. The option checks does the same when a client is opened.
+ * Errors: those of dlock_client_ping. Of several servers, one that does not answer is a DLOCK_FINDING_NO_ANSWER; the
+ * call fails when none answers, or too few of a quorum.
  * Threads: any. Blocks: up to timeout_ms (-1: the connect and command timeouts). Since: 0.1
  */
 DLOCK_API
@@ -534,15 +555,16 @@ DLOCK_API
 dlock_status dlock_client_submit_check(dlock_client *client, int64_t timeout_ms, int64_t tag, dlock_error *reterr);
 
 /*
- * Put one finding of the last look into an event box, which is the caller's as always: type DLOCK_EVENT_FINDING, DLOCK_FIELD_VALUE
- * DLOCK_FINDING_*, DLOCK_FIELD_CAUSE DLOCK_SEVERITY_*, the text a sentence with advice. DLOCK_NO_EVENT behind the last one.
+ * Put the finding at place index of the last check into an event box of the caller: the type is DLOCK_EVENT_FINDING,
+ * DLOCK_FIELD_VALUE is DLOCK_FINDING_*, DLOCK_FIELD_CAUSE is DLOCK_SEVERITY_*, and the text is a sentence with advice.
+ * Errors: DLOCK_NO_EVENT past the last one.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
 dlock_status dlock_client_finding(dlock_client *client, size_t index, dlock_event *event, dlock_error *reterr);
 
 /*
- * The name of a finding, "EVICTION" say; "UNKNOWN" for other numbers. Lives as long as the library.
+ * The name of a finding, for example "EVICTION"; "UNKNOWN" for other numbers. The text lives as long as the library.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
@@ -551,9 +573,11 @@ const char *dlock_finding_name(int32_t finding);
 /* ---- lock ------------------------------------------------------------------------------------------------------- */
 
 /*
- * A handle on the lock called name. Nothing is sent. options may be NULL; what is set in it wins over the client's.
- * Names are 1 to 1024 bytes without NUL, with the namespace and its colon; braces must form a Redis hash tag that Redisson and Redis read alike.
- * DLOCK_INVALID_NAME, DLOCK_UNSUPPORTED (kind), DLOCK_INVALID_OPTION (also: an option of the client), DLOCK_LEASE_REFUSED.
+ * A handle on the lock called name. Nothing is sent. options may be NULL; what is set in it wins over the client's. A
+ * name has 1 to 1024 bytes without NUL, including the namespace and its colon. Braces must form a hash tag that Redis
+ * and Redisson read alike.
+ * Errors: DLOCK_INVALID_NAME, DLOCK_UNSUPPORTED (kind), DLOCK_INVALID_OPTION (also for an option of the client),
+ * DLOCK_LEASE_REFUSED.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
@@ -562,11 +586,14 @@ dlock_status dlock_lock_new(dlock_client *client, int32_t kind, const char *name
 
 /*
  * A handle for 1 to 16 locks of client that are acquired and released as one: all or none. Members are mutexes, fair,
- * read or write locks; their handles may be freed afterwards. They are taken in the order of their names, the same for
- * every process, so that two multi-locks never wait for each other; free mutexes in one step. The sentence of a failure
- * names the member that stood in the way. The token of a multi-lock is the largest of its members', whose own ones their
- * handles tell. After DLOCK_INTERRUPTED it keeps the members it has: call again to go on, or dlock_lock_cancel to give
- * all back. DLOCK_DUPLICATE_NAME, DLOCK_INVALID_ARGUMENT.
+ * read or write locks; their handles may be freed afterwards. Members are taken in the order of their names, the same
+ * in every process, so two multi-locks never wait for each other. Free mutexes that share a slot are taken in one
+ * step. The token is the largest of the members' tokens; their own handles tell theirs. The message of a failure names
+ * the member that stood in the way.
+ *
+ * After DLOCK_INTERRUPTED the members that it has are kept: call again to go on, or dlock_lock_cancel to give them
+ * back.
+ * Errors: DLOCK_DUPLICATE_NAME, DLOCK_INVALID_ARGUMENT.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
@@ -574,7 +601,8 @@ dlock_status dlock_lock_new_multi(dlock_client *client, dlock_lock **members, si
                                   dlock_error *reterr);
 
 /*
- * Give the handle back. What is held through it stays held (and renewed) as long as the client lives: release first.
+ * Give the handle back. NULL is fine. Release before: what is held through it stays held, and renewed, while the
+ * client lives.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
@@ -588,13 +616,17 @@ DLOCK_API
 int64_t dlock_lock_id(const dlock_lock *lock);
 
 /*
- * Acquire for owner, waiting up to wait_ms. On DLOCK_OK *ret_token is the fencing token. DLOCK_BUSY (wait_ms is 0),
- * DLOCK_TIMED_OUT, DLOCK_CANCELLED, DLOCK_CLOSED, DLOCK_GATE_CLOSED, DLOCK_UPGRADE_REFUSED (a write lock by who holds the
- * read lock), DLOCK_WRONG_KIND, DLOCK_QUARANTINED, DLOCK_LEASE_REFUSED (longer than a quarantine), DLOCK_NOT_REPLICATED,
- * DLOCK_LOST (the grant was over before the caller woke up). With the option interruptible the call ends with DLOCK_INTERRUPTED
- * when a signal was handled, and after each second of waiting, since a signal may come before the wait begins: the request
- * keeps its place, call again (or dlock_lock_submit_acquire) to go on waiting, or cancel it. After any other answer but
- * DLOCK_OK nothing is held; what the server may have granted meanwhile is given back in the background.
+ * Acquire for owner, waiting up to wait_ms. On DLOCK_OK *ret_token is the fencing token. After any other answer but
+ * DLOCK_INTERRUPTED nothing is held; a grant that the server made meanwhile is given back in the background.
+ *
+ * With the option interruptible the call ends with DLOCK_INTERRUPTED when a signal was handled, and after each second
+ * of waiting, because a signal may come before the wait begins. The request keeps its place. Call again, or
+ * dlock_lock_submit_acquire, to go on waiting; or cancel it.
+ * Errors: DLOCK_BUSY (wait_ms is 0), DLOCK_TIMED_OUT, DLOCK_CANCELLED, DLOCK_INTERRUPTED, DLOCK_CLOSED,
+ * DLOCK_GATE_CLOSED, DLOCK_UPGRADE_REFUSED (a write lock for an owner that reads), DLOCK_WRONG_KIND,
+ * DLOCK_QUARANTINED, DLOCK_LEASE_REFUSED (longer than the quarantine), DLOCK_NOT_REPLICATED, DLOCK_SERVER_FORGOT,
+ * DLOCK_LOST (the grant was over before the caller woke up), DLOCK_INVALID_ARGUMENT for an owner that already waits
+ * here.
  * Threads: any; an owner that already waits here gets DLOCK_INVALID_ARGUMENT. Blocks: up to wait_ms; one round trip,
  * bounded by the timeouts, when wait_ms is 0. Since: 0.1
  */
@@ -603,33 +635,35 @@ dlock_status dlock_lock_acquire(dlock_lock *lock, int64_t owner, int64_t wait_ms
                                 dlock_error *reterr);
 
 /*
- * Release one hold of owner; the last one gives the lock to the next waiter. DLOCK_NOT_HELD when owner holds nothing,
- * DLOCK_LOST when the grant was lost before, DLOCK_UNKNOWN_OUTCOME when the server did not answer within
- * release_timeout_ms: the release goes on in the background, as it does after DLOCK_DENIED and DLOCK_SERVER_*. After any answer owner holds nothing at this level.
+ * Release one hold of owner. The last release gives the lock to the next waiter. After any answer, owner holds nothing
+ * at this level.
+ * Errors: DLOCK_NOT_HELD when owner holds nothing, DLOCK_LOST when the grant was lost before, DLOCK_UNKNOWN_OUTCOME
+ * when the server did not answer within release_timeout_ms. After DLOCK_UNKNOWN_OUTCOME, DLOCK_DENIED and
+ * DLOCK_SERVER_* the release goes on in the background.
  * Threads: any. Blocks: up to release_timeout_ms. Since: 0.1
  */
 DLOCK_API
 dlock_status dlock_lock_release(dlock_lock *lock, int64_t owner, dlock_error *reterr);
 
 /*
- * dlock_lock_acquire for what needs no network: re-entry, and a lock that lingers (linger_ms). DLOCK_WOULD_BLOCK otherwise, and
- * owner has nothing more than before.
+ * dlock_lock_acquire without the network: for re-entry, and for a lock that lingers (linger_ms).
+ * Errors: DLOCK_WOULD_BLOCK when it takes the network; owner then has nothing more than before.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
 dlock_status dlock_lock_acquire_local(dlock_lock *lock, int64_t owner, int64_t *ret_token, dlock_error *reterr);
 
 /*
- * dlock_lock_release for what needs no network: an inner level, or the hand-over to a waiter in this process.
- * DLOCK_WOULD_BLOCK otherwise, and nothing changed.
+ * dlock_lock_release without the network: for an inner level, and for a hand-over to a waiter in this process.
+ * Errors: DLOCK_WOULD_BLOCK when it takes the network; nothing changed then.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
 dlock_status dlock_lock_release_local(dlock_lock *lock, int64_t owner, dlock_error *reterr);
 
 /*
- * Ask for the lock; DLOCK_EVENT_ACQUIRED or DLOCK_EVENT_ACQUIRE_FAILED with tag follows in the event queue, exactly once.
- * A dlock_lock_acquire of owner that ended with DLOCK_INTERRUPTED goes on as this one.
+ * Ask for the lock. DLOCK_EVENT_ACQUIRED or DLOCK_EVENT_ACQUIRE_FAILED with tag follows in the event queue, exactly
+ * once. It also continues a dlock_lock_acquire of owner that ended with DLOCK_INTERRUPTED.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
@@ -637,16 +671,17 @@ dlock_status dlock_lock_submit_acquire(dlock_lock *lock, int64_t owner, int64_t 
                                        dlock_error *reterr);
 
 /*
- * Ask for a release; DLOCK_EVENT_RELEASED or DLOCK_EVENT_RELEASE_FAILED with tag follows, exactly once. A failure known
- * at once (DLOCK_NOT_HELD, DLOCK_LOST, ...) is returned instead.
+ * Ask for a release. DLOCK_EVENT_RELEASED or DLOCK_EVENT_RELEASE_FAILED with tag follows, exactly once. A failure that
+ * is known at once (DLOCK_NOT_HELD, DLOCK_LOST, ...) is returned, and no event follows.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
 dlock_status dlock_lock_submit_release(dlock_lock *lock, int64_t owner, int64_t tag, dlock_error *reterr);
 
 /*
- * dlock_lock_submit_acquire that returns the answer if it is there at once: no event follows, and *ret_token and the statuses are
- * those of dlock_lock_acquire. DLOCK_WOULD_BLOCK: the event follows, always for a multi-lock.
+ * Ask for the lock, and return the answer if it is there at once: then no event follows, and *ret_token and the
+ * statuses are those of dlock_lock_acquire. For a multi-lock the answer is always an event.
+ * Errors: DLOCK_WOULD_BLOCK: the event of dlock_lock_submit_acquire follows.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
@@ -654,32 +689,34 @@ dlock_status dlock_lock_begin_acquire(dlock_lock *lock, int64_t owner, int64_t w
                                       dlock_error *reterr);
 
 /*
- * dlock_lock_submit_release in the same way, with the statuses of dlock_lock_release.
+ * Ask for a release, and return the answer if it is there at once, with the statuses of dlock_lock_release.
+ * Errors: DLOCK_WOULD_BLOCK: the event of dlock_lock_submit_release follows.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
 dlock_status dlock_lock_begin_release(dlock_lock *lock, int64_t owner, int64_t tag, dlock_error *reterr);
 
 /*
- * End the wait of owner with DLOCK_CANCELLED. DLOCK_NOT_HELD when it does not wait (it may just have won). A blocking
- * acquire that is in the middle of a round trip returns when that ends.
+ * End the wait of owner: it gets DLOCK_CANCELLED. A blocking acquire in the middle of a round trip returns when that
+ * ends.
+ * Errors: DLOCK_NOT_HELD when owner does not wait; it may just have won.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
 dlock_status dlock_lock_cancel(dlock_lock *lock, int64_t owner, dlock_error *reterr);
 
 /*
- * Make the server keep the lock for at least lease_ms from now; the new lease also holds for later renewals.
- * DLOCK_NOT_HELD, DLOCK_LOST, DLOCK_INVALID_ARGUMENT (range of the option lease_ms; below 500 with renew), DLOCK_LEASE_REFUSED,
- * DLOCK_NOT_REPLICATED, DLOCK_UNSUPPORTED (plain semaphore, latch).
+ * Make the server keep the lock for at least lease_ms from now. Later renewals use the new lease, too.
+ * Errors: DLOCK_NOT_HELD, DLOCK_LOST, DLOCK_INVALID_ARGUMENT (range of the option lease_ms; below 500 with renew),
+ * DLOCK_LEASE_REFUSED, DLOCK_NOT_REPLICATED, DLOCK_UNSUPPORTED (plain semaphore, latch).
  * Threads: any. Blocks: up to the command timeout. Since: 0.1
  */
 DLOCK_API
 dlock_status dlock_lock_extend(dlock_lock *lock, int64_t owner, int64_t lease_ms, dlock_error *reterr);
 
 /*
- * dlock_lock_extend whose end comes as an event. What is known at once (DLOCK_NOT_HELD, DLOCK_LOST, ...) is returned
- * instead.
+ * dlock_lock_extend whose end comes as an event. A failure that is known at once (DLOCK_NOT_HELD, DLOCK_LOST, ...) is
+ * returned, and no event follows.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
@@ -687,10 +724,11 @@ dlock_status dlock_lock_submit_extend(dlock_lock *lock, int64_t owner, int64_t l
                                       dlock_error *reterr);
 
 /*
- * Take the lock away from whoever holds it, in any process, and wake the next waiter. The holder is not told: it hears
- * DLOCK_EVENT_LOST at its next renewal, up to a third of its lease later, and until then believes that it holds beside the
- * next one; only the token tells them apart. DLOCK_NOT_HELD when it was free, DLOCK_WRONG_KIND, DLOCK_UNSUPPORTED
- * (semaphores, latch); after DLOCK_UNREACHABLE it may have been taken all the same.
+ * Take the lock away from its holder, in any process, and wake the next waiter. The holder is not told. It gets
+ * DLOCK_EVENT_LOST at its next renewal, up to a third of its lease later, and until then believes that it holds the
+ * lock beside the next holder. Only the token tells them apart.
+ * Errors: DLOCK_NOT_HELD when the lock is free, DLOCK_WRONG_KIND, DLOCK_UNSUPPORTED (semaphores, latch). After
+ * DLOCK_UNREACHABLE the lock may have been taken away all the same.
  * Threads: any. Blocks: up to the command timeout. Since: 0.1
  */
 DLOCK_API
@@ -704,22 +742,25 @@ DLOCK_API
 dlock_status dlock_lock_submit_force_release(dlock_lock *lock, int64_t tag, dlock_error *reterr);
 
 /*
- * What owner has (DLOCK_STATE_*), by the clock at this instant: HELD and AT_RISK are never answered after the deadline.
+ * What owner has (DLOCK_STATE_*), by the clock at this instant. HELD and AT_RISK are never the answer after the
+ * deadline.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
 dlock_status dlock_lock_state(dlock_lock *lock, int64_t owner, int32_t *ret_state, dlock_error *reterr);
 
 /*
- * How long owner may still trust its grant without another renewal, guard and drift taken off, max_hold_ms counted; -1:
- * without end (plain semaphore). DLOCK_NOT_HELD, DLOCK_LOST.
+ * How many milliseconds owner may still trust its grant without another renewal. Guard and drift are taken off, and
+ * max_hold_ms counts. -1: without end (plain semaphore).
+ * Errors: DLOCK_NOT_HELD, DLOCK_LOST.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
 dlock_status dlock_lock_remaining_ms(dlock_lock *lock, int64_t owner, int64_t *ret_remaining_ms, dlock_error *reterr);
 
 /*
- * The fencing token of the grant of owner. DLOCK_NOT_HELD, DLOCK_LOST.
+ * The fencing token of the grant of owner.
+ * Errors: DLOCK_NOT_HELD, DLOCK_LOST.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
@@ -733,10 +774,12 @@ DLOCK_API
 dlock_status dlock_lock_hold_count(dlock_lock *lock, int64_t owner, int64_t *ret_count, dlock_error *reterr);
 
 /*
- * Ask the server who holds the lock. The box gets DLOCK_EVENT_INSPECTION: text is the holder's id on the wire ("" when
- * free), DLOCK_FIELD_TOKEN (the highest one reserved so far: not below the holder's), _REMAINING_MS, _HELD_FOR_MS,
- * _WAITERS (processes in line), _FOREIGN (1: not libdlock). Token and time held are -1 when the holder has had the lock for
- * longer than token_ttl_ms. DLOCK_WRONG_KIND.
+ * Ask the server who holds the lock. The box gets DLOCK_EVENT_INSPECTION. Its text is the holder's id on the server,
+ * "" when the lock is free. DLOCK_FIELD_TOKEN is the highest token reserved so far, at least the holder's;
+ * DLOCK_FIELD_REMAINING_MS what is left of the lease; DLOCK_FIELD_HELD_FOR_MS how long it is held; DLOCK_FIELD_WAITERS
+ * the number of processes in line; DLOCK_FIELD_FOREIGN is 1 when the holder is not libdlock. Token and time held are
+ * -1 when the holder has had the lock for longer than token_ttl_ms.
+ * Errors: DLOCK_WRONG_KIND.
  * Threads: any. Blocks: up to the command timeout. Since: 0.1
  */
 DLOCK_API
@@ -751,8 +794,8 @@ dlock_status dlock_lock_submit_inspect(dlock_lock *lock, int64_t tag, dlock_erro
 
 /*
  * Give the grant of owner out of this process: *ret_size bytes that another process can adopt before the lease ends.
- * Afterwards owner holds nothing here and nothing is renewed. DLOCK_NOT_HELD, DLOCK_LOST, DLOCK_BUFFER_TOO_SMALL (512
- * bytes always suffice beyond the name), DLOCK_BUSY when the hold is nested.
+ * Afterwards owner holds nothing here, and nothing is renewed. 512 bytes beyond the name always suffice.
+ * Errors: DLOCK_NOT_HELD, DLOCK_LOST, DLOCK_BUFFER_TOO_SMALL, DLOCK_BUSY when the hold is nested.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
@@ -760,12 +803,12 @@ dlock_status dlock_lock_export_grant(dlock_lock *lock, int64_t owner, uint8_t *b
                                      dlock_error *reterr);
 
 /*
- * Take over a grant given out by dlock_lock_export_grant for the same name. It keeps its token. The first client gets it;
- * after an error that leaves open what the server did (DLOCK_UNREACHABLE) the adoption is undone in the background. The bytes
- * are then what they were: any client may adopt them until the lease ends, this one also before the undo is over.
- * DLOCK_INVALID_GRANT when the bytes are not such a grant, DLOCK_LOST when the lease ended meanwhile or another client was
- * first, DLOCK_BUSY when this process holds or waits, or undoes the adoption of another grant, DLOCK_SERVER_FORGOT when this
- * client has had a higher token: the grant goes back then.
+ * Take over a grant that dlock_lock_export_grant gave out for the same name. It keeps its token. The first client gets
+ * it. After DLOCK_UNREACHABLE, which leaves open what the server did, the adoption is undone in the background. Any
+ * client may then adopt the bytes until the lease ends; this client need not wait for the undo.
+ * Errors: DLOCK_INVALID_GRANT when the bytes are no such grant, DLOCK_LOST when the lease ended meanwhile or another
+ * client was first, DLOCK_BUSY when this process holds the lock, waits for it, or undoes the adoption of another grant,
+ * DLOCK_SERVER_FORGOT when this client has had a higher token; the grant then goes back.
  * Threads: any. Blocks: up to the command timeout. Since: 0.1
  */
 DLOCK_API
@@ -773,8 +816,8 @@ dlock_status dlock_lock_adopt_grant(dlock_lock *lock, int64_t owner, const uint8
                                     int64_t *ret_token, dlock_error *reterr);
 
 /*
- * dlock_lock_adopt_grant whose end comes as an event, with the token. What is known at once (DLOCK_INVALID_GRANT,
- * DLOCK_BUSY) is returned instead. The bytes may go when the call returns.
+ * dlock_lock_adopt_grant whose end comes as an event, with the token. A failure that is known at once
+ * (DLOCK_INVALID_GRANT, DLOCK_BUSY) is returned, and no event follows. The bytes may be freed when the call returns.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
@@ -782,9 +825,10 @@ dlock_status dlock_lock_submit_adopt_grant(dlock_lock *lock, int64_t owner, cons
                                            int64_t tag, dlock_error *reterr);
 
 /*
- * Close the gate of the lock for ttl_ms: whoever waits for it, in any process, gets DLOCK_GATE_CLOSED, and so does whoever
- * asks for it, until the gate is opened or the time is over: 1 to 31536000000 ms, a year. Who holds it goes on.
- * DLOCK_WRONG_KIND, DLOCK_UNSUPPORTED (multi-lock: its members have gates). Closing a closed gate sets its time anew.
+ * Close the gate of the lock for ttl_ms, 1 to 31536000000 (a year). Every waiter for the lock, in any process, gets
+ * DLOCK_GATE_CLOSED, and so does every later request, until the gate is opened or the time is over. The holder goes
+ * on. Closing a closed gate sets its time anew.
+ * Errors: DLOCK_WRONG_KIND, DLOCK_UNSUPPORTED (multi-lock: its members have gates).
  * Threads: any. Blocks: up to the command timeout. Since: 0.1
  */
 DLOCK_API
@@ -798,7 +842,8 @@ DLOCK_API
 dlock_status dlock_lock_submit_close_gate(dlock_lock *lock, int64_t ttl_ms, int64_t tag, dlock_error *reterr);
 
 /*
- * Open the gate of the lock. DLOCK_UNCHANGED when it is open.
+ * Open the gate of the lock.
+ * Errors: DLOCK_UNCHANGED when it is open.
  * Threads: any. Blocks: up to the command timeout. Since: 0.1
  */
 DLOCK_API
@@ -814,8 +859,9 @@ dlock_status dlock_lock_submit_open_gate(dlock_lock *lock, int64_t tag, dlock_er
 /* ---- semaphore: handles of DLOCK_KIND_SEMAPHORE and DLOCK_KIND_PERMIT_SEMAPHORE --------------------------------- */
 
 /*
- * Give a semaphore that does not exist yet its permits (1 to 2^31 - 1). DLOCK_UNCHANGED when it exists.
- * DLOCK_UNKNOWN_OUTCOME when the server did not answer, here and below: it may have acted.
+ * Give a semaphore that does not exist yet its permits, 1 to 2^31 - 1.
+ * Errors: DLOCK_UNCHANGED when it exists; DLOCK_UNKNOWN_OUTCOME when the server did not answer: it may have acted. The
+ * latter holds for all calls of semaphores.
  * Threads: any. Blocks: up to the command timeout. Since: 0.1
  */
 DLOCK_API
@@ -829,7 +875,8 @@ DLOCK_API
 dlock_status dlock_semaphore_submit_set(dlock_lock *lock, int64_t permits, int64_t tag, dlock_error *reterr);
 
 /*
- * Add permits, or take them away for good when negative; *ret_available is what is free now, which may be below zero.
+ * Add permits, or take them away for good when permits is negative. *ret_available is what is free now; it may be
+ * below zero.
  * Threads: any. Blocks: up to the command timeout. Since: 0.1
  */
 DLOCK_API
@@ -843,8 +890,9 @@ DLOCK_API
 dlock_status dlock_semaphore_submit_add(dlock_lock *lock, int64_t permits, int64_t tag, dlock_error *reterr);
 
 /*
- * Take all permits that are free for good; *ret_drained is how many that were. None is free afterwards: when that was below
- * zero permits are added, as with Redisson. DLOCK_UNSUPPORTED for permits that expire.
+ * Take all free permits for good. *ret_drained is their number. When fewer than zero were free, permits are added
+ * until zero are free, as with Redisson.
+ * Errors: DLOCK_UNSUPPORTED for permits that expire.
  * Threads: any. Blocks: up to the command timeout. Since: 0.1
  */
 DLOCK_API
@@ -858,11 +906,13 @@ DLOCK_API
 dlock_status dlock_semaphore_submit_drain(dlock_lock *lock, int64_t tag, dlock_error *reterr);
 
 /*
- * Give back the permits of dead holders: of those that their client has not renewed for its lease_ms (a renewal comes each third of
- * it) and for silent_ms more, 0 to a year. *ret_reclaimed is how many came back, each once; waiters are told. Permits that
- * Redisson or an older libdlock took are nobody's and stay taken. A holder that lives after all hears LOST at its next renewal and gives
- * nothing back; until then it does not know. Nobody renews while the server is away: let silent_ms be longer than that may
- * last. One call looks at 1,000 holders at most. DLOCK_UNSUPPORTED for permits that expire, which come back by themselves.
+ * Give back the permits of dead holders. A holder renews each third of its lease_ms. It counts as dead when its last
+ * renewal is older than its lease_ms plus silent_ms, which is 0 to a year. Nobody can renew while the server is away, so
+ * silent_ms should be longer than that may last. *ret_reclaimed is the number of permits that came back, each once;
+ * waiters are told. Permits that Redisson or an older libdlock took have no known holder and stay taken. A holder that
+ * is alive after all does not know until its next renewal: then it hears LOST, and it gives nothing back. One call looks
+ * at 1,000 holders at most.
+ * Errors: DLOCK_UNSUPPORTED for permits with a lease, which come back by themselves.
  * Threads: any. Blocks: up to the command timeout. Since: 0.1
  */
 DLOCK_API
@@ -876,7 +926,7 @@ DLOCK_API
 dlock_status dlock_semaphore_submit_reclaim(dlock_lock *lock, int64_t silent_ms, int64_t tag, dlock_error *reterr);
 
 /*
- * How many permits are free.
+ * The number of free permits.
  * Threads: any. Blocks: up to the command timeout. Since: 0.1
  */
 DLOCK_API
@@ -890,19 +940,21 @@ DLOCK_API
 dlock_status dlock_semaphore_submit_available(dlock_lock *lock, int64_t tag, dlock_error *reterr);
 
 /*
- * The id of a permit of owner's last grant, as Redisson writes it: 32 hexadecimal digits and a terminator. index counts
- * from 0. DLOCK_UNSUPPORTED for a plain semaphore, DLOCK_NOT_HELD, DLOCK_LOST, DLOCK_BUFFER_TOO_SMALL (33 bytes).
+ * The id of one permit of owner's last grant, as Redisson writes it: 32 hexadecimal digits and a terminator, 33 bytes.
+ * index counts from 0.
+ * Errors: DLOCK_UNSUPPORTED for a plain semaphore, DLOCK_NOT_HELD, DLOCK_LOST, DLOCK_BUFFER_TOO_SMALL.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
 dlock_status dlock_semaphore_permit(dlock_lock *lock, int64_t owner, int64_t index, char *buffer, size_t size,
                                     dlock_error *reterr);
 
-/* ---- latch: handles of DLOCK_KIND_LATCH; to acquire one is to wait until its count is zero, nothing is held then --- */
+/* ---- latch: handles of DLOCK_KIND_LATCH; acquire waits until the count is zero, and nothing is held then --------- */
 
 /*
- * Give a latch that is open its count (1 to 2^31 - 1). DLOCK_UNCHANGED when it has one.
- * DLOCK_UNKNOWN_OUTCOME when the server did not answer, here and below: it may have acted.
+ * Give an open latch its count, 1 to 2^31 - 1.
+ * Errors: DLOCK_UNCHANGED when it has one; DLOCK_UNKNOWN_OUTCOME when the server did not answer: it may have acted.
+ * The latter holds for all calls of latches.
  * Threads: any. Blocks: up to the command timeout. Since: 0.1
  */
 DLOCK_API
@@ -916,7 +968,7 @@ DLOCK_API
 dlock_status dlock_latch_submit_set(dlock_lock *lock, int64_t count, int64_t tag, dlock_error *reterr);
 
 /*
- * Count down by count (at least 1), but not below zero; *ret_count is what is left. At zero everybody who waits goes on.
+ * Count down by count (at least 1), but not below zero. *ret_count is what is left. At zero every waiter goes on.
  * Threads: any. Blocks: up to the command timeout. Since: 0.1
  */
 DLOCK_API
@@ -930,7 +982,7 @@ DLOCK_API
 dlock_status dlock_latch_submit_count_down(dlock_lock *lock, int64_t count, int64_t tag, dlock_error *reterr);
 
 /*
- * The count; zero: the latch is open.
+ * The count. Zero: the latch is open.
  * Threads: any. Blocks: up to the command timeout. Since: 0.1
  */
 DLOCK_API
@@ -946,7 +998,7 @@ dlock_status dlock_latch_submit_count(dlock_lock *lock, int64_t tag, dlock_error
 /* ---- event ------------------------------------------------------------------------------------------------------ */
 
 /*
- * A new, empty event box, or NULL without memory.
+ * A new, empty event box; NULL without memory.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
@@ -967,7 +1019,8 @@ DLOCK_API
 int32_t dlock_event_type(const dlock_event *event);
 
 /*
- * Write up to count numbers of the event (DLOCK_FIELD_*) to values; *ret_count is the number the library has.
+ * Write up to count numbers of the event (DLOCK_FIELD_*) to values. *ret_count is the number of fields that the
+ * library has.
  * Threads: one at a time per box. Blocks: never. Since: 0.1
  */
 DLOCK_API
@@ -975,15 +1028,15 @@ dlock_status dlock_event_unpack(const dlock_event *event, int64_t *values, size_
                                 dlock_error *reterr);
 
 /*
- * The sentence or id that belongs to the event; "" when there is none.
+ * The sentence or id of the event; "" without one.
  * Threads: one at a time per box. Blocks: never. Since: 0.1
  */
 DLOCK_API
 const char *dlock_event_text(const dlock_event *event);
 
 /*
- * Copy the bytes that belong to the event, of dlock_txn_submit_get alone, into buffer; *ret_size is how many there are,
- * also when the call returns DLOCK_BUFFER_TOO_SMALL. buffer may be NULL when size is 0.
+ * Copy the bytes of the event into buffer; only dlock_txn_submit_get has some. *ret_size is their number, also after
+ * DLOCK_BUFFER_TOO_SMALL. buffer may be NULL when size is 0.
  * Threads: one at a time per box. Blocks: never. Since: 0.1
  */
 DLOCK_API
@@ -993,53 +1046,55 @@ dlock_status dlock_event_data(const dlock_event *event, uint8_t *buffer, size_t 
 /* ---- transaction ------------------------------------------------------------------------------------------------ */
 
 /*
- * A handle for optimistic transactions: watch keys, read them, queue writes, commit. The commit does all writes at once,
- * or none of them when somebody changed a watched key since it was watched. Nobody is ever made to wait by one. Keys are
- * the server's own, 1 to 65536 bytes of any kind; the namespace of locks does not apply. Nothing is sent yet.
+ * A handle for optimistic transactions: watch keys, read them, queue writes, commit. The commit does all writes at
+ * once, or none when somebody has changed a watched key. Nobody has to wait for it. Keys are the server's own, 1 to
+ * 65536 bytes of any kind; the namespace of locks does not apply. Nothing is sent yet.
  *
- * The handle serves one round after the other: dlock_txn_watch begins one; commit, rollback or any trouble with the
- * connection ends it. A round has a connection of its own: that of an earlier one, or one made by the first dlock_txn_watch
- * within the budget of connects_per_second. Up to 8 of them stay with the client between rounds, of whichever handle.
- * One is closed after any trouble, by dlock_txn_free in the middle of its round, by dlock_client_close between rounds and
- * else by the first call after that. DLOCK_UNSUPPORTED (quorum).
+ * The handle serves one round after the other. dlock_txn_watch begins a round; commit, rollback or trouble with the
+ * connection ends it. A round has a connection of its own: one of an earlier round, or a new one within the budget of
+ * connects_per_second. Up to 8 of them stay with the client between rounds, for any handle. A connection is closed
+ * after any trouble, by dlock_txn_free in the middle of its round, and by dlock_client_close.
+ * Errors: DLOCK_UNSUPPORTED (quorum).
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
 dlock_status dlock_txn_new(dlock_client *client, dlock_txn **ret_txn, dlock_error *reterr);
 
 /*
- * Give the handle back: what was not committed is dropped, nothing stays watched. NULL is fine.
+ * Give the handle back. NULL is fine. What was not committed is dropped, and nothing stays watched.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
 void dlock_txn_free(dlock_txn *txn);
 
 /*
- * Watch a key, before it is read; begins a round when there is none. Also a key that does not exist can be watched, and
- * one that expires counts as changed. DLOCK_INVALID_ARGUMENT after the first write of the round and, on a cluster, for a key
- * of another slot than the first one's: the round goes on. After any other failure
- * the round is over, and nothing is watched: DLOCK_UNREACHABLE (also: the budget is used up), DLOCK_DENIED,
- * DLOCK_SERVER_*, DLOCK_PROTOCOL_ERROR, DLOCK_OUT_OF_MEMORY, DLOCK_SYSTEM_ERROR.
+ * Watch a key before you read it. The first call begins a round. A key that does not exist can be watched, too; one
+ * that expires counts as changed.
+ * Errors: DLOCK_INVALID_ARGUMENT after the first write of the round and, on a cluster, for a key of another slot: the
+ * round goes on. After any other failure the round is over and nothing is watched: DLOCK_UNREACHABLE (also when the
+ * budget of connections is used up), DLOCK_DENIED, DLOCK_SERVER_*, DLOCK_PROTOCOL_ERROR, DLOCK_OUT_OF_MEMORY,
+ * DLOCK_SYSTEM_ERROR.
  * Threads: one at a time per transaction. Blocks: up to the connect and command timeouts. Since: 0.1
  */
 DLOCK_API
 dlock_status dlock_txn_watch(dlock_txn *txn, const char *key, size_t key_size, dlock_error *reterr);
 
 /*
- * dlock_txn_watch whose end comes as an event. DLOCK_INVALID_ARGUMENT while another call of the transaction is under way,
- * here and in every other call of it. dlock_txn_free is fine meanwhile: the call ends as it would.
+ * dlock_txn_watch whose end comes as an event. dlock_txn_free is allowed meanwhile: the call ends as it would.
+ * Errors: DLOCK_INVALID_ARGUMENT while another call of the transaction is under way. That holds for every call of it.
  * Threads: one at a time per transaction. Blocks: never. Since: 0.1
  */
 DLOCK_API
 dlock_status dlock_txn_submit_watch(dlock_txn *txn, const char *key, size_t key_size, int64_t tag, dlock_error *reterr);
 
 /*
- * Read the value of a key, at most 1 MiB. Values read one after the other may be of different moments: only a commit says
- * that they belonged together, of those keys that were watched. *ret_size is the size of the value, also when the call
- * returns DLOCK_BUFFER_TOO_SMALL: get it again with more room. buffer may be NULL when size is 0. DLOCK_NOT_FOUND,
- * DLOCK_NO_TRANSACTION, DLOCK_INVALID_ARGUMENT after the first write of the round. The round goes on after
- * DLOCK_WRONG_KIND (not a string), DLOCK_DENIED and DLOCK_SERVER_*; it is over after DLOCK_UNREACHABLE,
- * DLOCK_OUT_OF_MEMORY and DLOCK_PROTOCOL_ERROR (also: the value is larger).
+ * Read the value of a key, at most 1 MiB. Values that are read one after the other may belong to different moments;
+ * only the commit says that those of the watched keys belonged together. *ret_size is the size of the value, also
+ * after DLOCK_BUFFER_TOO_SMALL: call again with more room. buffer may be NULL when size is 0.
+ * Errors: DLOCK_NOT_FOUND, DLOCK_NO_TRANSACTION, DLOCK_BUFFER_TOO_SMALL, DLOCK_INVALID_ARGUMENT after the first write
+ * of the round. The round goes on after these, and after DLOCK_WRONG_KIND (not a string), DLOCK_DENIED and
+ * DLOCK_SERVER_*. It is over after DLOCK_UNREACHABLE, DLOCK_OUT_OF_MEMORY and DLOCK_PROTOCOL_ERROR (also: the value is
+ * too large).
  * Threads: one at a time per transaction. Blocks: up to the command timeout. Since: 0.1
  */
 DLOCK_API
@@ -1047,16 +1102,17 @@ dlock_status dlock_txn_get(dlock_txn *txn, const char *key, size_t key_size, uin
                            size_t *ret_size, dlock_error *reterr);
 
 /*
- * dlock_txn_get whose end comes as an event, which has the value: see dlock_event_data. _VALUE is its size.
+ * dlock_txn_get whose end comes as an event with the value, see dlock_event_data. DLOCK_FIELD_VALUE is its size in
+ * bytes.
  * Threads: one at a time per transaction. Blocks: never. Since: 0.1
  */
 DLOCK_API
 dlock_status dlock_txn_submit_get(dlock_txn *txn, const char *key, size_t key_size, int64_t tag, dlock_error *reterr);
 
 /*
- * Queue a write: the key gets a value of at most 1 MiB, which expires after ttl_ms; -1: never, whatever it did before.
- * DLOCK_NO_TRANSACTION; DLOCK_INVALID_ARGUMENT also beyond 4096 writes or 16 MiB in one round. Nothing is sent before the
- * commit, and the round goes on after a refusal.
+ * Queue a write: the key gets a value of at most 1 MiB, which expires after ttl_ms. -1: it never expires, whatever it
+ * did before. Nothing is sent before the commit. The round goes on after an error.
+ * Errors: DLOCK_NO_TRANSACTION, DLOCK_INVALID_ARGUMENT (also beyond 4096 writes or 16 MiB in one round).
  * Threads: one at a time per transaction. Blocks: never. Since: 0.1
  */
 DLOCK_API
@@ -1064,25 +1120,27 @@ dlock_status dlock_txn_set(dlock_txn *txn, const char *key, size_t key_size, con
                            int64_t ttl_ms, dlock_error *reterr);
 
 /*
- * Queue a write: add a number to the decimal number in the key; one that does not exist counts as 0. As dlock_txn_set.
+ * Queue a write: add by to the decimal number in the key. A key that does not exist counts as 0. Errors are those of
+ * dlock_txn_set.
  * Threads: one at a time per transaction. Blocks: never. Since: 0.1
  */
 DLOCK_API
 dlock_status dlock_txn_incr(dlock_txn *txn, const char *key, size_t key_size, int64_t by, dlock_error *reterr);
 
 /*
- * Queue a write: the key is deleted, if it exists. As dlock_txn_set.
+ * Queue a write: delete the key, if it exists. Errors are those of dlock_txn_set.
  * Threads: one at a time per transaction. Blocks: never. Since: 0.1
  */
 DLOCK_API
 dlock_status dlock_txn_delete(dlock_txn *txn, const char *key, size_t key_size, dlock_error *reterr);
 
 /*
- * Do all writes in their order, nobody else's in between; without writes, find out whether what was read still holds. The
- * round is over after any answer. DLOCK_CONFLICT: a watched key was changed, begin again. DLOCK_UNKNOWN_OUTCOME: no answer
- * came, all writes were done or none. DLOCK_SERVER_ERROR: the sentence says whether the transaction was refused, then
- * nothing was written; or names the key of a write that failed (dlock_txn_incr of what is no number) while the others were
- * done, as Redis does not roll back. Nothing was written after any other failure: DLOCK_NO_TRANSACTION, DLOCK_UNREACHABLE,
+ * Do all writes in their order, with nothing in between. Without writes: find out whether what was read still holds.
+ * The round is over after any answer.
+ * Errors: DLOCK_CONFLICT: a watched key was changed; begin again. DLOCK_UNKNOWN_OUTCOME: no answer came; all writes
+ * were done or none. DLOCK_SERVER_ERROR: the message says whether the transaction was refused and nothing written, or
+ * names the key of a write that failed (dlock_txn_incr of what is no number) while the others were done, because Redis
+ * does not roll back. After any other failure nothing was written: DLOCK_NO_TRANSACTION, DLOCK_UNREACHABLE,
  * DLOCK_DENIED, the other DLOCK_SERVER_*, DLOCK_PROTOCOL_ERROR, DLOCK_OUT_OF_MEMORY.
  * Threads: one at a time per transaction. Blocks: up to twice the command timeout. Since: 0.1
  */
@@ -1097,7 +1155,7 @@ DLOCK_API
 dlock_status dlock_txn_submit_commit(dlock_txn *txn, int64_t tag, dlock_error *reterr);
 
 /*
- * Drop what was queued and watched; without a round nothing is done. The connection stays for the next one.
+ * Drop what was queued and watched. Without a round nothing is done. The connection stays for the next round.
  * Threads: one at a time per transaction. Blocks: up to the command timeout. Since: 0.1
  */
 DLOCK_API
@@ -1111,8 +1169,9 @@ DLOCK_API
 dlock_status dlock_txn_submit_rollback(dlock_txn *txn, int64_t tag, dlock_error *reterr);
 
 /*
- * How many milliseconds to pause after DLOCK_CONFLICT, before everything is done again from dlock_txn_watch on: by chance, so
- * that those who met do not meet again, and with every attempt, counted from 1, up to twice as long; 250 at most.
+ * How many milliseconds to pause after DLOCK_CONFLICT, before everything begins again from dlock_txn_watch on. The
+ * pause is random, so that two transactions that met do not meet again. Its bound doubles with every attempt, counted
+ * from 1, up to 250 ms.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API

@@ -3,7 +3,7 @@
 
     gen.py check            profile, map, locked prototypes, generated files fresh
     gen.py write            add to dlock.sigs, write _abi.py, _statuses.pyi, orders.py and makers.py in
-                            bindings/python/dlock, bindings/lua/dlock/cdef.lua and bindings/go/abi.go
+                            bindings/python/dlock, bindings/lua/dlock/cdef.lua, bindings/go/abi.go and docs/api.md
     gen.py write --unlock   the same, and allow sigs lines to change (only before a first release)
     gen.py symbols LIB      header = map = what LIB exports; its SONAME; that it cannot be unloaded
 
@@ -19,6 +19,7 @@ import subprocess
 import sys
 from typing import Iterable
 
+from gen_docs import api_md
 from gen_go import abi_go, kinds, submitted
 from gen_python import makers_py, orders_py
 from go_names import KINDS, VERBS
@@ -408,8 +409,10 @@ class Tree:
         self.makers_py_path = root / "bindings/python/dlock/makers.py"
         self.cdef_lua_path = root / "bindings/lua/dlock/cdef.lua"
         self.abi_go_path = root / "bindings/go/abi.go"
+        self.api_md_path = root / "docs/api.md"
         self.texts = read_texts((root / "src/base/error.c").read_text())
-        self.header = read_header((root / "abi/dlock.h").read_text())
+        self.text = (root / "abi/dlock.h").read_text()
+        self.header = read_header(self.text)
         self.nodes = read_map((root / "abi/dlock.map").read_text())
         compare("dlock.h", self.header.functions, "dlock.map", self.nodes)
         compare("dlock.h", self.header.statuses, "error.c", self.texts)
@@ -443,6 +446,7 @@ class Tree:
         generated[self.orders_py_path] = orders_py(self.header)
         generated[self.makers_py_path] = makers_py()
         generated[self.abi_go_path] = abi_go(self.header, self.texts)
+        generated[self.api_md_path] = api_md(self.text)
         return {self.sigs_path: sigs, **generated}
 
     def write(self, unlock: bool) -> None:

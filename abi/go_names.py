@@ -15,7 +15,7 @@ ErrInvalidName, ErrUnknownOption, ErrInvalidOption, ErrClosed.""")],
     "READ": [("ReadLock", "Lock", "returns the side of a read-write lock that many may have together.")],
     "WRITE": [("WriteLock", "Lock", "returns the side of a read-write lock that one has alone.")],
     "SEMAPHORE": [("Semaphore", "Semaphore", """
-returns the semaphore called name, whose permits stay taken until they are unlocked, also when their holder's process dies.""")],
+returns the semaphore called name, whose permits stay taken until they are unlocked, or reclaimed after their holder died.""")],
     "PERMIT_SEMAPHORE": [("PermitSemaphore", "Semaphore", """
 returns the semaphore called name whose permits are leases: they are renewed, have ids, and come back when nobody renews them.""")],
     "LATCH": [("Latch", "Latch", "returns the count-down latch called name.")],

@@ -162,7 +162,7 @@ def versions() -> str:
 def row_bindings(bench: Bench) -> list[Section]:
     with_server = """One thread acquires and releases its own lock by each binding, through a Unix socket. The four programs run in turns of 20 ms, and
 the difference is taken within each round."""
-    in_memory = """The same where the lock lingers (`linger_ms`), so that one pair of a thousand reaches the server: what the bindings add, and nothing
-else."""
+    in_memory = """The same with a lock that lingers (`linger_ms`), so that one pair of a thousand reaches the server. It shows what the bindings add, and
+nothing else."""
     sections = [overhead(bench, f"with a server, {where}", where, "", with_server) for where in ("free", "own cores", "same core")]
     return [*languages(bench), *sections, overhead(bench, "in memory", "same core", IN_MEMORY, in_memory)]

@@ -41,5 +41,5 @@ def row_cluster(bench: Bench, interleave: Callable[..., dict[str, list[Result]]]
         if way in LIKE:
             targets.append(Target("cluster", f"p50 of a pair, {WAYS[way].removeprefix('cluster, ')}", ratio, 1.1, True))
     text = """One thread acquires and releases its own lock over TCP, on one server and on clusters of six. A primary with a replica also
-writes every change to the replica, here on the same core, so a cluster with replicas is compared with a server that has one."""
+writes every change to the replica, here on the same core. So a cluster with replicas is compared with a server that has one."""
     return [Section("A cluster", text, ["where", "pair p50 us", "p99 us", "pairs/s", "p50 against"], rows, targets)]

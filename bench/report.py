@@ -91,9 +91,13 @@ def facts(server: str, others: float) -> str:
 
 
 METHOD = """\
-All ways of one table ran interleaved against one private server: a round runs each way once, then the next round starts.
-Cells are the median of the rounds with the lowest and highest round. Ratios are taken within each round; their median
-counts. Compare only inside a table: the same work differs between runs with what else the machine has to do.
+How to read the tables:
+
+- All ways of one table run in turns against one private server: a round runs each way once.
+- A cell is the median of the rounds, with the lowest and the highest round in brackets.
+- A ratio is taken within each round; the median of these counts.
+- Compare only inside a table. The same work differs between runs with what else the machine has to do.
+- *Same core*: client and server share one core. *Own cores*: each has its own. *Free*: the system decides.
 """
 
 

@@ -126,7 +126,7 @@ def row_pair(bench: Bench) -> list[Section]:
             targets.append(Target("uncontended pair", f"p50, {transport}, {where}",
                                   ratio(results["dlock"], results["scripts"], "pair_p50"), 1.05, True))
     text = """One thread acquires and releases its own lock. The rival sends the very same two scripts by `redisCommandArgv` on one blocking
-connection; the plain `SET NX PX` is for information: it has no token, no queue and nothing of Redisson's layout."""
+connection. The plain `SET NX PX` is for information: it has no token, no queue and nothing of Redisson's layout."""
     head = ["placement", "way", "pair p50 us", "p99 us", "pairs/s", "switches", "client CPU us", "server CPU us"]
     return [Section("Uncontended pair", text, head, rows, targets)]
 
@@ -146,9 +146,9 @@ def row_own(bench: Bench) -> list[Section]:
         targets.append(Target(name, "ops/s", ratio(results["dlock"], results["scripts"], "per_s"), more, False))
         if less:
             targets.append(Target(name, "p99", ratio(results["dlock"], results["scripts"], "pair_p99"), less, True))
-    text = """Every thread its own lock, TCP, the server on one core and all client threads on another. The rival has a connection per thread.
-An op is an acquire or a release; latencies, switches and CPU are of a pair. With 256 threads the server is the limit. It is saved
-reads and writes, and since up to 16 callers share a script, some of the commands in it; what stays is written per lock."""
+    text = """Every thread has its own lock, over TCP. The server is on one core, all client threads are on another. The rival has a connection per thread.
+An op is an acquire or a release; latencies, switches and CPU are of a pair. With 256 threads the server is the limit. libdlock saves it
+reads and writes, and, because up to 16 callers share a script, some of the commands in the script. What stays is what is written per lock."""
     head = ["threads", "way", "ops/s", "pair p50 us", "p99 us", "switches", "client CPU us", "server CPU us"]
     return [Section("Own locks, many threads", text, head, rows, targets)]
 
@@ -188,12 +188,14 @@ def row_processes(bench: Bench) -> list[Section]:
             Target(name, "two inside, or a token that fell", spread(ours, "violations"), 0, True, ""),
         ]
     text = """Eight processes of eight threads want one lock; nothing is done inside. A hand-off is an acquisition by another thread than the last
-one, a turn one by another process. Exclusion and rising tokens are checked in shared memory. Whoever polls tries once a millisecond,
-with libdlock's own scripts, or with a plain `SET NX PX` that has no token and nothing of Redisson's layout. Free: threads run where the
-system puts them, and waking one on another core takes most of a hand-off; own cores: the server has one core, all clients the other.
-The most that a machine does is in the next section: a fair line of bare futexes in one process. Where that is less than 30 times a poll,
-so is every lock that hands over in order. A turn is up to 64 hand-overs, 8 turns make a round, and each turn adds a way through the
-server and back."""
+one. A turn is an acquisition by another process. Exclusion and rising tokens are checked in shared memory. The polling rivals try once a
+millisecond, with libdlock's own scripts, or with a plain `SET NX PX` that has no token and nothing of Redisson's layout.
+
+Free: waking a thread on another core takes most of a hand-off. Own cores: the server has one core, all clients share the other.
+
+The next section shows the upper limit of the machine: a fair queue of bare futexes in one process. Where that is less than 30 times a
+poll, so is every lock that hands over in order. A turn is up to 64 hand-overs, 8 turns make a round, and each turn adds a round trip to
+the server."""
     return [Section("One lock, 8 processes x 8 threads", text, CONTENDED, rows, targets)]
 
 
@@ -207,8 +209,8 @@ def row_threads(bench: Bench) -> list[Section]:
             Target(name, "p99 wait", ratio(results["dlock"], results["poll"], "wait_p99"), 0.05, True),
             Target(name, "two inside, or a token that fell", spread(results["dlock"], "violations"), 0, True, ""),
         ]
-    text = """As above, in one process. Bare futexes are a fair line in its memory, without a server: so long it takes this machine to let
-one thread run after another, in any lock that hands over in order."""
+    text = """As above, in one process. Bare futexes are a fair queue in its memory, without a server. They show how long this machine takes to run
+one thread after another, in any lock that hands over in order."""
     return [Section("One lock, 64 callers in one process", text, CONTENDED, rows, targets)]
 
 
@@ -219,8 +221,8 @@ def row_wake(bench: Bench) -> list[Section]:
         None, "wake", way, bench.server.urls["tcp"], int(bench.some(150, 30))))
     rows = [[names[way], str(spread(all_, "wake_p50")), str(spread(all_, "wake_p99"))] for way, all_ in results.items()]
     targets = [Target("release to acquired", "p50 to BLPOP's", ratio(results["dlock"], results["blpop"], "wake_p50"), 2.2, True)]
-    text = """One process holds the lock, one waits and sleeps; from just before the release in one to the return from acquire in the other.
-BLPOP is the floor of what a server can do: one push, no lock."""
+    text = """One process holds the lock, another waits and sleeps. Measured from just before the release in one to the return from acquire in the
+other. BLPOP is the least that a server can do: one push, no lock."""
     return [Section("Release in one process to acquired in another", text, ["way", "p50 us", "p99 us"], rows, targets)]
 
 
@@ -353,8 +355,8 @@ def row_kinds(bench: Bench) -> list[Section]:
         rows += [kind_row(case, way, results, ("acquired_per_s", "wait_p50", "wait_p99")) for way in ways]
         wrong += [result["violations"] for all_ in results.values() for result in all_]
     text = """Each kind beside the mutex of the same rounds; ratios are of rates. Uncontended: one thread, TCP, client and server on one core; the
-semaphores have four permits of which one is used. On one name: eight processes of eight threads, or of one; the semaphores have four
-permits, readers share. Mutexes are handed over in memory within a process, the other kinds are granted by the server each time."""
+semaphores have four permits, of which one is used. On one name: eight processes of eight threads, or of one; the semaphores have four
+permits, and readers share. Mutexes are handed over in memory within a process. The other kinds are granted by the server each time."""
     targets = [Target("kinds", "more inside than may be, or a token that fell", Spread.of(wrong), 0, True, "")]
     head = ["case", "kind", "pairs/s", "relative to", "p50 us", "p99 us", "server CPU us"]
     return [Section("Kinds", text, head, rows, targets)]

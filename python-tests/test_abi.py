@@ -130,7 +130,7 @@ def tree(tmp_path: pathlib.Path) -> pathlib.Path:
     """A copy of what gen.py looks at."""
     shutil.copytree(ROOT / "abi", tmp_path / "abi", ignore=shutil.ignore_patterns("__pycache__"))
     python = [f"bindings/python/dlock/{name}" for name in ("_abi.py", "_statuses.pyi", "orders.py", "makers.py")]
-    for name in (*python, "bindings/lua/dlock/cdef.lua", "bindings/go/abi.go", "src/base/error.c"):
+    for name in (*python, "bindings/lua/dlock/cdef.lua", "bindings/go/abi.go", "docs/api.md", "src/base/error.c"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     return tmp_path

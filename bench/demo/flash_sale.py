@@ -15,7 +15,8 @@ killed: the lock is free when its lease ends, and the process is started anew wi
 stopped until others have had the lock, then goes on as if nothing was: its write must be refused, and the library must
 tell it that the lock is LOST.
 
-At the end stands a table, what was checked, and who held the lock when, here and as an SVG. Leaves with 0 when every
+At the end stands a table, what was checked, and who held the lock when, here and as an SVG. --picture docs/flash-sale
+draws the pictures of the README anew. Leaves with 0 when every
 check holds, with 1 otherwise. --no-fence shows what the token is for: the stock ignores it, and the sale fails.
 """
 from __future__ import annotations
@@ -389,6 +390,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, help=threads)
     parser.add_argument("--seed", type=int, default=1, help="who thinks how long; odd: C is killed, even: C is stopped")
     parser.add_argument("--svg", type=pathlib.Path, help="where the timeline goes (flash-sale.svg in the build folder)")
+    parser.add_argument("--picture", type=pathlib.Path, help="also NAME.svg and NAME-dark.svg for a page: docs/flash-sale")
     parser.add_argument("--no-fence", action="store_true", help="the stock ignores the token: the sale fails")
     parser.add_argument("--quiet", action="store_true", help="only the table and what failed")
     options = parser.parse_args()
@@ -406,6 +408,13 @@ def arguments() -> argparse.Namespace:
     return options
 
 
+def draw(story: Story, picture: pathlib.Path) -> None:
+    """The picture for a page, on light and on dark ground."""
+    for name, look in timeline.LOOKS.items():
+        path = picture.with_name(picture.name + ("" if name == "light" else f"-{name}") + ".svg")
+        path.write_text(timeline.svg(story, look, plain=True), encoding="utf-8")
+
+
 def main() -> int:
     options = arguments()
     progress = Progress(options.quiet)
@@ -414,6 +423,8 @@ def main() -> int:
         progress.news(f"{options.items} items, {options.buyers} buyers in {options.processes} processes, {how}")
         story = Sale(server, options, progress).run()
     options.svg.write_text(timeline.svg(story), encoding="utf-8")
+    if options.picture:
+        draw(story, options.picture)
     if not options.quiet:
         print(*timeline.text(story, sys.stdout.encoding), "", sep="\n")
     good = report(story, options.quiet)

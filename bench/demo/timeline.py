@@ -108,28 +108,62 @@ def crowd_row(story: Story, crowd: str, blocks: str, marks: dict[str, str]) -> s
 
 WIDTH, LEFT, RIGHT = 1120, 84, 1096
 ROW, BAR = 24, 16
-COLOURS = {"bought": "#1b9e63", "slow": "#1b9e63", "sold out": "#8fb3dc", "refused": "#c8324b", "halted": "#c8324b"}
 LEGEND = [("bought", "bought"), ("sold out", "told sold out"), ("halted", "SIGKILL, SIGSTOP"),
           ("dead", "killed, until the lease ends"), ("stopped", "stopped, past its lease")]  # fmt: skip
-STYLE = """
-  text { font: 12px system-ui, "DejaVu Sans", sans-serif; fill: #334; }
-  .title { font-size: 19px; font-weight: 600; } .part { font-weight: 600; } .small { font-size: 10.5px; fill: #667; }
-  .note, .halo { font-size: 11px; font-weight: 600; } .halo { stroke: #fff; stroke-width: 3.5; stroke-linejoin: round; }
-  .grid { stroke: #e3e7ee; } .lane { fill: #f5f7fa; } .stock { fill: #d5efe2; stroke: #1b9e63; stroke-width: 1.5; }
-  .way { fill: none; stroke: #8a94a6; } .inner { font-size: 10.5px; font-weight: 600; fill: #fff; text-anchor: middle; }
+
+
+class Look(NamedTuple):
+    """The colours of a picture."""
+
+    back: str
+    text: str
+    small: str
+    grid: str
+    lane: str
+    way: str
+    stock: str  # the area under the curve
+    bought: str
+    sold_out: str
+    halted: str
+    stopped: str
+
+    def fill(self, kind: str) -> str:
+        names = {"slow": "bought", "sold out": "sold_out", "refused": "halted"}
+        return f"url(#{kind})" if kind in ("dead", "stopped") else str(getattr(self, names.get(kind, kind)))
+
+    def style(self) -> str:
+        return f"""
+  text {{ font: 12px system-ui, "DejaVu Sans", sans-serif; fill: {self.text}; }}
+  .title {{ font-size: 19px; font-weight: 600; }} .part {{ font-weight: 600; }}
+  .small {{ font-size: 10.5px; fill: {self.small}; }} .note, .halo {{ font-size: 11px; font-weight: 600; }}
+  .halo {{ stroke: {self.back}; stroke-width: 3.5; stroke-linejoin: round; }}
+  .grid {{ stroke: {self.grid}; }} .lane {{ fill: {self.lane}; }} .way {{ fill: none; stroke: {self.way}; }}
+  .stock {{ fill: {self.stock}; stroke: {self.bought}; stroke-width: 1.5; }}
+  .inner {{ font-size: 10.5px; font-weight: 600; fill: #fff; text-anchor: middle; }}
 """
-PATTERNS = "".join(
-    f'<pattern id="{name}" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
-    f'<rect width="6" height="6" fill="{colour}" opacity=".18"/><rect width="2" height="6" fill="{colour}"/></pattern>'
-    for name, colour in (("dead", "#c8324b"), ("stopped", "#e08e1b"))
-)
+
+    def patterns(self) -> str:
+        return "".join(
+            f'<pattern id="{name}" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
+            f'<rect width="6" height="6" fill="{colour}" opacity=".18"/>'
+            f'<rect width="2" height="6" fill="{colour}"/></pattern>'
+            for name, colour in (("dead", self.halted), ("stopped", self.stopped))
+        )
+
+
+LOOKS = {
+    "light": Look("#fff", "#334", "#667", "#e3e7ee", "#f5f7fa", "#8a94a6", "#d5efe2",
+                  "#1b9e63", "#8fb3dc", "#c8324b", "#e08e1b"),
+    "dark": Look("#0d1117", "#d6dde6", "#98a2b0", "#262d38", "#161b23", "#76808f", "#123526",
+                 "#2a9d68", "#4673a8", "#dd4a62", "#d9922e"),
+}  # fmt: skip
 
 
 class Part:
     """A part of the picture: a row for each process, from one time to another."""
 
-    def __init__(self, story: Story, top: int, start: int, end: int) -> None:
-        self.story, self.top, self.start, self.end = story, top, start, end
+    def __init__(self, story: Story, look: Look, top: int, start: int, end: int) -> None:
+        self.story, self.look, self.top, self.start, self.end = story, look, top, start, end
         self.bottom = top + ROW * len(story.crowds)
 
     def x(self, at: int) -> float:
@@ -151,8 +185,19 @@ class Part:
         for span in sorted(seen, key=lambda span: span.kind == "halted"):
             yield self.bar(span)
 
+    def plain_bars(self) -> Iterator[str]:
+        """The same without what stands in a bar's title: one path for all bars of a kind, a tenth of the bytes."""
+        paths: dict[str, str] = {}
+        for span in spans(self.story):
+            if span.end > self.start and span.start < self.end:
+                x, y = self.x(span.start), self.y(span.crowd) + (ROW - BAR) // 2
+                width = max(self.x(span.end) - x, 3 if span.kind == "halted" else 0.6)
+                paths[span.kind] = paths.get(span.kind, "") + f"M{x:.1f},{y}h{width:.1f}v{BAR}h-{width:.1f}z"
+        for kind in sorted(paths, key=lambda kind: kind == "halted"):
+            yield f'<path fill="{self.look.fill(kind)}" d="{paths[kind]}"/>'
+
     def bar(self, span: Span) -> str:
-        x, fill = self.x(span.start), COLOURS.get(span.kind, f"url(#{span.kind})")
+        x, fill = self.x(span.start), self.look.fill(span.kind)
         width = max(self.x(span.end) - x, 3 if span.kind == "halted" else 0.6)
         return (
             f'<rect x="{x:.2f}" y="{self.y(span.crowd) + (ROW - BAR) // 2}" width="{width:.2f}" height="{BAR}" '
@@ -230,11 +275,10 @@ def found_left(part: Part) -> Iterator[str]:
             yield f'<text class="inner" x="{middle:.1f}" y="{part.y(turn.crowd) + 16}">{turn.left}</text>'
 
 
-def legend(y: int) -> Iterator[str]:
+def legend(look: Look, y: int) -> Iterator[str]:
     x = LEFT
     for kind, words in LEGEND:
-        fill = COLOURS.get(kind, f"url(#{kind})")
-        yield f'<rect x="{x}" y="{y - 10}" width="14" height="12" rx="2" fill="{fill}"/>'
+        yield f'<rect x="{x}" y="{y - 10}" width="14" height="12" rx="2" fill="{look.fill(kind)}"/>'
         yield f'<text x="{x + 20}" y="{y}">{words}</text>'
         x += 44 + 7 * len(words)
 
@@ -249,12 +293,13 @@ WORDS = {
 }  # fmt: skip
 
 
-def svg(story: Story) -> str:
+def svg(story: Story, look: Look = LOOKS["light"], plain: bool = False) -> str:
+    """The picture; plain: without titles of its bars, for a page that does not show them."""
     words = WORDS[story.variant]
-    whole = Part(story, 190, story.began, story.ended)
+    whole = Part(story, look, 190, story.began, story.ended)
     after = story.next_grant(story.stop.at) if story.stop else None
     start = (after.granted if after else story.began) - ZOOM // 20
-    zoom = Part(story, whole.bottom + 76, start, start + ZOOM)
+    zoom = Part(story, look, whole.bottom + 76, start, start + ZOOM)
     height = zoom.bottom + 64
     title = f"Flash sale: {story.items} items, {story.buyers:,} buyers, {len(story.crowds)} processes, {words['how']}"
     closer = f"{ZOOM // 1000} ms of it, from {words['closer']}"
@@ -264,17 +309,17 @@ def svg(story: Story) -> str:
         f'<text class="part" x="{LEFT}" y="86">items left</text>',
         *stock_curve(story, whole.x, 96, 60),
         f'<text class="part" x="{LEFT}" y="{whole.top - 10}">{words["part"]}</text>',
-        *whole.lanes(), *whole.bars(), *notes(story, whole),
+        *whole.lanes(), *(whole.plain_bars() if plain else whole.bars()), *notes(story, whole),
         f'<text class="part" x="{LEFT}" y="{zoom.top - 26}">{escape(closer)}</text>',
         f'<text class="small" x="{LEFT}" y="{zoom.top - 10}">numbers: what the buyer found left'
         f"{words['rows']}</text>",
-        *zoom.lanes(), "" if story.variant == "optimistic" else way(zoom), *zoom.bars(), *found_left(zoom),
-        *legend(height - 14),
+        *zoom.lanes(), "" if story.variant == "optimistic" else way(zoom),
+        *(zoom.plain_bars() if plain else zoom.bars()), *found_left(zoom), *legend(look, height - 14),
     ]  # fmt: skip
     size = f'viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}"'
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size}>\n<style>{STYLE}</style>\n<defs>{PATTERNS}</defs>\n'
-        f'<rect width="{WIDTH}" height="{height}" fill="#fff"/>\n' + "\n".join(body) + "\n</svg>\n"
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size}>\n<style>{look.style()}</style>\n<defs>{look.patterns()}</defs>\n'
+        f'<rect width="{WIDTH}" height="{height}" fill="{look.back}"/>\n' + "\n".join(body) + "\n</svg>\n"
     )
 
 

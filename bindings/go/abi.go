@@ -19,7 +19,7 @@ import (
 const (
 	// Somebody else holds the lock and the caller did not want to wait.
 	ErrBusy Status = 1
-	// The time the caller was ready to wait is over.
+	// The caller's time to wait is over.
 	ErrTimedOut Status = 2
 	// The wait was cancelled.
 	ErrCancelled Status = 3
@@ -35,7 +35,7 @@ const (
 	ErrConflict Status = 8
 	// There is no such key.
 	ErrNotFound Status = 9
-	// It was set before; nothing was changed.
+	// It was set before; nothing changed.
 	ErrUnchanged Status = 10
 	// An argument is outside of what the call accepts.
 	ErrInvalidArgument Status = -100
@@ -43,11 +43,11 @@ const (
 	ErrInvalidName Status = -101
 	// There is no option of this name.
 	ErrUnknownOption Status = -102
-	// The value of an option is not one that it accepts.
+	// The option does not accept this value.
 	ErrInvalidOption Status = -103
-	// The URL cannot be understood.
+	// The URL cannot be read.
 	ErrInvalidURL Status = -104
-	// This build of the library cannot do that.
+	// This lock, set-up or build of the library cannot do that.
 	ErrUnsupported Status = -105
 	// This process has no memory left.
 	ErrOutOfMemory Status = -106
@@ -59,17 +59,17 @@ const (
 	ErrBufferTooSmall Status = -109
 	// The operating system refused something the library needs.
 	ErrSystemError Status = -110
-	// A lock is named twice where each may be named once.
+	// A lock is named twice; each may be named once.
 	ErrDuplicateName Status = -111
-	// The servers are not ones that can vote together.
+	// These servers cannot vote together.
 	ErrInvalidQuorum Status = -112
 	// The owner does not hold the lock.
 	ErrNotHeld Status = -200
 	// The owner held the lock and lost it before this call.
 	ErrLost Status = -201
-	// The name is in use on the server for something else than this kind of lock.
+	// The server uses the name for another kind of lock, or for something else.
 	ErrWrongKind Status = -202
-	// The request was sent but no answer came: it may have been carried out, or may be yet.
+	// The request was sent, but no answer came: it may have been carried out, or may still be.
 	ErrUnknownOutcome Status = -203
 	// The bytes are not a grant of this lock.
 	ErrInvalidGrant Status = -204
@@ -81,7 +81,7 @@ const (
 	ErrUnreachable Status = -300
 	// The server refuses the credentials or does not permit the command.
 	ErrDenied Status = -301
-	// The server is loading its data or waits for its primary.
+	// The server is loading its data, or waits for its primary.
 	ErrServerLoading Status = -302
 	// The server is busy with a long script or has too many clients.
 	ErrServerBusy Status = -303
@@ -89,21 +89,21 @@ const (
 	ErrServerOutOfMemory Status = -304
 	// The server takes no writes: it is a replica, or it cannot save.
 	ErrServerReadOnly Status = -305
-	// The server sent something that is not the Redis protocol or passes its limits.
+	// The server sent something that is not the Redis protocol, or exceeds its limits.
 	ErrProtocolError Status = -306
 	// The server answered with an error.
 	ErrServerError Status = -307
-	// There is no TLS with the server, or it did not prove that it is the one that was asked for.
+	// TLS with the server failed, or the server did not prove its name.
 	ErrTLSFailed Status = -310
-	// The server belongs to another set-up than the URL says; the scheme must be another one.
+	// The server belongs to another set-up than the URL says: use another scheme.
 	ErrWrongSetup Status = -311
-	// The server may have lost its memory: no lock is granted until those of before have ended.
+	// The server may have lost its memory: no lock is granted until all older leases have ended.
 	ErrQuarantined Status = -312
-	// The server goes by another longest lease than quarantine_ms says.
+	// The server keeps another longest lease than quarantine_ms says.
 	ErrLeaseRefused Status = -313
-	// Too few replicas confirm what was asked for: a grant is taken back, a renewal does not count.
+	// Too few replicas confirmed in time: a grant is taken back, a renewal does not count.
 	ErrNotReplicated Status = -314
-	// The server gives tokens that it gave before: it has lost its memory, or its clock was set back.
+	// The server gave a lower token than before: it lost its memory, and its clock is behind.
 	ErrServerForgot Status = -315
 	// The server is not fit to keep locks.
 	ErrUnfit Status = -316
@@ -1004,8 +1004,8 @@ func (c *Client) WriteLock(name string, options ...Option) (*Lock, error) {
 	return c.newLock(kindWrite, name, options)
 }
 
-// Semaphore returns the semaphore called name, whose permits stay taken until they are unlocked, also when their
-// holder's process dies.
+// Semaphore returns the semaphore called name, whose permits stay taken until they are unlocked, or reclaimed after
+// their holder died.
 func (c *Client) Semaphore(name string, options ...Option) (*Semaphore, error) {
 	l, err := c.newLock(kindSemaphore, name, options)
 	return (*Semaphore)(l), err

@@ -62,7 +62,7 @@ func (c *Client) orNone() *Client {
 
 // Close ends all waits with ErrClosed and the contexts of all grants, releases what is held, and stops. It waits up to five
 // seconds for the server, and blocks a thread meanwhile; after ErrTimedOut what is left expires by its lease, but permits of
-// a Semaphore, which have none, stay taken. Closing again is fine.
+// a Semaphore, which have none, stay taken until ReclaimPermits. Closing again is fine.
 func (c *Client) Close() error {
 	core := c.orNone().core
 	for _, one := range core.close() {

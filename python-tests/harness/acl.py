@@ -11,6 +11,7 @@ import dataclasses
 import importlib.util
 import pathlib
 import re
+import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 spec = importlib.util.spec_from_file_location("embed", ROOT / "src/scripts/embed.py")
@@ -25,9 +26,9 @@ FEATURES: dict[str, tuple[list[str], list[str]]] = {
     "multi": ([], ["multi_acquire"]), "inspect": ([], ["inspect"]), "gate": ([], ["gate"]), "transaction": ([], []),
 }  # fmt: skip
 WHAT = {
-    "multi": "besides what its members need, for mutexes that share a slot and are taken in one step",
+    "multi": "besides what its members need: for mutexes that share a slot and are taken in one step",
     "inspect": "besides what the kind needs", "gate": "besides what the kind needs",
-    "transaction": "keys of yours instead; commands as far as they are used",
+    "transaction": "keys of yours instead, and only the commands that you use",
 }  # fmt: skip
 ALWAYS = ["client|setname", "eval", "evalsha", "ping"]
 WAITING = ["subscribe", "unsubscribe"]
@@ -96,45 +97,55 @@ def rights(feature: str, namespace: str) -> Rights:
 HEAD = """\
 # Rights on the server
 
-What a user of the server must be allowed, for each feature, with `ACL SETUSER` of Redis 6 and newer. Written by
-python-tests/harness/acl.py from the scripts themselves; python-tests/test_acl.py runs every feature with exactly these
+This page lists what a user of the server must be allowed, for each feature, in the words of `ACL SETUSER` (Redis 6 and newer). It is
+written by [a script](../python-tests/harness/acl.py) from the library's own scripts. [A test](../python-tests/test_acl.py) runs every feature with exactly these
 rights, and with each one of them missing.
 
-The patterns below are for the names of one namespace, `billing` (the option `namespace`), and for names without braces. Whoever
-uses no namespace but names that begin alike puts that beginning in its place. A name with braces, `billing:{{x}}` say, has no
-others around it and a second colon in libdlock's own keys: then `{{billing:*` reads `billing:*`, and `dlock_gate:` reads
-`dlock_gate::`. Rights of several features add up:
+The patterns are for the names of one namespace, `billing` (the option `namespace`), and for names without braces. Without a
+namespace, put the common beginning of your names in its place. A name with braces, such as `billing:{{x}}`, gets no
+other braces around it, and a second colon in libdlock's own keys: then `{{billing:*` reads `billing:*`, and `dlock_gate:` reads
+`dlock_gate::`.
 
-    ACL SETUSER billing on >secret resetkeys resetchannels -@all {example}
+Rights of several features add up. A user for mutexes:
 
-What happens when one is missing:
+```text
+ACL SETUSER billing on >secret resetkeys resetchannels -@all {example}
+```
 
-- A command or key: calls that need it answer `DLOCK_DENIED`, and the sentence has the server's words. Redis 7.0 gives the
+## When a right is missing
+
+- A command or key: calls that need it answer `DLOCK_DENIED`, and the message has the server's words. Redis 7.0 gives the
   script's line for a command inside a script; `ACL LOG` on the server names the command, the key or the channel. What a
   script had done until then is taken back, as far as the rights for a release go; the rest ends with its lease. But a
-  permit of a semaphore whose release was denied midway stays taken. A key that is denied costs only its own lock: the locks that were
-  in one script with it are asked for again without it.
-- `subscribe` or a channel: nobody is told anything any more. Waiters look for themselves, every `safety_ms`. Without the right to
+  permit of a semaphore whose release was denied midway stays taken. A denied key costs only its own lock: the other locks
+  of the same script are asked for again without it.
+- `subscribe` or a channel: messages no longer arrive. Waiters look for themselves, every `safety_ms`. Without the right to
   publish, releases answer `DLOCK_DENIED`.
-- `client|setname`: the connections have no names. `unsubscribe`: channels are heard longer than needed.
-  `mget`: the token counters of a crowd are read one by one. `pexpireat`: renewals take the server longer.
-  `pexpiretime`: a clock of the server that is set back is not noticed; before Redis 7.0 it is not there.
-  `hrandfield` or `hscan`: one is enough for a read-write lock with many readers; Redis before 6.2 has the second only.
+- `client|setname`: the connections have no names.
+- `unsubscribe`: subscriptions last longer than needed.
+- `mget`: the token counters of a batch are read one by one.
+- `pexpireat`: renewals take the server longer.
+- `hrandfield` or `hscan`: one is enough for a read-write lock with many readers. Redis before 6.2 has only `hscan`.
+- `pexpiretime`: a server clock that is set back is not noticed. Redis before 7.0 does not have the command.
 
-`auth` needs no right. A `db` in the URL needs `+select`. A cluster needs `+cluster|shards`, `+asking`, `+pubsub|shardnumsub`,
-`+spublish`, `+ssubscribe` and `+sunsubscribe` besides; before Redis 7.0 the first is `+cluster`, and the last four are not there. The servers of a
-quorum need `+info` and `~dlock_quorum` besides. Redisson's clients need rights of their own.
+## Beyond one server
+
+- `auth` needs no right. A `db` in the URL needs `+select`.
+- A cluster needs `+cluster|shards`, `+asking`, `+pubsub|shardnumsub`, `+spublish`, `+ssubscribe` and `+sunsubscribe` as well. Before
+  Redis 7.0 the first is `+cluster`, and the last four do not exist.
+- The servers of a quorum need `+info` and `~dlock_quorum` as well.
+- Redisson's clients need rights of their own.
 """
 
 
 MORE = """\
 ## Options
 
-Besides what the features need; test_quarantine.py and test_replicas.py run with and without.
+These come on top of the features. Tests run with and without them.
 
 - `quarantine_ms`: `+info` `+hmget` `+hset` `+hget` `+time` `~dlock_memory`; on a cluster `~dlock_memory:*`
-- `replicas`: `+wait`; with `all`, at the sentinels, `+sentinel|master` besides `+sentinel|get-master-addr-by-name`
-- `checks` and `dlock_client_check`: `+info`; what else it tries and may not, it says
+- `replicas`: `+wait`; with `all`, at the sentinels, `+sentinel|master` beside `+sentinel|get-master-addr-by-name`
+- `checks` and `dlock_client_check`: `+info`; a check names what else it tried and may not use
 """
 
 
@@ -143,7 +154,8 @@ def wrapped(words: list[str]) -> str:
 
 
 def page() -> str:
-    lines = [HEAD.format(example="\\\n        " + " ".join(rights("mutex", "billing").rules()))]
+    example = textwrap.wrap(" ".join(rights("mutex", "billing").rules()), 110, break_long_words=False, break_on_hyphens=False)
+    lines = [HEAD.format(example="".join(f"\\\n    {part} " for part in example).rstrip())]
     for feature in FEATURES:
         need = rights(feature, "billing")
         lines += [f"## {feature}", ""]

@@ -22,14 +22,14 @@ def options_page(library: ctypes.CDLL) -> str:
     lines = [
         "# Options",
         "",
-        "Set by `dlock_options_set`, in the query part of a URL, or as keyword arguments in Python. A lock's options win over",
-        "its client's, and those over the URL's. Written by python-tests/harness/options.py.",
+        "Set options by `dlock_options_set`, in the query part of a URL, as keyword arguments in Python, by `Set` in Go or in a table in Lua. A lock's options win",
+        "over its client's, and those over the URL's. This page is written by [a script](../python-tests/harness/options.py) from the library's own table.",
         "",
-        "Options of a *lock* may differ between handles. Those of a *name* are what the first handle of a client on that name says, as",
-        "long as there is one; later handles do not change them. Those of a *client* are the same for all its locks: another value for",
-        "a lock is `DLOCK_INVALID_OPTION`.",
+        "- Options of a *lock* may differ between handles.",
+        "- Options of a *name* are what the first handle of a client on that name says, as long as a handle exists. Later handles do not change them.",
+        "- Options of a *client* are the same for all its locks. Another value for a lock is `DLOCK_INVALID_OPTION`.",
         "",
-        "| name | of a | accepts | default | |",
+        "| name | of a | accepts | default | meaning |",
         "| --- | --- | --- | --- | --- |",
     ]
     for index in range(library.dlock_option_count()):
@@ -38,10 +38,16 @@ def options_page(library: ctypes.CDLL) -> str:
         lines.append(f"| `{name}` | {whose} | {kind} | {f'`{default}`' if default else ''} | {text} |")
     lines += [
         "",
-        "Between options: `max_hold_ms` is -1 or at least 1; `token_ttl_ms` is at least ten times `lease_ms`; `quarantine_ms` is 0 or at",
-        "least `lease_ms` and `lock_delay_ms` together; `replicas` is `none`, 0 to 64, or `all`. `tls_*` options need a scheme with TLS,",
-        "`sentinel_*`, `quorum*` and `cluster_pubsub` one of theirs. `renew`, `min_hold_ms` and `lock_delay_ms` mean nothing to a plain semaphore,",
-        "whose permits have no lease; hand-overs and `linger_ms` are the mutex's alone.",
+        "Options that depend on each other:",
+        "",
+        "- `max_hold_ms` is -1 or at least 1.",
+        "- `token_ttl_ms` is at least ten times `lease_ms`.",
+        "- `quarantine_ms` is 0, or at least `lease_ms` and `lock_delay_ms` together.",
+        "- `replicas` is `none`, 0 to 64, or `all`; `cluster_pubsub` is `auto`, `plain` or `both`.",
+        "- `tls_*` options need a scheme with TLS; `sentinel_*`, `quorum*` and `cluster_pubsub` need one of theirs.",
+        "- `renew`, `min_hold_ms` and `lock_delay_ms` mean nothing to a plain semaphore, whose permits have no lease. Its `lease_ms` says how",
+        "  long a holder may be silent before its permits can be [reclaimed](kinds.md#semaphore).",
+        "- `handover_*` and `linger_ms` are for mutexes only.",
     ]
     return "\n".join(lines) + "\n"
 

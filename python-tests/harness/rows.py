@@ -229,20 +229,33 @@ def backing() -> Iterator[Backing]:
 HEAD = """\
 # Faults
 
-The rows of the fault matrix and the tests that make them happen, each on real servers unless its name says fake or hostile, each counting
-that its fault fired. Written by python-tests/harness/rows.py from the tests themselves; python-tests/test_rows.py compares.
+A lock library is worth what it does when things break. This page lists the faults that are made to happen, and the tests that do it. Servers and processes are real unless a
+test's name says fake or hostile. Each test counts that its fault happened.
 
-Every run is `./dev test`; the full one is `./dev test --full`; `./dev soak` repeats the full one until the count of the last column is reached, or
-for as long as `--minutes` says. A number is what the test is run with (rounds, as a rule of several locks each), a word or `1` that it has no count.
+The page is written by [a script](../python-tests/harness/rows.py) from the tests themselves, and [a test](../python-tests/test_rows.py) compares.
 
-What differs from the matrix:
+## How to read the tables
 
-- C-07: leases of 1 s over a line that loses a tenth of its packets: about a fifth is lost (and told in time), not one in 1000; 6 s and 30 s hold.
-- C-09: 100 leases of 10 s and a line of 96 kbit/s instead of 10: the renewals alone have 21.
-- D-05: one request per lock is waited for; those given up stay on their way until the connection is left, three at most by default.
-- K-01: new credentials are a new client; there is no callback.
-- K-08: without TLS, the grants of another name could be replayed; with it nothing can.
-- The other groups: only the rows below have tests of their own. Clocks that run at other rates are in the simulator as well (test_simulator.py).
+*Every run* is `./dev test`, *full run* is `./dev test --full`. `./dev soak` repeats the largest form of each test until its row has the count of the last column, or for as long as
+`--minutes` says. A number is what the test is run with: rounds, as a rule of several locks each. A word or `1` means that the test has no count.
+
+```sh
+./dev soak --list                           # which tests that are
+./dev soak --minutes 600                    # first every row once, then those that lack most
+./dev soak --rows C,D-05                    # groups and rows
+```
+
+It ends with a table of each row: wanted, done, faults, verdict. The exit code is 1 when a run failed or a fault never happened. Packets are lost, delayed and cut off in network
+namespaces when run as root, else through a proxy.
+
+## What differs from the plan
+
+- C-07: with leases of 1 s over a line that loses a tenth of its packets, about a fifth of the locks is lost (and told in time), not one in 1000. Leases of 6 s and 30 s hold.
+- C-09: 100 leases of 10 s on a line of 96 kbit/s instead of 10: the renewals alone need 21.
+- D-05: one request per lock is waited for. Requests that were given up stay on their way until the connection is left: three at most by default.
+- K-01: new credentials take a new client; there is no callback.
+- K-08: without TLS, the grants of another name could be replayed. With TLS nothing can.
+- The other groups: only the rows below have tests of their own. Clocks that run at other rates are in the [simulator](../python-tests/test_simulator.py) as well.
 """
 
 
@@ -264,7 +277,7 @@ def page() -> str:
                 row = fault = ""
         lines.append("")
     missing = [row for row in ROWS if not any(row in test.rows for test in found)]
-    lines += ["## Without a test of their own", "", ", ".join(missing) + ".", ""]
+    lines += ["## Without a test of their own", "", "These rows of the plan have no test of their own yet: " + ", ".join(missing) + ".", ""]
     return "\n".join(lines)
 
 

@@ -55,7 +55,7 @@ dlock_status dlock_client_finding(dlock_client *client, size_t index, dlock_even
     if (!event)
         return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "no event box was given");
     if (dli_check_finding(client->core, index, &finding))
-        return dli_fail(reterr, DLOCK_NO_EVENT, "the last look at the server found no more");
+        return dli_fail(reterr, DLOCK_NO_EVENT, "the last check has no more findings");
     for (int i = 0; i < DLOCK_FIELD_COUNT; i++)
         event->field[i] = -1;
     event->field[DLOCK_FIELD_TYPE] = DLOCK_EVENT_FINDING;

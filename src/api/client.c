@@ -170,7 +170,7 @@ dlock_status dlock_client_stats(dlock_client *client, int64_t *values, size_t co
     if (status != DLOCK_OK)
         return status;
     if (!values && count > 0)
-        return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "no place for the counters was given");
+        return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "no array for the counters was given");
     for (int i = 0; i < DLOCK_STAT_COUNT; i++)
         all[i] = __atomic_load_n(&client->core->stats[i], __ATOMIC_RELAXED);
     census(client->core, &now);

@@ -226,7 +226,7 @@ dlock_status dli_url_parse(const char *url, struct dli_site *site, struct dlock_
     struct dli_part login = dli_part_of(start, start), server = dli_part_of(start, slash), query;
     if (memchr(slash, '@', (size_t)(end - slash)) || memchr(slash, '#', (size_t)(end - slash)))
         return dli_fail(box, DLOCK_INVALID_URL,
-                        "The URL has '@' or '#' behind the server; in a user name, a password or "
+                        "The URL has '@' or '#' after the server; in a user name, a password or "
                         "an option write '@', '#', '/' and '?' as %%40, %%23, %%2F and %%3F.");
     for (const char *at = slash; at > start; at--) {
         if (at[-1] != '@')

@@ -258,7 +258,7 @@ static dlock_status no_map(struct dli_survey *survey)
     why = cluster->why;
     pthread_mutex_unlock(&cluster->mutex);
     if (why.code == DLOCK_OK)
-        return dli_fail(survey->asked->why, DLOCK_UNREACHABLE, "no server told in time who has which slot");
+        return dli_fail(survey->asked->why, DLOCK_UNREACHABLE, "no server described the slots in time");
     return dli_fail(survey->asked->why, why.code, "%s", why.message);
 }
 

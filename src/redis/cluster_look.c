@@ -282,7 +282,7 @@ static int judge_map(struct dli_cluster *cluster, const struct dli_reply *reply)
                    &look->map, reply, &look->config.target, &why) != DLOCK_OK) {
         refuse(look, why.code, why.message, NULL);
     } else if (look->map.count == 0) {
-        refuse(look, DLOCK_SERVER_LOADING, "knows nobody in its cluster who has slots", NULL);
+        refuse(look, DLOCK_SERVER_LOADING, "knows no server of its cluster that has slots", NULL);
     } else if (adopt(cluster, &look->map)) {
         refuse(look, DLOCK_OUT_OF_MEMORY, "describes more servers than there is memory or room for", NULL);
     } else {
@@ -330,7 +330,7 @@ static int go_on(struct dli_cluster *cluster, int64_t now)
         return 0;
     }
     if (look->conn->state != DLI_CONN_FAILED && now >= look->give_up)
-        refuse(look, DLOCK_UNREACHABLE, "did not say in time who has which slot", NULL);
+        refuse(look, DLOCK_UNREACHABLE, "did not describe the slots in time", NULL);
     if (look->conn->state != DLI_CONN_FAILED)
         return 0;
     ask_next(cluster, now);

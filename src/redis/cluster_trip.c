@@ -88,7 +88,7 @@ static void end_blind(struct dli_trip *trip)
     else if (__atomic_load_n(&cluster->known, __ATOMIC_ACQUIRE))
         why.code = dli_fail(trip->errand.request.why, DLOCK_UNREACHABLE, "no server has slot %d now", slot_of(trip));
     else
-        why.code = dli_fail(trip->errand.request.why, DLOCK_UNREACHABLE, "no server told in time who has which slot");
+        why.code = dli_fail(trip->errand.request.why, DLOCK_UNREACHABLE, "no server described the slots in time");
     end(trip, why.code);
 }
 
@@ -144,7 +144,7 @@ static int come_again(struct dli_trip *trip, int down, int64_t now)
     request->torn = request->brisk && !down;
     if (!request->torn && trip->at < trip->errand.call.deadline)
         return 0;
-    end(trip, dli_fail(request->why, DLOCK_SERVER_LOADING, "%s asks to come again: %s", trip->node->config.target.text,
+    end(trip, dli_fail(request->why, DLOCK_SERVER_LOADING, "%s asks to try again: %s", trip->node->config.target.text,
                        down ? "the cluster is down" : "keys are on their way to another server"));
     return -1;
 }

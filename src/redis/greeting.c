@@ -210,7 +210,7 @@ static void take_role(struct dli_conn *conn, const struct dli_reply *reply)
     else if (reply->type != DLI_REPLY_ARRAY || reply->size < 1 || reply->items[0].type != DLI_REPLY_TEXT)
         dli_conn_fail(conn, DLOCK_PROTOCOL_ERROR, "did not answer the greeting as Redis does", NULL);
     else if (strcmp(reply->items[0].text, "master") != 0)
-        dli_conn_fail(conn, DLOCK_UNREACHABLE, "is no primary, though a sentinel says so", NULL);
+        dli_conn_fail(conn, DLOCK_UNREACHABLE, "is not a primary, although a sentinel named it", NULL);
 }
 
 /* Judge the reply to the greeting asked; on trouble FAILED. */

@@ -97,7 +97,7 @@ static void count_vote(struct dli_round *round, struct dli_share *share)
     } else if (!may_vote(seat)) {
         share->why = seat->why;
         if (share->why.code == DLOCK_OK)
-            dli_fail(&share->why, DLOCK_UNREACHABLE, "%s: it has not said yet whom it votes with",
+            dli_fail(&share->why, DLOCK_UNREACHABLE, "%s: it has not named its quorum yet",
                      round->lane->quorum->node[share->node].store->text);
         dli_election_failed(&round->election, share->node, answer->got == DLI_TRY_GRANTED);
     } else {

@@ -128,7 +128,7 @@ static int late(const struct dli_replicas *replicas, struct dli_replicas_turn *t
     if (turn->waits)
         return unconfirmed(turn,
                            dli_fail(turn->errand->request.why, DLOCK_NOT_REPLICATED,
-                                    "no word from %d replicas of %s in time", needed(replicas), server_of(replicas)));
+                                    "no answer from %d replicas of %s in time", needed(replicas), server_of(replicas)));
     dli_fail(&why, DLOCK_UNREACHABLE, "The server %s did not answer in time.", replicas->config->target.text);
     return fail(turn, &why, said);
 }

@@ -31,7 +31,7 @@ static dlock_status refusal(const struct dli_reply *reply, dlock_error *box)
 
 static dlock_status unexpected(dlock_error *box)
 {
-    return dli_fail(box, DLOCK_PROTOCOL_ERROR, "the server's reply is not one the script can give");
+    return dli_fail(box, DLOCK_PROTOCOL_ERROR, "the server sent a reply that the script cannot give");
 }
 
 static int integer_at(const struct dli_reply *reply, size_t index, int64_t *out)
@@ -239,7 +239,7 @@ static dlock_status decode_change(const struct dli_reply *reply, struct dli_requ
     if (!integer_at(reply, 0, &code))
         return unexpected(request->why);
     if (code == -1)
-        return dli_fail(request->why, DLOCK_WRONG_KIND, "the key belongs to something else than this kind");
+        return dli_fail(request->why, DLOCK_WRONG_KIND, "the key does not belong to this kind of lock");
     if (!integer_at(reply, 1, &request->change.value))
         return unexpected(request->why);
     return code == 1 ? DLOCK_OK : DLOCK_UNCHANGED;
@@ -250,7 +250,7 @@ static dlock_status decode_inspect(const struct dli_reply *reply, struct dli_req
     struct dli_sight *sight = &request->sight;
 
     if (reply->type == DLI_REPLY_INTEGER && reply->integer == -1)
-        return dli_fail(request->why, DLOCK_WRONG_KIND, "the key belongs to something else than this kind");
+        return dli_fail(request->why, DLOCK_WRONG_KIND, "the key does not belong to this kind of lock");
     if (reply->type != DLI_REPLY_ARRAY || reply->size != 5 || reply->items[0].type != DLI_REPLY_TEXT ||
         !integer_at(reply, 1, &sight->left_ms) || !integer_at(reply, 2, &sight->token) ||
         !integer_at(reply, 3, &sight->now_us) || !integer_at(reply, 4, &sight->waiters))

@@ -13,7 +13,7 @@ static const struct {
     long result;
     const char *what;
 } verdicts[] = {
-    {X509_V_ERR_CERT_HAS_EXPIRED, "has a certificate that has expired, or whose authority's has: it needs a new one"},
+    {X509_V_ERR_CERT_HAS_EXPIRED, "has a certificate that has expired, or its authority's has: renew it"},
     {X509_V_ERR_CERT_NOT_YET_VALID, "has a certificate that is not valid yet: compare the clocks"},
     {X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT,
      "has a certificate of an authority that tls_ca_file and tls_ca_dir do not hold"},

@@ -136,7 +136,7 @@ static dlock_status tell(struct dli_txn *txn, const char *verb, const char *key,
     if (reply->type == DLI_REPLY_ERROR)
         return dli_txn_refused(txn, reply, why);
     if (reply->type != DLI_REPLY_TEXT)
-        return dli_fail(why, DLOCK_PROTOCOL_ERROR, "the reply to %s is not one that Redis gives", verb);
+        return dli_fail(why, DLOCK_PROTOCOL_ERROR, "Redis does not give such a reply to %s", verb);
     return DLOCK_OK;
 }
 
@@ -226,7 +226,7 @@ static dlock_status lead(struct dli_txn *txn, const char *key, size_t size, int6
 
     while ((status = txn->guide->lead(txn, key, size, &at, why)) == DLOCK_WOULD_BLOCK && at < deadline)
         dli_futex_wait(&never, 0, at);
-    return status == DLOCK_WOULD_BLOCK ? dli_fail(why, DLOCK_UNREACHABLE, "no server told in time who has the key")
+    return status == DLOCK_WOULD_BLOCK ? dli_fail(why, DLOCK_UNREACHABLE, "no server said in time where the key is")
                                        : status;
 }
 
@@ -292,7 +292,7 @@ dlock_status dli_txn_get(struct dli_txn *txn, const char *key, size_t size, uint
     if (reply && reply->type == DLI_REPLY_ERROR)
         return dli_txn_refused(txn, reply, why);
     if (reply)
-        dli_fail(why, DLOCK_PROTOCOL_ERROR, "the reply to GET is not one that Redis gives");
+        dli_fail(why, DLOCK_PROTOCOL_ERROR, "Redis does not give such a reply to GET");
     dli_txn_break(txn, why->code);
     return why->code;
 }

@@ -105,7 +105,7 @@ static int take_lead(struct dli_txn_step *step, int64_t now)
     if (status == DLOCK_WOULD_BLOCK && step->alarm < step->deadline)
         return 0;
     if (status == DLOCK_WOULD_BLOCK)
-        status = dli_fail(&step->why, DLOCK_UNREACHABLE, "no server told in time who has the key");
+        status = dli_fail(&step->why, DLOCK_UNREACHABLE, "no server said in time where the key is");
     return end(step, status);
 }
 
@@ -173,7 +173,7 @@ static int judge(struct dli_txn_step *step, const struct dli_reply *reply, int64
     if (reply->type == DLI_REPLY_ERROR)
         return end(step, dli_txn_refused(step->txn, reply, &step->why));
     if (reply->type != DLI_REPLY_TEXT && !(reply->type == DLI_REPLY_NIL && step->verb == DLI_TXN_GET)) {
-        dli_conn_fail(conn, DLOCK_PROTOCOL_ERROR, "gave a reply that is not one of Redis", NULL);
+        dli_conn_fail(conn, DLOCK_PROTOCOL_ERROR, "gave a reply that Redis does not give", NULL);
         return fail(step, &conn->why);
     }
     if (step->verb == DLI_TXN_GET)

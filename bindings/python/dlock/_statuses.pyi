@@ -8,7 +8,7 @@ class Busy(DlockError):
     """Somebody else holds the lock and the caller did not want to wait."""
 
 class TimedOut(DlockError, TimeoutError):
-    """The time the caller was ready to wait is over."""
+    """The caller's time to wait is over."""
 
 class Cancelled(DlockError):
     """The wait was cancelled."""
@@ -23,7 +23,7 @@ class NoEvent(DlockError):
     """No event waits in the queue."""
 
 class Unchanged(DlockError):
-    """It was set before; nothing was changed."""
+    """It was set before; nothing changed."""
 
 class GateClosed(DlockError):
     """The gate of the lock is closed: nobody acquires it until it is opened again."""
@@ -44,13 +44,13 @@ class UnknownOption(DlockError, ValueError):
     """There is no option of this name."""
 
 class InvalidOption(DlockError, ValueError):
-    """The value of an option is not one that it accepts."""
+    """The option does not accept this value."""
 
 class InvalidUrl(DlockError, ValueError):
-    """The URL cannot be understood."""
+    """The URL cannot be read."""
 
 class Unsupported(DlockError):
-    """This build of the library cannot do that."""
+    """This lock, set-up or build of the library cannot do that."""
 
 class OutOfMemory(DlockError, MemoryError):
     """This process has no memory left."""
@@ -68,10 +68,10 @@ class SystemError(DlockError):
     """The operating system refused something the library needs."""
 
 class DuplicateName(DlockError, ValueError):
-    """A lock is named twice where each may be named once."""
+    """A lock is named twice; each may be named once."""
 
 class InvalidQuorum(DlockError, ValueError):
-    """The servers are not ones that can vote together."""
+    """These servers cannot vote together."""
 
 class NotHeld(DlockError, RuntimeError):
     """The owner does not hold the lock."""
@@ -80,10 +80,10 @@ class Lost(DlockError):
     """The owner held the lock and lost it before this call."""
 
 class WrongKind(DlockError):
-    """The name is in use on the server for something else than this kind of lock."""
+    """The server uses the name for another kind of lock, or for something else."""
 
 class UnknownOutcome(DlockError):
-    """The request was sent but no answer came: it may have been carried out, or may be yet."""
+    """The request was sent, but no answer came: it may have been carried out, or may still be."""
 
 class InvalidGrant(DlockError, ValueError):
     """The bytes are not a grant of this lock."""
@@ -101,7 +101,7 @@ class Denied(DlockError, PermissionError):
     """The server refuses the credentials or does not permit the command."""
 
 class ServerLoading(DlockError):
-    """The server is loading its data or waits for its primary."""
+    """The server is loading its data, or waits for its primary."""
 
 class ServerBusy(DlockError):
     """The server is busy with a long script or has too many clients."""
@@ -113,28 +113,28 @@ class ServerReadOnly(DlockError):
     """The server takes no writes: it is a replica, or it cannot save."""
 
 class ProtocolError(DlockError):
-    """The server sent something that is not the Redis protocol or passes its limits."""
+    """The server sent something that is not the Redis protocol, or exceeds its limits."""
 
 class ServerError(DlockError):
     """The server answered with an error."""
 
 class TlsFailed(DlockError):
-    """There is no TLS with the server, or it did not prove that it is the one that was asked for."""
+    """TLS with the server failed, or the server did not prove its name."""
 
 class WrongSetup(DlockError):
-    """The server belongs to another set-up than the URL says; the scheme must be another one."""
+    """The server belongs to another set-up than the URL says: use another scheme."""
 
 class Quarantined(DlockError):
-    """The server may have lost its memory: no lock is granted until those of before have ended."""
+    """The server may have lost its memory: no lock is granted until all older leases have ended."""
 
 class LeaseRefused(DlockError):
-    """The server goes by another longest lease than quarantine_ms says."""
+    """The server keeps another longest lease than quarantine_ms says."""
 
 class NotReplicated(DlockError):
-    """Too few replicas confirm what was asked for: a grant is taken back, a renewal does not count."""
+    """Too few replicas confirmed in time: a grant is taken back, a renewal does not count."""
 
 class ServerForgot(DlockError):
-    """The server gives tokens that it gave before: it has lost its memory, or its clock was set back."""
+    """The server gave a lower token than before: it lost its memory, and its clock is behind."""
 
 class Unfit(DlockError):
     """The server is not fit to keep locks."""

@@ -1,0 +1,80 @@
+"""The programs in README.md and docs: found between fences, and run as they stand against a server of the tests."""
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+from typing import Callable, NamedTuple
+
+from .build import BUILD, LIBRARY, ROOT, SANITIZED, clean_env
+from .golang import GO, MODULE, Tool
+
+URL = "redis://localhost:6379"
+
+
+class Block(NamedTuple):
+    """A fenced block of a page."""
+
+    page: pathlib.Path
+    line: int  # of its fence
+    language: str
+    body: str
+    output: str  # what it prints, from the block "text" right behind a line "It prints:"; "" without
+
+
+def blocks(page: pathlib.Path) -> list[Block]:
+    found, text = [], page.read_text()
+    for match in re.finditer(r"^( *)```([^\n]*)\n(.*?)^\1```$", text, re.M | re.S):
+        assert not match[1], f"{page.name}: a fence that is indented is not read"
+        behind = re.match(r"\n+It prints:\n+```text\n(.*?)^```$", text[match.end() :], re.M | re.S)
+        line = text.count("\n", 0, match.start()) + 1
+        found.append(Block(page, line, match[2], match[3], behind[1] if behind else ""))
+    return found
+
+
+def finish(command: list[str | pathlib.Path], cwd: pathlib.Path, **env: str) -> str:
+    """What a program prints that ends well and has no complaints."""
+    done = subprocess.run(command, cwd=cwd, env={**os.environ, **env}, text=True, capture_output=True, timeout=50)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def python(source: str, folder: pathlib.Path) -> str:
+    (folder / "sale.py").write_text(source)
+    env = {"PYTHONPATH": str(ROOT / "bindings/python"), "DLOCK_LIBRARY": str(LIBRARY)}
+    return finish([sys.executable, "sale.py"], folder, **env)
+
+
+def c(source: str, folder: pathlib.Path) -> str:
+    (folder / "sale.c").write_text(source)
+    more = ["-Wl,--allow-shlib-undefined"] if SANITIZED else []  # the sanitizer is preloaded
+    command = ["cc", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}/abi", "sale.c", LIBRARY, *more, "-o", "sale"]
+    subprocess.run(command, check=True, cwd=folder, env=clean_env())
+    return finish([folder / "sale"], folder, LD_LIBRARY_PATH=str(BUILD))
+
+
+def go(source: str, folder: pathlib.Path) -> str:
+    assert GO, "there is no Go: apt-get install golang-go"
+    tool = Tool()
+    (folder / "main.go").write_text(source)
+    needs = f'require {MODULE} v0.0.0\n\nreplace {MODULE} => "{ROOT}/bindings/go"\n'
+    (folder / "go.mod").write_text("module sale\n\ngo 1.19\n\n" + needs)
+    tool("vet", ".", cwd=folder)
+    tool("build", "-o", "sale", ".", cwd=folder)
+    return finish([folder / "sale"], folder, LD_LIBRARY_PATH=tool.env["LD_LIBRARY_PATH"])
+
+
+def lua(source: str, folder: pathlib.Path) -> str:
+    (folder / "sale.lua").write_text(source)
+    env = {"LUA_PATH": f"{ROOT}/bindings/lua/?.lua", "DLOCK_LIBRARY": str(LIBRARY)}
+    return finish(["luajit", "sale.lua"], folder, **env)
+
+
+RUN: dict[str, Callable[[str, pathlib.Path], str]] = {"c": c, "python": python, "go": go, "lua": lua}
+
+
+def run(block: Block, url: str, folder: pathlib.Path) -> str:
+    """What the program prints, on another server than the one it names."""
+    return RUN[block.language](block.body.replace(URL, url), folder)
