@@ -23,6 +23,10 @@ import cluster  # noqa: E402
 from report import Section, Spread, Target, document, draw, facts, number, part, part_of, with_part  # noqa: E402
 from server import ROOT, Server  # noqa: E402
 
+sys.path.insert(0, str(ROOT / "python-tests"))
+
+from harness.left import Left, remember, remembered  # noqa: E402
+
 Result = dict[str, float]
 
 
@@ -414,10 +418,16 @@ def main() -> None:
     bench, sections = Bench(arguments.build.resolve(), arguments.quick), []
     try:
         same_commands(bench)
+        kind = "bench-quick" if arguments.quick else "bench"
+        left = Left(names, remembered(kind))
         for name in names:
             started = time.monotonic()
             sections += bindings.row_bindings(bench) if name == "bindings" else ROWS[name](bench)
             print(f"{name}: {time.monotonic() - started:.0f} s", file=sys.stderr)
+            remember(kind, {name: time.monotonic() - started})
+            left.done(name)
+            if sys.stderr.isatty() and left.waiting:
+                print(f"-- {left.line()}", file=sys.stderr)
             for target in [target for section in sections for target in section.targets] if names == ["bindings"] else sections[-1].targets:
                 print("   ", " | ".join(target.cells()), file=sys.stderr)
         about = facts(bench.server.version, bench.others())

@@ -17,6 +17,7 @@ import pytest
 from harness.agent import Agent
 from harness.build import BUILD, LIBRARY, ROOT
 from harness.cluster import Lone
+from harness.progress import Progress
 from harness.proxy import Proxy
 from harness.server import Server
 from harness.tally import COUNTS
@@ -29,11 +30,18 @@ sys.path.insert(0, str(ROOT / "bindings/python"))
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--cluster", action="store_true", help="servers are clusters of one, whose keys' slots must agree")
     parser.addoption("--no-skips", action="store_true", help="a skipped test fails the run: it was to show everything")
+    parser.addoption("--about", help="tests that are about a word: it stands in their name or file, or in what these say of themselves")
     parser.addoption("--tally", help="a file for what the last test did: its outcome, runs and faults, see harness/tally.py")
 
 
 def server_class(config: pytest.Config) -> type[Server]:
     return Lone if config.getoption("cluster") else Server
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter and not hasattr(session.config, "workerinput") and not session.config.getoption("collectonly"):
+        session.config.pluginmanager.register(Progress(reporter), "progress")
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -54,8 +62,18 @@ def pytest_handlecrashitem(crashitem: str) -> None:
     CRASHED.append(crashitem)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def is_about(item: pytest.Item, word: str) -> bool:
+    told = [item.nodeid, getattr(item.module, "__doc__", ""), getattr(getattr(item, "function", None), "__doc__", "")]  # type: ignore[attr-defined]
+    return any(word in (text or "").lower() for text in told)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The longest files first: each is one worker's."""
+    word = config.getoption("about")
+    if word:
+        others = [item for item in items if not is_about(item, word.lower())]
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if item not in set(others)]
     items.sort(key=lambda item: item.path.name not in LONG)
 
 

@@ -31,23 +31,23 @@ class Mutant:
 
 MUTANTS = (
     Mutant(1, "stamp after the reply", (
-        ("engine/wire.c", "own(m, answer->token, answer->tokens, m->sent.lease, m->sent_at, now);",
+        ("engine/exchange.c", "own(m, answer->token, answer->tokens, m->sent.lease, m->sent_at, now);",
          "own(m, answer->token, answer->tokens, m->sent.lease, now, now);"),
     )),
     Mutant(3, "no guard", seeds=4000, edits=(
         ("engine/lease.c", "- 2 * DLI_MS - guard(lease);", "- 2 * DLI_MS + 0 * guard(lease);"),
     )),
     Mutant(5, "release without comparing the owner", (
-        ("scripts/giveup.lua", "redis.call('HDEL', lock, owner) == 0 then",
+        ("redis/scripts/mutex/giveup.lua", "redis.call('HDEL', lock, owner) == 0 then",
          "redis.call('DEL', lock) == 0 then"),
     )),
     Mutant(6, "renewal without comparing the owner", (
-        ("scripts/renew.lua", "if (pcall('HEXISTS', key, owner) == 1 or held(key, owner)) and owner ~= 'mode' then", "if redis.call('EXISTS', KEYS[i]) == 1 then"),
+        ("redis/scripts/mutex/renew.lua", "if (pcall('HEXISTS', key, owner) == 1 or held(key, owner)) and owner ~= 'mode' then", "if redis.call('EXISTS', KEYS[i]) == 1 then"),
     )),
     Mutant(10, "a renewal queued before the release is still sent", driver=10, seeds=4000),
     Mutant(11, "loss noticed by replies only", (
-        ("engine/keep.c", "if (m->owned && now >= m->limit)", "if (m->owned && now >= DLI_NEVER)"),
-        ("engine/keep.c", "at = dli_earlier(m->limit, max_hold_at(m));", "at = max_hold_at(m);"),
+        ("engine/renewal.c", "if (m->owned && now >= m->limit)", "if (m->owned && now >= DLI_NEVER)"),
+        ("engine/renewal.c", "at = dli_earlier(m->limit, max_hold_at(m));", "at = max_hold_at(m);"),
     )),
     Mutant(13, "subscribed after the try, no second try", driver=13),
     Mutant(15, "token counted up on re-entry", (
@@ -56,21 +56,21 @@ MUTANTS = (
     )),
     Mutant(19, "EVAL after NOSCRIPT keeps the old stamp: harmless", driver=19, caught=False),
     Mutant(20, "no answer taken for no grant", (
-        ("engine/wire.c", "m->owned && (!answer->sent || answer->refused))\n        m->known = m->was_known || m->doubt;",
+        ("engine/exchange.c", "m->owned && (!answer->sent || answer->refused))\n        m->known = m->was_known || m->doubt;",
          "m->owned)\n        m->known = m->was_known;"),
     )),
     Mutant(101, "a pushed grant counts from its arrival", (
-        ("engine/wire.c", "int64_t stamp = m->heard_at, lease = m->heard_lease;",
+        ("engine/exchange.c", "int64_t stamp = m->heard_at, lease = m->heard_lease;",
          "int64_t stamp = now, lease = m->heard_lease;"),
-        ("engine/wire.c", "        stamp = m->sent_at;\n        lease = m->sent.lease;",
+        ("engine/exchange.c", "        stamp = m->sent_at;\n        lease = m->sent.lease;",
          "        stamp = now;\n        lease = m->sent.lease;"),
     )),
     Mutant(102, "a grant to who looks lasts as long as its older look asked for", seeds=10000, edits=(
-        ("scripts/common.lua", "return grant(own, args[2], tonumber(args[3]), args[7])",
+        ("redis/scripts/shared/common.lua", "return grant(own, args[2], tonumber(args[3]), args[7])",
          "return grant(own, told.lease, told.block, told.keep)"),
     )),
     Mutant(103, "a message that comes while an exchange is in flight is forgotten", seeds=8000, edits=(
-        ("engine/wire.c", "    m->again = at;\n    if (m->waiters", "    if (m->waiters"),
+        ("engine/exchange.c", "    m->again = at;\n    if (m->waiters", "    if (m->waiters"),
     )),
     Mutant(104, "the undo ends with the shorter lease of the claim", seeds=6000, edits=(
         ("engine/mutex.c", "m->owned ? m->asked : dli_mutex_place(m)",
@@ -78,75 +78,75 @@ MUTANTS = (
     )),
     Mutant(105, "the undo of a place in line ends before the place does", (
         ("engine/mutex.c", "m->owned ? m->asked : dli_mutex_place(m)", "m->asked"),
-        ("engine/wire.c", "        dli_mutex_give_back(m, number, now);", "        (void)number;"),
+        ("engine/exchange.c", "        dli_mutex_give_back(m, number, now);", "        (void)number;"),
     )),
     Mutant(106, "a claim with a shorter lease is not confirmed at once", (
         ("engine/mutex.c", "        m->confirm = 1;\n        m->renew_at = now;", "        m->confirm = 1;"),
     )),
     Mutant(107, "who waits patiently behind a mere try is not put in line", (
-        ("engine/wire.c", "if ((!m->sent.patient && m->waiters > 0) || m->drop)", "if (m->drop)"),
+        ("engine/exchange.c", "if ((!m->sent.patient && m->waiters > 0) || m->drop)", "if (m->drop)"),
     )),
     Mutant(108, "the release wakes nobody", (
-        ("scripts/common.lua", "  if gate_closed() or not grant_next(nil, nil, first, told) then\n", "  if lock then\n"),
+        ("redis/scripts/shared/common.lua", "  if gate_closed() or not grant_next(nil, nil, first, told) then\n", "  if lock then\n"),
     )),
     Mutant(109, "the next in line is not told that foreign clients are to be watched", first=20_001, seeds=1000, edits=(
-        ("scripts/giveup.lua", "    leave(owner)\n    tell_next()\n", "    leave(owner)\n"),
+        ("redis/scripts/mutex/giveup.lua", "    leave(owner)\n    tell_next()\n", "    leave(owner)\n"),
     )),
     Mutant(110, "a waiter sleeps until it is told", (
-        ("engine/wire.c", "m->look_at = now + pause < m->again ? now + pause : m->again;", "m->look_at = m->again;"),
+        ("engine/exchange.c", "m->look_at = now + pause < m->again ? now + pause : m->again;", "m->look_at = m->again;"),
     )),
     Mutant(111, "who has adopted a grant leaves it to others", (
-        ("scripts/adopt.lua", "  redis.call('HDEL', lock, owner)\n", ""),
+        ("redis/scripts/shared/adopt.lua", "  redis.call('HDEL', lock, from)\n", ""),
     )),
     Mutant(112, "a lock that lingered is never given back", (
-        ("engine/turn.c", "    dli_mutex_start_drop(m, now);\n", "    m->linger_until = 0;\n    (void)now;\n"),
+        ("engine/handover.c", "    dli_mutex_start_drop(m, now);\n", "    m->linger_until = 0;\n    (void)now;\n"),
     )),
     Mutant(118, "a new counter gives a whole block", (
-        ("scripts/tokens.lua", "redis.call, micros, 1, nil, nil", "redis.call, micros, tonumber(block), nil, nil"),
+        ("redis/scripts/shared/tokens.lua", "redis.call, micros, 1, nil, nil", "redis.call, micros, tonumber(block), nil, nil"),
     )),
     Mutant(119, "a whole block is reserved whatever the clock says", (
-        ("scripts/tokens.lua", "    got = math.min(block, last - before)\n", "    last = math.max(last, before + block)\n    got = block\n"),
+        ("redis/scripts/shared/tokens.lua", "    got = math.min(block, last - before)\n", "    last = math.max(last, before + block)\n    got = block\n"),
     )),
     Mutant(120, "tokens are counted from the last one on", (
-        ("scripts/tokens.lua", "return last - got + 1, got", "return last, got"),
+        ("redis/scripts/shared/tokens.lua", "return last - got + 1, got", "return last, got"),
     )),
     Mutant(121, "nobody is told that there are fewer tokens", (
-        ("scripts/tokens.lua", ", got < block and got or nil", ""),
+        ("redis/scripts/shared/tokens.lua", ", got < block and got or nil", ""),
     )),
     Mutant(122, "a request sent again is told of a whole block", (
-        ("scripts/try.lua", "last_token(args[7]), 1 }", "last_token(args[7]) }"),
+        ("redis/scripts/mutex/try.lua", "last_token(args[7]), 1 }", "last_token(args[7]) }"),
     )),
     Mutant(123, "a counter that is gone is not counted anew for who holds", (
-        ("scripts/common.lua", "or (tokens(fence, now(), 1, keep))", "or now() + 64"),
+        ("redis/scripts/shared/common.lua", "or (tokens(fence, now(), 1, keep))", "or now() + 64"),
     )),
     Mutant(113, "who takes up a lock that lingers has the token of who left it", (
-        ("engine/turn.c", "    next->handed = 1;\n", "    next->handed = 1;\n    m->token_next -= m->linger_until != 0;\n"),
+        ("engine/handover.c", "    next->handed = 1;\n", "    next->handed = 1;\n    m->token_next -= m->linger_until != 0;\n"),
     )),
     Mutant(114, "a lock lingers longer than its grant may be used for turns", (
-        ("engine/turn.c", "dli_earlier(now + claim->linger, turns_end(m));", "now + m->lease;"),
+        ("engine/handover.c", "dli_earlier(now + claim->linger, turns_end(m));", "now + m->lease;"),
     )),
     Mutant(124, "an id that was given up may still be granted", (
-        ("scripts/try.lua", "if buried(about, own) then", "if buried(about, own) and false then"),
+        ("redis/scripts/mutex/try.lua", "if buried(about, own) then", "if buried(about, own) and false then"),
     )),
     Mutant(115, "the answer to who asked for a longer lease is for whoever holds by then", (
-        ("engine/keep.c", "m->holder && m->holder->token == token;", "m->holder && token;"),
+        ("engine/renewal.c", "m->holder && m->holder->token == token;", "m->holder && token;"),
     )),
 )  # fmt: skip
 
 
 # Of busy polling: the rules of test_busy.py find these.
 BUSY = (
-    Mutant(501, "asking in vain is no reason to pause", (("redis/busy.c", "busy->came * 2 < ROUND", "busy->came < 0"),)),
-    Mutant(502, "one answer in time is enough", (("redis/busy.c", "busy->came * 2 < ROUND", "busy->came < 1"),)),
-    Mutant(503, "the pause has no end", (("redis/busy.c", "pause < PAUSE_MOST ? pause : PAUSE_MOST", "pause"),)),
-    Mutant(504, "the pause does not grow", (("redis/busy.c", "busy->pause * 4;", "busy->pause;"),)),
-    Mutant(505, "one answer too late is a reason to pause", (("redis/busy.c", "if (busy->asked < ROUND)", "if (came && busy->asked < ROUND)"),)),
-    Mutant(506, "a pause is remembered for ever", (("redis/busy.c", "busy->pause /= 2;", ";"),)),
-    Mutant(507, "a lost time slice is nothing but a late answer", (("redis/busy.c", "away >= SLICE", "away < 0"),)),
-    Mutant(508, "to be kept from the core is as good as an answer", (("redis/busy.c", "came && away < DLI_BUSY_SHARED &&", "came &&"),)),
-    Mutant(509, "the server's own work is somebody else's", (("redis/busy.h", "DLI_BUSY_SHARED = 100", "DLI_BUSY_SHARED = 8"),)),
+    Mutant(501, "asking in vain is no reason to pause", (("redis/link/busy.c", "busy->came * 2 < ROUND", "busy->came < 0"),)),
+    Mutant(502, "one answer in time is enough", (("redis/link/busy.c", "busy->came * 2 < ROUND", "busy->came < 1"),)),
+    Mutant(503, "the pause has no end", (("redis/link/busy.c", "pause < PAUSE_MOST ? pause : PAUSE_MOST", "pause"),)),
+    Mutant(504, "the pause does not grow", (("redis/link/busy.c", "busy->pause * 4;", "busy->pause;"),)),
+    Mutant(505, "one answer too late is a reason to pause", (("redis/link/busy.c", "if (busy->asked < ROUND)", "if (came && busy->asked < ROUND)"),)),
+    Mutant(506, "a pause is remembered for ever", (("redis/link/busy.c", "busy->pause /= 2;", ";"),)),
+    Mutant(507, "a lost time slice is nothing but a late answer", (("redis/link/busy.c", "away >= SLICE", "away < 0"),)),
+    Mutant(508, "to be kept from the core is as good as an answer", (("redis/link/busy.c", "came && away < DLI_BUSY_SHARED &&", "came &&"),)),
+    Mutant(509, "the server's own work is somebody else's", (("redis/link/busy.h", "DLI_BUSY_SHARED = 100", "DLI_BUSY_SHARED = 8"),)),
     Mutant(510, "a server that is not let run is as good as one that is", (
-        ("redis/busy.c", " && !put_aside", " + 0 * put_aside"),
+        ("redis/link/busy.c", " && !put_aside", " + 0 * put_aside"),
     )),
 )
 
@@ -154,14 +154,14 @@ BUSY = (
 # Of direct calls: test_direct.py finds these.
 DIRECT = (
     Mutant(511, "who drove leaves nothing to the client's thread", (
-        ("redis/pipe.c", "done = settled(pipe);", "done = 1;"),
+        ("redis/pipe/pipe.c", "done = settled(pipe);", "done = 1;"),
     )),
     Mutant(512, "calls of many go one by one", (
-        ("watchdog/events.c", "events->many_until = now + MANY_FOR;", "events->many_until = now;"),
+        ("client/events.c", "events->many_until = now + MANY_FOR;", "events->many_until = now;"),
     )),
     Mutant(513, "the client's thread drives beside a caller", (
-        ("redis/pipe.c", "    pthread_mutex_lock(&pipe->mutex);\n", "    (void)pipe;\n"),
-        ("redis/pipe.c", "void dli_pipe_leave(struct dli_pipe *pipe)\n{\n    pthread_mutex_unlock(&pipe->mutex);\n",
+        ("redis/pipe/pipe.c", "    pthread_mutex_lock(&pipe->mutex);\n", "    (void)pipe;\n"),
+        ("redis/pipe/pipe.c", "void dli_pipe_leave(struct dli_pipe *pipe)\n{\n    pthread_mutex_unlock(&pipe->mutex);\n",
          "void dli_pipe_leave(struct dli_pipe *pipe)\n{\n    (void)pipe;\n"),
     )),
     Mutant(518, "who took the answer to renewals leaves the others to the clock", (
@@ -172,47 +172,47 @@ DIRECT = (
 # Of begun calls: test_begin.py finds these.
 BEGUN = (
     Mutant(514, "an event loop never has its turn", (
-        ("watchdog/submit.c", "% ROUND == 0 &&", "% ROUND == ROUND &&"),
+        ("client/submit.c", "% ROUND == 0 &&", "% ROUND == ROUND &&"),
     )),
     Mutant(515, "who pauses leaves all to the client's thread", (
-        ("redis/pipe.c", "    if (!dli_busy_may(nap, now))\n        return;\n", "    if (now)\n        return;\n"),
+        ("redis/pipe/pipe.c", "    if (!dli_busy_may(nap, now))\n        return;\n", "    if (now)\n        return;\n"),
     )),
     Mutant(516, "an event stays promised that never comes", (
-        ("watchdog/submit.c", "    if (status != DLOCK_WOULD_BLOCK)\n        dli_events_keep(&entry->client->events, NULL);",
+        ("client/submit.c", "    if (status != DLOCK_WOULD_BLOCK)\n        dli_events_keep(&entry->client->events, NULL);",
          "    if (status != DLOCK_WOULD_BLOCK && status != DLOCK_OK)\n        dli_events_keep(&entry->client->events, NULL);"),
     )),
     Mutant(517, "what is told by an event is the return's, too", (
-        ("watchdog/submit.c", "    if (!by_event && waiter->settled)", "    if (waiter->settled)"),
+        ("client/submit.c", "    if (!by_event && waiter->settled)", "    if (waiter->settled)"),
     )),
 )
 
 
-# Of the votes of a quorum: native/votes.c finds these.
+# Of the votes of a quorum: native/sim/votes.c finds these.
 VOTES = (
     Mutant(401, "a renewal that one server too few confirmed counts", (
-        ("engine/quorum.c", "if (tally->yes >= tally->needed)", "if (tally->yes >= tally->needed - 1)"),
+        ("engine/votes.c", "if (tally->yes >= tally->needed)", "if (tally->yes >= tally->needed - 1)"),
     )),
     Mutant(402, "tokens in one round: nothing is written back", (
-        ("engine/quorum.c", "return e->token && voter->token <= e->token && voter->last >= e->last;",
+        ("engine/votes.c", "return e->token && voter->token <= e->token && voter->last >= e->last;",
          "return e->token && voter->token <= e->token;"),
     )),
     Mutant(403, "one floor too few", (
-        ("engine/quorum.c", "if (e->token && count_of(e, DLI_VOTE_FLOORED) >= e->needed)",
+        ("engine/votes.c", "if (e->token && count_of(e, DLI_VOTE_FLOORED) >= e->needed)",
          "if (e->token && count_of(e, DLI_VOTE_FLOORED) >= e->needed - 1)"),
     )),
     Mutant(404, "no answer is a vote", (
-        ("engine/quorum.c", "    e->voter[i].vote = DLI_VOTE_FAILED;\n", "    e->voter[i].vote = DLI_VOTE_FLOORED;\n"),
+        ("engine/votes.c", "    e->voter[i].vote = DLI_VOTE_FAILED;\n", "    e->voter[i].vote = DLI_VOTE_FLOORED;\n"),
     )),
     Mutant(405, "the lowest token is chosen", (
-        ("engine/quorum.c", "voter->token > e->token ? voter->token : e->token",
+        ("engine/votes.c", "voter->token > e->token ? voter->token : e->token",
          "!e->token || voter->token < e->token ? voter->token : e->token"),
     )),
     Mutant(407, "what is reserved ends with the lowest block", (
-        ("engine/quorum.c", "voter->last > e->last ? voter->last : e->last;",
+        ("engine/votes.c", "voter->last > e->last ? voter->last : e->last;",
          "!e->last || voter->last < e->last ? voter->last : e->last;"),
     )),
     Mutant(406, "an id that was granted by some is used again", (
-        ("engine/quorum.c", "            return 1;\n    return 0;\n}\n\nint dli_election_split",
+        ("engine/votes.c", "            return 1;\n    return 0;\n}\n\nint dli_election_split",
          "            return 0;\n    return 0;\n}\n\nint dli_election_split"),
     )),
 )  # fmt: skip
@@ -220,143 +220,143 @@ VOTES = (
 
 KINDS = (
     Mutant(251, "a read that was given up may still be granted", world="rw", edits=(
-        ("scripts/read_acquire.lua", "call('GET', hold) == BURIED then", "call('GET', hold) == 0 then"),
+        ("redis/scripts/rw/read_acquire.lua", "call('GET', hold) == BURIED then", "call('GET', hold) == 0 then"),
     )),
     Mutant(252, "a write that was given up may still be granted", world="rw", edits=(
-        ("scripts/write_acquire.lua", "call('GET', KEYS[4]) == BURIED then", "call('GET', KEYS[4]) == 0 then"),
+        ("redis/scripts/rw/write_acquire.lua", "call('GET', KEYS[4]) == BURIED then", "call('GET', KEYS[4]) == 0 then"),
     )),
     Mutant(253, "a fair acquire that was given up may still be granted", world="fair", edits=(
-        ("scripts/fair_acquire.lua", "if buried(about, own) then", "if buried(about, own) and false then"),
+        ("redis/scripts/fair/fair_acquire.lua", "if buried(about, own) then", "if buried(about, own) and false then"),
     )),
     Mutant(254, "permits that were given up may still be granted", world="permit", edits=(
-        ("scripts/permit_acquire.lua", "if told and told[1] == 0 then", "if told and told[1] == 2 then"),
+        ("redis/scripts/permit/permit_acquire.lua", "if told and told[1] == 0 then", "if told and told[1] == 2 then"),
     )),
     Mutant(201, "a writer enters beside readers", world="rw", edits=(
-        ("scripts/write_acquire.lua", "  if last > 0 or more then", "  if last < 0 or more then"),
+        ("redis/scripts/rw/write_acquire.lua", "  if last > 0 or more then", "  if last < 0 or more then"),
     )),
     Mutant(202, "the first reader that leaves opens the lock", world="rw", edits=(
-        ("scripts/read_release.lua", "  local last, more = last_hold()\n", "  local last, more = 0, false\n"),
+        ("redis/scripts/rw/read_release.lua", "  local last, more = last_hold()\n", "  local last, more = 0, false\n"),
     )),
     Mutant(203, "a renewal forgets the key of the hold", world="rw", edits=(
-        ("scripts/read_renew.lua", "    extend(hold, lease)\n", ""),
+        ("redis/scripts/rw/read_renew.lua", "    extend(hold, lease)\n", ""),
     )),
     Mutant(204, "a read acquire makes the lock's life shorter", world="rw", edits=(
-        ("scripts/read_acquire.lua", "call('SET', hold, text(token), 'PX', lease)\nextend(lock, lease)",
+        ("redis/scripts/rw/read_acquire.lua", "call('SET', hold, text(token), 'PX', lease)\nextend(lock, lease)",
          "call('SET', hold, text(token), 'PX', lease)\ncall('PEXPIRE', lock, lease)"),
     )),
     Mutant(205, "living readers are removed with the dead", world="rw", edits=(
-        ("scripts/rw.lua", "if holds and left == 0 and not", "if holds and not"),
+        ("redis/scripts/rw/rw.lua", "if holds and left == 0 and not", "if holds and not"),
     )),
     Mutant(206, "two fields are a crowd: harmless", world="rw", caught=False, edits=(
-        ("scripts/rw.lua", "FEW, SOME, MOST = 16, 8, 1024", "FEW, SOME, MOST = 2, 1, 3"),
+        ("redis/scripts/rw/rw.lua", "FEW, SOME, MOST = 16, 8, 1024", "FEW, SOME, MOST = 2, 1, 3"),
     )),
     Mutant(207, "the dead among a crowd speak for all", world="rw", edits=(
-        ("scripts/rw.lua", "FEW, SOME, MOST = 16, 8, 1024", "FEW, SOME, MOST = 2, 1, 1"),
-        ("scripts/rw.lua", "  return 0, true\n", "  return 0, false\n"),
+        ("redis/scripts/rw/rw.lua", "FEW, SOME, MOST = 16, 8, 1024", "FEW, SOME, MOST = 2, 1, 1"),
+        ("redis/scripts/rw/rw.lua", "  return 0, true\n", "  return 0, false\n"),
     )),
     Mutant(208, "one reader of a crowd speaks for all", world="rw", edits=(
-        ("scripts/rw.lua", "FEW, SOME, MOST = 16, 8, 1024", "FEW, SOME, MOST = 2, 1, 3"),
-        ("scripts/rw.lua", "  if more then\n    extend(lock, last)", "  if false then\n    extend(lock, last)"),
+        ("redis/scripts/rw/rw.lua", "FEW, SOME, MOST = 16, 8, 1024", "FEW, SOME, MOST = 2, 1, 3"),
+        ("redis/scripts/rw/rw.lua", "  if more then\n    extend(lock, last)", "  if false then\n    extend(lock, last)"),
     )),
     Mutant(211, "an acquire sent again takes again", world="semaphore", edits=(
-        ("scripts/semaphore_acquire.lua", "if token then\n", "if token and not lock then\n"),
+        ("redis/scripts/semaphore/semaphore_acquire.lua", "if token then\n", "if token and not lock then\n"),
     )),
     Mutant(212, "a release counts again when it is repeated", world="semaphore", edits=(
-        ("scripts/semaphore_release.lua", "if call('ZREM', taken, ARGV[1]) == 0 then", "if call('ZREM', taken, ARGV[1]) > 1 then"),
+        ("redis/scripts/semaphore/semaphore_release.lua", "if gone == 0 then", "if gone > 1 then"),
     )),
     Mutant(213, "an acquire that comes after its undo is served", world="semaphore", edits=(
-        ("scripts/semaphore_acquire.lua", "if left < permits or call('HEXISTS', once, owner) == 1 then", "if left < permits then"),
+        ("redis/scripts/semaphore/semaphore_acquire.lua", "if left < permits or call('HEXISTS', once, owner) == 1 then", "if left < permits then"),
     )),
     Mutant(214, "a number in doubt is forgotten", world="semaphore", edits=(
-        ("engine/wire.c", "m->doubt |= answer->repeated ||", "m->doubt |= 0 &&"),
+        ("engine/exchange.c", "        m->doubt |= doubt;\n", "        m->doubt |= 0;\n"),
     )),
     Mutant(215, "permits of the living are given back", world="semaphore", edits=(
-        ("scripts/semaphore_change.lua", "text(millis() - number)", "text(millis() - number + 86400000)"),
+        ("redis/scripts/semaphore/semaphore_change.lua", "text(millis() - number)", "text(millis() - number + 86400000)"),
     )),
     Mutant(216, "the dead are forgotten, and their permits are not counted", world="semaphore", edits=(
-        ("scripts/semaphore_change.lua", "    back = back + bury(dead[i])\n", "    bury(dead[i])\n"),
+        ("redis/scripts/semaphore/semaphore_change.lua", "    back = back + bury(dead[i])\n", "    bury(dead[i])\n"),
     )),
     Mutant(217, "a renewal does not say that the holder lives", world="semaphore", edits=(
-        ("scripts/semaphore_renew.lua", "    lives(holders, owner, permits, lease)\n", ""),
+        ("redis/scripts/semaphore/semaphore_renew.lua", "    lives(holders, owner, permits, lease)\n", ""),
     )),
     Mutant(218, "what was released is given back again", world="semaphore", edits=(
-        ("scripts/semaphore_release.lua", "call('ZREM', holders, holder(ARGV[1], ARGV[6]))\n", ""),
-        ("scripts/semaphore_change.lua", "  return gone * permits\n", "  return 0 * gone + permits\n"),
+        ("redis/scripts/semaphore/semaphore_release.lua", "call('ZREM', holders, holder(ARGV[1], ARGV[6]))\n", ""),
+        ("redis/scripts/semaphore/semaphore_change.lua", "  return gone * permits\n", "  return 0 * gone + permits\n"),
     )),
     Mutant(220, "a hold without a lease is never renewed", world="semaphore", edits=(
-        ("engine/keep.c", "    return m->renewable || m->confirm || m->rules->lives;", "    return m->renewable || m->confirm;"),
+        ("engine/renewal.c", "    return m->renewable || m->confirm || m->rules->lives;", "    return m->renewable || m->confirm;"),
     )),
     Mutant(221, "permits that expired do not come back", world="permit", edits=(
-        ("scripts/permit_pool.lua", "call('INCRBY', lock, back)", "call('INCRBY', lock, 0)"),
+        ("redis/scripts/permit/permit_pool.lua", "call('INCRBY', lock, back)", "call('INCRBY', lock, 0)"),
     )),
     Mutant(222, "a permit is taken without being counted", world="permit", edits=(
-        ("scripts/permit_acquire.lua", "  call('DECRBY', lock, #ids)\n", ""),
+        ("redis/scripts/permit/permit_acquire.lua", "  call('DECRBY', lock, #ids)\n", ""),
     )),
     Mutant(223, "a renewal makes leases that have ended live again", world="permit", seeds=4000, edits=(
-        ("scripts/permit_renew.lua", "  if #found == #ids and lowest > millis() then", "  if true then"),
+        ("redis/scripts/permit/permit_renew.lua", "  if #found == #ids and lowest > millis() then", "  if true then"),
     )),
     Mutant(231, "the second in line is served", world="fair", edits=(
-        ("scripts/fair_line.lua", "    local first = two[1]\n", "    local first = two[2] or two[1]\n"),
+        ("redis/scripts/fair/fair_line.lua", "    local first = two[1]\n", "    local first = two[2] or two[1]\n"),
     )),
     Mutant(232, "who comes without waiting passes the line", world="fair", edits=(
-        ("scripts/fair_acquire.lua", "  local who, token = hand_on(own, want)\n", "  local who, token = own, nil\n"),
+        ("redis/scripts/fair/fair_acquire.lua", "  local who, token = hand_on(own, want)\n", "  local who, token = own, nil\n"),
     )),
     Mutant(233, "a release wakes nobody", world="fair", edits=(
-        ("scripts/fair_release.lua", "  try(hand_on)\n", ""),
+        ("redis/scripts/fair/fair_release.lua", "  try(hand_on)\n", ""),
     )),
 )
 
 # Found by test_faults_cluster.py, on servers that send the client around.
 CLUSTER = (
     Mutant(301, "redirects without end", world="cluster", edits=(
-        ("redis/cluster_trip.c", "if (++trip->turns > TURNS_MOST ||", "if (++trip->turns > 1000000 ||"),
+        ("redis/cluster/route.c", "if (++trip->turns > TURNS_MOST ||", "if (++trip->turns > 1000000 ||"),
     )),
     Mutant(302, "ASK moves the slot", world="cluster", edits=(
-        ("redis/cluster_look.c", "    if (redirect->turn == DLI_TURN_MOVED) {", "    if (redirect->turn != DLI_TURN_NONE) {"),
+        ("redis/cluster/refresh.c", "    if (redirect->turn == DLI_TURN_MOVED) {", "    if (redirect->turn != DLI_TURN_NONE) {"),
     )),
     Mutant(303, "no ASKING where ASK leads", world="cluster", edits=(
-        ("redis/cluster_trip.c", "call.asking = trip->ask != NULL;", "call.asking = 0;"),
+        ("redis/cluster/route.c", "call.asking = trip->ask != NULL;", "call.asking = 0;"),
     )),
     Mutant(304, "a redirect without a host leads nowhere", world="cluster", edits=(
-        ("redis/cluster_look.c", "redirect->host[0] ? redirect->host : from->config.target.host;",
+        ("redis/cluster/refresh.c", "redirect->host[0] ? redirect->host : from->config.target.host;",
          "from ? redirect->host : NULL;"),
     )),
     Mutant(305, "TRYAGAIN is an error", world="cluster", edits=(
-        ("redis/cluster_map.c", '"TRYAGAIN ", ', ""),
+        ("redis/codec/cluster_map.c", '"TRYAGAIN ", ', ""),
     )),
     Mutant(306, "a server that has left the map is still followed to", world="cluster", edits=(
-        ("redis/cluster_node.c", "return node && __atomic_load_n(&node->listed, __ATOMIC_ACQUIRE) ? node : NULL;", "return node;"),
+        ("redis/cluster/node.c", "return node && __atomic_load_n(&node->listed, __ATOMIC_ACQUIRE) ? node : NULL;", "return node;"),
     )),
 )  # fmt: skip
 
 # Found by test_faults_cluster.py, of requests that rest for a moment.
 STACK = Mutant(307, "who rests last goes on first", edits=(
-    ("redis/cluster_trip.c", "        lane->parked_end = &(*lane->parked_end = trip)->next;",
+    ("redis/cluster/route.c", "        lane->parked_end = &(*lane->parked_end = trip)->next;",
      "        trip->next = lane->parked, lane->parked = trip;"),
 ))  # fmt: skip
 
 # Found by test_faults_server.py, of a server that has lost its scripts.
 OVERTAKEN = Mutant(606, "those that go together go by their hash once more", edits=(
-    ("redis/pipe_io.c", "            if (!again_in_full(pipe, call, reply))\n                again(pipe, call);", "            again(pipe, call);"),
+    ("redis/pipe/pipe_io.c", "            if (!again_in_full(pipe, call, reply))\n                again(pipe, call);", "            again(pipe, call);"),
 ))  # fmt: skip
 
 # Found by test_replicas.py, on a primary whose replicas do not answer.
 REPLICAS = (
     Mutant(501, "too few replicas are enough", world="replicas", edits=(
-        ("redis/replicas.c", "&& reply->integer >= needed(replicas))", "&& reply->integer >= 0 * needed(replicas))"),
+        ("redis/replicas/replicas.c", "&& reply->integer >= needed(replicas))", "&& reply->integer >= 0 * needed(replicas))"),
     )),
     Mutant(502, "WAIT goes over another connection", world="replicas", edits=(
-        ("redis/replicas.c", "    return matters(&errand->request) ? say_wait(replicas, turn, now) : tell(turn);",
+        ("redis/replicas/replicas.c", "    return matters(&errand->request) ? say_wait(replicas, turn, now) : tell(turn);",
          "    if (!matters(&errand->request))\n        return tell(turn);\n"
          "    static struct dli_conn *other;\n"
          "    struct dli_conn *idle = other ? other : dli_conn_new(replicas->config);\n"
          "    other = turn->conn;\n    turn->conn = idle;\n    turn->said = now > 0 ? 2 : 1;\n    return 2;"),
-        ("redis/replicas.c", "    if (!turn->said)\n        return say(turn, 0);\n",
+        ("redis/replicas/replicas.c", "    if (!turn->said)\n        return say(turn, 0);\n",
          "    if (!turn->said)\n        return say(turn, 0);\n"
          "    if (turn->said == 2) {\n        turn->said = 1;\n        return say_wait(replicas, turn, now);\n    }\n"),
     )),
     Mutant(503, "renewals need no replicas", world="replicas", edits=(
-        ("redis/replicas.c", "    return request->verb == DLI_VERB_RENEW ||", "    return"),
+        ("redis/replicas/replicas.c", "    return request->verb == DLI_VERB_RENEW ||", "    return"),
     )),
 )  # fmt: skip
 
@@ -364,44 +364,44 @@ REPLICAS = (
 CLUSTER_REPLICAS = (
     *REPLICAS,
     Mutant(511, "callers go by their usual connection", world="replicas", edits=(
-        ("redis/cluster_trip.c", "    if (dli_replicas_want(&at->replicas, &trip->errand.request)) {",
+        ("redis/cluster/route.c", "    if (dli_replicas_want(&at->replicas, &trip->errand.request)) {",
          "    if (!trip->lane && dli_replicas_want(&at->replicas, &trip->errand.request)) {"),
     )),
     Mutant(512, "all of none are enough", world="replicas", edits=(
-        ("redis/cluster_node.c", "&node->gate, lane->wake_fd, cluster->confirm,", "&node->gate, lane->wake_fd, 0 * cluster->confirm,"),
+        ("redis/cluster/node.c", "&node->gate, lane->wake_fd, cluster->confirm,", "&node->gate, lane->wake_fd, 0 * cluster->confirm,"),
     )),
 )  # fmt: skip
 
 # Found by test_cluster_pubsub.py, beside clients that subscribe plainly.
 PUBSUB = (
     Mutant(521, "plain Pub/Sub is sharded where the servers have it", world="cluster", edits=(
-        ("redis/cluster.c", "cluster->probed = cluster->pubsub == DLI_PUBSUB_PLAIN;", "cluster->probed = 0;"),
+        ("redis/cluster/cluster.c", "cluster->probed = cluster->pubsub == DLI_PUBSUB_PLAIN;", "cluster->probed = 0;"),
     )),
     Mutant(522, "who subscribes to both leaves out the plain channel", world="cluster", edits=(
-        ("redis/cluster_ear.c", "    if (form != DLI_FORM_SHARDED)\n", "    if (form == DLI_FORM_PLAIN)\n"),
+        ("redis/cluster/subscriptions.c", "    if (form != DLI_FORM_SHARDED)\n", "    if (form == DLI_FORM_PLAIN)\n"),
     )),
     Mutant(523, "who subscribes to both counts once", world="cluster", edits=(
-        ("redis/commands.c", "INT64_C(2) * wish->listening", "INT64_C(1) * wish->listening"),
+        ("redis/codec/commands.c", "INT64_C(2) * wish->listening", "INT64_C(1) * wish->listening"),
     )),
     Mutant(524, "the plain subscription stays where the slot was", world="cluster", edits=(
-        ("redis/cluster_ear.c", "    if (dli_cluster_form(node->cluster, channel->plain) == DLI_FORM_BOTH)\n",
+        ("redis/cluster/subscriptions.c", "    if (dli_cluster_form(node->cluster, channel->plain) == DLI_FORM_BOTH)\n",
          "    if (dli_cluster_form(node->cluster, channel->plain) > DLI_FORM_BOTH)\n"),
     )),
 )  # fmt: skip
 
 # Found by test_faults_waiting.py, of a waiter that was granted the lock and runs only when the lease is over.
 LATE = Mutant(601, "who was woken does not look at the time", edits=(
-    ("watchdog/ask.c", "== DLI_SETTLED_GRANTED && dli_now() < waiter->sure_until;", "== DLI_SETTLED_GRANTED;"),
+    ("client/acquire.c", "== DLI_SETTLED_GRANTED && dli_now() < waiter->sure_until;", "== DLI_SETTLED_GRANTED;"),
 ))  # fmt: skip
 
 # Found by test_faults_clock.py, of a server whose clock is set back.
 CLOCK = Mutant(604, "who waits remembers nothing of its last look", edits=(
-    ("engine/wire.c", "    m->seen = answer->seen;\n", ""),
+    ("engine/exchange.c", "    m->seen = answer->seen;\n", ""),
 ))  # fmt: skip
 
 # Found by test_multi.py, of a grant that comes after the lease.
 TOO_LATE = Mutant(603, "a member of a multi-lock asks again when nobody waits for it", edits=(
-    ("watchdog/multi_once.c", "    dli_mutex_give_up(&part->entry->m, &part->waiter->claim, DLOCK_UNREACHABLE, now);\n", ""),
+    ("client/multi_once.c", "    dli_mutex_give_up(&part->entry->m, &part->waiter->claim, DLOCK_UNREACHABLE, now);\n", ""),
 ))  # fmt: skip
 
 # Found by test_bad_one.py, of a server that refuses one lock.
@@ -411,51 +411,51 @@ BAD_ONE = (
         ("watchdog/renew.c", "static void split_blamed(struct", "__attribute__((unused)) static void split_blamed(struct"),
     )),
     Mutant(612, "who was refused is forgotten", world="renewals", edits=(
-        ("watchdog/renew.c", "    entry->apart = refused;\n", ""),
+        ("client/renewal.c", "    entry->apart = refused;\n", ""),
     )),
     Mutant(613, "who was refused once stays alone", world="renewals", edits=(
-        ("watchdog/renew.c", "    entry->apart = refused;\n", "    entry->apart |= refused;\n"),
+        ("client/renewal.c", "    entry->apart = refused;\n", "    entry->apart |= refused;\n"),
     )),
     Mutant(614, "a refused caller goes with others again", world="callers", edits=(
-        ("redis/request.c", "    if (__atomic_load_n(request->place->apart, __ATOMIC_RELAXED) != apart)",
+        ("redis/pipe/request.c", "    if (__atomic_load_n(request->place->apart, __ATOMIC_RELAXED) != apart)",
          "    if (apart && !request->place)"),
     )),
     Mutant(615, "a refused caller stays alone", world="callers", edits=(
-        ("redis/request.c", "    if (__atomic_load_n(request->place->apart, __ATOMIC_RELAXED) != apart)", "    if (apart)"),
+        ("redis/pipe/request.c", "    if (__atomic_load_n(request->place->apart, __ATOMIC_RELAXED) != apart)", "    if (apart)"),
     )),
 )  # fmt: skip
 UNNAMED = Mutant(616, "the first member is to blame", edits=(
-    ("watchdog/multi_once.c", "    return refused_unnamed(attempt, first) ? DLOCK_WOULD_BLOCK : first;",
+    ("client/multi_once.c", "    return refused_unnamed(attempt, first) ? DLOCK_WOULD_BLOCK : first;",
      "    return refused_unnamed(attempt, first) ? first : first;"),
 ))  # fmt: skip
 
 # Found by test_stray.py, of requests that come after the undo.
 STRAY = Mutant(604, "the undo does not say that a request may still be under way", edits=(
-    ("engine/wire.c", "wish->doubt = m->drop && m->drop_doubt;", "wish->doubt = 0;"),
+    ("engine/exchange.c", "wish->doubt = m->drop && m->drop_doubt;", "wish->doubt = 0;"),
 ))  # fmt: skip
 
 # Found by test_transfer.py, of adoptions whose answer is lost.
 DISOWN = Mutant(605, "an adoption that nobody heard of is left alone", edits=(
-    ("watchdog/transfer.c", "    if (in_doubt(order))", "    if (0 && in_doubt(order))"),
+    ("client/transfer.c", "    if (in_doubt(order))", "    if (0 && in_doubt(order))"),
 ))  # fmt: skip
 
 # Found by test_tokens_places.py, of what a client remembers of tokens.
 FORGETFUL = (
     Mutant(621, "a hold knows the tokens of its own owner only", edits=(
-        ("watchdog/entry.c", "    entry->rules.highest = &parent->highest;\n", ""),
+        ("client/entry.c", "    entry->rules.highest = &parent->highest;\n", ""),
     )),
     Mutant(622, "a grant with a lower token is adopted", edits=(
-        ("engine/mutex.c", " || dli_mutex_falls(m, token)", ""),
+        ("engine/transfer.c", " || dli_mutex_falls(m, token)", ""),
     )),
     Mutant(623, "a number that is asked for again is compared with what came later", edits=(
-        ("engine/wire.c", "    if (!m->want)\n        new_number(m);\n",
+        ("engine/exchange.c", "    if (!m->want)\n        new_number(m);\n",
          "    int64_t number = m->want;\n\n    new_number(m);\n    m->want = number ? number : m->want;\n"),
     )),
 )  # fmt: skip
 
-# Found by test_crowd.py, of the replies to many callers in one.
+# Found by test_batch.py, of the replies to many callers in one.
 CROWD = Mutant(602, "the first answer of a crowd is everybody's", edits=(
-    ("redis/pipe_io.c", "dli_crowd_reply(call, &reply->items[i], room)", "dli_crowd_reply(call, &reply->items[0], room)"),
+    ("redis/pipe/pipe_io.c", "dli_crowd_reply(call, &reply->items[i], room)", "dli_crowd_reply(call, &reply->items[0], room)"),
 ))  # fmt: skip
 
 
@@ -480,7 +480,7 @@ def library(root: pathlib.Path, build: pathlib.Path, folder: pathlib.Path, mutan
     return made_library
 
 
-SIMULATED = ("src/engine", "src/base", "src/scripts", "abi")
+SIMULATED = ("src/engine", "src/base", "src/store", "src/redis/scripts", "abi")
 
 
 def copy_of(root: pathlib.Path, folder: pathlib.Path, mutant: Mutant, parts: Sequence[str] = SIMULATED) -> pathlib.Path:
@@ -505,7 +505,7 @@ def flags(pkg: str = "lua5.1") -> tuple[list[str], list[str]]:
 
 def compile_simulator(root: pathlib.Path, folder: pathlib.Path) -> list[pathlib.Path]:
     """The simulator's own files and the engine as it is, compiled once for all mutants."""
-    sources = [*sorted((root / "python-tests/native").glob("sim_*.c")), *sorted((root / "src/engine").glob("*.c"))]
+    sources = [*sorted((root / "python-tests/native/sim").glob("sim_*.c")), *sorted((root / "src/engine").glob("*.c"))]
     compile_all(root, folder, sources)
     return sorted(folder.glob("*.o"))
 

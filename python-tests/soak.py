@@ -32,6 +32,7 @@ from typing import Any, Iterable
 import pytest
 
 from harness.build import BUILD, ROOT
+from harness.left import Left, remember, remembered
 from harness.rows import ROWS, backing, rows_of
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -116,6 +117,8 @@ def carry_out(run: Run) -> None:
         log = FOLDER / (re.sub(r"\W+", "-", run.name.partition("::")[2]) + f"-{run.times}.log")
         log.write_text(done.stdout)
         print(done.stdout[-3000:], flush=True)
+    if passed:
+        remember("soak", {run.name: time.monotonic() - began})
     outcome = "passed" if passed else f"FAILED, see {log.relative_to(ROOT)}"
     print(f"{time.strftime('%H:%M:%S')} {run.name.partition('::')[2]}: {outcome}, {time.monotonic() - began:.0f} s", flush=True)
 
@@ -175,8 +178,12 @@ def main() -> int:
     for number in (signal.SIGINT, signal.SIGTERM):  # also when it was started in the background
         signal.signal(number, signal.default_int_handler)
     try:
+        left = Left((run.name for run in runs), remembered("soak"))
         while time.monotonic() < end and (following := lacking(runs, end - time.monotonic())):
             carry_out(following[0])
+            left.done(following[0].name)
+            if sys.stdout.isatty() and left.waiting:
+                print(f"-- each once: {left.line()}", flush=True)
     except KeyboardInterrupt:
         print("ended early")
     lines = table(runs)

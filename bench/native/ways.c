@@ -1,5 +1,5 @@
 /*
- * ways.c: see ways.h. The commands of "scripts" are those of src/redis/commands.c; run.py checks that they still are.
+ * ways.c: see ways.h. The commands of "scripts" are those of src/redis/codec/commands.c; run.py checks that they still are.
  */
 #include "ways.h"
 

@@ -1,4 +1,4 @@
-"""The rights that each feature needs, read from the scripts and from src/redis/kinds.c; and docs/acl.md made of them.
+"""The rights that each feature needs, read from the scripts and from src/redis/codec/kinds.c; and docs/acl.md made of them.
 
     python3 python-tests/harness/acl.py > docs/acl.md
 
@@ -14,14 +14,14 @@ import re
 import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-spec = importlib.util.spec_from_file_location("embed", ROOT / "src/scripts/embed.py")
+spec = importlib.util.spec_from_file_location("embed", ROOT / "src/redis/scripts/embed.py")
 assert spec and spec.loader
 embed = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(embed)
 
-# Which kinds of src/redis/kinds.c, and which scripts beside theirs.
+# Which kinds of src/redis/codec/kinds.c, and which scripts beside theirs.
 FEATURES: dict[str, tuple[list[str], list[str]]] = {
-    "mutex": (["MUTEX"], ["adopt", "disown", "crowd_acquire", "crowd_release"]), "fair": (["FAIR"], []), "read-write": (["READ", "WRITE"], []),
+    "mutex": (["MUTEX"], ["adopt", "disown", "batch_acquire", "batch_release"]), "fair": (["FAIR"], []), "read-write": (["READ", "WRITE"], []),
     "semaphore": (["SEMAPHORE"], []), "permit-semaphore": (["PERMIT_SEMAPHORE"], []), "latch": (["LATCH"], []),
     "multi": ([], ["multi_acquire"]), "inspect": ([], ["inspect"]), "gate": ([], ["gate"]), "transaction": ([], []),
 }  # fmt: skip
@@ -40,7 +40,7 @@ SUBCOMMANDS = {"PUBSUB": "pubsub|numsub"}
 
 def kinds() -> dict[str, dict[str, list[str]]]:
     """Kind -> keys, channel and scripts, as the table says."""
-    text = (ROOT / "src/redis/kinds.c").read_text()
+    text = (ROOT / "src/redis/codec/kinds.c").read_text()
     words = dict(re.findall(r'#define (\w+)\s+"([^"]*)"', text))
     found = {}
     for kind, row in re.findall(r"\.id = DLOCK_KIND_(\w+),(.*?)\n    \},", text, re.S):
@@ -54,7 +54,7 @@ def kinds() -> dict[str, dict[str, list[str]]]:
 
 
 def commands_of(script: str) -> set[str]:
-    text = "\n".join(embed.load(ROOT / f"src/scripts/{script}.lua"))
+    text = "\n".join(embed.load(next((ROOT / "src/redis/scripts").glob(f"*/{script}.lua"))))
     called = set(re.findall(r"\b(?:p?call|ask)\('([A-Z]+)'", text))
     seen = set(re.findall(r"\(\s*'([A-Z]{3,})'", text)) - {"WRONGTYPE"}
     assert called and called == seen, f"{script}: {seen - called} may be commands"
@@ -98,7 +98,7 @@ HEAD = """\
 # Rights on the server
 
 This page lists what a user of the server must be allowed, for each feature, in the words of `ACL SETUSER` (Redis 6 and newer). It is
-written by [a script](../python-tests/harness/acl.py) from the library's own scripts. [A test](../python-tests/test_acl.py) runs every feature with exactly these
+written by [a script](../python-tests/harness/acl.py) from the library's own scripts. [A test](../python-tests/servers/test_acl.py) runs every feature with exactly these
 rights, and with each one of them missing.
 
 The patterns are for the names of one namespace, `billing` (the option `namespace`), and for names without braces. Without a

@@ -1,4 +1,4 @@
-"""A process under test: native/agent.c, which uses the library over its public ABI alone and does what it is told.
+"""A process under test: native/agents/agent.c, which uses the library over its public ABI alone and does what it is told.
 
     with Agent() as agent:                          # Agent(shim=True): calls of the system can be made to fail
         client = agent.open(server.url, lease_ms=1000)

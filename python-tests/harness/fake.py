@@ -94,7 +94,7 @@ class FakeServer:
         return b"+OK\r\n"
 
 
-CROWDS = {"crowd_acquire": "acquire", "crowd_release": "release"}
+CROWDS = {"batch_acquire": "acquire", "batch_release": "release"}
 
 
 class LockServer(FakeServer):
@@ -151,7 +151,7 @@ class LockServer(FakeServer):
             return grant if script == "acquire" else b"*2\r\n:1\r\n" + grant
         if script in CROWDS:
             count = int(words[2]) // 5
-            said = self._next_token if script == "crowd_acquire" else lambda: b":1\r\n"
+            said = self._next_token if script == "batch_acquire" else lambda: b":1\r\n"
             return b"*%d\r\n" % count + b"".join(said() for _ in range(count))
         if script == "renew":
             return b"*%d\r\n" % int(words[2]) + b":1\r\n" * int(words[2])

@@ -1,4 +1,4 @@
-"""A JVM with a real Redisson in it: redisson/Driver.java, which does what it is told.
+"""A JVM with a real Redisson in it: wire/redisson/Driver.java, which does what it is told.
 
     with Java(server, "4.7.0", watchdog=0.9) as java:       # seconds; one Redisson client, one process
         lock = java.lock("order")                           # java.lock(name, "fair"): see Driver.java for kinds
@@ -33,7 +33,7 @@ from .server import Server
 # The newest, and the last 3.2x, which many services still run. Before 3.28.0 waiters of Redisson's own miss messages
 # now and then and sleep until the lease they were told of is over, whoever releases.
 VERSIONS = ("4.7.0", "3.29.0")
-SOURCES = ROOT / "python-tests/redisson"
+SOURCES = ROOT / "python-tests/wire/redisson"
 MADE = ROOT / "build/redisson"
 PACKAGES = {"java": "default-jdk-headless", "javac": "default-jdk-headless", "mvn": "maven"}
 QUICK = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m"]

@@ -1,4 +1,4 @@
-"""An agent whose threads are kept from going on where a race needs it: native/late.c."""
+"""An agent whose threads are kept from going on where a race needs it: native/preload/late.c."""
 from __future__ import annotations
 
 import mmap

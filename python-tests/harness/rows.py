@@ -209,7 +209,7 @@ def counts(test: Backing, decorator: ast.Call) -> None:
 
 def backing() -> Iterator[Backing]:
     """All that have rows."""
-    for path in sorted(TESTS.glob("test_*.py")):
+    for path in sorted(TESTS.glob("*/test_*.py"), key=lambda path: path.name):
         for node in ast.parse(path.read_text()).body:
             if not isinstance(node, ast.FunctionDef) or not node.name.startswith("test_"):
                 continue
@@ -218,7 +218,7 @@ def backing() -> Iterator[Backing]:
                 rows |= set(PARAMETER.findall(ast.unparse(decorator)))
             if not rows:
                 continue
-            found = Backing(path.name, node.name, rows, [], [], [], any(marked(decorator, "full") and not isinstance(decorator, ast.Call)
+            found = Backing(str(path.relative_to(TESTS)), node.name, rows, [], [], [], any(marked(decorator, "full") and not isinstance(decorator, ast.Call)
                                                                      for decorator in node.decorator_list))  # fmt: skip
             for decorator in node.decorator_list:
                 if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "pytest.mark.parametrize":
@@ -232,7 +232,7 @@ HEAD = """\
 A lock library is worth what it does when things break. This page lists the faults that are made to happen, and the tests that do it. Servers and processes are real unless a
 test's name says fake or hostile. Each test counts that its fault happened.
 
-The page is written by [a script](../python-tests/harness/rows.py) from the tests themselves, and [a test](../python-tests/test_rows.py) compares.
+The page is written by [a script](../python-tests/harness/rows.py) from the tests themselves, and [a test](../python-tests/faults/test_rows.py) compares.
 
 ## How to read the tables
 
@@ -255,7 +255,7 @@ namespaces when run as root, else through a proxy.
 - D-05: one request per lock is waited for. Requests that were given up stay on their way until the connection is left: three at most by default.
 - K-01: new credentials take a new client; there is no callback.
 - K-08: without TLS, the grants of another name could be replayed. With TLS nothing can.
-- The other groups: only the rows below have tests of their own. Clocks that run at other rates are in the [simulator](../python-tests/test_simulator.py) as well.
+- The other groups: only the rows below have tests of their own. Clocks that run at other rates are in the [simulator](../python-tests/models/test_simulator.py) as well.
 """
 
 
@@ -273,7 +273,7 @@ def page() -> str:
                 full = " / ".join(test.full) or "1"
                 small = "" if test.only_full else " / ".join(test.small) or "1"
                 soak = " / ".join(test.soak) or (f"{total}" if total > 1 and fault else "")
-                lines.append(f"| {row} | {fault} | {test.file[5:-3]}: {test.name} | {small} | {full} | {soak} |")
+                lines.append(f"| {row} | {fault} | {pathlib.Path(test.file).stem[5:]}: {test.name} | {small} | {full} | {soak} |")
                 row = fault = ""
         lines.append("")
     missing = [row for row in ROWS if not any(row in test.rows for test in found)]

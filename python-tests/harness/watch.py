@@ -18,10 +18,10 @@ import uuid
 from typing import Any, Callable, NamedTuple
 
 from .resp import Closed
-from .scripts import SHA
+from .steps.scripts import SHA
 from .server import Server
 
-ASKED = ("acquire", "crowd_acquire", "crowd_release", "force", "inspect", "pass", "release", "renew")
+ASKED = ("acquire", "batch_acquire", "batch_release", "force", "inspect", "pass", "release", "renew")
 NAMES = {SHA[name]: name for name in ASKED}
 
 LINE = re.compile(r"(\d+\.\d+) \[\d+ (\S+)\] (.*)", re.S)

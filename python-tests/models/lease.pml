@@ -1,8 +1,8 @@
 /*
  * M1: one server, leases, clients with a deadline of their own, pauses, and a resource that looks at the fencing token.
  *
- * Stands for: src/engine/lease.c (the limit: stamp before the send, less a guard), src/engine/keep.c (a late answer does not
- * revive), src/scripts/acquire.lua, try.lua, renew.lua, giveup.lua (compare the owner; the same id twice is the same grant).
+ * Stands for: src/engine/lease.c (the limit: stamp before the send, less a guard), src/engine/renewal.c (a late answer does not
+ * revive), src/redis/scripts/mutex/acquire.lua, try.lua, renew.lua, giveup.lua (compare the owner; the same id twice is the same grant).
  * Modelled: requests and replies that are lost or take any time, attempts sent again, renewals, undone attempts, ids per
  * grant, expiry, crashes of clients (a client may do nothing for ever). Time is whole ticks, all of it relative: neither
  * time nor the number of grants is bounded, but for tokens with PAUSE.

@@ -1,8 +1,8 @@
 /*
  * M4: waiting for a lock that is granted by push, with connections that break and holders that vanish.
  *
- * Stands for: src/watchdog/line.c and src/engine/mutex*.c (hear first, then try again, then sleep; look again after a
- * reconnect and when one hears a foreign channel), src/scripts/try.lua, release.lua, giveup.lua and pass_on in common.lua.
+ * Stands for: src/client/line.c and src/engine/mutex*.c (hear first, then try again, then sleep; look again after a
+ * reconnect and when one hears a foreign channel), src/redis/scripts/mutex/try.lua, release.lua, giveup.lua and pass_on in common.lua.
  * Modelled: one process per waiter with a line of subscriptions, the order of steps between it and the server, grants pushed
  * to who hears, messages lost with a connection that the server still takes for alive, cancelled waits, a foreign client
  * that deletes and publishes, holders that crash, expiry, the timer set for the holder's time to live.

@@ -5,7 +5,7 @@
 
 #include "handles.h"
 #include "sys/sys.h"
-#include "watchdog/check.h"
+#include "client/client.h"
 
 /* NULL: the box says why. */
 static struct dli_order *begin(dlock_client *client, int64_t timeout_ms, dlock_error *box)

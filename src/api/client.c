@@ -6,7 +6,7 @@
 #include "base/url.h"
 #include "handles.h"
 #include "sys/sys.h"
-#include "watchdog/check.h"
+#include "client/client.h"
 
 int64_t dli_wait(int64_t wait_ms)
 {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "watchdog/events.h"
+#include "client/client.h"
 
 dlock_event *dlock_event_new(void)
 {

@@ -4,7 +4,7 @@
 #ifndef DLI_API_HANDLES_H
 #define DLI_API_HANDLES_H
 
-#include "watchdog/order.h"
+#include "client/client.h"
 
 struct dlock_client {
     struct dli_client *core; /* with a ref */

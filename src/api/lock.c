@@ -1,5 +1,5 @@
 /*
- * lock.c: lock handles. Arguments are checked here, decisions are made in engine/, waiting is in watchdog/ask.c.
+ * lock.c: lock handles. Arguments are checked here, decisions are made in engine/, waiting is in client/acquire.c.
  */
 #include <stdlib.h>
 #include <string.h>

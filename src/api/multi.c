@@ -1,5 +1,5 @@
 /*
- * multi.c: handles of several locks. How they are taken together is in watchdog/multi.h.
+ * multi.c: handles of several locks. How they are taken together is in client/multi.h.
  */
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /*
  * order.c: what is done to locks beside acquiring and releasing, by callers that wait and by those that do not. Arguments
- * are checked here; the work is in watchdog/tasks.c.
+ * are checked here; the work is in client/operation_kinds.c.
  */
 #include "handles.h"
 

@@ -1,7 +1,7 @@
 /*
- * txn.c: transactions. Arguments are checked here; the rounds are in redis/txn.c.
+ * txn.c: transactions. Arguments are checked here; the rounds are in redis/txn/txn.c.
  */
-#include "watchdog/txn.h"
+#include "client/client.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /*
  * error.c: the status table, the error box, and how foreign text is made safe to print.
  */
-#include "base/error.h"
+#include "error.h"
 
 #include <stdarg.h>
 #include <stdint.h>

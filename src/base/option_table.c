@@ -1,7 +1,7 @@
 /*
  * option_table.c: what options there are. One row each; everything else about an option is derived from its row.
  */
-#include "base/options.h"
+#include "options.h"
 
 #define TEXT_OF_(value) #value
 #define TEXT_OF(value)  TEXT_OF_(value)

@@ -3,13 +3,13 @@
  *
  * No message repeats a value: the caller knows it, and it may be a credential in the wrong place.
  */
-#include "base/options.h"
+#include "options.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/error.h"
+#include "error.h"
 
 _Static_assert(DLI_OPT_COUNT <= 64, "one bit of given per option");
 

@@ -5,12 +5,12 @@
  * options. That is also why a raw '@' behind the server part is refused: it is the mark of a password with an unescaped
  * '/', '?' or '#', whose rest would otherwise be taken for a path or an option.
  */
-#include "base/url.h"
+#include "url.h"
 
 #include <stdio.h>
 
-#include "base/error.h"
-#include "base/url_parts.h"
+#include "error.h"
+#include "url_parts.h"
 
 enum { DEFAULT_PORT = 6379, SENTINEL_PORT = 26379 };
 

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "base/url.h"
+#include "url.h"
 
 enum { DLI_DECODED_MAX = 1024 };
 

@@ -3,8 +3,8 @@
  */
 #include <stdio.h>
 
-#include "base/error.h"
-#include "base/url_parts.h"
+#include "error.h"
+#include "url_parts.h"
 
 static int hex(char digit)
 {

@@ -29,7 +29,7 @@ int64_t dli_mutex_jitter(struct dli_mutex *m, int64_t range)
     return range > 0 ? (int64_t)(m->noise % (uint64_t)range) : 0;
 }
 
-static void begin_waiting(struct dli_mutex *m, struct dli_claim *claim)
+void dli_mutex_begin_waiting(struct dli_mutex *m, struct dli_claim *claim)
 {
     claim->state = DLI_CLAIM_WAITING;
     claim->after = m->seq;
@@ -131,7 +131,7 @@ static void forget_lost(struct dli_mutex *m, int64_t owner)
 /* A claim waits from now on. Who only tries is not answered by a look that is under way already. */
 static void begin(struct dli_mutex *m, struct dli_claim *claim, int64_t now)
 {
-    begin_waiting(m, claim);
+    dli_mutex_begin_waiting(m, claim);
     dli_list_append(&m->waiting, &claim->link);
     if (m->linger_until)
         dli_mutex_take_up(m, now);
@@ -222,7 +222,7 @@ int64_t dli_mutex_place(const struct dli_mutex *m)
 }
 
 /* A renewal sent before may reach the server for the time of an attempt still. */
-static void drop(struct dli_mutex *m, int64_t number, int64_t lasts, int64_t now)
+void dli_mutex_drop(struct dli_mutex *m, int64_t number, int64_t lasts, int64_t now)
 {
     m->drop = number;
     m->drop_until = dli_lease_gone(now + m->rules->attempt, lasts, m->rules->drift_ppm);
@@ -243,7 +243,7 @@ void dli_mutex_start_drop(struct dli_mutex *m, int64_t now)
     int doubt = m->doubt;
 
     if (m->known && !m->rules->momentary)
-        drop(m, m->want, m->owned ? m->asked : dli_mutex_place(m), now);
+        dli_mutex_drop(m, m->want, m->owned ? m->asked : dli_mutex_place(m), now);
     m->drop_doubt |= m->known && doubt;
     dli_mutex_forget_want(m);
 }
@@ -253,7 +253,7 @@ void dli_mutex_give_back(struct dli_mutex *m, int64_t number, int64_t now)
     if (m->drop || number == m->want || number <= m->let_gone ||
         number > __atomic_load_n(m->rules->numbers, __ATOMIC_RELAXED))
         return;
-    drop(m, number, m->asked, now);
+    dli_mutex_drop(m, number, m->asked, now);
     m->drop_doubt = 1; /* a request that came late has put it in line: there may be more */
 }
 
@@ -347,61 +347,4 @@ void dli_mutex_forget_lost(struct dli_mutex *m)
 {
     while (!dli_list_empty(&m->lost))
         dli_mutex_settle(m, DLI_OBJECT(m->lost.next, struct dli_claim, link), DLOCK_LOST);
-}
-
-void dli_mutex_let_go(struct dli_mutex *m, int64_t now)
-{
-    if (m->holder) {
-        m->holder->state = DLI_CLAIM_DONE;
-        m->holder = NULL;
-        m->let_gone = m->want;
-    }
-    dli_mutex_forget_want(m);
-    m->look_at = now;
-}
-
-int dli_mutex_may_adopt(const struct dli_mutex *m)
-{
-    int undoing = m->drop && m->drop_first;
-
-    return !m->closed && !m->holder && !m->leaving && !m->want && !m->adopting && m->waiters == 0 &&
-           (undoing || (!m->drop && !m->in_flight));
-}
-
-void dli_mutex_disown(struct dli_mutex *m, int64_t number, int64_t lease, int64_t now)
-{
-    int64_t first = m->drop && m->drop_first ? m->drop_first : number;
-
-    drop(m, number, dli_later(lease, m->rules->delay), now);
-    m->drop_first = first;
-}
-
-int dli_mutex_falls(const struct dli_mutex *m, int64_t token)
-{
-    return token < m->token_next - 1;
-}
-
-int dli_mutex_adopt(struct dli_mutex *m, struct dli_claim *claim, int64_t number, int64_t token, int64_t stamp,
-                    int64_t now)
-{
-    if (m->drop_first) /* of an earlier try, which has nothing any more */
-        m->drop = m->drop_first = 0;
-    m->want = number;
-    m->known = 1;
-    m->lease = claim->lease;
-    m->asked = dli_later(m->lease, m->rules->delay);
-    m->stamp = stamp;
-    m->limit = dli_lease_limit(stamp, m->lease, m->rules->drift_ppm);
-    if (m->closed || now >= m->limit || dli_mutex_falls(m, token)) {
-        dli_mutex_start_drop(m, now);
-        return 0;
-    }
-    m->owned = 1;
-    m->token_next = token;
-    m->token_end = token + 1;
-    m->renew_at = stamp + m->lease / 3;
-    begin_waiting(m, claim);
-    dli_list_append(m->waiting.next, &claim->link); /* before those who came while the server was asked */
-    dli_mutex_take_turn(m, now);
-    return 1;
 }

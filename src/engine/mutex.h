@@ -20,7 +20,7 @@
 
 #include <stdint.h>
 
-#include "base/exchange.h"
+#include "store/store.h"
 #include "base/list.h"
 #include "dlock.h"
 #include "lease.h"
@@ -202,7 +202,7 @@ int dli_mutex_adopt(struct dli_mutex *m, struct dli_claim *claim, int64_t number
 /* What the server made of an adoption by number is not known: it is undone. */
 void dli_mutex_disown(struct dli_mutex *m, int64_t number, int64_t lease, int64_t now);
 
-/* ---- the wire: wire.c */
+/* ---- the wire: exchange.c */
 
 /* 1 and *wish when an exchange should be sent now; the caller sends it and calls dli_mutex_sent. */
 int dli_mutex_wish(struct dli_mutex *m, enum dli_line line, int64_t now, struct dli_wish *wish);
@@ -225,7 +225,7 @@ void dli_mutex_gate(struct dli_mutex *m, int64_t until, int64_t now);
 /* Something may have changed: look at that time, also when an exchange in flight has not seen the change. */
 void dli_mutex_look(struct dli_mutex *m, int64_t at);
 
-/* ---- renewal and time: keep.c */
+/* ---- renewal and time: renewal.c */
 
 /* The number to renew now, or 0. The caller then calls dli_mutex_renewing and later dli_mutex_renewed. */
 int64_t dli_mutex_renewal(const struct dli_mutex *m, int64_t now);
@@ -261,7 +261,7 @@ int64_t dli_mutex_alarm(const struct dli_mutex *m);
 /* Somebody holds the lock: until then nothing that only time brings can end it. DLI_NEVER: nothing will. */
 int64_t dli_mutex_sure_until(const struct dli_mutex *m);
 
-/* ---- turns within the process: turn.c */
+/* ---- turns within the process: handover.c */
 
 /* Nobody else gets the lock before. */
 int64_t dli_mutex_rests_until(const struct dli_claim *claim);
@@ -278,6 +278,8 @@ void dli_mutex_stop_linger(struct dli_mutex *m, int64_t now);
 
 /* ---- between the engine's own files */
 
+void dli_mutex_begin_waiting(struct dli_mutex *m, struct dli_claim *claim);
+void dli_mutex_drop(struct dli_mutex *m, int64_t number, int64_t lasts, int64_t now);
 void dli_mutex_settle(struct dli_mutex *m, struct dli_claim *claim, dlock_status result);
 void dli_mutex_end_waiting(struct dli_mutex *m, dlock_status status, int impatient_only);
 void dli_mutex_end_asked(struct dli_mutex *m, dlock_status status,

@@ -1,7 +1,7 @@
 /*
  * clock.c: the clock of the library, and that of the wall.
  */
-#include "sys/sys.h"
+#include "sys.h"
 
 #include <time.h>
 

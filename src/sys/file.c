@@ -1,7 +1,7 @@
 /*
  * file.c: notice that a file has changed.
  */
-#include "sys/sys.h"
+#include "sys.h"
 
 #include <errno.h>
 #include <fcntl.h>

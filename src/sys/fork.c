@@ -4,7 +4,7 @@
  *
  * mutex guards the list of guards. It is taken before the mutexes of guards, and with none held.
  */
-#include "sys/sys.h"
+#include "sys.h"
 
 #include <stdatomic.h>
 

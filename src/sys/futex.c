@@ -5,7 +5,7 @@
  * never learn of the signal. Limits are relative and the kernel counts them without suspend, so a sleep is cut into slices
  * and the deadline is asked of dli_now after each.
  */
-#include "sys/sys.h"
+#include "sys.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -1,7 +1,7 @@
 /*
  * random.c: random bytes from the kernel and from nowhere else.
  */
-#include "sys/sys.h"
+#include "sys.h"
 
 #include <errno.h>
 #include <sys/random.h>

@@ -1,8 +1,8 @@
 /*
  * sys.h: every call into the operating system that is not a socket.
  */
-#ifndef DLI_SYS_H
-#define DLI_SYS_H
+#ifndef DLI_SYS_SYS_H
+#define DLI_SYS_SYS_H
 
 #include <pthread.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /*
  * thread.c: threads of the library, and numbers for the threads of the host.
  */
-#include "sys/sys.h"
+#include "sys.h"
 
 #include <errno.h>
 #include <pthread.h>

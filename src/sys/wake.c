@@ -1,7 +1,7 @@
 /*
  * wake.c: a flag that poll can see: an eventfd.
  */
-#include "sys/sys.h"
+#include "sys.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,21 +4,21 @@
  * The thread ends only when stop is set. Nothing it does can make it end otherwise: it has no signal, no failing
  * allocation is fatal, and broken connections are just state.
  */
-#include "client.h"
+#include "watchdog.h"
 
 #include <poll.h>
 #include <stdlib.h>
 
 #include "sys/sys.h"
 
-int dli_loop_new(struct dli_client *client, int index, struct dli_loop **ret)
+int dli_loop_new(const struct dli_watchdog *watchdog, int index, struct dli_loop **ret)
 {
     struct dli_loop *loop = calloc(1, sizeof *loop);
-    struct dli_store *store = client->store;
+    struct dli_store *store = watchdog->store;
 
     if (!loop)
         return -1;
-    loop->client = client;
+    loop->watchdog = watchdog;
     loop->index = index;
     loop->next = INT64_MIN;
     if (dli_renew_open(loop))
@@ -54,7 +54,7 @@ void dli_loop_free(struct dli_loop *loop)
 
     if (!loop)
         return;
-    ops = loop->client->store->ops;
+    ops = loop->watchdog->store->ops;
     pthread_mutex_destroy(&loop->mutex);
     ops->lane_free(loop->lane);
     dli_fd_close(loop->alarm_fd);
@@ -113,11 +113,11 @@ static void fire_timers(struct dli_loop *loop, int64_t now)
 
 static int64_t next_alarm(struct dli_loop *loop)
 {
-    int64_t at = loop->client->store->ops->alarm(loop->lane), other;
+    int64_t at = loop->watchdog->store->ops->alarm(loop->lane), other;
 
     if ((other = dli_renew_alarm(loop)) < at)
         at = other;
-    if (loop->index == 0 && (other = dli_client_leaving(loop->client, dli_now())) < at)
+    if (loop->index == 0 && (other = loop->watchdog->hooks->alarm(loop->watchdog->owner, dli_now())) < at)
         at = other;
     pthread_mutex_lock(&loop->mutex);
     other = dli_timers_next(&loop->timers);
@@ -129,7 +129,7 @@ static int64_t next_alarm(struct dli_loop *loop)
 /* Sleep until something happens. What was pushed before the thread announced its sleep is seen, later pushes wake it. */
 static void sleep_well(struct dli_loop *loop)
 {
-    const struct dli_store_ops *ops = loop->client->store->ops;
+    const struct dli_store_ops *ops = loop->watchdog->store->ops;
     struct pollfd fds[2 + DLI_LANE_FDS];
     int64_t at = next_alarm(loop);
     int count;
@@ -162,27 +162,26 @@ static void drop_timers(struct dli_loop *loop)
 
 static void finish(struct dli_loop *loop)
 {
-    struct dli_client *client = loop->client;
+    const struct dli_watchdog *watchdog = loop->watchdog;
 
-    client->store->ops->shut(loop->lane);
+    watchdog->store->ops->shut(loop->lane);
     drop_timers(loop);
     dli_renew_drop(loop);
-    dli_client_thread_ended(client);
-    dli_client_unref(client);
+    watchdog->hooks->ended(watchdog->owner);
 }
 
 void dli_loop_run(void *argument)
 {
     struct dli_loop *loop = argument;
-    struct dli_client *client = loop->client;
+    const struct dli_store_ops *ops = loop->watchdog->store->ops;
 
-    client->store->ops->awake(loop->lane);
+    ops->awake(loop->lane);
     while (!__atomic_load_n(&loop->stop, __ATOMIC_ACQUIRE)) {
         int64_t now = dli_now();
 
         fire_timers(loop, now);
         dli_renew_send(loop, now);
-        client->store->ops->step(loop->lane, dli_now());
+        ops->step(loop->lane, dli_now());
         sleep_well(loop);
     }
     finish(loop);

@@ -6,15 +6,13 @@
  * by eights and then one by one, with as many requests in flight as that needs. A lock that is refused by itself is told of
  * its failure, a log line names it, and it shares no request until it was renewed once.
  *
- * Queues and batches belong to the loop's thread, or to the caller that does its work while it sleeps (redis/pipe.h). A
- * queued renewal holds a ref on its entry; its machine is marked renewing, so that no second renewal of the same grant can be
- * queued.
+ * Queues and batches belong to the loop's thread, or to the caller that does its work while it sleeps (redis/pipe/pipe.h).
  */
-#include "order.h"
+#include "watchdog.h"
 
 #include <stdlib.h>
-#include <string.h>
 
+#include "engine/engine.h"
 #include "sys/sys.h"
 
 enum { FEW = 8 }; /* the size of the parts of a request that was refused */
@@ -81,7 +79,7 @@ static struct dli_due pop(struct dli_queue *queue)
 /* Another batch, idle. 0, or -1 without memory. */
 int dli_renew_open(struct dli_loop *loop)
 {
-    struct dli_store *store = loop->client->store;
+    struct dli_store *store = loop->watchdog->store;
     struct dli_batch *batch = calloc(1, sizeof *batch);
 
     if (!batch)
@@ -102,18 +100,18 @@ void dli_renew_close(struct dli_loop *loop)
 
     while ((batch = loop->idle)) {
         loop->idle = batch->next;
-        loop->client->store->ops->request_free(batch->request);
+        loop->watchdog->store->ops->request_free(batch->request);
         free(batch);
     }
     for (int i = 0; i < loop->queues; i++)
         free(loop->queue[i].heap);
 }
 
-static struct dli_queue *queue_of(struct dli_loop *loop, const struct dli_entry *entry)
+static struct dli_queue *queue_of(struct dli_loop *loop, const struct dli_place *place)
 {
-    const struct dli_store *store = loop->client->store;
+    const struct dli_store *store = loop->watchdog->store;
 
-    int number = store->ops->server ? (int)(store->ops->server(store, entry->place) % DLI_QUEUES) : 0;
+    int number = store->ops->server ? (int)(store->ops->server(store, place) % DLI_QUEUES) : 0;
 
     if (number >= loop->queues)
         loop->queues = number + 1;
@@ -124,11 +122,9 @@ static struct dli_queue *queue_of(struct dli_loop *loop, const struct dli_entry 
  * Renewals come due one by one. They gather for a sixtieth of their lease, unless one was late from the start. One that is refused all
  * the time hurries nobody.
  */
-static void gather(struct dli_queue *queue, const struct dli_entry *entry)
+static void gather(struct dli_queue *queue, const struct dli_due *due)
 {
-    const struct dli_mutex *m = &entry->m;
-    int hurry = m->confirm || (m->renew_failures && !entry->apart);
-    int64_t leave = dli_now() + (hurry ? 0 : dli_mutex_period(m) / 60);
+    int64_t leave = dli_now() + (due->soon ? 0 : due->lasts / 60);
 
     if (queue->count == 1 || leave < queue->leave_at)
         queue->leave_at = leave;
@@ -136,7 +132,7 @@ static void gather(struct dli_queue *queue, const struct dli_entry *entry)
 
 static int64_t alarm_of(const struct dli_loop *loop, const struct dli_queue *queue)
 {
-    int most = loop->client->store->renewals;
+    int most = loop->watchdog->store->renewals;
 
     most = (most > 1 ? most : 1) + (queue->parts > 0 ? FEW : 0);
     if (queue->count == 0 || queue->flying >= most)
@@ -156,38 +152,28 @@ int64_t dli_renew_alarm(const struct dli_loop *loop)
     return at;
 }
 
-void dli_renew_queue(struct dli_entry *entry)
+int dli_renew_queue(struct dli_loop *loop, const struct dli_due *due)
 {
-    struct dli_queue *queue = queue_of(entry->loop, entry);
-    struct dli_mutex *m = &entry->m;
-    struct dli_due due = {.entry = entry,
-                          .number = m->want,
-                          .lease = m->lease,
-                          .limit = m->limit,
-                          .last = m->token_end - 1,
-                          .lasts = dli_mutex_period(m)};
+    struct dli_queue *queue = queue_of(loop, due->place);
+    struct dli_due own = *due;
 
-    due.tries = m->renew_failures;
-    due.most = entry->apart || entry->loop->apart ? 1 : DLI_RENEW_MAX;
-    if (push(queue, &due)) {
-        dli_mutex_renewed(m, m->want, -1, m->lease, m->stamp, dli_now());
-        return;
-    }
-    gather(queue, entry);
-    dli_mutex_renewing(m);
-    dli_entry_ref(entry);
+    if (loop->apart)
+        own.most = 1;
+    if (push(queue, &own))
+        return -1;
+    gather(queue, due);
+    return 0;
 }
 
-/* One lock's part of an answer; its ref goes. */
-static void tell(const struct dli_due *due, int kept, int64_t stamp, int64_t now)
+static void count(struct dli_loop *loop, int stat, int64_t by)
 {
-    struct dli_entry *entry = due->entry;
+    __atomic_add_fetch(&loop->watchdog->stats[stat], by, __ATOMIC_RELAXED);
+}
 
-    dli_entry_lock(entry);
-    entry->surplus++;
-    dli_mutex_renewed(&entry->m, due->number, kept, due->lease, stamp, now);
-    dli_entry_pump(entry, now);
-    dli_entry_unlock(entry);
+/* One lock's part of an answer. */
+static void tell(const struct dli_batch *batch, const struct dli_due *due, int kept, int64_t now)
+{
+    batch->loop->watchdog->hooks->renewed(due, kept, batch->stamp, now);
 }
 
 /* Not all of the locks can be renewed together: those in one request are at most so many from now on. */
@@ -196,30 +182,18 @@ static void split(struct dli_batch *batch, int most, int64_t now)
     for (int i = 0; i < batch->count; i++) {
         batch->due[i].most = most;
         if (push(batch->queue, &batch->due[i]))
-            tell(&batch->due[i], -1, batch->stamp, now);
+            tell(batch, &batch->due[i], -1, now);
     }
     batch->queue->leave_at = now;
 }
 
-/* A lock was asked for alone. What came of that decides whether it shares requests from now on; a refusal is logged once. */
-static void note_alone(struct dli_batch *batch, const struct dli_request *request)
+/* A lock was asked for alone. What came of that decides whether it shares requests from now on. */
+static void note_alone(const struct dli_batch *batch, const struct dli_request *request)
 {
-    struct dli_entry *entry = batch->due[0].entry;
-    int refused = dli_request_blamed(request), news;
-    char text[DLI_EVENT_TEXT];
-    dlock_error said;
+    int refused = dli_request_blamed(request);
 
-    if (!refused && request->status != DLOCK_OK)
-        return;
-    dli_entry_lock(entry);
-    news = refused && !entry->apart;
-    entry->apart = refused;
-    dli_entry_unlock(entry);
-    if (!news)
-        return;
-    dli_lock_said(entry, request->status, &batch->why, &said);
-    dli_quote(text, sizeof text, said.message, strlen(said.message));
-    dli_events_log(&entry->client->events, request->status, text);
+    if (refused || request->status == DLOCK_OK)
+        batch->loop->watchdog->hooks->alone(&batch->due[0], refused, request->status, &batch->why);
 }
 
 static void tell_all(struct dli_batch *batch, const struct dli_request *request, int64_t now)
@@ -231,15 +205,15 @@ static void tell_all(struct dli_batch *batch, const struct dli_request *request,
         int kept = known ? batch->rows[i].kept : request->torn ? -2 : -1;
 
         renewed += kept == 1;
-        tell(&batch->due[i], kept, batch->stamp, now);
+        tell(batch, &batch->due[i], kept, now);
     }
-    dli_client_count(batch->loop->client, DLOCK_STAT_RENEWED, renewed);
+    count(batch->loop, DLOCK_STAT_RENEWED, renewed);
 }
 
 /* Where locks of all slots share requests, and the server wants the keys of one, it will not change its mind. */
 static void split_blamed(struct dli_batch *batch, const struct dli_request *request, int64_t now)
 {
-    if (request->status == DLOCK_WRONG_SETUP && batch->loop->client->store->renewals <= 1)
+    if (request->status == DLOCK_WRONG_SETUP && batch->loop->watchdog->store->renewals <= 1)
         batch->loop->apart = 1;
     split(batch, batch->count > FEW && !batch->loop->apart ? FEW : 1, now);
 }
@@ -264,59 +238,24 @@ static void batch_done(struct dli_request *request)
         dli_wake_set(batch->loop->wake_fd);
 }
 
-/* Whether the machine still wants what was queued: not when it was released or extended meanwhile. Late ones are counted. */
-static int still_wanted(const struct dli_due *due, int64_t now)
-{
-    struct dli_entry *entry = due->entry;
-    int wanted, late;
-
-    dli_entry_lock(entry);
-    wanted = entry->m.renewing && entry->m.want == due->number;
-    if (wanted && now < entry->m.renew_at) {
-        wanted = entry->m.renewing = 0;
-        dli_entry_pump(entry, now);
-    }
-    late = wanted && now > entry->m.stamp + dli_mutex_period(&entry->m) / 2 && !entry->m.renew_failures &&
-           !entry->m.confirm;
-    if (!wanted)
-        entry->surplus++;
-    dli_entry_unlock(entry);
-    if (late)
-        dli_client_count(entry->client, DLOCK_STAT_RENEWALS_LATE, 1);
-    return wanted;
-}
-
 /* Whether the most endangered renewal goes into the request that is being filled. */
 static int fits(const struct dli_queue *queue, const struct dli_batch *batch)
 {
-    const struct dli_store *store = batch->loop->client->store;
-    const struct dli_entry *entry, *first;
+    const struct dli_store *store = batch->loop->watchdog->store;
+    const struct dli_due *due, *first;
 
     if (queue->count == 0 || batch->count == (batch->count > 0 ? batch->due[0].most : DLI_RENEW_MAX))
         return 0;
-    entry = queue->heap[0].entry;
-    first = batch->due[0].entry;
-    return batch->count == 0 || (entry->kind->renewal == first->kind->renewal &&
-                                 store->ops->shard(store, entry->place) == store->ops->shard(store, first->place));
-}
-
-static void add(struct dli_batch *batch, const struct dli_due *due)
-{
-    struct dli_renewal *row = &batch->rows[batch->count];
-    struct dli_entry *entry = due->entry;
-
-    batch->due[batch->count++] = *due;
-    row->kind = entry->kind;
-    row->place = entry->place;
-    row->lease = due->lasts + entry->rules.delay;
-    row->permits = entry->rules.permits;
-    row->last = due->last;
-    dli_entry_owner(entry, due->number, row->owner);
+    due = &queue->heap[0];
+    first = &batch->due[0];
+    return batch->count == 0 || (due->kind->renewal == first->kind->renewal &&
+                                 store->ops->shard(store, due->place) == store->ops->shard(store, first->place));
 }
 
 /* Those that do not go with the first by their number wait in the batch's last places meanwhile; the queue has room for them. */
 static void fill(struct dli_queue *queue, struct dli_batch *batch, int64_t now)
 {
+    const struct dli_watchdog_hooks *hooks = batch->loop->watchdog->hooks;
     int aside = DLI_RENEW_MAX;
 
     batch->count = 0;
@@ -325,8 +264,8 @@ static void fill(struct dli_queue *queue, struct dli_batch *batch, int64_t now)
 
         if (batch->count > 0 && due.most != batch->due[0].most)
             batch->due[--aside] = due;
-        else if (still_wanted(&due, now))
-            add(batch, &due);
+        else if (hooks->row(&due, now, &batch->rows[batch->count]))
+            batch->due[batch->count++] = due;
     }
     while (aside < DLI_RENEW_MAX)
         push(queue, &batch->due[aside++]);
@@ -335,7 +274,7 @@ static void fill(struct dli_queue *queue, struct dli_batch *batch, int64_t now)
 /* A line that loses bytes sends them again later than an attempt lasts: the next one is given twice the time. */
 static int64_t deadline(const struct dli_due *due, int64_t now)
 {
-    int64_t most = due->entry->rules.attempt, attempt = dli_lease_attempt(due->lasts, most);
+    int64_t most = due->attempt, attempt = dli_lease_attempt(due->lasts, most);
 
     attempt <<= due->tries < 2 ? due->tries : 2;
     return now + (attempt < most ? attempt : most);
@@ -356,8 +295,8 @@ static void send(struct dli_loop *loop, struct dli_batch *batch, int64_t now)
     request->why = &batch->why;
     batch->why.code = DLOCK_OK;
     batch->queue->flying++;
-    dli_client_count(loop->client, DLOCK_STAT_RENEWAL_SCRIPTS, 1);
-    request->status = loop->client->store->ops->push_urgent(loop->lane, request);
+    count(loop, DLOCK_STAT_RENEWAL_SCRIPTS, 1);
+    request->status = loop->watchdog->store->ops->push_urgent(loop->lane, request);
     if (request->status != DLOCK_OK)
         batch_done(request);
 }
@@ -394,7 +333,7 @@ void dli_renew_drop(struct dli_loop *loop)
         while (loop->queue[i].count > 0) {
             struct dli_due due = pop(&loop->queue[i]);
 
-            dli_entry_unref(due.entry);
+            loop->watchdog->hooks->drop(&due);
         }
     }
 }

@@ -1,0 +1,280 @@
+"""Direct calls: who submits while the client has nothing else to do sends by itself, and takes the answer (redis/pipe/pipe.h)."""
+from __future__ import annotations
+
+import collections
+import os
+import pathlib
+import subprocess
+import threading
+import time
+from typing import Any, Callable
+
+import pytest
+
+import mutants
+from harness.agent import Agent, Answer, Client, Event, Lock, until
+from harness.build import BUILD, ROOT, native
+from harness.faults import times
+from harness.proxy import Proxy
+from harness.steps.scripts import SHA, teach
+from harness.server import Server
+
+Make = Callable[..., Any]
+LONG = 10_000  # microseconds, the longest busy_poll_us
+
+
+def told(client: Client, tag: int, within: float = 20) -> Event:
+    """The event of a call; there may be lines about trouble before it."""
+    while (event := client.event(within)).type == "LOG":
+        pass
+    assert event.tag == tag, event
+    return event
+
+
+def opened(agent: Agent, url: str | Proxy, **options: Any) -> tuple[Client, Lock]:
+    """The first pair connects."""
+    client = agent.open(url, **options)
+    lock = client.lock("the lock")
+    pair(client, lock)
+    return client, lock
+
+
+def pair(client: Client, lock: Lock, tag: int = 1, within: float = 20) -> None:
+    lock.submit_acquire(1, -1, tag).ok
+    assert told(client, tag, within).type == "ACQUIRED"
+    lock.submit_release(1, tag).ok
+    assert told(client, tag, within).type == "RELEASED"
+
+
+def gave_way(agent: Agent, call: Callable[[], Answer]) -> int:
+    """How often the call gave way: it waits for an answer then. The client's own thread never does."""
+    agent("shim", "yield", 0, 0)  # none fails
+    return call().ok.counted
+
+
+def asks(agent: Agent, client: Client, call: Callable[[int], Answer], wants: tuple[str, ...]) -> int:
+    """How often somebody who submits alone gave way."""
+    times = gave_way(agent, lambda: call(7))
+    assert told(client, 7).type in wants
+    return times
+
+
+def takes_answers(agent: Agent, client: Client, lock: Lock) -> None:
+    """Some, in time: where the core is wanted somebody asks once a second."""
+
+    def both() -> int:
+        first = asks(agent, client, lambda tag: lock.submit_acquire(1, -1, tag), ("ACQUIRED",))
+        return first * asks(agent, client, lambda tag: lock.submit_release(1, tag), ("RELEASED",))
+
+    until(lambda: both() > 0)
+
+
+# ---- when
+
+
+def test_who_is_alone_takes_the_answer(new_agent: Callable[..., Agent], redis_server: Server) -> None:
+    agent = new_agent(shim=True)
+    client, lock = opened(agent, redis_server.url, busy_poll_us=LONG)
+    takes_answers(agent, client, lock)
+    until(lambda: asks(agent, client, lambda tag: lock.submit("inspect", tag), ("DONE",)) > 0)
+
+
+def test_nobody_asks(new_agent: Callable[..., Agent], redis_server: Server) -> None:
+    agent = new_agent(shim=True)
+    client, lock = opened(agent, redis_server.url, busy_poll_us=0)
+    for tag in range(20):
+        assert gave_way(agent, lambda: lock.submit_acquire(1, -1, tag)) == 0
+        assert told(client, tag).type == "ACQUIRED"
+        assert gave_way(agent, lambda: lock.submit_release(1, tag)) == 0
+        assert told(client, tag).type == "RELEASED"
+
+
+def many_at_a_time(agent: Agent, server: Server) -> None:
+    """Who finds an event that nobody has read is not alone; their calls go together. Later it may be otherwise."""
+    client, lock = opened(agent, server.url, busy_poll_us=LONG)
+    others = [client.lock(f"other {number}") for number in range(20)]
+    takes_answers(agent, client, lock)
+    lock.submit_acquire(1, -1, 100).ok
+    until(lambda: client.poll(0).readable)
+    gave = [gave_way(agent, lambda: other.submit_acquire(1, -1, tag)) for tag, other in enumerate(others)]  # noqa: B023
+    assert {client.event().tag for _ in range(len(others) + 1)} == {100, *range(len(others))}
+    assert sum(gave) == 0
+    until(lambda: asks(agent, client, lambda tag: lock.submit("inspect", tag), ("DONE",)) > 0)
+
+
+def test_many_at_a_time(new_agent: Callable[..., Agent], redis_server: Server) -> None:
+    many_at_a_time(new_agent(shim=True), redis_server)
+
+
+# ---- trouble
+
+
+def far_away(agent: Agent, server: Server, new_proxy: Make, within: float = 20) -> None:
+    """What is not there in time the client's thread takes."""
+    proxy: Proxy = new_proxy(server)
+    proxy.up.delay = 0.01
+    client, lock = opened(agent, proxy, busy_poll_us=1000)
+    for tag in range(30):
+        pair(client, lock, tag, within)
+    assert proxy.up.fired["delay"] >= 60
+
+
+def test_a_server_far_away(agent: Agent, redis_server: Server, new_proxy: Make) -> None:
+    far_away(agent, redis_server, new_proxy)
+
+
+def test_no_answer(agent: Agent, redis_server: Server, new_proxy: Make) -> None:
+    """The thread, which was not asked to send, gives up in time."""
+    proxy: Proxy = new_proxy(redis_server)
+    client, lock = opened(agent, proxy, command_timeout_ms=300, lease_ms=30_000)
+    for round_ in range(1, 6):
+        pair(client, lock, round_)
+        proxy.down.hold()
+        lock.submit_acquire(1, 0, 1000).ok
+        event = told(client, 1000)
+        assert event.type == "ACQUIRE_FAILED" and event.status in (1, -300), event
+        assert proxy.down.fired["hold"] >= round_
+        proxy.down.release()
+        until(lambda: lock.acquire(1, 5000).status == "OK")
+        lock.release(1).ok
+
+
+@pytest.mark.parametrize("reset", [False, True], ids=["closed", "reset"])
+def test_the_connection_breaks(agent: Agent, redis_server: Server, new_proxy: Make, reset: bool) -> None:
+    """Before, while and after somebody sends by himself: the call goes on or says so, the next one has a connection."""
+    proxy: Proxy = new_proxy(redis_server)
+    client, lock = opened(agent, proxy, connects_per_second=1000, lease_ms=30_000)
+    said = collections.Counter[int]()
+    for tag in range(60):
+        pair(client, lock, 2)
+        proxy.cut(reset)
+        lock.submit_acquire(1, -1, 2000 + tag).ok
+        event = told(client, 2000 + tag)
+        said[event.status] += 1
+        if event.status == 0:
+            lock.submit_release(1, 3000 + tag).ok
+            assert told(client, 3000 + tag).type in ("RELEASED", "RELEASE_FAILED")
+    assert said[0] and set(said) <= {0, -300}, said
+    assert client.counters()["connects"] > 30
+
+
+def renewals_in_line(agent: Agent, server: Server, new_proxy: Make) -> None:
+    """A caller takes the answer to the first ones: the others are sent at once, not when that answer would have been too late."""
+    lease, proxy, taken, in_time = 6000, new_proxy(server), 0, 0
+    renewals = proxy.up.on(SHA["renew"])
+    proxy.up.on(SHA["acquire"], lambda *_: proxy.down.release())
+    names = [f"held {number}" for number in range(40)]
+
+    def due() -> bool:
+        left = [int(server.command("PTTL", name)) for name in names]
+        return not any(lease * 2 / 3 - lease / 30 - 50 < one < lease * 0.85 for one in left)
+
+    for _ in range(10):  # where the core is wanted nobody takes answers
+        client, lock = opened(agent, proxy, busy_poll_us=LONG, lease_ms=lease)
+        for name in names:
+            client.lock(name).acquire(1, 0).ok
+        sent = renewals.count
+        proxy.down.hold()
+        until(lambda: renewals.count > sent)
+        began = time.monotonic()
+        until(due)
+        at_once = lock.begin_acquire(1, -1, 7).status == "OK"
+        until(lambda: client.counters()["renewed"] >= len(names))
+        taken += at_once
+        in_time += at_once and time.monotonic() - began < lease / 9000 * 0.75
+        client.close(5000).ok
+        if taken == 5:
+            break
+    assert in_time >= taken - 1
+
+
+@pytest.mark.timeout(120)
+def test_renewals_in_line(agent: Agent, redis_server: Server, new_proxy: Make) -> None:
+    teach(redis_server)
+    renewals_in_line(agent, redis_server, new_proxy)
+
+
+# ---- at the same time
+
+POOLS = ("busy_poll_us=10000", "busy_poll_us=10000&private_connections=0")
+
+
+def rush(url: str, submitters: int, seed: int, calls: int, **env: str) -> dict[str, int]:
+    """native/agents/rush.c: threads that submit beside others that block, over the shared connection if there is no other."""
+    command = [str(native("rush")), url, str(submitters), str(seed), str(calls)]
+    done = subprocess.run(command, text=True, stdout=subprocess.PIPE, timeout=200, env={**os.environ, **env})
+    assert done.returncode == 0, (command, done.stdout)
+    words = done.stdout.split()
+    return dict(zip(words[::2], map(int, words[1::2])))
+
+
+@pytest.mark.parametrize("options", POOLS, ids=["private", "shared"])
+@pytest.mark.parametrize("seeds, calls", times((3, 300), (30, 1000), seconds=600))
+def test_at_the_same_time(redis_server: Server, seeds: int, calls: int, options: str) -> None:
+    for seed in range(seeds):
+        said = rush(f"{redis_server.url}?{options}", 1 + seed % 3, seed, calls)
+        assert min(said.values()) > 0
+
+
+@pytest.mark.parametrize("options", POOLS, ids=["private", "shared"])
+@pytest.mark.parametrize("seeds, calls", times((3, 300), (30, 1000), seconds=600))
+def test_broken_at_the_same_time(redis_server: Server, new_proxy: Make, seeds: int, calls: int, options: str) -> None:
+    proxy: Proxy = new_proxy(redis_server)
+    ended, cuts = threading.Event(), 0
+
+    def cut() -> None:
+        nonlocal cuts
+        while not ended.wait(0.02):
+            cuts += len(proxy.links)
+            proxy.cut(cuts % 2 == 0)
+
+    thread = threading.Thread(target=cut)
+    thread.start()
+    try:
+        for seed in range(seeds):
+            rush(f"{proxy.url}?{options}&connects_per_second=1000", 1 + seed % 3, seed, calls)
+    finally:
+        ended.set()
+        thread.join()
+    assert cuts > seeds
+
+
+# ---- what these find
+
+Finder = Callable[[str, Make, Server, Make], None]
+
+
+def left_to_the_thread(library: str, new_agent: Make, server: Server, new_proxy: Make) -> None:
+    far_away(new_agent(LD_PRELOAD=library), server, new_proxy, within=0.2)
+
+
+def together(library: str, new_agent: Make, server: Server, _new_proxy: Make) -> None:
+    for _ in range(10):  # where the core is wanted they do not ask
+        server.command("FLUSHALL")
+        many_at_a_time(new_agent(shim=True, LD_PRELOAD=library), server)
+
+
+def left_to_the_clock(library: str, new_agent: Make, server: Server, new_proxy: Make) -> None:
+    for _ in range(3):  # the client's thread may have seen the answer, too
+        renewals_in_line(new_agent(LD_PRELOAD=library), server, new_proxy)
+
+
+def one_at_a_time(library: str, _new_agent: Make, server: Server, _new_proxy: Make) -> None:
+    for seed in range(30):
+        said = rush(f"{server.url}?{POOLS[1]}", 1, seed, 1000, LD_PRELOAD=library)
+        assert min(said.values()) > 0
+
+
+FOUND: dict[int, Finder] = {511: left_to_the_thread, 512: together, 513: one_at_a_time, 518: left_to_the_clock}
+LONG_TO_FIND = {518}
+
+
+@pytest.mark.house  # the library under test is another one
+@pytest.mark.parametrize(
+    "mutant",
+    [pytest.param(mutant, marks=[pytest.mark.full, pytest.mark.timeout(200)] if mutant.number in LONG_TO_FIND else []) for mutant in mutants.DIRECT],
+    ids=lambda mutant: f"{mutant.number}: {mutant.what}",
+)
+def test_mutant(mutant: mutants.Mutant, new_agent: Make, redis_server: Server, new_proxy: Make, tmp_path: pathlib.Path) -> None:
+    with pytest.raises((AssertionError, subprocess.TimeoutExpired)):
+        FOUND[mutant.number](str(mutants.library(ROOT, BUILD, tmp_path, mutant)), new_agent, redis_server, new_proxy)

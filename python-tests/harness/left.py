@@ -1,0 +1,54 @@
+"""How much of a long run is left, said on a terminal only: the tests, ./dev soak and ./dev bench.
+
+    left = Left(["a", "b"], remembered("tests"))            # what is to be done, and what each took the last time
+    left.done("a")
+    left.line()                                             # "1 of 2, about 1 min left"
+
+Times of the last run are kept in build/times, one file for each kind of run.
+"""
+from __future__ import annotations
+
+import json
+import time
+from typing import Iterable
+
+from .build import ROOT
+
+TIMES = ROOT / "build/times"
+
+
+def remembered(run: str) -> dict[str, float]:
+    """What the parts of such a run took the last time."""
+    try:
+        return {name: float(seconds) for name, seconds in json.loads((TIMES / f"{run}.json").read_text()).items()}
+    except (OSError, ValueError, AttributeError):
+        return {}
+
+
+def remember(run: str, seconds: dict[str, float]) -> None:
+    TIMES.mkdir(parents=True, exist_ok=True)
+    (TIMES / f"{run}.json").write_text(json.dumps({**remembered(run), **seconds}))
+
+
+def spoken(seconds: float) -> str:
+    return f"about {seconds / 60:.0f} min left" if seconds >= 90 else "about a minute left" if seconds >= 30 else "less than a minute left"
+
+
+class Left:
+    """Parts of a run, by what they took the last time; parts not known count as the average of the others."""
+
+    def __init__(self, parts: Iterable[str], known: dict[str, float]) -> None:
+        self.began = time.monotonic()
+        named = list(parts)
+        seen = [known[name] for name in named if name in known]
+        usual = sum(seen) / len(seen) if seen else 1.0
+        self.waiting = {name: known.get(name, usual) for name in named}
+        self.total, self.all, self.over = sum(self.waiting.values()), len(named), 0.0
+
+    def done(self, name: str) -> None:
+        self.over += self.waiting.pop(name, 0.0)
+
+    def line(self) -> str:
+        """The time so far tells how fast this machine is today."""
+        pace = (time.monotonic() - self.began) / self.over if self.over else 1.0
+        return f"{self.all - len(self.waiting)} of {self.all}, {spoken((self.total - self.over) * pace)}"

@@ -1,0 +1,105 @@
+"""The read-write lock's scripts for one lock.
+
+    wire, a, b = RwWire(redis, "order"), Hold(), Hold()
+    wire.read(a), wire.write(b)                     # [1, token], [0, ms left, 1]
+    wire.read_release(a), wire.write_release(b)     # 1, 0
+"""
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from .redisson import token_key
+from .redisson_rw import hold_key, rw_channel
+from ..resp import Client
+from .scripts import load
+from .wire import BEAT, KEEP, LEASE, LINE, private
+
+STEMS = (
+    "read_acquire", "read_release", "write_acquire", "write_release", "rw_force", "read_renew", "renew", "inspect",
+    "gate",
+)  # fmt: skip
+SCRIPTS = {stem: load(stem) for stem in STEMS}
+
+
+class Hold:
+    """What one hold is called on the wire, as a reader and as a writer."""
+
+    numbers = itertools.count(1)
+
+    def __init__(self) -> None:
+        self.id = f"0000000f-0000-8000-8000-00000000000f:{next(self.numbers)}"
+        self.writer = self.id + ":write"
+
+
+class RwWire:
+    def __init__(self, redis: Client, name: str | bytes = "order") -> None:
+        self.redis = redis
+        self.name = name.encode() if isinstance(name, str) else name
+        self.fence, self.gate, self.channel = token_key(name), private("dlock_gate", name), rw_channel(name)
+
+    def run(self, stem: str, keys: list[Any], *arguments: Any) -> Any:
+        return self.redis.command("EVAL", SCRIPTS[stem], len(keys), *keys, *arguments)
+
+    def hold_key(self, owner: str, number: int = 1) -> bytes:
+        return hold_key(self.name, owner, number)
+
+    def _keys(self, *more: bytes) -> list[bytes]:
+        return [self.name, self.fence, self.gate, *more]
+
+    def read(self, hold: Hold, lease: int = LEASE, under: Hold | None = None, block: int = 1) -> list[int]:
+        arguments = [lease, block, LINE, 0, BEAT, KEEP, 1, self.channel, under.writer if under else ""]
+        reply: list[int] = self.run("read_acquire", self._keys(self.hold_key(hold.id)), hold.id, *arguments)
+        return reply
+
+    def write(self, hold: Hold, lease: int = LEASE, block: int = 1) -> list[int]:
+        arguments = [lease, block, LINE, 0, BEAT, KEEP, 1, self.channel, ""]
+        reply: list[int] = self.run("write_acquire", self._keys(self.hold_key(hold.writer)), hold.writer, *arguments)
+        return reply
+
+    def read_release(self, hold: Hold, rest: int = 0) -> int:
+        keys = self._keys(self.hold_key(hold.id))
+        reply: int = self.run("read_release", keys, hold.id, self.channel, 0, rest, 0, 1)
+        return reply
+
+    def write_release(self, hold: Hold, rest: int = 0) -> int:
+        reply: int = self.run("write_release", self._keys(self.hold_key(hold.writer)), hold.writer, self.channel, 0, rest, 0, 1)
+        return reply
+
+    def read_renew(self, *holds: Hold, lease: int = LEASE) -> list[int]:
+        keys = [key for hold in holds for key in (self.name, self.hold_key(hold.id))]
+        reply: list[int] = self.run("read_renew", keys, *itertools.chain(*((hold.id, lease) for hold in holds)))
+        return reply
+
+    def write_renew(self, hold: Hold, lease: int = LEASE) -> int:
+        reply: list[int] = self.run("renew", [self.name], hold.writer, lease)
+        return reply[0]
+
+    def force(self) -> int:
+        reply: int = self.run("rw_force", self._keys(), self.channel)
+        return reply
+
+    def inspect(self) -> list[Any]:
+        reply: list[Any] = self.run("inspect", self._keys(), "read")
+        return reply
+
+    def close_gate(self, ms: int = LEASE) -> int:
+        reply: int = self.run("gate", [self.name, self.gate], ms, "rw", self.channel)
+        return reply
+
+    # ---- what the server has
+
+    def fields(self) -> dict[str, int | str]:
+        flat = [word.decode() for word in self.redis.command("HGETALL", self.name)]
+        return {field: value if field == "mode" else int(value) for field, value in zip(flat[::2], flat[1::2])}
+
+    def left(self, key: bytes | None = None) -> int:
+        reply: int = self.redis.command("PTTL", self.name if key is None else key)
+        return reply
+
+    def holds(self) -> set[bytes]:
+        return set(self.redis.command("KEYS", "*:rwlock_timeout:*"))
+
+    def kill(self, owner: str, number: int = 1) -> None:
+        """The lease of a hold runs out."""
+        assert self.redis.command("DEL", self.hold_key(owner, number)) == 1

@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+"""Who may include what, who may export what, how many files a folder has, and that every C file is in src/meson.build."""
+from __future__ import annotations
+
+import pathlib
+import re
+
+import tree
+
+# The rooms of src, each with the rooms it may include. All lines run downwards: a room is named below all that include it.
+# "abi" is dlock.h.
+ROOMS = {
+    "api": "client engine store base sys abi",
+    "client": "watchdog redis/txn redis engine store base sys abi",
+    "watchdog": "engine store base sys abi",
+    "redis": "redis/cluster redis/quorum redis/single redis/txn store base abi",
+    "redis/cluster": "redis/txn redis/replicas redis/pubsub redis/pipe redis/link redis/codec redis/scripts store base sys abi",
+    "redis/quorum": "redis/single engine store base sys abi",
+    "redis/single": "redis/txn redis/replicas redis/pubsub redis/pipe redis/link redis/codec store base sys abi",
+    "redis/txn": "redis/link redis/codec base sys abi",
+    "redis/replicas": "redis/pipe redis/link redis/codec store base sys abi",
+    "redis/pubsub": "redis/link redis/codec store base sys abi",
+    "redis/pipe": "redis/link redis/codec redis/scripts store base sys abi",
+    "redis/link": "redis/codec base sys abi",
+    "redis/codec": "redis/scripts store base sys abi",
+    "redis/scripts": "",
+    "engine": "store base abi",
+    "store": "base abi",
+    "base": "abi",
+    "sys": "",
+    "abi": "",
+}
+
+# A room offers one header, NAME/NAME.h. base offers all of its headers but these.
+PRIVATE_IN_BASE = {"base/url_parts.h"}
+
+FOLDER_FILES = 30  # at the top of a folder
+
+# System headers that any folder may include: no clock, no threads, no I/O but formatting.
+PLAIN = {"assert", "ctype", "errno", "inttypes", "limits", "search", "stdarg", "stdbool", "stddef", "stdint", "stdio",
+         "stdlib", "string"}
+ENGINE = PLAIN - {"errno", "stdio"}
+SOCKETS = {"arpa/inet", "fcntl", "netdb", "netinet/in", "netinet/tcp", "poll", "sched", "sys/socket", "sys/time", "sys/types",
+           "sys/uio", "sys/un", "unistd"}
+# sys may include everything. pthread.h is there for mutexes only: threads start and forks are seen in sys.
+MAY_INCLUDE_SYSTEM = {
+    "base": PLAIN,
+    "store": PLAIN,
+    "engine": ENGINE,
+    "redis": PLAIN | SOCKETS | {"stdatomic", "pthread"},
+    "client": PLAIN | {"stdatomic", "pthread", "poll"},
+    "watchdog": PLAIN | {"stdatomic", "pthread", "poll"},
+    "api": PLAIN | {"stdatomic", "pthread"},
+}
+HIREDIS_FILE = "src/redis/codec/resp.c"
+OPENSSL_FILES = {f"src/redis/link/tls{rest}" for rest in (".c", "_context.c", "_reason.c", "_inner.h")}
+HIREDIS_HEADERS = {"hiredis.h", "read.h", "sds.h", "alloc.h"}
+THREAD_CALLS = re.compile(r"\b(pthread_create|pthread_atfork|clock_gettime|getrandom)\s*\(")
+
+
+def room_of(path: str) -> str:
+    """redis/link/conn.h is in redis/link; api/lock.c is in api."""
+    return path.rpartition("/")[0]
+
+
+def offered(header: str) -> bool:
+    """Whether other rooms may include a header."""
+    room = room_of(header)
+    return header not in PRIVATE_IN_BASE if room == "base" else header == f"{room}/{room.rpartition('/')[2]}.h"
+
+
+def own_include_problem(room: str, name: str) -> str:
+    """What is wrong with an include of ours, written in a file of this room; "" for nothing."""
+    if name == "dlock.h":
+        header, target = name, "abi"
+    else:
+        header = name if "/" in name else f"{room}/{name}"
+        target = room_of(header)
+    if target == room:
+        return ""
+    if target not in ROOMS.get(room, "").split():
+        return f"{room} does not include {target} ({name})"
+    return "" if target == "abi" or offered(header) else f"{name} is private to {target}"
+
+
+def include_problems(root: pathlib.Path, path: pathlib.Path) -> list[str]:
+    found = []
+    room = room_of(path.relative_to(root / "src").as_posix())
+    floor = room.split("/")[0]
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        place = f"{path.relative_to(root)}:{number}"
+        if floor != "sys" and (call := THREAD_CALLS.search(line)):
+            found.append(f"{place}: only src/sys calls {call[1]}")
+        match = re.match(r"\s*#\s*include\s*([<\"])([^>\"]+)[>\"]", line)
+        if not match:
+            continue
+        bracket, name = match.groups()
+        if "hiredis" in name or name in HIREDIS_HEADERS:
+            if str(path.relative_to(root)) != HIREDIS_FILE:
+                found.append(f"{place}: only {HIREDIS_FILE} includes hiredis")
+        elif name.startswith("openssl/"):
+            if str(path.relative_to(root)) not in OPENSSL_FILES:
+                found.append(f"{place}: only {', '.join(sorted(OPENSSL_FILES))} include OpenSSL")
+        elif bracket == '"':
+            if problem := own_include_problem(room, name):
+                found.append(f"{place}: {problem}")
+        elif floor != "sys" and name.removesuffix(".h") not in MAY_INCLUDE_SYSTEM[floor]:
+            found.append(f"{place}: {floor} does not include <{name}>")
+    return found
+
+
+def room_problems(root: pathlib.Path) -> list[str]:
+    """The rooms' own order, and how many files a folder has at its top."""
+    order = list(ROOMS)
+    found = [f"ROOMS: {room} includes {below}, which is not below it" for room, names in ROOMS.items()
+             for below in names.split() if below not in order or order.index(below) <= order.index(room)]
+    for folder in sorted({path.parent for path in tree.all_files(root)}):
+        if folder.relative_to(root).parts[:1] not in (("src",), ("python-tests",), ("bench",), ("docs",)):
+            continue
+        files = [path for path in folder.iterdir() if path.is_file()]
+        if len(files) > FOLDER_FILES:
+            found.append(f"{folder.relative_to(root)}: {len(files)} files, at most {FOLDER_FILES}")
+    return found
+
+
+def export_problems(root: pathlib.Path) -> list[str]:
+    found = []
+    for function in tree.functions(root):
+        path = pathlib.Path(function["path"]).relative_to(root)
+        name, place = function["name"], f"{path}:{function['line']}"
+        if not function.get("file") and not name.startswith(("dli_", "dlock_")) and path.suffix == ".c":
+            found.append(f"{place}: {name} is neither static nor named dli_")
+    for path in tree.sources(root, ".c", ".h"):
+        if path.parent.name == "api":
+            continue
+        code = re.sub(r"/\*.*?\*/", lambda match: "\n" * match.group().count("\n"), path.read_text(), flags=re.S)
+        for number, line in enumerate(code.splitlines(), 1):
+            place = f"{path.relative_to(root)}:{number}"
+            if re.search(r"DLOCK_API|visibility\s*\(", line):
+                found.append(f"{place}: only src/api exports")
+            if call := re.search(r"\b(dlock_[a-z_]+)\s*\((?!\*)", line):
+                found.append(f"{place}: {call[1]}: only src/api defines and calls dlock_ functions")
+    return found
+
+
+def problems(root: pathlib.Path) -> list[str]:
+    found = room_problems(root)
+    for path in tree.sources(root, ".c", ".h"):
+        found += include_problems(root, path)
+    listed = set(re.findall(r"'([\w/]+\.c)'", (root / "src/meson.build").read_text()))
+    for path in tree.sources(root, ".c"):
+        if str(path.relative_to(root / "src")) not in listed:
+            found.append(f"{path.relative_to(root)}: not in src/meson.build")
+    return found + export_problems(root)
+
+
+if __name__ == "__main__":
+    tree.main(problems)

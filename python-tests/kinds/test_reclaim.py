@@ -1,0 +1,192 @@
+"""Permits of a plain semaphore whose holder has died come back when somebody asks for it, and nobody else's do: README, semaphore."""
+from __future__ import annotations
+
+import time
+from typing import Any, Callable, Iterator
+
+import pytest
+
+import dlock
+from harness.agent import Agent, Lock, until
+from harness.cluster import Cluster
+from harness.steps.counting import Ear, JavaSemaphore
+from harness.kinds import one
+from harness.server import Server
+from harness.tally import tell
+
+Make = Callable[..., Any]
+LEASE = 600
+SEATS = 5
+
+
+def seats(client: Any, permits: int = 1, **options: Any) -> Lock:
+    return one(client, "semaphore", "seats", seats=SEATS, permits=permits, **options)
+
+
+def comes_back(lock: Lock, permits: int) -> None:
+    """So many, and no more, once the leases of dead holders are over."""
+    back = 0
+    while back < permits:
+        back += until(lambda: lock.permits_reclaim(0).ok.value)
+    assert back == permits and lock.permits_reclaim(0).ok.value == 0
+
+
+def test_a_killed_holder(new_agent: Make, redis_server: Server) -> None:
+    """kill -9: its permits come back once, a waiter elsewhere is told, and Redisson sees the number and the message."""
+    holder, other = new_agent(), new_agent().open(redis_server, safety_ms=60_000)
+    mine, java = seats(holder.open(redis_server, lease_ms=LEASE), 2), JavaSemaphore(redis_server.client())
+    mine.acquire(1, 0).ok
+    mine.acquire(2, 0).ok
+    waits = seats(other, 4).start("acquire", 1, -1, thread=1)
+    ear = Ear(redis_server, b"redisson_sc:{seats}")
+    until(lambda: redis_server.command("PUBSUB", "NUMSUB", "redisson_sc:{seats}")[1] == 2)
+    holder.kill()
+    theirs = seats(other)
+    comes_back(theirs, 4)
+    waits.answer().ok
+    assert ear.heard()[-1] == b"5" and java.call("try_acquire", 1) == 1 and java.call("try_acquire", 1) == 0
+    assert redis_server.command("GET", "seats") == b"0"
+    tell(done=1, fired=1)
+
+
+def test_who_lives_keeps_them(new_agent: Make, redis_server: Server) -> None:
+    """Also idle for many leases, in a crowd; and what Redisson took is nobody's."""
+    holder, other = new_agent().open(redis_server, lease_ms=LEASE), new_agent().open(redis_server)
+    mine, theirs, java = seats(holder), seats(other), JavaSemaphore(redis_server.client(), "seats")
+    for owner in range(1, 4):
+        mine.acquire(owner, 0).ok
+    assert java.call("try_acquire", 1) == 1
+    before = holder.counters()["renewed"]
+    while holder.counters()["renewed"] < before + 3 * 8:
+        assert theirs.permits_reclaim(0).ok.value == 0
+    assert theirs.permits().ok.value == 1 and mine.state(1) == "HELD" and mine.remaining(1).ok.remaining == -1
+    for owner in range(1, 4):
+        mine.release(owner).ok
+    assert theirs.permits().ok.value == 4
+
+
+@pytest.mark.parametrize("how", ["free", "stop"])
+def test_a_client_that_went_without_a_word(new_agent: Make, redis_server: Server, how: str) -> None:
+    """Freed without being closed it is dead, though its process lives. Stopped it learns of the loss, and gives nothing back."""
+    holder, other = new_agent(), new_agent().open(redis_server)
+    client, theirs = holder.open(redis_server, lease_ms=LEASE), seats(other, 3)
+    mine = seats(client, 3)
+    token = mine.acquire(1, 0).ok.token
+    assert theirs.acquire(2, 0).status == "BUSY"
+    client.free() if how == "free" else holder.stop()
+    comes_back(theirs, 3)
+    higher = theirs.acquire(2, 0).ok.token
+    assert higher > token
+    if how == "stop":
+        holder.resume()
+        event = client.event()
+        assert event.type == "LOST" and event.token == token and event.owner == 1
+        assert mine.release(1).status == "LOST"
+        assert mine.acquire(1, 0).status == "BUSY"
+    theirs.release(2).ok
+    assert theirs.permits().ok.value == SEATS
+
+
+def test_longer_silence_may_be_asked_for(new_agent: Make, redis_server: Server) -> None:
+    holder, other = new_agent(), seats(new_agent().open(redis_server))
+    seats(holder.open(redis_server, lease_ms=LEASE)).acquire(1, 0).ok
+    holder.kill()
+    until(lambda: int(redis_server.command("ZRANGE", "dlock_holders:{seats}", 0, 0, "WITHSCORES")[1]) < time.time() * 1000)
+    assert other.permits_reclaim(60_000).ok.value == 0
+    comes_back(other, 1)
+
+
+def test_numbers_that_are_none(agent: Agent, redis_server: Server) -> None:
+    client = agent.open(redis_server)
+    lock = seats(client)
+    for silent in -1, 31_536_000_001, 2**62:
+        answer = lock.permits_reclaim(silent)
+        assert answer.status == "INVALID_ARGUMENT" and str(silent) in answer.message
+        assert lock.submit("permits_reclaim", 1, silent).status == "INVALID_ARGUMENT"
+    assert lock.permits_reclaim(31_536_000_000).ok.value == 0
+    for kind in "mutex", "latch", "permit_semaphore":
+        assert client.lock(kind, kind=kind).permits_reclaim(0).status == "UNSUPPORTED"
+    assert lock.permits().ok.value == SEATS
+
+
+def test_submitted(new_agent: Make, redis_server: Server) -> None:
+    holder, client = new_agent(), new_agent().open(redis_server)
+    seats(holder.open(redis_server, lease_ms=LEASE), 2).acquire(1, 0).ok
+    holder.kill()
+    lock, back, tag = seats(client), 0, 0
+    while not back:
+        tag += 1
+        lock.submit("permits_reclaim", tag, 0).ok
+        event = client.event()
+        assert event.tag == tag and event.status == 0
+        back = event.value
+    assert back == 2 and lock.permits().ok.value == SEATS
+
+
+def test_max_hold_gives_back_once(new_agent: Make, redis_server: Server) -> None:
+    """What ended by itself is not given back again."""
+    client, other = new_agent().open(redis_server, lease_ms=LEASE, max_hold_ms=200), seats(new_agent().open(redis_server))
+    seats(client, 2).acquire(1, 0).ok
+    event = client.event()
+    assert event.type == "LOST" and event.cause == "MAX_HOLD"
+    until(lambda: other.permits().ok.value == SEATS)
+    assert redis_server.command("EXISTS", "dlock_holders:{seats}") == 0
+    assert other.permits_reclaim(0).ok.value == 0
+
+
+@pytest.mark.parametrize("loss", ["flush", "restart"])
+def test_a_holder_hears_that_the_server_forgot(agent: Agent, new_server: Callable[..., Server], loss: str) -> None:
+    server = new_server()
+    client = agent.open(server, lease_ms=LEASE)
+    lock = seats(client)
+    token = lock.acquire(1, 0).ok.token
+    server.command("FLUSHALL") if loss == "flush" else server.restart()
+    while (event := client.event()).type != "LOST":
+        pass
+    assert event.token == token and lock.release(1).status == "LOST"
+
+
+def test_a_server_that_was_away(new_agent: Make, redis_server: Server) -> None:
+    """Holders are heard of again when it is back; a reclaim with a longer silence than that took nothing from them."""
+    client, other = new_agent().open(redis_server, lease_ms=LEASE), seats(new_agent().open(redis_server))
+    mine = seats(client)
+    mine.acquire(1, 0).ok
+    redis_server.pause()
+    until(lambda: client.ping(200).status != "OK")
+    time.sleep(2 * LEASE / 1000)  # the leases end while nobody is heard
+    redis_server.resume()
+    assert other.permits_reclaim(10_000).ok.value == 0
+    renewed = client.counters()["renewed"]
+    until(lambda: client.counters()["renewed"] > renewed)
+    assert other.permits_reclaim(0).ok.value == 0 and mine.state(1) == "HELD"
+    mine.release(1).ok
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(3, replicas=False) as cluster:
+        yield cluster
+
+
+def test_on_a_cluster_with_a_namespace(new_agent: Make, cluster: Cluster) -> None:
+    holder, other = new_agent(), new_agent().open(cluster.url, namespace="shop")
+    held = holder.open(cluster.url, namespace="shop", lease_ms=LEASE)
+    for name in "seats", "x{y}", "z":
+        one(other, "semaphore", name, seats=3).permits_set(3)
+        held.lock(name, kind="semaphore", permits=2).acquire(1, 0).ok
+    holder.kill()
+    for name in "seats", "x{y}", "z":
+        comes_back(other.lock(name, kind="semaphore"), 2)
+
+
+def test_python(new_agent: Make, redis_server: Server) -> None:
+    holder = new_agent()
+    seats(holder.open(redis_server, lease_ms=LEASE), 2).acquire(1, 0).ok
+    holder.kill()
+    with dlock.Client(redis_server.url) as client:
+        mine = client.semaphore("seats")
+        with mine:
+            assert until(lambda: mine.reclaim_permits(silent=0)) == 2
+            assert mine.available_permits == SEATS - 1
+        with pytest.raises(dlock.Unsupported):
+            client.permit_semaphore("other").reclaim_permits(1.5)

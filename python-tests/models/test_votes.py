@@ -1,0 +1,105 @@
+"""The votes of engine/votes.c in a world of their own (native/sim/votes.c), the defects that it must find, and the scripts of a quorum.
+
+Row G-09 without servers: 10^6 grants in the full run, 12,000 always.
+"""
+from __future__ import annotations
+
+import pathlib
+import subprocess
+from typing import Any
+
+import pytest
+
+import mutants
+from harness.build import ROOT, native
+from harness.faults import times
+from harness.steps.scripts import SCRIPTS
+from harness.server import Server
+
+FENCE = "redisson_lock_token:{lock}"
+
+
+def run(program: pathlib.Path, *arguments: int) -> tuple[int, str]:
+    done = subprocess.run(["nice", str(program), *map(str, arguments)], text=True, stdout=subprocess.PIPE, timeout=1500)
+    return done.returncode, done.stdout
+
+
+@pytest.mark.parametrize("seeds, grants", times((30, 400), (1000, 1000), seconds=1500))
+def test_g09_tokens_and_holders(seeds: int, grants: int) -> None:
+    code, said = run(native("votes"), 1, seeds, grants)
+    assert code == 0, said
+    words = said.split()
+    counted = dict(zip(words[::2], map(int, words[1::2])))
+    assert counted["grants"] == seeds * grants
+    assert min(counted[fault] for fault in ("cut", "lost", "doubled", "forgot", "splits", "ordered", "topped", "losses")) > 0
+
+
+@pytest.mark.parametrize("mutant", mutants.VOTES, ids=lambda mutant: f"{mutant.number}: {mutant.what}")
+def test_mutant(mutant: mutants.Mutant, tmp_path: pathlib.Path) -> None:
+    folder = mutants.copy_of(ROOT, tmp_path, mutant)
+    files = [ROOT / "python-tests/native/sim/votes.c", folder / "src/engine/votes.c", folder / "src/engine/lease.c"]
+    subprocess.run(["cc", "-O2", "-D_GNU_SOURCE", f"-I{folder / 'src'}", f"-I{folder / 'abi'}", *files, "-o", tmp_path / "votes"], check=True)
+    code, said = run(tmp_path / "votes", 1, 40, 500)
+    assert code == 1 and said
+
+
+# ---- the scripts
+
+
+def script(server: Server, name: str, keys: list[str], *arguments: Any) -> Any:
+    return server.command("EVAL", SCRIPTS[name], len(keys), *keys, *arguments)
+
+
+def test_floor(redis_server: Server) -> None:
+    redis = redis_server.command
+    redis("HSET", "lock", "me", "1")
+    redis("SET", FENCE, "100")
+    assert script(redis_server, "floor", ["lock", FENCE], "me", 100, 150, 60_000) == 1
+    assert redis("GET", FENCE) == b"150" and redis("PTTL", FENCE) == -1  # as it was
+    assert script(redis_server, "floor", ["lock", FENCE], "me", 100, 150, 60_000) == 1  # again: it stands
+    assert script(redis_server, "floor", ["lock", FENCE], "me", 100, 160, 60_000) == 0  # somebody has reserved since
+    assert script(redis_server, "floor", ["lock", FENCE], "me", 150, 140, 60_000) == 0  # never back
+    assert script(redis_server, "floor", ["lock", FENCE], "you", 150, 170, 60_000) == 0
+    redis("SET", FENCE, "150", "PX", 1000)
+    assert script(redis_server, "floor", ["lock", FENCE], "me", 150, 170, 60_000) == 1 and redis("PTTL", FENCE) > 50_000
+    redis("DEL", "lock")
+    assert script(redis_server, "floor", ["lock", FENCE], "me", 170, 180, 60_000) == 0 and redis("GET", FENCE) == b"170"
+    redis("SET", "lock", "text")
+    assert script(redis_server, "floor", ["lock", FENCE], "me", 170, 180, 60_000) == 0
+
+
+def test_again(redis_server: Server) -> None:
+    redis = redis_server.command
+    keys = ["lock", FENCE, "mine", "fence of mine", "theirs", "fence of theirs", "text", "fence of text"]
+    redis("HSET", "mine", "me", "1")
+    redis("HSET", "theirs", "you", "1")
+    redis("SET", "text", "x")
+    row = ("me", 5000, 77)
+    assert script(redis_server, "again", keys, *row, *row, *row, *row) == [1, 1, 0, 0]
+    assert redis("HKEYS", "lock") == [b"me"] and 0 < redis("PTTL", "lock") <= 5000
+    assert redis("GET", FENCE) == b"77" and redis("PTTL", FENCE) > 5000
+    assert redis("PTTL", "mine") == -1 and redis("EXISTS", "fence of theirs", "fence of mine") == 0
+    redis("DEL", "lock")
+    redis("SET", FENCE, "99")
+    assert script(redis_server, "again", keys[:2], *row) == [1] and redis("GET", FENCE) == b"99"
+
+
+def test_again_of_one_that_cannot_be(redis_server: Server) -> None:
+    """A counter of another type costs its own lock the hold, and no other."""
+    redis = redis_server.command
+    redis("RPUSH", "fence of bad", "not a counter")
+    keys = [key for name in ("one", "bad", "two") for key in (name, f"fence of {name}")]
+    assert script(redis_server, "again", keys, *("me", 5000, 77) * 3) == [1, 0, 1]
+    assert redis("EXISTS", "one", "two") == 2 and redis("EXISTS", "bad") == 0
+
+
+def test_join(redis_server: Server) -> None:
+    redis = redis_server.command
+    run_id, sharded, view = script(redis_server, "join", ["dlock_quorum"], "3 of 5", 60_000)
+    assert len(run_id) == 40 and sharded == 0 and view == b"3 of 5"
+    assert script(redis_server, "join", ["dlock_quorum"], "2 of 3", 90_000) == [run_id, 0, b"3 of 5"]
+    assert redis("PTTL", "dlock_quorum") <= 60_000
+    script(redis_server, "join", ["dlock_quorum"], "3 of 5", 90_000)
+    assert redis("PTTL", "dlock_quorum") > 80_000
+    script(redis_server, "join", ["dlock_quorum"], "3 of 5", 1000)
+    assert redis("PTTL", "dlock_quorum") > 80_000

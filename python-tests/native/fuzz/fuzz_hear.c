@@ -1,0 +1,103 @@
+/*
+ * fuzz_hear.c: messages as a client hears them: "CHANNEL LF TEXT", where an empty channel stands for the client's own. What is
+ * told has its bounds, and a message that the scripts would write is told as it was meant.
+ */
+#include <inttypes.h>
+
+#include "fuzz.h"
+#include "redis/pubsub/messages.h"
+
+#define UUID "01234567-89ab-cdef-0123-456789abcdef"
+
+enum told { TOLD_NOTHING, TOLD_HINT, TOLD_GRANT, TOLD_GATE };
+
+/* What was heard last. */
+struct heard {
+    const char *from, *end; /* names lie in between */
+    enum told what;
+    int times;
+    struct dli_heard lock;
+    int64_t seq, token, tokens, ms;
+};
+
+static struct heard *note(void *owner, const struct dli_heard *lock, enum told what)
+{
+    struct heard *heard = owner;
+
+    REQUIRE(dli_kind_find(lock->family) && dli_kind_find(lock->family)->family == lock->family);
+    REQUIRE(lock->name >= heard->from && lock->name + lock->size <= heard->end && lock->number >= 0);
+    heard->what = what;
+    heard->lock = *lock;
+    heard->times++;
+    return heard;
+}
+
+static void hint(void *owner, const struct dli_heard *lock)
+{
+    note(owner, lock, TOLD_HINT);
+}
+
+static void granted(void *owner, const struct dli_heard *lock, int64_t seq, int64_t token, int64_t tokens)
+{
+    struct heard *heard = note(owner, lock, TOLD_GRANT);
+
+    REQUIRE(seq >= 0 && token >= 0 && tokens > 0 && lock->number > 0);
+    heard->seq = seq;
+    heard->token = token;
+    heard->tokens = tokens;
+}
+
+static void gate(void *owner, const struct dli_heard *lock, int64_t ms)
+{
+    REQUIRE(ms >= 0);
+    note(owner, lock, TOLD_GATE)->ms = ms;
+}
+
+static const struct dli_store_hooks hooks = {.hint = hint, .granted = granted, .gate = gate};
+
+static struct heard hear(int own, const char *channel, size_t channel_size, const char *text, size_t size)
+{
+    struct heard heard = {.from = own ? text : channel, .end = own ? text + size : channel + channel_size};
+    struct dli_store store = {.hooks = &hooks, .owner = &heard, .uuid = UUID};
+
+    dli_hear_message(&store, own, channel, channel_size, text, size);
+    REQUIRE(heard.times <= 16);
+    return heard;
+}
+
+/* What acquire.lua, fair_base.lua and gate.lua say. */
+static void check_said(struct fuzz in)
+{
+    int64_t number = 1 + (int64_t)fuzz_byte(&in), seq = (uint16_t)fuzz_number(&in), tokens = 1 + fuzz_below(&in, 65);
+    int64_t token = (int64_t)((uint64_t)fuzz_number(&in) % (UINT64_C(1) << 53));
+    int fair = (int)fuzz_below(&in, 2);
+    char text[256 + 128], *name = fuzz_text((const char *)in.at, in.left < 200 ? in.left : 200);
+    size_t length = in.left < 200 ? in.left : 200, size;
+    struct heard heard;
+
+    size = (size_t)(fair ? sprintf(text, "fair %" PRId64 " %" PRId64 " %" PRId64 " ", number, seq, token)
+                         : sprintf(text, "grant %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " ", number, seq, token,
+                                   tokens));
+    memcpy(text + size, name, length);
+    heard = hear(1, "", 0, text, size + length);
+    REQUIRE(heard.what == TOLD_GRANT && heard.times == 1 && heard.lock.number == number && heard.seq == seq);
+    REQUIRE(heard.token == token && heard.tokens == (fair ? 1 : tokens));
+    REQUIRE(heard.lock.size == length && memcmp(heard.lock.name, name, length) == 0);
+    REQUIRE(heard.lock.family == (fair ? DLOCK_KIND_FAIR : DLOCK_KIND_MUTEX));
+    free(name);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct fuzz in = {data, size};
+    size_t channel_size;
+    const char *channel = fuzz_until(&in, '\n', &channel_size);
+    char *text = fuzz_text((const char *)in.at, in.left), *copy = fuzz_text(channel, channel_size);
+
+    hear(channel_size == 0, copy, channel_size, text, in.left);
+    hear(1, copy, channel_size, text, in.left);
+    check_said((struct fuzz){data, size});
+    free(text);
+    free(copy);
+    return 0;
+}

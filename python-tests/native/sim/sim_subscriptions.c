@@ -1,0 +1,135 @@
+/*
+ * sim_subscriptions.c: subscriber connections: who hears what, and messages on their way. See sim.h.
+ */
+#include "sim.h"
+
+#include <string.h>
+
+static int64_t in_order(int64_t *last, int64_t at)
+{
+    *last = at > *last ? at : *last;
+    return *last;
+}
+
+/* ---- the server's side */
+
+/* Which channel: a lock's of Redisson (its index), or the channel of *peer (SIM_OWN_CHANNEL); -2: neither. */
+static int channel_of(const struct sim *s, struct sim_word channel, int *peer)
+{
+    for (int i = 0; i < s->plan.locks; i++)
+        if (strlen(s->lock[i].channel) == channel.size && memcmp(s->lock[i].channel, channel.at, channel.size) == 0)
+            return i;
+    for (int i = 0; channel.size == 49 && i < s->plan.procs; i++) {
+        *peer = i;
+        if (memcmp(channel.at, "dlock_client:", 13) == 0 && memcmp(channel.at + 13, s->peer[i].uuid, 36) == 0)
+            return SIM_OWN_CHANNEL;
+    }
+    return -2;
+}
+
+static int hears(const struct sim_ear *ear, int channel, int peer)
+{
+    if (!ear->connected)
+        return 0;
+    return channel == SIM_OWN_CHANNEL ? ear->own && ear->peer == peer : (ear->redisson >> channel) & 1;
+}
+
+static void deliver(struct sim *s, struct sim_ear *ear, int channel, struct sim_word message)
+{
+    struct sim_push *push = sim_alloc(s, sizeof *push);
+    int64_t delay = sim_delay(s);
+
+    if (ear->silent)
+        return;
+    if (sim_fault(s, SIM_PUSH_LOST)) {
+        sim_disturb(s, &s->peer[ear->peer], s->now + s->plan.rules.safety + s->plan.delay);
+        return;
+    }
+    if (sim_fault(s, SIM_PUSH_DELAY)) {
+        delay = sim_below(s, 2 * s->plan.lease_max);
+        sim_disturb(s, &s->peer[ear->peer], s->now + delay);
+    }
+    push->ear = ear;
+    push->lock = channel;
+    snprintf(push->text, sizeof push->text, "%.*s", (int)message.size, message.at);
+    sim_at(s, in_order(&ear->down_at, s->now + delay), SIM_PUSH, ear->peer, 0, push);
+}
+
+int64_t sim_publish(void *world, struct sim_word channel, struct sim_word message)
+{
+    struct sim *s = world;
+    int peer = -1, which = channel_of(s, channel, &peer);
+    int64_t count = 0;
+
+    if (which == -2) {
+        sim_violated(s, "wire: message on a channel of nobody: %.*s", (int)channel.size, channel.at);
+        return 0;
+    }
+    sim_trace(s, "  publish %.*s: %.*s", (int)channel.size, channel.at, (int)message.size, message.at);
+    for (int i = 0; i < s->ears; i++) {
+        if (!hears(&s->ear[i], which, peer))
+            continue;
+        count++;
+        deliver(s, &s->ear[i], which, message);
+    }
+    return count;
+}
+
+int64_t sim_subscribers(void *world, struct sim_word channel)
+{
+    const struct sim *s = world;
+    int peer = -1, which = channel_of(s, channel, &peer);
+    int64_t count = 0;
+
+    for (int i = 0; i < s->ears; i++)
+        count += which > -2 && hears(&s->ear[i], which, peer);
+    return count;
+}
+
+void sim_ear_arrive(struct sim *s, struct sim_ear *ear, int what)
+{
+    if (ear->silent)
+        return;
+    ear->connected = 1;
+    if (what == SIM_OWN_CHANNEL)
+        ear->own = 1;
+    else if (what >= SIM_UNSUBSCRIBE)
+        ear->redisson &= ~(1 << (what - SIM_UNSUBSCRIBE));
+    else
+        ear->redisson |= 1 << what;
+    sim_at(s, in_order(&ear->down_at, s->now + sim_delay(s)), SIM_EAR_CONFIRM, ear->peer, what, ear);
+}
+
+/* ---- the client's side */
+
+void sim_ear_open(struct sim *s, struct sim_peer *peer)
+{
+    struct sim_ear *ear = &s->ear[s->ears];
+
+    if (s->ears == SIM_EARS) {
+        sim_violated(s, "simulator: more than %d subscriber connections", SIM_EARS);
+        return;
+    }
+    s->ears++;
+    memset(ear, 0, sizeof *ear);
+    ear->peer = peer->index;
+    ear->up_at = s->now + sim_delay(s);
+    peer->ear = ear;
+}
+
+void sim_ear_ask(struct sim *s, struct sim_peer *peer, int what)
+{
+    struct sim_ear *ear = peer->ear;
+
+    sim_at(s, in_order(&ear->up_at, s->now + sim_delay(s)), SIM_EAR_ARRIVE, peer->index, what, ear);
+}
+
+/* The connection is gone; the server may go on counting it for a while. */
+void sim_ear_close(struct sim *s, struct sim_ear *ear, int late)
+{
+    ear->silent = 1;
+    if (late)
+        sim_at(s, s->now + sim_below(s, 2 * s->plan.lease_max), SIM_EAR_GONE, ear->peer, 0, ear);
+    else
+        ear->connected = 0;
+}

@@ -1,0 +1,188 @@
+/*
+ * sim_transfer.c: what a holder may ask of the watchdog besides release: a longer lease, and to let its grant go so that
+ * another process adopts it. Sometimes two try. As in src/client/operation_kinds.c and transfer.c.
+ *
+ *   lease  what one hold asked for does not change the lease of a hold that came after it
+ */
+#include "sim.h"
+
+#include <inttypes.h>
+
+/* A grant on its way from one process to another. */
+struct moving {
+    int lock, from_peer;
+    int64_t from_number, number, first, token, lease;
+    struct sim_owner *owner;
+    struct sim_claim *claim;
+};
+
+static struct sim_request *order(struct sim *s, struct sim_peer *peer, int lock, int64_t number, int64_t lease,
+                                 enum sim_order what, struct moving *moving)
+{
+    struct sim_request *request = sim_alloc(s, sizeof *request);
+
+    request->kind = SIM_RENEW;
+    request->order = what;
+    request->moving = moving;
+    request->peer = peer->index;
+    request->lock = lock;
+    request->rows = 1;
+    request->row[0].lock = lock;
+    request->row[0].number = number;
+    request->row[0].lease = lease;
+    request->stamp = sim_clock(s, peer);
+    request->attempt = dli_lease_attempt(lease, peer->rules.attempt);
+    if (moving) {
+        request->from_peer = moving->from_peer;
+        request->from_number = moving->from_number;
+        request->row[0].first = moving->first;
+    }
+    sim_send(s, request);
+    return request;
+}
+
+void sim_extend(struct sim *s, struct sim_owner *owner)
+{
+    struct sim_peer *peer = &s->peer[owner->peer];
+    int64_t lease = s->plan.lease[sim_below(s, SIM_LEASES)];
+
+    sim_trace(s, "peer %d owner %d extends to %" PRId64, owner->peer, owner->index, lease);
+    dli_mutex_extending(&peer->side[owner->lock].m, lease);
+    order(s, peer, owner->lock, peer->side[owner->lock].m.want, lease, SIM_ORDER_EXTEND, NULL)->token =
+        owner->claim->token;
+}
+
+/* The answer is for the hold that asked: one that came after it keeps its own lease. */
+static void extended(struct sim *s, const struct sim_request *request, int kept)
+{
+    struct sim_peer *peer = &s->peer[request->peer];
+    struct dli_mutex *m = &peer->side[request->lock].m;
+    const struct dli_claim *holder = m->holder;
+    int64_t lease = m->lease, limit = m->limit;
+    int has = dli_mutex_extended(m, request->row[0].number, request->token, kept, request->row[0].lease, request->stamp,
+                                 sim_clock(s, peer));
+
+    s->stats.extended += has;
+    if (holder && holder->token != request->token && (has || m->lease != lease || m->limit != limit))
+        sim_violated(s, "lease: what peer %d asked for token %" PRId64 " changes the lease of token %" PRId64,
+                     request->peer, request->token, holder->token);
+}
+
+/* The grant is on its way to somebody. */
+static void give_away(struct sim *s, const struct moving *grant)
+{
+    struct moving *moving = sim_alloc(s, sizeof *moving);
+    int to = (int)sim_below(s, s->plan.procs);
+
+    *moving = *grant;
+    sim_trace(s, "%s goes to peer %d", s->lock[grant->lock].name, to);
+    sim_at(s, s->now + sim_delay(s), SIM_GRANT_ARRIVES, to, 0, moving);
+}
+
+void sim_let_go(struct sim *s, struct sim_owner *owner)
+{
+    struct sim_peer *peer = &s->peer[owner->peer];
+    struct dli_mutex *m = &peer->side[owner->lock].m;
+    struct moving moving = {.lock = owner->lock, .from_peer = owner->peer, .from_number = m->want};
+
+    moving.token = owner->claim->token;
+    moving.lease = m->lease;
+    sim_number(s, peer, m->want)->excused = s->now + 3 * s->plan.lease_max;
+    owner->claim->let_go = 1;
+    sim_trace(s, "peer %d owner %d lets %s go", owner->peer, owner->index, s->lock[owner->lock].name);
+    dli_mutex_let_go(m, sim_clock(s, peer));
+    owner->state = SIM_IDLE;
+    owner->claim = NULL;
+    sim_service(s, peer, owner->lock);
+    sim_owner_wake(s, owner, sim_below(s, s->plan.think));
+    give_away(s, &moving);
+    if (sim_below(s, 4) == 0)
+        give_away(s, &moving);
+}
+
+static struct sim_owner *idle_owner(struct sim *s, struct sim_peer *peer)
+{
+    for (int i = 0; i < s->plan.owners; i++)
+        if (peer->owner[i].state == SIM_IDLE && !peer->owner[i].same_lock)
+            return &peer->owner[i];
+    return NULL;
+}
+
+void sim_grant_arrives(struct sim *s, struct sim_peer *peer, void *grant)
+{
+    struct moving *moving = grant;
+    struct dli_mutex *m = &peer->side[moving->lock].m;
+    struct sim_owner *owner = idle_owner(s, peer);
+    struct sim_number *known;
+
+    struct sim_side *side = &peer->side[moving->lock];
+
+    if (!owner || !dli_mutex_may_adopt(m) ||
+        (m->drop && (side->giver != moving->from_peer || side->given != moving->from_number)))
+        return;
+    side->giver = moving->from_peer;
+    side->given = moving->from_number;
+    owner->lock = moving->lock;
+    owner->state = SIM_ASKING;
+    owner->version++;
+    moving->owner = owner;
+    moving->number = ++peer->numbers;
+    moving->claim = owner->claim = sim_make_claim(s, owner);
+    moving->claim->adopted = 1;
+    moving->first = m->drop ? m->drop_first : moving->number;
+    known = sim_number(s, peer, moving->number);
+    known->lock = moving->lock;
+    known->first = known->last = moving->token;
+    known->excused = s->now + 3 * s->plan.lease_max;
+    known->forced = sim_number(s, &s->peer[moving->from_peer], moving->from_number)->forced;
+    m->adopting = 1; /* as reserve() in transfer.c */
+    order(s, peer, moving->lock, moving->number, moving->lease, SIM_ORDER_ADOPT, moving);
+}
+
+/* The caller tries the same grant once more, at once or when the undo may be over. */
+static void try_again(struct sim *s, struct sim_peer *peer, const struct moving *grant)
+{
+    struct moving *moving = sim_alloc(s, sizeof *moving);
+
+    *moving = *grant;
+    sim_at(s, s->now + sim_below(s, SIM_SECOND), SIM_GRANT_ARRIVES, peer->index, 0, moving);
+}
+
+static void adopt(struct sim *s, struct sim_request *request, int kept)
+{
+    struct sim_peer *peer = &s->peer[request->peer];
+    struct moving *moving = request->moving;
+    struct dli_mutex *m = &peer->side[request->lock].m;
+
+    m->adopting = 0;
+    if ((kept < 0 && request->sent) || (kept == 0 && request->twice)) {
+        dli_mutex_disown(m, moving->number, moving->lease, sim_clock(s, peer));
+        if (sim_percent(s, 50))
+            try_again(s, peer, moving);
+    }
+    if (kept == 1) {
+        moving->claim->c.lease = moving->lease;
+        sim_number(s, peer, moving->number)->excused = 0;
+        kept = dli_mutex_adopt(m, &moving->claim->c, moving->number, moving->token, request->stamp, sim_clock(s, peer));
+        s->stats.adopted += kept;
+    }
+    if (kept != 1) {
+        moving->owner->state = SIM_IDLE;
+        moving->owner->claim = NULL;
+        sim_owner_wake(s, moving->owner, sim_below(s, s->plan.think));
+    }
+}
+
+void sim_order_done(struct sim *s, struct sim_request *request)
+{
+    struct sim_peer *peer = &s->peer[request->peer];
+    int good = request->status == DLOCK_OK && !request->result.error;
+    int kept = good ? (int)request->result.value[0] : -1;
+
+    sim_trace(s, "peer %d hears of its order: %d", request->peer, kept);
+    if (request->order == SIM_ORDER_ADOPT)
+        adopt(s, request, kept);
+    else if (kept >= 0)
+        extended(s, request, kept);
+    sim_service(s, peer, request->lock);
+}

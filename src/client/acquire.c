@@ -1,0 +1,295 @@
+/*
+ * acquire.c: blocking acquire and release, and their in-memory forms.
+ *
+ * A caller first sends what the machine wants from its own thread (exchange.c); only when that did not settle its claim
+ * does it sleep, and the watchdog takes over. Who is granted the lock in its sleep goes on without entry.mutex, which the one
+ * that handed it over may want again at once.
+ */
+#include "acquire.h"
+
+#include "sys/sys.h"
+
+struct dli_waiter *dli_ask_waiter(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t wait,
+                                  int64_t now)
+{
+    struct dli_waiter *waiter = dli_waiter_new(entry);
+    int64_t attempt = dli_lease_attempt(terms->lease, entry->rules.attempt);
+
+    if (!waiter)
+        return NULL;
+    waiter->claim.owner = owner;
+    waiter->claim.lease = terms->lease;
+    waiter->claim.max_hold = terms->max_hold;
+    waiter->claim.min_hold = terms->min_hold;
+    waiter->claim.linger = terms->linger;
+    waiter->claim.renew = terms->renew;
+    waiter->claim.patient = wait > 0;
+    waiter->claim.until = dli_later(now, wait > 0 ? wait : attempt);
+    return waiter;
+}
+
+/* A signal that came before the sleep ends no sleep: callers who want to know of signals wake up so often. */
+static const int64_t attention = 1000000;
+
+void dli_ask_expect(struct dli_waiter *waiter)
+{
+    waiter->tell = DLI_TELL_CALLER;
+    __atomic_store_n(&waiter->settled, 0, __ATOMIC_RELAXED);
+    waiter->sleeping = 0;
+}
+
+dlock_status dli_ask_result(const struct dli_waiter *waiter)
+{
+    return waiter->claim.state == DLI_CLAIM_DONE ? waiter->claim.result : DLOCK_OK;
+}
+
+/* Without the mutex. */
+static int nap(struct dli_waiter *waiter, int64_t limit, int interruptible)
+{
+    if (interruptible || limit != DLI_NEVER)
+        return dli_futex_wait(&waiter->settled, 0, limit == DLI_NEVER ? -1 : limit);
+    dli_futex_sleep(&waiter->settled, 0);
+    return DLI_WAIT_WOKEN;
+}
+
+/* Without the mutex. */
+static int granted_for_sure(const struct dli_waiter *waiter)
+{
+    return __atomic_load_n(&waiter->settled, __ATOMIC_ACQUIRE) == DLI_SETTLED_GRANTED && dli_now() < waiter->sure_until;
+}
+
+/*
+ * entry.mutex held: sleep until the claim is settled, giving up at its time. DLOCK_INTERRUPTED when the caller wants to
+ * know of signals and one came, or might have come before the sleep; the claim goes on then. *sure: the claim was granted,
+ * and the mutex is not held any more.
+ */
+static dlock_status await(struct dli_waiter *waiter, int interruptible, int *sure)
+{
+    struct dli_entry *entry = waiter->entry;
+
+    while (!waiter->settled) {
+        int64_t until = waiter->claim.until, limit = until;
+        int woken;
+
+        if (interruptible && until - dli_now() > attention)
+            limit = dli_now() + attention;
+        waiter->sleeping = 1;
+        dli_entry_unlock(entry);
+        woken = nap(waiter, limit, interruptible);
+        if ((*sure = granted_for_sure(waiter)))
+            return DLOCK_OK;
+        dli_entry_lock(entry);
+        waiter->sleeping = 0;
+        if (waiter->settled)
+            break;
+        if (dli_now() >= until) {
+            dli_mutex_give_up(&entry->m, &waiter->claim, dli_waiter_overdue(waiter), dli_now());
+            dli_entry_pump(entry, dli_now());
+        } else if (interruptible && (woken == DLI_WAIT_SIGNAL || dli_now() >= limit)) {
+            return DLOCK_INTERRUPTED;
+        }
+    }
+    return dli_ask_result(waiter);
+}
+
+dlock_status dli_ask_receive(struct dli_waiter *waiter, int64_t *token)
+{
+    struct dli_entry *entry = waiter->entry;
+    int64_t now = dli_now();
+
+    waiter->tell = DLI_TELL_NOBODY;
+    waiter->settled = 0;
+    dli_mutex_tick(&entry->m, now);
+    if (waiter->claim.state != DLI_CLAIM_HELD) {
+        struct dli_claim *ended;
+
+        dli_mutex_release(&entry->m, waiter->claim.owner, now, now, 0, &ended);
+        dli_entry_pump(entry, now);
+        if (ended)
+            dli_waiter_unref(waiter);
+        return DLOCK_LOST;
+    }
+    *token = waiter->claim.token;
+    return DLOCK_OK;
+}
+
+dlock_status dli_ask_enter(struct dli_entry *entry, struct dli_waiter *fresh, int64_t now, struct dli_waiter **waiter,
+                           int64_t *token)
+{
+    struct dli_claim *claim = dli_mutex_acquire(&entry->m, &fresh->claim, now);
+    struct dli_waiter *found = DLI_OBJECT(claim, struct dli_waiter, claim);
+    int64_t until = fresh->claim.until;
+
+    *waiter = NULL;
+    entry->reserved = 0;
+    if (found == fresh) {
+        dli_ask_expect(fresh);
+        *waiter = fresh;
+        return DLOCK_OK;
+    }
+    dli_waiter_unref(fresh);
+    dli_waiter_unref(fresh);
+    if (claim->state == DLI_CLAIM_HELD) {
+        if (found->interrupted)
+            claim->count--;
+        found->interrupted = 0;
+        *token = claim->token;
+        return DLOCK_OK;
+    }
+    if (!found->interrupted)
+        return DLOCK_INVALID_ARGUMENT;
+    claim->until = until;
+    found->interrupted = 0;
+    dli_ask_expect(found);
+    __atomic_add_fetch(&found->refs, 1, __ATOMIC_RELAXED);
+    *waiter = found;
+    return DLOCK_OK;
+}
+
+dlock_status dli_ask_said(const struct dli_entry *entry, dlock_status status, dlock_error *why)
+{
+    if (status != DLOCK_OK && why && why->code != status && entry->why && entry->why->code == status)
+        *why = *entry->why;
+    return status;
+}
+
+dlock_status dli_ask_answer(struct dli_waiter *waiter, dlock_status status, int64_t *token, dlock_error *why)
+{
+    if (status == DLOCK_OK && !waiter->entry->rules.momentary)
+        status = dli_ask_receive(waiter, token);
+    return dli_ask_said(waiter->entry, status, why);
+}
+
+/* entry.mutex held: the claim goes on without its caller. */
+static void interrupted(struct dli_waiter *waiter)
+{
+    waiter->tell = DLI_TELL_NOBODY;
+    waiter->interrupted = 1;
+    dli_mutex_loosen(&waiter->entry->m, &waiter->claim);
+}
+
+dlock_status dli_ask_acquire(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t wait,
+                             int64_t *token, dlock_error *why)
+{
+    int64_t now = dli_now();
+    struct dli_waiter *fresh = dli_ask_waiter(entry, terms, owner, wait, now), *waiter;
+    dlock_status status;
+    int sure = 0;
+
+    if (!fresh)
+        return DLOCK_OUT_OF_MEMORY;
+    fresh->claim.bound = owner < 0; /* it is this thread */
+    dli_entry_lock(entry);
+    status = dli_ask_enter(entry, fresh, now, &waiter, token);
+    if (waiter) {
+        now = dli_exchange_drive(entry, &waiter->claim, now, why);
+        dli_entry_pump(entry, now);
+        status = await(waiter, terms->interruptible, &sure);
+        if (sure)
+            *token = waiter->claim.token;
+        else if (status == DLOCK_INTERRUPTED)
+            interrupted(waiter);
+        else
+            status = dli_ask_answer(waiter, status, token, why);
+    }
+    if (!sure)
+        dli_entry_unlock(entry);
+    if (waiter)
+        dli_waiter_unref(waiter);
+    return status;
+}
+
+/* entry.mutex held: a claim that ended in memory leaves its ref. */
+static void part(struct dli_entry *entry, struct dli_claim *ended)
+{
+    if (!ended || ended->state != DLI_CLAIM_DONE)
+        return;
+    dli_client_count(entry->client, DLOCK_STAT_RELEASED, ended->result == DLOCK_OK);
+    dli_waiter_unref(DLI_OBJECT(ended, struct dli_waiter, claim));
+}
+
+void dli_ask_released(struct dli_entry *entry, struct dli_claim *ended, int64_t now)
+{
+    dli_waiter_deliver(entry, now); /* the claim may have something to report still */
+    part(entry, ended);
+    dli_entry_pump(entry, now);
+}
+
+dlock_status dli_ask_release(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, dlock_error *why)
+{
+    int64_t now = dli_now();
+    struct dli_waiter *waiter;
+    struct dli_claim *claim;
+    dlock_status status;
+    int sure;
+
+    dli_entry_lock(entry);
+    status = dli_mutex_release(&entry->m, owner, now, now + terms->release_timeout, 1, &claim);
+    if (status != DLOCK_WOULD_BLOCK) {
+        dli_ask_released(entry, claim, now);
+        dli_entry_unlock(entry);
+        return status;
+    }
+    waiter = DLI_OBJECT(claim, struct dli_waiter, claim);
+    __atomic_add_fetch(&waiter->refs, 1, __ATOMIC_RELAXED);
+    dli_ask_expect(waiter);
+    dli_entry_pump(entry, dli_exchange_drive(entry, claim, now, why));
+    status = dli_ask_said(entry, await(waiter, 0, &sure), why);
+    dli_client_count(entry->client, DLOCK_STAT_RELEASED, status == DLOCK_OK);
+    dli_entry_unlock(entry);
+    dli_waiter_unref(waiter);
+    return status;
+}
+
+/* entry.mutex held: the lock lingers: it is owner's if it may have it as terms say; else it goes back to the server. NULL then. */
+static struct dli_claim *take_up(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t now)
+{
+    struct dli_waiter *waiter = dli_ask_waiter(entry, terms, owner, 0, now);
+    struct dli_claim *claim;
+
+    if (!waiter)
+        return NULL;
+    claim = dli_mutex_acquire(&entry->m, &waiter->claim, now);
+    dli_mutex_give_up(&entry->m, claim, DLOCK_WOULD_BLOCK, now);
+    if (claim->state != DLI_CLAIM_HELD)
+        claim = NULL;
+    dli_entry_pump(entry, now);
+    dli_waiter_unref(waiter);
+    return claim;
+}
+
+dlock_status dli_ask_acquire_local(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner,
+                                   int64_t *token)
+{
+    int64_t now = dli_now();
+    struct dli_claim *claim;
+
+    dli_entry_lock(entry);
+    claim = dli_mutex_reenter(&entry->m, owner, now);
+    if (!claim && entry->m.linger_until)
+        claim = take_up(entry, terms, owner, now);
+    if (claim) {
+        struct dli_waiter *waiter = DLI_OBJECT(claim, struct dli_waiter, claim);
+
+        if (waiter->interrupted)
+            claim->count--;
+        waiter->interrupted = 0;
+        *token = claim->token;
+    }
+    dli_entry_unlock(entry);
+    return claim ? DLOCK_OK : DLOCK_WOULD_BLOCK;
+}
+
+dlock_status dli_ask_release_local(struct dli_entry *entry, int64_t owner)
+{
+    struct dli_claim *ended;
+    dlock_status status;
+    int64_t now = dli_now();
+
+    dli_entry_lock(entry);
+    status = dli_mutex_release(&entry->m, owner, now, now, 0, &ended);
+    if (status != DLOCK_WOULD_BLOCK)
+        dli_ask_released(entry, ended, now);
+    dli_entry_unlock(entry);
+    return status;
+}

@@ -1,0 +1,158 @@
+/*
+ * close.c: the end of a client's work: by a caller that waits, or by the client's own threads. Mutexes: see core.h.
+ */
+#include "core.h"
+
+#include <stdio.h>
+
+#include "sys/sys.h"
+#include "txn.h"
+
+/* Everybody who waits first: what a holder leaves behind is not for somebody else of this client. */
+static void end_waits(struct dli_entry *entry, int64_t now)
+{
+    (void)now;
+    entry->m.closed = 1;
+    dli_mutex_end_waiting(&entry->m, DLOCK_CLOSED, 0);
+}
+
+static void close_machine(struct dli_entry *entry, int64_t now)
+{
+    dli_mutex_close(&entry->m, now);
+}
+
+/* Machines that still have something to tell the server. */
+static int64_t busy_entries(struct dli_client *client)
+{
+    int64_t busy = 0;
+
+    pthread_mutex_lock(&client->mutex);
+    for (struct dli_link *link = client->entries.next; link != &client->entries; link = link->next) {
+        struct dli_entry *entry = DLI_OBJECT(link, struct dli_entry, link);
+
+        pthread_mutex_lock(&entry->mutex);
+        busy += !dli_mutex_idle(&entry->m);
+        pthread_mutex_unlock(&entry->mutex);
+    }
+    pthread_mutex_unlock(&client->mutex);
+    return busy;
+}
+
+/* Whether a thread is left, or the last one has not ended the queue yet. */
+static int64_t queue_goes_on(struct dli_client *client)
+{
+    return !dli_events_ended(&client->events);
+}
+
+/* Wait until count says 0; DLOCK_TIMED_OUT at deadline. */
+static dlock_status wait_for(struct dli_client *client, int64_t (*count)(struct dli_client *), int64_t deadline)
+{
+    for (;;) {
+        uint32_t seen = __atomic_load_n(&client->progress, __ATOMIC_ACQUIRE);
+
+        if (count(client) == 0)
+            return DLOCK_OK;
+        if (dli_now() >= deadline)
+            return DLOCK_TIMED_OUT;
+        dli_futex_wait(&client->progress, seen, deadline);
+    }
+}
+
+static void stop_loops(struct dli_client *client)
+{
+    for (int i = 0; i < client->loop_count; i++) {
+        __atomic_store_n(&client->loops[i]->stop, 1, __ATOMIC_RELEASE);
+        dli_wake_set(client->loops[i]->wake_fd);
+    }
+}
+
+void dli_client_progress(struct dli_client *client)
+{
+    __atomic_add_fetch(&client->progress, 1, __ATOMIC_RELEASE);
+    dli_futex_wake(&client->progress, -1);
+    if (__atomic_load_n(&client->leave_at, __ATOMIC_ACQUIRE))
+        dli_wake_set(client->loops[0]->wake_fd);
+}
+
+/* Lanes are shut and timers gone: who waits for either is told by this visit, or has an exchange of its own under way. */
+static void end_queue(struct dli_client *client)
+{
+    dli_client_each(client, close_machine);
+    dli_events_end(&client->events);
+}
+
+void dli_client_thread_ended(struct dli_client *client)
+{
+    int last;
+
+    pthread_mutex_lock(&client->mutex);
+    last = --client->threads == 0;
+    pthread_mutex_unlock(&client->mutex);
+    if (last)
+        end_queue(client);
+    __atomic_add_fetch(&client->progress, 1, __ATOMIC_RELEASE);
+    dli_futex_wake(&client->progress, -1);
+}
+
+int64_t dli_client_leaving(struct dli_client *client, int64_t now)
+{
+    int64_t at = __atomic_load_n(&client->leave_at, __ATOMIC_ACQUIRE);
+    char text[DLI_EVENT_TEXT];
+
+    if (at == 0 || __atomic_load_n(&client->loops[0]->stop, __ATOMIC_ACQUIRE))
+        return DLI_NEVER;
+    if (busy_entries(client) > 0) {
+        if (now < at)
+            return at;
+        snprintf(text, sizeof text, DLI_LEFT, client->store->text);
+        dli_events_log(&client->events, DLOCK_TIMED_OUT, text);
+    }
+    stop_loops(client);
+    return now;
+}
+
+/* Nobody gets in any more. Whether the threads run. */
+static int shut_door(struct dli_client *client)
+{
+    int started;
+
+    pthread_mutex_lock(&client->mutex);
+    __atomic_store_n(&client->closed, 1, __ATOMIC_RELEASE);
+    started = client->started;
+    pthread_mutex_unlock(&client->mutex);
+    dli_txn_end_spares(client);
+    return started;
+}
+
+void dli_client_leave(struct dli_client *client, int64_t deadline)
+{
+    int started = shut_door(client);
+
+    if (started) /* before the rest, so that no progress is missed */
+        __atomic_store_n(&client->leave_at, deadline > 0 ? deadline : 1, __ATOMIC_RELEASE);
+    dli_client_each(client, end_waits);
+    dli_client_each(client, close_machine);
+    if (started)
+        dli_wake_set(client->loops[0]->wake_fd);
+    else
+        dli_events_end(&client->events);
+}
+
+dlock_status dli_client_shut(struct dli_client *client, int release, int64_t deadline)
+{
+    dlock_status status = DLOCK_OK;
+    int started = shut_door(client);
+
+    if (!release && started)
+        stop_loops(client);
+    dli_client_each(client, end_waits);
+    dli_client_each(client, close_machine);
+    if (release && started) {
+        status = wait_for(client, busy_entries, deadline);
+        stop_loops(client);
+        wait_for(client, queue_goes_on, deadline);
+    }
+    if (!started)
+        dli_events_end(&client->events);
+    return status;
+}

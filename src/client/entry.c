@@ -1,0 +1,385 @@
+/*
+ * entry.c: one lock name in this process: its life, and carrying out what its machine wants. Mutexes: see core.h.
+ */
+#include "multi.h"
+
+#include <inttypes.h>
+#include <search.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sys/sys.h"
+
+static int order(int64_t a, int64_t b)
+{
+    return a < b ? -1 : a > b;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const struct dli_entry *x = a, *y = b;
+    int unlike = dli_name_order(&x->name, &y->name);
+
+    if (!unlike)
+        unlike = order(x->kind->id, y->kind->id);
+    if (!unlike)
+        unlike = order(x->owner, y->owner);
+    return unlike ? unlike : order(x->slot, y->slot);
+}
+
+void dli_entry_lock(struct dli_entry *entry)
+{
+    pthread_mutex_lock(&entry->mutex);
+}
+
+void dli_entry_unlock(struct dli_entry *entry)
+{
+    struct dli_run *cut_off = entry->cut_off;
+    uint32_t *woken = entry->woken;
+    int surplus = entry->surplus;
+
+    entry->surplus = 0;
+    entry->woken = NULL;
+    entry->cut_off = NULL;
+    pthread_mutex_unlock(&entry->mutex);
+    if (woken) /* its waiter may be gone: then nobody sleeps there, or somebody who looks again */
+        dli_futex_wake(woken, 1);
+    if (cut_off)
+        dli_run_end(cut_off);
+    while (surplus-- > 0)
+        dli_entry_unref(entry);
+}
+
+void dli_entry_ref(struct dli_entry *entry)
+{
+    __atomic_add_fetch(&entry->refs, 1, __ATOMIC_RELAXED);
+}
+
+static void entry_free(struct dli_entry *entry)
+{
+    const struct dli_store_ops *ops = entry->client->store->ops;
+
+    ops->request_free(entry->request);
+    if (!entry->parent && entry->place) {
+        ops->place_free(entry->place);
+        free((void *)entry->name.text);
+    }
+    pthread_mutex_destroy(&entry->mutex);
+    free(entry->why);
+    free(entry);
+}
+
+/* One ref less; 1 when it was the last. That goes under client.mutex, so that nobody finds an entry on its way out. */
+static int unref(struct dli_entry *entry)
+{
+    struct dli_client *client = entry->client;
+    int64_t refs = __atomic_load_n(&entry->refs, __ATOMIC_RELAXED);
+
+    while (refs > 1)
+        if (__atomic_compare_exchange_n(&entry->refs, &refs, refs - 1, 1, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+            return 0;
+    pthread_mutex_lock(&client->mutex);
+    refs = __atomic_sub_fetch(&entry->refs, 1, __ATOMIC_ACQ_REL);
+    if (refs == 0) {
+        tdelete(entry, &client->table, compare);
+        dli_list_remove(&entry->link);
+        dli_list_remove(&entry->sibling);
+        client->entry_count -= !entry->parent;
+    }
+    pthread_mutex_unlock(&client->mutex);
+    return refs == 0;
+}
+
+/* A chain of slots may end with its last one. */
+void dli_entry_unref(struct dli_entry *entry)
+{
+    while (entry && unref(entry)) {
+        struct dli_entry *parent = entry->parent, *before = entry->before;
+        struct dli_client *client = entry->client;
+
+        entry_free(entry);
+        if (parent)
+            dli_entry_unref(parent);
+        dli_client_unref(client);
+        entry = before;
+    }
+}
+
+/* An entry with one ref that is in no list yet; name and kind are set. Without memory NULL. */
+static struct dli_entry *entry_new(struct dli_client *client, const struct dli_kind *kind,
+                                   const struct dli_mutex_rules *rules)
+{
+    struct dli_entry *entry = calloc(1, sizeof *entry);
+
+    if (!entry)
+        return NULL;
+    if (!(entry->request = client->store->ops->request_new(client->store)))
+        goto fail_request;
+    if (pthread_mutex_init(&entry->mutex, NULL))
+        goto fail_mutex;
+    entry->refs = 1;
+    entry->client = client;
+    entry->kind = kind;
+    entry->rules = *rules;
+    entry->timer_at = DLI_NEVER;
+    entry->timer.fire = dli_entry_tick;
+    dli_list_init(&entry->timer.link);
+    dli_list_init(&entry->link);
+    dli_list_init(&entry->children);
+    dli_list_init(&entry->sibling);
+    return entry;
+
+fail_mutex:
+    client->store->ops->request_free(entry->request);
+fail_request:
+    free(entry);
+    return NULL;
+}
+
+/* client.mutex held. */
+static struct dli_entry *find(struct dli_client *client, const struct dli_entry *key)
+{
+    void *node = tfind(key, &client->table, compare);
+
+    if (!node)
+        return NULL;
+    dli_entry_ref(*(struct dli_entry **)node);
+    return *(struct dli_entry **)node;
+}
+
+static struct dli_entry *find_locking(struct dli_client *client, const struct dli_entry *key)
+{
+    struct dli_entry *entry;
+
+    pthread_mutex_lock(&client->mutex);
+    entry = find(client, key);
+    pthread_mutex_unlock(&client->mutex);
+    return entry;
+}
+
+struct dli_entry *dli_entry_find(struct dli_client *client, int32_t family, const char *name, size_t size)
+{
+    struct dli_entry key = {.name = {name, size}, .kind = dli_kind_find(family)};
+
+    return find_locking(client, &key);
+}
+
+struct dli_entry *dli_entry_find_child(struct dli_entry *parent, const struct dli_kind *kind, int64_t owner,
+                                       int64_t slot)
+{
+    struct dli_entry key = {.name = parent->name, .kind = kind, .owner = owner, .slot = slot};
+
+    return find_locking(parent->client, &key);
+}
+
+/* client.mutex held: into the table and the lists, with a loop and a machine. 0 or -1 without memory. */
+static int enlist(struct dli_client *client, struct dli_entry *entry)
+{
+    uint64_t seed;
+
+    if (!tsearch(entry, &client->table, compare))
+        return -1;
+    entry->id = entry->parent ? entry->parent->id : __atomic_add_fetch(&client->ids, 1, __ATOMIC_RELAXED);
+    seed = ((uint64_t)entry->id ^ (uint64_t)(entry->owner + entry->slot) << 20) * UINT64_C(0x9e3779b97f4a7c15);
+    entry->loop = client->loop_count ? client->loops[(entry->id + entry->slot) % client->loop_count] : NULL;
+    dli_mutex_init(&entry->m, &entry->rules, seed ^ (uint64_t)dli_now());
+    entry->m.closed = client->closed;
+    dli_list_append(&client->entries, &entry->link);
+    if (entry->parent)
+        dli_list_append(&entry->parent->children, &entry->sibling);
+    client->entry_count += !entry->parent;
+    dli_client_ref(client);
+    return 0;
+}
+
+/* A name and a place of its own. 0 or -1 without memory. */
+static int place(struct dli_entry *entry, const char *name, size_t size)
+{
+    struct dli_store *store = entry->client->store;
+    char *text = malloc(size + 1);
+
+    if (!text || !(entry->place = store->ops->place_new(store, entry->kind, name, size))) {
+        free(text);
+        return -1;
+    }
+    memcpy(text, name, size);
+    text[size] = '\0';
+    entry->name.text = text;
+    entry->name.size = size;
+    return 0;
+}
+
+/* client.mutex held: the entry of a name, new. */
+static struct dli_entry *make(struct dli_client *client, const struct dli_kind *kind, const char *name, size_t size,
+                              const struct dli_mutex_rules *rules)
+{
+    struct dli_entry *entry = entry_new(client, kind, rules);
+
+    if (!entry)
+        return NULL;
+    if (place(entry, name, size) || enlist(client, entry)) {
+        entry_free(entry);
+        return NULL;
+    }
+    return entry;
+}
+
+struct dli_entry *dli_entry_get(struct dli_client *client, const struct dli_kind *kind, const char *name, size_t size,
+                                const struct dli_mutex_rules *rules)
+{
+    const struct dli_kind *family = dli_kind_find(kind->family);
+    struct dli_entry key = {.name = {name, size}, .kind = family};
+    struct dli_entry *entry;
+
+    pthread_mutex_lock(&client->mutex);
+    entry = find(client, &key);
+    if (!entry)
+        entry = make(client, family, name, size, rules);
+    pthread_mutex_unlock(&client->mutex);
+    if (entry)
+        dli_entry_handle(entry, 1);
+    return entry;
+}
+
+/* client.mutex held: a hold of parent, new. */
+static struct dli_entry *make_child(struct dli_entry *parent, const struct dli_entry *key, struct dli_entry *before)
+{
+    struct dli_entry *entry = entry_new(parent->client, key->kind, &parent->rules);
+
+    if (!entry)
+        return NULL;
+    entry->parent = parent;
+    entry->rules.highest = &parent->highest;
+    entry->name = parent->name;
+    entry->place = parent->place;
+    entry->owner = key->owner;
+    entry->slot = key->slot;
+    if (enlist(parent->client, entry)) {
+        entry_free(entry);
+        return NULL;
+    }
+    dli_entry_ref(parent);
+    if ((entry->before = before))
+        dli_entry_ref(before);
+    return entry;
+}
+
+struct dli_entry *dli_entry_child(struct dli_entry *parent, const struct dli_kind *kind, int64_t owner, int64_t slot,
+                                  struct dli_entry *before)
+{
+    struct dli_entry key = {.name = parent->name, .kind = kind, .owner = owner, .slot = slot};
+    struct dli_client *client = parent->client;
+    struct dli_entry *entry;
+
+    pthread_mutex_lock(&client->mutex);
+    entry = find(client, &key);
+    if (!entry)
+        entry = make_child(parent, &key, before);
+    pthread_mutex_unlock(&client->mutex);
+    return entry;
+}
+
+void dli_entry_owner(const struct dli_entry *entry, int64_t number, char out[DLI_OWNER_MAX])
+{
+    dli_id(out, entry->client->uuid, number);
+}
+
+int dli_entry_handled(const struct dli_entry *entry)
+{
+    return __atomic_load_n(entry->parent ? &entry->parent->handles : &entry->handles, __ATOMIC_ACQUIRE) > 0;
+}
+
+static void stop_timer(struct dli_entry *entry)
+{
+    if (entry->timer_at != DLI_NEVER && entry->loop && dli_loop_stop_timer(entry->loop, &entry->timer))
+        entry->surplus++;
+    entry->timer_at = DLI_NEVER;
+}
+
+void dli_entry_retire(struct dli_entry *entry)
+{
+    stop_timer(entry);
+    dli_mutex_forget_lost(&entry->m);
+    dli_waiter_deliver(entry, dli_now());
+}
+
+static void retire_idle(struct dli_entry *entry, int64_t now)
+{
+    (void)now;
+    if (!dli_entry_handled(entry) && dli_mutex_idle(&entry->m))
+        dli_entry_retire(entry);
+}
+
+void dli_entry_handle(struct dli_entry *entry, int by)
+{
+    if (__atomic_add_fetch(&entry->handles, by, __ATOMIC_ACQ_REL) > 0)
+        return;
+    dli_entry_lock(entry);
+    retire_idle(entry, 0);
+    dli_entry_unlock(entry);
+    if (entry->kind->per_owner)
+        dli_hold_each(entry, retire_idle);
+}
+
+static void set_timer(struct dli_entry *entry, int64_t now)
+{
+    int64_t at = dli_mutex_alarm(&entry->m);
+
+    if (at >= entry->timer_at || !entry->loop)
+        return;
+    entry->timer_at = at;
+    dli_entry_ref(entry);
+    if (!dli_loop_set_timer(entry->loop, &entry->timer, at, now))
+        entry->surplus++;
+}
+
+/*
+ * The threads are told to stop: nobody comes back for what could only be had later. What is on its way has an answer, if only
+ * from the lane that is shut, and whoever has that pumps.
+ */
+static void leave_nothing(struct dli_entry *entry, int64_t now)
+{
+    if (!__atomic_load_n(&entry->client->closed, __ATOMIC_ACQUIRE) || !entry->loop ||
+        !__atomic_load_n(&entry->loop->stop, __ATOMIC_ACQUIRE))
+        return;
+    dli_mutex_close(&entry->m, now);
+    dli_waiter_deliver(entry, now);
+}
+
+void dli_entry_pump(struct dli_entry *entry, int64_t now)
+{
+    struct dli_client *client = entry->client;
+    struct dli_wish wish;
+
+    dli_waiter_deliver(entry, now);
+    leave_nothing(entry, now);
+    dli_line_follow(entry);
+    if (entry->loop && dli_mutex_wish(&entry->m, __atomic_load_n(&client->line, __ATOMIC_ACQUIRE), now, &wish)) {
+        dli_exchange_submit(entry, &wish, now);
+        dli_waiter_deliver(entry, now);
+    }
+    set_timer(entry, now);
+    if (!dli_mutex_idle(&entry->m))
+        return;
+    if (!dli_entry_handled(entry))
+        dli_entry_retire(entry);
+    else if (entry->parent) /* its owner may never come back: it does not stay for the sake of a timer */
+        stop_timer(entry);
+    if (__atomic_load_n(&client->closed, __ATOMIC_ACQUIRE))
+        dli_client_progress(client);
+}
+
+void dli_entry_tick(struct dli_timer *timer, int64_t now)
+{
+    struct dli_entry *entry = DLI_OBJECT(timer, struct dli_entry, timer);
+
+    dli_entry_lock(entry);
+    entry->timer_at = DLI_NEVER;
+    entry->surplus++;
+    dli_mutex_tick(&entry->m, now);
+    if (dli_mutex_renewal(&entry->m, now))
+        dli_renewal_queue(entry);
+    dli_entry_pump(entry, now);
+    dli_entry_unlock(entry);
+}

@@ -1,0 +1,180 @@
+/*
+ * exchange.c: exchanges of one entry with the server, from the caller's own thread or in the background. One is in flight
+ * per entry at most, so entry.request belongs to whoever marked it sent, without the mutex.
+ */
+#include "core.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sys/sys.h"
+
+/* entry.mutex held: the machine will give a grant back, because its token falls. */
+static int falls(const struct dli_entry *entry)
+{
+    return dli_mutex_refuses(&entry->m, &entry->request->exchange.answer);
+}
+
+/* entry.mutex held: the words of a failure are for all whose claims end with it. Without memory the status speaks for itself. */
+static void remember(struct dli_entry *entry)
+{
+    const dlock_error *why = entry->request->why;
+    dlock_status status = falls(entry) ? DLOCK_SERVER_FORGOT : entry->request->exchange.answer.status;
+
+    if (!why || why->code != status) {
+        free(entry->why);
+        entry->why = NULL;
+        return;
+    }
+    if (!entry->why)
+        entry->why = malloc(sizeof *entry->why);
+    if (entry->why)
+        *entry->why = *why;
+}
+
+/* The server's clock was set back: said once for each lease that it made longer. */
+static void tell_cut(const struct dli_entry *entry, int64_t cut)
+{
+    char text[DLI_EVENT_TEXT], name[128];
+
+    dli_quote(name, sizeof name, entry->name.text, entry->name.size);
+    snprintf(text, sizeof text, "lock %s: the server's clock was set back: %lld ms were cut off its holder's lease",
+             name, (long long)cut / 1000);
+    dli_events_log(&entry->client->events, DLOCK_SERVER_FORGOT, text);
+}
+
+/* entry.mutex held: let the machine have the answer, and count. */
+static void digest(struct dli_entry *entry, int64_t now)
+{
+    struct dli_client *client = entry->client;
+    const struct dli_answer *answer = &entry->request->exchange.answer;
+
+    if (falls(entry))
+        dli_fail_forgot(entry->request->why, answer->token, entry->m.token_end - 1);
+    remember(entry);
+    if (answer->status == DLOCK_OK && answer->cut > 0)
+        tell_cut(entry, answer->cut);
+    if (answer->status == DLOCK_OK && answer->got == DLI_TRY_GRANTED)
+        dli_client_count(client, DLOCK_STAT_WIRE_GRANTS, 1);
+    if (answer->status == DLOCK_OK && answer->released && !entry->m.leaving && !entry->m.drop_lingered)
+        dli_client_count(client, DLOCK_STAT_UNDONE, 1);
+    dli_mutex_answer(&entry->m, answer, now);
+}
+
+static void background_done(struct dli_request *request)
+{
+    struct dli_entry *entry = request->asker;
+    int64_t now = dli_now();
+
+    dli_entry_lock(entry);
+    entry->surplus++;
+    digest(entry, now);
+    free(request->why);
+    request->why = NULL;
+    dli_entry_pump(entry, now);
+    dli_entry_unlock(entry);
+}
+
+/* entry.mutex held: put the exchange into words and mark it sent. */
+static void prepare(struct dli_entry *entry, const struct dli_wish *wish, int64_t now)
+{
+    struct dli_request *request = entry->request;
+    struct dli_exchange *exchange = &request->exchange;
+
+    request->verb = DLI_VERB_EXCHANGE;
+    request->kind = entry->kind;
+    request->place = entry->place;
+    request->repeatable = 1;
+    request->above = entry->m.owned || entry->m.forgot ? 0 : entry->m.token_end;
+    request->asker = entry;
+    exchange->wish = *wish;
+    exchange->keep_ms = entry->rules.keep_ms;
+    exchange->delay = entry->rules.delay;
+    exchange->lives = entry->rules.lives;
+    request->direct = 0;
+    exchange->want[0] = exchange->drop[0] = exchange->under[0] = exchange->back[0] = '\0';
+    if (wish->want)
+        dli_entry_owner(entry, wish->want, exchange->want);
+    if (wish->drop)
+        dli_entry_owner(entry, wish->drop, exchange->drop);
+    if (wish->first)
+        memcpy(exchange->back, entry->giver, DLI_OWNER_MAX);
+    if (entry->under)
+        dli_entry_owner(entry, entry->under, exchange->under);
+    if (wish->want)
+        __atomic_store_n(&entry->wanted, wish->want, __ATOMIC_RELAXED);
+    dli_mutex_sent(&entry->m, wish, now);
+}
+
+/* entry.mutex held: its answer, also that it could not be sent, comes to background_done. */
+static void prepare_push(struct dli_entry *entry, const struct dli_wish *wish, int64_t now, int direct)
+{
+    prepare(entry, wish, now);
+    entry->request->direct = direct;
+    entry->request->deadline = now + wish->attempt;
+    entry->request->done = background_done;
+    if ((entry->request->why = malloc(sizeof *entry->request->why)))
+        entry->request->why->code = DLOCK_OK;
+    dli_entry_ref(entry);
+}
+
+static dlock_status push(struct dli_entry *entry)
+{
+    if (__atomic_load_n(&entry->loop->stop, __ATOMIC_ACQUIRE)) /* abandoned: it must not matter how far the loop got */
+        return DLOCK_CLOSED;
+    return entry->client->store->ops->push(entry->loop->lane, entry->request);
+}
+
+/* entry.mutex held: what was to be pushed is answered at once if it could not be. */
+static void pushed(struct dli_entry *entry, dlock_status status, int64_t now)
+{
+    struct dli_answer unsent = {.status = status};
+
+    if (status == DLOCK_OK)
+        return;
+    free(entry->request->why);
+    entry->request->why = NULL;
+    entry->surplus++;
+    dli_mutex_answer(&entry->m, &unsent, now);
+}
+
+void dli_exchange_submit(struct dli_entry *entry, const struct dli_wish *wish, int64_t now)
+{
+    prepare_push(entry, wish, now, 0);
+    pushed(entry, push(entry), now);
+}
+
+void dli_exchange_direct(struct dli_entry *entry, int64_t now)
+{
+    struct dli_wish wish;
+    dlock_status status;
+
+    if (!entry->loop || !dli_mutex_wish(&entry->m, __atomic_load_n(&entry->client->line, __ATOMIC_ACQUIRE), now, &wish))
+        return;
+    prepare_push(entry, &wish, now, 1);
+    dli_entry_unlock(entry);
+    status = push(entry);
+    dli_entry_lock(entry);
+    pushed(entry, status, dli_now());
+}
+
+int64_t dli_exchange_drive(struct dli_entry *entry, struct dli_claim *claim, int64_t now, dlock_error *why)
+{
+    struct dli_client *client = entry->client;
+    struct dli_wish wish;
+
+    while ((claim->state == DLI_CLAIM_WAITING || claim->state == DLI_CLAIM_LEAVING) &&
+           dli_mutex_wish(&entry->m, __atomic_load_n(&client->line, __ATOMIC_ACQUIRE), now, &wish)) {
+        prepare(entry, &wish, now);
+        entry->request->deadline = now + wish.attempt < claim->until ? now + wish.attempt : claim->until;
+        entry->request->done = NULL;
+        entry->request->why = why;
+        dli_entry_unlock(entry);
+        client->store->ops->carry(entry->loop->lane, entry->request);
+        dli_entry_lock(entry);
+        now = dli_now();
+        digest(entry, now);
+    }
+    return now;
+}

@@ -1,0 +1,219 @@
+/*
+ * hold.c: the holds of one name. A mutex has one per process; the other kinds have one per owner, a semaphore one per
+ * acquisition, each with a machine of its own. Mutexes: see core.h.
+ */
+#include "core.h"
+
+#include "sys/sys.h"
+
+/* ---- which hold a call is about */
+
+/* Whether a new acquisition may begin in this slot, or an interrupted one goes on there. Reserves it. */
+static int take_slot(struct dli_entry *entry, int64_t owner)
+{
+    struct dli_claim *claim;
+    int free;
+
+    dli_entry_lock(entry);
+    claim = dli_mutex_find(&entry->m, owner);
+    free = !entry->reserved && dli_mutex_idle(&entry->m);
+    if (claim && DLI_OBJECT(claim, struct dli_waiter, claim)->interrupted)
+        free = 1;
+    entry->reserved |= free;
+    dli_entry_unlock(entry);
+    return free;
+}
+
+/* The first slot of owner that is free, with a ref; NULL without memory. */
+static struct dli_entry *free_slot(struct dli_entry *parent, const struct dli_kind *kind, int64_t owner)
+{
+    struct dli_entry *before = NULL, *entry;
+
+    for (int64_t slot = 0;; slot++) {
+        entry = dli_entry_child(parent, kind, owner, slot, before);
+        if (before)
+            dli_entry_unref(before);
+        if (!entry || take_slot(entry, owner))
+            return entry;
+        before = entry;
+    }
+}
+
+/* The grant number with which owner holds the other side of a read-write lock; 0: it does not. */
+static int64_t number_of(struct dli_entry *parent, int32_t kind, int64_t owner)
+{
+    struct dli_entry *entry = dli_entry_find_child(parent, dli_kind_find(kind), owner, 0);
+    int64_t number;
+
+    if (!entry)
+        return 0;
+    dli_entry_lock(entry);
+    dli_mutex_tick(&entry->m, dli_now());
+    number = entry->m.holder ? entry->m.want : 0;
+    entry->surplus++;
+    dli_entry_unlock(entry);
+    return number;
+}
+
+dlock_status dli_hold_to_acquire(struct dli_entry *parent, const struct dli_kind *kind, int64_t owner, int64_t permits,
+                                 struct dli_entry **ret)
+{
+    int64_t under = 0;
+
+    if (!kind->per_owner) {
+        dli_entry_ref(parent);
+        *ret = parent;
+        return DLOCK_OK;
+    }
+    if (kind->id == DLOCK_KIND_READ)
+        under = number_of(parent, DLOCK_KIND_WRITE, owner);
+    if (kind->id == DLOCK_KIND_WRITE && number_of(parent, DLOCK_KIND_READ, owner) &&
+        !number_of(parent, DLOCK_KIND_WRITE, owner))
+        return DLOCK_UPGRADE_REFUSED;
+    *ret = kind->slots ? free_slot(parent, kind, owner) : dli_entry_child(parent, kind, owner, 0, NULL);
+    if (!*ret)
+        return DLOCK_OUT_OF_MEMORY;
+    dli_entry_lock(*ret);
+    (*ret)->under = under;
+    if (kind->slots && dli_mutex_idle(&(*ret)->m))
+        (*ret)->rules.permits = permits;
+    dli_entry_unlock(*ret);
+    return DLOCK_OK;
+}
+
+/* How well an entry fits who asks for what owner has: 0 nothing, 1 lost or waiting, more when held, the later the more. */
+static int64_t has_something(struct dli_entry *entry, int64_t owner)
+{
+    struct dli_claim *claim;
+    int64_t has;
+
+    dli_entry_lock(entry);
+    dli_mutex_tick(&entry->m, dli_now());
+    claim = dli_mutex_find(&entry->m, owner);
+    has = !claim ? 0 : claim->state == DLI_CLAIM_HELD ? 1 + claim->held_since : 1;
+    dli_entry_unlock(entry);
+    return has;
+}
+
+/* As fit says, the last of the best slots. */
+static struct dli_entry *best_slot(struct dli_entry *parent, const struct dli_kind *kind, int64_t owner,
+                                   int64_t (*fit)(struct dli_entry *entry, int64_t owner))
+{
+    struct dli_entry *best = NULL, *entry;
+    int64_t best_fit = 1;
+
+    for (int64_t slot = 0; (entry = dli_entry_find_child(parent, kind, owner, slot)); slot++) {
+        int64_t fits = fit(entry, owner);
+
+        if (fits < best_fit) {
+            dli_entry_unref(entry);
+            continue;
+        }
+        if (best)
+            dli_entry_unref(best);
+        best = entry;
+        best_fit = fits;
+    }
+    return best;
+}
+
+static struct dli_entry *whole(struct dli_entry *parent)
+{
+    dli_entry_ref(parent);
+    return parent;
+}
+
+struct dli_entry *dli_hold_find(struct dli_entry *parent, const struct dli_kind *kind, int64_t owner)
+{
+    return kind->per_owner ? best_slot(parent, kind, owner, has_something) : whole(parent);
+}
+
+int64_t dli_hold_slots(struct dli_entry *parent, const struct dli_kind *kind, int64_t owner)
+{
+    struct dli_entry *entry;
+    int64_t held = 0;
+
+    for (int64_t slot = 0; (entry = dli_entry_find_child(parent, kind, owner, slot)); slot++) {
+        held += has_something(entry, owner) > 1;
+        dli_entry_unref(entry);
+    }
+    return held;
+}
+
+/* 2: its caller waits or was interrupted. */
+static int64_t has_wait(struct dli_entry *entry, int64_t owner)
+{
+    struct dli_claim *claim;
+    int has;
+
+    dli_entry_lock(entry);
+    claim = dli_mutex_find(&entry->m, owner);
+    has = claim && (claim->state == DLI_CLAIM_WAITING || DLI_OBJECT(claim, struct dli_waiter, claim)->interrupted);
+    dli_entry_unlock(entry);
+    return 2 * has;
+}
+
+struct dli_entry *dli_hold_waiting(struct dli_entry *parent, const struct dli_kind *kind, int64_t owner)
+{
+    return kind->per_owner ? best_slot(parent, kind, owner, has_wait) : whole(parent);
+}
+
+/* ---- all holds of a name */
+
+enum { ROUND = 64 };
+
+/* Up to ROUND holds behind last (NULL: from the start), each with a ref. */
+static int some(struct dli_entry *parent, struct dli_entry *last, struct dli_entry *out[ROUND])
+{
+    struct dli_link *link;
+    int count = 0;
+
+    pthread_mutex_lock(&parent->client->mutex);
+    link = last ? last->sibling.next : parent->children.next;
+    for (; link != &parent->children && count < ROUND; link = link->next) {
+        out[count] = DLI_OBJECT(link, struct dli_entry, sibling);
+        dli_entry_ref(out[count++]);
+    }
+    pthread_mutex_unlock(&parent->client->mutex);
+    return count;
+}
+
+void dli_hold_each(struct dli_entry *parent, void (*visit)(struct dli_entry *entry, int64_t now))
+{
+    struct dli_entry *holds[ROUND], *last = NULL;
+    int count;
+
+    do {
+        count = some(parent, last, holds);
+        if (last)
+            dli_entry_unref(last);
+        for (int i = 0; i < count; i++) {
+            int64_t now = dli_now();
+
+            dli_entry_lock(holds[i]);
+            visit(holds[i], now);
+            dli_entry_pump(holds[i], now);
+            dli_entry_unlock(holds[i]);
+            if (i + 1 < count)
+                dli_entry_unref(holds[i]);
+        }
+        last = count > 0 ? holds[count - 1] : NULL;
+    } while (last);
+}
+
+struct dli_entry *dli_hold_of_number(struct dli_entry *parent, int64_t number)
+{
+    struct dli_entry *found = NULL;
+
+    pthread_mutex_lock(&parent->client->mutex);
+    for (struct dli_link *link = parent->children.next; link != &parent->children && !found; link = link->next) {
+        struct dli_entry *entry = DLI_OBJECT(link, struct dli_entry, sibling);
+
+        if (__atomic_load_n(&entry->wanted, __ATOMIC_RELAXED) == number) {
+            dli_entry_ref(entry);
+            found = entry;
+        }
+    }
+    pthread_mutex_unlock(&parent->client->mutex);
+    return found;
+}

@@ -1,0 +1,311 @@
+/*
+ * line.c: what the store hears, told to the machines. The hooks run on loop 0 without any mutex held.
+ *
+ * The holds of a name listen together: the first one begins, the last one ends it. Waiters of a fair lock are listened to
+ * one by one.
+ */
+#include "core.h"
+
+#include <stdlib.h>
+
+#include "sys/sys.h"
+
+/* The entry that counts who listens to the channel. */
+static struct dli_entry *ear(struct dli_entry *entry)
+{
+    return entry->parent && !entry->kind->own_channel ? entry->parent : entry;
+}
+
+/* entry.mutex held: begin or end to listen. */
+static void listen(struct dli_entry *entry, int on)
+{
+    struct dli_store *store = entry->client->store;
+    char owner[DLI_OWNER_MAX] = "";
+
+    if (entry->kind->own_channel) {
+        entry->followed = on ? entry->m.want : entry->followed;
+        dli_entry_owner(entry, entry->followed, owner);
+    }
+    store->ops->listen(store, entry->kind, entry->place, owner, on, &ear(entry)->listeners);
+}
+
+/* entry.mutex held: a channel that others listen to already may have had a message since the last look was sent. */
+static void join(struct dli_entry *entry)
+{
+    int64_t since = __atomic_load_n(&ear(entry)->heard_at, __ATOMIC_ACQUIRE);
+
+    if (!since)
+        return;
+    entry->m.listening = 1;
+    if (since >= entry->m.sent_at)
+        dli_mutex_look(&entry->m, dli_now());
+}
+
+/* What became of a gate before the line was up: who waits behind a holder of this process sends nothing that would meet it. */
+struct dli_question {
+    struct dli_request *request;
+    struct dli_entry *entry; /* with a ref */
+    int64_t until;           /* what the machine believed then */
+    int outdated;            /* a message came since */
+};
+
+static void question_free(struct dli_question *question)
+{
+    question->entry->client->store->ops->request_free(question->request);
+    free(question);
+}
+
+static void question_answered(struct dli_request *request)
+{
+    struct dli_question *question = request->asker;
+    struct dli_entry *entry = question->entry;
+    int64_t now = dli_now(), left = request->gate_ms;
+
+    dli_entry_lock(entry);
+    entry->question = NULL;
+    if (request->status != DLOCK_OK) {
+        entry->gate_asked = 0;
+    } else if (!question->outdated && entry->m.gate_until == question->until) {
+        dli_mutex_gate(&entry->m, left < 0 ? 0 : dli_after_ms(now, left), now);
+        dli_entry_pump(entry, now);
+    }
+    dli_entry_unlock(entry);
+    question_free(question);
+    dli_entry_unref(entry);
+}
+
+static struct dli_question *question_new(struct dli_entry *entry)
+{
+    struct dli_store *store = entry->client->store;
+    struct dli_question *question = calloc(1, sizeof *question);
+
+    if (!question)
+        return NULL;
+    if (!(question->request = store->ops->request_new(store))) {
+        free(question);
+        return NULL;
+    }
+    question->entry = entry;
+    question->until = entry->m.gate_until;
+    question->request->verb = DLI_VERB_GATE_LEFT;
+    question->request->kind = entry->kind;
+    question->request->place = entry->place;
+    question->request->repeatable = 1;
+    question->request->deadline = dli_now() + entry->rules.attempt;
+    question->request->done = question_answered;
+    question->request->asker = question;
+    return question;
+}
+
+/* entry.mutex held. */
+static void ask_for_gate(struct dli_entry *entry)
+{
+    struct dli_question *question = question_new(entry);
+
+    if (!question)
+        return;
+    dli_entry_ref(entry);
+    if (entry->client->store->ops->push(entry->loop->lane, question->request) != DLOCK_OK) {
+        entry->surplus++;
+        question_free(question);
+        return;
+    }
+    entry->question = question;
+}
+
+static void follow_gate(struct dli_entry *entry)
+{
+    struct dli_client *client = entry->client;
+    const struct dli_mutex *m = &entry->m;
+
+    if (!m->holder || m->closed || !(m->waiters > 0 || m->gate_until > 0 || m->holder->linger > 0))
+        return;
+    client->store->ops->want(client->store);
+    if (entry->question || __atomic_load_n(&client->line, __ATOMIC_ACQUIRE) != DLI_LINE_READY ||
+        entry->gate_asked == __atomic_load_n(&client->line_ups, __ATOMIC_RELAXED))
+        return;
+    entry->gate_asked = __atomic_load_n(&client->line_ups, __ATOMIC_RELAXED);
+    ask_for_gate(entry);
+}
+
+void dli_line_follow(struct dli_entry *entry)
+{
+    struct dli_client *client = entry->client;
+    struct dli_mutex *m = &entry->m;
+
+    if (m->needs_line && m->waiters > 0)
+        client->store->ops->want(client->store);
+    m->needs_line = 0;
+    if (entry->loop)
+        follow_gate(entry);
+    if (m->listen != m->follows && __atomic_load_n(&client->line, __ATOMIC_ACQUIRE) == DLI_LINE_READY) {
+        m->follows = m->listen;
+        listen(entry, m->listen);
+        if (m->listen)
+            join(entry);
+    }
+}
+
+/* entry.mutex held: the subscription is gone, without a word from here. */
+static void deafen(struct dli_entry *entry)
+{
+    struct dli_store *store = entry->client->store;
+
+    if (entry->m.follows)
+        store->ops->forget(store, &ear(entry)->listeners);
+    __atomic_store_n(&ear(entry)->heard_at, 0, __ATOMIC_RELEASE);
+    entry->m.follows = entry->m.listening = 0;
+}
+
+static void look_again(struct dli_entry *entry, int64_t now)
+{
+    deafen(entry);
+    dli_mutex_look(&entry->m, now);
+}
+
+static void up(void *owner)
+{
+    struct dli_client *client = owner;
+
+    __atomic_add_fetch(&client->line_ups, 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&client->line, DLI_LINE_READY, __ATOMIC_RELEASE);
+    dli_client_each(client, look_again);
+}
+
+static void down(void *owner)
+{
+    struct dli_client *client = owner;
+
+    __atomic_store_n(&client->line, DLI_LINE_BROKEN, __ATOMIC_RELEASE);
+    dli_client_each(client, look_again);
+}
+
+typedef void visit_fn(struct dli_entry *entry, int64_t now);
+
+/* entry comes with a ref, which goes. */
+static void call_on(struct dli_entry *entry, visit_fn *visit)
+{
+    int64_t now = dli_now();
+
+    dli_entry_lock(entry);
+    entry->surplus++;
+    visit(entry, now);
+    dli_entry_pump(entry, now);
+    dli_entry_unlock(entry);
+}
+
+/* A name's entry with its ref, and its holds. */
+static void call_on_all(struct dli_entry *entry, visit_fn *visit)
+{
+    if (entry->kind->per_owner)
+        dli_hold_each(entry, visit);
+    call_on(entry, visit);
+}
+
+/* The one entry that a number is for, with a ref. NULL: it is not here. */
+static struct dli_entry *meant(struct dli_client *client, const struct dli_heard *heard)
+{
+    struct dli_entry *entry = dli_entry_find(client, heard->family, heard->name, heard->size), *hold;
+
+    if (!entry || !entry->kind->per_owner)
+        return entry;
+    hold = dli_hold_of_number(entry, heard->number);
+    dli_entry_unref(entry);
+    return hold;
+}
+
+/* Whoever is meant. */
+static void call_on_heard(struct dli_client *client, const struct dli_heard *heard, visit_fn *visit)
+{
+    struct dli_entry *entry;
+
+    if (heard->number)
+        entry = meant(client, heard);
+    else
+        entry = dli_entry_find(client, heard->family, heard->name, heard->size);
+    if (!entry)
+        return;
+    if (heard->number)
+        call_on(entry, visit);
+    else
+        call_on_all(entry, visit);
+}
+
+static void now_listening(struct dli_entry *entry, int64_t now)
+{
+    __atomic_store_n(&ear(entry)->heard_at, now, __ATOMIC_RELEASE);
+    if (entry->m.listen) {
+        entry->m.listening = 1;
+        dli_mutex_look(&entry->m, now);
+    }
+}
+
+static void listens(void *owner, const struct dli_heard *heard)
+{
+    call_on_heard(owner, heard, now_listening);
+}
+
+/* Two locks may share a channel: who still wants to listen asks again. */
+static void not_listening(struct dli_entry *entry, int64_t now)
+{
+    (void)now;
+    deafen(entry);
+}
+
+static void deaf(void *owner, const struct dli_heard *heard)
+{
+    call_on_heard(owner, heard, not_listening);
+}
+
+static void look(struct dli_entry *entry, int64_t now)
+{
+    dli_mutex_look(&entry->m, now);
+}
+
+static void hint(void *owner, const struct dli_heard *heard)
+{
+    call_on_heard(owner, heard, look);
+}
+
+static void granted(void *owner, const struct dli_heard *heard, int64_t seq, int64_t token, int64_t tokens)
+{
+    struct dli_client *client = owner;
+    struct dli_entry *entry = meant(client, heard);
+    int64_t now = dli_now();
+
+    if (!entry)
+        return;
+    dli_entry_lock(entry);
+    entry->surplus++;
+    if (!entry->m.owned) {
+        dli_mutex_pushed(&entry->m, heard->number, seq, token, tokens, now);
+        if (entry->m.owned)
+            dli_client_count(client, DLOCK_STAT_PUSHED_GRANTS, 1);
+    }
+    dli_entry_pump(entry, now);
+    dli_entry_unlock(entry);
+}
+
+static void hear_of_gate(struct dli_entry *entry, int64_t now)
+{
+    if (entry->question)
+        entry->question->outdated = 1;
+    dli_mutex_gate(&entry->m, entry->client->gate_until, now);
+}
+
+static void gate(void *owner, const struct dli_heard *heard, int64_t ms)
+{
+    struct dli_client *client = owner;
+
+    client->gate_until = ms > 0 ? dli_after_ms(dli_now(), ms) : 0;
+    call_on_heard(client, heard, hear_of_gate);
+}
+
+static void note(void *owner, dlock_status status, const char *text)
+{
+    struct dli_client *client = owner;
+
+    dli_events_log(&client->events, status, text);
+}
+
+const struct dli_store_hooks dli_line_hooks = {up, down, listens, deaf, hint, granted, gate, note};

@@ -1,0 +1,130 @@
+/*
+ * renewal.c: renewal as the watchdog's hooks see it: which holds are due, the row of each, and what came of it. And the end of a
+ * watchdog thread. Mutexes: see core.h.
+ *
+ * A queued renewal holds a ref on its entry; its machine is marked renewing, so that no second renewal of the same grant can be
+ * queued.
+ */
+#include <string.h>
+
+#include "acquire.h"
+#include "core.h"
+#include "sys/sys.h"
+
+void dli_renewal_queue(struct dli_entry *entry)
+{
+    struct dli_mutex *m = &entry->m;
+    struct dli_due due = {
+        .hold = entry,
+        .kind = entry->kind,
+        .place = entry->place,
+        .number = m->want,
+        .lease = m->lease,
+        .limit = m->limit,
+        .attempt = entry->rules.attempt,
+        .last = m->token_end - 1,
+        .lasts = dli_mutex_period(m),
+        .tries = m->renew_failures,
+        .soon = m->confirm || (m->renew_failures && !entry->apart),
+        .most = entry->apart ? 1 : DLI_RENEW_MAX,
+    };
+
+    if (dli_renew_queue(entry->loop, &due)) {
+        dli_mutex_renewed(m, m->want, -1, m->lease, m->stamp, dli_now());
+        return;
+    }
+    dli_mutex_renewing(m);
+    dli_entry_ref(entry);
+}
+
+/* Whether the machine still wants what was queued: not when it was released or extended meanwhile. Late ones are counted. */
+static int still_wanted(const struct dli_due *due, int64_t now)
+{
+    struct dli_entry *entry = due->hold;
+    int wanted, late;
+
+    dli_entry_lock(entry);
+    wanted = entry->m.renewing && entry->m.want == due->number;
+    if (wanted && now < entry->m.renew_at) {
+        wanted = entry->m.renewing = 0;
+        dli_entry_pump(entry, now);
+    }
+    late = wanted && now > entry->m.stamp + dli_mutex_period(&entry->m) / 2 && !entry->m.renew_failures &&
+           !entry->m.confirm;
+    if (!wanted)
+        entry->surplus++;
+    dli_entry_unlock(entry);
+    if (late)
+        dli_client_count(entry->client, DLOCK_STAT_RENEWALS_LATE, 1);
+    return wanted;
+}
+
+static int row(const struct dli_due *due, int64_t now, struct dli_renewal *row)
+{
+    const struct dli_entry *entry = due->hold;
+
+    if (!still_wanted(due, now))
+        return 0;
+    row->kind = due->kind;
+    row->place = due->place;
+    row->lease = due->lasts + entry->rules.delay;
+    row->permits = entry->rules.permits;
+    row->last = due->last;
+    dli_entry_owner(entry, due->number, row->owner);
+    return 1;
+}
+
+static void renewed(const struct dli_due *due, int kept, int64_t stamp, int64_t now)
+{
+    struct dli_entry *entry = due->hold;
+
+    dli_entry_lock(entry);
+    entry->surplus++;
+    dli_mutex_renewed(&entry->m, due->number, kept, due->lease, stamp, now);
+    dli_entry_pump(entry, now);
+    dli_entry_unlock(entry);
+}
+
+/* A lock that is refused by itself shares no request until one is not. The refusal is logged once. */
+static void alone(const struct dli_due *due, int refused, dlock_status status, const dlock_error *why)
+{
+    struct dli_entry *entry = due->hold;
+    char text[DLI_EVENT_TEXT];
+    dlock_error said;
+    int news;
+
+    dli_entry_lock(entry);
+    news = refused && !entry->apart;
+    entry->apart = refused;
+    dli_entry_unlock(entry);
+    if (!news)
+        return;
+    dli_lock_said(entry, status, why, &said);
+    dli_quote(text, sizeof text, said.message, strlen(said.message));
+    dli_events_log(&entry->client->events, status, text);
+}
+
+static void drop(const struct dli_due *due)
+{
+    dli_entry_unref(due->hold);
+}
+
+static int64_t leaving(void *owner, int64_t now)
+{
+    return dli_client_leaving(owner, now);
+}
+
+static void ended(void *owner)
+{
+    dli_client_thread_ended(owner);
+    dli_client_unref(owner);
+}
+
+const struct dli_watchdog_hooks dli_client_watchdog_hooks = {
+    .row = row,
+    .renewed = renewed,
+    .alone = alone,
+    .drop = drop,
+    .alarm = leaving,
+    .ended = ended,
+};

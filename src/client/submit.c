@@ -1,0 +1,310 @@
+/*
+ * submit.c: acquire and release whose answers come as events, or at once where they take a moment; and the end of a wait.
+ */
+#include "acquire.h"
+
+#include "sys/sys.h"
+
+/* The queue gets an event for each claim that tells it. A run has promised its own. */
+static dlock_status promise(struct dli_entry *entry, const struct dli_run *run)
+{
+    return run ? DLOCK_OK : dli_events_promise(&entry->client->events);
+}
+
+/* No event follows this answer. */
+static dlock_status unpromised(struct dli_entry *entry, const struct dli_run *run, dlock_status status)
+{
+    if (status != DLOCK_OK && !run)
+        dli_events_keep(&entry->client->events, NULL);
+    return status;
+}
+
+/* entry.mutex held: who gets to know the end. */
+static void tell(struct dli_waiter *waiter, int64_t tag, struct dli_run *run)
+{
+    waiter->tell = run ? DLI_TELL_RUN : DLI_TELL_QUEUE;
+    waiter->tag = tag;
+    waiter->run = run;
+}
+
+/* entry.mutex held: the wait of a submitted claim ends by a timer that holds a ref. */
+static void limit_wait(struct dli_waiter *waiter, int64_t now)
+{
+    struct dli_entry *entry = waiter->entry;
+
+    if (waiter->claim.state != DLI_CLAIM_WAITING || waiter->claim.until == DLI_NEVER)
+        return;
+    __atomic_add_fetch(&waiter->refs, 1, __ATOMIC_RELAXED);
+    if (!dli_loop_set_timer(entry->loop, &waiter->timer, waiter->claim.until, now))
+        __atomic_sub_fetch(&waiter->refs, 1, __ATOMIC_RELAXED);
+}
+
+/* entry.mutex held: re-entry by an owner that holds the lock is an acquisition like any other. fresh leaves a ref. */
+static void reentered(struct dli_waiter *fresh, const struct dli_claim *held)
+{
+    fresh->claim.token = held->token;
+    fresh->claim.held_since = 0;
+    fresh->claim.result = DLOCK_OK;
+    fresh->claim.state = DLI_CLAIM_DONE;
+    dli_list_append(&fresh->entry->m.done, &fresh->claim.link);
+}
+
+/*
+ * entry.mutex held: owner has an older claim, found, and fresh is not needed: a hold is entered once more, and a call that was
+ * interrupted goes on as the submitted one, also when it has won meanwhile. DLOCK_INVALID_ARGUMENT: somebody waits with it.
+ */
+static dlock_status go_on(struct dli_waiter *found, struct dli_waiter *fresh, int64_t now)
+{
+    int interrupted = found->interrupted;
+
+    found->interrupted = 0;
+    if (found->claim.state == DLI_CLAIM_HELD) {
+        found->claim.count -= interrupted;
+        reentered(fresh, &found->claim);
+        return DLOCK_OK;
+    }
+    if (interrupted) {
+        found->claim.until = fresh->claim.until;
+        tell(found, fresh->tag, fresh->run);
+        limit_wait(found, now);
+    }
+    dli_waiter_unref(fresh);
+    return interrupted ? DLOCK_OK : DLOCK_INVALID_ARGUMENT;
+}
+
+/* entry.mutex held: what can be had in a moment is, before a thread is told. A run has mutexes of its own. Returns the time. */
+static int64_t ask_now(struct dli_entry *entry, const struct dli_run *run, int64_t now)
+{
+    if (run || !dli_events_one_by_one(&entry->client->events, now))
+        return now;
+    dli_exchange_direct(entry, now);
+    return dli_now();
+}
+
+dlock_status dli_submit_acquire(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t wait,
+                                int64_t tag, struct dli_run *run)
+{
+    int64_t now = dli_now();
+    dlock_status status = promise(entry, run);
+    struct dli_waiter *fresh;
+    struct dli_claim *claim;
+
+    if (status != DLOCK_OK)
+        return status;
+    if (!(fresh = dli_ask_waiter(entry, terms, owner, wait, now)))
+        return unpromised(entry, run, DLOCK_OUT_OF_MEMORY);
+    tell(fresh, tag, run);
+    dli_entry_lock(entry);
+    claim = dli_mutex_acquire(&entry->m, &fresh->claim, now);
+    entry->reserved = 0;
+    if (claim != &fresh->claim)
+        status = go_on(DLI_OBJECT(claim, struct dli_waiter, claim), fresh, now);
+    now = ask_now(entry, run, now);
+    if (claim == &fresh->claim)
+        limit_wait(fresh, now);
+    dli_entry_pump(entry, now);
+    dli_entry_unlock(entry);
+    dli_waiter_unref(fresh);
+    return unpromised(entry, run, status);
+}
+
+/* entry.mutex held: a release that ended in memory is told like one that did not. */
+static void told_at_once(struct dli_waiter *waiter, int64_t tag, struct dli_run *run)
+{
+    tell(waiter, tag, run);
+    waiter->claim.result = DLOCK_OK;
+    dli_list_append(&waiter->entry->m.done, &waiter->claim.link);
+}
+
+/* An inner level has no claim of its own: a waiter made for the event alone. */
+static dlock_status tell_inner(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t tag,
+                               struct dli_run *run)
+{
+    struct dli_waiter *waiter = dli_ask_waiter(entry, terms, owner, 0, dli_now());
+
+    if (!waiter)
+        return DLOCK_OUT_OF_MEMORY;
+    waiter->claim.state = DLI_CLAIM_DONE;
+    waiter->claim.held_since = dli_now();
+    told_at_once(waiter, tag, run);
+    dli_waiter_unref(waiter);
+    return DLOCK_OK;
+}
+
+dlock_status dli_submit_release(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t tag,
+                                struct dli_run *run)
+{
+    int64_t now = dli_now();
+    dlock_status status = promise(entry, run);
+    struct dli_claim *claim;
+
+    if (status != DLOCK_OK)
+        return status;
+    dli_entry_lock(entry);
+    status = dli_mutex_release(&entry->m, owner, now, now + terms->release_timeout, 1, &claim);
+    if (status == DLOCK_WOULD_BLOCK) {
+        tell(DLI_OBJECT(claim, struct dli_waiter, claim), tag, run);
+        status = DLOCK_OK;
+    } else if (status == DLOCK_OK && claim) {
+        told_at_once(DLI_OBJECT(claim, struct dli_waiter, claim), tag, run);
+    } else if (status == DLOCK_OK) {
+        status = tell_inner(entry, terms, owner, tag, run);
+        entry->m.holder->count += status != DLOCK_OK; /* a refused call changes nothing */
+    } else if (claim) {
+        dli_waiter_deliver(entry, now); /* it may have something to report still */
+        dli_waiter_unref(DLI_OBJECT(claim, struct dli_waiter, claim));
+    }
+    now = ask_now(entry, run, now);
+    dli_entry_pump(entry, now);
+    dli_entry_unlock(entry);
+    return unpromised(entry, run, status);
+}
+
+/* ---- answered at once, or by an event */
+
+/* An event loop that finds each answer there at once would never come to its other tasks: one of so many is told by an event. */
+enum { ROUND = 16 };
+
+static int turn_of_others(struct dli_client *client)
+{
+    return __atomic_add_fetch(&client->begun, 1, __ATOMIC_RELAXED) % ROUND == 0 && dli_events_mine(&client->events);
+}
+
+/* entry.mutex held: the claim expects its answer. Whether it is settled, in memory or in a moment; else the queue is told. */
+static int settle_now(struct dli_waiter *waiter, int64_t tag, int64_t now)
+{
+    struct dli_entry *entry = waiter->entry;
+    int refused = waiter->claim.state == DLI_CLAIM_DONE && waiter->claim.result != DLOCK_OK;
+    int by_event = refused && turn_of_others(entry->client);
+
+    if (by_event)
+        tell(waiter, tag, NULL);
+    dli_waiter_deliver(entry, now);
+    if (!by_event && !waiter->settled && (by_event = turn_of_others(entry->client)))
+        tell(waiter, tag, NULL);
+    if (!waiter->settled)
+        now = ask_now(entry, NULL, now);
+    dli_entry_pump(entry, now);
+    if (!by_event && waiter->settled) /* by the release, where who has read the event was quick */
+        return 1;
+    if (!by_event)
+        tell(waiter, tag, NULL);
+    limit_wait(waiter, now);
+    return 0;
+}
+
+/* An event follows DLOCK_WOULD_BLOCK. */
+static dlock_status begun(struct dli_entry *entry, dlock_status status)
+{
+    if (status != DLOCK_WOULD_BLOCK)
+        dli_events_keep(&entry->client->events, NULL);
+    return status;
+}
+
+dlock_status dli_begin_acquire(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t wait,
+                               int64_t tag, int64_t *token, dlock_error *why)
+{
+    int64_t now = dli_now();
+    struct dli_waiter *fresh, *waiter;
+    dlock_status status = promise(entry, NULL);
+
+    if (status != DLOCK_OK)
+        return status;
+    if (!(fresh = dli_ask_waiter(entry, terms, owner, wait, now)))
+        return begun(entry, DLOCK_OUT_OF_MEMORY);
+    dli_entry_lock(entry);
+    status = dli_ask_enter(entry, fresh, now, &waiter, token);
+    if (waiter) {
+        status = DLOCK_WOULD_BLOCK;
+        if (settle_now(waiter, tag, now))
+            status = dli_ask_answer(waiter, dli_ask_result(waiter), token, why);
+    }
+    dli_entry_unlock(entry);
+    if (waiter)
+        dli_waiter_unref(waiter);
+    return begun(entry, status);
+}
+
+dlock_status dli_begin_release(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t tag,
+                               dlock_error *why)
+{
+    int64_t now = dli_now();
+    struct dli_waiter *waiter;
+    struct dli_claim *claim;
+    dlock_status status = promise(entry, NULL);
+
+    if (status != DLOCK_OK)
+        return status;
+    dli_entry_lock(entry);
+    status = dli_mutex_release(&entry->m, owner, now, now + terms->release_timeout, 1, &claim);
+    if (status != DLOCK_WOULD_BLOCK) {
+        dli_ask_released(entry, claim, now);
+        dli_entry_unlock(entry);
+        return begun(entry, status);
+    }
+    waiter = DLI_OBJECT(claim, struct dli_waiter, claim);
+    __atomic_add_fetch(&waiter->refs, 1, __ATOMIC_RELAXED);
+    dli_ask_expect(waiter);
+    if (settle_now(waiter, tag, now)) {
+        status = dli_ask_said(entry, dli_ask_result(waiter), why);
+        dli_client_count(entry->client, DLOCK_STAT_RELEASED, status == DLOCK_OK);
+    }
+    dli_entry_unlock(entry);
+    dli_waiter_unref(waiter);
+    return begun(entry, status);
+}
+
+/* ---- the end of a wait */
+
+/* entry.mutex held: owner had won without knowing it, after its caller was interrupted. The grant goes back in the background. */
+static dlock_status give_back(struct dli_entry *entry, const struct dli_terms *terms, struct dli_claim *claim,
+                              int64_t now)
+{
+    struct dli_waiter *waiter = DLI_OBJECT(claim, struct dli_waiter, claim);
+    struct dli_claim *ended;
+
+    if (claim->state != DLI_CLAIM_HELD || !waiter->interrupted)
+        return DLOCK_NOT_HELD;
+    waiter->interrupted = 0;
+    if (dli_mutex_release(&entry->m, claim->owner, now, now + terms->release_timeout, 1, &ended) != DLOCK_WOULD_BLOCK &&
+        ended) {
+        dli_waiter_deliver(entry, now);
+        dli_waiter_unref(waiter);
+    }
+    return DLOCK_OK;
+}
+
+dlock_status dli_submit_cancel(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner)
+{
+    dlock_status status = DLOCK_NOT_HELD;
+    struct dli_claim *claim;
+    int64_t now = dli_now();
+
+    dli_entry_lock(entry);
+    claim = dli_mutex_find(&entry->m, owner);
+    if (claim && claim->state == DLI_CLAIM_WAITING) {
+        dli_mutex_give_up(&entry->m, claim, DLOCK_CANCELLED, now);
+        status = DLOCK_OK;
+    } else if (claim) {
+        status = give_back(entry, terms, claim, now);
+    }
+    dli_entry_pump(entry, now);
+    dli_entry_unlock(entry);
+    return status;
+}
+
+void dli_submit_give_up(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner)
+{
+    int64_t now = dli_now();
+    struct dli_claim *ended;
+    dlock_status status;
+
+    dli_entry_lock(entry);
+    status = dli_mutex_release(&entry->m, owner, now, now + terms->release_timeout, 1, &ended);
+    if (status != DLOCK_WOULD_BLOCK && ended) {
+        dli_waiter_deliver(entry, now);
+        dli_waiter_unref(DLI_OBJECT(ended, struct dli_waiter, claim));
+    }
+    dli_entry_pump(entry, now);
+    dli_entry_unlock(entry);
+}

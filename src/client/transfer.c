@@ -1,0 +1,225 @@
+/*
+ * transfer.c: grants that leave one process and are taken over by another.
+ *
+ * The bytes are one line of text: "dlock1 <token> <lease ms> <owner id> <lock name>". The name makes sure that a grant is
+ * adopted for the lock it is for; the id is what the server compares, and the first who adopts the grant has it replaced there by
+ * one of its own, the heir. An adoption whose outcome is unknown is undone by the heir's id in the background: the grant is then
+ * what it was before, and whoever has the bytes may adopt it.
+ */
+#include "operation.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sys/sys.h"
+
+enum { LEASE_LEAST_MS = 100, LEASE_MOST_MS = 86400000 };
+
+#define NUMBER_LIMIT (INT64_C(1) << 53)
+
+dlock_status dli_transfer_export(struct dli_entry *entry, int64_t owner, uint8_t *out, size_t room, size_t *size)
+{
+    char line[DLI_GRANT_MAX], id[DLI_OWNER_MAX];
+    struct dli_mutex *m = &entry->m;
+    dlock_status status = DLOCK_OK;
+    int64_t now = dli_now();
+    int32_t state;
+
+    dli_entry_lock(entry);
+    state = dli_mutex_state(m, owner, now);
+    if (state != DLOCK_STATE_HELD && state != DLOCK_STATE_AT_RISK) {
+        status = state == DLOCK_STATE_LOST ? DLOCK_LOST : DLOCK_NOT_HELD;
+    } else if (m->holder->count > 1) {
+        status = DLOCK_BUSY;
+    } else {
+        size_t head;
+
+        dli_entry_owner(entry, m->want, id);
+        head = (size_t)snprintf(line, sizeof line, "dlock1 %" PRId64 " %" PRId64 " %s ", m->holder->token,
+                                m->lease / DLI_MS, id);
+        *size = head + entry->name.size;
+        status = *size > room ? DLOCK_BUFFER_TOO_SMALL : DLOCK_OK;
+        if (status == DLOCK_OK) {
+            struct dli_waiter *waiter = DLI_OBJECT(m->holder, struct dli_waiter, claim);
+
+            memcpy(out, line, head);
+            memcpy(out + head, entry->name.text, entry->name.size);
+            dli_mutex_let_go(m, now);
+            dli_waiter_deliver(entry, now); /* it may have something to report still */
+            dli_waiter_unref(waiter);
+        }
+    }
+    dli_entry_pump(entry, now);
+    dli_entry_unlock(entry);
+    return status;
+}
+
+/* A decimal number below NUMBER_LIMIT, followed by a space; -1 when there is none. */
+static int64_t number(const char **at)
+{
+    int64_t value = 0;
+    const char *start = *at;
+
+    while (**at >= '0' && **at <= '9' && value < NUMBER_LIMIT)
+        value = value * 10 + (*(*at)++ - '0');
+    if (*at == start || **at != ' ' || value >= NUMBER_LIMIT)
+        return -1;
+    (*at)++;
+    return value;
+}
+
+/* Whether the bytes up to end are an owner id: a UUID, ":" and a decimal number. */
+static int owner_id(const char *at, const char *end)
+{
+    if (end - at < DLI_UUID_SIZE + 2 || end - at >= DLI_OWNER_MAX || at[DLI_UUID_SIZE] != ':')
+        return 0;
+    for (const char *digit = at + DLI_UUID_SIZE + 1; digit < end; digit++)
+        if (*digit < '0' || *digit > '9')
+            return 0;
+    return 1;
+}
+
+/* Take a grant apart. 0, or -1 when it is not one for this lock. */
+static int parse(const struct dli_entry *entry, const uint8_t *grant, size_t size, int64_t *token, int64_t *lease_ms,
+                 char id[DLI_OWNER_MAX])
+{
+    char line[DLI_GRANT_MAX + 1024 + 1];
+    const char *at = line + 7, *space;
+
+    if (!grant || size > sizeof line - 1)
+        return -1;
+    memcpy(line, grant, size);
+    line[size] = '\0';
+    if (strncmp(line, "dlock1 ", 7) != 0 || (*token = number(&at)) <= 0 || (*lease_ms = number(&at)) <= 0)
+        return -1;
+    space = strchr(at, ' ');
+    if (!space || !owner_id(at, space) || *lease_ms < LEASE_LEAST_MS || *lease_ms > LEASE_MOST_MS)
+        return -1;
+    memset(id, 0, DLI_OWNER_MAX);
+    memcpy(id, at, (size_t)(space - at));
+    space++;
+    return (size_t)(line + size - space) == entry->name.size && memcmp(space, entry->name.text, entry->name.size) == 0
+               ? 0
+               : -1;
+}
+
+/*
+ * entry.mutex held: keep others out while the server is asked. 0, or -1 when the lock is in use here, or the adoption of another
+ * grant is being undone.
+ */
+static int reserve(struct dli_entry *entry, const char *giver)
+{
+    if (!dli_mutex_may_adopt(&entry->m) || (entry->m.drop && strcmp(entry->giver, giver) != 0))
+        return -1;
+    entry->m.adopting = 1;
+    return 0;
+}
+
+/*
+ * entry.mutex held: whose the grant will be. While earlier tries for the same grant are being undone, one of their heirs may have
+ * it: the new one takes it from that or from the owner.
+ */
+static void name_heir(struct dli_order *order, struct dli_entry *entry)
+{
+    memcpy(entry->giver, order->row.owner, DLI_OWNER_MAX);
+    entry->heir = dli_mutex_mint(&entry->m);
+    order->row.first = entry->m.drop ? entry->m.drop_first : entry->heir;
+    dli_entry_owner(entry, entry->heir, order->row.heir);
+}
+
+static int ask_adopt(struct dli_order *order)
+{
+    struct dli_entry *entry = order->entry;
+    int busy;
+
+    dli_entry_lock(entry);
+    busy = reserve(entry, order->row.owner);
+    if (!busy)
+        name_heir(order, entry);
+    dli_entry_unlock(entry);
+    order->status = DLOCK_BUSY;
+    if (!busy)
+        dli_order_renewal(order, entry, order->lease);
+    return !busy;
+}
+
+/* entry.mutex held: the server has kept the grant; whether there is time left. */
+static int take_over(struct dli_order *order, int64_t now)
+{
+    struct dli_entry *entry = order->entry;
+
+    order->waiter->claim.lease = order->lease;
+    return dli_mutex_adopt(&entry->m, &order->waiter->claim, entry->heir, order->value, order->stamp, now);
+}
+
+/* The server may have given the grant to the heir, or may do so still, and nobody knows. */
+static int in_doubt(const struct dli_order *order)
+{
+    const struct dli_request *request = order->request;
+
+    if (order->status == DLOCK_OK)
+        return request->repeated && !order->row.kept;
+    return !request->refused && (request->sent || request->repeated || order->status == DLOCK_NOT_REPLICATED);
+}
+
+/* entry.mutex held. */
+static dlock_status why_not(const struct dli_order *order)
+{
+    const struct dli_mutex *m = &order->entry->m;
+
+    if (m->closed)
+        return DLOCK_CLOSED;
+    return order->row.kept && dli_mutex_falls(m, order->value) ? DLOCK_SERVER_FORGOT : DLOCK_LOST;
+}
+
+static int heard_adopt(struct dli_order *order)
+{
+    struct dli_entry *entry = order->entry;
+    struct dli_waiter *waiter = order->waiter;
+    int64_t now = dli_now();
+    int kept;
+
+    dli_entry_lock(entry);
+    entry->m.adopting = 0;
+    if (in_doubt(order))
+        dli_mutex_disown(&entry->m, entry->heir, order->lease, now);
+    kept = order->status == DLOCK_OK && order->row.kept && take_over(order, now);
+    if (!kept) {
+        if (order->status == DLOCK_OK)
+            order->status = why_not(order);
+        dli_waiter_unref(waiter);
+    }
+    dli_entry_pump(entry, now);
+    dli_entry_unlock(entry);
+    order->waiter = NULL;
+    dli_waiter_unref(waiter);
+    return 0;
+}
+
+dlock_status dli_transfer_adopt(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner,
+                                const uint8_t *grant, size_t size, struct dli_order **ret)
+{
+    static const struct dli_task task = {ask_adopt, heard_adopt};
+    char id[DLI_OWNER_MAX];
+    int64_t token, lease_ms;
+    struct dli_order *order;
+
+    *ret = NULL;
+    if (parse(entry, grant, size, &token, &lease_ms, id))
+        return DLOCK_INVALID_GRANT;
+    if (!(order = dli_order_about(entry, entry->kind, NULL, &task)))
+        return DLOCK_OUT_OF_MEMORY;
+    if (!(order->waiter = dli_ask_waiter(entry, terms, owner, 0, dli_now()))) {
+        dli_order_free(order);
+        return DLOCK_OUT_OF_MEMORY;
+    }
+    order->owner = owner;
+    order->value = token;
+    order->lease = lease_ms * DLI_MS;
+    order->row.last = token;
+    memcpy(order->row.owner, id, sizeof id);
+    *ret = order;
+    return DLOCK_OK;
+}

@@ -1,0 +1,263 @@
+/*
+ * txn.c: the life of a transaction, see txn.h. It has no mutex: inside says who is in it. A submitted step that is under
+ * way when the handle goes frees the transaction at its end. Connections between rounds are the client's, under its mutex.
+ */
+#include "txn.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "redis/redis.h"
+
+enum { NOBODY, CALLER, STEP, LAST_STEP };
+
+/* A step that nobody waits for, and its event. */
+struct order {
+    struct dli_txn_step step;
+    struct dli_node node;
+    struct dlock_txn *txn;
+    struct dli_client *client; /* with a ref: the event may outlive the transaction */
+    char key[];
+};
+
+struct dlock_txn *dli_txn_new(struct dli_client *client)
+{
+    struct dlock_txn *txn = calloc(1, sizeof *txn);
+
+    if (!txn)
+        return NULL;
+    dli_client_ref(client);
+    txn->client = client;
+    dli_redis_txn(client->store, &txn->txn);
+    return txn;
+}
+
+/* In a child a call that was under way never ends: nothing of it can be trusted, and it stays. */
+static void free_in_child(struct dlock_txn *txn)
+{
+    if (__atomic_load_n(&txn->inside, __ATOMIC_ACQUIRE))
+        return;
+    dli_txn_fini_child(&txn->txn);
+    free(txn);
+}
+
+static void txn_free(struct dlock_txn *txn)
+{
+    dli_txn_fini(&txn->txn);
+    dli_client_unref(txn->client);
+    free(txn);
+}
+
+void dli_txn_free(struct dlock_txn *txn)
+{
+    uint32_t step = STEP;
+
+    if (dli_client_usable(txn->client, NULL) == DLOCK_FORKED)
+        free_in_child(txn);
+    else if (!__atomic_compare_exchange_n(&txn->inside, &step, LAST_STEP, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        txn_free(txn);
+}
+
+/* ---- connections: a round has one, and whoever begins the next one has it then */
+
+static struct dli_conn *take_spare(struct dli_client *client)
+{
+    struct dli_conn *conn;
+
+    pthread_mutex_lock(&client->mutex);
+    conn = client->spares > 0 ? client->spare[--client->spares] : NULL;
+    pthread_mutex_unlock(&client->mutex);
+    return conn;
+}
+
+/* When it is in no round any more. There may be enough of them: then it stays. */
+static void give_back(struct dlock_txn *txn)
+{
+    struct dli_client *client = txn->client;
+
+    if (txn->txn.watching || !txn->txn.conn || txn->txn.conn->state != DLI_CONN_READY)
+        return;
+    pthread_mutex_lock(&client->mutex);
+    if (!client->closed && client->spares < DLI_SPARES) {
+        client->spare[client->spares++] = txn->txn.conn;
+        txn->txn.conn = NULL;
+    }
+    pthread_mutex_unlock(&client->mutex);
+}
+
+void dli_txn_end_spares(struct dli_client *client)
+{
+    struct dli_conn *conn;
+
+    while ((conn = take_spare(client)))
+        dli_txn_end_conn(conn);
+}
+
+/* ---- who is in it */
+
+dlock_status dli_txn_enter(struct dlock_txn *txn, int start, dlock_error *why)
+{
+    dlock_status status = dli_client_usable(txn->client, why);
+    uint32_t who = NOBODY;
+
+    if (status == DLOCK_FORKED)
+        return status;
+    if (!__atomic_compare_exchange_n(&txn->inside, &who, CALLER, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+        return dli_fail(why, DLOCK_INVALID_ARGUMENT,
+                        who == CALLER ? "another thread is in a call of this transaction"
+                                      : "a submitted call of this transaction is under way");
+    if (status == DLOCK_OK && start)
+        status = dli_client_start(txn->client, why);
+    if (status == DLOCK_OK && start && !txn->txn.conn)
+        txn->txn.conn = take_spare(txn->client);
+    if (status == DLOCK_OK)
+        return DLOCK_OK;
+    if (status == DLOCK_CLOSED)
+        dli_txn_drop(&txn->txn);
+    dli_txn_leave(txn);
+    return status;
+}
+
+/* Who was in it. */
+static uint32_t leave(struct dlock_txn *txn)
+{
+    dli_client_count(txn->client, DLOCK_STAT_COMMANDS, txn->txn.asked);
+    txn->txn.asked = 0;
+    give_back(txn);
+    return __atomic_exchange_n(&txn->inside, NOBODY, __ATOMIC_ACQ_REL);
+}
+
+void dli_txn_leave(struct dlock_txn *txn)
+{
+    leave(txn);
+}
+
+dlock_status dli_txn_said(const struct dli_client *client, const char *key, size_t key_size, const dlock_error *why,
+                          dlock_error *reterr)
+{
+    char shown[120];
+
+    if (!key)
+        return dli_fail(reterr, why->code, "transaction at %s: %s", client->store->text, why->message);
+    return dli_fail(reterr, why->code, "transaction at %s, key '%s': %s", client->store->text,
+                    dli_quote(shown, sizeof shown, key, key_size), why->message);
+}
+
+/* ---- steps that nobody waits for */
+
+static void order_free(struct order *order)
+{
+    struct dli_client *client = order->client;
+
+    free(order);
+    dli_client_unref(client);
+}
+
+static void read_node(struct dli_node *node, char text[DLI_EVENT_TEXT])
+{
+    struct order *order = DLI_OBJECT(node, struct order, node);
+    dlock_error box = {.code = DLOCK_OK};
+
+    text[0] = '\0';
+    if (order->step.status != DLOCK_OK) {
+        dli_txn_said(order->client, order->step.key, order->step.key_size, &order->step.why, &box);
+        dli_quote(text, DLI_EVENT_TEXT, box.message, strlen(box.message));
+    }
+    order_free(order);
+}
+
+static void tell(struct order *order, int64_t *field)
+{
+    const struct dli_txn_step *step = &order->step;
+
+    field[DLOCK_FIELD_TYPE] = DLOCK_EVENT_DONE;
+    field[DLOCK_FIELD_STATUS] = step->status;
+    if (step->status != DLOCK_OK || step->verb != DLI_TXN_GET)
+        return;
+    field[DLOCK_FIELD_VALUE] = (int64_t)step->size;
+    order->node.data = step->value;
+    order->node.size = step->size;
+}
+
+/* Whoever reads the event finds nobody in the transaction. */
+static void done(struct dli_txn_step *step)
+{
+    struct order *order = DLI_OBJECT(step, struct order, step);
+
+    tell(order, order->node.field);
+    if (leave(order->txn) == LAST_STEP)
+        txn_free(order->txn);
+    if (!dli_events_keep(&order->client->events, &order->node)) {
+        free(order->node.data);
+        order_free(order);
+    }
+}
+
+/* NULL without memory. */
+static struct order *order_new(struct dlock_txn *txn, enum dli_txn_verb verb, const char *key, size_t key_size,
+                               int64_t tag)
+{
+    struct order *order = calloc(1, sizeof *order + key_size);
+
+    if (!order)
+        return NULL;
+    if (key)
+        order->step.key = memcpy(order->key, key, key_size);
+    order->step.key_size = key_size;
+    order->step.txn = &txn->txn;
+    order->step.verb = verb;
+    order->step.done = done;
+    order->txn = txn;
+    order->client = txn->client;
+    dli_client_ref(txn->client);
+    order->node.read = read_node;
+    dli_list_init(&order->node.link);
+    for (int i = 0; i < DLOCK_FIELD_COUNT; i++)
+        order->node.field[i] = -1;
+    order->node.field[DLOCK_FIELD_TAG] = tag;
+    return order;
+}
+
+/* Inside: hand it to a lane, or tell its end at once where there is nothing to do. */
+static dlock_status push(struct order *order, dlock_error *why)
+{
+    struct dlock_txn *txn = order->txn;
+    struct dli_client *client = txn->client;
+    size_t loop = ((uintptr_t)txn / sizeof *txn) % (size_t)client->loop_count;
+    int idle = order->step.verb == DLI_TXN_ROLLBACK && !txn->txn.watching;
+    int late = dli_events_promise(&client->events) != DLOCK_OK;
+
+    __atomic_store_n(&txn->inside, STEP, __ATOMIC_RELEASE);
+    if (!late && idle) {
+        done(&order->step);
+        return DLOCK_OK;
+    }
+    if (!late && dli_redis_txn_push(client->store, client->loops[loop]->lane, &order->step) == 0)
+        return DLOCK_OK;
+    if (!late)
+        dli_events_keep(&client->events, NULL);
+    dli_txn_drop(&txn->txn);
+    if (leave(txn) == LAST_STEP)
+        txn_free(txn);
+    order_free(order);
+    return dli_fail(why, DLOCK_CLOSED, "the client was closed");
+}
+
+dlock_status dli_txn_submit(struct dlock_txn *txn, enum dli_txn_verb verb, const char *key, size_t key_size,
+                            int64_t tag, dlock_error *why)
+{
+    dlock_status status = dli_txn_enter(txn, verb == DLI_TXN_WATCH || verb == DLI_TXN_ROLLBACK, why);
+    struct order *order;
+
+    if (status != DLOCK_OK)
+        return status;
+    status = dli_txn_may(&txn->txn, verb, key, key_size, why);
+    if (status != DLOCK_OK) {
+        dli_txn_leave(txn);
+        return status;
+    }
+    if ((order = order_new(txn, verb, key, key_size, tag)))
+        return push(order, why);
+    dli_txn_leave(txn);
+    return dli_fail(why, DLOCK_OUT_OF_MEMORY, "no memory for the command");
+}

@@ -1,0 +1,15 @@
+/*
+ * engine.h: what engine/ offers: decisions without I/O, clock or threads.
+ *
+ *   lease.h  how long a grant may be trusted
+ *   mutex.h  the lock machine of one name in one process
+ *   votes.h  how independent servers decide together
+ */
+#ifndef DLI_ENGINE_ENGINE_H
+#define DLI_ENGINE_ENGINE_H
+
+#include "lease.h"
+#include "mutex.h"
+#include "votes.h"
+
+#endif

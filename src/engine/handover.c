@@ -1,0 +1,71 @@
+/*
+ * handover.c: turns within the process, which the server does not hear of: a release hands the lock to the next waiter; or the
+ * lock lingers, so that nobody holds it here, nobody renews it, and to the server it is taken until it goes back. See mutex.h.
+ *
+ * A wire grant serves so many turns, and only for so long, that other processes have theirs. Each has a token of its own.
+ */
+#include "mutex.h"
+
+int64_t dli_mutex_rests_until(const struct dli_claim *claim)
+{
+    return claim->min_hold > 0 ? dli_later(claim->held_since, claim->min_hold) : 0;
+}
+
+/* A turn begins before. */
+static int64_t turns_end(const struct dli_mutex *m)
+{
+    return dli_earlier(m->turns_since + m->rules->handover_time, m->limit - m->lease / 4);
+}
+
+/* Whether the wire grant is good for another turn. */
+static int has_turn(const struct dli_mutex *m, int64_t now)
+{
+    return m->owned && !m->closed && now >= m->gate_until && m->renewable && !m->renew_failures && !m->confirm &&
+           m->token_next < m->token_end && m->turns < m->rules->handover_turns && now < turns_end(m);
+}
+
+/* The first waiter has the next turn, if the wire grant is what it asks for. */
+static int pass(struct dli_mutex *m, int64_t now)
+{
+    struct dli_claim *next = DLI_OBJECT(m->waiting.next, struct dli_claim, link);
+
+    if (!has_turn(m, now) || !next->renew || next->lease != m->lease)
+        return 0;
+    next->handed = 1;
+    m->turns++;
+    dli_mutex_take_turn(m, now);
+    return 1;
+}
+
+int dli_mutex_hand_over(struct dli_mutex *m, int64_t now)
+{
+    return m->waiters > 0 && now >= dli_mutex_rests_until(m->holder) && pass(m, now);
+}
+
+int dli_mutex_linger(struct dli_mutex *m, int64_t now)
+{
+    const struct dli_claim *claim = m->holder;
+
+    if (claim->linger == 0 || m->waiters > 0 || now < dli_mutex_rests_until(claim) || !has_turn(m, now))
+        return 0;
+    m->holder = NULL;
+    m->linger_until = dli_earlier(now + claim->linger, turns_end(m));
+    return 1;
+}
+
+void dli_mutex_take_up(struct dli_mutex *m, int64_t now)
+{
+    if (pass(m, now))
+        m->linger_until = 0;
+    else
+        dli_mutex_stop_linger(m, now);
+    m->want_at = now;
+}
+
+void dli_mutex_stop_linger(struct dli_mutex *m, int64_t now)
+{
+    if (!m->linger_until)
+        return;
+    dli_mutex_start_drop(m, now);
+    m->drop_lingered = 1;
+}

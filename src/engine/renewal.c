@@ -1,0 +1,193 @@
+/*
+ * renewal.c: renewal of what is held, and what passing time means for it. See mutex.h.
+ */
+#include "mutex.h"
+
+#include <assert.h>
+
+static void report(struct dli_mutex *m, struct dli_claim *claim, int what)
+{
+    claim->reports |= what;
+    dli_list_remove(&claim->report);
+    dli_list_append(&m->reports, &claim->report);
+}
+
+static int64_t later(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The holder lost its grant: said once, never taken back. What the server still knows of it is dropped. */
+void dli_mutex_lose(struct dli_mutex *m, int32_t cause, int64_t now)
+{
+    struct dli_claim *claim = m->holder;
+
+    if (m->linger_until) { /* nobody is there to be told */
+        dli_mutex_stop_linger(m, now);
+        return;
+    }
+    assert(claim);
+    m->holder = NULL;
+    dli_list_remove(&claim->link);
+    claim->state = DLI_CLAIM_LOST;
+    claim->cause = cause;
+    dli_list_append(&m->lost, &claim->link);
+    report(m, claim, DLI_REPORT_LOST);
+    dli_mutex_start_drop(m, now); /* when it was taken, too: a look under way may put it in line again */
+    if (cause != DLOCK_CAUSE_TAKEN)
+        m->drop_rest = later(dli_later(now, m->rules->delay), dli_mutex_rests_until(claim));
+    m->look_at = now;
+}
+
+static int64_t max_hold_at(const struct dli_mutex *m)
+{
+    return m->holder ? dli_later(m->holder->held_since, m->holder->max_hold) : DLI_NEVER;
+}
+
+static int64_t risk_at(const struct dli_mutex *m)
+{
+    if (!m->holder || !m->renewable || m->at_risk)
+        return DLI_NEVER;
+    if (m->renew_failures >= 2)
+        return 0;
+    if (m->confirm) /* granted by push: the stamp is old from the start */
+        return m->holder->held_since + dli_lease_attempt(m->lease, m->rules->attempt);
+    return m->stamp + m->lease * 2 / 3;
+}
+
+static int renews(const struct dli_mutex *m)
+{
+    return m->renewable || m->confirm || m->rules->lives;
+}
+
+int64_t dli_mutex_period(const struct dli_mutex *m)
+{
+    return m->rules->lives ? m->rules->lives : m->lease;
+}
+
+void dli_mutex_renew_from(struct dli_mutex *m, int64_t stamp)
+{
+    int64_t period = dli_mutex_period(m);
+
+    m->renew_at = stamp + period / 3 - dli_mutex_jitter(m, period / 30);
+}
+
+int64_t dli_mutex_renewal(const struct dli_mutex *m, int64_t now)
+{
+    if (!m->owned || !m->holder || m->renewing || !renews(m) || now < m->renew_at)
+        return 0;
+    return m->want;
+}
+
+void dli_mutex_renewing(struct dli_mutex *m)
+{
+    m->renewing = 1;
+}
+
+void dli_mutex_renewed(struct dli_mutex *m, int64_t number, int kept, int64_t lease, int64_t stamp, int64_t now)
+{
+    int64_t limit = dli_lease_limit(stamp, lease, m->rules->drift_ppm);
+
+    dli_mutex_tick(m, now);
+    if (!m->owned || number != m->want)
+        return;
+    m->renewing = 0;
+    if (kept == 0) {
+        dli_mutex_lose(m, DLOCK_CAUSE_TAKEN, now);
+    } else if (kept < 0) {
+        m->renew_failures += kept == -1;
+        m->renew_at =
+            now + dli_lease_attempt(dli_mutex_period(m), m->rules->attempt) / 3 + dli_mutex_jitter(m, 10 * DLI_MS);
+    } else {
+        m->limit = limit > m->limit ? limit : m->limit;
+        m->stamp = stamp > m->stamp ? stamp : m->stamp;
+        m->confirm = 0;
+        m->renew_failures = 0;
+        m->at_risk = 0;
+        dli_mutex_renew_from(m, stamp);
+    }
+    dli_mutex_tick(m, now);
+}
+
+void dli_mutex_extending(struct dli_mutex *m, int64_t lease)
+{
+    int64_t lasts = dli_later(lease, m->rules->delay);
+
+    m->asked = m->asked > lasts ? m->asked : lasts;
+}
+
+/* Whether the hold with this token and grant number goes on. */
+static int holds(const struct dli_mutex *m, int64_t number, int64_t token)
+{
+    return m->owned && number == m->want && m->holder && m->holder->token == token;
+}
+
+int dli_mutex_extended(struct dli_mutex *m, int64_t number, int64_t token, int kept, int64_t lease, int64_t stamp,
+                       int64_t now)
+{
+    int renewing = m->renewing;
+
+    if (kept == 1 && !holds(m, number, token)) /* the server keeps it longer than who has it now knows */
+        return 0;
+    if (kept == 1) {
+        m->stamp = stamp > m->stamp ? stamp : m->stamp; /* first, or a shorter lease looks at risk */
+        m->lease = m->holder->lease = lease;
+    }
+    dli_mutex_renewed(m, number, kept, lease, stamp, now);
+    if (m->owned && number == m->want)
+        m->renewing = renewing;
+    return kept == 1 && holds(m, number, token);
+}
+
+/* When the server must have forgotten drop. From an exchange under way it may still hear of it. */
+static int64_t drop_ends(const struct dli_mutex *m)
+{
+    return m->in_flight && m->sent.want == m->drop ? DLI_NEVER : m->drop_until;
+}
+
+void dli_mutex_tick(struct dli_mutex *m, int64_t now)
+{
+    if (m->linger_until && now >= m->linger_until)
+        dli_mutex_stop_linger(m, now);
+    if (m->owned && now >= m->limit)
+        dli_mutex_lose(m, DLOCK_CAUSE_EXPIRED, now);
+    else if (now >= max_hold_at(m))
+        dli_mutex_lose(m, DLOCK_CAUSE_MAX_HOLD, now);
+    if (now >= risk_at(m)) {
+        m->at_risk = 1;
+        report(m, m->holder, DLI_REPORT_AT_RISK);
+    }
+    if (m->leaving && now >= m->leaving->until)
+        dli_mutex_settle(m, m->leaving, DLOCK_UNKNOWN_OUTCOME);
+    if (m->drop && now >= drop_ends(m)) {
+        m->drop = 0;
+        if (m->leaving)
+            dli_mutex_settle(m, m->leaving, DLOCK_UNKNOWN_OUTCOME);
+    }
+}
+
+int64_t dli_mutex_sure_until(const struct dli_mutex *m)
+{
+    return dli_earlier(m->limit, max_hold_at(m));
+}
+
+int64_t dli_mutex_alarm(const struct dli_mutex *m)
+{
+    int64_t at = DLI_NEVER;
+
+    if (m->linger_until) {
+        at = m->linger_until;
+    } else if (m->owned) {
+        at = dli_earlier(m->limit, max_hold_at(m));
+        at = dli_earlier(at, risk_at(m));
+        if (!m->renewing && renews(m))
+            at = dli_earlier(at, m->renew_at);
+    } else if (!m->in_flight && !m->adopting && (m->waiters > 0 || m->want)) {
+        at = m->waiters > 0 && m->want_at > m->look_at ? m->want_at : m->look_at;
+    }
+    if (m->drop)
+        at = dli_earlier(at, m->in_flight ? drop_ends(m) : dli_earlier(m->look_at, drop_ends(m)));
+    if (m->leaving)
+        at = dli_earlier(at, m->leaving->until);
+    return at;
+}

@@ -1,0 +1,355 @@
+/*
+ * check.c: a look at every server of the cluster, primaries and replicas, each over a connection of its own. The map is
+ * looked at anew before. Who asks pushes a survey, under the mutex of the cluster; from then on it is lane 0's.
+ */
+#include "inner.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/store.h"
+#include "redis/replicas/replicas.h"
+#include "sys/sys.h"
+
+enum { NAMES_MOST = 200000 };
+
+/* One server. */
+struct probe {
+    struct dli_survey *survey;
+    struct dli_conn_config config;
+    struct dli_gate gate;
+    struct dli_replicas line; /* its connection */
+    struct dli_request *request;
+    struct dli_place *place;
+    struct dli_findings found;
+    dlock_error why;
+};
+
+struct dli_survey {
+    struct dli_survey *next;
+    struct dli_cluster *cluster;
+    struct dli_request *asked;
+    uint32_t version; /* of the map, when it was asked */
+    int count, left;  /* of probes; those that have not been answered */
+    struct probe *probe;
+    uint32_t carried, done; /* futex: its caller sleeps */
+};
+
+/* ---- the end */
+
+static void probe_fini(struct probe *probe)
+{
+    dli_replicas_fini(&probe->line);
+    dli_gate_fini(&probe->gate);
+    dli_errand_free(probe->request);
+    dli_place_free(probe->place);
+    dli_findings_free(&probe->found);
+}
+
+/* It is off the list. Who carries it frees it. */
+static void finish(struct dli_survey *survey, dlock_status status)
+{
+    struct dli_request *asked = survey->asked;
+
+    for (int i = 0; i < survey->count; i++)
+        probe_fini(&survey->probe[i]);
+    free(survey->probe);
+    asked->status = status;
+    asked->sent = asked->refused = asked->repeated = 0;
+    if (survey->carried) {
+        __atomic_store_n(&survey->done, 1, __ATOMIC_RELEASE); /* the survey is its caller's from here on */
+        dli_futex_wake(&survey->done, 1);
+        return;
+    }
+    free(survey);
+    asked->done(asked);
+}
+
+/* What all say; the first reason when nobody says anything. */
+static dlock_status sum(struct dli_survey *survey)
+{
+    struct dli_request *asked = survey->asked;
+    dlock_status status = DLOCK_OK;
+    int heard = 0;
+
+    asked->check.found->count = 0;
+    for (int i = 0; i < survey->count && status == DLOCK_OK; i++) {
+        struct probe *probe = &survey->probe[i];
+
+        heard += probe->request->status == DLOCK_OK;
+        status = dli_check_sum(asked, probe->request, &probe->found, &probe->why, probe->config.target.text);
+    }
+    if (status != DLOCK_OK || heard > 0)
+        return status;
+    return dli_fail(asked->why, DLOCK_UNREACHABLE, "no server of the cluster answers");
+}
+
+/* ---- its probes */
+
+/* A name of a server's own keys, or of any keys. */
+static struct dli_place *place_for(const struct dli_survey *survey, int node, int *keyless)
+{
+    const struct dli_word *base = &survey->asked->place->key[0];
+    const struct dli_kind *kind = survey->asked->kind;
+    char name[DLI_NAME_MAX + 16];
+    int size, same = -1;
+
+    for (int i = 0; i < NAMES_MOST && node >= 0; i++) {
+        int slot;
+
+        size = snprintf(name, sizeof name, "%.*s:%d", (int)base->size, base->text, i);
+        slot = dli_slot_of(name, (size_t)size);
+        if (dli_cluster_owner(survey->cluster, slot) == node)
+            return dli_place_new(kind, name, (size_t)size);
+        if (i > 0 && slot == same)
+            break; /* braces: all such names are in one slot */
+        same = i == 0 ? slot : -1;
+    }
+    *keyless = 1;
+    return dli_place_new(kind, base->text, base->size);
+}
+
+static void answered(struct dli_request *request)
+{
+    struct probe *probe = request->asker;
+
+    probe->survey->left--;
+}
+
+static void add_probe(struct dli_survey *survey, const struct dli_target *target, int node)
+{
+    struct dli_cluster *cluster = survey->cluster;
+    struct probe *probe = &survey->probe[survey->count++];
+    int keyless = 0;
+
+    probe->survey = survey;
+    probe->config = cluster->config;
+    probe->config.target = *target;
+    dli_gate_init(&probe->gate, cluster->connects_per_second, (uint64_t)survey->count);
+    dli_replicas_init(&probe->line, &probe->config, &probe->gate, cluster->lane[0]->wake_fd, 0, &cluster->reloads);
+    probe->place = place_for(survey, node, &keyless);
+    if (!probe->place || !(probe->request = dli_errand_new()))
+        return;
+    *probe->request = *survey->asked;
+    probe->request->place = probe->place;
+    probe->request->check.found = &probe->found;
+    probe->request->check.keyless = keyless;
+    probe->request->done = answered;
+    probe->request->asker = probe;
+    probe->request->why = &probe->why;
+    dli_errand_of(probe->request)->form = dli_cluster_form(cluster, 0);
+}
+
+static void add_replica(struct dli_survey *survey, const struct dli_map_replica *replica)
+{
+    struct dli_target target = {.port = replica->port, .tls = survey->cluster->config.tls != NULL};
+
+    memcpy(target.host, replica->host, sizeof target.host);
+    snprintf(target.text, sizeof target.text, strchr(replica->host, ':') ? "[%s]:%d" : "%s:%d", replica->host,
+             replica->port);
+    add_probe(survey, &target, -1);
+}
+
+/* 0, or -1 without memory. */
+static int send_out(struct dli_survey *survey)
+{
+    struct dli_cluster *cluster = survey->cluster;
+    int nodes = dli_cluster_count(cluster);
+
+    if (!(survey->probe = calloc((size_t)nodes + (size_t)cluster->replicas, sizeof *survey->probe)))
+        return -1;
+    for (int i = 0; i < nodes; i++)
+        if (__atomic_load_n(&cluster->node[i]->listed, __ATOMIC_ACQUIRE))
+            add_probe(survey, &cluster->node[i]->config.target, i);
+    for (int i = 0; i < cluster->replicas; i++)
+        add_replica(survey, &cluster->replica[i]);
+    for (int i = 0; i < survey->count; i++)
+        if (!survey->probe[i].request)
+            return -1;
+    survey->left = survey->count;
+    for (int i = 0; i < survey->count; i++) {
+        struct dli_errand *errand = dli_errand_of(survey->probe[i].request);
+
+        if (dli_errand_begin(errand) || dli_replicas_push(&survey->probe[i].line, errand, 0))
+            dli_errand_fail(errand, DLOCK_OUT_OF_MEMORY);
+    }
+    return 0;
+}
+
+/* ---- any thread */
+
+static struct dli_survey *begin(struct dli_cluster *cluster, struct dli_request *request, int carried)
+{
+    struct dli_survey *survey = calloc(1, sizeof *survey);
+
+    if (!survey)
+        return NULL;
+    survey->cluster = cluster;
+    survey->asked = request;
+    survey->carried = (uint32_t)carried;
+    survey->version = __atomic_load_n(&cluster->version, __ATOMIC_ACQUIRE);
+    return survey;
+}
+
+/* 0, or -1: there is no lane any more. */
+static int enlist(struct dli_survey *survey)
+{
+    struct dli_cluster *cluster = survey->cluster;
+    int shut;
+
+    pthread_mutex_lock(&cluster->mutex);
+    shut = cluster->surveys_shut;
+    if (!shut) {
+        survey->next = cluster->surveys;
+        cluster->surveys = survey;
+        dli_wake_set(cluster->lane[0]->wake_fd);
+    }
+    pthread_mutex_unlock(&cluster->mutex);
+    if (!shut)
+        dli_look_want(cluster);
+    return shut ? -1 : 0;
+}
+
+dlock_status dli_survey_push(struct dli_cluster *cluster, struct dli_request *request)
+{
+    struct dli_survey *survey = begin(cluster, request, 0);
+
+    if (!survey)
+        return DLOCK_OUT_OF_MEMORY;
+    if (enlist(survey) == 0)
+        return DLOCK_OK;
+    free(survey);
+    return DLOCK_CLOSED;
+}
+
+void dli_survey_carry(struct dli_cluster *cluster, struct dli_request *request)
+{
+    struct dli_survey *survey = begin(cluster, request, 1);
+
+    request->status = survey ? DLOCK_CLOSED : DLOCK_OUT_OF_MEMORY;
+    if (survey && enlist(survey) == 0)
+        while (!__atomic_load_n(&survey->done, __ATOMIC_ACQUIRE))
+            dli_futex_sleep(&survey->done, 0);
+    free(survey);
+}
+
+/* ---- lane 0's thread */
+
+static void take_off(struct dli_survey *survey)
+{
+    struct dli_cluster *cluster = survey->cluster;
+    struct dli_survey **link = &cluster->surveys;
+
+    pthread_mutex_lock(&cluster->mutex);
+    while (*link != survey)
+        link = &(*link)->next;
+    *link = survey->next;
+    pthread_mutex_unlock(&cluster->mutex);
+}
+
+static dlock_status no_map(struct dli_survey *survey)
+{
+    struct dli_cluster *cluster = survey->cluster;
+    dlock_error why;
+
+    pthread_mutex_lock(&cluster->mutex);
+    why = cluster->why;
+    pthread_mutex_unlock(&cluster->mutex);
+    if (why.code == DLOCK_OK)
+        return dli_fail(survey->asked->why, DLOCK_UNREACHABLE, "no server described the slots in time");
+    return dli_fail(survey->asked->why, why.code, "%s", why.message);
+}
+
+/* 1: *status says how it ended. */
+static int go_on(struct dli_survey *survey, int64_t now, dlock_status *status)
+{
+    struct dli_cluster *cluster = survey->cluster;
+    uint32_t version = __atomic_load_n(&cluster->version, __ATOMIC_ACQUIRE);
+
+    if (!survey->probe) {
+        if (version == survey->version && now < survey->asked->deadline)
+            return 0;
+        *status = version == survey->version || __atomic_load_n(&cluster->failed, __ATOMIC_ACQUIRE) == version
+                      ? no_map(survey)
+                      : DLOCK_OK;
+        if (*status != DLOCK_OK)
+            return 1;
+        if (send_out(survey)) {
+            *status = dli_fail(survey->asked->why, DLOCK_OUT_OF_MEMORY, "no memory for a look at the cluster");
+            return 1;
+        }
+    }
+    for (int i = 0; i < survey->count; i++)
+        dli_replicas_step(&survey->probe[i].line, now);
+    if (survey->left > 0)
+        return 0;
+    *status = sum(survey);
+    return 1;
+}
+
+static struct dli_survey *first(struct dli_cluster *cluster)
+{
+    struct dli_survey *survey;
+
+    pthread_mutex_lock(&cluster->mutex);
+    survey = cluster->surveys;
+    pthread_mutex_unlock(&cluster->mutex);
+    return survey;
+}
+
+void dli_survey_step(struct dli_cluster *cluster, int64_t now)
+{
+    struct dli_survey *survey = first(cluster), *next;
+    dlock_status status;
+
+    for (; survey; survey = next) {
+        next = survey->next;
+        if (!go_on(survey, now, &status))
+            continue;
+        take_off(survey);
+        finish(survey, status);
+    }
+}
+
+int64_t dli_survey_alarm(struct dli_cluster *cluster)
+{
+    int64_t at = INT64_MAX;
+
+    for (struct dli_survey *survey = first(cluster); survey; survey = survey->next) {
+        at = survey->asked->deadline < at ? survey->asked->deadline : at;
+        for (int i = 0; i < survey->count; i++) {
+            int64_t other = dli_replicas_alarm(&survey->probe[i].line);
+
+            at = other < at ? other : at;
+        }
+    }
+    return at;
+}
+
+/* Those there is no room for are looked at when something else happens. */
+int dli_survey_fds(struct dli_cluster *cluster, struct pollfd *fds, int room)
+{
+    int count = 0;
+
+    for (struct dli_survey *survey = first(cluster); survey; survey = survey->next)
+        for (int i = 0; i < survey->count && count + DLI_REPLICAS_CONNS <= room; i++)
+            count += dli_replicas_fds(&survey->probe[i].line, fds + count);
+    return count;
+}
+
+void dli_survey_shut(struct dli_cluster *cluster)
+{
+    struct dli_survey *survey;
+
+    pthread_mutex_lock(&cluster->mutex);
+    cluster->surveys_shut = 1;
+    pthread_mutex_unlock(&cluster->mutex);
+    while ((survey = first(cluster))) {
+        for (int i = 0; i < survey->count; i++)
+            dli_replicas_shut(&survey->probe[i].line);
+        take_off(survey);
+        finish(survey, dli_fail(survey->asked->why, DLOCK_CLOSED, "the client was closed"));
+    }
+}

@@ -1,0 +1,180 @@
+/*
+ * provision.c: the operator's word that all servers remember every lock: one request for the marker of each slot, so many
+ * at once. Each goes on with the next slot when it is answered; the last one out tells the asker.
+ *
+ * next, busy and status are atomics; why belongs to who sets status. A step belongs to its request.
+ */
+#include "inner.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "sys/sys.h"
+
+enum { AT_ONCE = 128, TRIES = 3 };
+
+struct provision;
+
+struct step {
+    struct provision *all;
+    struct dli_request *request;
+    struct dli_place place; /* nothing but its slot and marker */
+    int tries;              /* with that slot */
+    dlock_error why;
+};
+
+struct provision {
+    struct dli_lane *lane;
+    struct dli_request *asked;
+    int next, busy;      /* the next slot; steps that go on */
+    dlock_status status; /* of the first that failed */
+    dlock_error why;
+    uint32_t carried, done; /* futex: its caller sleeps */
+    struct step step[AT_ONCE];
+};
+
+static void provision_free(struct provision *all)
+{
+    for (int i = 0; i < AT_ONCE; i++)
+        dli_errand_free(all->step[i].request);
+    free(all);
+}
+
+/* The last step is out. */
+static void finish(struct provision *all)
+{
+    struct dli_request *asked = all->asked;
+
+    asked->status = all->status;
+    asked->sent = all->status != DLOCK_OK;
+    asked->refused = asked->repeated = 0;
+    if (all->status != DLOCK_OK)
+        dli_fail(asked->why, all->status, "%s",
+                 all->why.message[0] ? all->why.message : dli_status_find(all->status)->text);
+    if (all->carried) {
+        __atomic_store_n(&all->done, 1, __ATOMIC_RELEASE); /* all is its caller's from here on */
+        dli_futex_wake(&all->done, 1);
+        return;
+    }
+    provision_free(all);
+    asked->done(asked);
+}
+
+static void leave(struct provision *all)
+{
+    if (__atomic_sub_fetch(&all->busy, 1, __ATOMIC_ACQ_REL) == 0)
+        finish(all);
+}
+
+static void fail(struct provision *all, dlock_status status, const dlock_error *why)
+{
+    dlock_status none = DLOCK_OK;
+
+    if (__atomic_compare_exchange_n(&all->status, &none, status, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        all->why = *why;
+}
+
+/* Behind it the step may be gone. */
+static void ask(struct step *step)
+{
+    struct provision *all = step->all;
+    dlock_status status;
+
+    step->tries++;
+    step->why.code = DLOCK_OK;
+    step->why.message[0] = '\0';
+    if ((status = dli_trip_push(all->lane, step->request, 0)) == DLOCK_OK)
+        return;
+    fail(all, status, &step->why);
+    leave(all);
+}
+
+static void go_on(struct step *step)
+{
+    struct provision *all = step->all;
+    int slot = __atomic_fetch_add(&all->next, 1, __ATOMIC_RELAXED);
+
+    if (slot >= DLI_SLOTS || __atomic_load_n(&all->status, __ATOMIC_ACQUIRE) != DLOCK_OK) {
+        leave(all);
+        return;
+    }
+    step->place.slot = slot;
+    dli_slot_marker(step->place.marker, slot);
+    step->tries = 0;
+    ask(step);
+}
+
+/* A connection that broke takes all with it that were on their way: once more, on the next. */
+static void answered(struct dli_request *request)
+{
+    struct step *step = request->asker;
+
+    if (request->status == DLOCK_UNREACHABLE && step->tries < TRIES && dli_now() < request->deadline) {
+        ask(step);
+        return;
+    }
+    if (request->status != DLOCK_OK)
+        fail(step->all, request->status, &step->why);
+    go_on(step);
+}
+
+static struct provision *make(struct dli_lane *lane, struct dli_request *asked)
+{
+    struct provision *all = calloc(1, sizeof *all);
+
+    if (!all)
+        return NULL;
+    all->lane = lane;
+    all->asked = asked;
+    for (int i = 0; i < AT_ONCE; i++) {
+        struct step *step = &all->step[i];
+
+        if (!(step->request = dli_trip_new())) {
+            provision_free(all);
+            return NULL;
+        }
+        step->all = all;
+        step->request->verb = DLI_VERB_PROVISION;
+        step->request->quiet = asked->quiet;
+        step->request->place = &step->place;
+        step->request->deadline = asked->deadline;
+        step->request->repeatable = 1;
+        step->request->done = answered;
+        step->request->asker = step;
+        step->request->why = &step->why;
+    }
+    return all;
+}
+
+/* Behind the last step it may be gone. */
+static void begin(struct provision *all)
+{
+    all->busy = AT_ONCE;
+    for (int i = 0; i < AT_ONCE; i++)
+        go_on(&all->step[i]);
+}
+
+dlock_status dli_provision_push(struct dli_lane *lane, struct dli_request *request)
+{
+    struct provision *all = make(lane, request);
+
+    if (!all)
+        return DLOCK_OUT_OF_MEMORY;
+    begin(all);
+    return DLOCK_OK;
+}
+
+void dli_provision_carry(struct dli_lane *lane, struct dli_request *request)
+{
+    struct provision *all = make(lane, request);
+
+    if (!all) {
+        request->status = dli_fail(request->why, DLOCK_OUT_OF_MEMORY, "no memory for the markers of all slots");
+        return;
+    }
+    all->carried = 1;
+    begin(all);
+    while (!__atomic_load_n(&all->done, __ATOMIC_ACQUIRE))
+        dli_futex_sleep(&all->done, 0);
+    provision_free(all);
+}

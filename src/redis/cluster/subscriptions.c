@@ -1,0 +1,396 @@
+/*
+ * subscriptions.c: what is heard in a cluster. A client subscribes to its own channel on every primary: a message reaches all of
+ * them, and a script sees only the subscribers of its own server. Channels of locks are listened to where the slot is;
+ * they are sharded ones where the servers have them, as with Redisson, unless the option cluster_pubsub says otherwise. Who subscribes
+ * to both does so to the sharded one last, and what the server says of that one counts.
+ *
+ * channels holds what is listened to; a row goes with its last listener, with the connection it is on, and when its slot
+ * goes elsewhere: who still wants to listen is told, and comes again.
+ */
+#include "inner.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "sys/sys.h"
+
+/* ---- the rows; mutex held */
+
+static struct dli_channel **row_of(struct dli_cluster *cluster, const char *name, size_t size)
+{
+    uint32_t hash = 2166136261u;
+
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ (unsigned char)name[i]) * 16777619u;
+    return &cluster->channels[hash % DLI_CHANNEL_ROWS];
+}
+
+static struct dli_channel **find(struct dli_cluster *cluster, const char *name, size_t size)
+{
+    struct dli_channel **link = row_of(cluster, name, size);
+
+    while (*link && ((*link)->size != size || memcmp((*link)->name, name, size) != 0))
+        link = &(*link)->next;
+    return link;
+}
+
+static void order(struct dli_cluster *cluster, const struct dli_channel *channel, int on)
+{
+    struct dli_node *node = channel->node == DLI_NOBODY ? NULL : cluster->node[channel->node];
+    int form = dli_cluster_form(cluster, channel->plain);
+
+    if (!node || node->hears != DLI_EAR_UP)
+        return;
+    if (form != DLI_FORM_SHARDED)
+        dli_subscriber_order(&node->ear, 0, channel->name, channel->size, on);
+    if (form != DLI_FORM_PLAIN)
+        dli_subscriber_order(&node->ear, 1, channel->name, channel->size, on);
+}
+
+/* The server has ended, or refused, the sharded one of both. */
+static void order_rest(struct dli_node *node, const struct dli_channel *channel)
+{
+    if (dli_cluster_form(node->cluster, channel->plain) == DLI_FORM_BOTH)
+        dli_subscriber_order(&node->ear, 0, channel->name, channel->size, 0);
+}
+
+static void begin(struct dli_cluster *cluster, const struct dli_place *place, const char *name, size_t size)
+{
+    struct dli_channel **link = find(cluster, name, size), *channel = *link;
+
+    if (!channel) {
+        if (!(channel = calloc(1, sizeof *channel + size + 1)))
+            return;
+        memcpy(channel->name, name, size);
+        channel->size = size;
+        channel->slot = place->slot;
+        channel->plain = place->plain;
+        *link = channel;
+    }
+    channel->fresh = 1;
+    channel->node = dli_cluster_owner(cluster, place->slot);
+    order(cluster, channel, 1);
+}
+
+static void finish(struct dli_cluster *cluster, const char *name, size_t size)
+{
+    struct dli_channel **link = find(cluster, name, size), *channel = *link;
+
+    if (!channel)
+        return;
+    order(cluster, channel, 0);
+    *link = channel->next;
+    free(channel);
+}
+
+/* ---- any thread */
+
+void dli_ear_want(struct dli_store *store)
+{
+    struct dli_cluster *cluster = dli_cluster_of(store);
+
+    if (__atomic_exchange_n(&cluster->wanted, 1, __ATOMIC_ACQ_REL))
+        return;
+    if (!__atomic_load_n(&cluster->known, __ATOMIC_ACQUIRE))
+        dli_look_want(cluster);
+    pthread_mutex_lock(&cluster->mutex);
+    if (cluster->lane[0])
+        dli_wake_set(cluster->lane[0]->wake_fd);
+    pthread_mutex_unlock(&cluster->mutex);
+}
+
+void dli_ear_listen(struct dli_store *store, const struct dli_kind *kind, const struct dli_place *place,
+                    const char *owner, int on, int64_t *listeners)
+{
+    struct dli_cluster *cluster = dli_cluster_of(store);
+    char name[DLI_CHANNEL_MAX];
+    size_t size = dli_channel_of(name, kind, place, owner);
+
+    pthread_mutex_lock(&cluster->mutex);
+    if (on && ++*listeners == 1)
+        begin(cluster, place, name, size);
+    else if (!on && --*listeners == 0)
+        finish(cluster, name, size);
+    pthread_mutex_unlock(&cluster->mutex);
+}
+
+void dli_ear_forget(struct dli_store *store, int64_t *listeners)
+{
+    struct dli_cluster *cluster = dli_cluster_of(store);
+
+    pthread_mutex_lock(&cluster->mutex);
+    --*listeners;
+    pthread_mutex_unlock(&cluster->mutex);
+}
+
+/* ---- lane 0: rows that go */
+
+enum gone { GONE_WITH_NODE, GONE_ELSEWHERE, GONE_STALE };
+
+static int goes(const struct dli_cluster *cluster, const struct dli_channel *channel, enum gone why, int which)
+{
+    switch (why) {
+    case GONE_WITH_NODE:
+        return channel->node == which;
+    case GONE_ELSEWHERE:
+        return channel->node != dli_cluster_owner(cluster, channel->slot);
+    default:
+        return !channel->fresh;
+    }
+}
+
+/* Take them out; those of a node that is up are ended there. */
+static struct dli_channel *take_gone(struct dli_cluster *cluster, enum gone why, int which)
+{
+    struct dli_channel *taken = NULL;
+
+    pthread_mutex_lock(&cluster->mutex);
+    for (int i = 0; i < DLI_CHANNEL_ROWS; i++) {
+        struct dli_channel **link = &cluster->channels[i], *channel;
+
+        while ((channel = *link)) {
+            if (!goes(cluster, channel, why, which)) {
+                link = &channel->next;
+                continue;
+            }
+            order(cluster, channel, 0);
+            *link = channel->next;
+            channel->next = taken;
+            taken = channel;
+        }
+    }
+    pthread_mutex_unlock(&cluster->mutex);
+    return taken;
+}
+
+static void tell_gone(struct dli_cluster *cluster, enum gone why, int which)
+{
+    struct dli_store *store = &cluster->store;
+    struct dli_channel *channel = take_gone(cluster, why, which), *next;
+
+    for (; channel; channel = next) {
+        next = channel->next;
+        if (why != GONE_STALE)
+            dli_hear_channel(store, channel->name, channel->size, store->hooks->deaf);
+        free(channel);
+    }
+}
+
+/* ---- lane 0: up and down */
+
+/* All listeners look again and come again; rows that nobody comes for go. */
+static void tell_up(struct dli_cluster *cluster)
+{
+    struct dli_store *store = &cluster->store;
+
+    pthread_mutex_lock(&cluster->mutex);
+    for (int i = 0; i < DLI_CHANNEL_ROWS; i++)
+        for (struct dli_channel *channel = cluster->channels[i]; channel; channel = channel->next)
+            channel->fresh = 0;
+    pthread_mutex_unlock(&cluster->mutex);
+    cluster->line = LINE_UP;
+    store->hooks->up(store->owner);
+    tell_gone(cluster, GONE_STALE, 0);
+}
+
+/* Grants will be heard when no ear is still on its way and one is there: a server without has no waiters of ours. */
+static void settle(struct dli_cluster *cluster, int risen)
+{
+    struct dli_store *store = &cluster->store;
+    int count[DLI_EAR_DOWN + 1] = {0};
+
+    for (int i = 0; i < cluster->nodes; i++)
+        count[cluster->node[i]->hears]++;
+    if (count[DLI_EAR_COMING] > 0 && cluster->line != LINE_UP)
+        return;
+    if (count[DLI_EAR_UP] > 0 && (risen || cluster->line != LINE_UP)) {
+        tell_up(cluster);
+    } else if (count[DLI_EAR_UP] + count[DLI_EAR_COMING] == 0 && count[DLI_EAR_DOWN] > 0 &&
+               cluster->line != LINE_DOWN) {
+        cluster->line = LINE_DOWN;
+        store->hooks->down(store->owner);
+    }
+}
+
+static void set(struct dli_node *node, int hears)
+{
+    pthread_mutex_lock(&node->cluster->mutex);
+    node->hears = hears;
+    pthread_mutex_unlock(&node->cluster->mutex);
+}
+
+static void up(void *owner)
+{
+    struct dli_node *node = owner;
+
+    set(node, DLI_EAR_UP);
+    settle(node->cluster, 1);
+}
+
+static void down(void *owner)
+{
+    struct dli_node *node = owner;
+
+    set(node, DLI_EAR_DOWN);
+    dli_look_want(node->cluster);
+    tell_gone(node->cluster, GONE_WITH_NODE, node->index);
+    settle(node->cluster, 0);
+}
+
+/* ---- lane 0: messages */
+
+/* Mutex held: whether what the server said is not about the plain one of both. */
+static int counts(struct dli_cluster *cluster, int sharded, const struct dli_channel *row)
+{
+    return sharded || dli_cluster_form(cluster, row && row->plain) != DLI_FORM_BOTH;
+}
+
+static void listens(void *owner, int sharded, const char *channel, size_t size)
+{
+    struct dli_cluster *cluster = ((struct dli_node *)owner)->cluster;
+    int counted;
+
+    pthread_mutex_lock(&cluster->mutex);
+    counted = counts(cluster, sharded, *find(cluster, channel, size));
+    pthread_mutex_unlock(&cluster->mutex);
+    if (counted)
+        dli_hear_channel(&cluster->store, channel, size, cluster->store.hooks->listens);
+}
+
+/* By our word, or because the slot has gone elsewhere. */
+static void deaf(void *owner, int sharded, const char *channel, size_t size)
+{
+    struct dli_node *node = owner;
+    struct dli_cluster *cluster = node->cluster;
+    struct dli_channel **link, *found;
+    int counted;
+
+    pthread_mutex_lock(&cluster->mutex);
+    link = find(cluster, channel, size);
+    found = *link;
+    counted = counts(cluster, sharded, found);
+    if (counted && found && found->node == node->index) {
+        order_rest(node, found);
+        *link = found->next;
+    } else {
+        found = NULL;
+    }
+    pthread_mutex_unlock(&cluster->mutex);
+    if (!counted)
+        return;
+    free(found);
+    dli_hear_channel(&cluster->store, channel, size, cluster->store.hooks->deaf);
+}
+
+/* A message on our own channel comes once from every primary: that of the lock's slot counts, if it is heard. */
+static int is_copy(const struct dli_node *node, const char *text, size_t size)
+{
+    const struct dli_node *owner;
+    const char *name = text, *end = text + size;
+
+    for (int words = 0; words < 4 && name < end; words++) {
+        const char *space = memchr(name, ' ', (size_t)(end - name));
+
+        if (!space || (words > 0 && (*name < '0' || *name > '9')))
+            break;
+        name = space + 1;
+    }
+    owner = dli_node_owner(node->cluster, dli_slot_of(name, (size_t)(end - name)));
+    return owner && owner != node && owner->hears == DLI_EAR_UP;
+}
+
+static void message(void *owner, const char *channel, size_t channel_size, const char *text, size_t size)
+{
+    struct dli_node *node = owner;
+    struct dli_cluster *cluster = node->cluster;
+    int own = channel_size == strlen(cluster->channel) && memcmp(channel, cluster->channel, channel_size) == 0;
+
+    if (!own || !is_copy(node, text, size))
+        dli_hear_message(&cluster->store, own, channel, channel_size, text, size);
+}
+
+/* The channels of a slot are not listened to at this node: the next look at the map tells who has them. */
+static void unplace(struct dli_cluster *cluster, struct dli_node *node, int slot)
+{
+    pthread_mutex_lock(&cluster->mutex);
+    for (int i = 0; i < DLI_CHANNEL_ROWS; i++) {
+        for (struct dli_channel *channel = cluster->channels[i]; channel; channel = channel->next) {
+            if (channel->slot != slot || channel->node != node->index)
+                continue;
+            order_rest(node, channel);
+            channel->node = DLI_NOBODY;
+        }
+    }
+    pthread_mutex_unlock(&cluster->mutex);
+}
+
+/* SSUBSCRIBE where the slot is not: 1, the connection stays. Servers that send us to each other do so once in a look. */
+static int refused(void *owner, const struct dli_reply *error)
+{
+    struct dli_redirect redirect = dli_redirect_of(error);
+    struct dli_node *node = owner;
+
+    if (redirect.turn != DLI_TURN_MOVED)
+        return 0;
+    unplace(node->cluster, node, redirect.slot);
+    dli_look_moved(node->cluster, node, &redirect);
+    return 1;
+}
+
+static const struct dli_subscriber_hooks hooks = {up, down, listens, deaf, message, refused};
+
+int dli_ear_init(struct dli_node *node, int wake_fd)
+{
+    struct dli_cluster *cluster = node->cluster;
+    int failed =
+        dli_subscriber_init(&node->ear, &node->config, &node->gate, cluster->channel, wake_fd, cluster->patience);
+
+    node->ear.hooks = &hooks;
+    node->ear.owner = node;
+    return failed;
+}
+
+/* Ears for the nodes of the map, and for no others. */
+static void attend(struct dli_cluster *cluster)
+{
+    for (int i = 0; i < cluster->nodes; i++) {
+        struct dli_node *node = cluster->node[i];
+
+        if (node->listed && node->hears == DLI_EAR_OFF) {
+            set(node, DLI_EAR_COMING);
+            dli_subscriber_want(&node->ear);
+        } else if (!node->listed && node->hears != DLI_EAR_OFF) {
+            dli_subscriber_rest(&node->ear);
+            set(node, DLI_EAR_OFF);
+            tell_gone(cluster, GONE_WITH_NODE, i);
+            settle(cluster, 0);
+        }
+    }
+}
+
+void dli_ear_step(struct dli_cluster *cluster, int64_t now)
+{
+    if (!__atomic_load_n(&cluster->wanted, __ATOMIC_ACQUIRE))
+        return;
+    attend(cluster);
+    for (int i = 0; i < cluster->nodes; i++)
+        if (cluster->node[i]->hears != DLI_EAR_OFF)
+            dli_subscriber_step(&cluster->node[i]->ear, now);
+}
+
+void dli_ear_remap(struct dli_cluster *cluster)
+{
+    tell_gone(cluster, GONE_ELSEWHERE, 0);
+}
+
+void dli_ear_end(struct dli_cluster *cluster)
+{
+    for (int i = 0; i < DLI_CHANNEL_ROWS; i++) {
+        struct dli_channel *channel;
+
+        while ((channel = cluster->channels[i])) {
+            cluster->channels[i] = channel->next;
+            free(channel);
+        }
+    }
+}

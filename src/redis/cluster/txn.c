@@ -1,0 +1,78 @@
+/*
+ * txn.c: transactions in a cluster: all keys of a round are in one slot, and the round is with its owner.
+ */
+#include "inner.h"
+
+#include "cluster.h"
+
+#include "sys/sys.h"
+
+enum { REST = 20000 };
+
+static struct dli_cluster *cluster_of(struct dli_txn *txn)
+{
+    return txn->guide_of;
+}
+
+/* Nobody is known who has the slot: a look is under way, or failed. */
+static dlock_status wait_for_map(struct dli_txn *txn, int64_t *at, dlock_error *why)
+{
+    struct dli_cluster *cluster = cluster_of(txn);
+    uint32_t version = __atomic_load_n(&cluster->version, __ATOMIC_ACQUIRE);
+
+    if (version != txn->version && __atomic_load_n(&cluster->failed, __ATOMIC_ACQUIRE) == version) {
+        pthread_mutex_lock(&cluster->mutex);
+        *why = cluster->why;
+        pthread_mutex_unlock(&cluster->mutex);
+        txn->version = version; /* whoever asks again has another look */
+        return why->code;
+    }
+    dli_look_want(cluster);
+    *at = dli_now() + REST;
+    return DLOCK_WOULD_BLOCK;
+}
+
+static dlock_status lead(struct dli_txn *txn, const char *key, size_t size, int64_t *at, dlock_error *why)
+{
+    struct dli_cluster *cluster = cluster_of(txn);
+    int slot = dli_slot_of(key, size);
+    struct dli_node *node = dli_node_owner(cluster, slot);
+
+    if (!node)
+        return wait_for_map(txn, at, why);
+    if (txn->conn && txn->conn->config != &node->config) {
+        dli_conn_free(txn->conn);
+        txn->conn = NULL;
+    }
+    txn->config = &node->config;
+    txn->gate = &node->gate;
+    txn->slot = slot;
+    return DLOCK_OK;
+}
+
+static int follow(struct dli_txn *txn, const struct dli_redirect *redirect)
+{
+    struct dli_cluster *cluster = cluster_of(txn);
+    const struct dli_node *from = DLI_OBJECT(txn->config, const struct dli_node, config);
+
+    if (redirect->turn == DLI_TURN_LATER && redirect->down)
+        dli_look_want(cluster);
+    return redirect->turn == DLI_TURN_MOVED && dli_look_moved(cluster, from, redirect) != NULL;
+}
+
+static void lost(struct dli_txn *txn)
+{
+    dli_look_want(cluster_of(txn));
+}
+
+static const struct dli_txn_guide guide = {lead, follow, lost};
+
+void dli_cluster_txn(struct dli_store *store, struct dli_txn *txn)
+{
+    struct dli_cluster *cluster = dli_cluster_of(store);
+
+    dli_txn_init(txn, &cluster->config, &cluster->look.gate, cluster->patience);
+    txn->guide = &guide;
+    txn->guide_of = cluster;
+    txn->version = __atomic_load_n(&cluster->version, __ATOMIC_ACQUIRE);
+}

@@ -1,0 +1,27 @@
+/*
+ * escape.c: what a server says, made fit for a sentence of ours.
+ */
+#include "errors.h"
+
+#include <string.h>
+
+enum { ENOUGH = 300 }; /* dli_quote shows less */
+
+const char *dli_quote_error(char *out, size_t out_size, const struct dli_reply *error)
+{
+    static const char stars[] = "***";
+    size_t length = error->secret ? strlen(error->secret) : 0, used = 0;
+    const char *at = error->text, *end = at + error->size;
+    char clean[ENOUGH];
+
+    while (at < end && used + sizeof stars <= sizeof clean) {
+        if (length > 0 && (size_t)(end - at) >= length && memcmp(at, error->secret, length) == 0) {
+            memcpy(clean + used, stars, sizeof stars - 1);
+            used += sizeof stars - 1;
+            at += length;
+        } else {
+            clean[used++] = *at++;
+        }
+    }
+    return dli_quote(out, out_size, clean, used);
+}

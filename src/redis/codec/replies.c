@@ -1,0 +1,368 @@
+/*
+ * replies.c: what the replies to the commands of commands.c mean. Anything unexpected is DLOCK_PROTOCOL_ERROR; a grant with a
+ * token that is not above those before is DLOCK_SERVER_FORGOT.
+ */
+#include "commands.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "errors.h"
+#include "sys/sys.h"
+
+enum { CLOCK_MOST = 5000000 };
+
+#define TOKEN_LIMIT (INT64_C(1) << 53)
+
+static dlock_status refusal(const struct dli_reply *reply, dlock_error *box)
+{
+    dlock_status status = dli_error_status(reply);
+    char shown[260];
+
+    dli_quote_error(shown, sizeof shown, reply);
+    if (status == DLOCK_WRONG_SETUP)
+        return dli_fail(box, status,
+                        "the server is one of a cluster: the URL must begin with redis+cluster:// (it says: %s)",
+                        shown);
+    if (dli_error_unknown(reply))
+        return dli_fail(box, status, "the server does not know a command that is needed here: %s", shown);
+    return dli_fail(box, status, "the server says: %s", shown);
+}
+
+static dlock_status unexpected(dlock_error *box)
+{
+    return dli_fail(box, DLOCK_PROTOCOL_ERROR, "the server sent a reply that the script cannot give");
+}
+
+static int integer_at(const struct dli_reply *reply, size_t index, int64_t *out)
+{
+    if (reply->type != DLI_REPLY_ARRAY || index >= reply->size || reply->items[index].type != DLI_REPLY_INTEGER)
+        return 0;
+    *out = reply->items[index].integer;
+    return 1;
+}
+
+/* {-3, ms left}: the server may have lost its memory. */
+static int decode_quiet(const struct dli_reply *reply, int64_t *left, dlock_error *box)
+{
+    if (!integer_at(reply, 1, left) || *left < 0 || *left > INT32_MAX)
+        return 0;
+    dli_fail(box, DLOCK_QUARANTINED,
+             "the server may have lost its memory; nobody is granted a lock for the next %lld ms", (long long)*left);
+    *left *= 1000;
+    return 1;
+}
+
+/* {-4, its longest lease}. */
+static dlock_status refuse_lease(const struct dli_reply *reply, const struct dli_request *request)
+{
+    int64_t longest = 0;
+
+    integer_at(reply, 1, &longest);
+    return dli_fail(request->why, DLOCK_LEASE_REFUSED,
+                    "the longest lease at this server is %lld ms, and this client's quarantine_ms is %lld",
+                    (long long)longest, (long long)(request->quiet ? request->quiet->longest_ms : 0));
+}
+
+static int is_lease_refused(const struct dli_reply *reply)
+{
+    int64_t code;
+
+    return integer_at(reply, 0, &code) && code == -4;
+}
+
+/*
+ * A token, and how many are reserved from it on: any number but most is said behind it, at place next. 0: this is none. Whoever
+ * says too many could lead to one token twice.
+ */
+static int decode_tokens(const struct dli_reply *reply, size_t at, int64_t most, int64_t *token, int64_t *tokens)
+{
+    *tokens = most;
+    if (!integer_at(reply, at, token) || *token <= 0)
+        return 0;
+    if (reply->size > at + 1 && !integer_at(reply, at + 1, tokens))
+        return 0;
+    return *tokens > 0 && *tokens <= most && *token < TOKEN_LIMIT - *tokens;
+}
+
+/* Behind {0, ms, foreign}: when a hold of ours ends, the last token, and by how much a clock that was set back made it longer. */
+static void decode_seen(const struct dli_reply *reply, struct dli_answer *answer)
+{
+    struct dli_seen seen = {.left = answer->left};
+    int64_t cut = 0;
+
+    if (answer->left < 0 || !integer_at(reply, 3, &seen.ends) || !integer_at(reply, 4, &seen.token) ||
+        !integer_at(reply, 5, &cut) || seen.token < 0)
+        return;
+    answer->seen = seen;
+    answer->cut = cut <= 0 ? 0 : cut < INT64_MAX / 1000 ? cut * 1000 : INT64_MAX;
+}
+
+/* {1, token, tokens}, {0, ms, foreign}, {-1} for another kind, {-2} for a closed gate or {-3, ms} for a quarantine. */
+static int decode_try(const struct dli_reply *reply, int64_t most, struct dli_answer *answer, dlock_error *box)
+{
+    int64_t code, foreign;
+
+    if (!integer_at(reply, 0, &code))
+        return 0;
+    if (code == -1 || code == -2) {
+        answer->got = code == -1 ? DLI_TRY_WRONG_KIND : DLI_TRY_GATE;
+        return 1;
+    }
+    if (code == -3) {
+        answer->got = DLI_TRY_QUIET;
+        return decode_quiet(reply, &answer->left, box);
+    }
+    if (code == 1) {
+        answer->got = DLI_TRY_GRANTED;
+        return decode_tokens(reply, 1, most, &answer->token, &answer->tokens);
+    }
+    if (!integer_at(reply, 1, &answer->left))
+        return 0;
+    answer->got = DLI_TRY_HELD;
+    answer->left = answer->left < 0 ? -1 : answer->left > INT32_MAX ? -1 : answer->left * 1000;
+    if (!integer_at(reply, 2, &foreign))
+        return 0;
+    answer->foreign = foreign == 1;
+    decode_seen(reply, answer);
+    return code == 0;
+}
+
+static int decode_pass(const struct dli_reply *reply, int64_t most, struct dli_answer *answer, dlock_error *box)
+{
+    int64_t released;
+
+    if (!integer_at(reply, 0, &released) || reply->size != 2)
+        return 0;
+    answer->released = released == 1;
+    return decode_try(&reply->items[1], most, answer, box);
+}
+
+static dlock_status decode_exchange(const struct dli_reply *reply, struct dli_request *request)
+{
+    const struct dli_wish *wish = &request->exchange.wish;
+    struct dli_answer *answer = &request->exchange.answer;
+    int good;
+
+    if (!wish->want) {
+        good = reply->type == DLI_REPLY_INTEGER;
+        answer->released = good && reply->integer == 1;
+    } else {
+        int both = wish->drop && reply->type == DLI_REPLY_ARRAY && reply->size == 2;
+        const struct dli_reply *said = both ? &reply->items[1] : reply;
+        int64_t most = request->kind->per_owner ? 1 : wish->block; /* the others hand nothing over in memory */
+
+        if (is_lease_refused(said))
+            return refuse_lease(said, request);
+        good =
+            wish->drop ? decode_pass(reply, most, answer, request->why) : decode_try(reply, most, answer, request->why);
+    }
+    if (good && answer->got == DLI_TRY_GRANTED && answer->token < request->above)
+        return dli_fail_forgot(request->why, answer->token, request->above - 1);
+    return good ? DLOCK_OK : unexpected(request->why);
+}
+
+static dlock_status decode_renew(const struct dli_reply *reply, struct dli_request *request)
+{
+    if (reply->type != DLI_REPLY_ARRAY || reply->size != (size_t)request->renew.count)
+        return unexpected(request->why);
+    for (size_t i = 0; i < reply->size; i++) {
+        if (reply->items[i].type != DLI_REPLY_INTEGER)
+            return unexpected(request->why);
+        request->renew.row[i].kept = reply->items[i].integer == 1;
+    }
+    return DLOCK_OK;
+}
+
+static dlock_status decode_take(const struct dli_reply *reply, struct dli_request *request)
+{
+    static const enum dli_take results[] = {DLI_TAKE_QUIET, DLI_TAKE_GATE, DLI_TAKE_WRONG_KIND, DLI_TAKE_IN_USE,
+                                            DLI_TAKE_ALL};
+    struct dli_taking *row = request->take.row;
+    int64_t code, which;
+
+    request->take.which = -1;
+    if (is_lease_refused(reply))
+        return refuse_lease(reply, request);
+    if (!integer_at(reply, 0, &code) || code > 1 || code < -3)
+        return unexpected(request->why);
+    request->take.result = results[code + 3];
+    if (code == -3)
+        return decode_quiet(reply, &request->take.left, request->why) ? DLOCK_OK : unexpected(request->why);
+    if (code == 1) {
+        for (int i = 0; i < request->take.count; i++)
+            if (!decode_tokens(reply, 2 * (size_t)i + 1, row[i].block, &row[i].token, &row[i].tokens))
+                return unexpected(request->why);
+        return DLOCK_OK;
+    }
+    if (!integer_at(reply, 1, &which) || which < 1 || which > request->take.count)
+        return unexpected(request->why);
+    request->take.which = (int)which - 1;
+    return DLOCK_OK;
+}
+
+/* 1 done, 0 otherwise, -1 wrong kind. */
+static dlock_status decode_done(const struct dli_reply *reply, dlock_status otherwise, dlock_error *box)
+{
+    if (reply->type != DLI_REPLY_INTEGER)
+        return unexpected(box);
+    if (reply->integer == 1)
+        return DLOCK_OK;
+    if (reply->integer == 0)
+        return otherwise;
+    return dli_fail(box, DLOCK_WRONG_KIND, "the key belongs to another kind of lock");
+}
+
+static dlock_status decode_force(const struct dli_reply *reply, struct dli_request *request)
+{
+    return decode_done(reply, DLOCK_NOT_HELD, request->why);
+}
+
+static dlock_status decode_gate(const struct dli_reply *reply, struct dli_request *request)
+{
+    return decode_done(reply, DLOCK_UNCHANGED, request->why);
+}
+
+/* Gates are closed for a time: less than zero means that it is open. */
+static dlock_status decode_gate_left(const struct dli_reply *reply, struct dli_request *request)
+{
+    if (reply->type != DLI_REPLY_INTEGER)
+        return unexpected(request->why);
+    request->gate_ms = reply->integer < 0 ? -1 : reply->integer;
+    return DLOCK_OK;
+}
+
+static dlock_status decode_change(const struct dli_reply *reply, struct dli_request *request)
+{
+    int64_t code;
+
+    if (!integer_at(reply, 0, &code))
+        return unexpected(request->why);
+    if (code == -1)
+        return dli_fail(request->why, DLOCK_WRONG_KIND, "the key does not belong to this kind of lock");
+    if (!integer_at(reply, 1, &request->change.value))
+        return unexpected(request->why);
+    return code == 1 ? DLOCK_OK : DLOCK_UNCHANGED;
+}
+
+static dlock_status decode_inspect(const struct dli_reply *reply, struct dli_request *request)
+{
+    struct dli_sight *sight = &request->sight;
+
+    if (reply->type == DLI_REPLY_INTEGER && reply->integer == -1)
+        return dli_fail(request->why, DLOCK_WRONG_KIND, "the key does not belong to this kind of lock");
+    if (reply->type != DLI_REPLY_ARRAY || reply->size != 5 || reply->items[0].type != DLI_REPLY_TEXT ||
+        !integer_at(reply, 1, &sight->left_ms) || !integer_at(reply, 2, &sight->token) ||
+        !integer_at(reply, 3, &sight->now_us) || !integer_at(reply, 4, &sight->waiters))
+        return unexpected(request->why);
+    dli_quote(sight->holder, sizeof sight->holder, reply->items[0].text, reply->items[0].size);
+    return DLOCK_OK;
+}
+
+static dlock_status decode_floor(const struct dli_reply *reply, struct dli_request *request)
+{
+    request->floor.stands = reply->type == DLI_REPLY_INTEGER && reply->integer == 1;
+    return reply->type == DLI_REPLY_INTEGER ? DLOCK_OK : unexpected(request->why);
+}
+
+/* A shard sends those away whose key is another's. */
+static int from_shard(const struct dli_reply *reply)
+{
+    static const char *const words[] = {"MOVED ", "CLUSTERDOWN "};
+
+    for (size_t i = 0; reply->type == DLI_REPLY_ERROR && i < 2; i++)
+        if (reply->size > strlen(words[i]) && memcmp(reply->text, words[i], strlen(words[i])) == 0)
+            return 1;
+    return 0;
+}
+
+static dlock_status decode_join(const struct dli_reply *reply, struct dli_request *request)
+{
+    int64_t sharded;
+
+    request->join.sharded = from_shard(reply);
+    if (request->join.sharded)
+        return DLOCK_OK;
+    if (reply->type != DLI_REPLY_ARRAY || reply->size != 3 || reply->items[0].type != DLI_REPLY_TEXT ||
+        !integer_at(reply, 1, &sharded) || reply->items[2].type != DLI_REPLY_TEXT)
+        return unexpected(request->why);
+    dli_quote(request->join.run_id, sizeof request->join.run_id, reply->items[0].text, reply->items[0].size);
+    dli_quote(request->join.stands, sizeof request->join.stands, reply->items[2].text, reply->items[2].size);
+    request->join.sharded = sharded == 1;
+    return DLOCK_OK;
+}
+
+static dlock_status no_room(dlock_error *box)
+{
+    return dli_fail(box, DLOCK_OUT_OF_MEMORY, "no memory for what was found");
+}
+
+static dlock_status note_clock(int64_t server_us, struct dli_request *request)
+{
+    int64_t apart = server_us > 0 ? server_us - dli_wall() : 0; /* a server may say anything */
+    struct dli_finding *finding;
+
+    if (apart > -CLOCK_MOST && apart < CLOCK_MOST)
+        return DLOCK_OK;
+    if (!(finding = dli_findings_add(request->check.found, DLOCK_FINDING_CLOCK)))
+        return no_room(request->why);
+    snprintf(finding->detail, sizeof finding->detail, "%lld", (long long)(apart / 1000000));
+    return DLOCK_OK;
+}
+
+/* {microseconds, name, detail, name, detail ...}. What an older libdlock does not know, it does not tell. */
+static dlock_status decode_check(const struct dli_reply *reply, struct dli_request *request)
+{
+    int64_t server_us;
+
+    request->check.found->count = 0;
+    if (!integer_at(reply, 0, &server_us))
+        return unexpected(request->why);
+    for (size_t i = 1; i + 1 < reply->size; i += 2) {
+        const struct dli_reply *name = &reply->items[i], *detail = name + 1;
+        const struct dli_finding_row *row;
+        struct dli_finding *finding;
+
+        if (name->type != DLI_REPLY_TEXT || detail->type != DLI_REPLY_TEXT)
+            return unexpected(request->why);
+        if (!(row = dli_finding_named(name->text, name->size)))
+            continue;
+        if (!(finding = dli_findings_add(request->check.found, row->code)))
+            return no_room(request->why);
+        dli_quote(finding->detail, sizeof finding->detail, detail->text, detail->size);
+    }
+    return note_clock(server_us, request);
+}
+
+static dlock_status decode_ping(const struct dli_reply *reply, struct dli_request *request)
+{
+    (void)reply;
+    (void)request;
+    return DLOCK_OK;
+}
+
+void dli_decode_request(const struct dli_reply *reply, struct dli_request *request)
+{
+    static dlock_status (*const decode[])(const struct dli_reply *, struct dli_request *) = {
+        [DLI_VERB_EXCHANGE] = decode_exchange,   [DLI_VERB_RENEW] = decode_renew,     [DLI_VERB_TAKE] = decode_take,
+        [DLI_VERB_FORCE] = decode_force,         [DLI_VERB_INSPECT] = decode_inspect, [DLI_VERB_GATE] = decode_gate,
+        [DLI_VERB_GATE_LEFT] = decode_gate_left, [DLI_VERB_CHANGE] = decode_change,   [DLI_VERB_PING] = decode_ping,
+        [DLI_VERB_PROVISION] = decode_ping,      [DLI_VERB_CHECK] = decode_check,     [DLI_VERB_FLOOR] = decode_floor,
+        [DLI_VERB_JOIN] = decode_join,
+    };
+
+    request->sent = 1;
+    request->refused = reply->type == DLI_REPLY_ERROR && /* scripts look at what the keys are before they write */
+                       (!dli_error_midway(reply) || dli_error_status(reply) == DLOCK_WRONG_KIND);
+    if (reply->type == DLI_REPLY_ERROR && !(request->verb == DLI_VERB_JOIN && from_shard(reply)))
+        request->status = refusal(reply, request->why);
+    else
+        request->status = decode[request->verb](reply, request);
+    if (request->status == DLOCK_LEASE_REFUSED && !(request->verb == DLI_VERB_EXCHANGE && request->exchange.wish.drop))
+        request->refused = 1;
+}
+
+dlock_status dli_decode_word(const struct dli_reply *reply, dlock_error *box)
+{
+    return reply->type == DLI_REPLY_ERROR ? refusal(reply, box) : DLOCK_OK;
+}

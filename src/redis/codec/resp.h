@@ -1,0 +1,73 @@
+/*
+ * resp.h: RESP2: replies through hiredis's reader, commands through an encoder of our own that allocates nothing. resp.c is
+ * the only file that names hiredis.
+ *
+ * Replies live in an arena of the reader and are valid until the next dli_reader_next or dli_reader_reset. Bounds are
+ * checked before anything is allocated: depth, elements and bytes of one reply, see the enum.
+ */
+#ifndef DLI_REDIS_CODEC_RESP_H
+#define DLI_REDIS_CODEC_RESP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    DLI_REPLY_DEPTH = 8,
+    DLI_REPLY_ELEMENTS = 65536,
+    DLI_REPLY_BULK = 1024 * 1024,
+    DLI_REPLY_BYTES = 4 * 1024 * 1024
+};
+
+enum dli_reply_type { DLI_REPLY_NIL, DLI_REPLY_INTEGER, DLI_REPLY_TEXT, DLI_REPLY_ERROR, DLI_REPLY_ARRAY };
+
+struct dli_reply {
+    enum dli_reply_type type;
+    int64_t integer;  /* INTEGER */
+    const char *text; /* TEXT (bulk or status) and ERROR, terminated, may hold NUL */
+    size_t size;      /* bytes of text; items of ARRAY */
+    union {
+        const struct dli_reply *items; /* ARRAY */
+        const char *secret;            /* ERROR: what may not be repeated, see dli_quote_error; NULL for nothing */
+    };
+};
+
+struct dli_reader;
+
+struct dli_reader *dli_reader_new(void);
+void dli_reader_free(struct dli_reader *reader);
+
+/* What errors of this server must not repeat; it stays the caller's. */
+void dli_reader_hide(struct dli_reader *reader, const char *secret);
+
+/* Take in bytes from the server. 0, or -1 when a bound is passed or memory is short: drop the connection. */
+int dli_reader_feed(struct dli_reader *reader, const char *bytes, size_t size);
+
+/* 1: *reply is the next reply. 0: more bytes needed. -1: not RESP2 or a bound passed: drop the connection. */
+int dli_reader_next(struct dli_reader *reader, const struct dli_reply **reply);
+
+/* After a -1: 1 when memory was short, 0 when the bytes were bad. */
+int dli_reader_starved(const struct dli_reader *reader);
+
+/* Bytes taken in but not yet handed out as replies. */
+size_t dli_reader_left(const struct dli_reader *reader);
+
+/* Forget everything taken in: for a new connection. */
+void dli_reader_reset(struct dli_reader *reader);
+
+/* A growing byte buffer; zero it before first use. */
+struct dli_buffer {
+    char *bytes;
+    size_t size, room;
+};
+
+int dli_buffer_add(struct dli_buffer *buffer, const void *bytes, size_t size); /* 0 or -1 without memory */
+void dli_buffer_drop(struct dli_buffer *buffer, size_t size);                  /* take size bytes off the front */
+void dli_buffer_free(struct dli_buffer *buffer);                               /* empty and free; usable again */
+
+/* Append one command. 0 or -1 without memory (nothing appended then). */
+int dli_encode(struct dli_buffer *out, int argc, const char *const *argv, const size_t *sizes);
+
+/* Append a command of up to 8 terminated words. 0, or -1 without memory. */
+int dli_encode_words(struct dli_buffer *out, int argc, const char *const *argv);
+
+#endif

@@ -1,0 +1,34 @@
+/*
+ * slot_markers.c: the names of the markers of quiet.lua on a cluster, one in each slot: a number in braces that is of the slot.
+ * once guards the table while it is made; then it is constant.
+ */
+#include <pthread.h>
+#include <stdio.h>
+
+#include "cluster_map.h"
+#include "commands.h"
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static uint32_t numbers[DLI_SLOTS]; /* one more than the number; 0 not found yet */
+
+/* The smallest of each slot; all are below 200,000. */
+static void make(void)
+{
+    char text[16];
+
+    for (uint32_t number = 0, found = 0; found < DLI_SLOTS; number++) {
+        int size = snprintf(text, sizeof text, "%u", number);
+        uint32_t *at = &numbers[dli_slot_of(text, (size_t)size)];
+
+        if (*at)
+            continue;
+        *at = number + 1;
+        found++;
+    }
+}
+
+void dli_slot_marker(char out[32], int slot)
+{
+    pthread_once(&once, make);
+    snprintf(out, 32, "dlock_memory:{%u}", numbers[slot] - 1);
+}

@@ -1,0 +1,24 @@
+/*
+ * busy_poll.c: asking for an answer again and again, see busy.h.
+ */
+#include <sched.h>
+
+#include "busy.h"
+#include "sys/sys.h"
+
+int dli_busy_poll(struct dli_busy *busy, int64_t began, int64_t limit, int (*look)(void *whose, int64_t now),
+                  void *whose)
+{
+    int64_t now = began, away = 0;
+    int came;
+
+    if (limit <= 0 || !dli_busy_may(busy, began))
+        return 0;
+    while (!(came = look(whose, now)) && now - began < limit && away < DLI_BUSY_SHARED) {
+        sched_yield();
+        away = dli_now() - now;
+        now += away;
+    }
+    dli_busy_result(busy, came && now - began < limit, now - began - away, away, now);
+    return came;
+}

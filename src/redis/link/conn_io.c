@@ -1,0 +1,256 @@
+/*
+ * conn_io.c: carry bytes over a greeted connection, for a loop (never blocking) or for one blocking caller.
+ *
+ * With TLS the blocking side sleeps in poll. Otherwise it sleeps in recv with SO_RCVTIMEO, which is only set again when it
+ * differs much from the time left. It is set an eighth short, so that the next call with about the same time finds it good;
+ * when it ends the wait too early, the caller looks at the clock and waits for the rest. Before either it may poll busily.
+ */
+#include "conn.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+
+#include "conn_inner.h"
+#include "tls.h"
+#include "sys/sys.h"
+
+enum { PIECE = 16 * 1024, PIECES_PER_CALL = 4, EXACT_BELOW = 20 * 1000, SHORTEST = 1000, IDLE_AFTER = 1000 * 1000 };
+
+struct pollfd dli_conn_poll(const struct dli_conn *conn)
+{
+    return (struct pollfd){.fd = conn->fd, .events = (short)(conn->want_write ? POLLIN | POLLOUT : POLLIN)};
+}
+
+/* Send what the socket takes now. 0, or -1 and FAILED. */
+static int send_some(struct dli_conn *conn)
+{
+    while (conn->out.size > 0) {
+        ssize_t sent = conn->tls ? dli_tls_send(conn, conn->out.bytes, conn->out.size)
+                                 : send(conn->fd, conn->out.bytes, conn->out.size, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (sent >= 0) {
+            dli_buffer_drop(&conn->out, (size_t)sent);
+        } else if (errno == EAGAIN) {
+            break;
+        } else if (conn->state == DLI_CONN_FAILED) {
+            return -1;
+        } else if (errno != EINTR) {
+            dli_conn_fail_errno(conn, "lost the connection", errno);
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* The reader refused what came. */
+static void fail_reading(struct dli_conn *conn)
+{
+    if (dli_reader_starved(conn->reader))
+        dli_conn_fail(conn, DLOCK_OUT_OF_MEMORY, "sent an answer for which there is no memory", NULL);
+    else
+        dli_conn_fail(conn, DLOCK_PROTOCOL_ERROR, "sent what is not the Redis protocol or passes its limits", NULL);
+}
+
+/* Bytes that are there, as recv returns them without waiting; -1 may mean that the connection has FAILED. */
+static ssize_t receive_some(struct dli_conn *conn, char *bytes, size_t size)
+{
+    if (!conn->tls)
+        return recv(conn->fd, bytes, size, MSG_DONTWAIT);
+    ssize_t came = dli_tls_receive(conn, bytes, size);
+    conn->want_write = conn->tls && dli_tls_wants_write(conn);
+    return came;
+}
+
+/* What comes instead of the first answer: a port for TLS sends an alert, which is a record of type 21, or hangs up. */
+static void fail_greeting(struct dli_conn *conn, const char *bytes, ssize_t size, int error)
+{
+    if (size > 0 && bytes[0] == 21)
+        dli_conn_fail(conn, DLOCK_TLS_FAILED, "speaks TLS at this port: the URL must begin with rediss://", NULL);
+    else if (size > 0)
+        fail_reading(conn);
+    else if (size == 0)
+        dli_conn_fail(conn, DLOCK_UNREACHABLE, "closed the connection", "perhaps it wants TLS, as in rediss://");
+    else
+        dli_conn_fail_errno(conn, "lost the connection, perhaps because it wants TLS as in rediss://", error);
+}
+
+/* Judge what recv returned. 1: fed to the reader, 0: nothing came, -1: FAILED. */
+static int take(struct dli_conn *conn, const char *bytes, ssize_t size)
+{
+    int greeting = conn->state == DLI_CONN_GREETING && !conn->tls && !conn->target->path[0];
+    if (size > 0 && !(greeting && bytes[0] == 21) && dli_reader_feed(conn->reader, bytes, (size_t)size) == 0)
+        return 1;
+    if (size < 0 && (errno == EAGAIN || errno == EINTR))
+        return 0;
+    if (conn->state == DLI_CONN_FAILED)
+        return -1;
+    if (greeting)
+        fail_greeting(conn, bytes, size, errno);
+    else if (size > 0)
+        fail_reading(conn);
+    else if (size == 0)
+        dli_conn_fail(conn, DLOCK_UNREACHABLE, "closed the connection", NULL);
+    else
+        dli_conn_fail_errno(conn, "lost the connection", errno);
+    return -1;
+}
+
+void dli_conn_flush(struct dli_conn *conn)
+{
+    if (conn->state != DLI_CONN_FAILED && send_some(conn) == 0)
+        conn->want_write = conn->tls ? dli_tls_wants_write(conn) : conn->out.size > 0;
+}
+
+int dli_conn_receive(struct dli_conn *conn)
+{
+    char piece[PIECE];
+    int came = 0;
+    if (conn->state == DLI_CONN_FAILED)
+        return -1;
+    for (int i = 0; i < PIECES_PER_CALL; i++) {
+        ssize_t size = receive_some(conn, piece, sizeof piece);
+        if (came && size <= 0)
+            break;
+        int taken = take(conn, piece, size);
+        if (taken <= 0)
+            return taken;
+        came = 1;
+        if (conn->tls || (size_t)size < sizeof piece)
+            break;
+    }
+    return came;
+}
+
+int dli_conn_next(struct dli_conn *conn, const struct dli_reply **reply)
+{
+    if (conn->state == DLI_CONN_FAILED)
+        return -1;
+    int found = dli_reader_next(conn->reader, reply);
+    if (found < 0)
+        fail_reading(conn);
+    return found;
+}
+
+/* ---- one blocking caller */
+
+static dlock_status fail_late(struct dli_conn *conn)
+{
+    dli_conn_fail(conn, DLOCK_UNREACHABLE, "did not answer in time", NULL);
+    return conn->why.code;
+}
+
+/* See whether the server closed an idle connection, or spoke without being asked. */
+static int went_stale(struct dli_conn *conn)
+{
+    char byte;
+    ssize_t size = conn->tls ? dli_tls_receive(conn, &byte, 1) : recv(conn->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (size < 0 && (errno == EAGAIN || errno == EINTR))
+        return 0;
+    if (conn->state != DLI_CONN_FAILED)
+        dli_conn_fail(conn, DLOCK_UNREACHABLE, "closed an idle connection", NULL);
+    return 1;
+}
+
+static dlock_status send_all(struct dli_conn *conn, int64_t deadline, int *sent)
+{
+    size_t whole = conn->out.size;
+    for (;;) {
+        size_t before = conn->out.size;
+        int failed = send_some(conn);
+        *sent |= failed ? before < whole : conn->out.size < whole;
+        if (failed)
+            return conn->why.code;
+        if (conn->out.size == 0)
+            return DLOCK_OK;
+        if (dli_now() >= deadline)
+            return fail_late(conn);
+        dli_conn_wait(conn, conn->tls && !dli_tls_wants_write(conn) ? POLLIN : POLLOUT, deadline);
+    }
+}
+
+/* Make recv end within left microseconds. */
+static void limit_receive(struct dli_conn *conn, int64_t left)
+{
+    int64_t limit = conn->receive_timeout;
+    if (limit > 0 && limit <= left && left - limit <= left / 4)
+        return;
+    limit = left < EXACT_BELOW ? left : left - left / 8;
+    if (limit < SHORTEST)
+        limit = SHORTEST;
+    struct timeval value = {.tv_sec = (time_t)(limit / 1000000), .tv_usec = (suseconds_t)(limit % 1000000)};
+    setsockopt(conn->fd, SOL_SOCKET, SO_RCVTIMEO, &value, sizeof value);
+    conn->receive_timeout = limit;
+}
+
+/* The same after a wait of at most left microseconds. */
+static ssize_t await_some(struct dli_conn *conn, char *bytes, size_t size, int64_t left)
+{
+    if (!conn->tls) {
+        limit_receive(conn, left);
+        return recv(conn->fd, bytes, size, 0);
+    }
+    dli_conn_wait(conn, dli_tls_wants_write(conn) ? POLLIN | POLLOUT : POLLIN, dli_now() + left);
+    return dli_tls_receive(conn, bytes, size);
+}
+
+/* What busy polling looks for. */
+struct answer {
+    struct dli_conn *conn;
+    char *bytes;
+    size_t size;
+    ssize_t came;
+};
+
+static int look(void *whose, int64_t now)
+{
+    struct answer *answer = whose;
+    (void)now;
+    answer->came = receive_some(answer->conn, answer->bytes, answer->size);
+    return answer->came >= 0 || errno != EAGAIN;
+}
+
+/* The same without sleeping, for as long as busy.h has it. */
+static ssize_t busy_poll(struct dli_conn *conn, char *bytes, size_t size, int64_t began, int64_t limit)
+{
+    struct answer answer = {conn, bytes, size, -1};
+    if (!dli_busy_poll(&conn->busy, began, limit, look, &answer))
+        errno = EAGAIN;
+    return answer.came;
+}
+
+static dlock_status await_reply(struct dli_conn *conn, int64_t deadline, int64_t began, const struct dli_reply **reply)
+{
+    char piece[PIECE];
+    int64_t limit = conn->config->busy_poll, left = deadline - began;
+    ssize_t size = busy_poll(conn, piece, sizeof piece, began, limit < left ? limit : left);
+    for (;;) {
+        int taken = take(conn, piece, size);
+        int found = taken > 0 ? dli_conn_next(conn, reply) : 0;
+        if (taken < 0 || found < 0)
+            return conn->why.code;
+        if (found > 0)
+            break;
+        left = deadline - dli_now();
+        if (left <= 0)
+            return fail_late(conn);
+        size = await_some(conn, piece, sizeof piece, left);
+    }
+    if (dli_reader_left(conn->reader) == 0)
+        return DLOCK_OK;
+    dli_conn_fail(conn, DLOCK_PROTOCOL_ERROR, "sent more than it was asked for", NULL);
+    return conn->why.code;
+}
+
+dlock_status dli_conn_call(struct dli_conn *conn, int64_t deadline, const struct dli_reply **reply, int *sent)
+{
+    int64_t now = dli_now();
+    *sent = 0;
+    if (now >= deadline)
+        return fail_late(conn);
+    if (now - conn->last_used > IDLE_AFTER && went_stale(conn))
+        return conn->why.code;
+    conn->last_used = now;
+    dlock_status status = send_all(conn, deadline, sent);
+    return status ? status : await_reply(conn, deadline, now, reply);
+}

@@ -1,0 +1,151 @@
+/*
+ * handshake.c: the first words on a connection: login, database, name, role.
+ *
+ * The greeting is one write: AUTH, SELECT, CLIENT SETNAME, ROLE, as far as they are needed. Replies come in that order, so the
+ * lowest bit of conn->asked tells whose turn it is. A server may repeat our words in an error, and those of AUTH are
+ * secret: its errors are never quoted.
+ */
+#include "conn_inner.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { ASKED_AUTH = 1, ASKED_SELECT = 2, ASKED_NAME = 4, ASKED_ROLE = 8 };
+
+static int encode(struct dli_conn *conn, int argc, const char *const *argv)
+{
+    size_t sizes[3];
+    for (int i = 0; i < argc; i++)
+        sizes[i] = strlen(argv[i]);
+    return dli_encode(&conn->out, argc, argv, sizes);
+}
+
+static int ask_auth(struct dli_conn *conn)
+{
+    const char *user = conn->config->username, *password = conn->config->password;
+    if (!user[0] && !password[0])
+        return 0;
+    conn->asked |= ASKED_AUTH;
+    if (user[0])
+        return encode(conn, 3, (const char *[]){"AUTH", user, password});
+    return encode(conn, 2, (const char *[]){"AUTH", password});
+}
+
+static int ask_select(struct dli_conn *conn)
+{
+    char db[16];
+    if (conn->config->db == 0)
+        return 0;
+    conn->asked |= ASKED_SELECT;
+    snprintf(db, sizeof db, "%d", conn->config->db);
+    return encode(conn, 2, (const char *[]){"SELECT", db});
+}
+
+static int ask_name(struct dli_conn *conn)
+{
+    char name[80];
+    const char *given = conn->config->client_name;
+    conn->asked |= ASKED_NAME;
+    snprintf(name, sizeof name, "dlock%s%s", given[0] ? "-" : "", given);
+    return encode(conn, 3, (const char *[]){"CLIENT", "SETNAME", name});
+}
+
+/* Who was found by the word of others says itself whether it is the primary. */
+static int ask_role(struct dli_conn *conn)
+{
+    if (!conn->config->finder)
+        return 0;
+    conn->asked |= ASKED_ROLE;
+    return encode(conn, 1, (const char *[]){"ROLE"});
+}
+
+void dli_greeting_start(struct dli_conn *conn)
+{
+    conn->state = DLI_CONN_GREETING;
+    conn->want_write = 1;
+    if (ask_auth(conn) || ask_select(conn) || ask_name(conn) || ask_role(conn))
+        dli_conn_fail(conn, DLOCK_OUT_OF_MEMORY, "cannot be greeted", "no memory");
+}
+
+/* A server that takes no more connections says so instead of the first answer; one with a password to every word but AUTH. */
+static int is_turned_away(struct dli_conn *conn, const struct dli_reply *error)
+{
+    if (dli_error_begins(error, "DENIED "))
+        dli_conn_fail(conn, DLOCK_DENIED, "refused the connection", "it is in protected mode");
+    else if (dli_error_begins(error, "NOAUTH "))
+        dli_conn_fail(conn, DLOCK_DENIED, "wants a password", NULL);
+    else if (dli_error_begins(error, "ERR max number of clients"))
+        dli_conn_fail(conn, DLOCK_SERVER_BUSY, "refused the connection", "it has too many clients");
+    else
+        return 0;
+    return 1;
+}
+
+static void fail_auth(struct dli_conn *conn, dlock_status status)
+{
+    if (status == DLOCK_SERVER_ERROR || status == DLOCK_DENIED)
+        dli_conn_fail(conn, DLOCK_DENIED, "refused the user name or password", NULL);
+    else
+        dli_conn_fail(conn, status, "did not accept the login now", NULL);
+}
+
+static void fail_select(struct dli_conn *conn, const struct dli_reply *error)
+{
+    char what[48], quote[256];
+    snprintf(what, sizeof what, "refused database %d", conn->config->db);
+    dli_conn_fail(conn, dli_error_status(error), what, dli_quote_error(quote, sizeof quote, error));
+}
+
+static void take_role(struct dli_conn *conn, const struct dli_reply *reply)
+{
+    char quote[256];
+    if (reply->type == DLI_REPLY_ERROR)
+        dli_conn_fail(conn, dli_error_status(reply), "does not say its role",
+                      dli_quote_error(quote, sizeof quote, reply));
+    else if (reply->type != DLI_REPLY_ARRAY || reply->size < 1 || reply->items[0].type != DLI_REPLY_TEXT)
+        dli_conn_fail(conn, DLOCK_PROTOCOL_ERROR, "did not answer the greeting as Redis does", NULL);
+    else if (strcmp(reply->items[0].text, "master") != 0)
+        dli_conn_fail(conn, DLOCK_UNREACHABLE, "is not a primary, although a sentinel named it", NULL);
+}
+
+/* Judge the reply to the greeting asked; on trouble FAILED. */
+static void take_answer(struct dli_conn *conn, unsigned asked, const struct dli_reply *reply)
+{
+    if (asked == ASKED_ROLE)
+        take_role(conn, reply);
+    else if (reply->type == DLI_REPLY_TEXT)
+        return;
+    else if (reply->type != DLI_REPLY_ERROR)
+        dli_conn_fail(conn, DLOCK_PROTOCOL_ERROR, "did not answer the greeting as Redis does", NULL);
+    else if (!is_turned_away(conn, reply) && asked == ASKED_AUTH)
+        fail_auth(conn, dli_error_status(reply));
+    else if (conn->state == DLI_CONN_GREETING && asked == ASKED_SELECT)
+        fail_select(conn, reply);
+}
+
+static void take_answers(struct dli_conn *conn)
+{
+    const struct dli_reply *reply;
+    while (conn->state == DLI_CONN_GREETING && conn->asked && dli_conn_next(conn, &reply) == 1) {
+        unsigned asked = conn->asked & -conn->asked;
+        conn->asked &= ~asked;
+        take_answer(conn, asked, reply);
+    }
+}
+
+void dli_greeting_step(struct dli_conn *conn)
+{
+    dli_conn_flush(conn);
+    while (conn->state == DLI_CONN_GREETING && conn->asked && dli_conn_receive(conn) == 1)
+        take_answers(conn);
+    if (conn->state != DLI_CONN_GREETING || conn->asked || conn->out.size > 0)
+        return;
+    explicit_bzero(conn->out.bytes, conn->out.room);
+    conn->state = DLI_CONN_READY;
+}
+
+int dli_conn_demoted(const struct dli_conn *conn, const struct dli_reply *reply)
+{
+    return conn->config->finder && reply->type == DLI_REPLY_ERROR &&
+           dli_error_status(reply) == DLOCK_SERVER_READ_ONLY && !dli_error_has(reply, "MISCONF ");
+}

@@ -1,0 +1,246 @@
+/*
+ * sentinel.c: see sentinel.h.
+ */
+#include "sentinel.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "redis/codec/codec.h"
+#include "conn_inner.h"
+
+enum { MS = 1000, PORT_MOST = 65535, REPLICAS_MOST = 10000 };
+
+struct dli_finder *dli_finder_new(const struct dlock_options *options, const struct dli_site *site, struct dli_tls *tls)
+{
+    struct dli_finder *finder = calloc(1, sizeof *finder + (size_t)site->count * sizeof finder->sentinel[0]);
+
+    if (!finder)
+        return NULL;
+    finder->count = site->count;
+    finder->counts = dli_options_replicas(options) < 0;
+    memcpy(finder->service, site->service, sizeof finder->service);
+    for (int i = 0; i < site->count; i++) {
+        struct dli_conn_config *config = &finder->sentinel[i];
+
+        config->target = site->node[i];
+        config->username = dli_options_text(options, DLI_OPT_SENTINEL_USERNAME);
+        config->password = dli_options_text(options, DLI_OPT_SENTINEL_PASSWORD);
+        config->client_name = dli_options_text(options, DLI_OPT_CLIENT_NAME);
+        config->connect_timeout = options->number[DLI_OPT_CONNECT_TIMEOUT_MS] * MS;
+        config->tls = tls;
+    }
+    return finder;
+}
+
+void dli_finder_free(struct dli_finder *finder)
+{
+    free(finder);
+}
+
+struct dli_search *dli_search_new(void)
+{
+    return calloc(1, sizeof(struct dli_search));
+}
+
+/* What to poll and when to come back are the business of the connection to the sentinel. */
+static void follow(struct dli_conn *conn)
+{
+    const struct dli_search *search = conn->search;
+
+    conn->fd = search->ask->fd;
+    conn->want_write = search->ask->want_write;
+    conn->deadline = search->give_up;
+    if (dli_conn_under_way(search->ask) && search->ask->deadline < conn->deadline)
+        conn->deadline = search->ask->deadline;
+}
+
+/* Nobody knew: the reason of the sentinel that was asked last. */
+static void fail(struct dli_conn *conn, const dlock_error *why)
+{
+    dlock_error last = *why;
+    size_t size = strlen(last.message);
+
+    if (size > 0 && last.message[size - 1] == '.')
+        last.message[size - 1] = '\0';
+    dli_conn_fail(conn, last.code, "was not found", last.message);
+}
+
+/* Ask the next sentinel, or fail. Each has an equal share of the time left. */
+static void ask_next(struct dli_conn *conn, int64_t now)
+{
+    const struct dli_finder *finder = conn->config->finder;
+    struct dli_search *search = conn->search;
+    dlock_error why = {.code = DLOCK_OUT_OF_MEMORY, .message = "no memory"};
+    int left = finder->count - search->tried;
+
+    if (search->ask)
+        why = search->ask->why;
+    dli_search_stop(conn);
+    if (left == 0) {
+        fail(conn, &why);
+        return;
+    }
+    search->at = (uint32_t)(search->at + (search->tried > 0)) % (uint32_t)finder->count;
+    search->tried++;
+    search->asked = search->known = 0;
+    search->give_up = now + (conn->give_up - now) / left;
+    if (!(search->ask = dli_conn_new(&finder->sentinel[search->at]))) {
+        fail(conn, &why);
+        return;
+    }
+    dli_conn_start(search->ask, now);
+    follow(conn);
+}
+
+void dli_search_start(struct dli_conn *conn, int64_t now)
+{
+    const struct dli_finder *finder = conn->config->finder;
+
+    conn->state = DLI_CONN_FINDING;
+    conn->search->tried = 0;
+    conn->search->at = __atomic_load_n(&finder->first, __ATOMIC_RELAXED) % (uint32_t)finder->count;
+    ask_next(conn, now);
+}
+
+void dli_search_stop(struct dli_conn *conn)
+{
+    if (!conn->search || !conn->search->ask)
+        return;
+    dli_conn_free(conn->search->ask);
+    conn->search->ask = NULL;
+    conn->fd = -1;
+    conn->want_write = 0;
+}
+
+static void put_question(struct dli_conn *conn)
+{
+    struct dli_search *search = conn->search;
+    const char *words[] = {"SENTINEL", "get-master-addr-by-name", conn->config->finder->service};
+
+    const char *more[] = {"SENTINEL", "master", conn->config->finder->service};
+
+    search->asked = 1;
+    if (dli_encode_words(&search->ask->out, 3, words) ||
+        (conn->config->finder->counts && dli_encode_words(&search->ask->out, 3, more)))
+        dli_conn_fail(search->ask, DLOCK_OUT_OF_MEMORY, "cannot be asked", "no memory");
+}
+
+/* A decimal number up to most; -1 when the word is none. */
+static int number_of(const struct dli_reply *word, int most)
+{
+    int number = 0;
+
+    for (size_t i = 0; i < word->size; i++) {
+        if (word->text[i] < '0' || word->text[i] > '9' || number > most)
+            return -1;
+        number = number * 10 + word->text[i] - '0';
+    }
+    return word->size > 0 && number <= most ? number : -1;
+}
+
+/* {host, port}. 0, or -1 when that is not what it says. */
+static int read_place(struct dli_target *found, const struct dli_reply *reply, const char *service)
+{
+    const struct dli_reply *host = reply->items, *port;
+    char shown[104];
+
+    if (reply->type != DLI_REPLY_ARRAY || reply->size != 2)
+        return -1;
+    port = host + 1;
+    if (host->type != DLI_REPLY_TEXT || port->type != DLI_REPLY_TEXT || !dli_is_host(host->text, host->size) ||
+        number_of(port, PORT_MOST) < 1)
+        return -1;
+    memcpy(found->host, host->text, host->size + 1);
+    found->port = number_of(port, PORT_MOST);
+    snprintf(found->text, sizeof found->text,
+             strchr(found->host, ':') ? "[%s]:%d (primary of '%s')" : "%s:%d (primary of '%s')", found->host,
+             found->port, dli_quote(shown, sizeof shown, service, strlen(service)));
+    return 0;
+}
+
+/* The answer of a sentinel. 1: the primary is known. */
+static int judge(struct dli_conn *conn, const struct dli_reply *reply)
+{
+    struct dli_search *search = conn->search;
+    struct dli_conn *ask = search->ask;
+    char quote[200];
+
+    if (reply->type == DLI_REPLY_ERROR)
+        dli_conn_fail(ask, dli_error_status(reply), "is no sentinel, or refuses to say where the primary is",
+                      dli_quote_error(quote, sizeof quote, reply));
+    else if (reply->type == DLI_REPLY_NIL)
+        dli_conn_fail(ask, DLOCK_UNREACHABLE, "knows no such service", NULL);
+    else if (read_place(&search->found, reply, conn->config->finder->service))
+        dli_conn_fail(ask, DLOCK_PROTOCOL_ERROR, "does not answer as a sentinel does", NULL);
+    else
+        return 1;
+    return 0;
+}
+
+/* {name, value, ...} with the number of replicas that the sentinel has seen; it never falls here. 1: it is known. */
+static int count_replicas(struct dli_conn *conn, const struct dli_reply *reply)
+{
+    static const char name[] = "num-slaves";
+    int number = -1, before = __atomic_load_n(&conn->config->finder->replicas, __ATOMIC_RELAXED);
+
+    for (size_t i = 0; reply->type == DLI_REPLY_ARRAY && i + 1 < reply->size; i += 2) {
+        const struct dli_reply *said = &reply->items[i];
+
+        if (said[0].type == DLI_REPLY_TEXT && said[1].type == DLI_REPLY_TEXT && strcmp(said[0].text, name) == 0)
+            number = number_of(&said[1], REPLICAS_MOST);
+    }
+    if (number < 0) {
+        dli_conn_fail(conn->search->ask, DLOCK_PROTOCOL_ERROR, "does not say how many replicas there are", NULL);
+        return 0;
+    }
+    while (number > before && !__atomic_compare_exchange_n(&conn->config->finder->replicas, &before, number, 0,
+                                                           __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        continue;
+    return 1;
+}
+
+/* Send, and take the answers as far as they are there. 1: the primary is known. */
+static int converse(struct dli_conn *conn)
+{
+    struct dli_conn *ask = conn->search->ask;
+    const struct dli_reply *reply;
+
+    if (!conn->search->asked)
+        put_question(conn);
+    dli_conn_flush(ask);
+    if (ask->state != DLI_CONN_READY || dli_conn_receive(ask) != 1)
+        return 0;
+    while (ask->state == DLI_CONN_READY && dli_conn_next(ask, &reply) == 1) {
+        if (conn->search->known)
+            return count_replicas(conn, reply);
+        conn->search->known = judge(conn, reply);
+        if (conn->search->known && !conn->config->finder->counts)
+            return 1;
+    }
+    return 0;
+}
+
+void dli_search_step(struct dli_conn *conn, int64_t now)
+{
+    struct dli_search *search = conn->search;
+    struct dli_finder *finder = conn->config->finder;
+
+    if (dli_conn_under_way(search->ask))
+        dli_conn_step(search->ask, now);
+    if (search->ask->state == DLI_CONN_READY && converse(conn)) {
+        __atomic_store_n(&finder->first, search->at, __ATOMIC_RELAXED);
+        dli_search_stop(conn);
+        conn->target = &search->found;
+        conn->addr_known = 0; /* of another server, perhaps */
+        dli_conn_go(conn, now);
+        return;
+    }
+    if (search->ask->state != DLI_CONN_FAILED && now >= search->give_up)
+        dli_conn_fail(search->ask, DLOCK_UNREACHABLE, "did not answer in time", NULL);
+    while (search->ask && search->ask->state == DLI_CONN_FAILED) /* some fail at once */
+        ask_next(conn, now);
+    if (search->ask)
+        follow(conn);
+}

@@ -1,0 +1,320 @@
+/*
+ * tls_context.c: what a client trusts and who it is, as an SSL_CTX; and the end of OpenSSL at the end of the process.
+ *
+ * dli_tls.mutex guards context and stamp. No message repeats the value of an option, and OpenSSL never asks a terminal for
+ * the password of a key.
+ */
+#include "tls_inner.h"
+
+#include <openssl/err.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sys/sys.h"
+
+struct dli_tls {
+    pthread_mutex_t mutex;
+    const struct dlock_options *options;
+    SSL_CTX *context;
+    uint64_t stamp; /* of the files that context was made from */
+};
+
+/* ---- the end of OpenSSL */
+
+enum { END_MOST = 100 * 1000 };
+
+static uint32_t inside; /* threads in OpenSSL for us; atomic, and a futex */
+static int ended;       /* atomic */
+
+int dli_tls_enter(void)
+{
+    __atomic_add_fetch(&inside, 1, __ATOMIC_SEQ_CST);
+    if (!__atomic_load_n(&ended, __ATOMIC_SEQ_CST))
+        return 0;
+    dli_tls_leave();
+    return -1;
+}
+
+void dli_tls_leave(void)
+{
+    __atomic_sub_fetch(&inside, 1, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&ended, __ATOMIC_SEQ_CST))
+        dli_futex_wake(&inside, 1);
+}
+
+/* OpenSSL is about to free what all connections stand on. Let those in it come out, and nobody enter. */
+static void end(void)
+{
+    int64_t deadline = dli_now() + END_MOST;
+    uint32_t seen;
+
+    __atomic_store_n(&ended, 1, __ATOMIC_SEQ_CST);
+    while ((seen = __atomic_load_n(&inside, __ATOMIC_SEQ_CST)) > 0 && dli_now() < deadline)
+        dli_futex_wait(&inside, seen, deadline);
+}
+
+/* A process that has not used OpenSSL yet gets no cleanup at its end, for our threads may run on until then. */
+static int begin(void)
+{
+    static int begun;
+
+    if (OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT, NULL) != 1)
+        return -1;
+    return __atomic_exchange_n(&begun, 1, __ATOMIC_SEQ_CST) || OPENSSL_atexit(end) == 1 ? 0 : -1;
+}
+
+/* ---- files */
+
+static const char *text(const struct dli_tls *tls, int option)
+{
+    return dli_options_text(tls->options, option);
+}
+
+const char *dli_tls_server_name(const struct dli_tls *tls)
+{
+    return text(tls, DLI_OPT_TLS_SERVER_NAME);
+}
+
+static int key_option(const struct dli_tls *tls)
+{
+    return *text(tls, DLI_OPT_TLS_KEY_FILE) ? DLI_OPT_TLS_KEY_FILE : DLI_OPT_TLS_CERT_FILE;
+}
+
+/* One number for what all files are now. */
+static dlock_status look(const struct dli_tls *tls, uint64_t *stamp, dlock_error *box)
+{
+    static const int options[] = {DLI_OPT_TLS_CA_FILE, DLI_OPT_TLS_CA_DIR, DLI_OPT_TLS_CRL_FILE, DLI_OPT_TLS_CERT_FILE,
+                                  DLI_OPT_TLS_KEY_FILE};
+
+    *stamp = 0;
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
+        const char *path = text(tls, options[i]);
+        int error = *path ? dli_file_stamp(path, options[i] == DLI_OPT_TLS_CA_DIR, stamp) : 0;
+
+        if (error)
+            return dli_fail(box, error == ENOMEM ? DLOCK_OUT_OF_MEMORY : DLOCK_INVALID_OPTION,
+                            "What the option %s names cannot be read: %s.", dli_option_table[options[i]].name,
+                            strerrordesc_np(error));
+    }
+    return DLOCK_OK;
+}
+
+/* ---- context */
+
+int dli_tls_ran_out(void)
+{
+    unsigned long error;
+    int found = 0;
+
+    while ((error = ERR_get_error()) != 0)
+        found |= ERR_GET_REASON(error) == ERR_R_MALLOC_FAILURE;
+    return found;
+}
+
+static dlock_status no_memory(dlock_error *box)
+{
+    return dli_fail(box, DLOCK_OUT_OF_MEMORY, "No memory for TLS.");
+}
+
+static dlock_status refuse(int option, const char *what, dlock_error *box)
+{
+    if (dli_tls_ran_out())
+        return no_memory(box);
+    return dli_fail(box, DLOCK_INVALID_OPTION, "What the option %s names %s.", dli_option_table[option].name, what);
+}
+
+/* The lists of revoked certificates: of the server's certificate, not of those above it. */
+static dlock_status distrust(const struct dli_tls *tls, SSL_CTX *context, dlock_error *box)
+{
+    X509_STORE *store = SSL_CTX_get_cert_store(context);
+    const char *file = text(tls, DLI_OPT_TLS_CRL_FILE);
+    X509_LOOKUP *lookup;
+
+    if (!*file)
+        return DLOCK_OK;
+    if (!(lookup = X509_STORE_add_lookup(store, X509_LOOKUP_file())))
+        return no_memory(box);
+    if (X509_load_crl_file(lookup, file, X509_FILETYPE_PEM) <= 0)
+        return refuse(DLI_OPT_TLS_CRL_FILE, "has no list of revoked certificates in PEM form", box);
+    return X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK) == 1 ? DLOCK_OK : no_memory(box);
+}
+
+static dlock_status trust(const struct dli_tls *tls, SSL_CTX *context, dlock_error *box)
+{
+    const char *file = text(tls, DLI_OPT_TLS_CA_FILE), *folder = text(tls, DLI_OPT_TLS_CA_DIR);
+
+    if (!tls->options->number[DLI_OPT_TLS_VERIFY])
+        return DLOCK_OK;
+    SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
+    if (*file && SSL_CTX_load_verify_locations(context, file, NULL) != 1)
+        return refuse(DLI_OPT_TLS_CA_FILE, "has no certificate in PEM form", box);
+    if (*folder && SSL_CTX_load_verify_locations(context, NULL, folder) != 1)
+        return refuse(DLI_OPT_TLS_CA_DIR, "cannot be used as a folder of certificates", box);
+    if (!*file && !*folder && SSL_CTX_set_default_verify_paths(context) != 1)
+        return no_memory(box);
+    return distrust(tls, context, box);
+}
+
+struct password {
+    const char *text;
+    int asked;
+};
+
+static int give_password(char *out, int room, int writing, void *opaque)
+{
+    struct password *password = opaque;
+    size_t size = password ? strlen(password->text) : 0;
+
+    (void)writing;
+    if (password)
+        password->asked = 1;
+    if (size == 0 || size > (size_t)room)
+        return -1;
+    memcpy(out, password->text, size);
+    return (int)size;
+}
+
+static int is_mismatch(void)
+{
+    unsigned long error = ERR_peek_error();
+
+    return ERR_GET_LIB(error) == ERR_LIB_X509 &&
+           (ERR_GET_REASON(error) == X509_R_KEY_VALUES_MISMATCH || ERR_GET_REASON(error) == X509_R_KEY_TYPE_MISMATCH);
+}
+
+static dlock_status load_key(const struct dli_tls *tls, SSL_CTX *context, dlock_error *box)
+{
+    struct password password = {.text = text(tls, DLI_OPT_TLS_KEY_PASSWORD)};
+    int option = key_option(tls), loaded;
+
+    SSL_CTX_set_default_passwd_cb(context, give_password);
+    SSL_CTX_set_default_passwd_cb_userdata(context, &password);
+    loaded = SSL_CTX_use_PrivateKey_file(context, text(tls, option), SSL_FILETYPE_PEM) == 1;
+    SSL_CTX_set_default_passwd_cb_userdata(context, NULL);
+    if (loaded && SSL_CTX_check_private_key(context) == 1)
+        return DLOCK_OK;
+    if (is_mismatch())
+        return refuse(option, "is the key of another certificate than that of tls_cert_file", box);
+    if (password.asked)
+        return refuse(option,
+                      *password.text ? "is a key that tls_key_password does not decrypt"
+                                     : "is an encrypted key, and tls_key_password is empty",
+                      box);
+    return refuse(option, "has no private key in PEM form", box);
+}
+
+static dlock_status identify(const struct dli_tls *tls, SSL_CTX *context, dlock_error *box)
+{
+    const char *file = text(tls, DLI_OPT_TLS_CERT_FILE);
+
+    if (!*file)
+        return DLOCK_OK;
+    if (SSL_CTX_use_certificate_chain_file(context, file) != 1)
+        return refuse(DLI_OPT_TLS_CERT_FILE, "has no certificate in PEM form", box);
+    return load_key(tls, context, box);
+}
+
+/* The system's own policy may ask for more than TLS 1.2, and then stays. */
+static int harden(SSL_CTX *context)
+{
+    SSL_CTX_set_options(context, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
+    SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
+                                  SSL_MODE_RELEASE_BUFFERS | SSL_MODE_AUTO_RETRY);
+    SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+    SSL_CTX_set_read_ahead(context, 0);
+    if (SSL_CTX_get_min_proto_version(context) >= TLS1_2_VERSION)
+        return 0;
+    return SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) == 1 ? 0 : -1;
+}
+
+static dlock_status make(const struct dli_tls *tls, SSL_CTX **ret, dlock_error *box)
+{
+    dlock_status status = DLOCK_OUT_OF_MEMORY;
+    SSL_CTX *context;
+
+    ERR_clear_error();
+    if (!(context = SSL_CTX_new(TLS_client_method())))
+        return dli_tls_ran_out() ? no_memory(box)
+                                 : dli_fail(box, DLOCK_SYSTEM_ERROR, "OpenSSL cannot be used in this process.");
+    status = harden(context) ? no_memory(box) : trust(tls, context, box);
+    if (status == DLOCK_OK)
+        status = identify(tls, context, box);
+    ERR_clear_error();
+    if (status == DLOCK_OK)
+        *ret = context;
+    else
+        SSL_CTX_free(context);
+    return status;
+}
+
+/* ---- a client's */
+
+static dlock_status read_files(struct dli_tls *tls, dlock_error *box)
+{
+    dlock_status status = DLOCK_SYSTEM_ERROR;
+
+    if (dli_tls_enter())
+        return dli_fail(box, DLOCK_SYSTEM_ERROR, "OpenSSL has ended in this process.");
+    if (begin())
+        status = dli_fail(box, status, "OpenSSL cannot be used in this process.");
+    else if ((status = look(tls, &tls->stamp, box)) == DLOCK_OK)
+        status = make(tls, &tls->context, box);
+    dli_tls_leave();
+    return status;
+}
+
+dlock_status dli_tls_new(const struct dlock_options *options, struct dli_tls **ret, dlock_error *box)
+{
+    struct dli_tls *tls = calloc(1, sizeof *tls);
+    dlock_status status;
+
+    if (!tls)
+        return no_memory(box);
+    tls->options = options;
+    status = read_files(tls, box);
+    if (status != DLOCK_OK) {
+        free(tls);
+        return status;
+    }
+    pthread_mutex_init(&tls->mutex, NULL);
+    *ret = tls;
+    return DLOCK_OK;
+}
+
+void dli_tls_free(struct dli_tls *tls)
+{
+    if (!tls)
+        return;
+    if (dli_tls_enter() == 0) {
+        SSL_CTX_free(tls->context);
+        dli_tls_leave();
+    }
+    pthread_mutex_destroy(&tls->mutex);
+    free(tls);
+}
+
+/* mutex held. */
+static void refresh(struct dli_tls *tls)
+{
+    SSL_CTX *context = NULL;
+    uint64_t stamp = 0;
+
+    if (look(tls, &stamp, NULL) != DLOCK_OK || stamp == tls->stamp || make(tls, &context, NULL) != DLOCK_OK)
+        return;
+    SSL_CTX_free(tls->context);
+    tls->context = context;
+    tls->stamp = stamp;
+}
+
+SSL_CTX *dli_tls_context(struct dli_tls *tls)
+{
+    SSL_CTX *context;
+
+    pthread_mutex_lock(&tls->mutex);
+    refresh(tls);
+    context = tls->context;
+    SSL_CTX_up_ref(context);
+    pthread_mutex_unlock(&tls->mutex);
+    return context;
+}

@@ -1,0 +1,134 @@
+/*
+ * tls_reason.c: what a failure of TLS means, and what is to be done.
+ */
+#include <openssl/err.h>
+#include <openssl/x509v3.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "conn_inner.h"
+#include "tls_inner.h"
+
+static const struct {
+    long result;
+    const char *what;
+} verdicts[] = {
+    {X509_V_ERR_CERT_HAS_EXPIRED, "has a certificate that has expired, or its authority's has: renew it"},
+    {X509_V_ERR_CERT_NOT_YET_VALID, "has a certificate that is not valid yet: compare the clocks"},
+    {X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT,
+     "has a certificate of an authority that tls_ca_file and tls_ca_dir do not hold"},
+    {X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY,
+     "has a certificate of an authority that tls_ca_file and tls_ca_dir do not hold"},
+    {X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE,
+     "has a certificate of an authority that tls_ca_file and tls_ca_dir do not hold"},
+    {X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN,
+     "has a certificate of an authority that tls_ca_file and tls_ca_dir do not hold"},
+    {X509_V_ERR_CERT_SIGNATURE_FAILURE,
+     "has a certificate that its authority, as tls_ca_file and tls_ca_dir hold it, did not sign"},
+    {X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT,
+     "has a self-signed certificate that tls_ca_file and tls_ca_dir do not hold"},
+    {X509_V_ERR_CERT_REVOKED, "has a certificate that was revoked, as tls_crl_file says"},
+    {X509_V_ERR_UNABLE_TO_GET_CRL, "has a certificate of an authority of which tls_crl_file has no list"},
+    {X509_V_ERR_CRL_HAS_EXPIRED, "has a certificate whose authority has a newer list than that in tls_crl_file"},
+};
+
+const char *dli_tls_name(const struct dli_conn *conn)
+{
+    const char *given = dli_tls_server_name(conn->config->tls);
+
+    return *given ? given : conn->target->host;
+}
+
+/* The peer's certificate was refused. */
+static void fail_verdict(struct dli_conn *conn, long result)
+{
+    char quote[160], what[256];
+
+    for (size_t i = 0; i < sizeof verdicts / sizeof verdicts[0]; i++) {
+        if (verdicts[i].result == result) {
+            dli_conn_fail(conn, DLOCK_TLS_FAILED, verdicts[i].what, NULL);
+            return;
+        }
+    }
+    if (result == X509_V_ERR_HOSTNAME_MISMATCH || result == X509_V_ERR_IP_ADDRESS_MISMATCH) {
+        snprintf(what, sizeof what,
+                 "has a certificate for other names than '%s': correct the URL or set tls_server_name",
+                 dli_quote(quote, sizeof quote, dli_tls_name(conn), strlen(dli_tls_name(conn))));
+        dli_conn_fail(conn, DLOCK_TLS_FAILED, what, NULL);
+        return;
+    }
+    dli_conn_fail(conn, DLOCK_TLS_FAILED, "has a certificate that is refused", X509_verify_cert_error_string(result));
+}
+
+static void fail_wanting(struct dli_conn *conn)
+{
+    dli_conn_fail(conn, DLOCK_DENIED, "wants a client certificate: set tls_cert_file and tls_key_file", NULL);
+}
+
+/* What the peer or OpenSSL says of it. */
+static void fail_reason(struct dli_conn *conn, unsigned long error)
+{
+    const char *words = ERR_reason_error_string(error);
+
+    switch (ERR_GET_LIB(error) == ERR_LIB_SSL ? ERR_GET_REASON(error) : 0) {
+    case SSL_AD_REASON_OFFSET + SSL_AD_CERTIFICATE_REQUIRED:
+        fail_wanting(conn);
+        break;
+    case SSL_AD_REASON_OFFSET + SSL_AD_BAD_CERTIFICATE:
+    case SSL_AD_REASON_OFFSET + SSL_AD_UNSUPPORTED_CERTIFICATE:
+    case SSL_AD_REASON_OFFSET + SSL_AD_CERTIFICATE_REVOKED:
+    case SSL_AD_REASON_OFFSET + SSL_AD_CERTIFICATE_EXPIRED:
+    case SSL_AD_REASON_OFFSET + SSL_AD_CERTIFICATE_UNKNOWN:
+    case SSL_AD_REASON_OFFSET + SSL_AD_UNKNOWN_CA:
+    case SSL_AD_REASON_OFFSET + SSL_AD_ACCESS_DENIED:
+        dli_conn_fail(conn, DLOCK_DENIED, "refused the certificate of tls_cert_file", words);
+        break;
+    case SSL_AD_REASON_OFFSET + SSL_AD_UNRECOGNIZED_NAME:
+        dli_conn_fail(conn, DLOCK_TLS_FAILED,
+                      "has no certificate for this name: correct the URL or set tls_server_name", NULL);
+        break;
+    case SSL_AD_REASON_OFFSET + SSL_AD_PROTOCOL_VERSION:
+    case SSL_R_UNSUPPORTED_PROTOCOL:
+    case SSL_R_VERSION_TOO_LOW:
+        dli_conn_fail(conn, DLOCK_TLS_FAILED, "offers no version of TLS from 1.2 on", NULL);
+        break;
+    default:
+        dli_conn_fail(conn, DLOCK_TLS_FAILED, "did not agree on TLS", words ? words : "no reason was given");
+    }
+}
+
+void dli_tls_fail(struct dli_conn *conn)
+{
+    struct dli_tls_session *session = conn->tls;
+    unsigned long error = ERR_peek_error();
+    long verdict = session->shaken ? X509_V_OK : SSL_get_verify_result(session->ssl);
+    int shaken = session->shaken, code = session->error, asked = session->asked;
+
+    session->broken = 1;
+    if (dli_tls_ran_out())
+        dli_conn_fail(conn, DLOCK_OUT_OF_MEMORY, "needs memory for TLS, and there is none", NULL);
+    else if (session->plain)
+        dli_conn_fail(conn, DLOCK_TLS_FAILED, "does not speak TLS: use redis://, or the port where it does", NULL);
+    else if (SSL_get_verify_mode(session->ssl) != SSL_VERIFY_NONE && verdict != X509_V_OK)
+        fail_verdict(conn, verdict);
+    else if (code)
+        dli_conn_fail_errno(conn, shaken ? "lost the connection" : "lost the connection during the TLS handshake",
+                            code);
+    else if (session->ended)
+        dli_conn_fail(conn, DLOCK_UNREACHABLE,
+                      shaken ? "closed the connection" : "closed the connection during the TLS handshake", NULL);
+    else if (asked && ERR_GET_REASON(error) == SSL_AD_REASON_OFFSET + SSL_AD_HANDSHAKE_FAILURE)
+        fail_wanting(conn);
+    else
+        fail_reason(conn, error);
+}
+
+/* A Redis without TLS takes the first words for the start of a line and waits for its end. */
+void dli_tls_late(struct dli_conn *conn)
+{
+    if (conn->tls->heard)
+        dli_conn_fail(conn, DLOCK_UNREACHABLE, "did not finish the TLS handshake in time", NULL);
+    else
+        dli_conn_fail(conn, DLOCK_UNREACHABLE, "said nothing in the TLS handshake",
+                      "perhaps it has none, as in redis://");
+}

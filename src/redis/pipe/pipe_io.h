@@ -1,0 +1,16 @@
+/*
+ * pipe_io.h: between pipe.c and pipe_io.c.
+ */
+#ifndef DLI_REDIS_PIPE_PIPE_IO_H
+#define DLI_REDIS_PIPE_PIPE_IO_H
+
+#include "pipe.h"
+
+/* The connection's part of dli_pipe_step. */
+void dli_pipe_io(struct dli_pipe *pipe, int64_t now);
+
+/* What the call's complete says. */
+int dli_pipe_complete(struct dli_pipe *pipe, struct dli_call *call, dlock_status status, int sent,
+                      const struct dli_reply *reply);
+
+#endif

@@ -1,0 +1,32 @@
+/*
+ * private.h: up to 64 connections that callers use themselves while the process is quiet: no thread hop, no mutex.
+ *
+ * A bit of the free mask stands for each connection; who takes the bit owns the connection until it is put back.
+ */
+#ifndef DLI_REDIS_PIPE_PRIVATE_H
+#define DLI_REDIS_PIPE_PRIVATE_H
+
+#include "call.h"
+#include "redis/link/link.h"
+
+enum { DLI_PRIVATE_MAX = 64 };
+
+struct dli_private {
+    const struct dli_conn_config *config;
+    struct dli_gate *gate;
+    uint64_t free;      /* atomic mask */
+    int64_t slow_until; /* atomic: connecting takes longer than callers have; the shared connection is there for them */
+    struct dli_conn *conns[DLI_PRIVATE_MAX];
+    int64_t used_at[DLI_PRIVATE_MAX];
+};
+
+void dli_private_init(struct dli_private *pool, const struct dli_conn_config *config, struct dli_gate *gate, int count);
+void dli_private_fini(struct dli_private *pool);
+
+/* Carry the call on a free connection, blocking until its deadline; complete has run. 0 when none is free or may be made. */
+int dli_private_call(struct dli_private *pool, struct dli_call *call);
+
+/* Close connections that were not used since. */
+void dli_private_trim(struct dli_private *pool, int64_t since);
+
+#endif

@@ -1,0 +1,130 @@
+/*
+ * messages.c: see messages.h. No state.
+ */
+#include "messages.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "redis/codec/codec.h"
+
+void dli_own_channel(char out[DLI_OWN_CHANNEL_MAX], const char *uuid)
+{
+    snprintf(out, DLI_OWN_CHANNEL_MAX, "dlock_client:%s", uuid);
+}
+
+/* ---- channels */
+
+/* The number at the end of ":<our uuid>:<number>", and the size without it; 0 when the channel is not one waiter's. */
+static int64_t waiter_of(const char *uuid, const char *channel, size_t *size)
+{
+    size_t at = *size, power = 1;
+    int64_t value = 0;
+
+    for (; at > 0 && channel[at - 1] >= '0' && channel[at - 1] <= '9' && *size - at < 18; power *= 10)
+        value += (int64_t)power * (channel[--at] - '0');
+    if (at < DLI_UUID_SIZE + 3 || channel[at - 1] != ':' || channel[at - DLI_UUID_SIZE - 2] != ':' ||
+        memcmp(channel + at - DLI_UUID_SIZE - 1, uuid, DLI_UUID_SIZE) != 0)
+        return 0;
+    *size = at - DLI_UUID_SIZE - 2;
+    return value;
+}
+
+typedef void tell_fn(void *owner, const struct dli_heard *heard);
+
+/* The locks of one kind whose channel this is: T(N) is the same text for "x" and "{x}". */
+static void each_of_kind(const struct dli_store *store, const struct dli_wire *wire, const char *channel, size_t size,
+                         tell_fn *tell)
+{
+    const struct dli_kind *kind = dli_kind_find(wire->id);
+    size_t skip = strcspn(wire->channel, "@="), end = strlen(wire->channel) - skip - 1;
+    int64_t number = kind->own_channel ? waiter_of(store->uuid, channel, &size) : 0;
+
+    if (kind->family != kind->id || (kind->own_channel && !number) || size <= skip + end ||
+        memcmp(channel, wire->channel, skip) != 0)
+        return;
+    for (size_t bare = 0; bare < 2; bare++) {
+        struct dli_heard heard = {kind->id, channel + skip + bare, size - skip - end - 2 * bare, number};
+
+        if (bare && (size < skip + 3 || channel[skip] != '{' || channel[size - 1] != '}'))
+            return;
+        tell(store->owner, &heard);
+    }
+}
+
+void dli_hear_channel(const struct dli_store *store, const char *channel, size_t size, tell_fn *tell)
+{
+    const struct dli_wire *wire;
+
+    for (size_t i = 0; (wire = dli_wire_at(i)); i++)
+        each_of_kind(store, wire, channel, size, tell);
+}
+
+/* ---- messages on the own channel */
+
+/* A positive decimal number and the space behind it; -1 when there is none. */
+static int64_t number(const char **at, const char *end)
+{
+    int64_t value = 0;
+    const char *start = *at;
+
+    while (*at < end && **at >= '0' && **at <= '9' && value < INT64_MAX / 10 - 1)
+        value = value * 10 + (*(*at)++ - '0');
+    if (*at == start || *at == end || **at != ' ')
+        return -1;
+    (*at)++;
+    return value;
+}
+
+/* A mutex has several tokens, which are counted behind the first. */
+static void granted(const struct dli_store *store, int32_t family, const char *at, const char *end)
+{
+    int64_t id = number(&at, end), seq = number(&at, end), token = number(&at, end);
+    int64_t tokens = family == DLOCK_KIND_MUTEX ? number(&at, end) : 1;
+    struct dli_heard heard = {family, at, (size_t)(end - at), id};
+
+    if (id > 0 && seq >= 0 && token >= 0 && tokens > 0)
+        store->hooks->granted(store->owner, &heard, seq, token, tokens);
+}
+
+/* A turn of foreign clients is over soon, and the lock may be free. */
+static void opened(const struct dli_store *store, const char *at, const char *end)
+{
+    int64_t id = number(&at, end), ms = number(&at, end);
+    struct dli_heard heard = {DLOCK_KIND_MUTEX, at, (size_t)(end - at), id};
+
+    if (id > 0 && ms >= 0 && ms <= 1000)
+        store->hooks->hint(store->owner, &heard);
+}
+
+/* For a mutex or a fair lock: the others look for themselves. */
+static void gate(const struct dli_store *store, const char *at, const char *end)
+{
+    static const int32_t family[] = {DLOCK_KIND_MUTEX, DLOCK_KIND_FAIR};
+    int64_t ms = number(&at, end);
+
+    for (size_t i = 0; ms >= 0 && i < 2; i++) {
+        struct dli_heard heard = {family[i], at, (size_t)(end - at), 0};
+
+        store->hooks->gate(store->owner, &heard, ms);
+    }
+}
+
+void dli_hear_message(const struct dli_store *store, int own, const char *channel, size_t channel_size,
+                      const char *text, size_t size)
+{
+    const char *end = text + size;
+
+    if (!own && size == 2 && memcmp(text, "00", 2) == 0)
+        return; /* it is behind a "1" that was heard: see rw.lua */
+    if (!own)
+        dli_hear_channel(store, channel, channel_size, store->hooks->hint);
+    else if (size > 6 && memcmp(text, "grant ", 6) == 0)
+        granted(store, DLOCK_KIND_MUTEX, text + 6, end);
+    else if (size > 5 && memcmp(text, "fair ", 5) == 0)
+        granted(store, DLOCK_KIND_FAIR, text + 5, end);
+    else if (size > 5 && memcmp(text, "gate ", 5) == 0)
+        gate(store, text + 5, end);
+    else if (size > 5 && memcmp(text, "open ", 5) == 0)
+        opened(store, text + 5, end);
+}

@@ -1,0 +1,10 @@
+/*
+ * pubsub.h: what pubsub/ offers: the subscriber connection, and the meaning of the messages on it.
+ */
+#ifndef DLI_REDIS_PUBSUB_PUBSUB_H
+#define DLI_REDIS_PUBSUB_PUBSUB_H
+
+#include "messages.h"
+#include "subscriber.h"
+
+#endif

@@ -1,0 +1,58 @@
+/*
+ * check.c: rounds that look at every server. All are waited for, as long as the asker waits; those that do not answer are
+ * found too, and when too few do the look has failed.
+ */
+#include "store/store.h"
+#include "inner.h"
+
+static void begin(struct dli_round *round, int64_t now)
+{
+    const struct dli_quorum *quorum = round->lane->quorum;
+
+    (void)now;
+    round->tally = (struct dli_tally){.count = quorum->count, .needed = quorum->needed};
+    for (int i = 0; i < quorum->count; i++) {
+        struct dli_share *share = &round->share[i];
+
+        dli_share_copy(share, DLI_STAGE_ASK);
+        share->request->check.found = &share->found;
+        dli_share_send(share, 0);
+    }
+}
+
+static void heard(struct dli_round *round, struct dli_share *share, int64_t now)
+{
+    (void)now;
+    round->tally.yes += share->request->status == DLOCK_OK;
+}
+
+static void sum(struct dli_round *round)
+{
+    struct dli_request *asked = &round->asked->request;
+    dlock_status status = DLOCK_OK;
+
+    asked->check.found->count = 0;
+    for (int i = 0; i < round->lane->quorum->count && status == DLOCK_OK; i++) {
+        struct dli_share *share = &round->share[i];
+        const char *where = round->lane->quorum->node[i].store->text;
+        struct dli_request silent = {.status = DLOCK_UNREACHABLE};
+
+        status = dli_check_sum(asked, share->over ? share->request : &silent, &share->found, &share->why, where);
+    }
+    dli_round_answer(round, status);
+}
+
+static void decide(struct dli_round *round, int must, int64_t now)
+{
+    (void)now;
+    if (!must)
+        return;
+    if (round->tally.yes >= round->tally.needed) {
+        sum(round);
+        return;
+    }
+    round->asked->request.sent = 1;
+    dli_round_fail(round, "answer", round->tally.yes);
+}
+
+const struct dli_round_ops dli_check_ops = {begin, heard, decide, NULL};

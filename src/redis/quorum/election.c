@@ -1,0 +1,273 @@
+/*
+ * election.c: rounds that ask for the lock. Votes and floors are counted by engine/votes.c.
+ *
+ * What a loser was granted late is released where it comes; the rest is the asker's, who is told that its id is spent. After
+ * SPLITS attempts with split votes every other attempt asks the servers one after the other: the first one decides.
+ */
+#include "inner.h"
+
+#include <string.h>
+
+#include "sys/sys.h"
+
+enum { SPLITS = 5, QUIET_PAUSE = 200000 };
+
+static void ask(struct dli_round *round)
+{
+    int i;
+
+    while ((i = dli_election_ask(&round->election)) >= 0) {
+        struct dli_share *share = &round->share[i];
+        struct dli_exchange *exchange = &share->request->exchange;
+
+        dli_share_copy(share, DLI_STAGE_ASK);
+        exchange->wish.drop = 0;
+        exchange->wish.mode = DLI_MODE_TRY;
+        exchange->wish.listening = 0;
+        dli_share_send(share, 0);
+    }
+}
+
+static void begin(struct dli_round *round, int64_t now)
+{
+    const struct dli_quorum *quorum = round->lane->quorum;
+    const struct dli_wish *wish = &round->said.exchange.wish;
+    int splits = round->spot->splits;
+
+    dli_seats_last(round->lane->quorum, wish->lease);
+    dli_seats_ask(round->lane, now);
+    round->until = now + 2 * wish->lease;
+    dli_election_init(&round->election, quorum->count, quorum->needed, splits >= SPLITS && (splits - SPLITS) % 2 == 0);
+    round->waits = 1;
+    round->busy++;
+    dli_elect_go(round, now);
+}
+
+void dli_elect_go(struct dli_round *round, int64_t now)
+{
+    int64_t at;
+
+    if (!dli_seats_met(round->lane, round->since, round->said.deadline, now, &at)) {
+        dli_round_wake(round, at);
+        return;
+    }
+    round->waits = 0;
+    if (dli_quorum_fits(round->lane->quorum, NULL) == DLOCK_OK)
+        ask(round);
+    round->busy--;
+}
+
+/* ---- answers */
+
+static void write_floors(struct dli_round *round)
+{
+    struct dli_election *e = &round->election;
+    int i;
+
+    while ((i = dli_election_write(e)) >= 0) {
+        struct dli_share *share = &round->share[i];
+        struct dli_request *request = share->request;
+
+        dli_share_copy(share, DLI_STAGE_FLOOR);
+        request->verb = DLI_VERB_FLOOR;
+        memcpy(request->floor.owner, round->said.exchange.want, DLI_OWNER_MAX);
+        request->floor.seen = e->voter[i].last;
+        request->floor.last = e->last;
+        request->floor.keep_ms = round->said.exchange.keep_ms;
+        dli_share_send(share, 0);
+    }
+}
+
+/* Whether the server can vote with the others, as it said when it was asked: not before it was out of reach. */
+static int may_vote(const struct dli_seat *seat)
+{
+    return seat->good &&
+           seat->troubles == __atomic_load_n(&seat->lane->quorum->node[seat->index].troubles, __ATOMIC_RELAXED);
+}
+
+/* A vote counts when its server may. */
+static void count_vote(struct dli_round *round, struct dli_share *share)
+{
+    const struct dli_seat *seat = &round->lane->seat[share->node];
+    const struct dli_request *request = share->request;
+    const struct dli_answer *answer = &request->exchange.answer;
+
+    if (request->status != DLOCK_OK) {
+        dli_election_failed(&round->election, share->node, request->sent && !request->refused);
+    } else if (!may_vote(seat)) {
+        share->why = seat->why;
+        if (share->why.code == DLOCK_OK)
+            dli_fail(&share->why, DLOCK_UNREACHABLE, "%s: it has not named its quorum yet",
+                     round->lane->quorum->node[share->node].store->text);
+        dli_election_failed(&round->election, share->node, answer->got == DLI_TRY_GRANTED);
+    } else {
+        dli_election_voted(&round->election, share->node, answer->got, answer->token, answer->tokens, answer->left);
+    }
+}
+
+static void heard(struct dli_round *round, struct dli_share *share, int64_t now)
+{
+    const struct dli_request *request = share->request;
+    const struct dli_seat *seat = &round->lane->seat[share->node];
+
+    switch (share->stage) {
+    case DLI_STAGE_ASK:
+        if (request->status == DLOCK_OK && !may_vote(seat) && seat->asking) {
+            share->unjudged = 1;
+            round->busy++;
+            return;
+        }
+        count_vote(round, share);
+        if (round->asked)
+            ask(round);
+        else if (!round->won && request->status == DLOCK_OK && request->exchange.answer.got == DLI_TRY_GRANTED)
+            dli_drop_undo(share, now);
+        break;
+    case DLI_STAGE_FLOOR:
+        dli_election_written(&round->election, share->node, request->status == DLOCK_OK ? request->floor.stands : -1);
+        break;
+    default:
+        dli_drop_later(share, now);
+        return;
+    }
+    if (round->asked || round->won)
+        write_floors(round);
+}
+
+void dli_elect_judge(struct dli_lane *lane, int node)
+{
+    struct dli_link *link = lane->rounds.next;
+
+    while (link != &lane->rounds) {
+        struct dli_round *round = DLI_OBJECT(link, struct dli_round, link);
+        struct dli_share *share = &round->share[node];
+        int64_t now = dli_now();
+
+        link = link->next;
+        if (round->waits) {
+            dli_elect_go(round, now);
+            dli_round_settle(round, now);
+        } else if (share->unjudged) {
+            share->unjudged = 0;
+            dli_share_over(share);
+        }
+    }
+}
+
+void dli_elect_dropped(struct dli_lane *lane, const struct dli_spot *spot, const char *id)
+{
+    for (struct dli_link *link = lane->rounds.next; link != &lane->rounds; link = link->next) {
+        struct dli_round *round = DLI_OBJECT(link, struct dli_round, link);
+
+        if (round->spot == spot && round->won && strcmp(round->said.exchange.want, id) == 0)
+            round->won = 0;
+    }
+}
+
+/* ---- the outcome */
+
+static void won(struct dli_round *round)
+{
+    struct dli_request *asked = &round->asked->request;
+
+    round->won = 1;
+    round->spot->splits = round->spot->contended = 0;
+    asked->exchange.answer = (struct dli_answer){.got = DLI_TRY_GRANTED,
+                                                 .token = round->election.token,
+                                                 .tokens = round->election.last - round->election.token + 1};
+    dli_round_answer(round, DLOCK_OK);
+}
+
+static enum dli_try try_of(enum dli_outcome outcome)
+{
+    return outcome == DLI_OUTCOME_QUIET  ? DLI_TRY_QUIET
+           : outcome == DLI_OUTCOME_GATE ? DLI_TRY_GATE
+           : outcome == DLI_OUTCOME_KIND ? DLI_TRY_WRONG_KIND
+                                         : DLI_TRY_HELD;
+}
+
+/* A server in quarantine has said so. */
+static void say_quiet(struct dli_round *round)
+{
+    dlock_error *why = round->asked->request.why;
+
+    for (int i = 0; why && i < round->election.count; i++)
+        if (round->election.voter[i].vote == DLI_VOTE_QUIET)
+            dli_fail(why, DLOCK_QUARANTINED, "%s: %.300s", round->lane->quorum->node[i].store->text,
+                     round->share[i].why.message);
+}
+
+/* Votes of others that are gone soon, or a lock that is held: look again then. */
+static void refused(struct dli_round *round, enum dli_try got)
+{
+    const struct dli_election *e = &round->election;
+    struct dli_answer *answer = &round->asked->request.exchange.answer;
+    int split = got == DLI_TRY_HELD && dli_election_split(e);
+
+    round->spot->splits = split ? round->spot->splits + 1 : 0;
+    round->spot->contended = 1;
+    *answer = (struct dli_answer){.got = got, .spent = dli_election_spent(e)};
+    answer->left = split ? 0 : dli_election_left(e);
+    if (got == DLI_TRY_QUIET) {
+        answer->left = answer->left < 0 ? QUIET_PAUSE : answer->left;
+        say_quiet(round);
+    }
+    answer->foreign = got == DLI_TRY_HELD; /* for who listens where foreign clients do */
+    dli_round_answer(round, DLOCK_OK);
+}
+
+/* Those who vote for it, or with a token those who have confirmed that. */
+static int votes(const struct dli_round *round)
+{
+    int found = 0;
+
+    for (int i = 0; i < round->election.count; i++) {
+        enum dli_vote vote = round->election.voter[i].vote;
+
+        found += vote >= (round->election.token ? DLI_VOTE_FLOORED : DLI_VOTE_GRANTED) && vote <= DLI_VOTE_FLOORED;
+    }
+    return found;
+}
+
+/* Behind one that asked one after the other the next one asks all at once: a server that is silent stops nobody. */
+static void fail(struct dli_round *round)
+{
+    struct dli_request *asked = &round->asked->request;
+
+    round->spot->splits += round->election.in_order;
+    asked->exchange.answer = (struct dli_answer){.spent = dli_election_spent(&round->election)};
+    asked->sent = asked->exchange.answer.spent;
+    dli_round_fail(round, round->election.token ? "confirm the token" : "grant it", votes(round));
+}
+
+static int bad_quorum(struct dli_round *round)
+{
+    struct dli_request *asked = &round->asked->request;
+
+    if (dli_quorum_fits(round->lane->quorum, asked->why) == DLOCK_OK)
+        return 0;
+    asked->exchange.answer = (struct dli_answer){.spent = dli_election_spent(&round->election)};
+    asked->sent = asked->exchange.answer.spent;
+    dli_round_answer(round, DLOCK_INVALID_QUORUM);
+    return 1;
+}
+
+static void decide(struct dli_round *round, int must, int64_t now)
+{
+    enum dli_outcome outcome = dli_election_outcome(&round->election);
+
+    if (bad_quorum(round))
+        return;
+    if (outcome == DLI_OUTCOME_WON) {
+        won(round);
+        return;
+    }
+    if (!must && (outcome == DLI_OUTCOME_OPEN || outcome == DLI_OUTCOME_FAILED || !dli_round_grace(round, now)))
+        return; /* a failure says what each server says */
+    if (outcome == DLI_OUTCOME_OPEN || outcome == DLI_OUTCOME_FAILED)
+        fail(round);
+    else
+        refused(round, try_of(outcome));
+}
+
+const struct dli_round_ops dli_elect_ops = {begin, heard, decide, NULL};

@@ -1,0 +1,220 @@
+/*
+ * membership.c: whether the servers can vote together. Each is asked before it votes first, when it was out of reach, and now
+ * and then: for its run id, so that none votes twice; whether it is a shard of a cluster, which knows other servers; and
+ * for the quorum it belongs to, which it keeps for its clients, so that two views of who votes never grant side by side.
+ *
+ * A question goes before the first vote on the same connection. As long as one server cannot vote with the others nobody
+ * is granted anything: the user has to name others.
+ */
+#include "inner.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sys/sys.h"
+
+enum { MS = 1000 };
+
+/* ---- how the quorum is written */
+
+void dli_quorum_view(struct dli_quorum *quorum, int db, const char *called)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    int size;
+
+    if (*called) {
+        snprintf(quorum->view, sizeof quorum->view, "%d of %d, db %d: %s", quorum->needed, quorum->count, db, called);
+        return;
+    }
+    for (int i = 0; i < quorum->count; i++)
+        for (const char *at = quorum->node[i].store->text;; at++) {
+            hash = (hash ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
+            if (!*at)
+                break;
+        }
+    size = snprintf(quorum->view, sizeof quorum->view, "%d of %d, db %d: %016" PRIx64, quorum->needed, quorum->count,
+                    db, hash);
+    for (int i = 0; i < quorum->count && size < 180; i++)
+        size +=
+            snprintf(quorum->view + size, sizeof quorum->view - (size_t)size, " %.60s", quorum->node[i].store->text);
+}
+
+/* ---- what a server says */
+
+/* quorum.mutex held. */
+static void judge(struct dli_server *node, const struct dli_request *request)
+{
+    struct dli_quorum *quorum = node->quorum;
+    const char *text = node->store->text;
+
+    node->bad.code = DLOCK_OK;
+    memcpy(node->run_id, request->join.run_id, sizeof node->run_id);
+    if (request->join.sharded) {
+        dli_fail(&node->bad, DLOCK_INVALID_QUORUM,
+                 "%s is a shard of a cluster: name servers that know nothing of each other", text);
+        return;
+    }
+    if (strcmp(request->join.stands, quorum->view) != 0) {
+        dli_fail(&node->bad, DLOCK_INVALID_QUORUM,
+                 "%s votes for clients with another view of the quorum (%.160s): give all clients the same servers and "
+                 "the same number, or wait until those clients have gone",
+                 text, request->join.stands);
+        return;
+    }
+    for (int i = 0; i < quorum->count; i++)
+        if (i != node->index && node->run_id[0] && strcmp(node->run_id, quorum->node[i].run_id) == 0)
+            dli_fail(&node->bad, DLOCK_INVALID_QUORUM, "%s and %s are one server: name every server once",
+                     quorum->node[i].store->text, text);
+}
+
+static void count_bad(struct dli_quorum *quorum)
+{
+    int bad = 0;
+
+    for (int i = 0; i < quorum->count; i++)
+        bad += quorum->node[i].bad.code != DLOCK_OK;
+    __atomic_store_n(&quorum->bad_nodes, bad, __ATOMIC_RELEASE);
+}
+
+static void heard(struct dli_request *request)
+{
+    struct dli_seat *seat = request->asker;
+    struct dli_server *node = &seat->lane->quorum->node[seat->index];
+    dlock_error bad;
+
+    seat->asking = 0;
+    seat->heard = 1;
+    if (request->status != DLOCK_OK) {
+        if (seat->why.code == DLOCK_OK)
+            seat->why.code = request->status;
+        seat->troubles = -1; /* the trouble that made us ask is not over */
+        return;
+    }
+    pthread_mutex_lock(&node->quorum->mutex);
+    judge(node, request);
+    count_bad(node->quorum);
+    bad = node->bad;
+    pthread_mutex_unlock(&node->quorum->mutex);
+    if (bad.code != DLOCK_OK && seat->good)
+        node->quorum->store.hooks->log(node->quorum->store.owner, bad.code, bad.message);
+    seat->good = bad.code == DLOCK_OK;
+    seat->joined_at = dli_now();
+    seat->why = bad;
+}
+
+static void joined(struct dli_request *request)
+{
+    const struct dli_seat *seat = request->asker;
+
+    heard(request);
+    dli_elect_judge(seat->lane, seat->index);
+}
+
+dlock_status dli_quorum_fits(struct dli_quorum *quorum, dlock_error *box)
+{
+    dlock_status status = DLOCK_OK;
+
+    if (__atomic_load_n(&quorum->bad_nodes, __ATOMIC_ACQUIRE) == 0)
+        return DLOCK_OK;
+    pthread_mutex_lock(&quorum->mutex);
+    for (int i = 0; i < quorum->count && status == DLOCK_OK; i++)
+        if ((status = quorum->node[i].bad.code) != DLOCK_OK)
+            dli_fail(box, status, "%s", quorum->node[i].bad.message);
+    pthread_mutex_unlock(&quorum->mutex);
+    return status;
+}
+
+/* ---- seats */
+
+int dli_seats_init(struct dli_lane *lane)
+{
+    struct dli_quorum *quorum = lane->quorum;
+
+    for (int i = 0; i < quorum->count; i++) {
+        struct dli_store *store = quorum->node[i].store;
+        struct dli_seat *seat = &lane->seat[i];
+
+        seat->lane = lane;
+        seat->index = i;
+        if (!(seat->request = store->ops->request_new(store)))
+            return -1;
+    }
+    return 0;
+}
+
+void dli_seats_fini(struct dli_lane *lane)
+{
+    for (int i = 0; i < lane->quorum->count; i++)
+        lane->quorum->node[i].store->ops->request_free(lane->seat[i].request);
+}
+
+static void ask(struct dli_seat *seat, int64_t now)
+{
+    struct dli_quorum *quorum = seat->lane->quorum;
+    struct dli_server *node = &quorum->node[seat->index];
+    struct dli_request *request = seat->request;
+
+    seat->asking = 1;
+    seat->troubles = __atomic_load_n(&node->troubles, __ATOMIC_RELAXED);
+    seat->why.code = DLOCK_OK;
+    request->verb = DLI_VERB_JOIN;
+    request->join.view = quorum->view;
+    request->join.keep_ms = __atomic_load_n(&quorum->keep_ms, __ATOMIC_RELAXED);
+    request->deadline = now + quorum->patience;
+    request->repeatable = 1;
+    request->done = joined;
+    request->asker = seat;
+    request->why = &seat->why;
+    seat->lane->stirred = 1;
+    request->status = node->store->ops->push(seat->lane->lane[seat->index], request);
+    if (request->status == DLOCK_OK)
+        return;
+    heard(request); /* who asks may be going over the rounds: they hear of it by dli_seats_judge */
+    seat->lane->unheard |= 1U << seat->index;
+}
+
+void dli_seats_judge(struct dli_lane *lane)
+{
+    unsigned unheard = lane->unheard;
+
+    lane->unheard = 0;
+    for (int i = 0; i < lane->quorum->count; i++)
+        if (unheard >> i & 1)
+            dli_elect_judge(lane, i);
+}
+
+void dli_seats_last(struct dli_quorum *quorum, int64_t lease)
+{
+    int64_t wanted = 2 * lease / MS, keep = __atomic_load_n(&quorum->keep_ms, __ATOMIC_RELAXED);
+
+    while (keep < wanted &&
+           !__atomic_compare_exchange_n(&quorum->keep_ms, &keep, wanted, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        continue;
+}
+
+void dli_seats_ask(struct dli_lane *lane, int64_t now)
+{
+    int64_t keep = __atomic_load_n(&lane->quorum->keep_ms, __ATOMIC_RELAXED) * MS;
+
+    for (int i = 0; i < lane->quorum->count; i++) {
+        struct dli_seat *seat = &lane->seat[i];
+        int64_t troubles = __atomic_load_n(&lane->quorum->node[i].troubles, __ATOMIC_RELAXED);
+
+        if (!seat->asking && (!seat->good || seat->troubles != troubles || now - seat->joined_at > keep / 3))
+            ask(seat, now);
+    }
+}
+
+int dli_seats_met(struct dli_lane *lane, int64_t since, int64_t deadline, int64_t now, int64_t *at)
+{
+    int heard = 0;
+
+    *at = since + (deadline - since) / 2;
+    for (int i = 0; i < lane->quorum->count; i++)
+        heard += lane->seat[i].heard;
+    if (heard == lane->quorum->count || now >= *at)
+        lane->met = 1;
+    return lane->met;
+}

@@ -1,0 +1,148 @@
+/*
+ * poll.c: rounds that ask something once: force, gates, inspection, ping. With enough answers they are over; what the
+ * rest does stays behind.
+ */
+#include "inner.h"
+
+#include <string.h>
+
+static void begin(struct dli_round *round, int64_t now)
+{
+    const struct dli_quorum *quorum = round->lane->quorum;
+
+    (void)now;
+    round->tally = (struct dli_tally){.count = quorum->count, .needed = quorum->needed};
+    for (int i = 0; i < quorum->count; i++) {
+        dli_share_copy(&round->share[i], DLI_STAGE_ASK);
+        dli_share_send(&round->share[i], 0);
+    }
+}
+
+/* NOT_HELD, UNCHANGED and so on are answers. */
+static int answered(const struct dli_share *share)
+{
+    dlock_status status = share->request->status;
+
+    return share->over && (status >= DLOCK_OK || status == DLOCK_NOT_HELD || status == DLOCK_WRONG_KIND);
+}
+
+static void heard(struct dli_round *round, struct dli_share *share, int64_t now)
+{
+    (void)now;
+    round->tally.yes += answered(share);
+    round->tally.unknown += !answered(share);
+}
+
+/* ---- what the answers say together */
+
+/* What was done anywhere was done; else what most say. */
+static dlock_status sum_of_deeds(const struct dli_round *round)
+{
+    int count = round->lane->quorum->count, most = 0;
+    dlock_status result = DLOCK_UNREACHABLE;
+
+    for (int i = 0; i < count; i++) {
+        int same = 0;
+
+        if (!answered(&round->share[i]))
+            continue;
+        if (round->share[i].request->status == DLOCK_OK)
+            return DLOCK_OK;
+        for (int j = 0; j < count; j++)
+            same += answered(&round->share[j]) && round->share[j].request->status == round->share[i].request->status;
+        if (same > most)
+            result = round->share[i].request->status;
+        most = same > most ? same : most;
+    }
+    return result;
+}
+
+/* It is closed where half of the answers say so. */
+static void sum_of_gates(const struct dli_round *round, struct dli_request *asked)
+{
+    int closed = 0;
+    int64_t most = -1;
+
+    for (int i = 0; i < round->lane->quorum->count; i++) {
+        const struct dli_request *request = round->share[i].request;
+
+        if (!answered(&round->share[i]))
+            continue;
+        closed += request->gate_ms >= 0;
+        most = request->gate_ms > most ? request->gate_ms : most;
+    }
+    asked->gate_ms = 2 * closed >= round->tally.yes ? most : -1;
+}
+
+static int same_holder(const struct dli_round *round, int i, int64_t *least_ms)
+{
+    const struct dli_sight *sight = &round->share[i].request->sight;
+    int same = 0;
+
+    *least_ms = sight->left_ms;
+    for (int j = 0; j < round->lane->quorum->count; j++) {
+        const struct dli_sight *other = &round->share[j].request->sight;
+
+        if (!answered(&round->share[j]) || strcmp(sight->holder, other->holder) != 0)
+            continue;
+        same++;
+        *least_ms = other->left_ms < *least_ms ? other->left_ms : *least_ms;
+    }
+    return same;
+}
+
+/* Whom most name: with a tie a holder. Who waits stands in no line, and is not known. Another kind of key names nobody. */
+static dlock_status sum_of_sights(const struct dli_round *round, struct dli_request *asked)
+{
+    struct dli_sight *sum = &asked->sight;
+    int most = 0;
+
+    *sum = (struct dli_sight){.left_ms = -2, .waiters = -1};
+    for (int i = 0; i < round->lane->quorum->count; i++) {
+        const struct dli_sight *sight = &round->share[i].request->sight;
+        int64_t least_ms;
+        int same;
+
+        if (!answered(&round->share[i]))
+            continue;
+        same = same_holder(round, i, &least_ms);
+        if (same > most || (same == most && !sum->holder[0])) {
+            memcpy(sum->holder, sight->holder, sizeof sum->holder);
+            sum->left_ms = least_ms;
+            most = same;
+        }
+        sum->token = sight->token > sum->token ? sight->token : sum->token;
+        sum->now_us = sight->now_us > sum->now_us ? sight->now_us : sum->now_us;
+    }
+    return sum_of_deeds(round);
+}
+
+static void sum(struct dli_round *round)
+{
+    struct dli_request *asked = &round->asked->request;
+    dlock_status status = DLOCK_OK;
+
+    if (asked->verb == DLI_VERB_INSPECT)
+        status = sum_of_sights(round, asked);
+    else if (asked->verb == DLI_VERB_GATE_LEFT)
+        sum_of_gates(round, asked);
+    else if (asked->verb == DLI_VERB_FORCE || asked->verb == DLI_VERB_GATE || asked->verb == DLI_VERB_PROVISION)
+        status = sum_of_deeds(round);
+    dli_round_answer(round, status);
+}
+
+static void decide(struct dli_round *round, int must, int64_t now)
+{
+    enum dli_verdict verdict = dli_tally_verdict(&round->tally);
+    int all = round->tally.yes + round->tally.unknown == round->tally.count;
+
+    if (verdict == DLI_VERDICT_YES) {
+        if (all || must || round->said.verb == DLI_VERB_PING || dli_round_grace(round, now))
+            sum(round);
+    } else if (must || verdict == DLI_VERDICT_NONE) {
+        round->asked->request.sent = 1;
+        dli_round_fail(round, "answer", round->tally.yes);
+    }
+}
+
+const struct dli_round_ops dli_poll_ops = {begin, heard, decide, NULL};

@@ -1,0 +1,162 @@
+/*
+ * renewal.c: rounds that renew holds. A hold is kept when enough servers confirm it, gone when so many do not have it that
+ * enough never will. Behind that, servers that lack a hold which was kept, and is not being released, get it again when nobody
+ * else has the lock there.
+ */
+#include "inner.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int rows(const struct dli_round *round)
+{
+    return round->said.renew.count;
+}
+
+/* The places of the asker's rows go with the asker; those of the servers' stores stay. */
+int dli_keep_init(struct dli_round *round)
+{
+    const struct dli_renewal *row = round->said.renew.row;
+    size_t count = (size_t)rows(round);
+
+    if (!(round->kept = calloc(count, sizeof *round->kept)))
+        return -1;
+    for (size_t i = 0; i < count; i++) {
+        round->kept[i].spot = dli_spot_ref(row[i].place->spot);
+        memcpy(round->kept[i].id, row[i].heir[0] ? row[i].heir : row[i].owner, DLI_OWNER_MAX);
+    }
+    for (int node = 0; node < round->lane->quorum->count; node++) {
+        struct dli_renewal *own = malloc(count * sizeof *own);
+
+        if (!(round->share[node].row = own))
+            return -1;
+        memcpy(own, row, count * sizeof *own);
+        for (size_t i = 0; i < count; i++)
+            own[i].place = round->kept[i].spot->place;
+    }
+    return 0;
+}
+
+static void ended(struct dli_round *round)
+{
+    for (int i = 0; round->kept && i < rows(round); i++)
+        dli_spot_unref(round->kept[i].spot);
+    free(round->kept);
+}
+
+void dli_keep_dropped(struct dli_lane *lane, const char *id)
+{
+    for (struct dli_link *link = lane->rounds.next; link != &lane->rounds; link = link->next) {
+        struct dli_round *round = DLI_OBJECT(link, struct dli_round, link);
+
+        for (int i = 0; round->kept && i < rows(round); i++)
+            round->kept[i].dropped |= strcmp(round->kept[i].id, id) == 0;
+    }
+}
+
+static void begin(struct dli_round *round, int64_t now)
+{
+    const struct dli_quorum *quorum = round->lane->quorum;
+
+    dli_seats_ask(round->lane, now);
+    for (int i = 0; i < rows(round); i++)
+        round->kept[i].tally = (struct dli_tally){.count = quorum->count, .needed = quorum->needed};
+    for (int i = 0; i < quorum->count; i++) {
+        struct dli_share *share = &round->share[i];
+
+        dli_share_copy(share, DLI_STAGE_ASK);
+        share->request->renew.row = share->row;
+        dli_share_send(share, 1);
+    }
+}
+
+/* Of what the server lacks, the holds that were kept; they move to the front. */
+static int lacking(const struct dli_round *round, struct dli_share *share)
+{
+    int found = 0;
+
+    for (int i = 0; i < rows(round); i++) {
+        struct dli_renewal row = share->row[i];
+
+        if (row.kept || round->kept[i].dropped || dli_tally_verdict(&round->kept[i].tally) != DLI_VERDICT_YES)
+            continue;
+        share->row[i] = share->row[found];
+        share->row[found++] = row;
+    }
+    return found;
+}
+
+static void give_again(struct dli_share *share)
+{
+    struct dli_round *round = share->round;
+    int count = lacking(round, share);
+
+    if (count == 0)
+        return;
+    dli_share_copy(share, DLI_STAGE_AGAIN);
+    share->request->renew.row = share->row;
+    share->request->renew.count = count;
+    share->request->renew.again = 1;
+    dli_share_send(share, 0);
+}
+
+static int was_answered(const struct dli_share *share)
+{
+    return share->stage == DLI_STAGE_ASK && share->over && share->request->status == DLOCK_OK;
+}
+
+static void heard(struct dli_round *round, struct dli_share *share, int64_t now)
+{
+    int known = share->request->status == DLOCK_OK;
+
+    (void)now;
+    for (int i = 0; share->stage == DLI_STAGE_ASK && i < rows(round); i++) {
+        round->kept[i].tally.yes += known && share->row[i].kept;
+        round->kept[i].tally.no += known && !share->row[i].kept;
+        round->kept[i].tally.unknown += !known;
+    }
+    if (!round->asked && was_answered(share))
+        give_again(share);
+}
+
+/* Into the asker's rows. Returns how many are known. */
+static int tell(struct dli_round *round)
+{
+    struct dli_renewal *row = round->asked->request.renew.row;
+    int known = 0;
+
+    for (int i = 0; i < rows(round); i++) {
+        enum dli_verdict verdict = dli_tally_verdict(&round->kept[i].tally);
+
+        row[i].kept = verdict == DLI_VERDICT_YES ? 1 : verdict == DLI_VERDICT_NO ? 0 : -1;
+        known += row[i].kept >= 0;
+    }
+    return known;
+}
+
+static int all_decided(const struct dli_round *round)
+{
+    for (int i = 0; i < rows(round); i++)
+        if (dli_tally_verdict(&round->kept[i].tally) == DLI_VERDICT_OPEN)
+            return 0;
+    return 1;
+}
+
+static void decide(struct dli_round *round, int must, int64_t now)
+{
+    (void)now;
+    if (!must && !all_decided(round))
+        return;
+    if (tell(round) > 0) {
+        dli_round_answer(round, DLOCK_OK);
+    } else {
+        round->asked->request.sent = 1;
+        dli_round_fail(round, "confirm it", round->kept[0].tally.yes);
+        return;
+    }
+    for (int i = 0; i < round->lane->quorum->count; i++)
+        if (was_answered(&round->share[i]))
+            give_again(&round->share[i]);
+}
+
+const struct dli_round_ops dli_keep_ops = {begin, heard, decide, ended};

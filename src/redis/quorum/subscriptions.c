@@ -1,0 +1,111 @@
+/*
+ * subscriptions.c: what the stores of the nodes hear, told on. Hooks run on lane 0, but for log.
+ *
+ * Any server's word is a hint to look. Grants are pushed to those in line alone, and nobody of ours is. A server whose ear comes
+ * back has to be told anew what is listened to: up is said again then.
+ */
+#include "inner.h"
+
+static void up(void *owner)
+{
+    const struct dli_server *node = owner;
+    struct dli_quorum *quorum = node->quorum;
+
+    quorum->ears |= 1U << node->index;
+    quorum->store.hooks->up(quorum->store.owner);
+}
+
+static void down(void *owner)
+{
+    const struct dli_server *node = owner;
+    struct dli_quorum *quorum = node->quorum;
+
+    quorum->ears &= ~(1U << node->index);
+    if (quorum->ears == 0)
+        quorum->store.hooks->down(quorum->store.owner);
+}
+
+static void listens(void *owner, const struct dli_heard *heard)
+{
+    const struct dli_server *node = owner;
+
+    node->quorum->store.hooks->listens(node->quorum->store.owner, heard);
+}
+
+static void deaf(void *owner, const struct dli_heard *heard)
+{
+    const struct dli_server *node = owner;
+
+    node->quorum->store.hooks->deaf(node->quorum->store.owner, heard);
+}
+
+static void hint(void *owner, const struct dli_heard *heard)
+{
+    const struct dli_server *node = owner;
+
+    node->quorum->store.hooks->hint(node->quorum->store.owner, heard);
+}
+
+static void granted(void *owner, const struct dli_heard *heard, int64_t seq, int64_t token, int64_t tokens)
+{
+    (void)owner;
+    (void)heard;
+    (void)seq;
+    (void)token;
+    (void)tokens;
+}
+
+static void gate(void *owner, const struct dli_heard *heard, int64_t ms)
+{
+    const struct dli_server *node = owner;
+
+    node->quorum->store.hooks->gate(node->quorum->store.owner, heard, ms);
+}
+
+static void note(void *owner, dlock_status status, const char *text)
+{
+    struct dli_server *node = owner;
+
+    if (status != DLOCK_OK)
+        __atomic_add_fetch(&node->troubles, 1, __ATOMIC_RELAXED);
+    node->quorum->store.hooks->log(node->quorum->store.owner, status, text);
+}
+
+const struct dli_store_hooks dli_server_hooks = {up, down, listens, deaf, hint, granted, gate, note};
+
+/* ---- what the asker wants to hear */
+
+void dli_quorum_want(struct dli_store *store)
+{
+    struct dli_quorum *quorum = dli_quorum_of(store);
+
+    for (int i = 0; i < quorum->count; i++)
+        quorum->node[i].store->ops->want(quorum->node[i].store);
+}
+
+/* The nodes count for themselves: the first one begins, the last one ends it. */
+void dli_quorum_listen(struct dli_store *store, const struct dli_kind *kind, const struct dli_place *place,
+                       const char *owner, int on, int64_t *listeners)
+{
+    struct dli_quorum *quorum = dli_quorum_of(store);
+
+    pthread_mutex_lock(&quorum->mutex);
+    if (on ? ++*listeners == 1 : --*listeners == 0) {
+        for (int i = 0; i < quorum->count; i++) {
+            struct dli_store *node = quorum->node[i].store;
+            int64_t count = !on;
+
+            node->ops->listen(node, kind, place->spot->place, owner, on, &count);
+        }
+    }
+    pthread_mutex_unlock(&quorum->mutex);
+}
+
+void dli_quorum_forget(struct dli_store *store, int64_t *listeners)
+{
+    struct dli_quorum *quorum = dli_quorum_of(store);
+
+    pthread_mutex_lock(&quorum->mutex);
+    --*listeners;
+    pthread_mutex_unlock(&quorum->mutex);
+}

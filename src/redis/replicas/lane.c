@@ -1,0 +1,203 @@
+/*
+ * lane.c: the errands that wait for a connection, see replicas.h.
+ */
+#include "replicas.h"
+
+#include <poll.h>
+#include <string.h>
+
+#include "redis/link/link.h"
+#include "sys/sys.h"
+
+void dli_replicas_init(struct dli_replicas *replicas, const struct dli_conn_config *config, struct dli_gate *gate,
+                       int wake_fd, int needed, int64_t *reloads)
+{
+    memset(replicas, 0, sizeof *replicas);
+    pthread_mutex_init(&replicas->mutex, NULL);
+    for (int i = 0; i < 2; i++) {
+        replicas->pushed[i].end = &replicas->pushed[i].first;
+        replicas->waiting[i].end = &replicas->waiting[i].first;
+    }
+    replicas->config = config;
+    replicas->gate = gate;
+    replicas->wake_fd = wake_fd;
+    replicas->needed = needed;
+    replicas->reloads = reloads;
+    replicas->known = config->finder ? &config->finder->replicas : NULL;
+}
+
+void dli_replicas_fini(struct dli_replicas *replicas)
+{
+    for (int i = 0; i < DLI_REPLICAS_CONNS; i++)
+        dli_conn_free(replicas->turn[i].conn);
+    pthread_mutex_destroy(&replicas->mutex);
+}
+
+int dli_replicas_want(const struct dli_replicas *replicas, const struct dli_request *request)
+{
+    if (replicas->needed == 0)
+        return 0;
+    if (request->verb == DLI_VERB_EXCHANGE)
+        return request->exchange.wish.want != 0 && request->kind->id != DLOCK_KIND_LATCH;
+    return request->verb == DLI_VERB_RENEW || request->verb == DLI_VERB_TAKE;
+}
+
+/* ---- the lane */
+
+int dli_replicas_push(struct dli_replicas *replicas, struct dli_errand *errand, int urgent)
+{
+    struct dli_replicas_line *line = &replicas->pushed[urgent != 0];
+    struct dli_call *call = &errand->call;
+    int shut;
+
+    call->done = 0;
+    call->next = NULL;
+    pthread_mutex_lock(&replicas->mutex);
+    shut = replicas->shut;
+    if (!shut) {
+        *line->end = call;
+        line->end = &call->next;
+    }
+    pthread_mutex_unlock(&replicas->mutex);
+    if (!shut)
+        dli_wake_set(replicas->wake_fd);
+    return shut ? -1 : 0;
+}
+
+void dli_replicas_carry(struct dli_replicas *replicas, struct dli_errand *errand)
+{
+    errand->call.sleeps = 1;
+    if (dli_replicas_push(replicas, errand, 0)) {
+        dli_errand_fail(errand, DLOCK_CLOSED);
+        return;
+    }
+    while (!__atomic_load_n(&errand->call.done, __ATOMIC_ACQUIRE))
+        dli_futex_sleep(&errand->call.done, 0);
+}
+
+/* Move what is in one line behind what is in another. */
+static void move(struct dli_replicas_line *from, struct dli_replicas_line *to)
+{
+    if (!from->first)
+        return;
+    *to->end = from->first;
+    to->end = from->end;
+    from->first = NULL;
+    from->end = &from->first;
+}
+
+/* What was pushed goes behind what waits. */
+static void collect(struct dli_replicas *replicas, int shut)
+{
+    pthread_mutex_lock(&replicas->mutex);
+    replicas->shut |= shut;
+    for (int i = 0; i < 2; i++)
+        move(&replicas->pushed[i], &replicas->waiting[i]);
+    pthread_mutex_unlock(&replicas->mutex);
+}
+
+static struct dli_errand *next(struct dli_replicas *replicas)
+{
+    struct dli_replicas_line *line = &replicas->waiting[replicas->waiting[1].first != NULL];
+    struct dli_call *call = line->first;
+
+    if (!call)
+        return NULL;
+    line->first = call->next;
+    if (!line->first)
+        line->end = &line->first;
+    return DLI_OBJECT(call, struct dli_errand, call);
+}
+
+static void begin(struct dli_replicas_turn *turn, struct dli_errand *errand, int64_t now)
+{
+    turn->errand = errand;
+    turn->said = turn->waits = turn->fresh = turn->skip = 0;
+    turn->alarm = now;
+}
+
+/* Nobody waits for those any more. */
+static void expire(struct dli_replicas *replicas, struct dli_replicas_line *line, int64_t now)
+{
+    struct dli_call **link = &line->first, *call;
+
+    while ((call = *link)) {
+        if (now < call->deadline) {
+            link = &call->next;
+            continue;
+        }
+        *link = call->next;
+        dli_replicas_end(replicas, DLI_OBJECT(call, struct dli_errand, call), DLOCK_UNREACHABLE);
+    }
+    line->end = link;
+}
+
+void dli_replicas_step(struct dli_replicas *replicas, int64_t now)
+{
+    struct dli_errand *errand;
+
+    collect(replicas, 0);
+    for (int i = 0; i < 2; i++)
+        expire(replicas, &replicas->waiting[i], now);
+    for (int i = 0; i < DLI_REPLICAS_CONNS; i++) {
+        struct dli_replicas_turn *turn = &replicas->turn[i];
+
+        if (turn->errand)
+            dli_replicas_drive(replicas, turn, now);
+        else if (turn->connecting)
+            dli_replicas_settle(replicas, turn, now);
+        while (!turn->errand && (errand = next(replicas))) {
+            begin(turn, errand, now);
+            dli_replicas_drive(replicas, turn, now);
+        }
+    }
+}
+
+int64_t dli_replicas_alarm(const struct dli_replicas *replicas)
+{
+    int64_t at = INT64_MAX;
+
+    for (int i = 0; i < DLI_REPLICAS_CONNS; i++) {
+        const struct dli_replicas_turn *turn = &replicas->turn[i];
+
+        if ((turn->errand || turn->connecting) && turn->alarm < at)
+            at = turn->alarm;
+        if (turn->errand && turn->errand->call.deadline < at)
+            at = turn->errand->call.deadline;
+    }
+    for (int i = 0; i < 2; i++)
+        for (const struct dli_call *call = replicas->waiting[i].first; call; call = call->next)
+            at = call->deadline < at ? call->deadline : at;
+    return at;
+}
+
+int dli_replicas_fds(const struct dli_replicas *replicas, struct pollfd *fds)
+{
+    int count = 0;
+
+    for (int i = 0; i < DLI_REPLICAS_CONNS; i++) {
+        const struct dli_replicas_turn *turn = &replicas->turn[i];
+
+        if ((turn->errand || turn->connecting) && turn->conn && turn->conn->fd >= 0)
+            fds[count++] = dli_conn_poll(turn->conn);
+    }
+    return count;
+}
+
+void dli_replicas_shut(struct dli_replicas *replicas)
+{
+    struct dli_errand *errand;
+
+    collect(replicas, 1);
+    for (int i = 0; i < DLI_REPLICAS_CONNS; i++) {
+        struct dli_replicas_turn *turn = &replicas->turn[i];
+
+        if (turn->errand && turn->said)
+            dli_replicas_cut(turn);
+        else if (turn->errand)
+            dli_replicas_end(replicas, turn->errand, DLOCK_CLOSED);
+        turn->errand = NULL;
+    }
+    while ((errand = next(replicas)))
+        dli_replicas_end(replicas, errand, DLOCK_CLOSED);
+}

@@ -1,0 +1,82 @@
+-- Acquire the fair lock, or stand in line. The same owner id sent twice gets the same grant.
+-- {1, token}; {0, ms until the next look or -1, whether one of Redisson's comes before}; {-1}: keys of another kind;
+-- {-2}: the gate is closed.
+-- ARGV: owner, lease, block, mode (0 try, 1 line, 2 line and poll), listening, beat, keep, seq, channel
+local channel = ARGV[9]
+--@include fair_base.lua
+local own, want = ARGV[1], { lease = ARGV[2], keep = ARGV[7] }
+
+-- The usual case first, before the functions of the line are made: nobody holds the lock and nobody waits.
+if call('EXISTS', lock, queue, timeouts, about, gate) == 0 and ask('STRLEN', fence) then
+  local token = reserve(want.keep)
+  hold(own, want.lease, token)
+  return { 1, token }
+end
+
+--@include shared/buried.lua
+--@include fair_line.lua
+--@include fair_stand.lua
+
+-- Its own grant once more; a write, for replicas to confirm.
+local function again(told)
+  call('PEXPIRE', lock, math.max(call('PTTL', lock), tonumber(want.lease)))
+  keep_for(about, 2 * want.lease)
+  local owner, token = (told or ''):match('^(%S+) (%d+)$')
+  if owner == own then
+    return { 1, tonumber(token) }
+  end
+  return { 1, reserved(want.keep) }
+end
+
+local function look(first, score, known, holder)
+  local by_foreign = holder and not ours(holder)
+  local place, foreign, left = nil, by_foreign and '1' or '0', holder and call('PTTL', lock) or 0
+  if not first[1] and call('EXISTS', timeouts) == 1 then
+    revive()
+  end
+  if ARGV[4] ~= '0' then
+    place, foreign = stand(ARGV, first, score, known, by_foreign, left)
+  end
+  if holder then
+    if known[3] then
+      see_held()
+    end
+    if by_foreign or first[1] and not ours(first[1]) then
+      head(own, false)
+    end
+    return { 0, place == true and -1 or left, tonumber(foreign) }
+  end
+  local who, token = hand_on(own, want)
+  if not who or who == own then
+    return { 1, token or give(own, want, nil, true) }
+  end
+  if not ours(who) then
+    return { 0, place == true and -1 or math.min(25 * (place or 2), 100), 1 }
+  end
+  return { 0, place == true and -1 or call('PTTL', lock), tonumber(foreign) }
+end
+
+local holders, first = ask('HKEYS', lock), ask('LRANGE', queue, 0, SEEN - 1)
+local score, known = tonumber(ask('ZSCORE', timeouts, own)), ask('HMGET', about, own, '!', '?')
+ask('STRLEN', fence)
+if wrong then
+  return { -1 }
+end
+for i = 1, #holders do
+  if holders[i] == 'mode' then
+    return { -1 }
+  end
+end
+for i = 1, #holders do
+  if holders[i] == own then
+    return again(known[2])
+  end
+end
+if call('EXISTS', gate) == 1 then
+  leave(own)
+  return { -2 }
+end
+if buried(about, own) then
+  return { 0, -1, 0 }
+end
+return look(first, score, known, holders[1])

@@ -1,0 +1,16 @@
+-- Write back the tokens that servers of a quorum agreed on. KEYS: lock, fence.
+-- ARGV: owner, last token reserved here with its vote, last token to stand, keep
+-- 1 when it stands; 0 when the lock is not owner's any more or somebody has reserved tokens since that vote.
+--@include shared/held.lua
+local call, fence, last = redis.call, KEYS[2], ARGV[3]
+local before = held(KEYS[1], ARGV[1]) and call('GET', fence)
+if before == last then
+  return 1
+elseif not before or before ~= ARGV[2] or tonumber(before) > tonumber(last) then
+  return 0
+elseif call('PTTL', fence) == -1 then
+  call('SET', fence, last)
+else
+  call('SET', fence, last, 'PX', ARGV[4])
+end
+return 1

@@ -1,0 +1,66 @@
+-- Take permits for the time of a lease. The same id sent twice gets the same grant and no shorter lease.
+-- {1, token}; {0, ms until the first lease ends or -1, 1}: too few are left; {-1}: other keys; {-2}: the gate is closed.
+-- KEYS: lock, fence, gate, leases, once (id -> token). ARGV: owner, lease, permits, mode, listening, beat, keep, seq, channel
+--@include semaphore/sem_counter.lua
+--@include semaphore/sem_token.lua
+--@include semaphore/sem_once.lua
+--@include permit_ids.lua
+--@include permit_pool.lua
+local owner, lease, permits = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local till = end_of(lease)
+
+local function new_token()
+  local token = reserve(ARGV[7])
+  remember(owner, 1, token, math.max(lease, WHILE))
+  return token
+end
+
+-- Ms until a lease ends.
+local function next_end()
+  local first = call('ZRANGE', leases, 0, 0, 'WITHSCORES')
+  local score = tonumber(first[2] or NEVER)
+  return score < NEVER and math.max(score - millis(), 1) or -1
+end
+
+-- The leases are to last as long as the count.
+local function share_end()
+  local ttl = call('PTTL', lock)
+  if ttl > 0 then
+    call('PEXPIRE', leases, ttl)
+  else
+    call('PERSIST', leases)
+  end
+end
+
+local function grant(ids)
+  local token = new_token()
+  call('DECRBY', lock, #ids)
+  for i = 1, #ids do
+    call('ZADD', leases, text(till), ids[i])
+  end
+  share_end()
+  return { 1, token }
+end
+
+local left = reclaim(ARGV[9])
+if not left then
+  return { -1 }
+end
+local ids, told = ids_of(owner, permits), recall(owner)
+local found = present(leases, ids)
+if told and told[1] == 0 then -- it was given up
+  return { 0, -1, 1 }
+elseif #found == permits then
+  reset(leases, ids, till, true)
+  return { 1, told and told[2] or new_token() }
+end
+if call('EXISTS', KEYS[3]) == 1 then
+  return { -2 }
+end
+if #found > 0 then
+  left = give_back(found, ARGV[9])
+end
+if left < permits then
+  return { 0, next_end(), 1 }
+end
+return grant(ids)

@@ -1,0 +1,60 @@
+-- The permits of a permit semaphore: {1, value} done, {0, value} not changed, {-1} other kinds of keys. The same id sent again
+-- is answered alike. KEYS: lock, fence, gate, leases, once. ARGV: what, number, id, channel
+--   set         so many when there is no semaphore yet; the permits left
+--   setpermits  so many in all, those that are out counted; the permits left, less than 0 when too many are out
+--   add         so many more, or fewer; the permits left. As with Redisson a TTL ends
+--   count, acquired, permits    those left, those out, both
+--@include semaphore/sem_counter.lua
+--@include semaphore/sem_once.lua
+--@include permit_pool.lua
+local what, number, id, channel = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
+
+local function read()
+  local left, there, out = reclaim(channel)
+  if not left then
+    return { -1 }
+  end
+  if what == 'count' then
+    return { 1, left }
+  end
+  return { 1, what == 'acquired' and out or there and left + out or 0 }
+end
+
+-- The permits left and whether anything changed.
+local function change(left, there, out)
+  if what == 'add' then
+    call('SET', lock, text(left + number))
+    call('PERSIST', leases)
+    announce(channel, number, number)
+    return left + number, true
+  end
+  if not there then
+    call('SET', lock, text(number))
+    announce(channel, number, number)
+    return number, true
+  end
+  local more = number - left - out
+  if what == 'set' or more == 0 then
+    return left, false
+  end
+  call('INCRBY', lock, text(more))
+  announce(channel, number, number)
+  return left + more, true
+end
+
+if what == 'count' or what == 'acquired' or what == 'permits' then
+  return read()
+end
+local left, there, out = pool()
+if not left then
+  return { -1 }
+end
+local told = recall(id)
+if told then
+  return told
+end
+local value, changed = change(left, there, out)
+if changed then
+  remember(id, 1, value, WHILE)
+end
+return { (changed or what ~= 'set') and 1 or 0, value }

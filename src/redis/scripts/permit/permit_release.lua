@@ -1,0 +1,33 @@
+-- Give permits back: 1; 0 when one of them was gone or its lease had ended, what was there comes back all the same; -1 for
+-- other kinds of keys. With a rest they stay out for so many ms more. Harmless when repeated.
+-- KEYS: lock, fence, gate, leases, once. ARGV: owner, channel, listening, rest, doubt, permits
+--@include semaphore/sem_counter.lua
+--@include semaphore/sem_once.lua
+--@include permit_ids.lua
+--@include permit_pool.lua
+if not pool() then
+  return -1
+end
+local rest, ids = tonumber(ARGV[4]), ids_of(ARGV[1], ARGV[6])
+local found, lowest = present(leases, ids)
+
+-- A request for it may still be under way: for a while this id gets nothing. Not to be the first write.
+local function bury()
+  if ARGV[5] == '1' then
+    remember(ARGV[1], 0, 0, WHILE)
+  end
+end
+
+local whole = #found == #ids and lowest > millis()
+if whole and rest > 0 then
+  reset(leases, ids, end_of(rest))
+  bury()
+  call('PUBLISH', ARGV[2], tostring(#ids)) -- to those who sleep until the lease would have ended
+  return 1
+end
+call('HDEL', KEYS[5], ARGV[1])
+bury()
+if #found > 0 then
+  give_back(found, ARGV[2])
+end
+return whole and 1 or 0

@@ -1,0 +1,3 @@
+-- fair_force.lua behind a look at the memory of the server, see quarantine.lua.
+--@include quarantine_free.lua
+--@include fair/fair_force.lua

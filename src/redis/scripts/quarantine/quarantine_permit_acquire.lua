@@ -1,0 +1,3 @@
+-- permit_acquire.lua behind a look at the memory of the server, see quarantine.lua.
+--@include quarantine_grant.lua
+--@include permit/permit_acquire.lua

@@ -1,0 +1,3 @@
+-- release.lua behind a look at the memory of the server, see quarantine.lua.
+--@include quarantine_free.lua
+--@include mutex/release.lua

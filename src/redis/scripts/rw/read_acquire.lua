@@ -1,0 +1,40 @@
+-- Take a read hold: when nobody holds, when others read, or under the write hold of the same owner. The same id sent
+-- twice gets the same grant and no shorter lease.
+-- {1, token}; {0, ms until the next look, 1}; {-1}: another kind of key; {-2}: the gate is closed.
+-- KEYS: lock, fence, gate, hold. ARGV: owner, lease, block, mode, listening, beat, keep, seq, channel, write hold of
+-- the same owner or ""
+--@include rw.lua
+--@include semaphore/sem_token.lua
+local own, lease, under, hold = ARGV[1], tonumber(ARGV[2]), ARGV[10], KEYS[4]
+
+local function held_already()
+  return call('HEXISTS', lock, own) == 1 and call('GET', hold)
+end
+
+local mode = settle(look(), ARGV[9])
+if mode == 'other' then
+  return { -1 }
+end
+local token = mode ~= 'free' and held_already()
+if token then
+  extend(hold, lease)
+  extend(lock, lease)
+  return { 1, tonumber(token) }
+elseif call('EXISTS', KEYS[3]) == 1 then
+  return { -2 }
+elseif call('GET', hold) == BURIED then
+  return { 0, -1, 1 }
+elseif mode == 'write' and (under == '' or call('HEXISTS', lock, under) == 0) then
+  return { 0, call('PTTL', lock), 1 }
+end
+token = reserve(ARGV[7])
+if mode == 'free' then
+  call('HSET', lock, 'mode', 'read')
+end
+call('HSET', lock, own, '1')
+call('SET', hold, text(token), 'PX', lease)
+extend(lock, lease)
+if call('HLEN', lock) > FEW then
+  sweep(some())
+end
+return { 1, token }

@@ -1,0 +1,35 @@
+-- Take the write hold, when nobody holds. The same id sent twice gets the same grant and no shorter lease.
+-- {1, token}; {0, ms until the next look, 1}; {-1}: another kind of key; {-2}: the gate is closed.
+-- KEYS: lock, fence, gate, hold. ARGV: owner (ends in ":write"), lease, block, mode, listening, beat, keep, seq, channel
+--@include rw.lua
+--@include semaphore/sem_token.lua
+local own, lease = ARGV[1], tonumber(ARGV[2])
+
+local mode = settle(look(), ARGV[9])
+if mode == 'other' then
+  return { -1 }
+end
+-- While own holds, nobody is granted anything but reads under it. Before the first of them the last token reserved is
+-- own's, and the answer is what it was. They are asked for only when own's grant is known, so a request that comes
+-- after them is a late copy, whose answer nobody waits for. Even that answer is sound: it lies between own's token and
+-- the last of those reads', all of one owner, above every earlier grant's and below every later one's.
+if mode ~= 'free' and call('HEXISTS', lock, own) == 1 then
+  extend(lock, lease)
+  return { 1, reserved(ARGV[7]) }
+elseif call('EXISTS', KEYS[3]) == 1 then
+  return { -2 }
+elseif call('GET', KEYS[4]) == BURIED then
+  return { 0, -1, 1 }
+elseif mode == 'write' then
+  return { 0, call('PTTL', lock), 1 }
+elseif mode == 'read' then
+  local last, more = last_hold()
+  if last > 0 or more then -- one lives; or there are more of the dead than one call may remove: the next one goes on
+    return { 0, last > 0 and call('PTTL', lock) or 1, 1 }
+  end
+end
+local token = reserve(ARGV[7])
+call('DEL', lock)
+call('HSET', lock, 'mode', 'write', own, '1')
+call('PEXPIRE', lock, lease)
+return { 1, token }

@@ -1,0 +1,87 @@
+-- What a server that is to keep locks should be looked at for: {its clock in microseconds, name, detail, name, detail ...}, the
+-- names being those of store/finding.c. It tries on keys of a name of its own whether it may do what scripts do.
+-- KEYS: those of a mutex. ARGV: channel; whether there is a quarantine, and whether replicas confirm grants ("1")
+-- A server of a cluster that is a replica, or has no key of ours, gets the keys behind the other words: it says whether it has the
+-- command and the right before it refuses the key.
+local keyless = #KEYS == 0
+local lock, fence, line, about = unpack(keyless and { ARGV[4], ARGV[5], ARGV[6], ARGV[7] } or KEYS)
+local found = {}
+local function note(name, detail)
+  found[#found + 1], found[#found + 2] = name, tostring(detail):sub(1, 120)
+end
+
+local refused
+-- What the command says; nil when it may not or cannot.
+local function try(command, ...)
+  local said = redis.pcall(command, ...)
+  if type(said) ~= 'table' or not said.err then
+    return said
+  end
+  if keyless and (said.err:find('READONLY', 1, true) or said.err:find("can't write against", 1, true) or said.err:find('non local', 1, true)) then
+    return nil
+  end
+  if said.err:find('Unknown', 1, true) or said.err:find('unknown command', 1, true) then
+    note('COMMAND_MISSING', command)
+  elseif said.err:find('NOPERM', 1, true) or said.err:find('ACL', 1, true) or said.err:find("can't", 1, true) then
+    note('COMMAND_DENIED', command)
+  elseif not refused then
+    refused = true
+    note('WRITE_REFUSED', said.err)
+  end
+end
+
+local function look(section)
+  local said = try('INFO', section) or ''
+  return function(name)
+    return said:match('[\r\n]' .. name .. ':([^\r\n]*)')
+  end
+end
+
+local memory, disk, server, family = look('memory'), look('persistence'), look('server'), look('replication')
+local policy = memory('maxmemory_policy') or 'noeviction'
+if policy ~= 'noeviction' then
+  note('EVICTION', policy)
+end
+if disk('aof_enabled') == '0' and ARGV[2] ~= '1' then
+  note('PERSISTENCE', '')
+end
+if disk('rdb_last_bgsave_status') == 'err' or disk('aof_last_write_status') == 'err' then
+  note('PERSISTENCE_FAILS', '')
+end
+local version = server('redis_version') or '0'
+if (tonumber(version:match('^%d+')) or 0) < 6 then
+  note('VERSION', version)
+end
+if family('role') == 'slave' and not keyless then
+  note('READ_ONLY', '')
+elseif family('role') ~= 'slave' and (tonumber(family('connected_slaves') or '0') or 0) > 0 and ARGV[3] ~= '1' and not family('min_slaves_good_slaves') then
+  note('REPLICAS', family('connected_slaves'))
+end
+
+if keyless or family('role') ~= 'slave' then
+  try('SET', fence, '1', 'PX', '1000')
+  try('GET', fence)
+  try('INCRBY', fence, 1)
+  try('HSET', lock, 'a', '1', 'b', '1')
+  try('PEXPIRE', lock, '1000')
+  try('PTTL', lock)
+  try('HGET', lock, 'a')
+  try('HKEYS', lock)
+  try('HEXISTS', lock, 'a')
+  try('HDEL', lock, 'b')
+  try('EXISTS', lock)
+  try('ZADD', line, 1, 'a')
+  try('PEXPIRE', line, '1000')
+  try('ZCARD', line)
+  try('ZRANGE', line, 0, 0)
+  try('ZREM', line, 'a')
+  try('HINCRBY', about, 'a', 1)
+  try('PEXPIRE', about, '1000')
+  try('HVALS', about)
+  try('PUBSUB', 'NUMSUB', ARGV[1])
+  try('PUBLISH', ARGV[1], '0')
+  try('DEL', lock, fence, line, about)
+end
+local time = try('TIME') or { 0, 0 }
+table.insert(found, 1, time[1] * 1000000 + time[2])
+return found

@@ -1,0 +1,179 @@
+-- What the scripts of the mutex share, behind tokens.lua. All keys are in the lock's slot:
+--   lock   hash {owner: "1"}, Redisson's lock
+--   fence  string, the highest fencing token reserved so far, Redisson's fenced counter
+--   line   zset, processes in line by time of arrival; "*" with a negative score is a foreign turn until that time
+--   about  hash, waiter -> "deadline lease block keep polls listens seq"; "*" -> credit of foreign clients
+--   gate   string, there while the gate is closed: no waiter of ours gets in, who holds goes on. In a release during a quarantine
+--          this key is missing, see quarantine_free.lua: closed
+local lock, fence, line, about, gate = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local TURN = '*'
+local GRACE = 25
+
+local micros
+-- Server time in microseconds, read once.
+local function now()
+  if not micros then
+    local time = redis.call('TIME')
+    micros = time[1] * 1000000 + time[2]
+  end
+  return micros
+end
+
+local function millis()
+  return math.floor(now() / 1000)
+end
+
+local function text(number)
+  return string.format('%.0f', number)
+end
+
+-- Hand the free lock to owner with a new block of tokens; returns what tokens() does.
+local function grant(owner, lease, block, keep)
+  local token, few = tokens(fence, now(), block, keep)
+  redis.call('HSET', lock, owner, '1')
+  redis.call('PEXPIRE', lock, lease)
+  return token, few
+end
+
+-- The last of the tokens that were reserved for who holds the lock; a new one where the counter is gone.
+local function last_token(keep)
+  return tonumber(redis.call('GET', fence)) or (tokens(fence, now(), 1, keep))
+end
+
+local function gate_closed()
+  return not gate or redis.call('EXISTS', gate) == 1
+end
+
+local function leave(waiter)
+  redis.call('ZREM', line, waiter)
+  redis.call('HDEL', about, waiter)
+end
+
+local function entry(waiter)
+  local told = redis.call('HGET', about, waiter)
+  if not told then
+    return nil
+  end
+  local deadline, lease, block, keep, polls, listens, seq = told:match('^(%d+) (%d+) (%d+) (%d+) (%d) (%d) (%d+)$')
+  if not seq then
+    return nil
+  end
+  return {
+    deadline = tonumber(deadline), lease = lease, block = tonumber(block), keep = keep,
+    polls = polls == '1', listens = tonumber(listens), seq = seq,
+  }
+end
+
+-- The first living waiter and its entry; or nil and how many ms a foreign turn still lasts. The dead are removed, and with over
+-- a foreign turn.
+local function head(over)
+  while true do
+    local first = redis.call('ZRANGE', line, 0, 0, 'WITHSCORES')
+    if not first[1] then
+      return nil, 0
+    end
+    if first[1] == TURN then
+      local left = -tonumber(first[2]) - millis()
+      if left > 0 and left <= GRACE and not over then -- more is a clock that was set back
+        return nil, left
+      end
+      redis.call('ZREM', line, TURN)
+    else
+      local told = entry(first[1])
+      if told and told.deadline > millis() then
+        return first[1], told
+      end
+      leave(first[1])
+    end
+  end
+end
+
+-- Keep what those in line have said for at least as long as one of them may be silent.
+local function keep_for(key, beat)
+  if redis.call('PTTL', key) < beat * 3 / 2 then
+    redis.call('PEXPIRE', key, 2 * beat)
+  end
+end
+
+local function ear(waiter)
+  return 'dlock_client:' .. waiter:sub(1, 36)
+end
+
+-- Whether a process hears: those who watch all channels do not count.
+local function hears(waiter)
+  return redis.call('PUBSUB', 'NUMSUB', ear(waiter))[2] > 0
+end
+
+local function tell(waiter, message)
+  redis.call('PUBLISH', ear(waiter), message)
+end
+
+-- Give the free lock to the first living waiter that hears of it, and tell it alone. args: those of a try by own, which hears
+-- by the reply and gets what it asks for now, not what it asked for when it came in line. first, told: the head, if known.
+-- Returns what grant() does when it was own; true when it was another; otherwise nil and the rest of a foreign turn.
+local function grant_next(own, args, first, told)
+  while true do
+    if not first then
+      first, told = head()
+    end
+    if not first then
+      return nil, told
+    end
+    leave(first)
+    if first == own then
+      return grant(own, args[2], tonumber(args[3]), args[7])
+    end
+    if told.polls or hears(first) then
+      local token, few = grant(first, told.lease, told.block, told.keep)
+      local granted = { 'grant', first:sub(38), told.seq, text(token), text(few or told.block), lock }
+      tell(first, table.concat(granted, ' '))
+      return true
+    end
+    first = nil
+  end
+end
+
+-- Let foreign clients try first: they are told Redisson's way, ours hold back for GRACE ms.
+local function open_turn()
+  local until_ = millis() + GRACE
+  redis.call('ZADD', line, text(-until_), TURN)
+  keep_for(line, GRACE)
+end
+
+-- How many subscribers of Redisson's channel are not waiters of ours.
+local function foreigners(channel, listening)
+  local heard = redis.call('PUBSUB', 'NUMSUB', channel)[2] - listening
+  if heard > 0 then
+    local told = redis.call('HVALS', about)
+    for i = 1, #told do
+      local listens = told[i]:match('^%d+ %d+ %d+ %d+ %d (%d) %d+$')
+      heard = heard - (tonumber(listens) or 0)
+    end
+  end
+  return heard
+end
+
+-- The lock became free: the next one in line gets it, foreign clients get their share of turns.
+local function pass_on(channel, listening)
+  local first, told = head(true)
+  if not first then
+    if redis.call('PUBLISH', channel, '0') > listening and foreigners(channel, listening) > 0 then
+      open_turn()
+    end
+    return
+  end
+  local foreign = foreigners(channel, listening)
+  if foreign > 0 then
+    local all = foreign + redis.call('ZCARD', line)
+    if redis.call('HINCRBY', about, TURN, foreign) >= all then
+      redis.call('HINCRBY', about, TURN, -all)
+      open_turn()
+      redis.call('PUBLISH', channel, '0')
+      tell(first, 'open ' .. first:sub(38) .. ' ' .. GRACE .. ' ' .. lock)
+      return
+    end
+  end
+  if gate_closed() or not grant_next(nil, nil, first, told) then
+    redis.call('PUBLISH', channel, '0')
+  end
+end

@@ -1,0 +1,391 @@
+/*
+ * single.c: the store on one server: a shared connection per lane, private ones for callers while it is quiet, and a
+ * subscriber on lane 0.
+ *
+ * commands and reloads are atomics; first is set before the store is used by a second thread; the rest says itself what guards it. A
+ * lane's trouble and trimmed belong to its thread.
+ */
+#include "single.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "redis/codec/codec.h"
+#include "redis/pipe/pipe.h"
+#include "redis/link/link.h"
+#include "redis/pubsub/pubsub.h"
+#include "redis/replicas/replicas.h"
+#include "sys/sys.h"
+#include "redis/txn/txn.h"
+
+enum { MS = 1000, TRIM_AFTER = 30000000 };
+
+struct single {
+    struct dli_store store;
+    struct dli_conn_config config;
+    struct dli_gate gate;
+    struct dli_private pool;
+    int64_t patience; /* for one command */
+    int64_t commands, reloads;
+    int replicas;           /* constant, see dli_options_replicas */
+    struct dli_quiet quiet; /* constant; longest_ms 0: off */
+    char channel[DLI_OWN_CHANNEL_MAX];
+    struct dli_lane *first;
+};
+
+struct dli_lane {
+    struct single *single;
+    int index;
+    struct dli_pipe pipe;
+    struct dli_subscriber ear; /* of lane 0 */
+    struct dli_txn_lane txns;
+    struct dli_replicas replicas;
+    struct dli_trouble trouble;
+    int64_t trimmed;
+};
+
+static struct single *of(struct dli_store *store)
+{
+    return DLI_OBJECT(store, struct single, store);
+}
+
+/* ---- places and requests */
+
+static struct dli_place *place_new(struct dli_store *store, const struct dli_kind *kind, const char *name, size_t size)
+{
+    (void)store;
+    return dli_place_new(kind, name, size);
+}
+
+static struct dli_request *request_new(struct dli_store *store)
+{
+    struct dli_request *request = dli_errand_new();
+
+    if (request && of(store)->quiet.longest_ms > 0)
+        request->quiet = &of(store)->quiet;
+    return request;
+}
+
+static uint32_t shard(const struct dli_store *store, const struct dli_place *place)
+{
+    (void)store;
+    (void)place;
+    return 0;
+}
+
+/* ---- the subscriber */
+
+static void up(void *owner)
+{
+    const struct dli_store *store = owner;
+
+    store->hooks->up(store->owner);
+}
+
+static void down(void *owner)
+{
+    const struct dli_store *store = owner;
+
+    store->hooks->down(store->owner);
+}
+
+static void listens(void *owner, int sharded, const char *channel, size_t size)
+{
+    const struct dli_store *store = owner;
+
+    (void)sharded;
+    dli_hear_channel(store, channel, size, store->hooks->listens);
+}
+
+static void deaf(void *owner, int sharded, const char *channel, size_t size)
+{
+    const struct dli_store *store = owner;
+
+    (void)sharded;
+    dli_hear_channel(store, channel, size, store->hooks->deaf);
+}
+
+static void message(void *owner, const char *channel, size_t channel_size, const char *text, size_t size)
+{
+    struct dli_store *store = owner;
+    const char *own = of(store)->channel;
+
+    dli_hear_message(store, channel_size == strlen(own) && memcmp(channel, own, channel_size) == 0, channel,
+                     channel_size, text, size);
+}
+
+static const struct dli_subscriber_hooks ear_hooks = {up, down, listens, deaf, message, NULL};
+
+static void want(struct dli_store *store)
+{
+    dli_subscriber_want(&of(store)->first->ear);
+}
+
+static void listen(struct dli_store *store, const struct dli_kind *kind, const struct dli_place *place,
+                   const char *owner, int on, int64_t *listeners)
+{
+    char channel[DLI_CHANNEL_MAX];
+    size_t size = dli_channel_of(channel, kind, place, owner);
+
+    dli_subscriber_listen(&of(store)->first->ear, channel, size, on, listeners);
+}
+
+static void forget(struct dli_store *store, int64_t *listeners)
+{
+    dli_subscriber_forget(&of(store)->first->ear, listeners);
+}
+
+/* ---- lanes */
+
+static struct dli_lane *lane_new(struct dli_store *store, int index, int wake_fd)
+{
+    struct single *single = of(store);
+    struct dli_lane *lane = calloc(1, sizeof *lane);
+
+    if (!lane)
+        return NULL;
+    lane->single = single;
+    lane->index = index;
+    lane->trimmed = dli_now();
+    dli_txn_lane_init(&lane->txns, wake_fd);
+    dli_replicas_init(&lane->replicas, &single->config, &single->gate, wake_fd, single->replicas, &single->reloads);
+    if (dli_pipe_init(&lane->pipe, &single->config, &single->gate, wake_fd, single->patience, &single->reloads))
+        goto fail_pipe;
+    if (index > 0)
+        return lane;
+    dli_own_channel(single->channel, store->uuid);
+    if (dli_subscriber_init(&lane->ear, &single->config, &single->gate, single->channel, wake_fd, single->patience))
+        goto fail_ear;
+    lane->ear.hooks = &ear_hooks;
+    lane->ear.owner = store;
+    single->first = lane;
+    return lane;
+
+fail_ear:
+    dli_subscriber_fini(&lane->ear);
+fail_pipe:
+    dli_pipe_fini(&lane->pipe);
+    dli_replicas_fini(&lane->replicas);
+    dli_txn_lane_fini(&lane->txns);
+    free(lane);
+    return NULL;
+}
+
+static void lane_free(struct dli_lane *lane)
+{
+    if (!lane)
+        return;
+    if (lane->index == 0)
+        dli_subscriber_fini(&lane->ear);
+    dli_pipe_fini(&lane->pipe);
+    dli_replicas_fini(&lane->replicas);
+    dli_txn_lane_fini(&lane->txns);
+    free(lane);
+}
+
+/* Encode the call; alone: it goes in no crowd. 0, or -1 without memory. */
+static int begin(struct dli_errand *errand, int alone)
+{
+    if (dli_errand_begin(errand))
+        return -1;
+    errand->call.crowd = alone ? 0 : dli_crowd_of(&errand->request);
+    errand->call.direct = errand->request.direct;
+    return 0;
+}
+
+static dlock_status hand_over(struct dli_lane *lane, struct dli_request *request, int urgent)
+{
+    struct dli_errand *errand = dli_errand_of(request);
+    int shut = 0;
+
+    if (begin(errand, urgent))
+        return DLOCK_OUT_OF_MEMORY;
+    if (dli_replicas_want(&lane->replicas, request))
+        shut = dli_replicas_push(&lane->replicas, errand, urgent);
+    else if (urgent)
+        dli_pipe_push_urgent(&lane->pipe, &errand->call);
+    else
+        shut = dli_pipe_push(&lane->pipe, &errand->call);
+    if (!shut)
+        __atomic_add_fetch(&lane->single->commands, 1, __ATOMIC_RELAXED);
+    return shut ? DLOCK_CLOSED : DLOCK_OK;
+}
+
+static dlock_status push(struct dli_lane *lane, struct dli_request *request)
+{
+    return hand_over(lane, request, 0);
+}
+
+static dlock_status push_urgent(struct dli_lane *lane, struct dli_request *request)
+{
+    return hand_over(lane, request, 1);
+}
+
+/* On a private connection while nobody uses the shared one, else on that. */
+static void carry(struct dli_lane *lane, struct dli_request *request)
+{
+    struct single *single = lane->single;
+    struct dli_errand *errand = dli_errand_of(request);
+    struct dli_call *call = &errand->call;
+
+    if (begin(errand, 0)) {
+        dli_fail(request->why, DLOCK_OUT_OF_MEMORY, "no memory for the command");
+        dli_errand_fail(errand, DLOCK_OUT_OF_MEMORY);
+        return;
+    }
+    __atomic_add_fetch(&single->commands, 1, __ATOMIC_RELAXED);
+    if (dli_replicas_want(&lane->replicas, request)) {
+        dli_replicas_carry(&lane->replicas, errand);
+        return;
+    }
+    if (__atomic_load_n(&lane->pipe.load, __ATOMIC_RELAXED) == 0 && dli_private_call(&single->pool, call)) {
+        if (call->fallback)
+            __atomic_add_fetch(&single->reloads, 1, __ATOMIC_RELAXED);
+        return;
+    }
+    call->sleeps = 1;
+    if (dli_pipe_push(&lane->pipe, call) == 0)
+        dli_pipe_wait(&lane->pipe, call);
+    else
+        dli_errand_fail(errand, DLOCK_CLOSED);
+}
+
+static void step(struct dli_lane *lane, int64_t now)
+{
+    dli_pipe_step(&lane->pipe, now);
+    dli_trouble_log(&lane->trouble, &lane->pipe, &lane->single->store, lane->single->store.text);
+    dli_txn_lane_step(&lane->txns, dli_now());
+    dli_replicas_step(&lane->replicas, dli_now());
+    if (lane->index > 0)
+        return;
+    dli_subscriber_step(&lane->ear, dli_now());
+    if (now - lane->trimmed > TRIM_AFTER) {
+        dli_private_trim(&lane->single->pool, now - TRIM_AFTER);
+        lane->trimmed = now;
+    }
+}
+
+static int64_t alarm_at(const struct dli_lane *lane)
+{
+    int64_t at = dli_pipe_alarm(&lane->pipe), other = dli_txn_lane_alarm(&lane->txns);
+
+    at = other < at ? other : at;
+    other = dli_replicas_alarm(&lane->replicas);
+    at = other < at ? other : at;
+    if (lane->index == 0)
+        other = dli_subscriber_alarm(&lane->ear);
+    return other < at ? other : at;
+}
+
+static int lane_sleep(struct dli_lane *lane, struct pollfd *fds)
+{
+    int count = 0;
+
+    fds[count++] = dli_pipe_poll(&lane->pipe);
+    if (lane->index == 0)
+        fds[count++] = dli_conn_poll(lane->ear.conn);
+    count += dli_txn_lane_fds(&lane->txns, fds + count);
+    count += dli_replicas_fds(&lane->replicas, fds + count);
+    __atomic_store_n(&lane->pipe.sleeping, 1, __ATOMIC_SEQ_CST);
+    count = __atomic_load_n(&lane->pipe.pushed, __ATOMIC_SEQ_CST) ? -1 : count;
+    dli_pipe_leave(&lane->pipe);
+    return count;
+}
+
+static void awake(struct dli_lane *lane)
+{
+    dli_pipe_enter(&lane->pipe);
+    __atomic_store_n(&lane->pipe.sleeping, 0, __ATOMIC_SEQ_CST);
+}
+
+static void shut(struct dli_lane *lane)
+{
+    dli_pipe_shut(&lane->pipe);
+    dli_pipe_leave(&lane->pipe);
+    dli_txn_lane_shut(&lane->txns);
+    dli_replicas_shut(&lane->replicas);
+}
+
+/* ---- the store */
+
+static void stats(struct dli_store *store, int64_t *all)
+{
+    struct single *single = of(store);
+
+    all[DLOCK_STAT_COMMANDS] += __atomic_load_n(&single->commands, __ATOMIC_RELAXED);
+    all[DLOCK_STAT_SCRIPT_RELOADS] += __atomic_load_n(&single->reloads, __ATOMIC_RELAXED);
+    dli_gate_count(&single->gate, &all[DLOCK_STAT_CONNECTS], &all[DLOCK_STAT_CONNECT_FAILURES]);
+}
+
+static void store_free(struct dli_store *store)
+{
+    struct single *single = of(store);
+
+    dli_private_fini(&single->pool);
+    dli_tls_free(single->config.tls);
+    dli_finder_free(single->config.finder);
+    dli_gate_fini(&single->gate);
+    free(single);
+}
+
+static const struct dli_store_ops ops = {
+    .free = store_free,
+    .stats = stats,
+    .place_new = place_new,
+    .place_free = dli_place_free,
+    .request_new = request_new,
+    .request_free = dli_errand_free,
+    .shard = shard,
+    .lane_new = lane_new,
+    .lane_free = lane_free,
+    .push = push,
+    .carry = carry,
+    .want = want,
+    .listen = listen,
+    .forget = forget,
+    .push_urgent = push_urgent,
+    .step = step,
+    .alarm = alarm_at,
+    .sleep = lane_sleep,
+    .awake = awake,
+    .shut = shut,
+};
+
+dlock_status dli_single_open(const struct dlock_options *options, const struct dli_site *site, struct dli_store **ret,
+                             dlock_error *box)
+{
+    struct single *single = calloc(1, sizeof *single);
+    dlock_status status;
+
+    if (!single)
+        return dli_fail(box, DLOCK_OUT_OF_MEMORY, "no memory for a client");
+    dli_open_configure(&single->config, options, &site->target);
+    if ((status = dli_open_reach(&single->config, options, site, box)) != DLOCK_OK) {
+        free(single);
+        return status;
+    }
+    single->replicas = dli_options_replicas(options);
+    dli_quiet_init(&single->quiet, options->number[DLI_OPT_QUARANTINE_MS], options->number[DLI_OPT_DRIFT_PPM]);
+    single->patience = options->number[DLI_OPT_COMMAND_TIMEOUT_MS] * MS;
+    dli_gate_init(&single->gate, (int)options->number[DLI_OPT_CONNECTS_PER_SECOND], (uint64_t)dli_now());
+    dli_private_init(&single->pool, &single->config, &single->gate, (int)options->number[DLI_OPT_PRIVATE_CONNECTIONS]);
+    single->store.ops = &ops;
+    single->store.text = single->config.target.text;
+    single->store.connect_time = single->config.connect_timeout;
+    *ret = &single->store;
+    return DLOCK_OK;
+}
+
+void dli_single_txn(struct dli_store *store, struct dli_txn *txn)
+{
+    struct single *single = of(store);
+
+    dli_txn_init(txn, &single->config, &single->gate, single->patience);
+}
+
+int dli_single_txn_push(struct dli_lane *lane, struct dli_txn_step *step)
+{
+    return dli_txn_lane_push(&lane->txns, step);
+}

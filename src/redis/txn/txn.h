@@ -1,0 +1,181 @@
+/*
+ * txn.h: optimistic transactions: WATCH, reads, then MULTI, the writes and EXEC, on a connection of their own.
+ *
+ * A round begins with the first WATCH and ends with commit, rollback or any trouble with the connection. Writes are kept
+ * here until the commit, so that the server knows nothing of them before. The commit waits for the answer to MULTI before
+ * it sends them: a server that refuses MULTI would carry out what follows at once.
+ *
+ * One thread at a time; no mutex. why, never NULL, receives a sentence when the status is not DLOCK_OK.
+ */
+#ifndef DLI_REDIS_TXN_TXN_H
+#define DLI_REDIS_TXN_TXN_H
+
+#include <pthread.h>
+
+#include "redis/codec/codec.h"
+#include "redis/link/link.h"
+
+enum {
+    DLI_TXN_KEY_MAX = 64 * 1024,
+    DLI_TXN_VALUE_MAX = DLI_REPLY_BULK, /* so that what is written can be read */
+    DLI_TXN_WRITES_MAX = 4096,
+    DLI_TXN_BYTES_MAX = 16 * 1024 * 1024 /* of all writes as commands */
+};
+
+struct dli_txn;
+
+/* Of a store on several servers: where a round is. */
+struct dli_txn_guide {
+    /* A round is to begin with key: DLOCK_OK, config and gate are its server's; DLOCK_WOULD_BLOCK: ask again at *at. */
+    dlock_status (*lead)(struct dli_txn *txn, const char *key, size_t size, int64_t *at, dlock_error *why);
+    int (*follow)(struct dli_txn *txn, const struct dli_redirect *redirect); /* 1: lead leads elsewhere now */
+    void (*lost)(struct dli_txn *txn); /* the server that it led to is out of reach */
+};
+
+struct dli_txn {
+    const struct dli_conn_config *config;
+    struct dli_gate *gate;
+    int64_t patience;         /* microseconds for one command */
+    struct dli_conn *conn;    /* or NULL, between rounds; the user of this may take it then, or put another one here */
+    int watching;             /* in a round: conn is READY and has watched keys */
+    struct dli_buffer writes; /* encoded */
+    int count;                /* how many */
+    int64_t asked;            /* commands sent since somebody set it to 0 */
+
+    const struct dli_txn_guide *guide; /* NULL: one server */
+    void *guide_of;
+    struct dli_redirect redirect; /* what the last reply said */
+    int slot;                     /* of the round's keys */
+    uint32_t version;             /* the guide's */
+};
+
+void dli_txn_init(struct dli_txn *txn, const struct dli_conn_config *config, struct dli_gate *gate, int64_t patience);
+
+/* Free everything; the connection is closed, and what was watched forgotten. Never blocks. */
+void dli_txn_fini(struct dli_txn *txn);
+
+/* The same in a forked child, which has a copy of the descriptor: the parent's connection stays up. */
+void dli_txn_fini_child(struct dli_txn *txn);
+
+/* Close and free a connection that is in no round, here and in forked children. Never blocks. */
+void dli_txn_end_conn(struct dli_conn *conn);
+
+/* End the round and close the connection. Never blocks. */
+void dli_txn_drop(struct dli_txn *txn);
+
+/* The same after a call that ended with status: the guide hears of a server that is out of reach. */
+void dli_txn_break(struct dli_txn *txn, dlock_status status);
+
+/* Watch a key, on a new connection if need be. After any failure but DLOCK_INVALID_ARGUMENT there is no round. */
+dlock_status dli_txn_watch(struct dli_txn *txn, const char *key, size_t size, dlock_error *why);
+
+/*
+ * The value of a key; *ret_size is its size, also with DLOCK_BUFFER_TOO_SMALL. DLOCK_NOT_FOUND. The round goes on after a
+ * refusal of the server, and ends when the connection fails.
+ */
+dlock_status dli_txn_get(struct dli_txn *txn, const char *key, size_t size, uint8_t *buffer, size_t room,
+                         size_t *ret_size, dlock_error *why);
+
+/* Keep one command for the commit; its second word is the key. */
+dlock_status dli_txn_write(struct dli_txn *txn, int argc, const char *const *argv, const size_t *sizes,
+                           dlock_error *why);
+
+/* Carry out the writes if no watched key has changed, and end the round. DLOCK_CONFLICT, DLOCK_UNKNOWN_OUTCOME, ... */
+dlock_status dli_txn_commit(struct dli_txn *txn, dlock_error *why);
+
+/* Forget writes and watched keys, and end the round. */
+void dli_txn_rollback(struct dli_txn *txn);
+
+enum dli_txn_verb { DLI_TXN_WATCH, DLI_TXN_GET, DLI_TXN_COMMIT, DLI_TXN_ROLLBACK };
+
+/* What needs no server: DLOCK_NO_TRANSACTION, or DLOCK_INVALID_ARGUMENT after the first write, or for a key elsewhere. */
+dlock_status dli_txn_may(const struct dli_txn *txn, enum dli_txn_verb verb, const char *key, size_t size,
+                         dlock_error *why);
+
+/* What an error reply means: on a cluster a slot that has gone is trouble that passes. */
+dlock_status dli_txn_refusal(const struct dli_txn *txn, const struct dli_reply *reply);
+
+/* The same with a sentence; DLOCK_OK for anything but an error reply. */
+dlock_status dli_txn_refused(const struct dli_txn *txn, const struct dli_reply *reply, dlock_error *why);
+
+enum { DLI_TXN_TURNS = 5 };
+
+/* A WATCH was refused: 1, it may do better elsewhere; turns counts. */
+int dli_txn_turns(struct dli_txn *txn, int *turns);
+
+/* Forget writes and watched keys, on a connection that has them no longer. */
+void dli_txn_end_round(struct dli_txn *txn);
+
+/* ---- exec.c: MULTI was answered: send the writes and EXEC, and judge what comes back. FAILED or not, conn stays. */
+
+struct dli_exec {
+    struct dli_txn *txn;
+    int taken;           /* replies to writes so far */
+    int done;            /* EXEC was answered: status and why say the rest */
+    int sent;            /* all of it, to the kernel */
+    dlock_status status; /* before that: of the first write that the server refused */
+    dlock_error *why;
+};
+
+/* DLOCK_OK, or DLOCK_OUT_OF_MEMORY and there is nothing to go on with. */
+dlock_status dli_txn_exec_begin(struct dli_exec *exec, struct dli_txn *txn, dlock_error *why);
+
+/* Whatever can be done without blocking; late: its time is over. 1: so is the commit, as status and why say. */
+int dli_txn_exec_step(struct dli_exec *exec, int late);
+
+/* ---- step.c: steps that nobody waits for. One is its owner's until it is pushed and again in done; nobody else uses
+ * the transaction in between. done runs on the lane's thread. */
+
+struct dli_txn_step {
+    struct dli_txn *txn;
+    enum dli_txn_verb verb;
+    const char *key; /* of WATCH and GET */
+    size_t key_size;
+    void (*done)(struct dli_txn_step *step);
+
+    dlock_status status; /* the results */
+    dlock_error why;     /* the sentence when the status is not DLOCK_OK */
+    char *value;         /* GET: the owner frees it */
+    size_t size;
+
+    struct dli_txn_step *next; /* the rest is the lane's */
+    enum { DLI_TXN_BEGIN, DLI_TXN_LEAD, DLI_TXN_TURN, DLI_TXN_CONNECT, DLI_TXN_ANSWER, DLI_TXN_EXEC } phase;
+    int64_t deadline, alarm;
+    int turns;      /* how often it was sent elsewhere */
+    int may_repeat; /* on a new connection, when this one turns out to be dead */
+    struct dli_exec exec;
+};
+
+/* ---- step.c: a lane's part in steps that nobody waits for: it drives their connections.
+ *
+ * mutex guards pushed and shut; the rest belongs to the lane's thread. */
+
+struct pollfd;
+
+enum { DLI_TXN_LANE_FDS = 56 };
+
+struct dli_txn_lane {
+    pthread_mutex_t mutex;
+    struct dli_txn_step *pushed, **pushed_end;
+    int shut;
+    int wake_fd;                                 /* the loop's, borrowed */
+    struct dli_txn_step *waiting, **waiting_end; /* for a place among the active ones */
+    struct dli_txn_step *active;
+    int count;
+};
+
+void dli_txn_lane_init(struct dli_txn_lane *lane, int wake_fd);
+void dli_txn_lane_fini(struct dli_txn_lane *lane);
+
+/* Any thread. 0, or -1 when the lane was shut: the step stays the caller's and done does not run. */
+int dli_txn_lane_push(struct dli_txn_lane *lane, struct dli_txn_step *step);
+
+/* ---- the lane's thread: as the operations of a lane in store/store.h */
+void dli_txn_lane_step(struct dli_txn_lane *lane, int64_t now);
+int64_t dli_txn_lane_alarm(const struct dli_txn_lane *lane);
+
+/* How many descriptors to watch; at most DLI_TXN_LANE_FDS. */
+int dli_txn_lane_fds(const struct dli_txn_lane *lane, struct pollfd *fds);
+void dli_txn_lane_shut(struct dli_txn_lane *lane);
+
+#endif

@@ -1,8 +1,0 @@
--- Acquire, or stand in line. The same owner id sent twice gets the same grant. KEYS: lock, fence, line, about, gate.
--- ARGV: owner, lease, block, mode, listening, beat, keep, seq; and what was seen of the hold, see mend.lua
---@include tokens.lua
---@include quick.lua
---@include common.lua
---@include buried.lua
---@include try.lua
-return try(ARGV, { ARGV[9], ARGV[10], ARGV[11] })

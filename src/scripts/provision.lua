@@ -1,9 +1,0 @@
--- Take the operator's word that the server's memory is whole: grants go at once. 1. See quiet.lua.
--- KEYS: marker. ARGV: the longest lease any client may ask for, and how long a quarantine lasts
-local run = redis.call('INFO', 'server'):match('run_id:(%x+)')
-local id = redis.call('INFO', 'replication'):match('master_replid:(%x+)')
-if not run or not id then
-  return redis.error_reply('ERR quarantine_ms needs a server that tells its run id and its replication id')
-end
-redis.call('HSET', KEYS[1], 'epoch', run .. ':' .. id, 'longest', ARGV[1], 'until', '0')
-return 1

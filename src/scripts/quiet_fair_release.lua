@@ -1,3 +1,0 @@
--- fair_release.lua behind a look at the memory of the server, see quiet.lua.
---@include quiet_free.lua
---@include fair_release.lua

@@ -1,3 +1,0 @@
--- force.lua behind a look at the memory of the server, see quiet.lua.
---@include quiet_free.lua
---@include force.lua

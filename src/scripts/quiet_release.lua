@@ -1,3 +1,0 @@
--- release.lua behind a look at the memory of the server, see quiet.lua.
---@include quiet_free.lua
---@include release.lua

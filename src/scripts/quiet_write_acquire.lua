@@ -1,3 +1,0 @@
--- write_acquire.lua behind a look at the memory of the server, see quiet.lua.
---@include quiet_grant.lua
---@include write_acquire.lua

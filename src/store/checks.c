@@ -1,0 +1,31 @@
+/*
+ * checks.c: looks at several servers, made one.
+ */
+#include "store.h"
+
+#include <stdio.h>
+
+/* Servers that are down do not hide what others have; a redirect means that a failover or a move is under way. */
+static int is_silence(dlock_status status)
+{
+    return status == DLOCK_UNREACHABLE || status == DLOCK_SERVER_LOADING || status == DLOCK_SERVER_BUSY ||
+           status == DLOCK_WRONG_SETUP;
+}
+
+dlock_status dli_check_sum(struct dli_request *asked, const struct dli_request *of, const struct dli_findings *found,
+                           const dlock_error *why, const char *where)
+{
+    struct dli_finding *finding;
+
+    if (of->status == DLOCK_OK && dli_findings_take(asked->check.found, found, where) == 0)
+        return DLOCK_OK;
+    if (of->status != DLOCK_OK && !is_silence(of->status))
+        return dli_fail(asked->why, of->status, "%s: %s", where,
+                        why->message[0] ? why->message : dli_status_find(of->status)->text);
+    if (of->status == DLOCK_OK || !(finding = dli_findings_add(asked->check.found, DLOCK_FINDING_NO_ANSWER)))
+        return dli_fail(asked->why, DLOCK_OUT_OF_MEMORY, "no memory for what was found");
+    snprintf(finding->where, sizeof finding->where, "%.*s", DLI_FINDING_WHERE - 1, where);
+    snprintf(finding->detail, sizeof finding->detail, "%.*s", DLI_FINDING_DETAIL - 1,
+             why->message[0] ? why->message : dli_status_find(of->status)->text);
+    return DLOCK_OK;
+}
