@@ -57,6 +57,10 @@ enum { DLI_SAY_FULL = 1, DLI_SAY_FORM = 2 };
 /* Append the command of a request, as DLI_SAY_ bits say. 0, or -1 without memory. */
 int dli_encode_request(struct dli_buffer *out, int full, const struct dli_request *request);
 
+/* ---- renewal_commands.c */
+int dli_encode_renew(struct dli_buffer *out, int full, const struct dli_request *request);
+int dli_encode_adopt(struct dli_buffer *out, int full, const struct dli_renewal *row);
+
 /* The marker of a store on one server, and what options say of the quarantine. */
 void dli_quiet_init(struct dli_quiet *quiet, int64_t longest_ms, int64_t drift_ppm);
 

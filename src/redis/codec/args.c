@@ -1,0 +1,103 @@
+/*
+ * args.c: see args.h. A script that grants has a stand-in for servers with a quarantine.
+ */
+#include "args.h"
+
+#include <string.h>
+
+void dli_args_add(struct dli_args *args, const char *word, size_t size)
+{
+    args->word[args->count] = word;
+    args->size[args->count++] = size;
+}
+
+void dli_args_text(struct dli_args *args, const char *text)
+{
+    dli_args_add(args, text, strlen(text));
+}
+
+void dli_args_slice(struct dli_args *args, const struct dli_word *word)
+{
+    dli_args_add(args, word->text, word->size);
+}
+
+void dli_args_number(struct dli_args *args, int64_t number)
+{
+    char *text = args->number[args->numbers++];
+
+    dli_args_add(args, text, dli_decimal(text, number));
+}
+
+void dli_args_number_in(struct dli_args *args, char room[24], int64_t number)
+{
+    dli_args_add(args, room, dli_decimal(room, number));
+}
+
+void dli_args_begin(struct dli_args *args, int script, int full)
+{
+    const struct dli_script *said = dli_script_in(full / DLI_SAY_FORM, script);
+
+    args->count = args->numbers = 0;
+    args->form = full / DLI_SAY_FORM;
+    args->quiet = NULL;
+    dli_args_text(args, full & DLI_SAY_FULL ? "EVAL" : "EVALSHA");
+    if (full & DLI_SAY_FULL)
+        dli_args_add(args, said->text, said->size);
+    else
+        dli_args_add(args, said->sha1, 40);
+}
+
+/* What stands in for scripts that grant, see quiet.lua. */
+static const int quiet_scripts[DLI_SCRIPT_COUNT] = {
+    [DLI_SCRIPT_ACQUIRE] = DLI_SCRIPT_QUARANTINE_ACQUIRE,
+    [DLI_SCRIPT_RELEASE] = DLI_SCRIPT_QUARANTINE_RELEASE,
+    [DLI_SCRIPT_PASS] = DLI_SCRIPT_QUARANTINE_PASS,
+    [DLI_SCRIPT_FORCE] = DLI_SCRIPT_QUARANTINE_FORCE,
+    [DLI_SCRIPT_MULTI_ACQUIRE] = DLI_SCRIPT_QUARANTINE_MULTI_ACQUIRE,
+    [DLI_SCRIPT_FAIR_ACQUIRE] = DLI_SCRIPT_QUARANTINE_FAIR_ACQUIRE,
+    [DLI_SCRIPT_FAIR_RELEASE] = DLI_SCRIPT_QUARANTINE_FAIR_RELEASE,
+    [DLI_SCRIPT_FAIR_FORCE] = DLI_SCRIPT_QUARANTINE_FAIR_FORCE,
+    [DLI_SCRIPT_READ_ACQUIRE] = DLI_SCRIPT_QUARANTINE_READ_ACQUIRE,
+    [DLI_SCRIPT_WRITE_ACQUIRE] = DLI_SCRIPT_QUARANTINE_WRITE_ACQUIRE,
+    [DLI_SCRIPT_PERMIT_ACQUIRE] = DLI_SCRIPT_QUARANTINE_PERMIT_ACQUIRE,
+};
+
+void dli_args_begin_keys(struct dli_args *args, int script, int full, const struct dli_request *request, int64_t keys)
+{
+    const struct dli_quiet *quiet = quiet_scripts[script] ? request->quiet : NULL;
+
+    dli_args_begin(args, quiet ? quiet_scripts[script] : script, full);
+    args->quiet = quiet;
+    dli_args_number(args, keys + (quiet != NULL));
+}
+
+void dli_args_end_keys(struct dli_args *args, const struct dli_place *place)
+{
+    if (args->quiet)
+        dli_args_text(args, place->marker[0] ? place->marker : args->quiet->marker);
+}
+
+void dli_args_begin_lock(struct dli_args *args, int script, int full, const struct dli_request *request)
+{
+    const struct dli_place *place = request->place;
+
+    dli_args_begin_keys(args, script, full, request, place->keys);
+    for (int i = 0; i < place->keys; i++)
+        dli_args_slice(args, &place->key[i]);
+    dli_args_end_keys(args, place);
+}
+
+int dli_args_finish(struct dli_args *args, struct dli_buffer *out)
+{
+    if (args->quiet) {
+        dli_args_number(args, args->quiet->longest_ms);
+        dli_args_number(args, args->quiet->lasts_ms);
+    }
+    return dli_encode(out, args->count, args->word, args->size);
+}
+
+const char *dli_args_id(char room[DLI_ID_MAX], const struct dli_wire *wire, const char *owner)
+{
+    stpcpy(stpcpy(room, owner), wire->suffix);
+    return room;
+}

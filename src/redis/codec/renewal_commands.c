@@ -1,0 +1,88 @@
+/*
+ * renewal_commands.c: commands that renew many locks at once, or give one to an heir.
+ */
+#include <stdlib.h>
+
+#include "args.h"
+#include "commands.h"
+#include "redis/scripts/scripts.h"
+
+enum { MS = 1000, ID_MAX = DLI_ID_MAX, ABOUT = 3 };
+
+/* What one row of a renewal is made of. */
+struct renewal_room {
+    char id[ID_MAX], lease[24], permits[24];
+};
+
+static void add_renewal_keys(struct dli_args *args, const struct dli_wire *wire, const struct dli_renewal *row,
+                             const char *id, char *room)
+{
+    dli_args_slice(args, &row->place->key[0]);
+    if (room)
+        dli_args_add(args, room, dli_hold_key(room, &row->place->key[wire->holds], id));
+    else if (wire->renew_key)
+        dli_args_slice(args, &row->place->key[wire->renew_key]);
+}
+
+/* Whether the lease of one stands for all; only renew.lua understands that. */
+static int one_lease(const struct dli_wire *wire, const struct dli_renewal *row, int count)
+{
+    for (int i = 1; i < count; i++)
+        if (row[i].lease != row[0].lease)
+            return 0;
+    return wire->renew == DLI_SCRIPT_RENEW;
+}
+
+static int encode_renewals(struct dli_buffer *out, int full, const struct dli_renewal *row, int count,
+                           struct renewal_room *room, char *keys)
+{
+    const struct dli_wire *wire = dli_wire_of(row[0].kind);
+    int one = one_lease(wire, row, count);
+    struct dli_args args;
+
+    dli_args_begin(&args, wire->renew, full);
+    dli_args_number(&args, wire->renew_key ? 2 * count : count);
+    for (int i = 0; i < count; i++) {
+        dli_args_id(room[i].id, dli_wire_of(row[i].kind), row[i].owner);
+        add_renewal_keys(&args, wire, &row[i], room[i].id, keys ? keys + (size_t)i * DLI_HOLD_KEY_MAX : NULL);
+    }
+    for (int i = 0; i < count; i++) {
+        dli_args_text(&args, room[i].id);
+        if (!one || i == count - 1)
+            dli_args_add(&args, room[i].lease, dli_decimal(room[i].lease, row[i].lease / MS));
+        if (row[i].kind->slots)
+            dli_args_add(&args, room[i].permits, dli_decimal(room[i].permits, row[i].permits));
+    }
+    return dli_args_finish(&args, out);
+}
+
+int dli_encode_adopt(struct dli_buffer *out, int full, const struct dli_renewal *row)
+{
+    struct dli_args args;
+    char lease[24];
+
+    dli_args_begin(&args, DLI_SCRIPT_ADOPT, full);
+    dli_args_number(&args, 2);
+    dli_args_slice(&args, &row->place->key[0]);
+    dli_args_slice(&args, &row->place->key[ABOUT]);
+    dli_args_text(&args, row->owner);
+    dli_args_text(&args, row->heir);
+    dli_args_add(&args, lease, dli_decimal(lease, row->lease / MS));
+    dli_args_number(&args, row->first);
+    return dli_args_finish(&args, out);
+}
+
+int dli_encode_renew(struct dli_buffer *out, int full, const struct dli_request *request)
+{
+    const struct dli_wire *wire = dli_wire_of(request->renew.row[0].kind);
+    size_t count = (size_t)request->renew.count;
+    int holds = wire->renew_key && wire->renew_key == wire->holds, status = -1;
+    struct renewal_room *room = malloc(count * sizeof *room);
+    char *keys = holds ? malloc(count * DLI_HOLD_KEY_MAX) : NULL;
+
+    if (room && (keys || !holds))
+        status = encode_renewals(out, full, request->renew.row, (int)count, room, keys);
+    free(keys);
+    free(room);
+    return status;
+}
