@@ -93,7 +93,7 @@ MUTANTS = (
         ("redis/scripts/mutex/giveup.lua", "    leave(owner)\n    tell_next()\n", "    leave(owner)\n"),
     )),
     Mutant(110, "a waiter sleeps until it is told", (
-        ("engine/exchange.c", "m->look_at = now + pause < m->again ? now + pause : m->again;", "m->look_at = m->again;"),
+        ("engine/exchange.c", "m->probe_at = now + pause < m->again ? now + pause : m->again;", "m->probe_at = m->again;"),
     )),
     Mutant(111, "who has adopted a grant leaves it to others", (
         ("redis/scripts/shared/adopt.lua", "  redis.call('HDEL', lock, from)\n", ""),
@@ -309,13 +309,13 @@ KINDS = (
 # Found by test_faults_cluster.py, on servers that send the client around.
 CLUSTER = (
     Mutant(301, "redirects without end", world="cluster", edits=(
-        ("redis/cluster/route.c", "if (++trip->turns > TURNS_MOST ||", "if (++trip->turns > 1000000 ||"),
+        ("redis/cluster/route.c", "if (++route->redirects > TURNS_MOST ||", "if (++route->redirects > 1000000 ||"),
     )),
     Mutant(302, "ASK moves the slot", world="cluster", edits=(
-        ("redis/cluster/refresh.c", "    if (redirect->turn == DLI_TURN_MOVED) {", "    if (redirect->turn != DLI_TURN_NONE) {"),
+        ("redis/cluster/refresh.c", "    if (redirect->kind == DLI_REDIRECT_MOVED) {", "    if (redirect->kind != DLI_REDIRECT_NONE) {"),
     )),
     Mutant(303, "no ASKING where ASK leads", world="cluster", edits=(
-        ("redis/cluster/route.c", "call.asking = trip->ask != NULL;", "call.asking = 0;"),
+        ("redis/cluster/route.c", "call.asking = route->ask != NULL;", "call.asking = 0;"),
     )),
     Mutant(304, "a redirect without a host leads nowhere", world="cluster", edits=(
         ("redis/cluster/refresh.c", "redirect->host[0] ? redirect->host : from->config.target.host;",
@@ -331,8 +331,8 @@ CLUSTER = (
 
 # Found by test_faults_cluster.py, of requests that rest for a moment.
 STACK = Mutant(307, "who rests last goes on first", edits=(
-    ("redis/cluster/route.c", "        lane->parked_end = &(*lane->parked_end = trip)->next;",
-     "        trip->next = lane->parked, lane->parked = trip;"),
+    ("redis/cluster/route.c", "        lane->parked_end = &(*lane->parked_end = route)->next;",
+     "        route->next = lane->parked, lane->parked = route;"),
 ))  # fmt: skip
 
 # Found by test_faults_server.py, of a server that has lost its scripts.
@@ -346,14 +346,14 @@ REPLICAS = (
         ("redis/replicas/replicas.c", "&& reply->integer >= needed(replicas))", "&& reply->integer >= 0 * needed(replicas))"),
     )),
     Mutant(502, "WAIT goes over another connection", world="replicas", edits=(
-        ("redis/replicas/replicas.c", "    return matters(&errand->request) ? say_wait(replicas, turn, now) : tell(turn);",
-         "    if (!matters(&errand->request))\n        return tell(turn);\n"
+        ("redis/replicas/replicas.c", "    return matters(&job->request) ? say_wait(replicas, carrier, now) : tell(carrier);",
+         "    if (!matters(&job->request))\n        return tell(turn);\n"
          "    static struct dli_conn *other;\n"
          "    struct dli_conn *idle = other ? other : dli_conn_new(replicas->config);\n"
          "    other = turn->conn;\n    turn->conn = idle;\n    turn->said = now > 0 ? 2 : 1;\n    return 2;"),
-        ("redis/replicas/replicas.c", "    if (!turn->said)\n        return say(turn, 0);\n",
-         "    if (!turn->said)\n        return say(turn, 0);\n"
-         "    if (turn->said == 2) {\n        turn->said = 1;\n        return say_wait(replicas, turn, now);\n    }\n"),
+        ("redis/replicas/replicas.c", "    if (!carrier->said)\n        return say(carrier, 0);\n",
+         "    if (!carrier->said)\n        return say(carrier, 0);\n"
+         "    if (carrier->said == 2) {\n        carrier->said = 1;\n        return say_wait(replicas, carrier, now);\n    }\n"),
     )),
     Mutant(503, "renewals need no replicas", world="replicas", edits=(
         ("redis/replicas/replicas.c", "    return request->verb == DLI_VERB_RENEW ||", "    return"),
@@ -364,11 +364,11 @@ REPLICAS = (
 CLUSTER_REPLICAS = (
     *REPLICAS,
     Mutant(511, "callers go by their usual connection", world="replicas", edits=(
-        ("redis/cluster/route.c", "    if (dli_replicas_want(&at->replicas, &trip->errand.request)) {",
+        ("redis/cluster/route.c", "    if (dli_replicas_want(&at->replicas, &route->job.request)) {",
          "    if (!trip->lane && dli_replicas_want(&at->replicas, &trip->errand.request)) {"),
     )),
     Mutant(512, "all of none are enough", world="replicas", edits=(
-        ("redis/cluster/node.c", "&node->gate, lane->wake_fd, cluster->confirm,", "&node->gate, lane->wake_fd, 0 * cluster->confirm,"),
+        ("redis/cluster/node.c", "&node->budget, lane->wake_fd, cluster->confirm,", "&node->budget, lane->wake_fd, 0 * cluster->confirm,"),
     )),
 )  # fmt: skip
 
@@ -395,7 +395,7 @@ LATE = Mutant(601, "who was woken does not look at the time", edits=(
 ))  # fmt: skip
 
 # Found by test_faults_clock.py, of a server whose clock is set back.
-CLOCK = Mutant(604, "who waits remembers nothing of its last look", edits=(
+CLOCK = Mutant(607, "who waits remembers nothing of its last look", edits=(
     ("engine/exchange.c", "    m->seen = answer->seen;\n", ""),
 ))  # fmt: skip
 
@@ -436,7 +436,7 @@ STRAY = Mutant(604, "the undo does not say that a request may still be under way
 
 # Found by test_transfer.py, of adoptions whose answer is lost.
 DISOWN = Mutant(605, "an adoption that nobody heard of is left alone", edits=(
-    ("client/transfer.c", "    if (in_doubt(order))", "    if (0 && in_doubt(order))"),
+    ("client/transfer.c", "    if (in_doubt(operation))", "    if (0 && in_doubt(order))"),
 ))  # fmt: skip
 
 # Found by test_tokens_places.py, of what a client remembers of tokens.
@@ -454,8 +454,8 @@ FORGETFUL = (
 )  # fmt: skip
 
 # Found by test_batch.py, of the replies to many callers in one.
-CROWD = Mutant(602, "the first answer of a crowd is everybody's", edits=(
-    ("redis/pipe/pipe_io.c", "dli_crowd_reply(call, &reply->items[i], room)", "dli_crowd_reply(call, &reply->items[0], room)"),
+BATCH = Mutant(602, "the first answer of a crowd is everybody's", edits=(
+    ("redis/pipe/pipe_io.c", "dli_batch_reply(call, &reply->items[i], room)", "dli_batch_reply(call, &reply->items[0], room)"),
 ))  # fmt: skip
 
 

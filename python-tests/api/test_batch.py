@@ -80,7 +80,7 @@ def test_some_are_taken(agent: Agent, new_agent: Callable[..., Agent], redis_ser
 
 @pytest.mark.house  # the library under test is another one
 def test_mutant_answers_of_a_crowd(new_agent: Callable[..., Agent], redis_server: Server, tmp_path: pathlib.Path) -> None:
-    changed = new_agent(LD_PRELOAD=str(mutants.library(ROOT, BUILD, tmp_path, mutants.CROWD)))
+    changed = new_agent(LD_PRELOAD=str(mutants.library(ROOT, BUILD, tmp_path, mutants.BATCH)))
     mine, theirs = crowd(changed.open(redis_server)), crowd(new_agent().open(redis_server))
     with pytest.raises(AssertionError, match="BUSY"):
         for _ in range(100):

@@ -437,16 +437,16 @@ def mutant(new_agent: Make, number: int, tmp_path: pathlib.Path) -> Make:
 @pytest.mark.house
 def test_mutant_of_what_holds_remember(new_agent: Make, skewed: Skewed, tmp_path: pathlib.Path) -> None:
     with pytest.raises(AssertionError):
-        test_every_kind_says_so(mutant(new_agent, 604, tmp_path), skewed, "write")
+        test_every_kind_says_so(mutant(new_agent, 621, tmp_path), skewed, "write")
 
 
 @pytest.mark.house
 def test_mutant_of_adoption(new_agent: Make, skewed: Skewed, tmp_path: pathlib.Path) -> None:
     with pytest.raises(AssertionError):
-        test_a_lower_grant_is_not_adopted(mutant(new_agent, 605, tmp_path), skewed)
+        test_a_lower_grant_is_not_adopted(mutant(new_agent, 622, tmp_path), skewed)
 
 
 @pytest.mark.house
 def test_mutant_of_numbers_that_are_asked_for_again(new_agent: Make, redis_server: Server, new_proxy: Make, tmp_path: pathlib.Path) -> None:
     with pytest.raises(AssertionError):
-        test_a_grant_that_is_asked_for_again_has_its_older_token(mutant(new_agent, 606, tmp_path)(), redis_server, new_proxy)
+        test_a_grant_that_is_asked_for_again_has_its_older_token(mutant(new_agent, 623, tmp_path)(), redis_server, new_proxy)

@@ -21,7 +21,7 @@ from harness.steps.redisson import Jvm
 from harness.resp import ReplyError
 from harness.server import Server
 from harness.steps.scripts import path_of
-from harness.steps.wire import Wire
+from harness.steps.wire import Wire, server_ms
 
 os.environ.setdefault("DLOCK_LIBRARY", str(LIBRARY))
 
@@ -419,16 +419,18 @@ def test_d12_the_tail_of_the_log_is_lost(agent: Agent, new_agent: Make, new_serv
 
 
 MUTANTS = {
-    "another run is the same server": ("quiet", "if told[1] ~= run .. ':' .. id or", "if not told[1] or told[1]:sub(42) ~= id or"),
-    "a failover is no loss": ("quiet", "if told[1] ~= run .. ':' .. id or", "if not told[1] or told[1]:sub(1, 40) ~= run or"),
-    "it begins and is over": ("quiet", "till = known or longest, now + lasts", "till = known or longest, now"),
-    "it never ends": ("quiet", "    write('HSET', marker, 'epoch',", "    write('HMGET', marker, 'epoch',"),
-    "any lease will do": ("quiet", "if known ~= longest then", "if false then"),
-    "nobody waits": ("quiet", "elseif till > now then", "elseif till < 0 then"),
+    "another run is the same server": ("quarantine", "if told[1] ~= run .. ':' .. id or", "if not told[1] or told[1]:sub(42) ~= id or"),
+    "a failover is no loss": ("quarantine", "if told[1] ~= run .. ':' .. id or", "if not told[1] or told[1]:sub(1, 40) ~= run or"),
+    "it begins and is over": ("quarantine", "till = known or longest, now + lasts", "till = known or longest, now"),
+    "it never ends": ("quarantine", "    write('HSET', marker, 'epoch',", "    write('HMGET', marker, 'epoch',"),
+    "any lease will do": ("quarantine", "if known ~= longest then", "if false then"),
+    "nobody waits": ("quarantine", "elseif till > now then", "elseif till < 0 then"),
     "a loss is seen and passed over": ("quarantine_grant", "if quiet then", "if quiet and quiet[1] == -4 then"),
     "a release grants meanwhile": ("quarantine_free", "  KEYS[#KEYS] = nil\n", ""),
     "a release grants at a full server": ("quarantine_free", "  KEYS[#KEYS] = nil\n", "  KEYS[#KEYS] = marker\n"),
     "a full server refuses releases": ("quarantine_free", "write = redis.pcall", "write = redis.call"),
+    "a lease may be longer than any": ("quarantine_grant", "redis.call('PTTL', KEYS[1])) > most and", "redis.call('PTTL', KEYS[1])) < 0 and"),
+    "a quarantine may be longer than any": ("quarantine", "  if known == longest and till > now + drifts then", "  if false then"),
 }
 
 
@@ -480,6 +482,11 @@ def holds(scripts: Scripts) -> bool:
     redis.command("HSET", MARKER, "until", "0")
     good = scripts.acquire(a)[0] == 1 and scripts.acquire(b, 2)[0] == 0
     good = good and scripts.acquire(b, longest=999)[0] == -4
+    redis.command("PEXPIRE", "mutant", 600_000)  # the clock was set back
+    good = good and scripts.acquire(b)[0] == 0 and redis.command("PTTL", "mutant") <= 1010
+    redis.command("HSET", MARKER, "until", server_ms(redis) + 600_000)
+    good = good and scripts.acquire(b)[0] == -3 and int(redis.command("HGET", MARKER, "until")) < server_ms(redis) + 2000
+    redis.command("HSET", MARKER, "until", "0")
     run, _, family = scripts.epoch().partition(b":")
     for other in (b"0" * 40 + b":" + family, run + b":" + b"0" * 40):
         redis.command("HSET", MARKER, "epoch", other, "until", "0")

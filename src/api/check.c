@@ -8,41 +8,41 @@
 #include "client/client.h"
 
 /* NULL: the box says why. */
-static struct dli_order *begin(dlock_client *client, int64_t timeout_ms, dlock_error *box)
+static struct dli_operation *begin(dlock_client *client, int64_t timeout_ms, dlock_error *box)
 {
     int64_t wait = dli_wait(timeout_ms);
-    struct dli_order *order;
+    struct dli_operation *operation;
 
     if (dli_client_check(client, timeout_ms, box) != DLOCK_OK || dli_client_start(client->core, box) != DLOCK_OK)
         return NULL;
     if (timeout_ms < 0)
         wait = client->core->store->connect_time + client->core->options.number[DLI_OPT_COMMAND_TIMEOUT_MS] * DLI_MS;
-    if (!(order = dli_order_check(client->core, dli_later(dli_now(), wait))))
+    if (!(operation = dli_operation_check(client->core, dli_later(dli_now(), wait))))
         dli_fail(box, DLOCK_OUT_OF_MEMORY, "no memory for the command");
-    return order;
+    return operation;
 }
 
 dlock_status dlock_client_check(dlock_client *client, int64_t timeout_ms, size_t *ret_count, dlock_error *reterr)
 {
     dlock_error box = {.code = DLOCK_OK};
-    struct dli_order *order = begin(client, timeout_ms, &box);
+    struct dli_operation *operation = begin(client, timeout_ms, &box);
     dlock_status status;
 
-    if (!order)
+    if (!operation)
         return dli_fail(reterr, box.code, "%s", box.message);
-    dli_order_carry(order);
-    if ((status = dli_order_said(order, reterr)) == DLOCK_OK && ret_count)
-        *ret_count = (size_t)order->value;
-    dli_order_free(order);
+    dli_operation_execute(operation);
+    if ((status = dli_operation_report(operation, reterr)) == DLOCK_OK && ret_count)
+        *ret_count = (size_t)operation->value;
+    dli_operation_free(operation);
     return status;
 }
 
 dlock_status dlock_client_submit_check(dlock_client *client, int64_t timeout_ms, int64_t tag, dlock_error *reterr)
 {
     dlock_error box = {.code = DLOCK_OK};
-    struct dli_order *order = begin(client, timeout_ms, &box);
+    struct dli_operation *operation = begin(client, timeout_ms, &box);
 
-    return order ? dli_order_submit(order, tag, reterr) : dli_fail(reterr, box.code, "%s", box.message);
+    return operation ? dli_operation_submit(operation, tag, reterr) : dli_fail(reterr, box.code, "%s", box.message);
 }
 
 dlock_status dlock_client_finding(dlock_client *client, size_t index, dlock_event *event, dlock_error *reterr)

@@ -186,47 +186,47 @@ dlock_status dlock_client_stats(dlock_client *client, int64_t *values, size_t co
 }
 
 /* timeout_ms -1: the connect and command timeouts. NULL: the box says why. */
-static struct dli_order *begin(dlock_client *client, int64_t timeout_ms, enum dli_verb verb, dlock_error *box)
+static struct dli_operation *begin(dlock_client *client, int64_t timeout_ms, enum dli_verb verb, dlock_error *box)
 {
     int64_t wait = dli_wait(timeout_ms);
-    struct dli_order *order;
+    struct dli_operation *operation;
 
     if (dli_client_check(client, timeout_ms, box) != DLOCK_OK || dli_client_start(client->core, box) != DLOCK_OK)
         return NULL;
     if (timeout_ms < 0)
         wait = client->core->store->connect_time + client->core->options.number[DLI_OPT_COMMAND_TIMEOUT_MS] * DLI_MS +
                (verb == DLI_VERB_PROVISION ? client->core->store->provision_time : 0);
-    if (!(order = dli_order_plain(client->core, verb, dli_later(dli_now(), wait))))
+    if (!(operation = dli_operation_plain(client->core, verb, dli_later(dli_now(), wait))))
         dli_fail(box, DLOCK_OUT_OF_MEMORY, "no memory for the command");
-    return order;
+    return operation;
 }
 
-static dlock_status carry(dlock_client *client, int64_t timeout_ms, enum dli_verb verb, dlock_error *reterr)
+static dlock_status execute(dlock_client *client, int64_t timeout_ms, enum dli_verb verb, dlock_error *reterr)
 {
     dlock_error box = {.code = DLOCK_OK};
-    struct dli_order *order = begin(client, timeout_ms, verb, &box);
+    struct dli_operation *operation = begin(client, timeout_ms, verb, &box);
     dlock_status status;
 
-    if (!order)
+    if (!operation)
         return dli_fail(reterr, box.code, "%s", box.message);
-    dli_order_carry(order);
-    status = dli_order_said(order, reterr);
-    dli_order_free(order);
+    dli_operation_execute(operation);
+    status = dli_operation_report(operation, reterr);
+    dli_operation_free(operation);
     return status;
 }
 
 dlock_status dlock_client_ping(dlock_client *client, int64_t timeout_ms, dlock_error *reterr)
 {
-    return carry(client, timeout_ms, DLI_VERB_PING, reterr);
+    return execute(client, timeout_ms, DLI_VERB_PING, reterr);
 }
 
 static dlock_status submit(dlock_client *client, int64_t timeout_ms, enum dli_verb verb, int64_t tag,
                            dlock_error *reterr)
 {
     dlock_error box = {.code = DLOCK_OK};
-    struct dli_order *order = begin(client, timeout_ms, verb, &box);
+    struct dli_operation *operation = begin(client, timeout_ms, verb, &box);
 
-    return order ? dli_order_submit(order, tag, reterr) : dli_fail(reterr, box.code, "%s", box.message);
+    return operation ? dli_operation_submit(operation, tag, reterr) : dli_fail(reterr, box.code, "%s", box.message);
 }
 
 dlock_status dlock_client_submit_ping(dlock_client *client, int64_t timeout_ms, int64_t tag, dlock_error *reterr)
@@ -246,7 +246,7 @@ dlock_status dlock_client_provision(dlock_client *client, int64_t timeout_ms, dl
 {
     dlock_status status = check_provision(client, reterr);
 
-    return status == DLOCK_OK ? carry(client, timeout_ms, DLI_VERB_PROVISION, reterr) : status;
+    return status == DLOCK_OK ? execute(client, timeout_ms, DLI_VERB_PROVISION, reterr) : status;
 }
 
 dlock_status dlock_client_submit_provision(dlock_client *client, int64_t timeout_ms, int64_t tag, dlock_error *reterr)

@@ -33,9 +33,9 @@ dlock_status dli_lock_cannot(const dlock_lock *lock, const char *what, dlock_err
  */
 
 /* *value is written when the answer is DLOCK_OK and may be NULL. */
-dlock_status dli_lock_carry(const dlock_lock *lock, dlock_status status, struct dli_order **order, int64_t *value,
-                            dlock_error *reterr);
-dlock_status dli_lock_submit(const dlock_lock *lock, dlock_status status, struct dli_order **order, int64_t tag,
+dlock_status dli_lock_execute(const dlock_lock *lock, dlock_status status, struct dli_operation **operation,
+                              int64_t *value, dlock_error *reterr);
+dlock_status dli_lock_submit(const dlock_lock *lock, dlock_status status, struct dli_operation **operation, int64_t tag,
                              dlock_error *reterr);
 
 /* ---- multi.c: the calls of a handle of several locks; owner is a number already */

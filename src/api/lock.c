@@ -20,28 +20,28 @@ dlock_status dli_lock_ready(const dlock_lock *lock, int64_t *owner, dlock_error 
     status = dli_client_usable(lock->entry->client, NULL);
     if (owner && *owner == 0)
         *owner = dli_thread_owner();
-    return dli_lock_said(lock->entry, status, NULL, reterr);
+    return dli_lock_report(lock->entry, status, NULL, reterr);
 }
 
 dlock_status dli_lock_started(const dlock_lock *lock, int64_t *owner, int64_t wait_ms, dlock_error *reterr)
 {
     dlock_status status = dli_lock_ready(lock, owner, reterr);
-    dlock_error why = {.code = DLOCK_OK};
+    dlock_error reason = {.code = DLOCK_OK};
 
     if (status != DLOCK_OK)
         return status;
     if (wait_ms < -1)
         return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "a wait is -1, 0 or a number of milliseconds");
-    status = dli_client_start(lock->entry->client, &why);
-    return dli_lock_said(lock->entry, status, &why, reterr);
+    status = dli_client_start(lock->entry->client, &reason);
+    return dli_lock_report(lock->entry, status, &reason, reterr);
 }
 
 dlock_status dli_lock_cannot(const dlock_lock *lock, const char *what, dlock_error *reterr)
 {
-    dlock_error why = {.code = DLOCK_OK};
+    dlock_error reason = {.code = DLOCK_OK};
 
-    dli_fail(&why, DLOCK_UNSUPPORTED, "a %s %s", lock->kind->name, what);
-    return dli_lock_said(lock->entry, DLOCK_UNSUPPORTED, &why, reterr);
+    dli_fail(&reason, DLOCK_UNSUPPORTED, "a %s %s", lock->kind->name, what);
+    return dli_lock_report(lock->entry, DLOCK_UNSUPPORTED, &reason, reterr);
 }
 
 /* ---- handles */
@@ -187,13 +187,13 @@ int64_t dlock_lock_id(const dlock_lock *lock)
 static dlock_status find_hold(const dlock_lock *lock, int64_t owner, struct dli_entry **ret, dlock_error *reterr)
 {
     *ret = dli_hold_find(lock->entry, lock->kind, owner);
-    return *ret ? DLOCK_OK : dli_lock_said(lock->entry, DLOCK_NOT_HELD, NULL, reterr);
+    return *ret ? DLOCK_OK : dli_lock_report(lock->entry, DLOCK_NOT_HELD, NULL, reterr);
 }
 
 /* What came of a call about a hold; its ref goes. */
-static dlock_status over(struct dli_entry *entry, dlock_status status, const dlock_error *why, dlock_error *reterr)
+static dlock_status over(struct dli_entry *entry, dlock_status status, const dlock_error *reason, dlock_error *reterr)
 {
-    dli_lock_said(entry, status, why, reterr);
+    dli_lock_report(entry, status, reason, reterr);
     dli_entry_unref(entry);
     return status;
 }
@@ -202,7 +202,7 @@ dlock_status dlock_lock_acquire(dlock_lock *lock, int64_t owner, int64_t wait_ms
                                 dlock_error *reterr)
 {
     dlock_status status = dli_lock_started(lock, &owner, wait_ms, reterr);
-    dlock_error why = {.code = DLOCK_OK};
+    dlock_error reason = {.code = DLOCK_OK};
     struct dli_entry *entry;
     struct dli_terms terms;
     int64_t token = 0;
@@ -214,17 +214,17 @@ dlock_status dlock_lock_acquire(dlock_lock *lock, int64_t owner, int64_t wait_ms
     terms = lock->terms;
     status = dli_hold_to_acquire(lock->entry, lock->kind, owner, terms.permits, &entry);
     if (status != DLOCK_OK)
-        return dli_lock_said(lock->entry, status, NULL, reterr);
-    status = dli_ask_acquire(entry, &terms, owner, dli_wait(wait_ms), &token, &why);
+        return dli_lock_report(lock->entry, status, NULL, reterr);
+    status = dli_acquire(entry, &terms, owner, dli_wait(wait_ms), &token, &reason);
     if (status == DLOCK_OK && ret_token)
         *ret_token = token;
-    return over(entry, status, &why, reterr);
+    return over(entry, status, &reason, reterr);
 }
 
 dlock_status dlock_lock_release(dlock_lock *lock, int64_t owner, dlock_error *reterr)
 {
     dlock_status status = dli_lock_started(lock, &owner, 0, reterr);
-    dlock_error why = {.code = DLOCK_OK};
+    dlock_error reason = {.code = DLOCK_OK};
     struct dli_entry *entry;
     struct dli_terms terms;
 
@@ -235,8 +235,8 @@ dlock_status dlock_lock_release(dlock_lock *lock, int64_t owner, dlock_error *re
     if (status != DLOCK_OK)
         return status;
     terms = lock->terms;
-    status = dli_ask_release(entry, &terms, owner, &why);
-    return over(entry, status, &why, reterr);
+    status = dli_release(entry, &terms, owner, &reason);
+    return over(entry, status, &reason, reterr);
 }
 
 dlock_status dlock_lock_acquire_local(dlock_lock *lock, int64_t owner, int64_t *ret_token, dlock_error *reterr)
@@ -249,8 +249,8 @@ dlock_status dlock_lock_acquire_local(dlock_lock *lock, int64_t owner, int64_t *
         return status;
     entry = lock->kind->slots || lock->multi ? NULL : dli_hold_find(lock->entry, lock->kind, owner);
     if (!entry)
-        return dli_lock_said(lock->entry, DLOCK_WOULD_BLOCK, NULL, reterr);
-    status = dli_ask_acquire_local(entry, &lock->terms, owner, &token);
+        return dli_lock_report(lock->entry, DLOCK_WOULD_BLOCK, NULL, reterr);
+    status = dli_acquire_local(entry, &lock->terms, owner, &token);
     if (status == DLOCK_OK && ret_token)
         *ret_token = token;
     return over(entry, status, NULL, reterr);
@@ -262,10 +262,10 @@ dlock_status dlock_lock_release_local(dlock_lock *lock, int64_t owner, dlock_err
     struct dli_entry *entry;
 
     if (status == DLOCK_OK && lock->multi)
-        return dli_lock_said(lock->entry, DLOCK_WOULD_BLOCK, NULL, reterr);
+        return dli_lock_report(lock->entry, DLOCK_WOULD_BLOCK, NULL, reterr);
     if (status == DLOCK_OK)
         status = find_hold(lock, owner, &entry, reterr);
-    return status == DLOCK_OK ? over(entry, dli_ask_release_local(entry, owner), NULL, reterr) : status;
+    return status == DLOCK_OK ? over(entry, dli_release_local(entry, owner), NULL, reterr) : status;
 }
 
 dlock_status dlock_lock_submit_acquire(dlock_lock *lock, int64_t owner, int64_t wait_ms, int64_t tag,
@@ -280,7 +280,7 @@ dlock_status dlock_lock_submit_acquire(dlock_lock *lock, int64_t owner, int64_t 
         return dli_several_submit(lock, owner, wait_ms, tag, 0, reterr);
     status = dli_hold_to_acquire(lock->entry, lock->kind, owner, lock->terms.permits, &entry);
     if (status != DLOCK_OK)
-        return dli_lock_said(lock->entry, status, NULL, reterr);
+        return dli_lock_report(lock->entry, status, NULL, reterr);
     return over(entry, dli_submit_acquire(entry, &lock->terms, owner, dli_wait(wait_ms), tag, NULL), NULL, reterr);
 }
 
@@ -304,14 +304,14 @@ static dlock_status begin_several(dlock_lock *lock, int64_t owner, int64_t wait_
 {
     dlock_status status = dli_several_submit(lock, owner, wait_ms, tag, release, reterr);
 
-    return status == DLOCK_OK ? dli_lock_said(lock->entry, DLOCK_WOULD_BLOCK, NULL, reterr) : status;
+    return status == DLOCK_OK ? dli_lock_report(lock->entry, DLOCK_WOULD_BLOCK, NULL, reterr) : status;
 }
 
 dlock_status dlock_lock_begin_acquire(dlock_lock *lock, int64_t owner, int64_t wait_ms, int64_t tag, int64_t *ret_token,
                                       dlock_error *reterr)
 {
     dlock_status status = dli_lock_started(lock, &owner, wait_ms, reterr);
-    dlock_error why = {.code = DLOCK_OK};
+    dlock_error reason = {.code = DLOCK_OK};
     struct dli_entry *entry;
     int64_t token = 0;
 
@@ -321,17 +321,17 @@ dlock_status dlock_lock_begin_acquire(dlock_lock *lock, int64_t owner, int64_t w
         return begin_several(lock, owner, wait_ms, tag, 0, reterr);
     status = dli_hold_to_acquire(lock->entry, lock->kind, owner, lock->terms.permits, &entry);
     if (status != DLOCK_OK)
-        return dli_lock_said(lock->entry, status, NULL, reterr);
-    status = dli_begin_acquire(entry, &lock->terms, owner, dli_wait(wait_ms), tag, &token, &why);
+        return dli_lock_report(lock->entry, status, NULL, reterr);
+    status = dli_begin_acquire(entry, &lock->terms, owner, dli_wait(wait_ms), tag, &token, &reason);
     if (status == DLOCK_OK && ret_token)
         *ret_token = token;
-    return over(entry, status, &why, reterr);
+    return over(entry, status, &reason, reterr);
 }
 
 dlock_status dlock_lock_begin_release(dlock_lock *lock, int64_t owner, int64_t tag, dlock_error *reterr)
 {
     dlock_status status = dli_lock_started(lock, &owner, 0, reterr);
-    dlock_error why = {.code = DLOCK_OK};
+    dlock_error reason = {.code = DLOCK_OK};
     struct dli_entry *entry;
 
     if (status == DLOCK_OK && lock->multi)
@@ -340,7 +340,7 @@ dlock_status dlock_lock_begin_release(dlock_lock *lock, int64_t owner, int64_t t
         status = find_hold(lock, owner, &entry, reterr);
     if (status != DLOCK_OK)
         return status;
-    return over(entry, dli_begin_release(entry, &lock->terms, owner, tag, &why), &why, reterr);
+    return over(entry, dli_begin_release(entry, &lock->terms, owner, tag, &reason), &reason, reterr);
 }
 
 dlock_status dlock_lock_cancel(dlock_lock *lock, int64_t owner, dlock_error *reterr)
@@ -353,7 +353,7 @@ dlock_status dlock_lock_cancel(dlock_lock *lock, int64_t owner, dlock_error *ret
     if (lock->multi)
         return dli_several_cancel(lock, owner, reterr);
     if (!(entry = dli_hold_waiting(lock->entry, lock->kind, owner)))
-        return dli_lock_said(lock->entry, DLOCK_NOT_HELD, NULL, reterr);
+        return dli_lock_report(lock->entry, DLOCK_NOT_HELD, NULL, reterr);
     return over(entry, dli_submit_cancel(entry, &lock->terms, owner), NULL, reterr);
 }
 
@@ -370,7 +370,7 @@ dlock_status dlock_lock_state(dlock_lock *lock, int64_t owner, int32_t *ret_stat
     if (lock->multi) {
         state = dli_several_state(lock, owner);
     } else if ((entry = dli_hold_find(lock->entry, lock->kind, owner))) {
-        state = dli_inquire_state(entry, owner);
+        state = dli_query_state(entry, owner);
         dli_entry_unref(entry);
     }
     if (ret_state)
@@ -390,7 +390,7 @@ static dlock_status held(const dlock_lock *lock, int64_t owner, int64_t *token, 
     status = find_hold(lock, owner, &entry, reterr);
     if (status != DLOCK_OK)
         return status;
-    return over(entry, dli_inquire_held(entry, owner, token, count, remaining), NULL, reterr);
+    return over(entry, dli_query_held(entry, owner, token, count, remaining), NULL, reterr);
 }
 
 dlock_status dlock_lock_remaining_ms(dlock_lock *lock, int64_t owner, int64_t *ret_remaining_ms, dlock_error *reterr)
@@ -450,5 +450,5 @@ dlock_status dlock_lock_export_grant(dlock_lock *lock, int64_t owner, uint8_t *b
     status = dli_transfer_export(lock->entry, owner, buffer, size, &used);
     if (status == DLOCK_OK)
         *ret_size = used;
-    return dli_lock_said(lock->entry, status, NULL, reterr);
+    return dli_lock_report(lock->entry, status, NULL, reterr);
 }

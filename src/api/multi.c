@@ -50,7 +50,7 @@ dlock_status dlock_lock_new_multi(dlock_client *client, dlock_lock **members, si
     status = dli_multi_new(member, count, &lock->multi, &which);
     if (status != DLOCK_OK) {
         free(lock);
-        return dli_lock_said(members[which < count ? which : 0]->entry, status, NULL, reterr);
+        return dli_lock_report(members[which < count ? which : 0]->entry, status, NULL, reterr);
     }
     lock->kind = &several;
     lock->entry = lock->multi->member[0].entry;
@@ -61,10 +61,10 @@ dlock_status dlock_lock_new_multi(dlock_client *client, dlock_lock **members, si
 /* ---- calls */
 
 /* Name the member that was in the way. The handle may be gone; multi is referred to. */
-static dlock_status over(struct dli_multi *multi, dlock_status status, size_t blocked, const dlock_error *why,
+static dlock_status over(struct dli_multi *multi, dlock_status status, size_t blocked, const dlock_error *reason,
                          dlock_error *reterr)
 {
-    dli_lock_said(multi->member[blocked < multi->count ? blocked : 0].entry, status, why, reterr);
+    dli_lock_report(multi->member[blocked < multi->count ? blocked : 0].entry, status, reason, reterr);
     dli_multi_unref(multi);
     return status;
 }
@@ -72,24 +72,24 @@ static dlock_status over(struct dli_multi *multi, dlock_status status, size_t bl
 dlock_status dli_several_acquire(dlock_lock *lock, int64_t owner, int64_t wait_ms, int64_t *ret_token,
                                  dlock_error *reterr)
 {
-    dlock_error why = {.code = DLOCK_OK};
+    dlock_error reason = {.code = DLOCK_OK};
     struct dli_multi *multi = lock->multi;
     dlock_status status;
     size_t blocked = 0;
     int64_t token = 0;
 
     dli_multi_ref(multi);
-    status = dli_multi_acquire(multi, owner, dli_wait(wait_ms), &token, &blocked, &why);
+    status = dli_multi_acquire(multi, owner, dli_wait(wait_ms), &token, &blocked, &reason);
     if (status == DLOCK_OK && ret_token)
         *ret_token = token;
-    return over(multi, status, blocked, &why, reterr);
+    return over(multi, status, blocked, &reason, reterr);
 }
 
 /* One member's. */
 static int32_t state_of(const struct dli_member *member, int64_t owner)
 {
     struct dli_entry *entry = dli_hold_find(member->entry, member->kind, owner);
-    int32_t state = entry ? dli_inquire_state(entry, owner) : DLOCK_STATE_NONE;
+    int32_t state = entry ? dli_query_state(entry, owner) : DLOCK_STATE_NONE;
 
     if (entry)
         dli_entry_unref(entry);
@@ -109,15 +109,15 @@ static int not_held(const dlock_lock *lock, int64_t owner, size_t *which)
 
 dlock_status dli_several_release(dlock_lock *lock, int64_t owner, dlock_error *reterr)
 {
-    dlock_error why = {.code = DLOCK_OK};
+    dlock_error reason = {.code = DLOCK_OK};
     struct dli_multi *multi = lock->multi;
     dlock_status status = DLOCK_NOT_HELD;
     size_t blocked = 0;
 
     dli_multi_ref(multi);
     if (!not_held(lock, owner, &blocked))
-        status = dli_multi_release(multi, owner, &blocked, &why);
-    return over(multi, status, blocked, &why, reterr);
+        status = dli_multi_release(multi, owner, &blocked, &reason);
+    return over(multi, status, blocked, &reason, reterr);
 }
 
 dlock_status dli_several_submit(dlock_lock *lock, int64_t owner, int64_t wait_ms, int64_t tag, int release,
@@ -137,7 +137,7 @@ dlock_status dli_several_submit(dlock_lock *lock, int64_t owner, int64_t wait_ms
 
 dlock_status dli_several_cancel(dlock_lock *lock, int64_t owner, dlock_error *reterr)
 {
-    return dli_lock_said(lock->entry, dli_multi_cancel(lock->multi, owner), NULL, reterr);
+    return dli_lock_report(lock->entry, dli_multi_cancel(lock->multi, owner), NULL, reterr);
 }
 
 /* ---- what an owner has */
@@ -165,12 +165,12 @@ dlock_status dli_several_held(const dlock_lock *lock, int64_t owner, int64_t *to
         const struct dli_member *member = &lock->multi->member[i];
         struct dli_entry *entry = dli_hold_find(member->entry, member->kind, owner);
         int64_t one[3] = {0, 0, 0};
-        dlock_status status = entry ? dli_inquire_held(entry, owner, &one[0], &one[1], &one[2]) : DLOCK_NOT_HELD;
+        dlock_status status = entry ? dli_query_held(entry, owner, &one[0], &one[1], &one[2]) : DLOCK_NOT_HELD;
 
         if (entry)
             dli_entry_unref(entry);
         if (status != DLOCK_OK)
-            return dli_lock_said(member->entry, status, NULL, reterr);
+            return dli_lock_report(member->entry, status, NULL, reterr);
         *token = one[0] > *token ? one[0] : *token;
         *count = one[1] < *count ? one[1] : *count;
         *remaining = one[2] < *remaining ? one[2] : *remaining;

@@ -35,7 +35,7 @@ dlock_status dlock_options_set(dlock_options *options, const char *name, const c
     option = dli_option_find(name, strlen(name));
     if (option < 0)
         return dli_fail(reterr, DLOCK_UNKNOWN_OPTION, "there is no option '%s'",
-                        dli_quote(shown, sizeof shown, name, strlen(name)));
+                        dli_escape(shown, sizeof shown, name, strlen(name)));
     return dli_options_put(options, option, value, strlen(value), reterr);
 }
 

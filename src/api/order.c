@@ -8,33 +8,33 @@
 
 static dlock_status no_memory(const dlock_lock *lock, dlock_error *reterr)
 {
-    dlock_error why = {.code = DLOCK_OK};
+    dlock_error reason = {.code = DLOCK_OK};
 
-    dli_fail(&why, DLOCK_OUT_OF_MEMORY, "no memory for the command");
-    return dli_lock_said(lock->entry, DLOCK_OUT_OF_MEMORY, &why, reterr);
+    dli_fail(&reason, DLOCK_OUT_OF_MEMORY, "no memory for the command");
+    return dli_lock_report(lock->entry, DLOCK_OUT_OF_MEMORY, &reason, reterr);
 }
 
-dlock_status dli_lock_carry(const dlock_lock *lock, dlock_status status, struct dli_order **order, int64_t *value,
-                            dlock_error *reterr)
+dlock_status dli_lock_execute(const dlock_lock *lock, dlock_status status, struct dli_operation **operation,
+                              int64_t *value, dlock_error *reterr)
 {
     if (status != DLOCK_OK)
         return status;
-    if (!*order)
+    if (!*operation)
         return no_memory(lock, reterr);
-    status = dli_order_carry(*order);
+    status = dli_operation_execute(*operation);
     if (status == DLOCK_OK && value)
-        *value = (*order)->value;
-    dli_order_said(*order, reterr);
-    dli_order_free(*order);
+        *value = (*operation)->value;
+    dli_operation_report(*operation, reterr);
+    dli_operation_free(*operation);
     return status;
 }
 
-dlock_status dli_lock_submit(const dlock_lock *lock, dlock_status status, struct dli_order **order, int64_t tag,
+dlock_status dli_lock_submit(const dlock_lock *lock, dlock_status status, struct dli_operation **operation, int64_t tag,
                              dlock_error *reterr)
 {
     if (status != DLOCK_OK)
         return status;
-    return *order ? dli_order_submit(*order, tag, reterr) : no_memory(lock, reterr);
+    return *operation ? dli_operation_submit(*operation, tag, reterr) : no_memory(lock, reterr);
 }
 
 /* ---- extend */
@@ -66,7 +66,7 @@ static dlock_status check_leases(const dlock_lock *lock, int64_t lease_ms, dlock
     return status;
 }
 
-static dlock_status extend(dlock_lock *lock, int64_t owner, int64_t lease_ms, struct dli_order **order,
+static dlock_status extend(dlock_lock *lock, int64_t owner, int64_t lease_ms, struct dli_operation **operation,
                            dlock_error *reterr)
 {
     dlock_status status = dli_lock_started(lock, &owner, 0, reterr);
@@ -77,28 +77,28 @@ static dlock_status extend(dlock_lock *lock, int64_t owner, int64_t lease_ms, st
         return dli_lock_cannot(lock, "has no lease to extend", reterr);
     if ((status = check_leases(lock, lease_ms, reterr)) != DLOCK_OK)
         return status;
-    *order = dli_order_extend(lock->entry, lock->kind, lock->multi, owner, lease_ms * DLI_MS);
+    *operation = dli_operation_extend(lock->entry, lock->kind, lock->multi, owner, lease_ms * DLI_MS);
     return DLOCK_OK;
 }
 
 dlock_status dlock_lock_extend(dlock_lock *lock, int64_t owner, int64_t lease_ms, dlock_error *reterr)
 {
-    struct dli_order *order = NULL;
+    struct dli_operation *operation = NULL;
 
-    return dli_lock_carry(lock, extend(lock, owner, lease_ms, &order, reterr), &order, NULL, reterr);
+    return dli_lock_execute(lock, extend(lock, owner, lease_ms, &operation, reterr), &operation, NULL, reterr);
 }
 
 dlock_status dlock_lock_submit_extend(dlock_lock *lock, int64_t owner, int64_t lease_ms, int64_t tag,
                                       dlock_error *reterr)
 {
-    struct dli_order *order = NULL;
+    struct dli_operation *operation = NULL;
 
-    return dli_lock_submit(lock, extend(lock, owner, lease_ms, &order, reterr), &order, tag, reterr);
+    return dli_lock_submit(lock, extend(lock, owner, lease_ms, &operation, reterr), &operation, tag, reterr);
 }
 
 /* ---- release by force */
 
-static dlock_status force(dlock_lock *lock, struct dli_order **order, dlock_error *reterr)
+static dlock_status force(dlock_lock *lock, struct dli_operation **operation, dlock_error *reterr)
 {
     dlock_status status = dli_lock_started(lock, NULL, 0, reterr);
 
@@ -106,27 +106,27 @@ static dlock_status force(dlock_lock *lock, struct dli_order **order, dlock_erro
         return status;
     if (!lock->multi && !lock->kind->forcible)
         return dli_lock_cannot(lock, "has no holder to take it from", reterr);
-    *order = dli_order_force(lock->entry, lock->kind, lock->multi);
+    *operation = dli_operation_force(lock->entry, lock->kind, lock->multi);
     return DLOCK_OK;
 }
 
 dlock_status dlock_lock_force_release(dlock_lock *lock, dlock_error *reterr)
 {
-    struct dli_order *order = NULL;
+    struct dli_operation *operation = NULL;
 
-    return dli_lock_carry(lock, force(lock, &order, reterr), &order, NULL, reterr);
+    return dli_lock_execute(lock, force(lock, &operation, reterr), &operation, NULL, reterr);
 }
 
 dlock_status dlock_lock_submit_force_release(dlock_lock *lock, int64_t tag, dlock_error *reterr)
 {
-    struct dli_order *order = NULL;
+    struct dli_operation *operation = NULL;
 
-    return dli_lock_submit(lock, force(lock, &order, reterr), &order, tag, reterr);
+    return dli_lock_submit(lock, force(lock, &operation, reterr), &operation, tag, reterr);
 }
 
 /* ---- inspect */
 
-static dlock_status inspect(dlock_lock *lock, struct dli_order **order, dlock_error *reterr)
+static dlock_status inspect(dlock_lock *lock, struct dli_operation **operation, dlock_error *reterr)
 {
     dlock_status status = dli_lock_started(lock, NULL, 0, reterr);
 
@@ -134,42 +134,42 @@ static dlock_status inspect(dlock_lock *lock, struct dli_order **order, dlock_er
         return status;
     if (lock->multi)
         return dli_lock_cannot(lock, "is inspected member by member", reterr);
-    *order = dli_order_inspect(lock->entry);
-    return *order ? DLOCK_OK : no_memory(lock, reterr);
+    *operation = dli_operation_inspect(lock->entry);
+    return *operation ? DLOCK_OK : no_memory(lock, reterr);
 }
 
 dlock_status dlock_lock_inspect(dlock_lock *lock, dlock_event *event, dlock_error *reterr)
 {
-    struct dli_order *order = NULL;
-    dlock_status status = inspect(lock, &order, reterr);
+    struct dli_operation *operation = NULL;
+    dlock_status status = inspect(lock, &operation, reterr);
 
     if (status != DLOCK_OK)
         return status;
     if (!event) {
-        dli_order_free(order);
+        dli_operation_free(operation);
         return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "no event box was given");
     }
-    if (dli_order_carry(order) == DLOCK_OK) {
-        dli_order_tell(order, event->field, event->text);
+    if (dli_operation_execute(operation) == DLOCK_OK) {
+        dli_operation_event(operation, event->field, event->text);
         event->field[DLOCK_FIELD_TYPE] = DLOCK_EVENT_INSPECTION;
         event->size = 0;
     }
-    status = dli_order_said(order, reterr);
-    dli_order_free(order);
+    status = dli_operation_report(operation, reterr);
+    dli_operation_free(operation);
     return status;
 }
 
 dlock_status dlock_lock_submit_inspect(dlock_lock *lock, int64_t tag, dlock_error *reterr)
 {
-    struct dli_order *order = NULL;
+    struct dli_operation *operation = NULL;
 
-    return dli_lock_submit(lock, inspect(lock, &order, reterr), &order, tag, reterr);
+    return dli_lock_submit(lock, inspect(lock, &operation, reterr), &operation, tag, reterr);
 }
 
 /* ---- the gate */
 
 /* ttl_ms 0: open it. */
-static dlock_status gate(dlock_lock *lock, int64_t ttl_ms, struct dli_order **order, dlock_error *reterr)
+static dlock_status gate(dlock_lock *lock, int64_t ttl_ms, struct dli_operation **operation, dlock_error *reterr)
 {
     dlock_status status = dli_lock_started(lock, NULL, 0, reterr);
 
@@ -177,49 +177,49 @@ static dlock_status gate(dlock_lock *lock, int64_t ttl_ms, struct dli_order **or
         return status;
     if (lock->multi)
         return dli_lock_cannot(lock, "has no gate of its own", reterr);
-    *order = dli_order_gate(lock->entry, ttl_ms);
+    *operation = dli_operation_gate(lock->entry, ttl_ms);
     return DLOCK_OK;
 }
 
-static dlock_status closed_gate(dlock_lock *lock, int64_t ttl_ms, struct dli_order **order, dlock_error *reterr)
+static dlock_status closed_gate(dlock_lock *lock, int64_t ttl_ms, struct dli_operation **operation, dlock_error *reterr)
 {
     if (ttl_ms < 1 || ttl_ms > GATE_MOST_MS)
         return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "a gate is closed for 1 to %lld ms", (long long)GATE_MOST_MS);
-    return gate(lock, ttl_ms, order, reterr);
+    return gate(lock, ttl_ms, operation, reterr);
 }
 
 dlock_status dlock_lock_close_gate(dlock_lock *lock, int64_t ttl_ms, dlock_error *reterr)
 {
-    struct dli_order *order = NULL;
+    struct dli_operation *operation = NULL;
 
-    return dli_lock_carry(lock, closed_gate(lock, ttl_ms, &order, reterr), &order, NULL, reterr);
+    return dli_lock_execute(lock, closed_gate(lock, ttl_ms, &operation, reterr), &operation, NULL, reterr);
 }
 
 dlock_status dlock_lock_submit_close_gate(dlock_lock *lock, int64_t ttl_ms, int64_t tag, dlock_error *reterr)
 {
-    struct dli_order *order = NULL;
+    struct dli_operation *operation = NULL;
 
-    return dli_lock_submit(lock, closed_gate(lock, ttl_ms, &order, reterr), &order, tag, reterr);
+    return dli_lock_submit(lock, closed_gate(lock, ttl_ms, &operation, reterr), &operation, tag, reterr);
 }
 
 dlock_status dlock_lock_open_gate(dlock_lock *lock, dlock_error *reterr)
 {
-    struct dli_order *order = NULL;
+    struct dli_operation *operation = NULL;
 
-    return dli_lock_carry(lock, gate(lock, 0, &order, reterr), &order, NULL, reterr);
+    return dli_lock_execute(lock, gate(lock, 0, &operation, reterr), &operation, NULL, reterr);
 }
 
 dlock_status dlock_lock_submit_open_gate(dlock_lock *lock, int64_t tag, dlock_error *reterr)
 {
-    struct dli_order *order = NULL;
+    struct dli_operation *operation = NULL;
 
-    return dli_lock_submit(lock, gate(lock, 0, &order, reterr), &order, tag, reterr);
+    return dli_lock_submit(lock, gate(lock, 0, &operation, reterr), &operation, tag, reterr);
 }
 
 /* ---- take over a grant */
 
 static dlock_status adopt(dlock_lock *lock, int64_t owner, const uint8_t *grant, size_t grant_size,
-                          struct dli_order **order, dlock_error *reterr)
+                          struct dli_operation **operation, dlock_error *reterr)
 {
     dlock_status status = dli_lock_started(lock, &owner, 0, reterr);
 
@@ -227,22 +227,23 @@ static dlock_status adopt(dlock_lock *lock, int64_t owner, const uint8_t *grant,
         return status;
     if (lock->kind->id != DLOCK_KIND_MUTEX)
         return dli_lock_cannot(lock, "cannot be taken over from another process", reterr);
-    status = dli_transfer_adopt(lock->entry, &lock->terms, owner, grant, grant_size, order);
-    return dli_lock_said(lock->entry, status, NULL, reterr);
+    status = dli_transfer_adopt(lock->entry, &lock->terms, owner, grant, grant_size, operation);
+    return dli_lock_report(lock->entry, status, NULL, reterr);
 }
 
 dlock_status dlock_lock_adopt_grant(dlock_lock *lock, int64_t owner, const uint8_t *grant, size_t grant_size,
                                     int64_t *ret_token, dlock_error *reterr)
 {
-    struct dli_order *order = NULL;
+    struct dli_operation *operation = NULL;
 
-    return dli_lock_carry(lock, adopt(lock, owner, grant, grant_size, &order, reterr), &order, ret_token, reterr);
+    return dli_lock_execute(lock, adopt(lock, owner, grant, grant_size, &operation, reterr), &operation, ret_token,
+                            reterr);
 }
 
 dlock_status dlock_lock_submit_adopt_grant(dlock_lock *lock, int64_t owner, const uint8_t *grant, size_t grant_size,
                                            int64_t tag, dlock_error *reterr)
 {
-    struct dli_order *order = NULL;
+    struct dli_operation *operation = NULL;
 
-    return dli_lock_submit(lock, adopt(lock, owner, grant, grant_size, &order, reterr), &order, tag, reterr);
+    return dli_lock_submit(lock, adopt(lock, owner, grant, grant_size, &operation, reterr), &operation, tag, reterr);
 }

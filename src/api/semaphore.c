@@ -21,7 +21,7 @@ static int is_latch(const dlock_lock *lock)
 
 /* One operation on a handle that is of the kind; its value is what the script says. */
 static dlock_status change(dlock_lock *lock, int (*is)(const dlock_lock *lock), const char *what, int64_t number,
-                           struct dli_order **order, dlock_error *reterr)
+                           struct dli_operation **operation, dlock_error *reterr)
 {
     dlock_status status = dli_lock_started(lock, NULL, 0, reterr);
 
@@ -29,7 +29,7 @@ static dlock_status change(dlock_lock *lock, int (*is)(const dlock_lock *lock), 
         return status;
     if (!is(lock))
         return dli_lock_cannot(lock, "is not what this call is for", reterr);
-    *order = dli_order_change(lock->entry, what, number);
+    *operation = dli_operation_change(lock->entry, what, number);
     return DLOCK_OK;
 }
 
@@ -46,97 +46,101 @@ static int is_plain_semaphore(const dlock_lock *lock)
     return lock->kind->id == DLOCK_KIND_SEMAPHORE;
 }
 
-static dlock_status set_permits(dlock_lock *lock, int64_t permits, struct dli_order **order, dlock_error *reterr)
+static dlock_status set_permits(dlock_lock *lock, int64_t permits, struct dli_operation **operation,
+                                dlock_error *reterr)
 {
     if (permits < 1 || permits > COUNT_MOST)
         return out_of_range(permits, reterr);
-    return change(lock, is_semaphore, "set", permits, order, reterr);
+    return change(lock, is_semaphore, "set", permits, operation, reterr);
 }
 
 dlock_status dlock_semaphore_set(dlock_lock *lock, int64_t permits, dlock_error *reterr)
 {
-    struct dli_order *order = NULL;
+    struct dli_operation *operation = NULL;
 
-    return dli_lock_carry(lock, set_permits(lock, permits, &order, reterr), &order, NULL, reterr);
+    return dli_lock_execute(lock, set_permits(lock, permits, &operation, reterr), &operation, NULL, reterr);
 }
 
 dlock_status dlock_semaphore_submit_set(dlock_lock *lock, int64_t permits, int64_t tag, dlock_error *reterr)
 {
-    struct dli_order *order = NULL;
+    struct dli_operation *operation = NULL;
 
-    return dli_lock_submit(lock, set_permits(lock, permits, &order, reterr), &order, tag, reterr);
+    return dli_lock_submit(lock, set_permits(lock, permits, &operation, reterr), &operation, tag, reterr);
 }
 
-static dlock_status add_permits(dlock_lock *lock, int64_t permits, struct dli_order **order, dlock_error *reterr)
+static dlock_status add_permits(dlock_lock *lock, int64_t permits, struct dli_operation **operation,
+                                dlock_error *reterr)
 {
     if (permits < -COUNT_MOST || permits > COUNT_MOST || permits == 0)
         return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "%" PRId64 " permits cannot be added", permits);
-    return change(lock, is_semaphore, "add", permits, order, reterr);
+    return change(lock, is_semaphore, "add", permits, operation, reterr);
 }
 
 dlock_status dlock_semaphore_add(dlock_lock *lock, int64_t permits, int64_t *ret_available, dlock_error *reterr)
 {
-    struct dli_order *order = NULL;
+    struct dli_operation *operation = NULL;
 
-    return dli_lock_carry(lock, add_permits(lock, permits, &order, reterr), &order, ret_available, reterr);
+    return dli_lock_execute(lock, add_permits(lock, permits, &operation, reterr), &operation, ret_available, reterr);
 }
 
 dlock_status dlock_semaphore_submit_add(dlock_lock *lock, int64_t permits, int64_t tag, dlock_error *reterr)
 {
-    struct dli_order *order = NULL;
+    struct dli_operation *operation = NULL;
 
-    return dli_lock_submit(lock, add_permits(lock, permits, &order, reterr), &order, tag, reterr);
+    return dli_lock_submit(lock, add_permits(lock, permits, &operation, reterr), &operation, tag, reterr);
 }
 
 dlock_status dlock_semaphore_drain(dlock_lock *lock, int64_t *ret_drained, dlock_error *reterr)
 {
-    struct dli_order *order = NULL;
+    struct dli_operation *operation = NULL;
 
-    return dli_lock_carry(lock, change(lock, is_plain_semaphore, "drain", 0, &order, reterr), &order, ret_drained,
-                          reterr);
+    return dli_lock_execute(lock, change(lock, is_plain_semaphore, "drain", 0, &operation, reterr), &operation,
+                            ret_drained, reterr);
 }
 
 dlock_status dlock_semaphore_submit_drain(dlock_lock *lock, int64_t tag, dlock_error *reterr)
 {
-    struct dli_order *order = NULL;
+    struct dli_operation *operation = NULL;
 
-    return dli_lock_submit(lock, change(lock, is_plain_semaphore, "drain", 0, &order, reterr), &order, tag, reterr);
+    return dli_lock_submit(lock, change(lock, is_plain_semaphore, "drain", 0, &operation, reterr), &operation, tag,
+                           reterr);
 }
 
-static dlock_status reclaim(dlock_lock *lock, int64_t silent_ms, struct dli_order **order, dlock_error *reterr)
+static dlock_status reclaim(dlock_lock *lock, int64_t silent_ms, struct dli_operation **operation, dlock_error *reterr)
 {
     if (silent_ms < 0 || silent_ms > SILENT_MOST)
         return dli_fail(reterr, DLOCK_INVALID_ARGUMENT,
                         "%" PRId64 " is not a number of milliseconds from 0 to %" PRId64, silent_ms, SILENT_MOST);
-    return change(lock, is_plain_semaphore, "reclaim", silent_ms, order, reterr);
+    return change(lock, is_plain_semaphore, "reclaim", silent_ms, operation, reterr);
 }
 
 dlock_status dlock_semaphore_reclaim(dlock_lock *lock, int64_t silent_ms, int64_t *ret_reclaimed, dlock_error *reterr)
 {
-    struct dli_order *order = NULL;
+    struct dli_operation *operation = NULL;
 
-    return dli_lock_carry(lock, reclaim(lock, silent_ms, &order, reterr), &order, ret_reclaimed, reterr);
+    return dli_lock_execute(lock, reclaim(lock, silent_ms, &operation, reterr), &operation, ret_reclaimed, reterr);
 }
 
 dlock_status dlock_semaphore_submit_reclaim(dlock_lock *lock, int64_t silent_ms, int64_t tag, dlock_error *reterr)
 {
-    struct dli_order *order = NULL;
+    struct dli_operation *operation = NULL;
 
-    return dli_lock_submit(lock, reclaim(lock, silent_ms, &order, reterr), &order, tag, reterr);
+    return dli_lock_submit(lock, reclaim(lock, silent_ms, &operation, reterr), &operation, tag, reterr);
 }
 
 dlock_status dlock_semaphore_available(dlock_lock *lock, int64_t *ret_available, dlock_error *reterr)
 {
-    struct dli_order *order = NULL;
+    struct dli_operation *operation = NULL;
 
-    return dli_lock_carry(lock, change(lock, is_semaphore, "count", 0, &order, reterr), &order, ret_available, reterr);
+    return dli_lock_execute(lock, change(lock, is_semaphore, "count", 0, &operation, reterr), &operation, ret_available,
+                            reterr);
 }
 
 dlock_status dlock_semaphore_submit_available(dlock_lock *lock, int64_t tag, dlock_error *reterr)
 {
-    struct dli_order *order = NULL;
+    struct dli_operation *operation = NULL;
 
-    return dli_lock_submit(lock, change(lock, is_semaphore, "count", 0, &order, reterr), &order, tag, reterr);
+    return dli_lock_submit(lock, change(lock, is_semaphore, "count", 0, &operation, reterr), &operation, tag, reterr);
 }
 
 /* The id of a permit: 20 digits of the client's, 12 of a grant number. */
@@ -164,63 +168,64 @@ dlock_status dlock_semaphore_permit(dlock_lock *lock, int64_t owner, int64_t ind
     if (!buffer || size < 33)
         return dli_fail(reterr, DLOCK_BUFFER_TOO_SMALL, "the id of a permit needs 33 bytes");
     if (!(entry = dli_hold_find(lock->entry, lock->kind, owner)))
-        return dli_lock_said(lock->entry, DLOCK_NOT_HELD, NULL, reterr);
-    status = dli_inquire_permit(entry, owner, index, &number);
+        return dli_lock_report(lock->entry, DLOCK_NOT_HELD, NULL, reterr);
+    status = dli_query_permit(entry, owner, index, &number);
     if (status == DLOCK_OK)
         permit_id(entry, number, buffer);
-    dli_lock_said(entry, status, NULL, reterr);
+    dli_lock_report(entry, status, NULL, reterr);
     dli_entry_unref(entry);
     return status;
 }
 
 /* ---- latches */
 
-static dlock_status change_latch(dlock_lock *lock, const char *what, int64_t count, struct dli_order **order,
+static dlock_status change_latch(dlock_lock *lock, const char *what, int64_t count, struct dli_operation **operation,
                                  dlock_error *reterr)
 {
     if (count < 1 || count > COUNT_MOST)
         return out_of_range(count, reterr);
-    return change(lock, is_latch, what, count, order, reterr);
+    return change(lock, is_latch, what, count, operation, reterr);
 }
 
 dlock_status dlock_latch_set(dlock_lock *lock, int64_t count, dlock_error *reterr)
 {
-    struct dli_order *order = NULL;
+    struct dli_operation *operation = NULL;
 
-    return dli_lock_carry(lock, change_latch(lock, "set", count, &order, reterr), &order, NULL, reterr);
+    return dli_lock_execute(lock, change_latch(lock, "set", count, &operation, reterr), &operation, NULL, reterr);
 }
 
 dlock_status dlock_latch_submit_set(dlock_lock *lock, int64_t count, int64_t tag, dlock_error *reterr)
 {
-    struct dli_order *order = NULL;
+    struct dli_operation *operation = NULL;
 
-    return dli_lock_submit(lock, change_latch(lock, "set", count, &order, reterr), &order, tag, reterr);
+    return dli_lock_submit(lock, change_latch(lock, "set", count, &operation, reterr), &operation, tag, reterr);
 }
 
 dlock_status dlock_latch_count_down(dlock_lock *lock, int64_t count, int64_t *ret_count, dlock_error *reterr)
 {
-    struct dli_order *order = NULL;
+    struct dli_operation *operation = NULL;
 
-    return dli_lock_carry(lock, change_latch(lock, "down", count, &order, reterr), &order, ret_count, reterr);
+    return dli_lock_execute(lock, change_latch(lock, "down", count, &operation, reterr), &operation, ret_count, reterr);
 }
 
 dlock_status dlock_latch_submit_count_down(dlock_lock *lock, int64_t count, int64_t tag, dlock_error *reterr)
 {
-    struct dli_order *order = NULL;
+    struct dli_operation *operation = NULL;
 
-    return dli_lock_submit(lock, change_latch(lock, "down", count, &order, reterr), &order, tag, reterr);
+    return dli_lock_submit(lock, change_latch(lock, "down", count, &operation, reterr), &operation, tag, reterr);
 }
 
 dlock_status dlock_latch_count(dlock_lock *lock, int64_t *ret_count, dlock_error *reterr)
 {
-    struct dli_order *order = NULL;
+    struct dli_operation *operation = NULL;
 
-    return dli_lock_carry(lock, change(lock, is_latch, "count", 0, &order, reterr), &order, ret_count, reterr);
+    return dli_lock_execute(lock, change(lock, is_latch, "count", 0, &operation, reterr), &operation, ret_count,
+                            reterr);
 }
 
 dlock_status dlock_latch_submit_count(dlock_lock *lock, int64_t tag, dlock_error *reterr)
 {
-    struct dli_order *order = NULL;
+    struct dli_operation *operation = NULL;
 
-    return dli_lock_submit(lock, change(lock, is_latch, "count", 0, &order, reterr), &order, tag, reterr);
+    return dli_lock_submit(lock, change(lock, is_latch, "count", 0, &operation, reterr), &operation, tag, reterr);
 }

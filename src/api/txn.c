@@ -15,10 +15,10 @@ static const int64_t longest_ttl_ms = INT64_C(1) << 53;
 
 /* ---- checks */
 
-static dlock_status said(const dlock_txn *txn, const char *key, size_t key_size, const dlock_error *why,
+static dlock_status said(const dlock_txn *txn, const char *key, size_t key_size, const dlock_error *reason,
                          dlock_error *reterr)
 {
-    return dli_txn_said(txn->client, key, key_size, why, reterr);
+    return dli_txn_report(txn->client, key, key_size, reason, reterr);
 }
 
 static dlock_status check_key(const dlock_txn *txn, const char *key, size_t key_size, dlock_error *reterr)
@@ -62,37 +62,37 @@ void dlock_txn_free(dlock_txn *txn)
 dlock_status dlock_txn_watch(dlock_txn *txn, const char *key, size_t key_size, dlock_error *reterr)
 {
     dlock_status status = check_key(txn, key, key_size, reterr);
-    dlock_error why = {.code = DLOCK_OK};
+    dlock_error reason = {.code = DLOCK_OK};
 
     if (status != DLOCK_OK)
         return status;
-    status = dli_txn_enter(txn, 1, &why);
+    status = dli_txn_enter(txn, 1, &reason);
     if (status == DLOCK_OK) {
-        status = dli_txn_watch(&txn->txn, key, key_size, &why);
+        status = dli_txn_watch(&txn->txn, key, key_size, &reason);
         dli_txn_leave(txn);
     }
-    return status == DLOCK_OK ? status : said(txn, key, key_size, &why, reterr);
+    return status == DLOCK_OK ? status : said(txn, key, key_size, &reason, reterr);
 }
 
 dlock_status dlock_txn_get(dlock_txn *txn, const char *key, size_t key_size, uint8_t *buffer, size_t size,
                            size_t *ret_size, dlock_error *reterr)
 {
     dlock_status status = check_key(txn, key, key_size, reterr);
-    dlock_error why = {.code = DLOCK_OK};
+    dlock_error reason = {.code = DLOCK_OK};
     size_t used = 0;
 
     if (status != DLOCK_OK)
         return status;
     if (!buffer && size > 0)
         return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "no place for the value was given");
-    status = dli_txn_enter(txn, 0, &why);
+    status = dli_txn_enter(txn, 0, &reason);
     if (status == DLOCK_OK) {
-        status = dli_txn_get(&txn->txn, key, key_size, buffer, size, &used, &why);
+        status = dli_txn_get(&txn->txn, key, key_size, buffer, size, &used, &reason);
         dli_txn_leave(txn);
     }
     if (ret_size && (status == DLOCK_OK || status == DLOCK_BUFFER_TOO_SMALL))
         *ret_size = used;
-    return status == DLOCK_OK ? status : said(txn, key, key_size, &why, reterr);
+    return status == DLOCK_OK ? status : said(txn, key, key_size, &reason, reterr);
 }
 
 /* ---- write */
@@ -100,14 +100,14 @@ dlock_status dlock_txn_get(dlock_txn *txn, const char *key, size_t key_size, uin
 /* Queue one command about a key: words[1] is the key. */
 static dlock_status queue(dlock_txn *txn, int count, const char *const *words, const size_t *sizes, dlock_error *reterr)
 {
-    dlock_error why = {.code = DLOCK_OK};
-    dlock_status status = dli_txn_enter(txn, 0, &why);
+    dlock_error reason = {.code = DLOCK_OK};
+    dlock_status status = dli_txn_enter(txn, 0, &reason);
 
     if (status == DLOCK_OK) {
-        status = dli_txn_write(&txn->txn, count, words, sizes, &why);
+        status = dli_txn_write(&txn->txn, count, words, sizes, &reason);
         dli_txn_leave(txn);
     }
-    return status == DLOCK_OK ? status : said(txn, words[1], sizes[1], &why, reterr);
+    return status == DLOCK_OK ? status : said(txn, words[1], sizes[1], &reason, reterr);
 }
 
 dlock_status dlock_txn_set(dlock_txn *txn, const char *key, size_t key_size, const uint8_t *value, size_t value_size,
@@ -153,25 +153,25 @@ dlock_status dlock_txn_delete(dlock_txn *txn, const char *key, size_t key_size, 
 
 static dlock_status enter_to_end(dlock_txn *txn, dlock_error *reterr)
 {
-    dlock_error why = {.code = DLOCK_OK};
+    dlock_error reason = {.code = DLOCK_OK};
     dlock_status status;
 
     if (!txn)
         return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "no transaction was given");
-    status = dli_txn_enter(txn, 0, &why);
-    return status == DLOCK_OK ? status : said(txn, NULL, 0, &why, reterr);
+    status = dli_txn_enter(txn, 0, &reason);
+    return status == DLOCK_OK ? status : said(txn, NULL, 0, &reason, reterr);
 }
 
 dlock_status dlock_txn_commit(dlock_txn *txn, dlock_error *reterr)
 {
     dlock_status status = enter_to_end(txn, reterr);
-    dlock_error why = {.code = DLOCK_OK};
+    dlock_error reason = {.code = DLOCK_OK};
 
     if (status != DLOCK_OK)
         return status;
-    status = dli_txn_commit(&txn->txn, &why);
+    status = dli_txn_commit(&txn->txn, &reason);
     dli_txn_leave(txn);
-    return status == DLOCK_OK ? status : said(txn, NULL, 0, &why, reterr);
+    return status == DLOCK_OK ? status : said(txn, NULL, 0, &reason, reterr);
 }
 
 dlock_status dlock_txn_rollback(dlock_txn *txn, dlock_error *reterr)
@@ -197,14 +197,14 @@ int64_t dlock_txn_pause_ms(int32_t attempt)
 static dlock_status submit(dlock_txn *txn, enum dli_txn_verb verb, const char *key, size_t key_size, int64_t tag,
                            dlock_error *reterr)
 {
-    dlock_error why = {.code = DLOCK_OK};
+    dlock_error reason = {.code = DLOCK_OK};
     struct dli_client *client = txn->client;
     dlock_status status;
 
     dli_client_ref(client); /* with the event the handle may go */
-    status = dli_txn_submit(txn, verb, key, key_size, tag, &why);
+    status = dli_txn_submit(txn, verb, key, key_size, tag, &reason);
     if (status != DLOCK_OK)
-        dli_txn_said(client, key, key_size, &why, reterr);
+        dli_txn_report(client, key, key_size, &reason, reterr);
     dli_client_unref(client);
     return status;
 }

@@ -148,7 +148,7 @@ static size_t quote_one(char out[5], const unsigned char *bytes, size_t size)
     return 1;
 }
 
-const char *dli_quote(char *out, size_t out_size, const char *bytes, size_t size)
+const char *dli_escape(char *out, size_t out_size, const char *bytes, size_t size)
 {
     static const char dots[] = "...";
     size_t room = out_size < QUOTE_MAX ? out_size : QUOTE_MAX, used = 0, at = 0, before_dots = 0;

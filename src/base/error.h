@@ -2,7 +2,7 @@
  * error.h: the status table and the error box.
  *
  * dli_fail fills the box (when there is one) and returns its status, so that a failing function ends in one line.
- * Text from a server goes through dli_quote first: control bytes escaped, cut at 256 bytes.
+ * Text from a server goes through dli_escape first: control bytes escaped, cut at 256 bytes.
  */
 #ifndef DLI_BASE_ERROR_H
 #define DLI_BASE_ERROR_H
@@ -38,6 +38,6 @@ dlock_status dli_fail(dlock_error *box, dlock_status status, const char *format,
 dlock_status dli_fail_forgot(dlock_error *box, int64_t token, int64_t before);
 
 /* Copy untrusted bytes into out as printable text, "..." when cut. Returns out. */
-const char *dli_quote(char *out, size_t out_size, const char *bytes, size_t size);
+const char *dli_escape(char *out, size_t out_size, const char *bytes, size_t size);
 
 #endif

@@ -28,7 +28,7 @@ dlock_status dli_name_check(const char *name, size_t size, dlock_error *box)
     if (size > DLI_NAME_MAX)
         return dli_fail(box, DLOCK_INVALID_NAME, "a lock name has at most %d bytes, this one has %zu", DLI_NAME_MAX,
                         size);
-    dli_quote(shown, sizeof shown, name, size);
+    dli_escape(shown, sizeof shown, name, size);
     if (memchr(name, '\0', size))
         return dli_fail(box, DLOCK_INVALID_NAME, "lock name '%s' holds a NUL byte", shown);
     if (!braces_agree(name, size))

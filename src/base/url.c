@@ -136,7 +136,7 @@ static dlock_status parse_service(struct dli_part in, struct dli_site *site, dlo
                         sizeof site->service - 1);
     memcpy(site->service, name.bytes, name.size + 1);
     snprintf(site->target.text, sizeof site->target.text, "'%s' (by sentinel)",
-             dli_quote(shown, sizeof shown, name.bytes, name.size));
+             dli_escape(shown, sizeof shown, name.bytes, name.size));
     return DLOCK_OK;
 }
 
@@ -182,7 +182,7 @@ static dlock_status parse_unix(struct dli_part server, struct dli_part path, str
         return dli_fail(box, DLOCK_INVALID_URL, "The path of a unix socket has at most %zu bytes.",
                         sizeof target->path - 1);
     memcpy(target->path, name.bytes, name.size + 1);
-    dli_quote(target->text, sizeof target->text, name.bytes, name.size);
+    dli_escape(target->text, sizeof target->text, name.bytes, name.size);
     return DLOCK_OK;
 }
 

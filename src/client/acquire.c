@@ -9,8 +9,8 @@
 
 #include "sys/sys.h"
 
-struct dli_waiter *dli_ask_waiter(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t wait,
-                                  int64_t now)
+struct dli_waiter *dli_acquire_waiter(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner,
+                                      int64_t wait, int64_t now)
 {
     struct dli_waiter *waiter = dli_waiter_new(entry);
     int64_t attempt = dli_lease_attempt(terms->lease, entry->rules.attempt);
@@ -31,14 +31,14 @@ struct dli_waiter *dli_ask_waiter(struct dli_entry *entry, const struct dli_term
 /* A signal that came before the sleep ends no sleep: callers who want to know of signals wake up so often. */
 static const int64_t attention = 1000000;
 
-void dli_ask_expect(struct dli_waiter *waiter)
+void dli_acquire_expect(struct dli_waiter *waiter)
 {
     waiter->tell = DLI_TELL_CALLER;
     __atomic_store_n(&waiter->settled, 0, __ATOMIC_RELAXED);
     waiter->sleeping = 0;
 }
 
-dlock_status dli_ask_result(const struct dli_waiter *waiter)
+dlock_status dli_acquire_result(const struct dli_waiter *waiter)
 {
     return waiter->claim.state == DLI_CLAIM_DONE ? waiter->claim.result : DLOCK_OK;
 }
@@ -89,10 +89,10 @@ static dlock_status await(struct dli_waiter *waiter, int interruptible, int *sur
             return DLOCK_INTERRUPTED;
         }
     }
-    return dli_ask_result(waiter);
+    return dli_acquire_result(waiter);
 }
 
-dlock_status dli_ask_receive(struct dli_waiter *waiter, int64_t *token)
+dlock_status dli_acquire_receive(struct dli_waiter *waiter, int64_t *token)
 {
     struct dli_entry *entry = waiter->entry;
     int64_t now = dli_now();
@@ -113,8 +113,8 @@ dlock_status dli_ask_receive(struct dli_waiter *waiter, int64_t *token)
     return DLOCK_OK;
 }
 
-dlock_status dli_ask_enter(struct dli_entry *entry, struct dli_waiter *fresh, int64_t now, struct dli_waiter **waiter,
-                           int64_t *token)
+dlock_status dli_acquire_enter(struct dli_entry *entry, struct dli_waiter *fresh, int64_t now,
+                               struct dli_waiter **waiter, int64_t *token)
 {
     struct dli_claim *claim = dli_mutex_acquire(&entry->m, &fresh->claim, now);
     struct dli_waiter *found = DLI_OBJECT(claim, struct dli_waiter, claim);
@@ -123,7 +123,7 @@ dlock_status dli_ask_enter(struct dli_entry *entry, struct dli_waiter *fresh, in
     *waiter = NULL;
     entry->reserved = 0;
     if (found == fresh) {
-        dli_ask_expect(fresh);
+        dli_acquire_expect(fresh);
         *waiter = fresh;
         return DLOCK_OK;
     }
@@ -140,24 +140,24 @@ dlock_status dli_ask_enter(struct dli_entry *entry, struct dli_waiter *fresh, in
         return DLOCK_INVALID_ARGUMENT;
     claim->until = until;
     found->interrupted = 0;
-    dli_ask_expect(found);
+    dli_acquire_expect(found);
     __atomic_add_fetch(&found->refs, 1, __ATOMIC_RELAXED);
     *waiter = found;
     return DLOCK_OK;
 }
 
-dlock_status dli_ask_said(const struct dli_entry *entry, dlock_status status, dlock_error *why)
+dlock_status dli_acquire_report(const struct dli_entry *entry, dlock_status status, dlock_error *reason)
 {
-    if (status != DLOCK_OK && why && why->code != status && entry->why && entry->why->code == status)
-        *why = *entry->why;
+    if (status != DLOCK_OK && reason && reason->code != status && entry->reason && entry->reason->code == status)
+        *reason = *entry->reason;
     return status;
 }
 
-dlock_status dli_ask_answer(struct dli_waiter *waiter, dlock_status status, int64_t *token, dlock_error *why)
+dlock_status dli_acquire_answer(struct dli_waiter *waiter, dlock_status status, int64_t *token, dlock_error *reason)
 {
     if (status == DLOCK_OK && !waiter->entry->rules.momentary)
-        status = dli_ask_receive(waiter, token);
-    return dli_ask_said(waiter->entry, status, why);
+        status = dli_acquire_receive(waiter, token);
+    return dli_acquire_report(waiter->entry, status, reason);
 }
 
 /* entry.mutex held: the claim goes on without its caller. */
@@ -168,11 +168,11 @@ static void interrupted(struct dli_waiter *waiter)
     dli_mutex_loosen(&waiter->entry->m, &waiter->claim);
 }
 
-dlock_status dli_ask_acquire(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t wait,
-                             int64_t *token, dlock_error *why)
+dlock_status dli_acquire(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t wait,
+                         int64_t *token, dlock_error *reason)
 {
     int64_t now = dli_now();
-    struct dli_waiter *fresh = dli_ask_waiter(entry, terms, owner, wait, now), *waiter;
+    struct dli_waiter *fresh = dli_acquire_waiter(entry, terms, owner, wait, now), *waiter;
     dlock_status status;
     int sure = 0;
 
@@ -180,9 +180,9 @@ dlock_status dli_ask_acquire(struct dli_entry *entry, const struct dli_terms *te
         return DLOCK_OUT_OF_MEMORY;
     fresh->claim.bound = owner < 0; /* it is this thread */
     dli_entry_lock(entry);
-    status = dli_ask_enter(entry, fresh, now, &waiter, token);
+    status = dli_acquire_enter(entry, fresh, now, &waiter, token);
     if (waiter) {
-        now = dli_exchange_drive(entry, &waiter->claim, now, why);
+        now = dli_exchange_drive(entry, &waiter->claim, now, reason);
         dli_entry_pump(entry, now);
         status = await(waiter, terms->interruptible, &sure);
         if (sure)
@@ -190,7 +190,7 @@ dlock_status dli_ask_acquire(struct dli_entry *entry, const struct dli_terms *te
         else if (status == DLOCK_INTERRUPTED)
             interrupted(waiter);
         else
-            status = dli_ask_answer(waiter, status, token, why);
+            status = dli_acquire_answer(waiter, status, token, reason);
     }
     if (!sure)
         dli_entry_unlock(entry);
@@ -208,14 +208,14 @@ static void part(struct dli_entry *entry, struct dli_claim *ended)
     dli_waiter_unref(DLI_OBJECT(ended, struct dli_waiter, claim));
 }
 
-void dli_ask_released(struct dli_entry *entry, struct dli_claim *ended, int64_t now)
+void dli_acquire_released(struct dli_entry *entry, struct dli_claim *ended, int64_t now)
 {
     dli_waiter_deliver(entry, now); /* the claim may have something to report still */
     part(entry, ended);
     dli_entry_pump(entry, now);
 }
 
-dlock_status dli_ask_release(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, dlock_error *why)
+dlock_status dli_release(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, dlock_error *reason)
 {
     int64_t now = dli_now();
     struct dli_waiter *waiter;
@@ -226,15 +226,15 @@ dlock_status dli_ask_release(struct dli_entry *entry, const struct dli_terms *te
     dli_entry_lock(entry);
     status = dli_mutex_release(&entry->m, owner, now, now + terms->release_timeout, 1, &claim);
     if (status != DLOCK_WOULD_BLOCK) {
-        dli_ask_released(entry, claim, now);
+        dli_acquire_released(entry, claim, now);
         dli_entry_unlock(entry);
         return status;
     }
     waiter = DLI_OBJECT(claim, struct dli_waiter, claim);
     __atomic_add_fetch(&waiter->refs, 1, __ATOMIC_RELAXED);
-    dli_ask_expect(waiter);
-    dli_entry_pump(entry, dli_exchange_drive(entry, claim, now, why));
-    status = dli_ask_said(entry, await(waiter, 0, &sure), why);
+    dli_acquire_expect(waiter);
+    dli_entry_pump(entry, dli_exchange_drive(entry, claim, now, reason));
+    status = dli_acquire_report(entry, await(waiter, 0, &sure), reason);
     dli_client_count(entry->client, DLOCK_STAT_RELEASED, status == DLOCK_OK);
     dli_entry_unlock(entry);
     dli_waiter_unref(waiter);
@@ -244,7 +244,7 @@ dlock_status dli_ask_release(struct dli_entry *entry, const struct dli_terms *te
 /* entry.mutex held: the lock lingers: it is owner's if it may have it as terms say; else it goes back to the server. NULL then. */
 static struct dli_claim *take_up(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t now)
 {
-    struct dli_waiter *waiter = dli_ask_waiter(entry, terms, owner, 0, now);
+    struct dli_waiter *waiter = dli_acquire_waiter(entry, terms, owner, 0, now);
     struct dli_claim *claim;
 
     if (!waiter)
@@ -258,8 +258,7 @@ static struct dli_claim *take_up(struct dli_entry *entry, const struct dli_terms
     return claim;
 }
 
-dlock_status dli_ask_acquire_local(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner,
-                                   int64_t *token)
+dlock_status dli_acquire_local(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t *token)
 {
     int64_t now = dli_now();
     struct dli_claim *claim;
@@ -280,7 +279,7 @@ dlock_status dli_ask_acquire_local(struct dli_entry *entry, const struct dli_ter
     return claim ? DLOCK_OK : DLOCK_WOULD_BLOCK;
 }
 
-dlock_status dli_ask_release_local(struct dli_entry *entry, int64_t owner)
+dlock_status dli_release_local(struct dli_entry *entry, int64_t owner)
 {
     struct dli_claim *ended;
     dlock_status status;
@@ -289,7 +288,7 @@ dlock_status dli_ask_release_local(struct dli_entry *entry, int64_t owner)
     dli_entry_lock(entry);
     status = dli_mutex_release(&entry->m, owner, now, now, 0, &ended);
     if (status != DLOCK_WOULD_BLOCK)
-        dli_ask_released(entry, ended, now);
+        dli_acquire_released(entry, ended, now);
     dli_entry_unlock(entry);
     return status;
 }

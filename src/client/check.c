@@ -9,51 +9,52 @@
 
 #include "sys/sys.h"
 
-static int ask_check(struct dli_order *order)
+static int ask_check(struct dli_operation *operation)
 {
-    dli_order_word(order, DLI_VERB_CHECK);
-    order->request->kind = dli_kind_find(DLOCK_KIND_MUTEX);
-    order->request->place = order->place;
-    order->request->repeatable = 1;
+    dli_operation_begin(operation, DLI_VERB_CHECK);
+    operation->request->kind = dli_kind_find(DLOCK_KIND_MUTEX);
+    operation->request->place = operation->place;
+    operation->request->repeatable = 1;
     return 1;
 }
 
-static int heard_check(struct dli_order *order)
+static int heard_check(struct dli_operation *operation)
 {
-    struct dli_client *client = order->client;
+    struct dli_client *client = operation->client;
     struct dli_findings before;
 
-    if (order->status != DLOCK_OK)
+    if (operation->status != DLOCK_OK)
         return 0;
-    order->value = order->found.count;
+    operation->value = operation->found.count;
     pthread_mutex_lock(&client->mutex);
     before = client->found;
-    client->found = order->found;
+    client->found = operation->found;
     pthread_mutex_unlock(&client->mutex);
-    order->found = before;
+    operation->found = before;
     return 0;
 }
 
-struct dli_order *dli_order_check(struct dli_client *client, int64_t deadline)
+struct dli_operation *dli_operation_check(struct dli_client *client, int64_t deadline)
 {
     static const struct dli_task task = {ask_check, heard_check};
-    struct dli_order *order = dli_order_new(client, &task);
+    struct dli_operation *operation = dli_operation_new(client, &task);
     const char *in = dli_options_text(&client->options, DLI_OPT_NAMESPACE);
     char name[DLI_NAME_MAX + 1];
     int size;
 
-    if (!order)
+    if (!operation)
         return NULL;
     size = snprintf(name, sizeof name, "%s%sdlock_check", in, *in ? ":" : "");
-    order->place = client->store->ops->place_new(client->store, dli_kind_find(DLOCK_KIND_MUTEX), name, (size_t)size);
-    if (!order->place) {
-        dli_order_free(order);
+    operation->place =
+        client->store->ops->place_new(client->store, dli_kind_find(DLOCK_KIND_MUTEX), name, (size_t)size);
+    if (!operation->place) {
+        dli_operation_free(operation);
         return NULL;
     }
-    order->request->check.found = &order->found;
-    order->request->check.replicated = dli_options_replicas(&client->options) != 0;
-    order->request->deadline = deadline;
-    return order;
+    operation->request->check.found = &operation->found;
+    operation->request->check.replicated = dli_options_replicas(&client->options) != 0;
+    operation->request->deadline = deadline;
+    return operation;
 }
 
 int dli_check_finding(struct dli_client *client, size_t index, struct dli_finding *finding)
@@ -88,18 +89,18 @@ dlock_status dli_check_open(struct dli_client *client, dlock_error *box)
 {
     int how = dli_options_checks(&client->options);
     int64_t wait = client->store->connect_time + client->options.number[DLI_OPT_COMMAND_TIMEOUT_MS] * DLI_MS;
-    struct dli_order *order;
+    struct dli_operation *operation;
     dlock_status status;
 
     if (how == DLI_CHECKS_OFF)
         return DLOCK_OK;
     if ((status = dli_client_start(client, box)) != DLOCK_OK)
         return status;
-    if (!(order = dli_order_check(client, dli_now() + wait)))
+    if (!(operation = dli_operation_check(client, dli_now() + wait)))
         return dli_fail(box, DLOCK_OUT_OF_MEMORY, "no memory for the command");
-    dli_order_carry(order);
-    status = dli_order_said(order, box);
-    dli_order_free(order);
+    dli_operation_execute(operation);
+    status = dli_operation_report(operation, box);
+    dli_operation_free(operation);
     if (status == DLOCK_OK)
         return judge(client, how == DLI_CHECKS_REFUSE, box);
     if (how == DLI_CHECKS_REFUSE)

@@ -7,7 +7,7 @@
 #include "operation.h"
 
 /* A look at the server. The value is how many findings there are; they stay until the next look. NULL without memory. */
-struct dli_order *dli_order_check(struct dli_client *client, int64_t deadline);
+struct dli_operation *dli_operation_check(struct dli_client *client, int64_t deadline);
 
 /* 0, or -1: there is none of that index. */
 int dli_check_finding(struct dli_client *client, size_t index, struct dli_finding *finding);

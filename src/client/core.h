@@ -99,15 +99,15 @@ struct dli_entry {
     int64_t highest;     /* atomic: of the tokens of the holds of this parent */
     struct dli_mutex_rules rules;
     struct dli_mutex m;
-    struct dli_timer timer;        /* under the loop's mutex */
-    struct dli_request *request;   /* the exchange in flight */
-    dlock_error *why;              /* the words of the last one, if it failed; or NULL */
-    struct dli_question *question; /* for the gate, under way; line.c */
-    int64_t timer_at;              /* what the timer is set to; DLI_NEVER: not set */
-    int64_t handles;               /* atomic: lock handles of the name */
-    int apart;                     /* its last renewal was refused: the next one shares no request */
-    int surplus;                   /* refs to drop when the mutex is released */
-    uint32_t *woken;               /* the futex of a caller that is woken when the mutex is released */
+    struct dli_timer timer;          /* under the loop's mutex */
+    struct dli_request *request;     /* the exchange in flight */
+    dlock_error *reason;             /* the words of the last one, if it failed; or NULL */
+    struct dli_gate_query *question; /* for the gate, under way; line.c */
+    int64_t timer_at;                /* what the timer is set to; DLI_NEVER: not set */
+    int64_t handles;                 /* atomic: lock handles of the name */
+    int apart;                       /* its last renewal was refused: the next one shares no request */
+    int surplus;                     /* refs to drop when the mutex is released */
+    uint32_t *woken;                 /* the futex of a caller that is woken when the mutex is released */
     struct dli_run *cut_off;   /* multi-locks that end when the mutex is released: no thread takes their next step */
     char giver[DLI_OWNER_MAX]; /* the id of the grant that is adopted, or whose adoption is undone */
     int64_t heir;              /* the number it has here */
@@ -126,7 +126,7 @@ struct dli_waiter {
     int sleeping;                                                                 /* the caller sleeps on settled */
     int interrupted; /* its caller went away by a signal and may come back */
     int64_t tag;
-    dlock_error *why;       /* TELL_QUEUE: the words for how it ended; or NULL */
+    dlock_error *reason;    /* TELL_QUEUE: the words for how it ended; or NULL */
     struct dli_run *run;    /* TELL_RUN: what it is a step of */
     struct dli_timer timer; /* ends the wait of a submitted claim; under the loop's mutex */
     struct dli_node acquired, released, lost, risk;
@@ -259,7 +259,7 @@ void dli_exchange_direct(struct dli_entry *entry, int64_t now);
  * entry.mutex held, released meanwhile: send what the machine wants from this thread as long as claim is not settled. Returns
  * the time.
  */
-int64_t dli_exchange_drive(struct dli_entry *entry, struct dli_claim *claim, int64_t now, dlock_error *why);
+int64_t dli_exchange_drive(struct dli_entry *entry, struct dli_claim *claim, int64_t now, dlock_error *reason);
 
 /* ---- waiter.c */
 

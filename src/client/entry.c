@@ -66,7 +66,7 @@ static void entry_free(struct dli_entry *entry)
         free((void *)entry->name.text);
     }
     pthread_mutex_destroy(&entry->mutex);
-    free(entry->why);
+    free(entry->reason);
     free(entry);
 }
 

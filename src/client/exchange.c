@@ -19,18 +19,18 @@ static int falls(const struct dli_entry *entry)
 /* entry.mutex held: the words of a failure are for all whose claims end with it. Without memory the status speaks for itself. */
 static void remember(struct dli_entry *entry)
 {
-    const dlock_error *why = entry->request->why;
+    const dlock_error *reason = entry->request->reason;
     dlock_status status = falls(entry) ? DLOCK_SERVER_FORGOT : entry->request->exchange.answer.status;
 
-    if (!why || why->code != status) {
-        free(entry->why);
-        entry->why = NULL;
+    if (!reason || reason->code != status) {
+        free(entry->reason);
+        entry->reason = NULL;
         return;
     }
-    if (!entry->why)
-        entry->why = malloc(sizeof *entry->why);
-    if (entry->why)
-        *entry->why = *why;
+    if (!entry->reason)
+        entry->reason = malloc(sizeof *entry->reason);
+    if (entry->reason)
+        *entry->reason = *reason;
 }
 
 /* The server's clock was set back: said once for each lease that it made longer. */
@@ -38,7 +38,7 @@ static void tell_cut(const struct dli_entry *entry, int64_t cut)
 {
     char text[DLI_EVENT_TEXT], name[128];
 
-    dli_quote(name, sizeof name, entry->name.text, entry->name.size);
+    dli_escape(name, sizeof name, entry->name.text, entry->name.size);
     snprintf(text, sizeof text, "lock %s: the server's clock was set back: %lld ms were cut off its holder's lease",
              name, (long long)cut / 1000);
     dli_events_log(&entry->client->events, DLOCK_SERVER_FORGOT, text);
@@ -51,7 +51,7 @@ static void digest(struct dli_entry *entry, int64_t now)
     const struct dli_answer *answer = &entry->request->exchange.answer;
 
     if (falls(entry))
-        dli_fail_forgot(entry->request->why, answer->token, entry->m.token_end - 1);
+        dli_fail_forgot(entry->request->reason, answer->token, entry->m.token_end - 1);
     remember(entry);
     if (answer->status == DLOCK_OK && answer->cut > 0)
         tell_cut(entry, answer->cut);
@@ -70,8 +70,8 @@ static void background_done(struct dli_request *request)
     dli_entry_lock(entry);
     entry->surplus++;
     digest(entry, now);
-    free(request->why);
-    request->why = NULL;
+    free(request->reason);
+    request->reason = NULL;
     dli_entry_pump(entry, now);
     dli_entry_unlock(entry);
 }
@@ -114,8 +114,8 @@ static void prepare_push(struct dli_entry *entry, const struct dli_wish *wish, i
     entry->request->direct = direct;
     entry->request->deadline = now + wish->attempt;
     entry->request->done = background_done;
-    if ((entry->request->why = malloc(sizeof *entry->request->why)))
-        entry->request->why->code = DLOCK_OK;
+    if ((entry->request->reason = malloc(sizeof *entry->request->reason)))
+        entry->request->reason->code = DLOCK_OK;
     dli_entry_ref(entry);
 }
 
@@ -133,8 +133,8 @@ static void pushed(struct dli_entry *entry, dlock_status status, int64_t now)
 
     if (status == DLOCK_OK)
         return;
-    free(entry->request->why);
-    entry->request->why = NULL;
+    free(entry->request->reason);
+    entry->request->reason = NULL;
     entry->surplus++;
     dli_mutex_answer(&entry->m, &unsent, now);
 }
@@ -159,7 +159,7 @@ void dli_exchange_direct(struct dli_entry *entry, int64_t now)
     pushed(entry, status, dli_now());
 }
 
-int64_t dli_exchange_drive(struct dli_entry *entry, struct dli_claim *claim, int64_t now, dlock_error *why)
+int64_t dli_exchange_drive(struct dli_entry *entry, struct dli_claim *claim, int64_t now, dlock_error *reason)
 {
     struct dli_client *client = entry->client;
     struct dli_wish wish;
@@ -169,9 +169,9 @@ int64_t dli_exchange_drive(struct dli_entry *entry, struct dli_claim *claim, int
         prepare(entry, &wish, now);
         entry->request->deadline = now + wish.attempt < claim->until ? now + wish.attempt : claim->until;
         entry->request->done = NULL;
-        entry->request->why = why;
+        entry->request->reason = reason;
         dli_entry_unlock(entry);
-        client->store->ops->carry(entry->loop->lane, entry->request);
+        client->store->ops->execute(entry->loop->lane, entry->request);
         dli_entry_lock(entry);
         now = dli_now();
         digest(entry, now);

@@ -38,18 +38,18 @@ static void join(struct dli_entry *entry)
         return;
     entry->m.listening = 1;
     if (since >= entry->m.sent_at)
-        dli_mutex_look(&entry->m, dli_now());
+        dli_mutex_probe(&entry->m, dli_now());
 }
 
 /* What became of a gate before the line was up: who waits behind a holder of this process sends nothing that would meet it. */
-struct dli_question {
+struct dli_gate_query {
     struct dli_request *request;
     struct dli_entry *entry; /* with a ref */
     int64_t until;           /* what the machine believed then */
     int outdated;            /* a message came since */
 };
 
-static void question_free(struct dli_question *question)
+static void question_free(struct dli_gate_query *question)
 {
     question->entry->client->store->ops->request_free(question->request);
     free(question);
@@ -57,7 +57,7 @@ static void question_free(struct dli_question *question)
 
 static void question_answered(struct dli_request *request)
 {
-    struct dli_question *question = request->asker;
+    struct dli_gate_query *question = request->asker;
     struct dli_entry *entry = question->entry;
     int64_t now = dli_now(), left = request->gate_ms;
 
@@ -74,10 +74,10 @@ static void question_answered(struct dli_request *request)
     dli_entry_unref(entry);
 }
 
-static struct dli_question *question_new(struct dli_entry *entry)
+static struct dli_gate_query *question_new(struct dli_entry *entry)
 {
     struct dli_store *store = entry->client->store;
-    struct dli_question *question = calloc(1, sizeof *question);
+    struct dli_gate_query *question = calloc(1, sizeof *question);
 
     if (!question)
         return NULL;
@@ -100,7 +100,7 @@ static struct dli_question *question_new(struct dli_entry *entry)
 /* entry.mutex held. */
 static void ask_for_gate(struct dli_entry *entry)
 {
-    struct dli_question *question = question_new(entry);
+    struct dli_gate_query *question = question_new(entry);
 
     if (!question)
         return;
@@ -160,7 +160,7 @@ static void deafen(struct dli_entry *entry)
 static void look_again(struct dli_entry *entry, int64_t now)
 {
     deafen(entry);
-    dli_mutex_look(&entry->m, now);
+    dli_mutex_probe(&entry->m, now);
 }
 
 static void up(void *owner)
@@ -203,7 +203,7 @@ static void call_on_all(struct dli_entry *entry, visit_fn *visit)
 }
 
 /* The one entry that a number is for, with a ref. NULL: it is not here. */
-static struct dli_entry *meant(struct dli_client *client, const struct dli_heard *heard)
+static struct dli_entry *meant(struct dli_client *client, const struct dli_message_target *heard)
 {
     struct dli_entry *entry = dli_entry_find(client, heard->family, heard->name, heard->size), *hold;
 
@@ -215,7 +215,7 @@ static struct dli_entry *meant(struct dli_client *client, const struct dli_heard
 }
 
 /* Whoever is meant. */
-static void call_on_heard(struct dli_client *client, const struct dli_heard *heard, visit_fn *visit)
+static void call_on_heard(struct dli_client *client, const struct dli_message_target *heard, visit_fn *visit)
 {
     struct dli_entry *entry;
 
@@ -236,11 +236,11 @@ static void now_listening(struct dli_entry *entry, int64_t now)
     __atomic_store_n(&ear(entry)->heard_at, now, __ATOMIC_RELEASE);
     if (entry->m.listen) {
         entry->m.listening = 1;
-        dli_mutex_look(&entry->m, now);
+        dli_mutex_probe(&entry->m, now);
     }
 }
 
-static void listens(void *owner, const struct dli_heard *heard)
+static void listens(void *owner, const struct dli_message_target *heard)
 {
     call_on_heard(owner, heard, now_listening);
 }
@@ -252,22 +252,22 @@ static void not_listening(struct dli_entry *entry, int64_t now)
     deafen(entry);
 }
 
-static void deaf(void *owner, const struct dli_heard *heard)
+static void deaf(void *owner, const struct dli_message_target *heard)
 {
     call_on_heard(owner, heard, not_listening);
 }
 
 static void look(struct dli_entry *entry, int64_t now)
 {
-    dli_mutex_look(&entry->m, now);
+    dli_mutex_probe(&entry->m, now);
 }
 
-static void hint(void *owner, const struct dli_heard *heard)
+static void hint(void *owner, const struct dli_message_target *heard)
 {
     call_on_heard(owner, heard, look);
 }
 
-static void granted(void *owner, const struct dli_heard *heard, int64_t seq, int64_t token, int64_t tokens)
+static void granted(void *owner, const struct dli_message_target *heard, int64_t seq, int64_t token, int64_t tokens)
 {
     struct dli_client *client = owner;
     struct dli_entry *entry = meant(client, heard);
@@ -293,7 +293,7 @@ static void hear_of_gate(struct dli_entry *entry, int64_t now)
     dli_mutex_gate(&entry->m, entry->client->gate_until, now);
 }
 
-static void gate(void *owner, const struct dli_heard *heard, int64_t ms)
+static void gate(void *owner, const struct dli_message_target *heard, int64_t ms)
 {
     struct dli_client *client = owner;
 

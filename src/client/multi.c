@@ -74,26 +74,26 @@ void dli_multi_unref(struct dli_multi *multi)
 /* ---- members */
 
 static dlock_status acquire_one(const struct dli_member *member, int64_t owner, int64_t wait, int64_t *token,
-                                dlock_error *why)
+                                dlock_error *reason)
 {
     struct dli_entry *entry;
     dlock_status status = dli_hold_to_acquire(member->entry, member->kind, owner, 1, &entry);
 
     if (status != DLOCK_OK)
         return status;
-    status = dli_ask_acquire(entry, &member->terms, owner, wait, token, why);
+    status = dli_acquire(entry, &member->terms, owner, wait, token, reason);
     dli_entry_unref(entry);
     return status;
 }
 
-static dlock_status release_one(const struct dli_member *member, int64_t owner, dlock_error *why)
+static dlock_status release_one(const struct dli_member *member, int64_t owner, dlock_error *reason)
 {
     struct dli_entry *entry = dli_hold_find(member->entry, member->kind, owner);
     dlock_status status;
 
     if (!entry)
         return DLOCK_NOT_HELD;
-    status = dli_ask_release(entry, &member->terms, owner, why);
+    status = dli_release(entry, &member->terms, owner, reason);
     dli_entry_unref(entry);
     return status;
 }
@@ -118,7 +118,7 @@ static int64_t token_of(const struct dli_member *member, int64_t owner)
 
     if (!entry)
         return 0;
-    dli_inquire_held(entry, owner, &token, &count, &remaining);
+    dli_query_held(entry, owner, &token, &count, &remaining);
     dli_entry_unref(entry);
     return token;
 }
@@ -215,7 +215,7 @@ dlock_status dli_multi_cancel(struct dli_multi *multi, int64_t owner)
 
 /* One by one, those behind the first taken ones. What was taken is given back when one cannot be had. */
 static dlock_status in_order(struct dli_multi *multi, int64_t owner, int64_t until, size_t taken, int64_t *token,
-                             size_t *blocked, dlock_error *why)
+                             size_t *blocked, dlock_error *reason)
 {
     dlock_error unsaid = {.code = DLOCK_OK};
     dlock_status status = DLOCK_OK;
@@ -223,7 +223,7 @@ static dlock_status in_order(struct dli_multi *multi, int64_t owner, int64_t unt
     while (taken < multi->count && status == DLOCK_OK) {
         int64_t now = dli_now(), wait = until == DLI_NEVER ? DLI_NEVER : until > now ? until - now : 0;
 
-        status = acquire_one(&multi->member[taken], owner, wait, token, why);
+        status = acquire_one(&multi->member[taken], owner, wait, token, reason);
         taken += status == DLOCK_OK;
     }
     *blocked = taken;
@@ -242,17 +242,17 @@ static dlock_status in_order(struct dli_multi *multi, int64_t owner, int64_t unt
 }
 
 dlock_status dli_multi_acquire(struct dli_multi *multi, int64_t owner, int64_t wait, int64_t *token, size_t *blocked,
-                               dlock_error *why)
+                               dlock_error *reason)
 {
     int64_t until = dli_later(dli_now(), wait);
     size_t taken = dli_multi_resume(multi, owner);
     dlock_status status = DLOCK_WOULD_BLOCK;
 
     if (taken == 0)
-        status = dli_multi_at_once(multi, owner, token, blocked, why);
+        status = dli_multi_at_once(multi, owner, token, blocked, reason);
     if (status == DLOCK_OK || status == DLOCK_CANCELLED || (wait == 0 && status != DLOCK_WOULD_BLOCK))
         return status;
-    status = in_order(multi, owner, until, taken, token, blocked, why);
+    status = in_order(multi, owner, until, taken, token, blocked, reason);
     if (status == DLOCK_OK)
         dli_multi_together(multi);
     return status == DLOCK_BUSY && wait > 0 ? DLOCK_TIMED_OUT : status;
@@ -263,7 +263,7 @@ int dli_multi_tells(dlock_status before, dlock_status status)
     return status != DLOCK_OK && (before == DLOCK_OK || (status == DLOCK_LOST && before != DLOCK_LOST));
 }
 
-dlock_status dli_multi_release(struct dli_multi *multi, int64_t owner, size_t *blocked, dlock_error *why)
+dlock_status dli_multi_release(struct dli_multi *multi, int64_t owner, size_t *blocked, dlock_error *reason)
 {
     dlock_status worst = DLOCK_OK;
 
@@ -274,7 +274,7 @@ dlock_status dli_multi_release(struct dli_multi *multi, int64_t owner, size_t *b
         if (!dli_multi_tells(worst, status))
             continue;
         worst = status;
-        *why = one;
+        *reason = one;
         *blocked = i;
     }
     return worst;

@@ -43,7 +43,7 @@ void dli_multi_unref(struct dli_multi *multi);
  * DLOCK_INTERRUPTED the owner's next call goes on; or dli_multi_cancel.
  */
 dlock_status dli_multi_acquire(struct dli_multi *multi, int64_t owner, int64_t wait, int64_t *token, size_t *blocked,
-                               dlock_error *why);
+                               dlock_error *reason);
 
 /* End the acquisition of owner. DLOCK_NOT_HELD when it is not under way, or a blocking one is between two members. */
 dlock_status dli_multi_cancel(struct dli_multi *multi, int64_t owner);
@@ -67,14 +67,14 @@ void dli_multi_give_up(struct dli_multi *multi, int64_t owner, size_t count);
 int dli_multi_tells(dlock_status before, dlock_status status);
 
 /* Every member is released whatever the others answer; the answer that tells most. */
-dlock_status dli_multi_release(struct dli_multi *multi, int64_t owner, size_t *blocked, dlock_error *why);
+dlock_status dli_multi_release(struct dli_multi *multi, int64_t owner, size_t *blocked, dlock_error *reason);
 
 /*
  * All members, mutexes that nobody here uses, by one script. DLOCK_OK, DLOCK_WOULD_BLOCK (one of them is in use here or
  * not a mutex, or the server refused them all without saying which: one by one tells), or why not, with *blocked. multi_once.c.
  */
 dlock_status dli_multi_at_once(struct dli_multi *multi, int64_t owner, int64_t *token, size_t *blocked,
-                               dlock_error *why);
+                               dlock_error *reason);
 
 /* All members were taken one by one: they may be taken at once again. */
 static inline void dli_multi_together(struct dli_multi *multi)

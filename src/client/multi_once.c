@@ -23,7 +23,7 @@ struct attempt {
     struct dli_run *run; /* which is told; NULL: somebody waits */
     int64_t owner;
     size_t count;
-    struct dli_taking row[DLI_MULTI_MAX];
+    struct dli_multi_row row[DLI_MULTI_MAX];
     struct part part[];
 };
 
@@ -49,7 +49,7 @@ static int all_idle(const struct attempt *attempt)
 }
 
 /* The member's machine takes part with a claim of its own. */
-static void join(struct part *part, struct dli_taking *row, int64_t now)
+static void join(struct part *part, struct dli_multi_row *row, int64_t now)
 {
     struct dli_entry *entry = part->entry;
 
@@ -72,12 +72,12 @@ static struct dli_answer answer(const struct attempt *attempt, size_t i)
 
     if (request->status != DLOCK_OK)
         return said;
-    said.got = request->take.result == DLI_TAKE_QUIET ? DLI_TRY_QUIET : DLI_TRY_HELD;
-    said.left = request->take.result == DLI_TAKE_QUIET ? request->take.left : -1;
-    if (request->take.result == DLI_TAKE_ALL)
+    said.got = request->multi.result == DLI_MULTI_QUARANTINE ? DLI_TRY_QUARANTINE : DLI_TRY_HELD;
+    said.left = request->multi.result == DLI_MULTI_QUARANTINE ? request->multi.left : -1;
+    if (request->multi.result == DLI_MULTI_ALL)
         said.got = DLI_TRY_GRANTED;
-    else if (request->take.which == (int)i && request->take.result > DLI_TAKE_IN_USE)
-        said.got = request->take.result == DLI_TAKE_WRONG_KIND ? DLI_TRY_WRONG_KIND : DLI_TRY_GATE;
+    else if (request->multi.which == (int)i && request->multi.result > DLI_MULTI_IN_USE)
+        said.got = request->multi.result == DLI_MULTI_WRONG_KIND ? DLI_TRY_WRONG_KIND : DLI_TRY_GATE;
     said.token = attempt->row[i].token;
     said.tokens = attempt->row[i].tokens;
     return said;
@@ -100,7 +100,7 @@ static dlock_status part_answered(struct attempt *attempt, size_t i, int64_t *to
     dli_entry_pump(part->entry, now);
     status = part->waiter->claim.state == DLI_CLAIM_DONE ? part->waiter->claim.result : DLOCK_OK;
     if (status == DLOCK_OK)
-        status = dli_ask_receive(part->waiter, token);
+        status = dli_acquire_receive(part->waiter, token);
     dli_entry_unlock(part->entry);
     return status;
 }
@@ -114,7 +114,7 @@ static void give_back(const struct attempt *attempt, size_t i)
     if (attempt->run)
         dli_submit_give_up(attempt->part[i].entry, terms, attempt->owner);
     else
-        dli_ask_release(attempt->part[i].entry, terms, attempt->owner, &unsaid);
+        dli_release(attempt->part[i].entry, terms, attempt->owner, &unsaid);
 }
 
 /* Whether the server refused all for one that it does not name. Then all are taken one by one, until that succeeds. */
@@ -140,7 +140,7 @@ static dlock_status settle(struct attempt *attempt, int64_t *token, size_t *bloc
         status[i] = part_answered(attempt, i, &one);
         *token = one > *token ? one : *token;
         if (status[i] == DLOCK_OK || first == DLOCK_CANCELLED ||
-            (first != DLOCK_OK && status[i] != DLOCK_CANCELLED && attempt->request->take.which != (int)i))
+            (first != DLOCK_OK && status[i] != DLOCK_CANCELLED && attempt->request->multi.which != (int)i))
             continue;
         first = status[i];
         *blocked = i;
@@ -183,22 +183,22 @@ static struct attempt *attempt_new(struct dli_multi *multi, int64_t owner, int64
     attempt->multi = multi;
     attempt->owner = owner;
     attempt->count = multi->count;
-    request->verb = DLI_VERB_TAKE;
+    request->verb = DLI_VERB_ACQUIRE_ALL;
     request->repeatable = 1;
-    request->take.row = attempt->row;
-    request->take.count = (int)multi->count;
-    request->take.which = -1;
+    request->multi.row = attempt->row;
+    request->multi.count = (int)multi->count;
+    request->multi.which = -1;
     for (size_t i = 0; i < multi->count; i++) {
         struct part *part = &attempt->part[i];
 
         part->entry = multi->member[i].entry;
-        part->waiter = dli_ask_waiter(part->entry, &multi->member[i].terms, owner, 0, now);
+        part->waiter = dli_acquire_waiter(part->entry, &multi->member[i].terms, owner, 0, now);
         if (!part->waiter) {
             attempt_free(attempt, 0);
             return NULL;
         }
-        if (request->take.keep_ms < part->entry->rules.keep_ms)
-            request->take.keep_ms = part->entry->rules.keep_ms;
+        if (request->multi.keep_ms < part->entry->rules.keep_ms)
+            request->multi.keep_ms = part->entry->rules.keep_ms;
     }
     return attempt;
 }
@@ -250,19 +250,19 @@ static dlock_status begin(struct dli_multi *multi, int64_t owner, struct attempt
 }
 
 dlock_status dli_multi_at_once(struct dli_multi *multi, int64_t owner, int64_t *token, size_t *blocked,
-                               dlock_error *why)
+                               dlock_error *reason)
 {
     struct attempt *attempt;
     dlock_status status = begin(multi, owner, &attempt);
 
     if (status != DLOCK_OK)
         return status;
-    attempt->request->why = why;
-    multi->client->store->ops->carry(multi->member[0].entry->loop->lane, attempt->request);
+    attempt->request->reason = reason;
+    multi->client->store->ops->execute(multi->member[0].entry->loop->lane, attempt->request);
     status = settle(attempt, token, blocked);
     attempt_free(attempt, 1);
     if (status == DLOCK_WOULD_BLOCK)
-        why->code = DLOCK_OK;
+        reason->code = DLOCK_OK;
     return status;
 }
 

@@ -37,11 +37,11 @@ static void read_node(struct dli_node *node, char text[DLI_EVENT_TEXT])
     dlock_error whole;
     char name[120];
 
-    dli_quote(name, sizeof name, its->text, its->size);
+    dli_escape(name, sizeof name, its->text, its->size);
     dli_fail(&whole, DLOCK_OK, "%zu locks, %s '%s' at %s: %s", run->multi->count,
              run->status == DLOCK_OK ? "the first" : "of which", name, run->multi->client->store->text,
              dli_status_find(run->status)->text);
-    dli_quote(text, DLI_EVENT_TEXT, whole.message, strlen(whole.message));
+    dli_escape(text, DLI_EVENT_TEXT, whole.message, strlen(whole.message));
     dli_multi_unref(run->multi);
     free(run);
 }

@@ -10,215 +10,219 @@
 
 /* ---- what happened to which lock */
 
-dlock_status dli_lock_said(const struct dli_entry *entry, dlock_status status, const dlock_error *why,
-                           dlock_error *reterr)
+dlock_status dli_lock_report(const struct dli_entry *entry, dlock_status status, const dlock_error *reason,
+                             dlock_error *reterr)
 {
     char name[120];
 
     if (status == DLOCK_OK)
         return DLOCK_OK;
-    dli_quote(name, sizeof name, entry->name.text, entry->name.size);
+    dli_escape(name, sizeof name, entry->name.text, entry->name.size);
     return dli_fail(reterr, status, "lock '%s' at %s: %s", name, entry->client->store->text,
-                    why && why->code == status && why->message[0] ? why->message : dli_status_find(status)->text);
+                    reason && reason->code == status && reason->message[0] ? reason->message
+                                                                           : dli_status_find(status)->text);
 }
 
-dlock_status dli_order_said(const struct dli_order *order, dlock_error *reterr)
+dlock_status dli_operation_report(const struct dli_operation *operation, dlock_error *reterr)
 {
-    dlock_status status = order->status;
-    int own = order->why.code == status && order->why.message[0];
+    dlock_status status = operation->status;
+    int own = operation->reason.code == status && operation->reason.message[0];
 
-    if (order->entry)
-        return dli_lock_said(order->entry, status, &order->why, reterr);
+    if (operation->entry)
+        return dli_lock_report(operation->entry, status, &operation->reason, reterr);
     if (status == DLOCK_OK)
         return DLOCK_OK;
-    return dli_fail(reterr, status, "%s: %s", order->client->store->text,
-                    own ? order->why.message : dli_status_find(status)->text);
+    return dli_fail(reterr, status, "%s: %s", operation->client->store->text,
+                    own ? operation->reason.message : dli_status_find(status)->text);
 }
 
-static void tell_sight(const struct dli_sight *sight, int64_t *field)
+static void tell_sight(const struct dli_inspection *inspection, int64_t *field)
 {
-    int held = sight->holder[0] != '\0', foreign = held && (strlen(sight->holder) < 15 || sight->holder[14] != '8');
+    int held = inspection->holder[0] != '\0',
+        foreign = held && (strlen(inspection->holder) < 15 || inspection->holder[14] != '8');
 
-    field[DLOCK_FIELD_TOKEN] = sight->token > 0 ? sight->token : -1;
-    field[DLOCK_FIELD_REMAINING_MS] = held ? sight->left_ms : -1;
-    field[DLOCK_FIELD_WAITERS] = sight->waiters;
+    field[DLOCK_FIELD_TOKEN] = inspection->token > 0 ? inspection->token : -1;
+    field[DLOCK_FIELD_REMAINING_MS] = held ? inspection->left_ms : -1;
+    field[DLOCK_FIELD_WAITERS] = inspection->waiters;
     field[DLOCK_FIELD_FOREIGN] = foreign;
-    if (held && !foreign && sight->token > 0)
-        field[DLOCK_FIELD_HELD_FOR_MS] = sight->now_us > sight->token ? (sight->now_us - sight->token) / DLI_MS : 0;
+    if (held && !foreign && inspection->token > 0)
+        field[DLOCK_FIELD_HELD_FOR_MS] =
+            inspection->now_us > inspection->token ? (inspection->now_us - inspection->token) / DLI_MS : 0;
 }
 
-static void tell_text(const struct dli_order *order, char text[DLI_EVENT_TEXT])
+static void tell_text(const struct dli_operation *operation, char text[DLI_EVENT_TEXT])
 {
     dlock_error box = {.code = DLOCK_OK};
 
     text[0] = '\0';
-    if (dli_order_said(order, &box) != DLOCK_OK) {
-        dli_quote(text, DLI_EVENT_TEXT, box.message, strlen(box.message));
-    } else if (order->request->verb == DLI_VERB_INSPECT) {
-        memcpy(text, order->request->sight.holder, DLI_EVENT_TEXT - 1);
+    if (dli_operation_report(operation, &box) != DLOCK_OK) {
+        dli_escape(text, DLI_EVENT_TEXT, box.message, strlen(box.message));
+    } else if (operation->request->verb == DLI_VERB_INSPECT) {
+        memcpy(text, operation->request->inspection.holder, DLI_EVENT_TEXT - 1);
         text[DLI_EVENT_TEXT - 1] = '\0';
     }
 }
 
-static void tell_numbers(const struct dli_order *order, int64_t field[DLOCK_FIELD_COUNT])
+static void tell_numbers(const struct dli_operation *operation, int64_t field[DLOCK_FIELD_COUNT])
 {
     for (int i = 0; i < DLOCK_FIELD_COUNT; i++)
         field[i] = -1;
     field[DLOCK_FIELD_TYPE] = DLOCK_EVENT_DONE;
-    field[DLOCK_FIELD_STATUS] = order->status;
-    field[DLOCK_FIELD_TAG] = order->tag;
-    field[DLOCK_FIELD_OWNER] = order->owner;
-    if (order->entry)
-        field[DLOCK_FIELD_LOCK_ID] = order->multi ? order->multi->id : order->entry->id;
-    if (order->status != DLOCK_OK)
+    field[DLOCK_FIELD_STATUS] = operation->status;
+    field[DLOCK_FIELD_TAG] = operation->tag;
+    field[DLOCK_FIELD_OWNER] = operation->owner;
+    if (operation->entry)
+        field[DLOCK_FIELD_LOCK_ID] = operation->multi ? operation->multi->id : operation->entry->id;
+    if (operation->status != DLOCK_OK)
         return;
-    if (order->request->verb == DLI_VERB_INSPECT)
-        tell_sight(&order->request->sight, field);
-    else if (order->request->verb == DLI_VERB_CHANGE || order->request->verb == DLI_VERB_CHECK)
-        field[DLOCK_FIELD_VALUE] = order->value;
-    else if (order->value > 0)
-        field[DLOCK_FIELD_TOKEN] = order->value;
+    if (operation->request->verb == DLI_VERB_INSPECT)
+        tell_sight(&operation->request->inspection, field);
+    else if (operation->request->verb == DLI_VERB_CHANGE || operation->request->verb == DLI_VERB_CHECK)
+        field[DLOCK_FIELD_VALUE] = operation->value;
+    else if (operation->value > 0)
+        field[DLOCK_FIELD_TOKEN] = operation->value;
 }
 
-void dli_order_tell(const struct dli_order *order, int64_t field[DLOCK_FIELD_COUNT], char text[DLI_EVENT_TEXT])
+void dli_operation_event(const struct dli_operation *operation, int64_t field[DLOCK_FIELD_COUNT],
+                         char text[DLI_EVENT_TEXT])
 {
-    tell_numbers(order, field);
-    tell_text(order, text);
+    tell_numbers(operation, field);
+    tell_text(operation, text);
 }
 
 /* ---- life */
 
 static void read_node(struct dli_node *node, char text[DLI_EVENT_TEXT])
 {
-    struct dli_order *order = DLI_OBJECT(node, struct dli_order, node);
+    struct dli_operation *operation = DLI_OBJECT(node, struct dli_operation, node);
 
-    tell_text(order, text);
-    dli_order_free(order);
+    tell_text(operation, text);
+    dli_operation_free(operation);
 }
 
-struct dli_order *dli_order_new(struct dli_client *client, const struct dli_task *task)
+struct dli_operation *dli_operation_new(struct dli_client *client, const struct dli_task *task)
 {
-    struct dli_order *order = calloc(1, sizeof *order);
+    struct dli_operation *operation = calloc(1, sizeof *operation);
 
-    if (!order)
+    if (!operation)
         return NULL;
-    if (!(order->request = client->store->ops->request_new(client->store))) {
-        free(order);
+    if (!(operation->request = client->store->ops->request_new(client->store))) {
+        free(operation);
         return NULL;
     }
     dli_client_ref(client);
-    order->client = client;
-    order->task = task;
-    order->owner = order->tag = -1;
-    order->loop = client->loops[0];
-    order->node.read = read_node;
-    dli_list_init(&order->node.link);
-    return order;
+    operation->client = client;
+    operation->task = task;
+    operation->owner = operation->tag = -1;
+    operation->loop = client->loops[0];
+    operation->node.read = read_node;
+    dli_list_init(&operation->node.link);
+    return operation;
 }
 
-struct dli_order *dli_order_about(struct dli_entry *entry, const struct dli_kind *kind, struct dli_multi *multi,
-                                  const struct dli_task *task)
+struct dli_operation *dli_operation_about(struct dli_entry *entry, const struct dli_kind *kind, struct dli_multi *multi,
+                                          const struct dli_task *task)
 {
-    struct dli_order *order = dli_order_new(entry->client, task);
+    struct dli_operation *operation = dli_operation_new(entry->client, task);
 
-    if (!order)
+    if (!operation)
         return NULL;
-    order->entry = entry;
-    order->kind = kind;
-    order->multi = multi;
+    operation->entry = entry;
+    operation->kind = kind;
+    operation->multi = multi;
     if (multi)
         dli_multi_ref(multi);
     else
         dli_entry_ref(entry);
-    return order;
+    return operation;
 }
 
-void dli_order_free(struct dli_order *order)
+void dli_operation_free(struct dli_operation *operation)
 {
-    struct dli_client *client = order->client;
+    struct dli_client *client = operation->client;
 
-    for (int i = 0; order->waiter && i < 2; i++)
-        dli_waiter_unref(order->waiter);
-    if (order->hold)
-        dli_entry_unref(order->hold);
-    if (order->multi)
-        dli_multi_unref(order->multi);
-    else if (order->entry)
-        dli_entry_unref(order->entry);
-    client->store->ops->request_free(order->request);
-    if (order->place)
-        client->store->ops->place_free(order->place);
-    dli_findings_free(&order->found);
-    free(order);
+    for (int i = 0; operation->waiter && i < 2; i++)
+        dli_waiter_unref(operation->waiter);
+    if (operation->hold)
+        dli_entry_unref(operation->hold);
+    if (operation->multi)
+        dli_multi_unref(operation->multi);
+    else if (operation->entry)
+        dli_entry_unref(operation->entry);
+    client->store->ops->request_free(operation->request);
+    if (operation->place)
+        client->store->ops->place_free(operation->place);
+    dli_findings_free(&operation->found);
+    free(operation);
     dli_client_unref(client);
 }
 
 /* ---- requests */
 
-void dli_order_word(struct dli_order *order, enum dli_verb verb)
+void dli_operation_begin(struct dli_operation *operation, enum dli_verb verb)
 {
-    struct dli_entry *entry = order->entry;
+    struct dli_entry *entry = operation->entry;
 
-    order->request->verb = verb;
-    order->request->repeatable = 1;
+    operation->request->verb = verb;
+    operation->request->repeatable = 1;
     if (!entry)
         return;
-    order->loop = entry->loop;
-    order->request->kind = entry->kind;
-    order->request->place = entry->place;
-    order->request->deadline = dli_now() + entry->rules.attempt;
+    operation->loop = entry->loop;
+    operation->request->kind = entry->kind;
+    operation->request->place = entry->place;
+    operation->request->deadline = dli_now() + entry->rules.attempt;
 }
 
-void dli_order_renewal(struct dli_order *order, struct dli_entry *entry, int64_t lease)
+void dli_operation_renewal(struct dli_operation *operation, struct dli_entry *entry, int64_t lease)
 {
-    struct dli_request *request = order->request;
+    struct dli_request *request = operation->request;
 
-    dli_order_word(order, DLI_VERB_RENEW);
-    order->loop = entry->loop;
-    order->lease = lease;
-    order->row.kind = entry->kind;
-    order->row.place = entry->place;
-    order->row.lease = lease + entry->rules.delay;
-    order->row.permits = entry->rules.permits;
-    order->stamp = dli_now();
+    dli_operation_begin(operation, DLI_VERB_RENEW);
+    operation->loop = entry->loop;
+    operation->lease = lease;
+    operation->row.kind = entry->kind;
+    operation->row.place = entry->place;
+    operation->row.lease = lease + entry->rules.delay;
+    operation->row.permits = entry->rules.permits;
+    operation->stamp = dli_now();
     request->kind = entry->kind;
     request->place = entry->place;
-    request->renew.row = &order->row;
+    request->renew.row = &operation->row;
     request->renew.count = 1;
-    request->deadline = order->stamp + dli_lease_attempt(lease, entry->rules.attempt);
+    request->deadline = operation->stamp + dli_lease_attempt(lease, entry->rules.attempt);
 }
 
 /* Ask for the next request. 1: it is to be sent. */
-static int asked(struct dli_order *order)
+static int asked(struct dli_operation *operation)
 {
-    order->request->why = &order->why;
-    order->why.code = DLOCK_OK;
-    order->why.message[0] = '\0';
-    return order->task->ask(order);
+    operation->request->reason = &operation->reason;
+    operation->reason.code = DLOCK_OK;
+    operation->reason.message[0] = '\0';
+    return operation->task->ask(operation);
 }
 
-dlock_status dli_order_carry(struct dli_order *order)
+dlock_status dli_operation_execute(struct dli_operation *operation)
 {
-    while (asked(order)) {
-        order->client->store->ops->carry(order->loop->lane, order->request);
-        order->status = order->request->status;
-        if (!order->task->heard(order))
+    while (asked(operation)) {
+        operation->client->store->ops->execute(operation->loop->lane, operation->request);
+        operation->status = operation->request->status;
+        if (!operation->task->heard(operation))
             break;
     }
-    return order->status;
+    return operation->status;
 }
 
 /* 1: a request is under way, and the order is no longer the caller's. 0: it is over. */
-static int go_on(struct dli_order *order)
+static int go_on(struct dli_operation *operation)
 {
-    while (asked(order)) {
-        dlock_status status = order->client->store->ops->push(order->loop->lane, order->request);
+    while (asked(operation)) {
+        dlock_status status = operation->client->store->ops->push(operation->loop->lane, operation->request);
 
         if (status == DLOCK_OK)
             return 1;
-        order->status = order->request->status = status;
-        order->request->sent = 0;
-        if (!order->task->heard(order))
+        operation->status = operation->request->status = status;
+        operation->request->sent = 0;
+        if (!operation->task->heard(operation))
             break;
     }
     return 0;
@@ -226,32 +230,32 @@ static int go_on(struct dli_order *order)
 
 static void answered(struct dli_request *request)
 {
-    struct dli_order *order = request->asker;
+    struct dli_operation *operation = request->asker;
 
-    order->status = request->status;
-    if (order->task->heard(order) && go_on(order))
+    operation->status = request->status;
+    if (operation->task->heard(operation) && go_on(operation))
         return;
-    tell_numbers(order, order->node.field);
-    if (!dli_events_keep(&order->client->events, &order->node))
-        dli_order_free(order);
+    tell_numbers(operation, operation->node.field);
+    if (!dli_events_keep(&operation->client->events, &operation->node))
+        dli_operation_free(operation);
 }
 
-dlock_status dli_order_submit(struct dli_order *order, int64_t tag, dlock_error *reterr)
+dlock_status dli_operation_submit(struct dli_operation *operation, int64_t tag, dlock_error *reterr)
 {
-    struct dli_events *events = &order->client->events;
+    struct dli_events *events = &operation->client->events;
     dlock_status status;
 
-    order->tag = tag;
-    order->request->done = answered;
-    order->request->asker = order;
-    order->request->direct = dli_events_one_by_one(events, dli_now());
-    order->status = dli_events_promise(events);
-    if (order->status == DLOCK_OK) {
-        if (go_on(order))
+    operation->tag = tag;
+    operation->request->done = answered;
+    operation->request->asker = operation;
+    operation->request->direct = dli_events_one_by_one(events, dli_now());
+    operation->status = dli_events_promise(events);
+    if (operation->status == DLOCK_OK) {
+        if (go_on(operation))
             return DLOCK_OK;
         dli_events_keep(events, NULL);
     }
-    status = dli_order_said(order, reterr);
-    dli_order_free(order);
+    status = dli_operation_report(operation, reterr);
+    dli_operation_free(operation);
     return status;
 }

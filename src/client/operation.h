@@ -9,18 +9,18 @@
 
 #include "multi.h"
 
-struct dli_order;
+struct dli_operation;
 
 /* No mutex is held. */
 struct dli_task {
     /* Put the next request into words: 1. 0: the order is over without one, and status says how. */
-    int (*ask)(struct dli_order *order);
+    int (*ask)(struct dli_operation *operation);
 
     /* The request was answered; status is its own. 1: ask again. 0: the order is over. */
-    int (*heard)(struct dli_order *order);
+    int (*heard)(struct dli_operation *operation);
 };
 
-struct dli_order {
+struct dli_operation {
     const struct dli_task *task;
     struct dli_client *client; /* with a ref */
     struct dli_multi *multi;   /* NULL, or with a ref: one member after the other */
@@ -30,7 +30,7 @@ struct dli_order {
     struct dli_request *request;
     struct dli_loop *loop; /* which carries the request */
     dlock_status status;   /* what came of it */
-    dlock_error why;
+    dlock_error reason;
     int64_t value; /* and what it says */
     int64_t owner, tag;
     struct dli_node node; /* the event at the end */
@@ -53,48 +53,50 @@ struct dli_order {
 /* ---- operation.c */
 
 /* An order about nothing but the client, or about a name (multi: about each of its members). NULL without memory. */
-struct dli_order *dli_order_new(struct dli_client *client, const struct dli_task *task);
-struct dli_order *dli_order_about(struct dli_entry *entry, const struct dli_kind *kind, struct dli_multi *multi,
-                                  const struct dli_task *task);
-void dli_order_free(struct dli_order *order);
+struct dli_operation *dli_operation_new(struct dli_client *client, const struct dli_task *task);
+struct dli_operation *dli_operation_about(struct dli_entry *entry, const struct dli_kind *kind, struct dli_multi *multi,
+                                          const struct dli_task *task);
+void dli_operation_free(struct dli_operation *operation);
 
 /* Begin a request about the order's name, with the usual deadline. */
-void dli_order_word(struct dli_order *order, enum dli_verb verb);
+void dli_operation_begin(struct dli_operation *operation, enum dli_verb verb);
 
 /* Begin the renewal of row.owner's grant, which entry has, to lease. */
-void dli_order_renewal(struct dli_order *order, struct dli_entry *entry, int64_t lease);
+void dli_operation_renewal(struct dli_operation *operation, struct dli_entry *entry, int64_t lease);
 
 /* What came of the order; it goes on being the caller's. */
-dlock_status dli_order_carry(struct dli_order *order);
+dlock_status dli_operation_execute(struct dli_operation *operation);
 
 /* The order goes. DLOCK_OK: an event with tag follows. Else it was over at once, and why is in the box. */
-dlock_status dli_order_submit(struct dli_order *order, int64_t tag, dlock_error *reterr);
+dlock_status dli_operation_submit(struct dli_operation *operation, int64_t tag, dlock_error *reterr);
 
 /* Say what came of it. */
-dlock_status dli_order_said(const struct dli_order *order, dlock_error *reterr);
+dlock_status dli_operation_report(const struct dli_operation *operation, dlock_error *reterr);
 
 /* The event's numbers and its text. */
-void dli_order_tell(const struct dli_order *order, int64_t field[DLOCK_FIELD_COUNT], char text[DLI_EVENT_TEXT]);
+void dli_operation_event(const struct dli_operation *operation, int64_t field[DLOCK_FIELD_COUNT],
+                         char text[DLI_EVENT_TEXT]);
 
 /* ---- operation_kinds.c: NULL without memory */
 
 /* PING or PROVISION. */
-struct dli_order *dli_order_plain(struct dli_client *client, enum dli_verb verb, int64_t deadline);
-struct dli_order *dli_order_force(struct dli_entry *entry, const struct dli_kind *kind, struct dli_multi *multi);
-struct dli_order *dli_order_inspect(struct dli_entry *entry);
+struct dli_operation *dli_operation_plain(struct dli_client *client, enum dli_verb verb, int64_t deadline);
+struct dli_operation *dli_operation_force(struct dli_entry *entry, const struct dli_kind *kind,
+                                          struct dli_multi *multi);
+struct dli_operation *dli_operation_inspect(struct dli_entry *entry);
 
 /* Close the gate for so many milliseconds, 0: open it. DLOCK_UNCHANGED when there was nothing to open. */
-struct dli_order *dli_order_gate(struct dli_entry *entry, int64_t ttl_ms);
+struct dli_operation *dli_operation_gate(struct dli_entry *entry, int64_t ttl_ms);
 
 /* One operation of the kind's change script, whose name stays. Only "set" has no value. */
-struct dli_order *dli_order_change(struct dli_entry *entry, const char *what, int64_t number);
-struct dli_order *dli_order_extend(struct dli_entry *entry, const struct dli_kind *kind, struct dli_multi *multi,
-                                   int64_t owner, int64_t lease);
+struct dli_operation *dli_operation_change(struct dli_entry *entry, const char *what, int64_t number);
+struct dli_operation *dli_operation_extend(struct dli_entry *entry, const struct dli_kind *kind,
+                                           struct dli_multi *multi, int64_t owner, int64_t lease);
 
 /* ---- transfer.c */
 
 /* The value is the token. *ret is NULL without memory; DLOCK_INVALID_GRANT when the bytes are not a grant of this lock. */
 dlock_status dli_transfer_adopt(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner,
-                                const uint8_t *grant, size_t size, struct dli_order **ret);
+                                const uint8_t *grant, size_t size, struct dli_operation **ret);
 
 #endif

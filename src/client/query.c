@@ -5,7 +5,7 @@
 
 #include "sys/sys.h"
 
-int32_t dli_inquire_state(struct dli_entry *entry, int64_t owner)
+int32_t dli_query_state(struct dli_entry *entry, int64_t owner)
 {
     int64_t now;
     int32_t state;
@@ -18,8 +18,7 @@ int32_t dli_inquire_state(struct dli_entry *entry, int64_t owner)
     return state;
 }
 
-dlock_status dli_inquire_held(struct dli_entry *entry, int64_t owner, int64_t *token, int64_t *count,
-                              int64_t *remaining)
+dlock_status dli_query_held(struct dli_entry *entry, int64_t owner, int64_t *token, int64_t *count, int64_t *remaining)
 {
     dlock_status status = DLOCK_OK;
     int64_t now;
@@ -41,7 +40,7 @@ dlock_status dli_inquire_held(struct dli_entry *entry, int64_t owner, int64_t *t
     return status;
 }
 
-dlock_status dli_inquire_permit(struct dli_entry *entry, int64_t owner, int64_t index, int64_t *number)
+dlock_status dli_query_permit(struct dli_entry *entry, int64_t owner, int64_t index, int64_t *number)
 {
     dlock_status status = DLOCK_OK;
     int32_t state;

@@ -86,7 +86,7 @@ static void renewed(const struct dli_due *due, int kept, int64_t stamp, int64_t 
 }
 
 /* A lock that is refused by itself shares no request until one is not. The refusal is logged once. */
-static void alone(const struct dli_due *due, int refused, dlock_status status, const dlock_error *why)
+static void alone(const struct dli_due *due, int refused, dlock_status status, const dlock_error *reason)
 {
     struct dli_entry *entry = due->hold;
     char text[DLI_EVENT_TEXT];
@@ -99,8 +99,8 @@ static void alone(const struct dli_due *due, int refused, dlock_status status, c
     dli_entry_unlock(entry);
     if (!news)
         return;
-    dli_lock_said(entry, status, why, &said);
-    dli_quote(text, sizeof text, said.message, strlen(said.message));
+    dli_lock_report(entry, status, reason, &said);
+    dli_escape(text, sizeof text, said.message, strlen(said.message));
     dli_events_log(&entry->client->events, status, text);
 }
 

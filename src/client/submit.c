@@ -91,7 +91,7 @@ dlock_status dli_submit_acquire(struct dli_entry *entry, const struct dli_terms 
 
     if (status != DLOCK_OK)
         return status;
-    if (!(fresh = dli_ask_waiter(entry, terms, owner, wait, now)))
+    if (!(fresh = dli_acquire_waiter(entry, terms, owner, wait, now)))
         return unpromised(entry, run, DLOCK_OUT_OF_MEMORY);
     tell(fresh, tag, run);
     dli_entry_lock(entry);
@@ -120,7 +120,7 @@ static void told_at_once(struct dli_waiter *waiter, int64_t tag, struct dli_run 
 static dlock_status tell_inner(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t tag,
                                struct dli_run *run)
 {
-    struct dli_waiter *waiter = dli_ask_waiter(entry, terms, owner, 0, dli_now());
+    struct dli_waiter *waiter = dli_acquire_waiter(entry, terms, owner, 0, dli_now());
 
     if (!waiter)
         return DLOCK_OUT_OF_MEMORY;
@@ -202,7 +202,7 @@ static dlock_status begun(struct dli_entry *entry, dlock_status status)
 }
 
 dlock_status dli_begin_acquire(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t wait,
-                               int64_t tag, int64_t *token, dlock_error *why)
+                               int64_t tag, int64_t *token, dlock_error *reason)
 {
     int64_t now = dli_now();
     struct dli_waiter *fresh, *waiter;
@@ -210,14 +210,14 @@ dlock_status dli_begin_acquire(struct dli_entry *entry, const struct dli_terms *
 
     if (status != DLOCK_OK)
         return status;
-    if (!(fresh = dli_ask_waiter(entry, terms, owner, wait, now)))
+    if (!(fresh = dli_acquire_waiter(entry, terms, owner, wait, now)))
         return begun(entry, DLOCK_OUT_OF_MEMORY);
     dli_entry_lock(entry);
-    status = dli_ask_enter(entry, fresh, now, &waiter, token);
+    status = dli_acquire_enter(entry, fresh, now, &waiter, token);
     if (waiter) {
         status = DLOCK_WOULD_BLOCK;
         if (settle_now(waiter, tag, now))
-            status = dli_ask_answer(waiter, dli_ask_result(waiter), token, why);
+            status = dli_acquire_answer(waiter, dli_acquire_result(waiter), token, reason);
     }
     dli_entry_unlock(entry);
     if (waiter)
@@ -226,7 +226,7 @@ dlock_status dli_begin_acquire(struct dli_entry *entry, const struct dli_terms *
 }
 
 dlock_status dli_begin_release(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t tag,
-                               dlock_error *why)
+                               dlock_error *reason)
 {
     int64_t now = dli_now();
     struct dli_waiter *waiter;
@@ -238,15 +238,15 @@ dlock_status dli_begin_release(struct dli_entry *entry, const struct dli_terms *
     dli_entry_lock(entry);
     status = dli_mutex_release(&entry->m, owner, now, now + terms->release_timeout, 1, &claim);
     if (status != DLOCK_WOULD_BLOCK) {
-        dli_ask_released(entry, claim, now);
+        dli_acquire_released(entry, claim, now);
         dli_entry_unlock(entry);
         return begun(entry, status);
     }
     waiter = DLI_OBJECT(claim, struct dli_waiter, claim);
     __atomic_add_fetch(&waiter->refs, 1, __ATOMIC_RELAXED);
-    dli_ask_expect(waiter);
+    dli_acquire_expect(waiter);
     if (settle_now(waiter, tag, now)) {
-        status = dli_ask_said(entry, dli_ask_result(waiter), why);
+        status = dli_acquire_report(entry, dli_acquire_result(waiter), reason);
         dli_client_count(entry->client, DLOCK_STAT_RELEASED, status == DLOCK_OK);
     }
     dli_entry_unlock(entry);

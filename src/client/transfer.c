@@ -121,105 +121,105 @@ static int reserve(struct dli_entry *entry, const char *giver)
  * entry.mutex held: whose the grant will be. While earlier tries for the same grant are being undone, one of their heirs may have
  * it: the new one takes it from that or from the owner.
  */
-static void name_heir(struct dli_order *order, struct dli_entry *entry)
+static void name_heir(struct dli_operation *operation, struct dli_entry *entry)
 {
-    memcpy(entry->giver, order->row.owner, DLI_OWNER_MAX);
+    memcpy(entry->giver, operation->row.owner, DLI_OWNER_MAX);
     entry->heir = dli_mutex_mint(&entry->m);
-    order->row.first = entry->m.drop ? entry->m.drop_first : entry->heir;
-    dli_entry_owner(entry, entry->heir, order->row.heir);
+    operation->row.first = entry->m.drop ? entry->m.drop_first : entry->heir;
+    dli_entry_owner(entry, entry->heir, operation->row.heir);
 }
 
-static int ask_adopt(struct dli_order *order)
+static int ask_adopt(struct dli_operation *operation)
 {
-    struct dli_entry *entry = order->entry;
+    struct dli_entry *entry = operation->entry;
     int busy;
 
     dli_entry_lock(entry);
-    busy = reserve(entry, order->row.owner);
+    busy = reserve(entry, operation->row.owner);
     if (!busy)
-        name_heir(order, entry);
+        name_heir(operation, entry);
     dli_entry_unlock(entry);
-    order->status = DLOCK_BUSY;
+    operation->status = DLOCK_BUSY;
     if (!busy)
-        dli_order_renewal(order, entry, order->lease);
+        dli_operation_renewal(operation, entry, operation->lease);
     return !busy;
 }
 
 /* entry.mutex held: the server has kept the grant; whether there is time left. */
-static int take_over(struct dli_order *order, int64_t now)
+static int take_over(struct dli_operation *operation, int64_t now)
 {
-    struct dli_entry *entry = order->entry;
+    struct dli_entry *entry = operation->entry;
 
-    order->waiter->claim.lease = order->lease;
-    return dli_mutex_adopt(&entry->m, &order->waiter->claim, entry->heir, order->value, order->stamp, now);
+    operation->waiter->claim.lease = operation->lease;
+    return dli_mutex_adopt(&entry->m, &operation->waiter->claim, entry->heir, operation->value, operation->stamp, now);
 }
 
 /* The server may have given the grant to the heir, or may do so still, and nobody knows. */
-static int in_doubt(const struct dli_order *order)
+static int in_doubt(const struct dli_operation *operation)
 {
-    const struct dli_request *request = order->request;
+    const struct dli_request *request = operation->request;
 
-    if (order->status == DLOCK_OK)
-        return request->repeated && !order->row.kept;
-    return !request->refused && (request->sent || request->repeated || order->status == DLOCK_NOT_REPLICATED);
+    if (operation->status == DLOCK_OK)
+        return request->repeated && !operation->row.kept;
+    return !request->refused && (request->sent || request->repeated || operation->status == DLOCK_NOT_REPLICATED);
 }
 
 /* entry.mutex held. */
-static dlock_status why_not(const struct dli_order *order)
+static dlock_status why_not(const struct dli_operation *operation)
 {
-    const struct dli_mutex *m = &order->entry->m;
+    const struct dli_mutex *m = &operation->entry->m;
 
     if (m->closed)
         return DLOCK_CLOSED;
-    return order->row.kept && dli_mutex_falls(m, order->value) ? DLOCK_SERVER_FORGOT : DLOCK_LOST;
+    return operation->row.kept && dli_mutex_falls(m, operation->value) ? DLOCK_SERVER_FORGOT : DLOCK_LOST;
 }
 
-static int heard_adopt(struct dli_order *order)
+static int heard_adopt(struct dli_operation *operation)
 {
-    struct dli_entry *entry = order->entry;
-    struct dli_waiter *waiter = order->waiter;
+    struct dli_entry *entry = operation->entry;
+    struct dli_waiter *waiter = operation->waiter;
     int64_t now = dli_now();
     int kept;
 
     dli_entry_lock(entry);
     entry->m.adopting = 0;
-    if (in_doubt(order))
-        dli_mutex_disown(&entry->m, entry->heir, order->lease, now);
-    kept = order->status == DLOCK_OK && order->row.kept && take_over(order, now);
+    if (in_doubt(operation))
+        dli_mutex_disown(&entry->m, entry->heir, operation->lease, now);
+    kept = operation->status == DLOCK_OK && operation->row.kept && take_over(operation, now);
     if (!kept) {
-        if (order->status == DLOCK_OK)
-            order->status = why_not(order);
+        if (operation->status == DLOCK_OK)
+            operation->status = why_not(operation);
         dli_waiter_unref(waiter);
     }
     dli_entry_pump(entry, now);
     dli_entry_unlock(entry);
-    order->waiter = NULL;
+    operation->waiter = NULL;
     dli_waiter_unref(waiter);
     return 0;
 }
 
 dlock_status dli_transfer_adopt(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner,
-                                const uint8_t *grant, size_t size, struct dli_order **ret)
+                                const uint8_t *grant, size_t size, struct dli_operation **ret)
 {
     static const struct dli_task task = {ask_adopt, heard_adopt};
     char id[DLI_OWNER_MAX];
     int64_t token, lease_ms;
-    struct dli_order *order;
+    struct dli_operation *operation;
 
     *ret = NULL;
     if (parse(entry, grant, size, &token, &lease_ms, id))
         return DLOCK_INVALID_GRANT;
-    if (!(order = dli_order_about(entry, entry->kind, NULL, &task)))
+    if (!(operation = dli_operation_about(entry, entry->kind, NULL, &task)))
         return DLOCK_OUT_OF_MEMORY;
-    if (!(order->waiter = dli_ask_waiter(entry, terms, owner, 0, dli_now()))) {
-        dli_order_free(order);
+    if (!(operation->waiter = dli_acquire_waiter(entry, terms, owner, 0, dli_now()))) {
+        dli_operation_free(operation);
         return DLOCK_OUT_OF_MEMORY;
     }
-    order->owner = owner;
-    order->value = token;
-    order->lease = lease_ms * DLI_MS;
-    order->row.last = token;
-    memcpy(order->row.owner, id, sizeof id);
-    *ret = order;
+    operation->owner = owner;
+    operation->value = token;
+    operation->lease = lease_ms * DLI_MS;
+    operation->row.last = token;
+    memcpy(operation->row.owner, id, sizeof id);
+    *ret = operation;
     return DLOCK_OK;
 }

@@ -12,7 +12,7 @@
 enum { NOBODY, CALLER, STEP, LAST_STEP };
 
 /* A step that nobody waits for, and its event. */
-struct order {
+struct operation {
     struct dli_txn_step step;
     struct dli_node node;
     struct dlock_txn *txn;
@@ -95,19 +95,19 @@ void dli_txn_end_spares(struct dli_client *client)
 
 /* ---- who is in it */
 
-dlock_status dli_txn_enter(struct dlock_txn *txn, int start, dlock_error *why)
+dlock_status dli_txn_enter(struct dlock_txn *txn, int start, dlock_error *reason)
 {
-    dlock_status status = dli_client_usable(txn->client, why);
+    dlock_status status = dli_client_usable(txn->client, reason);
     uint32_t who = NOBODY;
 
     if (status == DLOCK_FORKED)
         return status;
     if (!__atomic_compare_exchange_n(&txn->inside, &who, CALLER, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-        return dli_fail(why, DLOCK_INVALID_ARGUMENT,
+        return dli_fail(reason, DLOCK_INVALID_ARGUMENT,
                         who == CALLER ? "another thread is in a call of this transaction"
                                       : "a submitted call of this transaction is under way");
     if (status == DLOCK_OK && start)
-        status = dli_client_start(txn->client, why);
+        status = dli_client_start(txn->client, reason);
     if (status == DLOCK_OK && start && !txn->txn.conn)
         txn->txn.conn = take_spare(txn->client);
     if (status == DLOCK_OK)
@@ -132,132 +132,132 @@ void dli_txn_leave(struct dlock_txn *txn)
     leave(txn);
 }
 
-dlock_status dli_txn_said(const struct dli_client *client, const char *key, size_t key_size, const dlock_error *why,
-                          dlock_error *reterr)
+dlock_status dli_txn_report(const struct dli_client *client, const char *key, size_t key_size,
+                            const dlock_error *reason, dlock_error *reterr)
 {
     char shown[120];
 
     if (!key)
-        return dli_fail(reterr, why->code, "transaction at %s: %s", client->store->text, why->message);
-    return dli_fail(reterr, why->code, "transaction at %s, key '%s': %s", client->store->text,
-                    dli_quote(shown, sizeof shown, key, key_size), why->message);
+        return dli_fail(reterr, reason->code, "transaction at %s: %s", client->store->text, reason->message);
+    return dli_fail(reterr, reason->code, "transaction at %s, key '%s': %s", client->store->text,
+                    dli_escape(shown, sizeof shown, key, key_size), reason->message);
 }
 
 /* ---- steps that nobody waits for */
 
-static void order_free(struct order *order)
+static void order_free(struct operation *operation)
 {
-    struct dli_client *client = order->client;
+    struct dli_client *client = operation->client;
 
-    free(order);
+    free(operation);
     dli_client_unref(client);
 }
 
 static void read_node(struct dli_node *node, char text[DLI_EVENT_TEXT])
 {
-    struct order *order = DLI_OBJECT(node, struct order, node);
+    struct operation *operation = DLI_OBJECT(node, struct operation, node);
     dlock_error box = {.code = DLOCK_OK};
 
     text[0] = '\0';
-    if (order->step.status != DLOCK_OK) {
-        dli_txn_said(order->client, order->step.key, order->step.key_size, &order->step.why, &box);
-        dli_quote(text, DLI_EVENT_TEXT, box.message, strlen(box.message));
+    if (operation->step.status != DLOCK_OK) {
+        dli_txn_report(operation->client, operation->step.key, operation->step.key_size, &operation->step.reason, &box);
+        dli_escape(text, DLI_EVENT_TEXT, box.message, strlen(box.message));
     }
-    order_free(order);
+    order_free(operation);
 }
 
-static void tell(struct order *order, int64_t *field)
+static void tell(struct operation *operation, int64_t *field)
 {
-    const struct dli_txn_step *step = &order->step;
+    const struct dli_txn_step *step = &operation->step;
 
     field[DLOCK_FIELD_TYPE] = DLOCK_EVENT_DONE;
     field[DLOCK_FIELD_STATUS] = step->status;
     if (step->status != DLOCK_OK || step->verb != DLI_TXN_GET)
         return;
     field[DLOCK_FIELD_VALUE] = (int64_t)step->size;
-    order->node.data = step->value;
-    order->node.size = step->size;
+    operation->node.data = step->value;
+    operation->node.size = step->size;
 }
 
 /* Whoever reads the event finds nobody in the transaction. */
 static void done(struct dli_txn_step *step)
 {
-    struct order *order = DLI_OBJECT(step, struct order, step);
+    struct operation *operation = DLI_OBJECT(step, struct operation, step);
 
-    tell(order, order->node.field);
-    if (leave(order->txn) == LAST_STEP)
-        txn_free(order->txn);
-    if (!dli_events_keep(&order->client->events, &order->node)) {
-        free(order->node.data);
-        order_free(order);
+    tell(operation, operation->node.field);
+    if (leave(operation->txn) == LAST_STEP)
+        txn_free(operation->txn);
+    if (!dli_events_keep(&operation->client->events, &operation->node)) {
+        free(operation->node.data);
+        order_free(operation);
     }
 }
 
 /* NULL without memory. */
-static struct order *order_new(struct dlock_txn *txn, enum dli_txn_verb verb, const char *key, size_t key_size,
-                               int64_t tag)
+static struct operation *order_new(struct dlock_txn *txn, enum dli_txn_verb verb, const char *key, size_t key_size,
+                                   int64_t tag)
 {
-    struct order *order = calloc(1, sizeof *order + key_size);
+    struct operation *operation = calloc(1, sizeof *operation + key_size);
 
-    if (!order)
+    if (!operation)
         return NULL;
     if (key)
-        order->step.key = memcpy(order->key, key, key_size);
-    order->step.key_size = key_size;
-    order->step.txn = &txn->txn;
-    order->step.verb = verb;
-    order->step.done = done;
-    order->txn = txn;
-    order->client = txn->client;
+        operation->step.key = memcpy(operation->key, key, key_size);
+    operation->step.key_size = key_size;
+    operation->step.txn = &txn->txn;
+    operation->step.verb = verb;
+    operation->step.done = done;
+    operation->txn = txn;
+    operation->client = txn->client;
     dli_client_ref(txn->client);
-    order->node.read = read_node;
-    dli_list_init(&order->node.link);
+    operation->node.read = read_node;
+    dli_list_init(&operation->node.link);
     for (int i = 0; i < DLOCK_FIELD_COUNT; i++)
-        order->node.field[i] = -1;
-    order->node.field[DLOCK_FIELD_TAG] = tag;
-    return order;
+        operation->node.field[i] = -1;
+    operation->node.field[DLOCK_FIELD_TAG] = tag;
+    return operation;
 }
 
 /* Inside: hand it to a lane, or tell its end at once where there is nothing to do. */
-static dlock_status push(struct order *order, dlock_error *why)
+static dlock_status push(struct operation *operation, dlock_error *reason)
 {
-    struct dlock_txn *txn = order->txn;
+    struct dlock_txn *txn = operation->txn;
     struct dli_client *client = txn->client;
     size_t loop = ((uintptr_t)txn / sizeof *txn) % (size_t)client->loop_count;
-    int idle = order->step.verb == DLI_TXN_ROLLBACK && !txn->txn.watching;
+    int idle = operation->step.verb == DLI_TXN_ROLLBACK && !txn->txn.watching;
     int late = dli_events_promise(&client->events) != DLOCK_OK;
 
     __atomic_store_n(&txn->inside, STEP, __ATOMIC_RELEASE);
     if (!late && idle) {
-        done(&order->step);
+        done(&operation->step);
         return DLOCK_OK;
     }
-    if (!late && dli_redis_txn_push(client->store, client->loops[loop]->lane, &order->step) == 0)
+    if (!late && dli_redis_txn_push(client->store, client->loops[loop]->lane, &operation->step) == 0)
         return DLOCK_OK;
     if (!late)
         dli_events_keep(&client->events, NULL);
     dli_txn_drop(&txn->txn);
     if (leave(txn) == LAST_STEP)
         txn_free(txn);
-    order_free(order);
-    return dli_fail(why, DLOCK_CLOSED, "the client was closed");
+    order_free(operation);
+    return dli_fail(reason, DLOCK_CLOSED, "the client was closed");
 }
 
 dlock_status dli_txn_submit(struct dlock_txn *txn, enum dli_txn_verb verb, const char *key, size_t key_size,
-                            int64_t tag, dlock_error *why)
+                            int64_t tag, dlock_error *reason)
 {
-    dlock_status status = dli_txn_enter(txn, verb == DLI_TXN_WATCH || verb == DLI_TXN_ROLLBACK, why);
-    struct order *order;
+    dlock_status status = dli_txn_enter(txn, verb == DLI_TXN_WATCH || verb == DLI_TXN_ROLLBACK, reason);
+    struct operation *operation;
 
     if (status != DLOCK_OK)
         return status;
-    status = dli_txn_may(&txn->txn, verb, key, key_size, why);
+    status = dli_txn_may(&txn->txn, verb, key, key_size, reason);
     if (status != DLOCK_OK) {
         dli_txn_leave(txn);
         return status;
     }
-    if ((order = order_new(txn, verb, key, key_size, tag)))
-        return push(order, why);
+    if ((operation = order_new(txn, verb, key, key_size, tag)))
+        return push(operation, reason);
     dli_txn_leave(txn);
-    return dli_fail(why, DLOCK_OUT_OF_MEMORY, "no memory for the command");
+    return dli_fail(reason, DLOCK_OUT_OF_MEMORY, "no memory for the command");
 }

@@ -27,18 +27,18 @@ void dli_txn_end_spares(struct dli_client *client);
  * from now on. DLOCK_FORKED, DLOCK_CLOSED (the connection is closed then), DLOCK_INVALID_ARGUMENT when another thread is
  * in a call.
  */
-dlock_status dli_txn_enter(struct dlock_txn *txn, int start, dlock_error *why);
+dlock_status dli_txn_enter(struct dlock_txn *txn, int start, dlock_error *reason);
 void dli_txn_leave(struct dlock_txn *txn);
 
 /* Say what happened to which key (NULL: to all of it) on which server. */
-dlock_status dli_txn_said(const struct dli_client *client, const char *key, size_t key_size, const dlock_error *why,
-                          dlock_error *reterr);
+dlock_status dli_txn_report(const struct dli_client *client, const char *key, size_t key_size,
+                            const dlock_error *reason, dlock_error *reterr);
 
 /*
  * A step that nobody waits for, instead of enter and leave. DLOCK_OK: an event with tag follows; nobody else gets in
  * before. Else it was over at once, as why says.
  */
 dlock_status dli_txn_submit(struct dlock_txn *txn, enum dli_txn_verb verb, const char *key, size_t key_size,
-                            int64_t tag, dlock_error *why);
+                            int64_t tag, dlock_error *reason);
 
 #endif

@@ -19,7 +19,7 @@ static int gone(struct dli_waiter *waiter)
 {
     if (__atomic_sub_fetch(&waiter->refs, 1, __ATOMIC_ACQ_REL) > 0)
         return 0;
-    free(waiter->why);
+    free(waiter->reason);
     free(waiter);
     return 1;
 }
@@ -47,9 +47,9 @@ static void describe(char text[DLI_EVENT_TEXT], const struct dli_waiter *waiter,
     dlock_error whole;
     char name[120];
 
-    dli_quote(name, sizeof name, waiter->entry->name.text, waiter->entry->name.size);
+    dli_escape(name, sizeof name, waiter->entry->name.text, waiter->entry->name.size);
     dli_fail(&whole, DLOCK_OK, "lock '%s' at %s: %s", name, waiter->entry->client->store->text, what);
-    dli_quote(text, DLI_EVENT_TEXT, whole.message, strlen(whole.message));
+    dli_escape(text, DLI_EVENT_TEXT, whole.message, strlen(whole.message));
 }
 
 /* Words belong to a failure, of which there is one at most; they may come while an event of success is read. */
@@ -57,7 +57,8 @@ static void read_end(struct dli_waiter *waiter, const struct dli_node *node, cha
 {
     dlock_status status = (dlock_status)node->field[DLOCK_FIELD_STATUS];
 
-    describe(text, waiter, status != DLOCK_OK && waiter->why ? waiter->why->message : dli_status_find(status)->text);
+    describe(text, waiter,
+             status != DLOCK_OK && waiter->reason ? waiter->reason->message : dli_status_find(status)->text);
     dli_waiter_unref(waiter);
 }
 
@@ -197,12 +198,12 @@ static void count_end(struct dli_client *client, const struct dli_waiter *waiter
 /* The event is read when the entry may have seen another exchange. */
 static void take_words(struct dli_waiter *waiter)
 {
-    const dlock_error *why = waiter->entry->why;
+    const dlock_error *reason = waiter->entry->reason;
 
-    if (!why || why->code != waiter->claim.result || waiter->why)
+    if (!reason || reason->code != waiter->claim.result || waiter->reason)
         return;
-    if ((waiter->why = malloc(sizeof *why)))
-        *waiter->why = *why;
+    if ((waiter->reason = malloc(sizeof *reason)))
+        *waiter->reason = *reason;
 }
 
 /* What was promised when the claim was told to tell the queue. The event of its grant may wait there still when it is released. */

@@ -73,7 +73,7 @@ int dli_mutex_wish(struct dli_mutex *m, enum dli_line line, int64_t now, struct 
         return 0;
     if (m->want && !m->owned && !wants && !m->drop)
         dli_mutex_start_drop(m, now);
-    if ((!wants && !m->drop) || now < m->look_at)
+    if ((!wants && !m->drop) || now < m->probe_at)
         return 0;
     *wish = (struct dli_wish){.drop = m->drop, .lease = m->lease};
     if (wants && !(m->drop && (m->rules->separate || m->drop_first)))
@@ -165,7 +165,7 @@ static void look_after(struct dli_mutex *m, int64_t pause, int64_t now)
 {
     if ((!m->sent.patient && m->waiters > 0) || m->drop) /* who came meanwhile is not in line yet */
         pause = 0;
-    m->look_at = now + pause < m->again ? now + pause : m->again;
+    m->probe_at = now + pause < m->again ? now + pause : m->again;
 }
 
 /* Someone else holds it. A push that came before this answer stands: the server made it later. */
@@ -197,7 +197,7 @@ static void held(struct dli_mutex *m, const struct dli_answer *answer, int64_t n
  * Nobody is granted anything for a while, and own is not in line. Who waits, waits it out, and looks now and then: it may end
  * before its time. The first looks behind it come spread over a little time.
  */
-static void quiet(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
+static void quarantine(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
 {
     int64_t pause = answer->left + dli_mutex_jitter(m, 50 * DLI_MS) + DLI_MS;
     int64_t most = safe_pause(m);
@@ -232,14 +232,14 @@ static void retry_later(struct dli_mutex *m, dlock_status status, int64_t now)
         pause = 250 * DLI_MS;
     m->retries++;
     m->trouble = status;
-    m->look_at = now + pause / 2 + dli_mutex_jitter(m, pause / 2);
+    m->probe_at = now + pause / 2 + dli_mutex_jitter(m, pause / 2);
 }
 
 /* The lock was granted, but not by all who have a say in it: it is given back, and nobody waits for it any longer. */
 static void unconfirmed(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
 {
     m->trouble = answer->status;
-    m->look_at = now;
+    m->probe_at = now;
     if (m->sent.drop && m->sent.drop == m->drop && !answer->refused)
         dropped(m, answer);
     if (m->sent.want != m->want || m->owned)
@@ -315,15 +315,15 @@ static void understand(struct dli_mutex *m, const struct dli_answer *answer, int
         m->trouble = DLOCK_OK;
         m->retries = 0;
     }
-    m->look_at = now;
+    m->probe_at = now;
     if (!m->sent.want || m->sent.want != m->want)
         return;
     if (answer->got == DLI_TRY_GRANTED) {
         granted(m, answer, now);
     } else if (answer->got == DLI_TRY_HELD) {
         held(m, answer, now);
-    } else if (answer->got == DLI_TRY_QUIET) {
-        quiet(m, answer, now);
+    } else if (answer->got == DLI_TRY_QUARANTINE) {
+        quarantine(m, answer, now);
     } else if (!m->owned) {
         dli_mutex_end_waiting(m, answer->got == DLI_TRY_GATE ? DLOCK_GATE_CLOSED : DLOCK_WRONG_KIND, 0);
         dli_mutex_forget_want(m);
@@ -343,11 +343,11 @@ void dli_mutex_answer(struct dli_mutex *m, const struct dli_answer *answer, int6
     understand(m, answer, now);
     if (!spent(m, answer) || !m->sent.want || m->sent.want != m->want || m->owned)
         return;
-    m->want_at = m->look_at;
+    m->want_at = m->probe_at;
     m->known = 1;
     dli_mutex_start_drop(m, now);
     if (answer->status != DLOCK_OK) /* it cannot be released at once either */
-        m->look_at = m->want_at;
+        m->probe_at = m->want_at;
 }
 
 void dli_mutex_pushed(struct dli_mutex *m, int64_t number, int64_t seq, int64_t token, int64_t tokens, int64_t now)
@@ -357,7 +357,7 @@ void dli_mutex_pushed(struct dli_mutex *m, int64_t number, int64_t seq, int64_t 
     if (number != m->want)
         dli_mutex_give_back(m, number, now);
     if ((m->rules->doubtful || token < m->token_end) && number == m->want)
-        dli_mutex_look(m, now);
+        dli_mutex_probe(m, now);
     if (m->rules->doubtful || number != m->want || !m->known || m->owned || seq < m->heard_seq || seq > m->seq ||
         token <= 0 || token >> TOKEN_BITS || token < m->token_end)
         return;
@@ -376,13 +376,13 @@ void dli_mutex_gate(struct dli_mutex *m, int64_t until, int64_t now)
     m->gate_until = until;
     if (now < until)
         dli_mutex_end_waiting(m, DLOCK_GATE_CLOSED, 0);
-    m->look_at = now;
+    m->probe_at = now;
 }
 
-void dli_mutex_look(struct dli_mutex *m, int64_t at)
+void dli_mutex_probe(struct dli_mutex *m, int64_t at)
 {
     m->want_at = at < m->want_at ? at : m->want_at;
     m->again = at;
     if (m->waiters > 0 && !m->owned)
-        m->look_at = at;
+        m->probe_at = at;
 }

@@ -136,7 +136,7 @@ static void begin(struct dli_mutex *m, struct dli_claim *claim, int64_t now)
     if (m->linger_until)
         dli_mutex_take_up(m, now);
     else if (m->waiters == 1 || m->trouble != DLOCK_OK || !claim->patient)
-        m->look_at = m->want_at = now;
+        m->probe_at = m->want_at = now;
     if (!claim->patient)
         m->again = now;
 }
@@ -231,7 +231,7 @@ void dli_mutex_drop(struct dli_mutex *m, int64_t number, int64_t lasts, int64_t 
     m->drop_lingered = 0;
     m->drop_doubt = 0;
     m->drop_first = 0;
-    m->look_at = now;
+    m->probe_at = now;
 }
 
 /*
@@ -310,7 +310,7 @@ void dli_mutex_give_up(struct dli_mutex *m, struct dli_claim *claim, dlock_statu
         return;
     dli_mutex_settle(m, claim, status);
     if (m->waiters == 0)
-        m->look_at = now;
+        m->probe_at = now;
 }
 
 int32_t dli_mutex_state(struct dli_mutex *m, int64_t owner, int64_t now)
@@ -335,7 +335,7 @@ void dli_mutex_close(struct dli_mutex *m, int64_t now)
     if (m->holder)
         dli_mutex_lose(m, DLOCK_CAUSE_CLOSED, now);
     dli_mutex_stop_linger(m, now);
-    m->look_at = now;
+    m->probe_at = now;
 }
 
 int dli_mutex_idle(const struct dli_mutex *m)

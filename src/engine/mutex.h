@@ -107,7 +107,7 @@ struct dli_mutex {
     int64_t heard_lease;    /* the shortest lease asked for since */
     int64_t asked;          /* the longest lease the server was asked for want */
     int64_t let_gone;       /* the last number that was let go; it is held elsewhere */
-    int64_t look_at;        /* send the next exchange not before */
+    int64_t probe_at;       /* send the next exchange not before */
     int64_t want_at;        /* and one that wants something not before; 0: any time */
     int64_t again;          /* a look asked for while an exchange was in flight; DLI_NEVER: none */
     int64_t drop_until;     /* the server has forgotten drop by then */
@@ -223,7 +223,7 @@ void dli_mutex_pushed(struct dli_mutex *m, int64_t number, int64_t seq, int64_t 
 void dli_mutex_gate(struct dli_mutex *m, int64_t until, int64_t now);
 
 /* Something may have changed: look at that time, also when an exchange in flight has not seen the change. */
-void dli_mutex_look(struct dli_mutex *m, int64_t at);
+void dli_mutex_probe(struct dli_mutex *m, int64_t at);
 
 /* ---- renewal and time: renewal.c */
 

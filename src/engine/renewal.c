@@ -36,7 +36,7 @@ void dli_mutex_lose(struct dli_mutex *m, int32_t cause, int64_t now)
     dli_mutex_start_drop(m, now); /* when it was taken, too: a look under way may put it in line again */
     if (cause != DLOCK_CAUSE_TAKEN)
         m->drop_rest = later(dli_later(now, m->rules->delay), dli_mutex_rests_until(claim));
-    m->look_at = now;
+    m->probe_at = now;
 }
 
 static int64_t max_hold_at(const struct dli_mutex *m)
@@ -183,10 +183,10 @@ int64_t dli_mutex_alarm(const struct dli_mutex *m)
         if (!m->renewing && renews(m))
             at = dli_earlier(at, m->renew_at);
     } else if (!m->in_flight && !m->adopting && (m->waiters > 0 || m->want)) {
-        at = m->waiters > 0 && m->want_at > m->look_at ? m->want_at : m->look_at;
+        at = m->waiters > 0 && m->want_at > m->probe_at ? m->want_at : m->probe_at;
     }
     if (m->drop)
-        at = dli_earlier(at, m->in_flight ? drop_ends(m) : dli_earlier(m->look_at, drop_ends(m)));
+        at = dli_earlier(at, m->in_flight ? drop_ends(m) : dli_earlier(m->probe_at, drop_ends(m)));
     if (m->leaving)
         at = dli_earlier(at, m->leaving->until);
     return at;

@@ -28,7 +28,7 @@ void dli_election_init(struct dli_election *e, int count, int needed, int in_ord
 
 static int refused(const struct dli_voter *voter)
 {
-    return voter->vote >= DLI_VOTE_HELD && voter->vote <= DLI_VOTE_QUIET;
+    return voter->vote >= DLI_VOTE_HELD && voter->vote <= DLI_VOTE_QUARANTINE;
 }
 
 int dli_election_ask(struct dli_election *e)
@@ -96,8 +96,8 @@ void dli_election_voted(struct dli_election *e, int i, enum dli_try got, int64_t
         voter->vote = DLI_VOTE_GATE;
     else if (got == DLI_TRY_WRONG_KIND)
         voter->vote = DLI_VOTE_KIND;
-    else if (got == DLI_TRY_QUIET)
-        voter->vote = DLI_VOTE_QUIET;
+    else if (got == DLI_TRY_QUARANTINE)
+        voter->vote = DLI_VOTE_QUARANTINE;
     if (got != DLI_TRY_GRANTED)
         return;
     voter->touched = 1;
@@ -161,7 +161,7 @@ static int count_open(const struct dli_election *e)
 enum dli_outcome dli_election_outcome(const struct dli_election *e)
 {
     int held = count_of(e, DLI_VOTE_HELD), gate = count_of(e, DLI_VOTE_GATE), kind = count_of(e, DLI_VOTE_KIND);
-    int quiet = count_of(e, DLI_VOTE_QUIET);
+    int quarantine = count_of(e, DLI_VOTE_QUARANTINE);
 
     if (e->token && count_of(e, DLI_VOTE_FLOORED) >= e->needed)
         return DLI_OUTCOME_WON;
@@ -169,8 +169,8 @@ enum dli_outcome dli_election_outcome(const struct dli_election *e)
         return DLI_OUTCOME_OPEN;
     if (count_of(e, DLI_VOTE_FAILED) > e->count - e->needed)
         return DLI_OUTCOME_FAILED;
-    if (quiet > held && quiet > gate && quiet > kind)
-        return DLI_OUTCOME_QUIET;
+    if (quarantine > held && quarantine > gate && quarantine > kind)
+        return DLI_OUTCOME_QUARANTINE;
     if (gate > held && gate >= kind)
         return DLI_OUTCOME_GATE;
     return kind > held ? DLI_OUTCOME_KIND : DLI_OUTCOME_HELD;
@@ -200,7 +200,7 @@ int64_t dli_election_left(const struct dli_election *e)
     for (int i = 0; i < e->count; i++) {
         int at = known;
 
-        if ((e->voter[i].vote != DLI_VOTE_HELD && e->voter[i].vote != DLI_VOTE_QUIET) || e->voter[i].left < 0)
+        if ((e->voter[i].vote != DLI_VOTE_HELD && e->voter[i].vote != DLI_VOTE_QUARANTINE) || e->voter[i].left < 0)
             continue;
         for (; at > 0 && left[at - 1] > e->voter[i].left; at--)
             left[at] = left[at - 1];

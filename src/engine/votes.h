@@ -46,8 +46,8 @@ enum dli_vote {
     DLI_VOTE_HELD, /* refused: somebody else has it there */
     DLI_VOTE_GATE,
     DLI_VOTE_KIND,
-    DLI_VOTE_QUIET, /* refused: it may have lost its memory */
-    DLI_VOTE_FAILED /* no answer, or one that is of no use */
+    DLI_VOTE_QUARANTINE, /* refused: it may have lost its memory */
+    DLI_VOTE_FAILED      /* no answer, or one that is of no use */
 };
 
 struct dli_voter {
@@ -72,7 +72,7 @@ enum dli_outcome {
     DLI_OUTCOME_HELD, /* others have it, or votes are split */
     DLI_OUTCOME_GATE,
     DLI_OUTCOME_KIND,
-    DLI_OUTCOME_QUIET,
+    DLI_OUTCOME_QUARANTINE,
     DLI_OUTCOME_FAILED /* too few answer */
 };
 

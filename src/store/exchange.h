@@ -35,7 +35,7 @@ struct dli_wish {
     int listening;
 };
 
-enum dli_try { DLI_TRY_NONE, DLI_TRY_GRANTED, DLI_TRY_HELD, DLI_TRY_WRONG_KIND, DLI_TRY_GATE, DLI_TRY_QUIET };
+enum dli_try { DLI_TRY_NONE, DLI_TRY_GRANTED, DLI_TRY_HELD, DLI_TRY_WRONG_KIND, DLI_TRY_GATE, DLI_TRY_QUARANTINE };
 
 /* What the server answered to an exchange. */
 struct dli_answer {

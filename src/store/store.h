@@ -16,9 +16,9 @@
 #include "base/id.h"
 #include "base/kind.h"
 
-struct dli_lane;  /* the store's */
-struct dli_place; /* where one lock is kept; the store's */
-struct dli_quiet; /* how it knows what the servers remember; the store's */
+struct dli_lane;       /* the store's */
+struct dli_place;      /* where one lock is kept; the store's */
+struct dli_quarantine; /* how it knows what the servers remember; the store's */
 struct dli_store;
 struct pollfd;
 
@@ -32,14 +32,14 @@ enum {
 /* ---- requests */
 
 enum dli_verb {
-    DLI_VERB_EXCHANGE,  /* acquire, release, or both */
-    DLI_VERB_RENEW,     /* some holds */
-    DLI_VERB_TAKE,      /* several free mutexes: all or none */
-    DLI_VERB_FORCE,     /* release by force; DLOCK_NOT_HELD */
-    DLI_VERB_INSPECT,   /* who has it */
-    DLI_VERB_GATE,      /* close or open; DLOCK_UNCHANGED when there was nothing to open */
-    DLI_VERB_GATE_LEFT, /* for how long the gate is closed */
-    DLI_VERB_CHANGE,    /* the number behind a semaphore or a latch; DLOCK_UNCHANGED */
+    DLI_VERB_EXCHANGE,    /* acquire, release, or both */
+    DLI_VERB_RENEW,       /* some holds */
+    DLI_VERB_ACQUIRE_ALL, /* several free mutexes: all or none */
+    DLI_VERB_FORCE,       /* release by force; DLOCK_NOT_HELD */
+    DLI_VERB_INSPECT,     /* who has it */
+    DLI_VERB_GATE,        /* close or open; DLOCK_UNCHANGED when there was nothing to open */
+    DLI_VERB_GATE_LEFT,   /* for how long the gate is closed */
+    DLI_VERB_CHANGE,      /* the number behind a semaphore or a latch; DLOCK_UNCHANGED */
     DLI_VERB_PING,
     DLI_VERB_CHECK,     /* what all servers should be looked at for; place is a mutex's that nobody uses */
     DLI_VERB_PROVISION, /* this store remembers every lock: no quarantine. DLOCK_UNSUPPORTED without quarantine_ms */
@@ -72,17 +72,17 @@ struct dli_renewal {
 };
 
 /* A mutex that is to be taken together with others. */
-struct dli_taking {
+struct dli_multi_row {
     const struct dli_place *place;
     char owner[DLI_OWNER_MAX];
     int64_t lease, block;
     int64_t token, tokens; /* the result when all were taken: the first of those reserved, and how many */
 };
 
-enum dli_take { DLI_TAKE_ALL, DLI_TAKE_IN_USE, DLI_TAKE_WRONG_KIND, DLI_TAKE_GATE, DLI_TAKE_QUIET };
+enum dli_multi_result { DLI_MULTI_ALL, DLI_MULTI_IN_USE, DLI_MULTI_WRONG_KIND, DLI_MULTI_GATE, DLI_MULTI_QUARANTINE };
 
 /* What an inspection says. */
-struct dli_sight {
+struct dli_inspection {
     char holder[256];
     int64_t left_ms; /* -1 no expiry, -2 free */
     int64_t token;   /* the highest reserved; 0 unknown */
@@ -92,9 +92,9 @@ struct dli_sight {
 
 struct dli_request {
     enum dli_verb verb;
-    const struct dli_quiet *quiet; /* the store's */
-    const struct dli_kind *kind;   /* NULL for RENEW, TAKE and PING */
-    const struct dli_place *place; /* the same */
+    const struct dli_quarantine *quarantine; /* the store's */
+    const struct dli_kind *kind;             /* NULL for RENEW, TAKE and PING */
+    const struct dli_place *place;           /* the same */
     int64_t deadline;
     int64_t
         above; /* EXCHANGE: a grant with a lower token is an old one, or the server has forgotten; 0: any is taken */
@@ -103,7 +103,7 @@ struct dli_request {
     int direct;     /* push may wait a moment for the answer, and done may run in it: the asker has no mutex */
     void (*done)(struct dli_request *request); /* may be NULL when it is carried */
     void *asker;                               /* its owner's */
-    dlock_error *why;                          /* NULL, or gets a sentence when the status is a failure */
+    dlock_error *reason;                       /* NULL, or gets a sentence when the status is a failure */
 
     dlock_status status; /* the results */
     int sent;            /* not DLOCK_OK: the server may have acted */
@@ -119,14 +119,14 @@ struct dli_request {
             int again; /* give the hold where nobody has the lock */
         } renew;
         struct {
-            struct dli_taking *row; /* the asker's */
+            struct dli_multi_row *row; /* the asker's */
             int count;
             int64_t keep_ms;
-            enum dli_take result;
+            enum dli_multi_result result;
             int which;    /* the first that could not be taken; -1 unknown */
             int64_t left; /* QUIET */
-        } take;
-        struct dli_sight sight;
+        } multi;
+        struct dli_inspection inspection;
         struct {
             struct dli_findings *found; /* the asker's, empty */
             int replicated;             /* replicas confirm grants */
@@ -171,7 +171,7 @@ static inline int dli_request_blamed(const struct dli_request *request)
 /* ---- what a store hears */
 
 /* Whom it is for: all holds of a name, or with a number the one with that grant number. */
-struct dli_heard {
+struct dli_message_target {
     int32_t family;
     const char *name; /* not terminated */
     size_t size;
@@ -181,13 +181,13 @@ struct dli_heard {
 struct dli_store_hooks {
     void (*up)(void *owner);   /* grants will be heard */
     void (*down)(void *owner); /* they will not be; what was listened to must be listened to anew */
-    void (*listens)(void *owner, const struct dli_heard *heard);
-    void (*deaf)(void *owner, const struct dli_heard *heard); /* listening has ended */
-    void (*hint)(void *owner, const struct dli_heard *heard); /* the lock may have become free */
+    void (*listens)(void *owner, const struct dli_message_target *heard);
+    void (*deaf)(void *owner, const struct dli_message_target *heard); /* listening has ended */
+    void (*hint)(void *owner, const struct dli_message_target *heard); /* the lock may have become free */
     /* The first of the tokens that are reserved with it, and how many they are. */
-    void (*granted)(void *owner, const struct dli_heard *heard, int64_t seq, int64_t token, int64_t tokens);
-    void (*gate)(void *owner, const struct dli_heard *heard, int64_t ms); /* closed for so long; 0: open */
-    void (*log)(void *owner, dlock_status status, const char *text);      /* any lane's thread */
+    void (*granted)(void *owner, const struct dli_message_target *heard, int64_t seq, int64_t token, int64_t tokens);
+    void (*gate)(void *owner, const struct dli_message_target *heard, int64_t ms); /* closed for so long; 0: open */
+    void (*log)(void *owner, dlock_status status, const char *text);               /* any lane's thread */
 };
 
 /* ---- the table */
@@ -219,7 +219,7 @@ struct dli_store_ops {
 
     /* Any thread. push: DLOCK_OK, or DLOCK_CLOSED or DLOCK_OUT_OF_MEMORY and done does not run. carry: done has run. */
     dlock_status (*push)(struct dli_lane *lane, struct dli_request *request);
-    void (*carry)(struct dli_lane *lane, struct dli_request *request);
+    void (*execute)(struct dli_lane *lane, struct dli_request *request);
 
     /* Any thread: hear what is for this client from now on. */
     void (*want)(struct dli_store *store);
@@ -282,6 +282,6 @@ dlock_status dli_store_open(const struct dlock_options *options, const struct dl
  * the whole look fails for this status, and says why.
  */
 dlock_status dli_check_sum(struct dli_request *asked, const struct dli_request *of, const struct dli_findings *found,
-                           const dlock_error *why, const char *where);
+                           const dlock_error *reason, const char *where);
 
 #endif

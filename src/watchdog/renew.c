@@ -80,7 +80,7 @@ static struct dli_due pop(struct dli_queue *queue)
 int dli_renew_open(struct dli_loop *loop)
 {
     struct dli_store *store = loop->watchdog->store;
-    struct dli_batch *batch = calloc(1, sizeof *batch);
+    struct dli_renewal_batch *batch = calloc(1, sizeof *batch);
 
     if (!batch)
         return -1;
@@ -96,7 +96,7 @@ int dli_renew_open(struct dli_loop *loop)
 
 void dli_renew_close(struct dli_loop *loop)
 {
-    struct dli_batch *batch;
+    struct dli_renewal_batch *batch;
 
     while ((batch = loop->idle)) {
         loop->idle = batch->next;
@@ -171,13 +171,13 @@ static void count(struct dli_loop *loop, int stat, int64_t by)
 }
 
 /* One lock's part of an answer. */
-static void tell(const struct dli_batch *batch, const struct dli_due *due, int kept, int64_t now)
+static void tell(const struct dli_renewal_batch *batch, const struct dli_due *due, int kept, int64_t now)
 {
     batch->loop->watchdog->hooks->renewed(due, kept, batch->stamp, now);
 }
 
 /* Not all of the locks can be renewed together: those in one request are at most so many from now on. */
-static void split(struct dli_batch *batch, int most, int64_t now)
+static void split(struct dli_renewal_batch *batch, int most, int64_t now)
 {
     for (int i = 0; i < batch->count; i++) {
         batch->due[i].most = most;
@@ -188,15 +188,15 @@ static void split(struct dli_batch *batch, int most, int64_t now)
 }
 
 /* A lock was asked for alone. What came of that decides whether it shares requests from now on. */
-static void note_alone(const struct dli_batch *batch, const struct dli_request *request)
+static void note_alone(const struct dli_renewal_batch *batch, const struct dli_request *request)
 {
     int refused = dli_request_blamed(request);
 
     if (refused || request->status == DLOCK_OK)
-        batch->loop->watchdog->hooks->alone(&batch->due[0], refused, request->status, &batch->why);
+        batch->loop->watchdog->hooks->alone(&batch->due[0], refused, request->status, &batch->reason);
 }
 
-static void tell_all(struct dli_batch *batch, const struct dli_request *request, int64_t now)
+static void tell_all(struct dli_renewal_batch *batch, const struct dli_request *request, int64_t now)
 {
     int known = request->status == DLOCK_OK || (request->status == DLOCK_NOT_REPLICATED && !request->refused);
     int64_t renewed = 0;
@@ -211,7 +211,7 @@ static void tell_all(struct dli_batch *batch, const struct dli_request *request,
 }
 
 /* Where locks of all slots share requests, and the server wants the keys of one, it will not change its mind. */
-static void split_blamed(struct dli_batch *batch, const struct dli_request *request, int64_t now)
+static void split_blamed(struct dli_renewal_batch *batch, const struct dli_request *request, int64_t now)
 {
     if (request->status == DLOCK_WRONG_SETUP && batch->loop->watchdog->store->renewals <= 1)
         batch->loop->apart = 1;
@@ -220,7 +220,7 @@ static void split_blamed(struct dli_batch *batch, const struct dli_request *requ
 
 static void batch_done(struct dli_request *request)
 {
-    struct dli_batch *batch = request->asker;
+    struct dli_renewal_batch *batch = request->asker;
     int64_t now = dli_now();
 
     if (batch->count == 1)
@@ -239,7 +239,7 @@ static void batch_done(struct dli_request *request)
 }
 
 /* Whether the most endangered renewal goes into the request that is being filled. */
-static int fits(const struct dli_queue *queue, const struct dli_batch *batch)
+static int fits(const struct dli_queue *queue, const struct dli_renewal_batch *batch)
 {
     const struct dli_store *store = batch->loop->watchdog->store;
     const struct dli_due *due, *first;
@@ -253,7 +253,7 @@ static int fits(const struct dli_queue *queue, const struct dli_batch *batch)
 }
 
 /* Those that do not go with the first by their number wait in the batch's last places meanwhile; the queue has room for them. */
-static void fill(struct dli_queue *queue, struct dli_batch *batch, int64_t now)
+static void fill(struct dli_queue *queue, struct dli_renewal_batch *batch, int64_t now)
 {
     const struct dli_watchdog_hooks *hooks = batch->loop->watchdog->hooks;
     int aside = DLI_RENEW_MAX;
@@ -280,7 +280,7 @@ static int64_t deadline(const struct dli_due *due, int64_t now)
     return now + (attempt < most ? attempt : most);
 }
 
-static void send(struct dli_loop *loop, struct dli_batch *batch, int64_t now)
+static void send(struct dli_loop *loop, struct dli_renewal_batch *batch, int64_t now)
 {
     struct dli_request *request = batch->request;
 
@@ -292,8 +292,8 @@ static void send(struct dli_loop *loop, struct dli_batch *batch, int64_t now)
     request->repeatable = request->brisk = 1;
     request->done = batch_done;
     request->asker = batch;
-    request->why = &batch->why;
-    batch->why.code = DLOCK_OK;
+    request->reason = &batch->reason;
+    batch->reason.code = DLOCK_OK;
     batch->queue->flying++;
     count(loop, DLOCK_STAT_RENEWAL_SCRIPTS, 1);
     request->status = loop->watchdog->store->ops->push_urgent(loop->lane, request);
@@ -304,7 +304,7 @@ static void send(struct dli_loop *loop, struct dli_batch *batch, int64_t now)
 /* 0: no batch is to be had, or nothing was left to do. */
 static int send_next(struct dli_loop *loop, struct dli_queue *queue, int64_t now)
 {
-    struct dli_batch *batch;
+    struct dli_renewal_batch *batch;
 
     if (!loop->idle && dli_renew_open(loop)) {
         queue->leave_at = now + DLI_MS; /* those in flight come back */

@@ -40,7 +40,7 @@ struct dli_watchdog_hooks {
     void (*renewed)(const struct dli_due *due, int kept, int64_t stamp, int64_t now);
 
     /* It was asked for alone, and the server refused it or not: status and why. Behind it comes renewed. */
-    void (*alone)(const struct dli_due *due, int refused, dlock_status status, const dlock_error *why);
+    void (*alone)(const struct dli_due *due, int refused, dlock_status status, const dlock_error *reason);
 
     /* It is never sent; the ref goes. */
     void (*drop)(const struct dli_due *due);
@@ -72,14 +72,14 @@ struct dli_queue {
 enum { DLI_QUEUES = 256 };
 
 /* The renewals in one request. */
-struct dli_batch {
-    struct dli_batch *next; /* idle */
+struct dli_renewal_batch {
+    struct dli_renewal_batch *next; /* idle */
     struct dli_request *request;
     struct dli_loop *loop;
     struct dli_queue *queue;
     int count;
     int64_t stamp;
-    dlock_error why;
+    dlock_error reason;
     struct dli_due due[DLI_RENEW_MAX];
     struct dli_renewal rows[DLI_RENEW_MAX];
 };
@@ -96,9 +96,9 @@ struct dli_loop {
     int64_t next;          /* the thread will look at the timers then; INT64_MIN while it is awake */
     struct dli_lane *lane; /* the rest: the thread's own, but for what store/store.h says of the lane */
     struct dli_queue queue[DLI_QUEUES];
-    int queues;             /* those below were ever used */
-    struct dli_batch *idle; /* batches that are not in flight; there is one at least in all */
-    int apart;              /* the server wants one lock per request */
+    int queues;                     /* those below were ever used */
+    struct dli_renewal_batch *idle; /* batches that are not in flight; there is one at least in all */
+    int apart;                      /* the server wants one lock per request */
 };
 
 /* ---- loop.c */

@@ -355,7 +355,7 @@ static void answer(struct world *w, struct fuzz *in)
         said.refused = said.sent && fuzz_below(in, 2);
     } else if (w->m.sent.want) {
         said.got = (enum dli_try)(1 + fuzz_below(in, 5));
-        said.left = said.got == DLI_TRY_QUIET || how & 8 ? (int64_t)fuzz_byte(in) * 100 * MS : -1;
+        said.left = said.got == DLI_TRY_QUARANTINE || how & 8 ? (int64_t)fuzz_byte(in) * 100 * MS : -1;
         said.foreign = (how & 16) != 0;
         said.token = some_token(w, in);
         said.tokens = 1 + (int64_t)fuzz_below(in, (unsigned)(w->m.sent.block > 255 ? 255 : w->m.sent.block));
@@ -479,7 +479,7 @@ static void step(struct world *w, struct fuzz *in)
         break;
     default:
         if (owner < 3)
-            dli_mutex_look(&w->m, w->now + (int64_t)fuzz_byte(in) * MS);
+            dli_mutex_probe(&w->m, w->now + (int64_t)fuzz_byte(in) * MS);
         else if (fuzz_below(in, 16) == 0)
             dli_mutex_close(&w->m, w->now);
     }

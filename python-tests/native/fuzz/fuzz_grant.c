@@ -34,9 +34,9 @@ static void end(struct side *side)
     dlock_client_free(side->client);
 }
 
-static struct dli_order *take(struct side *side, const uint8_t *grant, size_t size)
+static struct dli_operation *take(struct side *side, const uint8_t *grant, size_t size)
 {
-    struct dli_order *order = NULL;
+    struct dli_operation *order = NULL;
     dlock_status status = dli_transfer_adopt(side->lock->entry, &side->lock->terms, OWNER, grant, size, &order);
 
     REQUIRE(status == DLOCK_OK ? order != NULL : status == DLOCK_INVALID_GRANT && !order);
@@ -44,7 +44,7 @@ static struct dli_order *take(struct side *side, const uint8_t *grant, size_t si
 }
 
 /* The bytes that say what an order was understood to say. */
-static size_t print(char *to, const struct dli_order *order, const char *name, size_t size)
+static size_t print(char *to, const struct dli_operation *order, const char *name, size_t size)
 {
     size_t head = (size_t)sprintf(to, "dlock1 %" PRId64 " %" PRId64 " %s ", order->value, order->lease / DLI_MS,
                                   order->row.owner);
@@ -53,7 +53,7 @@ static size_t print(char *to, const struct dli_order *order, const char *name, s
     return head + size;
 }
 
-static void check_order(const struct dli_order *order)
+static void check_order(const struct dli_operation *order)
 {
     REQUIRE(order->value > 0 && order->value < INT64_C(1) << 53);
     REQUIRE(order->lease >= 100 * DLI_MS && order->lease <= INT64_C(86400000) * DLI_MS);
@@ -61,7 +61,7 @@ static void check_order(const struct dli_order *order)
 }
 
 /* As if the server had answered; whether the grant is held now. */
-static int take_over(struct side *side, struct dli_order *order)
+static int take_over(struct side *side, struct dli_operation *order)
 {
     int32_t state = DLOCK_STATE_NONE;
 
@@ -74,12 +74,13 @@ static int take_over(struct side *side, struct dli_order *order)
     return order->status == DLOCK_OK && (state == DLOCK_STATE_HELD || state == DLOCK_STATE_AT_RISK);
 }
 
-static void pass_on(struct side *from, struct side *to, const struct dli_order *first, const char *name, size_t size)
+static void pass_on(struct side *from, struct side *to, const struct dli_operation *first, const char *name,
+                    size_t size)
 {
     uint8_t text[DLI_GRANT_MAX + DLI_NAME_MAX];
     size_t length = 0;
     dlock_status status = dlock_lock_export_grant(from->lock, OWNER, text, size, &length, NULL);
-    struct dli_order *order;
+    struct dli_operation *order;
 
     REQUIRE(status == DLOCK_BUFFER_TOO_SMALL || status == DLOCK_LOST);
     status = dlock_lock_export_grant(from->lock, OWNER, text, sizeof text, &length, NULL);
@@ -92,14 +93,14 @@ static void pass_on(struct side *from, struct side *to, const struct dli_order *
     order = take(to, text, length);
     REQUIRE(order && order->value == first->value && order->lease == first->lease);
     REQUIRE(strcmp(order->row.owner, first->row.heir) == 0);
-    dli_order_free(order);
+    dli_operation_free(order);
     for (size_t cut = 0; cut < length - size; cut++) /* a part of a grant is none */
         REQUIRE(!take(to, text, cut));
 }
 
 static void fuzz(struct side *a, struct side *b, const char *name, size_t size, const uint8_t *grant, size_t length)
 {
-    struct dli_order *order = take(a, grant, length), *again;
+    struct dli_operation *order = take(a, grant, length), *again;
     char *text;
 
     if (!order)
@@ -110,11 +111,11 @@ static void fuzz(struct side *a, struct side *b, const char *name, size_t size, 
     again = take(b, (const uint8_t *)text, print(text, order, name, size));
     REQUIRE(again && again->value == order->value && again->lease == order->lease);
     REQUIRE(strcmp(again->row.owner, order->row.owner) == 0);
-    dli_order_free(again);
+    dli_operation_free(again);
     free(text);
     if (take_over(a, order))
         pass_on(a, b, order, name, size);
-    dli_order_free(order);
+    dli_operation_free(order);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -16,11 +16,11 @@ struct heard {
     const char *from, *end; /* names lie in between */
     enum told what;
     int times;
-    struct dli_heard lock;
+    struct dli_message_target lock;
     int64_t seq, token, tokens, ms;
 };
 
-static struct heard *note(void *owner, const struct dli_heard *lock, enum told what)
+static struct heard *note(void *owner, const struct dli_message_target *lock, enum told what)
 {
     struct heard *heard = owner;
 
@@ -32,12 +32,12 @@ static struct heard *note(void *owner, const struct dli_heard *lock, enum told w
     return heard;
 }
 
-static void hint(void *owner, const struct dli_heard *lock)
+static void hint(void *owner, const struct dli_message_target *lock)
 {
     note(owner, lock, TOLD_HINT);
 }
 
-static void granted(void *owner, const struct dli_heard *lock, int64_t seq, int64_t token, int64_t tokens)
+static void granted(void *owner, const struct dli_message_target *lock, int64_t seq, int64_t token, int64_t tokens)
 {
     struct heard *heard = note(owner, lock, TOLD_GRANT);
 
@@ -47,7 +47,7 @@ static void granted(void *owner, const struct dli_heard *lock, int64_t seq, int6
     heard->tokens = tokens;
 }
 
-static void gate(void *owner, const struct dli_heard *lock, int64_t ms)
+static void gate(void *owner, const struct dli_message_target *lock, int64_t ms)
 {
     REQUIRE(ms >= 0);
     note(owner, lock, TOLD_GATE)->ms = ms;
@@ -60,7 +60,7 @@ static struct heard hear(int own, const char *channel, size_t channel_size, cons
     struct heard heard = {.from = own ? text : channel, .end = own ? text + size : channel + channel_size};
     struct dli_store store = {.hooks = &hooks, .owner = &heard, .uuid = UUID};
 
-    dli_hear_message(&store, own, channel, channel_size, text, size);
+    dli_message_dispatch(&store, own, channel, channel_size, text, size);
     REQUIRE(heard.times <= 16);
     return heard;
 }

@@ -37,17 +37,17 @@ static void fuzz_map(const struct dli_reply *reply, int slots, int tls)
 {
     static struct dli_cluster_map map, again;
     struct dli_target target = from(tls);
-    dlock_error why = {.code = DLOCK_OK};
+    dlock_error reason = {.code = DLOCK_OK};
     dlock_status (*read)(struct dli_cluster_map *, const struct dli_reply *, const struct dli_target *, dlock_error *) =
         slots ? dli_cluster_read_slots : dli_cluster_read_shards;
-    dlock_status status = read(&map, reply, &target, &why);
+    dlock_status status = read(&map, reply, &target, &reason);
 
     REQUIRE(status == DLOCK_OK || status == DLOCK_PROTOCOL_ERROR || status == DLOCK_UNSUPPORTED);
-    REQUIRE(status == DLOCK_OK || (why.code == status && why.message[0]));
+    REQUIRE(status == DLOCK_OK || (reason.code == status && reason.message[0]));
     check_map(&map, &target);
     if (status != DLOCK_OK || map.count % 4)
         return;
-    REQUIRE(read(&again, reply, &target, &why) == DLOCK_OK && again.count == map.count);
+    REQUIRE(read(&again, reply, &target, &reason) == DLOCK_OK && again.count == map.count);
     REQUIRE(again.replicas == map.replicas && memcmp(again.owner, map.owner, sizeof map.owner) == 0);
 }
 
@@ -58,17 +58,18 @@ static void check_redirect(const struct dli_redirect *redirect)
     struct dli_reply reply = {.type = DLI_REPLY_ERROR, .text = text};
     struct dli_redirect again;
 
-    REQUIRE(redirect->turn >= DLI_TURN_NONE && redirect->turn <= DLI_TURN_LATER);
-    if (redirect->turn == DLI_TURN_LATER)
+    REQUIRE(redirect->kind >= DLI_REDIRECT_NONE && redirect->kind <= DLI_REDIRECT_LATER);
+    if (redirect->kind == DLI_REDIRECT_LATER)
         REQUIRE(redirect->slot == -1);
-    if (redirect->turn != DLI_TURN_MOVED && redirect->turn != DLI_TURN_ASK)
+    if (redirect->kind != DLI_REDIRECT_MOVED && redirect->kind != DLI_REDIRECT_ASK)
         return;
     REQUIRE(redirect->slot >= 0 && redirect->slot < DLI_SLOTS && redirect->port >= 1 && redirect->port <= 65535);
     REQUIRE(!redirect->host[0] || dli_is_host(redirect->host, strlen(redirect->host)));
-    reply.size = (size_t)snprintf(text, sizeof text, "%s %d %s:%d", redirect->turn == DLI_TURN_MOVED ? "MOVED" : "ASK",
-                                  redirect->slot, redirect->host, redirect->port);
+    reply.size =
+        (size_t)snprintf(text, sizeof text, "%s %d %s:%d", redirect->kind == DLI_REDIRECT_MOVED ? "MOVED" : "ASK",
+                         redirect->slot, redirect->host, redirect->port);
     again = dli_redirect_of(&reply);
-    REQUIRE(again.turn == redirect->turn && again.slot == redirect->slot && again.port == redirect->port);
+    REQUIRE(again.kind == redirect->kind && again.slot == redirect->slot && again.port == redirect->port);
     REQUIRE(strcmp(again.host, redirect->host) == 0);
 }
 

@@ -85,7 +85,7 @@ struct told {
     int found;
 };
 
-static void tell(void *owner, const struct dli_heard *heard)
+static void tell(void *owner, const struct dli_message_target *heard)
 {
     struct told *told = owner;
 
@@ -104,7 +104,7 @@ static void check_channel(const struct dli_kind *kind, const struct dli_place *p
     dli_id(owner, UUID, 42);
     length = dli_channel_of(channel, kind, place, owner);
     REQUIRE(length <= DLI_CHANNEL_MAX);
-    dli_hear_channel(&store, channel, length, tell);
+    dli_message_channel(&store, channel, length, tell);
     REQUIRE(told.found == 1);
 }
 

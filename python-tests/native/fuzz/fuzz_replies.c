@@ -15,17 +15,17 @@ static const int32_t kinds[] = {DLOCK_KIND_MUTEX, DLOCK_KIND_FAIR,      DLOCK_KI
                                 DLOCK_KIND_LATCH};
 
 static struct dli_renewal renewals[ROWS];
-static struct dli_taking takings[ROWS];
+static struct dli_multi_row takings[ROWS];
 static struct dli_findings found;
-static struct dli_quiet quiet;
+static struct dli_quarantine quarantine;
 
-static void fill(struct dli_request *request, struct fuzz *in, dlock_error *why)
+static void fill(struct dli_request *request, struct fuzz *in, dlock_error *reason)
 {
     memset(request, 0, sizeof *request);
     request->verb = (enum dli_verb)fuzz_below(in, DLI_VERB_JOIN + 1);
     request->kind = dli_kind_find(kinds[fuzz_below(in, sizeof kinds / sizeof kinds[0])]);
-    request->quiet = fuzz_below(in, 2) ? &quiet : NULL;
-    request->why = fuzz_below(in, 4) ? why : NULL;
+    request->quarantine = fuzz_below(in, 2) ? &quarantine : NULL;
+    request->reason = fuzz_below(in, 4) ? reason : NULL;
     if (request->verb == DLI_VERB_EXCHANGE) {
         request->exchange.wish.want = (int64_t)fuzz_below(in, 2);
         request->exchange.wish.drop = (int64_t)fuzz_below(in, 2) * 2;
@@ -34,11 +34,11 @@ static void fill(struct dli_request *request, struct fuzz *in, dlock_error *why)
     } else if (request->verb == DLI_VERB_RENEW) {
         request->renew.row = renewals;
         request->renew.count = 1 + (int)fuzz_below(in, ROWS);
-    } else if (request->verb == DLI_VERB_TAKE) {
-        request->take.row = takings;
-        request->take.count = 1 + (int)fuzz_below(in, ROWS);
+    } else if (request->verb == DLI_VERB_ACQUIRE_ALL) {
+        request->multi.row = takings;
+        request->multi.count = 1 + (int)fuzz_below(in, ROWS);
         for (int i = 0; i < ROWS; i++)
-            takings[i] = (struct dli_taking){.block = 1 + (int64_t)fuzz_byte(in)};
+            takings[i] = (struct dli_multi_row){.block = 1 + (int64_t)fuzz_byte(in)};
     } else if (request->verb == DLI_VERB_CHECK) {
         request->check.found = &found;
     }
@@ -57,18 +57,18 @@ static void check_exchange(const struct dli_request *request)
         check_tokens(answer->token, answer->tokens, request->exchange.wish.block);
         REQUIRE(answer->token >= request->above);
     }
-    if (answer->got == DLI_TRY_HELD || answer->got == DLI_TRY_QUIET)
+    if (answer->got == DLI_TRY_HELD || answer->got == DLI_TRY_QUARANTINE)
         REQUIRE(answer->left >= -1 && answer->left <= (int64_t)INT32_MAX * 1000);
     REQUIRE(request->exchange.wish.want || answer->got == DLI_TRY_NONE);
 }
 
 static void check_take(const struct dli_request *request)
 {
-    if (request->take.result == DLI_TAKE_ALL)
-        for (int i = 0; i < request->take.count; i++)
+    if (request->multi.result == DLI_MULTI_ALL)
+        for (int i = 0; i < request->multi.count; i++)
             check_tokens(takings[i].token, takings[i].tokens, takings[i].block);
-    REQUIRE(request->take.which >= -1 && request->take.which < request->take.count);
-    REQUIRE(request->take.result != DLI_TAKE_QUIET || request->take.left >= 0);
+    REQUIRE(request->multi.which >= -1 && request->multi.which < request->multi.count);
+    REQUIRE(request->multi.result != DLI_MULTI_QUARANTINE || request->multi.left >= 0);
 }
 
 static void check_done(const struct dli_request *request)
@@ -77,11 +77,11 @@ static void check_done(const struct dli_request *request)
     case DLI_VERB_EXCHANGE:
         check_exchange(request);
         break;
-    case DLI_VERB_TAKE:
+    case DLI_VERB_ACQUIRE_ALL:
         check_take(request);
         break;
     case DLI_VERB_INSPECT:
-        REQUIRE(fuzz_printable(request->sight.holder));
+        REQUIRE(fuzz_printable(request->inspection.holder));
         break;
     case DLI_VERB_GATE_LEFT:
         REQUIRE(request->gate_ms >= -1);
@@ -107,7 +107,7 @@ static void check_error(const struct dli_reply *reply)
     if (reply->type != DLI_REPLY_ERROR)
         return;
     for (size_t size = 1; size <= sizeof shown; size += 9)
-        REQUIRE(strlen(dli_quote_error(shown, size, reply)) < size && fuzz_printable(shown) && !strstr(shown, SECRET));
+        REQUIRE(strlen(dli_escape_error(shown, size, reply)) < size && fuzz_printable(shown) && !strstr(shown, SECRET));
     REQUIRE(dli_status_find(dli_error_status(reply)));
     dli_error_midway(reply);
     dli_error_unknown(reply);
@@ -118,18 +118,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct fuzz in = {data, size};
     struct dli_reader *reader = dli_reader_new();
     struct dli_request request;
-    dlock_error why = {.code = DLOCK_OK};
+    dlock_error reason = {.code = DLOCK_OK};
     const struct dli_reply *reply;
 
     REQUIRE(reader);
     dli_reader_hide(reader, SECRET);
-    dli_quiet_init(&quiet, 60000, 10000);
-    fill(&request, &in, &why);
+    dli_quarantine_init(&quarantine, 60000, 10000);
+    fill(&request, &in, &reason);
     if ((reply = fuzz_read(&in, reader))) {
         check_error(reply);
         dli_decode_request(reply, &request);
-        REQUIRE(dli_status_find(request.status) && !(why.code && !why.message[0]));
-        REQUIRE(fuzz_printable(why.message) && (reply->type != DLI_REPLY_ERROR || !strstr(why.message, SECRET)));
+        REQUIRE(dli_status_find(request.status) && !(reason.code && !reason.message[0]));
+        REQUIRE(fuzz_printable(reason.message) && (reply->type != DLI_REPLY_ERROR || !strstr(reason.message, SECRET)));
         if (request.status == DLOCK_OK)
             check_done(&request);
     }

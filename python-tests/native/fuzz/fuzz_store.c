@@ -1,6 +1,6 @@
 /*
  * fuzz_store.c: a whole store (store/store.h) against servers that say anything: one server, sentinels, a cluster, a quorum. Handshake,
- * finder, subscriber, looks at the cluster, votes, repeats and redirects run as they do in a client, in one thread, on
+ * sentinels, subscriber, looks at the cluster, votes, repeats and redirects run as they do in a client, in one thread, on
  * sockets whose other ends are here and by a clock that the input moves. Every request that was pushed is answered once, what
  * is told has its bounds, and no sentence has the password.
  *
@@ -24,19 +24,19 @@ static void told(void *owner)
     REQUIRE(owner == &fuzz_now);
 }
 
-static void told_of(void *owner, const struct dli_heard *heard)
+static void told_of(void *owner, const struct dli_message_target *heard)
 {
     told(owner);
     REQUIRE(dli_kind_find(heard->family) && heard->number >= 0 && heard->size < 1 << 20);
 }
 
-static void granted(void *owner, const struct dli_heard *heard, int64_t seq, int64_t token, int64_t tokens)
+static void granted(void *owner, const struct dli_message_target *heard, int64_t seq, int64_t token, int64_t tokens)
 {
     told_of(owner, heard);
     REQUIRE(seq >= 0 && token >= 0 && tokens > 0);
 }
 
-static void gate(void *owner, const struct dli_heard *heard, int64_t ms)
+static void gate(void *owner, const struct dli_message_target *heard, int64_t ms)
 {
     told_of(owner, heard);
     REQUIRE(ms >= 0);
@@ -70,10 +70,10 @@ static struct slot {
     struct dli_request *request;
     struct dli_place *place;
     const struct dli_kind *kind;
-    dlock_error why;
+    dlock_error reason;
     int under_way;
     struct dli_renewal row[ROWS];
-    struct dli_taking taking[ROWS];
+    struct dli_multi_row taking[ROWS];
     struct dli_findings found;
 } slot[SLOTS];
 
@@ -91,8 +91,8 @@ static void check_result(struct slot *s)
             REQUIRE(request->exchange.wish.want && answer->token > 0 && answer->tokens >= 1 &&
                     answer->tokens <= request->exchange.wish.block && answer->token >= request->above);
     }
-    if (request->verb == DLI_VERB_TAKE && request->status == DLOCK_OK && request->take.result == DLI_TAKE_ALL)
-        for (int i = 0; i < request->take.count; i++)
+    if (request->verb == DLI_VERB_ACQUIRE_ALL && request->status == DLOCK_OK && request->multi.result == DLI_MULTI_ALL)
+        for (int i = 0; i < request->multi.count; i++)
             REQUIRE(s->taking[i].token > 0 && s->taking[i].tokens <= s->taking[i].block);
 }
 
@@ -103,9 +103,9 @@ static void done(struct dli_request *request)
     REQUIRE(s->request == request && s->under_way);
     REQUIRE(dli_status_find(request->status));
     s->under_way = 0;
-    check_text(s->why.message);
+    check_text(s->reason.message);
     check_result(s);
-    s->why = (dlock_error){.code = DLOCK_OK};
+    s->reason = (dlock_error){.code = DLOCK_OK};
 }
 
 static void fill_rows(struct slot *s, struct fuzz *in)
@@ -113,7 +113,7 @@ static void fill_rows(struct slot *s, struct fuzz *in)
     for (int i = 0; i < ROWS; i++) {
         s->row[i] = (struct dli_renewal){.kind = s->kind, .place = s->place, .lease = 30000 * MS, .permits = 1};
         dli_id(s->row[i].owner, UUID, i + 1);
-        s->taking[i] = (struct dli_taking){.place = s->place, .lease = 30000 * MS, .block = 1 + fuzz_below(in, 65)};
+        s->taking[i] = (struct dli_multi_row){.place = s->place, .lease = 30000 * MS, .block = 1 + fuzz_below(in, 65)};
         dli_id(s->taking[i].owner, UUID, i + 1);
     }
 }
@@ -145,22 +145,24 @@ static void fill_exchange(struct slot *s, struct fuzz *in)
 
 static void fill(struct slot *s, struct fuzz *in, const struct dli_store *store)
 {
-    static const enum dli_verb verbs[] = {DLI_VERB_EXCHANGE, DLI_VERB_EXCHANGE, DLI_VERB_RENEW, DLI_VERB_TAKE,
+    static const enum dli_verb verbs[] = {DLI_VERB_EXCHANGE, DLI_VERB_EXCHANGE, DLI_VERB_RENEW, DLI_VERB_ACQUIRE_ALL,
                                           DLI_VERB_FORCE,    DLI_VERB_INSPECT,  DLI_VERB_GATE,  DLI_VERB_GATE_LEFT,
                                           DLI_VERB_CHANGE,   DLI_VERB_PING,     DLI_VERB_CHECK, DLI_VERB_PROVISION};
     struct dli_request *request = s->request;
 
     request->verb = verbs[fuzz_below(in, 12)];
-    if ((request->verb == DLI_VERB_PROVISION && !request->quiet) ||
+    if ((request->verb == DLI_VERB_PROVISION && !request->quarantine) ||
         (request->verb == DLI_VERB_CHANGE && s->kind->id < DLOCK_KIND_SEMAPHORE) ||
         (request->verb == DLI_VERB_RENEW && !s->kind->renewal) ||
         (request->verb == DLI_VERB_FORCE && !s->kind->forcible) ||
-        ((request->verb == DLI_VERB_TAKE || request->verb == DLI_VERB_CHECK) && s->kind->id != DLOCK_KIND_MUTEX) ||
-        (request->verb == DLI_VERB_TAKE && store->votes))
+        ((request->verb == DLI_VERB_ACQUIRE_ALL || request->verb == DLI_VERB_CHECK) &&
+         s->kind->id != DLOCK_KIND_MUTEX) ||
+        (request->verb == DLI_VERB_ACQUIRE_ALL && store->votes))
         request->verb = DLI_VERB_PING;
-    request->kind = request->verb == DLI_VERB_RENEW || request->verb == DLI_VERB_TAKE || request->verb == DLI_VERB_PING
-                        ? NULL
-                        : s->kind;
+    request->kind =
+        request->verb == DLI_VERB_RENEW || request->verb == DLI_VERB_ACQUIRE_ALL || request->verb == DLI_VERB_PING
+            ? NULL
+            : s->kind;
     request->place = request->kind ? s->place : NULL;
     if (request->verb == DLI_VERB_EXCHANGE)
         fill_exchange(s, in);
@@ -169,10 +171,10 @@ static void fill(struct slot *s, struct fuzz *in, const struct dli_store *store)
         request->renew.row = s->row;
         request->renew.count = 1 + (int)fuzz_below(in, ROWS);
         request->renew.again = 0;
-    } else if (request->verb == DLI_VERB_TAKE) {
-        request->take.row = s->taking;
-        request->take.count = 1 + (int)fuzz_below(in, ROWS);
-        request->take.keep_ms = 86400000;
+    } else if (request->verb == DLI_VERB_ACQUIRE_ALL) {
+        request->multi.row = s->taking;
+        request->multi.count = 1 + (int)fuzz_below(in, ROWS);
+        request->multi.keep_ms = 86400000;
     } else if (request->verb == DLI_VERB_CHECK) {
         dli_findings_free(&s->found);
         request->check.found = &s->found;
@@ -201,7 +203,7 @@ static void push(struct fuzz *in, struct dli_store *store, struct dli_lane *lane
     s->request->brisk = s->request->verb == DLI_VERB_RENEW && fuzz_below(in, 2);
     s->request->done = done;
     s->request->asker = s;
-    s->request->why = &s->why;
+    s->request->reason = &s->reason;
     s->under_way = 1;
     status = fuzz_below(in, 4) ? store->ops->push(lane, s->request) : store->ops->push_urgent(lane, s->request);
     REQUIRE(status == DLOCK_OK || status == DLOCK_OUT_OF_MEMORY || status == DLOCK_CLOSED ||

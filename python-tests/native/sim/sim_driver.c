@@ -342,11 +342,11 @@ void sim_pushed(struct sim *s, struct sim_peer *peer, const struct sim_push *pus
 
     sim_trace(s, "peer %d is told: %s", peer->index, push->text);
     if (lock >= 0 && s->world == SIM_RW) { /* both sides hear */
-        dli_mutex_look(&peer->side[1].m, now);
+        dli_mutex_probe(&peer->side[1].m, now);
         sim_service(s, peer, 1);
     }
     if (lock >= 0) {
-        dli_mutex_look(&peer->side[lock].m, now);
+        dli_mutex_probe(&peer->side[lock].m, now);
     } else if (read_grant(s, push->text, said, name)) {
         for (lock = 0; lock < s->plan.locks - 1 && strcmp(s->lock[lock].name, name) != 0; lock++)
             ;
@@ -357,7 +357,7 @@ void sim_pushed(struct sim *s, struct sim_peer *peer, const struct sim_push *pus
     } else if (sscanf(push->text, "open %" SCNd64 " %" SCNd64 " %63s", &number, &ms, name) == 3) {
         for (lock = 0; lock < s->plan.locks - 1 && strcmp(s->lock[lock].name, name) != 0; lock++)
             ;
-        dli_mutex_look(&peer->side[lock].m, now + ms * SIM_MS);
+        dli_mutex_probe(&peer->side[lock].m, now + ms * SIM_MS);
     } else {
         sim_violated(s, "wire: message not understood: %s", push->text);
         return;
@@ -377,7 +377,7 @@ void sim_heard(struct sim *s, struct sim_peer *peer, int what)
         if (what != SIM_OWN_CHANNEL && side->hearing)
             side->m.listening = 1;
         if (s->driver_mutant != 13)
-            dli_mutex_look(&side->m, sim_clock(s, peer));
+            dli_mutex_probe(&side->m, sim_clock(s, peer));
         sim_service(s, peer, i);
     }
 }

@@ -19,12 +19,12 @@ enum { NAMES_MOST = 200000 };
 struct probe {
     struct dli_survey *survey;
     struct dli_conn_config config;
-    struct dli_gate gate;
+    struct dli_budget budget;
     struct dli_replicas line; /* its connection */
     struct dli_request *request;
     struct dli_place *place;
     struct dli_findings found;
-    dlock_error why;
+    dlock_error reason;
 };
 
 struct dli_survey {
@@ -42,8 +42,8 @@ struct dli_survey {
 static void probe_fini(struct probe *probe)
 {
     dli_replicas_fini(&probe->line);
-    dli_gate_fini(&probe->gate);
-    dli_errand_free(probe->request);
+    dli_budget_fini(&probe->budget);
+    dli_job_free(probe->request);
     dli_place_free(probe->place);
     dli_findings_free(&probe->found);
 }
@@ -79,11 +79,11 @@ static dlock_status sum(struct dli_survey *survey)
         struct probe *probe = &survey->probe[i];
 
         heard += probe->request->status == DLOCK_OK;
-        status = dli_check_sum(asked, probe->request, &probe->found, &probe->why, probe->config.target.text);
+        status = dli_check_sum(asked, probe->request, &probe->found, &probe->reason, probe->config.target.text);
     }
     if (status != DLOCK_OK || heard > 0)
         return status;
-    return dli_fail(asked->why, DLOCK_UNREACHABLE, "no server of the cluster answers");
+    return dli_fail(asked->reason, DLOCK_UNREACHABLE, "no server of the cluster answers");
 }
 
 /* ---- its probes */
@@ -91,7 +91,7 @@ static dlock_status sum(struct dli_survey *survey)
 /* A name of a server's own keys, or of any keys. */
 static struct dli_place *place_for(const struct dli_survey *survey, int node, int *keyless)
 {
-    const struct dli_word *base = &survey->asked->place->key[0];
+    const struct dli_slice *base = &survey->asked->place->key[0];
     const struct dli_kind *kind = survey->asked->kind;
     char name[DLI_NAME_MAX + 16];
     int size, same = -1;
@@ -127,10 +127,10 @@ static void add_probe(struct dli_survey *survey, const struct dli_target *target
     probe->survey = survey;
     probe->config = cluster->config;
     probe->config.target = *target;
-    dli_gate_init(&probe->gate, cluster->connects_per_second, (uint64_t)survey->count);
-    dli_replicas_init(&probe->line, &probe->config, &probe->gate, cluster->lane[0]->wake_fd, 0, &cluster->reloads);
+    dli_budget_init(&probe->budget, cluster->connects_per_second, (uint64_t)survey->count);
+    dli_replicas_init(&probe->line, &probe->config, &probe->budget, cluster->lane[0]->wake_fd, 0, &cluster->reloads);
     probe->place = place_for(survey, node, &keyless);
-    if (!probe->place || !(probe->request = dli_errand_new()))
+    if (!probe->place || !(probe->request = dli_job_new()))
         return;
     *probe->request = *survey->asked;
     probe->request->place = probe->place;
@@ -138,8 +138,8 @@ static void add_probe(struct dli_survey *survey, const struct dli_target *target
     probe->request->check.keyless = keyless;
     probe->request->done = answered;
     probe->request->asker = probe;
-    probe->request->why = &probe->why;
-    dli_errand_of(probe->request)->form = dli_cluster_form(cluster, 0);
+    probe->request->reason = &probe->reason;
+    dli_job_of(probe->request)->form = dli_cluster_form(cluster, 0);
 }
 
 static void add_replica(struct dli_survey *survey, const struct dli_map_replica *replica)
@@ -170,10 +170,10 @@ static int send_out(struct dli_survey *survey)
             return -1;
     survey->left = survey->count;
     for (int i = 0; i < survey->count; i++) {
-        struct dli_errand *errand = dli_errand_of(survey->probe[i].request);
+        struct dli_job *job = dli_job_of(survey->probe[i].request);
 
-        if (dli_errand_begin(errand) || dli_replicas_push(&survey->probe[i].line, errand, 0))
-            dli_errand_fail(errand, DLOCK_OUT_OF_MEMORY);
+        if (dli_job_begin(job) || dli_replicas_push(&survey->probe[i].line, job, 0))
+            dli_job_fail(job, DLOCK_OUT_OF_MEMORY);
     }
     return 0;
 }
@@ -208,7 +208,7 @@ static int enlist(struct dli_survey *survey)
     }
     pthread_mutex_unlock(&cluster->mutex);
     if (!shut)
-        dli_look_want(cluster);
+        dli_refresh_want(cluster);
     return shut ? -1 : 0;
 }
 
@@ -224,7 +224,7 @@ dlock_status dli_survey_push(struct dli_cluster *cluster, struct dli_request *re
     return DLOCK_CLOSED;
 }
 
-void dli_survey_carry(struct dli_cluster *cluster, struct dli_request *request)
+void dli_survey_execute(struct dli_cluster *cluster, struct dli_request *request)
 {
     struct dli_survey *survey = begin(cluster, request, 1);
 
@@ -252,14 +252,14 @@ static void take_off(struct dli_survey *survey)
 static dlock_status no_map(struct dli_survey *survey)
 {
     struct dli_cluster *cluster = survey->cluster;
-    dlock_error why;
+    dlock_error reason;
 
     pthread_mutex_lock(&cluster->mutex);
-    why = cluster->why;
+    reason = cluster->reason;
     pthread_mutex_unlock(&cluster->mutex);
-    if (why.code == DLOCK_OK)
-        return dli_fail(survey->asked->why, DLOCK_UNREACHABLE, "no server described the slots in time");
-    return dli_fail(survey->asked->why, why.code, "%s", why.message);
+    if (reason.code == DLOCK_OK)
+        return dli_fail(survey->asked->reason, DLOCK_UNREACHABLE, "no server described the slots in time");
+    return dli_fail(survey->asked->reason, reason.code, "%s", reason.message);
 }
 
 /* 1: *status says how it ended. */
@@ -277,7 +277,7 @@ static int go_on(struct dli_survey *survey, int64_t now, dlock_status *status)
         if (*status != DLOCK_OK)
             return 1;
         if (send_out(survey)) {
-            *status = dli_fail(survey->asked->why, DLOCK_OUT_OF_MEMORY, "no memory for a look at the cluster");
+            *status = dli_fail(survey->asked->reason, DLOCK_OUT_OF_MEMORY, "no memory for a look at the cluster");
             return 1;
         }
     }
@@ -350,6 +350,6 @@ void dli_survey_shut(struct dli_cluster *cluster)
         for (int i = 0; i < survey->count; i++)
             dli_replicas_shut(&survey->probe[i].line);
         take_off(survey);
-        finish(survey, dli_fail(survey->asked->why, DLOCK_CLOSED, "the client was closed"));
+        finish(survey, dli_fail(survey->asked->reason, DLOCK_CLOSED, "the client was closed"));
     }
 }

@@ -24,17 +24,17 @@ static struct dli_place *place_new(struct dli_store *store, const struct dli_kin
         return NULL;
     place->slot = dli_slot_of(place->key[0].text, place->key[0].size);
     place->plain = dli_slot_of(place->channel.text, place->channel.size) != place->slot;
-    if (dli_cluster_of(store)->quiet.longest_ms > 0)
+    if (dli_cluster_of(store)->quarantine.longest_ms > 0)
         dli_slot_marker(place->marker, place->slot);
     return place;
 }
 
 static struct dli_request *request_new(struct dli_store *store)
 {
-    struct dli_request *request = dli_trip_new();
+    struct dli_request *request = dli_route_new();
 
-    if (request && dli_cluster_of(store)->quiet.longest_ms > 0)
-        request->quiet = &dli_cluster_of(store)->quiet;
+    if (request && dli_cluster_of(store)->quarantine.longest_ms > 0)
+        request->quarantine = &dli_cluster_of(store)->quarantine;
     return request;
 }
 
@@ -78,7 +78,7 @@ static void lane_free(struct dli_lane *lane)
         dli_node_close_lane(cluster->node[i], lane->index);
     pthread_mutex_unlock(&cluster->mutex);
     if (lane->index == 0)
-        dli_look_end(cluster);
+        dli_refresh_end(cluster);
     dli_txn_lane_fini(&lane->txns);
     pthread_mutex_destroy(&lane->mutex);
     free(lane);
@@ -113,22 +113,22 @@ static dlock_status push(struct dli_lane *lane, struct dli_request *request)
         return dli_survey_push(lane->cluster, request);
     if (request->verb == DLI_VERB_PROVISION)
         return dli_provision_push(lane, request);
-    return dli_trip_push(lane, request, 0);
+    return dli_route_push(lane, request, 0);
 }
 
 static dlock_status push_urgent(struct dli_lane *lane, struct dli_request *request)
 {
-    return dli_trip_push(lane, request, 1);
+    return dli_route_push(lane, request, 1);
 }
 
-static void carry(struct dli_lane *lane, struct dli_request *request)
+static void execute(struct dli_lane *lane, struct dli_request *request)
 {
     if (request->verb == DLI_VERB_CHECK)
-        dli_survey_carry(lane->cluster, request);
+        dli_survey_execute(lane->cluster, request);
     else if (request->verb == DLI_VERB_PROVISION)
-        dli_provision_carry(lane, request);
+        dli_provision_execute(lane, request);
     else
-        dli_trip_carry(lane, request);
+        dli_route_execute(lane, request);
 }
 
 static void trim(struct dli_lane *lane, int64_t now)
@@ -147,15 +147,15 @@ static void step(struct dli_lane *lane, int64_t now)
     struct dli_cluster *cluster = lane->cluster;
     int count = dli_cluster_count(cluster);
 
-    dli_trip_step(lane, now);
+    dli_route_step(lane, now);
     for (int i = 0; i < count; i++)
         dli_node_step(cluster->node[i], lane->index, now);
     dli_txn_lane_step(&lane->txns, dli_now());
     if (lane->index > 0)
         return;
-    dli_look_step(cluster, dli_now());
+    dli_refresh_step(cluster, dli_now());
     dli_survey_step(cluster, dli_now());
-    dli_ear_step(cluster, dli_now());
+    dli_subscriptions_step(cluster, dli_now());
     trim(lane, now);
 }
 
@@ -175,10 +175,10 @@ static int64_t alarm_at(const struct dli_lane *lane)
 
         at = sooner(at, dli_pipe_alarm(&node->pipe[lane->index]->pipe));
         at = sooner(at, dli_replicas_alarm(&node->pipe[lane->index]->replicas));
-        if (lane->index == 0 && node->hears != DLI_EAR_OFF)
-            at = sooner(at, dli_subscriber_alarm(&node->ear));
+        if (lane->index == 0 && node->subscription != DLI_SUBSCRIPTION_OFF)
+            at = sooner(at, dli_subscriber_alarm(&node->subscriber));
     }
-    return lane->index == 0 ? sooner(at, sooner(dli_look_alarm(cluster), dli_survey_alarm(cluster))) : at;
+    return lane->index == 0 ? sooner(at, sooner(dli_refresh_alarm(cluster), dli_survey_alarm(cluster))) : at;
 }
 
 static int watch(struct pollfd *fds, int count, const struct dli_conn *conn)
@@ -200,12 +200,12 @@ static int lane_sleep(struct dli_lane *lane, struct pollfd *fds)
         count = watch(fds, count, pipe->conn);
         count += dli_replicas_fds(&cluster->node[i]->pipe[lane->index]->replicas, fds + count);
         if (lane->index == 0)
-            count = watch(fds, count, cluster->node[i]->ear.conn);
+            count = watch(fds, count, cluster->node[i]->subscriber.conn);
         __atomic_store_n(&pipe->sleeping, 1, __ATOMIC_SEQ_CST);
         news |= __atomic_load_n(&pipe->pushed, __ATOMIC_SEQ_CST) != NULL;
     }
     if (lane->index == 0)
-        count = watch(fds, count, cluster->look.conn);
+        count = watch(fds, count, cluster->refresh.conn);
     if (lane->index == 0)
         count += dli_survey_fds(cluster, fds + count, DLI_LANE_FDS - count);
     return news ? -1 : count;
@@ -224,7 +224,7 @@ static void shut(struct dli_lane *lane)
     struct dli_cluster *cluster = lane->cluster;
     int count = dli_cluster_count(cluster);
 
-    dli_trip_shut(lane);
+    dli_route_shut(lane);
     for (int i = 0; i < count; i++) {
         dli_pipe_shut(&cluster->node[i]->pipe[lane->index]->pipe);
         dli_replicas_shut(&cluster->node[i]->pipe[lane->index]->replicas);
@@ -244,9 +244,9 @@ static void stats(struct dli_store *store, int64_t *all)
 
     all[DLOCK_STAT_COMMANDS] += __atomic_load_n(&cluster->commands, __ATOMIC_RELAXED);
     all[DLOCK_STAT_SCRIPT_RELOADS] += __atomic_load_n(&cluster->reloads, __ATOMIC_RELAXED);
-    dli_gate_count(&cluster->look.gate, connects, failures);
+    dli_budget_count(&cluster->refresh.budget, connects, failures);
     for (int i = 0; i < count; i++)
-        dli_gate_count(&cluster->node[i]->gate, connects, failures);
+        dli_budget_count(&cluster->node[i]->budget, connects, failures);
 }
 
 static void store_free(struct dli_store *store)
@@ -255,9 +255,9 @@ static void store_free(struct dli_store *store)
 
     for (int i = 0; i < cluster->nodes; i++)
         dli_node_free(cluster->node[i]);
-    dli_ear_end(cluster);
+    dli_subscriptions_end(cluster);
     dli_tls_free(cluster->config.tls);
-    dli_gate_fini(&cluster->look.gate);
+    dli_budget_fini(&cluster->refresh.budget);
     pthread_mutex_destroy(&cluster->mutex);
     free(cluster);
 }
@@ -268,16 +268,16 @@ static const struct dli_store_ops ops = {
     .place_new = place_new,
     .place_free = dli_place_free,
     .request_new = request_new,
-    .request_free = dli_errand_free,
+    .request_free = dli_job_free,
     .server = server,
     .shard = shard,
     .lane_new = lane_new,
     .lane_free = lane_free,
     .push = push,
-    .carry = carry,
-    .want = dli_ear_want,
-    .listen = dli_ear_listen,
-    .forget = dli_ear_forget,
+    .execute = execute,
+    .want = dli_subscriptions_want,
+    .listen = dli_subscriptions_listen,
+    .forget = dli_subscriptions_forget,
     .push_urgent = push_urgent,
     .step = step,
     .alarm = alarm_at,
@@ -307,13 +307,14 @@ dlock_status dli_cluster_open(const struct dlock_options *options, const struct 
     memcpy(cluster->seed, site->node, sizeof cluster->seed);
     cluster->connects_per_second = (int)options->number[DLI_OPT_CONNECTS_PER_SECOND];
     cluster->private_connections = (int)options->number[DLI_OPT_PRIVATE_CONNECTIONS];
-    dli_quiet_init(&cluster->quiet, options->number[DLI_OPT_QUARANTINE_MS], options->number[DLI_OPT_DRIFT_PPM]);
+    dli_quarantine_init(&cluster->quarantine, options->number[DLI_OPT_QUARANTINE_MS],
+                        options->number[DLI_OPT_DRIFT_PPM]);
     cluster->confirm = dli_options_replicas(options);
     cluster->pubsub = dli_options_pubsub(options);
     cluster->probed = cluster->pubsub == DLI_PUBSUB_PLAIN;
     cluster->patience = options->number[DLI_OPT_COMMAND_TIMEOUT_MS] * MS;
     cluster->store.provision_time = PROVISION_TURNS * cluster->patience;
-    dli_gate_init(&cluster->look.gate, cluster->connects_per_second, (uint64_t)dli_now());
+    dli_budget_init(&cluster->refresh.budget, cluster->connects_per_second, (uint64_t)dli_now());
     cluster->store.ops = &ops;
     cluster->store.text = cluster->config.target.text;
     cluster->store.renewals = RENEWALS;

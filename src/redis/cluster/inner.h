@@ -41,7 +41,7 @@ struct pollfd;
 struct dli_node_pipe {
     struct dli_pipe pipe;
     struct dli_replicas replicas;
-    struct dli_trouble trouble;
+    struct dli_failure_log failure;
 };
 
 /* A server that is or was a primary. */
@@ -49,14 +49,19 @@ struct dli_node {
     struct dli_cluster *cluster;
     int index;
     struct dli_conn_config config;
-    struct dli_gate gate;
+    struct dli_budget budget;
     struct dli_private pool;
     struct dli_node_pipe *pipe[DLI_CLUSTER_LANES]; /* NULL for a lane that there is not */
     int listed;                                    /* atomic: it is in the map */
     int replicas;                                  /* atomic: how many it has */
     int owed;                                      /* lane 0's: it had so many, and is to have them again */
-    struct dli_subscriber ear;                     /* lane 0's */
-    enum { DLI_EAR_OFF, DLI_EAR_COMING, DLI_EAR_UP, DLI_EAR_DOWN } hears; /* written by lane 0 under mutex */
+    struct dli_subscriber subscriber;              /* lane 0's */
+    enum {
+        DLI_SUBSCRIPTION_OFF,
+        DLI_SUBSCRIPTION_COMING,
+        DLI_SUBSCRIPTION_UP,
+        DLI_SUBSCRIPTION_DOWN
+    } subscription; /* written by lane 0 under mutex */
 };
 
 /* A channel of a lock that is listened to. */
@@ -71,17 +76,17 @@ struct dli_channel {
 };
 
 /* A look at the map; lane 0's, but for wanted. */
-struct dli_look {
+struct dli_refresh {
     uint32_t wanted; /* atomic */
     struct dli_conn *conn;
     struct dli_conn_config config; /* of the one who is asked */
-    struct dli_gate gate;
+    struct dli_budget budget;
     int at, tried; /* candidates: the nodes of the map, then those of the URL */
-    enum { DLI_LOOK_NONE, DLI_LOOK_CONNECT, DLI_LOOK_PROBE, DLI_LOOK_SHARDS, DLI_LOOK_SLOTS } stage;
+    enum { DLI_REFRESH_NONE, DLI_REFRESH_CONNECT, DLI_REFRESH_PROBE, DLI_REFRESH_SHARDS, DLI_REFRESH_SLOTS } stage;
     int64_t not_before, give_up;
-    int troubled; /* the last one failed, which is in the log */
-    int hasty;    /* no candidate gets the whole connect time */
-    int known;    /* looks in a row that told nothing new */
+    int failing; /* the last one failed, which is in the log */
+    int hasty;   /* no candidate gets the whole connect time */
+    int known;   /* looks in a row that told nothing new */
     struct dli_cluster_map map;
 };
 
@@ -89,17 +94,17 @@ struct dli_cluster {
     struct dli_store store;
     struct dli_conn_config config; /* of all, but for the target */
     int connects_per_second, private_connections;
-    struct dli_quiet quiet; /* constant; longest_ms 0: off */
-    int confirm;            /* constant, see dli_options_replicas */
-    int pubsub;             /* constant, DLI_PUBSUB_... */
-    int64_t patience;       /* for one command */
+    struct dli_quarantine quarantine; /* constant; longest_ms 0: off */
+    int confirm;                      /* constant, see dli_options_replicas */
+    int pubsub;                       /* constant, DLI_PUBSUB_... */
+    int64_t patience;                 /* for one command */
     int seeds;
     struct dli_target seed[DLI_NODES_MAX];
 
     pthread_mutex_t mutex;
     struct dli_lane *lane[DLI_CLUSTER_LANES];
     struct dli_channel *channels[DLI_CHANNEL_ROWS];
-    dlock_error why; /* of the last look that failed */
+    dlock_error reason; /* of the last look that failed */
 
     struct dli_node *node[DLI_CLUSTER_EVER];
     int nodes;
@@ -110,7 +115,7 @@ struct dli_cluster {
     int form, probed; /* DLI_FORM_..., as servers and pubsub allow; that is known */
     int64_t commands, reloads;
 
-    struct dli_look look;
+    struct dli_refresh refresh;
     int replicas; /* lane 0's, as the next; what is in of is the index of a node */
     struct dli_map_replica replica[DLI_CLUSTER_REPLICAS];
     struct dli_survey *surveys;
@@ -123,26 +128,26 @@ struct dli_cluster {
 struct dli_survey;
 
 /* A request on its way, see route.c. */
-struct dli_trip {
-    struct dli_errand errand; /* first */
+struct dli_route {
+    struct dli_job job; /* first */
     struct dli_lane *lane;
     struct dli_node *node;      /* where it is, or was last */
     struct dli_node *ask;       /* where it goes this once, by ASK */
     struct dli_redirect turned; /* carried: what came back */
-    int carried, turns, rests;
+    int carried, redirects, rests;
     int over;   /* its end is being told */
     int firm;   /* it rests until at, whatever the map says meanwhile */
     int64_t at; /* parked: not before; a new version of the map ends it earlier */
     uint32_t version;
-    struct dli_trip *next;
+    struct dli_route *next;
 };
 
 struct dli_lane {
     struct dli_cluster *cluster;
     int index, wake_fd;
     struct dli_txn_lane txns;
-    pthread_mutex_t mutex;                 /* guards parked and shut */
-    struct dli_trip *parked, **parked_end; /* in the order in which they came */
+    pthread_mutex_t mutex;                  /* guards parked and shut */
+    struct dli_route *parked, **parked_end; /* in the order in which they came */
     int shut;
     int64_t parked_at; /* the thread's: when one of them is due */
     uint32_t version;  /* the thread's: of the cluster, when it looked at them last */
@@ -185,44 +190,44 @@ int dli_node_open_lane(struct dli_node *node, const struct dli_lane *lane);
 void dli_node_close_lane(struct dli_node *node, int index);
 
 /* An errand over the lane's pipe, or with replicas that confirm. 0, or -1 when the lane was shut. */
-int dli_node_push(struct dli_node *node, int index, struct dli_errand *errand, int urgent);
+int dli_node_push(struct dli_node *node, int index, struct dli_job *job, int urgent);
 
 /* The lane's thread: a step, and log lines about trouble and its end. */
 void dli_node_step(struct dli_node *node, int index, int64_t now);
 
 /* ---- route.c */
 
-struct dli_request *dli_trip_new(void);
-dlock_status dli_trip_push(struct dli_lane *lane, struct dli_request *request, int urgent);
-void dli_trip_carry(struct dli_lane *lane, struct dli_request *request);
+struct dli_request *dli_route_new(void);
+dlock_status dli_route_push(struct dli_lane *lane, struct dli_request *request, int urgent);
+void dli_route_execute(struct dli_lane *lane, struct dli_request *request);
 
 /* The lane's thread: send those whose time has come. */
-void dli_trip_step(struct dli_lane *lane, int64_t now);
-void dli_trip_shut(struct dli_lane *lane);
+void dli_route_step(struct dli_lane *lane, int64_t now);
+void dli_route_shut(struct dli_lane *lane);
 
 /* ---- refresh.c */
 
 /* Any thread: have a look at who owns what. */
-void dli_look_want(struct dli_cluster *cluster);
+void dli_refresh_want(struct dli_cluster *cluster);
 
 /* Any thread: a node says that a slot is another one's. Who that is; NULL when the map does not have it, and a look is wanted. */
-struct dli_node *dli_look_moved(struct dli_cluster *cluster, const struct dli_node *from,
-                                const struct dli_redirect *redirect);
+struct dli_node *dli_refresh_moved(struct dli_cluster *cluster, const struct dli_node *from,
+                                   const struct dli_redirect *redirect);
 
 /* Lane 0's thread. */
-void dli_look_step(struct dli_cluster *cluster, int64_t now);
-int64_t dli_look_alarm(const struct dli_cluster *cluster);
-void dli_look_end(struct dli_cluster *cluster);
+void dli_refresh_step(struct dli_cluster *cluster, int64_t now);
+int64_t dli_refresh_alarm(const struct dli_cluster *cluster);
+void dli_refresh_end(struct dli_cluster *cluster);
 
 /* ---- provision.c: any thread: DLI_VERB_PROVISION, as the operations of a lane. */
 dlock_status dli_provision_push(struct dli_lane *lane, struct dli_request *request);
-void dli_provision_carry(struct dli_lane *lane, struct dli_request *request);
+void dli_provision_execute(struct dli_lane *lane, struct dli_request *request);
 
 /* ---- check.c */
 
 /* Any thread: DLI_VERB_CHECK, as the operations of a lane. */
 dlock_status dli_survey_push(struct dli_cluster *cluster, struct dli_request *request);
-void dli_survey_carry(struct dli_cluster *cluster, struct dli_request *request);
+void dli_survey_execute(struct dli_cluster *cluster, struct dli_request *request);
 
 /* Lane 0's thread. */
 void dli_survey_step(struct dli_cluster *cluster, int64_t now);
@@ -232,15 +237,15 @@ void dli_survey_shut(struct dli_cluster *cluster);
 
 /* ---- subscriptions.c */
 
-void dli_ear_want(struct dli_store *store);
-void dli_ear_listen(struct dli_store *store, const struct dli_kind *kind, const struct dli_place *place,
-                    const char *owner, int on, int64_t *listeners);
-void dli_ear_forget(struct dli_store *store, int64_t *listeners);
+void dli_subscriptions_want(struct dli_store *store);
+void dli_subscriptions_listen(struct dli_store *store, const struct dli_kind *kind, const struct dli_place *place,
+                              const char *owner, int on, int64_t *listeners);
+void dli_subscriptions_forget(struct dli_store *store, int64_t *listeners);
 
 /* Lane 0's thread: make the ear of a node; a step of all; after a change of the map; at the end. */
-int dli_ear_init(struct dli_node *node, int wake_fd);
-void dli_ear_step(struct dli_cluster *cluster, int64_t now);
-void dli_ear_remap(struct dli_cluster *cluster);
-void dli_ear_end(struct dli_cluster *cluster);
+int dli_subscriptions_init(struct dli_node *node, int wake_fd);
+void dli_subscriptions_step(struct dli_cluster *cluster, int64_t now);
+void dli_subscriptions_remap(struct dli_cluster *cluster);
+void dli_subscriptions_end(struct dli_cluster *cluster);
 
 #endif

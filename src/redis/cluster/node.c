@@ -20,12 +20,13 @@ int dli_node_open_lane(struct dli_node *node, const struct dli_lane *lane)
 
     if (!pipe)
         return -1;
-    if (dli_pipe_init(&pipe->pipe, &node->config, &node->gate, lane->wake_fd, cluster->patience, &cluster->reloads)) {
+    if (dli_pipe_init(&pipe->pipe, &node->config, &node->budget, lane->wake_fd, cluster->patience, &cluster->reloads)) {
         dli_pipe_fini(&pipe->pipe);
         free(pipe);
         return -1;
     }
-    dli_replicas_init(&pipe->replicas, &node->config, &node->gate, lane->wake_fd, cluster->confirm, &cluster->reloads);
+    dli_replicas_init(&pipe->replicas, &node->config, &node->budget, lane->wake_fd, cluster->confirm,
+                      &cluster->reloads);
     pipe->replicas.known = &node->replicas;
     node->pipe[lane->index] = pipe;
     return 0;
@@ -45,9 +46,9 @@ void dli_node_free(struct dli_node *node)
 {
     for (int i = 0; i < DLI_CLUSTER_LANES; i++)
         dli_node_close_lane(node, i);
-    dli_subscriber_fini(&node->ear);
+    dli_subscriber_fini(&node->subscriber);
     dli_private_fini(&node->pool);
-    dli_gate_fini(&node->gate);
+    dli_budget_fini(&node->budget);
     free(node);
 }
 
@@ -96,15 +97,15 @@ static struct dli_node *make(struct dli_cluster *cluster, const struct dli_targe
     node->index = cluster->nodes;
     node->config = cluster->config;
     node->config.target = *target;
-    dli_gate_init(&node->gate, cluster->connects_per_second, (uint64_t)dli_now() + (uint64_t)node->index);
-    dli_private_init(&node->pool, &node->config, &node->gate, cluster->private_connections);
+    dli_budget_init(&node->budget, cluster->connects_per_second, (uint64_t)dli_now() + (uint64_t)node->index);
+    dli_private_init(&node->pool, &node->config, &node->budget, cluster->private_connections);
     pthread_mutex_lock(&cluster->mutex);
     for (int i = 0; i < DLI_CLUSTER_LANES && !failed; i++)
         failed = cluster->lane[i] && dli_node_open_lane(node, cluster->lane[i]);
     if (cluster->lane[0])
         wake_fd = cluster->lane[0]->wake_fd;
     pthread_mutex_unlock(&cluster->mutex);
-    if (!dli_ear_init(node, wake_fd) && !failed)
+    if (!dli_subscriptions_init(node, wake_fd) && !failed)
         return node;
     dli_node_free(node);
     return NULL;
@@ -121,15 +122,15 @@ struct dli_node *dli_node_get(struct dli_cluster *cluster, const struct dli_targ
     return node;
 }
 
-int dli_node_push(struct dli_node *node, int index, struct dli_errand *errand, int urgent)
+int dli_node_push(struct dli_node *node, int index, struct dli_job *job, int urgent)
 {
     struct dli_node_pipe *at = node->pipe[index];
 
-    if (dli_replicas_want(&at->replicas, &errand->request))
-        return dli_replicas_push(&at->replicas, errand, urgent);
+    if (dli_replicas_want(&at->replicas, &job->request))
+        return dli_replicas_push(&at->replicas, job, urgent);
     if (!urgent)
-        return dli_pipe_push(&at->pipe, &errand->call);
-    dli_pipe_push_urgent(&at->pipe, &errand->call);
+        return dli_pipe_push(&at->pipe, &job->call);
+    dli_pipe_push_urgent(&at->pipe, &job->call);
     return 0;
 }
 
@@ -141,5 +142,5 @@ void dli_node_step(struct dli_node *node, int index, int64_t now)
 
     dli_pipe_step(&at->pipe, now);
     dli_replicas_step(&at->replicas, dli_now());
-    dli_trouble_log(&at->trouble, &at->pipe, &node->cluster->store, node->config.target.text);
+    dli_failure_report(&at->failure, &at->pipe, &node->cluster->store, node->config.target.text);
 }

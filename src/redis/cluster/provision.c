@@ -20,7 +20,7 @@ struct step {
     struct dli_request *request;
     struct dli_place place; /* nothing but its slot and marker */
     int tries;              /* with that slot */
-    dlock_error why;
+    dlock_error reason;
 };
 
 struct provision {
@@ -28,7 +28,7 @@ struct provision {
     struct dli_request *asked;
     int next, busy;      /* the next slot; steps that go on */
     dlock_status status; /* of the first that failed */
-    dlock_error why;
+    dlock_error reason;
     uint32_t carried, done; /* futex: its caller sleeps */
     struct step step[AT_ONCE];
 };
@@ -36,7 +36,7 @@ struct provision {
 static void provision_free(struct provision *all)
 {
     for (int i = 0; i < AT_ONCE; i++)
-        dli_errand_free(all->step[i].request);
+        dli_job_free(all->step[i].request);
     free(all);
 }
 
@@ -49,8 +49,8 @@ static void finish(struct provision *all)
     asked->sent = all->status != DLOCK_OK;
     asked->refused = asked->repeated = 0;
     if (all->status != DLOCK_OK)
-        dli_fail(asked->why, all->status, "%s",
-                 all->why.message[0] ? all->why.message : dli_status_find(all->status)->text);
+        dli_fail(asked->reason, all->status, "%s",
+                 all->reason.message[0] ? all->reason.message : dli_status_find(all->status)->text);
     if (all->carried) {
         __atomic_store_n(&all->done, 1, __ATOMIC_RELEASE); /* all is its caller's from here on */
         dli_futex_wake(&all->done, 1);
@@ -66,12 +66,12 @@ static void leave(struct provision *all)
         finish(all);
 }
 
-static void fail(struct provision *all, dlock_status status, const dlock_error *why)
+static void fail(struct provision *all, dlock_status status, const dlock_error *reason)
 {
     dlock_status none = DLOCK_OK;
 
     if (__atomic_compare_exchange_n(&all->status, &none, status, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-        all->why = *why;
+        all->reason = *reason;
 }
 
 /* Behind it the step may be gone. */
@@ -81,11 +81,11 @@ static void ask(struct step *step)
     dlock_status status;
 
     step->tries++;
-    step->why.code = DLOCK_OK;
-    step->why.message[0] = '\0';
-    if ((status = dli_trip_push(all->lane, step->request, 0)) == DLOCK_OK)
+    step->reason.code = DLOCK_OK;
+    step->reason.message[0] = '\0';
+    if ((status = dli_route_push(all->lane, step->request, 0)) == DLOCK_OK)
         return;
-    fail(all, status, &step->why);
+    fail(all, status, &step->reason);
     leave(all);
 }
 
@@ -114,7 +114,7 @@ static void answered(struct dli_request *request)
         return;
     }
     if (request->status != DLOCK_OK)
-        fail(step->all, request->status, &step->why);
+        fail(step->all, request->status, &step->reason);
     go_on(step);
 }
 
@@ -129,19 +129,19 @@ static struct provision *make(struct dli_lane *lane, struct dli_request *asked)
     for (int i = 0; i < AT_ONCE; i++) {
         struct step *step = &all->step[i];
 
-        if (!(step->request = dli_trip_new())) {
+        if (!(step->request = dli_route_new())) {
             provision_free(all);
             return NULL;
         }
         step->all = all;
         step->request->verb = DLI_VERB_PROVISION;
-        step->request->quiet = asked->quiet;
+        step->request->quarantine = asked->quarantine;
         step->request->place = &step->place;
         step->request->deadline = asked->deadline;
         step->request->repeatable = 1;
         step->request->done = answered;
         step->request->asker = step;
-        step->request->why = &step->why;
+        step->request->reason = &step->reason;
     }
     return all;
 }
@@ -164,12 +164,12 @@ dlock_status dli_provision_push(struct dli_lane *lane, struct dli_request *reque
     return DLOCK_OK;
 }
 
-void dli_provision_carry(struct dli_lane *lane, struct dli_request *request)
+void dli_provision_execute(struct dli_lane *lane, struct dli_request *request)
 {
     struct provision *all = make(lane, request);
 
     if (!all) {
-        request->status = dli_fail(request->why, DLOCK_OUT_OF_MEMORY, "no memory for the markers of all slots");
+        request->status = dli_fail(request->reason, DLOCK_OUT_OF_MEMORY, "no memory for the markers of all slots");
         return;
     }
     all->carried = 1;

@@ -19,11 +19,11 @@ enum { PAUSE = 50000, HASTE = 4, KNOWN_MOST = 3 };
 
 /* ---- any thread */
 
-void dli_look_want(struct dli_cluster *cluster)
+void dli_refresh_want(struct dli_cluster *cluster)
 {
     struct dli_lane *lane;
 
-    if (__atomic_exchange_n(&cluster->look.wanted, 1, __ATOMIC_ACQ_REL))
+    if (__atomic_exchange_n(&cluster->refresh.wanted, 1, __ATOMIC_ACQ_REL))
         return;
     pthread_mutex_lock(&cluster->mutex);
     if ((lane = cluster->lane[0]))
@@ -31,18 +31,18 @@ void dli_look_want(struct dli_cluster *cluster)
     pthread_mutex_unlock(&cluster->mutex);
 }
 
-struct dli_node *dli_look_moved(struct dli_cluster *cluster, const struct dli_node *from,
-                                const struct dli_redirect *redirect)
+struct dli_node *dli_refresh_moved(struct dli_cluster *cluster, const struct dli_node *from,
+                                   const struct dli_redirect *redirect)
 {
     const char *host = redirect->host[0] ? redirect->host : from->config.target.host;
     struct dli_node *node = dli_node_listed(cluster, host, redirect->port);
 
-    if (redirect->turn == DLI_TURN_MOVED) {
+    if (redirect->kind == DLI_REDIRECT_MOVED) {
         if (node)
             __atomic_store_n(&cluster->owner[redirect->slot], (uint8_t)node->index, __ATOMIC_RELEASE);
-        dli_look_want(cluster);
+        dli_refresh_want(cluster);
     } else if (!node) {
-        dli_look_want(cluster);
+        dli_refresh_want(cluster);
     }
     return node;
 }
@@ -61,12 +61,12 @@ static void tell(struct dli_cluster *cluster)
     pthread_mutex_unlock(&cluster->mutex);
 }
 
-static void stop(struct dli_look *look, int64_t now)
+static void stop(struct dli_refresh *refresh, int64_t now)
 {
-    dli_conn_free(look->conn);
-    look->conn = NULL;
-    look->stage = DLI_LOOK_NONE;
-    look->not_before = now + PAUSE;
+    dli_conn_free(refresh->conn);
+    refresh->conn = NULL;
+    refresh->stage = DLI_REFRESH_NONE;
+    refresh->not_before = now + PAUSE;
 }
 
 /* How many replicas a primary had when it was one itself; 0: of none. */
@@ -94,7 +94,7 @@ static void adopt_replicas(struct dli_cluster *cluster, const struct dli_cluster
 
         for (int j = 0; j < map->replicas; j++)
             count += map->replica[j].of == i;
-        if (cluster->look.stage == DLI_LOOK_SLOTS && node->replicas > before)
+        if (cluster->refresh.stage == DLI_REFRESH_SLOTS && node->replicas > before)
             before = node->replicas;
         node->owed = before > node->owed ? before : node->owed;
         node->owed = count >= node->owed ? 0 : node->owed;
@@ -108,19 +108,19 @@ static void adopt_replicas(struct dli_cluster *cluster, const struct dli_cluster
 
 static void adopt_owners(struct dli_cluster *cluster, const struct dli_cluster_map *map, const uint8_t *index)
 {
-    struct dli_look *look = &cluster->look;
+    struct dli_refresh *refresh = &cluster->refresh;
 
-    look->known++;
+    refresh->known++;
     for (int slot = 0; slot < DLI_SLOTS; slot++) {
         uint8_t owner = index[map->owner[slot]];
 
         if (__atomic_exchange_n(&cluster->owner[slot], owner, __ATOMIC_ACQ_REL) != owner)
-            look->known = 0;
+            refresh->known = 0;
     }
-    if (look->known < KNOWN_MOST)
+    if (refresh->known < KNOWN_MOST)
         return;
-    look->known = 0;
-    look->at++;
+    refresh->known = 0;
+    refresh->at++;
 }
 
 /* Nodes and owners as the map has them. 0, or -1 without memory or room for a node. */
@@ -147,30 +147,30 @@ static int adopt(struct dli_cluster *cluster, const struct dli_cluster_map *map)
 
 static void succeed(struct dli_cluster *cluster, int64_t now)
 {
-    struct dli_look *look = &cluster->look;
+    struct dli_refresh *refresh = &cluster->refresh;
 
-    stop(look, now);
-    look->troubled = 0;
+    stop(refresh, now);
+    refresh->failing = 0;
     __atomic_store_n(&cluster->known, 1, __ATOMIC_RELEASE);
     tell(cluster);
-    dli_ear_remap(cluster);
+    dli_subscriptions_remap(cluster);
 }
 
 /* All were asked: why is the reason of the last one. */
-static void fail(struct dli_cluster *cluster, const dlock_error *why, int64_t now)
+static void fail(struct dli_cluster *cluster, const dlock_error *reason, int64_t now)
 {
     struct dli_store *store = &cluster->store;
-    struct dli_look *look = &cluster->look;
+    struct dli_refresh *refresh = &cluster->refresh;
 
-    stop(look, now);
-    look->hasty = 0;
+    stop(refresh, now);
+    refresh->hasty = 0;
     pthread_mutex_lock(&cluster->mutex);
-    cluster->why = *why;
+    cluster->reason = *reason;
     __atomic_store_n(&cluster->failed, cluster->version + 1, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&cluster->mutex);
-    if (!look->troubled)
-        store->hooks->log(store->owner, why->code, why->message);
-    look->troubled = 1;
+    if (!refresh->failing)
+        store->hooks->log(store->owner, reason->code, reason->message);
+    refresh->failing = 1;
     tell(cluster);
 }
 
@@ -198,57 +198,58 @@ static int candidates(const struct dli_cluster *cluster)
 
 static void ask_next(struct dli_cluster *cluster, int64_t now)
 {
-    struct dli_look *look = &cluster->look;
-    dlock_error why = {.code = DLOCK_OUT_OF_MEMORY, .message = "no memory for a connection"};
+    struct dli_refresh *refresh = &cluster->refresh;
+    dlock_error reason = {.code = DLOCK_OUT_OF_MEMORY, .message = "no memory for a connection"};
     int count = candidates(cluster);
 
-    if (look->conn)
-        why = look->conn->why;
-    dli_conn_free(look->conn);
-    look->conn = NULL;
-    if (look->tried >= count) {
-        fail(cluster, &why, now);
+    if (refresh->conn)
+        reason = refresh->conn->reason;
+    dli_conn_free(refresh->conn);
+    refresh->conn = NULL;
+    if (refresh->tried >= count) {
+        fail(cluster, &reason, now);
         return;
     }
-    look->at = count > 0 ? (look->at + (look->tried > 0)) % count : 0;
-    look->tried++;
-    look->config = cluster->config;
-    look->config.target = *candidate(cluster, look->at);
-    look->stage = DLI_LOOK_CONNECT;
-    look->give_up = now + look->config.connect_timeout / (look->hasty && count > 1 ? HASTE : 1);
-    if ((look->conn = dli_conn_new(&look->config)))
-        dli_conn_start(look->conn, now);
+    refresh->at = count > 0 ? (refresh->at + (refresh->tried > 0)) % count : 0;
+    refresh->tried++;
+    refresh->config = cluster->config;
+    refresh->config.target = *candidate(cluster, refresh->at);
+    refresh->stage = DLI_REFRESH_CONNECT;
+    refresh->give_up = now + refresh->config.connect_timeout / (refresh->hasty && count > 1 ? HASTE : 1);
+    if ((refresh->conn = dli_conn_new(&refresh->config)))
+        dli_conn_start(refresh->conn, now);
     else
-        fail(cluster, &why, now);
+        fail(cluster, &reason, now);
 }
 
-static void say(struct dli_look *look, const char *verb, const char *word)
+static void say(struct dli_refresh *refresh, const char *verb, const char *word)
 {
     const char *const words[] = {verb, word};
 
-    if (dli_encode_words(&look->conn->out, 2, words)) {
-        dli_fail(&look->conn->why, DLOCK_OUT_OF_MEMORY, "no memory for a command");
-        look->conn->state = DLI_CONN_FAILED;
+    if (dli_encode_args(&refresh->conn->out, 2, words)) {
+        dli_fail(&refresh->conn->reason, DLOCK_OUT_OF_MEMORY, "no memory for a command");
+        refresh->conn->state = DLI_CONN_FAILED;
     }
 }
 
 static void begin_questions(struct dli_cluster *cluster)
 {
-    struct dli_look *look = &cluster->look;
+    struct dli_refresh *refresh = &cluster->refresh;
 
-    look->stage = cluster->probed ? DLI_LOOK_SHARDS : DLI_LOOK_PROBE;
+    refresh->stage = cluster->probed ? DLI_REFRESH_SHARDS : DLI_REFRESH_PROBE;
     if (!cluster->probed)
-        say(look, "PUBSUB", "SHARDNUMSUB");
-    say(look, "CLUSTER", "SHARDS");
+        say(refresh, "PUBSUB", "SHARDNUMSUB");
+    say(refresh, "CLUSTER", "SHARDS");
 }
 
-static void refuse(struct dli_look *look, dlock_status status, const char *what, const struct dli_reply *reply)
+static void refuse(struct dli_refresh *refresh, dlock_status status, const char *what, const struct dli_reply *reply)
 {
     char shown[200];
 
-    dli_fail(&look->conn->why, status, "The server %s %s%s%s.", look->config.target.text, what, reply ? ": " : "",
-             reply && reply->type == DLI_REPLY_ERROR ? dli_quote_error(shown, sizeof shown, reply) : "");
-    look->conn->state = DLI_CONN_FAILED;
+    dli_fail(&refresh->conn->reason, status, "The server %s %s%s%s.", refresh->config.target.text, what,
+             reply ? ": " : "",
+             reply && reply->type == DLI_REPLY_ERROR ? dli_escape_error(shown, sizeof shown, reply) : "");
+    refresh->conn->state = DLI_CONN_FAILED;
 }
 
 /* Redisson looks at the same sign. */
@@ -258,33 +259,34 @@ static void judge_probe(struct dli_cluster *cluster, const struct dli_reply *rep
     int form = cluster->pubsub == DLI_PUBSUB_BOTH ? DLI_FORM_BOTH : DLI_FORM_SHARDED;
 
     if (status == DLOCK_DENIED) {
-        refuse(&cluster->look, status, "does not let us see whether it has sharded channels", reply);
+        refuse(&cluster->refresh, status, "does not let us see whether it has sharded channels", reply);
         return;
     }
     __atomic_store_n(&cluster->form, reply->type == DLI_REPLY_ARRAY ? form : DLI_FORM_PLAIN, __ATOMIC_RELEASE);
-    cluster->look.stage = DLI_LOOK_SHARDS;
+    cluster->refresh.stage = DLI_REFRESH_SHARDS;
 }
 
 /* 1: the map is known. */
 static int judge_map(struct dli_cluster *cluster, const struct dli_reply *reply)
 {
-    struct dli_look *look = &cluster->look;
-    dlock_error why = {.code = DLOCK_OK};
+    struct dli_refresh *refresh = &cluster->refresh;
+    dlock_error reason = {.code = DLOCK_OK};
 
     if (reply->type == DLI_REPLY_ERROR && strstr(reply->text, "cluster support disabled")) {
-        refuse(look, DLOCK_WRONG_SETUP, "is not one of a cluster: the URL must begin with redis:// or rediss://", NULL);
-    } else if (reply->type == DLI_REPLY_ERROR && look->stage == DLI_LOOK_SHARDS) {
-        look->stage = DLI_LOOK_SLOTS; /* before 7.0 */
-        say(look, "CLUSTER", "SLOTS");
+        refuse(refresh, DLOCK_WRONG_SETUP, "is not one of a cluster: the URL must begin with redis:// or rediss://",
+               NULL);
+    } else if (reply->type == DLI_REPLY_ERROR && refresh->stage == DLI_REFRESH_SHARDS) {
+        refresh->stage = DLI_REFRESH_SLOTS; /* before 7.0 */
+        say(refresh, "CLUSTER", "SLOTS");
     } else if (reply->type == DLI_REPLY_ERROR) {
-        refuse(look, dli_error_status(reply), "does not describe its cluster", reply);
-    } else if ((look->stage == DLI_LOOK_SHARDS ? dli_cluster_read_shards : dli_cluster_read_slots)(
-                   &look->map, reply, &look->config.target, &why) != DLOCK_OK) {
-        refuse(look, why.code, why.message, NULL);
-    } else if (look->map.count == 0) {
-        refuse(look, DLOCK_SERVER_LOADING, "knows no server of its cluster that has slots", NULL);
-    } else if (adopt(cluster, &look->map)) {
-        refuse(look, DLOCK_OUT_OF_MEMORY, "describes more servers than there is memory or room for", NULL);
+        refuse(refresh, dli_error_status(reply), "does not describe its cluster", reply);
+    } else if ((refresh->stage == DLI_REFRESH_SHARDS ? dli_cluster_read_shards : dli_cluster_read_slots)(
+                   &refresh->map, reply, &refresh->config.target, &reason) != DLOCK_OK) {
+        refuse(refresh, reason.code, reason.message, NULL);
+    } else if (refresh->map.count == 0) {
+        refuse(refresh, DLOCK_SERVER_LOADING, "knows no server of its cluster that has slots", NULL);
+    } else if (adopt(cluster, &refresh->map)) {
+        refuse(refresh, DLOCK_OUT_OF_MEMORY, "describes more servers than there is memory or room for", NULL);
     } else {
         return 1;
     }
@@ -294,20 +296,20 @@ static int judge_map(struct dli_cluster *cluster, const struct dli_reply *reply)
 /* 1: the map is known. */
 static int converse(struct dli_cluster *cluster)
 {
-    struct dli_look *look = &cluster->look;
+    struct dli_refresh *refresh = &cluster->refresh;
     const struct dli_reply *reply;
 
-    if (look->stage == DLI_LOOK_CONNECT)
+    if (refresh->stage == DLI_REFRESH_CONNECT)
         begin_questions(cluster);
-    dli_conn_flush(look->conn);
-    while (dli_conn_receive(look->conn) > 0) {
-        while (look->conn->state == DLI_CONN_READY && dli_conn_next(look->conn, &reply) == 1) {
-            if (look->stage == DLI_LOOK_PROBE)
+    dli_conn_flush(refresh->conn);
+    while (dli_conn_receive(refresh->conn) > 0) {
+        while (refresh->conn->state == DLI_CONN_READY && dli_conn_next(refresh->conn, &reply) == 1) {
+            if (refresh->stage == DLI_REFRESH_PROBE)
                 judge_probe(cluster, reply);
             else if (judge_map(cluster, reply))
                 return 1;
         }
-        dli_conn_flush(look->conn);
+        dli_conn_flush(refresh->conn);
     }
     return 0;
 }
@@ -315,70 +317,70 @@ static int converse(struct dli_cluster *cluster)
 /* 1: the next one is asked, and may be ready already. */
 static int go_on(struct dli_cluster *cluster, int64_t now)
 {
-    struct dli_look *look = &cluster->look;
+    struct dli_refresh *refresh = &cluster->refresh;
 
-    if (dli_conn_under_way(look->conn))
-        dli_conn_step(look->conn, now);
-    if (look->stage == DLI_LOOK_CONNECT && look->conn->state == DLI_CONN_READY)
-        dli_gate_result(&look->gate, 1, now);
-    else if (look->stage == DLI_LOOK_CONNECT && !dli_conn_under_way(look->conn))
-        dli_gate_failed(&look->gate, &look->conn->why, now);
-    if (look->conn->state == DLI_CONN_READY && converse(cluster)) {
+    if (dli_conn_under_way(refresh->conn))
+        dli_conn_step(refresh->conn, now);
+    if (refresh->stage == DLI_REFRESH_CONNECT && refresh->conn->state == DLI_CONN_READY)
+        dli_budget_result(&refresh->budget, 1, now);
+    else if (refresh->stage == DLI_REFRESH_CONNECT && !dli_conn_under_way(refresh->conn))
+        dli_budget_failed(&refresh->budget, &refresh->conn->reason, now);
+    if (refresh->conn->state == DLI_CONN_READY && converse(cluster)) {
         cluster->probed = 1;
-        look->hasty = 1;
+        refresh->hasty = 1;
         succeed(cluster, now);
         return 0;
     }
-    if (look->conn->state != DLI_CONN_FAILED && now >= look->give_up)
-        refuse(look, DLOCK_UNREACHABLE, "did not describe the slots in time", NULL);
-    if (look->conn->state != DLI_CONN_FAILED)
+    if (refresh->conn->state != DLI_CONN_FAILED && now >= refresh->give_up)
+        refuse(refresh, DLOCK_UNREACHABLE, "did not describe the slots in time", NULL);
+    if (refresh->conn->state != DLI_CONN_FAILED)
         return 0;
     ask_next(cluster, now);
-    return look->conn != NULL;
+    return refresh->conn != NULL;
 }
 
-void dli_look_step(struct dli_cluster *cluster, int64_t now)
+void dli_refresh_step(struct dli_cluster *cluster, int64_t now)
 {
-    struct dli_look *look = &cluster->look;
-    dlock_error why;
+    struct dli_refresh *refresh = &cluster->refresh;
+    dlock_error reason;
     int64_t later;
 
-    if (look->conn) {
+    if (refresh->conn) {
         while (go_on(cluster, now))
             continue;
         return;
     }
-    if (!__atomic_load_n(&look->wanted, __ATOMIC_ACQUIRE) || now < look->not_before)
+    if (!__atomic_load_n(&refresh->wanted, __ATOMIC_ACQUIRE) || now < refresh->not_before)
         return;
-    later = dli_gate_ask(&look->gate, now);
-    if (later && !dli_gate_refused(&look->gate, &why, now)) {
-        look->not_before = later;
+    later = dli_budget_take(&refresh->budget, now);
+    if (later && !dli_budget_refused(&refresh->budget, &reason, now)) {
+        refresh->not_before = later;
         return;
     }
-    __atomic_store_n(&look->wanted, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&refresh->wanted, 0, __ATOMIC_RELEASE);
     if (later) {
-        fail(cluster, &why, now);
+        fail(cluster, &reason, now);
         return;
     }
-    look->tried = 0;
+    refresh->tried = 0;
     ask_next(cluster, now);
-    while (look->conn && go_on(cluster, now))
+    while (refresh->conn && go_on(cluster, now))
         continue;
 }
 
-int64_t dli_look_alarm(const struct dli_cluster *cluster)
+int64_t dli_refresh_alarm(const struct dli_cluster *cluster)
 {
-    const struct dli_look *look = &cluster->look;
+    const struct dli_refresh *refresh = &cluster->refresh;
 
-    if (!look->conn)
-        return __atomic_load_n(&look->wanted, __ATOMIC_ACQUIRE) ? look->not_before : INT64_MAX;
-    if (dli_conn_under_way(look->conn) && look->conn->deadline < look->give_up)
-        return look->conn->deadline;
-    return look->give_up;
+    if (!refresh->conn)
+        return __atomic_load_n(&refresh->wanted, __ATOMIC_ACQUIRE) ? refresh->not_before : INT64_MAX;
+    if (dli_conn_under_way(refresh->conn) && refresh->conn->deadline < refresh->give_up)
+        return refresh->conn->deadline;
+    return refresh->give_up;
 }
 
-void dli_look_end(struct dli_cluster *cluster)
+void dli_refresh_end(struct dli_cluster *cluster)
 {
-    dli_conn_free(cluster->look.conn);
-    cluster->look.conn = NULL;
+    dli_conn_free(cluster->refresh.conn);
+    cluster->refresh.conn = NULL;
 }

@@ -39,19 +39,19 @@ static void order(struct dli_cluster *cluster, const struct dli_channel *channel
     struct dli_node *node = channel->node == DLI_NOBODY ? NULL : cluster->node[channel->node];
     int form = dli_cluster_form(cluster, channel->plain);
 
-    if (!node || node->hears != DLI_EAR_UP)
+    if (!node || node->subscription != DLI_SUBSCRIPTION_UP)
         return;
     if (form != DLI_FORM_SHARDED)
-        dli_subscriber_order(&node->ear, 0, channel->name, channel->size, on);
+        dli_subscriber_order(&node->subscriber, 0, channel->name, channel->size, on);
     if (form != DLI_FORM_PLAIN)
-        dli_subscriber_order(&node->ear, 1, channel->name, channel->size, on);
+        dli_subscriber_order(&node->subscriber, 1, channel->name, channel->size, on);
 }
 
 /* The server has ended, or refused, the sharded one of both. */
 static void order_rest(struct dli_node *node, const struct dli_channel *channel)
 {
     if (dli_cluster_form(node->cluster, channel->plain) == DLI_FORM_BOTH)
-        dli_subscriber_order(&node->ear, 0, channel->name, channel->size, 0);
+        dli_subscriber_order(&node->subscriber, 0, channel->name, channel->size, 0);
 }
 
 static void begin(struct dli_cluster *cluster, const struct dli_place *place, const char *name, size_t size)
@@ -85,22 +85,22 @@ static void finish(struct dli_cluster *cluster, const char *name, size_t size)
 
 /* ---- any thread */
 
-void dli_ear_want(struct dli_store *store)
+void dli_subscriptions_want(struct dli_store *store)
 {
     struct dli_cluster *cluster = dli_cluster_of(store);
 
     if (__atomic_exchange_n(&cluster->wanted, 1, __ATOMIC_ACQ_REL))
         return;
     if (!__atomic_load_n(&cluster->known, __ATOMIC_ACQUIRE))
-        dli_look_want(cluster);
+        dli_refresh_want(cluster);
     pthread_mutex_lock(&cluster->mutex);
     if (cluster->lane[0])
         dli_wake_set(cluster->lane[0]->wake_fd);
     pthread_mutex_unlock(&cluster->mutex);
 }
 
-void dli_ear_listen(struct dli_store *store, const struct dli_kind *kind, const struct dli_place *place,
-                    const char *owner, int on, int64_t *listeners)
+void dli_subscriptions_listen(struct dli_store *store, const struct dli_kind *kind, const struct dli_place *place,
+                              const char *owner, int on, int64_t *listeners)
 {
     struct dli_cluster *cluster = dli_cluster_of(store);
     char name[DLI_CHANNEL_MAX];
@@ -114,7 +114,7 @@ void dli_ear_listen(struct dli_store *store, const struct dli_kind *kind, const 
     pthread_mutex_unlock(&cluster->mutex);
 }
 
-void dli_ear_forget(struct dli_store *store, int64_t *listeners)
+void dli_subscriptions_forget(struct dli_store *store, int64_t *listeners)
 {
     struct dli_cluster *cluster = dli_cluster_of(store);
 
@@ -127,9 +127,9 @@ void dli_ear_forget(struct dli_store *store, int64_t *listeners)
 
 enum gone { GONE_WITH_NODE, GONE_ELSEWHERE, GONE_STALE };
 
-static int goes(const struct dli_cluster *cluster, const struct dli_channel *channel, enum gone why, int which)
+static int goes(const struct dli_cluster *cluster, const struct dli_channel *channel, enum gone reason, int which)
 {
-    switch (why) {
+    switch (reason) {
     case GONE_WITH_NODE:
         return channel->node == which;
     case GONE_ELSEWHERE:
@@ -140,7 +140,7 @@ static int goes(const struct dli_cluster *cluster, const struct dli_channel *cha
 }
 
 /* Take them out; those of a node that is up are ended there. */
-static struct dli_channel *take_gone(struct dli_cluster *cluster, enum gone why, int which)
+static struct dli_channel *take_gone(struct dli_cluster *cluster, enum gone reason, int which)
 {
     struct dli_channel *taken = NULL;
 
@@ -149,7 +149,7 @@ static struct dli_channel *take_gone(struct dli_cluster *cluster, enum gone why,
         struct dli_channel **link = &cluster->channels[i], *channel;
 
         while ((channel = *link)) {
-            if (!goes(cluster, channel, why, which)) {
+            if (!goes(cluster, channel, reason, which)) {
                 link = &channel->next;
                 continue;
             }
@@ -163,15 +163,15 @@ static struct dli_channel *take_gone(struct dli_cluster *cluster, enum gone why,
     return taken;
 }
 
-static void tell_gone(struct dli_cluster *cluster, enum gone why, int which)
+static void tell_gone(struct dli_cluster *cluster, enum gone reason, int which)
 {
     struct dli_store *store = &cluster->store;
-    struct dli_channel *channel = take_gone(cluster, why, which), *next;
+    struct dli_channel *channel = take_gone(cluster, reason, which), *next;
 
     for (; channel; channel = next) {
         next = channel->next;
-        if (why != GONE_STALE)
-            dli_hear_channel(store, channel->name, channel->size, store->hooks->deaf);
+        if (reason != GONE_STALE)
+            dli_message_channel(store, channel->name, channel->size, store->hooks->deaf);
         free(channel);
     }
 }
@@ -197,25 +197,25 @@ static void tell_up(struct dli_cluster *cluster)
 static void settle(struct dli_cluster *cluster, int risen)
 {
     struct dli_store *store = &cluster->store;
-    int count[DLI_EAR_DOWN + 1] = {0};
+    int count[DLI_SUBSCRIPTION_DOWN + 1] = {0};
 
     for (int i = 0; i < cluster->nodes; i++)
-        count[cluster->node[i]->hears]++;
-    if (count[DLI_EAR_COMING] > 0 && cluster->line != LINE_UP)
+        count[cluster->node[i]->subscription]++;
+    if (count[DLI_SUBSCRIPTION_COMING] > 0 && cluster->line != LINE_UP)
         return;
-    if (count[DLI_EAR_UP] > 0 && (risen || cluster->line != LINE_UP)) {
+    if (count[DLI_SUBSCRIPTION_UP] > 0 && (risen || cluster->line != LINE_UP)) {
         tell_up(cluster);
-    } else if (count[DLI_EAR_UP] + count[DLI_EAR_COMING] == 0 && count[DLI_EAR_DOWN] > 0 &&
+    } else if (count[DLI_SUBSCRIPTION_UP] + count[DLI_SUBSCRIPTION_COMING] == 0 && count[DLI_SUBSCRIPTION_DOWN] > 0 &&
                cluster->line != LINE_DOWN) {
         cluster->line = LINE_DOWN;
         store->hooks->down(store->owner);
     }
 }
 
-static void set(struct dli_node *node, int hears)
+static void set(struct dli_node *node, int subscription)
 {
     pthread_mutex_lock(&node->cluster->mutex);
-    node->hears = hears;
+    node->subscription = subscription;
     pthread_mutex_unlock(&node->cluster->mutex);
 }
 
@@ -223,7 +223,7 @@ static void up(void *owner)
 {
     struct dli_node *node = owner;
 
-    set(node, DLI_EAR_UP);
+    set(node, DLI_SUBSCRIPTION_UP);
     settle(node->cluster, 1);
 }
 
@@ -231,8 +231,8 @@ static void down(void *owner)
 {
     struct dli_node *node = owner;
 
-    set(node, DLI_EAR_DOWN);
-    dli_look_want(node->cluster);
+    set(node, DLI_SUBSCRIPTION_DOWN);
+    dli_refresh_want(node->cluster);
     tell_gone(node->cluster, GONE_WITH_NODE, node->index);
     settle(node->cluster, 0);
 }
@@ -254,7 +254,7 @@ static void listens(void *owner, int sharded, const char *channel, size_t size)
     counted = counts(cluster, sharded, *find(cluster, channel, size));
     pthread_mutex_unlock(&cluster->mutex);
     if (counted)
-        dli_hear_channel(&cluster->store, channel, size, cluster->store.hooks->listens);
+        dli_message_channel(&cluster->store, channel, size, cluster->store.hooks->listens);
 }
 
 /* By our word, or because the slot has gone elsewhere. */
@@ -279,7 +279,7 @@ static void deaf(void *owner, int sharded, const char *channel, size_t size)
     if (!counted)
         return;
     free(found);
-    dli_hear_channel(&cluster->store, channel, size, cluster->store.hooks->deaf);
+    dli_message_channel(&cluster->store, channel, size, cluster->store.hooks->deaf);
 }
 
 /* A message on our own channel comes once from every primary: that of the lock's slot counts, if it is heard. */
@@ -296,7 +296,7 @@ static int is_copy(const struct dli_node *node, const char *text, size_t size)
         name = space + 1;
     }
     owner = dli_node_owner(node->cluster, dli_slot_of(name, (size_t)(end - name)));
-    return owner && owner != node && owner->hears == DLI_EAR_UP;
+    return owner && owner != node && owner->subscription == DLI_SUBSCRIPTION_UP;
 }
 
 static void message(void *owner, const char *channel, size_t channel_size, const char *text, size_t size)
@@ -306,7 +306,7 @@ static void message(void *owner, const char *channel, size_t channel_size, const
     int own = channel_size == strlen(cluster->channel) && memcmp(channel, cluster->channel, channel_size) == 0;
 
     if (!own || !is_copy(node, text, size))
-        dli_hear_message(&cluster->store, own, channel, channel_size, text, size);
+        dli_message_dispatch(&cluster->store, own, channel, channel_size, text, size);
 }
 
 /* The channels of a slot are not listened to at this node: the next look at the map tells who has them. */
@@ -330,23 +330,23 @@ static int refused(void *owner, const struct dli_reply *error)
     struct dli_redirect redirect = dli_redirect_of(error);
     struct dli_node *node = owner;
 
-    if (redirect.turn != DLI_TURN_MOVED)
+    if (redirect.kind != DLI_REDIRECT_MOVED)
         return 0;
     unplace(node->cluster, node, redirect.slot);
-    dli_look_moved(node->cluster, node, &redirect);
+    dli_refresh_moved(node->cluster, node, &redirect);
     return 1;
 }
 
 static const struct dli_subscriber_hooks hooks = {up, down, listens, deaf, message, refused};
 
-int dli_ear_init(struct dli_node *node, int wake_fd)
+int dli_subscriptions_init(struct dli_node *node, int wake_fd)
 {
     struct dli_cluster *cluster = node->cluster;
-    int failed =
-        dli_subscriber_init(&node->ear, &node->config, &node->gate, cluster->channel, wake_fd, cluster->patience);
+    int failed = dli_subscriber_init(&node->subscriber, &node->config, &node->budget, cluster->channel, wake_fd,
+                                     cluster->patience);
 
-    node->ear.hooks = &hooks;
-    node->ear.owner = node;
+    node->subscriber.hooks = &hooks;
+    node->subscriber.owner = node;
     return failed;
 }
 
@@ -356,34 +356,34 @@ static void attend(struct dli_cluster *cluster)
     for (int i = 0; i < cluster->nodes; i++) {
         struct dli_node *node = cluster->node[i];
 
-        if (node->listed && node->hears == DLI_EAR_OFF) {
-            set(node, DLI_EAR_COMING);
-            dli_subscriber_want(&node->ear);
-        } else if (!node->listed && node->hears != DLI_EAR_OFF) {
-            dli_subscriber_rest(&node->ear);
-            set(node, DLI_EAR_OFF);
+        if (node->listed && node->subscription == DLI_SUBSCRIPTION_OFF) {
+            set(node, DLI_SUBSCRIPTION_COMING);
+            dli_subscriber_want(&node->subscriber);
+        } else if (!node->listed && node->subscription != DLI_SUBSCRIPTION_OFF) {
+            dli_subscriber_rest(&node->subscriber);
+            set(node, DLI_SUBSCRIPTION_OFF);
             tell_gone(cluster, GONE_WITH_NODE, i);
             settle(cluster, 0);
         }
     }
 }
 
-void dli_ear_step(struct dli_cluster *cluster, int64_t now)
+void dli_subscriptions_step(struct dli_cluster *cluster, int64_t now)
 {
     if (!__atomic_load_n(&cluster->wanted, __ATOMIC_ACQUIRE))
         return;
     attend(cluster);
     for (int i = 0; i < cluster->nodes; i++)
-        if (cluster->node[i]->hears != DLI_EAR_OFF)
-            dli_subscriber_step(&cluster->node[i]->ear, now);
+        if (cluster->node[i]->subscription != DLI_SUBSCRIPTION_OFF)
+            dli_subscriber_step(&cluster->node[i]->subscriber, now);
 }
 
-void dli_ear_remap(struct dli_cluster *cluster)
+void dli_subscriptions_remap(struct dli_cluster *cluster)
 {
     tell_gone(cluster, GONE_ELSEWHERE, 0);
 }
 
-void dli_ear_end(struct dli_cluster *cluster)
+void dli_subscriptions_end(struct dli_cluster *cluster)
 {
     for (int i = 0; i < DLI_CHANNEL_ROWS; i++) {
         struct dli_channel *channel;

@@ -15,37 +15,37 @@ static struct dli_cluster *cluster_of(struct dli_txn *txn)
 }
 
 /* Nobody is known who has the slot: a look is under way, or failed. */
-static dlock_status wait_for_map(struct dli_txn *txn, int64_t *at, dlock_error *why)
+static dlock_status wait_for_map(struct dli_txn *txn, int64_t *at, dlock_error *reason)
 {
     struct dli_cluster *cluster = cluster_of(txn);
     uint32_t version = __atomic_load_n(&cluster->version, __ATOMIC_ACQUIRE);
 
     if (version != txn->version && __atomic_load_n(&cluster->failed, __ATOMIC_ACQUIRE) == version) {
         pthread_mutex_lock(&cluster->mutex);
-        *why = cluster->why;
+        *reason = cluster->reason;
         pthread_mutex_unlock(&cluster->mutex);
         txn->version = version; /* whoever asks again has another look */
-        return why->code;
+        return reason->code;
     }
-    dli_look_want(cluster);
+    dli_refresh_want(cluster);
     *at = dli_now() + REST;
     return DLOCK_WOULD_BLOCK;
 }
 
-static dlock_status lead(struct dli_txn *txn, const char *key, size_t size, int64_t *at, dlock_error *why)
+static dlock_status lead(struct dli_txn *txn, const char *key, size_t size, int64_t *at, dlock_error *reason)
 {
     struct dli_cluster *cluster = cluster_of(txn);
     int slot = dli_slot_of(key, size);
     struct dli_node *node = dli_node_owner(cluster, slot);
 
     if (!node)
-        return wait_for_map(txn, at, why);
+        return wait_for_map(txn, at, reason);
     if (txn->conn && txn->conn->config != &node->config) {
         dli_conn_free(txn->conn);
         txn->conn = NULL;
     }
     txn->config = &node->config;
-    txn->gate = &node->gate;
+    txn->budget = &node->budget;
     txn->slot = slot;
     return DLOCK_OK;
 }
@@ -55,14 +55,14 @@ static int follow(struct dli_txn *txn, const struct dli_redirect *redirect)
     struct dli_cluster *cluster = cluster_of(txn);
     const struct dli_node *from = DLI_OBJECT(txn->config, const struct dli_node, config);
 
-    if (redirect->turn == DLI_TURN_LATER && redirect->down)
-        dli_look_want(cluster);
-    return redirect->turn == DLI_TURN_MOVED && dli_look_moved(cluster, from, redirect) != NULL;
+    if (redirect->kind == DLI_REDIRECT_LATER && redirect->down)
+        dli_refresh_want(cluster);
+    return redirect->kind == DLI_REDIRECT_MOVED && dli_refresh_moved(cluster, from, redirect) != NULL;
 }
 
 static void lost(struct dli_txn *txn)
 {
-    dli_look_want(cluster_of(txn));
+    dli_refresh_want(cluster_of(txn));
 }
 
 static const struct dli_txn_guide guide = {lead, follow, lost};
@@ -71,7 +71,7 @@ void dli_cluster_txn(struct dli_store *store, struct dli_txn *txn)
 {
     struct dli_cluster *cluster = dli_cluster_of(store);
 
-    dli_txn_init(txn, &cluster->config, &cluster->look.gate, cluster->patience);
+    dli_txn_init(txn, &cluster->config, &cluster->refresh.budget, cluster->patience);
     txn->guide = &guide;
     txn->guide_of = cluster;
     txn->version = __atomic_load_n(&cluster->version, __ATOMIC_ACQUIRE);

@@ -16,7 +16,7 @@ void dli_args_text(struct dli_args *args, const char *text)
     dli_args_add(args, text, strlen(text));
 }
 
-void dli_args_slice(struct dli_args *args, const struct dli_word *word)
+void dli_args_slice(struct dli_args *args, const struct dli_slice *word)
 {
     dli_args_add(args, word->text, word->size);
 }
@@ -35,20 +35,20 @@ void dli_args_number_in(struct dli_args *args, char room[24], int64_t number)
 
 void dli_args_begin(struct dli_args *args, int script, int full)
 {
-    const struct dli_script *said = dli_script_in(full / DLI_SAY_FORM, script);
+    const struct dli_script *said = dli_script_in(full / DLI_ENCODE_FORM, script);
 
     args->count = args->numbers = 0;
-    args->form = full / DLI_SAY_FORM;
-    args->quiet = NULL;
-    dli_args_text(args, full & DLI_SAY_FULL ? "EVAL" : "EVALSHA");
-    if (full & DLI_SAY_FULL)
+    args->form = full / DLI_ENCODE_FORM;
+    args->quarantine = NULL;
+    dli_args_text(args, full & DLI_ENCODE_FULL ? "EVAL" : "EVALSHA");
+    if (full & DLI_ENCODE_FULL)
         dli_args_add(args, said->text, said->size);
     else
         dli_args_add(args, said->sha1, 40);
 }
 
 /* What stands in for scripts that grant, see quiet.lua. */
-static const int quiet_scripts[DLI_SCRIPT_COUNT] = {
+static const int quarantine_scripts[DLI_SCRIPT_COUNT] = {
     [DLI_SCRIPT_ACQUIRE] = DLI_SCRIPT_QUARANTINE_ACQUIRE,
     [DLI_SCRIPT_RELEASE] = DLI_SCRIPT_QUARANTINE_RELEASE,
     [DLI_SCRIPT_PASS] = DLI_SCRIPT_QUARANTINE_PASS,
@@ -64,17 +64,17 @@ static const int quiet_scripts[DLI_SCRIPT_COUNT] = {
 
 void dli_args_begin_keys(struct dli_args *args, int script, int full, const struct dli_request *request, int64_t keys)
 {
-    const struct dli_quiet *quiet = quiet_scripts[script] ? request->quiet : NULL;
+    const struct dli_quarantine *quarantine = quarantine_scripts[script] ? request->quarantine : NULL;
 
-    dli_args_begin(args, quiet ? quiet_scripts[script] : script, full);
-    args->quiet = quiet;
-    dli_args_number(args, keys + (quiet != NULL));
+    dli_args_begin(args, quarantine ? quarantine_scripts[script] : script, full);
+    args->quarantine = quarantine;
+    dli_args_number(args, keys + (quarantine != NULL));
 }
 
 void dli_args_end_keys(struct dli_args *args, const struct dli_place *place)
 {
-    if (args->quiet)
-        dli_args_text(args, place->marker[0] ? place->marker : args->quiet->marker);
+    if (args->quarantine)
+        dli_args_text(args, place->marker[0] ? place->marker : args->quarantine->marker);
 }
 
 void dli_args_begin_lock(struct dli_args *args, int script, int full, const struct dli_request *request)
@@ -89,9 +89,9 @@ void dli_args_begin_lock(struct dli_args *args, int script, int full, const stru
 
 int dli_args_finish(struct dli_args *args, struct dli_buffer *out)
 {
-    if (args->quiet) {
-        dli_args_number(args, args->quiet->longest_ms);
-        dli_args_number(args, args->quiet->lasts_ms);
+    if (args->quarantine) {
+        dli_args_number(args, args->quarantine->longest_ms);
+        dli_args_number(args, args->quarantine->lasts_ms);
     }
     return dli_encode(out, args->count, args->word, args->size);
 }

@@ -15,12 +15,12 @@ struct dli_args {
     size_t size[DLI_ARGS_MAX];
     char number[16][24];
     int numbers, form;
-    const struct dli_quiet *quiet; /* not NULL: its words come behind the script's own */
+    const struct dli_quarantine *quarantine; /* not NULL: its words come behind the script's own */
 };
 
 void dli_args_add(struct dli_args *args, const char *word, size_t size);
 void dli_args_text(struct dli_args *args, const char *text);
-void dli_args_slice(struct dli_args *args, const struct dli_word *word);
+void dli_args_slice(struct dli_args *args, const struct dli_slice *word);
 
 /* At most 16 numbers, and as many as the caller has rooms for. */
 void dli_args_number(struct dli_args *args, int64_t number);

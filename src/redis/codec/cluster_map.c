@@ -52,9 +52,9 @@ static int is(const struct dli_reply *word, const char *text)
     return word->type == DLI_REPLY_TEXT && word->size == strlen(text) && memcmp(word->text, text, word->size) == 0;
 }
 
-static dlock_status odd(dlock_error *why)
+static dlock_status odd(dlock_error *reason)
 {
-    return dli_fail(why, DLOCK_PROTOCOL_ERROR, "does not describe its cluster as Redis does");
+    return dli_fail(reason, DLOCK_PROTOCOL_ERROR, "does not describe its cluster as Redis does");
 }
 
 /* The host that a reply names: of that server when it names none. NULL when it cannot be one. */
@@ -82,11 +82,11 @@ static int add_node(struct dli_cluster_map *map, const char *host, int port, int
 }
 
 static dlock_status own_slots(struct dli_cluster_map *map, const struct dli_reply *first, const struct dli_reply *last,
-                              int node, dlock_error *why)
+                              int node, dlock_error *reason)
 {
     if (first->type != DLI_REPLY_INTEGER || last->type != DLI_REPLY_INTEGER || first->integer < 0 ||
         first->integer > last->integer || last->integer >= DLI_SLOTS)
-        return odd(why);
+        return odd(reason);
     for (int64_t slot = first->integer; slot <= last->integer; slot++)
         map->owner[slot] = (uint8_t)node;
     return DLOCK_OK;
@@ -100,16 +100,16 @@ static void begin(struct dli_cluster_map *map)
 
 /* A primary at host and port; *index is its. */
 static dlock_status primary(struct dli_cluster_map *map, const struct dli_reply *host, const struct dli_reply *port,
-                            const struct dli_target *from, int *index, dlock_error *why)
+                            const struct dli_target *from, int *index, dlock_error *reason)
 {
     const char *name = host_of(host, from);
 
     if (!name || !port || port->type != DLI_REPLY_INTEGER || port->integer < 1 || port->integer > 65535)
-        return odd(why);
+        return odd(reason);
     *index = add_node(map, name, (int)port->integer, from->tls);
     if (*index >= 0)
         return DLOCK_OK;
-    return dli_fail(why, DLOCK_UNSUPPORTED, "describes a cluster of more than %d primaries", DLI_CLUSTER_NODES);
+    return dli_fail(reason, DLOCK_UNSUPPORTED, "describes a cluster of more than %d primaries", DLI_CLUSTER_NODES);
 }
 
 /* One that cannot be reached by what is said of it is passed over. */
@@ -184,34 +184,34 @@ static void read_replicas(struct dli_cluster_map *map, const struct dli_reply *n
 
 static dlock_status read_shard(struct dli_cluster_map *map, const struct dli_reply *slots,
                                const struct dli_reply *nodes, const struct dli_reply *node,
-                               const struct dli_target *from, dlock_error *why)
+                               const struct dli_target *from, dlock_error *reason)
 {
     int index = -1;
-    dlock_status status = primary(map, host_in(node), port_in(node, from), from, &index, why);
+    dlock_status status = primary(map, host_in(node), port_in(node, from), from, &index, reason);
 
     if (status == DLOCK_OK)
         read_replicas(map, nodes, from, index);
     for (size_t i = 0; status == DLOCK_OK && i + 1 < slots->size; i += 2)
-        status = own_slots(map, &slots->items[i], &slots->items[i + 1], index, why);
+        status = own_slots(map, &slots->items[i], &slots->items[i + 1], index, reason);
     return status;
 }
 
 dlock_status dli_cluster_read_shards(struct dli_cluster_map *map, const struct dli_reply *reply,
-                                     const struct dli_target *from, dlock_error *why)
+                                     const struct dli_target *from, dlock_error *reason)
 {
     dlock_status status = DLOCK_OK;
 
     begin(map);
     if (reply->type != DLI_REPLY_ARRAY)
-        return odd(why);
+        return odd(reason);
     for (size_t i = 0; status == DLOCK_OK && i < reply->size; i++) {
         const struct dli_reply *slots = value_of(&reply->items[i], "slots"), *node = NULL;
         const struct dli_reply *nodes = value_of(&reply->items[i], "nodes");
 
         if (!slots || slots->type != DLI_REPLY_ARRAY || !nodes)
-            return odd(why);
+            return odd(reason);
         if (slots->size > 0 && (node = primary_of(nodes)))
-            status = read_shard(map, slots, nodes, node, from, why);
+            status = read_shard(map, slots, nodes, node, from, reason);
     }
     return status;
 }
@@ -234,25 +234,25 @@ static void read_slots_replica(struct dli_cluster_map *map, const struct dli_rep
 }
 
 dlock_status dli_cluster_read_slots(struct dli_cluster_map *map, const struct dli_reply *reply,
-                                    const struct dli_target *from, dlock_error *why)
+                                    const struct dli_target *from, dlock_error *reason)
 {
     dlock_status status = DLOCK_OK;
 
     begin(map);
     if (reply->type != DLI_REPLY_ARRAY)
-        return odd(why);
+        return odd(reason);
     for (size_t i = 0; status == DLOCK_OK && i < reply->size; i++) {
         const struct dli_reply *range = &reply->items[i], *node;
         int index = -1;
 
         if (range->type != DLI_REPLY_ARRAY || range->size < 3)
-            return odd(why);
+            return odd(reason);
         node = &range->items[2];
         if (node->type != DLI_REPLY_ARRAY || node->size < 2)
-            return odd(why);
-        status = primary(map, &node->items[0], &node->items[1], from, &index, why);
+            return odd(reason);
+        status = primary(map, &node->items[0], &node->items[1], from, &index, reason);
         if (status == DLOCK_OK)
-            status = own_slots(map, &range->items[0], &range->items[1], index, why);
+            status = own_slots(map, &range->items[0], &range->items[1], index, reason);
         for (size_t j = 3; status == DLOCK_OK && j < range->size; j++)
             read_slots_replica(map, &range->items[j], from, index);
     }
@@ -273,10 +273,10 @@ static int number(const char **at, int limit)
 }
 
 /* "1234 host:port"; the host may be empty, or an IPv6 address. */
-static struct dli_redirect place(enum dli_turn turn, const char *at)
+static struct dli_redirect place(enum dli_redirect_kind kind, const char *at)
 {
-    static const struct dli_redirect bad = {.turn = DLI_TURN_LATER, .slot = -1, .down = 1};
-    struct dli_redirect redirect = {.turn = turn};
+    static const struct dli_redirect bad = {.kind = DLI_REDIRECT_LATER, .slot = -1, .down = 1};
+    struct dli_redirect redirect = {.kind = kind};
     const char *colon = strrchr(at, ':');
     size_t size;
 
@@ -299,13 +299,13 @@ struct dli_redirect dli_redirect_of(const struct dli_reply *reply)
     static const char *const later[] = {"TRYAGAIN ", "CLUSTERDOWN ", "LOADING ", "MASTERDOWN "};
 
     if (reply->type != DLI_REPLY_ERROR)
-        return (struct dli_redirect){.turn = DLI_TURN_NONE};
+        return (struct dli_redirect){.kind = DLI_REDIRECT_NONE};
     if (strncmp(reply->text, "MOVED ", 6) == 0)
-        return place(DLI_TURN_MOVED, reply->text + 6);
+        return place(DLI_REDIRECT_MOVED, reply->text + 6);
     if (strncmp(reply->text, "ASK ", 4) == 0)
-        return place(DLI_TURN_ASK, reply->text + 4);
+        return place(DLI_REDIRECT_ASK, reply->text + 4);
     for (size_t i = 0; i < sizeof later / sizeof later[0]; i++)
         if (strncmp(reply->text, later[i], strlen(later[i])) == 0)
-            return (struct dli_redirect){.turn = DLI_TURN_LATER, .slot = -1, .down = i > 0};
-    return (struct dli_redirect){.turn = DLI_TURN_NONE};
+            return (struct dli_redirect){.kind = DLI_REDIRECT_LATER, .slot = -1, .down = i > 0};
+    return (struct dli_redirect){.kind = DLI_REDIRECT_NONE};
 }

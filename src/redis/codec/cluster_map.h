@@ -39,30 +39,30 @@ struct dli_cluster_map {
  * one, and with tls the ports for TLS. DLOCK_OK; DLOCK_PROTOCOL_ERROR or DLOCK_UNSUPPORTED (too many nodes) with a reason.
  */
 dlock_status dli_cluster_read_shards(struct dli_cluster_map *map, const struct dli_reply *reply,
-                                     const struct dli_target *from, dlock_error *why);
+                                     const struct dli_target *from, dlock_error *reason);
 dlock_status dli_cluster_read_slots(struct dli_cluster_map *map, const struct dli_reply *reply,
-                                    const struct dli_target *from, dlock_error *why);
+                                    const struct dli_target *from, dlock_error *reason);
 
 /* The node of a map with this host and port, or -1. */
 int dli_cluster_find(const struct dli_cluster_map *map, const char *host, int port);
 
-enum dli_turn {
-    DLI_TURN_NONE,  /* an answer */
-    DLI_TURN_MOVED, /* the slot is another node's */
-    DLI_TURN_ASK,   /* this once ask another node: the slot is on its way there */
-    DLI_TURN_LATER  /* the same again in a moment: keys are on their way, or the cluster is down */
+enum dli_redirect_kind {
+    DLI_REDIRECT_NONE,  /* an answer */
+    DLI_REDIRECT_MOVED, /* the slot is another node's */
+    DLI_REDIRECT_ASK,   /* this once ask another node: the slot is on its way there */
+    DLI_REDIRECT_LATER  /* the same again in a moment: keys are on their way, or the cluster is down */
 };
 
 /* Where an error reply sends the asker. */
 struct dli_redirect {
-    enum dli_turn turn;
+    enum dli_redirect_kind kind;
     int slot;       /* MOVED and ASK */
     char host[256]; /* the same; "" the host that answered */
     int port;
     int down; /* LATER: it is the cluster, not the keys */
 };
 
-/* What a reply says; a redirect that cannot be understood is DLI_TURN_LATER with slot -1. */
+/* What a reply says; a redirect that cannot be understood is DLI_REDIRECT_LATER with slot -1. */
 struct dli_redirect dli_redirect_of(const struct dli_reply *reply);
 
 #endif

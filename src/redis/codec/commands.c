@@ -12,7 +12,7 @@ enum { MS = 1000, ID_MAX = DLI_ID_MAX, ABOUT = 3 };
 /* ---- exchanges */
 
 /* An exchange in args. */
-struct speech {
+struct encoder {
     const struct dli_wire *wire;
     const struct dli_request *request;
     const struct dli_wish *wish;
@@ -20,15 +20,15 @@ struct speech {
     struct dli_args args;
 };
 
-static void begin_owned(struct speech *speech, int script, int full, const char *id)
+static void begin_owned(struct encoder *encoder, int script, int full, const char *id)
 {
-    const struct dli_place *place = speech->request->place;
-    int holds = speech->wire->holds;
+    const struct dli_place *place = encoder->request->place;
+    int holds = encoder->wire->holds;
 
-    dli_args_begin_lock(&speech->args, script, full, speech->request);
+    dli_args_begin_lock(&encoder->args, script, full, encoder->request);
     if (holds) {
-        speech->args.size[3 + holds] = dli_hold_key(speech->key, &place->key[holds], id);
-        speech->args.word[3 + holds] = speech->key;
+        encoder->args.size[3 + holds] = dli_hold_key(encoder->key, &place->key[holds], id);
+        encoder->args.word[3 + holds] = encoder->key;
     }
 }
 
@@ -38,13 +38,13 @@ static void add_listening(struct dli_args *args, const struct dli_wish *wish)
     dli_args_number(args, args->form == DLI_FORM_BOTH ? INT64_C(2) * wish->listening : wish->listening);
 }
 
-static void add_try(struct speech *speech)
+static void add_try(struct encoder *encoder)
 {
-    const struct dli_exchange *exchange = &speech->request->exchange;
-    const struct dli_wish *wish = speech->wish;
-    struct dli_args *args = &speech->args;
+    const struct dli_exchange *exchange = &encoder->request->exchange;
+    const struct dli_wish *wish = encoder->wish;
+    struct dli_args *args = &encoder->args;
 
-    dli_args_text(args, speech->want);
+    dli_args_text(args, encoder->want);
     dli_args_number(args, exchange->lives ? exchange->lives / MS : (wish->lease + exchange->delay) / MS);
     dli_args_number(args, wish->block);
     dli_args_number(args, wish->mode);
@@ -54,91 +54,91 @@ static void add_try(struct speech *speech)
     dli_args_number(args, wish->seq);
 }
 
-static void say_release(struct speech *speech, int full)
+static void say_release(struct encoder *encoder, int full)
 {
-    struct dli_args *args = &speech->args;
+    struct dli_args *args = &encoder->args;
 
-    begin_owned(speech, speech->wire->release, full, speech->drop);
-    dli_args_text(args, speech->drop);
-    dli_args_slice(args, &speech->request->place->channel);
-    add_listening(args, speech->wish);
-    dli_args_number(args, (speech->wish->rest + MS - 1) / MS);
-    if (speech->request->kind->slots || speech->wish->doubt)
-        dli_args_number(args, speech->wish->doubt);
-    if (speech->request->kind->slots)
-        dli_args_number(args, speech->wish->block);
+    begin_owned(encoder, encoder->wire->release, full, encoder->drop);
+    dli_args_text(args, encoder->drop);
+    dli_args_slice(args, &encoder->request->place->channel);
+    add_listening(args, encoder->wish);
+    dli_args_number(args, (encoder->wish->rest + MS - 1) / MS);
+    if (encoder->request->kind->slots || encoder->wish->doubt)
+        dli_args_number(args, encoder->wish->doubt);
+    if (encoder->request->kind->slots)
+        dli_args_number(args, encoder->wish->block);
 }
 
-static void say_pass(struct speech *speech, int full)
+static void say_pass(struct encoder *encoder, int full)
 {
-    begin_owned(speech, speech->wire->pass, full, speech->want);
-    add_try(speech);
-    dli_args_text(&speech->args, speech->drop);
-    dli_args_slice(&speech->args, &speech->request->place->channel);
-    dli_args_number(&speech->args, (speech->wish->rest + MS - 1) / MS);
-    if (speech->wish->doubt)
-        dli_args_number(&speech->args, speech->wish->doubt);
+    begin_owned(encoder, encoder->wire->pass, full, encoder->want);
+    add_try(encoder);
+    dli_args_text(&encoder->args, encoder->drop);
+    dli_args_slice(&encoder->args, &encoder->request->place->channel);
+    dli_args_number(&encoder->args, (encoder->wish->rest + MS - 1) / MS);
+    if (encoder->wish->doubt)
+        dli_args_number(&encoder->args, encoder->wish->doubt);
 }
 
-static void say_acquire(struct speech *speech, int full, const char *under)
+static void say_acquire(struct encoder *encoder, int full, const char *under)
 {
-    begin_owned(speech, speech->wire->acquire, full, speech->want);
-    add_try(speech);
-    if (speech->wire->pass != DLI_NO_SCRIPT) {
-        dli_args_number(&speech->args, speech->wish->seen.ends);
-        dli_args_number(&speech->args, speech->wish->seen.token);
-        dli_args_number(&speech->args, speech->wish->seen.left / MS + 1);
+    begin_owned(encoder, encoder->wire->acquire, full, encoder->want);
+    add_try(encoder);
+    if (encoder->wire->pass != DLI_NO_SCRIPT) {
+        dli_args_number(&encoder->args, encoder->wish->seen.ends);
+        dli_args_number(&encoder->args, encoder->wish->seen.token);
+        dli_args_number(&encoder->args, encoder->wish->seen.left / MS + 1);
         return;
     }
-    dli_args_slice(&speech->args, &speech->request->place->channel);
-    dli_args_text(&speech->args, under);
+    dli_args_slice(&encoder->args, &encoder->request->place->channel);
+    dli_args_text(&encoder->args, under);
 }
 
-static void say_disown(struct speech *speech, int full)
+static void say_disown(struct encoder *encoder, int full)
 {
-    const struct dli_request *request = speech->request;
-    struct dli_args *args = &speech->args;
+    const struct dli_request *request = encoder->request;
+    struct dli_args *args = &encoder->args;
 
     dli_args_begin(args, DLI_SCRIPT_DISOWN, full);
     dli_args_number(args, 2);
     dli_args_slice(args, &request->place->key[0]);
     dli_args_slice(args, &request->place->key[ABOUT]);
-    dli_args_text(args, speech->drop);
+    dli_args_text(args, encoder->drop);
     dli_args_text(args, request->exchange.back);
-    dli_args_number(args, speech->wish->first);
+    dli_args_number(args, encoder->wish->first);
 }
 
 static int encode_exchange(struct dli_buffer *out, int full, const struct dli_request *request)
 {
     const struct dli_exchange *exchange = &request->exchange;
-    struct speech speech; /* not zeroed: it is large, and one is made for each exchange */
+    struct encoder encoder; /* not zeroed: it is large, and one is made for each exchange */
     char under[ID_MAX] = "";
 
-    speech.wire = dli_wire_of(request->kind);
-    speech.request = request;
-    speech.wish = &exchange->wish;
-    dli_args_id(speech.want, speech.wire, exchange->want);
-    dli_args_id(speech.drop, speech.wire, exchange->drop);
+    encoder.wire = dli_wire_of(request->kind);
+    encoder.request = request;
+    encoder.wish = &exchange->wish;
+    dli_args_id(encoder.want, encoder.wire, exchange->want);
+    dli_args_id(encoder.drop, encoder.wire, exchange->drop);
     if (exchange->under[0])
         dli_args_id(under, dli_wire_of(dli_kind_find(DLOCK_KIND_WRITE)), exchange->under);
-    if (!speech.wish->want && speech.wish->first)
-        say_disown(&speech, full);
-    else if (!speech.wish->want)
-        say_release(&speech, full);
-    else if (speech.wish->drop)
-        say_pass(&speech, full);
+    if (!encoder.wish->want && encoder.wish->first)
+        say_disown(&encoder, full);
+    else if (!encoder.wish->want)
+        say_release(&encoder, full);
+    else if (encoder.wish->drop)
+        say_pass(&encoder, full);
     else
-        say_acquire(&speech, full, under);
-    return dli_args_finish(&speech.args, out);
+        say_acquire(&encoder, full, under);
+    return dli_args_finish(&encoder.args, out);
 }
 
 /* ---- the rest */
 
-static int encode_take(struct dli_buffer *out, int full, const struct dli_request *request)
+static int encode_multi(struct dli_buffer *out, int full, const struct dli_request *request)
 {
     char leases[DLI_MULTI_MAX][24], blocks[DLI_MULTI_MAX][24];
-    const struct dli_taking *row = request->take.row;
-    int count = request->take.count;
+    const struct dli_multi_row *row = request->multi.row;
+    int count = request->multi.count;
     struct dli_args args;
 
     dli_args_begin_keys(&args, DLI_SCRIPT_MULTI_ACQUIRE, full, request, row[0].place->keys * (int64_t)count);
@@ -146,7 +146,7 @@ static int encode_take(struct dli_buffer *out, int full, const struct dli_reques
         for (int key = 0; key < row[i].place->keys; key++)
             dli_args_slice(&args, &row[i].place->key[key]);
     dli_args_end_keys(&args, row[0].place);
-    dli_args_number(&args, request->take.keep_ms);
+    dli_args_number(&args, request->multi.keep_ms);
     for (int i = 0; i < count; i++) {
         dli_args_text(&args, row[i].owner);
         dli_args_add(&args, leases[i], dli_decimal(leases[i], row[i].lease / MS));
@@ -218,7 +218,7 @@ int dli_encode_request(struct dli_buffer *out, int full, const struct dli_reques
 {
     static int (*const encode[])(struct dli_buffer *, int, const struct dli_request *) = {
         [DLI_VERB_EXCHANGE] = encode_exchange,   [DLI_VERB_RENEW] = dli_encode_renew,
-        [DLI_VERB_TAKE] = encode_take,           [DLI_VERB_FORCE] = encode_force,
+        [DLI_VERB_ACQUIRE_ALL] = encode_multi,   [DLI_VERB_FORCE] = encode_force,
         [DLI_VERB_INSPECT] = encode_inspect,     [DLI_VERB_GATE] = encode_gate,
         [DLI_VERB_GATE_LEFT] = encode_gate_left, [DLI_VERB_CHANGE] = encode_change,
         [DLI_VERB_PING] = dli_encode_ping,       [DLI_VERB_PROVISION] = dli_encode_provision,

@@ -30,7 +30,7 @@ static const struct {
 
 /* Sentences of servers that give no code; scripts pass some of them on, with words in front. */
 static const struct {
-    const char *words;
+    const char *text;
     dlock_status status;
 } sentences[] = {
     {"ERR max number of clients reached", DLOCK_SERVER_BUSY},
@@ -38,9 +38,9 @@ static const struct {
     {"ACL failure in script", DLOCK_DENIED},
 };
 
-int dli_error_has(const struct dli_reply *error, const char *words)
+int dli_error_has(const struct dli_reply *error, const char *text)
 {
-    return memmem(error->text, error->size, words, strlen(words)) != NULL;
+    return memmem(error->text, error->size, text, strlen(text)) != NULL;
 }
 
 /* The status of the code that text begins with, or DLOCK_OK. */
@@ -54,10 +54,10 @@ static dlock_status code_status(const char *text, size_t size)
     return DLOCK_OK;
 }
 
-int dli_error_begins(const struct dli_reply *error, const char *words)
+int dli_error_begins(const struct dli_reply *error, const char *text)
 {
-    size_t length = strlen(words);
-    return error->size >= length && memcmp(error->text, words, length) == 0;
+    size_t length = strlen(text);
+    return error->size >= length && memcmp(error->text, text, length) == 0;
 }
 
 /* "ERR Error running script (call to f_<sha>): @user_script:2: @user_script: 2: -OOM command not allowed ..." */
@@ -82,7 +82,7 @@ dlock_status dli_error_status(const struct dli_reply *error)
     if (status)
         return status;
     for (size_t i = 0; i < sizeof sentences / sizeof sentences[0]; i++) {
-        if (dli_error_has(error, sentences[i].words))
+        if (dli_error_has(error, sentences[i].text))
             return sentences[i].status;
     }
     return dli_error_begins(error, "ERR Error running script") ? wrapped_status(error) : DLOCK_SERVER_ERROR;

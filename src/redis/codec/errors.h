@@ -17,8 +17,8 @@ dlock_status dli_error_status(const struct dli_reply *error);
 /* Whether a script was under way when the error came: what it had written until then stays. */
 int dli_error_midway(const struct dli_reply *error);
 
-/* The text of an ERROR as dli_quote has it, with stars in the place of the password. */
-const char *dli_quote_error(char *out, size_t out_size, const struct dli_reply *error);
+/* The text of an ERROR as dli_escape has it, with stars in the place of the password. */
+const char *dli_escape_error(char *out, size_t out_size, const struct dli_reply *error);
 
 /* Whether the server has no such command: renamed, disabled, or not passed on by a proxy. */
 int dli_error_unknown(const struct dli_reply *error);

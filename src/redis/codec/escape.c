@@ -5,9 +5,9 @@
 
 #include <string.h>
 
-enum { ENOUGH = 300 }; /* dli_quote shows less */
+enum { ENOUGH = 300 }; /* dli_escape shows less */
 
-const char *dli_quote_error(char *out, size_t out_size, const struct dli_reply *error)
+const char *dli_escape_error(char *out, size_t out_size, const struct dli_reply *error)
 {
     static const char stars[] = "***";
     size_t length = error->secret ? strlen(error->secret) : 0, used = 0;
@@ -23,5 +23,5 @@ const char *dli_quote_error(char *out, size_t out_size, const struct dli_reply *
             clean[used++] = *at++;
         }
     }
-    return dli_quote(out, out_size, clean, used);
+    return dli_escape(out, out_size, clean, used);
 }

@@ -40,12 +40,12 @@ static void put_pattern(struct pen *pen, const char *pattern, const char *name, 
 }
 
 /* Write it with a terminator behind, and say where it is. */
-static void put_word(struct pen *pen, struct dli_word *word, const char *pattern, const char *name, size_t size)
+static void put_word(struct pen *pen, struct dli_slice *word, const char *pattern, const char *name, size_t size)
 {
     size_t start = pen->size;
 
     put_pattern(pen, pattern, name, size);
-    *word = (struct dli_word){pen->at ? pen->at + start : NULL, pen->size - start};
+    *word = (struct dli_slice){pen->at ? pen->at + start : NULL, pen->size - start};
     put(pen, "", 1);
 }
 
@@ -81,11 +81,11 @@ void dli_place_free(struct dli_place *place)
     free(place);
 }
 
-void dli_quiet_init(struct dli_quiet *quiet, int64_t longest_ms, int64_t drift_ppm)
+void dli_quarantine_init(struct dli_quarantine *quarantine, int64_t longest_ms, int64_t drift_ppm)
 {
-    strcpy(quiet->marker, "dlock_memory");
-    quiet->longest_ms = longest_ms;
-    quiet->lasts_ms = longest_ms + longest_ms * drift_ppm / 1000000 + 3;
+    strcpy(quarantine->marker, "dlock_memory");
+    quarantine->longest_ms = longest_ms;
+    quarantine->lasts_ms = longest_ms + longest_ms * drift_ppm / 1000000 + 3;
 }
 
 size_t dli_channel_of(char out[DLI_CHANNEL_MAX], const struct dli_kind *kind, const struct dli_place *place,
@@ -101,7 +101,7 @@ size_t dli_channel_of(char out[DLI_CHANNEL_MAX], const struct dli_kind *kind, co
     return pen.size;
 }
 
-size_t dli_hold_key(char out[DLI_HOLD_KEY_MAX], const struct dli_word *start, const char *id)
+size_t dli_hold_key(char out[DLI_HOLD_KEY_MAX], const struct dli_slice *start, const char *id)
 {
     static const char end[] = ":rwlock_timeout:1";
     size_t size = start->size;

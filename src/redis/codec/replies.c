@@ -19,7 +19,7 @@ static dlock_status refusal(const struct dli_reply *reply, dlock_error *box)
     dlock_status status = dli_error_status(reply);
     char shown[260];
 
-    dli_quote_error(shown, sizeof shown, reply);
+    dli_escape_error(shown, sizeof shown, reply);
     if (status == DLOCK_WRONG_SETUP)
         return dli_fail(box, status,
                         "the server is one of a cluster: the URL must begin with redis+cluster:// (it says: %s)",
@@ -59,9 +59,9 @@ static dlock_status refuse_lease(const struct dli_reply *reply, const struct dli
     int64_t longest = 0;
 
     integer_at(reply, 1, &longest);
-    return dli_fail(request->why, DLOCK_LEASE_REFUSED,
+    return dli_fail(request->reason, DLOCK_LEASE_REFUSED,
                     "the longest lease at this server is %lld ms, and this client's quarantine_ms is %lld",
-                    (long long)longest, (long long)(request->quiet ? request->quiet->longest_ms : 0));
+                    (long long)longest, (long long)(request->quarantine ? request->quarantine->longest_ms : 0));
 }
 
 static int is_lease_refused(const struct dli_reply *reply)
@@ -110,7 +110,7 @@ static int decode_try(const struct dli_reply *reply, int64_t most, struct dli_an
         return 1;
     }
     if (code == -3) {
-        answer->got = DLI_TRY_QUIET;
+        answer->got = DLI_TRY_QUARANTINE;
         return decode_quiet(reply, &answer->left, box);
     }
     if (code == 1) {
@@ -154,21 +154,21 @@ static dlock_status decode_exchange(const struct dli_reply *reply, struct dli_re
 
         if (is_lease_refused(said))
             return refuse_lease(said, request);
-        good =
-            wish->drop ? decode_pass(reply, most, answer, request->why) : decode_try(reply, most, answer, request->why);
+        good = wish->drop ? decode_pass(reply, most, answer, request->reason)
+                          : decode_try(reply, most, answer, request->reason);
     }
     if (good && answer->got == DLI_TRY_GRANTED && answer->token < request->above)
-        return dli_fail_forgot(request->why, answer->token, request->above - 1);
-    return good ? DLOCK_OK : unexpected(request->why);
+        return dli_fail_forgot(request->reason, answer->token, request->above - 1);
+    return good ? DLOCK_OK : unexpected(request->reason);
 }
 
 static dlock_status decode_renew(const struct dli_reply *reply, struct dli_request *request)
 {
     if (reply->type != DLI_REPLY_ARRAY || reply->size != (size_t)request->renew.count)
-        return unexpected(request->why);
+        return unexpected(request->reason);
     for (size_t i = 0; i < reply->size; i++) {
         if (reply->items[i].type != DLI_REPLY_INTEGER)
-            return unexpected(request->why);
+            return unexpected(request->reason);
         request->renew.row[i].kept = reply->items[i].integer == 1;
     }
     return DLOCK_OK;
@@ -176,28 +176,28 @@ static dlock_status decode_renew(const struct dli_reply *reply, struct dli_reque
 
 static dlock_status decode_take(const struct dli_reply *reply, struct dli_request *request)
 {
-    static const enum dli_take results[] = {DLI_TAKE_QUIET, DLI_TAKE_GATE, DLI_TAKE_WRONG_KIND, DLI_TAKE_IN_USE,
-                                            DLI_TAKE_ALL};
-    struct dli_taking *row = request->take.row;
+    static const enum dli_multi_result results[] = {DLI_MULTI_QUARANTINE, DLI_MULTI_GATE, DLI_MULTI_WRONG_KIND,
+                                                    DLI_MULTI_IN_USE, DLI_MULTI_ALL};
+    struct dli_multi_row *row = request->multi.row;
     int64_t code, which;
 
-    request->take.which = -1;
+    request->multi.which = -1;
     if (is_lease_refused(reply))
         return refuse_lease(reply, request);
     if (!integer_at(reply, 0, &code) || code > 1 || code < -3)
-        return unexpected(request->why);
-    request->take.result = results[code + 3];
+        return unexpected(request->reason);
+    request->multi.result = results[code + 3];
     if (code == -3)
-        return decode_quiet(reply, &request->take.left, request->why) ? DLOCK_OK : unexpected(request->why);
+        return decode_quiet(reply, &request->multi.left, request->reason) ? DLOCK_OK : unexpected(request->reason);
     if (code == 1) {
-        for (int i = 0; i < request->take.count; i++)
+        for (int i = 0; i < request->multi.count; i++)
             if (!decode_tokens(reply, 2 * (size_t)i + 1, row[i].block, &row[i].token, &row[i].tokens))
-                return unexpected(request->why);
+                return unexpected(request->reason);
         return DLOCK_OK;
     }
-    if (!integer_at(reply, 1, &which) || which < 1 || which > request->take.count)
-        return unexpected(request->why);
-    request->take.which = (int)which - 1;
+    if (!integer_at(reply, 1, &which) || which < 1 || which > request->multi.count)
+        return unexpected(request->reason);
+    request->multi.which = (int)which - 1;
     return DLOCK_OK;
 }
 
@@ -215,19 +215,19 @@ static dlock_status decode_done(const struct dli_reply *reply, dlock_status othe
 
 static dlock_status decode_force(const struct dli_reply *reply, struct dli_request *request)
 {
-    return decode_done(reply, DLOCK_NOT_HELD, request->why);
+    return decode_done(reply, DLOCK_NOT_HELD, request->reason);
 }
 
 static dlock_status decode_gate(const struct dli_reply *reply, struct dli_request *request)
 {
-    return decode_done(reply, DLOCK_UNCHANGED, request->why);
+    return decode_done(reply, DLOCK_UNCHANGED, request->reason);
 }
 
 /* Gates are closed for a time: less than zero means that it is open. */
 static dlock_status decode_gate_left(const struct dli_reply *reply, struct dli_request *request)
 {
     if (reply->type != DLI_REPLY_INTEGER)
-        return unexpected(request->why);
+        return unexpected(request->reason);
     request->gate_ms = reply->integer < 0 ? -1 : reply->integer;
     return DLOCK_OK;
 }
@@ -237,32 +237,32 @@ static dlock_status decode_change(const struct dli_reply *reply, struct dli_requ
     int64_t code;
 
     if (!integer_at(reply, 0, &code))
-        return unexpected(request->why);
+        return unexpected(request->reason);
     if (code == -1)
-        return dli_fail(request->why, DLOCK_WRONG_KIND, "the key does not belong to this kind of lock");
+        return dli_fail(request->reason, DLOCK_WRONG_KIND, "the key does not belong to this kind of lock");
     if (!integer_at(reply, 1, &request->change.value))
-        return unexpected(request->why);
+        return unexpected(request->reason);
     return code == 1 ? DLOCK_OK : DLOCK_UNCHANGED;
 }
 
 static dlock_status decode_inspect(const struct dli_reply *reply, struct dli_request *request)
 {
-    struct dli_sight *sight = &request->sight;
+    struct dli_inspection *inspection = &request->inspection;
 
     if (reply->type == DLI_REPLY_INTEGER && reply->integer == -1)
-        return dli_fail(request->why, DLOCK_WRONG_KIND, "the key does not belong to this kind of lock");
+        return dli_fail(request->reason, DLOCK_WRONG_KIND, "the key does not belong to this kind of lock");
     if (reply->type != DLI_REPLY_ARRAY || reply->size != 5 || reply->items[0].type != DLI_REPLY_TEXT ||
-        !integer_at(reply, 1, &sight->left_ms) || !integer_at(reply, 2, &sight->token) ||
-        !integer_at(reply, 3, &sight->now_us) || !integer_at(reply, 4, &sight->waiters))
-        return unexpected(request->why);
-    dli_quote(sight->holder, sizeof sight->holder, reply->items[0].text, reply->items[0].size);
+        !integer_at(reply, 1, &inspection->left_ms) || !integer_at(reply, 2, &inspection->token) ||
+        !integer_at(reply, 3, &inspection->now_us) || !integer_at(reply, 4, &inspection->waiters))
+        return unexpected(request->reason);
+    dli_escape(inspection->holder, sizeof inspection->holder, reply->items[0].text, reply->items[0].size);
     return DLOCK_OK;
 }
 
 static dlock_status decode_floor(const struct dli_reply *reply, struct dli_request *request)
 {
     request->floor.stands = reply->type == DLI_REPLY_INTEGER && reply->integer == 1;
-    return reply->type == DLI_REPLY_INTEGER ? DLOCK_OK : unexpected(request->why);
+    return reply->type == DLI_REPLY_INTEGER ? DLOCK_OK : unexpected(request->reason);
 }
 
 /* A shard sends those away whose key is another's. */
@@ -285,9 +285,9 @@ static dlock_status decode_join(const struct dli_reply *reply, struct dli_reques
         return DLOCK_OK;
     if (reply->type != DLI_REPLY_ARRAY || reply->size != 3 || reply->items[0].type != DLI_REPLY_TEXT ||
         !integer_at(reply, 1, &sharded) || reply->items[2].type != DLI_REPLY_TEXT)
-        return unexpected(request->why);
-    dli_quote(request->join.run_id, sizeof request->join.run_id, reply->items[0].text, reply->items[0].size);
-    dli_quote(request->join.stands, sizeof request->join.stands, reply->items[2].text, reply->items[2].size);
+        return unexpected(request->reason);
+    dli_escape(request->join.run_id, sizeof request->join.run_id, reply->items[0].text, reply->items[0].size);
+    dli_escape(request->join.stands, sizeof request->join.stands, reply->items[2].text, reply->items[2].size);
     request->join.sharded = sharded == 1;
     return DLOCK_OK;
 }
@@ -305,7 +305,7 @@ static dlock_status note_clock(int64_t server_us, struct dli_request *request)
     if (apart > -CLOCK_MOST && apart < CLOCK_MOST)
         return DLOCK_OK;
     if (!(finding = dli_findings_add(request->check.found, DLOCK_FINDING_CLOCK)))
-        return no_room(request->why);
+        return no_room(request->reason);
     snprintf(finding->detail, sizeof finding->detail, "%lld", (long long)(apart / 1000000));
     return DLOCK_OK;
 }
@@ -317,19 +317,19 @@ static dlock_status decode_check(const struct dli_reply *reply, struct dli_reque
 
     request->check.found->count = 0;
     if (!integer_at(reply, 0, &server_us))
-        return unexpected(request->why);
+        return unexpected(request->reason);
     for (size_t i = 1; i + 1 < reply->size; i += 2) {
         const struct dli_reply *name = &reply->items[i], *detail = name + 1;
         const struct dli_finding_row *row;
         struct dli_finding *finding;
 
         if (name->type != DLI_REPLY_TEXT || detail->type != DLI_REPLY_TEXT)
-            return unexpected(request->why);
+            return unexpected(request->reason);
         if (!(row = dli_finding_named(name->text, name->size)))
             continue;
         if (!(finding = dli_findings_add(request->check.found, row->code)))
-            return no_room(request->why);
-        dli_quote(finding->detail, sizeof finding->detail, detail->text, detail->size);
+            return no_room(request->reason);
+        dli_escape(finding->detail, sizeof finding->detail, detail->text, detail->size);
     }
     return note_clock(server_us, request);
 }
@@ -344,10 +344,12 @@ static dlock_status decode_ping(const struct dli_reply *reply, struct dli_reques
 void dli_decode_request(const struct dli_reply *reply, struct dli_request *request)
 {
     static dlock_status (*const decode[])(const struct dli_reply *, struct dli_request *) = {
-        [DLI_VERB_EXCHANGE] = decode_exchange,   [DLI_VERB_RENEW] = decode_renew,     [DLI_VERB_TAKE] = decode_take,
-        [DLI_VERB_FORCE] = decode_force,         [DLI_VERB_INSPECT] = decode_inspect, [DLI_VERB_GATE] = decode_gate,
-        [DLI_VERB_GATE_LEFT] = decode_gate_left, [DLI_VERB_CHANGE] = decode_change,   [DLI_VERB_PING] = decode_ping,
-        [DLI_VERB_PROVISION] = decode_ping,      [DLI_VERB_CHECK] = decode_check,     [DLI_VERB_FLOOR] = decode_floor,
+        [DLI_VERB_EXCHANGE] = decode_exchange,   [DLI_VERB_RENEW] = decode_renew,
+        [DLI_VERB_ACQUIRE_ALL] = decode_take,    [DLI_VERB_FORCE] = decode_force,
+        [DLI_VERB_INSPECT] = decode_inspect,     [DLI_VERB_GATE] = decode_gate,
+        [DLI_VERB_GATE_LEFT] = decode_gate_left, [DLI_VERB_CHANGE] = decode_change,
+        [DLI_VERB_PING] = decode_ping,           [DLI_VERB_PROVISION] = decode_ping,
+        [DLI_VERB_CHECK] = decode_check,         [DLI_VERB_FLOOR] = decode_floor,
         [DLI_VERB_JOIN] = decode_join,
     };
 
@@ -355,7 +357,7 @@ void dli_decode_request(const struct dli_reply *reply, struct dli_request *reque
     request->refused = reply->type == DLI_REPLY_ERROR && /* scripts look at what the keys are before they write */
                        (!dli_error_midway(reply) || dli_error_status(reply) == DLOCK_WRONG_KIND);
     if (reply->type == DLI_REPLY_ERROR && !(request->verb == DLI_VERB_JOIN && from_shard(reply)))
-        request->status = refusal(reply, request->why);
+        request->status = refusal(reply, request->reason);
     else
         request->status = decode[request->verb](reply, request);
     if (request->status == DLOCK_LEASE_REFUSED && !(request->verb == DLI_VERB_EXCHANGE && request->exchange.wish.drop))

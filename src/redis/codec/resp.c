@@ -383,7 +383,7 @@ int dli_encode(struct dli_buffer *out, int argc, const char *const *argv, const 
     return 0;
 }
 
-int dli_encode_words(struct dli_buffer *out, int argc, const char *const *argv)
+int dli_encode_args(struct dli_buffer *out, int argc, const char *const *argv)
 {
     size_t sizes[8];
 

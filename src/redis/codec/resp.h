@@ -27,7 +27,7 @@ struct dli_reply {
     size_t size;      /* bytes of text; items of ARRAY */
     union {
         const struct dli_reply *items; /* ARRAY */
-        const char *secret;            /* ERROR: what may not be repeated, see dli_quote_error; NULL for nothing */
+        const char *secret;            /* ERROR: what may not be repeated, see dli_escape_error; NULL for nothing */
     };
 };
 
@@ -68,6 +68,6 @@ void dli_buffer_free(struct dli_buffer *buffer);                               /
 int dli_encode(struct dli_buffer *out, int argc, const char *const *argv, const size_t *sizes);
 
 /* Append a command of up to 8 terminated words. 0, or -1 without memory. */
-int dli_encode_words(struct dli_buffer *out, int argc, const char *const *argv);
+int dli_encode_args(struct dli_buffer *out, int argc, const char *const *argv);
 
 #endif

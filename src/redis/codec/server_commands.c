@@ -25,7 +25,7 @@ int dli_encode_check(struct dli_buffer *out, int full, const struct dli_request 
     for (int i = 0; i < place->keys && !request->check.keyless; i++)
         dli_args_add(&args, place->key[i].text, place->key[i].size);
     dli_args_add(&args, place->channel.text, place->channel.size);
-    dli_args_add(&args, request->quiet ? "1" : "0", 1);
+    dli_args_add(&args, request->quarantine ? "1" : "0", 1);
     dli_args_add(&args, request->check.replicated ? "1" : "0", 1);
     for (int i = 0; i < 4 && request->check.keyless; i++)
         dli_args_add(&args, place->key[i].text, place->key[i].size);
@@ -35,13 +35,13 @@ int dli_encode_check(struct dli_buffer *out, int full, const struct dli_request 
 int dli_encode_provision(struct dli_buffer *out, int full, const struct dli_request *request)
 {
     const struct dli_place *place = request->place;
-    const char *marker = place && place->marker[0] ? place->marker : request->quiet->marker;
+    const char *marker = place && place->marker[0] ? place->marker : request->quarantine->marker;
     char longest[24];
     struct dli_args args;
 
     dli_args_begin(&args, DLI_SCRIPT_PROVISION, full);
     dli_args_add(&args, "1", 1);
     dli_args_text(&args, marker);
-    dli_args_add(&args, longest, dli_decimal(longest, request->quiet->longest_ms));
+    dli_args_add(&args, longest, dli_decimal(longest, request->quarantine->longest_ms));
     return dli_args_finish(&args, out);
 }

@@ -30,7 +30,7 @@ struct dli_conn *dli_conn_new(const struct dli_conn_config *config)
     conn->addresses = calloc(DLI_ADDRESS_MAX, sizeof *conn->addresses);
     if (!conn->addresses)
         goto fail;
-    if (config->finder && !(conn->search = dli_search_new()))
+    if (config->sentinels && !(conn->search = dli_sentinel_search_new()))
         goto fail;
     return conn;
 
@@ -55,7 +55,7 @@ void dli_conn_use(struct dli_conn *conn, int fd)
 {
     if (conn->tls)
         dli_tls_end(conn);
-    dli_search_stop(conn);
+    dli_sentinel_search_stop(conn);
     if (conn->resolve)
         dli_resolve_end(conn->resolve);
     else if (conn->fd >= 0)
@@ -81,7 +81,7 @@ void dli_conn_close(struct dli_conn *conn)
 
 void dli_conn_fail(struct dli_conn *conn, dlock_status status, const char *what, const char *detail)
 {
-    dli_fail(&conn->why, status, "The server %s %s%s%s.", conn->target->text, what, detail ? ": " : "",
+    dli_fail(&conn->reason, status, "The server %s %s%s%s.", conn->target->text, what, detail ? ": " : "",
              detail ? detail : "");
     dli_conn_close(conn);
     conn->state = DLI_CONN_FAILED;
@@ -116,5 +116,5 @@ void dli_conn_wait(const struct dli_conn *conn, short events, int64_t deadline)
 
 int dli_conn_under_way(const struct dli_conn *conn)
 {
-    return conn->state >= DLI_CONN_FINDING && conn->state <= DLI_CONN_GREETING;
+    return conn->state >= DLI_CONN_SEARCHING && conn->state <= DLI_CONN_HANDSHAKE;
 }

@@ -25,19 +25,19 @@ struct dli_conn_config {
     struct dli_target target;
     const char *username, *password, *client_name; /* "" for none; name becomes "dlock" or "dlock-<client_name>" */
     int db;
-    int64_t connect_timeout;   /* microseconds for resolve + connect + handshake + greeting */
-    int64_t busy_poll;         /* microseconds that dli_conn_call asks for an answer before it sleeps */
-    struct dli_finder *finder; /* NULL, or who knows where target is; sentinel.h */
-    struct dli_tls *tls;       /* NULL: plain */
+    int64_t connect_timeout;         /* microseconds for resolve + connect + handshake + greeting */
+    int64_t busy_poll;               /* microseconds that dli_conn_call asks for an answer before it sleeps */
+    struct dli_sentinels *sentinels; /* NULL, or who knows where target is; sentinel.h */
+    struct dli_tls *tls;             /* NULL: plain */
 };
 
 enum dli_conn_state {
     DLI_CONN_IDLE,
-    DLI_CONN_FINDING,
+    DLI_CONN_SEARCHING,
     DLI_CONN_RESOLVING,
     DLI_CONN_CONNECTING,
     DLI_CONN_SECURING,
-    DLI_CONN_GREETING,
+    DLI_CONN_HANDSHAKE,
     DLI_CONN_READY,
     DLI_CONN_FAILED
 };
@@ -50,13 +50,13 @@ struct dli_conn {
     int64_t deadline; /* while not READY: call dli_conn_step then at the latest */
     struct dli_reader *reader;
     struct dli_buffer out;
-    dlock_error why; /* FAILED: status and one sentence that names the server */
+    dlock_error reason; /* FAILED: status and one sentence that names the server */
     /* the transport's own fields follow */
-    struct dli_tls_session *tls;     /* NULL: plain */
-    const struct dli_target *target; /* the server, as far as it is known */
-    struct dli_search *search;       /* NULL: config->target is the server */
-    struct dli_resolve *resolve;     /* a look-up under way; owns fd then */
-    struct dli_address *addresses;   /* DLI_ADDRESS_MAX of them */
+    struct dli_tls_session *tls;        /* NULL: plain */
+    const struct dli_target *target;    /* the server, as far as it is known */
+    struct dli_sentinel_search *search; /* NULL: config->target is the server */
+    struct dli_resolve *resolve;        /* a look-up under way; owns fd then */
+    struct dli_address *addresses;      /* DLI_ADDRESS_MAX of them */
     int addr_next, addr_count;
     int addr_known;          /* how many of them are from the last look-up that was answered */
     int connect_error;       /* the errno of the last address that failed */

@@ -16,9 +16,9 @@ void dli_conn_fail_errno(struct dli_conn *conn, const char *what, int error);
 void dli_conn_go(struct dli_conn *conn, int64_t now);
 
 /* Put the greeting into out and turn GREETING. */
-void dli_greeting_start(struct dli_conn *conn);
+void dli_handshake_start(struct dli_conn *conn);
 
 /* Send, read and judge as far as possible without blocking; ends in GREETING, READY or FAILED. */
-void dli_greeting_step(struct dli_conn *conn);
+void dli_handshake_step(struct dli_conn *conn);
 
 #endif

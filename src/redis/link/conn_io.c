@@ -78,7 +78,7 @@ static void fail_greeting(struct dli_conn *conn, const char *bytes, ssize_t size
 /* Judge what recv returned. 1: fed to the reader, 0: nothing came, -1: FAILED. */
 static int take(struct dli_conn *conn, const char *bytes, ssize_t size)
 {
-    int greeting = conn->state == DLI_CONN_GREETING && !conn->tls && !conn->target->path[0];
+    int greeting = conn->state == DLI_CONN_HANDSHAKE && !conn->tls && !conn->target->path[0];
     if (size > 0 && !(greeting && bytes[0] == 21) && dli_reader_feed(conn->reader, bytes, (size_t)size) == 0)
         return 1;
     if (size < 0 && (errno == EAGAIN || errno == EINTR))
@@ -137,7 +137,7 @@ int dli_conn_next(struct dli_conn *conn, const struct dli_reply **reply)
 static dlock_status fail_late(struct dli_conn *conn)
 {
     dli_conn_fail(conn, DLOCK_UNREACHABLE, "did not answer in time", NULL);
-    return conn->why.code;
+    return conn->reason.code;
 }
 
 /* See whether the server closed an idle connection, or spoke without being asked. */
@@ -160,7 +160,7 @@ static dlock_status send_all(struct dli_conn *conn, int64_t deadline, int *sent)
         int failed = send_some(conn);
         *sent |= failed ? before < whole : conn->out.size < whole;
         if (failed)
-            return conn->why.code;
+            return conn->reason.code;
         if (conn->out.size == 0)
             return DLOCK_OK;
         if (dli_now() >= deadline)
@@ -228,7 +228,7 @@ static dlock_status await_reply(struct dli_conn *conn, int64_t deadline, int64_t
         int taken = take(conn, piece, size);
         int found = taken > 0 ? dli_conn_next(conn, reply) : 0;
         if (taken < 0 || found < 0)
-            return conn->why.code;
+            return conn->reason.code;
         if (found > 0)
             break;
         left = deadline - dli_now();
@@ -239,7 +239,7 @@ static dlock_status await_reply(struct dli_conn *conn, int64_t deadline, int64_t
     if (dli_reader_left(conn->reader) == 0)
         return DLOCK_OK;
     dli_conn_fail(conn, DLOCK_PROTOCOL_ERROR, "sent more than it was asked for", NULL);
-    return conn->why.code;
+    return conn->reason.code;
 }
 
 dlock_status dli_conn_call(struct dli_conn *conn, int64_t deadline, const struct dli_reply **reply, int *sent)
@@ -249,7 +249,7 @@ dlock_status dli_conn_call(struct dli_conn *conn, int64_t deadline, const struct
     if (now >= deadline)
         return fail_late(conn);
     if (now - conn->last_used > IDLE_AFTER && went_stale(conn))
-        return conn->why.code;
+        return conn->reason.code;
     conn->last_used = now;
     dlock_status status = send_all(conn, deadline, sent);
     return status ? status : await_reply(conn, deadline, now, reply);

@@ -44,7 +44,7 @@ static void connected(struct dli_conn *conn)
     if (conn->config->tls)
         dli_tls_start(conn);
     else
-        dli_greeting_start(conn);
+        dli_handshake_start(conn);
 }
 
 /* Begin to connect to one address. 0 when that is under way or done, else -1 with connect_error set. */
@@ -115,14 +115,14 @@ void dli_conn_go(struct dli_conn *conn, int64_t now)
 static void begin(struct dli_conn *conn, int64_t now, int64_t give_up)
 {
     dli_conn_close(conn);
-    conn->why = (dlock_error){0};
+    conn->reason = (dlock_error){0};
     conn->give_up = give_up;
     conn->last_used = now;
     conn->addr_next = conn->addr_count = 0;
     conn->connect_error = 0;
     conn->target = &conn->config->target;
-    if (conn->config->finder)
-        dli_search_start(conn, now);
+    if (conn->config->sentinels)
+        dli_sentinel_search_start(conn, now);
     else if (conn->target->path[0])
         start_unix(conn, now);
     else
@@ -133,8 +133,8 @@ static void begin(struct dli_conn *conn, int64_t now, int64_t give_up)
 /* A name server that is down or slow does not keep a connection from coming back: it goes where it was. */
 static void step_resolving(struct dli_conn *conn, int64_t now)
 {
-    const char *why = NULL;
-    int unknown = 1, count = dli_resolve_result(conn->resolve, conn->addresses, &why, &unknown);
+    const char *reason = NULL;
+    int unknown = 1, count = dli_resolve_result(conn->resolve, conn->addresses, &reason, &unknown);
     if (count < 0 && (now < conn->deadline || conn->addr_known == 0))
         return;
     if (count > 0)
@@ -145,7 +145,7 @@ static void step_resolving(struct dli_conn *conn, int64_t now)
     if (conn->addr_count > 0)
         try_next(conn, now);
     else
-        dli_conn_fail(conn, DLOCK_UNREACHABLE, "cannot be found", why);
+        dli_conn_fail(conn, DLOCK_UNREACHABLE, "cannot be found", reason);
 }
 
 static void step_connecting(struct dli_conn *conn, int64_t now)
@@ -184,16 +184,16 @@ static void give_up(struct dli_conn *conn)
 
 void dli_conn_step(struct dli_conn *conn, int64_t now)
 {
-    if (conn->state == DLI_CONN_FINDING)
-        dli_search_step(conn, now);
+    if (conn->state == DLI_CONN_SEARCHING)
+        dli_sentinel_search_step(conn, now);
     if (conn->state == DLI_CONN_RESOLVING)
         step_resolving(conn, now);
     if (conn->state == DLI_CONN_CONNECTING)
         step_connecting(conn, now);
     if (conn->state == DLI_CONN_SECURING)
         dli_tls_step(conn);
-    if (conn->state == DLI_CONN_GREETING)
-        dli_greeting_step(conn);
+    if (conn->state == DLI_CONN_HANDSHAKE)
+        dli_handshake_step(conn);
     if (dli_conn_under_way(conn) && now >= conn->give_up)
         give_up(conn);
 }
@@ -206,5 +206,5 @@ dlock_status dli_conn_open(struct dli_conn *conn, int64_t deadline)
         dli_conn_wait(conn, conn->want_write ? POLLIN | POLLOUT : POLLIN, conn->deadline);
         dli_conn_step(conn, dli_now());
     }
-    return conn->state == DLI_CONN_READY ? DLOCK_OK : conn->why.code;
+    return conn->state == DLI_CONN_READY ? DLOCK_OK : conn->reason.code;
 }

@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 
-struct dli_gate {
+struct dli_budget {
     pthread_mutex_t mutex; /* guards all below */
     int per_second;
     int64_t window;       /* start of the current second */
@@ -22,22 +22,22 @@ struct dli_gate {
     int64_t connects, connect_failures;
 };
 
-void dli_gate_init(struct dli_gate *gate, int per_second, uint64_t seed);
-void dli_gate_fini(struct dli_gate *gate);
+void dli_budget_init(struct dli_budget *budget, int per_second, uint64_t seed);
+void dli_budget_fini(struct dli_budget *budget);
 
 /* 0: an attempt may start now, and counts. Else the time to ask again. */
-int64_t dli_gate_ask(struct dli_gate *gate, int64_t now);
+int64_t dli_budget_take(struct dli_budget *budget, int64_t now);
 
 /* Add how many attempts ended well, and how many not. */
-void dli_gate_count(struct dli_gate *gate, int64_t *connects, int64_t *failures);
+void dli_budget_count(struct dli_budget *budget, int64_t *connects, int64_t *failures);
 
 /* How an attempt ended. */
-void dli_gate_result(struct dli_gate *gate, int connected, int64_t now);
+void dli_budget_result(struct dli_budget *budget, int connected, int64_t now);
 
 /* The same for one that failed. Who was refused for what it says it is, comes again after a second at the earliest. */
-void dli_gate_failed(struct dli_gate *gate, const dlock_error *why, int64_t now);
+void dli_budget_failed(struct dli_budget *budget, const dlock_error *reason, int64_t now);
 
 /* Whether the gate is closed because of that; then *why is the refusal. */
-int dli_gate_refused(struct dli_gate *gate, dlock_error *why, int64_t now);
+int dli_budget_refused(struct dli_budget *budget, dlock_error *reason, int64_t now);
 
 #endif

@@ -53,15 +53,15 @@ static int ask_name(struct dli_conn *conn)
 /* Who was found by the word of others says itself whether it is the primary. */
 static int ask_role(struct dli_conn *conn)
 {
-    if (!conn->config->finder)
+    if (!conn->config->sentinels)
         return 0;
     conn->asked |= ASKED_ROLE;
     return encode(conn, 1, (const char *[]){"ROLE"});
 }
 
-void dli_greeting_start(struct dli_conn *conn)
+void dli_handshake_start(struct dli_conn *conn)
 {
-    conn->state = DLI_CONN_GREETING;
+    conn->state = DLI_CONN_HANDSHAKE;
     conn->want_write = 1;
     if (ask_auth(conn) || ask_select(conn) || ask_name(conn) || ask_role(conn))
         dli_conn_fail(conn, DLOCK_OUT_OF_MEMORY, "cannot be greeted", "no memory");
@@ -93,7 +93,7 @@ static void fail_select(struct dli_conn *conn, const struct dli_reply *error)
 {
     char what[48], quote[256];
     snprintf(what, sizeof what, "refused database %d", conn->config->db);
-    dli_conn_fail(conn, dli_error_status(error), what, dli_quote_error(quote, sizeof quote, error));
+    dli_conn_fail(conn, dli_error_status(error), what, dli_escape_error(quote, sizeof quote, error));
 }
 
 static void take_role(struct dli_conn *conn, const struct dli_reply *reply)
@@ -101,7 +101,7 @@ static void take_role(struct dli_conn *conn, const struct dli_reply *reply)
     char quote[256];
     if (reply->type == DLI_REPLY_ERROR)
         dli_conn_fail(conn, dli_error_status(reply), "does not say its role",
-                      dli_quote_error(quote, sizeof quote, reply));
+                      dli_escape_error(quote, sizeof quote, reply));
     else if (reply->type != DLI_REPLY_ARRAY || reply->size < 1 || reply->items[0].type != DLI_REPLY_TEXT)
         dli_conn_fail(conn, DLOCK_PROTOCOL_ERROR, "did not answer the greeting as Redis does", NULL);
     else if (strcmp(reply->items[0].text, "master") != 0)
@@ -119,26 +119,26 @@ static void take_answer(struct dli_conn *conn, unsigned asked, const struct dli_
         dli_conn_fail(conn, DLOCK_PROTOCOL_ERROR, "did not answer the greeting as Redis does", NULL);
     else if (!is_turned_away(conn, reply) && asked == ASKED_AUTH)
         fail_auth(conn, dli_error_status(reply));
-    else if (conn->state == DLI_CONN_GREETING && asked == ASKED_SELECT)
+    else if (conn->state == DLI_CONN_HANDSHAKE && asked == ASKED_SELECT)
         fail_select(conn, reply);
 }
 
 static void take_answers(struct dli_conn *conn)
 {
     const struct dli_reply *reply;
-    while (conn->state == DLI_CONN_GREETING && conn->asked && dli_conn_next(conn, &reply) == 1) {
+    while (conn->state == DLI_CONN_HANDSHAKE && conn->asked && dli_conn_next(conn, &reply) == 1) {
         unsigned asked = conn->asked & -conn->asked;
         conn->asked &= ~asked;
         take_answer(conn, asked, reply);
     }
 }
 
-void dli_greeting_step(struct dli_conn *conn)
+void dli_handshake_step(struct dli_conn *conn)
 {
     dli_conn_flush(conn);
-    while (conn->state == DLI_CONN_GREETING && conn->asked && dli_conn_receive(conn) == 1)
+    while (conn->state == DLI_CONN_HANDSHAKE && conn->asked && dli_conn_receive(conn) == 1)
         take_answers(conn);
-    if (conn->state != DLI_CONN_GREETING || conn->asked || conn->out.size > 0)
+    if (conn->state != DLI_CONN_HANDSHAKE || conn->asked || conn->out.size > 0)
         return;
     explicit_bzero(conn->out.bytes, conn->out.room);
     conn->state = DLI_CONN_READY;
@@ -146,6 +146,6 @@ void dli_greeting_step(struct dli_conn *conn)
 
 int dli_conn_demoted(const struct dli_conn *conn, const struct dli_reply *reply)
 {
-    return conn->config->finder && reply->type == DLI_REPLY_ERROR &&
+    return conn->config->sentinels && reply->type == DLI_REPLY_ERROR &&
            dli_error_status(reply) == DLOCK_SERVER_READ_ONLY && !dli_error_has(reply, "MISCONF ");
 }

@@ -25,7 +25,7 @@ struct dli_resolve {
     atomic_int done;
     int fd;
     int count;
-    const char *why;
+    const char *reason;
     int unknown;
     struct dli_address addresses[DLI_ADDRESS_MAX];
     char port[8];
@@ -79,7 +79,7 @@ static void keep_result(struct dli_resolve *resolve, int error, const struct add
         count++;
     }
     resolve->unknown = error == EAI_AGAIN || error == EAI_FAIL || error == EAI_SYSTEM || error == EAI_MEMORY;
-    resolve->why = error ? gai_strerror(error) : "The name has no address";
+    resolve->reason = error ? gai_strerror(error) : "The name has no address";
     resolve->count = count;
     atomic_store_explicit(&resolve->done, 1, memory_order_release);
     dli_wake_set(resolve->fd);
@@ -144,14 +144,14 @@ int dli_resolve_fd(const struct dli_resolve *resolve)
     return resolve->fd;
 }
 
-int dli_resolve_result(struct dli_resolve *resolve, struct dli_address out[DLI_ADDRESS_MAX], const char **why,
+int dli_resolve_result(struct dli_resolve *resolve, struct dli_address out[DLI_ADDRESS_MAX], const char **reason,
                        int *unknown)
 {
     if (!atomic_load_explicit(&resolve->done, memory_order_acquire))
         return -1;
     memcpy(out, resolve->addresses, (size_t)resolve->count * sizeof *out);
     if (resolve->count == 0) {
-        *why = resolve->why;
+        *reason = resolve->reason;
         *unknown = resolve->unknown;
     }
     return resolve->count;

@@ -28,7 +28,7 @@ int dli_resolve_fd(const struct dli_resolve *resolve);
  * -1 not yet; otherwise the number of addresses copied to out. 0: *why is set to a constant text, and *unknown tells whether
  * nobody could be asked, rather than that there is no such name.
  */
-int dli_resolve_result(struct dli_resolve *resolve, struct dli_address out[DLI_ADDRESS_MAX], const char **why,
+int dli_resolve_result(struct dli_resolve *resolve, struct dli_address out[DLI_ADDRESS_MAX], const char **reason,
                        int *unknown);
 
 /* Give it back, finished or not. Never blocks. NULL is fine. */

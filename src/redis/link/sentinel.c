@@ -12,17 +12,19 @@
 
 enum { MS = 1000, PORT_MOST = 65535, REPLICAS_MOST = 10000 };
 
-struct dli_finder *dli_finder_new(const struct dlock_options *options, const struct dli_site *site, struct dli_tls *tls)
+struct dli_sentinels *dli_sentinels_new(const struct dlock_options *options, const struct dli_site *site,
+                                        struct dli_tls *tls)
 {
-    struct dli_finder *finder = calloc(1, sizeof *finder + (size_t)site->count * sizeof finder->sentinel[0]);
+    struct dli_sentinels *sentinels =
+        calloc(1, sizeof *sentinels + (size_t)site->count * sizeof sentinels->sentinel[0]);
 
-    if (!finder)
+    if (!sentinels)
         return NULL;
-    finder->count = site->count;
-    finder->counts = dli_options_replicas(options) < 0;
-    memcpy(finder->service, site->service, sizeof finder->service);
+    sentinels->count = site->count;
+    sentinels->counts = dli_options_replicas(options) < 0;
+    memcpy(sentinels->service, site->service, sizeof sentinels->service);
     for (int i = 0; i < site->count; i++) {
-        struct dli_conn_config *config = &finder->sentinel[i];
+        struct dli_conn_config *config = &sentinels->sentinel[i];
 
         config->target = site->node[i];
         config->username = dli_options_text(options, DLI_OPT_SENTINEL_USERNAME);
@@ -31,23 +33,23 @@ struct dli_finder *dli_finder_new(const struct dlock_options *options, const str
         config->connect_timeout = options->number[DLI_OPT_CONNECT_TIMEOUT_MS] * MS;
         config->tls = tls;
     }
-    return finder;
+    return sentinels;
 }
 
-void dli_finder_free(struct dli_finder *finder)
+void dli_sentinels_free(struct dli_sentinels *sentinels)
 {
-    free(finder);
+    free(sentinels);
 }
 
-struct dli_search *dli_search_new(void)
+struct dli_sentinel_search *dli_sentinel_search_new(void)
 {
-    return calloc(1, sizeof(struct dli_search));
+    return calloc(1, sizeof(struct dli_sentinel_search));
 }
 
 /* What to poll and when to come back are the business of the connection to the sentinel. */
 static void follow(struct dli_conn *conn)
 {
-    const struct dli_search *search = conn->search;
+    const struct dli_sentinel_search *search = conn->search;
 
     conn->fd = search->ask->fd;
     conn->want_write = search->ask->want_write;
@@ -57,9 +59,9 @@ static void follow(struct dli_conn *conn)
 }
 
 /* Nobody knew: the reason of the sentinel that was asked last. */
-static void fail(struct dli_conn *conn, const dlock_error *why)
+static void fail(struct dli_conn *conn, const dlock_error *reason)
 {
-    dlock_error last = *why;
+    dlock_error last = *reason;
     size_t size = strlen(last.message);
 
     if (size > 0 && last.message[size - 1] == '.')
@@ -70,41 +72,41 @@ static void fail(struct dli_conn *conn, const dlock_error *why)
 /* Ask the next sentinel, or fail. Each has an equal share of the time left. */
 static void ask_next(struct dli_conn *conn, int64_t now)
 {
-    const struct dli_finder *finder = conn->config->finder;
-    struct dli_search *search = conn->search;
-    dlock_error why = {.code = DLOCK_OUT_OF_MEMORY, .message = "no memory"};
-    int left = finder->count - search->tried;
+    const struct dli_sentinels *sentinels = conn->config->sentinels;
+    struct dli_sentinel_search *search = conn->search;
+    dlock_error reason = {.code = DLOCK_OUT_OF_MEMORY, .message = "no memory"};
+    int left = sentinels->count - search->tried;
 
     if (search->ask)
-        why = search->ask->why;
-    dli_search_stop(conn);
+        reason = search->ask->reason;
+    dli_sentinel_search_stop(conn);
     if (left == 0) {
-        fail(conn, &why);
+        fail(conn, &reason);
         return;
     }
-    search->at = (uint32_t)(search->at + (search->tried > 0)) % (uint32_t)finder->count;
+    search->at = (uint32_t)(search->at + (search->tried > 0)) % (uint32_t)sentinels->count;
     search->tried++;
     search->asked = search->known = 0;
     search->give_up = now + (conn->give_up - now) / left;
-    if (!(search->ask = dli_conn_new(&finder->sentinel[search->at]))) {
-        fail(conn, &why);
+    if (!(search->ask = dli_conn_new(&sentinels->sentinel[search->at]))) {
+        fail(conn, &reason);
         return;
     }
     dli_conn_start(search->ask, now);
     follow(conn);
 }
 
-void dli_search_start(struct dli_conn *conn, int64_t now)
+void dli_sentinel_search_start(struct dli_conn *conn, int64_t now)
 {
-    const struct dli_finder *finder = conn->config->finder;
+    const struct dli_sentinels *sentinels = conn->config->sentinels;
 
-    conn->state = DLI_CONN_FINDING;
+    conn->state = DLI_CONN_SEARCHING;
     conn->search->tried = 0;
-    conn->search->at = __atomic_load_n(&finder->first, __ATOMIC_RELAXED) % (uint32_t)finder->count;
+    conn->search->at = __atomic_load_n(&sentinels->first, __ATOMIC_RELAXED) % (uint32_t)sentinels->count;
     ask_next(conn, now);
 }
 
-void dli_search_stop(struct dli_conn *conn)
+void dli_sentinel_search_stop(struct dli_conn *conn)
 {
     if (!conn->search || !conn->search->ask)
         return;
@@ -116,14 +118,14 @@ void dli_search_stop(struct dli_conn *conn)
 
 static void put_question(struct dli_conn *conn)
 {
-    struct dli_search *search = conn->search;
-    const char *words[] = {"SENTINEL", "get-master-addr-by-name", conn->config->finder->service};
+    struct dli_sentinel_search *search = conn->search;
+    const char *words[] = {"SENTINEL", "get-master-addr-by-name", conn->config->sentinels->service};
 
-    const char *more[] = {"SENTINEL", "master", conn->config->finder->service};
+    const char *more[] = {"SENTINEL", "master", conn->config->sentinels->service};
 
     search->asked = 1;
-    if (dli_encode_words(&search->ask->out, 3, words) ||
-        (conn->config->finder->counts && dli_encode_words(&search->ask->out, 3, more)))
+    if (dli_encode_args(&search->ask->out, 3, words) ||
+        (conn->config->sentinels->counts && dli_encode_args(&search->ask->out, 3, more)))
         dli_conn_fail(search->ask, DLOCK_OUT_OF_MEMORY, "cannot be asked", "no memory");
 }
 
@@ -156,23 +158,23 @@ static int read_place(struct dli_target *found, const struct dli_reply *reply, c
     found->port = number_of(port, PORT_MOST);
     snprintf(found->text, sizeof found->text,
              strchr(found->host, ':') ? "[%s]:%d (primary of '%s')" : "%s:%d (primary of '%s')", found->host,
-             found->port, dli_quote(shown, sizeof shown, service, strlen(service)));
+             found->port, dli_escape(shown, sizeof shown, service, strlen(service)));
     return 0;
 }
 
 /* The answer of a sentinel. 1: the primary is known. */
 static int judge(struct dli_conn *conn, const struct dli_reply *reply)
 {
-    struct dli_search *search = conn->search;
+    struct dli_sentinel_search *search = conn->search;
     struct dli_conn *ask = search->ask;
     char quote[200];
 
     if (reply->type == DLI_REPLY_ERROR)
         dli_conn_fail(ask, dli_error_status(reply), "is no sentinel, or refuses to say where the primary is",
-                      dli_quote_error(quote, sizeof quote, reply));
+                      dli_escape_error(quote, sizeof quote, reply));
     else if (reply->type == DLI_REPLY_NIL)
         dli_conn_fail(ask, DLOCK_UNREACHABLE, "knows no such service", NULL);
-    else if (read_place(&search->found, reply, conn->config->finder->service))
+    else if (read_place(&search->found, reply, conn->config->sentinels->service))
         dli_conn_fail(ask, DLOCK_PROTOCOL_ERROR, "does not answer as a sentinel does", NULL);
     else
         return 1;
@@ -183,7 +185,7 @@ static int judge(struct dli_conn *conn, const struct dli_reply *reply)
 static int count_replicas(struct dli_conn *conn, const struct dli_reply *reply)
 {
     static const char name[] = "num-slaves";
-    int number = -1, before = __atomic_load_n(&conn->config->finder->replicas, __ATOMIC_RELAXED);
+    int number = -1, before = __atomic_load_n(&conn->config->sentinels->replicas, __ATOMIC_RELAXED);
 
     for (size_t i = 0; reply->type == DLI_REPLY_ARRAY && i + 1 < reply->size; i += 2) {
         const struct dli_reply *said = &reply->items[i];
@@ -195,7 +197,7 @@ static int count_replicas(struct dli_conn *conn, const struct dli_reply *reply)
         dli_conn_fail(conn->search->ask, DLOCK_PROTOCOL_ERROR, "does not say how many replicas there are", NULL);
         return 0;
     }
-    while (number > before && !__atomic_compare_exchange_n(&conn->config->finder->replicas, &before, number, 0,
+    while (number > before && !__atomic_compare_exchange_n(&conn->config->sentinels->replicas, &before, number, 0,
                                                            __ATOMIC_RELAXED, __ATOMIC_RELAXED))
         continue;
     return 1;
@@ -216,22 +218,22 @@ static int converse(struct dli_conn *conn)
         if (conn->search->known)
             return count_replicas(conn, reply);
         conn->search->known = judge(conn, reply);
-        if (conn->search->known && !conn->config->finder->counts)
+        if (conn->search->known && !conn->config->sentinels->counts)
             return 1;
     }
     return 0;
 }
 
-void dli_search_step(struct dli_conn *conn, int64_t now)
+void dli_sentinel_search_step(struct dli_conn *conn, int64_t now)
 {
-    struct dli_search *search = conn->search;
-    struct dli_finder *finder = conn->config->finder;
+    struct dli_sentinel_search *search = conn->search;
+    struct dli_sentinels *sentinels = conn->config->sentinels;
 
     if (dli_conn_under_way(search->ask))
         dli_conn_step(search->ask, now);
     if (search->ask->state == DLI_CONN_READY && converse(conn)) {
-        __atomic_store_n(&finder->first, search->at, __ATOMIC_RELAXED);
-        dli_search_stop(conn);
+        __atomic_store_n(&sentinels->first, search->at, __ATOMIC_RELAXED);
+        dli_sentinel_search_stop(conn);
         conn->target = &search->found;
         conn->addr_known = 0; /* of another server, perhaps */
         dli_conn_go(conn, now);

@@ -9,7 +9,7 @@
 
 #include "conn.h"
 
-struct dli_finder {
+struct dli_sentinels {
     char service[128];
     int count;
     uint32_t first;
@@ -18,7 +18,7 @@ struct dli_finder {
     struct dli_conn_config sentinel[]; /* count of them */
 };
 
-struct dli_search {
+struct dli_sentinel_search {
     struct dli_conn *ask; /* to a sentinel; NULL: no search under way. Its descriptor is the connection's meanwhile */
     uint32_t at;          /* which one */
     int tried;
@@ -29,19 +29,19 @@ struct dli_search {
 };
 
 /* NULL without memory. options and tls outlive it; with tls it speaks TLS to sentinels. */
-struct dli_finder *dli_finder_new(const struct dlock_options *options, const struct dli_site *site,
-                                  struct dli_tls *tls);
-void dli_finder_free(struct dli_finder *finder);
+struct dli_sentinels *dli_sentinels_new(const struct dlock_options *options, const struct dli_site *site,
+                                        struct dli_tls *tls);
+void dli_sentinels_free(struct dli_sentinels *sentinels);
 
-struct dli_search *dli_search_new(void);
+struct dli_sentinel_search *dli_sentinel_search_new(void);
 
 /* conn turns FINDING; or FAILED. */
-void dli_search_start(struct dli_conn *conn, int64_t now);
+void dli_sentinel_search_start(struct dli_conn *conn, int64_t now);
 
 /* FINDING: go on. When the primary is known, conn->target says where and conn goes on to it. */
-void dli_search_step(struct dli_conn *conn, int64_t now);
+void dli_sentinel_search_step(struct dli_conn *conn, int64_t now);
 
 /* End what is under way. */
-void dli_search_stop(struct dli_conn *conn);
+void dli_sentinel_search_stop(struct dli_conn *conn);
 
 #endif

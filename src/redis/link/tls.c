@@ -219,7 +219,7 @@ void dli_tls_step(struct dli_conn *conn)
         dli_tls_fail(conn);
     dli_tls_leave();
     if (result == 1)
-        dli_greeting_start(conn);
+        dli_handshake_start(conn);
 }
 
 /* -1 with EAGAIN, 0 at the end of the stream, or FAILED. Entered. */

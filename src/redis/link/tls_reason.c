@@ -53,7 +53,7 @@ static void fail_verdict(struct dli_conn *conn, long result)
     if (result == X509_V_ERR_HOSTNAME_MISMATCH || result == X509_V_ERR_IP_ADDRESS_MISMATCH) {
         snprintf(what, sizeof what,
                  "has a certificate for other names than '%s': correct the URL or set tls_server_name",
-                 dli_quote(quote, sizeof quote, dli_tls_name(conn), strlen(dli_tls_name(conn))));
+                 dli_escape(quote, sizeof quote, dli_tls_name(conn), strlen(dli_tls_name(conn))));
         dli_conn_fail(conn, DLOCK_TLS_FAILED, what, NULL);
         return;
     }

@@ -23,11 +23,11 @@ static const struct {
     [RELEASE] = {DLI_SCRIPT_BATCH_RELEASE, 2, 2, 0},
 };
 
-int dli_crowd_of(const struct dli_request *request)
+int dli_batch_of(const struct dli_request *request)
 {
     const struct dli_wish *wish = &request->exchange.wish;
 
-    if (request->verb != DLI_VERB_EXCHANGE || request->kind->id != DLOCK_KIND_MUTEX || request->quiet ||
+    if (request->verb != DLI_VERB_EXCHANGE || request->kind->id != DLOCK_KIND_MUTEX || request->quarantine ||
         __atomic_load_n(request->place->apart, __ATOMIC_RELAXED))
         return 0;
     if (wish->doubt || wish->first) /* it says more than the others */
@@ -50,14 +50,14 @@ static const char *skip(const char *word, int count)
     return word;
 }
 
-static void find_parts(const struct dli_call *call, const char *part[DLI_CROWD_PARTS + 1])
+static void find_parts(const struct dli_call *call, const char *part[DLI_BATCH_PARTS + 1])
 {
     const char *words = memchr(call->command.bytes, '\n', call->command.size);
 
     part[PART_KEYS] = skip(words + 1, HEAD);
     part[PART_BEFORE] = skip(part[PART_KEYS], KEYS);
-    part[PART_SAME] = skip(part[PART_BEFORE], crowds[call->crowd].before);
-    part[PART_BEHIND] = skip(part[PART_SAME], crowds[call->crowd].same);
+    part[PART_SAME] = skip(part[PART_BEFORE], crowds[call->batch].before);
+    part[PART_BEHIND] = skip(part[PART_SAME], crowds[call->batch].same);
     part[PART_END] = call->command.bytes + call->command.size;
 }
 
@@ -69,16 +69,16 @@ static int same(const char *const *one, const char *const *other)
            memcmp(one[PART_SAME], other[PART_SAME], size) == 0;
 }
 
-int dli_crowd_add(struct dli_crowd *crowd, struct dli_call *call)
+int dli_batch_add(struct dli_batch *batch, struct dli_call *call)
 {
-    const char **part = crowd->part[crowd->count];
+    const char **part = batch->part[batch->count];
 
-    if (crowd->count > 0 && call->crowd != crowd->call[0]->crowd)
+    if (batch->count > 0 && call->batch != batch->call[0]->batch)
         return 0;
     find_parts(call, part);
-    if (crowd->count > 0 && !same(crowd->part[0], part))
+    if (batch->count > 0 && !same(batch->part[0], part))
         return 0;
-    crowd->call[crowd->count++] = call;
+    batch->call[batch->count++] = call;
     return 1;
 }
 
@@ -98,35 +98,35 @@ static int add_head(struct dli_buffer *out, int script, int args, int keys, int 
     return dli_buffer_add(out, words, (size_t)size);
 }
 
-static int add_part(struct dli_buffer *out, const struct dli_crowd *crowd, int i, int part)
+static int add_part(struct dli_buffer *out, const struct dli_batch *batch, int i, int part)
 {
-    const char *begin = crowd->part[i][part];
+    const char *begin = batch->part[i][part];
 
-    return dli_buffer_add(out, begin, (size_t)(crowd->part[i][part + 1] - begin));
+    return dli_buffer_add(out, begin, (size_t)(batch->part[i][part + 1] - begin));
 }
 
-int dli_crowd_encode(struct dli_buffer *out, const struct dli_crowd *crowd, int full)
+int dli_batch_encode(struct dli_buffer *out, const struct dli_batch *batch, int full)
 {
-    int which = crowd->call[0]->crowd, count = crowd->count;
+    int which = batch->call[0]->batch, count = batch->count;
     int args = crowds[which].same + count * (crowds[which].before + crowds[which].behind);
     size_t before = out->size;
     int bad = add_head(out, crowds[which].script, args, count * KEYS, full);
 
     for (int i = 0; i < count && !bad; i++)
-        bad = add_part(out, crowd, i, PART_KEYS);
+        bad = add_part(out, batch, i, PART_KEYS);
     if (!bad)
-        bad = add_part(out, crowd, 0, PART_SAME);
+        bad = add_part(out, batch, 0, PART_SAME);
     for (int i = 0; i < count && !bad; i++)
-        bad = add_part(out, crowd, i, PART_BEFORE) || add_part(out, crowd, i, PART_BEHIND);
+        bad = add_part(out, batch, i, PART_BEFORE) || add_part(out, batch, i, PART_BEHIND);
     if (bad)
         out->size = before;
     return bad;
 }
 
-const struct dli_reply *dli_crowd_reply(const struct dli_call *call, const struct dli_reply *said,
-                                        struct dli_reply room[DLI_CROWD_WORDS])
+const struct dli_reply *dli_batch_reply(const struct dli_call *call, const struct dli_reply *said,
+                                        struct dli_reply room[DLI_BATCH_ARGS])
 {
-    if (call->crowd != ACQUIRE || said->type != DLI_REPLY_INTEGER)
+    if (call->batch != ACQUIRE || said->type != DLI_REPLY_INTEGER)
         return said;
     room[0] = (struct dli_reply){.type = DLI_REPLY_ARRAY, .size = 2, .items = &room[1]};
     room[1] = (struct dli_reply){.type = DLI_REPLY_INTEGER, .integer = 1};

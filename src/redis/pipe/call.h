@@ -22,7 +22,7 @@ struct dli_call {
     uint32_t sleeps;           /* a caller sleeps until done */
     int counted;               /* in the load of the pipe */
     int direct;                /* dli_pipe_push may wait a moment for the answer; the pipe only */
-    int crowd;                 /* not 0: it may go with others that have the same, see batch.h; the pipe only */
+    int batch;                 /* not 0: it may go with others that have the same, see batch.h; the pipe only */
     int asking;                /* ASKING goes before it, for a slot that is on its way; the pipe only */
     uint32_t done;             /* atomic; set last, by the pipe */
 
@@ -35,7 +35,7 @@ struct dli_call {
      */
     int (*complete)(struct dli_call *call, dlock_status status, int sent, const struct dli_reply *reply);
 
-    dlock_error *why; /* NULL, or where to put one sentence that names the server when status is not DLOCK_OK */
+    dlock_error *reason; /* NULL, or where to put one sentence that names the server when status is not DLOCK_OK */
 };
 
 /* 1 when the reply is the server's word that it does not know the script (and has done nothing). */

@@ -11,13 +11,13 @@
 struct dli_pipe;
 struct dli_store;
 
-struct dli_trouble {
+struct dli_failure_log {
     int64_t seen; /* of the pipe's troubles */
     int told;     /* the last word in the log was of trouble */
 };
 
 /* After each step of the pipe. server: what the log calls the one it leads to. */
-void dli_trouble_log(struct dli_trouble *trouble, const struct dli_pipe *pipe, struct dli_store *store,
-                     const char *server);
+void dli_failure_report(struct dli_failure_log *failure, const struct dli_pipe *pipe, struct dli_store *store,
+                        const char *server);
 
 #endif

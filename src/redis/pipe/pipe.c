@@ -13,14 +13,14 @@
 /* What pushed points to when nothing is taken any more. */
 static struct dli_call shut;
 
-int dli_pipe_init(struct dli_pipe *pipe, const struct dli_conn_config *config, struct dli_gate *gate, int wake_fd,
+int dli_pipe_init(struct dli_pipe *pipe, const struct dli_conn_config *config, struct dli_budget *budget, int wake_fd,
                   int64_t silence, int64_t *reloads)
 {
     memset(pipe, 0, sizeof *pipe);
     if (pthread_mutex_init(&pipe->mutex, NULL))
         return -1;
     pipe->conn = dli_conn_new(config);
-    pipe->gate = gate;
+    pipe->budget = budget;
     pipe->wake_fd = wake_fd;
     pipe->silence = silence;
     pipe->reloads = reloads;
@@ -45,8 +45,8 @@ int dli_pipe_complete(struct dli_pipe *pipe, struct dli_call *call, dlock_status
     uint32_t slot = call->slot, sleeps = call->sleeps;
     int result;
 
-    if (status != DLOCK_OK && call->why && call->why->code == DLOCK_OK)
-        *call->why = pipe->conn->why;
+    if (status != DLOCK_OK && call->reason && call->reason->code == DLOCK_OK)
+        *call->reason = pipe->conn->reason;
     if (call->counted)
         __atomic_sub_fetch(&pipe->load, 1, __ATOMIC_RELAXED);
     result = call->complete(call, status, sent || call->repeated, reply);
@@ -114,9 +114,10 @@ static void expire_list(struct dli_pipe *pipe, struct dli_call **list, struct dl
             append(end, call);
             *min = call->deadline < *min ? call->deadline : *min;
         } else {
-            dli_fail(call->why, status,
+            dli_fail(call->reason, status,
                      status == DLOCK_CLOSED ? "the client was closed" : "%s: no connection in time%s%s",
-                     pipe->conn->config->target.text, pipe->conn->why.message[0] ? ": " : "", pipe->conn->why.message);
+                     pipe->conn->config->target.text, pipe->conn->reason.message[0] ? ": " : "",
+                     pipe->conn->reason.message);
             dli_pipe_complete(pipe, call, status, 0, NULL);
         }
         call = next;
@@ -133,7 +134,7 @@ static void expire_flying(struct dli_pipe *pipe, int64_t now, dlock_status statu
             *min = call->deadline < *min ? call->deadline : *min;
         } else if (call) {
             *place = NULL;
-            dli_fail(call->why, status, status == DLOCK_CLOSED ? "the client was closed" : "%s: no answer in time",
+            dli_fail(call->reason, status, status == DLOCK_CLOSED ? "the client was closed" : "%s: no answer in time",
                      pipe->conn->config->target.text);
             dli_pipe_complete(pipe, call, status, 1, NULL);
         }

@@ -42,7 +42,7 @@ struct dli_pipe {
 
     struct dli_conn *conn;
     struct dli_busy busy, nap; /* of direct calls: asking for an answer, and sleeping for it */
-    struct dli_gate *gate;
+    struct dli_budget *budget;
     struct dli_call *again, **again_end;   /* to be sent once more, in the order in which they were sent first */
     struct dli_call *urgent, **urgent_end; /* to be sent behind those, in order */
     struct dli_call *waiting, **waiting_end;
@@ -53,15 +53,15 @@ struct dli_pipe {
     int64_t silence;     /* microseconds without bytes after which the connection is given up */
     int64_t try_at;      /* connect not before */
     uint64_t woken;      /* words to wake at the end of this round */
-    int64_t troubles;    /* how often a connection was lost or could not be made */
-    dlock_error trouble; /* the last one */
+    int64_t failures;    /* how often a connection was lost or could not be made */
+    dlock_error failure; /* the last one */
     int crowds_known;    /* bits: the server has the script of that crowd */
     int crowdless;       /* the server, or a proxy, wants the keys of one slot in a script */
     int64_t *reloads;    /* atomic counter of NOSCRIPT answers */
 };
 
 /* 0, or -1 without memory. */
-int dli_pipe_init(struct dli_pipe *pipe, const struct dli_conn_config *config, struct dli_gate *gate, int wake_fd,
+int dli_pipe_init(struct dli_pipe *pipe, const struct dli_conn_config *config, struct dli_budget *budget, int wake_fd,
                   int64_t silence, int64_t *reloads);
 void dli_pipe_fini(struct dli_pipe *pipe);
 

@@ -15,7 +15,7 @@ static int reserve_flight(struct dli_pipe *pipe)
     size_t room = pipe->flying_room ? 2 * pipe->flying_room : 256;
     struct dli_flight *ring;
 
-    if (pipe->flying_count + DLI_CROWD_MOST <= pipe->flying_room)
+    if (pipe->flying_count + DLI_BATCH_MOST <= pipe->flying_room)
         return 0;
     assert(pipe->flying_count == 0 || pipe->flying_room > 0);
     ring = malloc(room * sizeof *ring);
@@ -42,8 +42,8 @@ static struct dli_call *land(struct dli_pipe *pipe)
 /* Everything in flight has an unknown outcome now; what waits goes on waiting. */
 static void crash(struct dli_pipe *pipe, int64_t now)
 {
-    pipe->troubles++;
-    pipe->trouble = pipe->conn->why;
+    pipe->failures++;
+    pipe->failure = pipe->conn->reason;
     while (pipe->flying_count > 0) {
         struct dli_call *call = land(pipe);
 
@@ -71,9 +71,9 @@ static void fail_waiting(struct dli_pipe *pipe, struct dli_call **list, struct d
 
 static void fail_all(struct dli_pipe *pipe)
 {
-    fail_waiting(pipe, &pipe->again, &pipe->again_end, pipe->conn->why.code);
-    fail_waiting(pipe, &pipe->urgent, &pipe->urgent_end, pipe->conn->why.code);
-    fail_waiting(pipe, &pipe->waiting, &pipe->waiting_end, pipe->conn->why.code);
+    fail_waiting(pipe, &pipe->again, &pipe->again_end, pipe->conn->reason.code);
+    fail_waiting(pipe, &pipe->urgent, &pipe->urgent_end, pipe->conn->reason.code);
+    fail_waiting(pipe, &pipe->waiting, &pipe->waiting_end, pipe->conn->reason.code);
 }
 
 /* Whether an attempt began; it may also have ended already. */
@@ -83,8 +83,8 @@ static int begin_connect(struct dli_pipe *pipe, int64_t now)
 
     if ((!pipe->again && !pipe->urgent && !pipe->waiting) || now < pipe->try_at)
         return 0;
-    later = dli_gate_ask(pipe->gate, now);
-    if (later && dli_gate_refused(pipe->gate, &pipe->conn->why, now))
+    later = dli_budget_take(pipe->budget, now);
+    if (later && dli_budget_refused(pipe->budget, &pipe->conn->reason, now))
         fail_all(pipe);
     else if (later)
         pipe->try_at = later;
@@ -98,12 +98,12 @@ static void go_on_connecting(struct dli_pipe *pipe, int64_t now)
     if (dli_conn_under_way(pipe->conn))
         dli_conn_step(pipe->conn, now);
     if (pipe->conn->state == DLI_CONN_READY)
-        dli_gate_result(pipe->gate, 1, now);
+        dli_budget_result(pipe->budget, 1, now);
     if (pipe->conn->state != DLI_CONN_FAILED)
         return;
-    dli_gate_failed(pipe->gate, &pipe->conn->why, now);
-    pipe->troubles++;
-    pipe->trouble = pipe->conn->why;
+    dli_budget_failed(pipe->budget, &pipe->conn->reason, now);
+    pipe->failures++;
+    pipe->failure = pipe->conn->reason;
     pipe->try_at = now;
     fail_all(pipe);
 }
@@ -126,28 +126,28 @@ static int begin_asking(struct dli_pipe *pipe)
 }
 
 /* The first call of a list and those behind it that go with it; they stay there. */
-static void gather(struct dli_call *call, struct dli_crowd *crowd)
+static void gather(struct dli_call *call, struct dli_batch *batch)
 {
-    crowd->count = 0;
-    for (int looked = 0; call && call->crowd && crowd->count < DLI_CROWD_MOST && looked < LOOK_AT; looked++) {
-        dli_crowd_add(crowd, call);
+    batch->count = 0;
+    for (int looked = 0; call && call->batch && batch->count < DLI_BATCH_MOST && looked < LOOK_AT; looked++) {
+        dli_batch_add(batch, call);
         call = call->next;
     }
 }
 
 /* The crowd was sent: out of the list, in whose order it is. */
 static void take_out(struct dli_pipe *pipe, struct dli_call **list, struct dli_call ***end,
-                     const struct dli_crowd *crowd)
+                     const struct dli_batch *batch)
 {
     struct dli_call **at = list;
 
-    for (int i = 0; *at && i < crowd->count;) {
-        if (*at != crowd->call[i]) {
+    for (int i = 0; *at && i < batch->count;) {
+        if (*at != batch->call[i]) {
             at = &(*at)->next;
             continue;
         }
         *at = (*at)->next;
-        take_off(pipe, crowd->call[i], crowd->count - 1 - i);
+        take_off(pipe, batch->call[i], batch->count - 1 - i);
         i++;
     }
     if (!*at)
@@ -157,15 +157,15 @@ static void take_out(struct dli_pipe *pipe, struct dli_call **list, struct dli_c
 /* The first call and those that go with it, as one command. 0; or -1 when they are not, and the first one goes alone. */
 static int encode_crowd(struct dli_pipe *pipe, struct dli_call **list, struct dli_call ***end)
 {
-    struct dli_crowd crowd;
-    int full = !(pipe->crowds_known & 1 << (*list)->crowd);
+    struct dli_batch batch;
+    int full = !(pipe->crowds_known & 1 << (*list)->batch);
 
     if (!(*list)->next || pipe->crowdless)
         return -1;
-    gather(*list, &crowd);
-    if (crowd.count < DLI_CROWD_LEAST || dli_crowd_encode(&pipe->conn->out, &crowd, full))
+    gather(*list, &batch);
+    if (batch.count < DLI_BATCH_LEAST || dli_batch_encode(&pipe->conn->out, &batch, full))
         return -1;
-    take_out(pipe, list, end, &crowd);
+    take_out(pipe, list, end, &batch);
     return 0;
 }
 
@@ -198,7 +198,7 @@ static void encode_list(struct dli_pipe *pipe, struct dli_call **list, struct dl
 /* Once more, by itself: behind those that are to be sent again already, before all others. */
 static void again(struct dli_pipe *pipe, struct dli_call *call)
 {
-    call->crowd = 0;
+    call->batch = 0;
     call->next = NULL;
     *pipe->again_end = call;
     pipe->again_end = &call->next;
@@ -225,7 +225,7 @@ static int again_in_full(struct dli_pipe *pipe, struct dli_call *call, const str
 
 static void fail(struct dli_pipe *pipe, dlock_status status, const char *what)
 {
-    dli_fail(&pipe->conn->why, status, "%s: %s", pipe->conn->target->text, what);
+    dli_fail(&pipe->conn->reason, status, "%s: %s", pipe->conn->target->text, what);
     pipe->conn->state = DLI_CONN_FAILED;
 }
 
@@ -245,16 +245,16 @@ static void answer_crowd(struct dli_pipe *pipe, size_t count, const struct dli_r
         return;
     }
     for (size_t i = 0; i < count; i++) {
-        struct dli_reply room[DLI_CROWD_WORDS];
+        struct dli_reply room[DLI_BATCH_ARGS];
         struct dli_call *call = land(pipe);
 
-        bit |= call ? 1 << call->crowd : 0; /* before again() takes it away */
+        bit |= call ? 1 << call->batch : 0; /* before again() takes it away */
         if (call && (!all || reply->items[i].type == DLI_REPLY_NIL)) {
             call->repeated |= all;
             if (!again_in_full(pipe, call, reply))
                 again(pipe, call);
         } else {
-            answer(pipe, call, call ? dli_crowd_reply(call, &reply->items[i], room) : NULL);
+            answer(pipe, call, call ? dli_batch_reply(call, &reply->items[i], room) : NULL);
         }
     }
     pipe->crowdless |= !all && dli_error_status(reply) == DLOCK_WRONG_SETUP;

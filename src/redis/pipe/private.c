@@ -9,11 +9,12 @@
 
 enum { SLOW_FOR = 60 * 1000 * 1000 };
 
-void dli_private_init(struct dli_private *pool, const struct dli_conn_config *config, struct dli_gate *gate, int count)
+void dli_private_init(struct dli_private *pool, const struct dli_conn_config *config, struct dli_budget *budget,
+                      int count)
 {
     memset(pool, 0, sizeof *pool);
     pool->config = config;
-    pool->gate = gate;
+    pool->budget = budget;
     pool->free = count >= DLI_PRIVATE_MAX ? ~UINT64_C(0) : (UINT64_C(1) << count) - 1;
 }
 
@@ -47,9 +48,9 @@ static dlock_status connect_now(struct dli_private *pool, struct dli_conn *conn,
     dlock_status status = dli_conn_open(conn, deadline);
 
     if (status == DLOCK_OK)
-        dli_gate_result(pool->gate, 1, dli_now());
+        dli_budget_result(pool->budget, 1, dli_now());
     else
-        dli_gate_failed(pool->gate, &conn->why, dli_now());
+        dli_budget_failed(pool->budget, &conn->reason, dli_now());
     return status;
 }
 
@@ -60,7 +61,7 @@ static dlock_status round_trip(struct dli_conn *conn, struct dli_call *call, con
 
     *sent = 0;
     if (dli_buffer_add(&conn->out, call->command.bytes, call->command.size))
-        return dli_fail(&conn->why, DLOCK_OUT_OF_MEMORY, "out of memory");
+        return dli_fail(&conn->reason, DLOCK_OUT_OF_MEMORY, "out of memory");
     status = dli_conn_call(conn, call->deadline, reply, sent);
     if (status != DLOCK_OK || !dli_call_unknown_script(call, *reply))
         return status;
@@ -68,7 +69,7 @@ static dlock_status round_trip(struct dli_conn *conn, struct dli_call *call, con
     call->command.size = 0;
     *sent = 0;
     if (call->encode(call, 1) || dli_buffer_add(&conn->out, call->command.bytes, call->command.size))
-        return dli_fail(&conn->why, DLOCK_OUT_OF_MEMORY, "out of memory");
+        return dli_fail(&conn->reason, DLOCK_OUT_OF_MEMORY, "out of memory");
     return dli_conn_call(conn, call->deadline, reply, sent);
 }
 
@@ -94,8 +95,8 @@ static dlock_status carry_new(struct dli_private *pool, struct dli_conn *conn, s
  * A connection that was idle may have been closed meanwhile: such a call goes again, once, on a new one, if that does no harm or
  * none of it was sent.
  */
-static dlock_status carry(struct dli_private *pool, struct dli_conn *conn, struct dli_call *call,
-                          const struct dli_reply **reply, int *sent)
+static dlock_status execute(struct dli_private *pool, struct dli_conn *conn, struct dli_call *call,
+                            const struct dli_reply **reply, int *sent)
 {
     dlock_status status;
 
@@ -103,7 +104,7 @@ static dlock_status carry(struct dli_private *pool, struct dli_conn *conn, struc
         return carry_new(pool, conn, call, reply, sent);
     status = round_trip(conn, call, reply, sent);
     if (status != DLOCK_UNREACHABLE || (*sent && !call->repeatable) || dli_now() >= call->deadline ||
-        dli_gate_ask(pool->gate, dli_now()))
+        dli_budget_take(pool->budget, dli_now()))
         return status;
     dli_conn_close(conn);
     call->repeated = *sent;
@@ -115,7 +116,7 @@ static int may_connect(struct dli_private *pool)
 {
     int64_t now = dli_now();
 
-    return now >= __atomic_load_n(&pool->slow_until, __ATOMIC_RELAXED) && dli_gate_ask(pool->gate, now) == 0;
+    return now >= __atomic_load_n(&pool->slow_until, __ATOMIC_RELAXED) && dli_budget_take(pool->budget, now) == 0;
 }
 
 int dli_private_call(struct dli_private *pool, struct dli_call *call)
@@ -134,14 +135,14 @@ int dli_private_call(struct dli_private *pool, struct dli_call *call)
         put(pool, index);
         return 0;
     }
-    status = carry(pool, conn, call, &reply, &sent);
+    status = execute(pool, conn, call, &reply, &sent);
     if (status == DLOCK_OK && dli_conn_demoted(conn, reply)) {
-        status = dli_fail(&conn->why, DLOCK_UNREACHABLE, "%s: it is not the primary any more", conn->target->text);
+        status = dli_fail(&conn->reason, DLOCK_UNREACHABLE, "%s: it is not the primary any more", conn->target->text);
         sent = 0;
     }
     if (status != DLOCK_OK) {
-        if (call->why)
-            *call->why = conn->why;
+        if (call->reason)
+            *call->reason = conn->reason;
         dli_conn_close(conn);
     }
     if (call->complete(call, status, sent || call->repeated, reply))

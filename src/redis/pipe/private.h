@@ -13,14 +13,15 @@ enum { DLI_PRIVATE_MAX = 64 };
 
 struct dli_private {
     const struct dli_conn_config *config;
-    struct dli_gate *gate;
+    struct dli_budget *budget;
     uint64_t free;      /* atomic mask */
     int64_t slow_until; /* atomic: connecting takes longer than callers have; the shared connection is there for them */
     struct dli_conn *conns[DLI_PRIVATE_MAX];
     int64_t used_at[DLI_PRIVATE_MAX];
 };
 
-void dli_private_init(struct dli_private *pool, const struct dli_conn_config *config, struct dli_gate *gate, int count);
+void dli_private_init(struct dli_private *pool, const struct dli_conn_config *config, struct dli_budget *budget,
+                      int count);
 void dli_private_fini(struct dli_private *pool);
 
 /* Carry the call on a free connection, blocking until its deadline; complete has run. 0 when none is free or may be made. */

@@ -8,28 +8,28 @@
 
 #include "redis/codec/codec.h"
 
-struct dli_request *dli_errand_new(void)
+struct dli_request *dli_job_new(void)
 {
-    void *errand = calloc(1, sizeof(struct dli_errand));
+    void *job = calloc(1, sizeof(struct dli_job));
 
-    return errand; /* the request is its first member */
+    return job; /* the request is its first member */
 }
 
-void dli_errand_free(struct dli_request *request)
+void dli_job_free(struct dli_request *request)
 {
     if (!request)
         return;
-    dli_buffer_free(&dli_errand_of(request)->call.command);
-    free(dli_errand_of(request));
+    dli_buffer_free(&dli_job_of(request)->call.command);
+    free(dli_job_of(request));
 }
 
 static int encode(struct dli_call *call, int full)
 {
-    const struct dli_errand *errand = DLI_OBJECT(call, struct dli_errand, call);
-    int how = (full ? DLI_SAY_FULL : 0) | errand->form * DLI_SAY_FORM;
+    const struct dli_job *job = DLI_OBJECT(call, struct dli_job, call);
+    int how = (full ? DLI_ENCODE_FULL : 0) | job->form * DLI_ENCODE_FORM;
 
     call->command.size = 0;
-    return dli_encode_request(&call->command, how, &errand->request);
+    return dli_encode_request(&call->command, how, &job->request);
 }
 
 /* What is known of an exchange whatever came of it. A first copy of a release may still be under way: then it counts. */
@@ -56,14 +56,14 @@ static void note_refusal(const struct dli_request *request)
         __atomic_store_n(request->place->apart, apart, __ATOMIC_RELAXED);
 }
 
-int dli_errand_hear(struct dli_errand *errand, dlock_status status, int sent, const struct dli_reply *reply)
+int dli_job_answer(struct dli_job *job, dlock_status status, int sent, const struct dli_reply *reply)
 {
-    struct dli_request *request = &errand->request;
+    struct dli_request *request = &job->request;
 
     request->status = status;
     request->sent = sent;
     request->refused = 0;
-    request->repeated = errand->call.repeated;
+    request->repeated = job->call.repeated;
     if (request->verb == DLI_VERB_EXCHANGE)
         request->exchange.answer = (struct dli_answer){.status = status};
     if (status == DLOCK_OK) {
@@ -77,42 +77,42 @@ int dli_errand_hear(struct dli_errand *errand, dlock_status status, int sent, co
     return request->status == DLOCK_PROTOCOL_ERROR || request->status == DLOCK_SERVER_FORGOT ? -1 : 0;
 }
 
-void dli_errand_tell(struct dli_errand *errand)
+void dli_job_tell(struct dli_job *job)
 {
-    if (errand->request.done)
-        errand->request.done(&errand->request);
+    if (job->request.done)
+        job->request.done(&job->request);
 }
 
 static int complete(struct dli_call *call, dlock_status status, int sent, const struct dli_reply *reply)
 {
-    struct dli_errand *errand = DLI_OBJECT(call, struct dli_errand, call);
+    struct dli_job *job = DLI_OBJECT(call, struct dli_job, call);
     int result;
 
-    if (errand->turn && errand->turn(errand, status, reply))
+    if (job->intercept && job->intercept(job, status, reply))
         return 0;
-    result = dli_errand_hear(errand, status, sent, reply);
-    dli_errand_tell(errand);
+    result = dli_job_answer(job, status, sent, reply);
+    dli_job_tell(job);
     return result;
 }
 
-int dli_errand_begin(struct dli_errand *errand)
+int dli_job_begin(struct dli_job *job)
 {
-    struct dli_call *call = &errand->call;
+    struct dli_call *call = &job->call;
 
     call->encode = encode;
     call->complete = complete;
-    call->deadline = errand->request.deadline;
-    call->repeatable = errand->request.repeatable;
-    call->why = errand->request.why;
-    call->fallback = call->repeated = call->asking = call->crowd = 0;
-    errand->request.torn = 0;
+    call->deadline = job->request.deadline;
+    call->repeatable = job->request.repeatable;
+    call->reason = job->request.reason;
+    call->fallback = call->repeated = call->asking = call->batch = 0;
+    job->request.torn = 0;
     call->sleeps = 0;
     return encode(call, 0);
 }
 
-void dli_errand_fail(struct dli_errand *errand, dlock_status status)
+void dli_job_fail(struct dli_job *job, dlock_status status)
 {
-    complete(&errand->call, status, errand->call.repeated, NULL);
+    complete(&job->call, status, job->call.repeated, NULL);
 }
 
 int dli_reply_unknown_script(const struct dli_reply *reply)

@@ -30,7 +30,7 @@ static int64_t waiter_of(const char *uuid, const char *channel, size_t *size)
     return value;
 }
 
-typedef void tell_fn(void *owner, const struct dli_heard *heard);
+typedef void tell_fn(void *owner, const struct dli_message_target *heard);
 
 /* The locks of one kind whose channel this is: T(N) is the same text for "x" and "{x}". */
 static void each_of_kind(const struct dli_store *store, const struct dli_wire *wire, const char *channel, size_t size,
@@ -44,7 +44,7 @@ static void each_of_kind(const struct dli_store *store, const struct dli_wire *w
         memcmp(channel, wire->channel, skip) != 0)
         return;
     for (size_t bare = 0; bare < 2; bare++) {
-        struct dli_heard heard = {kind->id, channel + skip + bare, size - skip - end - 2 * bare, number};
+        struct dli_message_target heard = {kind->id, channel + skip + bare, size - skip - end - 2 * bare, number};
 
         if (bare && (size < skip + 3 || channel[skip] != '{' || channel[size - 1] != '}'))
             return;
@@ -52,7 +52,7 @@ static void each_of_kind(const struct dli_store *store, const struct dli_wire *w
     }
 }
 
-void dli_hear_channel(const struct dli_store *store, const char *channel, size_t size, tell_fn *tell)
+void dli_message_channel(const struct dli_store *store, const char *channel, size_t size, tell_fn *tell)
 {
     const struct dli_wire *wire;
 
@@ -81,7 +81,7 @@ static void granted(const struct dli_store *store, int32_t family, const char *a
 {
     int64_t id = number(&at, end), seq = number(&at, end), token = number(&at, end);
     int64_t tokens = family == DLOCK_KIND_MUTEX ? number(&at, end) : 1;
-    struct dli_heard heard = {family, at, (size_t)(end - at), id};
+    struct dli_message_target heard = {family, at, (size_t)(end - at), id};
 
     if (id > 0 && seq >= 0 && token >= 0 && tokens > 0)
         store->hooks->granted(store->owner, &heard, seq, token, tokens);
@@ -91,7 +91,7 @@ static void granted(const struct dli_store *store, int32_t family, const char *a
 static void opened(const struct dli_store *store, const char *at, const char *end)
 {
     int64_t id = number(&at, end), ms = number(&at, end);
-    struct dli_heard heard = {DLOCK_KIND_MUTEX, at, (size_t)(end - at), id};
+    struct dli_message_target heard = {DLOCK_KIND_MUTEX, at, (size_t)(end - at), id};
 
     if (id > 0 && ms >= 0 && ms <= 1000)
         store->hooks->hint(store->owner, &heard);
@@ -104,21 +104,21 @@ static void gate(const struct dli_store *store, const char *at, const char *end)
     int64_t ms = number(&at, end);
 
     for (size_t i = 0; ms >= 0 && i < 2; i++) {
-        struct dli_heard heard = {family[i], at, (size_t)(end - at), 0};
+        struct dli_message_target heard = {family[i], at, (size_t)(end - at), 0};
 
         store->hooks->gate(store->owner, &heard, ms);
     }
 }
 
-void dli_hear_message(const struct dli_store *store, int own, const char *channel, size_t channel_size,
-                      const char *text, size_t size)
+void dli_message_dispatch(const struct dli_store *store, int own, const char *channel, size_t channel_size,
+                          const char *text, size_t size)
 {
     const char *end = text + size;
 
     if (!own && size == 2 && memcmp(text, "00", 2) == 0)
         return; /* it is behind a "1" that was heard: see rw.lua */
     if (!own)
-        dli_hear_channel(store, channel, channel_size, store->hooks->hint);
+        dli_message_channel(store, channel, channel_size, store->hooks->hint);
     else if (size > 6 && memcmp(text, "grant ", 6) == 0)
         granted(store, DLOCK_KIND_MUTEX, text + 6, end);
     else if (size > 5 && memcmp(text, "fair ", 5) == 0)

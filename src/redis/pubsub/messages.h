@@ -15,11 +15,11 @@ enum { DLI_OWN_CHANNEL_MAX = DLI_UUID_SIZE + 16 };
 void dli_own_channel(char out[DLI_OWN_CHANNEL_MAX], const char *uuid);
 
 /* A message on a channel; own: it is the client's. Hooks granted, gate and hint tell. */
-void dli_hear_message(const struct dli_store *store, int own, const char *channel, size_t channel_size,
-                      const char *text, size_t size);
+void dli_message_dispatch(const struct dli_store *store, int own, const char *channel, size_t channel_size,
+                          const char *text, size_t size);
 
 /* Call tell for every lock that may be listened to on the channel. */
-void dli_hear_channel(const struct dli_store *store, const char *channel, size_t size,
-                      void (*tell)(void *owner, const struct dli_heard *heard));
+void dli_message_channel(const struct dli_store *store, const char *channel, size_t size,
+                         void (*tell)(void *owner, const struct dli_message_target *heard));
 
 #endif

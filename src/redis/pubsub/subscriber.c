@@ -9,13 +9,13 @@
 
 enum { QUIET = 5000000, REFUSED_PAUSE = 1000000 };
 
-int dli_subscriber_init(struct dli_subscriber *sub, const struct dli_conn_config *config, struct dli_gate *gate,
+int dli_subscriber_init(struct dli_subscriber *sub, const struct dli_conn_config *config, struct dli_budget *budget,
                         const char *channel, int wake_fd, int64_t patience)
 {
     memset(sub, 0, sizeof *sub);
     pthread_mutex_init(&sub->mutex, NULL);
     sub->conn = dli_conn_new(config);
-    sub->gate = gate;
+    sub->budget = budget;
     sub->channel = channel;
     sub->wake_fd = wake_fd;
     sub->patience = patience;
@@ -146,7 +146,7 @@ static int begin(struct dli_subscriber *sub, int64_t now)
 
     if (now < sub->try_at)
         return 0;
-    later = dli_gate_ask(sub->gate, now);
+    later = dli_budget_take(sub->budget, now);
     if (later)
         sub->try_at = later;
     else
@@ -159,12 +159,12 @@ static void go_on_connecting(struct dli_subscriber *sub, int64_t now)
     if (dli_conn_under_way(sub->conn))
         dli_conn_step(sub->conn, now);
     if (sub->conn->state == DLI_CONN_READY) {
-        dli_gate_result(sub->gate, 1, now);
+        dli_budget_result(sub->budget, 1, now);
         sub->heard_at = now;
         sub->asked_at = 0;
         encode(&sub->conn->out, "SUBSCRIBE", sub->channel, strlen(sub->channel));
     } else if (sub->conn->state == DLI_CONN_FAILED) {
-        dli_gate_failed(sub->gate, &sub->conn->why, now);
+        dli_budget_failed(sub->budget, &sub->conn->reason, now);
         fall(sub, 0, now);
     }
 }

@@ -30,7 +30,7 @@ struct dli_subscriber {
     void *owner;
     const char *channel; /* the client's own */
     struct dli_conn *conn;
-    struct dli_gate *gate;
+    struct dli_budget *budget;
     int up;
     int failed; /* since it was up last */
     int64_t try_at;
@@ -39,7 +39,7 @@ struct dli_subscriber {
 };
 
 /* 0, or -1 without memory. */
-int dli_subscriber_init(struct dli_subscriber *sub, const struct dli_conn_config *config, struct dli_gate *gate,
+int dli_subscriber_init(struct dli_subscriber *sub, const struct dli_conn_config *config, struct dli_budget *budget,
                         const char *channel, int wake_fd, int64_t patience);
 void dli_subscriber_fini(struct dli_subscriber *sub);
 

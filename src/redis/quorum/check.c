@@ -37,7 +37,7 @@ static void sum(struct dli_round *round)
         const char *where = round->lane->quorum->node[i].store->text;
         struct dli_request silent = {.status = DLOCK_UNREACHABLE};
 
-        status = dli_check_sum(asked, share->over ? share->request : &silent, &share->found, &share->why, where);
+        status = dli_check_sum(asked, share->over ? share->request : &silent, &share->found, &share->reason, where);
     }
     dli_round_answer(round, status);
 }

@@ -34,20 +34,20 @@ static void begin(struct dli_round *round, int64_t now)
     const struct dli_wish *wish = &round->said.exchange.wish;
     int splits = round->spot->splits;
 
-    dli_seats_last(round->lane->quorum, wish->lease);
-    dli_seats_ask(round->lane, now);
+    dli_membership_last(round->lane->quorum, wish->lease);
+    dli_membership_ask(round->lane, now);
     round->until = now + 2 * wish->lease;
     dli_election_init(&round->election, quorum->count, quorum->needed, splits >= SPLITS && (splits - SPLITS) % 2 == 0);
     round->waits = 1;
     round->busy++;
-    dli_elect_go(round, now);
+    dli_election_round_go(round, now);
 }
 
-void dli_elect_go(struct dli_round *round, int64_t now)
+void dli_election_round_go(struct dli_round *round, int64_t now)
 {
     int64_t at;
 
-    if (!dli_seats_met(round->lane, round->since, round->said.deadline, now, &at)) {
+    if (!dli_membership_met(round->lane, round->since, round->said.deadline, now, &at)) {
         dli_round_wake(round, at);
         return;
     }
@@ -79,25 +79,25 @@ static void write_floors(struct dli_round *round)
 }
 
 /* Whether the server can vote with the others, as it said when it was asked: not before it was out of reach. */
-static int may_vote(const struct dli_seat *seat)
+static int may_vote(const struct dli_membership *seat)
 {
     return seat->good &&
-           seat->troubles == __atomic_load_n(&seat->lane->quorum->node[seat->index].troubles, __ATOMIC_RELAXED);
+           seat->failures == __atomic_load_n(&seat->lane->quorum->node[seat->index].failures, __ATOMIC_RELAXED);
 }
 
 /* A vote counts when its server may. */
 static void count_vote(struct dli_round *round, struct dli_share *share)
 {
-    const struct dli_seat *seat = &round->lane->seat[share->node];
+    const struct dli_membership *seat = &round->lane->seat[share->node];
     const struct dli_request *request = share->request;
     const struct dli_answer *answer = &request->exchange.answer;
 
     if (request->status != DLOCK_OK) {
         dli_election_failed(&round->election, share->node, request->sent && !request->refused);
     } else if (!may_vote(seat)) {
-        share->why = seat->why;
-        if (share->why.code == DLOCK_OK)
-            dli_fail(&share->why, DLOCK_UNREACHABLE, "%s: it has not named its quorum yet",
+        share->reason = seat->reason;
+        if (share->reason.code == DLOCK_OK)
+            dli_fail(&share->reason, DLOCK_UNREACHABLE, "%s: it has not named its quorum yet",
                      round->lane->quorum->node[share->node].store->text);
         dli_election_failed(&round->election, share->node, answer->got == DLI_TRY_GRANTED);
     } else {
@@ -108,7 +108,7 @@ static void count_vote(struct dli_round *round, struct dli_share *share)
 static void heard(struct dli_round *round, struct dli_share *share, int64_t now)
 {
     const struct dli_request *request = share->request;
-    const struct dli_seat *seat = &round->lane->seat[share->node];
+    const struct dli_membership *seat = &round->lane->seat[share->node];
 
     switch (share->stage) {
     case DLI_STAGE_ASK:
@@ -121,20 +121,20 @@ static void heard(struct dli_round *round, struct dli_share *share, int64_t now)
         if (round->asked)
             ask(round);
         else if (!round->won && request->status == DLOCK_OK && request->exchange.answer.got == DLI_TRY_GRANTED)
-            dli_drop_undo(share, now);
+            dli_release_round_undo(share, now);
         break;
     case DLI_STAGE_FLOOR:
         dli_election_written(&round->election, share->node, request->status == DLOCK_OK ? request->floor.stands : -1);
         break;
     default:
-        dli_drop_later(share, now);
+        dli_release_round_later(share, now);
         return;
     }
     if (round->asked || round->won)
         write_floors(round);
 }
 
-void dli_elect_judge(struct dli_lane *lane, int node)
+void dli_election_round_judge(struct dli_lane *lane, int node)
 {
     struct dli_link *link = lane->rounds.next;
 
@@ -145,7 +145,7 @@ void dli_elect_judge(struct dli_lane *lane, int node)
 
         link = link->next;
         if (round->waits) {
-            dli_elect_go(round, now);
+            dli_election_round_go(round, now);
             dli_round_settle(round, now);
         } else if (share->unjudged) {
             share->unjudged = 0;
@@ -154,7 +154,7 @@ void dli_elect_judge(struct dli_lane *lane, int node)
     }
 }
 
-void dli_elect_dropped(struct dli_lane *lane, const struct dli_spot *spot, const char *id)
+void dli_election_round_dropped(struct dli_lane *lane, const struct dli_shared_place *spot, const char *id)
 {
     for (struct dli_link *link = lane->rounds.next; link != &lane->rounds; link = link->next) {
         struct dli_round *round = DLI_OBJECT(link, struct dli_round, link);
@@ -180,21 +180,21 @@ static void won(struct dli_round *round)
 
 static enum dli_try try_of(enum dli_outcome outcome)
 {
-    return outcome == DLI_OUTCOME_QUIET  ? DLI_TRY_QUIET
-           : outcome == DLI_OUTCOME_GATE ? DLI_TRY_GATE
-           : outcome == DLI_OUTCOME_KIND ? DLI_TRY_WRONG_KIND
-                                         : DLI_TRY_HELD;
+    return outcome == DLI_OUTCOME_QUARANTINE ? DLI_TRY_QUARANTINE
+           : outcome == DLI_OUTCOME_GATE     ? DLI_TRY_GATE
+           : outcome == DLI_OUTCOME_KIND     ? DLI_TRY_WRONG_KIND
+                                             : DLI_TRY_HELD;
 }
 
 /* A server in quarantine has said so. */
 static void say_quiet(struct dli_round *round)
 {
-    dlock_error *why = round->asked->request.why;
+    dlock_error *reason = round->asked->request.reason;
 
-    for (int i = 0; why && i < round->election.count; i++)
-        if (round->election.voter[i].vote == DLI_VOTE_QUIET)
-            dli_fail(why, DLOCK_QUARANTINED, "%s: %.300s", round->lane->quorum->node[i].store->text,
-                     round->share[i].why.message);
+    for (int i = 0; reason && i < round->election.count; i++)
+        if (round->election.voter[i].vote == DLI_VOTE_QUARANTINE)
+            dli_fail(reason, DLOCK_QUARANTINED, "%s: %.300s", round->lane->quorum->node[i].store->text,
+                     round->share[i].reason.message);
 }
 
 /* Votes of others that are gone soon, or a lock that is held: look again then. */
@@ -208,7 +208,7 @@ static void refused(struct dli_round *round, enum dli_try got)
     round->spot->contended = 1;
     *answer = (struct dli_answer){.got = got, .spent = dli_election_spent(e)};
     answer->left = split ? 0 : dli_election_left(e);
-    if (got == DLI_TRY_QUIET) {
+    if (got == DLI_TRY_QUARANTINE) {
         answer->left = answer->left < 0 ? QUIET_PAUSE : answer->left;
         say_quiet(round);
     }
@@ -244,7 +244,7 @@ static int bad_quorum(struct dli_round *round)
 {
     struct dli_request *asked = &round->asked->request;
 
-    if (dli_quorum_fits(round->lane->quorum, asked->why) == DLOCK_OK)
+    if (dli_quorum_fits(round->lane->quorum, asked->reason) == DLOCK_OK)
         return 0;
     asked->exchange.answer = (struct dli_answer){.spent = dli_election_spent(&round->election)};
     asked->sent = asked->exchange.answer.spent;
@@ -270,4 +270,4 @@ static void decide(struct dli_round *round, int must, int64_t now)
         refused(round, try_of(outcome));
 }
 
-const struct dli_round_ops dli_elect_ops = {begin, heard, decide, NULL};
+const struct dli_round_ops dli_election_round_ops = {begin, heard, decide, NULL};

@@ -30,7 +30,7 @@ struct dli_server {
     struct dli_quorum *quorum;
     int index;
     struct dli_store *store;
-    int64_t troubles; /* how often it was out of reach */
+    int64_t failures; /* how often it was out of reach */
     char run_id[48];  /* "" unknown */
     dlock_error bad;  /* why it cannot vote with the others; code DLOCK_OK: it can, as far as is known */
 };
@@ -43,13 +43,13 @@ struct dli_quorum {
     int64_t patience; /* for one command */
     int64_t keep_ms;  /* how long what servers know of this quorum lasts */
     int bad_nodes;
-    unsigned ears; /* a bit for each node that hears */
+    unsigned subscribed; /* a bit for each node that hears */
     char view[DLI_VIEW_MAX], text[416];
     struct dli_server node[DLI_VOTERS_MAX];
 };
 
 /* What is known of a lock, for as long as a round is about it. refs is an atomic; splits and contended belong to the lane. */
-struct dli_spot {
+struct dli_shared_place {
     struct dli_store *store; /* of one node: what it calls a place knows no server */
     struct dli_place *place;
     uint32_t refs;
@@ -58,7 +58,7 @@ struct dli_spot {
 };
 
 struct dli_place {
-    struct dli_spot *spot; /* with a ref */
+    struct dli_shared_place *spot; /* with a ref */
 };
 
 /* The asker's request. next belongs to the lane; done is an atomic, set last. */
@@ -69,14 +69,14 @@ struct dli_ballot {
 };
 
 /* A lane's knowledge of a node. */
-struct dli_seat {
+struct dli_membership {
     struct dli_lane *lane;
     struct dli_request *request; /* NULL: it is not this lane's to know */
     int index;
     int asking, heard; /* a question is under way; one was answered, well or not */
     int good;
-    int64_t joined_at, troubles; /* when it joined; what node.troubles was, -1: it is to be asked again */
-    dlock_error why;             /* of the last question */
+    int64_t joined_at, failures; /* when it joined; what node.troubles was, -1: it is to be asked again */
+    dlock_error reason;          /* of the last question */
 };
 
 enum { DLI_SLEEP_WORDS = 64 };
@@ -96,7 +96,7 @@ struct dli_lane {
     unsigned unheard; /* bit i: node i could not be asked, and the rounds do not know yet */
     int met;          /* all nodes were heard once, or waited for once */
     uint64_t noise;
-    struct dli_seat seat[DLI_VOTERS_MAX];
+    struct dli_membership seat[DLI_VOTERS_MAX];
     struct dli_lane *lane[DLI_VOTERS_MAX];
 };
 
@@ -111,14 +111,14 @@ struct dli_share {
     int unjudged;     /* a vote, until it is known whether its server can vote */
     int over;         /* it has been answered, and what for is in request and why */
     int64_t again_at; /* UNDO: try again then; 0 not */
-    dlock_error why;
+    dlock_error reason;
     struct dli_renewal *row;   /* RENEW: its own */
     struct dli_findings found; /* CHECK: the same */
 };
 
 /* One lock of a renewal. */
 struct dli_kept {
-    struct dli_spot *spot; /* with a ref */
+    struct dli_shared_place *spot; /* with a ref */
     char id[DLI_OWNER_MAX];
     struct dli_tally tally;
     int dropped; /* it is being released: no server gets it again */
@@ -138,14 +138,14 @@ struct dli_round {
     struct dli_link link; /* in the lane's */
     const struct dli_round_ops *ops;
     struct dli_lane *lane;
-    struct dli_ballot *asked; /* NULL: answered */
-    struct dli_request said;  /* what was asked; rows of several locks are in the shares */
-    struct dli_spot *spot;    /* with a ref; or NULL */
-    int waits;                /* for all seats, before it asks for votes */
-    int begun, busy, again;   /* shares under way, and to be tried again */
-    int64_t since, wake_at;   /* when it began; call again then */
-    int64_t decided_at;       /* when it could have been answered, but is better answered a little later; 0 not */
-    int64_t until;            /* UNDO: nobody knows of it any more then */
+    struct dli_ballot *asked;      /* NULL: answered */
+    struct dli_request said;       /* what was asked; rows of several locks are in the shares */
+    struct dli_shared_place *spot; /* with a ref; or NULL */
+    int waits;                     /* for all seats, before it asks for votes */
+    int begun, busy, again;        /* shares under way, and to be tried again */
+    int64_t since, wake_at;        /* when it began; call again then */
+    int64_t decided_at;            /* when it could have been answered, but is better answered a little later; 0 not */
+    int64_t until;                 /* UNDO: nobody knows of it any more then */
     struct dli_election election;
     struct dli_tally tally; /* of questions about one lock */
     int released, won;      /* of an answered one */
@@ -194,50 +194,50 @@ void dli_ballot_answer(struct dli_lane *lane, struct dli_ballot *ballot, dlock_s
 void dli_lane_wake_sleepers(struct dli_lane *lane);
 
 /* ---- what is done with rounds */
-extern const struct dli_round_ops dli_elect_ops; /* election.c */
-extern const struct dli_round_ops dli_poll_ops;  /* poll.c */
-extern const struct dli_round_ops dli_check_ops; /* check.c */
-extern const struct dli_round_ops dli_drop_ops;  /* release.c */
-extern const struct dli_round_ops dli_keep_ops;  /* renewal.c */
+extern const struct dli_round_ops dli_election_round_ops; /* election.c */
+extern const struct dli_round_ops dli_poll_ops;           /* poll.c */
+extern const struct dli_round_ops dli_check_ops;          /* check.c */
+extern const struct dli_round_ops dli_release_round_ops;  /* release.c */
+extern const struct dli_round_ops dli_renewal_round_ops;  /* renewal.c */
 
 /* The seat of a node was heard: votes that came before count now, and who waits for all seats may begin. */
-void dli_elect_judge(struct dli_lane *lane, int node);
+void dli_election_round_judge(struct dli_lane *lane, int node);
 
 /* What is granted late for an id that is being released is released too. */
-void dli_elect_dropped(struct dli_lane *lane, const struct dli_spot *spot, const char *id);
+void dli_election_round_dropped(struct dli_lane *lane, const struct dli_shared_place *spot, const char *id);
 
 /* A round that waits for all seats begins if they are there, or have had their time. */
-void dli_elect_go(struct dli_round *round, int64_t now);
+void dli_election_round_go(struct dli_round *round, int64_t now);
 
 /* Places of the rows and memory for the shares' rows. 0, or -1 without memory. */
-int dli_keep_init(struct dli_round *round);
+int dli_renewal_round_init(struct dli_round *round);
 
 /* An id is being released: renewals under way give it to no server again. */
-void dli_keep_dropped(struct dli_lane *lane, const char *id);
+void dli_renewal_round_dropped(struct dli_lane *lane, const char *id);
 
 /* Release what the share's server granted or may have, again and again until it answers or has forgotten it. */
-void dli_drop_undo(struct dli_share *share, int64_t now);
+void dli_release_round_undo(struct dli_share *share, int64_t now);
 
 /* That release was not answered: later once more. */
-void dli_drop_later(struct dli_share *share, int64_t now);
+void dli_release_round_later(struct dli_share *share, int64_t now);
 
 /* ---- membership.c: whether servers can vote together; lane's thread */
 
 /* 0, or -1 without memory. */
-int dli_seats_init(struct dli_lane *lane);
-void dli_seats_fini(struct dli_lane *lane);
+int dli_membership_init(struct dli_lane *lane);
+void dli_membership_fini(struct dli_lane *lane);
 
 /* What servers know of this quorum is to outlive a lease. */
-void dli_seats_last(struct dli_quorum *quorum, int64_t lease);
+void dli_membership_last(struct dli_quorum *quorum, int64_t lease);
 
 /* Ask those that are not known, or not for a while. */
-void dli_seats_ask(struct dli_lane *lane, int64_t now);
+void dli_membership_ask(struct dli_lane *lane, int64_t now);
 
 /* The rounds hear of nodes that could not be asked. */
-void dli_seats_judge(struct dli_lane *lane);
+void dli_membership_judge(struct dli_lane *lane);
 
 /* All have been heard, or have had their time: until since + half of the time there is. *at: ask again then. */
-int dli_seats_met(struct dli_lane *lane, int64_t since, int64_t deadline, int64_t now, int64_t *at);
+int dli_membership_met(struct dli_lane *lane, int64_t since, int64_t deadline, int64_t now, int64_t *at);
 
 /* DLOCK_INVALID_QUORUM with a sentence when some cannot vote together. */
 dlock_status dli_quorum_fits(struct dli_quorum *quorum, dlock_error *box);
@@ -253,8 +253,8 @@ void dli_quorum_listen(struct dli_store *store, const struct dli_kind *kind, con
 void dli_quorum_forget(struct dli_store *store, int64_t *listeners);
 
 /* ---- quorum.c */
-struct dli_spot *dli_spot_ref(struct dli_spot *spot);
-void dli_spot_unref(struct dli_spot *spot);
+struct dli_shared_place *dli_shared_place_ref(struct dli_shared_place *spot);
+void dli_shared_place_unref(struct dli_shared_place *spot);
 
 static inline struct dli_quorum *dli_quorum_of(struct dli_store *store)
 {

@@ -80,16 +80,16 @@ static void count_bad(struct dli_quorum *quorum)
 
 static void heard(struct dli_request *request)
 {
-    struct dli_seat *seat = request->asker;
+    struct dli_membership *seat = request->asker;
     struct dli_server *node = &seat->lane->quorum->node[seat->index];
     dlock_error bad;
 
     seat->asking = 0;
     seat->heard = 1;
     if (request->status != DLOCK_OK) {
-        if (seat->why.code == DLOCK_OK)
-            seat->why.code = request->status;
-        seat->troubles = -1; /* the trouble that made us ask is not over */
+        if (seat->reason.code == DLOCK_OK)
+            seat->reason.code = request->status;
+        seat->failures = -1; /* the trouble that made us ask is not over */
         return;
     }
     pthread_mutex_lock(&node->quorum->mutex);
@@ -101,15 +101,15 @@ static void heard(struct dli_request *request)
         node->quorum->store.hooks->log(node->quorum->store.owner, bad.code, bad.message);
     seat->good = bad.code == DLOCK_OK;
     seat->joined_at = dli_now();
-    seat->why = bad;
+    seat->reason = bad;
 }
 
 static void joined(struct dli_request *request)
 {
-    const struct dli_seat *seat = request->asker;
+    const struct dli_membership *seat = request->asker;
 
     heard(request);
-    dli_elect_judge(seat->lane, seat->index);
+    dli_election_round_judge(seat->lane, seat->index);
 }
 
 dlock_status dli_quorum_fits(struct dli_quorum *quorum, dlock_error *box)
@@ -128,13 +128,13 @@ dlock_status dli_quorum_fits(struct dli_quorum *quorum, dlock_error *box)
 
 /* ---- seats */
 
-int dli_seats_init(struct dli_lane *lane)
+int dli_membership_init(struct dli_lane *lane)
 {
     struct dli_quorum *quorum = lane->quorum;
 
     for (int i = 0; i < quorum->count; i++) {
         struct dli_store *store = quorum->node[i].store;
-        struct dli_seat *seat = &lane->seat[i];
+        struct dli_membership *seat = &lane->seat[i];
 
         seat->lane = lane;
         seat->index = i;
@@ -144,21 +144,21 @@ int dli_seats_init(struct dli_lane *lane)
     return 0;
 }
 
-void dli_seats_fini(struct dli_lane *lane)
+void dli_membership_fini(struct dli_lane *lane)
 {
     for (int i = 0; i < lane->quorum->count; i++)
         lane->quorum->node[i].store->ops->request_free(lane->seat[i].request);
 }
 
-static void ask(struct dli_seat *seat, int64_t now)
+static void ask(struct dli_membership *seat, int64_t now)
 {
     struct dli_quorum *quorum = seat->lane->quorum;
     struct dli_server *node = &quorum->node[seat->index];
     struct dli_request *request = seat->request;
 
     seat->asking = 1;
-    seat->troubles = __atomic_load_n(&node->troubles, __ATOMIC_RELAXED);
-    seat->why.code = DLOCK_OK;
+    seat->failures = __atomic_load_n(&node->failures, __ATOMIC_RELAXED);
+    seat->reason.code = DLOCK_OK;
     request->verb = DLI_VERB_JOIN;
     request->join.view = quorum->view;
     request->join.keep_ms = __atomic_load_n(&quorum->keep_ms, __ATOMIC_RELAXED);
@@ -166,26 +166,26 @@ static void ask(struct dli_seat *seat, int64_t now)
     request->repeatable = 1;
     request->done = joined;
     request->asker = seat;
-    request->why = &seat->why;
+    request->reason = &seat->reason;
     seat->lane->stirred = 1;
     request->status = node->store->ops->push(seat->lane->lane[seat->index], request);
     if (request->status == DLOCK_OK)
         return;
-    heard(request); /* who asks may be going over the rounds: they hear of it by dli_seats_judge */
+    heard(request); /* who asks may be going over the rounds: they hear of it by dli_membership_judge */
     seat->lane->unheard |= 1U << seat->index;
 }
 
-void dli_seats_judge(struct dli_lane *lane)
+void dli_membership_judge(struct dli_lane *lane)
 {
     unsigned unheard = lane->unheard;
 
     lane->unheard = 0;
     for (int i = 0; i < lane->quorum->count; i++)
         if (unheard >> i & 1)
-            dli_elect_judge(lane, i);
+            dli_election_round_judge(lane, i);
 }
 
-void dli_seats_last(struct dli_quorum *quorum, int64_t lease)
+void dli_membership_last(struct dli_quorum *quorum, int64_t lease)
 {
     int64_t wanted = 2 * lease / MS, keep = __atomic_load_n(&quorum->keep_ms, __ATOMIC_RELAXED);
 
@@ -194,20 +194,20 @@ void dli_seats_last(struct dli_quorum *quorum, int64_t lease)
         continue;
 }
 
-void dli_seats_ask(struct dli_lane *lane, int64_t now)
+void dli_membership_ask(struct dli_lane *lane, int64_t now)
 {
     int64_t keep = __atomic_load_n(&lane->quorum->keep_ms, __ATOMIC_RELAXED) * MS;
 
     for (int i = 0; i < lane->quorum->count; i++) {
-        struct dli_seat *seat = &lane->seat[i];
-        int64_t troubles = __atomic_load_n(&lane->quorum->node[i].troubles, __ATOMIC_RELAXED);
+        struct dli_membership *seat = &lane->seat[i];
+        int64_t failures = __atomic_load_n(&lane->quorum->node[i].failures, __ATOMIC_RELAXED);
 
-        if (!seat->asking && (!seat->good || seat->troubles != troubles || now - seat->joined_at > keep / 3))
+        if (!seat->asking && (!seat->good || seat->failures != failures || now - seat->joined_at > keep / 3))
             ask(seat, now);
     }
 }
 
-int dli_seats_met(struct dli_lane *lane, int64_t since, int64_t deadline, int64_t now, int64_t *at)
+int dli_membership_met(struct dli_lane *lane, int64_t since, int64_t deadline, int64_t now, int64_t *at)
 {
     int heard = 0;
 

@@ -76,14 +76,14 @@ static void sum_of_gates(const struct dli_round *round, struct dli_request *aske
 
 static int same_holder(const struct dli_round *round, int i, int64_t *least_ms)
 {
-    const struct dli_sight *sight = &round->share[i].request->sight;
+    const struct dli_inspection *inspection = &round->share[i].request->inspection;
     int same = 0;
 
-    *least_ms = sight->left_ms;
+    *least_ms = inspection->left_ms;
     for (int j = 0; j < round->lane->quorum->count; j++) {
-        const struct dli_sight *other = &round->share[j].request->sight;
+        const struct dli_inspection *other = &round->share[j].request->inspection;
 
-        if (!answered(&round->share[j]) || strcmp(sight->holder, other->holder) != 0)
+        if (!answered(&round->share[j]) || strcmp(inspection->holder, other->holder) != 0)
             continue;
         same++;
         *least_ms = other->left_ms < *least_ms ? other->left_ms : *least_ms;
@@ -94,12 +94,12 @@ static int same_holder(const struct dli_round *round, int i, int64_t *least_ms)
 /* Whom most name: with a tie a holder. Who waits stands in no line, and is not known. Another kind of key names nobody. */
 static dlock_status sum_of_sights(const struct dli_round *round, struct dli_request *asked)
 {
-    struct dli_sight *sum = &asked->sight;
+    struct dli_inspection *sum = &asked->inspection;
     int most = 0;
 
-    *sum = (struct dli_sight){.left_ms = -2, .waiters = -1};
+    *sum = (struct dli_inspection){.left_ms = -2, .waiters = -1};
     for (int i = 0; i < round->lane->quorum->count; i++) {
-        const struct dli_sight *sight = &round->share[i].request->sight;
+        const struct dli_inspection *inspection = &round->share[i].request->inspection;
         int64_t least_ms;
         int same;
 
@@ -107,12 +107,12 @@ static dlock_status sum_of_sights(const struct dli_round *round, struct dli_requ
             continue;
         same = same_holder(round, i, &least_ms);
         if (same > most || (same == most && !sum->holder[0])) {
-            memcpy(sum->holder, sight->holder, sizeof sum->holder);
+            memcpy(sum->holder, inspection->holder, sizeof sum->holder);
             sum->left_ms = least_ms;
             most = same;
         }
-        sum->token = sight->token > sum->token ? sight->token : sum->token;
-        sum->now_us = sight->now_us > sum->now_us ? sight->now_us : sum->now_us;
+        sum->token = inspection->token > sum->token ? inspection->token : sum->token;
+        sum->now_us = inspection->now_us > sum->now_us ? inspection->now_us : sum->now_us;
     }
     return sum_of_deeds(round);
 }

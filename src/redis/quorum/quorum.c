@@ -18,13 +18,13 @@ enum { MS = 1000, KEEP_LEAST_MS = 60000 };
 
 /* ---- places and requests */
 
-struct dli_spot *dli_spot_ref(struct dli_spot *spot)
+struct dli_shared_place *dli_shared_place_ref(struct dli_shared_place *spot)
 {
     __atomic_add_fetch(&spot->refs, 1, __ATOMIC_RELAXED);
     return spot;
 }
 
-void dli_spot_unref(struct dli_spot *spot)
+void dli_shared_place_unref(struct dli_shared_place *spot)
 {
     if (__atomic_sub_fetch(&spot->refs, 1, __ATOMIC_ACQ_REL) > 0)
         return;
@@ -35,7 +35,7 @@ void dli_spot_unref(struct dli_spot *spot)
 static struct dli_place *place_new(struct dli_store *store, const struct dli_kind *kind, const char *name, size_t size)
 {
     struct dli_place *place = calloc(1, sizeof *place);
-    struct dli_spot *spot = calloc(1, sizeof *spot);
+    struct dli_shared_place *spot = calloc(1, sizeof *spot);
 
     if (!place || !spot)
         goto fail;
@@ -56,7 +56,7 @@ static void place_free(struct dli_place *place)
 {
     if (!place)
         return;
-    dli_spot_unref(place->spot);
+    dli_shared_place_unref(place->spot);
     free(place);
 }
 
@@ -89,7 +89,7 @@ static void lane_free(struct dli_lane *lane)
         return;
     for (int i = 0; i < lane->quorum->count; i++)
         lane->quorum->node[i].store->ops->lane_free(lane->lane[i]);
-    dli_seats_fini(lane);
+    dli_membership_fini(lane);
     pthread_mutex_destroy(&lane->mutex);
     free(lane);
 }
@@ -111,7 +111,7 @@ static struct dli_lane *lane_new(struct dli_store *store, int index, int wake_fd
     lane->noise |= 1;
     dli_list_init(&lane->rounds);
     pthread_mutex_init(&lane->mutex, NULL);
-    if (dli_seats_init(lane))
+    if (dli_membership_init(lane))
         goto fail;
     for (int i = 0; i < quorum->count; i++) {
         struct dli_store *node = quorum->node[i].store;
@@ -155,7 +155,7 @@ static dlock_status push(struct dli_lane *lane, struct dli_request *request)
     return put(lane, ballot);
 }
 
-static void carry(struct dli_lane *lane, struct dli_request *request)
+static void execute(struct dli_lane *lane, struct dli_request *request)
 {
     struct dli_ballot *ballot = dli_ballot_of(request);
     uint32_t *word;
@@ -213,7 +213,7 @@ static void step(struct dli_lane *lane, int64_t now)
         lane->stirred = 0;
         for (int i = 0; i < quorum->count; i++)
             quorum->node[i].store->ops->step(lane->lane[i], dli_now());
-        dli_seats_judge(lane);
+        dli_membership_judge(lane);
         if (!lane->stirred)
             break;
     }
@@ -317,7 +317,7 @@ static const struct dli_store_ops ops = {
     .lane_new = lane_new,
     .lane_free = lane_free,
     .push = push,
-    .carry = carry,
+    .execute = execute,
     .want = dli_quorum_want,
     .listen = dli_quorum_listen,
     .forget = dli_quorum_forget,

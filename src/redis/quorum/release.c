@@ -27,7 +27,7 @@ static void send(struct dli_share *share, const char *id, int64_t deadline)
     dli_share_send(share, 0);
 }
 
-void dli_drop_undo(struct dli_share *share, int64_t now)
+void dli_release_round_undo(struct dli_share *share, int64_t now)
 {
     struct dli_round *round = share->round;
     const struct dli_exchange *said = &round->said.exchange;
@@ -38,7 +38,7 @@ void dli_drop_undo(struct dli_share *share, int64_t now)
     send(share, said->wish.want ? said->want : said->drop, now + round->lane->quorum->patience);
 }
 
-void dli_drop_later(struct dli_share *share, int64_t now)
+void dli_release_round_later(struct dli_share *share, int64_t now)
 {
     struct dli_round *round = share->round;
     dlock_status status = share->request->status;
@@ -59,8 +59,8 @@ static void begin(struct dli_round *round, int64_t now)
 
     round->tally = (struct dli_tally){.count = quorum->count, .needed = quorum->needed};
     round->until = now + 2 * round->said.exchange.wish.lease;
-    dli_elect_dropped(round->lane, round->spot, round->said.exchange.drop);
-    dli_keep_dropped(round->lane, round->said.exchange.drop);
+    dli_election_round_dropped(round->lane, round->spot, round->said.exchange.drop);
+    dli_renewal_round_dropped(round->lane, round->said.exchange.drop);
     for (int i = 0; i < quorum->count; i++) {
         round->share[i].stage = DLI_STAGE_ASK;
         send(&round->share[i], round->said.exchange.drop, round->said.deadline);
@@ -79,7 +79,7 @@ static void heard(struct dli_round *round, struct dli_share *share, int64_t now)
         round->tally.unknown += !known;
     }
     share->stage = DLI_STAGE_UNDO;
-    dli_drop_later(share, now);
+    dli_release_round_later(share, now);
 }
 
 static void answer(struct dli_round *round, int released)
@@ -105,4 +105,4 @@ static void decide(struct dli_round *round, int must, int64_t now)
     }
 }
 
-const struct dli_round_ops dli_drop_ops = {begin, heard, decide, NULL};
+const struct dli_round_ops dli_release_round_ops = {begin, heard, decide, NULL};

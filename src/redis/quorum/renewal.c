@@ -14,7 +14,7 @@ static int rows(const struct dli_round *round)
 }
 
 /* The places of the asker's rows go with the asker; those of the servers' stores stay. */
-int dli_keep_init(struct dli_round *round)
+int dli_renewal_round_init(struct dli_round *round)
 {
     const struct dli_renewal *row = round->said.renew.row;
     size_t count = (size_t)rows(round);
@@ -22,7 +22,7 @@ int dli_keep_init(struct dli_round *round)
     if (!(round->kept = calloc(count, sizeof *round->kept)))
         return -1;
     for (size_t i = 0; i < count; i++) {
-        round->kept[i].spot = dli_spot_ref(row[i].place->spot);
+        round->kept[i].spot = dli_shared_place_ref(row[i].place->spot);
         memcpy(round->kept[i].id, row[i].heir[0] ? row[i].heir : row[i].owner, DLI_OWNER_MAX);
     }
     for (int node = 0; node < round->lane->quorum->count; node++) {
@@ -40,11 +40,11 @@ int dli_keep_init(struct dli_round *round)
 static void ended(struct dli_round *round)
 {
     for (int i = 0; round->kept && i < rows(round); i++)
-        dli_spot_unref(round->kept[i].spot);
+        dli_shared_place_unref(round->kept[i].spot);
     free(round->kept);
 }
 
-void dli_keep_dropped(struct dli_lane *lane, const char *id)
+void dli_renewal_round_dropped(struct dli_lane *lane, const char *id)
 {
     for (struct dli_link *link = lane->rounds.next; link != &lane->rounds; link = link->next) {
         struct dli_round *round = DLI_OBJECT(link, struct dli_round, link);
@@ -58,7 +58,7 @@ static void begin(struct dli_round *round, int64_t now)
 {
     const struct dli_quorum *quorum = round->lane->quorum;
 
-    dli_seats_ask(round->lane, now);
+    dli_membership_ask(round->lane, now);
     for (int i = 0; i < rows(round); i++)
         round->kept[i].tally = (struct dli_tally){.count = quorum->count, .needed = quorum->needed};
     for (int i = 0; i < quorum->count; i++) {
@@ -159,4 +159,4 @@ static void decide(struct dli_round *round, int must, int64_t now)
             give_again(&round->share[i]);
 }
 
-const struct dli_round_ops dli_keep_ops = {begin, heard, decide, ended};
+const struct dli_round_ops dli_renewal_round_ops = {begin, heard, decide, ended};

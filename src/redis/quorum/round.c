@@ -97,11 +97,11 @@ static const char *said_by(const struct dli_round *round, const struct dli_share
 
     if (!share->over)
         return "no answer";
-    if (share->why.code != DLOCK_OK)
-        return word_for(share->why.code);
+    if (share->reason.code != DLOCK_OK)
+        return word_for(share->reason.code);
     if (share->request->status != DLOCK_OK)
         return word_for(share->request->status);
-    if (round->ops != &dli_elect_ops)
+    if (round->ops != &dli_election_round_ops)
         return "yes";
     return voter->vote == DLI_VOTE_HELD      ? "in use"
            : voter->vote == DLI_VOTE_WRITING ? "no answer"
@@ -114,7 +114,7 @@ static const char *said_by(const struct dli_round *round, const struct dli_share
 static int is_silent(const struct dli_round *round, const struct dli_share *share)
 {
     return !share->over ||
-           (round->ops == &dli_elect_ops && round->election.voter[share->node].vote == DLI_VOTE_WRITING);
+           (round->ops == &dli_election_round_ops && round->election.voter[share->node].vote == DLI_VOTE_WRITING);
 }
 
 /* One word for all when all that have failed say the same. While some are silent only when they decide alone. */
@@ -126,7 +126,7 @@ static dlock_status common_status(const struct dli_round *round)
 
     for (int i = 0; i < quorum->count; i++) {
         const struct dli_share *share = &round->share[i];
-        dlock_status status = share->why.code != DLOCK_OK ? share->why.code : share->request->status;
+        dlock_status status = share->reason.code != DLOCK_OK ? share->reason.code : share->request->status;
 
         if (is_silent(round, share)) {
             silent++;
@@ -152,7 +152,7 @@ void dli_round_fail(struct dli_round *round, const char *what, int agree)
     for (int i = 0; i < quorum->count && size > 0 && (size_t)size < sizeof text; i++)
         size += snprintf(text + size, sizeof text - (size_t)size, "%s %s %s", i ? "," : "", quorum->node[i].store->text,
                          said_by(round, &round->share[i]));
-    dli_fail(round->asked->request.why, status, "%s", text);
+    dli_fail(round->asked->request.reason, status, "%s", text);
     dli_round_answer(round, status);
 }
 
@@ -173,7 +173,7 @@ static void round_free(struct dli_round *round)
         dli_findings_free(&round->share[i].found);
     }
     if (round->spot)
-        dli_spot_unref(round->spot);
+        dli_shared_place_unref(round->spot);
     free(round);
 }
 
@@ -207,10 +207,10 @@ void dli_share_copy(struct dli_share *share, enum dli_stage stage)
 {
     struct dli_round *round = share->round;
 
-    const struct dli_quiet *quiet = share->request->quiet; /* of that server's store */
+    const struct dli_quarantine *quarantine = share->request->quarantine; /* of that server's store */
 
     *share->request = round->said;
-    share->request->quiet = quiet;
+    share->request->quarantine = quarantine;
     share->stage = stage;
     share->request->place = round->spot ? round->spot->place : NULL;
 }
@@ -224,10 +224,10 @@ void dli_share_send(struct dli_share *share, int urgent)
 
     request->done = share_done;
     request->asker = share;
-    request->why = &share->why;
+    request->reason = &share->reason;
     request->repeatable = 1;
-    share->why.code = DLOCK_OK;
-    share->why.message[0] = '\0';
+    share->reason.code = DLOCK_OK;
+    share->reason.message[0] = '\0';
     round->busy++;
     round->lane->stirred = 1;
     request->status = urgent ? store->ops->push_urgent(lane, request) : store->ops->push(lane, request);
@@ -252,16 +252,16 @@ static int make_shares(struct dli_round *round)
         if (!(share->request = store->ops->request_new(store)))
             return -1;
     }
-    return round->said.verb == DLI_VERB_RENEW ? dli_keep_init(round) : 0;
+    return round->said.verb == DLI_VERB_RENEW ? dli_renewal_round_init(round) : 0;
 }
 
 static const struct dli_round_ops *ops_for(const struct dli_request *request)
 {
     if (request->verb == DLI_VERB_EXCHANGE)
-        return request->exchange.wish.want ? &dli_elect_ops : &dli_drop_ops;
+        return request->exchange.wish.want ? &dli_election_round_ops : &dli_release_round_ops;
     if (request->verb == DLI_VERB_CHECK)
         return &dli_check_ops;
-    return request->verb == DLI_VERB_RENEW ? &dli_keep_ops : &dli_poll_ops;
+    return request->verb == DLI_VERB_RENEW ? &dli_renewal_round_ops : &dli_poll_ops;
 }
 
 static void begin(struct dli_round *round, int64_t now)
@@ -277,10 +277,10 @@ static void begin(struct dli_round *round, int64_t now)
 /* Who tries again is not to meet all others that do. */
 static int64_t pause_before(struct dli_round *round, int64_t now)
 {
-    const struct dli_spot *spot = round->spot;
+    const struct dli_shared_place *spot = round->spot;
     int64_t range = 2000;
 
-    if (round->ops != &dli_elect_ops || !spot->contended || !round->said.exchange.wish.patient)
+    if (round->ops != &dli_election_round_ops || !spot->contended || !round->said.exchange.wish.patient)
         return 0;
     for (int i = 0; i < spot->splits && i < 5; i++)
         range *= 2;
@@ -308,7 +308,7 @@ void dli_round_start(struct dli_lane *lane, struct dli_ballot *ballot, int64_t n
     dli_list_append(&lane->rounds, &round->link);
     ballot->request.sent = ballot->request.refused = 0;
     if (round->said.place)
-        round->spot = dli_spot_ref(round->said.place->spot);
+        round->spot = dli_shared_place_ref(round->said.place->spot);
     if (make_shares(round)) {
         dli_round_answer(round, DLOCK_OUT_OF_MEMORY);
         round_free(round);
@@ -357,7 +357,7 @@ static void undo_again(struct dli_round *round, int64_t now, int all)
             round->again--;
             round->lane->undoing--;
             if (!all)
-                dli_drop_undo(share, now);
+                dli_release_round_undo(share, now);
         }
     }
 }
@@ -373,7 +373,7 @@ static void woken(struct dli_round *round, int64_t now, int all)
         dli_round_wake(round, round->said.deadline);
     round->busy++;
     if (round->waits)
-        dli_elect_go(round, now);
+        dli_election_round_go(round, now);
     undo_again(round, now, all);
     round->busy--;
     dli_round_settle(round, all && now < round->said.deadline ? round->said.deadline : now);

@@ -11,7 +11,7 @@ static void up(void *owner)
     const struct dli_server *node = owner;
     struct dli_quorum *quorum = node->quorum;
 
-    quorum->ears |= 1U << node->index;
+    quorum->subscribed |= 1U << node->index;
     quorum->store.hooks->up(quorum->store.owner);
 }
 
@@ -20,33 +20,33 @@ static void down(void *owner)
     const struct dli_server *node = owner;
     struct dli_quorum *quorum = node->quorum;
 
-    quorum->ears &= ~(1U << node->index);
-    if (quorum->ears == 0)
+    quorum->subscribed &= ~(1U << node->index);
+    if (quorum->subscribed == 0)
         quorum->store.hooks->down(quorum->store.owner);
 }
 
-static void listens(void *owner, const struct dli_heard *heard)
+static void listens(void *owner, const struct dli_message_target *heard)
 {
     const struct dli_server *node = owner;
 
     node->quorum->store.hooks->listens(node->quorum->store.owner, heard);
 }
 
-static void deaf(void *owner, const struct dli_heard *heard)
+static void deaf(void *owner, const struct dli_message_target *heard)
 {
     const struct dli_server *node = owner;
 
     node->quorum->store.hooks->deaf(node->quorum->store.owner, heard);
 }
 
-static void hint(void *owner, const struct dli_heard *heard)
+static void hint(void *owner, const struct dli_message_target *heard)
 {
     const struct dli_server *node = owner;
 
     node->quorum->store.hooks->hint(node->quorum->store.owner, heard);
 }
 
-static void granted(void *owner, const struct dli_heard *heard, int64_t seq, int64_t token, int64_t tokens)
+static void granted(void *owner, const struct dli_message_target *heard, int64_t seq, int64_t token, int64_t tokens)
 {
     (void)owner;
     (void)heard;
@@ -55,7 +55,7 @@ static void granted(void *owner, const struct dli_heard *heard, int64_t seq, int
     (void)tokens;
 }
 
-static void gate(void *owner, const struct dli_heard *heard, int64_t ms)
+static void gate(void *owner, const struct dli_message_target *heard, int64_t ms)
 {
     const struct dli_server *node = owner;
 
@@ -67,7 +67,7 @@ static void note(void *owner, dlock_status status, const char *text)
     struct dli_server *node = owner;
 
     if (status != DLOCK_OK)
-        __atomic_add_fetch(&node->troubles, 1, __ATOMIC_RELAXED);
+        __atomic_add_fetch(&node->failures, 1, __ATOMIC_RELAXED);
     node->quorum->store.hooks->log(node->quorum->store.owner, status, text);
 }
 

@@ -9,7 +9,7 @@
 #include "redis/link/link.h"
 #include "sys/sys.h"
 
-void dli_replicas_init(struct dli_replicas *replicas, const struct dli_conn_config *config, struct dli_gate *gate,
+void dli_replicas_init(struct dli_replicas *replicas, const struct dli_conn_config *config, struct dli_budget *budget,
                        int wake_fd, int needed, int64_t *reloads)
 {
     memset(replicas, 0, sizeof *replicas);
@@ -19,17 +19,17 @@ void dli_replicas_init(struct dli_replicas *replicas, const struct dli_conn_conf
         replicas->waiting[i].end = &replicas->waiting[i].first;
     }
     replicas->config = config;
-    replicas->gate = gate;
+    replicas->budget = budget;
     replicas->wake_fd = wake_fd;
     replicas->needed = needed;
     replicas->reloads = reloads;
-    replicas->known = config->finder ? &config->finder->replicas : NULL;
+    replicas->known = config->sentinels ? &config->sentinels->replicas : NULL;
 }
 
 void dli_replicas_fini(struct dli_replicas *replicas)
 {
     for (int i = 0; i < DLI_REPLICAS_CONNS; i++)
-        dli_conn_free(replicas->turn[i].conn);
+        dli_conn_free(replicas->carrier[i].conn);
     pthread_mutex_destroy(&replicas->mutex);
 }
 
@@ -39,15 +39,15 @@ int dli_replicas_want(const struct dli_replicas *replicas, const struct dli_requ
         return 0;
     if (request->verb == DLI_VERB_EXCHANGE)
         return request->exchange.wish.want != 0 && request->kind->id != DLOCK_KIND_LATCH;
-    return request->verb == DLI_VERB_RENEW || request->verb == DLI_VERB_TAKE;
+    return request->verb == DLI_VERB_RENEW || request->verb == DLI_VERB_ACQUIRE_ALL;
 }
 
 /* ---- the lane */
 
-int dli_replicas_push(struct dli_replicas *replicas, struct dli_errand *errand, int urgent)
+int dli_replicas_push(struct dli_replicas *replicas, struct dli_job *job, int urgent)
 {
-    struct dli_replicas_line *line = &replicas->pushed[urgent != 0];
-    struct dli_call *call = &errand->call;
+    struct dli_call_queue *line = &replicas->pushed[urgent != 0];
+    struct dli_call *call = &job->call;
     int shut;
 
     call->done = 0;
@@ -64,19 +64,19 @@ int dli_replicas_push(struct dli_replicas *replicas, struct dli_errand *errand, 
     return shut ? -1 : 0;
 }
 
-void dli_replicas_carry(struct dli_replicas *replicas, struct dli_errand *errand)
+void dli_replicas_execute(struct dli_replicas *replicas, struct dli_job *job)
 {
-    errand->call.sleeps = 1;
-    if (dli_replicas_push(replicas, errand, 0)) {
-        dli_errand_fail(errand, DLOCK_CLOSED);
+    job->call.sleeps = 1;
+    if (dli_replicas_push(replicas, job, 0)) {
+        dli_job_fail(job, DLOCK_CLOSED);
         return;
     }
-    while (!__atomic_load_n(&errand->call.done, __ATOMIC_ACQUIRE))
-        dli_futex_sleep(&errand->call.done, 0);
+    while (!__atomic_load_n(&job->call.done, __ATOMIC_ACQUIRE))
+        dli_futex_sleep(&job->call.done, 0);
 }
 
 /* Move what is in one line behind what is in another. */
-static void move(struct dli_replicas_line *from, struct dli_replicas_line *to)
+static void move(struct dli_call_queue *from, struct dli_call_queue *to)
 {
     if (!from->first)
         return;
@@ -96,9 +96,9 @@ static void collect(struct dli_replicas *replicas, int shut)
     pthread_mutex_unlock(&replicas->mutex);
 }
 
-static struct dli_errand *next(struct dli_replicas *replicas)
+static struct dli_job *next(struct dli_replicas *replicas)
 {
-    struct dli_replicas_line *line = &replicas->waiting[replicas->waiting[1].first != NULL];
+    struct dli_call_queue *line = &replicas->waiting[replicas->waiting[1].first != NULL];
     struct dli_call *call = line->first;
 
     if (!call)
@@ -106,18 +106,18 @@ static struct dli_errand *next(struct dli_replicas *replicas)
     line->first = call->next;
     if (!line->first)
         line->end = &line->first;
-    return DLI_OBJECT(call, struct dli_errand, call);
+    return DLI_OBJECT(call, struct dli_job, call);
 }
 
-static void begin(struct dli_replicas_turn *turn, struct dli_errand *errand, int64_t now)
+static void begin(struct dli_replicas_carrier *carrier, struct dli_job *job, int64_t now)
 {
-    turn->errand = errand;
-    turn->said = turn->waits = turn->fresh = turn->skip = 0;
-    turn->alarm = now;
+    carrier->job = job;
+    carrier->said = carrier->waits = carrier->fresh = carrier->skip = 0;
+    carrier->alarm = now;
 }
 
 /* Nobody waits for those any more. */
-static void expire(struct dli_replicas *replicas, struct dli_replicas_line *line, int64_t now)
+static void expire(struct dli_replicas *replicas, struct dli_call_queue *line, int64_t now)
 {
     struct dli_call **link = &line->first, *call;
 
@@ -127,28 +127,28 @@ static void expire(struct dli_replicas *replicas, struct dli_replicas_line *line
             continue;
         }
         *link = call->next;
-        dli_replicas_end(replicas, DLI_OBJECT(call, struct dli_errand, call), DLOCK_UNREACHABLE);
+        dli_replicas_end(replicas, DLI_OBJECT(call, struct dli_job, call), DLOCK_UNREACHABLE);
     }
     line->end = link;
 }
 
 void dli_replicas_step(struct dli_replicas *replicas, int64_t now)
 {
-    struct dli_errand *errand;
+    struct dli_job *job;
 
     collect(replicas, 0);
     for (int i = 0; i < 2; i++)
         expire(replicas, &replicas->waiting[i], now);
     for (int i = 0; i < DLI_REPLICAS_CONNS; i++) {
-        struct dli_replicas_turn *turn = &replicas->turn[i];
+        struct dli_replicas_carrier *carrier = &replicas->carrier[i];
 
-        if (turn->errand)
-            dli_replicas_drive(replicas, turn, now);
-        else if (turn->connecting)
-            dli_replicas_settle(replicas, turn, now);
-        while (!turn->errand && (errand = next(replicas))) {
-            begin(turn, errand, now);
-            dli_replicas_drive(replicas, turn, now);
+        if (carrier->job)
+            dli_replicas_drive(replicas, carrier, now);
+        else if (carrier->connecting)
+            dli_replicas_settle(replicas, carrier, now);
+        while (!carrier->job && (job = next(replicas))) {
+            begin(carrier, job, now);
+            dli_replicas_drive(replicas, carrier, now);
         }
     }
 }
@@ -158,12 +158,12 @@ int64_t dli_replicas_alarm(const struct dli_replicas *replicas)
     int64_t at = INT64_MAX;
 
     for (int i = 0; i < DLI_REPLICAS_CONNS; i++) {
-        const struct dli_replicas_turn *turn = &replicas->turn[i];
+        const struct dli_replicas_carrier *carrier = &replicas->carrier[i];
 
-        if ((turn->errand || turn->connecting) && turn->alarm < at)
-            at = turn->alarm;
-        if (turn->errand && turn->errand->call.deadline < at)
-            at = turn->errand->call.deadline;
+        if ((carrier->job || carrier->connecting) && carrier->alarm < at)
+            at = carrier->alarm;
+        if (carrier->job && carrier->job->call.deadline < at)
+            at = carrier->job->call.deadline;
     }
     for (int i = 0; i < 2; i++)
         for (const struct dli_call *call = replicas->waiting[i].first; call; call = call->next)
@@ -176,28 +176,28 @@ int dli_replicas_fds(const struct dli_replicas *replicas, struct pollfd *fds)
     int count = 0;
 
     for (int i = 0; i < DLI_REPLICAS_CONNS; i++) {
-        const struct dli_replicas_turn *turn = &replicas->turn[i];
+        const struct dli_replicas_carrier *carrier = &replicas->carrier[i];
 
-        if ((turn->errand || turn->connecting) && turn->conn && turn->conn->fd >= 0)
-            fds[count++] = dli_conn_poll(turn->conn);
+        if ((carrier->job || carrier->connecting) && carrier->conn && carrier->conn->fd >= 0)
+            fds[count++] = dli_conn_poll(carrier->conn);
     }
     return count;
 }
 
 void dli_replicas_shut(struct dli_replicas *replicas)
 {
-    struct dli_errand *errand;
+    struct dli_job *job;
 
     collect(replicas, 1);
     for (int i = 0; i < DLI_REPLICAS_CONNS; i++) {
-        struct dli_replicas_turn *turn = &replicas->turn[i];
+        struct dli_replicas_carrier *carrier = &replicas->carrier[i];
 
-        if (turn->errand && turn->said)
-            dli_replicas_cut(turn);
-        else if (turn->errand)
-            dli_replicas_end(replicas, turn->errand, DLOCK_CLOSED);
-        turn->errand = NULL;
+        if (carrier->job && carrier->said)
+            dli_replicas_cut(carrier);
+        else if (carrier->job)
+            dli_replicas_end(replicas, carrier->job, DLOCK_CLOSED);
+        carrier->job = NULL;
     }
-    while ((errand = next(replicas)))
-        dli_replicas_end(replicas, errand, DLOCK_CLOSED);
+    while ((job = next(replicas)))
+        dli_replicas_end(replicas, job, DLOCK_CLOSED);
 }

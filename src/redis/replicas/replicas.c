@@ -26,50 +26,50 @@ static int needed(const struct dli_replicas *replicas)
 
 /* ---- the end of an errand: these return 1, it is over */
 
-static int leave(struct dli_replicas_turn *turn, struct dli_errand *errand, int sleeps)
+static int leave(struct dli_replicas_carrier *carrier, struct dli_job *job, int sleeps)
 {
-    turn->errand = NULL;
+    carrier->job = NULL;
     if (sleeps) {
-        __atomic_store_n(&errand->call.done, 1, __ATOMIC_RELEASE); /* the errand is its caller's from here on */
-        dli_futex_wake(&errand->call.done, 1);
+        __atomic_store_n(&job->call.done, 1, __ATOMIC_RELEASE); /* the errand is its caller's from here on */
+        dli_futex_wake(&job->call.done, 1);
     }
     return 1;
 }
 
-static int tell(struct dli_replicas_turn *turn)
+static int tell(struct dli_replicas_carrier *carrier)
 {
-    struct dli_errand *errand = turn->errand;
-    int sleeps = errand->call.sleeps != 0;
+    struct dli_job *job = carrier->job;
+    int sleeps = job->call.sleeps != 0;
 
-    dli_errand_tell(errand);
-    return leave(turn, errand, sleeps);
+    dli_job_tell(job);
+    return leave(carrier, job, sleeps);
 }
 
 /* 0: it is no redirect, that sends it elsewhere. */
-static int turned(struct dli_replicas_turn *turn, dlock_status status, const struct dli_reply *reply)
+static int turned(struct dli_replicas_carrier *carrier, dlock_status status, const struct dli_reply *reply)
 {
-    struct dli_errand *errand = turn->errand;
-    int sleeps = errand->call.sleeps != 0;
+    struct dli_job *job = carrier->job;
+    int sleeps = job->call.sleeps != 0;
 
-    return errand->turn && errand->turn(errand, status, reply) ? leave(turn, errand, sleeps) : 0;
+    return job->intercept && job->intercept(job, status, reply) ? leave(carrier, job, sleeps) : 0;
 }
 
-static int fail(struct dli_replicas_turn *turn, const dlock_error *why, int sent)
+static int fail(struct dli_replicas_carrier *carrier, const dlock_error *reason, int sent)
 {
-    struct dli_call *call = &turn->errand->call;
+    struct dli_call *call = &carrier->job->call;
 
-    if (call->why)
-        *call->why = *why;
-    if (turned(turn, why->code, NULL))
+    if (call->reason)
+        *call->reason = *reason;
+    if (turned(carrier, reason->code, NULL))
         return 1;
-    dli_errand_hear(turn->errand, why->code, sent || call->repeated, NULL);
-    return tell(turn);
+    dli_job_answer(carrier->job, reason->code, sent || call->repeated, NULL);
+    return tell(carrier);
 }
 
 /* The script ran, and its effect is not confirmed. */
-static int unconfirmed(struct dli_replicas_turn *turn, dlock_status status)
+static int unconfirmed(struct dli_replicas_carrier *carrier, dlock_status status)
 {
-    struct dli_request *request = &turn->errand->request;
+    struct dli_request *request = &carrier->job->request;
 
     request->status = status;
     request->sent = 1;
@@ -81,7 +81,7 @@ static int unconfirmed(struct dli_replicas_turn *turn, dlock_status status)
     for (int i = 0; request->verb == DLI_VERB_RENEW && i < request->renew.count; i++)
         if (request->renew.row[i].kept == 1)
             request->renew.row[i].kept = -1;
-    return tell(turn);
+    return tell(carrier);
 }
 
 static const char *server_of(const struct dli_replicas *replicas)
@@ -96,133 +96,134 @@ static int is_demotion(const struct dli_reply *reply)
            (strncmp(reply->text, "UNBLOCKED ", 10) == 0 || strstr(reply->text, "WAIT cannot be used with replica"));
 }
 
-static int confirmed_by(const struct dli_replicas *replicas, struct dli_replicas_turn *turn,
+static int confirmed_by(const struct dli_replicas *replicas, struct dli_replicas_carrier *carrier,
                         const struct dli_reply *reply)
 {
-    dlock_error *why = turn->errand->request.why;
+    dlock_error *reason = carrier->job->request.reason;
     char quote[200];
 
     if (reply->type == DLI_REPLY_INTEGER && reply->integer >= needed(replicas))
-        return tell(turn);
+        return tell(carrier);
     if (reply->type == DLI_REPLY_INTEGER)
-        return unconfirmed(turn, dli_fail(why, DLOCK_NOT_REPLICATED, "%lld of %d replicas of %s confirmed it in time",
-                                          (long long)reply->integer, needed(replicas), server_of(replicas)));
-    dli_conn_close(turn->conn);
+        return unconfirmed(carrier,
+                           dli_fail(reason, DLOCK_NOT_REPLICATED, "%lld of %d replicas of %s confirmed it in time",
+                                    (long long)reply->integer, needed(replicas), server_of(replicas)));
+    dli_conn_close(carrier->conn);
     if (is_demotion(reply))
-        return unconfirmed(turn,
-                           dli_fail(why, DLOCK_NOT_REPLICATED, "%s is not the primary any more", server_of(replicas)));
+        return unconfirmed(
+            carrier, dli_fail(reason, DLOCK_NOT_REPLICATED, "%s is not the primary any more", server_of(replicas)));
     if (reply->type != DLI_REPLY_ERROR)
-        return unconfirmed(turn, dli_fail(why, DLOCK_PROTOCOL_ERROR, "the reply to WAIT is not a number"));
-    return unconfirmed(turn, dli_fail(why, dli_error_status(reply), "WAIT is refused: %s",
-                                      dli_quote_error(quote, sizeof quote, reply)));
+        return unconfirmed(carrier, dli_fail(reason, DLOCK_PROTOCOL_ERROR, "the reply to WAIT is not a number"));
+    return unconfirmed(carrier, dli_fail(reason, dli_error_status(reply), "WAIT is refused: %s",
+                                         dli_escape_error(quote, sizeof quote, reply)));
 }
 
 /* The answer may come still, so the connection goes; one that is being made is for whoever comes next. */
-static int late(const struct dli_replicas *replicas, struct dli_replicas_turn *turn)
+static int late(const struct dli_replicas *replicas, struct dli_replicas_carrier *carrier)
 {
-    dlock_error why = {.code = DLOCK_OK};
-    int said = turn->said;
+    dlock_error reason = {.code = DLOCK_OK};
+    int said = carrier->said;
 
     if (said)
-        dli_conn_close(turn->conn);
-    if (turn->waits)
-        return unconfirmed(turn,
-                           dli_fail(turn->errand->request.why, DLOCK_NOT_REPLICATED,
+        dli_conn_close(carrier->conn);
+    if (carrier->waits)
+        return unconfirmed(carrier,
+                           dli_fail(carrier->job->request.reason, DLOCK_NOT_REPLICATED,
                                     "no answer from %d replicas of %s in time", needed(replicas), server_of(replicas)));
-    dli_fail(&why, DLOCK_UNREACHABLE, "The server %s did not answer in time.", replicas->config->target.text);
-    return fail(turn, &why, said);
+    dli_fail(&reason, DLOCK_UNREACHABLE, "The server %s did not answer in time.", replicas->config->target.text);
+    return fail(carrier, &reason, said);
 }
 
 /* ---- phases: 0, it goes on later; 1, over; 2, go on at once */
 
 /* An idle connection may have been closed meanwhile: once more on a new one. */
-static int lost(struct dli_replicas_turn *turn)
+static int lost(struct dli_replicas_carrier *carrier)
 {
-    struct dli_call *call = &turn->errand->call;
-    dlock_error why = turn->conn->why;
+    struct dli_call *call = &carrier->job->call;
+    dlock_error reason = carrier->conn->reason;
 
-    if (turn->waits)
-        return unconfirmed(turn, dli_fail(turn->errand->request.why, DLOCK_NOT_REPLICATED,
-                                          "the connection was lost before replicas confirmed it"));
-    if (turn->fresh || !call->repeatable)
-        return fail(turn, &why, turn->said);
-    call->repeated = call->repeated || turn->said;
-    turn->said = 0;
+    if (carrier->waits)
+        return unconfirmed(carrier, dli_fail(carrier->job->request.reason, DLOCK_NOT_REPLICATED,
+                                             "the connection was lost before replicas confirmed it"));
+    if (carrier->fresh || !call->repeatable)
+        return fail(carrier, &reason, carrier->said);
+    call->repeated = call->repeated || carrier->said;
+    carrier->said = 0;
     return 2;
 }
 
-static int connect_now(struct dli_replicas *replicas, struct dli_replicas_turn *turn, int64_t now)
+static int connect_now(struct dli_replicas *replicas, struct dli_replicas_carrier *carrier, int64_t now)
 {
-    int64_t when = dli_gate_ask(replicas->gate, now);
-    dlock_error why = {.code = DLOCK_OK};
+    int64_t when = dli_budget_take(replicas->budget, now);
+    dlock_error reason = {.code = DLOCK_OK};
 
-    turn->alarm = when;
-    if (when && dli_gate_refused(replicas->gate, &why, now))
-        return fail(turn, &why, turn->said);
+    carrier->alarm = when;
+    if (when && dli_budget_refused(replicas->budget, &reason, now))
+        return fail(carrier, &reason, carrier->said);
     if (when)
         return 0;
-    turn->connecting = turn->fresh = 1;
-    dli_conn_start(turn->conn, now);
+    carrier->connecting = carrier->fresh = 1;
+    dli_conn_start(carrier->conn, now);
     return 2;
 }
 
-void dli_replicas_settle(struct dli_replicas *replicas, struct dli_replicas_turn *turn, int64_t now)
+void dli_replicas_settle(struct dli_replicas *replicas, struct dli_replicas_carrier *carrier, int64_t now)
 {
-    struct dli_conn *conn = turn->conn;
+    struct dli_conn *conn = carrier->conn;
 
     if (dli_conn_under_way(conn))
         dli_conn_step(conn, now);
-    turn->alarm = conn->deadline;
-    turn->connecting = dli_conn_under_way(conn);
-    if (turn->connecting)
+    carrier->alarm = conn->deadline;
+    carrier->connecting = dli_conn_under_way(conn);
+    if (carrier->connecting)
         return;
     if (conn->state == DLI_CONN_READY)
-        dli_gate_result(replicas->gate, 1, now);
+        dli_budget_result(replicas->budget, 1, now);
     else
-        dli_gate_failed(replicas->gate, &conn->why, now);
+        dli_budget_failed(replicas->budget, &conn->reason, now);
 }
 
-static int go_on_connecting(struct dli_replicas *replicas, struct dli_replicas_turn *turn, int64_t now)
+static int go_on_connecting(struct dli_replicas *replicas, struct dli_replicas_carrier *carrier, int64_t now)
 {
-    dli_replicas_settle(replicas, turn, now);
-    if (turn->connecting)
+    dli_replicas_settle(replicas, carrier, now);
+    if (carrier->connecting)
         return 0;
-    return turn->conn->state == DLI_CONN_READY ? 2 : lost(turn);
+    return carrier->conn->state == DLI_CONN_READY ? 2 : lost(carrier);
 }
 
-static int no_memory(struct dli_replicas_turn *turn)
+static int no_memory(struct dli_replicas_carrier *carrier)
 {
-    dlock_error why = {.code = DLOCK_OK};
+    dlock_error reason = {.code = DLOCK_OK};
 
-    dli_fail(&why, DLOCK_OUT_OF_MEMORY, "no memory for the command");
-    return fail(turn, &why, turn->said);
+    dli_fail(&reason, DLOCK_OUT_OF_MEMORY, "no memory for the command");
+    return fail(carrier, &reason, carrier->said);
 }
 
-static int say(struct dli_replicas_turn *turn, int full)
+static int say(struct dli_replicas_carrier *carrier, int full)
 {
-    struct dli_call *call = &turn->errand->call;
+    struct dli_call *call = &carrier->job->call;
 
     call->fallback = full;
-    turn->skip = call->asking;
-    if ((call->asking && dli_encode_words(&turn->conn->out, 1, (const char *[]){"ASKING"})) ||
-        (full && call->encode(call, 1)) || dli_buffer_add(&turn->conn->out, call->command.bytes, call->command.size))
-        return no_memory(turn);
-    turn->said = 1;
-    turn->alarm = call->deadline;
+    carrier->skip = call->asking;
+    if ((call->asking && dli_encode_args(&carrier->conn->out, 1, (const char *[]){"ASKING"})) ||
+        (full && call->encode(call, 1)) || dli_buffer_add(&carrier->conn->out, call->command.bytes, call->command.size))
+        return no_memory(carrier);
+    carrier->said = 1;
+    carrier->alarm = call->deadline;
     return 2;
 }
 
-static int say_wait(const struct dli_replicas *replicas, struct dli_replicas_turn *turn, int64_t now)
+static int say_wait(const struct dli_replicas *replicas, struct dli_replicas_carrier *carrier, int64_t now)
 {
-    int64_t left = (turn->errand->call.deadline - now) / MS /
+    int64_t left = (carrier->job->call.deadline - now) / MS /
                    2; /* it answers up to 100 ms late, but before nobody waits any more */
     char number[24], timeout[24];
 
     snprintf(number, sizeof number, "%d", needed(replicas));
     snprintf(timeout, sizeof timeout, "%lld", (long long)(left > 1 ? left : 1));
-    if (dli_encode_words(&turn->conn->out, 3, (const char *[]){"WAIT", number, timeout}))
-        return unconfirmed(turn, DLOCK_OUT_OF_MEMORY);
-    turn->waits = 1;
+    if (dli_encode_args(&carrier->conn->out, 3, (const char *[]){"WAIT", number, timeout}))
+        return unconfirmed(carrier, DLOCK_OUT_OF_MEMORY);
+    carrier->waits = 1;
     return 2;
 }
 
@@ -233,95 +234,96 @@ static int matters(const struct dli_request *request)
         return 0;
     if (request->verb == DLI_VERB_EXCHANGE)
         return request->exchange.answer.got == DLI_TRY_GRANTED;
-    return request->verb == DLI_VERB_RENEW || (request->verb == DLI_VERB_TAKE && request->take.result == DLI_TAKE_ALL);
+    return request->verb == DLI_VERB_RENEW ||
+           (request->verb == DLI_VERB_ACQUIRE_ALL && request->multi.result == DLI_MULTI_ALL);
 }
 
-static int hear(struct dli_replicas *replicas, struct dli_replicas_turn *turn, const struct dli_reply *reply,
+static int hear(struct dli_replicas *replicas, struct dli_replicas_carrier *carrier, const struct dli_reply *reply,
                 int64_t now)
 {
-    struct dli_errand *errand = turn->errand;
-    dlock_error why = {.code = DLOCK_OK};
+    struct dli_job *job = carrier->job;
+    dlock_error reason = {.code = DLOCK_OK};
 
-    if (turn->skip) {
-        turn->skip = 0;
+    if (carrier->skip) {
+        carrier->skip = 0;
         return 2;
     }
-    if (turn->waits)
-        return confirmed_by(replicas, turn, reply);
-    if (turned(turn, DLOCK_OK, reply))
+    if (carrier->waits)
+        return confirmed_by(replicas, carrier, reply);
+    if (turned(carrier, DLOCK_OK, reply))
         return 1;
-    if (dli_call_unknown_script(&errand->call, reply)) {
+    if (dli_call_unknown_script(&job->call, reply)) {
         __atomic_add_fetch(replicas->reloads, 1, __ATOMIC_RELAXED);
-        return say(turn, 1);
+        return say(carrier, 1);
     }
-    if (dli_conn_demoted(turn->conn, reply)) {
-        dli_fail(&why, DLOCK_UNREACHABLE, "%s: it is not the primary any more", turn->conn->target->text);
-        dli_conn_close(turn->conn);
-        return fail(turn, &why, 0);
+    if (dli_conn_demoted(carrier->conn, reply)) {
+        dli_fail(&reason, DLOCK_UNREACHABLE, "%s: it is not the primary any more", carrier->conn->target->text);
+        dli_conn_close(carrier->conn);
+        return fail(carrier, &reason, 0);
     }
-    if (dli_errand_hear(errand, DLOCK_OK, 1, reply))
-        dli_conn_close(turn->conn);
-    return matters(&errand->request) ? say_wait(replicas, turn, now) : tell(turn);
+    if (dli_job_answer(job, DLOCK_OK, 1, reply))
+        dli_conn_close(carrier->conn);
+    return matters(&job->request) ? say_wait(replicas, carrier, now) : tell(carrier);
 }
 
-static int converse(struct dli_replicas *replicas, struct dli_replicas_turn *turn, int64_t now)
+static int converse(struct dli_replicas *replicas, struct dli_replicas_carrier *carrier, int64_t now)
 {
     const struct dli_reply *reply;
-    struct dli_conn *conn = turn->conn;
+    struct dli_conn *conn = carrier->conn;
     int got;
 
-    if (!turn->said)
-        return say(turn, 0);
+    if (!carrier->said)
+        return say(carrier, 0);
     dli_conn_flush(conn);
-    turn->alarm = turn->errand->call.deadline;
+    carrier->alarm = carrier->job->call.deadline;
     got = conn->state == DLI_CONN_READY ? dli_conn_next(conn, &reply) : 0;
     if (got == 0 && conn->state == DLI_CONN_READY && dli_conn_receive(conn) == 1)
         got = dli_conn_next(conn, &reply);
     if (conn->state != DLI_CONN_READY)
-        return lost(turn);
-    return got == 1 ? hear(replicas, turn, reply, now) : 0;
+        return lost(carrier);
+    return got == 1 ? hear(replicas, carrier, reply, now) : 0;
 }
 
-void dli_replicas_drive(struct dli_replicas *replicas, struct dli_replicas_turn *turn, int64_t now)
+void dli_replicas_drive(struct dli_replicas *replicas, struct dli_replicas_carrier *carrier, int64_t now)
 {
     int more = 2;
 
-    if (!turn->conn && !(turn->conn = dli_conn_new(replicas->config))) {
-        no_memory(turn);
+    if (!carrier->conn && !(carrier->conn = dli_conn_new(replicas->config))) {
+        no_memory(carrier);
         return;
     }
     while (more == 2) {
-        if (now >= turn->errand->call.deadline)
-            more = late(replicas, turn);
-        else if (turn->connecting)
-            more = go_on_connecting(replicas, turn, now);
-        else if (turn->conn->state != DLI_CONN_READY)
-            more = connect_now(replicas, turn, now);
+        if (now >= carrier->job->call.deadline)
+            more = late(replicas, carrier);
+        else if (carrier->connecting)
+            more = go_on_connecting(replicas, carrier, now);
+        else if (carrier->conn->state != DLI_CONN_READY)
+            more = connect_now(replicas, carrier, now);
         else
-            more = converse(replicas, turn, now);
+            more = converse(replicas, carrier, now);
     }
 }
 
-void dli_replicas_end(struct dli_replicas *replicas, struct dli_errand *errand, dlock_status status)
+void dli_replicas_end(struct dli_replicas *replicas, struct dli_job *job, dlock_status status)
 {
-    struct dli_replicas_turn none = {.errand = errand};
-    dlock_error why = {.code = DLOCK_OK};
+    struct dli_replicas_carrier none = {.job = job};
+    dlock_error reason = {.code = DLOCK_OK};
 
     if (status == DLOCK_UNREACHABLE) {
         late(replicas, &none);
         return;
     }
-    dli_fail(&why, status, "%s", dli_status_find(status)->text);
-    fail(&none, &why, 0);
+    dli_fail(&reason, status, "%s", dli_status_find(status)->text);
+    fail(&none, &reason, 0);
 }
 
-void dli_replicas_cut(struct dli_replicas_turn *turn)
+void dli_replicas_cut(struct dli_replicas_carrier *carrier)
 {
-    dlock_error why = {.code = DLOCK_OK};
+    dlock_error reason = {.code = DLOCK_OK};
 
-    dli_fail(&why, DLOCK_CLOSED, "%s", dli_status_find(DLOCK_CLOSED)->text);
-    if (turn->waits)
-        unconfirmed(turn, DLOCK_CLOSED);
+    dli_fail(&reason, DLOCK_CLOSED, "%s", dli_status_find(DLOCK_CLOSED)->text);
+    if (carrier->waits)
+        unconfirmed(carrier, DLOCK_CLOSED);
     else
-        fail(turn, &why, 1);
+        fail(carrier, &reason, 1);
 }

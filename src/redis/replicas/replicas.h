@@ -31,36 +31,36 @@ struct pollfd;
 enum { DLI_REPLICAS_CONNS = 4 };
 
 /* One connection and what it carries. */
-struct dli_replicas_turn {
+struct dli_replicas_carrier {
     struct dli_conn *conn;
-    struct dli_errand *errand; /* NULL: idle */
-    int connecting;            /* for this errand or, when that is over, the next one */
-    int said, waits;           /* where it is */
-    int skip;                  /* replies that nobody waits for: to ASKING */
-    int fresh;                 /* the connection was made for this errand */
+    struct dli_job *job; /* NULL: idle */
+    int connecting;      /* for this errand or, when that is over, the next one */
+    int said, waits;     /* where it is */
+    int skip;            /* replies that nobody waits for: to ASKING */
+    int fresh;           /* the connection was made for this errand */
     int64_t alarm;
 };
 
 /* Calls in their order. */
-struct dli_replicas_line {
+struct dli_call_queue {
     struct dli_call *first, **end;
 };
 
 struct dli_replicas {
     pthread_mutex_t mutex;
-    struct dli_replicas_line pushed[2]; /* [1]: urgent ones */
+    struct dli_call_queue pushed[2]; /* [1]: urgent ones */
     int shut;
     int wake_fd; /* the loop's, borrowed */
     const struct dli_conn_config *config;
-    struct dli_gate *gate;
+    struct dli_budget *budget;
     int64_t *reloads;
-    int needed;                          /* how many replicas; < 0: all, *known or one */
-    const int *known;                    /* an atomic; the finder's, or the cluster's for this server */
-    struct dli_replicas_line waiting[2]; /* for a connection; [1]: urgent ones, which go first */
-    struct dli_replicas_turn turn[DLI_REPLICAS_CONNS];
+    int needed;                       /* how many replicas; < 0: all, *known or one */
+    const int *known;                 /* an atomic; the finder's, or the cluster's for this server */
+    struct dli_call_queue waiting[2]; /* for a connection; [1]: urgent ones, which go first */
+    struct dli_replicas_carrier carrier[DLI_REPLICAS_CONNS];
 };
 
-void dli_replicas_init(struct dli_replicas *replicas, const struct dli_conn_config *config, struct dli_gate *gate,
+void dli_replicas_init(struct dli_replicas *replicas, const struct dli_conn_config *config, struct dli_budget *budget,
                        int wake_fd, int needed, int64_t *reloads);
 void dli_replicas_fini(struct dli_replicas *replicas);
 
@@ -71,20 +71,20 @@ int dli_replicas_want(const struct dli_replicas *replicas, const struct dli_requ
  * Any thread: an errand that has begun. 0, or -1 when the lane was shut. urgent: it goes before all that wait for a connection,
  * behind others that are urgent. carry: blocks until it was answered.
  */
-int dli_replicas_push(struct dli_replicas *replicas, struct dli_errand *errand, int urgent);
-void dli_replicas_carry(struct dli_replicas *replicas, struct dli_errand *errand);
+int dli_replicas_push(struct dli_replicas *replicas, struct dli_job *job, int urgent);
+void dli_replicas_execute(struct dli_replicas *replicas, struct dli_job *job);
 
 /* ---- replicas.c, the lane's thread */
 
 /* Go on with the turn's errand as far as possible without blocking. */
-void dli_replicas_drive(struct dli_replicas *replicas, struct dli_replicas_turn *turn, int64_t now);
+void dli_replicas_drive(struct dli_replicas *replicas, struct dli_replicas_carrier *carrier, int64_t now);
 
 /* Go on with connecting, with an errand or without. */
-void dli_replicas_settle(struct dli_replicas *replicas, struct dli_replicas_turn *turn, int64_t now);
+void dli_replicas_settle(struct dli_replicas *replicas, struct dli_replicas_carrier *carrier, int64_t now);
 
 /* End one that has not been sent: DLOCK_UNREACHABLE, it is late, or DLOCK_CLOSED; and one that has been, by closing. */
-void dli_replicas_end(struct dli_replicas *replicas, struct dli_errand *errand, dlock_status status);
-void dli_replicas_cut(struct dli_replicas_turn *turn);
+void dli_replicas_end(struct dli_replicas *replicas, struct dli_job *job, dlock_status status);
+void dli_replicas_cut(struct dli_replicas_carrier *carrier);
 
 /* ---- the lane's thread: as the operations of a lane in store/store.h */
 void dli_replicas_step(struct dli_replicas *replicas, int64_t now);

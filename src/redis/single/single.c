@@ -25,12 +25,12 @@ enum { MS = 1000, TRIM_AFTER = 30000000 };
 struct single {
     struct dli_store store;
     struct dli_conn_config config;
-    struct dli_gate gate;
+    struct dli_budget budget;
     struct dli_private pool;
     int64_t patience; /* for one command */
     int64_t commands, reloads;
-    int replicas;           /* constant, see dli_options_replicas */
-    struct dli_quiet quiet; /* constant; longest_ms 0: off */
+    int replicas;                     /* constant, see dli_options_replicas */
+    struct dli_quarantine quarantine; /* constant; longest_ms 0: off */
     char channel[DLI_OWN_CHANNEL_MAX];
     struct dli_lane *first;
 };
@@ -39,10 +39,10 @@ struct dli_lane {
     struct single *single;
     int index;
     struct dli_pipe pipe;
-    struct dli_subscriber ear; /* of lane 0 */
+    struct dli_subscriber subscriber; /* of lane 0 */
     struct dli_txn_lane txns;
     struct dli_replicas replicas;
-    struct dli_trouble trouble;
+    struct dli_failure_log failure;
     int64_t trimmed;
 };
 
@@ -61,10 +61,10 @@ static struct dli_place *place_new(struct dli_store *store, const struct dli_kin
 
 static struct dli_request *request_new(struct dli_store *store)
 {
-    struct dli_request *request = dli_errand_new();
+    struct dli_request *request = dli_job_new();
 
-    if (request && of(store)->quiet.longest_ms > 0)
-        request->quiet = &of(store)->quiet;
+    if (request && of(store)->quarantine.longest_ms > 0)
+        request->quarantine = &of(store)->quarantine;
     return request;
 }
 
@@ -96,7 +96,7 @@ static void listens(void *owner, int sharded, const char *channel, size_t size)
     const struct dli_store *store = owner;
 
     (void)sharded;
-    dli_hear_channel(store, channel, size, store->hooks->listens);
+    dli_message_channel(store, channel, size, store->hooks->listens);
 }
 
 static void deaf(void *owner, int sharded, const char *channel, size_t size)
@@ -104,7 +104,7 @@ static void deaf(void *owner, int sharded, const char *channel, size_t size)
     const struct dli_store *store = owner;
 
     (void)sharded;
-    dli_hear_channel(store, channel, size, store->hooks->deaf);
+    dli_message_channel(store, channel, size, store->hooks->deaf);
 }
 
 static void message(void *owner, const char *channel, size_t channel_size, const char *text, size_t size)
@@ -112,15 +112,15 @@ static void message(void *owner, const char *channel, size_t channel_size, const
     struct dli_store *store = owner;
     const char *own = of(store)->channel;
 
-    dli_hear_message(store, channel_size == strlen(own) && memcmp(channel, own, channel_size) == 0, channel,
-                     channel_size, text, size);
+    dli_message_dispatch(store, channel_size == strlen(own) && memcmp(channel, own, channel_size) == 0, channel,
+                         channel_size, text, size);
 }
 
 static const struct dli_subscriber_hooks ear_hooks = {up, down, listens, deaf, message, NULL};
 
 static void want(struct dli_store *store)
 {
-    dli_subscriber_want(&of(store)->first->ear);
+    dli_subscriber_want(&of(store)->first->subscriber);
 }
 
 static void listen(struct dli_store *store, const struct dli_kind *kind, const struct dli_place *place,
@@ -129,12 +129,12 @@ static void listen(struct dli_store *store, const struct dli_kind *kind, const s
     char channel[DLI_CHANNEL_MAX];
     size_t size = dli_channel_of(channel, kind, place, owner);
 
-    dli_subscriber_listen(&of(store)->first->ear, channel, size, on, listeners);
+    dli_subscriber_listen(&of(store)->first->subscriber, channel, size, on, listeners);
 }
 
 static void forget(struct dli_store *store, int64_t *listeners)
 {
-    dli_subscriber_forget(&of(store)->first->ear, listeners);
+    dli_subscriber_forget(&of(store)->first->subscriber, listeners);
 }
 
 /* ---- lanes */
@@ -150,21 +150,22 @@ static struct dli_lane *lane_new(struct dli_store *store, int index, int wake_fd
     lane->index = index;
     lane->trimmed = dli_now();
     dli_txn_lane_init(&lane->txns, wake_fd);
-    dli_replicas_init(&lane->replicas, &single->config, &single->gate, wake_fd, single->replicas, &single->reloads);
-    if (dli_pipe_init(&lane->pipe, &single->config, &single->gate, wake_fd, single->patience, &single->reloads))
+    dli_replicas_init(&lane->replicas, &single->config, &single->budget, wake_fd, single->replicas, &single->reloads);
+    if (dli_pipe_init(&lane->pipe, &single->config, &single->budget, wake_fd, single->patience, &single->reloads))
         goto fail_pipe;
     if (index > 0)
         return lane;
     dli_own_channel(single->channel, store->uuid);
-    if (dli_subscriber_init(&lane->ear, &single->config, &single->gate, single->channel, wake_fd, single->patience))
+    if (dli_subscriber_init(&lane->subscriber, &single->config, &single->budget, single->channel, wake_fd,
+                            single->patience))
         goto fail_ear;
-    lane->ear.hooks = &ear_hooks;
-    lane->ear.owner = store;
+    lane->subscriber.hooks = &ear_hooks;
+    lane->subscriber.owner = store;
     single->first = lane;
     return lane;
 
 fail_ear:
-    dli_subscriber_fini(&lane->ear);
+    dli_subscriber_fini(&lane->subscriber);
 fail_pipe:
     dli_pipe_fini(&lane->pipe);
     dli_replicas_fini(&lane->replicas);
@@ -178,7 +179,7 @@ static void lane_free(struct dli_lane *lane)
     if (!lane)
         return;
     if (lane->index == 0)
-        dli_subscriber_fini(&lane->ear);
+        dli_subscriber_fini(&lane->subscriber);
     dli_pipe_fini(&lane->pipe);
     dli_replicas_fini(&lane->replicas);
     dli_txn_lane_fini(&lane->txns);
@@ -186,28 +187,28 @@ static void lane_free(struct dli_lane *lane)
 }
 
 /* Encode the call; alone: it goes in no crowd. 0, or -1 without memory. */
-static int begin(struct dli_errand *errand, int alone)
+static int begin(struct dli_job *job, int alone)
 {
-    if (dli_errand_begin(errand))
+    if (dli_job_begin(job))
         return -1;
-    errand->call.crowd = alone ? 0 : dli_crowd_of(&errand->request);
-    errand->call.direct = errand->request.direct;
+    job->call.batch = alone ? 0 : dli_batch_of(&job->request);
+    job->call.direct = job->request.direct;
     return 0;
 }
 
 static dlock_status hand_over(struct dli_lane *lane, struct dli_request *request, int urgent)
 {
-    struct dli_errand *errand = dli_errand_of(request);
+    struct dli_job *job = dli_job_of(request);
     int shut = 0;
 
-    if (begin(errand, urgent))
+    if (begin(job, urgent))
         return DLOCK_OUT_OF_MEMORY;
     if (dli_replicas_want(&lane->replicas, request))
-        shut = dli_replicas_push(&lane->replicas, errand, urgent);
+        shut = dli_replicas_push(&lane->replicas, job, urgent);
     else if (urgent)
-        dli_pipe_push_urgent(&lane->pipe, &errand->call);
+        dli_pipe_push_urgent(&lane->pipe, &job->call);
     else
-        shut = dli_pipe_push(&lane->pipe, &errand->call);
+        shut = dli_pipe_push(&lane->pipe, &job->call);
     if (!shut)
         __atomic_add_fetch(&lane->single->commands, 1, __ATOMIC_RELAXED);
     return shut ? DLOCK_CLOSED : DLOCK_OK;
@@ -224,20 +225,20 @@ static dlock_status push_urgent(struct dli_lane *lane, struct dli_request *reque
 }
 
 /* On a private connection while nobody uses the shared one, else on that. */
-static void carry(struct dli_lane *lane, struct dli_request *request)
+static void execute(struct dli_lane *lane, struct dli_request *request)
 {
     struct single *single = lane->single;
-    struct dli_errand *errand = dli_errand_of(request);
-    struct dli_call *call = &errand->call;
+    struct dli_job *job = dli_job_of(request);
+    struct dli_call *call = &job->call;
 
-    if (begin(errand, 0)) {
-        dli_fail(request->why, DLOCK_OUT_OF_MEMORY, "no memory for the command");
-        dli_errand_fail(errand, DLOCK_OUT_OF_MEMORY);
+    if (begin(job, 0)) {
+        dli_fail(request->reason, DLOCK_OUT_OF_MEMORY, "no memory for the command");
+        dli_job_fail(job, DLOCK_OUT_OF_MEMORY);
         return;
     }
     __atomic_add_fetch(&single->commands, 1, __ATOMIC_RELAXED);
     if (dli_replicas_want(&lane->replicas, request)) {
-        dli_replicas_carry(&lane->replicas, errand);
+        dli_replicas_execute(&lane->replicas, job);
         return;
     }
     if (__atomic_load_n(&lane->pipe.load, __ATOMIC_RELAXED) == 0 && dli_private_call(&single->pool, call)) {
@@ -249,18 +250,18 @@ static void carry(struct dli_lane *lane, struct dli_request *request)
     if (dli_pipe_push(&lane->pipe, call) == 0)
         dli_pipe_wait(&lane->pipe, call);
     else
-        dli_errand_fail(errand, DLOCK_CLOSED);
+        dli_job_fail(job, DLOCK_CLOSED);
 }
 
 static void step(struct dli_lane *lane, int64_t now)
 {
     dli_pipe_step(&lane->pipe, now);
-    dli_trouble_log(&lane->trouble, &lane->pipe, &lane->single->store, lane->single->store.text);
+    dli_failure_report(&lane->failure, &lane->pipe, &lane->single->store, lane->single->store.text);
     dli_txn_lane_step(&lane->txns, dli_now());
     dli_replicas_step(&lane->replicas, dli_now());
     if (lane->index > 0)
         return;
-    dli_subscriber_step(&lane->ear, dli_now());
+    dli_subscriber_step(&lane->subscriber, dli_now());
     if (now - lane->trimmed > TRIM_AFTER) {
         dli_private_trim(&lane->single->pool, now - TRIM_AFTER);
         lane->trimmed = now;
@@ -275,7 +276,7 @@ static int64_t alarm_at(const struct dli_lane *lane)
     other = dli_replicas_alarm(&lane->replicas);
     at = other < at ? other : at;
     if (lane->index == 0)
-        other = dli_subscriber_alarm(&lane->ear);
+        other = dli_subscriber_alarm(&lane->subscriber);
     return other < at ? other : at;
 }
 
@@ -285,7 +286,7 @@ static int lane_sleep(struct dli_lane *lane, struct pollfd *fds)
 
     fds[count++] = dli_pipe_poll(&lane->pipe);
     if (lane->index == 0)
-        fds[count++] = dli_conn_poll(lane->ear.conn);
+        fds[count++] = dli_conn_poll(lane->subscriber.conn);
     count += dli_txn_lane_fds(&lane->txns, fds + count);
     count += dli_replicas_fds(&lane->replicas, fds + count);
     __atomic_store_n(&lane->pipe.sleeping, 1, __ATOMIC_SEQ_CST);
@@ -316,7 +317,7 @@ static void stats(struct dli_store *store, int64_t *all)
 
     all[DLOCK_STAT_COMMANDS] += __atomic_load_n(&single->commands, __ATOMIC_RELAXED);
     all[DLOCK_STAT_SCRIPT_RELOADS] += __atomic_load_n(&single->reloads, __ATOMIC_RELAXED);
-    dli_gate_count(&single->gate, &all[DLOCK_STAT_CONNECTS], &all[DLOCK_STAT_CONNECT_FAILURES]);
+    dli_budget_count(&single->budget, &all[DLOCK_STAT_CONNECTS], &all[DLOCK_STAT_CONNECT_FAILURES]);
 }
 
 static void store_free(struct dli_store *store)
@@ -325,8 +326,8 @@ static void store_free(struct dli_store *store)
 
     dli_private_fini(&single->pool);
     dli_tls_free(single->config.tls);
-    dli_finder_free(single->config.finder);
-    dli_gate_fini(&single->gate);
+    dli_sentinels_free(single->config.sentinels);
+    dli_budget_fini(&single->budget);
     free(single);
 }
 
@@ -336,12 +337,12 @@ static const struct dli_store_ops ops = {
     .place_new = place_new,
     .place_free = dli_place_free,
     .request_new = request_new,
-    .request_free = dli_errand_free,
+    .request_free = dli_job_free,
     .shard = shard,
     .lane_new = lane_new,
     .lane_free = lane_free,
     .push = push,
-    .carry = carry,
+    .execute = execute,
     .want = want,
     .listen = listen,
     .forget = forget,
@@ -367,10 +368,12 @@ dlock_status dli_single_open(const struct dlock_options *options, const struct d
         return status;
     }
     single->replicas = dli_options_replicas(options);
-    dli_quiet_init(&single->quiet, options->number[DLI_OPT_QUARANTINE_MS], options->number[DLI_OPT_DRIFT_PPM]);
+    dli_quarantine_init(&single->quarantine, options->number[DLI_OPT_QUARANTINE_MS],
+                        options->number[DLI_OPT_DRIFT_PPM]);
     single->patience = options->number[DLI_OPT_COMMAND_TIMEOUT_MS] * MS;
-    dli_gate_init(&single->gate, (int)options->number[DLI_OPT_CONNECTS_PER_SECOND], (uint64_t)dli_now());
-    dli_private_init(&single->pool, &single->config, &single->gate, (int)options->number[DLI_OPT_PRIVATE_CONNECTIONS]);
+    dli_budget_init(&single->budget, (int)options->number[DLI_OPT_CONNECTS_PER_SECOND], (uint64_t)dli_now());
+    dli_private_init(&single->pool, &single->config, &single->budget,
+                     (int)options->number[DLI_OPT_PRIVATE_CONNECTIONS]);
     single->store.ops = &ops;
     single->store.text = single->config.target.text;
     single->store.connect_time = single->config.connect_timeout;
@@ -382,7 +385,7 @@ void dli_single_txn(struct dli_store *store, struct dli_txn *txn)
 {
     struct single *single = of(store);
 
-    dli_txn_init(txn, &single->config, &single->gate, single->patience);
+    dli_txn_init(txn, &single->config, &single->budget, single->patience);
 }
 
 int dli_single_txn_push(struct dli_lane *lane, struct dli_txn_step *step)

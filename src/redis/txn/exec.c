@@ -39,7 +39,7 @@ static void describe(const struct dli_txn *txn, int index, char *out, size_t roo
         for (; words > 2; words--)
             at = next_word(at, &word, &size);
     }
-    snprintf(out, room, "%.*s of key '%s'", (int)verb_size, verb, dli_quote(shown, sizeof shown, key, key_size));
+    snprintf(out, room, "%.*s of key '%s'", (int)verb_size, verb, dli_escape(shown, sizeof shown, key, key_size));
 }
 
 /* ---- what replies mean */
@@ -53,7 +53,7 @@ static void settle(struct dli_exec *exec, dlock_status status)
 /* What the server was asked makes no sense to it, or the other way round. */
 static void settle_odd(struct dli_exec *exec)
 {
-    settle(exec, dli_fail(exec->why, DLOCK_UNKNOWN_OUTCOME,
+    settle(exec, dli_fail(exec->reason, DLOCK_UNKNOWN_OUTCOME,
                           "the replies are not those Redis gives to a transaction: it may have been carried out"));
 }
 
@@ -71,8 +71,8 @@ static void take_queued(struct dli_exec *exec, const struct dli_reply *reply)
     if (exec->status != DLOCK_OK)
         return;
     describe(exec->txn, exec->taken, write, sizeof write);
-    exec->status = dli_fail(exec->why, dli_txn_refusal(exec->txn, reply), "nothing was written, %s was refused: %s",
-                            write, dli_quote_error(shown, sizeof shown, reply));
+    exec->status = dli_fail(exec->reason, dli_txn_refusal(exec->txn, reply), "nothing was written, %s was refused: %s",
+                            write, dli_escape_error(shown, sizeof shown, reply));
 }
 
 /* The array of EXEC: the writes were carried out, each with a reply of its own. */
@@ -86,8 +86,9 @@ static void take_results(struct dli_exec *exec, const struct dli_reply *reply)
         if (result->type != DLI_REPLY_ERROR)
             continue;
         describe(exec->txn, (int)i, write, sizeof write);
-        settle(exec, dli_fail(exec->why, DLOCK_SERVER_ERROR, "%s failed, other writes of the transaction were done: %s",
-                              write, dli_quote_error(shown, sizeof shown, result)));
+        settle(exec,
+               dli_fail(exec->reason, DLOCK_SERVER_ERROR, "%s failed, other writes of the transaction were done: %s",
+                        write, dli_escape_error(shown, sizeof shown, result)));
         return;
     }
     settle(exec, DLOCK_OK);
@@ -97,7 +98,7 @@ static void take_results(struct dli_exec *exec, const struct dli_reply *reply)
 static void take_refusal(struct dli_exec *exec, const struct dli_reply *reply)
 {
     static const char because[] = "because of: ";
-    struct dli_reply reason = *reply;
+    struct dli_reply cause = *reply;
     const char *found = memmem(reply->text, reply->size, because, sizeof because - 1);
     char shown[200];
 
@@ -106,11 +107,11 @@ static void take_refusal(struct dli_exec *exec, const struct dli_reply *reply)
         return;
     }
     if (found) {
-        reason.text = found + sizeof because - 1;
-        reason.size = reply->size - (size_t)(reason.text - reply->text);
+        cause.text = found + sizeof because - 1;
+        cause.size = reply->size - (size_t)(cause.text - reply->text);
     }
-    settle(exec, dli_fail(exec->why, dli_txn_refusal(exec->txn, &reason), "nothing was written, EXEC was refused: %s",
-                          dli_quote_error(shown, sizeof shown, reply)));
+    settle(exec, dli_fail(exec->reason, dli_txn_refusal(exec->txn, &cause), "nothing was written, EXEC was refused: %s",
+                          dli_escape_error(shown, sizeof shown, reply)));
 }
 
 static void take(struct dli_exec *exec, const struct dli_reply *reply)
@@ -121,7 +122,7 @@ static void take(struct dli_exec *exec, const struct dli_reply *reply)
     } else if (reply->type == DLI_REPLY_ERROR) {
         take_refusal(exec, reply);
     } else if (reply->type == DLI_REPLY_NIL && exec->status == DLOCK_OK) {
-        settle(exec, dli_fail(exec->why, DLOCK_CONFLICT, "a watched key was changed; nothing was written"));
+        settle(exec, dli_fail(exec->reason, DLOCK_CONFLICT, "a watched key was changed; nothing was written"));
     } else if (reply->type == DLI_REPLY_ARRAY && exec->status == DLOCK_OK && reply->size == (size_t)exec->txn->count) {
         take_results(exec, reply);
     } else {
@@ -140,22 +141,22 @@ static void take_all(struct dli_exec *exec)
 }
 
 /* The connection has FAILED. */
-static dlock_status lost(const struct dli_conn *conn, int sent, dlock_error *why)
+static dlock_status lost(const struct dli_conn *conn, int sent, dlock_error *reason)
 {
     if (sent)
-        return dli_fail(why, DLOCK_UNKNOWN_OUTCOME, "no answer to EXEC, all writes were done or none: %s",
-                        conn->why.message);
-    return dli_fail(why, conn->why.code, "nothing was written: %s", conn->why.message);
+        return dli_fail(reason, DLOCK_UNKNOWN_OUTCOME, "no answer to EXEC, all writes were done or none: %s",
+                        conn->reason.message);
+    return dli_fail(reason, conn->reason.code, "nothing was written: %s", conn->reason.message);
 }
 
-dlock_status dli_txn_exec_begin(struct dli_exec *exec, struct dli_txn *txn, dlock_error *why)
+dlock_status dli_txn_exec_begin(struct dli_exec *exec, struct dli_txn *txn, dlock_error *reason)
 {
     static const char *const word = "EXEC";
     struct dli_buffer *out = &txn->conn->out;
 
-    *exec = (struct dli_exec){.txn = txn, .status = DLOCK_OK, .why = why};
-    if (dli_buffer_add(out, txn->writes.bytes, txn->writes.size) || dli_encode_words(out, 1, &word))
-        return dli_fail(why, DLOCK_OUT_OF_MEMORY, "nothing was written: no memory for the commands");
+    *exec = (struct dli_exec){.txn = txn, .status = DLOCK_OK, .reason = reason};
+    if (dli_buffer_add(out, txn->writes.bytes, txn->writes.size) || dli_encode_args(out, 1, &word))
+        return dli_fail(reason, DLOCK_OUT_OF_MEMORY, "nothing was written: no memory for the commands");
     txn->asked += txn->count + 1;
     return DLOCK_OK;
 }
@@ -175,7 +176,7 @@ int dli_txn_exec_step(struct dli_exec *exec, int late)
         else if (conn->state == DLI_CONN_READY)
             dli_conn_fail(conn, DLOCK_UNREACHABLE, "did not answer in time", NULL);
         if (!exec->done && conn->state != DLI_CONN_READY)
-            settle(exec, lost(conn, exec->sent, exec->why));
+            settle(exec, lost(conn, exec->sent, exec->reason));
     }
     if (conn->state == DLI_CONN_READY && (dli_reader_left(conn->reader) > 0 || conn->out.size > 0))
         dli_conn_fail(conn, DLOCK_PROTOCOL_ERROR, "sent more than it was asked for", NULL);

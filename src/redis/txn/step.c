@@ -13,10 +13,10 @@
 
 /* ---- the end of a step: these return 1, it is over */
 
-static int fail(struct dli_txn_step *step, const dlock_error *why)
+static int fail(struct dli_txn_step *step, const dlock_error *reason)
 {
-    step->why = *why;
-    step->status = why->code;
+    step->reason = *reason;
+    step->status = reason->code;
     return 1;
 }
 
@@ -55,7 +55,7 @@ static int send_word(struct dli_txn_step *step, int64_t now)
     const size_t sizes[] = {strlen(argv[0]), step->key_size};
 
     if (dli_encode(&step->txn->conn->out, step->key ? 2 : 1, argv, sizes))
-        return end(step, dli_fail(&step->why, DLOCK_OUT_OF_MEMORY, "no memory for the command"));
+        return end(step, dli_fail(&step->reason, DLOCK_OUT_OF_MEMORY, "no memory for the command"));
     step->txn->asked++;
     step->phase = DLI_TXN_ANSWER;
     step->deadline = step->alarm = now + step->txn->patience;
@@ -65,7 +65,7 @@ static int send_word(struct dli_txn_step *step, int64_t now)
 /* Wait for the client's turn to connect. */
 static int seek_turn(struct dli_txn_step *step, int64_t now)
 {
-    step->phase = DLI_TXN_TURN;
+    step->phase = DLI_TXN_REDIRECT;
     step->may_repeat = 0;
     step->deadline = now + step->txn->config->connect_timeout;
     return 2;
@@ -75,7 +75,7 @@ static int seek_turn(struct dli_txn_step *step, int64_t now)
 static int seek_lead(struct dli_txn_step *step, int64_t now)
 {
     step->phase = DLI_TXN_LEAD;
-    step->txn->redirect.turn = DLI_TURN_NONE;
+    step->txn->redirect.kind = DLI_REDIRECT_NONE;
     step->deadline = now + step->txn->config->connect_timeout;
     return 2;
 }
@@ -98,14 +98,14 @@ static int begin(struct dli_txn_step *step, int64_t now)
 static int take_lead(struct dli_txn_step *step, int64_t now)
 {
     struct dli_txn *txn = step->txn;
-    dlock_status status = txn->guide->lead(txn, step->key, step->key_size, &step->alarm, &step->why);
+    dlock_status status = txn->guide->lead(txn, step->key, step->key_size, &step->alarm, &step->reason);
 
     if (status == DLOCK_OK)
         return begin(step, now);
     if (status == DLOCK_WOULD_BLOCK && step->alarm < step->deadline)
         return 0;
     if (status == DLOCK_WOULD_BLOCK)
-        status = dli_fail(&step->why, DLOCK_UNREACHABLE, "no server said in time where the key is");
+        status = dli_fail(&step->reason, DLOCK_UNREACHABLE, "no server said in time where the key is");
     return end(step, status);
 }
 
@@ -115,12 +115,12 @@ static int take_turn(struct dli_txn_step *step, int64_t now)
     int64_t when;
 
     if (!txn->conn && !(txn->conn = dli_conn_new(txn->config)))
-        return end(step, dli_fail(&step->why, DLOCK_OUT_OF_MEMORY, "no memory for a connection"));
-    if (dli_gate_refused(txn->gate, &step->why, now))
-        return end(step, step->why.code);
-    when = dli_gate_ask(txn->gate, now);
+        return end(step, dli_fail(&step->reason, DLOCK_OUT_OF_MEMORY, "no memory for a connection"));
+    if (dli_budget_refused(txn->budget, &step->reason, now))
+        return end(step, step->reason.code);
+    when = dli_budget_take(txn->budget, now);
     if (when >= step->deadline)
-        return end(step, dli_fail(&step->why, DLOCK_UNREACHABLE,
+        return end(step, dli_fail(&step->reason, DLOCK_UNREACHABLE,
                                   "no connection in time: connects_per_second or a pause after failures"));
     step->alarm = when;
     if (when)
@@ -140,19 +140,19 @@ static int go_on_connecting(struct dli_txn_step *step, int64_t now)
     if (dli_conn_under_way(conn))
         return 0;
     if (conn->state == DLI_CONN_READY) {
-        dli_gate_result(step->txn->gate, 1, now);
+        dli_budget_result(step->txn->budget, 1, now);
         return send_word(step, now);
     }
-    dli_gate_failed(step->txn->gate, &conn->why, now);
-    return fail(step, &conn->why);
+    dli_budget_failed(step->txn->budget, &conn->reason, now);
+    return fail(step, &conn->reason);
 }
 
 static int take_value(struct dli_txn_step *step, const struct dli_reply *reply)
 {
     if (reply->type == DLI_REPLY_NIL)
-        return end(step, dli_fail(&step->why, DLOCK_NOT_FOUND, "there is no such key"));
+        return end(step, dli_fail(&step->reason, DLOCK_NOT_FOUND, "there is no such key"));
     if (!(step->value = malloc(reply->size + 1)))
-        return end(step, dli_fail(&step->why, DLOCK_OUT_OF_MEMORY, "no memory for the value"));
+        return end(step, dli_fail(&step->reason, DLOCK_OUT_OF_MEMORY, "no memory for the value"));
     memcpy(step->value, reply->text, reply->size);
     step->size = reply->size;
     return end(step, DLOCK_OK);
@@ -164,17 +164,17 @@ static int judge(struct dli_txn_step *step, const struct dli_reply *reply, int64
 
     if (dli_reader_left(conn->reader) > 0) {
         dli_conn_fail(conn, DLOCK_PROTOCOL_ERROR, "sent more than it was asked for", NULL);
-        return fail(step, &conn->why);
+        return fail(step, &conn->reason);
     }
     step->txn->redirect = dli_redirect_of(reply);
     if (step->verb == DLI_TXN_WATCH && !step->txn->watching && reply->type == DLI_REPLY_ERROR &&
-        dli_txn_turns(step->txn, &step->turns))
+        dli_txn_redirects(step->txn, &step->redirects))
         return seek_lead(step, now);
     if (reply->type == DLI_REPLY_ERROR)
-        return end(step, dli_txn_refused(step->txn, reply, &step->why));
+        return end(step, dli_txn_refused(step->txn, reply, &step->reason));
     if (reply->type != DLI_REPLY_TEXT && !(reply->type == DLI_REPLY_NIL && step->verb == DLI_TXN_GET)) {
         dli_conn_fail(conn, DLOCK_PROTOCOL_ERROR, "gave a reply that Redis does not give", NULL);
-        return fail(step, &conn->why);
+        return fail(step, &conn->reason);
     }
     if (step->verb == DLI_TXN_GET)
         return take_value(step, reply);
@@ -182,7 +182,7 @@ static int judge(struct dli_txn_step *step, const struct dli_reply *reply, int64
         return end(step, DLOCK_OK);
     step->phase = DLI_TXN_EXEC;
     step->deadline = step->alarm = now + step->txn->patience;
-    return dli_txn_exec_begin(&step->exec, step->txn, &step->why) == DLOCK_OK ? 2 : end(step, step->why.code);
+    return dli_txn_exec_begin(&step->exec, step->txn, &step->reason) == DLOCK_OK ? 2 : end(step, step->reason.code);
 }
 
 static int await_answer(struct dli_txn_step *step, int64_t now)
@@ -198,8 +198,8 @@ static int await_answer(struct dli_txn_step *step, int64_t now)
         return 0;
     if (conn->state == DLI_CONN_READY)
         dli_conn_fail(conn, DLOCK_UNREACHABLE, "did not answer in time", NULL);
-    if (!step->may_repeat || conn->why.code != DLOCK_UNREACHABLE || now >= step->deadline)
-        return fail(step, &conn->why);
+    if (!step->may_repeat || conn->reason.code != DLOCK_UNREACHABLE || now >= step->deadline)
+        return fail(step, &conn->reason);
     dli_txn_drop(step->txn);
     return seek_turn(step, now);
 }
@@ -211,7 +211,7 @@ static int go_on(struct dli_txn_step *step, int64_t now)
         return begin(step, now);
     case DLI_TXN_LEAD:
         return take_lead(step, now);
-    case DLI_TXN_TURN:
+    case DLI_TXN_REDIRECT:
         return take_turn(step, now);
     case DLI_TXN_CONNECT:
         return go_on_connecting(step, now);
@@ -337,7 +337,7 @@ int dli_txn_lane_fds(const struct dli_txn_lane *lane, struct pollfd *fds)
     int count = 0;
 
     for (const struct dli_txn_step *step = lane->active; step; step = step->next)
-        if (step->phase != DLI_TXN_TURN && step->phase != DLI_TXN_LEAD)
+        if (step->phase != DLI_TXN_REDIRECT && step->phase != DLI_TXN_LEAD)
             fds[count++] = dli_conn_poll(step->txn->conn);
     return count;
 }
@@ -350,9 +350,10 @@ void dli_txn_lane_shut(struct dli_txn_lane *lane)
     while ((step = lane->active) || (step = next_waiting(lane))) {
         if (step == lane->active)
             lane->active = step->next;
-        step->status = dli_fail(&step->why, DLOCK_CLOSED, "the client was closed");
+        step->status = dli_fail(&step->reason, DLOCK_CLOSED, "the client was closed");
         if (step->phase == DLI_TXN_EXEC && step->exec.sent)
-            step->status = dli_fail(&step->why, DLOCK_UNKNOWN_OUTCOME, "the client was closed before the answer came");
+            step->status =
+                dli_fail(&step->reason, DLOCK_UNKNOWN_OUTCOME, "the client was closed before the answer came");
         if (step->txn->conn)
             dli_txn_drop(step->txn);
         step->done(step);

@@ -14,9 +14,10 @@
 
 enum { KEEP_ROOM = 64 * 1024 };
 
-void dli_txn_init(struct dli_txn *txn, const struct dli_conn_config *config, struct dli_gate *gate, int64_t patience)
+void dli_txn_init(struct dli_txn *txn, const struct dli_conn_config *config, struct dli_budget *budget,
+                  int64_t patience)
 {
-    *txn = (struct dli_txn){.config = config, .gate = gate, .patience = patience};
+    *txn = (struct dli_txn){.config = config, .budget = budget, .patience = patience};
 }
 
 void dli_txn_fini(struct dli_txn *txn)
@@ -71,12 +72,12 @@ void dli_txn_break(struct dli_txn *txn, dlock_status status)
 /* ---- the connection */
 
 /* Wait for the client's turn to connect. 0, or -1 when that is not before deadline. */
-static int await_turn(struct dli_gate *gate, int64_t deadline)
+static int await_turn(struct dli_budget *budget, int64_t deadline)
 {
     uint32_t never = 0;
     int64_t when;
 
-    while ((when = dli_gate_ask(gate, dli_now())) != 0) {
+    while ((when = dli_budget_take(budget, dli_now())) != 0) {
         if (when >= deadline)
             return -1;
         dli_futex_wait(&never, 0, when);
@@ -84,29 +85,30 @@ static int await_turn(struct dli_gate *gate, int64_t deadline)
     return 0;
 }
 
-static dlock_status connect_now(struct dli_txn *txn, int64_t deadline, dlock_error *why)
+static dlock_status connect_now(struct dli_txn *txn, int64_t deadline, dlock_error *reason)
 {
     dlock_status status;
 
     if (!txn->conn && !(txn->conn = dli_conn_new(txn->config)))
-        return dli_fail(why, DLOCK_OUT_OF_MEMORY, "no memory for a connection");
-    if (dli_gate_refused(txn->gate, why, dli_now()))
-        return why->code;
-    if (await_turn(txn->gate, deadline))
-        return dli_fail(why, DLOCK_UNREACHABLE, "no connection in time: connects_per_second or a pause after failures");
+        return dli_fail(reason, DLOCK_OUT_OF_MEMORY, "no memory for a connection");
+    if (dli_budget_refused(txn->budget, reason, dli_now()))
+        return reason->code;
+    if (await_turn(txn->budget, deadline))
+        return dli_fail(reason, DLOCK_UNREACHABLE,
+                        "no connection in time: connects_per_second or a pause after failures");
     status = dli_conn_open(txn->conn, deadline);
     if (status == DLOCK_OK) {
-        dli_gate_result(txn->gate, 1, dli_now());
+        dli_budget_result(txn->budget, 1, dli_now());
         return DLOCK_OK;
     }
-    dli_gate_failed(txn->gate, &txn->conn->why, dli_now());
-    *why = txn->conn->why;
+    dli_budget_failed(txn->budget, &txn->conn->reason, dli_now());
+    *reason = txn->conn->reason;
     return status;
 }
 
 /* One command and its reply until deadline. NULL: there is none, as why says. */
 static const struct dli_reply *ask(struct dli_txn *txn, const char *verb, const char *key, size_t size,
-                                   int64_t deadline, dlock_error *why)
+                                   int64_t deadline, dlock_error *reason)
 {
     const char *const argv[] = {verb, key};
     const size_t sizes[] = {strlen(verb), size};
@@ -114,66 +116,66 @@ static const struct dli_reply *ask(struct dli_txn *txn, const char *verb, const 
     int sent;
 
     if (dli_encode(&txn->conn->out, key ? 2 : 1, argv, sizes)) {
-        dli_fail(why, DLOCK_OUT_OF_MEMORY, "no memory for the command");
+        dli_fail(reason, DLOCK_OUT_OF_MEMORY, "no memory for the command");
         return NULL;
     }
     txn->asked++;
     if (dli_conn_call(txn->conn, deadline, &reply, &sent) == DLOCK_OK)
         return reply;
-    *why = txn->conn->why;
+    *reason = txn->conn->reason;
     return NULL;
 }
 
 /* The same for a command that is answered with a word; a refusal of the server gives its status. */
 static dlock_status tell(struct dli_txn *txn, const char *verb, const char *key, size_t size, int64_t deadline,
-                         dlock_error *why)
+                         dlock_error *reason)
 {
-    const struct dli_reply *reply = ask(txn, verb, key, size, deadline, why);
+    const struct dli_reply *reply = ask(txn, verb, key, size, deadline, reason);
 
     if (!reply)
-        return why->code;
+        return reason->code;
     txn->redirect = dli_redirect_of(reply);
     if (reply->type == DLI_REPLY_ERROR)
-        return dli_txn_refused(txn, reply, why);
+        return dli_txn_refused(txn, reply, reason);
     if (reply->type != DLI_REPLY_TEXT)
-        return dli_fail(why, DLOCK_PROTOCOL_ERROR, "Redis does not give such a reply to %s", verb);
+        return dli_fail(reason, DLOCK_PROTOCOL_ERROR, "Redis does not give such a reply to %s", verb);
     return DLOCK_OK;
 }
 
 /* ---- what needs no server */
 
-static dlock_status check_round(const struct dli_txn *txn, dlock_error *why)
+static dlock_status check_round(const struct dli_txn *txn, dlock_error *reason)
 {
     if (txn->watching)
         return DLOCK_OK;
-    return dli_fail(why, DLOCK_NO_TRANSACTION, "%s", dli_status_find(DLOCK_NO_TRANSACTION)->text);
+    return dli_fail(reason, DLOCK_NO_TRANSACTION, "%s", dli_status_find(DLOCK_NO_TRANSACTION)->text);
 }
 
 /* In a cluster the keys of a round share a slot. */
-static dlock_status check_slot(const struct dli_txn *txn, const char *key, size_t size, dlock_error *why)
+static dlock_status check_slot(const struct dli_txn *txn, const char *key, size_t size, dlock_error *reason)
 {
     if (!txn->guide || !txn->watching || !key || dli_slot_of(key, size) == txn->slot)
         return DLOCK_OK;
     return dli_fail(
-        why, DLOCK_INVALID_ARGUMENT,
+        reason, DLOCK_INVALID_ARGUMENT,
         "on a cluster the keys of a transaction share a slot: write the same word in braces into each, as {word}");
 }
 
 dlock_status dli_txn_may(const struct dli_txn *txn, enum dli_txn_verb verb, const char *key, size_t size,
-                         dlock_error *why)
+                         dlock_error *reason)
 {
     dlock_status status = DLOCK_OK;
 
     if (verb == DLI_TXN_GET || verb == DLI_TXN_COMMIT)
-        status = check_round(txn, why);
+        status = check_round(txn, reason);
     if (status == DLOCK_OK)
-        status = check_slot(txn, key, size, why);
+        status = check_slot(txn, key, size, reason);
     if (status != DLOCK_OK || txn->count == 0)
         return status;
     if (verb == DLI_TXN_WATCH)
-        return dli_fail(why, DLOCK_INVALID_ARGUMENT, "keys are watched before the first write");
+        return dli_fail(reason, DLOCK_INVALID_ARGUMENT, "keys are watched before the first write");
     if (verb == DLI_TXN_GET)
-        return dli_fail(why, DLOCK_INVALID_ARGUMENT,
+        return dli_fail(reason, DLOCK_INVALID_ARGUMENT,
                         "keys are read before the first write: a read would not see what waits for the commit");
     return DLOCK_OK;
 }
@@ -181,19 +183,19 @@ dlock_status dli_txn_may(const struct dli_txn *txn, enum dli_txn_verb verb, cons
 /* ---- watch and read */
 
 /* The first WATCH of a round. A connection left from the last one may have been closed: then it goes again, on a new one. */
-static dlock_status begin(struct dli_txn *txn, const char *key, size_t size, dlock_error *why)
+static dlock_status begin(struct dli_txn *txn, const char *key, size_t size, dlock_error *reason)
 {
     int64_t now = dli_now(), answered = now + txn->patience;
     dlock_status status;
 
     if (txn->conn && txn->conn->state == DLI_CONN_READY) {
-        status = tell(txn, "WATCH", key, size, answered, why);
+        status = tell(txn, "WATCH", key, size, answered, reason);
         if (status != DLOCK_UNREACHABLE || dli_now() >= answered)
             return status;
         dli_txn_drop(txn);
     }
-    status = connect_now(txn, now + txn->config->connect_timeout, why);
-    return status == DLOCK_OK ? tell(txn, "WATCH", key, size, dli_now() + txn->patience, why) : status;
+    status = connect_now(txn, now + txn->config->connect_timeout, reason);
+    return status == DLOCK_OK ? tell(txn, "WATCH", key, size, dli_now() + txn->patience, reason) : status;
 }
 
 dlock_status dli_txn_refusal(const struct dli_txn *txn, const struct dli_reply *reply)
@@ -203,61 +205,61 @@ dlock_status dli_txn_refusal(const struct dli_txn *txn, const struct dli_reply *
     return txn->guide && status == DLOCK_WRONG_SETUP ? DLOCK_SERVER_LOADING : status;
 }
 
-dlock_status dli_txn_refused(const struct dli_txn *txn, const struct dli_reply *reply, dlock_error *why)
+dlock_status dli_txn_refused(const struct dli_txn *txn, const struct dli_reply *reply, dlock_error *reason)
 {
-    enum dli_turn turn = dli_redirect_of(reply).turn;
+    enum dli_redirect_kind kind = dli_redirect_of(reply).kind;
 
-    if (!txn->guide || (turn != DLI_TURN_MOVED && turn != DLI_TURN_ASK))
-        return dli_decode_word(reply, why);
-    return dli_fail(why, DLOCK_SERVER_LOADING, "the slot of the key has gone to another server, or is about to");
+    if (!txn->guide || (kind != DLI_REDIRECT_MOVED && kind != DLI_REDIRECT_ASK))
+        return dli_decode_word(reply, reason);
+    return dli_fail(reason, DLOCK_SERVER_LOADING, "the slot of the key has gone to another server, or is about to");
 }
 
-int dli_txn_turns(struct dli_txn *txn, int *turns)
+int dli_txn_redirects(struct dli_txn *txn, int *redirects)
 {
-    return txn->guide && txn->guide->follow(txn, &txn->redirect) && (*turns)++ < DLI_TXN_TURNS;
+    return txn->guide && txn->guide->follow(txn, &txn->redirect) && (*redirects)++ < DLI_TXN_REDIRECTS;
 }
 
 /* Where the round is, waiting for that until the server would have to have answered. */
-static dlock_status lead(struct dli_txn *txn, const char *key, size_t size, int64_t deadline, dlock_error *why)
+static dlock_status lead(struct dli_txn *txn, const char *key, size_t size, int64_t deadline, dlock_error *reason)
 {
     uint32_t never = 0;
     dlock_status status;
     int64_t at;
 
-    while ((status = txn->guide->lead(txn, key, size, &at, why)) == DLOCK_WOULD_BLOCK && at < deadline)
+    while ((status = txn->guide->lead(txn, key, size, &at, reason)) == DLOCK_WOULD_BLOCK && at < deadline)
         dli_futex_wait(&never, 0, at);
-    return status == DLOCK_WOULD_BLOCK ? dli_fail(why, DLOCK_UNREACHABLE, "no server said in time where the key is")
+    return status == DLOCK_WOULD_BLOCK ? dli_fail(reason, DLOCK_UNREACHABLE, "no server said in time where the key is")
                                        : status;
 }
 
 /* The same as begin, at the right server. */
-static dlock_status begin_led(struct dli_txn *txn, const char *key, size_t size, dlock_error *why)
+static dlock_status begin_led(struct dli_txn *txn, const char *key, size_t size, dlock_error *reason)
 {
     int64_t deadline = dli_now() + txn->config->connect_timeout;
     dlock_status status;
-    int turns = 0;
+    int redirects = 0;
 
     do {
-        txn->redirect.turn = DLI_TURN_NONE;
-        status = lead(txn, key, size, deadline, why);
+        txn->redirect.kind = DLI_REDIRECT_NONE;
+        status = lead(txn, key, size, deadline, reason);
         if (status == DLOCK_OK)
-            status = begin(txn, key, size, why);
+            status = begin(txn, key, size, reason);
         else
             return status;
-    } while (status != DLOCK_OK && dli_txn_turns(txn, &turns));
+    } while (status != DLOCK_OK && dli_txn_redirects(txn, &redirects));
     return status;
 }
 
-dlock_status dli_txn_watch(struct dli_txn *txn, const char *key, size_t size, dlock_error *why)
+dlock_status dli_txn_watch(struct dli_txn *txn, const char *key, size_t size, dlock_error *reason)
 {
-    dlock_status status = dli_txn_may(txn, DLI_TXN_WATCH, key, size, why);
+    dlock_status status = dli_txn_may(txn, DLI_TXN_WATCH, key, size, reason);
 
     if (status != DLOCK_OK)
         return status;
     if (txn->watching)
-        status = tell(txn, "WATCH", key, size, dli_now() + txn->patience, why);
+        status = tell(txn, "WATCH", key, size, dli_now() + txn->patience, reason);
     else
-        status = txn->guide ? begin_led(txn, key, size, why) : begin(txn, key, size, why);
+        status = txn->guide ? begin_led(txn, key, size, reason) : begin(txn, key, size, reason);
     if (status == DLOCK_OK)
         txn->watching = 1;
     else
@@ -266,65 +268,65 @@ dlock_status dli_txn_watch(struct dli_txn *txn, const char *key, size_t size, dl
 }
 
 static dlock_status take_value(const struct dli_reply *reply, uint8_t *buffer, size_t room, size_t *ret_size,
-                               dlock_error *why)
+                               dlock_error *reason)
 {
     *ret_size = reply->size;
     if (reply->size > room)
-        return dli_fail(why, DLOCK_BUFFER_TOO_SMALL, "the value has %zu bytes, the buffer %zu", reply->size, room);
+        return dli_fail(reason, DLOCK_BUFFER_TOO_SMALL, "the value has %zu bytes, the buffer %zu", reply->size, room);
     if (reply->size > 0)
         memcpy(buffer, reply->text, reply->size);
     return DLOCK_OK;
 }
 
 dlock_status dli_txn_get(struct dli_txn *txn, const char *key, size_t size, uint8_t *buffer, size_t room,
-                         size_t *ret_size, dlock_error *why)
+                         size_t *ret_size, dlock_error *reason)
 {
     const struct dli_reply *reply;
-    dlock_status status = dli_txn_may(txn, DLI_TXN_GET, key, size, why);
+    dlock_status status = dli_txn_may(txn, DLI_TXN_GET, key, size, reason);
 
     if (status != DLOCK_OK)
         return status;
-    reply = ask(txn, "GET", key, size, dli_now() + txn->patience, why);
+    reply = ask(txn, "GET", key, size, dli_now() + txn->patience, reason);
     if (reply && reply->type == DLI_REPLY_TEXT)
-        return take_value(reply, buffer, room, ret_size, why);
+        return take_value(reply, buffer, room, ret_size, reason);
     if (reply && reply->type == DLI_REPLY_NIL)
-        return dli_fail(why, DLOCK_NOT_FOUND, "there is no such key");
+        return dli_fail(reason, DLOCK_NOT_FOUND, "there is no such key");
     if (reply && reply->type == DLI_REPLY_ERROR)
-        return dli_txn_refused(txn, reply, why);
+        return dli_txn_refused(txn, reply, reason);
     if (reply)
-        dli_fail(why, DLOCK_PROTOCOL_ERROR, "Redis does not give such a reply to GET");
-    dli_txn_break(txn, why->code);
-    return why->code;
+        dli_fail(reason, DLOCK_PROTOCOL_ERROR, "Redis does not give such a reply to GET");
+    dli_txn_break(txn, reason->code);
+    return reason->code;
 }
 
 /* ---- write and commit */
 
 dlock_status dli_txn_write(struct dli_txn *txn, int argc, const char *const *argv, const size_t *sizes,
-                           dlock_error *why)
+                           dlock_error *reason)
 {
     size_t bytes = txn->writes.size;
-    dlock_status status = check_round(txn, why);
+    dlock_status status = check_round(txn, reason);
 
     if (status == DLOCK_OK)
-        status = check_slot(txn, argv[1], sizes[1], why);
+        status = check_slot(txn, argv[1], sizes[1], reason);
     if (status != DLOCK_OK)
         return status;
     for (int i = 0; i < argc; i++)
         bytes += sizes[i];
     if (txn->count == DLI_TXN_WRITES_MAX || bytes > DLI_TXN_BYTES_MAX)
-        return dli_fail(why, DLOCK_INVALID_ARGUMENT, "a transaction has at most %d writes of %d bytes together",
+        return dli_fail(reason, DLOCK_INVALID_ARGUMENT, "a transaction has at most %d writes of %d bytes together",
                         DLI_TXN_WRITES_MAX, DLI_TXN_BYTES_MAX);
     if (dli_encode(&txn->writes, argc, argv, sizes))
-        return dli_fail(why, DLOCK_OUT_OF_MEMORY, "no memory for the write");
+        return dli_fail(reason, DLOCK_OUT_OF_MEMORY, "no memory for the write");
     txn->count++;
     return DLOCK_OK;
 }
 
-static dlock_status exec(struct dli_txn *txn, dlock_error *why)
+static dlock_status exec(struct dli_txn *txn, dlock_error *reason)
 {
     int64_t deadline = dli_now() + txn->patience;
     struct dli_exec exec;
-    dlock_status status = dli_txn_exec_begin(&exec, txn, why);
+    dlock_status status = dli_txn_exec_begin(&exec, txn, reason);
 
     if (status != DLOCK_OK)
         return status;
@@ -333,15 +335,15 @@ static dlock_status exec(struct dli_txn *txn, dlock_error *why)
     return exec.status;
 }
 
-dlock_status dli_txn_commit(struct dli_txn *txn, dlock_error *why)
+dlock_status dli_txn_commit(struct dli_txn *txn, dlock_error *reason)
 {
-    dlock_status status = check_round(txn, why);
+    dlock_status status = check_round(txn, reason);
 
     if (status != DLOCK_OK)
         return status;
-    status = tell(txn, "MULTI", NULL, 0, dli_now() + txn->patience, why);
+    status = tell(txn, "MULTI", NULL, 0, dli_now() + txn->patience, reason);
     if (status == DLOCK_OK)
-        status = exec(txn, why);
+        status = exec(txn, reason);
     if (status == DLOCK_OK || status == DLOCK_CONFLICT)
         dli_txn_end_round(txn);
     else
@@ -351,11 +353,11 @@ dlock_status dli_txn_commit(struct dli_txn *txn, dlock_error *why)
 
 void dli_txn_rollback(struct dli_txn *txn)
 {
-    dlock_error why = {.code = DLOCK_OK};
+    dlock_error reason = {.code = DLOCK_OK};
 
     if (!txn->watching)
         return;
-    if (tell(txn, "UNWATCH", NULL, 0, dli_now() + txn->patience, &why) == DLOCK_OK)
+    if (tell(txn, "UNWATCH", NULL, 0, dli_now() + txn->patience, &reason) == DLOCK_OK)
         dli_txn_end_round(txn);
     else
         dli_txn_drop(txn);

@@ -27,14 +27,14 @@ struct dli_txn;
 /* Of a store on several servers: where a round is. */
 struct dli_txn_guide {
     /* A round is to begin with key: DLOCK_OK, config and gate are its server's; DLOCK_WOULD_BLOCK: ask again at *at. */
-    dlock_status (*lead)(struct dli_txn *txn, const char *key, size_t size, int64_t *at, dlock_error *why);
+    dlock_status (*lead)(struct dli_txn *txn, const char *key, size_t size, int64_t *at, dlock_error *reason);
     int (*follow)(struct dli_txn *txn, const struct dli_redirect *redirect); /* 1: lead leads elsewhere now */
     void (*lost)(struct dli_txn *txn); /* the server that it led to is out of reach */
 };
 
 struct dli_txn {
     const struct dli_conn_config *config;
-    struct dli_gate *gate;
+    struct dli_budget *budget;
     int64_t patience;         /* microseconds for one command */
     struct dli_conn *conn;    /* or NULL, between rounds; the user of this may take it then, or put another one here */
     int watching;             /* in a round: conn is READY and has watched keys */
@@ -49,7 +49,8 @@ struct dli_txn {
     uint32_t version;             /* the guide's */
 };
 
-void dli_txn_init(struct dli_txn *txn, const struct dli_conn_config *config, struct dli_gate *gate, int64_t patience);
+void dli_txn_init(struct dli_txn *txn, const struct dli_conn_config *config, struct dli_budget *budget,
+                  int64_t patience);
 
 /* Free everything; the connection is closed, and what was watched forgotten. Never blocks. */
 void dli_txn_fini(struct dli_txn *txn);
@@ -67,21 +68,21 @@ void dli_txn_drop(struct dli_txn *txn);
 void dli_txn_break(struct dli_txn *txn, dlock_status status);
 
 /* Watch a key, on a new connection if need be. After any failure but DLOCK_INVALID_ARGUMENT there is no round. */
-dlock_status dli_txn_watch(struct dli_txn *txn, const char *key, size_t size, dlock_error *why);
+dlock_status dli_txn_watch(struct dli_txn *txn, const char *key, size_t size, dlock_error *reason);
 
 /*
  * The value of a key; *ret_size is its size, also with DLOCK_BUFFER_TOO_SMALL. DLOCK_NOT_FOUND. The round goes on after a
  * refusal of the server, and ends when the connection fails.
  */
 dlock_status dli_txn_get(struct dli_txn *txn, const char *key, size_t size, uint8_t *buffer, size_t room,
-                         size_t *ret_size, dlock_error *why);
+                         size_t *ret_size, dlock_error *reason);
 
 /* Keep one command for the commit; its second word is the key. */
 dlock_status dli_txn_write(struct dli_txn *txn, int argc, const char *const *argv, const size_t *sizes,
-                           dlock_error *why);
+                           dlock_error *reason);
 
 /* Carry out the writes if no watched key has changed, and end the round. DLOCK_CONFLICT, DLOCK_UNKNOWN_OUTCOME, ... */
-dlock_status dli_txn_commit(struct dli_txn *txn, dlock_error *why);
+dlock_status dli_txn_commit(struct dli_txn *txn, dlock_error *reason);
 
 /* Forget writes and watched keys, and end the round. */
 void dli_txn_rollback(struct dli_txn *txn);
@@ -90,18 +91,18 @@ enum dli_txn_verb { DLI_TXN_WATCH, DLI_TXN_GET, DLI_TXN_COMMIT, DLI_TXN_ROLLBACK
 
 /* What needs no server: DLOCK_NO_TRANSACTION, or DLOCK_INVALID_ARGUMENT after the first write, or for a key elsewhere. */
 dlock_status dli_txn_may(const struct dli_txn *txn, enum dli_txn_verb verb, const char *key, size_t size,
-                         dlock_error *why);
+                         dlock_error *reason);
 
 /* What an error reply means: on a cluster a slot that has gone is trouble that passes. */
 dlock_status dli_txn_refusal(const struct dli_txn *txn, const struct dli_reply *reply);
 
 /* The same with a sentence; DLOCK_OK for anything but an error reply. */
-dlock_status dli_txn_refused(const struct dli_txn *txn, const struct dli_reply *reply, dlock_error *why);
+dlock_status dli_txn_refused(const struct dli_txn *txn, const struct dli_reply *reply, dlock_error *reason);
 
-enum { DLI_TXN_TURNS = 5 };
+enum { DLI_TXN_REDIRECTS = 5 };
 
 /* A WATCH was refused: 1, it may do better elsewhere; turns counts. */
-int dli_txn_turns(struct dli_txn *txn, int *turns);
+int dli_txn_redirects(struct dli_txn *txn, int *redirects);
 
 /* Forget writes and watched keys, on a connection that has them no longer. */
 void dli_txn_end_round(struct dli_txn *txn);
@@ -114,11 +115,11 @@ struct dli_exec {
     int done;            /* EXEC was answered: status and why say the rest */
     int sent;            /* all of it, to the kernel */
     dlock_status status; /* before that: of the first write that the server refused */
-    dlock_error *why;
+    dlock_error *reason;
 };
 
 /* DLOCK_OK, or DLOCK_OUT_OF_MEMORY and there is nothing to go on with. */
-dlock_status dli_txn_exec_begin(struct dli_exec *exec, struct dli_txn *txn, dlock_error *why);
+dlock_status dli_txn_exec_begin(struct dli_exec *exec, struct dli_txn *txn, dlock_error *reason);
 
 /* Whatever can be done without blocking; late: its time is over. 1: so is the commit, as status and why say. */
 int dli_txn_exec_step(struct dli_exec *exec, int late);
@@ -134,14 +135,14 @@ struct dli_txn_step {
     void (*done)(struct dli_txn_step *step);
 
     dlock_status status; /* the results */
-    dlock_error why;     /* the sentence when the status is not DLOCK_OK */
+    dlock_error reason;  /* the sentence when the status is not DLOCK_OK */
     char *value;         /* GET: the owner frees it */
     size_t size;
 
     struct dli_txn_step *next; /* the rest is the lane's */
-    enum { DLI_TXN_BEGIN, DLI_TXN_LEAD, DLI_TXN_TURN, DLI_TXN_CONNECT, DLI_TXN_ANSWER, DLI_TXN_EXEC } phase;
+    enum { DLI_TXN_BEGIN, DLI_TXN_LEAD, DLI_TXN_REDIRECT, DLI_TXN_CONNECT, DLI_TXN_ANSWER, DLI_TXN_EXEC } phase;
     int64_t deadline, alarm;
-    int turns;      /* how often it was sent elsewhere */
+    int redirects;  /* how often it was sent elsewhere */
     int may_repeat; /* on a new connection, when this one turns out to be dead */
     struct dli_exec exec;
 };
