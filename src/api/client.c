@@ -186,8 +186,8 @@ dlock_status dlock_client_stats(dlock_client *client, int64_t *values, size_t co
 }
 
 /*
- * timeout_ms -1: as long as connecting and the command may take; PROVISION may take longer. NULL on failure: box has
- * the reason.
+ * timeout_ms -1: the timeouts of connecting and of a command, and for PROVISION the time that the store needs for it.
+ * NULL on failure: box has the reason.
  */
 static struct dli_operation *begin(dlock_client *client, int64_t timeout_ms, enum dli_verb verb, dlock_error *box)
 {

@@ -183,10 +183,7 @@ int64_t dlock_lock_id(const dlock_lock *lock)
 
 /* ---- acquire and release */
 
-/*
- * The hold of owner, with a ref of its own, because the handle may be freed during the call. DLOCK_NOT_HELD when there
- * is none.
- */
+/* The hold of owner, with a ref: the handle may be freed during the call. DLOCK_NOT_HELD when there is none. */
 static dlock_status find_hold(const dlock_lock *lock, int64_t owner, struct dli_entry **ret, dlock_error *reterr)
 {
     *ret = dli_hold_find(lock->entry, lock->kind, owner);

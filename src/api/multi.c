@@ -60,10 +60,7 @@ dlock_status dlock_lock_new_multi(dlock_client *client, dlock_lock **members, si
 
 /* ---- calls */
 
-/*
- * Report the result: the sentence names the member that stood in the way. Drops the ref on multi; the handle may be
- * freed by now.
- */
+/* Report the result, which names the member that stood in the way. Drops the ref on multi; the handle may be gone. */
 static dlock_status over(struct dli_multi *multi, dlock_status status, size_t blocked, const dlock_error *reason,
                          dlock_error *reterr)
 {

@@ -2,7 +2,7 @@
  * acquire.h: the calls on one lock name behind the ABI: blocking, submitted, begun and in memory.
  *
  * All functions take entry.mutex themselves, unless their contract says that it is held. reason receives the text of a
- * failure at the server; it is not NULL, except in dli_lock_report. The caller in api/ adds the names of lock and
+ * failure at the server. It is not NULL, except in dli_lock_report. The ABI's functions add the names of lock and
  * server.
  */
 #ifndef DLI_CLIENT_ACQUIRE_H
@@ -43,10 +43,7 @@ dlock_status dli_acquire_answer(struct dli_waiter *waiter, dlock_status status, 
 dlock_status dli_acquire_report(const struct dli_entry *entry, dlock_status status, dlock_error *reason);
 void dli_acquire_released(struct dli_entry *entry, struct dli_claim *ended, int64_t now);
 
-/*
- * entry.mutex held: the caller takes its grant. DLOCK_LOST when the time of the grant was over before the caller woke
- * up.
- */
+/* entry.mutex held: the caller takes its grant. DLOCK_LOST when the grant was over before the caller woke up. */
 dlock_status dli_acquire_receive(struct dli_waiter *waiter, int64_t *token);
 
 /* ---- submit.c: an event with tag tells the result; with a run, the run is told instead */
@@ -55,10 +52,7 @@ dlock_status dli_submit_acquire(struct dli_entry *entry, const struct dli_terms 
 dlock_status dli_submit_release(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t tag,
                                 struct dli_run *run);
 
-/*
- * Answer at once, without an event, when that takes only a moment. Otherwise DLOCK_WOULD_BLOCK: an event with tag
- * follows.
- */
+/* Answer at once, without an event, when that takes only a moment. Else DLOCK_WOULD_BLOCK; an event with tag comes. */
 dlock_status dli_begin_acquire(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t wait,
                                int64_t tag, int64_t *token, dlock_error *reason);
 dlock_status dli_begin_release(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t tag,
@@ -66,9 +60,8 @@ dlock_status dli_begin_release(struct dli_entry *entry, const struct dli_terms *
 
 /* Release what owner holds in the background. Nobody is told the result. */
 void dli_submit_give_up(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner);
-/*
- * End owner's wait. Also gives back a grant that came after owner's call was interrupted. DLOCK_OK or DLOCK_NOT_HELD.
- */
+
+/* End owner's wait, or give back a grant that came after owner was interrupted. DLOCK_OK or DLOCK_NOT_HELD. */
 dlock_status dli_submit_cancel(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner);
 
 /* ---- query.c */

@@ -1,6 +1,5 @@
 /*
- * check.c: checks of the servers, on demand and when a client is opened. client.mutex guards the findings of the last
- * check.
+ * check.c: checks of the servers, on demand and when a client is opened. client.mutex guards the last findings.
  */
 #include "check.h"
 

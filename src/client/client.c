@@ -15,7 +15,7 @@ void dli_client_count(struct dli_client *client, int stat, int64_t by)
     __atomic_add_fetch(&client->stats[stat], by, __ATOMIC_RELAXED);
 }
 
-/* Log that the server need not prove who it is. */
+/* With tls_verify off, log that the server need not prove who it is. */
 static void log_trust(struct dli_client *client, const struct dli_site *site)
 {
     char text[DLI_EVENT_TEXT];

@@ -59,7 +59,7 @@ struct dli_client {
     int line;           /* enum dli_line, atomic: the state of the subscription */
     int64_t line_ups;   /* atomic: how often the subscription came up */
     int64_t gate_until; /* loop 0: what the gate message being delivered says */
-    int64_t begun;      /* atomic: begun calls that were not granted in memory */
+    int64_t begun;      /* atomic: begun calls that did not succeed in memory */
     struct dli_events events;
     struct dli_findings found;          /* of the last check, under mutex */
     struct dli_conn *spare[DLI_SPARES]; /* connections for rounds of transactions, under mutex */
@@ -134,10 +134,7 @@ struct dli_waiter {
 
 /* ---- client.c */
 
-/*
- * Whether the quarantine is long enough for a lease of lease_ms, lock delay included. Always when there is no
- * quarantine.
- */
+/* Whether the quarantine, if there is one, is long enough for a lease of lease_ms, lock delay included. */
 int dli_client_may_lease(const struct dli_client *client, int64_t lease_ms);
 
 dlock_status dli_client_new(const struct dlock_options *options, const struct dli_site *site, struct dli_client **ret,
@@ -162,7 +159,7 @@ void dli_client_each(struct dli_client *client, void (*visit)(struct dli_entry *
 /* ---- close.c */
 
 /*
- * End everything. With release, blocks until the server was told of all releases, at most until deadline. DLOCK_OK or
+ * End everything. With release, blocks until the server knows of all releases or deadline. DLOCK_OK or
  * DLOCK_TIMED_OUT.
  */
 dlock_status dli_client_shut(struct dli_client *client, int release, int64_t deadline);
@@ -170,7 +167,7 @@ dlock_status dli_client_shut(struct dli_client *client, int release, int64_t dea
 /* The same with release, by the threads of the client. Does not block. */
 void dli_client_leave(struct dli_client *client, int64_t deadline);
 
-/* Loop 0: end everything when a submitted close is due. Returns the latest time at which it is due. */
+/* Loop 0: end everything when a submitted close is due. Returns the latest time at which it is due, or DLI_NEVER. */
 int64_t dli_client_leaving(struct dli_client *client, int64_t now);
 
 /* A condition that a close waits for may have come true. */

@@ -68,10 +68,7 @@ int dli_events_keep(struct dli_events *events, struct dli_node *node);
  */
 int dli_events_one_by_one(struct dli_events *events, int64_t now);
 
-/*
- * Whether the calling thread is the one that reads events, like the thread of an event loop. Also 1 when nobody has
- * read yet.
- */
+/* Whether the calling thread is the one that reads events, as in an event loop. Also 1 when nobody has read yet. */
 int dli_events_mine(const struct dli_events *events);
 
 /* Only promised nodes will come from now on. */

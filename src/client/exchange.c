@@ -16,10 +16,7 @@ static int falls(const struct dli_entry *entry)
     return dli_mutex_refuses(&entry->m, &entry->request->exchange.answer);
 }
 
-/*
- * entry.mutex held: keep the reason of a failure for all claims that end with it. Without memory they get the text of
- * the status.
- */
+/* entry.mutex held: keep the reason of a failure for all claims that end with it. Without memory the status must do. */
 static void remember(struct dli_entry *entry)
 {
     const dlock_error *reason = entry->request->reason;
@@ -110,10 +107,7 @@ static void prepare(struct dli_entry *entry, const struct dli_wish *wish, int64_
     dli_mutex_sent(&entry->m, wish, now);
 }
 
-/*
- * entry.mutex held: the same for a push. background_done gets the answer, which may say that the request could not be
- * sent.
- */
+/* entry.mutex held: the same for a push. background_done gets the answer, also the failure to send. */
 static void prepare_push(struct dli_entry *entry, const struct dli_wish *wish, int64_t now, int direct)
 {
     prepare(entry, wish, now);
@@ -127,7 +121,7 @@ static void prepare_push(struct dli_entry *entry, const struct dli_wish *wish, i
 
 static dlock_status push(struct dli_entry *entry)
 {
-    if (__atomic_load_n(&entry->loop->stop, __ATOMIC_ACQUIRE)) /* abandoned: whatever the loop has done by then */
+    if (__atomic_load_n(&entry->loop->stop, __ATOMIC_ACQUIRE)) /* abandoned: refuse, however far the loop has got */
         return DLOCK_CLOSED;
     return entry->client->store->ops->push(entry->loop->lane, entry->request);
 }

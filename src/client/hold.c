@@ -8,9 +8,7 @@
 
 /* ---- which hold a call is about */
 
-/*
- * Reserve the slot for owner: when a new acquisition may begin in it, or an interrupted one goes on there. 0: neither.
- */
+/* Reserve the slot when a new acquisition may begin in it, or an interrupted one goes on there. 0: neither. */
 static int take_slot(struct dli_entry *entry, int64_t owner)
 {
     struct dli_claim *claim;
@@ -83,10 +81,7 @@ dlock_status dli_hold_to_acquire(struct dli_entry *parent, const struct dli_kind
     return DLOCK_OK;
 }
 
-/*
- * How well an entry fits a search for what owner has: 0 nothing, 1 lost or waiting, more when held, and the more the
- * later.
- */
+/* Rank of an entry for what owner has: 0 nothing, 1 lost or waiting, higher when held, highest when granted last. */
 static int64_t has_something(struct dli_entry *entry, int64_t owner)
 {
     struct dli_claim *claim;

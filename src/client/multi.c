@@ -213,10 +213,7 @@ dlock_status dli_multi_cancel(struct dli_multi *multi, int64_t owner)
 
 /* ---- acquire and release */
 
-/*
- * Acquire the members after the first taken ones, one by one. When one cannot be had, those that were acquired are
- * released.
- */
+/* Acquire one by one the members after the first taken ones. When one cannot be had, release all. */
 static dlock_status in_order(struct dli_multi *multi, int64_t owner, int64_t until, size_t taken, int64_t *token,
                              size_t *blocked, dlock_error *reason)
 {

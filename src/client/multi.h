@@ -1,7 +1,7 @@
 /*
  * multi.h: several locks as one: all or none. Members are acquired in the order of their names, the same for
- * everybody, so that two multi-locks never wait for each other. When one member cannot be had, those that were
- * acquired are given back.
+ * everybody, so that two multi-locks never wait for each other. When one member cannot be had, those acquired before
+ * it are given back.
  */
 #ifndef DLI_CLIENT_MULTI_H
 #define DLI_CLIENT_MULTI_H
@@ -47,9 +47,7 @@ void dli_multi_unref(struct dli_multi *multi);
 dlock_status dli_multi_acquire(struct dli_multi *multi, int64_t owner, int64_t wait, int64_t *token, size_t *blocked,
                                dlock_error *reason);
 
-/*
- * End the acquisition of owner. DLOCK_NOT_HELD when none is under way, or when a blocking one is between two members.
- */
+/* End owner's acquisition. DLOCK_NOT_HELD when none is under way, or when a blocking one is between two members. */
 dlock_status dli_multi_cancel(struct dli_multi *multi, int64_t owner);
 
 /* End owner's wait for one member. DLOCK_NOT_HELD when owner does not wait there. */
@@ -57,8 +55,8 @@ dlock_status dli_multi_cancel_one(const struct dli_member *member, int64_t owner
 
 /*
  * Go on with an interrupted call of owner: returns how many members owner has; the next one is to be acquired. 0 when
- * there is no such call, or when owner has lost one of its members. Then owner's wait ends, and the other members go
- * back.
+ * there is no such call, or when owner has lost one of these members. Then the wait ends, and the other members are
+ * given back in the background.
  */
 size_t dli_multi_resume(struct dli_multi *multi, int64_t owner);
 
@@ -71,14 +69,11 @@ size_t dli_multi_held(struct dli_multi *multi, int64_t owner, size_t count, int6
 /* Release in the background what owner holds of the first count members. */
 void dli_multi_give_up(struct dli_multi *multi, int64_t owner, size_t count);
 
-/*
- * Whether a member's status replaces before as the answer for all: the first failure wins, but DLOCK_LOST wins over
- * others.
- */
+/* Whether status replaces before as the answer for all: the first failure wins, but DLOCK_LOST wins over others. */
 int dli_multi_tells(dlock_status before, dlock_status status);
 
 /*
- * Release every member, whatever the others answer. Returns the answer that dli_multi_tells prefers; *blocked is its
+ * Release every member, whatever the others answer. Returns the answer that wins by dli_multi_tells, *blocked its
  * member.
  */
 dlock_status dli_multi_release(struct dli_multi *multi, int64_t owner, size_t *blocked, dlock_error *reason);

@@ -119,7 +119,7 @@ static void give_back(const struct attempt *attempt, size_t i)
 
 /*
  * Whether the server refused the request because of one member that it does not name. Then the members are acquired
- * one by one, until that succeeds.
+ * one by one until that succeeds.
  */
 static int refused_unnamed(const struct attempt *attempt, dlock_status status)
 {
@@ -131,10 +131,7 @@ static int refused_unnamed(const struct attempt *attempt, dlock_status status)
     return 1;
 }
 
-/*
- * Give every member its answer. Returns the result for all. *token is the largest token, *blocked the member in the
- * way.
- */
+/* Give every member its answer. Returns the result for all; *blocked is the member in the way. */
 static dlock_status settle(struct attempt *attempt, int64_t *token, size_t *blocked)
 {
     dlock_status first = DLOCK_OK, status[DLI_MULTI_MAX];

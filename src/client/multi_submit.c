@@ -135,10 +135,7 @@ static void note(struct dli_run *run, dlock_status status)
         continue;
 }
 
-/*
- * A member has ended; the last one starts the next step. 1 when no thread takes that step: the run is the caller's
- * then. 0 otherwise.
- */
+/* A member has ended; the last one starts the next step. 1: no thread takes that step, and the run is the caller's. */
 static int less(struct dli_run *run, int64_t now)
 {
     return __atomic_sub_fetch(&run->pending, 1, __ATOMIC_ACQ_REL) == 0 &&
@@ -156,10 +153,7 @@ void dli_run_told(struct dli_run *run, struct dli_entry *entry, dlock_status res
     entry->cut_off = run;
 }
 
-/*
- * A release that is cut off is complete. An acquisition that is cut off fails with DLOCK_CLOSED, and nothing is held
- * any more.
- */
+/* A release that is cut off is complete. An acquisition ends with DLOCK_CLOSED, and nothing of it is held any more. */
 void dli_run_end(struct dli_run *cut_off)
 {
     for (struct dli_run *run = cut_off, *next; run; run = next) {
@@ -204,7 +198,7 @@ static dlock_status ask(struct dli_run *run)
     return status;
 }
 
-/* End an acquisition that has the first taken members, or has them and has failed at the next. */
+/* End an acquisition that has the first taken members. These are all members, or the next one has failed. */
 static void conclude(struct dli_run *run, size_t taken)
 {
     if (leave(run))

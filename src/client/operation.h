@@ -2,7 +2,7 @@
  * operation.h: every operation on the server except acquire and release. An operation makes one or a few requests. A
  * caller executes it and waits, or submits it: then no thread waits, and an event tells the result.
  *
- * No mutex guards an operation. It belongs to its caller; after submission to its request, and at the end to the event
+ * No mutex guards an operation. It belongs to its caller, after submission to its request, at the end to the event
  * queue.
  */
 #ifndef DLI_CLIENT_OPERATION_H
@@ -32,7 +32,7 @@ struct dli_operation {
     struct dli_loop *loop; /* whose lane executes the request */
     dlock_status status;   /* the result */
     dlock_error reason;
-    int64_t value; /* and its number */
+    int64_t value; /* the number that goes with it */
     int64_t owner, tag;
     struct dli_node node; /* the event at the end */
 
@@ -53,10 +53,7 @@ struct dli_operation {
 
 /* ---- operation.c */
 
-/*
- * An operation on the client alone (new), or on a name (about; with multi on each of its members). NULL without
- * memory.
- */
+/* An operation on the client alone (new), or on a name (about; with multi on each member). NULL without memory. */
 struct dli_operation *dli_operation_new(struct dli_client *client, const struct dli_task *task);
 struct dli_operation *dli_operation_about(struct dli_entry *entry, const struct dli_kind *kind, struct dli_multi *multi,
                                           const struct dli_task *task);

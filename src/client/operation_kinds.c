@@ -112,10 +112,7 @@ static int ask_gate(struct dli_operation *operation)
     return 1;
 }
 
-/*
- * Tell the machine before the operation is over. The message comes later, and this process must not hand the lock over
- * in between.
- */
+/* Tell the machine before the operation is over. The message comes later: no hand-over may come in between. */
 static int heard_gate(struct dli_operation *operation)
 {
     int64_t now = dli_now(), ttl_ms = operation->request->gate_ms, until = 0;

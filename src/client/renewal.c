@@ -2,8 +2,7 @@
  * renewal.c: the watchdog's hooks: which holds are due for renewal, the row of each, and its result. Also the end of a
  * watchdog thread. Mutexes: see core.h.
  *
- * A queued renewal has a ref on its entry. The machine is marked renewing, so that no second renewal of the same grant
- * can be queued.
+ * A queued renewal has a ref on its entry. The machine is marked renewing: it queues no second renewal of a grant.
  */
 #include <string.h>
 
@@ -88,9 +87,7 @@ static void renewed(const struct dli_due *due, int kept, int64_t stamp, int64_t 
     dli_entry_unlock(entry);
 }
 
-/*
- * A lock that is refused alone shares no request until one of its renewals is not refused. The refusal is logged once.
- */
+/* A lock that is refused alone shares no request until one of its renewals is accepted. The refusal is logged once. */
 static void alone(const struct dli_due *due, int refused, dlock_status status, const dlock_error *reason)
 {
     struct dli_entry *entry = due->hold;

@@ -40,10 +40,7 @@ static void limit_wait(struct dli_waiter *waiter, int64_t now)
         __atomic_sub_fetch(&waiter->refs, 1, __ATOMIC_RELAXED);
 }
 
-/*
- * entry.mutex held: re-entry by an owner that holds the lock is told like any other acquisition. That drops a ref of
- * fresh.
- */
+/* entry.mutex held: re-entry by the holder is told like any other acquisition. That drops a ref of fresh. */
 static void reentered(struct dli_waiter *fresh, const struct dli_claim *held)
 {
     fresh->claim.token = held->token;
@@ -170,10 +167,7 @@ dlock_status dli_submit_release(struct dli_entry *entry, const struct dli_terms 
 
 /* ---- answered at once, or by an event */
 
-/*
- * When every answer comes at once, an event loop never comes to its other tasks. So one of this many is told by an
- * event.
- */
+/* When every answer comes at once, an event loop never gets to its other tasks. So one of ROUND is told by an event. */
 enum { ROUND = 16 };
 
 static int turn_of_others(struct dli_client *client)
@@ -181,10 +175,7 @@ static int turn_of_others(struct dli_client *client)
     return __atomic_add_fetch(&client->begun, 1, __ATOMIC_RELAXED) % ROUND == 0 && dli_events_mine(&client->events);
 }
 
-/*
- * entry.mutex held: the claim expects its answer. 1: it is settled, in memory or within a moment. 0: the queue is
- * told.
- */
+/* entry.mutex held: the claim expects its answer. 1: it is settled, in memory or in a moment. 0: the queue is told. */
 static int settle_now(struct dli_waiter *waiter, int64_t tag, int64_t now)
 {
     struct dli_entry *entry = waiter->entry;

@@ -71,10 +71,7 @@ static struct dli_conn *take_spare(struct dli_client *client)
     return conn;
 }
 
-/*
- * Give the connection back when it is in no round. When the client has enough spare ones, it stays with the
- * transaction.
- */
+/* Give the connection back when it is in no round. It stays with the transaction when the client has enough of them. */
 static void give_back(struct dlock_txn *txn)
 {
     struct dli_client *client = txn->client;

@@ -52,9 +52,7 @@ static void describe(char text[DLI_EVENT_TEXT], const struct dli_waiter *waiter,
     dli_escape(text, DLI_EVENT_TEXT, whole.message, strlen(whole.message));
 }
 
-/*
- * waiter.reason belongs to a failure, of which there is at most one. It may be set while an event of success is read.
- */
+/* waiter.reason belongs to a failure, of which there is at most one. It may be set while a success is read. */
 static void read_end(struct dli_waiter *waiter, const struct dli_node *node, char text[DLI_EVENT_TEXT])
 {
     dlock_status status = (dlock_status)node->field[DLOCK_FIELD_STATUS];
@@ -101,7 +99,7 @@ dlock_status dli_waiter_overdue(const struct dli_waiter *waiter)
         return waiter->entry->m.trouble;
     if (waiter->claim.patient)
         return DLOCK_TIMED_OUT;
-    return waiter->entry->m.in_flight ? DLOCK_UNREACHABLE : DLOCK_BUSY; /* an impatient one waits for one answer */
+    return waiter->entry->m.in_flight ? DLOCK_UNREACHABLE : DLOCK_BUSY; /* a mere try waits for one answer only */
 }
 
 static void wait_over(struct dli_timer *timer, int64_t now)

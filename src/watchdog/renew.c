@@ -178,10 +178,7 @@ static void tell(const struct dli_renewal_batch *batch, const struct dli_due *du
     batch->loop->watchdog->hooks->renewed(due, kept, batch->stamp, now);
 }
 
-/*
- * The locks of the batch cannot be renewed together. Queue them again: from now on at most so many of them in one
- * request.
- */
+/* The locks of the batch cannot be renewed together. Queue them again, with at most so many in one request. */
 static void split(struct dli_renewal_batch *batch, int most, int64_t now)
 {
     for (int i = 0; i < batch->count; i++) {
@@ -216,8 +213,8 @@ static void tell_all(struct dli_renewal_batch *batch, const struct dli_request *
 }
 
 /*
- * A server may want the keys of one slot only, where a request may have locks of all slots. It will not change its
- * mind: all later requests have one lock each.
+ * DLOCK_WRONG_SETUP where a request may have locks of all slots: the server wants the keys of one slot. It always
+ * will, so all later requests have one lock each.
  */
 static void split_blamed(struct dli_renewal_batch *batch, const struct dli_request *request, int64_t now)
 {

@@ -1,6 +1,5 @@
 /*
- * watchdog.h: what watchdog/ offers: the threads of a client. Each is a loop of timers, renewals and a lane of the
- * store.
+ * watchdog.h: what watchdog/ offers: the threads of a client, each a loop of timers, renewals and a lane of the store.
  *
  * The pool knows no client. What it needs of one is in struct dli_watchdog: the store, and hooks. A renewal is queued
  * as a row (struct dli_due). It names its hold by a pointer that only the hooks follow.
@@ -67,10 +66,7 @@ struct dli_watchdog {
     int64_t *stats; /* atomics, DLOCK_STAT_* */
 };
 
-/*
- * The renewals for one server (or for several whose numbers fall together), as a heap by limit: the most endangered
- * first.
- */
+/* The renewals for one server (or for several whose numbers coincide), as a heap: the smallest limit first. */
 struct dli_queue {
     struct dli_due *heap;
     size_t count, room;
