@@ -1,5 +1,5 @@
 /*
- * check.c: looks at the server, and what they found.
+ * check.c: checks of the servers, and their findings.
  */
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "sys/sys.h"
 #include "client/client.h"
 
-/* NULL: the box says why. */
+/* NULL on failure: box has the reason. */
 static struct dli_operation *begin(dlock_client *client, int64_t timeout_ms, dlock_error *box)
 {
     int64_t wait = dli_wait(timeout_ms);

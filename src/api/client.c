@@ -1,5 +1,5 @@
 /*
- * client.c: opening, closing and listening to a client.
+ * client.c: opening and closing a client; its event queue, statistics, ping and provisioning.
  */
 #include <stdlib.h>
 
@@ -33,7 +33,7 @@ dlock_status dli_client_mine(const dlock_client *client, int64_t timeout_ms, dlo
     return status;
 }
 
-/* URL, then options over it, checked as a whole. */
+/* The options override the URL. The result is checked as a whole. */
 static dlock_status combine(const char *url, const dlock_options *options, struct dli_site *site,
                             struct dlock_options *set, dlock_error *reterr)
 {
@@ -185,7 +185,10 @@ dlock_status dlock_client_stats(dlock_client *client, int64_t *values, size_t co
     return DLOCK_OK;
 }
 
-/* timeout_ms -1: the connect and command timeouts. NULL: the box says why. */
+/*
+ * timeout_ms -1: the timeouts of connecting and of a command, and for PROVISION the time that the store needs for it.
+ * NULL on failure: box has the reason.
+ */
 static struct dli_operation *begin(dlock_client *client, int64_t timeout_ms, enum dli_verb verb, dlock_error *box)
 {
     int64_t wait = dli_wait(timeout_ms);
@@ -234,7 +237,7 @@ dlock_status dlock_client_submit_ping(dlock_client *client, int64_t timeout_ms, 
     return submit(client, timeout_ms, DLI_VERB_PING, tag, reterr);
 }
 
-/* Nothing to provision without a quarantine. */
+/* Without a quarantine there is nothing to provision. */
 static dlock_status check_provision(const dlock_client *client, dlock_error *reterr)
 {
     if (client && client->core->options.number[DLI_OPT_QUARANTINE_MS] == 0)

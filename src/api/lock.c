@@ -82,7 +82,7 @@ static void read_terms(struct dli_terms *terms, const struct dli_kind *kind, con
     terms->interruptible = number[DLI_OPT_INTERRUPTIBLE] != 0;
 }
 
-/* The client's options with the lock's over them. set is initialised in any case. */
+/* The lock's options override the client's. set is initialised even on failure. */
 static dlock_status combine(const dlock_client *client, const dlock_options *options, struct dlock_options *set,
                             dlock_error *reterr)
 {
@@ -118,7 +118,7 @@ static dlock_status check_new(const dlock_client *client, int32_t kind, const ch
     return dli_client_usable(client->core, reterr);
 }
 
-/* The entry of the name with the namespace in front of it. */
+/* The entry of the name, with the namespace as prefix. */
 static dlock_status get_entry(dlock_lock *lock, dlock_client *client, const char *name, size_t name_size,
                               const struct dlock_options *set, dlock_error *reterr)
 {
@@ -183,14 +183,14 @@ int64_t dlock_lock_id(const dlock_lock *lock)
 
 /* ---- acquire and release */
 
-/* The hold of owner, with a ref of its own: the handle may be freed meanwhile. DLOCK_NOT_HELD when there is none. */
+/* The hold of owner, with a ref: the handle may be freed during the call. DLOCK_NOT_HELD when there is none. */
 static dlock_status find_hold(const dlock_lock *lock, int64_t owner, struct dli_entry **ret, dlock_error *reterr)
 {
     *ret = dli_hold_find(lock->entry, lock->kind, owner);
     return *ret ? DLOCK_OK : dli_lock_report(lock->entry, DLOCK_NOT_HELD, NULL, reterr);
 }
 
-/* What came of a call about a hold; its ref goes. */
+/* Report the result of a call about a hold, and drop the hold's ref. */
 static dlock_status over(struct dli_entry *entry, dlock_status status, const dlock_error *reason, dlock_error *reterr)
 {
     dli_lock_report(entry, status, reason, reterr);
@@ -298,7 +298,7 @@ dlock_status dlock_lock_submit_release(dlock_lock *lock, int64_t owner, int64_t 
     return over(entry, dli_submit_release(entry, &lock->terms, owner, tag, NULL), NULL, reterr);
 }
 
-/* DLOCK_WOULD_BLOCK instead of DLOCK_OK: a multi-lock always leaves the answer to an event. */
+/* A multi-lock always answers by an event: DLOCK_WOULD_BLOCK instead of DLOCK_OK. */
 static dlock_status begin_several(dlock_lock *lock, int64_t owner, int64_t wait_ms, int64_t tag, int release,
                                   dlock_error *reterr)
 {

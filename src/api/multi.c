@@ -1,5 +1,5 @@
 /*
- * multi.c: handles of several locks. How they are taken together is in client/multi.h.
+ * multi.c: handles of multi-locks. client/multi.h says how the members are acquired together.
  */
 #include <stdlib.h>
 
@@ -60,7 +60,7 @@ dlock_status dlock_lock_new_multi(dlock_client *client, dlock_lock **members, si
 
 /* ---- calls */
 
-/* Name the member that was in the way. The handle may be gone; multi is referred to. */
+/* Report the result, which names the member that stood in the way. Drops the ref on multi; the handle may be gone. */
 static dlock_status over(struct dli_multi *multi, dlock_status status, size_t blocked, const dlock_error *reason,
                          dlock_error *reterr)
 {
@@ -85,7 +85,7 @@ dlock_status dli_several_acquire(dlock_lock *lock, int64_t owner, int64_t wait_m
     return over(multi, status, blocked, &reason, reterr);
 }
 
-/* One member's. */
+/* The state of owner's hold of one member. */
 static int32_t state_of(const struct dli_member *member, int64_t owner)
 {
     struct dli_entry *entry = dli_hold_find(member->entry, member->kind, owner);
@@ -96,7 +96,10 @@ static int32_t state_of(const struct dli_member *member, int64_t owner)
     return state;
 }
 
-/* A member that owner would have to release has none; *which. What is held of the others may be another hold: it stays. */
+/*
+ * 1 when a member is not held, and none is lost or waited for: *which is that member. Then nothing is released: the
+ * other members may be held by calls on their own handles.
+ */
 static int not_held(const dlock_lock *lock, int64_t owner, size_t *which)
 {
     if (dli_several_state(lock, owner) != DLOCK_STATE_NONE)
@@ -142,7 +145,7 @@ dlock_status dli_several_cancel(dlock_lock *lock, int64_t owner, dlock_error *re
 
 /* ---- what an owner has */
 
-/* The worst of the members', in this order. */
+/* The worst state of all members, in this order. */
 int32_t dli_several_state(const dlock_lock *lock, int64_t owner)
 {
     static const int32_t worse[] = {DLOCK_STATE_LOST, DLOCK_STATE_WAITING, DLOCK_STATE_NONE, DLOCK_STATE_AT_RISK};

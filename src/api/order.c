@@ -1,6 +1,6 @@
 /*
- * order.c: what is done to locks beside acquiring and releasing, by callers that wait and by those that do not. Arguments
- * are checked here; the work is in client/operation_kinds.c.
+ * order.c: operations on locks other than acquire and release, blocking and submitted. Arguments are checked here; the
+ * work is in client/operation_kinds.c and client/transfer.c.
  */
 #include "handles.h"
 
@@ -39,7 +39,7 @@ dlock_status dli_lock_submit(const dlock_lock *lock, dlock_status status, struct
 
 /* ---- extend */
 
-/* Whether a lock that is wanted as terms say may have such a lease. */
+/* Check a lease for a lock with these terms. DLOCK_INVALID_ARGUMENT, DLOCK_LEASE_REFUSED. */
 static dlock_status check_lease(const struct dli_entry *entry, const struct dli_terms *terms, int64_t lease_ms,
                                 dlock_error *reterr)
 {
@@ -54,7 +54,7 @@ static dlock_status check_lease(const struct dli_entry *entry, const struct dli_
     return DLOCK_OK;
 }
 
-/* A multi-lock may have what each of its members may. */
+/* The lease of a multi-lock must be valid for each of its members. */
 static dlock_status check_leases(const dlock_lock *lock, int64_t lease_ms, dlock_error *reterr)
 {
     dlock_status status = DLOCK_OK;
@@ -168,7 +168,7 @@ dlock_status dlock_lock_submit_inspect(dlock_lock *lock, int64_t tag, dlock_erro
 
 /* ---- the gate */
 
-/* ttl_ms 0: open it. */
+/* ttl_ms 0 opens the gate. */
 static dlock_status gate(dlock_lock *lock, int64_t ttl_ms, struct dli_operation **operation, dlock_error *reterr)
 {
     dlock_status status = dli_lock_started(lock, NULL, 0, reterr);
@@ -216,7 +216,7 @@ dlock_status dlock_lock_submit_open_gate(dlock_lock *lock, int64_t tag, dlock_er
     return dli_lock_submit(lock, gate(lock, 0, &operation, reterr), &operation, tag, reterr);
 }
 
-/* ---- take over a grant */
+/* ---- adopt a grant */
 
 static dlock_status adopt(dlock_lock *lock, int64_t owner, const uint8_t *grant, size_t grant_size,
                           struct dli_operation **operation, dlock_error *reterr)

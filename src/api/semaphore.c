@@ -1,5 +1,5 @@
 /*
- * semaphore.c: what is done to semaphores and latches beside acquiring and releasing.
+ * semaphore.c: operations on semaphores and latches other than acquire and release.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ static int is_latch(const dlock_lock *lock)
     return lock->kind->id == DLOCK_KIND_LATCH;
 }
 
-/* One operation on a handle that is of the kind; its value is what the script says. */
+/* One operation on a handle of a kind that is() accepts. Its value is the result of the script. */
 static dlock_status change(dlock_lock *lock, int (*is)(const dlock_lock *lock), const char *what, int64_t number,
                            struct dli_operation **operation, dlock_error *reterr)
 {
@@ -143,7 +143,7 @@ dlock_status dlock_semaphore_submit_available(dlock_lock *lock, int64_t tag, dlo
     return dli_lock_submit(lock, change(lock, is_semaphore, "count", 0, &operation, reterr), &operation, tag, reterr);
 }
 
-/* The id of a permit: 20 digits of the client's, 12 of a grant number. */
+/* The id of a permit: the first 20 hex digits of the client's UUID, then 12 of the grant number. */
 static void permit_id(const struct dli_entry *entry, int64_t number, char out[33])
 {
     int size = 0;

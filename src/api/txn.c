@@ -97,7 +97,7 @@ dlock_status dlock_txn_get(dlock_txn *txn, const char *key, size_t key_size, uin
 
 /* ---- write */
 
-/* Queue one command about a key: words[1] is the key. */
+/* Queue one command on a key: words[1] is the key. */
 static dlock_status queue(dlock_txn *txn, int count, const char *const *words, const size_t *sizes, dlock_error *reterr)
 {
     dlock_error reason = {.code = DLOCK_OK};
@@ -192,7 +192,7 @@ int64_t dlock_txn_pause_ms(int32_t attempt)
     return dli_random(&drawn, sizeof drawn) ? most / 2 : drawn % (most + 1);
 }
 
-/* ---- without waiting */
+/* ---- submitted calls */
 
 static dlock_status submit(dlock_txn *txn, enum dli_txn_verb verb, const char *key, size_t key_size, int64_t tag,
                            dlock_error *reterr)
@@ -201,7 +201,7 @@ static dlock_status submit(dlock_txn *txn, enum dli_txn_verb verb, const char *k
     struct dli_client *client = txn->client;
     dlock_status status;
 
-    dli_client_ref(client); /* with the event the handle may go */
+    dli_client_ref(client); /* the handle may be freed as soon as the event is read */
     status = dli_txn_submit(txn, verb, key, key_size, tag, &reason);
     if (status != DLOCK_OK)
         dli_txn_report(client, key, key_size, &reason, reterr);

@@ -1,9 +1,9 @@
 /*
- * acquire.c: blocking acquire and release, and their in-memory forms.
+ * acquire.c: blocking acquire and release, and their in-memory forms. Mutexes: see core.h.
  *
- * A caller first sends what the machine wants from its own thread (exchange.c); only when that did not settle its claim
- * does it sleep, and the watchdog takes over. Who is granted the lock in its sleep goes on without entry.mutex, which the one
- * that handed it over may want again at once.
+ * A caller first sends what the machine wants from its own thread (exchange.c). Only when that has not settled its
+ * claim does it sleep, and the watchdog takes over. A sleeper that is granted the lock does not take entry.mutex: the
+ * thread that handed the lock over may need it again at once.
  */
 #include "acquire.h"
 
@@ -28,7 +28,10 @@ struct dli_waiter *dli_acquire_waiter(struct dli_entry *entry, const struct dli_
     return waiter;
 }
 
-/* A signal that came before the sleep ends no sleep: callers who want to know of signals wake up so often. */
+/*
+ * Microseconds. A signal that comes before the sleep does not end it. Callers that want to know of signals therefore
+ * wake up this often.
+ */
 static const int64_t attention = 1000000;
 
 void dli_acquire_expect(struct dli_waiter *waiter)
@@ -59,9 +62,9 @@ static int granted_for_sure(const struct dli_waiter *waiter)
 }
 
 /*
- * entry.mutex held: sleep until the claim is settled, giving up at its time. DLOCK_INTERRUPTED when the caller wants to
- * know of signals and one came, or might have come before the sleep; the claim goes on then. *sure: the claim was granted,
- * and the mutex is not held any more.
+ * entry.mutex held: sleep until the claim is settled, and give up when its time is over. DLOCK_INTERRUPTED when the
+ * caller wants to know of signals, and one came or may have come before the sleep; the claim goes on. *sure: the claim
+ * was granted, and the mutex is not held any more.
  */
 static dlock_status await(struct dli_waiter *waiter, int interruptible, int *sure)
 {
@@ -178,7 +181,7 @@ dlock_status dli_acquire(struct dli_entry *entry, const struct dli_terms *terms,
 
     if (!fresh)
         return DLOCK_OUT_OF_MEMORY;
-    fresh->claim.bound = owner < 0; /* it is this thread */
+    fresh->claim.bound = owner < 0; /* negative: the owner is this thread */
     dli_entry_lock(entry);
     status = dli_acquire_enter(entry, fresh, now, &waiter, token);
     if (waiter) {
@@ -199,7 +202,7 @@ dlock_status dli_acquire(struct dli_entry *entry, const struct dli_terms *terms,
     return status;
 }
 
-/* entry.mutex held: a claim that ended in memory leaves its ref. */
+/* entry.mutex held: count a claim that ended in memory, and drop its ref. */
 static void part(struct dli_entry *entry, struct dli_claim *ended)
 {
     if (!ended || ended->state != DLI_CLAIM_DONE)
@@ -210,7 +213,7 @@ static void part(struct dli_entry *entry, struct dli_claim *ended)
 
 void dli_acquire_released(struct dli_entry *entry, struct dli_claim *ended, int64_t now)
 {
-    dli_waiter_deliver(entry, now); /* the claim may have something to report still */
+    dli_waiter_deliver(entry, now); /* the claim may still have something to report */
     part(entry, ended);
     dli_entry_pump(entry, now);
 }
@@ -241,7 +244,10 @@ dlock_status dli_release(struct dli_entry *entry, const struct dli_terms *terms,
     return status;
 }
 
-/* entry.mutex held: the lock lingers: it is owner's if it may have it as terms say; else it goes back to the server. NULL then. */
+/*
+ * entry.mutex held: the lock lingers. owner gets it when that is possible with these terms. Else it goes back to the
+ * server; NULL then, and without memory.
+ */
 static struct dli_claim *take_up(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t now)
 {
     struct dli_waiter *waiter = dli_acquire_waiter(entry, terms, owner, 0, now);

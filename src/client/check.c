@@ -1,5 +1,5 @@
 /*
- * check.c: looks at the servers, on demand and when a client is opened. client.mutex guards the findings of the last look.
+ * check.c: checks of the servers, on demand and when a client is opened. client.mutex guards the last findings.
  */
 #include "check.h"
 
@@ -69,7 +69,7 @@ int dli_check_finding(struct dli_client *client, size_t index, struct dli_findin
     return there ? 0 : -1;
 }
 
-/* Every finding goes on record; of what is dangerous the first one into the box. */
+/* Log every finding. With refuse, the first dangerous one is the failure: it goes into box. */
 static dlock_status judge(struct dli_client *client, int refuse, dlock_error *box)
 {
     dlock_status status = DLOCK_OK;

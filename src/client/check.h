@@ -6,13 +6,16 @@
 
 #include "operation.h"
 
-/* A look at the server. The value is how many findings there are; they stay until the next look. NULL without memory. */
+/* A check of the servers. Its value is the number of findings. They stay until the next check. NULL without memory. */
 struct dli_operation *dli_operation_check(struct dli_client *client, int64_t deadline);
 
-/* 0, or -1: there is none of that index. */
+/* 0, or -1 when there is no finding with this index. */
 int dli_check_finding(struct dli_client *client, size_t index, struct dli_finding *finding);
 
-/* What the option checks wants when a client is opened. Blocks, but when it is off. DLOCK_UNFIT, and what a ping says. */
+/*
+ * The check at the opening of a client, as the option checks says. Blocks, unless that is off. DLOCK_UNFIT, or what a
+ * ping fails with.
+ */
 dlock_status dli_check_open(struct dli_client *client, dlock_error *box);
 
 #endif

@@ -15,7 +15,7 @@ void dli_client_count(struct dli_client *client, int stat, int64_t by)
     __atomic_add_fetch(&client->stats[stat], by, __ATOMIC_RELAXED);
 }
 
-/* A server that need not prove who it is goes on record. */
+/* With tls_verify off, log that the server need not prove who it is. */
 static void log_trust(struct dli_client *client, const struct dli_site *site)
 {
     char text[DLI_EVENT_TEXT];
@@ -33,7 +33,10 @@ int dli_client_may_lease(const struct dli_client *client, int64_t lease_ms)
     return longest == 0 || lease_ms <= longest;
 }
 
-/* A thread of the parent may have had a look at a lock of a client that nobody has used: its machine is idle, and stays so. */
+/*
+ * In the child after a fork. Another thread of the parent may have held the mutex of an entry. When nobody had used
+ * the client, all machines were idle and are intact, so new mutexes will do.
+ */
 static void begin_child(struct dli_fork_guard *guard)
 {
     struct dli_client *client = DLI_OBJECT(guard, struct dli_client, guard);
@@ -154,7 +157,10 @@ static void unmake_loops(struct dli_client *client)
         dli_loop_free(client->loops[--client->loop_count]);
 }
 
-/* client.mutex held: as many threads as the system gives. DLOCK_OK when there is one; the loops of the others go. */
+/*
+ * client.mutex held: start as many threads as the system allows. DLOCK_OK when there is at least one. Loops without a
+ * thread are freed.
+ */
 static dlock_status start_threads(struct dli_client *client, dlock_error *box)
 {
     char name[16];
@@ -243,7 +249,7 @@ dlock_status dli_client_start(struct dli_client *client, dlock_error *box)
 
 enum { ROUND = 64 };
 
-/* Up to ROUND entries behind last (NULL: from the start), each with a ref. */
+/* Up to ROUND entries after last (NULL: from the start), each with a ref. */
 static int some_entries(struct dli_client *client, struct dli_entry *last, struct dli_entry *out[ROUND])
 {
     struct dli_link *link;

@@ -1,11 +1,11 @@
 /*
- * client.h: what client/ offers to api/: one client in one process, its locks, and what its callers can ask.
+ * client.h: what client/ offers to api/: one client in one process, its locks, and the calls on them.
  *
  *   acquire.h    acquire and release: blocking, submitted, begun, in memory
- *   operation.h  everything else that is asked of the server
+ *   operation.h  every other operation on the server
  *   multi.h      several locks as one
  *   txn.h        optimistic transactions
- *   check.h      looks at the servers
+ *   check.h      checks of the servers
  *   events.h     the event queue
  *   core.h       the client itself: life, entries, waiters
  */

@@ -8,7 +8,7 @@
 #include "sys/sys.h"
 #include "txn.h"
 
-/* Everybody who waits first: what a holder leaves behind is not for somebody else of this client. */
+/* Waits end first: a lock that this client releases here must not go to another waiter of this client. */
 static void end_waits(struct dli_entry *entry, int64_t now)
 {
     (void)now;
@@ -21,7 +21,7 @@ static void close_machine(struct dli_entry *entry, int64_t now)
     dli_mutex_close(&entry->m, now);
 }
 
-/* Machines that still have something to tell the server. */
+/* The number of machines that still have something to tell the server. */
 static int64_t busy_entries(struct dli_client *client)
 {
     int64_t busy = 0;
@@ -38,13 +38,13 @@ static int64_t busy_entries(struct dli_client *client)
     return busy;
 }
 
-/* Whether a thread is left, or the last one has not ended the queue yet. */
+/* 1 until the last thread has ended the event queue. */
 static int64_t queue_goes_on(struct dli_client *client)
 {
     return !dli_events_ended(&client->events);
 }
 
-/* Wait until count says 0; DLOCK_TIMED_OUT at deadline. */
+/* Wait until count returns 0; DLOCK_TIMED_OUT at deadline. */
 static dlock_status wait_for(struct dli_client *client, int64_t (*count)(struct dli_client *), int64_t deadline)
 {
     for (;;) {
@@ -74,7 +74,10 @@ void dli_client_progress(struct dli_client *client)
         dli_wake_set(client->loops[0]->wake_fd);
 }
 
-/* Lanes are shut and timers gone: who waits for either is told by this visit, or has an exchange of its own under way. */
+/*
+ * Lanes are shut and timers are gone. This visit tells all waiters that depended on them. Any other waiter has an
+ * exchange of its own under way.
+ */
 static void end_queue(struct dli_client *client)
 {
     dli_client_each(client, close_machine);
@@ -111,7 +114,7 @@ int64_t dli_client_leaving(struct dli_client *client, int64_t now)
     return now;
 }
 
-/* Nobody gets in any more. Whether the threads run. */
+/* Refuse new calls. Returns whether the threads run. */
 static int shut_door(struct dli_client *client)
 {
     int started;
@@ -128,7 +131,7 @@ void dli_client_leave(struct dli_client *client, int64_t deadline)
 {
     int started = shut_door(client);
 
-    if (started) /* before the rest, so that no progress is missed */
+    if (started) /* before the visits, so that no progress is missed */
         __atomic_store_n(&client->leave_at, deadline > 0 ? deadline : 1, __ATOMIC_RELEASE);
     dli_client_each(client, end_waits);
     dli_client_each(client, close_machine);

@@ -1,5 +1,5 @@
 /*
- * entry.c: one lock name in this process: its life, and carrying out what its machine wants. Mutexes: see core.h.
+ * entry.c: one lock name in this process: its life, and doing what its machine wants. Mutexes: see core.h.
  */
 #include "multi.h"
 
@@ -43,7 +43,7 @@ void dli_entry_unlock(struct dli_entry *entry)
     entry->woken = NULL;
     entry->cut_off = NULL;
     pthread_mutex_unlock(&entry->mutex);
-    if (woken) /* its waiter may be gone: then nobody sleeps there, or somebody who looks again */
+    if (woken) /* the waiter may be freed: then nobody sleeps here, or a sleeper that checks again */
         dli_futex_wake(woken, 1);
     if (cut_off)
         dli_run_end(cut_off);
@@ -70,7 +70,10 @@ static void entry_free(struct dli_entry *entry)
     free(entry);
 }
 
-/* One ref less; 1 when it was the last. That goes under client.mutex, so that nobody finds an entry on its way out. */
+/*
+ * Drop a ref; 1 when it was the last. The last one is dropped under client.mutex, so that nobody finds an entry that
+ * is about to be freed.
+ */
 static int unref(struct dli_entry *entry)
 {
     struct dli_client *client = entry->client;
@@ -91,7 +94,7 @@ static int unref(struct dli_entry *entry)
     return refs == 0;
 }
 
-/* A chain of slots may end with its last one. */
+/* Each slot has a ref on the one before it, so a chain of slots may end with its last one. */
 void dli_entry_unref(struct dli_entry *entry)
 {
     while (entry && unref(entry)) {
@@ -106,7 +109,7 @@ void dli_entry_unref(struct dli_entry *entry)
     }
 }
 
-/* An entry with one ref that is in no list yet; name and kind are set. Without memory NULL. */
+/* An entry with one ref and no name, in no list yet. NULL without memory. */
 static struct dli_entry *entry_new(struct dli_client *client, const struct dli_kind *kind,
                                    const struct dli_mutex_rules *rules)
 {
@@ -173,7 +176,7 @@ struct dli_entry *dli_entry_find_child(struct dli_entry *parent, const struct dl
     return find_locking(parent->client, &key);
 }
 
-/* client.mutex held: into the table and the lists, with a loop and a machine. 0 or -1 without memory. */
+/* client.mutex held: put the entry into the table and the lists, with a loop and a machine. 0, or -1 without memory. */
 static int enlist(struct dli_client *client, struct dli_entry *entry)
 {
     uint64_t seed;
@@ -193,7 +196,7 @@ static int enlist(struct dli_client *client, struct dli_entry *entry)
     return 0;
 }
 
-/* A name and a place of its own. 0 or -1 without memory. */
+/* Give the entry a copy of the name and a place in the store. 0, or -1 without memory. */
 static int place(struct dli_entry *entry, const char *name, size_t size)
 {
     struct dli_store *store = entry->client->store;
@@ -210,7 +213,7 @@ static int place(struct dli_entry *entry, const char *name, size_t size)
     return 0;
 }
 
-/* client.mutex held: the entry of a name, new. */
+/* client.mutex held: a new entry of a name. NULL without memory. */
 static struct dli_entry *make(struct dli_client *client, const struct dli_kind *kind, const char *name, size_t size,
                               const struct dli_mutex_rules *rules)
 {
@@ -242,7 +245,7 @@ struct dli_entry *dli_entry_get(struct dli_client *client, const struct dli_kind
     return entry;
 }
 
-/* client.mutex held: a hold of parent, new. */
+/* client.mutex held: a new hold of parent. NULL without memory. */
 static struct dli_entry *make_child(struct dli_entry *parent, const struct dli_entry *key, struct dli_entry *before)
 {
     struct dli_entry *entry = entry_new(parent->client, key->kind, &parent->rules);
@@ -335,8 +338,8 @@ static void set_timer(struct dli_entry *entry, int64_t now)
 }
 
 /*
- * The threads are told to stop: nobody comes back for what could only be had later. What is on its way has an answer, if only
- * from the lane that is shut, and whoever has that pumps.
+ * Once the threads are told to stop, nobody comes back for anything that takes more time. A request on its way has an
+ * answer, if only from the lane that is shut. Whoever gets the answer pumps the entry.
  */
 static void leave_nothing(struct dli_entry *entry, int64_t now)
 {
@@ -364,7 +367,7 @@ void dli_entry_pump(struct dli_entry *entry, int64_t now)
         return;
     if (!dli_entry_handled(entry))
         dli_entry_retire(entry);
-    else if (entry->parent) /* its owner may never come back: it does not stay for the sake of a timer */
+    else if (entry->parent) /* its owner may never come back, and a timer must not keep it */
         stop_timer(entry);
     if (__atomic_load_n(&client->closed, __ATOMIC_ACQUIRE))
         dli_client_progress(client);

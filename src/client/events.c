@@ -1,5 +1,5 @@
 /*
- * events.c: see events.h.
+ * events.c: the event queue. events.mutex guards everything; see events.h.
  */
 #include "events.h"
 
@@ -11,6 +11,7 @@
 
 #include "sys/sys.h"
 
+/* Microseconds. See dli_events_one_by_one. */
 enum { MANY_FOR = 10 * 1000 };
 
 int dli_events_init(struct dli_events *events, int64_t limit, int64_t *dropped)
@@ -46,7 +47,7 @@ void dli_events_fini(struct dli_events *events)
     pthread_mutex_destroy(&events->mutex);
 }
 
-/* events.mutex held: readers of an empty queue are to be told that it has ended. */
+/* events.mutex held: whether readers of an empty queue are told that it has ended. */
 static int over(const struct dli_events *events)
 {
     return events->ended && events->promised == 0;
@@ -168,8 +169,8 @@ void dli_events_wake(struct dli_events *events)
 }
 
 /*
- * 1 with the oldest node, -1 for a wake, -2 at the end, 0 for nothing. Its fields go into event (NULL: nowhere) at once: from
- * now on the node may be posted again.
+ * Take the oldest node: 1. -1: a wake. -2: the queue has ended. 0: nothing. The fields of the node go into event
+ * (NULL: nowhere) at once, because the node may be posted again from now on.
  */
 static int take(struct dli_events *events, struct dli_node **node, struct dlock_event *event)
 {
@@ -232,7 +233,7 @@ void dli_events_shut(struct dli_events *events)
     }
 }
 
-/* Milliseconds for poll until deadline, rounded up; -1 for none. */
+/* Milliseconds until deadline for poll, rounded up; -1: no deadline. */
 static int poll_time(int64_t deadline, int64_t now)
 {
     int64_t left = (deadline - now + 999) / 1000;

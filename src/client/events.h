@@ -1,8 +1,8 @@
 /*
  * events.h: the event queue of a client, with one descriptor that is readable while events wait.
  *
- * Nodes are intrusive, so that a completion or a loss never needs memory when it happens. The queue's mutex guards
- * everything; it is taken last, under any other.
+ * Nodes are intrusive, so that a completion or a loss needs no memory when it happens. events.mutex guards everything;
+ * it is taken last, under any other.
  */
 #ifndef DLI_CLIENT_EVENTS_H
 #define DLI_CLIENT_EVENTS_H
@@ -20,19 +20,19 @@ enum { DLI_EVENT_TEXT = 256 };
 struct dlock_event {
     int64_t field[DLOCK_FIELD_COUNT];
     char text[DLI_EVENT_TEXT];
-    char *data; /* its own, or NULL */
+    char *data; /* owned by the event box; or NULL */
     size_t size;
 };
 
 /*
- * A node in the queue: a snapshot, which nobody touches while the queue has it. read adds the text and lets go of what the
- * node is part of.
+ * An event as a snapshot. Nobody touches a node while it is in the queue. read adds the text, and drops the ref on the
+ * object that contains the node.
  */
 struct dli_node {
     struct dli_link link;
     int64_t field[DLOCK_FIELD_COUNT];
     void (*read)(struct dli_node *node, char text[DLI_EVENT_TEXT]);
-    char *data; /* NULL, or bytes that go to who reads it */
+    char *data; /* NULL, or bytes that the reader of the event gets */
     size_t size;
 };
 
@@ -43,58 +43,60 @@ struct dli_events {
     int fd; /* set while nodes wait or a wake is due */
     int64_t wakes;
     int64_t promised;     /* nodes that will come even after the end */
-    int ended;            /* nothing else will come: readers of an empty queue are told so */
+    int ended;            /* only promised nodes will come; after them readers of an empty queue get DLOCK_CLOSED */
     int shut;             /* nobody will read any more */
-    int64_t count, limit; /* nodes waiting; how many before what may be dropped is */
+    int64_t count, limit; /* nodes in the queue; from limit on, nodes that may be dropped are */
     int64_t *dropped;     /* atomic counter */
     int64_t many_until;   /* see dli_events_one_by_one */
-    int64_t reader;       /* atomic: the thread that has looked for an event last */
+    int64_t reader;       /* atomic: the thread that last asked for an event; 0: none yet */
 };
 
 /* 0, or -1 (errno). */
 int dli_events_init(struct dli_events *events, int64_t limit, int64_t *dropped);
 
 /*
- * promise: a node will come, and the queue does not end before. DLOCK_OK, or DLOCK_CLOSED when readers may have been told
- * that it has. keep: now it comes, filled in (NULL: it does not); 1, or 0 when the queue is shut.
+ * promise: a node will come, and the queue does not end before. DLOCK_OK, or DLOCK_CLOSED when readers may have been
+ * told that the queue has ended.
+ * keep: post the promised node, which is filled in: 1, or 0 when the queue is shut. NULL takes the promise back: 0.
  */
 dlock_status dli_events_promise(struct dli_events *events);
 int dli_events_keep(struct dli_events *events, struct dli_node *node);
 
 /*
- * Whether calls are submitted one by one, each when the event before it was read, for some milliseconds now. Where they are not, many
- * want something at a time, and what they want goes to the server together.
+ * Whether calls are submitted one by one: for some milliseconds now, each came after the event before it was read. If
+ * not, many calls come at a time, and their requests go to the server together.
  */
 int dli_events_one_by_one(struct dli_events *events, int64_t now);
 
-/* Whether the thread that calls is the one that looks for events, as that of an event loop does; also if nobody has looked yet. */
+/* Whether the calling thread is the one that reads events, as in an event loop. Also 1 when nobody has read yet. */
 int dli_events_mine(const struct dli_events *events);
 
-/* Nothing will come any more but what is promised. */
+/* Only promised nodes will come from now on. */
 void dli_events_end(struct dli_events *events);
 int dli_events_ended(struct dli_events *events);
 
-/* Nobody will read any more: what waits is read into nowhere, later nodes are refused. */
+/* Nobody will read any more: queued nodes are discarded, later ones refused. */
 void dli_events_shut(struct dli_events *events);
 
-/* After a fork: a descriptor of our own under the same number, and no wakes of the parent's. 0 or -1 (errno). */
+/* In a child after a fork: a new descriptor under the same number, and none of the parent's wakes. 0 or -1 (errno). */
 int dli_events_part(struct dli_events *events);
 void dli_events_fini(struct dli_events *events);
 
 /*
- * Put the node into the queue with these fields. 1, or 0 when it waits there already, the queue is shut or has ended, or it
- * is full and the node may be dropped. The node's link must be initialised once; it may be posted again and again.
+ * Post the node with these fields: 1. Or 0, when it is in the queue already, when the queue is shut or has ended, or
+ * when the queue is full and the node may be dropped. The node's link is initialised once. The node may be posted
+ * again and again.
  */
 int dli_events_post(struct dli_events *events, struct dli_node *node, const int64_t field[DLOCK_FIELD_COUNT],
                     int may_drop);
 
-/* A log line about trouble (or, with DLOCK_OK, its end). Dropped without memory or room. */
+/* Post a log line about a failure, or with DLOCK_OK about its end. It is dropped and counted without memory or room. */
 void dli_events_log(struct dli_events *events, dlock_status status, const char *text);
 void dli_events_wake(struct dli_events *events);
 
 /*
- * DLOCK_OK with the oldest event; DLOCK_NO_EVENT at deadline or after a wake; DLOCK_INTERRUPTED by a signal; DLOCK_CLOSED when
- * the queue has ended and is empty.
+ * The oldest event: DLOCK_OK. DLOCK_NO_EVENT at deadline or after a wake. DLOCK_INTERRUPTED by a signal. DLOCK_CLOSED
+ * when the queue has ended and is empty.
  */
 dlock_status dli_events_next(struct dli_events *events, int64_t deadline, struct dlock_event *event);
 

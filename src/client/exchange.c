@@ -1,6 +1,6 @@
 /*
- * exchange.c: exchanges of one entry with the server, from the caller's own thread or in the background. One is in flight
- * per entry at most, so entry.request belongs to whoever marked it sent, without the mutex.
+ * exchange.c: exchanges of one entry with the server, from the caller's own thread or in the background. An entry has
+ * at most one in flight. So entry.request belongs to the thread that marked it sent, without the mutex.
  */
 #include "core.h"
 
@@ -10,13 +10,13 @@
 
 #include "sys/sys.h"
 
-/* entry.mutex held: the machine will give a grant back, because its token falls. */
+/* entry.mutex held: whether the answer is a grant whose token falls. The machine will give it back. */
 static int falls(const struct dli_entry *entry)
 {
     return dli_mutex_refuses(&entry->m, &entry->request->exchange.answer);
 }
 
-/* entry.mutex held: the words of a failure are for all whose claims end with it. Without memory the status speaks for itself. */
+/* entry.mutex held: keep the reason of a failure for all claims that end with it. Without memory the status must do. */
 static void remember(struct dli_entry *entry)
 {
     const dlock_error *reason = entry->request->reason;
@@ -33,7 +33,7 @@ static void remember(struct dli_entry *entry)
         *entry->reason = *reason;
 }
 
-/* The server's clock was set back: said once for each lease that it made longer. */
+/* The server's clock was set back. Logged once for each lease that this made longer. */
 static void tell_cut(const struct dli_entry *entry, int64_t cut)
 {
     char text[DLI_EVENT_TEXT], name[128];
@@ -44,7 +44,7 @@ static void tell_cut(const struct dli_entry *entry, int64_t cut)
     dli_events_log(&entry->client->events, DLOCK_SERVER_FORGOT, text);
 }
 
-/* entry.mutex held: let the machine have the answer, and count. */
+/* entry.mutex held: give the answer to the machine, and count. */
 static void digest(struct dli_entry *entry, int64_t now)
 {
     struct dli_client *client = entry->client;
@@ -76,7 +76,7 @@ static void background_done(struct dli_request *request)
     dli_entry_unlock(entry);
 }
 
-/* entry.mutex held: put the exchange into words and mark it sent. */
+/* entry.mutex held: fill in the request for the exchange, and mark it sent. */
 static void prepare(struct dli_entry *entry, const struct dli_wish *wish, int64_t now)
 {
     struct dli_request *request = entry->request;
@@ -107,7 +107,7 @@ static void prepare(struct dli_entry *entry, const struct dli_wish *wish, int64_
     dli_mutex_sent(&entry->m, wish, now);
 }
 
-/* entry.mutex held: its answer, also that it could not be sent, comes to background_done. */
+/* entry.mutex held: the same for a push. background_done gets the answer, also the failure to send. */
 static void prepare_push(struct dli_entry *entry, const struct dli_wish *wish, int64_t now, int direct)
 {
     prepare(entry, wish, now);
@@ -121,12 +121,12 @@ static void prepare_push(struct dli_entry *entry, const struct dli_wish *wish, i
 
 static dlock_status push(struct dli_entry *entry)
 {
-    if (__atomic_load_n(&entry->loop->stop, __ATOMIC_ACQUIRE)) /* abandoned: it must not matter how far the loop got */
+    if (__atomic_load_n(&entry->loop->stop, __ATOMIC_ACQUIRE)) /* abandoned: refuse, however far the loop has got */
         return DLOCK_CLOSED;
     return entry->client->store->ops->push(entry->loop->lane, entry->request);
 }
 
-/* entry.mutex held: what was to be pushed is answered at once if it could not be. */
+/* entry.mutex held: when the push has failed, answer the exchange at once. */
 static void pushed(struct dli_entry *entry, dlock_status status, int64_t now)
 {
     struct dli_answer unsent = {.status = status};

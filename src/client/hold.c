@@ -1,6 +1,6 @@
 /*
- * hold.c: the holds of one name. A mutex has one per process; the other kinds have one per owner, a semaphore one per
- * acquisition, each with a machine of its own. Mutexes: see core.h.
+ * hold.c: the holds of one name. A mutex has one hold per process. The other kinds have one per owner, a semaphore one
+ * per acquisition, and each of these has a machine of its own. Mutexes: see core.h.
  */
 #include "core.h"
 
@@ -8,7 +8,7 @@
 
 /* ---- which hold a call is about */
 
-/* Whether a new acquisition may begin in this slot, or an interrupted one goes on there. Reserves it. */
+/* Reserve the slot when a new acquisition may begin in it, or an interrupted one goes on there. 0: neither. */
 static int take_slot(struct dli_entry *entry, int64_t owner)
 {
     struct dli_claim *claim;
@@ -24,7 +24,7 @@ static int take_slot(struct dli_entry *entry, int64_t owner)
     return free;
 }
 
-/* The first slot of owner that is free, with a ref; NULL without memory. */
+/* The first free slot of owner, reserved and with a ref. NULL without memory. */
 static struct dli_entry *free_slot(struct dli_entry *parent, const struct dli_kind *kind, int64_t owner)
 {
     struct dli_entry *before = NULL, *entry;
@@ -39,7 +39,7 @@ static struct dli_entry *free_slot(struct dli_entry *parent, const struct dli_ki
     }
 }
 
-/* The grant number with which owner holds the other side of a read-write lock; 0: it does not. */
+/* The grant number of owner's read or write hold, as kind says; 0: there is none. */
 static int64_t number_of(struct dli_entry *parent, int32_t kind, int64_t owner)
 {
     struct dli_entry *entry = dli_entry_find_child(parent, dli_kind_find(kind), owner, 0);
@@ -81,7 +81,7 @@ dlock_status dli_hold_to_acquire(struct dli_entry *parent, const struct dli_kind
     return DLOCK_OK;
 }
 
-/* How well an entry fits who asks for what owner has: 0 nothing, 1 lost or waiting, more when held, the later the more. */
+/* Rank of an entry for what owner has: 0 nothing, 1 lost or waiting, higher when held, highest when granted last. */
 static int64_t has_something(struct dli_entry *entry, int64_t owner)
 {
     struct dli_claim *claim;
@@ -95,7 +95,7 @@ static int64_t has_something(struct dli_entry *entry, int64_t owner)
     return has;
 }
 
-/* As fit says, the last of the best slots. */
+/* The slot that fits best, with a ref. Among equals the last one. NULL: none fits. */
 static struct dli_entry *best_slot(struct dli_entry *parent, const struct dli_kind *kind, int64_t owner,
                                    int64_t (*fit)(struct dli_entry *entry, int64_t owner))
 {
@@ -140,7 +140,7 @@ int64_t dli_hold_slots(struct dli_entry *parent, const struct dli_kind *kind, in
     return held;
 }
 
-/* 2: its caller waits or was interrupted. */
+/* 2: the caller waits or was interrupted. 0: neither. */
 static int64_t has_wait(struct dli_entry *entry, int64_t owner)
 {
     struct dli_claim *claim;
@@ -162,7 +162,7 @@ struct dli_entry *dli_hold_waiting(struct dli_entry *parent, const struct dli_ki
 
 enum { ROUND = 64 };
 
-/* Up to ROUND holds behind last (NULL: from the start), each with a ref. */
+/* Up to ROUND holds after last (NULL: from the start), each with a ref. */
 static int some(struct dli_entry *parent, struct dli_entry *last, struct dli_entry *out[ROUND])
 {
     struct dli_link *link;

@@ -1,8 +1,9 @@
 /*
- * line.c: what the store hears, told to the machines. The hooks run on loop 0 without any mutex held.
+ * line.c: delivers the messages of the store to the machines. The hooks run on loop 0 with no mutex held; log runs on
+ * any lane's thread.
  *
- * The holds of a name listen together: the first one begins, the last one ends it. Waiters of a fair lock are listened to
- * one by one.
+ * The holds of a name share a subscription: the first one begins it, the last one ends it. Each waiter of a fair lock
+ * has a subscription of its own.
  */
 #include "core.h"
 
@@ -10,13 +11,13 @@
 
 #include "sys/sys.h"
 
-/* The entry that counts who listens to the channel. */
+/* The entry that counts the users of the subscription. */
 static struct dli_entry *ear(struct dli_entry *entry)
 {
     return entry->parent && !entry->kind->own_channel ? entry->parent : entry;
 }
 
-/* entry.mutex held: begin or end to listen. */
+/* entry.mutex held: begin or end the subscription. */
 static void listen(struct dli_entry *entry, int on)
 {
     struct dli_store *store = entry->client->store;
@@ -29,7 +30,10 @@ static void listen(struct dli_entry *entry, int on)
     store->ops->listen(store, entry->kind, entry->place, owner, on, &ear(entry)->listeners);
 }
 
-/* entry.mutex held: a channel that others listen to already may have had a message since the last look was sent. */
+/*
+ * entry.mutex held: the subscription may exist already, for other holds. When it began after the last exchange was
+ * sent, a message in between was missed: probe again.
+ */
 static void join(struct dli_entry *entry)
 {
     int64_t since = __atomic_load_n(&ear(entry)->heard_at, __ATOMIC_ACQUIRE);
@@ -41,12 +45,15 @@ static void join(struct dli_entry *entry)
         dli_mutex_probe(&entry->m, dli_now());
 }
 
-/* What became of a gate before the line was up: who waits behind a holder of this process sends nothing that would meet it. */
+/*
+ * A query of the gate, for what happened before the subscription was up. Waiters behind a holder of this process send
+ * nothing that would meet a closed gate.
+ */
 struct dli_gate_query {
     struct dli_request *request;
     struct dli_entry *entry; /* with a ref */
-    int64_t until;           /* what the machine believed then */
-    int outdated;            /* a message came since */
+    int64_t until;           /* what the machine believed at the query */
+    int outdated;            /* a message about the gate has come since */
 };
 
 static void question_free(struct dli_gate_query *question)
@@ -113,6 +120,7 @@ static void ask_for_gate(struct dli_entry *entry)
     entry->question = question;
 }
 
+/* entry.mutex held: query the gate once each time that the subscription has come up, while the gate matters here. */
 static void follow_gate(struct dli_entry *entry)
 {
     struct dli_client *client = entry->client;
@@ -146,7 +154,7 @@ void dli_line_follow(struct dli_entry *entry)
     }
 }
 
-/* entry.mutex held: the subscription is gone, without a word from here. */
+/* entry.mutex held: the subscription is gone, although nothing here ended it. */
 static void deafen(struct dli_entry *entry)
 {
     struct dli_store *store = entry->client->store;
@@ -182,7 +190,7 @@ static void down(void *owner)
 
 typedef void visit_fn(struct dli_entry *entry, int64_t now);
 
-/* entry comes with a ref, which goes. */
+/* Visit the entry and pump it. Drops the ref that it came with. */
 static void call_on(struct dli_entry *entry, visit_fn *visit)
 {
     int64_t now = dli_now();
@@ -194,7 +202,7 @@ static void call_on(struct dli_entry *entry, visit_fn *visit)
     dli_entry_unlock(entry);
 }
 
-/* A name's entry with its ref, and its holds. */
+/* Visit the holds of a name and its entry. Drops the entry's ref. */
 static void call_on_all(struct dli_entry *entry, visit_fn *visit)
 {
     if (entry->kind->per_owner)
@@ -202,7 +210,7 @@ static void call_on_all(struct dli_entry *entry, visit_fn *visit)
     call_on(entry, visit);
 }
 
-/* The one entry that a number is for, with a ref. NULL: it is not here. */
+/* The entry that a message with a grant number is for, with a ref. NULL: it is not in this process. */
 static struct dli_entry *meant(struct dli_client *client, const struct dli_message_target *heard)
 {
     struct dli_entry *entry = dli_entry_find(client, heard->family, heard->name, heard->size), *hold;
@@ -214,7 +222,7 @@ static struct dli_entry *meant(struct dli_client *client, const struct dli_messa
     return hold;
 }
 
-/* Whoever is meant. */
+/* Visit every entry that a message is for. */
 static void call_on_heard(struct dli_client *client, const struct dli_message_target *heard, visit_fn *visit)
 {
     struct dli_entry *entry;
@@ -245,7 +253,7 @@ static void listens(void *owner, const struct dli_message_target *heard)
     call_on_heard(owner, heard, now_listening);
 }
 
-/* Two locks may share a channel: who still wants to listen asks again. */
+/* Two locks may share a channel. An entry that still wants the subscription asks for it again when it is pumped. */
 static void not_listening(struct dli_entry *entry, int64_t now)
 {
     (void)now;

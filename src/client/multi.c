@@ -1,6 +1,6 @@
 /*
- * multi.c: several locks as one, by a caller that waits. See multi.h. client.mutex guards the list of paused calls; no
- * other mutex is held here.
+ * multi.c: several locks as one, by a caller that blocks. See multi.h. client.mutex guards the list of paused calls;
+ * no other mutex is held here.
  */
 #include "multi.h"
 
@@ -110,7 +110,7 @@ dlock_status dli_multi_cancel_one(const struct dli_member *member, int64_t owner
     return status;
 }
 
-/* The token of what owner holds; 0: nothing. */
+/* The token of owner's hold; 0: there is none. */
 static int64_t token_of(const struct dli_member *member, int64_t owner)
 {
     struct dli_entry *entry = dli_hold_find(member->entry, member->kind, owner);
@@ -151,7 +151,7 @@ void dli_multi_give_up(struct dli_multi *multi, int64_t owner, size_t count)
 
 /* ---- calls that were interrupted */
 
-/* 0, or -1 without memory. */
+/* Remember where the interrupted call of owner goes on. 0, or -1 without memory. */
 static int keep_place(struct dli_multi *multi, int64_t owner, size_t at)
 {
     struct dli_pause *pause = malloc(sizeof *pause);
@@ -166,7 +166,7 @@ static int keep_place(struct dli_multi *multi, int64_t owner, size_t at)
     return 0;
 }
 
-/* Where owner's interrupted call goes on, which is no longer kept; 0 when there is none. */
+/* Where the interrupted call of owner goes on; 0: there is none. It is not remembered any more. */
 static size_t take_place(struct dli_multi *multi, int64_t owner)
 {
     struct dli_pause **link = &multi->paused, *pause;
@@ -213,7 +213,7 @@ dlock_status dli_multi_cancel(struct dli_multi *multi, int64_t owner)
 
 /* ---- acquire and release */
 
-/* One by one, those behind the first taken ones. What was taken is given back when one cannot be had. */
+/* Acquire one by one the members after the first taken ones. When one cannot be had, release all. */
 static dlock_status in_order(struct dli_multi *multi, int64_t owner, int64_t until, size_t taken, int64_t *token,
                              size_t *blocked, dlock_error *reason)
 {
@@ -228,7 +228,7 @@ static dlock_status in_order(struct dli_multi *multi, int64_t owner, int64_t unt
     }
     *blocked = taken;
     if (status == DLOCK_OK && (*blocked = dli_multi_held(multi, owner, taken, token)) < taken)
-        status = DLOCK_LOST; /* while others were waited for */
+        status = DLOCK_LOST; /* while later members were waited for */
     if (status == DLOCK_OK)
         return DLOCK_OK;
     if (status == DLOCK_INTERRUPTED) {

@@ -1,8 +1,8 @@
 /*
- * multi_once.c: mutexes that nobody in this process uses, taken by one request: all or none. Each machine takes part as if
- * it had sent an exchange of its own, so that whatever comes of it is settled by the usual rules.
+ * multi_once.c: one request acquires all members or none. They are mutexes that nobody in this process uses. Each
+ * machine takes part as if it had sent an exchange of its own, so the usual rules settle every outcome.
  *
- * The mutexes of the members are taken together, in the order of their names; nobody else takes two.
+ * The mutexes of the members are taken together, in the order of their names. Nobody else takes two.
  */
 #include "multi.h"
 
@@ -20,7 +20,7 @@ struct part {
 struct attempt {
     struct dli_request *request;
     struct dli_multi *multi;
-    struct dli_run *run; /* which is told; NULL: somebody waits */
+    struct dli_run *run; /* gets the result; NULL: the caller waits */
     int64_t owner;
     size_t count;
     struct dli_multi_row row[DLI_MULTI_MAX];
@@ -48,7 +48,7 @@ static int all_idle(const struct attempt *attempt)
     return 1;
 }
 
-/* The member's machine takes part with a claim of its own. */
+/* All mutexes held: the member's machine takes part with a claim of its own. */
 static void join(struct part *part, struct dli_multi_row *row, int64_t now)
 {
     struct dli_entry *entry = part->entry;
@@ -63,7 +63,7 @@ static void join(struct part *part, struct dli_multi_row *row, int64_t now)
     row->block = part->wish.block;
 }
 
-/* What came of the request for member i. */
+/* The answer of the request for member i. */
 static struct dli_answer answer(const struct attempt *attempt, size_t i)
 {
     const struct dli_request *request = attempt->request;
@@ -84,8 +84,8 @@ static struct dli_answer answer(const struct attempt *attempt, size_t i)
 }
 
 /*
- * Let the member's machine have its answer; what came of the claim. It does not ask again, even where the grant came too late to
- * be of use: what the others have is settled now.
+ * Give the member's machine its answer. Returns the result of its claim. The claim does not ask again, even when the
+ * grant came too late to be of use: all members are settled now.
  */
 static dlock_status part_answered(struct attempt *attempt, size_t i, int64_t *token)
 {
@@ -105,7 +105,7 @@ static dlock_status part_answered(struct attempt *attempt, size_t i, int64_t *to
     return status;
 }
 
-/* It was granted, but not all were. */
+/* Member i was granted, but not all were. */
 static void give_back(const struct attempt *attempt, size_t i)
 {
     const struct dli_terms *terms = &attempt->multi->member[i].terms;
@@ -117,7 +117,10 @@ static void give_back(const struct attempt *attempt, size_t i)
         dli_release(attempt->part[i].entry, terms, attempt->owner, &unsaid);
 }
 
-/* Whether the server refused all for one that it does not name. Then all are taken one by one, until that succeeds. */
+/*
+ * Whether the server refused the request because of one member that it does not name. Then the members are acquired
+ * one by one until that succeeds.
+ */
 static int refused_unnamed(const struct attempt *attempt, dlock_status status)
 {
     const struct dli_request *request = attempt->request;
@@ -128,7 +131,7 @@ static int refused_unnamed(const struct attempt *attempt, dlock_status status)
     return 1;
 }
 
-/* Everybody's answer. */
+/* Give every member its answer. Returns the result for all; *blocked is the member in the way. */
 static dlock_status settle(struct attempt *attempt, int64_t *token, size_t *blocked)
 {
     dlock_status first = DLOCK_OK, status[DLI_MULTI_MAX];
@@ -151,6 +154,7 @@ static dlock_status settle(struct attempt *attempt, int64_t *token, size_t *bloc
     return refused_unnamed(attempt, first) ? DLOCK_WOULD_BLOCK : first;
 }
 
+/* begun: one ref on each waiter is the machine's. Otherwise both refs are dropped. */
 static void attempt_free(struct attempt *attempt, int begun)
 {
     for (size_t i = 0; attempt && i < attempt->count; i++) {
@@ -217,7 +221,7 @@ static int possible(const struct dli_multi *multi)
     return 1;
 }
 
-/* All machines take part. 0: somebody uses a member. */
+/* All machines take part: 1. 0: a member is in use. */
 static int join_all(struct attempt *attempt, int64_t now)
 {
     int idle;
@@ -230,7 +234,7 @@ static int join_all(struct attempt *attempt, int64_t now)
     return idle;
 }
 
-/* An attempt whose request is to be sent. DLOCK_WOULD_BLOCK, DLOCK_OUT_OF_MEMORY. */
+/* An attempt whose request can be sent. DLOCK_WOULD_BLOCK, DLOCK_OUT_OF_MEMORY. */
 static dlock_status begin(struct dli_multi *multi, int64_t owner, struct attempt **ret)
 {
     struct attempt *attempt;

@@ -1,13 +1,13 @@
 /*
- * multi_submit.c: a multi-lock acquired or released without a waiting thread. What one script can take is (multi_once.c); else each
- * member's end starts the next step, on loop 0.
+ * multi_submit.c: acquires or releases a multi-lock without a waiting thread. When one script can acquire all members,
+ * it does (multi_once.c). Otherwise the end of one member starts the next step, on loop 0.
  *
- * A run belongs to its steps: between two of them nobody but the request or the member that is under way (or the members being
- * released) refers to it. status, token and pending are atomics: members are told under mutexes of their own. An acquisition stands in
- * multi.runs until it ends; client.mutex guards that list and cancelled.
+ * A run belongs to its steps. Between two steps only the request or the member under way (or the members being
+ * released) refers to it. status, token and pending are atomics, because members are told under mutexes of their own.
+ * An acquisition is in multi.runs until it ends; client.mutex guards that list and cancelled.
  *
- * Its event is promised to the queue as long as it lives. When loop 0 takes no more steps, it is cut off: it ends as soon as
- * the mutex is released under which the last member was told.
+ * The event of a run is promised to the queue as long as the run lives. When loop 0 takes no more steps, the run is
+ * cut off: it ends as soon as the mutex is released under which the last member was told.
  */
 #include "multi.h"
 
@@ -26,7 +26,7 @@ struct dli_run {
     int64_t token;   /* the largest */
     int64_t pending; /* members that have not ended yet */
     int32_t status;  /* the first that was not DLOCK_OK */
-    size_t at;       /* the member under way; when it failed, the one that was in the way */
+    size_t at;       /* the member under way; after a failure, the one that stood in the way */
     int patient, releasing, cancelled;
 };
 
@@ -77,7 +77,7 @@ static void enlist(struct dli_run *run)
     pthread_mutex_unlock(&multi->client->mutex);
 }
 
-/* It cannot be cancelled any more. Returns whether it was. */
+/* Take the run out of multi.runs: it cannot be cancelled any more. Returns whether it was cancelled. */
 static int leave(struct dli_run *run)
 {
     struct dli_run **link = &run->multi->runs;
@@ -135,7 +135,7 @@ static void note(struct dli_run *run, dlock_status status)
         continue;
 }
 
-/* A member has ended; the last one starts the next step. 0, or 1 when no thread takes it: the run is the caller's. */
+/* A member has ended; the last one starts the next step. 1: no thread takes that step, and the run is the caller's. */
 static int less(struct dli_run *run, int64_t now)
 {
     return __atomic_sub_fetch(&run->pending, 1, __ATOMIC_ACQ_REL) == 0 &&
@@ -144,7 +144,7 @@ static int less(struct dli_run *run, int64_t now)
 
 void dli_run_told(struct dli_run *run, struct dli_entry *entry, dlock_status result, int64_t now)
 {
-    if (result == DLOCK_BUSY && run->patient) /* it was asked for when time was over */
+    if (result == DLOCK_BUSY && run->patient) /* no time was left when it was asked for */
         result = DLOCK_TIMED_OUT;
     note(run, result);
     if (!less(run, now))
@@ -153,7 +153,7 @@ void dli_run_told(struct dli_run *run, struct dli_entry *entry, dlock_status res
     entry->cut_off = run;
 }
 
-/* A release that is cut off has come to its end; of an acquisition nothing is held any more. */
+/* A release that is cut off is complete. An acquisition ends with DLOCK_CLOSED, and nothing of it is held any more. */
 void dli_run_end(struct dli_run *cut_off)
 {
     for (struct dli_run *run = cut_off, *next; run; run = next) {
@@ -177,7 +177,7 @@ static int64_t time_left(const struct dli_run *run)
     return run->until == DLI_NEVER ? DLI_NEVER : run->until - now;
 }
 
-/* Ask for the next member. Its end may start the next step before this returns, and end the run. */
+/* Acquire the next member. Its end may start the next step before this function returns, and may end the run. */
 static dlock_status ask(struct dli_run *run)
 {
     struct dli_multi *multi = run->multi;
@@ -192,19 +192,19 @@ static dlock_status ask(struct dli_run *run)
     run->pending = 1;
     status = dli_submit_acquire(entry, &member->terms, owner, time_left(run), 0, run);
     dli_entry_unref(entry);
-    if (status == DLOCK_OK && is_cancelled(multi, owner)) /* who cancelled it may have come before it waited */
+    if (status == DLOCK_OK && is_cancelled(multi, owner)) /* dli_run_cancel may have come before the member waited */
         dli_multi_cancel_one(member, owner);
     dli_multi_unref(multi);
     return status;
 }
 
-/* The end of an acquisition that has the first taken members, or has failed behind them. */
+/* End an acquisition that has the first taken members. These are all members, or the next one has failed. */
 static void conclude(struct dli_run *run, size_t taken)
 {
     if (leave(run))
         note(run, DLOCK_CANCELLED);
     if (run->status == DLOCK_OK && (run->at = dli_multi_held(run->multi, run->owner, taken, &run->token)) < taken)
-        note(run, DLOCK_LOST); /* while others were waited for */
+        note(run, DLOCK_LOST); /* while later members were waited for */
     if (run->status == DLOCK_OK)
         dli_multi_together(run->multi);
     if (run->status != DLOCK_OK)
@@ -248,7 +248,7 @@ static void go_on(struct dli_timer *timer, int64_t now)
     conclude(run, run->at);
 }
 
-/* Its event is promised. DLOCK_OUT_OF_MEMORY, DLOCK_CLOSED. */
+/* A new run; its event is promised. DLOCK_OUT_OF_MEMORY, DLOCK_CLOSED. */
 static dlock_status run_new(struct dli_multi *multi, int64_t owner, int64_t tag, struct dli_run **ret)
 {
     struct dli_run *run = calloc(1, sizeof *run);
@@ -271,7 +271,7 @@ static dlock_status run_new(struct dli_multi *multi, int64_t owner, int64_t tag,
     return DLOCK_OK;
 }
 
-/* No event comes. */
+/* Free a run without an event. */
 static void run_free(struct dli_run *run)
 {
     dli_events_keep(&run->multi->client->events, NULL);

@@ -1,5 +1,5 @@
 /*
- * operation.c: the life of an order. See operation.h.
+ * operation.c: the life of an operation. See operation.h.
  */
 #include "operation.h"
 
@@ -192,7 +192,7 @@ void dli_operation_renewal(struct dli_operation *operation, struct dli_entry *en
     request->deadline = operation->stamp + dli_lease_attempt(lease, entry->rules.attempt);
 }
 
-/* Ask for the next request. 1: it is to be sent. */
+/* Prepare the next request. 1: send it. 0: the operation is over. */
 static int asked(struct dli_operation *operation)
 {
     operation->request->reason = &operation->reason;
@@ -212,7 +212,7 @@ dlock_status dli_operation_execute(struct dli_operation *operation)
     return operation->status;
 }
 
-/* 1: a request is under way, and the order is no longer the caller's. 0: it is over. */
+/* 1: a request is under way, and the operation is not the caller's any more. 0: it is over. */
 static int go_on(struct dli_operation *operation)
 {
     while (asked(operation)) {

@@ -1,5 +1,5 @@
 /*
- * operation_kinds.c: the orders about names, semaphores, latches and holds. See operation.h.
+ * operation_kinds.c: the operations on the client, names, semaphores, latches and holds. See operation.h.
  */
 #include "operation.h"
 
@@ -13,7 +13,7 @@ static int no_more(struct dli_operation *operation)
     return 0;
 }
 
-/* The next member of a multi-lock is the one under way. 0: there is none. */
+/* Go on to the next member of a multi-lock. 0: there is none. */
 static int next_member(struct dli_operation *operation)
 {
     const struct dli_member *member;
@@ -26,14 +26,14 @@ static int next_member(struct dli_operation *operation)
     return 1;
 }
 
-/* An order about each member begins with the first. */
+/* With multi, the operation begins with the first member. */
 static struct dli_operation *about_all(struct dli_entry *entry, const struct dli_kind *kind, struct dli_multi *multi,
                                        const struct dli_task *task)
 {
     return dli_operation_about(entry, multi ? multi->member[0].kind : kind, multi, task);
 }
 
-/* ---- about the client */
+/* ---- on the client */
 
 static int ask_plain(struct dli_operation *operation)
 {
@@ -112,7 +112,7 @@ static int ask_gate(struct dli_operation *operation)
     return 1;
 }
 
-/* This process knows before the order is over, not when the message comes: no hand-over after it in between. */
+/* Tell the machine before the operation is over. The message comes later: no hand-over may come in between. */
 static int heard_gate(struct dli_operation *operation)
 {
     int64_t now = dli_now(), ttl_ms = operation->request->gate_ms, until = 0;
@@ -177,7 +177,7 @@ struct dli_operation *dli_operation_change(struct dli_entry *entry, const char *
 
 /* ---- extend */
 
-/* entry.mutex held: the grant number of what owner holds, its id and the token; 0 when it holds nothing. */
+/* entry.mutex held: the grant number, the id and the token of what owner holds; 0 when it holds nothing. */
 static int64_t held_number(struct dli_entry *entry, int64_t owner, char id[DLI_OWNER_MAX], int64_t *token)
 {
     if (!entry->m.holder || entry->m.holder->owner != owner || !entry->m.owned)

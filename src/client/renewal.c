@@ -1,9 +1,8 @@
 /*
- * renewal.c: renewal as the watchdog's hooks see it: which holds are due, the row of each, and what came of it. And the end of a
+ * renewal.c: the watchdog's hooks: which holds are due for renewal, the row of each, and its result. Also the end of a
  * watchdog thread. Mutexes: see core.h.
  *
- * A queued renewal holds a ref on its entry; its machine is marked renewing, so that no second renewal of the same grant can be
- * queued.
+ * A queued renewal has a ref on its entry. The machine is marked renewing: it queues no second renewal of a grant.
  */
 #include <string.h>
 
@@ -37,7 +36,10 @@ void dli_renewal_queue(struct dli_entry *entry)
     dli_entry_ref(entry);
 }
 
-/* Whether the machine still wants what was queued: not when it was released or extended meanwhile. Late ones are counted. */
+/*
+ * Whether the machine still wants the queued renewal: not when the lock was released or extended meanwhile. Then the
+ * ref is dropped. Late renewals are counted.
+ */
 static int still_wanted(const struct dli_due *due, int64_t now)
 {
     struct dli_entry *entry = due->hold;
@@ -85,7 +87,7 @@ static void renewed(const struct dli_due *due, int kept, int64_t stamp, int64_t 
     dli_entry_unlock(entry);
 }
 
-/* A lock that is refused by itself shares no request until one is not. The refusal is logged once. */
+/* A lock that is refused alone shares no request until one of its renewals is accepted. The refusal is logged once. */
 static void alone(const struct dli_due *due, int refused, dlock_status status, const dlock_error *reason)
 {
     struct dli_entry *entry = due->hold;

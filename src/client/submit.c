@@ -1,17 +1,18 @@
 /*
- * submit.c: acquire and release whose answers come as events, or at once where they take a moment; and the end of a wait.
+ * submit.c: acquire and release that answer by an event, or at once when that takes only a moment; and the end of a
+ * wait. Mutexes: see core.h.
  */
 #include "acquire.h"
 
 #include "sys/sys.h"
 
-/* The queue gets an event for each claim that tells it. A run has promised its own. */
+/* Promise an event to the queue for each claim that is told to it. A run has promised its own. */
 static dlock_status promise(struct dli_entry *entry, const struct dli_run *run)
 {
     return run ? DLOCK_OK : dli_events_promise(&entry->client->events);
 }
 
-/* No event follows this answer. */
+/* When the call has failed, no event follows: take the promise back. */
 static dlock_status unpromised(struct dli_entry *entry, const struct dli_run *run, dlock_status status)
 {
     if (status != DLOCK_OK && !run)
@@ -19,7 +20,7 @@ static dlock_status unpromised(struct dli_entry *entry, const struct dli_run *ru
     return status;
 }
 
-/* entry.mutex held: who gets to know the end. */
+/* entry.mutex held: set who gets the result: the run or the queue. */
 static void tell(struct dli_waiter *waiter, int64_t tag, struct dli_run *run)
 {
     waiter->tell = run ? DLI_TELL_RUN : DLI_TELL_QUEUE;
@@ -27,7 +28,7 @@ static void tell(struct dli_waiter *waiter, int64_t tag, struct dli_run *run)
     waiter->run = run;
 }
 
-/* entry.mutex held: the wait of a submitted claim ends by a timer that holds a ref. */
+/* entry.mutex held: a timer, which has a ref, ends the wait of a submitted claim. */
 static void limit_wait(struct dli_waiter *waiter, int64_t now)
 {
     struct dli_entry *entry = waiter->entry;
@@ -39,7 +40,7 @@ static void limit_wait(struct dli_waiter *waiter, int64_t now)
         __atomic_sub_fetch(&waiter->refs, 1, __ATOMIC_RELAXED);
 }
 
-/* entry.mutex held: re-entry by an owner that holds the lock is an acquisition like any other. fresh leaves a ref. */
+/* entry.mutex held: re-entry by the holder is told like any other acquisition. That drops a ref of fresh. */
 static void reentered(struct dli_waiter *fresh, const struct dli_claim *held)
 {
     fresh->claim.token = held->token;
@@ -50,8 +51,9 @@ static void reentered(struct dli_waiter *fresh, const struct dli_claim *held)
 }
 
 /*
- * entry.mutex held: owner has an older claim, found, and fresh is not needed: a hold is entered once more, and a call that was
- * interrupted goes on as the submitted one, also when it has won meanwhile. DLOCK_INVALID_ARGUMENT: somebody waits with it.
+ * entry.mutex held: owner has an older claim, found, which is used instead of fresh. A hold is entered once more. A
+ * call that was interrupted goes on as the submitted one, also when it was granted meanwhile. DLOCK_INVALID_ARGUMENT:
+ * another call waits with found.
  */
 static dlock_status go_on(struct dli_waiter *found, struct dli_waiter *fresh, int64_t now)
 {
@@ -72,7 +74,10 @@ static dlock_status go_on(struct dli_waiter *found, struct dli_waiter *fresh, in
     return interrupted ? DLOCK_OK : DLOCK_INVALID_ARGUMENT;
 }
 
-/* entry.mutex held: what can be had in a moment is, before a thread is told. A run has mutexes of its own. Returns the time. */
+/*
+ * entry.mutex held, released meanwhile: try to get the answer within a moment, before the watchdog is told. Not for a
+ * run, whose members have mutexes of their own. Returns the time.
+ */
 static int64_t ask_now(struct dli_entry *entry, const struct dli_run *run, int64_t now)
 {
     if (run || !dli_events_one_by_one(&entry->client->events, now))
@@ -108,7 +113,7 @@ dlock_status dli_submit_acquire(struct dli_entry *entry, const struct dli_terms 
     return unpromised(entry, run, status);
 }
 
-/* entry.mutex held: a release that ended in memory is told like one that did not. */
+/* entry.mutex held: a release that ended in memory is told like one that needed the server. */
 static void told_at_once(struct dli_waiter *waiter, int64_t tag, struct dli_run *run)
 {
     tell(waiter, tag, run);
@@ -116,7 +121,7 @@ static void told_at_once(struct dli_waiter *waiter, int64_t tag, struct dli_run 
     dli_list_append(&waiter->entry->m.done, &waiter->claim.link);
 }
 
-/* An inner level has no claim of its own: a waiter made for the event alone. */
+/* The release of an inner level ends no claim. Make a waiter for the event alone. */
 static dlock_status tell_inner(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t tag,
                                struct dli_run *run)
 {
@@ -151,7 +156,7 @@ dlock_status dli_submit_release(struct dli_entry *entry, const struct dli_terms 
         status = tell_inner(entry, terms, owner, tag, run);
         entry->m.holder->count += status != DLOCK_OK; /* a refused call changes nothing */
     } else if (claim) {
-        dli_waiter_deliver(entry, now); /* it may have something to report still */
+        dli_waiter_deliver(entry, now); /* it may still have something to report */
         dli_waiter_unref(DLI_OBJECT(claim, struct dli_waiter, claim));
     }
     now = ask_now(entry, run, now);
@@ -162,7 +167,7 @@ dlock_status dli_submit_release(struct dli_entry *entry, const struct dli_terms 
 
 /* ---- answered at once, or by an event */
 
-/* An event loop that finds each answer there at once would never come to its other tasks: one of so many is told by an event. */
+/* When every answer comes at once, an event loop never gets to its other tasks. So one of ROUND is told by an event. */
 enum { ROUND = 16 };
 
 static int turn_of_others(struct dli_client *client)
@@ -170,7 +175,7 @@ static int turn_of_others(struct dli_client *client)
     return __atomic_add_fetch(&client->begun, 1, __ATOMIC_RELAXED) % ROUND == 0 && dli_events_mine(&client->events);
 }
 
-/* entry.mutex held: the claim expects its answer. Whether it is settled, in memory or in a moment; else the queue is told. */
+/* entry.mutex held: the claim expects its answer. 1: it is settled, in memory or in a moment. 0: the queue is told. */
 static int settle_now(struct dli_waiter *waiter, int64_t tag, int64_t now)
 {
     struct dli_entry *entry = waiter->entry;
@@ -185,7 +190,7 @@ static int settle_now(struct dli_waiter *waiter, int64_t tag, int64_t now)
     if (!waiter->settled)
         now = ask_now(entry, NULL, now);
     dli_entry_pump(entry, now);
-    if (!by_event && waiter->settled) /* by the release, where who has read the event was quick */
+    if (!by_event && waiter->settled) /* by_event: a quick reader may have released already, which set settled again */
         return 1;
     if (!by_event)
         tell(waiter, tag, NULL);
@@ -193,7 +198,7 @@ static int settle_now(struct dli_waiter *waiter, int64_t tag, int64_t now)
     return 0;
 }
 
-/* An event follows DLOCK_WOULD_BLOCK. */
+/* An event follows DLOCK_WOULD_BLOCK only: otherwise take the promise back. */
 static dlock_status begun(struct dli_entry *entry, dlock_status status)
 {
     if (status != DLOCK_WOULD_BLOCK)
@@ -256,7 +261,10 @@ dlock_status dli_begin_release(struct dli_entry *entry, const struct dli_terms *
 
 /* ---- the end of a wait */
 
-/* entry.mutex held: owner had won without knowing it, after its caller was interrupted. The grant goes back in the background. */
+/*
+ * entry.mutex held: the lock was granted after owner's call was interrupted, and owner does not know. Release it in
+ * the background. Otherwise DLOCK_NOT_HELD.
+ */
 static dlock_status give_back(struct dli_entry *entry, const struct dli_terms *terms, struct dli_claim *claim,
                               int64_t now)
 {

@@ -1,10 +1,10 @@
 /*
- * transfer.c: grants that leave one process and are taken over by another.
+ * transfer.c: grants that leave one process and are adopted by another. Mutexes: see core.h.
  *
- * The bytes are one line of text: "dlock1 <token> <lease ms> <owner id> <lock name>". The name makes sure that a grant is
- * adopted for the lock it is for; the id is what the server compares, and the first who adopts the grant has it replaced there by
- * one of its own, the heir. An adoption whose outcome is unknown is undone by the heir's id in the background: the grant is then
- * what it was before, and whoever has the bytes may adopt it.
+ * A grant is one line of text: "dlock1 <token> <lease ms> <owner id> <lock name>". The name makes sure that the grant
+ * is adopted for its own lock. The server compares the id. The first process that adopts the grant replaces the id
+ * there by one of its own, the heir. When the outcome of an adoption is unknown, it is undone in the background by the
+ * heir's id. Then the grant is what it was before, and any process that has the bytes may adopt it.
  */
 #include "operation.h"
 
@@ -47,7 +47,7 @@ dlock_status dli_transfer_export(struct dli_entry *entry, int64_t owner, uint8_t
             memcpy(out, line, head);
             memcpy(out + head, entry->name.text, entry->name.size);
             dli_mutex_let_go(m, now);
-            dli_waiter_deliver(entry, now); /* it may have something to report still */
+            dli_waiter_deliver(entry, now); /* it may still have something to report */
             dli_waiter_unref(waiter);
         }
     }
@@ -81,7 +81,7 @@ static int owner_id(const char *at, const char *end)
     return 1;
 }
 
-/* Take a grant apart. 0, or -1 when it is not one for this lock. */
+/* Parse a grant. 0, or -1 when it is not one of this lock. */
 static int parse(const struct dli_entry *entry, const uint8_t *grant, size_t size, int64_t *token, int64_t *lease_ms,
                  char id[DLI_OWNER_MAX])
 {
@@ -106,8 +106,8 @@ static int parse(const struct dli_entry *entry, const uint8_t *grant, size_t siz
 }
 
 /*
- * entry.mutex held: keep others out while the server is asked. 0, or -1 when the lock is in use here, or the adoption of another
- * grant is being undone.
+ * entry.mutex held: keep others out while the server is asked. 0, or -1 when the lock is in use here, or when the
+ * adoption of another grant is being undone.
  */
 static int reserve(struct dli_entry *entry, const char *giver)
 {
@@ -118,8 +118,8 @@ static int reserve(struct dli_entry *entry, const char *giver)
 }
 
 /*
- * entry.mutex held: whose the grant will be. While earlier tries for the same grant are being undone, one of their heirs may have
- * it: the new one takes it from that or from the owner.
+ * entry.mutex held: mint the number of the heir. While earlier adoptions of the same grant are being undone, one of
+ * their heirs may have it. The new heir takes the grant from that heir or from the owner.
  */
 static void name_heir(struct dli_operation *operation, struct dli_entry *entry)
 {
@@ -145,7 +145,10 @@ static int ask_adopt(struct dli_operation *operation)
     return !busy;
 }
 
-/* entry.mutex held: the server has kept the grant; whether there is time left. */
+/*
+ * entry.mutex held: the server has confirmed the grant, and the machine takes it over. 0 when it came too late, when
+ * its token falls or when the machine is closed.
+ */
 static int take_over(struct dli_operation *operation, int64_t now)
 {
     struct dli_entry *entry = operation->entry;
@@ -154,7 +157,7 @@ static int take_over(struct dli_operation *operation, int64_t now)
     return dli_mutex_adopt(&entry->m, &operation->waiter->claim, entry->heir, operation->value, operation->stamp, now);
 }
 
-/* The server may have given the grant to the heir, or may do so still, and nobody knows. */
+/* Whether the server may have given the grant to the heir, or may still do so. */
 static int in_doubt(const struct dli_operation *operation)
 {
     const struct dli_request *request = operation->request;
@@ -164,7 +167,7 @@ static int in_doubt(const struct dli_operation *operation)
     return !request->refused && (request->sent || request->repeated || operation->status == DLOCK_NOT_REPLICATED);
 }
 
-/* entry.mutex held. */
+/* entry.mutex held: why a grant was not adopted although the server answered. */
 static dlock_status why_not(const struct dli_operation *operation)
 {
     const struct dli_mutex *m = &operation->entry->m;

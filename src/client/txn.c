@@ -1,6 +1,7 @@
 /*
- * txn.c: the life of a transaction, see txn.h. It has no mutex: inside says who is in it. A submitted step that is under
- * way when the handle goes frees the transaction at its end. Connections between rounds are the client's, under its mutex.
+ * txn.c: the life of a transaction, see txn.h. A transaction has no mutex: inside says who uses it. When the handle is
+ * freed during a submitted step, the end of the step frees the transaction. Between rounds, connections are the
+ * client's, under client.mutex.
  */
 #include "txn.h"
 
@@ -11,7 +12,7 @@
 
 enum { NOBODY, CALLER, STEP, LAST_STEP };
 
-/* A step that nobody waits for, and its event. */
+/* A submitted step, and its event. */
 struct operation {
     struct dli_txn_step step;
     struct dli_node node;
@@ -32,7 +33,7 @@ struct dlock_txn *dli_txn_new(struct dli_client *client)
     return txn;
 }
 
-/* In a child a call that was under way never ends: nothing of it can be trusted, and it stays. */
+/* A call that was under way at the fork never ends in the child. Its state cannot be trusted, so it is not freed. */
 static void free_in_child(struct dlock_txn *txn)
 {
     if (__atomic_load_n(&txn->inside, __ATOMIC_ACQUIRE))
@@ -58,7 +59,7 @@ void dli_txn_free(struct dlock_txn *txn)
         txn_free(txn);
 }
 
-/* ---- connections: a round has one, and whoever begins the next one has it then */
+/* ---- connections: a round has one; afterwards it goes to the next round that begins */
 
 static struct dli_conn *take_spare(struct dli_client *client)
 {
@@ -70,7 +71,7 @@ static struct dli_conn *take_spare(struct dli_client *client)
     return conn;
 }
 
-/* When it is in no round any more. There may be enough of them: then it stays. */
+/* Give the connection back when it is in no round. It stays with the transaction when the client has enough of them. */
 static void give_back(struct dlock_txn *txn)
 {
     struct dli_client *client = txn->client;
@@ -118,7 +119,7 @@ dlock_status dli_txn_enter(struct dlock_txn *txn, int start, dlock_error *reason
     return status;
 }
 
-/* Who was in it. */
+/* Returns who was in it. */
 static uint32_t leave(struct dlock_txn *txn)
 {
     dli_client_count(txn->client, DLOCK_STAT_COMMANDS, txn->txn.asked);
@@ -143,7 +144,7 @@ dlock_status dli_txn_report(const struct dli_client *client, const char *key, si
                     dli_escape(shown, sizeof shown, key, key_size), reason->message);
 }
 
-/* ---- steps that nobody waits for */
+/* ---- submitted steps */
 
 static void order_free(struct operation *operation)
 {
@@ -179,7 +180,7 @@ static void tell(struct operation *operation, int64_t *field)
     operation->node.size = step->size;
 }
 
-/* Whoever reads the event finds nobody in the transaction. */
+/* Leave before the event is posted: its reader finds nobody in the transaction. */
 static void done(struct dli_txn_step *step)
 {
     struct operation *operation = DLI_OBJECT(step, struct operation, step);
@@ -218,7 +219,7 @@ static struct operation *order_new(struct dlock_txn *txn, enum dli_txn_verb verb
     return operation;
 }
 
-/* Inside: hand it to a lane, or tell its end at once where there is nothing to do. */
+/* The caller is inside: hand the step to a lane. A step that has nothing to do ends at once. */
 static dlock_status push(struct operation *operation, dlock_error *reason)
 {
     struct dlock_txn *txn = operation->txn;

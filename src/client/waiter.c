@@ -1,6 +1,6 @@
 /*
- * waiter.c: claims with their callers: waking them, or telling the event queue. Everything but new and unref under
- * entry.mutex.
+ * waiter.c: claims and their callers: waking a caller, or telling the event queue or a run. entry.mutex is held,
+ * except in dli_waiter_new, dli_waiter_unref, wait_over (which takes it) and the functions that read an event.
  */
 #include "multi.h"
 
@@ -33,7 +33,7 @@ void dli_waiter_unref(struct dli_waiter *waiter)
     dli_entry_unref(entry);
 }
 
-/* The same under entry.mutex: the entry's ref is dropped when that is released. */
+/* The same under entry.mutex: the entry's ref is dropped when the mutex is released. */
 static void unref_locked(struct dli_waiter *waiter)
 {
     struct dli_entry *entry = waiter->entry;
@@ -52,7 +52,7 @@ static void describe(char text[DLI_EVENT_TEXT], const struct dli_waiter *waiter,
     dli_escape(text, DLI_EVENT_TEXT, whole.message, strlen(whole.message));
 }
 
-/* Words belong to a failure, of which there is one at most; they may come while an event of success is read. */
+/* waiter.reason belongs to a failure, of which there is at most one. It may be set while a success is read. */
 static void read_end(struct dli_waiter *waiter, const struct dli_node *node, char text[DLI_EVENT_TEXT])
 {
     dlock_status status = (dlock_status)node->field[DLOCK_FIELD_STATUS];
@@ -99,7 +99,7 @@ dlock_status dli_waiter_overdue(const struct dli_waiter *waiter)
         return waiter->entry->m.trouble;
     if (waiter->claim.patient)
         return DLOCK_TIMED_OUT;
-    return waiter->entry->m.in_flight ? DLOCK_UNREACHABLE : DLOCK_BUSY; /* who only tries waits for one answer */
+    return waiter->entry->m.in_flight ? DLOCK_UNREACHABLE : DLOCK_BUSY; /* a mere try waits for one answer only */
 }
 
 static void wait_over(struct dli_timer *timer, int64_t now)
@@ -123,7 +123,7 @@ static void wait_over(struct dli_timer *timer, int64_t now)
 
 struct dli_waiter *dli_waiter_new(struct dli_entry *entry)
 {
-    struct dli_waiter *waiter = malloc(sizeof *waiter); /* glibc's calloc passes by the thread's own cache */
+    struct dli_waiter *waiter = malloc(sizeof *waiter); /* glibc's calloc bypasses the cache of the thread */
 
     if (!waiter)
         return NULL;
@@ -181,7 +181,7 @@ static int releasing(const struct dli_claim *claim)
     return claim->state == DLI_CLAIM_DONE && claim->held_since != 0;
 }
 
-/* An inner level, whose claim has no token, is no release. */
+/* The release of an inner level, whose claim has no token, is not counted. */
 static void count_end(struct dli_client *client, const struct dli_waiter *waiter)
 {
     const struct dli_claim *claim = &waiter->claim;
@@ -195,7 +195,7 @@ static void count_end(struct dli_client *client, const struct dli_waiter *waiter
     }
 }
 
-/* The event is read when the entry may have seen another exchange. */
+/* Keep the reason for the event: when it is read, the entry may have had another exchange. */
 static void take_words(struct dli_waiter *waiter)
 {
     const dlock_error *reason = waiter->entry->reason;
@@ -206,7 +206,10 @@ static void take_words(struct dli_waiter *waiter)
         *waiter->reason = *reason;
 }
 
-/* What was promised when the claim was told to tell the queue. The event of its grant may wait there still when it is released. */
+/*
+ * Post the promised event. The event of the grant may still be in the queue when the lock is released, so the release
+ * has a node of its own.
+ */
 static void tell_queue(struct dli_waiter *waiter, int64_t now)
 {
     int release = releasing(&waiter->claim);
@@ -224,7 +227,7 @@ static void tell_queue(struct dli_waiter *waiter, int64_t now)
         __atomic_sub_fetch(&waiter->refs, 1, __ATOMIC_RELAXED);
 }
 
-/* Its caller would run into entry.mutex if it were woken now; one wake-up waits for the mutex to be released. */
+/* A caller that is woken now would block on entry.mutex. So one wake-up is delayed until the mutex is released. */
 static void wake(struct dli_waiter *waiter)
 {
     struct dli_entry *entry = waiter->entry;

@@ -1,8 +1,8 @@
 /*
- * loop.c: a watchdog thread: timers, renewals and a lane of the store, around one poll.
+ * loop.c: one watchdog thread: timers, renewals and a lane of the store, around one poll. Mutexes: see watchdog.h.
  *
- * The thread ends only when stop is set. Nothing it does can make it end otherwise: it has no signal, no failing
- * allocation is fatal, and broken connections are just state.
+ * The thread ends only when stop is set. Nothing else can end it: it blocks all signals, no failed allocation is
+ * fatal, and a broken connection is just state.
  */
 #include "watchdog.h"
 
@@ -95,7 +95,7 @@ int dli_loop_stop_timer(struct dli_loop *loop, struct dli_timer *timer)
     return linked;
 }
 
-/* Fire what is due, at most some, so that renewals and replies get their turn in between. */
+/* Fire due timers, but only so many at a time, so that renewals and replies get their turn in between. */
 static void fire_timers(struct dli_loop *loop, int64_t now)
 {
     for (int i = 0; i < 4 * DLI_RENEW_MAX; i++) {
@@ -126,7 +126,7 @@ static int64_t next_alarm(struct dli_loop *loop)
     return at;
 }
 
-/* Sleep until something happens. What was pushed before the thread announced its sleep is seen, later pushes wake it. */
+/* Sleep until something happens. Requests pushed before the thread announces its sleep are seen. Later ones wake it. */
 static void sleep_well(struct dli_loop *loop)
 {
     const struct dli_store_ops *ops = loop->watchdog->store->ops;
@@ -145,7 +145,7 @@ static void sleep_well(struct dli_loop *loop)
     dli_wake_clear(loop->wake_fd);
 }
 
-/* Timers that are still linked give their refs back. */
+/* Fire the timers that are still linked, so that they give their refs back. */
 static void drop_timers(struct dli_loop *loop)
 {
     struct dli_timer *timer;

@@ -1,12 +1,14 @@
 /*
- * renew.c: renewals of one loop, many locks per request, the most endangered lock first; so many requests in flight
- * as the store has for one server, and servers do not wait for one another.
+ * renew.c: the renewals of one loop. A request renews many locks, the most endangered first. The store says how many
+ * requests may be in flight to one server. Servers do not wait for one another.
  *
- * A server may refuse a request for one of its locks: a key that the user may not touch. Then its locks are asked for again at once,
- * by eights and then one by one, with as many requests in flight as that needs. A lock that is refused by itself is told of
- * its failure, a log line names it, and it shares no request until it was renewed once.
+ * A server may refuse a request because of one of its locks, such as one with a key that the user may not touch. Then
+ * all locks of the request are asked for again at once: eight to a request, then one by one. Up to eight more requests
+ * may be in flight meanwhile. A lock that is refused alone is told its failure, and a log line names it. It shares no
+ * request until it was renewed once.
  *
- * Queues and batches belong to the loop's thread, or to the caller that does its work while it sleeps (redis/pipe/pipe.h).
+ * Queues and batches belong to the loop's thread, or to the caller that does the loop's work while it sleeps
+ * (redis/pipe/pipe.h).
  */
 #include "watchdog.h"
 
@@ -15,7 +17,7 @@
 #include "engine/engine.h"
 #include "sys/sys.h"
 
-enum { FEW = 8 }; /* the size of the parts of a request that was refused */
+enum { FEW = 8 }; /* locks per request after a refusal */
 
 /* ---- a binary heap of renewals by limit */
 
@@ -76,7 +78,7 @@ static struct dli_due pop(struct dli_queue *queue)
 
 /* ---- batches */
 
-/* Another batch, idle. 0, or -1 without memory. */
+/* Add an idle batch. 0, or -1 without memory. */
 int dli_renew_open(struct dli_loop *loop)
 {
     struct dli_store *store = loop->watchdog->store;
@@ -119,8 +121,8 @@ static struct dli_queue *queue_of(struct dli_loop *loop, const struct dli_place 
 }
 
 /*
- * Renewals come due one by one. They gather for a sixtieth of their lease, unless one was late from the start. One that is refused all
- * the time hurries nobody.
+ * Renewals come due one by one. A queue waits a sixtieth of a renewal's lease for others, unless the renewal is marked
+ * soon. A renewal that is refused every time is not soon: it hurries nobody.
  */
 static void gather(struct dli_queue *queue, const struct dli_due *due)
 {
@@ -170,13 +172,13 @@ static void count(struct dli_loop *loop, int stat, int64_t by)
     __atomic_add_fetch(&loop->watchdog->stats[stat], by, __ATOMIC_RELAXED);
 }
 
-/* One lock's part of an answer. */
+/* Pass on one lock's part of an answer. */
 static void tell(const struct dli_renewal_batch *batch, const struct dli_due *due, int kept, int64_t now)
 {
     batch->loop->watchdog->hooks->renewed(due, kept, batch->stamp, now);
 }
 
-/* Not all of the locks can be renewed together: those in one request are at most so many from now on. */
+/* The locks of the batch cannot be renewed together. Queue them again, with at most so many in one request. */
 static void split(struct dli_renewal_batch *batch, int most, int64_t now)
 {
     for (int i = 0; i < batch->count; i++) {
@@ -187,7 +189,7 @@ static void split(struct dli_renewal_batch *batch, int most, int64_t now)
     batch->queue->leave_at = now;
 }
 
-/* A lock was asked for alone. What came of that decides whether it shares requests from now on. */
+/* A lock was alone in its request. The result decides whether it shares requests from now on. */
 static void note_alone(const struct dli_renewal_batch *batch, const struct dli_request *request)
 {
     int refused = dli_request_blamed(request);
@@ -210,7 +212,10 @@ static void tell_all(struct dli_renewal_batch *batch, const struct dli_request *
     count(batch->loop, DLOCK_STAT_RENEWED, renewed);
 }
 
-/* Where locks of all slots share requests, and the server wants the keys of one, it will not change its mind. */
+/*
+ * DLOCK_WRONG_SETUP where a request may have locks of all slots: the server wants the keys of one slot. It always
+ * will, so all later requests have one lock each.
+ */
 static void split_blamed(struct dli_renewal_batch *batch, const struct dli_request *request, int64_t now)
 {
     if (request->status == DLOCK_WRONG_SETUP && batch->loop->watchdog->store->renewals <= 1)
@@ -234,11 +239,11 @@ static void batch_done(struct dli_request *request)
     batch->queue->flying--;
     batch->next = batch->loop->idle;
     batch->loop->idle = batch;
-    if (batch->queue->count > 0) /* a caller may have read the answer, while the loop sleeps */
+    if (batch->queue->count > 0) /* a caller may have read the answer while the loop sleeps */
         dli_wake_set(batch->loop->wake_fd);
 }
 
-/* Whether the most endangered renewal goes into the request that is being filled. */
+/* Whether the most endangered renewal fits into the request that is being filled. */
 static int fits(const struct dli_queue *queue, const struct dli_renewal_batch *batch)
 {
     const struct dli_store *store = batch->loop->watchdog->store;
@@ -252,7 +257,10 @@ static int fits(const struct dli_queue *queue, const struct dli_renewal_batch *b
                                  store->ops->shard(store, due->place) == store->ops->shard(store, first->place));
 }
 
-/* Those that do not go with the first by their number wait in the batch's last places meanwhile; the queue has room for them. */
+/*
+ * Fill the request. Renewals whose most differs from the first one's are set aside in the last places of the batch,
+ * and are queued again at the end. The queue has room for them.
+ */
 static void fill(struct dli_queue *queue, struct dli_renewal_batch *batch, int64_t now)
 {
     const struct dli_watchdog_hooks *hooks = batch->loop->watchdog->hooks;
@@ -271,7 +279,10 @@ static void fill(struct dli_queue *queue, struct dli_renewal_batch *batch, int64
         push(queue, &batch->due[aside++]);
 }
 
-/* A line that loses bytes sends them again later than an attempt lasts: the next one is given twice the time. */
+/*
+ * A connection that loses packets may send them again later than an attempt lasts. So each retry gets twice the time,
+ * up to four times and at most due->attempt.
+ */
 static int64_t deadline(const struct dli_due *due, int64_t now)
 {
     int64_t most = due->attempt, attempt = dli_lease_attempt(due->lasts, most);
@@ -301,13 +312,13 @@ static void send(struct dli_loop *loop, struct dli_renewal_batch *batch, int64_t
         batch_done(request);
 }
 
-/* 0: no batch is to be had, or nothing was left to do. */
+/* 0: no memory for a batch, or nothing is left to send. */
 static int send_next(struct dli_loop *loop, struct dli_queue *queue, int64_t now)
 {
     struct dli_renewal_batch *batch;
 
     if (!loop->idle && dli_renew_open(loop)) {
-        queue->leave_at = now + DLI_MS; /* those in flight come back */
+        queue->leave_at = now + DLI_MS; /* batches in flight come back */
         return 0;
     }
     batch = loop->idle;

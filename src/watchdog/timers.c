@@ -1,5 +1,5 @@
 /*
- * timers.c: see timers.h.
+ * timers.c: timers in lists, one list per class of delay. See timers.h.
  */
 #include "timers.h"
 
@@ -13,7 +13,7 @@ void dli_timers_init(struct dli_timers *timers)
         timers->used[i] = 0;
 }
 
-/* The class of a delay, and in *length the delay it stands for, which is not longer. */
+/* The class of a delay. *length is the delay of that class, which is not longer. */
 static int class_of(int64_t delay, int64_t *length)
 {
     uint64_t units = delay > 0 ? (uint64_t)delay / UNIT : 0;
