@@ -347,10 +347,10 @@ REPLICAS = (
     )),
     Mutant(502, "WAIT goes over another connection", world="replicas", edits=(
         ("redis/replicas/replicas.c", "    return matters(&job->request) ? say_wait(replicas, carrier, now) : tell(carrier);",
-         "    if (!matters(&job->request))\n        return tell(turn);\n"
+         "    if (!matters(&job->request))\n        return tell(carrier);\n"
          "    static struct dli_conn *other;\n"
          "    struct dli_conn *idle = other ? other : dli_conn_new(replicas->config);\n"
-         "    other = turn->conn;\n    turn->conn = idle;\n    turn->said = now > 0 ? 2 : 1;\n    return 2;"),
+         "    other = carrier->conn;\n    carrier->conn = idle;\n    carrier->said = now > 0 ? 2 : 1;\n    return 2;"),
         ("redis/replicas/replicas.c", "    if (!carrier->said)\n        return say(carrier, 0);\n",
          "    if (!carrier->said)\n        return say(carrier, 0);\n"
          "    if (carrier->said == 2) {\n        carrier->said = 1;\n        return say_wait(replicas, carrier, now);\n    }\n"),
@@ -365,7 +365,7 @@ CLUSTER_REPLICAS = (
     *REPLICAS,
     Mutant(511, "callers go by their usual connection", world="replicas", edits=(
         ("redis/cluster/route.c", "    if (dli_replicas_want(&at->replicas, &route->job.request)) {",
-         "    if (!trip->lane && dli_replicas_want(&at->replicas, &trip->errand.request)) {"),
+         "    if (!route->lane && dli_replicas_want(&at->replicas, &route->job.request)) {"),
     )),
     Mutant(512, "all of none are enough", world="replicas", edits=(
         ("redis/cluster/node.c", "&node->budget, lane->wake_fd, cluster->confirm,", "&node->budget, lane->wake_fd, 0 * cluster->confirm,"),
@@ -436,7 +436,7 @@ STRAY = Mutant(604, "the undo does not say that a request may still be under way
 
 # Found by test_transfer.py, of adoptions whose answer is lost.
 DISOWN = Mutant(605, "an adoption that nobody heard of is left alone", edits=(
-    ("client/transfer.c", "    if (in_doubt(operation))", "    if (0 && in_doubt(order))"),
+    ("client/transfer.c", "    if (in_doubt(operation))", "    if (0 && in_doubt(operation))"),
 ))  # fmt: skip
 
 # Found by test_tokens_places.py, of what a client remembers of tokens.

@@ -1864,13 +1864,13 @@ def test_versions_agree() -> None:
 def test_the_binding_stays_thin() -> None:
     lines = (BINDING / "dlock.lua").read_text().splitlines()
     code = [line for line in lines if line.strip() and not line.strip().startswith("--")]
-    assert len(code) <= 634
+    assert len(code) <= 635
     assert not [line for line in lines if len(line) > 122]
 
 
 @pytest.mark.house
 def test_stale_declarations_are_refused(tmp_path: pathlib.Path) -> None:
-    for name in "abi", "bindings", "src/base":
+    for name in "abi", "bindings", "src/base", "docs":
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     command = [sys.executable, str(ROOT / "abi/gen.py"), "--root", str(tmp_path)]
     assert subprocess.run([*command, "check"]).returncode == 0

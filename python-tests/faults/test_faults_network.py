@@ -113,7 +113,7 @@ class Kept(Gate):
 def test_c05_delivered_three_leases_late(server: Server, new_agent: Make, new_proxy: Make, rounds: int) -> None:
     """On delivery even locks are somebody else's, odd ones free."""
     lease, names = 500, [f"c05 {i}" for i in range(10)]
-    fenced, held_back, created, longest = Fenced(server), 0, 0, 0.0
+    fenced, held_back, created = Fenced(server), 0, 0
     other = new_agent().open(server)
     theirs = [other.lock(name) for name in names]
     for turn in range(rounds):
@@ -139,18 +139,14 @@ def test_c05_delivered_three_leases_late(server: Server, new_agent: Make, new_pr
         kept.open()
         delivered = now()
         until(lambda: runs(server) > before)
-        # What comes of it: nobody takes it for held, and who holds it keeps it.
+        # What comes of it: nothing. Their ids were given up, and the server remembers that.
         while (now() - delivered) / 1000 < lease + 2 * SLACK_MS:
             held = owners(server, names)
             assert held[::2] == holding[::2]
             created += sum(map(bool, held[1::2]))
             assert all(lock.state(1) == "NONE" for lock in mine)
-            if any(held[1::2]):
-                longest = max(longest, (now() - delivered) / 1000)
-            elif (now() - delivered) / 1000 > lease:
+            if (now() - delivered) / 1000 > lease:
                 break
-        assert not any(owners(server, names)[1::2]), "the key it made stays"
-        assert longest <= lease + SLACK_MS
         for lock in theirs[::2]:
             lock.release(1).ok
         tokens = [lock.acquire(1, 5000).ok.token for lock in theirs]
@@ -160,9 +156,9 @@ def test_c05_delivered_three_leases_late(server: Server, new_agent: Make, new_pr
         client.close(2000), client.free()
         proxy.close()
     assert held_back >= 2 * rounds, held_back  # not every one found a connection in its time, some went in a crowd
-    assert created > 0, "no late request was carried out"
+    assert created == 0, "a late request took a lock for nobody"
     tell(done=held_back)
-    print(f"C-05: {held_back} requests three leases late, keys gone {longest:.0f} ms after delivery at most, lease {lease} ms")
+    print(f"C-05: {held_back} requests three leases late")
     assert not alive(server, names)
 
 
