@@ -87,7 +87,7 @@ class Script:
             self.texts["sharded"], self.forms["sharded"] = sharded, ("sharded", 0)
 
     def literals(self) -> str:
-        """Macros of string literals. The compiler keeps equal literals, and equal ends, once."""
+        """Macros of string literals. Literals that are equal, or end alike, are stored once."""
         found = ""
         for form, lines in self.texts.items():
             found += f"\n#define {self.name}_{form} \\\n" + " \\\n".join("    " + quote(line) for line in lines) + "\n"

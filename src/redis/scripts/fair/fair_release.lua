@@ -1,6 +1,6 @@
 -- Release the fair lock, or leave the line. Returns 1 when owner held it, 0 when not. Harmless when repeated.
--- ARGV: owner, channel, listening, rest: ms the lock stays taken, doubt: "1" where a request for the owner may still be
--- under way
+-- ARGV: owner, channel, listening, rest: ms the lock stays taken, then it is free, doubt: "1" where a request for the
+-- owner may still be under way
 local channel = ARGV[2]
 --@include fair_base.lua
 local owner, rest = ARGV[1], tonumber(ARGV[4]) or 0

@@ -4,7 +4,7 @@
 --   set         create it with number permits, if there is none. Value: the permits left
 --   setpermits  make number the total, including permits that are out. Value: the permits left, below 0 when too many
 --               are out
---   add         number more, or fewer. Value: the permits left. As with Redisson, a TTL ends
+--   add         number more, or fewer. Value: the permits left. As with Redisson, the key loses its TTL
 --   count, acquired, permits    value: the permits left, those that are out, both
 --@include semaphore/sem_counter.lua
 --@include semaphore/sem_once.lua

@@ -42,8 +42,9 @@ end
 local FEW, SOME, MOST = 16, 8, 1024
 
 -- Ms until the last hold of these readers ends, 0 when all have ended. fields: id, number of holds, id ...
--- Dead readers are removed, except when spare is set and nobody lives. Then the caller deletes the lock, and its first
--- write must be one that a full server can refuse: after any write a full server refuses nothing.
+-- Dead readers are removed, except when spare is set and nobody lives. Then the caller deletes the lock itself. A grant
+-- that follows must reserve its token as the first write (see tokens.lua): after any write a full server refuses
+-- nothing.
 -- The mode, and a value that is no number, have no holds. A writer lives as long as the lock.
 local function sweep(fields, spare)
   local last, dead = 0, {}

@@ -2,8 +2,8 @@
 -- key. The same id sent again gets the same answer. KEYS: lock, fence, gate, taken, holders, once. ARGV: what, number,
 -- id, channel
 --   set      create it with number permits, if there is none. Value: the permits left
---   add      number more, or fewer. Value: the permits left. As with Redisson, a TTL ends
---   drain    take all. Value: how many they were. As with Redisson, a TTL ends
+--   add      number more, or fewer. Value: the permits left. As with Redisson, the key loses its TTL
+--   drain    take all. Value: how many they were. As with Redisson, the key loses its TTL
 --   reclaim  give back the permits of holders that have not reported for their lease and number ms more. Value: how
 --            many permits came back. Permits of a semaphore that is gone are forgotten
 --   count    value: the permits left
