@@ -1,5 +1,5 @@
 /*
- * open.c: which of the stores on Redis a URL means.
+ * open.c: chooses the store on Redis that a URL names.
  */
 #include "redis.h"
 

@@ -1,6 +1,8 @@
 /*
- * check.c: a look at every server of the cluster, primaries and replicas, each over a connection of its own. The map is
- * looked at anew before. Who asks pushes a survey, under the mutex of the cluster; from then on it is lane 0's.
+ * check.c: checks every server of the cluster, primaries and replicas, each over a connection of its own. The map is
+ * refreshed first.
+ *
+ * The caller pushes a survey under the cluster's mutex. From then on the survey belongs to lane 0's thread.
  */
 #include "inner.h"
 
@@ -15,7 +17,7 @@
 
 enum { NAMES_MOST = 200000 };
 
-/* One server. */
+/* The check of one server. */
 struct probe {
     struct dli_survey *survey;
     struct dli_conn_config config;
@@ -31,10 +33,10 @@ struct dli_survey {
     struct dli_survey *next;
     struct dli_cluster *cluster;
     struct dli_request *asked;
-    uint32_t version; /* of the map, when it was asked */
-    int count, left;  /* of probes; those that have not been answered */
+    uint32_t version; /* of the map, when the survey was pushed */
+    int count, left;  /* number of probes; of those without an answer */
     struct probe *probe;
-    uint32_t carried, done; /* futex: its caller sleeps */
+    uint32_t carried, done; /* carried: its caller sleeps on the futex done */
 };
 
 /* ---- the end */
@@ -48,7 +50,7 @@ static void probe_fini(struct probe *probe)
     dli_findings_free(&probe->found);
 }
 
-/* It is off the list. Who carries it frees it. */
+/* The survey is off the list. A caller that sleeps on it frees it. */
 static void finish(struct dli_survey *survey, dlock_status status)
 {
     struct dli_request *asked = survey->asked;
@@ -67,7 +69,7 @@ static void finish(struct dli_survey *survey, dlock_status status)
     asked->done(asked);
 }
 
-/* What all say; the first reason when nobody says anything. */
+/* Join the findings of all servers. It fails when no server answered. */
 static dlock_status sum(struct dli_survey *survey)
 {
     struct dli_request *asked = survey->asked;
@@ -86,9 +88,9 @@ static dlock_status sum(struct dli_survey *survey)
     return dli_fail(asked->reason, DLOCK_UNREACHABLE, "no server of the cluster answers");
 }
 
-/* ---- its probes */
+/* ---- the probes of a survey */
 
-/* A name of a server's own keys, or of any keys. */
+/* A name in a slot of the node. If there is none, or node < 0: any name, and *keyless is set. */
 static struct dli_place *place_for(const struct dli_survey *survey, int node, int *keyless)
 {
     const struct dli_slice *base = &survey->asked->place->key[0];
@@ -193,7 +195,7 @@ static struct dli_survey *begin(struct dli_cluster *cluster, struct dli_request 
     return survey;
 }
 
-/* 0, or -1: there is no lane any more. */
+/* 0, or -1 when the lanes are shut. */
 static int enlist(struct dli_survey *survey)
 {
     struct dli_cluster *cluster = survey->cluster;
@@ -262,7 +264,7 @@ static dlock_status no_map(struct dli_survey *survey)
     return dli_fail(survey->asked->reason, reason.code, "%s", reason.message);
 }
 
-/* 1: *status says how it ended. */
+/* 1: the survey has ended with *status. */
 static int go_on(struct dli_survey *survey, int64_t now, dlock_status *status)
 {
     struct dli_cluster *cluster = survey->cluster;
@@ -328,7 +330,7 @@ int64_t dli_survey_alarm(struct dli_cluster *cluster)
     return at;
 }
 
-/* Those there is no room for are looked at when something else happens. */
+/* Probes that find no room in fds are stepped when the lane wakes for another reason. */
 int dli_survey_fds(struct dli_cluster *cluster, struct pollfd *fds, int room)
 {
     int count = 0;

@@ -1,5 +1,5 @@
 /*
- * cluster.c: the store on a Redis Cluster: its operations, its lanes. What guards what is in inner.h.
+ * cluster.c: the store on a Redis Cluster: its table of operations, and its lanes. Mutexes: see inner.h.
  */
 #include "inner.h"
 
@@ -15,7 +15,9 @@ enum { MS = 1000, TRIM_AFTER = 30000000, RENEWALS = 16, PROVISION_TURNS = 30 };
 
 /* ---- places and requests */
 
-/* Redisson has one channel that is not in its lock's slot, of a latch with a name in braces: there it is a plain one. */
+/*
+ * One channel of Redisson's is not in its lock's slot: that of a latch with braces in its name. It is a plain channel.
+ */
 static struct dli_place *place_new(struct dli_store *store, const struct dli_kind *kind, const char *name, size_t size)
 {
     struct dli_place *place = dli_place_new(kind, name, size);

@@ -1,17 +1,19 @@
 /*
  * inner.h: what the files of the store on a cluster share.
  *
- *   cluster.c        the operations: lanes and their thread
- *   node.c   one server: its connections
- *   route.c   a request on its way from server to server
- *   refresh.c   who owns which slot: asked in the background, on lane 0, one look at a time
- *   subscriptions.c    what is heard, on every primary
- *   check.c  looks at every server, for what it is fit
- *   provision.c  says of every slot that its server remembers all
+ *   cluster.c        the table of operations, and the lanes
+ *   node.c           one server: its connections
+ *   route.c          the route of a request from server to server
+ *   refresh.c        which server owns which slot: queried in the background on lane 0, one refresh at a time
+ *   subscriptions.c  the subscriptions, on every primary
+ *   check.c          checks every server: is it fit to keep locks?
+ *   provision.c      marks every slot: its server remembers all locks
+ *   txn.c            transactions
  *
- * mutex guards lane, channels, surveys and why, and is taken last but for the mutexes inside a subscriber or a gate. owner, nodes,
- * version, known, form, probed and the counters are atomics. Nodes are made on lane 0's thread, are never changed
- * and stay until the store goes. What belongs to lane 0's thread is marked so; pipes belong to their lane's.
+ * mutex guards lane, channels, surveys, surveys_shut and reason. While it is held, no mutex is taken but those inside a
+ * subscriber or a connect budget. owner, nodes, version, failed, known, form and the counters are atomics. Nodes are
+ * made on lane 0's thread, never change their address, and stay until the store is freed. Members that belong to lane
+ * 0's thread are marked so; a pipe belongs to its lane's thread.
  */
 #ifndef DLI_REDIS_CLUSTER_INNER_H
 #define DLI_REDIS_CLUSTER_INNER_H
@@ -30,14 +32,14 @@
 
 enum {
     DLI_CLUSTER_LANES = 16,
-    DLI_CLUSTER_EVER = 250, /* servers that were primaries in the life of a client */
+    DLI_CLUSTER_EVER = 250, /* limit: servers that were primaries during a client's life */
     DLI_CHANNEL_ROWS = 256
 };
 
 struct dli_cluster;
 struct pollfd;
 
-/* A lane's connection to a server. */
+/* A lane's connections to a server. */
 struct dli_node_pipe {
     struct dli_pipe pipe;
     struct dli_replicas replicas;
@@ -51,10 +53,10 @@ struct dli_node {
     struct dli_conn_config config;
     struct dli_budget budget;
     struct dli_private pool;
-    struct dli_node_pipe *pipe[DLI_CLUSTER_LANES]; /* NULL for a lane that there is not */
-    int listed;                                    /* atomic: it is in the map */
-    int replicas;                                  /* atomic: how many it has */
-    int owed;                                      /* lane 0's: it had so many, and is to have them again */
+    struct dli_node_pipe *pipe[DLI_CLUSTER_LANES]; /* NULL where there is no such lane */
+    int listed;                                    /* atomic: the map lists it */
+    int replicas;                                  /* atomic: number of its replicas, at least owed */
+    int owed;                                      /* lane 0's: replicas it had, and is expected to have again */
     struct dli_subscriber subscriber;              /* lane 0's */
     enum {
         DLI_SUBSCRIPTION_OFF,
@@ -64,80 +66,80 @@ struct dli_node {
     } subscription; /* written by lane 0 under mutex */
 };
 
-/* A channel of a lock that is listened to. */
+/* A subscribed channel of a lock. */
 struct dli_channel {
     struct dli_channel *next;
-    int node; /* where it is listened to; DLI_NOBODY */
+    int node; /* the node it is subscribed on, or DLI_NOBODY */
     int slot;
-    int plain; /* whatever the cluster's form is */
+    int plain; /* never sharded, whatever the cluster's form is */
     int fresh;
     size_t size;
     char name[];
 };
 
-/* A look at the map; lane 0's, but for wanted. */
+/* A refresh of the map. Lane 0's, except wanted. */
 struct dli_refresh {
     uint32_t wanted; /* atomic */
     struct dli_conn *conn;
-    struct dli_conn_config config; /* of the one who is asked */
+    struct dli_conn_config config; /* of the queried server */
     struct dli_budget budget;
-    int at, tried; /* candidates: the nodes of the map, then those of the URL */
+    int at, tried; /* the current candidate, and how many were tried: nodes of the map, then those of the URL */
     enum { DLI_REFRESH_NONE, DLI_REFRESH_CONNECT, DLI_REFRESH_PROBE, DLI_REFRESH_SHARDS, DLI_REFRESH_SLOTS } stage;
     int64_t not_before, give_up;
-    int failing; /* the last one failed, which is in the log */
-    int hasty;   /* no candidate gets the whole connect time */
-    int known;   /* looks in a row that told nothing new */
+    int failing; /* the last refresh failed, and the log says so */
+    int hasty;   /* a candidate gets only a part of the connect timeout */
+    int known;   /* refreshes in a row that changed no owner */
     struct dli_cluster_map map;
 };
 
 struct dli_cluster {
     struct dli_store store;
-    struct dli_conn_config config; /* of all, but for the target */
+    struct dli_conn_config config; /* for all servers, except the target */
     int connects_per_second, private_connections;
-    struct dli_quarantine quarantine; /* constant; longest_ms 0: off */
+    struct dli_quarantine quarantine; /* constant; off when longest_ms is 0 */
     int confirm;                      /* constant, see dli_options_replicas */
     int pubsub;                       /* constant, DLI_PUBSUB_... */
-    int64_t patience;                 /* for one command */
+    int64_t patience;                 /* for one command, in microseconds */
     int seeds;
     struct dli_target seed[DLI_NODES_MAX];
 
     pthread_mutex_t mutex;
     struct dli_lane *lane[DLI_CLUSTER_LANES];
     struct dli_channel *channels[DLI_CHANNEL_ROWS];
-    dlock_error reason; /* of the last look that failed */
+    dlock_error reason; /* of the last refresh that failed */
 
     struct dli_node *node[DLI_CLUSTER_EVER];
     int nodes;
     uint8_t owner[DLI_SLOTS];
-    uint32_t version; /* futex: looks that have ended */
-    uint32_t failed;  /* the version at which one failed last */
+    uint32_t version; /* futex: number of refreshes that have ended */
+    uint32_t failed;  /* the version of the last refresh that failed */
     int known;        /* there is a map */
-    int form, probed; /* DLI_FORM_..., as servers and pubsub allow; that is known */
+    int form, probed; /* DLI_FORM_..., what servers and pubsub allow; lane 0's: form is known */
     int64_t commands, reloads;
 
     struct dli_refresh refresh;
-    int replicas; /* lane 0's, as the next; what is in of is the index of a node */
+    int replicas; /* lane 0's, like replica; replica[i].of is the index of a node */
     struct dli_map_replica replica[DLI_CLUSTER_REPLICAS];
     struct dli_survey *surveys;
     int surveys_shut;
     char channel[DLI_OWN_CHANNEL_MAX];
-    int wanted;                                    /* atomic: grants are to be heard */
-    enum { LINE_UNTOLD, LINE_UP, LINE_DOWN } line; /* lane 0's: what the hooks were told */
+    int wanted;                                    /* atomic: somebody wants the messages of grants */
+    enum { LINE_UNTOLD, LINE_UP, LINE_DOWN } line; /* lane 0's: what the hooks were told last */
 };
 
 struct dli_survey;
 
-/* A request on its way, see route.c. */
+/* A request on its route, see route.c. */
 struct dli_route {
     struct dli_job job; /* first */
     struct dli_lane *lane;
-    struct dli_node *node;      /* where it is, or was last */
-    struct dli_node *ask;       /* where it goes this once, by ASK */
-    struct dli_redirect turned; /* carried: what came back */
+    struct dli_node *node;      /* the server it is at, or was at last */
+    struct dli_node *ask;       /* ASK: the server for the next attempt only */
+    struct dli_redirect turned; /* carried: the redirect that came back */
     int carried, redirects, rests;
-    int over;   /* its end is being told */
-    int firm;   /* it rests until at, whatever the map says meanwhile */
-    int64_t at; /* parked: not before; a new version of the map ends it earlier */
+    int over;   /* its end is being reported: redirects count no more */
+    int firm;   /* it rests until at, even if the map changes */
+    int64_t at; /* parked until then; unless firm, a new version of the map ends it earlier */
     uint32_t version;
     struct dli_route *next;
 };
@@ -147,10 +149,10 @@ struct dli_lane {
     int index, wake_fd;
     struct dli_txn_lane txns;
     pthread_mutex_t mutex;                  /* guards parked and shut */
-    struct dli_route *parked, **parked_end; /* in the order in which they came */
+    struct dli_route *parked, **parked_end; /* in order of arrival */
     int shut;
-    int64_t parked_at; /* the thread's: when one of them is due */
-    uint32_t version;  /* the thread's: of the cluster, when it looked at them last */
+    int64_t parked_at; /* the thread's: when the first of them is due */
+    uint32_t version;  /* unused */
     int64_t trimmed;
 };
 
@@ -165,7 +167,7 @@ static inline int dli_cluster_owner(const struct dli_cluster *cluster, int slot)
     return __atomic_load_n(&cluster->owner[slot], __ATOMIC_ACQUIRE);
 }
 
-/* How the channel of a lock is spoken to; plain: it is not in the lock's slot. */
+/* The form of a lock's channel. plain: the channel is not in the lock's slot, so it is never sharded. */
 static inline int dli_cluster_form(const struct dli_cluster *cluster, int plain)
 {
     return plain ? DLI_FORM_PLAIN : __atomic_load_n(&cluster->form, __ATOMIC_ACQUIRE);
@@ -173,26 +175,29 @@ static inline int dli_cluster_form(const struct dli_cluster *cluster, int plain)
 
 /* ---- node.c */
 
-int dli_cluster_count(const struct dli_cluster *cluster); /* of nodes */
+int dli_cluster_count(const struct dli_cluster *cluster); /* number of nodes */
 
-/* Lane 0: the node at target, made when there is none; NULL without memory or room. */
+/* Lane 0's thread: the node at target, made when there is none. NULL without memory, or at DLI_CLUSTER_EVER nodes. */
 struct dli_node *dli_node_get(struct dli_cluster *cluster, const struct dli_target *target);
-void dli_node_free(struct dli_node *node); /* its pipes and its ear are gone */
+void dli_node_free(struct dli_node *node); /* and its pipes and its subscriber */
 
-/* The node of the map with this place; NULL: it is not in the map. */
+/* The node with this address, or NULL when the map does not list it. */
 struct dli_node *dli_node_listed(const struct dli_cluster *cluster, const char *host, int port);
 
-/* The owner of a slot, of any when slot < 0; NULL: nobody. */
+/* The owner of a slot, or of any slot when slot < 0. NULL: unknown. */
 struct dli_node *dli_node_owner(const struct dli_cluster *cluster, int slot);
 
-/* Connections of a new lane to all nodes there are; mutex held. 0 or -1. And the end of a lane's. */
+/*
+ * Make the connections of a lane to a node: 0, or -1 without memory. And free them. mutex is held while others use the
+ * node.
+ */
 int dli_node_open_lane(struct dli_node *node, const struct dli_lane *lane);
 void dli_node_close_lane(struct dli_node *node, int index);
 
-/* An errand over the lane's pipe, or with replicas that confirm. 0, or -1 when the lane was shut. */
+/* Any thread: push a job into the lane's pipe, or to the connections with WAIT. 0, or -1 when the lane is shut. */
 int dli_node_push(struct dli_node *node, int index, struct dli_job *job, int urgent);
 
-/* The lane's thread: a step, and log lines about trouble and its end. */
+/* The lane's thread: a step, and log lines about a failure and its end. */
 void dli_node_step(struct dli_node *node, int index, int64_t now);
 
 /* ---- route.c */
@@ -201,16 +206,19 @@ struct dli_request *dli_route_new(void);
 dlock_status dli_route_push(struct dli_lane *lane, struct dli_request *request, int urgent);
 void dli_route_execute(struct dli_lane *lane, struct dli_request *request);
 
-/* The lane's thread: send those whose time has come. */
+/* The lane's thread: send the parked requests that are due. */
 void dli_route_step(struct dli_lane *lane, int64_t now);
 void dli_route_shut(struct dli_lane *lane);
 
 /* ---- refresh.c */
 
-/* Any thread: have a look at who owns what. */
+/* Any thread: request a refresh of the map. */
 void dli_refresh_want(struct dli_cluster *cluster);
 
-/* Any thread: a node says that a slot is another one's. Who that is; NULL when the map does not have it, and a look is wanted. */
+/*
+ * Any thread: the node from redirects a slot. Returns the node that the redirect names, or NULL when the map does not
+ * list it. MOVED changes the owner in the map. A refresh is requested after MOVED, and when NULL is returned.
+ */
 struct dli_node *dli_refresh_moved(struct dli_cluster *cluster, const struct dli_node *from,
                                    const struct dli_redirect *redirect);
 
@@ -219,13 +227,13 @@ void dli_refresh_step(struct dli_cluster *cluster, int64_t now);
 int64_t dli_refresh_alarm(const struct dli_cluster *cluster);
 void dli_refresh_end(struct dli_cluster *cluster);
 
-/* ---- provision.c: any thread: DLI_VERB_PROVISION, as the operations of a lane. */
+/* ---- provision.c: any thread: DLI_VERB_PROVISION, as push and execute of a lane. */
 dlock_status dli_provision_push(struct dli_lane *lane, struct dli_request *request);
 void dli_provision_execute(struct dli_lane *lane, struct dli_request *request);
 
 /* ---- check.c */
 
-/* Any thread: DLI_VERB_CHECK, as the operations of a lane. */
+/* Any thread: DLI_VERB_CHECK, as push and execute of a lane. */
 dlock_status dli_survey_push(struct dli_cluster *cluster, struct dli_request *request);
 void dli_survey_execute(struct dli_cluster *cluster, struct dli_request *request);
 
@@ -242,7 +250,7 @@ void dli_subscriptions_listen(struct dli_store *store, const struct dli_kind *ki
                               const char *owner, int on, int64_t *listeners);
 void dli_subscriptions_forget(struct dli_store *store, int64_t *listeners);
 
-/* Lane 0's thread: make the ear of a node; a step of all; after a change of the map; at the end. */
+/* Lane 0's thread: make a node's subscriber; step all of them; apply a changed map; free all rows. */
 int dli_subscriptions_init(struct dli_node *node, int wake_fd);
 void dli_subscriptions_step(struct dli_cluster *cluster, int64_t now);
 void dli_subscriptions_remap(struct dli_cluster *cluster);

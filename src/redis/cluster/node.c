@@ -1,5 +1,6 @@
 /*
- * node.c: one server of a cluster: a connection per lane, private ones, an ear. Mutexes: see inner.h.
+ * node.c: one server of a cluster: its connections for each lane, its private ones, its subscriber. Mutexes: see
+ * inner.h.
  */
 #include "inner.h"
 

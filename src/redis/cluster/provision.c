@@ -1,8 +1,9 @@
 /*
- * provision.c: the operator's word that all servers remember every lock: one request for the marker of each slot, so many
- * at once. Each goes on with the next slot when it is answered; the last one out tells the asker.
+ * provision.c: the operator confirms that all servers remember every lock. The marker of each slot needs one request;
+ * AT_ONCE steps send them. A step that is answered goes on with the next slot. The last step to end reports to the
+ * caller.
  *
- * next, busy and status are atomics; why belongs to who sets status. A step belongs to its request.
+ * next, busy and status are atomics. reason belongs to the step that sets status. A step belongs to its request.
  */
 #include "inner.h"
 
@@ -18,18 +19,18 @@ struct provision;
 struct step {
     struct provision *all;
     struct dli_request *request;
-    struct dli_place place; /* nothing but its slot and marker */
-    int tries;              /* with that slot */
+    struct dli_place place; /* only its slot and marker are set */
+    int tries;              /* for the current slot */
     dlock_error reason;
 };
 
 struct provision {
     struct dli_lane *lane;
     struct dli_request *asked;
-    int next, busy;      /* the next slot; steps that go on */
-    dlock_status status; /* of the first that failed */
+    int next, busy;      /* the next slot; number of active steps */
+    dlock_status status; /* of the first step that failed */
     dlock_error reason;
-    uint32_t carried, done; /* futex: its caller sleeps */
+    uint32_t carried, done; /* carried: its caller sleeps on the futex done */
     struct step step[AT_ONCE];
 };
 
@@ -40,7 +41,7 @@ static void provision_free(struct provision *all)
     free(all);
 }
 
-/* The last step is out. */
+/* The last step has ended. */
 static void finish(struct provision *all)
 {
     struct dli_request *asked = all->asked;
@@ -74,7 +75,7 @@ static void fail(struct provision *all, dlock_status status, const dlock_error *
         all->reason = *reason;
 }
 
-/* Behind it the step may be gone. */
+/* The step may be freed by the time this returns. */
 static void ask(struct step *step)
 {
     struct provision *all = step->all;
@@ -104,7 +105,7 @@ static void go_on(struct step *step)
     ask(step);
 }
 
-/* A connection that broke takes all with it that were on their way: once more, on the next. */
+/* A broken connection fails all requests under way on it: each is tried again on the next connection. */
 static void answered(struct dli_request *request)
 {
     struct step *step = request->asker;
@@ -146,7 +147,7 @@ static struct provision *make(struct dli_lane *lane, struct dli_request *asked)
     return all;
 }
 
-/* Behind the last step it may be gone. */
+/* all may be freed by the time this returns, unless it is carried. */
 static void begin(struct provision *all)
 {
     all->busy = AT_ONCE;

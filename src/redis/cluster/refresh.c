@@ -1,12 +1,13 @@
 /*
- * refresh.c: who owns which slot, by the word of one server after the other until one answers. Driven by lane 0; however
- * many ask for it, one look is under way at a time, and the next one begins a moment later.
+ * refresh.c: refreshes the map: which server owns which slot. Lane 0 queries one server after the other until one
+ * answers. However many callers want a refresh, one runs at a time, and the next one starts PAUSE microseconds later.
+ * Mutexes: see inner.h.
  *
- * Servers are only ever reached at places that the URL or a server of the cluster names: a redirect to any other place is
- * not followed, but makes us look.
+ * The client connects only to addresses that the URL or a server of the cluster names. A redirect to any other address
+ * is not followed, but causes a refresh.
  *
- * Who answered is asked first the next time, but not for ever when it tells nothing new: a server that is cut off from the cluster
- * does not learn who owns what now.
+ * The server that answered is queried first the next time. After KNOWN_MOST refreshes without news the next server gets
+ * its turn: a server that is cut off from the cluster does not learn of new owners.
  */
 #include "inner.h"
 
@@ -47,9 +48,9 @@ struct dli_node *dli_refresh_moved(struct dli_cluster *cluster, const struct dli
     return node;
 }
 
-/* ---- the end of a look */
+/* ---- the end of a refresh */
 
-/* Those who wait for it look at what is known now. */
+/* Wake all that wait for the end of a refresh. */
 static void tell(struct dli_cluster *cluster)
 {
     __atomic_add_fetch(&cluster->version, 1, __ATOMIC_ACQ_REL);
@@ -69,7 +70,7 @@ static void stop(struct dli_refresh *refresh, int64_t now)
     refresh->not_before = now + PAUSE;
 }
 
-/* How many replicas a primary had when it was one itself; 0: of none. */
+/* The node was a replica and was promoted: the number of replicas that its former primary had. Else 0. */
 static int before_failover(const struct dli_cluster *cluster, const struct dli_node *node)
 {
     for (int i = 0; i < cluster->replicas; i++) {
@@ -83,8 +84,9 @@ static int before_failover(const struct dli_cluster *cluster, const struct dli_n
 }
 
 /*
- * Replicas count as long as the cluster has not forgotten them. After a failover the one who was the primary is missed until it, or
- * another, has come: it may be promoted again. CLUSTER SLOTS does not list those that are down: there the number never falls.
+ * A replica counts until the cluster forgets it. After a failover the former primary counts as a missing replica until
+ * it, or another one, is there: it may be promoted again. CLUSTER SLOTS does not list replicas that are down: with it
+ * the number never falls.
  */
 static void adopt_replicas(struct dli_cluster *cluster, const struct dli_cluster_map *map, const uint8_t *index)
 {
@@ -123,7 +125,7 @@ static void adopt_owners(struct dli_cluster *cluster, const struct dli_cluster_m
     refresh->at++;
 }
 
-/* Nodes and owners as the map has them. 0, or -1 without memory or room for a node. */
+/* Take nodes and owners from the map. 0, or -1 without memory or room for a node. */
 static int adopt(struct dli_cluster *cluster, const struct dli_cluster_map *map)
 {
     uint8_t index[DLI_NOBODY + 1];
@@ -156,7 +158,7 @@ static void succeed(struct dli_cluster *cluster, int64_t now)
     dli_subscriptions_remap(cluster);
 }
 
-/* All were asked: why is the reason of the last one. */
+/* The refresh has failed. The log gets the first of several failures in a row. */
 static void fail(struct dli_cluster *cluster, const dlock_error *reason, int64_t now)
 {
     struct dli_store *store = &cluster->store;
@@ -174,9 +176,9 @@ static void fail(struct dli_cluster *cluster, const dlock_error *reason, int64_t
     tell(cluster);
 }
 
-/* ---- one after the other */
+/* ---- one server after the other */
 
-/* The places that may be asked: listed nodes, then those of the URL. NULL: all were. */
+/* The servers that may be queried: listed nodes, then those of the URL. NULL: no more. */
 static const struct dli_target *candidate(const struct dli_cluster *cluster, int number)
 {
     int count = dli_cluster_count(cluster);
@@ -252,7 +254,7 @@ static void refuse(struct dli_refresh *refresh, dlock_status status, const char 
     refresh->conn->state = DLI_CONN_FAILED;
 }
 
-/* Redisson looks at the same sign. */
+/* A server with SHARDNUMSUB has sharded channels. Redisson uses the same test. */
 static void judge_probe(struct dli_cluster *cluster, const struct dli_reply *reply)
 {
     dlock_status status = reply->type == DLI_REPLY_ERROR ? dli_error_status(reply) : DLOCK_OK;
@@ -314,7 +316,7 @@ static int converse(struct dli_cluster *cluster)
     return 0;
 }
 
-/* 1: the next one is asked, and may be ready already. */
+/* 1: the next server is queried, and may be ready already. */
 static int go_on(struct dli_cluster *cluster, int64_t now)
 {
     struct dli_refresh *refresh = &cluster->refresh;

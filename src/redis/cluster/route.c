@@ -1,7 +1,7 @@
 /*
- * route.c: a request on its way: to the owner of its slot, where redirects send it, or parked for a moment.
+ * route.c: the route of a request: to the owner of its slot, to where a redirect sends it, or parked for a while.
  *
- * A trip belongs to whoever drives it: the caller that carries it, or, from push on, the pipe it is in, the lane's thread
+ * A route has one owner at a time: the caller that executes it; or, once pushed, the pipe it is in, the lane's thread,
  * or, while it is parked, the lane's mutex.
  */
 #include "inner.h"
@@ -11,7 +11,10 @@
 
 #include "sys/sys.h"
 
-/* Servers that disagree for a moment are given one: the later redirects rest before they go on. */
+/*
+ * Servers may disagree for a moment: after TURNS_AT_ONCE, redirects rest before they are followed. Rests in
+ * microseconds.
+ */
 enum { TURNS_MOST = 5, TURNS_AT_ONCE = 2, FIRM_RESTS = 2, SHORT_REST = 5000, LONG_REST = 100000, BLIND_REST = 1000000 };
 
 static int kind(struct dli_job *job, dlock_status status, const struct dli_reply *reply);
@@ -21,7 +24,7 @@ static struct dli_route *trip_of(struct dli_request *request)
     return DLI_OBJECT(dli_job_of(request), struct dli_route, job);
 }
 
-/* The request is its first member; what is freed as such is the trip. */
+/* The request is the first member of the route: freeing the request frees the route. */
 static struct dli_request *first_of(void *route)
 {
     return route;
@@ -59,7 +62,7 @@ static void end(struct dli_route *route, dlock_status status)
     dli_job_fail(&route->job, status);
 }
 
-/* Nobody is known who would take it, and its time is over. */
+/* Its time is over, and no server is known for it. */
 static void end_blind(struct dli_route *route)
 {
     struct dli_cluster *cluster = route->lane->cluster;
@@ -79,9 +82,9 @@ static void end_blind(struct dli_route *route)
     end(route, reason.code);
 }
 
-/* ---- where to */
+/* ---- the next server */
 
-/* 0, or -1 without memory: the command in the form for the servers as far as they are known. */
+/* Encode the command again when the form of its channel has changed. 0, or -1 without memory. */
 static int dress(struct dli_route *route)
 {
     const struct dli_place *place = place_of(&route->job.request);
@@ -93,7 +96,7 @@ static int dress(struct dli_route *route)
     return route->job.call.encode(&route->job.call, 0);
 }
 
-/* The server to send it to now; NULL: nobody knows. */
+/* The server to send it to now. NULL: unknown; a refresh is requested. */
 static struct dli_node *next_node(struct dli_route *route)
 {
     struct dli_cluster *cluster = route->lane->cluster;
@@ -110,7 +113,7 @@ static struct dli_node *next_node(struct dli_route *route)
     return NULL;
 }
 
-/* Rest for a while that grows. */
+/* Rest: twice as long as the last time, at most LONG_REST. */
 static void rest(struct dli_route *route, int64_t now)
 {
     int64_t pause = (int64_t)SHORT_REST << (route->rests < 5 ? route->rests : 5);
@@ -119,7 +122,7 @@ static void rest(struct dli_route *route, int64_t now)
     route->at = now + (pause < LONG_REST ? pause : LONG_REST);
 }
 
-/* The server asks to come again. 0, at trip->at; -1, it was told that it ends here. */
+/* The server asks to try again later. 0: at route->at. -1: the route has ended and was reported. */
 static int come_again(struct dli_route *route, int down, int64_t now)
 {
     struct dli_request *request = &route->job.request;
@@ -137,7 +140,7 @@ static int come_again(struct dli_route *route, int down, int64_t now)
     return -1;
 }
 
-/* What a redirect means for the trip: 1, it goes on at once; 0, at trip->at; -1, it was told that it ends here. */
+/* Follow a redirect. 1: at once. 0: at route->at. -1: the route has ended and was reported. */
 static int judge(struct dli_route *route, const struct dli_redirect *redirect)
 {
     struct dli_cluster *cluster = route->lane->cluster;
@@ -165,7 +168,7 @@ static int judge(struct dli_route *route, const struct dli_redirect *redirect)
     return 0;
 }
 
-/* ---- carried by its caller */
+/* ---- executed by its caller */
 
 static void ask(struct dli_route *route)
 {
@@ -197,7 +200,7 @@ static void ask(struct dli_route *route)
         end(route, DLOCK_CLOSED);
 }
 
-/* Wait for trip->at, or for news of the map. 0 when there is no time for that. */
+/* Wait until route->at or, unless firm, until a refresh ends. 0 when the deadline has passed. */
 static int await(struct dli_route *route)
 {
     struct dli_cluster *cluster = route->lane->cluster;
@@ -209,7 +212,7 @@ static int await(struct dli_route *route)
     return dli_now() < deadline;
 }
 
-/* Whether the map is still missing after a look that failed. */
+/* Whether there is still no map after a failed refresh. */
 static int hopeless(const struct dli_route *route)
 {
     const struct dli_cluster *cluster = route->lane->cluster;
@@ -259,7 +262,7 @@ void dli_route_execute(struct dli_lane *lane, struct dli_request *request)
 
 /* ---- pushed */
 
-/* Behind those that are parked. 0, or -1 when the lane was shut. */
+/* Append to the parked routes. 0, or -1 when the lane is shut. */
 static int append(struct dli_lane *lane, struct dli_route *route)
 {
     int shut;
@@ -282,7 +285,7 @@ static int park(struct dli_route *route)
     return shut;
 }
 
-/* To whom it belongs now, or into the park. 0, or -1 when the lane was shut. */
+/* Push it to its next server, or park it. 0, or -1 when the lane is shut. */
 static int send_off(struct dli_route *route, int urgent)
 {
     if (!next_node(route))
@@ -301,7 +304,7 @@ dlock_status dli_route_push(struct dli_lane *lane, struct dli_request *request, 
     return send_off(route, urgent) ? DLOCK_CLOSED : DLOCK_OK;
 }
 
-/* The same for one that is on its way: who asked must be told. */
+/* The same for a route under way: a failure is reported. */
 static void go_on(struct dli_route *route)
 {
     if (dress(route))
@@ -310,7 +313,7 @@ static void go_on(struct dli_route *route)
         end(route, DLOCK_CLOSED);
 }
 
-/* An end of the call: 1 when the trip takes it from here. On the caller's thread when it is carried, else the lane's. */
+/* A call has ended: 1 when the route goes on. On the caller's thread when it is executed, else on the lane's. */
 static int kind(struct dli_job *job, dlock_status status, const struct dli_reply *reply)
 {
     struct dli_route *route = DLI_OBJECT(job, struct dli_route, job);
@@ -337,7 +340,7 @@ static int kind(struct dli_job *job, dlock_status status, const struct dli_reply
     return 1;
 }
 
-/* ---- the park */
+/* ---- parked routes */
 
 static struct dli_route *take_parked(struct dli_lane *lane, int shut)
 {

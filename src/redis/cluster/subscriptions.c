@@ -1,11 +1,13 @@
 /*
- * subscriptions.c: what is heard in a cluster. A client subscribes to its own channel on every primary: a message reaches all of
- * them, and a script sees only the subscribers of its own server. Channels of locks are listened to where the slot is;
- * they are sharded ones where the servers have them, as with Redisson, unless the option cluster_pubsub says otherwise. Who subscribes
- * to both does so to the sharded one last, and what the server says of that one counts.
+ * subscriptions.c: the subscriptions of a client in a cluster.
  *
- * channels holds what is listened to; a row goes with its last listener, with the connection it is on, and when its slot
- * goes elsewhere: who still wants to listen is told, and comes again.
+ * The client subscribes to its own channel on every primary: a script counts only the subscribers of its own server,
+ * while a message reaches all servers. It subscribes to a lock's channel where the slot is. These channels are sharded
+ * where the servers support it, as with Redisson, unless the option cluster_pubsub says otherwise. With both forms, it
+ * subscribes to the sharded channel last, and only the server's confirmation for that one counts.
+ *
+ * mutex guards channels, with one row for each subscribed channel. A row is removed with its last listener, with its
+ * connection, and when its slot moves. The remaining listeners are told, and subscribe again.
  */
 #include "inner.h"
 
@@ -47,7 +49,7 @@ static void order(struct dli_cluster *cluster, const struct dli_channel *channel
         dli_subscriber_order(&node->subscriber, 1, channel->name, channel->size, on);
 }
 
-/* The server has ended, or refused, the sharded one of both. */
+/* The server ended or refused the sharded subscription of both: end the plain one. */
 static void order_rest(struct dli_node *node, const struct dli_channel *channel)
 {
     if (dli_cluster_form(node->cluster, channel->plain) == DLI_FORM_BOTH)
@@ -123,7 +125,7 @@ void dli_subscriptions_forget(struct dli_store *store, int64_t *listeners)
     pthread_mutex_unlock(&cluster->mutex);
 }
 
-/* ---- lane 0: rows that go */
+/* ---- lane 0: rows that are removed */
 
 enum gone { GONE_WITH_NODE, GONE_ELSEWHERE, GONE_STALE };
 
@@ -139,7 +141,7 @@ static int goes(const struct dli_cluster *cluster, const struct dli_channel *cha
     }
 }
 
-/* Take them out; those of a node that is up are ended there. */
+/* Remove these rows, and unsubscribe where their node is up. */
 static struct dli_channel *take_gone(struct dli_cluster *cluster, enum gone reason, int which)
 {
     struct dli_channel *taken = NULL;
@@ -178,7 +180,7 @@ static void tell_gone(struct dli_cluster *cluster, enum gone reason, int which)
 
 /* ---- lane 0: up and down */
 
-/* All listeners look again and come again; rows that nobody comes for go. */
+/* All listeners probe and subscribe again. Rows without a listener are then removed. */
 static void tell_up(struct dli_cluster *cluster)
 {
     struct dli_store *store = &cluster->store;
@@ -193,7 +195,7 @@ static void tell_up(struct dli_cluster *cluster)
     tell_gone(cluster, GONE_STALE, 0);
 }
 
-/* Grants will be heard when no ear is still on its way and one is there: a server without has no waiters of ours. */
+/* Up: a node is subscribed and none is still connecting. A server without our subscription has no waiters of ours. */
 static void settle(struct dli_cluster *cluster, int risen)
 {
     struct dli_store *store = &cluster->store;
@@ -239,7 +241,7 @@ static void down(void *owner)
 
 /* ---- lane 0: messages */
 
-/* Mutex held: whether what the server said is not about the plain one of both. */
+/* Whether the server's confirmation counts: not that of the plain channel where both are used. mutex is held. */
 static int counts(struct dli_cluster *cluster, int sharded, const struct dli_channel *row)
 {
     return sharded || dli_cluster_form(cluster, row && row->plain) != DLI_FORM_BOTH;
@@ -257,7 +259,7 @@ static void listens(void *owner, int sharded, const char *channel, size_t size)
         dli_message_channel(&cluster->store, channel, size, cluster->store.hooks->listens);
 }
 
-/* By our word, or because the slot has gone elsewhere. */
+/* The subscription has ended: we ended it, or the slot moved. */
 static void deaf(void *owner, int sharded, const char *channel, size_t size)
 {
     struct dli_node *node = owner;
@@ -282,7 +284,9 @@ static void deaf(void *owner, int sharded, const char *channel, size_t size)
     dli_message_channel(&cluster->store, channel, size, cluster->store.hooks->deaf);
 }
 
-/* A message on our own channel comes once from every primary: that of the lock's slot counts, if it is heard. */
+/*
+ * A message on our own channel comes from every primary. That of the lock's owner counts, if we are subscribed there.
+ */
 static int is_copy(const struct dli_node *node, const char *text, size_t size)
 {
     const struct dli_node *owner;
@@ -309,7 +313,7 @@ static void message(void *owner, const char *channel, size_t channel_size, const
         dli_message_dispatch(&cluster->store, own, channel, channel_size, text, size);
 }
 
-/* The channels of a slot are not listened to at this node: the next look at the map tells who has them. */
+/* The node does not have this slot: its channels are nowhere until the next refresh. */
 static void unplace(struct dli_cluster *cluster, struct dli_node *node, int slot)
 {
     pthread_mutex_lock(&cluster->mutex);
@@ -324,7 +328,7 @@ static void unplace(struct dli_cluster *cluster, struct dli_node *node, int slot
     pthread_mutex_unlock(&cluster->mutex);
 }
 
-/* SSUBSCRIBE where the slot is not: 1, the connection stays. Servers that send us to each other do so once in a look. */
+/* SSUBSCRIBE was redirected: 1 keeps the connection. Servers that redirect to each other do so once per refresh. */
 static int refused(void *owner, const struct dli_reply *error)
 {
     struct dli_redirect redirect = dli_redirect_of(error);
@@ -350,7 +354,7 @@ int dli_subscriptions_init(struct dli_node *node, int wake_fd)
     return failed;
 }
 
-/* Ears for the nodes of the map, and for no others. */
+/* Subscribe on the nodes of the map, and on no others. */
 static void attend(struct dli_cluster *cluster)
 {
     for (int i = 0; i < cluster->nodes; i++) {

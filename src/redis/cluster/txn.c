@@ -1,5 +1,6 @@
 /*
- * txn.c: transactions in a cluster: all keys of a round are in one slot, and the round is with its owner.
+ * txn.c: transactions in a cluster. All keys of a round are in one slot; the round runs on the slot's owner. Mutexes:
+ * see inner.h.
  */
 #include "inner.h"
 
@@ -14,7 +15,7 @@ static struct dli_cluster *cluster_of(struct dli_txn *txn)
     return txn->guide_of;
 }
 
-/* Nobody is known who has the slot: a look is under way, or failed. */
+/* The owner of the slot is unknown: a refresh is under way, or has failed. */
 static dlock_status wait_for_map(struct dli_txn *txn, int64_t *at, dlock_error *reason)
 {
     struct dli_cluster *cluster = cluster_of(txn);
@@ -24,7 +25,7 @@ static dlock_status wait_for_map(struct dli_txn *txn, int64_t *at, dlock_error *
         pthread_mutex_lock(&cluster->mutex);
         *reason = cluster->reason;
         pthread_mutex_unlock(&cluster->mutex);
-        txn->version = version; /* whoever asks again has another look */
+        txn->version = version; /* another attempt starts another refresh */
         return reason->code;
     }
     dli_refresh_want(cluster);

@@ -1,6 +1,6 @@
 /*
- * check.c: rounds that look at every server. All are waited for, as long as the asker waits; those that do not answer are
- * found too, and when too few do the look has failed.
+ * check.c: rounds that check every server, on the lane's thread. A round waits for all servers until its deadline. A
+ * server that does not answer is a finding too. If too few answer, the check fails.
  */
 #include "store/store.h"
 #include "inner.h"

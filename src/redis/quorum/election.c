@@ -1,8 +1,9 @@
 /*
- * election.c: rounds that ask for the lock. Votes and floors are counted by engine/votes.c.
+ * election.c: rounds that acquire the lock, on the lane's thread. engine/votes.c counts votes and floors.
  *
- * What a loser was granted late is released where it comes; the rest is the asker's, who is told that its id is spent. After
- * SPLITS attempts with split votes every other attempt asks the servers one after the other: the first one decides.
+ * A late grant to a loser is released when it arrives. Earlier grants are the caller's to release: the answer says that
+ * the id is spent. After SPLITS attempts with split votes, every other attempt asks the servers one after the other, so
+ * that the first server decides.
  */
 #include "inner.h"
 
@@ -78,14 +79,14 @@ static void write_floors(struct dli_round *round)
     }
 }
 
-/* Whether the server can vote with the others, as it said when it was asked: not before it was out of reach. */
+/* Whether the server may vote, by its last answer, and was not unreachable since. */
 static int may_vote(const struct dli_membership *seat)
 {
     return seat->good &&
            seat->failures == __atomic_load_n(&seat->lane->quorum->node[seat->index].failures, __ATOMIC_RELAXED);
 }
 
-/* A vote counts when its server may. */
+/* The vote counts if its server may vote. */
 static void count_vote(struct dli_round *round, struct dli_share *share)
 {
     const struct dli_membership *seat = &round->lane->seat[share->node];
@@ -186,7 +187,7 @@ static enum dli_try try_of(enum dli_outcome outcome)
                                              : DLI_TRY_HELD;
 }
 
-/* A server in quarantine has said so. */
+/* Report what a server in quarantine says. */
 static void say_quiet(struct dli_round *round)
 {
     dlock_error *reason = round->asked->request.reason;
@@ -197,7 +198,7 @@ static void say_quiet(struct dli_round *round)
                      round->share[i].reason.message);
 }
 
-/* Votes of others that are gone soon, or a lock that is held: look again then. */
+/* The lock is held, or the votes are split, which ends soon. left says when to probe again. */
 static void refused(struct dli_round *round, enum dli_try got)
 {
     const struct dli_election *e = &round->election;
@@ -212,11 +213,11 @@ static void refused(struct dli_round *round, enum dli_try got)
         answer->left = answer->left < 0 ? QUIET_PAUSE : answer->left;
         say_quiet(round);
     }
-    answer->foreign = got == DLI_TRY_HELD; /* for who listens where foreign clients do */
+    answer->foreign = got == DLI_TRY_HELD; /* the waiter is to subscribe where foreign clients do */
     dli_round_answer(round, DLOCK_OK);
 }
 
-/* Those who vote for it, or with a token those who have confirmed that. */
+/* The number of servers that vote for it or, once there is a token, have confirmed the token. */
 static int votes(const struct dli_round *round)
 {
     int found = 0;
@@ -229,7 +230,7 @@ static int votes(const struct dli_round *round)
     return found;
 }
 
-/* Behind one that asked one after the other the next one asks all at once: a server that is silent stops nobody. */
+/* The next attempt after one that asked in order asks all servers at once: a silent server then stops nobody. */
 static void fail(struct dli_round *round)
 {
     struct dli_request *asked = &round->asked->request;
@@ -263,7 +264,7 @@ static void decide(struct dli_round *round, int must, int64_t now)
         return;
     }
     if (!must && (outcome == DLI_OUTCOME_OPEN || outcome == DLI_OUTCOME_FAILED || !dli_round_grace(round, now)))
-        return; /* a failure says what each server says */
+        return; /* a failure waits for all servers, to name what each says */
     if (outcome == DLI_OUTCOME_OPEN || outcome == DLI_OUTCOME_FAILED)
         fail(round);
     else

@@ -1,10 +1,12 @@
 /*
- * membership.c: whether the servers can vote together. Each is asked before it votes first, when it was out of reach, and now
- * and then: for its run id, so that none votes twice; whether it is a shard of a cluster, which knows other servers; and
- * for the quorum it belongs to, which it keeps for its clients, so that two views of who votes never grant side by side.
+ * membership.c: whether the servers may vote together. Each is queried before its first vote, after it was unreachable,
+ * and now and then:
+ *   - for its run id, so that no server votes twice;
+ *   - for whether it is a shard of a cluster: such a server knows other servers;
+ *   - for the view of its quorum, which it keeps for its clients, so that two views never grant side by side.
  *
- * A question goes before the first vote on the same connection. As long as one server cannot vote with the others nobody
- * is granted anything: the user has to name others.
+ * The query goes before the first vote on the same connection. While one server may not vote with the others, nothing
+ * is granted: the user has to name other servers. All here runs on the lane's thread; mutexes: see inner.h.
  */
 #include "inner.h"
 
@@ -17,7 +19,7 @@
 
 enum { MS = 1000 };
 
-/* ---- how the quorum is written */
+/* ---- the view of the quorum */
 
 void dli_quorum_view(struct dli_quorum *quorum, int db, const char *called)
 {
@@ -41,7 +43,7 @@ void dli_quorum_view(struct dli_quorum *quorum, int db, const char *called)
             snprintf(quorum->view + size, sizeof quorum->view - (size_t)size, " %.60s", quorum->node[i].store->text);
 }
 
-/* ---- what a server says */
+/* ---- the answer of a server */
 
 /* quorum.mutex held. */
 static void judge(struct dli_server *node, const struct dli_request *request)
@@ -89,7 +91,7 @@ static void heard(struct dli_request *request)
     if (request->status != DLOCK_OK) {
         if (seat->reason.code == DLOCK_OK)
             seat->reason.code = request->status;
-        seat->failures = -1; /* the trouble that made us ask is not over */
+        seat->failures = -1; /* the failure that caused the query is not over */
         return;
     }
     pthread_mutex_lock(&node->quorum->mutex);
@@ -126,7 +128,7 @@ dlock_status dli_quorum_fits(struct dli_quorum *quorum, dlock_error *box)
     return status;
 }
 
-/* ---- seats */
+/* ---- members */
 
 int dli_membership_init(struct dli_lane *lane)
 {
@@ -171,7 +173,7 @@ static void ask(struct dli_membership *seat, int64_t now)
     request->status = node->store->ops->push(seat->lane->lane[seat->index], request);
     if (request->status == DLOCK_OK)
         return;
-    heard(request); /* who asks may be going over the rounds: they hear of it by dli_membership_judge */
+    heard(request); /* the caller may be walking the rounds: they are told by dli_membership_judge */
     seat->lane->unheard |= 1U << seat->index;
 }
 

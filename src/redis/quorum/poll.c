@@ -1,6 +1,6 @@
 /*
- * poll.c: rounds that ask something once: force, gates, inspection, ping. With enough answers they are over; what the
- * rest does stays behind.
+ * poll.c: rounds that ask each server once: force, gates, inspection, provision, ping. Enough answers decide; later
+ * ones are ignored. The lane's thread.
  */
 #include "inner.h"
 
@@ -18,7 +18,7 @@ static void begin(struct dli_round *round, int64_t now)
     }
 }
 
-/* NOT_HELD, UNCHANGED and so on are answers. */
+/* NOT_HELD, WRONG_KIND and statuses like UNCHANGED are answers. */
 static int answered(const struct dli_share *share)
 {
     dlock_status status = share->request->status;
@@ -33,9 +33,9 @@ static void heard(struct dli_round *round, struct dli_share *share, int64_t now)
     round->tally.unknown += !answered(share);
 }
 
-/* ---- what the answers say together */
+/* ---- the sum of the answers */
 
-/* What was done anywhere was done; else what most say. */
+/* DLOCK_OK if one server did it; else the most frequent status. */
 static dlock_status sum_of_deeds(const struct dli_round *round)
 {
     int count = round->lane->quorum->count, most = 0;
@@ -57,7 +57,7 @@ static dlock_status sum_of_deeds(const struct dli_round *round)
     return result;
 }
 
-/* It is closed where half of the answers say so. */
+/* The gate is closed if at least half of the answers say so, for the longest time that any says. */
 static void sum_of_gates(const struct dli_round *round, struct dli_request *asked)
 {
     int closed = 0;
@@ -91,7 +91,10 @@ static int same_holder(const struct dli_round *round, int i, int64_t *least_ms)
     return same;
 }
 
-/* Whom most name: with a tie a holder. Who waits stands in no line, and is not known. Another kind of key names nobody. */
+/*
+ * The holder that most servers name; in a tie, a holder rather than nobody. The number of waiters is unknown (-1): they
+ * stand in no line. A key of another kind names nobody.
+ */
 static dlock_status sum_of_sights(const struct dli_round *round, struct dli_request *asked)
 {
     struct dli_inspection *sum = &asked->inspection;

@@ -1,7 +1,7 @@
 /*
- * quorum.c: the store on a quorum of servers as a table of operations, and its lanes. See inner.h.
- *
- * Requests go into the lane's inbox; the lane's thread makes rounds of them. first and the nodes' hooks are set before a second thread uses the store.
+ * quorum.c: the store on a quorum of servers: its table of operations, and its lanes. Mutexes: see inner.h. A request
+ * goes into its lane's inbox; the lane's thread makes a round of it. The nodes' hooks are set before a second thread
+ * uses the store.
  */
 #include "inner.h"
 
@@ -127,7 +127,7 @@ fail:
     return NULL;
 }
 
-/* Into the inbox, behind the others. */
+/* Append to the inbox. DLOCK_CLOSED when the lane is shut. */
 static dlock_status put(struct dli_lane *lane, struct dli_ballot *ballot)
 {
     int wake, shut;
@@ -202,7 +202,7 @@ static void start_rounds(struct dli_lane *lane)
     }
 }
 
-/* An answer may make a next word to a server that was stepped already. */
+/* An answer may push a request to a server that was stepped already: then all are stepped again. */
 static void step(struct dli_lane *lane, int64_t now)
 {
     const struct dli_quorum *quorum = lane->quorum;
@@ -262,7 +262,7 @@ static void awake(struct dli_lane *lane)
         quorum->node[i].store->ops->awake(lane->lane[i]);
 }
 
-/* What the nodes do not answer any more ends the rounds. */
+/* The nodes answer no more requests, so all rounds end. */
 static void shut(struct dli_lane *lane)
 {
     const struct dli_quorum *quorum = lane->quorum;
@@ -356,7 +356,7 @@ static int by_name(const void *a, const void *b)
     return strcmp((*(const struct dli_target *const *)a)->text, (*(const struct dli_target *const *)b)->text);
 }
 
-/* In an order that all clients share: by their names, or as written where clients write different names. */
+/* In an order that all clients share: sorted by address, or as written when the quorum has a name. */
 static dlock_status open_nodes(struct dli_quorum *quorum, const struct dlock_options *options,
                                const struct dli_site *site, dlock_error *box)
 {

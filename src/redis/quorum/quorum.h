@@ -1,5 +1,5 @@
 /*
- * quorum.h: the store on servers that know nothing of each other. It has no transactions.
+ * quorum.h: the store on a quorum of servers that know nothing of each other. It has no transactions.
  */
 #ifndef DLI_REDIS_QUORUM_QUORUM_H
 #define DLI_REDIS_QUORUM_QUORUM_H

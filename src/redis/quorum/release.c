@@ -1,8 +1,9 @@
 /*
- * release.c: rounds that release an id on all servers. Who does not answer is asked again in the background until it
- * must have forgotten the id by itself.
+ * release.c: rounds that release an id on all servers, on the lane's thread. A server that does not answer is asked
+ * again in the background, until it must have forgotten the id by itself. Times in microseconds.
  *
- * OK and released: enough had it, or may have. OK and not released: so many did not that nobody can have held it.
+ * OK and released: enough servers had the id, or may have had it. OK and not released: so many did not have it that it
+ * cannot have held the lock.
  */
 #include "inner.h"
 
@@ -20,7 +21,7 @@ static void send(struct dli_share *share, const char *id, int64_t deadline)
     dli_share_copy(share, stage);
     exchange->wish.want = 0;
     exchange->wish.drop = 1;
-    exchange->wish.listening = INT32_MAX; /* nobody foreign is given a turn: our own listen there */
+    exchange->wish.listening = INT32_MAX; /* no foreign client gets a turn: our waiters subscribe there */
     memcpy(exchange->drop, id, DLI_OWNER_MAX);
     exchange->want[0] = exchange->under[0] = '\0';
     share->request->deadline = deadline;
@@ -100,7 +101,7 @@ static void decide(struct dli_round *round, int must, int64_t now)
         answer(round, 1);
     } else if (must) {
         round->asked->request.sent = 1;
-        round->until = 0; /* the asker asks again */
+        round->until = 0; /* the caller tries again */
         dli_round_fail(round, "answer", answers);
     }
 }

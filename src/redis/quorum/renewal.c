@@ -1,7 +1,7 @@
 /*
- * renewal.c: rounds that renew holds. A hold is kept when enough servers confirm it, gone when so many do not have it that
- * enough never will. Behind that, servers that lack a hold which was kept, and is not being released, get it again when nobody
- * else has the lock there.
+ * renewal.c: rounds that renew holds, on the lane's thread. A hold is kept when enough servers confirm it. It is lost
+ * when so many servers lack it that enough can never confirm it. After the answer, servers that lack a kept hold get it
+ * again, unless it is being released or somebody else has the lock there.
  */
 #include "inner.h"
 
@@ -13,7 +13,7 @@ static int rows(const struct dli_round *round)
     return round->said.renew.count;
 }
 
-/* The places of the asker's rows go with the asker; those of the servers' stores stay. */
+/* The places in the caller's rows may be freed after the answer. The round refers to the servers' places instead. */
 int dli_renewal_round_init(struct dli_round *round)
 {
     const struct dli_renewal *row = round->said.renew.row;
@@ -70,7 +70,7 @@ static void begin(struct dli_round *round, int64_t now)
     }
 }
 
-/* Of what the server lacks, the holds that were kept; they move to the front. */
+/* Move the kept holds that the server lacks to the front of its rows. Returns how many there are. */
 static int lacking(const struct dli_round *round, struct dli_share *share)
 {
     int found = 0;
@@ -119,7 +119,7 @@ static void heard(struct dli_round *round, struct dli_share *share, int64_t now)
         give_again(share);
 }
 
-/* Into the asker's rows. Returns how many are known. */
+/* Write the results into the caller's rows. Returns how many are known. */
 static int tell(struct dli_round *round)
 {
     struct dli_renewal *row = round->asked->request.renew.row;

@@ -1,5 +1,5 @@
 /*
- * round.c: the life of a round, and of its shares. Everything here is on the lane's thread.
+ * round.c: the life of a round and of its shares. Everything here runs on the lane's thread.
  */
 #include "inner.h"
 
@@ -20,7 +20,7 @@ int64_t dli_lane_noise(struct dli_lane *lane, int64_t range)
 
 /* ---- answers */
 
-/* Who sleeps may free the ballot as soon as done is set. */
+/* A sleeping caller may free the ballot as soon as done is set. */
 void dli_ballot_answer(struct dli_lane *lane, struct dli_ballot *ballot, dlock_status status)
 {
     uint32_t slot = ballot->slot, sleeps = ballot->sleeps;
@@ -110,14 +110,14 @@ static const char *said_by(const struct dli_round *round, const struct dli_share
                                              : "yes";
 }
 
-/* It was asked something, a vote or a floor, and has not answered. */
+/* Whether the server still has to answer the request, or a floor. */
 static int is_silent(const struct dli_round *round, const struct dli_share *share)
 {
     return !share->over ||
            (round->ops == &dli_election_round_ops && round->election.voter[share->node].vote == DLI_VOTE_WRITING);
 }
 
-/* One word for all when all that have failed say the same. While some are silent only when they decide alone. */
+/* The one status of all failed servers. DLOCK_UNREACHABLE if they differ, or are too few while others are silent. */
 static dlock_status common_status(const struct dli_round *round)
 {
     const struct dli_quorum *quorum = round->lane->quorum;
@@ -267,14 +267,14 @@ static const struct dli_round_ops *ops_for(const struct dli_request *request)
 static void begin(struct dli_round *round, int64_t now)
 {
     round->begun = 1;
-    round->busy++; /* it stays while it begins */
+    round->busy++; /* keeps the round while it begins */
     dli_round_wake(round, round->said.deadline);
     round->ops->begin(round, now);
     round->busy--;
     dli_round_settle(round, now);
 }
 
-/* Who tries again is not to meet all others that do. */
+/* A random pause before a contended lock: waiters that try again must not meet. */
 static int64_t pause_before(struct dli_round *round, int64_t now)
 {
     const struct dli_shared_place *spot = round->spot;
@@ -344,7 +344,7 @@ int dli_round_grace(struct dli_round *round, int64_t now)
     return 0;
 }
 
-/* Undo again what a server did not answer; or, with all, no more. */
+/* Repeat the releases that are due; with all, give them up. */
 static void undo_again(struct dli_round *round, int64_t now, int all)
 {
     for (int i = 0; i < round->lane->quorum->count; i++) {

@@ -1,8 +1,9 @@
 /*
- * subscriptions.c: what the stores of the nodes hear, told on. Hooks run on lane 0, but for log.
+ * subscriptions.c: passes on what the nodes' stores receive. Hooks run on lane 0's thread, except log. quorum.mutex
+ * guards the counts of listeners.
  *
- * Any server's word is a hint to look. Grants are pushed to those in line alone, and nobody of ours is. A server whose ear comes
- * back has to be told anew what is listened to: up is said again then.
+ * A message from any server is a hint to probe. Grants are ignored: servers push them only to waiters in line, and ours
+ * are not in line. When a server is subscribed again, it needs all channels anew: so up is reported each time.
  */
 #include "inner.h"
 
@@ -73,7 +74,7 @@ static void note(void *owner, dlock_status status, const char *text)
 
 const struct dli_store_hooks dli_server_hooks = {up, down, listens, deaf, hint, granted, gate, note};
 
-/* ---- what the asker wants to hear */
+/* ---- the channels that the caller wants */
 
 void dli_quorum_want(struct dli_store *store)
 {
@@ -83,7 +84,7 @@ void dli_quorum_want(struct dli_store *store)
         quorum->node[i].store->ops->want(quorum->node[i].store);
 }
 
-/* The nodes count for themselves: the first one begins, the last one ends it. */
+/* Each node is told only of the first listener and of the last one, with a count of its own. */
 void dli_quorum_listen(struct dli_store *store, const struct dli_kind *kind, const struct dli_place *place,
                        const char *owner, int on, int64_t *listeners)
 {

@@ -1,5 +1,5 @@
 /*
- * lane.c: the errands that wait for a connection, see replicas.h.
+ * lane.c: the jobs that wait for a connection, and the operations of the lane. Threads and mutex: see replicas.h.
  */
 #include "replicas.h"
 
@@ -75,7 +75,7 @@ void dli_replicas_execute(struct dli_replicas *replicas, struct dli_job *job)
         dli_futex_sleep(&job->call.done, 0);
 }
 
-/* Move what is in one line behind what is in another. */
+/* Append one queue to the other. */
 static void move(struct dli_call_queue *from, struct dli_call_queue *to)
 {
     if (!from->first)
@@ -86,7 +86,7 @@ static void move(struct dli_call_queue *from, struct dli_call_queue *to)
     from->end = &from->first;
 }
 
-/* What was pushed goes behind what waits. */
+/* Move the pushed calls behind the waiting ones. */
 static void collect(struct dli_replicas *replicas, int shut)
 {
     pthread_mutex_lock(&replicas->mutex);
@@ -116,7 +116,7 @@ static void begin(struct dli_replicas_carrier *carrier, struct dli_job *job, int
     carrier->alarm = now;
 }
 
-/* Nobody waits for those any more. */
+/* End the calls whose deadline has passed. */
 static void expire(struct dli_replicas *replicas, struct dli_call_queue *line, int64_t now)
 {
     struct dli_call **link = &line->first, *call;

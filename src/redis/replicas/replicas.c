@@ -1,5 +1,5 @@
 /*
- * replicas.c: one errand on its connection, see replicas.h. What is common to all is in lane.c.
+ * replicas.c: one job on its connection, on the lane's thread. See replicas.h; lane.c does what all jobs share.
  */
 #include "replicas.h"
 
@@ -13,7 +13,7 @@
 
 enum { MS = 1000 };
 
-/* How many have to confirm. By the word of sentinels or of the cluster it is never none. */
+/* How many replicas must confirm: at least one, even if sentinels or the cluster know of none. */
 static int needed(const struct dli_replicas *replicas)
 {
     int known;
@@ -24,13 +24,13 @@ static int needed(const struct dli_replicas *replicas)
     return known > 0 ? known : 1;
 }
 
-/* ---- the end of an errand: these return 1, it is over */
+/* ---- the end of a job: these return 1, it is over */
 
 static int leave(struct dli_replicas_carrier *carrier, struct dli_job *job, int sleeps)
 {
     carrier->job = NULL;
     if (sleeps) {
-        __atomic_store_n(&job->call.done, 1, __ATOMIC_RELEASE); /* the errand is its caller's from here on */
+        __atomic_store_n(&job->call.done, 1, __ATOMIC_RELEASE); /* the job is its caller's from here on */
         dli_futex_wake(&job->call.done, 1);
     }
     return 1;
@@ -45,7 +45,7 @@ static int tell(struct dli_replicas_carrier *carrier)
     return leave(carrier, job, sleeps);
 }
 
-/* 0: it is no redirect, that sends it elsewhere. */
+/* 1: a redirect sends the job elsewhere. 0: it is none. */
 static int turned(struct dli_replicas_carrier *carrier, dlock_status status, const struct dli_reply *reply)
 {
     struct dli_job *job = carrier->job;
@@ -66,7 +66,7 @@ static int fail(struct dli_replicas_carrier *carrier, const dlock_error *reason,
     return tell(carrier);
 }
 
-/* The script ran, and its effect is not confirmed. */
+/* The script ran, but its effect is not confirmed. */
 static int unconfirmed(struct dli_replicas_carrier *carrier, dlock_status status)
 {
     struct dli_request *request = &carrier->job->request;
@@ -89,7 +89,7 @@ static const char *server_of(const struct dli_replicas *replicas)
     return replicas->config->target.text;
 }
 
-/* What WAIT says when the server becomes a replica meanwhile, or has become one. */
+/* The error of WAIT when the server has become a replica, before it or meanwhile. */
 static int is_demotion(const struct dli_reply *reply)
 {
     return reply->type == DLI_REPLY_ERROR &&
@@ -118,7 +118,7 @@ static int confirmed_by(const struct dli_replicas *replicas, struct dli_replicas
                                          dli_escape_error(quote, sizeof quote, reply)));
 }
 
-/* The answer may come still, so the connection goes; one that is being made is for whoever comes next. */
+/* Its time is over. The reply may still come, so a used connection is closed; a new one is kept for the next job. */
 static int late(const struct dli_replicas *replicas, struct dli_replicas_carrier *carrier)
 {
     dlock_error reason = {.code = DLOCK_OK};
@@ -134,9 +134,9 @@ static int late(const struct dli_replicas *replicas, struct dli_replicas_carrier
     return fail(carrier, &reason, said);
 }
 
-/* ---- phases: 0, it goes on later; 1, over; 2, go on at once */
+/* ---- phases: 0, it goes on later; 1, it is over; 2, it goes on at once */
 
-/* An idle connection may have been closed meanwhile: once more on a new one. */
+/* An idle connection may have been closed meanwhile: try once more on a new one. */
 static int lost(struct dli_replicas_carrier *carrier)
 {
     struct dli_call *call = &carrier->job->call;
@@ -216,7 +216,7 @@ static int say(struct dli_replicas_carrier *carrier, int full)
 static int say_wait(const struct dli_replicas *replicas, struct dli_replicas_carrier *carrier, int64_t now)
 {
     int64_t left = (carrier->job->call.deadline - now) / MS /
-                   2; /* it answers up to 100 ms late, but before nobody waits any more */
+                   2; /* WAIT may answer 100 ms late, yet must answer before the deadline */
     char number[24], timeout[24];
 
     snprintf(number, sizeof number, "%d", needed(replicas));
@@ -227,7 +227,7 @@ static int say_wait(const struct dli_replicas *replicas, struct dli_replicas_car
     return 2;
 }
 
-/* Whether the script did something that has to be confirmed. */
+/* Whether the script did something that must be confirmed. */
 static int matters(const struct dli_request *request)
 {
     if (request->status != DLOCK_OK)

@@ -1,20 +1,21 @@
 /*
- * replicas.h: requests whose effect replicas have to confirm (option replicas), on connections of their own; of a cluster, one for each server.
+ * replicas.h: requests whose effect replicas must confirm (option replicas). They go over connections of their own; in
+ * a cluster each server has its own set.
  *
- * WAIT answers when the replicas have all that the server had written when the last command that wrote, of the same connection,
- * had run (Redis up to 7: any command); on a fresh connection it confirms nothing. So every script that answers "granted",
- * "renewed" or "taken" writes, also when it finds things as they should be already. A grant or a renewal and its WAIT go
- * over one connection, one behind the other, with no reconnecting in between, and nothing else is sent behind a WAIT,
- * which blocks its connection.
+ * WAIT refers to the last command that wrote on its own connection (Redis up to 7: to the last command of any kind). It
+ * confirms all that the server had written when that command had run. On a fresh connection it confirms nothing. So
+ * every script that answers "granted", "renewed" or "taken" writes, even if nothing has to change. A grant or a renewal
+ * and its WAIT go over one connection, one directly after the other, without a reconnect in between. Nothing else is
+ * sent after a WAIT, because it blocks its connection.
  *
- * What is confirmed: a grant and every renewal, by as many replicas as the option says. With all of them, whichever is promoted
- * knows each claim that was counted on. A grant that another process's release made for a waiter is not believed when it
- * is heard: the waiter asks for it again by the same id, and that request is confirmed. A release is not confirmed: a replica
- * that still knows the grant keeps the lock taken until the lease ends. What is handed over inside a process changes nothing
- * on the server.
+ * A grant and every renewal are confirmed, by as many replicas as the option says. When all have to confirm, any
+ * replica that is promoted knows every claim that clients rely on. A waiter does not rely on the message of a grant
+ * that another process's release made: it asks for the grant again with the same id, and that request is confirmed. A
+ * release is not confirmed: a replica that still knows the grant keeps the lock taken until the lease ends. A hand-over
+ * inside a process changes nothing on the server.
  *
- * A short answer: the caller hears DLOCK_NOT_REPLICATED and the engine takes the grant back by its id. A short renewal does
- * not count; the holder is AT_RISK and then LOST unless a later one is confirmed.
+ * With too few confirmations a grant fails with DLOCK_NOT_REPLICATED, and the engine takes it back by its id. Such a
+ * renewal does not count: the holder is AT_RISK and then LOST, unless a later renewal is confirmed.
  *
  * mutex guards pushed and shut; the rest belongs to the lane's thread.
  */
@@ -30,18 +31,18 @@ struct pollfd;
 
 enum { DLI_REPLICAS_CONNS = 4 };
 
-/* One connection and what it carries. */
+/* One connection and its job. */
 struct dli_replicas_carrier {
     struct dli_conn *conn;
     struct dli_job *job; /* NULL: idle */
-    int connecting;      /* for this errand or, when that is over, the next one */
-    int said, waits;     /* where it is */
-    int skip;            /* replies that nobody waits for: to ASKING */
-    int fresh;           /* the connection was made for this errand */
+    int connecting;      /* for this job or, once that is over, for the next one */
+    int said, waits;     /* the command was sent; WAIT was sent */
+    int skip;            /* a reply to skip: that to ASKING */
+    int fresh;           /* the connection was made for this job */
     int64_t alarm;
 };
 
-/* Calls in their order. */
+/* Calls in order of arrival. */
 struct dli_call_queue {
     struct dli_call *first, **end;
 };
@@ -54,8 +55,8 @@ struct dli_replicas {
     const struct dli_conn_config *config;
     struct dli_budget *budget;
     int64_t *reloads;
-    int needed;                       /* how many replicas; < 0: all, *known or one */
-    const int *known;                 /* an atomic; the finder's, or the cluster's for this server */
+    int needed;                       /* how many replicas must confirm; < 0: all, *known or one */
+    const int *known;                 /* an atomic; the sentinels', or the cluster's for this server */
     struct dli_call_queue waiting[2]; /* for a connection; [1]: urgent ones, which go first */
     struct dli_replicas_carrier carrier[DLI_REPLICAS_CONNS];
 };
@@ -64,25 +65,25 @@ void dli_replicas_init(struct dli_replicas *replicas, const struct dli_conn_conf
                        int wake_fd, int needed, int64_t *reloads);
 void dli_replicas_fini(struct dli_replicas *replicas);
 
-/* Whether the request is one that has to be confirmed. */
+/* Whether replicas must confirm the request. */
 int dli_replicas_want(const struct dli_replicas *replicas, const struct dli_request *request);
 
 /*
- * Any thread: an errand that has begun. 0, or -1 when the lane was shut. urgent: it goes before all that wait for a connection,
- * behind others that are urgent. carry: blocks until it was answered.
+ * Any thread, with a job that has begun. push: 0, or -1 when the lane is shut. urgent: the job goes before all that
+ * wait for a connection, behind earlier urgent ones. execute: blocks until the job is answered.
  */
 int dli_replicas_push(struct dli_replicas *replicas, struct dli_job *job, int urgent);
 void dli_replicas_execute(struct dli_replicas *replicas, struct dli_job *job);
 
 /* ---- replicas.c, the lane's thread */
 
-/* Go on with the turn's errand as far as possible without blocking. */
+/* Go on with the carrier's job as far as possible without blocking. */
 void dli_replicas_drive(struct dli_replicas *replicas, struct dli_replicas_carrier *carrier, int64_t now);
 
-/* Go on with connecting, with an errand or without. */
+/* Go on with connecting, with or without a job. */
 void dli_replicas_settle(struct dli_replicas *replicas, struct dli_replicas_carrier *carrier, int64_t now);
 
-/* End one that has not been sent: DLOCK_UNREACHABLE, it is late, or DLOCK_CLOSED; and one that has been, by closing. */
+/* End a job that was not sent: DLOCK_UNREACHABLE (it is late) or DLOCK_CLOSED. Cut one that was sent: DLOCK_CLOSED. */
 void dli_replicas_end(struct dli_replicas *replicas, struct dli_job *job, dlock_status status);
 void dli_replicas_cut(struct dli_replicas_carrier *carrier);
 

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Write the Lua scripts as one C file: embed.py OUT.c SCRIPT.lua...
 
-A line "--@include NAME.lua" is replaced by that file of the same folder, "--@include FOLDER/NAME.lua" by one of a folder beside it. Comment lines and blank lines are left out: what
-remains is what the server gets and what the SHA1 is of. Long comments (--[[) are refused.
+A line "--@include NAME.lua" is replaced by that file of the same folder, "--@include FOLDER/NAME.lua" by a file of a folder
+beside it. Comment lines and blank lines are left out. The rest is the text that the server gets, and that the SHA1 is of. Long
+comments (--[[) are refused.
 
-Each script is there in three forms, two of them for clusters with sharded channels. In "sharded", PUBLISH is SPUBLISH and NUMSUB
-SHARDNUMSUB where the channel is a lock's; ear(...) and 'dlock_client:' are not. In "both", both.lua comes first, and what follows is
-the plain form: they share their text. A script that tries commands by name, "try(...)", has the lines of either form there.
+Each script has three forms: plain, and two for clusters with sharded channels. In "sharded", PUBLISH becomes SPUBLISH and NUMSUB
+becomes SHARDNUMSUB for the channels of locks, but not for our own: ear(...) and 'dlock_client:'. In "both", shared/both.lua comes
+first and the plain form follows, so that the two share their text. A script that tries commands by name, "try(...)", has its lines
+in either form instead.
 """
 import hashlib
 import pathlib
@@ -26,7 +28,7 @@ SHARDED = {"PUBLISH": "SPUBLISH", "NUMSUB": "SHARDNUMSUB"}
 
 
 def load(path: pathlib.Path, above: tuple[pathlib.Path, ...] = ()) -> list[str]:
-    """The lines of a script that matter, includes taken in."""
+    """The lines of a script without comments and blank lines, with includes replaced."""
     if path in above:
         sys.exit(f"{path}: includes itself")
     lines: list[str] = []
@@ -70,7 +72,7 @@ def both(lines: list[str]) -> list[str]:
 
 
 class Script:
-    """A script in its forms. A form is a text and at which byte of it the form begins."""
+    """A script in its forms. A form is the name of a text, and the byte of it where the form begins."""
 
     def __init__(self, path: pathlib.Path) -> None:
         plain = load(path)
@@ -85,7 +87,7 @@ class Script:
             self.texts["sharded"], self.forms["sharded"] = sharded, ("sharded", 0)
 
     def literals(self) -> str:
-        """Macros: literals that are alike, or end alike, are there once."""
+        """Macros of string literals. Literals that are equal, or end alike, are stored once."""
         found = ""
         for form, lines in self.texts.items():
             found += f"\n#define {self.name}_{form} \\\n" + " \\\n".join("    " + quote(line) for line in lines) + "\n"

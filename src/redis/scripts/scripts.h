@@ -1,5 +1,5 @@
 /*
- * scripts.h: the Lua scripts, embedded by embed.py: text for EVAL and its SHA1 for EVALSHA.
+ * scripts.h: the Lua scripts, embedded by embed.py: the text for EVAL and its SHA1 for EVALSHA.
  */
 #ifndef DLI_REDIS_SCRIPTS_SCRIPTS_H
 #define DLI_REDIS_SCRIPTS_SCRIPTS_H
@@ -67,13 +67,14 @@ struct dli_script {
 extern const struct dli_script dli_scripts[DLI_SCRIPT_COUNT];
 
 /*
- * The same for clusters with sharded channels: those of locks are, or they are told and counted both ways. Our own, "dlock_client:",
- * is a plain one.
+ * The same for clusters with sharded channels. sharded: the channels of locks are sharded. both: messages go to the
+ * plain and the sharded channel, and the subscribers of both are counted. Our own channel, "dlock_client:", is always
+ * plain.
  */
 extern const struct dli_script dli_scripts_sharded[DLI_SCRIPT_COUNT];
 extern const struct dli_script dli_scripts_both[DLI_SCRIPT_COUNT];
 
-/* How the channels of locks are spoken to. */
+/* The form of the channels of locks. */
 enum { DLI_FORM_PLAIN, DLI_FORM_SHARDED, DLI_FORM_BOTH };
 
 static inline const struct dli_script *dli_script_in(int form, int script)

@@ -1,9 +1,9 @@
 /*
- * single.c: the store on one server: a shared connection per lane, private ones for callers while it is quiet, and a
- * subscriber on lane 0.
+ * single.c: the store on one server. A lane has one shared connection; a caller uses a private one while the shared one
+ * is idle. Lane 0 also has the subscriber.
  *
- * commands and reloads are atomics; first is set before the store is used by a second thread; the rest says itself what guards it. A
- * lane's trouble and trimmed belong to its thread.
+ * commands and reloads are atomics. first is set before a second thread uses the store. failure and trimmed of a lane
+ * belong to its thread. The other members guard themselves, see their headers.
  */
 #include "single.h"
 
@@ -27,10 +27,10 @@ struct single {
     struct dli_conn_config config;
     struct dli_budget budget;
     struct dli_private pool;
-    int64_t patience; /* for one command */
+    int64_t patience; /* for one command, in microseconds */
     int64_t commands, reloads;
     int replicas;                     /* constant, see dli_options_replicas */
-    struct dli_quarantine quarantine; /* constant; longest_ms 0: off */
+    struct dli_quarantine quarantine; /* constant; off when longest_ms is 0 */
     char channel[DLI_OWN_CHANNEL_MAX];
     struct dli_lane *first;
 };
@@ -39,7 +39,7 @@ struct dli_lane {
     struct single *single;
     int index;
     struct dli_pipe pipe;
-    struct dli_subscriber subscriber; /* of lane 0 */
+    struct dli_subscriber subscriber; /* only on lane 0 */
     struct dli_txn_lane txns;
     struct dli_replicas replicas;
     struct dli_failure_log failure;
@@ -186,7 +186,7 @@ static void lane_free(struct dli_lane *lane)
     free(lane);
 }
 
-/* Encode the call; alone: it goes in no crowd. 0, or -1 without memory. */
+/* Encode the call. alone: it is not sent in a batch. Returns 0, or -1 without memory. */
 static int begin(struct dli_job *job, int alone)
 {
     if (dli_job_begin(job))
@@ -224,7 +224,7 @@ static dlock_status push_urgent(struct dli_lane *lane, struct dli_request *reque
     return hand_over(lane, request, 1);
 }
 
-/* On a private connection while nobody uses the shared one, else on that. */
+/* On a private connection while the shared one is idle, else on the shared one. */
 static void execute(struct dli_lane *lane, struct dli_request *request)
 {
     struct single *single = lane->single;

@@ -1,12 +1,12 @@
 -- Acquire the fair lock, or stand in line. The same owner id sent twice gets the same grant.
--- {1, token}; {0, ms until the next look or -1, whether one of Redisson's comes before}; {-1}: keys of another kind;
--- {-2}: the gate is closed.
+-- Returns {1, token}; {0, ms until the next probe or -1, 1 when a client of Redisson's comes before}; {-1}: keys of
+-- another kind; {-2}: the gate is closed.
 -- ARGV: owner, lease, block, mode (0 try, 1 line, 2 line and poll), listening, beat, keep, seq, channel
 local channel = ARGV[9]
 --@include fair_base.lua
 local own, want = ARGV[1], { lease = ARGV[2], keep = ARGV[7] }
 
--- The usual case first, before the functions of the line are made: nobody holds the lock and nobody waits.
+-- The usual case comes first, before the functions of the line are made: nobody holds the lock and nobody waits.
 if call('EXISTS', lock, queue, timeouts, about, gate) == 0 and ask('STRLEN', fence) then
   local token = reserve(want.keep)
   hold(own, want.lease, token)
@@ -17,7 +17,7 @@ end
 --@include fair_line.lua
 --@include fair_stand.lua
 
--- Its own grant once more; a write, for replicas to confirm.
+-- Repeat own's grant. It writes, so that replicas confirm it.
 local function again(told)
   call('PEXPIRE', lock, math.max(call('PTTL', lock), tonumber(want.lease)))
   keep_for(about, 2 * want.lease)

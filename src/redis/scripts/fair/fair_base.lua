@@ -1,12 +1,15 @@
--- What the scripts of the fair lock share. The script names Redisson's channel before. All keys are in the lock's slot:
+-- Shared by the scripts of the fair lock. The script sets channel, Redisson's, before this. All keys are in the lock's
+-- slot:
 --   lock      hash {owner: "1"}, Redisson's lock
 --   fence     string, the highest fencing token reserved so far, Redisson's fenced counter
 --   queue     list, owners in order of arrival, Redisson's and ours
 --   timeouts  zset, the same owners -> ms since 1970 at which Redisson gives them up
---   about     hash, ours: waiter -> "arrived lease block keep polls seq foreign until", the last in ms: it lives until then;
---             "!" -> "owner token" of the holder; "?" -> "deaf idle seen owner", of a foreign head; "~" -> next sweep; tombstones, see buried.lua
---   gate      string, there while the lock is closed. Missing in a release during a quarantine, see quarantine_free.lua: closed
--- All times in ms but "arrived", in microseconds.
+--   about     hash, ours: waiter -> "arrived lease block keep polls seq foreign until"; it lives until then, in ms
+--             since 1970; "!" -> "owner token" of the holder; "?" -> "deaf idle seen owner", of a foreign head; "~" ->
+--             next sweep; tombstones, see buried.lua
+--   gate      string, exists while the gate is closed. In a release during a quarantine this key is missing, which
+--             means closed: see quarantine_free.lua
+-- All times are in ms, except "arrived", which is in microseconds.
 local call = redis.call
 local lock, fence, queue, timeouts, about, gate = unpack(KEYS)
 
@@ -29,7 +32,7 @@ local function text(number)
 end
 
 local wrong = false
--- What the server answers; nil, and wrong is set, when the key is of another type.
+-- The server's reply; nil when the key is of another type, and then wrong is set.
 local function ask(...)
   local said = redis.pcall(...)
   if type(said) ~= 'table' or not said.err then
@@ -42,7 +45,7 @@ local function ask(...)
   return nil
 end
 
--- A key is to last so many ms from now, or nearly.
+-- Make the key last for ms from now, or for three quarters of that at least.
 local function keep_for(key, ms)
   if call('PTTL', key) < ms * 3 / 4 then
     call('PEXPIRE', key, text(ms))
@@ -51,7 +54,7 @@ end
 
 --@include semaphore/sem_token.lua
 
--- The free lock is owner's, with the token that was reserved for it.
+-- Give the free lock to owner, with the token that was reserved for it.
 local function hold(owner, lease, token)
   call('HSET', lock, owner, '1')
   call('PEXPIRE', lock, lease)

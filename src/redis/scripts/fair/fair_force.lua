@@ -1,4 +1,4 @@
--- Take the fair lock from whoever holds it: 1, 0 when it was free, -1 for keys of another kind. ARGV: channel
+-- Release the fair lock by force. Returns 1; 0 when it was free; -1 for keys of another kind. ARGV: channel
 local channel = ARGV[1]
 --@include fair_base.lua
 --@include fair_line.lua

@@ -1,10 +1,11 @@
--- The line of the fair lock: who lives, who comes next. Ours live while they look now and then, and their process hears or
--- polls; Redisson's while they listen on their own channels. In ms:
---   PLACE    the deadlines of ours are so far away at least, for Redisson
---   PATIENCE those of living clients of Redisson at the head
---   SILENT   one that does not listen goes after so long, when a free lock was there for it for CALLED
---   STALLED  one that listens and leaves a free lock alone for so long goes too
---   UNSEEN   what happens in so long without a look is not known
+-- The line of the fair lock: which waiters live, and which comes next. Ours live while they probe now and then and
+-- their process is subscribed or polls. Redisson's live while they are subscribed to their own channels. In ms:
+--   PLACE    least time to the deadline of a waiter of ours, for Redisson
+--   PATIENCE least time to the deadline of a living client of Redisson at the head
+--   SILENT   a client of Redisson that is not subscribed is removed after so long, when a free lock was there for it
+--            for CALLED
+--   STALLED  one that is subscribed and leaves a free lock alone for so long is removed, too
+--   UNSEEN   without a probe for so long, it is unknown what happened
 local PLACE, PATIENCE, SILENT, CALLED, STALLED, UNSEEN, DAY = 60000, 300000, 2000, 300, 10000, 3000, 86400000
 
 local function ours(owner)
@@ -19,12 +20,12 @@ local function ear(owner)
   return 'dlock_client:' .. owner:sub(1, 36)
 end
 
--- Whether somebody listens: those who watch all channels do not count.
+-- Whether the channel has a subscriber. Pattern subscribers do not count.
 local function heard(name)
   return call('PUBSUB', 'NUMSUB', name)[2] > 0
 end
 
--- Whether the process of one of ours does.
+-- Whether the process of a waiter of ours is subscribed.
 local function ears(owner)
   return call('PUBSUB', 'NUMSUB', ear(owner))[2] > 0
 end
@@ -55,7 +56,8 @@ local function forget(waiter)
   call('HDEL', about, waiter)
 end
 
--- Drop what is told of the dead and of processes without waiters. Returns the living, in line or not: {owner, told}.
+-- Remove the records of the dead and of processes without waiters. Returns the living, in line or not, as {owner,
+-- told}.
 local function sweep()
   local flat, told, stays, living = call('HGETALL', about), {}, { ['?'] = true, ['~'] = true }, {}
   for i = 1, #flat, 2 do
@@ -78,7 +80,8 @@ local function sweep()
   return living
 end
 
--- A line of ours alone vanishes after a while without a look; one with clients of Redisson is theirs to keep.
+-- A line of ours alone expires after a while without a probe. A line with clients of Redisson has no end: it is theirs
+-- to keep.
 local function keep_line(foreign)
   local left = call('PTTL', queue)
   if foreign and left > 0 then
@@ -90,7 +93,7 @@ local function keep_line(foreign)
   end
 end
 
--- The line is empty. Those of ours whom Redisson gave up come back by arrival. True when one did.
+-- The line is empty. Waiters of ours that Redisson gave up come back, in order of arrival. Returns true when one did.
 local function revive()
   if call('ZCARD', timeouts) > 0 then
     call('DEL', timeouts)
@@ -113,8 +116,8 @@ local function revive()
   return came
 end
 
--- What was seen of a foreign head: since when it has had no ear, since when it has left a free lock alone ("0": it has one,
--- it has not), when it was seen, its owner.
+-- What was seen of a foreign head: since when it has not been subscribed ("0": it is); since when it has left a free
+-- lock alone ("0": it has not); when it was seen; its owner.
 local function seen()
   local was = call('HGET', about, '?') or '0 0 0 '
   return was:match('^(%d+) (%d+) (%d+) (.*)$')
@@ -129,7 +132,7 @@ local function see(deaf, idle, owner)
   end
 end
 
--- The lock is held: a head can leave it alone only from when it is free again.
+-- The lock is held: the time for which the head leaves a free lock alone starts anew.
 local function see_held()
   local deaf, idle, _, owner = seen()
   if idle ~= '0' then
@@ -137,7 +140,8 @@ local function see_held()
   end
 end
 
--- For how many ms the foreign head, or its client, has had no ear, and for how many it has left a free lock alone.
+-- Returns for how many ms the foreign head, or its client, has not been subscribed, and for how many it has left a free
+-- lock alone.
 local function observe(first, hears, free)
   local deaf, idle, last, owner = seen()
   local at = text(millis())
@@ -153,7 +157,7 @@ local function observe(first, hears, free)
   return hears and 0 or at - deaf, free and at - idle or 0
 end
 
--- Redisson is not to give it up.
+-- Move the deadline, so that Redisson does not give it up.
 local function assure(first, score)
   local till = millis() + math.max(call('PTTL', lock), 0) + PATIENCE
   if not score or score < till then
@@ -162,7 +166,8 @@ local function assure(first, score)
   keep_line(true)
 end
 
--- Whether one of Redisson's keeps the first place: 'hears' or 'deaf', or nil.
+-- Whether a client of Redisson's keeps the first place: 'hears' when it is subscribed, 'deaf' when not; nil when it
+-- does not keep it.
 local function stays(first, free)
   local score = tonumber(call('ZSCORE', timeouts, first))
   local hears = heard(channel .. ':' .. first)
@@ -179,8 +184,8 @@ local function stays(first, free)
   return hears and 'hears' or 'deaf'
 end
 
--- The first living one in line; what is told of it, or how it stays; the next one; and whether "?" is there, for ours. The
--- dead are removed. Who asks is alive.
+-- The first living waiter; its record, or for Redisson's the result of stays(). For ours also the waiter behind it, and
+-- "?" if there. Dead waiters are removed. own asks, so it lives.
 local function head(own, free)
   while true do
     local two = call('LRANGE', queue, 0, 1)
@@ -209,7 +214,7 @@ local function head(own, free)
   end
 end
 
--- The head is one of Redisson's that may be dead. One of ours is to look, so that somebody does.
+-- The head is a client of Redisson's that may be dead. One of ours is told to probe, so that somebody does.
 local function nudge()
   local next_ones = call('LRANGE', queue, 1, 8)
   for i = 1, #next_ones do
@@ -220,7 +225,7 @@ local function nudge()
   end
 end
 
--- The free lock is for first; after: who stands behind; saw: whether "?" is there.
+-- Give the free lock to first, and return its token. after: the waiter behind it. saw: "?" if there.
 local function give(first, told, after, saw)
   local token = reserve(told.keep)
   forget(first)
@@ -233,8 +238,9 @@ local function give(first, told, after, saw)
   return token
 end
 
--- The lock is free: the first living one in line gets it and is told, or is told to come when it is Redisson's.
--- own: who asks; it hears by the reply and gets what it wants now. Returns the first, nil when nobody waits; and the token.
+-- The lock is free: the first living waiter gets it and is told. A client of Redisson's is told to come. own: the
+-- caller, if it waits; it gets the reply instead of a message, and what it wants now. Returns the first waiter, nil
+-- when nobody waits; and the token.
 local function hand_on(own, want)
   local first, told, after, saw = head(own, true)
   if not first then
@@ -259,7 +265,7 @@ local function hand_on(own, want)
   return first
 end
 
--- Leave the line, if waiter stands there.
+-- Leave the line, if waiter is in it.
 local function leave(waiter)
   if call('ZREM', timeouts, waiter) + call('HDEL', about, waiter) == 0 then
     return

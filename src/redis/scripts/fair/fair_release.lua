@@ -1,11 +1,11 @@
--- Release the fair lock, or leave the line: 1 when owner held it, 0 when not. Harmless when repeated.
--- rest: keep the lock for so many ms more, then it is free. ARGV: owner, channel, listening, rest,
--- doubt: "1" where a request for the owner may still be under way
+-- Release the fair lock, or leave the line. Returns 1 when owner held it, 0 when not. Harmless when repeated.
+-- ARGV: owner, channel, listening, rest: ms the lock stays taken, then it is free, doubt: "1" where a request for the
+-- owner may still be under way
 local channel = ARGV[2]
 --@include fair_base.lua
 local owner, rest = ARGV[1], tonumber(ARGV[4]) or 0
 
--- A read or a write of Redisson's that has entered the hash stays, and nobody of ours gets in.
+-- A read or write hold of Redisson's that has entered the hash stays, and none of ours gets in.
 local held = ask('HDEL', lock, owner) == 1
 if ARGV[5] == '1' and ask('HLEN', about) then
   --@include shared/bury.lua
@@ -23,7 +23,7 @@ if held and rest > 0 then
   end
   return 1
 end
--- The usual case first, before the functions of the line are made: nobody waits.
+-- The usual case comes first, before the functions of the line are made: nobody waits.
 if held and call('EXISTS', queue, timeouts) == 0 and (ask('HLEN', about) or 2) <= 1 then
   call('HDEL', about, '!', '?', '~')
   return 1
@@ -31,7 +31,7 @@ end
 
 --@include fair_line.lua
 
--- Keys of another type are left alone: what could be done has been done.
+-- Do a step. A key of another type is left alone: everything else has been done.
 local function try(step, ...)
   local done, problem = pcall(step, ...)
   if not done and not problem:find('WRONGTYPE', 1, true) then

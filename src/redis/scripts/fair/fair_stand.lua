@@ -1,7 +1,7 @@
--- How a waiter comes into the line of the fair lock and keeps its place. SEEN: so many places are looked at.
+-- How a waiter joins the line of the fair lock and keeps its place. SEEN: the number of places that are inspected.
 local SEEN = 8
 
--- Where in the line owner stands: a place among the first, true for further back, nil for nowhere.
+-- Where owner stands in line: a place among the first, true for further back, nil for nowhere.
 local function place_of(owner, first, score)
   for i = 1, #first do
     if first[i] == owner then
@@ -20,7 +20,8 @@ local function some_foreign(first)
   return false
 end
 
--- "1" when one of Redisson's may stand before: told when owner came, seen, or what the last in line was told.
+-- "1" when a client of Redisson's may stand before owner: as recorded when owner came, as seen now, or as recorded of
+-- the last in line.
 local function foreign_before(first, told, place)
   if told and (place or told.foreign == '1') then
     return told.foreign
@@ -36,7 +37,7 @@ local function foreign_before(first, told, place)
   return before and before.foreign or '1'
 end
 
--- Before the first of ours that arrived later. Returns its place.
+-- Insert owner before the first waiter of ours that arrived later. Returns its place.
 local function put_back(owner, arrived)
   call('LREM', queue, 1, owner)
   local from = 0
@@ -56,13 +57,13 @@ local function put_back(owner, arrived)
   return size <= SEEN and size or true
 end
 
--- Behind whoever stands before: Redisson's clients count on deadlines that add up along the line, and take off what theirs
--- added when they go. Ours add nothing, so that nobody's deadline changes when they go.
+-- The deadline behind that of before. Redisson's clients rely on deadlines that add up along the line, and subtract
+-- their own part when they leave. Ours add nothing, so that no deadline changes when they leave.
 local function behind(before)
   return (before and tonumber(call('ZSCORE', timeouts, before)) or 0) + 1
 end
 
--- To the end of the line. left: ms of the holder's lease.
+-- Join at the end of the line. left: ms of the holder's lease. Returns the place.
 local function line_up(owner, beat, first, left)
   local last = #first < SEEN and first[#first] or call('LINDEX', queue, -1)
   local till = math.max(behind(last), millis() + math.max(left, PLACE))
@@ -75,7 +76,7 @@ local function line_up(owner, beat, first, left)
   return size <= SEEN and size or true
 end
 
--- Redisson is not to give up who looks for itself.
+-- Move owner's deadline, so that Redisson does not give it up: it probes for itself.
 local function put_off(owner, score, place, foreign)
   local till = millis() + PLACE
   if foreign == '1' and type(place) == 'number' and place > 1 then
@@ -86,8 +87,8 @@ local function put_off(owner, score, place, foreign)
   end
 end
 
--- Stand in line, or go on to. known: what was told of owner before. Returns its place and "1" or "0":
--- whether somebody of Redisson's is to release the lock before owner gets it.
+-- Stand in line, or stay there. known: the record of owner so far. Returns its place, and "1" when a client of
+-- Redisson's has to release the lock before owner gets it, else "0".
 local function stand(args, first, score, known, by_foreign, left)
   local owner, beat = args[1], tonumber(args[6])
   local told, place = parse(known[1]), place_of(args[1], first, score)

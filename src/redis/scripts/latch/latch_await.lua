@@ -1,4 +1,5 @@
--- Pass a latch: {1, 1} it is open or was never set; {0, -1, 1} not yet; {-1} another kind of key; {-2} the gate is closed.
+-- Pass a latch. Returns {1, 1}: it is open or was never set; {0, -1, 1}: not yet; {-1}: another kind of key; {-2}: the
+-- gate is closed.
 -- KEYS: lock, fence, gate, once
 --@include semaphore/sem_counter.lua
 local left = count()

@@ -1,8 +1,9 @@
--- A count-down latch: {1, count} done, {0, count} not changed, {-1} another kind of key. The same id sent again is answered
--- alike. KEYS: lock, fence, gate, once. ARGV: what, number, id, channel
---   set    the count when there is none
---   down   by so many, not below zero: there the latch opens and its key goes; nothing when there is none
---   count  what is left
+-- Read or change a count-down latch. Returns {1, count}: done; {0, count}: not changed; {-1}: another kind of key. The
+-- same id sent again gets the same answer. KEYS: lock, fence, gate, once. ARGV: what, number, id, channel
+--   set    set the count to number, if there is no latch
+--   down   count down by number, not below zero. At zero the latch opens and its key is deleted. Does nothing when
+--          there is none
+--   count  read what is left
 --@include semaphore/sem_counter.lua
 --@include semaphore/sem_once.lua
 local what, number, id, channel = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
@@ -13,7 +14,8 @@ local function set()
   return number
 end
 
--- To count down is to release: it works on a full server, whose refusal of what may take memory is for the first write only.
+-- Counting down is a release, and must work on a full server. Such a server refuses a command that may take memory only
+-- as the first write of a script.
 local function down(left)
   if left > number then
     call('HDEL', once, '')

@@ -1,6 +1,7 @@
--- Give holders of a quorum what this server lacks: a hold where nobody has the lock, with its tokens. Never instead of a
--- renewal, only behind one that a quorum has answered. KEYS: lock, fence of each; ARGV: owner, lease, last token of each.
--- 1 where the owner holds now, else 0. One whose counter is not to be had gets no hold; the others do.
+-- Restore holds of a quorum that this server lacks, with their tokens, where nobody has the lock. This follows a
+-- renewal that a quorum has answered; it never replaces one.
+-- KEYS: lock, fence of each; ARGV: owner, lease, last token of each.
+-- Returns 1 where the owner holds now, else 0. A hold whose counter cannot be set is not restored; the others are.
 --@include shared/held.lua
 local call, kept = redis.call, {}
 

@@ -1,6 +1,7 @@
--- Acquire many locks, each as acquire.lua does. ARGV: lease, block, mode, listening, beat, keep; then owner, seq and what was seen, three words, of each lock.
--- The usual case first, for all at once: nobody holds one, nobody stands in line, no gate is closed, no id is buried. Then the reply is the tokens, or
--- {1, token, number} of those that got fewer than block.
+-- Acquire many locks, each as acquire.lua does. KEYS: see shared/batch.lua.
+-- ARGV: lease, block, mode, listening, beat, keep; then of each lock owner, seq and what was seen: end, token, rest.
+-- The usual case comes first, for all at once: nobody holds one, nobody stands in line, no gate is closed, no id is
+-- buried. Then the reply for a lock is its token, or {1, token, number} when it got fewer than block.
 --@include shared/batch.lua
 --@include shared/tokens.lua
 local function one(KEYS, ARGV)
@@ -25,7 +26,7 @@ if twice or call('EXISTS', unpack(used)) > 0 then
   end)
 end
 
--- What MGET may not read, or is of another type, tokens() asks for itself.
+-- A counter that MGET may not read, or that is of another type, is read by tokens().
 local counts, time = redis.pcall('MGET', unpack(fences)), call('TIME')
 local micros, lease, block, keep = time[1] * 1000000 + time[2], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[6])
 return each(function(i)

@@ -1,5 +1,6 @@
--- Release many locks, each as release.lua does. ARGV: listening, rest; then owner and channel of each lock.
--- The usual case first, for all at once: nobody else holds one or stands in line.
+-- Release many locks, each as release.lua does. KEYS: see shared/batch.lua. ARGV: listening, rest; then owner and
+-- channel of each lock.
+-- The usual case comes first, for all at once: nobody else holds one or stands in line.
 --@include shared/batch.lua
 local function one(KEYS, ARGV, gone, heard)
   --@include shared/let_go.lua

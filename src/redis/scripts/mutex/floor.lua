@@ -1,6 +1,7 @@
 -- Write back the tokens that servers of a quorum agreed on. KEYS: lock, fence.
 -- ARGV: owner, last token reserved here with its vote, last token to stand, keep
--- 1 when it stands; 0 when the lock is not owner's any more or somebody has reserved tokens since that vote.
+-- Returns 1 when it stands; 0 when owner does not have the lock any more, or somebody has reserved tokens since that
+-- vote.
 --@include shared/held.lua
 local call, fence, last = redis.call, KEYS[2], ARGV[3]
 local before = held(KEYS[1], ARGV[1]) and call('GET', fence)

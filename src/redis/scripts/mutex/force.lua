@@ -1,4 +1,4 @@
--- Take the lock from whoever holds it: 1, 0 when it was free, -1 for another kind of lock. ARGV: channel
+-- Release the lock by force. Returns 1; 0 when it was free; -1 for another kind of lock. ARGV: channel
 --@include shared/tokens.lua
 --@include shared/common.lua
 local holders = redis.call('HKEYS', lock)

@@ -1,5 +1,6 @@
--- Who this server is, and to what quorum it belongs. KEYS: view; ARGV: the client's view, ms for which it stands.
--- {run id, 1 for a shard of a cluster, the view that stands}: the client's, unless another client's stands.
+-- Query which server this is, and to which quorum it belongs. KEYS: view; ARGV: the client's view, ms that it is kept.
+-- Returns {run id, 1 for a shard of a cluster, the view that is kept}: the client's view, unless another client's is
+-- kept.
 local call = redis.call
 local run = call('INFO', 'server'):match('run_id:(%w+)') or ''
 local sharded = call('INFO', 'cluster'):match('cluster_enabled:1') and 1 or 0

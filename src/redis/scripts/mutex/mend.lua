@@ -1,11 +1,12 @@
--- A clock of the server that is set back makes all leases longer by as much: their ends are times of that clock. Who waits tells
--- what its last look saw: when the hold was to end, the last token, and what is left of it by the waiter's own clock. Every
--- grant changes the token and every renewal the end (see extend.lua). So where both are as they were, the holder has not
--- been heard since, and nothing is left to it but that rest. More is the clock's, and is cut off. Holds of Redisson are not
--- touched, nor on servers before 7.0. LONGEST: no lease of ours, with its delay, is longer; SLACK: less is not worth it.
+-- When the server's clock is set back, all leases become longer by as much: their ends are times of that clock. A
+-- waiter sends what its last probe saw: when the hold was to end, the last token, and what is left of the hold by the
+-- waiter's own clock. Every grant changes the token, and every renewal changes the end (see extend.lua). If both are
+-- unchanged, the holder has not renewed since, and only that rest is left to it. Anything beyond it comes from the
+-- clock, and is cut off. Holds of Redisson are left alone, and so are all holds on servers before 7.0.
+-- LONGEST: in ms; no lease of ours, with its delay, is longer. SLACK: in ms; a smaller cut is not worth it.
 local LONGEST, SLACK = 87000000, 1000
 
--- {0, ms left, 0, its end in ms since 1970, the last token, ms that were cut off}
+-- Returns {0, ms left, 0, the hold's end in ms since 1970, the last token, ms that were cut off}.
 local function mend(seen, token, rest)
   local left, ends = redis.call('PTTL', lock), redis.pcall('PEXPIRETIME', lock)
   local last = tonumber(redis.call('GET', fence))

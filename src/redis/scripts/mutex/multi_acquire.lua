@@ -1,5 +1,6 @@
 -- Acquire several mutexes of one slot, all or none. The same owner ids sent twice get the same grants.
--- {1, token and number of tokens of each}; {0, which one is taken or has others in line}; {-1, which is another kind of key}; {-2, whose gate is closed}
+-- Returns {1, token and number of tokens of each}; or a code and the index of the first mutex it is about: {0, index}:
+-- it is taken or has others in line; {-1, index}: it is another kind of key; {-2, index}: its gate is closed.
 -- KEYS: lock, fence, line, about, gate of each; ARGV: keep, then owner, lease, block of each
 --@include shared/tokens.lua
 local call, keep = redis.call, ARGV[1]

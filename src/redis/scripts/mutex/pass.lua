@@ -1,7 +1,7 @@
--- Release one id and at once try with another: {released, reply of the try}. KEYS: lock, fence, line, about, gate.
--- ARGV: owner, lease, block, mode, listening, beat, keep, seq, then the owner to release, the channel,
--- its rest, and "1" where a request for the owner that is released may still be under way.
--- The usual case of a process that is alone first, as in release.lua and quick.lua.
+-- Release one id, and at once try with another: {released, reply of the try}. KEYS: lock, fence, line, about, gate.
+-- ARGV: owner, lease, block, mode, listening, beat, keep, seq, then the owner to release, the channel, its rest, and
+-- "1" where a request for the owner that is released may still be under way.
+-- The usual case comes first, as in release.lua and quick.lua: the process is alone.
 --@include shared/tokens.lua
 local call, gone, heard = redis.call, nil, nil
 if ARGV[11] == '0' and call('HDEL', KEYS[1], ARGV[9]) == 1 then

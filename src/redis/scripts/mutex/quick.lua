@@ -1,4 +1,4 @@
--- The usual case first, before the functions of common.lua are made: nobody holds the lock, nobody stands in
+-- The usual case comes first, before the functions of common.lua are made: nobody holds the lock, nobody stands in
 -- line, no gate is closed and no id is buried.
 local call = redis.call
 if call('EXISTS', KEYS[1], KEYS[3], KEYS[4], KEYS[5]) == 0 then

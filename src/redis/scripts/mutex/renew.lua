@@ -1,10 +1,11 @@
--- Renew many locks of one slot. KEYS: locks; ARGV: owner and lease of each, or the owners and one lease for all. 1 where the
--- owner still holds, else 0. A lease is only ever made longer. PEXPIREAT works at maxmemory too. The mode of a read-write lock is
--- nobody's hold.
+-- Renew many locks of one slot. A lease is only ever made longer. PEXPIREAT works at maxmemory, too. The field "mode"
+-- of a read-write lock is no hold.
+-- KEYS: locks; ARGV: owner and lease of each, or the owners and one lease for all. Returns 1 where the owner still
+-- holds, else 0.
 --@include shared/held.lua
 --@include shared/extend.lua
--- The usual answers are taken here: a server that keeps many locks spends most of its time on them. PEXPIRE takes it longer,
--- which makes a PEXPIREAT of each.
+-- The usual answers are handled in the loop itself, because a server that keeps many locks spends most of its time
+-- here. PEXPIRE takes longer: the server makes a PEXPIREAT of each.
 local pcall, kept, count, ends, time = redis.pcall, {}, #KEYS, {}, redis.call('TIME')
 local all = #ARGV == count + 1 and ARGV[count + 1]
 

@@ -1,6 +1,8 @@
--- Take permits for the time of a lease. The same id sent twice gets the same grant and no shorter lease.
--- {1, token}; {0, ms until the first lease ends or -1, 1}: too few are left; {-1}: other keys; {-2}: the gate is closed.
--- KEYS: lock, fence, gate, leases, once (id -> token). ARGV: owner, lease, permits, mode, listening, beat, keep, seq, channel
+-- Acquire permits for the time of a lease. The same id sent twice gets the same grant and no shorter lease.
+-- Returns {1, token}; {0, ms until the first lease ends or -1, 1}: too few are left; {-1}: keys of another kind; {-2}:
+-- the gate is closed.
+-- KEYS: lock, fence, gate, leases, once (id -> token). ARGV: owner, lease, permits, mode, listening, beat, keep, seq,
+-- channel
 --@include semaphore/sem_counter.lua
 --@include semaphore/sem_token.lua
 --@include semaphore/sem_once.lua
@@ -15,14 +17,14 @@ local function new_token()
   return token
 end
 
--- Ms until a lease ends.
+-- Ms until the first lease ends, or -1.
 local function next_end()
   local first = call('ZRANGE', leases, 0, 0, 'WITHSCORES')
   local score = tonumber(first[2] or NEVER)
   return score < NEVER and math.max(score - millis(), 1) or -1
 end
 
--- The leases are to last as long as the count.
+-- Make leases last as long as the count.
 local function share_end()
   local ttl = call('PTTL', lock)
   if ttl > 0 then

@@ -1,9 +1,11 @@
--- The permits of a permit semaphore: {1, value} done, {0, value} not changed, {-1} other kinds of keys. The same id sent again
--- is answered alike. KEYS: lock, fence, gate, leases, once. ARGV: what, number, id, channel
---   set         so many when there is no semaphore yet; the permits left
---   setpermits  so many in all, those that are out counted; the permits left, less than 0 when too many are out
---   add         so many more, or fewer; the permits left. As with Redisson a TTL ends
---   count, acquired, permits    those left, those out, both
+-- Read or change the permits of a permit semaphore. Returns {1, value}: done; {0, value}: not changed; {-1}: keys of
+-- another kind. The same id sent again gets the same answer. KEYS: lock, fence, gate, leases, once. ARGV: what, number,
+-- id, channel
+--   set         create it with number permits, if there is none. Value: the permits left
+--   setpermits  make number the total, including permits that are out. Value: the permits left, below 0 when too many
+--               are out
+--   add         number more, or fewer. Value: the permits left. As with Redisson, the key loses its TTL
+--   count, acquired, permits    value: the permits left, those that are out, both
 --@include semaphore/sem_counter.lua
 --@include semaphore/sem_once.lua
 --@include permit_pool.lua

@@ -17,7 +17,7 @@ local function ids_of(owner, permits)
   return ids
 end
 
--- Those of the ids that are there, and the lowest of their scores.
+-- The ids that are in leases, and the lowest of their scores.
 local function present(leases, ids)
   local found, lowest = {}, math.huge
   for i = 1, #ids do
@@ -34,8 +34,9 @@ local function end_of(lease)
   return math.min(millis() + lease, NEVER)
 end
 
--- New ends for leases that are there; longer: for those that end earlier. It takes no memory, yet a full server refuses ZADD
--- unless the script wrote before. Something is always written: replicas confirm nothing else.
+-- Set new ends for leases that are there. longer: only for those that end earlier. This takes no memory, yet a full
+-- server refuses ZADD unless the script has written before. Something is always written, because replicas confirm only
+-- writes.
 local function reset(leases, ids, till, longer)
   local same = true
   call('ZREM', leases, '')

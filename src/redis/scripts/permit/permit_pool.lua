@@ -1,4 +1,4 @@
--- What the scripts of the permit semaphore share. N counts the permits that are left, leases has those that are out.
+-- Shared by the scripts of the permit semaphore. N counts the permits that are left; leases has those that are out.
 local leases = KEYS[4]
 
 -- Permits left, whether N is there, permits out; nil for keys of another kind.
@@ -10,7 +10,7 @@ local function pool()
   end
 end
 
--- The same after permits whose lease has ended came back.
+-- The same, after permits whose lease has ended were given back.
 local function reclaim(channel)
   local left, there, out = pool()
   if left and out > 0 and call('ZCOUNT', leases, 0, text(millis())) > 0 then
@@ -21,7 +21,8 @@ local function reclaim(channel)
   return left, there, out
 end
 
--- Take permits out of leases and back into N; returns what is left then. One is announced by the new count, more by how many.
+-- Move permits from leases back into N. Returns the permits left then. One permit is announced by the new count,
+-- several by their number.
 local function give_back(ids, channel)
   for i = 1, #ids do
     call('ZREM', leases, ids[i])

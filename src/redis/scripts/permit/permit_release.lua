@@ -1,5 +1,5 @@
--- Give permits back: 1; 0 when one of them was gone or its lease had ended, what was there comes back all the same; -1 for
--- other kinds of keys. With a rest they stay out for so many ms more. Harmless when repeated.
+-- Give permits back. Returns 1; 0 when one of them was gone or its lease had ended: the others come back all the same;
+-- -1 for keys of another kind. With a rest they stay out for so many ms more. Harmless when repeated.
 -- KEYS: lock, fence, gate, leases, once. ARGV: owner, channel, listening, rest, doubt, permits
 --@include semaphore/sem_counter.lua
 --@include semaphore/sem_once.lua
@@ -11,7 +11,7 @@ end
 local rest, ids = tonumber(ARGV[4]), ids_of(ARGV[1], ARGV[6])
 local found, lowest = present(leases, ids)
 
--- A request for it may still be under way: for a while this id gets nothing. Not to be the first write.
+-- A request for the id may still be under way, so for a while it gets nothing. This must not be the first write.
 local function bury()
   if ARGV[5] == '1' then
     remember(ARGV[1], 0, 0, WHILE)

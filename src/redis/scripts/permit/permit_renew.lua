@@ -1,5 +1,5 @@
--- Renew permits of many semaphores of one slot: 1 where all permits of the owner are still out and their lease has not ended,
--- else 0 and nothing changed. A lease is only ever made longer.
+-- Renew permits of many semaphores of one slot. A lease is only ever made longer. Returns 1 where all permits of the
+-- owner are still out and their lease has not ended; else 0, and nothing has changed.
 -- KEYS: lock, leases of each row. ARGV: owner, lease, permits of each row
 --@include semaphore/sem_counter.lua
 --@include permit_ids.lua

@@ -1,13 +1,16 @@
--- Whether the server may have lost its memory, by a restart, a flush or a failover. It stands before scripts that grant, when
--- quarantine_ms is set; KEYS and ARGV have its words behind the script's own, and are as the script wants them afterwards.
---   marker   hash: epoch -> run id and replication id of the server that remembers everything; longest -> ms, the longest
---            lease any client may ask for; until -> ms since 1970, nobody is granted anything before
--- A server restarts with a new run id and is promoted with a new replication id (a primary that was without replicas for
--- repl-backlog-ttl takes a new one too: one quarantine too many). A flush takes the marker along. Whoever finds it missing or
--- of another epoch begins the quarantine: what was granted before ends within it, for nobody had a longer lease.
--- A full server refuses to keep that, and a replica: a try hears so. A release goes on without. write: how it is kept.
--- KEYS: marker. ARGV: longest, and for how long the quarantine lasts
--- A clock that is set back makes quarantine and leases longer by as much, see mend.lua. None may be longer than said: both are cut.
+-- Check whether the server may have lost its memory: by a restart, a flush or a failover. With the option quarantine_ms
+-- this comes before the scripts that grant. Its KEYS and ARGV follow the script's own; they are removed here.
+--   marker   hash: epoch -> run id and replication id of the server that remembers everything; longest -> ms, the
+--            longest lease that any client may ask for; until -> ms since 1970, nothing is granted before
+-- A restarted server has a new run id. A promoted server has a new replication id. (A primary that was without replicas
+-- for repl-backlog-ttl takes a new one, too: that is one quarantine too many.) A flush deletes the marker. The first
+-- script that finds the marker missing or of another epoch begins the quarantine. Every earlier grant ends within it,
+-- because no lease is longer.
+-- A full server refuses to write the marker, and so does a replica. A try then fails with that error; a release goes
+-- on. write: the function that writes it, redis.call or redis.pcall.
+-- KEYS: marker. ARGV: longest, and how long the quarantine lasts; both in ms
+-- A clock that is set back makes quarantine and leases longer by as much, see mend.lua. Neither may be longer than its
+-- limit: both are cut.
 local marker, quiet, most = table.remove(KEYS), nil, nil
 do
   local lasts, longest = tonumber(table.remove(ARGV)), tonumber(table.remove(ARGV))

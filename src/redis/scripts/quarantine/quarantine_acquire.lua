@@ -1,3 +1,3 @@
--- acquire.lua behind a look at the memory of the server, see quarantine.lua.
+-- acquire.lua after the check of the server's memory, see quarantine.lua.
 --@include quarantine_grant.lua
 --@include mutex/acquire.lua

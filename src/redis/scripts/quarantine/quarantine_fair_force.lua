@@ -1,3 +1,3 @@
--- fair_force.lua behind a look at the memory of the server, see quarantine.lua.
+-- fair_force.lua after the check of the server's memory, see quarantine.lua.
 --@include quarantine_free.lua
 --@include fair/fair_force.lua

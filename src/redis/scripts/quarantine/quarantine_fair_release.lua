@@ -1,3 +1,3 @@
--- fair_release.lua behind a look at the memory of the server, see quarantine.lua.
+-- fair_release.lua after the check of the server's memory, see quarantine.lua.
 --@include quarantine_free.lua
 --@include fair/fair_release.lua

@@ -1,3 +1,3 @@
--- force.lua behind a look at the memory of the server, see quarantine.lua.
+-- force.lua after the check of the server's memory, see quarantine.lua.
 --@include quarantine_free.lua
 --@include mutex/force.lua

@@ -1,3 +1,3 @@
--- multi_acquire.lua behind a look at the memory of the server, see quarantine.lua.
+-- multi_acquire.lua after the check of the server's memory, see quarantine.lua.
 --@include quarantine_grant.lua
 --@include mutex/multi_acquire.lua

@@ -1,4 +1,4 @@
--- pass.lua behind a look at the memory of the server, see quarantine.lua: what is released is released.
+-- pass.lua after the check of the server's memory, see quarantine.lua. The release is done in any case.
 --@include quarantine_free.lua
 --@include shared/tokens.lua
 --@include shared/common.lua

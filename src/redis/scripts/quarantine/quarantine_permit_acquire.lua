@@ -1,3 +1,3 @@
--- permit_acquire.lua behind a look at the memory of the server, see quarantine.lua.
+-- permit_acquire.lua after the check of the server's memory, see quarantine.lua.
 --@include quarantine_grant.lua
 --@include permit/permit_acquire.lua

@@ -1,3 +1,3 @@
--- read_acquire.lua behind a look at the memory of the server, see quarantine.lua.
+-- read_acquire.lua after the check of the server's memory, see quarantine.lua.
 --@include quarantine_grant.lua
 --@include rw/read_acquire.lua

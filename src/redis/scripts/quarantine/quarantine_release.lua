@@ -1,3 +1,3 @@
--- release.lua behind a look at the memory of the server, see quarantine.lua.
+-- release.lua after the check of the server's memory, see quarantine.lua.
 --@include quarantine_free.lua
 --@include mutex/release.lua

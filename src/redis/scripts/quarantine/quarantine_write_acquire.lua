@@ -1,3 +1,3 @@
--- write_acquire.lua behind a look at the memory of the server, see quarantine.lua.
+-- write_acquire.lua after the check of the server's memory, see quarantine.lua.
 --@include quarantine_grant.lua
 --@include rw/write_acquire.lua

@@ -1,6 +1,6 @@
--- Take a read hold: when nobody holds, when others read, or under the write hold of the same owner. The same id sent
+-- Acquire a read hold: when nobody holds, when others read, or under the write hold of the same owner. The same id sent
 -- twice gets the same grant and no shorter lease.
--- {1, token}; {0, ms until the next look, 1}; {-1}: another kind of key; {-2}: the gate is closed.
+-- Returns {1, token}; {0, ms until the next probe, 1}; {-1}: another kind of key; {-2}: the gate is closed.
 -- KEYS: lock, fence, gate, hold. ARGV: owner, lease, block, mode, listening, beat, keep, seq, channel, write hold of
 -- the same owner or ""
 --@include rw.lua

@@ -1,11 +1,12 @@
--- Release a read hold: 1 when owner held it, 0 when not, or no longer: its lease had run out. Harmless when repeated.
--- KEYS: lock, fence, gate, hold. ARGV: owner, channel, listening, rest: ms the hold stays,
--- doubt: "1" where a request for the owner may still be under way
+-- Release a read hold. Returns 1 when owner held it; 0 when it did not, or when its lease had run out. Harmless when
+-- repeated.
+-- KEYS: lock, fence, gate, hold. ARGV: owner, channel, listening, rest: ms the hold stays, doubt: "1" where a request
+-- for the owner may still be under way
 --@include rw.lua
 local own, channel, rest = ARGV[1], ARGV[2], tonumber(ARGV[4])
 
--- The lock lives as long as the last hold that is left. Under a living writer its life is the writer's lease and is not
--- touched. After more of the dead than one call may remove, who waits is told to look on.
+-- The lock lives as long as its last hold. Under a living writer its life is the writer's lease, and is left alone.
+-- When there are more dead readers than one call may remove, waiters are told to probe, which removes more.
 local function go_on(mode)
   if mode == 'write' and not resting() then
     return

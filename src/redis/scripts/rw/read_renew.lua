@@ -1,5 +1,6 @@
--- Renew read holds of one slot. KEYS: lock and hold of each; ARGV: owner and lease of each. 1 where the hold lives,
--- else 0. A lease is only ever made longer. PEXPIRE works at maxmemory too. Writers are renewed by renew.lua.
+-- Renew read holds of one slot. A lease is only ever made longer. PEXPIRE works at maxmemory, too. Writers are renewed
+-- by renew.lua.
+-- KEYS: lock and hold of each; ARGV: owner and lease of each. Returns 1 where the hold lives, else 0.
 --@include shared/held.lua
 --@include shared/extend.lua
 local kept = {}

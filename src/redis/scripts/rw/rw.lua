@@ -1,14 +1,13 @@
--- What the scripts of the read-write lock share. The layout is Redisson's, to the byte:
+-- Shared by the scripts of the read-write lock. The layout is Redisson's, to the byte:
 --   lock   hash: mode -> "read" or "write"; each reader's id -> "1" (Redisson counts re-entries there); the writer's
 --          id, which ends in ":write" -> "1"
---   hold   string T(N):<id>:rwlock_timeout:<i>, one of each read hold; it lives as long as the lease of that hold.
---          Redisson writes "1" and nobody reads it: ours is the token.
+--   hold   string T(N):<id>:rwlock_timeout:<i>, one for each read hold; it lives as long as the lease of that hold.
+--          Redisson writes "1", which nobody reads. Ours is the token.
 --   fence  string, the highest fencing token reserved so far
--- While the mode is read, the lock lives as long as the longest hold, and among more than FEW fields up to as long as the longest
--- hold there was; while it is write, by the writer's lease, and
--- longer if a read under it has a longer one.
--- A released hold that rests is ours alone: its id gets ":rest" behind and it has a hold key, also when it was the
--- writer's. In Redisson's eyes it is a hold like any other, of an id that nobody sends.
+-- In mode read, the lock lives as long as the longest hold; with more than FEW fields, at most as long as the longest
+-- hold there ever was. In mode write it lives for the writer's lease, or longer if a read under it has a longer lease.
+-- A resting hold is ours alone: its id has ":rest" at the end, and it has a hold key even if it was the writer's. To
+-- Redisson it is a hold like any other, of an id that nobody sends.
 local call, lock = redis.call, KEYS[1]
 
 local function now()
@@ -34,16 +33,19 @@ local function look()
   return type == 'none' and 'free' or 'other'
 end
 
--- Redisson writes a reader's field and its hold key in one script, gives the key the hold's lease, renews both in one
--- script and deletes the key only with the hold. So a reader without a living key is dead: its lease has run out, and Redisson
--- itself drops the lock over its head when another reader leaves. Dead readers are removed, a few with each call. A call looks at
--- all fields while they are FEW, and else at SOME, chosen at random. It goes on only while it finds the dead alone: each of
--- those is looked at once, and MOST of them in one call.
+-- Redisson writes a reader's field and its hold key in one script, and gives the key the hold's lease. It renews both
+-- in one script, and deletes the key only with the hold. So a reader without a living key is dead: its lease has run
+-- out, and Redisson itself drops the lock in spite of it when another reader leaves.
+-- Dead readers are removed, a few with each call. A call inspects all fields while they are FEW, else SOME of them,
+-- chosen at random. It goes on only while it finds none but dead readers. Each of those is inspected once, at most MOST
+-- in one call.
 local FEW, SOME, MOST = 16, 8, 1024
 
--- Ms until the last hold of these readers ends, 0 when all have ended. fields: id, number of holds, id ... The dead are removed,
--- but not where spare is set and nobody lives: the lock itself goes then, and a full server refuses nothing behind a write.
--- The mode and what is no number have no holds; the life of a writer is the lock's.
+-- Ms until the last hold of these readers ends, 0 when all have ended. fields: id, number of holds, id ...
+-- Dead readers are removed, except when spare is set and nobody lives. Then the caller deletes the lock itself. A grant
+-- that follows must reserve its token as the first write (see tokens.lua): after any write a full server refuses
+-- nothing.
+-- The mode, and a value that is no number, have no holds. A writer lives as long as the lock.
 local function sweep(fields, spare)
   local last, dead = 0, {}
   for i = 1, #fields, 2 do
@@ -62,8 +64,8 @@ local function sweep(fields, spare)
   return last
 end
 
--- SOME fields, each as likely as any other. Redis before 6.2 scans from a bucket by chance; it gives a small hash whole, of which
--- they are cut out.
+-- SOME fields, all equally likely. Redis before 6.2 has no HRANDFIELD: it scans from a random bucket, and returns a
+-- small hash whole. Then SOME of its fields are cut out.
 local function some()
   local found = redis.pcall('HRANDFIELD', lock, SOME, 'WITHVALUES')
   if not found.err then
@@ -79,7 +81,8 @@ local function some()
   return cut
 end
 
--- Ms until the last hold ends, 0 when none was found; and true when not all fields were looked at: others may live, or live longer.
+-- Ms until the last hold ends, 0 when none was found. And true when not all fields were inspected: others may live, or
+-- live longer.
 local function last_hold()
   for _ = 1, MOST / SOME do
     if call('HLEN', lock) <= FEW then
@@ -93,12 +96,12 @@ local function last_hold()
   return 0, true
 end
 
--- It always writes: replicas confirm nothing else.
+-- Never makes the life shorter. It always writes, because replicas confirm only writes.
 local function extend(key, lease)
   call('PEXPIRE', key, math.max(call('PTTL', key), lease))
 end
 
--- The lock lives as long as its last hold, see last_hold. Where not all are known it is never made shorter.
+-- Make the lock live as long as its last hold, see last_hold. When not all holds are known, it is never made shorter.
 local function live(last, more)
   if more then
     extend(lock, last)
@@ -107,7 +110,7 @@ local function live(last, more)
   end
 end
 
--- The writer's id that rests, in mode write.
+-- The id of a resting writer, in mode write.
 local function resting()
   local fields = call('HKEYS', lock)
   for i = 1, #fields do
@@ -117,22 +120,24 @@ local function resting()
   end
 end
 
--- Everybody may look again. "1" wakes the threads of a JVM that sleep, "0" the one that is about to. The latter is written
--- so that ours, who look at any message, know it for a repetition.
+-- Everybody may probe again. "1" wakes the sleeping threads of a JVM, "0" the thread that is about to sleep. Ours probe
+-- at any message. The second one is written "00", so that ours recognise it as a repetition.
 local function tell_all(channel)
   call('PUBLISH', channel, '1')
   call('PUBLISH', channel, '00')
 end
 
--- A request for the id may still be under way: for a while this id gets nothing. Its own hold key says so. Redisson looks at hold
--- keys of ids in the hash only. DEL comes first: a full server refuses SET as the first write of a script.
+-- A request for the id may still be under way, so for MS ms this id gets nothing. Its own hold key says so; Redisson
+-- reads only the hold keys of ids in the hash. DEL comes first: a full server refuses SET as the first write of a
+-- script.
 local BURIED, MS = '-', 120000
 local function bury(hold)
   call('DEL', hold)
   call('SET', hold, BURIED, 'PX', MS)
 end
 
--- The mode as it should be: when a writer's rest is over, reads that were taken under it go on, and others may come.
+-- The mode as it should be. When a writer's rest is over, the mode becomes read: reads that were taken under it go on,
+-- and others may come.
 local function settle(mode, channel)
   local id = mode == 'write' and resting()
   if not id or call('PTTL', hold_key(id, 1)) > 0 then
@@ -144,9 +149,9 @@ local function settle(mode, channel)
   return 'read'
 end
 
--- What id held stays taken for rest ms. The id itself is gone: a release, a renewal or an acquire of it that comes late
--- or twice does not find it again. Who sleeps until the lease would have ended is told to look. A write must have come before:
--- this may run on a full server.
+-- What id held stays taken for rest ms. The id itself is gone: a late or repeated release, renewal or acquire does not
+-- find it again. Waiters that sleep until the lease would have ended are told to probe. The script must have written
+-- before: this may run on a full server.
 local function let_rest(id, channel, rest)
   call('HSET', lock, id .. ':rest', '1')
   call('SET', hold_key(id .. ':rest', 1), '1', 'PX', rest)

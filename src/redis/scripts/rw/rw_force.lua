@@ -1,5 +1,5 @@
--- Take a read-write lock from whoever holds it: 1, 0 when it was free, -1 for another kind of key. Keys of read holds
--- are left to expire: without the lock they mean nothing. ARGV: channel
+-- Release a read-write lock by force. Returns 1; 0 when it was free; -1 for another kind of key. Keys of read holds are
+-- left to expire: without the lock they mean nothing. ARGV: channel
 --@include rw.lua
 local mode = look()
 if mode == 'free' or mode == 'other' then

@@ -1,6 +1,7 @@
--- Take the write hold, when nobody holds. The same id sent twice gets the same grant and no shorter lease.
--- {1, token}; {0, ms until the next look, 1}; {-1}: another kind of key; {-2}: the gate is closed.
--- KEYS: lock, fence, gate, hold. ARGV: owner (ends in ":write"), lease, block, mode, listening, beat, keep, seq, channel
+-- Acquire the write hold, when nobody holds. The same id sent twice gets the same grant and no shorter lease.
+-- Returns {1, token}; {0, ms until the next probe, 1}; {-1}: another kind of key; {-2}: the gate is closed.
+-- KEYS: lock, fence, gate, hold. ARGV: owner (ends in ":write"), lease, block, mode, listening, beat, keep, seq,
+-- channel
 --@include rw.lua
 --@include semaphore/sem_token.lua
 local own, lease = ARGV[1], tonumber(ARGV[2])
@@ -9,10 +10,11 @@ local mode = settle(look(), ARGV[9])
 if mode == 'other' then
   return { -1 }
 end
--- While own holds, nobody is granted anything but reads under it. Before the first of them the last token reserved is
--- own's, and the answer is what it was. They are asked for only when own's grant is known, so a request that comes
--- after them is a late copy, whose answer nobody waits for. Even that answer is sound: it lies between own's token and
--- the last of those reads', all of one owner, above every earlier grant's and below every later one's.
+-- While own holds, only reads under it are granted. Before the first of them, the last reserved token is own's, so the
+-- answer is the same as the first time. Those reads are requested only when own's grant is known. So a request that
+-- comes after them is a late copy, and nobody waits for its answer. Even that answer is sound: it lies between own's
+-- token and the last token of those reads. All of these belong to one owner, above every earlier grant's token and
+-- below every later one's.
 if mode ~= 'free' and call('HEXISTS', lock, own) == 1 then
   extend(lock, lease)
   return { 1, reserved(ARGV[7]) }

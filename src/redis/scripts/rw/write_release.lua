@@ -1,7 +1,8 @@
--- Release the write hold: 1 when owner held it, 0 when not. Harmless when repeated. Reads of the same owner under it go
--- on, and others may come: unlike Redisson it says so, or they would sleep until the lock's end.
--- KEYS: lock, fence, gate, hold. ARGV: owner (ends in ":write"), channel, listening, rest: ms the hold stays,
--- doubt: "1" where a request for the owner may still be under way
+-- Release the write hold. Returns 1 when owner held it, 0 when not. Harmless when repeated. Reads of the same owner
+-- under it go on, and others may come. Unlike Redisson this script tells waiters so: otherwise they would sleep until
+-- the lock's end.
+-- KEYS: lock, fence, gate, hold. ARGV: owner (ends in ":write"), channel, listening, rest: ms the hold stays, doubt:
+-- "1" where a request for the owner may still be under way
 --@include rw.lua
 local own, rest = ARGV[1], tonumber(ARGV[4])
 

@@ -1,4 +1,4 @@
--- What the scripts of the semaphores and of the latch share: the key that counts, decimal text as Redisson writes it.
+-- Shared by the scripts of the semaphores and of the latch: the key that counts, in decimal text as Redisson writes it.
 local call, lock = redis.call, KEYS[1]
 
 local micros
@@ -19,7 +19,7 @@ local function text(number)
   return string.format('%.0f', number)
 end
 
--- What the server answers; nil when the key is of another type.
+-- The server's reply; nil when the key is of another type.
 local function ask(...)
   local said = redis.pcall(...)
   if type(said) ~= 'table' or not said.err then
@@ -30,7 +30,7 @@ local function ask(...)
   end
 end
 
--- The count and whether its key is there; nil when the key is something else.
+-- The count, and whether its key exists; nil when the key is something else.
 local function count()
   local value = ask('GET', lock)
   if value == false then
@@ -41,7 +41,7 @@ local function count()
   end
 end
 
--- Wake who waits for permits, unless there are none to be had: Redisson's handlers raise at a negative number.
+-- Wake the waiters, unless no permits are left: Redisson's handlers raise an error at a negative number.
 local function announce(channel, number, left)
   if left > 0 then
     call('PUBLISH', channel, text(number))

@@ -1,4 +1,5 @@
--- What a request was answered is kept for a while: sent again with the same id, it is answered alike and changes nothing.
+-- The answer to a request is kept for a while. A request sent again with the same id gets the same answer and changes
+-- nothing.
 --   once   hash, the last of KEYS, id -> "until code value", until in seconds; "*" -> where the sweep goes on
 local once = KEYS[#KEYS]
 local WHILE, FEW, EVERY, SWEEP = 120000, 1000, 16, 50
@@ -12,7 +13,7 @@ local function recall(id)
   end
 end
 
--- The key vanishes when nothing is added for a while. In a busy one outlived entries go a few at a time.
+-- The key expires when nothing is added for a while. In a busy key, expired entries are removed a few at a time.
 local function sweep()
   local found = call('HSCAN', once, call('HGET', once, '*') or '0', 'COUNT', SWEEP)
   for i = 1, #found[2], 2 do
@@ -24,7 +25,7 @@ local function sweep()
   call('HSET', once, '*', found[1])
 end
 
--- Keep an answer for so many ms. Not to be the first write of a script that must work on a full server.
+-- Keep an answer for lasts ms. This must not be the first write of a script that has to work on a full server.
 local function remember(id, code, value, lasts)
   local last = text(math.ceil((millis() + lasts) / 1000))
   call('HSET', once, id, last .. ' ' .. code .. ' ' .. text(value))

@@ -1,6 +1,7 @@
--- Take permits of a semaphore: N counts those that are left, nobody's name is on them. The same id sent twice gets the same
--- grant. {1, token}; {0, -1, 1}: too few are left; {-1}: another kind of key; {-2}: the gate is closed.
---   taken    zset, id -> token, what acquires sent again and releases are known by
+-- Acquire permits of a semaphore. N counts those that are left; it does not tell who has the others. The same id sent
+-- twice gets the same grant. Returns {1, token}; {0, -1, 1}: too few are left; {-1}: another kind of key; {-2}: the
+-- gate is closed.
+--   taken    zset, id -> token: by it, repeated acquires and releases are recognised
 --   holders  zset, "permits id" -> the ms until which the holder is known to live; see sem_holders.lua
 -- KEYS: lock, fence, gate, taken, holders, once. ARGV: owner, lease, permits, mode, listening, beat, keep
 --@include sem_counter.lua
@@ -30,7 +31,8 @@ call('DECRBY', lock, ARGV[3])
 call('ZADD', taken, text(token), owner)
 call('PEXPIRE', taken, YEAR)
 lives(KEYS[5], owner, ARGV[3], ARGV[2])
--- Tokens tell the time they were made at: what crashed clients left does not stay for ever. Nor do permits that are held for so long.
+-- A token tells when it was made. So what crashed clients left is removed after a YEAR, and so are permits that are
+-- held for so long.
 call('ZREMRANGEBYSCORE', taken, '-inf', text(now() - YEAR * 1000))
 call('ZREMRANGEBYSCORE', KEYS[5], '-inf', text(millis() - YEAR))
 return { 1, token }

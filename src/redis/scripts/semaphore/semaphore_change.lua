@@ -1,17 +1,19 @@
--- The permits of a semaphore: {1, value} done, {0, value} not changed, {-1} another kind of key. The same id sent again is
--- answered alike. KEYS: lock, fence, gate, taken, holders, once. ARGV: what, number, id, channel
---   set    so many when there is no semaphore yet; the permits left
---   add    so many more, or fewer; the permits left. As with Redisson a TTL ends
---   drain  take all; how many. As with Redisson a TTL ends
---   reclaim  give back what holders had that have not been heard of for their lease and so many ms more; how many permits came
---            back. Those of a semaphore that is gone are forgotten
---   count    the permits left
+-- Read or change the permits of a semaphore. Returns {1, value}: done; {0, value}: not changed; {-1}: another kind of
+-- key. The same id sent again gets the same answer. KEYS: lock, fence, gate, taken, holders, once. ARGV: what, number,
+-- id, channel
+--   set      create it with number permits, if there is none. Value: the permits left
+--   add      number more, or fewer. Value: the permits left. As with Redisson, the key loses its TTL
+--   drain    take all. Value: how many they were. As with Redisson, the key loses its TTL
+--   reclaim  give back the permits of holders that have not reported for their lease and number ms more. Value: how
+--            many permits came back. Permits of a semaphore that is gone are forgotten
+--   count    value: the permits left
 --@include sem_counter.lua
 --@include sem_once.lua
 local what, number, id, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local MOST = 1000 -- holders in one go
 
--- What one holder gives back: nothing where its id is not known as a taker any more. For a while the id gets nothing.
+-- Remove a holder. Returns the permits it gives back: none when its id is not in taken any more. For a while the id
+-- gets nothing.
 local function bury(one)
   local permits, owner = one:match('^(%d+) (.*)$')
   call('ZREM', KEYS[5], one)
@@ -33,7 +35,7 @@ local function reclaim(there)
   return back, true
 end
 
--- What was there before, or is there now, as each op answers; and whether anything changed.
+-- The value that each operation answers, and whether anything changed.
 local function change(left, there)
   if what == 'add' then
     left = left + number

@@ -1,4 +1,4 @@
--- Give permits back: 1, 0 when owner had none, -1 for another kind of key. Harmless when repeated.
+-- Give permits back. Returns 1; 0 when owner had none; -1 for another kind of key. Harmless when repeated.
 -- KEYS: lock, fence, gate, taken, holders, once. ARGV: owner, channel, listening, rest, doubt, permits
 --@include sem_counter.lua
 --@include sem_once.lua
@@ -7,12 +7,12 @@ local taken, holders = KEYS[4], KEYS[5]
 if not count() then
   return -1
 end
--- A full server refuses what may take memory as the first write of a script only; ZREM is none of that.
+-- A full server refuses a command that may take memory, but only as the first write of a script. ZREM takes none.
 local gone = call('ZREM', taken, ARGV[1])
 call('ZREM', holders, holder(ARGV[1], ARGV[6]))
 if gone == 0 then
-  -- Its acquire may still be under way on a connection that was given up, and nobody would release what that takes: for a
-  -- while this id gets nothing.
+  -- The acquire may still be under way on a connection that was given up, and nobody would release what it takes. So
+  -- for a while this id gets nothing.
   remember(ARGV[1], 0, 0, WHILE)
   return 0
 end

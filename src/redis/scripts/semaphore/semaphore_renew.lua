@@ -1,5 +1,5 @@
--- Holders of many semaphores of one slot live: 1 where the server knows the holder, else 0. Whoever hears 0 holds nothing any
--- more: its permits were given back for it, or the server has lost its memory.
+-- Holders of many semaphores of one slot report that they live. Returns 1 where the server knows the holder, else 0. A
+-- holder that gets 0 holds nothing any more: its permits were given back for it, or the server has lost its memory.
 -- KEYS: lock, holders of each row. ARGV: owner, lease, permits of each row
 --@include sem_counter.lua
 --@include sem_holders.lua

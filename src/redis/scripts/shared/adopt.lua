@@ -1,7 +1,8 @@
--- Give the hold of an owner to its heir, who then has it with at least that lease; a second heir finds nothing. The same sent
--- twice is once. An heir that was given up gets nothing any more.
--- KEYS: lock, about; ARGV: owner, heir, lease, first: heirs of this client from that number on are earlier tries, of which one may
--- have the hold instead of the owner. 1 where the heir holds, else 0, as renew.lua has it.
+-- Give an owner's hold to its heir, with at least the given lease. A second heir finds nothing. Harmless when repeated.
+-- An heir that was given up gets nothing any more.
+-- KEYS: lock, about. ARGV: owner, heir, lease, first: ids of this client from that number on are earlier tries, and one
+-- of them may have the hold instead of the owner.
+-- Returns {1} where the heir holds, else {0}: the form of renew.lua.
 --@include held.lua
 --@include extend.lua
 --@include buried.lua

@@ -1,5 +1,6 @@
--- For the scripts of crowds, which do for many locks what another script does for one. KEYS: those of the other script, lock after
--- lock. The reply has one element for each: what the other script would have said, or nil where that was an error.
+-- Shared by the scripts of batches. A batch does for many locks what another script does for one.
+-- KEYS: those of the other script, lock after lock. The reply has one element for each lock: the reply of the other
+-- script, or nil where that was an error.
 local SIZE = 5
 local call, count = redis.call, #KEYS / SIZE
 
@@ -7,7 +8,7 @@ local function keys_of(i)
   return { unpack(KEYS, i * SIZE - SIZE + 1, i * SIZE) }
 end
 
--- What a function says for each. After the error of one it goes on with the next.
+-- Call say for each lock and collect its results. After an error it goes on with the next lock.
 local function each(say)
   local said, i = {}, 0
   local function go_on()

@@ -1,5 +1,5 @@
--- What embed.py puts before a script where clients subscribe to a lock's channel either way: a message goes to the plain and to the
--- sharded channel, and the subscribers of both are counted. Our own channels are plain ones.
+-- embed.py puts this before a script where clients subscribe to a lock's channel either way. A message goes to the
+-- plain and to the sharded channel, and the subscribers of both are counted. Our own channels are plain only.
 local server, redis = redis, { pcall = redis.pcall, error_reply = redis.error_reply }
 
 local function of_a_lock(channel)

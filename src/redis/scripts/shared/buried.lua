@@ -1,10 +1,10 @@
--- Ids that are not granted anything any more. A request for one may still be under way, on a connection that was given up or in
--- a proxy, when the id is released. It would take the lock for nobody. See bury.lua.
+-- Buried ids are granted nothing any more. When an id is released, a request for it may still be under way, in a proxy
+-- or on a connection that was given up. That request would take the lock for nobody. See bury.lua.
 --   about   hash, ours; TOMB and the client -> "number until", until in ms since 1970
--- The numbers of one client only go up on one lock. So one field per client stands for all of them up to that number.
+-- On one lock the numbers of a client only go up. So one field per client stands for all its ids up to that number.
 local TOMB = 'dlock_tombstone:'
 
--- The last number buried and until when, nil where there is none.
+-- The highest buried number and until when it is buried; nil when there is none.
 local function tombstone(about, field)
   local number, till = (redis.call('HGET', about, field) or ''):match('^(%d+) (%d+)$')
   return tonumber(number), tonumber(till)

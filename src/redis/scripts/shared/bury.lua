@@ -1,7 +1,8 @@
 --@include buried.lua
 local BURIED, MANY = 120000, 1000
 
--- The key vanishes when nothing is added for a while. In a busy one outlived fields go when there are many.
+-- The key expires when nothing is added for a while. In a busy key expired fields are removed when there are more than
+-- MANY.
 local function tidy()
   local fields = redis.call('HKEYS', about)
   for i = 1, #fields > MANY and #fields or 0 do
@@ -12,8 +13,8 @@ local function tidy()
   end
 end
 
--- The owner's number and those before it get nothing for so many ms. HDEL comes first: a full server refuses HSET as the first
--- write of a script.
+-- For BURIED ms the owner's number and all lower ones get nothing. HDEL comes first: a full server refuses HSET as the
+-- first write of a script.
 local function bury(owner)
   local field = TOMB .. owner:sub(1, 36)
   local number = math.max(tonumber(owner:sub(38)), tombstone(about, field) or 0)

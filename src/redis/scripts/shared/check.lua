@@ -1,8 +1,8 @@
--- What a server that is to keep locks should be looked at for: {its clock in microseconds, name, detail, name, detail ...}, the
--- names being those of store/finding.c. It tries on keys of a name of its own whether it may do what scripts do.
+-- Check whether a server is fit to keep locks. The script tries what the other scripts do, on keys of a name of its
+-- own. Returns {the server's clock in microseconds, name, detail, name, detail ...}, with the names of store/finding.c.
 -- KEYS: those of a mutex. ARGV: channel; whether there is a quarantine, and whether replicas confirm grants ("1")
--- A server of a cluster that is a replica, or has no key of ours, gets the keys behind the other words: it says whether it has the
--- command and the right before it refuses the key.
+-- A server of a cluster that is a replica, or has no slot for the keys, gets them as ARGV[4] to ARGV[7] instead: it
+-- checks the command and the permission before it refuses the key.
 local keyless = #KEYS == 0
 local lock, fence, line, about = unpack(keyless and { ARGV[4], ARGV[5], ARGV[6], ARGV[7] } or KEYS)
 local found = {}
@@ -11,7 +11,7 @@ local function note(name, detail)
 end
 
 local refused
--- What the command says; nil when it may not or cannot.
+-- The command's reply. nil when it fails: the reason becomes a finding, unless a keyless server refuses only the key.
 local function try(command, ...)
   local said = redis.pcall(command, ...)
   if type(said) ~= 'table' or not said.err then

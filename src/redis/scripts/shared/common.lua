@@ -1,10 +1,10 @@
--- What the scripts of the mutex share, behind tokens.lua. All keys are in the lock's slot:
+-- Shared by the scripts of the mutex, included after tokens.lua. All keys are in the lock's slot:
 --   lock   hash {owner: "1"}, Redisson's lock
 --   fence  string, the highest fencing token reserved so far, Redisson's fenced counter
 --   line   zset, processes in line by time of arrival; "*" with a negative score is a foreign turn until that time
 --   about  hash, waiter -> "deadline lease block keep polls listens seq"; "*" -> credit of foreign clients
---   gate   string, there while the gate is closed: no waiter of ours gets in, who holds goes on. In a release during a quarantine
---          this key is missing, see quarantine_free.lua: closed
+--   gate   string, exists while the gate is closed: no waiter of ours gets in, holders go on. In a release during a
+--          quarantine this key is missing, which means closed: see quarantine_free.lua
 local lock, fence, line, about, gate = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local TURN = '*'
 local GRACE = 25
@@ -27,7 +27,7 @@ local function text(number)
   return string.format('%.0f', number)
 end
 
--- Hand the free lock to owner with a new block of tokens; returns what tokens() does.
+-- Give the free lock to owner with a new block of tokens. Returns what tokens() returns.
 local function grant(owner, lease, block, keep)
   local token, few = tokens(fence, now(), block, keep)
   redis.call('HSET', lock, owner, '1')
@@ -35,7 +35,7 @@ local function grant(owner, lease, block, keep)
   return token, few
 end
 
--- The last of the tokens that were reserved for who holds the lock; a new one where the counter is gone.
+-- The last token that was reserved for the holder of the lock; a new one when the counter is gone.
 local function last_token(keep)
   return tonumber(redis.call('GET', fence)) or (tokens(fence, now(), 1, keep))
 end
@@ -64,8 +64,8 @@ local function entry(waiter)
   }
 end
 
--- The first living waiter and its entry; or nil and how many ms a foreign turn still lasts. The dead are removed, and with over
--- a foreign turn.
+-- The first living waiter and its entry; or nil and the ms that a foreign turn still lasts. Dead waiters are removed.
+-- over: a foreign turn is removed, too.
 local function head(over)
   while true do
     local first = redis.call('ZRANGE', line, 0, 0, 'WITHSCORES')
@@ -88,7 +88,7 @@ local function head(over)
   end
 end
 
--- Keep what those in line have said for at least as long as one of them may be silent.
+-- Make the key last for at least as long as a waiter in line may be silent. beat: ms
 local function keep_for(key, beat)
   if redis.call('PTTL', key) < beat * 3 / 2 then
     redis.call('PEXPIRE', key, 2 * beat)
@@ -99,7 +99,7 @@ local function ear(waiter)
   return 'dlock_client:' .. waiter:sub(1, 36)
 end
 
--- Whether a process hears: those who watch all channels do not count.
+-- Whether the waiter's process is subscribed. Pattern subscribers do not count.
 local function hears(waiter)
   return redis.call('PUBSUB', 'NUMSUB', ear(waiter))[2] > 0
 end
@@ -108,9 +108,11 @@ local function tell(waiter, message)
   redis.call('PUBLISH', ear(waiter), message)
 end
 
--- Give the free lock to the first living waiter that hears of it, and tell it alone. args: those of a try by own, which hears
--- by the reply and gets what it asks for now, not what it asked for when it came in line. first, told: the head, if known.
--- Returns what grant() does when it was own; true when it was another; otherwise nil and the rest of a foreign turn.
+-- Give the free lock to the first living waiter that can be told, and tell that one only.
+-- own, args: the id and the arguments of the try that calls this, if any. It gets a reply, not a message. It gets what
+-- it asks for now, not what it asked for when it joined the line. first, told: the head of the line, if known.
+-- Returns what grant() returns when own got the lock; true when another got it; else nil and the ms left of a foreign
+-- turn.
 local function grant_next(own, args, first, told)
   while true do
     if not first then
@@ -140,7 +142,7 @@ local function open_turn()
   keep_for(line, GRACE)
 end
 
--- How many subscribers of Redisson's channel are not waiters of ours.
+-- The number of subscribers of Redisson's channel that are not waiters of ours.
 local function foreigners(channel, listening)
   local heard = redis.call('PUBSUB', 'NUMSUB', channel)[2] - listening
   if heard > 0 then
@@ -153,7 +155,7 @@ local function foreigners(channel, listening)
   return heard
 end
 
--- The lock became free: the next one in line gets it, foreign clients get their share of turns.
+-- The lock has become free: the next waiter in line gets it, or foreign clients get their share of turns.
 local function pass_on(channel, listening)
   local first, told = head(true)
   if not first then

@@ -1,5 +1,6 @@
--- Take back an adoption that nobody heard of: the hold of the heir is the owner's again, who has given it out, and whoever has that
--- grant may adopt it. The heir gets nothing any more, however late a request for it comes. 1 where the heir held, else 0.
+-- Undo an adoption that nobody learned of: the heir's hold is the owner's again. The owner has handed it over already,
+-- and the waiter that received it may adopt it. The heir gets nothing any more, however late a request for it comes.
+-- Returns 1 where the heir held, else 0.
 -- KEYS: lock, about; ARGV: heir, owner, first: the same for heirs of this client from that number on, of earlier tries
 local lock, about = KEYS[1], KEYS[2]
 

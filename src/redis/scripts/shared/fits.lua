@@ -1,4 +1,4 @@
--- Whether the key is what a kind makes of its locks, or is not there. The names of kinds are those of base/kind.c.
+-- Whether the key is missing, or has the layout of this kind. The names of kinds are those of base/kind.c.
 local COUNTS = { semaphore = true, ['permit semaphore'] = true, latch = true }
 local SHARED = { rw = true, read = true, write = true }
 

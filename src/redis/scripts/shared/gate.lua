@@ -1,6 +1,7 @@
--- Close the gate of a name, or open it again. While it is closed nobody of ours gets in; who stands in line is sent
--- away, who holds goes on. Each process concerned is told once: "gate <ms> <name>", 0 when it opens.
--- The last word counts. 1 done, 0 it was open already, -1 another kind of key, nothing changed.
+-- Close the gate of a name, or open it again. While it is closed, no client of ours gets in, waiters in line are sent
+-- away, and holders go on. Each process concerned is told once: "gate <ms> <name>", with 0 when it opens. The last call
+-- counts.
+-- Returns 1: done; 0: it was open already; -1: another kind of key, nothing changed.
 -- KEYS: lock, gate; of a mutex also line, about; of a fair lock also queue, timeouts, about.
 -- ARGV: ms it stays closed (0: open it), kind, Redisson's channel
 local lock, gate, ms, kind, channel = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
@@ -38,8 +39,8 @@ local function clear_line(line, about)
   end
 end
 
--- Ours have added nothing to the deadlines of those behind them. Foreign waiters keep their order; the first of them is
--- woken when the lock is free: it may be that one of ours had been.
+-- Our waiters have added nothing to the deadlines behind them, so they are simply removed. Foreign waiters keep their
+-- order. If the lock is free, the first of them is woken: one of ours may have been the first until now.
 local function clear_queue(queue, timeouts, about)
   local waiters, gone = redis.call('LRANGE', queue, 0, -1), false
   for i = 1, #waiters do
@@ -63,8 +64,8 @@ local function clear_queue(queue, timeouts, about)
   end
 end
 
--- Who waits on Redisson's channel looks again and finds the gate; a foreign waiter looks once in vain. A latch that is
--- missing is open: "1" would close it for a Java waiter that has just been told so.
+-- Wake the waiters on Redisson's channel. Ours probe again and find the gate; a foreign waiter probes once in vain. A
+-- missing latch is open: "1" would close it for a Java waiter that has just been told that it is open.
 local function wake()
   if kind ~= 'latch' or redis.call('EXISTS', lock) == 1 then
     redis.call('PUBLISH', channel, '1')

@@ -1,7 +1,7 @@
--- Who holds the lock, for how long still, the last token reserved, server time, and how many processes stand in line.
--- {holder or "", PTTL, token, microseconds, waiters}; -1: another kind of key. Changes nothing. Of several holders one is
--- named; one that rests ends in ":rest". Semaphores and latches are strings and have no holder. The line, KEYS[3], is a
--- zset, a list or nothing of the kind. ARGV: kind
+-- Inspect a lock. Changes nothing. Returns {holder or "", PTTL, last reserved token, server time in microseconds,
+-- number of processes in line}; -1: another kind of key. Of several holders one is named. The name of a resting hold
+-- ends in ":rest". Semaphores and latches are strings and have no holder.
+-- KEYS: lock, fence, line: a zset, a list, or anything else for no waiters. ARGV: kind
 --@include fits.lua
 local function holder_of(key)
   local fields = redis.call('TYPE', key).ok ~= 'string' and redis.call('HKEYS', key) or {}

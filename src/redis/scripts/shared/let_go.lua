@@ -1,5 +1,6 @@
--- What follows in release.lua. gone: the owner is out of the hash already; heard: how many heard that the lock is free.
--- The usual case first, before the functions of common.lua are made: nobody stands in line and nothing rests.
+-- The second part of release.lua. gone: the owner is out of the hash already. heard: how many subscribers got the
+-- message that the lock is free.
+-- The usual case comes first, before the functions of common.lua are made: nobody stands in line and nothing rests.
 if gone and not heard and ARGV[5] ~= '1' and call('EXISTS', KEYS[1], KEYS[3]) == 0 then
   heard = call('PUBLISH', ARGV[2], '0')
 end

@@ -1,5 +1,5 @@
--- Take the operator's word that the server's memory is whole: grants go at once. 1. See quarantine.lua.
--- KEYS: marker. ARGV: the longest lease any client may ask for, and how long a quarantine lasts
+-- The operator confirms that the server remembers every lock: it may grant at once. Returns 1. See quarantine.lua.
+-- KEYS: marker. ARGV: the longest lease that any client may ask for, and how long a quarantine lasts; both in ms
 local run = redis.call('INFO', 'server'):match('run_id:(%x+)')
 local id = redis.call('INFO', 'replication'):match('master_replid:(%x+)')
 if not run or not id then

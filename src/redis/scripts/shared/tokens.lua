@@ -1,11 +1,13 @@
--- Reserve up to block tokens on the counter fence, above all before; returns the first, and how many they are when they are
--- fewer. The last is the server's time in microseconds, or one above the last before where the counter is ahead of that time.
--- So a counter never runs ahead of the clock by itself, and tokens made after the server has lost its memory are higher than
--- all before: a script takes longer than a microsecond. Nobody knows what was reserved before a counter that is new: it is one.
--- It is the first write of a grant: a server that is full refuses the grant here, when nothing has been changed.
--- The counter then lives for keep ms or up to a sixteenth less; one that has no end, as Redisson makes it, gets none.
--- That is asked at each grant: a MultiLock of Redisson ends the counter with its own lease.
--- count: what the counter says, as far as that is known.
+-- Reserve up to block tokens on the counter fence, all higher than any before. Returns the first token, and their
+-- number when it is less than block.
+-- The last token is the server's time in microseconds, or the previous last token + 1 when the counter is ahead of that
+-- time. So a counter never runs ahead of the clock by itself. Tokens made after the server has lost its memory are
+-- higher than all before, because a script takes longer than a microsecond. A new counter does not tell what was
+-- reserved before it, so only one token is reserved.
+-- This is the first write of a grant: a full server refuses the grant here, before anything has changed.
+-- The counter then lives for keep ms, or up to a sixteenth less. A counter without an end, as Redisson makes it, stays
+-- so. This is checked at each grant, because a MultiLock of Redisson ends the counter with its own lease.
+-- count: the value of the counter, if the caller knows it.
 local function tokens(fence, micros, block, keep, count)
   local call, last, got, before, left = redis.call, micros, 1, nil, nil
   block = tonumber(block)
