@@ -475,8 +475,8 @@ class Client(_Closing, Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
                 told.add(watch.task)
 
     def _body(self, lock: Lock) -> Optional[_Watch]:
-        """Take the innermost body of the calling task off the watches. A generator may be closed by another task than the
-        one that began it. Then take the body of a task that has ended, or the only body there is."""
+        """Take the innermost body of the calling task off the watches. A generator may be closed by another task than
+        the one that began it. Then take the body of a task that has ended, or the only body there is."""
         task = asyncio.current_task()
         bodies = [body for body in self._watches.get(lock._whose(), ()) if body.lock is lock and body.task is task]
         if not bodies:
