@@ -298,9 +298,9 @@ CTYPES = {
 ABI_HEAD = '''\
 """The ABI for ctypes, from abi/dlock.h. Written by abi/gen.py: do not edit.
 
-PROTOTYPES maps each function to its result type and the list of its argument types. Each opaque type has a class, never
-looked into, and a pointer type NAME_p. Bytes that go in are c_char_p with their length apart. BLOCKING: the functions
-that may wait for the network or for time.
+PROTOTYPES maps each function to its result type and the list of its argument types. Each opaque type has an empty class
+and a pointer type NAME_p. Input bytes are a c_char_p and a length. BLOCKING: the functions that may wait for the
+network or for time.
 """
 '''
 
@@ -310,8 +310,8 @@ from typing import Any
 
 
 class Pointer:
-    """A pointer to what the library made, and the only one: with its last reference that goes back. A place for a handle is
-    made before the call that fills it, so that no handle is lost."""
+    """The only pointer to an object of the library: its last reference frees the object. A place for a handle is made
+    before the call that fills it, so that no handle is lost."""
 
     library: Any = None
 

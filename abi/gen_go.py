@@ -1,9 +1,9 @@
 """What gen.py writes for Go: the statuses, counters and other numbers of dlock.h, a function for each of its calls, and the
 public methods of go_names.py.
 
-A call becomes a method of the handle it begins with. Text and bytes go in with their length, what is in ret_* parameters
-comes out, and the error box is that of a pool: which one, the "Blocks:" line of the header says. Handles are freed by the
-collector.
+A call becomes a method of the handle that is its first parameter. Text and bytes are passed with their length, ret_* parameters
+become results, and the error box comes from one of two pools: the "Blocks:" line of the header says which. The garbage collector
+frees handles.
 """
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ import (
 )
 """
 
-# Public types: the prefix of the constants, the type, how its values begin, what is said of it and of them.
+# Public types: the prefix of the constants, the type, the prefix of its values, the doc comments of the type and the values.
 ENUMS = [
     ("DLOCK_EVENT_", "EventType", "Event", "An EventType says what an Event tells.", {
-        "AT_RISK": "renewal is failing", "LOST": "a held lock was lost", "LOG": "trouble with the server, or its end",
+        "AT_RISK": "renewal is failing", "LOST": "a held lock was lost", "LOG": "a failure of the server began or ended",
     }),
     ("DLOCK_CAUSE_", "Cause", "Cause", "A Cause says why a held lock was lost.", {
-        "EXPIRED": "it could not be renewed in time", "TAKEN": "it was unlocked by force, or its key is gone",
+        "EXPIRED": "it could not be renewed in time", "TAKEN": "it was unlocked by force, or its key was deleted",
         "MAX_HOLD": "it was held for as long as the option MaxHold allows", "CLOSED": "the client was closed",
     }),
 ]  # fmt: skip
-# Structs of numbers: the prefix of the places in the array, the call that fills that, the type, what is said of it.
+# Structs of numbers: the prefix of the indexes in the array, the call that fills it, the type, the doc comment.
 STRUCTS = [
     ("DLOCK_STAT_", "dlock_client_stats", "Stats", "Stats are the counters of a client. All but the last three only grow."),
     ("DLOCK_FIELD_", "dlock_event_unpack", "fields", "fields are the numbers of an event."),
@@ -87,7 +87,7 @@ def statuses(header: Header, texts: dict[str, str]) -> list[str]:
 
 
 def enum(constants: dict[str, int], prefix: str, kind: str, short: str, says: str, values: dict[str, str]) -> list[str]:
-    lines = ["", f"// {says} Expect ones that have no constant here, from a newer library.", f"type {kind} int32", ""]
+    lines = ["", f"// {says} A newer library may return values that have no constant here.", f"type {kind} int32", ""]
     lines += [f"// Values of {kind}.", "const ("]
     for name, text in values.items():
         lines += [f"\t// {text[0].upper()}{text[1:]}.", f"\t{short}{camel(name, True)} {kind} = {constants[prefix + name]}"]
@@ -113,7 +113,7 @@ def group(constants: dict[str, int], prefix: str) -> list[str]:
 def freed(base: str) -> list[str]:
     kind = handle(base)
     return [
-        "", f"// {kind} is a {base}, freed with the garbage.", f"type {kind} struct{{ c *C.{base} }}", "",
+        "", f"// {kind} is a {base}; the garbage collector frees it.", f"type {kind} struct{{ c *C.{base} }}", "",
         f"func new{kind[1:]}(c *C.{base}) *{kind} {{",
         "\tif c == nil {", "\t\treturn nil", "\t}",
         f"\th := &{kind}{{c}}",
@@ -226,7 +226,7 @@ def result(kind: str, value: str) -> tuple[str, str]:
 
 
 def documented(name: str, says: str, head: str, *body: str) -> list[str]:
-    """A function; an empty line of what is said of it begins a paragraph."""
+    """A function with its doc comment; an empty line in says begins a paragraph."""
     paragraphs = [wrapped(text, "// ", "// ") for text in f"{name} {says.strip()}".split("\n\n")]
     comment = "\n//\n".join("\n".join(lines) for lines in paragraphs)
     return ["", *comment.split("\n"), f"func {head} {{", *("\t" + line for line in body), "}"]
@@ -237,7 +237,7 @@ def kinds(header: Header) -> list[str]:
 
 
 def submitted(header: Header) -> list[Function]:
-    """The calls of a client or a lock that an event answers."""
+    """The calls of a client or a lock that are answered by an event."""
     kinds = "dlock_client *", "dlock_lock *"
     return [f for f in header.functions.values() if "_submit_" in f.name and f.params[0][0] in kinds]
 
@@ -253,7 +253,7 @@ def makers(header: Header) -> list[str]:
 
 
 def options() -> list[str]:
-    """Functions that make an Option, whose text is that of a value of their own type."""
+    """Functions that make an Option from a value of a Go type."""
     texts = {"time.Duration": "strconv.FormatInt(milliseconds({}), 10)", "bool": "strconv.FormatBool({})", "int": "strconv.Itoa({})"}
     lines: list[str] = []
     for option, (name, param, kind, says) in OPTIONS.items():
@@ -263,7 +263,7 @@ def options() -> list[str]:
 
 
 def acquisitions(kind: str, name: str, says: str) -> list[str]:
-    """A method that waits for a lock: without a limit, Within one, or not at all when it only tries. Of a latch nothing is held."""
+    """A method that waits for a lock: without a limit, Within one, or not at all for Try. A latch gives no grant."""
     lock = "l" if kind == "Lock" else f"(*Lock)({kind[0].lower()})"
     params, call = "ctx context.Context", f"{lock}.acquire(ctx, {0 if name.startswith('Try') else -1})"
     if name.endswith("Within"):
@@ -272,7 +272,7 @@ def acquisitions(kind: str, name: str, says: str) -> list[str]:
     return documented(name, says, f"({kind[0].lower()} *{kind}) {name}({params}) {returns}", f"return {call}")
 
 
-# What methods of a type begin with, as those it was not made for may be nil; what asks; and what has the handle.
+# By type: the first statement of its methods (the receiver may be nil), the object that asks, and the expression of the handle.
 ASKING = {
     "Client": ("c = c.orNone()", "c", "c.core.handle"),
     "Lock": ("l = l.orNone()", "l", "l.handle"),
@@ -283,7 +283,7 @@ ASKING = {
 
 
 def verb(function: Function, answers: bool) -> list[str]:
-    """A submitted call as a method that waits for the answer: a number or nothing. A context takes the place of a timeout."""
+    """A submitted call as a method that waits for the answer, a number or nothing. A context replaces the timeout."""
     params, given = ["ctx context.Context"], []
     for _, name in function.params[1:-2]:  # without the handle, the tag and the error box
         short = name.removesuffix("_ms")
@@ -310,7 +310,7 @@ def verb(function: Function, answers: bool) -> list[str]:
 
 
 def verbs(header: Header) -> list[str]:
-    """The call that may block says whether there is an answer."""
+    """The methods of all submitted calls. The blocking call of the same name says whether the answer has a number."""
     lines: list[str] = []
     for function in submitted(header):
         if function.name == "dlock_lock_submit_acquire":

@@ -1,6 +1,6 @@
-"""What gen.py writes for Python beside the declarations: the methods of python_names.py.
+"""What gen.py writes for Python besides the declarations: the methods of python_names.py.
 
-A method takes what the blocking call of dlock.h takes, but for the lock and its owner, and answers what that writes.
+A method has the parameters of the blocking call of dlock.h without the lock and its owner, and returns what that call writes.
 """
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ C = TypeVar("C", bound=Held)
 
 
 class Makers(Generic[L, S, C]):
-    """What Kinds is built on. Its first three types are L, S and C."""
+    """The base of Kinds. L, S and C are its first three types."""
 
     _kinds: tuple[Any, Any, Any, Any]
 '''
 
 HEAD = '''\
-"""What is asked of the server about a lock, once for both forms. Written by abi/gen.py: do not edit.
+"""Requests to the server about a lock, for dlock and dlock.aio. Written by abi/gen.py: do not edit.
 
-In dlock these methods block, up to the option command_timeout_ms, and return None, bool, int or Inspection; in
-dlock.aio they return what is to be awaited for that, properties too.
+In dlock these methods block, up to the option command_timeout_ms, and return None, bool, int or Inspection.
+In dlock.aio methods and properties return an awaitable of that.
 """
 # mypy: no-warn-return-any
 from __future__ import annotations

@@ -1,58 +1,58 @@
-"""What locks are made by and what is asked of the server about them, as it is called in Python; what a call takes and
-answers stands in dlock.h.
+"""The Python methods that make locks and that ask the server about them: names and docstrings. Parameters and results
+come from dlock.h.
 
-Every kind of lock and every submitted call on a lock stands here; one without a method has it in bindings/python/dlock, by
-hand.
+Every kind of lock and every submitted call on a lock is listed. Where the name is empty, the method is written by hand in
+bindings/python/dlock.
 """
 from __future__ import annotations
 
-# DLOCK_KIND_*: the method of a client, its place in Client._kinds with the name of the type there, and what is said of it.
+# DLOCK_KIND_*: the method of a client, its index in Client._kinds with the type variable, and the docstring.
 KINDS: dict[str, tuple[str, tuple[int, str], str]] = {
     "MUTEX": ("", (0, "L"), ""),
-    "FAIR": ("fair_lock", (0, "L"), "A mutex that is granted strictly in the order in which owners asked for it."),
-    "READ": ("read_lock", (0, "L"), "The side of a read-write lock that many may hold together."),
+    "FAIR": ("fair_lock", (0, "L"), "A mutex that is granted strictly in the order of the requests."),
+    "READ": ("read_lock", (0, "L"), "The read side of a read-write lock: many owners may hold it together."),
     "WRITE": ("write_lock", (0, "L"), """
-The side of a read-write lock that one holds alone. An owner that writes may also read, not the reverse."""),
-    "SEMAPHORE": ("semaphore", (1, "S"), "A semaphore whose permits last until they are released, see Semaphore."),
+The write side of a read-write lock, held alone. A writer may also read; a reader may not also write."""),
+    "SEMAPHORE": ("semaphore", (1, "S"), "A semaphore whose permits stay taken until they are released, see Semaphore."),
     "PERMIT_SEMAPHORE": ("permit_semaphore", (1, "S"), "A semaphore whose permits are leases, see Semaphore."),
     "LATCH": ("latch", (2, "C"), "A count-down latch, see Latch."),
     "MULTI": ("", (3, "M"), ""),
 }  # fmt: skip
 
-# What two calls on a lock in dlock.h begin with: the class of the methods, and what is said of it.
+# The prefix of calls on a lock in dlock.h: the class of the methods, and its docstring.
 CLASSES = {
-    "lock": ("Orders", "What all kinds are asked."),
-    "semaphore": ("Permits", "What semaphores are asked."),
-    "latch": ("Counts", "What latches are asked."),
+    "lock": ("Orders", "Methods of all kinds of locks."),
+    "semaphore": ("Permits", "Methods of semaphores."),
+    "latch": ("Counts", "Methods of latches."),
 }
 
-# dlock_*: the method, the status that is False, and what is said of it.
+# dlock_*: the method, the status that it returns as False, and the docstring.
 VERBS: dict[str, tuple[str, str, str]] = {
     "lock_acquire": ("", "", ""),
     "lock_release": ("", "", ""),
     "lock_extend": ("extend", "", """
-Make the server keep the lock for so many seconds from now and from each renewal. NotHeld, Lost."""),
+Set the lease: the server keeps the lock for so long from now and from each renewal. NotHeld, Lost."""),
     "lock_force_release": ("force_release", "NOT_HELD", """
-Take the lock from whoever holds it, anywhere. False when it was free."""),
+Take the lock from its holder, in any process. False when it was free."""),
     "lock_close_gate": ("close_gate", "", """
-End every wait for the lock, in all processes, with GateClosed, and refuse new ones for ttl seconds."""),
-    "lock_open_gate": ("open_gate", "UNCHANGED", "Let everybody in again. False when the gate was open."),
+End all waits for the lock, in all processes, with GateClosed, and refuse new ones for ttl seconds."""),
+    "lock_open_gate": ("open_gate", "UNCHANGED", "Open the gate that close_gate closed. False when it was open."),
     "lock_inspect": ("inspect", "", "Ask the server who holds the lock."),
     "lock_adopt_grant": ("adopt_grant", "", """
-Take over an exported grant of this name, as the first, in time; its token. InvalidGrant, Lost, Busy."""),
+Take over an exported grant of this lock. Returns its token. InvalidGrant, Busy; Lost: too late."""),
     "semaphore_set": ("set_permits", "UNCHANGED", """
-Give the semaphore its permits; False when it has some already: nothing changes then."""),
+Create the semaphore with so many permits. False, and nothing changes, when it exists."""),
     "semaphore_add": ("add_permits", "", """
-Add permits, or take them away when negative; how many are free now."""),
+Add permits, or remove them when negative. Returns how many are free now."""),
     "semaphore_drain": ("drain_permits", "", """
-Take all permits that are free for good; how many that were. Unsupported for a permit semaphore."""),
+Remove all free permits for good. Returns how many. Unsupported for a permit semaphore."""),
     "semaphore_reclaim": ("reclaim_permits", "", """
-Give back what holders had that have been silent for their lease_ms and so many seconds more; how many permits came back."""),
+Free permits whose holder has not renewed for its lease_ms and silent seconds more. Returns how many."""),
     "semaphore_available": ("available_permits", "", "How many permits are free."),
     "latch_set": ("set_count", "UNCHANGED", """
-Give an open latch its count; False when it has one: nothing changes then."""),
-    "latch_count_down": ("count_down", "", "Count down, not below zero; what is left."),
-    "latch_count": ("count", "", "The count; 0: open."),
+Set the count of an open latch. False, and nothing changes, when it has a count."""),
+    "latch_count_down": ("count_down", "", "Count down, but not below zero. Returns the new count."),
+    "latch_count": ("count", "", "The count; 0 means that the latch is open."),
 }  # fmt: skip
 
 PROPERTIES = ("available_permits", "count")

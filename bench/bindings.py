@@ -1,4 +1,4 @@
-"""The bindings beside other lock clients of their languages, and beside the C API: ./dev bench --bindings"""
+"""Compare the bindings with other lock clients of their languages, and with the C API: ./dev bench --bindings"""
 from __future__ import annotations
 
 import os
@@ -61,7 +61,7 @@ def run(bench: Bench, cores: Optional[set[int]], language: str, way: str, *argum
 
 
 def in_turns(processes: list[subprocess.Popen[str]]) -> list[Result]:
-    """Let one process go on at a time, for a moment each: what the machine does meanwhile comes to all of them alike."""
+    """Run one process at a time, for TURN seconds each, so that the load of the machine affects all of them alike."""
     try:
         while any(process.poll() is None for process in processes):
             for process in processes:
@@ -76,7 +76,7 @@ def in_turns(processes: list[subprocess.Popen[str]]) -> list[Result]:
 
 
 def fastest(ways: dict[str, list[Result]], rivals: list[str], field: str) -> list[float]:
-    """In each round, what the best rival did."""
+    """The result of the best rival in each round."""
     return [max(rounds) for rounds in zip(*([result[field] for result in ways[way]] for way in rivals))]
 
 
@@ -84,7 +84,7 @@ def times(ours: list[Result], theirs: list[float], field: str) -> Spread:
     return Spread.of([one[field] / other for one, other in zip(ours, theirs)])
 
 
-# kind of work, placement, callers, seconds, rounds, what counts, bound for Python, bound for Go
+# kind of work, placement, callers, seconds, rounds, measured field, bound for Python, bound for Go
 CASES = [
     ("own", "same core", 1, 0.7, 7, "per_s", 2, 1.2),
     ("own", "own cores", 1, 0.7, 7, "per_s", 2, 1.2),
@@ -129,7 +129,7 @@ def languages(bench: Bench) -> list[Section]:
 
 
 def overhead(bench: Bench, title: str, where: str, options: str, text: str) -> Section:
-    """A pair in each language less a pair in C, all of them in turns."""
+    """The time of a pair in each language minus that in C. The programs run in turns."""
     from run import spread
 
     cores, url = bench.place(where), bench.server.urls["unix"] + options
@@ -150,7 +150,7 @@ def overhead(bench: Bench, title: str, where: str, options: str, text: str) -> S
 
 
 def versions() -> str:
-    """What ran, as installed."""
+    """The versions that ran."""
     pins = (HERE / "requirements.txt").read_text().split()
     modules = [line.split() for line in (HERE / "go/go.mod").read_text().splitlines() if line.startswith("\t") and "indirect" not in line]
     names = {name.removeprefix("github.com/"): version for name, version in modules if version != "v0.0.0"}

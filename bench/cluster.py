@@ -1,4 +1,4 @@
-"""One lock on a Redis Cluster beside the same on one server, in one run."""
+"""Compare one lock on a Redis Cluster with one lock on one server, in one run."""
 from __future__ import annotations
 
 import os
@@ -22,11 +22,11 @@ WAYS = {
     "copied": "one server, one replica",
     "pairs": "cluster, three primaries, three replicas",
 }
-LIKE = {"six": "one", "pairs": "copied"}  # what differs from it by the cluster alone
+LIKE = {"six": "one", "pairs": "copied"}  # the way that differs from it only by the cluster
 
 
 def row_cluster(bench: Bench, interleave: Callable[..., dict[str, list[Result]]]) -> list[Section]:
-    """Everybody's servers share the first core, the client has the last one."""
+    """All servers share the first core; the client has the last one."""
     cores = bench.place("own cores")
     with Cluster(6, 0) as six, Cluster(3, 1) as pairs, Server() as copied, Server("--replicaof", copied.host, str(copied.port)) as copy:
         urls = {"one": bench.server.urls["tcp"], "six": six.url, "copied": copied.url, "pairs": pairs.url}

@@ -1,4 +1,4 @@
--- pair.lua URL SECONDS: the LuaJIT binding at work on a lock of its own. Prints "name value" lines, as the C programs do.
+-- pair.lua URL SECONDS: run the LuaJIT binding with its own lock. Prints "name value" lines, as the C programs do.
 local ffi, dlock = require "ffi", require "dlock"
 ffi.cdef [[typedef struct { long s, ns; } bench_time; int clock_gettime(int clock, bench_time *time);]]
 

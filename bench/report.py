@@ -1,4 +1,4 @@
-"""What a benchmark run says: tables, targets with their verdicts, and one plot."""
+"""The report of a benchmark run: tables, targets with verdicts, and one plot."""
 from __future__ import annotations
 
 import os
@@ -39,7 +39,7 @@ class Spread(NamedTuple):
 
 
 class Target(NamedTuple):
-    """measured must be at most (or at least) bound. kind "ratio" is of two ways in one run; unit is said otherwise."""
+    """measured must be at most (or at least) bound. The unit "x" is a ratio of two ways in one run."""
 
     row: str
     what: str
@@ -116,7 +116,7 @@ PART = "\n## Bindings\n"
 
 
 def part(sections: Sequence[Section], about: str) -> str:
-    """What a run of the bindings says, to stand in the document of the others."""
+    """The part of the document that a run of the bindings writes."""
     targets = [target.cells() for section in sections for target in section.targets]
     lines = [PART, "Written by `./dev bench --bindings`, in a run of its own. " + about + "\n"]
     lines += [table(["row", "what", "target", "measured", ""], targets)]
@@ -126,19 +126,19 @@ def part(sections: Sequence[Section], about: str) -> str:
 
 
 def part_of(text: str) -> str:
-    """The part on the bindings, "" when there is none."""
+    """The part on the bindings in a document; "" when there is none."""
     begin = text.find(PART)
     end = text.find("\n## ", begin + 1)
     return "" if begin < 0 else text[begin:] if end < 0 else text[begin:end]
 
 
 def with_part(text: str, new: str) -> str:
-    """The document with another part on the bindings, at its end."""
+    """The document with a new part on the bindings at its end."""
     return (text.replace(part_of(text), "") if part_of(text) else text).rstrip("\n") + "\n" + new
 
 
 def draw(sections: Sequence[Section], path: pathlib.Path) -> None:
-    """How much better than its target each measurement is: right of 1 is met."""
+    """Plot each measurement relative to its target: right of 1 the target is met."""
     import matplotlib
 
     matplotlib.use("Agg")

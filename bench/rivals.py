@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""rivals.py WAY URL THREADS SECONDS own|one|pair: Python lock clients at work: each thread or task its own lock, or all the same; pair: one
-thread, of which nothing but the lock is measured.
+"""rivals.py WAY URL THREADS SECONDS own|one|pair: run a Python lock client. own: each thread or task has its own lock; one: all share one
+lock; pair: one thread, and only the time in the lock calls is measured.
 
-Ways are keys of THREADED and TASKS. Prints "name value" lines, as the C programs do. A wait that has not ended when the
-time is over counts as that long.
+Ways are keys of THREADED and TASKS. Prints "name value" lines, as the C programs do. A wait that has not ended at the end
+counts with its length until then.
 """
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Work:
         self.barrier = threading.Barrier(callers)
         self.pairs, self.handoffs, self.last = 0, 0, -1
         self.waits: list[float] = []
-        self.since: dict[int, float] = {}  # who waits, and since when
+        self.since: dict[int, float] = {}  # by waiter: the start of its wait
         self.end = float("inf")
 
     def won(self, index: int) -> float:
@@ -171,7 +171,7 @@ def main() -> None:
         work.threads(THREADED[way](url))
     work.report()
     sys.stdout.flush()
-    os._exit(0)  # whoever still waits does not matter any more
+    os._exit(0)  # threads that still wait do not matter
 
 
 if __name__ == "__main__":

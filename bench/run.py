@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Measure libdlock against its targets: ./dev bench [--bindings] [--quick] [--only ROW...] [--out FOLDER]
 
-A full run writes docs/benchmarks.md and docs/benchmarks.svg, but for the part on the bindings, which --bindings writes;
---quick and --only print, and write where --out says.
+A full run writes docs/benchmarks.md and docs/benchmarks.svg, except the part on the bindings: --bindings writes that.
+--quick and --only print, and write only to the folder of --out.
 """
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def parse(text: str) -> Result:
 
 
 def busy_seconds() -> float:
-    """CPU time of the whole machine so far."""
+    """The CPU seconds of the whole machine until now."""
     user, nice, system, _, _, *rest = map(int, pathlib.Path("/proc/stat").read_text().splitlines()[0].split()[1:8])
     return (user + nice + system + sum(rest)) / os.sysconf("SC_CLK_TCK")
 
 
 class Bench:
-    """A server, the programs, and how long to measure."""
+    """A server, the programs, and the length of the measurements."""
 
     def __init__(self, build: pathlib.Path, quick: bool) -> None:
         self.programs = build / "bench"
@@ -52,7 +52,7 @@ class Bench:
         self.environment = {**os.environ, **self.server.shas}
 
     def others(self) -> float:
-        """The share of the machine that went to processes which are not ours, until now."""
+        """The share of the machine's CPU time that other processes have used until now."""
         wall, busy = time.monotonic() - self.began[0], busy_seconds() - self.began[1]
         children = resource.getrusage(resource.RUSAGE_CHILDREN)
         ours = children.ru_utime + children.ru_stime + time.process_time() + self.server.cpu()
@@ -74,7 +74,7 @@ class Bench:
                                 stdout=subprocess.PIPE, **more)  # type: ignore[call-overload]
 
     def run(self, cores: Optional[set[int]], program: str, *words: object) -> Result:
-        """Run a program to its end."""
+        """Run a program to its end, and return its results."""
         process = self.popen(cores, program, *words)
         try:
             output, _ = process.communicate(timeout=120)
@@ -85,7 +85,7 @@ class Bench:
         return parse(output)
 
     def place(self, where: str) -> Optional[set[int]]:
-        """Pin the server; the cores for the client. On one core, on one each, or wherever the system likes."""
+        """Pin the server, and return the cores for the client. One core for both, one each, or any core."""
         everywhere, first = set(self.cores), {self.cores[0]}
         self.server.pin(everywhere if where == "free" else first)
         return {"same core": first, "own cores": {self.cores[-1]}, "free": None}[where]
@@ -158,7 +158,7 @@ reads and writes, and, because up to 16 callers share a script, some of the comm
 
 
 def contended(bench: Bench, processes: int, threads: int, rounds: int, ways: list[str]) -> tuple[dict[str, dict[str, list[Result]]], list[list[str]]]:
-    """Results by placement and way, and the rows of a table."""
+    """Measure: results by placement and way, and the rows of a table."""
     names = {"dlock": "libdlock", "scripts_poll": "hiredis, 1 ms poll, the same scripts", "poll": "hiredis, 1 ms poll, `SET NX PX`",
              "futexes": "bare futexes, no server"}
     fields = ("acquired_per_s", "handoffs_per_s", "turns_per_s", "least_turns_per_s", "wait_p50", "wait_p99")
@@ -231,7 +231,7 @@ other. BLPOP is the least that a server can do: one push, no lock."""
 
 
 class Steps:
-    """A program that says a word at each step and goes on at a line."""
+    """A program that prints a word at each step, and goes on when it reads a line."""
 
     def __init__(self, process: subprocess.Popen) -> None:
         self.process = process
@@ -252,7 +252,7 @@ class Steps:
 
 
 def kept(bench: Bench, way: str, locks: int, seconds: float) -> Result:
-    """Hold locks and renew them; first the server's CPU is measured, then another client's PING."""
+    """Hold locks and renew them. First the CPU time of the server is measured, then the PING of another client."""
     bench.fresh()
     bench.server.load_scripts()
     cores, url = bench.place("own cores"), bench.server.urls["tcp"]
@@ -337,7 +337,7 @@ KINDS = {"dlock": "mutex", "fair": "fair", "read": "read", "write": "write", "se
 
 
 def kind_row(case: str, way: str, results: dict[str, list[Result]], fields: tuple[str, str, str], against: str = "dlock") -> list[str]:
-    """What a kind does, and its rate relative to another way of the same rounds."""
+    """The rows of a kind, and its rate relative to another way in the same rounds."""
     rate, p50, p99 = fields
     all_ = results[way]
     relative = "" if way == against else f"{ratio(all_, results[against], rate)}x {KINDS[against]}"
@@ -375,7 +375,7 @@ ROWS = {"pair": row_pair, "own": row_own, "processes": row_processes, "threads":
 
 
 def same_commands(bench: Bench) -> None:
-    """The rival of the first rows must send what libdlock sends: word for word, but for owner and look number."""
+    """Check that the rival of the first rows sends the commands of libdlock, except for owner and probe number."""
     shapes = []
     for way in ("dlock", "scripts"):
         with bench.server.redis.monitor() as monitor:
@@ -395,7 +395,7 @@ def same_commands(bench: Bench) -> None:
 
 
 def mask(words: list[str], look: int) -> list[str]:
-    """Without what differs from pair to pair: lock name, owner id, number of the look."""
+    """A command without the words that differ in each pair: lock name, owner id, probe number."""
     plain = []
     for place, word in enumerate(words):
         prefix = word.partition("own:")[0] if "own:" in word else None
@@ -414,7 +414,7 @@ def main() -> None:
     names = ["bindings"] if arguments.bindings else arguments.only
     full = not arguments.quick and (arguments.bindings or names == list(ROWS))
     out = arguments.out or (ROOT / "docs" if full else None)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # by way of finally
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that finally blocks run
     bench, sections = Bench(arguments.build.resolve(), arguments.quick), []
     try:
         same_commands(bench)

@@ -1,4 +1,4 @@
-"""The private redis-server of one benchmark run, or what DLOCK_SERVER names.
+"""The private server of one benchmark run: redis-server, or the program that DLOCK_SERVER names.
 
 It has a temporary folder, a unix socket, a free TCP port, and no persistence.
 """
@@ -23,7 +23,7 @@ POLL_RELEASE = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call(
 
 
 def library_script(name: str) -> str:
-    """The text of one of libdlock's scripts as the library sends it."""
+    """The text of a script of libdlock, as the library sends it."""
     spec = importlib.util.spec_from_file_location("embed", ROOT / "src" / "scripts" / "embed.py")
     assert spec and spec.loader
     embed = importlib.util.module_from_spec(spec)
@@ -74,7 +74,7 @@ class Server:
         os.sched_setaffinity(self.process.pid, cores)
 
     def cpu(self) -> float:
-        """Seconds of CPU time so far."""
+        """The CPU seconds of the server until now."""
         info = self.redis.info("cpu")
         return float(info["used_cpu_user"]) + float(info["used_cpu_sys"])
 

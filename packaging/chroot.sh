@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # chroot.sh SUITE SERVERS COMMAND...: run a command of ./dev in another release of Debian, or in Ubuntu 24.04 (noble), once with
-# each of the servers. ./dev test --distro calls it, as root, with debootstrap installed.
+# each of the servers. ./dev test --distro calls it as root; it needs debootstrap.
 #
-# The release is kept in a cache folder, with the packages that ./dev has installed there; remove the folder to begin anew. It
-# gets a copy of this tree at every run, and what it needs to reach packages from this machine: the mirror, apt's transport
-# options, the certificates, the settings of Maven, Go and pip. Mounts and processes are in namespaces of their own: they end
-# with the run, however it ends.
+# The release is kept in a cache folder, with the packages that ./dev has installed there; remove the folder to start again. Each
+# run copies this tree into it, and the settings of this machine that give access to packages: the mirror, apt's transport
+# options, certificates, and the settings of Maven, Go and pip. Mounts and processes are in namespaces of their own, so they end
+# with the run in any case.
 set -euo pipefail
 
 suite=$1 servers=$2
@@ -20,13 +20,13 @@ fail() {
     exit 1
 }
 
-# The address of this machine's archive of ORIGIN with that LABEL; nothing when it has none.
+# archive ORIGIN LABEL: the URL of this machine's apt archive with that origin and label; empty when there is none.
 # shellcheck disable=SC2016 # for apt
 archive() {
     apt-get indextargets --format '$(ORIGIN)|$(LABEL)|$(REPO_URI)' 'Created-By: Packages' | sed -n "s/^$1|$2|//p" | head -n 1
 }
 
-# debootstrap knows an address itself, which is what a machine without one of its own uses.
+# Make the release. Without an archive of this machine debootstrap uses its default one.
 bootstrap() {
     echo "== $suite: made in $dir"
     rm -rf --one-file-system "$dir"
@@ -41,7 +41,7 @@ make_base() { # arguments of debootstrap
         { tail -n 20 "$dir.log"; fail "debootstrap failed; all it said: $dir.log"; }
 }
 
-# A release that is newer than debootstrap is made as Debian's next one always is.
+# A release that this debootstrap does not know is made with the rules of sid.
 bootstrap_debian() {
     local mirror security rules=""
     mirror=$(archive Debian Debian)
@@ -53,7 +53,7 @@ bootstrap_debian() {
     if [ -n "$security" ]; then echo "deb $security $suite-security main" >>"$dir/etc/apt/sources.list"; fi
 }
 
-# Debian 12 has the rules for Ubuntu, with the address, but under no name of this release, and not the keys.
+# Debian 12 has debootstrap rules for Ubuntu, with the URL, but not under the name of this release, and without the keys.
 bootstrap_ubuntu() {
     local rules=/usr/share/debootstrap/scripts/gutsy mirror keys part
     mirror=$(archive Ubuntu Ubuntu)
@@ -75,7 +75,7 @@ ubuntu_keys() {
         echo "$cache/ubuntu-keyring/$keys"
 }
 
-# What this machine knows about reaching others.
+# Copy the network settings of this machine.
 configure_network() {
     local file
     apt-config dump Acquire | grep -E '^Acquire::(Check-|http|https|Retries)' >"$dir/etc/apt/apt.conf.d/90host" || true
@@ -88,7 +88,7 @@ configure_network() {
     done
 }
 
-# All but what is made, in place of the former copy; what was made there is kept.
+# Replace the copy of the tree. Build results are not copied, and those in the chroot are kept.
 copy_tree() {
     mkdir -p "$tree"
     find "$tree" -mindepth 1 -maxdepth 1 ! -name build -exec rm -rf -- {} +
@@ -96,7 +96,7 @@ copy_tree() {
         tar -C "$tree" --no-same-owner -xf -
 }
 
-# inside WORDS...: run them in the release, as if in a machine of their own that shares this one's network.
+# inside WORDS...: run a command in the release, with namespaces for mounts and processes, and this machine's network.
 inside() {
     # shellcheck disable=SC2016 # for the other shell
     setpriv --pdeathsig KILL unshare --mount --pid --fork --kill-child --mount-proc="$dir/proc" -- \

@@ -1,6 +1,6 @@
-// Command rivals is lock clients for Go at work: rivals WAY URL GOROUTINES SECONDS own|one|pair: each goroutine its own lock,
-// or all the same; pair: one goroutine with this binding, of which nothing but the lock is measured. It prints "name value"
-// lines, as the C programs do.
+// Command rivals runs a lock client for Go: rivals WAY URL GOROUTINES SECONDS own|one|pair. own: each goroutine has its own
+// lock; one: all share one lock; pair: one goroutine with this binding, and only the time in the lock calls is measured. It
+// prints "name value" lines, as the C programs do.
 package main
 
 import (

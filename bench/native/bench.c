@@ -1,5 +1,5 @@
 /*
- * bench.c: what the benchmark programs share. See bench.h.
+ * bench.c: functions that the benchmark programs share. See bench.h.
  */
 #include "bench.h"
 
@@ -138,7 +138,7 @@ static double seconds_of(const struct timeval *time)
     return (double)time->tv_sec + (double)time->tv_usec / 1e6;
 }
 
-/* The number behind "field:" in the text of INFO. */
+/* The number after "field:" in the text of INFO. */
 static double info_field(const char *text, const char *field)
 {
     const char *at = strstr(text, field);
@@ -266,7 +266,7 @@ redisContext *bare_connect(const char *url)
         if (strncmp(url, tcp, sizeof tcp - 1) != 0)
             die(url, "not an address");
         at += strncmp(at, cluster, sizeof cluster - 1) == 0 ? sizeof cluster - 1 : 0;
-        if (sscanf(at, "://%63[^:]:%d", host, &port) != 2) /* of a cluster the first */
+        if (sscanf(at, "://%63[^:]:%d", host, &port) != 2) /* of a cluster: the first server */
             die(url, "not an address");
         connection = redisConnect(host, port);
     }

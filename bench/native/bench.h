@@ -1,7 +1,7 @@
 /*
- * bench.h: what the benchmark programs share.
+ * bench.h: functions that the benchmark programs share.
  *
- * Each program does one kind of work in one way for some seconds and prints "name value" lines; run.py compares.
+ * Each program does one kind of work in one way for some seconds and prints "name value" lines; run.py compares them.
  * Anything unexpected ends the program with a sentence on stderr.
  */
 #ifndef BENCH_H
@@ -22,7 +22,7 @@ int64_t now_ns(void);
 void sleep_until(int64_t when);
 void sleep_ns(int64_t duration);
 
-/* Zeroed memory that children of fork share. */
+/* Zeroed memory that is shared with forked children. */
 void *shared_memory(size_t size);
 void *zeroed(size_t size);
 
@@ -49,7 +49,7 @@ void report(const char *name, double value);
 /* prefix_p50, prefix_p99, prefix_max, in microseconds. */
 void report_hist(const char *prefix, const struct hist *hist);
 
-/* What was spent so far: by this process, and by the server of connection (NULL: not asked). */
+/* Resources used until now: by this process, and by the server of connection (NULL: not measured). */
 struct usage {
     double client_cpu, server_cpu; /* seconds */
     double switches;
@@ -57,7 +57,7 @@ struct usage {
 
 struct usage usage_now(redisContext *connection);
 
-/* CPU time in microseconds and context switches since then, per piece of work. */
+/* Report microseconds of CPU time and context switches since then, per piece of work. */
 void report_usage(const struct usage *since, redisContext *connection, uint64_t pieces);
 
 /* ---- threads */
@@ -73,10 +73,10 @@ void check(dlock_status status, const dlock_error *error);
 dlock_client *dlock_connect(const char *url, const char *option, const char *value);
 dlock_lock *dlock_named(dlock_client *client, const char *name);
 
-/* A blocking connection. url is redis://host:port or redis+unix://path, as libdlock takes it, whose options are left out. */
+/* A blocking connection. url is one for libdlock, redis://host:port or redis+unix://path; its options are ignored. */
 redisContext *bare_connect(const char *url);
 
-/* The SHA1 of a script of libdlock's own ("acquire"), which run.py has loaded into the server. */
+/* The SHA1 of a script of libdlock ("acquire"), which server.py has loaded into the server. */
 const char *script_sha(const char *name);
 
 #endif

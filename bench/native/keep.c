@@ -1,9 +1,9 @@
 /*
- * keep.c: keep WAY URL LOCKS LEASE_MS SECONDS: hold many locks and have them renewed.
+ * keep.c: keep WAY URL LOCKS LEASE_MS SECONDS: hold many locks and renew them.
  *
- * "dlock": acquire them by submission, print "held", wait for a line on stdin, let the watchdog work for SECONDS, and
- * print what it did. "scripts": the same locks, then the renewal script for one lock after the other, each when the reply
- * of the one before has come; SECONDS is not used.
+ * "dlock": submit all acquisitions, print "held", wait for a line on stdin, let the watchdog work for SECONDS, and
+ * print its counters. "scripts": the same locks, then the renewal script for one lock after the other, each after the
+ * reply to the one before; SECONDS is not used.
  */
 #include "bench.h"
 
@@ -109,7 +109,7 @@ static void receive(redisContext *connection)
     freeReplyObject(reply);
 }
 
-/* As the acquire script leaves it, in as far as renewal looks at it. */
+/* Make the keys of the acquire script, as far as the renewal script reads them. */
 static void make_locks(redisContext *connection, int locks, const char *owner, const char *lease_ms)
 {
     for (int i = 0; i < locks; i++) {

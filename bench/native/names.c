@@ -1,5 +1,5 @@
 /*
- * names.c: names URL NAMES THREADS: every name is used once: new, acquire, release, free. Memory should stay flat.
+ * names.c: names URL NAMES THREADS: use every name once: new, acquire, release, free. Memory should stay flat.
  */
 #include "bench.h"
 
@@ -11,7 +11,7 @@ struct work {
     dlock_client *client;
     int64_t names;
     int64_t next; /* atomic */
-    double early; /* MB after a tenth */
+    double early; /* memory in MB after a tenth of the names */
 };
 
 static double resident_mb(void)

@@ -1,8 +1,9 @@
 /*
- * one.c: one WAY URL PROCESSES THREADS SECONDS: all threads of all processes want one lock; the critical section is empty.
+ * one.c: one WAY URL PROCESSES THREADS SECONDS: all threads of all processes acquire one lock; the critical section is
+ * empty.
  *
- * Shared memory checks that no more are inside at the same time than may be, and that the tokens of one that is alone
- * rise; a hand-off is an acquisition by another thread than the last one, a turn one by another process.
+ * Shared memory checks that no more threads are inside at once than the lock permits, and that the tokens of an
+ * exclusive lock rise. A hand-off is an acquisition by another thread than the last one, a turn one by another process.
  */
 #include "ways.h"
 
@@ -17,9 +18,9 @@
 enum { LEAD_IN = 200 * NS_PER_MS, MOST_THREADS = 1024, MOST_PROCESSES = 64 };
 
 struct shared {
-    int64_t from, until;               /* what lies between them counts; 0: not known yet */
-    int32_t ready;                     /* threads that stand at the start; atomic */
-    int32_t inside;                    /* how many are; atomic */
+    int64_t from, until;               /* only the time between them counts; until is 0 before that is known */
+    int32_t ready;                     /* threads that wait for the start; atomic */
+    int32_t inside;                    /* threads in the critical section; atomic */
     int32_t last_thread, last_process; /* atomic */
     int64_t violations;                /* atomic */
     int64_t token;                     /* guarded by the lock that is measured */
@@ -32,11 +33,11 @@ struct work {
     const struct way *way;
     void *process;
     const char *name;
-    int index, threads; /* of the process; in it */
+    int index, threads; /* number of the process; threads in it */
     struct shared *shared;
 };
 
-static pthread_mutex_t merging = PTHREAD_MUTEX_INITIALIZER; /* guards the histogram of the process */
+static pthread_mutex_t merging = PTHREAD_MUTEX_INITIALIZER; /* guards this process's histogram in waits */
 
 static void violated(struct shared *s)
 {
@@ -66,7 +67,7 @@ static void count(struct work *work, int thread, int64_t now)
     }
 }
 
-/* Inside the critical section: no more than may be, and of one that is alone the token is the highest so far. */
+/* Inside the critical section: check the number of threads and, for an exclusive lock, that the token has risen. */
 static void guard(struct shared *s, int places, int64_t token)
 {
     if (__atomic_add_fetch(&s->inside, 1, __ATOMIC_SEQ_CST) > places)
@@ -133,7 +134,7 @@ static pid_t start(struct work *work, const char *url)
     _exit(0);
 }
 
-/* Jain's index: 1 when all shares are equal, 1/n when one has all. */
+/* Jain's fairness index: 1 when all shares are equal, 1/n when one has everything. */
 static double jain(const int64_t *shares, int number)
 {
     double sum = 0, squares = 0;
@@ -165,7 +166,7 @@ static void report_all(struct shared *s, int processes, int threads, double seco
     report_hist("wait", &s->waits[0]);
 }
 
-/* What the server spends on an acquisition; this process does nothing meanwhile. */
+/* Measure the server's CPU time per acquisition. This process is idle meanwhile. */
 static void watch(const struct shared *s, const char *url)
 {
     redisContext *control = bare_connect(url);

@@ -1,7 +1,7 @@
 /*
  * own.c: own WAY URL THREADS SECONDS: every thread acquires and releases its own lock, again and again.
  *
- * Prints pairs per second, the latency of a pair, and what a pair costs client and server.
+ * Prints pairs per second, the latency of a pair, and the CPU time of client and server per pair.
  */
 #include "ways.h"
 

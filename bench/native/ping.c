@@ -1,5 +1,5 @@
 /*
- * ping.c: ping URL SECONDS: what another client sees meanwhile: a PING on an idle connection twice a millisecond.
+ * ping.c: ping URL SECONDS: the latency for another client: a PING on an idle connection, twice a millisecond.
  */
 #include "bench.h"
 

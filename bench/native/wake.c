@@ -1,8 +1,9 @@
 /*
- * wake.c: wake WAY URL ROUNDS: how long from a release in one process to the acquisition in another that sleeps on it.
+ * wake.c: wake WAY URL ROUNDS: the time from a release in one process to the acquisition in another that sleeps.
  *
- * One process holds, the other waits; the holder looks at the clock, releases, and the waiter looks at it when it has the
- * lock. WAY is one of ways.h, or "blpop": RPUSH to a client in BLPOP, the floor of being woken by the server.
+ * One process holds the lock, the other waits. The holder reads the clock and releases; the waiter reads it when it has
+ * the lock. WAY is one of ways.h, or "blpop": RPUSH to a client in BLPOP, the shortest time in which a server can wake
+ * a client.
  */
 #include "ways.h"
 
@@ -16,7 +17,7 @@
 
 enum { WARM_UP = 20, ASLEEP = 3 * NS_PER_MS };
 
-/* The two processes take steps in turn, by pipes: no spinning beside what is measured. */
+/* The two processes take turns through pipes, so that nothing spins beside the measurement. */
 struct shared {
     int64_t released_at;
     struct hist hist;

@@ -1,5 +1,5 @@
 /*
- * ways.c: see ways.h. The commands of "scripts" are those of src/redis/codec/commands.c; run.py checks that they still are.
+ * ways.c: see ways.h. "scripts" sends the commands of src/redis/codec/commands.c; run.py checks that they are the same.
  */
 #include "ways.h"
 
@@ -36,7 +36,7 @@ static void dlock_way_release(void *lock)
     check(dlock_lock_release(lock, 0, NULL), NULL);
 }
 
-/* ---- a thread's own connection */
+/* ---- one connection per thread */
 
 struct process {
     const char *url;
@@ -82,7 +82,7 @@ static void new_owner(struct bare *bare)
              __atomic_add_fetch(&bare->process->numbers, 1, __ATOMIC_RELAXED));
 }
 
-/* One command with its words terminated, and its reply. */
+/* Send one command of terminated words, and return the reply. */
 static redisReply *ask(struct bare *bare, int count, const char **words)
 {
     size_t sizes[24];
@@ -109,7 +109,7 @@ static void *scripts_lock(void *process, const char *name)
     return bare;
 }
 
-/* The token, or 0: somebody has it. */
+/* The token, or 0 when somebody else has the lock. */
 static int64_t scripts_try(struct bare *bare)
 {
     char seq[24];

@@ -1,8 +1,8 @@
 /*
- * ways_floor.c: a fair line of futexes in one process, without a server, as a way of ways.h: what handing over from
- * thread to thread costs on this machine at least.
+ * ways_floor.c: a fair queue of futexes in one process, without a server, as a way of ways.h: the least cost of a
+ * hand-over from thread to thread on this machine.
  *
- * line.mutex guards the line; a place's turn is its futex.
+ * line.mutex guards the queue. Each place has a futex, turn.
  */
 #include "ways_kinds.h"
 
@@ -19,7 +19,7 @@ struct place {
 
 struct line {
     pthread_mutex_t mutex;
-    struct place *first, **end; /* who wait */
+    struct place *first, **end; /* the waiters */
     int taken;
 };
 

@@ -1,5 +1,5 @@
 /*
- * ways_kinds.c: libdlock's kinds beside the mutex, as ways of ways.h.
+ * ways_kinds.c: libdlock's kinds other than the mutex, as ways of ways.h.
  */
 #include "ways_kinds.h"
 
@@ -50,7 +50,7 @@ static void *writer(void *client, const char *name)
     return of_kind(client, DLOCK_KIND_WRITE, name);
 }
 
-/* Whoever comes first gives the semaphore its permits. */
+/* The first caller creates the semaphore with its permits. */
 static void *seats(void *client, int32_t kind, const char *name)
 {
     dlock_lock *lock = of_kind(client, kind, name);

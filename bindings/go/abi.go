@@ -109,7 +109,7 @@ const (
 	ErrUnfit Status = -316
 )
 
-// An EventType says what an Event tells. Expect ones that have no constant here, from a newer library.
+// An EventType says what an Event tells. A newer library may return values that have no constant here.
 type EventType int32
 
 // Values of EventType.
@@ -118,18 +118,18 @@ const (
 	EventAtRisk EventType = 5
 	// A held lock was lost.
 	EventLost EventType = 6
-	// Trouble with the server, or its end.
+	// A failure of the server began or ended.
 	EventLog EventType = 7
 )
 
-// A Cause says why a held lock was lost. Expect ones that have no constant here, from a newer library.
+// A Cause says why a held lock was lost. A newer library may return values that have no constant here.
 type Cause int32
 
 // Values of Cause.
 const (
 	// It could not be renewed in time.
 	CauseExpired Cause = 1
-	// It was unlocked by force, or its key is gone.
+	// It was unlocked by force, or its key was deleted.
 	CauseTaken Cause = 2
 	// It was held for as long as the option MaxHold allows.
 	CauseMaxHold Cause = 3
@@ -166,7 +166,7 @@ const (
 
 const oldest = 0<<16 | 1<<8 // the version of libdlock that has all calls
 
-// cOptions is a dlock_options, freed with the garbage.
+// cOptions is a dlock_options; the garbage collector frees it.
 type cOptions struct{ c *C.dlock_options }
 
 func newOptions(c *C.dlock_options) *cOptions {
@@ -185,7 +185,7 @@ func (h *cOptions) pointer() *C.dlock_options {
 	return h.c
 }
 
-// cClient is a dlock_client, freed with the garbage.
+// cClient is a dlock_client; the garbage collector frees it.
 type cClient struct{ c *C.dlock_client }
 
 func newClient(c *C.dlock_client) *cClient {
@@ -204,7 +204,7 @@ func (h *cClient) pointer() *C.dlock_client {
 	return h.c
 }
 
-// cLock is a dlock_lock, freed with the garbage.
+// cLock is a dlock_lock; the garbage collector frees it.
 type cLock struct{ c *C.dlock_lock }
 
 func newLock(c *C.dlock_lock) *cLock {
@@ -223,7 +223,7 @@ func (h *cLock) pointer() *C.dlock_lock {
 	return h.c
 }
 
-// cEvent is a dlock_event, freed with the garbage.
+// cEvent is a dlock_event; the garbage collector frees it.
 type cEvent struct{ c *C.dlock_event }
 
 func newEvent(c *C.dlock_event) *cEvent {
@@ -242,7 +242,7 @@ func (h *cEvent) pointer() *C.dlock_event {
 	return h.c
 }
 
-// cError is a dlock_error, freed with the garbage.
+// cError is a dlock_error; the garbage collector frees it.
 type cError struct{ c *C.dlock_error }
 
 func newError(c *C.dlock_error) *cError {
@@ -261,7 +261,7 @@ func (h *cError) pointer() *C.dlock_error {
 	return h.c
 }
 
-// cTxn is a dlock_txn, freed with the garbage.
+// cTxn is a dlock_txn; the garbage collector frees it.
 type cTxn struct{ c *C.dlock_txn }
 
 func newTxn(c *C.dlock_txn) *cTxn {
@@ -960,58 +960,58 @@ func txnPauseMs(attempt int32) int64 {
 	return int64(C.dlock_txn_pause_ms(C.int32_t(attempt)))
 }
 
-// Lease is how long the server keeps a lock without renewal, 30 seconds unless set: so long others wait when the
-// holder's process dies.
+// Lease is how long the server keeps a lock without renewal; 30 seconds unless set. When the holder's process dies,
+// others wait that long.
 func Lease(d time.Duration) Option {
 	return Set("lease_ms", strconv.FormatInt(milliseconds(d), 10))
 }
 
-// MaxHold is the longest time a lock is renewed before it counts as lost. There is no limit unless set.
+// MaxHold is the longest time that a lock is renewed; after it the lock is lost. No limit unless set.
 func MaxHold(d time.Duration) Option {
 	return Set("max_hold_ms", strconv.FormatInt(milliseconds(d), 10))
 }
 
-// Renew says whether a held lock is renewed until it is unlocked, which is so unless set to false.
+// Renew says whether a held lock is renewed until it is unlocked; true unless set.
 func Renew(on bool) Option {
 	return Set("renew", strconv.FormatBool(on))
 }
 
-// Permits is how many permits of a semaphore one acquisition takes, 1 unless set.
+// Permits is how many permits of a semaphore one acquisition takes; 1 unless set.
 func Permits(n int) Option {
 	return Set("permits", strconv.Itoa(n))
 }
 
-// Mutex returns the lock called name that one holder has at a time. Nothing is sent, here and in the other methods
-// that return locks.
+// Mutex returns the mutex called name: one holder has it at a time. Nothing is sent to the server, here and in the
+// other methods that return locks.
 //
 // ErrInvalidName, ErrUnknownOption, ErrInvalidOption, ErrClosed.
 func (c *Client) Mutex(name string, options ...Option) (*Lock, error) {
 	return c.newLock(kindMutex, name, options)
 }
 
-// FairMutex is a Mutex that everybody has in the order in which they asked for it.
+// FairMutex is Mutex, but the lock is granted strictly in the order of the requests.
 func (c *Client) FairMutex(name string, options ...Option) (*Lock, error) {
 	return c.newLock(kindFair, name, options)
 }
 
-// ReadLock returns the side of a read-write lock that many may have together.
+// ReadLock returns the read side of a read-write lock: many holders may have it together.
 func (c *Client) ReadLock(name string, options ...Option) (*Lock, error) {
 	return c.newLock(kindRead, name, options)
 }
 
-// WriteLock returns the side of a read-write lock that one has alone.
+// WriteLock returns the write side of a read-write lock: one holder has it alone.
 func (c *Client) WriteLock(name string, options ...Option) (*Lock, error) {
 	return c.newLock(kindWrite, name, options)
 }
 
-// Semaphore returns the semaphore called name, whose permits stay taken until they are unlocked, or reclaimed after
-// their holder died.
+// Semaphore returns the semaphore called name. Its permits stay taken until they are unlocked, or reclaimed after
+// their holder has died.
 func (c *Client) Semaphore(name string, options ...Option) (*Semaphore, error) {
 	l, err := c.newLock(kindSemaphore, name, options)
 	return (*Semaphore)(l), err
 }
 
-// PermitSemaphore returns the semaphore called name whose permits are leases: they are renewed, have ids, and come
+// PermitSemaphore returns the semaphore called name whose permits are leases: they have ids, are renewed, and come
 // back when nobody renews them.
 func (c *Client) PermitSemaphore(name string, options ...Option) (*Semaphore, error) {
 	l, err := c.newLock(kindPermitSemaphore, name, options)
@@ -1024,37 +1024,38 @@ func (c *Client) Latch(name string, options ...Option) (*Latch, error) {
 	return (*Latch)(l), err
 }
 
-// Ping asks the server for a sign of life. ErrUnreachable, ErrDenied and the ErrServer statuses.
+// Ping checks that the server answers. ErrUnreachable, ErrDenied and the ErrServer statuses.
 func (c *Client) Ping(ctx context.Context) error {
 	c = c.orNone()
 	_, err := c.ask(ctx, unknown, func(tag int64) error { return c.core.handle.submitPing(-1, tag) })
 	return err
 }
 
-// Provision says to the server that it remembers every lock: a quarantine ends. ErrUnsupported without quarantine_ms.
+// Provision tells the server that it remembers every lock, which ends a quarantine. ErrUnsupported without
+// quarantine_ms.
 func (c *Client) Provision(ctx context.Context) error {
 	c = c.orNone()
 	_, err := c.ask(ctx, unknown, func(tag int64) error { return c.core.handle.submitProvision(-1, tag) })
 	return err
 }
 
-// Lock waits until it has the lock, and returns the grant to unlock. The context ends the wait, and is the parent of
-// Grant.Context; LockWithin limits the wait alone.
+// Lock waits until the lock is granted, and returns the grant. Unlock the grant later. ctx limits the wait, and is the
+// parent of Grant.Context; LockWithin limits only the wait.
 //
-// When ctx ends first, the error is ErrCancelled or ErrTimedOut, and also that of the context. ErrClosed,
-// ErrGateClosed, ErrUnreachable, ErrDenied, ErrWrongKind, ErrQuarantined, ErrNotReplicated, the ErrServer statuses;
-// ErrLost when it was lost again before the call returned. After any error nothing is held: a grant that was on its
-// way is given back.
+// When ctx ends first, the error is ErrCancelled or ErrTimedOut, and it unwraps to the error of ctx. Other errors:
+// ErrClosed, ErrGateClosed, ErrUnreachable, ErrDenied, ErrWrongKind, ErrQuarantined, ErrNotReplicated, the ErrServer
+// statuses, and ErrLost when the lock was lost before the call returned. After any error nothing is held: a grant that
+// still arrives is released.
 func (l *Lock) Lock(ctx context.Context) (*Grant, error) {
 	return l.acquire(ctx, -1)
 }
 
-// LockWithin is Lock with a limit to the wait, after which it returns ErrTimedOut. Without any wait, 0, it is TryLock.
+// LockWithin is Lock with a limit of wait, after which it returns ErrTimedOut. A wait of 0 is TryLock.
 func (l *Lock) LockWithin(ctx context.Context, wait time.Duration) (*Grant, error) {
 	return l.acquireWithin(ctx, wait)
 }
 
-// TryLock is Lock without waiting for others: ErrBusy when somebody else has the lock.
+// TryLock is Lock without waiting for other holders: ErrBusy when somebody else has the lock.
 func (l *Lock) TryLock(ctx context.Context) (*Grant, error) {
 	return l.acquire(ctx, 0)
 }
@@ -1079,28 +1080,29 @@ func (l *Latch) Wait(ctx context.Context) error {
 	return passed((*Lock)(l).acquire(ctx, -1))
 }
 
-// WaitWithin is Wait with a limit, after which it returns ErrTimedOut; ErrBusy when that is 0.
+// WaitWithin is Wait with a limit of wait, after which it returns ErrTimedOut; ErrBusy when wait is 0.
 func (l *Latch) WaitWithin(ctx context.Context, wait time.Duration) error {
 	return passed((*Lock)(l).acquireWithin(ctx, wait))
 }
 
-// Extend makes the server keep the lock for lease from now on and from each renewal. ErrNotHeld, ErrLost.
+// Extend sets the lease: the server keeps the lock for lease from now and from each later renewal. ErrNotHeld,
+// ErrLost.
 func (g *Grant) Extend(ctx context.Context, lease time.Duration) error {
 	g = g.orNone()
 	_, err := g.lock.ask(ctx, unknown, func(tag int64) error { return g.lock.handle.submitExtend(g.owner, milliseconds(lease), tag) })
 	return err
 }
 
-// ForceUnlock takes the lock from whoever has it, anywhere. Others may have it at once; its holder learns of that at
-// its next renewal, up to a third of its lease later. ErrNotHeld when it was free.
+// ForceUnlock takes the lock from its holder, in any process. Others may acquire it at once; the old holder learns of
+// the loss at its next renewal, up to a third of its lease later. ErrNotHeld when the lock was free.
 func (l *Lock) ForceUnlock(ctx context.Context) error {
 	l = l.orNone()
 	_, err := l.ask(ctx, unknown, l.handle.submitForceRelease)
 	return err
 }
 
-// CloseGate ends all waits for the lock, in all processes, with ErrGateClosed, and refuses new ones until the gate is
-// opened or ttl is over. Who has the lock keeps it.
+// CloseGate ends all waits for the lock, in all processes, with ErrGateClosed, and refuses new ones until OpenGate or
+// until ttl is over. The current holder keeps the lock.
 func (l *Lock) CloseGate(ctx context.Context, ttl time.Duration) error {
 	l = l.orNone()
 	_, err := l.ask(ctx, unknown, func(tag int64) error { return l.handle.submitCloseGate(milliseconds(ttl), tag) })
@@ -1121,7 +1123,7 @@ func (l *Latch) CloseGate(ctx context.Context, ttl time.Duration) error {
 	return err
 }
 
-// OpenGate lets everybody in again. ErrUnchanged when the gate was open.
+// OpenGate opens the gate that CloseGate closed. ErrUnchanged when it was open.
 func (l *Lock) OpenGate(ctx context.Context) error {
 	l = l.orNone()
 	_, err := l.ask(ctx, unknown, l.handle.submitOpenGate)
@@ -1142,30 +1144,30 @@ func (l *Latch) OpenGate(ctx context.Context) error {
 	return err
 }
 
-// SetPermits gives a semaphore that does not exist yet its permits. ErrUnchanged when it does.
+// SetPermits creates the semaphore with n permits. ErrUnchanged when it exists already.
 func (s *Semaphore) SetPermits(ctx context.Context, n int) error {
 	lock := (*Lock)(s).orNone()
 	_, err := lock.ask(ctx, unknown, func(tag int64) error { return lock.handle.semaphoreSubmitSet(int64(n), tag) })
 	return err
 }
 
-// AddPermits adds permits, or takes them away for good when n is negative, and returns how many are free, which may be
-// less than none.
+// AddPermits adds n permits, or removes them for good when n is negative. It returns how many are free; that number
+// may be negative.
 func (s *Semaphore) AddPermits(ctx context.Context, n int) (int64, error) {
 	lock := (*Lock)(s).orNone()
 	a, err := lock.ask(ctx, unknown, func(tag int64) error { return lock.handle.semaphoreSubmitAdd(int64(n), tag) })
 	return a.Value, err
 }
 
-// DrainPermits takes all permits that are free for good, and returns how many. ErrUnsupported for a PermitSemaphore.
+// DrainPermits removes all free permits for good, and returns how many. ErrUnsupported for a PermitSemaphore.
 func (s *Semaphore) DrainPermits(ctx context.Context) (int64, error) {
 	lock := (*Lock)(s).orNone()
 	a, err := lock.ask(ctx, unknown, lock.handle.semaphoreSubmitDrain)
 	return a.Value, err
 }
 
-// ReclaimPermits gives back the permits of holders that have been silent for their LeaseMS and silent more, and
-// returns how many. A holder that lives after all learns of it at its next renewal. ErrUnsupported for a
+// ReclaimPermits frees the permits of holders that have not renewed for their lease and silent on top of it, and
+// returns how many. A holder that is still alive learns of the loss at its next renewal. ErrUnsupported for a
 // PermitSemaphore.
 func (s *Semaphore) ReclaimPermits(ctx context.Context, silent time.Duration) (int64, error) {
 	lock := (*Lock)(s).orNone()
@@ -1180,21 +1182,21 @@ func (s *Semaphore) AvailablePermits(ctx context.Context) (int64, error) {
 	return a.Value, err
 }
 
-// SetCount gives a latch that is open its count. ErrUnchanged when it has one.
+// SetCount sets the count of a latch that is open. ErrUnchanged when it has a count.
 func (l *Latch) SetCount(ctx context.Context, n int) error {
 	lock := (*Lock)(l).orNone()
 	_, err := lock.ask(ctx, unknown, func(tag int64) error { return lock.handle.latchSubmitSet(int64(n), tag) })
 	return err
 }
 
-// CountDown counts down by n, not below zero, and returns what is left.
+// CountDown counts down by n, but not below zero, and returns the new count.
 func (l *Latch) CountDown(ctx context.Context, n int) (int64, error) {
 	lock := (*Lock)(l).orNone()
 	a, err := lock.ask(ctx, unknown, func(tag int64) error { return lock.handle.latchSubmitCountDown(int64(n), tag) })
 	return a.Value, err
 }
 
-// Count returns the count. Zero: the latch is open.
+// Count returns the count. Zero means that the latch is open.
 func (l *Latch) Count(ctx context.Context) (int64, error) {
 	lock := (*Lock)(l).orNone()
 	a, err := lock.ask(ctx, unknown, lock.handle.latchSubmitCount)

@@ -12,15 +12,21 @@ const (
 	eventRoom    = 128
 )
 
-// A Client has the connections to one server, made on first use, and a watchdog that renews what is held. Any number of
-// goroutines may use it, but it is not to be copied. Close it; one that is dropped while nothing is held or waited for goes
-// with the garbage.
+// A Client has the connections to the servers of one URL, made on first use, and a watchdog that renews held locks. Any number
+// of goroutines may use it. Do not copy it. Close it after use; the garbage collector closes a Client that is dropped while
+// nothing is held or waited for.
 type Client struct{ core *core }
 
-// Open makes a client from a URL: redis://[user[:password]@]host[:port][/db][?option=value&...],
-// redis+unix://[user[:password]@]/path[?...], redis+sentinel://[user[:password]@]host[:port][,...]/service[/db][?...], or
-// redis+cluster:// and redis+quorum:// with several hosts; rediss in place of redis for TLS. Options win over those in the URL.
-// Nothing is connected yet, unless the option checks wants that, which blocks a thread meanwhile; Ping does it.
+// Open makes a client from a URL, which has one of these forms:
+//
+//	redis://[user[:password]@]host[:port][/db][?option=value&...]
+//	redis+unix://[user[:password]@]/path[?...]
+//	redis+sentinel://[user[:password]@]host[:port][,...]/service[/db][?...]
+//	redis+cluster://[user[:password]@]host[:port][,...][?...]
+//	redis+quorum://[user[:password]@]host[:port][,...][/db][?...]
+//
+// Write rediss in place of redis for TLS. The options override those in the URL. Open does not connect, unless the option
+// checks asks for it; then it blocks a thread meanwhile. To connect, call Ping.
 //
 // ErrInvalidURL, ErrUnknownOption, ErrInvalidOption, ErrInvalidQuorum, ErrUnsupported, ErrInvalidArgument for a NUL,
 // ErrOutOfMemory, ErrSystemError. With checks=refuse also ErrUnfit and the errors of Ping.
@@ -44,15 +50,15 @@ func Open(url string, options ...Option) (*Client, error) {
 	client := &Client{newCore(handle)}
 	client.core.events = make(chan Event, eventRoom)
 	go client.core.read(file)
-	runtime.SetFinalizer(client, func(*Client) { file.Close() }) // ends the reading
+	runtime.SetFinalizer(client, func(*Client) { file.Close() }) // ends read
 	return client, nil
 }
 
 // Version returns the version of the loaded library, for example "0.1.0".
 func Version() string { return versionString() }
 
-// orNone is the client, or one without a handle when Open did not make it: the library says that. Locks that no client made,
-// and grants that no lock made, are likewise.
+// orNone returns the client, or one without a handle when Open did not make it: the library then returns an error. Lock and
+// Grant have the same method.
 func (c *Client) orNone() *Client {
 	if c == nil || c.core == nil {
 		return &Client{newCore(nil)}
@@ -60,9 +66,9 @@ func (c *Client) orNone() *Client {
 	return c
 }
 
-// Close ends all waits with ErrClosed and the contexts of all grants, releases what is held, and stops. It waits up to five
-// seconds for the server, and blocks a thread meanwhile; after ErrTimedOut what is left expires by its lease, but permits of
-// a Semaphore, which have none, stay taken until ReclaimPermits. Closing again is fine.
+// Close ends all waits with ErrClosed, cancels the contexts of all grants, releases all locks, and stops. It waits up to five
+// seconds for the server, and blocks a thread meanwhile. After ErrTimedOut the remaining locks expire with their leases;
+// permits of a Semaphore have no lease and stay taken until ReclaimPermits. Close may be called again.
 func (c *Client) Close() error {
 	core := c.orNone().core
 	for _, one := range core.close() {
@@ -73,15 +79,14 @@ func (c *Client) Close() error {
 	return core.handle.close(closeTimeout.Milliseconds())
 }
 
-// Finding is what a look at the server found: a name, EVICTION say; whether locks fail or may be lost while the server runs,
-// or less is promised than could be; and a sentence with advice.
+// A Finding is one result of Client.Check.
 type Finding struct {
-	Name   string
-	Danger bool
-	Text   string
+	Name   string // for example "EVICTION"
+	Danger bool   // locks fail, or may be lost while the server runs; else guarantees are weaker than they could be
+	Text   string // a sentence with advice
 }
 
-// Check looks whether the server is fit to keep locks. ErrUnreachable, ErrDenied and the ErrServer statuses.
+// Check checks whether the server is fit to keep locks. ErrUnreachable, ErrDenied and the ErrServer statuses.
 func (c *Client) Check(ctx context.Context) ([]Finding, error) {
 	c = c.orNone()
 	_, err := c.ask(ctx, unknown, func(tag int64) error { return c.core.handle.submitCheck(-1, tag) })
@@ -92,13 +97,13 @@ func (c *Client) Check(ctx context.Context) ([]Finding, error) {
 			found = append(found, Finding{findingName(int32(said.Value)), said.Cause == severityDanger, said.text})
 		}
 	}
-	if errors.Is(err, ErrNoEvent) { // behind the last one
+	if errors.Is(err, ErrNoEvent) { // after the last one
 		err = nil
 	}
 	return found, err
 }
 
-// ask is Lock.ask for what needs no lock.
+// ask is Lock.ask for requests without a lock.
 func (c *Client) ask(ctx context.Context, late outcome, f func(int64) error, then ...func(answer, bool)) (answer, error) {
 	return (&Lock{client: c}).ask(ctx, late, f, then...)
 }
@@ -106,29 +111,31 @@ func (c *Client) ask(ctx context.Context, late outcome, f func(int64) error, the
 // Stats returns the counters of the client.
 func (c *Client) Stats() (Stats, error) { return c.orNone().core.handle.stats() }
 
-// An Event is news of a client, for logs and dashboards. Who holds a lock hears of its loss by Grant.Context.
+// An Event reports something that happened to a client, for logs and dashboards. To learn that a lock was lost, use
+// Grant.Context.
 type Event struct {
 	Type      EventType
 	Lock      string        // the name; "" in a log line
 	Token     int64         // of the grant
 	Remaining time.Duration // EventAtRisk: for how long the lock is still held
 	Cause     Cause         // EventLost
-	Status    Status        // EventLog: what the trouble is
+	Status    Status        // EventLog: the failure
 	Text      string        // one sentence
 }
 
-// Events returns the channel of the client's news, which is closed when the client is. When 128 events wait, more are dropped.
+// Events returns the channel of the client's events. Close of the client closes it. When 128 events wait, further ones are
+// dropped.
 func (c *Client) Events() <-chan Event { return c.orNone().core.events }
 
 // ---- options
 
-// An Option changes how a client or a lock behaves. A lock's options win over its client's.
+// An Option changes how a client or a lock behaves. A lock's options override those of its client.
 type Option struct{ name, value string }
 
 // Set sets any option of the library from text: Set("safety_ms", "500"). The library's manual lists them.
 func Set(name, value string) Option { return Option{name, value} }
 
-// newSet is a set of options for the library.
+// newSet makes a set of options for the library.
 func newSet(options []Option) (*cOptions, error) {
 	set := optionsNew()
 	for _, option := range options {
@@ -147,7 +154,7 @@ func milliseconds(d time.Duration) int64 {
 	return int64((d-1)/time.Millisecond) + 1
 }
 
-// duration is a time of the library's; -1, which is unknown there, is 0.
+// duration converts a time of the library; -1 (unknown) becomes 0.
 func duration(ms int64) time.Duration {
 	if ms < 0 {
 		return 0

@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// core is what the goroutine that reads events knows of a client. It refers to the Client only by grants that are held and
-// requests that wait for an answer.
+// core is the part of a client that the goroutine that reads events uses. It refers to the Client only through held grants and
+// requests that wait for an answer, so that a dropped Client can be collected.
 type core struct {
 	handle *cClient
 	events chan Event
@@ -18,12 +18,12 @@ type core struct {
 	mutex sync.Mutex // guards what follows
 	last  int64      // the last owner number or tag given out
 	known map[int64]caller
-	shut  bool // nobody gets in any more
+	shut  bool // enter refuses
 }
 
-// A caller is what an event may be about: a grant by its owner, or a request by its tag.
+// A caller is the subject of an event: a grant, found by its owner number, or a request, found by its tag.
 type caller interface {
-	closed() // no more events come
+	closed() // no more events will arrive
 }
 
 func newCore(handle *cClient) *core {
@@ -32,13 +32,13 @@ func newCore(handle *cClient) *core {
 
 // ---- requests and their answers
 
-// A request is answered once. Its lock keeps the client in use until then.
+// A request is answered once. Its lock keeps the client alive until then.
 type request struct {
 	lock   *Lock
 	tag    int64
 	answer chan answer
-	over   atomic.Bool                  // it was answered, or nobody waits any more
-	then   func(a answer, waiting bool) // what to do with the answer before anything else; or nil
+	over   atomic.Bool                  // it was answered, or nobody waits for it any more
+	then   func(a answer, waiting bool) // called first with the answer; may be nil
 }
 
 type answer struct {
@@ -60,24 +60,24 @@ func (k *request) settle(a answer) {
 
 func (k *request) closed() { k.settle(answer{err: k.lock.failure(ErrClosed)}) }
 
-// wait returns the answer. When ctx ends before there is one the request has come to late.
+// wait returns the answer. When ctx ends before it arrives, the outcome of the request is late.
 func (k *request) wait(ctx context.Context, late outcome) answer {
 	select {
 	case a := <-k.answer:
 		return a
 	case <-ctx.Done():
-		if k.over.Swap(true) { // it came just now
+		if k.over.Swap(true) { // it arrived just now
 			return <-k.answer
 		}
 		return answer{err: k.lock.ended(ctx, late)}
 	}
 }
 
-// submit makes a request. What asks returns true when an event will answer, else it has written the answer.
+// submit makes a request. asks returns true when an event will answer; else it has written the answer to a.
 func (l *Lock) submit(asks func(tag int64, a *answer) bool, then func(answer, bool)) *request {
 	c, k, a := l.client.core, &request{lock: l, answer: make(chan answer, 1), then: then}, answer{}
 	if a.err = c.enter(l, k, &k.tag); a.err == nil {
-		if asks(k.tag, &a) || !c.leave(k.tag) { // the end of the client was the answer
+		if asks(k.tag, &a) || !c.leave(k.tag) { // the client has ended and settled the request
 			return k
 		}
 	}
@@ -85,7 +85,7 @@ func (l *Lock) submit(asks func(tag int64, a *answer) bool, then func(answer, bo
 	return k
 }
 
-// ask makes a request and waits for the answer. The request goes on when ctx ends before that, and has come to late.
+// ask makes a request and waits for the answer. When ctx ends before it arrives, the request goes on, and its outcome is late.
 func (l *Lock) ask(ctx context.Context, late outcome, f func(int64) error, then ...func(answer, bool)) (answer, error) {
 	if err := l.ended(ctx, undone); err != nil {
 		return answer{}, err
@@ -113,7 +113,7 @@ func (c *core) enter(l *Lock, one caller, number *int64) error {
 	return nil
 }
 
-// leave forgets a number. Only the one that it returns true to may settle the request.
+// leave removes a number. Only the caller that gets true may settle the request.
 func (c *core) leave(number int64) bool {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -124,7 +124,7 @@ func (c *core) leave(number int64) bool {
 
 // ---- events
 
-// descriptor is a duplicate of the library's, for the runtime to wait on. Nobody reads from it.
+// descriptor returns a duplicate of the library's descriptor for the runtime to wait on. Nobody reads from it.
 func (client *cClient) descriptor() (*os.File, error) {
 	fd, err := client.fd()
 	if err != nil {
@@ -137,7 +137,7 @@ func (client *cClient) descriptor() (*os.File, error) {
 	return os.NewFile(own, "libdlock events"), nil
 }
 
-// read hands out events until the client is closed or dropped.
+// read dispatches events until the client is closed or dropped.
 func (c *core) read(file *os.File) {
 	event := eventNew()
 	if conn, err := file.SyscallConn(); err == nil && event != nil {
@@ -155,7 +155,7 @@ func (c *core) read(file *os.File) {
 	close(c.events)
 }
 
-// read is what an event says.
+// read returns the contents of an event.
 func (event *cEvent) read() (a answer) {
 	a.fields, _ = event.unpack()
 	a.text = event.text()
@@ -178,12 +178,12 @@ func (c *core) dispatch(a answer) {
 	switch news := event.Type == EventAtRisk || event.Type == EventLost; {
 	case event.Type == EventLog:
 		offer(c.events, event)
-	case news && g != nil: // the members of a multi-lock tell their loss one by one: only the first is news
+	case news && g != nil: // each member of a multi-lock reports its loss: only the first one counts
 		if event.Type == EventLost {
 			g.lose(a.err)
 		}
 		event.Lock, event.Token = g.lock.name, a.Token
-		if all := g.token.Load(); all > a.Token { // the largest of the members'
+		if all := g.token.Load(); all > a.Token { // the largest token of the members
 			event.Token = all
 		}
 		offer(c.events, event)
@@ -193,7 +193,7 @@ func (c *core) dispatch(a answer) {
 	}
 }
 
-// close lets nobody in any more, and returns who is there.
+// close makes enter refuse, and returns the callers that there are.
 func (c *core) close() map[int64]caller {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -205,7 +205,7 @@ func (c *core) close() map[int64]caller {
 	return there
 }
 
-// end tells everybody who waits for an event that none will come.
+// end tells all callers that no event will arrive.
 func (c *core) end() {
 	for number, one := range c.close() {
 		if c.leave(number) {

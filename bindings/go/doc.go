@@ -1,5 +1,5 @@
-// Package dlock is the Go binding of libdlock: distributed locks on Redis, with fencing tokens, that exclude those of
-// libdlock in other languages and of Redisson in Java.
+// Package dlock is the Go binding of libdlock: distributed locks on Redis with fencing tokens. Its locks exclude those of
+// libdlock in other languages, and those of Redisson in Java.
 //
 //	client, err := dlock.Open("redis://localhost:6379")
 //	lock, err := client.Mutex("invoice:17")
@@ -10,22 +10,23 @@
 //	defer grant.Unlock(ctx)
 //	return pay(grant.Context(), 17, grant.Token())
 //
-// A held lock is renewed until it is unlocked. Should it be lost all the same, its Grant.Context is cancelled with the
-// cause ErrLost before anybody else can hold the lock. Only Lock.ForceUnlock elsewhere is noticed later, at the next renewal:
-// up to a third of the lease. A program that is paused cannot be told: let the resource that the lock protects check
+// A held lock is renewed until it is unlocked. If it is lost, its Grant.Context is cancelled with the cause ErrLost before
+// anybody else can hold the lock. There are two exceptions. Lock.ForceUnlock in another process is noticed at the next renewal,
+// up to a third of the lease later. A program that is paused notices nothing: let the resource that the lock protects check
 // Grant.Token.
 //
 // # Goroutines
 //
-// Each call of Lock is an owner of its own: locks belong to grants and not to goroutines, are not re-entrant, and may be
-// unlocked by another goroutine. A goroutine that waits holds no thread. To be fast, one that asks while no other does may
-// stay on its thread for the answer, for 0.2 ms at most; the option busy_poll_us says half of that, and 0 not at all.
+// Each call of Lock is an owner of its own. Locks belong to grants and not to goroutines: they are not re-entrant, and
+// another goroutine may unlock them. A waiting goroutine does not block a thread. There is one exception, for speed: when only
+// one goroutine makes requests, it may stay on its thread until the answer, for at most twice the option busy_poll_us: 0.2 ms
+// unless set, and not at all with 0.
 //
 // # The library
 //
 //	go get github.com/libdlock/libdlock/bindings/go
 //
-// libdlock is found by pkg-config when a program is built, and by the system's loader, as libdlock.so.1, when it starts:
-// a program does not start without it, and says so. PKG_CONFIG_PATH and LD_LIBRARY_PATH, or an rpath by CGO_LDFLAGS, say
-// where it is if not where the system looks. Open refuses one that is too old.
+// At build time pkg-config finds libdlock; when the program starts, the system's loader finds libdlock.so.1. Without it the
+// program does not start, and the loader says why. If libdlock is not where the system looks, set PKG_CONFIG_PATH and
+// LD_LIBRARY_PATH, or an rpath in CGO_LDFLAGS. Open refuses a library that is too old.
 package dlock

@@ -6,17 +6,17 @@ import (
 	"unsafe"
 )
 
-// A Status says how a call ended. Statuses are errors to compare with: errors.Is(err, dlock.ErrBusy). Expect ones that
-// have no constant here, from a newer library.
+// A Status says how a call ended. Compare errors with it: errors.Is(err, dlock.ErrBusy). A newer library may return
+// statuses that have no constant here.
 type Status int32
 
-// Error returns one sentence that says what the status means.
+// Error returns a sentence that explains the status.
 func (s Status) Error() string { return "dlock: " + statusText(s) }
 
-// Name returns the name of the status, for example "TIMED_OUT"; "UNKNOWN" when the library does not have it.
+// Name returns the name of the status, for example "TIMED_OUT"; "UNKNOWN" for one that the library does not have.
 func (s Status) Name() string { return statusName(s) }
 
-// Retryable reports whether a call that ended so may succeed later without a change by the caller.
+// Retryable reports whether the same call may succeed later without a change by the caller.
 func (s Status) Retryable() bool { return statusRetryable(s) == 1 }
 
 // Error is the type of all errors of this package.
@@ -37,7 +37,7 @@ func (e *Error) Unwrap() error { return e.cause }
 
 func invalid(message string) error { return &Error{Status: ErrInvalidArgument, Message: message} }
 
-// failure is an error that names the lock, if it has a name.
+// failure makes an error that names the lock, if it has a name.
 func (l *Lock) failure(status Status) *Error {
 	message := statusText(status)
 	if l.name != "" {
@@ -46,12 +46,12 @@ func (l *Lock) failure(status Status) *Error {
 	return &Error{Status: status, Message: message}
 }
 
-// outcome is what comes of a request whose context ends before the answer.
+// outcome is the effect of a request whose context ends before the answer.
 type outcome bool
 
 const undone, unknown outcome = false, true
 
-// ended is what a context that is over means for a request. nil while it is not over.
+// ended returns the error of a request whose context has ended; nil while it has not.
 func (l *Lock) ended(ctx context.Context, late outcome) error {
 	if ctx == nil {
 		return invalid("no context was given")
@@ -73,11 +73,12 @@ func (l *Lock) ended(ctx context.Context, late outcome) error {
 
 // ---- for abi.go
 
-// boxes are error boxes of the library, one for each call that is under way.
+// boxes is a pool of error boxes of the library. Each call under way has one.
 type boxes chan *cError
 
-// quick is for calls that never block. Such a call may lose its processor all the same; as there are only so few boxes, it is
-// not a new thread for every goroutine that wants to make a call meanwhile. Other calls get a new box when there is none.
+// quick is for calls that never block. Go's scheduler may still take the processor from such a call. As there are only four
+// boxes, other goroutines then wait for a box instead of starting a thread each. For blocking calls an empty pool makes a new
+// box.
 var quick, blocking = make(boxes, 4), make(boxes, 16)
 
 func init() {
@@ -94,14 +95,14 @@ func (b boxes) take() *cError {
 	case box := <-b:
 		return box
 	default:
-		return errorNew() // nil, without memory, is a box too
+		return errorNew() // nil without memory: the library accepts that
 	}
 }
 
-// done takes the box back from a call, and is what that call came to.
+// done puts the box back after a call, and returns the error of the call.
 func (b boxes) done(box *cError, status Status) (err error) {
 	if status == ErrWouldBlock || status == ErrNoEvent {
-		err = status // often, and seen by nobody
+		err = status // frequent, and never shown to the user
 	} else if status != 0 {
 		err = &Error{Status: status, Message: box.message()}
 	}
@@ -109,7 +110,7 @@ func (b boxes) done(box *cError, status Status) (err error) {
 	return err
 }
 
-// offer sends what there is room for.
+// offer sends one without blocking: it is dropped when the channel is full.
 func offer[T any](to chan T, one T) {
 	select {
 	case to <- one:
@@ -117,12 +118,12 @@ func offer[T any](to chan T, one T) {
 	}
 }
 
-// copied is a copy of data for one call of the library, ended by a NUL.
+// copied copies data, with a NUL at the end, for one call of the library.
 func copied[T string | []byte](data T) unsafe.Pointer {
 	return unsafe.Pointer(&append(append([]byte{}, data...), 0)[0])
 }
 
-// first is where the library puts what it writes to a slice.
+// first returns the address where the library writes to a slice.
 func first[T any](slice []T) unsafe.Pointer {
 	if len(slice) == 0 {
 		return nil

@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// A Grant is one acquisition of a lock. It is held, and keeps its client in use, until it is unlocked or lost. Any
+// A Grant is one acquisition of a lock. It is held, and keeps its client alive, until it is unlocked or lost. Any number of
 // goroutines may use it.
 type Grant struct {
 	lock     *Lock
-	owner    int64 // to the library
+	owner    int64 // its number in the library
 	token    atomic.Int64
 	ctx      context.Context
 	cancel   func(error)
 	unlocked atomic.Bool
-	over     atomic.Pointer[error] // why it is not held any more, once that is known
+	over     atomic.Pointer[error] // the reason why it is not held any more, or nil
 }
 
 func (l *Lock) newGrant(ctx context.Context) (*Grant, error) {
@@ -65,7 +65,7 @@ func (l *Lock) acquire(ctx context.Context, wait time.Duration) (*Grant, error) 
 	}
 	a := g.lock.submit(begin, g.won).wait(ctx, undone)
 	if a.err != nil {
-		_ = g.lock.handle.cancel(g.owner) // should it still wait; the answer follows in any case
+		_ = g.lock.handle.cancel(g.owner) // if it still waits; the answer arrives in any case
 	}
 	return g.unless(a.err)
 }
@@ -77,7 +77,7 @@ func (g *Grant) unless(err error) (*Grant, error) {
 	return g, nil
 }
 
-// won takes the answer. A grant that nobody waits for any more is given back.
+// won handles the answer. A grant that nobody waits for any more is released.
 func (g *Grant) won(a answer, waiting bool) {
 	g.token.Store(a.Token)
 	if a.err != nil {
@@ -89,17 +89,17 @@ func (g *Grant) won(a answer, waiting bool) {
 
 // ---- while it is held
 
-// Token returns the fencing token. It grows with every grant of the lock's name: a resource that stores the highest token it
-// has seen and refuses lower ones is safe even from a holder that does not know yet that it lost the lock.
+// Token returns the fencing token. It grows with every grant of the lock. A resource that stores the highest token it has seen
+// and refuses lower ones is safe even from a holder that does not know yet that it lost the lock.
 func (g *Grant) Token() int64 { return g.orNone().token.Load() }
 
-// Context returns a child of the context that Lock was given. It is cancelled when the lock is lost, before anybody else
-// can have it, unless it was taken by Lock.ForceUnlock, and when it is unlocked. context.Cause says which: an error that is
-// ErrLost or ErrNotHeld.
+// Context returns a child of the context that was given to Lock. It is cancelled when the lock is unlocked or lost: before
+// anybody else can hold the lock, unless Lock.ForceUnlock took it. context.Cause gives the reason, an error that is ErrNotHeld
+// or ErrLost.
 func (g *Grant) Context() context.Context { return g.orNone().ctx }
 
-// Remaining returns for how long the lock may be trusted if no renewal comes through, by the clock at this instant; 0 when
-// it is not held, the longest Duration for permits of a Semaphore, which have no end.
+// Remaining returns for how long the lock is valid without another renewal, by the clock at this instant: 0 when it is not
+// held, the longest Duration for permits of a Semaphore, which do not expire.
 func (g *Grant) Remaining() time.Duration {
 	g = g.orNone()
 	left, err := g.lock.handle.remainingMs(g.owner)
@@ -109,7 +109,7 @@ func (g *Grant) Remaining() time.Duration {
 	return duration(left)
 }
 
-// Err returns nil while the lock is held, by the clock at this instant, and then why not: ErrLost, ErrNotHeld.
+// Err returns nil while the lock is held, by the clock at this instant, and after that the reason: ErrLost, ErrNotHeld.
 func (g *Grant) Err() error {
 	g = g.orNone()
 	_, err := g.lock.handle.remainingMs(g.owner)
@@ -119,8 +119,8 @@ func (g *Grant) Err() error {
 	return err
 }
 
-// PermitID returns the id of one of the permits that the grant of a PermitSemaphore has, counted from 0, as Redisson writes it.
-// ErrNotHeld, ErrLost, ErrUnsupported for other locks.
+// PermitID returns the id of one permit of a PermitSemaphore's grant, as Redisson writes it; index counts from 0. ErrNotHeld,
+// ErrLost; ErrUnsupported for other locks.
 func (g *Grant) PermitID(index int) (string, error) {
 	g = g.orNone()
 	id := make([]byte, 33)
@@ -128,8 +128,8 @@ func (g *Grant) PermitID(index int) (string, error) {
 	return strings.TrimRight(string(id), "\x00"), err
 }
 
-// Export gives the grant out of this process: another one adopts the bytes before the lease ends. Afterwards nothing is held
-// here. ErrNotHeld, ErrLost.
+// Export gives the grant away: another process can adopt the bytes until the lease ends. The lock is then not held here.
+// ErrNotHeld, ErrLost.
 func (g *Grant) Export() ([]byte, error) {
 	g = g.orNone()
 	bytes := make([]byte, 512+len(g.lock.name))
@@ -141,13 +141,13 @@ func (g *Grant) Export() ([]byte, error) {
 	return bytes[:size], nil
 }
 
-// lose says why the lock is not held any more; nothing is expected from the library.
+// lose ends the grant with a reason. No event of the library will follow.
 func (g *Grant) lose(why error) {
 	g.lock.client.core.leave(g.owner)
 	g.finish(why)
 }
 
-// finish notes, the first time, why the lock is not held any more.
+// finish stores the reason why the lock is not held any more. Only the first call has an effect.
 func (g *Grant) finish(why error) {
 	if g.over.CompareAndSwap(nil, &why) {
 		g.cancel(why)
@@ -162,10 +162,10 @@ func (g *Grant) closed() {
 
 // ---- giving it back
 
-// Unlock releases the lock and waits for the server to confirm that, for as long as ctx lasts: after ErrUnknownOutcome the
-// release goes on in the background. So it may be called with a context that is over.
+// Unlock releases the lock and waits for the confirmation of the server, until ctx ends: then it returns ErrUnknownOutcome, and
+// the release goes on in the background. So it may be called with a context that has ended.
 //
-// ErrLost when the lock had been lost, ErrNotHeld when it had been unlocked, ErrClosed when Close has released it.
+// ErrLost when the lock was lost before, ErrNotHeld when it was unlocked before, ErrClosed when Close has released it.
 func (g *Grant) Unlock(ctx context.Context) error {
 	if g = g.orNone(); g == none || ctx == nil {
 		return invalid("unlocking takes a grant and a context")
@@ -182,5 +182,5 @@ func (g *Grant) beginRelease(tag int64, a *answer) bool {
 	return a.err == ErrWouldBlock
 }
 
-// left takes the answer to a release.
+// left handles the answer to a release.
 func (g *Grant) left(answer, bool) { g.lock.client.core.leave(g.owner) }

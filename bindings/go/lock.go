@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// A Lock is a lock of one name, on all hosts together; the methods of Client say which kinds there are. Any number of
-// goroutines may use one Lock, and several Locks of one client on one name are the same lock. None is re-entrant: who has it
-// and locks it again waits for itself.
+// A Lock is a lock with one name, shared by all hosts; the methods of Client make its kinds. Any number of goroutines may use
+// one Lock, and several Locks of a client with the same name are the same lock. Locks are not re-entrant: a holder that locks
+// again waits for itself.
 type Lock struct {
 	client  *Client
 	handle  *cLock
 	name    string
-	notHeld error // what Unlock says of a grant that is over
+	notHeld error // the error of Unlock for a grant that has ended
 }
 
 var noLock = &Lock{client: (*Client)(nil).orNone()}
@@ -28,17 +28,17 @@ func (l *Lock) orNone() *Lock {
 // Name returns the name of the lock.
 func (l *Lock) Name() string { return l.orNone().name }
 
-// An Inspection is what the server knows of a lock.
+// An Inspection is the state of a lock at the server.
 type Inspection struct {
 	Holder    string        // its id on the wire, "" when the lock is free
-	HeldFor   time.Duration // 0 when that is not known
+	HeldFor   time.Duration // 0 when unknown
 	Remaining time.Duration // until the lease ends
-	Token     int64         // not below the holder's; -1 when that is not known
+	Token     int64         // at least that of the holder; -1 when unknown
 	Waiters   int           // processes in line
 	Foreign   bool          // the holder is not libdlock
 }
 
-// Inspect asks the server who has the lock. ErrUnsupported for a MultiLock.
+// Inspect asks the server who holds the lock. ErrUnsupported for a MultiLock.
 func (l *Lock) Inspect(ctx context.Context) (seen Inspection, err error) {
 	l = l.orNone()
 	a, err := l.ask(ctx, unknown, l.handle.submitInspect)
@@ -46,9 +46,9 @@ func (l *Lock) Inspect(ctx context.Context) (seen Inspection, err error) {
 	return Inspection{a.text, duration(a.HeldForMs), left, a.Token, int(a.Waiters), a.Foreign == 1}, err
 }
 
-// Adopt takes over a grant of this lock that another process has exported. It keeps its token. ErrInvalidGrant, ErrLost
-// when the lease ended meanwhile or somebody else has adopted it, ErrBusy when this process has the lock or waits for it;
-// ErrUnknownOutcome when ctx ends before the answer: a grant that still comes is given back.
+// Adopt takes over a grant of this lock that another process has exported. The grant keeps its token. ErrInvalidGrant; ErrLost
+// when the lease has ended or somebody else has adopted the grant; ErrBusy when this process holds the lock or waits for it;
+// ErrUnknownOutcome when ctx ends before the answer: a grant that still arrives is released.
 func (l *Lock) Adopt(ctx context.Context, exported []byte) (*Grant, error) {
 	g, err := l.orNone().newGrant(ctx)
 	if err != nil {
@@ -64,8 +64,8 @@ func (l *Lock) Adopt(ctx context.Context, exported []byte) (*Grant, error) {
 
 // ---- kinds
 
-// MultiLock returns 1 to 16 locks of this client as one, to have all of them or none. They are mutexes, fair, read or write
-// locks. The token of a grant is the largest of theirs. ErrDuplicateName, ErrInvalidArgument.
+// MultiLock returns 1 to 16 locks of this client as one lock: all of them are acquired, or none. They may be mutexes, fair,
+// read and write locks. The token of a grant is the largest of the members' tokens. ErrDuplicateName, ErrInvalidArgument.
 func (c *Client) MultiLock(locks ...*Lock) (*Lock, error) {
 	members, names := make([]*cLock, len(locks)), make([]string, len(locks))
 	for i, l := range locks {
@@ -95,19 +95,20 @@ func (c *Client) named(name string, handle *cLock, err error) (*Lock, error) {
 
 // ---- semaphores and latches
 
-// A Semaphore is so many permits for everybody. A grant has as many of them as the option Permits says, until it is unlocked.
+// A Semaphore is a number of permits that all processes share. A grant has as many as the option Permits says, until it is
+// unlocked.
 type Semaphore Lock
 
 // Name returns the name of the semaphore.
 func (s *Semaphore) Name() string { return (*Lock)(s).Name() }
 
-// A Latch is a count that lets everybody pass once it is zero.
+// A Latch is a count-down latch: all waiters pass when the count is zero.
 type Latch Lock
 
 // Name returns the name of the latch.
 func (l *Latch) Name() string { return (*Lock)(l).Name() }
 
-// passed ends the grant of a latch: nothing is held.
+// passed ends the grant of a latch, which holds nothing.
 func passed(g *Grant, err error) error {
 	if err == nil {
 		g.lose(g.lock.notHeld)

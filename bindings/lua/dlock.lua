@@ -6,25 +6,25 @@
 --     assert(lock:with({wait = 5}, function(lock) pay(17, lock:token()) end))
 --     client:close()
 --
--- Answers. A call that fails returns nil and an error: a table with code and name of the status (-300, "UNREACHABLE"),
--- message, and retryable (the same call may succeed later). As text it is its message.
--- When somebody else has the lock or the wait is over, acquire returns false and such an error.
+-- Results. A call that fails returns nil and an error: a table with code and name of the status (-300, "UNREACHABLE"),
+-- message, and retryable (the same call may succeed later). tostring gives the message. When somebody else has the lock
+-- or the wait is over, acquire returns false and such an error.
 --
--- Owners. Each coroutine, the main one too, is an owner of its own: it may acquire again what it holds, and releases as
--- often. owner = n in the arguments speaks for another one; numbers from 10^13 on are those of coroutines. A coroutine
--- that ends keeps what it holds: use lock:with. It releases unless the host ends the coroutine inside, as ngx.exit
--- does.
+-- Owners. Each coroutine, the main one too, is an owner of its own. It may acquire a lock again that it holds, and must
+-- release it as often. owner = n in the arguments acts for another owner; numbers from 10^13 on are those of coroutines.
+-- A coroutine that ends keeps its locks: use lock:with. That releases the lock, unless the host ends the coroutine
+-- inside it, as ngx.exit does.
 --
--- Waiting. Without a yield hook acquire and release block the thread. With one, dlock.open(url, {yield = hook}), they
--- do not: hook(client, wait) is called until the answer is there and lets others run meanwhile, by ngx.sleep(0.001)
--- say. It may set wait.wake to a function that must not yield: it is called once when the answer is there, by
--- client:dispatch() or another coroutine that waits. dlock.ngx and dlock.luv are such hooks. So it is with all that asks
--- the server; only close blocks all the same. What a wake function or on_event raises, the next client:dispatch() or
--- client:poll() raises: the first error since the last; never a call that waits for its own answer.
+-- Waiting. Without a yield hook all requests to the server block the thread. With one, dlock.open(url, {yield = hook}),
+-- only close blocks: hook(client, wait) is called until the answer has arrived, and lets other coroutines run, for
+-- example with ngx.sleep(0.001). It may set wait.wake to a function that must not yield. client:dispatch(), or another
+-- coroutine that waits, calls it once when the answer has arrived. dlock.ngx and dlock.luv are such hooks. An error in a
+-- wake function or in on_event is raised by the next client:dispatch() or client:poll(), and never by a call that waits
+-- for its own answer. Of several errors only the first is kept.
 --
 -- Times are seconds; no wait, or -1, means no limit. Tokens are text: printed as numbers they would lose digits. The
--- library is DLOCK_LIBRARY, else libdlock.so.1, loaded by the first dlock.open. A Lua state and all in it belong to one
--- thread at a time. The collector only frees: release, and close.
+-- library is the file DLOCK_LIBRARY, or libdlock.so.1; the first dlock.open loads it. A Lua state and everything in it
+-- belong to one thread at a time. The garbage collector frees memory only: release locks, and close clients.
 
 local ffi = require "ffi"
 local abi = require "dlock.cdef"
@@ -33,9 +33,9 @@ local dlock = {VERSION = "0.1.0", constants = abi.constants}
 local K = abi.constants
 local OK, SONAME, LARGEST, MAIN = K.DLOCK_OK, "libdlock.so.1", 2 ^ 53 - 1, 1e13
 local C -- the library
-local box, event_box, fields, int32, int64, size -- what it fills, read before anything else runs
+local box, event_box, fields, int32, int64, size -- filled by the library; read before any other call
 
---- Constants that begin with prefix: numbers by the rest of their names in small letters, and the reverse.
+--- Constants that begin with prefix: numbers by the rest of the name in lower case, and the reverse.
 local function group(prefix)
   local numbers, names = {}, {}
   for name, value in pairs(K) do
@@ -52,14 +52,14 @@ local states, types = select(2, group("DLOCK_STATE_")), select(2, group("DLOCK_E
 local causes = select(2, group("DLOCK_CAUSE_"))
 causes[K.DLOCK_CAUSE_NONE] = nil
 
--- ---- errors: raised within this file, returned to its users
+-- ---- errors: raised within this file, returned to the user
 
 local Error, Raised = {}, {}
 Error.__index = Error
 function Error.__tostring(err) return err.message end
 function Error.__concat(left, right) return tostring(left) .. tostring(right) end
 
---- The error for a status. Without a text it is that of the error box, which the call was given.
+--- The error for a status. Without a text it has the message in the error box of the call.
 local function error_of(status, text)
   local message = text or ffi.string(C.dlock_error_message(box))
   return setmetatable({
@@ -70,13 +70,13 @@ end
 
 local function raise(err) error(setmetatable({err = err}, Raised)) end
 
---- Raise unless the status is OK, or the one expected: true for OK, false for that.
+--- True for OK, false for the expected status. Any other status is raised.
 local function check(status, expected, text)
   if status ~= OK and status ~= expected then raise(error_of(status, text)) end
   return status == OK
 end
 
---- What the binding refuses itself.
+--- INVALID_ARGUMENT, for arguments that the binding itself refuses.
 local function refuse_unless(good, message, ...)
   if good then return end
   raise(error_of(K.DLOCK_INVALID_ARGUMENT, message:format(...)))
@@ -89,7 +89,7 @@ local function returned(good, ...)
   error(why, 0)
 end
 
---- The function as users call it: it returns nil and the error where body raises one of ours.
+--- Make a public function of body: it returns nil and the error when body raises one of ours.
 local function public(body)
   return function(...) return returned(pcall(body, ...)) end
 end
@@ -97,7 +97,7 @@ end
 -- ---- the library
 
 local function open_library(path)
-  if not pcall(ffi.typeof, "dlock_client") then -- once in a Lua state, whatever is loaded anew
+  if not pcall(ffi.typeof, "dlock_client") then -- once in a Lua state, even if this file is loaded again
     ffi.cdef(abi.cdef)
     ffi.cdef [[
       int dlock_lua_clock(int clock, long *time) __asm__("clock_gettime");
@@ -111,7 +111,7 @@ local function open_library(path)
     error(("its version is %s, this binding needs %d.%d or later"):format(found, major, minor), 0)
   end
   for name in abi.cdef:gmatch("(dlock_[%w_]+)%(") do
-    local _ = library[name] -- the error names the one that is missing
+    local _ = library[name] -- the error names the missing function
   end
   return library
 end
@@ -136,7 +136,7 @@ end
 
 -- ---- arguments and results
 
---- Really nil: a NULL pointer equals it.
+--- Whether value is nil itself: a NULL pointer is equal to nil.
 local function absent(value) return type(value) == "nil" end
 
 local function milliseconds(time)
@@ -145,7 +145,7 @@ local function milliseconds(time)
   return time > 1e10 and -1 or math.ceil(time * 1000)
 end
 
---- A number of the library; nil for -1, not known.
+--- A number of the library; nil for -1 (unknown).
 local function known(value)
   value = tonumber(value)
   return value ~= -1 and value or nil
@@ -170,7 +170,7 @@ local function amount(value)
   return value
 end
 
-local owners, last_owner = setmetatable({}, {__mode = "k"}), MAIN -- of coroutines but the main one
+local owners, last_owner = setmetatable({}, {__mode = "k"}), MAIN -- of all coroutines but the main one
 
 local function running()
   local co, main = coroutine.running()
@@ -186,7 +186,7 @@ local Client, Lock, Transaction = {}, {}, {}
 local OWNER, WAIT = {owner = true}, {owner = true, wait = true}
 local TAG, SUBMIT = {owner = true, tag = true}, {owner = true, wait = true, tag = true}
 
---- What a call on a lock is about: the lock, its owner, its wait in milliseconds and its tag.
+--- The checked arguments of a call on a lock: lock, owner, wait in milliseconds, tag.
 local function arguments(lock, given, accepted)
   refuse_unless(getmetatable(lock) == Lock, "The methods of a lock are called with a colon.")
   if absent(given) then return lock, lock.owner or running(), -1, 0 end
@@ -200,13 +200,13 @@ local function arguments(lock, given, accepted)
   return lock, owner, milliseconds(given.wait), tag
 end
 
---- The handle of a lock and the owner that a call is for.
+--- The handle of a lock and the owner of a call.
 local function owned(lock, given)
   local _, owner = arguments(lock, given, OWNER)
   return lock.handle, owner
 end
 
---- A set of options from a table, but for the names in own.
+--- A set of options from a table, without the names in own.
 local function option_set(values, own)
   refuse_unless(type(values) == "table" or absent(values), "Options are a table.")
   local set = ffi.gc(C.dlock_options_new(), C.dlock_options_free)
@@ -225,7 +225,7 @@ end
 
 -- ---- events
 
---- The event in the box; seen: what it says of a lock.
+--- The event in the box as a table. seen: the result of an inspection.
 local function unpack_event()
   C.dlock_event_unpack(event_box, fields, K.DLOCK_FIELD_COUNT, nil, nil)
   local type, status = tonumber(fields[K.DLOCK_FIELD_TYPE]), tonumber(fields[K.DLOCK_FIELD_STATUS])
@@ -250,13 +250,14 @@ local function unpack_event()
   return event
 end
 
--- The request of a coroutine that waits has a tag below all others, from PRIVATE on. waits[number] is what it waits for,
--- until the answer is taken: {wins = the lock that it may win for owner, wake, event = the answer}. alive[number] is weak
--- and goes with the coroutine, or when its hook raised: what is won after that, or was not taken, is given back.
+-- Requests of waiting coroutines have tags of their own: PRIVATE + number, below all tags of users. waits[number] is the
+-- wait of a coroutine, until it takes the answer: {wins = the lock that it may win for owner, wake, event = the answer}.
+-- alive[number] is a weak reference. It ends with the coroutine, or when the hook raises: a lock that is granted after
+-- that, or whose answer was not taken, is released.
 local PRIVATE, ROUND = -2LL ^ 62, 16
 local ANSWER = {acquired = true, acquire_failed = true, released = true, release_failed = true, done = true}
 
---- Nobody comes for this answer. What it won goes back; before it is there, the wait is cancelled, once.
+--- Nobody will take this answer. If it has arrived, a granted lock is released; else the wait is cancelled, once.
 local function abandon(client, number)
   local wait = client.waits[number]
   if wait.event then
@@ -270,8 +271,8 @@ local function abandon(client, number)
   end
 end
 
---- Abandon the waits of coroutines that are gone. alive[0] goes with each run of the collector: before, there is nothing
--- new to see.
+--- Abandon the waits of coroutines that no longer exist. Each run of the garbage collector removes alive[0]: while it is
+-- there, nothing has changed.
 local function sweep(client)
   if client.alive[0] then return end
   client.alive[0] = {}
@@ -280,7 +281,7 @@ local function sweep(client)
   end
 end
 
---- Call what is not the business of who runs here. Its error waits for client:dispatch() or client:poll().
+--- Call a function for another coroutine. Its error is kept for client:dispatch() or client:poll().
 local function call_apart(client, fn, ...)
   local good, why = pcall(fn, ...)
   if not good then client.kept = client.kept or {why = why} end
@@ -299,8 +300,8 @@ local function take(client)
   return event
 end
 
---- Queue an event for poll, which may never be called: beyond the client's event_limit the oldest goes. Answers to submit
--- stay, as many as were asked for; while the oldest is one, what is news goes.
+--- Queue an event for poll, which may never be called. When the queue has event_limit events, the oldest is dropped.
+-- Answers to submit are never dropped: while the oldest event is one, the new event is dropped, unless it is one too.
 local function enqueue(client, event)
   local full = client.newest - client.oldest + 1 >= client.limit
   local stays = full and ANSWER[client.queue[client.oldest].type]
@@ -310,7 +311,7 @@ local function enqueue(client, event)
   client.queue[client.newest] = event
 end
 
---- Take the event in the box to who waits for it, to on_event, or into the queue.
+--- Pass the event in the box to the coroutine that waits for it, to on_event, or to the queue.
 local function deliver(client)
   local event = unpack_event()
   local private = event.tag < -LARGEST
@@ -328,7 +329,7 @@ local function deliver(client)
   enqueue(client, event)
 end
 
---- Call the wake functions that are due; never one inside another, which would nest without end.
+--- Call the wake functions that are due. Not recursive: one call inside another could nest without limit.
 local function wake(client)
   if client.waking then return end
   client.waking = true
@@ -336,7 +337,7 @@ local function wake(client)
   client.waking = false
 end
 
---- Take all events to where they belong, and let who has an answer go on. Returns why there are no more.
+--- Deliver all events, and wake the coroutines that have an answer. Returns the status that ended the events.
 local function dispatch(client)
   local status
   repeat
@@ -360,9 +361,9 @@ local function await(client, wait, pauses)
   end
 end
 
---- Make a request and let the hook run until the answer is there: its status, text and event. pending: the status after
--- which an event answers. wins and owner: what the request may win, and for whom. pauses: the hook runs, even when the
--- answer is there at once, as it does for one request of ROUND, so that others have their turn.
+--- Make a request and run the hook until the answer has arrived: its status, text and event. pending: the status that
+-- means that an event will answer. wins and owner: the lock that the request may win, and its owner. pauses: run the hook
+-- even if the answer is there at once, so that other coroutines can run; each ROUND-th request does so anyway.
 local function ask(client, request, pending, wins, owner, pauses)
   local number = client.last + 1
   client.last = number
@@ -371,19 +372,19 @@ local function ask(client, request, pending, wins, owner, pauses)
   local wait, anchor = {wins = wins, owner = owner}, {}
   client.waits[number], client.alive[number] = wait, anchor
   local good, why = pcall(await, client, wait, pauses or number % ROUND == 0)
-  anchor.taken = true -- it lives until here, if this coroutine does
+  anchor.taken = true -- uses anchor, so that it lives as long as this coroutine waits
   client.alive[number] = nil
   if not good then
     abandon(client, number)
-    dispatch(client) -- it may have won already
+    dispatch(client) -- it may have been granted already
     error(why, 0)
   end
   client.waits[number] = nil
   return wait.event.status, wait.event.text, wait.event
 end
 
---- Call dlock_<group>_<verb>, which blocks and writes to out if there is one, or else submit it: true, or false for the
--- expected status, and the event, or what there would be in one.
+--- Call dlock_<group>_<verb>, which blocks and writes to out if there is one; under a hook, submit it. True, or false for
+-- the expected status; and the event, or a table with the same fields.
 local function order(client, call, out, expected, wins, owner, ...)
   local group, verb = call:match "^(%l+)_(.*)"
   local given, count = {...}, select("#", ...)
@@ -400,7 +401,7 @@ local function order(client, call, out, expected, wins, owner, ...)
   return good, {value = tonumber(int64[0]), token = token_of(int64[0])}
 end
 
---- What a steady clock says: seconds, and nanoseconds beside them.
+--- The time of CLOCK_MONOTONIC: seconds and nanoseconds.
 local function clock()
   local time = ffi.new("long[2]")
   ffi.C.dlock_lua_clock(1, time)
@@ -412,7 +413,7 @@ local function now_ms()
   return s * 1000 + ns / 1e6
 end
 
---- Acquire, blocking. The library comes back each second and after signals, so that hooks run, that of Ctrl-C for one.
+--- Acquire, blocking. The library returns each second and after signals, so that debug hooks run, as the one of Ctrl-C.
 local function block(lock, owner, ms)
   local limit = ms > 0 and now_ms() + ms
   while true do
@@ -421,7 +422,7 @@ local function block(lock, owner, ms)
     ms = limit and math.max(0, math.ceil(limit - now_ms())) or ms
   end
 end
-jit.off(block) -- compiled code looks at no hooks
+jit.off(block) -- compiled code runs no debug hooks
 
 local function acquire(lock, owner, ms)
   local good, status, text = true, nil, nil
@@ -430,7 +431,7 @@ local function acquire(lock, owner, ms)
       return C.dlock_lock_begin_acquire(lock.handle, owner, ms, tag, nil, box)
     end, K.DLOCK_WOULD_BLOCK, lock, owner, true)
   else
-    int64[0] = 0 -- until the lock is won
+    int64[0] = 0 -- not 0 from the moment of the grant
     good, status = pcall(block, lock, owner, ms)
   end
   if not good then
@@ -459,7 +460,7 @@ end
 
 -- ---- client
 
---- A client for a URL. options: those of the library, yield, on_event. Connects nothing yet, never blocks.
+--- A client for a URL. options: those of the library, yield, on_event. Does not connect yet, never blocks.
 dlock.open = public(function(url, options)
   if not C then load() end
   refuse_unless(type(url) == "string" and not url:find("\0", 1, true), "A URL is text without NULs.")
@@ -490,7 +491,7 @@ local function new_lock(client, handle, name, kind, owner)
   return setmetatable(lock, Lock)
 end
 
---- A lock. options: those of the library, which win over the client's; kind, else "mutex"; owner, of all calls on it.
+--- A lock. options: those of the library, which override the client's; kind ("mutex"); owner, for all calls on the lock.
 function Client:lock(name, options)
   local client, out = handle_of(self), ffi.new("dlock_lock *[1]")
   local set, own = option_set(options, {kind = true, owner = true}), options or {}
@@ -501,7 +502,7 @@ function Client:lock(name, options)
   return new_lock(self, out[0], name, kind, own.owner)
 end
 
---- Several locks of this client as one: all or none of {first, second, ...}. options.owner, of all calls on it.
+--- Several locks of this client as one, {first, second, ...}: all or none. options.owner: for all calls on it.
 function Client:multi(locks, options)
   local count, names = type(locks) == "table" and #locks or 0, {}
   local members, out = ffi.new("dlock_lock *[?]", count + 1), ffi.new("dlock_lock *[1]")
@@ -518,13 +519,13 @@ function Client:multi(locks, options)
   return new_lock(self, out[0], table.concat(names, "+"), "multi", options and options.owner)
 end
 
---- Release what is held, end all waits with CLOSED, stop. Blocks up to timeout seconds, 5 when not given.
+--- Release all locks, end all waits with CLOSED, and stop. Blocks up to timeout seconds (5).
 function Client:close(timeout)
   return check(C.dlock_client_close(handle_of(self), milliseconds(timeout or 5), box))
 end
 
---- The next event that no coroutine waits for; nil when none came within timeout seconds, 0 when not given, or until a
--- signal did. Blocks meanwhile.
+--- The next event that no coroutine waits for; nil when there was none within timeout seconds (0), or when a signal
+-- ended the wait. Blocks meanwhile.
 function Client:poll(timeout)
   local handle, ms, began, status = handle_of(self), milliseconds(timeout or 0), now_ms(), nil
   repeat
@@ -539,7 +540,7 @@ function Client:poll(timeout)
   check(status ~= K.DLOCK_INTERRUPTED and status or OK, K.DLOCK_NO_EVENT)
 end
 
---- Take all events to who waits for them: to coroutines by their wake functions, to on_event, or to poll. Never blocks.
+--- Deliver all events: to waiting coroutines through their wake functions, to on_event, or to poll. Never blocks.
 function Client:dispatch()
   handle_of(self)
   local status = dispatch(self)
@@ -548,22 +549,22 @@ function Client:dispatch()
   return true
 end
 
---- Whether coroutines wait for answers, or did and are gone: then dispatch has something to do.
+--- Whether coroutines wait for answers, or ended while they waited: then call dispatch.
 function Client:waiting()
   handle_of(self)
   return next(self.waits) ~= nil
 end
 
---- A descriptor that is readable exactly while events wait in the library. Never read or close it.
+--- A descriptor that is readable while events wait in the library. Never read from it or close it.
 function Client:fd()
   check(C.dlock_client_fd(handle_of(self), int32, box))
   return int32[0]
 end
 
---- End one present or future wait in poll.
+--- End one wait in poll, the current one or the next.
 function Client:wake() return check(C.dlock_client_wake(handle_of(self), box)) end
 
---- Look whether the server is fit to keep locks: a list of {name = "EVICTION", danger = true, text = "..."}.
+--- Check whether the server is fit to keep locks: a list of {name = "EVICTION", danger = true, text = "..."}.
 function Client:check(timeout)
   order(self, "client_check", size, nil, nil, nil, handle_of(self), milliseconds(timeout))
   local found = {}
@@ -578,17 +579,17 @@ function Client:check(timeout)
   return found
 end
 
---- Say to the server that it remembers every lock: a quarantine ends. UNSUPPORTED without quarantine_ms.
+--- Tell the server that it remembers every lock, which ends a quarantine. UNSUPPORTED without quarantine_ms.
 function Client:provision(timeout)
   return (order(self, "client_provision", nil, nil, nil, nil, handle_of(self), milliseconds(timeout)))
 end
 
---- Ask the server for a sign of life.
+--- Check that the server answers.
 function Client:ping(timeout)
   return (order(self, "client_ping", nil, nil, nil, nil, handle_of(self), milliseconds(timeout)))
 end
 
---- The counters of the client by name: acquired, lost, ...
+--- The counters of the client, by name: acquired, lost, ...
 function Client:stats()
   local values, result = ffi.new("int64_t[?]", K.DLOCK_STAT_COUNT), {}
   check(C.dlock_client_stats(handle_of(self), values, K.DLOCK_STAT_COUNT, size, box))
@@ -598,36 +599,36 @@ function Client:stats()
   return result
 end
 
--- ---- lock: given is {owner = ...} in all of them, and what else is said
+-- ---- lock: given may have owner in all methods, and other fields as described
 
---- Acquire, waiting up to given.wait seconds: true; false and an error when somebody else has it.
+--- Acquire; wait up to given.wait seconds. True; false and an error when somebody else has the lock.
 function Lock:acquire(given) return acquire(arguments(self, given, WAIT)) end
 
---- Acquire without waiting for others.
+--- Acquire without waiting for other holders.
 function Lock:try(given) return acquire(self, select(2, owned(self, given)), 0) end
 
---- Release one level; the last gives the lock to the next waiter.
+--- Release one level. The last one passes the lock to the next waiter.
 function Lock:release(given) return release(self, select(2, owned(self, given))) end
 
---- Ask for the lock: an acquired or acquire_failed event with given.tag follows, once. given.wait. Never blocks.
+--- Begin to acquire, with given.wait: one acquired or acquire_failed event with given.tag follows. Never blocks.
 function Lock:submit(given)
   local _, owner, ms, tag = arguments(self, given, SUBMIT)
   return check(C.dlock_lock_submit_acquire(self.handle, owner, ms, tag, box))
 end
 
---- Ask for a release: a released or release_failed event with given.tag follows, once. Never blocks.
+--- Begin to release: one released or release_failed event with given.tag follows. Never blocks.
 function Lock:submit_release(given)
   local _, owner, _, tag = arguments(self, given, TAG)
   return check(C.dlock_lock_submit_release(self.handle, owner, tag, box))
 end
 
---- End the wait of an owner: true; false when it does not wait.
+--- End an owner's wait. True; false when the owner does not wait.
 function Lock:cancel(given)
   local handle, owner = owned(self, given)
   return check(C.dlock_lock_cancel(handle, owner, box), K.DLOCK_NOT_HELD)
 end
 
---- What the owner has at this instant: "none", "waiting", "held", "at_risk" or "lost".
+--- The state for the owner at this instant: "none", "waiting", "held", "at_risk" or "lost".
 function Lock:state(given)
   local handle, owner = owned(self, given)
   check(C.dlock_lock_state(handle, owner, int32, box))
@@ -640,29 +641,29 @@ local function number_of(lock, given, call)
   return tonumber(int64[0])
 end
 
---- The fencing token of what the owner holds, as text.
+--- The fencing token of the owner's hold, as text.
 function Lock:token(given) return token_of(number_of(self, given, "dlock_lock_token")) end
 
---- How often the owner holds the lock.
+--- The owner's levels of re-entry.
 function Lock:hold_count(given) return number_of(self, given, "dlock_lock_hold_count") end
 
---- For how many seconds the owner may trust its hold if no renewal comes through: math.huge for a plain semaphore.
+--- For how many seconds the hold is valid without another renewal; math.huge for a plain semaphore.
 function Lock:remaining(given) return seconds(number_of(self, given, "dlock_lock_remaining_ms")) or math.huge end
 
---- Make the server keep the lock for lease seconds from now and from each renewal.
+--- Set the lease: the server keeps the lock for lease seconds from now and from each later renewal.
 function Lock:extend(lease, given)
   local handle, owner = owned(self, given)
   return (order(self.client, "lock_extend", nil, nil, nil, nil, handle, owner, milliseconds(lease)))
 end
 
---- What the server knows: holder (its id on the wire, "" when free), held_for, remaining, token, waiters, foreign.
+--- The state at the server: holder (its id on the wire, "" when free), held_for, remaining, token, waiters, foreign.
 function Lock:inspect()
   local handle = owned(self)
   local _, event = order(self.client, "lock_inspect", event_box, nil, nil, nil, handle)
   return event.seen
 end
 
---- What another process needs to adopt the grant, as a string; the owner then holds nothing here.
+--- Give the grant away: a string for adopt_grant in another process. The lock is then not held here.
 function Lock:export_grant(given)
   local handle, owner = owned(self, given)
   local room = 512 + #self.name
@@ -671,7 +672,7 @@ function Lock:export_grant(given)
   return ffi.string(buffer, size[0])
 end
 
---- Take over an exported grant of this name before its lease ends, as the first: its token.
+--- Take over an exported grant of this lock. Its token; LOST after its lease, or when somebody else has adopted it.
 function Lock:adopt_grant(grant, given)
   local handle, owner = owned(self, given)
   refuse_unless(type(grant) == "string", "A grant is the text from export_grant.")
@@ -694,16 +695,16 @@ local function with(lock, given, fn, ...)
   return finish(lock, owner, pcall(fn, lock, ...))
 end
 
---- lock:with([given,] fn, ...): acquire, call fn(lock, ...), release whatever happens: true and what fn returned. What
--- acquire returned when that is not true: fn is not called. nil and an error when the lock was lost meanwhile. An error
--- in fn is raised again.
+--- lock:with([given,] fn, ...): acquire, call fn(lock, ...), and release in any case. True and the results of fn. When
+-- acquire fails, its results, and fn is not called. nil and an error when the lock was lost meanwhile. An error in fn is
+-- raised again.
 function Lock:with(given, ...)
   if type(given) == "function" then return with(self, nil, given, ...) end
   return with(self, given, ...)
 end
 
---- A verb of a lock: takes makes the library's number of what goes in, returns says that a number comes out. false for
--- the status no.
+--- A method of a lock. takes converts its argument to a number of the library; returns: the result is a number. The
+-- status no gives false.
 local function verb(call, takes, returns, no)
   return function(self, value)
     local handle = owned(self)
@@ -713,20 +714,20 @@ local function verb(call, takes, returns, no)
   end
 end
 
-Lock.force_release = verb("lock_force_release", nil, false, K.DLOCK_NOT_HELD) -- whoever has it, anywhere; false: free
-Lock.close_gate = verb("lock_close_gate", milliseconds) -- nobody acquires it for so many seconds; waits: GATE_CLOSED
+Lock.force_release = verb("lock_force_release", nil, false, K.DLOCK_NOT_HELD) -- from any holder; false: it was free
+Lock.close_gate = verb("lock_close_gate", milliseconds) -- ends and refuses waits with GATE_CLOSED, for so many seconds
 Lock.open_gate = verb("lock_open_gate", nil, false, K.DLOCK_UNCHANGED) -- false: it was open
 
-Lock.set_permits = verb("semaphore_set", amount, false, K.DLOCK_UNCHANGED) -- of a semaphore that does not exist yet
-Lock.add_permits = verb("semaphore_add", amount, true) -- negative: takes away; returns how many are free
-Lock.drain_permits = verb("semaphore_drain", nil, true) -- takes all that are free; returns how many
-Lock.reclaim_permits = verb("semaphore_reclaim", milliseconds, true) -- of holders silent for lease_ms and so many seconds more
+Lock.set_permits = verb("semaphore_set", amount, false, K.DLOCK_UNCHANGED) -- creates it; false: it exists
+Lock.add_permits = verb("semaphore_add", amount, true) -- negative: removes; returns how many are free
+Lock.drain_permits = verb("semaphore_drain", nil, true) -- removes all that are free; returns how many
+Lock.reclaim_permits = verb("semaphore_reclaim", milliseconds, true) -- not renewed for lease_ms and this long
 Lock.available_permits = verb("semaphore_available", nil, true)
-Lock.set_count = verb("latch_set", amount, false, K.DLOCK_UNCHANGED) -- of a latch that is open
-Lock.count_down = verb("latch_count_down", amount, true) -- returns what is left
+Lock.set_count = verb("latch_set", amount, false, K.DLOCK_UNCHANGED) -- of an open latch; false: it has one
+Lock.count_down = verb("latch_count_down", amount, true) -- returns the new count
 Lock.count = verb("latch_count", nil, true)
 
---- The id of a permit of what the owner acquired last, index from 0.
+--- The id of one permit of the owner's latest acquisition; index counts from 0.
 function Lock:permit_id(index, given)
   local handle, owner = owned(self, given)
   local buffer = ffi.new("char[64]")
@@ -752,7 +753,7 @@ end
 
 local attempt
 
---- Let others finish before the next attempt: so many milliseconds, or under a hook as many round trips.
+--- Pause before the next attempt: for a number of milliseconds, or under a hook for as many round trips.
 local function pause(client, number)
   local turns = tonumber(C.dlock_txn_pause_ms(number))
   if not client.yield then return ffi.C.dlock_lua_pause(nil, 0, turns) end
@@ -774,7 +775,7 @@ function attempt(txn, keys, fn, number)
   return commit(txn, keys, fn, number, fn(txn))
 end
 
---- The end of a transaction. After an error under a hook its handle may be busy.
+--- The end of a transaction. After an error under a hook a request may be under way, so the rollback is submitted.
 local function over(txn, good, ...)
   local handle = txn.handle
   txn.handle = nil
@@ -783,9 +784,9 @@ local function over(txn, good, ...)
   error((...), 0)
 end
 
---- What is read and written together, without a lock: watch keys, call fn(transaction), do all writes at once: true and
--- what fn returned. All again when somebody changed a watched key meanwhile; false and a CONFLICT error after so many
--- attempts, 50 when not given. An error in fn is raised again, and nothing is written. Keys are the server's own.
+--- Read and write several keys together, without a lock: watch keys, call fn(transaction), do all writes at once. True
+-- and the results of fn. It is tried again when a watched key was changed meanwhile; false and a CONFLICT error after so
+-- many attempts (50). An error in fn is raised again, and nothing is written. Keys are used as given, without namespace.
 function Client:transaction(keys, fn, attempts)
   local client, out = handle_of(self), ffi.new("dlock_txn *[1]")
   refuse_unless(type(keys) == "table", "The keys to watch are a table.")
@@ -797,10 +798,10 @@ function Client:transaction(keys, fn, attempts)
   return over(txn, pcall(attempt, txn, keys, fn, 1))
 end
 
---- Watch another key, before it is read.
+--- Watch another key; do this before you read it.
 Transaction.watch = watch
 
---- The value of a key; nil alone when there is none.
+--- The value of a key; nil without an error when there is none.
 function Transaction:get(key)
   local handle, name, length = keyed(self, key)
   if self.client.yield then
@@ -818,20 +819,20 @@ function Transaction:get(key)
   check(status, K.DLOCK_NOT_FOUND)
 end
 
---- At the end, give a key a value, which expires after ttl seconds; never when that is not given.
+--- Queue a write: set a key, which expires after ttl seconds, or never.
 function Transaction:set(key, value, ttl)
   local handle, name, length = keyed(self, key)
   refuse_unless(type(value) == "string", "A value is text.")
   return check(C.dlock_txn_set(handle, name, length, value, #value, milliseconds(ttl), box))
 end
 
---- At the end, add by, else 1, to the decimal number in a key.
+--- Queue a write: add by (1) to the decimal number in a key.
 function Transaction:incr(key, by)
   local handle, name, length = keyed(self, key)
   return check(C.dlock_txn_incr(handle, name, length, absent(by) and 1 or amount(by), box))
 end
 
---- At the end, delete a key.
+--- Queue a write: delete a key.
 function Transaction:delete(key)
   local handle, name, length = keyed(self, key)
   return check(C.dlock_txn_delete(handle, name, length, box))

@@ -1,5 +1,5 @@
 /*
- * error.c: the status table, the error box, and how foreign text is made safe to print.
+ * error.c: the status table, the error box, and escapes for text from outside.
  */
 #include "error.h"
 
@@ -80,7 +80,7 @@ const struct dli_status_row *dli_status_find(dlock_status status)
     return NULL;
 }
 
-/* The length of the valid UTF-8 sequence of a printable character at bytes, or 0. */
+/* The length of the printable character at bytes, in valid UTF-8; else 0. */
 static size_t printable(const unsigned char *bytes, size_t size)
 {
     unsigned lead = bytes[0];
@@ -99,7 +99,7 @@ static size_t printable(const unsigned char *bytes, size_t size)
     return refused ? 0 : length;
 }
 
-/* Take an unfinished UTF-8 sequence off the end of text that was cut. */
+/* Cut an incomplete UTF-8 sequence off the end of text. */
 static void trim_tail(char *text, size_t size)
 {
     size_t start = size;

@@ -2,7 +2,7 @@
  * error.h: the status table and the error box.
  *
  * dli_fail fills the box (when there is one) and returns its status, so that a failing function ends in one line.
- * Text from a server goes through dli_escape first: control bytes escaped, cut at 256 bytes.
+ * Text from a server goes through dli_escape first: it escapes control bytes and cuts at 256 bytes.
  */
 #ifndef DLI_BASE_ERROR_H
 #define DLI_BASE_ERROR_H
@@ -34,7 +34,7 @@ const struct dli_status_row *dli_status_find(dlock_status status);
 dlock_status dli_fail(dlock_error *box, dlock_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The server has granted a fencing token that is lower than one before: DLOCK_SERVER_FORGOT. */
+/* DLOCK_SERVER_FORGOT: the server granted a lower fencing token than before. */
 dlock_status dli_fail_forgot(dlock_error *box, int64_t token, int64_t before);
 
 /* Copy untrusted bytes into out as printable text, "..." when cut. Returns out. */

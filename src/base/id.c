@@ -1,5 +1,5 @@
 /*
- * id.c: see id.h.
+ * id.c: numbers as text and ids of owners, see id.h.
  */
 #include "id.h"
 

@@ -1,5 +1,5 @@
 /*
- * kind.h: what differs between the kinds of locks for whoever keeps their holds. What differs on the wire is the store's.
+ * kind.h: how the kinds of locks differ in this process. How they differ on the wire is in redis/.
  */
 #ifndef DLI_BASE_KIND_H
 #define DLI_BASE_KIND_H
@@ -11,16 +11,16 @@
 
 struct dli_kind {
     int32_t id;     /* DLOCK_KIND_* */
-    int32_t family; /* the kind whose entry stands for the name: both sides of a read-write lock share one */
+    int32_t family; /* the kind that names its entry: both sides of a read-write lock share one entry */
     const char *name;
-    int renewal;     /* holds whose kinds have the same number are renewed together; 0: nothing to renew */
-    int pass;        /* a release and an acquisition can go as one exchange */
+    int renewal;     /* kinds with the same number share renewal requests; 0: nothing to renew */
+    int pass;        /* one exchange can release and acquire */
     int forcible;    /* it can be released by force */
-    int per_owner;   /* every owner's hold has an id and a machine of its own */
-    int slots;       /* and every acquisition of an owner is a hold */
-    int lasting;     /* a hold does not end by itself: renewals say that the holder lives */
-    int own_channel; /* a waiter hears on a channel of its own */
-    int momentary;   /* acquiring is passing through */
+    int per_owner;   /* every owner has a hold id and a state machine of its own */
+    int slots;       /* with per_owner: every acquisition is a hold of its own */
+    int lasting;     /* a hold has no lease: renewals tell the server that the holder lives */
+    int own_channel; /* a waiter subscribes to a channel of its own */
+    int momentary;   /* an acquisition passes and holds nothing */
 };
 
 /* The row of a kind; NULL when there is none. */

@@ -34,7 +34,7 @@ static inline void dli_list_append(struct dli_link *list, struct dli_link *link)
     list->prev = link;
 }
 
-/* Take a node out of its list; fine when it is in none. */
+/* Take a node out of its list, if it is in one. */
 static inline void dli_list_remove(struct dli_link *link)
 {
     link->prev->next = link->next;
@@ -42,7 +42,7 @@ static inline void dli_list_remove(struct dli_link *link)
     dli_list_init(link);
 }
 
-/* Take the first node out, or NULL. */
+/* Take the first node out. NULL: the list is empty. */
 static inline struct dli_link *dli_list_pop(struct dli_link *list)
 {
     struct dli_link *first = list->next;

@@ -1,14 +1,15 @@
 /*
- * name.c: see name.h.
+ * name.c: which names a lock can have, see name.h.
  *
- * Redisson puts braces around a name that has none. Names on which that rule and Redis's idea of a hash tag disagree would
- * spread the keys of one lock over a cluster; they are refused everywhere.
+ * Redisson puts braces around a name that has none, and leaves a name with braces as it is. Where Redis then finds no
+ * hash tag in those braces, the keys of one lock would be on several servers of a cluster. Such names are refused
+ * everywhere.
  */
 #include "name.h"
 
 #include <string.h>
 
-/* Whether the first "{" is closed after at least one byte, or there are no braces at all. */
+/* Whether there are no braces at all, or the first "{" is closed after at least one byte. */
 static int braces_agree(const char *name, size_t size)
 {
     const char *open = memchr(name, '{', size), *close;

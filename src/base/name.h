@@ -14,14 +14,14 @@ struct dli_name {
     size_t size;
 };
 
-/* DLOCK_INVALID_NAME with a sentence when a lock cannot have this name. */
+/* DLOCK_INVALID_NAME when a lock cannot have this name. */
 dlock_status dli_name_check(const char *name, size_t size, dlock_error *box);
 
-/* The name within a namespace ("": none): space, ":" and name. *size is the size of name, then of the result. */
+/* Join a namespace ("": none), ":" and name. *size is the size of name, then of the result. DLOCK_INVALID_NAME. */
 dlock_status dli_name_in(char full[DLI_NAME_MAX + 1], size_t *size, const char *space, const char *name,
                          dlock_error *box);
 
-/* By bytes, a shorter one first where one begins with the other: < 0, 0 or > 0. */
+/* Compare by bytes; a prefix comes first. < 0, 0 or > 0. */
 int dli_name_order(const struct dli_name *a, const struct dli_name *b);
 
 #endif

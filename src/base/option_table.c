@@ -1,5 +1,5 @@
 /*
- * option_table.c: what options there are. One row each; everything else about an option is derived from its row.
+ * option_table.c: the options, one row each. Everything else about an option is derived from its row.
  */
 #include "options.h"
 

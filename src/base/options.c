@@ -1,7 +1,7 @@
 /*
  * options.c: sets of options: parsing, defaults, layers, and the rules between options.
  *
- * No message repeats a value: the caller knows it, and it may be a credential in the wrong place.
+ * No message repeats a value: it may be a credential that was given to the wrong option.
  */
 #include "options.h"
 
@@ -19,7 +19,7 @@ static int is_text(int option)
     return type == DLI_TYPE_TEXT || type == DLI_TYPE_SECRET;
 }
 
-/* Decimal digits with an optional minus, nothing else. 0, or -1 when it is not that or does not fit. */
+/* Parse decimal digits with an optional minus. 0; -1 for anything else, or when the number does not fit. */
 static int parse_integer(const char *value, size_t size, int64_t *out)
 {
     int minus = size > 0 && value[0] == '-';
@@ -226,7 +226,7 @@ int dli_options_replicas(const struct dlock_options *set)
     return *text && number <= MOST ? number : -2;
 }
 
-/* The rules about what servers remember. */
+/* The rules of quarantine_ms, and of the options that take one of several texts. */
 static dlock_status check_memory(const struct dlock_options *set, dlock_error *box)
 {
     int64_t lasts = set->number[DLI_OPT_LEASE_MS] + set->number[DLI_OPT_LOCK_DELAY_MS];

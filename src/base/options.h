@@ -1,8 +1,8 @@
 /*
- * options.h: every option in one table, and the sets made from it.
+ * options.h: the table of all options, and sets of options.
  *
- * The same rows feed dlock_options_set, the query part of a URL, introspection and the manual. A set remembers which
- * options were given, so that sets can be laid over one another: defaults, then URL, then client, then lock.
+ * dlock_options_set, the query part of a URL, introspection and the manual use the same rows. A set remembers which
+ * options were given, so that one set can be laid over another: defaults, then URL, then client, then lock.
  */
 #ifndef DLI_BASE_OPTIONS_H
 #define DLI_BASE_OPTIONS_H
@@ -55,17 +55,17 @@ enum dli_option {
     DLI_OPT_REPLICAS,
     DLI_OPT_CHECKS,
     DLI_OPT_COUNT,
-    DLI_OPT_OF_CLIENTS = DLI_OPT_USERNAME /* the first of those that all locks of a client share */
+    DLI_OPT_OF_CLIENTS = DLI_OPT_USERNAME /* from here on: options that all locks of a client share */
 };
 
-/* What a row accepts. */
+/* The type of an option's value. */
 enum dli_option_type { DLI_TYPE_INTEGER, DLI_TYPE_BOOL, DLI_TYPE_TEXT, DLI_TYPE_SECRET };
 
 struct dli_option_row {
     const char *name;
     enum dli_option_type type;
     const char *type_text; /* "integer 100..86400000", "bool", "text", "secret" */
-    int64_t low, high;     /* integers; text: longest length in high */
+    int64_t low, high;     /* the range of an integer; text: high is the longest length */
     const char *preset;    /* the default, as text */
     const char *help;
 };
@@ -75,7 +75,7 @@ extern const struct dli_option_row dli_option_table[DLI_OPT_COUNT];
 enum { DLI_TEXT_MAX = 1024 };
 
 struct dlock_options {
-    uint64_t given;                /* bit n: option n was set */
+    uint64_t given;                /* bit n: option n was given */
     int64_t number[DLI_OPT_COUNT]; /* integers and bools */
     char *text[DLI_OPT_COUNT];     /* owned; NULL means the default */
 };
@@ -89,32 +89,38 @@ void dli_options_fini(struct dlock_options *set);
 /* The index of name (size bytes), or -1. */
 int dli_option_find(const char *name, size_t size);
 
-/* Parse and store one value (size bytes, not terminated). On failure nothing changed and the box says what is accepted. */
+/* Parse and store one value (size bytes, not terminated). On failure nothing changes, and box says what is accepted. */
 dlock_status dli_options_put(struct dlock_options *set, int option, const char *value, size_t size, dlock_error *box);
 
-/* Lay what was given in over onto set. over may be NULL. DLOCK_OUT_OF_MEMORY leaves set usable but partly changed. */
+/*
+ * Copy the options that were given in over (may be NULL) to set. DLOCK_OUT_OF_MEMORY leaves set usable, partly changed.
+ */
 dlock_status dli_options_lay(struct dlock_options *set, const struct dlock_options *over, dlock_error *box);
 
-/* The same for a lock, whose client's options set has: those that belong to a client cannot differ. DLOCK_INVALID_OPTION then. */
+/*
+ * As dli_options_lay, for a lock: set has its client's options. DLOCK_INVALID_OPTION when over changes one that is the
+ * client's.
+ */
 dlock_status dli_options_lay_lock(struct dlock_options *set, const struct dlock_options *over, dlock_error *box);
 
 /*
- * The rules between options, checked when a set is used: a renewed lease has at least 500 ms, max_hold_ms is not 0,
- * tokens are remembered for at least 10 leases, no lease is longer than a quarantine, and a key for TLS has a certificate.
+ * Check the rules between options when a set is used: a renewed lease has at least 500 ms, max_hold_ms is not 0, tokens
+ * are remembered for at least 10 leases, lease and lock delay fit into a quarantine, a key for TLS has a certificate,
+ * and an option that takes one of several texts has one of them.
  */
 dlock_status dli_options_check(const struct dlock_options *set, dlock_error *box);
 
 enum { DLI_CHECKS_OFF, DLI_CHECKS_WARN, DLI_CHECKS_REFUSE };
 
-/* What is done about findings when a client is opened; -1 when the option says something else. */
+/* The option checks: what findings do when a client is opened. -1: not one of its values. */
 int dli_options_checks(const struct dlock_options *set);
 
 enum { DLI_PUBSUB_AUTO, DLI_PUBSUB_PLAIN, DLI_PUBSUB_BOTH };
 
-/* How locks' messages go on a cluster; -1 when the option says something else. */
+/* The option cluster_pubsub: how messages about locks are sent on a cluster. -1: not one of its values. */
 int dli_options_pubsub(const struct dlock_options *set);
 
-/* How many replicas confirm grants: 0 none, -1 all, or -2 when the option says something else. */
+/* The option replicas: how many replicas confirm a grant. 0: none; -1: all; -2: not one of its values. */
 int dli_options_replicas(const struct dlock_options *set);
 
 /* The text of an option, default applied, never NULL. */

@@ -1,9 +1,9 @@
 /*
- * url.c: from the text of a URL to a target and options.
+ * url.c: parse a URL into a site and options.
  *
- * A URL holds credentials, and a malformed one may hold them in any place: messages repeat nothing of it but the names of
- * options. That is also why a raw '@' behind the server part is refused: it is the mark of a password with an unescaped
- * '/', '?' or '#', whose rest would otherwise be taken for a path or an option.
+ * A URL holds credentials, and a malformed one may hold them in any place: messages repeat only the names of options
+ * and the servers of a quorum. A raw '@' after the server part is refused for the same reason: it shows a password with
+ * an unescaped '/', '?' or '#', and the rest of that password would be read as a path or an option.
  */
 #include "url.h"
 
@@ -14,7 +14,7 @@
 
 enum { DEFAULT_PORT = 6379, SENTINEL_PORT = 26379 };
 
-/* Those with a second s are with TLS. */
+/* rediss is redis with TLS. */
 static const struct scheme {
     const char *name;
     enum dli_site_kind kind;
@@ -37,7 +37,7 @@ static const char *const accepted =
     "with "
     "several hosts; rediss in place of redis for TLS";
 
-/* Put one option; the URL may give it twice, in the same or another spelling, only if both say the same. */
+/* Put one option. A URL may give an option twice, in one spelling or two, if both values are the same. */
 static dlock_status put(struct dlock_options *set, int option, const struct dli_decoded *value, dlock_error *box)
 {
     int before = (int)(set->given >> option & 1);
@@ -152,7 +152,7 @@ static dlock_status parse_sentinels(struct dli_part servers, struct dli_part pat
     return status ? status : dli_url_servers(servers, SENTINEL_PORT, "sentinels", site, box);
 }
 
-/* host[:port][,host[:port]...], which a cluster or a quorum has; a cluster has no databases. */
+/* host[:port][,host[:port]...] of a cluster or a quorum, and [/db] of a quorum: a cluster has no databases. */
 static dlock_status parse_nodes(struct dli_part servers, struct dli_part path, struct dli_site *site,
                                 struct dlock_options *set, dlock_error *box)
 {
@@ -186,7 +186,7 @@ static dlock_status parse_unix(struct dli_part server, struct dli_part path, str
     return DLOCK_OK;
 }
 
-/* NULL: unknown. */
+/* The scheme of a URL, or NULL. */
 static const struct scheme *scheme_of(const char *url)
 {
     size_t size = strcspn(url, ":");
@@ -198,7 +198,7 @@ static const struct scheme *scheme_of(const char *url)
     return NULL;
 }
 
-/* What stands between the scheme and the query. */
+/* Parse the part between the scheme and the query. */
 static dlock_status parse_where(struct dli_part server, struct dli_part path, struct dli_site *site,
                                 struct dlock_options *set, dlock_error *box)
 {
@@ -246,7 +246,7 @@ dlock_status dli_url_parse(const char *url, struct dli_site *site, struct dlock_
     return status ? status : parse_query(query, set, box);
 }
 
-/* Which of the servers that vote is named before under the same name; 0: none. */
+/* The index of the first server that is named twice; 0: none. */
 static int named_twice(const struct dli_site *site)
 {
     for (int i = 1; i < site->count; i++)

@@ -1,5 +1,5 @@
 /*
- * url.h: what a URL says: where the server is, plus options. No names are resolved here.
+ * url.h: what a URL says: where the servers are, and options. No names are resolved here.
  */
 #ifndef DLI_BASE_URL_H
 #define DLI_BASE_URL_H
@@ -28,29 +28,34 @@ enum dli_site_kind {
 /* What a URL names. */
 struct dli_site {
     enum dli_site_kind kind;
-    struct dli_target target; /* of a site with nodes only text and tls */
+    struct dli_target target; /* with nodes: only text and tls are set */
     int count;
-    struct dli_target node[DLI_NODES_MAX]; /* sentinels, or servers of a cluster or a quorum as the URL lists them */
-    char service[128];                     /* what sentinels know the primary by */
+    struct dli_target node[DLI_NODES_MAX]; /* sentinels, or servers of a cluster or a quorum, in the order of the URL */
+    char service[128];                     /* the name by which sentinels know the primary */
 };
 
 /*
- * Parse redis://[user[:password]@]host[:port][/db][?option=value&...] or redis+unix://[user[:password]@]/path[?...] ("db="
- * gives the database there). Percent escapes are decoded everywhere.
- * redis+sentinel://[user[:password]@]host[:port][,host[:port]...]/service[/db][?...] names sentinels (port 26379) and what
- * they watch; redis+cluster://[user[:password]@]host[:port][,...][?...] some servers of a cluster; redis+quorum:// the same with
- * [/db] those of a quorum. With rediss in place of redis all are with TLS, but unix sockets. User, password, db and every
- * query option land in set (already initialised). Messages never repeat the URL's user or password.
+ * Parse a URL of one of these forms, each with [user[:password]@] before the server and [?option=value&...] at the end:
+ *
+ *   redis://host[:port][/db]                           one server
+ *   redis+unix:///path                                 one server; the option db gives its database
+ *   redis+sentinel://host[:port][,...]/service[/db]    sentinels (port 26379) and the service that they watch
+ *   redis+cluster://host[:port][,...]                  some servers of a cluster
+ *   redis+quorum://host[:port][,...][/db]              all servers of a quorum
+ *
+ * rediss in place of redis means TLS, except for unix sockets. Percent escapes are decoded everywhere. User, password,
+ * db and every query option go to set, which is already initialised. Messages never repeat the URL's user or password.
  */
 dlock_status dli_url_parse(const char *url, struct dli_site *site, struct dlock_options *set, dlock_error *box);
 
 /*
- * DLOCK_INVALID_OPTION when an option is given for a site without TLS, sentinels or a quorum, and means nothing without.
- * DLOCK_INVALID_QUORUM when the servers of a quorum, or how many of them must agree, are none that can.
+ * Check that the options fit the site. DLOCK_INVALID_OPTION: an option needs TLS, sentinels, a cluster or a quorum, and
+ * the site has none. DLOCK_INVALID_QUORUM: these servers cannot vote together, or not with this majority.
+ * DLOCK_UNSUPPORTED: the option replicas with a quorum.
  */
 dlock_status dli_site_check(const struct dli_site *site, const struct dlock_options *set, dlock_error *box);
 
-/* Whether these bytes, 255 at most, can be the name or address of a host. */
+/* Whether these bytes can be the name or address of a host: 255 at most. */
 int dli_is_host(const char *text, size_t size);
 
 #endif

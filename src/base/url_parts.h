@@ -1,5 +1,6 @@
 /*
- * url_parts.h: what the files of a URL share: url.c (schemes and options) and url_server.c (escapes and servers).
+ * url_parts.h: shared by the two files of the URL parser: url.c (schemes and options) and url_server.c (escapes and
+ * servers).
  */
 #ifndef DLI_BASE_URL_PARTS_H
 #define DLI_BASE_URL_PARTS_H
@@ -10,7 +11,7 @@
 
 enum { DLI_DECODED_MAX = 1024 };
 
-/* A part of the URL as it stands there. */
+/* A part of the URL, not decoded. */
 struct dli_part {
     const char *bytes;
     size_t size;
@@ -32,7 +33,9 @@ static inline const char *dli_part_find(struct dli_part in, char byte)
     return in.size ? memchr(in.bytes, byte, in.size) : NULL;
 }
 
-/* Cut in at the first byte (which is dropped); what follows goes to rest, an empty part when there is no such byte. */
+/*
+ * The part of in before the first byte; rest gets the part after it. Without such a byte: all of in, and rest is empty.
+ */
 static inline struct dli_part dli_part_cut(struct dli_part in, char byte, struct dli_part *rest)
 {
     const char *end = in.bytes + in.size, *at = dli_part_find(in, byte);
@@ -40,13 +43,13 @@ static inline struct dli_part dli_part_cut(struct dli_part in, char byte, struct
     return at ? dli_part_of(in.bytes, at) : in;
 }
 
-/* Decode the escapes. DLOCK_INVALID_URL. */
+/* Decode percent escapes. DLOCK_INVALID_URL. */
 dlock_status dli_part_decode(struct dli_part in, struct dli_decoded *out, dlock_error *box);
 
-/* host[:port], with the port preset. DLOCK_INVALID_URL. */
+/* Parse host[:port]; preset is the port when none is given. DLOCK_INVALID_URL. */
 dlock_status dli_url_server(struct dli_part server, int preset, struct dli_target *target, dlock_error *box);
 
-/* host[:port][,host[:port]...] into site->node; what: how messages call them. DLOCK_INVALID_URL. */
+/* Parse host[:port][,host[:port]...] into site->node; messages call them what. DLOCK_INVALID_URL. */
 dlock_status dli_url_servers(struct dli_part servers, int preset, const char *what, struct dli_site *site,
                              dlock_error *box);
 

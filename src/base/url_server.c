@@ -64,7 +64,7 @@ int dli_is_host(const char *text, size_t size)
     return is_host(&host, strchr(host.bytes, ':') != NULL);
 }
 
-/* preset stands for a port that is not given. */
+/* preset is the port when none is given. */
 static dlock_status parse_port(struct dli_part in, int given, int *port, int preset, dlock_error *box)
 {
     int number = 0;

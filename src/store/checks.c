@@ -1,11 +1,14 @@
 /*
- * checks.c: looks at several servers, made one.
+ * checks.c: join the checks of several servers into one result.
  */
 #include "store.h"
 
 #include <stdio.h>
 
-/* Servers that are down do not hide what others have; a redirect means that a failover or a move is under way. */
+/*
+ * Failures that do not end the whole check: a server that is down does not hide what the others say. WRONG_SETUP is one
+ * of them: a redirect means that a failover or a move is under way.
+ */
 static int is_silence(dlock_status status)
 {
     return status == DLOCK_UNREACHABLE || status == DLOCK_SERVER_LOADING || status == DLOCK_SERVER_BUSY ||

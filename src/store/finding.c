@@ -1,5 +1,5 @@
 /*
- * finding.c: the table of findings, see finding.h. The names are also those that check.lua uses.
+ * finding.c: the table of findings, see finding.h. check.lua uses the same names.
  */
 #include "finding.h"
 

@@ -1,5 +1,5 @@
 /*
- * finding.h: what a look at a server may find, and what to do about it.
+ * finding.h: what a check of a server may find, with advice for each finding.
  */
 #ifndef DLI_STORE_FINDING_H
 #define DLI_STORE_FINDING_H
@@ -14,13 +14,13 @@ struct dli_finding_row {
     int32_t code; /* DLOCK_FINDING_* */
     const char *name;
     int32_t severity;
-    const char *text; /* a sentence with one %s for the detail, or none */
+    const char *text; /* a sentence with at most one %s, for the detail */
 };
 
 struct dli_finding {
     const struct dli_finding_row *row;
     char detail[DLI_FINDING_DETAIL]; /* printable */
-    char where[DLI_FINDING_WHERE];   /* which server, where several were looked at; else "" */
+    char where[DLI_FINDING_WHERE];   /* which server, when several were checked; else "" */
 };
 
 struct dli_findings {
@@ -28,18 +28,18 @@ struct dli_findings {
     int count, room;
 };
 
-/* One more, with code and nothing else; NULL without memory, and when there are too many. */
+/* Append a finding with this code and no text. NULL: no memory, or DLI_FINDINGS_MAX is reached. */
 struct dli_finding *dli_findings_add(struct dli_findings *all, int32_t code);
 
-/* Add those of one server to the others. 0, or -1 as above. */
+/* Append the findings of one server, called where, to all. 0; -1 when dli_findings_add fails. */
 int dli_findings_take(struct dli_findings *all, const struct dli_findings *of, const char *where);
 void dli_findings_free(struct dli_findings *all);
 
-/* NULL when there is no such row. name is not terminated. */
+/* The row of a code or a name, or NULL. name is not terminated. */
 const struct dli_finding_row *dli_finding_find(int32_t code);
 const struct dli_finding_row *dli_finding_named(const char *name, size_t size);
 
-/* The sentence. Returns out. */
+/* Write the finding as a sentence. Returns out. */
 const char *dli_finding_say(const struct dli_finding *finding, char *out, size_t size);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * open.c: which engine keeps the locks of a URL. An engine is known here by its open function alone.
+ * open.c: choose the store for a URL. Only the open function of a store is known here.
  */
 #include "base/options.h"
 #include "base/url.h"

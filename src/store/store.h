@@ -1,11 +1,13 @@
 /*
- * store.h: the lock store: whatever keeps the locks, as a table of operations. watchdog/ asks, redis/ answers.
+ * store.h: the lock store, which keeps the locks, as a table of operations. client/ and watchdog/ call it, redis/
+ * implements it.
  *
- * A request is one thing asked. Its memory comes from the store; its owner fills it in and hands it over, by push (done
- * runs on the lane's thread) or by carry (the caller waits). In between it is the store's. Results are in the request.
+ * A request is one operation. The store allocates it. Its owner fills it in and hands it over with push (done runs on
+ * the lane's thread, or inside push when direct is set) or with execute (the caller waits). Until done runs or execute
+ * returns, the request belongs to the store. Results are in the request.
  *
- * A lane is a store's part in one watchdog thread: the thread steps it, and sleeps until one of its descriptors is ready
- * or its alarm is due. Lane 0 also hears: hooks run on its thread.
+ * A lane is a store's part in one watchdog thread: the thread steps it, and sleeps until one of its descriptors is
+ * ready or its alarm is due. Lane 0 also receives messages: all hooks but log run on its thread.
  */
 #ifndef DLI_STORE_STORE_H
 #define DLI_STORE_STORE_H
@@ -17,8 +19,8 @@
 #include "base/kind.h"
 
 struct dli_lane;       /* the store's */
-struct dli_place;      /* where one lock is kept; the store's */
-struct dli_quarantine; /* how it knows what the servers remember; the store's */
+struct dli_place;      /* where one lock is kept: its keys and channels; the store's */
+struct dli_quarantine; /* how a store knows whether servers remember their locks; the store's */
 struct dli_store;
 struct pollfd;
 
@@ -26,25 +28,25 @@ enum {
     DLI_RENEW_MAX = 64,
     DLI_MULTI_MAX = 16,
     DLI_VIEW_MAX = 512,
-    DLI_LANE_FDS = 2048 /* descriptors that a lane may want to be watched */
+    DLI_LANE_FDS = 2048 /* most descriptors that a lane may ask to watch */
 };
 
 /* ---- requests */
 
 enum dli_verb {
     DLI_VERB_EXCHANGE,    /* acquire, release, or both */
-    DLI_VERB_RENEW,       /* some holds */
+    DLI_VERB_RENEW,       /* renew some holds */
     DLI_VERB_ACQUIRE_ALL, /* several free mutexes: all or none */
     DLI_VERB_FORCE,       /* release by force; DLOCK_NOT_HELD */
-    DLI_VERB_INSPECT,     /* who has it */
+    DLI_VERB_INSPECT,     /* who holds the lock */
     DLI_VERB_GATE,        /* close or open; DLOCK_UNCHANGED when there was nothing to open */
     DLI_VERB_GATE_LEFT,   /* for how long the gate is closed */
-    DLI_VERB_CHANGE,      /* the number behind a semaphore or a latch; DLOCK_UNCHANGED */
+    DLI_VERB_CHANGE,      /* read or change the number of a semaphore or a latch; DLOCK_UNCHANGED */
     DLI_VERB_PING,
-    DLI_VERB_CHECK,     /* what all servers should be looked at for; place is a mutex's that nobody uses */
-    DLI_VERB_PROVISION, /* this store remembers every lock: no quarantine. DLOCK_UNSUPPORTED without quarantine_ms */
-    DLI_VERB_FLOOR,     /* of a server that others vote with: what tokens stand */
-    DLI_VERB_JOIN       /* of the same: who it is, and whom it votes with */
+    DLI_VERB_CHECK,     /* are all servers fit to keep locks; place is that of a mutex that nobody uses */
+    DLI_VERB_PROVISION, /* end a quarantine: the servers remember every lock. DLOCK_UNSUPPORTED without quarantine_ms */
+    DLI_VERB_FLOOR,     /* to one server of a quorum: write the last token that the quorum agreed on */
+    DLI_VERB_JOIN       /* to one server of a quorum: its run id, and the view of the quorum that it keeps */
 };
 
 /* Times are microseconds unless a name ends in _ms. Owners are ids. */
@@ -52,36 +54,36 @@ struct dli_exchange {
     struct dli_wish wish;
     char want[DLI_OWNER_MAX], drop[DLI_OWNER_MAX];
     char under[DLI_OWNER_MAX]; /* READ: the write hold of the same owner, or "" */
-    char back[DLI_OWNER_MAX];  /* with wish.first: whose the hold is then */
+    char back[DLI_OWNER_MAX];  /* with wish.first: the owner that gets the hold back */
     int64_t keep_ms;           /* how long tokens are remembered */
-    int64_t delay;             /* on top of the lease */
-    int64_t lives;             /* for a hold without a lease: the holder is heard of again within; 0: it has one */
-    struct dli_answer answer;  /* the result; also says what status and sent say */
+    int64_t delay;             /* added to the lease */
+    int64_t lives;             /* a hold without a lease: the next renewal comes within this time; 0: it has a lease */
+    struct dli_answer answer;  /* the result; repeats status and sent */
 };
 
 struct dli_renewal {
-    const struct dli_kind *kind; /* all of a request have the same renewal number and the same shard */
+    const struct dli_kind *kind; /* all rows of a request have the same renewal number and the same shard */
     const struct dli_place *place;
     char owner[DLI_OWNER_MAX];
-    char heir[DLI_OWNER_MAX]; /* who has the hold from now on, of a request with one row; "": its owner */
-    int64_t first;            /* heirs of this client from this number on are earlier tries, and one may have it */
-    int64_t lease;            /* with its delay */
+    char heir[DLI_OWNER_MAX]; /* in a request with one row: who gets the hold; "": its owner keeps it */
+    int64_t first; /* this client's heirs from this number on are earlier tries; one of them may have the hold */
+    int64_t lease; /* includes the delay */
     int64_t permits;
-    int64_t last; /* token reserved with the hold */
-    int kept;     /* the result when the status is DLOCK_OK: 1 or 0; -1, of some of several: not known */
+    int64_t last; /* the last token reserved with the hold */
+    int kept;     /* the result when the status is DLOCK_OK: 1 held, 0 not held, -1 unknown for this row */
 };
 
-/* A mutex that is to be taken together with others. */
+/* One mutex of several that are acquired together. */
 struct dli_multi_row {
     const struct dli_place *place;
     char owner[DLI_OWNER_MAX];
     int64_t lease, block;
-    int64_t token, tokens; /* the result when all were taken: the first of those reserved, and how many */
+    int64_t token, tokens; /* the result of DLI_MULTI_ALL: the first token reserved, and how many */
 };
 
 enum dli_multi_result { DLI_MULTI_ALL, DLI_MULTI_IN_USE, DLI_MULTI_WRONG_KIND, DLI_MULTI_GATE, DLI_MULTI_QUARANTINE };
 
-/* What an inspection says. */
+/* The result of an inspection. */
 struct dli_inspection {
     char holder[256];
     int64_t left_ms; /* -1 no expiry, -2 free */
@@ -93,72 +95,72 @@ struct dli_inspection {
 struct dli_request {
     enum dli_verb verb;
     const struct dli_quarantine *quarantine; /* the store's */
-    const struct dli_kind *kind;             /* NULL for RENEW, TAKE and PING */
+    const struct dli_kind *kind;             /* NULL for RENEW, ACQUIRE_ALL and PING */
     const struct dli_place *place;           /* the same */
     int64_t deadline;
-    int64_t
-        above; /* EXCHANGE: a grant with a lower token is an old one, or the server has forgotten; 0: any is taken */
-    int repeatable; /* asking twice does no harm */
-    int brisk;      /* RENEW: the asker would rather hear at once than wait for keys on their way */
-    int direct;     /* push may wait a moment for the answer, and done may run in it: the asker has no mutex */
-    void (*done)(struct dli_request *request); /* may be NULL when it is carried */
+    int64_t above;  /* EXCHANGE: a grant with a lower token fails with DLOCK_SERVER_FORGOT; 0: any token is good */
+    int repeatable; /* sending it twice does no harm */
+    int brisk;      /* RENEW: fail at once, with torn, while keys move to another server; do not wait for them */
+    int direct;     /* push may wait a moment for the answer and run done: the caller of push holds no mutex */
+    void (*done)(struct dli_request *request); /* may be NULL for execute */
     void *asker;                               /* its owner's */
     dlock_error *reason;                       /* NULL, or gets a sentence when the status is a failure */
 
     dlock_status status; /* the results */
     int sent;            /* not DLOCK_OK: the server may have acted */
-    int refused;         /* not DLOCK_OK: it said no, and did nothing */
-    int repeated;        /* it was asked twice: the first may be under way still */
-    int torn;            /* brisk: keys are on their way to another server; each lock alone may be renewed */
+    int refused;         /* not DLOCK_OK: the server refused, and did nothing */
+    int repeated;        /* it was sent twice: the first one may still be under way */
+    int torn;            /* brisk: keys are moving to another server; each lock alone may still be renewed */
 
     union {
         struct dli_exchange exchange;
         struct {
-            struct dli_renewal *row; /* the asker's */
+            struct dli_renewal *row; /* the owner's */
             int count;
-            int again; /* give the hold where nobody has the lock */
+            int again; /* quorum: write the hold where the lock is free, after a majority renewed it */
         } renew;
         struct {
-            struct dli_multi_row *row; /* the asker's */
+            struct dli_multi_row *row; /* the owner's */
             int count;
             int64_t keep_ms;
             enum dli_multi_result result;
-            int which;    /* the first that could not be taken; -1 unknown */
-            int64_t left; /* QUIET */
+            int which;    /* the first row that was not acquired; -1 unknown */
+            int64_t left; /* QUARANTINE: how long it lasts */
         } multi;
         struct dli_inspection inspection;
         struct {
-            struct dli_findings *found; /* the asker's, empty */
+            struct dli_findings *found; /* the owner's, empty */
             int replicated;             /* replicas confirm grants */
-            int keyless;                /* of a cluster: a replica, or one that has no key of ours */
+            int keyless;                /* cluster: a replica, or a server without keys of ours: keys go as arguments */
         } check;
-        int64_t gate_ms; /* GATE: close for so long, 0 open it. GATE_LEFT: the result, -1 it is open */
+        int64_t gate_ms; /* GATE: close it for this time; 0: open it. GATE_LEFT: the result; -1: it is open */
         struct {
             const char *what;       /* "set", "add", ... */
             int64_t number;         /* its argument */
-            char id[DLI_OWNER_MAX]; /* the same id acts once */
+            char id[DLI_OWNER_MAX]; /* a request sent twice with one id acts once */
             int64_t value;          /* the result */
         } change;
         struct {
             char owner[DLI_OWNER_MAX];
             int64_t seen; /* the last token reserved with its vote */
-            int64_t last; /* to stand */
+            int64_t last; /* the last token, to be written */
             int64_t keep_ms;
-            int stands; /* the result: 0 when it is not owner's any more, or others have reserved since */
+            int stands; /* the result: 0 when owner lost the lock, or somebody has reserved tokens since */
         } floor;
         struct {
-            const char *view; /* the servers that vote, as this client has them */
+            const char *view; /* the servers of the quorum, as this client knows them */
             int64_t keep_ms;
             char run_id[48]; /* results */
             int sharded;
-            char stands[DLI_VIEW_MAX]; /* the view that stands */
+            char stands[DLI_VIEW_MAX]; /* the view that the server keeps */
         } join;
     };
 };
 
 /*
- * Whether the server refused this very request: it may not touch a key, or a key is not what it should be. Of several locks in it one
- * may be to blame, and the others may be served without that one. Other failures are about the server, or the way there.
+ * Whether the server refused this request for what is in it: no right to a key, or a key of another type. When it names
+ * several locks, one of them may be the cause, and the others may succeed without it. Other failures are those of the
+ * server or the connection.
  */
 static inline int dli_request_blamed(const struct dli_request *request)
 {
@@ -168,9 +170,9 @@ static inline int dli_request_blamed(const struct dli_request *request)
                              status == DLOCK_SERVER_ERROR);
 }
 
-/* ---- what a store hears */
+/* ---- messages */
 
-/* Whom it is for: all holds of a name, or with a number the one with that grant number. */
+/* Whom a message is for: all holds of a name, or the one with this grant number when number is set. */
 struct dli_message_target {
     int32_t family;
     const char *name; /* not terminated */
@@ -179,23 +181,23 @@ struct dli_message_target {
 };
 
 struct dli_store_hooks {
-    void (*up)(void *owner);   /* grants will be heard */
-    void (*down)(void *owner); /* they will not be; what was listened to must be listened to anew */
+    void (*up)(void *owner);   /* subscribed: grants will be pushed */
+    void (*down)(void *owner); /* not subscribed: no grants will be pushed, and every listen must be repeated */
     void (*listens)(void *owner, const struct dli_message_target *heard);
-    void (*deaf)(void *owner, const struct dli_message_target *heard); /* listening has ended */
+    void (*deaf)(void *owner, const struct dli_message_target *heard); /* the subscription has ended */
     void (*hint)(void *owner, const struct dli_message_target *heard); /* the lock may have become free */
-    /* The first of the tokens that are reserved with it, and how many they are. */
+    /* The lock was granted: the first of the tokens that are reserved with it, and how many they are. */
     void (*granted)(void *owner, const struct dli_message_target *heard, int64_t seq, int64_t token, int64_t tokens);
-    void (*gate)(void *owner, const struct dli_message_target *heard, int64_t ms); /* closed for so long; 0: open */
+    void (*gate)(void *owner, const struct dli_message_target *heard, int64_t ms); /* closed for this time; 0: open */
     void (*log)(void *owner, dlock_status status, const char *text);               /* any lane's thread */
 };
 
 /* ---- the table */
 
 struct dli_store_ops {
-    void (*free)(struct dli_store *store); /* when it has no lane any more */
+    void (*free)(struct dli_store *store); /* after its last lane */
 
-    /* Any thread: add what the store counts itself to all[DLOCK_STAT_*]. */
+    /* Any thread: add the store's own counters to all[DLOCK_STAT_*]. */
     void (*stats)(struct dli_store *store, int64_t *all);
 
     /* NULL without memory. */
@@ -205,29 +207,32 @@ struct dli_store_ops {
     void (*request_free)(struct dli_request *request);
 
     /*
-     * Which server has a lock now, as a number. Renewals of different servers do not wait for one another; of one, so many
-     * requests are under way as store->renewals says.
+     * Which server has a lock now, as a number. Renewals at different servers do not wait for one another; at one
+     * server at most store->renewals requests are under way.
      */
     uint32_t (*server)(const struct dli_store *store, const struct dli_place *place);
 
-    /* One request can be about several locks with the same shard. */
+    /* Only locks with the same shard may share a request. */
     uint32_t (*shard)(const struct dli_store *store, const struct dli_place *place);
 
-    /* Index counts from 0; a lane sets wake_fd when it has something for its thread. NULL without memory or descriptors. */
+    /* index counts from 0; the lane sets wake_fd when its thread has work. NULL without memory or descriptors. */
     struct dli_lane *(*lane_new)(struct dli_store *store, int index, int wake_fd);
     void (*lane_free)(struct dli_lane *lane);
 
-    /* Any thread. push: DLOCK_OK, or DLOCK_CLOSED or DLOCK_OUT_OF_MEMORY and done does not run. carry: done has run. */
+    /*
+     * Any thread. push: DLOCK_OK; on DLOCK_CLOSED and DLOCK_OUT_OF_MEMORY done does not run. execute: returns after the
+     * answer.
+     */
     dlock_status (*push)(struct dli_lane *lane, struct dli_request *request);
     void (*execute)(struct dli_lane *lane, struct dli_request *request);
 
-    /* Any thread: hear what is for this client from now on. */
+    /* Any thread: subscribe to this client's own channel, from now on. */
     void (*want)(struct dli_store *store);
 
     /*
-     * Any thread: listen for a lock (for its waiter owner where the kind has own_channel) or stop to. The hook listens or
-     * deaf answers, or down. *listeners counts who listens together and is guarded by the store. forget: one listener
-     * less after down or deaf.
+     * Any thread: subscribe to a lock's channel (that of its waiter owner where the kind has own_channel), or end that.
+     * The hook listens or deaf answers, or down. *listeners counts those that share the subscription; the store guards
+     * it. forget: one less, after down or deaf.
      */
     void (*listen)(struct dli_store *store, const struct dli_kind *kind, const struct dli_place *place,
                    const char *owner, int on, int64_t *listeners);
@@ -235,21 +240,21 @@ struct dli_store_ops {
 
     /* ---- the lane's thread */
 
-    /* push that goes before all others. */
+    /* As push, ahead of all that waits to be sent. */
     dlock_status (*push_urgent)(struct dli_lane *lane, struct dli_request *request);
 
-    /* Whatever can be done now without blocking; and when it wants to run without any news. */
+    /* step: do all that is possible now without blocking. alarm: when to step again if nothing happens. */
     void (*step)(struct dli_lane *lane, int64_t now);
     int64_t (*alarm)(const struct dli_lane *lane);
 
     /*
-     * Before the thread sleeps: the descriptors to watch, at most DLI_LANE_FDS; -1: it must not sleep, there is news. Behind
-     * it, pushes set wake_fd until awake, which goes before the first step, too.
+     * Before the thread sleeps: the number of descriptors to watch, at most DLI_LANE_FDS; -1: it must not sleep, there
+     * is work. After sleep, pushes set wake_fd until awake is called. awake is also called before the first step.
      */
     int (*sleep)(struct dli_lane *lane, struct pollfd *fds);
     void (*awake)(struct dli_lane *lane);
 
-    /* Answer everything with DLOCK_CLOSED and take no more. */
+    /* Answer everything with DLOCK_CLOSED and accept no more. */
     void (*shut)(struct dli_lane *lane);
 };
 
@@ -261,9 +266,9 @@ struct dli_store {
     const char *uuid;       /* of the client */
     const char *text;       /* the servers, for messages; no credentials */
     int64_t connect_time;   /* microseconds that connecting may take */
-    int64_t provision_time; /* what PROVISION may take longer than a command */
-    int votes;    /* servers vote: mutexes alone, nobody stands in line, a release goes alone, no transactions */
-    int renewals; /* at once, to one server; 1 where most locks fit into one request */
+    int64_t provision_time; /* microseconds that PROVISION may take longer than a command */
+    int votes;              /* a quorum: only mutexes, no line, a release is a request of its own, no transactions */
+    int renewals;           /* requests under way at one server; 1 where most locks fit into one */
 };
 
 /* ---- open.c */
@@ -271,15 +276,15 @@ struct dli_store {
 struct dlock_options;
 struct dli_site;
 
-/* The store that a URL's scheme means. options outlives it. The statuses are those of the engine. */
+/* Open the store for a URL's scheme. options outlives it. Statuses are those of the store's open function. */
 dlock_status dli_store_open(const struct dlock_options *options, const struct dli_site *site, struct dli_store **ret,
                             dlock_error *box);
 
 /* ---- checks.c */
 
 /*
- * Add what came of the look at one server, with its name, to what was asked: found, or that it does not answer. DLOCK_OK; else
- * the whole look fails for this status, and says why.
+ * Add the check of one server, called where, to the request asked: its findings, or that it does not answer. DLOCK_OK;
+ * any other status ends the whole check, and asked->reason has a sentence.
  */
 dlock_status dli_check_sum(struct dli_request *asked, const struct dli_request *of, const struct dli_findings *found,
                            const dlock_error *reason, const char *where);

@@ -1,6 +1,6 @@
 /*
- * alarm.c: a descriptor that becomes readable at a time of dli_now: a timerfd on CLOCK_BOOTTIME, which also counts while
- * the machine is suspended.
+ * alarm.c: a descriptor that becomes readable at a given time of dli_now. It is a timerfd on CLOCK_BOOTTIME, which also
+ * counts while the machine is suspended.
  */
 #include "sys.h"
 

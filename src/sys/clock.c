@@ -1,5 +1,5 @@
 /*
- * clock.c: the clock of the library, and that of the wall.
+ * clock.c: the library's clock, and the host's wall clock.
  */
 #include "sys.h"
 

@@ -1,8 +1,8 @@
 /*
- * fork.c: notice that the process is a forked child, and let it have no mutex that a thread of its parent held. The counter is
- * written only in the child, before its fork returns, while it has one thread.
+ * fork.c: tell a forked child from its parent, and keep the child free of mutexes that a thread of the parent held.
+ * generation is written only in the child, before fork returns, while the child has one thread.
  *
- * mutex guards the list of guards. It is taken before the mutexes of guards, and with none held.
+ * mutex guards the list of guards. It is taken first, with no mutex held; a fork takes the guards' mutexes after it.
  */
 #include "sys.h"
 
@@ -58,7 +58,7 @@ static void begin_child(void)
     behind_fork();
 }
 
-/* Never taken back: the library is linked with -z nodelete. */
+/* The handlers are never removed: the library is linked with -z nodelete. */
 __attribute__((constructor)) static void watch_forks(void)
 {
     pthread_atfork(before_fork, behind_fork, begin_child);

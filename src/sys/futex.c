@@ -1,9 +1,9 @@
 /*
  * futex.c: sleep on a word and wake its sleepers.
  *
- * Every sleep has a time limit: without one the kernel restarts it after a handler that has SA_RESTART, and the caller would
- * never learn of the signal. Limits are relative and the kernel counts them without suspend, so a sleep is cut into slices
- * and the deadline is asked of dli_now after each.
+ * Every sleep of dli_futex_wait has a time limit. Without one the kernel restarts the sleep after a handler with
+ * SA_RESTART, and the caller never learns of the signal. The kernel does not count suspended time in a relative limit,
+ * so a sleep is cut into slices, and dli_now is compared with the deadline after each slice.
  */
 #include "sys.h"
 

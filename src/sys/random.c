@@ -1,5 +1,5 @@
 /*
- * random.c: random bytes from the kernel and from nowhere else.
+ * random.c: random bytes, from the kernel only.
  */
 #include "sys.h"
 

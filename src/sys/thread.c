@@ -1,5 +1,5 @@
 /*
- * thread.c: threads of the library, and numbers for the threads of the host.
+ * thread.c: the library's own threads, and numbers for the threads that call it.
  */
 #include "sys.h"
 
@@ -27,7 +27,9 @@ static void *thread_main(void *opaque)
     return NULL;
 }
 
-/* A host with large thread-local data can make STACK_SIZE too small; it then gets the system's own size. */
+/*
+ * STACK_SIZE can be too small for a process with large thread-local data: then the stack has the system's default size.
+ */
 static int create(struct start *start)
 {
     pthread_attr_t attributes;
@@ -65,7 +67,7 @@ int dli_thread_start(const char *name, void (*run)(void *), void *argument)
     return error;
 }
 
-/* Numbers are never used again, so that what a dead thread held does not pass to a new one. */
+/* Numbers are never used again, so that a new thread does not inherit the locks of a dead one. */
 int64_t dli_thread_owner(void)
 {
     static _Atomic int64_t last;

@@ -1,5 +1,5 @@
 /*
- * wake.c: a flag that poll can see: an eventfd.
+ * wake.c: a flag that poll can wait for: an eventfd.
  */
 #include "sys.h"
 

@@ -1,26 +1,27 @@
 --- A yield hook for luv: dlock.open(url, {yield = require "dlock.luv"}).
 --
--- Coroutines wait while the loop runs; in the main one, waiting runs the loop. As long as the loop runs, on_event hears
--- what else there is, the loss of a lock say; this alone does not keep it running. Ends with client:close(). The loop
--- resumes coroutines itself: an error that one does not catch is one of a callback of luv, as on_event's are.
+-- Coroutines wait while the loop runs; a wait in the main coroutine runs the loop. While the loop runs, on_event gets
+-- all other events, for example the loss of a lock; that alone does not keep the loop running. client:close() ends this.
+-- The loop resumes coroutines itself: an error that a coroutine does not catch, or one in on_event, is an error in a
+-- callback of luv.
 
 local uv = require "luv"
 
-local watched = setmetatable({}, {__mode = "k"}) -- {handle, waiting = how many coroutines wait} of clients
-local due, idle = {}, uv.new_idle() -- coroutines with an answer; it runs while there are any
+local watched = setmetatable({}, {__mode = "k"}) -- by client: {handle, waiting = how many coroutines wait}
+local due, idle = {}, uv.new_idle() -- coroutines with an answer; idle runs while there are any
 
 local function watch(client)
   local handle = uv.new_poll(assert(client:fd()))
   handle:start("r", function()
     if client:dispatch() then return end
-    watched[client] = nil -- closed, and nothing is left
+    watched[client] = nil -- closed, and no event is left
     handle:close()
   end)
   watched[client] = {handle = handle, waiting = 0}
   return watched[client]
 end
 
---- Resume the first that is due: one in each turn of the loop.
+--- Resume the first coroutine that is due: one in each iteration of the loop.
 local function resume()
   local co = table.remove(due, 1)
   if not due[1] then idle:stop() end

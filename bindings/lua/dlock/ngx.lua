@@ -1,12 +1,12 @@
 --- A yield hook for OpenResty, or nginx with ngx_lua: dlock.open(url, {yield = require "dlock.ngx"}), once per worker.
 --
--- nginx waits for no descriptor of others: while requests wait, one timer looks for events each millisecond, and each
--- request sleeps on a semaphore. Only where ngx.sleep may be called: not in init, header filter, body filter and log
--- phases.
+-- nginx cannot wait for foreign descriptors. So while requests wait, one timer polls for events each millisecond, and
+-- each request sleeps on a semaphore. Works only where ngx.sleep may be called: not in the init, header filter, body
+-- filter and log phases.
 
 local semaphore = require "ngx.semaphore"
 
-local watched = setmetatable({}, {__mode = "k"}) -- clients that a timer looks after
+local watched = setmetatable({}, {__mode = "k"}) -- clients that have a timer
 
 local function look(premature, client)
   local good, why = pcall(function()

@@ -6,8 +6,8 @@
         with client.lock("invoice:17") as lock:
             pay(17, fence=lock.token)
 
-Exceptions are classes of this module, one for each status of the library, all of them DlockError: dlock.TimedOut,
-dlock.Lost, dlock.Unreachable, ... The library itself is loaded on first use.
+Each status of the library but OK has an exception in this module, a subclass of DlockError: dlock.TimedOut, dlock.Lost,
+dlock.Unreachable, ... The C library is loaded on first use.
 """
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exceptions. The classes come from the status table of the loaded library: TIMED_OUT becomes dlock.TimedOut."""
+"""Exceptions. The classes are made from the status table of the loaded library: TIMED_OUT becomes dlock.TimedOut."""
 from __future__ import annotations
 
 from typing import Any
@@ -7,12 +7,12 @@ from . import _abi
 
 
 class LibraryError(ImportError):
-    """The C library is missing or too old. The message says what was tried and what was found."""
+    """The C library is missing or too old. The message says which files were tried, and the error of each."""
 
 
 class DlockError(Exception):
-    """A call did not do what was asked. message: one sentence; code, name: the status, -300 and "UNREACHABLE" say;
-    retryable: the same call may succeed later without a change."""
+    """The base of all exceptions of a failed call. message is one sentence; code and name are the status, for example
+    -300 and "UNREACHABLE"; retryable: the same call may succeed later without a change."""
 
     code: int = 0
     name: str = "UNKNOWN"
@@ -39,12 +39,12 @@ def define(library: Any) -> None:
 
 
 def make(code: int, message: str) -> DlockError:
-    """The exception for a status. A number without a class, from a newer library, gives a DlockError."""
+    """The exception for a status. A status without a class, from a newer library, gives a plain DlockError."""
     error = classes.get(code, DlockError)(message)
     error.code = code
     return error
 
 
 def invalid(message: str) -> DlockError:
-    """InvalidArgument, for what the binding itself has to refuse."""
+    """InvalidArgument, for arguments that the binding itself refuses."""
     return make(_abi.DLOCK_INVALID_ARGUMENT, message)

@@ -1,4 +1,4 @@
-"""The asyncio form: tasks own locks; nothing blocks the event loop, and nothing makes a thread of Python's.
+"""dlock for asyncio: tasks own locks, nothing blocks the event loop, and no Python thread is started.
 
     import dlock.aio
 
@@ -6,9 +6,9 @@
         async with client.lock("invoice:17") as lock:
             await pay(17, fence=lock.token)
 
-Methods have the names they have in dlock. When a lock is lost, the body of its `async with` is cancelled at once, and
-dlock.Lost is raised at its end, in the way of asyncio.timeout. Who is cancelled while it waits for a lock holds nothing
-and leaves nothing behind, also when it had just won.
+Methods have the same names as in dlock. When a lock is lost, the body of its `async with` is cancelled at once, and the
+block raises dlock.Lost at its end, as asyncio.timeout raises TimeoutError. A task that is cancelled while it waits for
+a lock holds nothing afterwards, even when the lock was granted at that moment.
 """
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from .kinds import Kinds, Several
 from .orders import Counts, Orders, Permits
 from .transaction import Writes, named, pauses
 
-TASKS = 2**62  # owner numbers from here on are those of tasks
+TASKS = 2**62  # owner numbers of tasks begin here
 TOLD = frozenset((EventType.AT_RISK, EventType.LOST, EventType.LOG))
-SOME = 500  # events are taken at a time, so that the loop has time for others
-Claims = frozenset[tuple[int, int]]  # of an owner: lock ids and tokens
+SOME = 500  # most events in one go, so that the loop has time for other callbacks
+Claims = frozenset[tuple[int, int]]  # what an owner holds: lock ids and tokens
 T = TypeVar("T")
 X = TypeVar("X")
 This = TypeVar("This", bound="Lock")
@@ -40,7 +40,7 @@ Later = Coroutine[Any, Any, T]
 
 
 def said(kind: EventType, status: int = _abi.DLOCK_OK, text: str = "") -> Event:
-    """An answer that says nothing else."""
+    """An answer with these fields only."""
     return Event(kind, status, 0, 0, 0, -1, None, Cause.NONE, text)
 
 
@@ -54,7 +54,7 @@ class _Lists(dict[Any, list[T]]):
         self[key] = [*self.get(key, ()), item]
 
     def drop(self, key: Any, item: T) -> None:
-        """Again is fine."""
+        """Remove an item, if it is there."""
         if item in self.get(key, ()):
             self[key].remove(item)
             if not self[key]:
@@ -62,7 +62,7 @@ class _Lists(dict[Any, list[T]]):
 
 
 class _Watch:
-    """Who is told that a hold was lost: a task, by a cancellation; or who awaits the future, also of a release."""
+    """A watch on one hold. Loss cancels the task; without a task, loss and release end the future `over`."""
 
     def __init__(self, lock: Lock, owner: int, claims: Claims, task: Optional[asyncio.Task[Any]]) -> None:
         self.lock, self.owner, self.claims, self.task = lock, owner, claims, task
@@ -73,13 +73,13 @@ class _Watch:
             self.cancels = task.cancelling() if task else 0
 
     def current(self) -> bool:
-        """Whether the hold is still what it was."""
+        """Whether the owner still has the same hold."""
         with contextlib.suppress(_errors.DlockError):
             return self.lock._claims(self.owner) == self.claims
         return False
 
     def tell(self, lost: Optional[_errors.DlockError] = None) -> bool:
-        """Whether a task was cancelled."""
+        """End the watch. Returns whether the task was cancelled."""
         if self.over.done():
             return False
         self.over.set_result(lost is not None)
@@ -87,17 +87,17 @@ class _Watch:
         return bool(lost and self.task and self.task.cancel())
 
     def take_back(self) -> bool:
-        """The cancellation is over. Whether the task was cancelled for no other reason."""
+        """Undo the cancellation of the task. Returns whether there was no other reason for it."""
         if sys.version_info >= (3, 11) and self.task:
             return self.task.uncancel() <= self.cancels
         return True
 
 
 class Lock(Orders[Later[None], Later[bool], Later[int], Later[Inspection]]):
-    """As dlock.Lock. Tasks may share it: each is an owner of its own, unless owner= gave it a number.
+    """As dlock.Lock. Tasks may share it: each task is an owner of its own, unless owner= set one.
 
-    The owner is the task that calls acquire() or release(), whoever awaits what these return; a task that it begins is
-    another one. `async with lock:` ends in the task in which it began.
+    The owner is the task that calls acquire() or release(), no matter which task awaits the result. A task that it
+    starts is another owner. `async with lock:` must end in the task in which it began.
     """
 
     _client: Client
@@ -107,23 +107,23 @@ class Lock(Orders[Later[None], Later[bool], Later[int], Later[Inspection]]):
         return self._owner or self._client._number()
 
     def acquire(self, blocking: bool = True, timeout: Optional[float] = -1) -> Later[bool]:
-        """True when acquired; False when not blocking and somebody else holds it, or after timeout seconds."""
+        """Acquire the lock. True when acquired; False after timeout seconds, or at once when not blocking."""
         return self._acquire(self._whose(), patience(blocking, timeout))
 
     def release(self) -> Later[None]:
-        """Release one level, as dlock.Lock.release. The call asks for it; who awaits the answer may be cancelled."""
+        """As dlock.Lock.release. The call itself sends the release, even if the await is cancelled."""
         owner = self._whose()
         return self._left(self._leave(owner)) if self._client._lives() else self._release(owner)
 
     def wait_lost(self) -> Later[bool]:
-        """Wait until what the owner holds is lost; False when it was released or exported first. NotHeld, Lost."""
+        """Wait until the owner's hold is lost: True. False when it was released or exported first. NotHeld, Lost."""
         owner, watches = self._whose(), self._client._watches
         claims = self._claims(owner)
         if not claims:
             raise _errors.make(_abi.DLOCK_NOT_HELD, "Of a latch nothing is ever held.")
         watch = _Watch(self, owner, claims, None)
         later = self._wait_lost(watch)
-        watch.waiter = weakref.ref(later, lambda _: watches.drop(owner, watch))  # it may never run
+        watch.waiter = weakref.ref(later, lambda _: watches.drop(owner, watch))  # it may never be awaited
         watches.put(owner, watch)
         return later
 
@@ -137,7 +137,7 @@ class Lock(Orders[Later[None], Later[bool], Later[int], Later[Inspection]]):
 
     async def __aenter__(self: This) -> This:
         owner = self._whose()
-        if claims := await self._win(owner, FOREVER):  # a latch has none
+        if claims := await self._win(owner, FOREVER):  # none for a latch
             self._client._watches.put(owner, _Watch(self, owner, claims, asyncio.current_task()))
         return self
 
@@ -147,11 +147,11 @@ class Lock(Orders[Later[None], Later[bool], Later[int], Later[Inspection]]):
         body = self._client._body(self)
         owner, lost = (body.owner, body.lost) if body else (self._whose(), None)
         if body and lost and not (body.take_back() and isinstance(error, asyncio.CancelledError)) and error:
-            lost = None  # something else goes first
+            lost = None  # another exception has priority
         try:
             await self._left(self._leave(owner))
         except _errors.DlockError:
-            if not (error or lost) or isinstance(error, GeneratorExit) and not body:  # nobody knows whose it is
+            if not (error or lost) or isinstance(error, GeneratorExit) and not body:  # the owner is not known here
                 raise
         if lost:
             raise lost from error
@@ -160,7 +160,7 @@ class Lock(Orders[Later[None], Later[bool], Later[int], Later[Inspection]]):
         return await self._win(owner, wait) is not None
 
     async def _win(self, owner: int, wait: int) -> Optional[Claims]:
-        """What owner has then; None when somebody else has it."""
+        """Acquire: the new claims of owner, or None when somebody else holds the lock."""
         lib, token, won, no = self._lib, ctypes.c_int64(), False, (_abi.DLOCK_BUSY, _abi.DLOCK_TIMED_OUT)
         try:
             asked = lib.dlock_lock_begin_acquire, self._live(), owner, wait
@@ -168,14 +168,14 @@ class Lock(Orders[Later[None], Later[bool], Later[int], Later[Inspection]]):
                 return None
             won = True
             claims = self._claims(owner, token.value)
-            return claims  # no handler runs here
+            return claims  # no signal handler runs here
         except BaseException:
-            if won or token.value:  # and is lost already, or a signal handler raises
+            if won or token.value:  # granted, but lost already; or a signal handler raised
                 self._give_back(owner)
             raise
 
     def _leave(self, owner: int) -> Optional[asyncio.Future[Event]]:
-        """Ask for a release: what will answer, None when all is well already."""
+        """Begin to release. Returns the future of the answer, or None when the release is done."""
         try:
             begin, tag = self._lib.dlock_lock_begin_release, next(self._client._numbers)
             return self._client._submit(tag, self, owner, begin, (self._live(), owner), ())
@@ -190,12 +190,12 @@ class Lock(Orders[Later[None], Later[bool], Later[int], Later[Inspection]]):
         await self._left(self._leave(owner))
 
     def _give_back(self, owner: int) -> None:
-        """Release what nobody waits for any more. Its event tells nobody."""
+        """Release a grant that nobody waits for any more. Nobody gets the event."""
         self._lib.attempt(self._lib.dlock_lock_submit_release, self._live(), owner, 0)
         self._client._released(self, owner)
 
     def _claims(self, owner: int, token: int = 0) -> Claims:
-        """What owner holds here, with this token if that is known. NotHeld, Lost."""
+        """The claims of owner on this lock; token may be given when it is known. NotHeld, Lost."""
         return frozenset(((self.id, token or self._lib.ask(self._lib.dlock_lock_token, self._live(), owner)),))
 
     async def _order(self, verb: str, *arguments: Any, expected: int = _abi.DLOCK_OK, get: str = "") -> Any:
@@ -216,7 +216,7 @@ class Latch(Counts[Later[None], Later[bool], Later[int], Later[Inspection]], Loc
     """As dlock.Latch."""
 
     async def __aexit__(self, *exception: object) -> None:
-        """Nothing is held."""
+        """A latch holds nothing."""
 
     def _claims(self, owner: int, token: int = 0) -> Claims:
         return frozenset()
@@ -236,7 +236,7 @@ class MultiLock(Several, Lock):
 
 
 class _Closing:
-    """What ends with `async with`."""
+    """An object that `async with` closes."""
 
     aclose: Callable[[], Awaitable[None]]
 
@@ -244,36 +244,36 @@ class _Closing:
         return self
 
     async def __aexit__(self, kind: object, error: object, trace: object) -> None:
-        with contextlib.suppress(*[_errors.DlockError] if kind else ()):  # an exception of the body goes first
+        with contextlib.suppress(*[_errors.DlockError] if kind else ()):  # an exception of the body has priority
             await self.aclose()
 
 
 class Transaction(_Closing, Writes):
-    """As dlock.Transaction. One that is cancelled while it asks is over, and commits nothing but by commit()."""
+    """As dlock.Transaction. A cancelled await ends it; nothing is written unless commit() was called."""
 
     async def watch(self, *keys: Key) -> None:
-        """Watch keys before they are read; the first begins a transaction."""
+        """Watch keys; do this before you read them. The first one begins a transaction."""
         for key in keys:
             await self._ask(self._lib.dlock_txn_submit_watch, *named(key))
             self._over = False
 
     async def get(self, key: Key) -> Optional[bytes]:
-        """The value of a key, None when there is none. WrongKind when it is not a string; NoTransaction."""
+        """The value of a key, or None. WrongKind when it is not a string; NoTransaction."""
         event = await self._ask(self._lib.dlock_txn_submit_get, *named(key))
         return event.data if event.status == _abi.DLOCK_OK else None
 
     async def commit(self) -> None:
-        """Do all writes at once. As dlock.Transaction.commit: Conflict, UnknownOutcome, ServerError, NoTransaction."""
+        """As dlock.Transaction.commit: do all writes at once. Conflict, UnknownOutcome, ServerError, NoTransaction."""
         self._over = True
         await self._ask(self._lib.dlock_txn_submit_commit)
 
     async def rollback(self) -> None:
-        """Drop what was queued and watched. Again is fine."""
+        """Drop all queued writes and watches. May be called again."""
         self._over = True
         await self._ask(self._lib.dlock_txn_submit_rollback)
 
     async def aclose(self) -> None:
-        """Roll back what was not committed. Again is fine."""
+        """Roll back if there was no commit. May be called again."""
         if handle := self._leave():
             with contextlib.suppress(_errors.DlockError):
                 await self._client._ask(self._lib.dlock_txn_submit_rollback, handle)
@@ -285,9 +285,9 @@ class Transaction(_Closing, Writes):
 
 
 class Client(_Closing, Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
-    """As dlock.Client, for the tasks of one event loop: the one in which it is used first. Close it before its loop.
+    """As dlock.Client, for the tasks of one event loop: the loop of its first use. Close the client before that loop.
 
-    on_event is called by the loop with each AT_RISK, LOST and LOG event, once the client was used.
+    The loop calls on_event with each AT_RISK, LOST and LOG event, after the first use of the client.
     """
 
     on_event: Optional[Callable[[Event], object]] = None
@@ -302,20 +302,20 @@ class Client(_Closing, Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
         return super()._open()
 
     def _forget(self) -> None:
-        self._ended: Optional[asyncio.Future[None]] = None  # the client; when it is used first its loop is known
+        self._ended: Optional[asyncio.Future[None]] = None  # done when the client is closed; made on first use
         self._late: Optional[_errors.DlockError] = None
-        self._answers: dict[int, tuple[asyncio.Future[Event], Optional[Lock], int]] = {}  # that are to come, by tag
-        self._wishes: _Lists[asyncio.Future[Event]] = _Lists()  # of these, by lock id and owner
+        self._answers: dict[int, tuple[asyncio.Future[Event], Optional[Lock], int]] = {}  # awaited, by tag
+        self._wishes: _Lists[asyncio.Future[Event]] = _Lists()  # those of acquisitions, by lock id and owner
         self._watches: _Lists[_Watch] = _Lists()  # by owner, outer bodies first
 
     async def aclose(self, timeout: Optional[float] = 5.0) -> None:
-        """Release what is held, end all waits with Closed, stop; within timeout seconds. Again is fine.
+        """Release all locks, end all waits with Closed, and stop, within timeout seconds. May be called again.
 
-        TimedOut when the server did not confirm everything: what is left expires by its lease.
+        TimedOut: the server did not confirm all releases. The rest expires with its leases.
         """
-        if self._ended and self._ended.get_loop().is_closed():  # nobody waits there any more
+        if self._ended and self._ended.get_loop().is_closed():  # no task waits there any more
             self._forget()
-        ended = self._here() if self._forks == process.forks else None  # of the parent's there is none in this process
+        ended = self._here() if self._forks == process.forks else None  # else the client is the parent's
         if ended:
             self._lib.call(self._lib.dlock_client_submit_close, self._handle, milliseconds(timeout))
         self._closed = True
@@ -323,21 +323,21 @@ class Client(_Closing, Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
             await asyncio.shield(ended)
 
     async def transaction_begin(self, *keys: Key) -> Transaction:
-        """A transaction that watches these keys, see Transaction. Unreachable, Denied, Server... exceptions."""
+        """A Transaction that watches these keys. Unreachable, Denied, Server... exceptions."""
         transaction = Transaction(self)
         await transaction.watch(*keys)
         return transaction
 
     async def transaction(self, body: Callable[[Transaction], Awaitable[T]], *keys: Key,
                           attempts: Optional[int] = 50, timeout: Optional[float] = None) -> T:  # fmt: skip
-        """As dlock.Client.transaction, with a body that is awaited."""
+        """As dlock.Client.transaction, with an async body."""
         pause = pauses(attempts, timeout)
         async with Transaction(self) as transaction:
             while True:
                 await transaction.watch(*keys)
                 result = await body(transaction)
                 try:
-                    if not transaction._over:  # by the body
+                    if not transaction._over:  # body has not ended it
                         await transaction.commit()
                     return result
                 except _errors.DlockError as error:
@@ -345,22 +345,22 @@ class Client(_Closing, Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
                 await asyncio.sleep(seconds)
 
     async def ping(self, timeout: Optional[float] = None) -> None:
-        """Ask the server for a sign of life. Unreachable, Denied, Server... exceptions."""
+        """Check that the server answers. Unreachable, Denied, Server... exceptions."""
         await self._ask(self._lib.dlock_client_submit_ping, self._live(), milliseconds(timeout))
 
     async def check(self, timeout: Optional[float] = None) -> list[Finding]:
-        """Look whether the server is fit to keep locks. Unreachable, Denied, Server... exceptions."""
+        """Check whether the server is fit to keep locks. Unreachable, Denied, Server... exceptions."""
         await self._ask(self._lib.dlock_client_submit_check, self._live(), milliseconds(timeout))
         return self._findings()
 
     async def provision(self, timeout: Optional[float] = None) -> None:
-        """Say to the server that it remembers every lock: a quarantine ends. Unsupported without quarantine_ms."""
+        """Tell the server that it remembers every lock, which ends a quarantine. Unsupported without quarantine_ms."""
         await self._ask(self._lib.dlock_client_submit_provision, self._live(), milliseconds(timeout))
 
     # ---- for locks
 
     def _number(self) -> int:
-        """The owner number of the task that calls."""
+        """The owner number of the calling task."""
         self._live()
         task = asyncio.current_task()
         if not task:
@@ -368,7 +368,7 @@ class Client(_Closing, Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
         return self._tasks.get(task) or self._tasks.setdefault(task, TASKS + next(self._numbers))
 
     def _here(self) -> asyncio.Future[None]:
-        """Tie the client to the running loop, or see that it is: the future that is done once the client is closed."""
+        """Bind the client to the running loop, or check that it is. Returns the future that ends with the client."""
         loop = asyncio.get_running_loop()
         self._live()
         if not self._ended:
@@ -381,9 +381,9 @@ class Client(_Closing, Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
 
     def _submit(self, tag: int, lock: Optional[Lock], owner: int, call: Any, arguments: tuple[Any, ...],
                 out: Optional[tuple[Any, ...]] = None) -> Optional[asyncio.Future[Event]]:  # fmt: skip
-        """Ask for something: what will be the event that answers. None when a begun call has done it."""
+        """Call a submit or begin function. Returns the future of its event; None when a begin function has finished."""
         lib, loop = self._lib, self._here().get_loop()
-        self._answers[tag] = self._nobody, lock, owner  # a signal handler may raise behind the call
+        self._answers[tag] = self._nobody, lock, owner  # a signal handler may raise after the call
         status = call(*arguments, tag, *out or (), self._why)
         if not status and out is not None:
             del self._answers[tag]
@@ -397,7 +397,7 @@ class Client(_Closing, Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
 
     async def _ask(self, call: Any, *arguments: Any, out: Optional[tuple[Any, ...]] = None,
                    expected: tuple[int, ...] = (), wish: Optional[tuple[Lock, int]] = None) -> Event:  # fmt: skip
-        """The answer. What comes of a wish, an owner's for a lock, goes back when nobody waits for it any more."""
+        """The answer. wish: lock and owner of an acquisition; a grant that nobody awaits any more is released."""
         (lock, owner), tag, answer = wish or (None, 0), next(self._numbers), None
         try:
             answer = self._submit(tag, lock, owner, call, arguments, out)
@@ -416,25 +416,25 @@ class Client(_Closing, Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
             raise
 
     def _lives(self) -> bool:
-        """Whether handles are sure to be good while a coroutine is closed: the collector frees them in any order."""
+        """Whether handles are valid while a coroutine is closed: the collector may have freed them before."""
         with contextlib.suppress(RuntimeError):
             return bool(self._ended and self._ended.get_loop() is asyncio.get_running_loop() and not self._closed)
         return False
 
     def _abandon(self, lock: Lock, owner: int, answer: asyncio.Future[Event], why: BaseException) -> None:
-        """Nobody waits for an answer to a wish for a lock any more."""
+        """End an acquisition for which nobody waits any more."""
         if isinstance(why, GeneratorExit) and not self._lives():
             return
         answer.cancel()
         if not answer.cancelled() and answer.result().status == _abi.DLOCK_OK:
             lock._give_back(owner)
         wishes = self._wishes.get((lock.id, owner)) or [answer]
-        for _ in wishes[:] if all(wish.cancelled() for wish in wishes) else ():  # else it might end another one
+        for _ in wishes[:] if all(wish.cancelled() for wish in wishes) else ():  # else it could end another wait
             if self._lib.attempt(self._lib.dlock_lock_cancel, lock._live(), owner):
-                self._look()  # it has just ended; what was won goes back before anything else is asked for
+                self._look()  # the wait has just ended: a grant is released before the next request
 
     def _look(self) -> None:
-        """Take the events that are there."""
+        """Handle the events in the queue."""
         lib, box, facts, status = self._lib, self._box, (ctypes.c_int64 * 3)(), _abi.DLOCK_OK
         for _ in range(SOME):
             status = lib.next_now(self._handle, 0, box, None)
@@ -454,9 +454,9 @@ class Client(_Closing, Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
         if self.on_event and event.type in TOLD:
             asyncio.get_running_loop().call_soon(self.on_event, event)
         if event.type is EventType.LOST:
-            asyncio.get_running_loop().call_soon(self._lost, event)  # no task is cancelled that runs
+            asyncio.get_running_loop().call_soon(self._lost, event)  # so that no running task is cancelled
         elif event.type is EventType.LOG and event.status == _abi.DLOCK_TIMED_OUT:
-            self._late = event.error  # the close
+            self._late = event.error  # of aclose()
         elif tag in self._answers:
             answer, lock, owner = self._answers.pop(tag)
             if lock and event.type in (EventType.RELEASED, EventType.RELEASE_FAILED):
@@ -469,14 +469,14 @@ class Client(_Closing, Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
                 answer.set_result(event)
 
     def _lost(self, event: Event) -> None:
-        told: set[object] = set()  # of the bodies of a task the outermost is cancelled
+        told: set[object] = set()  # tasks: only the outermost body of a task is cancelled
         for watch in self._watches.get(event.owner, ()):
             if (event.lock_id, event.token) in watch.claims and watch.task not in told and watch.tell(event.error):
                 told.add(watch.task)
 
     def _body(self, lock: Lock) -> Optional[_Watch]:
-        """The innermost body of the task that calls, no longer watched. A generator may be closed by another task than
-        began it: then the body of a task that is over, or the only one there is."""
+        """Take the innermost body of the calling task off the watches. A generator may be closed by another task than
+        the one that began it. Then take the body of a task that has ended, or the only body there is."""
         task = asyncio.current_task()
         bodies = [body for body in self._watches.get(lock._whose(), ()) if body.lock is lock and body.task is task]
         if not bodies:
@@ -487,7 +487,7 @@ class Client(_Closing, Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
         return bodies[-1] if bodies else None
 
     def _released(self, lock: Lock, owner: int) -> None:
-        """Tell who waits for the end of what was released."""
+        """End the watches of wait_lost() on what was released."""
         ids = [one.id for one in getattr(lock, "_members", [lock])]
         for watch in self._watches.get(owner, [])[:]:
             if not watch.task and any(one in ids for one, _token in watch.claims) and not watch.current():

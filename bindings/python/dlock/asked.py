@@ -1,4 +1,4 @@
-"""What is asked about a lock, in what both forms have in common; the methods that gen.py writes are in orders.py."""
+"""Requests about a lock, as far as dlock and dlock.aio share them. The methods that gen.py writes are in orders.py."""
 from __future__ import annotations
 
 import ctypes
@@ -11,11 +11,11 @@ N = TypeVar("N")
 B = TypeVar("B")
 I = TypeVar("I")
 X = TypeVar("X")
-ID_SIZE = 33  # of a permit, with its terminator
+ID_SIZE = 33  # of a permit id, with its terminator
 
 
 class Inspection(NamedTuple):
-    """What the server knows of a lock. Times in seconds; None: unknown."""
+    """The state of a lock at the server. Times are seconds; None: unknown."""
 
     holder: str  # its id on the wire, "" when the lock is free
     held_for: Optional[float]
@@ -26,27 +26,27 @@ class Inspection(NamedTuple):
 
 
 class Asked(Held, Generic[N, B, I, X]):
-    """What orders are built on; N, B, I and X: what answers with None, bool, int and Inspection, at once or awaited."""
+    """The base of Orders. N, B, I and X are the results None, bool, int and Inspection, or awaitables of them."""
 
     acquire: Callable[..., B]
-    _order: Callable[..., Any]  # the verb, what it takes, expected= the status for False, get= what its event tells
+    _order: Callable[..., Any]  # the verb, its arguments; expected=: the status for False; get=: the field of the event
 
     def try_acquire(self) -> B:
-        """Acquire without waiting for others, in one round trip at most."""
+        """Acquire without waiting for other holders: one round trip at most. False when somebody else has the lock."""
         return self.acquire(blocking=False)
 
 
 class Numbered(Held):
-    """What semaphores are asked that needs no server."""
+    """Methods of semaphores that need no server."""
 
     def permit_id(self, index: int = 0) -> str:
-        """The id of a permit of the owner's latest acquire(), as Redisson writes it. Never blocks. NotHeld, Lost,
-        Unsupported."""
+        """The id of one permit of the owner's latest acquire(), as Redisson writes it. Never blocks. NotHeld, Lost;
+        Unsupported for a plain semaphore."""
         buffer = ctypes.create_string_buffer(ID_SIZE)
         self._lib.call(self._lib.dlock_semaphore_permit, self._live(), self._whose(), whole(index), buffer, ID_SIZE)
         return buffer.value.decode()
 
 
 def whole(number: int) -> int:
-    """An amount for the library."""
+    """An amount, checked for 64 bits."""
     return _lib.number(number, -(2**63) + 1, "amount")

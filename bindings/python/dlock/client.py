@@ -1,4 +1,4 @@
-"""Client: what locks belong to, and where news of them arrive."""
+"""Client: the connections, the locks made from it, and the events about them."""
 from __future__ import annotations
 
 import ctypes
@@ -14,7 +14,7 @@ from .transaction import Transactions
 
 
 class EventType(Number):
-    """What an event tells."""
+    """The type of an event."""
 
     NONE, ACQUIRED, ACQUIRE_FAILED, RELEASED, RELEASE_FAILED, AT_RISK, LOST, LOG = range(8)
     DONE, FINDING = 9, 10
@@ -27,7 +27,7 @@ class Cause(Number):
 
 
 class Event(NamedTuple):
-    """Something that happened. Numbers are -1 and remaining (seconds) is None where they say nothing."""
+    """An event of a client. Fields that do not apply are -1; remaining and held_for (seconds) are then None."""
 
     type: EventType
     status: int
@@ -46,32 +46,33 @@ class Event(NamedTuple):
 
     @property
     def error(self) -> Optional[_errors.DlockError]:
-        """The exception that a blocking call would have raised, or None."""
+        """The exception that the blocking call would have raised, or None."""
         return _errors.make(self.status, self.text) if self.status else None
 
     @property
     def inspection(self) -> Inspection:
-        """What the answer to an inspection says."""
+        """The result, when the event answers an inspection."""
         return Inspection(self.text, self.held_for, self.remaining, self.token, self.waiters, self.foreign == 1)
 
 
 class Finding(NamedTuple):
-    """What a look at the server found."""
+    """One result of check()."""
 
-    name: str  # "EVICTION", say
-    danger: bool  # locks fail, or may be lost while the server runs; else less is promised than could be
+    name: str  # for example "EVICTION"
+    danger: bool  # locks fail, or may be lost while the server runs; else guarantees are weaker than they could be
     text: str  # a sentence with advice
 
 
 class Base(Opened):
-    """What Client and aio.Client have in common. Nothing here blocks."""
+    """The base of Client and aio.Client. Nothing here blocks."""
 
     _shown = ""  # the URL without credentials, once the library has accepted it
 
     def __init__(self, url: str, **options: Option) -> None:
-        """Connects nothing yet. Options are the library's, lease_ms=10_000 say, and win over those in the URL.
+        """Make a client; it connects on first use. Options are those of the library, for example lease_ms=10_000.
+        They override options in the URL.
 
-        InvalidUrl, UnknownOption, InvalidOption, Unsupported; LibraryError.
+        InvalidUrl, UnknownOption, InvalidOption, Unsupported, LibraryError.
         """
         self._lib, self._url, self._closed = _lib.library(), url, False
         self._options: dict[str, Option] = {"interruptible": True, **options}  # so that signal handlers run
@@ -93,14 +94,14 @@ class Base(Opened):
     _form = "dlock.Client"
 
     def stats(self) -> dict[str, int]:
-        """The counters of this client by name: "acquired", "lost", ... Never blocks."""
+        """The counters of this client, by name: "acquired", "lost", ... Never blocks."""
         values, count = (ctypes.c_int64 * _abi.DLOCK_STAT_COUNT)(), ctypes.c_size_t()
         self._lib.call(self._lib.dlock_client_stats, self._live(), values, len(values), count)
         known = min(count.value, len(values))
         return {name: values[place] for name, place in _lib.constants("DLOCK_STAT_").items() if place < known}
 
     def fileno(self) -> int:
-        """A descriptor that is readable exactly while events wait, for select or add_reader. Never read or close it."""
+        """A descriptor for select or add_reader: readable while events wait. Never read from it or close it."""
         descriptor = ctypes.c_int32()
         self._lib.call(self._lib.dlock_client_fd, self._live(), descriptor)
         return descriptor.value
@@ -122,16 +123,16 @@ class Base(Opened):
         return found
 
     def _data(self, box: Any, size: int) -> bytes:
-        """The bytes of an event that has some."""
+        """The bytes of an event that has size bytes."""
         buffer = (ctypes.c_uint8 * size)()
         self._lib.attempt(self._lib.dlock_event_data, box, buffer, len(buffer), None)
         return bytes(buffer)
 
 
 class Client(Base, Kinds[Lock, Semaphore, Latch, MultiLock], Transactions):
-    """Connections to one server, made on first use, and a watchdog that renews what is held.
+    """Connections to the servers of one URL, made on first use, and a watchdog that renews held locks.
 
-    Use it from any thread, and as a context manager. In a forked child it is a new client with the same URL and
+    Use it from any thread, and as a context manager. In a forked child it becomes a new client with the same URL and
     options, which holds nothing.
     """
 
@@ -141,32 +142,32 @@ class Client(Base, Kinds[Lock, Semaphore, Latch, MultiLock], Transactions):
         return self
 
     def close(self, timeout: Optional[float] = 5.0) -> None:
-        """Release what is held, end all waits with Closed, stop. Blocks up to timeout seconds; again is fine.
+        """Release all locks, end all waits with Closed, and stop. Blocks up to timeout seconds. May be called again.
 
-        TimedOut when the server did not confirm everything: what is left expires by its lease.
+        TimedOut: the server did not confirm all releases. The rest expires with its leases.
         """
         self._closed = True
-        if self._forks == _lib.process.forks:  # else it is the parent's, and there is none in this process
+        if self._forks == _lib.process.forks:  # else the client is the parent's, and this process has none
             self._lib.call(self._lib.dlock_client_close, self._handle, milliseconds(timeout))
 
     _end = close
 
     def ping(self, timeout: Optional[float] = None) -> None:
-        """Ask the server for a sign of life. Blocks. Unreachable, Denied, Server... exceptions."""
+        """Check that the server answers. Blocks. Unreachable, Denied, Server... exceptions."""
         self._lib.call(self._lib.dlock_client_ping, self._live(), milliseconds(timeout))
 
     def check(self, timeout: Optional[float] = None) -> list[Finding]:
-        """Look whether the server is fit to keep locks. Blocks. Unreachable, Denied, Server... exceptions."""
+        """Check whether the server is fit to keep locks. Blocks. Unreachable, Denied, Server... exceptions."""
         self._lib.call(self._lib.dlock_client_check, self._live(), milliseconds(timeout), None)
         return self._findings()
 
     def provision(self, timeout: Optional[float] = None) -> None:
-        """Say to the server that it remembers every lock: a quarantine ends. Blocks. Unsupported without
+        """Tell the server that it remembers every lock, which ends a quarantine. Blocks. Unsupported without the option
         quarantine_ms."""
         self._lib.call(self._lib.dlock_client_provision, self._live(), milliseconds(timeout))
 
     def next_event(self, timeout: Optional[float] = None) -> Optional[Event]:
-        """The oldest event; None after timeout seconds or wake(). Blocks, signal handlers run meanwhile. Closed."""
+        """The oldest event; None after timeout seconds or wake(). Blocks; signal handlers run meanwhile. Closed."""
         lib, wait, since = self._lib, milliseconds(timeout), time.monotonic()
         box = take(lib.event_boxes, lib.dlock_event_new)
         error = lib.attempt(lib.dlock_client_next, self._live(), wait, box)
@@ -179,7 +180,7 @@ class Client(Base, Kinds[Lock, Semaphore, Latch, MultiLock], Transactions):
         return event
 
     def events(self) -> Iterator[Event]:
-        """Events as they come, until the client is closed or wake() is called. Blocks in between."""
+        """Yield events until the client is closed or wake() is called. Blocks between events."""
         try:
             while event := self.next_event():
                 yield event
@@ -188,5 +189,5 @@ class Client(Base, Kinds[Lock, Semaphore, Latch, MultiLock], Transactions):
                 raise
 
     def wake(self) -> None:
-        """End one present or future wait for events, in any thread. Never blocks."""
+        """End one wait for events, the current one or the next, in any thread. Never blocks."""
         self._lib.call(self._lib.dlock_client_wake, self._live())

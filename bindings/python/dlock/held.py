@@ -1,4 +1,4 @@
-"""What a lock is in both forms, dlock.Lock and dlock.aio.Lock, before anybody waits for it. Nothing here blocks."""
+"""The part of dlock.Lock and dlock.aio.Lock that needs no waiting. Nothing here blocks."""
 from __future__ import annotations
 
 import ctypes
@@ -13,23 +13,23 @@ if TYPE_CHECKING:
 
 
 class State(Number):
-    """What an owner has of a lock. AT_RISK: it holds it, but renewal is failing."""
+    """The state of a lock for one owner. AT_RISK: held, but renewals are failing."""
 
     NONE, WAITING, HELD, AT_RISK, LOST = range(5)
 
 
 def patience(blocking: bool, timeout: Optional[float]) -> int:
-    """How long to wait for a lock, as the library wants it."""
+    """The wait of an acquisition in milliseconds."""
     if not blocking and timeout not in (-1, 0, None):
         raise _errors.invalid("A call that does not block takes no timeout.")
     return milliseconds(timeout) if blocking else 0
 
 
 class Held(Opened):
-    """What Lock and aio.Lock have in common. Nothing here blocks."""
+    """The base of Lock and aio.Lock. Nothing here blocks."""
 
-    id = 0  # the lock_id of its events
-    _owner = 0  # who calls
+    id = 0  # Event.lock_id of its events
+    _owner = 0  # the calling thread or task
     _form = "dlock.Lock"
 
     def __init__(self, client: Base, name: Name, owner: Optional[int], kind: str,
@@ -57,7 +57,7 @@ class Held(Opened):
         return self._owner if owner is None else _lib.number(owner, 0, "owner")
 
     def _whose(self) -> int:
-        """The number of who calls, for the library."""
+        """The owner number of the caller."""
         return self._owner
 
     def __repr__(self) -> str:
@@ -65,7 +65,7 @@ class Held(Opened):
 
     @property
     def state(self) -> State:
-        """What the owner has, by the clock at this instant."""
+        """The state for the owner, by the clock at this instant."""
         out = ctypes.c_int32()
         self._lib.call(self._lib.dlock_lock_state, self._live(), self._whose(), out)
         return State(out.value)
@@ -82,19 +82,19 @@ class Held(Opened):
 
     @property
     def token(self) -> int:
-        """The fencing token of what the owner holds. NotHeld, Lost."""
+        """The fencing token of the owner's hold. NotHeld, Lost."""
         return self._ask(self._lib.dlock_lock_token)
 
     @property
     def hold_count(self) -> int:
-        """How often the owner holds the lock."""
+        """The owner's levels of re-entry."""
         return self._ask(self._lib.dlock_lock_hold_count)
 
     @property
     def remaining(self) -> Optional[float]:
-        """For how many seconds the owner may trust its hold if no renewal comes through; None when not held.
+        """For how many seconds the hold is valid without another renewal; None when not held.
 
-        Permits of a plain semaphore have no end: math.inf.
+        math.inf for permits of a plain semaphore, which do not expire.
         """
         out = ctypes.c_int64()
         error = self._lib.attempt(self._lib.dlock_lock_remaining_ms, self._live(), self._whose(), out)
@@ -106,7 +106,7 @@ class Held(Opened):
         return self._lib.ask(function, self._live(), self._whose())
 
     def export_grant(self) -> bytes:
-        """What another process needs to adopt_grant(); the owner then holds nothing here. NotHeld, Lost, Busy."""
+        """Give the grant away: bytes for adopt_grant() in another process. Not held here then. NotHeld, Lost, Busy."""
         buffer, size = (ctypes.c_uint8 * (512 + len(self._bytes)))(), ctypes.c_size_t()
         self._lib.call(self._lib.dlock_lock_export_grant, self._live(), self._whose(), buffer, len(buffer), size)
         return bytes(buffer[: size.value])

@@ -1,4 +1,4 @@
-"""The kinds of locks beside the mutex. Fair, read and write locks are used like Lock itself."""
+"""The kinds of locks that have methods of their own. Fair, read and write locks are plain Locks."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, Optional, Sequence, Type, TypeVar
@@ -16,27 +16,27 @@ if TYPE_CHECKING:
 
 
 class Semaphore(Permits[None, bool, int, Inspection], Numbered, Lock):
-    """So many permits for everybody, from Client.semaphore or Client.permit_semaphore.
+    """A number of permits that all processes share, from Client.semaphore or Client.permit_semaphore.
 
-    Each acquire() takes as many as the option permits says (1), each release() gives those of the latest acquire() of
-    the owner back. Permits of a plain semaphore stay taken when their holder dies, until reclaim_permits. Those of a permit
-    semaphore are leases: they are renewed, have ids, and come back when nobody renews them.
+    acquire() takes as many permits as the option permits says (1); release() returns those of the owner's latest
+    acquire(). Permits of a plain semaphore stay taken when their holder dies, until reclaim_permits(). Permits of a
+    permit semaphore are leases: they have ids, are renewed, and come back when nobody renews them.
     """
 
 
 class Latch(Counts[None, bool, int, Inspection], Lock):
-    """A count that opens the way for everybody when it reaches zero, from Client.latch. Nothing is ever held."""
+    """A count-down latch, from Client.latch: all waiters pass when the count is zero. Nothing is ever held."""
 
     def wait(self, timeout: Optional[float] = None) -> bool:
         """Wait until the count is zero; False after timeout seconds. Blocks, like acquire()."""
         return self.acquire(timeout=-1 if timeout is None else timeout)
 
     def _end(self, token: Any = None) -> None:
-        """Of a with block: there is nothing to release."""
+        """The end of a with block: there is nothing to release."""
 
 
 class Several(Held):
-    """What MultiLock and aio.MultiLock have in common."""
+    """The base of MultiLock and aio.MultiLock."""
 
     def __init__(self, client: Base, locks: Sequence[Held], owner: Optional[int]) -> None:
         self._members = tuple(locks)
@@ -52,9 +52,9 @@ class Several(Held):
 
 
 class MultiLock(Several, Lock):
-    """Several locks of a client as one, all or none, from Client.multi_lock. Used like a Lock.
+    """Several locks of a client as one, from Client.multi_lock: acquired all or none. Used like a Lock.
 
-    token is the largest of the members' tokens; a member that has the same owner tells its own.
+    token is the largest token of the members. A member with the same owner has its own token.
     """
 
 
@@ -62,13 +62,13 @@ M = TypeVar("M", bound=Several)
 
 
 class Kinds(Makers[L, S, C], Generic[L, S, C, M]):
-    """The methods of a client that make locks. Options win over the client's. Nothing here blocks. InvalidName,
-    InvalidOption."""
+    """The methods of a client that make locks. Options override those of the client. Nothing here blocks. InvalidName,
+    UnknownOption, InvalidOption."""
 
     _kinds: tuple[Type[L], Type[S], Type[C], Type[M]]
 
     def lock(self, name: Name, *, owner: Optional[int] = None, kind: str = "mutex", **options: Option) -> L:
-        """A re-entrant mutex, see Lock. Or another kind of lock by its name in the library."""
+        """A re-entrant mutex, see Lock; or another kind of lock, by its name in the library."""
         return self._kinds[0](self, name, owner, kind, options)  # type: ignore[arg-type]
 
     def multi_lock(self, *locks: L, owner: Optional[int] = None) -> M:

@@ -1,4 +1,4 @@
-"""Lock: used like threading.RLock, across processes, hosts and languages."""
+"""Lock: like threading.RLock, across processes, hosts and languages."""
 from __future__ import annotations
 
 import contextlib
@@ -21,12 +21,12 @@ This = TypeVar("This", bound="Lock")
 
 
 class Left:
-    """An End that came. It has no __del__: what a signal handler raises in one is lost."""
+    """An End that was called. It has no __del__: Python drops an exception that a signal handler raises in __del__."""
 
 
 class End(Left):
-    """The end of one with block. A signal handler may keep it from being called: it may raise at the first instruction
-    of a function, before any try. Then the last reference to it releases the lock."""
+    """The end of one with block. A signal handler may raise at the first instruction of a function, before any try, so
+    that End is not called. Then __del__ releases the lock."""
 
     token = ctypes.c_int64()  # 0 outside of the block
 
@@ -45,7 +45,7 @@ class End(Left):
 
 
 class Ending:
-    """What each with statement looks up before it enters: an End of its own."""
+    """Gives each with statement an End of its own when it looks up __exit__, which is before it calls __enter__."""
 
     def __get__(self, lock: Optional[Lock], kind: object = None) -> Callable[..., None]:
         if lock is None:  # contextlib.ExitStack asks the class
@@ -56,23 +56,23 @@ class Ending:
 
 
 class Lock(Orders[None, bool, int, Inspection]):
-    """A lock, from Client.lock. Threads may share it: each is an owner of its own, unless owner= gave it a number.
+    """A lock, from Client.lock. Threads may share it: each thread is an owner of its own, unless owner= set one.
 
-    Re-entrant per owner. `with lock:` waits without limit; at its end Lost is raised when the lock had been lost, but
-    never in place of an exception of the block. Durations are seconds; None and -1 mean no limit.
+    Re-entrant per owner. `with lock:` waits without limit. Its end raises Lost when the lock was lost, but never in
+    place of an exception of the block. Durations are seconds; None and -1 mean no limit.
 
-    A signal handler may raise at any moment, as that of Ctrl-C does. After `with lock:` nothing is held then, once the
-    exception is handled. An acquire() that it ends holds nothing. A release() that it ends may not have begun: `held`
-    says so.
+    A signal handler may raise at any moment, as the one of Ctrl-C does. A `with lock:` block then holds nothing once
+    the exception is handled, and neither does an interrupted acquire(). An interrupted release() may not have begun:
+    check `held`.
     """
 
     _client: Client
 
     def acquire(self, blocking: bool = True, timeout: Optional[float] = -1, *, _token: Any = None) -> bool:
-        """True when acquired; False when not blocking and somebody else holds it, or after timeout seconds.
+        """Acquire the lock. True when acquired; False after timeout seconds, or at once when not blocking.
 
-        Blocks; signal handlers run meanwhile, and what they raise ends the call with nothing held and nobody in line.
-        Unreachable, Denied, Cancelled, Closed, WrongKind, Server... exceptions.
+        Blocks; signal handlers run meanwhile. An exception of a handler ends the call: nothing is held, and the wait is
+        over. Unreachable, Denied, Cancelled, Closed, WrongKind, Server... exceptions.
         """
         wait, since = patience(blocking, timeout), time.monotonic()
         lib, owner = self._lib, self._owner
@@ -87,8 +87,8 @@ class Lock(Orders[None, bool, int, Inspection]):
                 error = lib.attempt(lib.dlock_lock_acquire, self._live(), owner, left(wait, since), token)
             if not error:
                 return True
-        except BaseException:  # nothing but one call: the next handler may raise right behind it
-            if token.value:  # it was won just now
+        except BaseException:  # only one call: another handler may raise right after it
+            if token.value:  # it was granted just now
                 token.value = 0
                 lib.dlock_lock_release(handle, owner, None)
             elif local is not None:
@@ -99,10 +99,10 @@ class Lock(Orders[None, bool, int, Inspection]):
         raise error
 
     def release(self, *, _token: Any = None) -> None:
-        """Release one level; the last gives the lock to the next waiter. Blocks up to the option release_timeout_ms.
+        """Release one level. The last one passes the lock to the next waiter. Blocks, up to release_timeout_ms.
 
-        NotHeld; Lost when the lock was lost before; UnknownOutcome when the server does not answer: the release goes on
-        in the background. After any of them this level is not held.
+        NotHeld; Lost: the lock was lost before; UnknownOutcome: the server does not answer, and the release goes on in
+        the background. After any of these errors this level is not held.
         """
         lib, owner = self._lib, self._owner
         handle = self._handle if self._forks == process.forks else self._live()
@@ -116,10 +116,10 @@ class Lock(Orders[None, bool, int, Inspection]):
             if status != _abi.DLOCK_OK:
                 raise lib.failure(status, box)
         except BaseException:
-            if local is None and lib.dlock_error_code(box) == _abi.DLOCK_WOULD_BLOCK:  # by a handler between the two
+            if local is None and lib.dlock_error_code(box) == _abi.DLOCK_WOULD_BLOCK:  # a handler raised in between
                 lib.dlock_lock_release(handle, owner, None)
             raise
-        if local == _abi.DLOCK_WOULD_BLOCK:  # no box that says so is used again: this makes it say something else
+        if local == _abi.DLOCK_WOULD_BLOCK:  # a box must not be reused with this code: this call replaces it
             lib.dlock_lock_release_local(None, owner, box)
         lib.release_boxes.append(box)
 
@@ -135,16 +135,16 @@ class Lock(Orders[None, bool, int, Inspection]):
         __exit__ = Ending()
 
     def submit_acquire(self, tag: int = 0, timeout: Optional[float] = None, owner: Optional[int] = None) -> None:
-        """Ask for the lock; an ACQUIRED or ACQUIRE_FAILED event with tag follows, once. Never blocks."""
+        """Begin to acquire; one ACQUIRED or ACQUIRE_FAILED event with tag follows. Never blocks."""
         wait, number = milliseconds(timeout), _lib.number(tag, -(2**63), "event tag")
         self._order("lock_submit_acquire", self._number_of(owner), wait, number)
 
     def submit_release(self, tag: int = 0, owner: Optional[int] = None) -> None:
-        """Ask for a release; a RELEASED or RELEASE_FAILED event with tag follows, once. Never blocks. NotHeld, Lost."""
+        """Begin to release; one RELEASED or RELEASE_FAILED event with tag follows. Never blocks. NotHeld, Lost."""
         self._order("lock_submit_release", self._number_of(owner), _lib.number(tag, -(2**63), "event tag"))
 
     def cancel(self, owner: Optional[int] = None) -> bool:
-        """End the wait of an owner with Cancelled; False when it does not wait. Never blocks."""
+        """End an owner's wait with Cancelled. False when the owner does not wait. Never blocks."""
         cancel = self._lib.dlock_lock_cancel
         return self._lib.call(cancel, self._live(), self._number_of(owner), expected=_abi.DLOCK_NOT_HELD)
 

@@ -13,24 +13,24 @@ C = TypeVar("C", bound=Held)
 
 
 class Makers(Generic[L, S, C]):
-    """What Kinds is built on. Its first three types are L, S and C."""
+    """The base of Kinds. L, S and C are its first three types."""
 
     _kinds: tuple[Any, Any, Any, Any]
 
     def fair_lock(self, name: Name, *, owner: Optional[int] = None, **options: Option) -> L:
-        """A mutex that is granted strictly in the order in which owners asked for it."""
+        """A mutex that is granted strictly in the order of the requests."""
         return self._kinds[0](self, name, owner, "fair", options)
 
     def read_lock(self, name: Name, *, owner: Optional[int] = None, **options: Option) -> L:
-        """The side of a read-write lock that many may hold together."""
+        """The read side of a read-write lock: many owners may hold it together."""
         return self._kinds[0](self, name, owner, "read", options)
 
     def write_lock(self, name: Name, *, owner: Optional[int] = None, **options: Option) -> L:
-        """The side of a read-write lock that one holds alone. An owner that writes may also read, not the reverse."""
+        """The write side of a read-write lock, held alone. A writer may also read; a reader may not also write."""
         return self._kinds[0](self, name, owner, "write", options)
 
     def semaphore(self, name: Name, *, owner: Optional[int] = None, **options: Option) -> S:
-        """A semaphore whose permits last until they are released, see Semaphore."""
+        """A semaphore whose permits stay taken until they are released, see Semaphore."""
         return self._kinds[1](self, name, owner, "semaphore", options)
 
     def permit_semaphore(self, name: Name, *, owner: Optional[int] = None, **options: Option) -> S:

@@ -1,7 +1,7 @@
-"""What is asked of the server about a lock, once for both forms. Written by abi/gen.py: do not edit.
+"""Requests to the server about a lock, for dlock and dlock.aio. Written by abi/gen.py: do not edit.
 
-In dlock these methods block, up to the option command_timeout_ms, and return None, bool, int or Inspection; in
-dlock.aio they return what is to be awaited for that, properties too.
+In dlock these methods block, up to the option command_timeout_ms, and return None, bool, int or Inspection.
+In dlock.aio methods and properties return an awaitable of that.
 """
 # mypy: no-warn-return-any
 from __future__ import annotations
@@ -12,22 +12,22 @@ from .asked import Asked, B, I, N, X, whole
 
 
 class Orders(Asked[N, B, I, X]):
-    """What all kinds are asked."""
+    """Methods of all kinds of locks."""
 
     def extend(self, lease: float) -> N:
-        """Make the server keep the lock for so many seconds from now and from each renewal. NotHeld, Lost."""
+        """Set the lease: the server keeps the lock for so long from now and from each renewal. NotHeld, Lost."""
         return self._order("lock_extend", self._whose(), milliseconds(lease))
 
     def force_release(self) -> B:
-        """Take the lock from whoever holds it, anywhere. False when it was free."""
+        """Take the lock from its holder, in any process. False when it was free."""
         return self._order("lock_force_release", expected=_abi.DLOCK_NOT_HELD)
 
     def close_gate(self, ttl: float) -> N:
-        """End every wait for the lock, in all processes, with GateClosed, and refuse new ones for ttl seconds."""
+        """End all waits for the lock, in all processes, with GateClosed, and refuse new ones for ttl seconds."""
         return self._order("lock_close_gate", milliseconds(ttl))
 
     def open_gate(self) -> B:
-        """Let everybody in again. False when the gate was open."""
+        """Open the gate that close_gate closed. False when it was open."""
         return self._order("lock_open_gate", expected=_abi.DLOCK_UNCHANGED)
 
     def inspect(self) -> X:
@@ -35,28 +35,28 @@ class Orders(Asked[N, B, I, X]):
         return self._order("lock_inspect", get="inspection")
 
     def adopt_grant(self, grant: bytes) -> I:
-        """Take over an exported grant of this name, as the first, in time; its token. InvalidGrant, Lost, Busy."""
+        """Take over an exported grant of this lock. Returns its token. InvalidGrant, Busy; Lost: too late."""
         data = bytes(memoryview(grant))
         return self._order("lock_adopt_grant", self._whose(), data, len(data), get="token")
 
 
 class Permits(Orders[N, B, I, X]):
-    """What semaphores are asked."""
+    """Methods of semaphores."""
 
     def set_permits(self, permits: int) -> B:
-        """Give the semaphore its permits; False when it has some already: nothing changes then."""
+        """Create the semaphore with so many permits. False, and nothing changes, when it exists."""
         return self._order("semaphore_set", whole(permits), expected=_abi.DLOCK_UNCHANGED)
 
     def add_permits(self, permits: int) -> I:
-        """Add permits, or take them away when negative; how many are free now."""
+        """Add permits, or remove them when negative. Returns how many are free now."""
         return self._order("semaphore_add", whole(permits), get="value")
 
     def drain_permits(self) -> I:
-        """Take all permits that are free for good; how many that were. Unsupported for a permit semaphore."""
+        """Remove all free permits for good. Returns how many. Unsupported for a permit semaphore."""
         return self._order("semaphore_drain", get="value")
 
     def reclaim_permits(self, silent: float) -> I:
-        """Give back what holders had that have been silent for their lease_ms and so many seconds more; how many permits came back."""
+        """Free permits whose holder has not renewed for its lease_ms and silent seconds more. Returns how many."""
         return self._order("semaphore_reclaim", milliseconds(silent), get="value")
 
     @property
@@ -66,17 +66,17 @@ class Permits(Orders[N, B, I, X]):
 
 
 class Counts(Orders[N, B, I, X]):
-    """What latches are asked."""
+    """Methods of latches."""
 
     def set_count(self, count: int) -> B:
-        """Give an open latch its count; False when it has one: nothing changes then."""
+        """Set the count of an open latch. False, and nothing changes, when it has a count."""
         return self._order("latch_set", whole(count), expected=_abi.DLOCK_UNCHANGED)
 
     def count_down(self, count: int = 1) -> I:
-        """Count down, not below zero; what is left."""
+        """Count down, but not below zero. Returns the new count."""
         return self._order("latch_count_down", whole(count), get="value")
 
     @property
     def count(self) -> I:
-        """The count; 0: open."""
+        """The count; 0 means that the latch is open."""
         return self._order("latch_count", get="value")

@@ -1,4 +1,4 @@
-"""Transaction: what is read and written together, without a lock."""
+"""Transaction: optimistic reads and writes of several keys, without a lock."""
 from __future__ import annotations
 
 import ctypes
@@ -17,9 +17,9 @@ T = TypeVar("T")
 
 
 class Writes(Opened):
-    """What Transaction and aio.Transaction have in common. Nothing here blocks."""
+    """The base of Transaction and aio.Transaction. Nothing here blocks."""
 
-    _over = True  # no keys are watched since it was made, committed or rolled back
+    _over = True  # no key was watched since it was made, committed or rolled back
 
     def __init__(self, client: Base) -> None:
         self._client, self._lib, self._closed = client, client._lib, False
@@ -32,45 +32,46 @@ class Writes(Opened):
         return handle
 
     def set(self, key: Key, value: bytes, ttl: Optional[float] = None) -> None:
-        """At the commit, give the key a value, for ttl seconds or for good. NoTransaction."""
+        """Queue a write: at the commit set the key, to expire after ttl seconds, or never. NoTransaction."""
         data = bytes(memoryview(value))
         self._lib.call(self._lib.dlock_txn_set, self._live(), *named(key), data, len(data), milliseconds(ttl))
 
     def incr(self, key: Key, by: int = 1) -> None:
-        """At the commit, add to the decimal number of the key. NoTransaction."""
+        """Queue a write: at the commit add to the decimal number of the key. NoTransaction."""
         self._lib.call(self._lib.dlock_txn_incr, self._live(), *named(key), _lib.number(by, -(2**63), "increment"))
 
     def delete(self, key: Key) -> None:
-        """At the commit, delete the key. NoTransaction."""
+        """Queue a write: at the commit delete the key. NoTransaction."""
         self._lib.call(self._lib.dlock_txn_delete, self._live(), *named(key))
 
     def _leave(self) -> Any:
-        """The handle, which ends with its last use; None if it was made in another process."""
+        """Close the transaction, and return its handle for one last call; None if another process made it."""
         handle = self._handle if self._forks == process.forks else None
         self._handle, self._closed, self._over, self._forks = None, True, True, -1
         return handle
 
 
 class Transaction(Writes):
-    """Optimistic: watch keys, get, then set, incr and delete, commit. From Client.transaction or transaction_begin.
+    """An optimistic transaction, from Client.transaction or transaction_begin: watch and get keys, queue writes with
+    set, incr and delete, then commit.
 
     The commit does all writes at once, or none when a watched key was changed meanwhile: then it raises Conflict.
-    Nobody is made to wait. Only the commit says that values read one after the other belonged together. As a context
-    manager it rolls back what was not committed. Keys are str or bytes, values bytes. Use it from one thread at a time.
-    Lost connections and refusals raise Unreachable, Denied, Server... exceptions.
+    Nobody has to wait. Values read one after the other are only consistent if the commit succeeds. As a context manager
+    it rolls back if there was no commit. Keys are str or bytes, values bytes. Use it from one thread at a time. Lost
+    connections and refusals raise Unreachable, Denied, Server... exceptions.
     """
 
     def __enter__(self) -> Transaction:
         return self
 
     def watch(self, *keys: Key) -> None:
-        """Watch keys before they are read; the first begins a transaction. Blocks, for one round trip each."""
+        """Watch keys; do this before you read them. The first one begins a transaction. Blocks, one round trip each."""
         for key in keys:
             self._lib.call(self._lib.dlock_txn_watch, self._live(), *named(key))
             self._over = False
 
     def get(self, key: Key) -> Optional[bytes]:
-        """The value of a key, None when there is none. Blocks. WrongKind when it is not a string; NoTransaction."""
+        """The value of a key, or None. Blocks. WrongKind when it is not a string; NoTransaction."""
         lib, room, size = self._lib, 1024, ctypes.c_size_t()
         while True:
             buffer = (ctypes.c_uint8 * room)()
@@ -84,21 +85,21 @@ class Transaction(Writes):
             room = size.value
 
     def commit(self) -> None:
-        """Do all writes at once. Blocks. Conflict: a watched key was changed, and nothing is written.
+        """Do all writes at once. Blocks. Conflict: a watched key was changed, and nothing was written.
 
-        UnknownOutcome: all was written or nothing, the server did not say. ServerError may mean that one of the writes
-        failed and the others were done, its message says so. NoTransaction.
+        UnknownOutcome: the server did not answer, so all was written or nothing. ServerError can mean that one write
+        failed and the others were done; its message then says so. NoTransaction.
         """
         self._over = True
         self._lib.call(self._lib.dlock_txn_commit, self._live())
 
     def rollback(self) -> None:
-        """Drop what was queued and watched. Blocks, for one round trip. Again is fine."""
+        """Drop all queued writes and watches. Blocks, for one round trip. May be called again."""
         self._over = True
         self._lib.call(self._lib.dlock_txn_rollback, self._live())
 
     def close(self) -> None:
-        """Roll back what was not committed. Again is fine."""
+        """Roll back if there was no commit. May be called again."""
         if handle := self._leave():
             self._lib.attempt(self._lib.dlock_txn_rollback, handle)
 
@@ -106,13 +107,13 @@ class Transaction(Writes):
 
 
 def named(key: Key) -> tuple[bytes, int]:
-    """A key as the library wants it."""
+    """A key as bytes and their number."""
     data = key.encode() if isinstance(key, str) else bytes(memoryview(key))
     return data, len(data)
 
 
 def pauses(attempts: Optional[int], timeout: Optional[float]) -> Callable[[_errors.DlockError], float]:
-    """For how many seconds to pause before the next attempt; what is not to be tried again is raised."""
+    """A function that returns the pause in seconds before the next attempt, or raises its error when there is none."""
     last = math.inf if attempts is None else _lib.number(attempts, 1, "attempts")
     ms, made = milliseconds(timeout), itertools.count(1)
     end = math.inf if ms == _lib.FOREVER else time.monotonic() + ms / 1000
@@ -131,18 +132,18 @@ class Transactions:
     """The methods of a client that make transactions."""
 
     def transaction_begin(self, *keys: Key) -> Transaction:
-        """A transaction that watches these keys, see Transaction. Blocks. Unreachable, Denied, Server... exceptions."""
+        """A Transaction that watches these keys. Blocks. Unreachable, Denied, Server... exceptions."""
         transaction = Transaction(self)  # type: ignore[arg-type]
         transaction.watch(*keys)
         return transaction
 
     def transaction(self, body: Callable[[Transaction], T], *keys: Key,
                     attempts: Optional[int] = 50, timeout: Optional[float] = None) -> T:  # fmt: skip
-        """Watch the keys, call body(transaction), commit, and return what body did; all again when a key was changed.
+        """Watch the keys, call body(transaction), commit, and return the result of body; retry when a key was changed.
 
-        Conflict after so many attempts, or when another would begin later than timeout seconds from now; None: no
-        limit. Attempts are apart by a random time whose bound doubles. What body raises rolls back, and goes on to the
-        caller. Blocks. UnknownOutcome: nobody can tell whether it was committed; it is not tried again.
+        Conflict after so many attempts, or when the next one would begin later than timeout seconds from now; None: no
+        limit. The pause between attempts is random, with a bound that doubles. An exception of body rolls back and is
+        raised. Blocks. UnknownOutcome: the commit was sent, but no answer came; there is no retry.
         """
         pause = pauses(attempts, timeout)
         with self.transaction_begin() as transaction:
@@ -150,7 +151,7 @@ class Transactions:
                 transaction.watch(*keys)
                 result = body(transaction)
                 try:
-                    if not transaction._over:  # by the body
+                    if not transaction._over:  # body has not ended it
                         transaction.commit()
                     return result
                 except _errors.DlockError as error:
