@@ -84,7 +84,7 @@ MUTANTS = (
         ("engine/mutex.c", "        m->confirm = 1;\n        m->renew_at = now;", "        m->confirm = 1;"),
     )),
     Mutant(107, "who waits patiently behind a mere try is not put in line", (
-        ("engine/exchange.c", "if ((!m->sent.patient && m->waiters > 0) || m->drop)", "if (m->drop)"),
+        ("engine/exchange.c", "if ((!m->sent.patient && m->waiters > 0) || m->drop.number)", "if (m->drop.number)"),
     )),
     Mutant(108, "the release wakes nobody", (
         ("redis/scripts/shared/common.lua", "  if gate_closed() or not grant_next(nil, nil, first, told) then\n", "  if lock then\n"),
@@ -431,7 +431,7 @@ UNNAMED = Mutant(616, "the first member is to blame", edits=(
 
 # Found by test_stray.py, of requests that come after the undo.
 STRAY = Mutant(604, "the undo does not say that a request may still be under way", edits=(
-    ("engine/exchange.c", "wish->doubt = m->drop && m->drop_doubt;", "wish->doubt = 0;"),
+    ("engine/exchange.c", "wish->doubt = m->drop.number && m->drop.doubt;", "wish->doubt = 0;"),
 ))  # fmt: skip
 
 # Found by test_transfer.py, of adoptions whose answer is lost.

@@ -57,7 +57,7 @@ static void digest(struct dli_entry *entry, int64_t now)
         tell_cut(entry, answer->cut);
     if (answer->status == DLOCK_OK && answer->got == DLI_TRY_GRANTED)
         dli_client_count(client, DLOCK_STAT_WIRE_GRANTS, 1);
-    if (answer->status == DLOCK_OK && answer->released && !entry->m.leaving && !entry->m.drop_lingered)
+    if (answer->status == DLOCK_OK && answer->released && !entry->m.leaving && !entry->m.drop.lingered)
         dli_client_count(client, DLOCK_STAT_UNDONE, 1);
     dli_mutex_answer(&entry->m, answer, now);
 }

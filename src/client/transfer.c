@@ -111,7 +111,7 @@ static int parse(const struct dli_entry *entry, const uint8_t *grant, size_t siz
  */
 static int reserve(struct dli_entry *entry, const char *giver)
 {
-    if (!dli_mutex_may_adopt(&entry->m) || (entry->m.drop && strcmp(entry->giver, giver) != 0))
+    if (!dli_mutex_may_adopt(&entry->m) || (entry->m.drop.number && strcmp(entry->giver, giver) != 0))
         return -1;
     entry->m.adopting = 1;
     return 0;
@@ -125,7 +125,7 @@ static void name_heir(struct dli_operation *operation, struct dli_entry *entry)
 {
     memcpy(entry->giver, operation->row.owner, DLI_OWNER_MAX);
     entry->heir = dli_mutex_mint(&entry->m);
-    operation->row.first = entry->m.drop ? entry->m.drop_first : entry->heir;
+    operation->row.first = entry->m.drop.number ? entry->m.drop.first : entry->heir;
     dli_entry_owner(entry, entry->heir, operation->row.heir);
 }
 

@@ -71,16 +71,16 @@ int dli_mutex_wish(struct dli_mutex *m, enum dli_line line, int64_t now, struct 
 
     if (m->in_flight)
         return 0;
-    if (m->want && !m->owned && !wants && !m->drop)
+    if (m->want && !m->owned && !wants && !m->drop.number)
         dli_mutex_start_drop(m, now);
-    if ((!wants && !m->drop) || now < m->probe_at)
+    if ((!wants && !m->drop.number) || now < m->probe_at)
         return 0;
-    *wish = (struct dli_wish){.drop = m->drop, .lease = m->lease};
-    if (wants && !(m->drop && (m->rules->separate || m->drop_first)))
+    *wish = (struct dli_wish){.drop = m->drop.number, .lease = m->lease};
+    if (wants && !(m->drop.number && (m->rules->separate || m->drop.first)))
         wish_want(m, line, now, wish);
-    wish->first = m->drop ? m->drop_first : 0;
-    wish->doubt = m->drop && m->drop_doubt;
-    wish->rest = m->drop && m->drop_rest > now ? m->drop_rest - now : 0;
+    wish->first = m->drop.number ? m->drop.first : 0;
+    wish->doubt = m->drop.number && m->drop.doubt;
+    wish->rest = m->drop.number && m->drop.rest > now ? m->drop.rest - now : 0;
     wish->block = m->rules->permits ? m->rules->permits : m->rules->handover_turns + 1;
     wish->beat = dli_mutex_beat(m);
     wish->attempt = dli_lease_attempt(wish->lease, m->rules->attempt);
@@ -163,7 +163,7 @@ static int64_t safe_pause(struct dli_mutex *m)
 /* Nobody here is granted it now. */
 static void look_after(struct dli_mutex *m, int64_t pause, int64_t now)
 {
-    if ((!m->sent.patient && m->waiters > 0) || m->drop) /* who came meanwhile is not in line yet */
+    if ((!m->sent.patient && m->waiters > 0) || m->drop.number) /* who came meanwhile is not in line yet */
         pause = 0;
     m->probe_at = now + pause < m->again ? now + pause : m->again;
 }
@@ -212,9 +212,9 @@ static void quarantine(struct dli_mutex *m, const struct dli_answer *answer, int
 
 static void dropped(struct dli_mutex *m, const struct dli_answer *answer)
 {
-    m->drop = m->drop_first = 0;
+    m->drop.number = m->drop.first = 0;
     if (m->leaving)
-        dli_mutex_settle(m, m->leaving, answer->released || m->drop_unsure ? DLOCK_OK : DLOCK_LOST);
+        dli_mutex_settle(m, m->leaving, answer->released || m->drop.unsure ? DLOCK_OK : DLOCK_LOST);
 }
 
 static int may_pass(dlock_status status)
@@ -240,7 +240,7 @@ static void unconfirmed(struct dli_mutex *m, const struct dli_answer *answer, in
 {
     m->trouble = answer->status;
     m->probe_at = now;
-    if (m->sent.drop && m->sent.drop == m->drop && !answer->refused)
+    if (m->sent.drop && m->sent.drop == m->drop.number && !answer->refused)
         dropped(m, answer);
     if (m->sent.want != m->want || m->owned)
         return;
@@ -255,14 +255,14 @@ static void failed(struct dli_mutex *m, const struct dli_answer *answer, int64_t
     m->forgot |= answer->status == DLOCK_SERVER_FORGOT;
     if (m->sent.want == m->want && !m->owned && (!answer->sent || answer->refused))
         m->known = m->was_known || m->doubt;
-    if (answer->sent && !answer->refused && m->sent.drop == m->drop)
-        m->drop_unsure = 1;
+    if (answer->sent && !answer->refused && m->sent.drop == m->drop.number)
+        m->drop.unsure = 1;
     dli_mutex_end_waiting(m, answer->status, may_pass(answer->status));
     if (m->leaving && !may_pass(answer->status))
         dli_mutex_settle(m, m->leaving, answer->status);
     if (answer->status == DLOCK_CLOSED) { /* nothing will be sent any more */
         dli_mutex_forget_want(m);
-        m->drop = 0;
+        m->drop.number = 0;
     }
 }
 
@@ -287,10 +287,10 @@ static void note_doubt(struct dli_mutex *m, const struct dli_answer *answer, int
 
     if (m->sent.want && m->sent.want == m->want)
         m->doubt |= doubt;
-    if (!m->drop || m->drop != m->sent.want)
+    if (!m->drop.number || m->drop.number != m->sent.want)
         return;
-    m->drop_doubt |= doubt;
-    m->drop_until = dli_lease_gone(now, dli_mutex_place(m), m->rules->drift_ppm);
+    m->drop.doubt |= doubt;
+    m->drop.until = dli_lease_gone(now, dli_mutex_place(m), m->rules->drift_ppm);
 }
 
 static void understand(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
@@ -305,7 +305,7 @@ static void understand(struct dli_mutex *m, const struct dli_answer *answer, int
         failed(m, answer, now);
         return;
     }
-    if (m->sent.drop && m->sent.drop == m->drop)
+    if (m->sent.drop && m->sent.drop == m->drop.number)
         dropped(m, answer);
     if (dli_mutex_refuses(m, answer)) {
         forgotten(m, now);
@@ -333,7 +333,7 @@ static void understand(struct dli_mutex *m, const struct dli_answer *answer, int
 /* What was wanted must not be wanted again. Two numbers are not dropped at once: want waits until drop is over. */
 static int spent(const struct dli_mutex *m, const struct dli_answer *answer)
 {
-    return answer->spent || (m->trouble == DLOCK_SERVER_FORGOT && !m->drop);
+    return answer->spent || (m->trouble == DLOCK_SERVER_FORGOT && !m->drop.number);
 }
 
 void dli_mutex_answer(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
@@ -365,7 +365,7 @@ void dli_mutex_pushed(struct dli_mutex *m, int64_t number, int64_t seq, int64_t 
         stamp = m->sent_at;
         lease = m->sent.lease;
     }
-    m->drop = 0;
+    m->drop.number = 0;
     if (m->leaving)
         dli_mutex_settle(m, m->leaving, DLOCK_OK);
     own(m, token, tokens, lease, stamp, now);

@@ -67,5 +67,5 @@ void dli_mutex_stop_linger(struct dli_mutex *m, int64_t now)
     if (!m->linger_until)
         return;
     dli_mutex_start_drop(m, now);
-    m->drop_lingered = 1;
+    m->drop.lingered = 1;
 }

@@ -224,13 +224,10 @@ int64_t dli_mutex_place(const struct dli_mutex *m)
 /* A renewal sent before may reach the server for the time of an attempt still. */
 void dli_mutex_drop(struct dli_mutex *m, int64_t number, int64_t lasts, int64_t now)
 {
-    m->drop = number;
-    m->drop_until = dli_lease_gone(now + m->rules->attempt, lasts, m->rules->drift_ppm);
-    m->drop_unsure = 0;
-    m->drop_rest = 0;
-    m->drop_lingered = 0;
-    m->drop_doubt = 0;
-    m->drop_first = 0;
+    m->drop = (struct dli_drop){
+        .number = number,
+        .until = dli_lease_gone(now + m->rules->attempt, lasts, m->rules->drift_ppm),
+    };
     m->probe_at = now;
 }
 
@@ -244,17 +241,17 @@ void dli_mutex_start_drop(struct dli_mutex *m, int64_t now)
 
     if (m->known && !m->rules->momentary)
         dli_mutex_drop(m, m->want, m->owned ? m->asked : dli_mutex_place(m), now);
-    m->drop_doubt |= m->known && doubt;
+    m->drop.doubt |= m->known && doubt;
     dli_mutex_forget_want(m);
 }
 
 void dli_mutex_give_back(struct dli_mutex *m, int64_t number, int64_t now)
 {
-    if (m->drop || number == m->want || number <= m->let_gone ||
+    if (m->drop.number || number == m->want || number <= m->let_gone ||
         number > __atomic_load_n(m->rules->numbers, __ATOMIC_RELAXED))
         return;
     dli_mutex_drop(m, number, m->asked, now);
-    m->drop_doubt = 1; /* a request that came late has put it in line: there may be more */
+    m->drop.doubt = 1; /* a request that came late has put it in line: there may be more */
 }
 
 static dlock_status release_last(struct dli_mutex *m, int64_t now, int64_t until, int may_send,
@@ -275,7 +272,7 @@ static dlock_status release_last(struct dli_mutex *m, int64_t now, int64_t until
     claim->until = until;
     claim->count = 0;
     dli_mutex_start_drop(m, now);
-    m->drop_rest = dli_mutex_rests_until(claim);
+    m->drop.rest = dli_mutex_rests_until(claim);
     *settled = claim;
     return DLOCK_WOULD_BLOCK;
 }
@@ -340,7 +337,7 @@ void dli_mutex_close(struct dli_mutex *m, int64_t now)
 
 int dli_mutex_idle(const struct dli_mutex *m)
 {
-    return !m->holder && !m->leaving && !m->want && !m->drop && !m->in_flight && !m->adopting && m->waiters == 0;
+    return !m->holder && !m->leaving && !m->want && !m->drop.number && !m->in_flight && !m->adopting && m->waiters == 0;
 }
 
 void dli_mutex_forget_lost(struct dli_mutex *m)

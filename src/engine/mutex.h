@@ -81,6 +81,20 @@ struct dli_mutex_rules {
 /* How the process hears of grants pushed to it. */
 enum dli_line { DLI_LINE_ABSENT, DLI_LINE_READY, DLI_LINE_BROKEN };
 
+/*
+ * The number to be released. Its flags are independent: each may be set whatever the others are, save that only one of
+ * lingered and first is.
+ */
+struct dli_drop {
+    int64_t number; /* 0: none */
+    int64_t until;  /* the server has forgotten it by then */
+    int64_t rest;   /* it is to be kept until then all the same; 0: it is not */
+    int64_t first;  /* it is an adoption that is undone, tried with numbers from this one on; 0: it is not */
+    int lingered;   /* it was released here before */
+    int unsure;     /* an exchange that names it was sent without answer: it may be released */
+    int doubt;      /* a request that wanted it may still be under way: it may come back */
+};
+
 struct dli_mutex {
     const struct dli_mutex_rules *rules;
     struct dli_claim *holder;
@@ -93,7 +107,8 @@ struct dli_mutex {
     int64_t loose; /* of them, those that are not bound */
     int closed;
 
-    int64_t want, drop;
+    int64_t want;
+    struct dli_drop drop;
     int owned;              /* want is ours until limit */
     int known;              /* the server may know want: in line, granted, or unknown */
     int was_known;          /* before the exchange in flight */
@@ -110,13 +125,8 @@ struct dli_mutex {
     int64_t probe_at;       /* send the next exchange not before */
     int64_t want_at;        /* and one that wants something not before; 0: any time */
     int64_t again;          /* a look asked for while an exchange was in flight; DLI_NEVER: none */
-    int64_t drop_until;     /* the server has forgotten drop by then */
-    int drop_unsure;        /* an exchange that names drop was sent without answer */
-    int64_t drop_rest;      /* drop is to be kept until then all the same */
-    int drop_lingered;      /* drop was released here before */
-    int64_t drop_first;     /* drop is an adoption that is undone, tried with numbers from this one on; 0: it is not */
     int adopting;           /* the server is asked to adopt a grant: nobody else asks for the lock */
-    int doubt, drop_doubt;  /* a request that wanted want, or drop, may still be under way */
+    int doubt;              /* a request that wanted want may still be under way */
     int64_t gate_until;     /* the gate is closed, as far as heard */
     int retries;            /* failed exchanges in a row */
     dlock_status trouble;   /* of the last one; DLOCK_OK: none */

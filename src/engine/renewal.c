@@ -35,7 +35,7 @@ void dli_mutex_lose(struct dli_mutex *m, int32_t cause, int64_t now)
     report(m, claim, DLI_REPORT_LOST);
     dli_mutex_start_drop(m, now); /* when it was taken, too: a look under way may put it in line again */
     if (cause != DLOCK_CAUSE_TAKEN)
-        m->drop_rest = later(dli_later(now, m->rules->delay), dli_mutex_rests_until(claim));
+        m->drop.rest = later(dli_later(now, m->rules->delay), dli_mutex_rests_until(claim));
     m->probe_at = now;
 }
 
@@ -142,7 +142,7 @@ int dli_mutex_extended(struct dli_mutex *m, int64_t number, int64_t token, int k
 /* When the server must have forgotten drop. From an exchange under way it may still hear of it. */
 static int64_t drop_ends(const struct dli_mutex *m)
 {
-    return m->in_flight && m->sent.want == m->drop ? DLI_NEVER : m->drop_until;
+    return m->in_flight && m->sent.want == m->drop.number ? DLI_NEVER : m->drop.until;
 }
 
 void dli_mutex_tick(struct dli_mutex *m, int64_t now)
@@ -159,8 +159,8 @@ void dli_mutex_tick(struct dli_mutex *m, int64_t now)
     }
     if (m->leaving && now >= m->leaving->until)
         dli_mutex_settle(m, m->leaving, DLOCK_UNKNOWN_OUTCOME);
-    if (m->drop && now >= drop_ends(m)) {
-        m->drop = 0;
+    if (m->drop.number && now >= drop_ends(m)) {
+        m->drop.number = 0;
         if (m->leaving)
             dli_mutex_settle(m, m->leaving, DLOCK_UNKNOWN_OUTCOME);
     }
@@ -185,7 +185,7 @@ int64_t dli_mutex_alarm(const struct dli_mutex *m)
     } else if (!m->in_flight && !m->adopting && (m->waiters > 0 || m->want)) {
         at = m->waiters > 0 && m->want_at > m->probe_at ? m->want_at : m->probe_at;
     }
-    if (m->drop)
+    if (m->drop.number)
         at = dli_earlier(at, m->in_flight ? drop_ends(m) : dli_earlier(m->probe_at, drop_ends(m)));
     if (m->leaving)
         at = dli_earlier(at, m->leaving->until);

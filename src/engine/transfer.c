@@ -16,18 +16,18 @@ void dli_mutex_let_go(struct dli_mutex *m, int64_t now)
 
 int dli_mutex_may_adopt(const struct dli_mutex *m)
 {
-    int undoing = m->drop && m->drop_first;
+    int undoing = m->drop.number && m->drop.first;
 
     return !m->closed && !m->holder && !m->leaving && !m->want && !m->adopting && m->waiters == 0 &&
-           (undoing || (!m->drop && !m->in_flight));
+           (undoing || (!m->drop.number && !m->in_flight));
 }
 
 void dli_mutex_disown(struct dli_mutex *m, int64_t number, int64_t lease, int64_t now)
 {
-    int64_t first = m->drop && m->drop_first ? m->drop_first : number;
+    int64_t first = m->drop.number && m->drop.first ? m->drop.first : number;
 
     dli_mutex_drop(m, number, dli_later(lease, m->rules->delay), now);
-    m->drop_first = first;
+    m->drop.first = first;
 }
 
 int dli_mutex_falls(const struct dli_mutex *m, int64_t token)
@@ -38,8 +38,8 @@ int dli_mutex_falls(const struct dli_mutex *m, int64_t token)
 int dli_mutex_adopt(struct dli_mutex *m, struct dli_claim *claim, int64_t number, int64_t token, int64_t stamp,
                     int64_t now)
 {
-    if (m->drop_first) /* of an earlier try, which has nothing any more */
-        m->drop = m->drop_first = 0;
+    if (m->drop.first) /* of an earlier try, which has nothing any more */
+        m->drop.number = m->drop.first = 0;
     m->want = number;
     m->known = 1;
     m->lease = claim->lease;

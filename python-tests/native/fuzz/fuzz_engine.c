@@ -128,7 +128,7 @@ static void send(struct world *w)
         return;
     REQUIRE(!w->m.in_flight && (wish.want || wish.drop) && wish.want != wish.drop && wish.lease >= 0);
     REQUIRE(!wish.want || (wish.want == w->m.want && wish.want <= w->numbers && wish.block >= 1));
-    REQUIRE(!wish.drop || wish.drop == w->m.drop);
+    REQUIRE(!wish.drop || wish.drop == w->m.drop.number);
     REQUIRE(!(w->rules.separate && wish.want && wish.drop));
     if (wish.want)
         note_look(w, &wish, w->now);
@@ -183,7 +183,7 @@ static void check_claims(const struct world *w)
     }
     REQUIRE(held <= 1 && held == (m->holder != NULL) && waiting == m->waiters && m->loose <= m->waiters);
     REQUIRE(m->owned || !m->holder);
-    REQUIRE(!m->want || m->want != m->drop);
+    REQUIRE(!m->want || m->want != m->drop.number);
 }
 
 static void check_time(struct world *w)
@@ -207,7 +207,7 @@ static void check_time(struct world *w)
         REQUIRE(at <= m->leaving->until);
     if (m->waiters > 0 && !m->owned && !m->in_flight)
         REQUIRE(at != DLI_NEVER);
-    if (m->drop && !m->in_flight)
+    if (m->drop.number && !m->in_flight)
         REQUIRE(at != DLI_NEVER);
 }
 

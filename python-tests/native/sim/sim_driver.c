@@ -272,7 +272,7 @@ static void count_answer(struct sim *s, struct sim_peer *peer, const struct sim_
     if (request->wish.drop)
         sim_number(s, peer, request->wish.drop)->released = 1;
     if (request->wish.drop && answer->released && !peer->side[request->lock].m.leaving &&
-        !peer->side[request->lock].m.drop_lingered)
+        !peer->side[request->lock].m.drop.lingered)
         s->stats.undone++;
     if (request->wish.want && answer->got == DLI_TRY_WRONG_KIND)
         sim_violated(s, "wire: wrong kind of lock");

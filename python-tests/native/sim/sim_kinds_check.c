@@ -203,7 +203,7 @@ static void check_forgotten(struct sim *s)
             for (int64_t number = peer->numbers; number > 0 && number > peer->numbers - 8; number--) {
                 const struct sim_number *known = sim_number(s, peer, number);
 
-                if (!known->first || known->lock != k || number == m->want || number == m->drop ||
+                if (!known->first || known->lock != k || number == m->want || number == m->drop.number ||
                     s->now <= known->excused || ends(s, k, i, number) < 0)
                     continue;
                 sim_violated(s, "forgotten: peer %d neither wants nor drops %" PRId64 " (side %d)", i, number, k);

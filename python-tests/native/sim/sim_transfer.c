@@ -118,7 +118,7 @@ void sim_grant_arrives(struct sim *s, struct sim_peer *peer, void *grant)
     struct sim_side *side = &peer->side[moving->lock];
 
     if (!owner || !dli_mutex_may_adopt(m) ||
-        (m->drop && (side->giver != moving->from_peer || side->given != moving->from_number)))
+        (m->drop.number && (side->giver != moving->from_peer || side->given != moving->from_number)))
         return;
     side->giver = moving->from_peer;
     side->given = moving->from_number;
@@ -129,7 +129,7 @@ void sim_grant_arrives(struct sim *s, struct sim_peer *peer, void *grant)
     moving->number = ++peer->numbers;
     moving->claim = owner->claim = sim_make_claim(s, owner);
     moving->claim->adopted = 1;
-    moving->first = m->drop ? m->drop_first : moving->number;
+    moving->first = m->drop.number ? m->drop.first : moving->number;
     known = sim_number(s, peer, moving->number);
     known->lock = moving->lock;
     known->first = known->last = moving->token;
