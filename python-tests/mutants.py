@@ -31,8 +31,8 @@ class Mutant:
 
 MUTANTS = (
     Mutant(1, "stamp after the reply", (
-        ("engine/exchange.c", "own(m, answer->token, answer->tokens, m->sent.lease, m->sent_at, now);",
-         "own(m, answer->token, answer->tokens, m->sent.lease, now, now);"),
+        ("engine/exchange.c", "own(m, answer->token, answer->tokens, m->sent.wish.lease, m->sent.stamp, now);",
+         "own(m, answer->token, answer->tokens, m->sent.wish.lease, now, now);"),
     )),
     Mutant(3, "no guard", seeds=4000, edits=(
         ("engine/lease.c", "- 2 * DLI_MS - guard(lease);", "- 2 * DLI_MS + 0 * guard(lease);"),
@@ -56,14 +56,14 @@ MUTANTS = (
     )),
     Mutant(19, "EVAL after NOSCRIPT keeps the old stamp: harmless", driver=19, caught=False),
     Mutant(20, "no answer taken for no grant", (
-        ("engine/exchange.c", "m->owned && (!answer->sent || answer->refused))\n        m->known = m->was_known || m->doubt;",
-         "m->owned)\n        m->known = m->was_known;"),
+        ("engine/exchange.c", "m->owned && (!answer->sent || answer->refused))\n        m->known = m->sent.was_known || m->doubt;",
+         "m->owned)\n        m->known = m->sent.was_known;"),
     )),
     Mutant(101, "a pushed grant counts from its arrival", (
         ("engine/exchange.c", "int64_t stamp = m->heard_at, lease = m->heard_lease;",
          "int64_t stamp = now, lease = m->heard_lease;"),
-        ("engine/exchange.c", "        stamp = m->sent_at;\n        lease = m->sent.lease;",
-         "        stamp = now;\n        lease = m->sent.lease;"),
+        ("engine/exchange.c", "        stamp = m->sent.stamp;\n        lease = m->sent.wish.lease;",
+         "        stamp = now;\n        lease = m->sent.wish.lease;"),
     )),
     Mutant(102, "a grant to who looks lasts as long as its older look asked for", seeds=10000, edits=(
         ("redis/scripts/shared/common.lua", "return grant(own, args[2], tonumber(args[3]), args[7])",
@@ -84,7 +84,7 @@ MUTANTS = (
         ("engine/mutex.c", "        m->confirm = 1;\n        m->renew_at = now;", "        m->confirm = 1;"),
     )),
     Mutant(107, "who waits patiently behind a mere try is not put in line", (
-        ("engine/exchange.c", "if ((!m->sent.patient && m->waiters > 0) || m->drop.number)", "if (m->drop.number)"),
+        ("engine/exchange.c", "if ((!m->sent.wish.patient && m->waiters > 0) || m->drop.number)", "if (m->drop.number)"),
     )),
     Mutant(108, "the release wakes nobody", (
         ("redis/scripts/shared/common.lua", "  if gate_closed() or not grant_next(nil, nil, first, told) then\n", "  if lock then\n"),

@@ -37,7 +37,7 @@ static void join(struct dli_entry *entry)
     if (!since)
         return;
     entry->m.listening = 1;
-    if (since >= entry->m.sent_at)
+    if (since >= entry->m.sent.stamp)
         dli_mutex_probe(&entry->m, dli_now());
 }
 

@@ -99,7 +99,7 @@ dlock_status dli_waiter_overdue(const struct dli_waiter *waiter)
         return waiter->entry->m.trouble;
     if (waiter->claim.patient)
         return DLOCK_TIMED_OUT;
-    return waiter->entry->m.in_flight ? DLOCK_UNREACHABLE : DLOCK_BUSY; /* who only tries waits for one answer */
+    return waiter->entry->m.sent.in_flight ? DLOCK_UNREACHABLE : DLOCK_BUSY; /* who only tries waits for one answer */
 }
 
 static void wait_over(struct dli_timer *timer, int64_t now)

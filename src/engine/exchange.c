@@ -69,7 +69,7 @@ int dli_mutex_wish(struct dli_mutex *m, enum dli_line line, int64_t now, struct 
 {
     int wants = m->waiters > 0 && !m->owned && !m->adopting && now >= m->want_at;
 
-    if (m->in_flight)
+    if (m->sent.in_flight)
         return 0;
     if (m->want && !m->owned && !wants && !m->drop.number)
         dli_mutex_start_drop(m, now);
@@ -90,12 +90,12 @@ int dli_mutex_wish(struct dli_mutex *m, enum dli_line line, int64_t now, struct 
 
 void dli_mutex_sent(struct dli_mutex *m, const struct dli_wish *wish, int64_t stamp)
 {
-    if (!m->in_flight)
-        m->was_known = m->known;
-    m->in_flight = 1;
+    if (!m->sent.in_flight)
+        m->sent.was_known = m->known;
+    m->sent.in_flight = 1;
     m->again = DLI_NEVER;
-    m->sent = *wish;
-    m->sent_at = stamp;
+    m->sent.wish = *wish;
+    m->sent.stamp = stamp;
     if (!wish->want)
         return;
     if (!m->known) {
@@ -147,9 +147,9 @@ static void granted(struct dli_mutex *m, const struct dli_answer *answer, int64_
         dli_mutex_end_asked(m, DLOCK_OK, 0);
         dli_mutex_forget_want(m);
     } else if (!m->owned) {
-        own(m, answer->token, answer->tokens, m->sent.lease, m->sent_at, now);
-    } else if (m->sent_at > m->stamp && m->sent.lease == m->lease) {
-        m->stamp = m->sent_at;
+        own(m, answer->token, answer->tokens, m->sent.wish.lease, m->sent.stamp, now);
+    } else if (m->sent.stamp > m->stamp && m->sent.wish.lease == m->lease) {
+        m->stamp = m->sent.stamp;
         m->limit = dli_lease_limit(m->stamp, m->lease, m->rules->drift_ppm);
     }
 }
@@ -163,7 +163,7 @@ static int64_t safe_pause(struct dli_mutex *m)
 /* Nobody here is granted it now. */
 static void look_after(struct dli_mutex *m, int64_t pause, int64_t now)
 {
-    if ((!m->sent.patient && m->waiters > 0) || m->drop.number) /* who came meanwhile is not in line yet */
+    if ((!m->sent.wish.patient && m->waiters > 0) || m->drop.number) /* who came meanwhile is not in line yet */
         pause = 0;
     m->probe_at = now + pause < m->again ? now + pause : m->again;
 }
@@ -175,20 +175,21 @@ static void held(struct dli_mutex *m, const struct dli_answer *answer, int64_t n
 
     if (m->owned)
         return;
-    m->known = (m->sent.mode != DLI_MODE_TRY && !m->rules->no_line) || m->was_known || m->doubt;
-    m->heard_seq = m->sent.seq;
-    m->heard_at = m->sent_at;
-    m->heard_lease = m->sent.lease;
+    m->known = (m->sent.wish.mode != DLI_MODE_TRY && !m->rules->no_line) || m->sent.was_known || m->doubt;
+    m->heard_seq = m->sent.wish.seq;
+    m->heard_at = m->sent.stamp;
+    m->heard_lease = m->sent.wish.lease;
     m->seen = answer->seen;
     m->seen_at = now;
     dli_mutex_end_asked(m, DLOCK_BUSY, 1);
     m->listen = (m->listen || answer->foreign) && m->waiters > 0;
     m->needs_line = m->waiters > 0;
-    if (m->rules->separate && !m->rules->no_line && pause > m->sent.lease / 3) /* a push counts from the last look */
-        pause = m->sent.lease / 3;
+    if (m->rules->separate && !m->rules->no_line &&
+        pause > m->sent.wish.lease / 3) /* a push counts from the last look */
+        pause = m->sent.wish.lease / 3;
     if (answer->left >= 0 && answer->left + 2 * DLI_MS < pause)
         pause = answer->left + 2 * DLI_MS;
-    if (m->sent.mode == DLI_MODE_POLL && pause > 75 * DLI_MS)
+    if (m->sent.wish.mode == DLI_MODE_POLL && pause > 75 * DLI_MS)
         pause = 50 * DLI_MS + dli_mutex_jitter(m, 25 * DLI_MS);
     look_after(m, pause, now);
 }
@@ -204,7 +205,7 @@ static void quarantine(struct dli_mutex *m, const struct dli_answer *answer, int
 
     if (m->owned)
         return;
-    m->known = m->was_known || m->doubt;
+    m->known = m->sent.was_known || m->doubt;
     m->trouble = DLOCK_QUARANTINED;
     dli_mutex_end_asked(m, DLOCK_QUARANTINED, 1);
     look_after(m, dli_earlier(pause, most), now);
@@ -240,12 +241,12 @@ static void unconfirmed(struct dli_mutex *m, const struct dli_answer *answer, in
 {
     m->trouble = answer->status;
     m->probe_at = now;
-    if (m->sent.drop && m->sent.drop == m->drop.number && !answer->refused)
+    if (m->sent.wish.drop && m->sent.wish.drop == m->drop.number && !answer->refused)
         dropped(m, answer);
-    if (m->sent.want != m->want || m->owned)
+    if (m->sent.wish.want != m->want || m->owned)
         return;
     if (answer->refused)
-        m->known = m->was_known || m->doubt;
+        m->known = m->sent.was_known || m->doubt;
     dli_mutex_end_waiting(m, answer->status, 0);
 }
 
@@ -253,9 +254,9 @@ static void failed(struct dli_mutex *m, const struct dli_answer *answer, int64_t
 {
     retry_later(m, answer->status, now);
     m->forgot |= answer->status == DLOCK_SERVER_FORGOT;
-    if (m->sent.want == m->want && !m->owned && (!answer->sent || answer->refused))
-        m->known = m->was_known || m->doubt;
-    if (answer->sent && !answer->refused && m->sent.drop == m->drop.number)
+    if (m->sent.wish.want == m->want && !m->owned && (!answer->sent || answer->refused))
+        m->known = m->sent.was_known || m->doubt;
+    if (answer->sent && !answer->refused && m->sent.wish.drop == m->drop.number)
         m->drop.unsure = 1;
     dli_mutex_end_waiting(m, answer->status, may_pass(answer->status));
     if (m->leaving && !may_pass(answer->status))
@@ -268,8 +269,8 @@ static void failed(struct dli_mutex *m, const struct dli_answer *answer, int64_t
 
 int dli_mutex_refuses(const struct dli_mutex *m, const struct dli_answer *answer)
 {
-    return answer->status == DLOCK_OK && m->sent.want && m->sent.want == m->want && answer->got == DLI_TRY_GRANTED &&
-           !m->owned && answer->token < m->token_end;
+    return answer->status == DLOCK_OK && m->sent.wish.want && m->sent.wish.want == m->want &&
+           answer->got == DLI_TRY_GRANTED && !m->owned && answer->token < m->token_end;
 }
 
 /* Tokens never fall here: the grant goes back, and who waits asks again until they are higher. */
@@ -285,9 +286,9 @@ static void note_doubt(struct dli_mutex *m, const struct dli_answer *answer, int
 {
     int doubt = answer->repeated || (answer->status != DLOCK_OK && answer->sent && !answer->refused);
 
-    if (m->sent.want && m->sent.want == m->want)
+    if (m->sent.wish.want && m->sent.wish.want == m->want)
         m->doubt |= doubt;
-    if (!m->drop.number || m->drop.number != m->sent.want)
+    if (!m->drop.number || m->drop.number != m->sent.wish.want)
         return;
     m->drop.doubt |= doubt;
     m->drop.until = dli_lease_gone(now, dli_mutex_place(m), m->rules->drift_ppm);
@@ -295,9 +296,9 @@ static void note_doubt(struct dli_mutex *m, const struct dli_answer *answer, int
 
 static void understand(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
 {
-    m->in_flight = 0;
+    m->sent.in_flight = 0;
     note_doubt(m, answer, now);
-    if (answer->status == DLOCK_NOT_REPLICATED && m->sent.want) {
+    if (answer->status == DLOCK_NOT_REPLICATED && m->sent.wish.want) {
         unconfirmed(m, answer, now);
         return;
     }
@@ -305,18 +306,18 @@ static void understand(struct dli_mutex *m, const struct dli_answer *answer, int
         failed(m, answer, now);
         return;
     }
-    if (m->sent.drop && m->sent.drop == m->drop.number)
+    if (m->sent.wish.drop && m->sent.wish.drop == m->drop.number)
         dropped(m, answer);
     if (dli_mutex_refuses(m, answer)) {
         forgotten(m, now);
         return;
     }
-    if (m->sent.want || m->trouble != DLOCK_SERVER_FORGOT) { /* a low grant that went back has changed nothing */
+    if (m->sent.wish.want || m->trouble != DLOCK_SERVER_FORGOT) { /* a low grant that went back has changed nothing */
         m->trouble = DLOCK_OK;
         m->retries = 0;
     }
     m->probe_at = now;
-    if (!m->sent.want || m->sent.want != m->want)
+    if (!m->sent.wish.want || m->sent.wish.want != m->want)
         return;
     if (answer->got == DLI_TRY_GRANTED) {
         granted(m, answer, now);
@@ -338,10 +339,10 @@ static int spent(const struct dli_mutex *m, const struct dli_answer *answer)
 
 void dli_mutex_answer(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
 {
-    if (m->sent.want)
+    if (m->sent.wish.want)
         m->want_at = 0;
     understand(m, answer, now);
-    if (!spent(m, answer) || !m->sent.want || m->sent.want != m->want || m->owned)
+    if (!spent(m, answer) || !m->sent.wish.want || m->sent.wish.want != m->want || m->owned)
         return;
     m->want_at = m->probe_at;
     m->known = 1;
@@ -361,9 +362,9 @@ void dli_mutex_pushed(struct dli_mutex *m, int64_t number, int64_t seq, int64_t 
     if (m->rules->doubtful || number != m->want || !m->known || m->owned || seq < m->heard_seq || seq > m->seq ||
         token <= 0 || token >> TOKEN_BITS || token < m->token_end)
         return;
-    if (m->sent.want == number && seq == m->sent.seq) { /* a release alone has no look */
-        stamp = m->sent_at;
-        lease = m->sent.lease;
+    if (m->sent.wish.want == number && seq == m->sent.wish.seq) { /* a release alone has no look */
+        stamp = m->sent.stamp;
+        lease = m->sent.wish.lease;
     }
     m->drop.number = 0;
     if (m->leaving)

@@ -85,7 +85,7 @@ void dli_mutex_end_waiting(struct dli_mutex *m, dlock_status status, int impatie
 
 void dli_mutex_end_asked(struct dli_mutex *m, dlock_status status, int impatient_only)
 {
-    end_those(m, status, impatient_only, m->sent.seq);
+    end_those(m, status, impatient_only, m->sent.wish.seq);
 }
 
 static struct dli_claim *in_list(const struct dli_link *list, int64_t owner)
@@ -337,7 +337,8 @@ void dli_mutex_close(struct dli_mutex *m, int64_t now)
 
 int dli_mutex_idle(const struct dli_mutex *m)
 {
-    return !m->holder && !m->leaving && !m->want && !m->drop.number && !m->in_flight && !m->adopting && m->waiters == 0;
+    return !m->holder && !m->leaving && !m->want && !m->drop.number && !m->sent.in_flight && !m->adopting &&
+           m->waiters == 0;
 }
 
 void dli_mutex_forget_lost(struct dli_mutex *m)

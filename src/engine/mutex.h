@@ -95,6 +95,14 @@ struct dli_drop {
     int doubt;      /* a request that wanted it may still be under way: it may come back */
 };
 
+/* The exchange that was sent last. It is kept when it is answered: a message may be about it. */
+struct dli_sent {
+    int in_flight; /* it is on the wire */
+    struct dli_wish wish;
+    int64_t stamp; /* read before its first byte */
+    int was_known; /* before it */
+};
+
 struct dli_mutex {
     const struct dli_mutex_rules *rules;
     struct dli_claim *holder;
@@ -109,12 +117,9 @@ struct dli_mutex {
 
     int64_t want;
     struct dli_drop drop;
-    int owned;              /* want is ours until limit */
-    int known;              /* the server may know want: in line, granted, or unknown */
-    int was_known;          /* before the exchange in flight */
-    int in_flight;          /* an exchange is on the wire */
-    struct dli_wish sent;   /* that exchange */
-    int64_t sent_at;        /* its stamp */
+    int owned; /* want is ours until limit */
+    int known; /* the server may know want: in line, granted, or unknown */
+    struct dli_sent sent;
     int64_t seq, heard_seq; /* of looks: last sent, last answered "still in line" */
     int64_t heard_at;       /* stamp of that look; of the first one that named want before any was answered */
     struct dli_seen seen;   /* by the last look that found another holder */

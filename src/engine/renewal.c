@@ -142,7 +142,7 @@ int dli_mutex_extended(struct dli_mutex *m, int64_t number, int64_t token, int k
 /* When the server must have forgotten drop. From an exchange under way it may still hear of it. */
 static int64_t drop_ends(const struct dli_mutex *m)
 {
-    return m->in_flight && m->sent.want == m->drop.number ? DLI_NEVER : m->drop.until;
+    return m->sent.in_flight && m->sent.wish.want == m->drop.number ? DLI_NEVER : m->drop.until;
 }
 
 void dli_mutex_tick(struct dli_mutex *m, int64_t now)
@@ -182,11 +182,11 @@ int64_t dli_mutex_alarm(const struct dli_mutex *m)
         at = dli_earlier(at, risk_at(m));
         if (!m->renewing && renews(m))
             at = dli_earlier(at, m->renew_at);
-    } else if (!m->in_flight && !m->adopting && (m->waiters > 0 || m->want)) {
+    } else if (!m->sent.in_flight && !m->adopting && (m->waiters > 0 || m->want)) {
         at = m->waiters > 0 && m->want_at > m->probe_at ? m->want_at : m->probe_at;
     }
     if (m->drop.number)
-        at = dli_earlier(at, m->in_flight ? drop_ends(m) : dli_earlier(m->probe_at, drop_ends(m)));
+        at = dli_earlier(at, m->sent.in_flight ? drop_ends(m) : dli_earlier(m->probe_at, drop_ends(m)));
     if (m->leaving)
         at = dli_earlier(at, m->leaving->until);
     return at;

@@ -19,7 +19,7 @@ int dli_mutex_may_adopt(const struct dli_mutex *m)
     int undoing = m->drop.number && m->drop.first;
 
     return !m->closed && !m->holder && !m->leaving && !m->want && !m->adopting && m->waiters == 0 &&
-           (undoing || (!m->drop.number && !m->in_flight));
+           (undoing || (!m->drop.number && !m->sent.in_flight));
 }
 
 void dli_mutex_disown(struct dli_mutex *m, int64_t number, int64_t lease, int64_t now)

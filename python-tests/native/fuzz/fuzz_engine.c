@@ -126,7 +126,7 @@ static void send(struct world *w)
 
     if (w->over || !dli_mutex_wish(&w->m, w->line, w->now, &wish))
         return;
-    REQUIRE(!w->m.in_flight && (wish.want || wish.drop) && wish.want != wish.drop && wish.lease >= 0);
+    REQUIRE(!w->m.sent.in_flight && (wish.want || wish.drop) && wish.want != wish.drop && wish.lease >= 0);
     REQUIRE(!wish.want || (wish.want == w->m.want && wish.want <= w->numbers && wish.block >= 1));
     REQUIRE(!wish.drop || wish.drop == w->m.drop.number);
     REQUIRE(!(w->rules.separate && wish.want && wish.drop));
@@ -205,9 +205,9 @@ static void check_time(struct world *w)
         REQUIRE(at <= m->limit);
     if (m->leaving)
         REQUIRE(at <= m->leaving->until);
-    if (m->waiters > 0 && !m->owned && !m->in_flight)
+    if (m->waiters > 0 && !m->owned && !m->sent.in_flight)
         REQUIRE(at != DLI_NEVER);
-    if (m->drop.number && !m->in_flight)
+    if (m->drop.number && !m->sent.in_flight)
         REQUIRE(at != DLI_NEVER);
 }
 
@@ -308,11 +308,11 @@ static void adopt(struct world *w, struct fuzz *in, int64_t owner)
 
     if (!w->adopting) {
         w->adopting = dli_mutex_idle(&w->m) && !w->m.closed;
-        w->m.in_flight |= w->adopting;
+        w->m.sent.in_flight |= w->adopting;
         return;
     }
     w->adopting = 0;
-    w->m.in_flight = 0;
+    w->m.sent.in_flight = 0;
     if (fuzz_below(in, 4) == 0 || !(claim = fresh(w, in, owner)))
         return;
     claim->max_hold = DLI_NEVER;
@@ -345,7 +345,7 @@ static void answer(struct world *w, struct fuzz *in)
     unsigned how = fuzz_byte(in);
     int stays;
 
-    if (!w->m.in_flight || w->adopting)
+    if (!w->m.sent.in_flight || w->adopting)
         return;
     said.repeated = (how & 1) != 0;
     said.released = (how & 2) != 0;
@@ -353,22 +353,22 @@ static void answer(struct world *w, struct fuzz *in)
         said.status = trouble[fuzz_below(in, 8)];
         said.sent = (int)fuzz_below(in, 2);
         said.refused = said.sent && fuzz_below(in, 2);
-    } else if (w->m.sent.want) {
+    } else if (w->m.sent.wish.want) {
         said.got = (enum dli_try)(1 + fuzz_below(in, 5));
         said.left = said.got == DLI_TRY_QUARANTINE || how & 8 ? (int64_t)fuzz_byte(in) * 100 * MS : -1;
         said.foreign = (how & 16) != 0;
         said.token = some_token(w, in);
-        said.tokens = 1 + (int64_t)fuzz_below(in, (unsigned)(w->m.sent.block > 255 ? 255 : w->m.sent.block));
+        said.tokens = 1 + (int64_t)fuzz_below(in, (unsigned)(w->m.sent.wish.block > 255 ? 255 : w->m.sent.wish.block));
     }
     said.spent = said.got != DLI_TRY_GRANTED && fuzz_below(in, 8) == 0;
-    if (said.got == DLI_TRY_GRANTED && w->m.sent.want == w->m.want)
-        promise(w, most(w, w->m.sent_at, w->m.sent.lease));
+    if (said.got == DLI_TRY_GRANTED && w->m.sent.wish.want == w->m.want)
+        promise(w, most(w, w->m.sent.stamp, w->m.sent.wish.lease));
     if (said.status != DLOCK_OK)
         stays = said.sent && !said.refused;
     else /* only who stands in line is remembered */
-        stays = said.got == DLI_TRY_HELD && w->m.sent.mode != DLI_MODE_TRY && !w->rules.no_line;
+        stays = said.got == DLI_TRY_HELD && w->m.sent.wish.mode != DLI_MODE_TRY && !w->rules.no_line;
     if (!said.repeated && !stays)
-        forget_look(w, w->m.sent.seq);
+        forget_look(w, w->m.sent.wish.seq);
     dli_mutex_answer(&w->m, &said, w->now);
 }
 
@@ -515,8 +515,8 @@ static void end(struct world *w)
     take_done(w);
     w->over = 1;
     if (w->adopting)
-        w->m.in_flight = 0;
-    else if (w->m.in_flight)
+        w->m.sent.in_flight = 0;
+    else if (w->m.sent.in_flight)
         dli_mutex_answer(&w->m, &lost, w->now);
     w->now += 4 * 86400000LL * MS;
     dli_mutex_tick(&w->m, w->now);
