@@ -84,7 +84,7 @@ int dli_mutex_wish(struct dli_mutex *m, enum dli_line line, int64_t now, struct 
     wish->block = m->rules->permits ? m->rules->permits : m->rules->handover_turns + 1;
     wish->beat = dli_mutex_beat(m);
     wish->attempt = dli_lease_attempt(wish->lease, m->rules->attempt);
-    wish->listening = m->listening;
+    wish->listening = m->line.listening;
     return 1;
 }
 
@@ -119,7 +119,7 @@ static void own(struct dli_mutex *m, int64_t token, int64_t tokens, int64_t leas
     m->owned = 1;
     m->known = 1;
     m->forgot = 0;
-    m->listen = 0;
+    m->line.listen = 0;
     m->gate_until = 0;
     m->lease = lease;
     m->stamp = stamp;
@@ -182,8 +182,8 @@ static void held(struct dli_mutex *m, const struct dli_answer *answer, int64_t n
     m->seen = answer->seen;
     m->seen_at = now;
     dli_mutex_end_asked(m, DLOCK_BUSY, 1);
-    m->listen = (m->listen || answer->foreign) && m->waiters > 0;
-    m->needs_line = m->waiters > 0;
+    m->line.listen = (m->line.listen || answer->foreign) && m->waiters > 0;
+    m->line.needed = m->waiters > 0;
     if (m->rules->separate && !m->rules->no_line &&
         pause > m->sent.wish.lease / 3) /* a push counts from the last look */
         pause = m->sent.wish.lease / 3;

@@ -207,7 +207,7 @@ void dli_mutex_forget_want(struct dli_mutex *m)
     m->confirm = 0;
     m->at_risk = 0;
     m->renew_failures = 0;
-    m->listen = 0;
+    m->line.listen = 0;
     m->linger_until = 0;
 }
 

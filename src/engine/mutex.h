@@ -103,6 +103,17 @@ struct dli_sent {
     int was_known; /* before it */
 };
 
+/*
+ * What the machine knows of the process's subscriptions. The flags are no single state: listening outlives follows until
+ * the server has ended the subscription, and begins without it where another entry follows the same channel.
+ */
+struct dli_line_state {
+    int needed;    /* contended: the process should subscribe to its channel */
+    int listen;    /* a foreign client holds the lock: Redisson's channel is wanted too */
+    int follows;   /* that subscription was asked for; the caller's */
+    int listening; /* and it is there, until the server says that it has ended; the caller's */
+};
+
 struct dli_mutex {
     const struct dli_mutex_rules *rules;
     struct dli_claim *holder;
@@ -135,10 +146,7 @@ struct dli_mutex {
     int64_t gate_until;     /* the gate is closed, as far as heard */
     int retries;            /* failed exchanges in a row */
     dlock_status trouble;   /* of the last one; DLOCK_OK: none */
-    int needs_line;         /* contended: the process should subscribe to its channel */
-    int listen;             /* a foreign client holds it: listen on Redisson's channel too */
-    int follows;            /* that subscription was asked for */
-    int listening;          /* and it is there, until the server says that it has ended */
+    struct dli_line_state line;
 
     int64_t lease; /* of the wire grant */
     int64_t stamp; /* of its last confirmation */
