@@ -70,7 +70,7 @@ MUTANTS = (
          "return grant(own, told.lease, told.block, told.keep)"),
     )),
     Mutant(103, "a message that comes while an exchange is in flight is forgotten", seeds=8000, edits=(
-        ("engine/exchange.c", "    m->again = at;\n    if (m->waiters", "    if (m->waiters"),
+        ("engine/exchange.c", "    m->probe.again = at;\n    if (m->waiters", "    if (m->waiters"),
     )),
     Mutant(104, "the undo ends with the shorter lease of the claim", seeds=6000, edits=(
         ("engine/mutex.c", "m->owned ? m->asked : dli_mutex_place(m)",
@@ -93,7 +93,7 @@ MUTANTS = (
         ("redis/scripts/mutex/giveup.lua", "    leave(owner)\n    tell_next()\n", "    leave(owner)\n"),
     )),
     Mutant(110, "a waiter sleeps until it is told", (
-        ("engine/exchange.c", "m->probe_at = now + pause < m->again ? now + pause : m->again;", "m->probe_at = m->again;"),
+        ("engine/exchange.c", "m->probe.at = now + pause < m->probe.again ? now + pause : m->probe.again;", "m->probe.at = m->probe.again;"),
     )),
     Mutant(111, "who has adopted a grant leaves it to others", (
         ("redis/scripts/shared/adopt.lua", "  redis.call('HDEL', lock, from)\n", ""),
@@ -396,7 +396,7 @@ LATE = Mutant(601, "who was woken does not look at the time", edits=(
 
 # Found by test_faults_clock.py, of a server whose clock is set back.
 CLOCK = Mutant(607, "who waits remembers nothing of its last look", edits=(
-    ("engine/exchange.c", "    m->seen = answer->seen;\n", ""),
+    ("engine/exchange.c", "    m->probe.seen = answer->seen;\n", ""),
 ))  # fmt: skip
 
 # Found by test_multi.py, of a grant that comes after the lease.

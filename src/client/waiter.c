@@ -95,8 +95,8 @@ dlock_status dli_waiter_overdue(const struct dli_waiter *waiter)
 {
     if (waiter->claim.state == DLI_CLAIM_LEAVING)
         return DLOCK_UNKNOWN_OUTCOME;
-    if (waiter->entry->m.trouble != DLOCK_OK)
-        return waiter->entry->m.trouble;
+    if (waiter->entry->m.probe.trouble != DLOCK_OK)
+        return waiter->entry->m.probe.trouble;
     if (waiter->claim.patient)
         return DLOCK_TIMED_OUT;
     return waiter->entry->m.sent.in_flight ? DLOCK_UNREACHABLE : DLOCK_BUSY; /* who only tries waits for one answer */

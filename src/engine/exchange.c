@@ -42,8 +42,8 @@ static void heard_of(struct dli_mutex *m)
 /* What the last look saw, with what is left of it now. Our clock may be fast. */
 static struct dli_seen seen_now(const struct dli_mutex *m, int64_t now)
 {
-    struct dli_seen seen = m->seen;
-    int64_t since = now - m->seen_at;
+    struct dli_seen seen = m->probe.seen;
+    int64_t since = now - m->probe.seen_at;
 
     seen.left -= since - since / 1000000 * m->rules->drift_ppm;
     if (seen.left < 0)
@@ -61,7 +61,7 @@ static void wish_want(struct dli_mutex *m, enum dli_line line, int64_t now, stru
     wish->lease = first->lease;
     wish->patient = someone_patient(m);
     wish->mode = mode_now(wish->patient, line);
-    wish->seq = ++m->seq;
+    wish->seq = ++m->probe.seq;
     wish->seen = seen_now(m, now);
 }
 
@@ -73,7 +73,7 @@ int dli_mutex_wish(struct dli_mutex *m, enum dli_line line, int64_t now, struct 
         return 0;
     if (m->want && !m->owned && !wants && !m->drop.number)
         dli_mutex_start_drop(m, now);
-    if ((!wants && !m->drop.number) || now < m->probe_at)
+    if ((!wants && !m->drop.number) || now < m->probe.at)
         return 0;
     *wish = (struct dli_wish){.drop = m->drop.number, .lease = m->lease};
     if (wants && !(m->drop.number && (m->rules->separate || m->drop.first)))
@@ -93,7 +93,7 @@ void dli_mutex_sent(struct dli_mutex *m, const struct dli_wish *wish, int64_t st
     if (!m->sent.in_flight)
         m->sent.was_known = m->known;
     m->sent.in_flight = 1;
-    m->again = DLI_NEVER;
+    m->probe.again = DLI_NEVER;
     m->sent.wish = *wish;
     m->sent.stamp = stamp;
     if (!wish->want)
@@ -165,7 +165,7 @@ static void look_after(struct dli_mutex *m, int64_t pause, int64_t now)
 {
     if ((!m->sent.wish.patient && m->waiters > 0) || m->drop.number) /* who came meanwhile is not in line yet */
         pause = 0;
-    m->probe_at = now + pause < m->again ? now + pause : m->again;
+    m->probe.at = now + pause < m->probe.again ? now + pause : m->probe.again;
 }
 
 /* Someone else holds it. A push that came before this answer stands: the server made it later. */
@@ -179,8 +179,8 @@ static void held(struct dli_mutex *m, const struct dli_answer *answer, int64_t n
     m->heard_seq = m->sent.wish.seq;
     m->heard_at = m->sent.stamp;
     m->heard_lease = m->sent.wish.lease;
-    m->seen = answer->seen;
-    m->seen_at = now;
+    m->probe.seen = answer->seen;
+    m->probe.seen_at = now;
     dli_mutex_end_asked(m, DLOCK_BUSY, 1);
     m->line.listen = (m->line.listen || answer->foreign) && m->waiters > 0;
     m->line.needed = m->waiters > 0;
@@ -206,7 +206,7 @@ static void quarantine(struct dli_mutex *m, const struct dli_answer *answer, int
     if (m->owned)
         return;
     m->known = m->sent.was_known || m->doubt;
-    m->trouble = DLOCK_QUARANTINED;
+    m->probe.trouble = DLOCK_QUARANTINED;
     dli_mutex_end_asked(m, DLOCK_QUARANTINED, 1);
     look_after(m, dli_earlier(pause, most), now);
 }
@@ -227,20 +227,20 @@ static int may_pass(dlock_status status)
 /* Not now: the more often in a row, the later again. */
 static void retry_later(struct dli_mutex *m, dlock_status status, int64_t now)
 {
-    int64_t pause = (int64_t)20 * DLI_MS << (m->retries < 4 ? m->retries : 4);
+    int64_t pause = (int64_t)20 * DLI_MS << (m->probe.retries < 4 ? m->probe.retries : 4);
 
     if (pause > 250 * DLI_MS)
         pause = 250 * DLI_MS;
-    m->retries++;
-    m->trouble = status;
-    m->probe_at = now + pause / 2 + dli_mutex_jitter(m, pause / 2);
+    m->probe.retries++;
+    m->probe.trouble = status;
+    m->probe.at = now + pause / 2 + dli_mutex_jitter(m, pause / 2);
 }
 
 /* The lock was granted, but not by all who have a say in it: it is given back, and nobody waits for it any longer. */
 static void unconfirmed(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
 {
-    m->trouble = answer->status;
-    m->probe_at = now;
+    m->probe.trouble = answer->status;
+    m->probe.at = now;
     if (m->sent.wish.drop && m->sent.wish.drop == m->drop.number && !answer->refused)
         dropped(m, answer);
     if (m->sent.wish.want != m->want || m->owned)
@@ -312,11 +312,12 @@ static void understand(struct dli_mutex *m, const struct dli_answer *answer, int
         forgotten(m, now);
         return;
     }
-    if (m->sent.wish.want || m->trouble != DLOCK_SERVER_FORGOT) { /* a low grant that went back has changed nothing */
-        m->trouble = DLOCK_OK;
-        m->retries = 0;
+    if (m->sent.wish.want ||
+        m->probe.trouble != DLOCK_SERVER_FORGOT) { /* a low grant that went back has changed nothing */
+        m->probe.trouble = DLOCK_OK;
+        m->probe.retries = 0;
     }
-    m->probe_at = now;
+    m->probe.at = now;
     if (!m->sent.wish.want || m->sent.wish.want != m->want)
         return;
     if (answer->got == DLI_TRY_GRANTED) {
@@ -334,7 +335,7 @@ static void understand(struct dli_mutex *m, const struct dli_answer *answer, int
 /* What was wanted must not be wanted again. Two numbers are not dropped at once: want waits until drop is over. */
 static int spent(const struct dli_mutex *m, const struct dli_answer *answer)
 {
-    return answer->spent || (m->trouble == DLOCK_SERVER_FORGOT && !m->drop.number);
+    return answer->spent || (m->probe.trouble == DLOCK_SERVER_FORGOT && !m->drop.number);
 }
 
 void dli_mutex_answer(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
@@ -344,11 +345,11 @@ void dli_mutex_answer(struct dli_mutex *m, const struct dli_answer *answer, int6
     understand(m, answer, now);
     if (!spent(m, answer) || !m->sent.wish.want || m->sent.wish.want != m->want || m->owned)
         return;
-    m->want_at = m->probe_at;
+    m->want_at = m->probe.at;
     m->known = 1;
     dli_mutex_start_drop(m, now);
     if (answer->status != DLOCK_OK) /* it cannot be released at once either */
-        m->probe_at = m->want_at;
+        m->probe.at = m->want_at;
 }
 
 void dli_mutex_pushed(struct dli_mutex *m, int64_t number, int64_t seq, int64_t token, int64_t tokens, int64_t now)
@@ -359,7 +360,7 @@ void dli_mutex_pushed(struct dli_mutex *m, int64_t number, int64_t seq, int64_t 
         dli_mutex_give_back(m, number, now);
     if ((m->rules->doubtful || token < m->token_end) && number == m->want)
         dli_mutex_probe(m, now);
-    if (m->rules->doubtful || number != m->want || !m->known || m->owned || seq < m->heard_seq || seq > m->seq ||
+    if (m->rules->doubtful || number != m->want || !m->known || m->owned || seq < m->heard_seq || seq > m->probe.seq ||
         token <= 0 || token >> TOKEN_BITS || token < m->token_end)
         return;
     if (m->sent.wish.want == number && seq == m->sent.wish.seq) { /* a release alone has no look */
@@ -377,13 +378,13 @@ void dli_mutex_gate(struct dli_mutex *m, int64_t until, int64_t now)
     m->gate_until = until;
     if (now < until)
         dli_mutex_end_waiting(m, DLOCK_GATE_CLOSED, 0);
-    m->probe_at = now;
+    m->probe.at = now;
 }
 
 void dli_mutex_probe(struct dli_mutex *m, int64_t at)
 {
     m->want_at = at < m->want_at ? at : m->want_at;
-    m->again = at;
+    m->probe.again = at;
     if (m->waiters > 0 && !m->owned)
-        m->probe_at = at;
+        m->probe.at = at;
 }

@@ -32,7 +32,7 @@ int64_t dli_mutex_jitter(struct dli_mutex *m, int64_t range)
 void dli_mutex_begin_waiting(struct dli_mutex *m, struct dli_claim *claim)
 {
     claim->state = DLI_CLAIM_WAITING;
-    claim->after = m->seq;
+    claim->after = m->probe.seq;
     m->waiters++;
     m->loose += !claim->bound;
 }
@@ -135,10 +135,10 @@ static void begin(struct dli_mutex *m, struct dli_claim *claim, int64_t now)
     dli_list_append(&m->waiting, &claim->link);
     if (m->linger_until)
         dli_mutex_take_up(m, now);
-    else if (m->waiters == 1 || m->trouble != DLOCK_OK || !claim->patient)
-        m->probe_at = m->want_at = now;
+    else if (m->waiters == 1 || m->probe.trouble != DLOCK_OK || !claim->patient)
+        m->probe.at = m->want_at = now;
     if (!claim->patient)
-        m->again = now;
+        m->probe.again = now;
 }
 
 struct dli_claim *dli_mutex_acquire(struct dli_mutex *m, struct dli_claim *claim, int64_t now)
@@ -228,7 +228,7 @@ void dli_mutex_drop(struct dli_mutex *m, int64_t number, int64_t lasts, int64_t 
         .number = number,
         .until = dli_lease_gone(now + m->rules->attempt, lasts, m->rules->drift_ppm),
     };
-    m->probe_at = now;
+    m->probe.at = now;
 }
 
 /*
@@ -307,7 +307,7 @@ void dli_mutex_give_up(struct dli_mutex *m, struct dli_claim *claim, dlock_statu
         return;
     dli_mutex_settle(m, claim, status);
     if (m->waiters == 0)
-        m->probe_at = now;
+        m->probe.at = now;
 }
 
 int32_t dli_mutex_state(struct dli_mutex *m, int64_t owner, int64_t now)
@@ -332,7 +332,7 @@ void dli_mutex_close(struct dli_mutex *m, int64_t now)
     if (m->holder)
         dli_mutex_lose(m, DLOCK_CAUSE_CLOSED, now);
     dli_mutex_stop_linger(m, now);
-    m->probe_at = now;
+    m->probe.at = now;
 }
 
 int dli_mutex_idle(const struct dli_mutex *m)

@@ -114,6 +114,17 @@ struct dli_line_state {
     int listening; /* and it is there, until the server says that it has ended; the caller's */
 };
 
+/* When the server is asked next, and what the last exchanges saw there. */
+struct dli_probe {
+    int64_t at;           /* send the next exchange not before */
+    int64_t again;        /* a probe asked for while an exchange was in flight; DLI_NEVER: none */
+    int64_t seq;          /* of the last exchange that wants something, counted over all numbers */
+    struct dli_seen seen; /* by the last one that found another holder */
+    int64_t seen_at;      /* when its answer was here */
+    int retries;          /* failed exchanges in a row */
+    dlock_status trouble; /* of the last one; DLOCK_OK: none */
+};
+
 struct dli_mutex {
     const struct dli_mutex_rules *rules;
     struct dli_claim *holder;
@@ -131,21 +142,16 @@ struct dli_mutex {
     int owned; /* want is ours until limit */
     int known; /* the server may know want: in line, granted, or unknown */
     struct dli_sent sent;
-    int64_t seq, heard_seq; /* of looks: last sent, last answered "still in line" */
-    int64_t heard_at;       /* stamp of that look; of the first one that named want before any was answered */
-    struct dli_seen seen;   /* by the last look that found another holder */
-    int64_t seen_at;        /* when its answer was here */
-    int64_t heard_lease;    /* the shortest lease asked for since */
-    int64_t asked;          /* the longest lease the server was asked for want */
-    int64_t let_gone;       /* the last number that was let go; it is held elsewhere */
-    int64_t probe_at;       /* send the next exchange not before */
-    int64_t want_at;        /* and one that wants something not before; 0: any time */
-    int64_t again;          /* a look asked for while an exchange was in flight; DLI_NEVER: none */
-    int adopting;           /* the server is asked to adopt a grant: nobody else asks for the lock */
-    int doubt;              /* a request that wanted want may still be under way */
-    int64_t gate_until;     /* the gate is closed, as far as heard */
-    int retries;            /* failed exchanges in a row */
-    dlock_status trouble;   /* of the last one; DLOCK_OK: none */
+    int64_t heard_seq;   /* the last look answered "still in line" */
+    int64_t heard_at;    /* stamp of that look; of the first one that named want before any was answered */
+    int64_t heard_lease; /* the shortest lease asked for since */
+    int64_t asked;       /* the longest lease the server was asked for want */
+    int64_t let_gone;    /* the last number that was let go; it is held elsewhere */
+    struct dli_probe probe;
+    int64_t want_at;    /* and one that wants something not before; 0: any time */
+    int adopting;       /* the server is asked to adopt a grant: nobody else asks for the lock */
+    int doubt;          /* a request that wanted want may still be under way */
+    int64_t gate_until; /* the gate is closed, as far as heard */
     struct dli_line_state line;
 
     int64_t lease; /* of the wire grant */

@@ -36,7 +36,7 @@ void dli_mutex_lose(struct dli_mutex *m, int32_t cause, int64_t now)
     dli_mutex_start_drop(m, now); /* when it was taken, too: a look under way may put it in line again */
     if (cause != DLOCK_CAUSE_TAKEN)
         m->drop.rest = later(dli_later(now, m->rules->delay), dli_mutex_rests_until(claim));
-    m->probe_at = now;
+    m->probe.at = now;
 }
 
 static int64_t max_hold_at(const struct dli_mutex *m)
@@ -183,10 +183,10 @@ int64_t dli_mutex_alarm(const struct dli_mutex *m)
         if (!m->renewing && renews(m))
             at = dli_earlier(at, m->renew_at);
     } else if (!m->sent.in_flight && !m->adopting && (m->waiters > 0 || m->want)) {
-        at = m->waiters > 0 && m->want_at > m->probe_at ? m->want_at : m->probe_at;
+        at = m->waiters > 0 && m->want_at > m->probe.at ? m->want_at : m->probe.at;
     }
     if (m->drop.number)
-        at = dli_earlier(at, m->sent.in_flight ? drop_ends(m) : dli_earlier(m->probe_at, drop_ends(m)));
+        at = dli_earlier(at, m->sent.in_flight ? drop_ends(m) : dli_earlier(m->probe.at, drop_ends(m)));
     if (m->leaving)
         at = dli_earlier(at, m->leaving->until);
     return at;

@@ -11,7 +11,7 @@ void dli_mutex_let_go(struct dli_mutex *m, int64_t now)
         m->let_gone = m->want;
     }
     dli_mutex_forget_want(m);
-    m->probe_at = now;
+    m->probe.at = now;
 }
 
 int dli_mutex_may_adopt(const struct dli_mutex *m)

@@ -375,12 +375,12 @@ static void answer(struct world *w, struct fuzz *in)
 static void push(struct world *w, struct fuzz *in)
 {
     int64_t number = fuzz_below(in, 4) ? w->m.want : 1 + (int64_t)fuzz_byte(in);
-    int64_t seq = fuzz_below(in, 4) ? w->m.seq - (int64_t)fuzz_below(in, 4) : fuzz_number(in);
+    int64_t seq = fuzz_below(in, 4) ? w->m.probe.seq - (int64_t)fuzz_below(in, 4) : fuzz_number(in);
     int known = 0;
 
     for (int i = 0; i < w->looks; i++)
         known |= w->look[i].seq == seq;
-    if (number == w->m.want && number == w->looks_of && w->looks > 0 && (known || seq > w->m.seq || seq < 1))
+    if (number == w->m.want && number == w->looks_of && w->looks > 0 && (known || seq > w->m.probe.seq || seq < 1))
         promise_pushed(w, seq);
     else if (number == w->m.want) /* of a look that is not remembered here */
         return;
