@@ -46,8 +46,8 @@ MUTANTS = (
     )),
     Mutant(10, "a renewal queued before the release is still sent", driver=10, seeds=4000),
     Mutant(11, "loss noticed by replies only", (
-        ("engine/renewal.c", "if (m->owned && now >= m->limit)", "if (m->owned && now >= DLI_NEVER)"),
-        ("engine/renewal.c", "at = dli_earlier(m->limit, max_hold_at(m));", "at = max_hold_at(m);"),
+        ("engine/renewal.c", "if (m->owned && now >= m->grant.limit)", "if (m->owned && now >= DLI_NEVER)"),
+        ("engine/renewal.c", "at = dli_earlier(m->grant.limit, max_hold_at(m));", "at = max_hold_at(m);"),
     )),
     Mutant(13, "subscribed after the try, no second try", driver=13),
     Mutant(15, "token counted up on re-entry", (
@@ -74,7 +74,7 @@ MUTANTS = (
     )),
     Mutant(104, "the undo ends with the shorter lease of the claim", seeds=6000, edits=(
         ("engine/mutex.c", "m->owned ? m->asked : dli_mutex_place(m)",
-         "m->owned ? m->lease : dli_mutex_beat(m) + m->lease"),
+         "m->owned ? m->grant.lease : dli_mutex_beat(m) + m->grant.lease"),
     )),
     Mutant(105, "the undo of a place in line ends before the place does", (
         ("engine/mutex.c", "m->owned ? m->asked : dli_mutex_place(m)", "m->asked"),
@@ -120,10 +120,10 @@ MUTANTS = (
         ("redis/scripts/shared/common.lua", "or (tokens(fence, now(), 1, keep))", "or now() + 64"),
     )),
     Mutant(113, "who takes up a lock that lingers has the token of who left it", (
-        ("engine/handover.c", "    next->handed = 1;\n", "    next->handed = 1;\n    m->token_next -= m->linger_until != 0;\n"),
+        ("engine/handover.c", "    next->handed = 1;\n", "    next->handed = 1;\n    m->tokens.next -= m->linger_until != 0;\n"),
     )),
     Mutant(114, "a lock lingers longer than its grant may be used for turns", (
-        ("engine/handover.c", "dli_earlier(now + claim->linger, turns_end(m));", "now + m->lease;"),
+        ("engine/handover.c", "dli_earlier(now + claim->linger, turns_end(m));", "now + m->grant.lease;"),
     )),
     Mutant(124, "an id that was given up may still be granted", (
         ("redis/scripts/mutex/try.lua", "if buried(about, own) then", "if buried(about, own) and false then"),

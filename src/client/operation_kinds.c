@@ -200,7 +200,7 @@ static int ask_extend(struct dli_operation *operation)
     operation->number = held_number(hold, operation->owner, operation->row.owner, &operation->token);
     if (operation->number)
         dli_mutex_extending(&hold->m, operation->lease);
-    operation->row.last = hold->m.token_end - 1;
+    operation->row.last = hold->m.tokens.end - 1;
     dli_entry_unlock(hold);
     if (operation->number)
         dli_operation_renewal(operation, hold, operation->lease);

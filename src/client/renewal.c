@@ -19,10 +19,10 @@ void dli_renewal_queue(struct dli_entry *entry)
         .kind = entry->kind,
         .place = entry->place,
         .number = m->want,
-        .lease = m->lease,
-        .limit = m->limit,
+        .lease = m->grant.lease,
+        .limit = m->grant.limit,
         .attempt = entry->rules.attempt,
-        .last = m->token_end - 1,
+        .last = m->tokens.end - 1,
         .lasts = dli_mutex_period(m),
         .tries = m->renew_failures,
         .soon = m->confirm || (m->renew_failures && !entry->apart),
@@ -30,7 +30,7 @@ void dli_renewal_queue(struct dli_entry *entry)
     };
 
     if (dli_renew_queue(entry->loop, &due)) {
-        dli_mutex_renewed(m, m->want, -1, m->lease, m->stamp, dli_now());
+        dli_mutex_renewed(m, m->want, -1, m->grant.lease, m->grant.stamp, dli_now());
         return;
     }
     dli_mutex_renewing(m);
@@ -49,7 +49,7 @@ static int still_wanted(const struct dli_due *due, int64_t now)
         wanted = entry->m.renewing = 0;
         dli_entry_pump(entry, now);
     }
-    late = wanted && now > entry->m.stamp + dli_mutex_period(&entry->m) / 2 && !entry->m.renew_failures &&
+    late = wanted && now > entry->m.grant.stamp + dli_mutex_period(&entry->m) / 2 && !entry->m.renew_failures &&
            !entry->m.confirm;
     if (!wanted)
         entry->surplus++;

@@ -38,7 +38,7 @@ dlock_status dli_transfer_export(struct dli_entry *entry, int64_t owner, uint8_t
 
         dli_entry_owner(entry, m->want, id);
         head = (size_t)snprintf(line, sizeof line, "dlock1 %" PRId64 " %" PRId64 " %s ", m->holder->token,
-                                m->lease / DLI_MS, id);
+                                m->grant.lease / DLI_MS, id);
         *size = head + entry->name.size;
         status = *size > room ? DLOCK_BUFFER_TOO_SMALL : DLOCK_OK;
         if (status == DLOCK_OK) {

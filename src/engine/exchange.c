@@ -26,13 +26,13 @@ static void new_number(struct dli_mutex *m)
     int64_t highest = m->rules->highest ? __atomic_load_n(m->rules->highest, __ATOMIC_RELAXED) : 0;
 
     m->want = dli_mutex_mint(m);
-    if (m->token_end <= highest)
-        m->token_end = highest + 1;
+    if (m->tokens.end <= highest)
+        m->tokens.end = highest + 1;
 }
 
 static void heard_of(struct dli_mutex *m)
 {
-    int64_t last = m->token_end - 1, before = 0;
+    int64_t last = m->tokens.end - 1, before = 0;
 
     while (m->rules->highest && before < last &&
            !__atomic_compare_exchange_n(m->rules->highest, &before, last, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
@@ -75,7 +75,7 @@ int dli_mutex_wish(struct dli_mutex *m, enum dli_line line, int64_t now, struct 
         dli_mutex_start_drop(m, now);
     if ((!wants && !m->drop.number) || now < m->probe.at)
         return 0;
-    *wish = (struct dli_wish){.drop = m->drop.number, .lease = m->lease};
+    *wish = (struct dli_wish){.drop = m->drop.number, .lease = m->grant.lease};
     if (wants && !(m->drop.number && (m->rules->separate || m->drop.first)))
         wish_want(m, line, now, wish);
     wish->first = m->drop.number ? m->drop.first : 0;
@@ -108,7 +108,7 @@ void dli_mutex_sent(struct dli_mutex *m, const struct dli_wish *wish, int64_t st
         m->heard_lease = wish->lease;
     dli_mutex_extending(m, wish->lease);
     m->known = 1;
-    m->lease = wish->lease;
+    m->grant.lease = wish->lease;
 }
 
 /* Want is ours, as of stamp: the first waiter gets it, unless it is too late to be of use. */
@@ -118,14 +118,14 @@ static void own(struct dli_mutex *m, int64_t token, int64_t tokens, int64_t leas
 
     m->owned = 1;
     m->known = 1;
-    m->forgot = 0;
+    m->tokens.forgot = 0;
     m->line.listen = 0;
     m->gate_until = 0;
-    m->lease = lease;
-    m->stamp = stamp;
-    m->limit = dli_lease_limit(stamp, lease, m->rules->drift_ppm);
-    m->token_next = token;
-    m->token_end = token + tokens;
+    m->grant.lease = lease;
+    m->grant.stamp = stamp;
+    m->grant.limit = dli_lease_limit(stamp, lease, m->rules->drift_ppm);
+    m->tokens.next = token;
+    m->tokens.end = token + tokens;
     heard_of(m);
     m->turns = 0;
     m->turns_since = now;
@@ -148,9 +148,9 @@ static void granted(struct dli_mutex *m, const struct dli_answer *answer, int64_
         dli_mutex_forget_want(m);
     } else if (!m->owned) {
         own(m, answer->token, answer->tokens, m->sent.wish.lease, m->sent.stamp, now);
-    } else if (m->sent.stamp > m->stamp && m->sent.wish.lease == m->lease) {
-        m->stamp = m->sent.stamp;
-        m->limit = dli_lease_limit(m->stamp, m->lease, m->rules->drift_ppm);
+    } else if (m->sent.stamp > m->grant.stamp && m->sent.wish.lease == m->grant.lease) {
+        m->grant.stamp = m->sent.stamp;
+        m->grant.limit = dli_lease_limit(m->grant.stamp, m->grant.lease, m->rules->drift_ppm);
     }
 }
 
@@ -253,7 +253,7 @@ static void unconfirmed(struct dli_mutex *m, const struct dli_answer *answer, in
 static void failed(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
 {
     retry_later(m, answer->status, now);
-    m->forgot |= answer->status == DLOCK_SERVER_FORGOT;
+    m->tokens.forgot |= answer->status == DLOCK_SERVER_FORGOT;
     if (m->sent.wish.want == m->want && !m->owned && (!answer->sent || answer->refused))
         m->known = m->sent.was_known || m->doubt;
     if (answer->sent && !answer->refused && m->sent.wish.drop == m->drop.number)
@@ -270,14 +270,14 @@ static void failed(struct dli_mutex *m, const struct dli_answer *answer, int64_t
 int dli_mutex_refuses(const struct dli_mutex *m, const struct dli_answer *answer)
 {
     return answer->status == DLOCK_OK && m->sent.wish.want && m->sent.wish.want == m->want &&
-           answer->got == DLI_TRY_GRANTED && !m->owned && answer->token < m->token_end;
+           answer->got == DLI_TRY_GRANTED && !m->owned && answer->token < m->tokens.end;
 }
 
 /* Tokens never fall here: the grant goes back, and who waits asks again until they are higher. */
 static void forgotten(struct dli_mutex *m, int64_t now)
 {
     retry_later(m, DLOCK_SERVER_FORGOT, now);
-    m->forgot = 1;
+    m->tokens.forgot = 1;
     dli_mutex_end_waiting(m, DLOCK_SERVER_FORGOT, 1);
 }
 
@@ -358,10 +358,10 @@ void dli_mutex_pushed(struct dli_mutex *m, int64_t number, int64_t seq, int64_t 
 
     if (number != m->want)
         dli_mutex_give_back(m, number, now);
-    if ((m->rules->doubtful || token < m->token_end) && number == m->want)
+    if ((m->rules->doubtful || token < m->tokens.end) && number == m->want)
         dli_mutex_probe(m, now);
     if (m->rules->doubtful || number != m->want || !m->known || m->owned || seq < m->heard_seq || seq > m->probe.seq ||
-        token <= 0 || token >> TOKEN_BITS || token < m->token_end)
+        token <= 0 || token >> TOKEN_BITS || token < m->tokens.end)
         return;
     if (m->sent.wish.want == number && seq == m->sent.wish.seq) { /* a release alone has no look */
         stamp = m->sent.stamp;

@@ -14,14 +14,14 @@ int64_t dli_mutex_rests_until(const struct dli_claim *claim)
 /* A turn begins before. */
 static int64_t turns_end(const struct dli_mutex *m)
 {
-    return dli_earlier(m->turns_since + m->rules->handover_time, m->limit - m->lease / 4);
+    return dli_earlier(m->turns_since + m->rules->handover_time, m->grant.limit - m->grant.lease / 4);
 }
 
 /* Whether the wire grant is good for another turn. */
 static int has_turn(const struct dli_mutex *m, int64_t now)
 {
     return m->owned && !m->closed && now >= m->gate_until && m->renewable && !m->renew_failures && !m->confirm &&
-           m->token_next < m->token_end && m->turns < m->rules->handover_turns && now < turns_end(m);
+           m->tokens.next < m->tokens.end && m->turns < m->rules->handover_turns && now < turns_end(m);
 }
 
 /* The first waiter has the next turn, if the wire grant is what it asks for. */
@@ -29,7 +29,7 @@ static int pass(struct dli_mutex *m, int64_t now)
 {
     struct dli_claim *next = DLI_OBJECT(m->waiting.next, struct dli_claim, link);
 
-    if (!has_turn(m, now) || !next->renew || next->lease != m->lease)
+    if (!has_turn(m, now) || !next->renew || next->lease != m->grant.lease)
         return 0;
     next->handed = 1;
     m->turns++;

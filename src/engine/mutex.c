@@ -168,9 +168,9 @@ struct dli_claim *dli_mutex_acquire(struct dli_mutex *m, struct dli_claim *claim
 /* A lease that is not renewed lasts no longer than asked for, whatever the server was asked on behalf of others. */
 int64_t dli_mutex_use_until(const struct dli_mutex *m, const struct dli_claim *claim)
 {
-    int64_t own = dli_lease_limit(m->stamp, claim->lease, m->rules->drift_ppm);
+    int64_t own = dli_lease_limit(m->grant.stamp, claim->lease, m->rules->drift_ppm);
 
-    return !claim->renew && own < m->limit ? own : m->limit;
+    return !claim->renew && own < m->grant.limit ? own : m->grant.limit;
 }
 
 /* The first in line becomes the holder, with the next token of the block. */
@@ -182,18 +182,18 @@ void dli_mutex_take_turn(struct dli_mutex *m, int64_t now)
     end_waiting(m, claim);
     claim->state = DLI_CLAIM_HELD;
     claim->count = 1;
-    claim->token = m->token_next++;
+    claim->token = m->tokens.next++;
     claim->held_since = now;
     claim->result = DLOCK_OK;
     m->holder = claim;
     m->renewable = claim->renew;
-    m->limit = dli_mutex_use_until(m, claim);
-    if (claim->lease != m->lease) {
+    m->grant.limit = dli_mutex_use_until(m, claim);
+    if (claim->lease != m->grant.lease) {
         m->confirm = 1;
         m->renew_at = now;
     }
-    m->lease = claim->lease;
-    dli_mutex_extending(m, m->lease);
+    m->grant.lease = claim->lease;
+    dli_mutex_extending(m, m->grant.lease);
     dli_list_append(&m->done, &claim->link);
 }
 

@@ -125,6 +125,19 @@ struct dli_probe {
     dlock_status trouble; /* of the last one; DLOCK_OK: none */
 };
 
+/* The grant on the server. */
+struct dli_grant {
+    int64_t lease;
+    int64_t stamp; /* of its last confirmation */
+    int64_t limit; /* F: it is valid before */
+};
+
+struct dli_tokens {
+    int64_t next; /* of the next turn */
+    int64_t end;  /* above all tokens there were, for whatever is granted to a new number */
+    int forgot;   /* the server has said a token below end, and none above it since */
+};
+
 struct dli_mutex {
     const struct dli_mutex_rules *rules;
     struct dli_claim *holder;
@@ -154,12 +167,8 @@ struct dli_mutex {
     int64_t gate_until; /* the gate is closed, as far as heard */
     struct dli_line_state line;
 
-    int64_t lease; /* of the wire grant */
-    int64_t stamp; /* of its last confirmation */
-    int64_t limit; /* F: valid before */
-    int64_t token_next;
-    int64_t token_end; /* above all tokens there were, for whatever is granted to a new number */
-    int forgot;        /* the server has said a token below token_end, and none above it since */
+    struct dli_grant grant;
+    struct dli_tokens tokens;
     int64_t turns, turns_since;
     int64_t linger_until; /* released, but not to the server yet: for whoever asks before; 0: no */
     int renewable;        /* the grant is renewed until released */

@@ -51,8 +51,8 @@ static int64_t risk_at(const struct dli_mutex *m)
     if (m->renew_failures >= 2)
         return 0;
     if (m->confirm) /* granted by push: the stamp is old from the start */
-        return m->holder->held_since + dli_lease_attempt(m->lease, m->rules->attempt);
-    return m->stamp + m->lease * 2 / 3;
+        return m->holder->held_since + dli_lease_attempt(m->grant.lease, m->rules->attempt);
+    return m->grant.stamp + m->grant.lease * 2 / 3;
 }
 
 static int renews(const struct dli_mutex *m)
@@ -62,7 +62,7 @@ static int renews(const struct dli_mutex *m)
 
 int64_t dli_mutex_period(const struct dli_mutex *m)
 {
-    return m->rules->lives ? m->rules->lives : m->lease;
+    return m->rules->lives ? m->rules->lives : m->grant.lease;
 }
 
 void dli_mutex_renew_from(struct dli_mutex *m, int64_t stamp)
@@ -99,8 +99,8 @@ void dli_mutex_renewed(struct dli_mutex *m, int64_t number, int kept, int64_t le
         m->renew_at =
             now + dli_lease_attempt(dli_mutex_period(m), m->rules->attempt) / 3 + dli_mutex_jitter(m, 10 * DLI_MS);
     } else {
-        m->limit = limit > m->limit ? limit : m->limit;
-        m->stamp = stamp > m->stamp ? stamp : m->stamp;
+        m->grant.limit = limit > m->grant.limit ? limit : m->grant.limit;
+        m->grant.stamp = stamp > m->grant.stamp ? stamp : m->grant.stamp;
         m->confirm = 0;
         m->renew_failures = 0;
         m->at_risk = 0;
@@ -130,8 +130,8 @@ int dli_mutex_extended(struct dli_mutex *m, int64_t number, int64_t token, int k
     if (kept == 1 && !holds(m, number, token)) /* the server keeps it longer than who has it now knows */
         return 0;
     if (kept == 1) {
-        m->stamp = stamp > m->stamp ? stamp : m->stamp; /* first, or a shorter lease looks at risk */
-        m->lease = m->holder->lease = lease;
+        m->grant.stamp = stamp > m->grant.stamp ? stamp : m->grant.stamp; /* first, or a shorter lease looks at risk */
+        m->grant.lease = m->holder->lease = lease;
     }
     dli_mutex_renewed(m, number, kept, lease, stamp, now);
     if (m->owned && number == m->want)
@@ -149,7 +149,7 @@ void dli_mutex_tick(struct dli_mutex *m, int64_t now)
 {
     if (m->linger_until && now >= m->linger_until)
         dli_mutex_stop_linger(m, now);
-    if (m->owned && now >= m->limit)
+    if (m->owned && now >= m->grant.limit)
         dli_mutex_lose(m, DLOCK_CAUSE_EXPIRED, now);
     else if (now >= max_hold_at(m))
         dli_mutex_lose(m, DLOCK_CAUSE_MAX_HOLD, now);
@@ -168,7 +168,7 @@ void dli_mutex_tick(struct dli_mutex *m, int64_t now)
 
 int64_t dli_mutex_sure_until(const struct dli_mutex *m)
 {
-    return dli_earlier(m->limit, max_hold_at(m));
+    return dli_earlier(m->grant.limit, max_hold_at(m));
 }
 
 int64_t dli_mutex_alarm(const struct dli_mutex *m)
@@ -178,7 +178,7 @@ int64_t dli_mutex_alarm(const struct dli_mutex *m)
     if (m->linger_until) {
         at = m->linger_until;
     } else if (m->owned) {
-        at = dli_earlier(m->limit, max_hold_at(m));
+        at = dli_earlier(m->grant.limit, max_hold_at(m));
         at = dli_earlier(at, risk_at(m));
         if (!m->renewing && renews(m))
             at = dli_earlier(at, m->renew_at);

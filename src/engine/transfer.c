@@ -32,7 +32,7 @@ void dli_mutex_disown(struct dli_mutex *m, int64_t number, int64_t lease, int64_
 
 int dli_mutex_falls(const struct dli_mutex *m, int64_t token)
 {
-    return token < m->token_next - 1;
+    return token < m->tokens.next - 1;
 }
 
 int dli_mutex_adopt(struct dli_mutex *m, struct dli_claim *claim, int64_t number, int64_t token, int64_t stamp,
@@ -42,18 +42,18 @@ int dli_mutex_adopt(struct dli_mutex *m, struct dli_claim *claim, int64_t number
         m->drop.number = m->drop.first = 0;
     m->want = number;
     m->known = 1;
-    m->lease = claim->lease;
-    m->asked = dli_later(m->lease, m->rules->delay);
-    m->stamp = stamp;
-    m->limit = dli_lease_limit(stamp, m->lease, m->rules->drift_ppm);
-    if (m->closed || now >= m->limit || dli_mutex_falls(m, token)) {
+    m->grant.lease = claim->lease;
+    m->asked = dli_later(m->grant.lease, m->rules->delay);
+    m->grant.stamp = stamp;
+    m->grant.limit = dli_lease_limit(stamp, m->grant.lease, m->rules->drift_ppm);
+    if (m->closed || now >= m->grant.limit || dli_mutex_falls(m, token)) {
         dli_mutex_start_drop(m, now);
         return 0;
     }
     m->owned = 1;
-    m->token_next = token;
-    m->token_end = token + 1;
-    m->renew_at = stamp + m->lease / 3;
+    m->tokens.next = token;
+    m->tokens.end = token + 1;
+    m->renew_at = stamp + m->grant.lease / 3;
     dli_mutex_begin_waiting(m, claim);
     dli_list_append(m->waiting.next, &claim->link); /* before those who came while the server was asked */
     dli_mutex_take_turn(m, now);

@@ -144,7 +144,7 @@ static void pump(struct world *w)
     if (!w->renewing && dli_mutex_renewal(&w->m, w->now)) {
         w->renewing = dli_mutex_renewal(&w->m, w->now);
         w->renew_stamp = w->now;
-        w->renew_lease = w->m.lease;
+        w->renew_lease = w->m.grant.lease;
         REQUIRE(w->renewing == w->m.want && w->m.owned);
         dli_mutex_renewing(&w->m);
     }
@@ -192,7 +192,7 @@ static void check_time(struct world *w)
     int64_t at;
 
     if (m->holder)
-        REQUIRE(m->limit <= w->promised && dli_mutex_sure_until(m) <= m->limit);
+        REQUIRE(m->grant.limit <= w->promised && dli_mutex_sure_until(m) <= m->grant.limit);
     for (int i = 0; i < ROUNDS && (at = dli_mutex_alarm(m)) <= w->now && !w->over; i++) {
         REQUIRE(i < ROUNDS - 1); /* it would be called for ever */
         dli_mutex_tick(m, w->now);
@@ -201,8 +201,8 @@ static void check_time(struct world *w)
             break; /* the thread has one renewal on the wire, which is another number's: it waits for that */
     }
     at = dli_mutex_alarm(m);
-    if (m->holder && m->limit != DLI_NEVER)
-        REQUIRE(at <= m->limit);
+    if (m->holder && m->grant.limit != DLI_NEVER)
+        REQUIRE(at <= m->grant.limit);
     if (m->leaving)
         REQUIRE(at <= m->leaving->until);
     if (m->waiters > 0 && !m->owned && !m->sent.in_flight)
@@ -331,7 +331,7 @@ static int64_t some_token(const struct world *w, struct fuzz *in)
     int64_t number;
 
     if (fuzz_below(in, 4))
-        return w->m.token_end + 1 + (int64_t)fuzz_byte(in);
+        return w->m.tokens.end + 1 + (int64_t)fuzz_byte(in);
     number = fuzz_number(in);
     return number > 0 && number < INT64_C(1) << 52 ? number : 1;
 }

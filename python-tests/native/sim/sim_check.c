@@ -212,7 +212,7 @@ static void check_belief(struct sim *s, int index, const struct sim_seen *seen)
             sim_violated(
                 s, "exclusion: peer %d believes that it holds %s as %" PRId64 ", the server says peer %d as %" PRId64,
                 i, lock->name, number, seen->peer, seen->number);
-        else if (!peer->foreign && sim_when(s, peer, peer->side[index].m.limit) > sim_expiry(s, seen->expires))
+        else if (!peer->foreign && sim_when(s, peer, peer->side[index].m.grant.limit) > sim_expiry(s, seen->expires))
             sim_violated(s, "deadline: peer %d will trust its grant of %s longer than the server keeps it", i,
                          lock->name);
     }

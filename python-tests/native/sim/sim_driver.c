@@ -86,7 +86,7 @@ static struct sim_request *gather_renewals(struct sim *s, struct sim_peer *peer)
 
     for (int i = 0; i < s->plan.locks; i++) {
         const struct dli_mutex *m = &peer->side[i].m;
-        int64_t number = peer->side[i].due, attempt = dli_lease_attempt(m->lease, peer->rules.attempt);
+        int64_t number = peer->side[i].due, attempt = dli_lease_attempt(m->grant.lease, peer->rules.attempt);
 
         if (s->world == SIM_RW && request && request->row[0].lock != i) /* another script */
             continue;
@@ -100,7 +100,7 @@ static struct sim_request *gather_renewals(struct sim *s, struct sim_peer *peer)
             request->attempt = attempt;
         request->row[request->rows].lock = i;
         request->row[request->rows].number = number;
-        request->row[request->rows++].lease = m->lease;
+        request->row[request->rows++].lease = m->grant.lease;
     }
     return request;
 }

@@ -160,7 +160,7 @@ static void check_holder(struct sim *s, struct sim_peer *peer, int lock)
     if (until < 0)
         sim_violated(s, "ownership: peer %d believes in %" PRId64 " (side %d), which the server does not have",
                      peer->index, m->want, lock);
-    else if (until < INT64_MAX && sim_when(s, peer, m->limit) > sim_expiry(s, until))
+    else if (until < INT64_MAX && sim_when(s, peer, m->grant.limit) > sim_expiry(s, until))
         sim_violated(s, "deadline: peer %d will trust %" PRId64 " (side %d) longer than the server keeps it",
                      peer->index, m->want, lock);
 }
@@ -258,7 +258,7 @@ static void reclaim(struct sim *s)
         if (!held[i] || is_held(s, i))
             continue;
         sim_number(s, peer, peer->side[0].m.want)->forced = 1;
-        if (s->now > s->calm_from && sim_when(s, peer, peer->side[0].m.stamp) > s->calm_from)
+        if (s->now > s->calm_from && sim_when(s, peer, peer->side[0].m.grant.stamp) > s->calm_from)
             sim_violated(s, "reclaim: peer %d lives, and its permits are given back", i);
     }
 }

@@ -58,12 +58,12 @@ static void extended(struct sim *s, const struct sim_request *request, int kept)
     struct sim_peer *peer = &s->peer[request->peer];
     struct dli_mutex *m = &peer->side[request->lock].m;
     const struct dli_claim *holder = m->holder;
-    int64_t lease = m->lease, limit = m->limit;
+    int64_t lease = m->grant.lease, limit = m->grant.limit;
     int has = dli_mutex_extended(m, request->row[0].number, request->token, kept, request->row[0].lease, request->stamp,
                                  sim_clock(s, peer));
 
     s->stats.extended += has;
-    if (holder && holder->token != request->token && (has || m->lease != lease || m->limit != limit))
+    if (holder && holder->token != request->token && (has || m->grant.lease != lease || m->grant.limit != limit))
         sim_violated(s, "lease: what peer %d asked for token %" PRId64 " changes the lease of token %" PRId64,
                      request->peer, request->token, holder->token);
 }
@@ -86,7 +86,7 @@ void sim_let_go(struct sim *s, struct sim_owner *owner)
     struct moving moving = {.lock = owner->lock, .from_peer = owner->peer, .from_number = m->want};
 
     moving.token = owner->claim->token;
-    moving.lease = m->lease;
+    moving.lease = m->grant.lease;
     sim_number(s, peer, m->want)->excused = s->now + 3 * s->plan.lease_max;
     owner->claim->let_go = 1;
     sim_trace(s, "peer %d owner %d lets %s go", owner->peer, owner->index, s->lock[owner->lock].name);
