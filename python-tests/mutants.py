@@ -99,7 +99,7 @@ MUTANTS = (
         ("redis/scripts/shared/adopt.lua", "  redis.call('HDEL', lock, from)\n", ""),
     )),
     Mutant(112, "a lock that lingered is never given back", (
-        ("engine/handover.c", "    dli_mutex_start_drop(m, now);\n", "    m->linger_until = 0;\n    (void)now;\n"),
+        ("engine/handover.c", "    dli_mutex_start_drop(m, now);\n", "    m->handover.linger_until = 0;\n    (void)now;\n"),
     )),
     Mutant(118, "a new counter gives a whole block", (
         ("redis/scripts/shared/tokens.lua", "redis.call, micros, 1, nil, nil", "redis.call, micros, tonumber(block), nil, nil"),
@@ -120,7 +120,7 @@ MUTANTS = (
         ("redis/scripts/shared/common.lua", "or (tokens(fence, now(), 1, keep))", "or now() + 64"),
     )),
     Mutant(113, "who takes up a lock that lingers has the token of who left it", (
-        ("engine/handover.c", "    next->handed = 1;\n", "    next->handed = 1;\n    m->tokens.next -= m->linger_until != 0;\n"),
+        ("engine/handover.c", "    next->handed = 1;\n", "    next->handed = 1;\n    m->tokens.next -= m->handover.linger_until != 0;\n"),
     )),
     Mutant(114, "a lock lingers longer than its grant may be used for turns", (
         ("engine/handover.c", "dli_earlier(now + claim->linger, turns_end(m));", "now + m->grant.lease;"),

@@ -127,8 +127,8 @@ static void own(struct dli_mutex *m, int64_t token, int64_t tokens, int64_t leas
     m->tokens.next = token;
     m->tokens.end = token + tokens;
     heard_of(m);
-    m->turns = 0;
-    m->turns_since = now;
+    m->handover.turns = 0;
+    m->handover.since = now;
     dli_mutex_renew_from(m, stamp);
     m->confirm = now - stamp > lease / 10;
     if (m->confirm)

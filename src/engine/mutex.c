@@ -133,7 +133,7 @@ static void begin(struct dli_mutex *m, struct dli_claim *claim, int64_t now)
 {
     dli_mutex_begin_waiting(m, claim);
     dli_list_append(&m->waiting, &claim->link);
-    if (m->linger_until)
+    if (m->handover.linger_until)
         dli_mutex_take_up(m, now);
     else if (m->waiters == 1 || m->probe.trouble != DLOCK_OK || !claim->patient)
         m->probe.at = m->want_at = now;
@@ -208,7 +208,7 @@ void dli_mutex_forget_want(struct dli_mutex *m)
     m->at_risk = 0;
     m->renew_failures = 0;
     m->line.listen = 0;
-    m->linger_until = 0;
+    m->handover.linger_until = 0;
 }
 
 int64_t dli_mutex_beat(const struct dli_mutex *m)

@@ -138,6 +138,13 @@ struct dli_tokens {
     int forgot;   /* the server has said a token below end, and none above it since */
 };
 
+/* The turns that the grant has served in this process. */
+struct dli_handover {
+    int64_t turns; /* after the first */
+    int64_t since;
+    int64_t linger_until; /* released, but not to the server yet: for whoever asks before; 0: no */
+};
+
 struct dli_mutex {
     const struct dli_mutex_rules *rules;
     struct dli_claim *holder;
@@ -169,12 +176,11 @@ struct dli_mutex {
 
     struct dli_grant grant;
     struct dli_tokens tokens;
-    int64_t turns, turns_since;
-    int64_t linger_until; /* released, but not to the server yet: for whoever asks before; 0: no */
-    int renewable;        /* the grant is renewed until released */
-    int confirm;          /* one renewal is due for a pushed grant */
-    int renewing;         /* a renewal of want is on the wire */
-    int64_t renew_at;     /* or, without a lease, when the server is told that the holder lives */
+    struct dli_handover handover;
+    int renewable;    /* the grant is renewed until released */
+    int confirm;      /* one renewal is due for a pushed grant */
+    int renewing;     /* a renewal of want is on the wire */
+    int64_t renew_at; /* or, without a lease, when the server is told that the holder lives */
     int renew_failures;
     int at_risk;
     uint64_t noise; /* jitter */

@@ -22,7 +22,7 @@ void dli_mutex_lose(struct dli_mutex *m, int32_t cause, int64_t now)
 {
     struct dli_claim *claim = m->holder;
 
-    if (m->linger_until) { /* nobody is there to be told */
+    if (m->handover.linger_until) { /* nobody is there to be told */
         dli_mutex_stop_linger(m, now);
         return;
     }
@@ -147,7 +147,7 @@ static int64_t drop_ends(const struct dli_mutex *m)
 
 void dli_mutex_tick(struct dli_mutex *m, int64_t now)
 {
-    if (m->linger_until && now >= m->linger_until)
+    if (m->handover.linger_until && now >= m->handover.linger_until)
         dli_mutex_stop_linger(m, now);
     if (m->owned && now >= m->grant.limit)
         dli_mutex_lose(m, DLOCK_CAUSE_EXPIRED, now);
@@ -175,8 +175,8 @@ int64_t dli_mutex_alarm(const struct dli_mutex *m)
 {
     int64_t at = DLI_NEVER;
 
-    if (m->linger_until) {
-        at = m->linger_until;
+    if (m->handover.linger_until) {
+        at = m->handover.linger_until;
     } else if (m->owned) {
         at = dli_earlier(m->grant.limit, max_hold_at(m));
         at = dli_earlier(at, risk_at(m));
