@@ -81,7 +81,7 @@ MUTANTS = (
         ("engine/exchange.c", "        dli_mutex_give_back(m, number, now);", "        (void)number;"),
     )),
     Mutant(106, "a claim with a shorter lease is not confirmed at once", (
-        ("engine/mutex.c", "        m->confirm = 1;\n        m->renew_at = now;", "        m->confirm = 1;"),
+        ("engine/mutex.c", "        m->renewing.confirm = 1;\n        m->renewing.at = now;", "        m->renewing.confirm = 1;"),
     )),
     Mutant(107, "who waits patiently behind a mere try is not put in line", (
         ("engine/exchange.c", "if ((!m->sent.wish.patient && m->waiters > 0) || m->drop.number)", "if (m->drop.number)"),
@@ -284,7 +284,7 @@ KINDS = (
         ("redis/scripts/semaphore/semaphore_change.lua", "  return gone * permits\n", "  return 0 * gone + permits\n"),
     )),
     Mutant(220, "a hold without a lease is never renewed", world="semaphore", edits=(
-        ("engine/renewal.c", "    return m->renewable || m->confirm || m->rules->lives;", "    return m->renewable || m->confirm;"),
+        ("engine/renewal.c", "    return m->renewing.on || m->renewing.confirm || m->rules->lives;", "    return m->renewing.on || m->renewing.confirm;"),
     )),
     Mutant(221, "permits that expired do not come back", world="permit", edits=(
         ("redis/scripts/permit/permit_pool.lua", "call('INCRBY', lock, back)", "call('INCRBY', lock, 0)"),

@@ -24,8 +24,8 @@ void dli_renewal_queue(struct dli_entry *entry)
         .attempt = entry->rules.attempt,
         .last = m->tokens.end - 1,
         .lasts = dli_mutex_period(m),
-        .tries = m->renew_failures,
-        .soon = m->confirm || (m->renew_failures && !entry->apart),
+        .tries = m->renewing.failures,
+        .soon = m->renewing.confirm || (m->renewing.failures && !entry->apart),
         .most = entry->apart ? 1 : DLI_RENEW_MAX,
     };
 
@@ -44,13 +44,13 @@ static int still_wanted(const struct dli_due *due, int64_t now)
     int wanted, late;
 
     dli_entry_lock(entry);
-    wanted = entry->m.renewing && entry->m.want == due->number;
-    if (wanted && now < entry->m.renew_at) {
-        wanted = entry->m.renewing = 0;
+    wanted = entry->m.renewing.in_flight && entry->m.want == due->number;
+    if (wanted && now < entry->m.renewing.at) {
+        wanted = entry->m.renewing.in_flight = 0;
         dli_entry_pump(entry, now);
     }
-    late = wanted && now > entry->m.grant.stamp + dli_mutex_period(&entry->m) / 2 && !entry->m.renew_failures &&
-           !entry->m.confirm;
+    late = wanted && now > entry->m.grant.stamp + dli_mutex_period(&entry->m) / 2 && !entry->m.renewing.failures &&
+           !entry->m.renewing.confirm;
     if (!wanted)
         entry->surplus++;
     dli_entry_unlock(entry);

@@ -130,9 +130,9 @@ static void own(struct dli_mutex *m, int64_t token, int64_t tokens, int64_t leas
     m->handover.turns = 0;
     m->handover.since = now;
     dli_mutex_renew_from(m, stamp);
-    m->confirm = now - stamp > lease / 10;
-    if (m->confirm)
-        m->renew_at = now;
+    m->renewing.confirm = now - stamp > lease / 10;
+    if (m->renewing.confirm)
+        m->renewing.at = now;
     if (m->waiters > 0 && !m->closed && now < dli_mutex_use_until(m, first) - lease / 20) {
         dli_mutex_take_turn(m, now);
         return;

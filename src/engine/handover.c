@@ -20,8 +20,9 @@ static int64_t turns_end(const struct dli_mutex *m)
 /* Whether the wire grant is good for another turn. */
 static int has_turn(const struct dli_mutex *m, int64_t now)
 {
-    return m->owned && !m->closed && now >= m->gate_until && m->renewable && !m->renew_failures && !m->confirm &&
-           m->tokens.next < m->tokens.end && m->handover.turns < m->rules->handover_turns && now < turns_end(m);
+    return m->owned && !m->closed && now >= m->gate_until && m->renewing.on && !m->renewing.failures &&
+           !m->renewing.confirm && m->tokens.next < m->tokens.end && m->handover.turns < m->rules->handover_turns &&
+           now < turns_end(m);
 }
 
 /* The first waiter has the next turn, if the wire grant is what it asks for. */

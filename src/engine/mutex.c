@@ -186,11 +186,11 @@ void dli_mutex_take_turn(struct dli_mutex *m, int64_t now)
     claim->held_since = now;
     claim->result = DLOCK_OK;
     m->holder = claim;
-    m->renewable = claim->renew;
+    m->renewing.on = claim->renew;
     m->grant.limit = dli_mutex_use_until(m, claim);
     if (claim->lease != m->grant.lease) {
-        m->confirm = 1;
-        m->renew_at = now;
+        m->renewing.confirm = 1;
+        m->renewing.at = now;
     }
     m->grant.lease = claim->lease;
     dli_mutex_extending(m, m->grant.lease);
@@ -203,10 +203,10 @@ void dli_mutex_forget_want(struct dli_mutex *m)
     m->known = 0;
     m->doubt = 0;
     m->owned = 0;
-    m->renewing = 0;
-    m->confirm = 0;
-    m->at_risk = 0;
-    m->renew_failures = 0;
+    m->renewing.in_flight = 0;
+    m->renewing.confirm = 0;
+    m->renewing.at_risk = 0;
+    m->renewing.failures = 0;
     m->line.listen = 0;
     m->handover.linger_until = 0;
 }
@@ -322,7 +322,7 @@ int32_t dli_mutex_state(struct dli_mutex *m, int64_t owner, int64_t now)
         return DLOCK_STATE_WAITING;
     if (claim->state == DLI_CLAIM_LOST)
         return DLOCK_STATE_LOST;
-    return m->at_risk ? DLOCK_STATE_AT_RISK : DLOCK_STATE_HELD;
+    return m->renewing.at_risk ? DLOCK_STATE_AT_RISK : DLOCK_STATE_HELD;
 }
 
 void dli_mutex_close(struct dli_mutex *m, int64_t now)

@@ -145,6 +145,19 @@ struct dli_handover {
     int64_t linger_until; /* released, but not to the server yet: for whoever asks before; 0: no */
 };
 
+/*
+ * Renewal of the grant. The flags are independent: a grant that is not renewed may be due for one confirmation, also while
+ * a renewal is on the wire, and a hold at risk stays so until one is answered.
+ */
+struct dli_renewing {
+    int on;        /* the grant is renewed until released */
+    int confirm;   /* one renewal is due: the grant was pushed, or has another lease than the claim */
+    int in_flight; /* a renewal of the grant is on the wire */
+    int at_risk;   /* reported, and not renewed since */
+    int failures;  /* in a row */
+    int64_t at;    /* the next renewal; or, without a lease, when the server is told that the holder lives */
+};
+
 struct dli_mutex {
     const struct dli_mutex_rules *rules;
     struct dli_claim *holder;
@@ -177,12 +190,7 @@ struct dli_mutex {
     struct dli_grant grant;
     struct dli_tokens tokens;
     struct dli_handover handover;
-    int renewable;    /* the grant is renewed until released */
-    int confirm;      /* one renewal is due for a pushed grant */
-    int renewing;     /* a renewal of want is on the wire */
-    int64_t renew_at; /* or, without a lease, when the server is told that the holder lives */
-    int renew_failures;
-    int at_risk;
+    struct dli_renewing renewing;
     uint64_t noise; /* jitter */
 };
 

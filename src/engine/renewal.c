@@ -46,18 +46,18 @@ static int64_t max_hold_at(const struct dli_mutex *m)
 
 static int64_t risk_at(const struct dli_mutex *m)
 {
-    if (!m->holder || !m->renewable || m->at_risk)
+    if (!m->holder || !m->renewing.on || m->renewing.at_risk)
         return DLI_NEVER;
-    if (m->renew_failures >= 2)
+    if (m->renewing.failures >= 2)
         return 0;
-    if (m->confirm) /* granted by push: the stamp is old from the start */
+    if (m->renewing.confirm) /* granted by push: the stamp is old from the start */
         return m->holder->held_since + dli_lease_attempt(m->grant.lease, m->rules->attempt);
     return m->grant.stamp + m->grant.lease * 2 / 3;
 }
 
 static int renews(const struct dli_mutex *m)
 {
-    return m->renewable || m->confirm || m->rules->lives;
+    return m->renewing.on || m->renewing.confirm || m->rules->lives;
 }
 
 int64_t dli_mutex_period(const struct dli_mutex *m)
@@ -69,19 +69,19 @@ void dli_mutex_renew_from(struct dli_mutex *m, int64_t stamp)
 {
     int64_t period = dli_mutex_period(m);
 
-    m->renew_at = stamp + period / 3 - dli_mutex_jitter(m, period / 30);
+    m->renewing.at = stamp + period / 3 - dli_mutex_jitter(m, period / 30);
 }
 
 int64_t dli_mutex_renewal(const struct dli_mutex *m, int64_t now)
 {
-    if (!m->owned || !m->holder || m->renewing || !renews(m) || now < m->renew_at)
+    if (!m->owned || !m->holder || m->renewing.in_flight || !renews(m) || now < m->renewing.at)
         return 0;
     return m->want;
 }
 
 void dli_mutex_renewing(struct dli_mutex *m)
 {
-    m->renewing = 1;
+    m->renewing.in_flight = 1;
 }
 
 void dli_mutex_renewed(struct dli_mutex *m, int64_t number, int kept, int64_t lease, int64_t stamp, int64_t now)
@@ -91,19 +91,19 @@ void dli_mutex_renewed(struct dli_mutex *m, int64_t number, int kept, int64_t le
     dli_mutex_tick(m, now);
     if (!m->owned || number != m->want)
         return;
-    m->renewing = 0;
+    m->renewing.in_flight = 0;
     if (kept == 0) {
         dli_mutex_lose(m, DLOCK_CAUSE_TAKEN, now);
     } else if (kept < 0) {
-        m->renew_failures += kept == -1;
-        m->renew_at =
+        m->renewing.failures += kept == -1;
+        m->renewing.at =
             now + dli_lease_attempt(dli_mutex_period(m), m->rules->attempt) / 3 + dli_mutex_jitter(m, 10 * DLI_MS);
     } else {
         m->grant.limit = limit > m->grant.limit ? limit : m->grant.limit;
         m->grant.stamp = stamp > m->grant.stamp ? stamp : m->grant.stamp;
-        m->confirm = 0;
-        m->renew_failures = 0;
-        m->at_risk = 0;
+        m->renewing.confirm = 0;
+        m->renewing.failures = 0;
+        m->renewing.at_risk = 0;
         dli_mutex_renew_from(m, stamp);
     }
     dli_mutex_tick(m, now);
@@ -125,7 +125,7 @@ static int holds(const struct dli_mutex *m, int64_t number, int64_t token)
 int dli_mutex_extended(struct dli_mutex *m, int64_t number, int64_t token, int kept, int64_t lease, int64_t stamp,
                        int64_t now)
 {
-    int renewing = m->renewing;
+    int renewing = m->renewing.in_flight;
 
     if (kept == 1 && !holds(m, number, token)) /* the server keeps it longer than who has it now knows */
         return 0;
@@ -135,7 +135,7 @@ int dli_mutex_extended(struct dli_mutex *m, int64_t number, int64_t token, int k
     }
     dli_mutex_renewed(m, number, kept, lease, stamp, now);
     if (m->owned && number == m->want)
-        m->renewing = renewing;
+        m->renewing.in_flight = renewing;
     return kept == 1 && holds(m, number, token);
 }
 
@@ -154,7 +154,7 @@ void dli_mutex_tick(struct dli_mutex *m, int64_t now)
     else if (now >= max_hold_at(m))
         dli_mutex_lose(m, DLOCK_CAUSE_MAX_HOLD, now);
     if (now >= risk_at(m)) {
-        m->at_risk = 1;
+        m->renewing.at_risk = 1;
         report(m, m->holder, DLI_REPORT_AT_RISK);
     }
     if (m->leaving && now >= m->leaving->until)
@@ -180,8 +180,8 @@ int64_t dli_mutex_alarm(const struct dli_mutex *m)
     } else if (m->owned) {
         at = dli_earlier(m->grant.limit, max_hold_at(m));
         at = dli_earlier(at, risk_at(m));
-        if (!m->renewing && renews(m))
-            at = dli_earlier(at, m->renew_at);
+        if (!m->renewing.in_flight && renews(m))
+            at = dli_earlier(at, m->renewing.at);
     } else if (!m->sent.in_flight && !m->adopting && (m->waiters > 0 || m->want)) {
         at = m->waiters > 0 && m->want_at > m->probe.at ? m->want_at : m->probe.at;
     }

@@ -53,7 +53,7 @@ int dli_mutex_adopt(struct dli_mutex *m, struct dli_claim *claim, int64_t number
     m->owned = 1;
     m->tokens.next = token;
     m->tokens.end = token + 1;
-    m->renew_at = stamp + m->grant.lease / 3;
+    m->renewing.at = stamp + m->grant.lease / 3;
     dli_mutex_begin_waiting(m, claim);
     dli_list_append(m->waiting.next, &claim->link); /* before those who came while the server was asked */
     dli_mutex_take_turn(m, now);

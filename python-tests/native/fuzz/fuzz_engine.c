@@ -197,7 +197,7 @@ static void check_time(struct world *w)
         REQUIRE(i < ROUNDS - 1); /* it would be called for ever */
         dli_mutex_tick(m, w->now);
         pump(w);
-        if (w->renewing && w->renewing != m->want && m->holder && m->renewing == 0)
+        if (w->renewing && w->renewing != m->want && m->holder && m->renewing.in_flight == 0)
             break; /* the thread has one renewal on the wire, which is another number's: it waits for that */
     }
     at = dli_mutex_alarm(m);
