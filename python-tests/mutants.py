@@ -46,7 +46,7 @@ MUTANTS = (
     )),
     Mutant(10, "a renewal queued before the release is still sent", driver=10, seeds=4000),
     Mutant(11, "loss noticed by replies only", (
-        ("engine/renewal.c", "if (m->owned && now >= m->grant.limit)", "if (m->owned && now >= DLI_NEVER)"),
+        ("engine/renewal.c", "if (dli_mutex_owned(m) && now >= m->grant.limit)", "if (dli_mutex_owned(m) && now >= DLI_NEVER)"),
         ("engine/renewal.c", "at = dli_earlier(m->grant.limit, max_hold_at(m));", "at = max_hold_at(m);"),
     )),
     Mutant(13, "subscribed after the try, no second try", driver=13),
@@ -56,12 +56,12 @@ MUTANTS = (
     )),
     Mutant(19, "EVAL after NOSCRIPT keeps the old stamp: harmless", driver=19, caught=False),
     Mutant(20, "no answer taken for no grant", (
-        ("engine/exchange.c", "m->owned && (!answer->sent || answer->refused))\n        m->known = m->sent.was_known || m->doubt;",
-         "m->owned)\n        m->known = m->sent.was_known;"),
+        ("engine/exchange.c", "dli_mutex_owned(m) && (!answer->sent || answer->refused))\n        as_before(m);",
+         "dli_mutex_owned(m))\n        m->want.state = m->sent.before;"),
     )),
     Mutant(101, "a pushed grant counts from its arrival", (
-        ("engine/exchange.c", "int64_t stamp = m->heard_at, lease = m->heard_lease;",
-         "int64_t stamp = now, lease = m->heard_lease;"),
+        ("engine/exchange.c", "int64_t stamp = m->want.heard_at, lease = m->want.heard_lease;",
+         "int64_t stamp = now, lease = m->want.heard_lease;"),
         ("engine/exchange.c", "        stamp = m->sent.stamp;\n        lease = m->sent.wish.lease;",
          "        stamp = now;\n        lease = m->sent.wish.lease;"),
     )),
@@ -73,11 +73,11 @@ MUTANTS = (
         ("engine/exchange.c", "    m->probe.again = at;\n    if (m->waiters", "    if (m->waiters"),
     )),
     Mutant(104, "the undo ends with the shorter lease of the claim", seeds=6000, edits=(
-        ("engine/mutex.c", "m->owned ? m->asked : dli_mutex_place(m)",
-         "m->owned ? m->grant.lease : dli_mutex_beat(m) + m->grant.lease"),
+        ("engine/mutex.c", "dli_mutex_owned(m) ? m->want.asked : dli_mutex_place(m)",
+         "dli_mutex_owned(m) ? m->grant.lease : dli_mutex_beat(m) + m->grant.lease"),
     )),
     Mutant(105, "the undo of a place in line ends before the place does", (
-        ("engine/mutex.c", "m->owned ? m->asked : dli_mutex_place(m)", "m->asked"),
+        ("engine/mutex.c", "dli_mutex_owned(m) ? m->want.asked : dli_mutex_place(m)", "m->want.asked"),
         ("engine/exchange.c", "        dli_mutex_give_back(m, number, now);", "        (void)number;"),
     )),
     Mutant(106, "a claim with a shorter lease is not confirmed at once", (
@@ -268,7 +268,7 @@ KINDS = (
         ("redis/scripts/semaphore/semaphore_acquire.lua", "if left < permits or call('HEXISTS', once, owner) == 1 then", "if left < permits then"),
     )),
     Mutant(214, "a number in doubt is forgotten", world="semaphore", edits=(
-        ("engine/exchange.c", "        m->doubt |= doubt;\n", "        m->doubt |= 0;\n"),
+        ("engine/exchange.c", "        m->want.doubt |= doubt;\n", "        m->want.doubt |= 0;\n"),
     )),
     Mutant(215, "permits of the living are given back", world="semaphore", edits=(
         ("redis/scripts/semaphore/semaphore_change.lua", "text(millis() - number)", "text(millis() - number + 86400000)"),
@@ -448,8 +448,8 @@ FORGETFUL = (
         ("engine/transfer.c", " || dli_mutex_falls(m, token)", ""),
     )),
     Mutant(623, "a number that is asked for again is compared with what came later", edits=(
-        ("engine/exchange.c", "    if (!m->want)\n        new_number(m);\n",
-         "    int64_t number = m->want;\n\n    new_number(m);\n    m->want = number ? number : m->want;\n"),
+        ("engine/exchange.c", "    if (m->want.state == DLI_WANT_NONE)\n        new_number(m);\n",
+         "    int64_t number = m->want.number;\n\n    new_number(m);\n    m->want.number = number ? number : m->want.number;\n"),
     )),
 )  # fmt: skip
 

@@ -86,7 +86,7 @@ static void prepare(struct dli_entry *entry, const struct dli_wish *wish, int64_
     request->kind = entry->kind;
     request->place = entry->place;
     request->repeatable = 1;
-    request->above = entry->m.owned || entry->m.tokens.forgot ? 0 : entry->m.tokens.end;
+    request->above = dli_mutex_owned(&entry->m) || entry->m.tokens.forgot ? 0 : entry->m.tokens.end;
     request->asker = entry;
     exchange->wish = *wish;
     exchange->keep_ms = entry->rules.keep_ms;

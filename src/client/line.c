@@ -23,7 +23,7 @@ static void listen(struct dli_entry *entry, int on)
     char owner[DLI_OWNER_MAX] = "";
 
     if (entry->kind->own_channel) {
-        entry->followed = on ? entry->m.want : entry->followed;
+        entry->followed = on ? entry->m.want.number : entry->followed;
         dli_entry_owner(entry, entry->followed, owner);
     }
     store->ops->listen(store, entry->kind, entry->place, owner, on, &ear(entry)->listeners);
@@ -277,9 +277,9 @@ static void granted(void *owner, const struct dli_message_target *heard, int64_t
         return;
     dli_entry_lock(entry);
     entry->surplus++;
-    if (!entry->m.owned) {
+    if (!dli_mutex_owned(&entry->m)) {
         dli_mutex_pushed(&entry->m, heard->number, seq, token, tokens, now);
-        if (entry->m.owned)
+        if (dli_mutex_owned(&entry->m))
             dli_client_count(client, DLOCK_STAT_PUSHED_GRANTS, 1);
     }
     dli_entry_pump(entry, now);

@@ -180,11 +180,11 @@ struct dli_operation *dli_operation_change(struct dli_entry *entry, const char *
 /* entry.mutex held: the grant number of what owner holds, its id and the token; 0 when it holds nothing. */
 static int64_t held_number(struct dli_entry *entry, int64_t owner, char id[DLI_OWNER_MAX], int64_t *token)
 {
-    if (!entry->m.holder || entry->m.holder->owner != owner || !entry->m.owned)
+    if (!entry->m.holder || entry->m.holder->owner != owner || !dli_mutex_owned(&entry->m))
         return 0;
-    dli_entry_owner(entry, entry->m.want, id);
+    dli_entry_owner(entry, entry->m.want.number, id);
     *token = entry->m.holder->token;
-    return entry->m.want;
+    return entry->m.want.number;
 }
 
 static int ask_extend(struct dli_operation *operation)

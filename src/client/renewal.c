@@ -18,7 +18,7 @@ void dli_renewal_queue(struct dli_entry *entry)
         .hold = entry,
         .kind = entry->kind,
         .place = entry->place,
-        .number = m->want,
+        .number = m->want.number,
         .lease = m->grant.lease,
         .limit = m->grant.limit,
         .attempt = entry->rules.attempt,
@@ -30,7 +30,7 @@ void dli_renewal_queue(struct dli_entry *entry)
     };
 
     if (dli_renew_queue(entry->loop, &due)) {
-        dli_mutex_renewed(m, m->want, -1, m->grant.lease, m->grant.stamp, dli_now());
+        dli_mutex_renewed(m, m->want.number, -1, m->grant.lease, m->grant.stamp, dli_now());
         return;
     }
     dli_mutex_renewing(m);
@@ -44,7 +44,7 @@ static int still_wanted(const struct dli_due *due, int64_t now)
     int wanted, late;
 
     dli_entry_lock(entry);
-    wanted = entry->m.renewing.in_flight && entry->m.want == due->number;
+    wanted = entry->m.renewing.in_flight && entry->m.want.number == due->number;
     if (wanted && now < entry->m.renewing.at) {
         wanted = entry->m.renewing.in_flight = 0;
         dli_entry_pump(entry, now);

@@ -36,7 +36,7 @@ dlock_status dli_transfer_export(struct dli_entry *entry, int64_t owner, uint8_t
     } else {
         size_t head;
 
-        dli_entry_owner(entry, m->want, id);
+        dli_entry_owner(entry, m->want.number, id);
         head = (size_t)snprintf(line, sizeof line, "dlock1 %" PRId64 " %" PRId64 " %s ", m->holder->token,
                                 m->grant.lease / DLI_MS, id);
         *size = head + entry->name.size;

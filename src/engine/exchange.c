@@ -25,7 +25,8 @@ static void new_number(struct dli_mutex *m)
 {
     int64_t highest = m->rules->highest ? __atomic_load_n(m->rules->highest, __ATOMIC_RELAXED) : 0;
 
-    m->want = dli_mutex_mint(m);
+    m->want.number = dli_mutex_mint(m);
+    m->want.state = DLI_WANT_FRESH;
     if (m->tokens.end <= highest)
         m->tokens.end = highest + 1;
 }
@@ -55,9 +56,9 @@ static void wish_want(struct dli_mutex *m, enum dli_line line, int64_t now, stru
 {
     const struct dli_claim *first = DLI_OBJECT(m->waiting.next, struct dli_claim, link);
 
-    if (!m->want)
+    if (m->want.state == DLI_WANT_NONE)
         new_number(m);
-    wish->want = m->want;
+    wish->want = m->want.number;
     wish->lease = first->lease;
     wish->patient = someone_patient(m);
     wish->mode = mode_now(wish->patient, line);
@@ -67,11 +68,11 @@ static void wish_want(struct dli_mutex *m, enum dli_line line, int64_t now, stru
 
 int dli_mutex_wish(struct dli_mutex *m, enum dli_line line, int64_t now, struct dli_wish *wish)
 {
-    int wants = m->waiters > 0 && !m->owned && !m->adopting && now >= m->want_at;
+    int wants = m->waiters > 0 && !dli_mutex_owned(m) && !m->adopting && now >= m->want.at;
 
     if (m->sent.in_flight)
         return 0;
-    if (m->want && !m->owned && !wants && !m->drop.number)
+    if (m->want.state != DLI_WANT_NONE && !dli_mutex_owned(m) && !wants && !m->drop.number)
         dli_mutex_start_drop(m, now);
     if ((!wants && !m->drop.number) || now < m->probe.at)
         return 0;
@@ -91,23 +92,23 @@ int dli_mutex_wish(struct dli_mutex *m, enum dli_line line, int64_t now, struct 
 void dli_mutex_sent(struct dli_mutex *m, const struct dli_wish *wish, int64_t stamp)
 {
     if (!m->sent.in_flight)
-        m->sent.was_known = m->known;
+        m->sent.before = m->want.state;
     m->sent.in_flight = 1;
     m->probe.again = DLI_NEVER;
     m->sent.wish = *wish;
     m->sent.stamp = stamp;
     if (!wish->want)
         return;
-    if (!m->known) {
-        m->heard_seq = 0;
-        m->heard_at = stamp;
-        m->heard_lease = wish->lease;
-        m->asked = 0;
+    if (m->want.state == DLI_WANT_FRESH) {
+        m->want.state = DLI_WANT_KNOWN;
+        m->want.heard_seq = 0;
+        m->want.heard_at = stamp;
+        m->want.heard_lease = wish->lease;
+        m->want.asked = 0;
     }
-    if (m->heard_lease > wish->lease)
-        m->heard_lease = wish->lease;
+    if (m->want.heard_lease > wish->lease)
+        m->want.heard_lease = wish->lease;
     dli_mutex_extending(m, wish->lease);
-    m->known = 1;
     m->grant.lease = wish->lease;
 }
 
@@ -116,8 +117,7 @@ static void own(struct dli_mutex *m, int64_t token, int64_t tokens, int64_t leas
 {
     const struct dli_claim *first = DLI_OBJECT(m->waiting.next, struct dli_claim, link);
 
-    m->owned = 1;
-    m->known = 1;
+    m->want.state = DLI_WANT_OWNED;
     m->tokens.forgot = 0;
     m->line.listen = 0;
     m->gate_until = 0;
@@ -137,7 +137,8 @@ static void own(struct dli_mutex *m, int64_t token, int64_t tokens, int64_t leas
         dli_mutex_take_turn(m, now);
         return;
     }
-    m->owned = 0; /* a late message may be about a grant that is over: the number may be in line again */
+    m->want.state =
+        DLI_WANT_KNOWN; /* a late message may be about a grant that is over: the number may be in line again */
     dli_mutex_start_drop(m, now);
 }
 
@@ -146,7 +147,7 @@ static void granted(struct dli_mutex *m, const struct dli_answer *answer, int64_
     if (m->rules->momentary) {
         dli_mutex_end_asked(m, DLOCK_OK, 0);
         dli_mutex_forget_want(m);
-    } else if (!m->owned) {
+    } else if (!dli_mutex_owned(m)) {
         own(m, answer->token, answer->tokens, m->sent.wish.lease, m->sent.stamp, now);
     } else if (m->sent.stamp > m->grant.stamp && m->sent.wish.lease == m->grant.lease) {
         m->grant.stamp = m->sent.stamp;
@@ -168,17 +169,31 @@ static void look_after(struct dli_mutex *m, int64_t pause, int64_t now)
     m->probe.at = now + pause < m->probe.again ? now + pause : m->probe.again;
 }
 
+/* Whether the exchange that was sent last wants the number that is wanted now. */
+static int still_wanted(const struct dli_mutex *m)
+{
+    return m->sent.wish.want && m->sent.wish.want == m->want.number;
+}
+
+/* The exchange has not made want known. */
+static void as_before(struct dli_mutex *m)
+{
+    if (!m->want.doubt)
+        m->want.state = m->sent.before;
+}
+
 /* Someone else holds it. A push that came before this answer stands: the server made it later. */
 static void held(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
 {
     int64_t pause = safe_pause(m);
 
-    if (m->owned)
+    if (dli_mutex_owned(m))
         return;
-    m->known = (m->sent.wish.mode != DLI_MODE_TRY && !m->rules->no_line) || m->sent.was_known || m->doubt;
-    m->heard_seq = m->sent.wish.seq;
-    m->heard_at = m->sent.stamp;
-    m->heard_lease = m->sent.wish.lease;
+    if (m->sent.wish.mode == DLI_MODE_TRY || m->rules->no_line)
+        as_before(m);
+    m->want.heard_seq = m->sent.wish.seq;
+    m->want.heard_at = m->sent.stamp;
+    m->want.heard_lease = m->sent.wish.lease;
     m->probe.seen = answer->seen;
     m->probe.seen_at = now;
     dli_mutex_end_asked(m, DLOCK_BUSY, 1);
@@ -203,9 +218,9 @@ static void quarantine(struct dli_mutex *m, const struct dli_answer *answer, int
     int64_t pause = answer->left + dli_mutex_jitter(m, 50 * DLI_MS) + DLI_MS;
     int64_t most = safe_pause(m);
 
-    if (m->owned)
+    if (dli_mutex_owned(m))
         return;
-    m->known = m->sent.was_known || m->doubt;
+    as_before(m);
     m->probe.trouble = DLOCK_QUARANTINED;
     dli_mutex_end_asked(m, DLOCK_QUARANTINED, 1);
     look_after(m, dli_earlier(pause, most), now);
@@ -243,10 +258,10 @@ static void unconfirmed(struct dli_mutex *m, const struct dli_answer *answer, in
     m->probe.at = now;
     if (m->sent.wish.drop && m->sent.wish.drop == m->drop.number && !answer->refused)
         dropped(m, answer);
-    if (m->sent.wish.want != m->want || m->owned)
+    if (!still_wanted(m) || dli_mutex_owned(m))
         return;
     if (answer->refused)
-        m->known = m->sent.was_known || m->doubt;
+        as_before(m);
     dli_mutex_end_waiting(m, answer->status, 0);
 }
 
@@ -254,8 +269,8 @@ static void failed(struct dli_mutex *m, const struct dli_answer *answer, int64_t
 {
     retry_later(m, answer->status, now);
     m->tokens.forgot |= answer->status == DLOCK_SERVER_FORGOT;
-    if (m->sent.wish.want == m->want && !m->owned && (!answer->sent || answer->refused))
-        m->known = m->sent.was_known || m->doubt;
+    if (still_wanted(m) && !dli_mutex_owned(m) && (!answer->sent || answer->refused))
+        as_before(m);
     if (answer->sent && !answer->refused && m->sent.wish.drop == m->drop.number)
         m->drop.unsure = 1;
     dli_mutex_end_waiting(m, answer->status, may_pass(answer->status));
@@ -269,8 +284,8 @@ static void failed(struct dli_mutex *m, const struct dli_answer *answer, int64_t
 
 int dli_mutex_refuses(const struct dli_mutex *m, const struct dli_answer *answer)
 {
-    return answer->status == DLOCK_OK && m->sent.wish.want && m->sent.wish.want == m->want &&
-           answer->got == DLI_TRY_GRANTED && !m->owned && answer->token < m->tokens.end;
+    return answer->status == DLOCK_OK && still_wanted(m) && answer->got == DLI_TRY_GRANTED && !dli_mutex_owned(m) &&
+           answer->token < m->tokens.end;
 }
 
 /* Tokens never fall here: the grant goes back, and who waits asks again until they are higher. */
@@ -286,8 +301,8 @@ static void note_doubt(struct dli_mutex *m, const struct dli_answer *answer, int
 {
     int doubt = answer->repeated || (answer->status != DLOCK_OK && answer->sent && !answer->refused);
 
-    if (m->sent.wish.want && m->sent.wish.want == m->want)
-        m->doubt |= doubt;
+    if (still_wanted(m))
+        m->want.doubt |= doubt;
     if (!m->drop.number || m->drop.number != m->sent.wish.want)
         return;
     m->drop.doubt |= doubt;
@@ -318,7 +333,7 @@ static void understand(struct dli_mutex *m, const struct dli_answer *answer, int
         m->probe.retries = 0;
     }
     m->probe.at = now;
-    if (!m->sent.wish.want || m->sent.wish.want != m->want)
+    if (!still_wanted(m))
         return;
     if (answer->got == DLI_TRY_GRANTED) {
         granted(m, answer, now);
@@ -326,7 +341,7 @@ static void understand(struct dli_mutex *m, const struct dli_answer *answer, int
         held(m, answer, now);
     } else if (answer->got == DLI_TRY_QUARANTINE) {
         quarantine(m, answer, now);
-    } else if (!m->owned) {
+    } else if (!dli_mutex_owned(m)) {
         dli_mutex_end_waiting(m, answer->got == DLI_TRY_GATE ? DLOCK_GATE_CLOSED : DLOCK_WRONG_KIND, 0);
         dli_mutex_forget_want(m);
     }
@@ -341,27 +356,27 @@ static int spent(const struct dli_mutex *m, const struct dli_answer *answer)
 void dli_mutex_answer(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
 {
     if (m->sent.wish.want)
-        m->want_at = 0;
+        m->want.at = 0;
     understand(m, answer, now);
-    if (!spent(m, answer) || !m->sent.wish.want || m->sent.wish.want != m->want || m->owned)
+    if (!spent(m, answer) || !still_wanted(m) || dli_mutex_owned(m))
         return;
-    m->want_at = m->probe.at;
-    m->known = 1;
+    m->want.at = m->probe.at;
+    m->want.state = DLI_WANT_KNOWN;
     dli_mutex_start_drop(m, now);
     if (answer->status != DLOCK_OK) /* it cannot be released at once either */
-        m->probe.at = m->want_at;
+        m->probe.at = m->want.at;
 }
 
 void dli_mutex_pushed(struct dli_mutex *m, int64_t number, int64_t seq, int64_t token, int64_t tokens, int64_t now)
 {
-    int64_t stamp = m->heard_at, lease = m->heard_lease;
+    int64_t stamp = m->want.heard_at, lease = m->want.heard_lease;
 
-    if (number != m->want)
+    if (number != m->want.number)
         dli_mutex_give_back(m, number, now);
-    if ((m->rules->doubtful || token < m->tokens.end) && number == m->want)
+    if ((m->rules->doubtful || token < m->tokens.end) && number == m->want.number)
         dli_mutex_probe(m, now);
-    if (m->rules->doubtful || number != m->want || !m->known || m->owned || seq < m->heard_seq || seq > m->probe.seq ||
-        token <= 0 || token >> TOKEN_BITS || token < m->tokens.end)
+    if (m->rules->doubtful || number != m->want.number || m->want.state != DLI_WANT_KNOWN || seq < m->want.heard_seq ||
+        seq > m->probe.seq || token <= 0 || token >> TOKEN_BITS || token < m->tokens.end)
         return;
     if (m->sent.wish.want == number && seq == m->sent.wish.seq) { /* a release alone has no look */
         stamp = m->sent.stamp;
@@ -383,8 +398,8 @@ void dli_mutex_gate(struct dli_mutex *m, int64_t until, int64_t now)
 
 void dli_mutex_probe(struct dli_mutex *m, int64_t at)
 {
-    m->want_at = at < m->want_at ? at : m->want_at;
+    m->want.at = at < m->want.at ? at : m->want.at;
     m->probe.again = at;
-    if (m->waiters > 0 && !m->owned)
+    if (m->waiters > 0 && !dli_mutex_owned(m))
         m->probe.at = at;
 }

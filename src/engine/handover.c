@@ -20,7 +20,7 @@ static int64_t turns_end(const struct dli_mutex *m)
 /* Whether the wire grant is good for another turn. */
 static int has_turn(const struct dli_mutex *m, int64_t now)
 {
-    return m->owned && !m->closed && now >= m->gate_until && m->renewing.on && !m->renewing.failures &&
+    return dli_mutex_owned(m) && !m->closed && now >= m->gate_until && m->renewing.on && !m->renewing.failures &&
            !m->renewing.confirm && m->tokens.next < m->tokens.end && m->handover.turns < m->rules->handover_turns &&
            now < turns_end(m);
 }
@@ -60,7 +60,7 @@ void dli_mutex_take_up(struct dli_mutex *m, int64_t now)
         m->handover.linger_until = 0;
     else
         dli_mutex_stop_linger(m, now);
-    m->want_at = now;
+    m->want.at = now;
 }
 
 void dli_mutex_stop_linger(struct dli_mutex *m, int64_t now)

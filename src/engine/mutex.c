@@ -136,7 +136,7 @@ static void begin(struct dli_mutex *m, struct dli_claim *claim, int64_t now)
     if (m->handover.linger_until)
         dli_mutex_take_up(m, now);
     else if (m->waiters == 1 || m->probe.trouble != DLOCK_OK || !claim->patient)
-        m->probe.at = m->want_at = now;
+        m->probe.at = m->want.at = now;
     if (!claim->patient)
         m->probe.again = now;
 }
@@ -199,10 +199,9 @@ void dli_mutex_take_turn(struct dli_mutex *m, int64_t now)
 
 void dli_mutex_forget_want(struct dli_mutex *m)
 {
-    m->want = 0;
-    m->known = 0;
-    m->doubt = 0;
-    m->owned = 0;
+    m->want.number = 0;
+    m->want.state = DLI_WANT_NONE;
+    m->want.doubt = 0;
     m->renewing.in_flight = 0;
     m->renewing.confirm = 0;
     m->renewing.at_risk = 0;
@@ -218,7 +217,7 @@ int64_t dli_mutex_beat(const struct dli_mutex *m)
 
 int64_t dli_mutex_place(const struct dli_mutex *m)
 {
-    return dli_later(dli_mutex_beat(m), m->asked);
+    return dli_later(dli_mutex_beat(m), m->want.asked);
 }
 
 /* A renewal sent before may reach the server for the time of an attempt still. */
@@ -237,20 +236,18 @@ void dli_mutex_drop(struct dli_mutex *m, int64_t number, int64_t lasts, int64_t 
  */
 void dli_mutex_start_drop(struct dli_mutex *m, int64_t now)
 {
-    int doubt = m->doubt;
-
-    if (m->known && !m->rules->momentary)
-        dli_mutex_drop(m, m->want, m->owned ? m->asked : dli_mutex_place(m), now);
-    m->drop.doubt |= m->known && doubt;
+    if (dli_mutex_known(m) && !m->rules->momentary)
+        dli_mutex_drop(m, m->want.number, dli_mutex_owned(m) ? m->want.asked : dli_mutex_place(m), now);
+    m->drop.doubt |= m->want.doubt;
     dli_mutex_forget_want(m);
 }
 
 void dli_mutex_give_back(struct dli_mutex *m, int64_t number, int64_t now)
 {
-    if (m->drop.number || number == m->want || number <= m->let_gone ||
+    if (m->drop.number || number == m->want.number || number <= m->let_gone ||
         number > __atomic_load_n(m->rules->numbers, __ATOMIC_RELAXED))
         return;
-    dli_mutex_drop(m, number, m->asked, now);
+    dli_mutex_drop(m, number, m->want.asked, now);
     m->drop.doubt = 1; /* a request that came late has put it in line: there may be more */
 }
 
@@ -337,8 +334,8 @@ void dli_mutex_close(struct dli_mutex *m, int64_t now)
 
 int dli_mutex_idle(const struct dli_mutex *m)
 {
-    return !m->holder && !m->leaving && !m->want && !m->drop.number && !m->sent.in_flight && !m->adopting &&
-           m->waiters == 0;
+    return !m->holder && !m->leaving && m->want.state == DLI_WANT_NONE && !m->drop.number && !m->sent.in_flight &&
+           !m->adopting && m->waiters == 0;
 }
 
 void dli_mutex_forget_lost(struct dli_mutex *m)

@@ -81,6 +81,26 @@ struct dli_mutex_rules {
 /* How the process hears of grants pushed to it. */
 enum dli_line { DLI_LINE_ABSENT, DLI_LINE_READY, DLI_LINE_BROKEN };
 
+/* In this order: whatever holds of a state and of those behind it is a comparison. */
+enum dli_want_state {
+    DLI_WANT_NONE,
+    DLI_WANT_FRESH, /* minted; the server cannot know it */
+    DLI_WANT_KNOWN, /* sent: it may be in line, granted, or unknown to the server */
+    DLI_WANT_OWNED  /* granted to this process, until grant.limit */
+};
+
+/* The number that is acquired or owned. */
+struct dli_want {
+    enum dli_want_state state;
+    int64_t number;      /* 0 in state NONE */
+    int doubt;           /* KNOWN, OWNED: a request that wanted it may still be under way */
+    int64_t at;          /* send nothing that wants it before; 0: any time */
+    int64_t heard_seq;   /* the last probe that was answered "still in line"; 0: none */
+    int64_t heard_at;    /* stamp of that probe; of the first one that named the number before any was answered */
+    int64_t heard_lease; /* the shortest lease asked for since */
+    int64_t asked;       /* the longest lease the server was asked for, with its delay */
+};
+
 /*
  * The number to be released. Its flags are independent: each may be set whatever the others are, save that only one of
  * lingered and first is.
@@ -99,8 +119,8 @@ struct dli_drop {
 struct dli_sent {
     int in_flight; /* it is on the wire */
     struct dli_wish wish;
-    int64_t stamp; /* read before its first byte */
-    int was_known; /* before it */
+    int64_t stamp;              /* read before its first byte */
+    enum dli_want_state before; /* the state of want */
 };
 
 /*
@@ -170,20 +190,12 @@ struct dli_mutex {
     int64_t loose; /* of them, those that are not bound */
     int closed;
 
-    int64_t want;
+    struct dli_want want;
     struct dli_drop drop;
-    int owned; /* want is ours until limit */
-    int known; /* the server may know want: in line, granted, or unknown */
     struct dli_sent sent;
-    int64_t heard_seq;   /* the last look answered "still in line" */
-    int64_t heard_at;    /* stamp of that look; of the first one that named want before any was answered */
-    int64_t heard_lease; /* the shortest lease asked for since */
-    int64_t asked;       /* the longest lease the server was asked for want */
-    int64_t let_gone;    /* the last number that was let go; it is held elsewhere */
+    int64_t let_gone; /* the last number that was let go; it is held elsewhere */
     struct dli_probe probe;
-    int64_t want_at;    /* and one that wants something not before; 0: any time */
     int adopting;       /* the server is asked to adopt a grant: nobody else asks for the lock */
-    int doubt;          /* a request that wanted want may still be under way */
     int64_t gate_until; /* the gate is closed, as far as heard */
     struct dli_line_state line;
 
@@ -193,6 +205,18 @@ struct dli_mutex {
     struct dli_renewing renewing;
     uint64_t noise; /* jitter */
 };
+
+/* Want may be known to the server. */
+static inline int dli_mutex_known(const struct dli_mutex *m)
+{
+    return m->want.state >= DLI_WANT_KNOWN;
+}
+
+/* Want is ours. */
+static inline int dli_mutex_owned(const struct dli_mutex *m)
+{
+    return m->want.state == DLI_WANT_OWNED;
+}
 
 /* ---- requests: mutex.c */
 

@@ -74,9 +74,9 @@ void dli_mutex_renew_from(struct dli_mutex *m, int64_t stamp)
 
 int64_t dli_mutex_renewal(const struct dli_mutex *m, int64_t now)
 {
-    if (!m->owned || !m->holder || m->renewing.in_flight || !renews(m) || now < m->renewing.at)
+    if (!dli_mutex_owned(m) || !m->holder || m->renewing.in_flight || !renews(m) || now < m->renewing.at)
         return 0;
-    return m->want;
+    return m->want.number;
 }
 
 void dli_mutex_renewing(struct dli_mutex *m)
@@ -89,7 +89,7 @@ void dli_mutex_renewed(struct dli_mutex *m, int64_t number, int kept, int64_t le
     int64_t limit = dli_lease_limit(stamp, lease, m->rules->drift_ppm);
 
     dli_mutex_tick(m, now);
-    if (!m->owned || number != m->want)
+    if (!dli_mutex_owned(m) || number != m->want.number)
         return;
     m->renewing.in_flight = 0;
     if (kept == 0) {
@@ -113,13 +113,13 @@ void dli_mutex_extending(struct dli_mutex *m, int64_t lease)
 {
     int64_t lasts = dli_later(lease, m->rules->delay);
 
-    m->asked = m->asked > lasts ? m->asked : lasts;
+    m->want.asked = m->want.asked > lasts ? m->want.asked : lasts;
 }
 
 /* Whether the hold with this token and grant number goes on. */
 static int holds(const struct dli_mutex *m, int64_t number, int64_t token)
 {
-    return m->owned && number == m->want && m->holder && m->holder->token == token;
+    return dli_mutex_owned(m) && number == m->want.number && m->holder && m->holder->token == token;
 }
 
 int dli_mutex_extended(struct dli_mutex *m, int64_t number, int64_t token, int kept, int64_t lease, int64_t stamp,
@@ -134,7 +134,7 @@ int dli_mutex_extended(struct dli_mutex *m, int64_t number, int64_t token, int k
         m->grant.lease = m->holder->lease = lease;
     }
     dli_mutex_renewed(m, number, kept, lease, stamp, now);
-    if (m->owned && number == m->want)
+    if (dli_mutex_owned(m) && number == m->want.number)
         m->renewing.in_flight = renewing;
     return kept == 1 && holds(m, number, token);
 }
@@ -149,7 +149,7 @@ void dli_mutex_tick(struct dli_mutex *m, int64_t now)
 {
     if (m->handover.linger_until && now >= m->handover.linger_until)
         dli_mutex_stop_linger(m, now);
-    if (m->owned && now >= m->grant.limit)
+    if (dli_mutex_owned(m) && now >= m->grant.limit)
         dli_mutex_lose(m, DLOCK_CAUSE_EXPIRED, now);
     else if (now >= max_hold_at(m))
         dli_mutex_lose(m, DLOCK_CAUSE_MAX_HOLD, now);
@@ -177,13 +177,13 @@ int64_t dli_mutex_alarm(const struct dli_mutex *m)
 
     if (m->handover.linger_until) {
         at = m->handover.linger_until;
-    } else if (m->owned) {
+    } else if (dli_mutex_owned(m)) {
         at = dli_earlier(m->grant.limit, max_hold_at(m));
         at = dli_earlier(at, risk_at(m));
         if (!m->renewing.in_flight && renews(m))
             at = dli_earlier(at, m->renewing.at);
-    } else if (!m->sent.in_flight && !m->adopting && (m->waiters > 0 || m->want)) {
-        at = m->waiters > 0 && m->want_at > m->probe.at ? m->want_at : m->probe.at;
+    } else if (!m->sent.in_flight && !m->adopting && (m->waiters > 0 || m->want.state != DLI_WANT_NONE)) {
+        at = m->waiters > 0 && m->want.at > m->probe.at ? m->want.at : m->probe.at;
     }
     if (m->drop.number)
         at = dli_earlier(at, m->sent.in_flight ? drop_ends(m) : dli_earlier(m->probe.at, drop_ends(m)));

@@ -8,7 +8,7 @@ void dli_mutex_let_go(struct dli_mutex *m, int64_t now)
     if (m->holder) {
         m->holder->state = DLI_CLAIM_DONE;
         m->holder = NULL;
-        m->let_gone = m->want;
+        m->let_gone = m->want.number;
     }
     dli_mutex_forget_want(m);
     m->probe.at = now;
@@ -18,8 +18,8 @@ int dli_mutex_may_adopt(const struct dli_mutex *m)
 {
     int undoing = m->drop.number && m->drop.first;
 
-    return !m->closed && !m->holder && !m->leaving && !m->want && !m->adopting && m->waiters == 0 &&
-           (undoing || (!m->drop.number && !m->sent.in_flight));
+    return !m->closed && !m->holder && !m->leaving && m->want.state == DLI_WANT_NONE && !m->adopting &&
+           m->waiters == 0 && (undoing || (!m->drop.number && !m->sent.in_flight));
 }
 
 void dli_mutex_disown(struct dli_mutex *m, int64_t number, int64_t lease, int64_t now)
@@ -40,17 +40,17 @@ int dli_mutex_adopt(struct dli_mutex *m, struct dli_claim *claim, int64_t number
 {
     if (m->drop.first) /* of an earlier try, which has nothing any more */
         m->drop.number = m->drop.first = 0;
-    m->want = number;
-    m->known = 1;
+    m->want.number = number;
+    m->want.state = DLI_WANT_KNOWN;
     m->grant.lease = claim->lease;
-    m->asked = dli_later(m->grant.lease, m->rules->delay);
+    m->want.asked = dli_later(m->grant.lease, m->rules->delay);
     m->grant.stamp = stamp;
     m->grant.limit = dli_lease_limit(stamp, m->grant.lease, m->rules->drift_ppm);
     if (m->closed || now >= m->grant.limit || dli_mutex_falls(m, token)) {
         dli_mutex_start_drop(m, now);
         return 0;
     }
-    m->owned = 1;
+    m->want.state = DLI_WANT_OWNED;
     m->tokens.next = token;
     m->tokens.end = token + 1;
     m->renewing.at = stamp + m->grant.lease / 3;

@@ -127,7 +127,7 @@ static void send(struct world *w)
     if (w->over || !dli_mutex_wish(&w->m, w->line, w->now, &wish))
         return;
     REQUIRE(!w->m.sent.in_flight && (wish.want || wish.drop) && wish.want != wish.drop && wish.lease >= 0);
-    REQUIRE(!wish.want || (wish.want == w->m.want && wish.want <= w->numbers && wish.block >= 1));
+    REQUIRE(!wish.want || (wish.want == w->m.want.number && wish.want <= w->numbers && wish.block >= 1));
     REQUIRE(!wish.drop || wish.drop == w->m.drop.number);
     REQUIRE(!(w->rules.separate && wish.want && wish.drop));
     if (wish.want)
@@ -145,7 +145,7 @@ static void pump(struct world *w)
         w->renewing = dli_mutex_renewal(&w->m, w->now);
         w->renew_stamp = w->now;
         w->renew_lease = w->m.grant.lease;
-        REQUIRE(w->renewing == w->m.want && w->m.owned);
+        REQUIRE(w->renewing == w->m.want.number && dli_mutex_owned(&w->m));
         dli_mutex_renewing(&w->m);
     }
 }
@@ -182,8 +182,8 @@ static void check_claims(const struct world *w)
         REQUIRE(claim->state != DLI_CLAIM_IDLE && claim->state != DLI_CLAIM_DONE);
     }
     REQUIRE(held <= 1 && held == (m->holder != NULL) && waiting == m->waiters && m->loose <= m->waiters);
-    REQUIRE(m->owned || !m->holder);
-    REQUIRE(!m->want || m->want != m->drop.number);
+    REQUIRE(dli_mutex_owned(m) || !m->holder);
+    REQUIRE(!m->want.number || m->want.number != m->drop.number);
 }
 
 static void check_time(struct world *w)
@@ -197,7 +197,7 @@ static void check_time(struct world *w)
         REQUIRE(i < ROUNDS - 1); /* it would be called for ever */
         dli_mutex_tick(m, w->now);
         pump(w);
-        if (w->renewing && w->renewing != m->want && m->holder && m->renewing.in_flight == 0)
+        if (w->renewing && w->renewing != m->want.number && m->holder && m->renewing.in_flight == 0)
             break; /* the thread has one renewal on the wire, which is another number's: it waits for that */
     }
     at = dli_mutex_alarm(m);
@@ -205,7 +205,7 @@ static void check_time(struct world *w)
         REQUIRE(at <= m->grant.limit);
     if (m->leaving)
         REQUIRE(at <= m->leaving->until);
-    if (m->waiters > 0 && !m->owned && !m->sent.in_flight)
+    if (m->waiters > 0 && !dli_mutex_owned(m) && !m->sent.in_flight)
         REQUIRE(at != DLI_NEVER);
     if (m->drop.number && !m->sent.in_flight)
         REQUIRE(at != DLI_NEVER);
@@ -361,7 +361,7 @@ static void answer(struct world *w, struct fuzz *in)
         said.tokens = 1 + (int64_t)fuzz_below(in, (unsigned)(w->m.sent.wish.block > 255 ? 255 : w->m.sent.wish.block));
     }
     said.spent = said.got != DLI_TRY_GRANTED && fuzz_below(in, 8) == 0;
-    if (said.got == DLI_TRY_GRANTED && w->m.sent.wish.want == w->m.want)
+    if (said.got == DLI_TRY_GRANTED && w->m.sent.wish.want == w->m.want.number)
         promise(w, most(w, w->m.sent.stamp, w->m.sent.wish.lease));
     if (said.status != DLOCK_OK)
         stays = said.sent && !said.refused;
@@ -374,15 +374,16 @@ static void answer(struct world *w, struct fuzz *in)
 
 static void push(struct world *w, struct fuzz *in)
 {
-    int64_t number = fuzz_below(in, 4) ? w->m.want : 1 + (int64_t)fuzz_byte(in);
+    int64_t number = fuzz_below(in, 4) ? w->m.want.number : 1 + (int64_t)fuzz_byte(in);
     int64_t seq = fuzz_below(in, 4) ? w->m.probe.seq - (int64_t)fuzz_below(in, 4) : fuzz_number(in);
     int known = 0;
 
     for (int i = 0; i < w->looks; i++)
         known |= w->look[i].seq == seq;
-    if (number == w->m.want && number == w->looks_of && w->looks > 0 && (known || seq > w->m.probe.seq || seq < 1))
+    if (number == w->m.want.number && number == w->looks_of && w->looks > 0 &&
+        (known || seq > w->m.probe.seq || seq < 1))
         promise_pushed(w, seq);
-    else if (number == w->m.want) /* of a look that is not remembered here */
+    else if (number == w->m.want.number) /* of a look that is not remembered here */
         return;
     dli_mutex_pushed(&w->m, number, seq, fuzz_below(in, 8) ? some_token(w, in) : fuzz_number(in),
                      1 + (int64_t)fuzz_byte(in), w->now);
@@ -396,7 +397,7 @@ static void renewed(struct world *w, struct fuzz *in)
     if (!number)
         return;
     w->renewing = 0;
-    if (kept == 1 && number == w->m.want)
+    if (kept == 1 && number == w->m.want.number)
         promise(w, most(w, w->renew_stamp, w->renew_lease));
     dli_mutex_renewed(&w->m, number, kept, w->renew_lease, w->renew_stamp, w->now);
 }
@@ -408,7 +409,7 @@ static void extend(struct world *w, struct fuzz *in)
 
     if (!w->m.holder)
         return;
-    number = w->m.want;
+    number = w->m.want.number;
     token = fuzz_below(in, 4) ? w->m.holder->token : fuzz_number(in);
     dli_mutex_extending(&w->m, lease);
     w->now += (int64_t)fuzz_byte(in) * MS;

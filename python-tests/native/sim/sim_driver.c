@@ -91,7 +91,7 @@ static struct sim_request *gather_renewals(struct sim *s, struct sim_peer *peer)
         if (s->world == SIM_RW && request && request->row[0].lock != i) /* another script */
             continue;
         peer->side[i].due = 0;
-        if (!number || ((number != m->want || !m->owned) && s->driver_mutant != 10))
+        if (!number || ((number != m->want.number || !dli_mutex_owned(m)) && s->driver_mutant != 10))
             continue;
         sim_check_renewal(s, peer, number);
         if (!request)

@@ -48,7 +48,7 @@ void sim_extend(struct sim *s, struct sim_owner *owner)
 
     sim_trace(s, "peer %d owner %d extends to %" PRId64, owner->peer, owner->index, lease);
     dli_mutex_extending(&peer->side[owner->lock].m, lease);
-    order(s, peer, owner->lock, peer->side[owner->lock].m.want, lease, SIM_ORDER_EXTEND, NULL)->token =
+    order(s, peer, owner->lock, peer->side[owner->lock].m.want.number, lease, SIM_ORDER_EXTEND, NULL)->token =
         owner->claim->token;
 }
 
@@ -83,11 +83,11 @@ void sim_let_go(struct sim *s, struct sim_owner *owner)
 {
     struct sim_peer *peer = &s->peer[owner->peer];
     struct dli_mutex *m = &peer->side[owner->lock].m;
-    struct moving moving = {.lock = owner->lock, .from_peer = owner->peer, .from_number = m->want};
+    struct moving moving = {.lock = owner->lock, .from_peer = owner->peer, .from_number = m->want.number};
 
     moving.token = owner->claim->token;
     moving.lease = m->grant.lease;
-    sim_number(s, peer, m->want)->excused = s->now + 3 * s->plan.lease_max;
+    sim_number(s, peer, m->want.number)->excused = s->now + 3 * s->plan.lease_max;
     owner->claim->let_go = 1;
     sim_trace(s, "peer %d owner %d lets %s go", owner->peer, owner->index, s->lock[owner->lock].name);
     dli_mutex_let_go(m, sim_clock(s, peer));
