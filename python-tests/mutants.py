@@ -31,8 +31,8 @@ class Mutant:
 
 MUTANTS = (
     Mutant(1, "stamp after the reply", (
-        ("engine/exchange.c", "own(m, answer->token, answer->tokens, m->sent.lease, m->sent_at, now);",
-         "own(m, answer->token, answer->tokens, m->sent.lease, now, now);"),
+        ("engine/exchange.c", "own(m, answer->token, answer->tokens, m->sent.wish.lease, m->sent.stamp, now);",
+         "own(m, answer->token, answer->tokens, m->sent.wish.lease, now, now);"),
     )),
     Mutant(3, "no guard", seeds=4000, edits=(
         ("engine/lease.c", "- 2 * DLI_MS - guard(lease);", "- 2 * DLI_MS + 0 * guard(lease);"),
@@ -46,8 +46,8 @@ MUTANTS = (
     )),
     Mutant(10, "a renewal queued before the release is still sent", driver=10, seeds=4000),
     Mutant(11, "loss noticed by replies only", (
-        ("engine/renewal.c", "if (m->owned && now >= m->limit)", "if (m->owned && now >= DLI_NEVER)"),
-        ("engine/renewal.c", "at = dli_earlier(m->limit, max_hold_at(m));", "at = max_hold_at(m);"),
+        ("engine/renewal.c", "if (dli_mutex_owned(m) && now >= m->grant.limit)", "if (dli_mutex_owned(m) && now >= DLI_NEVER)"),
+        ("engine/renewal.c", "at = dli_earlier(m->grant.limit, max_hold_at(m));", "at = max_hold_at(m);"),
     )),
     Mutant(13, "subscribed after the try, no second try", driver=13),
     Mutant(15, "token counted up on re-entry", (
@@ -56,35 +56,35 @@ MUTANTS = (
     )),
     Mutant(19, "EVAL after NOSCRIPT keeps the old stamp: harmless", driver=19, caught=False),
     Mutant(20, "no answer taken for no grant", (
-        ("engine/exchange.c", "m->owned && (!answer->sent || answer->refused))\n        m->known = m->was_known || m->doubt;",
-         "m->owned)\n        m->known = m->was_known;"),
+        ("engine/exchange.c", "dli_mutex_owned(m) && (!answer->sent || answer->refused))\n        as_before(m);",
+         "dli_mutex_owned(m))\n        m->want.state = m->sent.before;"),
     )),
     Mutant(101, "a pushed grant counts from its arrival", (
-        ("engine/exchange.c", "int64_t stamp = m->heard_at, lease = m->heard_lease;",
-         "int64_t stamp = now, lease = m->heard_lease;"),
-        ("engine/exchange.c", "        stamp = m->sent_at;\n        lease = m->sent.lease;",
-         "        stamp = now;\n        lease = m->sent.lease;"),
+        ("engine/exchange.c", "int64_t stamp = m->want.heard_at, lease = m->want.heard_lease;",
+         "int64_t stamp = now, lease = m->want.heard_lease;"),
+        ("engine/exchange.c", "        stamp = m->sent.stamp;\n        lease = m->sent.wish.lease;",
+         "        stamp = now;\n        lease = m->sent.wish.lease;"),
     )),
     Mutant(102, "a grant to who looks lasts as long as its older look asked for", seeds=10000, edits=(
         ("redis/scripts/shared/common.lua", "return grant(own, args[2], tonumber(args[3]), args[7])",
          "return grant(own, told.lease, told.block, told.keep)"),
     )),
     Mutant(103, "a message that comes while an exchange is in flight is forgotten", seeds=8000, edits=(
-        ("engine/exchange.c", "    m->again = at;\n    if (m->waiters", "    if (m->waiters"),
+        ("engine/exchange.c", "    m->probe.again = at;\n    if (m->waiters", "    if (m->waiters"),
     )),
     Mutant(104, "the undo ends with the shorter lease of the claim", seeds=6000, edits=(
-        ("engine/mutex.c", "m->owned ? m->asked : dli_mutex_place(m)",
-         "m->owned ? m->lease : dli_mutex_beat(m) + m->lease"),
+        ("engine/mutex.c", "dli_mutex_owned(m) ? m->want.asked : dli_mutex_place(m)",
+         "dli_mutex_owned(m) ? m->grant.lease : dli_mutex_beat(m) + m->grant.lease"),
     )),
     Mutant(105, "the undo of a place in line ends before the place does", (
-        ("engine/mutex.c", "m->owned ? m->asked : dli_mutex_place(m)", "m->asked"),
+        ("engine/mutex.c", "dli_mutex_owned(m) ? m->want.asked : dli_mutex_place(m)", "m->want.asked"),
         ("engine/exchange.c", "        dli_mutex_give_back(m, number, now);", "        (void)number;"),
     )),
     Mutant(106, "a claim with a shorter lease is not confirmed at once", (
-        ("engine/mutex.c", "        m->confirm = 1;\n        m->renew_at = now;", "        m->confirm = 1;"),
+        ("engine/mutex.c", "        m->renewing.confirm = 1;\n        m->renewing.at = now;", "        m->renewing.confirm = 1;"),
     )),
     Mutant(107, "who waits patiently behind a mere try is not put in line", (
-        ("engine/exchange.c", "if ((!m->sent.patient && m->waiters > 0) || m->drop)", "if (m->drop)"),
+        ("engine/exchange.c", "if ((!m->sent.wish.patient && m->waiters > 0) || m->drop.number)", "if (m->drop.number)"),
     )),
     Mutant(108, "the release wakes nobody", (
         ("redis/scripts/shared/common.lua", "  if gate_closed() or not grant_next(nil, nil, first, told) then\n", "  if lock then\n"),
@@ -93,13 +93,13 @@ MUTANTS = (
         ("redis/scripts/mutex/giveup.lua", "    leave(owner)\n    tell_next()\n", "    leave(owner)\n"),
     )),
     Mutant(110, "a waiter sleeps until it is told", (
-        ("engine/exchange.c", "m->probe_at = now + pause < m->again ? now + pause : m->again;", "m->probe_at = m->again;"),
+        ("engine/exchange.c", "m->probe.at = now + pause < m->probe.again ? now + pause : m->probe.again;", "m->probe.at = m->probe.again;"),
     )),
     Mutant(111, "who has adopted a grant leaves it to others", (
         ("redis/scripts/shared/adopt.lua", "  redis.call('HDEL', lock, from)\n", ""),
     )),
     Mutant(112, "a lock that lingered is never given back", (
-        ("engine/handover.c", "    dli_mutex_start_drop(m, now);\n", "    m->linger_until = 0;\n    (void)now;\n"),
+        ("engine/handover.c", "    dli_mutex_start_drop(m, now);\n", "    m->handover.linger_until = 0;\n    (void)now;\n"),
     )),
     Mutant(118, "a new counter gives a whole block", (
         ("redis/scripts/shared/tokens.lua", "redis.call, micros, 1, nil, nil", "redis.call, micros, tonumber(block), nil, nil"),
@@ -120,10 +120,10 @@ MUTANTS = (
         ("redis/scripts/shared/common.lua", "or (tokens(fence, now(), 1, keep))", "or now() + 64"),
     )),
     Mutant(113, "who takes up a lock that lingers has the token of who left it", (
-        ("engine/handover.c", "    next->handed = 1;\n", "    next->handed = 1;\n    m->token_next -= m->linger_until != 0;\n"),
+        ("engine/handover.c", "    next->handed = 1;\n", "    next->handed = 1;\n    m->tokens.next -= m->handover.linger_until != 0;\n"),
     )),
     Mutant(114, "a lock lingers longer than its grant may be used for turns", (
-        ("engine/handover.c", "dli_earlier(now + claim->linger, turns_end(m));", "now + m->lease;"),
+        ("engine/handover.c", "dli_earlier(now + claim->linger, turns_end(m));", "now + m->grant.lease;"),
     )),
     Mutant(124, "an id that was given up may still be granted", (
         ("redis/scripts/mutex/try.lua", "if buried(about, own) then", "if buried(about, own) and false then"),
@@ -268,7 +268,7 @@ KINDS = (
         ("redis/scripts/semaphore/semaphore_acquire.lua", "if left < permits or call('HEXISTS', once, owner) == 1 then", "if left < permits then"),
     )),
     Mutant(214, "a number in doubt is forgotten", world="semaphore", edits=(
-        ("engine/exchange.c", "        m->doubt |= doubt;\n", "        m->doubt |= 0;\n"),
+        ("engine/exchange.c", "        m->want.doubt |= doubt;\n", "        m->want.doubt |= 0;\n"),
     )),
     Mutant(215, "permits of the living are given back", world="semaphore", edits=(
         ("redis/scripts/semaphore/semaphore_change.lua", "text(millis() - number)", "text(millis() - number + 86400000)"),
@@ -284,7 +284,7 @@ KINDS = (
         ("redis/scripts/semaphore/semaphore_change.lua", "  return gone * permits\n", "  return 0 * gone + permits\n"),
     )),
     Mutant(220, "a hold without a lease is never renewed", world="semaphore", edits=(
-        ("engine/renewal.c", "    return m->renewable || m->confirm || m->rules->lives;", "    return m->renewable || m->confirm;"),
+        ("engine/renewal.c", "    return m->renewing.on || m->renewing.confirm || m->rules->lives;", "    return m->renewing.on || m->renewing.confirm;"),
     )),
     Mutant(221, "permits that expired do not come back", world="permit", edits=(
         ("redis/scripts/permit/permit_pool.lua", "call('INCRBY', lock, back)", "call('INCRBY', lock, 0)"),
@@ -396,7 +396,7 @@ LATE = Mutant(601, "who was woken does not look at the time", edits=(
 
 # Found by test_faults_clock.py, of a server whose clock is set back.
 CLOCK = Mutant(607, "who waits remembers nothing of its last look", edits=(
-    ("engine/exchange.c", "    m->seen = answer->seen;\n", ""),
+    ("engine/exchange.c", "    m->probe.seen = answer->seen;\n", ""),
 ))  # fmt: skip
 
 # Found by test_multi.py, of a grant that comes after the lease.
@@ -431,7 +431,7 @@ UNNAMED = Mutant(616, "the first member is to blame", edits=(
 
 # Found by test_stray.py, of requests that come after the undo.
 STRAY = Mutant(604, "the undo does not say that a request may still be under way", edits=(
-    ("engine/exchange.c", "wish->doubt = m->drop && m->drop_doubt;", "wish->doubt = 0;"),
+    ("engine/exchange.c", "wish->doubt = m->drop.number && m->drop.doubt;", "wish->doubt = 0;"),
 ))  # fmt: skip
 
 # Found by test_transfer.py, of adoptions whose answer is lost.
@@ -448,8 +448,8 @@ FORGETFUL = (
         ("engine/transfer.c", " || dli_mutex_falls(m, token)", ""),
     )),
     Mutant(623, "a number that is asked for again is compared with what came later", edits=(
-        ("engine/exchange.c", "    if (!m->want)\n        new_number(m);\n",
-         "    int64_t number = m->want;\n\n    new_number(m);\n    m->want = number ? number : m->want;\n"),
+        ("engine/exchange.c", "    if (m->want.state == DLI_WANT_NONE)\n        new_number(m);\n",
+         "    int64_t number = m->want.number;\n\n    new_number(m);\n    m->want.number = number ? number : m->want.number;\n"),
     )),
 )  # fmt: skip
 

@@ -861,7 +861,7 @@ for name, (result, arguments) in _abi.PROTOTYPES.items():
     function = getattr(library, name)
     function.restype, function.argtypes = result, arguments
     for number in (0, 1, -1):
-        words = [None if "LP_" in str(kind) or issubclass(kind, ctypes.c_void_p) or kind is ctypes.c_char_p else number for kind in arguments]
+        words = [None if "LP_" in str(kind) or issubclass(kind, (_abi.Pointer, ctypes.c_void_p, ctypes.c_char_p)) else number for kind in arguments]
         got = function(*words)
         if result is ctypes.c_int32 and name not in ("dlock_status_at", "dlock_status_retryable"):
             print(name, got)

@@ -271,7 +271,7 @@ dlock_status dli_acquire_local(struct dli_entry *entry, const struct dli_terms *
 
     dli_entry_lock(entry);
     claim = dli_mutex_reenter(&entry->m, owner, now);
-    if (!claim && entry->m.linger_until)
+    if (!claim && entry->m.handover.linger_until)
         claim = take_up(entry, terms, owner, now);
     if (claim) {
         struct dli_waiter *waiter = DLI_OBJECT(claim, struct dli_waiter, claim);

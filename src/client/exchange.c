@@ -51,13 +51,13 @@ static void digest(struct dli_entry *entry, int64_t now)
     const struct dli_answer *answer = &entry->request->exchange.answer;
 
     if (falls(entry))
-        dli_fail_forgot(entry->request->reason, answer->token, entry->m.token_end - 1);
+        dli_fail_forgot(entry->request->reason, answer->token, entry->m.tokens.end - 1);
     remember(entry);
     if (answer->status == DLOCK_OK && answer->cut > 0)
         tell_cut(entry, answer->cut);
     if (answer->status == DLOCK_OK && answer->got == DLI_TRY_GRANTED)
         dli_client_count(client, DLOCK_STAT_WIRE_GRANTS, 1);
-    if (answer->status == DLOCK_OK && answer->released && !entry->m.leaving && !entry->m.drop_lingered)
+    if (answer->status == DLOCK_OK && answer->released && !entry->m.leaving && !entry->m.drop.lingered)
         dli_client_count(client, DLOCK_STAT_UNDONE, 1);
     dli_mutex_answer(&entry->m, answer, now);
 }
@@ -86,7 +86,7 @@ static void prepare(struct dli_entry *entry, const struct dli_wish *wish, int64_
     request->kind = entry->kind;
     request->place = entry->place;
     request->repeatable = 1;
-    request->above = entry->m.owned || entry->m.forgot ? 0 : entry->m.token_end;
+    request->above = dli_mutex_owned(&entry->m) || entry->m.tokens.forgot ? 0 : entry->m.tokens.end;
     request->asker = entry;
     exchange->wish = *wish;
     exchange->keep_ms = entry->rules.keep_ms;

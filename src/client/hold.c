@@ -49,7 +49,7 @@ static int64_t number_of(struct dli_entry *parent, int32_t kind, int64_t owner)
         return 0;
     dli_entry_lock(entry);
     dli_mutex_tick(&entry->m, dli_now());
-    number = entry->m.holder ? entry->m.want : 0;
+    number = entry->m.holder ? entry->m.want.number : 0;
     entry->surplus++;
     dli_entry_unlock(entry);
     return number;

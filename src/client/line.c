@@ -24,7 +24,7 @@ static void listen(struct dli_entry *entry, int on)
     char owner[DLI_OWNER_MAX] = "";
 
     if (entry->kind->own_channel) {
-        entry->followed = on ? entry->m.want : entry->followed;
+        entry->followed = on ? entry->m.want.number : entry->followed;
         dli_entry_owner(entry, entry->followed, owner);
     }
     store->ops->listen(store, entry->kind, entry->place, owner, on, &ear(entry)->listeners);
@@ -40,8 +40,8 @@ static void join(struct dli_entry *entry)
 
     if (!since)
         return;
-    entry->m.listening = 1;
-    if (since >= entry->m.sent_at)
+    entry->m.line.listening = 1;
+    if (since >= entry->m.sent.stamp)
         dli_mutex_probe(&entry->m, dli_now());
 }
 
@@ -141,15 +141,15 @@ void dli_line_follow(struct dli_entry *entry)
     struct dli_client *client = entry->client;
     struct dli_mutex *m = &entry->m;
 
-    if (m->needs_line && m->waiters > 0)
+    if (m->line.needed && m->waiters > 0)
         client->store->ops->want(client->store);
-    m->needs_line = 0;
+    m->line.needed = 0;
     if (entry->loop)
         follow_gate(entry);
-    if (m->listen != m->follows && __atomic_load_n(&client->line, __ATOMIC_ACQUIRE) == DLI_LINE_READY) {
-        m->follows = m->listen;
-        listen(entry, m->listen);
-        if (m->listen)
+    if (m->line.listen != m->line.follows && __atomic_load_n(&client->line, __ATOMIC_ACQUIRE) == DLI_LINE_READY) {
+        m->line.follows = m->line.listen;
+        listen(entry, m->line.listen);
+        if (m->line.listen)
             join(entry);
     }
 }
@@ -159,10 +159,10 @@ static void deafen(struct dli_entry *entry)
 {
     struct dli_store *store = entry->client->store;
 
-    if (entry->m.follows)
+    if (entry->m.line.follows)
         store->ops->forget(store, &ear(entry)->listeners);
     __atomic_store_n(&ear(entry)->heard_at, 0, __ATOMIC_RELEASE);
-    entry->m.follows = entry->m.listening = 0;
+    entry->m.line.follows = entry->m.line.listening = 0;
 }
 
 static void look_again(struct dli_entry *entry, int64_t now)
@@ -242,8 +242,8 @@ static void call_on_heard(struct dli_client *client, const struct dli_message_ta
 static void now_listening(struct dli_entry *entry, int64_t now)
 {
     __atomic_store_n(&ear(entry)->heard_at, now, __ATOMIC_RELEASE);
-    if (entry->m.listen) {
-        entry->m.listening = 1;
+    if (entry->m.line.listen) {
+        entry->m.line.listening = 1;
         dli_mutex_probe(&entry->m, now);
     }
 }
@@ -285,9 +285,9 @@ static void granted(void *owner, const struct dli_message_target *heard, int64_t
         return;
     dli_entry_lock(entry);
     entry->surplus++;
-    if (!entry->m.owned) {
+    if (!dli_mutex_owned(&entry->m)) {
         dli_mutex_pushed(&entry->m, heard->number, seq, token, tokens, now);
-        if (entry->m.owned)
+        if (dli_mutex_owned(&entry->m))
             dli_client_count(client, DLOCK_STAT_PUSHED_GRANTS, 1);
     }
     dli_entry_pump(entry, now);

@@ -180,11 +180,11 @@ struct dli_operation *dli_operation_change(struct dli_entry *entry, const char *
 /* entry.mutex held: the grant number, the id and the token of what owner holds; 0 when it holds nothing. */
 static int64_t held_number(struct dli_entry *entry, int64_t owner, char id[DLI_OWNER_MAX], int64_t *token)
 {
-    if (!entry->m.holder || entry->m.holder->owner != owner || !entry->m.owned)
+    if (!entry->m.holder || entry->m.holder->owner != owner || !dli_mutex_owned(&entry->m))
         return 0;
-    dli_entry_owner(entry, entry->m.want, id);
+    dli_entry_owner(entry, entry->m.want.number, id);
     *token = entry->m.holder->token;
-    return entry->m.want;
+    return entry->m.want.number;
 }
 
 static int ask_extend(struct dli_operation *operation)
@@ -200,7 +200,7 @@ static int ask_extend(struct dli_operation *operation)
     operation->number = held_number(hold, operation->owner, operation->row.owner, &operation->token);
     if (operation->number)
         dli_mutex_extending(&hold->m, operation->lease);
-    operation->row.last = hold->m.token_end - 1;
+    operation->row.last = hold->m.tokens.end - 1;
     dli_entry_unlock(hold);
     if (operation->number)
         dli_operation_renewal(operation, hold, operation->lease);

@@ -52,7 +52,7 @@ dlock_status dli_query_permit(struct dli_entry *entry, int64_t owner, int64_t in
     else if (index < 0 || index >= entry->rules.permits)
         status = DLOCK_INVALID_ARGUMENT;
     else
-        *number = entry->m.want - index;
+        *number = entry->m.want.number - index;
     dli_entry_unlock(entry);
     return status;
 }

@@ -17,19 +17,19 @@ void dli_renewal_queue(struct dli_entry *entry)
         .hold = entry,
         .kind = entry->kind,
         .place = entry->place,
-        .number = m->want,
-        .lease = m->lease,
-        .limit = m->limit,
+        .number = m->want.number,
+        .lease = m->grant.lease,
+        .limit = m->grant.limit,
         .attempt = entry->rules.attempt,
-        .last = m->token_end - 1,
+        .last = m->tokens.end - 1,
         .lasts = dli_mutex_period(m),
-        .tries = m->renew_failures,
-        .soon = m->confirm || (m->renew_failures && !entry->apart),
+        .tries = m->renewing.failures,
+        .soon = m->renewing.confirm || (m->renewing.failures && !entry->apart),
         .most = entry->apart ? 1 : DLI_RENEW_MAX,
     };
 
     if (dli_renew_queue(entry->loop, &due)) {
-        dli_mutex_renewed(m, m->want, -1, m->lease, m->stamp, dli_now());
+        dli_mutex_renewed(m, m->want.number, -1, m->grant.lease, m->grant.stamp, dli_now());
         return;
     }
     dli_mutex_renewing(m);
@@ -46,13 +46,13 @@ static int still_wanted(const struct dli_due *due, int64_t now)
     int wanted, late;
 
     dli_entry_lock(entry);
-    wanted = entry->m.renewing && entry->m.want == due->number;
-    if (wanted && now < entry->m.renew_at) {
-        wanted = entry->m.renewing = 0;
+    wanted = entry->m.renewing.in_flight && entry->m.want.number == due->number;
+    if (wanted && now < entry->m.renewing.at) {
+        wanted = entry->m.renewing.in_flight = 0;
         dli_entry_pump(entry, now);
     }
-    late = wanted && now > entry->m.stamp + dli_mutex_period(&entry->m) / 2 && !entry->m.renew_failures &&
-           !entry->m.confirm;
+    late = wanted && now > entry->m.grant.stamp + dli_mutex_period(&entry->m) / 2 && !entry->m.renewing.failures &&
+           !entry->m.renewing.confirm;
     if (!wanted)
         entry->surplus++;
     dli_entry_unlock(entry);

@@ -36,9 +36,9 @@ dlock_status dli_transfer_export(struct dli_entry *entry, int64_t owner, uint8_t
     } else {
         size_t head;
 
-        dli_entry_owner(entry, m->want, id);
+        dli_entry_owner(entry, m->want.number, id);
         head = (size_t)snprintf(line, sizeof line, "dlock1 %" PRId64 " %" PRId64 " %s ", m->holder->token,
-                                m->lease / DLI_MS, id);
+                                m->grant.lease / DLI_MS, id);
         *size = head + entry->name.size;
         status = *size > room ? DLOCK_BUFFER_TOO_SMALL : DLOCK_OK;
         if (status == DLOCK_OK) {
@@ -111,7 +111,7 @@ static int parse(const struct dli_entry *entry, const uint8_t *grant, size_t siz
  */
 static int reserve(struct dli_entry *entry, const char *giver)
 {
-    if (!dli_mutex_may_adopt(&entry->m) || (entry->m.drop && strcmp(entry->giver, giver) != 0))
+    if (!dli_mutex_may_adopt(&entry->m) || (entry->m.drop.number && strcmp(entry->giver, giver) != 0))
         return -1;
     entry->m.adopting = 1;
     return 0;
@@ -125,7 +125,7 @@ static void name_heir(struct dli_operation *operation, struct dli_entry *entry)
 {
     memcpy(entry->giver, operation->row.owner, DLI_OWNER_MAX);
     entry->heir = dli_mutex_mint(&entry->m);
-    operation->row.first = entry->m.drop ? entry->m.drop_first : entry->heir;
+    operation->row.first = entry->m.drop.number ? entry->m.drop.first : entry->heir;
     dli_entry_owner(entry, entry->heir, operation->row.heir);
 }
 

@@ -95,11 +95,11 @@ dlock_status dli_waiter_overdue(const struct dli_waiter *waiter)
 {
     if (waiter->claim.state == DLI_CLAIM_LEAVING)
         return DLOCK_UNKNOWN_OUTCOME;
-    if (waiter->entry->m.trouble != DLOCK_OK)
-        return waiter->entry->m.trouble;
+    if (waiter->entry->m.probe.trouble != DLOCK_OK)
+        return waiter->entry->m.probe.trouble;
     if (waiter->claim.patient)
         return DLOCK_TIMED_OUT;
-    return waiter->entry->m.in_flight ? DLOCK_UNREACHABLE : DLOCK_BUSY; /* a mere try waits for one answer only */
+    return waiter->entry->m.sent.in_flight ? DLOCK_UNREACHABLE : DLOCK_BUSY; /* a mere try waits for one answer only */
 }
 
 static void wait_over(struct dli_timer *timer, int64_t now)

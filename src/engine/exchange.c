@@ -25,14 +25,15 @@ static void new_number(struct dli_mutex *m)
 {
     int64_t highest = m->rules->highest ? __atomic_load_n(m->rules->highest, __ATOMIC_RELAXED) : 0;
 
-    m->want = dli_mutex_mint(m);
-    if (m->token_end <= highest)
-        m->token_end = highest + 1;
+    m->want.number = dli_mutex_mint(m);
+    m->want.state = DLI_WANT_FRESH;
+    if (m->tokens.end <= highest)
+        m->tokens.end = highest + 1;
 }
 
 static void heard_of(struct dli_mutex *m)
 {
-    int64_t last = m->token_end - 1, before = 0;
+    int64_t last = m->tokens.end - 1, before = 0;
 
     while (m->rules->highest && before < last &&
            !__atomic_compare_exchange_n(m->rules->highest, &before, last, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
@@ -42,8 +43,8 @@ static void heard_of(struct dli_mutex *m)
 /* What the last look saw, with what is left of it now. Our clock may be fast. */
 static struct dli_seen seen_now(const struct dli_mutex *m, int64_t now)
 {
-    struct dli_seen seen = m->seen;
-    int64_t since = now - m->seen_at;
+    struct dli_seen seen = m->probe.seen;
+    int64_t since = now - m->probe.seen_at;
 
     seen.left -= since - since / 1000000 * m->rules->drift_ppm;
     if (seen.left < 0)
@@ -55,60 +56,60 @@ static void wish_want(struct dli_mutex *m, enum dli_line line, int64_t now, stru
 {
     const struct dli_claim *first = DLI_OBJECT(m->waiting.next, struct dli_claim, link);
 
-    if (!m->want)
+    if (m->want.state == DLI_WANT_NONE)
         new_number(m);
-    wish->want = m->want;
+    wish->want = m->want.number;
     wish->lease = first->lease;
     wish->patient = someone_patient(m);
     wish->mode = mode_now(wish->patient, line);
-    wish->seq = ++m->seq;
+    wish->seq = ++m->probe.seq;
     wish->seen = seen_now(m, now);
 }
 
 int dli_mutex_wish(struct dli_mutex *m, enum dli_line line, int64_t now, struct dli_wish *wish)
 {
-    int wants = m->waiters > 0 && !m->owned && !m->adopting && now >= m->want_at;
+    int wants = m->waiters > 0 && !dli_mutex_owned(m) && !m->adopting && now >= m->want.at;
 
-    if (m->in_flight)
+    if (m->sent.in_flight)
         return 0;
-    if (m->want && !m->owned && !wants && !m->drop)
+    if (m->want.state != DLI_WANT_NONE && !dli_mutex_owned(m) && !wants && !m->drop.number)
         dli_mutex_start_drop(m, now);
-    if ((!wants && !m->drop) || now < m->probe_at)
+    if ((!wants && !m->drop.number) || now < m->probe.at)
         return 0;
-    *wish = (struct dli_wish){.drop = m->drop, .lease = m->lease};
-    if (wants && !(m->drop && (m->rules->separate || m->drop_first)))
+    *wish = (struct dli_wish){.drop = m->drop.number, .lease = m->grant.lease};
+    if (wants && !(m->drop.number && (m->rules->separate || m->drop.first)))
         wish_want(m, line, now, wish);
-    wish->first = m->drop ? m->drop_first : 0;
-    wish->doubt = m->drop && m->drop_doubt;
-    wish->rest = m->drop && m->drop_rest > now ? m->drop_rest - now : 0;
+    wish->first = m->drop.number ? m->drop.first : 0;
+    wish->doubt = m->drop.number && m->drop.doubt;
+    wish->rest = m->drop.number && m->drop.rest > now ? m->drop.rest - now : 0;
     wish->block = m->rules->permits ? m->rules->permits : m->rules->handover_turns + 1;
     wish->beat = dli_mutex_beat(m);
     wish->attempt = dli_lease_attempt(wish->lease, m->rules->attempt);
-    wish->listening = m->listening;
+    wish->listening = m->line.listening;
     return 1;
 }
 
 void dli_mutex_sent(struct dli_mutex *m, const struct dli_wish *wish, int64_t stamp)
 {
-    if (!m->in_flight)
-        m->was_known = m->known;
-    m->in_flight = 1;
-    m->again = DLI_NEVER;
-    m->sent = *wish;
-    m->sent_at = stamp;
+    if (!m->sent.in_flight)
+        m->sent.before = m->want.state;
+    m->sent.in_flight = 1;
+    m->probe.again = DLI_NEVER;
+    m->sent.wish = *wish;
+    m->sent.stamp = stamp;
     if (!wish->want)
         return;
-    if (!m->known) {
-        m->heard_seq = 0;
-        m->heard_at = stamp;
-        m->heard_lease = wish->lease;
-        m->asked = 0;
+    if (m->want.state == DLI_WANT_FRESH) {
+        m->want.state = DLI_WANT_KNOWN;
+        m->want.heard_seq = 0;
+        m->want.heard_at = stamp;
+        m->want.heard_lease = wish->lease;
+        m->want.asked = 0;
     }
-    if (m->heard_lease > wish->lease)
-        m->heard_lease = wish->lease;
+    if (m->want.heard_lease > wish->lease)
+        m->want.heard_lease = wish->lease;
     dli_mutex_extending(m, wish->lease);
-    m->known = 1;
-    m->lease = wish->lease;
+    m->grant.lease = wish->lease;
 }
 
 /* Want is ours, as of stamp: the first waiter gets it, unless it is too late to be of use. */
@@ -116,28 +117,28 @@ static void own(struct dli_mutex *m, int64_t token, int64_t tokens, int64_t leas
 {
     const struct dli_claim *first = DLI_OBJECT(m->waiting.next, struct dli_claim, link);
 
-    m->owned = 1;
-    m->known = 1;
-    m->forgot = 0;
-    m->listen = 0;
+    m->want.state = DLI_WANT_OWNED;
+    m->tokens.forgot = 0;
+    m->line.listen = 0;
     m->gate_until = 0;
-    m->lease = lease;
-    m->stamp = stamp;
-    m->limit = dli_lease_limit(stamp, lease, m->rules->drift_ppm);
-    m->token_next = token;
-    m->token_end = token + tokens;
+    m->grant.lease = lease;
+    m->grant.stamp = stamp;
+    m->grant.limit = dli_lease_limit(stamp, lease, m->rules->drift_ppm);
+    m->tokens.next = token;
+    m->tokens.end = token + tokens;
     heard_of(m);
-    m->turns = 0;
-    m->turns_since = now;
+    m->handover.turns = 0;
+    m->handover.since = now;
     dli_mutex_renew_from(m, stamp);
-    m->confirm = now - stamp > lease / 10;
-    if (m->confirm)
-        m->renew_at = now;
+    m->renewing.confirm = now - stamp > lease / 10;
+    if (m->renewing.confirm)
+        m->renewing.at = now;
     if (m->waiters > 0 && !m->closed && now < dli_mutex_use_until(m, first) - lease / 20) {
         dli_mutex_take_turn(m, now);
         return;
     }
-    m->owned = 0; /* a late message may be about a grant that is over: the number may be in line again */
+    m->want.state =
+        DLI_WANT_KNOWN; /* a late message may be about a grant that is over: the number may be in line again */
     dli_mutex_start_drop(m, now);
 }
 
@@ -146,11 +147,11 @@ static void granted(struct dli_mutex *m, const struct dli_answer *answer, int64_
     if (m->rules->momentary) {
         dli_mutex_end_asked(m, DLOCK_OK, 0);
         dli_mutex_forget_want(m);
-    } else if (!m->owned) {
-        own(m, answer->token, answer->tokens, m->sent.lease, m->sent_at, now);
-    } else if (m->sent_at > m->stamp && m->sent.lease == m->lease) {
-        m->stamp = m->sent_at;
-        m->limit = dli_lease_limit(m->stamp, m->lease, m->rules->drift_ppm);
+    } else if (!dli_mutex_owned(m)) {
+        own(m, answer->token, answer->tokens, m->sent.wish.lease, m->sent.stamp, now);
+    } else if (m->sent.stamp > m->grant.stamp && m->sent.wish.lease == m->grant.lease) {
+        m->grant.stamp = m->sent.stamp;
+        m->grant.limit = dli_lease_limit(m->grant.stamp, m->grant.lease, m->rules->drift_ppm);
     }
 }
 
@@ -163,9 +164,22 @@ static int64_t safe_pause(struct dli_mutex *m)
 /* Nobody here is granted it now. */
 static void look_after(struct dli_mutex *m, int64_t pause, int64_t now)
 {
-    if ((!m->sent.patient && m->waiters > 0) || m->drop) /* who came meanwhile is not in line yet */
+    if ((!m->sent.wish.patient && m->waiters > 0) || m->drop.number) /* who came meanwhile is not in line yet */
         pause = 0;
-    m->probe_at = now + pause < m->again ? now + pause : m->again;
+    m->probe.at = now + pause < m->probe.again ? now + pause : m->probe.again;
+}
+
+/* Whether the exchange that was sent last wants the number that is wanted now. */
+static int still_wanted(const struct dli_mutex *m)
+{
+    return m->sent.wish.want && m->sent.wish.want == m->want.number;
+}
+
+/* The exchange has not made want known. */
+static void as_before(struct dli_mutex *m)
+{
+    if (!m->want.doubt)
+        m->want.state = m->sent.before;
 }
 
 /* Someone else holds it. A push that came before this answer stands: the server made it later. */
@@ -173,22 +187,24 @@ static void held(struct dli_mutex *m, const struct dli_answer *answer, int64_t n
 {
     int64_t pause = safe_pause(m);
 
-    if (m->owned)
+    if (dli_mutex_owned(m))
         return;
-    m->known = (m->sent.mode != DLI_MODE_TRY && !m->rules->no_line) || m->was_known || m->doubt;
-    m->heard_seq = m->sent.seq;
-    m->heard_at = m->sent_at;
-    m->heard_lease = m->sent.lease;
-    m->seen = answer->seen;
-    m->seen_at = now;
+    if (m->sent.wish.mode == DLI_MODE_TRY || m->rules->no_line)
+        as_before(m);
+    m->want.heard_seq = m->sent.wish.seq;
+    m->want.heard_at = m->sent.stamp;
+    m->want.heard_lease = m->sent.wish.lease;
+    m->probe.seen = answer->seen;
+    m->probe.seen_at = now;
     dli_mutex_end_asked(m, DLOCK_BUSY, 1);
-    m->listen = (m->listen || answer->foreign) && m->waiters > 0;
-    m->needs_line = m->waiters > 0;
-    if (m->rules->separate && !m->rules->no_line && pause > m->sent.lease / 3) /* a push counts from the last look */
-        pause = m->sent.lease / 3;
+    m->line.listen = (m->line.listen || answer->foreign) && m->waiters > 0;
+    m->line.needed = m->waiters > 0;
+    if (m->rules->separate && !m->rules->no_line &&
+        pause > m->sent.wish.lease / 3) /* a push counts from the last look */
+        pause = m->sent.wish.lease / 3;
     if (answer->left >= 0 && answer->left + 2 * DLI_MS < pause)
         pause = answer->left + 2 * DLI_MS;
-    if (m->sent.mode == DLI_MODE_POLL && pause > 75 * DLI_MS)
+    if (m->sent.wish.mode == DLI_MODE_POLL && pause > 75 * DLI_MS)
         pause = 50 * DLI_MS + dli_mutex_jitter(m, 25 * DLI_MS);
     look_after(m, pause, now);
 }
@@ -202,19 +218,19 @@ static void quarantine(struct dli_mutex *m, const struct dli_answer *answer, int
     int64_t pause = answer->left + dli_mutex_jitter(m, 50 * DLI_MS) + DLI_MS;
     int64_t most = safe_pause(m);
 
-    if (m->owned)
+    if (dli_mutex_owned(m))
         return;
-    m->known = m->was_known || m->doubt;
-    m->trouble = DLOCK_QUARANTINED;
+    as_before(m);
+    m->probe.trouble = DLOCK_QUARANTINED;
     dli_mutex_end_asked(m, DLOCK_QUARANTINED, 1);
     look_after(m, dli_earlier(pause, most), now);
 }
 
 static void dropped(struct dli_mutex *m, const struct dli_answer *answer)
 {
-    m->drop = m->drop_first = 0;
+    m->drop.number = m->drop.first = 0;
     if (m->leaving)
-        dli_mutex_settle(m, m->leaving, answer->released || m->drop_unsure ? DLOCK_OK : DLOCK_LOST);
+        dli_mutex_settle(m, m->leaving, answer->released || m->drop.unsure ? DLOCK_OK : DLOCK_LOST);
 }
 
 static int may_pass(dlock_status status)
@@ -226,57 +242,57 @@ static int may_pass(dlock_status status)
 /* Not now: the more often in a row, the later again. */
 static void retry_later(struct dli_mutex *m, dlock_status status, int64_t now)
 {
-    int64_t pause = (int64_t)20 * DLI_MS << (m->retries < 4 ? m->retries : 4);
+    int64_t pause = (int64_t)20 * DLI_MS << (m->probe.retries < 4 ? m->probe.retries : 4);
 
     if (pause > 250 * DLI_MS)
         pause = 250 * DLI_MS;
-    m->retries++;
-    m->trouble = status;
-    m->probe_at = now + pause / 2 + dli_mutex_jitter(m, pause / 2);
+    m->probe.retries++;
+    m->probe.trouble = status;
+    m->probe.at = now + pause / 2 + dli_mutex_jitter(m, pause / 2);
 }
 
 /* The lock was granted, but not by all who have a say in it: it is given back, and nobody waits for it any longer. */
 static void unconfirmed(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
 {
-    m->trouble = answer->status;
-    m->probe_at = now;
-    if (m->sent.drop && m->sent.drop == m->drop && !answer->refused)
+    m->probe.trouble = answer->status;
+    m->probe.at = now;
+    if (m->sent.wish.drop && m->sent.wish.drop == m->drop.number && !answer->refused)
         dropped(m, answer);
-    if (m->sent.want != m->want || m->owned)
+    if (!still_wanted(m) || dli_mutex_owned(m))
         return;
     if (answer->refused)
-        m->known = m->was_known || m->doubt;
+        as_before(m);
     dli_mutex_end_waiting(m, answer->status, 0);
 }
 
 static void failed(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
 {
     retry_later(m, answer->status, now);
-    m->forgot |= answer->status == DLOCK_SERVER_FORGOT;
-    if (m->sent.want == m->want && !m->owned && (!answer->sent || answer->refused))
-        m->known = m->was_known || m->doubt;
-    if (answer->sent && !answer->refused && m->sent.drop == m->drop)
-        m->drop_unsure = 1;
+    m->tokens.forgot |= answer->status == DLOCK_SERVER_FORGOT;
+    if (still_wanted(m) && !dli_mutex_owned(m) && (!answer->sent || answer->refused))
+        as_before(m);
+    if (answer->sent && !answer->refused && m->sent.wish.drop == m->drop.number)
+        m->drop.unsure = 1;
     dli_mutex_end_waiting(m, answer->status, may_pass(answer->status));
     if (m->leaving && !may_pass(answer->status))
         dli_mutex_settle(m, m->leaving, answer->status);
     if (answer->status == DLOCK_CLOSED) { /* nothing will be sent any more */
         dli_mutex_forget_want(m);
-        m->drop = 0;
+        m->drop.number = 0;
     }
 }
 
 int dli_mutex_refuses(const struct dli_mutex *m, const struct dli_answer *answer)
 {
-    return answer->status == DLOCK_OK && m->sent.want && m->sent.want == m->want && answer->got == DLI_TRY_GRANTED &&
-           !m->owned && answer->token < m->token_end;
+    return answer->status == DLOCK_OK && still_wanted(m) && answer->got == DLI_TRY_GRANTED && !dli_mutex_owned(m) &&
+           answer->token < m->tokens.end;
 }
 
 /* Tokens never fall here: the grant goes back, and who waits asks again until they are higher. */
 static void forgotten(struct dli_mutex *m, int64_t now)
 {
     retry_later(m, DLOCK_SERVER_FORGOT, now);
-    m->forgot = 1;
+    m->tokens.forgot = 1;
     dli_mutex_end_waiting(m, DLOCK_SERVER_FORGOT, 1);
 }
 
@@ -285,19 +301,19 @@ static void note_doubt(struct dli_mutex *m, const struct dli_answer *answer, int
 {
     int doubt = answer->repeated || (answer->status != DLOCK_OK && answer->sent && !answer->refused);
 
-    if (m->sent.want && m->sent.want == m->want)
-        m->doubt |= doubt;
-    if (!m->drop || m->drop != m->sent.want)
+    if (still_wanted(m))
+        m->want.doubt |= doubt;
+    if (!m->drop.number || m->drop.number != m->sent.wish.want)
         return;
-    m->drop_doubt |= doubt;
-    m->drop_until = dli_lease_gone(now, dli_mutex_place(m), m->rules->drift_ppm);
+    m->drop.doubt |= doubt;
+    m->drop.until = dli_lease_gone(now, dli_mutex_place(m), m->rules->drift_ppm);
 }
 
 static void understand(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
 {
-    m->in_flight = 0;
+    m->sent.in_flight = 0;
     note_doubt(m, answer, now);
-    if (answer->status == DLOCK_NOT_REPLICATED && m->sent.want) {
+    if (answer->status == DLOCK_NOT_REPLICATED && m->sent.wish.want) {
         unconfirmed(m, answer, now);
         return;
     }
@@ -305,18 +321,19 @@ static void understand(struct dli_mutex *m, const struct dli_answer *answer, int
         failed(m, answer, now);
         return;
     }
-    if (m->sent.drop && m->sent.drop == m->drop)
+    if (m->sent.wish.drop && m->sent.wish.drop == m->drop.number)
         dropped(m, answer);
     if (dli_mutex_refuses(m, answer)) {
         forgotten(m, now);
         return;
     }
-    if (m->sent.want || m->trouble != DLOCK_SERVER_FORGOT) { /* a low grant that went back has changed nothing */
-        m->trouble = DLOCK_OK;
-        m->retries = 0;
+    if (m->sent.wish.want ||
+        m->probe.trouble != DLOCK_SERVER_FORGOT) { /* a low grant that went back has changed nothing */
+        m->probe.trouble = DLOCK_OK;
+        m->probe.retries = 0;
     }
-    m->probe_at = now;
-    if (!m->sent.want || m->sent.want != m->want)
+    m->probe.at = now;
+    if (!still_wanted(m))
         return;
     if (answer->got == DLI_TRY_GRANTED) {
         granted(m, answer, now);
@@ -324,7 +341,7 @@ static void understand(struct dli_mutex *m, const struct dli_answer *answer, int
         held(m, answer, now);
     } else if (answer->got == DLI_TRY_QUARANTINE) {
         quarantine(m, answer, now);
-    } else if (!m->owned) {
+    } else if (!dli_mutex_owned(m)) {
         dli_mutex_end_waiting(m, answer->got == DLI_TRY_GATE ? DLOCK_GATE_CLOSED : DLOCK_WRONG_KIND, 0);
         dli_mutex_forget_want(m);
     }
@@ -333,39 +350,39 @@ static void understand(struct dli_mutex *m, const struct dli_answer *answer, int
 /* What was wanted must not be wanted again. Two numbers are not dropped at once: want waits until drop is over. */
 static int spent(const struct dli_mutex *m, const struct dli_answer *answer)
 {
-    return answer->spent || (m->trouble == DLOCK_SERVER_FORGOT && !m->drop);
+    return answer->spent || (m->probe.trouble == DLOCK_SERVER_FORGOT && !m->drop.number);
 }
 
 void dli_mutex_answer(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
 {
-    if (m->sent.want)
-        m->want_at = 0;
+    if (m->sent.wish.want)
+        m->want.at = 0;
     understand(m, answer, now);
-    if (!spent(m, answer) || !m->sent.want || m->sent.want != m->want || m->owned)
+    if (!spent(m, answer) || !still_wanted(m) || dli_mutex_owned(m))
         return;
-    m->want_at = m->probe_at;
-    m->known = 1;
+    m->want.at = m->probe.at;
+    m->want.state = DLI_WANT_KNOWN;
     dli_mutex_start_drop(m, now);
     if (answer->status != DLOCK_OK) /* it cannot be released at once either */
-        m->probe_at = m->want_at;
+        m->probe.at = m->want.at;
 }
 
 void dli_mutex_pushed(struct dli_mutex *m, int64_t number, int64_t seq, int64_t token, int64_t tokens, int64_t now)
 {
-    int64_t stamp = m->heard_at, lease = m->heard_lease;
+    int64_t stamp = m->want.heard_at, lease = m->want.heard_lease;
 
-    if (number != m->want)
+    if (number != m->want.number)
         dli_mutex_give_back(m, number, now);
-    if ((m->rules->doubtful || token < m->token_end) && number == m->want)
+    if ((m->rules->doubtful || token < m->tokens.end) && number == m->want.number)
         dli_mutex_probe(m, now);
-    if (m->rules->doubtful || number != m->want || !m->known || m->owned || seq < m->heard_seq || seq > m->seq ||
-        token <= 0 || token >> TOKEN_BITS || token < m->token_end)
+    if (m->rules->doubtful || number != m->want.number || m->want.state != DLI_WANT_KNOWN || seq < m->want.heard_seq ||
+        seq > m->probe.seq || token <= 0 || token >> TOKEN_BITS || token < m->tokens.end)
         return;
-    if (m->sent.want == number && seq == m->sent.seq) { /* a release alone has no look */
-        stamp = m->sent_at;
-        lease = m->sent.lease;
+    if (m->sent.wish.want == number && seq == m->sent.wish.seq) { /* a release alone has no look */
+        stamp = m->sent.stamp;
+        lease = m->sent.wish.lease;
     }
-    m->drop = 0;
+    m->drop.number = 0;
     if (m->leaving)
         dli_mutex_settle(m, m->leaving, DLOCK_OK);
     own(m, token, tokens, lease, stamp, now);
@@ -376,13 +393,13 @@ void dli_mutex_gate(struct dli_mutex *m, int64_t until, int64_t now)
     m->gate_until = until;
     if (now < until)
         dli_mutex_end_waiting(m, DLOCK_GATE_CLOSED, 0);
-    m->probe_at = now;
+    m->probe.at = now;
 }
 
 void dli_mutex_probe(struct dli_mutex *m, int64_t at)
 {
-    m->want_at = at < m->want_at ? at : m->want_at;
-    m->again = at;
-    if (m->waiters > 0 && !m->owned)
-        m->probe_at = at;
+    m->want.at = at < m->want.at ? at : m->want.at;
+    m->probe.again = at;
+    if (m->waiters > 0 && !dli_mutex_owned(m))
+        m->probe.at = at;
 }

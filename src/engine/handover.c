@@ -14,14 +14,15 @@ int64_t dli_mutex_rests_until(const struct dli_claim *claim)
 /* A turn begins before. */
 static int64_t turns_end(const struct dli_mutex *m)
 {
-    return dli_earlier(m->turns_since + m->rules->handover_time, m->limit - m->lease / 4);
+    return dli_earlier(m->handover.since + m->rules->handover_time, m->grant.limit - m->grant.lease / 4);
 }
 
 /* Whether the wire grant is good for another turn. */
 static int has_turn(const struct dli_mutex *m, int64_t now)
 {
-    return m->owned && !m->closed && now >= m->gate_until && m->renewable && !m->renew_failures && !m->confirm &&
-           m->token_next < m->token_end && m->turns < m->rules->handover_turns && now < turns_end(m);
+    return dli_mutex_owned(m) && !m->closed && now >= m->gate_until && m->renewing.on && !m->renewing.failures &&
+           !m->renewing.confirm && m->tokens.next < m->tokens.end && m->handover.turns < m->rules->handover_turns &&
+           now < turns_end(m);
 }
 
 /* The first waiter has the next turn, if the wire grant is what it asks for. */
@@ -29,10 +30,10 @@ static int pass(struct dli_mutex *m, int64_t now)
 {
     struct dli_claim *next = DLI_OBJECT(m->waiting.next, struct dli_claim, link);
 
-    if (!has_turn(m, now) || !next->renew || next->lease != m->lease)
+    if (!has_turn(m, now) || !next->renew || next->lease != m->grant.lease)
         return 0;
     next->handed = 1;
-    m->turns++;
+    m->handover.turns++;
     dli_mutex_take_turn(m, now);
     return 1;
 }
@@ -49,23 +50,23 @@ int dli_mutex_linger(struct dli_mutex *m, int64_t now)
     if (claim->linger == 0 || m->waiters > 0 || now < dli_mutex_rests_until(claim) || !has_turn(m, now))
         return 0;
     m->holder = NULL;
-    m->linger_until = dli_earlier(now + claim->linger, turns_end(m));
+    m->handover.linger_until = dli_earlier(now + claim->linger, turns_end(m));
     return 1;
 }
 
 void dli_mutex_take_up(struct dli_mutex *m, int64_t now)
 {
     if (pass(m, now))
-        m->linger_until = 0;
+        m->handover.linger_until = 0;
     else
         dli_mutex_stop_linger(m, now);
-    m->want_at = now;
+    m->want.at = now;
 }
 
 void dli_mutex_stop_linger(struct dli_mutex *m, int64_t now)
 {
-    if (!m->linger_until)
+    if (!m->handover.linger_until)
         return;
     dli_mutex_start_drop(m, now);
-    m->drop_lingered = 1;
+    m->drop.lingered = 1;
 }

@@ -32,7 +32,7 @@ int64_t dli_mutex_jitter(struct dli_mutex *m, int64_t range)
 void dli_mutex_begin_waiting(struct dli_mutex *m, struct dli_claim *claim)
 {
     claim->state = DLI_CLAIM_WAITING;
-    claim->after = m->seq;
+    claim->after = m->probe.seq;
     m->waiters++;
     m->loose += !claim->bound;
 }
@@ -85,7 +85,7 @@ void dli_mutex_end_waiting(struct dli_mutex *m, dlock_status status, int impatie
 
 void dli_mutex_end_asked(struct dli_mutex *m, dlock_status status, int impatient_only)
 {
-    end_those(m, status, impatient_only, m->sent.seq);
+    end_those(m, status, impatient_only, m->sent.wish.seq);
 }
 
 static struct dli_claim *in_list(const struct dli_link *list, int64_t owner)
@@ -133,12 +133,12 @@ static void begin(struct dli_mutex *m, struct dli_claim *claim, int64_t now)
 {
     dli_mutex_begin_waiting(m, claim);
     dli_list_append(&m->waiting, &claim->link);
-    if (m->linger_until)
+    if (m->handover.linger_until)
         dli_mutex_take_up(m, now);
-    else if (m->waiters == 1 || m->trouble != DLOCK_OK || !claim->patient)
-        m->probe_at = m->want_at = now;
+    else if (m->waiters == 1 || m->probe.trouble != DLOCK_OK || !claim->patient)
+        m->probe.at = m->want.at = now;
     if (!claim->patient)
-        m->again = now;
+        m->probe.again = now;
 }
 
 struct dli_claim *dli_mutex_acquire(struct dli_mutex *m, struct dli_claim *claim, int64_t now)
@@ -168,9 +168,9 @@ struct dli_claim *dli_mutex_acquire(struct dli_mutex *m, struct dli_claim *claim
 /* A lease that is not renewed lasts no longer than asked for, whatever the server was asked on behalf of others. */
 int64_t dli_mutex_use_until(const struct dli_mutex *m, const struct dli_claim *claim)
 {
-    int64_t own = dli_lease_limit(m->stamp, claim->lease, m->rules->drift_ppm);
+    int64_t own = dli_lease_limit(m->grant.stamp, claim->lease, m->rules->drift_ppm);
 
-    return !claim->renew && own < m->limit ? own : m->limit;
+    return !claim->renew && own < m->grant.limit ? own : m->grant.limit;
 }
 
 /* The first in line becomes the holder, with the next token of the block. */
@@ -182,33 +182,32 @@ void dli_mutex_take_turn(struct dli_mutex *m, int64_t now)
     end_waiting(m, claim);
     claim->state = DLI_CLAIM_HELD;
     claim->count = 1;
-    claim->token = m->token_next++;
+    claim->token = m->tokens.next++;
     claim->held_since = now;
     claim->result = DLOCK_OK;
     m->holder = claim;
-    m->renewable = claim->renew;
-    m->limit = dli_mutex_use_until(m, claim);
-    if (claim->lease != m->lease) {
-        m->confirm = 1;
-        m->renew_at = now;
+    m->renewing.on = claim->renew;
+    m->grant.limit = dli_mutex_use_until(m, claim);
+    if (claim->lease != m->grant.lease) {
+        m->renewing.confirm = 1;
+        m->renewing.at = now;
     }
-    m->lease = claim->lease;
-    dli_mutex_extending(m, m->lease);
+    m->grant.lease = claim->lease;
+    dli_mutex_extending(m, m->grant.lease);
     dli_list_append(&m->done, &claim->link);
 }
 
 void dli_mutex_forget_want(struct dli_mutex *m)
 {
-    m->want = 0;
-    m->known = 0;
-    m->doubt = 0;
-    m->owned = 0;
-    m->renewing = 0;
-    m->confirm = 0;
-    m->at_risk = 0;
-    m->renew_failures = 0;
-    m->listen = 0;
-    m->linger_until = 0;
+    m->want.number = 0;
+    m->want.state = DLI_WANT_NONE;
+    m->want.doubt = 0;
+    m->renewing.in_flight = 0;
+    m->renewing.confirm = 0;
+    m->renewing.at_risk = 0;
+    m->renewing.failures = 0;
+    m->line.listen = 0;
+    m->handover.linger_until = 0;
 }
 
 int64_t dli_mutex_beat(const struct dli_mutex *m)
@@ -218,20 +217,17 @@ int64_t dli_mutex_beat(const struct dli_mutex *m)
 
 int64_t dli_mutex_place(const struct dli_mutex *m)
 {
-    return dli_later(dli_mutex_beat(m), m->asked);
+    return dli_later(dli_mutex_beat(m), m->want.asked);
 }
 
 /* A renewal sent before may reach the server for the time of an attempt still. */
 void dli_mutex_drop(struct dli_mutex *m, int64_t number, int64_t lasts, int64_t now)
 {
-    m->drop = number;
-    m->drop_until = dli_lease_gone(now + m->rules->attempt, lasts, m->rules->drift_ppm);
-    m->drop_unsure = 0;
-    m->drop_rest = 0;
-    m->drop_lingered = 0;
-    m->drop_doubt = 0;
-    m->drop_first = 0;
-    m->probe_at = now;
+    m->drop = (struct dli_drop){
+        .number = number,
+        .until = dli_lease_gone(now + m->rules->attempt, lasts, m->rules->drift_ppm),
+    };
+    m->probe.at = now;
 }
 
 /*
@@ -240,21 +236,19 @@ void dli_mutex_drop(struct dli_mutex *m, int64_t number, int64_t lasts, int64_t 
  */
 void dli_mutex_start_drop(struct dli_mutex *m, int64_t now)
 {
-    int doubt = m->doubt;
-
-    if (m->known && !m->rules->momentary)
-        dli_mutex_drop(m, m->want, m->owned ? m->asked : dli_mutex_place(m), now);
-    m->drop_doubt |= m->known && doubt;
+    if (dli_mutex_known(m) && !m->rules->momentary)
+        dli_mutex_drop(m, m->want.number, dli_mutex_owned(m) ? m->want.asked : dli_mutex_place(m), now);
+    m->drop.doubt |= m->want.doubt;
     dli_mutex_forget_want(m);
 }
 
 void dli_mutex_give_back(struct dli_mutex *m, int64_t number, int64_t now)
 {
-    if (m->drop || number == m->want || number <= m->let_gone ||
+    if (m->drop.number || number == m->want.number || number <= m->let_gone ||
         number > __atomic_load_n(m->rules->numbers, __ATOMIC_RELAXED))
         return;
-    dli_mutex_drop(m, number, m->asked, now);
-    m->drop_doubt = 1; /* a request that came late has put it in line: there may be more */
+    dli_mutex_drop(m, number, m->want.asked, now);
+    m->drop.doubt = 1; /* a request that came late has put it in line: there may be more */
 }
 
 static dlock_status release_last(struct dli_mutex *m, int64_t now, int64_t until, int may_send,
@@ -275,7 +269,7 @@ static dlock_status release_last(struct dli_mutex *m, int64_t now, int64_t until
     claim->until = until;
     claim->count = 0;
     dli_mutex_start_drop(m, now);
-    m->drop_rest = dli_mutex_rests_until(claim);
+    m->drop.rest = dli_mutex_rests_until(claim);
     *settled = claim;
     return DLOCK_WOULD_BLOCK;
 }
@@ -310,7 +304,7 @@ void dli_mutex_give_up(struct dli_mutex *m, struct dli_claim *claim, dlock_statu
         return;
     dli_mutex_settle(m, claim, status);
     if (m->waiters == 0)
-        m->probe_at = now;
+        m->probe.at = now;
 }
 
 int32_t dli_mutex_state(struct dli_mutex *m, int64_t owner, int64_t now)
@@ -325,7 +319,7 @@ int32_t dli_mutex_state(struct dli_mutex *m, int64_t owner, int64_t now)
         return DLOCK_STATE_WAITING;
     if (claim->state == DLI_CLAIM_LOST)
         return DLOCK_STATE_LOST;
-    return m->at_risk ? DLOCK_STATE_AT_RISK : DLOCK_STATE_HELD;
+    return m->renewing.at_risk ? DLOCK_STATE_AT_RISK : DLOCK_STATE_HELD;
 }
 
 void dli_mutex_close(struct dli_mutex *m, int64_t now)
@@ -335,12 +329,13 @@ void dli_mutex_close(struct dli_mutex *m, int64_t now)
     if (m->holder)
         dli_mutex_lose(m, DLOCK_CAUSE_CLOSED, now);
     dli_mutex_stop_linger(m, now);
-    m->probe_at = now;
+    m->probe.at = now;
 }
 
 int dli_mutex_idle(const struct dli_mutex *m)
 {
-    return !m->holder && !m->leaving && !m->want && !m->drop && !m->in_flight && !m->adopting && m->waiters == 0;
+    return !m->holder && !m->leaving && m->want.state == DLI_WANT_NONE && !m->drop.number && !m->sent.in_flight &&
+           !m->adopting && m->waiters == 0;
 }
 
 void dli_mutex_forget_lost(struct dli_mutex *m)

@@ -81,6 +81,103 @@ struct dli_mutex_rules {
 /* How the process hears of grants pushed to it. */
 enum dli_line { DLI_LINE_ABSENT, DLI_LINE_READY, DLI_LINE_BROKEN };
 
+/* In this order: whatever holds of a state and of those behind it is a comparison. */
+enum dli_want_state {
+    DLI_WANT_NONE,
+    DLI_WANT_FRESH, /* minted; the server cannot know it */
+    DLI_WANT_KNOWN, /* sent: it may be in line, granted, or unknown to the server */
+    DLI_WANT_OWNED  /* granted to this process, until grant.limit */
+};
+
+/* The number that is acquired or owned. */
+struct dli_want {
+    enum dli_want_state state;
+    int64_t number;      /* 0 in state NONE */
+    int doubt;           /* KNOWN, OWNED: a request that wanted it may still be under way */
+    int64_t at;          /* send nothing that wants it before; 0: any time */
+    int64_t heard_seq;   /* the last probe that was answered "still in line"; 0: none */
+    int64_t heard_at;    /* stamp of that probe; of the first one that named the number before any was answered */
+    int64_t heard_lease; /* the shortest lease asked for since */
+    int64_t asked;       /* the longest lease the server was asked for, with its delay */
+};
+
+/*
+ * The number to be released. Its flags are independent: each may be set whatever the others are, save that only one of
+ * lingered and first is.
+ */
+struct dli_drop {
+    int64_t number; /* 0: none */
+    int64_t until;  /* the server has forgotten it by then */
+    int64_t rest;   /* it is to be kept until then all the same; 0: it is not */
+    int64_t first;  /* it is an adoption that is undone, tried with numbers from this one on; 0: it is not */
+    int lingered;   /* it was released here before */
+    int unsure;     /* an exchange that names it was sent without answer: it may be released */
+    int doubt;      /* a request that wanted it may still be under way: it may come back */
+};
+
+/* The exchange that was sent last. It is kept when it is answered: a message may be about it. */
+struct dli_sent {
+    int in_flight; /* it is on the wire */
+    struct dli_wish wish;
+    int64_t stamp;              /* read before its first byte */
+    enum dli_want_state before; /* the state of want */
+};
+
+/*
+ * What the machine knows of the process's subscriptions. The flags are no single state: listening outlives follows until
+ * the server has ended the subscription, and begins without it where another entry follows the same channel.
+ */
+struct dli_line_state {
+    int needed;    /* contended: the process should subscribe to its channel */
+    int listen;    /* a foreign client holds the lock: Redisson's channel is wanted too */
+    int follows;   /* that subscription was asked for; the caller's */
+    int listening; /* and it is there, until the server says that it has ended; the caller's */
+};
+
+/* When the server is asked next, and what the last exchanges saw there. */
+struct dli_probe {
+    int64_t at;           /* send the next exchange not before */
+    int64_t again;        /* a probe asked for while an exchange was in flight; DLI_NEVER: none */
+    int64_t seq;          /* of the last exchange that wants something, counted over all numbers */
+    struct dli_seen seen; /* by the last one that found another holder */
+    int64_t seen_at;      /* when its answer was here */
+    int retries;          /* failed exchanges in a row */
+    dlock_status trouble; /* of the last one; DLOCK_OK: none */
+};
+
+/* The grant on the server. */
+struct dli_grant {
+    int64_t lease;
+    int64_t stamp; /* of its last confirmation */
+    int64_t limit; /* F: it is valid before */
+};
+
+struct dli_tokens {
+    int64_t next; /* of the next turn */
+    int64_t end;  /* above all tokens there were, for whatever is granted to a new number */
+    int forgot;   /* the server has said a token below end, and none above it since */
+};
+
+/* The turns that the grant has served in this process. */
+struct dli_handover {
+    int64_t turns; /* after the first */
+    int64_t since;
+    int64_t linger_until; /* released, but not to the server yet: for whoever asks before; 0: no */
+};
+
+/*
+ * Renewal of the grant. The flags are independent: a grant that is not renewed may be due for one confirmation, also while
+ * a renewal is on the wire, and a hold at risk stays so until one is answered.
+ */
+struct dli_renewing {
+    int on;        /* the grant is renewed until released */
+    int confirm;   /* one renewal is due: the grant was pushed, or has another lease than the claim */
+    int in_flight; /* a renewal of the grant is on the wire */
+    int at_risk;   /* reported, and not renewed since */
+    int failures;  /* in a row */
+    int64_t at;    /* the next renewal; or, without a lease, when the server is told that the holder lives */
+};
+
 struct dli_mutex {
     const struct dli_mutex_rules *rules;
     struct dli_claim *holder;
@@ -93,54 +190,33 @@ struct dli_mutex {
     int64_t loose; /* of them, those that are not bound */
     int closed;
 
-    int64_t want, drop;
-    int owned;              /* want is ours until limit */
-    int known;              /* the server may know want: in line, granted, or unknown */
-    int was_known;          /* before the exchange in flight */
-    int in_flight;          /* an exchange is on the wire */
-    struct dli_wish sent;   /* that exchange */
-    int64_t sent_at;        /* its stamp */
-    int64_t seq, heard_seq; /* of looks: last sent, last answered "still in line" */
-    int64_t heard_at;       /* stamp of that look; of the first one that named want before any was answered */
-    struct dli_seen seen;   /* by the last look that found another holder */
-    int64_t seen_at;        /* when its answer was here */
-    int64_t heard_lease;    /* the shortest lease asked for since */
-    int64_t asked;          /* the longest lease the server was asked for want */
-    int64_t let_gone;       /* the last number that was let go; it is held elsewhere */
-    int64_t probe_at;       /* send the next exchange not before */
-    int64_t want_at;        /* and one that wants something not before; 0: any time */
-    int64_t again;          /* a look asked for while an exchange was in flight; DLI_NEVER: none */
-    int64_t drop_until;     /* the server has forgotten drop by then */
-    int drop_unsure;        /* an exchange that names drop was sent without answer */
-    int64_t drop_rest;      /* drop is to be kept until then all the same */
-    int drop_lingered;      /* drop was released here before */
-    int64_t drop_first;     /* drop is an adoption that is undone, tried with numbers from this one on; 0: it is not */
-    int adopting;           /* the server is asked to adopt a grant: nobody else asks for the lock */
-    int doubt, drop_doubt;  /* a request that wanted want, or drop, may still be under way */
-    int64_t gate_until;     /* the gate is closed, as far as heard */
-    int retries;            /* failed exchanges in a row */
-    dlock_status trouble;   /* of the last one; DLOCK_OK: none */
-    int needs_line;         /* contended: the process should subscribe to its channel */
-    int listen;             /* a foreign client holds it: listen on Redisson's channel too */
-    int follows;            /* that subscription was asked for */
-    int listening;          /* and it is there, until the server says that it has ended */
+    struct dli_want want;
+    struct dli_drop drop;
+    struct dli_sent sent;
+    int64_t let_gone; /* the last number that was let go; it is held elsewhere */
+    struct dli_probe probe;
+    int adopting;       /* the server is asked to adopt a grant: nobody else asks for the lock */
+    int64_t gate_until; /* the gate is closed, as far as heard */
+    struct dli_line_state line;
 
-    int64_t lease; /* of the wire grant */
-    int64_t stamp; /* of its last confirmation */
-    int64_t limit; /* F: valid before */
-    int64_t token_next;
-    int64_t token_end; /* above all tokens there were, for whatever is granted to a new number */
-    int forgot;        /* the server has said a token below token_end, and none above it since */
-    int64_t turns, turns_since;
-    int64_t linger_until; /* released, but not to the server yet: for whoever asks before; 0: no */
-    int renewable;        /* the grant is renewed until released */
-    int confirm;          /* one renewal is due for a pushed grant */
-    int renewing;         /* a renewal of want is on the wire */
-    int64_t renew_at;     /* or, without a lease, when the server is told that the holder lives */
-    int renew_failures;
-    int at_risk;
+    struct dli_grant grant;
+    struct dli_tokens tokens;
+    struct dli_handover handover;
+    struct dli_renewing renewing;
     uint64_t noise; /* jitter */
 };
+
+/* Want may be known to the server. */
+static inline int dli_mutex_known(const struct dli_mutex *m)
+{
+    return m->want.state >= DLI_WANT_KNOWN;
+}
+
+/* Want is ours. */
+static inline int dli_mutex_owned(const struct dli_mutex *m)
+{
+    return m->want.state == DLI_WANT_OWNED;
+}
 
 /* ---- requests: mutex.c */
 

@@ -22,7 +22,7 @@ void dli_mutex_lose(struct dli_mutex *m, int32_t cause, int64_t now)
 {
     struct dli_claim *claim = m->holder;
 
-    if (m->linger_until) { /* nobody is there to be told */
+    if (m->handover.linger_until) { /* nobody is there to be told */
         dli_mutex_stop_linger(m, now);
         return;
     }
@@ -35,8 +35,8 @@ void dli_mutex_lose(struct dli_mutex *m, int32_t cause, int64_t now)
     report(m, claim, DLI_REPORT_LOST);
     dli_mutex_start_drop(m, now); /* when it was taken, too: a look under way may put it in line again */
     if (cause != DLOCK_CAUSE_TAKEN)
-        m->drop_rest = later(dli_later(now, m->rules->delay), dli_mutex_rests_until(claim));
-    m->probe_at = now;
+        m->drop.rest = later(dli_later(now, m->rules->delay), dli_mutex_rests_until(claim));
+    m->probe.at = now;
 }
 
 static int64_t max_hold_at(const struct dli_mutex *m)
@@ -46,42 +46,42 @@ static int64_t max_hold_at(const struct dli_mutex *m)
 
 static int64_t risk_at(const struct dli_mutex *m)
 {
-    if (!m->holder || !m->renewable || m->at_risk)
+    if (!m->holder || !m->renewing.on || m->renewing.at_risk)
         return DLI_NEVER;
-    if (m->renew_failures >= 2)
+    if (m->renewing.failures >= 2)
         return 0;
-    if (m->confirm) /* granted by push: the stamp is old from the start */
-        return m->holder->held_since + dli_lease_attempt(m->lease, m->rules->attempt);
-    return m->stamp + m->lease * 2 / 3;
+    if (m->renewing.confirm) /* granted by push: the stamp is old from the start */
+        return m->holder->held_since + dli_lease_attempt(m->grant.lease, m->rules->attempt);
+    return m->grant.stamp + m->grant.lease * 2 / 3;
 }
 
 static int renews(const struct dli_mutex *m)
 {
-    return m->renewable || m->confirm || m->rules->lives;
+    return m->renewing.on || m->renewing.confirm || m->rules->lives;
 }
 
 int64_t dli_mutex_period(const struct dli_mutex *m)
 {
-    return m->rules->lives ? m->rules->lives : m->lease;
+    return m->rules->lives ? m->rules->lives : m->grant.lease;
 }
 
 void dli_mutex_renew_from(struct dli_mutex *m, int64_t stamp)
 {
     int64_t period = dli_mutex_period(m);
 
-    m->renew_at = stamp + period / 3 - dli_mutex_jitter(m, period / 30);
+    m->renewing.at = stamp + period / 3 - dli_mutex_jitter(m, period / 30);
 }
 
 int64_t dli_mutex_renewal(const struct dli_mutex *m, int64_t now)
 {
-    if (!m->owned || !m->holder || m->renewing || !renews(m) || now < m->renew_at)
+    if (!dli_mutex_owned(m) || !m->holder || m->renewing.in_flight || !renews(m) || now < m->renewing.at)
         return 0;
-    return m->want;
+    return m->want.number;
 }
 
 void dli_mutex_renewing(struct dli_mutex *m)
 {
-    m->renewing = 1;
+    m->renewing.in_flight = 1;
 }
 
 void dli_mutex_renewed(struct dli_mutex *m, int64_t number, int kept, int64_t lease, int64_t stamp, int64_t now)
@@ -89,21 +89,21 @@ void dli_mutex_renewed(struct dli_mutex *m, int64_t number, int kept, int64_t le
     int64_t limit = dli_lease_limit(stamp, lease, m->rules->drift_ppm);
 
     dli_mutex_tick(m, now);
-    if (!m->owned || number != m->want)
+    if (!dli_mutex_owned(m) || number != m->want.number)
         return;
-    m->renewing = 0;
+    m->renewing.in_flight = 0;
     if (kept == 0) {
         dli_mutex_lose(m, DLOCK_CAUSE_TAKEN, now);
     } else if (kept < 0) {
-        m->renew_failures += kept == -1;
-        m->renew_at =
+        m->renewing.failures += kept == -1;
+        m->renewing.at =
             now + dli_lease_attempt(dli_mutex_period(m), m->rules->attempt) / 3 + dli_mutex_jitter(m, 10 * DLI_MS);
     } else {
-        m->limit = limit > m->limit ? limit : m->limit;
-        m->stamp = stamp > m->stamp ? stamp : m->stamp;
-        m->confirm = 0;
-        m->renew_failures = 0;
-        m->at_risk = 0;
+        m->grant.limit = limit > m->grant.limit ? limit : m->grant.limit;
+        m->grant.stamp = stamp > m->grant.stamp ? stamp : m->grant.stamp;
+        m->renewing.confirm = 0;
+        m->renewing.failures = 0;
+        m->renewing.at_risk = 0;
         dli_mutex_renew_from(m, stamp);
     }
     dli_mutex_tick(m, now);
@@ -113,54 +113,54 @@ void dli_mutex_extending(struct dli_mutex *m, int64_t lease)
 {
     int64_t lasts = dli_later(lease, m->rules->delay);
 
-    m->asked = m->asked > lasts ? m->asked : lasts;
+    m->want.asked = m->want.asked > lasts ? m->want.asked : lasts;
 }
 
 /* Whether the hold with this token and grant number goes on. */
 static int holds(const struct dli_mutex *m, int64_t number, int64_t token)
 {
-    return m->owned && number == m->want && m->holder && m->holder->token == token;
+    return dli_mutex_owned(m) && number == m->want.number && m->holder && m->holder->token == token;
 }
 
 int dli_mutex_extended(struct dli_mutex *m, int64_t number, int64_t token, int kept, int64_t lease, int64_t stamp,
                        int64_t now)
 {
-    int renewing = m->renewing;
+    int renewing = m->renewing.in_flight;
 
     if (kept == 1 && !holds(m, number, token)) /* the server keeps it longer than who has it now knows */
         return 0;
     if (kept == 1) {
-        m->stamp = stamp > m->stamp ? stamp : m->stamp; /* first, or a shorter lease looks at risk */
-        m->lease = m->holder->lease = lease;
+        m->grant.stamp = stamp > m->grant.stamp ? stamp : m->grant.stamp; /* first, or a shorter lease looks at risk */
+        m->grant.lease = m->holder->lease = lease;
     }
     dli_mutex_renewed(m, number, kept, lease, stamp, now);
-    if (m->owned && number == m->want)
-        m->renewing = renewing;
+    if (dli_mutex_owned(m) && number == m->want.number)
+        m->renewing.in_flight = renewing;
     return kept == 1 && holds(m, number, token);
 }
 
 /* When the server must have forgotten drop. From an exchange under way it may still hear of it. */
 static int64_t drop_ends(const struct dli_mutex *m)
 {
-    return m->in_flight && m->sent.want == m->drop ? DLI_NEVER : m->drop_until;
+    return m->sent.in_flight && m->sent.wish.want == m->drop.number ? DLI_NEVER : m->drop.until;
 }
 
 void dli_mutex_tick(struct dli_mutex *m, int64_t now)
 {
-    if (m->linger_until && now >= m->linger_until)
+    if (m->handover.linger_until && now >= m->handover.linger_until)
         dli_mutex_stop_linger(m, now);
-    if (m->owned && now >= m->limit)
+    if (dli_mutex_owned(m) && now >= m->grant.limit)
         dli_mutex_lose(m, DLOCK_CAUSE_EXPIRED, now);
     else if (now >= max_hold_at(m))
         dli_mutex_lose(m, DLOCK_CAUSE_MAX_HOLD, now);
     if (now >= risk_at(m)) {
-        m->at_risk = 1;
+        m->renewing.at_risk = 1;
         report(m, m->holder, DLI_REPORT_AT_RISK);
     }
     if (m->leaving && now >= m->leaving->until)
         dli_mutex_settle(m, m->leaving, DLOCK_UNKNOWN_OUTCOME);
-    if (m->drop && now >= drop_ends(m)) {
-        m->drop = 0;
+    if (m->drop.number && now >= drop_ends(m)) {
+        m->drop.number = 0;
         if (m->leaving)
             dli_mutex_settle(m, m->leaving, DLOCK_UNKNOWN_OUTCOME);
     }
@@ -168,25 +168,25 @@ void dli_mutex_tick(struct dli_mutex *m, int64_t now)
 
 int64_t dli_mutex_sure_until(const struct dli_mutex *m)
 {
-    return dli_earlier(m->limit, max_hold_at(m));
+    return dli_earlier(m->grant.limit, max_hold_at(m));
 }
 
 int64_t dli_mutex_alarm(const struct dli_mutex *m)
 {
     int64_t at = DLI_NEVER;
 
-    if (m->linger_until) {
-        at = m->linger_until;
-    } else if (m->owned) {
-        at = dli_earlier(m->limit, max_hold_at(m));
+    if (m->handover.linger_until) {
+        at = m->handover.linger_until;
+    } else if (dli_mutex_owned(m)) {
+        at = dli_earlier(m->grant.limit, max_hold_at(m));
         at = dli_earlier(at, risk_at(m));
-        if (!m->renewing && renews(m))
-            at = dli_earlier(at, m->renew_at);
-    } else if (!m->in_flight && !m->adopting && (m->waiters > 0 || m->want)) {
-        at = m->waiters > 0 && m->want_at > m->probe_at ? m->want_at : m->probe_at;
+        if (!m->renewing.in_flight && renews(m))
+            at = dli_earlier(at, m->renewing.at);
+    } else if (!m->sent.in_flight && !m->adopting && (m->waiters > 0 || m->want.state != DLI_WANT_NONE)) {
+        at = m->waiters > 0 && m->want.at > m->probe.at ? m->want.at : m->probe.at;
     }
-    if (m->drop)
-        at = dli_earlier(at, m->in_flight ? drop_ends(m) : dli_earlier(m->probe_at, drop_ends(m)));
+    if (m->drop.number)
+        at = dli_earlier(at, m->sent.in_flight ? drop_ends(m) : dli_earlier(m->probe.at, drop_ends(m)));
     if (m->leaving)
         at = dli_earlier(at, m->leaving->until);
     return at;

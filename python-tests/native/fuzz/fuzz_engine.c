@@ -126,9 +126,9 @@ static void send(struct world *w)
 
     if (w->over || !dli_mutex_wish(&w->m, w->line, w->now, &wish))
         return;
-    REQUIRE(!w->m.in_flight && (wish.want || wish.drop) && wish.want != wish.drop && wish.lease >= 0);
-    REQUIRE(!wish.want || (wish.want == w->m.want && wish.want <= w->numbers && wish.block >= 1));
-    REQUIRE(!wish.drop || wish.drop == w->m.drop);
+    REQUIRE(!w->m.sent.in_flight && (wish.want || wish.drop) && wish.want != wish.drop && wish.lease >= 0);
+    REQUIRE(!wish.want || (wish.want == w->m.want.number && wish.want <= w->numbers && wish.block >= 1));
+    REQUIRE(!wish.drop || wish.drop == w->m.drop.number);
     REQUIRE(!(w->rules.separate && wish.want && wish.drop));
     if (wish.want)
         note_look(w, &wish, w->now);
@@ -144,8 +144,8 @@ static void pump(struct world *w)
     if (!w->renewing && dli_mutex_renewal(&w->m, w->now)) {
         w->renewing = dli_mutex_renewal(&w->m, w->now);
         w->renew_stamp = w->now;
-        w->renew_lease = w->m.lease;
-        REQUIRE(w->renewing == w->m.want && w->m.owned);
+        w->renew_lease = w->m.grant.lease;
+        REQUIRE(w->renewing == w->m.want.number && dli_mutex_owned(&w->m));
         dli_mutex_renewing(&w->m);
     }
 }
@@ -182,8 +182,8 @@ static void check_claims(const struct world *w)
         REQUIRE(claim->state != DLI_CLAIM_IDLE && claim->state != DLI_CLAIM_DONE);
     }
     REQUIRE(held <= 1 && held == (m->holder != NULL) && waiting == m->waiters && m->loose <= m->waiters);
-    REQUIRE(m->owned || !m->holder);
-    REQUIRE(!m->want || m->want != m->drop);
+    REQUIRE(dli_mutex_owned(m) || !m->holder);
+    REQUIRE(!m->want.number || m->want.number != m->drop.number);
 }
 
 static void check_time(struct world *w)
@@ -192,22 +192,22 @@ static void check_time(struct world *w)
     int64_t at;
 
     if (m->holder)
-        REQUIRE(m->limit <= w->promised && dli_mutex_sure_until(m) <= m->limit);
+        REQUIRE(m->grant.limit <= w->promised && dli_mutex_sure_until(m) <= m->grant.limit);
     for (int i = 0; i < ROUNDS && (at = dli_mutex_alarm(m)) <= w->now && !w->over; i++) {
         REQUIRE(i < ROUNDS - 1); /* it would be called for ever */
         dli_mutex_tick(m, w->now);
         pump(w);
-        if (w->renewing && w->renewing != m->want && m->holder && m->renewing == 0)
+        if (w->renewing && w->renewing != m->want.number && m->holder && m->renewing.in_flight == 0)
             break; /* the thread has one renewal on the wire, which is another number's: it waits for that */
     }
     at = dli_mutex_alarm(m);
-    if (m->holder && m->limit != DLI_NEVER)
-        REQUIRE(at <= m->limit);
+    if (m->holder && m->grant.limit != DLI_NEVER)
+        REQUIRE(at <= m->grant.limit);
     if (m->leaving)
         REQUIRE(at <= m->leaving->until);
-    if (m->waiters > 0 && !m->owned && !m->in_flight)
+    if (m->waiters > 0 && !dli_mutex_owned(m) && !m->sent.in_flight)
         REQUIRE(at != DLI_NEVER);
-    if (m->drop && !m->in_flight)
+    if (m->drop.number && !m->sent.in_flight)
         REQUIRE(at != DLI_NEVER);
 }
 
@@ -308,11 +308,11 @@ static void adopt(struct world *w, struct fuzz *in, int64_t owner)
 
     if (!w->adopting) {
         w->adopting = dli_mutex_idle(&w->m) && !w->m.closed;
-        w->m.in_flight |= w->adopting;
+        w->m.sent.in_flight |= w->adopting;
         return;
     }
     w->adopting = 0;
-    w->m.in_flight = 0;
+    w->m.sent.in_flight = 0;
     if (fuzz_below(in, 4) == 0 || !(claim = fresh(w, in, owner)))
         return;
     claim->max_hold = DLI_NEVER;
@@ -331,7 +331,7 @@ static int64_t some_token(const struct world *w, struct fuzz *in)
     int64_t number;
 
     if (fuzz_below(in, 4))
-        return w->m.token_end + 1 + (int64_t)fuzz_byte(in);
+        return w->m.tokens.end + 1 + (int64_t)fuzz_byte(in);
     number = fuzz_number(in);
     return number > 0 && number < INT64_C(1) << 52 ? number : 1;
 }
@@ -345,7 +345,7 @@ static void answer(struct world *w, struct fuzz *in)
     unsigned how = fuzz_byte(in);
     int stays;
 
-    if (!w->m.in_flight || w->adopting)
+    if (!w->m.sent.in_flight || w->adopting)
         return;
     said.repeated = (how & 1) != 0;
     said.released = (how & 2) != 0;
@@ -353,36 +353,37 @@ static void answer(struct world *w, struct fuzz *in)
         said.status = trouble[fuzz_below(in, 8)];
         said.sent = (int)fuzz_below(in, 2);
         said.refused = said.sent && fuzz_below(in, 2);
-    } else if (w->m.sent.want) {
+    } else if (w->m.sent.wish.want) {
         said.got = (enum dli_try)(1 + fuzz_below(in, 5));
         said.left = said.got == DLI_TRY_QUARANTINE || how & 8 ? (int64_t)fuzz_byte(in) * 100 * MS : -1;
         said.foreign = (how & 16) != 0;
         said.token = some_token(w, in);
-        said.tokens = 1 + (int64_t)fuzz_below(in, (unsigned)(w->m.sent.block > 255 ? 255 : w->m.sent.block));
+        said.tokens = 1 + (int64_t)fuzz_below(in, (unsigned)(w->m.sent.wish.block > 255 ? 255 : w->m.sent.wish.block));
     }
     said.spent = said.got != DLI_TRY_GRANTED && fuzz_below(in, 8) == 0;
-    if (said.got == DLI_TRY_GRANTED && w->m.sent.want == w->m.want)
-        promise(w, most(w, w->m.sent_at, w->m.sent.lease));
+    if (said.got == DLI_TRY_GRANTED && w->m.sent.wish.want == w->m.want.number)
+        promise(w, most(w, w->m.sent.stamp, w->m.sent.wish.lease));
     if (said.status != DLOCK_OK)
         stays = said.sent && !said.refused;
     else /* only who stands in line is remembered */
-        stays = said.got == DLI_TRY_HELD && w->m.sent.mode != DLI_MODE_TRY && !w->rules.no_line;
+        stays = said.got == DLI_TRY_HELD && w->m.sent.wish.mode != DLI_MODE_TRY && !w->rules.no_line;
     if (!said.repeated && !stays)
-        forget_look(w, w->m.sent.seq);
+        forget_look(w, w->m.sent.wish.seq);
     dli_mutex_answer(&w->m, &said, w->now);
 }
 
 static void push(struct world *w, struct fuzz *in)
 {
-    int64_t number = fuzz_below(in, 4) ? w->m.want : 1 + (int64_t)fuzz_byte(in);
-    int64_t seq = fuzz_below(in, 4) ? w->m.seq - (int64_t)fuzz_below(in, 4) : fuzz_number(in);
+    int64_t number = fuzz_below(in, 4) ? w->m.want.number : 1 + (int64_t)fuzz_byte(in);
+    int64_t seq = fuzz_below(in, 4) ? w->m.probe.seq - (int64_t)fuzz_below(in, 4) : fuzz_number(in);
     int known = 0;
 
     for (int i = 0; i < w->looks; i++)
         known |= w->look[i].seq == seq;
-    if (number == w->m.want && number == w->looks_of && w->looks > 0 && (known || seq > w->m.seq || seq < 1))
+    if (number == w->m.want.number && number == w->looks_of && w->looks > 0 &&
+        (known || seq > w->m.probe.seq || seq < 1))
         promise_pushed(w, seq);
-    else if (number == w->m.want) /* of a look that is not remembered here */
+    else if (number == w->m.want.number) /* of a look that is not remembered here */
         return;
     dli_mutex_pushed(&w->m, number, seq, fuzz_below(in, 8) ? some_token(w, in) : fuzz_number(in),
                      1 + (int64_t)fuzz_byte(in), w->now);
@@ -396,7 +397,7 @@ static void renewed(struct world *w, struct fuzz *in)
     if (!number)
         return;
     w->renewing = 0;
-    if (kept == 1 && number == w->m.want)
+    if (kept == 1 && number == w->m.want.number)
         promise(w, most(w, w->renew_stamp, w->renew_lease));
     dli_mutex_renewed(&w->m, number, kept, w->renew_lease, w->renew_stamp, w->now);
 }
@@ -408,7 +409,7 @@ static void extend(struct world *w, struct fuzz *in)
 
     if (!w->m.holder)
         return;
-    number = w->m.want;
+    number = w->m.want.number;
     token = fuzz_below(in, 4) ? w->m.holder->token : fuzz_number(in);
     dli_mutex_extending(&w->m, lease);
     w->now += (int64_t)fuzz_byte(in) * MS;
@@ -515,8 +516,8 @@ static void end(struct world *w)
     take_done(w);
     w->over = 1;
     if (w->adopting)
-        w->m.in_flight = 0;
-    else if (w->m.in_flight)
+        w->m.sent.in_flight = 0;
+    else if (w->m.sent.in_flight)
         dli_mutex_answer(&w->m, &lost, w->now);
     w->now += 4 * 86400000LL * MS;
     dli_mutex_tick(&w->m, w->now);

@@ -189,7 +189,7 @@ static int64_t belief(const struct sim *s, const struct sim_peer *peer, int inde
     const struct sim_redisson *red = &peer->red;
 
     if (!peer->foreign)
-        return m->holder ? m->want : 0;
+        return m->holder ? m->want.number : 0;
     if (red->state == SIM_RED_HOLDING && red->lock == index && red->believed && sim_clock(s, peer) < red->valid_until)
         return red->thread;
     return 0;
@@ -212,7 +212,7 @@ static void check_belief(struct sim *s, int index, const struct sim_seen *seen)
             sim_violated(
                 s, "exclusion: peer %d believes that it holds %s as %" PRId64 ", the server says peer %d as %" PRId64,
                 i, lock->name, number, seen->peer, seen->number);
-        else if (!peer->foreign && sim_when(s, peer, peer->side[index].m.limit) > sim_expiry(s, seen->expires))
+        else if (!peer->foreign && sim_when(s, peer, peer->side[index].m.grant.limit) > sim_expiry(s, seen->expires))
             sim_violated(s, "deadline: peer %d will trust its grant of %s longer than the server keeps it", i,
                          lock->name);
     }
@@ -235,8 +235,8 @@ static void check_ghost(struct sim *s, int index, const struct sim_seen *seen)
         lock->unbelieved_since = 0;
         return;
     }
-    if (s->now > sim_number(s, peer, seen->number)->excused && seen->number != peer->side[index].m.want &&
-        seen->number != peer->side[index].m.drop)
+    if (s->now > sim_number(s, peer, seen->number)->excused && seen->number != peer->side[index].m.want.number &&
+        seen->number != peer->side[index].m.drop.number)
         sim_violated(s, "forgotten: %s belongs to peer %d as %" PRId64 ", which neither wants nor drops it", lock->name,
                      seen->peer, seen->number);
     if (!lock->unbelieved_since)

@@ -25,7 +25,7 @@ void sim_check_granted(struct sim *s, struct sim_claim *claim)
     struct sim_lock *lock = &s->lock[claim->lock];
     const struct sim_number *number;
 
-    claim->number = peer->side[claim->lock].m.want;
+    claim->number = peer->side[claim->lock].m.want.number;
     claim->token = claim->c.token;
     claim->granted_at = s->now;
     number = sim_number(s, peer, claim->number);

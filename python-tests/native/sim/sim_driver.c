@@ -86,12 +86,12 @@ static struct sim_request *gather_renewals(struct sim *s, struct sim_peer *peer)
 
     for (int i = 0; i < s->plan.locks; i++) {
         const struct dli_mutex *m = &peer->side[i].m;
-        int64_t number = peer->side[i].due, attempt = dli_lease_attempt(m->lease, peer->rules.attempt);
+        int64_t number = peer->side[i].due, attempt = dli_lease_attempt(m->grant.lease, peer->rules.attempt);
 
         if (s->world == SIM_RW && request && request->row[0].lock != i) /* another script */
             continue;
         peer->side[i].due = 0;
-        if (!number || ((number != m->want || !m->owned) && s->driver_mutant != 10))
+        if (!number || ((number != m->want.number || !dli_mutex_owned(m)) && s->driver_mutant != 10))
             continue;
         sim_check_renewal(s, peer, number);
         if (!request)
@@ -100,7 +100,7 @@ static struct sim_request *gather_renewals(struct sim *s, struct sim_peer *peer)
             request->attempt = attempt;
         request->row[request->rows].lock = i;
         request->row[request->rows].number = number;
-        request->row[request->rows++].lease = m->lease;
+        request->row[request->rows++].lease = m->grant.lease;
     }
     return request;
 }
@@ -177,17 +177,17 @@ static void mind_channels(struct sim *s, struct sim_peer *peer, int lock)
 {
     struct sim_side *side = &peer->side[lock];
 
-    if (side->m.needs_line && peer->line == DLI_LINE_ABSENT && !peer->ear) {
+    if (side->m.line.needed && peer->line == DLI_LINE_ABSENT && !peer->ear) {
         sim_ear_open(s, peer);
         sim_ear_ask(s, peer, SIM_OWN_CHANNEL);
     }
     if (!peer->ear || peer->ear->silent)
         return;
-    if (side->m.listen && !side->hearing) {
+    if (side->m.line.listen && !side->hearing) {
         side->hearing = 1;
         sim_ear_ask(s, peer, s->world == SIM_RW ? 0 : lock);
-    } else if (!side->m.listen && side->m.listening && s->world != SIM_RW) {
-        side->hearing = side->m.listening = 0;
+    } else if (!side->m.line.listen && side->m.line.listening && s->world != SIM_RW) {
+        side->hearing = side->m.line.listening = 0;
         sim_ear_ask(s, peer, SIM_UNSUBSCRIBE + lock);
     }
 }
@@ -272,7 +272,7 @@ static void count_answer(struct sim *s, struct sim_peer *peer, const struct sim_
     if (request->wish.drop)
         sim_number(s, peer, request->wish.drop)->released = 1;
     if (request->wish.drop && answer->released && !peer->side[request->lock].m.leaving &&
-        !peer->side[request->lock].m.drop_lingered)
+        !peer->side[request->lock].m.drop.lingered)
         s->stats.undone++;
     if (request->wish.want && answer->got == DLI_TRY_WRONG_KIND)
         sim_violated(s, "wire: wrong kind of lock");
@@ -375,7 +375,7 @@ void sim_heard(struct sim *s, struct sim_peer *peer, int what)
         if (what != SIM_OWN_CHANNEL && what != i && s->world != SIM_RW)
             continue;
         if (what != SIM_OWN_CHANNEL && side->hearing)
-            side->m.listening = 1;
+            side->m.line.listening = 1;
         if (s->driver_mutant != 13)
             dli_mutex_probe(&side->m, sim_clock(s, peer));
         sim_service(s, peer, i);
@@ -387,7 +387,7 @@ void sim_line_broken(struct sim *s, struct sim_peer *peer)
     sim_trace(s, "peer %d notices that its subscriptions are gone", peer->index);
     peer->line = DLI_LINE_BROKEN;
     for (int i = 0; i < s->plan.locks; i++)
-        peer->side[i].hearing = peer->side[i].m.listening = 0;
+        peer->side[i].hearing = peer->side[i].m.line.listening = 0;
     sim_at(s, s->now + sim_between(s, SIM_MS, 200 * SIM_MS), SIM_EAR_RETRY, peer->index, 0, NULL);
 }
 

@@ -155,14 +155,14 @@ static int awake(const struct sim *s, const struct sim_peer *peer)
 static void check_holder(struct sim *s, struct sim_peer *peer, int lock)
 {
     const struct dli_mutex *m = &peer->side[lock].m;
-    int64_t until = ends(s, lock, peer->index, m->want);
+    int64_t until = ends(s, lock, peer->index, m->want.number);
 
     if (until < 0)
         sim_violated(s, "ownership: peer %d believes in %" PRId64 " (side %d), which the server does not have",
-                     peer->index, m->want, lock);
-    else if (until < INT64_MAX && sim_when(s, peer, m->limit) > sim_expiry(s, until))
+                     peer->index, m->want.number, lock);
+    else if (until < INT64_MAX && sim_when(s, peer, m->grant.limit) > sim_expiry(s, until))
         sim_violated(s, "deadline: peer %d will trust %" PRId64 " (side %d) longer than the server keeps it",
-                     peer->index, m->want, lock);
+                     peer->index, m->want.number, lock);
 }
 
 static int taken_away(struct sim *s, struct sim_peer *peer, int64_t number)
@@ -178,7 +178,7 @@ static void check_exclusion(struct sim *s)
         struct sim_peer *peer = &s->peer[i];
 
         for (int k = 0; awake(s, peer) && k < s->plan.locks; k++) {
-            if (!peer->side[k].m.holder || taken_away(s, peer, peer->side[k].m.want))
+            if (!peer->side[k].m.holder || taken_away(s, peer, peer->side[k].m.want.number))
                 continue;
             holders[k]++;
             check_holder(s, peer, k);
@@ -203,7 +203,7 @@ static void check_forgotten(struct sim *s)
             for (int64_t number = peer->numbers; number > 0 && number > peer->numbers - 8; number--) {
                 const struct sim_number *known = sim_number(s, peer, number);
 
-                if (!known->first || known->lock != k || number == m->want || number == m->drop ||
+                if (!known->first || known->lock != k || number == m->want.number || number == m->drop.number ||
                     s->now <= known->excused || ends(s, k, i, number) < 0)
                     continue;
                 sim_violated(s, "forgotten: peer %d neither wants nor drops %" PRId64 " (side %d)", i, number, k);
@@ -237,7 +237,7 @@ static int is_held(struct sim *s, int peer)
 {
     const struct dli_mutex *m = &s->peer[peer].side[0].m;
 
-    return s->peer[peer].alive && m->holder && permits_end(s, 0, peer, m->want) >= 0;
+    return s->peer[peer].alive && m->holder && permits_end(s, 0, peer, m->want.number) >= 0;
 }
 
 static void reclaim(struct sim *s)
@@ -257,8 +257,8 @@ static void reclaim(struct sim *s)
 
         if (!held[i] || is_held(s, i))
             continue;
-        sim_number(s, peer, peer->side[0].m.want)->forced = 1;
-        if (s->now > s->calm_from && sim_when(s, peer, peer->side[0].m.stamp) > s->calm_from)
+        sim_number(s, peer, peer->side[0].m.want.number)->forced = 1;
+        if (s->now > s->calm_from && sim_when(s, peer, peer->side[0].m.grant.stamp) > s->calm_from)
             sim_violated(s, "reclaim: peer %d lives, and its permits are given back", i);
     }
 }

@@ -48,7 +48,7 @@ void sim_extend(struct sim *s, struct sim_owner *owner)
 
     sim_trace(s, "peer %d owner %d extends to %" PRId64, owner->peer, owner->index, lease);
     dli_mutex_extending(&peer->side[owner->lock].m, lease);
-    order(s, peer, owner->lock, peer->side[owner->lock].m.want, lease, SIM_ORDER_EXTEND, NULL)->token =
+    order(s, peer, owner->lock, peer->side[owner->lock].m.want.number, lease, SIM_ORDER_EXTEND, NULL)->token =
         owner->claim->token;
 }
 
@@ -58,12 +58,12 @@ static void extended(struct sim *s, const struct sim_request *request, int kept)
     struct sim_peer *peer = &s->peer[request->peer];
     struct dli_mutex *m = &peer->side[request->lock].m;
     const struct dli_claim *holder = m->holder;
-    int64_t lease = m->lease, limit = m->limit;
+    int64_t lease = m->grant.lease, limit = m->grant.limit;
     int has = dli_mutex_extended(m, request->row[0].number, request->token, kept, request->row[0].lease, request->stamp,
                                  sim_clock(s, peer));
 
     s->stats.extended += has;
-    if (holder && holder->token != request->token && (has || m->lease != lease || m->limit != limit))
+    if (holder && holder->token != request->token && (has || m->grant.lease != lease || m->grant.limit != limit))
         sim_violated(s, "lease: what peer %d asked for token %" PRId64 " changes the lease of token %" PRId64,
                      request->peer, request->token, holder->token);
 }
@@ -83,11 +83,11 @@ void sim_let_go(struct sim *s, struct sim_owner *owner)
 {
     struct sim_peer *peer = &s->peer[owner->peer];
     struct dli_mutex *m = &peer->side[owner->lock].m;
-    struct moving moving = {.lock = owner->lock, .from_peer = owner->peer, .from_number = m->want};
+    struct moving moving = {.lock = owner->lock, .from_peer = owner->peer, .from_number = m->want.number};
 
     moving.token = owner->claim->token;
-    moving.lease = m->lease;
-    sim_number(s, peer, m->want)->excused = s->now + 3 * s->plan.lease_max;
+    moving.lease = m->grant.lease;
+    sim_number(s, peer, m->want.number)->excused = s->now + 3 * s->plan.lease_max;
     owner->claim->let_go = 1;
     sim_trace(s, "peer %d owner %d lets %s go", owner->peer, owner->index, s->lock[owner->lock].name);
     dli_mutex_let_go(m, sim_clock(s, peer));
@@ -118,7 +118,7 @@ void sim_grant_arrives(struct sim *s, struct sim_peer *peer, void *grant)
     struct sim_side *side = &peer->side[moving->lock];
 
     if (!owner || !dli_mutex_may_adopt(m) ||
-        (m->drop && (side->giver != moving->from_peer || side->given != moving->from_number)))
+        (m->drop.number && (side->giver != moving->from_peer || side->given != moving->from_number)))
         return;
     side->giver = moving->from_peer;
     side->given = moving->from_number;
@@ -129,7 +129,7 @@ void sim_grant_arrives(struct sim *s, struct sim_peer *peer, void *grant)
     moving->number = ++peer->numbers;
     moving->claim = owner->claim = sim_make_claim(s, owner);
     moving->claim->adopted = 1;
-    moving->first = m->drop ? m->drop_first : moving->number;
+    moving->first = m->drop.number ? m->drop.first : moving->number;
     known = sim_number(s, peer, moving->number);
     known->lock = moving->lock;
     known->first = known->last = moving->token;
