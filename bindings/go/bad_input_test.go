@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TestBadValues: each parameter with what it cannot be is an error of the kind, with nothing sent where the binding or the
-// library sees it.
+// TestBadValues: each parameter with a bad value gives the right error; nothing is sent when the binding or the library can
+// see it.
 func TestBadValues(t *testing.T) {
 	client, other := open(t, shared), open(t, shared)
 	lock, theirs := mutex(t, client, "values"), mutex(t, other, "values")
@@ -111,7 +111,7 @@ func TestBadValues(t *testing.T) {
 	unlock(t, grant)
 }
 
-// nonsense is values for a parameter of any type that methods have.
+// nonsense returns odd values for a parameter of any type that methods have.
 func nonsense(of reflect.Type, client *Client) []any {
 	over, cancel := context.WithCancel(background)
 	cancel()
@@ -146,7 +146,7 @@ func nonsense(of reflect.Type, client *Client) []any {
 }
 
 // TestNonsense: every method of every type with all combinations of odd values, on nil, on zero values and on real ones. None
-// panics, and afterwards all goes on.
+// panics, and the client works afterwards.
 func TestNonsense(t *testing.T) {
 	client := open(t, shared)
 	lock := mutex(t, client, "nonsense")
@@ -173,7 +173,7 @@ func TestNonsense(t *testing.T) {
 	unlock(t, held(t, mutex(t, client, "nonsense:after")))
 }
 
-// call makes f with all combinations of values for the parameters that follow those given.
+// call calls f with all combinations of values for the parameters that follow those given.
 func call(t *testing.T, name string, f reflect.Value, client *Client, given []reflect.Value) (calls int) {
 	kind := f.Type()
 	if len(given) == kind.NumIn() {

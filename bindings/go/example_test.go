@@ -33,7 +33,7 @@ func Example() {
 	// Output: mine, with a token: true
 }
 
-// Work that takes time does it with the context of the grant, which ends when the lock is lost.
+// Long work uses the context of the grant, which ends when the lock is lost.
 func ExampleGrant_Context() {
 	client, err := dlock.Open(os.Getenv("REDIS_URL"))
 	if err != nil {

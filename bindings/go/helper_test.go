@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// Tests start redis-server, or what DLOCK_SERVER names, from PATH. With DLOCK_TEST_FULL set their counts are the full ones.
+// Tests start redis-server, or the program that DLOCK_SERVER names, from PATH. DLOCK_TEST_FULL sets the full counts.
 
 const while = 20 * time.Second // longer than anything here takes
 
@@ -86,14 +86,14 @@ func newServer() (*server, error) {
 
 func (s *server) signal(signal syscall.Signal) { _ = syscall.Kill(s.pid, signal) }
 
-// stop ends the server; again is fine.
+// stop ends the server. It may be called again.
 func (s *server) stop() {
 	s.alive.Close()
 	_ = s.shell.Wait()
 	os.RemoveAll(s.folder)
 }
 
-// own is a server for one test.
+// own starts a server for one test.
 func own(t testing.TB) *server {
 	t.Helper()
 	s, err := newServer()
@@ -115,7 +115,7 @@ func (s *server) pause(t testing.TB) {
 
 func (s *server) resume() { s.signal(syscall.SIGCONT) }
 
-// redis is one connection. Not for several goroutines.
+// redis is one connection, for one goroutine at a time.
 type redis struct {
 	conn net.Conn
 	in   *bufio.Reader
@@ -172,7 +172,7 @@ func (r *redis) read() (any, error) {
 	return nil, errors.New(rest)
 }
 
-// command is one command on a connection of its own.
+// command sends one command on a new connection.
 func (s *server) command(t testing.TB, words ...string) any {
 	t.Helper()
 	r, err := dial(s.path)
@@ -226,7 +226,7 @@ func unlock(t testing.TB, grant *Grant) {
 	}
 }
 
-// want checks that err is all of targets; nil when there are none.
+// want checks that err is each of targets, or nil without targets.
 func want(t testing.TB, err error, targets ...error) {
 	t.Helper()
 	if err != nil && len(targets) == 0 {
@@ -268,7 +268,7 @@ func stats(t testing.TB, client *Client) Stats {
 	return stats
 }
 
-// entries counts what is in a folder of this process: "task" for threads, "fd" for descriptors.
+// entries counts the entries of a folder of this process in /proc: "task" for threads, "fd" for descriptors.
 func entries(what string) int {
 	list, _ := os.ReadDir("/proc/self/" + what)
 	return len(list)

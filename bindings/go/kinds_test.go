@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// exclusive are the kinds of which one has the lock at a time, each made for a client.
+// exclusive are the kinds with one holder at a time, each made for a client.
 func exclusive(t testing.TB) map[string]func(client *Client, name string) *Lock {
 	must := func(lock *Lock, err error) *Lock {
 		t.Helper()
@@ -94,7 +94,7 @@ func TestExclusiveKinds(t *testing.T) {
 	}
 }
 
-// TestShortestWait: one that the first round trip uses up is timed out and not busy. No wait at all is a try.
+// TestShortestWait: a wait that ends during the first round trip is timed out, not busy. A wait of 0 is a try.
 func TestShortestWait(t *testing.T) {
 	for kind, newLock := range exclusive(t) {
 		s := own(t)
@@ -240,8 +240,8 @@ func TestLatch(t *testing.T) {
 	idle(t, other)
 }
 
-// foreign is a context that the standard library does not know: each child that is not cancelled has a goroutine that waits
-// for its end.
+// foreign is a context of a type that the standard library does not know: each child that is not cancelled has a goroutine
+// that waits for its end.
 type foreign struct {
 	context.Context
 	end chan struct{}
@@ -258,7 +258,7 @@ func (f foreign) Err() error {
 	}
 }
 
-// TestLatchesLeaveNothing: who has passed a latch is no child of the context any more.
+// TestLatchesLeaveNothing: after a latch has been passed, the context has no child.
 func TestLatchesLeaveNothing(t *testing.T) {
 	const n = 100
 	client := open(t, shared)
@@ -304,7 +304,7 @@ func TestMultiLock(t *testing.T) {
 	want(t, err, ErrDuplicateName)
 }
 
-// TestMultiLockIsLostOnce: one event says so, with the name of the lock, however many members are lost.
+// TestMultiLockIsLostOnce: there is one event, with the name of the lock, however many members are lost.
 func TestMultiLockIsLostOnce(t *testing.T) {
 	client := open(t, shared)
 	both, err := client.MultiLock(mutex(t, client, "once-a"), mutex(t, client, "once-b"))
@@ -355,7 +355,7 @@ func TestGates(t *testing.T) {
 	unlock(t, held(t, lock))
 }
 
-// TestZeroKinds: what no client made is refused.
+// TestZeroKinds: locks that no client made are refused.
 func TestZeroKinds(t *testing.T) {
 	for _, s := range []*Semaphore{nil, {}} {
 		_, err := s.Acquire(background)
@@ -383,7 +383,7 @@ func TestZeroKinds(t *testing.T) {
 	}
 }
 
-// TestLossOfEveryKind: the server stops; every kind that is a lease is lost, and its holders are told.
+// TestLossOfEveryKind: the server stops; every kind with a lease is lost, and its holders learn of it.
 func TestLossOfEveryKind(t *testing.T) {
 	t.Parallel()
 	s := own(t)

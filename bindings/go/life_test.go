@@ -42,7 +42,7 @@ func TestCloseWithWaiters(t *testing.T) {
 		t.Fatal("unlocked after the end")
 	}
 	_, err := mutex(t, other, "mine").TryLock(background)
-	want(t, err) // what was held is free
+	want(t, err) // Close has released the lock
 	if err := client.Close(); err != nil {
 		t.Fatal("closing again:", err)
 	}
@@ -56,7 +56,7 @@ func TestCloseWithWaiters(t *testing.T) {
 	eventually(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before })
 }
 
-// TestCloseEndsContextsFirst: who has a lock of a client that is closed knows it before others can have it.
+// TestCloseEndsContextsFirst: Close cancels the context of a grant before others can have the lock.
 func TestCloseEndsContextsFirst(t *testing.T) {
 	const n = 100
 	for round := 0; round < 10; round++ {
@@ -120,7 +120,7 @@ func TestCloseWhileBusy(t *testing.T) {
 	}
 }
 
-// asked is a context that does something when it is asked for its end.
+// asked is a context that calls a function when its Done is called.
 type asked struct {
 	context.Context
 	then func()
@@ -131,7 +131,7 @@ func (a asked) Done() <-chan struct{} {
 	return nil
 }
 
-// TestEndWhileAsking: the client ends while a grant is made.
+// TestEndWhileAsking: the client is closed while a grant is made.
 func TestEndWhileAsking(t *testing.T) {
 	client := open(t, shared)
 	lock := mutex(t, client, "end")
@@ -149,7 +149,7 @@ func TestEndWhileAsking(t *testing.T) {
 	soon(t, "it has ended", g.Context().Done())
 }
 
-// TestOneAnswer: a request that the library refuses while the client ends is answered once.
+// TestOneAnswer: a request that the library refuses while the client is closed is answered once.
 func TestOneAnswer(t *testing.T) {
 	client := open(t, shared)
 	c, answers := newCore(client.core.handle), 0
@@ -170,7 +170,7 @@ func collect() {
 	}
 }
 
-// TestGarbage: what is dropped is freed, in any order, without Close.
+// TestGarbage: dropped clients, locks and grants are freed, in any order, without Close.
 func TestGarbage(t *testing.T) {
 	descriptors, goroutines := entries("fd"), runtime.NumGoroutine()
 	for i := 0; i < 30; i++ {
@@ -197,7 +197,7 @@ func TestGarbage(t *testing.T) {
 	})
 }
 
-// TestHeldIsNoGarbage: who only has the context still has the lock.
+// TestHeldIsNoGarbage: a lock stays held while only its context is referenced.
 func TestHeldIsNoGarbage(t *testing.T) {
 	t.Parallel()
 	ctx := func() context.Context {

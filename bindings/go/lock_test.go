@@ -207,7 +207,7 @@ func TestExportAndAdopt(t *testing.T) {
 
 // ---- exclusion: a counter in Redis, read and written apart
 
-// contend adds one to the counter so often under the lock, in n goroutines, and notes each token.
+// contend adds one to the counter under the lock, turns times in each of n goroutines, and records each token.
 func contend(client *Client, path string, n, turns int) error {
 	lock, err := client.Mutex("counted")
 	if err != nil {
@@ -251,7 +251,7 @@ func oneTurn(lock *Lock, r *redis) error {
 	return grant.Unlock(background)
 }
 
-// children are what a test runs in other processes: this program with DLOCK_TEST_ROLE set.
+// children are the functions that tests run in other processes: this program with DLOCK_TEST_ROLE set.
 var children = map[string]func() error{
 	"contend": func() error {
 		client, err := Open(os.Getenv("REDIS_URL"))

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestLossInTime: the server stops and nothing is renewed. Every holder's context ends before the lease does. A round in which
-// the machine did not let this process run is done again.
+// TestLossInTime: the server stops and nothing is renewed. Every holder's context ends before the lease does. A round in
+// which the machine did not let this process run is repeated.
 func TestLossInTime(t *testing.T) {
 	t.Parallel()
 	const together = 20
@@ -28,7 +28,7 @@ func TestLossInTime(t *testing.T) {
 	}
 }
 
-// beats is the longest time for which a goroutine that should run every millisecond did not.
+// beats returns the longest time for which a goroutine that should run every millisecond did not run.
 type beats struct {
 	end     chan struct{}
 	longest chan time.Duration
@@ -197,7 +197,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestEventsThatNobodyTakes: they are dropped, and nothing waits for them.
+// TestEventsThatNobodyTakes: events that nobody reads are dropped, and nothing waits for them.
 func TestEventsThatNobodyTakes(t *testing.T) {
 	client, other := open(t, shared), open(t, shared)
 	events := client.Events()

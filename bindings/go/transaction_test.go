@@ -21,7 +21,7 @@ func get(t *Transaction, key string) (int, error) {
 	return n, err
 }
 
-// TestTransactions: read, add one, write, by many at once in two clients; all of it counts.
+// TestTransactions: many goroutines in two clients read, add one and write; no update is lost.
 func TestTransactions(t *testing.T) {
 	s := own(t)
 	clients := []*Client{open(t, s), open(t, s)}
@@ -137,8 +137,8 @@ func TestTransactionValues(t *testing.T) {
 	}, "list"), ErrServerError)
 }
 
-// TestTransactionEnds: by an error of its function, by its context, by the end of the client; nothing is written, and the
-// client goes on.
+// TestTransactionEnds: a transaction ends by an error of its function, by its context, or by Close; nothing is written, and
+// the client works afterwards.
 func TestTransactionEnds(t *testing.T) {
 	s := own(t)
 	client := open(t, s)
@@ -169,7 +169,7 @@ func TestTransactionEnds(t *testing.T) {
 	}
 }
 
-// TestConflictWithoutAContext: the function is not called, however often it would have to.
+// TestConflictWithoutAContext: without a context, or after its end, the function is not called again.
 func TestConflictWithoutAContext(t *testing.T) {
 	client, calls := open(t, shared), 0
 	conflict := func(*Transaction) error {
@@ -192,7 +192,7 @@ func TestConflictWithoutAContext(t *testing.T) {
 	}
 }
 
-// TestCloseEndsTransactions: no connection of theirs is kept by a client that is closed.
+// TestCloseEndsTransactions: a closed client keeps no connection of a transaction.
 func TestCloseEndsTransactions(t *testing.T) {
 	s := own(t)
 	client := open(t, s)
@@ -208,7 +208,7 @@ func TestCloseEndsTransactions(t *testing.T) {
 	want(t, client.Close()) // it was not collected
 }
 
-// TestTransactionThatIsGivenUp: its connection serves the next one.
+// TestTransactionThatIsGivenUp: its connection serves the next transaction.
 func TestTransactionThatIsGivenUp(t *testing.T) {
 	client, mine := open(t, shared), errors.New("mine")
 	before := stats(t, client).Connects
@@ -225,17 +225,17 @@ func TestTransactionThatIsGivenUp(t *testing.T) {
 	}
 }
 
-// TestContextEndsInTheMiddleOfARead: the connection of the transaction is closed, or serves the next one, and nobody waits for
-// the collector.
+// TestContextEndsInTheMiddleOfARead: the connection of the transaction is closed, or serves the next one, without the garbage
+// collector.
 func TestContextEndsInTheMiddleOfARead(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
-	for _, step := range []string{"watch", "get"} { // both are what the server is asked when the context ends
+	for _, step := range []string{"watch", "get"} { // the request under way when the context ends
 		s := own(t)
 		client := open(t, s, Set("command_timeout_ms", "60000"))
 		const n = 10
 		for i := 0; i < n; i++ {
 			ctx, cancel := context.WithCancel(background)
-			middle := func(f func() error) error { // of what f asks the server, as the server stands still
+			middle := func(f func() error) error { // call f; the context ends during its request, as the server is paused
 				s.pause(t)
 				defer s.resume()
 				time.AfterFunc(while/400, cancel)
@@ -264,7 +264,7 @@ func TestContextEndsInTheMiddleOfARead(t *testing.T) {
 	}
 }
 
-// TestTransactionThatPanics: its connection serves the next one.
+// TestTransactionThatPanics: its connection serves the next transaction.
 func TestTransactionThatPanics(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	client := open(t, shared)
@@ -285,7 +285,7 @@ func TestTransactionThatPanics(t *testing.T) {
 	}
 }
 
-// TestTransactionOnAHungServer: the context ends it, and what was to be written is not, as the watch never came back.
+// TestTransactionOnAHungServer: the context ends the transaction. Nothing is written, as the watch was not answered.
 func TestTransactionOnAHungServer(t *testing.T) {
 	t.Parallel()
 	s := own(t)

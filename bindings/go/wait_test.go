@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// counts is the full number, or the smaller one of the default run.
+// counts returns the full number, or the smaller one of the default run.
 func counts(all, some int) int {
 	if full {
 		return all
@@ -23,7 +23,7 @@ func counts(all, some int) int {
 	return some
 }
 
-// leftovers are the keys on a server that say that somebody has a lock or wants it: all but counters of tokens.
+// leftovers returns the keys on a server that belong to holders or waiters: all but token counters.
 func leftovers(t testing.TB, s *server) (left []string) {
 	for _, key := range s.command(t, "KEYS", "*").([]any) {
 		if name := key.(string); !strings.HasPrefix(name, "redisson_lock_token") {
@@ -33,8 +33,8 @@ func leftovers(t testing.TB, s *server) (left []string) {
 	return left
 }
 
-// TestManyWaiters: 10,000 goroutines wait for 100 locks, which costs no threads, and all have their turn. In a process of its
-// own, since threads that were once needed stay.
+// TestManyWaiters: 10,000 goroutines wait for 100 locks without a thread each, and all get the lock. In a process of its own,
+// since Go never ends threads.
 func TestManyWaiters(t *testing.T) {
 	s := own(t)
 	child := exec.Command(os.Args[0])
@@ -108,7 +108,7 @@ func manyWaiters() error {
 	return client.Close()
 }
 
-// TestCancelHalf: every other one of those who wait goes away, which leaves nothing, and the others have their turn.
+// TestCancelHalf: half of the waiters are cancelled; they leave nothing behind, and the other waiters get the lock.
 func TestCancelHalf(t *testing.T) {
 	const locks = 20
 	n := counts(10000, 1000)
@@ -164,7 +164,7 @@ func TestCancelHalf(t *testing.T) {
 	idle(t, client)
 }
 
-// idle waits until a client has nothing.
+// idle waits until a client has no grants and no requests.
 func idle(t testing.TB, client *Client) {
 	t.Helper()
 	eventually(t, "nothing is held or waited for", func() bool {
@@ -175,7 +175,7 @@ func idle(t testing.TB, client *Client) {
 	})
 }
 
-// deaf keeps a client from hearing of events until the function that it returns is called.
+// deaf keeps a client from reading events until the returned function is called.
 func deaf(t testing.TB, client *Client) (again func()) {
 	t.Helper()
 	reached, gate := make(chan bool), make(chan bool)
@@ -190,7 +190,7 @@ func deaf(t testing.TB, client *Client) (again func()) {
 	return func() { close(gate) }
 }
 
-// TestLateWin: a grant that comes when its waiter has gone already is given back.
+// TestLateWin: a grant that arrives after its waiter has gone is released.
 func TestLateWin(t *testing.T) {
 	client, other := open(t, shared, Set("busy_poll_us", "0")), open(t, shared)
 	theirs, ours := mutex(t, other, "late"), mutex(t, client, "late")
@@ -225,7 +225,7 @@ func TestLateWin(t *testing.T) {
 	}
 }
 
-// TestWinOrCancel: whichever comes first, nothing stays behind.
+// TestWinOrCancel: grant and cancellation race, and nothing is left behind.
 func TestWinOrCancel(t *testing.T) {
 	client, other := open(t, shared), open(t, shared)
 	theirs, ours := mutex(t, other, "race"), mutex(t, client, "race")
@@ -258,7 +258,7 @@ func TestWinOrCancel(t *testing.T) {
 	unlock(t, held(t, theirs))
 }
 
-// TestHungServer: contexts end waits also while the server does not answer, for all but the one call that may block a thread.
+// TestHungServer: contexts also end waits while the server does not answer, for all calls but the one that may block a thread.
 func TestHungServer(t *testing.T) {
 	t.Parallel()
 	const n = 50
@@ -293,7 +293,7 @@ func TestHungServer(t *testing.T) {
 	idle(t, client)
 }
 
-// TestOpenWithChecks: whoever opens clients of servers that do not answer keeps nobody else from anything.
+// TestOpenWithChecks: Open with checks on a server that does not answer does not delay other clients.
 func TestOpenWithChecks(t *testing.T) {
 	t.Parallel()
 	const n = 8
@@ -341,7 +341,7 @@ func TestOpenWithChecks(t *testing.T) {
 	soon(t, "the other client goes on", done)
 }
 
-// TestNoServer: those who do not wait are told, those who do wait for it.
+// TestNoServer: without a server TryLock and Ping fail at once, and Lock waits.
 func TestNoServer(t *testing.T) {
 	t.Parallel()
 	s := own(t)
