@@ -24,12 +24,12 @@ POLL_RELEASE = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call(
 
 def library_script(name: str) -> str:
     """The text of a script of libdlock, as the library sends it."""
-    spec = importlib.util.spec_from_file_location("embed", ROOT / "src" / "scripts" / "embed.py")
+    spec = importlib.util.spec_from_file_location("embed", ROOT / "src/redis/scripts/embed.py")
     assert spec and spec.loader
     embed = importlib.util.module_from_spec(spec)
     sys.dont_write_bytecode = True
     spec.loader.exec_module(embed)
-    return "".join(line + "\n" for line in embed.load(ROOT / "src" / "scripts" / f"{name}.lua"))
+    return "".join(line + "\n" for line in embed.load(ROOT / f"src/redis/scripts/mutex/{name}.lua"))
 
 
 def free_port() -> int:
