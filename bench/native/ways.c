@@ -128,7 +128,10 @@ static int64_t scripts_try(struct bare *bare)
                            "0",
                            "4000",
                            "86400000",
-                           seq};
+                           seq,
+                           "0",
+                           "0",
+                           "1"};
     redisReply *reply;
     int64_t token;
 
