@@ -137,8 +137,8 @@ static void own(struct dli_mutex *m, int64_t token, int64_t tokens, int64_t leas
         dli_mutex_take_turn(m, now);
         return;
     }
-    m->want.state =
-        DLI_WANT_KNOWN; /* a late message may be about a grant that is over: the number may be in line again */
+    /* A late message may be about a grant that is over: the number may be in line again. */
+    m->want.state = DLI_WANT_KNOWN;
     dli_mutex_start_drop(m, now);
 }
 
