@@ -106,8 +106,7 @@ void dli_mutex_sent(struct dli_mutex *m, const struct dli_wish *wish, int64_t st
         m->want.heard_lease = wish->lease;
         m->want.asked = 0;
     }
-    if (m->want.heard_lease > wish->lease)
-        m->want.heard_lease = wish->lease;
+    m->want.heard_lease = dli_earlier(m->want.heard_lease, wish->lease);
     dli_mutex_extending(m, wish->lease);
     m->grant.lease = wish->lease;
 }
@@ -121,14 +120,11 @@ static void own(struct dli_mutex *m, int64_t token, int64_t tokens, int64_t leas
     m->tokens.forgot = 0;
     m->line.listen = 0;
     m->gate_until = 0;
-    m->grant.lease = lease;
-    m->grant.stamp = stamp;
-    m->grant.limit = dli_lease_limit(stamp, lease, m->rules->drift_ppm);
+    m->grant = (struct dli_grant){lease, stamp, dli_lease_limit(stamp, lease, m->rules->drift_ppm)};
     m->tokens.next = token;
     m->tokens.end = token + tokens;
     heard_of(m);
-    m->handover.turns = 0;
-    m->handover.since = now;
+    m->handover = (struct dli_handover){.since = now};
     dli_mutex_renew_from(m, stamp);
     m->renewing.confirm = now - stamp > lease / 10;
     if (m->renewing.confirm)
@@ -242,16 +238,14 @@ static int may_pass(dlock_status status)
 /* Back off: the more failures in a row, the longer. */
 static void retry_later(struct dli_mutex *m, dlock_status status, int64_t now)
 {
-    int64_t pause = (int64_t)20 * DLI_MS << (m->probe.retries < 4 ? m->probe.retries : 4);
+    int64_t pause = dli_earlier((int64_t)20 * DLI_MS << (m->probe.retries < 4 ? m->probe.retries : 4), 250 * DLI_MS);
 
-    if (pause > 250 * DLI_MS)
-        pause = 250 * DLI_MS;
     m->probe.retries++;
     m->probe.trouble = status;
     m->probe.at = now + pause / 2 + dli_mutex_jitter(m, pause / 2);
 }
 
-/* The lock was granted, but not on enough replicas. It is given back, and all waiting claims end. */
+/* The lock was granted, but not confirmed by enough servers. It is given back, and all waiting claims end. */
 static void unconfirmed(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
 {
     m->probe.trouble = answer->status;
