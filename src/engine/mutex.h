@@ -10,7 +10,7 @@
  *   IDLE -> WAITING ------> HELD ------> LEAVING --> DONE    LEAVING: the release is on the wire
  *              |             | |                      ^
  *              |             | +-> LOST --------------+      LOST: until its owner has seen the loss
- *              +-------------+------------------------+      gave up or failed; handed over, lingering or exported
+ *              +-------------+------------------------+      gave up, failed; HELD: handed over, lingers, exported
  *
  * The wire knows at most two grant numbers: want is acquired or owned, drop is released. A number is minted for each
  * acquisition and never used again after it was dropped. It is always safe to send the same number again, so an
@@ -18,8 +18,8 @@
  *
  *   want:  NONE --mint--> FRESH ---sent---> KNOWN --granted--> OWNED
  *            ^              ^                 |                  |
- *            |              +--never arrived--+                  |
- *            +------forgotten; became drop if KNOWN or OWNED-----+
+ *            |              +---not in line---+                  |
+ *            +---ended; KNOWN and OWNED become drop first--------+
  *
  *   drop:  0 --want ended, stray grant, adoption in doubt--> number --released, or drop.until is over--> 0
  *
