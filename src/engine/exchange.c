@@ -1,5 +1,5 @@
 /*
- * exchange.c: what the mutex sends, and what answers and messages make of it. See mutex.h.
+ * exchange.c: what the machine sends, and what answers and messages change. See mutex.h.
  */
 #include "mutex.h"
 
@@ -20,7 +20,7 @@ static enum dli_mode mode_now(int patient, enum dli_line line)
     return line == DLI_LINE_READY ? DLI_MODE_LINE : DLI_MODE_POLL;
 }
 
-/* A new number has a token above all that were heard of before it. One that is asked for again may have an older one. */
+/* The token of a new number lies above all known ones. A number that is sent again may have an older token. */
 static void new_number(struct dli_mutex *m)
 {
     int64_t highest = m->rules->highest ? __atomic_load_n(m->rules->highest, __ATOMIC_RELAXED) : 0;
@@ -40,7 +40,7 @@ static void heard_of(struct dli_mutex *m)
         ;
 }
 
-/* What the last look saw, with what is left of it now. Our clock may be fast. */
+/* What the last probe saw, with the time that is left of it now. Our clock may be fast. */
 static struct dli_seen seen_now(const struct dli_mutex *m, int64_t now)
 {
     struct dli_seen seen = m->probe.seen;
@@ -106,13 +106,12 @@ void dli_mutex_sent(struct dli_mutex *m, const struct dli_wish *wish, int64_t st
         m->want.heard_lease = wish->lease;
         m->want.asked = 0;
     }
-    if (m->want.heard_lease > wish->lease)
-        m->want.heard_lease = wish->lease;
+    m->want.heard_lease = dli_earlier(m->want.heard_lease, wish->lease);
     dli_mutex_extending(m, wish->lease);
     m->grant.lease = wish->lease;
 }
 
-/* Want is ours, as of stamp: the first waiter gets it, unless it is too late to be of use. */
+/* Want is ours, as of stamp. The first waiter gets it, unless too little time is left. */
 static void own(struct dli_mutex *m, int64_t token, int64_t tokens, int64_t lease, int64_t stamp, int64_t now)
 {
     const struct dli_claim *first = DLI_OBJECT(m->waiting.next, struct dli_claim, link);
@@ -121,14 +120,11 @@ static void own(struct dli_mutex *m, int64_t token, int64_t tokens, int64_t leas
     m->tokens.forgot = 0;
     m->line.listen = 0;
     m->gate_until = 0;
-    m->grant.lease = lease;
-    m->grant.stamp = stamp;
-    m->grant.limit = dli_lease_limit(stamp, lease, m->rules->drift_ppm);
+    m->grant = (struct dli_grant){lease, stamp, dli_lease_limit(stamp, lease, m->rules->drift_ppm)};
     m->tokens.next = token;
     m->tokens.end = token + tokens;
     heard_of(m);
-    m->handover.turns = 0;
-    m->handover.since = now;
+    m->handover = (struct dli_handover){.since = now};
     dli_mutex_renew_from(m, stamp);
     m->renewing.confirm = now - stamp > lease / 10;
     if (m->renewing.confirm)
@@ -137,8 +133,8 @@ static void own(struct dli_mutex *m, int64_t token, int64_t tokens, int64_t leas
         dli_mutex_take_turn(m, now);
         return;
     }
-    m->want.state =
-        DLI_WANT_KNOWN; /* a late message may be about a grant that is over: the number may be in line again */
+    /* A late message may be about a grant that is over: the number may be in line again. */
+    m->want.state = DLI_WANT_KNOWN;
     dli_mutex_start_drop(m, now);
 }
 
@@ -155,16 +151,16 @@ static void granted(struct dli_mutex *m, const struct dli_answer *answer, int64_
     }
 }
 
-/* A waiter looks so often. */
+/* The longest pause between a waiter's probes. */
 static int64_t safe_pause(struct dli_mutex *m)
 {
     return m->rules->safety - dli_mutex_jitter(m, m->rules->safety / 8);
 }
 
-/* Nobody here is granted it now. */
+/* The lock was not granted: probe again after pause. */
 static void look_after(struct dli_mutex *m, int64_t pause, int64_t now)
 {
-    if ((!m->sent.wish.patient && m->waiters > 0) || m->drop.number) /* who came meanwhile is not in line yet */
+    if ((!m->sent.wish.patient && m->waiters > 0) || m->drop.number) /* a new waiter is not in line yet */
         pause = 0;
     m->probe.at = now + pause < m->probe.again ? now + pause : m->probe.again;
 }
@@ -199,8 +195,8 @@ static void held(struct dli_mutex *m, const struct dli_answer *answer, int64_t n
     dli_mutex_end_asked(m, DLOCK_BUSY, 1);
     m->line.listen = (m->line.listen || answer->foreign) && m->waiters > 0;
     m->line.needed = m->waiters > 0;
-    if (m->rules->separate && !m->rules->no_line &&
-        pause > m->sent.wish.lease / 3) /* a push counts from the last look */
+    /* The lease of a pushed grant counts from the last probe. */
+    if (m->rules->separate && !m->rules->no_line && pause > m->sent.wish.lease / 3)
         pause = m->sent.wish.lease / 3;
     if (answer->left >= 0 && answer->left + 2 * DLI_MS < pause)
         pause = answer->left + 2 * DLI_MS;
@@ -210,8 +206,8 @@ static void held(struct dli_mutex *m, const struct dli_answer *answer, int64_t n
 }
 
 /*
- * Nobody is granted anything for a while, and own is not in line. Who waits, waits it out, and looks now and then: it may end
- * before its time. The first looks behind it come spread over a little time.
+ * The server grants nothing for a while, and want is not in line. Waiters wait until the quarantine ends. They probe
+ * now and then, because it may end early. Jitter spreads the first probes after it.
  */
 static void quarantine(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
 {
@@ -239,19 +235,17 @@ static int may_pass(dlock_status status)
            status == DLOCK_SERVER_FORGOT;
 }
 
-/* Not now: the more often in a row, the later again. */
+/* Back off: the more failures in a row, the longer. */
 static void retry_later(struct dli_mutex *m, dlock_status status, int64_t now)
 {
-    int64_t pause = (int64_t)20 * DLI_MS << (m->probe.retries < 4 ? m->probe.retries : 4);
+    int64_t pause = dli_earlier((int64_t)20 * DLI_MS << (m->probe.retries < 4 ? m->probe.retries : 4), 250 * DLI_MS);
 
-    if (pause > 250 * DLI_MS)
-        pause = 250 * DLI_MS;
     m->probe.retries++;
     m->probe.trouble = status;
     m->probe.at = now + pause / 2 + dli_mutex_jitter(m, pause / 2);
 }
 
-/* The lock was granted, but not by all who have a say in it: it is given back, and nobody waits for it any longer. */
+/* The lock was granted, but not confirmed by enough servers. It is given back, and all waiting claims end. */
 static void unconfirmed(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
 {
     m->probe.trouble = answer->status;
@@ -288,7 +282,7 @@ int dli_mutex_refuses(const struct dli_mutex *m, const struct dli_answer *answer
            answer->token < m->tokens.end;
 }
 
-/* Tokens never fall here: the grant goes back, and who waits asks again until they are higher. */
+/* Tokens never fall here. The grant goes back, and waiters try again until the tokens are higher. */
 static void forgotten(struct dli_mutex *m, int64_t now)
 {
     retry_later(m, DLOCK_SERVER_FORGOT, now);
@@ -296,7 +290,7 @@ static void forgotten(struct dli_mutex *m, int64_t now)
     dli_mutex_end_waiting(m, DLOCK_SERVER_FORGOT, 1);
 }
 
-/* The server may hear of what was wanted after this answer; and it may have heard of it until now. */
+/* A request that wants the number may still arrive, after this answer; or it may have arrived as late as now. */
 static void note_doubt(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
 {
     int doubt = answer->repeated || (answer->status != DLOCK_OK && answer->sent && !answer->refused);
@@ -347,7 +341,7 @@ static void understand(struct dli_mutex *m, const struct dli_answer *answer, int
     }
 }
 
-/* What was wanted must not be wanted again. Two numbers are not dropped at once: want waits until drop is over. */
+/* Want must not be sent again. Two numbers are not dropped at once: want waits until drop is over. */
 static int spent(const struct dli_mutex *m, const struct dli_answer *answer)
 {
     return answer->spent || (m->probe.trouble == DLOCK_SERVER_FORGOT && !m->drop.number);
@@ -378,7 +372,7 @@ void dli_mutex_pushed(struct dli_mutex *m, int64_t number, int64_t seq, int64_t 
     if (m->rules->doubtful || number != m->want.number || m->want.state != DLI_WANT_KNOWN || seq < m->want.heard_seq ||
         seq > m->probe.seq || token <= 0 || token >> TOKEN_BITS || token < m->tokens.end)
         return;
-    if (m->sent.wish.want == number && seq == m->sent.wish.seq) { /* a release alone has no look */
+    if (m->sent.wish.want == number && seq == m->sent.wish.seq) { /* a release alone is no probe */
         stamp = m->sent.stamp;
         lease = m->sent.wish.lease;
     }

@@ -1,8 +1,8 @@
 /*
- * handover.c: turns within the process, which the server does not hear of: a release hands the lock to the next waiter; or the
- * lock lingers, so that nobody holds it here, nobody renews it, and to the server it is taken until it goes back. See mutex.h.
+ * handover.c: turns within the process, without the server. A release hands the lock to the next waiter, or the lock
+ * lingers: nobody holds or renews it here, and on the server it is taken until it goes back. See mutex.h.
  *
- * A wire grant serves so many turns, and only for so long, that other processes have theirs. Each has a token of its own.
+ * Turns per grant are limited in number and time: other processes get the lock too. Each turn has its own token.
  */
 #include "mutex.h"
 
@@ -11,13 +11,13 @@ int64_t dli_mutex_rests_until(const struct dli_claim *claim)
     return claim->min_hold > 0 ? dli_later(claim->held_since, claim->min_hold) : 0;
 }
 
-/* A turn begins before. */
+/* No turn begins later. */
 static int64_t turns_end(const struct dli_mutex *m)
 {
     return dli_earlier(m->handover.since + m->rules->handover_time, m->grant.limit - m->grant.lease / 4);
 }
 
-/* Whether the wire grant is good for another turn. */
+/* Whether the grant may serve another turn. */
 static int has_turn(const struct dli_mutex *m, int64_t now)
 {
     return dli_mutex_owned(m) && !m->closed && now >= m->gate_until && m->renewing.on && !m->renewing.failures &&
@@ -25,7 +25,7 @@ static int has_turn(const struct dli_mutex *m, int64_t now)
            now < turns_end(m);
 }
 
-/* The first waiter has the next turn, if the wire grant is what it asks for. */
+/* The first waiter gets the next turn, if the grant has the lease that it asks for. */
 static int pass(struct dli_mutex *m, int64_t now)
 {
     struct dli_claim *next = DLI_OBJECT(m->waiting.next, struct dli_claim, link);

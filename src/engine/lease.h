@@ -18,7 +18,7 @@ enum { DLI_MS = 1000 };
 /* F of a grant or renewal whose request was stamped at stamp; DLI_NEVER for a lease of DLI_NEVER. */
 int64_t dli_lease_limit(int64_t stamp, int64_t lease, int64_t drift_ppm);
 
-/* When the server has surely forgotten what a request stamped at stamp set for lease: the undo may stop then. */
+/* The server has surely forgotten by then what a request stamped at stamp set for lease. The undo may stop. */
 int64_t dli_lease_gone(int64_t stamp, int64_t lease, int64_t drift_ppm);
 
 /* How long one attempt on the server may take: lease / 9, between 50 ms and most. */
@@ -30,7 +30,7 @@ int64_t dli_earlier(int64_t a, int64_t b);
 /* a + b where b may be DLI_NEVER or large; never overflows. */
 int64_t dli_later(int64_t a, int64_t b);
 
-/* now and so many milliseconds; never overflows. */
+/* now + ms milliseconds; never overflows. */
 int64_t dli_after_ms(int64_t now, int64_t ms);
 
 #endif

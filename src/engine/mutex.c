@@ -1,5 +1,5 @@
 /*
- * mutex.c: what owners ask of the mutex, and the order among them. See mutex.h.
+ * mutex.c: the owners' requests, and the order among them. See mutex.h.
  */
 #include "mutex.h"
 
@@ -64,7 +64,7 @@ void dli_mutex_settle(struct dli_mutex *m, struct dli_claim *claim, dlock_status
     dli_list_append(&m->done, &claim->link);
 }
 
-/* Those that were there before look seq. */
+/* End the claims that came before probe seq. */
 static void end_those(struct dli_mutex *m, dlock_status status, int impatient_only, int64_t seq)
 {
     struct dli_link *link = m->waiting.next;
@@ -119,7 +119,7 @@ struct dli_claim *dli_mutex_reenter(struct dli_mutex *m, int64_t owner, int64_t 
     return m->holder;
 }
 
-/* A grant that was lost is forgotten when its owner asks anew. */
+/* A loss is forgotten when its owner acquires again. */
 static void forget_lost(struct dli_mutex *m, int64_t owner)
 {
     struct dli_claim *claim;
@@ -128,7 +128,7 @@ static void forget_lost(struct dli_mutex *m, int64_t owner)
         dli_mutex_settle(m, claim, DLOCK_LOST);
 }
 
-/* A claim waits from now on. Who only tries is not answered by a look that is under way already. */
+/* A claim waits from now on. A try needs a probe of its own: one that is in flight already does not answer it. */
 static void begin(struct dli_mutex *m, struct dli_claim *claim, int64_t now)
 {
     dli_mutex_begin_waiting(m, claim);
@@ -165,7 +165,7 @@ struct dli_claim *dli_mutex_acquire(struct dli_mutex *m, struct dli_claim *claim
     return claim;
 }
 
-/* A lease that is not renewed lasts no longer than asked for, whatever the server was asked on behalf of others. */
+/* A lease that is not renewed lasts no longer than the claim asks for, also when others asked for a longer one. */
 int64_t dli_mutex_use_until(const struct dli_mutex *m, const struct dli_claim *claim)
 {
     int64_t own = dli_lease_limit(m->grant.stamp, claim->lease, m->rules->drift_ppm);
@@ -220,7 +220,7 @@ int64_t dli_mutex_place(const struct dli_mutex *m)
     return dli_later(dli_mutex_beat(m), m->want.asked);
 }
 
-/* A renewal sent before may reach the server for the time of an attempt still. */
+/* A renewal sent before may still arrive for the time of one attempt. */
 void dli_mutex_drop(struct dli_mutex *m, int64_t number, int64_t lasts, int64_t now)
 {
     m->drop = (struct dli_drop){
@@ -231,8 +231,8 @@ void dli_mutex_drop(struct dli_mutex *m, int64_t number, int64_t lasts, int64_t 
 }
 
 /*
- * Want ended or is given up: it becomes drop, to be released until the server must have forgotten it. A number in line may
- * be granted as long as its place lasts.
+ * Want has ended or is given up. It becomes drop, which is released until the server must have forgotten it. A number
+ * in line may be granted as long as its place lasts.
  */
 void dli_mutex_start_drop(struct dli_mutex *m, int64_t now)
 {
@@ -248,7 +248,7 @@ void dli_mutex_give_back(struct dli_mutex *m, int64_t number, int64_t now)
         number > __atomic_load_n(m->rules->numbers, __ATOMIC_RELAXED))
         return;
     dli_mutex_drop(m, number, m->want.asked, now);
-    m->drop.doubt = 1; /* a request that came late has put it in line: there may be more */
+    m->drop.doubt = 1; /* a late request has put it in line: there may be more */
 }
 
 static dlock_status release_last(struct dli_mutex *m, int64_t now, int64_t until, int may_send,

@@ -1,17 +1,29 @@
 /*
  * mutex.h: the re-entrant mutex of one name in one process, as a state machine without I/O, clock or threads.
  *
- * Callers put in requests, answers, messages and the time; they take out what to send (dli_mutex_wish), when to come
- * back (dli_mutex_alarm), which claims are settled (done) and what to report (reports). Whoever calls holds the mutex
- * of the entry that owns the machine; nothing here locks.
+ * Callers put in requests, answers, messages and the time. They take out what to send (dli_mutex_wish), when to come
+ * back (dli_mutex_alarm), which claims are settled (done) and what to report (reports). The caller holds the mutex of
+ * the entry that owns the machine. Nothing here locks.
  *
- * Inside the process a claim is one owner's wish for the lock: WAITING in arrival order, HELD (one), LEAVING while its
- * release is on the wire, LOST until its owner has seen it, DONE once settled.
+ * A claim is one owner's wish for the lock, inside the process. Waiting claims are served in arrival order.
  *
- * On the wire there are at most two grant numbers at a time: want, being acquired or owned, and drop, to be released
- * because it ended or because its outcome is unknown. One exchange is in flight at most; it names drop, want or both.
- * A number is minted for each acquisition and never used again after it was dropped. Sending the same number again is
- * always safe, so an unknown outcome is repaired by repeating the exchange.
+ *   IDLE -> WAITING ------> HELD ------> LEAVING --> DONE    LEAVING: the release is on the wire
+ *              |             | |                      ^
+ *              |             | +-> LOST --------------+      LOST: until its owner has seen the loss
+ *              +-------------+------------------------+      gave up, failed; HELD: handed over, lingers, exported
+ *
+ * The wire knows at most two grant numbers: want is acquired or owned, drop is released. A number is minted for each
+ * acquisition and never used again after it was dropped. It is always safe to send the same number again, so an
+ * unknown outcome is repaired by repeating the exchange.
+ *
+ *   want:  NONE --mint--> FRESH ---sent---> KNOWN --granted--> OWNED
+ *            ^              ^                 |                  |
+ *            |              +---not in line---+                  |
+ *            +---ended; KNOWN and OWNED become drop first--------+
+ *
+ *   drop:  0 --want ended, stray grant, adoption in doubt--> number --released, or drop.until is over--> 0
+ *
+ * At most one exchange is in flight. It names drop, want or both. A holder or a lock that lingers needs OWNED.
  *
  * Times are microseconds of one clock that never steps.
  */
@@ -43,13 +55,13 @@ struct dli_claim {
     int64_t owner;
     int64_t until;    /* WAITING: give up then. LEAVING: stop waiting for the server then */
     int64_t lease;    /* what it asks for */
-    int64_t max_hold; /* DLI_NEVER for no cap */
-    int64_t min_hold; /* nobody else gets it earlier; 0 for none */
-    int64_t linger;   /* when nobody here waits the lock stays so long after its release; 0: not at all */
+    int64_t max_hold; /* DLI_NEVER: no limit */
+    int64_t min_hold; /* nobody else gets the lock earlier; 0: none */
+    int64_t linger;   /* without waiters the process keeps the lock this long after release; 0: not at all */
     int renew;
     int patient;   /* it may wait: until lay in the future */
-    int bound;     /* while it waits nobody asks for anything in its owner's name */
-    int64_t after; /* WAITING: looks up to this one were sent before it came */
+    int bound;     /* while it waits, its owner makes no other request */
+    int64_t after; /* WAITING: probes up to this one were sent before it came */
     int64_t count; /* HELD: levels of re-entry */
     int64_t token;
     int64_t held_since;
@@ -64,24 +76,24 @@ struct dli_mutex_rules {
     int64_t *numbers; /* the client's last grant number, counted up atomically */
     int64_t *highest; /* atomic: the highest token of all machines of the name; NULL: the machine is the only one */
     int64_t drift_ppm;
-    int64_t safety;         /* a waiter looks for itself this often */
+    int64_t safety;         /* a waiter probes this often, also without a message */
     int64_t handover_turns; /* in-memory hand-overs in one go */
-    int64_t handover_time;  /* and how long they may take */
+    int64_t handover_time;  /* how long they may take */
     int64_t attempt;        /* longest attempt on the server */
     int64_t keep_ms;        /* how long an idle token counter lives */
-    int64_t delay;          /* the server keeps a lease that was not released so much longer */
+    int64_t delay;          /* the server keeps a lease that was not released this much longer */
     int64_t permits;        /* of one acquisition; 0: not a semaphore */
-    int64_t lives;          /* holds without a lease: the server is to hear of the holder within; 0: they have leases */
+    int64_t lives;          /* holds without a lease: the holder is renewed within this time; 0: holds have leases */
     int separate;           /* one number per exchange */
     int no_line;            /* waiters do not stand in line on the server */
-    int doubtful;           /* a grant that is heard of is asked for again: only that answer counts */
-    int momentary;          /* a grant opens the way for all that wait, and nothing is held */
+    int doubtful;           /* a message of a grant only causes a probe: its answer counts */
+    int momentary;          /* a grant ends the wait of all claims; nothing is held */
 };
 
-/* How the process hears of grants pushed to it. */
+/* The process's subscription to the grants that are pushed to it. */
 enum dli_line { DLI_LINE_ABSENT, DLI_LINE_READY, DLI_LINE_BROKEN };
 
-/* In this order: whatever holds of a state and of those behind it is a comparison. */
+/* The order counts: dli_mutex_known compares. */
 enum dli_want_state {
     DLI_WANT_NONE,
     DLI_WANT_FRESH, /* minted; the server cannot know it */
@@ -108,9 +120,9 @@ struct dli_want {
 struct dli_drop {
     int64_t number; /* 0: none */
     int64_t until;  /* the server has forgotten it by then */
-    int64_t rest;   /* it is to be kept until then all the same; 0: it is not */
-    int64_t first;  /* it is an adoption that is undone, tried with numbers from this one on; 0: it is not */
-    int lingered;   /* it was released here before */
+    int64_t rest;   /* the server keeps it until then although it is released; 0: it does not */
+    int64_t first;  /* an adoption is undone, which was tried with numbers from this one on; 0: none is */
+    int lingered;   /* its owner released it before: the lock lingered */
     int unsure;     /* an exchange that names it was sent without answer: it may be released */
     int doubt;      /* a request that wanted it may still be under way: it may come back */
 };
@@ -124,14 +136,14 @@ struct dli_sent {
 };
 
 /*
- * What the machine knows of the process's subscriptions. The flags are no single state: listening outlives follows until
- * the server has ended the subscription, and begins without it where another entry follows the same channel.
+ * Subscriptions. The flags are not one state: listening outlives follows until the server has ended the subscription.
+ * It may also begin without follows, when another entry follows the same channel.
  */
 struct dli_line_state {
     int needed;    /* contended: the process should subscribe to its channel */
     int listen;    /* a foreign client holds the lock: Redisson's channel is wanted too */
     int follows;   /* that subscription was asked for; the caller's */
-    int listening; /* and it is there, until the server says that it has ended; the caller's */
+    int listening; /* it is confirmed, until the server says that it has ended; the caller's */
 };
 
 /* When the server is asked next, and what the last exchanges saw there. */
@@ -154,20 +166,20 @@ struct dli_grant {
 
 struct dli_tokens {
     int64_t next; /* of the next turn */
-    int64_t end;  /* above all tokens there were, for whatever is granted to a new number */
-    int forgot;   /* the server has said a token below end, and none above it since */
+    int64_t end;  /* above all tokens so far; a new number's token is not below */
+    int forgot;   /* the server has named a token below end, and none above it since */
 };
 
 /* The turns that the grant has served in this process. */
 struct dli_handover {
     int64_t turns; /* after the first */
     int64_t since;
-    int64_t linger_until; /* released, but not to the server yet: for whoever asks before; 0: no */
+    int64_t linger_until; /* released, but kept for the next claim until then; 0: the lock does not linger */
 };
 
 /*
- * Renewal of the grant. The flags are independent: a grant that is not renewed may be due for one confirmation, also while
- * a renewal is on the wire, and a hold at risk stays so until one is answered.
+ * Renewal of the grant. The flags are independent. A grant that is not renewed may need one confirmation. A hold stays
+ * at risk while a renewal is in flight.
  */
 struct dli_renewing {
     int on;        /* the grant is renewed until released */
@@ -175,7 +187,7 @@ struct dli_renewing {
     int in_flight; /* a renewal of the grant is on the wire */
     int at_risk;   /* reported, and not renewed since */
     int failures;  /* in a row */
-    int64_t at;    /* the next renewal; or, without a lease, when the server is told that the holder lives */
+    int64_t at;    /* the next renewal; without a lease it tells the server that the holder lives */
 };
 
 struct dli_mutex {
@@ -223,22 +235,23 @@ static inline int dli_mutex_owned(const struct dli_mutex *m)
 void dli_mutex_init(struct dli_mutex *m, const struct dli_mutex_rules *rules, uint64_t seed);
 
 /*
- * Owner asks for the lock through claim (filled: owner, until, lease, max_hold, min_hold, linger, renew, patient, bound; link and report initialised).
- * Returns the claim that now stands for the owner: an older one on re-entry (HELD, count raised) or a pending one that
- * is taken up again after DLOCK_INTERRUPTED; else claim itself, WAITING, or in the done list: HELD when the lock lingered, or DONE.
+ * The owner acquires the lock through claim. Filled: owner, until, lease, max_hold, min_hold, linger, renew, patient,
+ * bound; link and report initialised. Returns the claim that stands for the owner: an older one on re-entry (HELD,
+ * count raised), a pending one that continues after DLOCK_INTERRUPTED, or claim itself. That is WAITING, or in the
+ * done list: HELD when the lock lingered, else DONE.
  */
 struct dli_claim *dli_mutex_acquire(struct dli_mutex *m, struct dli_claim *claim, int64_t now);
 
 /* The claim is not bound any more. */
 void dli_mutex_loosen(struct dli_mutex *m, struct dli_claim *claim);
 
-/* Re-entry only: the held claim of owner with its count raised, or NULL. Notices what the time brought. */
+/* Re-entry only: the held claim of owner with its count raised, or NULL. Calls dli_mutex_tick. */
 struct dli_claim *dli_mutex_reenter(struct dli_mutex *m, int64_t owner, int64_t now);
 
 /*
- * Owner releases one level. DLOCK_OK: done, in memory; *settled is the claim when it ended. DLOCK_WOULD_BLOCK: the last level
- * needs the server: with may_send the claim is LEAVING (also in *settled) and will come out in done; without, nothing changed.
- * DLOCK_NOT_HELD, DLOCK_LOST (*settled is the claim, which has ended).
+ * The owner releases one level. DLOCK_OK: done, in memory; *settled is the claim when it ended. DLOCK_WOULD_BLOCK: the
+ * last level needs the server. With may_send the claim is then LEAVING (also in *settled) and will come out in done;
+ * without, nothing changed. Also DLOCK_NOT_HELD, DLOCK_LOST (*settled is the claim when it ended).
  */
 dlock_status dli_mutex_release(struct dli_mutex *m, int64_t owner, int64_t now, int64_t until, int may_send,
                                struct dli_claim **settled);
@@ -258,24 +271,24 @@ void dli_mutex_close(struct dli_mutex *m, int64_t now);
 /* Nothing held, wanted, waiting or in flight; losses not seen by their owners do not count. */
 int dli_mutex_idle(const struct dli_mutex *m);
 
-/* Losses that nobody will ask for any more are settled. */
+/* Settle the losses: their owners will not ask any more. */
 void dli_mutex_forget_lost(struct dli_mutex *m);
 
-/* The held claim leaves this process without a word to the server (for export); the machine is free to want again. */
+/* Export: the held claim leaves this process, and nothing is sent. The machine may acquire again. */
 void dli_mutex_let_go(struct dli_mutex *m, int64_t now);
 
-/* Whether a token is lower than one that somebody has had here: the server has forgotten. */
+/* Whether a token is lower than one that was given out here: the server has forgotten. */
 int dli_mutex_falls(const struct dli_mutex *m, int64_t token);
 
 /*
- * An idle machine takes over a grant confirmed by a request stamped at stamp. number was minted for it. 0 when that was too
- * long ago, its token falls or the machine is closed: nothing is held then, and the grant is given back.
+ * An idle machine takes over a grant that a request stamped at stamp confirmed. number was minted for it. Returns 0
+ * when that was too long ago, its token falls or the machine is closed. Then nothing is held, and the grant is dropped.
  */
 int dli_mutex_may_adopt(const struct dli_mutex *m); /* an adoption that is being undone may be tried again */
 int dli_mutex_adopt(struct dli_mutex *m, struct dli_claim *claim, int64_t number, int64_t token, int64_t stamp,
                     int64_t now);
 
-/* What the server made of an adoption by number is not known: it is undone. */
+/* The outcome of an adoption by number is unknown: undo it. */
 void dli_mutex_disown(struct dli_mutex *m, int64_t number, int64_t lease, int64_t now);
 
 /* ---- the wire: exchange.c */
@@ -292,13 +305,13 @@ int dli_mutex_refuses(const struct dli_mutex *m, const struct dli_answer *answer
 /* The answer to the exchange in flight. */
 void dli_mutex_answer(struct dli_mutex *m, const struct dli_answer *answer, int64_t now);
 
-/* A grant of number was pushed, made when the server knew look seq, with so many tokens from token on. */
+/* A grant of number was pushed, with tokens tokens from token on. The server knew probe seq when it made it. */
 void dli_mutex_pushed(struct dli_mutex *m, int64_t number, int64_t seq, int64_t token, int64_t tokens, int64_t now);
 
-/* The gate was closed until then, or opened (until 0): who waits is told at once. */
+/* The gate is closed until then, or open (0). Waiting claims end at once when it is closed. */
 void dli_mutex_gate(struct dli_mutex *m, int64_t until, int64_t now);
 
-/* Something may have changed: look at that time, also when an exchange in flight has not seen the change. */
+/* Something may have changed: probe at that time. An exchange in flight may not have seen the change. */
 void dli_mutex_probe(struct dli_mutex *m, int64_t at);
 
 /* ---- renewal and time: renewal.c */
@@ -306,47 +319,47 @@ void dli_mutex_probe(struct dli_mutex *m, int64_t at);
 /* The number to renew now, or 0. The caller then calls dli_mutex_renewing and later dli_mutex_renewed. */
 int64_t dli_mutex_renewal(const struct dli_mutex *m, int64_t now);
 
-/* How long the server knows of the holder after a renewal: the lease; without one, rules->lives. */
+/* How long a renewal lasts on the server: the lease; without one, rules->lives. */
 int64_t dli_mutex_period(const struct dli_mutex *m);
 
 void dli_mutex_renewing(struct dli_mutex *m);
 
 /*
- * The answer of a renewal of number stamped at stamp: kept 1 or 0; -1 when it failed, -2 when the server asked to come again.
- * lease is what was sent.
+ * The answer to a renewal of number with lease, stamped at stamp. kept: 1 or 0; -1: it failed; -2: the server asked to
+ * try again.
  */
 void dli_mutex_renewed(struct dli_mutex *m, int64_t number, int kept, int64_t lease, int64_t stamp, int64_t now);
 
-/* The holder is about to ask the server for lease; whatever comes of it, the undo must last as long. */
+/* The server is about to be asked for lease. Whatever the outcome, the undo must last as long. */
 void dli_mutex_extending(struct dli_mutex *m, int64_t lease);
 
 /*
- * The answer (kept: 1 or 0) of a renewal of number that the holder with token asked for, with a lease that also holds for
- * later ones. 1 when that hold goes on with it. 0: it has ended, and a hold that came after it keeps its own lease.
- * Another renewal that is queued or on the wire stays marked, so that no third one can begin.
+ * The answer (kept: 1 or 0) to a renewal of number that the holder with token requested. Its lease is also that of
+ * later renewals. 1: that hold goes on with it. 0: it has ended, and a later hold keeps its own lease. Another renewal
+ * that is queued or in flight stays marked, so that no third one begins.
  */
 int dli_mutex_extended(struct dli_mutex *m, int64_t number, int64_t token, int kept, int64_t lease, int64_t stamp,
                        int64_t now);
 
-/* Notice what the time brings: the limit, max_hold, risk, an undo that is over. */
+/* Act on the time: the limit, max_hold, risk, an undo that is over. */
 void dli_mutex_tick(struct dli_mutex *m, int64_t now);
 
 /* When dli_mutex_tick, dli_mutex_wish or dli_mutex_renewal want to be called next; DLI_NEVER for not at all. */
 int64_t dli_mutex_alarm(const struct dli_mutex *m);
 
-/* Somebody holds the lock: until then nothing that only time brings can end it. DLI_NEVER: nothing will. */
+/* The lock is held: time alone does not end the hold before. DLI_NEVER: it never does. */
 int64_t dli_mutex_sure_until(const struct dli_mutex *m);
 
 /* ---- turns within the process: handover.c */
 
-/* Nobody else gets the lock before. */
+/* The end of min_hold: nobody else gets the lock before. */
 int64_t dli_mutex_rests_until(const struct dli_claim *claim);
 
-/* The holder releases: the next waiter has the lock, or it lingers. 0 when it may not: the server has to be asked. */
+/* The holder releases: the next waiter gets the lock, or the lock lingers. 0: neither is allowed; send the release. */
 int dli_mutex_hand_over(struct dli_mutex *m, int64_t now);
 int dli_mutex_linger(struct dli_mutex *m, int64_t now);
 
-/* The lock lingers, and the only waiter has just come: it has the lock, or asks the server, which gets the lock back. */
+/* The lock lingers, and its only waiter has just come. It gets the lock, or the lock goes back to the server. */
 void dli_mutex_take_up(struct dli_mutex *m, int64_t now);
 
 /* If the lock lingers, it goes back to the server now. */

@@ -1,5 +1,5 @@
 /*
- * renewal.c: renewal of what is held, and what passing time means for it. See mutex.h.
+ * renewal.c: renewal of the grant, and what passing time does to it. See mutex.h.
  */
 #include "mutex.h"
 
@@ -17,12 +17,12 @@ static int64_t later(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* The holder lost its grant: said once, never taken back. What the server still knows of it is dropped. */
+/* The holder has lost its grant. That is reported once and final. What the server still knows of it is dropped. */
 void dli_mutex_lose(struct dli_mutex *m, int32_t cause, int64_t now)
 {
     struct dli_claim *claim = m->holder;
 
-    if (m->handover.linger_until) { /* nobody is there to be told */
+    if (m->handover.linger_until) { /* nobody holds it: no report */
         dli_mutex_stop_linger(m, now);
         return;
     }
@@ -33,7 +33,7 @@ void dli_mutex_lose(struct dli_mutex *m, int32_t cause, int64_t now)
     claim->cause = cause;
     dli_list_append(&m->lost, &claim->link);
     report(m, claim, DLI_REPORT_LOST);
-    dli_mutex_start_drop(m, now); /* when it was taken, too: a look under way may put it in line again */
+    dli_mutex_start_drop(m, now); /* also when it was taken: a probe in flight may put it in line again */
     if (cause != DLOCK_CAUSE_TAKEN)
         m->drop.rest = later(dli_later(now, m->rules->delay), dli_mutex_rests_until(claim));
     m->probe.at = now;
@@ -127,10 +127,10 @@ int dli_mutex_extended(struct dli_mutex *m, int64_t number, int64_t token, int k
 {
     int renewing = m->renewing.in_flight;
 
-    if (kept == 1 && !holds(m, number, token)) /* the server keeps it longer than who has it now knows */
+    if (kept == 1 && !holds(m, number, token)) /* the server keeps it longer than the present holder knows */
         return 0;
     if (kept == 1) {
-        m->grant.stamp = stamp > m->grant.stamp ? stamp : m->grant.stamp; /* first, or a shorter lease looks at risk */
+        m->grant.stamp = stamp > m->grant.stamp ? stamp : m->grant.stamp; /* first, or a shorter lease seems at risk */
         m->grant.lease = m->holder->lease = lease;
     }
     dli_mutex_renewed(m, number, kept, lease, stamp, now);
@@ -139,7 +139,7 @@ int dli_mutex_extended(struct dli_mutex *m, int64_t number, int64_t token, int k
     return kept == 1 && holds(m, number, token);
 }
 
-/* When the server must have forgotten drop. From an exchange under way it may still hear of it. */
+/* When the server must have forgotten drop. An exchange in flight may still put it in line. */
 static int64_t drop_ends(const struct dli_mutex *m)
 {
     return m->sent.in_flight && m->sent.wish.want == m->drop.number ? DLI_NEVER : m->drop.until;

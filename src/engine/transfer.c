@@ -1,5 +1,5 @@
 /*
- * transfer.c: grants that leave the machine for another process, and grants that it takes over. See mutex.h.
+ * transfer.c: export of a grant to another process, and adoption of one. See mutex.h.
  */
 #include "mutex.h"
 
@@ -38,7 +38,7 @@ int dli_mutex_falls(const struct dli_mutex *m, int64_t token)
 int dli_mutex_adopt(struct dli_mutex *m, struct dli_claim *claim, int64_t number, int64_t token, int64_t stamp,
                     int64_t now)
 {
-    if (m->drop.first) /* of an earlier try, which has nothing any more */
+    if (m->drop.first) /* the undo of an earlier try: that try holds nothing any more */
         m->drop.number = m->drop.first = 0;
     m->want.number = number;
     m->want.state = DLI_WANT_KNOWN;
@@ -55,7 +55,7 @@ int dli_mutex_adopt(struct dli_mutex *m, struct dli_claim *claim, int64_t number
     m->tokens.end = token + 1;
     m->renewing.at = stamp + m->grant.lease / 3;
     dli_mutex_begin_waiting(m, claim);
-    dli_list_append(m->waiting.next, &claim->link); /* before those who came while the server was asked */
+    dli_list_append(m->waiting.next, &claim->link); /* before the claims that came during the adoption */
     dli_mutex_take_turn(m, now);
     return 1;
 }

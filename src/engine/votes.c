@@ -1,5 +1,5 @@
 /*
- * votes.c: see votes.h.
+ * votes.c: tallies and elections. See votes.h.
  */
 #include "votes.h"
 
@@ -46,7 +46,7 @@ int dli_election_ask(struct dli_election *e)
     return -1;
 }
 
-/* Votes that count: behind the choice only those that it covers. */
+/* Votes that count. Once the token is chosen, a vote with a higher first token does not. */
 static int counts(const struct dli_election *e, const struct dli_voter *voter)
 {
     if (voter->vote == DLI_VOTE_GRANTED)
@@ -63,13 +63,13 @@ static int count_votes(const struct dli_election *e)
     return votes;
 }
 
-/* It has the floor already: it reserved so much with its vote. */
+/* Its vote reserved the whole block: it needs no floor. */
 static int has_floor(const struct dli_election *e, const struct dli_voter *voter)
 {
     return e->token && voter->token <= e->token && voter->last >= e->last;
 }
 
-/* The highest first and the highest last token of those who voted. */
+/* Choose the highest first and the highest last token of all votes. */
 static void choose(struct dli_election *e)
 {
     for (int i = 0; i < e->count; i++) {
@@ -134,7 +134,7 @@ void dli_election_written(struct dli_election *e, int i, int result)
     if (voter->vote == DLI_VOTE_WRITING)
         voter->vote = result == 1 ? DLI_VOTE_FLOORED : result == 0 ? DLI_VOTE_HELD : DLI_VOTE_FAILED;
     if (voter->vote == DLI_VOTE_HELD)
-        voter->left = 0; /* who has it now, and for how long, is not known */
+        voter->left = 0; /* the present owner and its time are unknown */
 }
 
 static int count_of(const struct dli_election *e, enum dli_vote vote)
@@ -146,7 +146,7 @@ static int count_of(const struct dli_election *e, enum dli_vote vote)
     return found;
 }
 
-/* Those that may still vote. In order nobody is asked behind a refusal. */
+/* Servers that may still vote. In order, none is asked after a refusal. */
 static int count_open(const struct dli_election *e)
 {
     int open = 0, ended = 0;

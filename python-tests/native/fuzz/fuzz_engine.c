@@ -183,6 +183,10 @@ static void check_claims(const struct world *w)
     }
     REQUIRE(held <= 1 && held == (m->holder != NULL) && waiting == m->waiters && m->loose <= m->waiters);
     REQUIRE(dli_mutex_owned(m) || !m->holder);
+    REQUIRE((m->want.state == DLI_WANT_NONE) == (m->want.number == 0));
+    REQUIRE(!m->want.doubt || dli_mutex_known(m));
+    REQUIRE(!m->handover.linger_until || dli_mutex_owned(m));
+    REQUIRE(!m->drop.lingered || !m->drop.first);
     REQUIRE(!m->want.number || m->want.number != m->drop.number);
 }
 
