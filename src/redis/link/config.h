@@ -12,8 +12,8 @@ void dli_open_configure(struct dli_conn_config *config, const struct dlock_optio
                         const struct dli_target *target);
 
 /*
- * Add TLS and sentinels to it: config->tls and config->sentinels, owned by the caller. DLOCK_OUT_OF_MEMORY, or the
- * failures of dli_tls_new.
+ * Add TLS and sentinels to a config: config->tls and config->sentinels, owned by the caller. DLOCK_OUT_OF_MEMORY, or
+ * the failures of dli_tls_new.
  */
 dlock_status dli_open_reach(struct dli_conn_config *config, const struct dlock_options *options,
                             const struct dli_site *site, dlock_error *box);

@@ -127,7 +127,10 @@ void dli_conn_fail(struct dli_conn *conn, dlock_status status, const char *what,
 /* Sleep until fd is ready for events, a signal, or deadline (at most a millisecond late). */
 void dli_conn_wait(const struct dli_conn *conn, short events, int64_t deadline);
 
-/* Whether the reply says that the server, found through sentinels, is not the primary any more. It did nothing then. */
+/*
+ * Whether the reply says that the server, found through sentinels, is not the primary any more. The server did nothing
+ * then.
+ */
 int dli_conn_demoted(const struct dli_conn *conn, const struct dli_reply *reply);
 
 #endif

@@ -62,7 +62,10 @@ static ssize_t receive_some(struct dli_conn *conn, char *bytes, size_t size)
     return came;
 }
 
-/* Anything but a reply during a handshake without TLS. A TLS port sends an alert, a record of type 21, or hangs up. */
+/*
+ * Fail: something else came instead of a reply, in a handshake without TLS. A TLS port sends an alert (a record of type
+ * 21) or hangs up.
+ */
 static void fail_greeting(struct dli_conn *conn, const char *bytes, ssize_t size, int error)
 {
     if (size > 0 && bytes[0] == 21)
@@ -210,7 +213,7 @@ static int look(void *whose, int64_t now)
     return answer->came >= 0 || errno != EAGAIN;
 }
 
-/* The same by busy polling, as long as busy.h allows. */
+/* Read by busy polling, as long as busy.h allows. */
 static ssize_t busy_poll(struct dli_conn *conn, char *bytes, size_t size, int64_t began, int64_t limit)
 {
     struct answer answer = {conn, bytes, size, -1};

@@ -46,7 +46,7 @@ struct dli_sentinel_search *dli_sentinel_search_new(void)
     return calloc(1, sizeof(struct dli_sentinel_search));
 }
 
-/* Poll for the connection to the sentinel, and come back when it wants. */
+/* The outer connection polls what the connection to the sentinel wants polled, until that one's deadline. */
 static void follow(struct dli_conn *conn)
 {
     const struct dli_sentinel_search *search = conn->search;

@@ -28,7 +28,7 @@ struct dli_sentinel_search {
     struct dli_target found;
 };
 
-/* NULL without memory. options and tls outlive it. tls: NULL, or use TLS to the sentinels. */
+/* NULL without memory. options and tls outlive it. tls: NULL, or the sentinels are reached over TLS. */
 struct dli_sentinels *dli_sentinels_new(const struct dlock_options *options, const struct dli_site *site,
                                         struct dli_tls *tls);
 void dli_sentinels_free(struct dli_sentinels *sentinels);

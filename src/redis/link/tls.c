@@ -99,7 +99,7 @@ static void fail_ended(struct dli_conn *conn)
     dli_conn_fail(conn, DLOCK_SYSTEM_ERROR, "cannot be spoken to", "OpenSSL has ended in this process");
 }
 
-/* OpenSSL calls this when the server asks for a client certificate; it is set only if there is none. */
+/* OpenSSL calls this when the server asks for a client certificate. It is installed only if none is configured. */
 static int note_asked(SSL *ssl, void *opaque)
 {
     struct dli_tls_session *session = SSL_get_app_data(ssl);

@@ -16,7 +16,7 @@
 #include "store/store.h"
 #include "call.h"
 
-/* Calls fewer than DLI_BATCH_LEAST are sent one by one. */
+/* Fewer calls than DLI_BATCH_LEAST are sent one by one. */
 enum { DLI_BATCH_LEAST = 4, DLI_BATCH_MOST = 16, DLI_BATCH_PARTS = 4, DLI_BATCH_ARGS = 3 };
 
 struct dli_batch {
@@ -25,7 +25,7 @@ struct dli_batch {
     const char *part[DLI_BATCH_MOST][DLI_BATCH_PARTS + 1]; /* of its command: where the parts begin, and the end */
 };
 
-/* The number of the batch that a request may join: requests with the same number can share one. 0: it is sent alone. */
+/* The batch number of a request: requests with the same one may share a batch. 0: it is sent alone. */
 int dli_batch_of(const struct dli_request *request);
 
 /* Add a call to the batch, which is not full; call->batch is not 0. 0: it does not fit the calls that are in it. */

@@ -245,8 +245,9 @@ static int look(void *whose, int64_t now)
 }
 
 /*
- * Busy polling was in vain, or others want the core. Sleep for the answer, for at most limit, unless sleeping was in
- * vain too lately. If the loop has closed fd meanwhile, the sleep is short or useless, and look finds what there is.
+ * Busy polling was in vain, or others want the core. Sleep for the answer, for at most limit, unless sleeping has
+ * lately been in vain too. If the loop has closed fd meanwhile, the sleep is short or useless, and look finds what
+ * there is.
  */
 static void doze(struct dli_pipe *pipe, struct dli_busy *nap, int fd, int64_t limit)
 {

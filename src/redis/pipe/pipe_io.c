@@ -1,6 +1,6 @@
 /*
  * pipe_io.c: the connection of the pipe: connects when there is something to send, sends, receives, and detects
- * silence. dli_pipe.mutex is held where the pipe uses it.
+ * silence. Where calls may be direct, the caller holds dli_pipe.mutex.
  */
 #include "pipe_io.h"
 

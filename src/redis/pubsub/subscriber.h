@@ -18,8 +18,7 @@ struct dli_subscriber_hooks {
     void (*listens)(void *owner, int sharded, const char *channel, size_t size);
     void (*deaf)(void *owner, int sharded, const char *channel, size_t size); /* the subscription has ended */
     void (*message)(void *owner, const char *channel, size_t channel_size, const char *text, size_t size);
-    int (*refused)(void *owner,
-                   const struct dli_reply *error); /* NULL, or handles an error reply: 1, the connection can stay */
+    int (*refused)(void *owner, const struct dli_reply *error); /* NULL, or: 1, the connection can stay */
 };
 
 struct dli_subscriber {
