@@ -1,5 +1,5 @@
 /*
- * args.c: see args.h. A script that grants has a stand-in for servers with a quarantine.
+ * args.c: builds one command, see args.h. Scripts that grant or hand over have a variant for servers with a quarantine.
  */
 #include "args.h"
 
@@ -47,7 +47,7 @@ void dli_args_begin(struct dli_args *args, int script, int full)
         dli_args_add(args, said->sha1, 40);
 }
 
-/* What stands in for scripts that grant, see quiet.lua. */
+/* The variant of a script that respects the quarantine, see quarantine.lua. */
 static const int quarantine_scripts[DLI_SCRIPT_COUNT] = {
     [DLI_SCRIPT_ACQUIRE] = DLI_SCRIPT_QUARANTINE_ACQUIRE,
     [DLI_SCRIPT_RELEASE] = DLI_SCRIPT_QUARANTINE_RELEASE,

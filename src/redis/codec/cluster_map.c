@@ -1,5 +1,5 @@
 /*
- * cluster_map.c: see cluster_map.h. No state.
+ * cluster_map.c: slots, maps and redirects, see cluster_map.h. No state.
  */
 #include "cluster_map.h"
 
@@ -8,7 +8,7 @@
 
 /* ---- slots of keys */
 
-/* CRC-16/XMODEM: polynomial 0x1021, from 0, four bits at a time. */
+/* CRC-16/XMODEM: polynomial 0x1021, initial value 0, four bits at a time. */
 static unsigned crc16(const char *bytes, size_t size)
 {
     static const uint16_t row[16] = {
@@ -57,7 +57,7 @@ static dlock_status odd(dlock_error *reason)
     return dli_fail(reason, DLOCK_PROTOCOL_ERROR, "does not describe its cluster as Redis does");
 }
 
-/* The host that a reply names: of that server when it names none. NULL when it cannot be one. */
+/* The host that a reply names. If it names none, the host of from, the server that answered. NULL: not a valid host. */
 static const char *host_of(const struct dli_reply *reply, const struct dli_target *from)
 {
     if (!reply || reply->type == DLI_REPLY_NIL || (reply->type == DLI_REPLY_TEXT && reply->size == 0))
@@ -65,7 +65,7 @@ static const char *host_of(const struct dli_reply *reply, const struct dli_targe
     return reply->type == DLI_REPLY_TEXT && dli_is_host(reply->text, reply->size) ? reply->text : NULL;
 }
 
-/* The index of a node, which may be new; -1 when there are too many. */
+/* The index of a node, which is added if it is new. -1: too many nodes. */
 static int add_node(struct dli_cluster_map *map, const char *host, int port, int tls)
 {
     int found = dli_cluster_find(map, host, port);
@@ -98,7 +98,7 @@ static void begin(struct dli_cluster_map *map)
     memset(map->owner, DLI_NOBODY, sizeof map->owner);
 }
 
-/* A primary at host and port; *index is its. */
+/* Add a primary and set *index to its index. */
 static dlock_status primary(struct dli_cluster_map *map, const struct dli_reply *host, const struct dli_reply *port,
                             const struct dli_target *from, int *index, dlock_error *reason)
 {
@@ -112,7 +112,7 @@ static dlock_status primary(struct dli_cluster_map *map, const struct dli_reply 
     return dli_fail(reason, DLOCK_UNSUPPORTED, "describes a cluster of more than %d primaries", DLI_CLUSTER_NODES);
 }
 
-/* One that cannot be reached by what is said of it is passed over. */
+/* Add a replica of primary number of. It is skipped if it has no usable host and port, or if the map is full. */
 static void add_replica(struct dli_cluster_map *map, const struct dli_reply *host, const struct dli_reply *port,
                         const struct dli_target *from, int of)
 {
@@ -128,7 +128,7 @@ static void add_replica(struct dli_cluster_map *map, const struct dli_reply *hos
     map->replicas++;
 }
 
-/* ---- CLUSTER SHARDS: maps, flattened to name, value, name, value */
+/* ---- CLUSTER SHARDS: each map is a flat array: name, value, name, value */
 
 static const struct dli_reply *value_of(const struct dli_reply *map, const char *name)
 {
@@ -145,7 +145,7 @@ static int is_primary(const struct dli_reply *node)
     return role && (is(role, "master") || is(role, "primary"));
 }
 
-/* The primary of a shard, the one that is well if there are two; NULL without one. */
+/* The primary of a shard: the last one that is online, else the first. NULL: none. */
 static const struct dli_reply *primary_of(const struct dli_reply *nodes)
 {
     const struct dli_reply *found = NULL, *health;
@@ -216,9 +216,9 @@ dlock_status dli_cluster_read_shards(struct dli_cluster_map *map, const struct d
     return status;
 }
 
-/* ---- CLUSTER SLOTS: first, last, {host, port, ...} of the primary, those of replicas */
+/* ---- CLUSTER SLOTS: first slot, last slot, {host, port, ...} of the primary, then of its replicas */
 
-/* A range of slots is named once for each range: so may be its replicas. */
+/* The reply repeats a replica for each range of its primary: add it only once. */
 static void read_slots_replica(struct dli_cluster_map *map, const struct dli_reply *node, const struct dli_target *from,
                                int of)
 {
@@ -261,7 +261,7 @@ dlock_status dli_cluster_read_slots(struct dli_cluster_map *map, const struct dl
 
 /* ---- redirects */
 
-/* A decimal number up to limit at *at, which moves behind it; -1 when there is none. */
+/* Read a decimal number of at most limit at *at and move *at behind it. -1: there is none. */
 static int number(const char **at, int limit)
 {
     const char *start = *at;
@@ -272,7 +272,7 @@ static int number(const char **at, int limit)
     return *at == start || value > limit ? -1 : value;
 }
 
-/* "1234 host:port"; the host may be empty, or an IPv6 address. */
+/* Parse "1234 host:port". The host may be empty, or an IPv6 address. */
 static struct dli_redirect place(enum dli_redirect_kind kind, const char *at)
 {
     static const struct dli_redirect bad = {.kind = DLI_REDIRECT_LATER, .slot = -1, .down = 1};

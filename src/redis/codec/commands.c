@@ -1,5 +1,6 @@
 /*
- * commands.c: commands of the lock protocol, as the heads of the scripts describe them. Renewals are in renewal_commands.c.
+ * commands.c: encodes requests as commands. The head of each script describes its keys and arguments. Renewals are in
+ * renewal_commands.c. No state.
  */
 #include "commands.h"
 
@@ -11,7 +12,7 @@ enum { MS = 1000, ID_MAX = DLI_ID_MAX, ABOUT = 3 };
 
 /* ---- exchanges */
 
-/* An exchange in args. */
+/* One exchange and its command under construction. */
 struct encoder {
     const struct dli_wire *wire;
     const struct dli_request *request;
@@ -32,7 +33,7 @@ static void begin_owned(struct encoder *encoder, int script, int full, const cha
     }
 }
 
-/* A process that listens is one subscriber, or one of either sort. */
+/* A subscribed process is one subscriber; where channels are both plain and sharded it is two, one of each. */
 static void add_listening(struct dli_args *args, const struct dli_wish *wish)
 {
     dli_args_number(args, args->form == DLI_FORM_BOTH ? INT64_C(2) * wish->listening : wish->listening);
@@ -132,7 +133,7 @@ static int encode_exchange(struct dli_buffer *out, int full, const struct dli_re
     return dli_args_finish(&encoder.args, out);
 }
 
-/* ---- the rest */
+/* ---- other requests */
 
 static int encode_multi(struct dli_buffer *out, int full, const struct dli_request *request)
 {

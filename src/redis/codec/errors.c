@@ -28,7 +28,7 @@ static const struct {
     {"MISCONF", DLOCK_SERVER_READ_ONLY},
 };
 
-/* Sentences of servers that give no code; scripts pass some of them on, with words in front. */
+/* Error texts without a code of their own. Scripts pass some of them on with other text in front. */
 static const struct {
     const char *text;
     dlock_status status;
@@ -60,7 +60,10 @@ int dli_error_begins(const struct dli_reply *error, const char *text)
     return error->size >= length && memcmp(error->text, text, length) == 0;
 }
 
-/* "ERR Error running script (call to f_<sha>): @user_script:2: @user_script: 2: -OOM command not allowed ..." */
+/*
+ * The code inside a wrapped error, as in "ERR Error running script (call to f_<sha>): @user_script:2: @user_script: 2:
+ * -OOM command not allowed ...".
+ */
 static dlock_status wrapped_status(const struct dli_reply *error)
 {
     for (size_t at = 0; at + 2 < error->size; at++) {
@@ -88,7 +91,10 @@ dlock_status dli_error_status(const struct dli_reply *error)
     return dli_error_begins(error, "ERR Error running script") ? wrapped_status(error) : DLOCK_SERVER_ERROR;
 }
 
-/* Every release from 2.6 on names the line then. Who takes no writes refuses every one: the first has failed. */
+/*
+ * Every release since 2.6 then names a line of the script. A server that takes no writes refuses the script's first
+ * write, so nothing was written.
+ */
 int dli_error_midway(const struct dli_reply *error)
 {
     return dli_error_has(error, "user_script:") && !dli_error_has(error, "READONLY ") &&

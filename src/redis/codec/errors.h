@@ -8,22 +8,21 @@
 #include "resp.h"
 
 /*
- * What an error reply means: "NOAUTH", "WRONGPASS", "NOPERM" -> DLOCK_DENIED; "LOADING", "MASTERDOWN" -> DLOCK_SERVER_LOADING; "BUSY" ->
- * DLOCK_SERVER_BUSY; "OOM" -> DLOCK_SERVER_OUT_OF_MEMORY; "READONLY", "MISCONF" -> DLOCK_SERVER_READ_ONLY; "WRONGTYPE" -> DLOCK_WRONG_KIND; others ->
- * DLOCK_SERVER_ERROR. Looks also behind the "ERR Error running script ..." wrapping of older servers and at codes inside script errors.
+ * The status for an error reply: that of its code in the table of errors.c, or DLOCK_SERVER_ERROR. Codes are also found
+ * inside script errors, and behind the "ERR Error running script ..." of older servers.
  */
 dlock_status dli_error_status(const struct dli_reply *error);
 
-/* Whether a script was under way when the error came: what it had written until then stays. */
+/* Whether the script was already running when the error came: what it wrote before then stays. */
 int dli_error_midway(const struct dli_reply *error);
 
-/* The text of an ERROR as dli_escape has it, with stars in the place of the password. */
+/* Escape the text of an ERROR as dli_escape does, with stars in place of the password. Returns out. */
 const char *dli_escape_error(char *out, size_t out_size, const struct dli_reply *error);
 
-/* Whether the server has no such command: renamed, disabled, or not passed on by a proxy. */
+/* Whether the server does not know the command: it was renamed or disabled, or a proxy does not pass it on. */
 int dli_error_unknown(const struct dli_reply *error);
 
-/* Whether an error begins with a text, or has it anywhere. */
+/* Whether an error begins with a text, or contains it. */
 int dli_error_begins(const struct dli_reply *error, const char *text);
 int dli_error_has(const struct dli_reply *error, const char *text);
 

@@ -1,11 +1,11 @@
 /*
- * escape.c: what a server says, made fit for a sentence of ours.
+ * escape.c: the text of an error reply, escaped and without the password, for our own messages.
  */
 #include "errors.h"
 
 #include <string.h>
 
-enum { ENOUGH = 300 }; /* dli_escape shows less */
+enum { ENOUGH = 300 }; /* dli_escape cuts at less */
 
 const char *dli_escape_error(char *out, size_t out_size, const struct dli_reply *error)
 {

@@ -50,7 +50,7 @@ static const struct dli_wire wires[] = {
     },
     {
         .id = DLOCK_KIND_WRITE,
-        .key = {"=", FENCE, GATE, "@:"}, /* as the other side of the lock has them */
+        .key = {"=", FENCE, GATE, "@:"}, /* as READ: both are sides of one lock */
         .channel = "redisson_rwlock:@",
         .acquire = DLI_SCRIPT_WRITE_ACQUIRE,
         .release = DLI_SCRIPT_WRITE_RELEASE,

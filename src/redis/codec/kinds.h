@@ -1,5 +1,6 @@
 /*
- * kinds.h: what differs between the kinds of locks on the wire: keys, channels, scripts. Scripts say what they do.
+ * kinds.h: how the kinds of locks differ on the wire: keys, channels and scripts. The head of a script describes what
+ * it does.
  */
 #ifndef DLI_REDIS_CODEC_KINDS_H
 #define DLI_REDIS_CODEC_KINDS_H
@@ -9,8 +10,10 @@
 enum { DLI_KEYS_MAX = 6, DLI_NO_SCRIPT = -1 };
 
 /*
- * Keys and channels are patterns: "=" stands for the name N, "@" for T(N), which is N when it holds "{" anywhere, else
- * "{N}"; "%" for ":" and, in names with a brace, "::": T("x") is T("{x}"), but what is ours belongs to one lock.
+ * Keys and channels are patterns:
+ *   =   the name N
+ *   @   T(N): N if it contains "{" anywhere, else "{N}"
+ *   %   ":", or "::" if N contains "{". T("x") is T("{x}"), but a key of our own must belong to one of the two locks.
  */
 struct dli_wire {
     int32_t id;                    /* DLOCK_KIND_* */
@@ -18,14 +21,14 @@ struct dli_wire {
     const char *channel;           /* Redisson's */
     int acquire, release, force;   /* scripts */
     int pass;                      /* release and acquire in one */
-    int renew;                     /* the same for all kinds with one renewal number */
+    int renew;                     /* kinds with the same renewal number share it */
     int change;                    /* set, add, count ... */
     int renew_key;                 /* the second key of a renewal row; 0: none */
     const char *suffix;            /* of owner ids */
-    int holds;                     /* index of the key that is made of the owner id too; 0: none */
+    int holds;                     /* index of the key that contains the owner's id; 0: none */
 };
 
-/* The row of a kind, which has one. */
+/* The row of a kind. Every kind has one. */
 const struct dli_wire *dli_wire_of(const struct dli_kind *kind);
 
 /* The rows one by one, NULL behind the last. */

@@ -1,12 +1,12 @@
 /*
- * names.c: names of keys and channels. T(N) is N when it holds "{" anywhere, else "{N}": Redisson's rule.
+ * names.c: names of keys and channels. T(N) is N if it contains "{" anywhere, else "{N}": Redisson's rule. No state.
  */
 #include "commands.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* One text under construction. at is NULL while it is only measured. */
+/* A text under construction. at is NULL while only its size is measured. */
 struct pen {
     char *at;
     size_t size;
@@ -39,7 +39,7 @@ static void put_pattern(struct pen *pen, const char *pattern, const char *name, 
     }
 }
 
-/* Write it with a terminator behind, and say where it is. */
+/* Write a pattern and a terminator, and set *word to the text. */
 static void put_word(struct pen *pen, struct dli_slice *word, const char *pattern, const char *name, size_t size)
 {
     size_t start = pen->size;

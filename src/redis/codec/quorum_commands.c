@@ -1,5 +1,6 @@
 /*
- * quorum_commands.c: commands for servers that vote, as the heads of again.lua, floor.lua and join.lua describe them.
+ * quorum_commands.c: commands for the servers of a quorum. The heads of again.lua, floor.lua and join.lua describe
+ * them.
  */
 #include "args.h"
 

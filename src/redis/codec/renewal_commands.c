@@ -1,5 +1,5 @@
 /*
- * renewal_commands.c: commands that renew many locks at once, or give one to an heir.
+ * renewal_commands.c: commands that renew many holds at once, or give one hold to an heir.
  */
 #include <stdlib.h>
 
@@ -9,7 +9,7 @@
 
 enum { MS = 1000, ID_MAX = DLI_ID_MAX, ABOUT = 3 };
 
-/* What one row of a renewal is made of. */
+/* Memory for the texts of one row. */
 struct renewal_room {
     char id[ID_MAX], lease[24], permits[24];
 };
@@ -24,7 +24,10 @@ static void add_renewal_keys(struct dli_args *args, const struct dli_wire *wire,
         dli_args_slice(args, &row->place->key[wire->renew_key]);
 }
 
-/* Whether the lease of one stands for all; only renew.lua understands that. */
+/*
+ * Whether one lease is sent for all rows: they have the same one, and the script is renew.lua, which alone accepts
+ * this.
+ */
 static int one_lease(const struct dli_wire *wire, const struct dli_renewal *row, int count)
 {
     for (int i = 1; i < count; i++)

@@ -1,6 +1,6 @@
 /*
- * replies.c: what the replies to the commands of commands.c mean. Anything unexpected is DLOCK_PROTOCOL_ERROR; a grant with a
- * token that is not above those before is DLOCK_SERVER_FORGOT.
+ * replies.c: decodes the replies to the commands of commands.c. Anything unexpected is DLOCK_PROTOCOL_ERROR. A grant
+ * with a token below request->above is DLOCK_SERVER_FORGOT. No state.
  */
 #include "commands.h"
 
@@ -53,7 +53,7 @@ static int decode_quiet(const struct dli_reply *reply, int64_t *left, dlock_erro
     return 1;
 }
 
-/* {-4, its longest lease}. */
+/* {-4, the longest lease at this server}. */
 static dlock_status refuse_lease(const struct dli_reply *reply, const struct dli_request *request)
 {
     int64_t longest = 0;
@@ -72,8 +72,8 @@ static int is_lease_refused(const struct dli_reply *reply)
 }
 
 /*
- * A token, and how many are reserved from it on: any number but most is said behind it, at place next. 0: this is none. Whoever
- * says too many could lead to one token twice.
+ * The token at index at, and how many are reserved from it on. That number follows the token; it is left out if it is
+ * most. 0: not a valid token. A number above most is refused: it could make two holders use one token.
  */
 static int decode_tokens(const struct dli_reply *reply, size_t at, int64_t most, int64_t *token, int64_t *tokens)
 {
@@ -85,7 +85,10 @@ static int decode_tokens(const struct dli_reply *reply, size_t at, int64_t most,
     return *tokens > 0 && *tokens <= most && *token < TOKEN_LIMIT - *tokens;
 }
 
-/* Behind {0, ms, foreign}: when a hold of ours ends, the last token, and by how much a clock that was set back made it longer. */
+/*
+ * What follows {0, ms, foreign}: when a hold of another libdlock process ends, the last token, and by how many ms the
+ * lease was longer than it may be because the server's clock was set back.
+ */
 static void decode_seen(const struct dli_reply *reply, struct dli_answer *answer)
 {
     struct dli_seen seen = {.left = answer->left};
@@ -98,7 +101,7 @@ static void decode_seen(const struct dli_reply *reply, struct dli_answer *answer
     answer->cut = cut <= 0 ? 0 : cut < INT64_MAX / 1000 ? cut * 1000 : INT64_MAX;
 }
 
-/* {1, token, tokens}, {0, ms, foreign}, {-1} for another kind, {-2} for a closed gate or {-3, ms} for a quarantine. */
+/* {1, token, tokens} granted, {0, ms, foreign, ...} held, {-1} another kind, {-2} closed gate, {-3, ms} quarantine. */
 static int decode_try(const struct dli_reply *reply, int64_t most, struct dli_answer *answer, dlock_error *box)
 {
     int64_t code, foreign;
@@ -150,7 +153,7 @@ static dlock_status decode_exchange(const struct dli_reply *reply, struct dli_re
     } else {
         int both = wish->drop && reply->type == DLI_REPLY_ARRAY && reply->size == 2;
         const struct dli_reply *said = both ? &reply->items[1] : reply;
-        int64_t most = request->kind->per_owner ? 1 : wish->block; /* the others hand nothing over in memory */
+        int64_t most = request->kind->per_owner ? 1 : wish->block; /* per owner: no hand-over in memory */
 
         if (is_lease_refused(said))
             return refuse_lease(said, request);
@@ -201,7 +204,7 @@ static dlock_status decode_take(const struct dli_reply *reply, struct dli_reques
     return DLOCK_OK;
 }
 
-/* 1 done, 0 otherwise, -1 wrong kind. */
+/* 1: done, 0: the status otherwise, -1: wrong kind. */
 static dlock_status decode_done(const struct dli_reply *reply, dlock_status otherwise, dlock_error *box)
 {
     if (reply->type != DLI_REPLY_INTEGER)
@@ -223,7 +226,7 @@ static dlock_status decode_gate(const struct dli_reply *reply, struct dli_reques
     return decode_done(reply, DLOCK_UNCHANGED, request->reason);
 }
 
-/* Gates are closed for a time: less than zero means that it is open. */
+/* A closed gate always has an expiry. Below zero: the gate is open. */
 static dlock_status decode_gate_left(const struct dli_reply *reply, struct dli_request *request)
 {
     if (reply->type != DLI_REPLY_INTEGER)
@@ -265,7 +268,7 @@ static dlock_status decode_floor(const struct dli_reply *reply, struct dli_reque
     return reply->type == DLI_REPLY_INTEGER ? DLOCK_OK : unexpected(request->reason);
 }
 
-/* A shard sends those away whose key is another's. */
+/* Whether the reply is a node of a cluster refusing a key of another node's slot. */
 static int from_shard(const struct dli_reply *reply)
 {
     static const char *const words[] = {"MOVED ", "CLUSTERDOWN "};
@@ -299,7 +302,7 @@ static dlock_status no_room(dlock_error *box)
 
 static dlock_status note_clock(int64_t server_us, struct dli_request *request)
 {
-    int64_t apart = server_us > 0 ? server_us - dli_wall() : 0; /* a server may say anything */
+    int64_t apart = server_us > 0 ? server_us - dli_wall() : 0; /* the server may send any number */
     struct dli_finding *finding;
 
     if (apart > -CLOCK_MOST && apart < CLOCK_MOST)
@@ -310,7 +313,7 @@ static dlock_status note_clock(int64_t server_us, struct dli_request *request)
     return DLOCK_OK;
 }
 
-/* {microseconds, name, detail, name, detail ...}. What an older libdlock does not know, it does not tell. */
+/* {microseconds, name, detail, name, detail ...}. Names that this version does not know are skipped. */
 static dlock_status decode_check(const struct dli_reply *reply, struct dli_request *request)
 {
     int64_t server_us;
@@ -354,7 +357,7 @@ void dli_decode_request(const struct dli_reply *reply, struct dli_request *reque
     };
 
     request->sent = 1;
-    request->refused = reply->type == DLI_REPLY_ERROR && /* scripts look at what the keys are before they write */
+    request->refused = reply->type == DLI_REPLY_ERROR && /* scripts check what the keys are before they write */
                        (!dli_error_midway(reply) || dli_error_status(reply) == DLOCK_WRONG_KIND);
     if (reply->type == DLI_REPLY_ERROR && !(request->verb == DLI_VERB_JOIN && from_shard(reply)))
         request->status = refusal(reply, request->reason);

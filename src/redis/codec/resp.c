@@ -1,14 +1,16 @@
 /*
- * resp.c: RESP2. The parser is hiredis's redisReader with object functions of our own; the encoder is ours.
+ * resp.c: RESP2. The parser is hiredis's redisReader with our own object functions; the encoder is ours.
  *
- * Nodes and texts of one reply lie in chunks that never move: an array's nodes are one block, made when its header is read,
- * and each child fills its place in it. The first chunk stays for the next reply, so small replies allocate nothing.
+ * Nodes and texts of one reply lie in chunks that never move. The nodes of an array are one block, made when its header
+ * is read; each child fills its place in the block. One chunk is kept for the next reply, so small replies allocate
+ * nothing.
  *
- * All that a server can make us allocate is counted before it is: chunks against DLI_REPLY_BYTES, nodes against
- * DLI_REPLY_ELEMENTS, bytes not yet parsed against DLI_REPLY_BYTES in all and DLI_REPLY_BULK for one unfinished item.
+ * Everything that a server can make us allocate is counted before it is allocated: chunks against DLI_REPLY_BYTES,
+ * nodes against DLI_REPLY_ELEMENTS, bytes not yet parsed against DLI_REPLY_BYTES in all and DLI_REPLY_BULK for one
+ * unfinished item.
  *
- * hiredis 1.x reads RESP3 too and gives types without a function here a made-up pointer: a reply is taken only when its root
- * is our root and every place promised by an array header was filled by one of these functions.
+ * hiredis 1.x reads RESP3 too. For types without a function here it makes up a pointer. A reply is therefore accepted
+ * only if its root is our root and one of these functions filled every place that an array header promised.
  */
 #include "resp.h"
 
@@ -26,11 +28,11 @@ struct chunk {
 
 struct dli_reader {
     redisReader *parser;  /* NULL until the first byte */
-    struct chunk *chunks; /* the one in use first, the one that stays last */
+    struct chunk *chunks; /* the one in use is first */
     struct dli_reply root;
     size_t allocated;         /* bytes of all chunks */
     size_t promised, created; /* nodes of the reply being read */
-    size_t largest;           /* the most the parser had to keep at once */
+    size_t largest;           /* the most bytes the parser held at once */
     int complete;             /* root was handed out */
     int starved;              /* memory was short */
     const char *secret;
@@ -51,7 +53,7 @@ static struct chunk *chunk_new(struct dli_reader *reader, size_t size)
     return chunk;
 }
 
-/* Big pieces get a chunk of their own behind the one in use, so that little is wasted. */
+/* A big piece gets its own chunk behind the one in use, so that little is wasted. */
 static void *arena_take(struct dli_reader *reader, size_t size)
 {
     struct chunk *first = reader->chunks;
@@ -71,7 +73,7 @@ static void *arena_take(struct dli_reader *reader, size_t size)
     return chunk->bytes;
 }
 
-/* Forget the reply; of the chunks only one of usual size stays. */
+/* Forget the reply. One chunk of the usual size is kept, the others are freed. */
 static void arena_clear(struct dli_reader *reader)
 {
     struct chunk *keep = NULL, *next;
@@ -93,9 +95,9 @@ static void arena_clear(struct dli_reader *reader)
     reader->complete = 0;
 }
 
-/* ---- object functions: NULL makes hiredis give up on the connection */
+/* ---- object functions: they return NULL to make hiredis give up */
 
-/* The place for the item that task describes. */
+/* The place for the item of a task; NULL: none is left. */
 static struct dli_reply *place_of(const redisReadTask *task)
 {
     struct dli_reader *reader = task->privdata;
@@ -108,7 +110,10 @@ static struct dli_reply *place_of(const redisReadTask *task)
     return (struct dli_reply *)parent->items + task->idx;
 }
 
-/* hiredis does not look at the CR LF behind a string, but has made sure that two bytes are there. */
+/*
+ * hiredis does not check the CR LF after a string. It only makes sure that two bytes are there, so they are checked
+ * here.
+ */
 static void *make_text(const redisReadTask *task, char *bytes, size_t size)
 {
     int plain = task->type == REDIS_REPLY_STRING || task->type == REDIS_REPLY_STATUS;
@@ -147,7 +152,7 @@ static void *make_array(const redisReadTask *task, size_t size)
     return reply;
 }
 
-/* hiredis before 1.0 gives an int. */
+/* hiredis before 1.0 passes an int. */
 static void *make_array_int(const redisReadTask *task, int size)
 {
     return size < 0 ? NULL : make_array(task, (size_t)size);
@@ -161,7 +166,7 @@ static void *make_integer(const redisReadTask *task, long long integer)
     return reply;
 }
 
-/* RESP2 writes nil as a string or array without length; the nil of RESP3 is refused. */
+/* In RESP2 nil is a string or an array of length -1. The nil of RESP3 is refused. */
 static void *make_nil(const redisReadTask *task)
 {
     int known = task->type == REDIS_REPLY_STRING || task->type == REDIS_REPLY_ARRAY;
@@ -179,7 +184,7 @@ static void free_nothing(void *reply)
 typedef void *array_with_int(const redisReadTask *, int);
 typedef void *array_with_size(const redisReadTask *, size_t);
 
-/* Never written; hiredis wants it without const. */
+/* Never written, but hiredis takes no pointer to const. */
 static redisReplyObjectFunctions functions = {
     .createString = make_text,
     /* By hand: releases of clang-format disagree here. */
@@ -230,8 +235,8 @@ static int start_parser(struct dli_reader *reader)
 }
 
 /*
- * Between two replies: let a large buffer go, with the parser. hiredis would do it alone (maxbuf), but before 1.0 it ends
- * the process when there is no memory then.
+ * Between two replies: free a large buffer, together with the parser. hiredis can free it itself (maxbuf), but before
+ * 1.0 it aborts the process if memory is short at that point.
  */
 static void shrink_parser(struct dli_reader *reader)
 {
@@ -297,7 +302,7 @@ void dli_reader_reset(struct dli_reader *reader)
 
 /* ---- the buffer */
 
-/* Room for size more bytes. */
+/* Make room for size more bytes. 0, or -1 without memory. */
 static int reserve(struct dli_buffer *buffer, size_t size)
 {
     size_t needed, room = buffer->room ? buffer->room : FIRST_ROOM;
@@ -344,7 +349,7 @@ void dli_buffer_free(struct dli_buffer *buffer)
 
 /* ---- the encoder */
 
-/* mark, number, CR LF. Returns the byte after it. */
+/* Write mark, number, CR LF. Returns the byte after them. */
 static char *put_header(char *to, char mark, size_t number)
 {
     char digits[20];

@@ -1,8 +1,8 @@
 /*
- * resp.h: RESP2: replies through hiredis's reader, commands through an encoder of our own that allocates nothing. resp.c is
- * the only file that names hiredis.
+ * resp.h: RESP2. Replies are read with hiredis's reader, commands are written by our own encoder straight into a
+ * buffer. resp.c is the only file that uses hiredis.
  *
- * Replies live in an arena of the reader and are valid until the next dli_reader_next or dli_reader_reset. Bounds are
+ * Replies live in an arena of the reader and are valid until the next dli_reader_next or dli_reader_reset. Limits are
  * checked before anything is allocated: depth, elements and bytes of one reply, see the enum.
  */
 #ifndef DLI_REDIS_CODEC_RESP_H
@@ -27,7 +27,7 @@ struct dli_reply {
     size_t size;      /* bytes of text; items of ARRAY */
     union {
         const struct dli_reply *items; /* ARRAY */
-        const char *secret;            /* ERROR: what may not be repeated, see dli_escape_error; NULL for nothing */
+        const char *secret; /* ERROR: the text that messages must not repeat, see dli_escape_error; NULL: none */
     };
 };
 
@@ -36,22 +36,24 @@ struct dli_reader;
 struct dli_reader *dli_reader_new(void);
 void dli_reader_free(struct dli_reader *reader);
 
-/* What errors of this server must not repeat; it stays the caller's. */
+/* Set the text that errors of this server must not repeat. It stays the caller's and must outlive the replies. */
 void dli_reader_hide(struct dli_reader *reader, const char *secret);
 
-/* Take in bytes from the server. 0, or -1 when a bound is passed or memory is short: drop the connection. */
+/* Take in bytes from the server. 0, or -1: a limit was exceeded or memory is short; drop the connection. */
 int dli_reader_feed(struct dli_reader *reader, const char *bytes, size_t size);
 
-/* 1: *reply is the next reply. 0: more bytes needed. -1: not RESP2 or a bound passed: drop the connection. */
+/*
+ * 1: *reply is the next reply. 0: more bytes are needed. -1: not RESP2, or a limit was exceeded; drop the connection.
+ */
 int dli_reader_next(struct dli_reader *reader, const struct dli_reply **reply);
 
 /* After a -1: 1 when memory was short, 0 when the bytes were bad. */
 int dli_reader_starved(const struct dli_reader *reader);
 
-/* Bytes taken in but not yet handed out as replies. */
+/* Bytes taken in but not yet returned in replies. */
 size_t dli_reader_left(const struct dli_reader *reader);
 
-/* Forget everything taken in: for a new connection. */
+/* Forget everything taken in, for a new connection. */
 void dli_reader_reset(struct dli_reader *reader);
 
 /* A growing byte buffer; zero it before first use. */
@@ -67,7 +69,7 @@ void dli_buffer_free(struct dli_buffer *buffer);                               /
 /* Append one command. 0 or -1 without memory (nothing appended then). */
 int dli_encode(struct dli_buffer *out, int argc, const char *const *argv, const size_t *sizes);
 
-/* Append a command of up to 8 terminated words. 0, or -1 without memory. */
+/* Append a command of up to 8 terminated arguments. 0, or -1 without memory. */
 int dli_encode_args(struct dli_buffer *out, int argc, const char *const *argv);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * server_commands.c: commands about a server itself, as the heads of check.lua and provision.lua describe them.
+ * server_commands.c: commands about a server itself. The heads of check.lua and provision.lua describe them.
  */
 #include "args.h"
 
@@ -13,7 +13,7 @@ int dli_encode_ping(struct dli_buffer *out, int full, const struct dli_request *
     return dli_args_finish(&args, out);
 }
 
-/* Where the keys may be another server's they are arguments. */
+/* keyless: another server may own the slot of the keys, so they are sent as arguments. */
 int dli_encode_check(struct dli_buffer *out, int full, const struct dli_request *request)
 {
     const struct dli_place *place = request->place;

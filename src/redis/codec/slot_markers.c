@@ -1,6 +1,6 @@
 /*
- * slot_markers.c: the names of the markers of quiet.lua on a cluster, one in each slot: a number in braces that is of the slot.
- * once guards the table while it is made; then it is constant.
+ * slot_markers.c: the markers of quarantine.lua on a cluster: "dlock_memory:{NUMBER}", where NUMBER hashes to the slot.
+ * once guards the table while it is filled; after that it is constant.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -9,9 +9,9 @@
 #include "commands.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static uint32_t numbers[DLI_SLOTS]; /* one more than the number; 0 not found yet */
+static uint32_t numbers[DLI_SLOTS]; /* the number plus one; 0: not found yet */
 
-/* The smallest of each slot; all are below 200,000. */
+/* Find the smallest number of each slot. All are below 200,000. */
 static void make(void)
 {
     char text[16];

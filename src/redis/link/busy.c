@@ -1,12 +1,13 @@
 /*
- * busy.c: whether a caller that waits for an answer asks for it again and again, see busy.h.
+ * busy.c: whether a caller polls busily for its answer, see busy.h. No mutex: a dli_busy belongs to the owner of its
+ * connection.
  *
- * Calls are judged by the ROUND, since the first ones after a pause often come too late: until then caller and server slept and
- * were woken where the other one was. Who was kept away from the core for a time slice has lost more than many rounds gain, and
- * pauses at once.
+ * Calls are judged in rounds of ROUND, because the first answers after a pause often come too late: until then caller
+ * and server slept and were woken on each other's core. A caller that lost the core for a time slice has lost more than
+ * many rounds gain, so it pauses at once.
  *
- * On one core who gives way lets the server run, at once. Where that does not work, as with a server of another session or
- * control group, it runs when the caller is put aside, which is sooner if the caller sleeps.
+ * On a single core, giving way lets the server run at once. That fails with a server in another session or control
+ * group: it runs only when the caller is preempted, and a caller that sleeps lets it run sooner.
  */
 #include "busy.h"
 

@@ -1,5 +1,5 @@
 /*
- * busy_poll.c: asking for an answer again and again, see busy.h.
+ * busy_poll.c: the polling loop, see busy.h. No state of its own.
  */
 #include <sched.h>
 

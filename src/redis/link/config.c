@@ -1,5 +1,5 @@
 /*
- * config.c: what the options and the URL say of connections: target, credentials, timeouts, TLS, sentinels.
+ * config.c: the part of options and URL that concerns connections: target, credentials, timeouts, TLS, sentinels.
  */
 #include "config.h"
 

@@ -1,5 +1,5 @@
 /*
- * conn.c: a connection's memory, its end and its failures.
+ * conn.c: creates, closes and fails a connection. No mutex: a connection belongs to one thread at a time.
  */
 #include "conn.h"
 
@@ -65,7 +65,7 @@ void dli_conn_use(struct dli_conn *conn, int fd)
     conn->receive_timeout = 0;
 }
 
-/* The buffer held the greeting, and with it the password. */
+/* The buffer held the handshake, and with it the password: wipe it. */
 void dli_conn_close(struct dli_conn *conn)
 {
     dli_conn_use(conn, -1);

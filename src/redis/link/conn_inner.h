@@ -1,24 +1,24 @@
 /*
- * conn_inner.h: what the files of a connection share: conn.c, conn_open.c, conn_io.c, handshake.c.
+ * conn_inner.h: shared by the files of a connection: conn.c, conn_open.c, conn_io.c, handshake.c, sentinel.c, tls.c.
  */
 #ifndef DLI_REDIS_LINK_CONN_INNER_H
 #define DLI_REDIS_LINK_CONN_INNER_H
 
 #include "conn.h"
 
-/* Close what fd was and poll fd from now on. */
+/* Close the current descriptor, TLS session or look-up, and use fd from now on. */
 void dli_conn_use(struct dli_conn *conn, int fd);
 
-/* The same for an errno, which also gives the status. */
+/* dli_conn_fail for an errno, which also gives the status. */
 void dli_conn_fail_errno(struct dli_conn *conn, const char *what, int error);
 
-/* Begin to connect to conn->target. */
+/* Begin to connect to conn->target: look up its host first. */
 void dli_conn_go(struct dli_conn *conn, int64_t now);
 
-/* Put the greeting into out and turn GREETING. */
+/* Put the handshake into out and set HANDSHAKE. */
 void dli_handshake_start(struct dli_conn *conn);
 
-/* Send, read and judge as far as possible without blocking; ends in GREETING, READY or FAILED. */
+/* Continue the handshake as far as possible without blocking. Ends in HANDSHAKE, READY or FAILED. */
 void dli_handshake_step(struct dli_conn *conn);
 
 #endif

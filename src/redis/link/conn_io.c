@@ -1,9 +1,9 @@
 /*
- * conn_io.c: carry bytes over a greeted connection, for a loop (never blocking) or for one blocking caller.
+ * conn_io.c: sends and receives over a READY connection, for an event loop (never blocking) or for one blocking caller.
  *
- * With TLS the blocking side sleeps in poll. Otherwise it sleeps in recv with SO_RCVTIMEO, which is only set again when it
- * differs much from the time left. It is set an eighth short, so that the next call with about the same time finds it good;
- * when it ends the wait too early, the caller looks at the clock and waits for the rest. Before either it may poll busily.
+ * With TLS the blocking caller sleeps in poll. Otherwise it sleeps in recv with SO_RCVTIMEO, which is set again only if
+ * it differs much from the time left. It is set an eighth too short, so that it also suits the next call with about the
+ * same time. If recv ends too early, the caller waits for the rest. Busy polling may come before either sleep.
  */
 #include "conn.h"
 
@@ -43,7 +43,7 @@ static int send_some(struct dli_conn *conn)
     return 0;
 }
 
-/* The reader refused what came. */
+/* The reader refused the bytes. */
 static void fail_reading(struct dli_conn *conn)
 {
     if (dli_reader_starved(conn->reader))
@@ -52,7 +52,7 @@ static void fail_reading(struct dli_conn *conn)
         dli_conn_fail(conn, DLOCK_PROTOCOL_ERROR, "sent what is not the Redis protocol or passes its limits", NULL);
 }
 
-/* Bytes that are there, as recv returns them without waiting; -1 may mean that the connection has FAILED. */
+/* Read as recv does without waiting; after -1 the connection may be FAILED. */
 static ssize_t receive_some(struct dli_conn *conn, char *bytes, size_t size)
 {
     if (!conn->tls)
@@ -62,7 +62,10 @@ static ssize_t receive_some(struct dli_conn *conn, char *bytes, size_t size)
     return came;
 }
 
-/* What comes instead of the first answer: a port for TLS sends an alert, which is a record of type 21, or hangs up. */
+/*
+ * Fail: something else came instead of a reply, in a handshake without TLS. A TLS port sends an alert (a record of type
+ * 21) or hangs up.
+ */
 static void fail_greeting(struct dli_conn *conn, const char *bytes, ssize_t size, int error)
 {
     if (size > 0 && bytes[0] == 21)
@@ -75,7 +78,7 @@ static void fail_greeting(struct dli_conn *conn, const char *bytes, ssize_t size
         dli_conn_fail_errno(conn, "lost the connection, perhaps because it wants TLS as in rediss://", error);
 }
 
-/* Judge what recv returned. 1: fed to the reader, 0: nothing came, -1: FAILED. */
+/* Process the result of recv. 1: fed to the reader, 0: nothing came, -1: FAILED. */
 static int take(struct dli_conn *conn, const char *bytes, ssize_t size)
 {
     int greeting = conn->state == DLI_CONN_HANDSHAKE && !conn->tls && !conn->target->path[0];
@@ -140,7 +143,7 @@ static dlock_status fail_late(struct dli_conn *conn)
     return conn->reason.code;
 }
 
-/* See whether the server closed an idle connection, or spoke without being asked. */
+/* Whether the server closed an idle connection, or sent something unasked. FAILED then. */
 static int went_stale(struct dli_conn *conn)
 {
     char byte;
@@ -169,7 +172,7 @@ static dlock_status send_all(struct dli_conn *conn, int64_t deadline, int *sent)
     }
 }
 
-/* Make recv end within left microseconds. */
+/* Make recv return within left microseconds. */
 static void limit_receive(struct dli_conn *conn, int64_t left)
 {
     int64_t limit = conn->receive_timeout;
@@ -183,7 +186,7 @@ static void limit_receive(struct dli_conn *conn, int64_t left)
     conn->receive_timeout = limit;
 }
 
-/* The same after a wait of at most left microseconds. */
+/* Read as receive_some does, after a wait of at most left microseconds. */
 static ssize_t await_some(struct dli_conn *conn, char *bytes, size_t size, int64_t left)
 {
     if (!conn->tls) {
@@ -194,7 +197,7 @@ static ssize_t await_some(struct dli_conn *conn, char *bytes, size_t size, int64
     return dli_tls_receive(conn, bytes, size);
 }
 
-/* What busy polling looks for. */
+/* The state of busy polling for an answer. */
 struct answer {
     struct dli_conn *conn;
     char *bytes;
@@ -210,7 +213,7 @@ static int look(void *whose, int64_t now)
     return answer->came >= 0 || errno != EAGAIN;
 }
 
-/* The same without sleeping, for as long as busy.h has it. */
+/* Read by busy polling, as long as busy.h allows. */
 static ssize_t busy_poll(struct dli_conn *conn, char *bytes, size_t size, int64_t began, int64_t limit)
 {
     struct answer answer = {conn, bytes, size, -1};

@@ -1,6 +1,6 @@
 /*
- * conn_open.c: from a target to a greeted connection: ask sentinels, resolve, then each address in turn within its share
- * of the time left, then TLS if it is asked for.
+ * conn_open.c: from a target to a READY connection: search through sentinels, look up the host, try each address within
+ * its share of the time left, then TLS and the handshake. No mutex: a connection belongs to one thread at a time.
  */
 #include "conn.h"
 
@@ -36,7 +36,7 @@ static void tune_tcp(int fd)
     set_int(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, UNACKED_MS);
 }
 
-/* From here on the socket blocks only where it is meant to: all other calls pass MSG_DONTWAIT. */
+/* From here on only intended calls block: all others pass MSG_DONTWAIT. */
 static void connected(struct dli_conn *conn)
 {
     fcntl(conn->fd, F_SETFL, 0);
@@ -47,7 +47,7 @@ static void connected(struct dli_conn *conn)
         dli_handshake_start(conn);
 }
 
-/* Begin to connect to one address. 0 when that is under way or done, else -1 with connect_error set. */
+/* Begin to connect to one address. 0: under way or done. -1: connect_error is set. */
 static int try_address(struct dli_conn *conn, const struct dli_address *address)
 {
     int family = address->sockaddr.ss_family;
@@ -130,7 +130,7 @@ static void begin(struct dli_conn *conn, int64_t now, int64_t give_up)
     dli_conn_step(conn, now);
 }
 
-/* A name server that is down or slow does not keep a connection from coming back: it goes where it was. */
+/* If the name server is down or slow, the connection falls back to the addresses of the last look-up. */
 static void step_resolving(struct dli_conn *conn, int64_t now)
 {
     const char *reason = NULL;

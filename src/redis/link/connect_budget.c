@@ -1,5 +1,5 @@
 /*
- * connect_budget.c: the connect budget of connect_budget.h.
+ * connect_budget.c: the connect budget, see connect_budget.h. dli_budget.mutex guards all of it.
  */
 #include "connect_budget.h"
 

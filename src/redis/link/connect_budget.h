@@ -1,6 +1,6 @@
 /*
- * connect_budget.h: how often a client may try to connect: a budget of attempts per second, and a pause with jitter after
- * failures. Shared by all connections of a client; one mutex inside.
+ * connect_budget.h: the connect budget: a number of connection attempts per second, and a pause with jitter after
+ * failures. All connections of a client share it. Thread-safe: one mutex inside.
  */
 #ifndef DLI_REDIS_LINK_CONNECT_BUDGET_H
 #define DLI_REDIS_LINK_CONNECT_BUDGET_H
@@ -16,8 +16,8 @@ struct dli_budget {
     int64_t window;       /* start of the current second */
     int used;             /* attempts in it */
     int failures;         /* in a row */
-    int64_t closed_until; /* the pause after a failure */
-    dlock_error refusal;  /* why, when that was a refusal */
+    int64_t closed_until; /* end of the pause after a failure */
+    dlock_error refusal;  /* the reason of the pause if it is DLOCK_DENIED; else its code is DLOCK_OK */
     uint64_t noise;
     int64_t connects, connect_failures;
 };
@@ -25,19 +25,19 @@ struct dli_budget {
 void dli_budget_init(struct dli_budget *budget, int per_second, uint64_t seed);
 void dli_budget_fini(struct dli_budget *budget);
 
-/* 0: an attempt may start now, and counts. Else the time to ask again. */
+/* 0: an attempt may start now, and is counted. Else the time to try again. */
 int64_t dli_budget_take(struct dli_budget *budget, int64_t now);
 
-/* Add how many attempts ended well, and how many not. */
+/* Add the numbers of successful and failed attempts. */
 void dli_budget_count(struct dli_budget *budget, int64_t *connects, int64_t *failures);
 
-/* How an attempt ended. */
+/* Report how an attempt ended. */
 void dli_budget_result(struct dli_budget *budget, int connected, int64_t now);
 
-/* The same for one that failed. Who was refused for what it says it is, comes again after a second at the earliest. */
+/* Report a failed attempt. After DLOCK_DENIED the next one may start after a second at the earliest. */
 void dli_budget_failed(struct dli_budget *budget, const dlock_error *reason, int64_t now);
 
-/* Whether the gate is closed because of that; then *why is the refusal. */
+/* Whether there is a pause because of DLOCK_DENIED; then *reason is that refusal. */
 int dli_budget_refused(struct dli_budget *budget, dlock_error *reason, int64_t now);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * handshake.c: the first words on a connection: login, database, name, role.
+ * handshake.c: the first commands on a connection: login, database, name, role.
  *
- * The greeting is one write: AUTH, SELECT, CLIENT SETNAME, ROLE, as far as they are needed. Replies come in that order, so the
- * lowest bit of conn->asked tells whose turn it is. A server may repeat our words in an error, and those of AUTH are
- * secret: its errors are never quoted.
+ * The handshake is one write: AUTH, SELECT, CLIENT SETNAME, ROLE, each only if it is needed. Replies come in that
+ * order, so the lowest bit of conn->asked tells which command is answered next. A server may repeat a command in an
+ * error, and AUTH holds the password: errors of AUTH are never shown.
  */
 #include "conn_inner.h"
 
@@ -50,7 +50,7 @@ static int ask_name(struct dli_conn *conn)
     return encode(conn, 3, (const char *[]){"CLIENT", "SETNAME", name});
 }
 
-/* Who was found by the word of others says itself whether it is the primary. */
+/* A server that sentinels named must say itself whether it is the primary. */
 static int ask_role(struct dli_conn *conn)
 {
     if (!conn->config->sentinels)
@@ -67,7 +67,10 @@ void dli_handshake_start(struct dli_conn *conn)
         dli_conn_fail(conn, DLOCK_OUT_OF_MEMORY, "cannot be greeted", "no memory");
 }
 
-/* A server that takes no more connections says so instead of the first answer; one with a password to every word but AUTH. */
+/*
+ * Whether the server refused us: it takes no connection (in place of the first reply), or it wants a password (in place
+ * of any reply but AUTH's). FAILED then.
+ */
 static int is_turned_away(struct dli_conn *conn, const struct dli_reply *error)
 {
     if (dli_error_begins(error, "DENIED "))
@@ -108,7 +111,7 @@ static void take_role(struct dli_conn *conn, const struct dli_reply *reply)
         dli_conn_fail(conn, DLOCK_UNREACHABLE, "is not a primary, although a sentinel named it", NULL);
 }
 
-/* Judge the reply to the greeting asked; on trouble FAILED. */
+/* Process the reply to the handshake command asked; FAILED on failure. */
 static void take_answer(struct dli_conn *conn, unsigned asked, const struct dli_reply *reply)
 {
     if (asked == ASKED_ROLE)

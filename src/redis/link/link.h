@@ -1,11 +1,11 @@
 /*
- * link.h: what link/ offers: one connection to one server, from the name in a URL to bytes in both directions.
+ * link.h: the interface of link/: one connection to one server, from the name in a URL to bytes in both directions.
  *
  *   conn.h            the connection itself: resolve, connect, TLS, handshake, send, receive
- *   config.h          what the options say of connections
+ *   config.h          the configuration of connections, from options and URL
  *   connect_budget.h  how often a client may try to connect
- *   sentinel.h        which server is the primary, as sentinels say
- *   tls.h             whom a client trusts, and who it is
+ *   sentinel.h        finds the primary through sentinels
+ *   tls.h             TLS, and the trust and identity of a client
  */
 #ifndef DLI_REDIS_LINK_LINK_H
 #define DLI_REDIS_LINK_LINK_H

@@ -1,10 +1,12 @@
 /*
  * resolve.c: getaddrinfo on a thread that may be left behind.
  *
- * A look-up has two holders, its owner and its thread, and is freed by the last one. The thread writes addresses, count and
- * why before it sets done (release); the owner reads them after it saw done (acquire). The number of threads that are still
- * in getaddrinfo is bounded for the process, so that a dead name server cannot collect them: live_threads, an atomic that
- * also holds the fork generation, as the threads of a parent do not live in its child.
+ * A look-up has two holders, its owner and its thread; the last one frees it. The thread writes addresses, count,
+ * reason and unknown before it sets done (release). The owner reads them after it has seen done (acquire).
+ *
+ * live_threads bounds the number of threads in getaddrinfo for the whole process, so that a dead name server does not
+ * accumulate them. It is atomic and also holds the fork generation, because the parent's threads do not exist in a
+ * child.
  */
 #include "resolve.h"
 
@@ -32,7 +34,7 @@ struct dli_resolve {
     char host[256];
 };
 
-/* The low 32 bits of the generation above, the count below. */
+/* Fork generation in the high 32 bits, count in the low 32. */
 static _Atomic uint64_t live_threads;
 
 static uint64_t live_now(uint64_t seen)
@@ -66,7 +68,7 @@ static void put_holder(struct dli_resolve *resolve)
     free(resolve);
 }
 
-/* Keep what getaddrinfo found, or why it found nothing. */
+/* Store the result of getaddrinfo: addresses, or the reason why there are none. */
 static void keep_result(struct dli_resolve *resolve, int error, const struct addrinfo *list)
 {
     int count = 0;

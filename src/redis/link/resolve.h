@@ -1,5 +1,6 @@
 /*
- * resolve.h: name resolution with a deadline. getaddrinfo has none, so it runs on a thread of its own that may be left behind.
+ * resolve.h: name resolution that can be given up. getaddrinfo has no timeout, so it runs on its own thread, which may
+ * be left behind.
  */
 #ifndef DLI_REDIS_LINK_RESOLVE_H
 #define DLI_REDIS_LINK_RESOLVE_H
@@ -16,22 +17,22 @@ struct dli_address {
 struct dli_resolve;
 
 /*
- * Start to resolve; numeric addresses are answered at once without a thread. NULL (errno) without memory, descriptor or
- * thread, also when too many threads of earlier look-ups still hang.
+ * Start a look-up. Numeric addresses are answered at once, without a thread. NULL with errno: no memory, descriptor or
+ * thread, or too many threads of earlier look-ups still hang.
  */
 struct dli_resolve *dli_resolve_start(const char *host, int port);
 
-/* Readable when the answer is there; stays valid until dli_resolve_end. */
+/* A descriptor that is readable when the answer is there; valid until dli_resolve_end. */
 int dli_resolve_fd(const struct dli_resolve *resolve);
 
 /*
- * -1 not yet; otherwise the number of addresses copied to out. 0: *why is set to a constant text, and *unknown tells whether
- * nobody could be asked, rather than that there is no such name.
+ * -1: not yet. Else the number of addresses copied to out. 0: *reason is a constant text, and *unknown is 1 if the
+ * look-up itself failed, 0 if the name has no address.
  */
 int dli_resolve_result(struct dli_resolve *resolve, struct dli_address out[DLI_ADDRESS_MAX], const char **reason,
                        int *unknown);
 
-/* Give it back, finished or not. Never blocks. NULL is fine. */
+/* Release it, finished or not. Never blocks. NULL is fine. */
 void dli_resolve_end(struct dli_resolve *resolve);
 
 #endif

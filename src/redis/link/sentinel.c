@@ -1,5 +1,5 @@
 /*
- * sentinel.c: see sentinel.h.
+ * sentinel.c: asks sentinels for the primary, see sentinel.h. No mutex; first and replicas are atomics.
  */
 #include "sentinel.h"
 
@@ -46,7 +46,7 @@ struct dli_sentinel_search *dli_sentinel_search_new(void)
     return calloc(1, sizeof(struct dli_sentinel_search));
 }
 
-/* What to poll and when to come back are the business of the connection to the sentinel. */
+/* The outer connection polls what the connection to the sentinel wants polled, until that one's deadline. */
 static void follow(struct dli_conn *conn)
 {
     const struct dli_sentinel_search *search = conn->search;
@@ -58,7 +58,7 @@ static void follow(struct dli_conn *conn)
         conn->deadline = search->ask->deadline;
 }
 
-/* Nobody knew: the reason of the sentinel that was asked last. */
+/* No sentinel knew: fail with the reason of the one asked last. */
 static void fail(struct dli_conn *conn, const dlock_error *reason)
 {
     dlock_error last = *reason;
@@ -129,7 +129,7 @@ static void put_question(struct dli_conn *conn)
         dli_conn_fail(search->ask, DLOCK_OUT_OF_MEMORY, "cannot be asked", "no memory");
 }
 
-/* A decimal number up to most; -1 when the word is none. */
+/* A decimal number of at most most; -1: it is none. */
 static int number_of(const struct dli_reply *word, int most)
 {
     int number = 0;
@@ -142,7 +142,7 @@ static int number_of(const struct dli_reply *word, int most)
     return word->size > 0 && number <= most ? number : -1;
 }
 
-/* {host, port}. 0, or -1 when that is not what it says. */
+/* {host, port}. 0, or -1: the reply is something else. */
 static int read_place(struct dli_target *found, const struct dli_reply *reply, const char *service)
 {
     const struct dli_reply *host = reply->items, *port;
@@ -162,7 +162,7 @@ static int read_place(struct dli_target *found, const struct dli_reply *reply, c
     return 0;
 }
 
-/* The answer of a sentinel. 1: the primary is known. */
+/* Process a sentinel's answer. 1: the primary is known. */
 static int judge(struct dli_conn *conn, const struct dli_reply *reply)
 {
     struct dli_sentinel_search *search = conn->search;
@@ -181,7 +181,10 @@ static int judge(struct dli_conn *conn, const struct dli_reply *reply)
     return 0;
 }
 
-/* {name, value, ...} with the number of replicas that the sentinel has seen; it never falls here. 1: it is known. */
+/*
+ * {name, value, ...} with the number of replicas that the sentinel has seen. The number kept here never falls. 1: it is
+ * known.
+ */
 static int count_replicas(struct dli_conn *conn, const struct dli_reply *reply)
 {
     static const char name[] = "num-slaves";
@@ -203,7 +206,7 @@ static int count_replicas(struct dli_conn *conn, const struct dli_reply *reply)
     return 1;
 }
 
-/* Send, and take the answers as far as they are there. 1: the primary is known. */
+/* Send, and process the answers that are there. 1: the primary is known. */
 static int converse(struct dli_conn *conn)
 {
     struct dli_conn *ask = conn->search->ask;
@@ -235,7 +238,7 @@ void dli_sentinel_search_step(struct dli_conn *conn, int64_t now)
         __atomic_store_n(&sentinels->first, search->at, __ATOMIC_RELAXED);
         dli_sentinel_search_stop(conn);
         conn->target = &search->found;
-        conn->addr_known = 0; /* of another server, perhaps */
+        conn->addr_known = 0; /* the primary may be another server now */
         dli_conn_go(conn, now);
         return;
     }

@@ -1,9 +1,10 @@
 /*
- * tls.c: one connection's TLS: handshake and records.
+ * tls.c: TLS on one connection: handshake and records. No mutex: a session belongs to the thread of its connection.
  *
- * OpenSSL does not touch the socket: a BIO of ours sends without SIGPIPE, never blocks, and remembers what the socket said,
- * which tells more than OpenSSL does. The error queue of the calling thread is empty before and after each call here. A
- * session of a parent process is forgotten, never freed: its locks may be those of threads that the child does not have.
+ * OpenSSL does not use the socket itself. Our BIO sends without SIGPIPE, never blocks, and keeps the socket's errno,
+ * which says more than OpenSSL does. The error queue of the calling thread is empty before and after each call here. In
+ * a forked child a session of the parent is forgotten and never freed: its locks may belong to threads that the child
+ * does not have.
  */
 #include "tls.h"
 
@@ -98,7 +99,7 @@ static void fail_ended(struct dli_conn *conn)
     dli_conn_fail(conn, DLOCK_SYSTEM_ERROR, "cannot be spoken to", "OpenSSL has ended in this process");
 }
 
-/* OpenSSL asks for a client certificate only when none was given. */
+/* OpenSSL calls this when the server asks for a client certificate. It is installed only if none is configured. */
 static int note_asked(SSL *ssl, void *opaque)
 {
     struct dli_tls_session *session = SSL_get_app_data(ssl);
@@ -108,7 +109,7 @@ static int note_asked(SSL *ssl, void *opaque)
     return 1;
 }
 
-/* The name is verified; one that is no address is also told to the server. 0, or -1 without memory. */
+/* Verify the server's name. Unless it is an IP address, also send it to the server (SNI). 0, or -1 without memory. */
 static int call_by_name(SSL *ssl, const char *given)
 {
     X509_VERIFY_PARAM *param = SSL_get0_param(ssl);
@@ -193,7 +194,7 @@ int dli_tls_wants_write(const struct dli_conn *conn)
     return conn->tls->read_blocked || (conn->out.size > 0 && !conn->tls->write_unheard);
 }
 
-/* What a call of OpenSSL that did nothing waits for. 0: neither, it has failed. */
+/* What an OpenSSL call without result waits for. 0: nothing, it failed. */
 static int blocked(struct dli_tls_session *session, int result, int *reading, int *writing)
 {
     int error = SSL_get_error(session->ssl, result);
@@ -222,7 +223,7 @@ void dli_tls_step(struct dli_conn *conn)
         dli_handshake_start(conn);
 }
 
-/* -1 with EAGAIN, 0 at the end of the stream, or FAILED. Entered. */
+/* -1 with EAGAIN, 0 at the end of the stream, or FAILED. The caller has called dli_tls_enter. */
 static ssize_t read_some(struct dli_conn *conn, char *bytes, size_t size)
 {
     struct dli_tls_session *session = conn->tls;
@@ -257,7 +258,7 @@ ssize_t dli_tls_receive(struct dli_conn *conn, char *bytes, size_t size)
     return came;
 }
 
-/* A peer that hung up may have said why before. */
+/* A peer that hung up may have sent its reason before: read it. */
 static void fail_writing(struct dli_conn *conn)
 {
     char byte;

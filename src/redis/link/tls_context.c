@@ -1,8 +1,8 @@
 /*
- * tls_context.c: what a client trusts and who it is, as an SSL_CTX; and the end of OpenSSL at the end of the process.
+ * tls_context.c: the trust and identity of a client as an SSL_CTX, and the end of OpenSSL at process exit.
  *
- * dli_tls.mutex guards context and stamp. No message repeats the value of an option, and OpenSSL never asks a terminal for
- * the password of a key.
+ * dli_tls.mutex guards context and stamp. inside and ended are atomics. No message repeats the value of an option, and
+ * OpenSSL never asks a terminal for the password of a key.
  */
 #include "tls_inner.h"
 
@@ -17,14 +17,14 @@ struct dli_tls {
     pthread_mutex_t mutex;
     const struct dlock_options *options;
     SSL_CTX *context;
-    uint64_t stamp; /* of the files that context was made from */
+    uint64_t stamp; /* of the files that context was read from */
 };
 
 /* ---- the end of OpenSSL */
 
 enum { END_MOST = 100 * 1000 };
 
-static uint32_t inside; /* threads in OpenSSL for us; atomic, and a futex */
+static uint32_t inside; /* threads that are in OpenSSL for us; atomic, and a futex */
 static int ended;       /* atomic */
 
 int dli_tls_enter(void)
@@ -43,7 +43,7 @@ void dli_tls_leave(void)
         dli_futex_wake(&inside, 1);
 }
 
-/* OpenSSL is about to free what all connections stand on. Let those in it come out, and nobody enter. */
+/* OpenSSL is about to free what all connections use. Let nobody enter, and wait until those inside have left. */
 static void end(void)
 {
     int64_t deadline = dli_now() + END_MOST;
@@ -54,7 +54,7 @@ static void end(void)
         dli_futex_wait(&inside, seen, deadline);
 }
 
-/* A process that has not used OpenSSL yet gets no cleanup at its end, for our threads may run on until then. */
+/* Start OpenSSL. If it was not in use yet, it gets no cleanup at process exit: our threads may still run then. */
 static int begin(void)
 {
     static int begun;
@@ -81,7 +81,7 @@ static int key_option(const struct dli_tls *tls)
     return *text(tls, DLI_OPT_TLS_KEY_FILE) ? DLI_OPT_TLS_KEY_FILE : DLI_OPT_TLS_CERT_FILE;
 }
 
-/* One number for what all files are now. */
+/* Compute one stamp of the current state of all files. */
 static dlock_status look(const struct dli_tls *tls, uint64_t *stamp, dlock_error *box)
 {
     static const int options[] = {DLI_OPT_TLS_CA_FILE, DLI_OPT_TLS_CA_DIR, DLI_OPT_TLS_CRL_FILE, DLI_OPT_TLS_CERT_FILE,
@@ -124,7 +124,9 @@ static dlock_status refuse(int option, const char *what, dlock_error *box)
     return dli_fail(box, DLOCK_INVALID_OPTION, "What the option %s names %s.", dli_option_table[option].name, what);
 }
 
-/* The lists of revoked certificates: of the server's certificate, not of those above it. */
+/*
+ * Load the lists of revoked certificates. They are checked for the server's certificate only, not for its authorities.
+ */
 static dlock_status distrust(const struct dli_tls *tls, SSL_CTX *context, dlock_error *box)
 {
     X509_STORE *store = SSL_CTX_get_cert_store(context);
@@ -215,7 +217,7 @@ static dlock_status identify(const struct dli_tls *tls, SSL_CTX *context, dlock_
     return load_key(tls, context, box);
 }
 
-/* The system's own policy may ask for more than TLS 1.2, and then stays. */
+/* The system's policy may demand more than TLS 1.2; it is kept then. */
 static int harden(SSL_CTX *context)
 {
     SSL_CTX_set_options(context, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
@@ -248,7 +250,7 @@ static dlock_status make(const struct dli_tls *tls, SSL_CTX **ret, dlock_error *
     return status;
 }
 
-/* ---- a client's */
+/* ---- the dli_tls of a client */
 
 static dlock_status read_files(struct dli_tls *tls, dlock_error *box)
 {
@@ -294,7 +296,7 @@ void dli_tls_free(struct dli_tls *tls)
     free(tls);
 }
 
-/* mutex held. */
+/* Read the files again if they changed. mutex held. */
 static void refresh(struct dli_tls *tls)
 {
     SSL_CTX *context = NULL;

@@ -1,5 +1,5 @@
 /*
- * tls_none.c: stands for the others in a build without OpenSSL.
+ * tls_none.c: replaces the other TLS files in a build without OpenSSL. No state.
  */
 #include "tls.h"
 
@@ -18,7 +18,7 @@ void dli_tls_free(struct dli_tls *tls)
     (void)tls;
 }
 
-/* ---- without a dli_tls no connection comes here */
+/* ---- never called, as no connection has a dli_tls */
 
 void dli_tls_start(struct dli_conn *conn)
 {

@@ -1,5 +1,5 @@
 /*
- * tls_reason.c: what a failure of TLS means, and what is to be done.
+ * tls_reason.c: turns a TLS failure into a reason and a remedy. No state.
  */
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
@@ -65,7 +65,7 @@ static void fail_wanting(struct dli_conn *conn)
     dli_conn_fail(conn, DLOCK_DENIED, "wants a client certificate: set tls_cert_file and tls_key_file", NULL);
 }
 
-/* What the peer or OpenSSL says of it. */
+/* Fail with what the peer or OpenSSL reports. */
 static void fail_reason(struct dli_conn *conn, unsigned long error)
 {
     const char *words = ERR_reason_error_string(error);
@@ -123,7 +123,7 @@ void dli_tls_fail(struct dli_conn *conn)
         fail_reason(conn, error);
 }
 
-/* A Redis without TLS takes the first words for the start of a line and waits for its end. */
+/* A Redis without TLS takes our first bytes for the start of a line and waits for the rest. */
 void dli_tls_late(struct dli_conn *conn)
 {
     if (conn->tls->heard)

@@ -1,8 +1,8 @@
 /*
- * batch.c: see batch.h.
+ * batch.c: puts calls into batches, see batch.h.
  *
- * Of a command EVALSHA, the head is the hash and the number of keys. Behind it come the keys and the arguments, of which some
- * in the middle are the same for all of a crowd; they are said once.
+ * The head of an EVALSHA command is its name, the hash and the number of keys. Keys and arguments follow. Some
+ * arguments in the middle are the same for a whole batch and are sent once.
  */
 #include "batch.h"
 
@@ -15,7 +15,7 @@
 enum { ACQUIRE = 1, RELEASE, KEYS = 5, HEAD = 3 };
 enum { PART_KEYS, PART_BEFORE, PART_SAME, PART_BEHIND, PART_END };
 
-/* How many arguments each call says for itself, for all, for itself. */
+/* How many arguments each call has of its own, then in common, then again of its own. */
 static const struct {
     int script, before, same, behind;
 } crowds[] = {
@@ -30,14 +30,14 @@ int dli_batch_of(const struct dli_request *request)
     if (request->verb != DLI_VERB_EXCHANGE || request->kind->id != DLOCK_KIND_MUTEX || request->quarantine ||
         __atomic_load_n(request->place->apart, __ATOMIC_RELAXED))
         return 0;
-    if (wish->doubt || wish->first) /* it says more than the others */
+    if (wish->doubt || wish->first) /* its command has more arguments than the others */
         return 0;
     if (!wish->want)
         return RELEASE;
     return wish->drop ? 0 : ACQUIRE;
 }
 
-/* Behind so many words of a command, such as "$3\r\nfoo\r\n". */
+/* Skip so many words of a command, such as "$3\r\nfoo\r\n". */
 static const char *skip(const char *word, int count)
 {
     while (count-- > 0) {

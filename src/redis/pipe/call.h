@@ -1,8 +1,8 @@
 /*
  * call.h: one command on its way to a server and back.
  *
- * A call is owned by whoever made it; the transport holds it from dli_private_call or dli_pipe_push until complete has
- * run, exactly once. complete runs on the thread that read the reply: the caller's own for a private connection, for the pipe
+ * Whoever made a call owns it. The transport holds it from dli_private_call or dli_pipe_push until complete has run,
+ * exactly once. complete runs on the thread that read the reply: for a private connection the caller's, for the pipe
  * the loop's or that of a direct call. The reply is valid only inside complete.
  */
 #ifndef DLI_REDIS_PIPE_CALL_H
@@ -18,30 +18,30 @@ struct dli_call {
     int repeatable;            /* sending it twice does no harm */
     int repeated;              /* it was sent twice: the first may have acted */
     int fallback;              /* the command was sent as EVAL after NOSCRIPT */
-    uint32_t slot;             /* which futex word of the pipe its sleeping caller waits on */
-    uint32_t sleeps;           /* a caller sleeps until done */
-    int counted;               /* in the load of the pipe */
-    int direct;                /* dli_pipe_push may wait a moment for the answer; the pipe only */
-    int batch;                 /* not 0: it may go with others that have the same, see batch.h; the pipe only */
-    int asking;                /* ASKING goes before it, for a slot that is on its way; the pipe only */
-    uint32_t done;             /* atomic; set last, by the pipe */
+    uint32_t slot;             /* index of the futex word in the pipe that its sleeping caller waits on */
+    uint32_t sleeps;           /* a caller sleeps until done is set */
+    int counted;               /* it counts in the load of the pipe */
+    int direct;                /* the pipe only: dli_pipe_push may wait a moment for the answer */
+    int batch;     /* the pipe only: not 0: it may share a batch with calls of the same number, see batch.h */
+    int asking;    /* the pipe only: send ASKING before it, because its slot is migrating */
+    uint32_t done; /* atomic; set last, by the pipe */
 
     /* Encode the command into call->command (empty); full: EVAL with the script's text. 0 or -1 without memory. */
     int (*encode)(struct dli_call *call, int full);
 
     /*
-     * status DLOCK_OK: reply is there (maybe an error reply). Else why not, and sent: whether the server may have acted.
-     * Returns 0, or -1 when the reply is not one to this command: the connection is dropped then.
+     * status DLOCK_OK: reply is there (perhaps an error reply). Else status says why not, and sent whether the server
+     * may have acted. Returns 0, or -1 if the reply does not belong to this command: the connection is dropped then.
      */
     int (*complete)(struct dli_call *call, dlock_status status, int sent, const struct dli_reply *reply);
 
-    dlock_error *reason; /* NULL, or where to put one sentence that names the server when status is not DLOCK_OK */
+    dlock_error *reason; /* NULL, or receives a sentence that names the server if status is not DLOCK_OK */
 };
 
-/* 1 when the reply is the server's word that it does not know the script (and has done nothing). */
+/* Whether the reply says that the server does not know the script: NOSCRIPT. It did nothing then. */
 int dli_reply_unknown_script(const struct dli_reply *reply);
 
-/* The same of a call's reply, or NULL, unless the script's text was sent. */
+/* The same for the reply to a call, which may be NULL. 0 if the call had sent the script's text. */
 int dli_call_unknown_script(const struct dli_call *call, const struct dli_reply *reply);
 
 #endif

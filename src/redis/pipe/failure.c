@@ -1,5 +1,5 @@
 /*
- * failure.c: see failure.h.
+ * failure.c: logs failures of a shared connection, see failure.h.
  */
 #include "failure.h"
 

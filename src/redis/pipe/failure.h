@@ -1,5 +1,5 @@
 /*
- * failure.h: trouble with a shared connection, and its end, become lines of the store's log; each once, not per attempt.
+ * failure.h: logs the failure of a shared connection and its recovery, each once and not per attempt.
  *
  * All of it belongs to the thread that steps the pipe.
  */
@@ -12,11 +12,11 @@ struct dli_pipe;
 struct dli_store;
 
 struct dli_failure_log {
-    int64_t seen; /* of the pipe's troubles */
-    int told;     /* the last word in the log was of trouble */
+    int64_t seen; /* the pipe's failures when it was last checked */
+    int told;     /* the last line in the log was a failure */
 };
 
-/* After each step of the pipe. server: what the log calls the one it leads to. */
+/* Call it after each step of the pipe. server is its name in the log. */
 void dli_failure_report(struct dli_failure_log *failure, const struct dli_pipe *pipe, struct dli_store *store,
                         const char *server);
 

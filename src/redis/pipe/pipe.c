@@ -1,5 +1,6 @@
 /*
- * pipe.c: pushing, collecting and completing calls of the shared connection. See pipe.h; the connection is in pipe_io.c.
+ * pipe.c: pushes, collects and completes calls of the shared connection. pipe.h says what mutex guards; the connection
+ * is in pipe_io.c.
  */
 #include "pipe_io.h"
 
@@ -10,7 +11,7 @@
 
 #include "sys/sys.h"
 
-/* What pushed points to when nothing is taken any more. */
+/* The value of pushed after the pipe was shut. */
 static struct dli_call shut;
 
 int dli_pipe_init(struct dli_pipe *pipe, const struct dli_conn_config *config, struct dli_budget *budget, int wake_fd,
@@ -73,7 +74,7 @@ void dli_pipe_push_urgent(struct dli_pipe *pipe, struct dli_call *call)
         pipe->deadline = call->deadline;
 }
 
-/* Move what was pushed behind what waits, oldest first; leave behind is what pushed becomes. */
+/* Move pushed calls behind the waiting ones, oldest first. leave becomes the value of pushed. */
 static void collect(struct dli_pipe *pipe, struct dli_call *leave)
 {
     struct dli_call *newest = __atomic_load_n(&pipe->pushed, __ATOMIC_RELAXED), *oldest = NULL;
@@ -99,7 +100,7 @@ static void collect(struct dli_pipe *pipe, struct dli_call *leave)
     }
 }
 
-/* Complete the calls of a list whose deadline passed; min collects the earliest deadline of the others. */
+/* Complete the calls of a list whose deadline has passed. min collects the earliest deadline of the others. */
 static void expire_list(struct dli_pipe *pipe, struct dli_call **list, struct dli_call ***end, int64_t now,
                         dlock_status status, int64_t *min)
 {
@@ -208,7 +209,7 @@ void dli_pipe_leave(struct dli_pipe *pipe)
     pthread_mutex_unlock(&pipe->mutex);
 }
 
-/* While nothing is on its way the loop need not wake up for an answer: who makes a direct call takes it. */
+/* While nothing is in flight the loop need not wake up for bytes: a direct call reads its own answer. */
 struct pollfd dli_pipe_poll(const struct dli_pipe *pipe)
 {
     struct pollfd fd = dli_conn_poll(pipe->conn);
@@ -218,14 +219,14 @@ struct pollfd dli_pipe_poll(const struct dli_pipe *pipe)
     return fd;
 }
 
-/* Nothing is left to be done, nor to wait for. */
+/* Whether nothing is left to do or to wait for. */
 static int settled(const struct dli_pipe *pipe)
 {
     return pipe->conn->state == DLI_CONN_READY && pipe->flying_count == 0 && !pipe->again && !pipe->urgent &&
            !pipe->waiting && !__atomic_load_n(&pipe->pushed, __ATOMIC_RELAXED);
 }
 
-/* Send and receive. 1 when all is answered, or the rest is for the loop. */
+/* Send and receive. 1: all is answered, or the rest is left to the loop. */
 static int look(void *whose, int64_t now)
 {
     struct dli_pipe *pipe = whose;
@@ -244,8 +245,9 @@ static int look(void *whose, int64_t now)
 }
 
 /*
- * Asking was in vain, or is not worth while as others want the core: sleep for the answer, for at most limit, where that is not in
- * vain either. Should the loop have closed fd meanwhile, the sleep was short or idle, and look sees what there is.
+ * Busy polling was in vain, or others want the core. Sleep for the answer, for at most limit, unless sleeping has
+ * lately been in vain too. If the loop has closed fd meanwhile, the sleep is short or useless, and look finds what
+ * there is.
  */
 static void doze(struct dli_pipe *pipe, struct dli_busy *nap, int fd, int64_t limit)
 {
@@ -263,8 +265,9 @@ static void doze(struct dli_pipe *pipe, struct dli_busy *nap, int fd, int64_t li
 }
 
 /*
- * A direct call was pushed: do the loop's work for a moment if it sleeps. Whether that was all there is to do; else the loop goes on,
- * and has a new look at all deadlines. It waits for nobody who gives way: the mutex is free then.
+ * A direct call was pushed: if the loop sleeps, do its work for a moment. Returns whether nothing is left to do;
+ * otherwise the loop must be woken, and checks all deadlines again. The mutex is free while this thread gives way, so
+ * the loop does not wait for that.
  */
 static int drive(struct dli_pipe *pipe)
 {

@@ -1,5 +1,6 @@
 /*
- * pipe_io.c: the connection under the pipe: connect when there is something to send, send, receive, notice silence.
+ * pipe_io.c: the connection of the pipe: connects when there is something to send, sends, receives, and detects
+ * silence. Where calls may be direct, the caller holds dli_pipe.mutex.
  */
 #include "pipe_io.h"
 
@@ -7,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LOOK_AT = 64 }; /* so many calls of a list, for those that go with the first */
+enum { LOOK_AT = 64 }; /* calls of a list that are checked for one batch */
 
-/* Room for one more crowd of sent calls in the ring. 0 or -1 without memory. */
+/* Make room in the ring for one more batch. 0, or -1 without memory. */
 static int reserve_flight(struct dli_pipe *pipe)
 {
     size_t room = pipe->flying_room ? 2 * pipe->flying_room : 256;
@@ -39,7 +40,7 @@ static struct dli_call *land(struct dli_pipe *pipe)
     return call;
 }
 
-/* Everything in flight has an unknown outcome now; what waits goes on waiting. */
+/* The connection is lost: the outcome of every call in flight is unknown. Waiting calls keep waiting. */
 static void crash(struct dli_pipe *pipe, int64_t now)
 {
     pipe->failures++;
@@ -54,7 +55,7 @@ static void crash(struct dli_pipe *pipe, int64_t now)
     pipe->try_at = now;
 }
 
-/* Nobody could connect: what waits is answered now rather than at its deadline. */
+/* Connecting failed: waiting calls are answered now, not at their deadline. */
 static void fail_waiting(struct dli_pipe *pipe, struct dli_call **list, struct dli_call ***end, dlock_status status)
 {
     struct dli_call *call = *list;
@@ -108,13 +109,16 @@ static void go_on_connecting(struct dli_pipe *pipe, int64_t now)
     fail_all(pipe);
 }
 
-/* The call was sent; there is room for it in the ring. */
+/* Record a sent call in the ring, which has room for it. */
 static void take_off(struct dli_pipe *pipe, struct dli_call *call, int more)
 {
     pipe->flying[(pipe->flying_first + pipe->flying_count++) % pipe->flying_room] = (struct dli_flight){call, more};
 }
 
-/* ASKING, whose reply nobody waits for. 0, or -1 without memory; without it, or twice, it does no harm. */
+/*
+ * Send ASKING; nobody waits for its reply. 0, or -1 without memory. An ASKING without its call, or sent twice, does no
+ * harm.
+ */
 static int begin_asking(struct dli_pipe *pipe)
 {
     static const char word[] = "*1\r\n$6\r\nASKING\r\n";
@@ -125,7 +129,7 @@ static int begin_asking(struct dli_pipe *pipe)
     return reserve_flight(pipe);
 }
 
-/* The first call of a list and those behind it that go with it; they stay there. */
+/* Gather the first call of a list and those behind it that fit it. They stay in the list. */
 static void gather(struct dli_call *call, struct dli_batch *batch)
 {
     batch->count = 0;
@@ -135,7 +139,7 @@ static void gather(struct dli_call *call, struct dli_batch *batch)
     }
 }
 
-/* The crowd was sent: out of the list, in whose order it is. */
+/* The batch was sent: move its calls from the list into the ring. They are in the order of the list. */
 static void take_out(struct dli_pipe *pipe, struct dli_call **list, struct dli_call ***end,
                      const struct dli_batch *batch)
 {
@@ -154,7 +158,7 @@ static void take_out(struct dli_pipe *pipe, struct dli_call **list, struct dli_c
         *end = at;
 }
 
-/* The first call and those that go with it, as one command. 0; or -1 when they are not, and the first one goes alone. */
+/* Encode the first call and those that fit it as one command. 0; or -1: no batch, the first call is sent alone. */
 static int encode_crowd(struct dli_pipe *pipe, struct dli_call **list, struct dli_call ***end)
 {
     struct dli_batch batch;
@@ -169,7 +173,7 @@ static int encode_crowd(struct dli_pipe *pipe, struct dli_call **list, struct dl
     return 0;
 }
 
-/* Put the calls of a list on the wire; the first that finds no memory and those behind it stay. */
+/* Put the calls of a list on the wire. If memory runs out, the call and those behind it stay in the list. */
 static void encode_list(struct dli_pipe *pipe, struct dli_call **list, struct dli_call ***end, int64_t now)
 {
     while (*list) {
@@ -195,7 +199,7 @@ static void encode_list(struct dli_pipe *pipe, struct dli_call **list, struct dl
     }
 }
 
-/* Once more, by itself: behind those that are to be sent again already, before all others. */
+/* Send a call again, alone: behind those that are to be sent again already, before all others. */
 static void again(struct dli_pipe *pipe, struct dli_call *call)
 {
     call->batch = 0;
@@ -205,8 +209,8 @@ static void again(struct dli_pipe *pipe, struct dli_call *call)
 }
 
 /*
- * The answer NOSCRIPT: the same call again with the script's text. The server has done nothing yet. Each of a crowd gets the text:
- * by its hash it would be refused once more, and those behind it would overtake it.
+ * After NOSCRIPT send the call again with the script's text: the server has done nothing yet. Each call of a batch gets
+ * the text, because by its hash it would be refused again, and calls behind it would overtake it.
  */
 static int again_in_full(struct dli_pipe *pipe, struct dli_call *call, const struct dli_reply *reply)
 {
@@ -235,7 +239,10 @@ static void answer(struct dli_pipe *pipe, struct dli_call *call, const struct dl
         fail(pipe, DLOCK_PROTOCOL_ERROR, "a reply was not one to its command");
 }
 
-/* The reply to a crowd of so many: one for each, or an error, with which nothing was done for any. */
+/*
+ * The reply to a batch of count calls: an array with one element for each, or an error, after which nothing was done
+ * for any.
+ */
 static void answer_crowd(struct dli_pipe *pipe, size_t count, const struct dli_reply *reply)
 {
     int all = reply->type == DLI_REPLY_ARRAY, bit = 0;
@@ -248,7 +255,7 @@ static void answer_crowd(struct dli_pipe *pipe, size_t count, const struct dli_r
         struct dli_reply room[DLI_BATCH_ARGS];
         struct dli_call *call = land(pipe);
 
-        bit |= call ? 1 << call->batch : 0; /* before again() takes it away */
+        bit |= call ? 1 << call->batch : 0; /* before again() clears it */
         if (call && (!all || reply->items[i].type == DLI_REPLY_NIL)) {
             call->repeated |= all;
             if (!again_in_full(pipe, call, reply))
@@ -263,7 +270,10 @@ static void answer_crowd(struct dli_pipe *pipe, size_t count, const struct dli_r
         __atomic_add_fetch(pipe->reloads, 1, __ATOMIC_RELAXED);
 }
 
-/* Replies to the calls that were sent, in order. One that fits no call shifts all later ones: the connection is given up. */
+/*
+ * Process replies to the calls in flight, in order. A reply that fits no call would shift all later ones, so the
+ * connection is dropped.
+ */
 static void take_replies(struct dli_pipe *pipe)
 {
     const struct dli_reply *reply;

@@ -1,5 +1,6 @@
 /*
- * private.c: calls carried by their own callers, see private.h.
+ * private.c: calls executed on their callers' threads, see private.h. free and slow_until are atomics; there is no
+ * mutex.
  */
 #include "private.h"
 
@@ -54,7 +55,10 @@ static dlock_status connect_now(struct dli_private *pool, struct dli_conn *conn,
     return status;
 }
 
-/* One round trip; a script the server does not know goes again in full, within the same deadline. */
+/*
+ * One round trip. If the server does not know the script, the call is sent again with the text, within the same
+ * deadline.
+ */
 static dlock_status round_trip(struct dli_conn *conn, struct dli_call *call, const struct dli_reply **reply, int *sent)
 {
     dlock_status status;
@@ -74,8 +78,8 @@ static dlock_status round_trip(struct dli_conn *conn, struct dli_call *call, con
 }
 
 /*
- * The same on a connection that is made for it. When that takes most of the call's time, and more could be had, it would be so for
- * the next ones, too.
+ * The same on a new connection. If connecting used up most of the call's time, and more time would have helped, the
+ * next calls would fail in the same way: then slow_until sends them to the shared connection.
  */
 static dlock_status carry_new(struct dli_private *pool, struct dli_conn *conn, struct dli_call *call,
                               const struct dli_reply **reply, int *sent)
@@ -92,8 +96,8 @@ static dlock_status carry_new(struct dli_private *pool, struct dli_conn *conn, s
 }
 
 /*
- * A connection that was idle may have been closed meanwhile: such a call goes again, once, on a new one, if that does no harm or
- * none of it was sent.
+ * An idle connection may have been closed meanwhile. Such a call is sent once more, on a new connection, if none of it
+ * was sent or sending it twice does no harm.
  */
 static dlock_status execute(struct dli_private *pool, struct dli_conn *conn, struct dli_call *call,
                             const struct dli_reply **reply, int *sent)
@@ -111,7 +115,7 @@ static dlock_status execute(struct dli_private *pool, struct dli_conn *conn, str
     return carry_new(pool, conn, call, reply, sent);
 }
 
-/* Whether a connection may be made now: 1, and the attempt counts. */
+/* Whether a connection may be opened now. 1: yes, and the attempt is counted. */
 static int may_connect(struct dli_private *pool)
 {
     int64_t now = dli_now();

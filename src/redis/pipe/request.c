@@ -1,5 +1,5 @@
 /*
- * request.c: see request.h. A request belongs to one thread at a time; there is no mutex.
+ * request.c: requests as calls, see request.h. A request belongs to one thread at a time; there is no mutex.
  */
 #include "request.h"
 
@@ -32,7 +32,10 @@ static int encode(struct dli_call *call, int full)
     return dli_encode_request(&call->command, how, &job->request);
 }
 
-/* What is known of an exchange whatever came of it. A first copy of a release may still be under way: then it counts. */
+/*
+ * Fill in the answer to an exchange, whatever its outcome. If a release was sent twice, the first copy may have
+ * released: it counts as released.
+ */
 static void complete_answer(struct dli_request *request)
 {
     struct dli_answer *answer = &request->exchange.answer;
@@ -45,7 +48,7 @@ static void complete_answer(struct dli_request *request)
         answer->released = 1;
 }
 
-/* Whether the lock's requests may be with others in one script from now on. */
+/* Note whether the lock's requests may join batches from now on. */
 static void note_refusal(const struct dli_request *request)
 {
     uint32_t apart = request->status != DLOCK_OK;

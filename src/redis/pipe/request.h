@@ -1,5 +1,5 @@
 /*
- * request.h: a request of the seam (store/store.h) as a call of the transport.
+ * request.h: a request of the store (store/store.h) as a call of the transport.
  */
 #ifndef DLI_REDIS_PIPE_REQUEST_H
 #define DLI_REDIS_PIPE_REQUEST_H
@@ -11,9 +11,9 @@
 struct dli_job {
     struct dli_request request; /* first */
     struct dli_call call;
-    int form; /* of its script, DLI_FORM_... */
+    int form; /* the script's form, DLI_FORM_... */
 
-    /* NULL, or who sees how the call ended before it is told: 1, it goes on elsewhere and this was not its end. */
+    /* NULL, or sees how the call ended before the asker is told. 1: the request goes on elsewhere and has not ended. */
     int (*intercept)(struct dli_job *job, dlock_status status, const struct dli_reply *reply);
 };
 
@@ -21,16 +21,19 @@ struct dli_job {
 struct dli_request *dli_job_new(void);
 void dli_job_free(struct dli_request *request);
 
-/* Make the call ready to be sent. 0, or -1 without memory. */
+/* Prepare the call and encode its command. 0, or -1 without memory. */
 int dli_job_begin(struct dli_job *job);
 
-/* Take the results from a reply, or status, without telling. -1 when the reply is not one to this request, else 0. */
+/*
+ * Fill in the results from a reply or a status, without telling the asker. 0; or -1, drop the connection: the reply
+ * does not belong to this request, or the server forgot tokens (DLOCK_SERVER_FORGOT).
+ */
 int dli_job_answer(struct dli_job *job, dlock_status status, int sent, const struct dli_reply *reply);
 
-/* Tell its asker, if it has one that wants to be told. */
+/* Run done, if the request has one. */
 void dli_job_tell(struct dli_job *job);
 
-/* Answer a request without a server; done runs. */
+/* Complete a request without a server; done runs. */
 void dli_job_fail(struct dli_job *job, dlock_status status);
 
 static inline struct dli_job *dli_job_of(struct dli_request *request)

@@ -1,5 +1,5 @@
 /*
- * messages.c: see messages.h. No state.
+ * messages.c: finds the locks that a message concerns and calls the hooks, see messages.h. No state.
  */
 #include "messages.h"
 
@@ -15,7 +15,10 @@ void dli_own_channel(char out[DLI_OWN_CHANNEL_MAX], const char *uuid)
 
 /* ---- channels */
 
-/* The number at the end of ":<our uuid>:<number>", and the size without it; 0 when the channel is not one waiter's. */
+/*
+ * The number at the end of ":<our uuid>:<number>"; *size becomes the size without it. 0: not the channel of one of our
+ * waiters.
+ */
 static int64_t waiter_of(const char *uuid, const char *channel, size_t *size)
 {
     size_t at = *size, power = 1;
@@ -32,7 +35,9 @@ static int64_t waiter_of(const char *uuid, const char *channel, size_t *size)
 
 typedef void tell_fn(void *owner, const struct dli_message_target *heard);
 
-/* The locks of one kind whose channel this is: T(N) is the same text for "x" and "{x}". */
+/*
+ * Tell the locks of one kind that have this channel. T(N) is the same text for "x" and "{x}", so both names are told.
+ */
 static void each_of_kind(const struct dli_store *store, const struct dli_wire *wire, const char *channel, size_t size,
                          tell_fn *tell)
 {
@@ -62,7 +67,7 @@ void dli_message_channel(const struct dli_store *store, const char *channel, siz
 
 /* ---- messages on the own channel */
 
-/* A positive decimal number and the space behind it; -1 when there is none. */
+/* Read a decimal number and the space behind it. -1: there is none. */
 static int64_t number(const char **at, const char *end)
 {
     int64_t value = 0;
@@ -76,7 +81,7 @@ static int64_t number(const char **at, const char *end)
     return value;
 }
 
-/* A mutex has several tokens, which are counted behind the first. */
+/* A grant. A mutex gets several tokens: their number follows the first token. */
 static void granted(const struct dli_store *store, int32_t family, const char *at, const char *end)
 {
     int64_t id = number(&at, end), seq = number(&at, end), token = number(&at, end);
@@ -87,7 +92,7 @@ static void granted(const struct dli_store *store, int32_t family, const char *a
         store->hooks->granted(store->owner, &heard, seq, token, tokens);
 }
 
-/* A turn of foreign clients is over soon, and the lock may be free. */
+/* A turn of foreign clients ends soon: the lock may be free. */
 static void opened(const struct dli_store *store, const char *at, const char *end)
 {
     int64_t id = number(&at, end), ms = number(&at, end);
@@ -97,7 +102,7 @@ static void opened(const struct dli_store *store, const char *at, const char *en
         store->hooks->hint(store->owner, &heard);
 }
 
-/* For a mutex or a fair lock: the others look for themselves. */
+/* A gate was closed or opened: tell mutex and fair lock of that name. Other kinds query the gate themselves. */
 static void gate(const struct dli_store *store, const char *at, const char *end)
 {
     static const int32_t family[] = {DLOCK_KIND_MUTEX, DLOCK_KIND_FAIR};
@@ -116,7 +121,7 @@ void dli_message_dispatch(const struct dli_store *store, int own, const char *ch
     const char *end = text + size;
 
     if (!own && size == 2 && memcmp(text, "00", 2) == 0)
-        return; /* it is behind a "1" that was heard: see rw.lua */
+        return; /* sent after a "1" that was received: see rw.lua */
     if (!own)
         dli_message_channel(store, channel, channel_size, store->hooks->hint);
     else if (size > 6 && memcmp(text, "grant ", 6) == 0)

@@ -1,5 +1,5 @@
 /*
- * pubsub.h: what pubsub/ offers: the subscriber connection, and the meaning of the messages on it.
+ * pubsub.h: the interface of pubsub/: the subscriber connection, and the meaning of the messages on it.
  */
 #ifndef DLI_REDIS_PUBSUB_PUBSUB_H
 #define DLI_REDIS_PUBSUB_PUBSUB_H

@@ -1,5 +1,5 @@
 /*
- * subscriber.c: see subscriber.h.
+ * subscriber.c: the subscriber connection, see subscriber.h, which also says what mutex guards.
  */
 #include "subscriber.h"
 
@@ -83,7 +83,7 @@ void dli_subscriber_forget(struct dli_subscriber *sub, int64_t *listeners)
     pthread_mutex_unlock(&sub->mutex);
 }
 
-/* Grants will not be heard until further notice. */
+/* The connection is lost: no grants are received until it is up again. */
 static void fall(struct dli_subscriber *sub, int64_t pause, int64_t now)
 {
     dli_conn_close(sub->conn);
@@ -122,7 +122,7 @@ static void hear(struct dli_subscriber *sub, const struct dli_reply *reply)
         return;
     verb = word[0];
     if (verb.size > 1 && verb.text[0] == 's' && (verb.text[1] == 's' || verb.text[1] == 'm' || verb.text[1] == 'u') &&
-        !is(&verb, "subscribe")) { /* of a sharded channel */
+        !is(&verb, "subscribe")) { /* a reply about a sharded channel, such as smessage */
         verb.text++;
         verb.size--;
         sharded = 1;
@@ -169,7 +169,7 @@ static void go_on_connecting(struct dli_subscriber *sub, int64_t now)
     }
 }
 
-/* A server that says nothing for long is asked; one that does not answer is left. */
+/* Send PING to a server that was silent for QUIET. If it does not answer within patience, drop the connection. */
 static void check_pulse(struct dli_subscriber *sub, int64_t now)
 {
     if (!sub->asked_at && now - sub->heard_at >= QUIET) {

@@ -1,8 +1,9 @@
 /*
- * subscriber.h: the one connection on which a client hears: its own channel for grants, and Redisson's channels of locks
- * that foreign clients hold. Driven by an event loop; it connects once somebody wants it, and stays.
+ * subscriber.h: the subscriber connection of a client. It is subscribed to the client's own channel for grants, and to
+ * Redisson's channels of locks that foreign clients hold. An event loop drives it. It connects once it is wanted, and
+ * stays connected.
  *
- * mutex guards orders; wanted is an atomic; the rest belongs to the loop's thread, on which the hooks run too.
+ * mutex guards orders; wanted is an atomic; the rest belongs to the loop's thread, on which the hooks also run.
  */
 #ifndef DLI_REDIS_PUBSUB_SUBSCRIBER_H
 #define DLI_REDIS_PUBSUB_SUBSCRIBER_H
@@ -12,10 +13,10 @@
 #include "redis/link/link.h"
 
 struct dli_subscriber_hooks {
-    void (*up)(void *owner);   /* the own channel is subscribed: grants will be heard */
-    void (*down)(void *owner); /* they will not be; channels must be listened to anew */
+    void (*up)(void *owner);   /* the own channel is subscribed: grants are received from now on */
+    void (*down)(void *owner); /* they are not any more, and the other subscriptions are lost */
     void (*listens)(void *owner, int sharded, const char *channel, size_t size);
-    void (*deaf)(void *owner, int sharded, const char *channel, size_t size); /* its subscription has ended */
+    void (*deaf)(void *owner, int sharded, const char *channel, size_t size); /* the subscription has ended */
     void (*message)(void *owner, const char *channel, size_t channel_size, const char *text, size_t size);
     int (*refused)(void *owner, const struct dli_reply *error); /* NULL, or: 1, the connection can stay */
 };
@@ -34,7 +35,7 @@ struct dli_subscriber {
     int up;
     int failed; /* since it was up last */
     int64_t try_at;
-    int64_t heard_at, asked_at; /* last bytes, last PING (0: answered) */
+    int64_t heard_at, asked_at; /* when bytes came last; when PING was sent, 0: no PING is unanswered */
     int64_t patience;           /* for the answer to a PING */
 };
 
@@ -43,25 +44,28 @@ int dli_subscriber_init(struct dli_subscriber *sub, const struct dli_conn_config
                         const char *channel, int wake_fd, int64_t patience);
 void dli_subscriber_fini(struct dli_subscriber *sub);
 
-/* Any thread: connect if not yet done. */
+/* Any thread: connect if that was not done yet. */
 void dli_subscriber_want(struct dli_subscriber *sub);
 
 /*
- * Any thread: listen to a channel or stop to. Lost when the connection is down: the hook down tells. *listeners counts who
- * listens to the channel: the first one subscribes, the last one ends that. Guarded by mutex.
+ * Any thread: subscribe to a channel, or end that. Without a connection this is lost, as the hook down has told.
+ * *listeners counts the listeners of the channel, and mutex guards it: the first one subscribes, the last one
+ * unsubscribes.
  */
 void dli_subscriber_listen(struct dli_subscriber *sub, const char *channel, size_t size, int on, int64_t *listeners);
 
-/* Any thread: subscribe to a channel, or no longer, for who counts listeners without help. */
+/* Any thread: subscribe or unsubscribe, for callers that count listeners themselves. */
 void dli_subscriber_order(struct dli_subscriber *sub, int sharded, const char *channel, size_t size, int on);
 
-/* The loop's thread: leave, until it is wanted again. No hook tells. */
+/* The loop's thread: disconnect until it is wanted again. No hook is called. */
 void dli_subscriber_rest(struct dli_subscriber *sub);
 
 /* One listener less, after the subscription was lost. */
 void dli_subscriber_forget(struct dli_subscriber *sub, int64_t *listeners);
 
-/* The loop's thread: whatever can be done now without blocking; and when it wants to run without any news. */
+/*
+ * The loop's thread: do what can be done now without blocking; and the time at which it wants to run without any event.
+ */
 void dli_subscriber_step(struct dli_subscriber *sub, int64_t now);
 int64_t dli_subscriber_alarm(const struct dli_subscriber *sub);
 

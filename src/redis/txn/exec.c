@@ -1,8 +1,9 @@
 /*
- * exec.c: the writes and EXEC of a transaction, in one piece, and what their replies mean.
+ * exec.c: sends the writes and EXEC of a transaction in one piece, and interprets the replies. A dli_exec belongs to
+ * one thread at a time.
  *
- * As long as the last byte of EXEC is not with the kernel, the server cannot have carried out anything. From then on only
- * the reply to EXEC tells.
+ * Until the last byte of EXEC is with the kernel, the server cannot have executed any write. From then on only the
+ * reply to EXEC tells.
  */
 #include "txn.h"
 
@@ -24,7 +25,7 @@ static const char *next_word(const char *at, const char **word, size_t *size)
     return *word + *size + 2;
 }
 
-/* "INCRBY of key 'x'" for the write at place index. */
+/* Describe the write number index, as in "INCRBY of key 'x'". */
 static void describe(const struct dli_txn *txn, int index, char *out, size_t room)
 {
     const char *at = txn->writes.bytes, *verb = at, *key = at, *word;
@@ -50,14 +51,14 @@ static void settle(struct dli_exec *exec, dlock_status status)
     exec->done = 1;
 }
 
-/* What the server was asked makes no sense to it, or the other way round. */
+/* The replies do not fit the commands. */
 static void settle_odd(struct dli_exec *exec)
 {
     settle(exec, dli_fail(exec->reason, DLOCK_UNKNOWN_OUTCOME,
                           "the replies are not those Redis gives to a transaction: it may have been carried out"));
 }
 
-/* A write was put in the queue, or refused: then EXEC will be refused as well. */
+/* The reply to one write: it was queued, or refused, and then EXEC will be refused as well. */
 static void take_queued(struct dli_exec *exec, const struct dli_reply *reply)
 {
     char write[160], shown[200];
@@ -75,7 +76,7 @@ static void take_queued(struct dli_exec *exec, const struct dli_reply *reply)
                             write, dli_escape_error(shown, sizeof shown, reply));
 }
 
-/* The array of EXEC: the writes were carried out, each with a reply of its own. */
+/* The reply to EXEC, an array: the writes were executed, each with its own reply. */
 static void take_results(struct dli_exec *exec, const struct dli_reply *reply)
 {
     char write[160], shown[200];
@@ -94,7 +95,7 @@ static void take_results(struct dli_exec *exec, const struct dli_reply *reply)
     settle(exec, DLOCK_OK);
 }
 
-/* EXEC was refused; the reason may stand behind the code: "EXECABORT Transaction discarded because of: OOM ...". */
+/* EXEC was refused. The reason may follow the code: "EXECABORT Transaction discarded because of: OOM ...". */
 static void take_refusal(struct dli_exec *exec, const struct dli_reply *reply)
 {
     static const char because[] = "because of: ";
@@ -161,7 +162,7 @@ dlock_status dli_txn_exec_begin(struct dli_exec *exec, struct dli_txn *txn, dloc
     return DLOCK_OK;
 }
 
-/* An answer that came wins over what happens to the connection. */
+/* A reply that came counts, whatever then happens to the connection. */
 int dli_txn_exec_step(struct dli_exec *exec, int late)
 {
     struct dli_conn *conn = exec->txn->conn;

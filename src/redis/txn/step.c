@@ -1,5 +1,6 @@
 /*
- * step.c: see step.h. What replies mean is in txn.c and exec.c.
+ * step.c: the steps of transactions on a lane, see txn.h. txn.c and exec.c interpret the replies. dli_txn_lane.mutex
+ * guards pushed and shut; the rest belongs to the lane's thread.
  */
 #include "txn.h"
 
@@ -11,7 +12,7 @@
 #include "redis/link/link.h"
 #include "sys/sys.h"
 
-/* ---- the end of a step: these return 1, it is over */
+/* ---- the end of a step; both return 1: it is over */
 
 static int fail(struct dli_txn_step *step, const dlock_error *reason)
 {
@@ -26,7 +27,7 @@ static int end(struct dli_txn_step *step, dlock_status status)
     return 1;
 }
 
-/* The round, and with trouble the connection, as the blocking calls leave them. */
+/* End the round, and after a failure the connection, as the blocking calls do. */
 static void leave(struct dli_txn_step *step)
 {
     struct dli_txn *txn = step->txn;
@@ -46,7 +47,7 @@ static void leave(struct dli_txn_step *step)
         step->status = DLOCK_OK;
 }
 
-/* ---- phases: 0, it goes on later; 1, over; 2, go on at once */
+/* ---- phases: 0: it continues later; 1: it is over; 2: it continues at once */
 
 static int send_word(struct dli_txn_step *step, int64_t now)
 {
@@ -62,7 +63,7 @@ static int send_word(struct dli_txn_step *step, int64_t now)
     return 2;
 }
 
-/* Wait for the client's turn to connect. */
+/* Wait for the connect budget. */
 static int seek_turn(struct dli_txn_step *step, int64_t now)
 {
     step->phase = DLI_TXN_REDIRECT;
@@ -71,7 +72,7 @@ static int seek_turn(struct dli_txn_step *step, int64_t now)
     return 2;
 }
 
-/* Ask who has the key. */
+/* Find the server that has the key. */
 static int seek_lead(struct dli_txn_step *step, int64_t now)
 {
     step->phase = DLI_TXN_LEAD;
@@ -224,7 +225,7 @@ static int go_on(struct dli_txn_step *step, int64_t now)
     }
 }
 
-/* Whatever can be done now; 1: the step is over. */
+/* Do what can be done now. 1: the step is over. */
 static int drive(struct dli_txn_step *step, int64_t now)
 {
     int what;
@@ -275,7 +276,7 @@ int dli_txn_lane_push(struct dli_txn_lane *lane, struct dli_txn_step *step)
     return 0;
 }
 
-/* What was pushed goes behind what waits. */
+/* Move pushed steps behind the waiting ones. */
 static void collect(struct dli_txn_lane *lane, int shut)
 {
     pthread_mutex_lock(&lane->mutex);

@@ -1,5 +1,5 @@
 /*
- * txn.c: the rounds of a transaction up to EXEC. See txn.h.
+ * txn.c: the rounds of a transaction up to EXEC, as blocking calls. See txn.h; no mutex.
  */
 #include "txn.h"
 
@@ -41,7 +41,7 @@ void dli_txn_end_round(struct dli_txn *txn)
         dli_buffer_free(&txn->writes);
 }
 
-/* The shutdown ends the connection also where forked children still have the descriptor. */
+/* shutdown ends the connection even if forked children still have the descriptor. */
 static void hang_up(struct dli_conn *conn)
 {
     if (conn->fd >= 0)
@@ -71,7 +71,7 @@ void dli_txn_break(struct dli_txn *txn, dlock_status status)
 
 /* ---- the connection */
 
-/* Wait for the client's turn to connect. 0, or -1 when that is not before deadline. */
+/* Wait for the connect budget. 0, or -1: it allows no attempt before deadline. */
 static int await_turn(struct dli_budget *budget, int64_t deadline)
 {
     uint32_t never = 0;
@@ -106,7 +106,7 @@ static dlock_status connect_now(struct dli_txn *txn, int64_t deadline, dlock_err
     return status;
 }
 
-/* One command and its reply until deadline. NULL: there is none, as why says. */
+/* Send one command and wait for its reply until deadline. NULL: none came, and reason says why. */
 static const struct dli_reply *ask(struct dli_txn *txn, const char *verb, const char *key, size_t size,
                                    int64_t deadline, dlock_error *reason)
 {
@@ -126,7 +126,7 @@ static const struct dli_reply *ask(struct dli_txn *txn, const char *verb, const 
     return NULL;
 }
 
-/* The same for a command that is answered with a word; a refusal of the server gives its status. */
+/* The same for a command whose reply is a status text. If the server refuses it, the status of the refusal. */
 static dlock_status tell(struct dli_txn *txn, const char *verb, const char *key, size_t size, int64_t deadline,
                          dlock_error *reason)
 {
@@ -151,7 +151,7 @@ static dlock_status check_round(const struct dli_txn *txn, dlock_error *reason)
     return dli_fail(reason, DLOCK_NO_TRANSACTION, "%s", dli_status_find(DLOCK_NO_TRANSACTION)->text);
 }
 
-/* In a cluster the keys of a round share a slot. */
+/* On a cluster all keys of a round are in one slot. */
 static dlock_status check_slot(const struct dli_txn *txn, const char *key, size_t size, dlock_error *reason)
 {
     if (!txn->guide || !txn->watching || !key || dli_slot_of(key, size) == txn->slot)
@@ -182,7 +182,10 @@ dlock_status dli_txn_may(const struct dli_txn *txn, enum dli_txn_verb verb, cons
 
 /* ---- watch and read */
 
-/* The first WATCH of a round. A connection left from the last one may have been closed: then it goes again, on a new one. */
+/*
+ * The first WATCH of a round. The connection of the last round may have been closed: then it is sent again, on a new
+ * one.
+ */
 static dlock_status begin(struct dli_txn *txn, const char *key, size_t size, dlock_error *reason)
 {
     int64_t now = dli_now(), answered = now + txn->patience;
@@ -219,7 +222,7 @@ int dli_txn_redirects(struct dli_txn *txn, int *redirects)
     return txn->guide && txn->guide->follow(txn, &txn->redirect) && (*redirects)++ < DLI_TXN_REDIRECTS;
 }
 
-/* Where the round is, waiting for that until the server would have to have answered. */
+/* Find the server of the round, waiting until deadline if it is not known yet. */
 static dlock_status lead(struct dli_txn *txn, const char *key, size_t size, int64_t deadline, dlock_error *reason)
 {
     uint32_t never = 0;
@@ -232,7 +235,7 @@ static dlock_status lead(struct dli_txn *txn, const char *key, size_t size, int6
                                        : status;
 }
 
-/* The same as begin, at the right server. */
+/* As begin, on the server that has the key. */
 static dlock_status begin_led(struct dli_txn *txn, const char *key, size_t size, dlock_error *reason)
 {
     int64_t deadline = dli_now() + txn->config->connect_timeout;

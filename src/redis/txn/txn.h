@@ -1,11 +1,12 @@
 /*
- * txn.h: optimistic transactions: WATCH, reads, then MULTI, the writes and EXEC, on a connection of their own.
+ * txn.h: optimistic transactions: WATCH, reads, then MULTI, the writes and EXEC, on their own connection.
  *
- * A round begins with the first WATCH and ends with commit, rollback or any trouble with the connection. Writes are kept
- * here until the commit, so that the server knows nothing of them before. The commit waits for the answer to MULTI before
- * it sends them: a server that refuses MULTI would carry out what follows at once.
+ * A round begins with the first WATCH and ends with commit, rollback or a failure of the connection. Writes are kept
+ * here until the commit, so that the server sees none before. The commit waits for the reply to MULTI before it sends
+ * them: a server that refuses MULTI would execute each write at once.
  *
- * One thread at a time; no mutex. why, never NULL, receives a sentence when the status is not DLOCK_OK.
+ * A transaction is used by one thread at a time; it has no mutex. reason is never NULL and receives a sentence if the
+ * status is not DLOCK_OK.
  */
 #ifndef DLI_REDIS_TXN_TXN_H
 #define DLI_REDIS_TXN_TXN_H
@@ -17,28 +18,31 @@
 
 enum {
     DLI_TXN_KEY_MAX = 64 * 1024,
-    DLI_TXN_VALUE_MAX = DLI_REPLY_BULK, /* so that what is written can be read */
+    DLI_TXN_VALUE_MAX = DLI_REPLY_BULK, /* so that a written value can be read */
     DLI_TXN_WRITES_MAX = 4096,
-    DLI_TXN_BYTES_MAX = 16 * 1024 * 1024 /* of all writes as commands */
+    DLI_TXN_BYTES_MAX = 16 * 1024 * 1024 /* of all writes, as commands */
 };
 
 struct dli_txn;
 
-/* Of a store on several servers: where a round is. */
+/* Finds the server of a round in a store on several servers. */
 struct dli_txn_guide {
-    /* A round is to begin with key: DLOCK_OK, config and gate are its server's; DLOCK_WOULD_BLOCK: ask again at *at. */
+    /*
+     * A round begins with key. DLOCK_OK: config and budget are those of the key's server. DLOCK_WOULD_BLOCK: call again
+     * at *at.
+     */
     dlock_status (*lead)(struct dli_txn *txn, const char *key, size_t size, int64_t *at, dlock_error *reason);
-    int (*follow)(struct dli_txn *txn, const struct dli_redirect *redirect); /* 1: lead leads elsewhere now */
-    void (*lost)(struct dli_txn *txn); /* the server that it led to is out of reach */
+    int (*follow)(struct dli_txn *txn, const struct dli_redirect *redirect); /* 1: lead now gives another server */
+    void (*lost)(struct dli_txn *txn); /* the server that lead gave is out of reach */
 };
 
 struct dli_txn {
     const struct dli_conn_config *config;
     struct dli_budget *budget;
     int64_t patience;         /* microseconds for one command */
-    struct dli_conn *conn;    /* or NULL, between rounds; the user of this may take it then, or put another one here */
+    struct dli_conn *conn;    /* NULL or a connection; between rounds the user may take it or put another one here */
     int watching;             /* in a round: conn is READY and has watched keys */
-    struct dli_buffer writes; /* encoded */
+    struct dli_buffer writes; /* encoded commands */
     int count;                /* how many */
     int64_t asked;            /* commands sent since somebody set it to 0 */
 
@@ -52,36 +56,36 @@ struct dli_txn {
 void dli_txn_init(struct dli_txn *txn, const struct dli_conn_config *config, struct dli_budget *budget,
                   int64_t patience);
 
-/* Free everything; the connection is closed, and what was watched forgotten. Never blocks. */
+/* Free everything and close the connection, which ends all watches. Never blocks. */
 void dli_txn_fini(struct dli_txn *txn);
 
-/* The same in a forked child, which has a copy of the descriptor: the parent's connection stays up. */
+/* The same in a forked child, which has a copy of the descriptor: the parent's connection stays open. */
 void dli_txn_fini_child(struct dli_txn *txn);
 
-/* Close and free a connection that is in no round, here and in forked children. Never blocks. */
+/* Close and free a connection outside a round, also where forked children have its descriptor. Never blocks. */
 void dli_txn_end_conn(struct dli_conn *conn);
 
 /* End the round and close the connection. Never blocks. */
 void dli_txn_drop(struct dli_txn *txn);
 
-/* The same after a call that ended with status: the guide hears of a server that is out of reach. */
+/* The same after a call that ended with status; a guide is told of a server that is out of reach. */
 void dli_txn_break(struct dli_txn *txn, dlock_status status);
 
-/* Watch a key, on a new connection if need be. After any failure but DLOCK_INVALID_ARGUMENT there is no round. */
+/* Watch a key; connects if needed. After any failure but DLOCK_INVALID_ARGUMENT there is no round. */
 dlock_status dli_txn_watch(struct dli_txn *txn, const char *key, size_t size, dlock_error *reason);
 
 /*
- * The value of a key; *ret_size is its size, also with DLOCK_BUFFER_TOO_SMALL. DLOCK_NOT_FOUND. The round goes on after a
- * refusal of the server, and ends when the connection fails.
+ * Read the value of a key. *ret_size is its size, also with DLOCK_BUFFER_TOO_SMALL. DLOCK_NOT_FOUND. The round
+ * continues if the server refuses the read, and ends if the connection fails.
  */
 dlock_status dli_txn_get(struct dli_txn *txn, const char *key, size_t size, uint8_t *buffer, size_t room,
                          size_t *ret_size, dlock_error *reason);
 
-/* Keep one command for the commit; its second word is the key. */
+/* Keep one write for the commit. argv[1] is its key. */
 dlock_status dli_txn_write(struct dli_txn *txn, int argc, const char *const *argv, const size_t *sizes,
                            dlock_error *reason);
 
-/* Carry out the writes if no watched key has changed, and end the round. DLOCK_CONFLICT, DLOCK_UNKNOWN_OUTCOME, ... */
+/* Execute the writes if no watched key has changed, and end the round. DLOCK_CONFLICT, DLOCK_UNKNOWN_OUTCOME, ... */
 dlock_status dli_txn_commit(struct dli_txn *txn, dlock_error *reason);
 
 /* Forget writes and watched keys, and end the round. */
@@ -89,11 +93,14 @@ void dli_txn_rollback(struct dli_txn *txn);
 
 enum dli_txn_verb { DLI_TXN_WATCH, DLI_TXN_GET, DLI_TXN_COMMIT, DLI_TXN_ROLLBACK };
 
-/* What needs no server: DLOCK_NO_TRANSACTION, or DLOCK_INVALID_ARGUMENT after the first write, or for a key elsewhere. */
+/*
+ * The checks that need no server: DLOCK_NO_TRANSACTION without a round; DLOCK_INVALID_ARGUMENT for WATCH or GET after
+ * the first write, and on a cluster for a key in another slot.
+ */
 dlock_status dli_txn_may(const struct dli_txn *txn, enum dli_txn_verb verb, const char *key, size_t size,
                          dlock_error *reason);
 
-/* What an error reply means: on a cluster a slot that has gone is trouble that passes. */
+/* The status for an error reply. On a cluster a slot that has moved is a temporary failure. */
 dlock_status dli_txn_refusal(const struct dli_txn *txn, const struct dli_reply *reply);
 
 /* The same with a sentence; DLOCK_OK for anything but an error reply. */
@@ -101,31 +108,31 @@ dlock_status dli_txn_refused(const struct dli_txn *txn, const struct dli_reply *
 
 enum { DLI_TXN_REDIRECTS = 5 };
 
-/* A WATCH was refused: 1, it may do better elsewhere; turns counts. */
+/* A WATCH failed. 1: it may succeed on another server. redirects counts. */
 int dli_txn_redirects(struct dli_txn *txn, int *redirects);
 
-/* Forget writes and watched keys, on a connection that has them no longer. */
+/* Forget the writes and end the round, after the server forgot the watched keys. */
 void dli_txn_end_round(struct dli_txn *txn);
 
-/* ---- exec.c: MULTI was answered: send the writes and EXEC, and judge what comes back. FAILED or not, conn stays. */
+/* ---- exec.c: MULTI was answered: send the writes and EXEC, and interpret the replies. conn stays, even if FAILED. */
 
 struct dli_exec {
     struct dli_txn *txn;
     int taken;           /* replies to writes so far */
-    int done;            /* EXEC was answered: status and why say the rest */
-    int sent;            /* all of it, to the kernel */
-    dlock_status status; /* before that: of the first write that the server refused */
+    int done;            /* it is over: status and reason are final */
+    int sent;            /* all bytes were given to the kernel */
+    dlock_status status; /* before done: of the first write that the server refused */
     dlock_error *reason;
 };
 
-/* DLOCK_OK, or DLOCK_OUT_OF_MEMORY and there is nothing to go on with. */
+/* DLOCK_OK. DLOCK_OUT_OF_MEMORY: nothing was begun. */
 dlock_status dli_txn_exec_begin(struct dli_exec *exec, struct dli_txn *txn, dlock_error *reason);
 
-/* Whatever can be done without blocking; late: its time is over. 1: so is the commit, as status and why say. */
+/* Do what can be done without blocking. late: the time is over. 1: so is the commit; status and reason tell how. */
 int dli_txn_exec_step(struct dli_exec *exec, int late);
 
-/* ---- step.c: steps that nobody waits for. One is its owner's until it is pushed and again in done; nobody else uses
- * the transaction in between. done runs on the lane's thread. */
+/* ---- step.c: steps without a waiting caller. A step belongs to its owner before the push and in done. Nobody else
+ * uses the transaction in between. done runs on the lane's thread. */
 
 struct dli_txn_step {
     struct dli_txn *txn;
@@ -135,21 +142,20 @@ struct dli_txn_step {
     void (*done)(struct dli_txn_step *step);
 
     dlock_status status; /* the results */
-    dlock_error reason;  /* the sentence when the status is not DLOCK_OK */
+    dlock_error reason;  /* a sentence if status is not DLOCK_OK */
     char *value;         /* GET: the owner frees it */
     size_t size;
 
     struct dli_txn_step *next; /* the rest is the lane's */
     enum { DLI_TXN_BEGIN, DLI_TXN_LEAD, DLI_TXN_REDIRECT, DLI_TXN_CONNECT, DLI_TXN_ANSWER, DLI_TXN_EXEC } phase;
     int64_t deadline, alarm;
-    int redirects;  /* how often it was sent elsewhere */
-    int may_repeat; /* on a new connection, when this one turns out to be dead */
+    int redirects;  /* how often it was redirected */
+    int may_repeat; /* it may be sent again on a new connection if this one is dead */
     struct dli_exec exec;
 };
 
-/* ---- step.c: a lane's part in steps that nobody waits for: it drives their connections.
- *
- * mutex guards pushed and shut; the rest belongs to the lane's thread. */
+/* ---- step.c: the steps of a lane, which drives their connections. mutex guards pushed and shut; the rest belongs to
+ * the lane's thread. */
 
 struct pollfd;
 
@@ -160,7 +166,7 @@ struct dli_txn_lane {
     struct dli_txn_step *pushed, **pushed_end;
     int shut;
     int wake_fd;                                 /* the loop's, borrowed */
-    struct dli_txn_step *waiting, **waiting_end; /* for a place among the active ones */
+    struct dli_txn_step *waiting, **waiting_end; /* until fewer than DLI_TXN_LANE_FDS are active */
     struct dli_txn_step *active;
     int count;
 };
@@ -168,7 +174,7 @@ struct dli_txn_lane {
 void dli_txn_lane_init(struct dli_txn_lane *lane, int wake_fd);
 void dli_txn_lane_fini(struct dli_txn_lane *lane);
 
-/* Any thread. 0, or -1 when the lane was shut: the step stays the caller's and done does not run. */
+/* Any thread. 0, or -1: the lane is shut; the step stays the caller's and done does not run. */
 int dli_txn_lane_push(struct dli_txn_lane *lane, struct dli_txn_step *step);
 
 /* ---- the lane's thread: as the operations of a lane in store/store.h */
