@@ -630,8 +630,8 @@ def test_e01_on_a_cluster_two_hold(new_agent: Make, new_cluster: Make, new_serve
 
 @pytest.mark.parametrize("failovers", times(2, 20, 900))
 def test_e12_primaries_die_under_load(new_agent: Make, new_cluster: Make, failovers: int) -> None:
-    """kill -9 and ordered failovers in turn. Nobody hangs, no waiter of a free lock is forgotten, and grants go on within a second after the
-    new primary. Around a failover two may hold a lock, or the old primary may grant for a moment beside the new one: that is counted.
+    """kill -9 and ordered failovers in turn. Nobody hangs, no waiter of a free lock is forgotten, and grants go on within a second after
+    the new primary. Around a failover two may hold a lock, or the old primary may grant for a moment beside the new one: that is counted.
     All other tokens grow from grant to grant.
     """
     cluster = new_cluster(timeout_ms=800)

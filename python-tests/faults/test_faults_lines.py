@@ -333,7 +333,7 @@ def test_c11_resets_all_the_time(new_server: Make, new_agent: Make, kind: Any, r
 @BY_LINE
 @pytest.mark.parametrize("seconds", times(3, 8))
 def test_c15_a_flapping_line(new_server: Make, new_agent: Make, kind: Any, seconds: int) -> None:
-    """100 ms up, 400 ms down. Ten clients with a waiter each; connections are counted on the line."""
+    """100 ms up, 400 ms down. Ten clients with a waiter each; the line counts connections."""
     many, lease = 10, 1000
     with line(new_server) as net:
         agent = new_agent(prefix=net.prefix)
@@ -364,13 +364,13 @@ def test_c15_a_flapping_line(new_server: Make, new_agent: Make, kind: Any, secon
         assert max(back) <= lease + 5 * SLACK_MS
 
 
-# ---- C-16: what is large does not pass
+# ---- C-16: large packets do not pass
 
 
 @BY_LINE
 @pytest.mark.parametrize("rounds", times(1, 8))
 def test_c16_large_packets_vanish(new_server: Make, new_agent: Make, kind: Any, rounds: int) -> None:
-    """Names of 1000 bytes end in time, those of a few bytes go on."""
+    """Calls with names of 1000 bytes end in time; calls with short names go on."""
     limit, lease = 300, 3000
     with line(new_server) as net:
         options = {"lease_ms": lease, "command_timeout_ms": limit, "connect_timeout_ms": limit, "release_timeout_ms": limit, **FAST}
@@ -396,5 +396,5 @@ def test_c16_large_packets_vanish(new_server: Make, new_agent: Make, kind: Any, 
             tell(done=2)
         print(f"C-16: {net.count('large')} packets vanished by {kind.__name__}, calls {max(late):.0f} ms late at most")
         assert net.count("large") >= rounds and max(late) <= SLACK_MS * 2
-        until(lambda: kept.state(1) == "HELD")  # renewals go over the same connection, which may have been choked
+        until(lambda: kept.state(1) == "HELD")  # renewals use the same connection, which may have stalled
         assert kept.token(1).token == token and client.counters()["lost"] == 0
