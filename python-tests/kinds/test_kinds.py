@@ -798,7 +798,7 @@ class Line:
         until(lambda: all(client.counters()["waiting"] == sum(p == i for p in self.of.values()) for i, client in enumerate(self.clients)))
 
     def serve(self, but: set[int] = set(), ms: int = 50_000) -> list[list[int]]:
-        """Lets all go on; those that will be killed serve until then. Returns [status, owner, token, microseconds] of each grant, by token."""
+        """Lets all go on; those that will be killed serve until then. Returns [status, owner, token, microseconds] per grant, by token."""
         pending = {}
         for i, (client, lock) in enumerate(zip(self.clients, self.locks)):
             with contextlib.suppress(BrokenPipeError):  # it was killed before
