@@ -1,9 +1,9 @@
-"""Fixtures for all tests. The harness folder says what servers and proxies can do.
+"""Fixtures for all tests. The docstrings in harness/ describe what servers and proxies can do.
 
     redis_server    one server for the whole run, emptied before each test that uses it
-    new_server      new_server("--maxmemory", "10mb"): a server of one's own
+    new_server      new_server("--maxmemory", "10mb"): a private server
     new_proxy       new_proxy(server): a proxy with faults in front of it; unix=True on a unix socket
-    new_agent       new_agent(): a process that uses the library over its ABI and does what it is told
+    new_agent       new_agent(): a process that uses the library over its ABI and runs commands
 """
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if session.config.getoption("no_skips") and shown and shown.stats.get("skipped") and session.exitstatus == 0:
         shown.write_line("\nskipped tests are not allowed here", red=True)
         session.exitstatus = 1
-    if CRASHED:  # a sanitizer, for one, ended the interpreter of a worker: no other try
+    if CRASHED:  # a sanitizer, for example, ended the interpreter of a worker: do not try again
         session.exitstatus = 98
 
 
@@ -68,7 +68,7 @@ def is_about(item: pytest.Item, word: str) -> bool:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The longest files first: each is one worker's."""
+    """The longest files first: one worker runs a whole file."""
     word = config.getoption("about")
     if word:
         others = [item for item in items if not is_about(item, word.lower())]
@@ -85,7 +85,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
-    """After its fixtures are gone: proxies tell when they are closed."""
+    """Runs after the fixtures are gone: proxies report their faults when they are closed."""
     yield
     item.user_properties += [("done", COUNTS["done"]), ("fired", COUNTS.get("fired"))]
 

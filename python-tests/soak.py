@@ -1,13 +1,14 @@
-"""./dev soak: every fault row again and again until its full count is reached, unattended.
+"""./dev soak: runs every fault row again and again, unattended, until its full count is reached.
 
     ./dev soak                                      # all rows with their full counts: many hours
-    ./dev soak --minutes 60                         # what fits: every row once, then those that lack most
+    ./dev soak --minutes 60                         # as much as fits: every row once, then the rows that lack most
     ./dev soak --rows C,D-05 --minutes 10           # groups and rows
-    ./dev soak --list                               # what would be run
+    ./dev soak --list                               # print what would run
 
-A row's tests are those that name it, see harness/rows.py; of each the full form is taken, or the only one, and then what is for hours. Each run is a
-process of its own; what it printed is kept in build/soak when it fails. A test says by tell() of harness/tally.py how many runs of
-the row it was and how many faults it made; without that its number of rounds counts. The end is a table, also in build/soak/summary.md:
+The tests of a row are those that name it, see harness/rows.py. Of each test the full form runs (or its only form), and then the form
+that takes hours. Each run is a process of its own. The output of a failed run is kept in build/soak.
+A test reports with tell() of harness/tally.py how many runs of the row it made and how many faults. Without a report its number of
+rounds counts. A table ends the run; it is also in build/soak/summary.md:
 
     passed   the count was reached          short    all passed until the time was over
     FAILED   some run failed                void     all passed, but a test that counts faults counted none
@@ -48,14 +49,14 @@ class Run:
     name: str
     rows: set[str]
     level: int  # place in LEVELS; 2: has no larger form
-    kin: tuple[Any, ...]  # the same but for numbers: forms of one another
+    kin: tuple[Any, ...]  # test and parameters without numbers: equal for forms of one test
     rounds: int
-    longest: float  # seconds it may take
+    longest: float  # the most seconds it may take
     times: int = 0
     failed: int = 0
     done: int = 0
     fired: int = 0
-    silent: bool = True  # it tells of no faults; it fails when they do not come, as all do
+    silent: bool = True  # it reports no faults; like every test it fails when they do not happen
     seconds: float = 0.0
 
 
@@ -77,7 +78,7 @@ class Collector:
 
 
 def largest(runs: list[Run]) -> list[Run]:
-    """Of what is the same but for numbers the full form, and that for hours. Words may be counts too: they are kept as they are."""
+    """Of forms that differ in numbers only: the full form and the one that takes hours. Text may be a count too: it is kept as it is."""
     has_full = {run.kin for run in runs if run.level == 1}
     return sorted((run for run in runs if run.level < 2 or run.kin not in has_full), key=lambda run: run.level == 0)
 
@@ -128,8 +129,9 @@ def done(row: str, runs: Iterable[Run]) -> int:
 
 
 def lacking(runs: list[Run], left: float) -> list[Run]:
-    """What is to be run next, most wanted first: what never was, then by how much of the count its row has. What is for hours is run
-    once, and only where its time is left."""
+    """The next runs, most wanted first: runs that never ran, then by the part of its row's count that is done. A run of hours runs once,
+    and only if its time is left.
+    """
 
     def share(run: Run) -> float:
         return min(done(row, runs) / ROWS[row][0] for row in run.rows)

@@ -1,4 +1,4 @@
-"""The contract: what gen.py refuses, what is locked, what the library exports, and that an installed copy can be used."""
+"""The ABI contract: what gen.py refuses, what is frozen, what the library exports, and that an installed copy works."""
 from __future__ import annotations
 
 import os
@@ -23,7 +23,7 @@ COMMENT = "/*\n * Bad.\n * Threads: any. Blocks: never. Since: 0.1\n */\n"
 
 
 def with_text(text: str) -> str:
-    """The header with text at its end."""
+    """The header with text appended."""
     assert HEADER.count(END) == 1
     return HEADER.replace(END, text + "\n\n" + END)
 
@@ -122,12 +122,12 @@ def test_the_guard_must_stand() -> None:
             gen.read_header(HEADER.replace(line + "\n", "", 1))
 
 
-# ---- what is locked
+# ---- what is frozen
 
 
 @pytest.fixture
 def tree(tmp_path: pathlib.Path) -> pathlib.Path:
-    """A copy of what gen.py looks at."""
+    """A copy of the files that gen.py reads."""
     shutil.copytree(ROOT / "abi", tmp_path / "abi", ignore=shutil.ignore_patterns("__pycache__"))
     python = [f"bindings/python/dlock/{name}" for name in ("_abi.py", "_statuses.pyi", "orders.py", "makers.py")]
     for name in (*python, "bindings/lua/dlock/cdef.lua", "bindings/go/abi.go", "docs/api.md", "src/base/error.c"):
@@ -137,7 +137,7 @@ def tree(tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 def run_gen(root: pathlib.Path, *words: str) -> str:
-    """What gen.py has to say against it; "" when it is content."""
+    """What gen.py objects to; "" if nothing."""
     command = [sys.executable, str(ROOT / "abi/gen.py"), "--root", str(root), *words]
     done = subprocess.run(command, capture_output=True, text=True)
     assert bool(done.returncode) == bool(done.stderr)
@@ -233,7 +233,7 @@ def test_generated_files_must_be_fresh(tree: pathlib.Path) -> None:
 
 
 def test_statuses_and_their_sentences_agree(tree: pathlib.Path) -> None:
-    """However a row is broken into lines: each status has a sentence, and is in Go."""
+    """However the lines of a row are broken: each status has a sentence, and is in Go."""
     header = gen.read_header(HEADER)
     texts = gen.read_texts((ROOT / "src/base/error.c").read_text())
     assert set(texts) == set(header.statuses) and all(len(text) > 15 and "\n" not in text for text in texts.values())
@@ -352,7 +352,7 @@ def test_pkg_config_is_all_a_program_needs(tmp_path: pathlib.Path) -> None:
         ["include/dlock.h", f"{libdir}/libdlock.so", f"{libdir}/libdlock.so.1", f"{libdir}/pkgconfig/dlock.pc"]
     )
 
-    # Only the installed folder is searched: hiredis's .pc file is not there.
+    # Only the installed folder is searched: it has no .pc file of hiredis.
     search = {"PKG_CONFIG_LIBDIR": str(prefix / libdir / "pkgconfig")}
     flags = shlex.split(output_of(["pkg-config", "--cflags", "--libs", "dlock"], **search))
     version = output_of(["pkg-config", "--modversion", "dlock"], **search).strip()
@@ -369,7 +369,7 @@ def test_pkg_config_is_all_a_program_needs(tmp_path: pathlib.Path) -> None:
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("inside", [True, False])
 def test_pkg_config_says_where_it_is(tmp_path: pathlib.Path, inside: bool) -> None:
-    """Distributions give absolute folders, some of them outside of the prefix: headers are a package of their own."""
+    """Distributions use absolute folders, some of them outside the prefix: headers are in a package of their own."""
     prefix, build = tmp_path / "prefix", tmp_path / "build"
     libdir, includedir = ((prefix if inside else tmp_path / part) / part for part in ("lib", "include"))
     where = [f"--prefix={prefix}", f"--libdir={libdir}", f"--includedir={includedir}"]

@@ -1,5 +1,6 @@
-"""Bad values, for every parameter of the Python binding: a ValueError or a TypeError, as Python has them, nothing sent, and the
-objects go on working. Those of Go are in bindings/go/bad_input_test.go, those of Lua in test_lua.py and below."""
+"""Bad values for every parameter of the Python binding: a ValueError or a TypeError, as Python raises them; nothing is sent, and the
+objects still work. Go's tests are in bindings/go/bad_input_test.go, those of Lua in test_lua.py and below.
+"""
 from __future__ import annotations
 
 import array
@@ -29,10 +30,10 @@ from dlock import Client, Lock
 
 
 class Odd:
-    """An object of no use anywhere."""
+    """An object that no parameter accepts."""
 
 
-# What is no text, no number, ... ; bool is an int in Python, and 1.0 is none.
+# Values that are not text, not a number, ... ; bool is an int in Python, and 1.0 is not.
 NO_TEXT: list[Any] = [None, 7, True, 1.5, [], {}, Odd(), Odd, len]
 BAD_TEXT = ["", "a\0b", "\0", "\ud800", "x\udcff"]
 NO_NUMBER: list[Any] = ["5", b"5", [], {}, Odd(), 1j, Odd, math.floor]
@@ -52,12 +53,12 @@ def client(redis_server: Server) -> Iterator[Client]:
 
 @pytest.fixture(params=[Client, dlock.aio.Client], ids=["", "asyncio"])
 def form(request: pytest.FixtureRequest, redis_server: Server) -> Any:
-    """A client that only makes locks, which is the same in both forms."""
+    """A client on which only locks are made: that is the same in both forms."""
     return request.param(redis_server.url)
 
 
 def refused(kinds: tuple[type[Exception], ...], call: Callable[..., Any], *values: Any, **named: Any) -> None:
-    """The call raises one of the kinds, or the test fails with what was given."""
+    """The call raises one of the kinds; otherwise the test fails and shows the value."""
     try:
         result = call(*values, **named)
     except kinds:
@@ -75,7 +76,7 @@ def shown(*values: Any) -> str:
 
 
 def each(call: Callable[[Any], Any], wrong_type: list[Any], wrong_value: list[Any]) -> None:
-    """A parameter: values of other types are TypeErrors, values that are too much ValueErrors."""
+    """One parameter: values of other types raise TypeError, values out of range ValueError."""
     for value in wrong_type:
         refused((TypeError,), call, value)
     for value in wrong_value:
@@ -195,7 +196,7 @@ def test_transactions(client: Client) -> None:
 
 
 def test_copies_are_refused(client: Client) -> None:
-    """Two objects with one handle would free it twice; another process has no use for it."""
+    """Two objects with one handle would free it twice; a handle is useless in another process."""
     things = [client, client.lock("a"), client.latch("b"), client.multi_lock(client.lock("a")), client.transaction_begin("k")]
     for thing in things:
         for call in copy.copy, copy.deepcopy, pickle.dumps:
@@ -219,7 +220,7 @@ NONSENSE: list[Any] = [
 
 @pytest.mark.no_tsan
 def test_every_method_with_nonsense(redis_server: Server) -> None:
-    """Each public method with each pair of values: an answer, or an exception of Python's or of dlock's."""
+    """Each public method with each pair of values: a result, or an exception of Python's or of dlock's."""
     tried = 0
     fine = (TypeError, ValueError, dlock.DlockError, OverflowError)
     with Client(redis_server.url, command_timeout_ms=2000) as client:
@@ -243,7 +244,7 @@ def test_every_method_with_nonsense(redis_server: Server) -> None:
     assert tried > 10_000
 
 
-# ---- methods on what was never made
+# ---- methods on objects that were never initialised
 
 
 @pytest.mark.parametrize("kind", [Client, Lock, dlock.Semaphore, dlock.Latch, dlock.MultiLock, dlock.Transaction])
@@ -260,7 +261,7 @@ def test_objects_that_were_not_made(kind: type) -> None:
 
 
 def test_asyncio(redis_server: Server) -> None:
-    """What is awaited: the same values, the same exceptions, and the loop goes on."""
+    """Awaited methods: the same values, the same exceptions, and the loop goes on."""
 
     async def refuses(wrong: type[Exception], call: Callable[[Any], Any], values: list[Any]) -> None:
         for value in values:
@@ -302,7 +303,7 @@ def test_asyncio(redis_server: Server) -> None:
     asyncio.run(work())
 
 
-# ---- Lua: what test_lua.py does not have
+# ---- Lua: cases that test_lua.py does not have
 
 
 LUA = """

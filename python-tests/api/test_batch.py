@@ -1,4 +1,4 @@
-"""Callers in crowds: one script acquires or releases for up to 16 of them. Each gets what its own would have said."""
+"""Batched callers: one script acquires or releases for up to 16 of them. Each gets the answer that its own script would have given."""
 from __future__ import annotations
 
 import pathlib
@@ -28,7 +28,7 @@ def crowd(client: Client, count: int = MANY) -> list[Lock]:
 
 
 def turns(locks: list[Lock], rounds: int) -> int:
-    """All take turns of their own at the same time; how many steps were not OK."""
+    """All callers run their steps at the same time; returns how many steps were not OK."""
     waits = [lock.start("turns", 1, rounds, thread=number + 1) for number, lock in enumerate(locks)]
     return sum(wait.answer(60).ok.bad for wait in waits)
 
@@ -38,7 +38,7 @@ def test_crowds_go_together(agent: Agent, redis_server: Server) -> None:
     locks, before, rounds = crowd(client), runs(redis_server), 200
     assert turns(locks, rounds) == 0
     ran = runs(redis_server) - before
-    assert 0 < ran < 2 * MANY * rounds - 200  # without crowds it is all of them
+    assert 0 < ran < 2 * MANY * rounds - 200  # without batches: all of them
     assert not any(owners(redis_server, [f"crowd{number}" for number in range(MANY)]))
     assert client.counters()["acquired"] == MANY * rounds
 
@@ -56,7 +56,7 @@ def test_scripts_that_the_server_forgets(agent: Agent, redis_server: Server) -> 
 
 
 def tried(mine: list[Lock], theirs: list[Lock]) -> None:
-    """A third of the locks is held by others, in a crowd of tries."""
+    """A batch of tries in which others hold a third of the locks."""
     held = theirs[::3]
     for lock in held:
         lock.acquire(1, 0).ok
@@ -71,14 +71,14 @@ def tried(mine: list[Lock], theirs: list[Lock]) -> None:
 
 def test_some_are_taken(agent: Agent, new_agent: Callable[..., Agent], redis_server: Server) -> None:
     mine, theirs, before = crowd(agent.open(redis_server)), crowd(new_agent().open(redis_server)), runs(redis_server)
-    alone, rounds = 2 * MANY + len(theirs[::3]), 0  # scripts of a round in which none go together
+    alone, rounds = 2 * MANY + len(theirs[::3]), 0  # scripts of a round without any batch
     while rounds < 10 or runs(redis_server) - before >= rounds * alone:
         tried(mine, theirs)
         rounds += 1
         assert rounds < 200
 
 
-@pytest.mark.house  # the library under test is another one
+@pytest.mark.house  # it tests a library with a mutant, not the library under test
 def test_mutant_answers_of_a_crowd(new_agent: Callable[..., Agent], redis_server: Server, tmp_path: pathlib.Path) -> None:
     changed = new_agent(LD_PRELOAD=str(mutants.library(ROOT, BUILD, tmp_path, mutants.BATCH)))
     mine, theirs = crowd(changed.open(redis_server)), crowd(new_agent().open(redis_server))
@@ -88,7 +88,7 @@ def test_mutant_answers_of_a_crowd(new_agent: Callable[..., Agent], redis_server
 
 
 def test_connections_that_are_cut(agent: Agent, new_server: Callable[..., Server]) -> None:
-    """Whatever came of a crowd whose answer is missing: all locks are free in the end."""
+    """Whatever happened to a batch whose reply is missing: all locks are free in the end."""
     server = new_server()
     client = agent.open(server, private_connections=0)
     locks, names = crowd(client), [f"crowd{number}" for number in range(MANY)]
@@ -100,7 +100,7 @@ def test_connections_that_are_cut(agent: Agent, new_server: Callable[..., Server
 
 
 def test_some_stand_in_line(agent: Agent, new_agent: Callable[..., Agent], redis_server: Server) -> None:
-    """Who finds the lock taken stands in line as ever, and is handed it."""
+    """A caller that finds the lock held joins its line as usual, and gets it by hand-over."""
     mine, theirs = crowd(agent.open(redis_server)), crowd(new_agent().open(redis_server))
     for turn in range(5):
         held = theirs[turn::3]
@@ -117,7 +117,7 @@ def test_some_stand_in_line(agent: Agent, new_agent: Callable[..., Agent], redis
 
 
 def test_a_server_that_is_full(agent: Agent, redis_server: Server) -> None:
-    """Each caller hears of it for its own lock, nothing is held, and it goes on when there is room."""
+    """Each caller gets the error for its own lock, nothing is held, and calls work again when there is room."""
     locks = crowd(agent.open(redis_server, command_timeout_ms=20_000))
     assert turns(locks, 200) == 0
     redis_server.command("CONFIG", "SET", "maxmemory", "1")
@@ -152,7 +152,7 @@ def nothing_for_each(_: object, words: list[bytes]) -> bytes:
     (b"-ERR unknown\r\n", False), (b"-NOSCRIPT not here\r\n", False), (nothing_for_each, False),
 ])  # fmt: skip
 def test_replies_that_do_not_fit(agent: Agent, reply: Any, drops: bool) -> None:
-    """Without an answer to each, the connection is given up; an error or nothing sends each alone. All get their lock."""
+    """If a reply does not answer each caller, the connection is closed. An error or nil sends each caller alone. All get their lock."""
     with LockServer() as fake:
         locks = crowd(agent.open(fake, private_connections=0))
         assert turns(locks, 5) == 0
@@ -164,7 +164,7 @@ def test_replies_that_do_not_fit(agent: Agent, reply: Any, drops: bool) -> None:
 
 @pytest.mark.parametrize("token", [0, -1, 2**53])
 def test_a_token_that_is_none(agent: Agent, token: int) -> None:
-    """Nobody is granted a lock with it, and what comes next on that connection is not believed either."""
+    """No caller is granted a lock with it, and the next replies on that connection are not trusted either."""
     with LockServer() as fake:
         locks = crowd(agent.open(fake, private_connections=0))
         assert turns(locks, 5) == 0
@@ -176,8 +176,8 @@ def test_a_token_that_is_none(agent: Agent, token: int) -> None:
 
 
 def drawn(draw: random.Random, stem: str, names: list[str]) -> tuple[list[Any], list[list[Any]]]:
-    """What is said to a crowd once, and the whole of what each lock's own script would be told."""
-    owners = [f"{UUID}:{number}" for number in sorted(draw.randrange(3) for _ in names)]  # as they stand who come at the same time
+    """The common arguments of a batch, and all arguments of each lock's own script."""
+    owners = [f"{UUID}:{number}" for number in sorted(draw.randrange(3) for _ in names)]  # in the order of such callers
     if stem == "batch_release":
         same = [draw.randrange(2), draw.choice([0, 0, 0, 50_000])]
         return same, [[owner, channel_of(name), *same] for owner, name in zip(owners, names)]
@@ -190,7 +190,7 @@ def own(stem: str, row: list[Any]) -> list[Any]:
 
 
 def said(redis: Redis, script: str, keys: list[str], args: list[Any]) -> Any:
-    """None for an error."""
+    """A reply of the scripts; None for an error."""
     answer = redis.pipeline(["EVALSHA", SHA[script], len(keys), *keys, *args])[0]
     return None if isinstance(answer, Exception) else answer
 
@@ -203,7 +203,7 @@ def ask(redis: Redis, together: bool, stem: str, names: list[str], same: list[An
 
 
 def shape(answer: Any) -> Any:
-    """Without what depends on the time: tokens, which crowds say alone, and milliseconds left."""
+    """A reply without its time-dependent parts: tokens, which only batches send, and milliseconds left."""
     if isinstance(answer, int) and answer > 9:
         return [1, "some"]
     if isinstance(answer, list):
@@ -212,7 +212,7 @@ def shape(answer: Any) -> Any:
 
 
 def state(redis: Redis) -> dict[str, Any]:
-    """Each key with what is in it, but not the times."""
+    """Each key with its content, without times."""
     inside = {"hash": "HKEYS", "zset": "ZRANGE"}
     found = {}
     for key in redis.command("KEYS", "*"):
@@ -225,7 +225,7 @@ def state(redis: Redis) -> dict[str, Any]:
 @pytest.mark.house
 @pytest.mark.parametrize("seed", range(6))
 def test_the_scripts_say_the_same(redis_server: Server, seed: int) -> None:
-    """One after the other in one database, together in another, some locks twice: the same answers and keys."""
+    """One after the other in one database, together in another, some locks twice: the same replies and keys."""
     draw = random.Random(seed)
     teach(redis_server)
     told: dict[bool, list[Any]] = {False: [], True: []}
@@ -252,7 +252,7 @@ def test_the_scripts_say_the_same(redis_server: Server, seed: int) -> None:
 
 
 def test_a_counter_of_another_type(redis_server: Server) -> None:
-    """It stays what it is, and its lock is refused; the others of the crowd are granted."""
+    """It is unchanged, and its lock is refused; the others of the batch are granted."""
     teach(redis_server)
     names = [f"n{number}" for number in range(5)]
     redis_server.command("RPUSH", keys_of("n3")[1], "not a counter")
@@ -265,7 +265,7 @@ def test_a_counter_of_another_type(redis_server: Server) -> None:
 
 @pytest.mark.parametrize("looks", [True, False])
 def test_the_same_lock_twice(redis_server: Server, looks: bool) -> None:
-    """Two owners of a crowd want one lock: one gets it. A script that does not look whether a lock is there twice grants it to both."""
+    """Two owners in a batch want one lock: one gets it. A script that does not check for duplicates grants it to both."""
     text = SCRIPTS["batch_acquire"]
     assert text.count("twice = twice or met[lock]") == 1
     if not looks:

@@ -17,12 +17,12 @@ from harness.server import Server
 
 Make = Callable[..., Any]
 LONG = 10_000  # microseconds, the longest busy_poll_us
-TURN = 16  # of so many answers of the server one comes as an event where the caller reads events
+TURN = 16  # one in so many answers comes as an event where the caller reads events
 PENDING = "WOULD_BLOCK"
 
 
 def told(client: Client, tag: int, thread: int = 0) -> Event:
-    """The event of a call; there may be lines about trouble before it."""
+    """The event of a call; log events of failures may come before it."""
     while (event := client.event(20, thread=thread)).type in ("LOG", "LOST", "AT_RISK"):
         pass
     assert event.tag == tag, event
@@ -34,15 +34,15 @@ def silent(client: Client) -> None:
 
 
 class Caller:
-    """Begins calls, each with a tag of its own, and knows which of them were answered at once."""
+    """Begins calls, each with its own tag, and records which were answered at once."""
 
     def __init__(self, client: Client, lock: Lock, reader: int = 0) -> None:
         self.client, self.lock, self.reader, self.tag = client, lock, reader, 0
         self.at_once: list[bool] = []
-        self.gave: list[int] = []  # how often it gave way, as far as that is counted
+        self.gave: list[int] = []  # how often each call yielded, if that is counted
 
     def acquire(self, owner: int = 1, wait: int = -1) -> int:
-        """The token."""
+        """Returns the token."""
         self.tag += 1
         answer = self.lock.begin_acquire(owner, wait, self.tag)
         token: int = self.ended(answer, "ACQUIRED", answer.token).token
@@ -121,7 +121,7 @@ def test_a_multi_lock_leaves_it_to_an_event(agent: Agent, redis_server: Server) 
 
 @pytest.mark.parametrize("poll", [0, LONG])
 def test_in_memory(agent: Agent, redis_server: Server, poll: int) -> None:
-    """Re-entry, inner levels, hand-over and a lock that lingers need no event, ever."""
+    """Re-entry, inner levels, hand-over and a lingering lock never need an event."""
     client = connected(agent, redis_server, busy_poll_us=poll, linger_ms=1000, handover_ms=1000, handover_turns=1000)
     old_counter(redis_server, "lock")
     lock = client.lock("lock")
@@ -140,7 +140,7 @@ def test_in_memory(agent: Agent, redis_server: Server, poll: int) -> None:
 
 
 def both_ways(call: Callable[[], Answer], client: Client, tag: int, after: Callable[[], object] = lambda: None) -> tuple[Answer, Event]:
-    """A call, which has a tag, until it was answered at once and until an event answered it."""
+    """A tagged call, until it was answered at once and also by an event."""
     at_once, later = None, None
     end = time.monotonic() + 20
     while not (at_once and later):
@@ -224,7 +224,7 @@ def test_an_interrupted_call_goes_on(agent: Agent, redis_server: Server, kind: s
 
 
 def the_queue_ends(agent: Agent, server: Server) -> None:
-    """After a close, when what was promised has come."""
+    """After a close, when all promised events have come."""
     client = connected(agent, server)
     lock = client.lock("lock")
     lock.acquire(1, 0).ok
@@ -239,11 +239,11 @@ def test_the_queue_ends(agent: Agent, redis_server: Server) -> None:
     the_queue_ends(agent, redis_server)
 
 
-# ---- turns
+# ---- fairness between tasks
 
 
 def longest(at_once: list[bool]) -> int:
-    """How many calls in a row had their answer at once, at most."""
+    """The most calls in a row that had their answer at once."""
     most = run = 0
     for now in at_once:
         run = run + 1 if now else 0
@@ -252,7 +252,7 @@ def longest(at_once: list[bool]) -> int:
 
 
 def turns(agent: Agent, server: Server) -> None:
-    """An event loop does not find each answer there at once. Where others read the events nobody is kept from anything."""
+    """An event loop does not get every answer at once. Where others read the events, it does not starve them."""
     for reader in 0, 1:
         client = connected(agent, server, busy_poll_us=LONG)
         caller = Caller(client, client.lock(f"read by {reader}"), reader)
@@ -264,7 +264,7 @@ def turns(agent: Agent, server: Server) -> None:
                 caller.release()
             return longest(caller.at_once) >= (2 * TURN if reader else TURN - 1)
 
-        until(rounds)  # where the core is wanted there are fewer
+        until(rounds)  # where others need the core there are fewer
         assert reader or longest(caller.at_once) == TURN - 1
 
 
@@ -273,12 +273,14 @@ def test_turns(agent: Agent, redis_server: Server) -> None:
 
 
 def told_before_it_returns(late: Late, server: Server) -> None:
-    """Somebody else reads the event and releases the lock while the call that began is on its way out: it leaves it to the event."""
+    """Another thread reads the event and releases the lock while the begun call is about to return: the call leaves the answer to the
+    event.
+    """
     client = connected(late.agent, server, busy_poll_us=LONG)
     lock, descriptor, tag = client.lock("lock"), client.fd().ok.fd, 0
     while late.words[3] < 3:
         tag += 1
-        assert client.next(0, thread=1).status == "NO_EVENT"  # an event loop
+        assert client.next(0, thread=1).status == "NO_EVENT"  # from now on the client has an event loop
         late.words[2] = descriptor
         begun = lock.start("begin_acquire", 1, -1, tag, thread=1)
         until(lambda: begun.ready() or client.poll(0).readable)
@@ -302,11 +304,11 @@ def test_told_before_it_returns(new_agent: Make, redis_server: Server, tmp_path:
     told_before_it_returns(Late(tmp_path, new_agent), redis_server)
 
 
-# ---- who pauses
+# ---- pauses of polling
 
 
 def naps(agent: Agent, server: Server) -> None:
-    """Who lost the core asks no more for a while, and sleeps for the answer instead: the client's thread need not wake up."""
+    """A caller that lost the core stops polling for a while and sleeps until the answer comes: the client's thread need not wake up."""
     client = connected(agent, server, busy_poll_us=LONG)
     caller = Caller(client, client.lock("lock"))
 
@@ -329,13 +331,13 @@ def test_who_pauses_sleeps_for_the_answer(new_agent: Make, redis_server: Server)
     naps(new_agent(shim=True), redis_server)
 
 
-# ---- what these find
+# ---- mutants that these tests find
 
 FOUND: dict[int, Callable[[Agent, Server], None]] = {514: turns, 515: naps, 516: the_queue_ends}
 FOUND_LATE: dict[int, Callable[[Late, Server], None]] = {517: told_before_it_returns}
 
 
-@pytest.mark.house  # the library under test is another one
+@pytest.mark.house  # it tests a library with a mutant, not the library under test
 @pytest.mark.parametrize("mutant", mutants.BEGUN, ids=lambda mutant: f"{mutant.number}: {mutant.what}")
 def test_mutant(mutant: mutants.Mutant, new_agent: Make, redis_server: Server, tmp_path: pathlib.Path) -> None:
     library = str(mutants.library(ROOT, BUILD, tmp_path, mutant))

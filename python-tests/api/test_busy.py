@@ -1,4 +1,4 @@
-"""Busy polling: who waits for an answer asks for it again before sleeping, and seldom where that is in vain (redis/link/busy.h)."""
+"""Busy polling: a waiter polls for the answer before it sleeps, and polls seldom where that is in vain (redis/link/busy.h)."""
 from __future__ import annotations
 
 import ctypes
@@ -26,7 +26,7 @@ class Busy(ctypes.Structure):
 
 
 class Caller:
-    """Calls one after the other, each of which takes so many microseconds and gives way, in the end for some of them."""
+    """Calls one after the other. Each takes `took` microseconds; its last yield takes `away`, all yields before it `before`."""
 
     def __init__(self, library: ctypes.CDLL, took: int, away: int = 1, before: int = 0) -> None:
         self.library, self.took, self.away, self.before, self.busy, self.now = library, took, away, before, Busy(), 1_000_000
@@ -44,7 +44,7 @@ class Caller:
         return sum(asked) / len(asked)
 
     def asked_and(self, pattern: list[bool], calls: int) -> float:
-        """The pattern is of the calls that ask: what the others would have had, nobody knows."""
+        """The pattern of the calls that poll; the result of the others is unknown."""
         asked = 0
         for _ in range(calls):
             asked += self.call(pattern[asked % len(pattern)])
@@ -98,12 +98,12 @@ def on_cores_of_their_own(library: ctypes.CDLL) -> None:
 
 
 def beside_a_server_that_is_not_let_run(library: ctypes.CDLL) -> None:
-    """Giving way was in vain at first."""
+    """Yields were in vain at first."""
     assert Caller(library, 50, away=15, before=3).share([True] * 200_000) < 0.01
 
 
 def beside_others(library: ctypes.CDLL) -> None:
-    """The answer is there when the caller gets the core back, as it would be after a sleep."""
+    """The answer is there when the caller gets the core back, as after a sleep."""
     assert Caller(library, 300, away=200).share([True] * 200_000) < 0.01
 
 
@@ -161,7 +161,7 @@ CALLS: tuple[Callable[[Lock], Answer], ...] = (lambda lock: lock.acquire(1, 0), 
 
 
 def opened(agent: Agent, url: str | Proxy, **options: Any) -> Lock:
-    """The first pair connects."""
+    """The first pair of calls connects."""
     lock = agent.open(url, **options).lock("the lock")
     for call in CALLS:
         call(lock).ok
@@ -169,10 +169,10 @@ def opened(agent: Agent, url: str | Proxy, **options: Any) -> Lock:
 
 
 def given_way(agent: Agent, lock: Lock, pairs: int) -> list[int]:
-    """How often each call gave way."""
+    """How often each call yielded."""
 
     def counted(call: Callable[[Lock], Answer]) -> int:
-        agent("shim", "yield", 0, 0)  # none fails
+        agent("shim", "yield", 0, 0)  # 0: no call fails
         return call(lock).ok.counted
 
     return [counted(call) for _ in range(pairs) for call in CALLS]
@@ -181,7 +181,7 @@ def given_way(agent: Agent, lock: Lock, pairs: int) -> list[int]:
 def test_who_waits_gives_way(new_agent: Callable[..., Agent], redis_server: Server) -> None:
     agent = new_agent(shim=True)
     lock = opened(agent, redis_server.url, busy_poll_us=10_000)
-    until(lambda: sum(given_way(agent, lock, 1)) > 0)  # where the core is wanted it does so once a second
+    until(lambda: sum(given_way(agent, lock, 1)) > 0)  # where others need the core it polls once a second
 
 
 @pytest.mark.parametrize("options", [{"busy_poll_us": 0}, {"private_connections": 0, "busy_poll_us": 10_000}], ids=["off", "shared"])
@@ -191,7 +191,7 @@ def test_nobody_asks(new_agent: Callable[..., Agent], redis_server: Server, opti
 
 
 def test_a_server_far_away(new_agent: Callable[..., Agent], new_proxy: Callable[[Server], Proxy], redis_server: Server) -> None:
-    """Each answer takes 10 ms: who asked for some of them in vain pauses, for longer and longer, up to a second."""
+    """Each answer takes 10 ms. After some polls in vain the caller pauses, for longer and longer, up to a second."""
     agent, proxy = new_agent(shim=True), new_proxy(redis_server)
     proxy.up.delay = 0.01
     lock = opened(agent, proxy, busy_poll_us=1000)

@@ -1,4 +1,4 @@
-"""Direct calls: who submits while the client has nothing else to do sends by itself, and takes the answer (redis/pipe/pipe.h)."""
+"""Direct calls: a caller that submits while the client has nothing else to do sends by itself, and takes the answer (redis/pipe/pipe.h)."""
 from __future__ import annotations
 
 import collections
@@ -24,7 +24,7 @@ LONG = 10_000  # microseconds, the longest busy_poll_us
 
 
 def told(client: Client, tag: int, within: float = 20) -> Event:
-    """The event of a call; there may be lines about trouble before it."""
+    """The event of a call; log events of failures may come before it."""
     while (event := client.event(within)).type == "LOG":
         pass
     assert event.tag == tag, event
@@ -32,7 +32,7 @@ def told(client: Client, tag: int, within: float = 20) -> Event:
 
 
 def opened(agent: Agent, url: str | Proxy, **options: Any) -> tuple[Client, Lock]:
-    """The first pair connects."""
+    """The first pair of calls connects."""
     client = agent.open(url, **options)
     lock = client.lock("the lock")
     pair(client, lock)
@@ -47,20 +47,20 @@ def pair(client: Client, lock: Lock, tag: int = 1, within: float = 20) -> None:
 
 
 def gave_way(agent: Agent, call: Callable[[], Answer]) -> int:
-    """How often the call gave way: it waits for an answer then. The client's own thread never does."""
-    agent("shim", "yield", 0, 0)  # none fails
+    """How often the call yielded: it polls for an answer then. The client's own thread never does."""
+    agent("shim", "yield", 0, 0)  # 0: no call fails
     return call().ok.counted
 
 
 def asks(agent: Agent, client: Client, call: Callable[[int], Answer], wants: tuple[str, ...]) -> int:
-    """How often somebody who submits alone gave way."""
+    """How often a caller that submits alone yielded."""
     times = gave_way(agent, lambda: call(7))
     assert told(client, 7).type in wants
     return times
 
 
 def takes_answers(agent: Agent, client: Client, lock: Lock) -> None:
-    """Some, in time: where the core is wanted somebody asks once a second."""
+    """It takes some answers sooner or later: where others need the core, a caller polls once a second."""
 
     def both() -> int:
         first = asks(agent, client, lambda tag: lock.submit_acquire(1, -1, tag), ("ACQUIRED",))
@@ -69,7 +69,7 @@ def takes_answers(agent: Agent, client: Client, lock: Lock) -> None:
     until(lambda: both() > 0)
 
 
-# ---- when
+# ---- when calls are direct
 
 
 def test_who_is_alone_takes_the_answer(new_agent: Callable[..., Agent], redis_server: Server) -> None:
@@ -90,7 +90,7 @@ def test_nobody_asks(new_agent: Callable[..., Agent], redis_server: Server) -> N
 
 
 def many_at_a_time(agent: Agent, server: Server) -> None:
-    """Who finds an event that nobody has read is not alone; their calls go together. Later it may be otherwise."""
+    """A caller that finds an unread event is not alone: such calls go together. Later calls may be direct again."""
     client, lock = opened(agent, server.url, busy_poll_us=LONG)
     others = [client.lock(f"other {number}") for number in range(20)]
     takes_answers(agent, client, lock)
@@ -106,11 +106,11 @@ def test_many_at_a_time(new_agent: Callable[..., Agent], redis_server: Server) -
     many_at_a_time(new_agent(shim=True), redis_server)
 
 
-# ---- trouble
+# ---- failures
 
 
 def far_away(agent: Agent, server: Server, new_proxy: Make, within: float = 20) -> None:
-    """What is not there in time the client's thread takes."""
+    """Answers that are not there in time are left to the client's thread."""
     proxy: Proxy = new_proxy(server)
     proxy.up.delay = 0.01
     client, lock = opened(agent, proxy, busy_poll_us=1000)
@@ -124,7 +124,7 @@ def test_a_server_far_away(agent: Agent, redis_server: Server, new_proxy: Make) 
 
 
 def test_no_answer(agent: Agent, redis_server: Server, new_proxy: Make) -> None:
-    """The thread, which was not asked to send, gives up in time."""
+    """The client's thread gives up in time, although it did not send the request itself."""
     proxy: Proxy = new_proxy(redis_server)
     client, lock = opened(agent, proxy, command_timeout_ms=300, lease_ms=30_000)
     for round_ in range(1, 6):
@@ -141,7 +141,7 @@ def test_no_answer(agent: Agent, redis_server: Server, new_proxy: Make) -> None:
 
 @pytest.mark.parametrize("reset", [False, True], ids=["closed", "reset"])
 def test_the_connection_breaks(agent: Agent, redis_server: Server, new_proxy: Make, reset: bool) -> None:
-    """Before, while and after somebody sends by himself: the call goes on or says so, the next one has a connection."""
+    """Before, during and after a direct call: the call goes on or reports a failure, and the next one has a connection."""
     proxy: Proxy = new_proxy(redis_server)
     client, lock = opened(agent, proxy, connects_per_second=1000, lease_ms=30_000)
     said = collections.Counter[int]()
@@ -159,7 +159,7 @@ def test_the_connection_breaks(agent: Agent, redis_server: Server, new_proxy: Ma
 
 
 def renewals_in_line(agent: Agent, server: Server, new_proxy: Make) -> None:
-    """A caller takes the answer to the first ones: the others are sent at once, not when that answer would have been too late."""
+    """A caller takes the answer to the first renewals: the others are sent at once, not when that answer would have been overdue."""
     lease, proxy, taken, in_time = 6000, new_proxy(server), 0, 0
     renewals = proxy.up.on(SHA["renew"])
     proxy.up.on(SHA["acquire"], lambda *_: proxy.down.release())
@@ -169,7 +169,7 @@ def renewals_in_line(agent: Agent, server: Server, new_proxy: Make) -> None:
         left = [int(server.command("PTTL", name)) for name in names]
         return not any(lease * 2 / 3 - lease / 30 - 50 < one < lease * 0.85 for one in left)
 
-    for _ in range(10):  # where the core is wanted nobody takes answers
+    for _ in range(10):  # where others need the core nobody takes answers
         client, lock = opened(agent, proxy, busy_poll_us=LONG, lease_ms=lease)
         for name in names:
             client.lock(name).acquire(1, 0).ok
@@ -200,7 +200,7 @@ POOLS = ("busy_poll_us=10000", "busy_poll_us=10000&private_connections=0")
 
 
 def rush(url: str, submitters: int, seed: int, calls: int, **env: str) -> dict[str, int]:
-    """native/agents/rush.c: threads that submit beside others that block, over the shared connection if there is no other."""
+    """native/agents/rush.c: threads that submit beside threads that block, over the shared connection if it is the only one."""
     command = [str(native("rush")), url, str(submitters), str(seed), str(calls)]
     done = subprocess.run(command, text=True, stdout=subprocess.PIPE, timeout=200, env={**os.environ, **env})
     assert done.returncode == 0, (command, done.stdout)
@@ -239,7 +239,7 @@ def test_broken_at_the_same_time(redis_server: Server, new_proxy: Make, seeds: i
     assert cuts > seeds
 
 
-# ---- what these find
+# ---- mutants that these tests find
 
 Finder = Callable[[str, Make, Server, Make], None]
 
@@ -249,13 +249,13 @@ def left_to_the_thread(library: str, new_agent: Make, server: Server, new_proxy:
 
 
 def together(library: str, new_agent: Make, server: Server, _new_proxy: Make) -> None:
-    for _ in range(10):  # where the core is wanted they do not ask
+    for _ in range(10):  # where others need the core they do not poll
         server.command("FLUSHALL")
         many_at_a_time(new_agent(shim=True, LD_PRELOAD=library), server)
 
 
 def left_to_the_clock(library: str, new_agent: Make, server: Server, new_proxy: Make) -> None:
-    for _ in range(3):  # the client's thread may have seen the answer, too
+    for _ in range(3):  # the client's thread may have seen the answer too
         renewals_in_line(new_agent(LD_PRELOAD=library), server, new_proxy)
 
 
@@ -269,7 +269,7 @@ FOUND: dict[int, Finder] = {511: left_to_the_thread, 512: together, 513: one_at_
 LONG_TO_FIND = {518}
 
 
-@pytest.mark.house  # the library under test is another one
+@pytest.mark.house  # it tests a library with a mutant, not the library under test
 @pytest.mark.parametrize(
     "mutant",
     [pytest.param(mutant, marks=[pytest.mark.full, pytest.mark.timeout(200)] if mutant.number in LONG_TO_FIND else []) for mutant in mutants.DIRECT],

@@ -1,4 +1,4 @@
-"""A good guest: fork, exit, destruction in any order, dlclose, descriptors, signals and silence."""
+"""A library that disturbs nothing: fork, exit, destruction in any order, dlclose, descriptors, signals, no output."""
 from __future__ import annotations
 
 import itertools
@@ -16,7 +16,7 @@ from harness.build import LIBRARY, SANITIZED, clean_env, native
 from harness.proxy import Proxy
 from harness.server import Server
 
-PROMPT = 10.0 if SANITIZED else 2.0  # seconds an end may take
+PROMPT = 10.0 if SANITIZED else 2.0  # the most seconds an end may take
 
 
 def holder_of(server: Server, name: str) -> list[bytes]:
@@ -31,7 +31,7 @@ def test_nothing_runs_before_first_use(agent: Agent, redis_server: Server) -> No
     client = agent.open(redis_server)
     lock = client.lock("quiet")
     lock.state(1), client.stats().ok, client.fd().ok
-    until(lambda: not agent.threads())  # they have said goodbye, and end
+    until(lambda: not agent.threads())  # they have ended their work, and exit
     assert not [name for name in agent.fds().values() if name.startswith("socket:")]
     client.free(), lock.drop()
     assert agent.fds() == before
@@ -50,7 +50,7 @@ def test_create_then_fork_then_use(agent: Agent, redis_server: Server) -> None:
 
 
 def test_a_child_polls_a_descriptor_of_its_own(agent: Agent, redis_server: Server) -> None:
-    """It says so when something waited at the fork, and what the child does is not seen in the parent."""
+    """It is readable if an event waited at the fork, and the parent does not notice what the child does."""
     quiet, warned = agent.open(redis_server), agent.open("rediss://127.0.0.1:1?tls_verify=off")
     assert (quiet.poll(0).readable, warned.poll(0).readable) == (0, 1)
     for child in agent.fork(warned.line("poll", 0), quiet.line("poll", 0), quiet.line("free"), warned.line("next", 0), warned.line("free")):
@@ -84,7 +84,7 @@ def test_findings_are_not_a_childs(redis_server: Server) -> None:
 
 @pytest.mark.no_tsan
 def test_no_child_waits_for_a_thread_of_its_parent(redis_server: Server) -> None:
-    """native/agents/forks.c: threads make and free locks of a client that nobody has used while the process forks."""
+    """native/agents/forks.c: threads make and free locks of an unused client while the process forks."""
     done = subprocess.run([str(native("forks")), redis_server.url, "60"], text=True, stdout=subprocess.PIPE, timeout=60, env=clean_env())
     assert done.returncode == 0, done.stdout
 
@@ -161,7 +161,7 @@ def test_a_child_opens_a_client_of_its_own(agent: Agent, redis_server: Server) -
     client = agent.open(redis_server)
     lock = client.lock("mine")
     lock.acquire(1, 0).ok
-    number = client.index + 1  # handles are counted
+    number = client.index + 1  # handles are numbered in order
     (child,) = agent.fork(
         agent.line("open", redis_server.url),
         agent.line("new", number, 1, "own"),
@@ -178,7 +178,7 @@ def test_a_child_opens_a_client_of_its_own(agent: Agent, redis_server: Server) -
 
 
 def busy(agent: Agent, where: Server | Proxy) -> tuple[Client, Lock]:
-    """A lock held, one thread that waits for it, one that waits for events, one submitted wait."""
+    """A held lock, one thread that waits for it, one that waits for events, one submitted wait."""
     client = agent.open(where, lease_ms=1000)
     lock = client.lock("held")
     lock.acquire(1, 0).ok
@@ -218,7 +218,7 @@ def test_close_ends_all_waits_and_gives_back(agent: Agent, redis_server: Server)
     client.close(5000).ok
     assert [wait.answer().status for wait in waits] == ["CLOSED", "CLOSED"]
     assert redis_server.command("KEYS", "*") == [b"redisson_lock_token:{held}"]
-    until(lambda: not agent.threads())  # they have said goodbye, and end
+    until(lambda: not agent.threads())  # they have ended their work, and exit
     client.close(0).ok
     for kind, command, *words in EVERY_CALL:
         if (kind, command) == ("lock", "acquire") or command in ("ping", "new", "submit_acquire"):
@@ -240,7 +240,7 @@ def test_close_says_when_the_server_does_not_answer(agent: Agent, new_server: Ca
 
 
 def test_close_without_time(agent: Agent, redis_server: Server) -> None:
-    """Where nothing is held there is nothing to confirm, also for who does not wait for the threads."""
+    """If nothing is held there is nothing to confirm, also for callers that do not wait for the threads."""
     for _ in range(20):
         client = agent.open(redis_server)
         lock = client.lock("nothing")
@@ -305,7 +305,7 @@ ORDERS = [order for size in (3, 4) for order in itertools.permutations(STEPS, si
 
 @pytest.mark.parametrize("order", ORDERS, ids="-".join)
 def test_destruction_in_any_order(agent: Agent, redis_server: Server, order: tuple[str, ...]) -> None:
-    """While one lock is held, another waits by an event, and a thread waits through a handle of its own."""
+    """One lock is held, an event waits for another, and a thread waits through a handle of its own."""
     agent("count", "-", 1, thread=1)  # starts the agent's thread
     before = agent.fds()
     client = agent.open(redis_server, lease_ms=1000)
@@ -328,7 +328,7 @@ def test_destruction_in_any_order(agent: Agent, redis_server: Server, order: tup
 
 
 def test_a_client_that_is_freed_abandons_what_it_holds(agent: Agent, redis_server: Server) -> None:
-    """Never released, however far its threads have got: whether anything is released must not be a matter of luck."""
+    """Nothing is ever released, however far its threads have got: a release must not depend on luck."""
     for turn in range(150):
         client = agent.open(redis_server)
         locks = [client.lock(f"{turn} {number}") for number in range(4)]
@@ -356,7 +356,7 @@ def test_all_who_close_hear_when_it_is_done(agent: Agent, redis_server: Server) 
 
 
 def test_nothing_is_granted_behind_a_close(agent: Agent, redis_server: Server) -> None:
-    """Whoever comes while the client is closed has it and loses it, or hears that it is closed; the server is left with nothing."""
+    """A caller during the close is granted the lock and loses it, or gets CLOSED. Nothing stays on the server."""
     for turn in range(100):
         client = agent.open(redis_server)
         locks = [client.lock(f"{turn} {number}", kind=("fair", "read", "permit_semaphore")[number % 3]) for number in range(6)]
@@ -373,7 +373,7 @@ def test_nothing_is_granted_behind_a_close(agent: Agent, redis_server: Server) -
 
 
 def test_a_client_that_is_freed_leaves_no_descriptors(agent: Agent, redis_server: Server) -> None:
-    """Though renewals of its many locks are due in that moment."""
+    """Even though renewals of its many locks are due at that moment."""
     before = agent.fds()
     for turn in range(6):
         client = agent.open(redis_server, lease_ms=500)
@@ -385,7 +385,7 @@ def test_a_client_that_is_freed_leaves_no_descriptors(agent: Agent, redis_server
         until(lambda: agent.fds() == before)
 
 
-# ---- the rest of the house
+# ---- other effects on the process
 
 DLCLOSE = """
 import _ctypes, ctypes, sys, time
@@ -432,7 +432,7 @@ def test_threads_block_all_signals(agent: Agent, redis_server: Server) -> None:
     lock = client.lock("x")
     lock.acquire(1, 0).ok
     never = 1 << (signal.SIGKILL - 1) | 1 << (signal.SIGSTOP - 1) | 1 << 31 | 1 << 32  # and two of the C library
-    until(lambda: len(agent.threads()) == 3)  # named, so seen
+    until(lambda: len(agent.threads()) == 3)  # they have their names, so they are visible
     for lines in agent.threads().values():
         assert int(lines["SigBlk"], 16) | never == (1 << 64) - 1, lines["SigBlk"]
 

@@ -1,8 +1,8 @@
-"""What runtimes do to a library that has threads, descriptors and locks of its own: signals, exits, forks, missing libraries.
+"""Hazards of runtimes for a library that has threads, descriptors and locks of its own: signals, exits, forks, missing libraries.
 
-More of it is where the language is tested: objects collected in any order, Lua states closed while waiting, exits and handlers
+More such tests are with their language: objects collected in any order, Lua states closed while waiting, exits and handlers
 in test_python.py, test_lua.py, test_go.py (its race detector too) and test_fork_exit.py. ./dev test --full runs all of them
-with the sanitizers preloaded; the one program here under ASan says so in one place.
+with the sanitizers preloaded; one program here runs under ASan in every run.
 """
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ os.environ.setdefault("DLOCK_LIBRARY", str(LIBRARY))
 import dlock
 from dlock import Client
 
-LANGUAGES = ["python", "asyncio", "lua", pytest.param("go", marks=pytest.mark.house)]  # go itself does not run with a preloaded sanitizer
+LANGUAGES = ["python", "asyncio", "lua", pytest.param("go", marks=pytest.mark.house)]  # go does not run with a preloaded sanitizer
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def tell(program: Program) -> None:
     program.stdin.flush()
 
 
-# ---- programs. argv: the server's URL, then words. Each says "held" when it has the lock "held", then waits for "wanted".
+# ---- programs. argv: the server's URL, then words. Each prints "held" when it has the lock "held", then waits for "wanted".
 
 PYTHON = """
 import dlock, os, signal, sys, threading, time
@@ -164,7 +164,7 @@ func main() {{
 
 @pytest.fixture(scope="module")
 def go_program(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, str]]:
-    """The Go program, and the environment in which it finds the library."""
+    """The Go program, and an environment in which it finds the library."""
     if not GO:
         pytest.skip("there is no Go: apt-get install golang-go")
     tool, folder = Tool(), tmp_path_factory.mktemp("hazards")
@@ -176,7 +176,7 @@ def go_program(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str,
 
 
 class Start:
-    """start(language, *words): its program. start.script(text, *words): another one in Python. They end with the test."""
+    """start(language, *words): the program of that language. start.script(text, *words): another one in Python. They end with the test."""
 
     def __init__(self, request: pytest.FixtureRequest, folder: pathlib.Path) -> None:
         self.request, self.folder, self.started = request, folder, list[Program]()
@@ -190,7 +190,7 @@ class Start:
         return ["luajit" if language == "lua" else sys.executable, str(path)], {}
 
     def run(self, command: list[str], **env: str) -> Program:
-        """What runs in the background of a shell ignores SIGINT, and so do its children."""
+        """Background jobs of a shell ignore SIGINT, and so do their children."""
         full = {**os.environ, "PYTHONPATH": str(ROOT / "bindings/python"), "LUA_PATH": f"{ROOT}/bindings/lua/?.lua;;", **env}
         pipes = {name: subprocess.PIPE for name in ("stdin", "stdout", "stderr")}
         command = ["env", "--default-signal=INT,TERM", *command]
@@ -218,7 +218,7 @@ def start(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> Iterator[St
 
 # ---- signals
 
-FATAL = {"lua": {signal.SIGINT: 1}}  # how it ends when not by the signal itself
+FATAL = {"lua": {signal.SIGINT: 1}}  # the exit code, if it is not the signal itself
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
@@ -226,7 +226,7 @@ FATAL = {"lua": {signal.SIGINT: 1}}  # how it ends when not by the signal itself
 def test_a_signal_ends_a_program(
     start: Start, client: Client, redis_server: Server, language: str, number: signal.Signals
 ) -> None:
-    """As the language has it, at once; what it held comes back with its lease, and it stands in nobody's way."""
+    """The way its language does, and at once. Its locks come back when their leases end, and it blocks nobody."""
     wanted, mine = client.lock("wanted"), client.lock("held")
     wanted.acquire()
     program = start(language, redis_server.url + "?lease_ms=1000")
@@ -260,9 +260,9 @@ def test_a_handled_signal_gives_all_back(
 
 
 def test_control_c_with_threads_that_wait(start: Start, client: Client, redis_server: Server) -> None:
-    """The main thread joins them; closing the client ends their waits, so that the interpreter can end.
+    """The main thread joins them. Closing the client ends their waits, so that the interpreter can end.
 
-    Python may end without a thread whose join() was interrupted: the program waits for their words itself.
+    Python may end without a thread whose join() was interrupted: the program waits for their output itself.
     """
     wanted = client.lock("wanted")
     wanted.acquire()
@@ -346,7 +346,7 @@ def test_python_exits(start: Start, redis_server: Server, way: str, place: str) 
     output, errors = program.communicate(timeout=WHILE)
     assert errors == "" and program.returncode == (-9 if "kill" in way else 3)
     ends = "kill" in way or "_exit" in way
-    assert redis_server.command("EXISTS", "held") == int(ends)  # else the block gave it back
+    assert redis_server.command("EXISTS", "held") == int(ends)  # otherwise the block released it
     if place == "del" and not ends:
         assert re.fullmatch(r"late\n|\w+Error\n", output)  # versions of Python differ in what is left of the globals
     else:
@@ -355,7 +355,7 @@ def test_python_exits(start: Start, redis_server: Server, way: str, place: str) 
 
 @pytest.mark.no_tsan
 def test_python_ends_in_the_middle_of_everything(start: Start, redis_server: Server) -> None:
-    """Daemon threads that lock, wait, submit and read events as fast as they can, while the interpreter ends under them."""
+    """Daemon threads lock, wait, submit and read events as fast as they can, while the interpreter ends."""
     programs = [
         start.script(
             """
@@ -413,7 +413,7 @@ def test_go_ends_with_held_locks_and_waiters(
 
 @pytest.mark.no_tsan
 def test_python_has_nothing_to_complain_about(start: Start, redis_server: Server) -> None:
-    """In development mode, with every warning an error: no resource is left, nothing is deprecated."""
+    """In development mode, with every warning an error: no open resource, no deprecated call."""
     program = start.script(
         """
         import dlock, gc, sys, threading
@@ -525,14 +525,14 @@ class Gunicorn:
 @pytest.mark.no_tsan
 @pytest.mark.parametrize("kind", ["sync", "gthread"])
 def test_gunicorn(start: Start, redis_server: Server, kind: str) -> None:
-    """An application that used its client before the workers were forked: each of them has a client of its own."""
+    """An application that used its client before the workers were forked: each worker has a client of its own."""
     server = Gunicorn(start, redis_server.url, kind)
     wait_until(server.answers)
     with concurrent.futures.ThreadPoolExecutor(12) as pool:
         assert set(pool.map(server.get, ["/count"] * 120)) == {"counted"}
         assert set(pool.map(server.get, ["/masters"] * 20)) == {"False False 0"}
     assert server.count.read_text() == "120"
-    # A worker is killed with the lock in its hands: the lease ends, another worker takes its place.
+    # A worker is killed while it holds the lock: the lease ends, another worker takes its place.
     before, victim = server.workers(), int(server.get("/hold"))
     assert victim in before and redis_server.command("EXISTS", "count") == 1
     os.kill(victim, signal.SIGKILL)
@@ -647,7 +647,7 @@ def test_forks_beside_threads_that_never_rest(start: Start, redis_server: Server
 
 @pytest.mark.house
 def test_children_of_go_have_no_descriptors_of_the_library(start: Start, client: Client, redis_server: Server) -> None:
-    """What the program starts inherits nothing, and a child that outlives it holds no connection open."""
+    """A child process inherits no descriptor. A child that outlives the program keeps no connection open."""
     wanted = client.lock("wanted")
     wanted.acquire()
     program = start("go", redis_server.url)
@@ -661,12 +661,13 @@ def test_children_of_go_have_no_descriptors_of_the_library(start: Start, client:
         assert flags and int(flags[1], 8) & os.O_CLOEXEC, name
 
 
-# ---- the library is missing, too old, or none
+# ---- the library is missing, too old, or a different one
 
 
 def stub(folder: pathlib.Path, version: int, text: str, symbols: str) -> None:
-    """A library of the right name with every function of the ABI, all of which return 0 but for its version. symbols: the
-    version script, by which the loader knows what a program needs."""
+    """A library of the right name with every function of the ABI; all return 0, except the version. symbols: the version script, by which
+    the loader knows what a program needs.
+    """
     names = re.findall(r"^function (\w+):", (ROOT / "abi/dlock.sigs").read_text(), re.M)
     assert len(names) > 50
     code = [f"void *{name}(void) {{ return 0; }}" for name in names if not name.startswith("dlock_version")]
@@ -707,7 +708,7 @@ REFUSED = {
 @pytest.mark.parametrize("case", list(REFUSED))
 @pytest.mark.parametrize("language", ["python", "lua", "go"])
 def test_no_usable_library(start: Start, language: str, case: str) -> None:
-    """One message, which names what was tried; by the name of the library, as on a machine where it is installed."""
+    """One message, which names what was tried: by the library's name, as on a machine where it is installed."""
     folder = start.folder / "lib"
     folder.mkdir()
     if case.startswith("old"):
@@ -759,7 +760,7 @@ print("fine", flush=True)
 @pytest.mark.house
 @pytest.mark.timeout(300)
 def test_asan_is_preloaded(start: Start, redis_server: Server, tmp_path: pathlib.Path) -> None:
-    """A library with AddressSanitizer in interpreters that have none: no report, at exit neither."""
+    """A library with AddressSanitizer in interpreters without it: no report, not at exit either."""
     build = tmp_path / "build"
     setup = ["meson", "setup", build, ROOT, "-Dtests=false", "-Ddemo=false", "-Db_sanitize=address,undefined", "-Db_lundef=false"]
     for command in setup, ["ninja", "-C", build, "libdlock.so.1"]:

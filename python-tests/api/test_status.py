@@ -1,4 +1,4 @@
-"""Every status of the exported table is reached, with a sentence that names lock and server; bad input; no memory."""
+"""Every status of the exported table is reached, with a sentence that names lock and server; bad input; out of memory."""
 from __future__ import annotations
 
 import ctypes
@@ -29,7 +29,7 @@ PLACES = ("127.0.0.1:", "redis.sock", "/nowhere", "name.invalid:")
 
 
 class World:
-    """What a row of the table needs; servers of its own are made by new_server."""
+    """What a row of the table needs; new_server makes servers of its own."""
 
     def __init__(self, server: Server, new_server: Callable[..., Server], new_agent: Callable[..., Agent]) -> None:
         self.server, self.new_server, self.new_agent = server, new_server, new_agent
@@ -39,7 +39,7 @@ class World:
         return self.agent.open(where or self.server, **options)
 
     def lock(self, where: Any = None, **options: Any) -> Lock:
-        """A lock named "the lock" on the server, its client has the options."""
+        """A lock named "the lock" on the server; its client has the options."""
         return self.open(where, **options).lock("the lock")
 
 
@@ -52,7 +52,7 @@ def grant_of(lock: Lock, owner: int) -> bytes:
     return bytes.fromhex(lock.export(owner, 600).ok.grant.replace("%", ""))
 
 
-# ---- how each status comes about: (status, function); those marked "lock" must name it and the server
+# ---- how each status is produced: (status, function). Those marked "lock" must name it and the server.
 
 WAYS: list[tuple[str, str, Callable[[World], Iterator[Answer]]]] = []
 
@@ -202,7 +202,7 @@ def an_owner_waits_twice(world: World) -> Iterator[Answer]:
 
 @way("INVALID_ARGUMENT", "call")
 def numbers_of_kinds(world: World) -> Iterator[Answer]:
-    """Permits, counts and times out of range; nothing is asked of the server."""
+    """Permits, counts and times out of range; nothing is sent to the server."""
     client = world.open()
     client.ping(1000)
     sent = client.counters()["commands"]
@@ -344,7 +344,7 @@ def urls(world: World) -> Iterator[Answer]:
                 "redis://h:1/x", "redis://h:1/0/1", "redis://h:1?", "redis://h:1?x", "redis+unix://", "redis://[::1", "//h:1",
                 "redis://u:%zz@h:1", "redis://a@b@c:1"):  # fmt: skip
         answer = world.agent.try_open(url)
-        if answer.status not in ("OK", "UNKNOWN_OPTION"):  # a few are a matter of taste
+        if answer.status not in ("OK", "UNKNOWN_OPTION"):  # some URLs are accepted or refused by design
             yield answer
 
 
@@ -541,7 +541,7 @@ def a_key_of_another_kind(world: World) -> Iterator[Answer]:
 
 @way("WRONG_KIND")
 def a_name_that_another_kind_has(world: World) -> Iterator[Answer]:
-    """test_kinds.py has all of them."""
+    """test_kinds.py covers all pairs of kinds."""
     client = world.open()
     one(client, "semaphore", "the lock")
     for kind in ("mutex", "fair", "read", "write"):
@@ -565,7 +565,7 @@ def a_name_that_another_kind_has(world: World) -> Iterator[Answer]:
 
 @way("UNKNOWN_OUTCOME")
 def a_change_without_answer(world: World) -> Iterator[Answer]:
-    """The server stops after the connections were made; it may act on what it finds when it goes on."""
+    """The server stops after the connections were made; it may execute the requests when it resumes."""
     for kind in ("semaphore", "permit_semaphore", "latch"):
         server = world.new_server()
         lock = world.open(server, command_timeout_ms=200).lock("the lock", kind=kind)
@@ -730,7 +730,7 @@ def not_redis(world: World) -> Iterator[Answer]:
     with FakeServer() as fake:
         for reply in (b"HTTP/1.1 400 Bad Request\r\n\r\n", b"*2\r\n:1\r\n", b":1\r\n", b"$-1\r\n", b"*0\r\n", b"+OK\r\n"):
             fake.on("EVALSHA", reply)
-            if reply != b"*2\r\n:1\r\n":  # which is not complete
+            if reply != b"*2\r\n:1\r\n":  # an incomplete reply
                 yield world.lock(fake).acquire(1, 0)
                 yield world.lock(fake).inspect()
 
@@ -793,7 +793,7 @@ def a_server_without_replicas(world: World) -> Iterator[Answer]:
 @way("SERVER_FORGOT")
 def a_server_whose_tokens_fall(world: World) -> Iterator[Answer]:
     lock = world.lock()
-    world.server.command("SET", "redisson_lock_token:{the lock}", 2**52)  # the clock was so far once
+    world.server.command("SET", "redisson_lock_token:{the lock}", 2**52)  # the clock was that far once
     lock.acquire(1, 0).ok
     lock.release(1).ok
     world.server.command("DEL", "redisson_lock_token:{the lock}")
@@ -891,7 +891,7 @@ def test_null_handles_have_a_sentence(agent: Agent) -> None:
 
 
 def test_bad_input_changes_nothing_on_the_server(world: World) -> None:
-    """All calls that are refused, and those of strangers, while somebody holds the lock."""
+    """All refused calls, and those of other owners, while somebody holds the lock."""
     lock = world.lock()
     token = lock.acquire(1, 0).ok.token
     before = world.server.command("DUMP", "the lock")
@@ -904,7 +904,7 @@ def test_bad_input_changes_nothing_on_the_server(world: World) -> None:
 
 
 def test_bad_input_of_the_kinds_changes_nothing_on_the_server(world: World) -> None:
-    """Numbers out of range, an expired permit, a name twice, a gate with a negative time, another kind's name."""
+    """Numbers out of range, an expired permit, a name twice, a gate with a negative time, the name of another kind."""
     server, client = world.server, world.open()
     seats, latch, lock = one(client, "semaphore", "seats", 3), client.lock("latch", kind="latch"), client.lock("mutex")
     seats.acquire(1, 0).ok
@@ -914,7 +914,7 @@ def test_bad_input_of_the_kinds_changes_nothing_on_the_server(world: World) -> N
     permits.acquire(1, 0).ok
     until(lambda: permits.state(1) == "LOST")
     theirs = client.lock("permits", kind="permit_semaphore")
-    theirs.acquire(1, 5000).ok  # it came back and is out again
+    theirs.acquire(1, 5000).ok  # it was returned and is taken again
     before = {key: server.command("DUMP", key) for key in server.command("KEYS", "*")}
     for kind, bad, status in (
         (seats, [("permits_set", 0), ("permits_set", -1), ("permits_add", 0), ("permits_add", 2**31)], "INVALID_ARGUMENT"),
@@ -942,7 +942,7 @@ MAY_SAY = {"OK", "WOULD_BLOCK", "OUT_OF_MEMORY", "SYSTEM_ERROR", "UNREACHABLE", 
 
 
 class Short:
-    """An agent whose k-th call of a kind fails, for every k until there is none left."""
+    """An agent in which the k-th call of a kind fails, for every k until no call is left to fail."""
 
     def __init__(self, world: World, what: str, on: int) -> None:
         self.world, self.what, self.on = world, what, on
@@ -963,11 +963,11 @@ class Short:
         raise AssertionError("it never gets through")
 
     def kinds(self) -> list[str]:
-        """What is open, but for the pipes of the agent's own threads."""
+        """The open descriptors, except the pipes of the agent's own threads."""
         return sorted(name for name in self.agent.fds().values() if not name.startswith("pipe:"))
 
     def settled(self) -> None:
-        """Nothing of what failed is left on the server."""
+        """Nothing of the failed calls is left on the server."""
         until(lambda: not self.world.server.command("EXISTS", "the lock"))
 
 
@@ -1038,7 +1038,7 @@ def scenario_submitted(short: Short) -> None:
     lock = client.lock("the lock")
     for answer in short.each(lambda: lock.submit_acquire(1, 1000, 5)):
         if answer.status == "OK":
-            while (event := client.event()).type == "LOG":  # of an answer for which there was no memory
+            while (event := client.event()).type == "LOG":  # of an answer that found no memory
                 pass
             assert event.type in ("ACQUIRED", "ACQUIRE_FAILED")
             lock.release(1)
@@ -1048,7 +1048,7 @@ def scenario_submitted(short: Short) -> None:
 
 
 def scenario_waiting(short: Short) -> None:
-    """The first wait: the subscriber comes up meanwhile."""
+    """The first wait: the subscriber connects during it."""
     foreign = short.world.lock()
     for k in range(1, 60, 3):
         client = short.agent.open(short.world.server, lease_ms=1000, safety_ms=100)
@@ -1082,7 +1082,7 @@ def scenario_orders(short: Short) -> None:
 
 
 def scenario_kinds(short: Short) -> None:
-    """Each kind: acquire, release, submit; a failure takes nothing for good, neither on the server nor in the process."""
+    """Each kind: acquire, release, submit; a failure loses nothing for good, neither on the server nor in the process."""
     server, client = short.world.server, short.agent.open(short.world.server, lease_ms=1000)
     for kind in KINDS:
         lock = one(client, kind, kind)
@@ -1154,7 +1154,7 @@ SCENARIOS = [scenario_open, scenario_new, scenario_first_acquire, scenario_acqui
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda function: function.__name__)
 def test_no_memory(world: World, scenario: Callable[[Short], None], on: int) -> None:
     short = Short(world, "alloc", on)
-    warm = short.agent.open(world.server)  # what the C library keeps for itself
+    warm = short.agent.open(world.server)  # what the C library allocates for itself
     lock = warm.lock("warm")
     lock.acquire(1, 0).ok
     warm.close(3000).ok
@@ -1187,7 +1187,7 @@ def test_the_system_refuses(world: World, what: str) -> None:
     until(lambda: not short.agent.threads())
 
 
-# ---- whose options are
+# ---- levels of options
 
 
 OTHER = {"integer": "7", "bool": "false", "text": "x", "secret": "x"}
@@ -1196,7 +1196,7 @@ SPECIAL = {"replicas": "2", "checks": "warn", "quarantine_ms": "400000", "connec
 
 @pytest.mark.parametrize("name", OF_CLIENTS)
 def test_options_that_are_not_a_locks(agent: Agent, redis_server: Server, name: str) -> None:
-    """Given to a lock they would do nothing: it is told, unless they say what is so anyway."""
+    """On a lock they would have no effect. They are refused, unless they repeat the value that applies anyway."""
     client = agent.open(redis_server)
     index = next(i for i in range(library.dlock_option_count()) if library.dlock_option_name(i).decode() == name)
     kind, default = (call(index).decode() for call in (library.dlock_option_type, library.dlock_option_default))
@@ -1206,7 +1206,7 @@ def test_options_that_are_not_a_locks(agent: Agent, redis_server: Server, name: 
 
 
 def test_an_option_of_a_name(agent: Agent, redis_server: Server) -> None:
-    """What the first handle says goes for all, until the last one is gone."""
+    """The first handle's value applies to all handles, until the last one is freed."""
     client = agent.open(redis_server, lease_ms=30_000)
     first = client.lock("lock", lock_delay_ms=20_000)
     second = client.lock("lock")
@@ -1218,11 +1218,11 @@ def test_an_option_of_a_name(agent: Agent, redis_server: Server) -> None:
     assert redis_server.command("PTTL", "lock") <= 30_000
 
 
-# ---- who gets no answer
+# ---- calls without an answer
 
 
 def test_a_submitted_try_on_a_silent_server(agent: Agent, redis_server: Server) -> None:
-    """Nobody is known to have the lock: it is not busy. Also when an exchange of somebody else is on its way already."""
+    """No known holder, so the status is not BUSY. Also when an exchange for another caller is in flight already."""
     client = agent.open(redis_server, command_timeout_ms=100, connect_timeout_ms=100)
     lock, other = client.lock("lock"), client.lock("other")
     client.ping(1000).ok

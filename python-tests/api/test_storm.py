@@ -1,4 +1,4 @@
-"""Random calls of the whole ABI from several threads (native/agents/storm.c), on a server and on an address where nobody is."""
+"""Random calls of the whole ABI from several threads (native/agents/storm.c), on a server and on an address without one."""
 from __future__ import annotations
 
 import os
@@ -17,7 +17,7 @@ THREADS_CHECKED = BUILD.name == "thread"
 
 
 def storm(url: str, dead: str, seed: int, rounds: int, calls: int) -> dict[str, int]:
-    """ThreadSanitizer knows no forks of many threads. Here, where no interpreter is, memory that is lost is looked for."""
+    """ThreadSanitizer does not support forks with many threads. This program has no interpreter, so leaks are checked here."""
     command = [str(native("storm")), url, dead, str(seed), str(rounds), str(calls)]
     env = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     env["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=1"
@@ -38,4 +38,4 @@ def test_any_calls_in_any_order(redis_server: Server, tmp_path: pathlib.Path, se
         made += said["calls"]
         forks += said["forks"]
     assert made > seeds * rounds * calls and (forks > 0 or THREADS_CHECKED)
-    until(lambda: redis_server.command("EXISTS", *LOCKS) == 0, 30)  # what was given up without a close ends by its lease
+    until(lambda: redis_server.command("EXISTS", *LOCKS) == 0, 30)  # locks that were abandoned without a close end with their leases

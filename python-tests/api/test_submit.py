@@ -1,4 +1,4 @@
-"""Submitted calls: what dlock_lock_submit_extend and its like do is what the blocking calls do, and one event tells it."""
+"""Submitted calls: dlock_lock_submit_extend and its siblings do what the blocking calls do, and one event reports the result."""
 from __future__ import annotations
 
 import collections
@@ -19,7 +19,7 @@ NUMBERS = {name: number for number, name in ((0, "OK"), (10, "UNCHANGED"), (-107
 
 
 def done(client: Client, tag: int) -> Event:
-    """The event of a submitted call; LOST and log lines may come before it."""
+    """The event of a submitted call; LOST and log events may come before it."""
     while (event := client.event()).type in ("LOST", "LOG", "AT_RISK"):
         pass
     assert (event.type, event.tag) == ("DONE", tag), event
@@ -27,7 +27,7 @@ def done(client: Client, tag: int) -> Event:
 
 
 class Pair:
-    """The same call in both forms, each on a name of its own that had the same done to it."""
+    """The same call in both forms, each on its own name with the same history."""
 
     def __init__(self, client: Client, kind: str) -> None:
         self.client, self.kind, self.tag = client, kind, 100
@@ -37,7 +37,7 @@ class Pair:
         act(self.waits), act(self.submits)
 
     def submit(self, command: str, *words: Any) -> Answer | Event:
-        """The event; the answer of the call when there is none."""
+        """The event; or the call's own answer when there is none."""
         self.tag += 1
         answer = self.submits.submit(command, self.tag, *words)
         if answer.number:
@@ -48,7 +48,7 @@ class Pair:
         return event
 
     def same(self, command: str, *words: Any, status: str | None = None, value: int | None = None) -> Answer | Event:
-        """Both forms answer alike."""
+        """Both forms give the same answer."""
         first = getattr(self.waits, command)(*words)
         second = self.submit(command, *words)
         assert status is None or first.status == status, first
@@ -101,7 +101,7 @@ def test_extend_and_force(client: Client, kind: str) -> None:
     pair.same("force")
     if "semaphore" not in kind:
         pair.same("force", status="NOT_HELD")
-        pair.same("extend", 1, 30_000)  # NOT_HELD from the server, or LOST when that was heard of before
+        pair.same("extend", 1, 30_000)  # NOT_HELD from the server, or LOST if that is known already
         assert {pair.waits.state(1), pair.submits.state(1)} == {"LOST"}
         pair.same("extend", 1, 30_000, status="LOST")
 
@@ -209,7 +209,7 @@ def test_nobody_answers(agent: Agent, new_proxy: Callable[..., Proxy], redis_ser
 
 @pytest.mark.parametrize("kind", ["mutex", "fair", "permit_semaphore"])
 def test_denied_while_it_waits(agent: Agent, redis_server: Server, kind: str) -> None:
-    """Whoever waits hears the server's words, whether it sent the command or not."""
+    """Every waiter gets the server's error text, whether it sent the command or not."""
     redis_server.command("ACL", "SETUSER", "less", "reset", "on", ">s3cret", "~*", "&*", "+@all")
     client = agent.open(redis_server.url.replace("://", "://less:s3cret@"), safety_ms=100)
     holder, waits, submits = (one(client, kind, name) for name in ("lock", "lock", "lock"))
@@ -283,11 +283,11 @@ def test_several_members(client: Client, redis_server: Server) -> None:
     assert event.status == NUMBERS["NOT_HELD"] and event.text == both.force().message
 
 
-# ---- each call is told once
+# ---- each call is reported once
 
 
 def ends(client: Client, count: int) -> list[Event]:
-    """So many events that are an end, in order."""
+    """So many end events, in order."""
     found: list[Event] = []
     while len(found) < count:
         event = client.event()
@@ -297,7 +297,7 @@ def ends(client: Client, count: int) -> list[Event]:
 
 @pytest.mark.parametrize("kind", ["mutex", *KINDS])
 def test_released_before_the_grant_was_read(client: Client, kind: str) -> None:
-    """The event of the grant stays what it was, and the one of the release comes after it."""
+    """The event of the grant is unchanged, and the event of the release comes after it."""
     lock = one(client, kind)
     for tag in (10, 20):
         lock.submit_acquire(1, -1, tag).ok
@@ -314,7 +314,7 @@ def test_released_before_the_grant_was_read(client: Client, kind: str) -> None:
 
 
 def test_a_release_that_is_refused_before_the_grant_was_read(agent: Agent, redis_server: Server) -> None:
-    """The words are for the release alone."""
+    """The error text belongs to the release alone."""
     redis_server.command("ACL", "SETUSER", "less", "reset", "on", ">s3cret", "~*", "&*", "+@all")
     client = agent.open(redis_server.url.replace("://", "://less:s3cret@"))
     lock = client.lock("lock")
@@ -324,7 +324,7 @@ def test_a_release_that_is_refused_before_the_grant_was_read(agent: Agent, redis
     lock.submit_release(1, 2).ok
     until(lambda: lock.state(1) == "NONE")
     other = client.lock("other")
-    other.submit_acquire(1, 0, 3).ok  # has its answer after the release
+    other.submit_acquire(1, 0, 3).ok  # is answered after the release
     acquired, released, refused = ends(client, 3)
     assert (acquired.type, acquired.tag, acquired.status) == ("ACQUIRED", 1, 0) and "evalsha" not in acquired.text
     assert (released.type, released.tag, released.status) == ("RELEASE_FAILED", 2, NUMBERS["DENIED"]) and "evalsha" in released.text
@@ -332,7 +332,7 @@ def test_a_release_that_is_refused_before_the_grant_was_read(agent: Agent, redis
     redis_server.command("ACL", "DELUSER", "less")
 
 
-# ---- a network that loses things
+# ---- a network that loses data
 
 
 CHANGES = [("semaphore", "permits_set", 5, -1, 5), ("semaphore", "permits_add", 3, 3, 3), ("permit_semaphore", "permits_add", 3, 3, 3), ("latch", "latch_set", 4, -1, 4)]
@@ -344,7 +344,7 @@ def test_a_change_acts_once(agent: Agent, redis_server: Server, new_proxy: Make,
     client, direct = agent.open(proxy, connects_per_second=1000), agent.open(redis_server)
     lock, look = client.lock("lock", kind=kind), direct.lock("lock", kind=kind)
     count = "latch_count" if kind == "latch" else "permits"
-    other = direct.lock("other", kind=kind)  # the server knows the script
+    other = direct.lock("other", kind=kind)  # the server has its script
     agent(command, other.index, number).ok
     hook = proxy.lose_reply(SHA[kind.replace("_semaphore", "") + "_change"])
     lock.submit(command, 1, number).ok
@@ -378,12 +378,12 @@ def test_no_answer_at_all(agent: Agent, redis_server: Server, new_proxy: Make) -
         assert event.text.startswith(f"lock '{'mutex' if command == 'force' else 'lock'}' at ") and proxy.url.rpartition(":")[2] in event.text
 
 
-# ---- who asked is gone, or comes back
+# ---- the caller's hold has ended, or is back
 
 
 @pytest.mark.parametrize("who", ["another", "itself", "itself at once"])
 def test_an_extension_that_comes_too_late(agent: Agent, redis_server: Server, new_proxy: Make, who: str) -> None:
-    """The hold that asked has ended when the answer comes: the next hold of the same grant keeps its lease, also its own owner's."""
+    """The caller's hold has ended when the answer comes: the next hold of the same grant keeps its lease, also a hold of the same owner."""
     proxy: Proxy = new_proxy(redis_server)
     client = agent.open(proxy, command_timeout_ms=30_000, lease_ms=30_000, handover_ms=1000, linger_ms=1000 if who == "itself at once" else 0)
     lock = client.lock("lock")
@@ -425,7 +425,7 @@ def interrupted(agent: Agent, lock: Lock, owner: int) -> None:
 @pytest.mark.parametrize("won", [True, False], ids=["won meanwhile", "waits"])
 @pytest.mark.parametrize("kind", ["mutex", *KINDS])
 def test_an_interrupted_call_goes_on(agent: Agent, redis_server: Server, kind: str, won: bool) -> None:
-    """As a submitted one: there is one acquisition, told once and released once."""
+    """As a submitted one: there is one acquisition, reported once and released once."""
     client, other = agent.open(redis_server, interruptible="true"), agent.open(redis_server)
     (lock, rival) = (client.lock("lock"), other.lock("lock")) if kind == "mutex" else sides(client, other, kind)
     rival.acquire(1, 0).ok
@@ -463,11 +463,11 @@ def test_an_interrupted_call_goes_on_and_fails(agent: Agent, redis_server: Serve
     assert (event.tag, event.owner, event.status) == (5, 9, {"TIMED_OUT": 2, "CANCELLED": 3, "CLOSED": -107, "GATE_CLOSED": 7}[how])
 
 
-# ---- the end of a client, handles that go, forks
+# ---- the end of a client, freed handles, forks
 
 
 def stalled(agent: Agent, redis_server: Server, new_proxy: Make, **options: Any) -> tuple[Client, Proxy, dict[str, Lock]]:
-    """A client whose server hears everything and whose answers stay away, with a lock of each kind; the mutex is held."""
+    """A client whose server gets everything and whose replies do not arrive, with a lock of each kind; the mutex is held."""
     proxy: Proxy = new_proxy(redis_server)
     client = agent.open(proxy, connects_per_second=1000, command_timeout_ms=30_000, **options)
     locks = {kind: client.lock(kind, kind=kind, lease_ms=60_000) for kind in ALL}
@@ -504,7 +504,7 @@ def test_closed_with_pending_calls(agent: Agent, redis_server: Server, new_proxy
 
 
 def rest(client: Client) -> list[Event]:
-    """What comes before the end; nothing comes after it."""
+    """The events before the end; nothing comes after it."""
     events = []
     while (answer := client.next(20_000)).status == "OK":
         events.append(answer.event)
@@ -524,7 +524,7 @@ CLOSES = [("close", 0), ("close", 150), ("submit_close", 0), ("submit_close", 15
 @pytest.mark.parametrize("what", ["one", "several"])
 @pytest.mark.parametrize("close, wait", CLOSES)
 def test_closed_while_a_release_finds_no_server(agent: Agent, redis_server: Server, new_proxy: Make, what: str, close: str, wait: int) -> None:
-    """It would be tried again later than the threads end: it is told, and before the end of the queue."""
+    """Its next try would be after the end of the threads: it is reported, and before the end of the queue."""
     proxy: Proxy = new_proxy(redis_server)
     client = agent.open(proxy, connects_per_second=1000)
     lock = some_lock(client, what)
@@ -541,7 +541,7 @@ def test_closed_while_a_release_finds_no_server(agent: Agent, redis_server: Serv
 @pytest.mark.parametrize("what", ["one", "several"])
 @pytest.mark.parametrize("close", ["close", "submit_close"])
 def test_closed_at_once_while_calls_are_under_way(agent: Agent, redis_server: Server, what: str, close: str) -> None:
-    """Nobody waits for the threads: the end of the queue does."""
+    """Nobody waits for the threads; the end of the queue does."""
     rival = agent.open(redis_server).lock("e", kind="fair")
     for turn in range(5):
         redis_server.command("FLUSHALL")
@@ -562,13 +562,13 @@ def test_closed_at_once_while_calls_are_under_way(agent: Agent, redis_server: Se
 
 
 def test_closed_while_a_caller_carries_what_a_release_waits_for(agent: Agent, redis_server: Server, new_proxy: Make) -> None:
-    """The threads end while the look of a blocking caller is under way, whose lock is released meanwhile. It comes back alone."""
+    """The threads end while a blocking caller's probe is in flight, and its lock is released meanwhile. The caller returns without them."""
     proxy: Proxy = new_proxy(redis_server)
     client, other = agent.open(proxy, command_timeout_ms=2500, connects_per_second=1000), agent.open(redis_server)
     lock, theirs = client.lock("lock"), other.lock("lock")
 
     def pushed() -> int:
-        """Whether the client hears of grants by now."""
+        """Whether the client is told of grants by messages now."""
         theirs.acquire(9, 5000).ok
         lock.submit_acquire(1, -1, 1).ok
         theirs.release(9).ok
@@ -599,9 +599,9 @@ def test_closed_while_a_caller_carries_what_a_release_waits_for(agent: Agent, re
 
 @pytest.mark.parametrize("close", [True, False])
 def test_handles_go_while_calls_are_under_way(new_agent: Make, redis_server: Server, new_proxy: Make, close: bool) -> None:
-    """Nothing of them is used afterwards; with the client free nobody hears of the end, and nothing stays behind."""
+    """Nothing of them is used afterwards. Once the client is freed nobody is told of the end, and nothing is left."""
     agent, live = new_agent(shim=True), []
-    for _ in range(2):  # the first time, what is made once is made
+    for _ in range(2):  # the first time makes what is made once
         redis_server.command("FLUSHALL")
         client, proxy, locks = stalled(agent, redis_server, new_proxy)
         both = client.multi(locks["mutex"], locks["fair"])
@@ -622,7 +622,7 @@ def test_handles_go_while_calls_are_under_way(new_agent: Make, redis_server: Ser
 
 
 def test_without_memory(new_agent: Make, redis_server: Server) -> None:
-    """Each allocation of the call fails in turn: it says so at once, or its event comes."""
+    """Each allocation of the call fails in turn: the call returns the error at once, or its event comes."""
     agent = new_agent(shim=True)
     client = agent.open(redis_server)
     locks = {kind: client.lock(kind, kind=kind) for kind in ALL}
@@ -644,7 +644,7 @@ def test_without_memory(new_agent: Make, redis_server: Server) -> None:
 
 
 def test_an_inner_release_without_memory(new_agent: Make, redis_server: Server) -> None:
-    """What is refused has changed nothing: the owner holds as often as before."""
+    """The refused call has changed nothing: the owner holds as many levels as before."""
     agent = new_agent(shim=True)
     client = agent.open(redis_server)
     lock = client.lock("lock")
@@ -675,7 +675,7 @@ def test_a_child_knows_nothing_of_them(agent: Agent, redis_server: Server, new_p
 
 
 def test_thousands_in_flight(agent: Agent, redis_server: Server, new_proxy: Make) -> None:
-    """From one thread, all before the first answer; each is told once, and no thread is made for them."""
+    """From one thread, all before the first answer; each is reported once, and no thread is made for them."""
     client, proxy, locks = stalled(agent, redis_server, new_proxy)
     threads, count = len(agent.threads()), 4000
     assert locks["semaphore"].flood("permits_add", 1, count, 1).ok.bad == 0
@@ -694,7 +694,7 @@ def test_thousands_in_flight(agent: Agent, redis_server: Server, new_proxy: Make
 
 
 class Rounds:
-    """The same rounds in both forms, each with a transaction of its own on keys of its own."""
+    """The same rounds in both forms, each with its own transaction on its own keys."""
 
     def __init__(self, client: Client) -> None:
         self.client, self.tag, self.waits, self.submits = client, 1000, client.txn(), client.txn()
@@ -785,7 +785,7 @@ def test_transactions_when_the_network_loses_things(agent: Agent, redis_server: 
     rounds = Rounds(client)
     rounds.same("watch", "a")
     rounds.same("rollback")
-    proxy.cut()  # idle connections: the next round makes new ones
+    proxy.cut()  # the idle connections: the next round makes new ones
     rounds.same("watch", "a")
     rounds.write("set", "a", "1", -1)
     proxy.cut()
@@ -854,10 +854,10 @@ def test_transactions_go_while_calls_are_under_way(new_agent: Make, redis_server
 
 
 def test_many_transactions_at_once(agent: Agent, redis_server: Server) -> None:
-    """More than a lane watches together, from one thread; nobody waits for one, and no thread is made for them."""
+    """More transactions than a lane watches together, from one thread; none waits for another, and no thread is made for them."""
     client = agent.open(redis_server, connects_per_second=1000)
     client.ping(-1).ok
-    until(agent.threads)  # a thread gives itself its name
+    until(agent.threads)  # a thread sets its name itself
     txns, threads = [client.txn() for _ in range(240)], len(agent.threads())
     assert threads < 10
     for step in ("watch", "get", "commit"):
@@ -873,7 +873,7 @@ def test_many_transactions_at_once(agent: Agent, redis_server: Server) -> None:
 
 
 def test_a_try_that_gets_no_answer(agent: Agent, redis_server: Server, new_proxy: Make) -> None:
-    """The server takes longer than an attempt of such a lease may. Who did not want to wait did not wait too long, in either form."""
+    """The server takes longer than one attempt may with such a lease. A caller that does not wait is not kept too long, in either form."""
     proxy: Proxy = new_proxy(redis_server)
     client = agent.open(proxy, lease_ms=600, command_timeout_ms=20_000)
     client.lock("first").acquire(1, 5000).ok

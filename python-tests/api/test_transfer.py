@@ -1,4 +1,4 @@
-"""Grants that one process gives out: whoever adopts one first has it, and nobody else."""
+"""Grants that one process exports: whoever adopts one first has it, and nobody else."""
 from __future__ import annotations
 
 import pathlib
@@ -19,14 +19,14 @@ Make = Callable[..., Agent]
 
 
 def given(lock: Lock, owner: int = 1) -> bytes:
-    """A grant that is acquired and given out."""
+    """A grant that is acquired and exported."""
     lock.acquire(owner, 0).ok
     return bytes.fromhex(lock.export(owner, 600).ok.grant.replace("%", ""))
 
 
 @pytest.fixture(params=["one server", "replica", "cluster", "quorum"])
 def place(request: pytest.FixtureRequest, new_server: Callable[..., Server]) -> Iterator[tuple[Any, dict[str, Any], int]]:
-    """Where the locks are, options, and how many may adopt at the same time so that one always wins."""
+    """The servers of the locks, options, and how many adopters may compete so that one always wins."""
     if request.param == "cluster":
         with Cluster(3) as cluster:
             yield cluster, {}, 4
@@ -61,7 +61,7 @@ def test_one_gets_it(place: tuple[Any, dict[str, Any], int], new_agent: Make) ->
 
 
 def test_from_hand_to_hand(new_agent: Make, redis_server: Server) -> None:
-    """Only the last grant of a chain is one, and it is renewed."""
+    """Only the last grant of a chain is valid, and it is renewed."""
     locks = [new_agent().open(redis_server).lock("lock", lease_ms=600) for _ in range(3)]
     grants = [given(locks[0])]
     token = int(grants[0].split()[1])
@@ -80,13 +80,13 @@ def test_from_hand_to_hand(new_agent: Make, redis_server: Server) -> None:
 
 
 def undone(server: Server, giver: bytes) -> None:
-    """The grant is its giver's again."""
+    """The grant belongs to its giver again."""
     until(lambda: server.command("HKEYS", "lock") == [giver])
 
 
 @pytest.mark.parametrize("next_one", ["the same", "another"])
 def test_an_answer_is_lost(new_agent: Make, new_proxy: Callable[..., Proxy], redis_server: Server, next_one: str) -> None:
-    """For good: it is undone in the background, and whoever has the bytes may adopt the grant."""
+    """The answer never comes: the adoption is undone in the background, and whoever has the bytes may adopt the grant."""
     teach(redis_server)
     proxy = new_proxy(redis_server)
     client = new_agent().open(proxy.url, command_timeout_ms=500, connects_per_second=1000)
@@ -121,7 +121,7 @@ def test_mutant_without_undo(new_agent: Make, new_proxy: Callable[..., Proxy], r
 
 
 def test_tries_while_the_undo_cannot_come_through(new_agent: Make, new_proxy: Callable[..., Proxy], redis_server: Server) -> None:
-    """Each try may take what an earlier one has; another grant is not adopted meanwhile; nobody else has the lock."""
+    """A try may take over from an earlier one. Another grant is not adopted in between. Nobody else has the lock."""
     teach(redis_server)
     proxy = new_proxy(redis_server)
     giver, other = (new_agent().open(redis_server).lock("lock", lease_ms=20_000) for _ in range(2))
@@ -162,7 +162,7 @@ def test_a_request_that_comes_after_its_undo(new_agent: Make, new_proxy: Callabl
 
 @pytest.mark.parametrize("token", [0, 2**53, 10**16, 10**17 - 1, 10**30])
 def test_a_token_that_is_none(new_agent: Make, redis_server: Server, token: int) -> None:
-    """The bytes are refused, also where the server would know the owner; the grant itself stays one."""
+    """The bytes are refused, even if the server would accept the owner; the grant itself stays valid."""
     giver, taker = (new_agent().open(redis_server).lock("lock", lease_ms=20_000) for _ in range(2))
     grant = given(giver)
     assert taker.adopt(1, b" ".join([b"dlock1", b"%d" % token, *grant.split(b" ")[2:]])).status == "INVALID_GRANT"
@@ -170,7 +170,7 @@ def test_a_token_that_is_none(new_agent: Make, redis_server: Server, token: int)
 
 
 def test_a_full_server(new_agent: Make, new_server: Callable[..., Server]) -> None:
-    """It takes nothing new, and what there is may change hands."""
+    """It accepts nothing new; existing grants may change hands."""
     server = new_server()
     giver, taker = (new_agent().open(server).lock("lock", lease_ms=20_000) for _ in range(2))
     grant = given(giver)

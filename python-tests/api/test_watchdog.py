@@ -25,7 +25,7 @@ def seen(redis_server: Server) -> Iterator[Monitor]:
 
 
 def events(client: Client, *kinds: str) -> list[Event]:
-    """What waits in the queue, of these kinds."""
+    """The events of these types in the queue."""
     found = []
     while (answer := client.next(0)).status == "OK":
         found.append(answer.event)
@@ -42,7 +42,7 @@ def never_twice(monitor: Monitor) -> None:
 
 
 def most(began: int, lease: int) -> float:
-    """How many renewals there can be since began: each comes 0.3 leases or more after the one before."""
+    """The most renewals there can be since began: each comes at least 0.3 leases after the one before."""
     return (now() - began) / (300 * lease) + 1
 
 
@@ -62,7 +62,7 @@ def test_one_renewal_per_period(agent: Agent, redis_server: Server, seen: Monito
 
 
 def test_extend_races_with_renewal(agent: Agent, redis_server: Server, seen: Monitor) -> None:
-    """Four threads extend one lock as fast as they can for several periods: what the watchdog adds is at most its share."""
+    """Four threads extend one lock as fast as they can for several periods: the watchdog adds its share of renewals at most."""
     client = agent.open(redis_server, lease_ms=1000)
     lock, other, began, extends = client.lock("lock"), client.lock("other"), now(), 0
     lock.acquire(1, 0).ok
@@ -79,7 +79,7 @@ def test_extend_races_with_renewal(agent: Agent, redis_server: Server, seen: Mon
 
 
 def test_pauses_between_extends(agent: Agent, redis_server: Server, seen: Monitor) -> None:
-    """An extend now and then moves the next renewal: never two within a third of a lease."""
+    """An occasional extend moves the next renewal: there are never two within a third of a lease."""
     client = agent.open(redis_server, lease_ms=1200)
     lock, began, extends = client.lock("lock"), now(), 0
     lock.acquire(1, 0).ok
@@ -92,7 +92,7 @@ def test_pauses_between_extends(agent: Agent, redis_server: Server, seen: Monito
 
 
 def test_extended_while_its_renewal_is_queued(agent: Agent, redis_server: Server, new_proxy: Callable[..., Proxy], seen: Monitor) -> None:
-    """The script in flight is kept back, another lock's renewal waits behind it, and that lock gets a short new lease."""
+    """The script in flight is held back, another lock's renewal waits behind it, and that lock gets a short new lease."""
     proxy = new_proxy(redis_server)
     client = agent.open(proxy, lease_ms=6000)
     first, second = client.lock("first"), client.lock("second")
@@ -160,7 +160,7 @@ def asleep(agent: Agent) -> bool:
 
 
 def test_releases_are_counted_however_they_are_asked_for(agent: Agent, redis_server: Server) -> None:
-    """Each hold once: inner levels are none. To a waiter of this process, to the server, of a multi-lock's members."""
+    """A hold counts once; its inner levels do not count. To a waiter of this process, to the server, for members of a multi-lock."""
     client = agent.open(redis_server)
     lock, pair = client.lock("lock"), client.multi(client.lock("one"), client.lock("two", kind="fair"))
 
@@ -204,12 +204,12 @@ def test_new_locks_are_noticed_while_the_thread_sleeps(agent: Agent, redis_serve
 
 
 def task_count(agent: Agent) -> int:
-    """Of the library's threads, those of all clients."""
+    """The number of the library's threads, of all clients."""
     return sum(path.read_text().startswith("dlock") for path in pathlib.Path(f"/proc/{agent.pid}/task").glob("*/comm"))
 
 
 def goes_on(agent: Agent, client: Client, *locks: Lock, threads: int = 1) -> None:
-    """Renewals go on in the same threads, and what was held is held."""
+    """Renewals go on in the same threads, and all holds are still held."""
     before = client.counters()["renewed"]
     until(lambda: client.counters()["renewed"] > before + len(locks), 20)
     assert task_count(agent) == threads
@@ -219,7 +219,7 @@ def goes_on(agent: Agent, client: Client, *locks: Lock, threads: int = 1) -> Non
 
 @pytest.mark.parametrize("first", [1, 4])
 def test_without_memory(new_agent: Callable[..., Agent], redis_server: Server, new_proxy: Callable[..., Proxy], first: int) -> None:
-    """For a third of the lease, in which a renewal falls due and the connections break, no allocation succeeds."""
+    """No allocation succeeds for a third of the lease. In that time a renewal is due and the connections break."""
     proxy, agent = new_proxy(redis_server), new_agent(shim=True)
     client = agent.open(proxy, lease_ms=3000, connects_per_second=100)
     lock, other = client.lock("lock"), client.lock("other")
@@ -230,7 +230,7 @@ def test_without_memory(new_agent: Callable[..., Agent], redis_server: Server, n
     while now() < began + 1_000_000:
         proxy.cut()
         agent("shim", "alloc", first, 1)
-        fired += client.next(1050).fired  # ends early when there is a log line
+        fired += client.next(1050).fired  # returns early when there is a log event
     assert fired > 0
     until(lambda: proxy.connections > connections)
     goes_on(agent, client, lock, other)
@@ -257,7 +257,7 @@ def test_broken_connections(agent: Agent, redis_server: Server, new_proxy: Calla
         until(lambda: lock.state(1) == "AT_RISK")
         proxy.up.blackhole = False
         assert proxy.up.fired["blackhole"] > 0
-        proxy.cut()  # what was lost in it shifts all later replies
+        proxy.cut()  # a lost reply shifts all later ones
     else:
         proxy.refuse()
         proxy.cut()
@@ -278,7 +278,7 @@ FOR_LONG = ("BUSY", "LOADING", "NOSCRIPT", "rubbish")
 
 
 def test_answers_that_are_no_use(agent: Agent) -> None:
-    """Every kind of bad answer to a renewal, each on a server of its own; some of them three times in a row."""
+    """Every kind of bad answer to a renewal, each on its own server; some of them three times in a row."""
     with contextlib.ExitStack() as stack:
         rows = []
         for name, times in [(name, 1) for name in ANSWERS] + [(name, 3) for name in FOR_LONG]:
@@ -300,8 +300,8 @@ def test_signals_to_the_threads(agent: Agent, redis_server: Server) -> None:
     locks = [client.lock(name) for name in ("lock", "other")]
     for lock in locks:
         lock.acquire(1, 0).ok
-    agent("signals", 1000, 0)  # to whoever takes them
-    until(lambda: len(agent.threads()) == 2)  # named, so seen
+    agent("signals", 1000, 0)  # to whichever thread takes them
+    until(lambda: len(agent.threads()) == 2)  # they have their names, so they are visible
     for lines in agent.threads().values():
         for number in (signal.SIGUSR1, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGALRM):
             assert libc.tgkill(agent.pid, int(lines["Pid"]), number) == 0
@@ -349,8 +349,9 @@ def test_a_thousand_locks_are_renewed_in_batches(agent: Agent, redis_server: Ser
 
 
 def behind_a_batch(agent: Agent, proxy: Proxy, count: int = 400) -> tuple[int, bool]:
-    """How many scripts renewed one lock and many, the many while the script of the one was kept back; and whether the machine was in
-    time for that: the one was not asked for again."""
+    """How many scripts renewed one lock and how many the many, which were renewed while the script of the one was held back. Also whether
+    the machine was fast enough: the one was not requested again.
+    """
     client = agent.open(proxy, lease_ms=6000)
     first, locks = client.lock("first"), [client.lock(f"lock{i}") for i in range(count)]
     began = first.acquire(1, 0).ok.began
@@ -370,7 +371,7 @@ def behind_a_batch(agent: Agent, proxy: Proxy, count: int = 400) -> tuple[int, b
 
 
 def test_what_waits_behind_a_batch_goes_next(agent: Agent, redis_server: Server, new_proxy: Callable[..., Proxy]) -> None:
-    """One script is kept back until many more locks are due. They go as soon as it is answered, without another alarm."""
+    """One script is held back until many more locks are due. They go as soon as it is answered, without another alarm."""
     tries = (behind_a_batch(agent, new_proxy(redis_server)) for _ in range(8))
     assert next(scripts for scripts, in_time in tries if in_time) <= 8
 
@@ -401,7 +402,7 @@ def test_max_hold_under_renewal(agent: Agent, redis_server: Server, seen: Monito
     began = lock.acquire(1, 0).ok.began
     assert other.acquire(1, 10_000).ok.done >= began + 1_500_000
     assert len(seen.rows("lock")) >= 2 and lock.state(1) == "LOST"
-    until(lambda: client.event().cause == "MAX_HOLD")  # a slow machine may have been at risk before
+    until(lambda: client.event().cause == "MAX_HOLD")  # on a slow machine AT_RISK may come before
     since = seen.catch_up()
     assert redis_server.command("HLEN", "lock") == 1
     assert not [row for row in seen.rows("lock", since) if row.lease == 600]
@@ -441,7 +442,7 @@ def test_at_risk_and_lost_without_network(agent: Agent, new_server: Callable[...
 
 @pytest.mark.parametrize("read", [True, False])
 def test_at_risk_again(agent: Agent, redis_server: Server, new_proxy: Callable[..., Proxy], read: bool) -> None:
-    """Each risk that is read before the next one is told; one that waits to be read stays as it was, and stands for both."""
+    """Each risk that was read before the next one is reported. An unread AT_RISK event stays as it was, and stands for both."""
     proxy = new_proxy(redis_server)
     client = agent.open(proxy, lease_ms=4500, command_timeout_ms=200, connects_per_second=100)
     lock = client.lock("lock")
@@ -464,7 +465,7 @@ def test_at_risk_again(agent: Agent, redis_server: Server, new_proxy: Callable[.
 
 
 def test_the_deadline_needs_no_thread(agent: Agent, new_server: Callable[..., Server]) -> None:
-    """Also when the whole process slept: the first look after the deadline says LOST."""
+    """Also when the whole process was suspended: the first check after the deadline says LOST."""
     server = new_server()
     client = agent.open(server, lease_ms=600)
     locks = [client.lock(f"lock{i}") for i in range(20)]
@@ -488,7 +489,7 @@ def test_extend_changes_the_lease(agent: Agent, redis_server: Server, seen: Moni
     lock.extend(1, 60_000).ok
     assert redis_server.command("PTTL", "lock") > 30_000 and lock.remaining(1).remaining > 30_000
     since = seen.catch_up()
-    lock.extend(1, 900).ok  # what the server was asked for stays; renewals are for the new one
+    lock.extend(1, 900).ok  # the lease on the server stays as requested; renewals use the new one
     assert redis_server.command("PTTL", "lock") > 30_000
     seen.wait(lambda: len(seen.rows("lock", since)) >= 4)
     assert {row.lease for row in seen.rows("lock", since)} == {900}
@@ -508,7 +509,7 @@ def test_a_fixed_lease_is_not_renewed(agent: Agent, redis_server: Server, seen: 
     lock.acquire(1, 2000).ok
     before = seen.catch_up()
     lock.extend(1, 3000).ok
-    seen.wait(lambda: len(seen.rows("clock", before)) >= 3)  # longer than the lease it had at first
+    seen.wait(lambda: len(seen.rows("clock", before)) >= 3)  # longer than its first lease
     assert lock.state(1) == "HELD" and len(seen.rows("lock")) == 1
     assert client.event().type == "LOST"
     assert len(seen.rows("lock")) == 1
@@ -521,7 +522,7 @@ def test_close_gives_everything_back(agent: Agent, redis_server: Server) -> None
     assert redis_server.command("EXISTS", *(f"lock{i}" for i in range(200))) == 200
     client.close(10_000).ok
     assert redis_server.command("EXISTS", *(f"lock{i}" for i in range(200))) == 0
-    until(lambda: not agent.threads())  # the system forgets a thread a moment after it was joined
+    until(lambda: not agent.threads())  # the kernel removes a thread a moment after the join
 
 
 def test_a_grant_moves_to_another_process(new_agent: Callable[..., Agent], redis_server: Server, seen: Monitor) -> None:

@@ -28,7 +28,7 @@ import dlock.aio
 from dlock import State
 from dlock.aio import Client, Lock
 
-# From Python 3.12 on os.fork warns whenever there are threads; that it works all the same is tested here.
+# From Python 3.12 on os.fork warns when there are threads. It works nevertheless; that is tested here.
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 
 KINDS = ["lock", "fair_lock", "read_lock", "write_lock", "semaphore", "permit_semaphore", "multi_lock"]
@@ -37,7 +37,7 @@ Run = Callable[..., Any]
 
 
 def with_loop(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Any], timeout: float = WHILE) -> Any:
-    """As asyncio.run, on this loop; whatever a callback raises fails the test."""
+    """As asyncio.run, on this loop; an exception in a callback fails the test."""
     wrong: list[dict[str, Any]] = []
     loop.set_exception_handler(lambda _loop, context: wrong.append(context))
     try:
@@ -76,14 +76,14 @@ def run(new_loop: Callable[[], asyncio.AbstractEventLoop]) -> Run:
 
 
 def one(client: Any, kind: str, name: str = "lock", **more: Any) -> Any:
-    """A lock of the kind, also of a client that blocks."""
+    """A lock of the kind, also of a blocking client."""
     if kind == "multi_lock":
         return client.multi_lock(client.fair_lock(name), client.lock(name + "2"), **more)
     return getattr(client, kind)(name, **more)
 
 
 def rival(client: Any, kind: str, **more: Any) -> Any:
-    """What its holder keeps out."""
+    """The kind that its holder excludes."""
     return one(client, {"read_lock": "write_lock", "write_lock": "read_lock"}.get(kind, kind), **more)
 
 
@@ -106,7 +106,7 @@ async def waiting(client: Client, count: int) -> None:
 
 
 async def ended(task: asyncio.Task[Any]) -> BaseException | None:
-    """What a task raised."""
+    """The exception of a task."""
     (result,) = await asyncio.gather(task, return_exceptions=True)
     return result if isinstance(result, BaseException) else None
 
@@ -221,7 +221,7 @@ def test_readers_and_a_writer_that_reads(run: Run, redis_server: Server) -> None
 
 
 def test_others_have_their_turn(run: Run, redis_server: Server) -> None:
-    """A task whose answers are always there at once does not keep the loop from others: of so many answers it awaits one."""
+    """A task whose answers are always ready does not starve others: it awaits one in so many answers."""
 
     async def work(client: Client) -> None:
         lock, most = client.lock("alone"), 0
@@ -238,7 +238,7 @@ def test_others_have_their_turn(run: Run, redis_server: Server) -> None:
 
 
 def test_a_loss_that_is_seen_by_who_runs(run: Run, redis_server: Server) -> None:
-    """As by who gives up a wish. It is cancelled where it waits next: if it does not wait, the end of its body says Lost."""
+    """A running task finds the loss itself. It is cancelled at its next await; if it does not await, the end of its body raises Lost."""
 
     async def work(client: Client) -> None:
         for _ in range(20):
@@ -254,7 +254,7 @@ def test_a_loss_that_is_seen_by_who_runs(run: Run, redis_server: Server) -> None
 
 
 def test_the_task_that_calls_is_the_owner(run: Run, redis_server: Server) -> None:
-    """Whatever task awaits: asyncio.wait_for made one up to Python 3.11."""
+    """Whichever task awaits: up to Python 3.11 asyncio.wait_for made one."""
 
     async def work(client: Client) -> None:
         lock = client.lock("a")
@@ -369,11 +369,11 @@ def test_permits_have_ids(run: Run, redis_server: Server) -> None:
     run(work, redis_server.url)
 
 
-# ---- what is asked of the server
+# ---- calls to the server
 
 
 def test_orders(run: Run, redis_server: Server) -> None:
-    """The same as of dlock, awaited."""
+    """The same as in dlock, awaited."""
 
     async def work(client: Client) -> None:
         await client.ping()
@@ -455,7 +455,7 @@ def test_counts(run: Run, redis_server: Server) -> None:
 
 
 def test_orders_that_nobody_waits_for(run: Run, new_server: Callable[..., Server]) -> None:
-    """They go on, and nothing is left of them; nobody hears of them when the client is closed."""
+    """They go on, and nothing of them is left; nobody is told of them when the client is closed."""
 
     async def work(client: Client, server: Server) -> None:
         lock = client.lock("a")
@@ -564,7 +564,7 @@ def test_a_cancelled_wait_leaves_nothing(run: Run, redis_server: Server, kind: s
 
 
 async def free(server: Server, client: Client) -> None:
-    """Wait until nobody has anything, here and on the server."""
+    """Waits until nobody holds anything, in the client and on the server."""
     await until(lambda: client.stats()["held"] == client.stats()["waiting"] == 0)
     await until(lambda: not client._answers and not client._watches)
     await until(lambda: permits_of(server, "lock") == 1 or server.command("EXISTS", "lock", "lock2") == 0)
@@ -577,7 +577,7 @@ def permits_of(server: Server, name: str) -> int:
 @each
 @pytest.mark.parametrize("seed", [*range(3), *[pytest.param(seed, marks=pytest.mark.full) for seed in range(3, 30)]])
 def test_cancelled_at_any_moment(run: Run, redis_server: Server, kind: str, seed: int) -> None:
-    """Tasks are cancelled at random, while they wait, win, hold and release; in the end nothing is held or forgotten."""
+    """Tasks are cancelled at random, while they wait, win, hold and release; at the end nothing is held or left behind."""
     rng = random.Random(seed)
     inside = done = 0
 
@@ -613,7 +613,7 @@ def test_cancelled_at_any_moment(run: Run, redis_server: Server, kind: str, seed
 
 
 def test_cancelled_when_it_has_just_won(run: Run, redis_server: Server) -> None:
-    """The win and the cancellation come in the same turn of the loop, in either order."""
+    """The grant and the cancellation come in the same iteration of the loop, in either order."""
 
     async def work(client: Client) -> None:
         for turn in range(40):
@@ -664,7 +664,7 @@ def test_a_cancelled_task_may_ask_again_at_once(run: Run, redis_server: Server) 
 
 
 def test_a_cancelled_adoption_is_given_back(run: Run, new_server: Callable[..., Server]) -> None:
-    """Also when its answer had just come."""
+    """Also when its answer has just come."""
 
     async def work(client: Client, server: Server) -> None:
         async with Client(server.url) as other:
@@ -692,7 +692,7 @@ def test_a_cancelled_adoption_is_given_back(run: Run, new_server: Callable[..., 
 
 @each
 def test_a_release_that_is_cancelled_before_it_begins(run: Run, redis_server: Server, kind: str) -> None:
-    """The call asks for it."""
+    """The call itself submits the release."""
 
     async def work(client: Client) -> None:
         lock = one(client, kind)
@@ -790,7 +790,7 @@ def test_a_lost_lock_and_what_else_may_happen(run: Run, redis_server: Server) ->
                     1 / 0
 
     async def other_cancel(client: Client) -> None:
-        """Cancelled by somebody else in the same turn: that goes first where Python can tell, from 3.11 on."""
+        """Another cancellation in the same iteration: it takes precedence where Python can tell them apart, from 3.11 on."""
 
         async def body() -> None:
             async with client.lock("a", owner=5):
@@ -805,7 +805,7 @@ def test_a_lost_lock_and_what_else_may_happen(run: Run, redis_server: Server) ->
         assert isinstance(error, asyncio.CancelledError if sys.version_info >= (3, 11) else (asyncio.CancelledError, dlock.Lost))
 
     async def nested(client: Client) -> None:
-        """Two locks, and one of them twice: the outermost tells."""
+        """Two locks, and one of them twice: the outermost block raises."""
         reached = []
         with pytest.raises(dlock.Lost) as caught:
             async with client.lock("a"):
@@ -817,7 +817,7 @@ def test_a_lost_lock_and_what_else_may_happen(run: Run, redis_server: Server) ->
         assert str(caught.value).startswith("lock ") and len(reached) == 1
 
     async def caught_inside(client: Client) -> None:
-        """The inner one only is lost; the outer one goes on."""
+        """Only the inner one is lost; the outer one goes on."""
         async with client.lock("a") as outer:
             with pytest.raises(dlock.Lost):
                 async with client.lock("b"):
@@ -894,7 +894,7 @@ def test_wait_lost_that_runs_late(run: Run, redis_server: Server) -> None:
 
 
 def test_wait_lost_and_other_handles(run: Run, redis_server: Server) -> None:
-    """Of the same lock, and multi-locks it is in."""
+    """Other handles of the same lock, and multi-locks that contain it."""
 
     async def work(client: Client) -> None:
         for kind in "lock", "permit_semaphore":
@@ -918,7 +918,7 @@ def test_wait_lost_and_other_handles(run: Run, redis_server: Server) -> None:
 
 
 def test_wait_lost_ends_in_every_way(run: Run, redis_server: Server) -> None:
-    """Given away, taken by oneself, given back by who was cancelled, closed: nobody waits for ever."""
+    """Given away, taken by the same owner, released by a cancelled task, closed: nobody waits for ever."""
 
     async def work(client: Client) -> None:
         lock, both = client.lock("a", owner=1), client.multi_lock(client.lock("a"), client.lock("b"), owner=1)
@@ -927,7 +927,7 @@ def test_wait_lost_ends_in_every_way(run: Run, redis_server: Server) -> None:
         await asyncio.sleep(0)
         grant = client.lock("a", owner=1).export_grant()
         assert await told is False
-        await lock.adopt_grant(grant)  # the same token: that it was away counts
+        await lock.adopt_grant(grant)  # the same token: that it was given away counts
         told = asyncio.create_task(lock.wait_lost())
         await asyncio.sleep(0)
         assert not told.done()
@@ -952,7 +952,7 @@ def test_wait_lost_ends_in_every_way(run: Run, redis_server: Server) -> None:
         async with client.lock("c"):
             asker = asyncio.create_task(client.lock("c", owner=1).acquire())
             await waiting(client, 1)
-        while not client.lock("c", owner=1).held:  # it has not heard of that
+        while not client.lock("c", owner=1).held:  # it has not been told yet
             select.select([client], [], [], 0.01)
         later = client.lock("c", owner=1).wait_lost()
         asker.cancel()
@@ -984,7 +984,7 @@ def test_who_holds_nothing_cannot_lose_it(run: Run, redis_server: Server) -> Non
 
 
 def test_what_else_happens_is_told_to_on_event(new_loop: Callable[..., Any], new_server: Callable[..., Server]) -> None:
-    """AT_RISK before the end of the lease, LOST at it, LOG of the trouble; and what on_event raises goes to the loop."""
+    """AT_RISK before the end of the lease, LOST at its end, LOG for the failure; an exception in on_event goes to the loop."""
     told: list[dlock.Event] = []
     lock_events: list[dlock.Event] = []
     tokens: list[int] = []
@@ -1016,9 +1016,9 @@ def test_what_else_happens_is_told_to_on_event(new_loop: Callable[..., Any], new
 @pytest.mark.no_tsan
 @pytest.mark.timeout(120)
 def test_losses_are_raised_before_the_deadline(run: Run, new_server: Callable[..., Server]) -> None:
-    """The server stops for good: 200 tasks of 200 are out of their bodies before the lease can end on the server.
+    """The server stops for good: all 200 tasks have left their bodies before a lease can end on the server.
 
-    A run counts only if the machine let the loop go on all the time, which has to happen in one of ten.
+    A run counts only if the loop was never delayed by the machine. One of ten runs must count.
     """
     count, lease = 200, 2.0
     late, longest = [], 0.0
@@ -1104,7 +1104,7 @@ def test_ten_thousand_tasks_wait_for_a_hundred_locks(run: Run, redis_server: Ser
 
 @pytest.mark.parametrize("kind", ["lock", "fair_lock", "read_lock", "multi_lock"])
 def test_who_tries_again_and_again_lets_others_go_on(run: Run, redis_server: Server, kind: str) -> None:
-    """Also where the answer is known in memory."""
+    """Also when the answer is known in memory."""
 
     async def hold(client: Client, inside: asyncio.Event) -> None:
         async with one(client, "write_lock" if kind == "read_lock" else kind):
@@ -1219,12 +1219,12 @@ def test_a_loop_that_is_closed_while_tasks_wait(new_loop: Callable[..., Any], re
     gc.collect()
     loop.close()
     with dlock.Client(redis_server.url) as other:
-        assert other.lock("a").try_acquire() is False  # abandoned: until its lease ends
+        assert other.lock("a").try_acquire() is False  # abandoned: held until its lease ends
         assert other.lock("a").force_release()
 
 
 def test_the_collector_ends_coroutines(new_loop: Callable[..., Any], redis_server: Server) -> None:
-    """It takes a client, its locks and the coroutines that wait, hold and release in any order; also in a thread."""
+    """It frees a client, its locks and the coroutines that wait, hold and release in any order; also in a thread."""
 
     async def begin(client: Client) -> None:
         lock, loop = client.lock("a"), asyncio.get_running_loop()
@@ -1254,7 +1254,7 @@ def test_the_collector_ends_coroutines(new_loop: Callable[..., Any], redis_serve
 
 
 def test_a_generator_that_nobody_finishes(run: Run, redis_server: Server) -> None:
-    """The loop closes it in a task of its own; the lock is given back all the same."""
+    """The loop closes it in another task; the lock is released nevertheless."""
 
     async def numbers(client: Client) -> AsyncIterator[int]:
         async with client.lock("a"):
@@ -1273,7 +1273,7 @@ def test_a_generator_that_nobody_finishes(run: Run, redis_server: Server) -> Non
 
 
 def test_generators_that_nobody_finishes(run: Run, redis_server: Server) -> None:
-    """Of several tasks: each permit is given back once they are over. Before, nobody knows whose it is, and that is told."""
+    """Generators of several tasks: each permit is released once they have ended. Before that its owner is unknown; the error says so."""
     told: list[BaseException] = []
 
     async def numbers(seats: Lock) -> AsyncIterator[int]:
@@ -1312,7 +1312,7 @@ def test_generators_that_nobody_finishes(run: Run, redis_server: Server) -> None
 
 
 def test_closing_when_the_loop_is_over(new_loop: Callable[..., Any], redis_server: Server) -> None:
-    """It may be done in another loop; while the client's own one is open it may not."""
+    """It may be closed in another loop, but not while the client's own loop is open."""
 
     async def use() -> None:
         await client.lock("a", owner=1).acquire()

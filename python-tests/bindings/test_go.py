@@ -1,5 +1,6 @@
-"""The Go binding: its own tests (bindings/go/*_test.go) against the library as it is installed, what tools say of it,
-and what a program says when there is no library or an old one."""
+"""The Go binding: its own tests (bindings/go/*_test.go) against the installed library, the findings of tools, and what a program prints
+when there is no library or an old one.
+"""
 from __future__ import annotations
 
 import os
@@ -62,11 +63,11 @@ def test_staticcheck(go: Tool) -> None:
     assert (done.returncode, done.stdout) == (0, "")
 
 
-# ---- it is what the header says
+# ---- it agrees with the header
 
 
 def test_what_is_generated_is_formatted_and_fresh(go: Tool) -> None:
-    """Fresh is also what abi/gen.py check looks at, see test_abi.py."""
+    """abi/gen.py check also tests that it is up to date, see test_abi.py."""
     text = (BINDING / "abi.go").read_text()
     assert re.match(r"// Code generated .* DO NOT EDIT\.\n", text)
     functions = re.findall(r"\bC\.(dlock_[a-z_]+)\(", text)
@@ -91,7 +92,7 @@ def test_it_is_thin() -> None:
     assert len([line for line in lines if line and not line.startswith("//")]) <= LINES
 
 
-# ---- a program elsewhere, that has the binding as a module and the library by pkg-config
+# ---- a program elsewhere, with the binding as a module and the library from pkg-config
 
 PROGRAM = """package main
 
@@ -135,7 +136,7 @@ def program(go: Tool, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 
 def test_go_get(go: Tool, tmp_path: pathlib.Path, redis_server: Server) -> None:
-    """From a repository of the module's name, with a tag as Go wants it, and nothing else."""
+    """From a repository of the module's name with a tag in Go's form, and nothing else."""
     copy, folder = tmp_path / "libdlock.git", tmp_path / "elsewhere"
     shutil.copytree(BINDING, copy / "bindings/go")
     own = {"GIT_CONFIG_GLOBAL": str(tmp_path / "config"), "GIT_CONFIG_SYSTEM": os.devnull, "GIT_TERMINAL_PROMPT": "0"}
@@ -166,7 +167,7 @@ def test_a_program(go: Tool, program: pathlib.Path, redis_server: Server) -> Non
 
 
 def test_no_library_when_it_is_built(go: Tool, program: pathlib.Path) -> None:
-    anew = f"-gcflags={MODULE}=-N"  # not what is in the cache
+    anew = f"-gcflags={MODULE}=-N"  # so that it is not taken from the cache
     nowhere = {"PKG_CONFIG_PATH": "", "PKG_CONFIG_LIBDIR": os.devnull}
     done = go("build", anew, "-o", os.devnull, ".", cwd=program.parent, check=False, **nowhere)
     assert done.returncode and re.search("Package '?dlock'?.* not found", done.stdout)

@@ -1,9 +1,8 @@
-"""Signal handlers that raise, at each instruction of the Python binding in turn: no grant, wait, handle or connection is left
-that nobody knows of.
+"""Signal handlers that raise at each instruction of the Python binding in turn: no grant, wait, handle or connection is leaked.
 
-A tracer raises in place of the handler, so that each place is tried, once and for sure. CPython runs handlers in fewer places:
-at the begin of a function, behind a call and where a loop goes back. What is promised is promised there. Elsewhere an
-exception is tried as well, and what it may leave behind is told apart by the instruction before.
+A tracer raises in place of the handler, so that each place is tried exactly once. CPython runs handlers in fewer places: at the
+begin of a function, after a call and at the jump back of a loop. The promise holds for those places. An exception at other
+places is tried as well; what it may leave behind is told from the instruction before.
 """
 from __future__ import annotations
 
@@ -37,12 +36,12 @@ class Stop(Exception):
 
 
 class Tracer:
-    """Raises Stop before the instruction number `at` of what it runs; handlers: only where CPython may run one."""
+    """Raises Stop before instruction number `at` of the traced code; handlers: only where CPython may run one."""
 
-    codes: dict[Any, dict[int, str]] = {}  # names of instructions
+    codes: dict[Any, dict[int, str]] = {}  # instruction names
 
     def __init__(self, at: int, only: bool = False) -> None:
-        self.only = only  # where handlers run
+        self.only = only  # only at places where handlers run
         self.at, self.count, self.handlers, self.where = at, 0, False, ""
         self.last: dict[FrameType, str] = {}
 
@@ -55,7 +54,7 @@ class Tracer:
         if frame.f_code.co_name in ("untraced", "constants", "<dictcomp>"):
             return None
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        if event == "opcode" and self.names(frame.f_code).get(frame.f_lasti) != "PUSH_EXC_INFO":  # that must not raise
+        if event == "opcode" and self.names(frame.f_code).get(frame.f_lasti) != "PUSH_EXC_INFO":  # an exception there would crash the interpreter
             before = self.last.get(frame, "RESUME")
             self.last[frame] = self.names(frame.f_code).get(frame.f_lasti, "")
             runs = before.startswith(RUNS_HANDLERS)
@@ -83,7 +82,7 @@ class Tracer:
 
 
 def everywhere(function: Callable[..., Any], *arguments: Any, only: bool = False) -> Iterator[Tracer]:
-    """Each place once, as long as there are more. The function is called before, so that boxes have been used."""
+    """Tries each place once, as long as there are more. The function is called once before, to warm up."""
     function(*arguments)
     at, handlers = 0, 0
     while True:
@@ -112,7 +111,7 @@ def one(client: Client, kind: str, **options: Any) -> Any:
 
 
 def nothing_is_left(client: Client, lock: Any, tracer: Tracer, depth: int = 0) -> None:
-    """Where handlers run. Elsewhere what was left goes back here."""
+    """Nothing is left at places where handlers run. What other places left is released here."""
     if tracer.handlers:
         assert lock.hold_count == depth, tracer.where
         assert client.stats()["waiting"] == 0, tracer.where
@@ -152,7 +151,7 @@ def test_with(client: Client, kind: str, how: Callable[[Lock], None], depth: int
 @pytest.mark.parametrize("depth", [0, 1])
 @pytest.mark.parametrize("kind", KINDS)
 def test_acquire_and_release(client: Client, kind: str, depth: int) -> None:
-    """acquire has not acquired. release has released, or the lock says that it is held, and may be released again."""
+    """acquire has not acquired. release has released, or the lock is still held and may be released again."""
     lock = one(client, kind)
     for _ in range(depth):
         lock.acquire()
@@ -179,7 +178,7 @@ def test_acquire_and_release(client: Client, kind: str, depth: int) -> None:
 
 
 class Inside(Tracer):
-    """The same in a task: only of what it runs itself, as the loop logs what a callback raises."""
+    """The same in a task: only for its own code, because the loop logs exceptions of callbacks."""
 
     task: asyncio.Task[Any] | None = None
 
@@ -191,7 +190,7 @@ class Inside(Tracer):
 @pytest.mark.filterwarnings("ignore:coroutine:RuntimeWarning")  # it may come before one has begun
 @pytest.mark.parametrize("contended", [False, True])
 def test_asyncio(redis_server: Server, contended: bool) -> None:
-    """A coroutine that asks for a lock: begun or won, nobody has it afterwards."""
+    """A coroutine that acquires a lock, just begun or already granted: nobody holds the lock afterwards."""
 
     async def settled(condition: Callable[[], bool]) -> None:
         end = time.monotonic() + WHILE
@@ -244,7 +243,7 @@ def test_asyncio(redis_server: Server, contended: bool) -> None:
 
 
 def test_handles(redis_server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was opened is freed, wherever the exception came."""
+    """Opened handles are freed, wherever the exception came."""
     gc.collect()
     lib, count = _lib.library(), 0
     names = ["client_open", "lock_new", "lock_new_multi", "txn_new", "options_new"]

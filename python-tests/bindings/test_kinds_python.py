@@ -1,4 +1,4 @@
-"""The lock kinds in the Python binding, as a user of it sees them."""
+"""The lock kinds in the Python binding, from a user's view."""
 from __future__ import annotations
 
 import contextlib
@@ -24,7 +24,7 @@ os.environ.setdefault("DLOCK_LIBRARY", str(LIBRARY))
 import dlock
 from dlock import Cause, Client, EventType, Lock, State, _lib
 
-# From Python 3.12 on os.fork warns whenever there are threads; that it works all the same is tested here.
+# From Python 3.12 on os.fork warns when there are threads. It works nevertheless; that is tested here.
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 
 KINDS = ["fair_lock", "read_lock", "write_lock", "semaphore", "permit_semaphore", "multi_lock"]
@@ -56,7 +56,7 @@ def one(client: Client, kind: str, name: str = "lock", owner: int | None = None,
 
 
 def rival(client: Client, kind: str, name: str = "lock", **more: Any) -> Any:
-    """What its holder keeps out."""
+    """The kind that its holder excludes."""
     return one(client, {"read_lock": "write_lock", "write_lock": "read_lock"}.get(kind, kind), name, **more)
 
 
@@ -105,7 +105,7 @@ def test_with(client: Client, other: Client, redis_server: Server, kind: str) ->
         assert theirs.try_acquire() is False and theirs.acquire(timeout=0.03) is False
         token = lock.token
     assert not lock.held
-    wait_until(lambda: image(redis_server) == before)  # a fair lock may have come to who has just given up
+    wait_until(lambda: image(redis_server) == before)  # a fair lock may have been granted to a waiter that has just given up
     with theirs:
         assert theirs.token > token and lock.acquire(blocking=False) is False
     with pytest.raises(dlock.NotHeld):
@@ -400,7 +400,7 @@ def test_a_handler_that_returns_lets_the_wait_go_on(client: Client, other: Clien
 
 
 def test_a_wait_of_several_seconds_keeps_its_place(client: Client, other: Client) -> None:
-    """So that handlers may run, the library returns to the interpreter now and then; a multi-lock's place stays."""
+    """The library returns to the interpreter from time to time, so that handlers may run; a multi-lock keeps its place."""
     holder = other.fair_lock("lock", owner=1)
     holder.acquire()
     lock = one(client, "multi_lock", owner=2)
@@ -426,7 +426,7 @@ def test_a_wait_of_several_seconds_keeps_its_place(client: Client, other: Client
 def test_an_exception_right_after_a_call(
     client: Client, other: Client, monkeypatch: pytest.MonkeyPatch, kind: str, call: str, depth: int
 ) -> None:
-    """A handler that runs when the library is back, and drops its answer: nothing was acquired, and what was held is."""
+    """A handler runs right after the library returns, and its exception drops the answer: nothing was acquired, and earlier holds stay."""
     lib, lock, armed = _lib.library(), one(client, kind), False
     if "semaphore" in kind:
         lock.add_permits(5)
@@ -461,7 +461,7 @@ def test_an_exception_right_after_a_call(
 
 @pytest.mark.parametrize("kind", ["semaphore", "permit_semaphore"])
 def test_an_exception_right_after_a_refusal(client: Client, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
-    """What the owner got before stays."""
+    """Earlier holds of the owner stay."""
     lib, lock, armed = _lib.library(), one(client, kind), False
     real = lib.dlock_lock_acquire
 
@@ -483,7 +483,7 @@ def test_an_exception_right_after_a_refusal(client: Client, monkeypatch: pytest.
 @pytest.mark.parametrize("kind", ["semaphore", "permit_semaphore"])
 @pytest.mark.parametrize("call", ["release_local", "release"])
 def test_an_exception_right_after_a_release(client: Client, monkeypatch: pytest.MonkeyPatch, kind: str, call: str) -> None:
-    """What the owner got before stays."""
+    """Earlier holds of the owner stay."""
     lib, lock, armed = _lib.library(), one(client, kind), False
     real = getattr(lib, f"dlock_lock_{call}")
 
@@ -504,7 +504,7 @@ def test_an_exception_right_after_a_release(client: Client, monkeypatch: pytest.
         assert lock.hold_count == 1
 
 
-# ---- fork, objects that go
+# ---- fork, freed objects
 
 
 @each
@@ -550,7 +550,7 @@ def test_objects_go_in_any_order(redis_server: Server, kind: str) -> None:
 
 
 class Witness:
-    """What holders see, with separate commands."""
+    """Records what holders see, with separate commands."""
 
     def __init__(self, server: Server, seats: int) -> None:
         self.redis, self.seats = server.client(), seats
@@ -575,7 +575,7 @@ class Witness:
 
 @pytest.mark.parametrize("family", ["fair_lock", "rw", "semaphore", "permit_semaphore", "multi_lock"])
 def test_threads_of_two_clients(redis_server: Server, client: Client, other: Client, family: str) -> None:
-    """Nothing is lost, nobody is left behind."""
+    """No count is lost, no thread is left waiting."""
     writes = [0]
     mutex = threading.Lock()
     if "semaphore" in family:
@@ -604,7 +604,7 @@ def test_threads_of_two_clients(redis_server: Server, client: Client, other: Cli
 
 
 def test_fair_among_threads_and_clients(redis_server: Server, client: Client, other: Client) -> None:
-    """In the order in which they came, whichever client they belong to."""
+    """In the order of arrival, whichever client they belong to."""
     holder, order = client.fair_lock("lock", owner=1000), []
     holder.acquire()
     running = []

@@ -1,4 +1,4 @@
-"""The LuaJIT binding: what dlock promises, seen as a user of it sees it, alone, under luv and in nginx."""
+"""The LuaJIT binding from a user's view: alone, under luv and in nginx."""
 from __future__ import annotations
 
 import concurrent.futures
@@ -24,7 +24,7 @@ from harness.waiting import WHILE
 BINDING = ROOT / "bindings/lua"
 ENV = {"DLOCK_LIBRARY": str(LIBRARY), "LUA_PATH": f"{BINDING}/?.lua;;"}
 
-# What the scripts below begin with. arg[1] is the server's URL.
+# The begin of each script below. arg[1] is the server's URL.
 PRELUDE = """
 io.stdout:setvbuf "no"
 local ffi, dlock, url = require "ffi", require "dlock", arg[1]
@@ -99,7 +99,7 @@ def lua(tmp_path: pathlib.Path) -> Iterator[Lua]:
 
 @pytest.fixture
 def run(lua: Lua) -> Run:
-    """Run a program to its end, which must be a good one: what it said."""
+    """Runs a program, which must exit with 0. Returns its output."""
 
     def start(text: str, *arguments: Any, **env: str) -> str:
         program = lua(text, *arguments, **env)
@@ -431,9 +431,9 @@ end
 
 @pytest.mark.parametrize("host", ["plain", "luv"])
 def test_losses_are_seen_before_the_deadline(run: Run, new_server: Callable[..., Server], host: str) -> None:
-    """The server stops for good: the loop hears of each of 200 losses before the lease can end on the server.
+    """The server stops for good: the loop learns of each of 200 losses before the lease can end on the server.
 
-    A run counts only if the machine let the loop go on all the time, which has to happen in one of five.
+    A run counts only if the loop was never delayed by the machine. One of five runs must count.
     """
     text = """
         local client
@@ -624,7 +624,7 @@ def test_a_thousand_coroutines_in_one_thread(run: Run, redis_server: Server, hoo
 
 
 def test_others_have_their_turn(run: Run, redis_server: Server) -> None:
-    """Who finds each answer there at once runs the hook all the same, for one of so many."""
+    """A coroutine whose answers are always ready runs the hook nevertheless, once in so many answers."""
     run(
         """
         local turns = 0
@@ -641,7 +641,7 @@ def test_others_have_their_turn(run: Run, redis_server: Server) -> None:
 
 
 def test_hand_overs_do_not_nest(run: Run, redis_server: Server) -> None:
-    """Hooks that resume at once and coroutines that ask again at once: inside one another they would fill the stack."""
+    """Hooks that resume at once, and coroutines that call again at once: nested calls would fill the stack."""
     run(
         """
         local depth, deepest, count = 0, 0, 0
@@ -678,7 +678,7 @@ def test_hand_overs_do_not_nest(run: Run, redis_server: Server) -> None:
 
 
 def test_errors_of_others_are_no_answers(run: Run, redis_server: Server) -> None:
-    """Of a coroutine that is resumed, and of on_event: dispatch and poll raise them, and all others go on before."""
+    """Errors of a resumed coroutine, and of on_event: dispatch and poll raise them after all other events were handled."""
     run(
         """
         local function hook(_, wait)
@@ -755,7 +755,7 @@ def test_answers_are_the_same_with_a_hook(run: Run, redis_server: Server) -> Non
 
 
 def test_an_answer_that_came_before_the_end_counts(run: Run, redis_server: Server) -> None:
-    """The lock was released when the client was closed; the coroutine hears of both at once."""
+    """The lock was released when the client was closed; the coroutine learns of both at once."""
     run(
         """
         local client = assert(dlock.open(url, {yield = coroutine.yield, busy_poll_us = 0}))
@@ -778,7 +778,7 @@ def test_an_answer_that_came_before_the_end_counts(run: Run, redis_server: Serve
 
 
 def test_poll_ends_in_time_whatever_it_wakes(run: Run, redis_server: Server) -> None:
-    """Each of the waits ends after less time than poll has: it does not begin anew."""
+    """Each of the waits ends before poll's time is over: poll does not start its time anew."""
     run(
         """
         local function hook(_, wait)
@@ -805,7 +805,7 @@ def test_poll_ends_in_time_whatever_it_wakes(run: Run, redis_server: Server) -> 
 
 
 def test_transactions_that_fail_under_a_hook(run: Run, redis_server: Server) -> None:
-    """Their connection serves the next one."""
+    """Their connection is used by the next transaction."""
     run(
         """
         local client = assert(dlock.open(url, {yield = coroutine.yield}))
@@ -892,7 +892,7 @@ def test_a_hook_that_fails_leaves_nothing_behind(run: Run, redis_server: Server)
 
 
 def test_a_grant_that_nobody_waits_for_any_more_is_given_back(run: Run, new_server: Callable[..., Server]) -> None:
-    """The hook raised, or the coroutine was collected, while the server thought: the adoption cannot be cancelled."""
+    """The hook raised, or the coroutine was collected, while the server worked: an adoption cannot be cancelled."""
     server = new_server()
     run(
         """
@@ -931,7 +931,7 @@ def test_a_grant_that_nobody_waits_for_any_more_is_given_back(run: Run, new_serv
 
 
 def test_a_lost_coroutine_leaves_the_line(run: Run, redis_server: Server) -> None:
-    """Collected while it waits: one dispatch ends its wait. When it won before that, what takes the event gives it back."""
+    """Collected while it waits: one dispatch ends its wait. If it was granted before that, the reader of the event releases it."""
     run(
         """
         local client, other = assert(dlock.open(url, {yield = coroutine.yield})), assert(dlock.open(url))
@@ -998,7 +998,7 @@ def test_what_a_lost_coroutine_was_granted_is_given_back(run: Run, redis_server:
 
 
 def test_events_that_nobody_polls_are_bounded(run: Run, redis_server: Server) -> None:
-    """With a hook and without on_event: the newest event_limit of the news, and all answers to submit."""
+    """With a hook and without on_event: the newest event_limit events are kept, and all answers to submitted calls."""
     run(
         """
         local function hook() ffi.C.poll(nil, 0, 1) end
@@ -1033,7 +1033,7 @@ def test_events_that_nobody_polls_are_bounded(run: Run, redis_server: Server) ->
 
 # ---- kinds: each blocking, and in coroutines
 
-# both(body) runs body(client, other) with a client that blocks, then in a coroutine with one that has a hook.
+# both(body) runs body(client, other) with a blocking client, then in a coroutine with a client that has a hook.
 BOTH = SCHEDULER + """
 local function both(body)
   local other = assert(dlock.open(url))
@@ -1203,7 +1203,7 @@ def test_gate(run: Run, redis_server: Server) -> None:
 
 
 def test_what_asks_the_server_yields(run: Run, new_server: Callable[..., Server]) -> None:
-    """With a hook, and the server stopped: each call waits in the hook, and its answer is what it is without one."""
+    """With a hook, and the server stopped: each call waits in the hook, and its answer is the same as without one."""
     server = new_server()
     run(
         """
@@ -1352,7 +1352,7 @@ def test_transaction(run: Run, redis_server: Server, hook: str) -> None:
 
 
 def test_attempts_of_a_transaction_pause_in_the_hook(run: Run, redis_server: Server) -> None:
-    """Between two of them it waits for more than their own answers; after the last it does not."""
+    """Between two attempts they wait for more than their own answers; after the last attempt they do not."""
     run(
         """
         local seen, waits, attempts = setmetatable({}, {__mode = "k"}), 0, 0
@@ -1376,7 +1376,7 @@ def test_attempts_of_a_transaction_pause_in_the_hook(run: Run, redis_server: Ser
 
 
 def test_luv(run: Run, redis_server: Server) -> None:
-    """200 coroutines wait while the loop goes on; it ends by itself then, and waiting in the main coroutine runs it."""
+    """200 coroutines wait while the loop runs. It ends by itself afterwards. A wait in the main coroutine runs it."""
     run(
         """
         local uv = require "luv"
@@ -1426,7 +1426,7 @@ def test_luv(run: Run, redis_server: Server) -> None:
 
 
 def test_luv_resumes_coroutines_in_the_loop(lua: Lua, redis_server: Server) -> None:
-    """Not in the coroutine that took their answers. So an error is one of the loop's callbacks, and the loop ends in time."""
+    """Not in the coroutine that read their answers: an error is then an error of a loop callback, and the loop ends in time."""
     program = lua(
         """
         local uv, other = require "luv", assert(dlock.open(url))
@@ -1513,9 +1513,9 @@ def test_bad_input(run: Run, redis_server: Server) -> None:
 
 
 def test_nonsense_never_crashes_nor_raises(run: Run, redis_server: Server) -> None:
-    """Every method with every pair of arguments of each type: an answer, or nil and an error.
+    """Every method with every pair of arguments of each type: a result, or nil and an error.
 
-    The methods come in any order: a grant may be exported before acquire waits for the end of its lease, a short one.
+    The methods come in any order: a grant may be exported before acquire waits for the end of its lease, so leases are short.
     """
     run(
         """
@@ -1557,7 +1557,7 @@ def test_nonsense_never_crashes_nor_raises(run: Run, redis_server: Server) -> No
 
 
 def test_each_process_pauses_for_itself(run: Run, redis_server: Server) -> None:
-    """Contended transactions of two processes would meet again and again if both drew the same numbers."""
+    """Contended transactions of two processes would collide again and again if both drew the same random numbers."""
     program = """
         local last, waits = nil, 0
         local function hook(client, wait)
@@ -1621,7 +1621,7 @@ def test_collected_in_any_order(run: Run, redis_server: Server, seed: int) -> No
         """,
         redis_server.url,
         seed,
-        1 + SANITIZED,  # ThreadSanitizer has one of its own
+        1 + SANITIZED,  # ThreadSanitizer has a thread of its own
     )
 
 
@@ -1650,7 +1650,7 @@ print("fine")
 
 
 def test_states_closed_while_waiting(redis_server: Server) -> None:
-    """Twenty Lua states in one process, closed with coroutines that wait, locks held and events that nobody took."""
+    """Twenty Lua states in one process, closed with waiting coroutines, held locks and unread events."""
     code = f"""
         local dlock = require "dlock"
         local client = assert(dlock.open("{redis_server.url}", {{yield = coroutine.yield}}))
@@ -1692,7 +1692,7 @@ def test_leaving_with_everything_under_way(lua: Lua, redis_server: Server) -> No
 
 
 def test_fork(run: Run, redis_server: Server) -> None:
-    """A client that was used belongs to the parent; one that was not works on both sides; the parent goes on."""
+    """A used client belongs to the parent; an unused one works on both sides; the parent goes on."""
     run(
         """
         local used, fresh = assert(dlock.open(url)), assert(dlock.open(url))
@@ -1741,7 +1741,7 @@ def test_ctrl_c_ends_a_wait_and_leaves_nothing_behind(lua: Lua, redis_server: Se
     )
     says(program, "waiting")
     end = time.monotonic() + WHILE
-    while not redis_server.command("EXISTS", "dlock_queue:{a}"):  # where waiting processes stand
+    while not redis_server.command("EXISTS", "dlock_queue:{a}"):  # the line of waiting processes
         assert time.monotonic() < end
         time.sleep(0.005)
     program.send_signal(signal.SIGINT)
@@ -1750,7 +1750,7 @@ def test_ctrl_c_ends_a_wait_and_leaves_nothing_behind(lua: Lua, redis_server: Se
 
 
 def test_an_error_from_a_debug_hook_never_takes_a_level_away(run: Run, redis_server: Server) -> None:
-    """As Ctrl-C raises it, at each instruction of an acquisition in turn: what was held before stays held."""
+    """As Ctrl-C raises it, at each instruction of an acquisition in turn: earlier holds stay held."""
     run(
         """
         jit.off()
@@ -1806,7 +1806,7 @@ def test_no_library(run: Run, tmp_path: pathlib.Path) -> None:
     (tmp_path / "x.lua").write_text(PRELUDE + REFUSED)
     done = subprocess.run(["luajit", str(tmp_path / "x.lua")], env={**env, "LUA_PATH": ENV["LUA_PATH"]}, text=True,
                           capture_output=True, timeout=WHILE)
-    if "No such file" in done.stdout:  # else libdlock is installed here
+    if "No such file" in done.stdout:  # otherwise libdlock is installed here
         assert done.stdout.startswith("No usable libdlock (DLOCK_LIBRARY is not set). Tried libdlock.so.1: ")
 
 
@@ -2037,7 +2037,7 @@ print "free"
 
 @pytest.mark.parametrize("hook", ["sleep", "module"])
 def test_nginx(new_nginx: Callable[..., Nginx], lua: Lua, redis_server: Server, hook: str) -> None:
-    """300 requests, 60 at a time, on two workers with one client each, count up with the lock as their only guard."""
+    """300 requests, 60 at a time, on two workers with one client each, increment a counter that only the lock guards."""
     nginx = new_nginx(hook, 2)
     holder = lua(HOLD, redis_server.url)
     says(holder, "held")
@@ -2049,7 +2049,7 @@ def test_nginx(new_nginx: Callable[..., Nginx], lua: Lua, redis_server: Server, 
         assert [done.result() for done in counting] == ["none"] * 300
     begin = time.monotonic()
     assert [nginx.get("/count") for _ in range(20)] == ["none"] * 20
-    assert time.monotonic() - begin < 10  # each is told at once, not when its request looks for itself after a second
+    assert time.monotonic() - begin < 10  # each is woken at once, not when its request probes after a second
     assert nginx.get("/n") == "320"
     assert not re.search(r"\[(error|alert|crit|emerg)\]", nginx.log()), nginx.log()
 
@@ -2072,7 +2072,7 @@ def test_nginx_gives_back_what_an_aborted_request_has(
 
 
 def test_nginx_phases_that_cannot_wait(new_nginx: Callable[..., Nginx]) -> None:
-    """An error says so, and the lock stays free."""
+    """An error explains it, and the lock stays free."""
     for hook in "sleep", "module":
         nginx = new_nginx(hook, 1)
         assert nginx.get("/wrong") == "sent"

@@ -1,5 +1,6 @@
-"""Every language against every other: two processes, one lock, and a counter in Redis that each of them reads and then
-writes while it has the lock. What is counted and the order of the tokens say whether there ever were two."""
+"""Every language against every other: two processes, one lock, and a counter in Redis that the holder reads and then writes. The count and
+the order of the tokens show whether there were ever two holders.
+"""
 from __future__ import annotations
 
 import itertools
@@ -19,14 +20,14 @@ RING = list(zip(LANGUAGES, LANGUAGES[1:] + LANGUAGES[:1]))
 TIMES, MANY = 40, 1000
 PATIENCE = 120.0
 
-pytestmark = pytest.mark.timeout(300)  # the first of Go's builds its runner
+pytestmark = pytest.mark.timeout(300)  # the first build of Go's runner takes long
 
 
 def pairs(of: list[tuple[str, str]]) -> Any:
     no_go = pytest.mark.skipif(not GO, reason="there is no Go: apt-get install golang-go")
     cells = []
     for pair in of:
-        marks = [pytest.mark.house] if pair != ("c", "c") else []  # sanitizers are for the library: what C does suffices
+        marks = [pytest.mark.house] if pair != ("c", "c") else []  # sanitizers are for the library: C suffices
         cells.append(pytest.param(*pair, marks=[*marks, no_go] if "go" in pair else marks, id="-".join(pair)))
     return pytest.mark.parametrize("first, second", cells)
 
@@ -35,7 +36,7 @@ counts = pytest.mark.parametrize("times", [TIMES, pytest.param(MANY, marks=pytes
 
 
 class Side:
-    """A process of one language with a handle on the lock."""
+    """A process in one language with a handle of the lock."""
 
     def __init__(self, language: str, server: Server, kind: str, **options: Any) -> None:
         self.runner, self.server = Runner(language), server
@@ -89,7 +90,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 def waits(server: Server) -> None:
-    """Somebody stands in line, and hears what is said to him."""
+    """Somebody is in line, and its subscription is active."""
     until(lambda: len(server.command("PUBSUB", "CHANNELS")) > 0)
 
 
@@ -98,7 +99,7 @@ def grow(order: list[int]) -> None:
 
 
 def contend(side: Sides, server: Server, first: str, second: str, kind: str, times: int) -> None:
-    """The first holds the lock, the second waits for it, then both take it so many times."""
+    """The first holds the lock, the second waits for it, then both acquire it so many times."""
     one, two = side(first, kind), side(second, kind)
     held = int(one.ok("acquire l 7 20000")["token"])
     two.start(times)
@@ -140,7 +141,7 @@ def test_the_holder_is_killed(side: Sides, redis_server: Server, first: str, sec
 @pairs(RING)
 @pytest.mark.parametrize("rounds", [1, pytest.param(10, marks=pytest.mark.full)])
 def test_one_is_killed_at_work(side: Sides, redis_server: Server, first: str, second: str, rounds: int) -> None:
-    """Wherever it is, the other goes on. What it had counted and not noted is one at most."""
+    """The other goes on, wherever the killed one was. At most one of its counts was not noted."""
     two = side(second, "mutex", lease_ms=500)
     for round_ in range(1, rounds + 1):
         one = side(first, "mutex", lease_ms=500)

@@ -1,7 +1,7 @@
 """Each binding from its package, in an empty folder, on a machine that has only the installed library, or not even that.
 
-What is installed is built for a prefix of its own, with hiredis in the library: so the same file serves as the private copy
-that a wheel can carry. Nothing here needs a network but what is marked full.
+The library is built for a private prefix, with hiredis linked in: the same file serves as the private copy that a wheel can carry.
+Only tests marked full need a network.
 """
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Done = subprocess.CompletedProcess[str]
 
 
 def run(*command: Any, cwd: pathlib.Path, env: dict[str, str], check: bool = True) -> Done:
-    """Run a command with nothing in its environment but a path, a home and what is given."""
+    """Runs a command with only a path, a home and the given variables in its environment."""
     words, full = [str(word) for word in command], {"PATH": os.environ["PATH"], "HOME": str(cwd), "LC_ALL": "C.UTF-8", **env}
     done = subprocess.run(words, cwd=cwd, env=full, text=True, capture_output=True)
     assert not check or done.returncode == 0, f"{words}\n{done.stdout[-3000:]}{done.stderr[-3000:]}"
@@ -56,7 +56,7 @@ class Installed:
 
 @pytest.fixture(scope="module")
 def installed() -> Iterator[Installed]:
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="dlock-"))  # without blanks: cgo's pkg-config breaks at them
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="dlock-"))  # without blanks: cgo's pkg-config cannot handle them
     yield Installed(folder)
     shutil.rmtree(folder)
 
@@ -80,13 +80,13 @@ print([line.split()[-1] for line in open("/proc/self/maps") if "dlock.so" in lin
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """A copy of the package's folder, since building writes to it."""
+    """A copy of the package's folder, because a build writes to it."""
     folder = tmp_path_factory.mktemp("source") / "python"
     return shutil.copytree(ROOT / "bindings/python", folder, ignore=shutil.ignore_patterns("__pycache__", "build", "*.egg-info"))
 
 
 def wheel(source: pathlib.Path, to: pathlib.Path, **env: str) -> pathlib.Path:
-    """What pip makes of the source, with the setuptools of this machine."""
+    """The wheel that pip makes of the source, with the setuptools of this machine."""
     command = [sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-index", "--no-deps", "-w", to, source]
     run(*command, cwd=source.parent, env=env)
     (made,) = to.glob("*.whl")
@@ -120,7 +120,7 @@ def test_the_wheel_finds_the_library_by_its_name(
     assert SAID.fullmatch(done.stdout) and version == VERSION
     assert pathlib.Path(package).is_relative_to(tmp_path / "venv") and library == str(installed.library)
     without = run(python, used, redis_server.url, cwd=used.parent, env={}, check=False)
-    if without.returncode:  # else libdlock is installed on this machine
+    if without.returncode:  # otherwise libdlock is installed on this machine
         assert re.search(r"^\S*LibraryError: .*Tried libdlock\.so\.1: ", without.stderr, re.M)
 
 
@@ -135,7 +135,7 @@ def test_a_wheel_with_a_private_copy_needs_nothing(
     version, package, library = done.stderr.split()
     assert SAID.fullmatch(done.stdout) and version == VERSION
     assert pathlib.Path(library) == pathlib.Path(package).with_name("libdlock.so.1")
-    # The copy stays out of the next wheel from the same folder.
+    # The private copy must not get into the next wheel from the same folder.
     after = wheel(source, tmp_path / "after")
     assert after.name.endswith("-py3-none-any.whl")
     with zipfile.ZipFile(after) as archive:
@@ -153,7 +153,7 @@ def test_a_private_copy_that_is_not_there(source: pathlib.Path, tmp_path: pathli
 
 
 def network(*names: str) -> dict[str, str]:
-    """How the caller's tools reach their registries."""
+    """The variables by which the caller's tools reach their registries."""
     more = [name for name in os.environ if name.startswith("PIP_") or name.lower().endswith("_proxy")]
     return {name: os.environ[name] for name in [*names, *more] if name in os.environ}
 
@@ -209,7 +209,7 @@ func main() {{
 
 
 def publish(proxy: pathlib.Path) -> None:
-    """The module as a module proxy has it: a list of versions, and of this one its date, its go.mod and its files."""
+    """The module in the form of a module proxy: a list of versions, and the date, go.mod and files of this version."""
     binding, folder = ROOT / "bindings/go", proxy / MODULE / "@v"
     folder.mkdir(parents=True)
     (folder / "list").write_text(f"v{VERSION}\n")
@@ -275,7 +275,9 @@ int main(void)
 
 @pytest.mark.full
 def test_debian_packages(tmp_path: pathlib.Path) -> None:
-    """A program is built with one and runs with the other; what the library needs at least of itself is in its symbols."""
+    """A program is built with one package and runs with the other; the symbols file has the least version that the library needs of
+    itself.
+    """
     source, root = tmp_path / "libdlock", tmp_path / "root"
     shutil.copytree(ROOT, source, ignore=shutil.ignore_patterns("build", ".git", "__pycache__"))
     shutil.copytree(source / "packaging/debian", source / "debian")
@@ -294,7 +296,7 @@ def test_debian_packages(tmp_path: pathlib.Path) -> None:
     assert done.stdout == VERSION + "\n"
 
 
-# ---- what they say of themselves
+# ---- versions in the packages
 
 
 def test_versions_are_those_of_the_library() -> None:

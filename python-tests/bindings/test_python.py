@@ -1,4 +1,4 @@
-"""The Python binding: what dlock promises, seen as a user of it sees it."""
+"""The Python binding from a user's view."""
 from __future__ import annotations
 
 import ast
@@ -39,7 +39,7 @@ import dlock
 from dlock import _abi, _errors, _lib
 from dlock import Cause, Client, DlockError, EventType, Lock, State
 
-# From Python 3.12 on os.fork warns whenever there are threads; that it works all the same is tested here.
+# From Python 3.12 on os.fork warns when there are threads. It works nevertheless; that is tested here.
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 
 Make = Callable[..., Any]
@@ -53,13 +53,13 @@ def client(redis_server: Server) -> Iterator[Client]:
 
 @pytest.fixture
 def other(redis_server: Server) -> Iterator[Client]:
-    """A second client: to the server it is a process of its own."""
+    """A second client: for the server it is another process."""
     with Client(redis_server.url) as made:
         yield made
 
 
 def next_of(client: Client, kind: EventType) -> dlock.Event:
-    """The next event of this type; others are passed over."""
+    """The next event of this type; others are skipped."""
     while event := client.next_event(WHILE):
         if event.type is kind:
             return event
@@ -94,7 +94,7 @@ def in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def in_child(function: Callable[[], Any]) -> None:
-    """Run function in a forked child, which must not raise."""
+    """Runs function in a forked child; it must not raise."""
     pid = os.fork()
     if pid == 0:
         code = 1
@@ -110,9 +110,9 @@ def in_child(function: Callable[[], Any]) -> None:
 
 
 def script(text: str, *arguments: str, stdin: int | None = None, **env: str) -> subprocess.Popen[str]:
-    """A program that has dlock, in a process of its own. Its output is text.
+    """A program with dlock, in a process of its own. Its output is text.
 
-    What runs in the background of a shell ignores SIGINT, and so do its children; Python then installs no handler.
+    Background jobs of a shell ignore SIGINT, and so do their children; Python then installs no handler.
     """
     command = ["env", "--default-signal=INT", sys.executable, "-c", textwrap.dedent(text), *arguments]
     variables = {**os.environ, "PYTHONPATH": str(ROOT / "bindings/python"), **env}
@@ -199,7 +199,7 @@ def test_reentry_is_per_thread(client: Client) -> None:
 def test_owners_by_number(client: Client) -> None:
     first, second = client.lock("a", owner=1), client.lock("a", owner=2)
     assert first.acquire() and not second.try_acquire()
-    assert in_thread(lambda: first.held)  # the number owns, not the thread
+    assert in_thread(lambda: first.held)  # the owner is the number, not the thread
     in_thread(first.release)
     assert second.try_acquire() and not first.held
     second.release()
@@ -295,7 +295,7 @@ def test_export_and_adopt(client: Client, other: Client) -> None:
 
 
 def lose(client: Client) -> Lock:
-    """A lock that its owner had until a moment ago."""
+    """A lock whose owner has just lost it."""
     lock = client.lock("a", lease_ms=200, renew=False)
     lock.acquire()
     event = next_of(client, EventType.LOST)
@@ -468,7 +468,7 @@ def test_repr_has_no_credentials(redis_server: Server) -> None:
     assert "s3cret" not in repr(Client.__new__(Client))
 
 
-# ---- what is refused
+# ---- refused arguments
 
 
 @pytest.mark.parametrize("name", ["", "a\0b", "x" * 1025, b""])
@@ -572,7 +572,7 @@ def test_enumerations_have_the_numbers_of_the_abi() -> None:
     for kind, prefix in (State, "state_"), (Cause, "cause_"), (EventType, "event_"):
         numbers = {name.lower(): member.value for name, member in kind.__members__.items()}
         wanted = _lib.constants(f"DLOCK_{prefix.upper()}")
-        wanted.pop("inspection", None)  # never in the queue
+        wanted.pop("inspection", None)  # it is never in the queue
         assert numbers == wanted
 
 
@@ -593,7 +593,7 @@ def on_signal(handler: Callable[[], None]) -> Iterator[None]:
 
 
 def kick(client: Client, times: int = 1) -> Running:
-    """Send this process a signal as soon as somebody waits."""
+    """Sends this process a signal as soon as somebody waits."""
 
     def run() -> None:
         wait_until(lambda: client.stats()["waiting"] == 1)
@@ -610,7 +610,7 @@ def stop() -> None:
 
 @pytest.fixture(params=[False, True], ids=["", "in the background"])
 def ignored(request: pytest.FixtureRequest) -> Iterator[None]:
-    """These tests themselves as started by a terminal, and by a script with & or nohup."""
+    """These tests themselves, started by a terminal, and by a script with & or nohup."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN if request.param else signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -651,7 +651,7 @@ def test_a_signal_during_the_round_trip_ends_the_wait(redis_server: Server, othe
     proxy = new_proxy(redis_server)
     gate = proxy.up.pause_at(SHA["acquire"])
 
-    def signalled() -> None:  # while the thread reads from its connection, which no handler ends
+    def signalled() -> None:  # while the thread reads from its connection; no handler ends that
         gate.wait()
         os.kill(os.getpid(), signal.SIGUSR1)
         gate.open()
@@ -714,7 +714,7 @@ def test_a_lock_that_was_just_won_is_given_back(client: Client, other: Client) -
 
 
 def passed_through(error: BaseException, method: Callable[..., Any]) -> bool:
-    """Whether error came out of the try block of a method of Lock: then the method had begun, and had to clean up."""
+    """Whether error left the try block of a method of Lock: then the method had begun, and had to clean up."""
     source, first = inspect.getsourcelines(method)
     block = first + next(index for index, line in enumerate(source) if line.strip() == "try:")
     frames = traceback.walk_tb(error.__traceback__)
@@ -728,8 +728,9 @@ def passed_through(error: BaseException, method: Callable[..., Any]) -> bool:
 def test_an_exception_right_after_a_call(
     client: Client, other: Client, monkeypatch: pytest.MonkeyPatch, call: str, depth: int
 ) -> None:
-    """A handler that runs when the library is back, and drops its answer: acquire has not acquired, release has released,
-    and the levels outside are as they were."""
+    """A handler runs right after the library returns, and its exception drops the answer: acquire has not acquired, release has released,
+    and outer levels are unchanged.
+    """
     lib, lock, armed = _lib.library(), client.lock("a"), False
     real = getattr(lib, f"dlock_lock_{call}")
 
@@ -743,7 +744,7 @@ def test_an_exception_right_after_a_call(
 
     monkeypatch.setattr(lib, f"dlock_lock_{call}", call_and_stop)
     with lock:
-        pass  # boxes have been used
+        pass  # a warm-up
     for _ in range(depth):
         lock.acquire()
     held = client.lock("b")
@@ -797,7 +798,7 @@ def test_exceptions_as_often_as_they_can_come(client: Client) -> None:
             raise Stop
 
     def attempt(method: Callable[[Lock], Any], count: int) -> None:
-        """Call it; count is how many levels there are afterwards, and none after an exception inside."""
+        """Calls it; count: the number of levels afterwards, which is 0 after an exception inside."""
         nonlocal armed
         try:
             armed = True
@@ -1004,7 +1005,7 @@ USE = "import dlock; print(dlock.__version__); dlock.Client('redis://localhost')
 
 
 def refusal(program: subprocess.Popen[str]) -> str:
-    """The last line a program says that ended with a LibraryError; importing dlock must have worked."""
+    """The last line of a program that ended with a LibraryError; importing dlock must have worked."""
     output, errors = program.communicate(timeout=WHILE)
     assert output == f"{_lib.VERSION}\n" and program.returncode == 1
     assert errors.count("Traceback") >= 1
@@ -1124,7 +1125,7 @@ def test_mypy_is_content(tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.house
 def test_nobody_wins_once_the_gate_was_closed_here(client: Client) -> None:
-    """Not by a hand-over in memory either, before the message of the gate has come round."""
+    """Not by a hand-over in memory either, before the message of the gate has arrived."""
 
     def wait(lock: Lock) -> bool:
         try:
@@ -1143,7 +1144,7 @@ def test_nobody_wins_once_the_gate_was_closed_here(client: Client) -> None:
 
 
 def test_a_paused_holder_that_releases_first_has_its_event(redis_server: Server) -> None:
-    """The release itself finds out that the grant is lost; what is to be told of it is told."""
+    """The release itself finds that the grant is lost; the loss event comes nevertheless."""
     program = script(
         """
         import dlock, sys

@@ -10,7 +10,7 @@ from harness.golang import GO, Tool, finish
 from harness.kinds import KINDS
 from harness.scenarios import FEATURES, FOLDER, RUNNERS, Scenario, Stage, lacks, scenarios
 
-pytestmark = pytest.mark.timeout(300)  # the first of Go's builds its runner
+pytestmark = pytest.mark.timeout(300)  # the first build of Go's runner takes long
 
 TABLE = scenarios()
 CELLS = [(scenario, runner) for scenario in TABLE for runner in RUNNERS if not scenario.lacking(runner)]
@@ -18,7 +18,7 @@ NO_GO = pytest.mark.skipif(not GO, reason="there is no Go: apt-get install golan
 
 
 def marks(runner: str) -> list[Any]:
-    """Sanitizers are for the library: what C does suffices."""
+    """Sanitizers are for the library: C suffices."""
     return [] if runner.startswith("c") else [pytest.mark.house, *([NO_GO] if runner == "go" else [])]
 
 
@@ -58,7 +58,7 @@ def test_what_languages_lack(stage: Stage, feature: str, runner: str) -> None:
 
 
 def test_the_table_is_whole() -> None:
-    """Every kind, in every language; no name twice; nothing needed that is not explained."""
+    """Every kind, in every language; no name twice; every need is explained."""
     for runner in RUNNERS:
         kinds = {scenario.kind for scenario, name in CELLS if name == runner}
         assert kinds >= {"mutex", *KINDS, "latch", "multi"}, runner

@@ -1,7 +1,7 @@
-"""One lock that the server refuses costs the others nothing: not their renewals, not their scripts.
+"""One lock that the server refuses costs the others nothing: neither their renewals nor their scripts.
 
-A key that the user may not touch makes the server refuse a whole request. Its locks are asked for again at once, in parts; the one that
-is refused by itself is told so, a log line names it, and it shares no request until one of its own succeeds.
+A key without permission makes the server refuse a whole request. The locks of that request are requested again at once, in parts. The one
+that is refused by itself gets the error, a log event names it, and it shares no request until one of its own succeeds.
 """
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ CROSSSLOT = b"-CROSSSLOT Keys in request don't hash to the same slot\r\n"
 
 
 def user(server: Server, *keys: str) -> str:
-    """The URL of a user that may touch these keys; its open connections are told as well."""
+    """The URL of a user that may use these keys only; its open connections get these rights as well."""
     server.command("ACL", "SETUSER", "some", "on", ">" + SECRET, "resetkeys", "&*", "+@all", *keys)
     return f"redis://some:{SECRET}@{server.host}:{server.port}"
 
 
 def rejected(server: Server) -> int:
-    """How many scripts the server refused to begin."""
+    """How many scripts the server refused to start."""
     return sum(map(int, re.findall(rb"cmdstat_eval(?:sha)?:.*rejected_calls=(\d+)", server.command("INFO", "commandstats"))))
 
 
 def refused_line(client: Client) -> Any:
-    """The log line of a refused renewal; no lock may be at risk before it."""
+    """The log event of a refused renewal; no lock may be AT_RISK before it."""
     while (event := client.event()).type != "LOG" or event.status == 0:
         assert event.type not in ("AT_RISK", "LOST"), event
     return event
@@ -74,7 +74,7 @@ def test_a_key_that_may_not_be_touched_any_more(agent: Agent, new_server: Make, 
 
 
 def test_servers_that_vote(agent: Agent, lease_ms: int = 6000) -> None:
-    """All of them refuse the same lock; the others are renewed by all of them."""
+    """All servers refuse the same lock; the others are renewed on all of them."""
     with Quorum(3) as quorum:
         for node in quorum.nodes:
             user(node, "~*")
@@ -113,18 +113,18 @@ def test_a_key_that_is_something_else_now(agent: Agent, redis_server: Server, ki
     assert {lock.release(1).status for lock in good} == {"OK"}
 
 
-# ---- renewals, as the server is asked for them
+# ---- renewals, from the view of the server
 
 
 class Denying(LockServer):
-    """Refuses scripts with a key in it, or with more than one lock."""
+    """Refuses scripts that have a certain key, or more than one lock."""
 
     def __init__(self, what: str, bad: bytes | None, refusal: bytes = NOPERM) -> None:
         super().__init__()
         self.what, self.bad, self.refusal = what, bad, refusal
         self.asked_for: list[set[bytes]] = []  # the locks of all requests
-        self.sizes: list[int] = []  # of the requests that were refused
-        self.others = 0  # that were not
+        self.sizes: list[int] = []  # numbers of locks of the refused requests
+        self.others = 0  # requests that were not refused
         self.say(what, self.judge)
 
     def judge(self, _: socket.socket, words: list[bytes]) -> bytes:
@@ -139,7 +139,7 @@ class Denying(LockServer):
 
 
 def parts_of_the_first(fake: Denying) -> list[int]:
-    """The first request that was refused: how many locks it had, and the parts in which these were asked for next."""
+    """The first refused request: how many locks it had, and the parts in which they were requested next."""
     first = next(number for number, locks in enumerate(fake.asked_for) if b"bad" in locks)
     whole = fake.asked_for[first]
     parts = [len(locks) for locks in fake.asked_for[first + 1 :] if locks & whole]
@@ -147,7 +147,7 @@ def parts_of_the_first(fake: Denying) -> list[int]:
 
 
 def renewals_with_a_bad_one(new_agent: Make, **environment: str) -> None:
-    """Two times all are held for some periods, and one of them is refused. The third time it is not."""
+    """Twice all locks are held for some periods, and one of them is refused. The third time it is not."""
     with Denying("renew", b"bad") as fake:
         agent = new_agent(**environment)
         client = agent.open(fake, lease_ms=4500, safety_ms=100)
@@ -183,7 +183,7 @@ def test_renewals_with_a_bad_one(new_agent: Make) -> None:
 
 @pytest.mark.house
 def test_renewals_with_one_lock_per_request(agent: Agent) -> None:
-    """A server, or a proxy in front of some, that takes the keys of one slot alone: it is asked for two once."""
+    """A server, or a proxy in front of several, that accepts keys of one slot only: it gets a request with two locks once."""
     with Denying("renew", None, CROSSSLOT) as fake:
         client = agent.open(fake, lease_ms=3000, safety_ms=100)
         locks = [client.lock(f"n{number}") for number in range(20)]
@@ -209,7 +209,7 @@ def callers_with_a_bad_one(new_agent: Make, **environment: str) -> None:
         locks = [client.lock(f"n{number}") for number in range(MANY)]
 
         def busy(enough: Callable[[], bool]) -> int:
-            """All take turns, and n7 tries, until that is enough; how often it tried."""
+            """All callers acquire and release, and n7 tries, until the condition is true. Returns how often n7 tried."""
             tries = rounds = 0
             while not enough():
                 rounds += 1
@@ -223,7 +223,7 @@ def callers_with_a_bad_one(new_agent: Make, **environment: str) -> None:
                 assert sum(wait.answer(60).ok.bad for wait in waits) == 0
             return tries
 
-        busy(lambda: len(fake.sizes) > 0)  # in a crowd it is refused, alone it is not
+        busy(lambda: len(fake.sizes) > 0)  # in a batch it is refused, alone it is not
         alone["denied"] = True
         crowds, seen, tries = fake.others, len(fake.sizes), 0
         while tries < 200:
@@ -231,7 +231,7 @@ def callers_with_a_bad_one(new_agent: Make, **environment: str) -> None:
             tries += busy(lambda: next(rounds))
         assert fake.others > crowds and len(fake.sizes) <= seen + 1, "it goes with others no more"
         alone["denied"], seen = False, len(fake.sizes)
-        busy(lambda: len(fake.sizes) > seen)  # since it succeeded it does
+        busy(lambda: len(fake.sizes) > seen)  # after a success it joins a batch again
         tell(fired=len(fake.sizes))
 
 
@@ -292,7 +292,7 @@ def test_which_member_may_not_be_touched(agent: Agent, new_server: Make) -> None
 
 
 def test_members_are_taken_together_again(agent: Agent, new_server: Make) -> None:
-    """One by one while one is refused; when all were to be had, in one step again."""
+    """One by one while one is refused. Once all could be acquired, in one step again."""
     server = new_server()
     client = agent.open(user(server, "~*good*"))
     multi = client.multi(client.lock("{m}good"), client.lock("{m}wrong"))
@@ -329,7 +329,7 @@ def test_a_member_whose_counter_is_something_else(agent: Agent, redis_server: Se
 TESTS = {"renewals": renewals_with_a_bad_one, "callers": callers_with_a_bad_one}
 
 
-@pytest.mark.house  # the library under test is another one
+@pytest.mark.house  # it tests a library with a mutant, not the library under test
 @pytest.mark.parametrize("mutant", mutants.BAD_ONE, ids=lambda mutant: f"{mutant.number}: {mutant.what}")
 def test_mutant(mutant: mutants.Mutant, new_agent: Make, tmp_path: pathlib.Path) -> None:
     made = mutants.library(ROOT, BUILD, tmp_path, mutant)

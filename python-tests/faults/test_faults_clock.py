@@ -1,4 +1,4 @@
-"""Faults of clocks: rows B of the matrix that need a real server. Each counts that its fault fired."""
+"""Clock faults: the rows B of the matrix that need a real server. Each test counts that its fault happened."""
 from __future__ import annotations
 
 import pathlib
@@ -39,7 +39,7 @@ def new_skewed() -> Iterator[Callable[..., Skewed]]:
 
 @pytest.mark.parametrize("rounds", times(3, 10))
 def test_b01_the_servers_clock_jumps(new_agent: Make, new_skewed: Callable[..., Skewed], rounds: int) -> None:
-    """The lock is free too early, which the holder hears at its next renewal and the resource from the token."""
+    """The lock is free too early. The holder learns it at its next renewal, the resource from the token."""
     server, lease = new_skewed(), 6000
     holding, waiting = new_agent().open(server, lease_ms=lease), new_agent().open(server, lease_ms=lease)
     mine, theirs, resource = holding.lock("b01"), waiting.lock("b01"), Fenced(server)
@@ -60,7 +60,7 @@ def test_b01_the_servers_clock_jumps(new_agent: Make, new_skewed: Callable[..., 
         theirs.release(1).ok
         tell(done=1, fired=1)
     print(f"B-01: told {longest:.0f} ms after the jump at most, of a lease of {lease} ms")
-    assert longest < lease  # by a renewal, not by the time
+    assert longest < lease  # because of a renewal, not of the time
 
 
 # ---- B-02: a jump back, by much more than a lease
@@ -74,7 +74,7 @@ def looks(server: Server) -> int:
 
 
 def look_again(server: Server) -> None:
-    """Who waits has looked, and the answer is there: it looks once more."""
+    """The waiter has probed, and has its answer: it probes once more."""
     before = looks(server)
     until(lambda: looks(server) >= before + 3)
 
@@ -106,11 +106,11 @@ def dead_before_the_jump(new_agent: Make, server: Skewed, rounds: int, patience:
 
 @pytest.mark.parametrize("rounds", times(2, 10))
 def test_b02_a_dead_holder_and_a_clock_that_is_set_back(new_agent: Make, new_skewed: Callable[..., Skewed], rounds: int) -> None:
-    """Who has looked since the holder was last heard cuts off what the clock added, and says so."""
+    """A waiter that has probed since the holder was last alive cuts off what the clock added, and logs it."""
     dead_before_the_jump(new_agent, new_skewed(), rounds, 20_000)
 
 
-@pytest.mark.house  # the library under test is another one
+@pytest.mark.house  # it tests a library with a mutant, not the library under test
 def test_mutant_who_waits_remembers_nothing(new_agent: Make, new_skewed: Callable[..., Skewed], tmp_path: pathlib.Path) -> None:
     made = mutants.library(ROOT, BUILD, tmp_path, mutants.CLOCK)
     with pytest.raises(AssertionError, match="TIMED_OUT"):
@@ -119,7 +119,7 @@ def test_mutant_who_waits_remembers_nothing(new_agent: Make, new_skewed: Callabl
 
 @pytest.mark.parametrize("renew", ["yes", "no"])
 def test_b02_a_living_holder_keeps_the_lock(new_agent: Make, new_skewed: Callable[..., Skewed], renew: str) -> None:
-    """Renewed it stays; and where it is not, who waits gets it when its holder believes in it no longer, and not before."""
+    """If it renews, it keeps the lock. If it does not, a waiter gets the lock after the holder's own deadline, and not before."""
     server, lease = new_skewed(), 2000
     holding, waiting = new_agent().open(server, lease_ms=lease, renew=renew), new_agent().open(server, lease_ms=lease, safety_ms=50)
     mine, theirs = holding.lock("b02"), waiting.lock("b02")
@@ -140,7 +140,7 @@ def test_b02_a_living_holder_keeps_the_lock(new_agent: Make, new_skewed: Callabl
 
 
 def test_b02_with_quarantine_ms_no_lease_is_longer(new_agent: Make, new_skewed: Callable[..., Skewed]) -> None:
-    """Also where the holder renewed after the jump and died then, and for who comes after that; the quarantine itself, too."""
+    """Also if the holder renewed after the jump and then died, for callers that come after that, and for the quarantine itself."""
     server, lease = new_skewed(), 2000
     options = {"lease_ms": lease, "quarantine_ms": lease, "safety_ms": 50}
     waiting = new_agent().open(server, **options)
@@ -159,8 +159,9 @@ def test_b02_with_quarantine_ms_no_lease_is_longer(new_agent: Make, new_skewed: 
 
 
 def test_b02_what_nobody_saw_is_not_cut(new_agent: Make, new_skewed: Callable[..., Skewed]) -> None:
-    """Nobody had looked before the jump, and no quarantine_ms says how long a lease may be: the clock has to catch up, or
-    somebody takes the lock by force. A look at the server tells of its clock."""
+    """Nobody had probed before the jump, and quarantine_ms does not bound leases: the clock has to catch up, or somebody forces the lock
+    free. dlock_lock_inspect shows the server's clock.
+    """
     server, lease = new_skewed(), 1000
     holding = new_agent()
     holding.open(server, lease_ms=lease).lock("b02").acquire(1, 5000).ok
@@ -175,7 +176,7 @@ def test_b02_what_nobody_saw_is_not_cut(new_agent: Make, new_skewed: Callable[..
     theirs.acquire(1, 5000).ok
 
 
-DAY = 87_000_000  # lease_ms and lock_delay_ms at most
+DAY = 87_000_000  # the most that lease_ms and lock_delay_ms may be
 
 
 def looked(wire: Wire, who: Who, seen: Any = (0, 0, 1)) -> Any:
@@ -193,7 +194,7 @@ def test_b02_no_lease_is_longer_than_any_may_be(redis_server: Server) -> None:
 
 
 def words_that_count(redis: Client, server: Server) -> list[bool]:
-    """Whether a look of before cuts anything: when nothing came in between, a renewal, a copy of the acquire, another grant."""
+    """Whether an earlier probe cuts the lease after each of these: nothing, a renewal, a copy of the acquire, another grant."""
     wire, a, b, cuts = Wire(redis, "order"), Who(server), Who(server), []
     wire.acquire(a)
     for word in range(4):
@@ -245,7 +246,7 @@ def test_b02_redissons_holds_are_not_touched(redis_server: Server) -> None:
 
 
 def overlap(new_agent: Make, server: Skewed, names: list[str], drift_ppm: int) -> int:
-    """How many of the locks a second client was granted while the first could still believe in its own."""
+    """How many locks a second client was granted while the first could still believe it held them."""
     holding = new_agent().open(server, lease_ms=3000, renew="no", drift_ppm=drift_ppm)
     waiting = new_agent().open(server, lease_ms=3000, drift_ppm=drift_ppm)
     believed = []
@@ -265,7 +266,7 @@ def overlap(new_agent: Make, server: Skewed, names: list[str], drift_ppm: int) -
 @pytest.mark.parametrize("rounds", times(1, 8, soak=20))
 @pytest.mark.parametrize("drift_ppm", [90_000, 10_000], ids=["within drift_ppm", "beyond it"])
 def test_b03_the_servers_clock_is_fast(new_agent: Make, new_skewed: Callable[..., Skewed], drift_ppm: int, rounds: int) -> None:
-    """By 8 %. With a drift_ppm of 9 % nobody is granted what another believes in; with 1 % the overlap is real."""
+    """8 % fast. With a drift_ppm of 9 % no lock is granted while another client believes it holds it; with 1 % the overlap is real."""
     server, count = new_skewed(fast=80_000), 25
     began, theirs = now(), server_ms(server)
     overlaps = sum(overlap(new_agent, server, [f"b03:{turn}:{i}" for i in range(count)], drift_ppm) for turn in range(rounds))

@@ -1,4 +1,4 @@
-"""Faults of a cluster: rows F of the matrix and E-12, each counting that its fault fired."""
+"""Cluster faults: rows F of the matrix and E-12. Each test counts that its fault happened."""
 from __future__ import annotations
 
 import contextlib
@@ -50,7 +50,7 @@ def new_cluster() -> Iterator[Make]:
 
 
 def errors(cluster: Cluster, code: str) -> int:
-    """How often the servers have answered with an error, as they count."""
+    """How often the servers have replied with an error, by their own count."""
     found = [re.search(rf"errorstat_{code}:count=(\d+)".encode(), ask(node, "INFO", "errorstats")) for node in cluster.running()]
     return sum(int(one_of[1]) for one_of in found if one_of)
 
@@ -61,7 +61,7 @@ def elsewhere(cluster: Cluster, node: Node) -> Node:
 
 
 def log_of(client: Client) -> list[Any]:
-    """The events that wait, for messages of tests."""
+    """The queued events, for assertion messages."""
     found = []
     while (answer := client.next(0)).status == "OK":
         found.append(answer.event)
@@ -73,18 +73,18 @@ def log_of(client: Client) -> list[Any]:
 
 @pytest.mark.parametrize("moves", times(3, 200))
 def test_f01_moved(agent: Agent, cluster: Cluster, moves: int) -> None:
-    """The slot goes elsewhere between two calls: it is found within the same call (unless a look came first); what is held stays so."""
+    """The slot moves between two calls: the same call finds it (unless a map refresh came first); holds stay held."""
     client = agent.open(cluster, lease_ms=1500)
     lock, held = client.lock("{moved}"), client.lock("held{moved}")
     token, before = held.acquire(1, 0).ok.token, errors(cluster, "MOVED")
     for _ in range(moves):
-        cluster.until_settled()  # gossip of the move before may still be on its way
+        cluster.until_settled()  # gossip of the move before may still be in flight
         target = elsewhere(cluster, cluster.owner("{moved}"))
         cluster.migrate(cluster.slot("moved"), target)
         sent = client.counters()["commands"]
         assert lock.acquire(1, 0).ok.token
         lock.release(1).ok
-        assert client.counters()["commands"] - sent <= 2 + 2 + 2  # two redirects, and renewals of the other
+        assert client.counters()["commands"] - sent <= 2 + 2 + 2  # two redirects, and renewals of the other lock
         assert held.state(1) == "HELD" and ask(target, "EXISTS", "held{moved}") == 1
     until(lambda: client.counters()["renewed"] > 0)
     assert errors(cluster, "MOVED") - before >= moves / 2 and held.token(1).ok.token == token
@@ -96,7 +96,7 @@ def test_f01_moved(agent: Agent, cluster: Cluster, moves: int) -> None:
 
 @pytest.mark.parametrize("count", times(60, 1000, 600))
 def test_f02_resharding(agent: Agent, new_agent: Make, cluster: Cluster, count: int) -> None:
-    """Locks that are held, and waited for, while their slots move key by key: nothing is lost, nobody gets in too early."""
+    """Locks that are held and waited for while their slots move key by key: nothing is lost, nobody gets in too early."""
     options = {"lease_ms": 3000, "safety_ms": SAFETY_MS}
     client, other = agent.open(cluster, **options), new_agent().open(cluster, **options)
     third = new_agent().open(cluster, command_timeout_ms=50)
@@ -120,7 +120,7 @@ def test_f02_resharding(agent: Agent, new_agent: Make, cluster: Cluster, count: 
                 assert lock.state(1) == "HELD", (name, str(pulse), client.counters()["lost"], log_of(client)[-3:])
         renewed = client.counters()["renewed"]
         until(lambda: client.counters()["renewed"] >= renewed + count, 30)
-        until(lambda: all(lock.state(1) == "HELD" for lock in locks))  # some may have missed their turns while their slot moved
+        until(lambda: all(lock.state(1) == "HELD" for lock in locks))  # some may have missed their renewals while their slot moved
         assert client.counters()["lost"] == 0, str(pulse)
     assert not any(wait.ready() for wait in waits)
     assert errors(cluster, "ASK") > before["ASK"] and errors(cluster, "MOVED") > before["MOVED"]
@@ -134,7 +134,7 @@ def test_f02_resharding(agent: Agent, new_agent: Make, cluster: Cluster, count: 
 
 @pytest.mark.full
 def test_f02_a_server_stands_still(agent: Agent, new_cluster: Make, count: int = 600) -> None:
-    """For half a lease, with hundreds of locks in slots of their own: all are renewed in time when it goes on."""
+    """It stops for half a lease, with hundreds of locks in their own slots: all are renewed in time when it resumes."""
     cluster = new_cluster(replicas=0, timeout_ms=15_000)
     client = agent.open(cluster, lease_ms=6000)
     locks = [client.lock(f"still-{number}") for number in range(count)]
@@ -153,7 +153,8 @@ def test_f02_a_server_stands_still(agent: Agent, new_cluster: Make, count: int =
 
 
 def test_f02_locks_of_one_slot_half_moved(agent: Agent, cluster: Cluster, count: int = 40) -> None:
-    """Locks that share a slot are renewed in one request, which Redis refuses while some of them have moved: each is renewed all the same."""
+    """Locks that share a slot are renewed in one request, which Redis refuses while some of them have moved: each is renewed nevertheless.
+    """
     client = agent.open(cluster, lease_ms=1000)
     locks = {name: client.lock(name) for name in (f"{{torn}}{number}" for number in range(count))}
     for lock in locks.values():
@@ -171,7 +172,8 @@ def test_f02_locks_of_one_slot_half_moved(agent: Agent, cluster: Cluster, count:
 
 
 def test_f02_a_torn_lock_delays_no_other(agent: Agent, cluster: Cluster) -> None:
-    """The two keys of a read lock stay on two servers until it is lost: the locks of other slots at these servers are renewed meanwhile."""
+    """The two keys of a read lock stay on two servers until it is lost: locks of other slots on these servers are renewed in the meantime.
+    """
     client = agent.open(cluster, lease_ms=1000)
     slot = cluster.slot("torn")
     source = cluster.owner(slot)
@@ -197,7 +199,7 @@ def test_f02_a_torn_lock_delays_no_other(agent: Agent, cluster: Cluster) -> None
 
 @pytest.mark.parametrize("kind", ["mutex", "fair", "read", "semaphore", "permit_semaphore"])
 def test_f03_tryagain(agent: Agent, cluster: Cluster, kind: str) -> None:
-    """A slot stays half moved for a while: calls wait for it, nothing fails that has the time."""
+    """A slot stays half moved for a while: calls wait for it, and none fails before its time is over."""
     client = agent.open(cluster, lease_ms=4000, command_timeout_ms=3000)
     lock = one(client, kind, "half")
     lock.acquire(1, 0).ok
@@ -216,7 +218,7 @@ def test_f03_tryagain(agent: Agent, cluster: Cluster, kind: str) -> None:
 
 
 def test_f04_clusterdown(new_agent: Make, new_cluster: Make) -> None:
-    """Two of three primaries die: the third refuses, holders learn in time, waiters wait; they come back and all goes on."""
+    """Two of three primaries die: the third refuses, holders learn in time, waiters wait. When they come back, all goes on."""
     cluster = new_cluster(replicas=0, timeout_ms=500)
     agent = new_agent()
     survivor, *victims = cluster.primaries()
@@ -245,7 +247,7 @@ def test_f04_clusterdown(new_agent: Make, new_cluster: Make) -> None:
 
 
 def shards(*nodes: FakeServer, host: bytes = b"127.0.0.1", single: bool = False, first: int = 0) -> bytes:
-    """The answer to CLUSTER SHARDS: the nodes share the slots from first on evenly, or in turns."""
+    """The reply to CLUSTER SHARDS: the nodes share the slots from first on in equal ranges, or alternately."""
     parts = [b"*%d\r\n" % len(nodes)]
     for index, node in enumerate(nodes):
         if single:
@@ -289,7 +291,7 @@ LOOPS = {
 
 @pytest.mark.parametrize("how", LOOPS)
 def test_f06_loops(agent: Agent, fakes: list[FakeServer], how: str) -> None:
-    """At most five redirects, then an error, within the time that a command has."""
+    """At most five redirects, then an error, within the time of a command."""
     first, second, _ = fakes
     for own, other in ((first, second), (second, first)):
         own.on("EVALSHA", LOOPS[how](own, other))
@@ -302,7 +304,7 @@ def test_f06_loops(agent: Agent, fakes: list[FakeServer], how: str) -> None:
 
 
 def test_f06_servers_that_agree_a_little_later(agent: Agent, fakes: list[FakeServer], later_us: int = 100_000) -> None:
-    """In a failover two send to each other until both know of it: the five redirects are not spent before."""
+    """In a failover two servers redirect to each other until both know of it: the five redirects must not be used up before."""
     first, second, _ = fakes
     agreed: list[int] = []
 
@@ -320,7 +322,7 @@ def test_f06_servers_that_agree_a_little_later(agent: Agent, fakes: list[FakeSer
 
 
 def test_f06_foreign_hosts(agent: Agent, fakes: list[FakeServer]) -> None:
-    """A redirect out of the cluster: nobody goes there, by MOVED or by ASK; when the map lists it, it is followed."""
+    """A redirect out of the cluster is not followed, neither MOVED nor ASK. Once the map lists that host, it is."""
     first, second, foreign = fakes
     for code in (b"MOVED", b"ASK"):
         for own in (first, second):
@@ -338,7 +340,7 @@ def test_f06_foreign_hosts(agent: Agent, fakes: list[FakeServer]) -> None:
 
 
 def test_f06_channels_that_nobody_has(agent: Agent, fakes: list[FakeServer]) -> None:
-    """Two send to each other who wants to listen: they are asked once for each look at the map."""
+    """Two servers redirect a subscribe to each other: each is asked once per map refresh."""
     pair, slot = fakes[:2], Cluster.slot("x")
     for own, other in (pair, pair[::-1]):
         own.on("PUBSUB", b"*0\r\n")
@@ -357,7 +359,7 @@ def test_f06_channels_that_nobody_has(agent: Agent, fakes: list[FakeServer]) -> 
 
 
 def sends_around(agent: Agent, fakes: list[FakeServer]) -> None:
-    """What redirects of every kind come to; mutants.CLUSTER breaks one of them each."""
+    """The outcome of redirects of every kind; each of mutants.CLUSTER breaks one of them."""
     first, second, third = fakes
     grant, slot = b"*2\r\n:1\r\n:12345\r\n", Cluster.slot("x")
     open_one = lambda: agent.open(fake_url(first), command_timeout_ms=500).lock("x")
@@ -388,7 +390,7 @@ def sends_around(agent: Agent, fakes: list[FakeServer]) -> None:
     asked = first.count("EVALSHA") + second.count("EVALSHA")
     assert open_one().acquire(1, 0).status == "UNREACHABLE"
     assert first.count("EVALSHA") + second.count("EVALSHA") - asked <= 6
-    # a server that was in the map, and is not any more
+    # a server that was in the map and is not any more
     lock = open_one()
     high.on("EVALSHA", grant)
     low.on("EVALSHA", b":1\r\n")
@@ -411,9 +413,8 @@ def sends_around(agent: Agent, fakes: list[FakeServer]) -> None:
 
 
 def keep_order(agent: Agent, fakes: list[FakeServer], count: int = 20) -> bool:
-    """
-    Requests that rest for a moment: until the map is known, and because their keys are on their way. Whether they come in the order in
-    which they were submitted, both times.
+    """Requests that are delayed for a moment: until the map is known, and because their keys are moving.
+    Whether they arrive in the order in which they were submitted, both times.
     """
     first, second, _ = fakes
     client = agent.open(fake_url(first), private_connections=0)
@@ -437,7 +438,7 @@ def test_f03_order_is_kept(agent: Agent, fakes: list[FakeServer]) -> None:
     assert keep_order(agent, fakes)
 
 
-@pytest.mark.house  # the library under test is another one
+@pytest.mark.house  # it tests a library with a mutant, not the library under test
 def test_mutant_of_the_order(new_agent: Make, fakes: list[FakeServer], tmp_path: pathlib.Path) -> None:
     assert not keep_order(new_agent(LD_PRELOAD=str(mutants.library(ROOT, BUILD, tmp_path, mutants.STACK))), fakes)
 
@@ -446,12 +447,12 @@ def test_f06_sent_around(agent: Agent, fakes: list[FakeServer]) -> None:
     sends_around(agent, fakes)
 
 
-@pytest.mark.house  # the library under test is another one
+@pytest.mark.house  # it tests a library with a mutant, not the library under test
 @pytest.mark.parametrize("mutant", mutants.CLUSTER, ids=lambda mutant: f"{mutant.number}: {mutant.what}")
 def test_mutant(mutant: mutants.Mutant, new_agent: Make, fakes: list[FakeServer], tmp_path: pathlib.Path) -> None:
-    """A seeded defect in the way of a request is found by the test above."""
+    """The test above finds a seeded defect in the routing of requests."""
     made = mutants.library(ROOT, BUILD, tmp_path, mutant)
-    for _ in range(3):  # on a busy machine what it does wrong may be hidden by a command that came too late
+    for _ in range(3):  # on a busy machine a late command may hide the defect
         try:
             sends_around(new_agent(LD_PRELOAD=str(made)), fakes)
         except AssertionError:
@@ -463,7 +464,7 @@ def test_mutant(mutant: mutants.Mutant, new_agent: Make, fakes: list[FakeServer]
 
 
 def test_f07_slots_one_by_one(agent: Agent, fakes: list[FakeServer]) -> None:
-    """16,384 slots that change hands one by one are read, in little memory."""
+    """16,384 slots with alternating owners are read, in little memory."""
     first, second, _ = fakes
     first.on("CLUSTER", shards(first, second, single=True))
     for fake in (first, second):
@@ -480,7 +481,7 @@ def test_f07_slots_one_by_one(agent: Agent, fakes: list[FakeServer]) -> None:
 
 
 def test_many_servers_and_a_silent_one() -> None:
-    """Renewals of a server that does not answer delay those of no other, however many servers there are."""
+    """A server that does not reply delays no renewals of other servers, however many there are."""
     with contextlib.ExitStack() as stack:
         fakes = [stack.enter_context(LockServer()) for _ in range(34)]
         client = stack.enter_context(Agent()).open(fake_url(fakes[0]), lease_ms=3000)
@@ -495,7 +496,7 @@ def test_many_servers_and_a_silent_one() -> None:
         fakes[0].say("renew", b"")
         until(lambda: all(lock.state(1) == "LOST" for lock in silent))
         assert client.counters()["lost"] == len(silent) and all(lock.state(1) == "HELD" for lock in others)
-        assert min(fake.asked["renew"] for fake in fakes[1:]) >= 2  # in each third of the lease that was over
+        assert min(fake.asked["renew"] for fake in fakes[1:]) >= 2  # once in each third of the lease so far
 
 
 def slots_reply(*rows: tuple[int, int, bytes, int]) -> bytes:
@@ -506,7 +507,7 @@ def slots_reply(*rows: tuple[int, int, bytes, int]) -> bytes:
 
 @pytest.mark.parametrize("host", [b"$9\r\n127.0.0.1\r\n", b"$0\r\n\r\n", b"$-1\r\n"], ids=["named", "empty", "nil"])
 def test_f07_before_shards(agent: Agent, fakes: list[FakeServer], host: bytes) -> None:
-    """Servers before 7.0 know CLUSTER SLOTS only, and no sharded channels; a host that is not named is the one that answers."""
+    """Servers before 7.0 have CLUSTER SLOTS only, and no sharded channels; an empty host means the one that replies."""
     first = fakes[0]
 
     def cluster(_: Any, words: list[bytes]) -> bytes:
@@ -534,7 +535,7 @@ BAD_MAPS = {
 
 @pytest.mark.parametrize("bad", BAD_MAPS)
 def test_f07_bad_maps(agent: Agent, fakes: list[FakeServer], bad: str) -> None:
-    """An answer that makes no sense: the next server is asked; nobody else there, it is the error."""
+    """A senseless reply: the next server is asked. If there is no other, the call gets the error."""
     first, second, _ = fakes
     first.on("CLUSTER", BAD_MAPS[bad])
     answer = agent.open(fake_url(first)).lock("x").acquire(1, 0)
@@ -545,7 +546,7 @@ def test_f07_bad_maps(agent: Agent, fakes: list[FakeServer], bad: str) -> None:
 
 
 def test_f07_old_maps(agent: Agent, fakes: list[FakeServer]) -> None:
-    """A server that is cut off from the others names one that is gone, for ever: the next one is asked."""
+    """A server that is cut off from the others names a dead one, for ever: the next server is asked."""
     old, good, gone = fakes
     gone.close()
     old.on("CLUSTER", shards(gone))
@@ -575,7 +576,7 @@ def test_f07_slots_of_nobody(agent: Agent, fakes: list[FakeServer]) -> None:
 
 @pytest.mark.parametrize("kind", ["mutex", "fair", "read", "write", "semaphore"])
 def test_f08_told_over_a_move(agent: Agent, new_agent: Make, cluster: Cluster, kind: str) -> None:
-    """Who waits while the slot moves is told by the new server, or looks for itself."""
+    """A waiter is woken by the new server while the slot moves, or finds the lock with its probe."""
     options = {"lease_ms": 30_000, "safety_ms": 2000}
     mine, theirs = sides(agent.open(cluster, **options), new_agent().open(cluster, **options), kind, "told")
     mine.acquire(1, 0).ok
@@ -595,7 +596,9 @@ def test_f08_told_over_a_move(agent: Agent, new_agent: Make, cluster: Cluster, k
 
 @pytest.mark.parametrize("rounds", times(1, 8))
 def test_e01_on_a_cluster_two_hold(new_agent: Make, new_cluster: Make, new_server: Make, rounds: int) -> None:
-    """The control: what the replica that is promoted does not know is granted again. The later token is higher, and only that one is let in."""
+    """The control: the promoted replica grants again what it does not know. The later token is higher, and the resource accepts only that
+    one.
+    """
     cluster, fenced, overlaps = new_cluster(timeout_ms=600), Fenced(new_server()), 0
     options = {"lease_ms": 20_000, "command_timeout_ms": 500, "safety_ms": SAFETY_MS}
     client, other = (new_agent().open(cluster, **options) for _ in range(2))
@@ -627,10 +630,9 @@ def test_e01_on_a_cluster_two_hold(new_agent: Make, new_cluster: Make, new_serve
 
 @pytest.mark.parametrize("failovers", times(2, 20, 900))
 def test_e12_primaries_die_under_load(new_agent: Make, new_cluster: Make, failovers: int) -> None:
-    """
-    By turns kill -9 and by order. Nobody hangs, no waiter of a free lock is forgotten, and it goes on within a second of the new primary.
-    Around a failover two may hold a lock, or the old primary may grant for a moment beside the new one: that is counted. All other tokens grow
-    from grant to grant.
+    """kill -9 and ordered failovers in turn. Nobody hangs, no waiter of a free lock is forgotten, and grants go on within a second after
+    the new primary. Around a failover two may hold a lock, or the old primary may grant for a moment beside the new one: that is counted.
+    All other tokens grow from grant to grant.
     """
     cluster = new_cluster(timeout_ms=800)
     names = [cluster.key_of(node, "load") for node in cluster.primaries()]

@@ -1,4 +1,4 @@
-"""Faults of who holds a lock: rows A of the matrix. Each counts that its fault fired."""
+"""Faults of the holder of a lock: rows A of the matrix. Each test counts that its fault happened."""
 from __future__ import annotations
 
 import random
@@ -17,7 +17,7 @@ from harness.tally import tell
 
 Make = Callable[..., Any]
 FAST = {"connects_per_second": 1000}
-RENEWED = b"*1\r\n:1\r\n"  # what the script for renewals answers for one lock
+RENEWED = b"*1\r\n:1\r\n"  # the reply of the renewal script for one lock
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_a03_stopped_holder(server: Server, new_agent: Make, rounds: int) -> Non
         newer = [wait.answer().ok.token for wait in waits]
         assert all(fenced.write(name, token) for (_, name, _, _), token in zip(rows, newer))
         until(lambda: now() > stopped + lease * 1500)
-        looks = [mine.start("state", 1) for _, _, mine, _ in rows]  # the first thing done after waking up
+        looks = [mine.start("state", 1) for _, _, mine, _ in rows]  # the first calls after waking up
         for holder in holders:
             holder.agent.resume()
         resumed = now()
@@ -110,7 +110,7 @@ def test_a03_stopped_holder(server: Server, new_agent: Make, rounds: int) -> Non
 
 
 def hear_losses(holder: Client, first: Any, count: int) -> int:
-    """All LOST events, once each and for the right reason; when the first one was heard."""
+    """All LOST events, each once and with the right cause. Returns when the first one was read."""
     heard: dict[int, int] = {}
     pending = first
     while len(heard) < count:
@@ -126,7 +126,7 @@ def hear_losses(holder: Client, first: Any, count: int) -> int:
 
 
 def stop_at_grant(agent: Agent, proxy: Proxy) -> Hook:
-    """The agent stands still before its next acquire goes on to the server."""
+    """The agent is stopped before its next acquire reaches the server."""
 
     def stop(_link: Link, _data: bytes) -> None:
         agent.stop()
@@ -135,7 +135,7 @@ def stop_at_grant(agent: Agent, proxy: Proxy) -> Hook:
 
 
 def stopped_try(lock: Lock, hook: Hook) -> Pending:
-    """An attempt that hook stopped. One that found no connection in its time never got there."""
+    """An attempt that the hook stopped. An attempt without a connection in time did not reach it."""
     while True:
         attempt = lock.start("acquire", 1, 0)
         until(lambda: hook.count or attempt.ready())
@@ -145,7 +145,7 @@ def stopped_try(lock: Lock, hook: Hook) -> Pending:
 
 @pytest.mark.parametrize("rounds", times(3, 63))
 def test_a04_stopped_before_the_reply(server: Server, new_agent: Make, new_proxy: Make, rounds: int) -> None:
-    """Even locks are somebody else's on waking up, odd ones free."""
+    """When it wakes up, even locks belong to others and odd ones are free."""
     lease, many = 200, 8 if rounds == 3 else 16
     names = [f"a04 {i}" for i in range(many)]
     proxies, agents = [new_proxy(server) for _ in names], [new_agent() for _ in names]
@@ -155,7 +155,7 @@ def test_a04_stopped_before_the_reply(server: Server, new_agent: Make, new_proxy
     fired, statuses = 0, set()
     for _ in range(rounds):
         for lock in locks:
-            until(lambda: lock.acquire(1, 1000).status == "OK")  # there is a connection again
+            until(lambda: lock.acquire(1, 1000).status == "OK")  # it is connected again
             lock.release(1)
         hooks = [stop_at_grant(agent, proxy) for agent, proxy in zip(agents, proxies)]
         until(lambda: alive(server, names) == 0)
@@ -188,7 +188,7 @@ def test_a04_stopped_before_the_reply(server: Server, new_agent: Make, new_proxy
 
 @pytest.mark.parametrize("rounds", times(3, 30))
 def test_a04_stopped_before_the_push(server: Server, new_agent: Make, rounds: int) -> None:
-    """The grant comes to a waiter that stands still. Even locks are somebody else's on waking up, odd ones free."""
+    """The grant comes to a stopped waiter. When it wakes up, even locks belong to others and odd ones are free."""
     lease, names = 300, [f"a04 {i}" for i in range(10)]
     agent, other = new_agent(), new_agent().open(server, lease_ms=1000)
     client = agent.open(server, lease_ms=lease, renew="false")
@@ -226,7 +226,7 @@ def test_a04_stopped_before_the_push(server: Server, new_agent: Make, rounds: in
 
 
 def test_a04_the_grant_is_given_back(server: Server, new_agent: Make, new_proxy: Make) -> None:
-    """Awake again after the limit but before the server's: the key does not stay until then."""
+    """Awake after its own limit but before the server's: the key does not stay until then."""
     lease, proxy, agent = 4000, new_proxy(server), new_agent()
     client = agent.open(proxy, lease_ms=lease, drift_ppm=200_000, renew="false", **FAST)
     lock = client.lock("a04 back")
@@ -286,12 +286,12 @@ def test_a09_release_while_one_renewal_is_held(server: Server, agent: Agent, new
         answer = renewal.answer()
         assert answer.status in (("NOT_HELD",) if held == "request" else ("OK", "NOT_HELD")), answer
         assert lock.state(1) == "NONE" and not alive(server, ["a09"])
-        assert renewals.naming(owner) == 1 and len(renewals.pieces) == turn  # the one that was held
+        assert renewals.naming(owner) == 1 and len(renewals.pieces) == turn  # the one that was held back
 
 
 @pytest.mark.parametrize("rounds", times(2, 16))
 def test_a09_release_while_the_watchdog_renews(server: Server, agent: Agent, new_proxy: Make, rounds: int) -> None:
-    """One script is in flight per watchdog thread: what comes after the one that is held was sent after the releases."""
+    """One script is in flight per watchdog thread: scripts after the one that was held back were sent after the releases."""
     lease, proxy = 2000, new_proxy(server)
     renewals = Renewals(proxy)
     client = agent.open(proxy, lease_ms=lease, **FAST)
@@ -314,7 +314,7 @@ def test_a09_release_while_the_watchdog_renews(server: Server, agent: Agent, new
         before = len(renewals.pieces)
         releases = [lock.start("release", 1, thread=1 + i % 4) for i, lock in enumerate(locks)]
         assert all(release.answer().status == "OK" for release in releases)
-        in_time = wait_ms(now(), reached) < lease / 9 - 20  # else it was taken for lost and came again
+        in_time = wait_ms(now(), reached) < lease / 9 - 20  # otherwise it was taken for lost and sent again
         gate.open()
         if in_time:
             raced += renewals.among(ids, renewals.pieces[before - 1 : before])
@@ -323,7 +323,7 @@ def test_a09_release_while_the_watchdog_renews(server: Server, agent: Agent, new
                 assert lock.state(1) == "NONE"
             assert not alive(server, names)
             until(lambda: client.counters()["held"] == 0)
-            locks[0].acquire(1, 5000).ok  # what the thread still does for the old grants, it does before this renewal
+            locks[0].acquire(1, 5000).ok  # the thread finishes with the old grants before this renewal
             until(lambda: len(renewals.pieces) > before)
             assert renewals.among(ids, renewals.pieces[before:]) == 0
             locks[0].release(1).ok
@@ -360,7 +360,7 @@ def test_a09_release_and_extend_at_once(server: Server, agent: Agent, rounds: in
 
 
 class Crowd:
-    """Requests wait until there are enough; then they go on, and nothing comes back any more."""
+    """Requests wait until there are enough; then they go on, and no reply comes back any more."""
 
     def __init__(self, proxy: Proxy, size: int) -> None:
         self.barrier = threading.Barrier(size, proxy.down.hold)

@@ -1,4 +1,4 @@
-"""Faults of the host and of what is on the other side of the socket: rows I and K of the matrix."""
+"""Faults of the host and of the peer of the socket: rows I and K of the matrix."""
 from __future__ import annotations
 
 import contextlib
@@ -24,7 +24,7 @@ from test_fork_exit import EVERY_CALL
 @pytest.mark.no_tsan
 @pytest.mark.parametrize("forks", [60, pytest.param(10_000, marks=[pytest.mark.full, pytest.mark.timeout(900)])])
 def test_i01_fork_storm(agent: Agent, redis_server: Server, new_proxy: Callable[..., Proxy], forks: int) -> None:
-    """All that passes to the server during the storm are whole commands of the parent's: renewals, and a PING now and then."""
+    """All bytes to the server during the storm are whole commands of the parent: renewals, and an occasional PING."""
     proxy = new_proxy(redis_server)
     client = agent.open(proxy, lease_ms=1500)
     lock = client.lock("mine")
@@ -35,7 +35,7 @@ def test_i01_fork_storm(agent: Agent, redis_server: Server, new_proxy: Callable[
     with Monitor(redis_server) as seen:
 
         def asked() -> int:
-            """Bytes of all that the server was asked since."""
+            """The bytes of all requests to the server since then."""
             return sum(len(encode(*command.words)) for command in seen.commands if command.words[0] != b"ECHO")
 
         until(lambda: client.counters()["renewed"] >= 1)
@@ -62,7 +62,7 @@ def test_i01_fork_storm(agent: Agent, redis_server: Server, new_proxy: Callable[
 
 
 def lateness(answers: list[Answer], wanted: int) -> list[int]:
-    """Milliseconds over the time, the shortest first."""
+    """Milliseconds beyond the timeout, in ascending order."""
     return sorted(answer.took // 1000 - wanted for answer in answers)
 
 
@@ -118,7 +118,7 @@ def test_i05_no_sigpipe(agent: Agent, redis_server: Server, new_proxy: Callable[
 
 
 def endless(piece: bytes, first: bytes = b"") -> Reply:
-    """Until the other side closes, or for 64 MiB."""
+    """Until the client closes, or for 64 MiB."""
 
     def run(link: socket.socket, _words: list[bytes]) -> bytes:
         with contextlib.suppress(OSError):
@@ -168,7 +168,7 @@ CALLS = {"acquire": ("acquire", 1, 0), "renew": ("extend", 1, 5000), "release": 
 
 
 class Hostile:
-    """A server that is hostile in one script's answers, and a client of it."""
+    """A server that gives hostile replies to one script, and its client."""
 
     def __init__(self, agent: Agent, fake: LockServer, **options: object) -> None:
         self.agent, self.fake = agent, fake
@@ -176,17 +176,17 @@ class Hostile:
         self.count = 0
 
     def memory(self) -> int:
-        """KiB at most so far."""
+        """The peak so far, in KiB."""
         lines = dict(line.split(":", 1) for line in open(f"/proc/{self.agent.pid}/status"))
         return int(lines["VmHWM"].split()[0])
 
     def answer(self, script: str, reply: Reply) -> tuple[Answer, Lock]:
-        """What the call that uses script says to such a reply."""
+        """The answer of the call that runs script, for such a reply."""
         for _ in range(20):
             lock, answer, given = self._once(script, reply)
             if given:
                 return answer, lock
-            assert answer.status == "UNREACHABLE", answer  # it was not even asked: no connection in time
+            assert answer.status == "UNREACHABLE", answer  # it was not even sent: no connection in time
             lock.drop()
         raise AssertionError("the bad reply was never given")
 
@@ -203,7 +203,7 @@ class Hostile:
         return lock, answer, given
 
     def usable(self, lock: Lock) -> None:
-        """Once the server is sane again. Half a bad reply may still spoil the next answers on its connection: one says busy, perhaps."""
+        """Once the server is sane again. Half a bad reply may still corrupt the next replies on its connection: one may say BUSY."""
         lock.force()
         until(lambda: lock.release(1).status == "NOT_HELD")
         until(lambda: lock.acquire(1, 500).status == "OK" and lock.release(1).status == "OK", 10)
@@ -237,7 +237,7 @@ def test_k05_replies_no_script_gives(hostile: Hostile, script: str) -> None:
 
 @pytest.mark.parametrize("rounds", times(60, 1000, soak=5000))
 def test_k05_random_and_mutated(hostile: Hostile, rounds: int) -> None:
-    """Only life is asked for: some mutations are sound replies."""
+    """It only has to survive: some mutations are valid replies."""
     noise = random.Random(5)
     base = hostile.memory()
     for turn in range(rounds):
@@ -269,7 +269,7 @@ def test_k05_a_token_that_goes_back(hostile: Hostile) -> None:
     hostile.fake.say("acquire", grant(token))
     assert lock.acquire(1, 0).status == "SERVER_FORGOT"
     hostile.fake.say("acquire", grant(token - 1))
-    second = lock.acquire(1, 300)  # what is given back first has a reply of its own
+    second = lock.acquire(1, 300)  # if it is released first, it has a reply of its own
     assert second.status in REFUSALS | {"SERVER_FORGOT"} or second.token > token
     if second.status == "OK":
         lock.release(1).ok
@@ -278,8 +278,8 @@ def test_k05_a_token_that_goes_back(hostile: Hostile) -> None:
 
 
 def test_k05_messages(agent: Agent, new_server: Callable[..., Server]) -> None:
-    """On the channel of a client's grants and on a lock's channel."""
-    server = new_server()  # of its own: others are still leaving the usual one
+    """On the grant channel of a client and on a lock's channel."""
+    server = new_server()  # a new one: others are still leaving the shared one
     client = agent.open(server, safety_ms=200, lease_ms=3000)
     lock, foreign = client.lock("lock"), client.lock("foreign")
     server.command("HSET", "foreign", "somebody", 1)

@@ -1,4 +1,6 @@
-"""Faults of lines between a client and its server: rows C of the matrix beside test_faults_network.py. Each counts that its fault fired."""
+"""Network faults between a client and its server: rows C of the matrix beside test_faults_network.py. Each test counts that its fault
+happened.
+"""
 from __future__ import annotations
 
 import random
@@ -37,7 +39,7 @@ def server(redis_server: Server) -> Server:
 @BY_NETWORK
 @pytest.mark.parametrize("rounds", times(1, 12))
 def test_c04_half_open(new_server: Make, new_agent: Make, kind: Any, rounds: int) -> None:
-    """The server was away and knows no connection any more; its RSTs are lost. Ten clients a round."""
+    """The server was away and knows no connection any more; its RSTs are lost. Ten clients per round."""
     many, lease = 10, 3000
     with network(new_server) as net:
         agent = new_agent(prefix=net.prefix)
@@ -63,7 +65,7 @@ def test_c04_half_open(new_server: Make, new_agent: Make, kind: Any, rounds: int
         assert {lock.state(1) for lock in locks} == {"HELD"}
 
 
-# ---- C-06: requests that come after the grant of somebody else, over another connection, once and again
+# ---- C-06: requests that arrive after a grant to another owner, over another connection, once and twice
 
 
 class Recorder:
@@ -84,7 +86,7 @@ SHA_BYTES = {sha.encode() for sha in SHA.values()}
 
 
 def mutant(script: str, number: int) -> str:
-    """The text of a script as a mutant has it."""
+    """The text of a script with a mutant's edit."""
     text = SCRIPTS[script]
     for name, old, new in next(mutant for mutant in MUTANTS if mutant.number == number).edits:
         if name.endswith(f"/{script}.lua"):
@@ -95,7 +97,7 @@ def mutant(script: str, number: int) -> str:
 
 @pytest.mark.parametrize("rounds, copies", times((3, 100), (50, 2000)))
 def test_c06_old_requests_after_the_grant_of_another(server: Server, new_agent: Make, new_proxy: Make, rounds: int, copies: int) -> None:
-    """Renewals and releases of who had the lock before; the table's count is of copies."""
+    """Renewals and releases of the previous holder; the table's figure counts copies."""
     proxy: Proxy = new_proxy(server)
     mine = new_agent().open(proxy, lease_ms=30_000, **FAST).lock("c06")
     theirs = new_agent().open(server, lease_ms=4000, renew="false").lock("c06")
@@ -104,7 +106,7 @@ def test_c06_old_requests_after_the_grant_of_another(server: Server, new_agent: 
     late = 0
 
     def foreign(owner: bytes, left: int) -> int:
-        """What is left of a lease that nobody may change but by waiting."""
+        """The rest of a lease that nobody may change; it only passes."""
         (held,), ms = owners(server, ["c06"]), int(server.command("PTTL", "c06"))
         assert held == owner and 0 < ms <= left, "a foreign lease was extended or released"
         return ms
@@ -138,7 +140,7 @@ def test_c06_old_requests_after_the_grant_of_another(server: Server, new_agent: 
 
 
 def test_c06_is_seen(server: Server, new_agent: Make, new_proxy: Make) -> None:
-    """The control: a renewal that does not look whose lock it is."""
+    """The control: a renewal that does not check the owner."""
     proxy: Proxy = new_proxy(server)
     mine = new_agent().open(proxy, lease_ms=30_000).lock("c06")
     renewals = Recorder(proxy, "renew")
@@ -159,8 +161,9 @@ def test_c06_is_seen(server: Server, new_agent: Make, new_proxy: Make) -> None:
 @BY_LINE
 @pytest.mark.parametrize("lease, seconds", times((6000, 4), (6000, 20), soak=(30_000, 3600), soak_seconds=4200))
 def test_c07_a_poor_line(new_server: Make, new_agent: Make, kind: Any, lease: int, seconds: int) -> None:
-    """A tenth is lost, the rest is 20 to 50 ms late: twenty clients with ten locks each. At most one loss in 1000 leases at 6 s, none at 30 s.
-    The table's figure for leases of 1 s is not reached: one connection waits 0.2 s and then twice as long for what TCP sends again."""
+    """A tenth of the packets is lost, the rest is 20 to 50 ms late; twenty clients with ten locks each. At most one loss in 1000 leases at
+    6 s, none at 30 s. The table's figure for leases of 1 s is not reached: TCP waits 0.2 s before it sends again, then twice as long.
+    """
     many, each = 20, 10
     with line(new_server) as net:
         agent = new_agent(prefix=net.prefix)
@@ -194,7 +197,7 @@ def test_c07_a_poor_line(new_server: Make, new_agent: Make, kind: Any, lease: in
 @BY_LINE
 @pytest.mark.parametrize("rounds", times(1, 6))
 def test_c08_half_a_lease_each_way(new_server: Make, new_agent: Make, kind: Any, rounds: int) -> None:
-    """What is granted is over when it is heard of: nobody believes it, and who is near gets the lock meanwhile."""
+    """A grant is over when it arrives: the client does not accept it, and a client nearby gets the lock meanwhile."""
     lease = 600
     with line(new_server) as net:
         client = new_agent(prefix=net.prefix).open(net.url, lease_ms=lease, command_timeout_ms=3000, connect_timeout_ms=5000, **FAST)
@@ -224,14 +227,15 @@ def test_c08_half_a_lease_each_way(new_server: Make, new_agent: Make, kind: Any,
         until(lambda: not alive(net.server, names))
 
 
-# ---- C-09: a narrow line with a crowd on it
+# ---- C-09: a narrow line that many use
 
 
 @BY_LINE
 @pytest.mark.parametrize("seconds", times(5, 15))
 def test_c09_renewals_go_first(new_server: Make, new_agent: Make, kind: Any, seconds: int) -> None:
-    """100 locks of 10 s are kept while 1000 wait for other locks over the same connection. The table has 10 kbit/s, but 100 renewals every
-    third of a lease alone have 21: the line has 96, and an answer 5 s."""
+    """100 locks of 10 s are kept while 1000 callers wait for other locks over the same connection. The table has 10 kbit/s, but 100
+    renewals every third of a lease need 21 alone: the line has 96, and an answer 5 s.
+    """
     with line(new_server) as net:
         teach(net.server)
         client = new_agent(prefix=net.prefix).open(net.url, lease_ms=10_000, command_timeout_ms=5000)
@@ -270,7 +274,7 @@ def reset_at(proxy: Proxy, place: str, script: str) -> Any:
 @pytest.mark.parametrize("rounds", times(3, 60))
 @pytest.mark.parametrize("place", ["send", "reply", "handshake"])
 def test_c11_reset(server: Server, agent: Agent, new_proxy: Make, place: str, rounds: int) -> None:
-    """What was asked is done or it is not, and whoever asked knows in the end: nothing stays behind."""
+    """A request was executed or it was not, and its caller knows in the end: nothing is left behind."""
     proxy: Proxy = new_proxy(server)
     client = agent.open(proxy, lease_ms=5000, **FAST)
     lock = client.lock("c11")
@@ -304,7 +308,7 @@ def test_c11_reset(server: Server, agent: Agent, new_proxy: Make, place: str, ro
 @BY_NETWORK
 @pytest.mark.parametrize("rounds", times(40, 600))
 def test_c11_resets_all_the_time(new_server: Make, new_agent: Make, kind: Any, rounds: int) -> None:
-    """By the kernel, at both ends, wherever four threads are."""
+    """By the kernel, at both ends, wherever the four threads are."""
     with network(new_server) as net:
         client = new_agent(prefix=net.prefix).open(net.url, lease_ms=3000, **FAST)
         kept, locks = client.lock("c11 kept"), [client.lock(f"c11 {i}") for i in range(4)]
@@ -329,7 +333,7 @@ def test_c11_resets_all_the_time(new_server: Make, new_agent: Make, kind: Any, r
 @BY_LINE
 @pytest.mark.parametrize("seconds", times(3, 8))
 def test_c15_a_flapping_line(new_server: Make, new_agent: Make, kind: Any, seconds: int) -> None:
-    """100 ms up, 400 ms down. Ten clients with a waiter each; connections are counted on the line."""
+    """100 ms up, 400 ms down. Ten clients with a waiter each; the line counts connections."""
     many, lease = 10, 1000
     with line(new_server) as net:
         agent = new_agent(prefix=net.prefix)
@@ -360,13 +364,13 @@ def test_c15_a_flapping_line(new_server: Make, new_agent: Make, kind: Any, secon
         assert max(back) <= lease + 5 * SLACK_MS
 
 
-# ---- C-16: what is large does not pass
+# ---- C-16: large packets do not pass
 
 
 @BY_LINE
 @pytest.mark.parametrize("rounds", times(1, 8))
 def test_c16_large_packets_vanish(new_server: Make, new_agent: Make, kind: Any, rounds: int) -> None:
-    """Names of 1000 bytes end in time, those of a few bytes go on."""
+    """Calls with names of 1000 bytes end in time; calls with short names go on."""
     limit, lease = 300, 3000
     with line(new_server) as net:
         options = {"lease_ms": lease, "command_timeout_ms": limit, "connect_timeout_ms": limit, "release_timeout_ms": limit, **FAST}
@@ -392,5 +396,5 @@ def test_c16_large_packets_vanish(new_server: Make, new_agent: Make, kind: Any, 
             tell(done=2)
         print(f"C-16: {net.count('large')} packets vanished by {kind.__name__}, calls {max(late):.0f} ms late at most")
         assert net.count("large") >= rounds and max(late) <= SLACK_MS * 2
-        until(lambda: kept.state(1) == "HELD")  # renewals go over the same connection, which may have been choked
+        until(lambda: kept.state(1) == "HELD")  # renewals use the same connection, which may have stalled
         assert kept.token(1).token == token and client.counters()["lost"] == 0

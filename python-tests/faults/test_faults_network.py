@@ -1,4 +1,4 @@
-"""Faults of the network: rows C of the matrix. Each counts that its fault fired."""
+"""Network faults: rows C of the matrix. Each test counts that its fault happened."""
 from __future__ import annotations
 
 from typing import Any, Callable
@@ -25,19 +25,19 @@ def server(redis_server: Server) -> Server:
 
 # ---- C-01, C-02, C-03: packets are lost, both ways or one
 
-LEASE, DRIFT = 1000, 200_000  # given up 302 ms before the server does: room for a busy machine
+LEASE, DRIFT = 1000, 200_000  # LOST 302 ms before the server's end: room for a busy machine
 EARLY_MS = LEASE * DRIFT // 1_000_000 + 2 + 100
 
 
 def expiry(server: Server, names: list[str]) -> dict[str, int]:
-    """When the server forgets each lock, on the clock of answers; 0 when it is gone."""
+    """When the server lets each lock expire, on the clock of answers; 0 when it is gone."""
     with server.client() as redis:
         left = redis.pipeline(*(["PTTL", name] for name in names))
         return {name: now() + 1000 * ms if ms > 0 else 0 for name, ms in zip(names, left)}
 
 
 def hear_losses(server: Server, client: Client, names: dict[int, str]) -> dict[str, tuple[int, int]]:
-    """When each loss was heard, and when the server was to forget the lock then. Each is heard once."""
+    """When each loss was read, and when the lock was to expire on the server at that time. Each comes once."""
     heard: dict[str, tuple[int, int]] = {}
     while len(heard) < len(names):
         answer = client.next(20_000).ok
@@ -61,7 +61,7 @@ def test_packets_are_lost(new_server: Make, new_agent: Make, kind: Any, ways: tu
         names = [f"lost {i}" for i in range(many)]
         locks = [client.lock(name) for name in names]
         ids = {lock.id: name for lock, name in zip(locks, names)}
-        lead: list[int] = []  # ms from LOST to the end on the server
+        lead: list[int] = []  # ms from LOST to the expiry on the server
         back: list[float] = []
         unheard = 0
         for turn in range(1, rounds + 1):
@@ -94,11 +94,11 @@ def test_packets_are_lost(new_server: Make, new_agent: Make, kind: Any, ways: tu
         assert max(back) <= 500 + (5 * SLACK_MS if rounds == 1 or SANITIZED else 0)
 
 
-# ---- C-05: a request comes three leases late
+# ---- C-05: a request arrives three leases late
 
 
 class Kept(Gate):
-    """A gate that holds every request, also of connections given up meanwhile, and counts them."""
+    """A gate that holds back every request, also those of closed connections, and counts them."""
 
     def __init__(self, proxy: Proxy, *markers: str) -> None:
         super().__init__()
@@ -111,7 +111,7 @@ class Kept(Gate):
 
 @pytest.mark.parametrize("rounds", times(2, 14))
 def test_c05_delivered_three_leases_late(server: Server, new_agent: Make, new_proxy: Make, rounds: int) -> None:
-    """On delivery even locks are somebody else's, odd ones free."""
+    """On arrival even locks belong to others, odd ones are free."""
     lease, names = 500, [f"c05 {i}" for i in range(10)]
     fenced, held_back, created = Fenced(server), 0, 0
     other = new_agent().open(server)
@@ -121,7 +121,7 @@ def test_c05_delivered_three_leases_late(server: Server, new_agent: Make, new_pr
         client = new_agent().open(proxy, lease_ms=lease, command_timeout_ms=100, private_connections=len(names), **FAST)
         mine = [client.lock(name) for name in names]
         client.ping(1000).ok
-        kept = Kept(proxy, SHA["acquire"], SHA["batch_acquire"], "fences[#fences + 1]")  # or the text of a crowd
+        kept = Kept(proxy, SHA["acquire"], SHA["batch_acquire"], "fences[#fences + 1]")  # or the text of a batch script
         waits = [lock.start("acquire", 1, 200 if i % 3 else 0, thread=1 + i) for i, lock in enumerate(mine)]
         kept.wait()
         began = now()
@@ -167,7 +167,7 @@ def test_c05_delivered_three_leases_late(server: Server, new_agent: Make, new_pr
 
 @pytest.mark.parametrize("pause", [0.02, 0.15])
 def test_c10_dripping_replies(server: Server, agent: Agent, new_proxy: Make, pause: float) -> None:
-    """Every call ends by its own time, whatever trickles in. A busy machine has three tries."""
+    """Every call ends by its own timeout, whatever trickles in. A busy machine has three tries."""
     limit, proxy = 250, new_proxy(server)
     client = agent.open(proxy, command_timeout_ms=limit, connect_timeout_ms=limit, release_timeout_ms=limit, lease_ms=30_000, **FAST)
     fresh: Callable[[], Lock] = lambda: client.lock("c10 free")
@@ -201,13 +201,13 @@ def test_c10_dripping_replies(server: Server, agent: Agent, new_proxy: Make, pau
     assert proxy.down.fired["drip"] >= len(calls)
 
 
-# ---- a way so long that connecting takes more time than one command may
+# ---- latency so high that connecting takes longer than one command may
 
 
 def test_a_connection_takes_longer_than_a_command_may(server: Server, agent: Agent, new_proxy: Make) -> None:
-    """Those who wait for answers themselves get on over the shared connection, which is made meanwhile."""
+    """Callers that wait for their own answers use the shared connection, which is made in the meantime."""
     proxy: Proxy = new_proxy(server)
-    proxy.down.delay = 0.4  # a greeting and a command take twice that
+    proxy.down.delay = 0.4  # a handshake and a command take twice that
     lock = agent.open(proxy, command_timeout_ms=600, **FAST).lock("far away")
     tries = [lock.acquire(1, 0).status]
     until(lambda: tries.append(lock.acquire(1, 0).status) or tries[-1] == "OK", 10)

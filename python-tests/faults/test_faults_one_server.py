@@ -1,4 +1,4 @@
-"""More faults of one server: rows D of the matrix beside test_faults_server.py. Each counts that its fault fired."""
+"""More faults of one server: rows D of the matrix beside test_faults_server.py. Each test counts that its fault happened."""
 from __future__ import annotations
 
 import collections
@@ -23,11 +23,11 @@ from harness.tally import tell
 
 Make = Callable[..., Any]
 FAST = {"connects_per_second": 1000}
-LEASE, DRIFT = 1000, 200_000  # given up 302 ms before the server does: room for a busy machine
+LEASE, DRIFT = 1000, 200_000  # LOST 302 ms before the server's end: room for a busy machine
 
 
 def losses(client: Client, names: dict[int, str], seconds: float = 10) -> dict[str, int]:
-    """When each loss was heard; each once, and nothing more of that sort."""
+    """When each loss was read; each comes once, and no other LOST events come."""
     heard: dict[str, int] = {}
     while len(heard) < len(names):
         answer = client.next(int(seconds * 1000)).ok
@@ -38,7 +38,7 @@ def losses(client: Client, names: dict[int, str], seconds: float = 10) -> dict[s
 
 
 class Outage:
-    """Ten locks held by one process, wanted by another, while the server does not answer; what they go through is I4 of the matrix."""
+    """One process holds ten locks, another waits for them, and the server does not answer. The outcome is I4 of the matrix."""
 
     def __init__(self, server: Server, new_agent: Make, many: int = 10) -> None:
         self.server = server
@@ -57,13 +57,13 @@ class Outage:
         self.waits = [lock.start("acquire", 1, 30_000, thread=1 + i) for i, lock in enumerate(self.theirs)]
         until(lambda: all(lock.state(1) == "WAITING" for lock in self.theirs))
         while self.client.next(0).status == "OK":
-            pass  # what was heard until now
-        with self.server.client() as redis:  # when the server would forget each, at the earliest
+            pass  # earlier events
+        with self.server.client() as redis:  # when each expires on the server, at the earliest
             left = redis.pipeline(*(["PTTL", name] for name in self.names))
         self.ends = dict(zip(self.names, (now() + 1000 * ms for ms in left)))
 
     def _held(self) -> bool:
-        """Whether all are; on a busy machine one may be lost before its time."""
+        """Whether all are held; on a busy machine one may be lost too early."""
         for i, lock in enumerate(self.locks):
             if lock.state(1) not in ("HELD", "AT_RISK"):
                 lock.release(1)
@@ -71,14 +71,14 @@ class Outage:
         return all(lock.state(1) == "HELD" for lock in self.locks)
 
     def lost(self) -> None:
-        """All of them, before the server would have forgotten them."""
+        """All are lost, before they would have expired on the server."""
         heard = losses(self.client, self.ids)
         assert all(lock.state(1) == "LOST" for lock in self.locks)
         assert all(lock.release(1).status == "LOST" for lock in self.locks)
         self.lead += [(self.ends[name] - at) // 1000 for name, at in heard.items()]
 
     def over(self, ended: int) -> None:
-        """Who waited has them, with higher tokens."""
+        """The waiters have them, with higher tokens."""
         for wait, token in zip(self.waits, self.tokens):
             answer = wait.answer(30).ok
             assert answer.token > token
@@ -106,7 +106,7 @@ def no_losses(new_agent: Make) -> Iterator[Callable[[Client], None]]:
 
 
 def run_for_ever(redis: Redis, outage: Outage, script: str) -> Lock:
-    """Return when the server answers nobody else; a lock to see it by."""
+    """Returns when the server answers nobody else, with a lock to observe it by."""
     redis.send("EVAL", script, 0)
     probe = outage.client.lock("probe")
     until(lambda: probe.inspect().status == "SERVER_BUSY")
@@ -134,7 +134,7 @@ def test_d03_busy(new_server: Make, new_agent: Make, rounds: int) -> None:
 
 @pytest.mark.parametrize("rounds", times(1, 5))
 def test_d04_unkillable(new_server: Make, new_agent: Make, rounds: int) -> None:
-    """Until the server is killed and comes back with nothing."""
+    """Until the server is killed and comes back empty."""
     server = new_server("--busy-reply-threshold", "20")
     outage = Outage(server, new_agent)
     for _ in range(rounds):
@@ -154,7 +154,7 @@ def test_d04_unkillable(new_server: Make, new_agent: Make, rounds: int) -> None:
 
 
 class Standing:
-    """How many requests for one lock are on their way at once, on connections that are still there."""
+    """How many requests for one lock are in flight at once, on connections that are still open."""
 
     def __init__(self, proxy: Proxy, script: str) -> None:
         self.open: collections.Counter[Link] = collections.Counter()
@@ -177,8 +177,9 @@ class Standing:
 
 @pytest.mark.parametrize("rounds", times(1, 2))
 def test_d05_a_slow_server(new_server: Make, new_agent: Make, new_proxy: Make, rounds: int) -> None:
-    """DEBUG SLEEP while one process holds a lock and another wants it: nobody has it twice, and requests do not pile up. One is waited for;
-    those given up, a ninth of a lease each, stay on their way until the connection is left, after command_timeout_ms."""
+    """DEBUG SLEEP while one process holds a lock and another wants it: nobody gets it too early, and requests do not pile up. One request
+    is awaited. Abandoned ones, one per ninth of a lease, stay in flight until the connection is closed, after command_timeout_ms.
+    """
     server = new_server()
     teach(server)
     proxy: Proxy = new_proxy(server)
@@ -209,14 +210,14 @@ def test_d05_a_slow_server(new_server: Make, new_agent: Make, new_proxy: Make, r
     assert 0 < standing.all and standing.most <= 4, "requests pile up"
 
 
-# ---- D-07: the server throws locks away
+# ---- D-07: the server evicts locks
 
 
 @pytest.mark.parametrize("policy", [
     "volatile-ttl", *(pytest.param(name, marks=pytest.mark.full) for name in ("volatile-lru", "volatile-random", "allkeys-random", "allkeys-lru"))
 ])  # fmt: skip
 def test_d07_eviction(new_server: Make, new_agent: Make, policy: str) -> None:
-    """LOST at the next renewal; what the old holder writes then is refused."""
+    """LOST at the next renewal; the old holder's writes after that are refused."""
     server: Server = new_server("--maxmemory-policy", policy)
     fenced_at: Server = new_server()
     fenced, lease, many = Fenced(fenced_at), 3000, 40
@@ -231,7 +232,7 @@ def test_d07_eviction(new_server: Make, new_agent: Make, policy: str) -> None:
     with server.client() as redis:
         redis.command("CONFIG", "SET", "maxmemory", used + 400_000)
         for i in range(40_000):
-            with contextlib.suppress(ReplyError):  # nothing left that may go
+            with contextlib.suppress(ReplyError):  # no evictable key is left
                 redis.command("SET", f"filler {i}", "x" * 2000)
             if i % 20 == 0:
                 for name, there in zip(names, redis.pipeline(*(["EXISTS", name] for name in names))):
@@ -258,12 +259,12 @@ def test_d07_eviction(new_server: Make, new_agent: Make, policy: str) -> None:
     assert max(late) <= lease / 3 + 5 * SLACK_MS
 
 
-# ---- D-08: the counter of tokens is gone
+# ---- D-08: the token counter is gone
 
 
 @pytest.mark.parametrize("rounds", times(100, 5000))
 def test_d08_the_counter_is_gone(redis_server: Server, new_agent: Make, rounds: int) -> None:
-    """Deleted while the lock is free, held, or handed on: tokens go on growing, in every kind that has them."""
+    """Deleted while the lock is free, held, or handed over: tokens keep growing, in every kind that has them."""
     agents = [new_agent(), new_agent()]
     clients = [agent.open(redis_server, lease_ms=5000) for agent in agents]
     deleted = 0
@@ -284,12 +285,12 @@ def test_d08_the_counter_is_gone(redis_server: Server, new_agent: Make, rounds: 
     assert deleted >= rounds * 2
 
 
-# ---- D-13: the server cannot save and takes no writes
+# ---- D-13: the server cannot save and refuses writes
 
 
 @pytest.mark.parametrize("rounds", times(1, 5))
 def test_d13_misconf(new_server: Make, new_agent: Make, rounds: int) -> None:
-    """Nobody gets a lock, and no release is taken for done."""
+    """Nobody gets a lock, and no release counts as done."""
     server: Server = new_server("--save", "3600 1000000", "--stop-writes-on-bgsave-error", "yes", "--enable-protected-configs", "yes")
     client = new_agent().open(server, lease_ms=2000, release_timeout_ms=300)
     lock, free, probe = client.lock("d13"), client.lock("d13 free"), client.lock("d13 probe")
@@ -299,7 +300,7 @@ def test_d13_misconf(new_server: Make, new_agent: Make, rounds: int) -> None:
         (server.folder / "data").mkdir()
         server.command("CONFIG", "SET", "dir", folder)
         until(lambda: lock.acquire(1, 5000).status == "OK")
-        shutil.rmtree(folder)  # where it would save
+        shutil.rmtree(folder)  # the folder for its dumps
         with contextlib.suppress(ReplyError):
             server.command("BGSAVE")
         until(lambda: b"rdb_last_bgsave_status:err" in server.command("INFO", "persistence"))
@@ -315,7 +316,7 @@ def test_d13_misconf(new_server: Make, new_agent: Make, rounds: int) -> None:
         server.command("CONFIG", "SET", "dir", folder)
         server.command("BGSAVE")
         until(lambda: b"rdb_last_bgsave_status:ok" in server.command("INFO", "persistence"))
-        until(lambda: not alive(server, ["d13"]), 10)  # the release went on, or the lease ended
+        until(lambda: not alive(server, ["d13"]), 10)  # the release was repeated, or the lease ended
         probe.acquire(1, 5000).ok
         probe.release(1).ok
         server.command("CONFIG", "SET", "dir", str(server.folder))
@@ -330,7 +331,7 @@ def test_d13_misconf(new_server: Make, new_agent: Make, rounds: int) -> None:
     b"ERR Error running script (call to f_0a1b): @user_script:14: @user_script: 14: -MISCONF Errors writing to the AOF file: No space left on device",
 ])  # fmt: skip
 def test_d13_fake_disk_full(agent: Agent, words: bytes) -> None:
-    """As it is said in a script and before one, by old servers and new."""
+    """The error inside a script and before one, of old servers and new."""
     with LockServer() as fake:
         client = agent.open(fake, lease_ms=6000, release_timeout_ms=300)
         lock, held = client.lock("lock"), client.lock("held")
@@ -347,11 +348,11 @@ def test_d13_fake_disk_full(agent: Agent, words: bytes) -> None:
         tell(done=4)
 
 
-# ---- D-15: the server takes no more connections
+# ---- D-15: the server accepts no more connections
 
 
 def test_d15_maxclients(new_server: Make, new_agent: Make) -> None:
-    """What is held is renewed on the connection there is; who comes later is told, and does not hammer."""
+    """Held locks are renewed on the existing connection; new clients get the error, and do not hammer the server."""
     server: Server = new_server()
     client = new_agent().open(server, lease_ms=1500)
     locks = [client.lock(f"d15 {i}") for i in range(10)]
@@ -396,11 +397,11 @@ def test_d16_client_pause(new_server: Make, new_agent: Make, what: str, rounds: 
     outage.check(1000 + 5 * SLACK_MS)
 
 
-# ---- D-17: the server closes what is idle
+# ---- D-17: the server closes idle connections
 
 
 def test_d17_idle_connections_are_closed(new_server: Make, new_agent: Make) -> None:
-    """Every renewal finds its connection gone, and a waiter's way too."""
+    """Every renewal finds its connection closed, and so does a waiter's subscription."""
     server: Server = new_server("--timeout", "1", "--tcp-keepalive", "0")
     client, other = new_agent().open(server, lease_ms=9000), new_agent().open(server, lease_ms=9000)
     locks = [client.lock(f"d17 {i}") for i in range(5)]
@@ -419,7 +420,7 @@ def test_d17_idle_connections_are_closed(new_server: Make, new_agent: Make) -> N
 
 
 def test_d17_nothing_was_sent_that_may_not_be_sent_twice(new_server: Make, new_agent: Make) -> None:
-    """A release by force, which finds the connection closed, goes over a new one."""
+    """A forced release must not be sent twice. It finds the connection closed before it was sent, and uses a new one."""
     server: Server = new_server("--timeout", "1", "--tcp-keepalive", "0")
     holder, client = (new_agent().open(server, lease_ms=60_000) for _ in range(2))
     holder.lock("d17").acquire(1, 0).ok
@@ -435,7 +436,7 @@ def test_d17_nothing_was_sent_that_may_not_be_sent_twice(new_server: Make, new_a
 
 @pytest.mark.parametrize("missing", ["EVAL", "EVALSHA", "EVAL and EVALSHA", "SUBSCRIBE", "PUBLISH"])
 def test_d18_commands_that_are_not_there(new_server: Make, new_agent: Make, missing: str) -> None:
-    """Without scripts nothing works and that is said at once; without messages waiters look for themselves."""
+    """Without scripts nothing works, and the error says so at once. Without Pub/Sub waiters probe."""
     words = missing.split(" and ")
     server: Server = new_server(*(part for word in words for part in ("--rename-command", word, "not-here-" + word)))
     agents = [new_agent(), new_agent()]
@@ -460,7 +461,7 @@ def test_d18_commands_that_are_not_there(new_server: Make, new_agent: Make, miss
     until(lambda: not alive(server, ["d18"]))
 
 
-# ---- D-19: something else at our keys
+# ---- D-19: foreign data in our keys
 
 ELSE: dict[str, list[Any]] = {
     "string": ["SET", "x"], "list": ["RPUSH", "a", "b"], "set": ["SADD", "a"], "zset": ["ZADD", 1, "a"], "hash": ["HSET", "a", "b"], "stream": ["XADD", "*", "a", "b"],
@@ -470,7 +471,7 @@ OF_THEIR_OWN = {"mutex": "hash", "fair": "hash", "read": "hash", "write": "hash"
 
 @pytest.mark.parametrize("kind", ["mutex", *KINDS, "latch"])
 def test_d19_a_key_of_somebody_else(redis_server: Server, agent: Agent, kind: str) -> None:
-    """Whatever lies there stays as it is, and the answer says so."""
+    """Foreign data stays unchanged, and the answer names it."""
     client = agent.open(redis_server, command_timeout_ms=500)
     for number, (what, (command, *words)) in enumerate(ELSE.items()):
         name = f"d19 {kind} {what}"
@@ -493,9 +494,9 @@ def test_d19_a_key_of_somebody_else(redis_server: Server, agent: Agent, kind: st
 
 @pytest.mark.parametrize("kind", ["mutex", "fair", "read", "write", "semaphore", "permit_semaphore"])
 def test_d19_beside_the_lock(redis_server: Server, agent: Agent, kind: str) -> None:
-    """The keys that go with it."""
+    """The other keys of a lock."""
     client = agent.open(redis_server, command_timeout_ms=500)
-    with LockServer() as fake:  # it sees which those are
+    with LockServer() as fake:  # it records which keys those are
         asked = agent.open(fake).lock("{d19}", kind=kind)
         asked.acquire(1, 0)
         (keys,) = {tuple(words[3 : 3 + int(words[2])]) for words in fake.requests if words[0] == b"EVALSHA" and b"{d19}" in words} or {()}

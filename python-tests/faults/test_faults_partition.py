@@ -1,4 +1,6 @@
-"""Partitions: rows C, E and F of the matrix where clients and servers see a part of what there is. Each counts that its fault fired."""
+"""Partitions: rows C, E and F of the matrix where clients and servers see only a part of the others. Each test counts that its fault
+happened.
+"""
 from __future__ import annotations
 
 import dataclasses
@@ -21,7 +23,7 @@ SENTINELS, LEASE = 3, 600
 
 
 class Cut(Namespace):
-    """A client's view: what is sent to the ports it must not see is lost."""
+    """A client's view: packets to the ports that it must not see are lost."""
 
     watched: Watched
 
@@ -38,7 +40,7 @@ class Cut(Namespace):
 
 
 class Front:
-    """The same by proxies, and by sentinels of the client's own that name them."""
+    """The same with proxies, and with sentinels of the client's own that name the proxies."""
 
     prefix: list[str] = []
     watched: Watched
@@ -82,7 +84,7 @@ VIEW: Any = Cut if can_drop_packets() else Front
 
 @pytest.fixture
 def views(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
-    """Four, of one primary with a replica and three sentinels."""
+    """Four views of one primary with a replica and three sentinels."""
     made: list[Any] = []
     watched: Watched | None = None
     try:
@@ -104,8 +106,9 @@ def views(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
 @pytest.mark.parametrize("graphs", times(4, 12))
 @pytest.mark.parametrize("kind", [VIEW], ids=lambda kind: kind.__name__)
 def test_c14_partial_partitions(views: list[Any], new_agent: Make, kind: Any, graphs: int) -> None:
-    """Who sees the primary may have the lock, one at a time; who sees a replica and sentinels alone waits or is told, and who held the lock when
-    the primary went out of sight has lost it before anybody else gets it."""
+    """Clients that see the primary may hold the lock, one at a time. Clients that see only a replica and sentinels wait or get an error. A
+    holder that lost sight of the primary has lost the lock before anybody else gets it.
+    """
     options = {"lease_ms": LEASE, "command_timeout_ms": 200, "connect_timeout_ms": 300, "release_timeout_ms": 200, "safety_ms": 100, "connects_per_second": 1000}
     watched: Watched = views[0].watched
     clients: list[Client] = [new_agent(prefix=view.prefix).open(view.places, **options) for view in views]
@@ -150,12 +153,12 @@ def test_c14_partial_partitions(views: list[Any], new_agent: Make, kind: Any, gr
     assert sum(view.fired() for view in views) > graphs and blind > 0
 
 
-# ---- E-08, F-05: the old primary lives on, on the side of the few, with a client
+# ---- E-08, F-05: the old primary lives on, in the minority, with a client
 
 
 @pytest.fixture
 def island(monkeypatch: pytest.MonkeyPatch) -> Iterator[Island]:
-    """A network of its own for servers and clients; all others are outside, where it reaches them until it is cut off."""
+    """A network of its own for servers and clients. All others are outside and can be reached until the cut."""
     if not can_drop_packets():
         pytest.skip("servers in a network of their own need root, ip and nft")
     one = Island()
@@ -171,18 +174,18 @@ HOLDS = ("HELD", "AT_RISK")
 
 @dataclasses.dataclass
 class Split:
-    """A client on the island with the primary, another outside; what both think of the locks, and a resource that both can reach."""
+    """A client on the island with the primary, another outside; each one's view of the locks, and a resource that both can reach."""
 
     island: Island
     mine: Client
     other: Client
     fenced: Fenced
     overlaps: int = 0
-    served: int = 0  # grants of the old primary behind the cut
-    refused: int = 0  # that no replica confirmed
+    served: int = 0  # grants of the old primary after the cut
+    refused: int = 0  # not confirmed by any replica
 
     def cut(self, held: str, new: str) -> None:
-        """The cut: one lock is held before it, and another is asked for behind it."""
+        """The cut: one lock is held before it, another is requested after it."""
         locks = [self.mine.lock(name) for name in (held, new)]
         until(lambda: locks[0].acquire(1, 5000).status == "OK", 60)
         self.other.ping(5000).ok
@@ -198,7 +201,7 @@ class Split:
         self.refused += status == "NOT_REPLICATED"
 
     def serve(self, name: str) -> None:
-        """The old primary is asked until it will not any more."""
+        """Requests go to the old primary until it refuses."""
         lock = self.mine.lock(name)
         while (answer := lock.acquire(1, 0)).status in ("OK", "NOT_REPLICATED"):
             self._count(answer.status)
@@ -206,7 +209,7 @@ class Split:
         assert answer.status in ("SERVER_LOADING", "UNREACHABLE") and answer.retryable, answer
 
     def grant(self, name: str) -> None:
-        """The new primary grants what the island may hold. Only the later token is let in from then on."""
+        """The new primary grants a lock that the island may hold. From then on the resource accepts only the later token."""
         mine, other = self.mine.lock(name), self.other.lock(name)
         answers: list[Any] = []
         until(lambda: answers.append(other.acquire(1, 10_000)) or answers[-1].status == "OK", 60)
@@ -220,7 +223,7 @@ class Split:
         other.release(1).ok
 
     def heal(self, *names: str) -> None:
-        """The island comes back, and its client goes on at the new primary."""
+        """The island is connected again, and its client goes on at the new primary."""
         self.island.heal()
         for name in names:
             lock = self.mine.lock(name)
@@ -236,11 +239,11 @@ class Split:
         if confirmed:
             assert (self.overlaps, self.served) == (0, 0) and self.refused >= rounds
         else:
-            assert self.overlaps >= rounds and self.served >= rounds  # that is what nobody promises
+            assert self.overlaps >= rounds and self.served >= rounds  # without confirmation this is expected
 
 
 def split(island: Island, new_agent: Make, new_server: Make, url: str, replicas: str, lease: int) -> Split:
-    """Nobody confirms what the new primary grants: its replica is the old one."""
+    """No replica confirms grants of the new primary: its replica is the old one."""
     options = {"lease_ms": lease, "command_timeout_ms": 500, "safety_ms": 300, "connects_per_second": 1000}
     mine = new_agent(prefix=island.prefix).open(url, replicas=replicas, **options)
     return Split(island, mine, new_agent().open(url, **options), Fenced(new_server()))
@@ -249,9 +252,8 @@ def split(island: Island, new_agent: Make, new_server: Make, url: str, replicas:
 @pytest.mark.parametrize("rounds", times(1, 2, soak=5))
 @pytest.mark.parametrize("replicas", ["none", "all"])
 def test_e08_split_brain(island: Island, new_agent: Make, new_server: Make, replicas: str, rounds: int) -> None:
-    """
-    The primary, one of three sentinels and a holder are cut off; the other sentinels promote the replica. Without confirmation two hold, and
-    tokens tell them apart. With it the holder has lost the lock before another gets it, and is granted nothing over there.
+    """The primary, one of three sentinels and a holder are cut off; the other sentinels promote the replica. Without confirmation two hold,
+    and tokens tell them apart. With confirmation the holder has lost the lock before another gets it, and gets no grant on its side.
     """
     with Watched(sentinels=3, open_=True, island=island) as watched:
         both = split(island, new_agent, new_server, watched.url, replicas, 1500)
@@ -265,7 +267,7 @@ def test_e08_split_brain(island: Island, new_agent: Make, new_server: Make, repl
             both.grant(f"held{number}")
             new = watched.primary()
             assert not new.prefix
-            ask(old, "REPLICAOF", new.host, new.port)  # the sentinels would take ten seconds to
+            ask(old, "REPLICAOF", new.host, new.port)  # the sentinels would take ten seconds
             both.heal(f"held{number}", f"new{number}")
             watched.until(watched.settled, 60)
         both.told("E-08", rounds, replicas == "all")
@@ -274,10 +276,9 @@ def test_e08_split_brain(island: Island, new_agent: Make, new_server: Make, repl
 @pytest.mark.parametrize("rounds", times(1, 2, soak=4))
 @pytest.mark.parametrize("replicas", ["none", "all"])
 def test_f05_primary_in_the_minority(island: Island, new_agent: Make, new_server: Make, replicas: str, rounds: int) -> None:
-    """
-    One primary of three and a holder are cut off: it goes on for cluster-node-timeout, then it refuses, and its replica is promoted by the others.
-    Without confirmation what it granted meanwhile is granted again, with a higher token. With it nothing it does counts: the holder has lost its
-    lock before another gets it.
+    """One primary of three and a holder are cut off. It goes on for cluster-node-timeout, then it refuses; the others promote its replica.
+    Without confirmation its grants in that time are granted again, with higher tokens. With confirmation none of them counts: the
+    holder has lost its lock before another gets it.
     """
     cluster = Cluster(3, 1, 1000, "--protected-mode", "no", island=island)
     try:
@@ -291,7 +292,7 @@ def test_f05_primary_in_the_minority(island: Island, new_agent: Make, new_server
             both.cut(held, new)
             both.serve(spare)
             both.grant(new)
-            if replicas != "none":  # or the new primary may know how long it is held
+            if replicas != "none":  # otherwise the new primary may know its lease
                 both.grant(held)
             both.heal(held, new)
             cluster.until_settled()

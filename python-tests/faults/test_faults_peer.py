@@ -1,5 +1,6 @@
-"""Faults of who is on the other side, and of credentials and names: rows K of the matrix beside test_faults_host.py, test_tls.py and
-test_acl.py. Each counts that its fault fired."""
+"""Faults of the peer, of credentials and of names: rows K of the matrix beside test_faults_host.py, test_tls.py and test_acl.py. Each test
+counts that its fault happened.
+"""
 from __future__ import annotations
 
 import pathlib
@@ -28,18 +29,18 @@ FAST = {"connects_per_second": 1000}
 SECRET = "s3cret-canary"
 
 
-# ---- K-01: the wrong password, from the start and after it was changed
+# ---- K-01: the wrong password, from the start and after a change
 
 
 def logins(server: Server) -> int:
-    """Refused so far."""
+    """Refused logins so far."""
     return sum(int(count) for count in re.findall(rb"errorstat_(?:WRONGPASS|NOAUTH):count=(\d+)", server.command("INFO", "errorstats")))
 
 
 @pytest.mark.parametrize("seconds", times(3, 12))
 @pytest.mark.parametrize("how", ["at open", "rotated"])
 def test_k01_wrong_password(new_server: Make, new_agent: Make, how: str, seconds: int) -> None:
-    """Who is refused comes again once a second, however many calls, waiters and renewals ask for it; each is told at once."""
+    """A refused client logs in again once per second, however many calls, waiters and renewals need it; each gets the error at once."""
     server: Server = new_server()
     server.command("ACL", "SETUSER", "someone", "on", ">" + SECRET, "~*", "&*", "+@all")
     password = SECRET if how == "rotated" else "wrong-" + SECRET
@@ -86,7 +87,7 @@ def test_k01_no_password(new_server: Make, agent: Agent) -> None:
     until(lambda: lock.inspect().status == "OK")
 
 
-# ---- K-03: a server behind TLS that ends without a word, or wants to begin anew
+# ---- K-03: a TLS server that ends without close_notify, or wants to renegotiate
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +96,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 
 def test_k03_renegotiation_is_refused(agent: Agent, authority: Authority) -> None:
-    """openssl s_server: a line that begins with r asks for a new handshake, other lines are sent."""
+    """openssl s_server: an input line that begins with r requests a new handshake, other lines are sent."""
     pair = authority.issue("localhost")
     program = subprocess.Popen(["openssl", "s_server", "-accept", "127.0.0.1:0", "-tls1_2", "-cert", pair.cert, "-key", pair.key, "-crlf"],
                                env=clean_env(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, bufsize=0)  # fmt: skip
@@ -123,7 +124,7 @@ def test_k03_renegotiation_is_refused(agent: Agent, authority: Authority) -> Non
 
 @pytest.mark.parametrize("at", ["between replies", "in a reply"])
 def test_k03_an_end_without_notice(agent: Agent, authority: Authority, new_server: Make, new_proxy: Make, at: str) -> None:
-    """TCP ends, TLS does not: what came until then is no whole answer."""
+    """TCP ends without close_notify of TLS: the data so far is not a complete answer."""
     server = secure(new_server, authority, authority.issue("localhost", "127.0.0.1"))
     proxy = Proxy((server.host, server.tls_port))  # type: ignore[attr-defined]
     with proxy:
@@ -137,7 +138,7 @@ def test_k03_an_end_without_notice(agent: Agent, authority: Authority, new_serve
                 proxy.down.half_close()
             else:
                 proxy.down.drip = (7, 0.001)
-                hook = proxy.down.on(b"\x17\x03\x03", lambda link, data: link.cut(), times=1)  # the head of a record
+                hook = proxy.down.on(b"\x17\x03\x03", lambda link, data: link.cut(), times=1)  # the header of a record
             answer = lock.acquire(1, 2000)
             assert answer.status in ("OK", "UNREACHABLE"), answer
             proxy.down.drip = None
@@ -159,7 +160,7 @@ def reply(*numbers: Any) -> bytes:
 
 
 def test_k06_odd_numbers(agent: Agent) -> None:
-    """Times that nobody can wait for, and words where numbers belong: calls end in time, and what is held stays so."""
+    """Times that nobody can wait for, and text in the place of numbers: calls end in time, and held locks stay held."""
     with LockServer() as fake:
         client = agent.open(fake, command_timeout_ms=300, safety_ms=100, lease_ms=2000, release_timeout_ms=300, **FAST)
         kept = client.lock("kept")
@@ -189,7 +190,7 @@ def test_k06_odd_numbers(agent: Agent) -> None:
 
 
 def test_k06_renewals_that_lie(agent: Agent) -> None:
-    """Anything but 1 is a loss, and the loss is told."""
+    """Anything but 1 is a loss, and a LOST event comes."""
     with LockServer() as fake:
         client = agent.open(fake, lease_ms=600, **FAST)
         for number in [0, -1, 2, (1 << 63) - 1, -(1 << 63)]:
@@ -205,7 +206,7 @@ def test_k06_renewals_that_lie(agent: Agent) -> None:
 
 @pytest.mark.parametrize("lie", [b"+OK\r\n", b"$2\r\nxy\r\n", b":2\r\n", b"*2\r\n+OK\r\n+OK\r\n", b"*2\r\n:1\r\n$2\r\nxy\r\n", b"*2\r\n:1\r\n*2\r\n+a\r\n+b\r\n", b"*0\r\n", b"$-1\r\n"])
 def test_k06_a_turn_that_lies(agent: Agent, lie: bytes) -> None:
-    """What answers a release that takes the lock for the next owner."""
+    """The reply to a release that also takes the lock for the next owner."""
     with LockServer() as fake:
         client = agent.open(fake, command_timeout_ms=200, handover_turns=0, release_timeout_ms=300, **FAST)
         lock = client.lock("turn")
@@ -223,8 +224,9 @@ def test_k06_a_turn_that_lies(agent: Agent, lie: bytes) -> None:
 
 @pytest.mark.parametrize("rounds", times(20, 500))
 def test_k06_grants_to_everybody(new_agent: Make, rounds: int) -> None:
-    """Two processes are told they have the lock: the resource takes the higher token alone. One process is never told twice of one token,
-    nor of one that goes back."""
+    """Two processes are told that they hold the lock: the resource accepts the higher token only. One process never reports a token twice,
+    nor a lower one.
+    """
     with LockServer() as fake, Server() as store:
         fenced = Fenced(store)
         locks = [new_agent().open(fake, command_timeout_ms=200, **FAST).lock("k06") for _ in range(2)]
@@ -237,7 +239,7 @@ def test_k06_grants_to_everybody(new_agent: Make, rounds: int) -> None:
             for back in (tokens[1], tokens[1] - 1, tokens[1] - 1_000_000):
                 fake.say("acquire", reply(1, back), 1)
                 answer = locks[1].acquire(1, 0)
-                if answer.status == "OK":  # the one before went back in the same breath
+                if answer.status == "OK":  # the bad grant was given back within the same call
                     assert answer.token > tokens[1]
                     locks[1].release(1).ok
                     continue
@@ -249,7 +251,7 @@ def test_k06_grants_to_everybody(new_agent: Make, rounds: int) -> None:
         print(f"K-06: {refused} tokens that went back refused, {rounds} double grants fenced")
 
 
-# ---- K-07: errors that are no good to read
+# ---- K-07: unreadable error texts
 
 
 NASTY = {
@@ -264,7 +266,7 @@ NASTY = {
 
 @pytest.mark.parametrize("what", NASTY)
 def test_k07_what_errors_may_not_do(agent: Agent, what: str) -> None:
-    """Escaped, cut, and never with a password in it: in answers, events and on every way to the server."""
+    """Escaped, truncated, and never with a password in it: in answers, events and on every kind of connection."""
     with LockServer() as fake:
         fake.on("ECHO", b"+x\r\n")
         client = agent.open(f"redis://someone:{SECRET}@127.0.0.1:{fake.port}", command_timeout_ms=300, release_timeout_ms=300, lease_ms=2000, **FAST)
@@ -288,7 +290,7 @@ def test_k07_what_errors_may_not_do(agent: Agent, what: str) -> None:
         fake.on("WATCH", b"+OK\r\n")
         assert sum(answer.status == "SERVER_ERROR" for answer in answers) >= 5, answers
         texts = [answer.message for answer in answers]
-    with FakeServer() as fake:  # in the greeting
+    with FakeServer() as fake:  # in the handshake
         for command in ("AUTH", "SELECT", "CLIENT"):
             fake.on(command, NASTY[what] + b"\r\n")
             answer = agent.open(f"redis://someone:{SECRET}@127.0.0.1:{fake.port}/3").ping(1000)
@@ -301,13 +303,14 @@ def test_k07_what_errors_may_not_do(agent: Agent, what: str) -> None:
     assert SECRET not in agent.written()
 
 
-# ---- K-08: old replies come again
+# ---- K-08: old replies are replayed
 
 
 @pytest.mark.parametrize("rounds", times(8, 60))
 def test_k08_an_old_grant_again(redis_server: Server, new_agent: Make, new_proxy: Make, rounds: int) -> None:
-    """A grant of before, in front of the answer that somebody else has the lock now: the connection is given up with it. (Without TLS who can do
-    that can do more: the grants of another name are refused by nobody.)"""
+    """An earlier grant, injected before the reply that another client holds the lock now: it costs the connection. (Without TLS an
+    attacker that can do this can do more: nothing refuses the grants of another name.)
+    """
     teach(redis_server)
     proxy: Proxy = new_proxy(redis_server)
     client = new_agent().open(proxy, command_timeout_ms=3000, private_connections=1, **FAST)
@@ -336,7 +339,7 @@ def test_k08_an_old_grant_again(redis_server: Server, new_agent: Make, new_proxy
 
 
 def test_k08_replayed_through_tls(agent: Agent, authority: Authority, new_server: Make) -> None:
-    """What passed once is refused the second time: the connection ends, nobody has a lock by it."""
+    """Replayed data is refused: the connection ends, and nobody gets a lock by it."""
     server = secure(new_server, authority, authority.issue("localhost", "127.0.0.1"))
     with Proxy((server.host, server.tls_port)) as proxy:  # type: ignore[attr-defined]
         client = agent.open(f"rediss://127.0.0.1:{proxy.port}", tls_ca_file=authority.file, command_timeout_ms=500, **FAST)
@@ -370,7 +373,7 @@ def hostile_name(chance: random.Random) -> bytes:
 
 @pytest.mark.parametrize("names", times(300, 10_000))
 def test_k09_hostile_names(redis_server: Server, agent: Agent, names: int) -> None:
-    """Every name is taken as its bytes or refused as a name; nothing else is created, run or deleted. The keys of one lock share a slot."""
+    """Every name is used as its bytes or refused as a name; nothing else is created, run or deleted. The keys of one lock share a slot."""
     chance = random.Random(9)
     redis_server.command("SET", "bystander", "here"), redis_server.command("CONFIG", "RESETSTAT")
     client = agent.open(redis_server)
@@ -386,7 +389,7 @@ def test_k09_hostile_names(redis_server: Server, agent: Agent, names: int) -> No
             taken += 1
             lock, seen = client.lock(name), shadow.lock(name)
             answer = lock.acquire(1, 0)
-            if answer.status == "WRONG_KIND":  # a name that is a key of another's
+            if answer.status == "WRONG_KIND":  # the name is a key of another lock
                 assert name.startswith((b"redisson_lock_token:", b"dlock_queue:")), (name, answer)
                 continue
             assert answer.ok and redis_server.command("HLEN", name) == 1

@@ -1,8 +1,8 @@
-"""Rows G of the fault matrix: a quorum of servers, each row counting that its fault fired.
+"""Rows G of the fault matrix: a quorum of servers. Each test counts that its fault happened.
 
 Where the matrix has 500 runs, the full run has 20 to 40: a round of G-03 restarts a server, one of G-08 lasts as long as a lease.
-G-09 has 10,000 grants in the full run and 10^6 in test_votes.py, without servers. What a client does not reach is behind
-proxies of its own: all clients then write the servers differently, and give the quorum a name.
+G-09 has 10,000 grants in the full run and 10^6 in test_votes.py, without servers. Servers that a client cannot reach are behind
+proxies of their own. Clients then write the servers differently, so they give the quorum a name.
 """
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def quorum(new_quorum: Make) -> Quorum:
 
 
 class Seen:
-    """A client and the proxies by which it sees the servers."""
+    """A client and the proxies through which it sees the servers."""
 
     def __init__(self, agent: Agent, servers: Quorum, new_proxy: Make, **options: Any) -> None:
         self.proxies: list[Proxy] = [new_proxy(node) for node in servers.nodes]
@@ -93,10 +93,10 @@ def test_g02_three_of_five_down(new_agent: Make, quorum: Quorum, rounds: int) ->
         answer = lock.acquire(1, 0)
         assert answer.status == "UNREACHABLE" and "3 must" in answer.message
         for node in quorum.nodes:
-            said = answer.message.split(f"127.0.0.1:{node.port} ")[1].split(",")[0]  # later: what is left of the last turn
+            said = answer.message.split(f"127.0.0.1:{node.port} ")[1].split(",")[0]  # later it may be from the round before
             assert said == ("unreachable" if node in down else "yes") or (turn > 0 and said in ("no answer", "in use"))
         assert lock.acquire(1, 300).status == "UNREACHABLE" and lock.state(1) == "NONE"
-        until(lambda: quorum.held("lock") == 0)  # what two granted is given back
+        until(lambda: quorum.held("lock") == 0)  # the votes of the two live servers are released
         down.pop().start()
         lock.acquire(1, 20_000).ok
         lock.release(1).ok
@@ -108,7 +108,7 @@ def test_g02_three_of_five_down(new_agent: Make, quorum: Quorum, rounds: int) ->
 
 
 def overlap(mine: Any, theirs: Any) -> bool:
-    """The other one gets it while this one holds; whatever comes, tokens grow."""
+    """The other client gets it while this one holds. Whatever happens, tokens grow."""
     answer = theirs.acquire(1, 0)
     if answer.status != "OK":
         return False
@@ -119,7 +119,7 @@ def overlap(mine: Any, theirs: Any) -> bool:
 
 def forgetting(new_agent: Make, new_proxy: Make, quorum: Quorum, needed: int, rounds: int, fault: Callable[[Any], None],
                **options: Any) -> tuple[int, int]:  # fmt: skip
-    """The holder has needed servers and no more; one of those has the fault; another client tries. Overlaps and faults."""
+    """The holder has just as many servers as needed; one of them has the fault; another client tries. Returns overlaps and faults."""
     overlaps = fired = 0
     for turn in range(rounds):
         seen = Seen(new_agent(), quorum, new_proxy, quorum=needed, **options)
@@ -144,7 +144,7 @@ def forgetting(new_agent: Make, new_proxy: Make, quorum: Quorum, needed: int, ro
 @pytest.mark.parametrize("rounds", times(2, 20))
 @pytest.mark.parametrize("needed, quarantine", [(3, 0), (3, LEASE), (4, 0)], ids=["control", "quarantine", "four of five"])
 def test_g03_amnesia(new_agent: Make, new_proxy: Make, quorum: Quorum, needed: int, quarantine: int, rounds: int) -> None:
-    """One server starts without its memory. Three of five bear none that is not quiet then, four of five one."""
+    """One server restarts empty. Three of five need a quarantine on each server that restarts; four of five survive one without it."""
     options = {"quarantine_ms": quarantine} if quarantine else {}
     overlaps, fired = forgetting(new_agent, new_proxy, quorum, needed, rounds, lambda node: node.restart(), **options)
     assert fired == rounds
@@ -168,15 +168,15 @@ def granted(node: Any) -> int:
     return int(found.split(b",")[0] or 0)
 
 
-NEAR = ((0, 1), (2, 3), (4,))  # servers that a client of each of three places reaches first
+NEAR = ((0, 1), (2, 3), (4,))  # the servers that a client at each of three places reaches first
 
 
 @pytest.mark.parametrize("clients, rounds", times((6, 4), (20, 15)))
 def test_g05_split_votes(new_agent: Make, new_proxy: Make, quorum: Quorum, clients: int, rounds: int) -> None:
-    """From three places, each nearer to other servers: at every start none gets enough."""
+    """Three places, each near to other servers: at every start none gets enough votes."""
     seen = [Seen(new_agent(), quorum, new_proxy, lease_ms=20_000) for _ in range(clients)]
     locks = [one.lock(safety_ms=500) for one in seen]
-    for lock in locks:  # all are connected
+    for lock in locks:  # all are connected now
         lock.acquire(1, 60_000).ok
         lock.release(1).ok
     for place, one in enumerate(seen):
@@ -194,12 +194,12 @@ def test_g05_split_votes(new_agent: Make, new_proxy: Make, quorum: Quorum, clien
             left.remove(who)
     assert len(holds) == clients * rounds
     assert all(before[1] <= after[0] and before[2] < after[2] for before, after in zip(holds, holds[1:]))
-    assert sum(map(granted, quorum.nodes)) > 5 * len(holds)  # some servers granted it to who did not win
+    assert sum(map(granted, quorum.nodes)) > 5 * len(holds)  # some servers voted for clients that did not win
     until(lambda: quorum.held("lock") == 0)
 
 
 def test_g05_a_split_vote_is_released_at_once(new_agent: Make, new_proxy: Make, quorum: Quorum) -> None:
-    """Two of five have it from somebody who is gone, two are his who asks, one is down: nobody waits for a lease to end."""
+    """A dead client has two votes of five, the caller has two, one server is down: nobody waits for a lease to end."""
     seen = Seen(new_agent(), quorum, new_proxy)
     lock = seen.lock(lease_ms=60_000)
     for node in quorum.nodes[:3]:
@@ -216,7 +216,7 @@ def test_g05_a_split_vote_is_released_at_once(new_agent: Make, new_proxy: Make, 
 
 
 def test_g05_one_by_one_a_silent_server_is_passed(new_agent: Make, new_proxy: Make, new_quorum: Make) -> None:
-    """Behind five split votes servers are asked one by one, and the first says nothing: the next attempt asks all."""
+    """After five split votes servers are asked one by one, and the first does not answer: the next attempt asks all."""
     quorum = new_quorum(3)
     seen = Seen(new_agent(), quorum, new_proxy, lease_ms=20_000)
     lock = seen.lock()
@@ -238,12 +238,12 @@ def test_g05_one_by_one_a_silent_server_is_passed(new_agent: Make, new_proxy: Ma
 
 @pytest.mark.parametrize("count", times(20, 500))
 def test_g06_slow_servers_are_not_waited_for(new_agent: Make, new_proxy: Make, quorum: Quorum, count: int) -> None:
-    """Two keep their answers back, for as long as it takes to be granted by the others."""
+    """Two servers hold their replies back until the others have granted."""
     seen = Seen(new_agent(), quorum, new_proxy, lease_ms=30_000, command_timeout_ms=20_000)
     lock = seen.lock()
     lock.acquire(1, 20_000).ok
     lock.release(1).ok
-    until(lambda: quorum.held("lock") == 0)  # all have the scripts: from now on what comes later is done later
+    until(lambda: quorum.held("lock") == 0)  # all have the scripts: later requests are executed later
     slow = 0
     for turn in range(count):
         late = [seen.proxies[i] for i in random.sample(range(5), 2)]
@@ -262,7 +262,7 @@ def test_g06_slow_servers_are_not_waited_for(new_agent: Make, new_proxy: Make, q
 
 @pytest.mark.parametrize("rounds", times(3, 100))
 def test_g07_answers_behind_the_limit(new_agent: Make, new_proxy: Make, quorum: Quorum, rounds: int) -> None:
-    """Three grant, and are heard when the lease is over for the client."""
+    """Three servers grant, but the replies arrive when the client's lease is over."""
     seen = Seen(new_agent(), quorum, new_proxy, lease_ms=500)
     lock, other = seen.lock(), quorum
     lock.acquire(1, 20_000).ok
@@ -284,7 +284,7 @@ def test_g07_answers_behind_the_limit(new_agent: Make, new_proxy: Make, quorum: 
 
 
 def test_g07_a_silent_server_is_no_refusal(new_agent: Make, new_proxy: Make, new_quorum: Make) -> None:
-    """One denies it for good, one is silent for an attempt: who waits goes on, and has it when that one speaks."""
+    """One denies it for good, one is silent for an attempt: the waiter goes on, and gets the lock when that one replies."""
     quorum = new_quorum(3)
     seen = Seen(new_agent(), quorum, new_proxy, lease_ms=20_000)
     lock = seen.lock()
@@ -302,7 +302,7 @@ def test_g07_a_silent_server_is_no_refusal(new_agent: Make, new_proxy: Make, new
 
 
 def test_g07_a_vote_before_the_server_said_whom_it_votes_with(new_agent: Make, new_proxy: Make, new_quorum: Make) -> None:
-    """It was asked while it was gone, in vain, and a vote that was asked for later reaches it: that one does not count."""
+    """The server was gone when it was asked for its quorum, and a later vote reaches it: that vote does not count."""
     quorum = new_quorum(3)
     seen = Seen(new_agent(), quorum, new_proxy, lease_ms=60_000, command_timeout_ms=2000, connect_timeout_ms=20_000)
     first, second = seen.lock("first"), seen.lock("second")
@@ -324,7 +324,7 @@ def test_g07_a_vote_before_the_server_said_whom_it_votes_with(new_agent: Make, n
     assert seen.proxies[2].down.fired["hold"] > 0 and granted(quorum.nodes[2]) > votes
 
 
-# ---- G-08: renewals that reach too few
+# ---- G-08: renewals that reach too few servers
 
 
 @pytest.mark.parametrize("rounds", times(1, 10, soak=30))
@@ -349,7 +349,7 @@ def test_g08_renewal_reaches_two(new_agent: Make, new_proxy: Make, quorum: Quoru
 
 
 def test_g08_what_is_released_is_not_given_again(new_agent: Make, new_proxy: Make, new_quorum: Make) -> None:
-    """One lacks the hold and answers the renewal when the lock has been released: it does not get it for another lease."""
+    """One server lacks the hold and executes a renewal after the release: it must not recreate the hold for another lease."""
     quorum = new_quorum(3)
     seen = Seen(new_agent(), quorum, new_proxy, lease_ms=60_000, command_timeout_ms=20_000)
     lock = seen.lock()
@@ -362,7 +362,7 @@ def test_g08_what_is_released_is_not_given_again(new_agent: Make, new_proxy: Mak
     until(lambda: seen.proxies[2].down.fired["hold"] > 0 and quorum.held("lock") == 0)
     seen.proxies[2].down.release()
     quorum.nodes[0].kill()
-    lock.inspect().ok  # by the word of the other two: all that came before has been heard
+    lock.inspect().ok  # the other two suffice: all earlier replies have arrived
     lock.acquire(1, 10_000).ok
     lock.release(1).ok
 
@@ -372,7 +372,7 @@ def test_g08_what_is_released_is_not_given_again(new_agent: Make, new_proxy: Mak
 
 @pytest.mark.parametrize("grants", times(60, 600, soak=10_000))
 def test_g09_tokens_grow(new_agent: Make, new_proxy: Make, quorum: Quorum, grants: int) -> None:
-    """Three clients by turns, each time with another three of five servers; what the rest is asked comes late."""
+    """Three clients in turn, each time with another three of five servers; requests to the rest arrive late."""
     clients = [Seen(new_agent(), quorum, new_proxy, lease_ms=30_000, command_timeout_ms=20_000) for _ in range(3)]
     locks = [seen.lock() for seen in clients]
     for lock in locks:
@@ -394,7 +394,7 @@ def test_g09_tokens_grow(new_agent: Make, new_proxy: Make, quorum: Quorum, grant
     assert fired > held / 2
 
 
-# ---- G-10: two views of who votes
+# ---- G-10: two views of the quorum's members
 
 
 @pytest.mark.parametrize("rounds", times(2, 20))

@@ -1,4 +1,4 @@
-"""Faults of the server: rows D of the matrix, each counting that its fault fired."""
+"""Server faults: rows D of the matrix. Each test counts that its fault happened."""
 from __future__ import annotations
 
 import contextlib
@@ -20,7 +20,7 @@ from harness.watch import script_of
 
 @contextlib.contextmanager
 def again_and_again(what: Callable[[], Any], pause: float) -> Iterator[list[int]]:
-    """what, in a thread of its own, until the block ends; yields how often so far."""
+    """Repeats what() in a thread until the block ends; yields how often so far."""
     ended, count = threading.Event(), [0]
 
     def run() -> None:
@@ -60,7 +60,7 @@ def test_d01_script_flush(agent: Agent, redis_server: Server, pairs: int) -> Non
 
 
 def test_d01_order_is_kept(agent: Agent, count: int = 12) -> None:
-    """Commands that a server without its scripts refuses in one go are sent again in full in the order they had."""
+    """A server without its scripts refuses pipelined commands; they are sent again in full, in their order."""
     with LockServer() as fake:
         client = agent.open(fake)
         client.lock("first").acquire(1, 0).ok
@@ -71,7 +71,7 @@ def test_d01_order_is_kept(agent: Agent, count: int = 12) -> None:
             return b"" if len(came) < count else b"-NOSCRIPT no such script\r\n" * count
 
         fake.on("EVALSHA", refuse)
-        for number in range(count):  # of different leases, so that none go together
+        for number in range(count):  # with different leases, so that none share a batch
             client.lock(f"n{number}", lease_ms=30_000 + number).submit_acquire(1, 0, number).ok
         assert {client.event().status for _ in range(count)} == {0}
         again = [words[3] for words in fake.requests if words[0] == b"EVAL" and script_of(words) == "acquire"]
@@ -80,12 +80,12 @@ def test_d01_order_is_kept(agent: Agent, count: int = 12) -> None:
 
 
 class Forgetful:
-    """A server whose scripts are gone: it says nothing until count calls have come, refuses them all, and runs what is sent in full."""
+    """A server whose scripts are gone. It replies nothing until count calls have come, refuses them all, and then runs the full scripts."""
 
     def __init__(self, fake: LockServer, count: int) -> None:
         self.fake, self.count = fake, count
-        self.came: list[bytes] = []  # the lock of each call, in the order in which they came first
-        self.ran: list[bytes] = []  # and in which they were carried out
+        self.came: list[bytes] = []  # the lock of each call, in order of first arrival
+        self.ran: list[bytes] = []  # and in order of execution
         self.known: set[str | None] = set()
         self.held = 0
         fake.on("EVALSHA", self.by_hash)
@@ -115,9 +115,8 @@ class Forgetful:
 
 
 def order_of_a_pipeline(new_agent: Callable[..., Agent], count: int = 41, **environment: str) -> tuple[list[bytes], list[bytes]]:
-    """
-    A server comes back without its scripts, and much waits to be sent: acquires that go together, and some between them that go
-    alone. In which order they came, and in which they were carried out.
+    """A server comes back without its scripts while many calls wait to be sent: batched acquires, and single ones between them.
+    Returns the order of arrival and the order of execution.
     """
     with LockServer() as fake:
         client = new_agent(**environment).open(fake, private_connections=0)
@@ -129,7 +128,7 @@ def order_of_a_pipeline(new_agent: Callable[..., Agent], count: int = 41, **envi
             ready.wait(20)
 
         def rush() -> None:
-            """All at once, on a connection that is being made."""
+            """All at once, while the connection is being made."""
             ready.clear()
             before = len(greeted)
             fake.on("CLIENT", greet)
@@ -147,7 +146,7 @@ def order_of_a_pipeline(new_agent: Callable[..., Agent], count: int = 41, **envi
                 assert event.status == 0 or event.type == "LOG", event
                 ended += event.type != "LOG"
 
-        rush()  # the client learns that the server knows the scripts
+        rush()  # the client learns that the server has the scripts
         for lock in locks:
             lock.release(1).ok
         assert fake.asked["batch_acquire"] > 0
@@ -163,14 +162,14 @@ def test_d01_order_is_kept_by_those_that_go_together(new_agent: Callable[..., Ag
     tell(fired=len(came))
 
 
-@pytest.mark.house  # the library under test is another one
+@pytest.mark.house  # it tests a library with a mutant, not the library under test
 def test_mutant_of_the_order(new_agent: Callable[..., Agent], tmp_path: pathlib.Path) -> None:
     changed = str(mutants.library(ROOT, BUILD, tmp_path, mutants.OVERTAKEN))
     came, ran = order_of_a_pipeline(new_agent, LD_PRELOAD=changed)
     assert sorted(ran) == sorted(came) and ran != came
 
 
-# ---- D-02: the server loads its data
+# ---- D-02: the server is loading its data
 
 
 def test_d02_loading(agent: Agent, new_server: Callable[..., Server]) -> None:
@@ -178,7 +177,7 @@ def test_d02_loading(agent: Agent, new_server: Callable[..., Server]) -> None:
     client = agent.open(server, lease_ms=6000)
     held, free = client.lock("held"), client.lock("free")
     token = held.acquire(1, 0).ok.token
-    free.acquire(1, 0).ok  # warm
+    free.acquire(1, 0).ok  # load the script
     free.release(1).ok
     server.command("EVAL", "for i = 1, 3000 do redis.call('SET', 'key' .. i, i) end", 0)
     server.command("CONFIG", "SET", "key-load-delay", 2000, "loading-process-events-interval-bytes", 1024)
@@ -240,7 +239,7 @@ def test_d06_out_of_memory(new_agent: Callable[..., Agent], new_server: Callable
     assert locks[1].extend(1, 5000).status == "OK"
     assert {lock.state(1) for lock in locks} == {"HELD"} and client.counters()["lost"] == 0
     assert {answer.status for answer in agent.many([("release", lock.index, 1) for lock in locks])} == {"OK"}
-    answer = wait.answer(30)  # each of its looks asks for a place in line, which needs memory
+    answer = wait.answer(30)  # each of its probes requests a place in line, which needs memory
     assert server.command("EXISTS", *(f"lock{i}" for i in range(1, 30))) == 0
     assert answer.status in ("OK", "SERVER_OUT_OF_MEMORY"), answer
     server.command("CONFIG", "SET", "maxmemory", 0)
@@ -252,7 +251,7 @@ def test_d06_out_of_memory(new_agent: Callable[..., Agent], new_server: Callable
 
 @pytest.mark.parametrize("turns", [30, pytest.param(1000, marks=[pytest.mark.full, pytest.mark.timeout(900)])])
 def test_d14_client_kill(new_agent: Callable[..., Agent], new_server: Callable[..., Server], turns: int) -> None:
-    """Two processes pass a lock back and forth while all connections are killed, each kind in its turn."""
+    """Two processes pass a lock back and forth while the connections of each kind are killed in turn."""
     server, agents = new_server(), [new_agent(), new_agent()]
     options = {"lease_ms": 3000, "safety_ms": 250, "connects_per_second": 1000}
     clients = [agent.open(server, **options) for agent in agents]
@@ -285,12 +284,12 @@ def test_d14_client_kill(new_agent: Callable[..., Agent], new_server: Callable[.
     tell(done=turns, fired=killed["normal"] + killed["pubsub"])
 
 
-# ---- D-20: the server stands still while requests wait
+# ---- D-20: the server is suspended while requests wait
 
 
 @pytest.mark.parametrize("rounds", [2, pytest.param(34, marks=[pytest.mark.full, pytest.mark.timeout(900)])])
 def test_d20_server_stopped(new_agent: Callable[..., Agent], new_server: Callable[..., Server], rounds: int) -> None:
-    """Thirty locks a round: renewed, released or extended while the server stands still, and wanted by another process."""
+    """Thirty locks per round: renewed, released or extended while the server is suspended, and wanted by another process."""
     server, lease = new_server(), 600
     first, second = new_agent(), new_agent()
     options = {"lease_ms": lease, "connects_per_second": 1000, "release_timeout_ms": 200, "command_timeout_ms": 200}
@@ -317,7 +316,7 @@ def test_d20_server_stopped(new_agent: Callable[..., Agent], new_server: Callabl
             assert answer.token > before.token
             assert other.state(1) == "HELD"
         renewed = two.counters()["renewed"]
-        until(lambda: two.counters()["renewed"] >= renewed + 90)  # all that waited at the server has been carried out
+        until(lambda: two.counters()["renewed"] >= renewed + 90)  # all requests that waited at the server were executed
         assert {lock.state(1) for lock in others} == {"HELD"} and two.counters()["lost"] == 0, "a foreign release"
         assert {answer.status for answer in second.many([("release", lock.index, 1) for lock in others])} == {"OK"}
         first.many([("release", lock.index, 1) for lock in locks])

@@ -1,4 +1,4 @@
-"""Faults of waiting: rows H of the matrix. Each counts that its fault fired."""
+"""Faults while waiting: rows H of the matrix. Each test counts that its fault happened."""
 from __future__ import annotations
 
 import pathlib
@@ -33,7 +33,7 @@ def server(redis_server: Server) -> Server:
 @pytest.mark.parametrize("rounds", times(40, 1000))
 @pytest.mark.parametrize("held", ["request", "confirmation"])
 def test_h01_released_before_the_subscription(server: Server, new_agent: Make, new_proxy: Make, held: str, rounds: int) -> None:
-    """Neither a look of its own (30 s) nor the lease (30 s) could save the waiter in time."""
+    """Neither the waiter's own probe (30 s) nor the end of the lease (30 s) could wake it in time."""
     proxy: Proxy = new_proxy(server)
     waiting, holding = new_agent(), new_agent()
     theirs = holding.open(server).lock("h01")
@@ -62,15 +62,16 @@ def test_h01_released_before_the_subscription(server: Server, new_agent: Make, n
 
 
 def subscribed(server: Server) -> set[bytes]:
-    """The names of the clients with a subscription."""
+    """The names of the subscribed clients."""
     lines = server.command("CLIENT", "LIST", "TYPE", "pubsub").splitlines()
     return {word[5:] for line in lines for word in line.split() if word.startswith(b"name=")}
 
 
 @pytest.mark.parametrize("connects, rounds", [*times((1, 16), (1, 300)), *times((1000, 60), (1000, 2000))])
 def test_h02_subscription_cut_while_waiting(server: Server, new_agent: Make, connects: int, rounds: int) -> None:
-    """The waiter's own look is the latest it hears. Cut before the release, or while it is carried out;
-    the subscription may come back at once, or once per second only."""
+    """The waiter's own probe wakes it at the latest. Cut before the release, or while it is executed; the subscription may come back at
+    once, or only once per second.
+    """
     safety, chance = 300, random.Random(2)
     locks = [new_agent().open(server, safety_ms=safety, client_name=i, connects_per_second=connects).lock("h02") for i in range(2)]
     took: list[float] = []
@@ -104,7 +105,7 @@ def test_h02_subscription_cut_while_waiting(server: Server, new_agent: Make, con
     assert took[-1] <= safety + 3 * SLACK_MS
 
 
-# ---- granted in its sleep, and woken behind the lease
+# ---- granted while asleep, and running after the end of the lease
 
 
 def woken_behind_the_lease(server: Server, late: Late, rounds: int) -> None:
@@ -116,7 +117,7 @@ def woken_behind_the_lease(server: Server, late: Late, rounds: int) -> None:
         late.words[0] = 1
         wait = lock.start("acquire", 2, 20_000, thread=1)
         until(lambda: lock.state(2) == "WAITING")
-        lock.submit_release(1, 7).ok  # a call that might sleep would be kept too
+        lock.submit_release(1, 7).ok  # a call that may sleep would be held back too
         until(lambda: wait.ready() or late.words[1] > kept and not server.command("EXISTS", "late"))
         late.words[0] = 0
         if late.words[1] == kept:  # granted before it slept
@@ -131,11 +132,11 @@ def woken_behind_the_lease(server: Server, late: Late, rounds: int) -> None:
 
 @pytest.mark.parametrize("rounds", times(5, 30))
 def test_woken_behind_the_lease(server: Server, new_agent: Make, tmp_path: pathlib.Path, rounds: int) -> None:
-    """It was handed the lock in memory; its acquire says LOST, for its time began when it was granted."""
+    """The lock was handed over in memory, and its time began then: acquire returns LOST."""
     woken_behind_the_lease(server, Late(tmp_path, new_agent), rounds)
 
 
-@pytest.mark.house  # the library under test is another one
+@pytest.mark.house  # it tests a library with a mutant, not the library under test
 def test_mutant_woken_behind_the_lease(server: Server, new_agent: Make, tmp_path: pathlib.Path) -> None:
     made = mutants.library(ROOT, BUILD, tmp_path, mutants.LATE)
     with pytest.raises(AssertionError, match="'OK' == 'LOST'"):

@@ -1,4 +1,4 @@
-"""The table of fault rows says what there is."""
+"""The table of fault rows matches the tests."""
 from __future__ import annotations
 
 import re
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.house
 
 
 def shown_rows(page_: str) -> dict[str, list[str]]:
-    """Row -> its lines."""
+    """Row -> its lines on the page."""
     found: dict[str, list[str]] = {}
     row = ""
     for line in page_.splitlines():
@@ -28,7 +28,7 @@ AGAIN = "docs/faults.md is old: python3 python-tests/harness/rows.py > docs/faul
 
 
 def test_the_page_names_what_there_is() -> None:
-    """Tests that exist, and every row that has one; those of the network, of one server and of peers to the letter."""
+    """Tests that exist, and every row that has one. For rows of the network, of one server and of peers the lines match exactly."""
     there, real = shown_rows((ROOT / "docs/faults.md").read_text()), shown_rows(page())
     named = {test for lines in there.values() for line in lines for test in re.findall(r": (test_\w+) \|", line)}
     assert len(named) > 50 and named <= {test.name for test in backing()}, AGAIN
@@ -43,7 +43,7 @@ def test_rows_in_names_exist() -> None:
 
 
 def test_rows_of_one_server_have_tests() -> None:
-    """All of the network, of one server, and of credentials and hostile peers."""
+    """All rows of the network, of one server, and of credentials and hostile peers."""
     found = {row for test in backing() for row in test.rows}
     assert [row for row in ROWS if row[0] in "CDK" and row not in found] == []
 
@@ -56,7 +56,7 @@ def test_names_say_rows() -> None:
 
 
 def test_soak_lists_what_it_would_run() -> None:
-    """Of each test the full form, and then what is for hours."""
+    """Of each test the full form, and then the form for hours."""
     command = [sys.executable, str(ROOT / "python-tests/soak.py"), "--list", "--rows", "C-06,D-01,C-13,C-01"]
     lines = subprocess.run(command, env=clean_env(), capture_output=True, text=True, check=True).stdout.splitlines()
     names = [line.split(maxsplit=1)[1] for line in lines]

@@ -1,4 +1,4 @@
-"""A request that overtakes its own undo: it was given up, its id was released, and it reaches the server afterwards. It gets nothing."""
+"""A request that its own undo overtakes: it was given up, its id was released, and then it reaches the server. It gets nothing."""
 from __future__ import annotations
 
 import pathlib
@@ -27,7 +27,7 @@ def stem(kind: str, what: str) -> str:
 
 
 def given_up(server: Server, proxy: Proxy, lock: Lock, kind: str, wait: int = 0) -> Any:
-    """An acquire that is kept in the proxy until the server has run the undo of its id; the gate that lets it go."""
+    """An acquire that the proxy holds back until the server has run the undo of its id. Returns the gate that lets it go."""
     gate = proxy.up.pause_at(SHA[stem(kind, "acquire")])
     undo = proxy.up.on(SHA[stem(kind, "release")])
     before = runs(server)
@@ -41,7 +41,7 @@ def given_up(server: Server, proxy: Proxy, lock: Lock, kind: str, wait: int = 0)
 
 
 def let_go(server: Server, gate: Any) -> None:
-    """The request goes on, and the server runs it."""
+    """Lets the request go on; returns when the server has run it."""
     before = runs(server)
     gate.open()
     until(lambda: runs(server) > before)
@@ -49,14 +49,14 @@ def let_go(server: Server, gate: Any) -> None:
 
 def stray(server: Server, proxy: Proxy, client: Client, other: Client, kind: str) -> None:
     mine, theirs = sides(client, other, kind)
-    for lock in (mine, theirs):  # connections and keys are there
+    for lock in (mine, theirs):  # make connections and keys
         lock.acquire(1, 0).ok
         lock.release(1).ok
     gate = given_up(server, proxy, mine, kind)
     let_go(server, gate)
     theirs.acquire(1, 0).ok
     theirs.release(1).ok
-    mine.acquire(1, 5000).ok  # later numbers of the client are not buried
+    mine.acquire(1, 5000).ok  # later numbers of the client get grants
     mine.release(1).ok
     theirs.acquire(1, 0).ok
 
@@ -70,7 +70,7 @@ def test_it_gets_nothing(redis_server: Server, new_agent: Make, new_proxy: Make,
 
 @pytest.mark.parametrize("kind", ALL)
 def test_a_full_server(new_server: Make, new_agent: Make, new_proxy: Make, kind: str) -> None:
-    """The undo works there, and once there is room again the request gets nothing."""
+    """The undo works on a full server. When there is room again the request gets nothing."""
     server = new_server()
     teach(server)
     proxy = new_proxy(server)
@@ -86,7 +86,7 @@ def test_a_full_server(new_server: Make, new_agent: Make, new_proxy: Make, kind:
 
 
 def test_who_would_wait_in_line(redis_server: Server, new_agent: Make, new_proxy: Make) -> None:
-    """It does not stand in line either, where it would be granted the lock by the next release."""
+    """It does not join the line either, where the next release would grant it the lock."""
     teach(redis_server)
     proxy = new_proxy(redis_server)
     mine, theirs = new_agent().open(proxy, **FAST).lock("lock"), new_agent().open(redis_server, lease_ms=60_000).lock("lock")
@@ -114,7 +114,7 @@ def test_several_locks_at_once(redis_server: Server, new_agent: Make, new_proxy:
     assert redis_server.command("EXISTS", *(name + "{x}" for name in "abc")) == 0
 
 
-# ---- what the scripts leave behind
+# ---- tombstones on the server
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ def bury(wire: Wire, who: Who) -> None:
 
 
 def test_one_field_per_client(redis_server: Server, redis: Redis) -> None:
-    """For its highest number. It lasts two minutes; later numbers are granted."""
+    """It has the client's highest number, and lasts two minutes; later numbers are granted."""
     wire, first = Wire(redis), Who(redis_server)
     second = first.again()
     third = second.again()
@@ -143,7 +143,7 @@ def test_one_field_per_client(redis_server: Server, redis: Redis) -> None:
 
 
 def test_outlived_fields_go(redis_server: Server, redis: Redis) -> None:
-    """When there are more than a thousand; fields of living ones and of waiters stay."""
+    """When there are more than a thousand; fields of live clients and of waiters stay."""
     wire, holds, waits, who = Wire(redis), *(Who(redis_server) for _ in range(3))
     wire.acquire(holds)
     wire.acquire(waits, LINE)

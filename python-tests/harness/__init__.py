@@ -1,1 +1,1 @@
-"""What the tests stand on: the build, servers, a RESP client, a proxy with faults."""
+"""What the tests are built on: the build, servers, a RESP client, a proxy with faults."""

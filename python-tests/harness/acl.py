@@ -1,4 +1,4 @@
-"""The rights that each feature needs, read from the scripts and from src/redis/codec/kinds.c; and docs/acl.md made of them.
+"""The rights that each feature needs, read from the scripts and from src/redis/codec/kinds.c. Writes docs/acl.md.
 
     python3 python-tests/harness/acl.py > docs/acl.md
 
@@ -19,7 +19,7 @@ assert spec and spec.loader
 embed = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(embed)
 
-# Which kinds of src/redis/codec/kinds.c, and which scripts beside theirs.
+# Feature -> kinds of src/redis/codec/kinds.c, and scripts beside those of the kinds.
 FEATURES: dict[str, tuple[list[str], list[str]]] = {
     "mutex": (["MUTEX"], ["adopt", "disown", "batch_acquire", "batch_release"]), "fair": (["FAIR"], []), "read-write": (["READ", "WRITE"], []),
     "semaphore": (["SEMAPHORE"], []), "permit-semaphore": (["PERMIT_SEMAPHORE"], []), "latch": (["LATCH"], []),
@@ -39,7 +39,7 @@ SUBCOMMANDS = {"PUBSUB": "pubsub|numsub"}
 
 
 def kinds() -> dict[str, dict[str, list[str]]]:
-    """Kind -> keys, channel and scripts, as the table says."""
+    """Kind -> keys, channel and scripts, as the table has them."""
     text = (ROOT / "src/redis/codec/kinds.c").read_text()
     words = dict(re.findall(r'#define (\w+)\s+"([^"]*)"', text))
     found = {}
@@ -62,7 +62,7 @@ def commands_of(script: str) -> set[str]:
 
 
 def pattern(text: str, namespace: str, star: bool = True) -> str:
-    """A pattern of kinds.c for all names of a namespace that have no braces."""
+    """A key pattern of kinds.c for all names of a namespace that have no braces."""
     name = namespace + (":*" if star else "")
     text = text.replace("%", ":").replace("{=}", "{" + name).replace("=", name).replace("@", "{" + name)
     return text[: text.index("*") + 1] if "*" in text else text

@@ -1,17 +1,17 @@
-"""A process under test: native/agents/agent.c, which uses the library over its public ABI alone and does what it is told.
+"""A process under test: native/agents/agent.c, which uses the library over its public ABI only and runs commands.
 
-    with Agent() as agent:                          # Agent(shim=True): calls of the system can be made to fail
+    with Agent() as agent:                          # Agent(shim=True): system calls can be made to fail
         client = agent.open(server.url, lease_ms=1000)
         lock = client.lock("name", safety_ms=200)   # names may be bytes
         lock.acquire(1, 0).ok                       # owner, wait_ms; .ok raises unless the status is OK
         lock.acquire(2, 0).status                   # "BUSY"; also .message, .token, .began, .done (microseconds)
         wait = lock.start("acquire", 2, -1, thread=1)
-        wait.answer()                               # when it came
+        wait.answer()                               # waits for the answer
         lock.submit("extend", 7, 1, 5000).ok        # the submitted form: the tag, then what extend takes; client.event()
         client.lock("name", kind="fair")            # a kind by its name; client.multi(lock, other) takes locks
         agent.stop(); agent.resume(); agent.kill()  # SIGSTOP, SIGCONT, SIGKILL
 
-Every answer is checked: the error box says what the call returned, and is left alone when that is OK. What the library
+Every answer is checked: the error box has the status that the call returned, and is unchanged when that is OK. What the library
 writes to stdout or stderr is in agent.written().
 """
 from __future__ import annotations
@@ -30,7 +30,7 @@ from typing import Any, Callable, Iterable
 
 from .build import native, preloadable
 from .tally import saw
-from .waiting import until as until  # for the tests, beside the agent
+from .waiting import until as until  # for the tests, which import it from here
 
 EVENT_FIELDS = "type status tag lock_id owner token remaining cause held_for waiters foreign value".split()
 EVENT_TYPES = "NONE ACQUIRED ACQUIRE_FAILED RELEASED RELEASE_FAILED AT_RISK LOST LOG INSPECTION DONE".split()
@@ -57,7 +57,7 @@ class Event:
         self.__dict__.update(zip(EVENT_FIELDS, numbers))
         self.type, self.cause, self.text = EVENT_TYPES[numbers[0]], CAUSES[max(numbers[7], 0)], text
 
-    def __getattr__(self, name: str) -> Any:  # says to type checkers that there are more attributes
+    def __getattr__(self, name: str) -> Any:  # tells type checkers that there are more attributes
         raise AttributeError(name)
 
     def __repr__(self) -> str:
@@ -107,7 +107,7 @@ class Pending:
 
 class Agent:
     def __init__(self, shim: bool = False, prefix: list[str] | None = None, preload: str = "", **environment: str) -> None:
-        """preload: a shared object of python-tests/native that goes before all others."""
+        """preload: a shared object of python-tests/native that LD_PRELOAD loads before all others."""
         env = {**os.environ, **environment}
         if "TSAN_OPTIONS" in env:
             env["TSAN_OPTIONS"] = env["TSAN_OPTIONS"].replace("interpreter.supp", "libcrypto.supp")
@@ -121,9 +121,9 @@ class Agent:
         self._buffer = b""
         self._answers: dict[int, Answer] = {}
         self._tag = 0
-        self("live")  # it has begun
+        self("live")  # returns when the agent runs
 
-    # ---- lines
+    # ---- commands and answers
 
     def line(self, command: str, *words: Any, thread: int = 0) -> tuple[int, str]:
         self._tag += 1
@@ -164,7 +164,7 @@ class Agent:
         return answer
 
     def many(self, calls: Iterable[tuple[Any, ...]], thread: int = 0, ahead: int = 100, timeout: float = 20) -> list[Answer]:
-        """All calls, (command, word...) each, one after the other; some lines are sent ahead of the answers."""
+        """All calls, (command, word...) each, one after the other. Some lines are sent before earlier answers arrive."""
         answers, pending = [], collections.deque[Pending]()
         for command, *words in calls:
             pending.append(self.start(command, *words, thread=thread))
@@ -172,17 +172,17 @@ class Agent:
                 answers.append(pending.popleft().answer(timeout))
         return answers + [wait.answer(timeout) for wait in pending]
 
-    # ---- what lines are for
+    # ---- shortcuts for common commands
 
     def open(self, where: Any, **options: Any) -> Client:
-        """where: a URL, or what has one."""
+        """where: a URL, or an object that has one."""
         return Client(self, self.try_open(where, **options).ok.index)
 
     def try_open(self, where: Any, **options: Any) -> Answer:
         return self("open", getattr(where, "url", where), *(f"{name}={value}" for name, value in options.items()))
 
     def fork(self, *lines: tuple[int, str], count: int = 1, timeout: float = 30) -> list[Child]:
-        """Children that carry out lines, each made by client.line(...) or lock.line(...)."""
+        """Children that run lines, each made by client.line(...) or lock.line(...)."""
         answer = self("fork", count, *(line for _, line in lines), timeout=timeout)
         return [Child(child) for child in answer.children]
 
@@ -210,7 +210,7 @@ class Agent:
         return self.process.wait(timeout)
 
     def threads(self) -> dict[str, dict[str, str]]:
-        """The library's threads: name -> the lines of their status."""
+        """The library's threads: name -> the lines of /proc's status."""
         found = {}
         for task in os.listdir(f"/proc/{self.pid}/task"):
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
@@ -220,7 +220,7 @@ class Agent:
         return found
 
     def fds(self) -> dict[int, str]:
-        """What its descriptors are."""
+        """The targets of its open descriptors."""
         found = {}
         for fd in os.listdir(f"/proc/{self.pid}/fd"):
             with contextlib.suppress(FileNotFoundError):
@@ -255,7 +255,7 @@ class Child:
 
 
 class Handle:
-    """A client or a lock of an agent. handle.command(...) says it and waits; start and line take the command's name."""
+    """A client or a lock of an agent. handle.command(...) runs that command; start and line take the command's name."""
 
     def __init__(self, agent: Agent, index: int) -> None:
         self.agent, self.index = agent, index

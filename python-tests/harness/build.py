@@ -1,4 +1,4 @@
-"""Where the build under test is. ./dev sets DLOCK_BUILD and DLOCK_LIBRARY; without them it is build/debug."""
+"""Where the build under test is. ./dev sets DLOCK_BUILD and DLOCK_LIBRARY; the default is build/debug."""
 from __future__ import annotations
 
 import atexit
@@ -19,7 +19,7 @@ def native(name: str) -> pathlib.Path:
 
 
 def preloadable(name: str) -> str:
-    """A shared object of python-tests/native by a path without spaces, which LD_PRELOAD cannot have."""
+    """A shared object of python-tests/native under a path without spaces: LD_PRELOAD cannot have any."""
     path = native(name)
     if " " not in str(path):
         return str(path)
@@ -30,6 +30,6 @@ def preloadable(name: str) -> str:
 
 
 def clean_env(**more: str) -> dict[str, str]:
-    """The environment for programs that are not under test: without a preloaded sanitizer."""
+    """The environment for programs that are not under test: no preloaded sanitizer."""
     env = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     return {**env, **more}

@@ -2,10 +2,10 @@
 
     with Cluster(primaries=3, replicas=1) as cluster:
         cluster.url                                 # redis+cluster://...
-        cluster.owner("name")                       # the Server that has the slot of a key now
+        cluster.owner("name")                       # the Server that owns the slot of a key now
         cluster.slot("name")                        # that slot; cluster.key(slot) is a key of a slot
-        cluster.command("GET", "name", key="name")  # one command at the owner of a key
-        cluster.failover(server)                    # its replica takes over by order; returns when all know
+        cluster.command("GET", "name", key="name")  # one command at the owner of the key
+        cluster.failover(server)                    # orders its replica to take over; returns when all nodes know
         cluster.migrate(slot, target)               # a live move, key by key, as redis-cli does it
 """
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Node(Server):
 
 
 def sharded(words: tuple[Any, ...]) -> tuple[Any, ...]:
-    """A command about a lock's channel as a client says it to a cluster: that is how Redisson does."""
+    """A command about a lock's channel in its sharded form, as Redisson sends it to a cluster."""
     verb, *rest = words
     about = [word.encode() if isinstance(word, str) else word for word in rest if isinstance(word, (str, bytes))]
     lock = bool(about) and about[0].startswith(b"redisson_")
@@ -82,7 +82,7 @@ def sharded(words: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 class Speaker(Client):
-    """A client that speaks so, and is answered as by a server alone."""
+    """A client that sends sharded commands and returns replies as a single server would."""
 
     def command(self, *words: Any) -> Any:
         if words[0] in ("DEL", "EXISTS", "UNLINK"):
@@ -104,7 +104,7 @@ class Speaker(Client):
 
 
 class Lone(Node):
-    """A cluster of one server, in the place of a server: ./dev test --cluster FILE runs tests against such ones."""
+    """A cluster of one server that stands in for a server: ./dev test --cluster FILE uses such clusters."""
 
     def __init__(self, *options: str) -> None:
         super().__init__(1000, *options)
@@ -133,7 +133,7 @@ class Lone(Node):
 
 
 class Pulse:
-    """How long servers let a PING wait while the body runs: what tells a machine that stood still from a lock that was forgotten."""
+    """The longest time that servers let a PING wait while the body runs. It tells a stalled machine from a lost wake-up."""
 
     def __init__(self, nodes: list[Node]) -> None:
         self.longest = {node.port: 0.0 for node in nodes}
@@ -167,7 +167,7 @@ class Cluster:
     def __init__(
         self, primaries: int = 3, replicas: int = 1, timeout_ms: int = 1000, *options: str, secured: tuple[str, ...] = (), island: Any = None
     ) -> None:
-        """island: where the first primary is."""
+        """island: the first primary is there."""
         self.nodes = [Node(timeout_ms, *options, secured=secured, island=island)]
         self.nodes += [Node(timeout_ms, *options, secured=secured) for _ in range(primaries * (1 + replicas) - 1)]
         self.keys: dict[int, str] = {}
@@ -191,7 +191,7 @@ class Cluster:
             return True
         return False
 
-    # ---- what there is
+    # ---- state
 
     @property
     def url(self) -> str:
@@ -201,7 +201,7 @@ class Cluster:
         return [node for node in self.nodes if node.process]
 
     def owners(self, node: Node | None = None) -> dict[int, Node]:
-        """Who has which slot, as a node says."""
+        """Who owns which slot, in the view of one node."""
         by_id = {one.id: one for one in self.nodes if one.process or "id" in vars(one)}
         found = {}
         for low, high, primary, *_ in ask(node or self.running()[0], "CLUSTER", "SLOTS"):
@@ -245,14 +245,14 @@ class Cluster:
     def flush(self) -> None:
         try:
             self.all("FLUSHALL")
-        except ReplyError:  # a primary that was starved has been replaced meanwhile
+        except ReplyError:  # a primary that was starved has been replaced in between
             self.until_settled()
             self.all("FLUSHALL")
 
     # ---- changes
 
     def settled(self) -> bool:
-        """Whether all who run see the same owners and a cluster that is up, and replicas are in step."""
+        """Whether all live nodes see the same owners and a cluster that is up, and replicas are in sync."""
         views = []
         for node in self.running():
             try:
@@ -261,7 +261,7 @@ class Cluster:
                 if b"master_link_status:down" in ask(node, "INFO", "replication"):
                     return False
                 views.append(self.owners(node))
-            except ReplyError:  # it is loading
+            except ReplyError:  # still loading
                 return False
         return all(view == views[0] and len(view) == SLOTS for view in views)
 
@@ -269,9 +269,9 @@ class Cluster:
         until(self.settled, timeout)
 
     def failover(self, primary: Node, how: str = "") -> Node:
-        """The replica of a primary takes over; it is returned."""
+        """The replica of a primary takes over. Returns that replica."""
         replica = self.replica_of(primary)
-        while True:  # one that follows another at once may be taken back: Redis 7.0 does that
+        while True:  # Redis 7.0 may take a second failover back when it follows another one at once
             until(lambda: self.order(replica, how))
             self.until_settled()
             if replica in self.primaries():
@@ -279,7 +279,7 @@ class Cluster:
 
     @staticmethod
     def order(replica: Node, how: str = "") -> bool:
-        """To take over. Whether it has."""
+        """Orders a replica to take over. Returns whether it has."""
         if b"role:master" in ask(replica, "INFO", "replication"):
             return True
         with contextlib.suppress(ReplyError):
@@ -289,7 +289,9 @@ class Cluster:
 
     @contextlib.contextmanager
     def moving(self, slot: int, target: Node, primaries: list[Node] | None = None, source: Node | None = None) -> Iterator[tuple[Node, Node]]:
-        """The slot is on its way to target while the body runs: it moves keys, at the end the slot is there. What is not given is asked for."""
+        """Migrates the slot to target while the body runs. The body moves keys; at the end the slot is at target. Missing arguments are
+        queried.
+        """
         primaries, source = primaries or self.primaries(), source or self.owner(slot)
         ask(target, "CLUSTER", "SETSLOT", slot, "IMPORTING", source.id)
         ask(source, "CLUSTER", "SETSLOT", slot, "MIGRATING", target.id)
@@ -302,7 +304,7 @@ class Cluster:
 
     @staticmethod
     def move_keys(slot: int, source: Node, target: Node, most: int | None = None) -> int:
-        """How many were moved."""
+        """Moves keys of the slot. Returns how many."""
         moved = 0
         while most is None or moved < most:
             keys = ask(source, "CLUSTER", "GETKEYSINSLOT", slot, 1 if most else 10)

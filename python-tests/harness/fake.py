@@ -1,13 +1,13 @@
-"""A server that answers as a test says, to see what the client makes of it.
+"""A server whose replies a test chooses: it shows what the client does with them.
 
     with FakeServer() as fake:
         fake.on("EVALSHA", b"-ERR no\\r\\n")         # bytes, or a function (link, words) -> bytes, None for the usual answer
-        fake.url, fake.requests                     # where it is; the commands that came, as lists of bytes
-Unless told otherwise every command is answered with +OK, SUBSCRIBE as Redis does.
+        fake.url, fake.requests                     # its address; the received commands, as lists of bytes
+By default it replies +OK to every command, and to SUBSCRIBE as Redis does.
 
-    with LockServer() as fake:                      # grants, renews and releases whatever is asked for
-        fake.say("renew", b"-BUSY no\\r\\n", 3)     # the next three times (None: always), then as before
-        fake.said["renew"], fake.asked["renew"]     # how often that was said; how often the script was called
+    with LockServer() as fake:                      # grants, renews and releases whatever is requested
+        fake.say("renew", b"-BUSY no\\r\\n", 3)     # the next three replies (None: all), then as before
+        fake.said["renew"], fake.asked["renew"]     # how often it replied so; how often the script was called
 """
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class FakeServer:
         return sum(words[0].upper() == command.encode() for words in list(self.requests))
 
     def hang_up(self) -> None:
-        """Close the connections there are; new ones are taken."""
+        """Closes the open connections; new ones are accepted."""
         for link in list(self._links):
             with contextlib.suppress(OSError):
                 link.shutdown(socket.SHUT_RDWR)
@@ -98,7 +98,7 @@ CROWDS = {"batch_acquire": "acquire", "batch_release": "release"}
 
 
 class LockServer(FakeServer):
-    """The scripts' replies without a server behind them. Tokens count up from the time."""
+    """Replies like the scripts, without a server. Tokens count up from the current time."""
 
     def __init__(self) -> None:
         self.said: collections.Counter[str] = collections.Counter()

@@ -1,13 +1,13 @@
-"""What fault rows share: how often they run, the resource that checks tokens, and a network that loses packets.
+"""Shared parts of the fault rows: how often they run, a resource that checks tokens, and a network that loses packets.
 
-    @pytest.mark.parametrize("rounds", times(1, 20))        # 1 in every run, 20 in ./dev test --full; soak=1000: and in ./dev soak
-    fenced = Fenced(server); fenced.write("name", token)    # False: a newer token was seen before
-    cut_again_and_again(client, locks, proxy.cut, ...)      # the statuses that calls end with meanwhile
+    @pytest.mark.parametrize("rounds", times(1, 20))        # 1 in every run, 20 in ./dev test --full; soak=1000: for ./dev soak
+    fenced = Fenced(server); fenced.write("name", token)    # False: it has seen a newer token
+    cut_again_and_again(client, locks, proxy.cut, ...)      # the statuses of the calls during the cuts
     with network(new_server) as net:                        # real packet loss as root, else the proxy's blackhole
         agent = new_agent(prefix=net.prefix); client = agent.open(net.url)
         net.drop("in", "out"); net.fired(); net.heal()      # in: to the client, out: to the server
-        net.strand(); net.reset()                           # connections that exist: dead without a word, or by RST
-A poor line, late or narrow, is in line.py.
+        net.strand(); net.reset()                           # existing connections: silently dead, or closed by RST
+line.py has a poor line: latency, loss, low bandwidth.
 """
 from __future__ import annotations
 
@@ -29,11 +29,13 @@ from .proxy import Proxy
 from .server import Server
 from .tally import saw
 
-SLACK_MS = 500 if SANITIZED else 100  # how late a call may end
+SLACK_MS = 500 if SANITIZED else 100  # milliseconds a call may end late
 
 
 def times(small: Any, full: Any, seconds: int = 240, soak: Any = None, soak_seconds: int = 3600) -> list[Any]:
-    """What a row is run with always, in full, and for hours where repeating the full one is not enough. A tuple is several arguments."""
+    """Parameter values: always, in the full run, and for soak runs where repeating the full form is not enough. A tuple is several
+    arguments.
+    """
     rows = [(small, []), (full, [pytest.mark.full, pytest.mark.timeout(seconds)])]
     if soak is not None:
         rows.append((soak, [pytest.mark.full, pytest.mark.soak, pytest.mark.timeout(soak_seconds)]))
@@ -41,7 +43,9 @@ def times(small: Any, full: Any, seconds: int = 240, soak: Any = None, soak_seco
 
 
 def cut_again_and_again(client: Client, locks: list[Lock], cut: Callable[[], None], connects: int, turns: int) -> set[str]:
-    """cut() every 10 ms while one owner per lock takes turns, until the client has connected so often. The statuses seen."""
+    """Calls cut() every 10 ms while one owner per lock acquires and releases, until the client has connected that often. Returns the
+    statuses.
+    """
     ended = threading.Event()
     statuses: set[str] = set()
 
@@ -71,7 +75,7 @@ return taken and 1 or 0
 
 
 class Fenced:
-    """A resource that refuses lower tokens, with a witness of all it was asked to write."""
+    """A resource that refuses lower tokens, and records all writes it was asked for."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -98,15 +102,16 @@ def alive(server: Server, names: list[str]) -> int:
 # ---- a network
 
 COUNT = itertools.count()
-WAYS = {"in": "input", "out": "output"}  # as the client sees them
+WAYS = {"in": "input", "out": "output"}  # from the client's view
 
 
 class Namespace:
-    """The client alone in a network namespace; nft there drops whole packets, silently. Nothing outside is touched.
-    Without new_server it has no server: all addresses of the outside can be reached through ours."""
+    """A network namespace for the client alone. nft drops whole packets there, silently. Nothing outside is touched. Without new_server it
+    has no server; all addresses outside can be reached through ours.
+    """
 
     def __init__(self, new_server: Callable[..., Server] | None) -> None:
-        block = (os.getpid() * 16 + next(COUNT) % 16) % 16384  # deleting the last one takes a while
+        block = (os.getpid() * 16 + next(COUNT) % 16) % 16384  # deleting a namespace takes a while: blocks are not reused soon
         self.name = f"dlock{os.getpid()}n{block % 16}"
         self.ours, self.theirs = (f"10.213.{block // 64}.{block % 64 * 4 + last}" for last in (1, 2))
         self.prefix = ["nsenter", f"--net=/run/netns/{self.name}"]
@@ -136,17 +141,17 @@ class Namespace:
         self._nft("; ".join(f"add rule inet faults {WAYS[way]} counter drop" for way in ways))
 
     def drop_to(self, ports: list[int]) -> None:
-        """What is sent to these ports is lost."""
+        """Packets to these ports are lost."""
         if ports:
             self._nft(f"add rule inet faults output tcp dport {{ {', '.join(map(str, ports))} }} counter drop")
 
     def _ports(self) -> list[str]:
-        """The client's ends of its connections to the server."""
+        """The client's ports of its connections to the server."""
         rows = self.server.command("CLIENT", "LIST").decode().splitlines()
         return [port for row in rows for port in re.findall(r" addr=10\.213\.[\d.]+:(\d+) ", row)]
 
     def strand(self) -> int:
-        """Connections there are carry nothing any more, nor does their end; new ones do. How many."""
+        """Existing connections carry nothing any more, not even a FIN; new ones work. Returns how many."""
         ports = self._ports()
         if ports:
             some = f"{{ {', '.join(ports)} }}"
@@ -154,7 +159,7 @@ class Namespace:
         return len(ports)
 
     def reset(self) -> int:
-        """RST, to both ends, of all connections. How many were told to go."""
+        """Sends RST to both ends of all connections. Returns how many were reset."""
         killed = self._run(*self.prefix, "ss", "-K", "-H", "-t", "-n", "dst", self.ours)
         self._fired += len(killed.splitlines())
         return len(killed.splitlines())
@@ -172,7 +177,7 @@ class Namespace:
     def close(self) -> None:
         with contextlib.suppress(OSError, subprocess.SubprocessError, AttributeError):
             saw(self.fired())
-        subprocess.run(["ip", "netns", "del", self.name], capture_output=True)  # and the veth pair with it
+        subprocess.run(["ip", "netns", "del", self.name], capture_output=True)  # removes the veth pair with it
 
     def _nft(self, *words: str) -> str:
         return self._run(*self.prefix, "nft", *words)
@@ -183,7 +188,7 @@ class Namespace:
 
 
 class Island(Namespace):
-    """A namespace with servers of its own beside its clients, Server(island=...): cut() ends all traffic with the outside, not the one inside."""
+    """A namespace with servers and clients in it, Server(island=...). cut() ends all traffic with the outside, not the traffic inside."""
 
     def __init__(self) -> None:
         super().__init__(None)
@@ -194,7 +199,7 @@ class Island(Namespace):
 
 
 class Blackhole:
-    """The same by a proxy that takes bytes in and loses them; connections can still be made."""
+    """The same by a proxy that takes bytes and drops them; connections can still be made."""
 
     prefix: list[str] = []
 

@@ -1,4 +1,4 @@
-"""The go command, where programs find the library of this build as if it was installed."""
+"""The go command, in an environment where programs find the library of this build as if it were installed."""
 from __future__ import annotations
 
 import fcntl
@@ -22,12 +22,12 @@ Done = subprocess.CompletedProcess[str]
 
 
 def finish(command: list[str], **more: Any) -> Done:
-    """Run a command to its end; its errors are part of its output."""
+    """Runs a command to its end. An error shows the output."""
     return subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **more)
 
 
 def without_spaces(path: pathlib.Path) -> pathlib.Path:
-    """The same folder by a path that pkg-config does not break; always the same one."""
+    """The same folder under a path without spaces, which pkg-config would break. The path is always the same."""
     if " " not in str(path):
         return path
     link = pathlib.Path(tempfile.gettempdir(), f"dlock-go-{zlib.crc32(bytes(path)):x}")
@@ -38,10 +38,10 @@ def without_spaces(path: pathlib.Path) -> pathlib.Path:
 
 
 class Tool:
-    """The go command, in an environment that has the library of this build as an installation in a folder.
+    """The go command, in an environment that has the library of this build installed in a folder.
 
-    What it made is kept in build/go, so that the next run is faster. Go takes no notice of a header that has changed,
-    nor of a library that has moved: the folder stays the same, and the flags for C tell headers apart.
+    Build results are kept in build/go, so that the next run is faster. Go does not notice a changed header or a library that has moved.
+    So the folder stays the same, and a compiler flag tells headers apart.
     """
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class Tool:
         install = ["meson", "install", "-C", str(BUILD), "--no-rebuild", "--destdir", str(prefix)]
         made_of = [BUILD / "libdlock.so.1", BUILD / "dlock.pc", ROOT / "abi/dlock.h"]
         stamp, now = prefix / "stamp", " ".join(str(path.stat().st_mtime_ns) for path in made_of)
-        with open(kept / ".lock", "w") as lock:  # tests of other files run beside, and use what is there
+        with open(kept / ".lock", "w") as lock:  # tests of other files run in parallel and use this folder
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not stamp.exists() or stamp.read_text() != now:
                 subprocess.run(install, check=True, stdout=subprocess.DEVNULL, env=clean_env())

@@ -1,15 +1,15 @@
-"""A JVM with a real Redisson in it: wire/redisson/Driver.java, which does what it is told.
+"""A JVM with a real Redisson in it: wire/redisson/Driver.java, which runs commands.
 
     with Java(server, "4.7.0", watchdog=0.9) as java:       # seconds; one Redisson client, one process
         lock = java.lock("order")                           # java.lock(name, "fair"): see Driver.java for kinds
-        lock.lock(-1)                                       # what Driver.java calls it, durations in ms; JavaError
-        lock.tryLockFor(500, -1, thread="b")                # in another Java thread, made when first named
+        lock.lock(-1)                                       # a method of Driver.java, durations in ms; JavaError
+        lock.tryLockFor(500, -1, thread="b")                # in another Java thread, started at its first use
         wait = lock.start("lock", -1, thread="b")
         wait.done(), wait.answer().value, wait.answer().took
         java.kill()                                         # SIGKILL; calls under way end with EOFError
 
-Jars and classes are made once per version, in build/redisson, by Maven and javac; after that nothing needs the network.
-Times of answers are seconds of time.monotonic().
+Maven and javac make jars and classes once per version, in build/redisson. After that nothing needs the network.
+Times of answers are in seconds of time.monotonic().
 """
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from typing import Any, Iterator, NamedTuple
 from .build import ROOT, clean_env
 from .server import Server
 
-# The newest, and the last 3.2x, which many services still run. Before 3.28.0 waiters of Redisson's own miss messages
-# now and then and sleep until the lease they were told of is over, whoever releases.
+# The newest version, and the last 3.2x, which many services still run. Before 3.28.0 Redisson's own waiters sometimes miss messages: they
+# sleep until the lease that they know of ends, even if the lock is released before.
 VERSIONS = ("4.7.0", "3.29.0")
 SOURCES = ROOT / "python-tests/wire/redisson"
 MADE = ROOT / "build/redisson"
@@ -47,7 +47,7 @@ class JavaError(Exception):
         self.name = name
 
 
-# ---- what has to be made once
+# ---- built once
 
 
 def program(name: str) -> str:
@@ -68,7 +68,7 @@ def run(*words: object) -> None:
 
 @contextlib.contextmanager
 def made(folder: pathlib.Path, *of: object) -> Iterator[bool]:
-    """Whether the block has to fill the folder, which is empty then: it was not yet filled out of the same things."""
+    """Whether the block has to fill the folder, which is empty then. False when it was filled from the same inputs."""
     seal, wanted = folder / ".made-of", hashlib.sha256(repr(of).encode()).hexdigest()
     fresh = not seal.exists() or seal.read_text() != wanted
     if fresh:
@@ -80,7 +80,7 @@ def made(folder: pathlib.Path, *of: object) -> Iterator[bool]:
 
 
 def prepare(version: str) -> str:
-    """The class path of the driver with that Redisson; what is missing of it is fetched and compiled."""
+    """The class path of the driver with that Redisson version. Missing parts are fetched and compiled."""
     jars, classes = MADE / version / "jars", MADE / version / "classes"
     pom, driver = SOURCES / "pom.xml", SOURCES / "Driver.java"
     MADE.mkdir(parents=True, exist_ok=True)
@@ -110,7 +110,7 @@ class Answer(NamedTuple):
 
 
 class Pending:
-    """A call under way."""
+    """A call in progress."""
 
     def __init__(self, java: Java) -> None:
         self._java, self.future = java, Future[dict[str, Any]]()
@@ -135,7 +135,7 @@ def plain(value: Any) -> Any:
 
 
 class Object:
-    """A Redisson object. object.operation(words...) carries it out and returns its value, thread= in another thread."""
+    """A Redisson object. object.operation(words...) runs the operation and returns its value; thread= runs it in another thread."""
 
     def __init__(self, java: Java, kind: str, name: str, thread: str) -> None:
         self.java, self.kind, self.name, self.thread = java, kind, name, thread
@@ -168,7 +168,7 @@ class Java:
             raise
 
     def start(self, thread: str, *words: Any) -> Pending:
-        """The words of a line after its tag and its thread."""
+        """Sends a line; the words follow its tag and its thread."""
         pending, assembled = Pending(self), [thread, *words]
         with self._mutex:
             tag = next(self._tags)
@@ -203,12 +203,12 @@ class Java:
         return str(self.start(thread, "driver", "-", "owner").value(timeout=60))
 
     def written(self) -> str:
-        """What it wrote to stderr."""
+        """The output on stderr."""
         self._errors.seek(0)
         return self._errors.read().decode(errors="replace")
 
     def kill(self) -> None:
-        """At once: nothing is released."""
+        """SIGKILL: nothing is released."""
         self.process.kill()
         self.process.wait()
         self._reader.join(10)

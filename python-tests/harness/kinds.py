@@ -1,9 +1,9 @@
-"""Every kind of lock over the ABI: what a kind's test needs to know of the others.
+"""Helpers for tests that run with every kind of lock over the ABI.
 
-    KINDS                                           # what an owner can hold, but for the mutex, which has tests of its own
+    KINDS                                           # kinds that an owner can hold, except the mutex, which has tests of its own
     mine, theirs = sides(client, other, "read")     # a read lock of client, a write lock of other: they exclude each other
     seats = one(client, "semaphore", lease_ms=900)  # a handle; semaphores have one permit
-    image(server)                                   # what the server has, but for what is allowed to stay behind
+    image(server)                                   # the server's content, except what may stay behind
 """
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .agent import Client, Lock
 from .server import Server
 
 KINDS = ["fair", "read", "write", "semaphore", "permit_semaphore"]
-LEASED = [kind for kind in KINDS if kind != "semaphore"]  # what ends by itself
+LEASED = [kind for kind in KINDS if kind != "semaphore"]  # kinds whose holds have a lease
 REENTRANT = ["fair", "read", "write"]
-RIVAL = {"read": "write", "write": "read"}  # whom a holder keeps out; the others: their like
+RIVAL = {"read": "write", "write": "read"}  # the kind that a holder excludes; other kinds exclude themselves
 
-# What may stay: the token counters, and what requests were answered.
+# What may stay: the token counters, and records of answered requests.
 REST = re.compile(rb"redisson_lock_token:|dlock_once:|dlock_taken:|dlock_holders:")
 
 
@@ -31,12 +31,12 @@ def one(client: Client, kind: str, name: str = "lock", seats: int = 1, **options
 
 
 def sides(first: Client, second: Client, kind: str, name: str = "lock", **options: Any) -> tuple[Lock, Lock]:
-    """A lock of first and one of second that it keeps out."""
+    """A lock of first and one of second that exclude each other."""
     return one(first, kind, name, **options), one(second, RIVAL.get(kind, kind), name, **options)
 
 
 def only_tombstones(server: Server, key: bytes) -> bool:
-    """It only says which ids get nothing any more."""
+    """Whether the key has only ids of requests that get nothing any more."""
     type = server.command("TYPE", key)
     if type == "string" and b":rwlock_timeout:" in key:
         return bool(server.command("GET", key) == b"-")
@@ -44,7 +44,7 @@ def only_tombstones(server: Server, key: bytes) -> bool:
 
 
 def image(server: Server) -> dict[bytes, str]:
-    """Every key and what it holds, but for REST and tombstones."""
+    """Every key with its content, except REST and tombstones."""
     keys = sorted(key for key in server.command("KEYS", "*") if not REST.match(key) and not only_tombstones(server, key))
     return {key: hashlib.sha1(server.command("DUMP", key) or b"").hexdigest() for key in keys}
 
@@ -56,6 +56,6 @@ def rss_kb(pid: int) -> int:
 
 
 def calls(server: Server, command: str = "evalsha") -> int:
-    """How often a command was called, as the server counts."""
+    """How often a command was called, in the server's statistics."""
     found = re.search(rb"cmdstat_%s:calls=(\d+)" % command.encode(), server.command("INFO", "commandstats"))
     return int(found[1]) if found else 0

@@ -1,4 +1,4 @@
-"""An agent whose threads are kept from going on where a race needs it: native/preload/late.c."""
+"""An agent whose threads are stopped at chosen points, to produce a race: native/preload/late.c."""
 from __future__ import annotations
 
 import mmap
@@ -9,7 +9,7 @@ from .agent import Agent
 
 
 class Late:
-    """The words of late.c, and an agent that it keeps."""
+    """The commands of late.c, and the agent it runs in."""
 
     def __init__(self, folder: pathlib.Path, new_agent: Callable[..., Agent], **environment: str) -> None:
         file = folder / "late"

@@ -1,6 +1,6 @@
-"""How much of a long run is left, said on a terminal only: the tests, ./dev soak and ./dev bench.
+"""Shows on a terminal how much of a long run is left: the tests, ./dev soak and ./dev bench.
 
-    left = Left(["a", "b"], remembered("tests"))            # what is to be done, and what each took the last time
+    left = Left(["a", "b"], remembered("tests"))            # the parts to run, and how long each took last time
     left.done("a")
     left.line()                                             # "1 of 2, about 1 min left"
 
@@ -18,7 +18,7 @@ TIMES = ROOT / "build/times"
 
 
 def remembered(run: str) -> dict[str, float]:
-    """What the parts of such a run took the last time."""
+    """How long the parts of such a run took last time."""
     try:
         return {name: float(seconds) for name, seconds in json.loads((TIMES / f"{run}.json").read_text()).items()}
     except (OSError, ValueError, AttributeError):
@@ -35,7 +35,7 @@ def spoken(seconds: float) -> str:
 
 
 class Left:
-    """Parts of a run, by what they took the last time; parts not known count as the average of the others."""
+    """The parts of a run with their times of the last run. A part without a time counts as the average of the others."""
 
     def __init__(self, parts: Iterable[str], known: dict[str, float]) -> None:
         self.began = time.monotonic()
@@ -49,6 +49,6 @@ class Left:
         self.over += self.waiting.pop(name, 0.0)
 
     def line(self) -> str:
-        """The time so far tells how fast this machine is today."""
+        """The time so far shows how fast this machine is today."""
         pace = (time.monotonic() - self.began) / self.over if self.over else 1.0
         return f"{self.all - len(self.waiting)} of {self.all}, {spoken((self.total - self.over) * pace)}"

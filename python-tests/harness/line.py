@@ -1,15 +1,15 @@
-"""A poor line between a client and a server: late, lossy, narrow, for small packets only, or up and down.
+"""A poor network between a client and a server: latency, loss, low bandwidth, a small MTU, or up and down.
 
-    with line(new_server) as net:                       # packets over tun devices as root, else pieces through a proxy
+    with line(new_server) as net:                       # as root: packets over tun devices; else: chunks through a proxy
         client = new_agent(prefix=net.prefix).open(net.url)
         for way in net.ways:                            # net.up to the server, net.down to the client
-            way.late = (0.02, 0.05)                     # seconds, by chance between; packets may overtake one another
-            way.loss = 0.1                              # the part that is lost; a piece comes later instead, as TCP sends it again
-            way.rate = 1250                             # bytes per second; half a second's worth may stand in line
-            way.largest = 576                           # bytes; larger packets vanish, and with a larger piece the connection
+            way.late = (0.02, 0.05)                     # random between, in seconds; packets may overtake one another
+            way.loss = 0.1                              # the part that is lost; a proxy delays a chunk instead, as a TCP retransmission does
+            way.rate = 1250                             # bytes per second; half a second's worth may queue
+            way.largest = 576                           # bytes; larger packets vanish; a larger chunk stops its connection
             way.down = True                             # nothing passes
         net.count("late"), net.count("lost"), net.count("large"), net.count("down")
-        net.begun                                       # when each connection was tried
+        net.begun                                       # when each connection attempt was made
 """
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from .server import Server
 from .tally import saw
 
 TUNSETIFF, IFF_TUN, IFF_NO_PI, CLONE_NEWNET = 0x400454CA, 1, 0x1000, 0x40000000
-RESENT = (0.2, 0.4)  # what the loss of a piece costs
+RESENT = (0.2, 0.4)  # the delay that a lost chunk costs
 SYN, ACK = 2, 16
 
 
@@ -64,7 +64,7 @@ class Weather:
         return self.chance.uniform(*self.late) if self.late else 0.0
 
     def queue(self, size: int) -> float:
-        """When it is through the narrow place; inf when there is no room before it."""
+        """When a packet has passed the rate limit; inf when the queue has no room."""
         now = time.monotonic()
         if not self.rate:
             return now
@@ -81,7 +81,7 @@ class Weather:
 
 
 class Tube(Weather):
-    """Takes packets from one device to the other."""
+    """Moves packets from one device to the other."""
 
     def __init__(self, source: int, sink: int, begun: list[float] | None) -> None:
         super().__init__()
@@ -123,7 +123,7 @@ class Tube(Weather):
 
 
 def tun(name: str, namespace: str = "") -> int:
-    """A device in a network namespace, from a thread that goes there."""
+    """Makes a device in a network namespace, from a thread that enters it."""
     found: list[Any] = []
 
     def make() -> None:
@@ -148,7 +148,7 @@ def tun(name: str, namespace: str = "") -> int:
 
 
 class Tun(Namespace):
-    """The client in a network namespace, with a tun device for its only way out."""
+    """The client in a network namespace, with a tun device as its only way out."""
 
     def _connect(self, ours: str, theirs: str) -> None:
         self.begun: list[float] = []
@@ -172,11 +172,11 @@ class Tun(Namespace):
         super().close()
 
 
-# ---- pieces
+# ---- chunks
 
 
 class Stream(Weather, Way):
-    """The same for what a proxy carries."""
+    """The same faults for the data of a proxy."""
 
     def __init__(self, links: list[Link], name: str) -> None:
         Way.__init__(self, links, name)

@@ -5,7 +5,7 @@ import ctypes
 import sys
 
 
-# What is neither a client's nor of a name is a lock's.
+# Options that belong neither to a client nor to a name belong to a lock.
 OF_CLIENTS = (
     "username password db client_name connect_timeout_ms command_timeout_ms connects_per_second private_connections busy_poll_us "
     "watchdog_threads event_limit tls_ca_file tls_ca_dir tls_crl_file tls_cert_file tls_key_file tls_key_password tls_server_name "

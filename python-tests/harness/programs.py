@@ -1,4 +1,4 @@
-"""The programs in README.md and docs: found between fences, and run as they stand against a server of the tests."""
+"""The programs of README.md and docs: taken from fenced blocks, and run unchanged against a server of the tests."""
 from __future__ import annotations
 
 import os
@@ -18,10 +18,10 @@ class Block(NamedTuple):
     """A fenced block of a page."""
 
     page: pathlib.Path
-    line: int  # of its fence
+    line: int  # line number of its fence
     language: str
     body: str
-    output: str  # what it prints, from the block "text" right behind a line "It prints:"; "" without
+    output: str  # its output: the block "text" right after a line "It prints:"; "" without one
 
 
 def blocks(page: pathlib.Path) -> list[Block]:
@@ -35,7 +35,7 @@ def blocks(page: pathlib.Path) -> list[Block]:
 
 
 def finish(command: list[str | pathlib.Path], cwd: pathlib.Path, **env: str) -> str:
-    """What a program prints that ends well and has no complaints."""
+    """The output of a program that exits with 0 and writes nothing to stderr."""
     done = subprocess.run(command, cwd=cwd, env={**os.environ, **env}, text=True, capture_output=True, timeout=50)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
@@ -76,5 +76,5 @@ RUN: dict[str, Callable[[str, pathlib.Path], str]] = {"c": c, "python": python, 
 
 
 def run(block: Block, url: str, folder: pathlib.Path) -> str:
-    """What the program prints, on another server than the one it names."""
+    """The program's output, with a test server in the place of the one that it names."""
     return RUN[block.language](block.body.replace(URL, url), folder)

@@ -1,4 +1,4 @@
-"""A plugin of pytest: how much of a run is left, every 15 seconds, on a terminal only. conftest.py registers it."""
+"""A pytest plugin: shows every 15 seconds how much of a run is left, on a terminal only. conftest.py registers it."""
 from __future__ import annotations
 
 import sys

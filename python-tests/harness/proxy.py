@@ -3,27 +3,27 @@
     with Proxy(("127.0.0.1", server.port)) as proxy:        # or Proxy(server.path); Proxy(..., unix=True) listens on one
         proxy.url                                           # what the client under test connects to
 
-    Two ways, proxy.up (to the server) and proxy.down (to the client), each with faults that may change at any time:
-        proxy.down.delay = 0.2                              # seconds before each piece goes on
+    Two ways, proxy.up (to the server) and proxy.down (to the client), each with faults that can change at any time:
+        proxy.down.delay = 0.2                              # seconds before each chunk goes on
         proxy.down.drip = (3, 0.01)                         # 3 bytes every 0.01 s
-        proxy.up.blackhole = True                           # take bytes in and lose them
-        proxy.down.hold(); proxy.down.release()             # keep bytes back, let them go
+        proxy.up.blackhole = True                           # read bytes and drop them
+        proxy.down.hold(); proxy.down.release()             # keep bytes back, send them on
         proxy.up.half_close()                               # end of stream to the server, the other way stays open
     Both ways, all connections:
         proxy.cut()                                         # close; cut(reset=True): RST instead of FIN (TCP)
-        proxy.strand()                                      # those there are carry nothing any more, and are not closed
+        proxy.strand()                                      # existing connections carry nothing any more, and are not closed
         proxy.refuse(); proxy.accept()                      # close the port, open the same one again
 
-    Hooks look for bytes that pass, an EVALSHA's sha say, before they go on:
+    Hooks look for bytes that pass, for example the sha of an EVALSHA, before they go on:
         seen = proxy.up.on(sha)                             # counts: seen.count, seen.wait(timeout)
         proxy.up.on(sha, call=function)                     # function(link, data), in the proxy's thread
-        gate = proxy.up.pause_at(sha)                       # gate.wait(); ...; gate.open(): the bytes wait meanwhile
+        gate = proxy.up.pause_at(sha)                       # gate.wait(); ...; gate.open(): the bytes wait in between
         proxy.up.cut_at(sha)                                # the server never sees the request
-        proxy.lose_reply(sha)                               # the server acts on it, the client never hears
-    Each hook fires `times` times (1; None: always) and only on the piece the marker ends in: with pipelined commands
-    that piece may hold others too.
+        proxy.lose_reply(sha)                               # the server acts on it, the client never gets the reply
+    Each hook fires `times` times (1; None: always), and only on the chunk in which the marker ends. With pipelined commands
+    that chunk may hold other commands too.
 
-    What happened: proxy.connections, way.bytes, way.fired["delay" | "drip" | "hold" | "blackhole" | "cut" | "hook"].
+    Counters: proxy.connections, way.bytes, way.fired["delay" | "drip" | "hold" | "blackhole" | "cut" | "hook"].
 A test that sets a fault should assert that it fired.
 """
 from __future__ import annotations
@@ -58,12 +58,12 @@ class Link:
         for end in (self.client, self.server):
             with contextlib.suppress(OSError):
                 if reset and end.family != socket.AF_UNIX:
-                    libc.connect(end.fileno(), bytes(16), 16)  # AF_UNSPEC: sends RST and wakes who reads
+                    libc.connect(end.fileno(), bytes(16), 16)  # AF_UNSPEC: sends RST and wakes a blocked reader
                 end.shutdown(socket.SHUT_RDWR)
 
 
 class Hook:
-    """Fires when marker passes. count says how often."""
+    """Fires when marker passes. count: how often it has fired."""
 
     def __init__(self, marker: bytes | str, call: Callable[[Link, bytes], None] | None, times: int | None) -> None:
         self.marker = marker.encode() if isinstance(marker, str) else marker
@@ -72,7 +72,7 @@ class Hook:
         self._changed = threading.Condition()
 
     def wait(self, timeout: float = 10, count: int = 1) -> None:
-        """Until it fired so often; TimeoutError."""
+        """Waits until it has fired that often; TimeoutError."""
         with self._changed:
             if not self._changed.wait_for(lambda: self.count >= count, timeout):
                 raise TimeoutError(f"{self.marker!r} passed {self.count} times, not {count}")
@@ -150,14 +150,14 @@ class Way:
 
         return self.on(marker, cut, times)
 
-    # ---- the proxy's side
+    # ---- called by the proxy
 
     def _ends(self, link: Link) -> tuple[socket.socket, socket.socket]:
         return (link.client, link.server) if self._name == "up" else (link.server, link.client)
 
     def _pump(self, link: Link) -> None:
         source, sink = self._ends(link)
-        tail = b""  # enough of what passed to see a marker that comes in two pieces
+        tail = b""  # enough of the last bytes to see a marker that is split over two chunks
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
                 self._faults(link, tail, data)
@@ -217,7 +217,7 @@ class Proxy:
         return f"redis+unix://{self.path}" if self.path else f"redis://{self.host}:{self.port}"
 
     def accept(self) -> None:
-        """Open the port (the same as before)."""
+        """Opens the port (the same as before)."""
         listener = socket.socket(socket.AF_UNIX if self.path else socket.AF_INET)
         if self.path:
             with contextlib.suppress(FileNotFoundError):
@@ -232,7 +232,7 @@ class Proxy:
         self._start(self._accept, listener)
 
     def refuse(self) -> None:
-        """Close the port: connections are refused. Those there are stay."""
+        """Closes the port: connections are refused. Existing ones stay."""
         if self._listener:
             with contextlib.suppress(OSError):
                 self._listener.shutdown(socket.SHUT_RDWR)  # wakes the thread in accept
@@ -244,14 +244,14 @@ class Proxy:
             link.cut(reset)
 
     def strand(self) -> int:
-        """How many."""
+        """Existing connections carry nothing any more. Returns how many."""
         links = list(self.links)
         for link in links:
             link.stranded = True
         return len(links)
 
     def lose_reply(self, marker: bytes | str, times: int | None = 1) -> Hook:
-        """Cut when the next reply after marker comes back: proxy.down.fired["cut"] counts."""
+        """Closes the connection when the next reply after marker comes back: proxy.down.fired["cut"] counts."""
 
         def lose(link: Link, _data: bytes) -> None:
             link.loses_reply = True

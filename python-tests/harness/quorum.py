@@ -1,10 +1,10 @@
-"""Servers that vote, each of its own.
+"""Independent servers that vote.
 
     with Quorum(5) as quorum:
         quorum.url                                  # redis+quorum://...; quorum.url_of(needed=4)
         quorum.nodes[0].kill()                      # harness.server.Server
-        quorum.holders("name")                      # who holds it on each, b"" for nobody
-        quorum.tokens("name")                       # the highest token reserved on each, 0 for none
+        quorum.holders("name")                      # its holder on each server, b"" for nobody
+        quorum.tokens("name")                       # the highest token reserved on each server, 0 for none
 """
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def url_of(*servers: Any, **options: Any) -> str:
 
 
 class Skewed(Server):
-    """A server whose wall clock jumps: skewed.jump(ms); or runs so many millionths too fast."""
+    """A server whose wall clock jumps: skewed.jump(ms); or whose clock runs faster by so many millionths."""
 
     def __init__(self, *options: str, fast: int = 0) -> None:
         self.page = tempfile.NamedTemporaryFile()
@@ -51,14 +51,14 @@ class Quorum:
         return url_of(*self.nodes, **options)
 
     def each(self, *words: Any) -> list[Any]:
-        """The answers of those that live; None for the others."""
+        """The answers of the live servers; None for the others."""
         return [node.command(*words) if node.process else None for node in self.nodes]
 
     def holders(self, name: str) -> list[bytes | None]:
         return [None if held is None else (held or [b""])[0] for held in self.each("HKEYS", name)]
 
     def held(self, name: str) -> int:
-        """On how many servers somebody has it."""
+        """The number of servers on which somebody holds it."""
         return sum(bool(holder) for holder in self.holders(name))
 
     def tokens(self, name: str) -> list[int]:

@@ -1,11 +1,11 @@
-"""A small Redis client for tests, blocking, RESP2, without third parties.
+"""A small Redis client for tests: blocking, RESP2, no dependencies.
 
     with Client("127.0.0.1", 6379) as redis:        # or Client(path="redis.sock")
         redis.command("SET", "k", 1)                # "OK"; errors are raised as ReplyError
         redis.pipeline(["GET", "k"], ["NOPE"])      # [b"1", ReplyError(...)]: errors as values
         redis.subscribe("channel")
-        redis.message(timeout=1)                    # (b"channel", b"payload"), None when none came
-        redis.message(timeout=0)                    # the same of what the server has said by now
+        redis.message(timeout=1)                    # (b"channel", b"payload"), None after the timeout
+        redis.message(timeout=0)                    # the same, of the messages that the server has sent by now
 
 Status replies are str, bulk replies bytes, integers int, nil None, arrays lists.
 """
@@ -26,7 +26,7 @@ class Closed(Exception):
 
 
 def encode(*words: Any) -> bytes:
-    """One command. bytes go as they are, anything else as its text."""
+    """One command. bytes stay as they are; anything else is sent as its text."""
     parts = [word if isinstance(word, bytes) else str(word).encode() for word in words]
     return b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(part), part) for part in parts)
 
@@ -36,7 +36,7 @@ class Client:
         self.timeout = timeout
         if path:
             self.socket = socket.socket(socket.AF_UNIX)
-            self.socket.connect(path)  # without a limit it waits when many connect at once, else it fails at once
+            self.socket.connect(path)  # without a timeout it waits when many connect at once; with one it fails at once
             self.socket.settimeout(timeout)
         else:
             self.socket = socket.create_connection((host, port), timeout)
@@ -73,7 +73,7 @@ class Client:
             self.read()
 
     def message(self, timeout: float = 1) -> tuple[bytes, bytes] | None:
-        """The next message of the subscribed channels: (channel, payload). With 0, of those before the answer to a PING."""
+        """The next message of the subscribed channels: (channel, payload). timeout=0: of the messages before the reply to a PING."""
         if timeout <= 0 and not self.pushed:
             self.send("PING")
             while (push := self.read()) != "PONG" and push[0] != b"pong":
@@ -97,7 +97,7 @@ class Client:
         if push[0] in (b"message", b"smessage", b"pmessage"):
             self.pushed.append((push[-2], push[-1]))
 
-    # A reply is taken from the buffer only when it is there as a whole, so that a timeout loses nothing.
+    # A reply leaves the buffer only when it is complete: a timeout loses nothing.
 
     def read(self) -> Any:
         """The next reply. TimeoutError when none is complete in time."""
@@ -114,7 +114,7 @@ class Client:
 
 
 def parse(data: bytes, start: int) -> tuple[Any, int] | None:
-    """The reply at start and where it ends, or None while bytes are missing."""
+    """The reply at start and the position of its end, or None while bytes are missing."""
     stop = data.find(b"\r\n", start)
     if stop < 0:
         return None

@@ -1,8 +1,8 @@
-"""The rows of the fault matrix, which tests run them, and docs/faults.md made of both.
+"""The rows of the fault matrix and the tests that run them. Writes docs/faults.md from both.
 
     python3 python-tests/harness/rows.py > docs/faults.md
 
-A test belongs to the rows in its name, test_c06_..., and in the names of its parameters, "C-01 both ways". How often it is run is read
+A test belongs to the rows in its name, test_c06_..., and in the names of its parameters, "C-01 both ways". How often it runs is read
 from its parametrize: times(small, full, soak=...) of faults.py, or pytest.param(..., marks=pytest.mark.full).
 """
 from __future__ import annotations
@@ -17,7 +17,7 @@ TESTS = pathlib.Path(__file__).resolve().parents[1]
 NAME = re.compile(r"test_((?:[a-m]\d\d_)+)")
 PARAMETER = re.compile(r"\b([A-M]-\d\d)\b")
 
-# Row, how often it has to be run in full (./dev soak), the fault.
+# Row, how often it must run in full (./dev soak), the fault.
 TABLE = """
 A-01 500 holder killed (SIGKILL) while holding
 A-02 200 holder stopped < F, resumed
@@ -174,7 +174,7 @@ class Backing:
     file: str
     name: str
     rows: set[str]
-    small: list[str]  # what it is run with always, per parametrize that has a full form; empty: only in the full run
+    small: list[str]  # the values of every run, per parametrize that has a full form; empty: only in the full run
     full: list[str]
     soak: list[str]
     only_full: bool
@@ -189,7 +189,7 @@ def text(nodes: list[ast.expr]) -> str:
 
 
 def counts(test: Backing, decorator: ast.Call) -> None:
-    """What one parametrize says."""
+    """The values of one parametrize."""
     for part in ast.walk(decorator.args[1]):
         if isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id == "times":
             test.small.append(text(part.args[:1]))
@@ -199,7 +199,7 @@ def counts(test: Backing, decorator: ast.Call) -> None:
     if not isinstance(decorator.args[1], ast.List) or not marked(decorator.args[1], "full"):
         return
     for item in decorator.args[1].elts:
-        if isinstance(item, ast.Starred):  # more of the same in the full run
+        if isinstance(item, ast.Starred):  # more values of the same kind in the full run
             test.full.append("more")
         elif isinstance(item, ast.Call) and marked(item, "full"):
             test.full.append(text(item.args))
@@ -208,7 +208,7 @@ def counts(test: Backing, decorator: ast.Call) -> None:
 
 
 def backing() -> Iterator[Backing]:
-    """All that have rows."""
+    """All tests that have rows."""
     for path in sorted(TESTS.glob("*/test_*.py"), key=lambda path: path.name):
         for node in ast.parse(path.read_text()).body:
             if not isinstance(node, ast.FunctionDef) or not node.name.startswith("test_"):

@@ -1,10 +1,10 @@
-"""The scenario table of python-tests/scenarios: reading it, the runners of the languages, and the judge.
+"""The scenario table of python-tests/scenarios: reads it, starts the runners of the languages, and judges their answers.
 
-    for scenario in scenarios(): ...                # each with a kind of lock filled in
-    with Stage() as stage:                          # a server, and runners as they are needed
-        stage.play(scenario, "lua")                 # the transcript; Wrong when a step answered something else
+    for scenario in scenarios(): ...                # each with its kind of lock filled in
+    with Stage() as stage:                          # a server, and runners that start when needed
+        stage.play(scenario, "lua")                 # the transcript; Wrong when an answer differs from the table
 
-scenarios/README.md says what a table and a line to a runner look like.
+scenarios/README.md describes the tables and the lines to a runner.
 """
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PATIENCE = 30.0  # seconds: longer than anything here takes
 
 
 class Wrong(AssertionError):
-    """A step answered something else than the table says."""
+    """The answer of a step differs from the table."""
 
 
 # ---- the table
@@ -40,10 +40,10 @@ class Wrong(AssertionError):
 
 @dataclass(frozen=True)
 class Step:
-    line: str  # what the runner is told
+    line: str  # the line sent to the runner
     status: str
-    values: tuple[str, ...]  # what is expected of the values: "token=b>a", "waiting=1"
-    again: bool  # until the answer is the expected one
+    values: tuple[str, ...]  # expected values: "token=b>a", "waiting=1"
+    again: bool  # repeat until the answer is the expected one
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Scenario:
         return f"{self.name}/{self.kind}" if self.kind else self.name
 
     def lacking(self, runner: str) -> set[str]:
-        """What it needs and the runner does not have, or its language."""
+        """The needs of a scenario that the runner, or its language, does not have."""
         return {need for need in self.needs if lacks(runner, need)}
 
 
@@ -103,7 +103,7 @@ def scenarios() -> list[Scenario]:
 
 
 def commands() -> dict[str, list[str]]:
-    """How the runner of each language is started, in each of the forms that it has; go's program is yet to be built."""
+    """The command that starts the runner of each language, for each form it has. The one in Go must still be built."""
     lua, python = ["luajit", str(FOLDER / "runner.lua")], [sys.executable, str(FOLDER / "runner.py")]
     return {
         "c": [str(native("scenario")), "calls"],
@@ -121,7 +121,7 @@ RUNNERS = list(commands())
 
 
 class Go:
-    """The runner in Go: built when it is first wanted, once in a run."""
+    """The runner in Go: built at its first use, once per run."""
 
     program = ""
     env: dict[str, str] = {}
@@ -137,7 +137,7 @@ class Go:
 
 
 class Runner:
-    """A process that carries out lines, in one language and form."""
+    """A process that runs lines, in one language and form."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -197,11 +197,11 @@ def values_of(answer: str) -> tuple[str, dict[str, str]]:
 
 
 class Judge:
-    """One telling of a scenario: compares answers with the table and writes the transcript."""
+    """One play of a scenario: compares answers with the table and writes the transcript."""
 
     def __init__(self) -> None:
-        self.tokens: dict[str, int] = {}  # by the name that the table gives them
-        self.seen: dict[int, str] = {}  # token -> the lock that it was first seen at
+        self.tokens: dict[str, int] = {}  # by the name in the table
+        self.seen: dict[int, str] = {}  # token -> the lock that gave it first
         self.locks: dict[str, str] = {}  # handle -> client and name
         self.lines: list[tuple[str, str, dict[str, str]]] = []
 
@@ -231,12 +231,12 @@ class Judge:
             values = {**values, "token": "any"}
         elif "token" in values:
             self.seen.setdefault(int(values["token"]), self.locks.get(words[0], ""))
-        if step.again:  # what else it says is of any moment
+        if step.again:  # the values of a repeated step depend on the moment
             values = {name: value for name, value in values.items() if name in expected}
         self.lines.append((step.line, status, values))
 
     def transcript(self) -> list[str]:
-        """What was said, with tokens by their rank among those of their lock and times by their sign."""
+        """The answers, with each token as its rank among those of its lock, and each time as its sign."""
         ranks: dict[str, list[int]] = {}
         for token in sorted(self.seen):
             ranks.setdefault(self.seen[token], []).append(token)
@@ -253,10 +253,10 @@ class Judge:
 
 
 class Stage:
-    """A server of its own and a runner of each name, started when it is wanted and anew after trouble."""
+    """A server of its own and a runner per name. A runner starts when it is needed, and anew after a failure."""
 
     def __init__(self, server: Any = None) -> None:
-        self.server = server or Server()  # it is the stage's from now on
+        self.server = server or Server()  # owned by the stage from now on
         self.runners: dict[str, Runner] = {}
         self.played: dict[tuple[Scenario, str], list[str]] = {}
 
@@ -269,7 +269,7 @@ class Stage:
         return text.replace("$URL", self.server.unix_url)
 
     def play(self, scenario: Scenario, name: str) -> list[str]:
-        """The transcript of the scenario in this language, from before if it was played."""
+        """The transcript of the scenario in this language; remembered from the first play."""
         if (scenario, name) not in self.played:
             self.server.command("FLUSHALL")
             runner, judge = self.runner(name), Judge()

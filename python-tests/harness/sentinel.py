@@ -3,8 +3,8 @@
     with Watched(replicas=1, sentinels=3) as watched:
         watched.url                                 # redis+sentinel://...
         watched.primary()                           # the Server that the sentinels name now
-        watched.failover()                          # ordered; returns when another server is the primary
-    Watched(secured=options_of_tls)             # all of them speak TLS only, also with one another
+        watched.failover()                          # orders one; returns when another server is the primary
+    Watched(secured=options_of_tls)             # all of them use TLS only, also among themselves
 """
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SERVICE = "orders"
 
 
 def ask(server: Server, *words: Any) -> Any:
-    """One command on a connection of its own: a failover ends those that there are."""
+    """One command on a connection of its own: a failover closes the existing connections."""
     with server.client() as client:
         return client.command(*words)
 
@@ -36,7 +36,7 @@ class Sentinel(Server):
 
     def start(self) -> None:
         config = self.folder / "sentinel.conf"
-        if not config.exists():  # the sentinel writes it anew
+        if not config.exists():  # the sentinel rewrites it
             config.write_text("\n".join(self.lines) + "\n")
         self.config, self.options = (str(config),), ("--sentinel",)
         super().start()
@@ -46,7 +46,7 @@ class Watched:
     def __init__(
         self, replicas: int = 1, sentinels: int = 3, secured: tuple[str, ...] = (), open_: bool = False, island: Any = None
     ) -> None:
-        """open_: also for clients that are not on this machine. island: where the first primary and the last sentinel are."""
+        """open_: also accepts clients of other machines. island: the first primary and the last sentinel are there."""
         self.secured = secured
         more = ("--protected-mode", "no") if open_ else ()
         self.servers = [Server("--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1", *more, secured=secured, island=island)]
@@ -83,7 +83,7 @@ class Watched:
         return f"redis{'s' if self.secured else ''}+sentinel://{places}/{SERVICE}"
 
     def port(self) -> int:
-        """Of the primary, as the first sentinel that runs says."""
+        """The port of the primary, from the first live sentinel."""
         for sentinel in self.sentinels:
             if sentinel.process:
                 return int(sentinel.command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE)[1])
@@ -95,12 +95,12 @@ class Watched:
         return server
 
     def replica(self) -> Server:
-        """One that is not the primary and runs."""
+        """A live server that is not the primary."""
         port = self.port()
         return [server for server in self.servers if server.port != port and server.process][0]
 
     def settled(self) -> bool:
-        """Whether all sentinels name one primary, and it is one and has its replicas."""
+        """Whether all sentinels name the same primary, and it is a primary that has its replicas."""
         ports = {int(s.command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE)[1]) for s in self.sentinels if s.process}
         if len(ports) != 1:
             return False
@@ -113,7 +113,7 @@ class Watched:
         self.until(lambda: (self.port() != before or self.order()) and self.settled(), 60)
 
     def order(self) -> bool:
-        """It may be under way already, or come to nothing: False until the primary is another one."""
+        """Orders a failover. False until the primary is another one: a failover may be in progress already, or fail."""
         with contextlib.suppress(ReplyError):
             self.sentinels[0].command("SENTINEL", "FAILOVER", SERVICE)
         return False

@@ -2,8 +2,8 @@
 
     with Server("--maxmemory", "10mb") as server:
         server.url, server.unix_url                 # for dlock_client_open
-        server.command("PING")                      # one command on a connection kept for that
-        with server.client() as redis: ...          # connections of one's own
+        server.command("PING")                      # one command on a connection kept for this
+        with server.client() as redis: ...          # separate connections
         server.pause(); server.resume()             # SIGSTOP, SIGCONT
         server.restart(); server.kill()             # the same port and socket again; SIGKILL
 """
@@ -40,7 +40,7 @@ class Server:
     prefix: tuple[str, ...] = ()
 
     def __init__(self, *options: str, secured: tuple[str, ...] = (), island: Any = None) -> None:
-        """secured: options of TLS, which its port speaks then. island: the faults.Island it is on."""
+        """secured: TLS options; its port then uses TLS. island: the faults.Island it is on."""
         self.options, self.secured = options, secured
         if island:
             self.host, self.prefix = island.theirs, tuple(island.prefix)
@@ -48,7 +48,7 @@ class Server:
         self.path = str(self.folder / "redis.sock")
         self.process: subprocess.Popen[bytes] | None = None
         self._client: Client | None = None
-        for attempt in range(5):  # the port may be taken between the look and the start
+        for attempt in range(5):  # the port may be taken between the check and the start
             self.port = free_port()
             try:
                 self.start()
@@ -72,7 +72,7 @@ class Server:
         return self.process.pid
 
     def start(self) -> None:
-        # It dies with the thread that starts it (the main thread, as a rule), also when a sanitizer ends the interpreter.
+        # It dies with the thread that starts it (as a rule the main thread), also when a sanitizer ends the interpreter.
         command = ["setpriv", "--pdeathsig", "KILL", *self.prefix, PROGRAM, *self.config, "--port", str(self.port), "--bind", self.host, "--unixsocket", self.path]
         command += ["--dir", str(self.folder), "--logfile", str(self.folder / "log")]
         command += ["--save", ""] if not self.config else []
@@ -86,7 +86,7 @@ class Server:
                 break
             try:
                 with self.client(timeout=1) as client:
-                    client.pipeline(["PING"])  # answered, if only by an error, when all its ports are open
+                    client.pipeline(["PING"])  # when all its ports are open it replies, if only with an error
                 socket.create_connection((self.host, self.port), 1).close()
                 return
             except (OSError, Closed):
@@ -114,7 +114,7 @@ class Server:
         os.kill(self.pid, signal.SIGCONT)
 
     def kill(self) -> None:
-        """End at once (a paused server too); what it held is gone."""
+        """SIGKILL (also for a paused server). Its data is gone."""
         saw(self.process is not None)
         self._end()
 

@@ -1,8 +1,8 @@
-"""What a test did: how often its row was run, and how often a fault really came. The harness counts the faults it makes; a test
-counts the rest. conftest.py empties it before each test and keeps what it says for ./dev soak.
+"""What a test did: how often its row ran, and how often the fault really happened. The harness counts the faults it makes; a test
+counts the rest. conftest.py resets the counts before each test and keeps them for ./dev soak.
 
     tell(done=50)                                   # runs of the row, in the unit of its full count
-    tell(fired=3)                                   # faults the harness does not see
+    tell(fired=3)                                   # faults that the harness does not see
 """
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GUARD = threading.Lock()
 
 
 def tell(done: int = 0, fired: int | None = None) -> None:
-    """A test that tells of no fault at all has fired=None; one that tells of 0 is void."""
+    """fired=None: the test reports no faults at all. A test that reports 0 faults is void."""
     with GUARD:
         COUNTS["done"] += done
         if fired is not None:
@@ -22,6 +22,6 @@ def tell(done: int = 0, fired: int | None = None) -> None:
 
 
 def saw(fired: int) -> None:
-    """What the harness made: nothing is nothing to tell of."""
+    """Faults that the harness made; 0 is not reported."""
     if fired:
         tell(fired=fired)

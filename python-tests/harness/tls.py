@@ -1,12 +1,12 @@
-"""Certificates made on the spot, servers that use them, and a small TLS server that sees what a client says.
+"""Certificates, servers that use them, and a small TLS server that records what a client sends.
 
     authority = Authority(folder)                           # its certificate is authority.file
-    pair = authority.issue("localhost", "127.0.0.1")        # pair.cert, pair.key; names and addresses it is for
+    pair = authority.issue("localhost", "127.0.0.1")        # pair.cert, pair.key; the names and addresses in it
     authority.issue("localhost", end=YEAR(2021))       # expired
     server = secure(new_server, authority, pair)            # a redis-server; secure_url(server) is rediss://localhost:PORT
 
-    with Ear(pair) as ear:                                  # answers every command with +OK; ear.names: the server names asked
-        ear.url, ear.heard                                  # for; ear.heard: what came through TLS
+    with Ear(pair) as ear:                                  # replies +OK to every command; ear.names: the server names
+        ear.url, ear.heard                                  # requested (SNI); ear.heard: the data received through TLS
 """
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .build import clean_env
 from .resp import parse
 from .server import Server, free_port
 
-YEAR = "{}0101000000Z".format  # a date for issue
+YEAR = "{}0101000000Z".format  # a date, for issue()
 CONFIG = """
 [ca]
 default_ca = this
@@ -80,7 +80,7 @@ class Authority:
         openssl("ca", "-config", self.config, "-revoke", pair.cert)
 
     def revoked(self, *until: Any) -> pathlib.Path:
-        """The list of what is revoked by now."""
+        """The current revocation list."""
         path = self.folder / "crl.pem"
         openssl("ca", "-config", self.config, "-gencrl", *(until or ("-crldays", 30)), "-out", path)
         return path
@@ -103,8 +103,8 @@ def is_address(name: str) -> bool:
 
 
 def secure(new_server: Callable[..., Server], authority: Authority, pair: Pair, *options: str, clients: str = "no") -> Server:
-    """A server with a port for TLS besides its own; clients: whether they need certificates."""
-    for _ in range(5):  # the port may be taken between the look and the start
+    """A server with a TLS port besides its own. clients: whether they need certificates."""
+    for _ in range(5):  # the port may be taken between the check and the start
         port = free_port()
         try:
             server = new_server("--tls-port", str(port), "--tls-cert-file", str(pair.cert), "--tls-key-file", str(pair.key),
@@ -118,7 +118,7 @@ def secure(new_server: Callable[..., Server], authority: Authority, pair: Pair, 
 
 
 def tls_only(authority: Authority, pair: Pair) -> tuple[str, ...]:
-    """For Server(secured=...): TLS with clients and with one another; everybody has the same certificate."""
+    """For Server(secured=...): TLS with clients and among servers, with one certificate for all."""
     files = ("--tls-cert-file", str(pair.cert), "--tls-key-file", str(pair.key), "--tls-ca-cert-file", str(authority.file))
     return (*files, "--tls-auth-clients", "no", "--tls-replication", "yes")
 
@@ -128,7 +128,7 @@ def secure_url(server: Server, host: str = "localhost") -> str:
 
 
 class Ear:
-    """One connection after the other is taken; what is read through TLS is kept."""
+    """A TLS server that accepts one connection after the other and keeps what it reads."""
 
     def __init__(self, pair: Pair, **settings: Any) -> None:
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -1,12 +1,12 @@
-"""Processes that take turns on locks while servers come and go, and whether all went as it should.
+"""Processes that take turns on locks while servers come and go, and checks of their turns.
 
-    with Turns({"load": [one.lock("load"), other.lock("load")]}) as turns:     # of an agent each
-        turns.all_go_on()                           # everybody has had a turn from here on
-        with turns.fault() as since:                # no grant need come until the body ends
+    with Turns({"load": [one.lock("load"), other.lock("load")]}) as turns:     # each of its own agent
+        turns.all_go_on()                           # returns when everybody has had a turn since now
+        with turns.fault() as since:                # no grant is required until the body ends
             server.kill()
             until(lambda: where() is not server)
-            late = turns.first("load", now())       # seconds until the next grant, less what the machine stood still
-    turns.judge(safety_ms)                          # tokens, wake-ups; how often two held
+            late = turns.first("load", now())       # seconds until the next grant, less the time the machine stalled
+    turns.judge(safety_ms)                          # checks tokens and wake-ups; reports how often two held at once
 """
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ SECOND = 1_000_000
 
 @dataclasses.dataclass(frozen=True)
 class Turn:
-    """Microseconds of the agents' clock."""
+    """In microseconds of the agents' clock."""
 
     granted: int
     token: int
-    asked: int  # to release
+    asked: int  # when the release was requested
     released: int
-    kept: bool  # until then
+    kept: bool  # still held at the release
 
 
 class Pulse(threading.Thread):
-    """How long the machine lets a thread wait that has something to do."""
+    """How long the machine delays a thread that is ready to run."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -50,7 +50,7 @@ class Pulse(threading.Thread):
                 self.lags.append((before, after))
 
     def lag(self, begin: int, end: int) -> int:
-        """So much of that time."""
+        """How much of the interval was delay."""
         return sum(max(min(end, after) - max(begin, before), 0) for before, after in list(self.lags))
 
 
@@ -95,9 +95,10 @@ class Turns:
         return (granted - since - self.pulse.lag(since, granted)) / SECOND
 
     def judge(self, safety_ms: int) -> str:
-        """
-        Tokens grow from grant to grant, also over faults, and nobody holds what another does; wake-ups come within the safety interval. Around a
-        fault an old and a new primary may both grant for a moment: that is counted, and waiters may be told late. In words what was seen.
+        """Checks all turns; returns a summary.
+
+        Tokens grow from grant to grant, also across faults. No two hold at once. Waiters wake up within the safety interval.
+        Around a fault an old and a new primary may both grant for a moment: that is counted, and wake-ups may be late there.
         """
         assert not self.errors, self.errors[:3]
         overlaps, longest, grants = 0, 0, 0

@@ -1,4 +1,4 @@
-"""Waiting for something to become true, without ever waiting for a time to pass."""
+"""Waits for a condition, never for a time to pass."""
 from __future__ import annotations
 
 import functools
@@ -9,7 +9,7 @@ WHILE = 20.0  # seconds: longer than anything here takes
 
 
 def until(condition: Callable[[], Any], timeout: float = 10) -> Any:
-    """What condition says once that is true; AssertionError when it is not within timeout."""
+    """Returns the value of condition() once it is true; AssertionError after the timeout."""
     deadline = time.monotonic() + timeout
     while not (found := condition()):
         assert time.monotonic() < deadline, f"not within {timeout} s"

@@ -1,8 +1,8 @@
-"""What a server is asked, as it happens.
+"""The commands that a server receives, as they arrive.
 
-    SHA["renew"]                                    # the name the server knows a script by
+    SHA["renew"]                                    # the SHA by which the server knows a script
     with Monitor(server) as seen:
-        seen.catch_up()                             # everything asked before this call is in the list now
+        seen.catch_up()                             # returns when all commands before this call are in the list
         seen.rows("lock")                           # its renewals, a Row each: at (server time, seconds), link, owner, lease
         seen.scripts()                              # the rows of each renewal script
         seen.wait(lambda: len(seen.rows("lock")) > 2)
@@ -29,7 +29,7 @@ WORD = re.compile(r'"((?:[^"\\]|\\.)*)"')
 
 
 def script_of(words: list[bytes]) -> str | None:
-    """The script a command runs, by its sha or its text."""
+    """The script that a command runs, by its SHA or its text."""
     if len(words) < 3 or words[0].upper() not in (b"EVALSHA", b"EVAL"):
         return None
     sha = words[1].decode() if words[0].upper() == b"EVALSHA" else hashlib.sha1(words[1]).hexdigest()
@@ -56,7 +56,7 @@ class Command(NamedTuple):
 
 
 class Monitor:
-    """A connection that listens to all commands but those scripts call."""
+    """A connection that sees all commands except those that scripts call."""
 
     def __init__(self, server: Server) -> None:
         self.commands: list[Command] = []
@@ -87,7 +87,7 @@ class Monitor:
             time.sleep(0.01)
 
     def catch_up(self) -> int:
-        """How many commands came before this call."""
+        """Returns how many commands came before this call."""
         marker = uuid.uuid4().hex.encode()
         self._server.command("ECHO", marker)
         self.wait(lambda: any(command.words[-1:] == [marker] for command in self.commands[-200:]))
@@ -104,6 +104,6 @@ class Monitor:
         return found
 
     def rows(self, lock: str | bytes | None = None, since: int = 0) -> list[Row]:
-        """Renewals, of one lock or of all."""
+        """The renewals, of one lock or of all."""
         name = lock.encode() if isinstance(lock, str) else lock
         return [row for rows in self.scripts(since) for row in rows if name in (None, row.lock)]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Who may include what, who may export what, how many files a folder has, and that every C file is in src/meson.build."""
+"""Checks which file may include which, which may export what, how many files a folder has, and that src/meson.build has every C file."""
 from __future__ import annotations
 
 import pathlib
@@ -7,8 +7,8 @@ import re
 
 import tree
 
-# The rooms of src, each with the rooms it may include. All lines run downwards: a room is named below all that include it.
-# "abi" is dlock.h.
+# The rooms of src, each with the rooms it may include. Includes go downwards only: a room is listed below all rooms that include it. "abi"
+# is dlock.h.
 ROOMS = {
     "api": "client engine store base sys abi",
     "client": "watchdog redis/txn redis engine store base sys abi",
@@ -42,7 +42,7 @@ PLAIN = {"assert", "ctype", "errno", "inttypes", "limits", "search", "stdarg", "
 ENGINE = PLAIN - {"errno", "stdio"}
 SOCKETS = {"arpa/inet", "fcntl", "netdb", "netinet/in", "netinet/tcp", "poll", "sched", "sys/socket", "sys/time", "sys/types",
            "sys/uio", "sys/un", "unistd"}
-# sys may include everything. pthread.h is there for mutexes only: threads start and forks are seen in sys.
+# sys may include everything. pthread.h is for mutexes only: threads and fork handlers belong to sys.
 MAY_INCLUDE_SYSTEM = {
     "base": PLAIN,
     "store": PLAIN,
@@ -70,7 +70,7 @@ def offered(header: str) -> bool:
 
 
 def own_include_problem(room: str, name: str) -> str:
-    """What is wrong with an include of ours, written in a file of this room; "" for nothing."""
+    """The problem with an include of ours in a file of this room; "" if there is none."""
     if name == "dlock.h":
         header, target = name, "abi"
     else:
@@ -110,7 +110,7 @@ def include_problems(root: pathlib.Path, path: pathlib.Path) -> list[str]:
 
 
 def room_problems(root: pathlib.Path) -> list[str]:
-    """The rooms' own order, and how many files a folder has at its top."""
+    """Problems with the order of the rooms and with the number of files at the top of each folder."""
     order = list(ROOMS)
     found = [f"ROOMS: {room} includes {below}, which is not below it" for room, names in ROOMS.items()
              for below in names.split() if below not in order or order.index(below) <= order.index(room)]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Size budgets over src: what nng, Lua, liburing and wlroots live by."""
+"""Size budgets over src, modelled on nng, Lua, liburing and wlroots."""
 from __future__ import annotations
 
 import pathlib

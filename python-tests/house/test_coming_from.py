@@ -1,4 +1,4 @@
-"""docs/coming-from.md: each new call runs, row by row; old calls of redis-py run beside them, those of Redisson are looked up."""
+"""docs/coming-from.md: each new call runs, row by row. Old calls of redis-py run beside them; those of Redisson are looked up."""
 from __future__ import annotations
 
 import pathlib
@@ -25,7 +25,7 @@ def table(name: str) -> list[tuple[str, str]]:
 
 
 def does(call: str, names: dict[str, Any]) -> Any:
-    """The value of an expression, or None after a statement."""
+    """The value of an expression; None for a statement."""
     try:
         code = compile(call, call, "eval")
     except SyntaxError:
@@ -35,7 +35,7 @@ def does(call: str, names: dict[str, Any]) -> Any:
 
 @pytest.mark.house
 def test_redis_py(redis_server) -> None:
-    """Both say the same where they say yes or no."""
+    """Old and new calls agree where they return a boolean."""
     redis = pytest.importorskip("redis", reason="python3-redis is missing")
     import dlock
 
@@ -62,7 +62,7 @@ def test_redisson(redis_server) -> None:
 
 @pytest.mark.full
 def test_names_of_redisson() -> None:
-    """Each method that the page names is one of Redisson's interfaces, or of what makes them."""
+    """Each method that the page names is in one of Redisson's interfaces, or in a factory of them."""
     known = b""
     folder = pathlib.Path(prepare(VERSIONS[0]).rpartition(":")[2]).parent
     for jar in folder.glob("redisson-[0-9]*.jar"):
@@ -72,7 +72,7 @@ def test_names_of_redisson() -> None:
     assert known
     for call, _ in table("Redisson"):
         for name in re.findall(r"\b(\w+)\(", call):
-            # A method's name stands in the constant pool: its length in two bytes, then itself.
+            # The constant pool has a method's name: its length in two bytes, then its text.
             assert len(name).to_bytes(2, "big") + name.encode() in known, call
 
 

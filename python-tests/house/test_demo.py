@@ -1,4 +1,4 @@
-"""The demo, with fewer buyers: it sells what there is, its faults fire, and its checks can fail."""
+"""The demo with fewer buyers: it sells the whole stock, its faults happen, and its checks can fail."""
 from __future__ import annotations
 
 import os
@@ -57,13 +57,13 @@ def run_in_terminal(folder: pathlib.Path, *more: str) -> Demo:
         try:
             while data := os.read(ours, 65536):
                 output += data
-        except OSError:  # how a terminal without a program says that it is at its end
+        except OSError:  # a terminal whose program has ended reads as an error
             pass
         os.close(ours)
     return Demo(process.returncode, output.decode(), svg)
 
 
-@pytest.mark.parametrize("seed", [1, 2])  # C killed and Python stopped, the other way round: as a rule
+@pytest.mark.parametrize("seed", [1, 2])  # C killed and Python paused, or the other way round: as a rule
 def test_the_flash_sale(tmp_path: pathlib.Path, seed: int) -> None:
     demo = run(tmp_path, "--seed", str(seed))
     assert (demo.code, demo.failed) == (0, set()), demo.output
@@ -84,7 +84,7 @@ def test_the_flash_sale(tmp_path: pathlib.Path, seed: int) -> None:
 
 
 def test_the_stock_knows_who_has_read_it(redis_server: Server) -> None:
-    """What the old holder writes after the new one has read is refused, or the new one sells the same item again."""
+    """A write of the old holder after the new one's read is refused; without that, the new holder sells the same item again."""
     with redis_server.client() as stock:
         script = stock.command("SCRIPT", "LOAD", (PROGRAM.parent / "sell.lua").read_text())
         stock.command("HSET", "items", "left", 20, "fence", 0, "refused", 0, "guarded", 1)
@@ -134,7 +134,7 @@ def test_the_svg(tmp_path: pathlib.Path) -> None:
     assert words.count("Python 3") == 2 and "SIGSTOP" in words and "SIGCONT: LOST, stale write refused" in words
     assert len(list(picture.iter("{http://www.w3.org/2000/svg}title"))) > BUYERS
     light, dark = ((tmp_path / name).read_text() for name in ("page.svg", "page-dark.svg"))
-    for plain in (light, dark):  # the README's: the same words, in a tenth of the bytes
+    for plain in (light, dark):  # the README's images: the same text, in a tenth of the bytes
         drawn = [element.text for element in ElementTree.fromstring(plain).iter("{http://www.w3.org/2000/svg}text")]
         assert drawn == words and "<title" not in plain
     assert light != dark
@@ -147,7 +147,7 @@ def test_without_the_fence_it_fails_and_says_so(tmp_path: pathlib.Path) -> None:
     assert any(name.startswith("sold exactly 20") for name in demo.failed)
     assert demo.number("sold") > 20 and demo.number("stale tokens refused") == 0
     assert re.search(r"SIGSTOP, with the lock", demo.output) and "old token is ACCEPTED" in demo.output
-    assert "the first look at the state said LOST" not in demo.failed  # that is the library's part, and it works
+    assert "the first look at the state said LOST" not in demo.failed  # that is the library's part, and works in this case too
     assert demo.output.count("\r\x1b[K") > 10  # one line that changes
 
 

@@ -1,4 +1,4 @@
-"""The manual: every program in it runs and prints what the page says, every link leads somewhere, every status has its entry."""
+"""The manual: every program in it runs and prints what the page says, every link has a target, every status has its entry."""
 from __future__ import annotations
 
 import ctypes
@@ -17,7 +17,7 @@ MANUAL = sorted((ROOT / "docs").glob("*.md"))
 API = ROOT / "docs/api.md"
 PAGES = [*MANUAL, *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY", "CHANGELOG", "bindings/python/README"))]
 BLOCKS = [block for page in PAGES for block in blocks(page)]
-OTHERS = ("sh", "sql", "text")  # and those of RUN
+OTHERS = ("sh", "sql", "text")  # and the languages of RUN
 
 
 def id_of(block: Block) -> str:
@@ -25,7 +25,7 @@ def id_of(block: Block) -> str:
 
 
 def test_every_block_is_of_a_language_that_is_tried() -> None:
-    """Blocks by indentation are none: nobody would run them."""
+    """Indented blocks are not allowed: no test would run them."""
     assert {block.language for block in BLOCKS} <= {*RUN, *OTHERS}
     for page in PAGES:
         prose = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S)
@@ -45,17 +45,17 @@ def programs() -> list[object]:
 @pytest.mark.timeout(300)  # Go compiles its standard library once
 @pytest.mark.parametrize("block", programs())
 def test_program(redis_server, tmp_path: pathlib.Path, block: Block) -> None:
-    """It prints what the page says, but for other tokens."""
+    """It prints what the page says, with other tokens."""
     assert URL in block.body and block.output
     shown = re.sub(r"\b17\d{14}\b", r"\\d{16}", re.escape(block.output).replace("\\\n", "\n"))
     assert re.fullmatch(shown, run(block, redis_server.url, tmp_path))
 
 
-# ---- what is not a program
+# ---- other blocks
 
 
 def test_declarations(tmp_path: pathlib.Path) -> None:
-    """Those of docs/api.md are C, together and in their order."""
+    """Those of docs/api.md compile as C, together and in their order."""
     source = "#include <stddef.h>\n#include <stdint.h>\n" + "\n".join(block.body for block in BLOCKS if (block.page, block.language) == (API, "c"))
     command = ["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-xc", "-fsyntax-only", "-"]
     subprocess.run(command, input=source, text=True, check=True, env=clean_env())
@@ -63,7 +63,7 @@ def test_declarations(tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.parametrize("block", [pytest.param(block, id=id_of(block)) for block in BLOCKS if block.language == "sql"])
 def test_statements(block: Block) -> None:
-    """Those of docs/fencing.md: a token that is too low finds no row."""
+    """Those of docs/fencing.md: a token that is too low matches no row."""
     if sqlite3.sqlite_version_info < (3, 35):
         pytest.skip("this SQLite has no RETURNING")
     db = sqlite3.connect(":memory:")
@@ -79,7 +79,7 @@ def test_statements(block: Block) -> None:
 @pytest.mark.house
 @pytest.mark.parametrize("block", [pytest.param(block, id=id_of(block)) for block in BLOCKS if block.language == "sh"])
 def test_commands(block: Block) -> None:
-    """They are shell, and what they name is there: commands of ./dev, files, options of the build."""
+    """They are valid shell, and what they name exists: commands of ./dev, files, options of the build."""
     subprocess.run(["bash", "-n"], input=block.body, text=True, check=True)
     usage = subprocess.run([ROOT / "dev"], text=True, capture_output=True).stderr
     known = set(re.findall(r"^\./dev ([\w-]+)", usage, re.M))
@@ -96,7 +96,7 @@ def test_commands(block: Block) -> None:
 
 @pytest.mark.parametrize("block", [pytest.param(block, id=id_of(block)) for block in BLOCKS if "://" in block.body and block.language == "text" and block.page != API])
 def test_urls(block: Block) -> None:
-    """The library takes them: opening connects to nothing. The files they name are not there."""
+    """The library accepts them: opening connects to nothing. The files that they name do not exist."""
     import dlock
 
     urls = [line.split()[0] for line in block.body.splitlines() if re.match(r"rediss?(\+\w+)?://", line)]
@@ -107,7 +107,7 @@ def test_urls(block: Block) -> None:
 
 
 def test_rights(redis_server) -> None:
-    """The example of docs/acl.md is a command of the server."""
+    """The server accepts the example of docs/acl.md."""
     shown = [block for block in BLOCKS if "ACL SETUSER" in block.body]
     assert shown
     for block in shown:
@@ -162,7 +162,7 @@ def test_links(page: pathlib.Path) -> None:
 @pytest.mark.full
 @pytest.mark.timeout(300)
 def test_the_site(tmp_path: pathlib.Path) -> None:
-    """./dev docs builds it, and fails on a link or an anchor that leads nowhere."""
+    """./dev docs builds it, and fails on a link or an anchor without a target."""
     tree = tmp_path / "tree"
     for name in ("docs", "python-tests", "abi", "bindings/python"):
         shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))

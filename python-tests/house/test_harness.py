@@ -1,4 +1,4 @@
-"""The harness does what its heads say: server, RESP client, each fault of the proxy."""
+"""The harness does what its docstrings say: server, RESP client, each fault of the proxy."""
 from __future__ import annotations
 
 import threading
@@ -116,7 +116,7 @@ def test_half_close(redis_server: Server, proxy: Proxy) -> None:
     with connect(proxy) as redis:
         redis.command("PING")
         proxy.up.half_close()
-        with pytest.raises(Closed):  # the server ends its side when ours has ended
+        with pytest.raises(Closed):  # the server closes its side after ours
             redis.read()
 
 

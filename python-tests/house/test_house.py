@@ -1,5 +1,6 @@
-"""The tree itself: budgets, directions and texts as python-tests/house has them, that these checks see what they must, the
-embedding of scripts, and ./dev."""
+"""The tree itself: budgets, include directions and texts, checked by python-tests/house. Also: these checks find what they must, scripts
+are embedded, and ./dev works.
+"""
 from __future__ import annotations
 
 import hashlib
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.house
 
 
 def lint(name: str, root: pathlib.Path) -> str:
-    """What a check finds; "" for nothing."""
+    """The output of a check; "" if it finds nothing."""
     command = [sys.executable, str(ROOT / f"python-tests/house/{name}.py"), str(root)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert not done.stderr
@@ -41,7 +42,7 @@ def test_a_worktree_is_a_tree(tmp_path: pathlib.Path) -> None:
     assert lint("texts", tmp_path) == ""
 
 
-# ---- the checks see what they must
+# ---- the checks find what they must
 
 
 def make_tree(root: pathlib.Path, files: dict[str, str]) -> pathlib.Path:
@@ -166,7 +167,7 @@ int main(int argc, char **argv)
 
 
 def embedded(folder: pathlib.Path, scripts: list[pathlib.Path], form: int = 0) -> dict[str, tuple[str, bytes]]:
-    """What the compiled file holds: name -> (sha1, text)."""
+    """The content of the compiled file: name -> (sha1, text)."""
     generated, program = folder / "scripts_gen.c", folder / "print"
     subprocess.run([sys.executable, EMBED, str(generated), *map(str, scripts)], check=True)
     (folder / "print.c").write_text(PRINT)

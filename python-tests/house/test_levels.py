@@ -14,7 +14,7 @@ LEVELS = ["L0", "L0q", "L1", "L2", "L2q", "L3"]
 
 
 def sections(page: pathlib.Path) -> dict[str, str]:
-    """What the page says of each level."""
+    """The page's text about each level."""
     return {match[1]: match[2] for match in re.finditer(r"^### (L\dq?)\n(.*?)(?=^#)", page.read_text(), re.M | re.S)}
 
 

@@ -1,4 +1,4 @@
-"""The README's programs run as they stand, it stays short, and docs/options.md says what the library says."""
+"""The README's programs run unchanged, the README stays short, and docs/options.md agrees with the library."""
 from __future__ import annotations
 
 import ctypes
@@ -26,7 +26,7 @@ def test_it_is_short() -> None:
     [pytest.param(one, id=one.language, marks=[pytest.mark.house] if one.language == "go" else []) for one in SHORTEST],
 )
 def test_shortest_program(redis_server, tmp_path: pathlib.Path, program: Block) -> None:
-    """The same in each language: it opens a client, has the lock, tells its token, and gives it back."""
+    """The same in each language: it opens a client, acquires the lock, prints its token, and releases it."""
     assert program.body.count(f'"{URL}"') == program.body.count('"sale"') == 1
     assert re.fullmatch(r"mine, with token \d+\n", run(program, redis_server.url, tmp_path))
     assert redis_server.command("KEYS", "*") == [b"redisson_lock_token:{sale}"]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""No path of some machine and no package registry's host in any file; every text ends in one newline."""
+"""No machine path and no package registry's host in any file; every text ends in one newline."""
 from __future__ import annotations
 
 import pathlib

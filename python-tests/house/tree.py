@@ -1,6 +1,6 @@
-"""What the checks of this folder share: which files there are, and how problems are reported.
+"""Shared parts of the checks of this folder: the list of files, and how problems are reported.
 
-Each check runs as a program, "sizes.py [ROOT]": prints its problems, one per line, and leaves with 1 if there are any.
+Each check runs as a program, "sizes.py [ROOT]": it prints its problems, one per line, and exits with 1 if there are any.
 """
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def all_files(root: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 def sources(root: pathlib.Path, *suffixes: str) -> list[pathlib.Path]:
-    """Files under src with such a suffix."""
+    """Files under src that have one of these suffixes."""
     return [path for path in all_files(root / "src") if path.suffix in suffixes]
 
 
 def functions(root: pathlib.Path) -> list[dict]:
-    """Every function of the library, as ctags sees it: name, path, line, end, file (True when static)."""
+    """Every function of the library, from ctags: name, path, line, end, file (True when static)."""
     files = [str(path) for path in sources(root, ".c", ".h")]
     command = ["ctags", "--options=NONE", "--output-format=json", "--languages=C", "--langmap=C:.c.h"]
     command += ["--kinds-C=f", "--fields=+neF", "-f", "-", *files]

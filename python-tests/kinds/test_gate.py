@@ -14,12 +14,12 @@ from harness.server import Server
 Make = Callable[..., Any]
 ALL = ["mutex", *KINDS, "latch"]
 each = pytest.mark.parametrize("kind", ALL)
-NO_POLLS = {"safety_ms": 60_000}  # who learns of the gate within seconds was told
+NO_POLLS = {"safety_ms": 60_000}  # who learns of the gate within seconds got a message
 SOON = 10.0
 
 
 def held(first: Client, second: Client, kind: str) -> tuple[Lock, Lock, Lock]:
-    """Locks on which nobody gets in: of the holder, of a waiter in the same process, of one in another."""
+    """Locks that nobody can get: for a holder, a waiter in the same process, and one in another."""
     mine, theirs = sides(first, second, kind)
     near = one(first, RIVAL.get(kind, kind))
     if kind == "latch":
@@ -57,7 +57,7 @@ def failed(client: Client, tag: int) -> None:
 
 @each
 def test_every_wait_ends(agent: Agent, new_agent: Make, redis_server: Server, kind: str) -> None:
-    """Behind a holder of the same process and of another one, blocking, with a limit, and submitted."""
+    """Behind a holder of the same process and of another one: blocking, with a limit, and submitted."""
     first, second = agent.open(redis_server, **NO_POLLS), new_agent().open(redis_server, **NO_POLLS)
     mine, near, theirs = held(first, second, kind)
     pending = [waits(lock, owner, 10 * i + owner, wait) for i, lock in enumerate((near, theirs)) for owner, wait in ((2, -1), (3, 60_000))]
@@ -108,7 +108,7 @@ def holder_goes_on(mine: Lock, kind: str) -> None:
 
 @each
 def test_nobody_waits_when_it_closes(agent: Agent, new_agent: Make, redis_server: Server, kind: str) -> None:
-    """A gate may be closed before the lock was ever used; waits begin to fail at once, in all forms, without a trace."""
+    """A gate may be closed before the lock's first use. Waits fail at once, in all forms, and leave nothing behind."""
     client = agent.open(redis_server, **NO_POLLS)
     lock = client.lock("lock", kind=kind)
     lock.close_gate(60_000).ok
@@ -139,7 +139,7 @@ def test_it_opens_by_itself(agent: Agent, redis_server: Server, kind: str) -> No
 
 
 def test_waiters_behind_a_holder_that_nobody_else_wants(agent: Agent, new_agent: Make, redis_server: Server) -> None:
-    """All wait in one process, which has not asked the server for anything since its owner 1 got the mutex."""
+    """All wait in one process, which has sent nothing since its owner 1 got the mutex."""
     client = agent.open(redis_server, **NO_POLLS)
     lock = client.lock("lock")
     lock.acquire(1, 0).ok
@@ -155,7 +155,7 @@ def test_waiters_behind_a_holder_that_nobody_else_wants(agent: Agent, new_agent:
 
 
 def test_a_gate_that_was_closed_before_anything_was_heard(agent: Agent, new_agent: Make, redis_server: Server) -> None:
-    """The holder's process has no subscription when the gate closes: it asks when it has one."""
+    """The holder's process has no subscription when the gate closes: it queries the gate once it has one."""
     closer = new_agent().open(redis_server)
     for round_ in range(8):
         client = agent.open(redis_server, **NO_POLLS)
@@ -172,7 +172,7 @@ def test_a_gate_that_was_closed_before_anything_was_heard(agent: Agent, new_agen
 
 
 def test_who_closed_it_hears_that_it_opens(agent: Agent, new_agent: Make, redis_server: Server) -> None:
-    """A process that has no subscription closes the gate of what it holds; another one opens it."""
+    """A process without a subscription closes the gate of a lock it holds; another one opens it."""
     client = agent.open(redis_server, **NO_POLLS)
     lock = client.lock("lock")
     lock.acquire(1, 0).ok
@@ -186,8 +186,8 @@ def test_who_closed_it_hears_that_it_opens(agent: Agent, new_agent: Make, redis_
 
 
 def test_what_was_heard_of_the_gate_ends_with_the_subscription(agent: Agent, new_server: Make, new_proxy: Make) -> None:
-    """Opened while nothing was heard: who asks behind a holder of the same process is not refused for ever."""
-    server = new_server()  # of its own: on the usual one others may still be leaving
+    """The gate opened while there was no subscription: callers behind a holder of the same process are not refused for ever."""
+    server = new_server()  # a new one: on the shared one others may still be leaving
     proxy = new_proxy(server)
     client, other = agent.open(proxy, connects_per_second=1000, **NO_POLLS), agent.open(server)
     lock, theirs = client.lock("lock"), other.lock("lock")
@@ -209,7 +209,7 @@ def test_what_was_heard_of_the_gate_ends_with_the_subscription(agent: Agent, new
 
 @pytest.mark.parametrize("kind", ["mutex", *KINDS])
 def test_who_would_win_at_the_last_moment_learns_it(agent: Agent, new_agent: Make, redis_server: Server, new_proxy: Make, kind: str) -> None:
-    """The lock is released, and its waiter asks for it: the request is under way while the gate closes."""
+    """The lock is released, and its waiter requests it: the request is in flight while the gate closes."""
     proxy = new_proxy(redis_server)
     client, other = agent.open(proxy, **NO_POLLS), new_agent().open(redis_server)
     mine, theirs = sides(other, client, kind)
@@ -231,7 +231,7 @@ def test_who_would_win_at_the_last_moment_learns_it(agent: Agent, new_agent: Mak
 
 @pytest.mark.parametrize("kind", ["mutex", "fair"])
 def test_a_grant_on_its_way_is_no_way_around_the_gate(agent: Agent, new_agent: Make, redis_server: Server, new_proxy: Make, kind: str) -> None:
-    """The waiter is granted the lock by a message; the message of the gate is right behind. It may go on, nobody after it."""
+    """A message grants the waiter the lock; the gate's message comes right behind. That waiter may keep it, nobody gets it after that."""
     proxy = new_proxy(redis_server)
     client, other = agent.open(proxy, **NO_POLLS), new_agent().open(redis_server)
     mine, theirs = sides(other, client, kind)
@@ -255,7 +255,7 @@ def test_a_grant_on_its_way_is_no_way_around_the_gate(agent: Agent, new_agent: M
 
 @each
 def test_a_sale_is_over(new_agent: Make, redis_server: Server, kind: str) -> None:
-    """Many threads in several processes; all of them end promptly."""
+    """Many threads in several processes; all return promptly."""
     processes, threads = 4, 25
     seller = new_agent().open(redis_server)
     clients = [new_agent().open(redis_server, **NO_POLLS) for _ in range(processes)]
@@ -283,7 +283,7 @@ def test_bad_times(agent: Agent, redis_server: Server) -> None:
 
 
 def test_foreign_clients_know_no_gates(agent: Agent, redis_server: Server) -> None:
-    """Redisson's waiter gets a mutex that is released behind a closed gate."""
+    """Redisson's waiter gets a mutex that is released while the gate is closed."""
     lock = agent.open(redis_server).lock("lock")
     lock.acquire(1, 0).ok
     lock.close_gate(60_000).ok

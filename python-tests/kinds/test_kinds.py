@@ -1,4 +1,4 @@
-"""The lock kinds beside the mutex over the C ABI: every call, ends of leases, wake-ups, crowds, the death of holders."""
+"""The lock kinds beside the mutex over the C ABI: every call, ends of leases, wake-ups, many waiters, dead holders."""
 from __future__ import annotations
 
 import contextlib
@@ -18,7 +18,7 @@ from harness.server import Server
 
 Make = Callable[..., Any]
 each = pytest.mark.parametrize("kind", KINDS)
-NO_POLLS = {"safety_ms": 60_000}  # a waiter that gets in within seconds was told: the lease is 30 s
+NO_POLLS = {"safety_ms": 60_000}  # a waiter that gets in within seconds got a message: the lease is 30 s
 SOON = 10.0
 
 
@@ -31,7 +31,7 @@ def told(client: Client, *types: str) -> Event:
 
 
 def quiet(client: Client, *types: str) -> None:
-    """No event of these types waits."""
+    """There is no event of these types."""
     while (answer := client.next(0)).status == "OK":
         assert answer.event.type not in types, answer.event
 
@@ -43,7 +43,7 @@ def waits(lock: Lock, owner: int, thread: int, wait_ms: int = -1) -> Pending:
 
 
 def listens(server: Server, kind: str, processes: int = 1) -> None:
-    """So many processes hear what is said to them and, but for the fair lock's, what is said of the lock."""
+    """So many processes have subscribed to their own channel and, except for the fair lock, to the lock's channel."""
     channels = processes + (kind != "fair")
     until(lambda: len(server.command("PUBSUB", "CHANNELS")) >= channels)
 
@@ -75,7 +75,7 @@ def test_hold_and_give_back(agent: Agent, new_agent: Make, redis_server: Server,
     assert mine.release_local(1).status == "WOULD_BLOCK" and mine.state(1) == "HELD"
     mine.release(1).ok
     assert mine.state(1) == "NONE" and mine.release(1).status == "NOT_HELD"
-    until(lambda: image(redis_server) == before)  # who gave up leaves the line in the background, or gives back what it got in it
+    until(lambda: image(redis_server) == before)  # after a timeout it leaves the line, or gives its grant back, in the background
     assert mine.inspect().ok.event.text == ""
     later = theirs.acquire(7, 0).ok.token
     assert later > token
@@ -103,7 +103,7 @@ def test_threads_are_owners(agent: Agent, redis_server: Server, kind: str) -> No
 def test_reentry(agent: Agent, new_agent: Make, redis_server: Server, kind: str) -> None:
     client = agent.open(redis_server)
     mine, theirs = sides(client, new_agent().open(redis_server), kind)
-    second = one(client, kind)  # another handle is the same lock
+    second = one(client, kind)  # another handle of the same lock
     token, commands = mine.acquire(1, 0).ok.token, client.counters()["commands"]
     assert second.acquire(1, 0).ok.token == token and mine.acquire(1, -1).ok.token == token
     assert mine.acquire_local(1).ok.token == token and mine.count(1).count == 4
@@ -181,7 +181,7 @@ def test_extend_and_force(agent: Agent, new_agent: Make, redis_server: Server, k
 
 @each
 def test_waiters_are_told(agent: Agent, new_agent: Make, redis_server: Server, kind: str) -> None:
-    """In the same process and in another one, and they send nothing while they sleep."""
+    """In the same process and in another one; they send nothing while they sleep."""
     client, other = agent.open(redis_server, **NO_POLLS), new_agent().open(redis_server, **NO_POLLS)
     mine, theirs = sides(client, other, kind)
     near = one(client, RIVAL.get(kind, kind))
@@ -207,7 +207,7 @@ def test_waiters_are_told(agent: Agent, new_agent: Make, redis_server: Server, k
 
 
 def settled(server: Server) -> bool:
-    """Nothing is asked for a while."""
+    """Nothing is sent for a while."""
     before, since = calls(server), now()
     until(lambda: now() > since + 50_000)
     return calls(server) == before
@@ -248,7 +248,7 @@ class Row:
         assert server.command("DEL", *keys) == len(keys) > 0
 
     def got(self) -> None:
-        """The next one has it, with a higher token, and the first one knows."""
+        """The next owner has it, with a higher token, and the first one knows of its loss."""
         assert self.theirs.acquire(2, 15_000).ok.token > self.token
         assert self.mine.state(1) == "LOST" and self.mine.token(1).status == "LOST" == self.mine.remaining(1).status
         assert self.mine.count(1).ok.count == 0 and self.mine.extend(1, 5000).status == "LOST"
@@ -258,7 +258,7 @@ class Row:
 
 
 def losses(client: Client, rows: list[Row]) -> dict[str, str]:
-    """Kind -> cause, of one LOST for each row and no more."""
+    """Kind -> cause, from one LOST event per row and no more."""
     found = {}
     for _ in rows:
         event = told(client, "LOST")
@@ -333,11 +333,11 @@ def test_a_server_that_stops_past_the_lease(agent: Agent, new_agent: Make, new_s
         row.got()
 
 
-# ---- the death of holders
+# ---- dead holders
 
 
 def test_a_killed_holder(new_agent: Make, redis_server: Server) -> None:
-    """All kinds with a lease. Waiters sleep (60 s) until they are told or the lease they saw is over."""
+    """All kinds with a lease. Waiters sleep (60 s) until a message comes or the lease that they saw is over."""
     lease = 800
     holder, other = new_agent(), new_agent().open(redis_server, **NO_POLLS)
     client = holder.open(redis_server, lease_ms=lease)
@@ -355,7 +355,7 @@ def test_a_killed_holder(new_agent: Make, redis_server: Server) -> None:
 
 
 def test_plain_permits_of_the_dead_stay_taken(new_agent: Make, redis_server: Server) -> None:
-    """As with Redisson: nobody's name is on them. They come back when somebody asks for it: test_reclaim.py."""
+    """As with Redisson: they carry no owner. reclaim_permits brings them back: test_reclaim.py."""
     holder, other = new_agent(), new_agent().open(redis_server)
     one(holder.open(redis_server, lease_ms=500), "semaphore").acquire(1, 0).ok
     holder.kill()
@@ -366,7 +366,7 @@ def test_plain_permits_of_the_dead_stay_taken(new_agent: Make, redis_server: Ser
 
 
 def test_one_dead_reader_of_several(new_agent: Make, redis_server: Server) -> None:
-    """It neither takes the lock away from the living nor keeps it when they are gone."""
+    """It neither takes the lock away from the live readers nor keeps it when they are gone."""
     dead, alive, writer = new_agent(), new_agent().open(redis_server, lease_ms=800), new_agent().open(redis_server)
     reader, lasts = one(dead.open(redis_server, lease_ms=800), "read"), one(alive, "read")
     reader.acquire(1, 0).ok
@@ -410,7 +410,7 @@ def test_close(agent: Agent, new_agent: Make, redis_server: Server, kind: str) -
 
 @pytest.mark.parametrize("first", ["locks", "client"])
 def test_handles_go_in_any_order(agent: Agent, new_agent: Make, redis_server: Server, first: str) -> None:
-    """Handles with holds and waiters go: what was held goes on. The client goes: it is given up, the leases end."""
+    """Handles with holds and waiters are freed: the holds go on. The client is freed: it abandons them, and the leases end."""
     other, client = new_agent().open(redis_server), agent.open(redis_server, lease_ms=500)
     theirs = {kind: one(other, RIVAL.get(kind, kind), kind) for kind in KINDS}
     before, handles = image(redis_server), []
@@ -437,7 +437,7 @@ def test_handles_go_in_any_order(agent: Agent, new_agent: Make, redis_server: Se
     for lock in theirs.values():
         lock.acquire(2, 10_000).ok
         lock.release(2).ok
-    redis_server.command("DEL", "dlock_fair:{fair}")  # what is told of a waiter that went without a word lasts for a while
+    redis_server.command("DEL", "dlock_fair:{fair}")  # the record of a waiter that vanished stays for a while
     until(lambda: image(redis_server) == before)
     until(lambda: not agent.threads())
 
@@ -462,7 +462,7 @@ def test_fork(agent: Agent, redis_server: Server, kind: str) -> None:
 
 @each
 def test_owners_leave_no_memory_behind(new_agent: Make, redis_server: Server, kind: str) -> None:
-    """Each acquires and releases once, none of them is seen again."""
+    """Each acquires and releases once, and is never seen again."""
     agent, many = new_agent(shim=True), 10_000 if kind != "permit_semaphore" else 4000
     client = agent.open(redis_server.unix_url)
     lock = one(client, kind)
@@ -488,7 +488,7 @@ def test_a_crowd_of_500(agent: Agent, redis_server: Server, kind: str) -> None:
 
 
 def serve_a_crowd(agent: Agent, server: Server, kind: str, crowd: int) -> None:
-    """So many threads wait, are all served, and nobody polls."""
+    """So many threads wait, all are served, and nobody polls."""
     permits = 4 if "semaphore" in kind else 1
     client = agent.open(server.unix_url, **NO_POLLS)
     lock = one(client, kind, seats=permits)
@@ -530,7 +530,7 @@ def test_permits_go_back_last_in_first_out(agent: Agent, new_agent: Make, redis_
     assert triple.acquire(2, 0).status == "BUSY" and single.acquire(2, 0).status == "OK"
     for token, free in zip(reversed(tokens), (4, 5, 8, 9)):
         assert single.token(1).ok.token == token
-        single.release(1).ok  # whichever handle says it
+        single.release(1).ok  # any handle may release
         assert single.permits().value == free
     assert single.count(1).count == 0 and triple.release(1).status == "NOT_HELD" and single.state(2) == "HELD"
     single.release(2).ok
@@ -578,7 +578,7 @@ def test_permits_change(agent: Agent, new_agent: Make, redis_server: Server, kin
 
 
 def test_permit_ids(agent: Agent, redis_server: Server) -> None:
-    """They are what Redisson has in its set, one for each permit."""
+    """They are the members of Redisson's set, one for each permit."""
     client = agent.open(redis_server)
     seats = one(client, "permit_semaphore", seats=5)
     triple = client.lock("lock", kind="permit_semaphore", permits=3)
@@ -595,7 +595,7 @@ def test_permit_ids(agent: Agent, redis_server: Server) -> None:
 
 
 def test_an_expired_permit_is_released_once(agent: Agent, new_agent: Make, redis_server: Server) -> None:
-    """Its permit came back by itself, and the late release does not give another."""
+    """Its permit came back by itself; the late release does not add another."""
     seats = one(agent.open(redis_server, lease_ms=300, renew="false"), "permit_semaphore")
     theirs = one(new_agent().open(redis_server), "permit_semaphore")
     seats.acquire(1, 0).ok
@@ -649,7 +649,7 @@ def test_a_writer_may_read_and_go_on_reading(agent: Agent, new_agent: Make, redi
     read.release(1).ok
     rival.acquire(2, 0).ok
     rival.release(2).ok
-    for order in ((read, write), (write, read)):  # in any order
+    for order in ((read, write), (write, read)):  # in either order
         write.acquire(1, 0).ok
         read.acquire(1, 0).ok
         for lock in order:
@@ -723,14 +723,14 @@ def test_a_latch_opens_for_everybody(agent: Agent, new_agent: Make, redis_server
     assert near.state(1) == "NONE" and near.release(1).status == "NOT_HELD" and near.count(1).count == 0
     assert image(redis_server) == {}
     assert client.counters()["waiting"] == client.counters()["held"] == 0
-    near.latch_set(1).ok  # and again
+    near.latch_set(1).ok  # again
     wait = waits(far, 1, 1)
     near.latch_down(1).ok
     wait.answer(SOON).ok
 
 
 def test_who_tries_a_latch_looks(agent: Agent, redis_server: Server, new_proxy: Make) -> None:
-    """Waiters here that have not been told yet say nothing about it: the count does."""
+    """Waiters of this process that got no message yet tell nothing about the latch: the count does."""
     proxy = new_proxy(redis_server)
     latch, other = agent.open(proxy, **NO_POLLS).lock("lock", kind="latch"), agent.open(redis_server).lock("lock", kind="latch")
     other.latch_set(1).ok
@@ -747,7 +747,7 @@ def test_who_tries_a_latch_looks(agent: Agent, redis_server: Server, new_proxy: 
 
 @pytest.mark.parametrize("opens", [True, False])
 def test_a_look_under_way_does_not_answer_who_tries_later(agent: Agent, redis_server: Server, new_proxy: Make, opens: bool) -> None:
-    """The latch opens, or is set, behind the look of who waits and before the try."""
+    """The latch opens, or is set, after a waiter's probe and before the try."""
     proxy = new_proxy(redis_server)
     latch = agent.open(proxy, command_timeout_ms=20_000).lock("lock", kind="latch")
     other = agent.open(redis_server).lock("lock", kind="latch")
@@ -782,7 +782,7 @@ def test_a_latch_has_nothing_to_hold(agent: Agent, redis_server: Server) -> None
 
 
 class Line:
-    """Waiters in many processes, in the order in which the server knows them."""
+    """Waiters in many processes, in the order of the server's line."""
 
     def __init__(self, server: Server, new_agent: Make, processes: int, waiters: int, **options: Any) -> None:
         self.server = server
@@ -798,7 +798,7 @@ class Line:
         until(lambda: all(client.counters()["waiting"] == sum(p == i for p in self.of.values()) for i, client in enumerate(self.clients)))
 
     def serve(self, but: set[int] = set(), ms: int = 50_000) -> list[list[int]]:
-        """Let all go, and the dead serve until they die; [status, owner, token, microseconds] of each grant, by token."""
+        """Lets all go on; those that will be killed serve until then. Returns [status, owner, token, microseconds] per grant, by token."""
         pending = {}
         for i, (client, lock) in enumerate(zip(self.clients, self.locks)):
             with contextlib.suppress(BrokenPipeError):  # it was killed before
@@ -810,7 +810,7 @@ class Line:
 
 
 def check_order(line: Line, served: list[list[int]], waiters: list[int]) -> float:
-    """All of them, in order of arrival. The longest time between two grants in seconds."""
+    """Checks that all came in order of arrival. Returns the longest time between two grants in seconds."""
     assert [row[0] for row in served] == [0] * len(served)
     assert [row[1] for row in served] == waiters, "bypass is not 0"
     times = [line.began, *(row[3] for row in served)]
@@ -861,9 +861,9 @@ def test_fair_order_when_many_die_while_it_passes(new_agent: Make, redis_server:
 def killed_while_it_passes(
     server: Server, new_agent: Make, processes: int, waiters: int, kills: int, safety: int, lease: int
 ) -> None:
-    """Whoever holds it then keeps it until its lease ends; the others are served in order, all of them.
+    """The process that holds it then keeps it until its lease ends. All others are served in order.
 
-    Who lives is slow at times, the more the more processes there are: with less patience it would lose its place or grant.
+    Many live processes slow each other down. With less patience they would lose places or grants.
     """
     line = Line(server, new_agent, processes, waiters, safety_ms=safety, lease_ms=lease)
     dead = set(random.sample(range(processes), kills))
@@ -884,7 +884,7 @@ def killed_while_it_passes(
 
 
 def killed_in_line(server: Server, new_agent: Make, processes: int, waiters: int, kills: int) -> None:
-    """A random subset of the processes is killed; the next living waiter gets in within one heartbeat."""
+    """A random subset of the processes is killed; the next live waiter gets in within one heartbeat."""
     safety = 500
     line = Line(server, new_agent, processes, waiters, safety_ms=safety, lease_ms=30_000)
     dead = set(random.sample(range(processes), kills))
@@ -897,11 +897,11 @@ def killed_in_line(server: Server, new_agent: Make, processes: int, waiters: int
     assert gone > 0 and gap <= (3 * safety + 1000) / 1000
 
 
-# ---- at random
+# ---- random steps
 
 
 class Witness:
-    """What holders find with separate commands: no atomicity but that of the lock."""
+    """What holders see with separate commands: only the lock makes them atomic."""
 
     def __init__(self, server: Server, seats: int) -> None:
         self.redis, self.seats = server.client(), seats
@@ -930,12 +930,12 @@ class Witness:
 
 
 def in_no_time(answer: Answer) -> bool:
-    """On a busy machine the server may not answer within a very short wait."""
+    """On a busy machine the server may not reply within a very short wait."""
     return answer.status == "UNREACHABLE" and answer.took < 300_000
 
 
 class Actor(threading.Thread):
-    """Random acquires, releases, cancels, short waits and handles in one process, by one driver."""
+    """Random acquires, releases, cancels, short waits and handles in one process, by one thread."""
 
     def __init__(self, server: Server, agent: Agent, family: str, seed: int, steps: int) -> None:
         super().__init__(daemon=True)
@@ -1030,7 +1030,7 @@ def test_at_random_for_long(new_agent: Make, redis_server: Server, family: str, 
 
 
 def test_min_hold_keeps_others_out(agent: Agent, new_agent: Make, redis_server: Server) -> None:
-    """A release before keeps the lock taken for the rest, on the server: the owner may go. Plain permits know no time."""
+    """After an earlier release the server keeps the lock for the rest of the time; the owner may be gone. Plain permits have no time."""
     rest = 900
     client, other = agent.open(redis_server, min_hold_ms=rest), new_agent().open(redis_server, safety_ms=200)
     rows = [sides(client, other, kind, kind) for kind in LEASED]
@@ -1052,7 +1052,9 @@ def test_min_hold_keeps_others_out(agent: Agent, new_agent: Make, redis_server: 
 
 @pytest.mark.parametrize("kind", ["mutex", *LEASED])
 def test_a_rest_is_told(agent: Agent, redis_server: Server, kind: str) -> None:
-    """A Redisson that waits sleeps until the lease would have ended, unless it is told: by the lock's channel, of a fair lock by its own."""
+    """A waiting Redisson sleeps until the old end of the lease, unless a message comes: on the lock's channel, for a fair lock on the
+    waiter's own.
+    """
     mine = one(agent.open(redis_server, min_hold_ms=60_000), kind, "rested")
     mine.acquire(1, 0).ok
     if kind == "fair":
@@ -1069,7 +1071,7 @@ def test_a_rest_is_told(agent: Agent, redis_server: Server, kind: str) -> None:
 @pytest.mark.parametrize("end", ["max_hold", "close"])
 @pytest.mark.parametrize("kind", ["mutex", *LEASED])
 def test_min_hold_outlives_the_hold(agent: Agent, new_agent: Make, redis_server: Server, kind: str, end: str) -> None:
-    """Also when the hold ends otherwise than by a release; a close does not wait for the rest."""
+    """Also when the hold ends without a release; a close does not wait for the rest."""
     rest = 60_000
     client, other = agent.open(redis_server, min_hold_ms=rest, max_hold_ms=100 if end == "max_hold" else -1), new_agent().open(redis_server)
     mine, theirs = (client.lock("lock"), other.lock("lock")) if kind == "mutex" else sides(client, other, kind)
@@ -1097,7 +1099,7 @@ def test_min_hold_that_is_over_costs_nothing(agent: Agent, new_agent: Make, redi
 
 
 def test_lock_delay(new_agent: Make, redis_server: Server) -> None:
-    """After a death nobody gets it for so long; after a release everybody at once."""
+    """After a death nobody gets it for that time; after a release everybody may at once."""
     lease, delay = 600, 1500
     holder, other = new_agent(), new_agent().open(redis_server, safety_ms=200)
     client = holder.open(redis_server, lease_ms=lease, lock_delay_ms=delay)
@@ -1135,7 +1137,7 @@ def test_lock_delay_after_a_loss(agent: Agent, new_agent: Make, redis_server: Se
 
 @pytest.mark.parametrize("kind", ["mutex", *KINDS, "latch"])
 def test_namespaces(agent: Agent, new_agent: Make, redis_server: Server, kind: str) -> None:
-    """What is called "lock" in one is not what is called so in another; Redisson calls it "<namespace>:lock"."""
+    """A name "lock" in one namespace is not "lock" in another; Redisson calls it "<namespace>:lock"."""
     plain, north = agent.open(redis_server), agent.open(redis_server, namespace="north:eu")
     full = one(plain, kind, "north:eu:lock")
     locks = [one(plain, kind), one(north, kind), one(plain, kind, namespace="south")]
@@ -1182,7 +1184,7 @@ GROUPS = {"mutex": 1, "fair": 1, "read": 2, "write": 2, "semaphore": 3, "permit_
 
 
 def attempts(client: Client, kind: str) -> list[tuple[str, Callable[[], Answer]]]:
-    """Every way to act on a lock of a kind that it does not hold."""
+    """Every way to act on a lock of a kind that the key does not have."""
     lock = client.lock("lock", kind=kind)
     ways: list[tuple[str, Callable[[], Answer]]] = [
         ("try", lambda: lock.acquire(1, 0)), ("acquire", lambda: lock.acquire(1, 500)),
@@ -1229,7 +1231,7 @@ def test_keys_that_are_no_lock_are_not_touched(agent: Agent, redis_server: Serve
     for command in commands:
         redis_server.command("FLUSHALL")
         redis_server.command(*command)
-        refused(redis_server, client, kind, " ".join(command), but=("close_gate", "open_gate", "inspect"))  # which look at the type alone
+        refused(redis_server, client, kind, " ".join(command), but=("close_gate", "open_gate", "inspect"))  # these check the type only
 
 
 def refused(server: Server, client: Client, kind: str, what: str, but: tuple[str, ...] = ()) -> None:
@@ -1243,7 +1245,7 @@ def refused(server: Server, client: Client, kind: str, what: str, but: tuple[str
         assert whole(server) == before, f"{kind} {name} on {what} changed something"
 
 
-# ---- names, and a network that loses things
+# ---- names, and a network that loses data
 
 NAMES: list[str | bytes] = [
     "a b", "{x}", "x{y}z", "1 2 3", "fair 1 1 1 x", "gate 5 x", "x:write", "{x}:1:rwlock_timeout:1", "naïve\n", "x:timeout",
@@ -1253,7 +1255,7 @@ NAMES: list[str | bytes] = [
 
 @pytest.mark.parametrize("kind", [*KINDS, "latch"])
 def test_odd_names(agent: Agent, new_agent: Make, redis_server: Server, kind: str) -> None:
-    """They are not taken apart, and those that look alike do not meet: waiters are told, of their own lock."""
+    """Names are not parsed, and similar ones do not collide: waiters get messages of their own lock only."""
     client, other = agent.open(redis_server, **NO_POLLS), new_agent().open(redis_server, **NO_POLLS)
     names = [*NAMES, "x"]  # whose tagged name is that of "{x}"
     rows = [(one(client, kind, name), one(other, RIVAL.get(kind, kind), name)) for name in names]
@@ -1272,7 +1274,7 @@ def test_odd_names(agent: Agent, new_agent: Make, redis_server: Server, kind: st
 
 @pytest.mark.parametrize("kind", [*KINDS, "latch"])
 def test_a_message_that_is_missed(agent: Agent, new_agent: Make, redis_server: Server, new_proxy: Make, kind: str) -> None:
-    """The waiter's connections break, the lock is released, then there are connections again."""
+    """The waiter's connections break, the lock is released, then connections work again."""
     proxy = new_proxy(redis_server)
     client, other = agent.open(proxy, connects_per_second=1000, **NO_POLLS), new_agent().open(redis_server)
     mine, theirs = sides(other, client, kind)
@@ -1307,7 +1309,7 @@ def test_what_repeats_a_message_is_no_reason_to_look(agent: Agent, redis_server:
 
 @pytest.mark.parametrize("kind", [*KINDS, "latch"])
 def test_the_server_starts_anew_while_they_wait(agent: Agent, new_server: Make, kind: str) -> None:
-    """It has forgotten who held the lock, and every script."""
+    """The server has lost the holder, and every script."""
     server = new_server()
     client = agent.open(server, connects_per_second=1000, **NO_POLLS)
     mine, theirs = sides(client, client, kind)
@@ -1348,13 +1350,13 @@ STEMS = {"fair": "fair", "read": "read", "write": "write", "semaphore": "semapho
 
 @each
 def test_lost_replies(agent: Agent, redis_server: Server, new_proxy: Make, kind: str) -> None:
-    """What is sent again acts once, and what cannot be known is given back."""
+    """A request that is sent again acts once; a grant with an unknown outcome is given back."""
     proxy, direct = new_proxy(redis_server), agent.open(redis_server)
     client = agent.open(proxy, connects_per_second=1000, command_timeout_ms=700)
     seats = one(direct, kind, seats=9)
     lock = client.lock("lock", kind=kind, permits=2)
     seats.acquire(5, 0).ok
-    seats.release(5).ok  # the server knows the scripts
+    seats.release(5).ok  # the server has the scripts now
     before = image(redis_server)
     for waits_for_it in (0, 5000):
         hook = proxy.lose_reply(SHA[STEMS[kind] + "_acquire"])
@@ -1405,7 +1407,7 @@ def test_the_most_permits_at_once(agent: Agent, redis_server: Server) -> None:
 
 @both
 def test_one_owner_asks_several_times(agent: Agent, redis_server: Server, kind: str) -> None:
-    """Each acquisition of a semaphore is one of its own; the second request of who stands in line for a lock is refused."""
+    """Each acquire of a semaphore is separate. The second request of an owner that is in line for a lock is refused."""
     client = agent.open(redis_server)
     seats = one(client, kind, seats=2)
     for tag in (1, 2, 3, 4):
@@ -1437,7 +1439,7 @@ def test_one_owner_waits_once(agent: Agent, redis_server: Server, kind: str) -> 
     theirs.release(2).ok
 
 
-# ---- what the server may have in store
+# ---- foreign content on the server
 
 
 def test_a_permit_that_is_held_for_a_month_comes_back(agent: Agent, redis_server: Server) -> None:

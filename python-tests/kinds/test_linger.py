@@ -1,4 +1,4 @@
-"""linger_ms: a mutex that nobody waits for stays with the process for a moment after its release. To the server it is held."""
+"""linger_ms: a mutex without waiters stays with the process for a moment after its release. On the server it is held."""
 from __future__ import annotations
 
 from typing import Any, Callable
@@ -10,7 +10,7 @@ from harness.steps.redisson import Jvm, old_counter
 from harness.server import Server
 
 Make = Callable[..., Any]
-LONG = {"linger_ms": 1000, "handover_ms": 1000}  # long enough for a test to come in time
+LONG = {"linger_ms": 1000, "handover_ms": 1000}  # long enough for a test to be in time
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +28,7 @@ def lingers(server: Server, name: str = "lock") -> bool:
 
 
 def scripts(server: Server) -> int:
-    """Calls of scripts so far, as the server counts them."""
+    """Script calls so far, in the server's statistics."""
     lines = server.command("INFO", "commandstats").decode().splitlines()
     return sum(int(line.split("calls=")[1].split(",")[0]) for line in lines if line.startswith(("cmdstat_evalsha:", "cmdstat_eval:")))
 
@@ -93,7 +93,7 @@ def test_it_stays_within_the_bounds_of_hand_overs(agent: Agent, redis_server: Se
 
 
 def test_other_processes_have_turns(agent: Agent, new_agent: Make, redis_server: Server) -> None:
-    """One takes the lock again and again; with the usual bounds others are served in between: 200 turns are over first."""
+    """One process acquires the lock again and again; with the default bounds others are served in between, before it has made 200 turns."""
     greedy, other = agent.open(redis_server, linger_ms=1000).lock("lock"), new_agent().open(redis_server).lock("lock")
     goes_on = greedy.start("turns", 1, 200_000)
     between = other.turns(1, 200).ok
@@ -102,7 +102,7 @@ def test_other_processes_have_turns(agent: Agent, new_agent: Make, redis_server:
 
 
 def test_who_waits_elsewhere_is_told(client: Client, new_agent: Make, redis_server: Server) -> None:
-    """Nobody looks for itself within the time of the test: the release behind the linger grants the lock to the next process."""
+    """Nobody probes within the time of the test: the release after the linger grants the lock to the next process."""
     mine, theirs = client.lock("lock"), new_agent().open(redis_server, safety_ms=60_000).lock("lock")
     first = mine.acquire(1, 0).ok.token
     wait = theirs.start("acquire", 1, -1, thread=1)
@@ -137,7 +137,7 @@ def test_a_waiter_here_comes_first(client: Client, redis_server: Server) -> None
 
 
 def test_another_lease_asks_the_server(client: Client, redis_server: Server) -> None:
-    """A handle with other terms does not get what lingers: it goes back, in the same breath."""
+    """A handle with other terms does not get a lingering lock: the lock is released first, and acquired right after that."""
     lock, other = client.lock("lock"), client.lock("lock", lease_ms=7000)
     token = lock.acquire(1, 0).ok.token
     lock.release(1).ok
@@ -160,7 +160,7 @@ def test_the_turns_are_counted(agent: Agent, redis_server: Server) -> None:
 
 
 def test_a_paused_process_does_not_take_it_up(agent: Agent, new_agent: Make, redis_server: Server) -> None:
-    """Stopped while the lock lingers, past the lease: somebody else has it, and the next acquisition is no grant from memory."""
+    """Stopped while the lock lingers, beyond the lease: somebody else has it, and the next acquire is not granted from memory."""
     lock = agent.open(redis_server, **LONG, lease_ms=600).lock("lock")
     other = new_agent().open(redis_server, lease_ms=600).lock("lock")
     first = lock.acquire(1, 0).ok.token
@@ -223,7 +223,7 @@ def test_the_last_handle_may_go(agent: Agent, redis_server: Server) -> None:
 
 
 def test_a_server_that_is_gone(agent: Agent, redis_server: Server) -> None:
-    """The release was done in memory; the lock goes back when the server does."""
+    """The release was done in memory; the lock goes back when the server is back."""
     client = agent.open(redis_server, linger_ms=100, handover_ms=1000, lease_ms=2000)
     lock = client.lock("lock")
     token = lock.acquire(1, 0).ok.token

@@ -1,4 +1,4 @@
-"""Several locks as one: all or none, in any order, of mixed kinds; what stands in the way, and what is left behind."""
+"""Several locks as one: all or none, in any order, of mixed kinds; what keeps it from being granted, and what failures leave behind."""
 from __future__ import annotations
 
 import pathlib
@@ -23,7 +23,7 @@ MIXED = ["mutex", "fair", "read", "write"]
 
 
 class Several:
-    """Mutexes by their names, or locks of other kinds; all of them as one; and the same names for somebody else."""
+    """Mutexes by their names, or locks of other kinds; all of them as one; and the same names for another client."""
 
     def __init__(self, client: Client, names: str = "abc", kinds: list[str] | None = None) -> None:
         self.client = client
@@ -73,7 +73,7 @@ def test_all_or_none(agent: Agent, new_agent: Make, redis_server: Server, kinds:
     assert lock.state(1) == "HELD"
     lock.release(1).ok
     assert lock.state(1) == "NONE" and lock.release(1).status == "NOT_HELD"
-    for name in several.members:  # whichever is taken: none of the others is
+    for name in several.members:  # whichever one is held: none of the others gets acquired
         rival = several.rival(other, name)
         rival.acquire(2, 0).ok
         before = image(redis_server)
@@ -90,7 +90,7 @@ def test_all_or_none(agent: Agent, new_agent: Make, redis_server: Server, kinds:
 
 
 def test_members_can_be_had_alone(agent: Agent, redis_server: Server) -> None:
-    """A member of the owner's is entered again; another owner's in the same process is in the way."""
+    """A member that the owner holds is re-entered; a member of another owner in the same process is in the way."""
     several = Several(agent.open(redis_server))
     lock, b = several.lock, several.members["b"]
     token = b.acquire(1, 0).ok.token
@@ -99,7 +99,7 @@ def test_members_can_be_had_alone(agent: Agent, redis_server: Server) -> None:
     assert b.token(1).ok.token == token and b.count(1).count == 2 and lock.count(1).count == 1
     lock.release(1).ok
     assert b.state(1) == "HELD" and lock.state(1) == "NONE"
-    for answer in (lock.release(1), lock.submit_release(1, 9)):  # nothing is changed
+    for answer in (lock.release(1), lock.submit_release(1, 9)):  # both are refused and change nothing
         assert answer.status == "NOT_HELD" and answer.message.startswith("lock 'a' at ")
         assert b.state(1) == "HELD" and b.token(1).ok.token == token and b.count(1).count == 1
     answer = lock.acquire(2, 0)
@@ -165,7 +165,7 @@ forms = pytest.mark.parametrize("form", ["blocking", "submitted"])
 
 
 def asked(client: Client, lock: Lock, wait: int, form: str) -> Callable[[], str]:
-    """Ask for the lock: what will be the status in the end."""
+    """Requests the lock in this form; returns a function for the final status."""
     if form == "blocking":
         pending = lock.start("acquire", 1, wait, thread=1)
         return lambda: str(pending.answer().status)
@@ -177,7 +177,7 @@ def asked(client: Client, lock: Lock, wait: int, form: str) -> Callable[[], str]
 def test_one_script_when_all_are_free(agent: Agent, redis_server: Server, form: str) -> None:
     client = agent.open(redis_server)
     several = Several(client, "abcdefgh")
-    several.lock.acquire(1, 0).ok  # which also teaches the server the scripts
+    several.lock.acquire(1, 0).ok  # also loads the scripts into the server
     several.lock.release(1).ok
     for wait in (0, -1):
         redis_server.command("CONFIG", "RESETSTAT")
@@ -196,7 +196,7 @@ def test_one_script_when_all_are_free(agent: Agent, redis_server: Server, form: 
 @forms
 @pytest.mark.parametrize("what", ["lost reply", "lost request"])
 def test_an_answer_that_does_not_come(agent: Agent, redis_server: Server, new_proxy: Make, what: str, form: str) -> None:
-    """Sent again with the same ids it takes nothing twice; and what cannot be had is not kept."""
+    """Sent again with the same ids it takes nothing twice; members that cannot be had are not kept."""
     several = Several(agent.open(redis_server))
     several.lock.acquire(1, 0).ok
     several.lock.release(1).ok
@@ -219,7 +219,7 @@ def test_an_answer_that_does_not_come(agent: Agent, redis_server: Server, new_pr
 
 
 def after_the_lease(agent: Agent, rival: Agent, server: Server, proxy: Proxy, wait: int, form: str) -> None:
-    """The process was stopped meanwhile: what was granted is of no use, and nobody here keeps it."""
+    """The process was stopped in between: the grant is useless, and nobody here keeps it."""
     client = agent.open(proxy, lease_ms=1500, private_connections=0, busy_poll_us=0)
     several = Several(client)
     several.lock.acquire(1, 0).ok
@@ -236,7 +236,7 @@ def after_the_lease(agent: Agent, rival: Agent, server: Server, proxy: Proxy, wa
     if wait:
         assert {lock.count(1).count for lock in several.members.values()} == {1}
         several.lock.release(1).ok
-    Several(rival.open(server)).lock.acquire(1, 20_000).ok  # what the members ask for late goes back
+    Several(rival.open(server)).lock.acquire(1, 20_000).ok  # late requests of the members are undone
     assert {lock.state(1) for lock in several.members.values()} == {"NONE"}
 
 
@@ -248,7 +248,7 @@ def test_an_answer_that_comes_after_the_lease(
     after_the_lease(agent, new_agent(), redis_server, new_proxy(redis_server), wait, form)
 
 
-@pytest.mark.house  # the library under test is another one
+@pytest.mark.house  # it tests a library with a mutant, not the library under test
 def test_mutant_after_the_lease(new_agent: Make, redis_server: Server, new_proxy: Make, tmp_path: pathlib.Path) -> None:
     library = str(mutants.library(ROOT, BUILD, tmp_path, mutants.TOO_LATE))
     with pytest.raises((AssertionError, KeyError)):
@@ -256,7 +256,7 @@ def test_mutant_after_the_lease(new_agent: Make, redis_server: Server, new_proxy
 
 
 def test_a_lease_that_a_member_may_not_have(agent: Agent, redis_server: Server) -> None:
-    """Neither has the multi-lock it, whichever member that is: renewals need 500 ms, and a quarantine is for so long a lease."""
+    """The multi-lock may not have it either, whichever member refuses it: renewals need 500 ms, and a quarantine allows no longer lease."""
     client = agent.open(redis_server, lease_ms=10_000, quarantine_ms=20_000)
     client.provision(5000).ok
     fixed, brief, renewed, late = (client.lock(name, **options) for name, options in (
@@ -278,7 +278,7 @@ def test_a_lease_that_a_member_may_not_have(agent: Agent, redis_server: Server) 
 
 
 def test_a_request_that_is_overtaken_by_its_copy(agent: Agent, redis_server: Server, new_proxy: Make) -> None:
-    """A blocking caller sends it again. The copy is told that a member is in use; what the first one takes afterwards is given back."""
+    """A blocking caller sends it again. The copy is told that a member is held; what the first request takes afterwards is given back."""
     teach(redis_server)
     proxy = new_proxy(redis_server)
     client = agent.open(proxy, connects_per_second=1000, command_timeout_ms=20_000)
@@ -307,7 +307,7 @@ def test_a_request_that_is_overtaken_by_its_copy(agent: Agent, redis_server: Ser
 
 
 def test_it_waits_for_each(agent: Agent, new_agent: Make, redis_server: Server) -> None:
-    """For one after the other, told by push; while it waits for one, it has those before."""
+    """One member after the other, woken by messages; while it waits for one, it holds those before."""
     client, other = agent.open(redis_server, **NO_POLLS), new_agent().open(redis_server, **NO_POLLS)
     several = Several(client, "abcd", MIXED)
     rivals = {name: several.rival(other, name) for name in "abcd"}
@@ -389,7 +389,7 @@ def test_submitted(agent: Agent, new_agent: Make, redis_server: Server) -> None:
     assert lock.submit_release(1, 9).status == "NOT_HELD"
     lock.submit_acquire(1, 0, 10).ok
     assert told(client, "ACQUIRED", "ACQUIRE_FAILED").tag == 10
-    several.lock.drop()  # the handle may go while it is held, and while it is acquired
+    several.lock.drop()  # the handle may be freed while it holds or acquires
     again = client.multi(*several.members.values())
     again.submit_acquire(2, 500, 11).ok
     again.drop()
@@ -402,7 +402,7 @@ def test_submitted(agent: Agent, new_agent: Make, redis_server: Server) -> None:
 
 @pytest.mark.parametrize("last", [False, True])
 def test_a_submitted_call_is_cancelled_anywhere(agent: Agent, redis_server: Server, last: bool) -> None:
-    """Also behind one member and before the next; what the cancel says is what comes of it."""
+    """Also after one member and before the next; the result follows the cancel's answer."""
     client = agent.open(redis_server)
     several = Several(client, "ab")
     lock, a, b = several.lock, several.members["a"], several.members["b"]
@@ -427,7 +427,7 @@ def test_a_submitted_call_is_cancelled_anywhere(agent: Agent, redis_server: Serv
 
 
 def test_a_submitted_wait_ends_anywhere(agent: Agent, redis_server: Server) -> None:
-    """Also behind one member and before the next. Who was willing to wait is told that time is over, who was not that others hold it."""
+    """Also after one member and before the next. A caller with a wait gets TIMED_OUT, one without gets BUSY."""
     client = agent.open(redis_server)
     several = Several(client, "abcdefghijklm")
     several.members["m"].acquire(9, 0).ok
@@ -441,7 +441,7 @@ def test_a_submitted_wait_ends_anywhere(agent: Agent, redis_server: Server) -> N
 
 @forms
 def test_a_member_that_is_lost_while_others_are_waited_for(agent: Agent, new_agent: Make, redis_server: Server, form: str) -> None:
-    """Nobody is told that he has all of them when somebody else has one."""
+    """The multi-lock is not granted when somebody else has a member."""
     client, other = agent.open(redis_server, lease_ms=600, renew="no"), new_agent().open(redis_server)
     several, theirs = Several(client, "abc"), {name: other.lock(name) for name in "ac"}
     theirs["c"].acquire(2, 0).ok
@@ -449,7 +449,7 @@ def test_a_member_that_is_lost_while_others_are_waited_for(agent: Agent, new_age
         wait = several.lock.start("acquire", 1, -1, thread=1)
     else:
         several.lock.submit_acquire(1, -1, 7).ok
-    until(lambda: several.members["b"].state(1) == "HELD")  # not all are being asked for at once any more
+    until(lambda: several.members["b"].state(1) == "HELD")  # from now on not all are requested at once
     until(lambda: several.members["c"].state(1) == "WAITING")
     theirs["a"].acquire(2, 10_000).ok
     theirs["c"].release(2).ok
@@ -486,7 +486,7 @@ def test_cancelled_while_all_are_asked_for_at_once(agent: Agent, redis_server: S
 
 @pytest.mark.parametrize("then", ["again", "submit", "cancel", "time", "gate", "loss", "close"])
 def test_an_interrupted_call_goes_on(agent: Agent, new_agent: Make, redis_server: Server, then: str) -> None:
-    """After a signal it keeps what it has and its place; the next call, or a cancel, takes it from there."""
+    """After a signal it keeps its members and its place; the next call, or a cancel, continues from there."""
     client, other = agent.open(redis_server, interruptible="true", lease_ms=1000), new_agent().open(redis_server)
     several = Several(client, "abc", ["fair", "mutex", "write"])
     lock, a, b, rival = several.lock, several.members["a"], several.members["b"], several.rival(other, "b")
@@ -579,7 +579,7 @@ def test_a_member_of_another_kind(agent: Agent, redis_server: Server) -> None:
 
 
 def test_a_lost_member(agent: Agent, new_agent: Make, redis_server: Server) -> None:
-    """All is lost in the owner's eyes; the rest is still held and goes back by the release, which says LOST."""
+    """For the owner all is lost; the rest is still held until the release, which returns LOST."""
     client, other = agent.open(redis_server, lease_ms=800), new_agent().open(redis_server)
     several = Several(client, "abcd", MIXED)
     lock = several.lock
@@ -664,11 +664,11 @@ def test_fork(agent: Agent, redis_server: Server) -> None:
     assert several.lock.state(1) == "HELD" and several.lock.release(1).status == "OK"
 
 
-# ---- no two wait for each other
+# ---- no deadlock
 
 
 class Actor(threading.Thread):
-    """Random subsets of the names, in random order, of random kinds that fit; a witness per name without atomicity."""
+    """Random subsets of the names, in random order, of random kinds that fit; a non-atomic witness per name."""
 
     NAMES = "abcdef"
 

@@ -1,4 +1,4 @@
-"""Permits of a plain semaphore whose holder has died come back when somebody asks for it, and nobody else's do: README, semaphore."""
+"""Permits of a plain semaphore whose holder died come back by a reclaim, and no other permits do: README, semaphore."""
 from __future__ import annotations
 
 import time
@@ -24,7 +24,7 @@ def seats(client: Any, permits: int = 1, **options: Any) -> Lock:
 
 
 def comes_back(lock: Lock, permits: int) -> None:
-    """So many, and no more, once the leases of dead holders are over."""
+    """So many come back, and no more, once the leases of dead holders are over."""
     back = 0
     while back < permits:
         back += until(lambda: lock.permits_reclaim(0).ok.value)
@@ -32,7 +32,7 @@ def comes_back(lock: Lock, permits: int) -> None:
 
 
 def test_a_killed_holder(new_agent: Make, redis_server: Server) -> None:
-    """kill -9: its permits come back once, a waiter elsewhere is told, and Redisson sees the number and the message."""
+    """kill -9: its permits come back once, a waiter elsewhere gets a message, and Redisson sees the number and the message."""
     holder, other = new_agent(), new_agent().open(redis_server, safety_ms=60_000)
     mine, java = seats(holder.open(redis_server, lease_ms=LEASE), 2), JavaSemaphore(redis_server.client())
     mine.acquire(1, 0).ok
@@ -50,7 +50,7 @@ def test_a_killed_holder(new_agent: Make, redis_server: Server) -> None:
 
 
 def test_who_lives_keeps_them(new_agent: Make, redis_server: Server) -> None:
-    """Also idle for many leases, in a crowd; and what Redisson took is nobody's."""
+    """Also when idle for many leases, among many; permits that Redisson took have no owner and stay."""
     holder, other = new_agent().open(redis_server, lease_ms=LEASE), new_agent().open(redis_server)
     mine, theirs, java = seats(holder), seats(other), JavaSemaphore(redis_server.client(), "seats")
     for owner in range(1, 4):
@@ -67,7 +67,8 @@ def test_who_lives_keeps_them(new_agent: Make, redis_server: Server) -> None:
 
 @pytest.mark.parametrize("how", ["free", "stop"])
 def test_a_client_that_went_without_a_word(new_agent: Make, redis_server: Server, how: str) -> None:
-    """Freed without being closed it is dead, though its process lives. Stopped it learns of the loss, and gives nothing back."""
+    """A client that is freed without a close is dead, even if its process lives. A stopped one learns of the loss, and gives nothing back.
+    """
     holder, other = new_agent(), new_agent().open(redis_server)
     client, theirs = holder.open(redis_server, lease_ms=LEASE), seats(other, 3)
     mine = seats(client, 3)
@@ -124,7 +125,7 @@ def test_submitted(new_agent: Make, redis_server: Server) -> None:
 
 
 def test_max_hold_gives_back_once(new_agent: Make, redis_server: Server) -> None:
-    """What ended by itself is not given back again."""
+    """Permits that came back after max_hold_ms do not come back again."""
     client, other = new_agent().open(redis_server, lease_ms=LEASE, max_hold_ms=200), seats(new_agent().open(redis_server))
     seats(client, 2).acquire(1, 0).ok
     event = client.event()
@@ -147,13 +148,13 @@ def test_a_holder_hears_that_the_server_forgot(agent: Agent, new_server: Callabl
 
 
 def test_a_server_that_was_away(new_agent: Make, redis_server: Server) -> None:
-    """Holders are heard of again when it is back; a reclaim with a longer silence than that took nothing from them."""
+    """Holders are heard again when it is back; a reclaim with a longer silence than that takes nothing from them."""
     client, other = new_agent().open(redis_server, lease_ms=LEASE), seats(new_agent().open(redis_server))
     mine = seats(client)
     mine.acquire(1, 0).ok
     redis_server.pause()
     until(lambda: client.ping(200).status != "OK")
-    time.sleep(2 * LEASE / 1000)  # the leases end while nobody is heard
+    time.sleep(2 * LEASE / 1000)  # the leases end while no holder is heard
     redis_server.resume()
     assert other.permits_reclaim(10_000).ok.value == 0
     renewed = client.counters()["renewed"]

@@ -1,6 +1,6 @@
-"""Fencing tokens never fall, also over a server that lost its memory: no counter runs ahead of the server's clock. docs/fencing.md.
+"""Fencing tokens never fall, even if a server loses its memory: no counter runs ahead of the server's clock. docs/fencing.md.
 
-Grants come as fast as they can, with as many tokens as options can ask for; then what the server knows is gone.
+Grants come as fast as possible, with as many tokens as options can request; then the server loses its data.
 """
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ def lose(server: Server, loss: str) -> None:
 @pytest.mark.parametrize("kind", ["mutex", *KINDS])
 @pytest.mark.parametrize("loss", LOSSES)
 def test_a_loss_of_memory(agent: Agent, server: Server, loss: str, kind: str) -> None:
-    """Each grant that asked for 1,025 tokens, or 1,024 permits, put the counter a millisecond ahead of the clock: 30 or 300 ms here."""
+    """Each grant that requested 1,025 tokens, or 1,024 permits, would put the counter a millisecond ahead of the clock: 30 or 300 ms here.
+    """
     client = agent.open(server, connects_per_second=1000, lease_ms=500)
     lock, last = lock_of(client, kind), 0
     for _ in range(3):
@@ -70,7 +71,7 @@ def test_a_loss_of_memory(agent: Agent, server: Server, loss: str, kind: str) ->
 
 
 def test_a_failover(agent: Agent, server: Server) -> None:
-    """The new primary knows nothing of the last grants: it was cut off."""
+    """The new primary was cut off and does not know the last grants."""
     with Server("--replicaof", f"127.0.0.1 {server.port}") as replica:
         until(lambda: b"master_link_status:up" in replica.command("INFO", "replication"))
         old, new = agent.open(server), agent.open(replica)
@@ -85,7 +86,9 @@ def test_a_failover(agent: Agent, server: Server) -> None:
 
 
 def test_redissons_fenced_lock_beside(agent: Agent, redis_server: Server) -> None:
-    """It counts on from ours by ones, so it never comes ahead of the clock either. What it forgets itself starts at 1: ours is above all."""
+    """It counts on from our tokens by ones, so it never runs ahead of the clock either. Its own restart begins at 1: our next token is
+    above all.
+    """
     lock, highest = agent.open(redis_server, handover_turns=1024).lock("lock"), 0
     with Jvm(redis_server) as jvm:
         fenced = jvm.fenced_lock("lock")
@@ -126,7 +129,7 @@ def test_processes_in_turn(new_agent: Make, redis_server: Server) -> None:
 
 
 def fall(server: Server, by: int) -> None:
-    """As if the clock had been so far ahead, in microseconds, until now, and the server forgot that."""
+    """As if the clock had been that many microseconds ahead until now, and the server forgot it."""
     server.command("DEL", token_key("lock"), "lock")
     assert by > 0
 
@@ -145,7 +148,7 @@ def test_who_waits_goes_on_when_tokens_are_higher_again(agent: Agent, redis_serv
     answer = lock.acquire(1, 0)
     assert answer.status == "SERVER_FORGOT" and answer.retryable and "fencing token" in answer.message
     assert lock.acquire(2, 50).status == "SERVER_FORGOT"
-    token = lock.acquire(3, 20_000).ok.token  # until the clock is there
+    token = lock.acquire(3, 20_000).ok.token  # until the clock has caught up
     assert token > high
     lock.release(3).ok
     until(lambda: redis_server.command("EXISTS", "lock") == 0)
@@ -154,7 +157,7 @@ def test_who_waits_goes_on_when_tokens_are_higher_again(agent: Agent, redis_serv
 
 
 def test_others_are_served_meanwhile(agent: Agent, new_agent: Make, redis_server: Server) -> None:
-    """Whoever had no higher token is granted the lock; the one that has gives it back at once, and its other locks go on."""
+    """Owners that had no higher token are granted the lock. One that had gives it back at once, and its other locks go on."""
     client, other = agent.open(redis_server), new_agent().open(redis_server)
     lock, near, theirs = client.lock("lock"), client.lock("near"), other.lock("lock")
     ahead(redis_server, 10**12)
@@ -165,7 +168,7 @@ def test_others_are_served_meanwhile(agent: Agent, new_agent: Make, redis_server
     for _ in range(100):
         theirs.acquire(1, 10_000).ok
         theirs.release(1).ok
-        near.acquire(1, 1000).ok  # once the connection is given up with the low grant: it could be an old reply
+        near.acquire(1, 1000).ok  # the connection is closed after the low grant: it could be an old reply
         near.release(1).ok
     assert lock.state(1) == "WAITING" and client.counters()["undone"] >= 1
     ahead(redis_server, 2 * 10**12)
@@ -185,7 +188,7 @@ def test_who_holds_hears_that_it_is_lost(agent: Agent, redis_server: Server) -> 
 
 
 def test_a_pushed_grant_with_a_lower_token(agent: Agent, new_agent: Make, redis_server: Server) -> None:
-    """It is told to a process that has had a higher one: given back, and the process goes on to wait."""
+    """A message grants it to a process that has had a higher one: it is given back, and the process keeps waiting."""
     client, other = agent.open(redis_server), new_agent().open(redis_server)
     lock, theirs = client.lock("lock"), other.lock("lock")
     ahead(redis_server, 10**12)

@@ -1,7 +1,7 @@
-"""Fencing tokens over losses of memory wherever locks can be, and what every kind says when a token would fall. docs/fencing.md.
+"""Fencing tokens after a loss of memory, in every setup, and the answer of every kind when a token would fall. docs/fencing.md.
 
-A loss is a server that comes up with less than was known; its clock goes on. After it the next token of libdlock is above all
-there were: of every kind, of turns in memory, of adopted grants, and beside RFencedLock, which counts on the same key.
+A loss: a server comes back with less data; its clock goes on. After it the next token of libdlock is above all earlier ones:
+of every kind, of turns in memory, of adopted grants, and beside RFencedLock, which counts on the same key.
 """
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def lock_of(client: Client, kind: str, name: str = "lock") -> Lock:
 
 
 def grant(lock: Lock, kind: str, owner: int = 1) -> int:
-    """The token of one grant, given back. Semaphores that have lost their permits get some."""
+    """The token of one grant, which is released. A semaphore that has lost its permits gets some."""
     if "semaphore" in kind:
         until(lambda: lock.permits_set(4).status in ("OK", "UNCHANGED"))
     answer = until(lambda: answer if (answer := lock.acquire(owner, 20_000)).status == "OK" else None, 40)
@@ -68,7 +68,7 @@ def grant(lock: Lock, kind: str, owner: int = 1) -> int:
 
 
 def fenced(server: Any, name: str) -> int:
-    """One turn of Redisson's RFencedLock: its token."""
+    """One hold of Redisson's RFencedLock: its token."""
     left, token = ask(server, "EVAL", FENCED, 2, name, token_key(name), 30_000, "00000000-0000-4000-8000-000000000000:1")
     assert left == -1
     ask(server, "DEL", name)
@@ -79,7 +79,7 @@ def fenced(server: Any, name: str) -> int:
 
 
 def test_many_grants_in_one_go(redis_server: Server) -> None:
-    """Grants of one name, pipelined or in one MULTI: the server reads its clock for each, so none of them leads it."""
+    """Grants of one name, pipelined or in one MULTI: the server reads its clock for each, so none is ahead of it."""
     acquire, release = load("acquire"), load("release")
     keys = [key % "lock" for key in ("%s", "redisson_lock_token:{%s}", "dlock_queue:{%s}", "dlock_waiters:{%s}", "dlock_gate:{%s}")]
     with redis_server.client() as redis:
@@ -99,12 +99,14 @@ def test_many_grants_in_one_go(redis_server: Server) -> None:
                 before = last
             assert set(answers[2::3]) == {1} and counter(redis_server) == before
         frozen = "local a, b = redis.call('TIME'), 0 repeat b = redis.call('TIME') until b[2] ~= a[2] or b[1] ~= a[1] return 1"
-        assert redis.command("EVAL", frozen, 0) == 1  # a clock that stood still within a script would end in BUSY
+        assert redis.command("EVAL", frozen, 0) == 1  # a clock that stands still within a script would end in BUSY
 
 
 @pytest.mark.parametrize("together", ["multi", "crowd"])
 def test_names_that_share_a_counter(agent: Agent, redis_server: Server, together: str) -> None:
-    """"k" and "{k}" have one counter: in one script the second is one ahead of the time that was read, and the script lasts longer."""
+    """"k" and "{k}" have one counter. In one script the second token is one ahead of the time that was read; the script takes longer than
+    that.
+    """
     client = agent.open(redis_server, **MUCH)
     plain, braced = client.lock("k"), client.lock("{k}")
     highest = 0
@@ -139,7 +141,7 @@ def test_the_counter_ends_by_itself(agent: Agent) -> None:
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_turns_in_memory_and_adopted_grants(new_agent: Make, new_server: Make, loss: str) -> None:
-    """Lingering turns, hand-overs, a grant that moves to another process, a lease that is extended: none comes again."""
+    """Lingering turns, hand-overs, a grant that moves to another process, an extended lease: no token comes again."""
     server = new_server()
     client, other = new_agent().open(server, linger_ms=20, lease_ms=600, **MUCH), new_agent().open(server, lease_ms=600, **MUCH)
     lock, theirs, highest = client.lock("lock"), other.lock("lock"), 0
@@ -170,7 +172,7 @@ def test_turns_in_memory_and_adopted_grants(new_agent: Make, new_server: Make, l
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_a_turn_in_memory_after_a_loss(new_agent: Make, new_server: Make, loss: str) -> None:
-    """What was reserved before the loss stays below what is granted after it: the resource refuses the old process's next turns."""
+    """Tokens reserved before the loss stay below those granted after it: the resource refuses the old process's next turns."""
     server = new_server()
     client, other = new_agent().open(server, lease_ms=30_000, handover_ms=1000, **MUCH), new_agent().open(server, **MUCH)
     lock, theirs = client.lock("lock"), other.lock("lock")
@@ -194,7 +196,7 @@ def test_a_turn_in_memory_after_a_loss(new_agent: Make, new_server: Make, loss: 
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_a_multi_lock(agent: Agent, new_server: Make, loss: str) -> None:
-    """In one script for mutexes, one by one for others: each member's tokens go on, and so does the largest."""
+    """In one script for mutexes, one by one for others: each member's tokens keep growing, and so does the largest."""
     server = new_server()
     client, highest = agent.open(server, **MUCH), 0
     mutexes = [client.lock("{x}a"), client.lock("{x}b")]
@@ -214,7 +216,7 @@ def test_a_multi_lock(agent: Agent, new_server: Make, loss: str) -> None:
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("kind", ["mutex", "fair", "write"])
 def test_redissons_fenced_lock_beside(agent: Agent, new_server: Make, loss: str, kind: str) -> None:
-    """It takes turns with libdlock before and after the loss. Where it comes first after it, it is Redisson's token that falls."""
+    """It takes turns with libdlock before and after the loss. If it comes first after the loss, Redisson's token falls."""
     server = new_server()
     client, highest = agent.open(server, **MUCH), 0
     lock = lock_of(client, kind)
@@ -232,7 +234,7 @@ def test_redissons_fenced_lock_beside(agent: Agent, new_server: Make, loss: str,
 
 
 def takes_turns(client: Client, server: Callable[[str], Any], names: dict[str, str], count: int, last: dict[str, int]) -> None:
-    """Some grants of every kind, and of RFencedLock between them: all above last, which is then the highest."""
+    """Some grants of every kind, and of RFencedLock between them: all are above last. Returns the highest."""
     for kind, name in names.items():
         lock = lock_of(client, kind, name)
         for _ in range(count):
@@ -244,7 +246,7 @@ def takes_turns(client: Client, server: Callable[[str], Any], names: dict[str, s
 
 
 def test_a_failover_by_sentinels(agent: Agent) -> None:
-    """The replica sleeps while the last tokens are made, then the primary dies: the new one has old counters."""
+    """The replica is stopped while the last tokens are made, then the primary dies: the new one has old counters."""
     with Watched() as watched:
         client, last, names = agent.open(watched.url, connect_timeout_ms=500), {}, {kind: f"s {kind}" for kind in ALL}
         for _ in range(2):
@@ -292,7 +294,7 @@ def with_no_error(ask: Callable[[], Any]) -> Any:
 
 @pytest.mark.parametrize("forget", [1, 2, 5])
 def test_a_quorum(new_agent: Make, forget: int) -> None:
-    """So many of five forget at once, all of them too: tokens are read, the largest is written back, and clocks stand for the rest."""
+    """So many of five forget at once, up to all: tokens are read, the largest is written back, and clocks stand in for lost ones."""
     with Quorum(of=Skewed) as quorum:
         for ms, node in zip((0, 20, -20, 40, -40), quorum.nodes):
             node.jump(ms)
@@ -309,7 +311,7 @@ def test_a_quorum(new_agent: Make, forget: int) -> None:
             for node in quorum.nodes[round % 3 :][:forget] if forget < 5 else quorum.nodes:
                 node.command("FLUSHALL")
             if forget == 5:
-                time.sleep(0.1)  # longer than the clocks differ: docs/fencing.md
+                time.sleep(0.1)  # more than the clocks differ: docs/fencing.md
 
 
 def test_confirmed_by_replicas(new_agent: Make, new_server: Make) -> None:
@@ -322,11 +324,11 @@ def test_confirmed_by_replicas(new_agent: Make, new_server: Make) -> None:
         server.command("FLUSHALL")
 
 
-# ---- a clock that went back: what every kind says
+# ---- a clock that is set back: the answer of every kind
 
 
 def high_then_low(server: Server, kind: str, take: Callable[[], int]) -> int:
-    """A token of a clock that is set back by a quarter of an hour then, and the counter is forgotten."""
+    """A token of a clock that is then set back by a quarter of an hour; the counter is lost."""
     server.jump(900_000)  # type: ignore[attr-defined]
     high = take()
     server.command("DEL", token_key("lock"))
@@ -342,11 +344,11 @@ def skewed() -> Iterator[Skewed]:
 
 @pytest.mark.parametrize("kind", ALL)
 def test_every_kind_says_so(new_agent: Make, skewed: Skewed, kind: str) -> None:
-    """Whoever of the process asks: it is the client that remembers. Others go on, and so does it when tokens are higher."""
+    """For any owner of the process: the client remembers. Others go on, and so does this client when tokens are higher."""
     client, other = new_agent().open(skewed), new_agent().open(skewed)
     lock, theirs = one(client, kind), one(other, kind)
     high = high_then_low(skewed, kind, lambda: grant(lock, kind))
-    for owner in 1, 2, 1:  # the one before gives its grant back meanwhile
+    for owner in 1, 2, 1:  # the grant before is released in between
         answer = until(lambda: answer if (answer := lock.acquire(owner, 0)).status != "BUSY" else None)
         assert answer.status == "SERVER_FORGOT" and answer.retryable and str(high) in answer.message
         assert "fencing token" in answer.message and "lock 'lock' at " in answer.message
@@ -396,7 +398,7 @@ def test_a_multi_lock_says_so(agent: Agent, skewed: Skewed) -> None:
 
 
 def test_a_lower_grant_is_not_adopted(new_agent: Make, skewed: Skewed) -> None:
-    """The grant of a client that knew nothing better goes back; its own export comes home as always."""
+    """The grant of a client that knew no higher token is refused; the client's own export can always come back."""
     client, other = new_agent().open(skewed), new_agent().open(skewed)
     lock, theirs = client.lock("lock", **MUCH), other.lock("lock")
     token = lock.acquire(1, 0).ok.token
@@ -413,12 +415,12 @@ def test_a_lower_grant_is_not_adopted(new_agent: Make, skewed: Skewed) -> None:
 
 
 def test_a_grant_that_is_asked_for_again_has_its_older_token(agent: Agent, redis_server: Server, new_proxy: Make) -> None:
-    """Its answers are lost, and others of the process are granted higher tokens meanwhile: that is no fall."""
+    """Its replies are lost, and others of the process are granted higher tokens meanwhile: that is no fall."""
     proxy = new_proxy(redis_server)
     client = agent.open(proxy, connects_per_second=1000)
     one(client, "semaphore", seats=1000)
     many, few = client.lock("lock", kind="semaphore", permits=777), client.lock("lock", kind="semaphore")
-    grant(few, "semaphore")  # the server knows the script now
+    grant(few, "semaphore")  # the server has the script now
     hook = proxy.lose_reply(b"\r\n777\r\n", times=None)
     waits = many.start("acquire", 1, 20_000, thread=1)
     until(lambda: hook.count >= 1 and redis_server.command("GET", "lock") == b"223")

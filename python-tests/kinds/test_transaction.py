@@ -30,7 +30,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarn
 
 SECRET = "s3cret-canary"
 MIB = 1 << 20
-SPARES = 8  # connections in no round that a client keeps
+SPARES = 8  # idle connections that a client keeps
 EXEC = b"$4\r\nEXEC\r\n"
 MULTI = b"$5\r\nMULTI\r\n"
 Make = Callable[..., Any]
@@ -38,7 +38,7 @@ Make = Callable[..., Any]
 
 @pytest.fixture(name="redis_server")
 def without_links(redis_server: Server) -> Server:
-    """What an earlier test left behind, in a traceback say, is not counted here."""
+    """Leftovers of an earlier test, for example in a traceback, are not counted here."""
     for link in links(redis_server):
         redis_server.command("CLIENT", "KILL", "ID", link["id"])
     return redis_server
@@ -56,14 +56,14 @@ def error_of(name: str) -> Any:
 
 
 def links(server: Server) -> list[dict[str, str]]:
-    """The connections of libdlock, as CLIENT LIST has them."""
+    """The connections of libdlock in CLIENT LIST."""
     rows = server.command("CLIENT", "LIST").decode().splitlines()
     found = [dict(word.partition("=")[::2] for word in row.split()) for row in rows]
     return [link for link in found if link["name"].startswith("dlock")]
 
 
 def watching(server: Server, key: str | bytes) -> int:
-    """How many connections watch a key: it is changed, and theirs are marked."""
+    """How many connections watch a key: it is changed, which marks them."""
     server.command("EXISTS", key) and server.command("DEL", key)
     server.command("SET", key, "touched")
     return sum("d" in link["flags"] for link in links(server))
@@ -186,12 +186,12 @@ def test_reads_come_before_writes(client: Client, redis_server: Server) -> None:
             with pytest.raises(ValueError, match="before the first write") as caught:
                 call()
             assert isinstance(caught.value, dlock.InvalidArgument)
-        txn.commit()  # the round was not ended by that
+        txn.commit()  # that did not end the round
     assert redis_server.command("GET", "a") == b"x"
 
 
 def test_nobody_waits_for_a_transaction(client: Client, redis_server: Server) -> None:
-    """Two of them on one key at once, and locks on the same names: whoever commits first wins."""
+    """Two of them on one key at once, and locks on the same names: the first to commit wins."""
     with client.transaction_begin("a") as first, client.transaction_begin("a") as second, client.lock("a2"):
         for txn in first, second:
             assert txn.get("a") is None
@@ -212,7 +212,7 @@ def test_rollback(client: Client, redis_server: Server) -> None:
             txn.commit()
         txn.watch("a")
         assert txn.get("a") == b"touched"
-        txn.commit()  # what was queued is forgotten
+        txn.commit()  # queued writes are gone
     assert redis_server.command("GET", "a") == b"touched"
 
 
@@ -260,7 +260,7 @@ def test_keys_may_be_any_bytes(client: Client, redis_server: Server, key: bytes 
         txn.incr(raw[:-1] + b"n")
         txn.commit()
         assert redis_server.command("GET", raw) == raw and redis_server.command("GET", raw[:-1] + b"n") == b"1"
-        txn.watch(bytearray(raw))  # type: ignore[arg-type]  # whatever has bytes
+        txn.watch(bytearray(raw))  # type: ignore[arg-type]  # any object with a buffer
         assert watching(redis_server, raw) == 1
 
 
@@ -327,7 +327,7 @@ def test_bad_arguments(client: Client) -> None:
             with error_of("InvalidArgument"):
                 txn.incr("a", by)
         txn.set("a", memoryview(b"abc"))  # type: ignore[arg-type]
-        txn.commit()  # nothing of it ended the round
+        txn.commit()  # none of this ended the round
 
 
 def test_bad_arguments_of_the_abi(agent: Agent, redis_server: Server) -> None:
@@ -361,7 +361,7 @@ def test_buffers_of_the_abi(agent: Agent, redis_server: Server) -> None:
         assert (answer.size, bytes.fromhex(answer.value)) == (5, b"12345")
     assert txn.get("empty", 0).ok.size == 0
     answer = txn.get("none", 9)
-    assert (answer.status, answer.size) == ("NOT_FOUND", 0)  # left alone
+    assert (answer.status, answer.size) == ("NOT_FOUND", 0)  # unchanged
     txn.commit().ok
     lib = _lib.library()
     with Client(redis_server.url) as client, client.transaction_begin("a") as other:
@@ -423,7 +423,7 @@ def test_processes_lose_nothing(redis_server: Server) -> None:
 
 
 def test_threads_lose_nothing(client: Client, redis_server: Server) -> None:
-    """Two keys that stay equal, and one that is only written. Before the commit a body may see two states mixed."""
+    """Two keys that stay equal, and one that is only written. Before the commit a body may see a mix of two states."""
     threads, rounds = 8, 25
     runs: list[int] = []
     mixed: list[Transaction] = []
@@ -473,14 +473,14 @@ def test_no_connection_stays(redis_server: Server) -> None:
         for _ in range(20):
             client.transaction(lambda txn: txn.incr("n"), "n")
         assert len(links(redis_server)) == 1
-        many = [client.transaction_begin("n") for _ in range(9)]  # as many as connects_per_second lets through
+        many = [client.transaction_begin("n") for _ in range(9)]  # as many as connects_per_second allows
         assert len(links(redis_server)) == 9 and watching(redis_server, "n") == 9
         for txn in many:
             txn.close()
         until(lambda: len(links(redis_server)) == SPARES)
         assert watching(redis_server, "n") == 0
         held = client.transaction_begin("n")
-    until(lambda: len(links(redis_server)) <= 1)  # close() ends the spare ones
+    until(lambda: len(links(redis_server)) <= 1)  # close() closes the idle ones
     with error_of("Closed"):
         held.get("n")
     until(lambda: links(redis_server) == [])
@@ -528,7 +528,7 @@ def test_rounds_of_any_handle_share_connections(agent: Agent, redis_server: Serv
         txn.incr("n", 1).ok
         call(txn, "commit" if number % 2 else "rollback")
         if number % 3:
-            txn.end_txn()  # the others live on, and do not need the connection
+            txn.end_txn()  # the others live on, and do not need this connection
     assert redis_server.command("GET", "n") == b"20" and len(links(redis_server)) == 1
     assert client.counters()["connects"] == 1
     many = [client.txn() for _ in range(SPARES + 1)]
@@ -564,7 +564,7 @@ def test_a_connection_in_a_round_is_nobody_elses(agent: Agent, redis_server: Ser
 
 
 def test_any_trouble_closes_the_connection(agent: Agent, redis_server: Server, new_proxy: Make) -> None:
-    """Requests whose reply does not come: the server forgets what was watched as well."""
+    """Requests without a reply: the server forgets the watched keys as well."""
     proxy: Proxy = new_proxy(redis_server)
     client = agent.open(proxy, command_timeout_ms=100, connects_per_second=1000)
     txn = client.txn()
@@ -581,7 +581,7 @@ def test_any_trouble_closes_the_connection(agent: Agent, redis_server: Server, n
             assert answer.status == status, (marker, answer)
             assert answer.took < 200_000 + SLACK_MS * 1000
         gate.wait(0)
-        proxy.cut()  # the piece at the gate goes no further
+        proxy.cut()  # the data at the gate goes no further
         until(lambda: links(redis_server) == [])
         assert txn.commit().status == "NO_TRANSACTION"
     assert redis_server.command("DBSIZE") == 0
@@ -590,7 +590,7 @@ def test_any_trouble_closes_the_connection(agent: Agent, redis_server: Server, n
 def test_an_idle_connection_that_was_closed_is_made_anew(client: Client, redis_server: Server) -> None:
     with client.transaction_begin("a") as txn:
         txn.commit()
-        for pause in 0.0, 1.1:  # a younger one is not looked at before it is used
+        for pause in 0.0, 1.1:  # a younger one is used without a check
             time.sleep(pause)
             redis_server.command("CLIENT", "KILL", "ID", links(redis_server)[0]["id"])
             txn.watch("a")
@@ -681,7 +681,7 @@ def test_exec_never_arrives(agent: Agent, redis_server: Server, new_proxy: Make)
 
 
 def test_exec_arrives_after_the_answer_was_given_up(agent: Agent, redis_server: Server, new_proxy: Make) -> None:
-    """Why it is called unknown: the writes may still be done."""
+    """The reason for UNKNOWN_OUTCOME: the writes may still be done."""
     proxy: Proxy = new_proxy(redis_server)
     txn = begun(proxy, agent, "a", command_timeout_ms=100)
     txn.set("a", "x", -1).ok
@@ -728,14 +728,14 @@ def test_a_commit_that_is_not_sent_as_a_whole_writes_nothing(redis_server: Serve
     with Client(proxy.url, command_timeout_ms=300) as client, client.transaction_begin("a") as txn:
         for number in range(15):
             txn.set(f"k{number}", bytes(MIB))
-        gate = proxy.up.pause_at(b"$2\r\nk0\r\n")  # nobody reads on: the kernel takes some of it
+        gate = proxy.up.pause_at(b"$2\r\nk0\r\n")  # nobody reads on: the kernel buffers some of it
         with error_of("Unreachable") as caught:
             txn.commit()
         gate.wait(0)
         assert "nothing was written" in caught.value.message
         before = proxy.up.bytes
         gate.open()
-        until(lambda: proxy.up.bytes > before)  # what the kernel had taken goes on
+        until(lambda: proxy.up.bytes > before)  # the buffered part goes on
         proxy.cut()
         until(lambda: links(redis_server) == [])
     assert redis_server.command("DBSIZE") == 0
@@ -743,7 +743,7 @@ def test_a_commit_that_is_not_sent_as_a_whole_writes_nothing(redis_server: Serve
 
 @pytest.mark.parametrize("reset", [False, True])
 def test_cuts_anywhere(agent: Agent, redis_server: Server, new_proxy: Make, reset: bool) -> None:
-    """The connection is cut after so many bytes of either way: what the commit answers is true."""
+    """The connection is cut after so many bytes in either direction: the commit's answer is true."""
     proxy: Proxy = new_proxy(redis_server)
     client = agent.open(proxy, connects_per_second=1000)
     txn, seen = client.txn(), set()
@@ -766,12 +766,12 @@ def test_cuts_anywhere(agent: Agent, redis_server: Server, new_proxy: Make, rese
     assert seen >= {"UNKNOWN_OUTCOME", "UNREACHABLE", "NO_TRANSACTION"}
 
 
-# ---- what servers refuse
+# ---- refusals of the server
 
 
 @pytest.mark.parametrize("command", ["watch", "get", "multi", "set", "exec"])
 def test_commands_that_are_not_permitted(agent: Agent, redis_server: Server, command: str) -> None:
-    """Most of all: without MULTI nothing may be carried out on its own."""
+    """Above all: without MULTI no command may be executed on its own."""
     redis_server.command("ACL", "SETUSER", "limited", "reset", "on", f">{SECRET}", "~*", "&*", "+@all", f"-{command}")
     txn = agent.open(f"redis://limited:{SECRET}@{redis_server.host}:{redis_server.port}").txn()
     answers = [agent(name, txn.index, *words) for name, *words in
@@ -898,7 +898,7 @@ def test_a_server_that_cannot_save(agent: Agent, new_server: Make) -> None:
     assert server.command("DBSIZE") == 0
 
 
-# ---- servers that are none
+# ---- servers that are not Redis
 
 ODD = [b":1\r\n", b"$-1\r\n", b"*0\r\n", b"*1\r\n+OK\r\n", b"HTTP/1.1 400 Bad\r\n\r\n", b"_\r\n", b"%1\r\n+a\r\n+b\r\n", b"*9999999\r\n"]
 
@@ -940,14 +940,14 @@ def test_fitting_replies_and_more(agent: Agent) -> None:
         scripted(fake)
         assert [answer.status for answer in play(agent, fake)] == ["OK"] * 5
         for reply, status in (
-            (b"*2\r\n+OK\r\n:1\r\n+more\r\n", "OK"),  # the answer counts, the connection does not
+            (b"*2\r\n+OK\r\n:1\r\n+more\r\n", "OK"),  # the answer counts, the connection is closed
             (b"*2\r\n+OK\r\n-ERR no\r\n", "SERVER_ERROR"), (b"-EXECABORT Transaction discarded because of: OOM no\r\n", "SERVER_OUT_OF_MEMORY"),
             (b"-EXECABORT Transaction discarded because of previous errors.\r\n", "SERVER_ERROR"), (b"-NOPERM no\r\n", "DENIED"),
             (b"-EXECABORT because of: \r\n", "SERVER_ERROR"), (b"*3\r\n+OK\r\n:1\r\n:1\r\n", "UNKNOWN_OUTCOME"),
         ):  # fmt: skip
             scripted(fake, EXEC=reply)
             assert play(agent, fake)[-1].status == status, reply
-        # A refused write, and an EXEC that was carried out all the same: this is not Redis.
+        # A refused write, and an EXEC that was executed nevertheless: this is not Redis.
         scripted(fake, INCRBY=b"-ERR no\r\n", EXEC=b"*1\r\n+OK\r\n")
         assert play(agent, fake)[-1].status == "UNKNOWN_OUTCOME"
         # MULTI is refused: nothing else is sent.
@@ -977,7 +977,7 @@ def test_in_a_child(agent: Agent, redis_server: Server) -> None:
     assert [answer.status for answer in child.answers] == ["FORKED"] * (len(lines) + 1) + ["OK"] * 3 and child.code == 0
     assert "before the fork" in child.answers[0].message
     assert redis_server.command("GET", "a") is None
-    txn.commit().ok  # the parent's connection is as it was
+    txn.commit().ok  # the parent's connection is unchanged
     assert redis_server.command("GET", "a") == b"mine"
 
 
@@ -993,7 +993,7 @@ def test_a_client_that_was_not_used_is_the_childs_own(agent: Agent, redis_server
 
 
 def in_child(function: Callable[[], Any]) -> None:
-    """Run function in a forked child, which must not raise."""
+    """Runs function in a forked child; it must not raise."""
     pid = os.fork()
     if pid == 0:
         code = 1
@@ -1025,9 +1025,9 @@ def test_python_in_a_child(client: Client, redis_server: Server) -> None:
         handle = txn._handle
         assert _lib.library().dlock_txn_commit(handle, None) == _abi.DLOCK_FORKED
         with error_of("NoTransaction"):
-            txn.commit()  # on a handle of its own
+            txn.commit()  # on its own handle
         del handle
-        assert sockets() == before - 1  # of the transaction; the spare one is the client's
+        assert sockets() == before - 1  # the transaction's; the idle one belongs to the client
         assert client.transaction(lambda own: own.get("a"), "a") is None
 
     in_child(child)
@@ -1153,7 +1153,7 @@ def test_what_the_body_returns(client: Client, redis_server: Server) -> None:
 
 
 class Meddler:
-    """A body during which somebody else changes the key, the first so many times."""
+    """A body during which another client changes the key, the first so many times."""
 
     def __init__(self, server: Server, times: int) -> None:
         self.server, self.times, self.runs = server, times, 0

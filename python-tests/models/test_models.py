@@ -1,6 +1,6 @@
-"""The models of models/, searched in full by spin: right variants have no error, broken ones have the error that is meant.
+"""The models of models/, searched completely by spin: correct variants have no error, broken ones have the intended error.
 
-What a model stands for, and what its variants are, is said at its head. A variant is a list of preprocessor defines.
+The head of each model explains it and its variants. A variant is a list of preprocessor defines.
 """
 from __future__ import annotations
 
@@ -79,14 +79,14 @@ def run(folder: pathlib.Path, *words: str) -> str:
 
 
 def search(folder: pathlib.Path, model: str, variant: str) -> str:
-    """What spin's verifier says of a variant. It ends with 0 whatever it has found."""
+    """The verdict of spin's verifier on a variant. It exits with 0 whatever it has found."""
     assert shutil.which("spin"), "spin is missing: apt-get install spin, which ./dev test --full does"
     defines = [f"-D{word}" for word in variant.split()]
     forever = "FOREVER" in variant
     run(folder, "spin", "-a", *defines, str(MODELS / f"{model}.pml"))
     kind = ["-DNFAIR=3"] if forever else ["-DSAFETY"]
     run(folder, "gcc", "-O2", "-w", *kind, "-DNOREDUCE", f"-DMEMLIM={MEGABYTES}", "-DVECTORSZ=2048", "-o", "pan", "pan.c")
-    how = ["-a", "-f"] if forever else [] if model == "waiting" else ["-E"]  # only waiting is about states where nothing goes on
+    how = ["-a", "-f"] if forever else [] if model == "waiting" else ["-E"]  # only waiting.pml checks states without progress
     return run(folder, "./pan", f"-m{DEPTH}", "-w24", *how)
 
 

@@ -1,4 +1,6 @@
-"""The deterministic simulator (native/sim/sim.h): seeds that must hold, controls that must not, its model of Redis against a real one."""
+"""The deterministic simulator (native/sim/sim.h): seeds that must pass, controls that must fail, and its model of Redis against a real
+server.
+"""
 from __future__ import annotations
 
 import dataclasses
@@ -103,11 +105,11 @@ def test_mutant(mutant: mutants.Mutant, objects: list[pathlib.Path], tmp_path: p
     assert code == (1 if mutant.caught else 0), out
 
 
-# ---- the model of Redis, command by command, against a real server whose clock stands where we put it
+# ---- the model of Redis, command by command, against a real server with a clock that the test sets
 
 
 class FrozenServer(Server):
-    """A server whose wall clock shows what self.now is set to."""
+    """A server whose wall clock shows self.now."""
 
     def start(self) -> None:
         path = self.folder / "clock"
@@ -118,7 +120,7 @@ class FrozenServer(Server):
         env = clean_env(LD_PRELOAD=preloadable("simclock.so"), SIM_CLOCK=str(path))
         with mock.patch.object(harness_server, "clean_env", lambda: env):
             super().start()
-        # The background expiry of newer servers takes a key in the millisecond in which it ends, reading it in the one behind.
+        # Background expiry of newer servers removes a key in the millisecond in which it ends; a read removes it one later.
         self.command("DEBUG", "SET-ACTIVE-EXPIRE", 0)
 
     def set_clock(self, now: int) -> None:
@@ -234,7 +236,7 @@ class Trace:
 
 
 def shown(reply: Any) -> str:
-    """A reply as sim_replay.c writes it; of errors only the first word, of which programs may think something."""
+    """A reply as sim_replay.c writes it; of errors only the first word, the part that programs may evaluate."""
     if isinstance(reply, ReplyError):
         return "-" + str(reply).split()[0]
     if reply is None:
@@ -323,7 +325,7 @@ def model(steps: list[Step]) -> list[str]:
 
 
 def compare(server: FrozenServer, seed: int, count: int) -> int:
-    """How many replies and messages were equal."""
+    """Returns how many replies and messages were equal."""
     start = 1_700_000_000_000_000
     server.set_clock(start)
     server.command("FLUSHALL")

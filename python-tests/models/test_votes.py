@@ -1,6 +1,6 @@
-"""The votes of engine/votes.c in a world of their own (native/sim/votes.c), the defects that it must find, and the scripts of a quorum.
+"""The votes of engine/votes.c in a simulated world (native/sim/votes.c), the defects that it must find, and the scripts of a quorum.
 
-Row G-09 without servers: 10^6 grants in the full run, 12,000 always.
+Row G-09 without servers: 10^6 grants in the full run, 12,000 in every run.
 """
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ def test_floor(redis_server: Server) -> None:
     redis("HSET", "lock", "me", "1")
     redis("SET", FENCE, "100")
     assert script(redis_server, "floor", ["lock", FENCE], "me", 100, 150, 60_000) == 1
-    assert redis("GET", FENCE) == b"150" and redis("PTTL", FENCE) == -1  # as it was
-    assert script(redis_server, "floor", ["lock", FENCE], "me", 100, 150, 60_000) == 1  # again: it stands
+    assert redis("GET", FENCE) == b"150" and redis("PTTL", FENCE) == -1  # unchanged
+    assert script(redis_server, "floor", ["lock", FENCE], "me", 100, 150, 60_000) == 1  # repeated: still 1
     assert script(redis_server, "floor", ["lock", FENCE], "me", 100, 160, 60_000) == 0  # somebody has reserved since
-    assert script(redis_server, "floor", ["lock", FENCE], "me", 150, 140, 60_000) == 0  # never back
+    assert script(redis_server, "floor", ["lock", FENCE], "me", 150, 140, 60_000) == 0  # never lower
     assert script(redis_server, "floor", ["lock", FENCE], "you", 150, 170, 60_000) == 0
     redis("SET", FENCE, "150", "PX", 1000)
     assert script(redis_server, "floor", ["lock", FENCE], "me", 150, 170, 60_000) == 1 and redis("PTTL", FENCE) > 50_000
@@ -85,7 +85,7 @@ def test_again(redis_server: Server) -> None:
 
 
 def test_again_of_one_that_cannot_be(redis_server: Server) -> None:
-    """A counter of another type costs its own lock the hold, and no other."""
+    """A counter of another type costs its own lock the hold, and no other lock."""
     redis = redis_server.command
     redis("RPUSH", "fence of bad", "not a counter")
     keys = [key for name in ("one", "bad", "two") for key in (name, f"fence of {name}")]

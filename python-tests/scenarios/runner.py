@@ -1,7 +1,7 @@
 """The Python runner of the scenario table: runner.py calls|events. README.md in this folder lists the lines that it answers.
 
-"calls" waits in blocking calls, in a thread of its own for each "begin"; "events" submits what it asks for and takes the
-answers from the event queue.
+"calls" uses blocking calls, in a thread of its own for each "begin"; "events" submits its calls and takes the answers from the
+event queue.
 """
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BY_EVENTS = sys.argv[1:] == ["events"]
 PATIENCE = 20.0
 ANSWERS = {dlock.EventType.ACQUIRED, dlock.EventType.ACQUIRE_FAILED, dlock.EventType.RELEASED, dlock.EventType.RELEASE_FAILED}
 
-Said = tuple[str, dict[str, Any]]  # a status and what else there is to say
+Said = tuple[str, dict[str, Any]]  # a status and values
 things: dict[str, Any] = {}
 tags = itertools.count(1)
 
@@ -41,7 +41,7 @@ def options(words: tuple[bytes, ...]) -> dict[str, str]:
 
 
 def seconds(ms: bytes) -> Optional[float]:
-    """A wait or a lease. What is below -1 is for the binding to refuse."""
+    """A wait or a lease. Values below -1 are left to the binding to refuse."""
     return None if ms == b"-1" else int(ms) / 1000
 
 
@@ -71,7 +71,7 @@ class Client:
 
 
 class Lock:
-    """A lock of a scenario. Each owner has a handle of its own: in Python the owner belongs to the handle."""
+    """A lock of a scenario. Each owner has its own handle: in Python the owner belongs to the handle."""
 
     def __init__(self, client: Client, make: Callable[..., Any]) -> None:
         self.client, self.make = client, make
@@ -127,7 +127,7 @@ class Waiting:
         return self.answer
 
 
-# ---- verbs: their names are those of the functions behind do_
+# ---- verbs, by name: do_NAME
 
 
 def do_client(name: bytes, url: bytes, *more: bytes) -> Said:
@@ -333,7 +333,7 @@ def do_rollback(txn: bytes) -> Said:
 
 
 def do_work(lock: bytes, owner: bytes, times: bytes, path: bytes) -> Said:
-    """So many times alone, add one to a counter in Redis by GET and SET, and note the token."""
+    """So many times alone: increments a counter in Redis by GET and SET, and notes the token."""
     link = socket.socket(socket.AF_UNIX)
     link.connect(path)
 

@@ -1,5 +1,6 @@
-"""The runner of the asyncio form of the Python binding. README.md in this folder lists the lines that it answers; those that
-this form does not have, as the queue of events, are ABSENT. An owner is a task's number, given by the scenario."""
+"""The runner of the asyncio form of the Python binding. README.md in this folder lists the lines that it answers. Lines that this form
+does not support, for example the event queue, are ABSENT. An owner is a task's number, given by the scenario.
+"""
 from __future__ import annotations
 
 import asyncio
@@ -24,7 +25,7 @@ def options(words: tuple[str, ...]) -> dict[str, str]:
 
 
 class Lock:
-    """A lock of a scenario. Each owner has a handle of its own: in Python the owner belongs to the handle."""
+    """A lock of a scenario. Each owner has its own handle: in Python the owner belongs to the handle."""
 
     def __init__(self, make: Callable[..., Any]) -> None:
         self.make, self.any, self.handles = make, make(), {}
@@ -205,7 +206,7 @@ async def do_left(latch: str) -> str:
 
 
 async def do_work(lock: str, owner: str, times: str, path: str) -> str:
-    """So many times alone, add one to a counter in Redis by GET and SET, and note the token."""
+    """So many times alone: increments a counter in Redis by GET and SET, and notes the token."""
     replies, requests = await asyncio.open_unix_connection(path)
 
     async def command(line: str) -> str:

@@ -1,5 +1,6 @@
-"""The rights in docs/acl.md: they are enough, and when one of them is missing it is said, nothing hangs, nobody gets a lock
-that somebody else has, and nothing is left behind that keeps others out."""
+"""The rights in docs/acl.md suffice. If one of them is missing, the error names it, nothing hangs, nobody gets a held lock, and nothing is
+left that keeps others out.
+"""
 from __future__ import annotations
 
 from typing import Any, Callable, Iterator
@@ -17,14 +18,14 @@ KINDS = {
     "mutex": ["mutex"], "fair": ["fair"], "read-write": ["read", "write"], "semaphore": ["semaphore"],
     "permit-semaphore": ["permit_semaphore"], "latch": ["latch"],
 }  # fmt: skip
-OFTEN = ["mutex", "transaction"]  # in every run; the others in the full one
-# What is done without, with no word from a call: names of connections, messages, the end of listening.
+OFTEN = ["mutex", "transaction"]  # in every run; the others in the full run
+# Rights that calls can do without, and do not report: connection names, messages, unsubscribing.
 SILENT = {"client|setname", "hrandfield", "hscan", "mget", "pexpireat", "subscribe", "unsubscribe", "unwatch"}
-WORDS = ("NOPERM", "permission", "can't", "does not permit")  # of the server; the last for who waited
+WORDS = ("NOPERM", "permission", "can't", "does not permit")  # in the server's text; the last one for callers that waited
 
 
 class Place:
-    """A server with a user, and two processes' clients of that user."""
+    """A server with a user, and the clients of two processes of that user."""
 
     def __init__(self, server: Server, agents: list[Agent]) -> None:
         self.server, self.agents = server, agents
@@ -53,7 +54,7 @@ class Place:
         return self.note(command, handle.agent(command, handle.index, *words))
 
     def denials(self) -> set[str]:
-        """What the server says was not permitted."""
+        """The denied commands, from the server's ACL log."""
         rows = [dict(zip(row[::2], row[1::2])) for row in self.server.command("ACL", "LOG")]
         return {row[b"object"].decode() for row in rows if row[b"reason"] != b"auth"}
 
@@ -69,7 +70,7 @@ def place(_acl_server: Server, new_agent: Callable[..., Agent]) -> Place:
     return Place(_acl_server, [new_agent(), new_agent()])
 
 
-# ---- what a feature does
+# ---- the steps of a feature
 
 
 def use_kind(place: Place, kind: str, name: str) -> None:
@@ -137,7 +138,7 @@ def use(place: Place, feature: str, name: str) -> None:
 
 
 def granted(feature: str) -> list[str]:
-    """The rights of a feature, and of the mutex where it stands on that."""
+    """The rights of a feature, and of the mutex if it builds on that."""
     rules = rights(feature, "billing").rules()
     if feature in ("multi", "inspect", "gate"):
         rules += rights("mutex", "billing").rules()
@@ -172,7 +173,7 @@ def test_k02_they_are_enough(place: Place, feature: str) -> None:
 
 
 def test_names_of_others(place: Place) -> None:
-    """A namespace keeps its user to its own."""
+    """The user of a namespace can use that namespace only."""
     place.allow(rights("mutex", "billing").rules())
     place.open()
     lock = place.clients[0].lock("lock", namespace="shipping")
@@ -185,7 +186,7 @@ def test_names_of_others(place: Place) -> None:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("feature", features())
 def test_k02_without_one_of_them(place: Place, feature: str) -> None:
-    """Each right in its turn: what the server denies is told, with the server's words, by the call that wanted it."""
+    """Each right in turn: the call that needs it reports the denial, with the server's text."""
     used = set()
     for number, right in enumerate(rights(feature, "billing").rules()):
         rules = [rule for rule in granted(feature) if rule != right and (right[0] != "~" or rule[1:].replace("::", ":{") != right[1:])]
@@ -209,7 +210,7 @@ def test_k02_without_one_of_them(place: Place, feature: str) -> None:
 
 
 def free_again(place: Place, feature: str, name: str, right: str) -> None:
-    """With all rights and nobody there, the name is to be had at once or within a lease."""
+    """With all rights and no other client the name can be acquired at once, or within a lease."""
     if feature not in KINDS or feature == "latch":
         return
     place.open()

@@ -1,4 +1,4 @@
-"""Names and addresses: several of them, dead ones in front, IPv6, name servers that are down, hang or change their mind."""
+"""Names and addresses: several of them, dead ones first, IPv6, name servers that are down, hang or change their answer."""
 from __future__ import annotations
 
 import os
@@ -19,7 +19,7 @@ Make = Callable[..., Any]
 
 
 class At(Proxy):
-    """A proxy at an address of one's choice."""
+    """A proxy at a chosen address."""
 
     def __init__(self, server: Server, host: str, port: int = 0) -> None:
         self.at = (host, port)
@@ -64,7 +64,7 @@ def at(redis_server: Server) -> Iterator[Callable[..., At]]:
 
 @pytest.fixture
 def silent() -> Iterator[Callable[[int], str]]:
-    """An address where connections to a port get no answer at all: its backlog is full."""
+    """An address where connection attempts get no answer at all: the port's backlog is full."""
     open_: list[socket.socket] = []
 
     def make(port: int, host: str = "127.0.0.9") -> str:
@@ -97,7 +97,7 @@ def url(port: int) -> str:
 
 
 def test_c12_the_first_that_answers(names: Names, at: Make) -> None:
-    """Addresses that refuse cost nothing."""
+    """Addresses that refuse cost no time."""
     proxy = at("127.0.0.1")
     names.say("127.0.0.2", "127.0.0.3", "127.0.0.1")
     lock = names.agent.open(url(proxy.port)).lock("the lock")
@@ -145,7 +145,7 @@ def test_c12_more_addresses_than_are_kept(names: Names, at: Make) -> None:
 
 
 def test_ipv6(names: Names, new_server: Make) -> None:
-    """As an address in the URL, behind a name, and in front of and behind an address of the other kind."""
+    """As an address in the URL, behind a name, and before and after an address of the other family."""
     server = new_server("--bind", "127.0.0.1", "::1")
     for host, words in (("[::1]", ()), (NAME, ("::1",)), (NAME, ("::1", "127.0.0.1")), (NAME, ("127.0.0.2", "::1"))):
         if words:
@@ -175,7 +175,7 @@ def test_ipv6_is_dead(names: Names, at: Make) -> None:
 
 @pytest.mark.parametrize("word", ["AGAIN", "FAIL", "NONAME"])
 def test_c13_no_answer_at_first(names: Names, at: Make, word: str) -> None:
-    """Who waits gets the lock once the name is known."""
+    """A waiter gets the lock once the name resolves."""
     proxy = at("127.0.0.1")
     names.say(word)
     lock = names.agent.open(url(proxy.port)).lock("the lock")
@@ -189,7 +189,7 @@ def test_c13_no_answer_at_first(names: Names, at: Make, word: str) -> None:
 
 
 def test_c13_a_name_server_that_hangs(names: Names, at: Make) -> None:
-    """The call ends in time, the process does not wait, and threads that hang are bounded."""
+    """The call ends in time, the process does not wait, and the number of hanging threads is bounded."""
     proxy = at("127.0.0.1")
     names.say("HANG")
     client = names.agent.open(url(proxy.port), connect_timeout_ms=200, connects_per_second=1000)
@@ -217,7 +217,7 @@ def comm(agent: Agent, task: str) -> str:
 
 @pytest.mark.parametrize("word", ["AGAIN", "FAIL", "HANG"])
 def test_c13_an_outage_of_names_loses_no_lease(names: Names, at: Make, word: str) -> None:
-    """A connection that breaks meanwhile goes where it was."""
+    """A connection that breaks meanwhile goes to the old address."""
     proxy = at("127.0.0.1")
     names.say("127.0.0.1")
     client = names.agent.open(url(proxy.port), lease_ms=3000, connect_timeout_ms=600)
@@ -236,7 +236,7 @@ def test_c13_an_outage_of_names_loses_no_lease(names: Names, at: Make, word: str
 
 @pytest.mark.parametrize("seconds", times(2, 10, soak=600, soak_seconds=700))
 def test_c13_a_long_outage(names: Names, at: Make, seconds: int) -> None:
-    """The table's ten minutes are the soak's: ten clients, whose connections break again and again."""
+    """The table's ten minutes are for the soak: ten clients, whose connections break again and again."""
     proxy = at("127.0.0.1")
     names.say("127.0.0.1")
     clients = [names.agent.open(url(proxy.port), lease_ms=3000, connect_timeout_ms=600) for _ in range(10)]
@@ -255,7 +255,7 @@ def test_c13_a_long_outage(names: Names, at: Make, seconds: int) -> None:
 
 
 def test_c13_a_name_that_is_gone_is_not_used(names: Names, at: Make) -> None:
-    """The name server says so itself; then it comes back elsewhere."""
+    """The name server itself denies the name; then the name comes back with another address."""
     old = at("127.0.0.1")
     new = at("127.0.0.2", old.port)
     names.say("127.0.0.1")
@@ -275,7 +275,7 @@ def test_c13_a_name_that_is_gone_is_not_used(names: Names, at: Make) -> None:
 
 
 def test_c13_an_address_that_changes(names: Names, at: Make) -> None:
-    """Connections stay where they are while they last; the next go to the new address, and the lock is kept."""
+    """Connections stay at the old address while they last. The next ones go to the new address, and the lock is kept."""
     old = at("127.0.0.1")
     new = at("127.0.0.2", old.port)
     names.say("127.0.0.1")

@@ -1,4 +1,4 @@
-"""dlock_client_check and the option checks: what a server is looked at for, each finding with a server that gives cause for it."""
+"""dlock_client_check and the option checks: what they inspect on a server, and each finding with a server that causes it."""
 from __future__ import annotations
 
 import os
@@ -31,7 +31,7 @@ def look(client: Client) -> dict[str, tuple[int, str]]:
 
 
 def only(agent: Agent, where: Any, name: str, severity: int, words: str, **options: Any) -> None:
-    found = look(agent.open(where, quarantine_ms=30_000, **options))  # which needs no log
+    found = look(agent.open(where, quarantine_ms=30_000, **options))  # this option needs no log
     assert list(found) == [name] and found[name][0] == severity
     assert words in found[name][1] and found[name][1].endswith(".") or severity == DANGER
 
@@ -75,7 +75,7 @@ def test_a_replica(agent: Agent, new_server: Make) -> None:
     assert look(agent.open(primary, quarantine_ms=30_000, replicas=1)) == {}
     primary.command("CONFIG", "SET", "min-replicas-to-write", "1")
     client = agent.open(primary, quarantine_ms=30_000)
-    until(lambda: look(client) == {})  # it counts them once a second
+    until(lambda: look(client) == {})  # the server updates these numbers once a second
 
 
 @pytest.mark.parametrize("seconds", [3600, -3600])
@@ -96,7 +96,7 @@ end }
 
 @pytest.mark.parametrize("version, found", [("5.0.14", True), ("4.0.0", True), ("6.0.0", False), ("10.1.0", False)])
 def test_a_version_that_is_too_old(agent: Agent, redis_server: Server, version: str, found: bool) -> None:
-    """A server whose INFO says so, else as it should be: the fake one passes the script on, with another INFO for it."""
+    """A server whose INFO has that version, and is otherwise as it should be: a fake server runs the script with another INFO."""
     with FakeServer() as fake, redis_server.client() as redis:
 
         def look_there(_: Any, words: list[bytes]) -> bytes:
@@ -113,7 +113,7 @@ def test_a_version_that_is_too_old(agent: Agent, redis_server: Server, version: 
 
 
 def test_d18_commands_that_are_missing(agent: Agent, new_server: Make) -> None:
-    """Renamed ones are found at once, by name; without scripts nothing works, and the sentence says what is unknown."""
+    """Renamed commands are found at once, by name. Without scripts nothing works, and the sentence says what is unknown."""
     only(agent, new_server("--rename-command", "ZADD", ""), "COMMAND_MISSING", DANGER, "ZADD")
     for missing in ("EVAL", "EVALSHA"):
         server = new_server("--rename-command", missing, "")
@@ -165,7 +165,7 @@ def test_d07_an_evicting_server_is_refused(agent: Agent, new_server: Make) -> No
 
 @pytest.mark.parametrize("policy", ["volatile-lru", "allkeys-lru"])
 def test_d07_with_the_override_a_loss_is_reported(agent: Agent, new_server: Make, policy: str) -> None:
-    """Locks are thrown away: their holders hear of it at the next renewal, and a token that is stale is refused."""
+    """Locks are evicted: their holders learn it at the next renewal, and a stale token is refused."""
     server = new_server("--maxmemory-policy", policy, "--maxmemory", "4mb")
     client = agent.open(server, lease_ms=1500)
     locks = [client.lock(f"lock{i}") for i in range(20)]

@@ -1,6 +1,6 @@
-"""dlock_client_check and the option checks on a cluster and on a quorum: each server is looked at, and findings name it.
+"""dlock_client_check and the option checks on a cluster and on a quorum: each server is inspected, and findings name it.
 
-What is found on one server, and why, is in test_check.py.
+test_check.py has the findings on one server.
 """
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def look(client: Client, timeout_ms: int = 10_000) -> dict[tuple[int, str], tupl
 
 
 def usual(cluster: Cluster) -> dict[tuple[int, str], int]:
-    """Each primary has a replica that nobody waits for."""
+    """Each primary has a replica, and no grant waits for replicas."""
     return {(node.port, "REPLICAS"): WARNING for node in cluster.primaries()}
 
 
@@ -95,7 +95,7 @@ def test_each_server_of_a_cluster(agent: Agent, cluster: Cluster) -> None:
 
 
 def test_rights_on_each_server_of_a_cluster(agent: Agent, cluster: Cluster) -> None:
-    """One server lacks one right: its name and that of the command."""
+    """One server lacks one right: the finding names the server and the command."""
     for turn, node in enumerate(cluster.nodes):
         for one in cluster.nodes:
             ask(one, "ACL", "SETUSER", "less", "reset", "on", ">word", "~*", "&*", "+@all")
@@ -141,7 +141,7 @@ def test_a_server_of_a_cluster_is_full(agent: Agent, cluster: Cluster) -> None:
 
 
 def test_a_server_of_a_cluster_is_silent(agent: Agent) -> None:
-    """It hides nothing of what the others have, and is found itself; without any server the look fails."""
+    """It hides no finding of the others, and is a finding itself; if no server answers the check fails."""
     with Cluster(3, 0, 60_000, *LOG) as up:
         client = agent.open(up, command_timeout_ms=1000, connect_timeout_ms=1000)
         lock = client.lock(up.key_of(up.nodes[0]))
@@ -185,7 +185,7 @@ def test_python_on_a_cluster(cluster: Cluster) -> None:
 
 
 def test_a_slot_that_moves_and_a_failover(agent: Agent, cluster: Cluster) -> None:
-    """The look is at who is there now."""
+    """The check covers the current servers."""
     client = agent.open(cluster, command_timeout_ms=5000)
     assert found(client) == usual(cluster)
     before = usual(cluster)

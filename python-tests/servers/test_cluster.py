@@ -16,7 +16,7 @@ from harness.server import Server
 
 Make = Callable[..., Any]
 each = pytest.mark.parametrize("kind", ["mutex", *KINDS])
-NO_POLLS = {"safety_ms": 60_000}  # a waiter that gets in within seconds was told: the lease is 30 s
+NO_POLLS = {"safety_ms": 60_000}  # a waiter that gets in within seconds got a message: the lease is 30 s
 SOON = 10.0
 
 
@@ -33,15 +33,15 @@ def cluster(_cluster: Cluster) -> Cluster:
 
 
 def names(cluster: Cluster, prefix: str = "n") -> list[str]:
-    """One for each primary."""
+    """One name for each primary."""
     return [cluster.key_of(node, prefix) for node in cluster.primaries()]
 
 
-# ---- the usual
+# ---- normal operation
 
 
 def test_slots(cluster: Cluster) -> None:
-    """The harness, whose word other tests take, reckons as the server does."""
+    """The harness computes slots as the server does; other tests rely on it."""
     for key in ("", "a", "x{y}z", "{a}{b}", "a{}b", "{", "123456789" * 9):
         assert cluster.command("CLUSTER", "KEYSLOT", key, key="x") == cluster.slot(key)
 
@@ -61,7 +61,7 @@ def test_hold_and_give_back(agent: Agent, new_agent: Make, cluster: Cluster, kin
 
 @each
 def test_waiters_are_told(agent: Agent, new_agent: Make, cluster: Cluster, kind: str) -> None:
-    """Without a look of their own, on every primary."""
+    """Without a probe of their own, on every primary."""
     client, other = agent.open(cluster, **NO_POLLS), new_agent().open(cluster, **NO_POLLS)
     for index, name in enumerate(names(cluster)):
         mine, theirs = sides(client, other, kind, name)
@@ -110,7 +110,7 @@ def test_renewals_go_to_every_primary(agent: Agent, cluster: Cluster) -> None:
 
 
 def test_multi_locks(agent: Agent, new_agent: Make, cluster: Cluster) -> None:
-    """In one step where members share a slot, one by one where not; all or none in both."""
+    """In one step if members share a slot, else one by one; all or none in both."""
     client, other = agent.open(cluster), new_agent().open(cluster)
     for members in (["a{s}", "b{s}", "c{s}"], names(cluster, "m")):
         both = client.multi(*(client.lock(name) for name in members))
@@ -141,7 +141,7 @@ def test_transactions(agent: Agent, cluster: Cluster) -> None:
 
 
 def test_a_slot_that_goes_ends_a_transaction(agent: Agent, cluster: Cluster) -> None:
-    """Between WATCH and the commit: nothing is written, the next round finds it; also in the submitted form."""
+    """Between WATCH and the commit: nothing is written, and the next round finds the new owner; also in the submitted form."""
     client = agent.open(cluster)
     txn, primaries = client.txn(), cluster.primaries()
     for number in range(3):
@@ -162,7 +162,7 @@ def test_a_slot_that_goes_ends_a_transaction(agent: Agent, cluster: Cluster) -> 
 
 @pytest.mark.parametrize("submitted", [False, True])
 def test_transactions_find_who_took_over(agent: Agent, submitted: bool) -> None:
-    """A client that does nothing else looks at the map, too, when a primary is gone."""
+    """A client that does nothing else refreshes the map too, when a primary is gone."""
     with Cluster(primaries=3, replicas=1) as own:
         client = agent.open(own)
         txn = client.txn()
@@ -184,7 +184,7 @@ def test_transactions_find_who_took_over(agent: Agent, submitted: bool) -> None:
 
 
 def test_transactions_find_a_cluster_that_comes_later(agent: Agent) -> None:
-    """The first look failed: whoever asks again has another."""
+    """The first refresh failed: the next call refreshes again."""
     with Lone() as own:
         own.kill()
         txn = agent.open(own).txn()
@@ -201,7 +201,7 @@ def test_transactions_stay_in_one_slot(agent: Agent, cluster: Cluster) -> None:
         assert answer.status == "INVALID_ARGUMENT" and "{word}" in answer.message, answer
     txn.set("b{s}", "1", -1).ok
     txn.commit().ok
-    txn.watch("other").ok  # a round may be elsewhere
+    txn.watch("other").ok  # a round may have another owner
     txn.rollback().ok
 
 
@@ -209,7 +209,7 @@ def test_transactions_stay_in_one_slot(agent: Agent, cluster: Cluster) -> None:
 
 
 class Stand:
-    """A cluster as the scenarios see a server. Where it stands otherwise is not theirs to end."""
+    """A cluster in the role of the scenarios' server. They must not stop it."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster, self.unix_url = cluster, cluster.url
@@ -223,15 +223,15 @@ class Stand:
 
 
 def marks(runner: str) -> list[pytest.MarkDecorator]:
-    """Sanitizers are for the library: what C does suffices."""
+    """Sanitizers are for the library: C suffices."""
     no_go = pytest.mark.skipif(not GO, reason="there is no Go: apt-get install golang-go")
     return [] if runner.startswith("c") else [pytest.mark.house, *([no_go] if runner == "go" else [])]
 
 
-@pytest.mark.timeout(300)  # the first of Go's builds its runner
+@pytest.mark.timeout(300)  # the first build of Go's runner takes long
 @pytest.mark.parametrize("runner", [pytest.param(runner, marks=marks(runner)) for runner in RUNNERS])
 def test_scenarios(cluster: Cluster, runner: str) -> None:
-    """What the table says of the mutex and of several: the bindings need nothing but the URL."""
+    """The scenarios of the mutex and of multi-locks: the bindings need nothing but the URL."""
     played = 0
     with Stage(Stand(cluster)) as stage:
         for scenario in scenarios():
@@ -273,14 +273,14 @@ CLUSTER_RIGHTS = "+cluster|shards +asking +pubsub|shardnumsub +spublish +ssubscr
 
 
 def allow(cluster: Cluster, *rules: str) -> dict[str, str]:
-    """A user on every server who may do what rules say, and as whom to open a client."""
+    """A user on every server with these rights, and the URL for it."""
     for node in cluster.running():
         ask(node, "ACL", "SETUSER", "billing", "reset", "on", ">secret", *rules)
     return {"username": "billing", "password": "secret", "namespace": "billing"}
 
 
 def test_rights(agent: Agent, new_agent: Make, cluster: Cluster) -> None:
-    """Those of docs/acl.md and docs/cluster.md are enough, also while a slot moves and beside a foreign waiter."""
+    """Those of docs/acl.md and docs/cluster.md suffice, also while a slot moves and beside a foreign waiter."""
     user = allow(cluster, *rights("mutex", "billing").rules(), *CLUSTER_RIGHTS)
     mine, theirs = (one_of.open(cluster, **user).lock("mine") for one_of in (agent, new_agent()))
     key = "billing:mine"

@@ -1,7 +1,7 @@
-"""The option cluster_pubsub: by which sort of Pub/Sub libdlock and Redisson's clients tell each other on a cluster.
+"""The option cluster_pubsub: the kind of Pub/Sub by which libdlock and Redisson's clients wake each other on a cluster.
 
-The clients of Redisson are scripted here and speak plainly, as with shardedSubscriptionMode=OFF; test_redisson_cluster.py has real ones.
-Nobody looks for himself before a minute is over: who gets in within seconds was told.
+Redisson's clients are scripted here and use plain Pub/Sub, as with shardedSubscriptionMode=OFF; test_redisson_cluster.py has real ones.
+Nobody probes before a minute is over: a waiter that gets in within seconds got a message.
 """
 from __future__ import annotations
 
@@ -79,11 +79,11 @@ def test_values_and_schemes(agent: Agent, cluster: Cluster) -> None:
     assert answer.status == "INVALID_OPTION" and "cluster_pubsub belongs to the client" in answer.message
 
 
-# ---- what others hear
+# ---- messages to foreign clients
 
 
 def give(lock: Lock, kind: str) -> None:
-    """What wakes the others, once."""
+    """An operation that wakes the others once."""
     if kind == "latch":
         lock.latch_set(1).ok
         lock.latch_down(1).ok
@@ -94,7 +94,7 @@ def give(lock: Lock, kind: str) -> None:
 
 @contextlib.contextmanager
 def ears(cluster: Cluster, kind: str) -> Iterator[dict[str, Redis]]:
-    """Who subscribes plainly at a server that has not got the lock, and who to the sharded channel where it is."""
+    """Subscribers: a plain one at a server that does not have the lock, and a sharded one where it is."""
     owner = cluster.owner(NAME)
     elsewhere = next(node for node in cluster.primaries() if node is not owner)
     with elsewhere.client() as plain, owner.client() as sharded:
@@ -119,7 +119,7 @@ def test_who_is_told(agent: Agent, cluster: Cluster, mode: str, kind: str) -> No
 
 @pytest.mark.parametrize("mode", ["plain", "both"])
 def test_the_head_of_a_fair_line_is_told(agent: Agent, cluster: Cluster, mode: str) -> None:
-    """Also when the lock is taken from its holder; and that one who listens plainly is there keeps the place."""
+    """Also when the lock is taken from its holder; a plain subscriber keeps its place in line."""
     lock = opened(agent, cluster, mode).lock(NAME, kind="fair")
     with contextlib.closing(Waiter(cluster.owner(NAME), NAME)) as theirs:
         for give_up in (lambda: lock.release(1), lambda: lock.force()):
@@ -131,11 +131,11 @@ def test_the_head_of_a_fair_line_is_told(agent: Agent, cluster: Cluster, mode: s
             assert theirs.acquire() is None and theirs.release() == 1
 
 
-# ---- what we hear
+# ---- messages to our clients
 
 
 class Theirs:
-    """A foreign client that keeps others out, and lets them in with a message of one sort."""
+    """A foreign client that keeps others out, and lets them in with a message of one kind."""
 
     def __init__(self, node: Node, kind: str, verb: str, name: str = NAME) -> None:
         self.node, self.kind, self.verb, self.name = node, kind, verb, name
@@ -164,7 +164,7 @@ class Theirs:
 
 
 def our_channel(node: Node, kind: str, name: str = NAME) -> bytes:
-    """Where ours listens; of a fair lock each waiter has one."""
+    """The channel we subscribe to; a fair lock has one per waiter."""
     if kind != "fair":
         return channel(kind, name)
     first: bytes | None = node.command("LINDEX", b"redisson_lock_queue:" + tagged(name), 0)
@@ -204,7 +204,7 @@ def test_who_wakes_us(agent: Agent, cluster: Cluster, mode: str, verb: str, kind
 @pytest.mark.parametrize("modes", [("both", "auto"), ("auto", "both"), ("both", "plain"), ("plain", "both"), ("both", "both"), ("plain", "plain")])  # fmt: skip
 @pytest.mark.parametrize("kind", KINDS)
 def test_ours_among_themselves(new_agent: Make, cluster: Cluster, modes: tuple[str, str], kind: str) -> None:
-    """A fleet may go from one way to the other over both."""
+    """The clients of a fleet may change from one mode to the other by way of "both"."""
     mine, theirs = (opened(new_agent(), cluster, mode).lock(NAME, kind=kind) for mode in modes)
     if "semaphore" in kind:
         mine.permits_set(1).ok
@@ -221,23 +221,23 @@ def test_ours_among_themselves(new_agent: Make, cluster: Cluster, modes: tuple[s
     wait.answer(SOON).ok
 
 
-# ---- who is counted
+# ---- counting of foreign waiters
 
 
 def credit(node: Node) -> bytes | None:
-    """What foreign waiters have saved up for a turn of theirs."""
+    """The credit of foreign waiters towards a turn of theirs."""
     saved: bytes | None = node.command("HGET", b"dlock_waiters:" + tagged(NAME), "*")
     return saved
 
 
 def ours_is_not_foreign(agent: Agent, other: Agent, cluster: Cluster) -> None:
-    """A waiter that listens twice, and nobody else: there is nobody foreign to save up a turn."""
+    """One waiter with two subscriptions, and nobody else: there is no foreign waiter to save up a turn."""
     node = cluster.owner(NAME)
     Theirs(node, "mutex", "PUBLISH").take()
     lock, rival = opened(agent, cluster, "both").lock(NAME), opened(other, cluster, "both").lock(NAME)
     wait = begin_to_wait(lock, node, "mutex", (1, 1))
     told = lambda: [value.split() for value in node.command("HVALS", b"dlock_waiters:" + tagged(NAME))]
-    until(lambda: len(told()) == 1 and told()[0][5] != b"0")  # it has said that it listens
+    until(lambda: len(told()) == 1 and told()[0][5] != b"0")  # it has reported its subscription
     rival.force().ok
     wait.answer(SOON).ok
     assert credit(node) is None
@@ -249,7 +249,7 @@ def test_ours_is_not_foreign(new_agent: Make, cluster: Cluster) -> None:
 
 @pytest.mark.parametrize(("mode", "saved"), [("auto", b"1"), ("plain", b"2"), ("both", b"3")])
 def test_foreign_waiters_are_counted(new_agent: Make, cluster: Cluster, mode: str, saved: bytes) -> None:
-    """One of the sharded channel, two of the plain one."""
+    """One on the sharded channel, two on the plain one."""
     node = cluster.owner(NAME)
     mine, theirs, last = (opened(new_agent(), cluster, mode).lock(NAME) for _ in range(3))
     with node.client() as one_, node.client() as two, node.client() as three:
@@ -298,7 +298,7 @@ def test_a_plain_one_follows_a_move(agent: Agent, cluster: Cluster) -> None:
 
 
 def test_both_subscribe_once(agent: Agent, cluster: Cluster) -> None:
-    """Waiting again and again: no subscription is made twice, none is left."""
+    """Many waits in a row: no subscription is made twice, none is left."""
     node, rounds = cluster.owner(NAME), 20
     before = {verb: calls(node, verb) for verb in ("subscribe", "ssubscribe")}
     woken(agent, cluster, "both", "write", "PUBLISH", rounds)
@@ -343,7 +343,7 @@ FOUND: dict[int, Callable[[Make, Cluster], None]] = {
 }
 
 
-@pytest.mark.house  # the library under test is another one
+@pytest.mark.house  # it tests a library with a mutant, not the library under test
 @pytest.mark.parametrize("mutant", mutants.PUBSUB, ids=lambda mutant: f"{mutant.number}: {mutant.what}")
 def test_mutant(mutant: mutants.Mutant, new_agent: Make, cluster: Cluster, tmp_path: pathlib.Path) -> None:
     made = str(mutants.library(ROOT, BUILD, tmp_path, mutant))

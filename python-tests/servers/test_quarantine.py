@@ -1,7 +1,7 @@
-"""quarantine_ms: after a server may have lost its memory nobody is granted a lock until those of before have ended.
+"""quarantine_ms: after a server may have lost its memory nobody is granted a lock until all earlier leases have ended.
 
-Rows D-09 to D-12 of the matrix, each counting that its fault fired, with a control that shows the overlap without. In the full
-run 40, 40, 20 and 15 rounds, where the matrix has 500: a round lasts as long as a quarantine.
+Rows D-09 to D-12 of the matrix; each test counts that its fault happened, with a control that shows the overlap without quarantine.
+The full run has 40, 40, 20 and 15 rounds, where the matrix has 500: a round lasts as long as a quarantine.
 """
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def opened(agent: Agent, where: Any, provision: bool = True, **options: Any) -> 
 
 
 def forgets(server: Server) -> None:
-    """Its memory is whole, but it cannot know: as after a restart."""
+    """Its data is complete, but it cannot know that: as after a restart."""
     assert server.command("HSET", MARKER, "epoch", "another") == 0
 
 
 def knows(server: Server, key: str) -> bool | None:
-    """None while it reads its log."""
+    """None while it loads its log."""
     try:
         return server.command("EXISTS", key) == 1
     except ReplyError:
@@ -78,7 +78,7 @@ def test_a_new_server_is_quarantined_until_it_is_provisioned(agent: Agent, redis
 
 
 def test_waiters_wait_it_out(agent: Agent, redis_server: Server) -> None:
-    """By their own clocks: nobody tells them. Who has less patience hears why."""
+    """By their own clocks: no message comes. A waiter with less patience gets the reason."""
     lock = opened(agent, redis_server, provision=False).lock("patience")
     assert lock.acquire(1, 50).status == "QUARANTINED"
     before = redis_server.command("HGET", MARKER, "until")
@@ -89,7 +89,7 @@ def test_waiters_wait_it_out(agent: Agent, redis_server: Server) -> None:
 
 
 def test_waiters_notice_that_it_ended_before_its_time(agent: Agent, new_agent: Make, redis_server: Server) -> None:
-    """Nobody tells them, also not who is served first: they look for themselves."""
+    """No message comes, not even for the first in line: they probe."""
     long = {"quarantine_ms": 600_000, "lease_ms": 5000, "safety_ms": 100}
     lock, other = opened(agent, redis_server, False, **long).lock("provisioned"), opened(new_agent(), redis_server, False, **long)
     wait = lock.start("acquire", 1, 15_000, thread=1)
@@ -142,7 +142,7 @@ def test_leases_are_never_longer(agent: Agent, redis_server: Server) -> None:
 
 @pytest.mark.parametrize("other", [LONGEST // 2, LONGEST * 2])
 def test_the_server_has_one_longest_lease(agent: Agent, new_agent: Make, redis_server: Server, other: int) -> None:
-    """Whoever goes by another one is refused, with a lease that is short enough too: it might begin the next quarantine."""
+    """A client with another value is refused, also with a lease that is short enough: it might start the next quarantine."""
     first = opened(agent, redis_server).lock("one")
     stranger = opened(new_agent(), redis_server, provision=False, quarantine_ms=other, lease_ms=LONGEST // 4, renew="no")
     for answer in (stranger.lock("two").acquire(1, 0), stranger.lock("three").acquire(1, 5000),
@@ -182,7 +182,7 @@ def test_multi_locks(agent: Agent, redis_server: Server) -> None:
     both.release(1).ok
 
 
-# ---- who holds goes on; nobody is granted anything by others either
+# ---- holders go on; grants from other clients are blocked too
 
 
 def test_held_locks_go_on(agent: Agent, redis_server: Server) -> None:
@@ -201,7 +201,7 @@ def test_held_locks_go_on(agent: Agent, redis_server: Server) -> None:
 def test_a_release_grants_nothing_meanwhile(
     agent: Agent, new_agent: Make, redis_server: Server, kind: str, how: str
 ) -> None:
-    """The waiter stands in line and hears; it is granted the lock when the quarantine is over."""
+    """The waiter is in line and subscribed; it is granted the lock when the quarantine is over."""
     holder, waiter = one(opened(agent, redis_server), kind, "line"), one(opened(new_agent(), redis_server), kind, "line")
     holder.acquire(1, 5000).ok
     wait = waiter.start("acquire", 2, -1, thread=1)
@@ -219,7 +219,7 @@ def test_a_release_grants_nothing_meanwhile(
 def test_a_release_at_a_full_server_that_lost_the_marker(
     agent: Agent, new_agent: Make, redis_server: Server, kind: str, how: str
 ) -> None:
-    """The marker alone is gone, and there is no room for a new one: the lock becomes free, and nobody is granted it."""
+    """Only the marker is gone, and there is no room for a new one: the lock becomes free, and nobody is granted it."""
     holder, waiter = one(opened(agent, redis_server), kind, "full"), one(opened(new_agent(), redis_server), kind, "full")
     holder.acquire(1, 5000).ok
     wait = waiter.start("acquire", 2, -1, thread=1)
@@ -230,7 +230,7 @@ def test_a_release_at_a_full_server_that_lost_the_marker(
         used = len(redis_server.command("KEYS", "*"))
         (holder.release(1) if how == "release" else waiter.force()).ok
         assert redis_server.command("EXISTS", "full", MARKER) == 0
-        assert len(redis_server.command("KEYS", "*")) < used  # it took no memory
+        assert len(redis_server.command("KEYS", "*")) < used  # it used no more memory
     finally:
         redis_server.command("CONFIG", "SET", "maxmemory", "0")
     token = wait.answer(20).ok.token if not wait.ready() else 0
@@ -239,7 +239,7 @@ def test_a_release_at_a_full_server_that_lost_the_marker(
 
 
 def test_a_hand_over_in_one_process_grants_nothing_meanwhile(agent: Agent, redis_server: Server) -> None:
-    """Release and try in one script: what is released is free, what is tried waits."""
+    """Release and try in one script: the release frees the lock, the try waits."""
     lock = opened(agent, redis_server, handover_turns=0).lock("pass")
     lock.acquire(1, 5000).ok
     wait = lock.start("acquire", 2, -1, thread=1)
@@ -252,7 +252,7 @@ def test_a_hand_over_in_one_process_grants_nothing_meanwhile(agent: Agent, redis
 
 
 def test_hand_overs_in_one_process_go_on_behind_it(agent: Agent, new_agent: Make, redis_server: Server) -> None:
-    """Also when another process stands in line."""
+    """Also when another process is in line."""
     lock, other = opened(agent, redis_server, handover_turns=0).lock("pass"), opened(new_agent(), redis_server).lock("pass")
     tokens = [lock.acquire(1, 5000).ok.token]
     for turn in range(10):
@@ -287,9 +287,8 @@ def test_redisson_does_not_profit_and_is_not_held_back(agent: Agent, redis_serve
 
 
 def overlaps(agent: Agent, new_agent: Make, server: Server, lose: Callable[[], Any], rounds: int, **options: Any) -> int:
-    """
-    How often somebody was granted the lock while its holder, which neither pauses nor asks, could not know that it had lost
-    it. A resource that checks tokens is safe in any case.
+    """How often somebody was granted the lock while its holder, which neither pauses nor calls, could not know of its loss.
+    A resource that checks tokens is safe in any case.
     """
     both, options = 0, {"renew": "no", "command_timeout_ms": 300, **options}
     provision = "quarantine_ms" not in options
@@ -319,7 +318,7 @@ def test_d09_flush(agent: Agent, new_agent: Make, redis_server: Server, rounds: 
 
 @pytest.mark.parametrize("rounds", times(3, 100))
 def test_d09_control_without_quarantine(agent: Agent, new_agent: Make, redis_server: Server, rounds: int) -> None:
-    """The fault is one: without quarantine two hold at a time, every time."""
+    """The fault is real: without quarantine two hold at the same time, every time."""
     assert overlaps(agent, new_agent, redis_server, lambda: redis_server.command("FLUSHALL"), rounds, **CONTROL) == rounds
 
 
@@ -351,7 +350,7 @@ def test_d10_control_without_quarantine(agent: Agent, new_agent: Make, new_serve
 
 
 def test_d10_crash_and_recovery_with_its_keys(agent: Agent, new_agent: Make, new_server: Make) -> None:
-    """The server comes back with every key, and cannot know that it has them all: it waits once."""
+    """The server comes back with every key, and cannot know that all are there: one quarantine."""
     server = new_server("--appendonly", "yes", "--appendfsync", "always")
     client = opened(agent, server)
     lock, other = client.lock("kept"), opened(new_agent(), server, False).lock("kept")
@@ -397,7 +396,7 @@ def test_d11_restart_into_a_wrong_configuration(
 
 @pytest.mark.parametrize("rounds", times(2, 15))
 def test_d12_the_tail_of_the_log_is_lost(agent: Agent, new_agent: Make, new_server: Make, rounds: int) -> None:
-    """Power fails before the last second reaches the disk: the log ends earlier, in the middle of a command."""
+    """Power fails before the last second reaches the disk: the log ends early, in the middle of a command."""
     server = new_server("--appendonly", "yes", "--appendfsync", "everysec", "--aof-load-truncated", "yes")
     lost = []
 
@@ -435,7 +434,7 @@ MUTANTS = {
 
 
 class Scripts:
-    """The scripts of a folder for one lock, with a marker and a longest lease of a second."""
+    """The scripts of a folder for one lock, with a marker, and a longest lease of a second."""
 
     def __init__(self, redis: Any, folder: pathlib.Path) -> None:
         self.redis, self.folder, self.wire = redis, folder, Wire(redis, "mutant")
@@ -470,7 +469,7 @@ def frees_without_memory(scripts: Scripts, next_: str, holder: str) -> bool:
 
 
 def holds(scripts: Scripts) -> bool:
-    """Whether the quarantine does what it is for."""
+    """Whether the quarantine does its job."""
     redis = scripts.redis
     a, b = ("%08d-0000-8000-8000-000000000000:1" % number for number in (1, 2))
     first = scripts.acquire(a)

@@ -1,7 +1,7 @@
-"""quarantine_ms on a cluster: a marker in each slot. The sisters of test_quarantine.py, where what the scripts do is tested.
+"""quarantine_ms on a cluster: a marker in each slot. test_quarantine.py tests the scripts.
 
-A slot is quiet for the longest lease when its marker is gone or was written by another server: after a failover, a restart, a flush and
-after a move. Provisioning writes all 16,384.
+A slot is in quarantine for the longest lease when its marker is gone or was written by another server: after a failover, a restart, a
+flush, and after the slot moved. Provisioning writes all 16,384 markers.
 """
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def opened(agent: Agent, cluster: Cluster, provision: bool = True, **options: An
 
 
 def granted(lock: Any) -> Any:
-    """The grant; a busy machine, and one that has just begun, may be late."""
+    """The grant; a busy machine, or one that has just started, may be late."""
     answers: list[Any] = []
     until(lambda: answers.append(lock.acquire(1, 20_000, timeout=60)) or answers[-1].status not in ("UNREACHABLE", "SERVER_LOADING"), 60)
     return answers[-1].ok
@@ -68,7 +68,7 @@ def other_than(cluster: Cluster, key: str) -> Any:
 
 
 def test_a_new_cluster_is_quarantined_until_it_is_provisioned(agent: Agent, cluster: Cluster, capsys: Any) -> None:
-    """Every slot has its marker, on the server that has the slot; it takes seconds at most."""
+    """Every slot gets its marker, on the server that owns the slot; it takes seconds at most."""
     client = opened(agent, cluster, provision=False)
     locks = [client.lock(f"first{i}") for i in range(20)]
     for lock in locks[:10]:
@@ -111,7 +111,7 @@ def test_provisioning_in_the_background(agent: Agent, cluster: Cluster) -> None:
 
 
 def test_connections_that_break_do_not_end_it(agent: Agent, cluster: Cluster) -> None:
-    """Each server cuts the client's connections once while its slots are written."""
+    """Each server closes the client's connections once while its slots are written."""
     client = opened(agent, cluster)
     before = client.counters()["connects"]
     cut = 0
@@ -152,7 +152,7 @@ def test_every_kind_with_a_lease(agent: Agent, cluster: Cluster, kind: str) -> N
 
 
 def test_multi_locks(agent: Agent, cluster: Cluster) -> None:
-    """In one step where they share a slot, and one by one."""
+    """In one step if they share a slot, and one by one."""
     client = opened(agent, cluster, False)
     for names in (("{m}1", "{m}2"), ("m1", "m2", "m3")):
         both = client.multi(*(client.lock(name) for name in names))
@@ -176,7 +176,7 @@ def test_with_just_the_rights(agent: Agent, cluster: Cluster) -> None:
 
 
 def overlaps(agent: Agent, new_agent: Make, cluster: Cluster, lose: Callable[[], Any], rounds: int, **options: Any) -> int:
-    """How often somebody was granted the lock while its holder could not know that it had lost it."""
+    """How often somebody was granted the lock while its holder could not know of its loss."""
     both, options = 0, {"renew": "no", "command_timeout_ms": 1000, **options}
     mine = opened(agent, cluster, "quarantine_ms" not in options, **options).lock("memory")
     theirs = opened(new_agent(), cluster, False, **options).lock("memory")
@@ -193,7 +193,7 @@ def overlaps(agent: Agent, new_agent: Make, cluster: Cluster, lose: Callable[[],
 @pytest.mark.parametrize("rounds", times(1, 5, soak=15))
 @pytest.mark.parametrize("how", ["flush", "restart"])
 def test_d10_a_server_of_a_cluster_forgets(agent: Agent, new_agent: Make, how: str, rounds: int) -> None:
-    """Without the quarantine two hold, with it nobody; the slots of the others are not quiet."""
+    """Without the quarantine two hold, with it nobody does; the slots of other servers are not in quarantine."""
     with Cluster(3, 0, 60_000) as up:
         victim = up.owner("memory")
         runs = {victim.pid}
@@ -231,7 +231,7 @@ def test_who_holds_goes_on(agent: Agent, cluster: Cluster) -> None:
 
 @pytest.mark.parametrize("rounds", times(1, 3, soak=5))
 def test_a_slot_that_moved_is_quiet_once(agent: Agent, new_agent: Make, cluster: Cluster, rounds: int) -> None:
-    """Who holds goes on; nobody is granted anything there for the longest lease; then all is as ever."""
+    """Holders go on; nobody is granted anything there for the longest lease; then it works as before."""
     client, others = opened(agent, cluster), opened(new_agent(), cluster, False)
     held, lock = client.lock("held{moves}"), others.lock("free{moves}")
     token = held.acquire(1, 0).ok.token
@@ -260,7 +260,7 @@ def test_a_slot_that_moved_is_provisioned(agent: Agent, cluster: Cluster) -> Non
 
 
 def test_half_way(agent: Agent, cluster: Cluster) -> None:
-    """The marker is on the other side, or the lock is: nobody is granted anything by half of the keys."""
+    """The marker is on the other side, or the lock is: nobody is granted anything with half of the keys."""
     client = opened(agent, cluster, command_timeout_ms=300)
     lock, mark = client.lock("{way}"), marker(cluster, "{way}")
     lock.acquire(1, 0).ok
@@ -282,8 +282,7 @@ def test_half_way(agent: Agent, cluster: Cluster) -> None:
 @pytest.mark.parametrize("rounds", times(1, 6))
 @pytest.mark.parametrize("lease", [8000])
 def test_e02_a_stale_replica_and_a_quarantine(new_agent: Make, rounds: int, lease: int) -> None:
-    """
-    It takes over without the lock, while the holder holds it, and grants it to nobody before that one has lost it. The control is
+    """It takes over without the lock, while the holder holds it, and grants it to nobody before the holder has lost it. The control is
     test_e01_on_a_cluster_without_confirmation_two_hold.
     """
     early = 0
@@ -307,12 +306,12 @@ def test_e02_a_stale_replica_and_a_quarantine(new_agent: Make, rounds: int, leas
             mine.release(1)
             theirs.release(1).ok
             stale.mend(*nodes)
-    assert early > 0  # it was asked for while it was held
+    assert early > 0  # it was requested while it was held
 
 
 @pytest.mark.parametrize("rounds", times(1, 3, soak=5))
 def test_e12_it_takes_the_failover_and_the_quarantine(new_agent: Make, rounds: int) -> None:
-    """From the moment at which the new primary serves, not longer than the longest lease and the drift."""
+    """From the moment when the new primary serves, not longer than the longest lease and the drift."""
     late = []
     with Cluster(3, 1, 1000) as cluster:
         settle(cluster)
@@ -331,7 +330,7 @@ def test_e12_it_takes_the_failover_and_the_quarantine(new_agent: Make, rounds: i
 
 @pytest.mark.parametrize("count", times(1, 4, 900, 20))
 def test_e12_failovers_with_replicas_and_quarantine(new_agent: Make, count: int) -> None:
-    """L2q under load: everybody has turns after each ordered failover, tokens grow for each process."""
+    """L2q under load: everybody has turns after each ordered failover, and tokens grow for each process."""
     with Cluster(3, 1, 1000) as cluster:
         settle(cluster)
         clients = [opened(new_agent(), cluster, False, lease_ms=2000, quarantine_ms=2000, command_timeout_ms=500, replicas="all") for _ in range(3)]

@@ -1,4 +1,4 @@
-"""redis+quorum://: a mutex on servers that know nothing of each other. Rows G of the fault matrix are in test_faults_quorum.py."""
+"""redis+quorum://: a mutex on independent servers. Rows G of the fault matrix are in test_faults_quorum.py."""
 from __future__ import annotations
 
 import urllib.parse
@@ -14,7 +14,7 @@ from harness.server import Server
 
 Make = Callable[..., Any]
 CANARY = "s3cret-canary"
-PATIENT = {"lease_ms": 180_000, "command_timeout_ms": 20_000}  # the first grant waits for all servers half of an attempt
+PATIENT = {"lease_ms": 180_000, "command_timeout_ms": 20_000}  # the first grant waits for all servers for half of an attempt
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def new_quorum() -> Iterator[Make]:
         one.stop()
 
 
-# ---- the usual
+# ---- normal operation
 
 
 def test_a_grant_is_on_every_server(agent: Agent, quorum: Quorum) -> None:
@@ -64,7 +64,7 @@ def test_a_grant_is_on_every_server(agent: Agent, quorum: Quorum) -> None:
 
 def test_others_wait_and_are_woken(quorum: Quorum, new_agent: Make) -> None:
     mine = new_agent().open(quorum).lock("lock")
-    theirs = new_agent().open(quorum).lock("lock", safety_ms=60_000)  # not by looking for themselves
+    theirs = new_agent().open(quorum).lock("lock", safety_ms=60_000)  # they do not probe in time
     token = mine.acquire(1, 0).ok.token
     assert theirs.acquire(1, 0).status == "BUSY"
     wait = theirs.start("acquire", 1, 50_000, thread=1)
@@ -75,7 +75,7 @@ def test_others_wait_and_are_woken(quorum: Quorum, new_agent: Make) -> None:
 
 
 def test_who_waits_stands_in_no_line(quorum: Quorum, new_agent: Make) -> None:
-    """A server that knew who waits could grant alone."""
+    """A server that knew the waiters could grant the lock alone."""
     mine, theirs = (new_agent().open(quorum).lock("lock") for _ in range(2))
     mine.acquire(1, 0).ok
     wait = theirs.start("acquire", 1, -1, thread=1)
@@ -88,7 +88,7 @@ def test_who_waits_stands_in_no_line(quorum: Quorum, new_agent: Make) -> None:
 
 
 def test_who_may_not_listen_looks_often(new_quorum: Make, new_agent: Make) -> None:
-    """No server lets clients subscribe: they do not sleep for safety_ms, as on one server."""
+    """No server allows subscriptions: waiters do not sleep for safety_ms, as on one server."""
     quorum = new_quorum(3)
     quorum.each("ACL", "SETUSER", "deaf", "reset", "on", ">" + CANARY, "~*", "&*", "+@all", "-subscribe")
     where = url_of(*quorum.nodes, username="deaf", password=CANARY)
@@ -151,7 +151,7 @@ def test_not_from_somebody_else(agent: Agent, quorum: Quorum) -> None:
     for node in quorum.nodes[:2]:
         node.command("DEL", "lock")
         node.command("HSET", "lock", "somebody:1", "1")
-    renewed = agent.open(quorum).lock("other")  # only to have time pass by what the first client does
+    renewed = agent.open(quorum).lock("other")  # time passes by what the first client does
     renewed.acquire(1, 0).ok
     until(lambda: all(node.command("PTTL", "lock") > 700 for node in quorum.nodes[2:]))
     assert quorum.holders("lock")[:2] == [b"somebody:1"] * 2 and lock.state(1) == "HELD"
@@ -169,7 +169,7 @@ def test_lost_when_too_many_lack_it(agent: Agent, quorum: Quorum) -> None:
     until(lambda: quorum.held("lock") == 0)  # the rest is released
 
 
-# ---- other words
+# ---- other operations
 
 
 def test_extend_force_and_inspect(quorum: Quorum, new_agent: Make) -> None:
@@ -282,7 +282,7 @@ def test_one_server_by_two_names(agent: Agent, quorum: Quorum) -> None:
 
 def test_shards_of_a_cluster(agent: Agent, quorum: Quorum, new_server: Make) -> None:
     shard: Server = new_server("--cluster-enabled", "yes")
-    while shard.port > 55_000:  # the port for the other shards is 10,000 above
+    while shard.port > 55_000:  # the other shards' port is 10,000 higher
         shard = new_server("--cluster-enabled", "yes")
     lock = agent.open(url_of(*quorum.nodes[:2], shard), **PATIENT).lock("lock")
     answer = lock.acquire(1, 30_000)
@@ -291,7 +291,7 @@ def test_shards_of_a_cluster(agent: Agent, quorum: Quorum, new_server: Make) -> 
 
 
 def test_a_server_that_comes_back_is_asked_again(agent: Agent, new_quorum: Make) -> None:
-    """It was asked who it is while it was gone, in vain: what it votes for is known before its next vote."""
+    """The server was gone when it was asked for its quorum, in vain: this is known before its next vote."""
     quorum = new_quorum(3)
     lock = agent.open(quorum).lock("lock")
 

@@ -1,4 +1,4 @@
-"""replicas=none|N|all: a grant counts when so many replicas have it. Rows E of the matrix, each counting that its fault fired."""
+"""replicas=none|N|all: a grant counts when so many replicas have it. Rows E of the matrix; each test counts that its fault happened."""
 from __future__ import annotations
 
 import contextlib
@@ -28,7 +28,7 @@ Make = Callable[..., Any]
 
 
 class Family:
-    """A primary and replicas of it, without sentinels."""
+    """A primary and its replicas, without sentinels."""
 
     def __init__(self, new_server: Make, replicas: int = 2) -> None:
         more = ("--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1")
@@ -37,7 +37,7 @@ class Family:
         self.settle()
 
     def settle(self) -> None:
-        """All replicas are up and acknowledge."""
+        """Returns when all replicas are up and acknowledge."""
         for replica in self.replicas:
             until(lambda: b"master_link_status:up" in ask(replica, "INFO", "replication"), 30)
         with self.primary.client() as redis:
@@ -45,7 +45,7 @@ class Family:
             until(lambda: redis.command("WAIT", len(self.replicas), 1000) == len(self.replicas), 30)
 
     def promote(self, replica: Server) -> Server:
-        """The primary dies, and replica is the primary now."""
+        """The primary dies, and replica is the new primary."""
         self.primary.kill()
         replica.command("REPLICAOF", "NO", "ONE")
         return replica
@@ -67,7 +67,7 @@ def loaded(server: Server) -> bool:
 
 
 def got(lock: Lock, owner: int) -> Answer:
-    """The grant; replicas of a busy machine may be late, again and again."""
+    """The grant; replicas on a busy machine may be late, again and again."""
     answers: list[Answer] = []
     until(lambda: answers.append(lock.acquire(owner, 10_000, timeout=30)) or answers[-1].status != "NOT_REPLICATED", 60)
     return answers[-1].ok
@@ -86,7 +86,7 @@ def asleep(*servers: Server) -> Any:
     return Sleep()
 
 
-# ---- the usual
+# ---- normal operation
 
 
 def test_bad_values(agent: Agent, redis_server: Server) -> None:
@@ -98,7 +98,8 @@ def test_bad_values(agent: Agent, redis_server: Server) -> None:
 
 
 def test_wait_confirms_what_the_server_had_before(family: Family) -> None:
-    """What replicas.h relies on: a WAIT behind a write on a connection confirms all writes before; a fresh one nothing."""
+    """The base of replicas.h: WAIT after a write on a connection confirms all writes before it; WAIT on a new connection confirms nothing.
+    """
     with asleep(*family.replicas), family.primary.client() as writer, family.primary.client() as other, family.primary.client() as fresh:
         writer.command("SET", "x", "1", "PX", 60_000)
         assert fresh.command("WAIT", 2, 50) == 2
@@ -109,7 +110,7 @@ def test_wait_confirms_what_the_server_had_before(family: Family) -> None:
 
 @pytest.mark.parametrize("kind", ["mutex", *KINDS, "multi"])
 def test_every_good_answer_is_a_write(agent: Agent, family: Family, new_proxy: Make, kind: str) -> None:
-    """Behind a script that wrote nothing WAIT confirms nothing: whoever asks once more for what it has, or renews what lives longer."""
+    """After a script without a write WAIT confirms nothing. This concerns a repeated acquire and a renewal of a longer lease."""
     proxy = new_proxy(family.primary)
     asked: dict[bytes, bytes] = {}  # by script
     proxy.up.on("EVALSHA", lambda _link, data: asked.setdefault(data.split(b"\r\n")[4], data))
@@ -166,7 +167,7 @@ def test_multi_locks(agent: Agent, family: Family) -> None:
 
 
 def test_turns_of_processes(new_agent: Make, family: Family) -> None:
-    """Grants that a release makes for a waiter are confirmed by the waiter: nobody starves, tokens grow."""
+    """The waiter confirms a grant that a release made for it: nobody starves, tokens grow."""
     locks = [opened(new_agent(), family.primary).lock("turns") for _ in range(3)]
     tokens: list[int] = []
 
@@ -184,7 +185,7 @@ def test_turns_of_processes(new_agent: Make, family: Family) -> None:
 
 
 def test_a_pushed_grant_is_not_believed(agent: Agent, new_agent: Make, family: Family) -> None:
-    """The release grants the lock to the waiter, and no replica hears of it: the waiter does not have it."""
+    """The release grants the lock to the waiter, and no replica gets it: the waiter does not have it."""
     holder, waiter = agent.open(family.primary, lease_ms=LEASE).lock("pushed"), opened(new_agent(), family.primary).lock("pushed")
     got(holder, 1)
     wait = waiter.start("acquire", 2, -1, thread=1)
@@ -209,13 +210,13 @@ def test_without_the_right_to_wait(agent: Agent, family: Family) -> None:
 
 
 def cut_off(family: Family) -> None:
-    """Replicas hear of nothing any more, and do not know it."""
+    """Replicas get nothing any more, and do not notice."""
     for replica in family.replicas:
         replica.command("REPLICAOF", "127.0.0.1", "1")
 
 
 def double_grants(new_agent: Make, new_server: Make, rounds: int, replicas: int | str) -> tuple[int, int]:
-    """The primary dies before its replica has the grant. How often two held the lock, and how often nobody was granted it."""
+    """The primary dies before its replica has the grant. Returns how often two held the lock, and how often nobody was granted it."""
     overlaps = refused = 0
     agent, other = new_agent(), new_agent()
     for _ in range(rounds):
@@ -239,7 +240,7 @@ def double_grants(new_agent: Make, new_server: Make, rounds: int, replicas: int 
 
 @pytest.mark.parametrize("rounds", times(1, 5))
 def test_e01_without_confirmation_two_hold(new_agent: Make, new_server: Make, rounds: int) -> None:
-    """The control: the overlap that a primary with replicas does not exclude."""
+    """The control: a primary with replicas alone does not exclude the overlap."""
     assert double_grants(new_agent, new_server, rounds, "none") == (rounds, 0)
 
 
@@ -270,7 +271,7 @@ def test_e03_short(agent: Agent, family: Family, rounds: int) -> None:
 
 
 def test_e03_the_next_in_line_is_not_forgotten(new_agent: Make, family: Family) -> None:
-    """What is taken back goes to who is next, as in any release."""
+    """A grant that is taken back goes to the next in line, as in any release."""
     hasty, patient = opened(new_agent(), family.primary).lock("next"), new_agent().open(family.primary).lock("next")
     with asleep(family.replicas[0]):
         first = hasty.start("acquire", 1, 0, thread=1)
@@ -286,7 +287,7 @@ def test_e03_the_next_in_line_is_not_forgotten(new_agent: Make, family: Family) 
 @pytest.mark.parametrize("rounds", times(1, 5))
 @pytest.mark.parametrize("quarantine", [0, LEASE])
 def test_e04_the_other_replica_is_promoted(new_agent: Make, new_server: Make, rounds: int, quarantine: int) -> None:
-    """One of two is not enough (two hold); with the quarantine, or with both, nobody is granted what another holds."""
+    """One of two is not enough (two hold). With the quarantine, or with confirmation by both, nobody is granted a held lock."""
     for _ in range(rounds):
         family = Family(new_server)
         mine = opened(new_agent(), family.primary, 1, renew="no", quarantine_ms=quarantine)
@@ -311,7 +312,7 @@ def test_e04_the_other_replica_is_promoted(new_agent: Make, new_server: Make, ro
 
 
 def test_e05_a_replica_that_goes_is_missed(agent: Agent, family: Family, new_server: Make) -> None:
-    """The number is that of the option: fewer connected ones are not "all", others may take their place."""
+    """The option has the number: fewer connected replicas are not "all"; others may replace them."""
     lock = opened(agent, family.primary).lock("number")
     got(lock, 1)
     lock.release(1).ok
@@ -324,10 +325,10 @@ def test_e05_a_replica_that_goes_is_missed(agent: Agent, family: Family, new_ser
 
 
 def test_e05_all_is_what_sentinels_know(agent: Agent) -> None:
-    """A replica that is down still counts: without it nothing is granted, until somebody tells the sentinels to forget it."""
+    """A replica that is down still counts: without it nothing is granted, until the sentinels are told to forget it."""
     with Watched(replicas=2, sentinels=1) as watched:
         lock = agent.open(watched.url, replicas="all", lease_ms=LEASE).lock("all")
-        until(lambda: lock.acquire(1, 0).status == "OK", 30)  # they are in step
+        until(lambda: lock.acquire(1, 0).status == "OK", 30)  # they are in sync
         assert all(ask(server, "EXISTS", "all") for server in watched.servers)
         lock.release(1).ok
         gone = watched.replica()
@@ -343,7 +344,7 @@ def test_e05_all_is_what_sentinels_know(agent: Agent) -> None:
 
 
 def test_e07_too_few_replicas_to_write(agent: Agent, family: Family) -> None:
-    """The server refuses every write: a typed answer, nothing left; what is held is not confirmed and is lost in time."""
+    """The server refuses every write: a status for that, nothing left; held locks are not confirmed and are lost in time."""
     client = opened(agent, family.primary, 1, lease_ms=1800)
     lock, plain = client.lock("kept"), agent.open(family.primary).lock("plain")
     got(lock, 1)
@@ -364,9 +365,8 @@ def test_e07_too_few_replicas_to_write(agent: Agent, family: Family) -> None:
 
 @pytest.mark.parametrize("rounds", times(1, 5, soak=10))
 def test_e08_the_old_primary_lives_on(new_agent: Make, new_server: Make, rounds: int) -> None:
-    """
-    It is cut off from its replica, which is promoted, and not from its holder: that one's renewals are not confirmed any
-    more, and it loses the lock before the new primary grants it to somebody else. The cut is made on the side of the replica.
+    """It is cut off from its replica, which is promoted, but not from its holder. The holder's renewals are not confirmed any more,
+    and it loses the lock before the new primary grants it to somebody else. The replica's side makes the cut.
     """
     for _ in range(rounds):
         family = Family(new_server, 1)
@@ -380,7 +380,7 @@ def test_e08_the_old_primary_lives_on(new_agent: Make, new_server: Make, rounds:
         assert lock.state(1) == "LOST" and family.primary.process
         fenced = Fenced(family.replicas[0])
         assert theirs > token and fenced.write("split", theirs) and not fenced.write("split", token)
-        assert lock.acquire(1, 0).status == "NOT_REPLICATED"  # and nobody is granted anything over there
+        assert lock.acquire(1, 0).status == "NOT_REPLICATED"  # and the old primary's side grants nothing
         family.primary.stop()
         family.replicas[0].stop()
 
@@ -389,7 +389,7 @@ def test_e08_the_old_primary_lives_on(new_agent: Make, new_server: Make, rounds:
 
 
 def test_e09_no_storm_while_replicas_synchronise(agent: Agent, family: Family) -> None:
-    """Links are cut all the time: renewals go on being asked for, at most twice as often."""
+    """Links are cut all the time: renewals are still sent, at most twice as often."""
     for i in range(20):
         family.primary.command("SET", f"ballast{i}", "x" * 1_000_000)
     client = opened(agent, family.primary, lease_ms=1500)
@@ -425,7 +425,7 @@ def test_e09_no_storm_while_replicas_synchronise(agent: Agent, family: Family) -
 
 
 class Turns:
-    """Processes that take turns while something happens."""
+    """Processes that take turns during faults."""
 
     def __init__(self, locks: list[Lock]) -> None:
         self.locks, self.counts, self.errors = locks, [0] * len(locks), []
@@ -437,7 +437,7 @@ class Turns:
         last = 0
         while not self._stop.is_set():
             answer = self.locks[index].acquire(1, 60_000, timeout=90)
-            if answer.status not in ("OK", "LOST") and not answer.retryable:  # lost as soon as granted: a failover came
+            if answer.status not in ("OK", "LOST") and not answer.retryable:  # lost right after the grant: a failover came
                 self.errors.append(answer)
             if answer.status != "OK":
                 time.sleep(0.05)
@@ -449,7 +449,7 @@ class Turns:
             self.counts[index] += 1
 
     def progress(self, timeout: float = 90) -> None:
-        """Everybody has had a turn from here on."""
+        """Everybody has had a turn since then."""
         seen = list(self.counts)
         until(lambda: all(now > before for now, before in zip(self.counts, seen)), timeout)
 
@@ -467,8 +467,7 @@ class Turns:
 @pytest.mark.parametrize("count", times(1, 4, 900, 20))
 @pytest.mark.parametrize("mode", [{}, {"replicas": "all", "quarantine_ms": 2000}], ids=["L1", "L2q"])
 def test_e12_failovers(new_agent: Make, mode: dict[str, Any], count: int) -> None:
-    """
-    Ordered ones under load, 20 in the soak: nobody hangs, everybody has turns after each, tokens grow for each process. With
+    """Ordered failovers under load, 20 in the soak: nobody hangs, everybody has turns after each, tokens grow for each process. With
     replicas and quarantine each takes the longest lease more.
     """
     with Watched(replicas=2, sentinels=3) as watched:
@@ -489,7 +488,7 @@ def test_e12_failovers(new_agent: Make, mode: dict[str, Any], count: int) -> Non
 
 @pytest.mark.parametrize("rounds", times(1, 5, soak=10))
 def test_e13_the_old_primary_comes_back(new_agent: Make, new_server: Make, rounds: int) -> None:
-    """With the keys it had: no claim is alive again by that, its holder stays LOST, and nobody is granted the lock too early."""
+    """With its old keys: no claim comes alive by that, its holder stays LOST, and nobody is granted the lock too early."""
     for _ in range(rounds):
         family = Family(new_server, 1)
         family.primary.command("CONFIG", "SET", "appendonly", "yes")
@@ -547,13 +546,13 @@ def test_an_extension_that_is_not_confirmed(agent: Agent, family: Family) -> Non
 
 
 def test_renewals_go_before_what_waits_for_a_connection(agent: Agent, family: Family, new_proxy: Make) -> None:
-    """All connections wait for answers, and a hundred acquisitions for a connection, when the renewal is due."""
+    """All connections wait for replies, and a hundred acquires for a connection, when the renewal is due."""
     teach(family.primary)
     proxy = new_proxy(family.primary)
     client = opened(agent, proxy, command_timeout_ms=30_000, watchdog_threads=1, lease_ms=60_000)
     held = client.lock("held", lease_ms=9000)
     got(held, 1)
-    proxy.up.delay = 0.02  # long enough for each connection to be needed
+    proxy.up.delay = 0.02  # long enough that each connection is needed
     for tag in range(20):
         client.lock(f"first {tag}").submit_acquire(1, -1, tag).ok
     until(lambda: client.counters()["acquired"] == 21)
@@ -573,7 +572,7 @@ def test_renewals_go_before_what_waits_for_a_connection(agent: Agent, family: Fa
 
 
 def test_a_connection_outlives_who_wanted_it_first(agent: Agent, family: Family, new_proxy: Make) -> None:
-    """A server that is slow to greet is waited for once, not anew by each attempt, which would use up connects_per_second."""
+    """A slow handshake is awaited once. A new one per attempt would use up connects_per_second."""
     proxy = new_proxy(family.primary)
     lock = opened(agent, proxy, command_timeout_ms=50, connect_timeout_ms=30_000, connects_per_second=1000).lock("slow")
     proxy.down.hold()
@@ -587,7 +586,7 @@ def test_a_connection_outlives_who_wanted_it_first(agent: Agent, family: Family,
 
 
 def test_what_replicas_that_sleep_do_not_confirm(agent: Agent, family: Family) -> None:
-    """Though they confirmed all that was before; mutants.REPLICAS breaks it."""
+    """Although they confirmed everything before; mutants.REPLICAS breaks it."""
     lock = opened(agent, family.primary, renew="no").lock("asleep")
     for _ in range(2):
         got(lock, 1)
@@ -601,10 +600,10 @@ def test_what_replicas_that_sleep_do_not_confirm(agent: Agent, family: Family) -
         assert lock.extend(1, 10_000).status == "NOT_REPLICATED"
 
 
-@pytest.mark.house  # the library under test is another one
+@pytest.mark.house  # it tests a library with a mutant, not the library under test
 @pytest.mark.parametrize("mutant", mutants.REPLICAS, ids=lambda mutant: f"{mutant.number}: {mutant.what}")
 def test_mutant(mutant: mutants.Mutant, new_agent: Make, family: Family, tmp_path: pathlib.Path) -> None:
-    """A seeded defect grants as ever, and is found by the test above."""
+    """A mutant still grants locks; the test above finds it."""
     agent = new_agent(LD_PRELOAD=str(mutants.library(ROOT, BUILD, tmp_path, mutant)))
     with pytest.raises(AssertionError, match="'OK' == 'NOT_REPLICATED'"):
         test_what_replicas_that_sleep_do_not_confirm(agent, family)

@@ -1,4 +1,6 @@
-"""replicas=N|all on a cluster: a grant counts when so many replicas of the slot's primary have it. The sisters of rows E in test_replicas.py."""
+"""replicas=N|all on a cluster: a grant counts when so many replicas of the slot's primary have it. For rows E without a cluster see
+test_replicas.py.
+"""
 from __future__ import annotations
 
 import pathlib
@@ -22,7 +24,7 @@ Make = Callable[..., Any]
 
 @pytest.fixture(scope="module")
 def _cluster() -> Iterator[Cluster]:
-    """Nobody takes over because somebody sleeps."""
+    """Nobody takes over because a server sleeps."""
     with Cluster(3, 1, 60_000) as up:
         yield up
 
@@ -35,7 +37,7 @@ def cluster(_cluster: Cluster) -> Cluster:
 
 
 def settle(cluster: Cluster) -> None:
-    """Replicas are in step, and say so."""
+    """Returns when replicas are in sync, and acknowledge."""
     cluster.until_settled()
     for primary in cluster.primaries():
         with primary.client() as redis:
@@ -48,11 +50,11 @@ def replica_of(cluster: Cluster, key: str) -> Node:
 
 
 def knows(node: Node, key: str) -> bool:
-    """Whether a replica has it."""
+    """Whether a replica has the lock."""
     return key.encode() in ask(node, "CLUSTER", "GETKEYSINSLOT", slot_of(key), 100)
 
 
-# ---- the usual
+# ---- normal operation
 
 
 def test_a_quorum_has_no_replicas(agent: Agent, cluster: Cluster) -> None:
@@ -85,7 +87,7 @@ def test_every_kind(agent: Agent, cluster: Cluster, kind: str) -> None:
 
 
 def test_multi_locks(agent: Agent, cluster: Cluster) -> None:
-    """In one step where they share a slot, and one by one."""
+    """In one step if they share a slot, and one by one."""
     client = opened(agent, cluster, 1)
     for names in (("{m}1", "{m}2"), ("m1", "m2", "m3")):
         both = client.multi(*(client.lock(name) for name in names))
@@ -135,7 +137,7 @@ def test_with_just_the_rights(agent: Agent, cluster: Cluster) -> None:
 @pytest.mark.parametrize("many", [1, "all"])
 @pytest.mark.parametrize("rounds", times(2, 20))
 def test_e03_short_on_a_cluster(agent: Agent, cluster: Cluster, many: int | str, rounds: int) -> None:
-    """The node is named, with the numbers; slots of others do not notice."""
+    """The error names the node, with the numbers; slots of others are not affected."""
     client = opened(agent, cluster, many)
     lock = client.lock("short")
     other = client.lock(next(name for name in (f"other{i}" for i in range(99)) if cluster.owner(name) is not cluster.owner("short")))
@@ -159,7 +161,7 @@ def test_e03_short_on_a_cluster(agent: Agent, cluster: Cluster, many: int | str,
 
 
 def test_it_is_the_one_who_answers(agent: Agent, cluster: Cluster) -> None:
-    """MOVED in the middle of a call, and ASK of keys on their way: the replica that counts is the one of who has granted it."""
+    """MOVED in the middle of a call, and ASK for moving keys: the replica of the server that granted counts."""
     client = opened(agent, cluster, 1)
     replica = {primary: cluster.replica_of(primary) for primary in cluster.primaries()}
     held = client.lock("held{moves}")
@@ -182,7 +184,7 @@ def test_it_is_the_one_who_answers(agent: Agent, cluster: Cluster) -> None:
 
 
 def test_half_way(agent: Agent, cluster: Cluster) -> None:
-    """The keys of a lock that is held are on the other side already: it is renewed there, and confirmed there."""
+    """The keys of a held lock are on the other side already: it is renewed and confirmed there."""
     client = opened(agent, cluster, 1, lease_ms=1500)
     lock = client.lock("half{way}")
     token = got(lock, 1).token
@@ -224,7 +226,7 @@ def test_renewals_that_are_not_confirmed_do_not_count(agent: Agent, cluster: Clu
 
 
 def test_many_locks_of_many_slots(agent: Agent, cluster: Cluster) -> None:
-    """More renewals are under way than there are connections."""
+    """More renewals are in flight than there are connections."""
     client = opened(agent, cluster, 1, lease_ms=3000)
     locks = [client.lock(f"many{i}") for i in range(60)]
     for lock in locks:
@@ -238,7 +240,7 @@ def test_many_locks_of_many_slots(agent: Agent, cluster: Cluster) -> None:
 
 
 def test_e05_all_is_what_the_cluster_knows(agent: Agent) -> None:
-    """A replica that is down still counts, and so does the old primary after a failover until it has come back."""
+    """A replica that is down still counts. So does the old primary after a failover, until it is back."""
     with Cluster(3, 1, 1000) as cluster:
         settle(cluster)
         client = opened(agent, cluster, "all")
@@ -267,13 +269,13 @@ def test_e05_all_is_what_the_cluster_knows(agent: Agent) -> None:
 
 
 class Stale:
-    """Clusters whose replica of a key's primary takes over without what came last."""
+    """Clusters in which the replica of a key's primary takes over without the last writes."""
 
     def __init__(self, cluster: Cluster, key: str) -> None:
         self.cluster, self.key = cluster, key
 
     def cut(self) -> tuple[Node, Node]:
-        """The replica hears of nothing any more. Its primary, and itself."""
+        """The replica gets nothing any more. Returns its primary, and the replica."""
         primary = self.cluster.owner(self.key)
         replica = self.cluster.replica_of(primary)
         ask(replica, "CONFIG", "SET", "masteruser", "nobody")
@@ -324,7 +326,7 @@ def double_grants(new_agent: Make, rounds: int, **options: Any) -> tuple[int, in
 
 @pytest.mark.parametrize("rounds", times(1, 4))
 def test_e01_on_a_cluster_without_confirmation_two_hold(new_agent: Make, rounds: int) -> None:
-    """The control: the overlap that a failover with a stale replica is."""
+    """The control: the overlap of a failover with a stale replica."""
     assert double_grants(new_agent, rounds) == (rounds, 0)
 
 
@@ -338,7 +340,7 @@ def test_e02_on_a_cluster_it_was_never_granted(new_agent: Make, rounds: int) -> 
 
 @pytest.mark.parametrize("count", times(1, 4, 900, 20))
 def test_e12_failovers_on_a_cluster(new_agent: Make, count: int) -> None:
-    """Ordered ones: everybody has turns after each, tokens grow for each process."""
+    """Ordered failovers: everybody has turns after each, tokens grow for each process."""
     with Cluster(3, 1, 1000) as cluster:
         settle(cluster)
         clients: list[Client] = [new_agent().open(cluster, lease_ms=2000, command_timeout_ms=500, replicas="all") for _ in range(3)]
@@ -371,7 +373,7 @@ def test_what_a_replica_that_sleeps_does_not_confirm(agent: Agent, cluster: Clus
     lock.release(1)
 
 
-@pytest.mark.house  # the library under test is another one
+@pytest.mark.house  # it tests a library with a mutant, not the library under test
 @pytest.mark.parametrize("mutant", mutants.CLUSTER_REPLICAS, ids=lambda mutant: f"{mutant.number}: {mutant.what}")
 def test_mutant(mutant: mutants.Mutant, new_agent: Make, cluster: Cluster, tmp_path: pathlib.Path) -> None:
     agent = new_agent(LD_PRELOAD=str(mutants.library(ROOT, BUILD, tmp_path, mutant)))

@@ -37,7 +37,7 @@ def new_watched() -> Iterator[Make]:
 
 
 def place(server: Any) -> bytes:
-    """What a sentinel says of it."""
+    """A sentinel's reply about it."""
     port = str(server.port).encode()
     return b"*2\r\n$9\r\n127.0.0.1\r\n$%d\r\n%s\r\n" % (len(port), port)
 
@@ -52,7 +52,7 @@ def liar() -> Iterator[FakeServer]:
         yield fake
 
 
-# ---- the usual
+# ---- normal operation
 
 
 def test_the_primary_is_found(agent: Agent, watched: Watched) -> None:
@@ -88,11 +88,11 @@ def test_transactions_find_it_too(agent: Agent, watched: Watched) -> None:
     txn.end_txn()
 
 
-# ---- sentinels that are of no use
+# ---- useless sentinels
 
 
 def test_another_sentinel_is_asked(agent: Agent, watched: Watched, liar: FakeServer, new_server: Make) -> None:
-    """One is dead, one is none, one speaks nonsense: the others know, also when one of them is slow."""
+    """One is dead, one is not a sentinel, one replies nonsense: another one knows, also when one of them is slow."""
     dead = new_server()
     dead.kill()
     liar.on("SENTINEL", b"$3\r\nyes\r\n")
@@ -101,7 +101,7 @@ def test_another_sentinel_is_asked(agent: Agent, watched: Watched, liar: FakeSer
 
 
 def test_dead_sentinels_take_no_time(agent: Agent, watched: Watched, new_server: Make) -> None:
-    """Each refuses at once: its share of the minute is not waited for."""
+    """Each refuses at once: its share of the minute is not used."""
     dead = [new_server(), new_server(), new_server()]
     for server in dead:
         server.kill()
@@ -147,7 +147,7 @@ def bulk(*words: bytes) -> bytes:
 
 @pytest.mark.parametrize("count", [b"x", b"", b"-1", b"1x", b"4294967297"])
 def test_e10_a_count_of_replicas_that_is_none(agent: Agent, liar: FakeServer, count: bytes) -> None:
-    """Read as 0, it would let grants stand that no replica has."""
+    """Read as 0, it would accept grants that no replica has."""
     place, about = bulk(b"127.0.0.1", b"1"), bulk(b"num-slaves", count)
     liar.on("SENTINEL", lambda _, words: place if words[1] == b"get-master-addr-by-name" else about)
     answer = agent.open(url(liar), replicas="all").ping(5000)
@@ -167,7 +167,7 @@ def test_a_server_that_is_no_sentinel(agent: Agent, redis_server: Server) -> Non
 
 
 def test_e10_no_grant_comes_from_a_replica(agent: Agent, watched: Watched, liar: FakeServer) -> None:
-    """The sentinel lies, or has not heard of a failover."""
+    """The sentinel lies, or does not know of a failover yet."""
     replica = watched.replica()
     liar.on("SENTINEL", place(replica))
     lock = agent.open(url(liar)).lock("lie")
@@ -175,7 +175,7 @@ def test_e10_no_grant_comes_from_a_replica(agent: Agent, watched: Watched, liar:
     assert answer.status == "UNREACHABLE" and "is not a primary" in answer.message
     assert f"127.0.0.1:{replica.port}" in answer.message
     wait = lock.start("acquire", 1, -1, thread=1)
-    until(lambda: liar.count("SENTINEL") > 2)  # it goes on to ask
+    until(lambda: liar.count("SENTINEL") > 2)  # it keeps asking
     liar.on("SENTINEL", place(watched.primary()))
     wait.answer().ok
     lock.release(1).ok
@@ -185,7 +185,7 @@ def test_e10_no_grant_comes_from_a_replica(agent: Agent, watched: Watched, liar:
 def test_e10_a_sentinel_that_names_itself_or_nobody(agent: Agent, liar: FakeServer) -> None:
     liar.on("SENTINEL", place(liar))
     answer = agent.open(url(liar)).ping(5000)
-    assert answer.status == "PROTOCOL_ERROR"  # ROLE is answered by OK
+    assert answer.status == "PROTOCOL_ERROR"  # it replies OK to ROLE
     liar.on("ROLE", b"*5\r\n$5\r\nslave\r\n$1\r\nx\r\n:1\r\n$9\r\nconnected\r\n:1\r\n")
     assert agent.open(url(liar)).ping(5000).status == "UNREACHABLE"
     liar.on("ROLE", b"-NOPERM no\r\n")
@@ -212,7 +212,7 @@ def test_logins_are_of_sentinels_and_of_servers(agent: Agent, new_server: Make) 
 
 
 def test_e06_a_server_that_is_demoted_is_left(agent: Agent, new_server: Make, liar: FakeServer) -> None:
-    """-READONLY ends the connection, with nothing done: the next one asks where the primary is now."""
+    """-READONLY ends the connection, with nothing done: the next one asks for the current primary."""
     old, new = new_server(), new_server()
     liar.on("SENTINEL", place(old))
     client = agent.open(url(liar))
@@ -229,7 +229,7 @@ def test_e06_a_server_that_is_demoted_is_left(agent: Agent, new_server: Make, li
 
 
 def test_e11_sentinels_may_all_be_down(agent: Agent, new_watched: Make) -> None:
-    """What is held is renewed, connections that exist go on; new ones are refused with the reason."""
+    """Held locks are renewed, existing connections go on; new ones are refused with the reason."""
     watched = new_watched(replicas=0, sentinels=1)
     client = agent.open(watched.url, lease_ms=700)
     lock = client.lock("kept")
@@ -248,7 +248,7 @@ def test_e11_sentinels_may_all_be_down(agent: Agent, new_watched: Make) -> None:
 
 
 def test_a_failover_by_order(agent: Agent, new_agent: Make, new_watched: Make) -> None:
-    """The lock is known to the replica: it is held on, by the same token, and passed on with a higher one."""
+    """The replica has the lock: it stays held, with the same token, and the next grant has a higher one."""
     watched = new_watched()
     mine, theirs = agent.open(watched.url).lock("over"), new_agent().open(watched.url).lock("over")
     token = mine.acquire(1, 0).ok.token
@@ -267,10 +267,9 @@ def test_a_failover_by_order(agent: Agent, new_agent: Make, new_watched: Make) -
 
 @pytest.mark.parametrize("failovers", times(1, 8, 300, 20))
 def test_e12_primaries_die_under_load(new_agent: Make, new_watched: Make, failovers: int) -> None:
-    """
-    By turns kill -9 and by order, while four processes take turns. Nobody hangs, no waiter of a free lock is forgotten, and it goes on within
-    a second of the sentinels' word. Around a failover two may hold the lock, or the old primary may grant for a moment beside the new one: that is
-    counted. All other tokens grow from grant to grant.
+    """kill -9 and ordered failovers in turn, while four processes take turns. Nobody hangs, no waiter of a free lock is forgotten, and
+    grants go on within a second after the sentinels name the new primary. Around a failover two may hold the lock, or the old primary may
+    grant for a moment beside the new one: that is counted. All other tokens grow from grant to grant.
     """
     watched = new_watched()
     options = {"lease_ms": 1000, "command_timeout_ms": 500, "safety_ms": 300}
@@ -286,8 +285,8 @@ def test_e12_primaries_die_under_load(new_agent: Make, new_watched: Make, failov
                 late.append(turns.first("load", now()))
                 if not victim.process:
                     victim.start()
-                    ask(victim, "REPLICAOF", watched.primary().host, watched.port())  # the sentinels would take ten seconds to
-                Watched.until(watched.settled, 60)  # until then the old primary serves who has not left it
+                    ask(victim, "REPLICAOF", watched.primary().host, watched.port())  # the sentinels would take ten seconds
+                Watched.until(watched.settled, 60)  # until then the old primary serves clients that have not left it
         turns.all_go_on()
     tell(done=failovers)
     print("E-12:", turns.judge(300), "| s behind the failover:", *(f"{each:.2f}" for each in late))

@@ -1,4 +1,4 @@
-"""rediss://: whom the library trusts, what it says when it does not, and that locks do over TLS what they do without."""
+"""rediss://: whom the library trusts, its errors when it does not, and that locks work over TLS as they do without."""
 from __future__ import annotations
 
 import contextlib
@@ -38,7 +38,7 @@ Make = Callable[..., Any]
 
 
 class Papers:
-    """Certificates that several tests use."""
+    """Certificates for several tests."""
 
     def __init__(self, folder: pathlib.Path) -> None:
         self.folder = folder
@@ -86,7 +86,7 @@ def trusting(papers: Papers, **more: Any) -> dict[str, Any]:
 
 
 def attempt(agent: Agent, url: str, **options: Any) -> Answer:
-    """Of the first acquisition."""
+    """Of the first acquire."""
     client = agent.open(url, **options)
     answer = client.lock("the lock").acquire(1, 0)
     client.close(5000).ok
@@ -95,7 +95,7 @@ def attempt(agent: Agent, url: str, **options: Any) -> Answer:
 
 
 def refused(answer: Answer, status: str, *words: str) -> None:
-    """It names the lock, the server and what is to be done."""
+    """The error names the lock, the server and the remedy."""
     assert answer.status == status, answer
     assert answer.message.startswith("lock 'the lock' at "), answer
     for word in words:
@@ -103,7 +103,7 @@ def refused(answer: Answer, status: str, *words: str) -> None:
     assert SECRET not in answer.message and "PRIVATE" not in answer.message
 
 
-# ---- whom it trusts
+# ---- trust
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "LocalHost"])
@@ -112,7 +112,7 @@ def test_a_trusted_server(agent: Agent, server: Server, papers: Papers, host: st
 
 
 def test_the_port_is_one_for_tls(agent: Agent, server: Server, papers: Papers, proxy: Proxy) -> None:
-    """What passes is no Redis protocol, and the password is not in it."""
+    """The bytes on the wire are not Redis protocol, and the password is not in them."""
     seen = [way.on(word) for way in (proxy.up, proxy.down) for word in (b"CLIENT", b"SETNAME", b"EVALSHA", b"the lock", SECRET.encode())]
     hello = proxy.down.on(SERVER_HELLO)
     server.command("ACL", "SETUSER", "someone", "on", ">" + SECRET, "~*", "&*", "+@all")
@@ -133,7 +133,7 @@ def test_a_folder_of_authorities(agent: Agent, server: Server, papers: Papers, t
 
 
 def test_k03_another_name(agent: Agent, papers: Papers) -> None:
-    """The server is told the name, and must have it; addresses are not told."""
+    """A host name is sent (SNI) and must match; addresses are not sent."""
     with Ear(papers.server) as ear:
         url = ear.url.replace("127.0.0.1", "{}")
         for host, name, told, good in (
@@ -167,7 +167,7 @@ UNTRUSTED: dict[str, tuple[Callable[[Papers], Pair], str]] = {
 
 @pytest.mark.parametrize("why", UNTRUSTED)
 def test_k03_an_untrusted_server(agent: Agent, papers: Papers, why: str) -> None:
-    """The password is for the right server only."""
+    """The password goes to the right server only."""
     make, words = UNTRUSTED[why]
     with Ear(make(papers)) as ear:
         url = ear.url.replace("127.0.0.1", "localhost")
@@ -181,7 +181,7 @@ def test_k03_an_untrusted_server(agent: Agent, papers: Papers, why: str) -> None
 
 
 def test_k03_a_revoked_certificate(agent: Agent, papers: Papers, tmp_path: pathlib.Path) -> None:
-    """By a list; by one that is too old, or of another authority, nobody can tell."""
+    """By a list. With a list that is too old, or of another authority, revocation is unknown: refused."""
     lists, pair = tmp_path / "crl.pem", papers.authority.issue("localhost")
     with Ear(pair) as ear:
         url = ear.url.replace("127.0.0.1", "localhost")
@@ -232,7 +232,7 @@ def test_k03_versions(agent: Agent, papers: Papers, new_server: Make) -> None:
         assert not ear.heard
 
 
-# ---- who it is
+# ---- client certificates
 
 
 @pytest.mark.parametrize("protocol", ["TLSv1.2", "TLSv1.3"])
@@ -248,7 +248,7 @@ def test_client_certificates(agent: Agent, papers: Papers, new_server: Make, tmp
 
 
 def test_a_certificate_that_is_renewed(agent: Agent, papers: Papers, new_server: Make, tmp_path: pathlib.Path) -> None:
-    """New files are for new connections of the same client; what cannot be read changes nothing."""
+    """New files apply to new connections of the same client; an unreadable file changes nothing."""
     server = secure(new_server, papers.authority, papers.server, clients="yes")
     pair = Pair(tmp_path / "cert", tmp_path / "key")
     shutil.copy(papers.client.cert, pair.cert), shutil.copy(papers.client.key, pair.key)
@@ -274,7 +274,7 @@ def test_a_certificate_that_is_renewed(agent: Agent, papers: Papers, new_server:
 
 
 def test_files(agent: Agent, papers: Papers, server: Server, tmp_path: pathlib.Path) -> None:
-    """All is read when the client is opened; no message repeats a value."""
+    """All files are read when the client is opened; no message repeats a value."""
     url, mine, other = secure_url(server), papers.client, papers.authority.issue("x")
     garbage, pipe, locked = tmp_path / "garbage", tmp_path / "pipe", tmp_path / "locked"
     garbage.write_text("no PEM\n")
@@ -310,7 +310,7 @@ def test_files(agent: Agent, papers: Papers, server: Server, tmp_path: pathlib.P
 
 @pytest.mark.parametrize("option", ["tls_ca_file=x", "tls_ca_dir=", "tls_cert_file=x", "tls_server_name=x", "tls_verify=on"])
 def test_options_of_tls_without_tls(agent: Agent, option: str) -> None:
-    """Nobody believes to be safe who is not."""
+    """TLS options without TLS are refused: nobody must feel safe without it."""
     for url in ("redis://127.0.0.1:1?", "redis+unix:///nowhere?"):
         answer = agent.try_open(url + option)
         assert answer.status == "INVALID_OPTION" and option.partition("=")[0] in answer.message and "rediss://" in answer.message
@@ -320,7 +320,7 @@ def test_options_of_tls_without_tls(agent: Agent, option: str) -> None:
 
 
 def test_k03_a_server_without_tls(agent: Agent, server: Server, papers: Papers) -> None:
-    """Redis waits for the rest of what it takes for a line."""
+    """Redis waits for the rest of a line: it takes the handshake for one."""
     answer = attempt(agent, f"rediss://127.0.0.1:{server.port}", connect_timeout_ms=300, **trusting(papers))
     refused(answer, "UNREACHABLE", "TLS handshake", "perhaps", "redis://")
 
@@ -336,7 +336,7 @@ def test_tls_behind_a_plain_url(agent: Agent, server: Server, papers: Papers) ->
 
 
 class once:
-    """A server that gives one answer to whatever comes first, and hangs up; without one it only listens."""
+    """A server that gives one answer to the first bytes, and closes; without an answer it only listens."""
 
     def __init__(self, reply: bytes | None, first: bytes = b"") -> None:
         self.reply, self.first = reply, first
@@ -428,7 +428,7 @@ def test_byte_by_byte(agent: Agent, papers: Papers, proxy: Proxy) -> None:
 
 
 def test_many_calls_on_one_connection(agent: Agent, papers: Papers, server: Server) -> None:
-    """Records that come together are all read."""
+    """Records that arrive together are all read."""
     client = agent.open(secure_url(server), private_connections=0, **trusting(papers))
     locks = [client.lock(f"lock{i}") for i in range(300)]
     agent.many([("submit_acquire", lock.index, 1, 20_000, i) for i, lock in enumerate(locks)])
@@ -439,7 +439,7 @@ def test_many_calls_on_one_connection(agent: Agent, papers: Papers, server: Serv
 
 
 def test_busy_polling(new_agent: Callable[..., Agent], papers: Papers, server: Server) -> None:
-    """Who waits for a record asks for it again before sleeping, too."""
+    """A caller that waits for a record polls before it sleeps, as without TLS."""
     agent = new_agent(shim=True)
     lock = agent.open(secure_url(server), busy_poll_us=10_000, **trusting(papers)).lock("the lock")
     lock.acquire(1, 0).ok
@@ -488,7 +488,7 @@ def test_every_kind(agent: Agent, papers: Papers, server: Server) -> None:
 
 
 def test_waiting_and_renewal(new_agent: Make, papers: Papers, server: Server) -> None:
-    """Two processes and a plain one hand a lock on, told by messages; it is renewed meanwhile."""
+    """Two processes with TLS and one without hand a lock on, woken by messages; it is renewed meanwhile."""
     url, options = secure_url(server), trusting(papers, lease_ms=1500, safety_ms=60_000)
     clients = [new_agent().open(url, **options), new_agent().open(url, **options), new_agent().open(server.url, lease_ms=1500, safety_ms=60_000)]
     locks = [client.lock("the lock") for client in clients]
@@ -517,7 +517,7 @@ def test_a_crowd(new_agent: Make, papers: Papers, server: Server) -> None:
 
 @pytest.mark.parametrize("reset", [False, True], ids=["closed", "reset"])
 def test_cut_again_and_again(agent: Agent, papers: Papers, proxy: Proxy, reset: bool) -> None:
-    """SIGPIPE has its default action in the agent; a connection that is gone is noticed before a call uses it up."""
+    """SIGPIPE has its default action in the agent. A closed connection is noticed before a call wastes its time on it."""
     client = agent.open(behind(proxy), lease_ms=5000, connects_per_second=1000, **trusting(papers))
     locks = [client.lock(f"lock{i}") for i in range(3)]
     statuses = cut_again_and_again(client, locks, lambda: proxy.cut(reset), connects=12, turns=20)
@@ -538,7 +538,7 @@ def test_an_idle_connection_that_was_closed(agent: Agent, papers: Papers, server
 
 @pytest.mark.no_tsan
 def test_forks(agent: Agent, papers: Papers, proxy: Proxy) -> None:
-    """A child says nothing on its parent's connections, and has its own; a client not yet used is the child's as well."""
+    """A child sends nothing on its parent's connections, and has its own; an unused client works in the child too."""
     client, fresh = (agent.open(behind(proxy), lease_ms=60_000, **trusting(papers)) for _ in range(2))
     lock, txn = client.lock("the lock"), client.txn()
     lock.acquire(1, 0).ok
@@ -571,7 +571,7 @@ for lock in locks:
 
 @pytest.mark.parametrize("first", ["", "import ssl; ssl.create_default_context()"], ids=["alone", "OpenSSL was there"])
 def test_the_end_of_a_process(papers: Papers, server: Server, first: str) -> None:
-    """OpenSSL cleans up at exit when somebody else brought it, while our threads still run."""
+    """OpenSSL cleans up at exit when the program itself uses it, while our threads still run."""
     text = EXIT.format(first=first, path=str(ROOT / "bindings/python"), url=secure_url(server), file=str(papers.authority.file))
     for _ in range(3):
         done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=50)
@@ -587,7 +587,7 @@ def test_exit_of_a_c_program(agent: Agent, papers: Papers, server: Server) -> No
 
 @pytest.mark.parametrize("on", [0, 1], ids=["once", "from then on"])
 def test_no_memory(new_agent: Make, papers: Papers, server: Server, on: int) -> None:
-    """Wherever memory ends, the call fails and the next one does not; a server of another name never gets in."""
+    """Whichever allocation fails, the call fails and the next one works; a server with another name never gets in."""
     agent, url = new_agent(shim=True), secure_url(server)
     attempt(agent, url, **trusting(papers)).ok
     fired = 0
@@ -624,7 +624,7 @@ def test_from_python(papers: Papers, server: Server) -> None:
 @pytest.mark.full
 @pytest.mark.house
 def test_a_build_without_openssl(tmp_path: pathlib.Path) -> None:
-    """It says so, names OpenSSL nowhere in what it needs, and does the rest."""
+    """It says so, needs nothing of OpenSSL, and does the rest."""
     for command in (["meson", "setup", tmp_path, ROOT, "-Dtls=disabled", "-Dtests=false", "-Ddemo=false", "-Dwerror=true"],
                     ["ninja", "-C", tmp_path, "libdlock.so.1"]):  # fmt: skip
         done = subprocess.run([*map(str, command)], env=clean_env(), capture_output=True, text=True)
@@ -658,7 +658,7 @@ def watched(papers: Papers) -> Iterator[Watched]:
 
 
 def test_sentinels_and_the_servers_they_name(agent: Agent, papers: Papers, watched: Watched) -> None:
-    """TLS to both: a lock, its renewal, a waiter and a failover by order."""
+    """TLS to both: a lock, its renewal, a waiter and an ordered failover."""
     client = agent.open(watched.url, lease_ms=900, **trusting(papers))
     lock = client.lock("secured")
     token = lock.acquire(1, 0).ok.token
@@ -682,7 +682,7 @@ def test_a_sentinel_must_prove_who_it_is(agent: Agent, papers: Papers, watched: 
 
 
 def test_a_server_that_a_sentinel_names_must_prove_it_too(agent: Agent, papers: Papers, server: Server) -> None:
-    """The sentinel is trusted, and names a server whose certificate is of another authority, or none that speaks TLS."""
+    """The sentinel is trusted, but the server that it names has a certificate of another authority, or no TLS."""
     foreign = papers.foreign.issue("127.0.0.1")
     with Watched(0, 1, secured=tls_only(papers.authority, papers.server)) as up, Ear(foreign) as ear:
         for place, status, words in ((ear.port, "TLS_FAILED", "authority"), (server.port, "UNREACHABLE", "TLS handshake")):

@@ -1,4 +1,4 @@
-"""rediss+cluster:// and rediss+quorum://: every server must prove who it is, and locks do over TLS what they do without."""
+"""rediss+cluster:// and rediss+quorum://: every server must prove its identity, and locks work over TLS as they do without."""
 from __future__ import annotations
 
 import contextlib
@@ -20,7 +20,7 @@ CLIENT_HELLO = b"\x16\x03\x01"
 SERVER_HELLO = b"\x16\x03\x03"
 WORDS = (b"CLIENT", b"AUTH", b"SHARDS", b"EVALSHA", b"SUBSCRIBE", b"redisson", b"kept", SECRET.encode())
 USER: dict[str, Any] = {"username": "someone", "password": SECRET}
-SOON = {"lease_ms": 4500, "safety_ms": 60_000}  # it is renewed soon, and who waits is told
+SOON = {"lease_ms": 4500, "safety_ms": 60_000}  # it is renewed soon, and waiters get messages
 Make = Callable[..., Any]
 
 
@@ -52,7 +52,7 @@ def silent(answer: Answer) -> None:
 
 
 class Guarded(Cluster):
-    """Three primaries that speak TLS alone. What clients are told are proxies: of the port for TLS, and of one without, where nobody comes."""
+    """Three primaries that accept TLS only. They announce proxies to clients: of the TLS port, and of a plain port that nobody may use."""
 
     def __init__(self, papers: Papers) -> None:
         super().__init__(3, 0, 1000, "--tls-cluster", "yes", secured=papers.secured)
@@ -63,13 +63,13 @@ class Guarded(Cluster):
         admit(*self.nodes)
 
     def announce(self, node: Node, secured: int, plain: int) -> None:
-        """The ports by which all know it from now on."""
+        """The ports by which all servers know it from now on."""
         ask(node, "CONFIG", "SET", "cluster-announce-port", plain, "cluster-announce-tls-port", secured)
         until_known(lambda: all(self.told(one)[node.id] == (plain, secured) for one in self.nodes))
 
     @staticmethod
     def told(node: Node) -> dict[bytes, tuple[int, int]]:
-        """The ports of all, as a server tells them."""
+        """The ports of all servers, as one server lists them."""
         found = {}
         for shard in ask(node, "CLUSTER", "SHARDS"):
             for words in dict(zip(shard[::2], shard[1::2]))[b"nodes"]:
@@ -82,7 +82,7 @@ class Guarded(Cluster):
         return "rediss+cluster://" + ",".join(f"127.0.0.1:{front.port}" for front in self.fronts)
 
     def moved(self) -> int:
-        """How often the servers said so."""
+        """How often the servers replied MOVED."""
         lines = [line for node in self.nodes for line in ask(node, "INFO", "errorstats").splitlines() if line.startswith(b"errorstat_MOVED")]
         return sum(int(line.partition(b"count=")[2]) for line in lines)
 
@@ -104,7 +104,7 @@ def _cluster(papers: Papers) -> Iterator[Guarded]:
 
 @pytest.fixture
 def cluster(_cluster: Guarded) -> Iterator[Guarded]:
-    """No test may come to a port without TLS, nor say a word to another one that is not in TLS."""
+    """No test may connect to a plain port, nor send anything but TLS to a TLS port."""
     _cluster.flush()
     before = [trap.connections for trap in _cluster.traps]
     seen = [front.up.on(word) for front in _cluster.fronts for word in WORDS]
@@ -113,7 +113,7 @@ def cluster(_cluster: Guarded) -> Iterator[Guarded]:
 
 
 def test_a_cluster(new_agent: Make, papers: Papers, cluster: Guarded) -> None:
-    """On every primary: two processes hand a lock on, told by messages; it is renewed meanwhile."""
+    """On every primary: two processes hand a lock on, woken by messages; it is renewed meanwhile."""
     clients = [new_agent().open(cluster, **SOON, **papers.trusting) for _ in range(2)]
     hellos = [(front.up.on(CLIENT_HELLO), front.down.on(SERVER_HELLO)) for front in cluster.fronts]
     for index, node in enumerate(cluster.nodes):
@@ -135,7 +135,7 @@ def test_a_cluster(new_agent: Make, papers: Papers, cluster: Guarded) -> None:
 
 
 def test_moved_over_tls(agent: Agent, papers: Papers, cluster: Guarded) -> None:
-    """To the port for TLS: within the call, and what is held goes on."""
+    """To the TLS port: within the call, and held locks go on."""
     client = agent.open(cluster, **SOON, **papers.trusting)
     lock, held = client.lock("{kept}"), client.lock("held{kept}")
     token, before = held.acquire(1, 20_000).ok.token, cluster.moved()
@@ -147,7 +147,7 @@ def test_moved_over_tls(agent: Agent, papers: Papers, cluster: Guarded) -> None:
         lock.release(1).ok
     renewed = client.counters()["renewed"]
     until(lambda: client.counters()["renewed"] > renewed)
-    assert cluster.moved() - before >= 2  # a look may come first
+    assert cluster.moved() - before >= 2  # a map refresh may come first
     assert held.state(1) == "HELD" and held.token(1).ok.token == token
     held.release(1).ok
 
@@ -162,7 +162,7 @@ def test_a_cluster_of_another_authority(agent: Agent, papers: Papers, cluster: G
 
 
 def test_a_plain_url_of_a_cluster_with_tls(agent: Agent, papers: Papers, cluster: Guarded) -> None:
-    """The words that others look for in vain are seen here: the control of the fixture."""
+    """The plain bytes that the other tests must not see are seen here: the control of the fixture."""
     port = cluster.nodes[0].port
     answer = agent.open(f"redis+cluster://127.0.0.1:{port}").lock("kept").acquire(1, 0)
     assert answer.status in ("UNREACHABLE", "TLS_FAILED") and "rediss" in answer.message, answer
@@ -174,7 +174,7 @@ def test_a_plain_url_of_a_cluster_with_tls(agent: Agent, papers: Papers, cluster
 
 
 def test_a_primary_must_prove_who_it_is(agent: Agent, papers: Papers, cluster: Guarded) -> None:
-    """Those who name it are trusted; it gets no password, and the others are not in its way."""
+    """The servers that name it are trusted. It gets no password, and the others are not affected."""
     node, other = cluster.nodes[1:]
     front, trap = (proxies[1].port for proxies in (cluster.fronts, cluster.traps))
     with Ear(papers.stranger) as ear:
@@ -218,7 +218,7 @@ class Voters(Quorum):
 
     @contextlib.contextmanager
     def foreign(self, number: int) -> Iterator[None]:
-        """One of them has the certificate of an authority that nobody knows."""
+        """One server has the certificate of an unknown authority."""
         self._shows(number, self.papers.stranger)
         try:
             yield
@@ -229,7 +229,7 @@ class Voters(Quorum):
         self.nodes[number].command("CONFIG", "SET", "tls-cert-file", pair.cert, "tls-key-file", pair.key)
 
     def said(self, answer: Answer) -> list[str]:
-        """The word of each in a sentence: "no answer" when it came after all was decided."""
+        """The part of each server in a sentence; "no answer" if its answer came after the decision."""
         return [answer.message.split(f"127.0.0.1:{node.port} ")[1].split(",")[0].rstrip(".") for node in self.nodes]
 
 
@@ -263,7 +263,7 @@ def test_a_quorum(new_agent: Make, papers: Papers, voters: Voters) -> None:
 
 
 def test_two_of_five_down(agent: Agent, papers: Papers, voters: Voters) -> None:
-    """Those who come with them, and those who were there before."""
+    """Clients that connect now, and clients that were connected before."""
     client = agent.open(voters, lease_ms=4500, **papers.trusting)
     held, lock = client.lock("held"), client.lock("kept")
     held.acquire(1, 20_000).ok
@@ -280,7 +280,7 @@ def test_two_of_five_down(agent: Agent, papers: Papers, voters: Voters) -> None:
 
 
 def test_one_with_a_foreign_certificate(agent: Agent, papers: Papers, voters: Voters) -> None:
-    """It is one that does not vote; where it would be needed, the sentence names it."""
+    """It does not vote; if it is needed, the sentence names it."""
     with voters.foreign(2):
         client = agent.open(voters, **papers.trusting)
         lock = client.lock("kept")

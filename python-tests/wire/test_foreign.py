@@ -29,7 +29,7 @@ os.environ.setdefault("DLOCK_LIBRARY", str(LIBRARY))
 import dlock
 from dlock import Cause, Client, EventType, Lock, State
 
-SOON = 0.25  # seconds: a usual wake-up takes far less
+SOON = 0.25  # seconds: a normal wake-up takes far less
 PATIENT = 15_000  # safety_ms of clients that only a message can wake in time
 NAMES: list[str | bytes] = ["order", "shop:{7}:lock", "{x}", "x", "a b\n*?", b"\xff\xfe"]
 
@@ -47,7 +47,7 @@ def jvm(new_jvm: Callable[..., Jvm]) -> Jvm:
 
 @pytest.fixture
 def new_client(redis_server: Server) -> Iterator[Callable[..., Client]]:
-    """To the server each is a process of its own."""
+    """For the server each client is a process of its own."""
     with contextlib.ExitStack() as stack:
         yield lambda **options: stack.enter_context(Client(redis_server.url, **options))
 
@@ -59,7 +59,7 @@ def client(new_client: Callable[..., Client]) -> Client:
 
 @pytest.fixture
 def ear(redis_server: Server) -> Iterator[Redis]:
-    """Hears all of Redisson's channels; by pattern, so that it does not count as somebody who waits."""
+    """Subscribes to all of Redisson's channels; by pattern, so that it does not count as a waiter."""
     with redis_server.client() as redis:
         redis.send("PSUBSCRIBE", "redisson_*")
         redis.read()
@@ -105,20 +105,20 @@ def holder(server: Server, name: str | bytes) -> dict[bytes, bytes]:
 
 
 def only_tokens_left(server: Server) -> None:
-    """At last there is nothing but token counters, and those of libdlock have an end."""
+    """At the end there are only token counters, and those of libdlock expire."""
     wait_until(lambda: all(key.startswith(b"redisson_lock_token:") for key in server.command("KEYS", "*")))
     assert all(server.command("PTTL", key) > 0 for key in server.command("KEYS", "*"))
 
 
 def held_and_given_back(lock: Lock) -> float:
-    """When it had the lock."""
+    """Acquires and releases. Returns when it had the lock."""
     assert lock.acquire(timeout=WHILE)
     done = time.monotonic()
     lock.release()
     return done
 
 
-# ---- the wire, as the test vectors have it
+# ---- the wire, as in the test vectors
 
 
 def near(value: int, expected: int) -> bool:
@@ -250,14 +250,14 @@ def test_crashed_foreign_holder_expires(redis_server: Server, jvm: Jvm, new_clie
 
 
 def subscribed(jvm: Jvm, name: str) -> bool:
-    entry = jvm.pubsub.entries.get(channel_of(name))  # none while the one before is on its way out
+    entry = jvm.pubsub.entries.get(channel_of(name))  # None while the one before is being removed
     return entry is not None and entry.confirmed
 
 
 def test_a_subscription_that_ends_is_no_foreign_waiter(
     redis_server: Server, jvm: Jvm, new_proxy: Callable[[Server], Proxy]
 ) -> None:
-    """The lock is ours again at once, though the server still counts us among those who listen."""
+    """Our process gets the lock again at once, though the server still counts us among the subscribers."""
     proxy, theirs = new_proxy(redis_server), jvm.lock("k")
     with Client(proxy.url, safety_ms=PATIENT) as client:
         ours = client.lock("k", owner=1)
@@ -288,7 +288,7 @@ def test_libdlock_release_wakes_foreign(redis_server: Server, jvm: Jvm, client: 
             ours.release()
             assert waiter.result() is True
             took.append(waiter.done - began)
-            wait_until(lambda: len(jvm.pubsub.heard) > heard)  # who looked again in that moment did not need it
+            wait_until(lambda: len(jvm.pubsub.heard) > heard)  # a thread that tried again in that moment needed no message
             assert jvm.pubsub.heard[heard:] == [(channel_of(name), b"0")]
             assert theirs.unlock(1)
             wait_until(lambda: listeners(redis_server, name) == 0)
@@ -366,7 +366,7 @@ def test_a_name_with_braces_is_another_lock(
     waiter = Running(held_and_given_back, second.lock("{x}"))
     wait_until(lambda: in_line(redis_server) == 1)
     bare.release()
-    assert bare.inspect().holder == ""  # who waits for the other lock does not get this one
+    assert bare.inspect().holder == ""  # a waiter for the other lock does not get this one
     assert braced.held and not waiter.value
     braced.release()
     waiter.result()
@@ -466,7 +466,7 @@ def test_tokens_rise_across_both(redis_server: Server, new_jvm: Callable[..., Jv
             tokens.append(side.token)
             side.release()
     assert tokens == sorted(set(tokens)) and tokens[0] == 1
-    assert redis_server.command("PTTL", token_key("k")) == -1  # the foreign client made it so
+    assert redis_server.command("PTTL", token_key("k")) == -1  # because of the foreign client
 
 
 def test_a_foreign_client_counts_on_from_libdlock(redis_server: Server, jvm: Jvm, client: Client) -> None:
@@ -500,7 +500,7 @@ def test_other_kinds_are_refused_and_untouched(redis_server: Server, client: Cli
     assert redis_server.command("KEYS", "*") == [b"k"]
 
 
-# ---- load: who gets how many turns
+# ---- load: how many turns each side gets
 
 WORKER = """
     import json, sys, threading, time
@@ -541,7 +541,7 @@ WORKER = """
 
 
 class Turn(NamedTuple):
-    """One hold: when it was wanted, got and given back. token is 0 for Redisson's plain lock."""
+    """One hold: when it was requested, granted and released. token is 0 for Redisson's plain lock."""
 
     who: str  # "ours 0:3": process or JVM, and thread
     wanted: float
@@ -555,7 +555,7 @@ class Turn(NamedTuple):
 
 
 class Worker:
-    """A process with libdlock and some threads that take the lock; holds=0: until stop()."""
+    """A process with libdlock and some threads that acquire and release the lock; holds=0: until stop()."""
 
     def __init__(self, server: Server, label: str, threads: int, holds: int, name: str = "k") -> None:
         command = [sys.executable, "-c", textwrap.dedent(WORKER), server.url, server.path, name, label]
@@ -611,7 +611,7 @@ def check_exclusion(server: Server, turns: list[Turn]) -> None:
 
 
 def longest_gap(turns: list[Turn], side: str) -> tuple[int, float]:
-    """The most turns of others, and seconds, that went by while side had somebody waiting and got nothing. turns by time."""
+    """The most turns of others, and seconds, that passed while a waiter of this side got nothing. turns: by time."""
     mine, others = [turn for turn in turns if turn.side == side], [turn.got for turn in turns if turn.side != side]
     first_wanted = list(itertools.accumulate((turn.wanted for turn in reversed(mine)), min))[::-1]  # from here on
     most, longest, since = 0, 0.0, 0.0
@@ -623,7 +623,7 @@ def longest_gap(turns: list[Turn], side: str) -> tuple[int, float]:
 
 
 def report(turns: list[Turn], record: Callable[[str, object], None]) -> None:
-    """Shares while all sides were still at it."""
+    """Shares while all sides were still active."""
     sides = sorted({turn.side for turn in turns})
     together = min(max(turn.got for turn in turns if turn.side == side) for side in sides)
     for side in sides:
@@ -636,7 +636,7 @@ def report(turns: list[Turn], record: Callable[[str, object], None]) -> None:
 
 
 class Watch:
-    """Looks, while a test runs, for keys without an end."""
+    """Looks for keys without an expiry while a test runs."""
 
     SCRIPT = """
         local found = {}

@@ -1,6 +1,6 @@
 """Real Redisson in a JVM and libdlock on the same names, in both directions, for every kind of object: the table ROWS.
 
-Most tests are made with two JVMs too, which shows that what they ask for is what Redisson itself does.
+Most tests also run with two JVMs: that shows that Redisson itself does what they require.
 """
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ os.environ.setdefault("DLOCK_LIBRARY", str(LIBRARY))
 import dlock
 from dlock import Cause, EventType, _lib
 
-pytestmark = [pytest.mark.full, pytest.mark.timeout(300)]  # the first test of all may have to fetch Redisson
+pytestmark = [pytest.mark.full, pytest.mark.timeout(300)]  # the first test may have to fetch Redisson
 
 LEASE = 0.9  # of holders that are renewed or killed
 BOUND = 6.0  # of all others: how long a waiter sleeps that misses a message
-SOON, NEARLY_ALL = 0.25, 0.9  # so many of the wake-ups take less than that
+SOON, NEARLY_ALL = 0.25, 0.9  # this part of the wake-ups must be faster than SOON
 BOOT_BEFORE = time.clock_gettime(time.CLOCK_BOOTTIME) - time.monotonic()
 
 
 class Kind(NamedTuple):
-    java: str  # what Driver.java calls it
-    ours: str  # what libdlock calls it
+    java: str  # the name in Driver.java
+    ours: str  # the name in libdlock
 
 
 LOCK, FENCED, SPIN = Kind("lock", "mutex"), Kind("fenced", "mutex"), Kind("spin", "mutex")
@@ -44,15 +44,15 @@ SEMAPHORE, PERMITS = Kind("semaphore", "semaphore"), Kind("permits", "permit_sem
 
 
 class Row(NamedTuple):
-    """Two kinds on one name that exclude each other."""
+    """Two kinds that exclude each other on one name."""
 
     name: str
     kind: Kind
     rival: Kind
-    owned: bool = True  # who does not hold it cannot give it back, and it can be forced open
-    expires: bool = True  # what a dead holder had comes back
+    owned: bool = True  # only the holder can release it, and it can be forced open
+    expires: bool = True  # it comes back from a dead holder
     renewed: bool = True  # by a watchdog
-    announced: bool = True  # Redisson tells waiters of a release
+    announced: bool = True  # Redisson sends a message at a release
     load: bool = True
 
 
@@ -78,36 +78,36 @@ def with_pairs(rows: list[Row]) -> Any:
     return pytest.mark.parametrize(("row", "pair"), cases, ids=["-".join([row.name, *pair]) for row, pair in cases])
 
 
-# ---- sides: one object of one kind in the hands of Redisson, the C agent or the Python binding
+# ---- sides: one object of one kind, of Redisson, the C agent or the Python binding
 
 
 class Side:
-    """Somebody with one object, a process of its own to the server. Times are time.monotonic()."""
+    """One side with one object; for the server a process of its own. Times are time.monotonic()."""
 
     label: str
-    adds = True  # whether it may change what it protects
+    adds = True  # whether it may change the protected data
     token = 0  # of the last hold, where there are tokens
 
     def try_take(self) -> bool:
         raise NotImplementedError
 
     def take(self) -> float:
-        """Wait for it; when that was over."""
+        """Waits for it; returns when that was over."""
         raise NotImplementedError
 
     def give(self) -> float:
-        """Give it back; when that began."""
+        """Releases it; returns when that began."""
         raise NotImplementedError
 
     def refused(self) -> None:
-        """Check that it cannot give back what it does not hold."""
+        """Checks that it cannot release what it does not hold."""
         raise NotImplementedError
 
     def force(self) -> bool:
         raise NotImplementedError
 
     def gone(self) -> None:
-        """Check that it noticed that somebody forced the object open."""
+        """Checks that it notices when somebody forced the object open."""
         raise NotImplementedError
 
     def load(self, server: Server, count: int) -> list[Turn]:
@@ -137,7 +137,7 @@ class JavaSide(Side):
         try:
             return self.object.start(operation, *words, thread=self.thread).answer(WHILE)
         except JavaError as error:
-            if "subscription" not in str(error):  # which Redisson 3 fails to make now and then; see Driver.take
+            if "subscription" not in str(error):  # Redisson 3 sometimes fails to subscribe; see Driver.take
                 raise
             return self.object.start(operation, *words, thread=self.thread).answer(WHILE)
 
@@ -160,7 +160,7 @@ class JavaSide(Side):
             self.token = answer.value
         else:
             answer = self.call("lock", -1)
-        if self.kind == "fenced" and self.java.version < "4":  # whose lockAndGetToken now and then waits for ever
+        if self.kind == "fenced" and self.java.version < "4":  # its lockAndGetToken sometimes waits for ever
             self.token = self.call("token").value
         return float(answer.done)
 
@@ -179,7 +179,7 @@ class JavaSide(Side):
         return bool(self.call("forceUnlock").value)
 
     def gone(self) -> None:
-        if self.kind == "fair":  # whose release of what has vanished counts as one
+        if self.kind == "fair":  # its release of a vanished lock succeeds
             self.give()
         elif self.kind in ("read", "write") and self.java.version < "4":  # these only until 3.44
             self.give()
@@ -281,7 +281,7 @@ serial = itertools.count(1)
 
 @pytest.fixture
 def name() -> str:
-    """The name a test uses for want of another, its own, in case that a thread of another test still waits."""
+    """The default name of a test, unique in case a thread of another test still waits."""
     return f"k{next(serial)}"
 
 
@@ -293,7 +293,7 @@ Record = Callable[[str, object], None]
 def side(
     redis_server: Server, javas: dict[str, Java], new_agent: Callable[..., Agent], name: str
 ) -> Iterator[MakeSide]:
-    """side("agent", kind, name): who is "java", "java2", "agent", "python" or a Java; options: of a libdlock client."""
+    """side("agent", kind, name): the first is "java", "java2", "agent", "python" or a Java; options: of a libdlock client."""
     own = name
     with contextlib.ExitStack() as stack:
 
@@ -314,7 +314,7 @@ def side(
         yield make
 
 
-# ---- what the server shows
+# ---- the state on the server
 
 
 def tagged(name: str) -> str:
@@ -326,7 +326,7 @@ def listeners(server: Server, channel: str) -> int:
 
 
 def waiting(server: Server, row: Row, name: str) -> int:
-    """Processes that wait, as far as it shows: who listens to Redisson's channel or stands in its fair queue."""
+    """The visible number of waiting processes: subscribers of Redisson's channel, or members of its fair queue."""
     if row.kind is FAIR:
         return int(server.command("LLEN", f"redisson_lock_queue:{tagged(name)}"))
     prefix = {READ: "redisson_rwlock", WRITE: "redisson_rwlock", SEMAPHORE: "redisson_sc", PERMITS: "redisson_sc"}
@@ -334,7 +334,7 @@ def waiting(server: Server, row: Row, name: str) -> int:
 
 
 def nothing_left(server: Server, fenced: bool = False, but: list[str] = []) -> None:
-    """But token counters, with an end unless Redisson made them, what is known to end by itself, and the keys in but."""
+    """Nothing but token counters (with an expiry, except Redisson's), keys that expire by themselves, and the keys in `but`."""
     allowed = {name.encode() for name in but}
 
     def stays(key: bytes) -> bool:
@@ -370,7 +370,7 @@ def test_they_exclude_each_other(
 @pytest.mark.parametrize("told", NAMES, ids=repr)
 @pytest.mark.parametrize("ours", ["agent", "python"])
 def test_names(redis_server: Server, side: MakeSide, ours: str, told: str) -> None:
-    """The same lock under the same name, and that one alone."""
+    """The same lock by the same name, and only that one."""
     theirs, mine, another = side("java", LOCK, told), side(ours, LOCK, told), side(ours, LOCK, f"ns:{told}")
     for one, same in itertools.permutations([theirs, mine]):
         one.take()
@@ -386,7 +386,7 @@ def test_names(redis_server: Server, side: MakeSide, ours: str, told: str) -> No
 
 @pytest.mark.parametrize("ours", ["agent", "python"])
 def test_namespace(redis_server: Server, side: MakeSide, ours: str) -> None:
-    """With libdlock's option the names are Redisson's with the namespace and a colon before them."""
+    """With libdlock's option the names are Redisson's with the namespace and a colon in front."""
     for told in NAMES:
         theirs, mine = side("java", LOCK, f"ns:{told}"), side(ours, LOCK, told, namespace="ns")
         bare = side("java", LOCK, told)
@@ -434,7 +434,7 @@ def test_a_release_wakes_the_other_side(
     assert sum(one < SOON for one in took) >= NEARLY_ALL * len(took), took
 
 
-# Not from a write lock of Redisson's: it forgets its message for waiters that are about to sleep.
+# Not from a write lock of Redisson's: its message is lost for waiters that are about to sleep.
 AT_ANY_MOMENT = [
     pytest.param(row, pair, id="-".join((row.name, *pair)))
     for row in ROWS
@@ -445,7 +445,7 @@ AT_ANY_MOMENT = [
 
 @pytest.mark.parametrize("row, pair", AT_ANY_MOMENT)
 def test_a_release_at_any_moment_wakes(side: MakeSide, row: Row, pair: tuple[str, str]) -> None:
-    """Whatever the waiter does just then: nobody sleeps until the lease is over."""
+    """Whatever the waiter does at that moment: nobody sleeps until the lease is over."""
     holder, waiter = side(pair[0], row.kind), side(pair[1], row.rival, safety_ms=15_000)
     dice, slow = random.Random(1), []
     for place in range(150):
@@ -466,7 +466,7 @@ def test_a_release_at_any_moment_wakes(side: MakeSide, row: Row, pair: tuple[str
 
 
 def check_exclusion(server: Server, turns: list[Turn], adding: set[str]) -> None:
-    """No change was lost, nobody changed anything during anybody else's hold; tokens rise in the order of holds."""
+    """No change was lost, nobody changed anything during another's hold; tokens rise in the order of holds."""
     assert int(server.command("GET", "count") or 0) == sum(turn.who in adding for turn in turns)
     ends, last = 0.0, 0.0  # of all holds so far, and of those that change something
     for turn in turns:
@@ -496,14 +496,14 @@ def test_under_load(redis_server: Server, side: MakeSide, name: str, row: Row, r
 
 
 def test_watchdogs_keep_what_is_held(redis_server: Server, side: MakeSide, new_java: Callable[..., Java]) -> None:
-    """Both sides hold one of everything, several leases long, and nobody of the other side gets in."""
+    """Both sides hold one object of each kind for several leases, and nobody of the other side gets in."""
     java = new_java(watchdog=LEASE)
     pairs: list[tuple[Side, Side]] = []
     names = []
     for row in ROWS:
         if row.renewed:
             pairs.append((side(java, row.kind, row.name), side("python", row.rival, row.name)))
-        if row.renewed or row.kind is PERMITS:  # which libdlock renews, unlike Redisson
+        if row.renewed or row.kind is PERMITS:  # these are renewed by libdlock, not by Redisson
             for ours in "agent", "python":
                 name = f"{ours} {row.name}"
                 names.append(name)
@@ -525,12 +525,12 @@ def test_watchdogs_keep_what_is_held(redis_server: Server, side: MakeSide, new_j
 
 
 def sees_leases_end(row: Row, version: str) -> bool:
-    """Whether Redisson's waiters do: before 3.32 those of a fair lock that was renewed wait for a message alone."""
+    """Whether Redisson's waiters notice: before 3.32 waiters of a renewed fair lock wait for a message only."""
     return row.expires and not (row.kind is FAIR and version < "3.32")
 
 
 def killed(server: Server, kill: Callable[[], None], pairs: dict[str, tuple[Side, Side]]) -> None:
-    """All holders die at once; the rivals, who wait, get what they had when its lease is over."""
+    """All holders die at once. The waiting rivals get the objects when the leases are over."""
     for holder, _ in pairs.values():
         assert holder.try_take()
     waiters = {name: Running(rival.take) for name, (_, rival) in pairs.items()}
@@ -578,7 +578,7 @@ def test_forced_open_by_the_other_side(redis_server: Server, side: MakeSide, row
         assert not holder.try_take()
     other.give()
     assert not other.force()
-    if row.kind is not READ:  # the keys of whose holds are left to end by themselves
+    if row.kind is not READ:  # the hold keys of reads expire by themselves
         nothing_left(redis_server, fenced=row.kind is FENCED)
 
 
@@ -606,8 +606,9 @@ def test_tokens_rise_across_both_sides(redis_server: Server, side: MakeSide, nam
 
 @pytest.mark.parametrize("who", ["agent", "python"])
 def test_a_multilock_that_ends_the_counters(redis_server: Server, side: MakeSide, javas: dict[str, Java], who: str) -> None:
-    """Its lease ends its members' token counters too. Taken back by our next grant or over, and whoever counts first then: no
-    token of libdlock is lower than any before, of either side."""
+    """Its lease ends its members' token counters too. Our next grant may repair the counter or come too late, and either side may count
+    first then: no token of libdlock is lower than any earlier one, of either side.
+    """
     names, ended, over = ["a", "b"], 0, 0
     multi, java = javas["java"].lock(",".join(names), "fencedMulti", thread="m"), javas["java2"]
     ours = {name: side(who, FENCED, name) for name in names}
@@ -626,11 +627,11 @@ def test_a_multilock_that_ends_the_counters(redis_server: Server, side: MakeSide
             ended += 1
             highest[name] = max(highest[name], int(redis_server.command("GET", f"redisson_lock_token:{{{name}}}") or 0))
         if round % 3 == 0:
-            multi.unlock()  # the counters go on to end
+            multi.unlock()  # the counters are going to expire
             continue
         wait_until(lambda: not redis_server.command("EXISTS", *names, *(f"redisson_lock_token:{{{name}}}" for name in names)))
         over += 1
-        if round % 3 == 2:  # Redisson comes first, and begins again
+        if round % 3 == 2:  # Redisson comes first, and starts at 1
             for name in names:
                 fenced = java.lock(name, "fenced", thread="f")
                 fenced.lock(-1)
@@ -647,7 +648,7 @@ def test_a_multilock_that_ends_the_counters(redis_server: Server, side: MakeSide
 def test_permits_of_a_killed_agent_come_back_to_java(
     redis_server: Server, counted: Callable[..., Any], new_agent: Callable[..., Agent], name: str, who: str
 ) -> None:
-    """Redisson's number, its message and its own permits are as if the holder had given them back; its waiter is woken."""
+    """Redisson's number, its message and its own permits are as if the holder had released; its waiter is woken."""
     java, other = counted("java", "semaphore"), counted(who, "semaphore")
     holder = new_agent()
     dead = holder.open(redis_server, lease_ms=600).lock(name, kind="semaphore", permits=2)
@@ -691,7 +692,7 @@ def test_readers_of_both_sides_share(redis_server: Server, side: MakeSide, name:
 def test_a_reader_lives_on_when_the_other_dies(
     redis_server: Server, side: MakeSide, new_java: Callable[..., Java], dies: str
 ) -> None:
-    """Redisson's release and renewal look at the holds of others, libdlock's must stand up to that."""
+    """Redisson's release and renewal check the holds of others; those of libdlock must pass that check."""
     java, options = new_java(watchdog=LEASE), {"lease_ms": round(LEASE * 1000)}
     agent = side("agent", READ, **options)
     dying, living = (side(java, READ), agent) if dies == "java" else (agent, side(java, READ))
@@ -726,11 +727,11 @@ def test_a_fair_lock_serves_in_the_order_of_arrival(redis_server: Server, side: 
     nothing_left(redis_server)
 
 
-# ---- what can be counted: permits and latches
+# ---- counted objects: permits and latches
 
 
 class Counted:
-    """A semaphore or a latch of the C agent or the Python binding under the names that Redisson's methods have."""
+    """A semaphore or a latch of the C agent or the Python binding, with the method names of Redisson."""
 
     def __init__(self, client: Any, kind: str, name: str, **options: Any) -> None:
         self.client = client
@@ -785,11 +786,11 @@ class Counted:
         self.locks[permits].release(*[1] * self.agent)
 
     def permit(self) -> str:
-        """The id of the one it holds."""
+        """The id of the permit it holds."""
         return str(self.locks[1].permit(1, 0, 33).ok.permit if self.agent else self.locks[1].permit_id())
 
     def lost(self) -> str:
-        """Wait for the news that something was lost; the cause."""
+        """Waits for a loss; returns its cause."""
         if self.agent:
             event = self.client.event()
             assert event.type == "LOST"
@@ -799,7 +800,7 @@ class Counted:
         return str(event.cause.name)
 
     def begin(self, permits: int = 1) -> Callable[[], Any]:
-        """Wait for so many permits, or for the latch, in the background; call what comes back for the end of that."""
+        """Waits for so many permits, or for the latch, in the background. Call the returned function to get the end of the wait."""
         if not self.agent:
             return Running(self.locks[permits].acquire, True, WHILE).result
         pending = self.locks[permits].start("acquire", 1, int(WHILE * 1000), thread=1)
@@ -810,7 +811,7 @@ class Counted:
 def counted(
     redis_server: Server, javas: dict[str, Java], name: str, new_agent: Callable[..., Agent]
 ) -> Iterator[Callable[..., Any]]:
-    """counted(who, kind): a semaphore or a latch, the same for all, of a JVM or of libdlock."""
+    """counted(who, kind): a semaphore or a latch, the same one for all, of a JVM or of libdlock."""
     with contextlib.ExitStack() as stack:
 
         def make(who: str, kind: str, **options: Any) -> Any:
@@ -861,7 +862,7 @@ def test_permits_with_an_end_in_two_jvms(redis_server: Server, counted: Callable
     (kept,), (lent,) = one.acquire(1, -1), two.tryAcquire(1, 0, 400)
     assert len(kept) == len(lent) == 32 and kept != lent and one.acquiredPermits() == 2
     assert not one.tryAcquire(1, 0, -1)
-    wait = one.start("acquire", 1, 20_000).answer()  # when the lent one has come to its end
+    wait = one.start("acquire", 1, 20_000).answer()  # when the lent permit has expired
     assert wait.took > 0.2 and not two.tryRelease(lent)
     assert one.updateLeaseTime(kept, 300) and not two.updateLeaseTime(lent, 300)
     (last,) = two.acquire(1, 20_000)
@@ -877,7 +878,7 @@ def test_permits_with_an_end_in_two_jvms(redis_server: Server, counted: Callable
 
 @pytest.mark.parametrize("who", ["agent", "python"])
 def test_permits_with_an_end(redis_server: Server, counted: Callable[..., Any], name: str, who: str) -> None:
-    """Redisson sees libdlock's permits by their ids, may keep or return them; both give way to the other's leases."""
+    """Redisson sees libdlock's permits by their ids, may keep or return them; both respect the other's leases."""
     java, ours = counted("java", "permit_semaphore"), counted(who, "permit_semaphore", lease_ms=600)
     assert ours.trySetPermits(2) and not java.trySetPermits(2) and ours.tryAcquire(1, 0)
     permit = ours.permit()

@@ -10,11 +10,11 @@ from harness.cluster import Cluster
 from harness.java import VERSIONS, Java, Object
 from harness.kinds import one
 
-pytestmark = [pytest.mark.full, pytest.mark.timeout(300)]  # the first test of all may have to fetch Redisson
-SOON = 10.0  # the leases are 120 s, and nobody of ours looks for himself
+pytestmark = [pytest.mark.full, pytest.mark.timeout(300)]  # the first test may have to fetch Redisson
+SOON = 10.0  # the leases are 120 s, and ours do not probe
 LEASE = 120_000
 PATIENT = {"safety_ms": 60_000, "lease_ms": LEASE}
-# Ours and theirs, which keep each other out.
+# Our kind and Redisson's, which exclude each other.
 ROWS = [
     ("mutex", "lock"), ("fair", "fair"), ("write", "write"), ("read", "write"), ("write", "read"), ("semaphore", "semaphore"),
     ("permit_semaphore", "permits"),
@@ -85,7 +85,7 @@ def test_in_turns(cluster: Cluster, java: Java, client: Client, mode: str, ours:
 
 
 def names_without_braces(cluster: Cluster, prefix: str) -> Iterator[str]:
-    """One of each primary: the channel of another latch has no place."""
+    """One name per primary without braces: the channel of another latch may be in any slot."""
     owners = cluster.owners()
     for node in cluster.primaries():
         yield next(name for name in (f"{prefix}-{i}" for i in range(1000)) if owners[cluster.slot(name)] is node)
@@ -112,7 +112,7 @@ def numsub(cluster: Cluster, latch: str) -> list[int]:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_fleet_of_either_sort(cluster: Cluster, new_agent: Callable[..., Agent], version: str) -> None:
-    """One JVM listens plainly and the other to sharded channels: both hear the one release."""
+    """One JVM uses plain and one sharded Pub/Sub: both get the message of one release."""
     client = new_agent().open(cluster, cluster_pubsub="both", **PATIENT)
     with Java(cluster, version, 120, "OFF") as plain, Java(cluster, version, 120, "AUTO") as sharded:
         for name in names_without_braces(cluster, f"either-{version}"):

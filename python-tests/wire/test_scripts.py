@@ -1,4 +1,4 @@
-"""The Lua scripts of src/redis/scripts on a real server, without the library: what each transition does to keys and channels."""
+"""The Lua scripts of src/redis/scripts on a real server, without the library: what each call does to keys and channels."""
 from __future__ import annotations
 
 import hashlib
@@ -64,7 +64,7 @@ def test_acquire_leaves_redissons_key(wire: Wire, who: Callable[..., Who]) -> No
     assert KEEP - 5000 < wire.left(wire.fence) <= KEEP
     code, left, foreign = wire.acquire(b)
     assert code == 0 and LEASE - 5000 < left <= LEASE and foreign == 0
-    assert wire.queue() == []  # who only tries does not stand in line
+    assert wire.queue() == []  # a try does not join the line
     all_expire(wire.redis)
 
 
@@ -74,7 +74,7 @@ def test_the_same_id_gets_the_same_grant(wire: Wire, who: Callable[..., Who]) ->
     after_ms(wire.redis, 1)
     wire.release(b)
     code, token = wire.acquire(a)
-    first = [code, token + BLOCK - 1, 1]  # the last of its tokens, which nobody has heard of yet
+    first = [code, token + BLOCK - 1, 1]  # the last of its tokens, which no client knows of yet
     assert code == 1 and wire.last_token() == first[1]
     for mode, lease in [(TRY, LEASE), (LINE, LEASE), (POLL, 100)]:
         assert wire.acquire(a, mode, lease=lease, seq=2) == first
@@ -101,7 +101,7 @@ def test_tokens_only_rise(wire: Wire, who: Callable[..., Who]) -> None:
 @pytest.mark.parametrize("asked", [1, 65, 1025])
 @pytest.mark.parametrize("forget", [1, 2, 7, 10_000])
 def test_a_counter_never_runs_ahead_of_the_clock(wire: Wire, asked: int, forget: int) -> None:
-    """Grants of one name as fast as the server can, and it forgets the counter now and then: a token is above all before."""
+    """Grants of one name as fast as the server can, which forgets the counter now and then: a token is above all before."""
     sha = wire.redis.command("SCRIPT", "LOAD", SCRIPTS["acquire"])
     arguments = ["me:1", LEASE, asked, TRY, 0, BEAT, KEEP, 1]
     last = few = 0
@@ -136,7 +136,7 @@ def test_token_key_without_ttl_stays_so(wire: Wire, who: Callable[..., Who]) -> 
 
 
 def tokens_at(wire: Wire, a: Who, periods: int, left: int) -> int:
-    """What is left of the counter behind a grant, when it stood so many sixteenths of KEEP from now with so much left."""
+    """The rest of the counter's life after a grant, when its token was so many sixteenths of KEEP from now, with that much life left."""
     wire.redis.command("SET", wire.fence, (server_ms(wire.redis) + periods * KEEP // 16) * 1000, "PX", left)
     assert wire.acquire(a)[0] == 1 and wire.release(a) == 1
     return wire.left(wire.fence)
@@ -256,7 +256,7 @@ def test_release_announces_the_redisson_way(wire: Wire, who: Callable[..., Who],
         wire.acquire(a)
         assert wire.release(a) == 1
         assert ear.message() == (wire.channel, b"0")
-    assert wire.redis.command("KEYS", "*") == [wire.fence]  # who only watches all channels gets no turn
+    assert wire.redis.command("KEYS", "*") == [wire.fence]  # a pattern subscriber gets no turn
 
 
 def test_release_leaves_the_line(wire: Wire, who: Callable[..., Who]) -> None:
@@ -272,7 +272,7 @@ def test_release_leaves_the_line(wire: Wire, who: Callable[..., Who]) -> None:
 
 @pytest.mark.parametrize("how", ["alone", "line", "rest", "pass"])
 def test_what_redisson_put_into_the_hash_stays(wire: Wire, who: Callable[..., Who], redis_server: Server, how: str) -> None:
-    """Its readers enter the hash of a lock that is held (trap 2): they are not ours to delete, and nobody gets in beside."""
+    """Its readers enter the hash of a held lock (trap 2): we must not delete them, and nobody else gets in."""
     a, b, java = who(), who(), JavaRw(wire.redis, wire.name, FOREIGN)
     wire.acquire(a)
     assert how == "alone" or wire.acquire(b, LINE)[0] == 0
@@ -285,7 +285,7 @@ def test_what_redisson_put_into_the_hash_stays(wire: Wire, who: Callable[..., Wh
             assert wire.release(a, rest=REST if how == "rest" else 0) == 1
         assert ear.message(timeout=0) is None
     assert wire.holder() == {b"mode": b"read", FOREIGN.encode(): b"1"} and wire.left() > 2 * LEASE - 5000
-    if how != "alone":  # who waits looks and is told
+    if how != "alone":  # the waiter probes and gets the rest
         assert b.message() == b"open %d %d order" % (b.number, GRACE)
     assert wire.acquire(b) == [-1] and wire.release(a) == 0
     assert java.read_release() == 1 and wire.holder() == {}
@@ -310,7 +310,7 @@ def test_a_rest_is_exactly_as_long_as_it_is(
         assert REST - 5000 < wire.left() <= REST
         code, left, foreign, *_ = wire.acquire(b, LINE)
         assert (code, foreign) == (0, 0) and REST - 5000 < left <= REST
-        assert ear.message() == (wire.channel, b"0")  # Redisson's waiters look, and hear how long it rests
+        assert ear.message() == (wire.channel, b"0")  # Redisson's waiters probe, and get the rest
         assert ear.message(timeout=0) is None
     all_expire(wire.redis)
 
@@ -322,7 +322,7 @@ def test_a_rest_is_nobodys_hold(wire: Wire, who: Callable[..., Who]) -> None:
     assert wire.release(a, rest=REST) == 1
     before = wire.redis.command("DUMP", wire.name), wire.redis.command("PEXPIRETIME", wire.name)
     assert renew(wire.redis, (wire.name, a.id, 2 * LEASE)) == [0]
-    for rest in 2 * REST, REST, 1, 0:  # the same release again, and one that knows another rest
+    for rest in 2 * REST, REST, 1, 0:  # the same release again, and one with another rest
         assert wire.release(a, rest=rest) == 0
     code, left, foreign = wire.acquire(a, seq=2)  # its acquire, late
     assert (code, foreign) == (0, 0) and left <= REST
@@ -337,7 +337,7 @@ def test_after_the_rest_the_first_in_line_goes_on(wire: Wire, who: Callable[...,
     last = wire.last_token()
     assert wire.release(a, rest=30) == 1
     wait_until(lambda: not wire.holder())
-    assert wire.acquire(c, LINE)[0] == 0  # who looks first finds it for the head
+    assert wire.acquire(c, LINE)[0] == 0  # the first probe does it for the head
     assert wire.holder() == {b.raw: b"1"} and wire.last_token() > last
     assert (b.message() or b"").startswith(b"grant ")
 
@@ -380,7 +380,7 @@ def test_a_rest_is_seen_and_can_be_ended(wire: Wire, who: Callable[..., Who]) ->
 def test_first_come_first_served(wire: Wire, who: Callable[..., Who]) -> None:
     a, line = who(), [who() for _ in range(5)]
     wire.acquire(a)
-    for round in range(3):  # looking again keeps the place
+    for round in range(3):  # a probe keeps the place
         for one in line:
             assert wire.acquire(one, LINE, seq=round + 1)[0] == 0
     assert wire.queue() == [one.raw for one in line]
@@ -407,7 +407,7 @@ def test_who_asks_does_not_jump_the_line(wire: Wire, who: Callable[..., Who]) ->
     a = a.again()
     wire.acquire(a, LINE)
     wire.redis.command("DEL", wire.name)
-    code, token = wire.acquire(a, LINE, seq=2)  # the head itself hears by the reply
+    code, token = wire.acquire(a, LINE, seq=2)  # the head itself gets the grant by the reply
     assert code == 1 and token == wire.last_token() - BLOCK + 1 and a.nothing()
     assert wire.queue() == []
 
@@ -647,11 +647,11 @@ def test_foreign_turns_among_ours(wire: Wire, who: Callable[..., Who], foreign_e
                 pass
             assert told == b"open %d %d " % (head.number, GRACE) + wire.name
             assert foreign_ear.message() == (wire.channel, b"0")
-            assert wire.acquire(head, LINE, seq=2)[0] == 0  # told, but it waits
+            assert wire.acquire(head, LINE, seq=2)[0] == 0  # it is told, but waits
             assert foreign_acquire(wire) is None and foreign_release(wire) == 1
             wait_until(lambda: wire.acquire(head, LINE, seq=3)[0] == 1)
         holder = next(one for one in ours if one.raw in wire.holder())
-    assert 12 <= turns <= 25, (turns, grants)  # one of four takers
+    assert 12 <= turns <= 25, (turns, grants)  # one of four parties
     all_expire(wire.redis)
 
 
@@ -688,7 +688,7 @@ def test_fenced_lock_counts_on(wire: Wire, who: Callable[..., Who]) -> None:
         wire.release(a)
         a = a.again()
     assert tokens == sorted(set(tokens)) and tokens[0] == 1
-    assert wire.left(wire.fence) == -1  # it was made without an end
+    assert wire.left(wire.fence) == -1  # it was made without an expiry
 
 
 # ---- renew
@@ -829,7 +829,7 @@ def test_what_is_left_behind_vanishes(wire: Wire, who: Callable[..., Who], forei
     wire.acquire(ours[0], lease=100)
     for one in ours[1:]:
         wire.acquire(one, LINE, beat=beat)
-    for one in ours:  # with a foreign client waiting, its credit and its turns come on top
+    for one in ours:  # with a foreign client waiting, its credit and its turns are added
         wire.release(one)
         all_expire(wire.redis)
     wait_until(lambda: wire.redis.command("KEYS", "*") == [wire.fence])
@@ -904,7 +904,7 @@ def test_what_is_embedded_is_what_is_here() -> None:
 
 @pytest.mark.parametrize("stem", sorted(SCRIPTS))
 def test_every_name_is_known(stem: str) -> None:
-    """Redis ends a script at a global that is not there, wherever that stands."""
+    """Redis ends a script at an undefined global, wherever that stands."""
     done = subprocess.run(["luajit", "-bl", "-"], input=SCRIPTS[stem], text=True, capture_output=True, check=True)
     names = set(re.findall(r" G(?:GET|SET) .*\"(\w+)\"", done.stdout))
     assert names and names <= set("redis KEYS ARGV tonumber tostring math string table type unpack pairs pcall error".split())

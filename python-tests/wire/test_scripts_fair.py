@@ -1,4 +1,4 @@
-"""The scripts of the fair lock on a real server: order, the dead, Redisson's waiters in the same line, what is left."""
+"""The scripts of the fair lock on a real server: order, dead waiters, Redisson's waiters in the same line, leftovers."""
 from __future__ import annotations
 
 import random
@@ -47,7 +47,7 @@ def process(redis_server: Server) -> Iterator[Processes]:
 
 @pytest.fixture
 def who(process: Processes) -> Holds:
-    """A hold of a process of its own."""
+    """A hold of a new process."""
     return lambda hear=True: process(hear).hold()
 
 
@@ -65,7 +65,7 @@ def java(redis_server: Server) -> Iterator[Javas]:
 
 
 def told(hold: Hold, wire: Wire) -> int:
-    """The token a message hands to hold."""
+    """The token of the grant message for hold."""
     word, number, _, token, name = (hold.message() or b"").split(b" ", 4)
     assert (word, int(number), name) == (b"fair", hold.number, wire.name)
     return int(token)
@@ -210,7 +210,7 @@ def test_the_same_id_gets_the_same_grant(wire: Wire, who: Holds) -> None:
     assert wire.acquire(a, lease=3 * LEASE) == first and wire.left() > 2 * LEASE
     assert wire.left(wire.about) > 3 * LEASE
     assert wire.release(a) == 1
-    granted = [1, told(b, wire)]  # pushed, and the look sent before the message came
+    granted = [1, told(b, wire)]  # by message, and the probe sent before it came
     wire.redis.command("DEL", wire.fence)
     assert wire.acquire(b, LINE, seq=2) == granted and wire.line() == [c.raw]
     wire.redis.command("HDEL", wire.about, "!")
@@ -241,11 +241,11 @@ def test_release_twice_is_once(wire: Wire, who: Holds) -> None:
 
 def test_undo_of_an_unknown_acquire(wire: Wire, who: Holds) -> None:
     a, b, c = who(), who(), who()
-    assert wire.release(a) == 0 and wire.redis.command("KEYS", "*") == []  # it never came
+    assert wire.release(a) == 0 and wire.redis.command("KEYS", "*") == []  # it never arrived
     wire.acquire(a, LINE)
     wire.acquire(b, LINE)
     wire.acquire(c, LINE)
-    assert wire.release(b) == 0 and wire.line() == [c.raw]  # it stood in line
+    assert wire.release(b) == 0 and wire.line() == [c.raw]  # it was in line
     assert wire.release(a) == 1 and wire.holder() == c.raw  # it was granted
     assert wire.release(b) == 0 and b.nothing() and told(c, wire)
 
@@ -267,7 +267,7 @@ def test_rest(wire: Wire, who: Holds) -> None:
     wire.acquire(b, LINE)
     assert wire.release(a, rest=400) == 1
     assert wire.holder() == a.raw + b":rest" and 0 < wire.left() <= 400 and b.nothing()
-    assert wire.release(a, rest=3000) == 0 and 0 < wire.left() <= 400  # a repetition makes it no longer
+    assert wire.release(a, rest=3000) == 0 and 0 < wire.left() <= 400  # repeated, it becomes no longer
     assert wire.acquire(b, LINE)[1] <= 400
     wait_until(lambda: not wire.redis.command("EXISTS", wire.name))
     assert wire.release(a, rest=300) == 0
@@ -289,7 +289,7 @@ def test_who_leaves_is_passed_over(wire: Wire, who: Holds) -> None:
         wire.acquire(one, LINE)
     scores = wire.scores()
     assert wire.release(c) == 0 and wire.line() == [b.raw, d.raw]
-    assert wire.scores() == {one.raw: scores[one.raw] for one in (b, d)}  # nobody's deadline moves
+    assert wire.scores() == {one.raw: scores[one.raw] for one in (b, d)}  # no deadline moves
     assert wire.release(b) == 0
     assert wire.release(a) == 1 and wire.holder() == d.raw and b.nothing() and c.nothing()
     assert wire.release(d) == 1
@@ -505,12 +505,12 @@ def test_whether_redisson_comes_before(wire: Wire, who: Holds, java: Javas) -> N
     assert wire.acquire(ours[1], LINE)[2] == 0
     j.acquire()
     for one in ours[2:]:
-        assert wire.acquire(one, LINE)[2] == 1  # behind j; further back than is looked at, too
+        assert wire.acquire(one, LINE)[2] == 1  # behind j; also further back than the script looks
     assert wire.acquire(ours[1], LINE)[2] == 0 and wire.acquire(ours[11], LINE) == [0, -1, 1]
     j.cancel()
     for one in ours[1:5]:
         wire.release(one)
-    assert wire.acquire(who(), LINE)[2] == 0  # all who stand there can be seen
+    assert wire.acquire(who(), LINE)[2] == 0  # all in line are visible
     assert wire.acquire(who(), TRY)[2] == 0
 
 
@@ -577,7 +577,7 @@ def test_ours_are_not_given_up_when_redissons_go(wire: Wire, who: Holds, java: J
         if one:
             wire.acquire(one, LINE)
         j.acquire()
-    wire.redis.command("ZADD", wire.timeout_key, wire.now() - 1, line[0].id)  # a deadline that somebody spoilt
+    wire.redis.command("ZADD", wire.timeout_key, wire.now() - 1, line[0].id)  # an invalid deadline
     for _ in range(2):
         for one in line:
             wire.acquire(one, LINE)
@@ -630,7 +630,7 @@ def test_a_ghost_seen_during_the_hold_goes_soon(wire: Wire, who: Holds, java: Ja
     wire.acquire(b, LINE)
     wire.head_has_been(deaf_ms=60_000)
     wire.acquire(b, LINE)
-    assert wire.line() == [ghost.raw, b.raw]  # it may hear at a replica: a free lock will tell
+    assert wire.line() == [ghost.raw, b.raw]  # it may be subscribed at a replica: a free lock will tell
     wire.release(a)
     assert wire.acquire(b, LINE)[0] == 0
     wire.head_has_been(idle_ms=300)
@@ -788,7 +788,7 @@ def test_the_whole_line_was_given_up(wire: Wire, who: Holds, java: Javas) -> Non
 
 
 def test_a_list_that_is_gone(wire: Wire, who: Holds, java: Javas) -> None:
-    """Redisson takes who has a deadline for somebody in line."""
+    """Redisson takes a waiter with a deadline for one in line."""
     a, b, c, j = who(), who(), who(), java()
     wire.acquire(a)
     wire.acquire(b, LINE)
@@ -812,7 +812,7 @@ def test_a_line_that_lost_some(wire: Wire, who: Holds) -> None:
     lost = line[3], line[12], line[19]
     for one in lost:
         wire.redis.command("LREM", wire.queue_key, 0, one.id)
-    wire.redis.command("RPUSH", wire.queue_key, line[3].id)  # and one stands elsewhere
+    wire.redis.command("RPUSH", wire.queue_key, line[3].id)  # and one is elsewhere
     for one in lost:
         wire.acquire(one, LINE)
     assert [one for one in wire.line() if one != line[3].raw] == [one.raw for one in line if one is not line[3]]
@@ -863,7 +863,7 @@ def test_a_waiter_of_whom_nothing_is_known(wire: Wire, who: Holds) -> None:
     wire.redis.command("HSET", wire.about, odd.id, "what is this")
     wire.acquire(b, LINE)
     wire.release(a)
-    assert wire.holder() == b.raw  # it looked
+    assert wire.holder() == b.raw  # it probed
     wire.release(b)
     assert wire.holder() == c.raw
     wire.acquire(a, LINE)
@@ -876,7 +876,7 @@ def test_redissons_surprises(wire: Wire, who: Holds, java: Javas) -> None:
     a, b, j = who(), who(), java()
     assert j.acquire() is None
     wire.acquire(a, LINE)
-    wire.redis.command("DEL", wire.name)  # its lock vanished; it releases anyhow
+    wire.redis.command("DEL", wire.name)  # its lock vanished; it releases nevertheless
     assert j.release() == 1 and wire.acquire(a, LINE)[0] == 1
     wire.acquire(b, LINE)
     assert j.force() and wire.holder() is None
@@ -902,7 +902,7 @@ def test_a_line_of_ours_vanishes_in_the_end(wire: Wire, who: Holds, java: Javas)
     assert wire.left(wire.queue_key) > KEEP - 5000
     j.acquire()
     wire.release(b)
-    wire.release(c)  # what is left is Redisson's, and has no end
+    wire.release(c)  # the rest is Redisson's, without an expiry
     assert wire.line() == [j.raw] and wire.left(wire.queue_key) == wire.left(wire.timeout_key) == -1
     wire.acquire(b, LINE)
     assert wire.left(wire.queue_key) == -1
@@ -943,9 +943,9 @@ def test_the_gate(wire: Wire, who: Holds, java: Javas) -> None:
     assert wire.acquire(a) == first  # it holds
     assert wire.acquire(c, LINE) == [-2] and wire.line() == [b.raw, j.raw]
     assert wire.acquire(who(), TRY) == [-2]
-    assert wire.release(a) == 1 and wire.holder() is None and b.nothing()  # nobody of ours comes in any more
+    assert wire.release(a) == 1 and wire.holder() is None and b.nothing()  # nobody of ours gets in any more
     assert wire.acquire(b, LINE) == [-2] and wire.line() == [j.raw]
-    assert j.message() == b"0" and j.acquire() is None  # it knows nothing of gates
+    assert j.message() == b"0" and j.acquire() is None  # it knows no gates
     assert j.release() == 1
     assert wire.acquire(b, LINE) == [-2] and wire.line() == []
     wire.redis.command("DEL", wire.gate)
@@ -967,7 +967,7 @@ def test_keys_of_another_type(wire: Wire, who: Holds, at: int, command: list[str
         assert wire.acquire(a, mode) == [-1]
     assert wire.release(a) == 0 and wire.force() == -1
     assert wire.state() == before
-    if at > 0:  # it happens to a lock that is held: it can be let go
+    if at > 0:  # it happens to a held lock, which can be released
         wire.redis.command("HSET", wire.name, a.id, 1)
         assert wire.acquire(a) == [-1] and wire.release(a) == 1 and wire.holder() is None
         assert wire.state() == before
@@ -985,7 +985,7 @@ def test_a_read_write_lock_is_refused(wire: Wire, who: Holds) -> None:
 
 @pytest.mark.parametrize("how", ["alone", "line", "rest"])
 def test_what_redisson_put_into_the_hash_stays(wire: Wire, who: Holds, how: str) -> None:
-    """Its readers enter the hash of a lock that is held (trap 2): they are not ours to delete, and nobody gets in beside."""
+    """Its readers enter the hash of a held lock (trap 2): we must not delete them, and nobody else gets in."""
     a, b, owner = who(), who(), "aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa:1"
     java = JavaRw(wire.redis, wire.name, owner)
     assert wire.acquire(a)[0] == 1
@@ -1062,7 +1062,7 @@ def test_a_full_server_lets_go(new_server: Callable[..., Server]) -> None:
 def test_the_dead_are_not_looked_for_all_the_time(wire: Wire, who: Holds) -> None:
     wire.acquire(who())
     wire.acquire(who(), LINE)
-    for number in range(100):  # they live, but Redisson has just given them up
+    for number in range(100):  # they live, but Redisson has just thrown them out
         other = f"{number:08x}-1111-8000-8000-00000000000f:1"
         wire.redis.command("HSET", wire.about, other, f"1 30000 1 1000 0 1 0 {wire.now() + BEAT}")
     wire.redis.command("CONFIG", "RESETSTAT")
@@ -1073,7 +1073,7 @@ def test_the_dead_are_not_looked_for_all_the_time(wire: Wire, who: Holds) -> Non
 
 
 def commands(redis: Client) -> int:
-    """How many commands the server has carried out, those in scripts included."""
+    """How many commands the server has executed, including those in scripts."""
     rows = redis.command("INFO", "commandstats").decode().splitlines()
     counts = [row.split("calls=")[1].split(",")[0] for row in rows if "calls=" in row and "cmdstat_info:" not in row]
     return sum(map(int, counts))

@@ -1,4 +1,4 @@
-"""The gate of a lock on a real server: gate.lua for every kind, and what the mutex's scripts do while it is closed."""
+"""The gate of a lock on a real server: gate.lua for every kind, and the mutex's scripts while it is closed."""
 from __future__ import annotations
 
 from typing import Any, Callable, Iterator
@@ -21,7 +21,7 @@ JAVA = "aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa:1"
 
 
 class Gate:
-    """gate.lua for one name and kind, with the keys that kind has."""
+    """gate.lua for one name and kind, with the keys of that kind."""
 
     def __init__(self, redis: Client, name: str = "order", kind: str = "mutex") -> None:
         self.redis = redis
@@ -142,13 +142,13 @@ def test_closing_sends_everybody_away(gate: Gate, wire: Wire, who: Callable[...,
     wire.acquire(a)
     wire.acquire(b, LINE)
     wire.acquire(c, LINE)
-    wire.acquire(b.again(), LINE)  # a process that stands there twice is told once
+    wire.acquire(b.again(), LINE)  # a process that is in line twice gets one message
     assert gate.close() == 1
     assert wire.queue() == [] and not wire.redis.command("EXISTS", wire.about)
     for one in a, b:
         assert one.message() == b"gate %d order" % CLOSED and one.nothing()
     assert outside.nothing()
-    assert wire.holder() == {a.raw: b"1"} and wire.acquire(a) == [1, wire.last_token(), 1]  # who holds goes on
+    assert wire.holder() == {a.raw: b"1"} and wire.acquire(a) == [1, wire.last_token(), 1]  # a holder goes on
     all_expire(wire.redis)
 
 
@@ -316,7 +316,7 @@ def test_fair_only_ours_leave(redis: Client, who: Callable[..., Who]) -> None:
     gate, a, b, given_up = Gate(redis, kind="fair"), who(), who(), who()
     other, holder = JAVA.replace(":1", ":2"), a.id + " 17"
     redis.command("HSET", "order", a.id, 1)
-    for one in b, b.again(), given_up:  # the last stands in line no longer, by Redisson's doing, but will again
+    for one in b, b.again(), given_up:  # Redisson threw the last one out of the line; it will come back
         redis.command("HSET", gate.about, one.id, "...", "@" + one.uuid, 1)
     redis.command("HSET", gate.about, "!", holder, "~", 5)
     enqueue(gate, b.id, JAVA, b.again().id, other)
@@ -337,16 +337,16 @@ def test_fair_a_foreign_waiter_behind_ours_is_woken(
     gate, a = Gate(redis, kind="fair"), who()
     channel = gate.channel + b":" + JAVA.encode()
     ear = listen(channel)
-    enqueue(gate, a.id, JAVA)  # the lock is free, and it was a that was told so
+    enqueue(gate, a.id, JAVA)  # the lock is free, and a got the message
     assert gate.close() == 1 and ear.message() == (channel, b"0")
     assert gate.close() == 1 and ear.message(timeout=0.05) is None
-    redis.command("HSET", "order", JAVA.replace(":1", ":2"), 1)  # it is held: the release will tell
+    redis.command("HSET", "order", JAVA.replace(":1", ":2"), 1)  # it is held: the release will send the message
     redis.command("LPUSH", gate.queue, a.id)
     assert gate.close() == 1 and ear.message(timeout=0.05) is None
 
 
 def test_fair_from_end_to_end(redis: Client, redis_server: Server) -> None:
-    """With the scripts of the fair lock: whatever they left of the waiters is gone, the lock goes on with the others."""
+    """With the scripts of the fair lock: all traces of the waiters are gone, the lock goes on with the others."""
     gate, wire = Gate(redis, kind="fair"), fair.Wire(redis, "order")
     a, b, c = (fair.Process(redis_server) for _ in range(3))
     holder, one, two, given_up = a.hold(), b.hold(), b.hold(), c.hold()
@@ -355,7 +355,7 @@ def test_fair_from_end_to_end(redis: Client, redis_server: Server) -> None:
     for waiter in one, given_up:
         assert wire.acquire(waiter, fair.LINE)[0] == 0
     assert java.acquire() is not None and wire.acquire(two, fair.LINE)[0] == 0
-    redis.command("LREM", gate.queue, 1, given_up.id)  # Redisson's doing; ours would put it back
+    redis.command("LREM", gate.queue, 1, given_up.id)  # as Redisson does; ours would put it back
     redis.command("ZREM", gate.timeouts, given_up.id)
     assert gate.close() == 1
     assert redis.command("LRANGE", gate.queue, 0, -1) == [java.id.encode()]

@@ -51,7 +51,7 @@ def everything(redis: Client) -> dict[bytes, Any]:
     "setter, first, last", [("ours", "java", "ours"), ("java", "ours", "java"), ("ours", "ours", "ours")]
 )
 def test_vector_23(wire: LatchWire, java: JavaLatch, ear: Ear, setter: str, first: str, last: str) -> None:
-    """Set 2, count down twice: 1; nothing; 0 and the key is gone. Done by either side the other cannot tell."""
+    """Set 2, count down twice: 1; nothing; 0 and the key is gone. Each side sees the same, whichever side does it."""
     if setter == "ours":
         assert wire.change("set", 2) == [1, 2]
     else:
@@ -88,7 +88,7 @@ def test_set_only_where_there_is_none(wire: LatchWire, ear: Ear) -> None:
 
 
 def test_down_by_more(wire: LatchWire, ear: Ear) -> None:
-    """Past zero it opens as at zero; below zero nothing is said."""
+    """Past zero it opens as at zero; below zero no message is sent."""
     wire.change("set", 10)
     wire.redis.command("PEXPIRE", wire.name, 50_000)
     assert wire.change("down", 4) == [1, 6] and 0 < wire.left(wire.name) <= 50_000
@@ -108,7 +108,7 @@ def test_down_on_none_is_nothing(wire: LatchWire, java: JavaLatch, ear: Ear) -> 
 
 
 def test_java_deletes_it(wire: LatchWire, java: JavaLatch, ear: Ear) -> None:
-    """Trap 19: its message wakes nobody in Java; ours look again at every message."""
+    """Trap 19: its message wakes nobody in Java; ours probe at every message."""
     wire.change("set", 2)
     assert wire.wait() == NOT_NOW
     assert java.call("delete") == 1 and java.call("delete") == 0
@@ -206,7 +206,7 @@ def test_a_full_server_counts_down(new_server: Callable[..., Server]) -> None:
 
 
 def test_all_keys_are_declared_and_in_one_slot(new_server: Callable[..., Server]) -> None:
-    """The channel of a name with a brace is in another slot, as Redisson has it: PUBLISH does not mind."""
+    """The channel of a name with a brace is in another slot, as in Redisson: that is allowed for PUBLISH."""
     server = new_server("--cluster-enabled", "yes", "--cluster-port", str(free_port()))
     server.command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
     wait_until(lambda: b"cluster_state:ok" in server.command("CLUSTER", "INFO"))

@@ -57,7 +57,7 @@ def taken(reply: Any) -> list[bytes]:
 
 @pytest.mark.parametrize("short, third", [("java", "java"), ("java", "ours"), ("ours", "java"), ("ours", "ours")])
 def test_vector_22(wire: PermitWire, java: JavaPermits, ear: Ear, short: str, third: str) -> None:
-    """2 permits: one without lease, one for 400 ms; the third taker is told when, and gets it once it has ended."""
+    """2 permits: one without lease, one for 400 ms; the third caller gets the time of its end, and the permit after it."""
     if short == "java":
         assert java.change("try_set_permits", 2) == 1
     else:
@@ -84,7 +84,7 @@ def test_permits_are_redissons(wire: PermitWire, java: JavaPermits) -> None:
     hold = Hold(3)
     code, token = wire.acquire(hold)
     assert code == 1 and token >= before * 1000
-    assert int(wire.redis.command("GET", wire.fence)) == token  # one, however many permits
+    assert int(wire.redis.command("GET", wire.fence)) == token  # one token, however many permits
     assert wire.value() == 1 and set(wire.out()) == set(hold.members())
     assert all(len(member) == 16 for member in wire.out())
     assert all(before + LEASE <= score <= server_ms(wire.redis) + LEASE for score in wire.out().values())
@@ -100,7 +100,7 @@ def test_permits_are_redissons(wire: PermitWire, java: JavaPermits) -> None:
 
 
 def test_ids_do_not_clash(wire: PermitWire) -> None:
-    """Those of one process and of several, however many permits each has."""
+    """Ids of one process and of several, however many permits each has."""
     wire.change("set", 100)
     holds = [Hold(5)]
     for permits in 1, 7, 2, 3:
@@ -133,7 +133,7 @@ def test_the_same_id_gets_the_same_grant_and_no_shorter_lease(wire: PermitWire) 
     first = [wire.acquire(hold) for hold in holds]
     ends = wire.out()
     wire.redis.command("SET", wire.gate, 1, "PX", 5000)
-    assert [wire.acquire(hold, lease=100) for hold in holds] == first  # it holds them, whatever else
+    assert [wire.acquire(hold, lease=100) for hold in holds] == first  # it holds them, whatever else happens
     assert wire.out() == ends and wire.value() == 0
     assert [wire.acquire(hold, lease=2 * LEASE) for hold in holds] == first
     assert min(wire.out().values()) > server_ms(wire.redis) + LEASE and wire.value() == 0
@@ -151,13 +151,13 @@ def test_the_token_is_kept_as_long_as_the_lease(wire: PermitWire) -> None:
     wire.redis.command("DEL", wire.once)
     again = Hold()
     _, token = wire.acquire(again)
-    wire.redis.command("DEL", wire.once)  # evicted, say
+    wire.redis.command("DEL", wire.once)  # as if evicted
     code, other = wire.acquire(again)
     assert code == 1 and other > token and wire.acquire(again) == [1, other] and wire.value() == 2
 
 
 def test_all_that_ended_comes_back(wire: PermitWire, java: JavaPermits, ear: Ear) -> None:
-    """Not only as many as are wanted; what never ends stays out."""
+    """Not only as many as are requested; permits without an end stay out."""
     wire.change("set", 2000)
     java_ids, dead = taken(java.try_acquire(5)), Hold(1990)
     wire.acquire(dead)
@@ -184,7 +184,7 @@ def test_what_comes_back_to_a_debt_is_not_announced(wire: PermitWire, ear: Ear) 
 
 
 def test_own_permits_that_are_there_in_part(wire: PermitWire, java: JavaPermits, ear: Ear) -> None:
-    """Somebody gave one of them back. Sent again, the acquire does not count the others twice."""
+    """Somebody returned one of them. Sent again, the acquire does not count the others twice."""
     wire.change("set", 5)
     hold = Hold(3)
     _, token = wire.acquire(hold)
@@ -210,7 +210,7 @@ def test_an_acquire_sent_again_when_its_lease_has_ended(wire: PermitWire) -> Non
 
 
 def test_leases_last_as_long_as_the_count(wire: PermitWire, java: JavaPermits) -> None:
-    """Trap 17: what drops the TTL of the count must not leave it on the leases, whose end would take permits along."""
+    """Trap 17: a command that drops the TTL of the count must not leave one on the leases; their expiry would take permits along."""
     wire.redis.command("SET", wire.name, 5, "PX", 50_000)
     first = Hold()
     wire.acquire(first)
@@ -230,7 +230,7 @@ def test_leases_last_as_long_as_the_count(wire: PermitWire, java: JavaPermits) -
 
 @pytest.mark.parametrize("permits", [1, 3])
 def test_release(wire: PermitWire, ear: Ear, permits: int) -> None:
-    """Redisson's payloads (trap 15): the new count for one, how many for more."""
+    """Redisson's payloads (trap 15): the new count for one, the number for more."""
     wire.change("set", 5)
     hold = Hold(permits)
     wire.acquire(hold)
@@ -272,7 +272,7 @@ def test_undo_of_an_acquire_with_unknown_outcome(wire: PermitWire) -> None:
 
 
 def test_release_with_a_rest(wire: PermitWire, ear: Ear) -> None:
-    """Minimum hold: the permits stay out for so long still; who sleeps for longer is woken."""
+    """Minimum hold: the permits stay out for that time; waiters that sleep for longer are woken."""
     wire.change("set", 2)
     hold = Hold(2)
     first = wire.acquire(hold)
@@ -305,7 +305,7 @@ def test_renew_only_makes_longer(wire: PermitWire, java: JavaPermits) -> None:
 
 
 def test_renew_says_no_and_leaves_all(wire: PermitWire, java: JavaPermits) -> None:
-    """When a lease has ended, when one was given back, when nothing was taken."""
+    """When a lease has ended, when one was returned, when nothing was taken."""
     wire.change("set", 9)
     ended, partly, absent, released = Hold(2), Hold(2), Hold(), Hold()
     for hold in ended, partly, released:
@@ -485,7 +485,7 @@ def test_a_full_server_takes_permits_back_and_renews(new_server: Callable[..., S
         first = [wire.acquire(hold) for hold in (one, more, ended, rested, partly)]
         wire.redis.command("ZREM", wire.leases, partly.members()[0])
         wire.end(*ended.members())
-        assert wire.renew((Hold(), LEASE)) == [0] and wire.release(Hold()) == 0  # every script is known now
+        assert wire.renew((Hold(), LEASE)) == [0] and wire.release(Hold()) == 0  # the server has every script now
         with pytest.raises(ReplyError, match="OOM"):
             for number in range(1000):
                 redis.command("SET", f"fill:{number}", "x" * 100_000)
@@ -534,7 +534,7 @@ LIVE, ENDED, FOREVER = "live", "ended", "for ever"
 
 
 class Model:
-    """What a permit semaphore is."""
+    """The state of a permit semaphore."""
 
     def __init__(self) -> None:
         self.left: int | None = None
@@ -543,7 +543,7 @@ class Model:
         self.tokens: dict[str, int] = {}
 
     def tell(self, number: int, reason: int = 1) -> None:
-        """Ours say nothing when there is nothing to be had; Redisson does."""
+        """Ours send nothing when nothing can be had; Redisson does."""
         if reason > 0:
             self.heard.append(b"%d" % number)
 
@@ -573,7 +573,7 @@ class Model:
         return True
 
     def acquire(self, hold: Hold, gate: bool) -> Any:
-        """The reply; None for a grant that is new; "later" for one that may have to wait."""
+        """The reply; None for a new grant; "later" for an acquire that may have to wait."""
         self.reclaim()
         if self.whole(hold.members()):
             return [1, self.tokens[hold.id]]
@@ -738,7 +738,7 @@ class Play:
         self.model.heard = []
 
     def end(self) -> None:
-        """All give back what they hold: what is left is what was put in."""
+        """All return what they hold: the permits are as many as were put in."""
         total = (self.model.left or 0) + len(self.model.out)
         for hold in self.held + self.gone:
             self.release(hold)

@@ -1,5 +1,6 @@
-"""The read-write lock's scripts on a real server, alone and mixed with Redisson's steps. What a lease would end is
-deleted, not waited for, except where expiry itself is the point."""
+"""The read-write lock's scripts on a real server, alone and mixed with Redisson's steps. Keys whose lease would end are deleted instead of
+waited for, except in tests of expiry itself.
+"""
 from __future__ import annotations
 
 import itertools
@@ -47,14 +48,14 @@ def b(redis: Client) -> JavaRw:
 
 
 class Ear:
-    """Who listens on Redisson's channel of the lock."""
+    """A subscriber of Redisson's channel of the lock."""
 
     def __init__(self, server: Server, wire: RwWire) -> None:
         self.redis = server.client()
         self.redis.subscribe(wire.channel)
 
     def heard(self) -> list[bytes]:
-        """What was said since the last time: nothing comes behind the answer to a PING."""
+        """The messages since the last call: none can come after the reply to a PING."""
         said = []
         self.redis.send("PING")
         while (push := self.redis.read())[0] != b"pong":
@@ -73,7 +74,7 @@ def near(left: int, lease: int) -> bool:
     return lease - 5000 < left <= lease + 10  # a renewal that finds a longer lease adds a millisecond
 
 
-# ---- the vectors of the protocol's description: Redisson alone, ours alone, mixed
+# ---- the vectors of the protocol description: Redisson alone, ours alone, mixed
 
 
 @pytest.mark.parametrize("first", ["java", "ours"])
@@ -115,7 +116,7 @@ def test_vector_17_downgrade_ours_tells_who_waits(wire: RwWire, b: JavaRw, ear: 
     assert b.read() is not None and wire.read(other)[0] == 0
     assert wire.write_release(w) == 1
     assert wire.fields() == {"mode": "read", r.id: 1} and ear.heard() == ALL
-    assert near(wire.left(), 20_000)  # what is left of the writer's lease would only keep a dead reader alive
+    assert near(wire.left(), 20_000)  # the rest of the writer's lease would only keep a dead reader alive
     assert b.read() is None and wire.read(other)[0] == 1
 
 
@@ -234,7 +235,7 @@ def test_everything_has_an_end(wire: RwWire) -> None:
     wire.write(w)
     wire.read(s, under=w)
     all_expire(wire.redis)
-    wire.redis.command("PERSIST", wire.name)  # somebody took it away
+    wire.redis.command("PERSIST", wire.name)  # somebody removed the TTL
     assert wire.read(Hold())[:2] == [0, -1]
     assert wire.write_renew(w) == 1 and near(wire.left(), LEASE)
     wire.redis.command("PERSIST", wire.name)
@@ -268,7 +269,7 @@ def test_a_write_sent_again_gets_its_own_token(wire: RwWire, mine: int, reads: i
     assert code == 1 and token > before
     for _ in range(3):
         assert wire.write(w, block=mine) == [1, token]
-    # Behind reads under it a copy comes late. Nobody waits for its answer, which still lies among this owner's numbers.
+    # A copy comes late, behind reads under the write lock. Nobody waits for its reply, which is still stored among this owner's numbers.
     last = token + mine - 1
     for _ in range(3):
         r = Hold()
@@ -285,7 +286,7 @@ def test_a_write_sent_again_gets_its_own_token(wire: RwWire, mine: int, reads: i
 
 def test_tokens_rise_over_all_holds(wire: RwWire) -> None:
     last = server_ms(wire.redis) * 1000 - 1
-    wire.redis.command("SET", wire.fence, last + 10**12)  # far ahead of the clock, without an end: a fenced lock's
+    wire.redis.command("SET", wire.fence, last + 10**12)  # far ahead of the clock, without an expiry: a fenced lock's
     last += 10**12
     for _ in range(10):
         w, r, s = Hold(), Hold(), Hold()
@@ -310,7 +311,7 @@ def test_a_read_under_a_write_needs_that_write(wire: RwWire) -> None:
     assert wire.fields() == {"mode": "write", w.writer: 1} and wire.holds() == set()
     assert wire.read(r, lease=3 * LEASE, under=w)[0] == 1 and near(wire.left(), 3 * LEASE)
     assert wire.write_release(w) == 1
-    assert wire.read(Hold(), under=w)[0] == 1  # by now it is a read among reads
+    assert wire.read(Hold(), under=w)[0] == 1  # it is a read among reads now
 
 
 def test_no_upgrade(wire: RwWire) -> None:
@@ -353,7 +354,7 @@ def test_releases_are_harmless_when_repeated(wire: RwWire, a: JavaRw, ear: Ear) 
 def test_an_unknown_acquire_is_undone(wire: RwWire, a: JavaRw) -> None:
     r, w = Hold(), Hold()
     assert a.read() is None
-    assert wire.read(r)[0] == 1 and wire.write(w)[0] == 0  # no answer came for either
+    assert wire.read(r)[0] == 1 and wire.write(w)[0] == 0  # no reply came for either
     assert wire.read_release(r) == 1 and wire.write_release(w) == 0
     assert wire.fields() == {"mode": "read", A: 1} and wire.holds() == {wire.hold_key(A)}
     assert a.read_release() == 1
@@ -418,7 +419,7 @@ def test_trap_2_no_hold_in_a_plain_lock(wire: RwWire, a: JavaRw) -> None:
     assert wire.read_release(r) == wire.write_release(w) == 0 and wire.force() == -1
     assert wire.read_renew(r) == [0]
     assert wire.redis.command("DUMP", wire.name) == before and wire.redis.command("KEYS", "*") == [wire.name]
-    assert a.write() is None  # so it goes
+    assert a.write() is None  # so it is released
     keys = wire.name, plain.channel, b"latch:" + tagged("order")
     assert wire.redis.command("EVAL", RELEASE, 3, *keys, 0, LEASE, B, "PUBLISH", 18000) == 1
     wire.read(r)
@@ -460,20 +461,20 @@ def test_trap_3_a_dead_reader_of_ours_is_dropped_by_java(wire: RwWire, a: JavaRw
 
 @pytest.mark.parametrize("dead", ["java", "ours"])
 def test_trap_20_dead_readers_keep_nobody_out(wire: RwWire, a: JavaRw, b: JavaRw, ear: Ear, dead: str) -> None:
-    """A dead one (its field there, its hold keys gone) neither keeps the lock for itself nor drops a living one's."""
+    """A dead one (its field there, its hold keys gone) neither keeps the lock for itself nor removes a live one's hold."""
     r, live, w = Hold(), Hold(), Hold()
     gone = A if dead == "java" else r.id
     for round in range(3):
         assert a.read(90_000) is None if dead == "java" else wire.read(r, 90_000)[0] == 1
         wire.kill(gone)
-        if round == 0:  # beside a living one it stays, until that one leaves
+        if round == 0:  # beside a live one it stays, until that one leaves
             wire.read(live)
             assert gone in wire.fields() and wire.write(w)[0] == 0 and gone not in wire.fields()
             assert wire.read_release(live) == 1 and wire.fields() == {} and ear.heard() == [b"0"]
-        elif round == 1:  # or that one is Redisson's
+        elif round == 1:  # or the live one is Redisson's
             assert b.read() is None and wire.write(w)[0] == 0
             assert b.read_release() == 1 and wire.fields() == {} and ear.heard() == [b"0"]
-        else:  # alone it makes room for who looks
+        else:  # alone it makes room for a probe
             assert near(wire.left(), 90_000) and b.write() is not None  # Redisson would wait for the lock's end
             code, token = wire.write(w)
             assert code == 1 and wire.fields() == {"mode": "write", w.writer: 1} and near(wire.left(), LEASE)
@@ -487,10 +488,10 @@ def test_trap_20_a_dead_reader_does_not_drop_a_living_foreign_one(wire: RwWire, 
     wire.read(dead)
     wire.read(r)
     wire.kill(dead.id)
-    assert wire.read_release(dead) == 0  # it held no more; its field goes
+    assert wire.read_release(dead) == 0  # it held nothing any more; its field goes
     assert wire.read_release(r) == 1
     assert wire.fields() == {"mode": "read", A: 2} and near(wire.left(), 70_000)
-    wire.kill(A, 1)  # the second hold alone is enough
+    wire.kill(A, 1)  # the second hold alone suffices
     wire.read(r)
     assert wire.read_release(r) == 1 and wire.write(Hold())[0] == 0
     assert near(wire.left(), 70_000)
@@ -519,7 +520,7 @@ def test_trap_20_readers_expire_by_the_clock(wire: RwWire) -> None:
 
 
 def test_trap_24_an_old_redisson_keeps_our_dead_reader_alive(wire: RwWire, a: JavaRw) -> None:
-    """Not to be helped: until that client leaves the hold key has a new life each time. Ours still ends by name."""
+    """Cannot be prevented: until that client leaves, the hold key gets a new life each time. Ours still ends by name."""
     r = Hold()
     assert a.read() is None
     wire.read(r, 100)
@@ -591,7 +592,7 @@ def test_reads_under_a_write_that_rested_go_on(wire: RwWire, b: JavaRw, ear: Ear
     assert wire.read(other)[0] == 0 and b.read() is not None and wire.read_renew(r, s) == [1, 1]
     assert wire.read_release(r) == 1 and near(wire.left(), 50_000)
     assert wire.fields() == {"mode": "write", s.id: 1, w.writer + ":rest": 1} and ear.heard() == ALL
-    wire.kill(w.writer + ":rest")  # the rest is over; who looks first says so
+    wire.kill(w.writer + ":rest")  # the rest is over; the first probe tells
     if who == "reader":
         assert wire.read(other)[0] == 1 and wire.fields() == {"mode": "read", s.id: 1, other.id: 1}
         assert ear.heard() == ALL

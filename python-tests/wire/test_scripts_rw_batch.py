@@ -1,5 +1,6 @@
-"""Many readers of one read-write lock, dead and living: the dead go while others use the lock, at a cost per call that does
-not grow with their number, and none that lives goes with them. A reader dies as it does on the server: its hold key is gone."""
+"""Many readers of one read-write lock, dead and alive. Dead ones are removed while others use the lock, at a cost per call that does not
+grow with their number, and no live one goes with them. A reader dies as it does on the server: its hold key is gone.
+"""
 from __future__ import annotations
 
 import random
@@ -34,7 +35,7 @@ def wire(redis: Client) -> RwWire:
 
 @pytest.fixture
 def kept_as(redis: Client, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
-    """How the server keeps the fields: in one row (small), by hash (large); or it is too old to choose by chance (old)."""
+    """How the server stores the fields: in one row (small), by hash (large); or it is too old to choose at random (old)."""
 
     def choose(kind: str) -> None:
         redis.command("CONFIG", "SET", "hash-max-listpack-entries", 4096 if kind == "small" else 0)
@@ -47,7 +48,7 @@ def kept_as(redis: Client, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
 
 
 def dead(wire: RwWire, count: int) -> None:
-    """So many readers come and die. Written at once: nobody has swept yet."""
+    """So many readers come and die. Written directly: nobody has swept yet."""
     ids = [f"0000000d-0000-8000-8000-00000000000d:{number}" for number in range(count)]
     for at in range(0, count, 500):
         flat = [word for one in ids[at : at + 500] for word in (one, "1")]
@@ -62,7 +63,7 @@ def living(wire: RwWire, count: int) -> list[Hold]:
 
 
 def use(wire: RwWire) -> None:
-    """Somebody comes and goes: two calls."""
+    """Somebody comes and leaves: two calls."""
     hold = Hold()
     assert wire.read(hold)[0] == 1 and wire.read_release(hold) == 1
 
@@ -78,7 +79,7 @@ def calls(redis: Client) -> dict[str, int]:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("alive", [1, 40])
 def test_the_dead_go_while_the_lock_is_used(wire: RwWire, kept_as: Callable[[str], None], kind: str, alive: int) -> None:
-    """A call looks at SOME fields and stops at one that lives: so many calls are enough, by chance but for one run in e^40."""
+    """A call checks SOME fields and stops at a live one: so many calls suffice, except for one run in e^40."""
     kept_as(kind)
     holds, turns = living(wire, alive), 0
     dead(wire, 600)
@@ -94,7 +95,7 @@ def test_the_dead_go_while_the_lock_is_used(wire: RwWire, kept_as: Callable[[str
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_they_do_not_pile_up(wire: RwWire, kept_as: Callable[[str], None], kind: str) -> None:
-    """Each second reader dies, for ever: the fields stay few."""
+    """Every second reader dies, for ever: the fields stay few."""
     kept_as(kind)
     holds, most = living(wire, 20), 0
     for _ in range(1000):
@@ -137,7 +138,7 @@ def test_the_last_that_lives_opens_the_lock(redis_server: Server, wire: RwWire, 
             dead(wire, count)
             hold, w, tries = living(wire, 1)[0], Hold(), 0
             assert wire.read_release(hold) == 1
-            if count > MOST:  # more than one call may remove: who waits is told to look, and looks on
+            if count > MOST:  # more than one call may remove: a waiter is told to probe, and probes on
                 while (reply := wire.write(w))[0] == 0:
                     assert reply[1:] == [1, 1] and (tries := tries + 1) <= count // MOST
                 assert wire.fields() == {"mode": "write", w.writer: 1} and wire.write_release(w) == 1
@@ -171,12 +172,12 @@ def test_reads_that_rested_go(wire: RwWire) -> None:
     assert len(wire.fields()) == 21
 
 
-# ---- the living stay
+# ---- live readers stay
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_redissons_readers_stay_as_long_as_redisson_says(wire: RwWire, kept_as: Callable[[str], None], kind: str) -> None:
-    """A re-entered one lives while one of its hold keys does; one without any goes, as it would with Redisson's last release."""
+    """A re-entered one lives while one of its hold keys does; one without any goes, as with Redisson's last release."""
     kept_as(kind)
     java = [JavaRw(wire.redis, "order", f"{number:08x}-aaaa-4aaa-8aaa-aaaaaaaaaaaa:{number}") for number in range(60)]
     for one in java:
@@ -188,7 +189,7 @@ def test_redissons_readers_stay_as_long_as_redisson_says(wire: RwWire, kept_as: 
         use(wire)
     assert wire.fields() == {"mode": "read", **{one.id: 2 for number, one in enumerate(java) if number % 4 != 3}}
     for number, one in enumerate(java):
-        assert one.read_renew() == (number % 4 != 3)  # Redisson hears of it as of any hold that is gone
+        assert one.read_renew() == (number % 4 != 3)  # Redisson gets the reply for a lost hold
         if number % 4 == 3:
             assert one.read_release() is None
     for number, one in enumerate(java):
@@ -201,8 +202,9 @@ def test_redissons_readers_stay_as_long_as_redisson_says(wire: RwWire, kept_as: 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", range(4))
 def test_no_living_reader_goes(wire: RwWire, kept_as: Callable[[str], None], kind: str, seed: int) -> None:
-    """Random readers of both come, die, renew and leave: the living keep field and key, the lock outlives their holds, and no
-    writer gets in."""
+    """Random readers of both sides come, die, renew and leave: live ones keep field and key, the lock outlives their holds, and no writer
+    gets in.
+    """
     kept_as(kind)
     draw, alive = random.Random(seed), {}
     for number in range(500):
@@ -230,7 +232,7 @@ def test_no_living_reader_goes(wire: RwWire, kept_as: Callable[[str], None], kin
 
 
 def test_reads_under_a_write_in_a_crowd(wire: RwWire) -> None:
-    """The writer has no hold key, and stays all the same; the dead among its reads go."""
+    """The writer has no hold key, and stays nevertheless; dead ones among its reads go."""
     w, reads = Hold(), [Hold() for _ in range(60)]
     wire.write(w)
     assert all(wire.read(one, under=w)[0] == 1 for one in reads)

@@ -1,6 +1,7 @@
-"""Random steps of ours and of Redisson's on one read-write lock, each compared with a model in Python: replies, fields,
-hold keys, leases, messages. And what must hold whatever the model says: nobody gets in beside a writer, no step of ours
-takes what another holds, tokens rise and belong to their hold."""
+"""Random steps of ours and of Redisson's on one read-write lock. Each is compared with a model in Python: replies, fields, hold keys,
+leases, messages. Rules beyond the model: nobody gets in beside a writer, no step of ours takes what another holds, tokens rise and
+belong to their hold.
+"""
 from __future__ import annotations
 
 import random
@@ -40,11 +41,11 @@ class Run:
         self.holds = [Hold() for _ in range(4)]
         self.reads: dict[str, int] = {}  # tokens of live reads
         self.writes: dict[str, int] = {}
-        self.under: set[str] = set()  # the write hold the read that is asked for would be under
+        self.under: set[str] = set()  # the write hold that the requested read would be under
         self.last = 0
         self.granted = {"ours": 0, "java": 0, "under": 0, "cleared": 0}
 
-    # ---- looking
+    # ---- reading the state
 
     def state(self) -> tuple[dict[str, Any], int, dict[tuple[str, int], int]]:
         keys = list(self.model.holds)
@@ -55,7 +56,7 @@ class Run:
         return fields, ttl, {key: left for key, left in zip(keys, lefts) if left != -2}
 
     def check(self) -> None:
-        """The server has what the model has."""
+        """The server's state equals the model's."""
         fields, ttl, holds = self.state()
         model = self.model
         counts = {key: str(count) for key, count in model.counts.items()}
@@ -64,10 +65,10 @@ class Run:
         assert holds.keys() == model.holds.keys()
         assert all(lease - SLACK < holds[key] <= lease + ADDED for key, lease in model.holds.items())
 
-    # ---- steps of ours
+    # ---- our steps
 
     def ours(self) -> Hold:
-        """One of a few; now and then it is replaced by one that is new, as ours always are."""
+        """One of a few; now and then a new one replaces it, as ours are always new."""
         at = self.random.randrange(len(self.holds))
         hold = self.holds[at]
         if hold.id not in self.model.counts and hold.writer not in self.model.counts and self.random.random() < 0.7:
@@ -127,7 +128,7 @@ class Run:
     def force(self) -> None:
         assert self.wire.force() == self.model.force()
 
-    # ---- steps of Redisson's
+    # ---- Redisson's steps
 
     def java_read(self) -> None:
         java, lease, before = self.random.choice(self.java), self.random.choice(LEASES), self.model.living()
@@ -159,7 +160,7 @@ class Run:
         mode = self.random.choice(["read", "write"])
         assert self.random.choice(self.java).force(mode) == self.model.java_force(mode)
 
-    # ---- what time does
+    # ---- the passing of time
 
     def kill(self) -> None:
         if self.model.holds:

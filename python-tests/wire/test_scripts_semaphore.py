@@ -54,7 +54,7 @@ def everything(redis: Client) -> dict[bytes, Any]:
 
 @pytest.mark.parametrize("by", ["ours", "java"])
 def test_vector_21(wire: SemaphoreWire, java: JavaSemaphore, ear: Ear, by: str) -> None:
-    """Set 3, acquire 2, release 2: 3; 1; value 3, message 3. Done by either side the other cannot tell."""
+    """Set 3, acquire 2, release 2: 3; 1; value 3, message 3. Each side sees the same, whichever side does it."""
     hold = Hold(2)
     if by == "ours":
         assert wire.change("set", 3) == [1, 3]
@@ -74,7 +74,7 @@ def test_acquire_and_its_token(wire: SemaphoreWire) -> None:
     hold, other, third = Hold(2), Hold(1), Hold(1)
     code, token = wire.acquire(hold)
     assert code == 1 and token >= before
-    assert int(wire.redis.command("GET", wire.fence)) == token  # one, however many permits
+    assert int(wire.redis.command("GET", wire.fence)) == token  # one token, however many permits
     code, next_token = wire.acquire(other)
     assert code == 1 and next_token > token
     assert wire.acquire(third) == NOT_NOW and wire.value() == 0
@@ -91,7 +91,7 @@ def test_tokens_only_rise_and_stay_below_2_to_the_53(wire: SemaphoreWire) -> Non
     wire.redis.command("SET", wire.fence, 2**52)
     hold = Hold(100)
     assert wire.acquire(hold) == [1, 2**52 + 1]
-    assert wire.left(wire.fence) == -1  # it had no end: Redisson's own
+    assert wire.left(wire.fence) == -1  # it had no expiry: Redisson's own
     assert wire.acquire(Hold()) == [1, 2**52 + 2]
     assert wire.acquire(hold) == [1, 2**52 + 1]
     assert wire.redis.command("ZSCORE", wire.taken, hold.id) == b"%d" % (2**52 + 1)
@@ -101,7 +101,7 @@ def test_tokens_only_rise_and_stay_below_2_to_the_53(wire: SemaphoreWire) -> Non
 
 
 def test_too_few_permits(wire: SemaphoreWire, ear: Ear) -> None:
-    assert wire.acquire(Hold()) == NOT_NOW  # none is no permits
+    assert wire.acquire(Hold()) == NOT_NOW  # no key means no permits
     assert wire.redis.command("KEYS", "*") == []
     for left in 2, 0, -5:
         wire.redis.command("SET", wire.name, left)
@@ -118,7 +118,7 @@ def test_the_same_id_gets_the_same_grant(wire: SemaphoreWire) -> None:
     for _ in range(3):
         assert [wire.acquire(hold) for hold in holds] == first and wire.value() == 0
     wire.redis.command("SET", wire.gate, 1, "PX", 5000)
-    assert [wire.acquire(hold) for hold in holds] == first  # it holds them, whatever else
+    assert [wire.acquire(hold) for hold in holds] == first  # it holds them, whatever else happens
 
 
 def test_release_sent_twice_is_once(wire: SemaphoreWire, ear: Ear) -> None:
@@ -173,7 +173,7 @@ def test_records_of_the_dead_do_not_stay(wire: SemaphoreWire) -> None:
 
 
 def test_nobody_is_woken_for_nothing(wire: SemaphoreWire, ear: Ear) -> None:
-    """Redisson's handlers raise at negative numbers; who waits can have nothing either."""
+    """Redisson's handlers raise at negative numbers; and a waiter could not get anything."""
     wire.redis.command("SET", wire.name, 1)
     hold = Hold(1)
     wire.acquire(hold)
@@ -196,7 +196,7 @@ def test_set_only_where_there_is_none(wire: SemaphoreWire, ear: Ear) -> None:
 
 
 def test_redissons_effects_of_add_and_drain(wire: SemaphoreWire, ear: Ear) -> None:
-    """A TTL ends (trap 17), the message is the new total (trap 15), drain says nothing."""
+    """A TTL ends (trap 17), the message is the new total (trap 15), drain sends nothing."""
     assert wire.change("drain") == [1, 0] and wire.redis.command("KEYS", "*") == []
     assert wire.change("add", 3) == [1, 3]
     wire.redis.command("PEXPIRE", wire.name, 5000)
@@ -248,7 +248,7 @@ def test_what_changes_nothing_is_not_kept(wire: SemaphoreWire) -> None:
 
 
 def test_kept_answers_do_not_pile_up(wire: SemaphoreWire) -> None:
-    """In a key that is written all the time, a few outlived answers go with each one that comes."""
+    """In a key that is written all the time, each new answer removes a few expired ones."""
     wire.redis.command("SET", wire.name, 0)
     old = server_ms(wire.redis) // 1000 - 1
     for start in range(0, 2000, 1000):
@@ -340,7 +340,7 @@ def test_a_reclaim_sent_twice_is_once(wire: SemaphoreWire) -> None:
 
 
 def test_never_more_than_was_taken(wire: SemaphoreWire, java: JavaSemaphore, ear: Ear) -> None:
-    """Keys are lost or set by others: what a dead holder took comes back, or nothing; and no semaphore is made of it."""
+    """Keys are lost or set by others: what a dead holder took comes back, or nothing; a reclaim never creates a semaphore."""
     wire.change("set", 9)
     holds = [Hold(n) for n in (1, 2, 3)]
 
@@ -359,7 +359,7 @@ def test_never_more_than_was_taken(wire: SemaphoreWire, java: JavaSemaphore, ear
     die(holds[2])
     wire.redis.command("DEL", wire.name)
     assert wire.reclaim() == 0 and wire.value() is None
-    assert java.call("try_set_permits", 4) == 1 and wire.reclaim() == 0 and wire.value() == 4  # those were another's
+    assert java.call("try_set_permits", 4) == 1 and wire.reclaim() == 0 and wire.value() == 4  # those belonged to another
     die(Hold(2))
     wire.redis.command("SET", wire.name, -5)
     ear.heard()
@@ -367,7 +367,7 @@ def test_never_more_than_was_taken(wire: SemaphoreWire, java: JavaSemaphore, ear
 
 
 def test_permits_of_others_stay_taken(wire: SemaphoreWire, java: JavaSemaphore) -> None:
-    """Redisson's, and those of a libdlock that told nothing of its holders."""
+    """Redisson's, and those of a libdlock that recorded no holders."""
     wire.change("set", 9)
     assert java.call("try_acquire", 2) == 1
     older = Hold(3)
@@ -397,7 +397,7 @@ def test_a_closed_gate(wire: SemaphoreWire) -> None:
     before = everything(wire.redis)
     assert wire.acquire(late) == GATE_CLOSED
     assert everything(wire.redis) == before
-    assert wire.release(held) == 1 and wire.change("add", 1) == [1, 4]  # giving back goes on
+    assert wire.release(held) == 1 and wire.change("add", 1) == [1, 4]  # returning goes on
     wire.redis.command("DEL", wire.gate)
     assert wire.acquire(late)[0] == 1
 
@@ -479,7 +479,7 @@ def test_a_full_server_takes_permits_back(new_server: Callable[..., Server]) -> 
         known, undone, doubtful = Hold(1), Hold(2), Hold(2)
         for hold in known, undone, doubtful:
             wire.acquire(hold)
-        assert wire.release(Hold()) == 0  # every script is known now
+        assert wire.release(Hold()) == 0  # the server has every script now
         fill(redis)
         redis.command("CONFIG", "SET", "maxmemory", "1mb")
         with pytest.raises(ReplyError, match="OOM"):
@@ -505,7 +505,7 @@ def test_a_full_server_hears_who_lives_and_gives_back_what_the_dead_had(new_serv
         wire.change("set", 5)
         assert wire.acquire(dead)[0] == wire.acquire(living)[0] == 1 and wire.reclaim() == 0
         wire.silence(dead, living)
-        assert wire.renew((Hold(), LEASE)) == [0]  # every script is known now
+        assert wire.renew((Hold(), LEASE)) == [0]  # the server has every script now
         fill(redis)
         redis.command("CONFIG", "SET", "maxmemory", "1mb")
         assert wire.renew((living, LEASE)) == [1] and wire.reclaim() == 2 and wire.value() == 4
@@ -530,7 +530,7 @@ def test_all_keys_are_declared_and_in_one_slot(new_server: Callable[..., Server]
 
 
 class Model:
-    """What a semaphore is."""
+    """The state of a semaphore."""
 
     def __init__(self) -> None:
         self.left: int | None = None
@@ -546,7 +546,7 @@ class Model:
             self.tell(self.left)
 
     def acquire(self, hold: Hold, gate: bool) -> Any:
-        """The reply; a new grant is None: its token is not known yet."""
+        """The reply; None for a new grant: its token is not known yet."""
         if hold.id in self.held:
             return [1, self.held[hold.id]]
         if gate:
@@ -675,7 +675,7 @@ class Play:
         self.model.heard = []
 
     def end(self) -> None:
-        """All give back what they hold: what is left is what was put in."""
+        """All return what they hold: the permits are as many as were put in."""
         left, still = self.model.left or 0, sum(hold.permits for hold in self.held)
         for hold in self.held:
             self.release(hold)

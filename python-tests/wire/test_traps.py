@@ -1,5 +1,6 @@
-"""The 24 traps of Redisson's protocol (section 19 of its description), by number: how libdlock behaves at each, or what
-keeps it out. The library beside a scripted Redisson on a real server; steps no library call leads to are commands."""
+"""The 24 traps of Redisson's protocol (section 19 of its description), by number: libdlock's behaviour at each, or what keeps it out. The
+library runs beside a scripted Redisson on a real server. Steps that no library call leads to are commands.
+"""
 from __future__ import annotations
 
 import contextlib
@@ -59,7 +60,7 @@ class World:
         wait_until(lambda: self.command("LLEN", queue_key(name)) == size)
 
     def heard(self, *channels: bytes) -> None:
-        """Those who wait at each have found it taken, and listen."""
+        """The waiters of each have found it held, and have subscribed."""
         wait_until(lambda: all(self.command("PUBSUB", "NUMSUB", channel)[1] for channel in channels))
 
     def dump(self) -> dict[bytes, bytes]:
@@ -73,14 +74,14 @@ def world(redis_server: Server) -> Iterator[World]:
 
 
 def wait_for(lock: Lock) -> Running:
-    """Takes the lock in a thread; returns when it waits."""
+    """Acquires the lock in a thread; returns when it waits."""
     waiter = Running(lock.acquire, True, WHILE)
     wait_until(lambda: lock.state is State.WAITING)
     return waiter
 
 
 def told(act: Callable[[], Any], *waiters: Running) -> Any:
-    """What act returns. Its message lets the waiters in, long before they look for themselves."""
+    """What act returns. Its message lets the waiters in, long before they probe."""
     began, value = time.monotonic(), act()
     assert all(waiter.result() and waiter.done - began < PATIENT / 3000 for waiter in waiters)
     return value
@@ -92,7 +93,7 @@ def pass_time(seconds: float) -> None:
 
 
 def test_trap_01_our_hashes_always_have_a_ttl(world: World) -> None:
-    """Seen by looks all the time. A fenced lock of Redisson's is never fooled, and a TTL taken away comes back."""
+    """Checked all the time. A fenced lock of Redisson's is never fooled, and a removed TTL comes back."""
     ours, other = world.client(), world.client(min_hold_ms=40)
     ours.semaphore("semaphore").set_permits(1), ours.permit_semaphore("permit_semaphore").set_permits(1)
     with Watch(world.server) as watch:
@@ -104,7 +105,7 @@ def test_trap_01_our_hashes_always_have_a_ttl(world: World) -> None:
                 lock.extend(40)
             lock.release()
             assert waiter.result()
-            rival.release()  # it rests
+            rival.release()  # the minimum hold begins
             assert [key for key in world.command("KEYS", "*") if world.left(key) == -1 and b"semaphore" not in key] == []
         wait_until(lambda: watch.looks > 10)
     assert watch.found <= {b"semaphore", b"permit_semaphore", b"{permit_semaphore}:timeout"}  # nor have Redisson's
@@ -164,7 +165,7 @@ def test_trap_03_our_readers_have_hold_keys(world: World) -> None:
 
 
 def test_trap_04_silent_releases_are_noticed(world: World) -> None:
-    """No message, and the leases that were told are longer than our waiters are given here."""
+    """No message comes, and the known leases are longer than our waiters' time here."""
     ours, java, j, names = world.client(safety_ms=100), world.java, world.waiter("fair"), ("expires", "spin", "sharded")
     permits, seats = JavaPermits(world.redis, "permits"), JavaSemaphore(world.redis, "seats")
     assert all(world.jvm.lock(name).acquire(1, lease=60) is None for name in names) and j.acquire() is None
@@ -189,8 +190,9 @@ def test_trap_04_silent_releases_are_noticed(world: World) -> None:
 
 
 def test_trap_05_our_write_release_says_1_and_0(world: World) -> None:
-    """"1" wakes the threads of a JVM that sleep, "0" behind it the one that has looked and is about to; so does a write that
-    goes on as a read, of which Redisson itself says nothing."""
+    """"1" wakes the sleeping threads of a JVM; the "0" behind it wakes the one that has tried and is about to sleep. So does a write that
+    goes on as a read, for which Redisson itself sends nothing.
+    """
     ear, ours, channel = Ear(world.server, rw_channel("k")), world.client(), rw_channel("k")
     write, read = ours.write_lock("k", owner=1), ours.read_lock("k", owner=1)
     entries = [world.jvm.pubsub.subscribe(channel) for _ in range(3)]
@@ -209,7 +211,7 @@ def test_trap_05_our_write_release_says_1_and_0(world: World) -> None:
 
 
 def test_trap_06_a_ttl_goes_down(world: World) -> None:
-    """What a waiter was told is trusted for its safety interval only; what renewals of others cut, ours repair."""
+    """The lease that a waiter was told is trusted for its safety interval only; ours repair a lease that renewals of others cut."""
     ours, java = world.client(safety_ms=100), world.java
     again, partly = world.jvm.lock("again"), world.jvm.lock("partly")
     assert again.acquire(1, lease=60) is None and [partly.acquire(1, lease=60) for _ in range(2)] == [None, None]
@@ -228,7 +230,7 @@ def test_trap_06_a_ttl_goes_down(world: World) -> None:
 
 
 def test_trap_07_write_reentry_adds_nothing(world: World) -> None:
-    """Ours is not on the wire. Of Redisson's the sum is waited for, no longer than the lock is held."""
+    """Ours is not on the wire. Redisson's adds up; waiters wait for it no longer than the lock is held."""
     lock, java = world.client(safety_ms=PATIENT).write_lock("k", owner=1), world.java
     assert lock.acquire() and lock.acquire()
     lock.extend(LEASE / 1000)
@@ -241,7 +243,7 @@ def test_trap_07_write_reentry_adds_nothing(world: World) -> None:
 
 
 def test_trap_08_a_fair_release_of_a_vanished_lock(world: World) -> None:
-    """Redisson's wakes our head; ours says Lost and does nothing to who has it now."""
+    """Redisson's wakes our head; ours returns LOST and does nothing to the current holder."""
     j, lock = world.waiter(), world.client(safety_ms=PATIENT).fair_lock("k", owner=1)
     assert j.acquire() is None
     waiter = wait_for(lock)
@@ -256,7 +258,7 @@ def test_trap_08_a_fair_release_of_a_vanished_lock(world: World) -> None:
 
 
 def test_trap_09_ghosts_at_the_head(world: World) -> None:
-    """Dead threads of Redisson's, with a deadline and without: ours get in, and do not poll hot until then."""
+    """Dead threads of Redisson's, with a deadline and without: ours get in, and do not poll in a busy loop until then."""
     ours, names = world.client(), ("scored", "scoreless")
     first, second = ([ours.fair_lock(name, owner=owner) for name in names] for owner in (1, 2))
     for lock, name in zip(first, names):
@@ -278,7 +280,7 @@ def test_trap_10_fair_waits_mixed(world: World) -> None:
         waiters.append(wait_for(lock))
         world.in_line(size)
     order = world.command("LRANGE", queue_key("k"), 1, -1)
-    cancel = ["EVAL", CANCEL, 3, *leaves.keys, leaves.id, 600_000]  # 300,000 would not do: ours stand behind its 330 s
+    cancel = ["EVAL", CANCEL, 3, *leaves.keys, leaves.id, 600_000]  # 300,000 would not suffice: ours stand behind its 330 s
     prune = ["EVAL", ACQUIRE, 3, *prunes.keys, prunes.id, LEASE, 0, prunes.now(), 0]
     assert world.redis.pipeline(["MULTI"], cancel, prune, ["LLEN", queue_key("k")], ["EXEC"])[-1] == [None, 1, 0]
     world.in_line(2)
@@ -289,8 +291,9 @@ def test_trap_10_fair_waits_mixed(world: World) -> None:
 
 
 def test_trap_11_multilock_ends_counter_and_line(world: World) -> None:
-    """A token counter that is to end gets its long life back at our next grant. When it has ended, and Redisson's began
-    at 1 again, ours still rise: they are the server's time. A line that is to end is made to last."""
+    """A token counter that is to expire gets its long life back at our next grant. If it has expired, and Redisson's began at 1 again,
+    ours still rise: they are the server's time. A line that is to expire is made to last.
+    """
     ours, fenced, last = world.client(safety_ms=100), world.jvm.fenced_lock("k"), 0
     lock = ours.lock("k", owner=1)
     for end in (60_000, 1, 1):
@@ -311,7 +314,7 @@ def test_trap_11_multilock_ends_counter_and_line(world: World) -> None:
 
 
 def test_trap_12_tokens_rise_across_redissons_reentries(world: World) -> None:
-    """And token is the owner's own, whatever others were granted since."""
+    """The owner's token is its own, whatever others were granted since."""
     ours, fenced, tokens = world.client(), world.jvm.fenced_lock("k"), [0]
     lock, reads = ours.lock("k", owner=1), [ours.read_lock("rw", owner=owner) for owner in (1, 2)]
     for _ in range(3):
@@ -356,7 +359,7 @@ def test_trap_14_a_release_without_a_hold_stops_no_watchdog(world: World) -> Non
 
 @pytest.mark.parametrize("kind", ["semaphore", "permit_semaphore"])
 def test_trap_15_payloads_are_hints(world: World, kind: str) -> None:
-    """What a message says gives no permits, and two released by one message are two."""
+    """A message gives no permits, whatever it says; two permits released by one message are two."""
     ours, java = world.client(safety_ms=PATIENT), JavaPermits(world.redis, "k")
     assert java.change("try_set_permits", 2) == 1
     ids, waiters = java.try_acquire(2) or [], [wait_for(ours.lock("k", owner=owner, kind=kind)) for owner in (1, 2)]
@@ -371,7 +374,7 @@ def test_trap_15_payloads_are_hints(world: World, kind: str) -> None:
 
 
 def test_trap_16_negative_payloads(world: World) -> None:
-    """Ours publish none. Redisson's do not hurt."""
+    """Ours publish none. Redisson's do no harm."""
     seats, ear = world.client(safety_ms=PATIENT).semaphore("k", owner=1), Ear(world.server, SC % b"k")
     assert seats.set_permits(1) and [seats.add_permits(number) for number in (-3, -30)] == [-2, -32]
     assert seats.drain_permits() == -32 and ear.heard() == [b"1"]
@@ -387,7 +390,7 @@ def test_trap_16_negative_payloads(world: World) -> None:
 
 
 def test_trap_17_changes_drop_the_ttl(world: World) -> None:
-    """As with Redisson. To take and return leaves it alone, and leases last as long as what they are taken from."""
+    """As with Redisson. Acquire and release keep it, and leases last as long as what they are taken from."""
     seats, permits = world.client().semaphore("seats", owner=1), world.client().permit_semaphore("permits", owner=1)
     java = JavaPermits(world.redis, "permits")
     for change in (lambda: seats.add_permits(1), seats.drain_permits):
@@ -418,7 +421,7 @@ def test_trap_18_a_permit_released_after_its_end_comes_back_once(world: World) -
 
 @pytest.mark.parametrize("name", ["k", "{k}", "a{k}b"])
 def test_trap_19_latches(world: World, name: str) -> None:
-    """Braces around every name. Who waits for a latch that is deleted goes on; to count down none makes none."""
+    """Braces around every name. Waiters of a deleted latch go on; counting down without a latch creates none."""
     latch, java = world.client(safety_ms=100).latch(name, owner=1), JavaLatch(world.redis, name)
     ear = Ear(world.server, channel := b"redisson_countdownlatch__channel__{" + name.encode() + b"}")
     assert latch.count_down() == 0 and world.command("EXISTS", name) == 0 and ear.heard() == []
@@ -439,7 +442,7 @@ def dead_reader(world: World, agent: Agent) -> str:
 
 
 def test_trap_20_dead_readers_do_not_block_our_writer(world: World, agent: Agent) -> None:
-    """Neither Redisson's that died while the lock has long to live, nor ours beside a living one of Redisson's."""
+    """Neither Redisson's that died while the lock has long to live, nor ours beside a live one of Redisson's."""
     java, write = world.java, world.client(safety_ms=100).write_lock("k", owner=1)
     assert java.read(60_000) is None and world.command("DEL", hold_key("k", java.id)) == 1  # its lease is over
     assert java.write() is not None and near(world.left(), 60_000) and write.try_acquire()  # Redisson waits
@@ -471,7 +474,7 @@ def test_trap_21_a_lost_reply_counts_once(world: World, new_proxy: Callable[...,
 
 
 def test_trap_21_what_a_lost_reply_left_of_redissons(world: World) -> None:
-    """A hold nobody knows of, or one counted twice and released once: a held lock, until its time is over."""
+    """A hold that nobody knows of, or one counted twice and released once: a held lock, until its time is over."""
     once, twice = world.jvm.lock("once"), world.jvm.lock("twice")
     assert [lock.acquire(1, lease=0.4) for lock in (once, twice, twice)] == [None] * 3 and twice.unlock(1) is False
     ours = world.client()
@@ -479,8 +482,9 @@ def test_trap_21_what_a_lost_reply_left_of_redissons(world: World) -> None:
 
 
 def test_trap_22_places_in_line_last_300_seconds(world: World) -> None:
-    """The manual's 5 s are not the code's. A living head of Redisson's is assured of 300 s, whatever it asked for; ours
-    stand for a minute from each look on, and add nothing to the deadlines behind them."""
+    """The manual's 5 s are not the code's. A live head of Redisson's is assured of 300 s, whatever it requested; ours stay for a minute
+    after each probe, and add nothing to the deadlines behind them.
+    """
     ours, brief, behind = world.client(safety_ms=100), world.waiter(wait=5000), world.waiter()
     assert ours.fair_lock("k", owner=1).acquire() and brief.acquire() is not None
     lock = ours.fair_lock("k", owner=2)
@@ -511,8 +515,9 @@ def test_trap_23_owner_ids_are_not_parsed(world: World, kind: str, owner: str) -
 
 
 def test_trap_24_an_old_redisson_keeps_our_dead_reader(world: World, agent: Agent) -> None:
-    """Releases before 4.4.0 renew all readers. Ours that crashed lives until that one's last renewal is over;
-    meanwhile others read and writers wait."""
+    """Releases before 4.4.0 renew all readers. A crashed reader of ours lives until that client's last renewal is over; meanwhile others
+    read and writers wait.
+    """
     ours, java = world.client(safety_ms=100), world.java
     write, read = ours.write_lock("k", owner=1), ours.read_lock("k", owner=2)
     assert java.read() is None

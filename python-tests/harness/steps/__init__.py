@@ -1,1 +1,1 @@
-"""Locks step by step on a real server, without the library: our scripts, and what Redisson does on the wire."""
+"""Locks step by step on a real server, without the library: our scripts, and Redisson's commands on the wire."""

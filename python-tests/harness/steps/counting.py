@@ -4,7 +4,7 @@
     wire.change("set", 3)                           # [1, 3]
     wire.acquire(hold := Hold(2))                   # [1, token]
     JavaSemaphore(client, "seats").call("release", 2)   # JavaPermits, JavaLatch: the steps of one call each
-    Ear(server, wire.channel).heard()               # the messages so far: all of what was answered before
+    Ear(server, wire.channel).heard()               # the messages so far: at least those of all commands answered before
 """
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def raw_name(name: Name) -> bytes:
 
 
 def own_key(kind: str, name: Name) -> bytes:
-    """A key that only libdlock has: names with a brace are told from those without."""
+    """A key that only libdlock has. Names with a brace have another form than names without."""
     return kind.encode() + (b"::" if b"{" in raw_name(name) else b":") + tagged(name)
 
 
 class Ear:
-    """Who listens on a channel."""
+    """A subscriber of one channel."""
 
     def __init__(self, server: Server, channel: bytes) -> None:
         self.redis = server.client()
@@ -54,12 +54,12 @@ class Ear:
 
 
 class Hold:
-    """One acquisition, or one change, with its id on the wire."""
+    """One acquire, or one change, with its id on the wire."""
 
     processes = itertools.count(1)
 
     def __init__(self, permits: int = 1, after: Hold | None = None) -> None:
-        """after: of the same process."""
+        """after: another hold of the same process."""
         self.permits = permits
         self.uuid: str = after.uuid if after else f"{next(self.processes):08x}-1234-8567-89ab-cdef01234567"
         self.number: int = (after.number if after else 1000) + permits
@@ -71,7 +71,7 @@ class Hold:
 
 
 class Wire:
-    """What our scripts have in common. Scripts are sent by SHA after their first use."""
+    """Common to all our scripts. A script is sent by SHA after its first use."""
 
     kind = ""
 
@@ -108,7 +108,7 @@ class Wire:
     def set_gate(self, closed: bool) -> None:
         self.redis.command(*(["SET", self.gate, 1, "PX", 60_000] if closed else ["DEL", self.gate]))
 
-    # ---- what the server has
+    # ---- state on the server
 
     def value(self) -> int | None:
         value = self.redis.command("GET", self.name)
@@ -119,7 +119,7 @@ class Wire:
         return reply
 
     def all_ours_end(self, *but: bytes) -> None:
-        """Every key has an end, but Redisson's own."""
+        """Every key has an expiry, except Redisson's own."""
         for key in self.redis.command("KEYS", "*"):
             assert key in but or self.left(key) > 0, key
 
@@ -147,7 +147,7 @@ class SemaphoreWire(Wire):
         return holders
 
     def silence(self, *holds: Hold, since: int = 1) -> None:
-        """The leases of these holders have been over for so many ms."""
+        """These holders have been silent: their leases ended so many ms ago."""
         for hold in holds:
             over = server_ms(self.redis) - since
             assert self.redis.command("ZADD", self.holders, "XX", "CH", over, f"{hold.permits} {hold.id}") == 1
@@ -172,7 +172,7 @@ class PermitWire(Wire):
         return {member: int(score) for member, score in zip(flat[::2], flat[1::2])}
 
     def end(self, *members: bytes) -> None:
-        """Time passes for these leases."""
+        """The leases of these holds end now."""
         for member in members:
             assert self.redis.command("ZADD", self.leases, "XX", "CH", 0, member) == 1
 
@@ -190,7 +190,7 @@ class LatchWire(Wire):
         return reply
 
 
-# ---- Redisson's side, from the numbered tables of the protocol's description
+# ---- Redisson's side, from the numbered tables of the protocol description
 
 SEMAPHORE = """
 local what, n = ARGV[1], tonumber(ARGV[2])
@@ -380,7 +380,7 @@ class JavaSemaphore(Java):
 
 
 class JavaPermits(Java):
-    """call(what, now, n, ...), mostly by the methods below. Ids are the raw bytes."""
+    """call(what, now, n, ...), mostly through the methods below. Ids are raw bytes."""
 
     text = PERMITS
 
@@ -392,7 +392,7 @@ class JavaPermits(Java):
         return server_ms(self.redis)
 
     def try_acquire(self, permits: int = 1, lease: int | None = None) -> list[bytes] | int | None:
-        """The ids; or the epoch ms of the next end of a lease; or None."""
+        """The ids; or when the next lease ends, in epoch ms; or None."""
         ids, now = [secrets.token_bytes(16) for _ in range(permits)], self.now()
         reply = self.call("try_acquire", now, permits, NEVER if lease is None else now + lease, *ids)
         if reply is None or reply == b"OK":
@@ -401,7 +401,7 @@ class JavaPermits(Java):
         return int(reply[1:])
 
     def release(self, *ids: bytes) -> int:
-        """The one form for one id, the list form for more."""
+        """Uses the form for one id if there is one id, else the list form."""
         reply: int = self.call("release_one" if len(ids) == 1 else "release_list", self.now(), 0, *ids)
         return reply
 

@@ -1,4 +1,4 @@
-"""The scripts of the fair lock, run without the library: processes of ours, their holds, and what the server has."""
+"""The scripts of the fair lock, run without the library: our processes, their holds, and the state on the server."""
 from __future__ import annotations
 
 import itertools
@@ -20,7 +20,7 @@ SCRIPTS = {stem: load("fair_" + stem) for stem in ("acquire", "release", "force"
 
 
 class Process:
-    """A libdlock client; hear: its own channel is subscribed."""
+    """A libdlock client. hear: it subscribes to its own channel."""
 
     numbers = itertools.count(1)
 
@@ -34,7 +34,7 @@ class Process:
             self.listen(True)
 
     def listen(self, on: bool) -> None:
-        """Returns when the server has it."""
+        """Subscribes; returns when the server has confirmed."""
         self.ear.send("SUBSCRIBE" if on else "UNSUBSCRIBE", self.channel)
         while self.ear.read()[0] != (b"subscribe" if on else b"unsubscribe"):
             pass
@@ -48,7 +48,7 @@ class Process:
         return told[1] if told else None
 
     def messages(self) -> list[bytes]:
-        """What is there: nothing can come behind the answer to a PING."""
+        """The messages so far: none can come after the reply to a PING."""
         self.ear.send("PING")
         return [push[2] for push in iter(self.ear.read, [b"pong", b""]) if push[0] == b"message"]
 
@@ -105,7 +105,7 @@ class Wire:
         reply: int = self.run("force", self.channel)
         return reply
 
-    # ---- what the server has
+    # ---- state on the server
 
     def holder(self) -> bytes | None:
         fields: list[bytes] = self.redis.command("HKEYS", self.name)
@@ -131,22 +131,22 @@ class Wire:
         return server_ms(self.redis)
 
     def state(self) -> list[Any]:
-        """All there is. A dump of a large hash may change by being read."""
+        """The whole state. The DUMP of a large hash may change when it is read."""
         hashes = {key for key in self.keys if self.redis.command("TYPE", key) == "hash"}
         return [
             sorted(fields(self.redis, key)) if key in hashes else self.redis.command("DUMP", key) for key in self.keys
         ]  # fmt: skip
 
-    # ---- time that passes
+    # ---- the passing of time
 
     def head_has_been(self, deaf_ms: int = 0, idle_ms: int = 0) -> None:
-        """What was seen of a foreign head was seen so much earlier."""
+        """The foreign head of the line was seen so much earlier."""
         deaf, idle, _, owner = self.redis.command("HGET", self.about, "?").split(b" ", 3)
         since = [int(when) - ms if int(when) else 0 for when, ms in ((deaf, deaf_ms), (idle, idle_ms))]
         self.redis.command("HSET", self.about, "?", b"%d %d %d " % (*since, self.now()) + owner)
 
     def stopped(self, process: Process) -> None:
-        """The process has not looked for longer than a beat."""
+        """The process has not probed for longer than a beat."""
         told = dict(fields(self.redis, self.about))
         own = [owner for owner in told if owner.startswith(process.uuid.encode())]
         assert own

@@ -1,5 +1,4 @@
-"""What the fair lock should do, whatever happens in which order: a model without time, and random steps that hold it
-against the server."""
+"""What the fair lock must do, whatever the order of events: a model without time, and random steps that compare it with the server."""
 from __future__ import annotations
 
 import random
@@ -15,7 +14,7 @@ def only_the_counter_is_left(wire: Wire) -> None:
 
 
 class World:
-    """What should be, without time: who holds, who stands where, who was thrown out of the line and may come back."""
+    """The expected state, without time: the holder, the line, and the owners that were thrown out of the line and may come back."""
 
     def __init__(self, wire: Wire, processes: list[Process], javas: list[Java], picks: random.Random) -> None:
         self.wire, self.processes, self.javas, self.picks = wire, processes, javas, picks
@@ -42,7 +41,7 @@ class World:
         return bool(self.line)
 
     def hand_on(self, own: Hold | None = None) -> Any:
-        """A free lock goes on; returns whom it went to or waits for."""
+        """Hands a free lock on; returns whom it went to or waits for."""
         while self.refill():
             first = self.line[0]
             if isinstance(first, Java):
@@ -75,7 +74,7 @@ class World:
             self.flags[hold.id] |= any(isinstance(one, Java) for one in self.line[:at])
             self.line.insert(at, hold)
 
-    # ---- steps of ours
+    # ---- our steps
 
     def waiting(self) -> list[Hold]:
         return [one for one in self.line if isinstance(one, Hold)] + self.aside
@@ -106,7 +105,7 @@ class World:
                 assert reply[2] == 1 and (reply[1] == -1 or 25 <= reply[1] <= 100)
 
     def pushed(self, first: Any) -> None:
-        """first was told; the token is checked with the message."""
+        """The owner first was granted the lock; the token of the message is checked."""
         if isinstance(first, Hold):
             self.token, before = self.wire.last_token(), self.token
             assert self.token > before
@@ -154,7 +153,7 @@ class World:
             self.holder = None
             self.pushed(self.hand_on())
 
-    # ---- steps of others
+    # ---- steps of foreign clients
 
     def step_expire(self) -> None:
         self.wire.redis.command("DEL", self.wire.name)
@@ -198,7 +197,7 @@ class World:
             self.line.remove(one)
 
     def step_java_gives_up(self) -> None:
-        """Deadlines of the first few are spoilt, and Redisson throws them out."""
+        """The deadlines of the first few are invalid, and Redisson throws them out."""
         one, many = self.java(), self.picks.randint(1, 4)
         if one is self.holder or one in self.line or (not self.holder and len(self.line) <= many):
             return
@@ -217,7 +216,7 @@ class World:
             self.take(self.picks.choice(self.processes).hold(), LINE)
             self.buried = None
 
-    # ---- what is
+    # ---- comparing
 
     def drain(self, process: Process) -> None:
         for message in self.expected[process]:
@@ -236,7 +235,7 @@ class World:
             assert wire.left(wire.queue_key) != -1 != wire.left(wire.timeout_key)
 
     def end(self) -> None:
-        """Everybody goes, and nothing stays."""
+        """Everybody leaves, and nothing stays on the server."""
         for one in [one for one in self.line if isinstance(one, Java)]:
             one.cancel()
             self.line.remove(one)

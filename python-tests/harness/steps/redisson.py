@@ -1,4 +1,4 @@
-"""A scripted Redisson: what a JVM with Redisson does on the wire for RLock and the fenced lock, step by step.
+"""A scripted Redisson: the wire traffic of a JVM with Redisson for RLock and the fenced lock, step by step.
 
     with Jvm(server) as jvm:
         lock = jvm.lock("order")
@@ -8,9 +8,9 @@
         lock.force_unlock()
         jvm.crash()                                 # connections close, nothing is released
 
-The scripts are written from the numbered steps of the protocol's description. Threads are numbers, as in Java; each call
+The scripts follow the numbered steps of the protocol description. Threads are numbers, as in Java; each call
 blocks the Python thread it is made from. One JVM has one pub/sub connection: its threads share a subscription per
-channel, and each message lets one of them look again.
+channel, and each message lets one of them try again.
 """
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def token_key(name: Name) -> bytes:
 
 
 def old_counter(server: Any, *names: Name) -> None:
-    """These locks were held before: their next grants have as many tokens as were asked for, that of a new counter has one."""
+    """These locks have a token counter. Their next grants have as many tokens as requested; the first grant of a new counter has one."""
     for name in names:
         server.command("SET", token_key(name), 1, "PX", 3_600_000)
 
@@ -120,7 +120,7 @@ class Down(Exception):
 
 
 class Subscription:
-    """One channel of one JVM: how many threads use it, how many of them sleep, and the permits that wake them."""
+    """A channel of one JVM: how many threads use it, how many of them sleep, and the permits that wake them."""
 
     def __init__(self) -> None:
         self.users = self.asleep = 0
@@ -129,7 +129,7 @@ class Subscription:
         self.changed = threading.Condition()
 
     def sleep(self, timeout: float | None = None) -> bool:
-        """Take a permit, waiting for it so long."""
+        """Takes a permit, and waits at most timeout for it."""
         with self.changed:
             self.asleep += 1
             took = self.changed.wait_for(lambda: self.permits > 0, timeout)
@@ -138,7 +138,7 @@ class Subscription:
             return took
 
     def wake(self, everybody: bool) -> None:
-        """One thread, also one that is about to sleep; or all that sleep now."""
+        """Wakes one thread, also one that is about to sleep; or all that sleep now."""
         with self.changed:
             self.permits += self.asleep if everybody else 1
             self.changed.notify_all()
@@ -218,7 +218,7 @@ class Jvm:
         self.pubsub = PubSub(server.client())
         self.down = threading.Event()
         self._idle: list[Client] = []
-        self._owed: dict[Client, int] = {}  # replies nobody waited for
+        self._owed: dict[Client, int] = {}  # replies that nobody waited for
         self._mutex = threading.Lock()
         self._holds: dict[bytes, dict[int, int]] = {}  # what the watchdog renews: lock, thread, count
         self._watchdog: threading.Thread | None = None
@@ -230,7 +230,7 @@ class Jvm:
         self.crash()
 
     def crash(self) -> None:
-        """Gone at once: no release, no farewell."""
+        """The process is gone at once: nothing is released, nothing is sent."""
         self.down.set()
         self.pubsub.close()
         if self._watchdog:
@@ -265,7 +265,7 @@ class Jvm:
         self._idle.append(redis)
 
     def evaluate(self, script: str, keys: list[Any], arguments: list[Any], unawaited: tuple[Any, ...] = ()) -> Any:
-        """Run a script. unawaited is a command sent right after its reply, whose own reply is not waited for."""
+        """Runs a script. unawaited: a command sent right after the script's reply, whose own reply is not awaited."""
         with self._connection() as redis:
             reply = redis.command("EVAL", script, len(keys), *keys, *arguments)
             if unawaited:
@@ -298,7 +298,7 @@ class Jvm:
                 self._holds.pop(name, None)
 
     def renew(self) -> dict[bytes, int]:
-        """One tick of the watchdog: what the server said of each lock. Locks that are gone are dropped silently."""
+        """One tick of the watchdog. Returns the reply for each lock. Locks that are gone are dropped silently."""
         with self._mutex:
             held = [(name, next(iter(threads))) for name, threads in self._holds.items()]
         said: dict[bytes, int] = {}
@@ -319,7 +319,7 @@ class Jvm:
 
 
 class RLock:
-    """One Java lock object. Times in seconds; no lease: the watchdog's."""
+    """One Java lock object. Times in seconds; without a lease the watchdog renews."""
 
     def __init__(self, jvm: Jvm, name: Name) -> None:
         self.jvm = jvm
@@ -328,7 +328,7 @@ class RLock:
         self._rearm_ms = jvm.watchdog_ms
 
     def acquire(self, thread: int, lease: float | None = None) -> int | None:
-        """The script: None when acquired, else what is left of the holder's lease in ms."""
+        """The acquire script: None when acquired, else the rest of the holder's lease in ms."""
         lease_ms = round(lease * 1000) if lease else self.jvm.watchdog_ms
         left = self._acquire(lease_ms, self.jvm.owner(thread))
         if left is None:
@@ -385,7 +385,7 @@ class RLock:
         return bool(reply)
 
     def release(self, thread: int, request: str, forget: bool = True) -> int | None:
-        """The script. forget: drop the latch after the reply, as unlock does."""
+        """The release script. forget: deletes the latch after the reply, as unlock does."""
         latch = b"redisson_unlock_latch:" + tagged(self.name) + b":" + request.encode()
         reply: int | None = self.jvm.evaluate(
             RELEASE,
@@ -410,7 +410,7 @@ class RLock:
 
 
 class FencedLock(RLock):
-    """RLock that counts up a token at each successful acquire, re-entries too. token is the last one it got."""
+    """RLock that counts a token up at each successful acquire, also at re-entries. token: the last one it got."""
 
     token = 0
 

@@ -1,12 +1,12 @@
-"""What a JVM with Redisson does on the wire for a fair lock, one script at a time, written from the numbered steps of
-the protocol's description:
+"""The wire traffic of a JVM with Redisson for a fair lock, one script at a time. It follows the numbered steps of
+the protocol description:
 
-    b = Waiter(server, wire)            # one Java thread, hearing on its own channel; hear=False: not yet, or no more
-    b.acquire()                         # None: it has it; else what the script answers, and b stands in line
+    b = Waiter(server, wire)            # one Java thread that subscribes to its own channel; hear=False: it does not
+    b.acquire()                         # None: acquired; else the script's reply, and b is in line
     b.try_acquire(); b.cancel(); b.release(); b.force()
     b.message()                         # the next payload on its channel
 
-Its clock is that of this process, moved by skew ms. Times in ms.
+Its clock is the one of this process plus skew ms. Times in ms.
 """
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ local function prune(now)
 end
 """
 
-# ARGV: owner, lease, wait, now, whether it queues
+# ARGV: owner, lease, wait, now, whether it joins the line
 ACQUIRE = PRUNE + """
 local owner, lease, wait, now = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local first = prune(now)
@@ -151,7 +151,7 @@ class Waiter:
         self.ear.close()
 
     def listen(self, on: bool) -> None:
-        """Returns when the server has it."""
+        """Subscribes; returns when the server has confirmed."""
         self.ear.send("SUBSCRIBE" if on else "UNSUBSCRIBE", self.channel)
         while self.ear.read()[0] != (b"subscribe" if on else b"unsubscribe"):
             pass
@@ -172,7 +172,7 @@ class Waiter:
         return self.acquire(queue=False) is None
 
     def cancel(self, wait: int | None = None) -> None:
-        """wait: what it subtracts, when that is not what it added."""
+        """wait: what it subtracts, if that differs from what it added."""
         self.evaluate(CANCEL, self.id, self.wait if wait is None else wait)
 
     def release(self) -> int | None:
@@ -190,5 +190,5 @@ class Waiter:
         return told[1] if told else None
 
     def nothing(self) -> bool:
-        """Whether no message is there: none can come behind the answer to a PING."""
+        """Whether there is no message: none can come after the reply to a PING."""
         return self.message(0) is None

@@ -1,7 +1,7 @@
-"""A scripted Redisson for the read-write lock, written from the numbered steps of the protocol's description.
+"""A scripted Redisson for the read-write lock. It follows the numbered steps of the protocol description.
 
     a = JavaRw(redis, "order", "aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa:1")
-    a.read(30_000)                                  # None: acquired, else what is left of the holder's lease in ms
+    a.read(30_000)                                  # None: acquired, else the rest of the holder's lease in ms
     a.read_release()                                # 1 free or last, 0 others still hold, None: it did not hold
 """
 from __future__ import annotations
@@ -150,7 +150,7 @@ end
 return kept
 """
 
-# The same of releases before 4.4.0: the hold keys of every owner in the hash. KEYS: lock. ARGV: watchdog, T(N), owner
+# The same for releases before 4.4.0: the hold keys of every owner in the hash. KEYS: lock. ARGV: watchdog, T(N), owner
 OLD_READ_RENEW = """
 if redis.call('HEXISTS', KEYS[1], ARGV[3]) == 0 then
   return 0

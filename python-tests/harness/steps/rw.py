@@ -23,7 +23,7 @@ SCRIPTS = {stem: load(stem) for stem in STEMS}
 
 
 class Hold:
-    """What one hold is called on the wire, as a reader and as a writer."""
+    """One hold, with its owner ids on the wire as a reader and as a writer."""
 
     numbers = itertools.count(1)
 
@@ -87,7 +87,7 @@ class RwWire:
         reply: int = self.run("gate", [self.name, self.gate], ms, "rw", self.channel)
         return reply
 
-    # ---- what the server has
+    # ---- state on the server
 
     def fields(self) -> dict[str, int | str]:
         flat = [word.decode() for word in self.redis.command("HGETALL", self.name)]
@@ -101,5 +101,5 @@ class RwWire:
         return set(self.redis.command("KEYS", "*:rwlock_timeout:*"))
 
     def kill(self, owner: str, number: int = 1) -> None:
-        """The lease of a hold runs out."""
+        """The lease of a hold ends."""
         assert self.redis.command("DEL", self.hold_key(owner, number)) == 1

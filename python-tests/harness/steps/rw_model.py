@@ -1,32 +1,32 @@
-"""What a read-write lock is after each step: ours by what its scripts promise, Redisson's by its description.
+"""The state of a read-write lock after each step: our steps follow the contracts of our scripts, Redisson's its description.
 
-No time passes here: leases are numbers, and what would expire is ended by kill() and expire().
+No time passes here: leases are numbers, and kill() and expire() end them.
 """
 from __future__ import annotations
 
 from .redisson_rw import WATCHDOG
 
 REST = ":rest"
-ALL = [b"1", b"00"]  # what ours say when everybody may look again
+ALL = [b"1", b"00"]  # our message when everybody may try again
 
 
 class RwModel:
     def __init__(self) -> None:
         self.mode: str | None = None
-        self.counts: dict[str, int] = {}  # the fields but the mode
+        self.counts: dict[str, int] = {}  # the fields except the mode
         self.holds: dict[tuple[str, int], int] = {}  # the hold keys: the lease of each
         self.ttl = 0
         self.gate = False
         self.said: list[bytes] = []
 
-    # ---- looking
+    # ---- reading the state
 
     def longest(self) -> int:
         numbers = ((owner, number) for owner, count in self.counts.items() for number in range(1, count + 1))
         return max((self.holds.get(one, 0) for one in numbers), default=0)
 
     def lives(self, owner: str) -> bool:
-        """Whether owner holds: the writer by the lock, all others by their hold keys."""
+        """Whether owner is alive: the writer by the lock, readers by their hold keys."""
         if owner not in self.counts:
             return False
         if owner.endswith(":write"):
@@ -40,7 +40,7 @@ class RwModel:
         found = [owner for owner in self.counts if owner.endswith(":write" + REST)]
         return found[0] if found and self.mode == "write" else None
 
-    # ---- what both do
+    # ---- common to both
 
     def _free(self, *messages: bytes) -> None:
         self.mode, self.counts, self.ttl = None, {}, 0
@@ -52,10 +52,10 @@ class RwModel:
     def expire(self) -> None:
         self._free()
 
-    # ---- ours
+    # ---- our steps
 
     def _sweep(self) -> None:
-        """Dead readers go: fields are few here, so all are looked at."""
+        """Removes dead readers. There are few fields here, so all are checked."""
         self.counts = {owner: count for owner, count in self.counts.items() if self.lives(owner) or ":write" in owner}
 
     def _settle(self) -> None:
@@ -153,7 +153,7 @@ class RwModel:
         self._free(*ALL)
         return 1
 
-    # ---- Redisson's
+    # ---- Redisson's steps
 
     def java_read(self, owner: str, lease: int) -> bool:
         if self.mode == "write" and owner + ":write" not in self.counts:

@@ -1,4 +1,4 @@
-"""The library's scripts, as the server gets them: SCRIPTS[stem] is the text, SHA[stem] what EVALSHA names and hooks look for."""
+"""The library's scripts as the server gets them: SCRIPTS[stem] is the text, SHA[stem] is what EVALSHA sends and hooks look for."""
 from __future__ import annotations
 
 import hashlib
@@ -15,7 +15,7 @@ FOLDER = ROOT / "src/redis/scripts"
 
 
 def path_of(stem: str, folder: pathlib.Path = FOLDER) -> pathlib.Path:
-    """Scripts lie in folders by kind; no two have the same name."""
+    """Scripts are in folders by kind; no two have the same name."""
     (path,) = folder.glob(f"*/{stem}.lua")
     return path
 
@@ -34,7 +34,7 @@ SHA = {stem: hashlib.sha1(text.encode()).hexdigest() for stem, text in SCRIPTS.i
 
 
 def teach(server: Server) -> None:
-    """The server knows them: each is sent once, by its SHA."""
+    """Loads the scripts into the server."""
     for stem, text in SCRIPTS.items():
         assert server.command("SCRIPT", "LOAD", text).decode() == SHA[stem]
 

@@ -1,7 +1,7 @@
-"""The mutex's scripts for one lock, and what stands for processes in tests of scripts.
+"""The mutex's scripts for one lock, and stand-ins for processes in tests of scripts.
 
     wire = Wire(redis, "order")
-    a, b = Who(server), Who(server)                 # two processes that hear their own channel
+    a, b = Who(server), Who(server)                 # two processes, each subscribed to its own channel
     wire.acquire(a), wire.acquire(b, LINE)          # [1, token], [0, ms left, foreign]
     wire.release(a); b.message()                    # b"grant ..."
 """
@@ -22,13 +22,13 @@ TRY, LINE, POLL = 0, 1, 2
 
 
 def private(what: str, name: str | bytes) -> bytes:
-    """A key of our own: not the same for "x" and "{x}"."""
+    """A key that only libdlock has: "x" and "{x}" have different ones."""
     raw = name.encode() if isinstance(name, str) else name
     return what.encode() + (b"::" if b"{" in raw else b":") + tagged(name)
 
 
 def keys_of(name: str | bytes) -> list[bytes]:
-    """What every script of a mutex names: lock, fence, line, about, gate."""
+    """The keys of every mutex script: lock, fence, line, about, gate."""
     lock = name.encode() if isinstance(name, str) else name
     return [lock, token_key(name), *(private(what, name) for what in ("dlock_queue", "dlock_waiters", "dlock_gate"))]
 
@@ -71,7 +71,7 @@ class Wire:
     ) -> list[Any]:  # fmt: skip
         return [who.id, lease, block, mode, listening, beat, keep, seq]
 
-    # ---- what the server has
+    # ---- state on the server
 
     def holder(self) -> dict[bytes, bytes]:
         flat = self.redis.command("HGETALL", self.name)
@@ -90,13 +90,13 @@ class Wire:
 
 
 def block(granted: list[int], asked: int = BLOCK) -> tuple[int, int]:
-    """The first and the last token of a grant, whose reply says how many they are only when fewer than asked."""
+    """The first and the last token of a grant. The reply has their number only if it is less than requested."""
     assert granted[0] == 1 and 0 < (granted + [asked])[2] <= asked, granted
     return granted[1], granted[1] + (granted + [asked])[2] - 1
 
 
 class Who:
-    """A libdlock process with one grant number; hear: its own channel is subscribed."""
+    """A libdlock process with one grant number. hear: it subscribes to its own channel."""
 
     numbers = itertools.count(1)
 
@@ -124,23 +124,23 @@ class Who:
         return told[1] if told else None
 
     def nothing(self) -> bool:
-        """Whether no message is there: none can come behind the answer to a PING."""
+        """Whether there is no message: none can come after the reply to a PING."""
         return self.message(0) is None
 
 
 def server_ms(redis: Client | Server) -> int:
-    """Its clock."""
+    """The server's clock in ms."""
     seconds, micros = redis.command("TIME")
     return int(seconds) * 1000 + int(micros) // 1000
 
 
 def after_ms(redis: Client, ms: int) -> None:
-    """Until the server's clock has moved on."""
+    """Returns when the server's clock has moved on."""
     end = server_ms(redis) + ms
     wait_until(lambda: server_ms(redis) > end)
 
 
 def all_expire(redis: Client) -> None:
-    """Every key there is has an end."""
+    """Every key has an expiry."""
     for key in redis.command("KEYS", "*"):
         assert redis.command("PTTL", key) > 0, key

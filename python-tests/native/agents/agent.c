@@ -1,12 +1,12 @@
 /*
- * agent.c: a process under test, over the public ABI alone. It carries out the lines of its standard input and answers
- * each with one line of JSON; python-tests/harness/agent.py drives it and lists what can be said.
+ * agent.c: a process under test, which uses the public ABI only. It runs the commands on its standard input and answers
+ * each with one line of JSON; python-tests/harness/agent.py drives it, see the command table at its end.
  *
  *   TAG THREAD COMMAND ARGUMENT...
  *
- * THREAD 0 is the main thread, others are started when they are first named. A word holds %XX for any byte; "%" alone is
- * the empty word. As a handle "-" is NULL. Answers carry the status, what the error box holds, and the times of
- * CLOCK_BOOTTIME in microseconds before and after the call.
+ * THREAD 0 is the main thread, others start at their first use. In a word %XX is any byte; "%" alone is the empty word.
+ * "-" as a handle is NULL. An answer has the status, the content of the error box, and the times of CLOCK_BOOTTIME in
+ * microseconds before and after the call.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -47,7 +47,7 @@ static int pipes[THREADS][2];
 static FILE *out;
 static pthread_mutex_t out_mutex = PTHREAD_MUTEX_INITIALIZER;
 
-/* ---- failures of the system around the next call, by shim.c */
+/* ---- failures of system calls around the next call, by shim.c */
 
 static struct {
     char what[16];
@@ -152,7 +152,7 @@ static void put_event(struct answer *answer, const dlock_event *event)
     free(data);
 }
 
-/* Options from words "name=value"; NULL and the answer filled when one is refused. */
+/* Options from words "name=value"; NULL, with the answer filled, when one is refused. */
 static dlock_options *options_of(struct answer *answer, const struct word *words)
 {
     dlock_options *options = dlock_options_new();
@@ -528,7 +528,7 @@ typedef dlock_status plain(dlock_lock *lock, int64_t tag, dlock_error *reterr);
 typedef dlock_status numbered(dlock_lock *lock, int64_t number, int64_t tag, dlock_error *reterr);
 
 static const struct {
-    const char *name; /* of the command that waits */
+    const char *name; /* the command that waits */
     plain *plain;
     numbered *numbered;
 } submits[] = {
@@ -555,7 +555,7 @@ static dlock_status submit(struct answer *answer, dlock_lock *lock, const struct
                             : submits[i].numbered(lock, number(words[2]), number(words[1]), answer->box);
 }
 
-/* words[1]: the command that waits, words[2]: the tag, then what that command takes. */
+/* words[1]: the command that waits, words[2]: the tag, then the arguments of that command. */
 static void do_submit(struct answer *answer, struct word *words)
 {
     CALL(answer, submit(answer, lock_of(words[0]), words + 1));
@@ -578,7 +578,8 @@ static void do_submit_provision(struct answer *answer, struct word *words)
 
 /* ---- many steps in one answer */
 
-/* words[3]: COUNT times in a row the submitted call of words[1], tags from words[2] on; how many were not DLOCK_OK. */
+/* words[3]: COUNT times in a row the submitted call of words[1], tags from words[2] on; answers how many were not
+ * DLOCK_OK. */
 static void do_flood(struct answer *answer, struct word *words)
 {
     int64_t first = number(words[2]), bad = 0;
@@ -595,7 +596,7 @@ static void do_flood(struct answer *answer, struct word *words)
     fprintf(answer->more, ",\"bad\":%" PRId64, bad);
 }
 
-/* Take COUNT events, for MS milliseconds or until the queue ends: [type, status, tag, value] of each. */
+/* Read COUNT events, for MS milliseconds or until the queue ends: [type, status, tag, value] of each. */
 static void do_drain(struct answer *answer, struct word *words)
 {
     dlock_event *event = dlock_event_new();
@@ -623,7 +624,7 @@ static void do_drain(struct answer *answer, struct word *words)
     dlock_event_free(event);
 }
 
-/* Acquire and release by COUNT owners from FIRST on, one after the other; how many steps were not DLOCK_OK. */
+/* Acquire and release by COUNT owners from FIRST on, one after the other; answers how many steps were not DLOCK_OK. */
 static void do_turns(struct answer *answer, struct word *words)
 {
     dlock_lock *lock = lock_of(words[0]);
@@ -638,8 +639,8 @@ static void do_turns(struct answer *answer, struct word *words)
     fprintf(answer->more, ",\"bad\":%" PRId64, bad);
 }
 
-/* Take events for MS milliseconds or until COUNT locks were acquired: [status, owner, token, microseconds] of each acquisition
- * that ended, in order; what was acquired is released at once. */
+/* Read events for MS milliseconds or until COUNT locks were acquired: [status, owner, token, microseconds] of each
+ * acquisition that ended, in order. Each lock is released at once. */
 static void do_serve(struct answer *answer, struct word *words)
 {
     dlock_client *client = client_of(words[0]);
@@ -748,9 +749,9 @@ static void do_submit_txn(struct answer *answer, struct word *words)
     CALL(answer, submit_txn(answer, txn_of(words[0]), words + 1));
 }
 
-/* ---- what is done to the process */
+/* ---- effects on the process */
 
-/* The next call of the library: WHAT AFTER ON. */
+/* Fails system calls in the next call of the library: WHAT AFTER ON. */
 static void do_shim(struct answer *answer, struct word *words)
 {
     answer->status = shim_arm ? DLOCK_OK : DLOCK_UNSUPPORTED;
@@ -783,7 +784,7 @@ static void on_signal(int signal)
     __atomic_fetch_add(&signals, 1, __ATOMIC_RELAXED);
 }
 
-/* SIGALRM every so many microseconds (0: stop), with SA_RESTART or not; tells how many there were. */
+/* SIGALRM every so many microseconds (0: stop), with SA_RESTART or not; answers how many there were. */
 static void do_signals(struct answer *answer, struct word *words)
 {
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = number(words[1]) ? SA_RESTART : 0};
@@ -794,7 +795,7 @@ static void do_signals(struct answer *answer, struct word *words)
     fprintf(answer->more, ",\"signals\":%d", __atomic_load_n(&signals, __ATOMIC_RELAXED));
 }
 
-/* Run a program with the descriptors of this process and show what it writes. */
+/* Run a program with the descriptors of this process and answer its output. */
 static void do_run(struct answer *answer, struct word *words)
 {
     char piece[256];
@@ -822,7 +823,7 @@ static void do_exit(struct answer *answer, struct word *words)
 
 static void carry_out(char *line, FILE *to);
 
-/* In the child: the commands of words, answers to fd. It is killed when it hangs. */
+/* In the child: runs the commands in words, answers go to fd. SIGALRM ends it when it hangs. */
 static void be_child(struct word *words, int fd)
 {
     FILE *to = fdopen(fd, "w");
@@ -836,7 +837,7 @@ static void be_child(struct word *words, int fd)
     exit(0);
 }
 
-/* COUNT LINE...: so many children, one after the other, each carries out the lines; their answers one per line. */
+/* COUNT LINE...: so many children, one after the other. Each runs the lines; their answers follow, one per line. */
 static void do_fork(struct answer *answer, struct word *words)
 {
     fputs(",\"children\":[", answer->more);
@@ -941,7 +942,7 @@ static const struct {
     {"fork", do_fork},
 };
 
-/* The line is taken apart and answered. */
+/* Split the line into words and answer it. */
 static void carry_out(char *line, FILE *to)
 {
     struct answer answer = {.box = dlock_error_new()};
@@ -985,7 +986,7 @@ static void *work(void *argument)
     return NULL;
 }
 
-/* Give the line to a thread of its own. */
+/* Give the line to its own thread. */
 static void hand_over(char *line, int64_t thread)
 {
     int *ends = pipes[thread % THREADS];
@@ -1002,7 +1003,7 @@ static void hand_over(char *line, int64_t thread)
         abort();
 }
 
-/* The next line of standard input, whatever signals arrive; NULL at its end. stdio would lose what it has read. */
+/* The next line of standard input, whatever signals arrive; NULL at its end. stdio would lose data that it has read. */
 static char *next_line(void)
 {
     static char buffer[1 << 20];
@@ -1028,7 +1029,7 @@ static char *next_line(void)
 
 int main(void)
 {
-    int fd = fcntl(1, F_DUPFD_CLOEXEC, 3); /* answers; descriptors 1 and 2 are left to what must not write there */
+    int fd = fcntl(1, F_DUPFD_CLOEXEC, 3); /* for answers: stray output to 1 and 2 stays apart */
     char *line;
 
     if (fd < 0 || !(out = fdopen(fd, "w")))

@@ -1,10 +1,10 @@
 /*
- * forks.c: a client that nobody has used yet, threads that make and free locks of it, and forks in between: every child has the client
- * as its own, and none waits for a mutex that a thread of its parent had.
+ * forks.c: an unused client, threads that make and free locks of it, and forks in between. Every child owns the client,
+ * and no child waits for a mutex that a thread of its parent held.
  *
  *     forks URL FORKS
  *
- * A child that hangs ends by SIGALRM; then this ends with 1 and a sentence.
+ * SIGALRM ends a child that hangs; the program then prints a sentence and exits with 1.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -42,7 +42,7 @@ static void *run(void *name)
 
 int main(int count, char **words)
 {
-    static char names[] = "aab"; /* two threads have one lock */
+    static char names[] = "aab"; /* two threads use the same lock */
     pthread_t thread[THREADS];
     int status = 0;
 

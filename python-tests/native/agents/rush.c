@@ -1,10 +1,12 @@
 /*
- * rush.c: threads of one client that submit, begin, read events and block, all at the same time and with random pauses, against a
- * server whose connections may break: every call that said so is answered by one event, and nobody holds what somebody else holds.
+ * rush.c: threads of one client that submit, begin, read events and block, all at the same time and with random pauses,
+ * against a server whose connections may break. Each call that promised an event has exactly one, and no lock has two
+ * holders.
  *
  *     rush URL SUBMITTERS SEED CALLS
  *
- * Prints "granted N failed N prompt N at_once N" (prompt: how many submitted calls had their event when they returned), and ends with 1 and a sentence where something is wrong. The last calls meet the end of the client.
+ * Prints "granted N failed N prompt N at_once N" (prompt: submitted calls whose event was there when they returned).
+ * Exits with 1 and a sentence if a rule is broken. The last calls overlap with the end of the client.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -19,7 +21,7 @@ enum { THREADS = 4, LOCKS = 3 };
 
 static dlock_client *client;
 static dlock_lock *locks[LOCKS];
-static int holders[LOCKS];       /* atomic: who thinks that it has the lock */
+static int holders[LOCKS];       /* atomic: the believed holder */
 static int64_t answers[THREADS]; /* atomic: 1 + 2 * tag + whether it was DLOCK_OK, of the last event for the thread */
 static int64_t granted, failed, prompt, at_once; /* atomic */
 static int over;                                 /* atomic */
@@ -69,7 +71,7 @@ static void check_exclusive(int at, int by)
         wrong("holders", now);
 }
 
-/* Take an event to the thread whose tag it has. 0 when the queue has ended. */
+/* Give an event to the thread whose tag it has. 0 when the queue has ended. */
 static int read_event(struct self *self, int64_t wait)
 {
     dlock_status status = dlock_client_next(client, wait, self->event, self->why);
@@ -89,11 +91,11 @@ static int read_event(struct self *self, int64_t wait)
     return 1;
 }
 
-/* Whether the call with the tag ended well; the thread reads events, its own and others', until it knows. */
+/* Whether the call with the tag succeeded. The thread reads events, its own and others', until it knows. */
 static int await(struct self *self, int64_t tag)
 {
     int64_t answer;
-    int late = 0; /* another thread may have the event in its hands while the queue has ended */
+    int late = 0; /* the queue may end while another thread delivers the event */
 
     read_event(self, 0);
     if (__atomic_load_n(&answers[self->index], __ATOMIC_SEQ_CST))
@@ -106,7 +108,7 @@ static int await(struct self *self, int64_t tag)
     return (answer & 1) == 0;
 }
 
-/* Whether a begun call ended well. */
+/* Whether a begun call succeeded. */
 static int ended(struct self *self, dlock_status status, int64_t tag)
 {
     if (status == DLOCK_OK)
@@ -125,7 +127,7 @@ static int acquire(struct self *self, int at, int64_t tag)
     return dlock_lock_submit_acquire(locks[at], owner, wait, tag, self->why) == DLOCK_OK && await(self, tag);
 }
 
-/* It may be lost, or the outcome unknown: that is for others to test. */
+/* It may be lost, or the outcome unknown: other tests check that. */
 static void release(struct self *self, int at, int64_t tag)
 {
     int64_t owner = 1 + self->index;

@@ -1,15 +1,15 @@
 /*
- * scenario.c: the C runner of the scenario table, over the public ABI alone. It carries out the lines of its standard input
- * and answers each with one line; python-tests/scenarios/README.md lists them. Started with "calls" it waits in blocking
- * calls, with "events" it submits what it asks for and takes the answers from the event queue.
+ * scenario.c: the C runner of the scenario table, which uses the public ABI only. It runs the lines of its standard
+ * input and answers each with one line; python-tests/scenarios/README.md lists them. Started with "calls" it uses
+ * blocking calls; with "events" it submits its calls and takes the answers from the event queue.
  *
- * One thread reads lines; a thread for each "begin" in the form "calls" touches nothing but its struct waiting.
+ * One thread reads lines. In the form "calls" each "begin" has a thread of its own, which uses only its struct waiting.
  */
 #include "scenario.h"
 
 enum { THINGS = 64 };
 
-/* What a scenario has given a name: a client, a lock, ... */
+/* A thing that a scenario has named: a client, a lock, ... */
 struct thing {
     char name[64];
     void *what;
@@ -81,7 +81,7 @@ dlock_status with_token(dlock_status status, int64_t token)
     return token > 0 ? valued(status, "token", token) : status;
 }
 
-/* Forget everything. What was made last, waits first of all, goes first. */
+/* Free everything, the newest first, waits before all others. */
 static dlock_status do_reset(struct word *w)
 {
     dlock_status worst = DLOCK_OK;

@@ -1,7 +1,7 @@
 /*
- * scenario.h: what the files of the C runner of the scenario table share. See scenario.c.
+ * scenario.h: shared parts of the C runner of the scenario table. See scenario.c.
  *
- * Each verb gets the words behind its name and returns a status, or SAID when it has written its answer itself.
+ * Each verb gets the words after its name and returns a status, or SAID when it has written its answer itself.
  */
 #ifndef SCENARIO_H
 #define SCENARIO_H
@@ -26,7 +26,7 @@ struct verb {
     verb_function *call;
 };
 
-/* An event that was taken from the queue; type is NONE once somebody was told of it. */
+/* An event from the queue; type is NONE once its waiter has it. */
 struct seen {
     int64_t type, status, tag, token, cause;
 };
@@ -44,14 +44,14 @@ struct lock {
 
 extern dlock_error *box;
 extern int by_events;
-extern int64_t last_tag; /* of what was submitted */
+extern int64_t last_tag; /* of the last submitted call */
 
 extern const struct verb client_verbs[], lock_verbs[], counter_verbs[], txn_verbs[];
 
-/* Room for a thing that a scenario gives a name, all zero. drop frees what it has, not the room; NULL says it is a client. */
+/* A zeroed object with a name. drop frees its content, not the object; NULL marks a client. */
 void *name_it(struct word name, size_t size, void (*drop)(void *thing));
 
-/* The thing of this name; the process ends when there is none. */
+/* The object with this name; the process ends when there is none. */
 void *find(struct word name);
 
 /* The lock of this name. */
@@ -68,13 +68,13 @@ dlock_status valued(dlock_status status, const char *name, int64_t value);
 /* The same with a token, if there is one: a latch has none. */
 dlock_status with_token(dlock_status status, int64_t token);
 
-/* The first event of the client that is the answer with this tag or, when tag is 0, of a loss. 0 when none comes. */
+/* The client's first event that is the answer with this tag or, when tag is 0, a loss. 0 when none comes. */
 int next_of(struct client *client, int64_t tag, struct seen *ret);
 
-/* The status and, where a place is given, the token of the answer with this tag. */
+/* The status and, if token is not NULL, the token of the answer with this tag. */
 dlock_status answer_to(struct client *client, int64_t tag, int64_t *ret_token);
 
-/* Acquire or release in the form that the runner was started with. */
+/* Acquire or release in the form with which the runner was started. */
 dlock_status acquire(struct lock *lock, int64_t owner, int64_t wait_ms, int64_t *ret_token);
 dlock_status release(struct lock *lock, int64_t owner);
 

@@ -1,5 +1,5 @@
 /*
- * scenario_clients.c: clients and what they say of their servers, for the C runner of the scenario table. See scenario.c.
+ * scenario_clients.c: clients, and queries about their servers, for the C runner of the scenario table. See scenario.c.
  */
 #include "scenario.h"
 

@@ -1,6 +1,6 @@
 /*
- * scenario_counters.c: semaphores, latches, transactions, and the counter that the matrix of languages contends for, for
- * the C runner of the scenario table. See scenario.c.
+ * scenario_counters.c: semaphores, latches, transactions, and the counter that the matrix of languages contends for,
+ * for the C runner of the scenario table. See scenario.c.
  */
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -95,7 +95,7 @@ static FILE *connection(const char *path)
     return fdopen(fd, "r");
 }
 
-/* Send a command in one line; what the answer says, a number or none. */
+/* Send a command in one line; returns the number in the reply, or none. */
 static int64_t command(FILE *redis, const char *name, const char *argument, int64_t value)
 {
     char line[256];
@@ -113,7 +113,7 @@ static int64_t command(FILE *redis, const char *name, const char *argument, int6
     return line[0] == '$' ? 0 : answer;
 }
 
-/* work LOCK OWNER TIMES SOCKET: so many times alone, add one to the counter and note the token. */
+/* work LOCK OWNER TIMES SOCKET: so many times alone, increment the counter and note the token. */
 static dlock_status do_work(struct word *w)
 {
     struct lock *lock = find(w[0]);

@@ -280,7 +280,7 @@ static dlock_status do_cancel(struct word *w)
     return dlock_lock_cancel(waiting->lock->handle, waiting->owner, box);
 }
 
-/* A grant has nothing but its bytes. */
+/* A grant is only its bytes. */
 static void drop_grant(void *thing)
 {
     (void)thing;

@@ -1,12 +1,13 @@
 /*
- * storm.c: random calls of the whole public ABI, from several threads, on a client of a server and on one of an address where
- * nobody is, with handles that are freed, clients that are closed or freed, and processes that are forked in between:
+ * storm.c: random calls of the whole public ABI from several threads, on a client of a server and on a client of an
+ * address without a server. Handles are freed, clients are closed or freed, and processes fork in between:
  *
  *     storm URL DEAD_URL SEED ROUNDS CALLS [nofork]
  *
- * Each round has new clients. What is looked at: every answer is one of the table and has its sentence, no sentence has a password, every
- * call that promised an event has exactly one, a round ends in time, and after it all permits of the plain semaphore are back. Prints
- * "calls N events N rounds N forks N". Ends with 1 and a sentence where something is wrong, and by SIGALRM when it hangs. Sanitizers say the rest.
+ * Each round has new clients. Checks: every answer is in the table and has its sentence, no sentence has a password,
+ * every call that promised an event has exactly one, a round ends in time, and after it all permits of the plain
+ * semaphore are back. Prints "calls N events N rounds N forks N". Exits with 1 and a sentence if a rule is broken;
+ * SIGALRM ends it when it hangs. Sanitizers check the rest.
  */
 #include <inttypes.h>
 #include <sched.h>
@@ -22,7 +23,7 @@ enum { ROUND_SECONDS = 240, PERMITS = 100, CLOSE_MS = 10000 };
 struct side storm_side[SIDES];
 int64_t storm_calls_made; /* atomic */
 int storm_keep_permits;
-static int64_t events, forks, steps, calls; /* atomics but for calls */
+static int64_t events, forks, steps, calls; /* atomics, except calls */
 static const char *url[SIDES];
 
 uint32_t storm_draw(struct self *self, uint32_t below)
@@ -80,7 +81,7 @@ static void take_event(struct side *side, struct self *self)
     }
 }
 
-/* 0 when there is nothing more to come. */
+/* 0 when no more events will come. */
 static int read_event(struct side *side, struct self *self)
 {
     dlock_status status = DLOCK_CLOSED;
@@ -165,7 +166,7 @@ static void begin_side(struct self *self, int which)
     side->client = open_client(self, which);
 }
 
-/* Whatever a round does with a client before its threads are done. */
+/* Anything a round may do with a client before its threads have ended. */
 static void disturb(struct self *self, int which)
 {
     struct side *side = &storm_side[which];
@@ -186,7 +187,7 @@ static void disturb(struct self *self, int which)
     pthread_rwlock_unlock(&side->mutex);
 }
 
-/* Until the workers have done a part of what they do in a round. */
+/* Returns when the workers have done a part of a round. */
 static void wait_for_some(struct self *self)
 {
     int64_t part = calls * WORKERS * (2 + (int64_t)storm_draw(self, 8)) / 10;
@@ -195,7 +196,7 @@ static void wait_for_some(struct self *self)
         usleep(1000);
 }
 
-/* The workers are done; readers are not. 1: everything was confirmed. */
+/* The workers have ended, readers have not. 1: everything was confirmed. */
 static int close_side(struct self *self, int which)
 {
     struct side *side = &storm_side[which];
@@ -215,7 +216,7 @@ static void end_side(struct self *self, int which)
     for (uint32_t i = 0; side->client && i < side->tags && i < TAGS; i++)
         if (side->tag[i] == TAG_ASKED)
             storm_wrong("no event came for the call with the tag", i);
-    for (int i = 0; i < PLACES; i++) { /* handles may go before and after their client */
+    for (int i = 0; i < PLACES; i++) { /* handles may be freed before or after their client */
         if (storm_draw(self, 2))
             continue;
         dlock_lock_free(side->place[i].lock);
@@ -229,7 +230,7 @@ static void end_side(struct self *self, int which)
     }
 }
 
-/* The plain semaphore, which has no lease: set it before, and see that all permits are back afterwards. */
+/* The plain semaphore, which has no lease: set it before, and check that all permits are back afterwards. */
 static void look_at_permits(struct self *self, int after)
 {
     dlock_client *client = NULL;

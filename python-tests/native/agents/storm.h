@@ -1,9 +1,10 @@
 /*
- * storm.h: random calls of the public ABI from many threads, see storm.c. storm_calls.c makes the calls, storm_child.c what a
- * forked process does.
+ * storm.h: random calls of the public ABI from many threads, see storm.c. storm_calls.c makes the calls, storm_child.c
+ * those of a forked process.
  *
- * Who uses a handle has the lock of its place for reading, who frees it has it for writing, as dlock.h asks for: nobody uses a
- * handle that goes back. Boxes and transactions belong to one thread. Everything else is atomic, or constant in a round.
+ * A thread that uses a handle holds its place's lock for reading, a thread that frees it for writing: dlock.h forbids
+ * the use of a handle while it is freed. Boxes and transactions belong to one thread. Everything else is atomic, or
+ * constant in a round.
  */
 #ifndef STORM_H
 #define STORM_H
@@ -17,7 +18,7 @@
 
 enum { SIDES = 2, LIVE = 0, DEAD = 1, PLACES = 14, WORKERS = 4, READERS = 2, TAGS = 1 << 15, GRANT_MAX = 1024 };
 
-/* What is known of a tag: a call with it is under way or was taken; then its event has come. */
+/* The state of a tag: unused, or answered without an event; in a call that may end with an event; its event was read. */
 enum { TAG_NONE, TAG_ASKED, TAG_ANSWERED };
 
 /* A lock handle. */
@@ -33,7 +34,7 @@ struct side {
     dlock_client *client; /* NULL: freed */
     struct place place[PLACES];
     uint8_t tag[TAGS]; /* atomics */
-    uint32_t tags;     /* atomic: given out */
+    uint32_t tags;     /* atomic: tags in use so far */
     int ended;         /* atomic: a reader has seen the end of the queue */
 };
 
@@ -51,21 +52,21 @@ struct self {
 
 extern struct side storm_side[SIDES];
 extern int64_t storm_calls_made;
-extern int storm_keep_permits; /* in this round a client goes away without a close: no plain semaphore is acquired */
+extern int storm_keep_permits; /* in this round a client is freed without a close: no plain semaphore is acquired */
 
 uint32_t storm_draw(struct self *self, uint32_t below);
 _Noreturn void storm_wrong(const char *what, int64_t number);
 
-/* The answer of a call: it is one of the table, and the box says the same. Returns it. */
+/* Check the answer of a call: it is in the table, and the box has the same. Returns it. */
 dlock_status storm_said(struct self *self, dlock_status status);
 
-/* One random call, or a few that belong together. */
+/* One random call, or a short sequence. */
 void storm_call(struct self *self);
 
-/* Every function with nothing at all, and with numbers that are refused. */
+/* Every function with NULLs and zeros, and with numbers out of range. */
 void storm_nothing(struct self *self);
 
-/* A process that was forked in the middle of it all; returns in the parent. */
+/* Forks in the middle of everything; returns in the parent. */
 void storm_fork(struct self *self);
 
 #endif

@@ -30,7 +30,7 @@ static const struct {
 
 /* ---- tags */
 
-/* 0 when all are used up: nothing is submitted any more. */
+/* 0 when all are used up: no more calls are submitted. */
 static int64_t tag_of(struct side *side)
 {
     uint32_t tag = __atomic_fetch_add(&side->tags, 1, __ATOMIC_SEQ_CST) + 1;
@@ -41,7 +41,7 @@ static int64_t tag_of(struct side *side)
     return tag;
 }
 
-/* A call with a tag was answered; promised: that an event follows. */
+/* A call with a tag was answered; promised: an event will follow. */
 static void submitted(struct self *self, struct side *side, int64_t tag, dlock_status status, dlock_status promised)
 {
     uint8_t asked = TAG_ASKED;
@@ -147,7 +147,7 @@ static void use_submitted(struct self *self, struct side *side, struct place *pl
     }
 }
 
-/* What needs no server, force, inspection and grants that move. */
+/* Calls without a server, force, inspection, and grants that move. */
 static void use_quietly(struct self *self, struct place *place)
 {
     int64_t owner = owner_of(self), number;
@@ -194,7 +194,7 @@ static void use_quietly(struct self *self, struct place *place)
     }
 }
 
-/* Gates, semaphores and latches. The permits of "storm s" are counted afterwards: nobody adds any. */
+/* Gates, semaphores and latches. The permits of "storm s" are counted afterwards: no call adds any. */
 static void use_counter(struct self *self, struct side *side, const struct place *place)
 {
     dlock_lock *lock = place->lock;
@@ -252,7 +252,7 @@ static void use_counter(struct self *self, struct side *side, const struct place
 
 /* ---- handles */
 
-/* Three locks as one, whose own handles are in use by nobody else meanwhile. */
+/* Three locks as one. Nobody uses its members' handles in the meantime. */
 static dlock_lock *new_multi(struct self *self, struct side *side)
 {
     dlock_lock *member[3] = {NULL}, *multi = NULL;
@@ -269,7 +269,7 @@ static dlock_lock *new_multi(struct self *self, struct side *side)
     return multi;
 }
 
-/* Another handle in the place of the one that is there, if nobody uses that now. */
+/* A new handle in the place of the old one, if nobody uses that now. */
 static void renew_handle(struct self *self, struct side *side)
 {
     uint32_t at = storm_draw(self, PLACES);

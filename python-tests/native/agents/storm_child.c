@@ -1,5 +1,5 @@
 /*
- * storm_child.c: calls of storm.c with nothing at all, and what a forked process says of its parent's clients.
+ * storm_child.c: calls of storm.c with NULLs, and the calls of a forked process on its parent's clients.
  */
 #include <string.h>
 #include <sys/wait.h>
@@ -133,7 +133,8 @@ void storm_nothing(struct self *self)
 
 /* ---- a forked process */
 
-/* Both sides were used, or not: then a client is the child's own. Only what nobody had for writing is looked at. */
+/* A client that was unused at the fork is the child's own. The child only checks places that no thread held for
+ * writing. */
 static void child_lock(struct self *self, struct place *place, int used)
 {
     dlock_status status;

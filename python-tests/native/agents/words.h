@@ -14,7 +14,7 @@ struct word {
     size_t size;
 };
 
-/* Take line apart, in place; how many words there are. Behind the last one come empty ones: words has room for WORDS + 1. */
+/* Split line in place; returns the number of words. Empty words follow the last one: words has room for WORDS + 1. */
 int split(char *line, struct word *words);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * fuzz.h: what the fuzz targets share: an input that is read from the front, and requirements that end the process.
+ * fuzz.h: shared parts of the fuzz targets: an input that is read from the front, and checks that abort.
  */
 #ifndef FUZZ_H
 #define FUZZ_H
@@ -19,13 +19,13 @@ static inline _Noreturn void fuzz_broken(const char *truth, const char *file, in
     abort();
 }
 
-/* What is left of an input. */
+/* The rest of an input. */
 struct fuzz {
     const uint8_t *at;
     size_t left;
 };
 
-/* The next byte; 0 behind the end. */
+/* The next byte; 0 after the end. */
 static inline unsigned fuzz_byte(struct fuzz *in)
 {
     if (in->left == 0)
@@ -40,7 +40,7 @@ static inline unsigned fuzz_below(struct fuzz *in, unsigned limit)
     return fuzz_byte(in) % limit;
 }
 
-/* A number of any size: most are small, and some lie at the end of a range. */
+/* A number of any size: most are small, some are at the end of a range. */
 static inline int64_t fuzz_number(struct fuzz *in)
 {
     static const int64_t edges[] = {0,
@@ -69,7 +69,7 @@ static inline int64_t fuzz_number(struct fuzz *in)
     return kind < 160 ? (int64_t)(number % 100000) : (int64_t)number;
 }
 
-/* The bytes up to the next separator, which is dropped, or all that are left. They are not terminated. */
+/* The bytes up to the next separator, which is dropped, or all that are left. Not terminated. */
 static inline const char *fuzz_until(struct fuzz *in, char separator, size_t *size)
 {
     const char *text = (const char *)in->at, *end = in->left ? memchr(text, separator, in->left) : NULL;
@@ -80,7 +80,7 @@ static inline const char *fuzz_until(struct fuzz *in, char separator, size_t *si
     return text;
 }
 
-/* A terminated copy, up to its first NUL byte; to be freed. */
+/* A terminated copy, up to the first NUL byte. The caller frees it. */
 static inline char *fuzz_text(const char *bytes, size_t size)
 {
     char *text = malloc(size + 1);
@@ -92,7 +92,7 @@ static inline char *fuzz_text(const char *bytes, size_t size)
     return text;
 }
 
-/* Whether text has no control bytes: it may stand in a sentence. */
+/* Whether text has no control bytes, as a sentence must not. */
 static inline int fuzz_printable(const char *text)
 {
     for (; *text; text++)

@@ -1,12 +1,14 @@
 /*
- * fuzz_engine.c: the mutex machine (engine/mutex.h) under any sequence of requests, answers, messages and time. Who calls keeps to
- * the header; the server may say anything. After every step:
+ * fuzz_engine.c: the mutex machine (engine/mutex.h) under any sequence of requests, answers, messages and time. The
+ * caller obeys the header; the server may reply anything. After every step:
  *
  *   one holder    at most one claim is HELD, and the machine knows it
- *   deadline      a holder's time ends before what the server promised by any grant or renewal it may have made
+ *   deadline      a holder's time ends before the end that the server promised with any grant or renewal it may have
+ * made
  *   tokens        every turn has a higher token than the one before
- *   alarm         when somebody waits, holds or leaves, the machine wants to be called again, and then does something
- *   no claim lost every claim that was handed in is in the machine, or came out of it once; at the end all have come out
+ *   alarm         while a claim waits, holds or leaves, the machine wants to be called again, and then makes progress
+ *   no claim lost every claim that was handed in is in the machine, or came out of it once; at the end all have come
+ * out
  */
 #include "engine/mutex.h"
 #include "fuzz.h"
@@ -15,7 +17,7 @@ enum { CLAIMS = 16, OWNERS = 4, LOOKS = 64, STEPS = 300, MS = 1000, ROUNDS = 4 }
 
 enum place { FREE, INSIDE, HOLDING, SEEN_LOST };
 
-/* A look the server may have heard. */
+/* A probe that may have reached the server. */
 struct look {
     int64_t seq, stamp, lease;
 };
@@ -26,7 +28,7 @@ struct world {
     struct dli_claim claim[CLAIMS];
     enum place place[CLAIMS];
     int64_t numbers, now, promised, last_token, renewing, renew_stamp, renew_lease;
-    int64_t looks_of; /* the number they are of */
+    int64_t looks_of; /* the number they belong to */
     struct look look[LOOKS];
     int looks, adopting, over;
     enum dli_line line;
@@ -37,7 +39,7 @@ static int index_of(const struct world *w, const struct dli_claim *claim)
     return (int)(claim - w->claim);
 }
 
-/* ---- what the server may have promised */
+/* ---- promises that the server may have made */
 
 static int64_t most(const struct world *w, int64_t stamp, int64_t lease)
 {
@@ -49,7 +51,7 @@ static void promise(struct world *w, int64_t until)
     w->promised = until > w->promised ? until : w->promised;
 }
 
-/* By a push that was made when look seq was known, or a later one. */
+/* By a message that was sent when probe seq was known, or a later one. */
 static void promise_pushed(struct world *w, int64_t seq)
 {
     int64_t least = DLI_NEVER;
@@ -72,7 +74,7 @@ static void note_look(struct world *w, const struct dli_wish *wish, int64_t stam
     w->look[w->looks++] = (struct look){wish->seq, stamp, wish->lease};
 }
 
-/* The server has not heard of a look, or has forgotten it at once. */
+/* A probe did not reach the server, or the server has forgotten it. */
 static void forget_look(struct world *w, int64_t seq)
 {
     int left = 0;
@@ -83,7 +85,7 @@ static void forget_look(struct world *w, int64_t seq)
     w->looks = left;
 }
 
-/* ---- what comes out */
+/* ---- results */
 
 static void take_done(struct world *w)
 {
@@ -99,7 +101,7 @@ static void take_done(struct world *w)
             REQUIRE(claim->token > w->last_token);
             w->last_token = claim->token;
             w->place[i] = HOLDING;
-        } else if (claim->state == DLI_CLAIM_LOST) { /* granted and lost before anybody looked */
+        } else if (claim->state == DLI_CLAIM_LOST) { /* granted and lost before anybody checked */
             fuzz_broken("a lost claim is not done", __FILE__, __LINE__);
         } else {
             REQUIRE(claim->state == DLI_CLAIM_DONE);
@@ -135,7 +137,7 @@ static void send(struct world *w)
     dli_mutex_sent(&w->m, &wish, w->now);
 }
 
-/* What the entry does after each call. */
+/* The steps of the entry after each call. */
 static void pump(struct world *w)
 {
     take_done(w);
@@ -198,7 +200,7 @@ static void check_time(struct world *w)
     if (m->holder)
         REQUIRE(m->grant.limit <= w->promised && dli_mutex_sure_until(m) <= m->grant.limit);
     for (int i = 0; i < ROUNDS && (at = dli_mutex_alarm(m)) <= w->now && !w->over; i++) {
-        REQUIRE(i < ROUNDS - 1); /* it would be called for ever */
+        REQUIRE(i < ROUNDS - 1); /* otherwise it would be called for ever */
         dli_mutex_tick(m, w->now);
         pump(w);
         if (w->renewing && w->renewing != m->want.number && m->holder && m->renewing.in_flight == 0)
@@ -217,7 +219,7 @@ static void check_time(struct world *w)
 
 /* ---- steps: requests */
 
-/* While a bound claim waits nobody may ask for anything in its owner's name. */
+/* While a bound claim waits, nobody may make a request in its owner's name. */
 static int may_ask(const struct world *w, int64_t owner)
 {
     for (int i = 0; i < CLAIMS; i++)
@@ -304,7 +306,7 @@ static void let_go(struct world *w, int64_t owner)
     take_settled(w, claim);
 }
 
-/* A grant of another process: reserved, then taken over or not. */
+/* A grant of another process: reserved, then adopted or not. */
 static void adopt(struct world *w, struct fuzz *in, int64_t owner)
 {
     struct dli_claim *claim;
@@ -511,7 +513,7 @@ static void begin(struct world *w, struct fuzz *in)
     w->line = DLI_LINE_READY;
 }
 
-/* Closed, and nothing answers any more: time alone makes everything end. */
+/* Closed, and no more answers come: time alone ends everything. */
 static void end(struct world *w)
 {
     struct dli_answer lost = {.status = DLOCK_CLOSED};

@@ -1,7 +1,7 @@
 /*
- * fuzz_grant.c: grants as bytes: "NAME LF GRANT". What is accepted is taken over as if the server had said yes, is given out again,
- * and is accepted by another client: the token, the lease and the name stay the same, and the owner is the one that gave it out. The
- * clients have no threads and no server.
+ * fuzz_grant.c: grants as bytes: "NAME LF GRANT". An accepted grant is adopted as if the server had agreed, is exported
+ * again, and is accepted by another client: token, lease and name stay the same, and the owner is the one that exported
+ * it. The clients have no threads and no server.
  */
 #include <inttypes.h>
 
@@ -22,7 +22,7 @@ static int begin(struct side *side, const char *uuid, const char *name, size_t s
     dlock_status status;
 
     REQUIRE(dlock_client_open("redis+unix:///none", NULL, &side->client, NULL) == DLOCK_OK);
-    strcpy(side->client->core->uuid, uuid); /* which the first use would give it */
+    strcpy(side->client->core->uuid, uuid); /* the first use would set it */
     status = dlock_lock_new(side->client, DLOCK_KIND_MUTEX, name, size, NULL, &side->lock, NULL);
     REQUIRE(status == DLOCK_OK || status == DLOCK_INVALID_NAME);
     return status == DLOCK_OK;
@@ -43,7 +43,7 @@ static struct dli_operation *take(struct side *side, const uint8_t *grant, size_
     return order;
 }
 
-/* The bytes that say what an order was understood to say. */
+/* The bytes that describe a parsed operation. */
 static size_t print(char *to, const struct dli_operation *order, const char *name, size_t size)
 {
     size_t head = (size_t)sprintf(to, "dlock1 %" PRId64 " %" PRId64 " %s ", order->value, order->lease / DLI_MS,
@@ -60,7 +60,7 @@ static void check_order(const struct dli_operation *order)
     REQUIRE(strlen(order->row.owner) > DLI_UUID_SIZE && order->row.owner[DLI_UUID_SIZE] == ':');
 }
 
-/* As if the server had answered; whether the grant is held now. */
+/* As if the server had answered. Returns whether the grant is held now. */
 static int take_over(struct side *side, struct dli_operation *order)
 {
     int32_t state = DLOCK_STATE_NONE;
@@ -94,7 +94,7 @@ static void pass_on(struct side *from, struct side *to, const struct dli_operati
     REQUIRE(order && order->value == first->value && order->lease == first->lease);
     REQUIRE(strcmp(order->row.owner, first->row.heir) == 0);
     dli_operation_free(order);
-    for (size_t cut = 0; cut < length - size; cut++) /* a part of a grant is none */
+    for (size_t cut = 0; cut < length - size; cut++) /* a part of a grant is not a grant */
         REQUIRE(!take(to, text, cut));
 }
 

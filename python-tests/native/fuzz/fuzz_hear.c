@@ -1,6 +1,6 @@
 /*
- * fuzz_hear.c: messages as a client hears them: "CHANNEL LF TEXT", where an empty channel stands for the client's own. What is
- * told has its bounds, and a message that the scripts would write is told as it was meant.
+ * fuzz_hear.c: messages that a client receives: "CHANNEL LF TEXT", where an empty channel stands for the client's own.
+ * Parsed values are in bounds, and a message of our scripts is parsed as it was meant.
  */
 #include <inttypes.h>
 
@@ -11,9 +11,9 @@
 
 enum told { TOLD_NOTHING, TOLD_HINT, TOLD_GRANT, TOLD_GATE };
 
-/* What was heard last. */
+/* The last parsed message. */
 struct heard {
-    const char *from, *end; /* names lie in between */
+    const char *from, *end; /* names must be between them */
     enum told what;
     int times;
     struct dli_message_target lock;
@@ -65,7 +65,7 @@ static struct heard hear(int own, const char *channel, size_t channel_size, cons
     return heard;
 }
 
-/* What acquire.lua, fair_base.lua and gate.lua say. */
+/* The messages of acquire.lua, fair_base.lua and gate.lua. */
 static void check_said(struct fuzz in)
 {
     int64_t number = 1 + (int64_t)fuzz_byte(&in), seq = (uint16_t)fuzz_number(&in), tokens = 1 + fuzz_below(&in, 65);

@@ -1,6 +1,6 @@
 /*
- * fuzz_map.c: what servers of a cluster answer: CLUSTER SHARDS, CLUSTER SLOTS, MOVED and ASK. The first byte chooses who
- * answers and which of them it is (S, T with TLS: shards; L, M: slots; others: an error), the rest is the reply, see fuzz_words.h.
+ * fuzz_map.c: replies of cluster servers: CLUSTER SHARDS, CLUSTER SLOTS, MOVED and ASK. The first byte chooses the
+ * command (S, T with TLS: shards; L, M: slots; others: an error); the rest is the reply, see fuzz_words.h.
  */
 #include "fuzz_words.h"
 #include "redis/codec/cluster_map.h"
@@ -51,7 +51,7 @@ static void fuzz_map(const struct dli_reply *reply, int slots, int tls)
     REQUIRE(again.replicas == map.replicas && memcmp(again.owner, map.owner, sizeof map.owner) == 0);
 }
 
-/* A redirect that was understood is understood again when it is written anew. */
+/* A parsed redirect that is written anew is parsed to the same. */
 static void check_redirect(const struct dli_redirect *redirect)
 {
     char text[400];

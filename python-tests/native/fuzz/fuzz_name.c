@@ -1,7 +1,7 @@
 /*
- * fuzz_name.c: names of locks, namespaces and channels: "NAMESPACE LF NAME". What is accepted is compared with rules that are
- * written here in the simplest way: Redisson's T(N), Redis's hash tags, and CRC16 one bit at a time. Every channel that a
- * lock is listened to is understood as the channel of that lock.
+ * fuzz_name.c: names of locks, namespaces and channels: "NAMESPACE LF NAME". Accepted names are compared with simple
+ * versions of the rules: Redisson's T(N), Redis's hash tags, and CRC16 one bit at a time. Every channel on which a lock
+ * has a subscription is parsed as a channel of that lock.
  */
 #include "base/name.h"
 #include "fuzz.h"
@@ -13,7 +13,7 @@
 
 /* ---- the rules */
 
-/* What Redis hashes of a key. */
+/* The part of a key that Redis hashes. */
 static const char *tag_of(const char *key, size_t *size)
 {
     for (size_t open = 0; open < *size; open++) {
@@ -43,7 +43,7 @@ static int slow_slot(const char *key, size_t size)
     return (int)(crc % 16384);
 }
 
-/* "x:T(N):x", as keys are made. */
+/* "x:T(N):x", the form of keys. */
 static size_t key_around(char *to, const char *name, size_t size)
 {
     int braced = memchr(name, '{', size) != NULL;
@@ -60,7 +60,7 @@ static size_t key_around(char *to, const char *name, size_t size)
     return at;
 }
 
-/* Whether a lock can have the name: all its keys are in the slot of its name, however the braces stand. */
+/* Whether a lock can have the name: all its keys must be in the slot of its name, wherever the braces are. */
 static int may_be(const char *name, size_t size)
 {
     char key[DLI_NAME_MAX + 8];
@@ -165,7 +165,7 @@ static void check_order(const char *a, size_t a_size, const char *b, size_t b_si
     REQUIRE((there == 0) == (a_size == b_size && memcmp(a, b, a_size) == 0));
 }
 
-/* With a namespace the name is the same as without one, spelt in full. */
+/* A name with a namespace equals the full name without one. */
 static void check_space(const char *space, const char *name, size_t size)
 {
     char full[DLI_NAME_MAX + 1];

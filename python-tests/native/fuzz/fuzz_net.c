@@ -1,6 +1,6 @@
 /*
- * fuzz_net.c: see fuzz_net.h. The linker puts the functions that begin with __wrap_ in the place of the clock, of threads and of
- * socket and connect.
+ * fuzz_net.c: see fuzz_net.h. The linker replaces the clock, thread functions, socket and connect by the functions that
+ * begin with __wrap_.
  */
 #include <errno.h>
 #include <sys/socket.h>
@@ -11,10 +11,10 @@
 
 enum { PEERS = 48 };
 
-/* ---- what the linker puts in place */
+/* ---- replaced functions */
 
 int64_t fuzz_now;
-static int peer[PEERS]; /* other ends, oldest first */
+static int peer[PEERS]; /* the servers' ends, oldest first */
 static int peers;
 static int obedient;
 
@@ -64,7 +64,7 @@ int __wrap_connect(int fd, const struct sockaddr *address, socklen_t size)
     return 0;
 }
 
-/* ---- servers that say anything */
+/* ---- servers that reply anything */
 
 static const char *const lines[] = {
     "+OK\r\n",
@@ -113,7 +113,7 @@ static void say(int i, const char *bytes, size_t size)
     (void)sent;
 }
 
-/* ---- servers that do what they are asked, but for scripts, where the input chooses */
+/* ---- servers that reply as they should, except to scripts, where the input chooses */
 
 static const struct {
     const char *verb, *word, *reply; /* word: NULL for any */
@@ -151,7 +151,7 @@ static const char *usual_reply(const char *verb, size_t verb_size, const char *w
     return NULL;
 }
 
-/* A decimal number behind a sign, and CR LF; NULL when that is not there whole. */
+/* A decimal number after a sign, and CR LF; NULL when it is not complete. */
 static const char *number_at(const char *at, const char *end, char sign, size_t *number)
 {
     *number = 0;
@@ -162,7 +162,7 @@ static const char *number_at(const char *at, const char *end, char sign, size_t 
     return end - at >= 2 ? at + 2 : NULL;
 }
 
-/* Answer the commands that came; of one that was cut nothing. */
+/* Reply to the complete commands; an incomplete one is ignored. */
 static void obey(struct fuzz *in, int i, const char *at, const char *end)
 {
     size_t words, sizes[2], size;
@@ -186,7 +186,7 @@ static void obey(struct fuzz *in, int i, const char *at, const char *end)
     }
 }
 
-/* What was written to a server is dropped, or answered; one whose client has gone goes, too. */
+/* Data to a server is dropped, or answered; a server end whose client has closed is closed too. */
 void fuzz_net_drain(struct fuzz *in)
 {
     static char bytes[1 << 18];
@@ -218,7 +218,7 @@ void fuzz_net_answer(struct fuzz *in)
         return;
     }
     line = lines[fuzz_below(in, sizeof lines / sizeof lines[0])];
-    if (how % 8 == 1) /* all say it */
+    if (how % 8 == 1) /* all reply */
         for (i = 0; i < peers; i++)
             say(i, line, strlen(line));
     else

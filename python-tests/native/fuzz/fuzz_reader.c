@@ -1,7 +1,7 @@
 /*
- * fuzz_reader.c: hostile servers against the reply reader. The first byte of an input chooses where the rest is cut into
- * pieces; every reply is walked, its bounds are checked and all its bytes are touched; after an error the reader is reset
- * and has to work again.
+ * fuzz_reader.c: hostile servers against the reply reader. The first byte of an input chooses how the rest is cut into
+ * chunks. Every reply is walked, its bounds are checked and all its bytes are touched. After an error the reader is
+ * reset and must work again.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -53,7 +53,7 @@ static void visit(struct walk *walk, const struct dli_reply *reply, int depth)
     }
 }
 
-/* Take all replies that are there. 0 or -1. */
+/* Read all complete replies. 0 or -1. */
 static int drain(struct dli_reader *reader)
 {
     const struct dli_reply *reply;

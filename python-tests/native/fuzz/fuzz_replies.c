@@ -1,6 +1,7 @@
 /*
- * fuzz_replies.c: what scripts, INFO-like looks and errors answer to each request. The first byte chooses the request, the next
- * ones what it asked for, the rest is the reply, see fuzz_words.h. Results have their bounds, and no sentence has the password.
+ * fuzz_replies.c: replies of scripts and INFO, and errors, to each request. The first byte chooses the request, the
+ * next ones its arguments; the rest is the reply, see fuzz_words.h. Results are in bounds, and no sentence has the
+ * password.
  */
 #include <inttypes.h>
 
@@ -99,7 +100,7 @@ static void check_done(const struct dli_request *request)
     }
 }
 
-/* What is said of an error, cut at any place. */
+/* The sentence about an error, truncated anywhere. */
 static void check_error(const struct dli_reply *reply)
 {
     char shown[64];

@@ -1,8 +1,8 @@
 /*
- * fuzz_store.c: a whole store (store/store.h) against servers that say anything: one server, sentinels, a cluster, a quorum. Handshake,
- * sentinels, subscriber, looks at the cluster, votes, repeats and redirects run as they do in a client, in one thread, on
- * sockets whose other ends are here and by a clock that the input moves. Every request that was pushed is answered once, what
- * is told has its bounds, and no sentence has the password.
+ * fuzz_store.c: a whole store (store/store.h) against servers that reply anything: one server, sentinels, a cluster, a
+ * quorum. Handshakes, sentinels, the subscriber, map refreshes, votes, repeats and redirects run as in a client, in one
+ * thread, on sockets whose other ends are here and with a clock that the input moves. Every request that was pushed is
+ * answered once, results are in bounds, and no sentence has the password.
  *
  * fuzz_net.c is the network, the clock and the servers.
  */
@@ -17,7 +17,7 @@
 
 enum { SLOTS = 8, STEPS = 120, ROWS = 3, MS = 1000 };
 
-/* ---- what the store tells */
+/* ---- callbacks of the store */
 
 static void told(void *owner)
 {

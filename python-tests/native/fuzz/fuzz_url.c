@@ -1,10 +1,10 @@
 /*
- * fuzz_url.c: URLs, options and addresses. The first byte of an input says which:
+ * fuzz_url.c: URLs, options and addresses. The first byte of an input chooses:
  *
  *   p  the rest are two parts of a URL around a password, separated by a line feed: no text repeats the password
- *   o  lines NAME=VALUE for dlock_options_set: a refused value changes nothing, and what is printed can be set again
- *   a  the name of a host: it is looked up when it is an address
- *   and others: a URL: what was understood, written anew, is understood in the same way
+ *   o  lines NAME=VALUE for dlock_options_set: a refused value changes nothing, and a printed value can be set again
+ *   a  a host name: resolved if it is an address
+ *   others: a URL: a parsed URL that is written anew is parsed to the same
  */
 #include <netdb.h>
 
@@ -17,7 +17,7 @@
 
 enum { URL_MAX = 65536 };
 
-/* Instead of threads: only addresses are looked up. */
+/* Instead of threads: only addresses are resolved. */
 int __wrap_dli_thread_start(const char *name, void (*run)(void *), void *argument);
 int __wrap_dli_thread_start(const char *name, void (*run)(void *), void *argument)
 {
@@ -56,7 +56,7 @@ static void copy(struct dlock_options *to, const struct dlock_options *from)
     REQUIRE(same(to, from));
 }
 
-/* An accepted value is printed so that it can be set again, and short buffers are refused. */
+/* An accepted value is printed in a form that can be set again; buffers that are too short are refused. */
 static void check_printed(struct dlock_options *set, int option)
 {
     struct dlock_options again;
@@ -97,7 +97,7 @@ static void set_one(struct dlock_options *set, const char *name, const char *val
     dli_options_fini(&before);
 }
 
-/* Sets laid over one another, for a client and for a lock. */
+/* Sets of options on top of one another, for a client and for a lock. */
 static void check_layers(const struct dlock_options *set)
 {
     struct dlock_options under;
@@ -162,7 +162,7 @@ static size_t put_hosts(char *to, const struct dli_site *site)
     return size;
 }
 
-/* The URL of a site and its options, every byte escaped that may be. */
+/* The URL of a site and its options; every byte that may be escaped is. */
 static void print_url(char *to, const struct dli_site *site, const struct dlock_options *set)
 {
     static const char *const names[] = {"", "+unix", "+sentinel", "+cluster", "+quorum"};
@@ -250,7 +250,7 @@ static void check_url(const char *url, int hidden)
     dli_options_fini(&set);
 }
 
-/* A user's name, a password and what follows it. */
+/* A user name, a password, and the rest. */
 static void fuzz_password(struct fuzz *in)
 {
     static const char *const schemes[] = {"redis",          "rediss",        "redis+unix",
@@ -263,7 +263,7 @@ static void fuzz_password(struct fuzz *in)
     if (memchr(user, ':', first)) /* the password begins there */
         return;
     if (memmem(user, first, SECRET, strlen(SECRET)) || memmem(rest, second, SECRET, strlen(SECRET)))
-        return; /* what is no password may be repeated */
+        return; /* text that is not the password may be repeated */
     before = fuzz_text(user, first);
     behind = fuzz_text(rest, second);
     url = malloc(first + second + 64);

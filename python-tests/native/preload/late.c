@@ -1,8 +1,9 @@
 /*
- * late.c: preloaded into a program, it keeps threads from going on. The file named by DLOCK_LATE has four words. A thread whose
- * wait for a futex began while the first one was 1 goes on only when that is 0; only waits by syscall() are seen: the library's,
- * not those of the C library. A thread that writes to the descriptor whose number is the third one goes on from where it next
- * tries for a mutex when that is 0. The second and the fourth count them.
+ * late.c: preloaded into a program, it stops threads at chosen points. The file named by DLOCK_LATE has four words. A
+ * thread whose futex wait began while the first word was 1 goes on only when that word is 0. This concerns waits by
+ * syscall() only: the library's, not those of the C library. A thread that writes to the descriptor whose number is the
+ * third word stops where it next locks a mutex, until that word is 0. The second and the fourth word count stopped
+ * threads.
  */
 #include <dlfcn.h>
 #include <fcntl.h>

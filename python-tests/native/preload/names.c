@@ -1,7 +1,7 @@
 /*
- * names.c: preloaded into a program, it answers getaddrinfo from the file that DLOCK_NAMES names, read anew each time. A line is
- * a host and what it stands for: addresses in their order, or one of AGAIN, FAIL, NONAME, or HANG for as long as that stands
- * there. Hosts that are not in the file are looked up as ever, and so are addresses.
+ * names.c: preloaded into a program, it answers getaddrinfo from the file that DLOCK_NAMES names, which is read anew
+ * each time. A line is a host and its answer: addresses in their order, or one of AGAIN, FAIL, NONAME, or HANG, which
+ * lasts while it is in the file. Hosts that are not in the file are resolved as usual, and so are addresses.
  */
 #include <dlfcn.h>
 #include <netdb.h>
@@ -20,7 +20,7 @@ static look_up_t *real(void)
     return found;
 }
 
-/* The words behind host in the file, or "". */
+/* The words after host in the file, or "". */
 static void find(const char *host, char out[512])
 {
     char line[512];
@@ -37,7 +37,7 @@ static void find(const char *host, char out[512])
         fclose(file);
 }
 
-/* Each address by itself, in a row; freeaddrinfo of the C library frees node by node. */
+/* A list with a node of its own for each address: freeaddrinfo of the C library frees node by node. */
 static int addresses(char *words, const char *service, const struct addrinfo *hints, struct addrinfo **list)
 {
     struct addrinfo **end = list;

@@ -1,8 +1,10 @@
 /*
- * shim.c: preloaded into a program, it makes chosen calls fail: the k-th allocation, or every one from the k-th on; also
- * threads, descriptors, random bytes and giving way. It counts what is allocated and not yet freed. A sanitizer is preloaded behind it.
+ * shim.c: preloaded into a program, it makes chosen calls fail: the k-th allocation, or all from the k-th on; also
+ * threads, descriptors, random bytes and sched_yield. It counts allocations that are not freed yet. A sanitizer is
+ * preloaded after it.
  *
- * The program finds shim_arm, shim_disarm and shim_live by dlsym; only calls between arm and disarm are counted or fail.
+ * The program finds shim_arm, shim_disarm and shim_live by dlsym. Only calls between arm and disarm are counted or
+ * fail.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -18,7 +20,7 @@ void *__libc_calloc(size_t count, size_t size);
 void *__libc_realloc(void *old, size_t size);
 void __libc_free(void *memory);
 
-/* A sanitizer's own, when there is one. */
+/* The sanitizer's own function, if there is one. */
 void *__interceptor_malloc(size_t size) __attribute__((weak));
 void *__interceptor_calloc(size_t count, size_t size) __attribute__((weak));
 void *__interceptor_realloc(void *old, size_t size) __attribute__((weak));
@@ -34,7 +36,7 @@ static const char *const names[] = {"", "alloc", "thread", "eventfd", "timerfd",
 static int armed; /* enum what; all of these are atomics */
 static int64_t counted, failures, nth, live;
 static int from_then_on;
-static __thread int spared __attribute__((tls_model("initial-exec"))); /* this thread's calls are not the program's */
+static __thread int spared __attribute__((tls_model("initial-exec"))); /* calls of this thread are not counted */
 
 void shim_arm(const char *what, int64_t after, int on)
 {
@@ -47,7 +49,7 @@ void shim_arm(const char *what, int64_t after, int on)
             __atomic_store_n(&armed, (int)i, __ATOMIC_SEQ_CST);
 }
 
-/* How many such calls there were; *fired: how many of them failed. */
+/* Returns how many such calls there were; *fired: how many of them failed. */
 int64_t shim_disarm(int64_t *fired)
 {
     __atomic_store_n(&armed, NOTHING, __ATOMIC_SEQ_CST);
@@ -125,7 +127,7 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*
     return fails(THREAD, EAGAIN) ? EAGAIN : next(thread, attributes, run, argument);
 }
 
-/* Sanitizers call it at the start of every thread, and end the program when it finds no memory. */
+/* Sanitizers call it at the start of every thread, and end the program when it fails. */
 int pthread_getattr_np(pthread_t thread, pthread_attr_t *attributes);
 int pthread_getattr_np(pthread_t thread, pthread_attr_t *attributes)
 {
@@ -174,7 +176,7 @@ int socket(int family, int type, int protocol)
     return fails(SOCKET, EMFILE) ? -1 : next(family, type, protocol);
 }
 
-/* It never fails: somebody else has the core for two milliseconds. */
+/* It never fails: instead somebody else has the core for two milliseconds. */
 int sched_yield(void);
 int sched_yield(void)
 {

@@ -2,17 +2,17 @@
  * sim.h: a deterministic simulation of a few processes with libdlock's engine, a few Redisson clients and one Redis, in
  * one thread and virtual time. The same seed gives the same run, byte for byte.
  *
- *   sim_main.c    command line, jobs, summary        sim_plan.c     what a seed decides
+ *   sim_main.c    command line, jobs, summary        sim_plan.c     what a seed chooses
  *   sim_run.c     the loop of one run, its end       sim_heap.c     events in order of time
- *   sim_net.c     requests, replies and their faults sim_chaos.c    faults that strike by themselves
+ *   sim_net.c     requests, replies and their faults sim_chaos.c    faults that strike at random times
  *   sim_server.c  runs requests on the model         sim_subscriptions.c     subscriptions and messages
- *   sim_driver.c  what the watchdog does             sim_owner.c    callers of the library
+ *   sim_driver.c  stands in for the watchdog             sim_owner.c    callers of the library
  *   sim_transfer.c  longer leases, grants that move to another process
  *   sim_kinds.c, sim_kinds_check.c  worlds of other kinds than the mutex
- *   sim_redisson.c  foreign clients                  sim_check.c, sim_claims.c  the rules that must hold
+ *   sim_redisson.c  foreign clients                  sim_check.c, sim_claims.c  the invariants
  *   sim_store.c, sim_commands.c, sim_zset.c, sim_script.c  the model of Redis; sim_replay.c compares it with a real one
  *
- * Times are microseconds of true time, which nobody in the simulated world can see: clients and server have clocks of
+ * Times are microseconds of true time, which nobody in the simulated world can see. Clients and server have clocks of
  * their own that run a little wrong.
  */
 #ifndef SIM_H
@@ -71,10 +71,10 @@ enum {
 enum sim_fault { SIM_FAULTS(SIM_FAULT_NAME) SIM_FAULT_COUNT };
 #undef SIM_FAULT_NAME
 
-/* Which kind of lock the world has: --world. */
+/* The kind of lock in this world: --world. */
 enum sim_world { SIM_MUTEX, SIM_FAIR, SIM_RW, SIM_SEMAPHORE, SIM_PERMIT, SIM_WORLDS };
 
-/* What a seed decides, sim_plan.c. */
+/* The choices of a seed, sim_plan.c. */
 struct sim_plan {
     int64_t total; /* permits of the semaphore; 0: none */
     int calm;      /* no faults at all */
@@ -82,12 +82,12 @@ struct sim_plan {
     int procs, foreign, locks, owners;
     int64_t chance[SIM_FAULT_COUNT]; /* of a million */
     int64_t faults_end, work_end, end;
-    int64_t delay; /* most, one way */
-    int64_t late;  /* how late a timer may be */
+    int64_t delay; /* maximum, one way */
+    int64_t late;  /* how late a timer may fire */
     int64_t lease[SIM_LEASES], lease_max;
     int renew;  /* per cent of claims that are renewed */
     int cancel; /* per cent of claims that are cancelled */
-    int orders; /* per cent of steps of a holder that extend or move its grant */
+    int orders; /* per cent of a holder's steps that extend or move its grant */
     int64_t hold, think;
     int64_t grace; /* as in common.lua */
     int64_t linger;
@@ -102,7 +102,7 @@ struct sim_stats {
     uint64_t hash;
 };
 
-/* An event; see sim_run.c for what who, what and number mean for each kind. */
+/* An event; sim_run.c says what who, what and number mean for each kind. */
 enum sim_kind {
     SIM_ARRIVE, /* a request at the server */
     SIM_EAR_ARRIVE,
@@ -110,7 +110,7 @@ enum sim_kind {
     SIM_CHAOS,
     SIM_CALM,
     SIM_STOP_WORK,
-    SIM_CLIENT_SIDE, /* kinds from here on wait while their process is paused */
+    SIM_CLIENT_SIDE, /* kinds from here on are deferred while their process is paused */
     SIM_REPLY = SIM_CLIENT_SIDE,
     SIM_TIMEOUT,
     SIM_FAIL,
@@ -128,7 +128,7 @@ struct sim_event {
     int64_t at;
     uint64_t order;
     enum sim_kind kind;
-    int who;      /* index of the peer, -1 none */
+    int who;      /* index of the peer, -1: none */
     int deferred; /* waited for a paused process or a stalled server */
     int64_t number;
     void *what;
@@ -151,19 +151,19 @@ enum sim_request_kind {
     SIM_EXCHANGE,
     SIM_RENEW,
     SIM_FORCED,
-    SIM_RECLAIM, /* by nobody of the world: permits of silent holders come back */
+    SIM_RECLAIM, /* from outside of the processes: a reclaim of silent holders' permits */
     SIM_RED_ACQUIRE,
     SIM_RED_RENEW,
     SIM_RED_RELEASE
 };
 
-/* What a renewal is for, when the watchdog did not send it. */
+/* The purpose of a renewal that the watchdog did not send. */
 enum sim_order { SIM_ORDER_NONE, SIM_ORDER_EXTEND, SIM_ORDER_ADOPT };
 
 struct sim_request {
     enum sim_request_kind kind;
     enum sim_order order;
-    void *moving; /* ADOPT: the grant, and whose it was */
+    void *moving; /* ADOPT: the grant, and its giver */
     int from_peer;
     int64_t from_number;
     int peer, lock, conn;
@@ -171,7 +171,7 @@ struct sim_request {
     int full;  /* EVAL, not EVALSHA */
     int twice; /* the transport sent it twice */
     int done;  /* nobody waits for the answer any more */
-    int copy;  /* a duplicate, or late: nobody hears the answer */
+    int copy;  /* a duplicate, or late: nobody gets the answer */
     int64_t stamp, attempt;
     struct dli_wish wish;
     int rows; /* RENEW */
@@ -180,19 +180,19 @@ struct sim_request {
         int64_t number, lease, first;
     } row[SIM_LOCKS];
     int64_t number, lease; /* foreign: thread id and lease */
-    int64_t token;         /* EXTEND: of the holder that asked */
+    int64_t token;         /* EXTEND: of the holder that requested it */
     dlock_status status;
     int sent;
     struct sim_result result;
 };
 
-/* A subscriber connection as the server and the network know it. */
+/* A subscriber connection in the view of the server and the network. */
 struct sim_ear {
     int peer;
     int connected; /* the server counts it */
-    int silent;    /* nothing gets through any more */
-    int own;       /* hears the channel of its process */
-    int redisson;  /* bits: hears Redisson's channel of these locks */
+    int silent;    /* no data gets through any more */
+    int own;       /* subscribed to the channel of its process */
+    int redisson;  /* bits: subscribed to Redisson's channel of these locks */
     int64_t up_at, down_at;
 };
 
@@ -202,7 +202,7 @@ struct sim_push {
     char text[128];
 };
 
-/* What became of a grant number of one process. */
+/* The state of a grant number of one process. */
 struct sim_number {
     int lock;
     int64_t first, last; /* its tokens, 0: never granted */
@@ -210,8 +210,8 @@ struct sim_number {
     int forced;          /* taken away by force */
     int64_t place;       /* in the line of the fair lock */
     int64_t placed;      /* as of this round */
-    int64_t excused;     /* it may stand on the server unbelieved until then */
-    int64_t wanted_at;   /* a request that wants it was run last */
+    int64_t excused;     /* until then the server may have it although nobody believes in it */
+    int64_t wanted_at;   /* the last request that wants it ran then */
 };
 
 struct sim_claim {
@@ -233,9 +233,9 @@ struct sim_owner {
     struct sim_claim *claim;
     int levels;
     int64_t hold_until; /* true time */
-    int cancels;        /* it will not wait as long as it said */
-    int blind;          /* it was past the check when its process was paused */
-    int same_lock;      /* it did not release what it lost: asks for the same lock again */
+    int cancels;        /* it gives up before the end of its wait */
+    int blind;          /* its check was done when its process was paused */
+    int same_lock;      /* it did not release the lost lock: requests the same one again */
 };
 
 /* One lock in one process. */
@@ -245,8 +245,8 @@ struct sim_side {
     int64_t alarm_version;
     int64_t due;    /* grant number whose renewal is due */
     int idle_turns; /* alarms in a row that changed nothing */
-    int hearing;    /* asked for Redisson's channel */
-    int giver;      /* whose grant is adopted, or an adoption of it undone */
+    int hearing;    /* subscribed to Redisson's channel */
+    int giver;      /* whose grant is being adopted, or given back */
     int64_t given;  /* its number there */
 };
 
@@ -272,10 +272,10 @@ struct sim_redisson {
 struct sim_peer {
     int index, foreign, alive;
     char uuid[40];
-    char bytes[10]; /* its first digits, as permits have them */
+    char bytes[10]; /* first digits of its permits' ids */
     int64_t ppm, clock_base;
-    int64_t paused_until, wake_reply, wake_timer; /* after a pause its parts come to life one by one */
-    int64_t disturbed_until;                      /* faults may be felt until then */
+    int64_t paused_until, wake_reply, wake_timer; /* after a pause its parts resume one by one */
+    int64_t disturbed_until;                      /* effects of faults are possible until then */
     struct sim_conn conn[2];
     struct sim_ear *ear;
     enum dli_line line;
@@ -289,9 +289,9 @@ struct sim_peer {
     struct sim_redisson red;
 };
 
-/* Who owns a lock on the server. */
+/* The owner of a lock on the server. */
 struct sim_seen {
-    int peer; /* -1 nobody */
+    int peer; /* -1: nobody */
     int64_t number, expires, fence;
 };
 
@@ -333,15 +333,15 @@ struct sim {
     int64_t ran_at; /* the server's clock when the last script began; 0: it need not move between two */
     int error_kind;
     int64_t server_disturbed;
-    int64_t reclaim_at, reclaims; /* when silent holders are looked for next; how often that was */
-    int64_t calm_from;            /* the rules for calm times hold from then on */
+    int64_t reclaim_at, reclaims; /* next reclaim, and how many there were */
+    int64_t calm_from;            /* from then on the rules for calm times hold */
     struct sim_claim *claims;
     int faults_on, working;
     uint64_t hash;
     int verbose;
     int drift_factor, driver_mutant;
     enum sim_world world;
-    int64_t places, round; /* given out in the fair lock's line; scripts run */
+    int64_t places, round; /* places given out in the fair lock's line; scripts run */
     char failed[400];
 };
 

@@ -1,5 +1,5 @@
 /*
- * sim_calls.h: what the files of the simulator call of one another; included by sim.h.
+ * sim_calls.h: functions that the files of the simulator share; included by sim.h.
  */
 #ifndef SIM_CALLS_H
 #define SIM_CALLS_H
@@ -9,7 +9,7 @@ uint64_t sim_random(struct sim *s);
 int64_t sim_below(struct sim *s, int64_t limit);
 int64_t sim_between(struct sim *s, int64_t low, int64_t high);
 int sim_percent(struct sim *s, int percent);
-int sim_fault(struct sim *s, enum sim_fault fault); /* strikes now? counts it */
+int sim_fault(struct sim *s, enum sim_fault fault); /* whether it strikes now; counts it */
 void sim_fired(struct sim *s, enum sim_fault fault);
 void sim_mix(struct sim *s, uint64_t value);
 
@@ -17,14 +17,14 @@ void sim_mix(struct sim *s, uint64_t value);
 void sim_at(struct sim *s, int64_t at, enum sim_kind kind, int who, int64_t number, void *what);
 void sim_defer(struct sim *s, struct sim_event event, int64_t at);
 int sim_next(struct sim *s, struct sim_event *event);
-void sim_hurry(struct sim *s, int64_t at);   /* all messages under way arrive by then, late copies never do */
+void sim_hurry(struct sim *s, int64_t at);   /* all messages in flight arrive by then, late copies never do */
 void *sim_alloc(struct sim *s, size_t size); /* zeroed, until the end of the run */
 
 /* ---- clocks, sim_run.c */
 int64_t sim_clock(const struct sim *s, const struct sim_peer *peer);
 int64_t sim_server_clock(const struct sim *s);
 int64_t sim_when(const struct sim *s, const struct sim_peer *peer, int64_t clock); /* true time of a clock's time */
-int64_t sim_expiry(const struct sim *s, int64_t expires_ms);                       /* true time a key is gone */
+int64_t sim_expiry(const struct sim *s, int64_t expires_ms); /* true time at which a key is gone */
 int sim_paused(const struct sim *s, const struct sim_peer *peer);
 void sim_disturb(struct sim *s, struct sim_peer *peer, int64_t until);
 void sim_pause(struct sim *s, struct sim_peer *peer, int64_t until);
@@ -43,7 +43,7 @@ void sim_timeout(struct sim *s, struct sim_request *request);
 void sim_failed(struct sim *s, struct sim_request *request);
 void sim_drop_conn(struct sim *s, struct sim_peer *peer, int conn, int64_t down);
 int64_t sim_delay(struct sim *s);
-void sim_complete(struct sim *s, struct sim_request *request); /* tell who asked; status is set */
+void sim_complete(struct sim *s, struct sim_request *request); /* tell the caller; status is set */
 
 void sim_execute(struct sim *s, struct sim_request *request);
 struct sim_seen sim_look(struct sim *s, int lock);
@@ -108,11 +108,11 @@ void sim_kinds_open(struct sim *s);
 const char *sim_kinds_script(const struct sim *s, const struct sim_request *request);
 void sim_kinds_owner(const struct sim *s, int lock, int peer, int64_t number, char *text);
 int sim_kinds_keys(struct sim *s, const struct sim_request *request, struct sim_word *keys);
-int sim_kinds_held(struct sim *s, const struct sim_request *request); /* what it wants stands on the server */
+int sim_kinds_held(struct sim *s, const struct sim_request *request); /* the server has what it requests */
 void sim_kinds_ran(struct sim *s, const struct sim_request *request, int held);
 void sim_fair_ran(struct sim *s, const struct sim_seen *before);
 void sim_kinds_step(struct sim *s);
 void sim_kinds_end(struct sim *s);
-int sim_shared(const struct sim *s); /* several may hold: the rules of the mutex do not fit */
+int sim_shared(const struct sim *s); /* several may hold: the rules of the mutex do not apply */
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * sim_chaos.c: faults that strike by themselves, looked for every 100 ms, and the end of all faults. See sim.h.
+ * sim_chaos.c: faults that strike at random times, drawn every 100 ms, and the end of all faults. See sim.h.
  */
 #include "sim.h"
 
@@ -32,7 +32,7 @@ static void crash(struct sim *s, struct sim_peer *peer)
         sim_ear_close(s, peer->ear, sim_fault(s, SIM_EAR_LATE));
 }
 
-/* The subscriptions are gone; their owner finds out soon, or after a while. */
+/* The subscriptions are gone; their owner notices soon, or after a while. */
 static void deafen(struct sim *s, struct sim_peer *peer, int silent)
 {
     int64_t until = s->now + (silent ? sim_below(s, 3 * SIM_SECOND) : sim_below(s, SIM_MS));
@@ -132,7 +132,7 @@ static int64_t at_most(int64_t at, int64_t most)
     return at < most ? at : most;
 }
 
-/* All faults end; what was on its way arrives soon. */
+/* All faults end; data in flight arrives soon. */
 void sim_calm(struct sim *s)
 {
     int64_t soon = s->now + 10 * SIM_MS;

@@ -1,15 +1,15 @@
 /*
- * sim_check.c: the rules about server and belief, looked at after every script and every event.
+ * sim_check.c: the rules about the server and the processes' beliefs, checked after every script and every event.
  *
- *   ownership  a field of the lock's hash goes away by its owner's release, by force or by expiry; nobody else's request
- *              changes its TTL, and ours only make it longer
+ *   ownership  a field of the lock's hash disappears by its owner's release, by force or by expiry; nobody else's
+ * request changes its TTL, and ours only make it longer
  *   fencing    tokens reserved for a lock only go up
- *   exclusion  whoever believes that it holds (a process that is awake) owns the key on the server, and is the only one
- *   deadline   no process will trust its grant for longer than the server keeps it, as things are
+ *   exclusion  a process that believes it holds (and is awake) owns the key on the server, and is the only one
+ *   deadline   no process will trust its grant for longer than the server keeps it in the current state
  *   forgotten  a number that the server has granted is one that its process still wants or drops
- *   ghost      no number stands on the server unbelieved by its living process for longer than it takes to undo, or lingers
- *   idle lock  in calm times a lock is not free while somebody waits, but for a moment
- *   liveness   in calm times everybody who waits is served in the end
+ *   ghost      no number is on the server unbelieved by its live process for longer than an undo takes, or lingers
+ *   idle lock  in calm times a lock is not free while somebody waits, except for a moment
+ *   liveness   in calm times every waiter is served in the end
  */
 #include "sim.h"
 
@@ -36,7 +36,7 @@ struct sim_number *sim_number(struct sim *s, struct sim_peer *peer, int64_t numb
 
 /* ---- after a script */
 
-/* Whether the request may end what seen holds. */
+/* Whether the request may end the hold in seen. */
 static int may_end(const struct sim_request *request, const struct sim_seen *seen)
 {
     if (request->kind == SIM_FORCED)
@@ -66,7 +66,7 @@ static int is_giver(const struct sim_request *request, const struct sim_seen *se
     return seen->peer == request->from_peer && seen->number == request->from_number;
 }
 
-/* One of those that the request adopts with, or whose adoption it undoes. */
+/* One of the numbers that the request adopts with, or whose adoption it undoes. */
 static int is_heir(const struct sim_request *request, const struct sim_seen *seen)
 {
     int64_t last = request->order ? request->row[0].number : request->wish.drop;
@@ -75,7 +75,7 @@ static int is_heir(const struct sim_request *request, const struct sim_seen *see
     return seen->peer == request->peer && seen->number >= first && seen->number <= last;
 }
 
-/* Whether the request gave what one had to the other: to an heir, or back. */
+/* Whether the request moved a hold from one to the other: to an adopter, or back. */
 static int moved(const struct sim_request *request, const struct sim_seen *before, const struct sim_seen *after)
 {
     if (request->order == SIM_ORDER_ADOPT)
@@ -84,7 +84,7 @@ static int moved(const struct sim_request *request, const struct sim_seen *befor
     return request->kind == SIM_EXCHANGE && request->wish.first && is_heir(request, before) && is_giver(request, after);
 }
 
-/* A grant that goes back to who gave it out stands there unbelieved until somebody adopts it. */
+/* A grant that goes back to its giver is on the server unbelieved until somebody adopts it. */
 static void gone_back(struct sim *s, const struct sim_request *request)
 {
     if (request->wish.first)
@@ -119,12 +119,12 @@ static void new_owner(struct sim *s, int index, const struct sim_seen *seen)
         return;
     number->lock = index;
     number->first = seen->fence - block + 1;
-    if (number->first <= lock->fence_max) /* fewer are reserved then */
+    if (number->first <= lock->fence_max) /* then fewer are reserved */
         number->first = lock->fence_max + 1;
     reserved(s, lock, number, seen->fence);
 }
 
-/* A request that is run when its client has given up on it may leave a number behind that nobody knows of. */
+/* A request that runs after its client gave it up may leave a number that nobody knows. */
 static void excuse(struct sim *s, const struct sim_request *request, int64_t which, int lock)
 {
     struct sim_number *number = sim_number(s, &s->peer[request->peer], which);
@@ -165,12 +165,12 @@ void sim_check_script(struct sim *s, const struct sim_request *request, int inde
         if (ours && after.expires < before.expires)
             sim_violated(s, "ownership: peer %d makes its lease on %s shorter", request->peer, lock->name);
     }
-    /* Each word of the holder adds a millisecond where it does not make the lease longer, see extend.lua. */
+    /* A holder's command adds a millisecond where it does not make the lease longer, see extend.lua. */
     if (after.peer >= 0 && after.expires > s->store.now / SIM_MS + s->plan.lease_max / SIM_MS + SPARE_MS)
         sim_violated(s, "wire: the TTL of %s is longer than any lease", lock->name);
     if (after.fence < before.fence)
         sim_violated(s, "fencing: the counter of %s goes back", lock->name);
-    if (same && after.peer >= 0 && after.fence != before.fence) /* it asked again, and the counter was gone */
+    if (same && after.peer >= 0 && after.fence != before.fence) /* it acquired again, and the counter was gone */
         reserved(s, lock, sim_number(s, &s->peer[after.peer], after.number), after.fence);
     else if (adopted && !same) {
         lock->unbelieved_since = 0;
@@ -182,7 +182,7 @@ void sim_check_script(struct sim *s, const struct sim_request *request, int inde
 
 /* ---- after an event */
 
-/* The number by which a peer believes it holds the lock; 0: it does not. */
+/* The number by which a peer believes it holds the lock; 0: none. */
 static int64_t belief(const struct sim *s, const struct sim_peer *peer, int index)
 {
     const struct dli_mutex *m = &peer->side[index].m;
@@ -249,8 +249,8 @@ static void check_ghost(struct sim *s, int index, const struct sim_seen *seen)
 }
 
 /*
- * Since when somebody patient waits for the lock; only_ever: without a limit of its own. DLI_NEVER: nobody. A foreign client
- * hears nothing of a lock that expired: it waits for as long as the lease was when it looked.
+ * Since when a patient waiter waits for the lock; only_ever: without a limit of its own. DLI_NEVER: nobody waits. A
+ * foreign client gets no message when a lock expires: it waits for the lease that it saw.
  */
 static int64_t waiting_since(const struct sim *s, int index, int only_ever, int foreign)
 {
@@ -277,9 +277,9 @@ static int64_t waiting_since(const struct sim *s, int index, int only_ever, int 
 }
 
 /*
- * Everybody before us in line has a turn: at most all owners of all processes and the foreign clients. A turn is the
- * hand-overs of a process and one hold (the walk of an owner makes it up to half longer), the way to the next one, a
- * foreign client's grace, and late timers. A foreign client has one turn of those that it and our line have together.
+ * Everybody before us in line has a turn: at most all owners of all processes and the foreign clients. A turn consists
+ * of the hand-overs of a process and one hold (an owner's random steps make it up to half longer), the way to the next
+ * one, a foreign client's grace, and late timers. Of the turns that it shares with our line a foreign client has one.
  */
 int64_t sim_patience(const struct sim *s)
 {

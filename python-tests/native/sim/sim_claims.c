@@ -1,11 +1,11 @@
 /*
- * sim_claims.c: the rules about grants as their owners see them, and what must be left when a run is over.
+ * sim_claims.c: the rules about grants from their owners' view, and about the end of a run.
  *
  *   fencing   the token of a claim is one of those reserved for its number, higher than any before, and stays
  *   lost      a grant that ended without release is reported lost exactly once; a released one never is
  *   renewal   nothing is renewed after its release was answered
- *   calm      without faults nothing is lost or at risk that is renewed
- *   left over nothing stays on the server but what has a TTL
+ *   calm      without faults no renewed grant is lost or at risk
+ *   left over only keys with a TTL stay on the server
  */
 #include "sim.h"
 
@@ -37,12 +37,12 @@ void sim_check_granted(struct sim *s, struct sim_claim *claim)
     claim->granted = 1;
     claim->next = s->claims;
     s->claims = claim;
-    if (number->forced) /* a grant on its way when force took the lock is found out by the first renewal */
+    if (number->forced) /* the first renewal of a grant in flight finds out that force took the lock */
         return;
     if (number->first == 0 || claim->token < number->first || claim->token > number->last)
         sim_violated(s, "fencing: token %" PRId64 " of peer %d was not reserved for %" PRId64, claim->token,
                      claim->peer, claim->number);
-    if (sim_shared(s)) /* grants to several come in any order */
+    if (sim_shared(s)) /* grants of shared locks come in any order */
         return;
     if (claim->adopted ? claim->token != lock->token_max : claim->token <= lock->token_max)
         sim_violated(s, "fencing: token %" PRId64 " on %s comes after %" PRId64, claim->token, lock->name,

@@ -1,5 +1,5 @@
 /*
- * sim_commands.c: the commands on strings, hashes and keys, and what holds for all commands. See sim_store.h.
+ * sim_commands.c: the commands on strings, hashes and keys, and common rules of all commands. See sim_store.h.
  */
 #include "sim_store.h"
 
@@ -48,7 +48,7 @@ int sim_word_is(struct sim_word word, const char *text)
     return strlen(text) == word.size && strncasecmp(word.at, text, word.size) == 0;
 }
 
-/* As Redis: no blanks, no plus sign, no leading zeros. */
+/* As in Redis: no blanks, no plus sign, no leading zeros. */
 int sim_word_integer(struct sim_word word, int64_t *value)
 {
     char text[24], back[24];
@@ -153,7 +153,7 @@ static void hdel(struct sim_call *call, struct sim_key *key)
     sim_reply_integer(call, gone);
 }
 
-/* Add by to what text holds; the new value, or an error in the reply. */
+/* Add by to the number in text; returns the new value, or an error in the reply. */
 static int add_to(struct sim_call *call, struct sim_text *text, int64_t by, const char *error)
 {
     int64_t value = 0;

@@ -1,10 +1,10 @@
 /*
- * sim_driver.c: what the watchdog does around the engine: sends wishes, hands in answers and messages, renews, keeps the
- * timer, and subscribes. See sim.h and src/engine/mutex.h.
+ * sim_driver.c: stands in for the watchdog around the engine: sends wishes, hands in answers and messages, renews,
+ * keeps the timer, and subscribes. See sim.h and src/engine/mutex.h.
  *
- * Driver mutants (--driver-mutant N): 10 a renewal put off until the one in flight is answered is sent even when its number was
- * released meanwhile; 13 no second look once the subscription is there; 19 a request repeated with EVAL
- * keeps its old stamp (harmless, must pass).
+ * Driver mutants (--driver-mutant N): 10 a renewal that waits for the one in flight is sent even when its number was
+ * released meanwhile; 13 no second probe once the subscription is there; 19 a request that is repeated with EVAL keeps
+ * its old stamp (harmless, must pass).
  */
 #include "sim.h"
 
@@ -17,7 +17,7 @@ void sim_driver_start(struct sim *s, struct sim_peer *peer)
 {
     peer->rules = s->plan.rules;
     peer->rules.numbers = &peer->numbers;
-    peer->rules.highest = s->world == SIM_MUTEX ? NULL : &peer->highest; /* there all locks are of one name */
+    peer->rules.highest = s->world == SIM_MUTEX ? NULL : &peer->highest; /* there all locks have one name */
     for (int i = 0; i < s->plan.locks; i++)
         dli_mutex_init(&peer->side[i].m, &peer->rules, sim_random(s));
     sim_owner_start(s, peer);
@@ -41,7 +41,7 @@ static void send_exchange(struct sim *s, struct sim_peer *peer, int lock, const 
     sim_send(s, request);
 }
 
-/* The server does not know the script: the whole text, with a stamp of its own. */
+/* The server does not have the script: send the whole text, with a new stamp. */
 static void send_again(struct sim *s, struct sim_request *old)
 {
     struct sim_peer *peer = &s->peer[old->peer];
@@ -79,7 +79,7 @@ static dlock_status status_of(const struct sim_result *result)
     return DLOCK_SERVER_ERROR;
 }
 
-/* Put the renewals that are due into one request; one is in flight at most. */
+/* Put the due renewals into one request; at most one is in flight. */
 static struct sim_request *gather_renewals(struct sim *s, struct sim_peer *peer)
 {
     struct sim_request *request = NULL;
@@ -130,7 +130,7 @@ static void send_renewal(struct sim *s, struct sim_peer *peer)
     sim_send(s, request);
 }
 
-/* ---- after anything has happened to the engine */
+/* ---- after anything has changed in the engine */
 
 static void drain(struct sim *s, struct sim_side *side)
 {
@@ -324,7 +324,7 @@ void sim_renewal_done(struct sim *s, struct sim_request *request)
 
 /* ---- messages and the line */
 
-/* A grant that was pushed: 1 where the text says one. */
+/* A grant message: 1 if the text is one. */
 static int read_grant(const struct sim *s, const char *text, int64_t said[4], char name[64])
 {
     said[3] = 1;
@@ -341,7 +341,7 @@ void sim_pushed(struct sim *s, struct sim_peer *peer, const struct sim_push *pus
     int lock = push->lock;
 
     sim_trace(s, "peer %d is told: %s", peer->index, push->text);
-    if (lock >= 0 && s->world == SIM_RW) { /* both sides hear */
+    if (lock >= 0 && s->world == SIM_RW) { /* both sides get it */
         dli_mutex_probe(&peer->side[1].m, now);
         sim_service(s, peer, 1);
     }

@@ -1,5 +1,5 @@
 /*
- * sim_heap.c: random numbers, events in order of time, and memory of a run. See sim.h.
+ * sim_heap.c: random numbers, events in order of time, and the memory of a run. See sim.h.
  */
 #include "sim.h"
 
@@ -144,7 +144,7 @@ void sim_hurry(struct sim *s, int64_t at)
         exit(2);
     while (sim_next(s, &all[count]))
         count++;
-    for (int i = 0; i < count; i++) { /* in order of time, which so stays the order */
+    for (int i = 0; i < count; i++) { /* visited in order of time, which stays the order */
         if (all[i].kind == SIM_ARRIVE && ((struct sim_request *)all[i].what)->copy)
             continue;
         if (all[i].deferred && all[i].at > s->now)

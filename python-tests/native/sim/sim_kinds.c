@@ -1,7 +1,7 @@
 /*
- * sim_kinds.c: worlds of other kinds than the mutex (--world): names, scripts and arguments. Every process has one owner,
- * so that each hold has a machine of its own, as the library has it; a read-write lock has two machines in each process, one
- * per side. See sim.h; the rules are in sim_kinds_check.c.
+ * sim_kinds.c: worlds of other kinds than the mutex (--world): names, scripts and arguments. Every process has one
+ * owner, so that each hold has its own machine, as in the library; for a read-write lock each process has two machines,
+ * one per side. See sim.h; the rules are in sim_kinds_check.c.
  */
 #include "sim.h"
 
@@ -23,7 +23,7 @@ int sim_shared(const struct sim *s)
     return s->world >= SIM_RW;
 }
 
-/* What a seed decides differs a little: no foreign clients, nobody takes a lock by force, no orders. */
+/* Seeds choose a little differently here: no foreign clients, no force, no extends or moves. */
 void sim_kinds_plan(struct sim *s)
 {
     struct sim_plan *plan = &s->plan;
@@ -102,7 +102,7 @@ const char *sim_kinds_script(const struct sim *s, const struct sim_request *requ
     return writes ? "write_release" : release[s->world];
 }
 
-/* The id of a number of a peer on the wire. Composed by hand: it is asked for at every event. */
+/* The wire id of a peer's number. Written by hand for speed: it is needed at every event. */
 void sim_kinds_owner(const struct sim *s, int lock, int peer, int64_t number, char *text)
 {
     const struct sim_peer *who = &s->peer[peer];

@@ -2,13 +2,13 @@
  * sim_kinds_check.c: the rules of read-write locks and semaphores, and the order of the fair lock. See sim_kinds.c.
  *
  *   exclusion  a writer that believes it holds is alone; no more permits are believed in than there are
- *   ownership  who believes holds on the server, for at least as long as it will trust that
- *   reclaim    a holder that lives and was heard of keeps its permits; in the end those of the dead are back
- *   permits    those that are left and those that are out are all there are, after every script
- *   fencing    a new grant has a higher token than any before; one asked for again has the same
- *   forgotten  a number that stands on the server is one that its living process wants or drops
- *   order      the fair lock goes to whoever of those in line came first
- *   liveness   in calm times everybody who waits is served in the end
+ *   ownership  a believed hold is on the server, for at least as long as its process will trust it
+ *   reclaim    a live holder that was heard keeps its permits; at the end those of the dead are back
+ *   permits    after every script the free permits and those taken are all there are
+ *   fencing    a new grant has a higher token than any before; a repeated request gets the same token
+ *   forgotten  a number on the server is one that its live process wants or drops
+ *   order      the fair lock goes to the first in line
+ *   liveness   in calm times every waiter is served in the end
  */
 #include "sim.h"
 
@@ -39,7 +39,7 @@ static void permit_bytes(const struct sim *s, int peer, int64_t number, char out
         out[10 + i] = (char)(number >> 8 * (5 - i) & 0xff);
 }
 
-/* When what number holds ends on the server, ms; INT64_MAX: never. -1: it holds nothing. */
+/* When the hold of a number ends on the server, ms; INT64_MAX: never. -1: there is no hold. */
 static int64_t read_or_write_ends(struct sim *s, int lock, int peer, int64_t number)
 {
     struct sim_key *hash = find(s, s->lock[lock].name);
@@ -124,7 +124,7 @@ static void check_token(struct sim *s, const struct sim_request *request, int he
         lock->fence_max = token;
 }
 
-/* A request run late may leave a number behind that nobody knows of. */
+/* A request that runs late may leave a number that nobody knows. */
 static void excuse(struct sim *s, const struct sim_request *request, int64_t which)
 {
     struct sim_number *number = sim_number(s, &s->peer[request->peer], which);
@@ -191,7 +191,7 @@ static void check_exclusion(struct sim *s)
                      s->plan.rules.permits, s->plan.total);
 }
 
-/* Numbers of the living that stand on the server although nobody wants or drops them. */
+/* Numbers of live processes on the server that nobody wants or drops. */
 static void check_forgotten(struct sim *s)
 {
     for (int i = 0; i < s->plan.procs; i++) {
@@ -263,7 +263,7 @@ static void reclaim(struct sim *s)
     }
 }
 
-/* Somebody asks for it now and then. */
+/* A reclaim from time to time. */
 static void reclaim_sometimes(struct sim *s)
 {
     if (s->world != SIM_SEMAPHORE || s->now < s->reclaim_at || s->now < s->error_until)
@@ -301,9 +301,9 @@ void sim_kinds_end(struct sim *s)
     }
 }
 
-/* ---- the fair lock: what the rules of the mutex do not say */
+/* ---- the fair lock: what the rules of the mutex do not cover */
 
-/* The number an id of the wire stands for; NULL when it is not one. */
+/* The number of a wire id; NULL when it is not one. */
 static struct sim_number *number_of(struct sim *s, const struct sim_text *id)
 {
     char digits[SIM_TEXT_MAX + 1];
@@ -316,7 +316,7 @@ static struct sim_number *number_of(struct sim *s, const struct sim_text *id)
     return NULL;
 }
 
-/* The place of a number in the order of arrival; 0: it is not known to stand in line. */
+/* The place of a number in the order of arrival; 0: it is not known to be in line. */
 static int64_t place(const struct sim *s, const struct sim_number *number)
 {
     return number && number->placed == s->round ? number->place : 0;
@@ -335,7 +335,7 @@ static void give_places(struct sim *s, const struct sim_key *key)
     }
 }
 
-/* Who stands in line or is remembered has a place; one who was silent for so long that it is forgotten comes in last. */
+/* A waiter that is in line or remembered has a place. One that was silent until it was forgotten joins at the end. */
 static void note_places(struct sim *s)
 {
     give_places(s, find(s, s->lock[0].line));

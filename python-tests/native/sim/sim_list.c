@@ -1,6 +1,6 @@
 /*
- * sim_list.c: the commands on lists, and those on keys of the kinds beside the mutex. See sim_store.h. A list is kept as
- * fields that have names only; names may repeat.
+ * sim_list.c: the commands on lists, and commands on keys that only other kinds than the mutex use. See sim_store.h. A
+ * list is stored as fields with names only; names may repeat.
  */
 #include "sim_store.h"
 
@@ -206,7 +206,7 @@ static void hgetall(struct sim_call *call, struct sim_key *key)
     }
 }
 
-/* Redis takes fields by chance: here they stand in a row that begins wherever the time says. */
+/* Redis chooses random fields: here they follow one another from a start that the time gives. */
 static void hrandfield(struct sim_call *call, struct sim_key *key)
 {
     int64_t count = 0;

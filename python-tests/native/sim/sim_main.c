@@ -7,7 +7,7 @@
  *   dlock_sim --scripts src/redis/scripts --verbose SEED    one run, event by event
  *   dlock_sim --scripts src/redis/scripts --replay          commands from stdin, see sim_replay.c
  *
- * Leaves with 0 when every rule held, 1 when one was violated (the smallest seed is named), 2 when it could not run, 3 when
+ * Exits with 0 when every rule held, 1 when one was violated (the smallest seed is named), 2 when it could not run, 3 when
  * some fault never struck: then the seeds prove nothing.
  */
 #include "sim.h"
@@ -68,7 +68,7 @@ static void unmake(struct sim *s)
     free(s);
 }
 
-/* enough: how many seeds matter still, those before the smallest bad one that some job has found. */
+/* enough: how many seeds still matter, those before the smallest bad one that any job has found. */
 static void run_seeds(const struct options *options, int index, struct job *job, uint64_t *enough)
 {
     struct sim *s = make(options);
@@ -159,7 +159,7 @@ static void run_jobs(const struct options *options, struct job *total)
     munmap(enough, sizeof *enough);
 }
 
-/* ---- what comes out */
+/* ---- output */
 
 static const char *const fault_names[SIM_FAULT_COUNT] = {
 #define SIM_FAULT_TEXT(id, name) [SIM_##id] = name,
@@ -181,7 +181,7 @@ static void print_stats(const struct sim_stats *stats)
     printf(" hash %016" PRIx64 "\n", stats->hash);
 }
 
-/* Whether a fault can strike in a world. */
+/* Whether a fault can happen in a world. */
 static int applies(int fault, int world)
 {
     if (fault == SIM_FORCE)

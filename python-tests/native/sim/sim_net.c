@@ -1,6 +1,6 @@
 /*
- * sim_net.c: requests and replies. Each process has two connections for commands, first in, first out each way. What can
- * go wrong: not sent, lost, late, doubled, reply lost, connection dropped. See sim.h.
+ * sim_net.c: requests and replies. Each process has two connections for commands, first in, first out each way. Faults:
+ * not sent, lost, late, doubled, reply lost, connection dropped. See sim.h.
  */
 #include "sim.h"
 
@@ -11,7 +11,7 @@ int64_t sim_delay(struct sim *s)
     return sim_between(s, s->plan.delay / 20, s->plan.delay);
 }
 
-/* As usual, or as long as five leases. */
+/* The usual delay, or as long as five leases. */
 static int64_t faulty_delay(struct sim *s, struct sim_peer *peer)
 {
     int64_t delay = sim_delay(s);
@@ -60,7 +60,7 @@ void sim_complete(struct sim *s, struct sim_request *request)
         sim_redisson_done(s, request);
 }
 
-/* The same request once more, later, from a connection nobody listens to any more. */
+/* The same request once more, later, from a connection whose replies nobody reads any more. */
 static void haunt(struct sim *s, const struct sim_request *request)
 {
     struct sim_request *copy = sim_alloc(s, sizeof *copy);

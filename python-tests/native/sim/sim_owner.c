@@ -1,6 +1,6 @@
 /*
- * sim_owner.c: callers of the library: threads that acquire, hold, write to a fenced resource, re-enter, release, cancel
- * and find out that they have lost. See sim.h.
+ * sim_owner.c: callers of the library: threads that acquire, hold, write to a fenced resource, re-enter, release,
+ * cancel, and learn of losses. See sim.h.
  */
 #include "sim.h"
 
@@ -38,7 +38,7 @@ static void go_idle(struct sim *s, struct sim_owner *owner)
     sim_owner_wake(s, owner, sim_below(s, s->plan.think));
 }
 
-/* ---- asking */
+/* ---- acquiring */
 
 struct sim_claim *sim_make_claim(struct sim *s, const struct sim_owner *owner)
 {
@@ -94,7 +94,7 @@ static void ask(struct sim *s, struct sim_owner *owner)
         sim_owner_wake(s, owner, sim_when(s, peer, claim->c.until) - s->now);
 }
 
-/* A caller that was interrupted takes its wait up again: the older claim must stand for it. */
+/* An interrupted caller resumes its wait: the older claim must count for it. */
 static void ask_again(struct sim *s, struct sim_owner *owner)
 {
     struct sim_claim *fresh = sim_make_claim(s, owner), *claim = owner->claim;
@@ -242,7 +242,7 @@ static void hold(struct sim *s, struct sim_owner *owner)
     sim_owner_wake(s, owner, s->plan.hold / 8 + sim_below(s, s->plan.hold / 2));
 }
 
-/* ---- what the library says */
+/* ---- reports of the library */
 
 void sim_owner_told(struct sim *s, struct sim_claim *claim)
 {

@@ -1,6 +1,6 @@
 /*
- * sim_plan.c: what a seed decides about its run: who takes part, with what options, and which faults strike how often.
- * A run has some kinds of faults only, so that rare combinations get room (swarm testing).
+ * sim_plan.c: the choices of a seed for its run: the processes, their options, and which faults happen how often. A run
+ * has only some kinds of faults, so that rare combinations get room (swarm testing).
  */
 #include "sim.h"
 
@@ -14,7 +14,7 @@ static int64_t one_of(struct sim *s, const int64_t *values, int count)
 #define ONE_OF(s, ...)                                                                                                 \
     one_of(s, (const int64_t[]){__VA_ARGS__}, (int)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)))
 
-/* Faults that strike a message or a reply: this often of a million. The others strike at ticks of 100 ms. */
+/* Faults that hit a message or a reply: this often of a million. The others are drawn every 100 ms. */
 static int per_message(enum sim_fault fault)
 {
     return fault <= SIM_PUSH_LOST || fault == SIM_PAUSE_REPLY || fault == SIM_PAUSE_HOLD;
@@ -109,7 +109,7 @@ static void choose_outages(struct sim *s)
         plan->chance[i] = 60000;
 }
 
-/* The server loses its counters again and again, beside grants that follow each other at once and ask for many tokens. */
+/* The server loses its counters again and again, while grants follow each other at once and request many tokens. */
 static void choose_amnesia(struct sim *s)
 {
     struct sim_plan *plan = &s->plan;
@@ -155,5 +155,5 @@ void sim_plan(struct sim *s)
         sim_kinds_plan(s);
     if (!plan->calm && s->seed % 5 == 2)
         choose_amnesia(s);
-    plan->end = plan->work_end + 120 * SIM_SECOND; /* it ends when all is quiet; this is too late */
+    plan->end = plan->work_end + 120 * SIM_SECOND; /* a run ends when everything is done; this is too late */
 }

@@ -1,7 +1,7 @@
 /*
  * sim_redisson.c: a foreign client: one thread that takes its locks by Redisson's steps (protocol notes 2, 3, 5, 6):
- * try, subscribe, try again, wait for a message or the TTL, try again; renew every third; DEL and PUBLISH 0.
- * Its scripts are our own words for those steps; sim_main.c adds them.
+ * try, subscribe, try again, wait for a message or the TTL, try again; renew every third of the lease; DEL and PUBLISH
+ * 0. Its scripts are written by us for those steps; sim_main.c adds them.
  */
 #include "sim.h"
 

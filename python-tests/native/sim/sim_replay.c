@@ -2,8 +2,8 @@
  * sim_replay.c: runs commands from stdin on the model of Redis, so that its answers can be compared with a real server's.
  *
  *   at MICROSECONDS                  the server's clock from here on
- *   oom 0|1                          whether the server is at maxmemory
- *   ears COUNT CHANNEL               how many subscribers a channel has; none at first
+ *   oom 0|1                          whether the server has reached maxmemory
+ *   ears COUNT CHANNEL               how many subscribers a channel has; 0 at first
  *   run SCRIPT KEYS WORD...          a script with its keys and arguments: one line comes out
  *   call WORD...                     one command, as a script would call it: one line comes out
  *
@@ -58,7 +58,7 @@ static int64_t publish(void *world, struct sim_word channel, struct sim_word mes
     return subscribers(world, channel);
 }
 
-/* The words of a line, from the hexadecimal to bytes. */
+/* Decode the words of a line from hexadecimal. */
 static void read_words(struct replay *replay, const char *at)
 {
     char *out = replay->bytes;

@@ -1,5 +1,5 @@
 /*
- * sim_run.c: one run: who is there, the loop over events, clocks, and the end. See sim.h.
+ * sim_run.c: one run: its participants, the event loop, clocks, and the end. See sim.h.
  */
 #include "sim.h"
 
@@ -29,7 +29,7 @@ int64_t sim_server_clock(const struct sim *s)
     return clock > s->ran_at ? clock : s->ran_at;
 }
 
-/* The first true time at which a clock of ppm has run for span. */
+/* The first true time at which a clock that is off by ppm has run for span. */
 static int64_t unrated(int64_t span, int64_t ppm)
 {
     int64_t time = span * MILLION / (MILLION + ppm) - 1;
@@ -50,7 +50,7 @@ int64_t sim_expiry(const struct sim *s, int64_t expires_ms)
     return expires_ms < 0 ? DLI_NEVER : unrated((expires_ms + 1) * SIM_MS - s->server_base, s->server_ppm);
 }
 
-/* ---- pauses and what faults leave behind */
+/* ---- pauses and effects of faults */
 
 int sim_paused(const struct sim *s, const struct sim_peer *peer)
 {
@@ -71,11 +71,10 @@ void sim_pause(struct sim *s, struct sim_peer *peer, int64_t until)
         peer->paused_until = until;
     peer->wake_reply = sim_below(s, 3 * SIM_MS);
     peer->wake_timer = sim_below(s, 3 * SIM_MS);
-    sim_disturb(s, peer,
-                until + s->plan.rules.safety + 5 * SIM_MS); /* a message may have been lost: until it looks again */
+    sim_disturb(s, peer, until + s->plan.rules.safety + 5 * SIM_MS); /* a message may be lost: until it probes */
 }
 
-/* When a part of a paused process is at work again; 0: it is. */
+/* When a part of a paused process works again; 0: it does. */
 static int64_t asleep_until(const struct sim *s, const struct sim_event *event)
 {
     const struct sim_peer *peer = &s->peer[event->who];
@@ -86,7 +85,7 @@ static int64_t asleep_until(const struct sim *s, const struct sim_event *event)
     return peer->paused_until > 0 && s->now < until ? until : 0;
 }
 
-/* ---- what is said */
+/* ---- output */
 
 void sim_trace(struct sim *s, const char *format, ...)
 {
@@ -308,7 +307,7 @@ static void handle(struct sim *s, struct sim_event event)
         client_event(s, event);
 }
 
-/* Work has ended, nobody holds, waits or sends anything. */
+/* Work has ended; nobody holds, waits or sends anything. */
 static int quiet(const struct sim *s)
 {
     if (s->working || s->faults_on || s->pendings > 0)

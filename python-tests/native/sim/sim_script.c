@@ -141,7 +141,7 @@ static void open_lua(struct sim_scripts *scripts)
 
 /* ---- loading */
 
-/* Where an include of a file leads: beside it, or FOLDER/NAME. */
+/* The file of an include: beside the including file, or FOLDER/NAME. */
 static void path_of(const char *file, const char *part, char out[512])
 {
     int folder = strchr(part, '/') ? 0 : (int)(strrchr(file, '/') + 1 - file);
@@ -149,7 +149,7 @@ static void path_of(const char *file, const char *part, char out[512])
     snprintf(out, 512, "%.*s%s", folder, file, part);
 }
 
-/* Append FOLDER/NAME.lua to text as embed.py would: includes taken in, comments and blank lines left out. */
+/* Append FOLDER/NAME.lua to text as embed.py would: includes resolved, comments and blank lines removed. */
 static size_t add_file(const struct sim_scripts *scripts, const char *file, char *text, size_t size)
 {
     char path[1024], line[1024], part[256], included[512];
@@ -256,7 +256,7 @@ static void set_words(lua_State *lua, const char *global, const struct sim_word 
     lua_rawset(lua, LUA_GLOBALSINDEX);
 }
 
-/* Leaves the result on the stack, or the error, and says which. */
+/* Leaves the result on the stack, or the error. Returns which. */
 static int run(struct sim_scripts *scripts, int index, const struct sim_word *keys, int key_count,
                const struct sim_word *args, int arg_count)
 {

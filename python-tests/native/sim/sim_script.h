@@ -9,7 +9,7 @@
 
 enum { SIM_SCRIPTS_MAX = 40, SIM_VALUES_MAX = 16 };
 
-/* What a script answered, arrays laid flat, nil and texts left out. */
+/* The reply of a script: arrays are flattened, nil and texts are left out. */
 struct sim_result {
     int error; /* text is the error */
     char text[120];
@@ -23,16 +23,16 @@ struct sim_scripts;
 struct sim_scripts *sim_scripts_load(const char *folder, struct sim_store *store);
 void sim_scripts_free(struct sim_scripts *scripts);
 
-/* A script with its text given, for clients of another kind. */
+/* Add a script by its text, for other kinds of clients. */
 void sim_scripts_add(struct sim_scripts *scripts, const char *name, const char *text);
 
-/* Its index, -1 when there is none. */
+/* Its index, or -1. */
 int sim_script_find(const struct sim_scripts *scripts, const char *name);
 
 void sim_script_run(struct sim_scripts *scripts, int index, const struct sim_word *keys, int key_count,
                     const struct sim_word *args, int arg_count, struct sim_result *result);
 
-/* The same, but the reply is written as text to out (see sim_replay.c). */
+/* The same, but the reply is written to out as text (see sim_replay.c). */
 void sim_script_show(struct sim_scripts *scripts, int index, const struct sim_word *keys, int key_count,
                      const struct sim_word *args, int arg_count, void *out);
 

@@ -1,6 +1,6 @@
 /*
- * sim_server.c: the server runs a request: our real script with its arguments as the heads of the scripts say, or the
- * steps of a Redisson client. See sim.h.
+ * sim_server.c: the server runs a request: our real script with the arguments that its head lists, or the steps of a
+ * Redisson client. See sim.h.
  */
 #include "sim.h"
 
@@ -10,7 +10,7 @@
 
 enum { ARGS = 12, WIDE = 80 };
 
-/* Arguments under construction. */
+/* Arguments being built. */
 struct args {
     struct sim_word word[ARGS];
     char text[ARGS][WIDE];
@@ -149,7 +149,7 @@ static int fill_keys(struct sim *s, const struct sim_request *request, struct si
     return 5;
 }
 
-/* Refused before the script runs: 1. */
+/* Refuse before the script runs: 1. */
 static int refused(struct sim *s, struct sim_request *request, int script)
 {
     const char *why = NULL;
@@ -218,7 +218,7 @@ struct sim_seen sim_look(struct sim *s, int index)
     return seen;
 }
 
-/* The token counters are gone, as by a flush, or their expiry. */
+/* The token counters are gone, as after a flush, or after their expiry. */
 static void forget(struct sim *s)
 {
     for (int i = 0; i < s->plan.locks; i++) {
@@ -238,7 +238,7 @@ static void tick(struct sim *s)
         s->ran_at = now > s->ran_at ? now : now + 1;
 }
 
-/* What was released, and heard to be, is not granted any more, however late a request for it comes. */
+/* A number whose release was answered is not granted again, however late a request for it comes. */
 static void check_stray(struct sim *s, const struct sim_request *request)
 {
     const struct sim_result *result = &request->result;

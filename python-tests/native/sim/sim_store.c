@@ -44,7 +44,7 @@ void sim_drop_key(struct sim_store *store, struct sim_key *key)
     struct sim_key *last = &store->keys[--store->count];
     struct sim_key gone = *key;
 
-    *key = *last; /* the memory for fields stays with the place that falls free */
+    *key = *last; /* the fields' memory stays with the free slot */
     *last = gone;
 }
 

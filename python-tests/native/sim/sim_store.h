@@ -1,8 +1,8 @@
 /*
- * sim_store.h: the memory of one Redis server, as far as the lock scripts use it: strings, hashes and sorted sets with
- * expiry by the server's own clock. Texts are short (SIM_TEXT_MAX); whatever does not fit ends the program.
+ * sim_store.h: the memory of one Redis server, as far as the lock scripts use it: strings, hashes, lists and sorted
+ * sets with expiry by the server's own clock. Texts are short (SIM_TEXT_MAX); the program ends when one does not fit.
  *
- * Checked against a real server by test_simulator.py, which replays random traces on both (sim_replay.c).
+ * test_simulator.py checks it against a real server: it replays random traces on both (sim_replay.c).
  */
 #ifndef SIM_STORE_H
 #define SIM_STORE_H
@@ -52,7 +52,7 @@ struct sim_reply {
 
 struct sim_store {
     int64_t now; /* the server's clock, microseconds since 1970 */
-    int oom;     /* at maxmemory */
+    int oom;     /* it has reached maxmemory */
     int dirty;   /* a script runs and has called a writing command */
     struct sim_key keys[SIM_KEYS_MAX];
     int count;
@@ -61,7 +61,7 @@ struct sim_store {
     int64_t (*subscribers)(void *world, struct sim_word channel);
     struct sim_reply *items; /* of the last array reply */
     int items_room;
-    char text[256];       /* of the last reply made up here */
+    char text[256];       /* of the last reply that was built here */
     char numbers[64][32]; /* of the scores in it */
 };
 
@@ -100,7 +100,7 @@ struct sim_command_row {
     int least, most; /* words, most < 0: any number */
     int flags;
     enum sim_type type;
-    int typed; /* the key must be of type when it exists; else run looks itself, after its other arguments */
+    int typed; /* the key must be of type when it exists; otherwise run checks that, after its other arguments */
     void (*run)(struct sim_call *call, struct sim_key *key);
 };
 
@@ -112,8 +112,9 @@ void sim_reply_integer(struct sim_call *call, int64_t value);
 void sim_reply_text(struct sim_call *call, const char *at, size_t size);
 void sim_reply_error(struct sim_call *call, const char *text);
 struct sim_reply *sim_reply_array(struct sim_call *call, int count);
-int sim_wrong_type(struct sim_call *call, const struct sim_key *key, enum sim_type type); /* 1, and said so */
-int sim_word_is(struct sim_word word, const char *text);                                  /* whatever the case */
+int sim_wrong_type(struct sim_call *call, const struct sim_key *key,
+                   enum sim_type type);                  /* 1, with the error in the reply */
+int sim_word_is(struct sim_word word, const char *text); /* case is ignored */
 int sim_word_integer(struct sim_word word, int64_t *value);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * sim_subscriptions.c: subscriber connections: who hears what, and messages on their way. See sim.h.
+ * sim_subscriptions.c: subscriber connections: who is subscribed to what, and messages in flight. See sim.h.
  */
 #include "sim.h"
 
@@ -124,7 +124,7 @@ void sim_ear_ask(struct sim *s, struct sim_peer *peer, int what)
     sim_at(s, in_order(&ear->up_at, s->now + sim_delay(s)), SIM_EAR_ARRIVE, peer->index, what, ear);
 }
 
-/* The connection is gone; the server may go on counting it for a while. */
+/* The connection is gone; the server may still count it for a while. */
 void sim_ear_close(struct sim *s, struct sim_ear *ear, int late)
 {
     ear->silent = 1;

@@ -1,8 +1,8 @@
 /*
- * sim_transfer.c: what a holder may ask of the watchdog besides release: a longer lease, and to let its grant go so that
- * another process adopts it. Sometimes two try. As in src/client/operation_kinds.c and transfer.c.
+ * sim_transfer.c: what a holder may request besides a release: a longer lease, and to export its grant so that another
+ * process adopts it. Sometimes two try. As in src/client/operation_kinds.c and transfer.c.
  *
- *   lease  what one hold asked for does not change the lease of a hold that came after it
+ *   lease  the lease that one hold requested does not change the lease of a later hold
  */
 #include "sim.h"
 
@@ -52,7 +52,7 @@ void sim_extend(struct sim *s, struct sim_owner *owner)
         owner->claim->token;
 }
 
-/* The answer is for the hold that asked: one that came after it keeps its own lease. */
+/* The answer is for the hold that requested it: a later one keeps its own lease. */
 static void extended(struct sim *s, const struct sim_request *request, int kept)
 {
     struct sim_peer *peer = &s->peer[request->peer];
@@ -68,7 +68,7 @@ static void extended(struct sim *s, const struct sim_request *request, int kept)
                      request->peer, request->token, holder->token);
 }
 
-/* The grant is on its way to somebody. */
+/* The grant is being moved to another process. */
 static void give_away(struct sim *s, const struct moving *grant)
 {
     struct moving *moving = sim_alloc(s, sizeof *moving);
@@ -139,7 +139,7 @@ void sim_grant_arrives(struct sim *s, struct sim_peer *peer, void *grant)
     order(s, peer, moving->lock, moving->number, moving->lease, SIM_ORDER_ADOPT, moving);
 }
 
-/* The caller tries the same grant once more, at once or when the undo may be over. */
+/* The caller tries the same grant once more, at once or when the undo may have ended. */
 static void try_again(struct sim *s, struct sim_peer *peer, const struct moving *grant)
 {
     struct moving *moving = sim_alloc(s, sizeof *moving);

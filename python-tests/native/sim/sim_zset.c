@@ -20,7 +20,7 @@ static int word_double(struct sim_word word, double *value)
     return *end == '\0' && !isnan(*value);
 }
 
-/* Whether a field stands before the place of score and name. */
+/* Whether a field comes before the place of score and name. */
 static int stands_before(const struct sim_field *field, double score, struct sim_word name)
 {
     size_t least = field->name.size < name.size ? field->name.size : name.size;
@@ -99,7 +99,7 @@ static void zcard(struct sim_call *call, struct sim_key *key)
     sim_reply_integer(call, key ? key->count : 0);
 }
 
-/* A bound of ZCOUNT: "(" in front leaves the bound itself out. */
+/* A bound of ZCOUNT: "(" in front excludes the bound itself. */
 static int bound(struct sim_word word, double *value, int *open)
 {
     *open = word.size > 0 && word.at[0] == '(';
@@ -127,7 +127,7 @@ static void zcount(struct sim_call *call, struct sim_key *key)
     sim_reply_integer(call, count);
 }
 
-/* LIMIT's two numbers; -1: they are none. */
+/* LIMIT's two numbers; -1: they are not numbers. */
 static int64_t limit_of(const struct sim_call *call, int64_t *skip)
 {
     int64_t most = INT64_MAX;

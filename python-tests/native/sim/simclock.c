@@ -1,9 +1,9 @@
 /*
- * simclock.c: preloaded into redis-server, it makes the wall clock stand where the test puts it: at the microseconds in the
- * first eight bytes of the file named by SIM_CLOCK; so a real server and the model can be compared to the last bit. Or, with
- * SIM_CLOCK_RUNS set, run so many ahead, and so many millionths too fast as that says. The monotonic clock, which drives the
- * server's event loop, is left alone; but a server that counts the processor's ticks between its looks at the wall clock
- * (Valkey from 9.1 on) is not told what the processor is, so that it looks each time.
+ * simclock.c: preloaded into redis-server, it sets the wall clock: to the microseconds in the first eight bytes of the
+ * file named by SIM_CLOCK, so that a real server and the model can be compared to the last bit. With SIM_CLOCK_RUNS set
+ * the clock runs instead, so many microseconds ahead, and too fast by as many millionths as that variable says. The
+ * monotonic clock, which drives the server's event loop, is unchanged. A server that counts processor ticks between
+ * readings of the wall clock (Valkey from 9.1 on) is not told the processor's type: then it reads the clock each time.
  */
 #undef _FILE_OFFSET_BITS /* with it fopen would be another name of fopen64 */
 #include <dlfcn.h>

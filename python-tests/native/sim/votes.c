@@ -1,14 +1,14 @@
 /*
- * votes.c: elections and renewals of engine/votes.c in a world of their own: virtual time, servers as the scripts have them,
- * messages that are late, lost, doubled and overtake one another, connections that are cut, servers that forget.
+ * votes.c: elections and renewals of engine/votes.c in a simulated world: virtual time, servers that act as the scripts
+ * do, messages that are late, lost, doubled and overtake one another, connections that are cut, servers that forget.
  *
  *   votes FIRST COUNT GRANTS    so many seeds of so many grants each
  *
- * The seed says how many servers there are, how many must agree, and whether tokens begin with clocks (that differ) or count
- * from one. Up to 2 needed - servers - 1 of the servers forget everything now and then.
+ * The seed chooses how many servers there are, how many must agree, and whether tokens begin with clocks (that differ)
+ * or count from one. Up to 2 needed - servers - 1 of the servers forget everything now and then.
  *
- * Checked with each grant: nobody else has one that is valid; its block of tokens is above all blocks before. Built alone by the
- * mutants: cc -Isrc -Iabi votes.c src/engine/votes.c src/engine/lease.c
+ * Checked with each grant: nobody else has a valid one; its block of tokens is above all blocks before. The mutants
+ * build it alone: cc -Isrc -Iabi votes.c src/engine/votes.c src/engine/lease.c
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -99,7 +99,7 @@ static struct message take(void)
     return first;
 }
 
-/* A millisecond as a rule, now and then as long as a lease. */
+/* Usually a millisecond, sometimes as long as a lease. */
 static void send(struct message message)
 {
     int to_server = message.kind < VOTED;
@@ -133,7 +133,7 @@ static void act_at(int client, int64_t at)
     post((struct message){.at = at, .kind = ACT, .client = client});
 }
 
-/* ---- a server, as acquire.lua, floor.lua, release.lua, renew.lua and again.lua have it */
+/* ---- a server: acquire.lua, floor.lua, release.lua, renew.lua and again.lua */
 
 static void answer(const struct message *asked, enum kind kind, int64_t a, int64_t b)
 {
@@ -154,7 +154,7 @@ static void ask_server(struct server *server, const struct message *m)
         answer(m, VOTED, 0, server->expires - w.now);
         return;
     }
-    if (!server->owner) { /* as tokens.lua; where there are no clocks, any number behind those before */
+    if (!server->owner) { /* as tokens.lua; without clocks any number above those before */
         last = w.clocks ? last : before + 1 + any(w.block);
         server->fence = last > before ? last : before + 1;
         if (before > 0)
@@ -272,7 +272,7 @@ static void granted(int c)
     act_at(c, client->next < client->until ? client->next : client->until);
 }
 
-/* What the election wants now, and whether it is over. */
+/* What the election wants now, and whether it has ended. */
 static void go_on(int c, int must)
 {
     struct client *client = &w.client[c];
@@ -297,7 +297,7 @@ static void go_on(int c, int must)
     }
 }
 
-/* An id that is not spent is asked for again. */
+/* An id that is not used up is requested again. */
 static void begin(int c)
 {
     struct client *client = &w.client[c];
@@ -379,7 +379,7 @@ static void act(int c)
     act_at(c, at < client->limit ? at : client->limit);
 }
 
-/* A doubled answer is one answer: the transport gives it once. */
+/* A doubled answer counts once: the transport delivers it once. */
 static void hear(const struct message *m)
 {
     struct client *client = &w.client[m->client];
