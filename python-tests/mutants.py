@@ -449,7 +449,7 @@ FORGETFUL = (
     )),
     Mutant(623, "a number that is asked for again is compared with what came later", edits=(
         ("engine/exchange.c", "    if (m->want.state == DLI_WANT_NONE)\n        new_number(m);\n",
-         "    int64_t number = m->want.number;\n\n    new_number(m);\n    m->want.number = number ? number : m->want.number;\n"),
+         "    struct dli_want before = m->want;\n\n    new_number(m);\n    if (before.state != DLI_WANT_NONE)\n        m->want = before;\n"),
     )),
 )  # fmt: skip
 
