@@ -65,7 +65,7 @@ MUTANTS = (
         ("engine/exchange.c", "        stamp = m->sent.stamp;\n        lease = m->sent.wish.lease;",
          "        stamp = now;\n        lease = m->sent.wish.lease;"),
     )),
-    Mutant(102, "a grant to who looks lasts as long as its older look asked for", seeds=10000, edits=(
+    Mutant(102, "a probe's grant lasts as long as an older probe requested", seeds=10000, edits=(
         ("redis/scripts/shared/common.lua", "return grant(own, args[2], tonumber(args[3]), args[7])",
          "return grant(own, told.lease, told.block, told.keep)"),
     )),
@@ -83,19 +83,19 @@ MUTANTS = (
     Mutant(106, "a claim with a shorter lease is not confirmed at once", (
         ("engine/mutex.c", "        m->renewing.confirm = 1;\n        m->renewing.at = now;", "        m->renewing.confirm = 1;"),
     )),
-    Mutant(107, "who waits patiently behind a mere try is not put in line", (
+    Mutant(107, "a patient waiter behind a mere try does not join the line", (
         ("engine/exchange.c", "if ((!m->sent.wish.patient && m->waiters > 0) || m->drop.number)", "if (m->drop.number)"),
     )),
     Mutant(108, "the release wakes nobody", (
         ("redis/scripts/shared/common.lua", "  if gate_closed() or not grant_next(nil, nil, first, told) then\n", "  if lock then\n"),
     )),
-    Mutant(109, "the next in line is not told that foreign clients are to be watched", first=20_001, seeds=1000, edits=(
+    Mutant(109, "the next in line is not told to watch foreign clients", first=20_001, seeds=1000, edits=(
         ("redis/scripts/mutex/giveup.lua", "    leave(owner)\n    tell_next()\n", "    leave(owner)\n"),
     )),
     Mutant(110, "a waiter sleeps until it is told", (
         ("engine/exchange.c", "m->probe.at = now + pause < m->probe.again ? now + pause : m->probe.again;", "m->probe.at = m->probe.again;"),
     )),
-    Mutant(111, "who has adopted a grant leaves it to others", (
+    Mutant(111, "an adopter leaves the grant to others, too", (
         ("redis/scripts/shared/adopt.lua", "  redis.call('HDEL', lock, from)\n", ""),
     )),
     Mutant(112, "a lock that lingered is never given back", (
@@ -110,16 +110,16 @@ MUTANTS = (
     Mutant(120, "tokens are counted from the last one on", (
         ("redis/scripts/shared/tokens.lua", "return last - got + 1, got", "return last, got"),
     )),
-    Mutant(121, "nobody is told that there are fewer tokens", (
+    Mutant(121, "the reply hides that there are fewer tokens", (
         ("redis/scripts/shared/tokens.lua", ", got < block and got or nil", ""),
     )),
-    Mutant(122, "a request sent again is told of a whole block", (
+    Mutant(122, "a repeated request gets a whole block", (
         ("redis/scripts/mutex/try.lua", "last_token(args[7]), 1 }", "last_token(args[7]) }"),
     )),
-    Mutant(123, "a counter that is gone is not counted anew for who holds", (
+    Mutant(123, "a lost counter does not start again for the holder", (
         ("redis/scripts/shared/common.lua", "or (tokens(fence, now(), 1, keep))", "or now() + 64"),
     )),
-    Mutant(113, "who takes up a lock that lingers has the token of who left it", (
+    Mutant(113, "a lingering lock is taken up with the token of its last hold", (
         ("engine/handover.c", "    next->handed = 1;\n", "    next->handed = 1;\n    m->tokens.next -= m->handover.linger_until != 0;\n"),
     )),
     Mutant(114, "a lock lingers longer than its grant may be used for turns", (
@@ -128,7 +128,7 @@ MUTANTS = (
     Mutant(124, "an id that was given up may still be granted", (
         ("redis/scripts/mutex/try.lua", "if buried(about, own) then", "if buried(about, own) and false then"),
     )),
-    Mutant(115, "the answer to who asked for a longer lease is for whoever holds by then", (
+    Mutant(115, "the answer to an extend goes to a later holder", (
         ("engine/renewal.c", "m->holder && m->holder->token == token;", "m->holder && token;"),
     )),
 )  # fmt: skip
@@ -136,16 +136,16 @@ MUTANTS = (
 
 # Of busy polling: the rules of test_busy.py find these.
 BUSY = (
-    Mutant(501, "asking in vain is no reason to pause", (("redis/link/busy.c", "busy->came * 2 < ROUND", "busy->came < 0"),)),
+    Mutant(501, "polling in vain is no reason to pause", (("redis/link/busy.c", "busy->came * 2 < ROUND", "busy->came < 0"),)),
     Mutant(502, "one answer in time is enough", (("redis/link/busy.c", "busy->came * 2 < ROUND", "busy->came < 1"),)),
     Mutant(503, "the pause has no end", (("redis/link/busy.c", "pause < PAUSE_MOST ? pause : PAUSE_MOST", "pause"),)),
     Mutant(504, "the pause does not grow", (("redis/link/busy.c", "busy->pause * 4;", "busy->pause;"),)),
     Mutant(505, "one answer too late is a reason to pause", (("redis/link/busy.c", "if (busy->asked < ROUND)", "if (came && busy->asked < ROUND)"),)),
     Mutant(506, "a pause is remembered for ever", (("redis/link/busy.c", "busy->pause /= 2;", ";"),)),
-    Mutant(507, "a lost time slice is nothing but a late answer", (("redis/link/busy.c", "away >= SLICE", "away < 0"),)),
-    Mutant(508, "to be kept from the core is as good as an answer", (("redis/link/busy.c", "came && away < DLI_BUSY_SHARED &&", "came &&"),)),
-    Mutant(509, "the server's own work is somebody else's", (("redis/link/busy.h", "DLI_BUSY_SHARED = 100", "DLI_BUSY_SHARED = 8"),)),
-    Mutant(510, "a server that is not let run is as good as one that is", (
+    Mutant(507, "a lost time slice counts as a late answer", (("redis/link/busy.c", "away >= SLICE", "away < 0"),)),
+    Mutant(508, "a lost core counts as an answer", (("redis/link/busy.c", "came && away < DLI_BUSY_SHARED &&", "came &&"),)),
+    Mutant(509, "the server's own work counts as another program's", (("redis/link/busy.h", "DLI_BUSY_SHARED = 100", "DLI_BUSY_SHARED = 8"),)),
+    Mutant(510, "a server that gets no core counts as one that does", (
         ("redis/link/busy.c", " && !put_aside", " + 0 * put_aside"),
     )),
 )
@@ -153,7 +153,7 @@ BUSY = (
 
 # Of direct calls: test_direct.py finds these.
 DIRECT = (
-    Mutant(511, "who drove leaves nothing to the client's thread", (
+    Mutant(511, "a direct call leaves nothing to the client's thread", (
         ("redis/pipe/pipe.c", "done = settled(pipe);", "done = 1;"),
     )),
     Mutant(512, "calls of many go one by one", (
@@ -164,7 +164,7 @@ DIRECT = (
         ("redis/pipe/pipe.c", "void dli_pipe_leave(struct dli_pipe *pipe)\n{\n    pthread_mutex_unlock(&pipe->mutex);\n",
          "void dli_pipe_leave(struct dli_pipe *pipe)\n{\n    (void)pipe;\n"),
     )),
-    Mutant(518, "who took the answer to renewals leaves the others to the clock", (
+    Mutant(518, "a caller that took the answer to renewals leaves the others to the clock", (
         ("watchdog/renew.c", "    if (batch->queue->count > 0)", "    if (batch->queue->count > 9999)"),
     )),
 )
@@ -174,14 +174,14 @@ BEGUN = (
     Mutant(514, "an event loop never has its turn", (
         ("client/submit.c", "% ROUND == 0 &&", "% ROUND == ROUND &&"),
     )),
-    Mutant(515, "who pauses leaves all to the client's thread", (
+    Mutant(515, "a pausing caller leaves everything to the client's thread", (
         ("redis/pipe/pipe.c", "    if (!dli_busy_may(nap, now))\n        return;\n", "    if (now)\n        return;\n"),
     )),
     Mutant(516, "an event stays promised that never comes", (
         ("client/submit.c", "    if (status != DLOCK_WOULD_BLOCK)\n        dli_events_keep(&entry->client->events, NULL);",
          "    if (status != DLOCK_WOULD_BLOCK && status != DLOCK_OK)\n        dli_events_keep(&entry->client->events, NULL);"),
     )),
-    Mutant(517, "what is told by an event is the return's, too", (
+    Mutant(517, "an answer comes by event and by return", (
         ("client/submit.c", "    if (!by_event && waiter->settled)", "    if (waiter->settled)"),
     )),
 )
@@ -207,7 +207,7 @@ VOTES = (
         ("engine/votes.c", "voter->token > e->token ? voter->token : e->token",
          "!e->token || voter->token < e->token ? voter->token : e->token"),
     )),
-    Mutant(407, "what is reserved ends with the lowest block", (
+    Mutant(407, "the reservation ends with the lowest block", (
         ("engine/votes.c", "voter->last > e->last ? voter->last : e->last;",
          "!e->last || voter->last < e->last ? voter->last : e->last;"),
     )),
@@ -247,18 +247,18 @@ KINDS = (
     Mutant(205, "living readers are removed with the dead", world="rw", edits=(
         ("redis/scripts/rw/rw.lua", "if holds and left == 0 and not", "if holds and not"),
     )),
-    Mutant(206, "two fields are a crowd: harmless", world="rw", caught=False, edits=(
+    Mutant(206, "two fields count as many readers: harmless", world="rw", caught=False, edits=(
         ("redis/scripts/rw/rw.lua", "FEW, SOME, MOST = 16, 8, 1024", "FEW, SOME, MOST = 2, 1, 3"),
     )),
-    Mutant(207, "the dead among a crowd speak for all", world="rw", edits=(
+    Mutant(207, "dead readers among many count for all", world="rw", edits=(
         ("redis/scripts/rw/rw.lua", "FEW, SOME, MOST = 16, 8, 1024", "FEW, SOME, MOST = 2, 1, 1"),
         ("redis/scripts/rw/rw.lua", "  return 0, true\n", "  return 0, false\n"),
     )),
-    Mutant(208, "one reader of a crowd speaks for all", world="rw", edits=(
+    Mutant(208, "one reader of many counts for all", world="rw", edits=(
         ("redis/scripts/rw/rw.lua", "FEW, SOME, MOST = 16, 8, 1024", "FEW, SOME, MOST = 2, 1, 3"),
         ("redis/scripts/rw/rw.lua", "  if more then\n    extend(lock, last)", "  if false then\n    extend(lock, last)"),
     )),
-    Mutant(211, "an acquire sent again takes again", world="semaphore", edits=(
+    Mutant(211, "a repeated acquire takes again", world="semaphore", edits=(
         ("redis/scripts/semaphore/semaphore_acquire.lua", "if token then\n", "if token and not lock then\n"),
     )),
     Mutant(212, "a release counts again when it is repeated", world="semaphore", edits=(
@@ -279,7 +279,7 @@ KINDS = (
     Mutant(217, "a renewal does not say that the holder lives", world="semaphore", edits=(
         ("redis/scripts/semaphore/semaphore_renew.lua", "    lives(holders, owner, permits, lease)\n", ""),
     )),
-    Mutant(218, "what was released is given back again", world="semaphore", edits=(
+    Mutant(218, "a released hold is given back again", world="semaphore", edits=(
         ("redis/scripts/semaphore/semaphore_release.lua", "call('ZREM', holders, holder(ARGV[1], ARGV[6]))\n", ""),
         ("redis/scripts/semaphore/semaphore_change.lua", "  return gone * permits\n", "  return 0 * gone + permits\n"),
     )),
@@ -298,7 +298,7 @@ KINDS = (
     Mutant(231, "the second in line is served", world="fair", edits=(
         ("redis/scripts/fair/fair_line.lua", "    local first = two[1]\n", "    local first = two[2] or two[1]\n"),
     )),
-    Mutant(232, "who comes without waiting passes the line", world="fair", edits=(
+    Mutant(232, "a try without a wait passes the line", world="fair", edits=(
         ("redis/scripts/fair/fair_acquire.lua", "  local who, token = hand_on(own, want)\n", "  local who, token = own, nil\n"),
     )),
     Mutant(233, "a release wakes nobody", world="fair", edits=(
@@ -324,19 +324,19 @@ CLUSTER = (
     Mutant(305, "TRYAGAIN is an error", world="cluster", edits=(
         ("redis/codec/cluster_map.c", '"TRYAGAIN ", ', ""),
     )),
-    Mutant(306, "a server that has left the map is still followed to", world="cluster", edits=(
+    Mutant(306, "redirects to a server that has left the map are followed", world="cluster", edits=(
         ("redis/cluster/node.c", "return node && __atomic_load_n(&node->listed, __ATOMIC_ACQUIRE) ? node : NULL;", "return node;"),
     )),
 )  # fmt: skip
 
 # Found by test_faults_cluster.py, of requests that rest for a moment.
-STACK = Mutant(307, "who rests last goes on first", edits=(
+STACK = Mutant(307, "the last delayed request goes on first", edits=(
     ("redis/cluster/route.c", "        lane->parked_end = &(*lane->parked_end = route)->next;",
      "        route->next = lane->parked, lane->parked = route;"),
 ))  # fmt: skip
 
 # Found by test_faults_server.py, of a server that has lost its scripts.
-OVERTAKEN = Mutant(606, "those that go together go by their hash once more", edits=(
+OVERTAKEN = Mutant(606, "batched calls are sent by their hash once more", edits=(
     ("redis/pipe/pipe_io.c", "            if (!again_in_full(pipe, call, reply))\n                again(pipe, call);", "            again(pipe, call);"),
 ))  # fmt: skip
 
@@ -363,11 +363,11 @@ REPLICAS = (
 # The same defects on a cluster, and two of the way there. test_replicas_cluster.py must find them.
 CLUSTER_REPLICAS = (
     *REPLICAS,
-    Mutant(511, "callers go by their usual connection", world="replicas", edits=(
+    Mutant(511, "callers use their usual connection", world="replicas", edits=(
         ("redis/cluster/route.c", "    if (dli_replicas_want(&at->replicas, &route->job.request)) {",
          "    if (!route->lane && dli_replicas_want(&at->replicas, &route->job.request)) {"),
     )),
-    Mutant(512, "all of none are enough", world="replicas", edits=(
+    Mutant(512, "all of zero replicas are enough", world="replicas", edits=(
         ("redis/cluster/node.c", "&node->budget, lane->wake_fd, cluster->confirm,", "&node->budget, lane->wake_fd, 0 * cluster->confirm,"),
     )),
 )  # fmt: skip
@@ -377,10 +377,10 @@ PUBSUB = (
     Mutant(521, "plain Pub/Sub is sharded where the servers have it", world="cluster", edits=(
         ("redis/cluster/cluster.c", "cluster->probed = cluster->pubsub == DLI_PUBSUB_PLAIN;", "cluster->probed = 0;"),
     )),
-    Mutant(522, "who subscribes to both leaves out the plain channel", world="cluster", edits=(
+    Mutant(522, "a subscriber of both kinds leaves out the plain channel", world="cluster", edits=(
         ("redis/cluster/subscriptions.c", "    if (form != DLI_FORM_SHARDED)\n", "    if (form == DLI_FORM_PLAIN)\n"),
     )),
-    Mutant(523, "who subscribes to both counts once", world="cluster", edits=(
+    Mutant(523, "a subscriber of both kinds counts once", world="cluster", edits=(
         ("redis/codec/commands.c", "INT64_C(2) * wish->listening", "INT64_C(1) * wish->listening"),
     )),
     Mutant(524, "the plain subscription stays where the slot was", world="cluster", edits=(
@@ -390,33 +390,33 @@ PUBSUB = (
 )  # fmt: skip
 
 # Found by test_faults_waiting.py, of a waiter that was granted the lock and runs only when the lease is over.
-LATE = Mutant(601, "who was woken does not look at the time", edits=(
+LATE = Mutant(601, "a woken waiter does not check the time", edits=(
     ("client/acquire.c", "== DLI_SETTLED_GRANTED && dli_now() < waiter->sure_until;", "== DLI_SETTLED_GRANTED;"),
 ))  # fmt: skip
 
 # Found by test_faults_clock.py, of a server whose clock is set back.
-CLOCK = Mutant(607, "who waits remembers nothing of its last look", edits=(
+CLOCK = Mutant(607, "a waiter remembers nothing of its last probe", edits=(
     ("engine/exchange.c", "    m->probe.seen = answer->seen;\n", ""),
 ))  # fmt: skip
 
 # Found by test_multi.py, of a grant that comes after the lease.
-TOO_LATE = Mutant(603, "a member of a multi-lock asks again when nobody waits for it", edits=(
+TOO_LATE = Mutant(603, "a member of a multi-lock is requested again when nobody waits for it", edits=(
     ("client/multi_once.c", "    dli_mutex_give_up(&part->entry->m, &part->waiter->claim, DLOCK_UNREACHABLE, now);\n", ""),
 ))  # fmt: skip
 
 # Found by test_bad_one.py, of a server that refuses one lock.
 BAD_ONE = (
-    Mutant(611, "what was refused together is not asked for in parts", world="renewals", edits=(
+    Mutant(611, "locks refused together are not requested again in parts", world="renewals", edits=(
         ("watchdog/renew.c", "    else if (batch->count > 1 && dli_request_blamed(request))\n        split_blamed(batch, request, now);\n", ""),
         ("watchdog/renew.c", "static void split_blamed(struct", "__attribute__((unused)) static void split_blamed(struct"),
     )),
-    Mutant(612, "who was refused is forgotten", world="renewals", edits=(
+    Mutant(612, "a refused lock is forgotten", world="renewals", edits=(
         ("client/renewal.c", "    entry->apart = refused;\n", ""),
     )),
-    Mutant(613, "who was refused once stays alone", world="renewals", edits=(
+    Mutant(613, "a lock refused once stays alone", world="renewals", edits=(
         ("client/renewal.c", "    entry->apart = refused;\n", "    entry->apart |= refused;\n"),
     )),
-    Mutant(614, "a refused caller goes with others again", world="callers", edits=(
+    Mutant(614, "a refused caller joins a batch again", world="callers", edits=(
         ("redis/pipe/request.c", "    if (__atomic_load_n(request->place->apart, __ATOMIC_RELAXED) != apart)",
          "    if (apart && !request->place)"),
     )),
@@ -430,12 +430,12 @@ UNNAMED = Mutant(616, "the first member is to blame", edits=(
 ))  # fmt: skip
 
 # Found by test_stray.py, of requests that come after the undo.
-STRAY = Mutant(604, "the undo does not say that a request may still be under way", edits=(
+STRAY = Mutant(604, "the undo does not say that a request may still be in flight", edits=(
     ("engine/exchange.c", "wish->doubt = m->drop.number && m->drop.doubt;", "wish->doubt = 0;"),
 ))  # fmt: skip
 
 # Found by test_transfer.py, of adoptions whose answer is lost.
-DISOWN = Mutant(605, "an adoption that nobody heard of is left alone", edits=(
+DISOWN = Mutant(605, "an adoption with a lost answer is not undone", edits=(
     ("client/transfer.c", "    if (in_doubt(operation))", "    if (0 && in_doubt(operation))"),
 ))  # fmt: skip
 
@@ -447,14 +447,14 @@ FORGETFUL = (
     Mutant(622, "a grant with a lower token is adopted", edits=(
         ("engine/transfer.c", " || dli_mutex_falls(m, token)", ""),
     )),
-    Mutant(623, "a number that is asked for again is compared with what came later", edits=(
+    Mutant(623, "a repeated request is compared with later tokens", edits=(
         ("engine/exchange.c", "    if (m->want.state == DLI_WANT_NONE)\n        new_number(m);\n",
          "    struct dli_want before = m->want;\n\n    new_number(m);\n    if (before.state != DLI_WANT_NONE)\n        m->want = before;\n"),
     )),
 )  # fmt: skip
 
 # Found by test_batch.py, of the replies to many callers in one.
-BATCH = Mutant(602, "the first answer of a crowd is everybody's", edits=(
+BATCH = Mutant(602, "the first answer of a batch is everybody's", edits=(
     ("redis/pipe/pipe_io.c", "dli_batch_reply(call, &reply->items[i], room)", "dli_batch_reply(call, &reply->items[0], room)"),
 ))  # fmt: skip
 

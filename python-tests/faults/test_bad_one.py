@@ -129,7 +129,7 @@ class Denying(LockServer):
 
     def judge(self, _: socket.socket, words: list[bytes]) -> bytes:
         keys = words[3 : 3 + int(words[2])]
-        locks = keys[::5] if self.what.startswith("crowd") else keys
+        locks = keys[::5] if self.what.startswith("batch") else keys
         self.asked_for.append(set(locks))
         if (self.bad in locks) if self.bad else len(locks) > 1:
             self.sizes.append(len(locks))
@@ -225,11 +225,11 @@ def callers_with_a_bad_one(new_agent: Make, **environment: str) -> None:
 
         busy(lambda: len(fake.sizes) > 0)  # in a batch it is refused, alone it is not
         alone["denied"] = True
-        crowds, seen, tries = fake.others, len(fake.sizes), 0
+        accepted, seen, tries = fake.others, len(fake.sizes), 0
         while tries < 200:
             rounds = iter([False, True])
             tries += busy(lambda: next(rounds))
-        assert fake.others > crowds and len(fake.sizes) <= seen + 1, "it goes with others no more"
+        assert fake.others > accepted and len(fake.sizes) <= seen + 1, "it goes with others no more"
         alone["denied"], seen = False, len(fake.sizes)
         busy(lambda: len(fake.sizes) > seen)  # after a success it joins a batch again
         tell(fired=len(fake.sizes))

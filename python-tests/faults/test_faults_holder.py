@@ -359,7 +359,7 @@ def test_a09_release_and_extend_at_once(server: Server, agent: Agent, rounds: in
 # ---- A-10: acquire ends while the server grants
 
 
-class Crowd:
+class Gathering:
     """Requests wait until there are enough; then they go on, and no reply comes back any more."""
 
     def __init__(self, proxy: Proxy, size: int) -> None:
@@ -380,11 +380,11 @@ def test_a10_nobody_wants_the_grant(server: Server, agent: Agent, new_proxy: Mak
     client = agent.open(proxy, command_timeout_ms=limit, private_connections=many, **FAST)
     names = [f"a10 {i}" for i in range(many)]
     locks = [client.lock(name) for name in names]
-    crowd = Crowd(proxy, many)
+    gathering = Gathering(proxy, many)
     longest, late, granted = 0.0, 0.0, 0
     for _ in range(rounds):
         until(lambda: client.ping(1000).status == "OK")
-        crowd.open = False
+        gathering.open = False
         waits = [lock.start("acquire", 1, limit if ends == "timed out" else -1, thread=1 + i) for i, lock in enumerate(locks)]
         until(lambda: alive(server, names) == many)
         granted += many

@@ -82,14 +82,14 @@ def test_h02_subscription_cut_while_waiting(server: Server, new_agent: Make, con
 
     locks[0].acquire(1, 0).ok
     for turn in range(rounds):
-        holder, waiter, ear = locks[turn % 2], locks[1 - turn % 2], b"dlock-%d" % (1 - turn % 2)
+        holder, waiter, subscriber = locks[turn % 2], locks[1 - turn % 2], b"dlock-%d" % (1 - turn % 2)
         wait = waiter.start("acquire", 1, 20_000, thread=1)
         until(lambda: server.command("ZCARD", "dlock_queue:{h02}") > 0)
         first = chance.random() < 0.5
-        there = ear in subscribed(server)
+        there = subscriber in subscribed(server)
         if first:
             kill()
-            deaf += ear not in subscribed(server)
+            deaf += subscriber not in subscribed(server)
         began = now()
         release = holder.start("release", 1)
         if not first:

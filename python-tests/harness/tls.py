@@ -5,8 +5,8 @@
     authority.issue("localhost", end=YEAR(2021))       # expired
     server = secure(new_server, authority, pair)            # a redis-server; secure_url(server) is rediss://localhost:PORT
 
-    with Ear(pair) as ear:                                  # replies +OK to every command; ear.names: the server names
-        ear.url, ear.heard                                  # requested (SNI); ear.heard: the data received through TLS
+    with Recorder(pair) as recorder:                                  # replies +OK to every command; recorder.names: the server names
+        recorder.url, recorder.received                                  # requested (SNI); recorder.received: the data received through TLS
 """
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def secure_url(server: Server, host: str = "localhost") -> str:
     return f"rediss://{host}:{server.tls_port}"  # type: ignore[attr-defined]
 
 
-class Ear:
+class Recorder:
     """A TLS server that accepts one connection after the other and keeps what it reads."""
 
     def __init__(self, pair: Pair, **settings: Any) -> None:
@@ -137,7 +137,7 @@ class Ear:
         self.context.load_cert_chain(pair.cert, pair.key)
         self.context.sni_callback = lambda _connection, name, _context: self.names.append(name)
         self.names: list[str | None] = []
-        self.heard = b""
+        self.received = b""
         self.failed: list[str] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
@@ -156,7 +156,7 @@ class Ear:
                 with self.context.wrap_socket(link, server_side=True) as secured:
                     rest = b""
                     while data := secured.recv(65536):
-                        self.heard += data
+                        self.received += data
                         rest += data
                         while parsed := parse(rest, 0) if rest else None:
                             rest = rest[parsed[1] :]
@@ -169,7 +169,7 @@ class Ear:
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
 
-    def __enter__(self) -> Ear:
+    def __enter__(self) -> Recorder:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -30,7 +30,7 @@ def told(client: Client, *types: str) -> Event:
             return event
 
 
-def quiet(client: Client, *types: str) -> None:
+def no_event(client: Client, *types: str) -> None:
     """There is no event of these types."""
     while (answer := client.next(0)).status == "OK":
         assert answer.event.type not in types, answer.event
@@ -148,7 +148,7 @@ def test_events(agent: Agent, new_agent: Make, redis_server: Server, kind: str) 
     assert (event.type, event.tag, event.owner) == ("RELEASED", 14, 3) and event.held_for >= 0
     assert mine.submit_release(3, 15).status == "NOT_HELD"
     theirs.acquire(1, 0).ok
-    quiet(client, "ACQUIRED", "ACQUIRE_FAILED", "RELEASED", "RELEASE_FAILED", "LOST")
+    no_event(client, "ACQUIRED", "ACQUIRE_FAILED", "RELEASED", "RELEASE_FAILED", "LOST")
 
 
 @each
@@ -265,7 +265,7 @@ def losses(client: Client, rows: list[Row]) -> dict[str, str]:
         (row,) = [row for row in rows if row.mine.id == event.lock_id]
         assert row.kind not in found and event.token == row.token and event.owner == 1
         found[row.kind] = event.cause
-    quiet(client, "LOST")
+    no_event(client, "LOST")
     return found
 
 
@@ -668,7 +668,7 @@ def test_who_reads_is_not_let_write(agent: Agent, new_agent: Make, redis_server:
     for answer in (write.acquire(1, 0), write.acquire(1, -1), write.submit_acquire(1, -1, 5)):
         assert answer.status == "UPGRADE_REFUSED" and "'lock'" in answer.message and answer.retryable == 0
     assert image(redis_server) == before and write.state(1) == "NONE" and read.state(1) == "HELD"
-    quiet(client, "ACQUIRED", "ACQUIRE_FAILED")
+    no_event(client, "ACQUIRED", "ACQUIRE_FAILED")
     wait = waits(write, 2, 1)  # another owner waits as usual
     other.lock("lock", kind="read").acquire(1, 0).ok
     assert not wait.ready()
@@ -1060,10 +1060,10 @@ def test_a_rest_is_told(agent: Agent, redis_server: Server, kind: str) -> None:
     if kind == "fair":
         redis_server.command("RPUSH", "redisson_lock_queue:{rested}", "java:1")
         redis_server.command("ZADD", "redisson_lock_timeout:{rested}", 1 << 52, "java:1")
-    with redis_server.client() as ear:
-        ear.subscribe("*{rested}*", command="PSUBSCRIBE")
+    with redis_server.client() as subscriber:
+        subscriber.subscribe("*{rested}*", command="PSUBSCRIBE")
         mine.release(1).ok
-        heard = ear.message(5)
+        heard = subscriber.message(5)
         assert heard and heard[0].endswith(b"{rested}:java:1" if kind == "fair" else b"{rested}")
     assert kind == "read" or mine.acquire(2, 0).status == "BUSY"
 

@@ -9,7 +9,7 @@ import pytest
 import dlock
 from harness.agent import Agent, Lock, until
 from harness.cluster import Cluster
-from harness.steps.counting import Ear, JavaSemaphore
+from harness.steps.counting import Subscriber, JavaSemaphore
 from harness.kinds import one
 from harness.server import Server
 from harness.tally import tell
@@ -38,13 +38,13 @@ def test_a_killed_holder(new_agent: Make, redis_server: Server) -> None:
     mine.acquire(1, 0).ok
     mine.acquire(2, 0).ok
     waits = seats(other, 4).start("acquire", 1, -1, thread=1)
-    ear = Ear(redis_server, b"redisson_sc:{seats}")
+    subscriber = Subscriber(redis_server, b"redisson_sc:{seats}")
     until(lambda: redis_server.command("PUBSUB", "NUMSUB", "redisson_sc:{seats}")[1] == 2)
     holder.kill()
     theirs = seats(other)
     comes_back(theirs, 4)
     waits.answer().ok
-    assert ear.heard()[-1] == b"5" and java.call("try_acquire", 1) == 1 and java.call("try_acquire", 1) == 0
+    assert subscriber.messages()[-1] == b"5" and java.call("try_acquire", 1) == 1 and java.call("try_acquire", 1) == 0
     assert redis_server.command("GET", "seats") == b"0"
     tell(done=1, fired=1)
 

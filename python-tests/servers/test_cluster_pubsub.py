@@ -93,7 +93,7 @@ def give(lock: Lock, kind: str) -> None:
 
 
 @contextlib.contextmanager
-def ears(cluster: Cluster, kind: str) -> Iterator[dict[str, Redis]]:
+def foreign_subscribers(cluster: Cluster, kind: str) -> Iterator[dict[str, Redis]]:
     """Subscribers: a plain one at a server that does not have the lock, and a sharded one where it is."""
     owner = cluster.owner(NAME)
     elsewhere = next(node for node in cluster.primaries() if node is not owner)
@@ -107,7 +107,7 @@ def ears(cluster: Cluster, kind: str) -> Iterator[dict[str, Redis]]:
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "fair"])
 def test_who_is_told(agent: Agent, cluster: Cluster, mode: str, kind: str) -> None:
     lock = one(opened(agent, cluster, mode), kind, NAME)
-    with ears(cluster, kind) as there:
+    with foreign_subscribers(cluster, kind) as there:
         give(lock, kind)
         heard = {}
         for sort, verb in (("plain", "PUBLISH"), ("sharded", "SPUBLISH")):

@@ -23,7 +23,7 @@ from harness.proxy import Proxy
 from harness.resp import encode
 from harness.sentinel import SERVICE, Watched, ask
 from harness.server import Server
-from harness.tls import YEAR, Authority, Ear, Pair, openssl, secure, secure_url, tls_only
+from harness.tls import YEAR, Authority, Recorder, Pair, openssl, secure, secure_url, tls_only
 from test_direct import LONG, opened, takes_answers
 
 os.environ.setdefault("DLOCK_LIBRARY", str(LIBRARY))
@@ -134,8 +134,8 @@ def test_a_folder_of_authorities(agent: Agent, server: Server, papers: Papers, t
 
 def test_k03_another_name(agent: Agent, papers: Papers) -> None:
     """A host name is sent (SNI) and must match; addresses are not sent."""
-    with Ear(papers.server) as ear:
-        url = ear.url.replace("127.0.0.1", "{}")
+    with Recorder(papers.server) as recorder:
+        url = recorder.url.replace("127.0.0.1", "{}")
         for host, name, told, good in (
             ("localhost", "", "localhost", True), ("127.0.0.1", "", None, True), ("localhost", "localhost.", "localhost", True),
             ("127.0.0.1", "a.locks.example", "a.locks.example", True), ("localhost", "127.0.0.1", None, True),
@@ -144,14 +144,14 @@ def test_k03_another_name(agent: Agent, papers: Papers) -> None:
             ("127.0.0.1", "::2", None, False), ("localhost", "localhos", "localhos", False),
         ):  # fmt: skip
             client = agent.open(url.format(host), tls_server_name=name, **trusting(papers))
-            heard = len(ear.heard)
+            heard = len(recorder.received)
             answer = client.ping(5000)
-            assert ear.names.pop() == told and not ear.names
+            assert recorder.names.pop() == told and not recorder.names
             if good:
-                assert answer.status == "OK" and b"SETNAME" in ear.heard[heard:]
+                assert answer.status == "OK" and b"SETNAME" in recorder.received[heard:]
             else:
                 assert answer.status == "TLS_FAILED" and f"'{name}'" in answer.message and "tls_server_name" in answer.message, answer
-                assert len(ear.heard) == heard
+                assert len(recorder.received) == heard
             client.free().ok
 
 
@@ -169,25 +169,25 @@ UNTRUSTED: dict[str, tuple[Callable[[Papers], Pair], str]] = {
 def test_k03_an_untrusted_server(agent: Agent, papers: Papers, why: str) -> None:
     """The password goes to the right server only."""
     make, words = UNTRUSTED[why]
-    with Ear(make(papers)) as ear:
-        url = ear.url.replace("127.0.0.1", "localhost")
-        refused(attempt(agent, url, password=SECRET, **trusting(papers)), "TLS_FAILED", f"localhost:{ear.port} has a", words)
-        assert ear.heard == b"" and ear.names
+    with Recorder(make(papers)) as recorder:
+        url = recorder.url.replace("127.0.0.1", "localhost")
+        refused(attempt(agent, url, password=SECRET, **trusting(papers)), "TLS_FAILED", f"localhost:{recorder.port} has a", words)
+        assert recorder.received == b"" and recorder.names
         client = agent.open(url, password=SECRET, tls_verify="off")
         assert "tls_verify is off" in client.event().text
         client.ping(5000)
-        assert SECRET.encode() in ear.heard
+        assert SECRET.encode() in recorder.received
         client.free().ok
 
 
 def test_k03_a_revoked_certificate(agent: Agent, papers: Papers, tmp_path: pathlib.Path) -> None:
     """By a list. With a list that is too old, or of another authority, revocation is unknown: refused."""
     lists, pair = tmp_path / "crl.pem", papers.authority.issue("localhost")
-    with Ear(pair) as ear:
-        url = ear.url.replace("127.0.0.1", "localhost")
+    with Recorder(pair) as recorder:
+        url = recorder.url.replace("127.0.0.1", "localhost")
         shutil.copy(papers.authority.revoked(), lists)
         agent.open(url, tls_crl_file=lists, **trusting(papers)).ping(5000)
-        assert ear.heard
+        assert recorder.received
         papers.authority.revoke(pair)
         for revoked, words in (
             (papers.authority.revoked(), "that was revoked"),
@@ -195,13 +195,13 @@ def test_k03_a_revoked_certificate(agent: Agent, papers: Papers, tmp_path: pathl
             (papers.foreign.revoked(), "has no list"),
         ):
             shutil.copy(revoked, lists)
-            heard = ear.heard
+            heard = recorder.received
             said: list[str] = []
             with contextlib.suppress(AssertionError):
                 until(lambda: said.append(attempt(agent, url, tls_crl_file=lists, **trusting(papers)).message) or words in said[-1])
             assert words in said[-1], said[-3:]
             refused(attempt(agent, url, password=SECRET, tls_crl_file=lists, **trusting(papers)), "TLS_FAILED", words, "tls_crl_file")
-            assert ear.heard == heard
+            assert recorder.received == heard
 
 
 def test_a_list_of_revoked_certificates_that_changes(agent: Agent, papers: Papers, new_server: Make, tmp_path: pathlib.Path) -> None:
@@ -225,11 +225,11 @@ def test_the_systems_authorities(new_agent: Make, server: Server, papers: Papers
 def test_k03_versions(agent: Agent, papers: Papers, new_server: Make) -> None:
     server = secure(new_server, papers.authority, papers.server, "--tls-protocols", "TLSv1.2")
     assert attempt(agent, secure_url(server), **trusting(papers)).ok.token > 0
-    with Ear(papers.server, maximum_version=ssl.TLSVersion.TLSv1_1, minimum_version=ssl.TLSVersion.MINIMUM_SUPPORTED) as ear:
-        ear.context.set_ciphers("DEFAULT:@SECLEVEL=0")
-        refused(attempt(agent, ear.url, **trusting(papers)), "TLS_FAILED", "no version of TLS from 1.2 on")
-        until(lambda: bool(ear.failed))
-        assert not ear.heard
+    with Recorder(papers.server, maximum_version=ssl.TLSVersion.TLSv1_1, minimum_version=ssl.TLSVersion.MINIMUM_SUPPORTED) as recorder:
+        recorder.context.set_ciphers("DEFAULT:@SECLEVEL=0")
+        refused(attempt(agent, recorder.url, **trusting(papers)), "TLS_FAILED", "no version of TLS from 1.2 on")
+        until(lambda: bool(recorder.failed))
+        assert not recorder.received
 
 
 # ---- client certificates
@@ -327,8 +327,8 @@ def test_k03_a_server_without_tls(agent: Agent, server: Server, papers: Papers) 
 
 def test_tls_behind_a_plain_url(agent: Agent, server: Server, papers: Papers) -> None:
     refused(attempt(agent, secure_url(server).replace("rediss", "redis")), "UNREACHABLE", "perhaps", "rediss://")
-    with Ear(papers.server) as ear:
-        answer = attempt(agent, ear.url.replace("rediss", "redis"))
+    with Recorder(papers.server) as recorder:
+        answer = attempt(agent, recorder.url.replace("rediss", "redis"))
         assert answer.status in ("TLS_FAILED", "UNREACHABLE") and "rediss://" in answer.message
     for reply, status in ((b"\x15\x03\x01\x00\x02\x02\x46", "TLS_FAILED"), (b"", "UNREACHABLE")):
         with once(reply) as url:
@@ -684,10 +684,10 @@ def test_a_sentinel_must_prove_who_it_is(agent: Agent, papers: Papers, watched: 
 def test_a_server_that_a_sentinel_names_must_prove_it_too(agent: Agent, papers: Papers, server: Server) -> None:
     """The sentinel is trusted, but the server that it names has a certificate of another authority, or no TLS."""
     foreign = papers.foreign.issue("127.0.0.1")
-    with Watched(0, 1, secured=tls_only(papers.authority, papers.server)) as up, Ear(foreign) as ear:
-        for place, status, words in ((ear.port, "TLS_FAILED", "authority"), (server.port, "UNREACHABLE", "TLS handshake")):
+    with Watched(0, 1, secured=tls_only(papers.authority, papers.server)) as up, Recorder(foreign) as recorder:
+        for place, status, words in ((recorder.port, "TLS_FAILED", "authority"), (server.port, "UNREACHABLE", "TLS handshake")):
             up.sentinels[0].command("SENTINEL", "REMOVE", SERVICE)
             up.sentinels[0].command("SENTINEL", "MONITOR", SERVICE, "127.0.0.1", place, 1)
             answer = agent.open(up.url, password=SECRET, **trusting(papers)).ping(5000)
             assert answer.status == status and words in answer.message and SERVICE in answer.message
-        assert ear.heard == b""
+        assert recorder.received == b""

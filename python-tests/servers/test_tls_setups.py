@@ -13,7 +13,7 @@ from harness.proxy import Proxy
 from harness.quorum import Quorum
 from harness.sentinel import ask
 from harness.server import Server
-from harness.tls import Authority, Ear, Pair, tls_only
+from harness.tls import Authority, Recorder, Pair, tls_only
 
 SECRET = "s3cret-canary"
 CLIENT_HELLO = b"\x16\x03\x01"
@@ -177,17 +177,17 @@ def test_a_primary_must_prove_who_it_is(agent: Agent, papers: Papers, cluster: G
     """The servers that name it are trusted. It gets no password, and the others are not affected."""
     node, other = cluster.nodes[1:]
     front, trap = (proxies[1].port for proxies in (cluster.fronts, cluster.traps))
-    with Ear(papers.stranger) as ear:
-        cluster.announce(node, ear.port, trap)
+    with Recorder(papers.stranger) as recorder:
+        cluster.announce(node, recorder.port, trap)
         try:
             client = agent.open(cluster.url.replace(f"127.0.0.1:{front},", ""), **papers.trusting)
             answer = client.lock(cluster.key_of(node)).acquire(1, 0)
-            assert answer.status == "TLS_FAILED" and f"127.0.0.1:{ear.port} has a certificate" in answer.message, answer
+            assert answer.status == "TLS_FAILED" and f"127.0.0.1:{recorder.port} has a certificate" in answer.message, answer
             silent(answer)
             lock = client.lock(cluster.key_of(other))
             lock.acquire(1, 0).ok
             lock.release(1).ok
-            assert ear.heard == b"" and ear.failed
+            assert recorder.received == b"" and recorder.failed
         finally:
             cluster.announce(node, front, trap)
 

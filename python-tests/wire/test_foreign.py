@@ -58,7 +58,7 @@ def client(new_client: Callable[..., Client]) -> Client:
 
 
 @pytest.fixture
-def ear(redis_server: Server) -> Iterator[Redis]:
+def subscriber(redis_server: Server) -> Iterator[Redis]:
     """Subscribes to all of Redisson's channels; by pattern, so that it does not count as a waiter."""
     with redis_server.client() as redis:
         redis.send("PSUBSCRIBE", "redisson_*")
@@ -125,7 +125,7 @@ def near(value: int, expected: int) -> bool:
     return expected - 2000 < value <= expected
 
 
-def test_vectors_of_the_foreign_client_itself(redis_server: Server, new_jvm: Callable[..., Jvm], ear: Redis) -> None:
+def test_vectors_of_the_foreign_client_itself(redis_server: Server, new_jvm: Callable[..., Jvm], subscriber: Redis) -> None:
     a = new_jvm(client_id="aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa").lock("k")
     b = new_jvm(client_id="bbbbbbbb-bbbb-4bbb-8bbb-bbbbbbbbbbbb")
     owner = b"aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa:1"
@@ -135,10 +135,10 @@ def test_vectors_of_the_foreign_client_itself(redis_server: Server, new_jvm: Cal
     assert left is not None and near(left, 5000)
     a._rearm_ms = 30000
     request = "0" * 32
-    assert a.release(1, request, forget=False) == 0 and near(a.remain_ms(), 30000) and ear.message(0) is None
+    assert a.release(1, request, forget=False) == 0 and near(a.remain_ms(), 30000) and subscriber.message(0) is None
     assert a.release(1, request) == 0 and holder(redis_server, "k") == {owner: b"1"}
-    assert a.release(1, "1" * 32) == 1 and ear.message() == (b"redisson_lock__channel:{k}", b"0")
-    assert a.release(1, "2" * 32) is None and ear.message(0) is None and not a.is_locked()
+    assert a.release(1, "1" * 32) == 1 and subscriber.message() == (b"redisson_lock__channel:{k}", b"0")
+    assert a.release(1, "2" * 32) is None and subscriber.message(0) is None and not a.is_locked()
     redis_server.command("HSET", "k", "somebody", 1)
     assert b.lock("k").acquire(7) == -1
     redis_server.command("DEL", "k")
@@ -148,7 +148,7 @@ def test_vectors_of_the_foreign_client_itself(redis_server: Server, new_jvm: Cal
     assert near(fenced[0].acquire(7) or 0, 30000) and redis_server.command("GET", "redisson_lock_token:{k}") == b"2"
 
 
-def test_vectors_with_libdlock_as_holder(redis_server: Server, jvm: Jvm, client: Client, ear: Redis) -> None:
+def test_vectors_with_libdlock_as_holder(redis_server: Server, jvm: Jvm, client: Client, subscriber: Redis) -> None:
     ours, theirs = client.lock("k", lease_ms=30_000), jvm.lock("k")
     assert ours.acquire()
     ((owner, count),) = holder(redis_server, "k").items()
@@ -159,23 +159,23 @@ def test_vectors_with_libdlock_as_holder(redis_server: Server, jvm: Jvm, client:
     assert theirs.is_locked() and theirs.hold_count(7) == 0
     with pytest.raises(NotOwner):
         theirs.unlock(7)
-    assert ear.message(0) is None and holder(redis_server, "k") == {owner: b"1"}
+    assert subscriber.message(0) is None and holder(redis_server, "k") == {owner: b"1"}
     ours.release()
-    assert ear.message() == (b"redisson_lock__channel:{k}", b"0") and not theirs.is_locked()
+    assert subscriber.message() == (b"redisson_lock__channel:{k}", b"0") and not theirs.is_locked()
     with pytest.raises(dlock.NotHeld):
         ours.release()
-    assert ear.message(0) is None
+    assert subscriber.message(0) is None
     assert theirs.acquire(7) is None
 
 
-def test_vectors_with_libdlock_as_the_other(redis_server: Server, jvm: Jvm, client: Client, ear: Redis) -> None:
+def test_vectors_with_libdlock_as_the_other(redis_server: Server, jvm: Jvm, client: Client, subscriber: Redis) -> None:
     ours, theirs = client.lock("k"), jvm.lock("k")
     assert theirs.acquire(1) is None and theirs.acquire(1, lease=5) is None
     seen = ours.inspect()
     assert not ours.try_acquire()
     assert seen.holder == jvm.owner(1) and seen.foreign and seen.remaining and 3 < seen.remaining <= 5
     assert holder(redis_server, "k") == {jvm.owner(1).encode(): b"2"}
-    assert theirs.unlock(1) is False and not ours.try_acquire() and ear.message(0) is None
+    assert theirs.unlock(1) is False and not ours.try_acquire() and subscriber.message(0) is None
     assert theirs.unlock(1) is True and ours.try_acquire()
     ours.release()
     redis_server.command("HSET", "k", "somebody", 1)  # without TTL: never taken for free
@@ -431,14 +431,14 @@ def test_foreign_force_takes_libdlocks_lock(redis_server: Server, jvm: Jvm, new_
 
 
 def test_libdlock_force_takes_the_foreign_lock(
-    redis_server: Server, new_jvm: Callable[..., Jvm], new_client: Callable[..., Client], ear: Redis
+    redis_server: Server, new_jvm: Callable[..., Jvm], new_client: Callable[..., Client], subscriber: Redis
 ) -> None:
     holds, waits, client = new_jvm(), new_jvm(), new_client(safety_ms=PATIENT)
     holds.lock("k").lock(1)
     waiter = Running(waits.lock("k").try_lock, 1, WHILE)
     wait_until(lambda: listeners(redis_server, "k") == 1)
     assert client.lock("k").force_release()
-    assert ear.message() == (channel_of("k"), b"0")
+    assert subscriber.message() == (channel_of("k"), b"0")
     assert waiter.result() is True and holds.renew() == {b"k": 0} and holds.renew() == {}
     with pytest.raises(NotOwner):
         holds.lock("k").unlock(1)

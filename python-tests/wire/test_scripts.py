@@ -48,7 +48,7 @@ def who(redis_server: Server) -> Iterator[Callable[..., Who]]:
 
     yield make
     for one in made:
-        one.ear.close()
+        one.subscriber.close()
 
 
 # ---- acquire
@@ -229,11 +229,11 @@ def test_release_by_a_stranger_changes_nothing(wire: Wire, who: Callable[..., Wh
     wire.acquire(b, LINE)
     keys = wire.name, wire.fence, wire.line, wire.about
     before = [wire.redis.command("DUMP", key) for key in keys]
-    with redis_server.client() as ear:
-        ear.subscribe(wire.channel)
+    with redis_server.client() as subscriber:
+        subscriber.subscribe(wire.channel)
         for _ in range(3):
             assert wire.release(stranger) == 0
-        assert ear.message(timeout=0) is None
+        assert subscriber.message(timeout=0) is None
     assert [wire.redis.command("DUMP", key) for key in keys] == before
     assert b.nothing()
 
@@ -250,12 +250,12 @@ def test_release_twice_is_once(wire: Wire, who: Callable[..., Who]) -> None:
 
 def test_release_announces_the_redisson_way(wire: Wire, who: Callable[..., Who], redis_server: Server) -> None:
     a = who()
-    with redis_server.client() as ear:
-        ear.send("PSUBSCRIBE", "redisson_*")
-        ear.read()
+    with redis_server.client() as subscriber:
+        subscriber.send("PSUBSCRIBE", "redisson_*")
+        subscriber.read()
         wire.acquire(a)
         assert wire.release(a) == 1
-        assert ear.message() == (wire.channel, b"0")
+        assert subscriber.message() == (wire.channel, b"0")
     assert wire.redis.command("KEYS", "*") == [wire.fence]  # a pattern subscriber gets no turn
 
 
@@ -277,13 +277,13 @@ def test_what_redisson_put_into_the_hash_stays(wire: Wire, who: Callable[..., Wh
     wire.acquire(a)
     assert how == "alone" or wire.acquire(b, LINE)[0] == 0
     assert java.read(2 * LEASE) is None and wire.holder() == {a.raw: b"1", b"mode": b"read", FOREIGN.encode(): b"1"}
-    with redis_server.client() as ear:
-        ear.subscribe(wire.channel)
+    with redis_server.client() as subscriber:
+        subscriber.subscribe(wire.channel)
         if how == "pass":
             assert wire.pass_on(a, a.again()) == [1, [-1]]
         else:
             assert wire.release(a, rest=REST if how == "rest" else 0) == 1
-        assert ear.message(timeout=0) is None
+        assert subscriber.message(timeout=0) is None
     assert wire.holder() == {b"mode": b"read", FOREIGN.encode(): b"1"} and wire.left() > 2 * LEASE - 5000
     if how != "alone":  # the waiter probes and gets the rest
         assert b.message() == b"open %d %d order" % (b.number, GRACE)
@@ -303,15 +303,15 @@ def test_a_rest_is_exactly_as_long_as_it_is(
 ) -> None:
     a, b = who(), who()
     wire.acquire(a, lease=lease)
-    with redis_server.client() as ear:
-        ear.send("PSUBSCRIBE", "*")
-        ear.read()
+    with redis_server.client() as subscriber:
+        subscriber.send("PSUBSCRIBE", "*")
+        subscriber.read()
         assert wire.release(a, rest=REST) == 1
         assert REST - 5000 < wire.left() <= REST
         code, left, foreign, *_ = wire.acquire(b, LINE)
         assert (code, foreign) == (0, 0) and REST - 5000 < left <= REST
-        assert ear.message() == (wire.channel, b"0")  # Redisson's waiters probe, and get the rest
-        assert ear.message(timeout=0) is None
+        assert subscriber.message() == (wire.channel, b"0")  # Redisson's waiters probe, and get the rest
+        assert subscriber.message(timeout=0) is None
     all_expire(wire.redis)
 
 
@@ -582,11 +582,11 @@ def foreign_release(wire: Wire) -> Any:
 
 
 @pytest.fixture
-def foreign_ear(redis_server: Server, wire: Wire) -> Iterator[Client]:
+def foreign_subscriber(redis_server: Server, wire: Wire) -> Iterator[Client]:
     """A foreign JVM that waits."""
-    with redis_server.client() as ear:
-        ear.subscribe(wire.channel)
-        yield ear
+    with redis_server.client() as subscriber:
+        subscriber.subscribe(wire.channel)
+        yield subscriber
 
 
 def test_foreign_holder_is_recognised(wire: Wire, who: Callable[..., Who]) -> None:
@@ -605,11 +605,11 @@ def test_a_foreign_holder_without_ttl(wire: Wire, who: Callable[..., Who]) -> No
     assert wire.acquire(who(), LINE) == [0, -1, 1]
 
 
-def test_foreign_turn_without_a_line(wire: Wire, who: Callable[..., Who], foreign_ear: Client) -> None:
+def test_foreign_turn_without_a_line(wire: Wire, who: Callable[..., Who], foreign_subscriber: Client) -> None:
     a, b = who(), who()
     wire.acquire(a)
     wire.release(a)
-    assert foreign_ear.message() == (wire.channel, b"0")
+    assert foreign_subscriber.message() == (wire.channel, b"0")
     assert wire.queue() == [b"*"] and 0 < wire.left(wire.line) <= 2 * GRACE
     code, left, _ = wire.acquire(b, TRY)
     assert code == 0 and 0 < left <= GRACE
@@ -617,7 +617,7 @@ def test_foreign_turn_without_a_line(wire: Wire, who: Callable[..., Who], foreig
     assert wire.acquire(b, TRY)[0] == 1
 
 
-def test_foreign_client_takes_its_turn(wire: Wire, who: Callable[..., Who], foreign_ear: Client) -> None:
+def test_foreign_client_takes_its_turn(wire: Wire, who: Callable[..., Who], foreign_subscriber: Client) -> None:
     a, b = who(), who()
     wire.acquire(a)
     wire.release(a)
@@ -628,7 +628,7 @@ def test_foreign_client_takes_its_turn(wire: Wire, who: Callable[..., Who], fore
     wait_until(lambda: wire.acquire(b, LINE, seq=2)[0] == 1)
 
 
-def test_foreign_turns_among_ours(wire: Wire, who: Callable[..., Who], foreign_ear: Client) -> None:
+def test_foreign_turns_among_ours(wire: Wire, who: Callable[..., Who], foreign_subscriber: Client) -> None:
     ours = [who() for _ in range(3)]
     holder, turns, grants = ours[0], 0, 0
     wire.acquire(holder)
@@ -646,7 +646,7 @@ def test_foreign_turns_among_ours(wire: Wire, who: Callable[..., Who], foreign_e
             while (told := head.message()) and not told.startswith(b"open "):
                 pass
             assert told == b"open %d %d " % (head.number, GRACE) + wire.name
-            assert foreign_ear.message() == (wire.channel, b"0")
+            assert foreign_subscriber.message() == (wire.channel, b"0")
             assert wire.acquire(head, LINE, seq=2)[0] == 0  # it is told, but waits
             assert foreign_acquire(wire) is None and foreign_release(wire) == 1
             wait_until(lambda: wire.acquire(head, LINE, seq=3)[0] == 1)
@@ -657,22 +657,22 @@ def test_foreign_turns_among_ours(wire: Wire, who: Callable[..., Who], foreign_e
 
 def test_our_own_ears_are_not_foreign(wire: Wire, who: Callable[..., Who], redis_server: Server) -> None:
     a, b, c = who(), who(), who()
-    ears = [redis_server.client() for _ in range(3)]
-    for ear in ears:  # one of each of ours
-        ear.subscribe(wire.channel)
+    subscribers = [redis_server.client() for _ in range(3)]
+    for subscriber in subscribers:  # one of each of ours
+        subscriber.subscribe(wire.channel)
     wire.acquire(a)
     wire.acquire(b, LINE, listening=1)
     wire.acquire(c, LINE, listening=1)
     assert wire.release(a, listening=1) == 1
     assert wire.holder() == {b.raw: b"1"} and not wire.redis.command("HEXISTS", wire.about, "*")
-    ears.pop().close()
+    subscribers.pop().close()
     wait_until(lambda: wire.redis.command("PUBSUB", "NUMSUB", wire.channel)[1] == 2)
     assert wire.release(b, listening=1) == 1
-    ears.pop().close()
+    subscribers.pop().close()
     wait_until(lambda: wire.redis.command("PUBSUB", "NUMSUB", wire.channel)[1] == 1)
     assert wire.release(c, listening=1) == 1
     assert wire.queue() == []  # nobody's turn
-    ears.pop().close()
+    subscribers.pop().close()
 
 
 def test_fenced_lock_counts_on(wire: Wire, who: Callable[..., Who]) -> None:
@@ -763,10 +763,10 @@ def test_force(wire: Wire, who: Callable[..., Who]) -> None:
     assert wire.release(a) == 0
 
 
-def test_force_of_a_foreign_lock(wire: Wire, who: Callable[..., Who], foreign_ear: Client) -> None:
+def test_force_of_a_foreign_lock(wire: Wire, who: Callable[..., Who], foreign_subscriber: Client) -> None:
     foreign_acquire(wire)
     assert wire.force() == 1
-    assert foreign_ear.message() == (wire.channel, b"0")
+    assert foreign_subscriber.message() == (wire.channel, b"0")
     assert wire.holder() == {} and foreign_acquire(wire) is None
 
 
@@ -818,7 +818,7 @@ def test_inspect_changes_nothing(wire: Wire, who: Callable[..., Who]) -> None:
 # ---- the server
 
 
-def test_what_is_left_behind_vanishes(wire: Wire, who: Callable[..., Who], foreign_ear: Client) -> None:
+def test_what_is_left_behind_vanishes(wire: Wire, who: Callable[..., Who], foreign_subscriber: Client) -> None:
     beat = 40
     ours = [who(hear=False) for _ in range(3)]
     wire.acquire(who(), lease=100)
@@ -860,13 +860,13 @@ def test_a_full_server_lets_go_and_renews(new_server: Callable[..., Server]) -> 
         assert wire.holder() == {c.raw: b"1"}
         assert wire.force() == 1 and wire.holder() == {b.raw: b"1"}
         assert wire.release(b) == 1 and other.release(d) == 1
-        with server.client() as ear:
-            ear.subscribe(wire.channel)
+        with server.client() as subscriber:
+            subscriber.subscribe(wire.channel)
             redis.command("CONFIG", "SET", "maxmemory", "0")
             a = a.again()
             wire.acquire(a)
             redis.command("CONFIG", "SET", "maxmemory", "1mb")
-            assert wire.release(a) == 1 and ear.message() == (wire.channel, b"0")
+            assert wire.release(a) == 1 and subscriber.message() == (wire.channel, b"0")
         redis.command("CONFIG", "SET", "maxmemory", "0")
         other.acquire(d)
         redis.command("CONFIG", "SET", "maxmemory", "1mb")
@@ -878,9 +878,9 @@ def test_all_keys_are_declared_and_in_one_slot(new_server: Callable[..., Server]
     server = new_server("--cluster-enabled", "yes", "--cluster-port", str(free_port()))
     server.command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
     wait_until(lambda: b"cluster_state:ok" in server.command("CLUSTER", "INFO"))
-    with server.client() as redis, server.client() as ear:
+    with server.client() as redis, server.client() as subscriber:
         wire, a, b = Wire(redis, name), Who(server), Who(server)
-        ear.subscribe(wire.channel)
+        subscriber.subscribe(wire.channel)
         assert wire.acquire(a)[0] == 1
         assert wire.acquire(b, LINE)[0] == 0
         assert renew(redis, (wire.name, a.id, LEASE)) == [1]

@@ -42,7 +42,7 @@ def process(redis_server: Server) -> Iterator[Processes]:
 
     yield make
     for one in made:
-        one.ear.close()
+        one.subscriber.close()
 
 
 @pytest.fixture
@@ -376,7 +376,7 @@ def test_a_client_that_crashed(wire: Wire, process: Processes, who: Holds) -> No
     for one in ghosts:
         wire.acquire(one, LINE)
     wire.acquire(b, LINE)
-    dead.ear.close()
+    dead.subscriber.close()
     wait_until(lambda: wire.redis.command("PUBSUB", "NUMSUB", dead.channel)[1] == 0)
     wire.release(a)
     assert wire.holder() == b.raw and wire.line() == []
@@ -468,9 +468,9 @@ def test_the_vectors(wire: Wire, who: Holds, java: Javas) -> None:
     code, ms, foreign = wire.acquire(o, LINE)
     assert (code, foreign) == (0, 1) and 29_000 < ms <= 30_000
     assert PLACE - 1000 < (c.acquire() or 0) < PLACE + 1000  # ours is as far away as it says
-    with c.redis as ear:
-        ear.subscribe(wire.channel + b":" + o.raw)
-        assert a.release() == 1 and ear.message() == (wire.channel + b":" + o.raw, b"0")
+    with c.redis as subscriber:
+        subscriber.subscribe(wire.channel + b":" + o.raw)
+        assert a.release() == 1 and subscriber.message() == (wire.channel + b":" + o.raw, b"0")
     before = wire.scores()[c.raw]
     assert wire.acquire(o, LINE)[0] == 1 and wire.line() == [c.raw]
     assert before <= wire.scores()[c.raw] <= before + 1000  # ours takes nothing off
@@ -519,11 +519,11 @@ def test_a_foreign_head_is_asked_at_each_look(wire: Wire, who: Holds, java: Java
     wire.acquire(a)
     j.acquire()
     wire.acquire(b, LINE)
-    with redis_server.client() as ear:
-        ear.subscribe(wire.channel + b":" + b.raw)
+    with redis_server.client() as subscriber:
+        subscriber.subscribe(wire.channel + b":" + b.raw)
         wire.release(a)
-        ear.send("PING")
-        assert j.message() == b"0" and j.nothing() and ear.read()[0] == b"pong"
+        subscriber.send("PING")
+        assert j.message() == b"0" and j.nothing() and subscriber.read()[0] == b"pong"
     assert not wire.redis.command("HEXISTS", wire.about, "!")
     for _ in range(3):
         code, ms, foreign = wire.acquire(b, LINE)
@@ -740,10 +740,10 @@ def test_ours_is_told_that_the_head_may_be_dead(
     ghost.acquire()
     j.acquire()
     wire.acquire(b, LINE)
-    with redis_server.client() as ear:
-        ear.subscribe(wire.channel + b":" + b.raw)
+    with redis_server.client() as subscriber:
+        subscriber.subscribe(wire.channel + b":" + b.raw)
         wire.release(a)
-        assert ear.message() == (wire.channel + b":" + b.raw, b"0") and j.nothing()
+        assert subscriber.message() == (wire.channel + b":" + b.raw, b"0") and j.nothing()
 
 
 def test_given_up_and_put_back(wire: Wire, who: Holds, java: Javas) -> None:

@@ -76,21 +76,21 @@ def who(redis_server: Server) -> Iterator[Callable[..., Who]]:
 
     yield make
     for one in made:
-        one.ear.close()
+        one.subscriber.close()
 
 
 @pytest.fixture
 def listen(redis_server: Server) -> Iterator[Callable[[str | bytes], Client]]:
-    ears: list[Client] = []
+    subscribers: list[Client] = []
 
     def make(channel: str | bytes) -> Client:
-        ears.append(redis_server.client())
-        ears[-1].subscribe(channel)
-        return ears[-1]
+        subscribers.append(redis_server.client())
+        subscribers[-1].subscribe(channel)
+        return subscribers[-1]
 
     yield make
-    for ear in ears:
-        ear.close()
+    for subscriber in subscribers:
+        subscriber.close()
 
 
 # ---- the gate itself
@@ -193,11 +193,11 @@ def test_a_release_hands_nothing_out(gate: Gate, wire: Wire, who: Callable[..., 
         wire.acquire(a)
         wire.acquire(b, LINE)
         wire.redis.command("SET", gate.key, 1, "PX", CLOSED)
-        with redis_server.client() as ear:
-            ear.send("PSUBSCRIBE", "redisson_lock__channel:*")
-            ear.read()
+        with redis_server.client() as subscriber:
+            subscriber.send("PSUBSCRIBE", "redisson_lock__channel:*")
+            subscriber.read()
             assert release() == 1
-            assert ear.message() == (wire.channel, b"0")
+            assert subscriber.message() == (wire.channel, b"0")
         assert wire.holder() == {} and b.nothing()
         assert wire.acquire(b, LINE, seq=2) == [-2] and wire.queue() == []
         gate.open()
@@ -218,9 +218,9 @@ def test_foreign_clients_know_no_gates(
 ) -> None:
     a = who()
     wire.acquire(a)
-    ear = listen(wire.channel)
+    subscriber = listen(wire.channel)
     gate.close()
-    assert wire.release(a) == 1 and ear.message() == (wire.channel, b"0")
+    assert wire.release(a) == 1 and subscriber.message() == (wire.channel, b"0")
     assert wire.queue() == [b"*"]  # their turn
     assert gate.close() == 1 and wire.queue() == [b"*"]
     assert wire.redis.command("EVAL", ACQUIRE, 1, wire.name, LEASE, JAVA) is None
@@ -293,17 +293,17 @@ def test_waiters_on_redissons_channel_look_again(
     gate = Gate(redis, kind=kind)
     if make:
         redis.command(*make)
-    ear = listen(gate.channel)
+    subscriber = listen(gate.channel)
     assert gate.close() == 1 and gate.left() > 0
-    assert ear.message() == (gate.channel, b"1")
-    assert gate.open() == 1 and ear.message(timeout=0) is None
+    assert subscriber.message() == (gate.channel, b"1")
+    assert gate.open() == 1 and subscriber.message(timeout=0) is None
     assert gate.open() == 0
 
 
 def test_trap_19_an_open_latch_is_not_closed_for_java(redis: Client, listen: Callable[..., Client]) -> None:
     gate = Gate(redis, kind="latch")
-    ear = listen(gate.channel)
-    assert gate.close() == 1 and ear.message(timeout=0.05) is None
+    subscriber = listen(gate.channel)
+    assert gate.close() == 1 and subscriber.message(timeout=0.05) is None
 
 
 def enqueue(gate: Gate, *owners: str) -> None:
@@ -336,13 +336,13 @@ def test_fair_a_foreign_waiter_behind_ours_is_woken(
 ) -> None:
     gate, a = Gate(redis, kind="fair"), who()
     channel = gate.channel + b":" + JAVA.encode()
-    ear = listen(channel)
+    subscriber = listen(channel)
     enqueue(gate, a.id, JAVA)  # the lock is free, and a got the message
-    assert gate.close() == 1 and ear.message() == (channel, b"0")
-    assert gate.close() == 1 and ear.message(timeout=0.05) is None
+    assert gate.close() == 1 and subscriber.message() == (channel, b"0")
+    assert gate.close() == 1 and subscriber.message(timeout=0.05) is None
     redis.command("HSET", "order", JAVA.replace(":1", ":2"), 1)  # it is held: the release will send the message
     redis.command("LPUSH", gate.queue, a.id)
-    assert gate.close() == 1 and ear.message(timeout=0.05) is None
+    assert gate.close() == 1 and subscriber.message(timeout=0.05) is None
 
 
 def test_fair_from_end_to_end(redis: Client, redis_server: Server) -> None:

@@ -6,7 +6,7 @@ from typing import Any, Callable, Iterator
 
 import pytest
 
-from harness.steps.counting import Ear, Hold, JavaLatch, LatchWire
+from harness.steps.counting import Subscriber, Hold, JavaLatch, LatchWire
 from harness.resp import Client, ReplyError
 from harness.server import Server, free_port
 from harness.waiting import wait_until
@@ -36,11 +36,11 @@ def java(redis: Client) -> JavaLatch:
 
 
 @pytest.fixture
-def ear(redis_server: Server, wire: LatchWire) -> Iterator[Ear]:
+def subscriber(redis_server: Server, wire: LatchWire) -> Iterator[Subscriber]:
     """A JVM that waits."""
-    ear = Ear(redis_server, wire.channel)
-    yield ear
-    ear.redis.close()
+    subscriber = Subscriber(redis_server, wire.channel)
+    yield subscriber
+    subscriber.redis.close()
 
 
 def everything(redis: Client) -> dict[bytes, Any]:
@@ -50,21 +50,21 @@ def everything(redis: Client) -> dict[bytes, Any]:
 @pytest.mark.parametrize(
     "setter, first, last", [("ours", "java", "ours"), ("java", "ours", "java"), ("ours", "ours", "ours")]
 )
-def test_vector_23(wire: LatchWire, java: JavaLatch, ear: Ear, setter: str, first: str, last: str) -> None:
+def test_vector_23(wire: LatchWire, java: JavaLatch, subscriber: Subscriber, setter: str, first: str, last: str) -> None:
     """Set 2, count down twice: 1; nothing; 0 and the key is gone. Each side sees the same, whichever side does it."""
     if setter == "ours":
         assert wire.change("set", 2) == [1, 2]
     else:
         assert java.call("try_set_count", 2) == 1
     assert wire.redis.command("GET", wire.name) == b"2" and wire.left(wire.name) == -1
-    assert ear.heard() == [b"1"] and wire.wait() == NOT_NOW
+    assert subscriber.messages() == [b"1"] and wire.wait() == NOT_NOW
     for by, left in (first, 1), (last, 0):
         if by == "ours":
             assert wire.change("down", 1) == [1, left]
         else:
             java.call("count_down")
         assert wire.change("count") == [1, left] and java.call("get_count") == left
-    assert wire.value() is None and ear.heard() == [b"0"] and wire.wait() == OPEN
+    assert wire.value() is None and subscriber.messages() == [b"0"] and wire.wait() == OPEN
 
 
 def test_await_leaves_nothing(wire: LatchWire) -> None:
@@ -77,42 +77,42 @@ def test_await_leaves_nothing(wire: LatchWire) -> None:
     assert wire.redis.command("KEYS", "*") == [wire.name]
 
 
-def test_set_only_where_there_is_none(wire: LatchWire, ear: Ear) -> None:
+def test_set_only_where_there_is_none(wire: LatchWire, subscriber: Subscriber) -> None:
     assert wire.change("set", 3) == [1, 3]
     wire.change("down", 1)
     assert wire.change("set", 7) == [0, 2]
-    assert ear.heard() == [b"1"]
+    assert subscriber.messages() == [b"1"]
     wire.change("down", 2)
     assert wire.change("set", 7) == [1, 7]
-    assert ear.heard() == [b"0", b"1"]
+    assert subscriber.messages() == [b"0", b"1"]
 
 
-def test_down_by_more(wire: LatchWire, ear: Ear) -> None:
+def test_down_by_more(wire: LatchWire, subscriber: Subscriber) -> None:
     """Past zero it opens as at zero; below zero no message is sent."""
     wire.change("set", 10)
     wire.redis.command("PEXPIRE", wire.name, 50_000)
     assert wire.change("down", 4) == [1, 6] and 0 < wire.left(wire.name) <= 50_000
     assert wire.change("down", 9) == [1, 0] and wire.value() is None
-    assert ear.heard() == [b"1", b"0"]
+    assert subscriber.messages() == [b"1", b"0"]
     for value in 0, -2:
         wire.redis.command("SET", wire.name, value)
         assert wire.change("down", 1) == [1, 0] and wire.value() is None
-    assert ear.heard() == []
+    assert subscriber.messages() == []
 
 
-def test_down_on_none_is_nothing(wire: LatchWire, java: JavaLatch, ear: Ear) -> None:
+def test_down_on_none_is_nothing(wire: LatchWire, java: JavaLatch, subscriber: Subscriber) -> None:
     """Trap 19."""
     assert wire.change("down", 3) == [1, 0]
     java.call("count_down")
-    assert wire.redis.command("KEYS", "*") == [] and ear.heard() == []
+    assert wire.redis.command("KEYS", "*") == [] and subscriber.messages() == []
 
 
-def test_java_deletes_it(wire: LatchWire, java: JavaLatch, ear: Ear) -> None:
+def test_java_deletes_it(wire: LatchWire, java: JavaLatch, subscriber: Subscriber) -> None:
     """Trap 19: its message wakes nobody in Java; ours probe at every message."""
     wire.change("set", 2)
     assert wire.wait() == NOT_NOW
     assert java.call("delete") == 1 and java.call("delete") == 0
-    assert ear.heard() == [b"1", b"1"] and wire.wait() == OPEN
+    assert subscriber.messages() == [b"1", b"1"] and wire.wait() == OPEN
 
 
 def test_braces_around_every_name(redis: Client, redis_server: Server) -> None:
@@ -121,28 +121,28 @@ def test_braces_around_every_name(redis: Client, redis_server: Server) -> None:
 
 
 @pytest.mark.parametrize("what, number, then", [("set", 4, [1, 4]), ("down", 2, [1, 3]), ("down", 5, [1, 0])])
-def test_a_change_sent_twice_is_once(wire: LatchWire, ear: Ear, what: str, number: int, then: list[int]) -> None:
+def test_a_change_sent_twice_is_once(wire: LatchWire, subscriber: Subscriber, what: str, number: int, then: list[int]) -> None:
     if what == "down":
         wire.redis.command("SET", wire.name, 5)
     request = Hold()
     assert wire.change(what, number, request) == then
-    ear.heard()
+    subscriber.messages()
     before = everything(wire.redis)
     assert [wire.change(what, number, request) for _ in range(3)] == [then] * 3
-    assert everything(wire.redis) == before and ear.heard() == []
+    assert everything(wire.redis) == before and subscriber.messages() == []
     wire.redis.command("SET", wire.name, 50)
     assert wire.change(what, number, request) == then and wire.value() == 50
     assert 0 < wire.left(wire.once) <= 120_000
     wire.all_ours_end(wire.name)
 
 
-def test_many_count_down_at_once(wire: LatchWire, ear: Ear) -> None:
+def test_many_count_down_at_once(wire: LatchWire, subscriber: Subscriber) -> None:
     wire.change("set", 2000)
     requests = [Hold() for _ in range(2000)]
     for request in requests:
         wire.change("down", 1, request)
         wire.change("down", 1, request)
-    assert wire.value() is None and ear.heard() == [b"1", b"0"]
+    assert wire.value() is None and subscriber.messages() == [b"1", b"0"]
 
 
 def test_a_closed_gate(wire: LatchWire) -> None:
@@ -164,32 +164,32 @@ def test_a_closed_gate(wire: LatchWire) -> None:
     ],
     ids=" ".join,
 )  # fmt: skip
-def test_other_kinds_are_refused_and_untouched(wire: LatchWire, ear: Ear, make: list[str]) -> None:
+def test_other_kinds_are_refused_and_untouched(wire: LatchWire, subscriber: Subscriber, make: list[str]) -> None:
     wire.redis.command(*make)
     before = everything(wire.redis)
     assert wire.wait() == WRONG_KIND
     for what in "set", "down", "count":
         assert wire.change(what, 1) == WRONG_KIND
-    assert everything(wire.redis) == before and ear.heard() == []
+    assert everything(wire.redis) == before and subscriber.messages() == []
 
 
 @pytest.mark.parametrize("name", NAMES, ids=repr)
 def test_any_name(redis: Client, redis_server: Server, name: str | bytes) -> None:
     wire, java = LatchWire(redis, name), JavaLatch(redis, name)
-    ear = Ear(redis_server, wire.channel)
+    subscriber = Subscriber(redis_server, wire.channel)
     assert wire.change("set", 2) == [1, 2] and wire.wait() == NOT_NOW
     java.call("count_down")
     assert wire.change("down", 1) == [1, 0] and wire.wait() == OPEN
-    assert ear.heard() == [b"1", b"0"]
+    assert subscriber.messages() == [b"1", b"0"]
     assert redis.command("KEYS", "*") == [wire.once] and wire.left(wire.once) > 0
-    ear.redis.close()
+    subscriber.redis.close()
 
 
 def test_a_full_server_counts_down(new_server: Callable[..., Server]) -> None:
     server = new_server("--maxmemory", "12mb", "--maxmemory-policy", "noeviction")
     with server.client() as redis:
         wire = LatchWire(redis)
-        ear = Ear(server, wire.channel)
+        subscriber = Subscriber(server, wire.channel)
         wire.change("set", 5)
         assert wire.wait() == NOT_NOW
         with pytest.raises(ReplyError, match="OOM"):
@@ -201,8 +201,8 @@ def test_a_full_server_counts_down(new_server: Callable[..., Server]) -> None:
         assert wire.change("down", 3) == [1, 0] and wire.wait() == OPEN
         with pytest.raises(ReplyError, match="OOM"):
             wire.change("set", 1)
-        assert ear.heard() == [b"1", b"0"] and wire.change("count") == [1, 0]
-        ear.redis.close()
+        assert subscriber.messages() == [b"1", b"0"] and wire.change("count") == [1, 0]
+        subscriber.redis.close()
 
 
 def test_all_keys_are_declared_and_in_one_slot(new_server: Callable[..., Server]) -> None:
@@ -224,9 +224,9 @@ def test_all_keys_are_declared_and_in_one_slot(new_server: Callable[..., Server]
 class Play:
     """One random run. The model is the count: None when there is no latch."""
 
-    def __init__(self, seed: int, wire: LatchWire, java: JavaLatch, ear: Ear) -> None:
+    def __init__(self, seed: int, wire: LatchWire, java: JavaLatch, subscriber: Subscriber) -> None:
         self.random = random.Random(seed)
-        self.wire, self.java, self.ear = wire, java, ear
+        self.wire, self.java, self.subscriber = wire, java, subscriber
         self.left: int | None = None
         self.heard: list[bytes] = []
         self.gate = False
@@ -286,16 +286,16 @@ class Play:
     def check(self) -> None:
         assert self.wire.value() == self.left and self.wire.change("count") == [1, self.left or 0]
         assert self.wire.wait() == (GATE_CLOSED if self.gate else NOT_NOW if self.left else OPEN)
-        assert self.ear.heard() == self.heard
+        assert self.subscriber.messages() == self.heard
         self.heard = []
         self.wire.all_ours_end(self.wire.name)
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_any_order(wire: LatchWire, java: JavaLatch, ear: Ear, part: int) -> None:
+def test_any_order(wire: LatchWire, java: JavaLatch, subscriber: Subscriber, part: int) -> None:
     for seed in range(part * 100, part * 100 + 100):
         wire.redis.command("FLUSHDB")
-        play = Play(seed, wire, java, ear)
+        play = Play(seed, wire, java, subscriber)
         try:
             for _ in range(40):
                 play.step()

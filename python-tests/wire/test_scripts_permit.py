@@ -6,7 +6,7 @@ from typing import Any, Callable, Iterator
 
 import pytest
 
-from harness.steps.counting import LEASE, NEVER, Ear, Hold, JavaPermits, PermitWire, server_ms
+from harness.steps.counting import LEASE, NEVER, Subscriber, Hold, JavaPermits, PermitWire, server_ms
 from harness.resp import Client, ReplyError
 from harness.server import Server, free_port
 from harness.waiting import wait_until
@@ -36,11 +36,11 @@ def java(redis: Client) -> JavaPermits:
 
 
 @pytest.fixture
-def ear(redis_server: Server, wire: PermitWire) -> Iterator[Ear]:
+def subscriber(redis_server: Server, wire: PermitWire) -> Iterator[Subscriber]:
     """A JVM that waits."""
-    ear = Ear(redis_server, wire.channel)
-    yield ear
-    ear.redis.close()
+    subscriber = Subscriber(redis_server, wire.channel)
+    yield subscriber
+    subscriber.redis.close()
 
 
 def everything(redis: Client) -> dict[bytes, Any]:
@@ -56,7 +56,7 @@ def taken(reply: Any) -> list[bytes]:
 
 
 @pytest.mark.parametrize("short, third", [("java", "java"), ("java", "ours"), ("ours", "java"), ("ours", "ours")])
-def test_vector_22(wire: PermitWire, java: JavaPermits, ear: Ear, short: str, third: str) -> None:
+def test_vector_22(wire: PermitWire, java: JavaPermits, subscriber: Subscriber, short: str, third: str) -> None:
     """2 permits: one without lease, one for 400 ms; the third caller gets the time of its end, and the permit after it."""
     if short == "java":
         assert java.change("try_set_permits", 2) == 1
@@ -74,7 +74,7 @@ def test_vector_22(wire: PermitWire, java: JavaPermits, ear: Ear, short: str, th
         code, left, foreign = wire.acquire(last)
         assert code == 0 and 0 < left <= 400 and foreign == 1
         wait_until(lambda: wire.acquire(last)[0] == 1)
-    assert ear.heard() == [b"2", b"1"]
+    assert subscriber.messages() == [b"2", b"1"]
     assert server_ms(wire.redis) >= start + 400 and wire.value() == 0
 
 
@@ -156,7 +156,7 @@ def test_the_token_is_kept_as_long_as_the_lease(wire: PermitWire) -> None:
     assert code == 1 and other > token and wire.acquire(again) == [1, other] and wire.value() == 2
 
 
-def test_all_that_ended_comes_back(wire: PermitWire, java: JavaPermits, ear: Ear) -> None:
+def test_all_that_ended_comes_back(wire: PermitWire, java: JavaPermits, subscriber: Subscriber) -> None:
     """Not only as many as are requested; permits without an end stay out."""
     wire.change("set", 2000)
     java_ids, dead = taken(java.try_acquire(5)), Hold(1990)
@@ -164,26 +164,26 @@ def test_all_that_ended_comes_back(wire: PermitWire, java: JavaPermits, ear: Ear
     wire.end(*dead.members())
     assert wire.acquire(Hold(1))[0] == 1
     assert wire.value() == 1994 and len(wire.out()) == 6 and set(java_ids) < set(wire.out())
-    assert ear.heard() == [b"2000", b"1995"]
+    assert subscriber.messages() == [b"2000", b"1995"]
 
 
-def test_what_comes_back_to_a_debt_is_not_announced(wire: PermitWire, ear: Ear) -> None:
+def test_what_comes_back_to_a_debt_is_not_announced(wire: PermitWire, subscriber: Subscriber) -> None:
     wire.change("set", 3)
     first, second = Hold(1), Hold(2)
     wire.acquire(first)
     wire.acquire(second)
     assert wire.change("setpermits", 1) == [1, -2]
-    assert ear.heard() == [b"3", b"1"]
+    assert subscriber.messages() == [b"3", b"1"]
     assert wire.release(first) == 1
     wire.end(second.members()[0])
     code, left, _ = wire.acquire(Hold())
     assert code == 0 and 0 < left <= LEASE
-    assert wire.value() == 0 and ear.heard() == []
+    assert wire.value() == 0 and subscriber.messages() == []
     wire.end(second.members()[1])
-    assert wire.acquire(Hold())[0] == 1 and ear.heard() == [b"1"]
+    assert wire.acquire(Hold())[0] == 1 and subscriber.messages() == [b"1"]
 
 
-def test_own_permits_that_are_there_in_part(wire: PermitWire, java: JavaPermits, ear: Ear) -> None:
+def test_own_permits_that_are_there_in_part(wire: PermitWire, java: JavaPermits, subscriber: Subscriber) -> None:
     """Somebody returned one of them. Sent again, the acquire does not count the others twice."""
     wire.change("set", 5)
     hold = Hold(3)
@@ -191,7 +191,7 @@ def test_own_permits_that_are_there_in_part(wire: PermitWire, java: JavaPermits,
     assert java.release(hold.members()[1]) == 1
     code, next_token = wire.acquire(hold)
     assert code == 1 and next_token > token and wire.value() == 2 and set(wire.out()) == set(hold.members())
-    assert ear.heard() == [b"5", b"3", b"2"]
+    assert subscriber.messages() == [b"5", b"3", b"2"]
     assert java.release(hold.members()[0]) == 1
     assert java.change("set_permits", 3) is None
     taken(java.try_acquire())
@@ -229,7 +229,7 @@ def test_leases_last_as_long_as_the_count(wire: PermitWire, java: JavaPermits) -
 
 
 @pytest.mark.parametrize("permits", [1, 3])
-def test_release(wire: PermitWire, ear: Ear, permits: int) -> None:
+def test_release(wire: PermitWire, subscriber: Subscriber, permits: int) -> None:
     """Redisson's payloads (trap 15): the new count for one, the number for more."""
     wire.change("set", 5)
     hold = Hold(permits)
@@ -238,11 +238,11 @@ def test_release(wire: PermitWire, ear: Ear, permits: int) -> None:
     assert [wire.release(hold) for _ in range(3)] == [0, 0, 0]
     assert wire.value() == 5 and wire.out() == {}
     assert not wire.redis.command("HEXISTS", wire.once, hold.id)
-    assert ear.heard() == [b"5", b"5" if permits == 1 else b"3"]
+    assert subscriber.messages() == [b"5", b"5" if permits == 1 else b"3"]
 
 
 @pytest.mark.parametrize("permits", [1, 3])
-def test_release_after_the_end_returns_the_permits_and_says_no(wire: PermitWire, ear: Ear, permits: int) -> None:
+def test_release_after_the_end_returns_the_permits_and_says_no(wire: PermitWire, subscriber: Subscriber, permits: int) -> None:
     """Trap 18."""
     wire.change("set", 3)
     hold = Hold(permits)
@@ -251,16 +251,16 @@ def test_release_after_the_end_returns_the_permits_and_says_no(wire: PermitWire,
     assert wire.release(hold) == 0
     assert wire.value() == 3 and wire.out() == {}
     assert wire.release(hold) == 0 and wire.value() == 3
-    assert ear.heard() == [b"3", b"3"]
+    assert subscriber.messages() == [b"3", b"3"]
 
 
-def test_release_of_what_is_there_in_part(wire: PermitWire, java: JavaPermits, ear: Ear) -> None:
+def test_release_of_what_is_there_in_part(wire: PermitWire, java: JavaPermits, subscriber: Subscriber) -> None:
     wire.change("set", 3)
     hold = Hold(3)
     wire.acquire(hold)
     assert java.release(hold.members()[2]) == 1
     assert wire.release(hold) == 0 and wire.value() == 3 and wire.out() == {}
-    assert ear.heard() == [b"3", b"1", b"2"]
+    assert subscriber.messages() == [b"3", b"1", b"2"]
 
 
 def test_undo_of_an_acquire_with_unknown_outcome(wire: PermitWire) -> None:
@@ -271,18 +271,18 @@ def test_undo_of_an_acquire_with_unknown_outcome(wire: PermitWire) -> None:
     assert wire.value() == 2 and wire.out() == {}
 
 
-def test_release_with_a_rest(wire: PermitWire, ear: Ear) -> None:
+def test_release_with_a_rest(wire: PermitWire, subscriber: Subscriber) -> None:
     """Minimum hold: the permits stay out for that time; waiters that sleep for longer are woken."""
     wire.change("set", 2)
     hold = Hold(2)
     first = wire.acquire(hold)
-    ear.heard()
+    subscriber.messages()
     assert wire.release(hold, rest=500) == 1
     assert wire.value() == 0 and max(wire.out().values()) <= server_ms(wire.redis) + 500
-    assert wire.release(hold, rest=300) == 1 and wire.value() == 0 and ear.heard() == [b"2", b"2"]
+    assert wire.release(hold, rest=300) == 1 and wire.value() == 0 and subscriber.messages() == [b"2", b"2"]
     assert first[0] == 1
     wait_until(lambda: wire.acquire(Hold())[0] == 1)
-    assert ear.heard() == [b"2"] and wire.value() == 1
+    assert subscriber.messages() == [b"2"] and wire.value() == 1
     assert wire.release(hold, rest=300) == 0 and wire.value() == 1
 
 
@@ -337,44 +337,44 @@ def test_renew_tells_each_from_each(redis: Client) -> None:
 # ---- change
 
 
-def test_changes(wire: PermitWire, ear: Ear) -> None:
+def test_changes(wire: PermitWire, subscriber: Subscriber) -> None:
     assert wire.change("permits") == wire.change("count") == wire.change("acquired") == [1, 0]
     assert wire.redis.command("KEYS", "*") == []
     assert wire.change("set", 3) == [1, 3] and wire.change("set", 5) == [0, 3]
     hold = Hold(2)
     wire.acquire(hold)
     assert wire.change("count") == [1, 1] and wire.change("acquired") == [1, 2] and wire.change("permits") == [1, 3]
-    assert wire.change("setpermits", 3) == [1, 1] and ear.heard() == [b"3"]
+    assert wire.change("setpermits", 3) == [1, 1] and subscriber.messages() == [b"3"]
     assert wire.change("setpermits", 7) == [1, 5] and wire.change("permits") == [1, 7]
     assert wire.change("setpermits", 1) == [1, -1] and wire.change("permits") == [1, 1]
     assert wire.change("add", 2) == [1, 1] and wire.change("add", -2) == [1, -1]
-    assert ear.heard() == [b"7", b"1", b"2"]
+    assert subscriber.messages() == [b"7", b"1", b"2"]
     wire.redis.command("DEL", wire.name)
     assert wire.change("permits") == [1, 0] and wire.change("acquired") == [1, 2]
-    assert wire.change("setpermits", 4) == [1, 4] and ear.heard() == [b"4"]
+    assert wire.change("setpermits", 4) == [1, 4] and subscriber.messages() == [b"4"]
 
 
 @pytest.mark.parametrize("what, then", [("count", 3), ("acquired", 1), ("permits", 4)])
-def test_looking_returns_what_has_ended(wire: PermitWire, ear: Ear, what: str, then: int) -> None:
+def test_looking_returns_what_has_ended(wire: PermitWire, subscriber: Subscriber, what: str, then: int) -> None:
     wire.change("set", 4)
     dead, living = Hold(2), Hold(1)
     wire.acquire(dead)
     wire.acquire(living)
     wire.end(*dead.members())
     assert wire.change(what) == [1, then]
-    assert wire.value() == 3 and ear.heard() == [b"4", b"3"]
+    assert wire.value() == 3 and subscriber.messages() == [b"4", b"3"]
 
 
 @pytest.mark.parametrize(
     "what, number, then", [("set", 4, [1, 4]), ("setpermits", 4, [1, 4]), ("add", 3, [1, 3]), ("add", -3, [1, -3])]
 )
-def test_a_change_sent_twice_is_once(wire: PermitWire, ear: Ear, what: str, number: int, then: list[int]) -> None:
+def test_a_change_sent_twice_is_once(wire: PermitWire, subscriber: Subscriber, what: str, number: int, then: list[int]) -> None:
     request = Hold()
     assert wire.change(what, number, request) == then
-    ear.heard()
+    subscriber.messages()
     before = everything(wire.redis)
     assert [wire.change(what, number, request) for _ in range(3)] == [then] * 3
-    assert everything(wire.redis) == before and ear.heard() == []
+    assert everything(wire.redis) == before and subscriber.messages() == []
     wire.change("add", 100)
     assert wire.change(what, number, request) == then and wire.value() == then[1] + 100
     assert 0 < wire.left(wire.once) <= 120_000
@@ -390,7 +390,7 @@ def test_what_changes_nothing_is_not_kept(wire: PermitWire) -> None:
 # ---- mixed with Redisson
 
 
-def test_either_side_takes_what_the_other_left(wire: PermitWire, java: JavaPermits, ear: Ear) -> None:
+def test_either_side_takes_what_the_other_left(wire: PermitWire, java: JavaPermits, subscriber: Subscriber) -> None:
     assert java.change("try_set_permits", 3) == 1
     hold = Hold(2)
     wire.acquire(hold)
@@ -405,7 +405,7 @@ def test_either_side_takes_what_the_other_left(wire: PermitWire, java: JavaPermi
     assert wire.release(hold) == 0 and wire.value() == 2
     wire.end(*other.members())
     assert java.change("available_permits") == 3 and wire.release(other) == 0
-    assert ear.heard() == [b"3", b"1", b"2", b"3"]
+    assert subscriber.messages() == [b"3", b"1", b"2", b"3"]
 
 
 def test_our_dead_are_reclaimed_by_java(wire: PermitWire, java: JavaPermits) -> None:
@@ -447,7 +447,7 @@ def test_a_closed_gate(wire: PermitWire) -> None:
     ],
     ids=" ".join,
 )  # fmt: skip
-def test_other_kinds_are_refused_and_untouched(wire: PermitWire, ear: Ear, make: list[str]) -> None:
+def test_other_kinds_are_refused_and_untouched(wire: PermitWire, subscriber: Subscriber, make: list[str]) -> None:
     wire.redis.command(*make)
     before = everything(wire.redis)
     assert wire.acquire(Hold(2)) == WRONG_KIND
@@ -455,21 +455,21 @@ def test_other_kinds_are_refused_and_untouched(wire: PermitWire, ear: Ear, make:
     assert wire.renew((Hold(), LEASE)) == [0]
     for what in "set", "setpermits", "add", "count", "acquired", "permits":
         assert wire.change(what, 1) == WRONG_KIND
-    assert everything(wire.redis) == before and ear.heard() == []
+    assert everything(wire.redis) == before and subscriber.messages() == []
 
 
 @pytest.mark.parametrize("name", NAMES, ids=repr)
 def test_any_name(redis: Client, redis_server: Server, name: str | bytes) -> None:
     wire, java, hold = PermitWire(redis, name), JavaPermits(redis, name), Hold(2)
-    ear = Ear(redis_server, wire.channel)
+    subscriber = Subscriber(redis_server, wire.channel)
     assert wire.change("set", 3) == [1, 3] and wire.acquire(hold)[0] == 1
     taken(java.try_acquire(lease=LEASE))
     assert wire.acquire(Hold())[0] == 0 and wire.renew((hold, LEASE)) == [1]
     assert wire.release(hold) == 1 and wire.change("add", 1) == [1, 3]
-    assert ear.heard() == [b"3", b"2", b"1"]
+    assert subscriber.messages() == [b"3", b"2", b"1"]
     wire.all_ours_end(wire.name, wire.leases)
     assert set(redis.command("KEYS", "*")) <= {wire.name, wire.fence, wire.leases, wire.once}
-    ear.redis.close()
+    subscriber.redis.close()
 
 
 # ---- the server
@@ -479,7 +479,7 @@ def test_a_full_server_takes_permits_back_and_renews(new_server: Callable[..., S
     server = new_server("--maxmemory", "12mb", "--maxmemory-policy", "noeviction")
     with server.client() as redis:
         wire = PermitWire(redis)
-        ear = Ear(server, wire.channel)
+        subscriber = Subscriber(server, wire.channel)
         wire.change("set", 8)
         one, more, ended, rested, partly = Hold(1), Hold(3), Hold(1), Hold(1), Hold(2)
         first = [wire.acquire(hold) for hold in (one, more, ended, rested, partly)]
@@ -500,7 +500,7 @@ def test_a_full_server_takes_permits_back_and_renews(new_server: Callable[..., S
         assert wire.acquire(more) == first[1]
         assert wire.release(rested, rest=60_000) == 1
         assert [wire.release(hold) for hold in (ended, one, more, partly)] == [0, 1, 1, 0]
-        assert wire.value() == 6 and ear.heard() == [b"8", b"1", b"1", b"2", b"3", b"6"]
+        assert wire.value() == 6 and subscriber.messages() == [b"8", b"1", b"1", b"2", b"3", b"6"]
         before = everything(redis)
         with pytest.raises(ReplyError, match="OOM"):
             wire.acquire(Hold(2))
@@ -508,8 +508,8 @@ def test_a_full_server_takes_permits_back_and_renews(new_server: Callable[..., S
         redis.command("CONFIG", "SET", "maxmemory", "0")
         wire.end(*rested.members())
         redis.command("CONFIG", "SET", "maxmemory", "1mb")
-        assert wire.change("count") == [1, 7] and ear.heard() == [b"7"]
-        ear.redis.close()
+        assert wire.change("count") == [1, 7] and subscriber.messages() == [b"7"]
+        subscriber.redis.close()
 
 
 def test_all_keys_are_declared_and_in_one_slot(new_server: Callable[..., Server]) -> None:
@@ -637,9 +637,9 @@ JAVA_NAMES = {
 class Play:
     """One random run."""
 
-    def __init__(self, seed: int, wire: PermitWire, java: JavaPermits, ear: Ear) -> None:
+    def __init__(self, seed: int, wire: PermitWire, java: JavaPermits, subscriber: Subscriber) -> None:
         self.random = random.Random(seed)
-        self.wire, self.java, self.ear = wire, java, ear
+        self.wire, self.java, self.subscriber = wire, java, subscriber
         self.model = Model()
         self.gate = False
         self.held: list[Hold] = []
@@ -734,7 +734,7 @@ class Play:
         assert self.wire.value() == self.model.left
         states = {0: ENDED, NEVER: FOREVER}
         assert {member: states.get(score, LIVE) for member, score in self.wire.out().items()} == self.model.out
-        assert self.ear.heard() == self.model.heard
+        assert self.subscriber.messages() == self.model.heard
         self.model.heard = []
 
     def end(self) -> None:
@@ -750,15 +750,15 @@ class Play:
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_any_order(wire: PermitWire, java: JavaPermits, ear: Ear, part: int) -> None:
+def test_any_order(wire: PermitWire, java: JavaPermits, subscriber: Subscriber, part: int) -> None:
     for seed in range(part * 100, part * 100 + 100):
         wire.redis.command("FLUSHDB")
-        play = Play(seed, wire, java, ear)
+        play = Play(seed, wire, java, subscriber)
         try:
             for _ in range(50):
                 play.step()
                 play.check()
             play.end()
-            ear.heard()
+            subscriber.messages()
         except AssertionError as problem:
             raise AssertionError(f"seed {seed}: {problem}") from problem

@@ -47,14 +47,14 @@ def b(redis: Client) -> JavaRw:
     return JavaRw(redis, "order", B)
 
 
-class Ear:
+class Subscriber:
     """A subscriber of Redisson's channel of the lock."""
 
     def __init__(self, server: Server, wire: RwWire) -> None:
         self.redis = server.client()
         self.redis.subscribe(wire.channel)
 
-    def heard(self) -> list[bytes]:
+    def messages(self) -> list[bytes]:
         """The messages since the last call: none can come after the reply to a PING."""
         said = []
         self.redis.send("PING")
@@ -64,8 +64,8 @@ class Ear:
 
 
 @pytest.fixture
-def ear(redis_server: Server, wire: RwWire) -> Iterator[Ear]:
-    one = Ear(redis_server, wire)
+def subscriber(redis_server: Server, wire: RwWire) -> Iterator[Subscriber]:
+    one = Subscriber(redis_server, wire)
     yield one
     one.redis.close()
 
@@ -102,33 +102,33 @@ def test_vector_16_trap_7_a_write_hold_sent_again_counts_once_and_adds_nothing(w
     assert wire.fields() == {"mode": "write", w.writer: 1}
 
 
-def test_vector_17_downgrade_java(wire: RwWire, a: JavaRw, ear: Ear) -> None:
+def test_vector_17_downgrade_java(wire: RwWire, a: JavaRw, subscriber: Subscriber) -> None:
     assert a.write() is None and a.read() is None
     assert a.write_release() == 1
-    assert wire.fields() == {"mode": "read", A: 1} and ear.heard() == []
+    assert wire.fields() == {"mode": "read", A: 1} and subscriber.messages() == []
 
 
-def test_vector_17_downgrade_ours_tells_who_waits(wire: RwWire, b: JavaRw, ear: Ear) -> None:
+def test_vector_17_downgrade_ours_tells_who_waits(wire: RwWire, b: JavaRw, subscriber: Subscriber) -> None:
     w, r, other = Hold(), Hold(), Hold()
     _, token = wire.write(w, 90_000)
     code, later = wire.read(r, 20_000, under=w)
     assert code == 1 and later > token and near(wire.left(), 90_000)
     assert b.read() is not None and wire.read(other)[0] == 0
     assert wire.write_release(w) == 1
-    assert wire.fields() == {"mode": "read", r.id: 1} and ear.heard() == ALL
+    assert wire.fields() == {"mode": "read", r.id: 1} and subscriber.messages() == ALL
     assert near(wire.left(), 20_000)  # the rest of the writer's lease would only keep a dead reader alive
     assert b.read() is None and wire.read(other)[0] == 1
 
 
-def test_vector_17a_a_read_under_a_write_is_released(wire: RwWire, a: JavaRw, ear: Ear) -> None:
+def test_vector_17a_a_read_under_a_write_is_released(wire: RwWire, a: JavaRw, subscriber: Subscriber) -> None:
     assert a.write() is None and a.read() is None
     assert a.read_release() == 0 and wire.fields() == {"mode": "write", A + ":write": 1}
-    assert a.write_release() == 1 and ear.heard() == [b"1"]
+    assert a.write_release() == 1 and subscriber.messages() == [b"1"]
     w, r = Hold(), Hold()
     wire.write(w)
     wire.read(r, under=w)
     assert wire.read_release(r) == 1 and wire.fields() == {"mode": "write", w.writer: 1}
-    assert wire.holds() == set() and ear.heard() == []
+    assert wire.holds() == set() and subscriber.messages() == []
 
 
 def test_vector_17b_trap_6_a_read_release_leaves_the_writers_lease_alone(wire: RwWire, a: JavaRw) -> None:
@@ -145,7 +145,7 @@ def test_vector_17b_trap_6_a_read_release_leaves_the_writers_lease_alone(wire: R
 
 @pytest.mark.parametrize("order", list(itertools.product(["java", "ours"], repeat=3)), ids="-".join)
 def test_vector_17c_the_lock_lives_as_long_as_the_longest_hold(
-    wire: RwWire, a: JavaRw, b: JavaRw, ear: Ear, order: tuple[str, ...]
+    wire: RwWire, a: JavaRw, b: JavaRw, subscriber: Subscriber, order: tuple[str, ...]
 ) -> None:
     java = [a, b, JavaRw(wire.redis, "order", "cccccccc-cccc-4ccc-8ccc-cccccccccccc:9")]
     readers: list[Any] = [one if kind == "java" else Hold() for kind, one in zip(order, java)]
@@ -158,8 +158,8 @@ def test_vector_17c_the_lock_lives_as_long_as_the_longest_hold(
     assert near(wire.left(), 90_000)
     assert release(readers[0]) == (1 if order[0] == "ours" else 0) and near(wire.left(), 60_000)
     assert release(readers[1]) == (1 if order[1] == "ours" else 0) and near(wire.left(), 60_000)
-    assert ear.heard() == []
-    assert release(readers[2]) == 1 and ear.heard() == [b"0"]
+    assert subscriber.messages() == []
+    assert release(readers[2]) == 1 and subscriber.messages() == [b"0"]
     assert wire.fields() == {} and wire.holds() == set()
 
 
@@ -176,27 +176,27 @@ def test_vector_17d_trap_6_what_a_renewal_cuts_our_release_and_renewal_repair(wi
     assert a.read_release() == 0 and near(wire.left(), 600_000)
 
 
-def test_vector_18_the_last_reader_says_0(wire: RwWire, a: JavaRw, ear: Ear) -> None:
-    assert a.read() is None and a.read_release() == 1 and ear.heard() == [b"0"]
+def test_vector_18_the_last_reader_says_0(wire: RwWire, a: JavaRw, subscriber: Subscriber) -> None:
+    assert a.read() is None and a.read_release() == 1 and subscriber.messages() == [b"0"]
     r = Hold()
     wire.read(r)
-    assert wire.read_release(r) == 1 and ear.heard() == [b"0"]
+    assert wire.read_release(r) == 1 and subscriber.messages() == [b"0"]
     assert wire.redis.command("KEYS", "*") == [wire.fence]
 
 
-def test_vector_19_trap_5_the_writer_says_1_and_ours_0_behind_it(wire: RwWire, a: JavaRw, ear: Ear) -> None:
-    assert a.write() is None and a.write_release() == 1 and ear.heard() == [b"1"]
+def test_vector_19_trap_5_the_writer_says_1_and_ours_0_behind_it(wire: RwWire, a: JavaRw, subscriber: Subscriber) -> None:
+    assert a.write() is None and a.write_release() == 1 and subscriber.messages() == [b"1"]
     w = Hold()
     wire.write(w)
-    assert wire.write_release(w) == 1 and ear.heard() == ALL
+    assert wire.write_release(w) == 1 and subscriber.messages() == ALL
     assert wire.redis.command("KEYS", "*") == [wire.fence]
 
 
-def test_vector_20_a_release_of_nothing(wire: RwWire, a: JavaRw, ear: Ear) -> None:
-    assert a.read_release() is None and ear.heard() == [b"0"]
+def test_vector_20_a_release_of_nothing(wire: RwWire, a: JavaRw, subscriber: Subscriber) -> None:
+    assert a.read_release() is None and subscriber.messages() == [b"0"]
     for _ in range(2):
         assert wire.read_release(Hold()) == 0 and wire.write_release(Hold()) == 0
-    assert ear.heard() == [] and wire.redis.command("KEYS", "*") == []
+    assert subscriber.messages() == [] and wire.redis.command("KEYS", "*") == []
 
 
 # ---- acquire
@@ -337,7 +337,7 @@ def test_any_name(redis: Client, name: str | bytes) -> None:
 # ---- release, renew, force
 
 
-def test_releases_are_harmless_when_repeated(wire: RwWire, a: JavaRw, ear: Ear) -> None:
+def test_releases_are_harmless_when_repeated(wire: RwWire, a: JavaRw, subscriber: Subscriber) -> None:
     r, s, w = Hold(), Hold(), Hold()
     wire.read(r)
     wire.read(s)
@@ -348,7 +348,7 @@ def test_releases_are_harmless_when_repeated(wire: RwWire, a: JavaRw, ear: Ear) 
     assert wire.read_release(s) == 0 and wire.read_release(w) == 0  # a reader's name is not the writer's
     assert [wire.write_release(w) for _ in range(3)] == [1, 0, 0]
     assert a.write() is None and wire.write_release(w) == 0 and wire.fields() == {"mode": "write", A + ":write": 1}
-    assert ear.heard() == [b"0", *ALL]
+    assert subscriber.messages() == [b"0", *ALL]
 
 
 def test_an_unknown_acquire_is_undone(wire: RwWire, a: JavaRw) -> None:
@@ -380,14 +380,14 @@ def test_renewals_only_extend_and_tell_each_from_each(wire: RwWire) -> None:
     assert wire.run("read_renew", ["text", "text", "absent", "absent"], w.id, LEASE, w.id, LEASE) == [0, 0]
 
 
-def test_force(wire: RwWire, a: JavaRw, b: JavaRw, ear: Ear) -> None:
+def test_force(wire: RwWire, a: JavaRw, b: JavaRw, subscriber: Subscriber) -> None:
     assert wire.force() == 0
     r, w = Hold(), Hold()
     assert a.read() is None and wire.read(r)[0] == 1
-    assert wire.force() == 1 and wire.fields() == {} and ear.heard() == ALL
+    assert wire.force() == 1 and wire.fields() == {} and subscriber.messages() == ALL
     assert wire.holds() == {wire.hold_key(A), wire.hold_key(r.id)}
     assert wire.write(w)[0] == 1 and wire.read_renew(r) == [0]
-    assert wire.read_release(r) == 0 and a.read_release() is None and ear.heard() == []
+    assert wire.read_release(r) == 0 and a.read_release() is None and subscriber.messages() == []
     assert wire.fields() == {"mode": "write", w.writer: 1} and wire.holds() == {wire.hold_key(A)}
     assert wire.force() == 1 and wire.write_release(w) == 0 and a.write() is None
     assert wire.force() == 1 and b.read() is None and b.force("read") == 1
@@ -450,17 +450,17 @@ def test_trap_3_java_finds_our_hold_keys(wire: RwWire, a: JavaRw) -> None:
     assert a.write() is not None
 
 
-def test_trap_3_a_dead_reader_of_ours_is_dropped_by_java(wire: RwWire, a: JavaRw, ear: Ear) -> None:
+def test_trap_3_a_dead_reader_of_ours_is_dropped_by_java(wire: RwWire, a: JavaRw, subscriber: Subscriber) -> None:
     r = Hold()
     assert a.read() is None
     wire.read(r)
     wire.kill(r.id)
-    assert a.read_release() == 1 and wire.fields() == {} and ear.heard() == [b"0"]
+    assert a.read_release() == 1 and wire.fields() == {} and subscriber.messages() == [b"0"]
     assert wire.read_release(r) == 0 and wire.read_renew(r) == [0]
 
 
 @pytest.mark.parametrize("dead", ["java", "ours"])
-def test_trap_20_dead_readers_keep_nobody_out(wire: RwWire, a: JavaRw, b: JavaRw, ear: Ear, dead: str) -> None:
+def test_trap_20_dead_readers_keep_nobody_out(wire: RwWire, a: JavaRw, b: JavaRw, subscriber: Subscriber, dead: str) -> None:
     """A dead one (its field there, its hold keys gone) neither keeps the lock for itself nor removes a live one's hold."""
     r, live, w = Hold(), Hold(), Hold()
     gone = A if dead == "java" else r.id
@@ -470,10 +470,10 @@ def test_trap_20_dead_readers_keep_nobody_out(wire: RwWire, a: JavaRw, b: JavaRw
         if round == 0:  # beside a live one it stays, until that one leaves
             wire.read(live)
             assert gone in wire.fields() and wire.write(w)[0] == 0 and gone not in wire.fields()
-            assert wire.read_release(live) == 1 and wire.fields() == {} and ear.heard() == [b"0"]
+            assert wire.read_release(live) == 1 and wire.fields() == {} and subscriber.messages() == [b"0"]
         elif round == 1:  # or the live one is Redisson's
             assert b.read() is None and wire.write(w)[0] == 0
-            assert b.read_release() == 1 and wire.fields() == {} and ear.heard() == [b"0"]
+            assert b.read_release() == 1 and wire.fields() == {} and subscriber.messages() == [b"0"]
         else:  # alone it makes room for a probe
             assert near(wire.left(), 90_000) and b.write() is not None  # Redisson would wait for the lock's end
             code, token = wire.write(w)
@@ -535,7 +535,7 @@ def test_trap_24_an_old_redisson_keeps_our_dead_reader_alive(wire: RwWire, a: Ja
 REST = 20_000
 
 
-def test_a_read_rests(wire: RwWire, b: JavaRw, ear: Ear) -> None:
+def test_a_read_rests(wire: RwWire, b: JavaRw, subscriber: Subscriber) -> None:
     r, s, w = Hold(), Hold(), Hold()
     wire.read(r, 90_000)
     assert wire.read_release(r, rest=REST) == 1
@@ -546,7 +546,7 @@ def test_a_read_rests(wire: RwWire, b: JavaRw, ear: Ear) -> None:
     assert wire.write(w)[0] == 0 and b.write() is not None  # readers come and go
     assert b.read(10_000) is None and wire.read(s, 10_000)[0] == 1 and near(wire.left(), REST)
     assert b.read_release() == 0 and wire.read_release(s) == 1 and near(wire.left(), REST)
-    assert ear.heard() == ALL
+    assert subscriber.messages() == ALL
     wire.kill(r.id + ":rest")
     assert wire.write(w)[0] == 1
 
@@ -560,7 +560,7 @@ def test_a_dead_read_does_not_rest(wire: RwWire) -> None:
 
 
 @pytest.mark.parametrize("lease", [90_000, 5_000])  # the rest may be longer than what is left of the lease
-def test_a_write_rests(wire: RwWire, b: JavaRw, ear: Ear, lease: int) -> None:
+def test_a_write_rests(wire: RwWire, b: JavaRw, subscriber: Subscriber, lease: int) -> None:
     w, r = Hold(), Hold()
     wire.write(w, lease)
     assert wire.write_release(w, rest=REST) == 1 and near(wire.left(), REST)
@@ -569,7 +569,7 @@ def test_a_write_rests(wire: RwWire, b: JavaRw, ear: Ear, lease: int) -> None:
     assert wire.write_renew(w, 90_000) == 0 and near(wire.left(), REST)
     for reply in wire.read(r), wire.read(r, under=w), wire.write(w), wire.write(Hold()):
         assert reply[0] == 0 and near(reply[1], REST)
-    assert b.read() is not None and b.write() is not None and ear.heard() == ALL
+    assert b.read() is not None and b.write() is not None and subscriber.messages() == ALL
     assert wire.force() == 1 and wire.read(r)[0] == 1
 
 
@@ -583,7 +583,7 @@ def test_a_short_rest_ends_by_itself(wire: RwWire) -> None:
 
 
 @pytest.mark.parametrize("who", ["reader", "writer", "release"])
-def test_reads_under_a_write_that_rested_go_on(wire: RwWire, b: JavaRw, ear: Ear, who: str) -> None:
+def test_reads_under_a_write_that_rested_go_on(wire: RwWire, b: JavaRw, subscriber: Subscriber, who: str) -> None:
     w, r, s, other = Hold(), Hold(), Hold(), Hold()
     wire.write(w)
     wire.read(r, 60_000, under=w)
@@ -591,48 +591,48 @@ def test_reads_under_a_write_that_rested_go_on(wire: RwWire, b: JavaRw, ear: Ear
     assert wire.write_release(w, rest=REST) == 1 and near(wire.left(), 60_000)
     assert wire.read(other)[0] == 0 and b.read() is not None and wire.read_renew(r, s) == [1, 1]
     assert wire.read_release(r) == 1 and near(wire.left(), 50_000)
-    assert wire.fields() == {"mode": "write", s.id: 1, w.writer + ":rest": 1} and ear.heard() == ALL
+    assert wire.fields() == {"mode": "write", s.id: 1, w.writer + ":rest": 1} and subscriber.messages() == ALL
     wire.kill(w.writer + ":rest")  # the rest is over; the first probe tells
     if who == "reader":
         assert wire.read(other)[0] == 1 and wire.fields() == {"mode": "read", s.id: 1, other.id: 1}
-        assert ear.heard() == ALL
+        assert subscriber.messages() == ALL
     elif who == "writer":
         assert wire.write(other)[0] == 0 and wire.fields() == {"mode": "read", s.id: 1}
-        assert ear.heard() == ALL and b.read() is None
+        assert subscriber.messages() == ALL and b.read() is None
     else:
-        assert wire.read_release(s) == 1 and wire.fields() == {} and ear.heard() == [*ALL, b"0"]
+        assert wire.read_release(s) == 1 and wire.fields() == {} and subscriber.messages() == [*ALL, b"0"]
 
 
-def test_a_write_rests_longer_than_the_reads_under_it(wire: RwWire, ear: Ear) -> None:
+def test_a_write_rests_longer_than_the_reads_under_it(wire: RwWire, subscriber: Subscriber) -> None:
     w, r = Hold(), Hold()
     wire.write(w)
     wire.read(r, 60_000, under=w)
     assert wire.write_release(w, rest=REST) == 1
-    assert wire.read_release(r) == 1 and near(wire.left(), REST) and ear.heard() == ALL
+    assert wire.read_release(r) == 1 and near(wire.left(), REST) and subscriber.messages() == ALL
     assert wire.fields() == {"mode": "write", w.writer + ":rest": 1} and wire.read(Hold())[0] == 0
 
 
-def test_a_read_under_a_write_rests(wire: RwWire, ear: Ear) -> None:
+def test_a_read_under_a_write_rests(wire: RwWire, subscriber: Subscriber) -> None:
     w, r, other = Hold(), Hold(), Hold()
     wire.write(w, 10_000)
     wire.read(r, 10_000, under=w)
     assert wire.read_release(r, rest=REST) == 1 and near(wire.left(), REST)
     assert wire.fields() == {"mode": "write", w.writer: 1, r.id + ":rest": 1}
-    assert wire.write_release(w) == 1 and near(wire.left(), REST) and ear.heard() == [*ALL, *ALL]
+    assert wire.write_release(w) == 1 and near(wire.left(), REST) and subscriber.messages() == [*ALL, *ALL]
     assert wire.write(other)[0] == 0 and wire.read(other)[0] == 1
 
 
 # ---- the gate
 
 
-def test_the_gate(wire: RwWire, a: JavaRw, ear: Ear) -> None:
+def test_the_gate(wire: RwWire, a: JavaRw, subscriber: Subscriber) -> None:
     r, s, w = Hold(), Hold(), Hold()
     first = wire.read(r)
-    assert wire.close_gate() == 1 and ear.heard() == [b"1"]
+    assert wire.close_gate() == 1 and subscriber.messages() == [b"1"]
     assert wire.read(s) == wire.write(w) == [-2]
     assert wire.read(r, lease=2 * LEASE) == first and wire.read_renew(r) == [1]
     assert wire.fields() == {"mode": "read", r.id: 1} and near(wire.left(), 2 * LEASE)
-    assert wire.read_release(r) == 1 and ear.heard() == [b"0"]
+    assert wire.read_release(r) == 1 and subscriber.messages() == [b"0"]
     assert wire.read(s) == wire.write(w) == [-2]
     assert a.write() is None and a.write_release() == 1  # Java knows no gates
     assert wire.close_gate(0) == 1
@@ -703,10 +703,10 @@ def test_all_keys_are_in_one_slot(cluster_server: Server, name: str | bytes) -> 
         assert len({redis.command("CLUSTER", "KEYSLOT", key) for key in keys}) == 1
 
 
-def test_many_readers_leave_in_any_order(wire: RwWire, ear: Ear) -> None:
+def test_many_readers_leave_in_any_order(wire: RwWire, subscriber: Subscriber) -> None:
     holds = [Hold() for _ in range(200)]
     for place, hold in enumerate(holds):
         wire.read(hold, LEASE + 10_000 * (place % 7))
     for hold in holds[::2] + holds[1::2]:
         assert wire.left() > LEASE - 5000 and wire.read_release(hold) == 1
-    assert ear.heard() == [b"0"] and wire.redis.command("KEYS", "*") == [wire.fence]
+    assert subscriber.messages() == [b"0"] and wire.redis.command("KEYS", "*") == [wire.fence]

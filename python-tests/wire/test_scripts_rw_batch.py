@@ -133,8 +133,8 @@ def test_a_call_costs_the_same_in_any_crowd(wire: RwWire, kept_as: Callable[[str
 def test_the_last_that_lives_opens_the_lock(redis_server: Server, wire: RwWire, kept_as: Callable[[str], None], kind: str) -> None:
     kept_as(kind)
     for count in 300, 3 * MOST:
-        with redis_server.client() as ear:
-            ear.subscribe(wire.channel)
+        with redis_server.client() as subscriber:
+            subscriber.subscribe(wire.channel)
             dead(wire, count)
             hold, w, tries = living(wire, 1)[0], Hold(), 0
             assert wire.read_release(hold) == 1
@@ -144,8 +144,8 @@ def test_the_last_that_lives_opens_the_lock(redis_server: Server, wire: RwWire, 
                 assert wire.fields() == {"mode": "write", w.writer: 1} and wire.write_release(w) == 1
             assert wire.fields() == {}
             said = []
-            ear.send("PING")
-            while (push := ear.read())[0] != b"pong":
+            subscriber.send("PING")
+            while (push := subscriber.read())[0] != b"pong":
                 said.append(push[2])
             assert said == ([b"0"] if count < MOST else [*ALL, *ALL])
 

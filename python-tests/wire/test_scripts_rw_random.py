@@ -205,10 +205,10 @@ class Run:
 @pytest.mark.parametrize("part", range(16))
 def test_random_steps(redis: Client, redis_server: Server, part: int) -> None:
     sums: dict[str, int] = {}
-    with redis_server.client() as ear:
+    with redis_server.client() as subscriber:
         for seed in range(part * SEEDS, (part + 1) * SEEDS):
             run = Run(redis, seed)
-            ear.subscribe(run.wire.channel)
+            subscriber.subscribe(run.wire.channel)
             for number in range(STEPS):
                 try:
                     run.step()
@@ -217,9 +217,9 @@ def test_random_steps(redis: Client, redis_server: Server, part: int) -> None:
             left = set(redis.command("KEYS", "*:rwlock_timeout:*"))
             assert left == {run.wire.hold_key(*key) for key in run.model.holds}, seed
             redis.command("FLUSHDB")
-            ear.send("UNSUBSCRIBE", run.wire.channel)
+            subscriber.send("UNSUBSCRIBE", run.wire.channel)
             said = []
-            while (push := ear.read())[0] != b"unsubscribe":
+            while (push := subscriber.read())[0] != b"unsubscribe":
                 said.append(push[2])
             assert said == run.model.said, seed
             sums = {key: sums.get(key, 0) + number for key, number in run.granted.items()}

@@ -6,7 +6,7 @@ from typing import Any, Callable, Iterator
 
 import pytest
 
-from harness.steps.counting import LEASE, Ear, Hold, JavaSemaphore, SemaphoreWire, server_ms
+from harness.steps.counting import LEASE, Subscriber, Hold, JavaSemaphore, SemaphoreWire, server_ms
 from harness.resp import Client, ReplyError
 from harness.server import Server, free_port
 from harness.waiting import wait_until
@@ -38,11 +38,11 @@ def java(redis: Client) -> JavaSemaphore:
 
 
 @pytest.fixture
-def ear(redis_server: Server, wire: SemaphoreWire) -> Iterator[Ear]:
+def subscriber(redis_server: Server, wire: SemaphoreWire) -> Iterator[Subscriber]:
     """A JVM that waits."""
-    ear = Ear(redis_server, wire.channel)
-    yield ear
-    ear.redis.close()
+    subscriber = Subscriber(redis_server, wire.channel)
+    yield subscriber
+    subscriber.redis.close()
 
 
 def everything(redis: Client) -> dict[bytes, Any]:
@@ -53,7 +53,7 @@ def everything(redis: Client) -> dict[bytes, Any]:
 
 
 @pytest.mark.parametrize("by", ["ours", "java"])
-def test_vector_21(wire: SemaphoreWire, java: JavaSemaphore, ear: Ear, by: str) -> None:
+def test_vector_21(wire: SemaphoreWire, java: JavaSemaphore, subscriber: Subscriber, by: str) -> None:
     """Set 3, acquire 2, release 2: 3; 1; value 3, message 3. Each side sees the same, whichever side does it."""
     hold = Hold(2)
     if by == "ours":
@@ -65,7 +65,7 @@ def test_vector_21(wire: SemaphoreWire, java: JavaSemaphore, ear: Ear, by: str) 
     assert wire.value() == 1
     assert wire.release(hold) == 1 if by == "ours" else java.call("release", 2) == 1
     assert wire.redis.command("GET", wire.name) == b"3" and wire.left(wire.name) == -1
-    assert ear.heard() == [b"3", b"3"]
+    assert subscriber.messages() == [b"3", b"3"]
 
 
 def test_acquire_and_its_token(wire: SemaphoreWire) -> None:
@@ -100,7 +100,7 @@ def test_tokens_only_rise_and_stay_below_2_to_the_53(wire: SemaphoreWire) -> Non
     assert code == 1 and int(wire.redis.command("GET", wire.fence)) == token and wire.left(wire.fence) > DAY - 5000
 
 
-def test_too_few_permits(wire: SemaphoreWire, ear: Ear) -> None:
+def test_too_few_permits(wire: SemaphoreWire, subscriber: Subscriber) -> None:
     assert wire.acquire(Hold()) == NOT_NOW  # no key means no permits
     assert wire.redis.command("KEYS", "*") == []
     for left in 2, 0, -5:
@@ -108,7 +108,7 @@ def test_too_few_permits(wire: SemaphoreWire, ear: Ear) -> None:
         assert wire.acquire(Hold(3)) == NOT_NOW and wire.value() == left
     wire.change("add", 8)
     assert wire.acquire(Hold(3))[0] == 1 and wire.value() == 0
-    assert ear.heard() == [b"3"]
+    assert subscriber.messages() == [b"3"]
 
 
 def test_the_same_id_gets_the_same_grant(wire: SemaphoreWire) -> None:
@@ -121,7 +121,7 @@ def test_the_same_id_gets_the_same_grant(wire: SemaphoreWire) -> None:
     assert [wire.acquire(hold) for hold in holds] == first  # it holds them, whatever else happens
 
 
-def test_release_sent_twice_is_once(wire: SemaphoreWire, ear: Ear) -> None:
+def test_release_sent_twice_is_once(wire: SemaphoreWire, subscriber: Subscriber) -> None:
     wire.change("set", 5)
     hold, other = Hold(2), Hold(1)
     wire.acquire(hold)
@@ -129,7 +129,7 @@ def test_release_sent_twice_is_once(wire: SemaphoreWire, ear: Ear) -> None:
     assert wire.release(hold) == 1
     assert [wire.release(hold) for _ in range(3)] == [0, 0, 0]
     assert wire.value() == 4
-    assert ear.heard() == [b"5", b"4"]
+    assert subscriber.messages() == [b"5", b"4"]
     assert wire.release(other) == 1 and wire.value() == 5
 
 
@@ -150,14 +150,14 @@ def test_an_acquire_that_comes_behind_its_undo_takes_nothing(wire: SemaphoreWire
     assert 0 < wire.left(wire.once) <= 120_000
 
 
-def test_a_release_in_doubt_bars_the_acquire_that_may_follow(wire: SemaphoreWire, ear: Ear) -> None:
+def test_a_release_in_doubt_bars_the_acquire_that_may_follow(wire: SemaphoreWire, subscriber: Subscriber) -> None:
     wire.change("set", 3)
     hold = Hold(2)
     wire.acquire(hold)
     assert wire.release(hold, doubt=1) == 1 and wire.value() == 3
     assert wire.acquire(hold) == [0, -1, 1] and wire.value() == 3
     assert wire.release(hold) == 0 and wire.value() == 3
-    assert ear.heard() == [b"3", b"3"]
+    assert subscriber.messages() == [b"3", b"3"]
 
 
 def test_records_of_the_dead_do_not_stay(wire: SemaphoreWire) -> None:
@@ -172,7 +172,7 @@ def test_records_of_the_dead_do_not_stay(wire: SemaphoreWire) -> None:
     assert wire.redis.command("ZRANGE", wire.taken, 0, -1) == [living.id.encode(), last.id.encode()]
 
 
-def test_nobody_is_woken_for_nothing(wire: SemaphoreWire, ear: Ear) -> None:
+def test_nobody_is_woken_for_nothing(wire: SemaphoreWire, subscriber: Subscriber) -> None:
     """Redisson's handlers raise at negative numbers; and a waiter could not get anything."""
     wire.redis.command("SET", wire.name, 1)
     hold = Hold(1)
@@ -180,22 +180,22 @@ def test_nobody_is_woken_for_nothing(wire: SemaphoreWire, ear: Ear) -> None:
     assert wire.change("add", -2) == [1, -2]
     assert wire.release(hold) == 1 and wire.value() == -1
     assert wire.change("add", 1) == [1, 0]
-    assert ear.heard() == []
-    assert wire.change("add", 1) == [1, 1] and ear.heard() == [b"1"]
+    assert subscriber.messages() == []
+    assert wire.change("add", 1) == [1, 1] and subscriber.messages() == [b"1"]
 
 
 # ---- change
 
 
-def test_set_only_where_there_is_none(wire: SemaphoreWire, ear: Ear) -> None:
+def test_set_only_where_there_is_none(wire: SemaphoreWire, subscriber: Subscriber) -> None:
     assert wire.change("set", 3) == [1, 3]
     wire.acquire(Hold(2))
     assert wire.change("set", 5) == [0, 1]
     assert wire.change("count") == [1, 1]
-    assert ear.heard() == [b"3"]
+    assert subscriber.messages() == [b"3"]
 
 
-def test_redissons_effects_of_add_and_drain(wire: SemaphoreWire, ear: Ear) -> None:
+def test_redissons_effects_of_add_and_drain(wire: SemaphoreWire, subscriber: Subscriber) -> None:
     """A TTL ends (trap 17), the message is the new total (trap 15), drain sends nothing."""
     assert wire.change("drain") == [1, 0] and wire.redis.command("KEYS", "*") == []
     assert wire.change("add", 3) == [1, 3]
@@ -208,20 +208,20 @@ def test_redissons_effects_of_add_and_drain(wire: SemaphoreWire, ear: Ear) -> No
     assert 0 < wire.left(wire.name) <= 5000  # these keep it
     assert wire.change("drain") == [1, 7] and wire.left(wire.name) == -1
     assert wire.redis.command("GET", wire.name) == b"0"
-    assert ear.heard() == [b"3", b"7", b"7"]
+    assert subscriber.messages() == [b"3", b"7", b"7"]
 
 
 @pytest.mark.parametrize("what, number, then", [("set", 4, [1, 4]), ("add", 3, [1, 3]), ("add", -3, [1, -3])])
 def test_a_change_sent_twice_is_once(
-    wire: SemaphoreWire, ear: Ear, what: str, number: int, then: list[int]
+    wire: SemaphoreWire, subscriber: Subscriber, what: str, number: int, then: list[int]
 ) -> None:
     request = Hold()
     assert wire.change(what, number, request) == then
-    ear.heard()
+    subscriber.messages()
     assert 0 < wire.left(wire.once) <= 120_000
     before = everything(wire.redis)
     assert [wire.change(what, number, request) for _ in range(3)] == [then] * 3
-    assert everything(wire.redis) == before and ear.heard() == []
+    assert everything(wire.redis) == before and subscriber.messages() == []
     wire.change("add", 100)
     assert wire.change(what, number, request) == then  # as it was then
     assert wire.value() == then[1] + 100
@@ -268,7 +268,7 @@ def test_kept_answers_do_not_pile_up(wire: SemaphoreWire) -> None:
 # ---- permits of the dead
 
 
-def test_permits_of_the_dead_come_back_once(wire: SemaphoreWire, ear: Ear) -> None:
+def test_permits_of_the_dead_come_back_once(wire: SemaphoreWire, subscriber: Subscriber) -> None:
     wire.change("set", 9)
     dead, other, living = Hold(2), Hold(3), Hold(1)
     for hold in dead, other, living:
@@ -280,7 +280,7 @@ def test_permits_of_the_dead_come_back_once(wire: SemaphoreWire, ear: Ear) -> No
     assert wire.reclaim() == 0 and wire.value() == 8
     assert wire.release(dead) == wire.release(other) == 0 and wire.value() == 8  # they lived after all
     assert wire.release(living) == 1 and wire.value() == 9
-    assert ear.heard() == [b"9", b"8", b"9"]
+    assert subscriber.messages() == [b"9", b"8", b"9"]
     wire.all_ours_end(wire.name)
 
 
@@ -339,7 +339,7 @@ def test_a_reclaim_sent_twice_is_once(wire: SemaphoreWire) -> None:
     assert wire.change("reclaim", 0, request) == [1, 2] and wire.value() == 6 and wire.reclaim() == 3
 
 
-def test_never_more_than_was_taken(wire: SemaphoreWire, java: JavaSemaphore, ear: Ear) -> None:
+def test_never_more_than_was_taken(wire: SemaphoreWire, java: JavaSemaphore, subscriber: Subscriber) -> None:
     """Keys are lost or set by others: what a dead holder took comes back, or nothing; a reclaim never creates a semaphore."""
     wire.change("set", 9)
     holds = [Hold(n) for n in (1, 2, 3)]
@@ -362,8 +362,8 @@ def test_never_more_than_was_taken(wire: SemaphoreWire, java: JavaSemaphore, ear
     assert java.call("try_set_permits", 4) == 1 and wire.reclaim() == 0 and wire.value() == 4  # those belonged to another
     die(Hold(2))
     wire.redis.command("SET", wire.name, -5)
-    ear.heard()
-    assert wire.reclaim() == 2 and wire.value() == -3 and ear.heard() == []
+    subscriber.messages()
+    assert wire.reclaim() == 2 and wire.value() == -3 and subscriber.messages() == []
 
 
 def test_permits_of_others_stay_taken(wire: SemaphoreWire, java: JavaSemaphore) -> None:
@@ -412,7 +412,7 @@ OTHERS = [
 
 
 @pytest.mark.parametrize("make", OTHERS, ids=" ".join)
-def test_other_kinds_are_refused_and_untouched(wire: SemaphoreWire, ear: Ear, make: list[str]) -> None:
+def test_other_kinds_are_refused_and_untouched(wire: SemaphoreWire, subscriber: Subscriber, make: list[str]) -> None:
     wire.redis.command(*make)
     before = everything(wire.redis)
     for _ in range(2):
@@ -420,7 +420,7 @@ def test_other_kinds_are_refused_and_untouched(wire: SemaphoreWire, ear: Ear, ma
         assert wire.release(Hold()) == -1 and wire.release(Hold()) == -1
         for what in "set", "add", "drain", "reclaim", "count":
             assert wire.change(what, 1) == WRONG_KIND
-    assert everything(wire.redis) == before and ear.heard() == []
+    assert everything(wire.redis) == before and subscriber.messages() == []
 
 
 def test_numbers_as_large_as_can_be_counted(wire: SemaphoreWire) -> None:
@@ -445,15 +445,15 @@ def test_other_errors_stay_errors(wire: SemaphoreWire) -> None:
 @pytest.mark.parametrize("name", NAMES, ids=repr)
 def test_any_name(redis: Client, redis_server: Server, name: str | bytes) -> None:
     wire, java, hold = SemaphoreWire(redis, name), JavaSemaphore(redis, name), Hold(2)
-    ear = Ear(redis_server, wire.channel)
+    subscriber = Subscriber(redis_server, wire.channel)
     assert wire.change("set", 3) == [1, 3] and wire.acquire(hold)[0] == 1
     assert java.call("try_acquire", 1) == 1 and wire.acquire(Hold()) == NOT_NOW
     assert wire.release(hold) == 1 and java.call("release", 1) == 1
     assert wire.change("drain") == [1, 3]
-    assert ear.heard() == [b"3", b"2", b"3"]
+    assert subscriber.messages() == [b"3", b"2", b"3"]
     wire.all_ours_end(wire.name)
     assert set(redis.command("KEYS", "*")) <= {wire.name, wire.fence, wire.taken, wire.holders, wire.once}
-    ear.redis.close()
+    subscriber.redis.close()
 
 
 def test_a_name_and_its_braced_twin_are_two_semaphores(redis: Client) -> None:
@@ -474,7 +474,7 @@ def test_a_full_server_takes_permits_back(new_server: Callable[..., Server]) -> 
     server = new_server("--maxmemory", "12mb", "--maxmemory-policy", "noeviction")
     with server.client() as redis:
         wire = SemaphoreWire(redis)
-        ear = Ear(server, wire.channel)
+        subscriber = Subscriber(server, wire.channel)
         wire.change("set", 5)
         known, undone, doubtful = Hold(1), Hold(2), Hold(2)
         for hold in known, undone, doubtful:
@@ -486,7 +486,7 @@ def test_a_full_server_takes_permits_back(new_server: Callable[..., Server]) -> 
             redis.command("INCRBY", wire.name, 1)
         assert wire.release(known) == 1 and wire.release(undone) == 1 and wire.release(doubtful, doubt=1) == 1
         assert wire.release(known) == 0 and wire.release(Hold()) == 0
-        assert ear.heard() == [b"5", b"1", b"3", b"5"] and wire.value() == 5
+        assert subscriber.messages() == [b"5", b"1", b"3", b"5"] and wire.value() == 5
         before = everything(redis)
         with pytest.raises(ReplyError, match="OOM"):
             wire.acquire(Hold())
@@ -495,7 +495,7 @@ def test_a_full_server_takes_permits_back(new_server: Callable[..., Server]) -> 
                 wire.change(what, 1)
         assert everything(redis) == before  # refused as a whole
         assert wire.change("count") == [1, 5] and wire.change("set", 1) == [0, 5]
-        ear.redis.close()
+        subscriber.redis.close()
 
 
 def test_a_full_server_hears_who_lives_and_gives_back_what_the_dead_had(new_server: Callable[..., Server]) -> None:
@@ -604,9 +604,9 @@ JAVAS = ["try_acquire", "release", "release_if_exists", "try_set_permits", "add_
 class Play:
     """One random run."""
 
-    def __init__(self, seed: int, wire: SemaphoreWire, java: JavaSemaphore, ear: Ear) -> None:
+    def __init__(self, seed: int, wire: SemaphoreWire, java: JavaSemaphore, subscriber: Subscriber) -> None:
         self.random = random.Random(seed)
-        self.wire, self.java, self.ear = wire, java, ear
+        self.wire, self.java, self.subscriber = wire, java, subscriber
         self.model = Model()
         self.gate = False
         self.held: list[Hold] = []
@@ -671,7 +671,7 @@ class Play:
 
     def check(self) -> None:
         assert self.wire.value() == self.model.left
-        assert self.ear.heard() == self.model.heard
+        assert self.subscriber.messages() == self.model.heard
         self.model.heard = []
 
     def end(self) -> None:
@@ -685,15 +685,15 @@ class Play:
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_any_order(wire: SemaphoreWire, java: JavaSemaphore, ear: Ear, part: int) -> None:
+def test_any_order(wire: SemaphoreWire, java: JavaSemaphore, subscriber: Subscriber, part: int) -> None:
     for seed in range(part * 100, part * 100 + 100):
         wire.redis.command("FLUSHDB")
-        play = Play(seed, wire, java, ear)
+        play = Play(seed, wire, java, subscriber)
         try:
             for _ in range(50):
                 play.step()
                 play.check()
             play.end()
-            ear.heard()
+            subscriber.messages()
         except AssertionError as problem:
             raise AssertionError(f"seed {seed}: {problem}") from problem

@@ -4,7 +4,7 @@
     wire.change("set", 3)                           # [1, 3]
     wire.acquire(hold := Hold(2))                   # [1, token]
     JavaSemaphore(client, "seats").call("release", 2)   # JavaPermits, JavaLatch: the steps of one call each
-    Ear(server, wire.channel).heard()               # the messages so far: at least those of all commands answered before
+    Subscriber(server, wire.channel).messages()               # the messages so far: at least those of all commands answered before
 """
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def own_key(kind: str, name: Name) -> bytes:
     return kind.encode() + (b"::" if b"{" in raw_name(name) else b":") + tagged(name)
 
 
-class Ear:
+class Subscriber:
     """A subscriber of one channel."""
 
     def __init__(self, server: Server, channel: bytes) -> None:
         self.redis = server.client()
         self.redis.subscribe(channel)
 
-    def heard(self) -> list[bytes]:
+    def messages(self) -> list[bytes]:
         self.redis.send("PING")
         messages = []
         while (push := self.redis.read())[0] != b"pong":

@@ -27,7 +27,7 @@ class Process:
     def __init__(self, server: Server, hear: bool = True) -> None:
         self.uuid = f"{next(self.numbers):08x}-0000-8000-8000-00000000000f"
         self.channel = f"dlock_client:{self.uuid}"
-        self.ear = server.client()
+        self.subscriber = server.client()
         self.holds = itertools.count(1)
         self.hears = False
         if hear:
@@ -35,8 +35,8 @@ class Process:
 
     def listen(self, on: bool) -> None:
         """Subscribes; returns when the server has confirmed."""
-        self.ear.send("SUBSCRIBE" if on else "UNSUBSCRIBE", self.channel)
-        while self.ear.read()[0] != (b"subscribe" if on else b"unsubscribe"):
+        self.subscriber.send("SUBSCRIBE" if on else "UNSUBSCRIBE", self.channel)
+        while self.subscriber.read()[0] != (b"subscribe" if on else b"unsubscribe"):
             pass
         self.hears = on
 
@@ -44,13 +44,13 @@ class Process:
         return Hold(self, next(self.holds))
 
     def message(self, timeout: float = WHILE) -> bytes | None:
-        told = self.ear.message(timeout)
+        told = self.subscriber.message(timeout)
         return told[1] if told else None
 
     def messages(self) -> list[bytes]:
         """The messages so far: none can come after the reply to a PING."""
-        self.ear.send("PING")
-        return [push[2] for push in iter(self.ear.read, [b"pong", b""]) if push[0] == b"message"]
+        self.subscriber.send("PING")
+        return [push[2] for push in iter(self.subscriber.read, [b"pong", b""]) if push[0] == b"message"]
 
     def nothing(self) -> bool:
         return not self.messages()

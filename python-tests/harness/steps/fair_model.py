@@ -115,7 +115,7 @@ class World:
     def step_new(self) -> None:
         self.take(self.picks.choice(self.processes).hold(), self.picks.choice([TRY, LINE, LINE, LINE, POLL]))
 
-    def step_look(self) -> None:
+    def step_probe(self) -> None:
         if self.waiting():
             self.take(self.picks.choice(self.waiting()), self.picks.choice([LINE, LINE, POLL]))
 
@@ -161,7 +161,7 @@ class World:
             self.gone.append(self.holder)
         self.holder = None
 
-    def step_ears(self) -> None:
+    def step_subscribe(self) -> None:
         one: Any = self.picks.choice([*self.processes, *self.javas])
         if isinstance(one, Process):
             self.drain(one)
@@ -251,7 +251,7 @@ class World:
 
 
 STEPS = {
-    "new": 10, "look": 8, "release": 8, "leave": 3, "again": 1, "force": 0.5, "expire": 1, "ears": 2,
+    "new": 10, "probe": 8, "release": 8, "leave": 3, "again": 1, "force": 0.5, "expire": 1, "subscribe": 2,
     "java": 6, "java_release": 5, "java_cancel": 1, "java_gives_up": 1, "bury": 3,
 }  # fmt: skip
 

@@ -141,19 +141,19 @@ class Waiter:
         self.keys = [self.name, queue_key(name), timeout_key(name)]
         self.channel = channel_of(name) + b":" + self.raw
         self.wait, self.lease, self.skew = wait, lease, 0
-        self.redis, self.ear = server.client(), server.client()
+        self.redis, self.subscriber = server.client(), server.client()
         self.hears = False
         if hear:
             self.listen(True)
 
     def close(self) -> None:
         self.redis.close()
-        self.ear.close()
+        self.subscriber.close()
 
     def listen(self, on: bool) -> None:
         """Subscribes; returns when the server has confirmed."""
-        self.ear.send("SUBSCRIBE" if on else "UNSUBSCRIBE", self.channel)
-        while self.ear.read()[0] != (b"subscribe" if on else b"unsubscribe"):
+        self.subscriber.send("SUBSCRIBE" if on else "UNSUBSCRIBE", self.channel)
+        while self.subscriber.read()[0] != (b"subscribe" if on else b"unsubscribe"):
             pass
         self.hears = on
 
@@ -186,7 +186,7 @@ class Waiter:
         return bool(self.evaluate(FORCE, self.now(), channel_of(self.name)))
 
     def message(self, timeout: float = 20) -> bytes | None:
-        told = self.ear.message(timeout)
+        told = self.subscriber.message(timeout)
         return told[1] if told else None
 
     def nothing(self) -> bool:

@@ -103,9 +103,9 @@ class Who:
     def __init__(self, server: Server, hear: bool = True) -> None:
         number = next(self.numbers)
         self.uuid = f"{number:08x}-0000-8000-8000-00000000000f"
-        self.ear = server.client()
+        self.subscriber = server.client()
         if hear:
-            self.ear.subscribe("dlock_client:" + self.uuid)
+            self.subscriber.subscribe("dlock_client:" + self.uuid)
         self._name(number * 1000)
 
     def _name(self, number: int) -> None:
@@ -120,7 +120,7 @@ class Who:
         return next_one
 
     def message(self, timeout: float = WHILE) -> bytes | None:
-        told = self.ear.message(timeout)
+        told = self.subscriber.message(timeout)
         return told[1] if told else None
 
     def nothing(self) -> bool:
