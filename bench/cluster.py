@@ -2,13 +2,10 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import TYPE_CHECKING, Callable
 
 from report import Section, Spread, Target
-from server import ROOT
-
-sys.path.insert(0, str(ROOT / "python-tests"))
+import server  # noqa: F401  (it puts python-tests on the path)
 
 from harness.cluster import Cluster  # noqa: E402
 from harness.server import Server  # noqa: E402

@@ -23,8 +23,6 @@ import cluster  # noqa: E402
 from report import Section, Spread, Target, document, draw, facts, number, part, part_of, with_part  # noqa: E402
 from server import ROOT, Server  # noqa: E402
 
-sys.path.insert(0, str(ROOT / "python-tests"))
-
 from harness.left import Left, remember, remembered  # noqa: E402
 
 Result = dict[str, float]

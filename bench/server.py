@@ -4,7 +4,6 @@ It has a temporary folder, a unix socket, a free TCP port, and no persistence.
 """
 from __future__ import annotations
 
-import importlib.util
 import os
 import pathlib
 import shutil
@@ -18,18 +17,11 @@ import redis
 
 PROGRAM = os.environ.get("DLOCK_SERVER", "redis-server")
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "python-tests"))
+
+from harness.steps.scripts import load  # noqa: E402
 
 POLL_RELEASE = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
-
-
-def library_script(name: str) -> str:
-    """The text of a script of libdlock, as the library sends it."""
-    spec = importlib.util.spec_from_file_location("embed", ROOT / "src/redis/scripts/embed.py")
-    assert spec and spec.loader
-    embed = importlib.util.module_from_spec(spec)
-    sys.dont_write_bytecode = True
-    spec.loader.exec_module(embed)
-    return "".join(line + "\n" for line in embed.load(ROOT / f"src/redis/scripts/mutex/{name}.lua"))
 
 
 def free_port() -> int:
@@ -66,7 +58,7 @@ class Server:
         raise SystemExit(f"{PROGRAM} did not start")
 
     def load_scripts(self) -> None:
-        texts = {name: library_script(name) for name in ("acquire", "release", "renew")}
+        texts = {name: load(name) for name in ("acquire", "release", "renew")}
         texts["poll_release"] = POLL_RELEASE
         self.shas = {f"BENCH_SHA_{name}": self.redis.script_load(text) for name, text in texts.items()}
 

@@ -71,9 +71,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """The longest files first: one worker runs a whole file."""
     word = config.getoption("about")
     if word:
-        others = [item for item in items if not is_about(item, word.lower())]
-        config.hook.pytest_deselected(items=others)
-        items[:] = [item for item in items if item not in set(others)]
+        about = {item: is_about(item, word.lower()) for item in items}
+        config.hook.pytest_deselected(items=[item for item in items if not about[item]])
+        items[:] = [item for item in items if about[item]]
     items.sort(key=lambda item: item.path.name not in LONG)
 
 

@@ -14,10 +14,14 @@ FUNCTION = re.compile(r"(?:dli|dlock)_\w+")
 LINES = 170
 
 
-def named() -> list[str]:
-    """What stands in code quotes, in order, outside of the pictures."""
-    text = re.sub(r"^```.*?^```", "", PAGE.read_text(), flags=re.S | re.M)
-    return re.findall(r"`([^`\n]+)`", text)
+def prose() -> str:
+    """The page without its pictures."""
+    return re.sub(r"^```.*?^```", "", PAGE.read_text(), flags=re.S | re.M)
+
+
+def named(text: str | None = None) -> list[str]:
+    """What stands in code quotes, in order; on the whole page unless a text is given."""
+    return re.findall(r"`([^`\n]+)`", prose() if text is None else text)
 
 
 def test_files_exist() -> None:
@@ -29,9 +33,8 @@ def test_files_exist() -> None:
 def steps() -> list[tuple[str, str]]:
     """Each function with the file that the same sentence names: the nearest one behind or before it."""
     found = []
-    text = re.sub(r"^```.*?^```", "", PAGE.read_text(), flags=re.S | re.M)
-    for sentence in re.split(r"(?<=\.)\s", text):
-        names = re.findall(r"`([^`\n]+)`", sentence)
+    for sentence in re.split(r"(?<=\.)\s", prose()):
+        names = named(sentence)
         files = [name for name in names if PATH.fullmatch(name) and (ROOT / name).is_file()]
         found += [(name, files[-1]) for name in names if FUNCTION.fullmatch(name) and len(files) == 1]
     return found

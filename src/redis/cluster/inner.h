@@ -152,7 +152,6 @@ struct dli_lane {
     struct dli_route *parked, **parked_end; /* in order of arrival */
     int shut;
     int64_t parked_at; /* the thread's: when the first of them is due */
-    uint32_t version;  /* unused */
     int64_t trimmed;
 };
 

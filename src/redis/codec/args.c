@@ -33,13 +33,18 @@ void dli_args_number_in(struct dli_args *args, char room[24], int64_t number)
     dli_args_add(args, room, dli_decimal(room, number));
 }
 
+void dli_args_clear(struct dli_args *args)
+{
+    args->count = args->numbers = args->form = 0;
+    args->quarantine = NULL;
+}
+
 void dli_args_begin(struct dli_args *args, int script, int full)
 {
     const struct dli_script *said = dli_script_in(full / DLI_ENCODE_FORM, script);
 
-    args->count = args->numbers = 0;
+    dli_args_clear(args);
     args->form = full / DLI_ENCODE_FORM;
-    args->quarantine = NULL;
     dli_args_text(args, full & DLI_ENCODE_FULL ? "EVAL" : "EVALSHA");
     if (full & DLI_ENCODE_FULL)
         dli_args_add(args, said->text, said->size);

@@ -30,6 +30,9 @@ void dli_args_slice(struct dli_args *args, const struct dli_slice *word);
 void dli_args_number(struct dli_args *args, int64_t number);
 void dli_args_number_in(struct dli_args *args, char room[24], int64_t number);
 
+/* Begin a command that runs no script. */
+void dli_args_clear(struct dli_args *args);
+
 /* Begin EVALSHA or EVAL with a script. full: DLI_ENCODE_ bits, see commands.h. */
 void dli_args_begin(struct dli_args *args, int script, int full);
 

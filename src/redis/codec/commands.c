@@ -8,7 +8,7 @@
 
 #include "args.h"
 
-enum { MS = 1000, ID_MAX = DLI_ID_MAX, ABOUT = 3 };
+enum { MS = 1000, ABOUT = 3 };
 
 /* ---- exchanges */
 
@@ -17,7 +17,7 @@ struct encoder {
     const struct dli_wire *wire;
     const struct dli_request *request;
     const struct dli_wish *wish;
-    char want[ID_MAX], drop[ID_MAX], key[DLI_HOLD_KEY_MAX];
+    char want[DLI_ID_MAX], drop[DLI_ID_MAX], key[DLI_HOLD_KEY_MAX];
     struct dli_args args;
 };
 
@@ -113,7 +113,7 @@ static int encode_exchange(struct dli_buffer *out, int full, const struct dli_re
 {
     const struct dli_exchange *exchange = &request->exchange;
     struct encoder encoder; /* not zeroed: it is large, and one is made for each exchange */
-    char under[ID_MAX] = "";
+    char under[DLI_ID_MAX] = "";
 
     encoder.wire = dli_wire_of(request->kind);
     encoder.request = request;
@@ -150,8 +150,8 @@ static int encode_multi(struct dli_buffer *out, int full, const struct dli_reque
     dli_args_number(&args, request->multi.keep_ms);
     for (int i = 0; i < count; i++) {
         dli_args_text(&args, row[i].owner);
-        dli_args_add(&args, leases[i], dli_decimal(leases[i], row[i].lease / MS));
-        dli_args_add(&args, blocks[i], dli_decimal(blocks[i], row[i].block));
+        dli_args_number_in(&args, leases[i], row[i].lease / MS);
+        dli_args_number_in(&args, blocks[i], row[i].block);
     }
     return dli_args_finish(&args, out);
 }
@@ -195,9 +195,10 @@ static int encode_gate(struct dli_buffer *out, int full, const struct dli_reques
 
 static int encode_gate_left(struct dli_buffer *out, int full, const struct dli_request *request)
 {
-    struct dli_args args = {.count = 0};
+    struct dli_args args;
 
     (void)full;
+    dli_args_clear(&args);
     dli_args_text(&args, "PTTL");
     dli_args_slice(&args, &request->place->gate);
     return dli_args_finish(&args, out);

@@ -8,12 +8,12 @@ enum { MS = 1000 };
 
 int dli_encode_again(struct dli_buffer *out, int full, const struct dli_request *request)
 {
-    char keys[24], leases[DLI_RENEW_MAX][24], lasts[DLI_RENEW_MAX][24];
+    char leases[DLI_RENEW_MAX][24], lasts[DLI_RENEW_MAX][24];
     const struct dli_renewal *row = request->renew.row;
     struct dli_args args;
 
     dli_args_begin(&args, DLI_SCRIPT_AGAIN, full);
-    dli_args_number_in(&args, keys, 2 * request->renew.count);
+    dli_args_number(&args, 2 * request->renew.count);
     for (int i = 0; i < request->renew.count; i++) {
         dli_args_slice(&args, &row[i].place->key[0]);
         dli_args_slice(&args, &row[i].place->key[1]);
@@ -28,7 +28,6 @@ int dli_encode_again(struct dli_buffer *out, int full, const struct dli_request 
 
 int dli_encode_floor(struct dli_buffer *out, int full, const struct dli_request *request)
 {
-    char number[3][24];
     struct dli_args args;
 
     dli_args_begin(&args, DLI_SCRIPT_FLOOR, full);
@@ -36,21 +35,20 @@ int dli_encode_floor(struct dli_buffer *out, int full, const struct dli_request 
     dli_args_slice(&args, &request->place->key[0]);
     dli_args_slice(&args, &request->place->key[1]);
     dli_args_text(&args, request->floor.owner);
-    dli_args_number_in(&args, number[0], request->floor.seen);
-    dli_args_number_in(&args, number[1], request->floor.last);
-    dli_args_number_in(&args, number[2], request->floor.keep_ms);
+    dli_args_number(&args, request->floor.seen);
+    dli_args_number(&args, request->floor.last);
+    dli_args_number(&args, request->floor.keep_ms);
     return dli_args_finish(&args, out);
 }
 
 int dli_encode_join(struct dli_buffer *out, int full, const struct dli_request *request)
 {
-    char number[24];
     struct dli_args args;
 
     dli_args_begin(&args, DLI_SCRIPT_JOIN, full);
     dli_args_text(&args, "1");
     dli_args_text(&args, "dlock_quorum");
     dli_args_text(&args, request->join.view);
-    dli_args_number_in(&args, number, request->join.keep_ms);
+    dli_args_number(&args, request->join.keep_ms);
     return dli_args_finish(&args, out);
 }

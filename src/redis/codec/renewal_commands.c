@@ -7,11 +7,11 @@
 #include "commands.h"
 #include "redis/scripts/scripts.h"
 
-enum { MS = 1000, ID_MAX = DLI_ID_MAX, ABOUT = 3 };
+enum { MS = 1000, ABOUT = 3 };
 
 /* Memory for the texts of one row. */
 struct renewal_room {
-    char id[ID_MAX], lease[24], permits[24];
+    char id[DLI_ID_MAX], lease[24], permits[24];
 };
 
 static void add_renewal_keys(struct dli_args *args, const struct dli_wire *wire, const struct dli_renewal *row,
@@ -52,9 +52,9 @@ static int encode_renewals(struct dli_buffer *out, int full, const struct dli_re
     for (int i = 0; i < count; i++) {
         dli_args_text(&args, room[i].id);
         if (!one || i == count - 1)
-            dli_args_add(&args, room[i].lease, dli_decimal(room[i].lease, row[i].lease / MS));
+            dli_args_number_in(&args, room[i].lease, row[i].lease / MS);
         if (row[i].kind->slots)
-            dli_args_add(&args, room[i].permits, dli_decimal(room[i].permits, row[i].permits));
+            dli_args_number_in(&args, room[i].permits, row[i].permits);
     }
     return dli_args_finish(&args, out);
 }
@@ -62,7 +62,6 @@ static int encode_renewals(struct dli_buffer *out, int full, const struct dli_re
 int dli_encode_adopt(struct dli_buffer *out, int full, const struct dli_renewal *row)
 {
     struct dli_args args;
-    char lease[24];
 
     dli_args_begin(&args, DLI_SCRIPT_ADOPT, full);
     dli_args_number(&args, 2);
@@ -70,7 +69,7 @@ int dli_encode_adopt(struct dli_buffer *out, int full, const struct dli_renewal 
     dli_args_slice(&args, &row->place->key[ABOUT]);
     dli_args_text(&args, row->owner);
     dli_args_text(&args, row->heir);
-    dli_args_add(&args, lease, dli_decimal(lease, row->lease / MS));
+    dli_args_number(&args, row->lease / MS);
     dli_args_number(&args, row->first);
     return dli_args_finish(&args, out);
 }

@@ -5,11 +5,12 @@
 
 int dli_encode_ping(struct dli_buffer *out, int full, const struct dli_request *request)
 {
-    struct dli_args args = {.count = 0};
+    struct dli_args args;
 
     (void)full;
     (void)request;
-    dli_args_add(&args, "PING", 4);
+    dli_args_clear(&args);
+    dli_args_text(&args, "PING");
     return dli_args_finish(&args, out);
 }
 
@@ -17,18 +18,17 @@ int dli_encode_ping(struct dli_buffer *out, int full, const struct dli_request *
 int dli_encode_check(struct dli_buffer *out, int full, const struct dli_request *request)
 {
     const struct dli_place *place = request->place;
-    char keys[24];
     struct dli_args args;
 
     dli_args_begin(&args, DLI_SCRIPT_CHECK, full);
-    dli_args_add(&args, keys, dli_decimal(keys, request->check.keyless ? 0 : place->keys));
+    dli_args_number(&args, request->check.keyless ? 0 : place->keys);
     for (int i = 0; i < place->keys && !request->check.keyless; i++)
-        dli_args_add(&args, place->key[i].text, place->key[i].size);
-    dli_args_add(&args, place->channel.text, place->channel.size);
-    dli_args_add(&args, request->quarantine ? "1" : "0", 1);
-    dli_args_add(&args, request->check.replicated ? "1" : "0", 1);
+        dli_args_slice(&args, &place->key[i]);
+    dli_args_slice(&args, &place->channel);
+    dli_args_text(&args, request->quarantine ? "1" : "0");
+    dli_args_text(&args, request->check.replicated ? "1" : "0");
     for (int i = 0; i < 4 && request->check.keyless; i++)
-        dli_args_add(&args, place->key[i].text, place->key[i].size);
+        dli_args_slice(&args, &place->key[i]);
     return dli_args_finish(&args, out);
 }
 
@@ -36,12 +36,11 @@ int dli_encode_provision(struct dli_buffer *out, int full, const struct dli_requ
 {
     const struct dli_place *place = request->place;
     const char *marker = place && place->marker[0] ? place->marker : request->quarantine->marker;
-    char longest[24];
     struct dli_args args;
 
     dli_args_begin(&args, DLI_SCRIPT_PROVISION, full);
-    dli_args_add(&args, "1", 1);
+    dli_args_text(&args, "1");
     dli_args_text(&args, marker);
-    dli_args_add(&args, longest, dli_decimal(longest, request->quarantine->longest_ms));
+    dli_args_number(&args, request->quarantine->longest_ms);
     return dli_args_finish(&args, out);
 }

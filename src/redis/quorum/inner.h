@@ -152,7 +152,7 @@ struct dli_round {
     int64_t until;                 /* UNDO: from then on no server knows the id */
     struct dli_election election;
     struct dli_tally tally; /* of the answers about one lock */
-    int released, won;      /* of an answered round */
+    int won;                /* of an answered round */
     struct dli_kept *kept;  /* of renewals, one for each row */
     struct dli_share share[];
 };
