@@ -27,6 +27,7 @@ class Mutant:
     first: int = 1
     seeds: int = 2000
     world: str = "mutex"
+    forgets: bool = False  # on servers that lose their memory
 
 
 MUTANTS = (
@@ -127,6 +128,13 @@ MUTANTS = (
     )),
     Mutant(124, "an id that was given up may still be granted", (
         ("redis/scripts/mutex/try.lua", "if buried(about, own) then", "if buried(about, own) and false then"),
+    )),
+    Mutant(125, "a holder is not told that the server forgot it", forgets=True, edits=(
+        ("engine/renewal.c", "        dli_mutex_lose(m, DLOCK_CAUSE_TAKEN, now);", "        m->grant.limit = limit;"),
+    )),
+    Mutant(126, "tokens of a new counter begin a second late", forgets=True, edits=(
+        ("redis/scripts/shared/tokens.lua", "  count = count or call('GET', fence)\n",
+         "  count = count or call('GET', fence)\n  last = last - (count and 0 or 1000000)\n"),
     )),
     Mutant(115, "the answer to an extend goes to a later holder", (
         ("engine/renewal.c", "m->holder && m->holder->token == token;", "m->holder && token;"),
@@ -265,7 +273,7 @@ KINDS = (
         ("redis/scripts/semaphore/semaphore_release.lua", "if gone == 0 then", "if gone > 1 then"),
     )),
     Mutant(213, "an acquire that comes after its undo is served", world="semaphore", edits=(
-        ("redis/scripts/semaphore/semaphore_acquire.lua", "if left < permits or call('HEXISTS', once, owner) == 1 then", "if left < permits then"),
+        ("redis/scripts/semaphore/semaphore_acquire.lua", "if call('HEXISTS', once, owner) == 1 then", "if false then"),
     )),
     Mutant(214, "a number in doubt is forgotten", world="semaphore", edits=(
         ("engine/exchange.c", "        m->want.doubt |= doubt;\n", "        m->want.doubt |= 0;\n"),
@@ -285,6 +293,12 @@ KINDS = (
     )),
     Mutant(220, "a hold without a lease is never renewed", world="semaphore", edits=(
         ("engine/renewal.c", "    return m->renewing.on || m->renewing.confirm || m->rules->lives;", "    return m->renewing.on || m->renewing.confirm;"),
+    )),
+    Mutant(219, "a waiter keeps an id that gets nothing any more", world="semaphore", edits=(
+        ("redis/scripts/semaphore/semaphore_acquire.lua", "return { 0, 0, 2 }", "return { 0, -1, 1 }"),
+    )),
+    Mutant(255, "a holder of permits is not told that the server forgot it", world="semaphore", forgets=True, edits=(
+        ("engine/renewal.c", "        dli_mutex_lose(m, DLOCK_CAUSE_TAKEN, now);", "        m->renewing.confirm = 0;"),
     )),
     Mutant(221, "permits that expired do not come back", world="permit", edits=(
         ("redis/scripts/permit/permit_pool.lua", "call('INCRBY', lock, back)", "call('INCRBY', lock, 0)"),

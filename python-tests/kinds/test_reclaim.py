@@ -12,7 +12,9 @@ from harness.cluster import Cluster
 from harness.steps.counting import Subscriber, JavaSemaphore
 from harness.kinds import one
 from harness.server import Server
+from harness.steps.scripts import SCRIPTS, SHA
 from harness.tally import tell
+from harness.watch import Monitor
 
 Make = Callable[..., Any]
 LEASE = 600
@@ -161,6 +163,25 @@ def test_a_server_that_was_away(new_agent: Make, redis_server: Server) -> None:
     until(lambda: client.counters()["renewed"] > renewed)
     assert other.permits_reclaim(0).ok.value == 0 and mine.state(1) == "HELD"
     mine.release(1).ok
+
+
+def test_a_waiter_that_was_granted_unseen(new_agent: Make, redis_server: Server) -> None:
+    """The answer to its request was lost and a reclaim takes the permit back: it waits on, and gets the next permit."""
+    mine, theirs = (seats(new_agent().open(redis_server, lease_ms=LEASE, safety_ms=60_000), 5) for _ in "ab")
+    mine.acquire(1, 0).ok
+    with Monitor(redis_server) as seen:
+        waits = theirs.start("acquire", 1, -1, thread=1)
+        asks = lambda: [one.words for one in list(seen.commands) if one.words[1:2] == [SHA["semaphore_acquire"].encode()]]
+        seen.wait(lambda: len(asks()) >= 2 and redis_server.command("PUBSUB", "NUMSUB", "redisson_sc:{seats}")[1] > 0)
+        request = asks()[-1]
+    redis_server.command("INCRBY", "seats", 5)  # without a message
+    copy = [SCRIPTS["semaphore_acquire"].encode(), *request[2:]]
+    copy[3 + int(request[2])] = b"1"  # its lease, ms
+    assert redis_server.command("EVAL", *copy)[0] == 1  # nobody gets this answer
+    assert until(lambda: mine.permits_reclaim(0).ok.value) == 5
+    assert waits.answer().ok.token > 0
+    theirs.release(1).ok
+    tell(done=1, fired=1)
 
 
 @pytest.fixture(scope="module")

@@ -69,6 +69,14 @@ def test_many_seeds_of_other_kinds_hold(world: str, count: int) -> None:
     assert code == 0, out
 
 
+@pytest.mark.parametrize("world", ["mutex", *WORLDS])
+@pytest.mark.parametrize("count", [100 if SANITIZED else 500, pytest.param(10_000, marks=pytest.mark.full)])
+def test_seeds_hold_on_servers_that_forget(world: str, count: int) -> None:
+    """All memory is lost, between any two scripts and in restarts: tokens rise all the same, and holders are told in time."""
+    code, out = simulate("--world", world, "--forgets", "--seeds", f"{BASE}:{count}", "--jobs", JOBS, "--void-ok")
+    assert code == 0 and "memory-lost=0" not in out and "restart=0" not in out, out
+
+
 def test_clocks_worse_than_allowed_are_caught() -> None:
     code, out = simulate("--seeds", f"{BASE}:2000", "--jobs", JOBS, "--void-ok", "--drift", 8)
     assert code == 1 and ("exclusion" in out or "deadline" in out), out
@@ -77,9 +85,10 @@ def test_clocks_worse_than_allowed_are_caught() -> None:
 def test_the_same_seed_gives_the_same_run() -> None:
     for seed in (3, 7, 574):
         assert simulate("--verbose", seed) == simulate("--verbose", seed)
-    summary = simulate("--seeds", f"{BASE}:200", "--void-ok")
-    assert summary == simulate("--seeds", f"{BASE}:200", "--void-ok", "--jobs", 2)
-    assert summary != simulate("--seeds", f"{BASE + 1}:200", "--void-ok")
+    for world in ("mutex", *WORLDS):
+        summary = simulate("--world", world, "--seeds", f"{BASE}:40", "--void-ok")
+        assert summary == simulate("--world", world, "--seeds", f"{BASE}:40", "--void-ok", "--jobs", 2)
+        assert summary != simulate("--world", world, "--seeds", f"{BASE + 1}:40", "--void-ok")
 
 
 def test_a_fault_that_never_struck_is_an_error() -> None:
@@ -101,7 +110,7 @@ def test_mutant(mutant: mutants.Mutant, objects: list[pathlib.Path], tmp_path: p
     folder = mutants.copy_of(ROOT, tmp_path, mutant)
     program = mutants.link(folder, objects, mutant)
     seeds = ("--seeds", f"{mutant.first}:{mutant.seeds}", "--jobs", JOBS, "--void-ok", "--driver-mutant", mutant.driver)
-    seeds += ("--world", mutant.world)
+    seeds += ("--world", mutant.world, *["--forgets"] * mutant.forgets)
     code, out = simulate(*seeds, program=program, scripts=folder / "src/redis/scripts")
     assert code == (1 if mutant.caught else 0), out
 

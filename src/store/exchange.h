@@ -51,7 +51,7 @@ struct dli_answer {
     int foreign;         /* HELD: by a client that is not libdlock */
     struct dli_seen seen; /* HELD */
     int64_t cut; /* HELD: microseconds cut off a lease that was too long because the server's clock was set back */
-    int spent;   /* not GRANTED: some servers may have granted want all the same. Its number must not be used again */
+    int spent;   /* not GRANTED: want must not be used again. A server may have granted it, or grants it no more */
 };
 
 #endif

@@ -7,6 +7,7 @@
  *   sim_net.c     requests, replies and their faults sim_chaos.c    faults that strike at random times
  *   sim_server.c  runs requests on the model         sim_subscriptions.c     subscriptions and messages
  *   sim_driver.c  stands in for the watchdog             sim_owner.c    callers of the library
+ *   sim_forget.c  a server that loses all of its memory
  *   sim_transfer.c  longer leases, grants that move to another process
  *   sim_kinds.c, sim_kinds_check.c  worlds of other kinds than the mutex
  *   sim_redisson.c  foreign clients                  sim_check.c, sim_claims.c  the invariants
@@ -65,7 +66,9 @@ enum {
     X(FORCE, "force")                                                                                                  \
     X(TIMER_LATE, "timer-late")                                                                                        \
     X(CLOCK, "clock-rate")                                                                                             \
-    X(FORGET, "counter-lost")
+    X(FORGET, "counter-lost")                                                                                          \
+    X(FLUSH, "memory-lost")                                                                                            \
+    X(RESTART, "restart")
 
 #define SIM_FAULT_NAME(id, name) SIM_##id,
 enum sim_fault { SIM_FAULTS(SIM_FAULT_NAME) SIM_FAULT_COUNT };
@@ -173,6 +176,7 @@ struct sim_request {
     int done;  /* nobody waits for the answer any more */
     int copy;  /* a duplicate, or late: nobody gets the answer */
     int64_t stamp, attempt;
+    int64_t ran_at; /* true time */
     struct dli_wish wish;
     int rows; /* RENEW */
     struct {
@@ -207,7 +211,9 @@ struct sim_number {
     int lock;
     int64_t first, last; /* its tokens, 0: never granted */
     int released;        /* a release of it was answered */
-    int forced;          /* taken away by force */
+    int buried;          /* and the server remembers that */
+    int forced;          /* taken away, by force or as the server lost its memory */
+    int64_t gone_since;  /* since then its process believes in it, and the server does not have it; 0: it has it */
     int64_t place;       /* in the line of the fair lock */
     int64_t placed;      /* as of this round */
     int64_t excused;     /* until then the server may have it although nobody believes in it */
@@ -339,7 +345,8 @@ struct sim {
     int faults_on, working;
     uint64_t hash;
     int verbose;
-    int drift_factor, driver_mutant;
+    int drift_factor, driver_mutant, forgets;
+    int64_t forgot_at; /* the server lost its memory last */
     enum sim_world world;
     int64_t places, round; /* places given out in the fair lock's line; scripts run */
     char failed[400];

@@ -100,6 +100,12 @@ void sim_check_end(struct sim *s);
 extern const char *const sim_red_acquire, *const sim_red_renew, *const sim_red_release;
 int64_t sim_patience(const struct sim *s); /* how long a waiter may have to wait in calm times */
 
+/* ---- a server that loses all of its memory, sim_forget.c */
+void sim_forget(struct sim *s);
+void sim_restart(struct sim *s);
+void sim_check_told(struct sim *s, struct sim_peer *peer, struct sim_number *number, int there);
+void sim_deafen(struct sim *s, struct sim_peer *peer, int silent);
+
 /* ---- other kinds than the mutex, sim_kinds.c and sim_kinds_check.c */
 int sim_world_find(const char *name);
 void sim_kinds_plan(struct sim *s);
@@ -113,6 +119,7 @@ void sim_kinds_ran(struct sim *s, const struct sim_request *request, int held);
 void sim_fair_ran(struct sim *s, const struct sim_seen *before);
 void sim_kinds_step(struct sim *s);
 void sim_kinds_end(struct sim *s);
+int64_t sim_kinds_ends(struct sim *s, int lock, int peer, int64_t number); /* ms; -1: the server has it not */
 int sim_shared(const struct sim *s); /* several may hold: the rules of the mutex do not apply */
 
 #endif

@@ -33,7 +33,7 @@ static void crash(struct sim *s, struct sim_peer *peer)
 }
 
 /* The subscriptions are gone; their owner notices soon, or after a while. */
-static void deafen(struct sim *s, struct sim_peer *peer, int silent)
+void sim_deafen(struct sim *s, struct sim_peer *peer, int silent)
 {
     int64_t until = s->now + (silent ? sim_below(s, 3 * SIM_SECOND) : sim_below(s, SIM_MS));
 
@@ -102,9 +102,9 @@ static void strike_peer(struct sim *s)
     if (sim_fault(s, SIM_CONN_DROP))
         sim_drop_conn(s, peer, (int)sim_below(s, 2), sim_below(s, s->plan.lease_max / 2));
     if (strikes(s, SIM_EAR_DROP))
-        deafen(s, peer, 0);
+        sim_deafen(s, peer, 0);
     if (strikes(s, SIM_EAR_SILENT))
-        deafen(s, peer, 1);
+        sim_deafen(s, peer, 1);
     if (living(s) < 2 && !peer->foreign)
         return;
     if (!peer->foreign && !peer->side[0].m.closed && sim_fault(s, SIM_CLOSE))
@@ -121,6 +121,8 @@ void sim_chaos(struct sim *s)
     strike_server(s);
     if (strikes(s, SIM_FORCE))
         force(s, (int)sim_below(s, s->plan.locks));
+    if (sim_fault(s, SIM_RESTART))
+        sim_restart(s);
     if (strikes(s, SIM_NOSCRIPT))
         for (int i = 0; i < SIM_SCRIPTS_MAX; i++)
             s->loaded[i] = 0;

@@ -89,7 +89,7 @@ static void gone_back(struct sim *s, const struct sim_request *request)
 {
     if (request->wish.first)
         sim_number(s, &s->peer[request->from_peer], request->from_number)->excused = s->now + 3 * s->plan.lease_max;
-    else if (sim_number(s, &s->peer[request->peer], request->row[0].number)->released)
+    else if (sim_number(s, &s->peer[request->peer], request->row[0].number)->buried)
         sim_violated(s, "stray: peer %d adopts as %" PRId64 ", which was given up", request->peer,
                      request->row[0].number);
 }
@@ -111,7 +111,7 @@ static void new_owner(struct sim *s, int index, const struct sim_seen *seen)
     int64_t block = peer->foreign ? 1 : s->plan.rules.handover_turns + 1;
 
     s->stats.wire_grants += !peer->foreign;
-    if (number->released && !peer->foreign)
+    if (number->buried && !peer->foreign)
         sim_violated(s, "stray: %s goes to peer %d as %" PRId64 ", whose release was answered", lock->name, seen->peer,
                      seen->number);
     lock->unbelieved_since = 0;
@@ -204,8 +204,12 @@ static void check_belief(struct sim *s, int index, const struct sim_seen *seen)
         struct sim_peer *peer = &s->peer[i];
         int64_t number = peer->alive ? belief(s, peer, index) : 0;
 
-        if (!number || sim_paused(s, peer) || sim_number(s, peer, number)->forced)
+        if (!number || sim_paused(s, peer))
             continue;
+        if (sim_number(s, peer, number)->forced) {
+            sim_check_told(s, peer, sim_number(s, peer, number), seen->peer == i && seen->number == number);
+            continue;
+        }
         if (++believers > 1)
             sim_violated(s, "exclusion: two peers, one is %d, believe that they hold %s", i, lock->name);
         if (seen->peer != i || seen->number != number)

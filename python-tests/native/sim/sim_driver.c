@@ -234,7 +234,8 @@ static void read_try(const int64_t *value, int count, int64_t block, struct dli_
     }
     if (answer->got == DLI_TRY_HELD) {
         answer->left = value[1] < 0 ? -1 : value[1] * SIM_MS;
-        answer->foreign = count > 2 && value[2] == 1;
+        answer->foreign = count > 2 && value[2] >= 1;
+        answer->spent = count > 2 && value[2] == 2;
         if (count > 5)
             answer->seen = (struct dli_seen){value[3], value[4], answer->left};
     }
@@ -269,8 +270,12 @@ static void count_answer(struct sim *s, struct sim_peer *peer, const struct sim_
         sim_disturb(s, peer, s->now);
         return;
     }
-    if (request->wish.drop)
-        sim_number(s, peer, request->wish.drop)->released = 1;
+    if (request->wish.drop) {
+        struct sim_number *number = sim_number(s, peer, request->wish.drop);
+
+        number->released = 1;
+        number->buried = !s->forgot_at || request->ran_at > s->forgot_at;
+    }
     if (request->wish.drop && answer->released && !peer->side[request->lock].m.leaving &&
         !peer->side[request->lock].m.drop.lingered)
         s->stats.undone++;

@@ -82,7 +82,7 @@ static int64_t permits_end(struct sim *s, int lock, int peer, int64_t number)
     return ends;
 }
 
-static int64_t ends(struct sim *s, int lock, int peer, int64_t number)
+int64_t sim_kinds_ends(struct sim *s, int lock, int peer, int64_t number)
 {
     return s->world == SIM_RW ? read_or_write_ends(s, lock, peer, number) : permits_end(s, lock, peer, number);
 }
@@ -92,7 +92,7 @@ static int64_t ends(struct sim *s, int lock, int peer, int64_t number)
 int sim_kinds_held(struct sim *s, const struct sim_request *request)
 {
     return s->world != SIM_FAIR && request->kind == SIM_EXCHANGE && request->wish.want &&
-           ends(s, request->lock, request->peer, request->wish.want) >= 0;
+           sim_kinds_ends(s, request->lock, request->peer, request->wish.want) >= 0;
 }
 
 static void check_total(struct sim *s)
@@ -155,7 +155,7 @@ static int awake(const struct sim *s, const struct sim_peer *peer)
 static void check_holder(struct sim *s, struct sim_peer *peer, int lock)
 {
     const struct dli_mutex *m = &peer->side[lock].m;
-    int64_t until = ends(s, lock, peer->index, m->want.number);
+    int64_t until = sim_kinds_ends(s, lock, peer->index, m->want.number);
 
     if (until < 0)
         sim_violated(s, "ownership: peer %d believes in %" PRId64 " (side %d), which the server does not have",
@@ -165,9 +165,13 @@ static void check_holder(struct sim *s, struct sim_peer *peer, int lock)
                      peer->index, m->want.number, lock);
 }
 
-static int taken_away(struct sim *s, struct sim_peer *peer, int64_t number)
+static int taken_away(struct sim *s, struct sim_peer *peer, int lock, int64_t number)
 {
-    return s->world == SIM_SEMAPHORE && sim_number(s, peer, number)->forced;
+    struct sim_number *known = sim_number(s, peer, number);
+
+    if (known->forced)
+        sim_check_told(s, peer, known, sim_kinds_ends(s, lock, peer->index, number) >= 0);
+    return known->forced;
 }
 
 static void check_exclusion(struct sim *s)
@@ -178,7 +182,7 @@ static void check_exclusion(struct sim *s)
         struct sim_peer *peer = &s->peer[i];
 
         for (int k = 0; awake(s, peer) && k < s->plan.locks; k++) {
-            if (!peer->side[k].m.holder || taken_away(s, peer, peer->side[k].m.want.number))
+            if (!peer->side[k].m.holder || taken_away(s, peer, k, peer->side[k].m.want.number))
                 continue;
             holders[k]++;
             check_holder(s, peer, k);
@@ -204,7 +208,7 @@ static void check_forgotten(struct sim *s)
                 const struct sim_number *known = sim_number(s, peer, number);
 
                 if (!known->first || known->lock != k || number == m->want.number || number == m->drop.number ||
-                    s->now <= known->excused || ends(s, k, i, number) < 0)
+                    s->now <= known->excused || sim_kinds_ends(s, k, i, number) < 0)
                     continue;
                 sim_violated(s, "forgotten: peer %d neither wants nor drops %" PRId64 " (side %d)", i, number, k);
             }
@@ -233,34 +237,40 @@ static void check_served(struct sim *s)
 
 /* ---- permits of silent holders */
 
-static int is_held(struct sim *s, int peer)
+/* The number whose permits a process has on the server; 0: none. */
+static int64_t number_there(struct sim *s, int peer)
 {
-    const struct dli_mutex *m = &s->peer[peer].side[0].m;
+    for (int64_t number = s->peer[peer].numbers; number > 0; number--)
+        if (sim_number(s, &s->peer[peer], number)->first && permits_end(s, 0, peer, number) >= 0)
+            return number;
+    return 0;
+}
 
-    return s->peer[peer].alive && m->holder && permits_end(s, 0, peer, m->want.number) >= 0;
+/* A live holder that was heard keeps its permits. One whose grant is still on its way to it was not heard. */
+static void reclaimed_from(struct sim *s, struct sim_peer *peer, int64_t number)
+{
+    const struct dli_mutex *m = &peer->side[0].m;
+
+    sim_number(s, peer, number)->forced = 1;
+    if (peer->alive && m->holder && m->want.number == number && s->now > s->calm_from &&
+        sim_when(s, peer, m->grant.stamp) > s->calm_from)
+        sim_violated(s, "reclaim: peer %d lives, and its permits are given back", peer->index);
 }
 
 static void reclaim(struct sim *s)
 {
     struct sim_request *request = sim_alloc(s, sizeof *request);
-    int64_t left = value_of(find(s, s->lock[0].name));
-    int held[SIM_PROCS];
+    int64_t left = value_of(find(s, s->lock[0].name)), held[SIM_PROCS];
 
     for (int i = 0; i < s->plan.procs; i++)
-        held[i] = is_held(s, i);
+        held[i] = number_there(s, i);
     request->kind = SIM_RECLAIM;
     request->full = 1;
     sim_execute(s, request);
     s->stats.reclaimed += value_of(find(s, s->lock[0].name)) - left;
-    for (int i = 0; i < s->plan.procs; i++) {
-        struct sim_peer *peer = &s->peer[i];
-
-        if (!held[i] || is_held(s, i))
-            continue;
-        sim_number(s, peer, peer->side[0].m.want.number)->forced = 1;
-        if (s->now > s->calm_from && sim_when(s, peer, peer->side[0].m.grant.stamp) > s->calm_from)
-            sim_violated(s, "reclaim: peer %d lives, and its permits are given back", i);
-    }
+    for (int i = 0; i < s->plan.procs; i++)
+        if (held[i] && permits_end(s, 0, i, held[i]) < 0)
+            reclaimed_from(s, &s->peer[i], held[i]);
 }
 
 /* A reclaim from time to time. */

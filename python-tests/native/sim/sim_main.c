@@ -3,6 +3,7 @@
  *
  *   dlock_sim --scripts src/redis/scripts --seeds FIRST:COUNT [--jobs N] [--void-ok]
  *             [--world fair|rw|semaphore|permit]      another kind than the mutex
+ *             [--forgets]                             the server loses all of its memory again and again
  *             [--drift FACTOR] [--driver-mutant N]    clocks wrong by FACTOR times what they may be; a broken driver
  *   dlock_sim --scripts src/redis/scripts --verbose SEED    one run, event by event
  *   dlock_sim --scripts src/redis/scripts --replay          commands from stdin, see sim_replay.c
@@ -33,7 +34,7 @@ struct job {
 struct options {
     const char *scripts;
     uint64_t first, count;
-    int jobs, verbose, replay, void_ok, drift, driver_mutant, world;
+    int jobs, verbose, replay, void_ok, drift, driver_mutant, world, forgets;
 };
 
 static struct sim *make(const struct options *options)
@@ -51,6 +52,7 @@ static struct sim *make(const struct options *options)
     s->store.subscribers = sim_subscribers;
     s->drift_factor = options->drift;
     s->driver_mutant = options->driver_mutant;
+    s->forgets = options->forgets;
     s->world = (enum sim_world)options->world;
     s->verbose = options->verbose;
     return s;
@@ -182,8 +184,10 @@ static void print_stats(const struct sim_stats *stats)
 }
 
 /* Whether a fault can happen in a world. */
-static int applies(int fault, int world)
+static int applies(int fault, int world, int forgets)
 {
+    if (fault == SIM_FLUSH || fault == SIM_RESTART)
+        return forgets;
     if (fault == SIM_FORCE)
         return world == SIM_MUTEX;
     if (fault == SIM_PUSH_FIRST)
@@ -191,12 +195,12 @@ static int applies(int fault, int world)
     return 1;
 }
 
-static int print_void(const struct sim_stats *stats, int world)
+static int print_void(const struct sim_stats *stats, const struct options *options)
 {
     int found = 0;
 
     for (int i = 0; i < SIM_FAULT_COUNT; i++) {
-        if (stats->fired[i] == 0 && applies(i, world)) {
+        if (stats->fired[i] == 0 && applies(i, options->world, options->forgets)) {
             printf("void: the fault %s never struck\n", fault_names[i]);
             found = 1;
         }
@@ -208,7 +212,7 @@ static int usage(void)
 {
     fprintf(stderr,
             "usage: dlock_sim --scripts DIR (--seeds FIRST:COUNT [--jobs N] [--void-ok] | --verbose SEED | --replay)"
-            " [--world KIND] [--drift FACTOR] [--driver-mutant N]\n");
+            " [--world KIND] [--forgets] [--drift FACTOR] [--driver-mutant N]\n");
     return 2;
 }
 
@@ -234,6 +238,8 @@ static int parse(struct options *options, int argc, char **argv)
             takes = (options->world = sim_world_find(value)) >= 0;
         else if (strcmp(name, "--replay") == 0)
             takes = !(options->replay = 1);
+        else if (strcmp(name, "--forgets") == 0)
+            takes = !(options->forgets = 1);
         else if (strcmp(name, "--void-ok") == 0)
             takes = !(options->void_ok = 1);
         else
@@ -265,5 +271,5 @@ int main(int argc, char **argv)
         printf("violated: seed %" PRIu64 ": %s\n", total.bad_seed, total.failed);
         return 1;
     }
-    return !options.verbose && !options.void_ok && print_void(&total.stats, options.world) ? 3 : 0;
+    return !options.verbose && !options.void_ok && print_void(&total.stats, &options) ? 3 : 0;
 }

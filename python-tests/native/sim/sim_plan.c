@@ -109,6 +109,16 @@ static void choose_outages(struct sim *s)
         plan->chance[i] = 60000;
 }
 
+/* The server loses all of its memory again and again. */
+static void choose_forgetting(struct sim *s)
+{
+    struct sim_plan *plan = &s->plan;
+
+    plan->chance[SIM_FLUSH] = ONE_OF(s, 500, 3000, 20000);
+    plan->chance[SIM_RESTART] = ONE_OF(s, 0, 10000, 50000);
+    plan->fenced = 0;
+}
+
 /* The server loses its counters again and again, while grants follow each other at once and request many tokens. */
 static void choose_amnesia(struct sim *s)
 {
@@ -155,5 +165,7 @@ void sim_plan(struct sim *s)
         sim_kinds_plan(s);
     if (!plan->calm && s->seed % 5 == 2)
         choose_amnesia(s);
+    if (!plan->calm && s->forgets)
+        choose_forgetting(s);
     plan->end = plan->work_end + 120 * SIM_SECOND; /* a run ends when everything is done; this is too late */
 }

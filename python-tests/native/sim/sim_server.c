@@ -234,7 +234,7 @@ static void tick(struct sim *s)
 {
     int64_t now = sim_server_clock(s);
 
-    if (s->plan.chance[SIM_FORGET])
+    if (s->plan.chance[SIM_FORGET] || s->forgets)
         s->ran_at = now > s->ran_at ? now : now + 1;
 }
 
@@ -245,7 +245,7 @@ static void check_stray(struct sim *s, const struct sim_request *request)
     int at = request->wish.drop ? 1 : 0;
 
     if (request->kind == SIM_EXCHANGE && request->wish.want && result->count > at && result->value[at] == 1 &&
-        sim_number(s, &s->peer[request->peer], request->wish.want)->released)
+        sim_number(s, &s->peer[request->peer], request->wish.want)->buried)
         sim_violated(s, "stray: peer %d is granted %" PRId64 ", whose release was answered", request->peer,
                      request->wish.want);
 }
@@ -267,6 +267,9 @@ void sim_execute(struct sim *s, struct sim_request *request)
     tick(s);
     if (sim_fault(s, SIM_FORGET))
         forget(s);
+    if (sim_fault(s, SIM_FLUSH))
+        sim_forget(s);
+    request->ran_at = s->now;
     for (int i = 0; i < rows; i++)
         before[i] = sim_look(s, request->kind == SIM_RENEW ? request->row[i].lock : request->lock);
     held = s->world ? sim_kinds_held(s, request) : 0;

@@ -101,7 +101,10 @@ static void decode_seen(const struct dli_reply *reply, struct dli_answer *answer
     answer->cut = cut <= 0 ? 0 : cut < INT64_MAX / 1000 ? cut * 1000 : INT64_MAX;
 }
 
-/* {1, token, tokens} granted, {0, ms, foreign, ...} held, {-1} another kind, {-2} closed gate, {-3, ms} quarantine. */
+/*
+ * {1, token, tokens} granted, {0, ms, foreign, ...} held, {-1} another kind, {-2} closed gate, {-3, ms} quarantine.
+ * foreign is 2 when the id gets nothing any more.
+ */
 static int decode_try(const struct dli_reply *reply, int64_t most, struct dli_answer *answer, dlock_error *box)
 {
     int64_t code, foreign;
@@ -126,7 +129,8 @@ static int decode_try(const struct dli_reply *reply, int64_t most, struct dli_an
     answer->left = answer->left < 0 ? -1 : answer->left > INT32_MAX ? -1 : answer->left * 1000;
     if (!integer_at(reply, 2, &foreign))
         return 0;
-    answer->foreign = foreign == 1;
+    answer->foreign = foreign == 1 || foreign == 2;
+    answer->spent = foreign == 2;
     decode_seen(reply, answer);
     return code == 0;
 }

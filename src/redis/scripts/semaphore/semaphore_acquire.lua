@@ -1,6 +1,6 @@
 -- Acquire permits of a semaphore. N counts those that are left; it does not tell who has the others. The same id sent
--- twice gets the same grant. Returns {1, token}; {0, -1, 1}: too few are left; {-1}: another kind of key; {-2}: the
--- gate is closed.
+-- twice gets the same grant. Returns {1, token}; {0, -1, 1}: too few are left; {0, 0, 2}: this id gets nothing any
+-- more; {-1}: another kind of key; {-2}: the gate is closed.
 --   taken    zset, id -> token: by it, repeated acquires and releases are recognised
 --   holders  zset, "permits id" -> the ms until which the holder is known to live; see sem_holders.lua
 -- KEYS: lock, fence, gate, taken, holders, once. ARGV: owner, lease, permits, mode, listening, beat, keep
@@ -23,7 +23,11 @@ end
 if call('EXISTS', gate) == 1 then
   return { -2 }
 end
-if left < permits or call('HEXISTS', once, owner) == 1 then
+-- A reclaim gave back what an earlier request of a waiter had taken, and the waiter never saw that answer.
+if call('HEXISTS', once, owner) == 1 then
+  return { 0, 0, 2 }
+end
+if left < permits then
   return { 0, -1, 1 }
 end
 token = reserve(ARGV[7])
