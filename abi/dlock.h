@@ -28,10 +28,10 @@
  * lock may acquire it again (re-entry) and must release it as often. Two handles of one client on one name are one
  * lock.
  *
- * Tokens. Every grant carries a fencing token: positive, below 2^53, strictly increasing per lock name, the same
- * across re-entry and renewal. A resource that stores the highest token it has seen and refuses lower ones is safe
- * even from a holder that was paused and does not know yet that it lost the lock. A server that gives a lower token
- * than this client has had before has lost its memory, and its clock was set back. The grant is given back then, with
+ * Tokens. Every grant carries a fencing token: positive, below 2^53, strictly increasing per lock name, the same across
+ * re-entry and renewal. A resource that stores the highest token it has seen and refuses lower ones is safe even from a
+ * holder that was paused and does not know yet that it lost the lock. When a server gives a lower token than this
+ * client has had before, the server has lost its memory, and its clock was set back. The grant is then given back, with
  * DLOCK_SERVER_FORGOT.
  *
  * Fork. A client that was not used yet works in the child as a client of its own. A client that was used answers every
@@ -39,12 +39,12 @@
  *
  * Submitted calls. Every call that talks to the server has a form with _submit_ in its name, which never blocks: the
  * client's thread does the work. While the client is otherwise idle, the call may send the request itself and poll or
- * sleep for the answer, for up to busy_poll_us each; the event is there when it returns then. Checks that need no
+ * sleep for the answer, for up to busy_poll_us each; then the event is there when the call returns. Checks that need no
  * server are made at once, with the statuses of the blocking call. After DLOCK_OK exactly one event with tag, a number
  * of the caller's choice, follows in the event queue of the client. After any other answer none follows.
  * dlock_lock_submit_acquire and dlock_lock_submit_release have event types of their own; all others end with
  * DLOCK_EVENT_DONE. Handles may be freed before the event comes. Submitted calls may overtake one another.
- * dlock_client_submit_close has no tag: the end of the queue tells.
+ * dlock_client_submit_close has no tag: when the close is over, dlock_client_next returns DLOCK_CLOSED.
  *
  * Fields of these events. DLOCK_FIELD_STATUS is what the blocking call would have returned, or DLOCK_CLOSED when the
  * client was closed before; the text is the message of its error box. DLOCK_FIELD_LOCK_ID is the handle's id, -1
@@ -428,11 +428,11 @@ const char *dlock_option_help(size_t index);
  *   redis+quorum://[user[:password]@]host[:port],host...[/db]            an odd number of independent servers; mutexes
  *
  * All forms take options. With "rediss" in place of "redis" (not for unix sockets) all connections use TLS. User and
- * password are those of the servers that keep the locks; sentinels have options of their own. options may be NULL;
- * what is set in it wins over the URL. Files named by options of TLS are read now, and again after they change.
+ * password are those of the servers that keep the locks; sentinels have options of their own. options may be NULL; its
+ * values win over those of the URL. Files named by options of TLS are read now, and again after they change.
  *
- * Nothing is connected, and no thread is started. The option checks changes that: the servers are looked at first, as
- * by dlock_client_check. That is the client's first use.
+ * Nothing is connected, and no thread is started. With the option checks, the servers are checked first, as by
+ * dlock_client_check. That is the client's first use.
  * Errors: DLOCK_INVALID_URL, DLOCK_UNKNOWN_OPTION, DLOCK_INVALID_OPTION, DLOCK_INVALID_QUORUM (calls that ask for a
  * lock may return it, too), DLOCK_UNSUPPORTED (scheme not in this build), DLOCK_OUT_OF_MEMORY, DLOCK_SYSTEM_ERROR;
  * with checks DLOCK_UNFIT and what dlock_client_check returns.
@@ -502,7 +502,7 @@ dlock_status dlock_client_stats(dlock_client *client, int64_t *values, size_t co
                                 dlock_error *reterr);
 
 /*
- * Ask the server for a sign of life. It shows wrong addresses and credentials early.
+ * Ask the server whether it answers. That shows a wrong address or wrong credentials early.
  * Errors: DLOCK_UNREACHABLE, DLOCK_DENIED, DLOCK_SERVER_*.
  * Threads: any. Blocks: up to timeout_ms (-1: the connect and command timeouts). Since: 0.1
  */
@@ -510,17 +510,17 @@ DLOCK_API
 dlock_status dlock_client_ping(dlock_client *client, int64_t timeout_ms, dlock_error *reterr);
 
 /*
- * dlock_client_ping whose end comes as an event.
+ * As dlock_client_ping, but the result comes as an event.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
 dlock_status dlock_client_submit_ping(dlock_client *client, int64_t timeout_ms, int64_t tag, dlock_error *reterr);
 
 /*
- * Tell the server that it remembers every lock of its own. That ends a quarantine (option quarantine_ms), and makes
- * this client's quarantine_ms the longest lease of all clients. Use it for a new server, when nobody can hold a lock
- * that it has forgotten. Make the longest lease shorter only when no lock with a longer one is held. On a cluster
- * every primary is told for each of its slots; after a failure midway, the slots that were told stay told.
+ * Tell the server that it remembers all of its locks. That ends a quarantine (option quarantine_ms), and makes this
+ * client's quarantine_ms the longest lease of all clients. Use it for a new server, when nobody can hold a lock that it
+ * has forgotten. Make the longest lease shorter only when no lock with a longer one is held. On a cluster every primary
+ * is told for each of its slots; after a failure midway, the slots that were told stay told.
  * Errors: DLOCK_UNSUPPORTED without quarantine_ms, and those of dlock_client_ping.
  * Threads: any. Blocks: up to timeout_ms (-1: the connect and command timeouts, on a cluster 31 command timeouts).
  * Since: 0.1
@@ -529,26 +529,26 @@ DLOCK_API
 dlock_status dlock_client_provision(dlock_client *client, int64_t timeout_ms, dlock_error *reterr);
 
 /*
- * dlock_client_provision whose end comes as an event.
+ * As dlock_client_provision, but the result comes as an event.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
 dlock_status dlock_client_submit_provision(dlock_client *client, int64_t timeout_ms, int64_t tag, dlock_error *reterr);
 
 /*
- * Look whether the server is fit to keep locks: eviction, persistence, version, role, replicas, clock, and the rights
- * that a mutex needs, tried on a name of its own. On a cluster every primary and replica is looked at, on a quorum
- * every server; findings begin with the server's name there. *ret_count is the number of findings for
- * dlock_client_finding; they stay until the next check. The option checks does the same when a client is opened.
- * Errors: those of dlock_client_ping. Of several servers, one that does not answer is a DLOCK_FINDING_NO_ANSWER; the
- * call fails when none answers, or too few of a quorum.
+ * Check whether the server is fit to keep locks: eviction, persistence, version, role, replicas, clock, and the rights
+ * that a mutex needs, tried on a name of its own. On a cluster every primary and replica is checked, on a quorum every
+ * server; findings begin with the server's name there. *ret_count is the number of findings for dlock_client_finding;
+ * they stay until the next check. The option checks does the same when a client is opened.
+ * Errors: those of dlock_client_ping. With several servers, each one that does not answer is a finding,
+ * DLOCK_FINDING_NO_ANSWER; the call fails when none answers, or too few of a quorum.
  * Threads: any. Blocks: up to timeout_ms (-1: the connect and command timeouts). Since: 0.1
  */
 DLOCK_API
 dlock_status dlock_client_check(dlock_client *client, int64_t timeout_ms, size_t *ret_count, dlock_error *reterr);
 
 /*
- * dlock_client_check whose end comes as an event; DLOCK_FIELD_VALUE is the number of findings.
+ * As dlock_client_check, but the result comes as an event; DLOCK_FIELD_VALUE is the number of findings.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
@@ -573,7 +573,7 @@ const char *dlock_finding_name(int32_t finding);
 /* ---- lock ------------------------------------------------------------------------------------------------------- */
 
 /*
- * A handle on the lock called name. Nothing is sent. options may be NULL; what is set in it wins over the client's. A
+ * A handle on the lock called name. Nothing is sent. options may be NULL; its values win over those of the client. A
  * name has 1 to 1024 bytes without NUL, including the namespace and its colon. Braces must form a hash tag that Redis
  * and Redisson read alike.
  * Errors: DLOCK_INVALID_NAME, DLOCK_UNSUPPORTED (kind), DLOCK_INVALID_OPTION (also for an option of the client),
@@ -591,7 +591,7 @@ dlock_status dlock_lock_new(dlock_client *client, int32_t kind, const char *name
  * step. The token is the largest of the members' tokens; their own handles tell theirs. The message of a failure names
  * the member that stood in the way.
  *
- * After DLOCK_INTERRUPTED the members that it has are kept: call again to go on, or dlock_lock_cancel to give them
+ * After DLOCK_INTERRUPTED the members acquired so far are kept: call again to go on, or dlock_lock_cancel to give them
  * back.
  * Errors: DLOCK_DUPLICATE_NAME, DLOCK_INVALID_ARGUMENT.
  * Threads: any. Blocks: never. Since: 0.1
@@ -601,8 +601,8 @@ dlock_status dlock_lock_new_multi(dlock_client *client, dlock_lock **members, si
                                   dlock_error *reterr);
 
 /*
- * Give the handle back. NULL is fine. Release before: what is held through it stays held, and renewed, while the
- * client lives.
+ * Give the handle back. NULL is fine. Release first: a lock that is held through the handle stays held, and is renewed,
+ * while the client lives.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
@@ -715,8 +715,8 @@ DLOCK_API
 dlock_status dlock_lock_extend(dlock_lock *lock, int64_t owner, int64_t lease_ms, dlock_error *reterr);
 
 /*
- * dlock_lock_extend whose end comes as an event. A failure that is known at once (DLOCK_NOT_HELD, DLOCK_LOST, ...) is
- * returned, and no event follows.
+ * As dlock_lock_extend, but the result comes as an event. A failure that is known at once (DLOCK_NOT_HELD, DLOCK_LOST,
+ * ...) is returned, and no event follows.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
@@ -735,7 +735,7 @@ DLOCK_API
 dlock_status dlock_lock_force_release(dlock_lock *lock, dlock_error *reterr);
 
 /*
- * dlock_lock_force_release whose end comes as an event.
+ * As dlock_lock_force_release, but the result comes as an event.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
@@ -786,15 +786,15 @@ DLOCK_API
 dlock_status dlock_lock_inspect(dlock_lock *lock, dlock_event *event, dlock_error *reterr);
 
 /*
- * dlock_lock_inspect whose end comes as an event: DLOCK_EVENT_DONE with the same numbers and text.
+ * As dlock_lock_inspect, but the result comes as an event: DLOCK_EVENT_DONE with the same numbers and text.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
 dlock_status dlock_lock_submit_inspect(dlock_lock *lock, int64_t tag, dlock_error *reterr);
 
 /*
- * Give the grant of owner out of this process: *ret_size bytes that another process can adopt before the lease ends.
- * Afterwards owner holds nothing here, and nothing is renewed. 512 bytes beyond the name always suffice.
+ * Export the grant of owner as *ret_size bytes. Another process can adopt them before the lease ends. Afterwards owner
+ * holds nothing here, and nothing is renewed. 512 bytes beyond the name always suffice.
  * Errors: DLOCK_NOT_HELD, DLOCK_LOST, DLOCK_BUFFER_TOO_SMALL, DLOCK_BUSY when the hold is nested.
  * Threads: any. Blocks: never. Since: 0.1
  */
@@ -804,8 +804,8 @@ dlock_status dlock_lock_export_grant(dlock_lock *lock, int64_t owner, uint8_t *b
 
 /*
  * Take over a grant that dlock_lock_export_grant gave out for the same name. It keeps its token. The first client gets
- * it. After DLOCK_UNREACHABLE, which leaves open what the server did, the adoption is undone in the background. Any
- * client may then adopt the bytes until the lease ends; this client need not wait for the undo.
+ * it. DLOCK_UNREACHABLE leaves open what the server did; the adoption is then undone in the background. Any client may
+ * then adopt the bytes until the lease ends; this client need not wait for the undo.
  * Errors: DLOCK_INVALID_GRANT when the bytes are no such grant, DLOCK_LOST when the lease ended meanwhile or another
  * client was first, DLOCK_BUSY when this process holds the lock, waits for it, or undoes the adoption of another grant,
  * DLOCK_SERVER_FORGOT when this client has had a higher token; the grant then goes back.
@@ -816,7 +816,7 @@ dlock_status dlock_lock_adopt_grant(dlock_lock *lock, int64_t owner, const uint8
                                     int64_t *ret_token, dlock_error *reterr);
 
 /*
- * dlock_lock_adopt_grant whose end comes as an event, with the token. A failure that is known at once
+ * As dlock_lock_adopt_grant, but the result comes as an event, with the token. A failure that is known at once
  * (DLOCK_INVALID_GRANT, DLOCK_BUSY) is returned, and no event follows. The bytes may be freed when the call returns.
  * Threads: any. Blocks: never. Since: 0.1
  */
@@ -835,7 +835,7 @@ DLOCK_API
 dlock_status dlock_lock_close_gate(dlock_lock *lock, int64_t ttl_ms, dlock_error *reterr);
 
 /*
- * dlock_lock_close_gate whose end comes as an event.
+ * As dlock_lock_close_gate, but the result comes as an event.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
@@ -850,7 +850,7 @@ DLOCK_API
 dlock_status dlock_lock_open_gate(dlock_lock *lock, dlock_error *reterr);
 
 /*
- * dlock_lock_open_gate whose end comes as an event.
+ * As dlock_lock_open_gate, but the result comes as an event.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
@@ -860,15 +860,15 @@ dlock_status dlock_lock_submit_open_gate(dlock_lock *lock, int64_t tag, dlock_er
 
 /*
  * Give a semaphore that does not exist yet its permits, 1 to 2^31 - 1.
- * Errors: DLOCK_UNCHANGED when it exists; DLOCK_UNKNOWN_OUTCOME when the server did not answer: it may have acted. The
- * latter holds for all calls of semaphores.
+ * Errors: DLOCK_UNCHANGED when it exists; DLOCK_UNKNOWN_OUTCOME when the server did not answer: it may have acted.
+ * Every call of a semaphore may return DLOCK_UNKNOWN_OUTCOME.
  * Threads: any. Blocks: up to the command timeout. Since: 0.1
  */
 DLOCK_API
 dlock_status dlock_semaphore_set(dlock_lock *lock, int64_t permits, dlock_error *reterr);
 
 /*
- * dlock_semaphore_set whose end comes as an event.
+ * As dlock_semaphore_set, but the result comes as an event.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
@@ -883,7 +883,7 @@ DLOCK_API
 dlock_status dlock_semaphore_add(dlock_lock *lock, int64_t permits, int64_t *ret_available, dlock_error *reterr);
 
 /*
- * dlock_semaphore_add whose end comes as an event; its value is what is free now.
+ * As dlock_semaphore_add, but the result comes as an event; its value is what is free now.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
@@ -899,7 +899,7 @@ DLOCK_API
 dlock_status dlock_semaphore_drain(dlock_lock *lock, int64_t *ret_drained, dlock_error *reterr);
 
 /*
- * dlock_semaphore_drain whose end comes as an event; its value is how many permits were taken.
+ * As dlock_semaphore_drain, but the result comes as an event; its value is how many permits were taken.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
@@ -907,11 +907,11 @@ dlock_status dlock_semaphore_submit_drain(dlock_lock *lock, int64_t tag, dlock_e
 
 /*
  * Give back the permits of dead holders. A holder renews each third of its lease_ms. It counts as dead when its last
- * renewal is older than its lease_ms plus silent_ms, which is 0 to a year. Nobody can renew while the server is away, so
- * silent_ms should be longer than that may last. *ret_reclaimed is the number of permits that came back, each once;
- * waiters are told. Permits that Redisson or an older libdlock took have no known holder and stay taken. A holder that
- * is alive after all does not know until its next renewal: then it hears LOST, and it gives nothing back. One call looks
- * at 1,000 holders at most.
+ * renewal is older than its lease_ms plus silent_ms, which is 0 to a year. Nobody can renew while the server is away,
+ * so silent_ms should be longer than the server may be away. *ret_reclaimed is the number of permits that came back,
+ * each once; waiters are told. Permits that Redisson or an older libdlock took have no known holder and stay taken. A
+ * holder that is alive after all does not know until its next renewal: then it hears LOST, and it gives nothing back.
+ * One call looks at 1,000 holders at most.
  * Errors: DLOCK_UNSUPPORTED for permits with a lease, which come back by themselves.
  * Threads: any. Blocks: up to the command timeout. Since: 0.1
  */
@@ -919,7 +919,7 @@ DLOCK_API
 dlock_status dlock_semaphore_reclaim(dlock_lock *lock, int64_t silent_ms, int64_t *ret_reclaimed, dlock_error *reterr);
 
 /*
- * dlock_semaphore_reclaim whose end comes as an event; its value is how many permits came back.
+ * As dlock_semaphore_reclaim, but the result comes as an event; its value is how many permits came back.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
@@ -933,7 +933,7 @@ DLOCK_API
 dlock_status dlock_semaphore_available(dlock_lock *lock, int64_t *ret_available, dlock_error *reterr);
 
 /*
- * dlock_semaphore_available whose end comes as an event; its value is how many permits are free.
+ * As dlock_semaphore_available, but the result comes as an event; its value is how many permits are free.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
@@ -954,14 +954,14 @@ dlock_status dlock_semaphore_permit(dlock_lock *lock, int64_t owner, int64_t ind
 /*
  * Give an open latch its count, 1 to 2^31 - 1.
  * Errors: DLOCK_UNCHANGED when it has one; DLOCK_UNKNOWN_OUTCOME when the server did not answer: it may have acted.
- * The latter holds for all calls of latches.
+ * Every call of a latch may return DLOCK_UNKNOWN_OUTCOME.
  * Threads: any. Blocks: up to the command timeout. Since: 0.1
  */
 DLOCK_API
 dlock_status dlock_latch_set(dlock_lock *lock, int64_t count, dlock_error *reterr);
 
 /*
- * dlock_latch_set whose end comes as an event.
+ * As dlock_latch_set, but the result comes as an event.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
@@ -975,7 +975,7 @@ DLOCK_API
 dlock_status dlock_latch_count_down(dlock_lock *lock, int64_t count, int64_t *ret_count, dlock_error *reterr);
 
 /*
- * dlock_latch_count_down whose end comes as an event; its value is what is left.
+ * As dlock_latch_count_down, but the result comes as an event; its value is what is left.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
@@ -989,7 +989,7 @@ DLOCK_API
 dlock_status dlock_latch_count(dlock_lock *lock, int64_t *ret_count, dlock_error *reterr);
 
 /*
- * dlock_latch_count whose end comes as an event; its value is the count.
+ * As dlock_latch_count, but the result comes as an event; its value is the count.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
@@ -1050,10 +1050,10 @@ dlock_status dlock_event_data(const dlock_event *event, uint8_t *buffer, size_t 
  * once, or none when somebody has changed a watched key. Nobody has to wait for it. Keys are the server's own, 1 to
  * 65536 bytes of any kind; the namespace of locks does not apply. Nothing is sent yet.
  *
- * The handle serves one round after the other. dlock_txn_watch begins a round; commit, rollback or trouble with the
+ * The handle serves one round after the other. dlock_txn_watch begins a round; commit, rollback or a failure of the
  * connection ends it. A round has a connection of its own: one of an earlier round, or a new one within the budget of
  * connects_per_second. Up to 8 of them stay with the client between rounds, for any handle. A connection is closed
- * after any trouble, by dlock_txn_free in the middle of its round, and by dlock_client_close.
+ * after any failure, by dlock_txn_free in the middle of its round, and by dlock_client_close.
  * Errors: DLOCK_UNSUPPORTED (quorum).
  * Threads: any. Blocks: never. Since: 0.1
  */
@@ -1080,7 +1080,7 @@ DLOCK_API
 dlock_status dlock_txn_watch(dlock_txn *txn, const char *key, size_t key_size, dlock_error *reterr);
 
 /*
- * dlock_txn_watch whose end comes as an event. dlock_txn_free is allowed meanwhile: the call ends as it would.
+ * As dlock_txn_watch, but the result comes as an event. dlock_txn_free is allowed meanwhile: the call ends as it would.
  * Errors: DLOCK_INVALID_ARGUMENT while another call of the transaction is under way. That holds for every call of it.
  * Threads: one at a time per transaction. Blocks: never. Since: 0.1
  */
@@ -1093,8 +1093,8 @@ dlock_status dlock_txn_submit_watch(dlock_txn *txn, const char *key, size_t key_
  * after DLOCK_BUFFER_TOO_SMALL: call again with more room. buffer may be NULL when size is 0.
  * Errors: DLOCK_NOT_FOUND, DLOCK_NO_TRANSACTION, DLOCK_BUFFER_TOO_SMALL, DLOCK_INVALID_ARGUMENT after the first write
  * of the round. The round goes on after these, and after DLOCK_WRONG_KIND (not a string), DLOCK_DENIED and
- * DLOCK_SERVER_*. It is over after DLOCK_UNREACHABLE, DLOCK_OUT_OF_MEMORY and DLOCK_PROTOCOL_ERROR (also: the value is
- * too large).
+ * DLOCK_SERVER_*. The round is over after DLOCK_UNREACHABLE, DLOCK_OUT_OF_MEMORY and DLOCK_PROTOCOL_ERROR (also: the
+ * value is too large).
  * Threads: one at a time per transaction. Blocks: up to the command timeout. Since: 0.1
  */
 DLOCK_API
@@ -1102,8 +1102,8 @@ dlock_status dlock_txn_get(dlock_txn *txn, const char *key, size_t key_size, uin
                            size_t *ret_size, dlock_error *reterr);
 
 /*
- * dlock_txn_get whose end comes as an event with the value, see dlock_event_data. DLOCK_FIELD_VALUE is its size in
- * bytes.
+ * As dlock_txn_get, but the result comes as an event with the value, see dlock_event_data. DLOCK_FIELD_VALUE is its
+ * size in bytes.
  * Threads: one at a time per transaction. Blocks: never. Since: 0.1
  */
 DLOCK_API
@@ -1138,17 +1138,18 @@ dlock_status dlock_txn_delete(dlock_txn *txn, const char *key, size_t key_size, 
  * Do all writes in their order, with nothing in between. Without writes: find out whether what was read still holds.
  * The round is over after any answer.
  * Errors: DLOCK_CONFLICT: a watched key was changed; begin again. DLOCK_UNKNOWN_OUTCOME: no answer came; all writes
- * were done or none. DLOCK_SERVER_ERROR: the message says whether the transaction was refused and nothing written, or
- * names the key of a write that failed (dlock_txn_incr of what is no number) while the others were done, because Redis
- * does not roll back. After any other failure nothing was written: DLOCK_NO_TRANSACTION, DLOCK_UNREACHABLE,
- * DLOCK_DENIED, the other DLOCK_SERVER_*, DLOCK_PROTOCOL_ERROR, DLOCK_OUT_OF_MEMORY.
+ * were done or none. DLOCK_SERVER_ERROR: the message says which of two cases it is. Either the transaction was refused,
+ * and nothing was written. Or one write failed (dlock_txn_incr of a value that is no number): the message names its
+ * key, and the other writes were done, because Redis does not roll back. After any other failure nothing was written:
+ * DLOCK_NO_TRANSACTION, DLOCK_UNREACHABLE, DLOCK_DENIED, the other DLOCK_SERVER_*, DLOCK_PROTOCOL_ERROR,
+ * DLOCK_OUT_OF_MEMORY.
  * Threads: one at a time per transaction. Blocks: up to twice the command timeout. Since: 0.1
  */
 DLOCK_API
 dlock_status dlock_txn_commit(dlock_txn *txn, dlock_error *reterr);
 
 /*
- * dlock_txn_commit whose end comes as an event.
+ * As dlock_txn_commit, but the result comes as an event.
  * Threads: one at a time per transaction. Blocks: never. Since: 0.1
  */
 DLOCK_API
@@ -1162,7 +1163,7 @@ DLOCK_API
 dlock_status dlock_txn_rollback(dlock_txn *txn, dlock_error *reterr);
 
 /*
- * dlock_txn_rollback whose end comes as an event.
+ * As dlock_txn_rollback, but the result comes as an event.
  * Threads: one at a time per transaction. Blocks: never. Since: 0.1
  */
 DLOCK_API

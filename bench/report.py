@@ -96,7 +96,8 @@ How to read the tables:
 - All ways of one table run in turns against one private server: a round runs each way once.
 - A cell is the median of the rounds, with the lowest and the highest round in brackets.
 - A ratio is taken within each round; the median of these counts.
-- Compare only inside a table. The same work differs between runs with what else the machine has to do.
+- Compare only inside a table. Between runs the same work takes different times, because the machine has other work, too.
+- *Jain* is Jain's index of fairness: 1 means that all got the same share.
 - *Same core*: client and server share one core. *Own cores*: each has its own. *Free*: the system decides.
 """
 

@@ -26,9 +26,9 @@ FEATURES: dict[str, tuple[list[str], list[str]]] = {
     "multi": ([], ["multi_acquire"]), "inspect": ([], ["inspect"]), "gate": ([], ["gate"]), "transaction": ([], []),
 }  # fmt: skip
 WHAT = {
-    "multi": "besides what its members need: for mutexes that share a slot and are taken in one step",
+    "multi": "besides what its members need; used when mutexes share a slot and are taken in one step",
     "inspect": "besides what the kind needs", "gate": "besides what the kind needs",
-    "transaction": "keys of yours instead, and only the commands that you use",
+    "transaction": "allow your own keys instead, and only the commands that you use",
 }  # fmt: skip
 ALWAYS = ["client|setname", "eval", "evalsha", "ping"]
 WAITING = ["subscribe", "unsubscribe"]
@@ -97,16 +97,15 @@ def rights(feature: str, namespace: str) -> Rights:
 HEAD = """\
 # Rights on the server
 
-This page lists what a user of the server must be allowed, for each feature, in the words of `ACL SETUSER` (Redis 6 and newer). It is
+This page lists the rights that a user of the server needs for each feature, as `ACL SETUSER` writes them (Redis 6 and newer). It is
 written by [a script](../python-tests/harness/acl.py) from the library's own scripts. [A test](../python-tests/servers/test_acl.py) runs every feature with exactly these
 rights, and with each one of them missing.
 
-The patterns are for the names of one namespace, `billing` (the option `namespace`), and for names without braces. Without a
-namespace, put the common beginning of your names in its place. A name with braces, such as `billing:{{x}}`, gets no
-other braces around it, and a second colon in libdlock's own keys: then `{{billing:*` reads `billing:*`, and `dlock_gate:` reads
-`dlock_gate::`.
+The patterns are for names without braces in one namespace, `billing` (the option `namespace`). Without a namespace, put the
+common beginning of your names in its place. Names with braces, such as `billing:{{x}}`, need other patterns: write
+`billing:*` in place of `{{billing:*`, and in libdlock's own keys a second colon, such as `dlock_gate::`.
 
-Rights of several features add up. A user for mutexes:
+A user of several features needs the rights of each. A user for mutexes:
 
 ```text
 ACL SETUSER billing on >secret resetkeys resetchannels -@all {example}
@@ -114,13 +113,13 @@ ACL SETUSER billing on >secret resetkeys resetchannels -@all {example}
 
 ## When a right is missing
 
-- A command or key: calls that need it answer `DLOCK_DENIED`, and the message has the server's words. Redis 7.0 gives the
-  script's line for a command inside a script; `ACL LOG` on the server names the command, the key or the channel. What a
-  script had done until then is taken back, as far as the rights for a release go; the rest ends with its lease. But a
-  permit of a semaphore whose release was denied midway stays taken. A denied key costs only its own lock: the other locks
-  of the same script are asked for again without it.
-- `subscribe` or a channel: messages no longer arrive. Waiters look for themselves, every `safety_ms`. Without the right to
-  publish, releases answer `DLOCK_DENIED`.
+- A command or key: calls that need it answer `DLOCK_DENIED`, and the message quotes the server. For a command inside a
+  script, Redis 7.0 names only the script's line. `ACL LOG` on the server names the command, the key or the channel.
+- A script that is denied midway has done a part of its work. The library takes that back, as far as the user may release;
+  the rest ends with its lease. But a permit of a semaphore whose release was denied midway stays taken.
+- A denied key costs only its own lock: the other locks of the same script are asked for again without it.
+- `subscribe` or a channel: messages no longer arrive. Waiters ask the server every `safety_ms` instead. Without the right
+  to publish, releases answer `DLOCK_DENIED`.
 - `client|setname`: the connections have no names.
 - `unsubscribe`: subscriptions last longer than needed.
 - `mget`: the token counters of a batch are read one by one.
@@ -131,8 +130,9 @@ ACL SETUSER billing on >secret resetkeys resetchannels -@all {example}
 ## Beyond one server
 
 - `auth` needs no right. A `db` in the URL needs `+select`.
-- A cluster needs `+cluster|shards`, `+asking`, `+pubsub|shardnumsub`, `+spublish`, `+ssubscribe` and `+sunsubscribe` as well. Before
-  Redis 7.0 the first is `+cluster`, and the last four do not exist.
+- A cluster needs `+cluster|shards`, `+asking`, `+pubsub|shardnumsub`, `+spublish`, `+ssubscribe` and `+sunsubscribe` as well. With
+  `cluster_pubsub=plain` the first two are enough. Before Redis 7.0 give `+cluster` in place of the first; the last four do
+  not exist there.
 - The servers of a quorum need `+info` and `~dlock_quorum` as well.
 - Redisson's clients need rights of their own.
 """
@@ -141,11 +141,11 @@ ACL SETUSER billing on >secret resetkeys resetchannels -@all {example}
 MORE = """\
 ## Options
 
-These come on top of the features. Tests run with and without them.
+These rights come on top of those of the features. Tests run with and without them.
 
 - `quarantine_ms`: `+info` `+hmget` `+hset` `+hget` `+time` `~dlock_memory`; on a cluster `~dlock_memory:*`
 - `replicas`: `+wait`; with `all`, at the sentinels, `+sentinel|master` beside `+sentinel|get-master-addr-by-name`
-- `checks` and `dlock_client_check`: `+info`; a check names what else it tried and may not use
+- `checks` and `dlock_client_check`: `+info`. A check also tries commands of a mutex, and names each one that the user may not use.
 """
 
 

@@ -26,7 +26,7 @@ def options_page(library: ctypes.CDLL) -> str:
         "over its client's, and those over the URL's. This page is written by [a script](../python-tests/harness/options.py) from the library's own table.",
         "",
         "- Options of a *lock* may differ between handles.",
-        "- Options of a *name* are what the first handle of a client on that name says, as long as a handle exists. Later handles do not change them.",
+        "- Options of a *name* come from the first handle of a client on that name, as long as any handle on it exists. Later handles do not change them.",
         "- Options of a *client* are the same for all its locks. Another value for a lock is `DLOCK_INVALID_OPTION`.",
         "",
         "| name | of a | accepts | default | meaning |",
@@ -45,7 +45,7 @@ def options_page(library: ctypes.CDLL) -> str:
         "- `quarantine_ms` is 0, or at least `lease_ms` and `lock_delay_ms` together.",
         "- `replicas` is `none`, 0 to 64, or `all`; `cluster_pubsub` is `auto`, `plain` or `both`.",
         "- `tls_*` options need a scheme with TLS; `sentinel_*`, `quorum*` and `cluster_pubsub` need one of theirs.",
-        "- `renew`, `min_hold_ms` and `lock_delay_ms` mean nothing to a plain semaphore, whose permits have no lease. Its `lease_ms` says how",
+        "- `renew`, `min_hold_ms` and `lock_delay_ms` do nothing for a plain semaphore, because its permits have no lease. Its `lease_ms` says how",
         "  long a holder may be silent before its permits can be [reclaimed](kinds.md#semaphore).",
         "- `handover_*` and `linger_ms` are for mutexes only.",
     ]

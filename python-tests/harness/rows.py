@@ -229,30 +229,36 @@ def backing() -> Iterator[Backing]:
 HEAD = """\
 # Faults
 
-A lock library is worth what it does when things break. This page lists the faults that are made to happen, and the tests that do it. Servers and processes are real unless a
-test's name says fake or hostile. Each test counts that its fault happened.
+A lock library is worth what it does when things break. This page lists the faults that the tests make happen, and these tests. Servers and processes are real unless a test's
+name says fake or hostile. Each test counts that its fault happened.
 
-The page is written by [a script](../python-tests/harness/rows.py) from the tests themselves, and [a test](../python-tests/faults/test_rows.py) compares.
+The page is written by [a script](../python-tests/harness/rows.py) from the tests themselves, and [a test](../python-tests/faults/test_rows.py) checks that it is up to date.
 
 ## How to read the tables
 
 *Every run* is `./dev test`, *full run* is `./dev test --full`. `./dev soak` repeats the largest form of each test until its row has the count of the last column, or for as long as
-`--minutes` says. A number is what the test is run with: rounds, as a rule of several locks each. A word or `1` means that the test has no count.
+`--minutes` says. A number says how many rounds the test runs, as a rule with several locks each. A word or `1` means that the test has no count.
+
+In the names of faults, W is the lease, F the deadline after which a grant no longer counts, *a* the time of one attempt. N is the number of servers of a quorum, Q the number that must
+agree. L1 and L2 are [levels](levels.md).
 
 ```sh
-./dev soak --list                           # which tests that are
-./dev soak --minutes 600                    # first every row once, then those that lack most
+./dev soak --list                           # which tests it runs
+./dev soak --minutes 600                    # first every row once, then the rows that lack most
 ./dev soak --rows C,D-05                    # groups and rows
 ```
 
-It ends with a table of each row: wanted, done, faults, verdict. The exit code is 1 when a run failed or a fault never happened. Packets are lost, delayed and cut off in network
-namespaces when run as root, else through a proxy.
+`./dev soak` ends with a table. It has for each row: wanted, done, faults, verdict. The exit code is 1 when a run failed or a fault never happened.
+
+Run as root, the tests lose, delay and cut off packets in network namespaces; else in a proxy.
 
 ## What differs from the plan
 
-- C-07: with leases of 1 s over a line that loses a tenth of its packets, about a fifth of the locks is lost (and told in time), not one in 1000. Leases of 6 s and 30 s hold.
-- C-09: 100 leases of 10 s on a line of 96 kbit/s instead of 10: the renewals alone need 21.
-- D-05: one request per lock is waited for. Requests that were given up stay on their way until the connection is left: three at most by default.
+Each row is a fault of the plan of tests. Some are tested otherwise than planned:
+
+- C-07: with leases of 1 s over a line that loses a tenth of its packets, about a fifth of the locks is lost (and reported in time), not one in 1000. Leases of 6 s and 30 s hold.
+- C-09: 100 leases of 10 s on a line of 96 kbit/s instead of 10: the renewals alone need 21 kbit/s.
+- D-05: the client waits for one request per lock. Requests that it gave up stay under way until it leaves the connection: three at most by default.
 - K-01: new credentials take a new client; there is no callback.
 - K-08: without TLS, the grants of another name could be replayed. With TLS nothing can.
 - The other groups: only the rows below have tests of their own. Clocks that run at other rates are in the [simulator](../python-tests/models/test_simulator.py) as well.

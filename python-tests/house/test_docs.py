@@ -164,7 +164,7 @@ def test_links(page: pathlib.Path) -> None:
 def test_the_site(tmp_path: pathlib.Path) -> None:
     """./dev docs builds it, and fails on a link or an anchor without a target."""
     tree = tmp_path / "tree"
-    for name in ("docs", "python-tests", "abi", "bindings/python"):
+    for name in ("docs", "python-tests", "abi", "bindings", "packaging"):
         shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
     for page in [page for page in PAGES if page.parent == ROOT]:
         shutil.copy(page, tree)

@@ -70,17 +70,17 @@ const struct dli_option_row dli_option_table[DLI_OPT_COUNT] = {
         INTEGER("private_connections", 0, 64, "8", "The largest number of private connections of blocking callers."),
     [DLI_OPT_BUSY_POLL_US] = INTEGER(
         "busy_poll_us", 0, 10000, "100",
-        "How long a caller polls for the answer before it sleeps, yielding to other threads: a blocking caller with a "
-        "private connection, or an asynchronous call while the client is idle. It stops where polling is mostly in "
-        "vain. "
-        "0: off."),
+        "How long a caller polls for the answer before it sleeps. Blocking callers with a private connection poll, and "
+        "asynchronous calls while the client is idle. Polling yields to other threads, and stops where it is mostly in "
+        "vain. 0: off."),
     [DLI_OPT_WATCHDOG_THREADS] = INTEGER("watchdog_threads", 1, 16, "1", "The number of threads that renew locks."),
     [DLI_OPT_EVENT_LIMIT] = INTEGER("event_limit", 16, 1000000, "4096",
-                                    "The number of waiting events from which log lines and AT_RISK are dropped."),
+                                    "How many events may wait before new log lines and AT_RISK are dropped."),
     [DLI_OPT_TLS_CA_FILE] = TEXT(
         "tls_ca_file", 1024, "",
         "A file with the authorities that may certify a rediss:// server; if tls_ca_dir is empty, too: the system's."),
-    [DLI_OPT_TLS_CA_DIR] = TEXT("tls_ca_dir", 1024, "", "A folder of such files, named by openssl rehash."),
+    [DLI_OPT_TLS_CA_DIR] =
+        TEXT("tls_ca_dir", 1024, "", "A folder of such files, with the names that openssl rehash gives them."),
     [DLI_OPT_TLS_CRL_FILE] =
         TEXT("tls_crl_file", 1024, "",
              "A file with the authorities' lists of revoked certificates; a rediss:// server on it is refused."),
@@ -88,7 +88,7 @@ const struct dli_option_row dli_option_table[DLI_OPT_COUNT] = {
         TEXT("tls_cert_file", 1024, "",
              "A file with the certificate that this client shows to a rediss:// server, and the intermediate ones."),
     [DLI_OPT_TLS_KEY_FILE] =
-        TEXT("tls_key_file", 1024, "", "A file with its private key; empty: it is in tls_cert_file."),
+        TEXT("tls_key_file", 1024, "", "A file with the private key of that certificate; empty: tls_cert_file has it."),
     [DLI_OPT_TLS_KEY_PASSWORD] = SECRET("tls_key_password", 256, "", "The password of the private key."),
     [DLI_OPT_TLS_SERVER_NAME] = TEXT("tls_server_name", 255, "",
                                      "The name or address a rediss:// server must have; empty: the one in the URL."),

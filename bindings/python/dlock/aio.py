@@ -168,7 +168,7 @@ class Lock(Orders[Later[None], Later[bool], Later[int], Later[Inspection]]):
                 return None
             won = True
             claims = self._claims(owner, token.value)
-            return claims  # no signal handler runs here
+            return claims  # since Python 3.10 no signal handler runs here
         except BaseException:
             if won or token.value:  # granted, but lost already; or a signal handler raised
                 self._give_back(owner)

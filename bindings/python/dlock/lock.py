@@ -63,7 +63,7 @@ class Lock(Orders[None, bool, int, Inspection]):
 
     A signal handler may raise at any moment, as the one of Ctrl-C does. A `with lock:` block then holds nothing once
     the exception is handled, and neither does an interrupted acquire(). An interrupted release() may not have begun:
-    check `held`.
+    check `held`. Python 3.9 runs handlers at more places, and a few of them leave the lock held.
     """
 
     _client: Client
@@ -109,7 +109,7 @@ class Lock(Orders[None, bool, int, Inspection]):
         box, local = _lib.take(lib.release_boxes, lib.dlock_error_new), None
         try:
             if _token is not None:
-                _token.value = 0  # no handler runs between this and the call
+                _token.value = 0  # since Python 3.10 no handler runs between this and the call
             local = status = lib.dlock_lock_release_local(handle, owner, box)
             if local == _abi.DLOCK_WOULD_BLOCK:
                 status = lib.dlock_lock_release(handle, owner, box)
