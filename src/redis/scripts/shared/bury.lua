@@ -1,16 +1,21 @@
 --@include buried.lua
-local BURIED, MANY = 120000, 1000
+local BURIED, MANY, EVERY, SOME = 120000, 1000, 16, 50
 
--- The key expires when nothing is added for a while. In a busy key expired fields are removed when there are more than
--- MANY.
+-- The key expires when nothing is added for a while. In a busy key with more than MANY fields, expired tombstones are
+-- removed a few at a time; a field of its own says where to go on.
 local function tidy()
-  local fields = redis.call('HKEYS', about)
-  for i = 1, #fields > MANY and #fields or 0 do
-    local number, till = tombstone(about, fields[i])
-    if number and fields[i]:sub(1, #TOMB) == TOMB and till < millis() then
-      redis.call('HDEL', about, fields[i])
+  local fields = redis.call('HLEN', about)
+  if fields <= MANY or fields % EVERY > 0 then
+    return
+  end
+  local found = redis.call('HSCAN', about, redis.call('HGET', about, TOMB .. '*') or '0', 'COUNT', SOME)
+  for i = 1, #found[2], 2 do
+    local number, till = tombstone(about, found[2][i])
+    if number and found[2][i]:sub(1, #TOMB) == TOMB and till < millis() then
+      redis.call('HDEL', about, found[2][i])
     end
   end
+  redis.call('HSET', about, TOMB .. '*', found[1])
 end
 
 -- For BURIED ms the owner's number and all lower ones get nothing. HDEL comes first: a full server refuses HSET as the

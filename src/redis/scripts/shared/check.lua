@@ -78,6 +78,8 @@ if keyless or family('role') ~= 'slave' then
   try('HINCRBY', about, 'a', 1)
   try('PEXPIRE', about, '1000')
   try('HVALS', about)
+  try('HLEN', about)
+  try('HSCAN', about, '0')
   try('PUBSUB', 'NUMSUB', ARGV[1])
   try('PUBLISH', ARGV[1], '0')
   try('DEL', lock, fence, line, about)
