@@ -56,12 +56,12 @@ MUTANTS = (
     )),
     Mutant(19, "EVAL after NOSCRIPT keeps the old stamp: harmless", driver=19, caught=False),
     Mutant(20, "no answer taken for no grant", (
-        ("engine/exchange.c", "dli_mutex_owned(m) && (!answer->sent || answer->refused))\n        as_before(m);",
+        ("engine/exchange.c", "dli_mutex_owned(m) && (!answer->sent || answer->refused))\n        restore_want(m);",
          "dli_mutex_owned(m))\n        m->want.state = m->sent.before;"),
     )),
     Mutant(101, "a pushed grant counts from its arrival", (
-        ("engine/exchange.c", "int64_t stamp = m->want.heard_at, lease = m->want.heard_lease;",
-         "int64_t stamp = now, lease = m->want.heard_lease;"),
+        ("engine/exchange.c", "int64_t stamp = m->want.line_at, lease = m->want.line_lease;",
+         "int64_t stamp = now, lease = m->want.line_lease;"),
         ("engine/exchange.c", "        stamp = m->sent.stamp;\n        lease = m->sent.wish.lease;",
          "        stamp = now;\n        lease = m->sent.wish.lease;"),
     )),
@@ -315,7 +315,7 @@ CLUSTER = (
         ("redis/cluster/refresh.c", "    if (redirect->kind == DLI_REDIRECT_MOVED) {", "    if (redirect->kind != DLI_REDIRECT_NONE) {"),
     )),
     Mutant(303, "no ASKING where ASK leads", world="cluster", edits=(
-        ("redis/cluster/route.c", "call.asking = route->ask != NULL;", "call.asking = 0;"),
+        ("redis/cluster/route.c", "call.asking = route->ask_node != NULL;", "call.asking = 0;"),
     )),
     Mutant(304, "a redirect without a host leads nowhere", world="cluster", edits=(
         ("redis/cluster/refresh.c", "redirect->host[0] ? redirect->host : from->config.target.host;",
@@ -346,8 +346,8 @@ REPLICAS = (
         ("redis/replicas/replicas.c", "&& reply->integer >= needed(replicas))", "&& reply->integer >= 0 * needed(replicas))"),
     )),
     Mutant(502, "WAIT goes over another connection", world="replicas", edits=(
-        ("redis/replicas/replicas.c", "    return matters(&job->request) ? say_wait(replicas, carrier, now) : tell(carrier);",
-         "    if (!matters(&job->request))\n        return tell(carrier);\n"
+        ("redis/replicas/replicas.c", "    return matters(&job->request) ? say_wait(replicas, carrier, now) : complete(carrier);",
+         "    if (!matters(&job->request))\n        return complete(carrier);\n"
          "    static struct dli_conn *other;\n"
          "    struct dli_conn *idle = other ? other : dli_conn_new(replicas->config);\n"
          "    other = carrier->conn;\n    carrier->conn = idle;\n    carrier->said = now > 0 ? 2 : 1;\n    return 2;"),

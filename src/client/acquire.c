@@ -36,7 +36,7 @@ static const int64_t attention = 1000000;
 
 void dli_acquire_expect(struct dli_waiter *waiter)
 {
-    waiter->tell = DLI_TELL_CALLER;
+    waiter->notify = DLI_NOTIFY_CALLER;
     __atomic_store_n(&waiter->settled, 0, __ATOMIC_RELAXED);
     waiter->sleeping = 0;
 }
@@ -100,7 +100,7 @@ dlock_status dli_acquire_receive(struct dli_waiter *waiter, int64_t *token)
     struct dli_entry *entry = waiter->entry;
     int64_t now = dli_now();
 
-    waiter->tell = DLI_TELL_NOBODY;
+    waiter->notify = DLI_NOTIFY_NOBODY;
     waiter->settled = 0;
     dli_mutex_tick(&entry->m, now);
     if (waiter->claim.state != DLI_CLAIM_HELD) {
@@ -166,7 +166,7 @@ dlock_status dli_acquire_answer(struct dli_waiter *waiter, dlock_status status, 
 /* entry.mutex held: the claim goes on without its caller. */
 static void interrupted(struct dli_waiter *waiter)
 {
-    waiter->tell = DLI_TELL_NOBODY;
+    waiter->notify = DLI_NOTIFY_NOBODY;
     waiter->interrupted = 1;
     dli_mutex_loosen(&waiter->entry->m, &waiter->claim);
 }

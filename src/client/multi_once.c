@@ -54,7 +54,7 @@ static void join(struct part *part, struct dli_multi_row *row, int64_t now)
     struct dli_entry *entry = part->entry;
 
     dli_mutex_acquire(&entry->m, &part->waiter->claim, now);
-    part->waiter->tell = DLI_TELL_CALLER;
+    part->waiter->notify = DLI_NOTIFY_CALLER;
     dli_mutex_wish(&entry->m, DLI_LINE_ABSENT, now, &part->wish);
     dli_mutex_sent(&entry->m, &part->wish, now);
     dli_entry_owner(entry, part->wish.want, row->owner);
@@ -272,7 +272,7 @@ dlock_status dli_multi_at_once(struct dli_multi *multi, int64_t owner, int64_t *
 
 static void answered(struct dli_request *request)
 {
-    struct attempt *attempt = request->asker;
+    struct attempt *attempt = request->context;
     struct dli_run *run = attempt->run;
     size_t blocked = 0;
     int64_t token;
@@ -293,7 +293,7 @@ dlock_status dli_multi_submit_at_once(struct dli_multi *multi, int64_t owner, st
     attempt->run = run;
     request = attempt->request;
     request->done = answered;
-    request->asker = attempt;
+    request->context = attempt;
     request->direct = dli_events_one_by_one(&multi->client->events, dli_now());
     status = multi->client->store->ops->push(multi->member[0].entry->loop->lane, request);
     if (status == DLOCK_OK)

@@ -15,10 +15,10 @@ struct dli_operation;
 /* The steps of a kind of operation. No mutex is held. */
 struct dli_task {
     /* Prepare the next request: 1. 0: the operation is over without one, and its status is the result. */
-    int (*ask)(struct dli_operation *operation);
+    int (*prepare)(struct dli_operation *operation);
 
     /* The request was answered, and the operation has its status. 1: ask again. 0: the operation is over. */
-    int (*heard)(struct dli_operation *operation);
+    int (*answered)(struct dli_operation *operation);
 };
 
 struct dli_operation {

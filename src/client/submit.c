@@ -21,9 +21,9 @@ static dlock_status unpromised(struct dli_entry *entry, const struct dli_run *ru
 }
 
 /* entry.mutex held: set who gets the result: the run or the queue. */
-static void tell(struct dli_waiter *waiter, int64_t tag, struct dli_run *run)
+static void set_notify(struct dli_waiter *waiter, int64_t tag, struct dli_run *run)
 {
-    waiter->tell = run ? DLI_TELL_RUN : DLI_TELL_QUEUE;
+    waiter->notify = run ? DLI_NOTIFY_RUN : DLI_NOTIFY_QUEUE;
     waiter->tag = tag;
     waiter->run = run;
 }
@@ -67,7 +67,7 @@ static dlock_status go_on(struct dli_waiter *found, struct dli_waiter *fresh, in
     }
     if (interrupted) {
         found->claim.until = fresh->claim.until;
-        tell(found, fresh->tag, fresh->run);
+        set_notify(found, fresh->tag, fresh->run);
         limit_wait(found, now);
     }
     dli_waiter_unref(fresh);
@@ -78,7 +78,7 @@ static dlock_status go_on(struct dli_waiter *found, struct dli_waiter *fresh, in
  * entry.mutex held, released meanwhile: try to get the answer within a moment, before the watchdog is told. Not for a
  * run, whose members have mutexes of their own. Returns the time.
  */
-static int64_t ask_now(struct dli_entry *entry, const struct dli_run *run, int64_t now)
+static int64_t execute_now(struct dli_entry *entry, const struct dli_run *run, int64_t now)
 {
     if (run || !dli_events_one_by_one(&entry->client->events, now))
         return now;
@@ -98,13 +98,13 @@ dlock_status dli_submit_acquire(struct dli_entry *entry, const struct dli_terms 
         return status;
     if (!(fresh = dli_acquire_waiter(entry, terms, owner, wait, now)))
         return unpromised(entry, run, DLOCK_OUT_OF_MEMORY);
-    tell(fresh, tag, run);
+    set_notify(fresh, tag, run);
     dli_entry_lock(entry);
     claim = dli_mutex_acquire(&entry->m, &fresh->claim, now);
     entry->reserved = 0;
     if (claim != &fresh->claim)
         status = go_on(DLI_OBJECT(claim, struct dli_waiter, claim), fresh, now);
-    now = ask_now(entry, run, now);
+    now = execute_now(entry, run, now);
     if (claim == &fresh->claim)
         limit_wait(fresh, now);
     dli_entry_pump(entry, now);
@@ -114,16 +114,16 @@ dlock_status dli_submit_acquire(struct dli_entry *entry, const struct dli_terms 
 }
 
 /* entry.mutex held: a release that ended in memory is told like one that needed the server. */
-static void told_at_once(struct dli_waiter *waiter, int64_t tag, struct dli_run *run)
+static void complete_in_memory(struct dli_waiter *waiter, int64_t tag, struct dli_run *run)
 {
-    tell(waiter, tag, run);
+    set_notify(waiter, tag, run);
     waiter->claim.result = DLOCK_OK;
     dli_list_append(&waiter->entry->m.done, &waiter->claim.link);
 }
 
 /* The release of an inner level ends no claim. Make a waiter for the event alone. */
-static dlock_status tell_inner(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t tag,
-                               struct dli_run *run)
+static dlock_status complete_inner(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t tag,
+                                   struct dli_run *run)
 {
     struct dli_waiter *waiter = dli_acquire_waiter(entry, terms, owner, 0, dli_now());
 
@@ -131,7 +131,7 @@ static dlock_status tell_inner(struct dli_entry *entry, const struct dli_terms *
         return DLOCK_OUT_OF_MEMORY;
     waiter->claim.state = DLI_CLAIM_DONE;
     waiter->claim.held_since = dli_now();
-    told_at_once(waiter, tag, run);
+    complete_in_memory(waiter, tag, run);
     dli_waiter_unref(waiter);
     return DLOCK_OK;
 }
@@ -148,18 +148,18 @@ dlock_status dli_submit_release(struct dli_entry *entry, const struct dli_terms 
     dli_entry_lock(entry);
     status = dli_mutex_release(&entry->m, owner, now, now + terms->release_timeout, 1, &claim);
     if (status == DLOCK_WOULD_BLOCK) {
-        tell(DLI_OBJECT(claim, struct dli_waiter, claim), tag, run);
+        set_notify(DLI_OBJECT(claim, struct dli_waiter, claim), tag, run);
         status = DLOCK_OK;
     } else if (status == DLOCK_OK && claim) {
-        told_at_once(DLI_OBJECT(claim, struct dli_waiter, claim), tag, run);
+        complete_in_memory(DLI_OBJECT(claim, struct dli_waiter, claim), tag, run);
     } else if (status == DLOCK_OK) {
-        status = tell_inner(entry, terms, owner, tag, run);
+        status = complete_inner(entry, terms, owner, tag, run);
         entry->m.holder->count += status != DLOCK_OK; /* a refused call changes nothing */
     } else if (claim) {
         dli_waiter_deliver(entry, now); /* it may still have something to report */
         dli_waiter_unref(DLI_OBJECT(claim, struct dli_waiter, claim));
     }
-    now = ask_now(entry, run, now);
+    now = execute_now(entry, run, now);
     dli_entry_pump(entry, now);
     dli_entry_unlock(entry);
     return unpromised(entry, run, status);
@@ -183,17 +183,17 @@ static int settle_now(struct dli_waiter *waiter, int64_t tag, int64_t now)
     int by_event = refused && turn_of_others(entry->client);
 
     if (by_event)
-        tell(waiter, tag, NULL);
+        set_notify(waiter, tag, NULL);
     dli_waiter_deliver(entry, now);
     if (!by_event && !waiter->settled && (by_event = turn_of_others(entry->client)))
-        tell(waiter, tag, NULL);
+        set_notify(waiter, tag, NULL);
     if (!waiter->settled)
-        now = ask_now(entry, NULL, now);
+        now = execute_now(entry, NULL, now);
     dli_entry_pump(entry, now);
     if (!by_event && waiter->settled) /* by_event: a quick reader may have released already, which set settled again */
         return 1;
     if (!by_event)
-        tell(waiter, tag, NULL);
+        set_notify(waiter, tag, NULL);
     limit_wait(waiter, now);
     return 0;
 }

@@ -83,7 +83,7 @@ void dli_mutex_end_waiting(struct dli_mutex *m, dlock_status status, int impatie
     end_those(m, status, impatient_only, INT64_MAX);
 }
 
-void dli_mutex_end_asked(struct dli_mutex *m, dlock_status status, int impatient_only)
+void dli_mutex_end_answered(struct dli_mutex *m, dlock_status status, int impatient_only)
 {
     end_those(m, status, impatient_only, m->sent.wish.seq);
 }
@@ -135,7 +135,7 @@ static void begin(struct dli_mutex *m, struct dli_claim *claim, int64_t now)
     dli_list_append(&m->waiting, &claim->link);
     if (m->handover.linger_until)
         dli_mutex_take_up(m, now);
-    else if (m->waiters == 1 || m->probe.trouble != DLOCK_OK || !claim->patient)
+    else if (m->waiters == 1 || m->probe.failure != DLOCK_OK || !claim->patient)
         m->probe.at = m->want.at = now;
     if (!claim->patient)
         m->probe.again = now;

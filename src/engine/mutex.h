@@ -104,13 +104,13 @@ enum dli_want_state {
 /* The number that is acquired or owned. */
 struct dli_want {
     enum dli_want_state state;
-    int64_t number;      /* 0 in state NONE */
-    int doubt;           /* KNOWN, OWNED: a request that wanted it may still be under way */
-    int64_t at;          /* send nothing that wants it before; 0: any time */
-    int64_t heard_seq;   /* the last probe that was answered "still in line"; 0: none */
-    int64_t heard_at;    /* stamp of that probe; of the first one that named the number before any was answered */
-    int64_t heard_lease; /* the shortest lease asked for since */
-    int64_t asked;       /* the longest lease the server was asked for, with its delay */
+    int64_t number;     /* 0 in state NONE */
+    int doubt;          /* KNOWN, OWNED: a request that wanted it may still be under way */
+    int64_t at;         /* send nothing that wants it before; 0: any time */
+    int64_t line_seq;   /* the last probe that was answered "still in line"; 0: none */
+    int64_t line_at;    /* stamp of that probe; of the first one that named the number before any was answered */
+    int64_t line_lease; /* the shortest lease asked for since */
+    int64_t asked;      /* the longest lease the server was asked for, with its delay */
 };
 
 /*
@@ -154,7 +154,7 @@ struct dli_probe {
     struct dli_seen seen; /* by the last one that found another holder */
     int64_t seen_at;      /* when its answer was here */
     int retries;          /* failed exchanges in a row */
-    dlock_status trouble; /* of the last one; DLOCK_OK: none */
+    dlock_status failure; /* of the last one; DLOCK_OK: none */
 };
 
 /* The grant on the server. */
@@ -371,8 +371,8 @@ void dli_mutex_begin_waiting(struct dli_mutex *m, struct dli_claim *claim);
 void dli_mutex_drop(struct dli_mutex *m, int64_t number, int64_t lasts, int64_t now);
 void dli_mutex_settle(struct dli_mutex *m, struct dli_claim *claim, dlock_status result);
 void dli_mutex_end_waiting(struct dli_mutex *m, dlock_status status, int impatient_only);
-void dli_mutex_end_asked(struct dli_mutex *m, dlock_status status,
-                         int impatient_only); /* those for whom the exchange that was answered has looked */
+void dli_mutex_end_answered(struct dli_mutex *m, dlock_status status,
+                            int impatient_only); /* those for whom the exchange that was answered has looked */
 void dli_mutex_lose(struct dli_mutex *m, int32_t cause, int64_t now);
 void dli_mutex_forget_want(struct dli_mutex *m);
 void dli_mutex_start_drop(struct dli_mutex *m, int64_t now);

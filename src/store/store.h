@@ -103,7 +103,7 @@ struct dli_request {
     int brisk;      /* RENEW: fail at once, with torn, while keys move to another server; do not wait for them */
     int direct;     /* push may wait a moment for the answer and run done: the caller of push holds no mutex */
     void (*done)(struct dli_request *request); /* may be NULL for execute */
-    void *asker;                               /* its owner's */
+    void *context;                             /* its owner's */
     dlock_error *reason;                       /* NULL, or gets a sentence when the status is a failure */
 
     dlock_status status; /* the results */
@@ -183,13 +183,13 @@ struct dli_message_target {
 struct dli_store_hooks {
     void (*up)(void *owner);   /* subscribed: grants will be pushed */
     void (*down)(void *owner); /* not subscribed: no grants will be pushed, and every listen must be repeated */
-    void (*listens)(void *owner, const struct dli_message_target *heard);
-    void (*deaf)(void *owner, const struct dli_message_target *heard); /* the subscription has ended */
-    void (*hint)(void *owner, const struct dli_message_target *heard); /* the lock may have become free */
+    void (*subscribed)(void *owner, const struct dli_message_target *target);
+    void (*unsubscribed)(void *owner, const struct dli_message_target *target); /* the subscription has ended */
+    void (*hint)(void *owner, const struct dli_message_target *target);         /* the lock may have become free */
     /* The lock was granted: the first of the tokens that are reserved with it, and how many they are. */
-    void (*granted)(void *owner, const struct dli_message_target *heard, int64_t seq, int64_t token, int64_t tokens);
-    void (*gate)(void *owner, const struct dli_message_target *heard, int64_t ms); /* closed for this time; 0: open */
-    void (*log)(void *owner, dlock_status status, const char *text);               /* any lane's thread */
+    void (*granted)(void *owner, const struct dli_message_target *target, int64_t seq, int64_t token, int64_t tokens);
+    void (*gate)(void *owner, const struct dli_message_target *target, int64_t ms); /* closed for this time; 0: open */
+    void (*log)(void *owner, dlock_status status, const char *text);                /* any lane's thread */
 };
 
 /* ---- the table */
@@ -234,8 +234,8 @@ struct dli_store_ops {
      * The hook listens or deaf answers, or down. *listeners counts those that share the subscription; the store guards
      * it. forget: one less, after down or deaf.
      */
-    void (*listen)(struct dli_store *store, const struct dli_kind *kind, const struct dli_place *place,
-                   const char *owner, int on, int64_t *listeners);
+    void (*subscribe)(struct dli_store *store, const struct dli_kind *kind, const struct dli_place *place,
+                      const char *owner, int on, int64_t *listeners);
     void (*forget)(struct dli_store *store, int64_t *listeners);
 
     /* ---- the lane's thread */

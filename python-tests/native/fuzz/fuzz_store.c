@@ -98,7 +98,7 @@ static void check_result(struct slot *s)
 
 static void done(struct dli_request *request)
 {
-    struct slot *s = request->asker;
+    struct slot *s = request->context;
 
     REQUIRE(s->request == request && s->under_way);
     REQUIRE(dli_status_find(request->status));
@@ -202,7 +202,7 @@ static void push(struct fuzz *in, struct dli_store *store, struct dli_lane *lane
     s->request->direct = 0;
     s->request->brisk = s->request->verb == DLI_VERB_RENEW && fuzz_below(in, 2);
     s->request->done = done;
-    s->request->asker = s;
+    s->request->context = s;
     s->request->reason = &s->reason;
     s->under_way = 1;
     status = fuzz_below(in, 4) ? store->ops->push(lane, s->request) : store->ops->push_urgent(lane, s->request);
@@ -226,9 +226,9 @@ static void listen_to(struct fuzz *in, struct dli_store *store)
     if (listeners[which] <= 0)
         listeners[which] = 0;
     if (fuzz_below(in, 2) || listeners[which] == 0)
-        store->ops->listen(store, s->kind, s->place, owner, 1, &listeners[which]);
+        store->ops->subscribe(store, s->kind, s->place, owner, 1, &listeners[which]);
     else
-        store->ops->listen(store, s->kind, s->place, owner, 0, &listeners[which]);
+        store->ops->subscribe(store, s->kind, s->place, owner, 0, &listeners[which]);
 }
 
 static void rest(struct dli_store *store, struct dli_lane *lane)

@@ -115,7 +115,7 @@ static struct dli_place *place_for(const struct dli_survey *survey, int node, in
 
 static void answered(struct dli_request *request)
 {
-    struct probe *probe = request->asker;
+    struct probe *probe = request->context;
 
     probe->survey->left--;
 }
@@ -139,7 +139,7 @@ static void add_probe(struct dli_survey *survey, const struct dli_target *target
     probe->request->check.found = &probe->found;
     probe->request->check.keyless = keyless;
     probe->request->done = answered;
-    probe->request->asker = probe;
+    probe->request->context = probe;
     probe->request->reason = &probe->reason;
     dli_job_of(probe->request)->form = dli_cluster_form(cluster, 0);
 }

@@ -76,7 +76,7 @@ static void fail(struct provision *all, dlock_status status, const dlock_error *
 }
 
 /* The step may be freed by the time this returns. */
-static void ask(struct step *step)
+static void push_request(struct step *step)
 {
     struct provision *all = step->all;
     dlock_status status;
@@ -102,16 +102,16 @@ static void go_on(struct step *step)
     step->place.slot = slot;
     dli_slot_marker(step->place.marker, slot);
     step->tries = 0;
-    ask(step);
+    push_request(step);
 }
 
 /* A broken connection fails all requests under way on it: each is tried again on the next connection. */
 static void answered(struct dli_request *request)
 {
-    struct step *step = request->asker;
+    struct step *step = request->context;
 
     if (request->status == DLOCK_UNREACHABLE && step->tries < TRIES && dli_now() < request->deadline) {
-        ask(step);
+        push_request(step);
         return;
     }
     if (request->status != DLOCK_OK)
@@ -141,7 +141,7 @@ static struct provision *make(struct dli_lane *lane, struct dli_request *asked)
         step->request->deadline = asked->deadline;
         step->request->repeatable = 1;
         step->request->done = answered;
-        step->request->asker = step;
+        step->request->context = step;
         step->request->reason = &step->reason;
     }
     return all;

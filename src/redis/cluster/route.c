@@ -102,10 +102,10 @@ static struct dli_node *next_node(struct dli_route *route)
     struct dli_cluster *cluster = route->lane->cluster;
 
     route->version = __atomic_load_n(&cluster->version, __ATOMIC_ACQUIRE);
-    route->job.call.asking = route->ask != NULL;
+    route->job.call.asking = route->ask_node != NULL;
     route->firm = 0;
-    route->node = route->ask ? route->ask : dli_node_owner(cluster, slot_of(route));
-    route->ask = NULL;
+    route->node = route->ask_node ? route->ask_node : dli_node_owner(cluster, slot_of(route));
+    route->ask_node = NULL;
     if (route->node)
         return route->node;
     route->at = dli_now() + BLIND_REST;
@@ -157,7 +157,7 @@ static int judge(struct dli_route *route, const struct dli_redirect *redirect)
     }
     node = dli_refresh_moved(cluster, route->node, redirect);
     if (node && redirect->kind == DLI_REDIRECT_ASK)
-        route->ask = node;
+        route->ask_node = node;
     route->firm = node && node != route->node;
     if (route->firm && route->redirects <= TURNS_AT_ONCE)
         return 1;
@@ -170,7 +170,7 @@ static int judge(struct dli_route *route, const struct dli_redirect *redirect)
 
 /* ---- executed by its caller */
 
-static void ask(struct dli_route *route)
+static void execute_attempt(struct dli_route *route)
 {
     struct dli_cluster *cluster = route->lane->cluster;
     struct dli_call *call = &route->job.call;
@@ -227,7 +227,7 @@ static dlock_status begin(struct dli_lane *lane, struct dli_route *route, int ca
     route->lane = lane;
     route->carried = carried;
     route->redirects = route->rests = route->over = 0;
-    route->node = route->ask = NULL;
+    route->node = route->ask_node = NULL;
     route->job.form = DLI_FORM_PLAIN;
     return dli_job_begin(&route->job) || dress(route) ? DLOCK_OUT_OF_MEMORY : DLOCK_OK;
 }
@@ -249,7 +249,7 @@ void dli_route_execute(struct dli_lane *lane, struct dli_request *request)
                 end(route, DLOCK_OUT_OF_MEMORY);
                 return;
             }
-            ask(route);
+            execute_attempt(route);
             if (route->turned.kind == DLI_REDIRECT_NONE || (next = judge(route, &route->turned)) < 0)
                 return;
         }

@@ -19,8 +19,8 @@ struct dli_sentinels {
 };
 
 struct dli_sentinel_search {
-    struct dli_conn *ask; /* to a sentinel; NULL: no search. The connection uses its fd meanwhile */
-    uint32_t at;          /* its index */
+    struct dli_conn *sentinel; /* to a sentinel; NULL: no search. The connection uses its fd meanwhile */
+    uint32_t at;               /* its index */
     int tried;
     int asked;
     int known;       /* it has named the primary */

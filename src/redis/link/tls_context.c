@@ -82,7 +82,7 @@ static int key_option(const struct dli_tls *tls)
 }
 
 /* Compute one stamp of the current state of all files. */
-static dlock_status look(const struct dli_tls *tls, uint64_t *stamp, dlock_error *box)
+static dlock_status stamp_files(const struct dli_tls *tls, uint64_t *stamp, dlock_error *box)
 {
     static const int options[] = {DLI_OPT_TLS_CA_FILE, DLI_OPT_TLS_CA_DIR, DLI_OPT_TLS_CRL_FILE, DLI_OPT_TLS_CERT_FILE,
                                   DLI_OPT_TLS_KEY_FILE};
@@ -260,7 +260,7 @@ static dlock_status read_files(struct dli_tls *tls, dlock_error *box)
         return dli_fail(box, DLOCK_SYSTEM_ERROR, "OpenSSL has ended in this process.");
     if (begin())
         status = dli_fail(box, status, "OpenSSL cannot be used in this process.");
-    else if ((status = look(tls, &tls->stamp, box)) == DLOCK_OK)
+    else if ((status = stamp_files(tls, &tls->stamp, box)) == DLOCK_OK)
         status = make(tls, &tls->context, box);
     dli_tls_leave();
     return status;
@@ -302,7 +302,7 @@ static void refresh(struct dli_tls *tls)
     SSL_CTX *context = NULL;
     uint64_t stamp = 0;
 
-    if (look(tls, &stamp, NULL) != DLOCK_OK || stamp == tls->stamp || make(tls, &context, NULL) != DLOCK_OK)
+    if (stamp_files(tls, &stamp, NULL) != DLOCK_OK || stamp == tls->stamp || make(tls, &context, NULL) != DLOCK_OK)
         return;
     SSL_CTX_free(tls->context);
     tls->context = context;

@@ -31,7 +31,7 @@ int dli_job_begin(struct dli_job *job);
 int dli_job_answer(struct dli_job *job, dlock_status status, int sent, const struct dli_reply *reply);
 
 /* Run done, if the request has one. */
-void dli_job_tell(struct dli_job *job);
+void dli_job_done(struct dli_job *job);
 
 /* Complete a request without a server; done runs. */
 void dli_job_fail(struct dli_job *job, dlock_status status);

@@ -14,13 +14,13 @@ static void begin(struct dli_round *round, int64_t now)
     for (int i = 0; i < quorum->count; i++) {
         struct dli_share *share = &round->share[i];
 
-        dli_share_copy(share, DLI_STAGE_ASK);
+        dli_share_copy(share, DLI_STAGE_REQUEST);
         share->request->check.found = &share->found;
         dli_share_send(share, 0);
     }
 }
 
-static void heard(struct dli_round *round, struct dli_share *share, int64_t now)
+static void answered(struct dli_round *round, struct dli_share *share, int64_t now)
 {
     (void)now;
     round->tally.yes += share->request->status == DLOCK_OK;
@@ -55,4 +55,4 @@ static void decide(struct dli_round *round, int must, int64_t now)
     dli_round_fail(round, "answer", round->tally.yes);
 }
 
-const struct dli_round_ops dli_check_ops = {begin, heard, decide, NULL};
+const struct dli_round_ops dli_check_ops = {begin, answered, decide, NULL};

@@ -60,19 +60,19 @@ static void begin(struct dli_round *round, int64_t now)
 
     round->tally = (struct dli_tally){.count = quorum->count, .needed = quorum->needed};
     round->until = now + 2 * round->said.exchange.wish.lease;
-    dli_election_round_dropped(round->lane, round->spot, round->said.exchange.drop);
+    dli_election_round_dropped(round->lane, round->shared, round->said.exchange.drop);
     dli_renewal_round_dropped(round->lane, round->said.exchange.drop);
     for (int i = 0; i < quorum->count; i++) {
-        round->share[i].stage = DLI_STAGE_ASK;
+        round->share[i].stage = DLI_STAGE_REQUEST;
         send(&round->share[i], round->said.exchange.drop, round->said.deadline);
     }
 }
 
-static void heard(struct dli_round *round, struct dli_share *share, int64_t now)
+static void answered(struct dli_round *round, struct dli_share *share, int64_t now)
 {
     const struct dli_request *request = share->request;
 
-    if (share->stage == DLI_STAGE_ASK) {
+    if (share->stage == DLI_STAGE_REQUEST) {
         int known = request->status == DLOCK_OK, released = known && request->exchange.answer.released;
 
         round->tally.yes += released;
@@ -106,4 +106,4 @@ static void decide(struct dli_round *round, int must, int64_t now)
     }
 }
 
-const struct dli_round_ops dli_release_round_ops = {begin, heard, decide, NULL};
+const struct dli_round_ops dli_release_round_ops = {begin, answered, decide, NULL};
