@@ -73,11 +73,11 @@ MUTANTS = (
         ("engine/exchange.c", "    m->probe.again = at;\n    if (m->waiters", "    if (m->waiters"),
     )),
     Mutant(104, "the undo ends with the shorter lease of the claim", seeds=6000, edits=(
-        ("engine/mutex.c", "dli_mutex_owned(m) ? m->want.asked : dli_mutex_place(m)",
+        ("engine/mutex.c", "dli_mutex_owned(m) ? m->want.longest_lease : dli_mutex_place(m)",
          "dli_mutex_owned(m) ? m->grant.lease : dli_mutex_beat(m) + m->grant.lease"),
     )),
     Mutant(105, "the undo of a place in line ends before the place does", (
-        ("engine/mutex.c", "dli_mutex_owned(m) ? m->want.asked : dli_mutex_place(m)", "m->want.asked"),
+        ("engine/mutex.c", "dli_mutex_owned(m) ? m->want.longest_lease : dli_mutex_place(m)", "m->want.longest_lease"),
         ("engine/exchange.c", "        dli_mutex_give_back(m, number, now);", "        (void)number;"),
     )),
     Mutant(106, "a claim with a shorter lease is not confirmed at once", (
@@ -140,7 +140,7 @@ BUSY = (
     Mutant(502, "one answer in time is enough", (("redis/link/busy.c", "busy->came * 2 < ROUND", "busy->came < 1"),)),
     Mutant(503, "the pause has no end", (("redis/link/busy.c", "pause < PAUSE_MOST ? pause : PAUSE_MOST", "pause"),)),
     Mutant(504, "the pause does not grow", (("redis/link/busy.c", "busy->pause * 4;", "busy->pause;"),)),
-    Mutant(505, "one answer too late is a reason to pause", (("redis/link/busy.c", "if (busy->asked < ROUND)", "if (came && busy->asked < ROUND)"),)),
+    Mutant(505, "one answer too late is a reason to pause", (("redis/link/busy.c", "if (busy->calls < ROUND)", "if (came && busy->calls < ROUND)"),)),
     Mutant(506, "a pause is remembered for ever", (("redis/link/busy.c", "busy->pause /= 2;", ";"),)),
     Mutant(507, "a lost time slice counts as a late answer", (("redis/link/busy.c", "away >= SLICE", "away < 0"),)),
     Mutant(508, "a lost core counts as an answer", (("redis/link/busy.c", "came && away < DLI_BUSY_SHARED &&", "came &&"),)),

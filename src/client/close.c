@@ -21,7 +21,7 @@ static void close_machine(struct dli_entry *entry, int64_t now)
     dli_mutex_close(&entry->m, now);
 }
 
-/* The number of machines that still have something to tell the server. */
+/* The number of machines that still have something to send to the server. */
 static int64_t busy_entries(struct dli_client *client)
 {
     int64_t busy = 0;
@@ -75,7 +75,7 @@ void dli_client_progress(struct dli_client *client)
 }
 
 /*
- * Lanes are shut and timers are gone. This visit tells all waiters that depended on them. Any other waiter has an
+ * Lanes are shut and timers are gone. This visit ends all waits that depended on them. Any other waiter has an
  * exchange of its own under way.
  */
 static void end_queue(struct dli_client *client)

@@ -115,7 +115,7 @@ struct dli_entry {
 
 enum { DLI_SETTLED_ENDED = 1, DLI_SETTLED_GRANTED };
 
-/* One claim, and what it takes to tell its caller. */
+/* One claim, and what is needed to notify its caller. */
 struct dli_waiter {
     struct dli_claim claim;
     struct dli_entry *entry; /* with a ref */
@@ -221,7 +221,7 @@ int dli_entry_handled(const struct dli_entry *entry);
 void dli_entry_retire(struct dli_entry *entry);
 
 /*
- * entry.mutex held: do what the machine wants now: tell claims, post events, send in the background, set the timer.
+ * entry.mutex held: do what the machine wants now: notify claims, post events, send in the background, set the timer.
  * Once the threads are told to stop, only an exchange on its way is left behind.
  */
 void dli_entry_pump(struct dli_entry *entry, int64_t now);
@@ -285,7 +285,7 @@ void dli_waiter_unref(struct dli_waiter *waiter);
 /* entry.mutex held: the status of a claim whose time is over. */
 dlock_status dli_waiter_overdue(const struct dli_waiter *waiter);
 
-/* entry.mutex held: post what the machine reports, and tell the callers of settled claims. */
+/* entry.mutex held: post what the machine reports, and notify the callers of settled claims. */
 void dli_waiter_deliver(struct dli_entry *entry, int64_t now);
 
 /* ---- renewal.c */

@@ -253,7 +253,7 @@ static void subscribed(void *owner, const struct dli_message_target *target)
     visit_target(owner, target, note_subscribed);
 }
 
-/* Two locks may share a channel. An entry that still wants the subscription asks for it again when it is pumped. */
+/* Two locks may share a channel. An entry that still wants the subscription subscribes again when it is pumped. */
 static void note_unsubscribed(struct dli_entry *entry, int64_t now)
 {
     (void)now;

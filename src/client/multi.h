@@ -93,7 +93,7 @@ static inline void dli_multi_together(struct dli_multi *multi)
         __atomic_store_n(&multi->apart, 0, __ATOMIC_RELAXED);
 }
 
-/* ---- multi_submit.c: the same without a waiting thread; one event tells the result */
+/* ---- multi_submit.c: the same without a waiting thread; one event has the result */
 
 struct dli_run;
 

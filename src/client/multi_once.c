@@ -84,7 +84,7 @@ static struct dli_answer answer(const struct attempt *attempt, size_t i)
 }
 
 /*
- * Give the member's machine its answer. Returns the result of its claim. The claim does not ask again, even when the
+ * Give the member's machine its answer. Returns the result of its claim. The claim is not tried again, even when the
  * grant came too late to be of use: all members are settled now.
  */
 static dlock_status part_answered(struct attempt *attempt, size_t i, int64_t *token)

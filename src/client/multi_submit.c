@@ -144,7 +144,7 @@ static int less(struct dli_run *run, int64_t now)
 
 void dli_run_member_ended(struct dli_run *run, struct dli_entry *entry, dlock_status result, int64_t now)
 {
-    if (result == DLOCK_BUSY && run->patient) /* no time was left when it was asked for */
+    if (result == DLOCK_BUSY && run->patient) /* no time was left when it was requested */
         result = DLOCK_TIMED_OUT;
     note(run, result);
     if (!less(run, now))

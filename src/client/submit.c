@@ -6,7 +6,7 @@
 
 #include "sys/sys.h"
 
-/* Promise an event to the queue for each claim that is told to it. A run has promised its own. */
+/* Promise an event to the queue for each claim whose result goes to it. A run has promised its own. */
 static dlock_status promise(struct dli_entry *entry, const struct dli_run *run)
 {
     return run ? DLOCK_OK : dli_events_promise(&entry->client->events);
@@ -40,7 +40,7 @@ static void limit_wait(struct dli_waiter *waiter, int64_t now)
         __atomic_sub_fetch(&waiter->refs, 1, __ATOMIC_RELAXED);
 }
 
-/* entry.mutex held: re-entry by the holder is told like any other acquisition. That drops a ref of fresh. */
+/* entry.mutex held: re-entry by the holder is reported like any other acquisition. That drops a ref of fresh. */
 static void reentered(struct dli_waiter *fresh, const struct dli_claim *held)
 {
     fresh->claim.token = held->token;
@@ -75,7 +75,7 @@ static dlock_status go_on(struct dli_waiter *found, struct dli_waiter *fresh, in
 }
 
 /*
- * entry.mutex held, released meanwhile: try to get the answer within a moment, before the watchdog is told. Not for a
+ * entry.mutex held, released meanwhile: try to get the answer within a moment, before the watchdog takes over. Not for a
  * run, whose members have mutexes of their own. Returns the time.
  */
 static int64_t execute_now(struct dli_entry *entry, const struct dli_run *run, int64_t now)
@@ -113,7 +113,7 @@ dlock_status dli_submit_acquire(struct dli_entry *entry, const struct dli_terms 
     return unpromised(entry, run, status);
 }
 
-/* entry.mutex held: a release that ended in memory is told like one that needed the server. */
+/* entry.mutex held: a release that ended in memory is reported like one that needed the server. */
 static void complete_in_memory(struct dli_waiter *waiter, int64_t tag, struct dli_run *run)
 {
     set_notify(waiter, tag, run);
@@ -167,7 +167,7 @@ dlock_status dli_submit_release(struct dli_entry *entry, const struct dli_terms 
 
 /* ---- answered at once, or by an event */
 
-/* When every answer comes at once, an event loop never gets to its other tasks. So one of ROUND is told by an event. */
+/* When every answer comes at once, an event loop never gets to its other tasks. So one of ROUND is reported by an event. */
 enum { ROUND = 16 };
 
 static int turn_of_others(struct dli_client *client)
@@ -175,7 +175,7 @@ static int turn_of_others(struct dli_client *client)
     return __atomic_add_fetch(&client->begun, 1, __ATOMIC_RELAXED) % ROUND == 0 && dli_events_mine(&client->events);
 }
 
-/* entry.mutex held: the claim expects its answer. 1: it is settled, in memory or in a moment. 0: the queue is told. */
+/* entry.mutex held: the claim expects its answer. 1: it is settled, in memory or in a moment. 0: its event will be queued. */
 static int settle_now(struct dli_waiter *waiter, int64_t tag, int64_t now)
 {
     struct dli_entry *entry = waiter->entry;

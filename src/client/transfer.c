@@ -106,7 +106,7 @@ static int parse(const struct dli_entry *entry, const uint8_t *grant, size_t siz
 }
 
 /*
- * entry.mutex held: keep others out while the server is asked. 0, or -1 when the lock is in use here, or when the
+ * entry.mutex held: keep others out while the request is under way. 0, or -1 when the lock is in use here, or when the
  * adoption of another grant is being undone.
  */
 static int reserve(struct dli_entry *entry, const char *giver)
@@ -167,7 +167,7 @@ static int in_doubt(const struct dli_operation *operation)
     return !request->refused && (request->sent || request->repeated || operation->status == DLOCK_NOT_REPLICATED);
 }
 
-/* entry.mutex held: why a grant was not adopted although the server answered. */
+/* entry.mutex held: the reason why a grant was not adopted although the server answered. */
 static dlock_status adopt_failure(const struct dli_operation *operation)
 {
     const struct dli_mutex *m = &operation->entry->m;

@@ -122,8 +122,8 @@ dlock_status dli_txn_enter(struct dlock_txn *txn, int start, dlock_error *reason
 /* Returns who was in it. */
 static uint32_t leave(struct dlock_txn *txn)
 {
-    dli_client_count(txn->client, DLOCK_STAT_COMMANDS, txn->txn.asked);
-    txn->txn.asked = 0;
+    dli_client_count(txn->client, DLOCK_STAT_COMMANDS, txn->txn.commands);
+    txn->txn.commands = 0;
     give_back(txn);
     return __atomic_exchange_n(&txn->inside, NOBODY, __ATOMIC_ACQ_REL);
 }

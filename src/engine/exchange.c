@@ -104,7 +104,7 @@ void dli_mutex_sent(struct dli_mutex *m, const struct dli_wish *wish, int64_t st
         m->want.line_seq = 0;
         m->want.line_at = stamp;
         m->want.line_lease = wish->lease;
-        m->want.asked = 0;
+        m->want.longest_lease = 0;
     }
     m->want.line_lease = dli_earlier(m->want.line_lease, wish->lease);
     dli_mutex_extending(m, wish->lease);

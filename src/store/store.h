@@ -182,7 +182,7 @@ struct dli_message_target {
 
 struct dli_store_hooks {
     void (*up)(void *owner);   /* subscribed: grants will be pushed */
-    void (*down)(void *owner); /* not subscribed: no grants will be pushed, and every listen must be repeated */
+    void (*down)(void *owner); /* not subscribed: no grants will be pushed, and every subscription must be repeated */
     void (*subscribed)(void *owner, const struct dli_message_target *target);
     void (*unsubscribed)(void *owner, const struct dli_message_target *target); /* the subscription has ended */
     void (*hint)(void *owner, const struct dli_message_target *target);         /* the lock may have become free */
@@ -231,8 +231,8 @@ struct dli_store_ops {
 
     /*
      * Any thread: subscribe to a lock's channel (that of its waiter owner where the kind has own_channel), or end that.
-     * The hook listens or deaf answers, or down. *listeners counts those that share the subscription; the store guards
-     * it. forget: one less, after down or deaf.
+     * The hook subscribed, unsubscribed or down answers. *listeners counts those that share the subscription; the store guards
+     * it. forget: one less, after down or unsubscribed.
      */
     void (*subscribe)(struct dli_store *store, const struct dli_kind *kind, const struct dli_place *place,
                       const char *owner, int on, int64_t *listeners);
@@ -283,10 +283,10 @@ dlock_status dli_store_open(const struct dlock_options *options, const struct dl
 /* ---- checks.c */
 
 /*
- * Add the check of one server, called where, to the request asked: its findings, or that it does not answer. DLOCK_OK;
- * any other status ends the whole check, and asked->reason has a sentence.
+ * Add the check of one server, called where, to the original request: its findings, or that it does not answer. DLOCK_OK;
+ * any other status ends the whole check, and original->reason has a sentence.
  */
-dlock_status dli_check_sum(struct dli_request *asked, const struct dli_request *of, const struct dli_findings *found,
+dlock_status dli_check_sum(struct dli_request *original, const struct dli_request *of, const struct dli_findings *found,
                            const dlock_error *reason, const char *where);
 
 #endif

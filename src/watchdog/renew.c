@@ -3,8 +3,8 @@
  * requests may be in flight to one server. Servers do not wait for one another.
  *
  * A server may refuse a request because of one of its locks, such as one with a key that the user may not touch. Then
- * all locks of the request are asked for again at once: eight to a request, then one by one. Up to eight more requests
- * may be in flight meanwhile. A lock that is refused alone is told its failure, and a log line names it. It shares no
+ * all locks of the request are renewed again at once: eight to a request, then one by one. Up to eight more requests
+ * may be in flight meanwhile. The failure of a lock that is refused alone is reported, and a log line names it. It shares no
  * request until it was renewed once.
  *
  * Queues and batches belong to the loop's thread, or to the caller that does the loop's work while it sleeps

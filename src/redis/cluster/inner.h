@@ -124,7 +124,7 @@ struct dli_cluster {
     int surveys_shut;
     char channel[DLI_OWN_CHANNEL_MAX];
     int wanted;                                     /* atomic: somebody wants the messages of grants */
-    enum { LINE_UNKNOWN, LINE_UP, LINE_DOWN } line; /* lane 0's: what the hooks were told last */
+    enum { LINE_UNKNOWN, LINE_UP, LINE_DOWN } line; /* lane 0's: what the hooks last reported */
 };
 
 struct dli_survey;

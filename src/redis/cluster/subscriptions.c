@@ -7,7 +7,7 @@
  * subscribes to the sharded channel last, and only the server's confirmation for that one counts.
  *
  * mutex guards channels, with one row for each subscribed channel. A row is removed with its last listener, with its
- * connection, and when its slot moves. The remaining listeners are told, and subscribe again.
+ * connection, and when its slot moves. The remaining listeners are notified, and subscribe again.
  */
 #include "inner.h"
 

@@ -20,7 +20,7 @@ enum { DLI_BUSY_SHARED = 100 };
 struct dli_busy {
     int64_t pause;   /* the last pause; it shrinks with every round that was not in vain */
     int64_t until;   /* end of the pause */
-    int asked, came; /* calls of this round, and how many of them got their answer in time */
+    int calls, came; /* calls of this round, and how many of them got their answer in time */
 };
 
 /* Whether to poll now. */

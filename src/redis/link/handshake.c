@@ -2,7 +2,7 @@
  * handshake.c: the first commands on a connection: login, database, name, role.
  *
  * The handshake is one write: AUTH, SELECT, CLIENT SETNAME, ROLE, each only if it is needed. Replies come in that
- * order, so the lowest bit of conn->asked tells which command is answered next. A server may repeat a command in an
+ * order, so the lowest bit of conn->unanswered tells which command is answered next. A server may repeat a command in an
  * error, and AUTH holds the password: errors of AUTH are never shown.
  */
 #include "conn_inner.h"
@@ -25,7 +25,7 @@ static int send_auth(struct dli_conn *conn)
     const char *user = conn->config->username, *password = conn->config->password;
     if (!user[0] && !password[0])
         return 0;
-    conn->asked |= SENT_AUTH;
+    conn->unanswered |= SENT_AUTH;
     if (user[0])
         return encode(conn, 3, (const char *[]){"AUTH", user, password});
     return encode(conn, 2, (const char *[]){"AUTH", password});
@@ -36,7 +36,7 @@ static int send_select(struct dli_conn *conn)
     char db[16];
     if (conn->config->db == 0)
         return 0;
-    conn->asked |= SENT_SELECT;
+    conn->unanswered |= SENT_SELECT;
     snprintf(db, sizeof db, "%d", conn->config->db);
     return encode(conn, 2, (const char *[]){"SELECT", db});
 }
@@ -45,7 +45,7 @@ static int send_name(struct dli_conn *conn)
 {
     char name[80];
     const char *given = conn->config->client_name;
-    conn->asked |= SENT_NAME;
+    conn->unanswered |= SENT_NAME;
     snprintf(name, sizeof name, "dlock%s%s", given[0] ? "-" : "", given);
     return encode(conn, 3, (const char *[]){"CLIENT", "SETNAME", name});
 }
@@ -55,7 +55,7 @@ static int send_role(struct dli_conn *conn)
 {
     if (!conn->config->sentinels)
         return 0;
-    conn->asked |= SENT_ROLE;
+    conn->unanswered |= SENT_ROLE;
     return encode(conn, 1, (const char *[]){"ROLE"});
 }
 
@@ -111,37 +111,37 @@ static void take_role(struct dli_conn *conn, const struct dli_reply *reply)
         dli_conn_fail(conn, DLOCK_UNREACHABLE, "is not a primary, although a sentinel named it", NULL);
 }
 
-/* Process the reply to the handshake command asked; FAILED on failure. */
-static void take_answer(struct dli_conn *conn, unsigned asked, const struct dli_reply *reply)
+/* Process the reply to the handshake command; FAILED on failure. */
+static void take_answer(struct dli_conn *conn, unsigned command, const struct dli_reply *reply)
 {
-    if (asked == SENT_ROLE)
+    if (command == SENT_ROLE)
         take_role(conn, reply);
     else if (reply->type == DLI_REPLY_TEXT)
         return;
     else if (reply->type != DLI_REPLY_ERROR)
         dli_conn_fail(conn, DLOCK_PROTOCOL_ERROR, "did not answer the handshake as Redis does", NULL);
-    else if (!is_turned_away(conn, reply) && asked == SENT_AUTH)
+    else if (!is_turned_away(conn, reply) && command == SENT_AUTH)
         fail_auth(conn, dli_error_status(reply));
-    else if (conn->state == DLI_CONN_HANDSHAKE && asked == SENT_SELECT)
+    else if (conn->state == DLI_CONN_HANDSHAKE && command == SENT_SELECT)
         fail_select(conn, reply);
 }
 
 static void take_answers(struct dli_conn *conn)
 {
     const struct dli_reply *reply;
-    while (conn->state == DLI_CONN_HANDSHAKE && conn->asked && dli_conn_next(conn, &reply) == 1) {
-        unsigned asked = conn->asked & -conn->asked;
-        conn->asked &= ~asked;
-        take_answer(conn, asked, reply);
+    while (conn->state == DLI_CONN_HANDSHAKE && conn->unanswered && dli_conn_next(conn, &reply) == 1) {
+        unsigned command = conn->unanswered & -conn->unanswered;
+        conn->unanswered &= ~command;
+        take_answer(conn, command, reply);
     }
 }
 
 void dli_handshake_step(struct dli_conn *conn)
 {
     dli_conn_flush(conn);
-    while (conn->state == DLI_CONN_HANDSHAKE && conn->asked && dli_conn_receive(conn) == 1)
+    while (conn->state == DLI_CONN_HANDSHAKE && conn->unanswered && dli_conn_receive(conn) == 1)
         take_answers(conn);
-    if (conn->state != DLI_CONN_HANDSHAKE || conn->asked || conn->out.size > 0)
+    if (conn->state != DLI_CONN_HANDSHAKE || conn->unanswered || conn->out.size > 0)
         return;
     explicit_bzero(conn->out.bytes, conn->out.room);
     conn->state = DLI_CONN_READY;

@@ -86,7 +86,7 @@ static void query_next(struct dli_conn *conn, int64_t now)
     }
     search->at = (uint32_t)(search->at + (search->tried > 0)) % (uint32_t)sentinels->count;
     search->tried++;
-    search->asked = search->known = 0;
+    search->sent = search->known = 0;
     search->give_up = now + (conn->give_up - now) / left;
     if (!(search->sentinel = dli_conn_new(&sentinels->sentinel[search->at]))) {
         fail(conn, &reason);
@@ -123,7 +123,7 @@ static void put_question(struct dli_conn *conn)
 
     const char *more[] = {"SENTINEL", "master", conn->config->sentinels->service};
 
-    search->asked = 1;
+    search->sent = 1;
     if (dli_encode_args(&search->sentinel->out, 3, words) ||
         (conn->config->sentinels->counts && dli_encode_args(&search->sentinel->out, 3, more)))
         dli_conn_fail(search->sentinel, DLOCK_OUT_OF_MEMORY, "cannot be asked", "no memory");
@@ -212,7 +212,7 @@ static int converse(struct dli_conn *conn)
     struct dli_conn *sentinel = conn->search->sentinel;
     const struct dli_reply *reply;
 
-    if (!conn->search->asked)
+    if (!conn->search->sent)
         put_question(conn);
     dli_conn_flush(sentinel);
     if (sentinel->state != DLI_CONN_READY || dli_conn_receive(sentinel) != 1)

@@ -160,7 +160,7 @@ static dlock_status trust(const struct dli_tls *tls, SSL_CTX *context, dlock_err
 
 struct password {
     const char *text;
-    int asked;
+    int requested;
 };
 
 static int give_password(char *out, int room, int writing, void *opaque)
@@ -170,7 +170,7 @@ static int give_password(char *out, int room, int writing, void *opaque)
 
     (void)writing;
     if (password)
-        password->asked = 1;
+        password->requested = 1;
     if (size == 0 || size > (size_t)room)
         return -1;
     memcpy(out, password->text, size);
@@ -198,7 +198,7 @@ static dlock_status load_key(const struct dli_tls *tls, SSL_CTX *context, dlock_
         return DLOCK_OK;
     if (is_mismatch())
         return refuse(option, "is the key of another certificate than that of tls_cert_file", box);
-    if (password.asked)
+    if (password.requested)
         return refuse(option,
                       *password.text ? "is a key that tls_key_password does not decrypt"
                                      : "is an encrypted key, and tls_key_password is empty",

@@ -102,7 +102,7 @@ void dli_tls_fail(struct dli_conn *conn)
     struct dli_tls_session *session = conn->tls;
     unsigned long error = ERR_peek_error();
     long verdict = session->shaken ? X509_V_OK : SSL_get_verify_result(session->ssl);
-    int shaken = session->shaken, code = session->error, asked = session->certificate_requested;
+    int shaken = session->shaken, code = session->error, certificate_requested = session->certificate_requested;
 
     session->broken = 1;
     if (dli_tls_ran_out())
@@ -117,7 +117,7 @@ void dli_tls_fail(struct dli_conn *conn)
     else if (session->ended)
         dli_conn_fail(conn, DLOCK_UNREACHABLE,
                       shaken ? "closed the connection" : "closed the connection during the TLS handshake", NULL);
-    else if (asked && ERR_GET_REASON(error) == SSL_AD_REASON_OFFSET + SSL_AD_HANDSHAKE_FAILURE)
+    else if (certificate_requested && ERR_GET_REASON(error) == SSL_AD_REASON_OFFSET + SSL_AD_HANDSHAKE_FAILURE)
         fail_wanting(conn);
     else
         fail_reason(conn, error);

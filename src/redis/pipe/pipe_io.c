@@ -282,7 +282,7 @@ static void take_replies(struct dli_pipe *pipe)
         struct dli_call *call;
 
         if (pipe->flying_count == 0) {
-            fail(pipe, DLOCK_PROTOCOL_ERROR, "a reply came that nobody asked for");
+            fail(pipe, DLOCK_PROTOCOL_ERROR, "a reply came without a command");
             return;
         }
         if (pipe->flying[pipe->flying_first].more > 0) {

@@ -13,7 +13,7 @@ struct dli_job {
     struct dli_call call;
     int form; /* the script's form, DLI_FORM_... */
 
-    /* NULL, or sees how the call ended before the asker is told. 1: the request goes on elsewhere and has not ended. */
+    /* NULL, or sees how the call ended before done runs. 1: the request goes on elsewhere and has not ended. */
     int (*intercept)(struct dli_job *job, dlock_status status, const struct dli_reply *reply);
 };
 

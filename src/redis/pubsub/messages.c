@@ -36,10 +36,10 @@ static int64_t waiter_of(const char *uuid, const char *channel, size_t *size)
 typedef void target_fn(void *owner, const struct dli_message_target *target);
 
 /*
- * Tell the locks of one kind that have this channel. T(N) is the same text for "x" and "{x}", so both names are told.
+ * Call visit for the locks of one kind that have this channel. T(N) is the same text for "x" and "{x}": both names count.
  */
 static void each_of_kind(const struct dli_store *store, const struct dli_wire *wire, const char *channel, size_t size,
-                         target_fn *call)
+                         target_fn *visit)
 {
     const struct dli_kind *kind = dli_kind_find(wire->id);
     size_t skip = strcspn(wire->channel, "@="), end = strlen(wire->channel) - skip - 1;
@@ -53,16 +53,16 @@ static void each_of_kind(const struct dli_store *store, const struct dli_wire *w
 
         if (bare && (size < skip + 3 || channel[skip] != '{' || channel[size - 1] != '}'))
             return;
-        call(store->owner, &target);
+        visit(store->owner, &target);
     }
 }
 
-void dli_message_channel(const struct dli_store *store, const char *channel, size_t size, target_fn *call)
+void dli_message_channel(const struct dli_store *store, const char *channel, size_t size, target_fn *visit)
 {
     const struct dli_wire *wire;
 
     for (size_t i = 0; (wire = dli_wire_at(i)); i++)
-        each_of_kind(store, wire, channel, size, call);
+        each_of_kind(store, wire, channel, size, visit);
 }
 
 /* ---- messages on the own channel */
@@ -102,7 +102,7 @@ static void opened(const struct dli_store *store, const char *at, const char *en
         store->hooks->hint(store->owner, &target);
 }
 
-/* A gate was closed or opened: tell mutex and fair lock of that name. Other kinds query the gate themselves. */
+/* A gate was closed or opened: notify mutex and fair lock of that name. Other kinds query the gate themselves. */
 static void gate(const struct dli_store *store, const char *at, const char *end)
 {
     static const int32_t family[] = {DLOCK_KIND_MUTEX, DLOCK_KIND_FAIR};

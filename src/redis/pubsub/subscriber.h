@@ -48,7 +48,7 @@ void dli_subscriber_fini(struct dli_subscriber *sub);
 void dli_subscriber_want(struct dli_subscriber *sub);
 
 /*
- * Any thread: subscribe to a channel, or end that. Without a connection this is lost, as the hook down has told.
+ * Any thread: subscribe to a channel, or end that. Without a connection this is lost, as the hook down has reported.
  * *listeners counts the listeners of the channel, and mutex guards it: the first one subscribes, the last one
  * unsubscribes.
  */

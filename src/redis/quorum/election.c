@@ -120,7 +120,7 @@ static void answered(struct dli_round *round, struct dli_share *share, int64_t n
             return;
         }
         count_vote(round, share);
-        if (round->asked)
+        if (round->ballot)
             request_votes(round);
         else if (!round->won && request->status == DLOCK_OK && request->exchange.answer.got == DLI_TRY_GRANTED)
             dli_release_round_undo(share, now);
@@ -132,7 +132,7 @@ static void answered(struct dli_round *round, struct dli_share *share, int64_t n
         dli_release_round_later(share, now);
         return;
     }
-    if (round->asked || round->won)
+    if (round->ballot || round->won)
         write_floors(round);
 }
 
@@ -170,13 +170,13 @@ void dli_election_round_dropped(struct dli_lane *lane, const struct dli_shared_p
 
 static void won(struct dli_round *round)
 {
-    struct dli_request *asked = &round->asked->request;
+    struct dli_request *original = &round->ballot->request;
 
     round->won = 1;
     round->shared->splits = round->shared->contended = 0;
-    asked->exchange.answer = (struct dli_answer){.got = DLI_TRY_GRANTED,
-                                                 .token = round->election.token,
-                                                 .tokens = round->election.last - round->election.token + 1};
+    original->exchange.answer = (struct dli_answer){.got = DLI_TRY_GRANTED,
+                                                    .token = round->election.token,
+                                                    .tokens = round->election.last - round->election.token + 1};
     dli_round_answer(round, DLOCK_OK);
 }
 
@@ -191,7 +191,7 @@ static enum dli_try try_of(enum dli_outcome outcome)
 /* Report what a server in quarantine says. */
 static void explain_quarantine(struct dli_round *round)
 {
-    dlock_error *reason = round->asked->request.reason;
+    dlock_error *reason = round->ballot->request.reason;
 
     for (int i = 0; reason && i < round->election.count; i++)
         if (round->election.voter[i].vote == DLI_VOTE_QUARANTINE)
@@ -203,7 +203,7 @@ static void explain_quarantine(struct dli_round *round)
 static void refused(struct dli_round *round, enum dli_try got)
 {
     const struct dli_election *e = &round->election;
-    struct dli_answer *answer = &round->asked->request.exchange.answer;
+    struct dli_answer *answer = &round->ballot->request.exchange.answer;
     int split = got == DLI_TRY_HELD && dli_election_split(e);
 
     round->shared->splits = split ? round->shared->splits + 1 : 0;
@@ -234,22 +234,22 @@ static int votes(const struct dli_round *round)
 /* The next attempt after one that asked in order asks all servers at once: a silent server then stops nobody. */
 static void fail(struct dli_round *round)
 {
-    struct dli_request *asked = &round->asked->request;
+    struct dli_request *original = &round->ballot->request;
 
     round->shared->splits += round->election.in_order;
-    asked->exchange.answer = (struct dli_answer){.spent = dli_election_spent(&round->election)};
-    asked->sent = asked->exchange.answer.spent;
+    original->exchange.answer = (struct dli_answer){.spent = dli_election_spent(&round->election)};
+    original->sent = original->exchange.answer.spent;
     dli_round_fail(round, round->election.token ? "confirm the token" : "grant it", votes(round));
 }
 
 static int bad_quorum(struct dli_round *round)
 {
-    struct dli_request *asked = &round->asked->request;
+    struct dli_request *original = &round->ballot->request;
 
-    if (dli_quorum_fits(round->lane->quorum, asked->reason) == DLOCK_OK)
+    if (dli_quorum_fits(round->lane->quorum, original->reason) == DLOCK_OK)
         return 0;
-    asked->exchange.answer = (struct dli_answer){.spent = dli_election_spent(&round->election)};
-    asked->sent = asked->exchange.answer.spent;
+    original->exchange.answer = (struct dli_answer){.spent = dli_election_spent(&round->election)};
+    original->sent = original->exchange.answer.spent;
     dli_round_answer(round, DLOCK_INVALID_QUORUM);
     return 1;
 }

@@ -97,7 +97,7 @@ struct dli_lane {
     int64_t wake_at;         /* the earliest of all rounds, or earlier */
     int undoing;             /* releases that will be tried again */
     int stirred;             /* something was pushed after a node's last step */
-    unsigned failed_queries; /* bit i: the query to node i failed at once, and the rounds were not told yet */
+    unsigned failed_queries; /* bit i: the query to node i failed at once, and the rounds do not know yet */
     int met;                 /* all nodes have answered a query, or their time is over */
     uint64_t noise;
     struct dli_membership membership[DLI_VOTERS_MAX];
@@ -112,7 +112,7 @@ struct dli_share {
     struct dli_request *request;
     int node;
     enum dli_stage stage;
-    int unjudged;     /* a vote, while a query still has to tell whether its server may vote */
+    int unjudged;     /* a vote, while a query still has to show whether its server may vote */
     int over;         /* answered; the result is in request and reason */
     int64_t again_at; /* UNDO: when to try again; 0: never */
     dlock_error reason;
@@ -142,10 +142,10 @@ struct dli_round {
     struct dli_link link; /* in the lane's */
     const struct dli_round_ops *ops;
     struct dli_lane *lane;
-    struct dli_ballot *asked;        /* NULL: answered */
+    struct dli_ballot *ballot;       /* NULL: answered */
     struct dli_request said;         /* a copy of the request; the rows of a renewal are in the shares */
     struct dli_shared_place *shared; /* with a ref; or NULL */
-    int waits;                       /* for all members, before it asks for votes */
+    int waits;                       /* for all members, before it requests votes */
     int begun, busy, again;          /* shares under way; shares to be tried again */
     int64_t since, wake_at;          /* when it began; when to wake it */
     int64_t decided_at;              /* when it could first have been answered, see dli_round_grace; 0: not yet */
@@ -177,7 +177,7 @@ void dli_share_send(struct dli_share *share, int urgent);
 /* Make share.request a copy of the round's request, for the share's server. */
 void dli_share_copy(struct dli_share *share, enum dli_stage stage);
 
-/* Answer with status; the rest of the answer is in asked.request already. */
+/* Answer with status; the rest of the answer is in ballot.request already. */
 void dli_round_answer(struct dli_round *round, dlock_status status);
 
 /* Answer that too few servers agree, and name what each says. what completes "servers ...": "grant it", "answer". */

@@ -173,7 +173,7 @@ static void query(struct dli_membership *membership, int64_t now)
     request->status = node->store->ops->push(membership->lane->lane[membership->index], request);
     if (request->status == DLOCK_OK)
         return;
-    membership_answered(request); /* the caller may be walking the rounds: they are told by dli_membership_judge */
+    membership_answered(request); /* the caller may be walking the rounds: dli_membership_judge tells them later */
     membership->lane->failed_queries |= 1U << membership->index;
 }
 

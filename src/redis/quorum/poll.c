@@ -59,7 +59,7 @@ static dlock_status sum_of_deeds(const struct dli_round *round)
 }
 
 /* The gate is closed if at least half of the answers say so, for the longest time that any says. */
-static void sum_of_gates(const struct dli_round *round, struct dli_request *asked)
+static void sum_of_gates(const struct dli_round *round, struct dli_request *original)
 {
     int closed = 0;
     int64_t most = -1;
@@ -72,7 +72,7 @@ static void sum_of_gates(const struct dli_round *round, struct dli_request *aske
         closed += request->gate_ms >= 0;
         most = request->gate_ms > most ? request->gate_ms : most;
     }
-    asked->gate_ms = 2 * closed >= round->tally.yes ? most : -1;
+    original->gate_ms = 2 * closed >= round->tally.yes ? most : -1;
 }
 
 static int same_holder(const struct dli_round *round, int i, int64_t *least_ms)
@@ -96,9 +96,9 @@ static int same_holder(const struct dli_round *round, int i, int64_t *least_ms)
  * The holder that most servers name; in a tie, a holder rather than nobody. The number of waiters is unknown (-1): they
  * stand in no line. A key of another kind names nobody.
  */
-static dlock_status sum_of_inspections(const struct dli_round *round, struct dli_request *asked)
+static dlock_status sum_of_inspections(const struct dli_round *round, struct dli_request *original)
 {
-    struct dli_inspection *sum = &asked->inspection;
+    struct dli_inspection *sum = &original->inspection;
     int most = 0;
 
     *sum = (struct dli_inspection){.left_ms = -2, .waiters = -1};
@@ -123,14 +123,15 @@ static dlock_status sum_of_inspections(const struct dli_round *round, struct dli
 
 static void sum(struct dli_round *round)
 {
-    struct dli_request *asked = &round->asked->request;
+    struct dli_request *original = &round->ballot->request;
     dlock_status status = DLOCK_OK;
 
-    if (asked->verb == DLI_VERB_INSPECT)
-        status = sum_of_inspections(round, asked);
-    else if (asked->verb == DLI_VERB_GATE_LEFT)
-        sum_of_gates(round, asked);
-    else if (asked->verb == DLI_VERB_FORCE || asked->verb == DLI_VERB_GATE || asked->verb == DLI_VERB_PROVISION)
+    if (original->verb == DLI_VERB_INSPECT)
+        status = sum_of_inspections(round, original);
+    else if (original->verb == DLI_VERB_GATE_LEFT)
+        sum_of_gates(round, original);
+    else if (original->verb == DLI_VERB_FORCE || original->verb == DLI_VERB_GATE ||
+             original->verb == DLI_VERB_PROVISION)
         status = sum_of_deeds(round);
     dli_round_answer(round, status);
 }
@@ -144,7 +145,7 @@ static void decide(struct dli_round *round, int must, int64_t now)
         if (all || must || round->said.verb == DLI_VERB_PING || dli_round_grace(round, now))
             sum(round);
     } else if (must || verdict == DLI_VERDICT_NONE) {
-        round->asked->request.sent = 1;
+        round->ballot->request.sent = 1;
         dli_round_fail(round, "answer", round->tally.yes);
     }
 }

@@ -1,5 +1,5 @@
 /*
- * release.c: rounds that release an id on all servers, on the lane's thread. A server that does not answer is asked
+ * release.c: rounds that release an id on all servers, on the lane's thread. A server that does not answer gets the request
  * again in the background, until it must have forgotten the id by itself. Times in microseconds.
  *
  * OK and released: enough servers had the id, or may have had it. OK and not released: so many did not have it that it
@@ -85,7 +85,7 @@ static void answered(struct dli_round *round, struct dli_share *share, int64_t n
 
 static void answer(struct dli_round *round, int released)
 {
-    round->asked->request.exchange.answer = (struct dli_answer){.released = released};
+    round->ballot->request.exchange.answer = (struct dli_answer){.released = released};
     dli_round_answer(round, DLOCK_OK);
 }
 
@@ -100,7 +100,7 @@ static void decide(struct dli_round *round, int must, int64_t now)
     } else if (answers >= tally->needed && (must || dli_round_grace(round, now))) {
         answer(round, 1);
     } else if (must) {
-        round->asked->request.sent = 1;
+        round->ballot->request.sent = 1;
         round->until = 0; /* the caller tries again */
         dli_round_fail(round, "answer", answers);
     }

@@ -115,14 +115,14 @@ static void answered(struct dli_round *round, struct dli_share *share, int64_t n
         round->kept[i].tally.no += known && !share->row[i].kept;
         round->kept[i].tally.unknown += !known;
     }
-    if (!round->asked && was_answered(share))
+    if (!round->ballot && was_answered(share))
         give_again(share);
 }
 
 /* Write the results into the caller's rows. Returns how many are known. */
 static int write_results(struct dli_round *round)
 {
-    struct dli_renewal *row = round->asked->request.renew.row;
+    struct dli_renewal *row = round->ballot->request.renew.row;
     int known = 0;
 
     for (int i = 0; i < rows(round); i++) {
@@ -150,7 +150,7 @@ static void decide(struct dli_round *round, int must, int64_t now)
     if (write_results(round) > 0) {
         dli_round_answer(round, DLOCK_OK);
     } else {
-        round->asked->request.sent = 1;
+        round->ballot->request.sent = 1;
         dli_round_fail(round, "confirm it", round->kept[0].tally.yes);
         return;
     }

@@ -57,10 +57,10 @@ void dli_lane_wake_sleepers(struct dli_lane *lane)
 
 void dli_round_answer(struct dli_round *round, dlock_status status)
 {
-    struct dli_ballot *asked = round->asked;
+    struct dli_ballot *ballot = round->ballot;
 
-    round->asked = NULL;
-    dli_ballot_answer(round->lane, asked, status);
+    round->ballot = NULL;
+    dli_ballot_answer(round->lane, ballot, status);
 }
 
 /* ---- what each server said */
@@ -152,7 +152,7 @@ void dli_round_fail(struct dli_round *round, const char *what, int agree)
     for (int i = 0; i < quorum->count && size > 0 && (size_t)size < sizeof text; i++)
         size += snprintf(text + size, sizeof text - (size_t)size, "%s %s %s", i ? "," : "", quorum->node[i].store->text,
                          said_by(round, &round->share[i]));
-    dli_fail(round->asked->request.reason, status, "%s", text);
+    dli_fail(round->ballot->request.reason, status, "%s", text);
     dli_round_answer(round, status);
 }
 
@@ -181,9 +181,9 @@ void dli_round_settle(struct dli_round *round, int64_t now)
 {
     int must = round->busy == 0 || now >= round->said.deadline;
 
-    if (round->asked && round->begun)
+    if (round->ballot && round->begun)
         round->ops->decide(round, must, now);
-    if (!round->asked && round->busy == 0 && round->again == 0)
+    if (!round->ballot && round->busy == 0 && round->again == 0)
         round_free(round);
 }
 
@@ -300,7 +300,7 @@ void dli_round_start(struct dli_lane *lane, struct dli_ballot *ballot, int64_t n
         return;
     }
     round->lane = lane;
-    round->asked = ballot;
+    round->ballot = ballot;
     round->said = ballot->request;
     round->ops = ops_for(&round->said);
     round->since = now;
@@ -369,7 +369,7 @@ static void woken(struct dli_round *round, int64_t now, int all)
         begin(round, now);
         return;
     }
-    if (round->asked && now < round->said.deadline)
+    if (round->ballot && now < round->said.deadline)
         dli_round_wake(round, round->said.deadline);
     round->busy++;
     if (round->waits)

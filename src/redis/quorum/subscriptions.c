@@ -84,7 +84,7 @@ void dli_quorum_want(struct dli_store *store)
         quorum->node[i].store->ops->want(quorum->node[i].store);
 }
 
-/* Each node is told only of the first listener and of the last one, with a count of its own. */
+/* Each node knows only the first listener and the last one, with a count of its own. */
 void dli_quorum_subscribe(struct dli_store *store, const struct dli_kind *kind, const struct dli_place *place,
                           const char *owner, int on, int64_t *listeners)
 {
