@@ -247,7 +247,7 @@ def test_a_loss_that_is_seen_by_who_runs(run: Run, redis_server: Server) -> None
             with pytest.raises(dlock.Lost):
                 async with lock:
                     assert select.select([client.fileno()], [], [], WHILE)[0]
-                    client._look()
+                    client._on_readable()
             await asyncio.sleep(0)
 
     run(work, redis_server.url)
@@ -626,7 +626,7 @@ def test_cancelled_when_it_has_just_won(run: Run, redis_server: Server) -> None:
                 assert client.stats()["waiting"] == 0
             else:
                 await holder.release()
-                client._look()
+                client._on_readable()
             task.cancel()
             assert isinstance(await ended(task), asyncio.CancelledError)
             await until(lambda: client.stats()["held"] == 0)
@@ -680,7 +680,7 @@ def test_a_cancelled_adoption_is_given_back(run: Run, new_server: Callable[..., 
                 if answered:
                     server.resume()
                     assert select.select([other], [], [], WHILE)[0]
-                    other._look()
+                    other._on_readable()
                     assert not other._answers and other.stats()["held"] == 1
                 task.cancel()
                 assert isinstance(await ended(task), asyncio.CancelledError)
