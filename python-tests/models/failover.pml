@@ -93,7 +93,7 @@ inline serve() {
     fi
 }
 
-inline receive() {
+inline handle_reply() {
     if
     :: LEASE - me.age > GUARD ->
         me.left = (LEASE - me.age > me.left -> LEASE - me.age : me.left);
@@ -223,7 +223,7 @@ active [CLIENTS] proctype a_client() {
     :: d_step { me.state != IDLE -> let_go(); in_order() } /* give up, release, or the limit has come */
     :: d_step { me.message == REQUEST && primary(me.server) -> serve(); in_order() }
     :: d_step { me.message == DONE && bits(me.copies) >= COPIES && primary(me.server) -> me.message = ANSWERED; me.copies = 0; in_order() }
-    :: d_step { me.message == ANSWERED -> receive(); in_order() }
+    :: d_step { me.message == ANSWERED -> handle_reply(); in_order() }
     :: d_step { me.message != NOTHING -> clear_message(); in_order() } /* lost */
     od
 }
