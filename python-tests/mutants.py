@@ -31,8 +31,8 @@ class Mutant:
 
 MUTANTS = (
     Mutant(1, "stamp after the reply", (
-        ("engine/exchange.c", "own(m, answer->token, answer->tokens, m->sent.wish.lease, m->sent.stamp, now);",
-         "own(m, answer->token, answer->tokens, m->sent.wish.lease, now, now);"),
+        ("engine/exchange.c", "take_ownership(m, answer->token, answer->tokens, m->sent.wish.lease, m->sent.stamp, now);",
+         "take_ownership(m, answer->token, answer->tokens, m->sent.wish.lease, now, now);"),
     )),
     Mutant(3, "no guard", seeds=4000, edits=(
         ("engine/lease.c", "- 2 * DLI_MS - guard(lease);", "- 2 * DLI_MS + 0 * guard(lease);"),

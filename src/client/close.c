@@ -115,7 +115,7 @@ int64_t dli_client_leaving(struct dli_client *client, int64_t now)
 }
 
 /* Refuse new calls. Returns whether the threads run. */
-static int shut_door(struct dli_client *client)
+static int refuse_new_calls(struct dli_client *client)
 {
     int started;
 
@@ -129,7 +129,7 @@ static int shut_door(struct dli_client *client)
 
 void dli_client_leave(struct dli_client *client, int64_t deadline)
 {
-    int started = shut_door(client);
+    int started = refuse_new_calls(client);
 
     if (started) /* before the visits, so that no progress is missed */
         __atomic_store_n(&client->leave_at, deadline > 0 ? deadline : 1, __ATOMIC_RELEASE);
@@ -144,7 +144,7 @@ void dli_client_leave(struct dli_client *client, int64_t deadline)
 dlock_status dli_client_shut(struct dli_client *client, int release, int64_t deadline)
 {
     dlock_status status = DLOCK_OK;
-    int started = shut_door(client);
+    int started = refuse_new_calls(client);
 
     if (!release && started)
         stop_loops(client);

@@ -207,7 +207,7 @@ static struct attempt *attempt_new(struct dli_multi *multi, int64_t owner, int64
     return attempt;
 }
 
-static int possible(const struct dli_multi *multi)
+static int fits_one_script(const struct dli_multi *multi)
 {
     const struct dli_store *store = multi->client->store;
     uint32_t shard = store->ops->shard(store, multi->member[0].entry->place);
@@ -240,7 +240,7 @@ static dlock_status begin(struct dli_multi *multi, int64_t owner, struct attempt
     struct attempt *attempt;
     int64_t now = dli_now();
 
-    if (!possible(multi))
+    if (!fits_one_script(multi))
         return DLOCK_WOULD_BLOCK;
     if (!(attempt = attempt_new(multi, owner, now)))
         return DLOCK_OUT_OF_MEMORY;

@@ -136,7 +136,7 @@ static void note(struct dli_run *run, dlock_status status)
 }
 
 /* A member has ended; the last one starts the next step. 1: no thread takes that step, and the run is the caller's. */
-static int less(struct dli_run *run, int64_t now)
+static int member_ended(struct dli_run *run, int64_t now)
 {
     return __atomic_sub_fetch(&run->pending, 1, __ATOMIC_ACQ_REL) == 0 &&
            !dli_loop_set_timer(run->multi->client->loops[0], &run->timer, now, now);
@@ -147,7 +147,7 @@ void dli_run_member_ended(struct dli_run *run, struct dli_entry *entry, dlock_st
     if (result == DLOCK_BUSY && run->patient) /* no time was left when it was requested */
         result = DLOCK_TIMED_OUT;
     note(run, result);
-    if (!less(run, now))
+    if (!member_ended(run, now))
         return;
     run->next = entry->cut_off;
     entry->cut_off = run;
@@ -322,9 +322,9 @@ dlock_status dli_run_release(struct dli_multi *multi, int64_t owner, int64_t tag
         }
         note(run, status);
         if (status != DLOCK_OK)
-            less(run, now);
+            member_ended(run, now);
     }
-    if (less(run, now))
+    if (member_ended(run, now))
         dli_run_end(run);
     return DLOCK_OK;
 }

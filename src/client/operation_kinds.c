@@ -7,7 +7,7 @@
 
 #include "sys/sys.h"
 
-static int no_more(struct dli_operation *operation)
+static int answered_last(struct dli_operation *operation)
 {
     (void)operation;
     return 0;
@@ -27,8 +27,8 @@ static int next_member(struct dli_operation *operation)
 }
 
 /* With multi, the operation begins with the first member. */
-static struct dli_operation *about_all(struct dli_entry *entry, const struct dli_kind *kind, struct dli_multi *multi,
-                                       const struct dli_task *task)
+static struct dli_operation *new_operation(struct dli_entry *entry, const struct dli_kind *kind,
+                                           struct dli_multi *multi, const struct dli_task *task)
 {
     return dli_operation_about(entry, multi ? multi->member[0].kind : kind, multi, task);
 }
@@ -43,7 +43,7 @@ static int prepare_plain(struct dli_operation *operation)
 
 struct dli_operation *dli_operation_plain(struct dli_client *client, enum dli_verb verb, int64_t deadline)
 {
-    static const struct dli_task task = {prepare_plain, no_more};
+    static const struct dli_task task = {prepare_plain, answered_last};
     struct dli_operation *operation = dli_operation_new(client, &task);
 
     if (!operation)
@@ -86,7 +86,7 @@ struct dli_operation *dli_operation_force(struct dli_entry *entry, const struct 
 {
     static const struct dli_task task = {prepare_force, answered_force};
 
-    return about_all(entry, kind, multi, &task);
+    return new_operation(entry, kind, multi, &task);
 }
 
 /* ---- inspect */
@@ -99,7 +99,7 @@ static int prepare_inspect(struct dli_operation *operation)
 
 struct dli_operation *dli_operation_inspect(struct dli_entry *entry)
 {
-    static const struct dli_task task = {prepare_inspect, no_more};
+    static const struct dli_task task = {prepare_inspect, answered_last};
 
     return dli_operation_about(entry, entry->kind, NULL, &task);
 }
@@ -234,7 +234,7 @@ struct dli_operation *dli_operation_extend(struct dli_entry *entry, const struct
                                            struct dli_multi *multi, int64_t owner, int64_t lease)
 {
     static const struct dli_task task = {prepare_extend, answered_extend};
-    struct dli_operation *operation = about_all(entry, kind, multi, &task);
+    struct dli_operation *operation = new_operation(entry, kind, multi, &task);
 
     if (!operation)
         return NULL;

@@ -9,13 +9,13 @@
 
 #include "sys/sys.h"
 
-static struct dli_waiter *of(struct dli_link *link)
+static struct dli_waiter *waiter_of(struct dli_link *link)
 {
     return DLI_OBJECT(link, struct dli_waiter, claim.link);
 }
 
 /* Drop a ref. 1 when it was the last. */
-static int gone(struct dli_waiter *waiter)
+static int drop_ref(struct dli_waiter *waiter)
 {
     if (__atomic_sub_fetch(&waiter->refs, 1, __ATOMIC_ACQ_REL) > 0)
         return 0;
@@ -28,7 +28,7 @@ void dli_waiter_unref(struct dli_waiter *waiter)
 {
     struct dli_entry *entry = waiter->entry;
 
-    if (!gone(waiter))
+    if (!drop_ref(waiter))
         return;
     dli_entry_unref(entry);
 }
@@ -38,7 +38,7 @@ static void unref_locked(struct dli_waiter *waiter)
 {
     struct dli_entry *entry = waiter->entry;
 
-    if (gone(waiter))
+    if (drop_ref(waiter))
         entry->surplus++;
 }
 
@@ -291,5 +291,5 @@ void dli_waiter_deliver(struct dli_entry *entry, int64_t now)
         }
     }
     while ((link = dli_list_pop(&entry->m.done)))
-        settle(of(link), now);
+        settle(waiter_of(link), now);
 }

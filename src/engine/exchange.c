@@ -112,7 +112,8 @@ void dli_mutex_sent(struct dli_mutex *m, const struct dli_wish *wish, int64_t st
 }
 
 /* Want is ours, as of stamp. The first waiter gets it, unless too little time is left. */
-static void own(struct dli_mutex *m, int64_t token, int64_t tokens, int64_t lease, int64_t stamp, int64_t now)
+static void take_ownership(struct dli_mutex *m, int64_t token, int64_t tokens, int64_t lease, int64_t stamp,
+                           int64_t now)
 {
     const struct dli_claim *first = DLI_OBJECT(m->waiting.next, struct dli_claim, link);
 
@@ -144,7 +145,7 @@ static void granted(struct dli_mutex *m, const struct dli_answer *answer, int64_
         dli_mutex_end_answered(m, DLOCK_OK, 0);
         dli_mutex_forget_want(m);
     } else if (!dli_mutex_owned(m)) {
-        own(m, answer->token, answer->tokens, m->sent.wish.lease, m->sent.stamp, now);
+        take_ownership(m, answer->token, answer->tokens, m->sent.wish.lease, m->sent.stamp, now);
     } else if (m->sent.stamp > m->grant.stamp && m->sent.wish.lease == m->grant.lease) {
         m->grant.stamp = m->sent.stamp;
         m->grant.limit = dli_lease_limit(m->grant.stamp, m->grant.lease, m->rules->drift_ppm);
@@ -303,7 +304,7 @@ static void note_doubt(struct dli_mutex *m, const struct dli_answer *answer, int
     m->drop.until = dli_lease_gone(now, dli_mutex_place(m), m->rules->drift_ppm);
 }
 
-static void understand(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
+static void apply_answer(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
 {
     m->sent.in_flight = 0;
     note_doubt(m, answer, now);
@@ -351,7 +352,7 @@ void dli_mutex_answer(struct dli_mutex *m, const struct dli_answer *answer, int6
 {
     if (m->sent.wish.want)
         m->want.at = 0;
-    understand(m, answer, now);
+    apply_answer(m, answer, now);
     if (!spent(m, answer) || !still_wanted(m) || dli_mutex_owned(m))
         return;
     m->want.at = m->probe.at;
@@ -379,7 +380,7 @@ void dli_mutex_pushed(struct dli_mutex *m, int64_t number, int64_t seq, int64_t 
     m->drop.number = 0;
     if (m->leaving)
         dli_mutex_settle(m, m->leaving, DLOCK_OK);
-    own(m, token, tokens, lease, stamp, now);
+    take_ownership(m, token, tokens, lease, stamp, now);
 }
 
 void dli_mutex_gate(struct dli_mutex *m, int64_t until, int64_t now)

@@ -65,7 +65,7 @@ void dli_mutex_settle(struct dli_mutex *m, struct dli_claim *claim, dlock_status
 }
 
 /* End the claims that came before probe seq. */
-static void end_those(struct dli_mutex *m, dlock_status status, int impatient_only, int64_t seq)
+static void end_waiting_before(struct dli_mutex *m, dlock_status status, int impatient_only, int64_t seq)
 {
     struct dli_link *link = m->waiting.next;
 
@@ -80,12 +80,12 @@ static void end_those(struct dli_mutex *m, dlock_status status, int impatient_on
 
 void dli_mutex_end_waiting(struct dli_mutex *m, dlock_status status, int impatient_only)
 {
-    end_those(m, status, impatient_only, INT64_MAX);
+    end_waiting_before(m, status, impatient_only, INT64_MAX);
 }
 
 void dli_mutex_end_answered(struct dli_mutex *m, dlock_status status, int impatient_only)
 {
-    end_those(m, status, impatient_only, m->sent.wish.seq);
+    end_waiting_before(m, status, impatient_only, m->sent.wish.seq);
 }
 
 static struct dli_claim *in_list(const struct dli_link *list, int64_t owner)

@@ -70,7 +70,7 @@ static int has_floor(const struct dli_election *e, const struct dli_voter *voter
 }
 
 /* Choose the highest first and the highest last token of all votes. */
-static void choose(struct dli_election *e)
+static void choose_token(struct dli_election *e)
 {
     for (int i = 0; i < e->count; i++) {
         const struct dli_voter *voter = &e->voter[i];
@@ -105,7 +105,7 @@ void dli_election_voted(struct dli_election *e, int i, enum dli_try got, int64_t
     voter->last = token + tokens - 1;
     voter->vote = has_floor(e, voter) ? DLI_VOTE_FLOORED : DLI_VOTE_GRANTED;
     if (!e->token && count_votes(e) >= e->needed)
-        choose(e);
+        choose_token(e);
 }
 
 void dli_election_failed(struct dli_election *e, int i, int touched)

@@ -296,7 +296,7 @@ static int judge_map(struct dli_cluster *cluster, const struct dli_reply *reply)
 }
 
 /* 1: the map is known. */
-static int converse(struct dli_cluster *cluster)
+static int exchange_commands(struct dli_cluster *cluster)
 {
     struct dli_refresh *refresh = &cluster->refresh;
     const struct dli_reply *reply;
@@ -327,7 +327,7 @@ static int go_on(struct dli_cluster *cluster, int64_t now)
         dli_budget_result(&refresh->budget, 1, now);
     else if (refresh->stage == DLI_REFRESH_CONNECT && !dli_conn_under_way(refresh->conn))
         dli_budget_failed(&refresh->budget, &refresh->conn->reason, now);
-    if (refresh->conn->state == DLI_CONN_READY && converse(cluster)) {
+    if (refresh->conn->state == DLI_CONN_READY && exchange_commands(cluster)) {
         cluster->probed = 1;
         refresh->hasty = 1;
         succeed(cluster, now);

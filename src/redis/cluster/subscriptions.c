@@ -129,7 +129,7 @@ void dli_subscriptions_forget(struct dli_store *store, int64_t *listeners)
 
 enum gone { GONE_WITH_NODE, GONE_ELSEWHERE, GONE_STALE };
 
-static int goes(const struct dli_cluster *cluster, const struct dli_channel *channel, enum gone reason, int which)
+static int is_gone(const struct dli_cluster *cluster, const struct dli_channel *channel, enum gone reason, int which)
 {
     switch (reason) {
     case GONE_WITH_NODE:
@@ -151,7 +151,7 @@ static struct dli_channel *take_gone(struct dli_cluster *cluster, enum gone reas
         struct dli_channel **link = &cluster->channels[i], *channel;
 
         while ((channel = *link)) {
-            if (!goes(cluster, channel, reason, which)) {
+            if (!is_gone(cluster, channel, reason, which)) {
                 link = &channel->next;
                 continue;
             }
@@ -314,7 +314,7 @@ static void message(void *owner, const char *channel, size_t channel_size, const
 }
 
 /* The node does not have this slot: its channels are nowhere until the next refresh. */
-static void unplace(struct dli_cluster *cluster, struct dli_node *node, int slot)
+static void detach_slot(struct dli_cluster *cluster, struct dli_node *node, int slot)
 {
     pthread_mutex_lock(&cluster->mutex);
     for (int i = 0; i < DLI_CHANNEL_ROWS; i++) {
@@ -336,7 +336,7 @@ static int refused(void *owner, const struct dli_reply *error)
 
     if (redirect.kind != DLI_REDIRECT_MOVED)
         return 0;
-    unplace(node->cluster, node, redirect.slot);
+    detach_slot(node->cluster, node, redirect.slot);
     dli_refresh_moved(node->cluster, node, &redirect);
     return 1;
 }
@@ -355,7 +355,7 @@ int dli_subscriptions_init(struct dli_node *node, int wake_fd)
 }
 
 /* Subscribe on the nodes of the map, and on no others. */
-static void attend(struct dli_cluster *cluster)
+static void subscribe_on_nodes(struct dli_cluster *cluster)
 {
     for (int i = 0; i < cluster->nodes; i++) {
         struct dli_node *node = cluster->node[i];
@@ -376,7 +376,7 @@ void dli_subscriptions_step(struct dli_cluster *cluster, int64_t now)
 {
     if (!__atomic_load_n(&cluster->wanted, __ATOMIC_ACQUIRE))
         return;
-    attend(cluster);
+    subscribe_on_nodes(cluster);
     for (int i = 0; i < cluster->nodes; i++)
         if (cluster->node[i]->subscription != DLI_SUBSCRIPTION_OFF)
             dli_subscriber_step(&cluster->node[i]->subscriber, now);

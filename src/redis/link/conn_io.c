@@ -144,7 +144,7 @@ static dlock_status fail_late(struct dli_conn *conn)
 }
 
 /* Whether the server closed an idle connection, or sent something unasked. FAILED then. */
-static int went_stale(struct dli_conn *conn)
+static int is_stale(struct dli_conn *conn)
 {
     char byte;
     ssize_t size = conn->tls ? dli_tls_receive(conn, &byte, 1) : recv(conn->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
@@ -251,7 +251,7 @@ dlock_status dli_conn_call(struct dli_conn *conn, int64_t deadline, const struct
     *sent = 0;
     if (now >= deadline)
         return fail_late(conn);
-    if (now - conn->last_used > IDLE_AFTER && went_stale(conn))
+    if (now - conn->last_used > IDLE_AFTER && is_stale(conn))
         return conn->reason.code;
     conn->last_used = now;
     dlock_status status = send_all(conn, deadline, sent);

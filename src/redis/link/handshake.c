@@ -71,7 +71,7 @@ void dli_handshake_start(struct dli_conn *conn)
  * Whether the server refused us: it takes no connection (in place of the first reply), or it wants a password (in place
  * of any reply but AUTH's). FAILED then.
  */
-static int is_turned_away(struct dli_conn *conn, const struct dli_reply *error)
+static int is_refused(struct dli_conn *conn, const struct dli_reply *error)
 {
     if (dli_error_begins(error, "DENIED "))
         dli_conn_fail(conn, DLOCK_DENIED, "refused the connection", "it is in protected mode");
@@ -120,7 +120,7 @@ static void take_answer(struct dli_conn *conn, unsigned command, const struct dl
         return;
     else if (reply->type != DLI_REPLY_ERROR)
         dli_conn_fail(conn, DLOCK_PROTOCOL_ERROR, "did not answer the handshake as Redis does", NULL);
-    else if (!is_turned_away(conn, reply) && command == SENT_AUTH)
+    else if (!is_refused(conn, reply) && command == SENT_AUTH)
         fail_auth(conn, dli_error_status(reply));
     else if (conn->state == DLI_CONN_HANDSHAKE && command == SENT_SELECT)
         fail_select(conn, reply);

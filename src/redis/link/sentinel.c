@@ -207,7 +207,7 @@ static int count_replicas(struct dli_conn *conn, const struct dli_reply *reply)
 }
 
 /* Send, and process the answers that are there. 1: the primary is known. */
-static int converse(struct dli_conn *conn)
+static int exchange_commands(struct dli_conn *conn)
 {
     struct dli_conn *sentinel = conn->search->sentinel;
     const struct dli_reply *reply;
@@ -234,7 +234,7 @@ void dli_sentinel_search_step(struct dli_conn *conn, int64_t now)
 
     if (dli_conn_under_way(search->sentinel))
         dli_conn_step(search->sentinel, now);
-    if (search->sentinel->state == DLI_CONN_READY && converse(conn)) {
+    if (search->sentinel->state == DLI_CONN_READY && exchange_commands(conn)) {
         __atomic_store_n(&sentinels->first, search->at, __ATOMIC_RELAXED);
         dli_sentinel_search_stop(conn);
         conn->target = &search->found;

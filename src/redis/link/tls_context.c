@@ -127,7 +127,7 @@ static dlock_status refuse(int option, const char *what, dlock_error *box)
 /*
  * Load the lists of revoked certificates. They are checked for the server's certificate only, not for its authorities.
  */
-static dlock_status distrust(const struct dli_tls *tls, SSL_CTX *context, dlock_error *box)
+static dlock_status load_crl(const struct dli_tls *tls, SSL_CTX *context, dlock_error *box)
 {
     X509_STORE *store = SSL_CTX_get_cert_store(context);
     const char *file = text(tls, DLI_OPT_TLS_CRL_FILE);
@@ -142,7 +142,7 @@ static dlock_status distrust(const struct dli_tls *tls, SSL_CTX *context, dlock_
     return X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK) == 1 ? DLOCK_OK : no_memory(box);
 }
 
-static dlock_status trust(const struct dli_tls *tls, SSL_CTX *context, dlock_error *box)
+static dlock_status load_ca(const struct dli_tls *tls, SSL_CTX *context, dlock_error *box)
 {
     const char *file = text(tls, DLI_OPT_TLS_CA_FILE), *folder = text(tls, DLI_OPT_TLS_CA_DIR);
 
@@ -155,7 +155,7 @@ static dlock_status trust(const struct dli_tls *tls, SSL_CTX *context, dlock_err
         return refuse(DLI_OPT_TLS_CA_DIR, "cannot be used as a folder of certificates", box);
     if (!*file && !*folder && SSL_CTX_set_default_verify_paths(context) != 1)
         return no_memory(box);
-    return distrust(tls, context, box);
+    return load_crl(tls, context, box);
 }
 
 struct password {
@@ -206,7 +206,7 @@ static dlock_status load_key(const struct dli_tls *tls, SSL_CTX *context, dlock_
     return refuse(option, "has no private key in PEM form", box);
 }
 
-static dlock_status identify(const struct dli_tls *tls, SSL_CTX *context, dlock_error *box)
+static dlock_status load_certificate(const struct dli_tls *tls, SSL_CTX *context, dlock_error *box)
 {
     const char *file = text(tls, DLI_OPT_TLS_CERT_FILE);
 
@@ -239,9 +239,9 @@ static dlock_status make(const struct dli_tls *tls, SSL_CTX **ret, dlock_error *
     if (!(context = SSL_CTX_new(TLS_client_method())))
         return dli_tls_ran_out() ? no_memory(box)
                                  : dli_fail(box, DLOCK_SYSTEM_ERROR, "OpenSSL cannot be used in this process.");
-    status = harden(context) ? no_memory(box) : trust(tls, context, box);
+    status = harden(context) ? no_memory(box) : load_ca(tls, context, box);
     if (status == DLOCK_OK)
-        status = identify(tls, context, box);
+        status = load_certificate(tls, context, box);
     ERR_clear_error();
     if (status == DLOCK_OK)
         *ret = context;

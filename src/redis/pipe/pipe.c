@@ -249,7 +249,7 @@ static int poll_once(void *whose, int64_t now)
  * lately been in vain too. If the loop has closed fd meanwhile, the sleep is short or useless, and poll_once finds what
  * there is.
  */
-static void doze(struct dli_pipe *pipe, struct dli_busy *nap, int fd, int64_t limit)
+static void sleep_briefly(struct dli_pipe *pipe, struct dli_busy *nap, int fd, int64_t limit)
 {
     struct timespec time = {.tv_nsec = (limit < 999999 ? limit : 999999) * 1000};
     struct pollfd answer = {.fd = fd, .events = POLLIN};
@@ -283,7 +283,7 @@ static int drive(struct dli_pipe *pipe)
     fd = dli_conn_poll(pipe->conn);
     pthread_mutex_unlock(&pipe->mutex);
     if (!dli_busy_poll(&busy, dli_now(), limit, poll_once, pipe))
-        doze(pipe, &nap, fd.fd, limit);
+        sleep_briefly(pipe, &nap, fd.fd, limit);
     if (pthread_mutex_trylock(&pipe->mutex))
         return 0;
     pipe->busy = busy;

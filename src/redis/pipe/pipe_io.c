@@ -31,7 +31,7 @@ static int reserve_flight(struct dli_pipe *pipe)
     return 0;
 }
 
-static struct dli_call *land(struct dli_pipe *pipe)
+static struct dli_call *pop_in_flight(struct dli_pipe *pipe)
 {
     struct dli_call *call = pipe->flying[pipe->flying_first].call;
 
@@ -41,12 +41,12 @@ static struct dli_call *land(struct dli_pipe *pipe)
 }
 
 /* The connection is lost: the outcome of every call in flight is unknown. Waiting calls keep waiting. */
-static void crash(struct dli_pipe *pipe, int64_t now)
+static void connection_lost(struct dli_pipe *pipe, int64_t now)
 {
     pipe->failures++;
     pipe->failure = pipe->conn->reason;
     while (pipe->flying_count > 0) {
-        struct dli_call *call = land(pipe);
+        struct dli_call *call = pop_in_flight(pipe);
 
         if (call)
             dli_pipe_complete(pipe, call, DLOCK_UNREACHABLE, 1, NULL);
@@ -253,7 +253,7 @@ static void answer_batch(struct dli_pipe *pipe, size_t count, const struct dli_r
     }
     for (size_t i = 0; i < count; i++) {
         struct dli_reply room[DLI_BATCH_ARGS];
-        struct dli_call *call = land(pipe);
+        struct dli_call *call = pop_in_flight(pipe);
 
         bit |= call ? 1 << call->batch : 0; /* before again() clears it */
         if (call && (!all || reply->items[i].type == DLI_REPLY_NIL)) {
@@ -289,7 +289,7 @@ static void take_replies(struct dli_pipe *pipe)
             answer_batch(pipe, 1 + (size_t)pipe->flying[pipe->flying_first].more, reply);
             continue;
         }
-        call = land(pipe);
+        call = pop_in_flight(pipe);
         if (dli_conn_demoted(pipe->conn, reply)) {
             fail(pipe, DLOCK_UNREACHABLE, "it is not the primary any more");
             if (call)
@@ -328,5 +328,5 @@ void dli_pipe_io(struct dli_pipe *pipe, int64_t now)
             dli_conn_flush(conn);
     }
     if (conn->state == DLI_CONN_FAILED)
-        crash(pipe, now);
+        connection_lost(pipe, now);
 }

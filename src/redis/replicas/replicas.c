@@ -266,7 +266,7 @@ static int handle_reply(struct dli_replicas *replicas, struct dli_replicas_carri
     return matters(&job->request) ? say_wait(replicas, carrier, now) : complete(carrier);
 }
 
-static int converse(struct dli_replicas *replicas, struct dli_replicas_carrier *carrier, int64_t now)
+static int exchange_commands(struct dli_replicas *replicas, struct dli_replicas_carrier *carrier, int64_t now)
 {
     const struct dli_reply *reply;
     struct dli_conn *conn = carrier->conn;
@@ -300,7 +300,7 @@ void dli_replicas_drive(struct dli_replicas *replicas, struct dli_replicas_carri
         else if (carrier->conn->state != DLI_CONN_READY)
             more = connect_now(replicas, carrier, now);
         else
-            more = converse(replicas, carrier, now);
+            more = exchange_commands(replicas, carrier, now);
     }
 }
 
