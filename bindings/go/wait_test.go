@@ -390,14 +390,14 @@ func asking() error {
 	defer cancel()
 	answers := make(chan error, n)
 	for i := 0; i < n; i++ {
-		requests := []func() error{
+		call := []func() error{
 			func() error { _, err := lock.Inspect(ctx); return err },
 			func() error { return lock.CloseGate(ctx, time.Minute) },
 			func() error { _, err := seats.AddPermits(ctx, 1); return err },
 			func() error { _, err := latch.Count(ctx); return err },
 			func() error { return client.Ping(ctx) },
 		}[i%5]
-		go func() { answers <- request() }()
+		go func() { answers <- call() }()
 	}
 	for known := 0; known < n; time.Sleep(time.Millisecond) {
 		client.core.mutex.Lock()

@@ -799,8 +799,8 @@ def test_a_lost_lock_and_what_else_may_happen(run: Run, redis_server: Server) ->
         task = asyncio.create_task(body())
         await until(lambda: client._watches)
         ((watch,),) = client._watches.values()
-        tell = watch.tell
-        watch.tell = lambda lost: tell(lost) and task.cancel()  # type: ignore[method-assign, assignment]
+        notify = watch.notify
+        watch.notify = lambda lost: notify(lost) and task.cancel()  # type: ignore[method-assign, assignment]
         error = await ended(task)
         assert isinstance(error, asyncio.CancelledError if sys.version_info >= (3, 11) else (asyncio.CancelledError, dlock.Lost))
 
