@@ -372,7 +372,7 @@ def test_permits_have_ids(run: Run, redis_server: Server) -> None:
 # ---- calls to the server
 
 
-def test_orders(run: Run, redis_server: Server) -> None:
+def test_operations(run: Run, redis_server: Server) -> None:
     """The same as in dlock, awaited."""
 
     async def work(client: Client) -> None:
@@ -454,7 +454,7 @@ def test_counts(run: Run, redis_server: Server) -> None:
     run(work, redis_server.url)
 
 
-def test_orders_that_nobody_waits_for(run: Run, new_server: Callable[..., Server]) -> None:
+def test_operations_that_nobody_waits_for(run: Run, new_server: Callable[..., Server]) -> None:
     """They go on, and nothing of them is left; nobody is told of them when the client is closed."""
 
     async def work(client: Client, server: Server) -> None:
