@@ -2,7 +2,7 @@
 """The guard of the ABI: reads dlock.h, which keeps to a profile so narrow that no C parser is needed.
 
     gen.py check            profile, map, locked prototypes, generated files fresh
-    gen.py write            add to dlock.sigs, write _abi.py, _statuses.pyi, orders.py and makers.py in
+    gen.py write            add to dlock.sigs, write _abi.py, _statuses.pyi, operations.py and makers.py in
                             bindings/python/dlock, bindings/lua/dlock/cdef.lua, bindings/go/abi.go and docs/api.md
     gen.py write --unlock   the same, and allow sigs lines to change (only before a first release)
     gen.py symbols LIB      header = map = what LIB exports; its SONAME; that it cannot be unloaded
@@ -21,7 +21,7 @@ from typing import Iterable
 
 from gen_docs import api_md
 from gen_go import abi_go, kinds, submitted
-from gen_python import makers_py, orders_py
+from gen_python import makers_py, operations_py
 from go_names import KINDS, VERBS
 from python_names import KINDS as PYTHON_KINDS, VERBS as PYTHON_VERBS
 
@@ -405,7 +405,7 @@ class Tree:
         self.sigs_path = root / "abi/dlock.sigs"
         self.abi_py_path = root / "bindings/python/dlock/_abi.py"
         self.statuses_pyi_path = root / "bindings/python/dlock/_statuses.pyi"
-        self.orders_py_path = root / "bindings/python/dlock/orders.py"
+        self.operations_py_path = root / "bindings/python/dlock/operations.py"
         self.makers_py_path = root / "bindings/python/dlock/makers.py"
         self.cdef_lua_path = root / "bindings/lua/dlock/cdef.lua"
         self.abi_go_path = root / "bindings/go/abi.go"
@@ -443,7 +443,7 @@ class Tree:
         sigs = "\n".join([SIGS_HEAD, *self.lines, ""])
         generated = {self.abi_py_path: abi_py(self.header), self.cdef_lua_path: cdef_lua(self.header)}
         generated[self.statuses_pyi_path] = statuses_pyi(self.texts)
-        generated[self.orders_py_path] = orders_py(self.header)
+        generated[self.operations_py_path] = operations_py(self.header)
         generated[self.makers_py_path] = makers_py()
         generated[self.abi_go_path] = abi_go(self.header, self.texts)
         generated[self.api_md_path] = api_md(self.text)

@@ -272,8 +272,8 @@ def acquisitions(kind: str, name: str, says: str) -> list[str]:
     return documented(name, says, f"({kind[0].lower()} *{kind}) {name}({params}) {returns}", f"return {call}")
 
 
-# By type: the first statement of its methods (the receiver may be nil), the object that asks, and the expression of the handle.
-ASKING = {
+# By type: the first statement of its methods (the receiver may be nil), the object that makes the request, and the expression of the handle.
+CALLERS = {
     "Client": ("c = c.orNone()", "c", "c.core.handle"),
     "Lock": ("l = l.orNone()", "l", "l.handle"),
     "Semaphore": ("lock := (*Lock)(s).orNone()", "lock", "lock.handle"),
@@ -299,12 +299,12 @@ def verb(function: Function, answers: bool) -> list[str]:
             given.append("int64(n), ")
     lines: list[str] = []
     for kind, name, says in VERBS[function.name.removeprefix("dlock_")]:
-        begin, asks, has = ASKING[kind]
+        begin, requester, has = CALLERS[kind]
         call = f"{has}.{Call(function).name()}"
         if given:
             call = f"func(tag int64) error {{ return {call}({''.join(given)}tag) }}"
         head = f"({kind[0].lower()} *{kind}) {name}({', '.join(params)}) {'(int64, error)' if answers else 'error'}"
-        end = f"{'a' if answers else '_'}, err := {asks}.ask(ctx, unknown, {call})", f"return {'a.Value, ' if answers else ''}err"
+        end = f"{'a' if answers else '_'}, err := {requester}.request(ctx, unknown, {call})", f"return {'a.Value, ' if answers else ''}err"
         lines += documented(name, says, head, begin, *end)
     return lines
 

@@ -43,7 +43,7 @@ from __future__ import annotations
 
 from . import _abi
 from ._lib import milliseconds
-from .asked import Asked, B, I, N, X, whole
+from .requests import B, I, N, Requests, X, whole
 '''
 
 
@@ -60,18 +60,18 @@ def makers_py() -> str:
     return "\n".join(lines)
 
 
-def orders_py(header: Header) -> str:
+def operations_py(header: Header) -> str:
     lines = [HEAD]
     for group, (name, says) in CLASSES.items():
-        base = "Asked" if group == "lock" else "Orders"
+        base = "Requests" if group == "lock" else "Operations"
         lines += ["", f"class {name}({base}[N, B, I, X]):", f'    """{says}"""', ""]
         for verb, (public, no, explained) in VERBS.items():
             if public and verb.startswith(group + "_"):
-                lines += order(header.functions["dlock_" + verb], verb, public, no, explained.strip())
+                lines += operation(header.functions["dlock_" + verb], verb, public, no, explained.strip())
     return "\n".join(lines)
 
 
-def order(function: Function, verb: str, name: str, no: str, says: str) -> list[str]:
+def operation(function: Function, verb: str, name: str, no: str, says: str) -> list[str]:
     parameters, given = ["self"], [f'"{verb}"']
     answer, told = ("B", f"expected=_abi.DLOCK_{no}") if no else ("N", "")
     before: list[str] = []
@@ -100,6 +100,6 @@ def order(function: Function, verb: str, name: str, no: str, says: str) -> list[
         f"    def {name}({', '.join(parameters)}) -> {answer}:",
         f'        """{says}"""',
         *before,
-        f"        return self._order({call})",
+        f"        return self._execute({call})",
         "",
     ]

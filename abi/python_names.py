@@ -21,7 +21,7 @@ The write side of a read-write lock, held alone. A writer may also read; a reade
 
 # The prefix of calls on a lock in dlock.h: the class of the methods, and its docstring.
 CLASSES = {
-    "lock": ("Orders", "Methods of all kinds of locks."),
+    "lock": ("Operations", "Methods of all kinds of locks."),
     "semaphore": ("Permits", "Methods of semaphores."),
     "latch": ("Counts", "Methods of latches."),
 }

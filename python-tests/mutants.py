@@ -32,8 +32,8 @@ class Mutant:
 
 MUTANTS = (
     Mutant(1, "stamp after the reply", (
-        ("engine/exchange.c", "own(m, answer->token, answer->tokens, m->sent.wish.lease, m->sent.stamp, now);",
-         "own(m, answer->token, answer->tokens, m->sent.wish.lease, now, now);"),
+        ("engine/exchange.c", "take_ownership(m, answer->token, answer->tokens, m->sent.wish.lease, m->sent.stamp, now);",
+         "take_ownership(m, answer->token, answer->tokens, m->sent.wish.lease, now, now);"),
     )),
     Mutant(3, "no guard", seeds=4000, edits=(
         ("engine/lease.c", "- 2 * DLI_MS - guard(lease);", "- 2 * DLI_MS + 0 * guard(lease);"),
@@ -57,12 +57,12 @@ MUTANTS = (
     )),
     Mutant(19, "EVAL after NOSCRIPT keeps the old stamp: harmless", driver=19, caught=False),
     Mutant(20, "no answer taken for no grant", (
-        ("engine/exchange.c", "dli_mutex_owned(m) && (!answer->sent || answer->refused))\n        as_before(m);",
+        ("engine/exchange.c", "dli_mutex_owned(m) && (!answer->sent || answer->refused))\n        restore_want(m);",
          "dli_mutex_owned(m))\n        m->want.state = m->sent.before;"),
     )),
     Mutant(101, "a pushed grant counts from its arrival", (
-        ("engine/exchange.c", "int64_t stamp = m->want.heard_at, lease = m->want.heard_lease;",
-         "int64_t stamp = now, lease = m->want.heard_lease;"),
+        ("engine/exchange.c", "int64_t stamp = m->want.line_at, lease = m->want.line_lease;",
+         "int64_t stamp = now, lease = m->want.line_lease;"),
         ("engine/exchange.c", "        stamp = m->sent.stamp;\n        lease = m->sent.wish.lease;",
          "        stamp = now;\n        lease = m->sent.wish.lease;"),
     )),
@@ -74,11 +74,11 @@ MUTANTS = (
         ("engine/exchange.c", "    m->probe.again = at;\n    if (m->waiters", "    if (m->waiters"),
     )),
     Mutant(104, "the undo ends with the shorter lease of the claim", seeds=6000, edits=(
-        ("engine/mutex.c", "dli_mutex_owned(m) ? m->want.asked : dli_mutex_place(m)",
+        ("engine/mutex.c", "dli_mutex_owned(m) ? m->want.longest_lease : dli_mutex_place(m)",
          "dli_mutex_owned(m) ? m->grant.lease : dli_mutex_beat(m) + m->grant.lease"),
     )),
     Mutant(105, "the undo of a place in line ends before the place does", (
-        ("engine/mutex.c", "dli_mutex_owned(m) ? m->want.asked : dli_mutex_place(m)", "m->want.asked"),
+        ("engine/mutex.c", "dli_mutex_owned(m) ? m->want.longest_lease : dli_mutex_place(m)", "m->want.longest_lease"),
         ("engine/exchange.c", "        dli_mutex_give_back(m, number, now);", "        (void)number;"),
     )),
     Mutant(106, "a claim with a shorter lease is not confirmed at once", (
@@ -148,7 +148,7 @@ BUSY = (
     Mutant(502, "one answer in time is enough", (("redis/link/busy.c", "busy->came * 2 < ROUND", "busy->came < 1"),)),
     Mutant(503, "the pause has no end", (("redis/link/busy.c", "pause < PAUSE_MOST ? pause : PAUSE_MOST", "pause"),)),
     Mutant(504, "the pause does not grow", (("redis/link/busy.c", "busy->pause * 4;", "busy->pause;"),)),
-    Mutant(505, "one answer too late is a reason to pause", (("redis/link/busy.c", "if (busy->asked < ROUND)", "if (came && busy->asked < ROUND)"),)),
+    Mutant(505, "one answer too late is a reason to pause", (("redis/link/busy.c", "if (busy->calls < ROUND)", "if (came && busy->calls < ROUND)"),)),
     Mutant(506, "a pause is remembered for ever", (("redis/link/busy.c", "busy->pause /= 2;", ";"),)),
     Mutant(507, "a lost time slice counts as a late answer", (("redis/link/busy.c", "away >= SLICE", "away < 0"),)),
     Mutant(508, "a lost core counts as an answer", (("redis/link/busy.c", "came && away < DLI_BUSY_SHARED &&", "came &&"),)),
@@ -329,7 +329,7 @@ CLUSTER = (
         ("redis/cluster/refresh.c", "    if (redirect->kind == DLI_REDIRECT_MOVED) {", "    if (redirect->kind != DLI_REDIRECT_NONE) {"),
     )),
     Mutant(303, "no ASKING where ASK leads", world="cluster", edits=(
-        ("redis/cluster/route.c", "call.asking = route->ask != NULL;", "call.asking = 0;"),
+        ("redis/cluster/route.c", "call.asking = route->ask_node != NULL;", "call.asking = 0;"),
     )),
     Mutant(304, "a redirect without a host leads nowhere", world="cluster", edits=(
         ("redis/cluster/refresh.c", "redirect->host[0] ? redirect->host : from->config.target.host;",
@@ -360,8 +360,8 @@ REPLICAS = (
         ("redis/replicas/replicas.c", "&& reply->integer >= needed(replicas))", "&& reply->integer >= 0 * needed(replicas))"),
     )),
     Mutant(502, "WAIT goes over another connection", world="replicas", edits=(
-        ("redis/replicas/replicas.c", "    return matters(&job->request) ? say_wait(replicas, carrier, now) : tell(carrier);",
-         "    if (!matters(&job->request))\n        return tell(carrier);\n"
+        ("redis/replicas/replicas.c", "    return matters(&job->request) ? say_wait(replicas, carrier, now) : complete(carrier);",
+         "    if (!matters(&job->request))\n        return complete(carrier);\n"
          "    static struct dli_conn *other;\n"
          "    struct dli_conn *idle = other ? other : dli_conn_new(replicas->config);\n"
          "    other = carrier->conn;\n    carrier->conn = idle;\n    carrier->said = now > 0 ? 2 : 1;\n    return 2;"),

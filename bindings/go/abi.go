@@ -1027,7 +1027,7 @@ func (c *Client) Latch(name string, options ...Option) (*Latch, error) {
 // Ping checks that the server answers. ErrUnreachable, ErrDenied and the ErrServer statuses.
 func (c *Client) Ping(ctx context.Context) error {
 	c = c.orNone()
-	_, err := c.ask(ctx, unknown, func(tag int64) error { return c.core.handle.submitPing(-1, tag) })
+	_, err := c.request(ctx, unknown, func(tag int64) error { return c.core.handle.submitPing(-1, tag) })
 	return err
 }
 
@@ -1035,7 +1035,7 @@ func (c *Client) Ping(ctx context.Context) error {
 // quarantine_ms.
 func (c *Client) Provision(ctx context.Context) error {
 	c = c.orNone()
-	_, err := c.ask(ctx, unknown, func(tag int64) error { return c.core.handle.submitProvision(-1, tag) })
+	_, err := c.request(ctx, unknown, func(tag int64) error { return c.core.handle.submitProvision(-1, tag) })
 	return err
 }
 
@@ -1089,7 +1089,7 @@ func (l *Latch) WaitWithin(ctx context.Context, wait time.Duration) error {
 // ErrLost.
 func (g *Grant) Extend(ctx context.Context, lease time.Duration) error {
 	g = g.orNone()
-	_, err := g.lock.ask(ctx, unknown, func(tag int64) error { return g.lock.handle.submitExtend(g.owner, milliseconds(lease), tag) })
+	_, err := g.lock.request(ctx, unknown, func(tag int64) error { return g.lock.handle.submitExtend(g.owner, milliseconds(lease), tag) })
 	return err
 }
 
@@ -1097,7 +1097,7 @@ func (g *Grant) Extend(ctx context.Context, lease time.Duration) error {
 // the loss at its next renewal, up to a third of its lease later. ErrNotHeld when the lock was free.
 func (l *Lock) ForceUnlock(ctx context.Context) error {
 	l = l.orNone()
-	_, err := l.ask(ctx, unknown, l.handle.submitForceRelease)
+	_, err := l.request(ctx, unknown, l.handle.submitForceRelease)
 	return err
 }
 
@@ -1105,49 +1105,49 @@ func (l *Lock) ForceUnlock(ctx context.Context) error {
 // until ttl is over. The current holder keeps the lock.
 func (l *Lock) CloseGate(ctx context.Context, ttl time.Duration) error {
 	l = l.orNone()
-	_, err := l.ask(ctx, unknown, func(tag int64) error { return l.handle.submitCloseGate(milliseconds(ttl), tag) })
+	_, err := l.request(ctx, unknown, func(tag int64) error { return l.handle.submitCloseGate(milliseconds(ttl), tag) })
 	return err
 }
 
 // CloseGate is Lock.CloseGate.
 func (s *Semaphore) CloseGate(ctx context.Context, ttl time.Duration) error {
 	lock := (*Lock)(s).orNone()
-	_, err := lock.ask(ctx, unknown, func(tag int64) error { return lock.handle.submitCloseGate(milliseconds(ttl), tag) })
+	_, err := lock.request(ctx, unknown, func(tag int64) error { return lock.handle.submitCloseGate(milliseconds(ttl), tag) })
 	return err
 }
 
 // CloseGate is Lock.CloseGate.
 func (l *Latch) CloseGate(ctx context.Context, ttl time.Duration) error {
 	lock := (*Lock)(l).orNone()
-	_, err := lock.ask(ctx, unknown, func(tag int64) error { return lock.handle.submitCloseGate(milliseconds(ttl), tag) })
+	_, err := lock.request(ctx, unknown, func(tag int64) error { return lock.handle.submitCloseGate(milliseconds(ttl), tag) })
 	return err
 }
 
 // OpenGate opens the gate that CloseGate closed. ErrUnchanged when it was open.
 func (l *Lock) OpenGate(ctx context.Context) error {
 	l = l.orNone()
-	_, err := l.ask(ctx, unknown, l.handle.submitOpenGate)
+	_, err := l.request(ctx, unknown, l.handle.submitOpenGate)
 	return err
 }
 
 // OpenGate is Lock.OpenGate.
 func (s *Semaphore) OpenGate(ctx context.Context) error {
 	lock := (*Lock)(s).orNone()
-	_, err := lock.ask(ctx, unknown, lock.handle.submitOpenGate)
+	_, err := lock.request(ctx, unknown, lock.handle.submitOpenGate)
 	return err
 }
 
 // OpenGate is Lock.OpenGate.
 func (l *Latch) OpenGate(ctx context.Context) error {
 	lock := (*Lock)(l).orNone()
-	_, err := lock.ask(ctx, unknown, lock.handle.submitOpenGate)
+	_, err := lock.request(ctx, unknown, lock.handle.submitOpenGate)
 	return err
 }
 
 // SetPermits creates the semaphore with n permits. ErrUnchanged when it exists already.
 func (s *Semaphore) SetPermits(ctx context.Context, n int) error {
 	lock := (*Lock)(s).orNone()
-	_, err := lock.ask(ctx, unknown, func(tag int64) error { return lock.handle.semaphoreSubmitSet(int64(n), tag) })
+	_, err := lock.request(ctx, unknown, func(tag int64) error { return lock.handle.semaphoreSubmitSet(int64(n), tag) })
 	return err
 }
 
@@ -1155,14 +1155,14 @@ func (s *Semaphore) SetPermits(ctx context.Context, n int) error {
 // may be negative.
 func (s *Semaphore) AddPermits(ctx context.Context, n int) (int64, error) {
 	lock := (*Lock)(s).orNone()
-	a, err := lock.ask(ctx, unknown, func(tag int64) error { return lock.handle.semaphoreSubmitAdd(int64(n), tag) })
+	a, err := lock.request(ctx, unknown, func(tag int64) error { return lock.handle.semaphoreSubmitAdd(int64(n), tag) })
 	return a.Value, err
 }
 
 // DrainPermits removes all free permits for good, and returns how many. ErrUnsupported for a PermitSemaphore.
 func (s *Semaphore) DrainPermits(ctx context.Context) (int64, error) {
 	lock := (*Lock)(s).orNone()
-	a, err := lock.ask(ctx, unknown, lock.handle.semaphoreSubmitDrain)
+	a, err := lock.request(ctx, unknown, lock.handle.semaphoreSubmitDrain)
 	return a.Value, err
 }
 
@@ -1171,34 +1171,34 @@ func (s *Semaphore) DrainPermits(ctx context.Context) (int64, error) {
 // PermitSemaphore.
 func (s *Semaphore) ReclaimPermits(ctx context.Context, silent time.Duration) (int64, error) {
 	lock := (*Lock)(s).orNone()
-	a, err := lock.ask(ctx, unknown, func(tag int64) error { return lock.handle.semaphoreSubmitReclaim(milliseconds(silent), tag) })
+	a, err := lock.request(ctx, unknown, func(tag int64) error { return lock.handle.semaphoreSubmitReclaim(milliseconds(silent), tag) })
 	return a.Value, err
 }
 
 // AvailablePermits returns how many permits are free.
 func (s *Semaphore) AvailablePermits(ctx context.Context) (int64, error) {
 	lock := (*Lock)(s).orNone()
-	a, err := lock.ask(ctx, unknown, lock.handle.semaphoreSubmitAvailable)
+	a, err := lock.request(ctx, unknown, lock.handle.semaphoreSubmitAvailable)
 	return a.Value, err
 }
 
 // SetCount sets the count of a latch that is open. ErrUnchanged when it has a count.
 func (l *Latch) SetCount(ctx context.Context, n int) error {
 	lock := (*Lock)(l).orNone()
-	_, err := lock.ask(ctx, unknown, func(tag int64) error { return lock.handle.latchSubmitSet(int64(n), tag) })
+	_, err := lock.request(ctx, unknown, func(tag int64) error { return lock.handle.latchSubmitSet(int64(n), tag) })
 	return err
 }
 
 // CountDown counts down by n, but not below zero, and returns the new count.
 func (l *Latch) CountDown(ctx context.Context, n int) (int64, error) {
 	lock := (*Lock)(l).orNone()
-	a, err := lock.ask(ctx, unknown, func(tag int64) error { return lock.handle.latchSubmitCountDown(int64(n), tag) })
+	a, err := lock.request(ctx, unknown, func(tag int64) error { return lock.handle.latchSubmitCountDown(int64(n), tag) })
 	return a.Value, err
 }
 
 // Count returns the count. Zero means that the latch is open.
 func (l *Latch) Count(ctx context.Context) (int64, error) {
 	lock := (*Lock)(l).orNone()
-	a, err := lock.ask(ctx, unknown, lock.handle.latchSubmitCount)
+	a, err := lock.request(ctx, unknown, lock.handle.latchSubmitCount)
 	return a.Value, err
 }

@@ -178,8 +178,8 @@ func call(t *testing.T, name string, f reflect.Value, client *Client, given []re
 	kind := f.Type()
 	if len(given) == kind.NumIn() {
 		defer func() {
-			if why := recover(); why != nil {
-				t.Errorf("%s%v: %v", name, given, why)
+			if reason := recover(); reason != nil {
+				t.Errorf("%s%v: %v", name, given, reason)
 			}
 		}()
 		if kind.IsVariadic() {

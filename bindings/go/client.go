@@ -89,7 +89,7 @@ type Finding struct {
 // Check checks whether the server is fit to keep locks. ErrUnreachable, ErrDenied and the ErrServer statuses.
 func (c *Client) Check(ctx context.Context) ([]Finding, error) {
 	c = c.orNone()
-	_, err := c.ask(ctx, unknown, func(tag int64) error { return c.core.handle.submitCheck(-1, tag) })
+	_, err := c.request(ctx, unknown, func(tag int64) error { return c.core.handle.submitCheck(-1, tag) })
 	var found []Finding
 	for event := eventNew(); err == nil; {
 		if err = c.core.handle.finding(len(found), event); err == nil {
@@ -103,9 +103,9 @@ func (c *Client) Check(ctx context.Context) ([]Finding, error) {
 	return found, err
 }
 
-// ask is Lock.ask for requests without a lock.
-func (c *Client) ask(ctx context.Context, late outcome, f func(int64) error, then ...func(answer, bool)) (answer, error) {
-	return (&Lock{client: c}).ask(ctx, late, f, then...)
+// request is Lock.request for requests without a lock.
+func (c *Client) request(ctx context.Context, late outcome, f func(int64) error, then ...func(answer, bool)) (answer, error) {
+	return (&Lock{client: c}).request(ctx, late, f, then...)
 }
 
 // Stats returns the counters of the client.

@@ -85,8 +85,8 @@ func (l *Lock) submit(asks func(tag int64, a *answer) bool, then func(answer, bo
 	return k
 }
 
-// ask makes a request and waits for the answer. When ctx ends before it arrives, the request goes on, and its outcome is late.
-func (l *Lock) ask(ctx context.Context, late outcome, f func(int64) error, then ...func(answer, bool)) (answer, error) {
+// request makes a request and waits for the answer. When ctx ends before it arrives, the request goes on, and its outcome is late.
+func (l *Lock) request(ctx context.Context, late outcome, f func(int64) error, then ...func(answer, bool)) (answer, error) {
 	if err := l.ended(ctx, undone); err != nil {
 		return answer{}, err
 	}

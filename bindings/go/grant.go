@@ -113,8 +113,8 @@ func (g *Grant) Remaining() time.Duration {
 func (g *Grant) Err() error {
 	g = g.orNone()
 	_, err := g.lock.handle.remainingMs(g.owner)
-	if why := g.over.Load(); err != nil && why != nil {
-		return *why
+	if reason := g.over.Load(); err != nil && reason != nil {
+		return *reason
 	}
 	return err
 }
@@ -142,22 +142,22 @@ func (g *Grant) Export() ([]byte, error) {
 }
 
 // lose ends the grant with a reason. No event of the library will follow.
-func (g *Grant) lose(why error) {
+func (g *Grant) lose(reason error) {
 	g.lock.client.core.leave(g.owner)
-	g.finish(why)
+	g.finish(reason)
 }
 
 // finish stores the reason why the lock is not held any more. Only the first call has an effect.
-func (g *Grant) finish(why error) {
-	if g.over.CompareAndSwap(nil, &why) {
-		g.cancel(why)
+func (g *Grant) finish(reason error) {
+	if g.over.CompareAndSwap(nil, &reason) {
+		g.cancel(reason)
 	}
 }
 
 func (g *Grant) closed() {
-	why := g.lock.failure(ErrClosed)
-	why.Status = ErrLost
-	g.finish(why)
+	reason := g.lock.failure(ErrClosed)
+	reason.Status = ErrLost
+	g.finish(reason)
 }
 
 // ---- giving it back

@@ -41,7 +41,7 @@ type Inspection struct {
 // Inspect asks the server who holds the lock. ErrUnsupported for a MultiLock.
 func (l *Lock) Inspect(ctx context.Context) (seen Inspection, err error) {
 	l = l.orNone()
-	a, err := l.ask(ctx, unknown, l.handle.submitInspect)
+	a, err := l.request(ctx, unknown, l.handle.submitInspect)
 	left := duration(a.RemainingMs)
 	return Inspection{a.text, duration(a.HeldForMs), left, a.Token, int(a.Waiters), a.Foreign == 1}, err
 }

@@ -53,7 +53,7 @@ func (t *Transaction) once(f func(*Transaction) error, keys []string) (err error
 		err = f(t)
 	}
 	if err == nil {
-		_, err = t.ask(unknown, t.handle.submitCommit)
+		_, err = t.request(unknown, t.handle.submitCommit)
 		t.handle = nil // nothing is left to roll back
 	}
 	return err
@@ -67,20 +67,20 @@ func (t *Transaction) h() *cTxn {
 	return t.handle
 }
 
-// ask is Lock.ask while the transaction is under way. A request that nobody waits for any more ends with a rollback: the
+// request is Lock.request while the transaction is under way. A request that nobody waits for any more ends with a rollback: the
 // transaction is over, and its connection is free for the next one.
-func (t *Transaction) ask(late outcome, f func(tag int64) error) (answer, error) {
+func (t *Transaction) request(late outcome, f func(tag int64) error) (answer, error) {
 	h := t.h()
 	if h == nil {
 		return answer{}, invalid("no transaction is under way")
 	}
-	return t.client.ask(t.ctx, late, f, func(_ answer, waiting bool) { _ = waiting || h.submitRollback(0) == nil })
+	return t.client.request(t.ctx, late, f, func(_ answer, waiting bool) { _ = waiting || h.submitRollback(0) == nil })
 }
 
 // Watch watches more keys, before they are read.
 func (t *Transaction) Watch(keys ...string) (err error) {
 	for i := 0; i < len(keys) && err == nil; i++ {
-		_, err = t.ask(undone, func(tag int64) error { return t.handle.submitWatch(keys[i], tag) })
+		_, err = t.request(undone, func(tag int64) error { return t.handle.submitWatch(keys[i], tag) })
 	}
 	return err
 }
@@ -88,7 +88,7 @@ func (t *Transaction) Watch(keys ...string) (err error) {
 // Get returns the value of a key, at most 1 MiB. ErrNotFound; ErrWrongKind when it is not a string. Values read one after the
 // other are only consistent if the transaction succeeds.
 func (t *Transaction) Get(key string) ([]byte, error) {
-	a, err := t.ask(undone, func(tag int64) error { return t.handle.submitGet(key, tag) })
+	a, err := t.request(undone, func(tag int64) error { return t.handle.submitGet(key, tag) })
 	return a.data, err
 }
 

@@ -175,8 +175,8 @@ func idle(t testing.TB, client *Client) {
 	})
 }
 
-// deaf keeps a client from reading events until the returned function is called.
-func deaf(t testing.TB, client *Client) (again func()) {
+// stopReading keeps a client from reading events until the returned function is called.
+func stopReading(t testing.TB, client *Client) (again func()) {
 	t.Helper()
 	reached, gate := make(chan bool), make(chan bool)
 	(&Lock{client: client}).submit(func(tag int64, a *answer) bool {
@@ -206,7 +206,7 @@ func TestLateWin(t *testing.T) {
 			failed <- err
 		}()
 		eventually(t, "it waits", func() bool { return stats(t, client).Waiting == 1 })
-		again := deaf(t, client)
+		again := stopReading(t, client)
 		unlock(t, grant)
 		eventually(t, "it has won", func() bool { return stats(t, client).Held == 1 })
 		cancel()
@@ -390,18 +390,18 @@ func asking() error {
 	defer cancel()
 	answers := make(chan error, n)
 	for i := 0; i < n; i++ {
-		ask := []func() error{
+		call := []func() error{
 			func() error { _, err := lock.Inspect(ctx); return err },
 			func() error { return lock.CloseGate(ctx, time.Minute) },
 			func() error { _, err := seats.AddPermits(ctx, 1); return err },
 			func() error { _, err := latch.Count(ctx); return err },
 			func() error { return client.Ping(ctx) },
 		}[i%5]
-		go func() { answers <- ask() }()
+		go func() { answers <- call() }()
 	}
-	for asked := 0; asked < n; time.Sleep(time.Millisecond) {
+	for known := 0; known < n; time.Sleep(time.Millisecond) {
 		client.core.mutex.Lock()
-		asked = len(client.core.known)
+		known = len(client.core.known)
 		client.core.mutex.Unlock()
 		select {
 		case err := <-answers:

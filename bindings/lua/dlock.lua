@@ -84,9 +84,9 @@ end
 
 local function returned(good, ...)
   if good then return ... end
-  local why = ...
-  if getmetatable(why) == Raised then return nil, why.err end
-  error(why, 0)
+  local caught = ...
+  if getmetatable(caught) == Raised then return nil, caught.err end
+  error(caught, 0)
 end
 
 --- Make a public function of body: it returns nil and the error when body raises one of ours.
@@ -122,10 +122,10 @@ local function load()
   local path = override or SONAME
   local good, library = pcall(open_library, path)
   if not good then
-    local why = tostring(library):gsub("^[^:]*%.lua:%d+: ", "")
-    why = why:find(path, 1, true) and why or path .. ": " .. why
+    local err = tostring(library):gsub("^[^:]*%.lua:%d+: ", "")
+    err = err:find(path, 1, true) and err or path .. ": " .. err
     local hint = override and "as DLOCK_LIBRARY says" or "DLOCK_LIBRARY is not set"
-    raise(setmetatable({name = "LIBRARY", message = ("No usable libdlock (%s). Tried %s"):format(hint, why)}, Error))
+    raise(setmetatable({name = "LIBRARY", message = ("No usable libdlock (%s). Tried %s"):format(hint, err)}, Error))
   end
   int32, int64, size = ffi.new("int32_t[1]"), ffi.new("int64_t[1]"), ffi.new("size_t[1]")
   fields = ffi.new("int64_t[?]", K.DLOCK_FIELD_COUNT)
@@ -283,14 +283,14 @@ end
 
 --- Call a function for another coroutine. Its error is kept for client:dispatch() or client:poll().
 local function call_apart(client, fn, ...)
-  local good, why = pcall(fn, ...)
-  if not good then client.kept = client.kept or {why = why} end
+  local good, err = pcall(fn, ...)
+  if not good then client.kept = client.kept or {err = err} end
 end
 
 local function raise_kept(client)
   local kept = client.kept
   client.kept = nil
-  if kept then error(kept.why, 0) end
+  if kept then error(kept.err, 0) end
 end
 
 --- The oldest event in the queue; nil when there is none.
@@ -364,20 +364,20 @@ end
 --- Make a request and run the hook until the answer has arrived: its status, text and event. pending: the status that
 -- means that an event will answer. wins and owner: the lock that the request may win, and its owner. pauses: run the hook
 -- even if the answer is there at once, so that other coroutines can run; each ROUND-th request does so anyway.
-local function ask(client, request, pending, wins, owner, pauses)
+local function submit(client, request, pending, wins, owner, pauses)
   local number = client.last + 1
   client.last = number
   local status = request(PRIVATE + number)
   if status ~= pending then return status end
   local wait, anchor = {wins = wins, owner = owner}, {}
   client.waits[number], client.alive[number] = wait, anchor
-  local good, why = pcall(await, client, wait, pauses or number % ROUND == 0)
+  local good, err = pcall(await, client, wait, pauses or number % ROUND == 0)
   anchor.taken = true -- uses anchor, so that it lives as long as this coroutine waits
   client.alive[number] = nil
   if not good then
     abandon(client, number)
     dispatch(client) -- it may have been granted already
-    error(why, 0)
+    error(err, 0)
   end
   client.waits[number] = nil
   return wait.event.status, wait.event.text, wait.event
@@ -385,12 +385,12 @@ end
 
 --- Call dlock_<group>_<verb>, which blocks and writes to out if there is one; under a hook, submit it. True, or false for
 -- the expected status; and the event, or a table with the same fields.
-local function order(client, call, out, expected, wins, owner, ...)
+local function execute(client, call, out, expected, wins, owner, ...)
   local group, verb = call:match "^(%l+)_(.*)"
   local given, count = {...}, select("#", ...)
   given[count + 1], given[count + 2] = out or box, box
   if client.yield then
-    local status, text, event = ask(client, function(tag)
+    local status, text, event = submit(client, function(tag)
       given[count + 1], given[count + 2] = tag, box
       return C["dlock_" .. group .. "_submit_" .. verb](unpack(given, 1, count + 2))
     end, OK, wins, owner)
@@ -427,7 +427,7 @@ jit.off(block) -- compiled code runs no debug hooks
 local function acquire(lock, owner, ms)
   local good, status, text = true, nil, nil
   if lock.client.yield then
-    status, text = ask(lock.client, function(tag)
+    status, text = submit(lock.client, function(tag)
       return C.dlock_lock_begin_acquire(lock.handle, owner, ms, tag, nil, box)
     end, K.DLOCK_WOULD_BLOCK, lock, owner, true)
   else
@@ -449,7 +449,7 @@ end
 local function release(lock, owner)
   local status, text
   if lock.client.yield then
-    status, text = ask(lock.client, function(tag)
+    status, text = submit(lock.client, function(tag)
       return C.dlock_lock_begin_release(lock.handle, owner, tag, box)
     end, K.DLOCK_WOULD_BLOCK, nil, nil, true)
   else
@@ -566,7 +566,7 @@ function Client:wake() return check(C.dlock_client_wake(handle_of(self), box)) e
 
 --- Check whether the server is fit to keep locks: a list of {name = "EVICTION", danger = true, text = "..."}.
 function Client:check(timeout)
-  order(self, "client_check", size, nil, nil, nil, handle_of(self), milliseconds(timeout))
+  execute(self, "client_check", size, nil, nil, nil, handle_of(self), milliseconds(timeout))
   local found = {}
   while C.dlock_client_finding(handle_of(self), #found, event_box, nil) == K.DLOCK_OK do
     C.dlock_event_unpack(event_box, fields, K.DLOCK_FIELD_COUNT, nil, nil)
@@ -581,12 +581,12 @@ end
 
 --- Tell the server that it remembers every lock, which ends a quarantine. UNSUPPORTED without quarantine_ms.
 function Client:provision(timeout)
-  return (order(self, "client_provision", nil, nil, nil, nil, handle_of(self), milliseconds(timeout)))
+  return (execute(self, "client_provision", nil, nil, nil, nil, handle_of(self), milliseconds(timeout)))
 end
 
 --- Check that the server answers.
 function Client:ping(timeout)
-  return (order(self, "client_ping", nil, nil, nil, nil, handle_of(self), milliseconds(timeout)))
+  return (execute(self, "client_ping", nil, nil, nil, nil, handle_of(self), milliseconds(timeout)))
 end
 
 --- The counters of the client, by name: acquired, lost, ...
@@ -653,13 +653,13 @@ function Lock:remaining(given) return seconds(number_of(self, given, "dlock_lock
 --- Set the lease: the server keeps the lock for lease seconds from now and from each later renewal.
 function Lock:extend(lease, given)
   local handle, owner = owned(self, given)
-  return (order(self.client, "lock_extend", nil, nil, nil, nil, handle, owner, milliseconds(lease)))
+  return (execute(self.client, "lock_extend", nil, nil, nil, nil, handle, owner, milliseconds(lease)))
 end
 
 --- The state at the server: holder (its id on the wire, "" when free), held_for, remaining, token, waiters, foreign.
 function Lock:inspect()
   local handle = owned(self)
-  local _, event = order(self.client, "lock_inspect", event_box, nil, nil, nil, handle)
+  local _, event = execute(self.client, "lock_inspect", event_box, nil, nil, nil, handle)
   return event.seen
 end
 
@@ -676,14 +676,14 @@ end
 function Lock:adopt_grant(grant, given)
   local handle, owner = owned(self, given)
   refuse_unless(type(grant) == "string", "A grant is the text from export_grant.")
-  local _, event = order(self.client, "lock_adopt_grant", int64, nil, self, owner, handle, owner, grant, #grant)
+  local _, event = execute(self.client, "lock_adopt_grant", int64, nil, self, owner, handle, owner, grant, #grant)
   return event.token
 end
 
 local function finish(lock, owner, good, ...)
-  local released, why = pcall(release, lock, owner)
+  local released, err = pcall(release, lock, owner)
   if not good then error((...), 0) end
-  if not released then error(why, 0) end
+  if not released then error(err, 0) end
   return true, ...
 end
 
@@ -709,7 +709,7 @@ local function verb(call, takes, returns, no)
   return function(self, value)
     local handle = owned(self)
     local out, given = returns and int64, takes and {takes(value)} or {}
-    local good, event = order(self.client, call, out, no, nil, nil, handle, unpack(given))
+    local good, event = execute(self.client, call, out, no, nil, nil, handle, unpack(given))
     return good and (not returns or event.value)
   end
 end
@@ -748,7 +748,7 @@ end
 
 local function watch(txn, key)
   local handle, name, length = keyed(txn, key)
-  return (order(txn.client, "txn_watch", nil, nil, nil, nil, handle, name, length))
+  return (execute(txn.client, "txn_watch", nil, nil, nil, nil, handle, name, length))
 end
 
 local attempt
@@ -759,11 +759,11 @@ local function pause(client, number)
   if not client.yield then return ffi.C.dlock_lua_pause(nil, 0, turns) end
   turns = math.min(turns, 32)
   local function ping(tag) return C.dlock_client_submit_ping(client.handle, -1, tag, nil) end
-  while turns > 0 and ask(client, ping, OK, nil, nil, true) == OK do turns = turns - 1 end
+  while turns > 0 and submit(client, ping, OK, nil, nil, true) == OK do turns = turns - 1 end
 end
 
 local function commit(txn, keys, fn, number, ...)
-  local good, event = order(txn.client, "txn_commit", nil, K.DLOCK_CONFLICT, nil, nil, txn.handle)
+  local good, event = execute(txn.client, "txn_commit", nil, K.DLOCK_CONFLICT, nil, nil, txn.handle)
   if good then return true, ... end
   if number >= txn.attempts then return false, error_of(K.DLOCK_CONFLICT, event.text) end
   pause(txn.client, number)
@@ -805,7 +805,7 @@ Transaction.watch = watch
 function Transaction:get(key)
   local handle, name, length = keyed(self, key)
   if self.client.yield then
-    local good, event = order(self.client, "txn_get", nil, K.DLOCK_NOT_FOUND, nil, nil, handle, name, length)
+    local good, event = execute(self.client, "txn_get", nil, K.DLOCK_NOT_FOUND, nil, nil, handle, name, length)
     if good then return event.data or "" end
     return
   end

@@ -129,7 +129,7 @@ def test_the_guard_must_stand() -> None:
 def tree(tmp_path: pathlib.Path) -> pathlib.Path:
     """A copy of the files that gen.py reads."""
     shutil.copytree(ROOT / "abi", tmp_path / "abi", ignore=shutil.ignore_patterns("__pycache__"))
-    python = [f"bindings/python/dlock/{name}" for name in ("_abi.py", "_statuses.pyi", "orders.py", "makers.py")]
+    python = [f"bindings/python/dlock/{name}" for name in ("_abi.py", "_statuses.pyi", "operations.py", "makers.py")]
     for name in (*python, "bindings/lua/dlock/cdef.lua", "bindings/go/abi.go", "docs/api.md", "src/base/error.c"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
@@ -218,7 +218,7 @@ def test_generated_files_must_be_fresh(tree: pathlib.Path) -> None:
     for name, old, new in (
         ("bindings/python/dlock/_abi.py", "DLOCK_OK = 0", "DLOCK_OK = 1"),
         ("bindings/python/dlock/_statuses.pyi", "class Busy(DlockError)", "class Busy(Exception)"),
-        ("bindings/python/dlock/orders.py", "count: int = 1", "count: int = 2"),
+        ("bindings/python/dlock/operations.py", "count: int = 1", "count: int = 2"),
         ("bindings/python/dlock/makers.py", '"fair"', '"mutex"'),
         ("bindings/go/abi.go", "ErrBusy Status = 1", "ErrBusy Status = 2"),
         ("bindings/go/abi.go", "owner int64, waitMs int64", "waitMs int64, owner int64"),

@@ -11,7 +11,7 @@ import pytest
 
 from harness.agent import Agent, Client, Lock, until
 from harness.build import BUILD, ROOT
-from harness.fake import CROWDS, LockServer
+from harness.fake import BATCHES, LockServer
 from harness.faults import cut_again_and_again, owners
 from harness.steps.redisson import channel_of
 from harness.resp import Client as Redis
@@ -23,8 +23,8 @@ MANY = 64
 UUID = "aaaaaaaa-aaaa-8aaa-8aaa-aaaaaaaaaaaa"
 
 
-def crowd(client: Client, count: int = MANY) -> list[Lock]:
-    return [client.lock(f"crowd{number}") for number in range(count)]
+def many_locks(client: Client, count: int = MANY) -> list[Lock]:
+    return [client.lock(f"batch{number}") for number in range(count)]
 
 
 def turns(locks: list[Lock], rounds: int) -> int:
@@ -33,19 +33,19 @@ def turns(locks: list[Lock], rounds: int) -> int:
     return sum(wait.answer(60).ok.bad for wait in waits)
 
 
-def test_crowds_go_together(agent: Agent, redis_server: Server) -> None:
+def test_locks_share_batches(agent: Agent, redis_server: Server) -> None:
     client = agent.open(redis_server)
-    locks, before, rounds = crowd(client), runs(redis_server), 200
+    locks, before, rounds = many_locks(client), runs(redis_server), 200
     assert turns(locks, rounds) == 0
     ran = runs(redis_server) - before
     assert 0 < ran < 2 * MANY * rounds - 200  # without batches: all of them
-    assert not any(owners(redis_server, [f"crowd{number}" for number in range(MANY)]))
+    assert not any(owners(redis_server, [f"batch{number}" for number in range(MANY)]))
     assert client.counters()["acquired"] == MANY * rounds
 
 
 def test_scripts_that_the_server_forgets(agent: Agent, redis_server: Server) -> None:
     client = agent.open(redis_server)
-    locks = crowd(client)
+    locks = many_locks(client)
     waits = [lock.start("turns", 1, 200, thread=number + 1) for number, lock in enumerate(locks)]
     flushed = 0
     while not all(wait.ready() for wait in waits):
@@ -70,7 +70,7 @@ def tried(mine: list[Lock], theirs: list[Lock]) -> None:
 
 
 def test_some_are_taken(agent: Agent, new_agent: Callable[..., Agent], redis_server: Server) -> None:
-    mine, theirs, before = crowd(agent.open(redis_server)), crowd(new_agent().open(redis_server)), runs(redis_server)
+    mine, theirs, before = many_locks(agent.open(redis_server)), many_locks(new_agent().open(redis_server)), runs(redis_server)
     alone, rounds = 2 * MANY + len(theirs[::3]), 0  # scripts of a round without any batch
     while rounds < 10 or runs(redis_server) - before >= rounds * alone:
         tried(mine, theirs)
@@ -79,9 +79,9 @@ def test_some_are_taken(agent: Agent, new_agent: Callable[..., Agent], redis_ser
 
 
 @pytest.mark.house  # it tests a library with a mutant, not the library under test
-def test_mutant_answers_of_a_crowd(new_agent: Callable[..., Agent], redis_server: Server, tmp_path: pathlib.Path) -> None:
+def test_mutant_answers_of_a_batch(new_agent: Callable[..., Agent], redis_server: Server, tmp_path: pathlib.Path) -> None:
     changed = new_agent(LD_PRELOAD=str(mutants.library(ROOT, BUILD, tmp_path, mutants.BATCH)))
-    mine, theirs = crowd(changed.open(redis_server)), crowd(new_agent().open(redis_server))
+    mine, theirs = many_locks(changed.open(redis_server)), many_locks(new_agent().open(redis_server))
     with pytest.raises(AssertionError, match="BUSY"):
         for _ in range(100):
             tried(mine, theirs)
@@ -91,7 +91,7 @@ def test_connections_that_are_cut(agent: Agent, new_server: Callable[..., Server
     """Whatever happened to a batch whose reply is missing: all locks are free in the end."""
     server = new_server()
     client = agent.open(server, private_connections=0)
-    locks, names = crowd(client), [f"crowd{number}" for number in range(MANY)]
+    locks, names = many_locks(client), [f"batch{number}" for number in range(MANY)]
     with server.client() as redis:
         cut_again_and_again(client, locks, lambda: redis.command("CLIENT", "KILL", "TYPE", "normal"), 10, 20)
     assert client.counters()["lost"] == 0
@@ -101,7 +101,7 @@ def test_connections_that_are_cut(agent: Agent, new_server: Callable[..., Server
 
 def test_some_stand_in_line(agent: Agent, new_agent: Callable[..., Agent], redis_server: Server) -> None:
     """A caller that finds the lock held joins its line as usual, and gets it by hand-over."""
-    mine, theirs = crowd(agent.open(redis_server)), crowd(new_agent().open(redis_server))
+    mine, theirs = many_locks(agent.open(redis_server)), many_locks(new_agent().open(redis_server))
     for turn in range(5):
         held = theirs[turn::3]
         for lock in held:
@@ -118,7 +118,7 @@ def test_some_stand_in_line(agent: Agent, new_agent: Callable[..., Agent], redis
 
 def test_a_server_that_is_full(agent: Agent, redis_server: Server) -> None:
     """Each caller gets the error for its own lock, nothing is held, and calls work again when there is room."""
-    locks = crowd(agent.open(redis_server, command_timeout_ms=20_000))
+    locks = many_locks(agent.open(redis_server, command_timeout_ms=20_000))
     assert turns(locks, 200) == 0
     redis_server.command("CONFIG", "SET", "maxmemory", "1")
     try:
@@ -133,7 +133,7 @@ def test_a_server_that_is_full(agent: Agent, redis_server: Server) -> None:
 def test_without_the_right_to_read_counters_together(agent: Agent, new_server: Callable[..., Server]) -> None:
     server = new_server()
     server.command("ACL", "SETUSER", "default", "-mget")
-    assert turns(crowd(agent.open(server, private_connections=0)), 200) == 0
+    assert turns(many_locks(agent.open(server, private_connections=0)), 200) == 0
     denied = re.search(rb"cmdstat_mget:.*rejected_calls=(\d+)", server.command("INFO", "commandstats"))
     assert denied and int(denied[1]) > 0
 
@@ -154,7 +154,7 @@ def nothing_for_each(_: object, words: list[bytes]) -> bytes:
 def test_replies_that_do_not_fit(agent: Agent, reply: Any, drops: bool) -> None:
     """If a reply does not answer each caller, the connection is closed. An error or nil sends each caller alone. All get their lock."""
     with LockServer() as fake:
-        locks = crowd(agent.open(fake, private_connections=0))
+        locks = many_locks(agent.open(fake, private_connections=0))
         assert turns(locks, 5) == 0
         fake.say("batch_acquire", reply, 1)
         before = fake.connections
@@ -166,7 +166,7 @@ def test_replies_that_do_not_fit(agent: Agent, reply: Any, drops: bool) -> None:
 def test_a_token_that_is_none(agent: Agent, token: int) -> None:
     """No caller is granted a lock with it, and the next replies on that connection are not trusted either."""
     with LockServer() as fake:
-        locks = crowd(agent.open(fake, private_connections=0))
+        locks = many_locks(agent.open(fake, private_connections=0))
         assert turns(locks, 5) == 0
         fake.say("batch_acquire", lambda _, words: for_each(b":%d\r\n" % token, words), 1)
         before = fake.connections
@@ -197,7 +197,7 @@ def said(redis: Redis, script: str, keys: list[str], args: list[Any]) -> Any:
 
 def ask(redis: Redis, together: bool, stem: str, names: list[str], same: list[Any], rows: list[list[Any]]) -> list[Any]:
     if not together:
-        return [said(redis, CROWDS[stem], keys_of(name), row) for name, row in zip(names, rows)]
+        return [said(redis, BATCHES[stem], keys_of(name), row) for name, row in zip(names, rows)]
     keys = [key for name in names for key in keys_of(name)]
     return list(said(redis, stem, keys, [*same, *(word for row in rows for word in own(stem, row))]))
 
@@ -235,7 +235,7 @@ def test_the_scripts_say_the_same(redis_server: Server, seed: int) -> None:
         for number, redis in enumerate(ways.values()):
             redis.command("SELECT", number)
         for _ in range(100):
-            stem = draw.choice(list(CROWDS))
+            stem = draw.choice(list(BATCHES))
             names = [f"n{draw.randrange(40)}" for _ in range(draw.randrange(4, 17))]
             same, rows = drawn(draw, stem, names)
             wrong = names[0] if draw.randrange(10) == 0 else None

@@ -247,7 +247,7 @@ def test_a_loss_that_is_seen_by_who_runs(run: Run, redis_server: Server) -> None
             with pytest.raises(dlock.Lost):
                 async with lock:
                     assert select.select([client.fileno()], [], [], WHILE)[0]
-                    client._look()
+                    client._on_readable()
             await asyncio.sleep(0)
 
     run(work, redis_server.url)
@@ -372,7 +372,7 @@ def test_permits_have_ids(run: Run, redis_server: Server) -> None:
 # ---- calls to the server
 
 
-def test_orders(run: Run, redis_server: Server) -> None:
+def test_operations(run: Run, redis_server: Server) -> None:
     """The same as in dlock, awaited."""
 
     async def work(client: Client) -> None:
@@ -454,7 +454,7 @@ def test_counts(run: Run, redis_server: Server) -> None:
     run(work, redis_server.url)
 
 
-def test_orders_that_nobody_waits_for(run: Run, new_server: Callable[..., Server]) -> None:
+def test_operations_that_nobody_waits_for(run: Run, new_server: Callable[..., Server]) -> None:
     """They go on, and nothing of them is left; nobody is told of them when the client is closed."""
 
     async def work(client: Client, server: Server) -> None:
@@ -626,7 +626,7 @@ def test_cancelled_when_it_has_just_won(run: Run, redis_server: Server) -> None:
                 assert client.stats()["waiting"] == 0
             else:
                 await holder.release()
-                client._look()
+                client._on_readable()
             task.cancel()
             assert isinstance(await ended(task), asyncio.CancelledError)
             await until(lambda: client.stats()["held"] == 0)
@@ -680,7 +680,7 @@ def test_a_cancelled_adoption_is_given_back(run: Run, new_server: Callable[..., 
                 if answered:
                     server.resume()
                     assert select.select([other], [], [], WHILE)[0]
-                    other._look()
+                    other._on_readable()
                     assert not other._answers and other.stats()["held"] == 1
                 task.cancel()
                 assert isinstance(await ended(task), asyncio.CancelledError)
@@ -799,8 +799,8 @@ def test_a_lost_lock_and_what_else_may_happen(run: Run, redis_server: Server) ->
         task = asyncio.create_task(body())
         await until(lambda: client._watches)
         ((watch,),) = client._watches.values()
-        tell = watch.tell
-        watch.tell = lambda lost: tell(lost) and task.cancel()  # type: ignore[method-assign, assignment]
+        notify = watch.notify
+        watch.notify = lambda lost: notify(lost) and task.cancel()  # type: ignore[method-assign, assignment]
         error = await ended(task)
         assert isinstance(error, asyncio.CancelledError if sys.version_info >= (3, 11) else (asyncio.CancelledError, dlock.Lost))
 

@@ -183,7 +183,7 @@ class Inside(Tracer):
     task: asyncio.Task[Any] | None = None
 
     def __call__(self, frame: FrameType, event: str, argument: object) -> Any:
-        mine = "dlock" in frame.f_code.co_filename and frame.f_code.co_name != "_look"
+        mine = "dlock" in frame.f_code.co_filename and frame.f_code.co_name != "_on_readable"
         return super().__call__(frame, event, argument) if mine and asyncio.current_task() is self.task else None
 
 

@@ -71,13 +71,13 @@ def test_i04_signals_every_millisecond(agent: Agent, redis_server: Server, new_s
     silent = new_server()
     client = agent.open(redis_server, lease_ms=3000)
     lock, foreign = client.lock("lock"), client.lock("foreign")
-    deaf = agent.open(silent, command_timeout_ms=150, connect_timeout_ms=150).lock("deaf")
-    deaf.inspect().ok
+    stalled = agent.open(silent, command_timeout_ms=150, connect_timeout_ms=150).lock("stalled")
+    stalled.inspect().ok
     silent.pause()
     redis_server.command("HSET", "foreign", "somebody", 1)
     agent("signals", 1000, restart)
     waits = [foreign.acquire(1, 120) for _ in range(6)]
-    silence = [deaf.inspect() for _ in range(6)]
+    silence = [stalled.inspect() for _ in range(6)]
     pairs = agent.many([("acquire", lock.index, 1, 0), ("extend", lock.index, 1, 3000), ("state", lock.index, 1),
                         ("release", lock.index, 1)] * 100)  # fmt: skip
     lock.acquire(1, 0).ok

@@ -155,7 +155,7 @@ def test_c05_delivered_three_leases_late(server: Server, new_agent: Make, new_pr
             lock.release(1).ok
         client.close(2000), client.free()
         proxy.close()
-    assert held_back >= 2 * rounds, held_back  # not every one found a connection in its time, some went in a crowd
+    assert held_back >= 2 * rounds, held_back  # not every one found a connection in its time, some went in a batch
     assert created == 0, "a late request took a lock for nobody"
     tell(done=held_back)
     print(f"C-05: {held_back} requests three leases late")

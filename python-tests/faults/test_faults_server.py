@@ -121,20 +121,20 @@ def order_of_a_pipeline(new_agent: Callable[..., Agent], count: int = 41, **envi
     with LockServer() as fake:
         client = new_agent(**environment).open(fake, private_connections=0)
         locks = [client.lock(f"n{number}", lease_ms=30_000 + (number if number % 5 == 4 else 0)) for number in range(count)]
-        ready, greeted = threading.Event(), []
+        ready, handshakes = threading.Event(), []
 
-        def greet(_: socket.socket, words: list[bytes]) -> None:
-            greeted.append(words)
+        def handshake(_: socket.socket, words: list[bytes]) -> None:
+            handshakes.append(words)
             ready.wait(20)
 
         def rush() -> None:
             """All at once, while the connection is being made."""
             ready.clear()
-            before = len(greeted)
-            fake.on("CLIENT", greet)
+            before = len(handshakes)
+            fake.on("CLIENT", handshake)
             fake.hang_up()
             ping = client.start("ping", 10_000, thread=1)
-            while not len(greeted) > before:
+            while not len(handshakes) > before:
                 if ping.ready():
                     ping = client.start("ping", 10_000, thread=1)
             for number, lock in enumerate(locks):

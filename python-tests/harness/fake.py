@@ -94,7 +94,7 @@ class FakeServer:
         return b"+OK\r\n"
 
 
-CROWDS = {"batch_acquire": "acquire", "batch_release": "release"}
+BATCHES = {"batch_acquire": "acquire", "batch_release": "release"}
 
 
 class LockServer(FakeServer):
@@ -149,7 +149,7 @@ class LockServer(FakeServer):
         if script in ("acquire", "pass"):
             grant = b"*2\r\n:1\r\n" + self._next_token()
             return grant if script == "acquire" else b"*2\r\n:1\r\n" + grant
-        if script in CROWDS:
+        if script in BATCHES:
             count = int(words[2]) // 5
             said = self._next_token if script == "batch_acquire" else lambda: b":1\r\n"
             return b"*%d\r\n" % count + b"".join(said() for _ in range(count))

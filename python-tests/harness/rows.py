@@ -97,7 +97,7 @@ F-07 1 slot without owner, unknown slots, 16,384 single-slot entries
 F-08 1 sharded vs plain pub/sub during slot move
 G-01 1 ⌊(N−1)/2⌋ nodes down
 G-02 1 Q−1 nodes left
-G-03 500 one node amnesic: Q = 3 of 5 no quiet time (control) / with quiet time / Q = 4 of 5
+G-03 500 one node amnesic: Q = 3 of 5 no quarantine (control) / with quarantine / Q = 4 of 5
 G-04 500 one node clock +W
 G-05 1 20 clients race, split votes
 G-06 1 slow node (1.5 a)

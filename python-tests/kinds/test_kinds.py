@@ -476,26 +476,26 @@ def test_owners_leave_no_memory_behind(new_agent: Make, redis_server: Server, ki
     assert redis_server.command("DBSIZE") <= 4
 
 
-@pytest.mark.parametrize("kind, crowd", [("write", 150), ("semaphore", 150)])
-def test_a_crowd(agent: Agent, redis_server: Server, kind: str, crowd: int) -> None:
-    serve_a_crowd(agent, redis_server, kind, crowd)
+@pytest.mark.parametrize("kind, waiters", [("write", 150), ("semaphore", 150)])
+def test_many_waiters(agent: Agent, redis_server: Server, kind: str, waiters: int) -> None:
+    serve_many(agent, redis_server, kind, waiters)
 
 
 @pytest.mark.full
 @each
 def test_a_crowd_of_500(agent: Agent, redis_server: Server, kind: str) -> None:
-    serve_a_crowd(agent, redis_server, kind, 500)
+    serve_many(agent, redis_server, kind, 500)
 
 
-def serve_a_crowd(agent: Agent, server: Server, kind: str, crowd: int) -> None:
+def serve_many(agent: Agent, server: Server, kind: str, waiters: int) -> None:
     """So many threads wait, all are served, and nobody polls."""
     permits = 4 if "semaphore" in kind else 1
     client = agent.open(server.unix_url, **NO_POLLS)
     lock = one(client, kind, seats=permits)
     holder = one(client, RIVAL.get(kind, kind), permits=permits)
     holder.acquire(1, 0).ok
-    pending = {owner: lock.start("acquire", owner, -1, thread=owner) for owner in range(2, 2 + crowd)}
-    until(lambda: client.counters()["waiting"] == crowd, 30)
+    pending = {owner: lock.start("acquire", owner, -1, thread=owner) for owner in range(2, 2 + waiters)}
+    until(lambda: client.counters()["waiting"] == waiters, 30)
     until(lambda: settled(server))
     sent, began = client.counters()["commands"], now()
     holder.release(1).ok
@@ -506,10 +506,10 @@ def serve_a_crowd(agent: Agent, server: Server, kind: str, crowd: int) -> None:
             pending.pop(owner).answer().ok
             lock.release(owner).ok
             held += 1
-        assert ready or now() < began + 50e6, f"{len(pending)} of {crowd} still wait"
+        assert ready or now() < began + 50e6, f"{len(pending)} of {waiters} still wait"
     sent = client.counters()["commands"] - sent
-    print(f"{kind}: {crowd} threads served in {(now() - began) / 1e6:.2f} s, {sent / crowd:.1f} commands for each")
-    assert held == crowd and client.counters()["waiting"] == client.counters()["held"] == 0
+    print(f"{kind}: {waiters} threads served in {(now() - began) / 1e6:.2f} s, {sent / waiters:.1f} commands for each")
+    assert held == waiters and client.counters()["waiting"] == client.counters()["held"] == 0
 
 
 # ---- semaphores

@@ -102,7 +102,7 @@ def test_many_grants_in_one_go(redis_server: Server) -> None:
         assert redis.command("EVAL", frozen, 0) == 1  # a clock that stands still within a script would end in BUSY
 
 
-@pytest.mark.parametrize("together", ["multi", "crowd"])
+@pytest.mark.parametrize("together", ["multi", "batch"])
 def test_names_that_share_a_counter(agent: Agent, redis_server: Server, together: str) -> None:
     """"k" and "{k}" have one counter. In one script the second token is one ahead of the time that was read; the script takes longer than
     that.

@@ -6,18 +6,19 @@
  * of promotions, one old primary at a time that still grants until it comes back as a replica; a script that refuses grants for a lease
  * after the replication id has changed. Ticks are relative: neither time nor anything else is bounded.
  * A replica holds what its primary held when it last received something: that is all that "late" can mean.
- * Left out: the time between a promotion and the first script that sees it (it makes the quiet time longer), pauses.
+ * Left out: the time between a promotion and the first script that sees it (it makes the quarantine longer), pauses.
  *
  * Right:  COPIES=2                  all replicas have it before it counts
- *         COPIES=2 QUIET FORGETS SKEW   and with a quiet lease after a failover also when replicas forget, or their clocks differ
- *         COPIES=0 QUIET CRASH_ONLY nobody waits for replicas, the old primary is dead when another is promoted
+ *         COPIES=2 QUARANTINE FORGETS SKEW   and with a quarantine of one lease after a failover also when replicas forget, or their
+ *                                    clocks differ
+ *         COPIES=0 QUARANTINE CRASH_ONLY   nobody waits for replicas, the old primary is dead when another is promoted
  * Broken: COPIES=0                  efficiency only
  *         COPIES=1                  the other replica is promoted
  *         COPIES=2 FORGETS          a replica that has forgotten is promoted
  *         COPIES=2 SKEW             a replica whose clock is ahead is promoted
- *         COPIES=0 QUIET            the old primary lives on and goes on granting
+ *         COPIES=0 QUARANTINE       the old primary lives on and goes on granting
  *         COPIES=2 LEFT_COUNT       what a replica said before it left for another primary still counts
- *         COPIES=2 QUIET NO_GUARD FORGETS   the claim is used up to the deadline
+ *         COPIES=2 QUARANTINE NO_GUARD FORGETS   the claim is used up to the deadline
  */
 #define SERVERS 3
 #define CLIENTS 2
@@ -43,7 +44,7 @@
 typedef Server {
     byte owner = NOBODY;
     byte ttl;
-    byte quiet;     /* of a primary; a replica gets a new one when it is promoted */
+    byte quarantine;     /* of a primary; a replica gets a new one when it is promoted */
     byte follows;   /* its primary: itself when it is one */
     bool dead;
 }
@@ -76,7 +77,7 @@ inline clear_message() {
     me.message = NOTHING; me.server = 0; me.copies = 0; me.age = 0
 }
 
-inline ask(s) {
+inline request(s) {
     me.message = REQUEST; me.server = s; me.age = 0; me.copies = 0;
     if
     :: me.state == IDLE -> me.state = WANTS
@@ -87,12 +88,12 @@ inline ask(s) {
 inline serve() {
     if
     :: at.owner == _pid -> at.ttl = LEASE; me.message = DONE
-    :: at.owner == NOBODY && at.quiet == 0 && me.state == WANTS -> at.owner = _pid; at.ttl = LEASE; me.message = DONE
+    :: at.owner == NOBODY && at.quarantine == 0 && me.state == WANTS -> at.owner = _pid; at.ttl = LEASE; me.message = DONE
     :: else -> clear_message()
     fi
 }
 
-inline hear() {
+inline handle_reply() {
     if
     :: LEASE - me.age > GUARD ->
         me.left = (LEASE - me.age > me.left -> LEASE - me.age : me.left);
@@ -137,7 +138,7 @@ inline receive(s) {
     k = 0
 }
 
-/* What was asked of a primary that is none any more ends without an answer. */
+/* A request to a primary that is none any more ends without an answer. */
 inline cut_off(s) {
     do
     :: k < CLIENTS ->
@@ -170,15 +171,15 @@ inline promote(s) {
 #ifdef CRASH_ONLY
     o = 0;
     do
-    :: o < SERVERS && primary(o) -> server[o].dead = 1; server[o].quiet = 0; forget(o); cut_off(o); o++
+    :: o < SERVERS && primary(o) -> server[o].dead = 1; server[o].quarantine = 0; forget(o); cut_off(o); o++
     :: o < SERVERS && !primary(o) -> o++
     :: else -> break
     od;
     o = 0;
 #endif
     server[s].follows = s;
-#ifdef QUIET
-    server[s].quiet = LEASE
+#ifdef QUARANTINE
+    server[s].quarantine = LEASE
 #endif
 }
 
@@ -186,7 +187,7 @@ inline follow(s, other) {
     leave(s);
     cut_off(s);
     server[s].follows = other;
-    server[s].quiet = 0;
+    server[s].quarantine = 0;
     server[s].dead = 0;
     receive(s)
 }
@@ -216,13 +217,13 @@ inline in_order() {
 active [CLIENTS] proctype a_client() {
     byte k;
     do
-    :: d_step { me.message == NOTHING && primary(0) -> ask(0); in_order() }
-    :: d_step { me.message == NOTHING && primary(1) -> ask(1); in_order() }
-    :: d_step { me.message == NOTHING && primary(2) -> ask(2); in_order() }
+    :: d_step { me.message == NOTHING && primary(0) -> request(0); in_order() }
+    :: d_step { me.message == NOTHING && primary(1) -> request(1); in_order() }
+    :: d_step { me.message == NOTHING && primary(2) -> request(2); in_order() }
     :: d_step { me.state != IDLE -> let_go(); in_order() } /* give up, release, or the limit has come */
     :: d_step { me.message == REQUEST && primary(me.server) -> serve(); in_order() }
     :: d_step { me.message == DONE && bits(me.copies) >= COPIES && primary(me.server) -> me.message = ANSWERED; me.copies = 0; in_order() }
-    :: d_step { me.message == ANSWERED -> hear(); in_order() }
+    :: d_step { me.message == ANSWERED -> handle_reply(); in_order() }
     :: d_step { me.message != NOTHING -> clear_message(); in_order() } /* lost */
     od
 }
@@ -256,7 +257,7 @@ active proctype clock() {
             :: server[k].ttl == 1 -> forget(k)
             :: else
             fi;
-            server[k].quiet = (server[k].quiet > 0 -> server[k].quiet - 1 : 0);
+            server[k].quarantine = (server[k].quarantine > 0 -> server[k].quarantine - 1 : 0);
             k++
         :: else -> break
         od;

@@ -1,5 +1,5 @@
 /*
- * M1: one server, leases, clients with a deadline of their own, pauses, and a resource that looks at the fencing token.
+ * M1: one server, leases, clients with a deadline of their own, pauses, and a resource that checks the fencing token.
  *
  * Stands for: src/engine/lease.c (the limit: stamp before the send, less a guard), src/engine/renewal.c (a late answer does not
  * revive), src/redis/scripts/mutex/acquire.lua, try.lua, renew.lua, giveup.lua (compare the owner; the same id twice is the same grant).
@@ -124,7 +124,7 @@ inline let_go() {
     me.state = IDLE; me.id = 0; me.left = 0; me.paused = 0; me.was_paused = 0; me.token = 0; me.grant = 0
 }
 
-inline hear() {
+inline receive() {
     if
     :: me.state == IDLE || me.message_id != me.id
     :: else ->
@@ -198,7 +198,7 @@ inline check() {
 
 active [CLIENTS] proctype a_client() {
     do
-    :: d_step { me.state == IDLE && me.message == NOTHING -> /* ask, under a new id */
+    :: d_step { me.state == IDLE && me.message == NOTHING -> /* a request, under a new id */
         me.id = (!in_use(1) -> 1 : (!in_use(2) -> 2 : 3));
         me.state = WANTS; me.message = REQUEST; me.message_id = me.id }
     :: d_step { me.state == WANTS && me.message == NOTHING -> /* again, under the same */
@@ -208,7 +208,7 @@ active [CLIENTS] proctype a_client() {
     :: d_step { me.state != IDLE && !me.paused -> let_go() } /* give up, release, or the limit has come */
     :: d_step { me.message == REQUEST -> serve() }
     :: d_step { me.message != NOTHING -> clear_message() } /* lost */
-    :: d_step { me.message > REQUEST && !me.paused -> hear(); check() }
+    :: d_step { me.message > REQUEST && !me.paused -> receive(); check() }
     :: d_step { me.release != 0 -> /* arrives */
         if
         :: RELEASES(me.release) -> forget_key()

@@ -10,9 +10,9 @@
  * Left out: waiting, tokens (quorum_token.pml), pauses (lease.pml), requests that arrive behind the end of their attempt
  * (they only make a server refuse).
  *
- * Right:  (nothing)    two of three; a server stays quiet for a lease after a restart; any number of restarts
- *         ALL LIES=2   three of three bear two servers whose clock jumps, or that forget and are not quiet
- * Broken: NO_QUIET     restarts without being quiet     LIES=1       two of three, one clock that jumps
+ * Right:  (nothing)    two of three; a server is in quarantine for a lease after a restart; any number of restarts
+ *         ALL LIES=2   three of three bear two servers whose clock jumps, or that forget and have no quarantine
+ * Broken: NO_QUARANTINE   restarts without quarantine      LIES=1       two of three, one clock that jumps
  *         ALL LIES=3   three clocks that jump           MINORITY     one of three is enough
  *         REPLY_STAMP  the deadline counts from the reply that made the quorum
  *         NO_GUARD     the claim is used up to the deadline
@@ -35,10 +35,10 @@
 #ifndef LIES
 #define LIES 0
 #endif
-#ifdef NO_QUIET
-#define QUIET 0
+#ifdef NO_QUARANTINE
+#define QUARANTINE 0
 #else
-#define QUIET LEASE
+#define QUARANTINE LEASE
 #endif
 
 #define IDLE 0
@@ -49,15 +49,15 @@
 #define STALE 3 /* a grant that its client has given up; the release is late or lost */
 
 #define OVER 0 /* requests: none, or refused; on its way; granted, the reply is on its way; that was received */
-#define ASKED 1
+#define REQUESTED 1
 #define GRANTED 2
 #define COUNTED 3
 
 typedef Server {
     byte owner = NONE;
     byte ttl;
-    byte quiet;
-    byte asked[CLIENTS]; /* what became of a client's request to it */
+    byte quarantine;
+    byte request[CLIENTS]; /* what became of a client's request to it */
 }
 
 typedef Client {
@@ -73,9 +73,9 @@ byte believers;
 byte lies = LIES;
 
 #define me client[_pid]
-#define count(s) (server[s].asked[_pid] == COUNTED)
+#define count(s) (server[s].request[_pid] == COUNTED)
 #define grants (count(0) + count(1) + count(2))
-#define set_all(what) server[0].asked[_pid] = what; server[1].asked[_pid] = what; server[2].asked[_pid] = what
+#define set_all(what) server[0].request[_pid] = what; server[1].request[_pid] = what; server[2].request[_pid] = what
 #define due(c) (client[c].state == HOLDS && client[c].left <= GUARD)
 
 inline forget(s) {
@@ -89,16 +89,16 @@ inline end_round() {
 
 inline begin_round() {
     me.round = 1; me.age = 0;
-    set_all(ASKED)
+    set_all(REQUESTED)
 }
 
 inline serve(s) {
     if
     :: server[s].owner == _pid ->
-        server[s].ttl = LEASE; server[s].asked[_pid] = GRANTED
-    :: server[s].owner == NONE && server[s].quiet == 0 && me.state == WANTS ->
-        server[s].owner = _pid; server[s].ttl = LEASE; server[s].asked[_pid] = GRANTED
-    :: else -> server[s].asked[_pid] = OVER
+        server[s].ttl = LEASE; server[s].request[_pid] = GRANTED
+    :: server[s].owner == NONE && server[s].quarantine == 0 && me.state == WANTS ->
+        server[s].owner = _pid; server[s].ttl = LEASE; server[s].request[_pid] = GRANTED
+    :: else -> server[s].request[_pid] = OVER
     fi
 }
 
@@ -141,16 +141,16 @@ inline let_go() {
 }
 
 /* Servers differ in nothing but their state: they are kept in order, so that what is the same is visited once. */
-#define rank(s) (server[s].owner + 4 * server[s].ttl + 16 * server[s].quiet + 64 * server[s].asked[0] + 256 * server[s].asked[1])
+#define rank(s) (server[s].owner + 4 * server[s].ttl + 16 * server[s].quarantine + 64 * server[s].request[0] + 256 * server[s].request[1])
 
 inline swap(a, b) {
     if
     :: rank(a) > rank(b) ->
         t = server[a].owner; server[a].owner = server[b].owner; server[b].owner = t;
         t = server[a].ttl; server[a].ttl = server[b].ttl; server[b].ttl = t;
-        t = server[a].quiet; server[a].quiet = server[b].quiet; server[b].quiet = t;
-        t = server[a].asked[0]; server[a].asked[0] = server[b].asked[0]; server[b].asked[0] = t;
-        t = server[a].asked[1]; server[a].asked[1] = server[b].asked[1]; server[b].asked[1] = t;
+        t = server[a].quarantine; server[a].quarantine = server[b].quarantine; server[b].quarantine = t;
+        t = server[a].request[0]; server[a].request[0] = server[b].request[0]; server[b].request[0] = t;
+        t = server[a].request[1]; server[a].request[1] = server[b].request[1]; server[b].request[1] = t;
         t = 0
     :: else
     fi
@@ -163,7 +163,7 @@ inline swap(a, b) {
 
 inline exchange(a) {
     server[a].owner = (server[a].owner < CLIENTS -> 1 - server[a].owner : server[a].owner);
-    t = server[a].asked[0]; server[a].asked[0] = server[a].asked[1]; server[a].asked[1] = t
+    t = server[a].request[0]; server[a].request[0] = server[a].request[1]; server[a].request[1] = t
 }
 
 inline clients_in_order() {
@@ -181,8 +181,8 @@ inline clients_in_order() {
 
 #define settle clients_in_order(); in_order
 
-inline hear(s) {
-    server[s].asked[_pid] = COUNTED;
+inline count_vote(s) {
+    server[s].request[_pid] = COUNTED;
     if
     :: grants >= QUORUM -> accept()
     :: else
@@ -195,12 +195,12 @@ active [CLIENTS] proctype a_client() {
     :: d_step { me.state == IDLE -> me.state = WANTS; begin_round(); settle }
     :: d_step { me.state != IDLE -> begin_round(); settle } /* once more, or renew; what was under way is lost */
     :: d_step { me.state != IDLE -> let_go(); settle } /* give up, release, or the limit has come */
-    :: d_step { server[0].asked[_pid] == ASKED -> serve(0); settle }
-    :: d_step { server[1].asked[_pid] == ASKED -> serve(1); settle }
-    :: d_step { server[2].asked[_pid] == ASKED -> serve(2); settle }
-    :: d_step { server[0].asked[_pid] == GRANTED -> hear(0); settle }
-    :: d_step { server[1].asked[_pid] == GRANTED -> hear(1); settle }
-    :: d_step { server[2].asked[_pid] == GRANTED -> hear(2); settle }
+    :: d_step { server[0].request[_pid] == REQUESTED -> serve(0); settle }
+    :: d_step { server[1].request[_pid] == REQUESTED -> serve(1); settle }
+    :: d_step { server[2].request[_pid] == REQUESTED -> serve(2); settle }
+    :: d_step { server[0].request[_pid] == GRANTED -> count_vote(0); settle }
+    :: d_step { server[1].request[_pid] == GRANTED -> count_vote(1); settle }
+    :: d_step { server[2].request[_pid] == GRANTED -> count_vote(2); settle }
     od /* a message that is lost is one that is never taken */
 }
 
@@ -210,7 +210,7 @@ active [SERVERS] proctype a_server() {
     :: d_step { server[s].owner == STALE -> forget(s); settle } /* the release arrives */
     :: d_step { lies > 0 && server[s].ttl > 0 -> forget(s); lies--; settle }
 #if LIES == 0
-    :: d_step { server[s].ttl > 0 -> forget(s); server[s].quiet = QUIET; settle }
+    :: d_step { server[s].ttl > 0 -> forget(s); server[s].quarantine = QUARANTINE; settle }
 #endif
     od
 }
@@ -226,7 +226,7 @@ active proctype clock() {
             :: server[k].ttl == 1 -> forget(k)
             :: else
             fi;
-            server[k].quiet = (server[k].quiet > 0 -> server[k].quiet - 1 : 0);
+            server[k].quarantine = (server[k].quarantine > 0 -> server[k].quarantine - 1 : 0);
             k++
         :: else -> break
         od;

@@ -9,7 +9,7 @@
  *
  * Right:  CLIENTS=2   all tokens reported differ, and one is higher than all that were reported before its acquisition began
  * Broken: ONE_ROUND   each server counts, the highest of a quorum is the token
- *         BLIND       the write-back does not look at the lock
+ *         BLIND       the write-back does not check the lock
  *         FLOOR_OF_ONE   the token is written back to one server only
  *         FORGETS     a server loses its counter
  */

@@ -267,12 +267,12 @@ class Real:
         self.server = server
         self.redis = server.client()
         self.listeners: dict[str, list[Client]] = {channel: [] for channel in CHANNELS}
-        self.heard: list[tuple[str, str]] = []
+        self.received: list[tuple[str, str]] = []
 
     def drain(self, channel: str, client: Client) -> None:
         client.send("UNSUBSCRIBE", channel)
         while (push := client.read())[0] != b"unsubscribe":
-            self.heard.append((push[1].hex(), push[2].hex()))
+            self.received.append((push[1].hex(), push[2].hex()))
 
     def set_ears(self, count: int, channel: str) -> None:
         clients = self.listeners[channel]
@@ -360,7 +360,7 @@ def compare(server: FrozenServer, seed: int, count: int) -> int:
         number += 1
         pairs = [(channel, text) for channel, text in (message.split(" ") for message in messages)]
         told += [pair for pair in pairs if ears.get(bytes.fromhex(pair[0]).decode())]
-    assert number == len(spoken) and sorted(told) == sorted(real.heard), f"seed {seed}: messages"
+    assert number == len(spoken) and sorted(told) == sorted(real.received), f"seed {seed}: messages"
     return number + len(told)
 
 

@@ -1,18 +1,18 @@
 /*
  * M4: waiting for a lock that is granted by push, with connections that break and holders that vanish.
  *
- * Stands for: src/client/line.c and src/engine/mutex*.c (hear first, then try again, then sleep; look again after a
- * reconnect and when one hears a foreign channel), src/redis/scripts/mutex/try.lua, release.lua, giveup.lua and pass_on in common.lua.
+ * Stands for: src/client/line.c and src/engine/mutex*.c (subscribe first, then try again, then sleep; probe after a
+ * reconnect and when a foreign channel is subscribed), src/redis/scripts/mutex/try.lua, release.lua, giveup.lua and pass_on in common.lua.
  * Modelled: one process per waiter with a line of subscriptions, the order of steps between it and the server, grants pushed
- * to who hears, messages lost with a connection that the server still takes for alive, cancelled waits, a foreign client
+ * to subscribers, messages lost with a connection that the server still takes for alive, cancelled waits, a foreign client
  * that deletes and publishes, holders that crash, expiry, the timer set for the holder's time to live.
- * Left out: the look that every waiter takes every few seconds whatever happens (nothing may depend on it); turns of foreign
- * clients; lost commands (lease.pml); time: expiry and the timer's look come at any moment after their cause.
+ * Left out: the probe of every waiter every few seconds whatever happens (nothing may depend on it); turns of foreign
+ * clients; lost commands (lease.pml); time: expiry and the timer's probe come at any moment after their cause.
  *
  * Right:  (nothing)   no lost wake-up: who waits is served or cancelled, there is no state in which all sleep
  *         FOREVER     every waiter that goes on waiting is served (weak fairness), whatever the others do
- * Broken: DEAF_SLEEP  try, then subscribe, then sleep         NO_LOOK   no look after a reconnect
- *         NO_TIMER    no timer for the holder's time to live   FOREIGN_LATE   no look once the foreign channel is heard
+ * Broken: SLEEP_UNSUBSCRIBED   try, then subscribe, then sleep   NO_PROBE   no probe after a reconnect
+ *         NO_TIMER    no timer for the holder's time to live   FOREIGN_LATE   no probe once the foreign channel is subscribed
  *         CANCEL_KEEPS   a cancelled wait keeps a grant that was on its way, and renews it
  *         FOREVER LAST_FIRST WAITERS=3   a release grants to the last in line
  */
@@ -37,10 +37,10 @@ bool unknown;            /* its holder does not know, or is gone: nobody renews 
 bool expired;            /* free because a lease ended */
 chan line = [WAITERS] of { byte };
 bool in_line[WAITERS];
-bool heard[WAITERS];     /* the server has a subscription to the waiter's channel */
-bool ear[WAITERS];       /* and one to the lock's */
+bool subscribed[WAITERS];     /* the server has a subscription to the waiter's channel */
+bool follows[WAITERS];       /* and one to the lock's */
 bool up[WAITERS];        /* the connection is there */
-bool granted[WAITERS];    /* received, not yet read: a grant; a hint to look */
+bool granted[WAITERS];    /* received, not yet read: a grant; a hint to probe */
 bool hinted[WAITERS];
 bool waits[WAITERS];
 byte breaks = BREAKS;
@@ -51,10 +51,10 @@ inline grant(who, knows) {
 }
 
 /* To a connection that is gone it is lost. */
-#define tell_grant(who) granted[who] = up[who]
-#define tell_look(who) hinted[who] = (up[who] -> 1 : hinted[who])
+#define send_grant(who) granted[who] = up[who]
+#define send_hint(who) hinted[who] = (up[who] -> 1 : hinted[who])
 
-/* The free lock: to the first in line that hears, or else to whoever comes, which foreign clients are told. */
+/* The free lock: to the first in line that is subscribed, or else to whoever comes: foreign clients get a message. */
 inline pass_on() {
     holder = NOBODY; unknown = 0;
     do
@@ -69,7 +69,7 @@ inline pass_on() {
 #endif
         line ? w; in_line[w] = 0;
         if
-        :: heard[w] -> grant(w, 0); tell_grant(w); break
+        :: subscribed[w] -> grant(w, 0); send_grant(w); break
         :: else
         fi
     :: len(line) == 0 -> hint_all(); break
@@ -82,7 +82,7 @@ inline hint_all() {
     do
     :: w < WAITERS ->
         if
-        :: ear[w] -> tell_look(w)
+        :: follows[w] -> send_hint(w)
         :: else
         fi;
         w++
@@ -90,7 +90,7 @@ inline hint_all() {
     od
 }
 
-/* One try. Its own grant once more; or what is free when nobody who hears stands before it; or a place in line. */
+/* One try. Its own grant once more; or what is free when no subscriber stands before it; or a place in line. */
 inline try(stand) {
     got = 0;
     if
@@ -101,7 +101,7 @@ inline try(stand) {
             line ? w; in_line[w] = 0;
             if
             :: w == me -> grant(me, 1); got = 1; break
-            :: w != me && heard[w] -> grant(w, 0); tell_grant(w); break
+            :: w != me && subscribed[w] -> grant(w, 0); send_grant(w); break
             :: else
             fi
         :: len(line) == 0 -> grant(me, 1); got = 1; break
@@ -153,12 +153,12 @@ active [WAITERS] proctype a_waiter() {
         d_step { waits[me] = 1; try(0) }
         do
         :: got -> break
-        :: !got && !up[me] -> d_step { up[me] = 1; heard[me] = 0; ear[me] = 0 } /* connect */
-        :: !got && up[me] && !heard[me] -> /* subscribe, and have it confirmed */
-#ifdef DEAF_SLEEP
+        :: !got && !up[me] -> d_step { up[me] = 1; subscribed[me] = 0; follows[me] = 0 } /* connect */
+        :: !got && up[me] && !subscribed[me] -> /* subscribe, and have it confirmed */
+#ifdef SLEEP_UNSUBSCRIBED
             d_step { try(1) };
             if
-            :: up[me] -> heard[me] = 1
+            :: up[me] -> subscribed[me] = 1
             :: !up[me]
             fi;
             if
@@ -167,22 +167,22 @@ active [WAITERS] proctype a_waiter() {
             fi
 #else
             if
-            :: d_step { up[me] -> heard[me] = 1 }
+            :: d_step { up[me] -> subscribed[me] = 1 }
             :: !up[me]
             fi
 #endif
-        :: !got && up[me] && heard[me] ->
+        :: !got && up[me] && subscribed[me] ->
             d_step { try(1) };
             if
-            :: !got && foreign && !ear[me] ->
+            :: !got && foreign && !follows[me] ->
                 if
-                :: d_step { up[me] -> ear[me] = 1 }
+                :: d_step { up[me] -> follows[me] = 1 }
                 :: !up[me]
                 fi;
 #ifdef FOREIGN_LATE
                 goto sleep
 #endif
-            :: !got && (!foreign || ear[me]) ->
+            :: !got && (!foreign || follows[me]) ->
 sleep:
                 if
                 :: granted[me] ->
@@ -192,10 +192,10 @@ sleep:
                         :: else
                         fi }
                 :: hinted[me] -> hinted[me] = 0
-#ifndef NO_LOOK
+#ifndef NO_PROBE
                 :: !up[me]
 #else
-                :: !up[me] -> d_step { up[me] = 1; heard[me] = 1; ear[me] = foreign }; goto sleep
+                :: !up[me] -> d_step { up[me] = 1; subscribed[me] = 1; follows[me] = foreign }; goto sleep
 #endif
 #ifndef NO_TIMER
                 :: expired
@@ -227,15 +227,15 @@ end:
     od
 }
 
-active proctype trouble() {
+active proctype failures() {
     byte k;
 end:
     do
     :: d_step { holder != NOBODY && unknown && !(unread) -> holder = NOBODY; unknown = 0; expired = 1 }
     :: d_step { breaks > 0 && up[0] -> k = 0; lose() }
     :: d_step { breaks > 0 && up[1] -> k = 1; lose(); k = 0 }
-    :: d_step { !up[0] && heard[0] -> heard[0] = 0; ear[0] = 0 } /* the server notices */
-    :: d_step { !up[1] && heard[1] -> heard[1] = 0; ear[1] = 0 }
+    :: d_step { !up[0] && subscribed[0] -> subscribed[0] = 0; follows[0] = 0 } /* the server notices */
+    :: d_step { !up[1] && subscribed[1] -> subscribed[1] = 0; follows[1] = 0 }
     od
 }
 

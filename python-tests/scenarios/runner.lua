@@ -61,7 +61,7 @@ local function hook(client, wait)
   coroutine.yield()
 end
 
--- ---- words
+-- ---- arguments
 
 local function decode(word)
   if word == "%" then return "" end
@@ -82,7 +82,7 @@ local function seconds(ms)
   return ms == "-1" and -1 or tonumber(ms) / 1000
 end
 
---- What a client hears that is no answer to a coroutine: the first event that is wanted.
+--- The first wanted event of a client that is no answer to a coroutine.
 local function next_of(client, wanted)
   local place = 1
   while true do
@@ -197,15 +197,15 @@ function verbs.cancel(name)
   return said(good, err, nil, "NOT_HELD")
 end
 
---- A verb that asks something about an owner, and says it under a name.
-local function asks(method, name)
+--- A verb that queries a value of an owner, and prints it under a name.
+local function query(method, name)
   return function(lock, owner)
     local value, err = handle(lock)[method](handle(lock), {owner = tonumber(owner)})
     return said(value, err, name)
   end
 end
 
-verbs.token, verbs.holds = asks("token", "token"), asks("hold_count", "holds")
+verbs.token, verbs.holds = query("token", "token"), query("hold_count", "holds")
 
 function verbs.state(lock, owner)
   local state, err = handle(lock):state {owner = tonumber(owner)}
@@ -249,7 +249,7 @@ function verbs.adopt(lock, owner, name)
   return said(token, err, "token")
 end
 
---- A verb of a number that is changed or asked for. otherwise is the status for false.
+--- A verb that changes or reads a number. otherwise is the status for false.
 local function counts(method, name, otherwise)
   return function(lock, value)
     local good, err = handle(lock)[method](handle(lock), tonumber(value))
@@ -272,7 +272,7 @@ function verbs.permit(lock, owner, index)
   return said(id and #id, err, "digits")
 end
 
--- ---- transactions: a coroutine in the function of each, which carries out one step at a time
+-- ---- transactions: a coroutine in the function of each, which executes one step at a time
 
 function verbs.txn(client, name)
   things[name] = {owner = handle(client)}
@@ -292,15 +292,15 @@ function verbs.watch(name, key)
   local txn = things[name]
   if txn.co then return verbs.watching(name, key) end
   txn.co = coroutine.create(function()
-    local good, why, err = pcall(txn.owner.transaction, txn.owner, {key}, function(open)
+    local good, result, err = pcall(txn.owner.transaction, txn.owner, {key}, function(open)
       local step = coroutine.yield "OK"
       while step ~= "commit" do
         if step == "rollback" then error(step, 0) end
         step = coroutine.yield(step(open))
       end
     end, 1)
-    if not good then assert(why == "rollback", why) end
-    return not good or why, err
+    if not good then assert(result == "rollback", result) end
+    return not good or result, err
   end)
   stepping[txn.co] = true
   return ended(txn, coroutine.resume(txn.co))

@@ -283,13 +283,13 @@ def test_libdlock_release_wakes_foreign(redis_server: Server, jvm: Jvm, client: 
             assert ours.acquire(timeout=WHILE)
             waiter = Running(theirs.try_lock, 1, WHILE)
             wait_until(lambda: listeners(redis_server, name) == 1 and subscribed(jvm, name))
-            heard = len(jvm.pubsub.heard)
+            received = len(jvm.pubsub.received)
             began = time.monotonic()
             ours.release()
             assert waiter.result() is True
             took.append(waiter.done - began)
-            wait_until(lambda: len(jvm.pubsub.heard) > heard)  # a thread that tried again in that moment needed no message
-            assert jvm.pubsub.heard[heard:] == [(channel_of(name), b"0")]
+            wait_until(lambda: len(jvm.pubsub.received) > received)  # a thread that tried again in that moment needed no message
+            assert jvm.pubsub.received[received:] == [(channel_of(name), b"0")]
             assert theirs.unlock(1)
             wait_until(lambda: listeners(redis_server, name) == 0)
         assert statistics.median(took) < SOON, took

@@ -187,7 +187,7 @@ class JavaSide(Side):
             self.refused()
 
     def load(self, server: Server, count: int) -> list[Turn]:
-        holds = self.call("load", count, "add" if self.adds else "look", "count").value
+        holds = self.call("load", count, "add" if self.adds else "compare", "count").value
         return [Turn(self.label, wanted / 1e6, got / 1e6, done / 1e6, token) for wanted, got, done, token in holds]
 
 

@@ -42,8 +42,8 @@ def wire(redis: Client) -> Wire:
 def who(redis_server: Server) -> Iterator[Callable[..., Who]]:
     made: list[Who] = []
 
-    def make(hear: bool = True) -> Who:
-        made.append(Who(redis_server, hear))
+    def make(subscribe: bool = True) -> Who:
+        made.append(Who(redis_server, subscribe))
         return made[-1]
 
     yield make
@@ -470,24 +470,24 @@ def test_entries_without_details_are_dead(wire: Wire, who: Callable[..., Who], r
 
 
 def test_who_does_not_hear_is_passed_over(wire: Wire, who: Callable[..., Who]) -> None:
-    a, deaf, b = who(), who(hear=False), who()
+    a, unsubscribed, b = who(), who(subscribe=False), who()
     wire.acquire(a)
-    wire.acquire(deaf, LINE)
+    wire.acquire(unsubscribed, LINE)
     wire.acquire(b, LINE)
     wire.release(a)
     assert wire.holder() == {b.raw: b"1"}
-    assert wire.acquire(deaf, LINE, seq=2)[0] == 0 and wire.queue() == [deaf.raw]
+    assert wire.acquire(unsubscribed, LINE, seq=2)[0] == 0 and wire.queue() == [unsubscribed.raw]
     wire.release(b)
     assert wire.holder() == {}
-    assert wire.acquire(deaf, LINE, seq=3)[0] == 1
+    assert wire.acquire(unsubscribed, LINE, seq=3)[0] == 1
 
 
 def test_who_watches_all_channels_does_not_hear_for_the_dead(
     wire: Wire, who: Callable[..., Who], redis_server: Server
 ) -> None:
-    a, deaf, b = who(), who(hear=False), who()
+    a, unsubscribed, b = who(), who(subscribe=False), who()
     wire.acquire(a)
-    wire.acquire(deaf, LINE)
+    wire.acquire(unsubscribed, LINE)
     wire.acquire(b, LINE)
     with redis_server.client() as monitor:
         monitor.send("PSUBSCRIBE", "*")
@@ -497,7 +497,7 @@ def test_who_watches_all_channels_does_not_hear_for_the_dead(
 
 
 def test_who_polls_need_not_hear(wire: Wire, who: Callable[..., Who]) -> None:
-    a, poller = who(), who(hear=False)
+    a, poller = who(), who(subscribe=False)
     wire.acquire(a)
     wire.acquire(poller, POLL)
     wire.release(a)
@@ -820,7 +820,7 @@ def test_inspect_changes_nothing(wire: Wire, who: Callable[..., Who]) -> None:
 
 def test_what_is_left_behind_vanishes(wire: Wire, who: Callable[..., Who], foreign_subscriber: Client) -> None:
     beat = 40
-    ours = [who(hear=False) for _ in range(3)]
+    ours = [who(subscribe=False) for _ in range(3)]
     wire.acquire(who(), lease=100)
     for one in ours:
         wire.acquire(one, LINE, beat=beat)

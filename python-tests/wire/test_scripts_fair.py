@@ -36,8 +36,8 @@ def wire(redis: Client) -> Wire:
 def process(redis_server: Server) -> Iterator[Processes]:
     made: list[Process] = []
 
-    def make(hear: bool = True) -> Process:
-        made.append(Process(redis_server, hear))
+    def make(subscribe: bool = True) -> Process:
+        made.append(Process(redis_server, subscribe))
         return made[-1]
 
     yield make
@@ -48,7 +48,7 @@ def process(redis_server: Server) -> Iterator[Processes]:
 @pytest.fixture
 def who(process: Processes) -> Holds:
     """A hold of a new process."""
-    return lambda hear=True: process(hear).hold()
+    return lambda subscribe=True: process(subscribe).hold()
 
 
 @pytest.fixture
@@ -329,29 +329,29 @@ def test_the_head_of_a_free_lock_leaves(wire: Wire, who: Holds, java: Javas) -> 
 
 
 def test_who_does_not_hear_is_passed_over_and_comes_back(wire: Wire, who: Holds) -> None:
-    a, deaf, b, c, late = who(), who(hear=False), who(), who(), who()
+    a, unsubscribed, b, c, late = who(), who(subscribe=False), who(), who(), who()
     wire.acquire(a)
-    for one in deaf, b, c:
+    for one in unsubscribed, b, c:
         wire.acquire(one, LINE)
     wire.release(a)
     assert wire.holder() == b.raw and wire.line() == [c.raw]
     wire.acquire(late, LINE)
-    wire.acquire(deaf, LINE, seq=2)
-    assert wire.line() == [deaf.raw, c.raw, late.raw]  # it came before them
-    deaf.process.listen(True)
+    wire.acquire(unsubscribed, LINE, seq=2)
+    assert wire.line() == [unsubscribed.raw, c.raw, late.raw]  # it came before them
+    unsubscribed.process.subscribe(True)
     wire.release(b)
-    assert wire.holder() == deaf.raw and told(deaf, wire) == wire.last_token()
+    assert wire.holder() == unsubscribed.raw and told(unsubscribed, wire) == wire.last_token()
 
 
 def test_alone_and_deaf(wire: Wire, who: Holds) -> None:
-    a, deaf, poller = who(), who(hear=False), who(hear=False)
+    a, unsubscribed, poller = who(), who(subscribe=False), who(subscribe=False)
     wire.acquire(a)
-    wire.acquire(deaf, LINE)
+    wire.acquire(unsubscribed, LINE)
     wire.release(a)
     assert wire.holder() is None
-    assert wire.acquire(deaf, LINE)[0] == 1
+    assert wire.acquire(unsubscribed, LINE)[0] == 1
     wire.acquire(poller, POLL)
-    wire.release(deaf)
+    wire.release(unsubscribed)
     assert wire.holder() == poller.raw and wire.acquire(poller, POLL) == [1, wire.last_token()]
     wire.release(poller)
     only_the_counter_is_left(wire)
@@ -360,8 +360,8 @@ def test_alone_and_deaf(wire: Wire, who: Holds) -> None:
 def test_a_monitor_of_all_channels_does_not_hear_for_the_dead(
     wire: Wire, who: Holds, redis_server: Server
 ) -> None:
-    a, deaf, b = who(), who(hear=False), who()
-    for one in a, deaf, b:
+    a, unsubscribed, b = who(), who(subscribe=False), who()
+    for one in a, unsubscribed, b:
         wire.acquire(one, LINE)
     with redis_server.client() as monitor:
         monitor.subscribe("*", command="PSUBSCRIBE")
@@ -430,7 +430,7 @@ def test_garbage_of_the_dead_does_not_grow(wire: Wire, process: Processes, java:
     wire.acquire(stays, LINE)  # the line never becomes empty
     sizes = []
     for number in range(300):
-        short = Hold(process(hear=False) if number < 1 else stays.process, number)
+        short = Hold(process(subscribe=False) if number < 1 else stays.process, number)
         short.id = f"{number:08x}-1111-8000-8000-00000000000f:1"
         wire.acquire(short, LINE, beat=1)
         if number % 2:
@@ -593,7 +593,7 @@ def test_ours_are_not_given_up_when_redissons_go(wire: Wire, who: Holds, java: J
 
 @pytest.mark.parametrize("score", [True, False], ids=["score", "no score"])
 def test_a_ghost_at_the_head(wire: Wire, who: Holds, java: Javas, score: bool) -> None:
-    a, b, c, ghost = who(), who(), who(), java(hear=False)
+    a, b, c, ghost = who(), who(), who(), java(subscribe=False)
     wire.acquire(a)
     ghost.acquire()
     wire.acquire(b, LINE)
@@ -610,7 +610,7 @@ def test_a_ghost_at_the_head(wire: Wire, who: Holds, java: Javas, score: bool) -
 
 
 def test_the_time_of_a_ghost_is_real(wire: Wire, who: Holds, java: Javas) -> None:
-    a, b, ghost = who(), who(), java(hear=False)
+    a, b, ghost = who(), who(), java(subscribe=False)
     ghost.acquire()
     wire.acquire(b, LINE)
     wire.redis.command("DEL", wire.name)
@@ -624,7 +624,7 @@ def test_the_time_of_a_ghost_is_real(wire: Wire, who: Holds, java: Javas) -> Non
 
 
 def test_a_ghost_seen_during_the_hold_goes_soon(wire: Wire, who: Holds, java: Javas) -> None:
-    a, b, ghost = who(), who(), java(hear=False)
+    a, b, ghost = who(), who(), java(subscribe=False)
     wire.acquire(a)
     ghost.acquire()
     wire.acquire(b, LINE)
@@ -638,7 +638,7 @@ def test_a_ghost_seen_during_the_hold_goes_soon(wire: Wire, who: Holds, java: Ja
 
 
 def test_a_head_that_hears_elsewhere_takes_its_turn(wire: Wire, who: Holds, java: Javas) -> None:
-    a, b, j = who(), who(), java(hear=False)
+    a, b, j = who(), who(), java(subscribe=False)
     wire.acquire(a)
     j.acquire()
     wire.acquire(b, LINE)
@@ -650,7 +650,7 @@ def test_a_head_that_hears_elsewhere_takes_its_turn(wire: Wire, who: Holds, java
 
 
 def test_many_ghosts_of_one_jvm(wire: Wire, who: Holds, java: Javas) -> None:
-    a, b, ghosts = who(), who(), [java(hear=False) for _ in range(3)]
+    a, b, ghosts = who(), who(), [java(subscribe=False) for _ in range(3)]
     for ghost in ghosts:  # threads of one JVM
         ghost.id = ghosts[0].id[:36] + ghost.id[36:]
     wire.acquire(a)
@@ -666,7 +666,7 @@ def test_many_ghosts_of_one_jvm(wire: Wire, who: Holds, java: Javas) -> None:
 
 
 def test_every_jvm_has_its_own_time(wire: Wire, who: Holds, java: Javas) -> None:
-    a, b, one, other = who(), who(), java(hear=False), java(hear=False)
+    a, b, one, other = who(), who(), java(subscribe=False), java(subscribe=False)
     wire.acquire(a)
     one.acquire()
     other.acquire()
@@ -679,16 +679,16 @@ def test_every_jvm_has_its_own_time(wire: Wire, who: Holds, java: Javas) -> None
 
 
 def test_who_was_without_an_ear_and_has_one(wire: Wire, who: Holds, java: Javas) -> None:
-    a, b, j = who(), who(), java(hear=False)
+    a, b, j = who(), who(), java(subscribe=False)
     wire.acquire(a)
     j.acquire()
     wire.acquire(b, LINE)
     wire.head_has_been(deaf_ms=60_000)
-    j.listen(True)
+    j.subscribe(True)
     wire.acquire(b, LINE)
     assert not wire.redis.command("HEXISTS", wire.about, "?")
     wire.release(a)
-    j.listen(False)
+    j.subscribe(False)
     assert wire.acquire(b, LINE)[0] == 0
     wire.head_has_been(idle_ms=5000)
     assert wire.acquire(b, LINE)[0] == 0 and wire.line() == [j.raw, b.raw]
@@ -721,7 +721,7 @@ def test_a_free_lock_is_left_alone_only_while_it_is_free(wire: Wire, who: Holds,
 
 
 def test_an_outlived_ghost_goes_at_once(wire: Wire, who: Holds, java: Javas) -> None:
-    a, b, c, ghost = who(), who(), who(), java(hear=False)
+    a, b, c, ghost = who(), who(), who(), java(subscribe=False)
     wire.acquire(a)
     ghost.acquire()
     wire.acquire(b, LINE)
@@ -735,7 +735,7 @@ def test_an_outlived_ghost_goes_at_once(wire: Wire, who: Holds, java: Javas) -> 
 def test_ours_is_told_that_the_head_may_be_dead(
     wire: Wire, who: Holds, java: Javas, redis_server: Server
 ) -> None:
-    a, b, ghost, j = who(), who(), java(hear=False), java()
+    a, b, ghost, j = who(), who(), java(subscribe=False), java()
     wire.acquire(a)
     ghost.acquire()
     j.acquire()
@@ -768,9 +768,9 @@ def test_given_up_and_put_back(wire: Wire, who: Holds, java: Javas) -> None:
 
 
 def test_the_whole_line_was_given_up(wire: Wire, who: Holds, java: Javas) -> None:
-    a, line, deaf, j = who(), [who() for _ in range(3)], who(hear=False), java()
+    a, line, unsubscribed, j = who(), [who() for _ in range(3)], who(subscribe=False), java()
     wire.acquire(a)
-    wire.acquire(deaf, LINE)
+    wire.acquire(unsubscribed, LINE)
     for one in line:
         wire.acquire(one, LINE)
     wire.redis.command("DEL", wire.queue_key, wire.timeout_key)  # delete() does so
@@ -778,9 +778,9 @@ def test_the_whole_line_was_given_up(wire: Wire, who: Holds, java: Javas) -> Non
     assert wire.holder() == line[0].raw and wire.line() == [one.raw for one in line[1:]]
     assert wire.left(wire.queue_key) > KEEP - 5000 < wire.left(wire.timeout_key)
     assert all(score > wire.now() + PLACE - 5000 for score in wire.scores().values()) and len(wire.scores()) == 2
-    wire.acquire(deaf, LINE)
-    assert wire.line() == [one.raw for one in (deaf, *line[1:])]
-    for one in deaf, *line[1:]:
+    wire.acquire(unsubscribed, LINE)
+    assert wire.line() == [one.raw for one in (unsubscribed, *line[1:])]
+    for one in unsubscribed, *line[1:]:
         wire.redis.command("ZADD", wire.timeout_key, 1, one.id)
     j.acquire()
     wire.release(line[0])

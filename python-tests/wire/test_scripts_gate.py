@@ -70,8 +70,8 @@ def gate(redis: Client) -> Gate:
 def who(redis_server: Server) -> Iterator[Callable[..., Who]]:
     made: list[Who] = []
 
-    def make(hear: bool = True) -> Who:
-        made.append(Who(redis_server, hear))
+    def make(subscribe: bool = True) -> Who:
+        made.append(Who(redis_server, subscribe))
         return made[-1]
 
     yield make
@@ -138,7 +138,7 @@ def test_names_with_and_without_braces_have_their_own_gates(redis: Client, who: 
 
 
 def test_closing_sends_everybody_away(gate: Gate, wire: Wire, who: Callable[..., Who]) -> None:
-    a, b, c, outside = who(), who(), who(hear=False), who()
+    a, b, c, outside = who(), who(), who(subscribe=False), who()
     wire.acquire(a)
     wire.acquire(b, LINE)
     wire.acquire(c, LINE)

@@ -228,7 +228,7 @@ class Play:
         self.random = random.Random(seed)
         self.wire, self.java, self.subscriber = wire, java, subscriber
         self.left: int | None = None
-        self.heard: list[bytes] = []
+        self.received: list[bytes] = []
         self.gate = False
         self.requests: list[tuple[str, int, Hold, list[int]]] = []
 
@@ -237,14 +237,14 @@ class Play:
             opens = self.left > 0
             self.left = self.left - number if self.left > number else None
             if self.left is None and opens:
-                self.heard.append(b"0")
+                self.received.append(b"0")
         return [1, self.left or 0]
 
     def set(self, number: int) -> list[int]:
         if self.left is not None:
             return [0, self.left]
         self.left = number
-        self.heard.append(b"1")
+        self.received.append(b"1")
         return [1, number]
 
     def change(self) -> None:
@@ -267,7 +267,7 @@ class Play:
             assert self.java.call(what) == (before or 0)
         elif self.random.random() < 0.3:
             assert self.java.call(what) == (0 if before is None else 1)
-            self.heard += [] if before is None else [b"1"]
+            self.received += [] if before is None else [b"1"]
             self.left = None
 
     def step(self) -> None:
@@ -286,8 +286,8 @@ class Play:
     def check(self) -> None:
         assert self.wire.value() == self.left and self.wire.change("count") == [1, self.left or 0]
         assert self.wire.wait() == (GATE_CLOSED if self.gate else NOT_NOW if self.left else OPEN)
-        assert self.subscriber.messages() == self.heard
-        self.heard = []
+        assert self.subscriber.messages() == self.received
+        self.received = []
         self.wire.all_ours_end(self.wire.name)
 
 

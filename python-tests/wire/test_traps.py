@@ -262,7 +262,7 @@ def test_trap_09_ghosts_at_the_head(world: World) -> None:
     ours, names = world.client(), ("scored", "scoreless")
     first, second = ([ours.fair_lock(name, owner=owner) for name in names] for owner in (1, 2))
     for lock, name in zip(first, names):
-        assert lock.acquire() and world.waiter(name, hear=False).acquire() is not None
+        assert lock.acquire() and world.waiter(name, subscribe=False).acquire() is not None
     waiters = [wait_for(lock) for lock in second]
     world.in_line(2, "scored"), world.in_line(2, "scoreless"), world.command("DEL", timeout_key("scoreless"))
     before = ours.stats()["commands"]

@@ -40,7 +40,7 @@ static dlock_status combine(const char *url, const dlock_options *options, struc
     dlock_status status = dli_url_parse(url, site, set, reterr);
 
     if (status == DLOCK_OK)
-        status = dli_options_lay(set, options, reterr);
+        status = dli_options_overlay(set, options, reterr);
     if (status == DLOCK_OK)
         status = dli_options_check(set, reterr);
     return status == DLOCK_OK ? dli_site_check(site, set, reterr) : status;

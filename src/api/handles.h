@@ -30,7 +30,7 @@ dlock_status dli_lock_ready(const dlock_lock *lock, int64_t *owner, dlock_error 
 dlock_status dli_lock_cannot(const dlock_lock *lock, const char *what, dlock_error *reterr);
 
 /*
- * ---- order.c
+ * ---- operations.c
  *
  * status is the result of making the operation. When it is not DLOCK_OK, it is the answer. Otherwise the operation is
  * executed or submitted, and the caller loses it. *operation is NULL when there was no memory for it. The operation is

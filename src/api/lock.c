@@ -89,9 +89,9 @@ static dlock_status combine(const dlock_client *client, const dlock_options *opt
     dlock_status status;
 
     dli_options_init(set);
-    status = dli_options_lay(set, &client->core->options, reterr);
+    status = dli_options_overlay(set, &client->core->options, reterr);
     if (status == DLOCK_OK)
-        status = dli_options_lay_lock(set, options, reterr);
+        status = dli_options_overlay_lock(set, options, reterr);
     if (status == DLOCK_OK &&
         !dli_client_may_lease(client->core, set->number[DLI_OPT_LEASE_MS] + set->number[DLI_OPT_LOCK_DELAY_MS]))
         return dli_fail(reterr, DLOCK_LEASE_REFUSED,
@@ -191,7 +191,8 @@ static dlock_status find_hold(const dlock_lock *lock, int64_t owner, struct dli_
 }
 
 /* Report the result of a call about a hold, and drop the hold's ref. */
-static dlock_status over(struct dli_entry *entry, dlock_status status, const dlock_error *reason, dlock_error *reterr)
+static dlock_status finish_call(struct dli_entry *entry, dlock_status status, const dlock_error *reason,
+                                dlock_error *reterr)
 {
     dli_lock_report(entry, status, reason, reterr);
     dli_entry_unref(entry);
@@ -218,7 +219,7 @@ dlock_status dlock_lock_acquire(dlock_lock *lock, int64_t owner, int64_t wait_ms
     status = dli_acquire(entry, &terms, owner, dli_wait(wait_ms), &token, &reason);
     if (status == DLOCK_OK && ret_token)
         *ret_token = token;
-    return over(entry, status, &reason, reterr);
+    return finish_call(entry, status, &reason, reterr);
 }
 
 dlock_status dlock_lock_release(dlock_lock *lock, int64_t owner, dlock_error *reterr)
@@ -236,7 +237,7 @@ dlock_status dlock_lock_release(dlock_lock *lock, int64_t owner, dlock_error *re
         return status;
     terms = lock->terms;
     status = dli_release(entry, &terms, owner, &reason);
-    return over(entry, status, &reason, reterr);
+    return finish_call(entry, status, &reason, reterr);
 }
 
 dlock_status dlock_lock_acquire_local(dlock_lock *lock, int64_t owner, int64_t *ret_token, dlock_error *reterr)
@@ -253,7 +254,7 @@ dlock_status dlock_lock_acquire_local(dlock_lock *lock, int64_t owner, int64_t *
     status = dli_acquire_local(entry, &lock->terms, owner, &token);
     if (status == DLOCK_OK && ret_token)
         *ret_token = token;
-    return over(entry, status, NULL, reterr);
+    return finish_call(entry, status, NULL, reterr);
 }
 
 dlock_status dlock_lock_release_local(dlock_lock *lock, int64_t owner, dlock_error *reterr)
@@ -265,7 +266,7 @@ dlock_status dlock_lock_release_local(dlock_lock *lock, int64_t owner, dlock_err
         return dli_lock_report(lock->entry, DLOCK_WOULD_BLOCK, NULL, reterr);
     if (status == DLOCK_OK)
         status = find_hold(lock, owner, &entry, reterr);
-    return status == DLOCK_OK ? over(entry, dli_release_local(entry, owner), NULL, reterr) : status;
+    return status == DLOCK_OK ? finish_call(entry, dli_release_local(entry, owner), NULL, reterr) : status;
 }
 
 dlock_status dlock_lock_submit_acquire(dlock_lock *lock, int64_t owner, int64_t wait_ms, int64_t tag,
@@ -281,7 +282,8 @@ dlock_status dlock_lock_submit_acquire(dlock_lock *lock, int64_t owner, int64_t 
     status = dli_hold_to_acquire(lock->entry, lock->kind, owner, lock->terms.permits, &entry);
     if (status != DLOCK_OK)
         return dli_lock_report(lock->entry, status, NULL, reterr);
-    return over(entry, dli_submit_acquire(entry, &lock->terms, owner, dli_wait(wait_ms), tag, NULL), NULL, reterr);
+    return finish_call(entry, dli_submit_acquire(entry, &lock->terms, owner, dli_wait(wait_ms), tag, NULL), NULL,
+                       reterr);
 }
 
 dlock_status dlock_lock_submit_release(dlock_lock *lock, int64_t owner, int64_t tag, dlock_error *reterr)
@@ -295,7 +297,7 @@ dlock_status dlock_lock_submit_release(dlock_lock *lock, int64_t owner, int64_t 
         status = find_hold(lock, owner, &entry, reterr);
     if (status != DLOCK_OK)
         return status;
-    return over(entry, dli_submit_release(entry, &lock->terms, owner, tag, NULL), NULL, reterr);
+    return finish_call(entry, dli_submit_release(entry, &lock->terms, owner, tag, NULL), NULL, reterr);
 }
 
 /* A multi-lock always answers by an event: DLOCK_WOULD_BLOCK instead of DLOCK_OK. */
@@ -325,7 +327,7 @@ dlock_status dlock_lock_begin_acquire(dlock_lock *lock, int64_t owner, int64_t w
     status = dli_begin_acquire(entry, &lock->terms, owner, dli_wait(wait_ms), tag, &token, &reason);
     if (status == DLOCK_OK && ret_token)
         *ret_token = token;
-    return over(entry, status, &reason, reterr);
+    return finish_call(entry, status, &reason, reterr);
 }
 
 dlock_status dlock_lock_begin_release(dlock_lock *lock, int64_t owner, int64_t tag, dlock_error *reterr)
@@ -340,7 +342,7 @@ dlock_status dlock_lock_begin_release(dlock_lock *lock, int64_t owner, int64_t t
         status = find_hold(lock, owner, &entry, reterr);
     if (status != DLOCK_OK)
         return status;
-    return over(entry, dli_begin_release(entry, &lock->terms, owner, tag, &reason), &reason, reterr);
+    return finish_call(entry, dli_begin_release(entry, &lock->terms, owner, tag, &reason), &reason, reterr);
 }
 
 dlock_status dlock_lock_cancel(dlock_lock *lock, int64_t owner, dlock_error *reterr)
@@ -354,7 +356,7 @@ dlock_status dlock_lock_cancel(dlock_lock *lock, int64_t owner, dlock_error *ret
         return dli_several_cancel(lock, owner, reterr);
     if (!(entry = dli_hold_waiting(lock->entry, lock->kind, owner)))
         return dli_lock_report(lock->entry, DLOCK_NOT_HELD, NULL, reterr);
-    return over(entry, dli_submit_cancel(entry, &lock->terms, owner), NULL, reterr);
+    return finish_call(entry, dli_submit_cancel(entry, &lock->terms, owner), NULL, reterr);
 }
 
 /* ---- what an owner has */
@@ -390,7 +392,7 @@ static dlock_status held(const dlock_lock *lock, int64_t owner, int64_t *token, 
     status = find_hold(lock, owner, &entry, reterr);
     if (status != DLOCK_OK)
         return status;
-    return over(entry, dli_query_held(entry, owner, token, count, remaining), NULL, reterr);
+    return finish_call(entry, dli_query_held(entry, owner, token, count, remaining), NULL, reterr);
 }
 
 dlock_status dlock_lock_remaining_ms(dlock_lock *lock, int64_t owner, int64_t *ret_remaining_ms, dlock_error *reterr)

@@ -61,8 +61,8 @@ dlock_status dlock_lock_new_multi(dlock_client *client, dlock_lock **members, si
 /* ---- calls */
 
 /* Report the result, which names the member that stood in the way. Drops the ref on multi; the handle may be gone. */
-static dlock_status over(struct dli_multi *multi, dlock_status status, size_t blocked, const dlock_error *reason,
-                         dlock_error *reterr)
+static dlock_status finish_call(struct dli_multi *multi, dlock_status status, size_t blocked, const dlock_error *reason,
+                                dlock_error *reterr)
 {
     dli_lock_report(multi->member[blocked < multi->count ? blocked : 0].entry, status, reason, reterr);
     dli_multi_unref(multi);
@@ -82,7 +82,7 @@ dlock_status dli_several_acquire(dlock_lock *lock, int64_t owner, int64_t wait_m
     status = dli_multi_acquire(multi, owner, dli_wait(wait_ms), &token, &blocked, &reason);
     if (status == DLOCK_OK && ret_token)
         *ret_token = token;
-    return over(multi, status, blocked, &reason, reterr);
+    return finish_call(multi, status, blocked, &reason, reterr);
 }
 
 /* The state of owner's hold of one member. */
@@ -120,7 +120,7 @@ dlock_status dli_several_release(dlock_lock *lock, int64_t owner, dlock_error *r
     dli_multi_ref(multi);
     if (!not_held(lock, owner, &blocked))
         status = dli_multi_release(multi, owner, &blocked, &reason);
-    return over(multi, status, blocked, &reason, reterr);
+    return finish_call(multi, status, blocked, &reason, reterr);
 }
 
 dlock_status dli_several_submit(dlock_lock *lock, int64_t owner, int64_t wait_ms, int64_t tag, int release,
@@ -135,7 +135,7 @@ dlock_status dli_several_submit(dlock_lock *lock, int64_t owner, int64_t wait_ms
         status = dli_run_acquire(multi, owner, dli_wait(wait_ms), tag);
     else if (!not_held(lock, owner, &blocked))
         status = dli_run_release(multi, owner, tag);
-    return over(multi, status, blocked, NULL, reterr);
+    return finish_call(multi, status, blocked, NULL, reterr);
 }
 
 dlock_status dli_several_cancel(dlock_lock *lock, int64_t owner, dlock_error *reterr)

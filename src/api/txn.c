@@ -98,16 +98,16 @@ dlock_status dlock_txn_get(dlock_txn *txn, const char *key, size_t key_size, uin
 /* ---- write */
 
 /* Queue one command on a key: words[1] is the key. */
-static dlock_status queue(dlock_txn *txn, int count, const char *const *words, const size_t *sizes, dlock_error *reterr)
+static dlock_status queue(dlock_txn *txn, int count, const char *const *args, const size_t *sizes, dlock_error *reterr)
 {
     dlock_error reason = {.code = DLOCK_OK};
     dlock_status status = dli_txn_enter(txn, 0, &reason);
 
     if (status == DLOCK_OK) {
-        status = dli_txn_write(&txn->txn, count, words, sizes, &reason);
+        status = dli_txn_write(&txn->txn, count, args, sizes, &reason);
         dli_txn_leave(txn);
     }
-    return status == DLOCK_OK ? status : said(txn, words[1], sizes[1], &reason, reterr);
+    return status == DLOCK_OK ? status : said(txn, args[1], sizes[1], &reason, reterr);
 }
 
 dlock_status dlock_txn_set(dlock_txn *txn, const char *key, size_t key_size, const uint8_t *value, size_t value_size,

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { QUOTE_MAX = 256 };
+enum { ESCAPE_MAX = 256 };
 
 /* By hand: releases of clang-format disagree here. */
 /* clang-format off */
@@ -135,7 +135,7 @@ dlock_status dli_fail_forgot(dlock_error *box, int64_t token, int64_t before)
 }
 
 /* Write the printable form of the first character at bytes. Returns how many bytes it had. */
-static size_t quote_one(char out[5], const unsigned char *bytes, size_t size)
+static size_t escape_one(char out[5], const unsigned char *bytes, size_t size)
 {
     static const char hex[] = "0123456789abcdef";
     size_t length = printable(bytes, size);
@@ -151,12 +151,12 @@ static size_t quote_one(char out[5], const unsigned char *bytes, size_t size)
 const char *dli_escape(char *out, size_t out_size, const char *bytes, size_t size)
 {
     static const char dots[] = "...";
-    size_t room = out_size < QUOTE_MAX ? out_size : QUOTE_MAX, used = 0, at = 0, before_dots = 0;
+    size_t room = out_size < ESCAPE_MAX ? out_size : ESCAPE_MAX, used = 0, at = 0, before_dots = 0;
     if (out_size == 0)
         return "";
     while (at < size) {
         char one[5];
-        size_t taken = quote_one(one, (const unsigned char *)bytes + at, size - at), length = strlen(one);
+        size_t taken = escape_one(one, (const unsigned char *)bytes + at, size - at), length = strlen(one);
         if (used + length + 1 > room)
             break;
         memcpy(out + used, one, length);

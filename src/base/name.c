@@ -53,7 +53,7 @@ dlock_status dli_name_in(char full[DLI_NAME_MAX + 1], size_t *size, const char *
     return dli_name_check(full, *size, box);
 }
 
-int dli_name_order(const struct dli_name *a, const struct dli_name *b)
+int dli_name_compare(const struct dli_name *a, const struct dli_name *b)
 {
     int unlike = memcmp(a->text, b->text, a->size < b->size ? a->size : b->size);
 

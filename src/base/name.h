@@ -22,6 +22,6 @@ dlock_status dli_name_in(char full[DLI_NAME_MAX + 1], size_t *size, const char *
                          dlock_error *box);
 
 /* Compare by bytes; a prefix comes first. < 0, 0 or > 0. */
-int dli_name_order(const struct dli_name *a, const struct dli_name *b);
+int dli_name_compare(const struct dli_name *a, const struct dli_name *b);
 
 #endif

@@ -151,7 +151,7 @@ dlock_status dli_options_put(struct dlock_options *set, int option, const char *
                     (long long)row->low, (long long)row->high);
 }
 
-dlock_status dli_options_lay(struct dlock_options *set, const struct dlock_options *over, dlock_error *box)
+dlock_status dli_options_overlay(struct dlock_options *set, const struct dlock_options *over, dlock_error *box)
 {
     for (int i = 0; over && i < DLI_OPT_COUNT; i++) {
         if (!(over->given >> i & 1))
@@ -174,14 +174,14 @@ static int differs(const struct dlock_options *a, const struct dlock_options *b,
                            : a->number[option] != b->number[option];
 }
 
-dlock_status dli_options_lay_lock(struct dlock_options *set, const struct dlock_options *over, dlock_error *box)
+dlock_status dli_options_overlay_lock(struct dlock_options *set, const struct dlock_options *over, dlock_error *box)
 {
     for (int i = DLI_OPT_OF_CLIENTS; over && i < DLI_OPT_COUNT; i++)
         if (over->given >> i & 1 && differs(set, over, i))
             return dli_fail(box, DLOCK_INVALID_OPTION,
                             "The option %s belongs to the client: a lock cannot have another one.",
                             dli_option_table[i].name);
-    return dli_options_lay(set, over, box);
+    return dli_options_overlay(set, over, box);
 }
 
 static int word_of(const struct dlock_options *set, int option, const char *const words[3])

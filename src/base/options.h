@@ -95,13 +95,13 @@ dlock_status dli_options_put(struct dlock_options *set, int option, const char *
 /*
  * Copy the options that were given in over (may be NULL) to set. DLOCK_OUT_OF_MEMORY leaves set usable, partly changed.
  */
-dlock_status dli_options_lay(struct dlock_options *set, const struct dlock_options *over, dlock_error *box);
+dlock_status dli_options_overlay(struct dlock_options *set, const struct dlock_options *over, dlock_error *box);
 
 /*
- * As dli_options_lay, for a lock: set has its client's options. DLOCK_INVALID_OPTION when over changes one that is the
+ * As dli_options_overlay, for a lock: set has its client's options. DLOCK_INVALID_OPTION when over changes one that is the
  * client's.
  */
-dlock_status dli_options_lay_lock(struct dlock_options *set, const struct dlock_options *over, dlock_error *box);
+dlock_status dli_options_overlay_lock(struct dlock_options *set, const struct dlock_options *over, dlock_error *box);
 
 /*
  * Check the rules between options when a set is used: a renewed lease has at least 500 ms, max_hold_ms is not 0, tokens

@@ -36,7 +36,7 @@ static const int64_t attention = 1000000;
 
 void dli_acquire_expect(struct dli_waiter *waiter)
 {
-    waiter->tell = DLI_TELL_CALLER;
+    waiter->notify = DLI_NOTIFY_CALLER;
     __atomic_store_n(&waiter->settled, 0, __ATOMIC_RELAXED);
     waiter->sleeping = 0;
 }
@@ -47,7 +47,7 @@ dlock_status dli_acquire_result(const struct dli_waiter *waiter)
 }
 
 /* Without the mutex. */
-static int nap(struct dli_waiter *waiter, int64_t limit, int interruptible)
+static int sleep_on(struct dli_waiter *waiter, int64_t limit, int interruptible)
 {
     if (interruptible || limit != DLI_NEVER)
         return dli_futex_wait(&waiter->settled, 0, limit == DLI_NEVER ? -1 : limit);
@@ -78,7 +78,7 @@ static dlock_status await(struct dli_waiter *waiter, int interruptible, int *sur
             limit = dli_now() + attention;
         waiter->sleeping = 1;
         dli_entry_unlock(entry);
-        woken = nap(waiter, limit, interruptible);
+        woken = sleep_on(waiter, limit, interruptible);
         if ((*sure = granted_for_sure(waiter)))
             return DLOCK_OK;
         dli_entry_lock(entry);
@@ -100,7 +100,7 @@ dlock_status dli_acquire_receive(struct dli_waiter *waiter, int64_t *token)
     struct dli_entry *entry = waiter->entry;
     int64_t now = dli_now();
 
-    waiter->tell = DLI_TELL_NOBODY;
+    waiter->notify = DLI_NOTIFY_NOBODY;
     waiter->settled = 0;
     dli_mutex_tick(&entry->m, now);
     if (waiter->claim.state != DLI_CLAIM_HELD) {
@@ -166,7 +166,7 @@ dlock_status dli_acquire_answer(struct dli_waiter *waiter, dlock_status status, 
 /* entry.mutex held: the claim goes on without its caller. */
 static void interrupted(struct dli_waiter *waiter)
 {
-    waiter->tell = DLI_TELL_NOBODY;
+    waiter->notify = DLI_NOTIFY_NOBODY;
     waiter->interrupted = 1;
     dli_mutex_loosen(&waiter->entry->m, &waiter->claim);
 }
@@ -203,7 +203,7 @@ dlock_status dli_acquire(struct dli_entry *entry, const struct dli_terms *terms,
 }
 
 /* entry.mutex held: count a claim that ended in memory, and drop its ref. */
-static void part(struct dli_entry *entry, struct dli_claim *ended)
+static void finish_in_memory(struct dli_entry *entry, struct dli_claim *ended)
 {
     if (!ended || ended->state != DLI_CLAIM_DONE)
         return;
@@ -214,7 +214,7 @@ static void part(struct dli_entry *entry, struct dli_claim *ended)
 void dli_acquire_released(struct dli_entry *entry, struct dli_claim *ended, int64_t now)
 {
     dli_waiter_deliver(entry, now); /* the claim may still have something to report */
-    part(entry, ended);
+    finish_in_memory(entry, ended);
     dli_entry_pump(entry, now);
 }
 

@@ -31,7 +31,7 @@ dlock_status dli_release_local(struct dli_entry *entry, int64_t owner);
  *            for. Otherwise returns the answer.
  *  expect    the machine's next answer is for the claim's caller, and sets settled.
  *  result    of a settled claim.
- *  answer    what the caller is told after a result.
+ *  answer    what the caller gets after a result.
  *  report    fills in reason from an exchange that the caller has not made itself. Returns status.
  *  released  does what a release in memory leaves to do.
  */
@@ -46,7 +46,7 @@ void dli_acquire_released(struct dli_entry *entry, struct dli_claim *ended, int6
 /* entry.mutex held: the caller takes its grant. DLOCK_LOST when the grant was over before the caller woke up. */
 dlock_status dli_acquire_receive(struct dli_waiter *waiter, int64_t *token);
 
-/* ---- submit.c: an event with tag tells the result; with a run, the run is told instead */
+/* ---- submit.c: an event with tag has the result; with a run, the run gets it instead */
 dlock_status dli_submit_acquire(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t wait,
                                 int64_t tag, struct dli_run *run);
 dlock_status dli_submit_release(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t tag,
@@ -58,7 +58,7 @@ dlock_status dli_begin_acquire(struct dli_entry *entry, const struct dli_terms *
 dlock_status dli_begin_release(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t tag,
                                dlock_error *reason);
 
-/* Release what owner holds in the background. Nobody is told the result. */
+/* Release what owner holds in the background. Nobody gets the result. */
 void dli_submit_give_up(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner);
 
 /* End owner's wait, or give back a grant that came after owner was interrupted. DLOCK_OK or DLOCK_NOT_HELD. */

@@ -9,7 +9,7 @@
 
 #include "sys/sys.h"
 
-static int ask_check(struct dli_operation *operation)
+static int prepare_check(struct dli_operation *operation)
 {
     dli_operation_begin(operation, DLI_VERB_CHECK);
     operation->request->kind = dli_kind_find(DLOCK_KIND_MUTEX);
@@ -18,7 +18,7 @@ static int ask_check(struct dli_operation *operation)
     return 1;
 }
 
-static int heard_check(struct dli_operation *operation)
+static int answered_check(struct dli_operation *operation)
 {
     struct dli_client *client = operation->client;
     struct dli_findings before;
@@ -36,7 +36,7 @@ static int heard_check(struct dli_operation *operation)
 
 struct dli_operation *dli_operation_check(struct dli_client *client, int64_t deadline)
 {
-    static const struct dli_task task = {ask_check, heard_check};
+    static const struct dli_task task = {prepare_check, answered_check};
     struct dli_operation *operation = dli_operation_new(client, &task);
     const char *in = dli_options_text(&client->options, DLI_OPT_NAMESPACE);
     char name[DLI_NAME_MAX + 1];

@@ -54,7 +54,7 @@ dlock_status dli_client_new(const struct dlock_options *options, const struct dl
     if (!client)
         return dli_fail(box, DLOCK_OUT_OF_MEMORY, "no memory for a client");
     dli_options_init(&client->options);
-    if ((status = dli_options_lay(&client->options, options, box)) != DLOCK_OK)
+    if ((status = dli_options_overlay(&client->options, options, box)) != DLOCK_OK)
         goto fail_options;
     if (dli_events_init(&client->events, options->number[DLI_OPT_EVENT_LIMIT],
                         &client->stats[DLOCK_STAT_EVENTS_DROPPED])) {

@@ -21,7 +21,7 @@ static void close_machine(struct dli_entry *entry, int64_t now)
     dli_mutex_close(&entry->m, now);
 }
 
-/* The number of machines that still have something to tell the server. */
+/* The number of machines that still have something to send to the server. */
 static int64_t busy_entries(struct dli_client *client)
 {
     int64_t busy = 0;
@@ -75,7 +75,7 @@ void dli_client_progress(struct dli_client *client)
 }
 
 /*
- * Lanes are shut and timers are gone. This visit tells all waiters that depended on them. Any other waiter has an
+ * Lanes are shut and timers are gone. This visit ends all waits that depended on them. Any other waiter has an
  * exchange of its own under way.
  */
 static void end_queue(struct dli_client *client)
@@ -115,7 +115,7 @@ int64_t dli_client_leaving(struct dli_client *client, int64_t now)
 }
 
 /* Refuse new calls. Returns whether the threads run. */
-static int shut_door(struct dli_client *client)
+static int refuse_new_calls(struct dli_client *client)
 {
     int started;
 
@@ -129,7 +129,7 @@ static int shut_door(struct dli_client *client)
 
 void dli_client_leave(struct dli_client *client, int64_t deadline)
 {
-    int started = shut_door(client);
+    int started = refuse_new_calls(client);
 
     if (started) /* before the visits, so that no progress is missed */
         __atomic_store_n(&client->leave_at, deadline > 0 ? deadline : 1, __ATOMIC_RELEASE);
@@ -144,7 +144,7 @@ void dli_client_leave(struct dli_client *client, int64_t deadline)
 dlock_status dli_client_shut(struct dli_client *client, int release, int64_t deadline)
 {
     dlock_status status = DLOCK_OK;
-    int started = shut_door(client);
+    int started = refuse_new_calls(client);
 
     if (!release && started)
         stop_loops(client);

@@ -88,26 +88,26 @@ struct dli_entry {
     struct dli_entry *before; /* with a ref: the entry of the same owner's slot - 1 */
     struct dli_link children; /* the holds of this name, by sibling; under client.mutex */
     struct dli_link sibling;
-    int64_t owner, slot; /* of the hold */
-    int64_t wanted;      /* atomic: the machine's grant number; finds the hold that a message is for */
-    int64_t under;       /* READ: the grant number of owner's write hold at the acquire; 0: none */
-    int reserved;        /* chosen for an acquisition that has not begun yet */
-    int64_t followed;    /* the grant number whose own channel is subscribed to */
-    int64_t listeners;   /* holds that share the subscription; guarded by the store */
-    int64_t heard_at;    /* atomic: subscribed since then; 0: not subscribed */
-    int64_t gate_asked;  /* client.line_ups at the last query of the gate; 0: none */
-    int64_t highest;     /* atomic: the highest token of the holds of this parent */
+    int64_t owner, slot;    /* of the hold */
+    int64_t wanted;         /* atomic: the machine's grant number; finds the hold that a message is for */
+    int64_t under;          /* READ: the grant number of owner's write hold at the acquire; 0: none */
+    int reserved;           /* chosen for an acquisition that has not begun yet */
+    int64_t followed;       /* the grant number whose own channel is subscribed to */
+    int64_t listeners;      /* holds that share the subscription; guarded by the store */
+    int64_t subscribed_at;  /* atomic: subscribed since then; 0: not subscribed */
+    int64_t gate_query_ups; /* client.line_ups at the last query of the gate; 0: none */
+    int64_t highest;        /* atomic: the highest token of the holds of this parent */
     struct dli_mutex_rules rules;
     struct dli_mutex m;
-    struct dli_timer timer;          /* under the loop's mutex */
-    struct dli_request *request;     /* the exchange in flight */
-    dlock_error *reason;             /* the failure of the last exchange, or NULL */
-    struct dli_gate_query *question; /* the query of the gate under way, or NULL; line.c */
-    int64_t timer_at;                /* what the timer is set to; DLI_NEVER: not set */
-    int64_t handles;                 /* atomic: lock handles of the name */
-    int apart;                       /* its last renewal was refused: the next one shares no request */
-    int surplus;                     /* refs to drop when the mutex is released */
-    uint32_t *woken;                 /* futex of the caller to wake when the mutex is released */
+    struct dli_timer timer;            /* under the loop's mutex */
+    struct dli_request *request;       /* the exchange in flight */
+    dlock_error *reason;               /* the failure of the last exchange, or NULL */
+    struct dli_gate_query *gate_query; /* the query of the gate under way, or NULL; line.c */
+    int64_t timer_at;                  /* what the timer is set to; DLI_NEVER: not set */
+    int64_t handles;                   /* atomic: lock handles of the name */
+    int apart;                         /* its last renewal was refused: the next one shares no request */
+    int surplus;                       /* refs to drop when the mutex is released */
+    uint32_t *woken;                   /* futex of the caller to wake when the mutex is released */
     struct dli_run *cut_off;   /* multi-locks to end when the mutex is released: no thread takes their next step */
     char giver[DLI_OWNER_MAX]; /* the id of the grant being adopted, or whose adoption is being undone */
     int64_t heir;              /* the grant number that the adopted grant gets here */
@@ -115,15 +115,15 @@ struct dli_entry {
 
 enum { DLI_SETTLED_ENDED = 1, DLI_SETTLED_GRANTED };
 
-/* One claim, and what it takes to tell its caller. */
+/* One claim, and what is needed to notify its caller. */
 struct dli_waiter {
     struct dli_claim claim;
     struct dli_entry *entry; /* with a ref */
     int64_t refs;
     uint32_t settled;   /* futex, DLI_SETTLED_* when the machine has answered */
     int64_t sure_until; /* SETTLED_GRANTED: passing time alone does not end the grant before */
-    enum { DLI_TELL_NOBODY, DLI_TELL_CALLER, DLI_TELL_QUEUE, DLI_TELL_RUN } tell; /* who gets the answer */
-    int sleeping;                                                                 /* the caller sleeps on settled */
+    enum { DLI_NOTIFY_NOBODY, DLI_NOTIFY_CALLER, DLI_NOTIFY_QUEUE, DLI_NOTIFY_RUN } notify; /* who gets the answer */
+    int sleeping;    /* the caller sleeps on settled */
     int interrupted; /* a signal interrupted its caller, who may call again */
     int64_t tag;
     dlock_error *reason;    /* TELL_QUEUE: the failure it ended with, or NULL */
@@ -221,7 +221,7 @@ int dli_entry_handled(const struct dli_entry *entry);
 void dli_entry_retire(struct dli_entry *entry);
 
 /*
- * entry.mutex held: do what the machine wants now: tell claims, post events, send in the background, set the timer.
+ * entry.mutex held: do what the machine wants now: notify claims, post events, send in the background, set the timer.
  * Once the threads are told to stop, only an exchange on its way is left behind.
  */
 void dli_entry_pump(struct dli_entry *entry, int64_t now);
@@ -285,7 +285,7 @@ void dli_waiter_unref(struct dli_waiter *waiter);
 /* entry.mutex held: the status of a claim whose time is over. */
 dlock_status dli_waiter_overdue(const struct dli_waiter *waiter);
 
-/* entry.mutex held: post what the machine reports, and tell the callers of settled claims. */
+/* entry.mutex held: post what the machine reports, and notify the callers of settled claims. */
 void dli_waiter_deliver(struct dli_entry *entry, int64_t now);
 
 /* ---- renewal.c */

@@ -11,7 +11,7 @@
 
 #include "sys/sys.h"
 
-static int order(int64_t a, int64_t b)
+static int compare_numbers(int64_t a, int64_t b)
 {
     return a < b ? -1 : a > b;
 }
@@ -19,13 +19,13 @@ static int order(int64_t a, int64_t b)
 static int compare(const void *a, const void *b)
 {
     const struct dli_entry *x = a, *y = b;
-    int unlike = dli_name_order(&x->name, &y->name);
+    int unlike = dli_name_compare(&x->name, &y->name);
 
     if (!unlike)
-        unlike = order(x->kind->id, y->kind->id);
+        unlike = compare_numbers(x->kind->id, y->kind->id);
     if (!unlike)
-        unlike = order(x->owner, y->owner);
-    return unlike ? unlike : order(x->slot, y->slot);
+        unlike = compare_numbers(x->owner, y->owner);
+    return unlike ? unlike : compare_numbers(x->slot, y->slot);
 }
 
 void dli_entry_lock(struct dli_entry *entry)

@@ -48,7 +48,7 @@ struct dli_events {
     int64_t count, limit; /* nodes in the queue; from limit on, nodes that may be dropped are */
     int64_t *dropped;     /* atomic counter */
     int64_t many_until;   /* see dli_events_one_by_one */
-    int64_t reader;       /* atomic: the thread that last asked for an event; 0: none yet */
+    int64_t reader;       /* atomic: the thread that last called for an event; 0: none yet */
 };
 
 /* 0, or -1 (errno). */

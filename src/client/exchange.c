@@ -34,7 +34,7 @@ static void remember(struct dli_entry *entry)
 }
 
 /* The server's clock was set back. Logged once for each lease that this made longer. */
-static void tell_cut(const struct dli_entry *entry, int64_t cut)
+static void log_cut(const struct dli_entry *entry, int64_t cut)
 {
     char text[DLI_EVENT_TEXT], name[128];
 
@@ -54,7 +54,7 @@ static void digest(struct dli_entry *entry, int64_t now)
         dli_fail_forgot(entry->request->reason, answer->token, entry->m.tokens.end - 1);
     remember(entry);
     if (answer->status == DLOCK_OK && answer->cut > 0)
-        tell_cut(entry, answer->cut);
+        log_cut(entry, answer->cut);
     if (answer->status == DLOCK_OK && answer->got == DLI_TRY_GRANTED)
         dli_client_count(client, DLOCK_STAT_WIRE_GRANTS, 1);
     if (answer->status == DLOCK_OK && answer->released && !entry->m.leaving && !entry->m.drop.lingered)
@@ -64,7 +64,7 @@ static void digest(struct dli_entry *entry, int64_t now)
 
 static void background_done(struct dli_request *request)
 {
-    struct dli_entry *entry = request->asker;
+    struct dli_entry *entry = request->context;
     int64_t now = dli_now();
 
     dli_entry_lock(entry);
@@ -87,7 +87,7 @@ static void prepare(struct dli_entry *entry, const struct dli_wish *wish, int64_
     request->place = entry->place;
     request->repeatable = 1;
     request->above = dli_mutex_owned(&entry->m) || entry->m.tokens.forgot ? 0 : entry->m.tokens.end;
-    request->asker = entry;
+    request->context = entry;
     exchange->wish = *wish;
     exchange->keep_ms = entry->rules.keep_ms;
     exchange->delay = entry->rules.delay;

@@ -82,7 +82,7 @@ dlock_status dli_hold_to_acquire(struct dli_entry *parent, const struct dli_kind
 }
 
 /* Rank of an entry for what owner has: 0 nothing, 1 lost or waiting, higher when held, highest when granted last. */
-static int64_t has_something(struct dli_entry *entry, int64_t owner)
+static int64_t rank_for(struct dli_entry *entry, int64_t owner)
 {
     struct dli_claim *claim;
     int64_t has;
@@ -117,7 +117,7 @@ static struct dli_entry *best_slot(struct dli_entry *parent, const struct dli_ki
     return best;
 }
 
-static struct dli_entry *whole(struct dli_entry *parent)
+static struct dli_entry *ref_parent(struct dli_entry *parent)
 {
     dli_entry_ref(parent);
     return parent;
@@ -125,7 +125,7 @@ static struct dli_entry *whole(struct dli_entry *parent)
 
 struct dli_entry *dli_hold_find(struct dli_entry *parent, const struct dli_kind *kind, int64_t owner)
 {
-    return kind->per_owner ? best_slot(parent, kind, owner, has_something) : whole(parent);
+    return kind->per_owner ? best_slot(parent, kind, owner, rank_for) : ref_parent(parent);
 }
 
 int64_t dli_hold_slots(struct dli_entry *parent, const struct dli_kind *kind, int64_t owner)
@@ -134,7 +134,7 @@ int64_t dli_hold_slots(struct dli_entry *parent, const struct dli_kind *kind, in
     int64_t held = 0;
 
     for (int64_t slot = 0; (entry = dli_entry_find_child(parent, kind, owner, slot)); slot++) {
-        held += has_something(entry, owner) > 1;
+        held += rank_for(entry, owner) > 1;
         dli_entry_unref(entry);
     }
     return held;
@@ -155,7 +155,7 @@ static int64_t has_wait(struct dli_entry *entry, int64_t owner)
 
 struct dli_entry *dli_hold_waiting(struct dli_entry *parent, const struct dli_kind *kind, int64_t owner)
 {
-    return kind->per_owner ? best_slot(parent, kind, owner, has_wait) : whole(parent);
+    return kind->per_owner ? best_slot(parent, kind, owner, has_wait) : ref_parent(parent);
 }
 
 /* ---- all holds of a name */
@@ -163,7 +163,7 @@ struct dli_entry *dli_hold_waiting(struct dli_entry *parent, const struct dli_ki
 enum { ROUND = 64 };
 
 /* Up to ROUND holds after last (NULL: from the start), each with a ref. */
-static int some(struct dli_entry *parent, struct dli_entry *last, struct dli_entry *out[ROUND])
+static int next_holds(struct dli_entry *parent, struct dli_entry *last, struct dli_entry *out[ROUND])
 {
     struct dli_link *link;
     int count = 0;
@@ -184,7 +184,7 @@ void dli_hold_each(struct dli_entry *parent, void (*visit)(struct dli_entry *ent
     int count;
 
     do {
-        count = some(parent, last, holds);
+        count = next_holds(parent, last, holds);
         if (last)
             dli_entry_unref(last);
         for (int i = 0; i < count; i++) {

@@ -12,13 +12,13 @@
 #include "sys/sys.h"
 
 /* The entry that counts the users of the subscription. */
-static struct dli_entry *ear(struct dli_entry *entry)
+static struct dli_entry *subscription_entry(struct dli_entry *entry)
 {
     return entry->parent && !entry->kind->own_channel ? entry->parent : entry;
 }
 
 /* entry.mutex held: begin or end the subscription. */
-static void listen(struct dli_entry *entry, int on)
+static void subscribe(struct dli_entry *entry, int on)
 {
     struct dli_store *store = entry->client->store;
     char owner[DLI_OWNER_MAX] = "";
@@ -27,16 +27,16 @@ static void listen(struct dli_entry *entry, int on)
         entry->followed = on ? entry->m.want.number : entry->followed;
         dli_entry_owner(entry, entry->followed, owner);
     }
-    store->ops->listen(store, entry->kind, entry->place, owner, on, &ear(entry)->listeners);
+    store->ops->subscribe(store, entry->kind, entry->place, owner, on, &subscription_entry(entry)->listeners);
 }
 
 /*
  * entry.mutex held: the subscription may exist already, for other holds. When it began after the last exchange was
  * sent, a message in between was missed: probe again.
  */
-static void join(struct dli_entry *entry)
+static void join_subscription(struct dli_entry *entry)
 {
-    int64_t since = __atomic_load_n(&ear(entry)->heard_at, __ATOMIC_ACQUIRE);
+    int64_t since = __atomic_load_n(&subscription_entry(entry)->subscribed_at, __ATOMIC_ACQUIRE);
 
     if (!since)
         return;
@@ -56,68 +56,68 @@ struct dli_gate_query {
     int outdated;            /* a message about the gate has come since */
 };
 
-static void question_free(struct dli_gate_query *question)
+static void gate_query_free(struct dli_gate_query *query)
 {
-    question->entry->client->store->ops->request_free(question->request);
-    free(question);
+    query->entry->client->store->ops->request_free(query->request);
+    free(query);
 }
 
-static void question_answered(struct dli_request *request)
+static void gate_answered(struct dli_request *request)
 {
-    struct dli_gate_query *question = request->asker;
-    struct dli_entry *entry = question->entry;
+    struct dli_gate_query *query = request->context;
+    struct dli_entry *entry = query->entry;
     int64_t now = dli_now(), left = request->gate_ms;
 
     dli_entry_lock(entry);
-    entry->question = NULL;
+    entry->gate_query = NULL;
     if (request->status != DLOCK_OK) {
-        entry->gate_asked = 0;
-    } else if (!question->outdated && entry->m.gate_until == question->until) {
+        entry->gate_query_ups = 0;
+    } else if (!query->outdated && entry->m.gate_until == query->until) {
         dli_mutex_gate(&entry->m, left < 0 ? 0 : dli_after_ms(now, left), now);
         dli_entry_pump(entry, now);
     }
     dli_entry_unlock(entry);
-    question_free(question);
+    gate_query_free(query);
     dli_entry_unref(entry);
 }
 
-static struct dli_gate_query *question_new(struct dli_entry *entry)
+static struct dli_gate_query *gate_query_new(struct dli_entry *entry)
 {
     struct dli_store *store = entry->client->store;
-    struct dli_gate_query *question = calloc(1, sizeof *question);
+    struct dli_gate_query *query = calloc(1, sizeof *query);
 
-    if (!question)
+    if (!query)
         return NULL;
-    if (!(question->request = store->ops->request_new(store))) {
-        free(question);
+    if (!(query->request = store->ops->request_new(store))) {
+        free(query);
         return NULL;
     }
-    question->entry = entry;
-    question->until = entry->m.gate_until;
-    question->request->verb = DLI_VERB_GATE_LEFT;
-    question->request->kind = entry->kind;
-    question->request->place = entry->place;
-    question->request->repeatable = 1;
-    question->request->deadline = dli_now() + entry->rules.attempt;
-    question->request->done = question_answered;
-    question->request->asker = question;
-    return question;
+    query->entry = entry;
+    query->until = entry->m.gate_until;
+    query->request->verb = DLI_VERB_GATE_LEFT;
+    query->request->kind = entry->kind;
+    query->request->place = entry->place;
+    query->request->repeatable = 1;
+    query->request->deadline = dli_now() + entry->rules.attempt;
+    query->request->done = gate_answered;
+    query->request->context = query;
+    return query;
 }
 
 /* entry.mutex held. */
-static void ask_for_gate(struct dli_entry *entry)
+static void query_gate(struct dli_entry *entry)
 {
-    struct dli_gate_query *question = question_new(entry);
+    struct dli_gate_query *query = gate_query_new(entry);
 
-    if (!question)
+    if (!query)
         return;
     dli_entry_ref(entry);
-    if (entry->client->store->ops->push(entry->loop->lane, question->request) != DLOCK_OK) {
+    if (entry->client->store->ops->push(entry->loop->lane, query->request) != DLOCK_OK) {
         entry->surplus++;
-        question_free(question);
+        gate_query_free(query);
         return;
     }
-    entry->question = question;
+    entry->gate_query = query;
 }
 
 /* entry.mutex held: query the gate once each time that the subscription has come up, while the gate matters here. */
@@ -129,11 +129,11 @@ static void follow_gate(struct dli_entry *entry)
     if (!m->holder || m->closed || !(m->waiters > 0 || m->gate_until > 0 || m->holder->linger > 0))
         return;
     client->store->ops->want(client->store);
-    if (entry->question || __atomic_load_n(&client->line, __ATOMIC_ACQUIRE) != DLI_LINE_READY ||
-        entry->gate_asked == __atomic_load_n(&client->line_ups, __ATOMIC_RELAXED))
+    if (entry->gate_query || __atomic_load_n(&client->line, __ATOMIC_ACQUIRE) != DLI_LINE_READY ||
+        entry->gate_query_ups == __atomic_load_n(&client->line_ups, __ATOMIC_RELAXED))
         return;
-    entry->gate_asked = __atomic_load_n(&client->line_ups, __ATOMIC_RELAXED);
-    ask_for_gate(entry);
+    entry->gate_query_ups = __atomic_load_n(&client->line_ups, __ATOMIC_RELAXED);
+    query_gate(entry);
 }
 
 void dli_line_follow(struct dli_entry *entry)
@@ -148,26 +148,26 @@ void dli_line_follow(struct dli_entry *entry)
         follow_gate(entry);
     if (m->line.listen != m->line.follows && __atomic_load_n(&client->line, __ATOMIC_ACQUIRE) == DLI_LINE_READY) {
         m->line.follows = m->line.listen;
-        listen(entry, m->line.listen);
+        subscribe(entry, m->line.listen);
         if (m->line.listen)
-            join(entry);
+            join_subscription(entry);
     }
 }
 
 /* entry.mutex held: the subscription is gone, although nothing here ended it. */
-static void deafen(struct dli_entry *entry)
+static void subscription_lost(struct dli_entry *entry)
 {
     struct dli_store *store = entry->client->store;
 
     if (entry->m.line.follows)
-        store->ops->forget(store, &ear(entry)->listeners);
-    __atomic_store_n(&ear(entry)->heard_at, 0, __ATOMIC_RELEASE);
+        store->ops->forget(store, &subscription_entry(entry)->listeners);
+    __atomic_store_n(&subscription_entry(entry)->subscribed_at, 0, __ATOMIC_RELEASE);
     entry->m.line.follows = entry->m.line.listening = 0;
 }
 
-static void look_again(struct dli_entry *entry, int64_t now)
+static void resubscribe(struct dli_entry *entry, int64_t now)
 {
-    deafen(entry);
+    subscription_lost(entry);
     dli_mutex_probe(&entry->m, now);
 }
 
@@ -177,7 +177,7 @@ static void up(void *owner)
 
     __atomic_add_fetch(&client->line_ups, 1, __ATOMIC_RELAXED);
     __atomic_store_n(&client->line, DLI_LINE_READY, __ATOMIC_RELEASE);
-    dli_client_each(client, look_again);
+    dli_client_each(client, resubscribe);
 }
 
 static void down(void *owner)
@@ -185,13 +185,13 @@ static void down(void *owner)
     struct dli_client *client = owner;
 
     __atomic_store_n(&client->line, DLI_LINE_BROKEN, __ATOMIC_RELEASE);
-    dli_client_each(client, look_again);
+    dli_client_each(client, resubscribe);
 }
 
 typedef void visit_fn(struct dli_entry *entry, int64_t now);
 
 /* Visit the entry and pump it. Drops the ref that it came with. */
-static void call_on(struct dli_entry *entry, visit_fn *visit)
+static void visit_entry(struct dli_entry *entry, visit_fn *visit)
 {
     int64_t now = dli_now();
 
@@ -203,82 +203,82 @@ static void call_on(struct dli_entry *entry, visit_fn *visit)
 }
 
 /* Visit the holds of a name and its entry. Drops the entry's ref. */
-static void call_on_all(struct dli_entry *entry, visit_fn *visit)
+static void visit_holds(struct dli_entry *entry, visit_fn *visit)
 {
     if (entry->kind->per_owner)
         dli_hold_each(entry, visit);
-    call_on(entry, visit);
+    visit_entry(entry, visit);
 }
 
 /* The entry that a message with a grant number is for, with a ref. NULL: it is not in this process. */
-static struct dli_entry *meant(struct dli_client *client, const struct dli_message_target *heard)
+static struct dli_entry *find_target(struct dli_client *client, const struct dli_message_target *target)
 {
-    struct dli_entry *entry = dli_entry_find(client, heard->family, heard->name, heard->size), *hold;
+    struct dli_entry *entry = dli_entry_find(client, target->family, target->name, target->size), *hold;
 
     if (!entry || !entry->kind->per_owner)
         return entry;
-    hold = dli_hold_of_number(entry, heard->number);
+    hold = dli_hold_of_number(entry, target->number);
     dli_entry_unref(entry);
     return hold;
 }
 
 /* Visit every entry that a message is for. */
-static void call_on_heard(struct dli_client *client, const struct dli_message_target *heard, visit_fn *visit)
+static void visit_target(struct dli_client *client, const struct dli_message_target *target, visit_fn *visit)
 {
     struct dli_entry *entry;
 
-    if (heard->number)
-        entry = meant(client, heard);
+    if (target->number)
+        entry = find_target(client, target);
     else
-        entry = dli_entry_find(client, heard->family, heard->name, heard->size);
+        entry = dli_entry_find(client, target->family, target->name, target->size);
     if (!entry)
         return;
-    if (heard->number)
-        call_on(entry, visit);
+    if (target->number)
+        visit_entry(entry, visit);
     else
-        call_on_all(entry, visit);
+        visit_holds(entry, visit);
 }
 
-static void now_listening(struct dli_entry *entry, int64_t now)
+static void note_subscribed(struct dli_entry *entry, int64_t now)
 {
-    __atomic_store_n(&ear(entry)->heard_at, now, __ATOMIC_RELEASE);
+    __atomic_store_n(&subscription_entry(entry)->subscribed_at, now, __ATOMIC_RELEASE);
     if (entry->m.line.listen) {
         entry->m.line.listening = 1;
         dli_mutex_probe(&entry->m, now);
     }
 }
 
-static void listens(void *owner, const struct dli_message_target *heard)
+static void subscribed(void *owner, const struct dli_message_target *target)
 {
-    call_on_heard(owner, heard, now_listening);
+    visit_target(owner, target, note_subscribed);
 }
 
-/* Two locks may share a channel. An entry that still wants the subscription asks for it again when it is pumped. */
-static void not_listening(struct dli_entry *entry, int64_t now)
+/* Two locks may share a channel. An entry that still wants the subscription subscribes again when it is pumped. */
+static void note_unsubscribed(struct dli_entry *entry, int64_t now)
 {
     (void)now;
-    deafen(entry);
+    subscription_lost(entry);
 }
 
-static void deaf(void *owner, const struct dli_message_target *heard)
+static void unsubscribed(void *owner, const struct dli_message_target *target)
 {
-    call_on_heard(owner, heard, not_listening);
+    visit_target(owner, target, note_unsubscribed);
 }
 
-static void look(struct dli_entry *entry, int64_t now)
+static void probe(struct dli_entry *entry, int64_t now)
 {
     dli_mutex_probe(&entry->m, now);
 }
 
-static void hint(void *owner, const struct dli_message_target *heard)
+static void hint(void *owner, const struct dli_message_target *target)
 {
-    call_on_heard(owner, heard, look);
+    visit_target(owner, target, probe);
 }
 
-static void granted(void *owner, const struct dli_message_target *heard, int64_t seq, int64_t token, int64_t tokens)
+static void granted(void *owner, const struct dli_message_target *target, int64_t seq, int64_t token, int64_t tokens)
 {
     struct dli_client *client = owner;
-    struct dli_entry *entry = meant(client, heard);
+    struct dli_entry *entry = find_target(client, target);
     int64_t now = dli_now();
 
     if (!entry)
@@ -286,7 +286,7 @@ static void granted(void *owner, const struct dli_message_target *heard, int64_t
     dli_entry_lock(entry);
     entry->surplus++;
     if (!dli_mutex_owned(&entry->m)) {
-        dli_mutex_pushed(&entry->m, heard->number, seq, token, tokens, now);
+        dli_mutex_pushed(&entry->m, target->number, seq, token, tokens, now);
         if (dli_mutex_owned(&entry->m))
             dli_client_count(client, DLOCK_STAT_PUSHED_GRANTS, 1);
     }
@@ -294,19 +294,19 @@ static void granted(void *owner, const struct dli_message_target *heard, int64_t
     dli_entry_unlock(entry);
 }
 
-static void hear_of_gate(struct dli_entry *entry, int64_t now)
+static void note_gate(struct dli_entry *entry, int64_t now)
 {
-    if (entry->question)
-        entry->question->outdated = 1;
+    if (entry->gate_query)
+        entry->gate_query->outdated = 1;
     dli_mutex_gate(&entry->m, entry->client->gate_until, now);
 }
 
-static void gate(void *owner, const struct dli_message_target *heard, int64_t ms)
+static void gate(void *owner, const struct dli_message_target *target, int64_t ms)
 {
     struct dli_client *client = owner;
 
     client->gate_until = ms > 0 ? dli_after_ms(dli_now(), ms) : 0;
-    call_on_heard(client, heard, hear_of_gate);
+    visit_target(client, target, note_gate);
 }
 
 static void note(void *owner, dlock_status status, const char *text)
@@ -316,4 +316,4 @@ static void note(void *owner, dlock_status status, const char *text)
     dli_events_log(&client->events, status, text);
 }
 
-const struct dli_store_hooks dli_line_hooks = {up, down, listens, deaf, hint, granted, gate, note};
+const struct dli_store_hooks dli_line_hooks = {up, down, subscribed, unsubscribed, hint, granted, gate, note};

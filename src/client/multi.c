@@ -11,7 +11,7 @@
 
 static int by_name(const void *a, const void *b)
 {
-    return dli_name_order(&((const struct dli_member *)a)->entry->name, &((const struct dli_member *)b)->entry->name);
+    return dli_name_compare(&((const struct dli_member *)a)->entry->name, &((const struct dli_member *)b)->entry->name);
 }
 
 dlock_status dli_multi_new(const struct dli_member *members, size_t count, struct dli_multi **ret, size_t *which)
@@ -258,7 +258,7 @@ dlock_status dli_multi_acquire(struct dli_multi *multi, int64_t owner, int64_t w
     return status == DLOCK_BUSY && wait > 0 ? DLOCK_TIMED_OUT : status;
 }
 
-int dli_multi_tells(dlock_status before, dlock_status status)
+int dli_multi_is_worse(dlock_status before, dlock_status status)
 {
     return status != DLOCK_OK && (before == DLOCK_OK || (status == DLOCK_LOST && before != DLOCK_LOST));
 }
@@ -271,7 +271,7 @@ dlock_status dli_multi_release(struct dli_multi *multi, int64_t owner, size_t *b
         dlock_error one = {.code = DLOCK_OK};
         dlock_status status = release_one(&multi->member[i], owner, &one);
 
-        if (!dli_multi_tells(worst, status))
+        if (!dli_multi_is_worse(worst, status))
             continue;
         worst = status;
         *reason = one;

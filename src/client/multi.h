@@ -70,10 +70,10 @@ size_t dli_multi_held(struct dli_multi *multi, int64_t owner, size_t count, int6
 void dli_multi_give_up(struct dli_multi *multi, int64_t owner, size_t count);
 
 /* Whether status replaces before as the answer for all: the first failure wins, but DLOCK_LOST wins over others. */
-int dli_multi_tells(dlock_status before, dlock_status status);
+int dli_multi_is_worse(dlock_status before, dlock_status status);
 
 /*
- * Release every member, whatever the others answer. Returns the answer that wins by dli_multi_tells, *blocked its
+ * Release every member, whatever the others answer. Returns the answer that wins by dli_multi_is_worse, *blocked its
  * member.
  */
 dlock_status dli_multi_release(struct dli_multi *multi, int64_t owner, size_t *blocked, dlock_error *reason);
@@ -93,7 +93,7 @@ static inline void dli_multi_together(struct dli_multi *multi)
         __atomic_store_n(&multi->apart, 0, __ATOMIC_RELAXED);
 }
 
-/* ---- multi_submit.c: the same without a waiting thread; one event tells the result */
+/* ---- multi_submit.c: the same without a waiting thread; one event has the result */
 
 struct dli_run;
 
@@ -116,7 +116,7 @@ dlock_status dli_run_release(struct dli_multi *multi, int64_t owner, int64_t tag
 int dli_run_cancel(struct dli_multi *multi, int64_t owner);
 
 /* entry.mutex of the member held: the acquire or release that was submitted for the run has ended. */
-void dli_run_told(struct dli_run *run, struct dli_entry *entry, dlock_status result, int64_t now);
+void dli_run_member_ended(struct dli_run *run, struct dli_entry *entry, dlock_status result, int64_t now);
 
 /* No mutex held: end the runs in this list. No thread takes their next step. */
 void dli_run_end(struct dli_run *cut_off);

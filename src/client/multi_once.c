@@ -54,7 +54,7 @@ static void join(struct part *part, struct dli_multi_row *row, int64_t now)
     struct dli_entry *entry = part->entry;
 
     dli_mutex_acquire(&entry->m, &part->waiter->claim, now);
-    part->waiter->tell = DLI_TELL_CALLER;
+    part->waiter->notify = DLI_NOTIFY_CALLER;
     dli_mutex_wish(&entry->m, DLI_LINE_ABSENT, now, &part->wish);
     dli_mutex_sent(&entry->m, &part->wish, now);
     dli_entry_owner(entry, part->wish.want, row->owner);
@@ -84,7 +84,7 @@ static struct dli_answer answer(const struct attempt *attempt, size_t i)
 }
 
 /*
- * Give the member's machine its answer. Returns the result of its claim. The claim does not ask again, even when the
+ * Give the member's machine its answer. Returns the result of its claim. The claim is not tried again, even when the
  * grant came too late to be of use: all members are settled now.
  */
 static dlock_status part_answered(struct attempt *attempt, size_t i, int64_t *token)
@@ -207,7 +207,7 @@ static struct attempt *attempt_new(struct dli_multi *multi, int64_t owner, int64
     return attempt;
 }
 
-static int possible(const struct dli_multi *multi)
+static int fits_one_script(const struct dli_multi *multi)
 {
     const struct dli_store *store = multi->client->store;
     uint32_t shard = store->ops->shard(store, multi->member[0].entry->place);
@@ -240,7 +240,7 @@ static dlock_status begin(struct dli_multi *multi, int64_t owner, struct attempt
     struct attempt *attempt;
     int64_t now = dli_now();
 
-    if (!possible(multi))
+    if (!fits_one_script(multi))
         return DLOCK_WOULD_BLOCK;
     if (!(attempt = attempt_new(multi, owner, now)))
         return DLOCK_OUT_OF_MEMORY;
@@ -272,7 +272,7 @@ dlock_status dli_multi_at_once(struct dli_multi *multi, int64_t owner, int64_t *
 
 static void answered(struct dli_request *request)
 {
-    struct attempt *attempt = request->asker;
+    struct attempt *attempt = request->context;
     struct dli_run *run = attempt->run;
     size_t blocked = 0;
     int64_t token;
@@ -293,7 +293,7 @@ dlock_status dli_multi_submit_at_once(struct dli_multi *multi, int64_t owner, st
     attempt->run = run;
     request = attempt->request;
     request->done = answered;
-    request->asker = attempt;
+    request->context = attempt;
     request->direct = dli_events_one_by_one(&multi->client->events, dli_now());
     status = multi->client->store->ops->push(multi->member[0].entry->loop->lane, request);
     if (status == DLOCK_OK)

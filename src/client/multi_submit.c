@@ -130,24 +130,24 @@ static void note(struct dli_run *run, dlock_status status)
 {
     int32_t before = __atomic_load_n(&run->status, __ATOMIC_RELAXED);
 
-    while (dli_multi_tells(before, status) &&
+    while (dli_multi_is_worse(before, status) &&
            !__atomic_compare_exchange_n(&run->status, &before, status, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
         continue;
 }
 
 /* A member has ended; the last one starts the next step. 1: no thread takes that step, and the run is the caller's. */
-static int less(struct dli_run *run, int64_t now)
+static int member_ended(struct dli_run *run, int64_t now)
 {
     return __atomic_sub_fetch(&run->pending, 1, __ATOMIC_ACQ_REL) == 0 &&
            !dli_loop_set_timer(run->multi->client->loops[0], &run->timer, now, now);
 }
 
-void dli_run_told(struct dli_run *run, struct dli_entry *entry, dlock_status result, int64_t now)
+void dli_run_member_ended(struct dli_run *run, struct dli_entry *entry, dlock_status result, int64_t now)
 {
-    if (result == DLOCK_BUSY && run->patient) /* no time was left when it was asked for */
+    if (result == DLOCK_BUSY && run->patient) /* no time was left when it was requested */
         result = DLOCK_TIMED_OUT;
     note(run, result);
-    if (!less(run, now))
+    if (!member_ended(run, now))
         return;
     run->next = entry->cut_off;
     entry->cut_off = run;
@@ -178,7 +178,7 @@ static int64_t time_left(const struct dli_run *run)
 }
 
 /* Acquire the next member. Its end may start the next step before this function returns, and may end the run. */
-static dlock_status ask(struct dli_run *run)
+static dlock_status acquire_member(struct dli_run *run)
 {
     struct dli_multi *multi = run->multi;
     const struct dli_member *member = &multi->member[run->at];
@@ -221,7 +221,7 @@ void dli_run_taken(struct dli_run *run, dlock_status status, size_t blocked)
         conclude(run, run->multi->count);
         return;
     }
-    if (!final && !is_cancelled(run->multi, run->owner) && (status = ask(run)) == DLOCK_OK)
+    if (!final && !is_cancelled(run->multi, run->owner) && (status = acquire_member(run)) == DLOCK_OK)
         return;
     run->at = blocked;
     note(run, status == DLOCK_WOULD_BLOCK ? DLOCK_CANCELLED : status);
@@ -239,7 +239,7 @@ static void go_on(struct dli_timer *timer, int64_t now)
     }
     run->at += run->status == DLOCK_OK;
     if (run->status == DLOCK_OK && run->at < run->multi->count && !is_cancelled(run->multi, run->owner)) {
-        dlock_status status = ask(run);
+        dlock_status status = acquire_member(run);
 
         if (status == DLOCK_OK)
             return;
@@ -292,7 +292,7 @@ dlock_status dli_run_acquire(struct dli_multi *multi, int64_t owner, int64_t wai
     enlist(run);
     status = run->at > 0 ? DLOCK_WOULD_BLOCK : dli_multi_submit_at_once(multi, owner, run);
     if (status == DLOCK_WOULD_BLOCK)
-        status = ask(run);
+        status = acquire_member(run);
     if (status != DLOCK_OK) {
         leave(run);
         dli_multi_give_up(multi, owner, run->at);
@@ -322,9 +322,9 @@ dlock_status dli_run_release(struct dli_multi *multi, int64_t owner, int64_t tag
         }
         note(run, status);
         if (status != DLOCK_OK)
-            less(run, now);
+            member_ended(run, now);
     }
-    if (less(run, now))
+    if (member_ended(run, now))
         dli_run_end(run);
     return DLOCK_OK;
 }

@@ -36,7 +36,7 @@ dlock_status dli_operation_report(const struct dli_operation *operation, dlock_e
                     own ? operation->reason.message : dli_status_find(status)->text);
 }
 
-static void tell_sight(const struct dli_inspection *inspection, int64_t *field)
+static void fill_inspection(const struct dli_inspection *inspection, int64_t *field)
 {
     int held = inspection->holder[0] != '\0',
         foreign = held && (strlen(inspection->holder) < 15 || inspection->holder[14] != '8');
@@ -50,7 +50,7 @@ static void tell_sight(const struct dli_inspection *inspection, int64_t *field)
             inspection->now_us > inspection->token ? (inspection->now_us - inspection->token) / DLI_MS : 0;
 }
 
-static void tell_text(const struct dli_operation *operation, char text[DLI_EVENT_TEXT])
+static void fill_text(const struct dli_operation *operation, char text[DLI_EVENT_TEXT])
 {
     dlock_error box = {.code = DLOCK_OK};
 
@@ -63,7 +63,7 @@ static void tell_text(const struct dli_operation *operation, char text[DLI_EVENT
     }
 }
 
-static void tell_numbers(const struct dli_operation *operation, int64_t field[DLOCK_FIELD_COUNT])
+static void fill_fields(const struct dli_operation *operation, int64_t field[DLOCK_FIELD_COUNT])
 {
     for (int i = 0; i < DLOCK_FIELD_COUNT; i++)
         field[i] = -1;
@@ -76,7 +76,7 @@ static void tell_numbers(const struct dli_operation *operation, int64_t field[DL
     if (operation->status != DLOCK_OK)
         return;
     if (operation->request->verb == DLI_VERB_INSPECT)
-        tell_sight(&operation->request->inspection, field);
+        fill_inspection(&operation->request->inspection, field);
     else if (operation->request->verb == DLI_VERB_CHANGE || operation->request->verb == DLI_VERB_CHECK)
         field[DLOCK_FIELD_VALUE] = operation->value;
     else if (operation->value > 0)
@@ -86,8 +86,8 @@ static void tell_numbers(const struct dli_operation *operation, int64_t field[DL
 void dli_operation_event(const struct dli_operation *operation, int64_t field[DLOCK_FIELD_COUNT],
                          char text[DLI_EVENT_TEXT])
 {
-    tell_numbers(operation, field);
-    tell_text(operation, text);
+    fill_fields(operation, field);
+    fill_text(operation, text);
 }
 
 /* ---- life */
@@ -96,7 +96,7 @@ static void read_node(struct dli_node *node, char text[DLI_EVENT_TEXT])
 {
     struct dli_operation *operation = DLI_OBJECT(node, struct dli_operation, node);
 
-    tell_text(operation, text);
+    fill_text(operation, text);
     dli_operation_free(operation);
 }
 
@@ -193,20 +193,20 @@ void dli_operation_renewal(struct dli_operation *operation, struct dli_entry *en
 }
 
 /* Prepare the next request. 1: send it. 0: the operation is over. */
-static int asked(struct dli_operation *operation)
+static int prepare_next(struct dli_operation *operation)
 {
     operation->request->reason = &operation->reason;
     operation->reason.code = DLOCK_OK;
     operation->reason.message[0] = '\0';
-    return operation->task->ask(operation);
+    return operation->task->prepare(operation);
 }
 
 dlock_status dli_operation_execute(struct dli_operation *operation)
 {
-    while (asked(operation)) {
+    while (prepare_next(operation)) {
         operation->client->store->ops->execute(operation->loop->lane, operation->request);
         operation->status = operation->request->status;
-        if (!operation->task->heard(operation))
+        if (!operation->task->answered(operation))
             break;
     }
     return operation->status;
@@ -215,14 +215,14 @@ dlock_status dli_operation_execute(struct dli_operation *operation)
 /* 1: a request is under way, and the operation is not the caller's any more. 0: it is over. */
 static int go_on(struct dli_operation *operation)
 {
-    while (asked(operation)) {
+    while (prepare_next(operation)) {
         dlock_status status = operation->client->store->ops->push(operation->loop->lane, operation->request);
 
         if (status == DLOCK_OK)
             return 1;
         operation->status = operation->request->status = status;
         operation->request->sent = 0;
-        if (!operation->task->heard(operation))
+        if (!operation->task->answered(operation))
             break;
     }
     return 0;
@@ -230,12 +230,12 @@ static int go_on(struct dli_operation *operation)
 
 static void answered(struct dli_request *request)
 {
-    struct dli_operation *operation = request->asker;
+    struct dli_operation *operation = request->context;
 
     operation->status = request->status;
-    if (operation->task->heard(operation) && go_on(operation))
+    if (operation->task->answered(operation) && go_on(operation))
         return;
-    tell_numbers(operation, operation->node.field);
+    fill_fields(operation, operation->node.field);
     if (!dli_events_keep(&operation->client->events, &operation->node))
         dli_operation_free(operation);
 }
@@ -247,7 +247,7 @@ dlock_status dli_operation_submit(struct dli_operation *operation, int64_t tag, 
 
     operation->tag = tag;
     operation->request->done = answered;
-    operation->request->asker = operation;
+    operation->request->context = operation;
     operation->request->direct = dli_events_one_by_one(events, dli_now());
     operation->status = dli_events_promise(events);
     if (operation->status == DLOCK_OK) {

@@ -1,6 +1,6 @@
 /*
  * operation.h: every operation on the server except acquire and release. An operation makes one or a few requests. A
- * caller executes it and waits, or submits it: then no thread waits, and an event tells the result.
+ * caller executes it and waits, or submits it: then no thread waits, and an event has the result.
  *
  * No mutex guards an operation. It belongs to its caller, after submission to its request, at the end to the event
  * queue.
@@ -15,10 +15,10 @@ struct dli_operation;
 /* The steps of a kind of operation. No mutex is held. */
 struct dli_task {
     /* Prepare the next request: 1. 0: the operation is over without one, and its status is the result. */
-    int (*ask)(struct dli_operation *operation);
+    int (*prepare)(struct dli_operation *operation);
 
-    /* The request was answered, and the operation has its status. 1: ask again. 0: the operation is over. */
-    int (*heard)(struct dli_operation *operation);
+    /* The request was answered, and the operation has its status. 1: prepare another one. 0: the operation is over. */
+    int (*answered)(struct dli_operation *operation);
 };
 
 struct dli_operation {

@@ -7,7 +7,7 @@
 
 #include "sys/sys.h"
 
-static int no_more(struct dli_operation *operation)
+static int answered_last(struct dli_operation *operation)
 {
     (void)operation;
     return 0;
@@ -27,15 +27,15 @@ static int next_member(struct dli_operation *operation)
 }
 
 /* With multi, the operation begins with the first member. */
-static struct dli_operation *about_all(struct dli_entry *entry, const struct dli_kind *kind, struct dli_multi *multi,
-                                       const struct dli_task *task)
+static struct dli_operation *new_operation(struct dli_entry *entry, const struct dli_kind *kind,
+                                           struct dli_multi *multi, const struct dli_task *task)
 {
     return dli_operation_about(entry, multi ? multi->member[0].kind : kind, multi, task);
 }
 
 /* ---- on the client */
 
-static int ask_plain(struct dli_operation *operation)
+static int prepare_plain(struct dli_operation *operation)
 {
     dli_operation_begin(operation, operation->request->verb);
     return 1;
@@ -43,7 +43,7 @@ static int ask_plain(struct dli_operation *operation)
 
 struct dli_operation *dli_operation_plain(struct dli_client *client, enum dli_verb verb, int64_t deadline)
 {
-    static const struct dli_task task = {ask_plain, no_more};
+    static const struct dli_task task = {prepare_plain, answered_last};
     struct dli_operation *operation = dli_operation_new(client, &task);
 
     if (!operation)
@@ -55,7 +55,7 @@ struct dli_operation *dli_operation_plain(struct dli_client *client, enum dli_ve
 
 /* ---- release by force */
 
-static int ask_force(struct dli_operation *operation)
+static int prepare_force(struct dli_operation *operation)
 {
     int64_t now = dli_now();
 
@@ -69,7 +69,7 @@ static int ask_force(struct dli_operation *operation)
     return 1;
 }
 
-static int heard_force(struct dli_operation *operation)
+static int answered_force(struct dli_operation *operation)
 {
     operation->any |= operation->status == DLOCK_OK;
     if (operation->status != DLOCK_OK && operation->status != DLOCK_NOT_HELD)
@@ -84,14 +84,14 @@ static int heard_force(struct dli_operation *operation)
 
 struct dli_operation *dli_operation_force(struct dli_entry *entry, const struct dli_kind *kind, struct dli_multi *multi)
 {
-    static const struct dli_task task = {ask_force, heard_force};
+    static const struct dli_task task = {prepare_force, answered_force};
 
-    return about_all(entry, kind, multi, &task);
+    return new_operation(entry, kind, multi, &task);
 }
 
 /* ---- inspect */
 
-static int ask_inspect(struct dli_operation *operation)
+static int prepare_inspect(struct dli_operation *operation)
 {
     dli_operation_begin(operation, DLI_VERB_INSPECT);
     return 1;
@@ -99,21 +99,21 @@ static int ask_inspect(struct dli_operation *operation)
 
 struct dli_operation *dli_operation_inspect(struct dli_entry *entry)
 {
-    static const struct dli_task task = {ask_inspect, no_more};
+    static const struct dli_task task = {prepare_inspect, answered_last};
 
     return dli_operation_about(entry, entry->kind, NULL, &task);
 }
 
 /* ---- the gate */
 
-static int ask_gate(struct dli_operation *operation)
+static int prepare_gate(struct dli_operation *operation)
 {
     dli_operation_begin(operation, DLI_VERB_GATE);
     return 1;
 }
 
 /* Tell the machine before the operation is over. The message comes later: no hand-over may come in between. */
-static int heard_gate(struct dli_operation *operation)
+static int answered_gate(struct dli_operation *operation)
 {
     int64_t now = dli_now(), ttl_ms = operation->request->gate_ms, until = 0;
     struct dli_entry *entry = operation->entry;
@@ -131,7 +131,7 @@ static int heard_gate(struct dli_operation *operation)
 
 struct dli_operation *dli_operation_gate(struct dli_entry *entry, int64_t ttl_ms)
 {
-    static const struct dli_task task = {ask_gate, heard_gate};
+    static const struct dli_task task = {prepare_gate, answered_gate};
     struct dli_operation *operation = dli_operation_about(entry, entry->kind, NULL, &task);
 
     if (operation)
@@ -143,14 +143,14 @@ struct dli_operation *dli_operation_gate(struct dli_entry *entry, int64_t ttl_ms
 
 enum { CHANGE_TRIES = 3 };
 
-static int ask_change(struct dli_operation *operation)
+static int prepare_change(struct dli_operation *operation)
 {
     dli_operation_begin(operation, DLI_VERB_CHANGE);
     operation->request->deadline = dli_now() + operation->entry->rules.attempt / CHANGE_TRIES;
     return 1;
 }
 
-static int heard_change(struct dli_operation *operation)
+static int answered_change(struct dli_operation *operation)
 {
     operation->sent |= operation->request->sent;
     operation->value = strcmp(operation->request->change.what, "set") == 0 ? -1 : operation->request->change.value;
@@ -163,7 +163,7 @@ static int heard_change(struct dli_operation *operation)
 
 struct dli_operation *dli_operation_change(struct dli_entry *entry, const char *what, int64_t number)
 {
-    static const struct dli_task task = {ask_change, heard_change};
+    static const struct dli_task task = {prepare_change, answered_change};
     struct dli_operation *operation = dli_operation_about(entry, entry->kind, NULL, &task);
 
     if (!operation)
@@ -187,7 +187,7 @@ static int64_t held_number(struct dli_entry *entry, int64_t owner, char id[DLI_O
     return entry->m.want.number;
 }
 
-static int ask_extend(struct dli_operation *operation)
+static int prepare_extend(struct dli_operation *operation)
 {
     struct dli_entry *hold = operation->hold = dli_hold_find(operation->entry, operation->kind, operation->owner);
     int32_t state;
@@ -209,7 +209,7 @@ static int ask_extend(struct dli_operation *operation)
     return operation->number != 0;
 }
 
-static int heard_extend(struct dli_operation *operation)
+static int answered_extend(struct dli_operation *operation)
 {
     struct dli_entry *hold = operation->hold;
     int64_t now = dli_now();
@@ -233,8 +233,8 @@ static int heard_extend(struct dli_operation *operation)
 struct dli_operation *dli_operation_extend(struct dli_entry *entry, const struct dli_kind *kind,
                                            struct dli_multi *multi, int64_t owner, int64_t lease)
 {
-    static const struct dli_task task = {ask_extend, heard_extend};
-    struct dli_operation *operation = about_all(entry, kind, multi, &task);
+    static const struct dli_task task = {prepare_extend, answered_extend};
+    struct dli_operation *operation = new_operation(entry, kind, multi, &task);
 
     if (!operation)
         return NULL;

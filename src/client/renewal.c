@@ -61,7 +61,7 @@ static int still_wanted(const struct dli_due *due, int64_t now)
     return wanted;
 }
 
-static int row(const struct dli_due *due, int64_t now, struct dli_renewal *row)
+static int fill_row(const struct dli_due *due, int64_t now, struct dli_renewal *row)
 {
     const struct dli_entry *entry = due->hold;
 
@@ -123,7 +123,7 @@ static void ended(void *owner)
 }
 
 const struct dli_watchdog_hooks dli_client_watchdog_hooks = {
-    .row = row,
+    .row = fill_row,
     .renewed = renewed,
     .alone = alone,
     .drop = drop,

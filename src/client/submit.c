@@ -6,7 +6,7 @@
 
 #include "sys/sys.h"
 
-/* Promise an event to the queue for each claim that is told to it. A run has promised its own. */
+/* Promise an event to the queue for each claim whose result goes to it. A run has promised its own. */
 static dlock_status promise(struct dli_entry *entry, const struct dli_run *run)
 {
     return run ? DLOCK_OK : dli_events_promise(&entry->client->events);
@@ -21,9 +21,9 @@ static dlock_status unpromised(struct dli_entry *entry, const struct dli_run *ru
 }
 
 /* entry.mutex held: set who gets the result: the run or the queue. */
-static void tell(struct dli_waiter *waiter, int64_t tag, struct dli_run *run)
+static void set_notify(struct dli_waiter *waiter, int64_t tag, struct dli_run *run)
 {
-    waiter->tell = run ? DLI_TELL_RUN : DLI_TELL_QUEUE;
+    waiter->notify = run ? DLI_NOTIFY_RUN : DLI_NOTIFY_QUEUE;
     waiter->tag = tag;
     waiter->run = run;
 }
@@ -40,7 +40,7 @@ static void limit_wait(struct dli_waiter *waiter, int64_t now)
         __atomic_sub_fetch(&waiter->refs, 1, __ATOMIC_RELAXED);
 }
 
-/* entry.mutex held: re-entry by the holder is told like any other acquisition. That drops a ref of fresh. */
+/* entry.mutex held: re-entry by the holder is reported like any other acquisition. That drops a ref of fresh. */
 static void reentered(struct dli_waiter *fresh, const struct dli_claim *held)
 {
     fresh->claim.token = held->token;
@@ -67,7 +67,7 @@ static dlock_status go_on(struct dli_waiter *found, struct dli_waiter *fresh, in
     }
     if (interrupted) {
         found->claim.until = fresh->claim.until;
-        tell(found, fresh->tag, fresh->run);
+        set_notify(found, fresh->tag, fresh->run);
         limit_wait(found, now);
     }
     dli_waiter_unref(fresh);
@@ -75,10 +75,10 @@ static dlock_status go_on(struct dli_waiter *found, struct dli_waiter *fresh, in
 }
 
 /*
- * entry.mutex held, released meanwhile: try to get the answer within a moment, before the watchdog is told. Not for a
+ * entry.mutex held, released meanwhile: try to get the answer within a moment, before the watchdog takes over. Not for a
  * run, whose members have mutexes of their own. Returns the time.
  */
-static int64_t ask_now(struct dli_entry *entry, const struct dli_run *run, int64_t now)
+static int64_t execute_now(struct dli_entry *entry, const struct dli_run *run, int64_t now)
 {
     if (run || !dli_events_one_by_one(&entry->client->events, now))
         return now;
@@ -98,13 +98,13 @@ dlock_status dli_submit_acquire(struct dli_entry *entry, const struct dli_terms 
         return status;
     if (!(fresh = dli_acquire_waiter(entry, terms, owner, wait, now)))
         return unpromised(entry, run, DLOCK_OUT_OF_MEMORY);
-    tell(fresh, tag, run);
+    set_notify(fresh, tag, run);
     dli_entry_lock(entry);
     claim = dli_mutex_acquire(&entry->m, &fresh->claim, now);
     entry->reserved = 0;
     if (claim != &fresh->claim)
         status = go_on(DLI_OBJECT(claim, struct dli_waiter, claim), fresh, now);
-    now = ask_now(entry, run, now);
+    now = execute_now(entry, run, now);
     if (claim == &fresh->claim)
         limit_wait(fresh, now);
     dli_entry_pump(entry, now);
@@ -113,17 +113,17 @@ dlock_status dli_submit_acquire(struct dli_entry *entry, const struct dli_terms 
     return unpromised(entry, run, status);
 }
 
-/* entry.mutex held: a release that ended in memory is told like one that needed the server. */
-static void told_at_once(struct dli_waiter *waiter, int64_t tag, struct dli_run *run)
+/* entry.mutex held: a release that ended in memory is reported like one that needed the server. */
+static void complete_in_memory(struct dli_waiter *waiter, int64_t tag, struct dli_run *run)
 {
-    tell(waiter, tag, run);
+    set_notify(waiter, tag, run);
     waiter->claim.result = DLOCK_OK;
     dli_list_append(&waiter->entry->m.done, &waiter->claim.link);
 }
 
 /* The release of an inner level ends no claim. Make a waiter for the event alone. */
-static dlock_status tell_inner(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t tag,
-                               struct dli_run *run)
+static dlock_status complete_inner(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t tag,
+                                   struct dli_run *run)
 {
     struct dli_waiter *waiter = dli_acquire_waiter(entry, terms, owner, 0, dli_now());
 
@@ -131,7 +131,7 @@ static dlock_status tell_inner(struct dli_entry *entry, const struct dli_terms *
         return DLOCK_OUT_OF_MEMORY;
     waiter->claim.state = DLI_CLAIM_DONE;
     waiter->claim.held_since = dli_now();
-    told_at_once(waiter, tag, run);
+    complete_in_memory(waiter, tag, run);
     dli_waiter_unref(waiter);
     return DLOCK_OK;
 }
@@ -148,18 +148,18 @@ dlock_status dli_submit_release(struct dli_entry *entry, const struct dli_terms 
     dli_entry_lock(entry);
     status = dli_mutex_release(&entry->m, owner, now, now + terms->release_timeout, 1, &claim);
     if (status == DLOCK_WOULD_BLOCK) {
-        tell(DLI_OBJECT(claim, struct dli_waiter, claim), tag, run);
+        set_notify(DLI_OBJECT(claim, struct dli_waiter, claim), tag, run);
         status = DLOCK_OK;
     } else if (status == DLOCK_OK && claim) {
-        told_at_once(DLI_OBJECT(claim, struct dli_waiter, claim), tag, run);
+        complete_in_memory(DLI_OBJECT(claim, struct dli_waiter, claim), tag, run);
     } else if (status == DLOCK_OK) {
-        status = tell_inner(entry, terms, owner, tag, run);
+        status = complete_inner(entry, terms, owner, tag, run);
         entry->m.holder->count += status != DLOCK_OK; /* a refused call changes nothing */
     } else if (claim) {
         dli_waiter_deliver(entry, now); /* it may still have something to report */
         dli_waiter_unref(DLI_OBJECT(claim, struct dli_waiter, claim));
     }
-    now = ask_now(entry, run, now);
+    now = execute_now(entry, run, now);
     dli_entry_pump(entry, now);
     dli_entry_unlock(entry);
     return unpromised(entry, run, status);
@@ -167,7 +167,7 @@ dlock_status dli_submit_release(struct dli_entry *entry, const struct dli_terms 
 
 /* ---- answered at once, or by an event */
 
-/* When every answer comes at once, an event loop never gets to its other tasks. So one of ROUND is told by an event. */
+/* When every answer comes at once, an event loop never gets to its other tasks. So one of ROUND is reported by an event. */
 enum { ROUND = 16 };
 
 static int turn_of_others(struct dli_client *client)
@@ -175,7 +175,7 @@ static int turn_of_others(struct dli_client *client)
     return __atomic_add_fetch(&client->begun, 1, __ATOMIC_RELAXED) % ROUND == 0 && dli_events_mine(&client->events);
 }
 
-/* entry.mutex held: the claim expects its answer. 1: it is settled, in memory or in a moment. 0: the queue is told. */
+/* entry.mutex held: the claim expects its answer. 1: it is settled, in memory or in a moment. 0: its event will be queued. */
 static int settle_now(struct dli_waiter *waiter, int64_t tag, int64_t now)
 {
     struct dli_entry *entry = waiter->entry;
@@ -183,17 +183,17 @@ static int settle_now(struct dli_waiter *waiter, int64_t tag, int64_t now)
     int by_event = refused && turn_of_others(entry->client);
 
     if (by_event)
-        tell(waiter, tag, NULL);
+        set_notify(waiter, tag, NULL);
     dli_waiter_deliver(entry, now);
     if (!by_event && !waiter->settled && (by_event = turn_of_others(entry->client)))
-        tell(waiter, tag, NULL);
+        set_notify(waiter, tag, NULL);
     if (!waiter->settled)
-        now = ask_now(entry, NULL, now);
+        now = execute_now(entry, NULL, now);
     dli_entry_pump(entry, now);
     if (!by_event && waiter->settled) /* by_event: a quick reader may have released already, which set settled again */
         return 1;
     if (!by_event)
-        tell(waiter, tag, NULL);
+        set_notify(waiter, tag, NULL);
     limit_wait(waiter, now);
     return 0;
 }

@@ -106,7 +106,7 @@ static int parse(const struct dli_entry *entry, const uint8_t *grant, size_t siz
 }
 
 /*
- * entry.mutex held: keep others out while the server is asked. 0, or -1 when the lock is in use here, or when the
+ * entry.mutex held: keep others out while the request is under way. 0, or -1 when the lock is in use here, or when the
  * adoption of another grant is being undone.
  */
 static int reserve(struct dli_entry *entry, const char *giver)
@@ -129,7 +129,7 @@ static void name_heir(struct dli_operation *operation, struct dli_entry *entry)
     dli_entry_owner(entry, entry->heir, operation->row.heir);
 }
 
-static int ask_adopt(struct dli_operation *operation)
+static int prepare_adopt(struct dli_operation *operation)
 {
     struct dli_entry *entry = operation->entry;
     int busy;
@@ -167,8 +167,8 @@ static int in_doubt(const struct dli_operation *operation)
     return !request->refused && (request->sent || request->repeated || operation->status == DLOCK_NOT_REPLICATED);
 }
 
-/* entry.mutex held: why a grant was not adopted although the server answered. */
-static dlock_status why_not(const struct dli_operation *operation)
+/* entry.mutex held: the reason why a grant was not adopted although the server answered. */
+static dlock_status adopt_failure(const struct dli_operation *operation)
 {
     const struct dli_mutex *m = &operation->entry->m;
 
@@ -177,7 +177,7 @@ static dlock_status why_not(const struct dli_operation *operation)
     return operation->row.kept && dli_mutex_falls(m, operation->value) ? DLOCK_SERVER_FORGOT : DLOCK_LOST;
 }
 
-static int heard_adopt(struct dli_operation *operation)
+static int answered_adopt(struct dli_operation *operation)
 {
     struct dli_entry *entry = operation->entry;
     struct dli_waiter *waiter = operation->waiter;
@@ -191,7 +191,7 @@ static int heard_adopt(struct dli_operation *operation)
     kept = operation->status == DLOCK_OK && operation->row.kept && take_over(operation, now);
     if (!kept) {
         if (operation->status == DLOCK_OK)
-            operation->status = why_not(operation);
+            operation->status = adopt_failure(operation);
         dli_waiter_unref(waiter);
     }
     dli_entry_pump(entry, now);
@@ -204,7 +204,7 @@ static int heard_adopt(struct dli_operation *operation)
 dlock_status dli_transfer_adopt(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner,
                                 const uint8_t *grant, size_t size, struct dli_operation **ret)
 {
-    static const struct dli_task task = {ask_adopt, heard_adopt};
+    static const struct dli_task task = {prepare_adopt, answered_adopt};
     char id[DLI_OWNER_MAX];
     int64_t token, lease_ms;
     struct dli_operation *operation;

@@ -122,8 +122,8 @@ dlock_status dli_txn_enter(struct dlock_txn *txn, int start, dlock_error *reason
 /* Returns who was in it. */
 static uint32_t leave(struct dlock_txn *txn)
 {
-    dli_client_count(txn->client, DLOCK_STAT_COMMANDS, txn->txn.asked);
-    txn->txn.asked = 0;
+    dli_client_count(txn->client, DLOCK_STAT_COMMANDS, txn->txn.commands);
+    txn->txn.commands = 0;
     give_back(txn);
     return __atomic_exchange_n(&txn->inside, NOBODY, __ATOMIC_ACQ_REL);
 }
@@ -146,7 +146,7 @@ dlock_status dli_txn_report(const struct dli_client *client, const char *key, si
 
 /* ---- submitted steps */
 
-static void order_free(struct operation *operation)
+static void operation_free(struct operation *operation)
 {
     struct dli_client *client = operation->client;
 
@@ -164,10 +164,10 @@ static void read_node(struct dli_node *node, char text[DLI_EVENT_TEXT])
         dli_txn_report(operation->client, operation->step.key, operation->step.key_size, &operation->step.reason, &box);
         dli_escape(text, DLI_EVENT_TEXT, box.message, strlen(box.message));
     }
-    order_free(operation);
+    operation_free(operation);
 }
 
-static void tell(struct operation *operation, int64_t *field)
+static void fill_fields(struct operation *operation, int64_t *field)
 {
     const struct dli_txn_step *step = &operation->step;
 
@@ -185,18 +185,18 @@ static void done(struct dli_txn_step *step)
 {
     struct operation *operation = DLI_OBJECT(step, struct operation, step);
 
-    tell(operation, operation->node.field);
+    fill_fields(operation, operation->node.field);
     if (leave(operation->txn) == LAST_STEP)
         txn_free(operation->txn);
     if (!dli_events_keep(&operation->client->events, &operation->node)) {
         free(operation->node.data);
-        order_free(operation);
+        operation_free(operation);
     }
 }
 
 /* NULL without memory. */
-static struct operation *order_new(struct dlock_txn *txn, enum dli_txn_verb verb, const char *key, size_t key_size,
-                                   int64_t tag)
+static struct operation *operation_new(struct dlock_txn *txn, enum dli_txn_verb verb, const char *key, size_t key_size,
+                                       int64_t tag)
 {
     struct operation *operation = calloc(1, sizeof *operation + key_size);
 
@@ -240,7 +240,7 @@ static dlock_status push(struct operation *operation, dlock_error *reason)
     dli_txn_drop(&txn->txn);
     if (leave(txn) == LAST_STEP)
         txn_free(txn);
-    order_free(operation);
+    operation_free(operation);
     return dli_fail(reason, DLOCK_CLOSED, "the client was closed");
 }
 
@@ -257,7 +257,7 @@ dlock_status dli_txn_submit(struct dlock_txn *txn, enum dli_txn_verb verb, const
         dli_txn_leave(txn);
         return status;
     }
-    if ((operation = order_new(txn, verb, key, key_size, tag)))
+    if ((operation = operation_new(txn, verb, key, key_size, tag)))
         return push(operation, reason);
     dli_txn_leave(txn);
     return dli_fail(reason, DLOCK_OUT_OF_MEMORY, "no memory for the command");

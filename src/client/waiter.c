@@ -9,13 +9,13 @@
 
 #include "sys/sys.h"
 
-static struct dli_waiter *of(struct dli_link *link)
+static struct dli_waiter *waiter_of(struct dli_link *link)
 {
     return DLI_OBJECT(link, struct dli_waiter, claim.link);
 }
 
 /* Drop a ref. 1 when it was the last. */
-static int gone(struct dli_waiter *waiter)
+static int drop_ref(struct dli_waiter *waiter)
 {
     if (__atomic_sub_fetch(&waiter->refs, 1, __ATOMIC_ACQ_REL) > 0)
         return 0;
@@ -28,7 +28,7 @@ void dli_waiter_unref(struct dli_waiter *waiter)
 {
     struct dli_entry *entry = waiter->entry;
 
-    if (!gone(waiter))
+    if (!drop_ref(waiter))
         return;
     dli_entry_unref(entry);
 }
@@ -38,7 +38,7 @@ static void unref_locked(struct dli_waiter *waiter)
 {
     struct dli_entry *entry = waiter->entry;
 
-    if (gone(waiter))
+    if (drop_ref(waiter))
         entry->surplus++;
 }
 
@@ -95,8 +95,8 @@ dlock_status dli_waiter_overdue(const struct dli_waiter *waiter)
 {
     if (waiter->claim.state == DLI_CLAIM_LEAVING)
         return DLOCK_UNKNOWN_OUTCOME;
-    if (waiter->entry->m.probe.trouble != DLOCK_OK)
-        return waiter->entry->m.probe.trouble;
+    if (waiter->entry->m.probe.failure != DLOCK_OK)
+        return waiter->entry->m.probe.failure;
     if (waiter->claim.patient)
         return DLOCK_TIMED_OUT;
     return waiter->entry->m.sent.in_flight ? DLOCK_UNREACHABLE : DLOCK_BUSY; /* a mere try waits for one answer only */
@@ -185,7 +185,7 @@ static int releasing(const struct dli_claim *claim)
 static void count_end(struct dli_client *client, const struct dli_waiter *waiter)
 {
     const struct dli_claim *claim = &waiter->claim;
-    int submitted = waiter->tell == DLI_TELL_QUEUE || waiter->tell == DLI_TELL_RUN;
+    int submitted = waiter->notify == DLI_NOTIFY_QUEUE || waiter->notify == DLI_NOTIFY_RUN;
 
     if (claim->state == DLI_CLAIM_HELD) {
         dli_client_count(client, DLOCK_STAT_ACQUIRED, 1);
@@ -196,7 +196,7 @@ static void count_end(struct dli_client *client, const struct dli_waiter *waiter
 }
 
 /* Keep the reason for the event: when it is read, the entry may have had another exchange. */
-static void take_words(struct dli_waiter *waiter)
+static void copy_reason(struct dli_waiter *waiter)
 {
     const dlock_error *reason = waiter->entry->reason;
 
@@ -210,7 +210,7 @@ static void take_words(struct dli_waiter *waiter)
  * Post the promised event. The event of the grant may still be in the queue when the lock is released, so the release
  * has a node of its own.
  */
-static void tell_queue(struct dli_waiter *waiter, int64_t now)
+static void notify_queue(struct dli_waiter *waiter, int64_t now)
 {
     int release = releasing(&waiter->claim);
     struct dli_node *node = release ? &waiter->released : &waiter->acquired;
@@ -218,10 +218,10 @@ static void tell_queue(struct dli_waiter *waiter, int64_t now)
 
     if (waiter->claim.result != DLOCK_OK) {
         type++;
-        take_words(waiter);
+        copy_reason(waiter);
     }
     fill(node->field, waiter, type, waiter->claim.result, now);
-    waiter->tell = DLI_TELL_NOBODY;
+    waiter->notify = DLI_NOTIFY_NOBODY;
     __atomic_add_fetch(&waiter->refs, 1, __ATOMIC_RELAXED);
     if (!dli_events_keep(&waiter->entry->client->events, node))
         __atomic_sub_fetch(&waiter->refs, 1, __ATOMIC_RELAXED);
@@ -245,11 +245,11 @@ static void stop_wait(struct dli_waiter *waiter)
 }
 
 /* A caller that was granted the lock goes on without the mutex while the grant is sure; see acquire.c. */
-static void tell_caller(struct dli_waiter *waiter, int granted)
+static void notify_caller(struct dli_waiter *waiter, int granted)
 {
     if (granted)
         waiter->sure_until = dli_mutex_sure_until(&waiter->entry->m);
-    waiter->tell = DLI_TELL_NOBODY;
+    waiter->notify = DLI_NOTIFY_NOBODY;
     __atomic_store_n(&waiter->settled, granted ? DLI_SETTLED_GRANTED : DLI_SETTLED_ENDED, __ATOMIC_RELEASE);
     if (waiter->sleeping)
         wake(waiter);
@@ -260,15 +260,15 @@ static void settle(struct dli_waiter *waiter, int64_t now)
     int granted = waiter->claim.state == DLI_CLAIM_HELD;
 
     count_end(waiter->entry->client, waiter);
-    if (waiter->tell == DLI_TELL_QUEUE) {
+    if (waiter->notify == DLI_NOTIFY_QUEUE) {
         stop_wait(waiter);
-        tell_queue(waiter, now);
-    } else if (waiter->tell == DLI_TELL_RUN) {
+        notify_queue(waiter, now);
+    } else if (waiter->notify == DLI_NOTIFY_RUN) {
         stop_wait(waiter);
-        waiter->tell = DLI_TELL_NOBODY;
-        dli_run_told(waiter->run, waiter->entry, waiter->claim.result, now);
-    } else if (waiter->tell == DLI_TELL_CALLER) {
-        tell_caller(waiter, granted);
+        waiter->notify = DLI_NOTIFY_NOBODY;
+        dli_run_member_ended(waiter->run, waiter->entry, waiter->claim.result, now);
+    } else if (waiter->notify == DLI_NOTIFY_CALLER) {
+        notify_caller(waiter, granted);
     }
     if (!granted)
         unref_locked(waiter);
@@ -291,5 +291,5 @@ void dli_waiter_deliver(struct dli_entry *entry, int64_t now)
         }
     }
     while ((link = dli_list_pop(&entry->m.done)))
-        settle(of(link), now);
+        settle(waiter_of(link), now);
 }

@@ -31,7 +31,7 @@ static void new_number(struct dli_mutex *m)
         m->tokens.end = highest + 1;
 }
 
-static void heard_of(struct dli_mutex *m)
+static void raise_highest(struct dli_mutex *m)
 {
     int64_t last = m->tokens.end - 1, before = 0;
 
@@ -101,18 +101,19 @@ void dli_mutex_sent(struct dli_mutex *m, const struct dli_wish *wish, int64_t st
         return;
     if (m->want.state == DLI_WANT_FRESH) {
         m->want.state = DLI_WANT_KNOWN;
-        m->want.heard_seq = 0;
-        m->want.heard_at = stamp;
-        m->want.heard_lease = wish->lease;
-        m->want.asked = 0;
+        m->want.line_seq = 0;
+        m->want.line_at = stamp;
+        m->want.line_lease = wish->lease;
+        m->want.longest_lease = 0;
     }
-    m->want.heard_lease = dli_earlier(m->want.heard_lease, wish->lease);
+    m->want.line_lease = dli_earlier(m->want.line_lease, wish->lease);
     dli_mutex_extending(m, wish->lease);
     m->grant.lease = wish->lease;
 }
 
 /* Want is ours, as of stamp. The first waiter gets it, unless too little time is left. */
-static void own(struct dli_mutex *m, int64_t token, int64_t tokens, int64_t lease, int64_t stamp, int64_t now)
+static void take_ownership(struct dli_mutex *m, int64_t token, int64_t tokens, int64_t lease, int64_t stamp,
+                           int64_t now)
 {
     const struct dli_claim *first = DLI_OBJECT(m->waiting.next, struct dli_claim, link);
 
@@ -123,7 +124,7 @@ static void own(struct dli_mutex *m, int64_t token, int64_t tokens, int64_t leas
     m->grant = (struct dli_grant){lease, stamp, dli_lease_limit(stamp, lease, m->rules->drift_ppm)};
     m->tokens.next = token;
     m->tokens.end = token + tokens;
-    heard_of(m);
+    raise_highest(m);
     m->handover = (struct dli_handover){.since = now};
     dli_mutex_renew_from(m, stamp);
     m->renewing.confirm = now - stamp > lease / 10;
@@ -141,10 +142,10 @@ static void own(struct dli_mutex *m, int64_t token, int64_t tokens, int64_t leas
 static void granted(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
 {
     if (m->rules->momentary) {
-        dli_mutex_end_asked(m, DLOCK_OK, 0);
+        dli_mutex_end_answered(m, DLOCK_OK, 0);
         dli_mutex_forget_want(m);
     } else if (!dli_mutex_owned(m)) {
-        own(m, answer->token, answer->tokens, m->sent.wish.lease, m->sent.stamp, now);
+        take_ownership(m, answer->token, answer->tokens, m->sent.wish.lease, m->sent.stamp, now);
     } else if (m->sent.stamp > m->grant.stamp && m->sent.wish.lease == m->grant.lease) {
         m->grant.stamp = m->sent.stamp;
         m->grant.limit = dli_lease_limit(m->grant.stamp, m->grant.lease, m->rules->drift_ppm);
@@ -158,7 +159,7 @@ static int64_t safe_pause(struct dli_mutex *m)
 }
 
 /* The lock was not granted: probe again after pause. */
-static void look_after(struct dli_mutex *m, int64_t pause, int64_t now)
+static void probe_after(struct dli_mutex *m, int64_t pause, int64_t now)
 {
     if ((!m->sent.wish.patient && m->waiters > 0) || m->drop.number) /* a new waiter is not in line yet */
         pause = 0;
@@ -172,7 +173,7 @@ static int still_wanted(const struct dli_mutex *m)
 }
 
 /* The exchange has not made want known. */
-static void as_before(struct dli_mutex *m)
+static void restore_want(struct dli_mutex *m)
 {
     if (!m->want.doubt)
         m->want.state = m->sent.before;
@@ -186,13 +187,13 @@ static void held(struct dli_mutex *m, const struct dli_answer *answer, int64_t n
     if (dli_mutex_owned(m))
         return;
     if (m->sent.wish.mode == DLI_MODE_TRY || m->rules->no_line)
-        as_before(m);
-    m->want.heard_seq = m->sent.wish.seq;
-    m->want.heard_at = m->sent.stamp;
-    m->want.heard_lease = m->sent.wish.lease;
+        restore_want(m);
+    m->want.line_seq = m->sent.wish.seq;
+    m->want.line_at = m->sent.stamp;
+    m->want.line_lease = m->sent.wish.lease;
     m->probe.seen = answer->seen;
     m->probe.seen_at = now;
-    dli_mutex_end_asked(m, DLOCK_BUSY, 1);
+    dli_mutex_end_answered(m, DLOCK_BUSY, 1);
     m->line.listen = (m->line.listen || answer->foreign) && m->waiters > 0;
     m->line.needed = m->waiters > 0;
     /* The lease of a pushed grant counts from the last probe. */
@@ -202,7 +203,7 @@ static void held(struct dli_mutex *m, const struct dli_answer *answer, int64_t n
         pause = answer->left + 2 * DLI_MS;
     if (m->sent.wish.mode == DLI_MODE_POLL && pause > 75 * DLI_MS)
         pause = 50 * DLI_MS + dli_mutex_jitter(m, 25 * DLI_MS);
-    look_after(m, pause, now);
+    probe_after(m, pause, now);
 }
 
 /*
@@ -216,10 +217,10 @@ static void quarantine(struct dli_mutex *m, const struct dli_answer *answer, int
 
     if (dli_mutex_owned(m))
         return;
-    as_before(m);
-    m->probe.trouble = DLOCK_QUARANTINED;
-    dli_mutex_end_asked(m, DLOCK_QUARANTINED, 1);
-    look_after(m, dli_earlier(pause, most), now);
+    restore_want(m);
+    m->probe.failure = DLOCK_QUARANTINED;
+    dli_mutex_end_answered(m, DLOCK_QUARANTINED, 1);
+    probe_after(m, dli_earlier(pause, most), now);
 }
 
 static void dropped(struct dli_mutex *m, const struct dli_answer *answer)
@@ -241,21 +242,21 @@ static void retry_later(struct dli_mutex *m, dlock_status status, int64_t now)
     int64_t pause = dli_earlier((int64_t)20 * DLI_MS << (m->probe.retries < 4 ? m->probe.retries : 4), 250 * DLI_MS);
 
     m->probe.retries++;
-    m->probe.trouble = status;
+    m->probe.failure = status;
     m->probe.at = now + pause / 2 + dli_mutex_jitter(m, pause / 2);
 }
 
 /* The lock was granted, but not confirmed by enough servers. It is given back, and all waiting claims end. */
 static void unconfirmed(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
 {
-    m->probe.trouble = answer->status;
+    m->probe.failure = answer->status;
     m->probe.at = now;
     if (m->sent.wish.drop && m->sent.wish.drop == m->drop.number && !answer->refused)
         dropped(m, answer);
     if (!still_wanted(m) || dli_mutex_owned(m))
         return;
     if (answer->refused)
-        as_before(m);
+        restore_want(m);
     dli_mutex_end_waiting(m, answer->status, 0);
 }
 
@@ -264,7 +265,7 @@ static void failed(struct dli_mutex *m, const struct dli_answer *answer, int64_t
     retry_later(m, answer->status, now);
     m->tokens.forgot |= answer->status == DLOCK_SERVER_FORGOT;
     if (still_wanted(m) && !dli_mutex_owned(m) && (!answer->sent || answer->refused))
-        as_before(m);
+        restore_want(m);
     if (answer->sent && !answer->refused && m->sent.wish.drop == m->drop.number)
         m->drop.unsure = 1;
     dli_mutex_end_waiting(m, answer->status, may_pass(answer->status));
@@ -303,7 +304,7 @@ static void note_doubt(struct dli_mutex *m, const struct dli_answer *answer, int
     m->drop.until = dli_lease_gone(now, dli_mutex_place(m), m->rules->drift_ppm);
 }
 
-static void understand(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
+static void apply_answer(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
 {
     m->sent.in_flight = 0;
     note_doubt(m, answer, now);
@@ -322,8 +323,8 @@ static void understand(struct dli_mutex *m, const struct dli_answer *answer, int
         return;
     }
     if (m->sent.wish.want ||
-        m->probe.trouble != DLOCK_SERVER_FORGOT) { /* a low grant that went back has changed nothing */
-        m->probe.trouble = DLOCK_OK;
+        m->probe.failure != DLOCK_SERVER_FORGOT) { /* a low grant that went back has changed nothing */
+        m->probe.failure = DLOCK_OK;
         m->probe.retries = 0;
     }
     m->probe.at = now;
@@ -344,14 +345,14 @@ static void understand(struct dli_mutex *m, const struct dli_answer *answer, int
 /* Want must not be sent again. Two numbers are not dropped at once: want waits until drop is over. */
 static int spent(const struct dli_mutex *m, const struct dli_answer *answer)
 {
-    return answer->spent || (m->probe.trouble == DLOCK_SERVER_FORGOT && !m->drop.number);
+    return answer->spent || (m->probe.failure == DLOCK_SERVER_FORGOT && !m->drop.number);
 }
 
 void dli_mutex_answer(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
 {
     if (m->sent.wish.want)
         m->want.at = 0;
-    understand(m, answer, now);
+    apply_answer(m, answer, now);
     if (!spent(m, answer) || !still_wanted(m) || dli_mutex_owned(m))
         return;
     m->want.at = m->probe.at;
@@ -363,13 +364,13 @@ void dli_mutex_answer(struct dli_mutex *m, const struct dli_answer *answer, int6
 
 void dli_mutex_pushed(struct dli_mutex *m, int64_t number, int64_t seq, int64_t token, int64_t tokens, int64_t now)
 {
-    int64_t stamp = m->want.heard_at, lease = m->want.heard_lease;
+    int64_t stamp = m->want.line_at, lease = m->want.line_lease;
 
     if (number != m->want.number)
         dli_mutex_give_back(m, number, now);
     if ((m->rules->doubtful || token < m->tokens.end) && number == m->want.number)
         dli_mutex_probe(m, now);
-    if (m->rules->doubtful || number != m->want.number || m->want.state != DLI_WANT_KNOWN || seq < m->want.heard_seq ||
+    if (m->rules->doubtful || number != m->want.number || m->want.state != DLI_WANT_KNOWN || seq < m->want.line_seq ||
         seq > m->probe.seq || token <= 0 || token >> TOKEN_BITS || token < m->tokens.end)
         return;
     if (m->sent.wish.want == number && seq == m->sent.wish.seq) { /* a release alone is no probe */
@@ -379,7 +380,7 @@ void dli_mutex_pushed(struct dli_mutex *m, int64_t number, int64_t seq, int64_t 
     m->drop.number = 0;
     if (m->leaving)
         dli_mutex_settle(m, m->leaving, DLOCK_OK);
-    own(m, token, tokens, lease, stamp, now);
+    take_ownership(m, token, tokens, lease, stamp, now);
 }
 
 void dli_mutex_gate(struct dli_mutex *m, int64_t until, int64_t now)

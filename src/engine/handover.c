@@ -25,7 +25,7 @@ static int has_turn(const struct dli_mutex *m, int64_t now)
            now < turns_end(m);
 }
 
-/* The first waiter gets the next turn, if the grant has the lease that it asks for. */
+/* The first waiter gets the next turn, if the grant has the lease that it requests. */
 static int pass(struct dli_mutex *m, int64_t now)
 {
     struct dli_claim *next = DLI_OBJECT(m->waiting.next, struct dli_claim, link);

@@ -65,7 +65,7 @@ void dli_mutex_settle(struct dli_mutex *m, struct dli_claim *claim, dlock_status
 }
 
 /* End the claims that came before probe seq. */
-static void end_those(struct dli_mutex *m, dlock_status status, int impatient_only, int64_t seq)
+static void end_waiting_before(struct dli_mutex *m, dlock_status status, int impatient_only, int64_t seq)
 {
     struct dli_link *link = m->waiting.next;
 
@@ -80,12 +80,12 @@ static void end_those(struct dli_mutex *m, dlock_status status, int impatient_on
 
 void dli_mutex_end_waiting(struct dli_mutex *m, dlock_status status, int impatient_only)
 {
-    end_those(m, status, impatient_only, INT64_MAX);
+    end_waiting_before(m, status, impatient_only, INT64_MAX);
 }
 
-void dli_mutex_end_asked(struct dli_mutex *m, dlock_status status, int impatient_only)
+void dli_mutex_end_answered(struct dli_mutex *m, dlock_status status, int impatient_only)
 {
-    end_those(m, status, impatient_only, m->sent.wish.seq);
+    end_waiting_before(m, status, impatient_only, m->sent.wish.seq);
 }
 
 static struct dli_claim *in_list(const struct dli_link *list, int64_t owner)
@@ -135,7 +135,7 @@ static void begin(struct dli_mutex *m, struct dli_claim *claim, int64_t now)
     dli_list_append(&m->waiting, &claim->link);
     if (m->handover.linger_until)
         dli_mutex_take_up(m, now);
-    else if (m->waiters == 1 || m->probe.trouble != DLOCK_OK || !claim->patient)
+    else if (m->waiters == 1 || m->probe.failure != DLOCK_OK || !claim->patient)
         m->probe.at = m->want.at = now;
     if (!claim->patient)
         m->probe.again = now;
@@ -165,7 +165,7 @@ struct dli_claim *dli_mutex_acquire(struct dli_mutex *m, struct dli_claim *claim
     return claim;
 }
 
-/* A lease that is not renewed lasts no longer than the claim asks for, also when others asked for a longer one. */
+/* A lease that is not renewed lasts no longer than the claim requests, also when others requested a longer one. */
 int64_t dli_mutex_use_until(const struct dli_mutex *m, const struct dli_claim *claim)
 {
     int64_t own = dli_lease_limit(m->grant.stamp, claim->lease, m->rules->drift_ppm);
@@ -217,7 +217,7 @@ int64_t dli_mutex_beat(const struct dli_mutex *m)
 
 int64_t dli_mutex_place(const struct dli_mutex *m)
 {
-    return dli_later(dli_mutex_beat(m), m->want.asked);
+    return dli_later(dli_mutex_beat(m), m->want.longest_lease);
 }
 
 /* A renewal sent before may still arrive for the time of one attempt. */
@@ -237,7 +237,7 @@ void dli_mutex_drop(struct dli_mutex *m, int64_t number, int64_t lasts, int64_t 
 void dli_mutex_start_drop(struct dli_mutex *m, int64_t now)
 {
     if (dli_mutex_known(m) && !m->rules->momentary)
-        dli_mutex_drop(m, m->want.number, dli_mutex_owned(m) ? m->want.asked : dli_mutex_place(m), now);
+        dli_mutex_drop(m, m->want.number, dli_mutex_owned(m) ? m->want.longest_lease : dli_mutex_place(m), now);
     m->drop.doubt |= m->want.doubt;
     dli_mutex_forget_want(m);
 }
@@ -247,7 +247,7 @@ void dli_mutex_give_back(struct dli_mutex *m, int64_t number, int64_t now)
     if (m->drop.number || number == m->want.number || number <= m->let_gone ||
         number > __atomic_load_n(m->rules->numbers, __ATOMIC_RELAXED))
         return;
-    dli_mutex_drop(m, number, m->want.asked, now);
+    dli_mutex_drop(m, number, m->want.longest_lease, now);
     m->drop.doubt = 1; /* a late request has put it in line: there may be more */
 }
 

@@ -54,7 +54,7 @@ struct dli_claim {
     enum dli_claim_state state;
     int64_t owner;
     int64_t until;    /* WAITING: give up then. LEAVING: stop waiting for the server then */
-    int64_t lease;    /* what it asks for */
+    int64_t lease;    /* what it requests */
     int64_t max_hold; /* DLI_NEVER: no limit */
     int64_t min_hold; /* nobody else gets the lock earlier; 0: none */
     int64_t linger;   /* without waiters the process keeps the lock this long after release; 0: not at all */
@@ -104,13 +104,13 @@ enum dli_want_state {
 /* The number that is acquired or owned. */
 struct dli_want {
     enum dli_want_state state;
-    int64_t number;      /* 0 in state NONE */
-    int doubt;           /* KNOWN, OWNED: a request that wanted it may still be under way */
-    int64_t at;          /* send nothing that wants it before; 0: any time */
-    int64_t heard_seq;   /* the last probe that was answered "still in line"; 0: none */
-    int64_t heard_at;    /* stamp of that probe; of the first one that named the number before any was answered */
-    int64_t heard_lease; /* the shortest lease asked for since */
-    int64_t asked;       /* the longest lease the server was asked for, with its delay */
+    int64_t number;        /* 0 in state NONE */
+    int doubt;             /* KNOWN, OWNED: a request that wanted it may still be under way */
+    int64_t at;            /* send nothing that wants it before; 0: any time */
+    int64_t line_seq;      /* the last probe that was answered "still in line"; 0: none */
+    int64_t line_at;       /* stamp of that probe; of the first one that named the number before any was answered */
+    int64_t line_lease;    /* the shortest lease requested since */
+    int64_t longest_lease; /* the longest that was requested, with the server's delay */
 };
 
 /*
@@ -142,19 +142,19 @@ struct dli_sent {
 struct dli_line_state {
     int needed;    /* contended: the process should subscribe to its channel */
     int listen;    /* a foreign client holds the lock: Redisson's channel is wanted too */
-    int follows;   /* that subscription was asked for; the caller's */
+    int follows;   /* that subscription was requested; the caller's */
     int listening; /* it is confirmed, until the server says that it has ended; the caller's */
 };
 
-/* When the server is asked next, and what the last exchanges saw there. */
+/* When to send the next probe, and what the last exchanges saw on the server. */
 struct dli_probe {
     int64_t at;           /* send the next exchange not before */
-    int64_t again;        /* a probe asked for while an exchange was in flight; DLI_NEVER: none */
+    int64_t again;        /* a probe requested while an exchange was in flight; DLI_NEVER: none */
     int64_t seq;          /* of the last exchange that wants something, counted over all numbers */
     struct dli_seen seen; /* by the last one that found another holder */
     int64_t seen_at;      /* when its answer was here */
     int retries;          /* failed exchanges in a row */
-    dlock_status trouble; /* of the last one; DLOCK_OK: none */
+    dlock_status failure; /* of the last one; DLOCK_OK: none */
 };
 
 /* The grant on the server. */
@@ -187,7 +187,7 @@ struct dli_renewing {
     int in_flight; /* a renewal of the grant is on the wire */
     int at_risk;   /* reported, and not renewed since */
     int failures;  /* in a row */
-    int64_t at;    /* the next renewal; without a lease it tells the server that the holder lives */
+    int64_t at;    /* the next renewal; without a lease it shows the server that the holder lives */
 };
 
 struct dli_mutex {
@@ -207,8 +207,8 @@ struct dli_mutex {
     struct dli_sent sent;
     int64_t let_gone; /* the last number that was let go; it is held elsewhere */
     struct dli_probe probe;
-    int adopting;       /* the server is asked to adopt a grant: nobody else asks for the lock */
-    int64_t gate_until; /* the gate is closed, as far as heard */
+    int adopting;       /* an adoption is under way: nobody else acquires the lock */
+    int64_t gate_until; /* the gate is closed, as far as this process knows */
     struct dli_line_state line;
 
     struct dli_grant grant;
@@ -271,7 +271,7 @@ void dli_mutex_close(struct dli_mutex *m, int64_t now);
 /* Nothing held, wanted, waiting or in flight; losses not seen by their owners do not count. */
 int dli_mutex_idle(const struct dli_mutex *m);
 
-/* Settle the losses: their owners will not ask any more. */
+/* Settle the losses: their owners will not query any more. */
 void dli_mutex_forget_lost(struct dli_mutex *m);
 
 /* Export: the held claim leaves this process, and nothing is sent. The machine may acquire again. */
@@ -330,7 +330,7 @@ void dli_mutex_renewing(struct dli_mutex *m);
  */
 void dli_mutex_renewed(struct dli_mutex *m, int64_t number, int kept, int64_t lease, int64_t stamp, int64_t now);
 
-/* The server is about to be asked for lease. Whatever the outcome, the undo must last as long. */
+/* A request with lease is about to be sent. Whatever the outcome, the undo must last as long. */
 void dli_mutex_extending(struct dli_mutex *m, int64_t lease);
 
 /*
@@ -371,15 +371,15 @@ void dli_mutex_begin_waiting(struct dli_mutex *m, struct dli_claim *claim);
 void dli_mutex_drop(struct dli_mutex *m, int64_t number, int64_t lasts, int64_t now);
 void dli_mutex_settle(struct dli_mutex *m, struct dli_claim *claim, dlock_status result);
 void dli_mutex_end_waiting(struct dli_mutex *m, dlock_status status, int impatient_only);
-void dli_mutex_end_asked(struct dli_mutex *m, dlock_status status,
-                         int impatient_only); /* those for whom the exchange that was answered has looked */
+void dli_mutex_end_answered(struct dli_mutex *m, dlock_status status,
+                            int impatient_only); /* those for whom the answered exchange has probed */
 void dli_mutex_lose(struct dli_mutex *m, int32_t cause, int64_t now);
 void dli_mutex_forget_want(struct dli_mutex *m);
 void dli_mutex_start_drop(struct dli_mutex *m, int64_t now);
 void dli_mutex_give_back(struct dli_mutex *m, int64_t number,
                          int64_t now);              /* granted, but nobody here wants it any more */
 int64_t dli_mutex_place(const struct dli_mutex *m); /* and how long a number that stood there may come to a grant */
-int64_t dli_mutex_beat(const struct dli_mutex *m);  /* how long a place in line lasts without another look */
+int64_t dli_mutex_beat(const struct dli_mutex *m);  /* how long a place in line lasts without another probe */
 int64_t dli_mutex_use_until(const struct dli_mutex *m, const struct dli_claim *claim);
 void dli_mutex_take_turn(struct dli_mutex *m, int64_t now);
 int64_t dli_mutex_mint(struct dli_mutex *m);

@@ -113,7 +113,7 @@ void dli_mutex_extending(struct dli_mutex *m, int64_t lease)
 {
     int64_t lasts = dli_later(lease, m->rules->delay);
 
-    m->want.asked = m->want.asked > lasts ? m->want.asked : lasts;
+    m->want.longest_lease = m->want.longest_lease > lasts ? m->want.longest_lease : lasts;
 }
 
 /* Whether the hold with this token and grant number goes on. */

@@ -43,7 +43,7 @@ int dli_mutex_adopt(struct dli_mutex *m, struct dli_claim *claim, int64_t number
     m->want.number = number;
     m->want.state = DLI_WANT_KNOWN;
     m->grant.lease = claim->lease;
-    m->want.asked = dli_later(m->grant.lease, m->rules->delay);
+    m->want.longest_lease = dli_later(m->grant.lease, m->rules->delay);
     m->grant.stamp = stamp;
     m->grant.limit = dli_lease_limit(stamp, m->grant.lease, m->rules->drift_ppm);
     if (m->closed || now >= m->grant.limit || dli_mutex_falls(m, token)) {

@@ -36,8 +36,8 @@ int dli_election_ask(struct dli_election *e)
     for (int i = 0; i < e->count; i++) {
         struct dli_voter *voter = &e->voter[i];
 
-        if (!voter->asked) {
-            voter->asked = 1;
+        if (!voter->requested) {
+            voter->requested = 1;
             return i;
         }
         if (e->in_order && (voter->vote == DLI_VOTE_OPEN || refused(voter)))
@@ -70,7 +70,7 @@ static int has_floor(const struct dli_election *e, const struct dli_voter *voter
 }
 
 /* Choose the highest first and the highest last token of all votes. */
-static void choose(struct dli_election *e)
+static void choose_token(struct dli_election *e)
 {
     for (int i = 0; i < e->count; i++) {
         const struct dli_voter *voter = &e->voter[i];
@@ -105,7 +105,7 @@ void dli_election_voted(struct dli_election *e, int i, enum dli_try got, int64_t
     voter->last = token + tokens - 1;
     voter->vote = has_floor(e, voter) ? DLI_VOTE_FLOORED : DLI_VOTE_GRANTED;
     if (!e->token && count_votes(e) >= e->needed)
-        choose(e);
+        choose_token(e);
 }
 
 void dli_election_failed(struct dli_election *e, int i, int touched)
@@ -152,7 +152,7 @@ static int count_open(const struct dli_election *e)
     int open = 0, ended = 0;
 
     for (int i = 0; i < e->count; i++) {
-        open += e->voter[i].vote == DLI_VOTE_OPEN && !(ended && !e->voter[i].asked);
+        open += e->voter[i].vote == DLI_VOTE_OPEN && !(ended && !e->voter[i].requested);
         ended |= e->in_order && refused(&e->voter[i]);
     }
     return open;
@@ -179,7 +179,7 @@ enum dli_outcome dli_election_outcome(const struct dli_election *e)
 int dli_election_spent(const struct dli_election *e)
 {
     for (int i = 0; i < e->count; i++)
-        if (e->voter[i].touched || (e->voter[i].asked && e->voter[i].vote == DLI_VOTE_OPEN))
+        if (e->voter[i].touched || (e->voter[i].requested && e->voter[i].vote == DLI_VOTE_OPEN))
             return 1;
     return 0;
 }

@@ -52,7 +52,7 @@ enum dli_vote {
 
 struct dli_voter {
     enum dli_vote vote;
-    int asked;           /* in order: its turn came */
+    int requested;       /* in order: its turn came */
     int touched;         /* it may have granted */
     int64_t token, last; /* GRANTED, WRITING, FLOORED: its block */
     int64_t left;        /* HELD, QUARANTINE: microseconds until it may be free; -1 unknown */

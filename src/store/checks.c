@@ -15,18 +15,18 @@ static int is_silence(dlock_status status)
            status == DLOCK_WRONG_SETUP;
 }
 
-dlock_status dli_check_sum(struct dli_request *asked, const struct dli_request *of, const struct dli_findings *found,
+dlock_status dli_check_sum(struct dli_request *original, const struct dli_request *of, const struct dli_findings *found,
                            const dlock_error *reason, const char *where)
 {
     struct dli_finding *finding;
 
-    if (of->status == DLOCK_OK && dli_findings_take(asked->check.found, found, where) == 0)
+    if (of->status == DLOCK_OK && dli_findings_take(original->check.found, found, where) == 0)
         return DLOCK_OK;
     if (of->status != DLOCK_OK && !is_silence(of->status))
-        return dli_fail(asked->reason, of->status, "%s: %s", where,
+        return dli_fail(original->reason, of->status, "%s: %s", where,
                         reason->message[0] ? reason->message : dli_status_find(of->status)->text);
-    if (of->status == DLOCK_OK || !(finding = dli_findings_add(asked->check.found, DLOCK_FINDING_NO_ANSWER)))
-        return dli_fail(asked->reason, DLOCK_OUT_OF_MEMORY, "no memory for what was found");
+    if (of->status == DLOCK_OK || !(finding = dli_findings_add(original->check.found, DLOCK_FINDING_NO_ANSWER)))
+        return dli_fail(original->reason, DLOCK_OUT_OF_MEMORY, "no memory for what was found");
     snprintf(finding->where, sizeof finding->where, "%.*s", DLI_FINDING_WHERE - 1, where);
     snprintf(finding->detail, sizeof finding->detail, "%.*s", DLI_FINDING_DETAIL - 1,
              reason->message[0] ? reason->message : dli_status_find(of->status)->text);

@@ -1,5 +1,5 @@
 /*
- * exchange.h: what the engine asks of a lock store, and the answer. The interface between decisions and the wire.
+ * exchange.h: what the engine requests from a lock store, and the answer. The interface between decisions and the wire.
  */
 #ifndef DLI_STORE_EXCHANGE_H
 #define DLI_STORE_EXCHANGE_H

@@ -26,7 +26,7 @@ static const struct dli_finding_row rows[] = {
     DANGER(COMMAND_MISSING, "The server does not know the command %s: it was renamed or a proxy is in between."),
     DANGER(COMMAND_DENIED, "The user may not use %s on the keys of locks: docs/acl.md lists the rights."),
     DANGER(WRITE_REFUSED, "The server refuses to write: %s"),
-    WARNING(NO_ANSWER, "The server was not looked at: %s"),
+    WARNING(NO_ANSWER, "The server was not checked: %s"),
 };
 
 const struct dli_finding_row *dli_finding_find(int32_t code)

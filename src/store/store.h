@@ -103,7 +103,7 @@ struct dli_request {
     int brisk;      /* RENEW: fail at once, with torn, while keys move to another server; do not wait for them */
     int direct;     /* push may wait a moment for the answer and run done: the caller of push holds no mutex */
     void (*done)(struct dli_request *request); /* may be NULL for execute */
-    void *asker;                               /* its owner's */
+    void *context;                             /* its owner's */
     dlock_error *reason;                       /* NULL, or gets a sentence when the status is a failure */
 
     dlock_status status; /* the results */
@@ -182,14 +182,14 @@ struct dli_message_target {
 
 struct dli_store_hooks {
     void (*up)(void *owner);   /* subscribed: grants will be pushed */
-    void (*down)(void *owner); /* not subscribed: no grants will be pushed, and every listen must be repeated */
-    void (*listens)(void *owner, const struct dli_message_target *heard);
-    void (*deaf)(void *owner, const struct dli_message_target *heard); /* the subscription has ended */
-    void (*hint)(void *owner, const struct dli_message_target *heard); /* the lock may have become free */
+    void (*down)(void *owner); /* not subscribed: no grants will be pushed, and every subscription must be repeated */
+    void (*subscribed)(void *owner, const struct dli_message_target *target);
+    void (*unsubscribed)(void *owner, const struct dli_message_target *target); /* the subscription has ended */
+    void (*hint)(void *owner, const struct dli_message_target *target);         /* the lock may have become free */
     /* The lock was granted: the first of the tokens that are reserved with it, and how many they are. */
-    void (*granted)(void *owner, const struct dli_message_target *heard, int64_t seq, int64_t token, int64_t tokens);
-    void (*gate)(void *owner, const struct dli_message_target *heard, int64_t ms); /* closed for this time; 0: open */
-    void (*log)(void *owner, dlock_status status, const char *text);               /* any lane's thread */
+    void (*granted)(void *owner, const struct dli_message_target *target, int64_t seq, int64_t token, int64_t tokens);
+    void (*gate)(void *owner, const struct dli_message_target *target, int64_t ms); /* closed for this time; 0: open */
+    void (*log)(void *owner, dlock_status status, const char *text);                /* any lane's thread */
 };
 
 /* ---- the table */
@@ -231,11 +231,11 @@ struct dli_store_ops {
 
     /*
      * Any thread: subscribe to a lock's channel (that of its waiter owner where the kind has own_channel), or end that.
-     * The hook listens or deaf answers, or down. *listeners counts those that share the subscription; the store guards
-     * it. forget: one less, after down or deaf.
+     * The hook subscribed, unsubscribed or down answers. *listeners counts those that share the subscription; the store guards
+     * it. forget: one less, after down or unsubscribed.
      */
-    void (*listen)(struct dli_store *store, const struct dli_kind *kind, const struct dli_place *place,
-                   const char *owner, int on, int64_t *listeners);
+    void (*subscribe)(struct dli_store *store, const struct dli_kind *kind, const struct dli_place *place,
+                      const char *owner, int on, int64_t *listeners);
     void (*forget)(struct dli_store *store, int64_t *listeners);
 
     /* ---- the lane's thread */
@@ -283,10 +283,10 @@ dlock_status dli_store_open(const struct dlock_options *options, const struct dl
 /* ---- checks.c */
 
 /*
- * Add the check of one server, called where, to the request asked: its findings, or that it does not answer. DLOCK_OK;
- * any other status ends the whole check, and asked->reason has a sentence.
+ * Add the check of one server, called where, to the original request: its findings, or that it does not answer. DLOCK_OK;
+ * any other status ends the whole check, and original->reason has a sentence.
  */
-dlock_status dli_check_sum(struct dli_request *asked, const struct dli_request *of, const struct dli_findings *found,
+dlock_status dli_check_sum(struct dli_request *original, const struct dli_request *of, const struct dli_findings *found,
                            const dlock_error *reason, const char *where);
 
 #endif

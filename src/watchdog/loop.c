@@ -127,7 +127,7 @@ static int64_t next_alarm(struct dli_loop *loop)
 }
 
 /* Sleep until something happens. Requests pushed before the thread announces its sleep are seen. Later ones wake it. */
-static void sleep_well(struct dli_loop *loop)
+static void sleep_until_due(struct dli_loop *loop)
 {
     const struct dli_store_ops *ops = loop->watchdog->store->ops;
     struct pollfd fds[2 + DLI_LANE_FDS];
@@ -182,7 +182,7 @@ void dli_loop_run(void *argument)
         fire_timers(loop, now);
         dli_renew_send(loop, now);
         ops->step(loop->lane, dli_now());
-        sleep_well(loop);
+        sleep_until_due(loop);
     }
     finish(loop);
 }

@@ -3,8 +3,8 @@
  * requests may be in flight to one server. Servers do not wait for one another.
  *
  * A server may refuse a request because of one of its locks, such as one with a key that the user may not touch. Then
- * all locks of the request are asked for again at once: eight to a request, then one by one. Up to eight more requests
- * may be in flight meanwhile. A lock that is refused alone is told its failure, and a log line names it. It shares no
+ * all locks of the request are renewed again at once: eight to a request, then one by one. Up to eight more requests
+ * may be in flight meanwhile. The failure of a lock that is refused alone is reported, and a log line names it. It shares no
  * request until it was renewed once.
  *
  * Queues and batches belong to the loop's thread, or to the caller that does the loop's work while it sleeps
@@ -173,7 +173,7 @@ static void count(struct dli_loop *loop, int stat, int64_t by)
 }
 
 /* Pass on one lock's part of an answer. */
-static void tell(const struct dli_renewal_batch *batch, const struct dli_due *due, int kept, int64_t now)
+static void report(const struct dli_renewal_batch *batch, const struct dli_due *due, int kept, int64_t now)
 {
     batch->loop->watchdog->hooks->renewed(due, kept, batch->stamp, now);
 }
@@ -184,7 +184,7 @@ static void split(struct dli_renewal_batch *batch, int most, int64_t now)
     for (int i = 0; i < batch->count; i++) {
         batch->due[i].most = most;
         if (push(batch->queue, &batch->due[i]))
-            tell(batch, &batch->due[i], -1, now);
+            report(batch, &batch->due[i], -1, now);
     }
     batch->queue->leave_at = now;
 }
@@ -198,7 +198,7 @@ static void note_alone(const struct dli_renewal_batch *batch, const struct dli_r
         batch->loop->watchdog->hooks->alone(&batch->due[0], refused, request->status, &batch->reason);
 }
 
-static void tell_all(struct dli_renewal_batch *batch, const struct dli_request *request, int64_t now)
+static void report_all(struct dli_renewal_batch *batch, const struct dli_request *request, int64_t now)
 {
     int known = request->status == DLOCK_OK || (request->status == DLOCK_NOT_REPLICATED && !request->refused);
     int64_t renewed = 0;
@@ -207,7 +207,7 @@ static void tell_all(struct dli_renewal_batch *batch, const struct dli_request *
         int kept = known ? batch->rows[i].kept : request->torn ? -2 : -1;
 
         renewed += kept == 1;
-        tell(batch, &batch->due[i], kept, now);
+        report(batch, &batch->due[i], kept, now);
     }
     count(batch->loop, DLOCK_STAT_RENEWED, renewed);
 }
@@ -225,7 +225,7 @@ static void split_blamed(struct dli_renewal_batch *batch, const struct dli_reque
 
 static void batch_done(struct dli_request *request)
 {
-    struct dli_renewal_batch *batch = request->asker;
+    struct dli_renewal_batch *batch = request->context;
     int64_t now = dli_now();
 
     if (batch->count == 1)
@@ -235,7 +235,7 @@ static void batch_done(struct dli_request *request)
     else if (batch->count > 1 && dli_request_blamed(request))
         split_blamed(batch, request, now);
     else
-        tell_all(batch, request, now);
+        report_all(batch, request, now);
     batch->queue->flying--;
     batch->next = batch->loop->idle;
     batch->loop->idle = batch;
@@ -302,7 +302,7 @@ static void send(struct dli_loop *loop, struct dli_renewal_batch *batch, int64_t
     request->deadline = deadline(&batch->due[0], now);
     request->repeatable = request->brisk = 1;
     request->done = batch_done;
-    request->asker = batch;
+    request->context = batch;
     request->reason = &batch->reason;
     batch->reason.code = DLOCK_OK;
     batch->queue->flying++;

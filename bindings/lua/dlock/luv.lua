@@ -25,8 +25,8 @@ end
 local function resume()
   local co = table.remove(due, 1)
   if not due[1] then idle:stop() end
-  local good, why = coroutine.resume(co)
-  if not good then error(debug.traceback(co, tostring(why)), 0) end
+  local good, err = coroutine.resume(co)
+  if not good then error(debug.traceback(co, tostring(err)), 0) end
 end
 
 return function(client, wait)

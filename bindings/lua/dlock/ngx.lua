@@ -9,13 +9,13 @@ local semaphore = require "ngx.semaphore"
 local watched = setmetatable({}, {__mode = "k"}) -- clients that have a timer
 
 local function look(premature, client)
-  local good, why = pcall(function()
+  local good, err = pcall(function()
     while not premature and client:waiting() and client:dispatch() do
       ngx.sleep(0.001)
     end
   end)
   watched[client] = nil
-  if not good then ngx.log(ngx.ERR, "dlock: ", tostring(why)) end
+  if not good then ngx.log(ngx.ERR, "dlock: ", tostring(err)) end
 end
 
 return function(client, wait)
@@ -25,6 +25,6 @@ return function(client, wait)
   if not watched[client] then return ngx.sleep(0.001) end
   local answer = semaphore.new()
   wait.wake = function() answer:post() end
-  local good, why = answer:wait(1)
-  if not good and why ~= "timeout" then error(why) end
+  local good, err = answer:wait(1)
+  if not good and err ~= "timeout" then error(err) end
 end

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 from . import _errors, _lib
 from ._errors import DlockError, LibraryError
 from ._lib import VERSION as __version__
-from .asked import Inspection
 from .client import Cause, Client, Event, EventType, Finding
-from .kinds import Latch, MultiLock, Semaphore
 from .held import State
+from .kinds import Latch, MultiLock, Semaphore
 from .lock import Lock
+from .requests import Inspection
 from .transaction import Transaction
 
 __all__ = [

@@ -65,7 +65,7 @@ class Library:
             raise error
         return error is None
 
-    def ask(self, function: Callable[..., int], *arguments: Any) -> int:
+    def query(self, function: Callable[..., int], *arguments: Any) -> int:
         """The number that a function writes to its last but one parameter."""
         out = ctypes.c_int64()
         self.call(function, *arguments, out)

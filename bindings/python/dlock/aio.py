@@ -22,15 +22,15 @@ from typing import Any, Awaitable, Callable, Coroutine, Optional, TypeVar
 
 from . import _abi, _errors
 from ._lib import FOREVER, Name as Key, milliseconds, process, take
-from .asked import Inspection, Numbered
 from .client import Base, Cause, Event, EventType, Finding
 from .held import patience
 from .kinds import Kinds, Several
-from .orders import Counts, Orders, Permits
+from .operations import Counts, Operations, Permits
+from .requests import Inspection, Numbered
 from .transaction import Writes, named, pauses
 
 TASKS = 2**62  # owner numbers of tasks begin here
-TOLD = frozenset((EventType.AT_RISK, EventType.LOST, EventType.LOG))
+NOTIFIED = frozenset((EventType.AT_RISK, EventType.LOST, EventType.LOG))
 SOME = 500  # most events in one go, so that the loop has time for other callbacks
 Claims = frozenset[tuple[int, int]]  # what an owner holds: lock ids and tokens
 T = TypeVar("T")
@@ -78,7 +78,7 @@ class _Watch:
             return self.lock._claims(self.owner) == self.claims
         return False
 
-    def tell(self, lost: Optional[_errors.DlockError] = None) -> bool:
+    def notify(self, lost: Optional[_errors.DlockError] = None) -> bool:
         """End the watch. Returns whether the task was cancelled."""
         if self.over.done():
             return False
@@ -93,7 +93,7 @@ class _Watch:
         return True
 
 
-class Lock(Orders[Later[None], Later[bool], Later[int], Later[Inspection]]):
+class Lock(Operations[Later[None], Later[bool], Later[int], Later[Inspection]]):
     """As dlock.Lock. Tasks may share it: each task is an owner of its own, unless owner= set one.
 
     The owner is the task that calls acquire() or release(), no matter which task awaits the result. A task that it
@@ -163,8 +163,8 @@ class Lock(Orders[Later[None], Later[bool], Later[int], Later[Inspection]]):
         """Acquire: the new claims of owner, or None when somebody else holds the lock."""
         lib, token, won, no = self._lib, ctypes.c_int64(), False, (_abi.DLOCK_BUSY, _abi.DLOCK_TIMED_OUT)
         try:
-            asked = lib.dlock_lock_begin_acquire, self._live(), owner, wait
-            if (await self._client._ask(*asked, out=(token,), expected=no, wish=(self, owner))).status:
+            begin = lib.dlock_lock_begin_acquire, self._live(), owner, wait
+            if (await self._client._call(*begin, out=(token,), expected=no, wish=(self, owner))).status:
                 return None
             won = True
             claims = self._claims(owner, token.value)
@@ -196,12 +196,12 @@ class Lock(Orders[Later[None], Later[bool], Later[int], Later[Inspection]]):
 
     def _claims(self, owner: int, token: int = 0) -> Claims:
         """The claims of owner on this lock; token may be given when it is known. NotHeld, Lost."""
-        return frozenset(((self.id, token or self._lib.ask(self._lib.dlock_lock_token, self._live(), owner)),))
+        return frozenset(((self.id, token or self._lib.query(self._lib.dlock_lock_token, self._live(), owner)),))
 
-    async def _order(self, verb: str, *arguments: Any, expected: int = _abi.DLOCK_OK, get: str = "") -> Any:
+    async def _execute(self, verb: str, *arguments: Any, expected: int = _abi.DLOCK_OK, get: str = "") -> Any:
         submit = getattr(self._lib, "dlock_" + verb.replace("_", "_submit_", 1))
         wish = (self, arguments[0]) if get == "token" else None  # an adoption
-        event = await self._client._ask(submit, self._live(), *arguments, expected=(expected,), wish=wish)
+        event = await self._client._call(submit, self._live(), *arguments, expected=(expected,), wish=wish)
         return getattr(event, get) if get else event.error is None if expected else None
 
     async def _wait_lost(self, watch: _Watch) -> bool:
@@ -254,32 +254,32 @@ class Transaction(_Closing, Writes):
     async def watch(self, *keys: Key) -> None:
         """Watch keys; do this before you read them. The first one begins a transaction."""
         for key in keys:
-            await self._ask(self._lib.dlock_txn_submit_watch, *named(key))
+            await self._call(self._lib.dlock_txn_submit_watch, *named(key))
             self._over = False
 
     async def get(self, key: Key) -> Optional[bytes]:
         """The value of a key, or None. WrongKind when it is not a string; NoTransaction."""
-        event = await self._ask(self._lib.dlock_txn_submit_get, *named(key))
+        event = await self._call(self._lib.dlock_txn_submit_get, *named(key))
         return event.data if event.status == _abi.DLOCK_OK else None
 
     async def commit(self) -> None:
         """As dlock.Transaction.commit: do all writes at once. Conflict, UnknownOutcome, ServerError, NoTransaction."""
         self._over = True
-        await self._ask(self._lib.dlock_txn_submit_commit)
+        await self._call(self._lib.dlock_txn_submit_commit)
 
     async def rollback(self) -> None:
         """Drop all queued writes and watches. May be called again."""
         self._over = True
-        await self._ask(self._lib.dlock_txn_submit_rollback)
+        await self._call(self._lib.dlock_txn_submit_rollback)
 
     async def aclose(self) -> None:
         """Roll back if there was no commit. May be called again."""
         if handle := self._leave():
             with contextlib.suppress(_errors.DlockError):
-                await self._client._ask(self._lib.dlock_txn_submit_rollback, handle)
+                await self._client._call(self._lib.dlock_txn_submit_rollback, handle)
 
-    async def _ask(self, submit: Any, *arguments: Any) -> Event:
-        return await self._client._ask(submit, self._live(), *arguments, expected=(_abi.DLOCK_NOT_FOUND,))
+    async def _call(self, submit: Any, *arguments: Any) -> Event:
+        return await self._client._call(submit, self._live(), *arguments, expected=(_abi.DLOCK_NOT_FOUND,))
 
     _client: Client
 
@@ -297,7 +297,7 @@ class Client(_Closing, Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
     def _open(self) -> Any:
         self._numbers = itertools.count(1)
         self._tasks: weakref.WeakKeyDictionary[asyncio.Task[Any], int] = weakref.WeakKeyDictionary()
-        self._box, self._why = take([], self._lib.dlock_event_new), take([], self._lib.dlock_error_new)
+        self._box, self._reason = take([], self._lib.dlock_event_new), take([], self._lib.dlock_error_new)
         self._forget()
         return super()._open()
 
@@ -346,16 +346,16 @@ class Client(_Closing, Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
 
     async def ping(self, timeout: Optional[float] = None) -> None:
         """Check that the server answers. Unreachable, Denied, Server... exceptions."""
-        await self._ask(self._lib.dlock_client_submit_ping, self._live(), milliseconds(timeout))
+        await self._call(self._lib.dlock_client_submit_ping, self._live(), milliseconds(timeout))
 
     async def check(self, timeout: Optional[float] = None) -> list[Finding]:
         """Check whether the server is fit to keep locks. Unreachable, Denied, Server... exceptions."""
-        await self._ask(self._lib.dlock_client_submit_check, self._live(), milliseconds(timeout))
+        await self._call(self._lib.dlock_client_submit_check, self._live(), milliseconds(timeout))
         return self._findings()
 
     async def provision(self, timeout: Optional[float] = None) -> None:
         """Tell the server that it remembers every lock, which ends a quarantine. Unsupported without quarantine_ms."""
-        await self._ask(self._lib.dlock_client_submit_provision, self._live(), milliseconds(timeout))
+        await self._call(self._lib.dlock_client_submit_provision, self._live(), milliseconds(timeout))
 
     # ---- for locks
 
@@ -374,7 +374,7 @@ class Client(_Closing, Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
         if not self._ended:
             self._ended, self._nobody = loop.create_future(), loop.create_future()
             self._nobody.cancel()
-            loop.add_reader(self.fileno(), self._look)
+            loop.add_reader(self.fileno(), self._on_readable)
         if loop is not self._ended.get_loop():
             raise RuntimeError(f"{self!r} belongs to another event loop")
         return self._ended
@@ -384,18 +384,18 @@ class Client(_Closing, Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
         """Call a submit or begin function. Returns the future of its event; None when a begin function has finished."""
         lib, loop = self._lib, self._here().get_loop()
         self._answers[tag] = self._nobody, lock, owner  # a signal handler may raise after the call
-        status = call(*arguments, tag, *out or (), self._why)
+        status = call(*arguments, tag, *out or (), self._reason)
         if not status and out is not None:
             del self._answers[tag]
             return None
         answer: asyncio.Future[Event] = loop.create_future()
         self._answers[tag] = answer, lock, owner
         if status not in (_abi.DLOCK_OK, _abi.DLOCK_WOULD_BLOCK):
-            error = lib.failure(status, self._why)
+            error = lib.failure(status, self._reason)
             self._take(tag, said(EventType.DONE, error.code, error.message))
         return answer
 
-    async def _ask(self, call: Any, *arguments: Any, out: Optional[tuple[Any, ...]] = None,
+    async def _call(self, call: Any, *arguments: Any, out: Optional[tuple[Any, ...]] = None,
                    expected: tuple[int, ...] = (), wish: Optional[tuple[Lock, int]] = None) -> Event:  # fmt: skip
         """The answer. wish: lock and owner of an acquisition; a grant that nobody awaits any more is released."""
         (lock, owner), tag, answer = wish or (None, 0), next(self._numbers), None
@@ -421,9 +421,9 @@ class Client(_Closing, Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
             return bool(self._ended and self._ended.get_loop() is asyncio.get_running_loop() and not self._closed)
         return False
 
-    def _abandon(self, lock: Lock, owner: int, answer: asyncio.Future[Event], why: BaseException) -> None:
+    def _abandon(self, lock: Lock, owner: int, answer: asyncio.Future[Event], error: BaseException) -> None:
         """End an acquisition for which nobody waits any more."""
-        if isinstance(why, GeneratorExit) and not self._lives():
+        if isinstance(error, GeneratorExit) and not self._lives():
             return
         answer.cancel()
         if not answer.cancelled() and answer.result().status == _abi.DLOCK_OK:
@@ -431,9 +431,9 @@ class Client(_Closing, Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
         wishes = self._wishes.get((lock.id, owner)) or [answer]
         for _ in wishes[:] if all(wish.cancelled() for wish in wishes) else ():  # else it could end another wait
             if self._lib.attempt(self._lib.dlock_lock_cancel, lock._live(), owner):
-                self._look()  # the wait has just ended: a grant is released before the next request
+                self._on_readable()  # the wait has just ended: a grant is released before the next request
 
-    def _look(self) -> None:
+    def _on_readable(self) -> None:
         """Handle the events in the queue."""
         lib, box, facts, status = self._lib, self._box, (ctypes.c_int64 * 3)(), _abi.DLOCK_OK
         for _ in range(SOME):
@@ -451,7 +451,7 @@ class Client(_Closing, Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
                 self._take(tag, said(EventType.DONE, status, "The client was closed."))
 
     def _take(self, tag: int, event: Event) -> None:
-        if self.on_event and event.type in TOLD:
+        if self.on_event and event.type in NOTIFIED:
             asyncio.get_running_loop().call_soon(self.on_event, event)
         if event.type is EventType.LOST:
             asyncio.get_running_loop().call_soon(self._lost, event)  # so that no running task is cancelled
@@ -471,7 +471,7 @@ class Client(_Closing, Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
     def _lost(self, event: Event) -> None:
         told: set[object] = set()  # tasks: only the outermost body of a task is cancelled
         for watch in self._watches.get(event.owner, ()):
-            if (event.lock_id, event.token) in watch.claims and watch.task not in told and watch.tell(event.error):
+            if (event.lock_id, event.token) in watch.claims and watch.task not in told and watch.notify(event.error):
                 told.add(watch.task)
 
     def _body(self, lock: Lock) -> Optional[_Watch]:
@@ -491,4 +491,4 @@ class Client(_Closing, Base, Kinds[Lock, Semaphore, Latch, MultiLock]):
         ids = [one.id for one in getattr(lock, "_members", [lock])]
         for watch in self._watches.get(owner, [])[:]:
             if not watch.task and any(one in ids for one, _token in watch.claims) and not watch.current():
-                watch.tell()
+                watch.notify()

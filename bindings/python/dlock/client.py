@@ -6,10 +6,10 @@ import time
 from typing import Any, Iterator, NamedTuple, Optional
 
 from . import _abi, _errors, _lib
-from .asked import Inspection
 from ._lib import Number, Opened, Option, left, milliseconds, seconds, take
 from .kinds import Kinds, Latch, MultiLock, Semaphore
 from .lock import Lock
+from .requests import Inspection
 from .transaction import Transactions
 
 

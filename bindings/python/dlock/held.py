@@ -83,12 +83,12 @@ class Held(Opened):
     @property
     def token(self) -> int:
         """The fencing token of the owner's hold. NotHeld, Lost."""
-        return self._ask(self._lib.dlock_lock_token)
+        return self._query(self._lib.dlock_lock_token)
 
     @property
     def hold_count(self) -> int:
         """The owner's levels of re-entry."""
-        return self._ask(self._lib.dlock_lock_hold_count)
+        return self._query(self._lib.dlock_lock_hold_count)
 
     @property
     def remaining(self) -> Optional[float]:
@@ -102,8 +102,8 @@ class Held(Opened):
             raise error
         return None if error else math.inf if out.value == FOREVER else out.value / 1000
 
-    def _ask(self, function: Any) -> int:
-        return self._lib.ask(function, self._live(), self._whose())
+    def _query(self, function: Any) -> int:
+        return self._lib.query(function, self._live(), self._whose())
 
     def export_grant(self) -> bytes:
         """Give the grant away: bytes for adopt_grant() in another process. Not held here then. NotHeld, Lost, Busy."""

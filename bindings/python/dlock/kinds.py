@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any, Generic, Optional, Sequence, Type, TypeVa
 
 from . import _abi, _lib
 from ._lib import Name, Option
-from .asked import Inspection, Numbered
 from .held import Held
 from .lock import Lock
 from .makers import C, L, Makers, S
-from .orders import Counts, Permits
+from .operations import Counts, Permits
+from .requests import Inspection, Numbered
 
 if TYPE_CHECKING:
     from .client import Base

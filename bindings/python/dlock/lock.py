@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Callable, Optional, TypeVar
 
 from . import _abi, _errors, _lib
 from ._lib import left, milliseconds, process
-from .asked import Inspection
 from .held import patience
-from .orders import Orders
+from .operations import Operations
+from .requests import Inspection
 
 if TYPE_CHECKING:
     from .client import Client
@@ -55,7 +55,7 @@ class Ending:
         return end
 
 
-class Lock(Orders[None, bool, int, Inspection]):
+class Lock(Operations[None, bool, int, Inspection]):
     """A lock, from Client.lock. Threads may share it: each thread is an owner of its own, unless owner= set one.
 
     Re-entrant per owner. `with lock:` waits without limit. Its end raises Lost when the lock was lost, but never in
@@ -137,18 +137,18 @@ class Lock(Orders[None, bool, int, Inspection]):
     def submit_acquire(self, tag: int = 0, timeout: Optional[float] = None, owner: Optional[int] = None) -> None:
         """Begin to acquire; one ACQUIRED or ACQUIRE_FAILED event with tag follows. Never blocks."""
         wait, number = milliseconds(timeout), _lib.number(tag, -(2**63), "event tag")
-        self._order("lock_submit_acquire", self._number_of(owner), wait, number)
+        self._execute("lock_submit_acquire", self._number_of(owner), wait, number)
 
     def submit_release(self, tag: int = 0, owner: Optional[int] = None) -> None:
         """Begin to release; one RELEASED or RELEASE_FAILED event with tag follows. Never blocks. NotHeld, Lost."""
-        self._order("lock_submit_release", self._number_of(owner), _lib.number(tag, -(2**63), "event tag"))
+        self._execute("lock_submit_release", self._number_of(owner), _lib.number(tag, -(2**63), "event tag"))
 
     def cancel(self, owner: Optional[int] = None) -> bool:
         """End an owner's wait with Cancelled. False when the owner does not wait. Never blocks."""
         cancel = self._lib.dlock_lock_cancel
         return self._lib.call(cancel, self._live(), self._number_of(owner), expected=_abi.DLOCK_NOT_HELD)
 
-    def _order(self, verb: str, *arguments: Any, expected: int = _abi.DLOCK_OK, get: str = "") -> Any:
+    def _execute(self, verb: str, *arguments: Any, expected: int = _abi.DLOCK_OK, get: str = "") -> Any:
         lib, function = self._lib, getattr(self._lib, f"dlock_{verb}")
         if get == "inspection":
             box = _lib.take(lib.event_boxes, lib.dlock_event_new)

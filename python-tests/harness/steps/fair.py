@@ -20,32 +20,32 @@ SCRIPTS = {stem: load("fair_" + stem) for stem in ("acquire", "release", "force"
 
 
 class Process:
-    """A libdlock client. hear: it subscribes to its own channel."""
+    """A libdlock client. subscribe: it subscribes to its own channel."""
 
     numbers = itertools.count(1)
 
-    def __init__(self, server: Server, hear: bool = True) -> None:
+    def __init__(self, server: Server, subscribe: bool = True) -> None:
         self.uuid = f"{next(self.numbers):08x}-0000-8000-8000-00000000000f"
         self.channel = f"dlock_client:{self.uuid}"
         self.subscriber = server.client()
         self.holds = itertools.count(1)
-        self.hears = False
-        if hear:
-            self.listen(True)
+        self.subscribed = False
+        if subscribe:
+            self.subscribe(True)
 
-    def listen(self, on: bool) -> None:
+    def subscribe(self, on: bool) -> None:
         """Subscribes; returns when the server has confirmed."""
         self.subscriber.send("SUBSCRIBE" if on else "UNSUBSCRIBE", self.channel)
         while self.subscriber.read()[0] != (b"subscribe" if on else b"unsubscribe"):
             pass
-        self.hears = on
+        self.subscribed = on
 
     def hold(self) -> Hold:
         return Hold(self, next(self.holds))
 
     def message(self, timeout: float = WHILE) -> bytes | None:
-        told = self.subscriber.message(timeout)
-        return told[1] if told else None
+        pair = self.subscriber.message(timeout)
+        return pair[1] if pair else None
 
     def messages(self) -> list[bytes]:
         """The messages so far: none can come after the reply to a PING."""

@@ -31,7 +31,7 @@ class World:
         self.buried: Java | None = None
 
     def reachable(self, hold: Hold) -> bool:
-        return hold.process.hears or self.modes[hold.id] == POLL
+        return hold.process.subscribed or self.modes[hold.id] == POLL
 
     def refill(self) -> bool:
         if not self.line:
@@ -109,7 +109,7 @@ class World:
         if isinstance(first, Hold):
             self.token, before = self.wire.last_token(), self.token
             assert self.token > before
-            if first.process.hears:
+            if first.process.subscribed:
                 self.expected[first.process].append(b"fair %d 1 %d order" % (first.number, self.token))
 
     def step_new(self) -> None:
@@ -165,7 +165,7 @@ class World:
         one: Any = self.picks.choice([*self.processes, *self.javas])
         if isinstance(one, Process):
             self.drain(one)
-        one.listen(not one.hears)
+        one.subscribe(not one.subscribed)
 
     def java(self) -> Java:
         self.foreigners = True
@@ -209,7 +209,7 @@ class World:
 
     def step_bury(self) -> None:
         """A free lock has waited for a dead head long enough."""
-        if not self.holder and self.line and isinstance(self.line[0], Java) and not self.line[0].hears:
+        if not self.holder and self.line and isinstance(self.line[0], Java) and not self.line[0].subscribed:
             self.buried = self.line[0]
             self.wire.redis.command("HSET", self.wire.about, "?", f"1 1 {self.wire.now()} {self.buried.id}")
             self.wire.redis.command("PEXPIRE", self.wire.about, BEAT)
@@ -222,7 +222,7 @@ class World:
         for message in self.expected[process]:
             assert process.message() == message
         self.expected[process].clear()
-        assert not process.hears or process.nothing()
+        assert not process.subscribed or process.nothing()
 
     def check(self) -> None:
         wire = self.wire
@@ -245,7 +245,7 @@ class World:
         last = self.processes[0].hold()
         for process in self.processes:
             self.expected[process].clear()
-            assert not process.hears or process.messages() is not None
+            assert not process.subscribed or process.messages() is not None
         assert self.wire.acquire(last, TRY)[0] == 1 and self.wire.release(last) == 1
         only_the_counter_is_left(self.wire)
 
@@ -261,8 +261,8 @@ def run_seed(wire: Wire, processes: list[Process], javas: list[Java], seed: int,
     wire.redis.command("FLUSHALL")
     everybody: list[Any] = [*processes, *javas]
     for one in everybody:
-        if not one.hears:
-            one.listen(True)
+        if not one.subscribed:
+            one.subscribe(True)
     world = World(wire, processes, javas, picks)
     chances = {name: chance for name, chance in STEPS.items() if seed % 4 or "java" not in name}
     trail: list[str] = []

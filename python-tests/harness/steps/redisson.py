@@ -157,7 +157,7 @@ class PubSub:
         self.redis.socket.settimeout(None)
         self.mutex = threading.Lock()
         self.entries: dict[bytes, Subscription] = {}
-        self.heard: list[tuple[bytes, bytes]] = []
+        self.received: list[tuple[bytes, bytes]] = []
         self.down = False
         self.thread = threading.Thread(target=self._read, daemon=True)
         self.thread.start()
@@ -191,7 +191,7 @@ class PubSub:
                 if kind == b"subscribe" and entry:
                     entry.confirmed.set()
                 elif kind == b"message":
-                    self.heard.append((channel, rest[0]))
+                    self.received.append((channel, rest[0]))
                     if entry and int(rest[0]) in (0, 1):
                         entry.wake(everybody=rest[0] == b"1")
         with self.mutex:

@@ -1,7 +1,7 @@
 """The wire traffic of a JVM with Redisson for a fair lock, one script at a time. It follows the numbered steps of
 the protocol description:
 
-    b = Waiter(server, wire)            # one Java thread that subscribes to its own channel; hear=False: it does not
+    b = Waiter(server, wire)            # one Java thread that subscribes to its own channel; subscribe=False: it does not
     b.acquire()                         # None: acquired; else the script's reply, and b is in line
     b.try_acquire(); b.cancel(); b.release(); b.force()
     b.message()                         # the next payload on its channel
@@ -132,7 +132,7 @@ class Waiter:
     numbers = itertools.count(1)
 
     def __init__(
-        self, server: Server, name: Name = "order", hear: bool = True, wait: int = WAIT, lease: int = 30_000
+        self, server: Server, name: Name = "order", subscribe: bool = True, wait: int = WAIT, lease: int = 30_000
     ) -> None:
         number = next(self.numbers)
         self.id = f"{number:08x}-0000-4000-8000-00000000000e:{number}"
@@ -142,20 +142,20 @@ class Waiter:
         self.channel = channel_of(name) + b":" + self.raw
         self.wait, self.lease, self.skew = wait, lease, 0
         self.redis, self.subscriber = server.client(), server.client()
-        self.hears = False
-        if hear:
-            self.listen(True)
+        self.subscribed = False
+        if subscribe:
+            self.subscribe(True)
 
     def close(self) -> None:
         self.redis.close()
         self.subscriber.close()
 
-    def listen(self, on: bool) -> None:
+    def subscribe(self, on: bool) -> None:
         """Subscribes; returns when the server has confirmed."""
         self.subscriber.send("SUBSCRIBE" if on else "UNSUBSCRIBE", self.channel)
         while self.subscriber.read()[0] != (b"subscribe" if on else b"unsubscribe"):
             pass
-        self.hears = on
+        self.subscribed = on
 
     def now(self) -> int:
         return round(time.time() * 1000) + self.skew
@@ -186,8 +186,8 @@ class Waiter:
         return bool(self.evaluate(FORCE, self.now(), channel_of(self.name)))
 
     def message(self, timeout: float = 20) -> bytes | None:
-        told = self.subscriber.message(timeout)
-        return told[1] if told else None
+        pair = self.subscriber.message(timeout)
+        return pair[1] if pair else None
 
     def nothing(self) -> bool:
         """Whether there is no message: none can come after the reply to a PING."""

@@ -96,15 +96,15 @@ def block(granted: list[int], asked: int = BLOCK) -> tuple[int, int]:
 
 
 class Who:
-    """A libdlock process with one grant number. hear: it subscribes to its own channel."""
+    """A libdlock process with one grant number. subscribe: it subscribes to its own channel."""
 
     numbers = itertools.count(1)
 
-    def __init__(self, server: Server, hear: bool = True) -> None:
+    def __init__(self, server: Server, subscribe: bool = True) -> None:
         number = next(self.numbers)
         self.uuid = f"{number:08x}-0000-8000-8000-00000000000f"
         self.subscriber = server.client()
-        if hear:
+        if subscribe:
             self.subscriber.subscribe("dlock_client:" + self.uuid)
         self._name(number * 1000)
 
@@ -120,8 +120,8 @@ class Who:
         return next_one
 
     def message(self, timeout: float = WHILE) -> bytes | None:
-        told = self.subscriber.message(timeout)
-        return told[1] if told else None
+        pair = self.subscriber.message(timeout)
+        return pair[1] if pair else None
 
     def nothing(self) -> bool:
         """Whether there is no message: none can come after the reply to a PING."""

@@ -344,9 +344,9 @@ static int64_t some_token(const struct world *w, struct fuzz *in)
 
 static void answer(struct world *w, struct fuzz *in)
 {
-    static const dlock_status trouble[] = {DLOCK_UNREACHABLE,   DLOCK_SERVER_LOADING, DLOCK_DENIED,
-                                           DLOCK_SERVER_FORGOT, DLOCK_NOT_REPLICATED, DLOCK_LEASE_REFUSED,
-                                           DLOCK_SERVER_ERROR,  DLOCK_WRONG_KIND};
+    static const dlock_status failures[] = {DLOCK_UNREACHABLE,   DLOCK_SERVER_LOADING, DLOCK_DENIED,
+                                            DLOCK_SERVER_FORGOT, DLOCK_NOT_REPLICATED, DLOCK_LEASE_REFUSED,
+                                            DLOCK_SERVER_ERROR,  DLOCK_WRONG_KIND};
     struct dli_answer said = {.status = DLOCK_OK};
     unsigned how = fuzz_byte(in);
     int stays;
@@ -356,7 +356,7 @@ static void answer(struct world *w, struct fuzz *in)
     said.repeated = (how & 1) != 0;
     said.released = (how & 2) != 0;
     if (how & 4) {
-        said.status = trouble[fuzz_below(in, 8)];
+        said.status = failures[fuzz_below(in, 8)];
         said.sent = (int)fuzz_below(in, 2);
         said.refused = said.sent && fuzz_below(in, 2);
     } else if (w->m.sent.wish.want) {

@@ -36,42 +36,42 @@ static void end(struct side *side)
 
 static struct dli_operation *take(struct side *side, const uint8_t *grant, size_t size)
 {
-    struct dli_operation *order = NULL;
-    dlock_status status = dli_transfer_adopt(side->lock->entry, &side->lock->terms, OWNER, grant, size, &order);
+    struct dli_operation *operation = NULL;
+    dlock_status status = dli_transfer_adopt(side->lock->entry, &side->lock->terms, OWNER, grant, size, &operation);
 
-    REQUIRE(status == DLOCK_OK ? order != NULL : status == DLOCK_INVALID_GRANT && !order);
-    return order;
+    REQUIRE(status == DLOCK_OK ? operation != NULL : status == DLOCK_INVALID_GRANT && !operation);
+    return operation;
 }
 
 /* The bytes that describe a parsed operation. */
-static size_t print(char *to, const struct dli_operation *order, const char *name, size_t size)
+static size_t print(char *to, const struct dli_operation *operation, const char *name, size_t size)
 {
-    size_t head = (size_t)sprintf(to, "dlock1 %" PRId64 " %" PRId64 " %s ", order->value, order->lease / DLI_MS,
-                                  order->row.owner);
+    size_t head = (size_t)sprintf(to, "dlock1 %" PRId64 " %" PRId64 " %s ", operation->value, operation->lease / DLI_MS,
+                                  operation->row.owner);
 
     memcpy(to + head, name, size);
     return head + size;
 }
 
-static void check_order(const struct dli_operation *order)
+static void check_order(const struct dli_operation *operation)
 {
-    REQUIRE(order->value > 0 && order->value < INT64_C(1) << 53);
-    REQUIRE(order->lease >= 100 * DLI_MS && order->lease <= INT64_C(86400000) * DLI_MS);
-    REQUIRE(strlen(order->row.owner) > DLI_UUID_SIZE && order->row.owner[DLI_UUID_SIZE] == ':');
+    REQUIRE(operation->value > 0 && operation->value < INT64_C(1) << 53);
+    REQUIRE(operation->lease >= 100 * DLI_MS && operation->lease <= INT64_C(86400000) * DLI_MS);
+    REQUIRE(strlen(operation->row.owner) > DLI_UUID_SIZE && operation->row.owner[DLI_UUID_SIZE] == ':');
 }
 
 /* As if the server had answered. Returns whether the grant is held now. */
-static int take_over(struct side *side, struct dli_operation *order)
+static int take_over(struct side *side, struct dli_operation *operation)
 {
     int32_t state = DLOCK_STATE_NONE;
 
-    REQUIRE(order->task->ask(order) == 1);
-    order->status = DLOCK_OK;
-    order->row.kept = 1;
-    REQUIRE(order->task->heard(order) == 0);
+    REQUIRE(operation->task->prepare(operation) == 1);
+    operation->status = DLOCK_OK;
+    operation->row.kept = 1;
+    REQUIRE(operation->task->answered(operation) == 0);
     dlock_lock_state(side->lock, OWNER, &state, NULL);
-    REQUIRE(order->status == DLOCK_OK || order->status == DLOCK_LOST);
-    return order->status == DLOCK_OK && (state == DLOCK_STATE_HELD || state == DLOCK_STATE_AT_RISK);
+    REQUIRE(operation->status == DLOCK_OK || operation->status == DLOCK_LOST);
+    return operation->status == DLOCK_OK && (state == DLOCK_STATE_HELD || state == DLOCK_STATE_AT_RISK);
 }
 
 static void pass_on(struct side *from, struct side *to, const struct dli_operation *first, const char *name,
@@ -80,7 +80,7 @@ static void pass_on(struct side *from, struct side *to, const struct dli_operati
     uint8_t text[DLI_GRANT_MAX + DLI_NAME_MAX];
     size_t length = 0;
     dlock_status status = dlock_lock_export_grant(from->lock, OWNER, text, size, &length, NULL);
-    struct dli_operation *order;
+    struct dli_operation *operation;
 
     REQUIRE(status == DLOCK_BUFFER_TOO_SMALL || status == DLOCK_LOST);
     status = dlock_lock_export_grant(from->lock, OWNER, text, sizeof text, &length, NULL);
@@ -90,32 +90,32 @@ static void pass_on(struct side *from, struct side *to, const struct dli_operati
     REQUIRE(length <= sizeof text && length > size && memcmp(text + length - size, name, size) == 0);
     REQUIRE(dlock_lock_export_grant(from->lock, OWNER, text, sizeof text, NULL, NULL) == DLOCK_INVALID_ARGUMENT ||
             dlock_lock_export_grant(from->lock, OWNER, text, sizeof text, &length, NULL) == DLOCK_NOT_HELD);
-    order = take(to, text, length);
-    REQUIRE(order && order->value == first->value && order->lease == first->lease);
-    REQUIRE(strcmp(order->row.owner, first->row.heir) == 0);
-    dli_operation_free(order);
+    operation = take(to, text, length);
+    REQUIRE(operation && operation->value == first->value && operation->lease == first->lease);
+    REQUIRE(strcmp(operation->row.owner, first->row.heir) == 0);
+    dli_operation_free(operation);
     for (size_t cut = 0; cut < length - size; cut++) /* a part of a grant is not a grant */
         REQUIRE(!take(to, text, cut));
 }
 
 static void fuzz(struct side *a, struct side *b, const char *name, size_t size, const uint8_t *grant, size_t length)
 {
-    struct dli_operation *order = take(a, grant, length), *again;
+    struct dli_operation *operation = take(a, grant, length), *again;
     char *text;
 
-    if (!order)
+    if (!operation)
         return;
-    check_order(order);
+    check_order(operation);
     text = malloc(DLI_GRANT_MAX + size);
     REQUIRE(text);
-    again = take(b, (const uint8_t *)text, print(text, order, name, size));
-    REQUIRE(again && again->value == order->value && again->lease == order->lease);
-    REQUIRE(strcmp(again->row.owner, order->row.owner) == 0);
+    again = take(b, (const uint8_t *)text, print(text, operation, name, size));
+    REQUIRE(again && again->value == operation->value && again->lease == operation->lease);
+    REQUIRE(strcmp(again->row.owner, operation->row.owner) == 0);
     dli_operation_free(again);
     free(text);
-    if (take_over(a, order))
-        pass_on(a, b, order, name, size);
-    dli_operation_free(order);
+    if (take_over(a, operation))
+        pass_on(a, b, operation, name, size);
+    dli_operation_free(operation);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -159,7 +159,7 @@ static void check_marker(int slot)
 static void check_order(const char *a, size_t a_size, const char *b, size_t b_size)
 {
     struct dli_name x = {a, a_size}, y = {b, b_size};
-    int there = dli_name_order(&x, &y), back = dli_name_order(&y, &x);
+    int there = dli_name_compare(&x, &y), back = dli_name_compare(&y, &x);
 
     REQUIRE((there < 0) == (back > 0) && (there == 0) == (back == 0));
     REQUIRE((there == 0) == (a_size == b_size && memcmp(a, b, a_size) == 0));

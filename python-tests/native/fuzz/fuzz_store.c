@@ -19,26 +19,26 @@ enum { SLOTS = 8, STEPS = 120, ROWS = 3, MS = 1000 };
 
 /* ---- callbacks of the store */
 
-static void told(void *owner)
+static void note_hook(void *owner)
 {
     REQUIRE(owner == &fuzz_now);
 }
 
-static void told_of(void *owner, const struct dli_message_target *heard)
+static void note_target(void *owner, const struct dli_message_target *target)
 {
-    told(owner);
-    REQUIRE(dli_kind_find(heard->family) && heard->number >= 0 && heard->size < 1 << 20);
+    note_hook(owner);
+    REQUIRE(dli_kind_find(target->family) && target->number >= 0 && target->size < 1 << 20);
 }
 
-static void granted(void *owner, const struct dli_message_target *heard, int64_t seq, int64_t token, int64_t tokens)
+static void granted(void *owner, const struct dli_message_target *target, int64_t seq, int64_t token, int64_t tokens)
 {
-    told_of(owner, heard);
+    note_target(owner, target);
     REQUIRE(seq >= 0 && token >= 0 && tokens > 0);
 }
 
-static void gate(void *owner, const struct dli_message_target *heard, int64_t ms)
+static void gate(void *owner, const struct dli_message_target *target, int64_t ms)
 {
-    told_of(owner, heard);
+    note_target(owner, target);
     REQUIRE(ms >= 0);
 }
 
@@ -50,16 +50,16 @@ static void check_text(const char *text)
 
 static void log_line(void *owner, dlock_status status, const char *text)
 {
-    told(owner);
+    note_hook(owner);
     REQUIRE(dli_status_find(status));
     check_text(text);
 }
 
-static const struct dli_store_hooks hooks = {.up = told,
-                                             .down = told,
-                                             .listens = told_of,
-                                             .deaf = told_of,
-                                             .hint = told_of,
+static const struct dli_store_hooks hooks = {.up = note_hook,
+                                             .down = note_hook,
+                                             .subscribed = note_target,
+                                             .unsubscribed = note_target,
+                                             .hint = note_target,
                                              .granted = granted,
                                              .gate = gate,
                                              .log = log_line};
@@ -98,7 +98,7 @@ static void check_result(struct slot *s)
 
 static void done(struct dli_request *request)
 {
-    struct slot *s = request->asker;
+    struct slot *s = request->context;
 
     REQUIRE(s->request == request && s->under_way);
     REQUIRE(dli_status_find(request->status));
@@ -202,7 +202,7 @@ static void push(struct fuzz *in, struct dli_store *store, struct dli_lane *lane
     s->request->direct = 0;
     s->request->brisk = s->request->verb == DLI_VERB_RENEW && fuzz_below(in, 2);
     s->request->done = done;
-    s->request->asker = s;
+    s->request->context = s;
     s->request->reason = &s->reason;
     s->under_way = 1;
     status = fuzz_below(in, 4) ? store->ops->push(lane, s->request) : store->ops->push_urgent(lane, s->request);
@@ -226,9 +226,9 @@ static void listen_to(struct fuzz *in, struct dli_store *store)
     if (listeners[which] <= 0)
         listeners[which] = 0;
     if (fuzz_below(in, 2) || listeners[which] == 0)
-        store->ops->listen(store, s->kind, s->place, owner, 1, &listeners[which]);
+        store->ops->subscribe(store, s->kind, s->place, owner, 1, &listeners[which]);
     else
-        store->ops->listen(store, s->kind, s->place, owner, 0, &listeners[which]);
+        store->ops->subscribe(store, s->kind, s->place, owner, 0, &listeners[which]);
 }
 
 static void rest(struct dli_store *store, struct dli_lane *lane)

@@ -52,7 +52,7 @@ static int same(const struct dlock_options *a, const struct dlock_options *b)
 static void copy(struct dlock_options *to, const struct dlock_options *from)
 {
     dli_options_init(to);
-    REQUIRE(dli_options_lay(to, from, NULL) == DLOCK_OK);
+    REQUIRE(dli_options_overlay(to, from, NULL) == DLOCK_OK);
     REQUIRE(same(to, from));
 }
 
@@ -104,7 +104,7 @@ static void check_layers(const struct dlock_options *set)
     dlock_error box = {.code = DLOCK_OK};
 
     copy(&under, set);
-    REQUIRE(dli_options_lay_lock(&under, set, &box) == DLOCK_OK && same(&under, set));
+    REQUIRE(dli_options_overlay_lock(&under, set, &box) == DLOCK_OK && same(&under, set));
     if (dli_options_check(set, &box) != DLOCK_OK)
         REQUIRE(box.message[0] && fuzz_printable(box.message) && !strstr(box.message, SECRET));
     dli_options_fini(&under);

@@ -11,7 +11,7 @@ import (
 	dlock "github.com/libdlock/libdlock/bindings/go"
 )
 
-// counterVerbs adds the verbs of semaphores and latches. What is no semaphore in Go cannot be asked as one.
+// counterVerbs adds the verbs of semaphores and latches. A lock that is no semaphore in Go has no verbs of one.
 func counterVerbs() {
 	changed := func(f func(*dlock.Semaphore, context.Context, int) error) verb {
 		return func(w []string) string {
@@ -22,7 +22,7 @@ func counterVerbs() {
 			return status(f(s, ctx, int(number(w[1]))))
 		}
 	}
-	asked := func(f func(*dlock.Semaphore, context.Context) (int64, error)) verb {
+	counted := func(f func(*dlock.Semaphore, context.Context) (int64, error)) verb {
 		return func(w []string) string {
 			s := locks[w[0]].semaphore
 			if s == nil {
@@ -33,15 +33,15 @@ func counterVerbs() {
 		}
 	}
 	verbs["set"] = changed((*dlock.Semaphore).SetPermits)
-	verbs["drain"] = asked((*dlock.Semaphore).DrainPermits)
-	verbs["available"] = asked((*dlock.Semaphore).AvailablePermits)
+	verbs["drain"] = counted((*dlock.Semaphore).DrainPermits)
+	verbs["available"] = counted((*dlock.Semaphore).AvailablePermits)
 	verbs["add"] = func(w []string) string {
-		return asked(func(s *dlock.Semaphore, ctx context.Context) (int64, error) {
+		return counted(func(s *dlock.Semaphore, ctx context.Context) (int64, error) {
 			return s.AddPermits(ctx, int(number(w[1])))
 		})(w)
 	}
 	verbs["reclaim"] = func(w []string) string {
-		return asked(func(s *dlock.Semaphore, ctx context.Context) (int64, error) {
+		return counted(func(s *dlock.Semaphore, ctx context.Context) (int64, error) {
 			return s.ReclaimPermits(ctx, time.Duration(number(w[1]))*time.Millisecond)
 		})(w)
 	}

@@ -28,7 +28,7 @@ var errAbsent = errors.New("ABSENT")
 
 type client struct {
 	*dlock.Client
-	lost []dlock.Event // of losses nobody was told of yet
+	lost []dlock.Event // of losses that were not reported yet
 }
 
 // gated is what locks of every kind have.
@@ -65,7 +65,7 @@ var (
 	exports = map[string][]byte{}
 )
 
-// ---- words
+// ---- arguments
 
 func number(word string) int64 {
 	n, err := strconv.ParseInt(word, 10, 64)
@@ -134,8 +134,8 @@ func (l *lock) acquire(ctx context.Context, wait string) (a answer) {
 	return a
 }
 
-// take notes a grant as the owner's.
-func (l *lock) take(owner string, a answer) string {
+// store keeps a grant as the owner's.
+func (l *lock) store(owner string, a answer) string {
 	if a.err != nil || a.grant == nil {
 		return status(a.err)
 	}
@@ -340,7 +340,7 @@ func doMulti(w []string) string {
 
 func doAcquire(w []string) string {
 	l := locks[w[0]]
-	return l.take(w[1], l.acquire(ctx, w[2]))
+	return l.store(w[1], l.acquire(ctx, w[2]))
 }
 
 func doRelease(w []string) string {
@@ -361,7 +361,7 @@ func doBegin(w []string) string {
 
 func doEnd(w []string) string {
 	b := waits[w[0]]
-	return b.lock.take(b.owner, <-b.done)
+	return b.lock.store(b.owner, <-b.done)
 }
 
 func doCancel(w []string) string {
@@ -396,7 +396,7 @@ func doAdopt(w []string) string {
 		return status(errAbsent)
 	}
 	g, err := l.lock.Adopt(ctx, exports[w[2]])
-	return l.take(w[1], answer{g, err})
+	return l.store(w[1], answer{g, err})
 }
 
 // ---- the loop

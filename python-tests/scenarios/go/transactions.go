@@ -6,7 +6,7 @@ import (
 	dlock "github.com/libdlock/libdlock/bindings/go"
 )
 
-// transaction is the function of a transaction, in a goroutine that carries out one step at a time.
+// transaction is the function of a transaction, in a goroutine that executes one step at a time.
 type transaction struct {
 	client *dlock.Client
 	steps  chan func(*dlock.Transaction) (string, error) // an error ends the transaction

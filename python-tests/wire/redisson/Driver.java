@@ -1,12 +1,12 @@
 /*
- * Driver.java: one Redisson client as a process that does what it is told, for python-tests/harness/java.py.
+ * Driver.java: one Redisson client as a process that executes operations, for python-tests/harness/java.py.
  *
  *   java -cp ... Driver redis://host:port WATCHDOG_MS
  *   java -cp ... Driver redis+cluster://host:port,host:port... WATCHDOG_MS [AUTO|ON|OFF]
  *
  * The last word is shardedSubscriptionMode.
  *
- * It carries out the lines of its standard input and answers each with one line of JSON:
+ * It executes the lines of its standard input and answers each with one line of JSON:
  *
  *   TAG THREAD KIND NAME OPERATION ARGUMENT...
  *   {"tag":1,"began":..,"done":..,"value":..}  or  {"tag":1,"began":..,"done":..,"error":"class","message":".."}
@@ -71,7 +71,7 @@ public final class Driver {
         long began = now();
         String result;
         try {
-            result = "\"value\":" + json(carryOut(words[2], words[3], words[4], arguments));
+            result = "\"value\":" + json(execute(words[2], words[3], words[4], arguments));
         } catch (Throwable error) {
             String text = encode(String.valueOf(error.getMessage()));
             result = "\"error\":\"" + error.getClass().getSimpleName() + "\",\"message\":\"" + text + "\"";
@@ -151,7 +151,7 @@ public final class Driver {
         };
     }
 
-    private Object carryOut(String kind, String name, String operation, Arguments arguments) throws Exception {
+    private Object execute(String kind, String name, String operation, Arguments arguments) throws Exception {
         if (kind.equals("driver")) {
             return operation.equals("owner") ? redisson.getId() + ":" + Thread.currentThread().getId() : null;
         }
@@ -248,22 +248,22 @@ public final class Driver {
 
     // ---- load
 
-    /** Takes the object count times. The answer has [wanted, got, done, token] of each hold; token 0: none. */
+    /** Acquires the object count times. The answer has [wanted, got, done, token] of each hold; token 0: none. */
     private List<List<Long>> load(Object object, int count, String what, String counter) throws Exception {
         RBucket<String> bucket = redisson.getBucket(counter, StringCodec.INSTANCE);
         List<List<Long>> holds = new ArrayList<>();
         for (int i = 0; i < count; i++) {
             long wanted = now();
-            Object held = take(object);
+            Object held = acquire(object);
             long got = now();
             visit(bucket, what);
             holds.add(Arrays.asList(wanted, got, now(), held instanceof Long token ? token : 0L));
-            giveBack(object, held);
+            release(object, held);
         }
         return holds;
     }
 
-    /** "add": read, then write back one more; "look": read twice and fail when it has changed in between. */
+    /** "add": read, then write back one more; "compare": read twice and fail when it has changed in between. */
     private static void visit(RBucket<String> bucket, String what) {
         String value = bucket.get();
         if (what.equals("add")) {
@@ -274,10 +274,10 @@ public final class Driver {
     }
 
     /** Redisson 3 now and then fails to subscribe when it has just unsubscribed; it holds nothing then. */
-    private static Object take(Object object) throws Exception {
+    private static Object acquire(Object object) throws Exception {
         for (int tries = 1;; tries++) {
             try {
-                return takeOnce(object);
+                return acquireOnce(object);
             } catch (RedisTimeoutException error) {
                 if (tries == 3 || !error.getMessage().contains("subscription")) {
                     throw error;
@@ -286,7 +286,7 @@ public final class Driver {
         }
     }
 
-    private static Object takeOnce(Object object) throws Exception {
+    private static Object acquireOnce(Object object) throws Exception {
         if (object instanceof RPermitExpirableSemaphore permits) {
             return permits.acquire();
         }
@@ -297,7 +297,7 @@ public final class Driver {
         return object instanceof RFencedLock lock ? lock.getToken() : null;
     }
 
-    private static void giveBack(Object object, Object held) {
+    private static void release(Object object, Object held) {
         if (object instanceof RPermitExpirableSemaphore permits) {
             permits.release((String) held);
         } else if (object instanceof RSemaphore semaphore) {

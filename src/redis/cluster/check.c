@@ -32,7 +32,7 @@ struct probe {
 struct dli_survey {
     struct dli_survey *next;
     struct dli_cluster *cluster;
-    struct dli_request *asked;
+    struct dli_request *original;
     uint32_t version; /* of the map, when the survey was pushed */
     int count, left;  /* number of probes; of those without an answer */
     struct probe *probe;
@@ -53,39 +53,39 @@ static void probe_fini(struct probe *probe)
 /* The survey is off the list. A caller that sleeps on it frees it. */
 static void finish(struct dli_survey *survey, dlock_status status)
 {
-    struct dli_request *asked = survey->asked;
+    struct dli_request *original = survey->original;
 
     for (int i = 0; i < survey->count; i++)
         probe_fini(&survey->probe[i]);
     free(survey->probe);
-    asked->status = status;
-    asked->sent = asked->refused = asked->repeated = 0;
+    original->status = status;
+    original->sent = original->refused = original->repeated = 0;
     if (survey->carried) {
         __atomic_store_n(&survey->done, 1, __ATOMIC_RELEASE); /* the survey is its caller's from here on */
         dli_futex_wake(&survey->done, 1);
         return;
     }
     free(survey);
-    asked->done(asked);
+    original->done(original);
 }
 
 /* Join the findings of all servers. It fails when no server answered. */
 static dlock_status sum(struct dli_survey *survey)
 {
-    struct dli_request *asked = survey->asked;
+    struct dli_request *original = survey->original;
     dlock_status status = DLOCK_OK;
-    int heard = 0;
+    int answers = 0;
 
-    asked->check.found->count = 0;
+    original->check.found->count = 0;
     for (int i = 0; i < survey->count && status == DLOCK_OK; i++) {
         struct probe *probe = &survey->probe[i];
 
-        heard += probe->request->status == DLOCK_OK;
-        status = dli_check_sum(asked, probe->request, &probe->found, &probe->reason, probe->config.target.text);
+        answers += probe->request->status == DLOCK_OK;
+        status = dli_check_sum(original, probe->request, &probe->found, &probe->reason, probe->config.target.text);
     }
-    if (status != DLOCK_OK || heard > 0)
+    if (status != DLOCK_OK || answers > 0)
         return status;
-    return dli_fail(asked->reason, DLOCK_UNREACHABLE, "no server of the cluster answers");
+    return dli_fail(original->reason, DLOCK_UNREACHABLE, "no server of the cluster answers");
 }
 
 /* ---- the probes of a survey */
@@ -93,8 +93,8 @@ static dlock_status sum(struct dli_survey *survey)
 /* A name in a slot of the node. If there is none, or node < 0: any name, and *keyless is set. */
 static struct dli_place *place_for(const struct dli_survey *survey, int node, int *keyless)
 {
-    const struct dli_slice *base = &survey->asked->place->key[0];
-    const struct dli_kind *kind = survey->asked->kind;
+    const struct dli_slice *base = &survey->original->place->key[0];
+    const struct dli_kind *kind = survey->original->kind;
     char name[DLI_NAME_MAX + 16];
     int size, same = -1;
 
@@ -115,7 +115,7 @@ static struct dli_place *place_for(const struct dli_survey *survey, int node, in
 
 static void answered(struct dli_request *request)
 {
-    struct probe *probe = request->asker;
+    struct probe *probe = request->context;
 
     probe->survey->left--;
 }
@@ -134,12 +134,12 @@ static void add_probe(struct dli_survey *survey, const struct dli_target *target
     probe->place = place_for(survey, node, &keyless);
     if (!probe->place || !(probe->request = dli_job_new()))
         return;
-    *probe->request = *survey->asked;
+    *probe->request = *survey->original;
     probe->request->place = probe->place;
     probe->request->check.found = &probe->found;
     probe->request->check.keyless = keyless;
     probe->request->done = answered;
-    probe->request->asker = probe;
+    probe->request->context = probe;
     probe->request->reason = &probe->reason;
     dli_job_of(probe->request)->form = dli_cluster_form(cluster, 0);
 }
@@ -189,7 +189,7 @@ static struct dli_survey *begin(struct dli_cluster *cluster, struct dli_request 
     if (!survey)
         return NULL;
     survey->cluster = cluster;
-    survey->asked = request;
+    survey->original = request;
     survey->carried = (uint32_t)carried;
     survey->version = __atomic_load_n(&cluster->version, __ATOMIC_ACQUIRE);
     return survey;
@@ -260,8 +260,8 @@ static dlock_status no_map(struct dli_survey *survey)
     reason = cluster->reason;
     pthread_mutex_unlock(&cluster->mutex);
     if (reason.code == DLOCK_OK)
-        return dli_fail(survey->asked->reason, DLOCK_UNREACHABLE, "no server described the slots in time");
-    return dli_fail(survey->asked->reason, reason.code, "%s", reason.message);
+        return dli_fail(survey->original->reason, DLOCK_UNREACHABLE, "no server described the slots in time");
+    return dli_fail(survey->original->reason, reason.code, "%s", reason.message);
 }
 
 /* 1: the survey has ended with *status. */
@@ -271,7 +271,7 @@ static int go_on(struct dli_survey *survey, int64_t now, dlock_status *status)
     uint32_t version = __atomic_load_n(&cluster->version, __ATOMIC_ACQUIRE);
 
     if (!survey->probe) {
-        if (version == survey->version && now < survey->asked->deadline)
+        if (version == survey->version && now < survey->original->deadline)
             return 0;
         *status = version == survey->version || __atomic_load_n(&cluster->failed, __ATOMIC_ACQUIRE) == version
                       ? no_map(survey)
@@ -279,7 +279,7 @@ static int go_on(struct dli_survey *survey, int64_t now, dlock_status *status)
         if (*status != DLOCK_OK)
             return 1;
         if (send_out(survey)) {
-            *status = dli_fail(survey->asked->reason, DLOCK_OUT_OF_MEMORY, "no memory for a look at the cluster");
+            *status = dli_fail(survey->original->reason, DLOCK_OUT_OF_MEMORY, "no memory for the check of the cluster");
             return 1;
         }
     }
@@ -320,7 +320,7 @@ int64_t dli_survey_alarm(struct dli_cluster *cluster)
     int64_t at = INT64_MAX;
 
     for (struct dli_survey *survey = first(cluster); survey; survey = survey->next) {
-        at = survey->asked->deadline < at ? survey->asked->deadline : at;
+        at = survey->original->deadline < at ? survey->original->deadline : at;
         for (int i = 0; i < survey->count; i++) {
             int64_t other = dli_replicas_alarm(&survey->probe[i].line);
 
@@ -352,6 +352,6 @@ void dli_survey_shut(struct dli_cluster *cluster)
         for (int i = 0; i < survey->count; i++)
             dli_replicas_shut(&survey->probe[i].line);
         take_off(survey);
-        finish(survey, dli_fail(survey->asked->reason, DLOCK_CLOSED, "the client was closed"));
+        finish(survey, dli_fail(survey->original->reason, DLOCK_CLOSED, "the client was closed"));
     }
 }

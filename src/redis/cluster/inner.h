@@ -123,8 +123,8 @@ struct dli_cluster {
     struct dli_survey *surveys;
     int surveys_shut;
     char channel[DLI_OWN_CHANNEL_MAX];
-    int wanted;                                    /* atomic: somebody wants the messages of grants */
-    enum { LINE_UNTOLD, LINE_UP, LINE_DOWN } line; /* lane 0's: what the hooks were told last */
+    int wanted;                                     /* atomic: somebody wants the messages of grants */
+    enum { LINE_UNKNOWN, LINE_UP, LINE_DOWN } line; /* lane 0's: what the hooks last reported */
 };
 
 struct dli_survey;
@@ -134,7 +134,7 @@ struct dli_route {
     struct dli_job job; /* first */
     struct dli_lane *lane;
     struct dli_node *node;      /* the server it is at, or was at last */
-    struct dli_node *ask;       /* ASK: the server for the next attempt only */
+    struct dli_node *ask_node;  /* ASK: the server for the next attempt only */
     struct dli_redirect turned; /* carried: the redirect that came back */
     int carried, redirects, rests;
     int over;   /* its end is being reported: redirects count no more */
@@ -245,8 +245,8 @@ void dli_survey_shut(struct dli_cluster *cluster);
 /* ---- subscriptions.c */
 
 void dli_subscriptions_want(struct dli_store *store);
-void dli_subscriptions_listen(struct dli_store *store, const struct dli_kind *kind, const struct dli_place *place,
-                              const char *owner, int on, int64_t *listeners);
+void dli_subscriptions_subscribe(struct dli_store *store, const struct dli_kind *kind, const struct dli_place *place,
+                                 const char *owner, int on, int64_t *listeners);
 void dli_subscriptions_forget(struct dli_store *store, int64_t *listeners);
 
 /* Lane 0's thread: make a node's subscriber; step all of them; apply a changed map; free all rows. */

@@ -26,7 +26,7 @@ struct step {
 
 struct provision {
     struct dli_lane *lane;
-    struct dli_request *asked;
+    struct dli_request *original;
     int next, busy;      /* the next slot; number of active steps */
     dlock_status status; /* of the first step that failed */
     dlock_error reason;
@@ -44,13 +44,13 @@ static void provision_free(struct provision *all)
 /* The last step has ended. */
 static void finish(struct provision *all)
 {
-    struct dli_request *asked = all->asked;
+    struct dli_request *original = all->original;
 
-    asked->status = all->status;
-    asked->sent = all->status != DLOCK_OK;
-    asked->refused = asked->repeated = 0;
+    original->status = all->status;
+    original->sent = all->status != DLOCK_OK;
+    original->refused = original->repeated = 0;
     if (all->status != DLOCK_OK)
-        dli_fail(asked->reason, all->status, "%s",
+        dli_fail(original->reason, all->status, "%s",
                  all->reason.message[0] ? all->reason.message : dli_status_find(all->status)->text);
     if (all->carried) {
         __atomic_store_n(&all->done, 1, __ATOMIC_RELEASE); /* all is its caller's from here on */
@@ -58,7 +58,7 @@ static void finish(struct provision *all)
         return;
     }
     provision_free(all);
-    asked->done(asked);
+    original->done(original);
 }
 
 static void leave(struct provision *all)
@@ -76,7 +76,7 @@ static void fail(struct provision *all, dlock_status status, const dlock_error *
 }
 
 /* The step may be freed by the time this returns. */
-static void ask(struct step *step)
+static void push_request(struct step *step)
 {
     struct provision *all = step->all;
     dlock_status status;
@@ -102,16 +102,16 @@ static void go_on(struct step *step)
     step->place.slot = slot;
     dli_slot_marker(step->place.marker, slot);
     step->tries = 0;
-    ask(step);
+    push_request(step);
 }
 
 /* A broken connection fails all requests under way on it: each is tried again on the next connection. */
 static void answered(struct dli_request *request)
 {
-    struct step *step = request->asker;
+    struct step *step = request->context;
 
     if (request->status == DLOCK_UNREACHABLE && step->tries < TRIES && dli_now() < request->deadline) {
-        ask(step);
+        push_request(step);
         return;
     }
     if (request->status != DLOCK_OK)
@@ -119,14 +119,14 @@ static void answered(struct dli_request *request)
     go_on(step);
 }
 
-static struct provision *make(struct dli_lane *lane, struct dli_request *asked)
+static struct provision *make(struct dli_lane *lane, struct dli_request *original)
 {
     struct provision *all = calloc(1, sizeof *all);
 
     if (!all)
         return NULL;
     all->lane = lane;
-    all->asked = asked;
+    all->original = original;
     for (int i = 0; i < AT_ONCE; i++) {
         struct step *step = &all->step[i];
 
@@ -136,12 +136,12 @@ static struct provision *make(struct dli_lane *lane, struct dli_request *asked)
         }
         step->all = all;
         step->request->verb = DLI_VERB_PROVISION;
-        step->request->quarantine = asked->quarantine;
+        step->request->quarantine = original->quarantine;
         step->request->place = &step->place;
-        step->request->deadline = asked->deadline;
+        step->request->deadline = original->deadline;
         step->request->repeatable = 1;
         step->request->done = answered;
-        step->request->asker = step;
+        step->request->context = step;
         step->request->reason = &step->reason;
     }
     return all;

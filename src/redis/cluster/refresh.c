@@ -51,7 +51,7 @@ struct dli_node *dli_refresh_moved(struct dli_cluster *cluster, const struct dli
 /* ---- the end of a refresh */
 
 /* Wake all that wait for the end of a refresh. */
-static void tell(struct dli_cluster *cluster)
+static void wake_waiters(struct dli_cluster *cluster)
 {
     __atomic_add_fetch(&cluster->version, 1, __ATOMIC_ACQ_REL);
     dli_futex_wake(&cluster->version, INT_MAX);
@@ -154,7 +154,7 @@ static void succeed(struct dli_cluster *cluster, int64_t now)
     stop(refresh, now);
     refresh->failing = 0;
     __atomic_store_n(&cluster->known, 1, __ATOMIC_RELEASE);
-    tell(cluster);
+    wake_waiters(cluster);
     dli_subscriptions_remap(cluster);
 }
 
@@ -173,7 +173,7 @@ static void fail(struct dli_cluster *cluster, const dlock_error *reason, int64_t
     if (!refresh->failing)
         store->hooks->log(store->owner, reason->code, reason->message);
     refresh->failing = 1;
-    tell(cluster);
+    wake_waiters(cluster);
 }
 
 /* ---- one server after the other */
@@ -198,7 +198,7 @@ static int candidates(const struct dli_cluster *cluster)
     return count;
 }
 
-static void ask_next(struct dli_cluster *cluster, int64_t now)
+static void query_next(struct dli_cluster *cluster, int64_t now)
 {
     struct dli_refresh *refresh = &cluster->refresh;
     dlock_error reason = {.code = DLOCK_OUT_OF_MEMORY, .message = "no memory for a connection"};
@@ -296,7 +296,7 @@ static int judge_map(struct dli_cluster *cluster, const struct dli_reply *reply)
 }
 
 /* 1: the map is known. */
-static int converse(struct dli_cluster *cluster)
+static int exchange_commands(struct dli_cluster *cluster)
 {
     struct dli_refresh *refresh = &cluster->refresh;
     const struct dli_reply *reply;
@@ -327,7 +327,7 @@ static int go_on(struct dli_cluster *cluster, int64_t now)
         dli_budget_result(&refresh->budget, 1, now);
     else if (refresh->stage == DLI_REFRESH_CONNECT && !dli_conn_under_way(refresh->conn))
         dli_budget_failed(&refresh->budget, &refresh->conn->reason, now);
-    if (refresh->conn->state == DLI_CONN_READY && converse(cluster)) {
+    if (refresh->conn->state == DLI_CONN_READY && exchange_commands(cluster)) {
         cluster->probed = 1;
         refresh->hasty = 1;
         succeed(cluster, now);
@@ -337,7 +337,7 @@ static int go_on(struct dli_cluster *cluster, int64_t now)
         refuse(refresh, DLOCK_UNREACHABLE, "did not describe the slots in time", NULL);
     if (refresh->conn->state != DLI_CONN_FAILED)
         return 0;
-    ask_next(cluster, now);
+    query_next(cluster, now);
     return refresh->conn != NULL;
 }
 
@@ -365,7 +365,7 @@ void dli_refresh_step(struct dli_cluster *cluster, int64_t now)
         return;
     }
     refresh->tried = 0;
-    ask_next(cluster, now);
+    query_next(cluster, now);
     while (refresh->conn && go_on(cluster, now))
         continue;
 }

@@ -19,7 +19,7 @@ enum { TURNS_MOST = 5, TURNS_AT_ONCE = 2, FIRM_RESTS = 2, SHORT_REST = 5000, LON
 
 static int kind(struct dli_job *job, dlock_status status, const struct dli_reply *reply);
 
-static struct dli_route *trip_of(struct dli_request *request)
+static struct dli_route *route_of(struct dli_request *request)
 {
     return DLI_OBJECT(dli_job_of(request), struct dli_route, job);
 }
@@ -63,7 +63,7 @@ static void end(struct dli_route *route, dlock_status status)
 }
 
 /* Its time is over, and no server is known for it. */
-static void end_blind(struct dli_route *route)
+static void end_without_server(struct dli_route *route)
 {
     struct dli_cluster *cluster = route->lane->cluster;
     dlock_error reason = {.code = DLOCK_OK};
@@ -85,7 +85,7 @@ static void end_blind(struct dli_route *route)
 /* ---- the next server */
 
 /* Encode the command again when the form of its channel has changed. 0, or -1 without memory. */
-static int dress(struct dli_route *route)
+static int encode_for_form(struct dli_route *route)
 {
     const struct dli_place *place = place_of(&route->job.request);
     int form = dli_cluster_form(route->lane->cluster, place && place->plain);
@@ -102,10 +102,10 @@ static struct dli_node *next_node(struct dli_route *route)
     struct dli_cluster *cluster = route->lane->cluster;
 
     route->version = __atomic_load_n(&cluster->version, __ATOMIC_ACQUIRE);
-    route->job.call.asking = route->ask != NULL;
+    route->job.call.asking = route->ask_node != NULL;
     route->firm = 0;
-    route->node = route->ask ? route->ask : dli_node_owner(cluster, slot_of(route));
-    route->ask = NULL;
+    route->node = route->ask_node ? route->ask_node : dli_node_owner(cluster, slot_of(route));
+    route->ask_node = NULL;
     if (route->node)
         return route->node;
     route->at = dli_now() + BLIND_REST;
@@ -114,7 +114,7 @@ static struct dli_node *next_node(struct dli_route *route)
 }
 
 /* Rest: twice as long as the last time, at most LONG_REST. */
-static void rest(struct dli_route *route, int64_t now)
+static void back_off(struct dli_route *route, int64_t now)
 {
     int64_t pause = (int64_t)SHORT_REST << (route->rests < 5 ? route->rests : 5);
 
@@ -123,12 +123,12 @@ static void rest(struct dli_route *route, int64_t now)
 }
 
 /* The server asks to try again later. 0: at route->at. -1: the route has ended and was reported. */
-static int come_again(struct dli_route *route, int down, int64_t now)
+static int try_later(struct dli_route *route, int down, int64_t now)
 {
     struct dli_request *request = &route->job.request;
 
     route->redirects = 0;
-    rest(route, now);
+    back_off(route, now);
     if (down)
         dli_refresh_want(route->lane->cluster);
     request->torn = request->brisk && !down;
@@ -149,7 +149,7 @@ static int judge(struct dli_route *route, const struct dli_redirect *redirect)
     struct dli_node *node;
 
     if (redirect->kind == DLI_REDIRECT_LATER)
-        return come_again(route, redirect->down, now);
+        return try_later(route, redirect->down, now);
     if (++route->redirects > TURNS_MOST || now >= route->job.call.deadline) {
         end(route, dli_fail(reason, DLOCK_UNREACHABLE, "%s sends slot %d elsewhere, for the %dth time",
                             route->node->config.target.text, redirect->slot, route->redirects));
@@ -157,20 +157,20 @@ static int judge(struct dli_route *route, const struct dli_redirect *redirect)
     }
     node = dli_refresh_moved(cluster, route->node, redirect);
     if (node && redirect->kind == DLI_REDIRECT_ASK)
-        route->ask = node;
+        route->ask_node = node;
     route->firm = node && node != route->node;
     if (route->firm && route->redirects <= TURNS_AT_ONCE)
         return 1;
     if (route->firm && route->rests < FIRM_RESTS)
         route->rests = FIRM_RESTS;
-    rest(route, now);
+    back_off(route, now);
     route->at = node ? route->at : now + BLIND_REST;
     return 0;
 }
 
 /* ---- executed by its caller */
 
-static void ask(struct dli_route *route)
+static void execute_attempt(struct dli_route *route)
 {
     struct dli_cluster *cluster = route->lane->cluster;
     struct dli_call *call = &route->job.call;
@@ -213,7 +213,7 @@ static int await(struct dli_route *route)
 }
 
 /* Whether there is still no map after a failed refresh. */
-static int hopeless(const struct dli_route *route)
+static int has_no_map(const struct dli_route *route)
 {
     const struct dli_cluster *cluster = route->lane->cluster;
     uint32_t version = __atomic_load_n(&cluster->version, __ATOMIC_ACQUIRE);
@@ -227,14 +227,14 @@ static dlock_status begin(struct dli_lane *lane, struct dli_route *route, int ca
     route->lane = lane;
     route->carried = carried;
     route->redirects = route->rests = route->over = 0;
-    route->node = route->ask = NULL;
+    route->node = route->ask_node = NULL;
     route->job.form = DLI_FORM_PLAIN;
-    return dli_job_begin(&route->job) || dress(route) ? DLOCK_OUT_OF_MEMORY : DLOCK_OK;
+    return dli_job_begin(&route->job) || encode_for_form(route) ? DLOCK_OUT_OF_MEMORY : DLOCK_OK;
 }
 
 void dli_route_execute(struct dli_lane *lane, struct dli_request *request)
 {
-    struct dli_route *route = trip_of(request);
+    struct dli_route *route = route_of(request);
     int next;
 
     if (begin(lane, route, 1) != DLOCK_OK) {
@@ -245,16 +245,16 @@ void dli_route_execute(struct dli_lane *lane, struct dli_request *request)
     for (;;) {
         next = 0;
         if (next_node(route)) {
-            if (dress(route)) {
+            if (encode_for_form(route)) {
                 end(route, DLOCK_OUT_OF_MEMORY);
                 return;
             }
-            ask(route);
+            execute_attempt(route);
             if (route->turned.kind == DLI_REDIRECT_NONE || (next = judge(route, &route->turned)) < 0)
                 return;
         }
-        if (next == 0 && (!await(route) || hopeless(route))) {
-            end_blind(route);
+        if (next == 0 && (!await(route) || has_no_map(route))) {
+            end_without_server(route);
             return;
         }
     }
@@ -296,7 +296,7 @@ static int send_off(struct dli_route *route, int urgent)
 
 dlock_status dli_route_push(struct dli_lane *lane, struct dli_request *request, int urgent)
 {
-    struct dli_route *route = trip_of(request);
+    struct dli_route *route = route_of(request);
     dlock_status status = begin(lane, route, 0);
 
     if (status != DLOCK_OK)
@@ -307,7 +307,7 @@ dlock_status dli_route_push(struct dli_lane *lane, struct dli_request *request, 
 /* The same for a route under way: a failure is reported. */
 static void go_on(struct dli_route *route)
 {
-    if (dress(route))
+    if (encode_for_form(route))
         end(route, DLOCK_OUT_OF_MEMORY);
     else if (send_off(route, 0))
         end(route, DLOCK_CLOSED);
@@ -371,8 +371,8 @@ void dli_route_step(struct dli_lane *lane, int64_t now)
     lane->parked_at = INT64_MAX;
     for (; route; route = next) {
         next = route->next;
-        if (now >= route->job.call.deadline || hopeless(route))
-            end_blind(route);
+        if (now >= route->job.call.deadline || has_no_map(route))
+            end_without_server(route);
         else if (now >= route->at || (!route->firm && route->version != version))
             go_on(route);
         else

@@ -7,7 +7,7 @@
  * subscribes to the sharded channel last, and only the server's confirmation for that one counts.
  *
  * mutex guards channels, with one row for each subscribed channel. A row is removed with its last listener, with its
- * connection, and when its slot moves. The remaining listeners are told, and subscribe again.
+ * connection, and when its slot moves. The remaining listeners are notified, and subscribe again.
  */
 #include "inner.h"
 
@@ -36,7 +36,7 @@ static struct dli_channel **find(struct dli_cluster *cluster, const char *name, 
     return link;
 }
 
-static void order(struct dli_cluster *cluster, const struct dli_channel *channel, int on)
+static void send_change(struct dli_cluster *cluster, const struct dli_channel *channel, int on)
 {
     struct dli_node *node = channel->node == DLI_NOBODY ? NULL : cluster->node[channel->node];
     int form = dli_cluster_form(cluster, channel->plain);
@@ -44,16 +44,16 @@ static void order(struct dli_cluster *cluster, const struct dli_channel *channel
     if (!node || node->subscription != DLI_SUBSCRIPTION_UP)
         return;
     if (form != DLI_FORM_SHARDED)
-        dli_subscriber_order(&node->subscriber, 0, channel->name, channel->size, on);
+        dli_subscriber_send(&node->subscriber, 0, channel->name, channel->size, on);
     if (form != DLI_FORM_PLAIN)
-        dli_subscriber_order(&node->subscriber, 1, channel->name, channel->size, on);
+        dli_subscriber_send(&node->subscriber, 1, channel->name, channel->size, on);
 }
 
 /* The server ended or refused the sharded subscription of both: end the plain one. */
-static void order_rest(struct dli_node *node, const struct dli_channel *channel)
+static void unsubscribe_rest(struct dli_node *node, const struct dli_channel *channel)
 {
     if (dli_cluster_form(node->cluster, channel->plain) == DLI_FORM_BOTH)
-        dli_subscriber_order(&node->subscriber, 0, channel->name, channel->size, 0);
+        dli_subscriber_send(&node->subscriber, 0, channel->name, channel->size, 0);
 }
 
 static void begin(struct dli_cluster *cluster, const struct dli_place *place, const char *name, size_t size)
@@ -71,7 +71,7 @@ static void begin(struct dli_cluster *cluster, const struct dli_place *place, co
     }
     channel->fresh = 1;
     channel->node = dli_cluster_owner(cluster, place->slot);
-    order(cluster, channel, 1);
+    send_change(cluster, channel, 1);
 }
 
 static void finish(struct dli_cluster *cluster, const char *name, size_t size)
@@ -80,7 +80,7 @@ static void finish(struct dli_cluster *cluster, const char *name, size_t size)
 
     if (!channel)
         return;
-    order(cluster, channel, 0);
+    send_change(cluster, channel, 0);
     *link = channel->next;
     free(channel);
 }
@@ -101,8 +101,8 @@ void dli_subscriptions_want(struct dli_store *store)
     pthread_mutex_unlock(&cluster->mutex);
 }
 
-void dli_subscriptions_listen(struct dli_store *store, const struct dli_kind *kind, const struct dli_place *place,
-                              const char *owner, int on, int64_t *listeners)
+void dli_subscriptions_subscribe(struct dli_store *store, const struct dli_kind *kind, const struct dli_place *place,
+                                 const char *owner, int on, int64_t *listeners)
 {
     struct dli_cluster *cluster = dli_cluster_of(store);
     char name[DLI_CHANNEL_MAX];
@@ -129,7 +129,7 @@ void dli_subscriptions_forget(struct dli_store *store, int64_t *listeners)
 
 enum gone { GONE_WITH_NODE, GONE_ELSEWHERE, GONE_STALE };
 
-static int goes(const struct dli_cluster *cluster, const struct dli_channel *channel, enum gone reason, int which)
+static int is_gone(const struct dli_cluster *cluster, const struct dli_channel *channel, enum gone reason, int which)
 {
     switch (reason) {
     case GONE_WITH_NODE:
@@ -151,11 +151,11 @@ static struct dli_channel *take_gone(struct dli_cluster *cluster, enum gone reas
         struct dli_channel **link = &cluster->channels[i], *channel;
 
         while ((channel = *link)) {
-            if (!goes(cluster, channel, reason, which)) {
+            if (!is_gone(cluster, channel, reason, which)) {
                 link = &channel->next;
                 continue;
             }
-            order(cluster, channel, 0);
+            send_change(cluster, channel, 0);
             *link = channel->next;
             channel->next = taken;
             taken = channel;
@@ -165,7 +165,7 @@ static struct dli_channel *take_gone(struct dli_cluster *cluster, enum gone reas
     return taken;
 }
 
-static void tell_gone(struct dli_cluster *cluster, enum gone reason, int which)
+static void notify_gone(struct dli_cluster *cluster, enum gone reason, int which)
 {
     struct dli_store *store = &cluster->store;
     struct dli_channel *channel = take_gone(cluster, reason, which), *next;
@@ -173,7 +173,7 @@ static void tell_gone(struct dli_cluster *cluster, enum gone reason, int which)
     for (; channel; channel = next) {
         next = channel->next;
         if (reason != GONE_STALE)
-            dli_message_channel(store, channel->name, channel->size, store->hooks->deaf);
+            dli_message_channel(store, channel->name, channel->size, store->hooks->unsubscribed);
         free(channel);
     }
 }
@@ -181,7 +181,7 @@ static void tell_gone(struct dli_cluster *cluster, enum gone reason, int which)
 /* ---- lane 0: up and down */
 
 /* All listeners probe and subscribe again. Rows without a listener are then removed. */
-static void tell_up(struct dli_cluster *cluster)
+static void notify_up(struct dli_cluster *cluster)
 {
     struct dli_store *store = &cluster->store;
 
@@ -192,7 +192,7 @@ static void tell_up(struct dli_cluster *cluster)
     pthread_mutex_unlock(&cluster->mutex);
     cluster->line = LINE_UP;
     store->hooks->up(store->owner);
-    tell_gone(cluster, GONE_STALE, 0);
+    notify_gone(cluster, GONE_STALE, 0);
 }
 
 /* Up: a node is subscribed and none is still connecting. A server without our subscription has no waiters of ours. */
@@ -206,7 +206,7 @@ static void settle(struct dli_cluster *cluster, int risen)
     if (count[DLI_SUBSCRIPTION_COMING] > 0 && cluster->line != LINE_UP)
         return;
     if (count[DLI_SUBSCRIPTION_UP] > 0 && (risen || cluster->line != LINE_UP)) {
-        tell_up(cluster);
+        notify_up(cluster);
     } else if (count[DLI_SUBSCRIPTION_UP] + count[DLI_SUBSCRIPTION_COMING] == 0 && count[DLI_SUBSCRIPTION_DOWN] > 0 &&
                cluster->line != LINE_DOWN) {
         cluster->line = LINE_DOWN;
@@ -235,7 +235,7 @@ static void down(void *owner)
 
     set(node, DLI_SUBSCRIPTION_DOWN);
     dli_refresh_want(node->cluster);
-    tell_gone(node->cluster, GONE_WITH_NODE, node->index);
+    notify_gone(node->cluster, GONE_WITH_NODE, node->index);
     settle(node->cluster, 0);
 }
 
@@ -247,7 +247,7 @@ static int counts(struct dli_cluster *cluster, int sharded, const struct dli_cha
     return sharded || dli_cluster_form(cluster, row && row->plain) != DLI_FORM_BOTH;
 }
 
-static void listens(void *owner, int sharded, const char *channel, size_t size)
+static void subscribed(void *owner, int sharded, const char *channel, size_t size)
 {
     struct dli_cluster *cluster = ((struct dli_node *)owner)->cluster;
     int counted;
@@ -256,11 +256,11 @@ static void listens(void *owner, int sharded, const char *channel, size_t size)
     counted = counts(cluster, sharded, *find(cluster, channel, size));
     pthread_mutex_unlock(&cluster->mutex);
     if (counted)
-        dli_message_channel(&cluster->store, channel, size, cluster->store.hooks->listens);
+        dli_message_channel(&cluster->store, channel, size, cluster->store.hooks->subscribed);
 }
 
 /* The subscription has ended: we ended it, or the slot moved. */
-static void deaf(void *owner, int sharded, const char *channel, size_t size)
+static void unsubscribed(void *owner, int sharded, const char *channel, size_t size)
 {
     struct dli_node *node = owner;
     struct dli_cluster *cluster = node->cluster;
@@ -272,7 +272,7 @@ static void deaf(void *owner, int sharded, const char *channel, size_t size)
     found = *link;
     counted = counts(cluster, sharded, found);
     if (counted && found && found->node == node->index) {
-        order_rest(node, found);
+        unsubscribe_rest(node, found);
         *link = found->next;
     } else {
         found = NULL;
@@ -281,7 +281,7 @@ static void deaf(void *owner, int sharded, const char *channel, size_t size)
     if (!counted)
         return;
     free(found);
-    dli_message_channel(&cluster->store, channel, size, cluster->store.hooks->deaf);
+    dli_message_channel(&cluster->store, channel, size, cluster->store.hooks->unsubscribed);
 }
 
 /*
@@ -314,14 +314,14 @@ static void message(void *owner, const char *channel, size_t channel_size, const
 }
 
 /* The node does not have this slot: its channels are nowhere until the next refresh. */
-static void unplace(struct dli_cluster *cluster, struct dli_node *node, int slot)
+static void detach_slot(struct dli_cluster *cluster, struct dli_node *node, int slot)
 {
     pthread_mutex_lock(&cluster->mutex);
     for (int i = 0; i < DLI_CHANNEL_ROWS; i++) {
         for (struct dli_channel *channel = cluster->channels[i]; channel; channel = channel->next) {
             if (channel->slot != slot || channel->node != node->index)
                 continue;
-            order_rest(node, channel);
+            unsubscribe_rest(node, channel);
             channel->node = DLI_NOBODY;
         }
     }
@@ -336,12 +336,12 @@ static int refused(void *owner, const struct dli_reply *error)
 
     if (redirect.kind != DLI_REDIRECT_MOVED)
         return 0;
-    unplace(node->cluster, node, redirect.slot);
+    detach_slot(node->cluster, node, redirect.slot);
     dli_refresh_moved(node->cluster, node, &redirect);
     return 1;
 }
 
-static const struct dli_subscriber_hooks hooks = {up, down, listens, deaf, message, refused};
+static const struct dli_subscriber_hooks hooks = {up, down, subscribed, unsubscribed, message, refused};
 
 int dli_subscriptions_init(struct dli_node *node, int wake_fd)
 {
@@ -355,7 +355,7 @@ int dli_subscriptions_init(struct dli_node *node, int wake_fd)
 }
 
 /* Subscribe on the nodes of the map, and on no others. */
-static void attend(struct dli_cluster *cluster)
+static void subscribe_on_nodes(struct dli_cluster *cluster)
 {
     for (int i = 0; i < cluster->nodes; i++) {
         struct dli_node *node = cluster->node[i];
@@ -364,9 +364,9 @@ static void attend(struct dli_cluster *cluster)
             set(node, DLI_SUBSCRIPTION_COMING);
             dli_subscriber_want(&node->subscriber);
         } else if (!node->listed && node->subscription != DLI_SUBSCRIPTION_OFF) {
-            dli_subscriber_rest(&node->subscriber);
+            dli_subscriber_disconnect(&node->subscriber);
             set(node, DLI_SUBSCRIPTION_OFF);
-            tell_gone(cluster, GONE_WITH_NODE, i);
+            notify_gone(cluster, GONE_WITH_NODE, i);
             settle(cluster, 0);
         }
     }
@@ -376,7 +376,7 @@ void dli_subscriptions_step(struct dli_cluster *cluster, int64_t now)
 {
     if (!__atomic_load_n(&cluster->wanted, __ATOMIC_ACQUIRE))
         return;
-    attend(cluster);
+    subscribe_on_nodes(cluster);
     for (int i = 0; i < cluster->nodes; i++)
         if (cluster->node[i]->subscription != DLI_SUBSCRIPTION_OFF)
             dli_subscriber_step(&cluster->node[i]->subscriber, now);
@@ -384,7 +384,7 @@ void dli_subscriptions_step(struct dli_cluster *cluster, int64_t now)
 
 void dli_subscriptions_remap(struct dli_cluster *cluster)
 {
-    tell_gone(cluster, GONE_ELSEWHERE, 0);
+    notify_gone(cluster, GONE_ELSEWHERE, 0);
 }
 
 void dli_subscriptions_end(struct dli_cluster *cluster)

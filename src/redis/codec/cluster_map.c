@@ -52,7 +52,7 @@ static int is(const struct dli_reply *word, const char *text)
     return word->type == DLI_REPLY_TEXT && word->size == strlen(text) && memcmp(word->text, text, word->size) == 0;
 }
 
-static dlock_status odd(dlock_error *reason)
+static dlock_status malformed(dlock_error *reason)
 {
     return dli_fail(reason, DLOCK_PROTOCOL_ERROR, "does not describe its cluster as Redis does");
 }
@@ -86,7 +86,7 @@ static dlock_status own_slots(struct dli_cluster_map *map, const struct dli_repl
 {
     if (first->type != DLI_REPLY_INTEGER || last->type != DLI_REPLY_INTEGER || first->integer < 0 ||
         first->integer > last->integer || last->integer >= DLI_SLOTS)
-        return odd(reason);
+        return malformed(reason);
     for (int64_t slot = first->integer; slot <= last->integer; slot++)
         map->owner[slot] = (uint8_t)node;
     return DLOCK_OK;
@@ -105,7 +105,7 @@ static dlock_status primary(struct dli_cluster_map *map, const struct dli_reply 
     const char *name = host_of(host, from);
 
     if (!name || !port || port->type != DLI_REPLY_INTEGER || port->integer < 1 || port->integer > 65535)
-        return odd(reason);
+        return malformed(reason);
     *index = add_node(map, name, (int)port->integer, from->tls);
     if (*index >= 0)
         return DLOCK_OK;
@@ -203,13 +203,13 @@ dlock_status dli_cluster_read_shards(struct dli_cluster_map *map, const struct d
 
     begin(map);
     if (reply->type != DLI_REPLY_ARRAY)
-        return odd(reason);
+        return malformed(reason);
     for (size_t i = 0; status == DLOCK_OK && i < reply->size; i++) {
         const struct dli_reply *slots = value_of(&reply->items[i], "slots"), *node = NULL;
         const struct dli_reply *nodes = value_of(&reply->items[i], "nodes");
 
         if (!slots || slots->type != DLI_REPLY_ARRAY || !nodes)
-            return odd(reason);
+            return malformed(reason);
         if (slots->size > 0 && (node = primary_of(nodes)))
             status = read_shard(map, slots, nodes, node, from, reason);
     }
@@ -240,16 +240,16 @@ dlock_status dli_cluster_read_slots(struct dli_cluster_map *map, const struct dl
 
     begin(map);
     if (reply->type != DLI_REPLY_ARRAY)
-        return odd(reason);
+        return malformed(reason);
     for (size_t i = 0; status == DLOCK_OK && i < reply->size; i++) {
         const struct dli_reply *range = &reply->items[i], *node;
         int index = -1;
 
         if (range->type != DLI_REPLY_ARRAY || range->size < 3)
-            return odd(reason);
+            return malformed(reason);
         node = &range->items[2];
         if (node->type != DLI_REPLY_ARRAY || node->size < 2)
-            return odd(reason);
+            return malformed(reason);
         status = primary(map, &node->items[0], &node->items[1], from, &index, reason);
         if (status == DLOCK_OK)
             status = own_slots(map, &range->items[0], &range->items[1], index, reason);

@@ -43,7 +43,7 @@ static int integer_at(const struct dli_reply *reply, size_t index, int64_t *out)
 }
 
 /* {-3, ms left}: the server may have lost its memory. */
-static int decode_quiet(const struct dli_reply *reply, int64_t *left, dlock_error *box)
+static int decode_quarantine(const struct dli_reply *reply, int64_t *left, dlock_error *box)
 {
     if (!integer_at(reply, 1, left) || *left < 0 || *left > INT32_MAX)
         return 0;
@@ -117,7 +117,7 @@ static int decode_try(const struct dli_reply *reply, int64_t most, struct dli_an
     }
     if (code == -3) {
         answer->got = DLI_TRY_QUARANTINE;
-        return decode_quiet(reply, &answer->left, box);
+        return decode_quarantine(reply, &answer->left, box);
     }
     if (code == 1) {
         answer->got = DLI_TRY_GRANTED;
@@ -195,7 +195,7 @@ static dlock_status decode_take(const struct dli_reply *reply, struct dli_reques
         return unexpected(request->reason);
     request->multi.result = results[code + 3];
     if (code == -3)
-        return decode_quiet(reply, &request->multi.left, request->reason) ? DLOCK_OK : unexpected(request->reason);
+        return decode_quarantine(reply, &request->multi.left, request->reason) ? DLOCK_OK : unexpected(request->reason);
     if (code == 1) {
         for (int i = 0; i < request->multi.count; i++)
             if (!decode_tokens(reply, 2 * (size_t)i + 1, row[i].block, &row[i].token, &row[i].tokens))
@@ -275,10 +275,10 @@ static dlock_status decode_floor(const struct dli_reply *reply, struct dli_reque
 /* Whether the reply is a node of a cluster refusing a key of another node's slot. */
 static int from_shard(const struct dli_reply *reply)
 {
-    static const char *const words[] = {"MOVED ", "CLUSTERDOWN "};
+    static const char *const prefixes[] = {"MOVED ", "CLUSTERDOWN "};
 
     for (size_t i = 0; reply->type == DLI_REPLY_ERROR && i < 2; i++)
-        if (reply->size > strlen(words[i]) && memcmp(reply->text, words[i], strlen(words[i])) == 0)
+        if (reply->size > strlen(prefixes[i]) && memcmp(reply->text, prefixes[i], strlen(prefixes[i])) == 0)
             return 1;
     return 0;
 }

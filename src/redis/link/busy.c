@@ -39,15 +39,15 @@ void dli_busy_result(struct dli_busy *busy, int came, int64_t before, int64_t aw
 {
     int put_aside = before > 0 && away > before && away >= MOMENT;
 
-    busy->asked++;
+    busy->calls++;
     busy->came += came && away < DLI_BUSY_SHARED && !put_aside;
     if (away >= SLICE)
         rest(busy, PAUSE_LOST, now);
-    else if (busy->asked < ROUND)
+    else if (busy->calls < ROUND)
         return;
     else if (busy->came * 2 < ROUND)
         rest(busy, PAUSE_FIRST, now);
     else
         busy->pause /= 2;
-    busy->asked = busy->came = 0;
+    busy->calls = busy->came = 0;
 }

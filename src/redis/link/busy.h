@@ -20,7 +20,7 @@ enum { DLI_BUSY_SHARED = 100 };
 struct dli_busy {
     int64_t pause;   /* the last pause; it shrinks with every round that was not in vain */
     int64_t until;   /* end of the pause */
-    int asked, came; /* calls of this round, and how many of them got their answer in time */
+    int calls, came; /* calls of this round, and how many of them got their answer in time */
 };
 
 /* Whether to poll now. */
@@ -33,10 +33,10 @@ int dli_busy_may(const struct dli_busy *busy, int64_t now);
 void dli_busy_result(struct dli_busy *busy, int came, int64_t before, int64_t away, int64_t now);
 
 /*
- * Poll, with both calls above: call look(whose, now) from began on until it returns 1, for at most limit microseconds.
- * Returns whether it did. look is not called while polling pauses or if limit is 0.
+ * Poll, with both calls above: call poll_once(whose, now) from began on until it returns 1, for at most limit microseconds.
+ * Returns whether it did. poll_once is not called while polling pauses or if limit is 0.
  */
-int dli_busy_poll(struct dli_busy *busy, int64_t began, int64_t limit, int (*look)(void *whose, int64_t now),
+int dli_busy_poll(struct dli_busy *busy, int64_t began, int64_t limit, int (*poll_once)(void *whose, int64_t now),
                   void *whose);
 
 #endif

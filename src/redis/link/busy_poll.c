@@ -6,7 +6,7 @@
 #include "busy.h"
 #include "sys/sys.h"
 
-int dli_busy_poll(struct dli_busy *busy, int64_t began, int64_t limit, int (*look)(void *whose, int64_t now),
+int dli_busy_poll(struct dli_busy *busy, int64_t began, int64_t limit, int (*poll_once)(void *whose, int64_t now),
                   void *whose)
 {
     int64_t now = began, away = 0;
@@ -14,7 +14,7 @@ int dli_busy_poll(struct dli_busy *busy, int64_t began, int64_t limit, int (*loo
 
     if (limit <= 0 || !dli_busy_may(busy, began))
         return 0;
-    while (!(came = look(whose, now)) && now - began < limit && away < DLI_BUSY_SHARED) {
+    while (!(came = poll_once(whose, now)) && now - began < limit && away < DLI_BUSY_SHARED) {
         sched_yield();
         away = dli_now() - now;
         now += away;

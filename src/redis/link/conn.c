@@ -75,7 +75,7 @@ void dli_conn_close(struct dli_conn *conn)
         explicit_bzero(conn->out.bytes, conn->out.room);
     dli_buffer_drop(&conn->out, conn->out.size);
     conn->want_write = 0;
-    conn->asked = 0;
+    conn->unanswered = 0;
     conn->state = DLI_CONN_IDLE;
 }
 

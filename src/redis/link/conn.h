@@ -61,7 +61,7 @@ struct dli_conn {
     int addr_next, addr_count;
     int addr_known;          /* how many of them the last answered look-up gave */
     int connect_error;       /* the errno of the last address that failed */
-    unsigned asked;          /* handshake commands without a reply yet, see handshake.c */
+    unsigned unanswered;     /* handshake commands without a reply yet, see handshake.c */
     int64_t give_up;         /* while not READY: when all attempts end */
     int64_t receive_timeout; /* SO_RCVTIMEO as set now, microseconds; 0 for none */
     int64_t last_used;       /* when the last dli_conn_call began */

@@ -66,7 +66,7 @@ static ssize_t receive_some(struct dli_conn *conn, char *bytes, size_t size)
  * Fail: something else came instead of a reply, in a handshake without TLS. A TLS port sends an alert (a record of type
  * 21) or hangs up.
  */
-static void fail_greeting(struct dli_conn *conn, const char *bytes, ssize_t size, int error)
+static void fail_handshake(struct dli_conn *conn, const char *bytes, ssize_t size, int error)
 {
     if (size > 0 && bytes[0] == 21)
         dli_conn_fail(conn, DLOCK_TLS_FAILED, "speaks TLS at this port: the URL must begin with rediss://", NULL);
@@ -81,15 +81,15 @@ static void fail_greeting(struct dli_conn *conn, const char *bytes, ssize_t size
 /* Process the result of recv. 1: fed to the reader, 0: nothing came, -1: FAILED. */
 static int take(struct dli_conn *conn, const char *bytes, ssize_t size)
 {
-    int greeting = conn->state == DLI_CONN_HANDSHAKE && !conn->tls && !conn->target->path[0];
-    if (size > 0 && !(greeting && bytes[0] == 21) && dli_reader_feed(conn->reader, bytes, (size_t)size) == 0)
+    int handshaking = conn->state == DLI_CONN_HANDSHAKE && !conn->tls && !conn->target->path[0];
+    if (size > 0 && !(handshaking && bytes[0] == 21) && dli_reader_feed(conn->reader, bytes, (size_t)size) == 0)
         return 1;
     if (size < 0 && (errno == EAGAIN || errno == EINTR))
         return 0;
     if (conn->state == DLI_CONN_FAILED)
         return -1;
-    if (greeting)
-        fail_greeting(conn, bytes, size, errno);
+    if (handshaking)
+        fail_handshake(conn, bytes, size, errno);
     else if (size > 0)
         fail_reading(conn);
     else if (size == 0)
@@ -144,7 +144,7 @@ static dlock_status fail_late(struct dli_conn *conn)
 }
 
 /* Whether the server closed an idle connection, or sent something unasked. FAILED then. */
-static int went_stale(struct dli_conn *conn)
+static int is_stale(struct dli_conn *conn)
 {
     char byte;
     ssize_t size = conn->tls ? dli_tls_receive(conn, &byte, 1) : recv(conn->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
@@ -205,7 +205,7 @@ struct answer {
     ssize_t came;
 };
 
-static int look(void *whose, int64_t now)
+static int poll_once(void *whose, int64_t now)
 {
     struct answer *answer = whose;
     (void)now;
@@ -217,7 +217,7 @@ static int look(void *whose, int64_t now)
 static ssize_t busy_poll(struct dli_conn *conn, char *bytes, size_t size, int64_t began, int64_t limit)
 {
     struct answer answer = {conn, bytes, size, -1};
-    if (!dli_busy_poll(&conn->busy, began, limit, look, &answer))
+    if (!dli_busy_poll(&conn->busy, began, limit, poll_once, &answer))
         errno = EAGAIN;
     return answer.came;
 }
@@ -251,7 +251,7 @@ dlock_status dli_conn_call(struct dli_conn *conn, int64_t deadline, const struct
     *sent = 0;
     if (now >= deadline)
         return fail_late(conn);
-    if (now - conn->last_used > IDLE_AFTER && went_stale(conn))
+    if (now - conn->last_used > IDLE_AFTER && is_stale(conn))
         return conn->reason.code;
     conn->last_used = now;
     dlock_status status = send_all(conn, deadline, sent);

@@ -178,7 +178,7 @@ static void give_up(struct dli_conn *conn)
         dli_conn_fail(conn, DLOCK_UNREACHABLE,
                       conn->state <= DLI_CONN_RESOLVING    ? "was not found in time"
                       : conn->state == DLI_CONN_CONNECTING ? "did not accept a connection in time"
-                                                           : "did not answer the greeting in time",
+                                                           : "did not answer the handshake in time",
                       NULL);
 }
 

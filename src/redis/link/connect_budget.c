@@ -22,7 +22,7 @@ void dli_budget_fini(struct dli_budget *budget)
     pthread_mutex_destroy(&budget->mutex);
 }
 
-static int64_t ask(struct dli_budget *budget, int64_t now)
+static int64_t take_attempt(struct dli_budget *budget, int64_t now)
 {
     if (now < budget->closed_until)
         return budget->closed_until;
@@ -41,7 +41,7 @@ int64_t dli_budget_take(struct dli_budget *budget, int64_t now)
     int64_t when;
 
     pthread_mutex_lock(&budget->mutex);
-    when = ask(budget, now);
+    when = take_attempt(budget, now);
     pthread_mutex_unlock(&budget->mutex);
     return when;
 }

@@ -51,11 +51,11 @@ static void follow(struct dli_conn *conn)
 {
     const struct dli_sentinel_search *search = conn->search;
 
-    conn->fd = search->ask->fd;
-    conn->want_write = search->ask->want_write;
+    conn->fd = search->sentinel->fd;
+    conn->want_write = search->sentinel->want_write;
     conn->deadline = search->give_up;
-    if (dli_conn_under_way(search->ask) && search->ask->deadline < conn->deadline)
-        conn->deadline = search->ask->deadline;
+    if (dli_conn_under_way(search->sentinel) && search->sentinel->deadline < conn->deadline)
+        conn->deadline = search->sentinel->deadline;
 }
 
 /* No sentinel knew: fail with the reason of the one asked last. */
@@ -70,15 +70,15 @@ static void fail(struct dli_conn *conn, const dlock_error *reason)
 }
 
 /* Ask the next sentinel, or fail. Each has an equal share of the time left. */
-static void ask_next(struct dli_conn *conn, int64_t now)
+static void query_next(struct dli_conn *conn, int64_t now)
 {
     const struct dli_sentinels *sentinels = conn->config->sentinels;
     struct dli_sentinel_search *search = conn->search;
     dlock_error reason = {.code = DLOCK_OUT_OF_MEMORY, .message = "no memory"};
     int left = sentinels->count - search->tried;
 
-    if (search->ask)
-        reason = search->ask->reason;
+    if (search->sentinel)
+        reason = search->sentinel->reason;
     dli_sentinel_search_stop(conn);
     if (left == 0) {
         fail(conn, &reason);
@@ -86,13 +86,13 @@ static void ask_next(struct dli_conn *conn, int64_t now)
     }
     search->at = (uint32_t)(search->at + (search->tried > 0)) % (uint32_t)sentinels->count;
     search->tried++;
-    search->asked = search->known = 0;
+    search->sent = search->known = 0;
     search->give_up = now + (conn->give_up - now) / left;
-    if (!(search->ask = dli_conn_new(&sentinels->sentinel[search->at]))) {
+    if (!(search->sentinel = dli_conn_new(&sentinels->sentinel[search->at]))) {
         fail(conn, &reason);
         return;
     }
-    dli_conn_start(search->ask, now);
+    dli_conn_start(search->sentinel, now);
     follow(conn);
 }
 
@@ -103,15 +103,15 @@ void dli_sentinel_search_start(struct dli_conn *conn, int64_t now)
     conn->state = DLI_CONN_SEARCHING;
     conn->search->tried = 0;
     conn->search->at = __atomic_load_n(&sentinels->first, __ATOMIC_RELAXED) % (uint32_t)sentinels->count;
-    ask_next(conn, now);
+    query_next(conn, now);
 }
 
 void dli_sentinel_search_stop(struct dli_conn *conn)
 {
-    if (!conn->search || !conn->search->ask)
+    if (!conn->search || !conn->search->sentinel)
         return;
-    dli_conn_free(conn->search->ask);
-    conn->search->ask = NULL;
+    dli_conn_free(conn->search->sentinel);
+    conn->search->sentinel = NULL;
     conn->fd = -1;
     conn->want_write = 0;
 }
@@ -123,10 +123,10 @@ static void put_question(struct dli_conn *conn)
 
     const char *more[] = {"SENTINEL", "master", conn->config->sentinels->service};
 
-    search->asked = 1;
-    if (dli_encode_args(&search->ask->out, 3, words) ||
-        (conn->config->sentinels->counts && dli_encode_args(&search->ask->out, 3, more)))
-        dli_conn_fail(search->ask, DLOCK_OUT_OF_MEMORY, "cannot be asked", "no memory");
+    search->sent = 1;
+    if (dli_encode_args(&search->sentinel->out, 3, words) ||
+        (conn->config->sentinels->counts && dli_encode_args(&search->sentinel->out, 3, more)))
+        dli_conn_fail(search->sentinel, DLOCK_OUT_OF_MEMORY, "cannot be asked", "no memory");
 }
 
 /* A decimal number of at most most; -1: it is none. */
@@ -166,16 +166,16 @@ static int read_place(struct dli_target *found, const struct dli_reply *reply, c
 static int judge(struct dli_conn *conn, const struct dli_reply *reply)
 {
     struct dli_sentinel_search *search = conn->search;
-    struct dli_conn *ask = search->ask;
-    char quote[200];
+    struct dli_conn *sentinel = search->sentinel;
+    char escaped[200];
 
     if (reply->type == DLI_REPLY_ERROR)
-        dli_conn_fail(ask, dli_error_status(reply), "is no sentinel, or refuses to say where the primary is",
-                      dli_escape_error(quote, sizeof quote, reply));
+        dli_conn_fail(sentinel, dli_error_status(reply), "is no sentinel, or refuses to say where the primary is",
+                      dli_escape_error(escaped, sizeof escaped, reply));
     else if (reply->type == DLI_REPLY_NIL)
-        dli_conn_fail(ask, DLOCK_UNREACHABLE, "knows no such service", NULL);
+        dli_conn_fail(sentinel, DLOCK_UNREACHABLE, "knows no such service", NULL);
     else if (read_place(&search->found, reply, conn->config->sentinels->service))
-        dli_conn_fail(ask, DLOCK_PROTOCOL_ERROR, "does not answer as a sentinel does", NULL);
+        dli_conn_fail(sentinel, DLOCK_PROTOCOL_ERROR, "does not answer as a sentinel does", NULL);
     else
         return 1;
     return 0;
@@ -197,7 +197,7 @@ static int count_replicas(struct dli_conn *conn, const struct dli_reply *reply)
             number = number_of(&said[1], REPLICAS_MOST);
     }
     if (number < 0) {
-        dli_conn_fail(conn->search->ask, DLOCK_PROTOCOL_ERROR, "does not say how many replicas there are", NULL);
+        dli_conn_fail(conn->search->sentinel, DLOCK_PROTOCOL_ERROR, "does not say how many replicas there are", NULL);
         return 0;
     }
     while (number > before && !__atomic_compare_exchange_n(&conn->config->sentinels->replicas, &before, number, 0,
@@ -207,17 +207,17 @@ static int count_replicas(struct dli_conn *conn, const struct dli_reply *reply)
 }
 
 /* Send, and process the answers that are there. 1: the primary is known. */
-static int converse(struct dli_conn *conn)
+static int exchange_commands(struct dli_conn *conn)
 {
-    struct dli_conn *ask = conn->search->ask;
+    struct dli_conn *sentinel = conn->search->sentinel;
     const struct dli_reply *reply;
 
-    if (!conn->search->asked)
+    if (!conn->search->sent)
         put_question(conn);
-    dli_conn_flush(ask);
-    if (ask->state != DLI_CONN_READY || dli_conn_receive(ask) != 1)
+    dli_conn_flush(sentinel);
+    if (sentinel->state != DLI_CONN_READY || dli_conn_receive(sentinel) != 1)
         return 0;
-    while (ask->state == DLI_CONN_READY && dli_conn_next(ask, &reply) == 1) {
+    while (sentinel->state == DLI_CONN_READY && dli_conn_next(sentinel, &reply) == 1) {
         if (conn->search->known)
             return count_replicas(conn, reply);
         conn->search->known = judge(conn, reply);
@@ -232,9 +232,9 @@ void dli_sentinel_search_step(struct dli_conn *conn, int64_t now)
     struct dli_sentinel_search *search = conn->search;
     struct dli_sentinels *sentinels = conn->config->sentinels;
 
-    if (dli_conn_under_way(search->ask))
-        dli_conn_step(search->ask, now);
-    if (search->ask->state == DLI_CONN_READY && converse(conn)) {
+    if (dli_conn_under_way(search->sentinel))
+        dli_conn_step(search->sentinel, now);
+    if (search->sentinel->state == DLI_CONN_READY && exchange_commands(conn)) {
         __atomic_store_n(&sentinels->first, search->at, __ATOMIC_RELAXED);
         dli_sentinel_search_stop(conn);
         conn->target = &search->found;
@@ -242,10 +242,10 @@ void dli_sentinel_search_step(struct dli_conn *conn, int64_t now)
         dli_conn_go(conn, now);
         return;
     }
-    if (search->ask->state != DLI_CONN_FAILED && now >= search->give_up)
-        dli_conn_fail(search->ask, DLOCK_UNREACHABLE, "did not answer in time", NULL);
-    while (search->ask && search->ask->state == DLI_CONN_FAILED) /* some fail at once */
-        ask_next(conn, now);
-    if (search->ask)
+    if (search->sentinel->state != DLI_CONN_FAILED && now >= search->give_up)
+        dli_conn_fail(search->sentinel, DLOCK_UNREACHABLE, "did not answer in time", NULL);
+    while (search->sentinel && search->sentinel->state == DLI_CONN_FAILED) /* some fail at once */
+        query_next(conn, now);
+    if (search->sentinel)
         follow(conn);
 }

@@ -19,10 +19,10 @@ struct dli_sentinels {
 };
 
 struct dli_sentinel_search {
-    struct dli_conn *ask; /* to a sentinel; NULL: no search. The connection uses its fd meanwhile */
-    uint32_t at;          /* its index */
+    struct dli_conn *sentinel; /* to a sentinel; NULL: no search. The connection uses its fd meanwhile */
+    uint32_t at;               /* its index */
     int tried;
-    int asked;
+    int sent;
     int known;       /* it has named the primary */
     int64_t give_up; /* when to give up on this sentinel */
     struct dli_target found;

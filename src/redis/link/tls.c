@@ -50,9 +50,9 @@ static int bio_read(BIO *bio, char *bytes, int size)
         came = recv(session->fd, bytes, (size_t)size, MSG_DONTWAIT);
     while (came < 0 && errno == EINTR);
     BIO_clear_retry_flags(bio);
-    if (came > 0 && !session->heard)
+    if (came > 0 && !session->received)
         session->plain = bytes[0] != RECORD_HANDSHAKE && bytes[0] != RECORD_ALERT;
-    session->heard |= came > 0;
+    session->received |= came > 0;
     session->ended |= came == 0;
     if (came < 0 && errno == EAGAIN)
         BIO_set_retry_read(bio);
@@ -100,12 +100,12 @@ static void fail_ended(struct dli_conn *conn)
 }
 
 /* OpenSSL calls this when the server asks for a client certificate. It is installed only if none is configured. */
-static int note_asked(SSL *ssl, void *opaque)
+static int note_certificate_request(SSL *ssl, void *opaque)
 {
     struct dli_tls_session *session = SSL_get_app_data(ssl);
 
     (void)opaque;
-    session->asked = 1;
+    session->certificate_requested = 1;
     return 1;
 }
 
@@ -145,7 +145,7 @@ static SSL *make_ssl(const struct dli_conn *conn, struct dli_tls_session *sessio
     SSL_set_bio(ssl, bio, bio);
     SSL_set_app_data(ssl, session);
     if (!SSL_get_certificate(ssl))
-        SSL_set_cert_cb(ssl, note_asked, NULL);
+        SSL_set_cert_cb(ssl, note_certificate_request, NULL);
     SSL_set_connect_state(ssl);
     return ssl;
 }

@@ -82,7 +82,7 @@ static int key_option(const struct dli_tls *tls)
 }
 
 /* Compute one stamp of the current state of all files. */
-static dlock_status look(const struct dli_tls *tls, uint64_t *stamp, dlock_error *box)
+static dlock_status stamp_files(const struct dli_tls *tls, uint64_t *stamp, dlock_error *box)
 {
     static const int options[] = {DLI_OPT_TLS_CA_FILE, DLI_OPT_TLS_CA_DIR, DLI_OPT_TLS_CRL_FILE, DLI_OPT_TLS_CERT_FILE,
                                   DLI_OPT_TLS_KEY_FILE};
@@ -127,7 +127,7 @@ static dlock_status refuse(int option, const char *what, dlock_error *box)
 /*
  * Load the lists of revoked certificates. They are checked for the server's certificate only, not for its authorities.
  */
-static dlock_status distrust(const struct dli_tls *tls, SSL_CTX *context, dlock_error *box)
+static dlock_status load_crl(const struct dli_tls *tls, SSL_CTX *context, dlock_error *box)
 {
     X509_STORE *store = SSL_CTX_get_cert_store(context);
     const char *file = text(tls, DLI_OPT_TLS_CRL_FILE);
@@ -142,7 +142,7 @@ static dlock_status distrust(const struct dli_tls *tls, SSL_CTX *context, dlock_
     return X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK) == 1 ? DLOCK_OK : no_memory(box);
 }
 
-static dlock_status trust(const struct dli_tls *tls, SSL_CTX *context, dlock_error *box)
+static dlock_status load_ca(const struct dli_tls *tls, SSL_CTX *context, dlock_error *box)
 {
     const char *file = text(tls, DLI_OPT_TLS_CA_FILE), *folder = text(tls, DLI_OPT_TLS_CA_DIR);
 
@@ -155,12 +155,12 @@ static dlock_status trust(const struct dli_tls *tls, SSL_CTX *context, dlock_err
         return refuse(DLI_OPT_TLS_CA_DIR, "cannot be used as a folder of certificates", box);
     if (!*file && !*folder && SSL_CTX_set_default_verify_paths(context) != 1)
         return no_memory(box);
-    return distrust(tls, context, box);
+    return load_crl(tls, context, box);
 }
 
 struct password {
     const char *text;
-    int asked;
+    int requested;
 };
 
 static int give_password(char *out, int room, int writing, void *opaque)
@@ -170,7 +170,7 @@ static int give_password(char *out, int room, int writing, void *opaque)
 
     (void)writing;
     if (password)
-        password->asked = 1;
+        password->requested = 1;
     if (size == 0 || size > (size_t)room)
         return -1;
     memcpy(out, password->text, size);
@@ -198,7 +198,7 @@ static dlock_status load_key(const struct dli_tls *tls, SSL_CTX *context, dlock_
         return DLOCK_OK;
     if (is_mismatch())
         return refuse(option, "is the key of another certificate than that of tls_cert_file", box);
-    if (password.asked)
+    if (password.requested)
         return refuse(option,
                       *password.text ? "is a key that tls_key_password does not decrypt"
                                      : "is an encrypted key, and tls_key_password is empty",
@@ -206,7 +206,7 @@ static dlock_status load_key(const struct dli_tls *tls, SSL_CTX *context, dlock_
     return refuse(option, "has no private key in PEM form", box);
 }
 
-static dlock_status identify(const struct dli_tls *tls, SSL_CTX *context, dlock_error *box)
+static dlock_status load_certificate(const struct dli_tls *tls, SSL_CTX *context, dlock_error *box)
 {
     const char *file = text(tls, DLI_OPT_TLS_CERT_FILE);
 
@@ -239,9 +239,9 @@ static dlock_status make(const struct dli_tls *tls, SSL_CTX **ret, dlock_error *
     if (!(context = SSL_CTX_new(TLS_client_method())))
         return dli_tls_ran_out() ? no_memory(box)
                                  : dli_fail(box, DLOCK_SYSTEM_ERROR, "OpenSSL cannot be used in this process.");
-    status = harden(context) ? no_memory(box) : trust(tls, context, box);
+    status = harden(context) ? no_memory(box) : load_ca(tls, context, box);
     if (status == DLOCK_OK)
-        status = identify(tls, context, box);
+        status = load_certificate(tls, context, box);
     ERR_clear_error();
     if (status == DLOCK_OK)
         *ret = context;
@@ -260,7 +260,7 @@ static dlock_status read_files(struct dli_tls *tls, dlock_error *box)
         return dli_fail(box, DLOCK_SYSTEM_ERROR, "OpenSSL has ended in this process.");
     if (begin())
         status = dli_fail(box, status, "OpenSSL cannot be used in this process.");
-    else if ((status = look(tls, &tls->stamp, box)) == DLOCK_OK)
+    else if ((status = stamp_files(tls, &tls->stamp, box)) == DLOCK_OK)
         status = make(tls, &tls->context, box);
     dli_tls_leave();
     return status;
@@ -302,7 +302,7 @@ static void refresh(struct dli_tls *tls)
     SSL_CTX *context = NULL;
     uint64_t stamp = 0;
 
-    if (look(tls, &stamp, NULL) != DLOCK_OK || stamp == tls->stamp || make(tls, &context, NULL) != DLOCK_OK)
+    if (stamp_files(tls, &stamp, NULL) != DLOCK_OK || stamp == tls->stamp || make(tls, &context, NULL) != DLOCK_OK)
         return;
     SSL_CTX_free(tls->context);
     tls->context = context;

@@ -12,15 +12,15 @@ struct dli_tls_session {
     SSL *ssl;
     uint64_t generation; /* the fork generation that made it */
     int fd;
-    int shaken;        /* the handshake is done */
-    int broken;        /* ssl must not be used any more */
-    int error;         /* errno of the socket */
-    int ended;         /* the peer closed the socket */
-    int heard;         /* a byte has come */
-    int plain;         /* the first byte was not TLS */
-    int asked;         /* the server asked for a client certificate, and there is none */
-    int read_blocked;  /* a read waits for POLLOUT */
-    int write_unheard; /* a write waits for POLLIN */
+    int shaken;                /* the handshake is done */
+    int broken;                /* ssl must not be used any more */
+    int error;                 /* errno of the socket */
+    int ended;                 /* the peer closed the socket */
+    int received;              /* a byte has come */
+    int plain;                 /* the first byte was not TLS */
+    int certificate_requested; /* the server asked for a client certificate, and there is none */
+    int read_blocked;          /* a read waits for POLLOUT */
+    int write_unheard;         /* a write waits for POLLIN */
 };
 
 /* Empty the error queue. Returns whether any error in it was a lack of memory. */

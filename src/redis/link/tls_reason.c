@@ -42,7 +42,7 @@ const char *dli_tls_name(const struct dli_conn *conn)
 /* The peer's certificate was refused. */
 static void fail_verdict(struct dli_conn *conn, long result)
 {
-    char quote[160], what[256];
+    char escaped[160], what[256];
 
     for (size_t i = 0; i < sizeof verdicts / sizeof verdicts[0]; i++) {
         if (verdicts[i].result == result) {
@@ -53,7 +53,7 @@ static void fail_verdict(struct dli_conn *conn, long result)
     if (result == X509_V_ERR_HOSTNAME_MISMATCH || result == X509_V_ERR_IP_ADDRESS_MISMATCH) {
         snprintf(what, sizeof what,
                  "has a certificate for other names than '%s': correct the URL or set tls_server_name",
-                 dli_escape(quote, sizeof quote, dli_tls_name(conn), strlen(dli_tls_name(conn))));
+                 dli_escape(escaped, sizeof escaped, dli_tls_name(conn), strlen(dli_tls_name(conn))));
         dli_conn_fail(conn, DLOCK_TLS_FAILED, what, NULL);
         return;
     }
@@ -68,7 +68,7 @@ static void fail_wanting(struct dli_conn *conn)
 /* Fail with what the peer or OpenSSL reports. */
 static void fail_reason(struct dli_conn *conn, unsigned long error)
 {
-    const char *words = ERR_reason_error_string(error);
+    const char *text = ERR_reason_error_string(error);
 
     switch (ERR_GET_LIB(error) == ERR_LIB_SSL ? ERR_GET_REASON(error) : 0) {
     case SSL_AD_REASON_OFFSET + SSL_AD_CERTIFICATE_REQUIRED:
@@ -81,7 +81,7 @@ static void fail_reason(struct dli_conn *conn, unsigned long error)
     case SSL_AD_REASON_OFFSET + SSL_AD_CERTIFICATE_UNKNOWN:
     case SSL_AD_REASON_OFFSET + SSL_AD_UNKNOWN_CA:
     case SSL_AD_REASON_OFFSET + SSL_AD_ACCESS_DENIED:
-        dli_conn_fail(conn, DLOCK_DENIED, "refused the certificate of tls_cert_file", words);
+        dli_conn_fail(conn, DLOCK_DENIED, "refused the certificate of tls_cert_file", text);
         break;
     case SSL_AD_REASON_OFFSET + SSL_AD_UNRECOGNIZED_NAME:
         dli_conn_fail(conn, DLOCK_TLS_FAILED,
@@ -93,7 +93,7 @@ static void fail_reason(struct dli_conn *conn, unsigned long error)
         dli_conn_fail(conn, DLOCK_TLS_FAILED, "offers no version of TLS from 1.2 on", NULL);
         break;
     default:
-        dli_conn_fail(conn, DLOCK_TLS_FAILED, "did not agree on TLS", words ? words : "no reason was given");
+        dli_conn_fail(conn, DLOCK_TLS_FAILED, "did not agree on TLS", text ? text : "no reason was given");
     }
 }
 
@@ -102,7 +102,7 @@ void dli_tls_fail(struct dli_conn *conn)
     struct dli_tls_session *session = conn->tls;
     unsigned long error = ERR_peek_error();
     long verdict = session->shaken ? X509_V_OK : SSL_get_verify_result(session->ssl);
-    int shaken = session->shaken, code = session->error, asked = session->asked;
+    int shaken = session->shaken, code = session->error, certificate_requested = session->certificate_requested;
 
     session->broken = 1;
     if (dli_tls_ran_out())
@@ -117,7 +117,7 @@ void dli_tls_fail(struct dli_conn *conn)
     else if (session->ended)
         dli_conn_fail(conn, DLOCK_UNREACHABLE,
                       shaken ? "closed the connection" : "closed the connection during the TLS handshake", NULL);
-    else if (asked && ERR_GET_REASON(error) == SSL_AD_REASON_OFFSET + SSL_AD_HANDSHAKE_FAILURE)
+    else if (certificate_requested && ERR_GET_REASON(error) == SSL_AD_REASON_OFFSET + SSL_AD_HANDSHAKE_FAILURE)
         fail_wanting(conn);
     else
         fail_reason(conn, error);
@@ -126,7 +126,7 @@ void dli_tls_fail(struct dli_conn *conn)
 /* A Redis without TLS takes our first bytes for the start of a line and waits for the rest. */
 void dli_tls_late(struct dli_conn *conn)
 {
-    if (conn->tls->heard)
+    if (conn->tls->received)
         dli_conn_fail(conn, DLOCK_UNREACHABLE, "did not finish the TLS handshake in time", NULL);
     else
         dli_conn_fail(conn, DLOCK_UNREACHABLE, "said nothing in the TLS handshake",

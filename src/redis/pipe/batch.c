@@ -18,7 +18,7 @@ enum { PART_KEYS, PART_BEFORE, PART_SAME, PART_BEHIND, PART_END };
 /* How many arguments each call has of its own, then in common, then again of its own. */
 static const struct {
     int script, before, same, behind;
-} crowds[] = {
+} layouts[] = {
     [ACQUIRE] = {DLI_SCRIPT_BATCH_ACQUIRE, 1, 6, 4},
     [RELEASE] = {DLI_SCRIPT_BATCH_RELEASE, 2, 2, 0},
 };
@@ -56,8 +56,8 @@ static void find_parts(const struct dli_call *call, const char *part[DLI_BATCH_P
 
     part[PART_KEYS] = skip(words + 1, HEAD);
     part[PART_BEFORE] = skip(part[PART_KEYS], KEYS);
-    part[PART_SAME] = skip(part[PART_BEFORE], crowds[call->batch].before);
-    part[PART_BEHIND] = skip(part[PART_SAME], crowds[call->batch].same);
+    part[PART_SAME] = skip(part[PART_BEFORE], layouts[call->batch].before);
+    part[PART_BEHIND] = skip(part[PART_SAME], layouts[call->batch].same);
     part[PART_END] = call->command.bytes + call->command.size;
 }
 
@@ -108,9 +108,9 @@ static int add_part(struct dli_buffer *out, const struct dli_batch *batch, int i
 int dli_batch_encode(struct dli_buffer *out, const struct dli_batch *batch, int full)
 {
     int which = batch->call[0]->batch, count = batch->count;
-    int args = crowds[which].same + count * (crowds[which].before + crowds[which].behind);
+    int args = layouts[which].same + count * (layouts[which].before + layouts[which].behind);
     size_t before = out->size;
-    int bad = add_head(out, crowds[which].script, args, count * KEYS, full);
+    int bad = add_head(out, layouts[which].script, args, count * KEYS, full);
 
     for (int i = 0; i < count && !bad; i++)
         bad = add_part(out, batch, i, PART_KEYS);

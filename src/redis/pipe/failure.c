@@ -15,11 +15,11 @@ void dli_failure_report(struct dli_failure_log *failure, const struct dli_pipe *
 
     if (failure->seen != pipe->failures) {
         failure->seen = pipe->failures;
-        if (!failure->told)
+        if (!failure->logged)
             store->hooks->log(store->owner, pipe->failure.code, pipe->failure.message);
-        failure->told = 1;
-    } else if (failure->told && pipe->conn->state == DLI_CONN_READY) {
-        failure->told = 0;
+        failure->logged = 1;
+    } else if (failure->logged && pipe->conn->state == DLI_CONN_READY) {
+        failure->logged = 0;
         snprintf(text, sizeof text, "%.200s: connected again", server);
         store->hooks->log(store->owner, DLOCK_OK, text);
     }

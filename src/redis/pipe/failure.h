@@ -13,7 +13,7 @@ struct dli_store;
 
 struct dli_failure_log {
     int64_t seen; /* the pipe's failures when it was last checked */
-    int told;     /* the last line in the log was a failure */
+    int logged;   /* the last line in the log was a failure */
 };
 
 /* Call it after each step of the pipe. server is its name in the log. */

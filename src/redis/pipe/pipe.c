@@ -186,8 +186,8 @@ int64_t dli_pipe_alarm(const struct dli_pipe *pipe)
     int64_t at = pipe->deadline;
 
     if (pipe->conn->state == DLI_CONN_READY) {
-        if (pipe->flying_count > 0 && pipe->heard_at + pipe->silence < at)
-            at = pipe->heard_at + pipe->silence;
+        if (pipe->flying_count > 0 && pipe->received_at + pipe->silence < at)
+            at = pipe->received_at + pipe->silence;
     } else if (pipe->conn->state == DLI_CONN_IDLE || pipe->conn->state == DLI_CONN_FAILED) {
         if ((pipe->again || pipe->urgent || pipe->waiting) && pipe->try_at < at)
             at = pipe->try_at;
@@ -227,7 +227,7 @@ static int settled(const struct dli_pipe *pipe)
 }
 
 /* Send and receive. 1: all is answered, or the rest is left to the loop. */
-static int look(void *whose, int64_t now)
+static int poll_once(void *whose, int64_t now)
 {
     struct dli_pipe *pipe = whose;
     int over;
@@ -246,10 +246,10 @@ static int look(void *whose, int64_t now)
 
 /*
  * Busy polling was in vain, or others want the core. Sleep for the answer, for at most limit, unless sleeping has
- * lately been in vain too. If the loop has closed fd meanwhile, the sleep is short or useless, and look finds what
+ * lately been in vain too. If the loop has closed fd meanwhile, the sleep is short or useless, and poll_once finds what
  * there is.
  */
-static void doze(struct dli_pipe *pipe, struct dli_busy *nap, int fd, int64_t limit)
+static void sleep_briefly(struct dli_pipe *pipe, struct dli_busy *nap, int fd, int64_t limit)
 {
     struct timespec time = {.tv_nsec = (limit < 999999 ? limit : 999999) * 1000};
     struct pollfd answer = {.fd = fd, .events = POLLIN};
@@ -258,9 +258,9 @@ static void doze(struct dli_pipe *pipe, struct dli_busy *nap, int fd, int64_t li
 
     if (!dli_busy_may(nap, now))
         return;
-    came = look(pipe, now);
+    came = poll_once(pipe, now);
     if (!came && ppoll(&answer, 1, &time, NULL) > 0)
-        came = look(pipe, dli_now());
+        came = poll_once(pipe, dli_now());
     dli_busy_result(nap, came, 0, 0, dli_now());
 }
 
@@ -282,8 +282,8 @@ static int drive(struct dli_pipe *pipe)
     nap = pipe->nap;
     fd = dli_conn_poll(pipe->conn);
     pthread_mutex_unlock(&pipe->mutex);
-    if (!dli_busy_poll(&busy, dli_now(), limit, look, pipe))
-        doze(pipe, &nap, fd.fd, limit);
+    if (!dli_busy_poll(&busy, dli_now(), limit, poll_once, pipe))
+        sleep_briefly(pipe, &nap, fd.fd, limit);
     if (pthread_mutex_trylock(&pipe->mutex))
         return 0;
     pipe->busy = busy;

@@ -51,14 +51,14 @@ struct dli_pipe {
     struct dli_flight *flying; /* a ring */
     size_t flying_first, flying_count, flying_room;
     int64_t deadline;    /* the earliest of all calls here, or earlier */
-    int64_t heard_at;    /* when bytes came last, or the first call in flight was sent */
+    int64_t received_at; /* when bytes came last, or the first call in flight was sent */
     int64_t silence;     /* microseconds without bytes after which the connection is dropped */
     int64_t try_at;      /* do not connect before */
     uint64_t woken;      /* bits of the words to wake at the end of this step */
     int64_t failures;    /* how often a connection was lost or could not be made */
     dlock_error failure; /* the last one */
-    int crowds_known;    /* bits: the server has the script of that batch */
-    int crowdless;       /* no batches: the server, or a proxy, wants the keys of a script in one slot */
+    int scripts_known;   /* bits: the server has the script of that batch */
+    int batchless;       /* no batches: the server, or a proxy, wants the keys of a script in one slot */
     int64_t *reloads;    /* atomic counter of NOSCRIPT answers */
 };
 

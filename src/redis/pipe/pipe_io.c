@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LOOK_AT = 64 }; /* calls of a list that are checked for one batch */
+enum { SCAN_MAX = 64 }; /* calls of a list that are checked for one batch */
 
 /* Make room in the ring for one more batch. 0, or -1 without memory. */
 static int reserve_flight(struct dli_pipe *pipe)
@@ -31,7 +31,7 @@ static int reserve_flight(struct dli_pipe *pipe)
     return 0;
 }
 
-static struct dli_call *land(struct dli_pipe *pipe)
+static struct dli_call *pop_in_flight(struct dli_pipe *pipe)
 {
     struct dli_call *call = pipe->flying[pipe->flying_first].call;
 
@@ -41,12 +41,12 @@ static struct dli_call *land(struct dli_pipe *pipe)
 }
 
 /* The connection is lost: the outcome of every call in flight is unknown. Waiting calls keep waiting. */
-static void crash(struct dli_pipe *pipe, int64_t now)
+static void connection_lost(struct dli_pipe *pipe, int64_t now)
 {
     pipe->failures++;
     pipe->failure = pipe->conn->reason;
     while (pipe->flying_count > 0) {
-        struct dli_call *call = land(pipe);
+        struct dli_call *call = pop_in_flight(pipe);
 
         if (call)
             dli_pipe_complete(pipe, call, DLOCK_UNREACHABLE, 1, NULL);
@@ -133,7 +133,7 @@ static int begin_asking(struct dli_pipe *pipe)
 static void gather(struct dli_call *call, struct dli_batch *batch)
 {
     batch->count = 0;
-    for (int looked = 0; call && call->batch && batch->count < DLI_BATCH_MOST && looked < LOOK_AT; looked++) {
+    for (int scanned = 0; call && call->batch && batch->count < DLI_BATCH_MOST && scanned < SCAN_MAX; scanned++) {
         dli_batch_add(batch, call);
         call = call->next;
     }
@@ -159,12 +159,12 @@ static void take_out(struct dli_pipe *pipe, struct dli_call **list, struct dli_c
 }
 
 /* Encode the first call and those that fit it as one command. 0; or -1: no batch, the first call is sent alone. */
-static int encode_crowd(struct dli_pipe *pipe, struct dli_call **list, struct dli_call ***end)
+static int encode_batch(struct dli_pipe *pipe, struct dli_call **list, struct dli_call ***end)
 {
     struct dli_batch batch;
-    int full = !(pipe->crowds_known & 1 << (*list)->batch);
+    int full = !(pipe->scripts_known & 1 << (*list)->batch);
 
-    if (!(*list)->next || pipe->crowdless)
+    if (!(*list)->next || pipe->batchless)
         return -1;
     gather(*list, &batch);
     if (batch.count < DLI_BATCH_LEAST || dli_batch_encode(&pipe->conn->out, &batch, full))
@@ -180,10 +180,10 @@ static void encode_list(struct dli_pipe *pipe, struct dli_call **list, struct dl
         struct dli_call *call = *list;
 
         if (pipe->flying_count == 0)
-            pipe->heard_at = now;
+            pipe->received_at = now;
         if (reserve_flight(pipe))
             return;
-        if (encode_crowd(pipe, list, end) == 0) {
+        if (encode_batch(pipe, list, end) == 0) {
             dli_conn_flush(pipe->conn);
             continue;
         }
@@ -243,7 +243,7 @@ static void answer(struct dli_pipe *pipe, struct dli_call *call, const struct dl
  * The reply to a batch of count calls: an array with one element for each, or an error, after which nothing was done
  * for any.
  */
-static void answer_crowd(struct dli_pipe *pipe, size_t count, const struct dli_reply *reply)
+static void answer_batch(struct dli_pipe *pipe, size_t count, const struct dli_reply *reply)
 {
     int all = reply->type == DLI_REPLY_ARRAY, bit = 0;
 
@@ -253,7 +253,7 @@ static void answer_crowd(struct dli_pipe *pipe, size_t count, const struct dli_r
     }
     for (size_t i = 0; i < count; i++) {
         struct dli_reply room[DLI_BATCH_ARGS];
-        struct dli_call *call = land(pipe);
+        struct dli_call *call = pop_in_flight(pipe);
 
         bit |= call ? 1 << call->batch : 0; /* before again() clears it */
         if (call && (!all || reply->items[i].type == DLI_REPLY_NIL)) {
@@ -264,8 +264,8 @@ static void answer_crowd(struct dli_pipe *pipe, size_t count, const struct dli_r
             answer(pipe, call, call ? dli_batch_reply(call, &reply->items[i], room) : NULL);
         }
     }
-    pipe->crowdless |= !all && dli_error_status(reply) == DLOCK_WRONG_SETUP;
-    pipe->crowds_known = all ? pipe->crowds_known | bit : pipe->crowds_known & ~bit;
+    pipe->batchless |= !all && dli_error_status(reply) == DLOCK_WRONG_SETUP;
+    pipe->scripts_known = all ? pipe->scripts_known | bit : pipe->scripts_known & ~bit;
     if (dli_reply_unknown_script(reply))
         __atomic_add_fetch(pipe->reloads, 1, __ATOMIC_RELAXED);
 }
@@ -282,14 +282,14 @@ static void take_replies(struct dli_pipe *pipe)
         struct dli_call *call;
 
         if (pipe->flying_count == 0) {
-            fail(pipe, DLOCK_PROTOCOL_ERROR, "a reply came that nobody asked for");
+            fail(pipe, DLOCK_PROTOCOL_ERROR, "a reply came without a command");
             return;
         }
         if (pipe->flying[pipe->flying_first].more > 0) {
-            answer_crowd(pipe, 1 + (size_t)pipe->flying[pipe->flying_first].more, reply);
+            answer_batch(pipe, 1 + (size_t)pipe->flying[pipe->flying_first].more, reply);
             continue;
         }
-        call = land(pipe);
+        call = pop_in_flight(pipe);
         if (dli_conn_demoted(pipe->conn, reply)) {
             fail(pipe, DLOCK_UNREACHABLE, "it is not the primary any more");
             if (call)
@@ -303,10 +303,10 @@ static void take_replies(struct dli_pipe *pipe)
 static void receive(struct dli_pipe *pipe, int64_t now)
 {
     for (int round = 0; round < 4 && dli_conn_receive(pipe->conn) > 0; round++) {
-        pipe->heard_at = now;
+        pipe->received_at = now;
         take_replies(pipe);
     }
-    if (pipe->flying_count > 0 && pipe->conn->state == DLI_CONN_READY && now - pipe->heard_at >= pipe->silence)
+    if (pipe->flying_count > 0 && pipe->conn->state == DLI_CONN_READY && now - pipe->received_at >= pipe->silence)
         fail(pipe, DLOCK_UNREACHABLE, "no answer in time");
 }
 
@@ -328,5 +328,5 @@ void dli_pipe_io(struct dli_pipe *pipe, int64_t now)
             dli_conn_flush(conn);
     }
     if (conn->state == DLI_CONN_FAILED)
-        crash(pipe, now);
+        connection_lost(pipe, now);
 }

@@ -81,8 +81,8 @@ static dlock_status round_trip(struct dli_conn *conn, struct dli_call *call, con
  * The same on a new connection. If connecting used up most of the call's time, and more time would have helped, the
  * next calls would fail in the same way: then slow_until sends them to the shared connection.
  */
-static dlock_status carry_new(struct dli_private *pool, struct dli_conn *conn, struct dli_call *call,
-                              const struct dli_reply **reply, int *sent)
+static dlock_status call_on_new(struct dli_private *pool, struct dli_conn *conn, struct dli_call *call,
+                                const struct dli_reply **reply, int *sent)
 {
     int64_t began = dli_now(), time = call->deadline - began;
     dlock_status status = connect_now(pool, conn, call->deadline);
@@ -105,14 +105,14 @@ static dlock_status execute(struct dli_private *pool, struct dli_conn *conn, str
     dlock_status status;
 
     if (conn->state != DLI_CONN_READY)
-        return carry_new(pool, conn, call, reply, sent);
+        return call_on_new(pool, conn, call, reply, sent);
     status = round_trip(conn, call, reply, sent);
     if (status != DLOCK_UNREACHABLE || (*sent && !call->repeatable) || dli_now() >= call->deadline ||
         dli_budget_take(pool->budget, dli_now()))
         return status;
     dli_conn_close(conn);
     call->repeated = *sent;
-    return carry_new(pool, conn, call, reply, sent);
+    return call_on_new(pool, conn, call, reply, sent);
 }
 
 /* Whether a connection may be opened now. 1: yes, and the attempt is counted. */

@@ -80,7 +80,7 @@ int dli_job_answer(struct dli_job *job, dlock_status status, int sent, const str
     return request->status == DLOCK_PROTOCOL_ERROR || request->status == DLOCK_SERVER_FORGOT ? -1 : 0;
 }
 
-void dli_job_tell(struct dli_job *job)
+void dli_job_done(struct dli_job *job)
 {
     if (job->request.done)
         job->request.done(&job->request);
@@ -94,7 +94,7 @@ static int complete(struct dli_call *call, dlock_status status, int sent, const 
     if (job->intercept && job->intercept(job, status, reply))
         return 0;
     result = dli_job_answer(job, status, sent, reply);
-    dli_job_tell(job);
+    dli_job_done(job);
     return result;
 }
 

@@ -13,7 +13,7 @@ struct dli_job {
     struct dli_call call;
     int form; /* the script's form, DLI_FORM_... */
 
-    /* NULL, or sees how the call ended before the asker is told. 1: the request goes on elsewhere and has not ended. */
+    /* NULL, or sees how the call ended before done runs. 1: the request goes on elsewhere and has not ended. */
     int (*intercept)(struct dli_job *job, dlock_status status, const struct dli_reply *reply);
 };
 
@@ -31,7 +31,7 @@ int dli_job_begin(struct dli_job *job);
 int dli_job_answer(struct dli_job *job, dlock_status status, int sent, const struct dli_reply *reply);
 
 /* Run done, if the request has one. */
-void dli_job_tell(struct dli_job *job);
+void dli_job_done(struct dli_job *job);
 
 /* Complete a request without a server; done runs. */
 void dli_job_fail(struct dli_job *job, dlock_status status);

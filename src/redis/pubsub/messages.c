@@ -33,13 +33,13 @@ static int64_t waiter_of(const char *uuid, const char *channel, size_t *size)
     return value;
 }
 
-typedef void tell_fn(void *owner, const struct dli_message_target *heard);
+typedef void target_fn(void *owner, const struct dli_message_target *target);
 
 /*
- * Tell the locks of one kind that have this channel. T(N) is the same text for "x" and "{x}", so both names are told.
+ * Call visit for the locks of one kind that have this channel. T(N) is the same text for "x" and "{x}": both names count.
  */
 static void each_of_kind(const struct dli_store *store, const struct dli_wire *wire, const char *channel, size_t size,
-                         tell_fn *tell)
+                         target_fn *visit)
 {
     const struct dli_kind *kind = dli_kind_find(wire->id);
     size_t skip = strcspn(wire->channel, "@="), end = strlen(wire->channel) - skip - 1;
@@ -49,20 +49,20 @@ static void each_of_kind(const struct dli_store *store, const struct dli_wire *w
         memcmp(channel, wire->channel, skip) != 0)
         return;
     for (size_t bare = 0; bare < 2; bare++) {
-        struct dli_message_target heard = {kind->id, channel + skip + bare, size - skip - end - 2 * bare, number};
+        struct dli_message_target target = {kind->id, channel + skip + bare, size - skip - end - 2 * bare, number};
 
         if (bare && (size < skip + 3 || channel[skip] != '{' || channel[size - 1] != '}'))
             return;
-        tell(store->owner, &heard);
+        visit(store->owner, &target);
     }
 }
 
-void dli_message_channel(const struct dli_store *store, const char *channel, size_t size, tell_fn *tell)
+void dli_message_channel(const struct dli_store *store, const char *channel, size_t size, target_fn *visit)
 {
     const struct dli_wire *wire;
 
     for (size_t i = 0; (wire = dli_wire_at(i)); i++)
-        each_of_kind(store, wire, channel, size, tell);
+        each_of_kind(store, wire, channel, size, visit);
 }
 
 /* ---- messages on the own channel */
@@ -86,32 +86,32 @@ static void granted(const struct dli_store *store, int32_t family, const char *a
 {
     int64_t id = number(&at, end), seq = number(&at, end), token = number(&at, end);
     int64_t tokens = family == DLOCK_KIND_MUTEX ? number(&at, end) : 1;
-    struct dli_message_target heard = {family, at, (size_t)(end - at), id};
+    struct dli_message_target target = {family, at, (size_t)(end - at), id};
 
     if (id > 0 && seq >= 0 && token >= 0 && tokens > 0)
-        store->hooks->granted(store->owner, &heard, seq, token, tokens);
+        store->hooks->granted(store->owner, &target, seq, token, tokens);
 }
 
 /* A turn of foreign clients ends soon: the lock may be free. */
 static void opened(const struct dli_store *store, const char *at, const char *end)
 {
     int64_t id = number(&at, end), ms = number(&at, end);
-    struct dli_message_target heard = {DLOCK_KIND_MUTEX, at, (size_t)(end - at), id};
+    struct dli_message_target target = {DLOCK_KIND_MUTEX, at, (size_t)(end - at), id};
 
     if (id > 0 && ms >= 0 && ms <= 1000)
-        store->hooks->hint(store->owner, &heard);
+        store->hooks->hint(store->owner, &target);
 }
 
-/* A gate was closed or opened: tell mutex and fair lock of that name. Other kinds query the gate themselves. */
+/* A gate was closed or opened: notify mutex and fair lock of that name. Other kinds query the gate themselves. */
 static void gate(const struct dli_store *store, const char *at, const char *end)
 {
     static const int32_t family[] = {DLOCK_KIND_MUTEX, DLOCK_KIND_FAIR};
     int64_t ms = number(&at, end);
 
     for (size_t i = 0; ms >= 0 && i < 2; i++) {
-        struct dli_message_target heard = {family[i], at, (size_t)(end - at), 0};
+        struct dli_message_target target = {family[i], at, (size_t)(end - at), 0};
 
-        store->hooks->gate(store->owner, &heard, ms);
+        store->hooks->gate(store->owner, &target, ms);
     }
 }
 

@@ -19,8 +19,8 @@ void dli_own_channel(char out[DLI_OWN_CHANNEL_MAX], const char *uuid);
 void dli_message_dispatch(const struct dli_store *store, int own, const char *channel, size_t channel_size,
                           const char *text, size_t size);
 
-/* Call tell for every lock that may have this channel. */
+/* Call visit for every lock that may have this channel. */
 void dli_message_channel(const struct dli_store *store, const char *channel, size_t size,
-                         void (*tell)(void *owner, const struct dli_message_target *heard));
+                         void (*visit)(void *owner, const struct dli_message_target *target));
 
 #endif

@@ -7,7 +7,7 @@
 
 #include "sys/sys.h"
 
-enum { QUIET = 5000000, REFUSED_PAUSE = 1000000 };
+enum { IDLE_MAX = 5000000, REFUSED_PAUSE = 1000000 };
 
 int dli_subscriber_init(struct dli_subscriber *sub, const struct dli_conn_config *config, struct dli_budget *budget,
                         const char *channel, int wake_fd, int64_t patience)
@@ -25,7 +25,7 @@ int dli_subscriber_init(struct dli_subscriber *sub, const struct dli_conn_config
 void dli_subscriber_fini(struct dli_subscriber *sub)
 {
     dli_conn_free(sub->conn);
-    dli_buffer_free(&sub->orders);
+    dli_buffer_free(&sub->commands);
     pthread_mutex_destroy(&sub->mutex);
 }
 
@@ -43,35 +43,35 @@ static int encode(struct dli_buffer *out, const char *verb, const char *channel,
     return dli_encode(out, 2, words, sizes);
 }
 
-void dli_subscriber_listen(struct dli_subscriber *sub, const char *channel, size_t size, int on, int64_t *listeners)
+void dli_subscriber_subscribe(struct dli_subscriber *sub, const char *channel, size_t size, int on, int64_t *listeners)
 {
-    int order;
+    int changed;
 
     pthread_mutex_lock(&sub->mutex);
-    order = on ? ++*listeners == 1 : --*listeners == 0;
-    if (order)
-        encode(&sub->orders, on ? "SUBSCRIBE" : "UNSUBSCRIBE", channel, size);
+    changed = on ? ++*listeners == 1 : --*listeners == 0;
+    if (changed)
+        encode(&sub->commands, on ? "SUBSCRIBE" : "UNSUBSCRIBE", channel, size);
     pthread_mutex_unlock(&sub->mutex);
-    if (order)
+    if (changed)
         dli_wake_set(sub->wake_fd);
 }
 
-void dli_subscriber_order(struct dli_subscriber *sub, int sharded, const char *channel, size_t size, int on)
+void dli_subscriber_send(struct dli_subscriber *sub, int sharded, const char *channel, size_t size, int on)
 {
     static const char *const verbs[2][2] = {{"UNSUBSCRIBE", "SUBSCRIBE"}, {"SUNSUBSCRIBE", "SSUBSCRIBE"}};
 
     pthread_mutex_lock(&sub->mutex);
-    encode(&sub->orders, verbs[sharded != 0][on != 0], channel, size);
+    encode(&sub->commands, verbs[sharded != 0][on != 0], channel, size);
     pthread_mutex_unlock(&sub->mutex);
     dli_wake_set(sub->wake_fd);
 }
 
-void dli_subscriber_rest(struct dli_subscriber *sub)
+void dli_subscriber_disconnect(struct dli_subscriber *sub)
 {
     __atomic_store_n(&sub->wanted, 0, __ATOMIC_RELEASE);
     dli_conn_close(sub->conn);
     pthread_mutex_lock(&sub->mutex);
-    sub->orders.size = 0;
+    sub->commands.size = 0;
     pthread_mutex_unlock(&sub->mutex);
     sub->up = sub->failed = 0;
 }
@@ -84,12 +84,12 @@ void dli_subscriber_forget(struct dli_subscriber *sub, int64_t *listeners)
 }
 
 /* The connection is lost: no grants are received until it is up again. */
-static void fall(struct dli_subscriber *sub, int64_t pause, int64_t now)
+static void connection_lost(struct dli_subscriber *sub, int64_t pause, int64_t now)
 {
     dli_conn_close(sub->conn);
     sub->try_at = now + pause;
     pthread_mutex_lock(&sub->mutex);
-    sub->orders.size = 0;
+    sub->commands.size = 0;
     pthread_mutex_unlock(&sub->mutex);
     if (sub->up || !sub->failed) {
         sub->up = 0;
@@ -98,7 +98,7 @@ static void fall(struct dli_subscriber *sub, int64_t pause, int64_t now)
     }
 }
 
-static void rise(struct dli_subscriber *sub)
+static void subscription_up(struct dli_subscriber *sub)
 {
     sub->up = 1;
     sub->failed = 0;
@@ -110,13 +110,13 @@ static int is(const struct dli_reply *word, const char *text)
     return word->size == strlen(text) && memcmp(word->text, text, word->size) == 0;
 }
 
-static void hear(struct dli_subscriber *sub, const struct dli_reply *reply)
+static void handle_reply(struct dli_subscriber *sub, const struct dli_reply *reply)
 {
     const struct dli_reply *word = reply->items;
     struct dli_reply verb;
     int sharded = 0;
 
-    sub->asked_at = 0;
+    sub->pinged_at = 0;
     if (reply->type != DLI_REPLY_ARRAY || reply->size < 2 || word[0].type != DLI_REPLY_TEXT ||
         word[1].type != DLI_REPLY_TEXT)
         return;
@@ -131,11 +131,11 @@ static void hear(struct dli_subscriber *sub, const struct dli_reply *reply)
         sub->hooks->message(sub->owner, word[1].text, word[1].size, word[2].text, word[2].size);
     } else if (is(&verb, "subscribe")) {
         if (is(&word[1], sub->channel))
-            rise(sub);
+            subscription_up(sub);
         else
-            sub->hooks->listens(sub->owner, sharded, word[1].text, word[1].size);
+            sub->hooks->subscribed(sub->owner, sharded, word[1].text, word[1].size);
     } else if (is(&verb, "unsubscribe")) {
-        sub->hooks->deaf(sub->owner, sharded, word[1].text, word[1].size);
+        sub->hooks->unsubscribed(sub->owner, sharded, word[1].text, word[1].size);
     }
 }
 
@@ -160,34 +160,34 @@ static void go_on_connecting(struct dli_subscriber *sub, int64_t now)
         dli_conn_step(sub->conn, now);
     if (sub->conn->state == DLI_CONN_READY) {
         dli_budget_result(sub->budget, 1, now);
-        sub->heard_at = now;
-        sub->asked_at = 0;
+        sub->received_at = now;
+        sub->pinged_at = 0;
         encode(&sub->conn->out, "SUBSCRIBE", sub->channel, strlen(sub->channel));
     } else if (sub->conn->state == DLI_CONN_FAILED) {
         dli_budget_failed(sub->budget, &sub->conn->reason, now);
-        fall(sub, 0, now);
+        connection_lost(sub, 0, now);
     }
 }
 
-/* Send PING to a server that was silent for QUIET. If it does not answer within patience, drop the connection. */
-static void check_pulse(struct dli_subscriber *sub, int64_t now)
+/* Send PING to a server that was silent for IDLE_MAX. If it does not answer within patience, drop the connection. */
+static void check_alive(struct dli_subscriber *sub, int64_t now)
 {
-    if (!sub->asked_at && now - sub->heard_at >= QUIET) {
+    if (!sub->pinged_at && now - sub->received_at >= IDLE_MAX) {
         const char *word = "PING";
         size_t size = 4;
 
         dli_encode(&sub->conn->out, 1, &word, &size);
-        sub->asked_at = now;
-    } else if (sub->asked_at && now - sub->asked_at >= sub->patience) {
+        sub->pinged_at = now;
+    } else if (sub->pinged_at && now - sub->pinged_at >= sub->patience) {
         sub->conn->state = DLI_CONN_FAILED;
     }
 }
 
-static void take_orders(struct dli_subscriber *sub)
+static void send_commands(struct dli_subscriber *sub)
 {
     pthread_mutex_lock(&sub->mutex);
-    if (sub->orders.size > 0 && dli_buffer_add(&sub->conn->out, sub->orders.bytes, sub->orders.size) == 0)
-        sub->orders.size = 0;
+    if (sub->commands.size > 0 && dli_buffer_add(&sub->conn->out, sub->commands.bytes, sub->commands.size) == 0)
+        sub->commands.size = 0;
     pthread_mutex_unlock(&sub->mutex);
 }
 
@@ -206,7 +206,7 @@ void dli_subscriber_step(struct dli_subscriber *sub, int64_t now)
     if (conn->state != DLI_CONN_READY)
         return;
     for (int round = 0; round < 4 && dli_conn_receive(conn) > 0; round++) {
-        sub->heard_at = now;
+        sub->received_at = now;
         while (dli_conn_next(conn, &reply) == 1) {
             if (reply->type == DLI_REPLY_ERROR && sub->hooks->refused && sub->hooks->refused(sub->owner, reply))
                 continue;
@@ -215,17 +215,17 @@ void dli_subscriber_step(struct dli_subscriber *sub, int64_t now)
                 pause = REFUSED_PAUSE;
                 break;
             }
-            hear(sub, reply);
+            handle_reply(sub, reply);
         }
     }
     if (conn->state == DLI_CONN_READY) {
-        check_pulse(sub, now);
-        take_orders(sub);
+        check_alive(sub, now);
+        send_commands(sub);
         if (conn->out.size > 0)
             dli_conn_flush(conn);
     }
     if (conn->state == DLI_CONN_FAILED)
-        fall(sub, pause, now);
+        connection_lost(sub, pause, now);
 }
 
 int64_t dli_subscriber_alarm(const struct dli_subscriber *sub)
@@ -236,5 +236,5 @@ int64_t dli_subscriber_alarm(const struct dli_subscriber *sub)
         return sub->try_at;
     if (sub->conn->state != DLI_CONN_READY)
         return sub->conn->deadline;
-    return sub->asked_at ? sub->asked_at + sub->patience : sub->heard_at + QUIET;
+    return sub->pinged_at ? sub->pinged_at + sub->patience : sub->received_at + IDLE_MAX;
 }

@@ -15,15 +15,15 @@
 struct dli_subscriber_hooks {
     void (*up)(void *owner);   /* the own channel is subscribed: grants are received from now on */
     void (*down)(void *owner); /* they are not any more, and the other subscriptions are lost */
-    void (*listens)(void *owner, int sharded, const char *channel, size_t size);
-    void (*deaf)(void *owner, int sharded, const char *channel, size_t size); /* the subscription has ended */
+    void (*subscribed)(void *owner, int sharded, const char *channel, size_t size);
+    void (*unsubscribed)(void *owner, int sharded, const char *channel, size_t size); /* the subscription has ended */
     void (*message)(void *owner, const char *channel, size_t channel_size, const char *text, size_t size);
     int (*refused)(void *owner, const struct dli_reply *error); /* NULL, or: 1, the connection can stay */
 };
 
 struct dli_subscriber {
     pthread_mutex_t mutex;
-    struct dli_buffer orders;
+    struct dli_buffer commands;
     uint32_t wanted;
     int wake_fd; /* the loop's, borrowed */
 
@@ -35,8 +35,8 @@ struct dli_subscriber {
     int up;
     int failed; /* since it was up last */
     int64_t try_at;
-    int64_t heard_at, asked_at; /* when bytes came last; when PING was sent, 0: no PING is unanswered */
-    int64_t patience;           /* for the answer to a PING */
+    int64_t received_at, pinged_at; /* when bytes came last; when PING was sent, 0: no PING is unanswered */
+    int64_t patience;               /* for the answer to a PING */
 };
 
 /* 0, or -1 without memory. */
@@ -48,17 +48,17 @@ void dli_subscriber_fini(struct dli_subscriber *sub);
 void dli_subscriber_want(struct dli_subscriber *sub);
 
 /*
- * Any thread: subscribe to a channel, or end that. Without a connection this is lost, as the hook down has told.
+ * Any thread: subscribe to a channel, or end that. Without a connection this is lost, as the hook down has reported.
  * *listeners counts the listeners of the channel, and mutex guards it: the first one subscribes, the last one
  * unsubscribes.
  */
-void dli_subscriber_listen(struct dli_subscriber *sub, const char *channel, size_t size, int on, int64_t *listeners);
+void dli_subscriber_subscribe(struct dli_subscriber *sub, const char *channel, size_t size, int on, int64_t *listeners);
 
 /* Any thread: subscribe or unsubscribe, for callers that count listeners themselves. */
-void dli_subscriber_order(struct dli_subscriber *sub, int sharded, const char *channel, size_t size, int on);
+void dli_subscriber_send(struct dli_subscriber *sub, int sharded, const char *channel, size_t size, int on);
 
 /* The loop's thread: disconnect until it is wanted again. No hook is called. */
-void dli_subscriber_rest(struct dli_subscriber *sub);
+void dli_subscriber_disconnect(struct dli_subscriber *sub);
 
 /* One listener less, after the subscription was lost. */
 void dli_subscriber_forget(struct dli_subscriber *sub, int64_t *listeners);

@@ -14,13 +14,13 @@ static void begin(struct dli_round *round, int64_t now)
     for (int i = 0; i < quorum->count; i++) {
         struct dli_share *share = &round->share[i];
 
-        dli_share_copy(share, DLI_STAGE_ASK);
+        dli_share_copy(share, DLI_STAGE_REQUEST);
         share->request->check.found = &share->found;
         dli_share_send(share, 0);
     }
 }
 
-static void heard(struct dli_round *round, struct dli_share *share, int64_t now)
+static void answered(struct dli_round *round, struct dli_share *share, int64_t now)
 {
     (void)now;
     round->tally.yes += share->request->status == DLOCK_OK;
@@ -28,16 +28,16 @@ static void heard(struct dli_round *round, struct dli_share *share, int64_t now)
 
 static void sum(struct dli_round *round)
 {
-    struct dli_request *asked = &round->asked->request;
+    struct dli_request *original = &round->ballot->request;
     dlock_status status = DLOCK_OK;
 
-    asked->check.found->count = 0;
+    original->check.found->count = 0;
     for (int i = 0; i < round->lane->quorum->count && status == DLOCK_OK; i++) {
         struct dli_share *share = &round->share[i];
         const char *where = round->lane->quorum->node[i].store->text;
         struct dli_request silent = {.status = DLOCK_UNREACHABLE};
 
-        status = dli_check_sum(asked, share->over ? share->request : &silent, &share->found, &share->reason, where);
+        status = dli_check_sum(original, share->over ? share->request : &silent, &share->found, &share->reason, where);
     }
     dli_round_answer(round, status);
 }
@@ -51,8 +51,8 @@ static void decide(struct dli_round *round, int must, int64_t now)
         sum(round);
         return;
     }
-    round->asked->request.sent = 1;
+    round->ballot->request.sent = 1;
     dli_round_fail(round, "answer", round->tally.yes);
 }
 
-const struct dli_round_ops dli_check_ops = {begin, heard, decide, NULL};
+const struct dli_round_ops dli_check_ops = {begin, answered, decide, NULL};

@@ -11,9 +11,9 @@
 
 #include "sys/sys.h"
 
-enum { SPLITS = 5, QUIET_PAUSE = 200000 };
+enum { SPLITS = 5, QUARANTINE_PAUSE = 200000 };
 
-static void ask(struct dli_round *round)
+static void request_votes(struct dli_round *round)
 {
     int i;
 
@@ -21,7 +21,7 @@ static void ask(struct dli_round *round)
         struct dli_share *share = &round->share[i];
         struct dli_exchange *exchange = &share->request->exchange;
 
-        dli_share_copy(share, DLI_STAGE_ASK);
+        dli_share_copy(share, DLI_STAGE_REQUEST);
         exchange->wish.drop = 0;
         exchange->wish.mode = DLI_MODE_TRY;
         exchange->wish.listening = 0;
@@ -33,10 +33,10 @@ static void begin(struct dli_round *round, int64_t now)
 {
     const struct dli_quorum *quorum = round->lane->quorum;
     const struct dli_wish *wish = &round->said.exchange.wish;
-    int splits = round->spot->splits;
+    int splits = round->shared->splits;
 
     dli_membership_last(round->lane->quorum, wish->lease);
-    dli_membership_ask(round->lane, now);
+    dli_membership_query(round->lane, now);
     round->until = now + 2 * wish->lease;
     dli_election_init(&round->election, quorum->count, quorum->needed, splits >= SPLITS && (splits - SPLITS) % 2 == 0);
     round->waits = 1;
@@ -54,7 +54,7 @@ void dli_election_round_go(struct dli_round *round, int64_t now)
     }
     round->waits = 0;
     if (dli_quorum_fits(round->lane->quorum, NULL) == DLOCK_OK)
-        ask(round);
+        request_votes(round);
     round->busy--;
 }
 
@@ -80,23 +80,24 @@ static void write_floors(struct dli_round *round)
 }
 
 /* Whether the server may vote, by its last answer, and was not unreachable since. */
-static int may_vote(const struct dli_membership *seat)
+static int may_vote(const struct dli_membership *membership)
 {
-    return seat->good &&
-           seat->failures == __atomic_load_n(&seat->lane->quorum->node[seat->index].failures, __ATOMIC_RELAXED);
+    return membership->good &&
+           membership->failures ==
+               __atomic_load_n(&membership->lane->quorum->node[membership->index].failures, __ATOMIC_RELAXED);
 }
 
 /* The vote counts if its server may vote. */
 static void count_vote(struct dli_round *round, struct dli_share *share)
 {
-    const struct dli_membership *seat = &round->lane->seat[share->node];
+    const struct dli_membership *membership = &round->lane->membership[share->node];
     const struct dli_request *request = share->request;
     const struct dli_answer *answer = &request->exchange.answer;
 
     if (request->status != DLOCK_OK) {
         dli_election_failed(&round->election, share->node, request->sent && !request->refused);
-    } else if (!may_vote(seat)) {
-        share->reason = seat->reason;
+    } else if (!may_vote(membership)) {
+        share->reason = membership->reason;
         if (share->reason.code == DLOCK_OK)
             dli_fail(&share->reason, DLOCK_UNREACHABLE, "%s: it has not named its quorum yet",
                      round->lane->quorum->node[share->node].store->text);
@@ -106,21 +107,21 @@ static void count_vote(struct dli_round *round, struct dli_share *share)
     }
 }
 
-static void heard(struct dli_round *round, struct dli_share *share, int64_t now)
+static void answered(struct dli_round *round, struct dli_share *share, int64_t now)
 {
     const struct dli_request *request = share->request;
-    const struct dli_membership *seat = &round->lane->seat[share->node];
+    const struct dli_membership *membership = &round->lane->membership[share->node];
 
     switch (share->stage) {
-    case DLI_STAGE_ASK:
-        if (request->status == DLOCK_OK && !may_vote(seat) && seat->asking) {
+    case DLI_STAGE_REQUEST:
+        if (request->status == DLOCK_OK && !may_vote(membership) && membership->querying) {
             share->unjudged = 1;
             round->busy++;
             return;
         }
         count_vote(round, share);
-        if (round->asked)
-            ask(round);
+        if (round->ballot)
+            request_votes(round);
         else if (!round->won && request->status == DLOCK_OK && request->exchange.answer.got == DLI_TRY_GRANTED)
             dli_release_round_undo(share, now);
         break;
@@ -131,7 +132,7 @@ static void heard(struct dli_round *round, struct dli_share *share, int64_t now)
         dli_release_round_later(share, now);
         return;
     }
-    if (round->asked || round->won)
+    if (round->ballot || round->won)
         write_floors(round);
 }
 
@@ -155,12 +156,12 @@ void dli_election_round_judge(struct dli_lane *lane, int node)
     }
 }
 
-void dli_election_round_dropped(struct dli_lane *lane, const struct dli_shared_place *spot, const char *id)
+void dli_election_round_dropped(struct dli_lane *lane, const struct dli_shared_place *shared, const char *id)
 {
     for (struct dli_link *link = lane->rounds.next; link != &lane->rounds; link = link->next) {
         struct dli_round *round = DLI_OBJECT(link, struct dli_round, link);
 
-        if (round->spot == spot && round->won && strcmp(round->said.exchange.want, id) == 0)
+        if (round->shared == shared && round->won && strcmp(round->said.exchange.want, id) == 0)
             round->won = 0;
     }
 }
@@ -169,13 +170,13 @@ void dli_election_round_dropped(struct dli_lane *lane, const struct dli_shared_p
 
 static void won(struct dli_round *round)
 {
-    struct dli_request *asked = &round->asked->request;
+    struct dli_request *original = &round->ballot->request;
 
     round->won = 1;
-    round->spot->splits = round->spot->contended = 0;
-    asked->exchange.answer = (struct dli_answer){.got = DLI_TRY_GRANTED,
-                                                 .token = round->election.token,
-                                                 .tokens = round->election.last - round->election.token + 1};
+    round->shared->splits = round->shared->contended = 0;
+    original->exchange.answer = (struct dli_answer){.got = DLI_TRY_GRANTED,
+                                                    .token = round->election.token,
+                                                    .tokens = round->election.last - round->election.token + 1};
     dli_round_answer(round, DLOCK_OK);
 }
 
@@ -188,9 +189,9 @@ static enum dli_try try_of(enum dli_outcome outcome)
 }
 
 /* Report what a server in quarantine says. */
-static void say_quiet(struct dli_round *round)
+static void explain_quarantine(struct dli_round *round)
 {
-    dlock_error *reason = round->asked->request.reason;
+    dlock_error *reason = round->ballot->request.reason;
 
     for (int i = 0; reason && i < round->election.count; i++)
         if (round->election.voter[i].vote == DLI_VOTE_QUARANTINE)
@@ -202,16 +203,16 @@ static void say_quiet(struct dli_round *round)
 static void refused(struct dli_round *round, enum dli_try got)
 {
     const struct dli_election *e = &round->election;
-    struct dli_answer *answer = &round->asked->request.exchange.answer;
+    struct dli_answer *answer = &round->ballot->request.exchange.answer;
     int split = got == DLI_TRY_HELD && dli_election_split(e);
 
-    round->spot->splits = split ? round->spot->splits + 1 : 0;
-    round->spot->contended = 1;
+    round->shared->splits = split ? round->shared->splits + 1 : 0;
+    round->shared->contended = 1;
     *answer = (struct dli_answer){.got = got, .spent = dli_election_spent(e)};
     answer->left = split ? 0 : dli_election_left(e);
     if (got == DLI_TRY_QUARANTINE) {
-        answer->left = answer->left < 0 ? QUIET_PAUSE : answer->left;
-        say_quiet(round);
+        answer->left = answer->left < 0 ? QUARANTINE_PAUSE : answer->left;
+        explain_quarantine(round);
     }
     answer->foreign = got == DLI_TRY_HELD; /* the waiter is to subscribe where foreign clients do */
     dli_round_answer(round, DLOCK_OK);
@@ -233,22 +234,22 @@ static int votes(const struct dli_round *round)
 /* The next attempt after one that asked in order asks all servers at once: a silent server then stops nobody. */
 static void fail(struct dli_round *round)
 {
-    struct dli_request *asked = &round->asked->request;
+    struct dli_request *original = &round->ballot->request;
 
-    round->spot->splits += round->election.in_order;
-    asked->exchange.answer = (struct dli_answer){.spent = dli_election_spent(&round->election)};
-    asked->sent = asked->exchange.answer.spent;
+    round->shared->splits += round->election.in_order;
+    original->exchange.answer = (struct dli_answer){.spent = dli_election_spent(&round->election)};
+    original->sent = original->exchange.answer.spent;
     dli_round_fail(round, round->election.token ? "confirm the token" : "grant it", votes(round));
 }
 
 static int bad_quorum(struct dli_round *round)
 {
-    struct dli_request *asked = &round->asked->request;
+    struct dli_request *original = &round->ballot->request;
 
-    if (dli_quorum_fits(round->lane->quorum, asked->reason) == DLOCK_OK)
+    if (dli_quorum_fits(round->lane->quorum, original->reason) == DLOCK_OK)
         return 0;
-    asked->exchange.answer = (struct dli_answer){.spent = dli_election_spent(&round->election)};
-    asked->sent = asked->exchange.answer.spent;
+    original->exchange.answer = (struct dli_answer){.spent = dli_election_spent(&round->election)};
+    original->sent = original->exchange.answer.spent;
     dli_round_answer(round, DLOCK_INVALID_QUORUM);
     return 1;
 }
@@ -271,4 +272,4 @@ static void decide(struct dli_round *round, int must, int64_t now)
         refused(round, try_of(outcome));
 }
 
-const struct dli_round_ops dli_election_round_ops = {begin, heard, decide, NULL};
+const struct dli_round_ops dli_election_round_ops = {begin, answered, decide, NULL};

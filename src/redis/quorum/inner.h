@@ -62,7 +62,7 @@ struct dli_shared_place {
 };
 
 struct dli_place {
-    struct dli_shared_place *spot; /* with a ref */
+    struct dli_shared_place *shared; /* with a ref */
 };
 
 /* The caller's request. next belongs to the lane; done is an atomic, set last. */
@@ -77,7 +77,7 @@ struct dli_membership {
     struct dli_lane *lane;
     struct dli_request *request; /* NULL: there is no such node */
     int index;
-    int asking, heard; /* a query is under way; one has ended, well or not */
+    int querying, answered; /* a query is under way; one has ended, well or not */
     int good;
     int64_t joined_at, failures; /* when it joined; node.failures at the last query, -1: query again */
     dlock_error reason;          /* of the last query */
@@ -94,17 +94,17 @@ struct dli_lane {
     uint32_t words[DLI_SLEEP_WORDS], slots; /* atomics */
     uint64_t woken;
     struct dli_link rounds;
-    int64_t wake_at;  /* the earliest of all rounds, or earlier */
-    int undoing;      /* releases that will be tried again */
-    int stirred;      /* something was pushed after a node's last step */
-    unsigned unheard; /* bit i: the query to node i failed at once, and the rounds were not told yet */
-    int met;          /* all nodes have answered a query, or their time is over */
+    int64_t wake_at;         /* the earliest of all rounds, or earlier */
+    int undoing;             /* releases that will be tried again */
+    int stirred;             /* something was pushed after a node's last step */
+    unsigned failed_queries; /* bit i: the query to node i failed at once, and the rounds do not know yet */
+    int met;                 /* all nodes have answered a query, or their time is over */
     uint64_t noise;
-    struct dli_membership seat[DLI_VOTERS_MAX];
+    struct dli_membership membership[DLI_VOTERS_MAX];
     struct dli_lane *lane[DLI_VOTERS_MAX];
 };
 
-enum dli_stage { DLI_STAGE_ASK, DLI_STAGE_FLOOR, DLI_STAGE_AGAIN, DLI_STAGE_UNDO };
+enum dli_stage { DLI_STAGE_REQUEST, DLI_STAGE_FLOOR, DLI_STAGE_AGAIN, DLI_STAGE_UNDO };
 
 /* One server's share of a round. */
 struct dli_share {
@@ -112,7 +112,7 @@ struct dli_share {
     struct dli_request *request;
     int node;
     enum dli_stage stage;
-    int unjudged;     /* a vote, while a query still has to tell whether its server may vote */
+    int unjudged;     /* a vote, while a query still has to show whether its server may vote */
     int over;         /* answered; the result is in request and reason */
     int64_t again_at; /* UNDO: when to try again; 0: never */
     dlock_error reason;
@@ -122,7 +122,7 @@ struct dli_share {
 
 /* One lock of a renewal. */
 struct dli_kept {
-    struct dli_shared_place *spot; /* with a ref */
+    struct dli_shared_place *shared; /* with a ref */
     char id[DLI_OWNER_MAX];
     struct dli_tally tally;
     int dropped; /* it is being released: it is restored on no server */
@@ -131,7 +131,7 @@ struct dli_kept {
 /* What a kind of round does. */
 struct dli_round_ops {
     void (*begin)(struct dli_round *round, int64_t now);
-    void (*heard)(struct dli_round *round, struct dli_share *share, int64_t now);
+    void (*answered)(struct dli_round *round, struct dli_share *share, int64_t now);
 
     /* While it is unanswered: answer it if it is decided, or if it must be (nothing is under way, or time is over). */
     void (*decide)(struct dli_round *round, int must, int64_t now);
@@ -142,14 +142,14 @@ struct dli_round {
     struct dli_link link; /* in the lane's */
     const struct dli_round_ops *ops;
     struct dli_lane *lane;
-    struct dli_ballot *asked;      /* NULL: answered */
-    struct dli_request said;       /* a copy of the request; the rows of a renewal are in the shares */
-    struct dli_shared_place *spot; /* with a ref; or NULL */
-    int waits;                     /* for all members, before it asks for votes */
-    int begun, busy, again;        /* shares under way; shares to be tried again */
-    int64_t since, wake_at;        /* when it began; when to wake it */
-    int64_t decided_at;            /* when it could first have been answered, see dli_round_grace; 0: not yet */
-    int64_t until;                 /* UNDO: from then on no server knows the id */
+    struct dli_ballot *ballot;       /* NULL: answered */
+    struct dli_request said;         /* a copy of the request; the rows of a renewal are in the shares */
+    struct dli_shared_place *shared; /* with a ref; or NULL */
+    int waits;                       /* for all members, before it requests votes */
+    int begun, busy, again;          /* shares under way; shares to be tried again */
+    int64_t since, wake_at;          /* when it began; when to wake it */
+    int64_t decided_at;              /* when it could first have been answered, see dli_round_grace; 0: not yet */
+    int64_t until;                   /* UNDO: from then on no server knows the id */
     struct dli_election election;
     struct dli_tally tally; /* of the answers about one lock */
     int won;                /* of an answered round */
@@ -177,7 +177,7 @@ void dli_share_send(struct dli_share *share, int urgent);
 /* Make share.request a copy of the round's request, for the share's server. */
 void dli_share_copy(struct dli_share *share, enum dli_stage stage);
 
-/* Answer with status; the rest of the answer is in asked.request already. */
+/* Answer with status; the rest of the answer is in ballot.request already. */
 void dli_round_answer(struct dli_round *round, dlock_status status);
 
 /* Answer that too few servers agree, and name what each says. what completes "servers ...": "grant it", "answer". */
@@ -214,7 +214,7 @@ extern const struct dli_round_ops dli_renewal_round_ops;  /* renewal.c */
 void dli_election_round_judge(struct dli_lane *lane, int node);
 
 /* An id is being released: a late grant of it is released too. */
-void dli_election_round_dropped(struct dli_lane *lane, const struct dli_shared_place *spot, const char *id);
+void dli_election_round_dropped(struct dli_lane *lane, const struct dli_shared_place *shared, const char *id);
 
 /* Begin a round that waits for all members, if all have answered or their time is over. */
 void dli_election_round_go(struct dli_round *round, int64_t now);
@@ -241,7 +241,7 @@ void dli_membership_fini(struct dli_lane *lane);
 void dli_membership_last(struct dli_quorum *quorum, int64_t lease);
 
 /* Query the nodes that are not members, have failed since, or joined more than a third of keep_ms ago. */
-void dli_membership_ask(struct dli_lane *lane, int64_t now);
+void dli_membership_query(struct dli_lane *lane, int64_t now);
 
 /* Tell the rounds of nodes that could not be queried. */
 void dli_membership_judge(struct dli_lane *lane);
@@ -258,13 +258,13 @@ void dli_quorum_view(struct dli_quorum *quorum, int db, const char *called);
 /* ---- subscriptions.c: the messages of the nodes' stores */
 extern const struct dli_store_hooks dli_server_hooks;
 void dli_quorum_want(struct dli_store *store);
-void dli_quorum_listen(struct dli_store *store, const struct dli_kind *kind, const struct dli_place *place,
-                       const char *owner, int on, int64_t *listeners);
+void dli_quorum_subscribe(struct dli_store *store, const struct dli_kind *kind, const struct dli_place *place,
+                          const char *owner, int on, int64_t *listeners);
 void dli_quorum_forget(struct dli_store *store, int64_t *listeners);
 
 /* ---- quorum.c */
-struct dli_shared_place *dli_shared_place_ref(struct dli_shared_place *spot);
-void dli_shared_place_unref(struct dli_shared_place *spot);
+struct dli_shared_place *dli_shared_place_ref(struct dli_shared_place *shared);
+void dli_shared_place_unref(struct dli_shared_place *shared);
 
 static inline struct dli_quorum *dli_quorum_of(struct dli_store *store)
 {

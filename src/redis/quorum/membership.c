@@ -80,18 +80,18 @@ static void count_bad(struct dli_quorum *quorum)
     __atomic_store_n(&quorum->bad_nodes, bad, __ATOMIC_RELEASE);
 }
 
-static void heard(struct dli_request *request)
+static void membership_answered(struct dli_request *request)
 {
-    struct dli_membership *seat = request->asker;
-    struct dli_server *node = &seat->lane->quorum->node[seat->index];
+    struct dli_membership *membership = request->context;
+    struct dli_server *node = &membership->lane->quorum->node[membership->index];
     dlock_error bad;
 
-    seat->asking = 0;
-    seat->heard = 1;
+    membership->querying = 0;
+    membership->answered = 1;
     if (request->status != DLOCK_OK) {
-        if (seat->reason.code == DLOCK_OK)
-            seat->reason.code = request->status;
-        seat->failures = -1; /* the failure that caused the query is not over */
+        if (membership->reason.code == DLOCK_OK)
+            membership->reason.code = request->status;
+        membership->failures = -1; /* the failure that caused the query is not over */
         return;
     }
     pthread_mutex_lock(&node->quorum->mutex);
@@ -99,19 +99,19 @@ static void heard(struct dli_request *request)
     count_bad(node->quorum);
     bad = node->bad;
     pthread_mutex_unlock(&node->quorum->mutex);
-    if (bad.code != DLOCK_OK && seat->good)
+    if (bad.code != DLOCK_OK && membership->good)
         node->quorum->store.hooks->log(node->quorum->store.owner, bad.code, bad.message);
-    seat->good = bad.code == DLOCK_OK;
-    seat->joined_at = dli_now();
-    seat->reason = bad;
+    membership->good = bad.code == DLOCK_OK;
+    membership->joined_at = dli_now();
+    membership->reason = bad;
 }
 
 static void joined(struct dli_request *request)
 {
-    const struct dli_membership *seat = request->asker;
+    const struct dli_membership *membership = request->context;
 
-    heard(request);
-    dli_election_round_judge(seat->lane, seat->index);
+    membership_answered(request);
+    dli_election_round_judge(membership->lane, membership->index);
 }
 
 dlock_status dli_quorum_fits(struct dli_quorum *quorum, dlock_error *box)
@@ -136,11 +136,11 @@ int dli_membership_init(struct dli_lane *lane)
 
     for (int i = 0; i < quorum->count; i++) {
         struct dli_store *store = quorum->node[i].store;
-        struct dli_membership *seat = &lane->seat[i];
+        struct dli_membership *membership = &lane->membership[i];
 
-        seat->lane = lane;
-        seat->index = i;
-        if (!(seat->request = store->ops->request_new(store)))
+        membership->lane = lane;
+        membership->index = i;
+        if (!(membership->request = store->ops->request_new(store)))
             return -1;
     }
     return 0;
@@ -149,41 +149,41 @@ int dli_membership_init(struct dli_lane *lane)
 void dli_membership_fini(struct dli_lane *lane)
 {
     for (int i = 0; i < lane->quorum->count; i++)
-        lane->quorum->node[i].store->ops->request_free(lane->seat[i].request);
+        lane->quorum->node[i].store->ops->request_free(lane->membership[i].request);
 }
 
-static void ask(struct dli_membership *seat, int64_t now)
+static void query(struct dli_membership *membership, int64_t now)
 {
-    struct dli_quorum *quorum = seat->lane->quorum;
-    struct dli_server *node = &quorum->node[seat->index];
-    struct dli_request *request = seat->request;
+    struct dli_quorum *quorum = membership->lane->quorum;
+    struct dli_server *node = &quorum->node[membership->index];
+    struct dli_request *request = membership->request;
 
-    seat->asking = 1;
-    seat->failures = __atomic_load_n(&node->failures, __ATOMIC_RELAXED);
-    seat->reason.code = DLOCK_OK;
+    membership->querying = 1;
+    membership->failures = __atomic_load_n(&node->failures, __ATOMIC_RELAXED);
+    membership->reason.code = DLOCK_OK;
     request->verb = DLI_VERB_JOIN;
     request->join.view = quorum->view;
     request->join.keep_ms = __atomic_load_n(&quorum->keep_ms, __ATOMIC_RELAXED);
     request->deadline = now + quorum->patience;
     request->repeatable = 1;
     request->done = joined;
-    request->asker = seat;
-    request->reason = &seat->reason;
-    seat->lane->stirred = 1;
-    request->status = node->store->ops->push(seat->lane->lane[seat->index], request);
+    request->context = membership;
+    request->reason = &membership->reason;
+    membership->lane->stirred = 1;
+    request->status = node->store->ops->push(membership->lane->lane[membership->index], request);
     if (request->status == DLOCK_OK)
         return;
-    heard(request); /* the caller may be walking the rounds: they are told by dli_membership_judge */
-    seat->lane->unheard |= 1U << seat->index;
+    membership_answered(request); /* the caller may be walking the rounds: dli_membership_judge tells them later */
+    membership->lane->failed_queries |= 1U << membership->index;
 }
 
 void dli_membership_judge(struct dli_lane *lane)
 {
-    unsigned unheard = lane->unheard;
+    unsigned failed_queries = lane->failed_queries;
 
-    lane->unheard = 0;
+    lane->failed_queries = 0;
     for (int i = 0; i < lane->quorum->count; i++)
-        if (unheard >> i & 1)
+        if (failed_queries >> i & 1)
             dli_election_round_judge(lane, i);
 }
 
@@ -196,27 +196,28 @@ void dli_membership_last(struct dli_quorum *quorum, int64_t lease)
         continue;
 }
 
-void dli_membership_ask(struct dli_lane *lane, int64_t now)
+void dli_membership_query(struct dli_lane *lane, int64_t now)
 {
     int64_t keep = __atomic_load_n(&lane->quorum->keep_ms, __ATOMIC_RELAXED) * MS;
 
     for (int i = 0; i < lane->quorum->count; i++) {
-        struct dli_membership *seat = &lane->seat[i];
+        struct dli_membership *membership = &lane->membership[i];
         int64_t failures = __atomic_load_n(&lane->quorum->node[i].failures, __ATOMIC_RELAXED);
 
-        if (!seat->asking && (!seat->good || seat->failures != failures || now - seat->joined_at > keep / 3))
-            ask(seat, now);
+        if (!membership->querying &&
+            (!membership->good || membership->failures != failures || now - membership->joined_at > keep / 3))
+            query(membership, now);
     }
 }
 
 int dli_membership_met(struct dli_lane *lane, int64_t since, int64_t deadline, int64_t now, int64_t *at)
 {
-    int heard = 0;
+    int membership_answered = 0;
 
     *at = since + (deadline - since) / 2;
     for (int i = 0; i < lane->quorum->count; i++)
-        heard += lane->seat[i].heard;
-    if (heard == lane->quorum->count || now >= *at)
+        membership_answered += lane->membership[i].answered;
+    if (membership_answered == lane->quorum->count || now >= *at)
         lane->met = 1;
     return lane->met;
 }

@@ -13,24 +13,24 @@ static void begin(struct dli_round *round, int64_t now)
     (void)now;
     round->tally = (struct dli_tally){.count = quorum->count, .needed = quorum->needed};
     for (int i = 0; i < quorum->count; i++) {
-        dli_share_copy(&round->share[i], DLI_STAGE_ASK);
+        dli_share_copy(&round->share[i], DLI_STAGE_REQUEST);
         dli_share_send(&round->share[i], 0);
     }
 }
 
 /* NOT_HELD, WRONG_KIND and statuses like UNCHANGED are answers. */
-static int answered(const struct dli_share *share)
+static int was_answered(const struct dli_share *share)
 {
     dlock_status status = share->request->status;
 
     return share->over && (status >= DLOCK_OK || status == DLOCK_NOT_HELD || status == DLOCK_WRONG_KIND);
 }
 
-static void heard(struct dli_round *round, struct dli_share *share, int64_t now)
+static void answered(struct dli_round *round, struct dli_share *share, int64_t now)
 {
     (void)now;
-    round->tally.yes += answered(share);
-    round->tally.unknown += !answered(share);
+    round->tally.yes += was_answered(share);
+    round->tally.unknown += !was_answered(share);
 }
 
 /* ---- the sum of the answers */
@@ -44,12 +44,13 @@ static dlock_status sum_of_deeds(const struct dli_round *round)
     for (int i = 0; i < count; i++) {
         int same = 0;
 
-        if (!answered(&round->share[i]))
+        if (!was_answered(&round->share[i]))
             continue;
         if (round->share[i].request->status == DLOCK_OK)
             return DLOCK_OK;
         for (int j = 0; j < count; j++)
-            same += answered(&round->share[j]) && round->share[j].request->status == round->share[i].request->status;
+            same +=
+                was_answered(&round->share[j]) && round->share[j].request->status == round->share[i].request->status;
         if (same > most)
             result = round->share[i].request->status;
         most = same > most ? same : most;
@@ -58,7 +59,7 @@ static dlock_status sum_of_deeds(const struct dli_round *round)
 }
 
 /* The gate is closed if at least half of the answers say so, for the longest time that any says. */
-static void sum_of_gates(const struct dli_round *round, struct dli_request *asked)
+static void sum_of_gates(const struct dli_round *round, struct dli_request *original)
 {
     int closed = 0;
     int64_t most = -1;
@@ -66,12 +67,12 @@ static void sum_of_gates(const struct dli_round *round, struct dli_request *aske
     for (int i = 0; i < round->lane->quorum->count; i++) {
         const struct dli_request *request = round->share[i].request;
 
-        if (!answered(&round->share[i]))
+        if (!was_answered(&round->share[i]))
             continue;
         closed += request->gate_ms >= 0;
         most = request->gate_ms > most ? request->gate_ms : most;
     }
-    asked->gate_ms = 2 * closed >= round->tally.yes ? most : -1;
+    original->gate_ms = 2 * closed >= round->tally.yes ? most : -1;
 }
 
 static int same_holder(const struct dli_round *round, int i, int64_t *least_ms)
@@ -83,7 +84,7 @@ static int same_holder(const struct dli_round *round, int i, int64_t *least_ms)
     for (int j = 0; j < round->lane->quorum->count; j++) {
         const struct dli_inspection *other = &round->share[j].request->inspection;
 
-        if (!answered(&round->share[j]) || strcmp(inspection->holder, other->holder) != 0)
+        if (!was_answered(&round->share[j]) || strcmp(inspection->holder, other->holder) != 0)
             continue;
         same++;
         *least_ms = other->left_ms < *least_ms ? other->left_ms : *least_ms;
@@ -95,9 +96,9 @@ static int same_holder(const struct dli_round *round, int i, int64_t *least_ms)
  * The holder that most servers name; in a tie, a holder rather than nobody. The number of waiters is unknown (-1): they
  * stand in no line. A key of another kind names nobody.
  */
-static dlock_status sum_of_sights(const struct dli_round *round, struct dli_request *asked)
+static dlock_status sum_of_inspections(const struct dli_round *round, struct dli_request *original)
 {
-    struct dli_inspection *sum = &asked->inspection;
+    struct dli_inspection *sum = &original->inspection;
     int most = 0;
 
     *sum = (struct dli_inspection){.left_ms = -2, .waiters = -1};
@@ -106,7 +107,7 @@ static dlock_status sum_of_sights(const struct dli_round *round, struct dli_requ
         int64_t least_ms;
         int same;
 
-        if (!answered(&round->share[i]))
+        if (!was_answered(&round->share[i]))
             continue;
         same = same_holder(round, i, &least_ms);
         if (same > most || (same == most && !sum->holder[0])) {
@@ -122,14 +123,15 @@ static dlock_status sum_of_sights(const struct dli_round *round, struct dli_requ
 
 static void sum(struct dli_round *round)
 {
-    struct dli_request *asked = &round->asked->request;
+    struct dli_request *original = &round->ballot->request;
     dlock_status status = DLOCK_OK;
 
-    if (asked->verb == DLI_VERB_INSPECT)
-        status = sum_of_sights(round, asked);
-    else if (asked->verb == DLI_VERB_GATE_LEFT)
-        sum_of_gates(round, asked);
-    else if (asked->verb == DLI_VERB_FORCE || asked->verb == DLI_VERB_GATE || asked->verb == DLI_VERB_PROVISION)
+    if (original->verb == DLI_VERB_INSPECT)
+        status = sum_of_inspections(round, original);
+    else if (original->verb == DLI_VERB_GATE_LEFT)
+        sum_of_gates(round, original);
+    else if (original->verb == DLI_VERB_FORCE || original->verb == DLI_VERB_GATE ||
+             original->verb == DLI_VERB_PROVISION)
         status = sum_of_deeds(round);
     dli_round_answer(round, status);
 }
@@ -143,9 +145,9 @@ static void decide(struct dli_round *round, int must, int64_t now)
         if (all || must || round->said.verb == DLI_VERB_PING || dli_round_grace(round, now))
             sum(round);
     } else if (must || verdict == DLI_VERDICT_NONE) {
-        round->asked->request.sent = 1;
+        round->ballot->request.sent = 1;
         dli_round_fail(round, "answer", round->tally.yes);
     }
 }
 
-const struct dli_round_ops dli_poll_ops = {begin, heard, decide, NULL};
+const struct dli_round_ops dli_poll_ops = {begin, answered, decide, NULL};

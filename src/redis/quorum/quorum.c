@@ -18,36 +18,36 @@ enum { MS = 1000, KEEP_LEAST_MS = 60000 };
 
 /* ---- places and requests */
 
-struct dli_shared_place *dli_shared_place_ref(struct dli_shared_place *spot)
+struct dli_shared_place *dli_shared_place_ref(struct dli_shared_place *shared)
 {
-    __atomic_add_fetch(&spot->refs, 1, __ATOMIC_RELAXED);
-    return spot;
+    __atomic_add_fetch(&shared->refs, 1, __ATOMIC_RELAXED);
+    return shared;
 }
 
-void dli_shared_place_unref(struct dli_shared_place *spot)
+void dli_shared_place_unref(struct dli_shared_place *shared)
 {
-    if (__atomic_sub_fetch(&spot->refs, 1, __ATOMIC_ACQ_REL) > 0)
+    if (__atomic_sub_fetch(&shared->refs, 1, __ATOMIC_ACQ_REL) > 0)
         return;
-    spot->store->ops->place_free(spot->place);
-    free(spot);
+    shared->store->ops->place_free(shared->place);
+    free(shared);
 }
 
 static struct dli_place *place_new(struct dli_store *store, const struct dli_kind *kind, const char *name, size_t size)
 {
     struct dli_place *place = calloc(1, sizeof *place);
-    struct dli_shared_place *spot = calloc(1, sizeof *spot);
+    struct dli_shared_place *shared = calloc(1, sizeof *shared);
 
-    if (!place || !spot)
+    if (!place || !shared)
         goto fail;
-    spot->refs = 1;
-    spot->store = dli_quorum_of(store)->node[0].store;
-    if (!(spot->place = spot->store->ops->place_new(spot->store, kind, name, size)))
+    shared->refs = 1;
+    shared->store = dli_quorum_of(store)->node[0].store;
+    if (!(shared->place = shared->store->ops->place_new(shared->store, kind, name, size)))
         goto fail;
-    place->spot = spot;
+    place->shared = shared;
     return place;
 
 fail:
-    free(spot);
+    free(shared);
     free(place);
     return NULL;
 }
@@ -56,7 +56,7 @@ static void place_free(struct dli_place *place)
 {
     if (!place)
         return;
-    dli_shared_place_unref(place->spot);
+    dli_shared_place_unref(place->shared);
     free(place);
 }
 
@@ -319,7 +319,7 @@ static const struct dli_store_ops ops = {
     .push = push,
     .execute = execute,
     .want = dli_quorum_want,
-    .listen = dli_quorum_listen,
+    .subscribe = dli_quorum_subscribe,
     .forget = dli_quorum_forget,
     .push_urgent = push,
     .step = step,

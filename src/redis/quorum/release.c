@@ -1,5 +1,5 @@
 /*
- * release.c: rounds that release an id on all servers, on the lane's thread. A server that does not answer is asked
+ * release.c: rounds that release an id on all servers, on the lane's thread. A server that does not answer gets the request
  * again in the background, until it must have forgotten the id by itself. Times in microseconds.
  *
  * OK and released: enough servers had the id, or may have had it. OK and not released: so many did not have it that it
@@ -60,19 +60,19 @@ static void begin(struct dli_round *round, int64_t now)
 
     round->tally = (struct dli_tally){.count = quorum->count, .needed = quorum->needed};
     round->until = now + 2 * round->said.exchange.wish.lease;
-    dli_election_round_dropped(round->lane, round->spot, round->said.exchange.drop);
+    dli_election_round_dropped(round->lane, round->shared, round->said.exchange.drop);
     dli_renewal_round_dropped(round->lane, round->said.exchange.drop);
     for (int i = 0; i < quorum->count; i++) {
-        round->share[i].stage = DLI_STAGE_ASK;
+        round->share[i].stage = DLI_STAGE_REQUEST;
         send(&round->share[i], round->said.exchange.drop, round->said.deadline);
     }
 }
 
-static void heard(struct dli_round *round, struct dli_share *share, int64_t now)
+static void answered(struct dli_round *round, struct dli_share *share, int64_t now)
 {
     const struct dli_request *request = share->request;
 
-    if (share->stage == DLI_STAGE_ASK) {
+    if (share->stage == DLI_STAGE_REQUEST) {
         int known = request->status == DLOCK_OK, released = known && request->exchange.answer.released;
 
         round->tally.yes += released;
@@ -85,7 +85,7 @@ static void heard(struct dli_round *round, struct dli_share *share, int64_t now)
 
 static void answer(struct dli_round *round, int released)
 {
-    round->asked->request.exchange.answer = (struct dli_answer){.released = released};
+    round->ballot->request.exchange.answer = (struct dli_answer){.released = released};
     dli_round_answer(round, DLOCK_OK);
 }
 
@@ -100,10 +100,10 @@ static void decide(struct dli_round *round, int must, int64_t now)
     } else if (answers >= tally->needed && (must || dli_round_grace(round, now))) {
         answer(round, 1);
     } else if (must) {
-        round->asked->request.sent = 1;
+        round->ballot->request.sent = 1;
         round->until = 0; /* the caller tries again */
         dli_round_fail(round, "answer", answers);
     }
 }
 
-const struct dli_round_ops dli_release_round_ops = {begin, heard, decide, NULL};
+const struct dli_round_ops dli_release_round_ops = {begin, answered, decide, NULL};

@@ -22,7 +22,7 @@ int dli_renewal_round_init(struct dli_round *round)
     if (!(round->kept = calloc(count, sizeof *round->kept)))
         return -1;
     for (size_t i = 0; i < count; i++) {
-        round->kept[i].spot = dli_shared_place_ref(row[i].place->spot);
+        round->kept[i].shared = dli_shared_place_ref(row[i].place->shared);
         memcpy(round->kept[i].id, row[i].heir[0] ? row[i].heir : row[i].owner, DLI_OWNER_MAX);
     }
     for (int node = 0; node < round->lane->quorum->count; node++) {
@@ -32,7 +32,7 @@ int dli_renewal_round_init(struct dli_round *round)
             return -1;
         memcpy(own, row, count * sizeof *own);
         for (size_t i = 0; i < count; i++)
-            own[i].place = round->kept[i].spot->place;
+            own[i].place = round->kept[i].shared->place;
     }
     return 0;
 }
@@ -40,7 +40,7 @@ int dli_renewal_round_init(struct dli_round *round)
 static void ended(struct dli_round *round)
 {
     for (int i = 0; round->kept && i < rows(round); i++)
-        dli_shared_place_unref(round->kept[i].spot);
+        dli_shared_place_unref(round->kept[i].shared);
     free(round->kept);
 }
 
@@ -58,13 +58,13 @@ static void begin(struct dli_round *round, int64_t now)
 {
     const struct dli_quorum *quorum = round->lane->quorum;
 
-    dli_membership_ask(round->lane, now);
+    dli_membership_query(round->lane, now);
     for (int i = 0; i < rows(round); i++)
         round->kept[i].tally = (struct dli_tally){.count = quorum->count, .needed = quorum->needed};
     for (int i = 0; i < quorum->count; i++) {
         struct dli_share *share = &round->share[i];
 
-        dli_share_copy(share, DLI_STAGE_ASK);
+        dli_share_copy(share, DLI_STAGE_REQUEST);
         share->request->renew.row = share->row;
         dli_share_send(share, 1);
     }
@@ -102,27 +102,27 @@ static void give_again(struct dli_share *share)
 
 static int was_answered(const struct dli_share *share)
 {
-    return share->stage == DLI_STAGE_ASK && share->over && share->request->status == DLOCK_OK;
+    return share->stage == DLI_STAGE_REQUEST && share->over && share->request->status == DLOCK_OK;
 }
 
-static void heard(struct dli_round *round, struct dli_share *share, int64_t now)
+static void answered(struct dli_round *round, struct dli_share *share, int64_t now)
 {
     int known = share->request->status == DLOCK_OK;
 
     (void)now;
-    for (int i = 0; share->stage == DLI_STAGE_ASK && i < rows(round); i++) {
+    for (int i = 0; share->stage == DLI_STAGE_REQUEST && i < rows(round); i++) {
         round->kept[i].tally.yes += known && share->row[i].kept;
         round->kept[i].tally.no += known && !share->row[i].kept;
         round->kept[i].tally.unknown += !known;
     }
-    if (!round->asked && was_answered(share))
+    if (!round->ballot && was_answered(share))
         give_again(share);
 }
 
 /* Write the results into the caller's rows. Returns how many are known. */
-static int tell(struct dli_round *round)
+static int write_results(struct dli_round *round)
 {
-    struct dli_renewal *row = round->asked->request.renew.row;
+    struct dli_renewal *row = round->ballot->request.renew.row;
     int known = 0;
 
     for (int i = 0; i < rows(round); i++) {
@@ -147,10 +147,10 @@ static void decide(struct dli_round *round, int must, int64_t now)
     (void)now;
     if (!must && !all_decided(round))
         return;
-    if (tell(round) > 0) {
+    if (write_results(round) > 0) {
         dli_round_answer(round, DLOCK_OK);
     } else {
-        round->asked->request.sent = 1;
+        round->ballot->request.sent = 1;
         dli_round_fail(round, "confirm it", round->kept[0].tally.yes);
         return;
     }
@@ -159,4 +159,4 @@ static void decide(struct dli_round *round, int must, int64_t now)
             give_again(&round->share[i]);
 }
 
-const struct dli_round_ops dli_renewal_round_ops = {begin, heard, decide, ended};
+const struct dli_round_ops dli_renewal_round_ops = {begin, answered, decide, ended};

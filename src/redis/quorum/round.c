@@ -57,10 +57,10 @@ void dli_lane_wake_sleepers(struct dli_lane *lane)
 
 void dli_round_answer(struct dli_round *round, dlock_status status)
 {
-    struct dli_ballot *asked = round->asked;
+    struct dli_ballot *ballot = round->ballot;
 
-    round->asked = NULL;
-    dli_ballot_answer(round->lane, asked, status);
+    round->ballot = NULL;
+    dli_ballot_answer(round->lane, ballot, status);
 }
 
 /* ---- what each server said */
@@ -152,7 +152,7 @@ void dli_round_fail(struct dli_round *round, const char *what, int agree)
     for (int i = 0; i < quorum->count && size > 0 && (size_t)size < sizeof text; i++)
         size += snprintf(text + size, sizeof text - (size_t)size, "%s %s %s", i ? "," : "", quorum->node[i].store->text,
                          said_by(round, &round->share[i]));
-    dli_fail(round->asked->request.reason, status, "%s", text);
+    dli_fail(round->ballot->request.reason, status, "%s", text);
     dli_round_answer(round, status);
 }
 
@@ -172,8 +172,8 @@ static void round_free(struct dli_round *round)
         free(round->share[i].row);
         dli_findings_free(&round->share[i].found);
     }
-    if (round->spot)
-        dli_shared_place_unref(round->spot);
+    if (round->shared)
+        dli_shared_place_unref(round->shared);
     free(round);
 }
 
@@ -181,9 +181,9 @@ void dli_round_settle(struct dli_round *round, int64_t now)
 {
     int must = round->busy == 0 || now >= round->said.deadline;
 
-    if (round->asked && round->begun)
+    if (round->ballot && round->begun)
         round->ops->decide(round, must, now);
-    if (!round->asked && round->busy == 0 && round->again == 0)
+    if (!round->ballot && round->busy == 0 && round->again == 0)
         round_free(round);
 }
 
@@ -193,14 +193,14 @@ void dli_share_over(struct dli_share *share)
     int64_t now = dli_now();
 
     share->over = 1;
-    round->ops->heard(round, share, now);
+    round->ops->answered(round, share, now);
     round->busy--;
     dli_round_settle(round, now);
 }
 
 static void share_done(struct dli_request *request)
 {
-    dli_share_over(request->asker);
+    dli_share_over(request->context);
 }
 
 void dli_share_copy(struct dli_share *share, enum dli_stage stage)
@@ -212,7 +212,7 @@ void dli_share_copy(struct dli_share *share, enum dli_stage stage)
     *share->request = round->said;
     share->request->quarantine = quarantine;
     share->stage = stage;
-    share->request->place = round->spot ? round->spot->place : NULL;
+    share->request->place = round->shared ? round->shared->place : NULL;
 }
 
 void dli_share_send(struct dli_share *share, int urgent)
@@ -223,7 +223,7 @@ void dli_share_send(struct dli_share *share, int urgent)
     struct dli_request *request = share->request;
 
     request->done = share_done;
-    request->asker = share;
+    request->context = share;
     request->reason = &share->reason;
     request->repeatable = 1;
     share->reason.code = DLOCK_OK;
@@ -235,7 +235,7 @@ void dli_share_send(struct dli_share *share, int urgent)
         return;
     request->sent = request->refused = 0;
     share->over = 1;
-    round->ops->heard(round, share, dli_now());
+    round->ops->answered(round, share, dli_now());
     round->busy--;
 }
 
@@ -277,12 +277,12 @@ static void begin(struct dli_round *round, int64_t now)
 /* A random pause before a contended lock: waiters that try again must not meet. */
 static int64_t pause_before(struct dli_round *round, int64_t now)
 {
-    const struct dli_shared_place *spot = round->spot;
+    const struct dli_shared_place *shared = round->shared;
     int64_t range = 2000;
 
-    if (round->ops != &dli_election_round_ops || !spot->contended || !round->said.exchange.wish.patient)
+    if (round->ops != &dli_election_round_ops || !shared->contended || !round->said.exchange.wish.patient)
         return 0;
-    for (int i = 0; i < spot->splits && i < 5; i++)
+    for (int i = 0; i < shared->splits && i < 5; i++)
         range *= 2;
     if (range > (round->said.deadline - now) / 8)
         range = (round->said.deadline - now) / 8;
@@ -300,7 +300,7 @@ void dli_round_start(struct dli_lane *lane, struct dli_ballot *ballot, int64_t n
         return;
     }
     round->lane = lane;
-    round->asked = ballot;
+    round->ballot = ballot;
     round->said = ballot->request;
     round->ops = ops_for(&round->said);
     round->since = now;
@@ -308,7 +308,7 @@ void dli_round_start(struct dli_lane *lane, struct dli_ballot *ballot, int64_t n
     dli_list_append(&lane->rounds, &round->link);
     ballot->request.sent = ballot->request.refused = 0;
     if (round->said.place)
-        round->spot = dli_shared_place_ref(round->said.place->spot);
+        round->shared = dli_shared_place_ref(round->said.place->shared);
     if (make_shares(round)) {
         dli_round_answer(round, DLOCK_OUT_OF_MEMORY);
         round_free(round);
@@ -369,7 +369,7 @@ static void woken(struct dli_round *round, int64_t now, int all)
         begin(round, now);
         return;
     }
-    if (round->asked && now < round->said.deadline)
+    if (round->ballot && now < round->said.deadline)
         dli_round_wake(round, round->said.deadline);
     round->busy++;
     if (round->waits)

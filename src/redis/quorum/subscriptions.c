@@ -26,41 +26,41 @@ static void down(void *owner)
         quorum->store.hooks->down(quorum->store.owner);
 }
 
-static void listens(void *owner, const struct dli_message_target *heard)
+static void subscribed(void *owner, const struct dli_message_target *target)
 {
     const struct dli_server *node = owner;
 
-    node->quorum->store.hooks->listens(node->quorum->store.owner, heard);
+    node->quorum->store.hooks->subscribed(node->quorum->store.owner, target);
 }
 
-static void deaf(void *owner, const struct dli_message_target *heard)
+static void unsubscribed(void *owner, const struct dli_message_target *target)
 {
     const struct dli_server *node = owner;
 
-    node->quorum->store.hooks->deaf(node->quorum->store.owner, heard);
+    node->quorum->store.hooks->unsubscribed(node->quorum->store.owner, target);
 }
 
-static void hint(void *owner, const struct dli_message_target *heard)
+static void hint(void *owner, const struct dli_message_target *target)
 {
     const struct dli_server *node = owner;
 
-    node->quorum->store.hooks->hint(node->quorum->store.owner, heard);
+    node->quorum->store.hooks->hint(node->quorum->store.owner, target);
 }
 
-static void granted(void *owner, const struct dli_message_target *heard, int64_t seq, int64_t token, int64_t tokens)
+static void granted(void *owner, const struct dli_message_target *target, int64_t seq, int64_t token, int64_t tokens)
 {
     (void)owner;
-    (void)heard;
+    (void)target;
     (void)seq;
     (void)token;
     (void)tokens;
 }
 
-static void gate(void *owner, const struct dli_message_target *heard, int64_t ms)
+static void gate(void *owner, const struct dli_message_target *target, int64_t ms)
 {
     const struct dli_server *node = owner;
 
-    node->quorum->store.hooks->gate(node->quorum->store.owner, heard, ms);
+    node->quorum->store.hooks->gate(node->quorum->store.owner, target, ms);
 }
 
 static void note(void *owner, dlock_status status, const char *text)
@@ -72,7 +72,7 @@ static void note(void *owner, dlock_status status, const char *text)
     node->quorum->store.hooks->log(node->quorum->store.owner, status, text);
 }
 
-const struct dli_store_hooks dli_server_hooks = {up, down, listens, deaf, hint, granted, gate, note};
+const struct dli_store_hooks dli_server_hooks = {up, down, subscribed, unsubscribed, hint, granted, gate, note};
 
 /* ---- the channels that the caller wants */
 
@@ -84,9 +84,9 @@ void dli_quorum_want(struct dli_store *store)
         quorum->node[i].store->ops->want(quorum->node[i].store);
 }
 
-/* Each node is told only of the first listener and of the last one, with a count of its own. */
-void dli_quorum_listen(struct dli_store *store, const struct dli_kind *kind, const struct dli_place *place,
-                       const char *owner, int on, int64_t *listeners)
+/* Each node knows only the first listener and the last one, with a count of its own. */
+void dli_quorum_subscribe(struct dli_store *store, const struct dli_kind *kind, const struct dli_place *place,
+                          const char *owner, int on, int64_t *listeners)
 {
     struct dli_quorum *quorum = dli_quorum_of(store);
 
@@ -96,7 +96,7 @@ void dli_quorum_listen(struct dli_store *store, const struct dli_kind *kind, con
             struct dli_store *node = quorum->node[i].store;
             int64_t count = !on;
 
-            node->ops->listen(node, kind, place->spot->place, owner, on, &count);
+            node->ops->subscribe(node, kind, place->shared->place, owner, on, &count);
         }
     }
     pthread_mutex_unlock(&quorum->mutex);

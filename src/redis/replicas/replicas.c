@@ -36,12 +36,12 @@ static int leave(struct dli_replicas_carrier *carrier, struct dli_job *job, int 
     return 1;
 }
 
-static int tell(struct dli_replicas_carrier *carrier)
+static int complete(struct dli_replicas_carrier *carrier)
 {
     struct dli_job *job = carrier->job;
     int sleeps = job->call.sleeps != 0;
 
-    dli_job_tell(job);
+    dli_job_done(job);
     return leave(carrier, job, sleeps);
 }
 
@@ -63,7 +63,7 @@ static int fail(struct dli_replicas_carrier *carrier, const dlock_error *reason,
     if (turned(carrier, reason->code, NULL))
         return 1;
     dli_job_answer(carrier->job, reason->code, sent || call->repeated, NULL);
-    return tell(carrier);
+    return complete(carrier);
 }
 
 /* The script ran, but its effect is not confirmed. */
@@ -81,7 +81,7 @@ static int unconfirmed(struct dli_replicas_carrier *carrier, dlock_status status
     for (int i = 0; request->verb == DLI_VERB_RENEW && i < request->renew.count; i++)
         if (request->renew.row[i].kept == 1)
             request->renew.row[i].kept = -1;
-    return tell(carrier);
+    return complete(carrier);
 }
 
 static const char *server_of(const struct dli_replicas *replicas)
@@ -100,10 +100,10 @@ static int confirmed_by(const struct dli_replicas *replicas, struct dli_replicas
                         const struct dli_reply *reply)
 {
     dlock_error *reason = carrier->job->request.reason;
-    char quote[200];
+    char escaped[200];
 
     if (reply->type == DLI_REPLY_INTEGER && reply->integer >= needed(replicas))
-        return tell(carrier);
+        return complete(carrier);
     if (reply->type == DLI_REPLY_INTEGER)
         return unconfirmed(carrier,
                            dli_fail(reason, DLOCK_NOT_REPLICATED, "%lld of %d replicas of %s confirmed it in time",
@@ -115,7 +115,7 @@ static int confirmed_by(const struct dli_replicas *replicas, struct dli_replicas
     if (reply->type != DLI_REPLY_ERROR)
         return unconfirmed(carrier, dli_fail(reason, DLOCK_PROTOCOL_ERROR, "the reply to WAIT is not a number"));
     return unconfirmed(carrier, dli_fail(reason, dli_error_status(reply), "WAIT is refused: %s",
-                                         dli_escape_error(quote, sizeof quote, reply)));
+                                         dli_escape_error(escaped, sizeof escaped, reply)));
 }
 
 /* Its time is over. The reply may still come, so a used connection is closed; a new one is kept for the next job. */
@@ -238,8 +238,8 @@ static int matters(const struct dli_request *request)
            (request->verb == DLI_VERB_ACQUIRE_ALL && request->multi.result == DLI_MULTI_ALL);
 }
 
-static int hear(struct dli_replicas *replicas, struct dli_replicas_carrier *carrier, const struct dli_reply *reply,
-                int64_t now)
+static int handle_reply(struct dli_replicas *replicas, struct dli_replicas_carrier *carrier,
+                        const struct dli_reply *reply, int64_t now)
 {
     struct dli_job *job = carrier->job;
     dlock_error reason = {.code = DLOCK_OK};
@@ -263,10 +263,10 @@ static int hear(struct dli_replicas *replicas, struct dli_replicas_carrier *carr
     }
     if (dli_job_answer(job, DLOCK_OK, 1, reply))
         dli_conn_close(carrier->conn);
-    return matters(&job->request) ? say_wait(replicas, carrier, now) : tell(carrier);
+    return matters(&job->request) ? say_wait(replicas, carrier, now) : complete(carrier);
 }
 
-static int converse(struct dli_replicas *replicas, struct dli_replicas_carrier *carrier, int64_t now)
+static int exchange_commands(struct dli_replicas *replicas, struct dli_replicas_carrier *carrier, int64_t now)
 {
     const struct dli_reply *reply;
     struct dli_conn *conn = carrier->conn;
@@ -281,7 +281,7 @@ static int converse(struct dli_replicas *replicas, struct dli_replicas_carrier *
         got = dli_conn_next(conn, &reply);
     if (conn->state != DLI_CONN_READY)
         return lost(carrier);
-    return got == 1 ? hear(replicas, carrier, reply, now) : 0;
+    return got == 1 ? handle_reply(replicas, carrier, reply, now) : 0;
 }
 
 void dli_replicas_drive(struct dli_replicas *replicas, struct dli_replicas_carrier *carrier, int64_t now)
@@ -300,7 +300,7 @@ void dli_replicas_drive(struct dli_replicas *replicas, struct dli_replicas_carri
         else if (carrier->conn->state != DLI_CONN_READY)
             more = connect_now(replicas, carrier, now);
         else
-            more = converse(replicas, carrier, now);
+            more = exchange_commands(replicas, carrier, now);
     }
 }
 

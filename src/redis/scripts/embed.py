@@ -51,7 +51,7 @@ def size_of(lines: list[str]) -> int:
     return sum(len(line) + 1 for line in lines)
 
 
-def quote(line: str) -> str:
+def c_string(line: str) -> str:
     """A C string literal of the line and its newline. "?" is escaped against trigraphs."""
     for char in '\\"?':
         line = line.replace(char, "\\" + char)
@@ -90,7 +90,7 @@ class Script:
         """Macros of string literals. Literals that are equal, or end alike, are stored once."""
         found = ""
         for form, lines in self.texts.items():
-            found += f"\n#define {self.name}_{form} \\\n" + " \\\n".join("    " + quote(line) for line in lines) + "\n"
+            found += f"\n#define {self.name}_{form} \\\n" + " \\\n".join("    " + c_string(line) for line in lines) + "\n"
         return found
 
     def row(self, form: str) -> str:

@@ -91,20 +91,20 @@ static void down(void *owner)
     store->hooks->down(store->owner);
 }
 
-static void listens(void *owner, int sharded, const char *channel, size_t size)
+static void subscribed(void *owner, int sharded, const char *channel, size_t size)
 {
     const struct dli_store *store = owner;
 
     (void)sharded;
-    dli_message_channel(store, channel, size, store->hooks->listens);
+    dli_message_channel(store, channel, size, store->hooks->subscribed);
 }
 
-static void deaf(void *owner, int sharded, const char *channel, size_t size)
+static void unsubscribed(void *owner, int sharded, const char *channel, size_t size)
 {
     const struct dli_store *store = owner;
 
     (void)sharded;
-    dli_message_channel(store, channel, size, store->hooks->deaf);
+    dli_message_channel(store, channel, size, store->hooks->unsubscribed);
 }
 
 static void message(void *owner, const char *channel, size_t channel_size, const char *text, size_t size)
@@ -116,20 +116,20 @@ static void message(void *owner, const char *channel, size_t channel_size, const
                          channel_size, text, size);
 }
 
-static const struct dli_subscriber_hooks ear_hooks = {up, down, listens, deaf, message, NULL};
+static const struct dli_subscriber_hooks subscriber_hooks = {up, down, subscribed, unsubscribed, message, NULL};
 
 static void want(struct dli_store *store)
 {
     dli_subscriber_want(&of(store)->first->subscriber);
 }
 
-static void listen(struct dli_store *store, const struct dli_kind *kind, const struct dli_place *place,
-                   const char *owner, int on, int64_t *listeners)
+static void subscribe(struct dli_store *store, const struct dli_kind *kind, const struct dli_place *place,
+                      const char *owner, int on, int64_t *listeners)
 {
     char channel[DLI_CHANNEL_MAX];
     size_t size = dli_channel_of(channel, kind, place, owner);
 
-    dli_subscriber_listen(&of(store)->first->subscriber, channel, size, on, listeners);
+    dli_subscriber_subscribe(&of(store)->first->subscriber, channel, size, on, listeners);
 }
 
 static void forget(struct dli_store *store, int64_t *listeners)
@@ -158,13 +158,13 @@ static struct dli_lane *lane_new(struct dli_store *store, int index, int wake_fd
     dli_own_channel(single->channel, store->uuid);
     if (dli_subscriber_init(&lane->subscriber, &single->config, &single->budget, single->channel, wake_fd,
                             single->patience))
-        goto fail_ear;
-    lane->subscriber.hooks = &ear_hooks;
+        goto fail_subscriber;
+    lane->subscriber.hooks = &subscriber_hooks;
     lane->subscriber.owner = store;
     single->first = lane;
     return lane;
 
-fail_ear:
+fail_subscriber:
     dli_subscriber_fini(&lane->subscriber);
 fail_pipe:
     dli_pipe_fini(&lane->pipe);
@@ -344,7 +344,7 @@ static const struct dli_store_ops ops = {
     .push = push,
     .execute = execute,
     .want = want,
-    .listen = listen,
+    .subscribe = subscribe,
     .forget = forget,
     .push_urgent = push_urgent,
     .step = step,

@@ -3,7 +3,7 @@
  * one thread at a time.
  *
  * Until the last byte of EXEC is with the kernel, the server cannot have executed any write. From then on only the
- * reply to EXEC tells.
+ * reply to EXEC shows.
  */
 #include "txn.h"
 
@@ -158,7 +158,7 @@ dlock_status dli_txn_exec_begin(struct dli_exec *exec, struct dli_txn *txn, dloc
     *exec = (struct dli_exec){.txn = txn, .status = DLOCK_OK, .reason = reason};
     if (dli_buffer_add(out, txn->writes.bytes, txn->writes.size) || dli_encode_args(out, 1, &word))
         return dli_fail(reason, DLOCK_OUT_OF_MEMORY, "nothing was written: no memory for the commands");
-    txn->asked += txn->count + 1;
+    txn->commands += txn->count + 1;
     return DLOCK_OK;
 }
 

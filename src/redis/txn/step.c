@@ -57,7 +57,7 @@ static int send_word(struct dli_txn_step *step, int64_t now)
 
     if (dli_encode(&step->txn->conn->out, step->key ? 2 : 1, argv, sizes))
         return end(step, dli_fail(&step->reason, DLOCK_OUT_OF_MEMORY, "no memory for the command"));
-    step->txn->asked++;
+    step->txn->commands++;
     step->phase = DLI_TXN_ANSWER;
     step->deadline = step->alarm = now + step->txn->patience;
     return 2;

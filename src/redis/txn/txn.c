@@ -107,8 +107,8 @@ static dlock_status connect_now(struct dli_txn *txn, int64_t deadline, dlock_err
 }
 
 /* Send one command and wait for its reply until deadline. NULL: none came, and reason says why. */
-static const struct dli_reply *ask(struct dli_txn *txn, const char *verb, const char *key, size_t size,
-                                   int64_t deadline, dlock_error *reason)
+static const struct dli_reply *call(struct dli_txn *txn, const char *verb, const char *key, size_t size,
+                                    int64_t deadline, dlock_error *reason)
 {
     const char *const argv[] = {verb, key};
     const size_t sizes[] = {strlen(verb), size};
@@ -119,7 +119,7 @@ static const struct dli_reply *ask(struct dli_txn *txn, const char *verb, const 
         dli_fail(reason, DLOCK_OUT_OF_MEMORY, "no memory for the command");
         return NULL;
     }
-    txn->asked++;
+    txn->commands++;
     if (dli_conn_call(txn->conn, deadline, &reply, &sent) == DLOCK_OK)
         return reply;
     *reason = txn->conn->reason;
@@ -127,10 +127,10 @@ static const struct dli_reply *ask(struct dli_txn *txn, const char *verb, const 
 }
 
 /* The same for a command whose reply is a status text. If the server refuses it, the status of the refusal. */
-static dlock_status tell(struct dli_txn *txn, const char *verb, const char *key, size_t size, int64_t deadline,
-                         dlock_error *reason)
+static dlock_status call_status(struct dli_txn *txn, const char *verb, const char *key, size_t size, int64_t deadline,
+                                dlock_error *reason)
 {
-    const struct dli_reply *reply = ask(txn, verb, key, size, deadline, reason);
+    const struct dli_reply *reply = call(txn, verb, key, size, deadline, reason);
 
     if (!reply)
         return reason->code;
@@ -192,13 +192,13 @@ static dlock_status begin(struct dli_txn *txn, const char *key, size_t size, dlo
     dlock_status status;
 
     if (txn->conn && txn->conn->state == DLI_CONN_READY) {
-        status = tell(txn, "WATCH", key, size, answered, reason);
+        status = call_status(txn, "WATCH", key, size, answered, reason);
         if (status != DLOCK_UNREACHABLE || dli_now() >= answered)
             return status;
         dli_txn_drop(txn);
     }
     status = connect_now(txn, now + txn->config->connect_timeout, reason);
-    return status == DLOCK_OK ? tell(txn, "WATCH", key, size, dli_now() + txn->patience, reason) : status;
+    return status == DLOCK_OK ? call_status(txn, "WATCH", key, size, dli_now() + txn->patience, reason) : status;
 }
 
 dlock_status dli_txn_refusal(const struct dli_txn *txn, const struct dli_reply *reply)
@@ -260,7 +260,7 @@ dlock_status dli_txn_watch(struct dli_txn *txn, const char *key, size_t size, dl
     if (status != DLOCK_OK)
         return status;
     if (txn->watching)
-        status = tell(txn, "WATCH", key, size, dli_now() + txn->patience, reason);
+        status = call_status(txn, "WATCH", key, size, dli_now() + txn->patience, reason);
     else
         status = txn->guide ? begin_led(txn, key, size, reason) : begin(txn, key, size, reason);
     if (status == DLOCK_OK)
@@ -289,7 +289,7 @@ dlock_status dli_txn_get(struct dli_txn *txn, const char *key, size_t size, uint
 
     if (status != DLOCK_OK)
         return status;
-    reply = ask(txn, "GET", key, size, dli_now() + txn->patience, reason);
+    reply = call(txn, "GET", key, size, dli_now() + txn->patience, reason);
     if (reply && reply->type == DLI_REPLY_TEXT)
         return take_value(reply, buffer, room, ret_size, reason);
     if (reply && reply->type == DLI_REPLY_NIL)
@@ -344,7 +344,7 @@ dlock_status dli_txn_commit(struct dli_txn *txn, dlock_error *reason)
 
     if (status != DLOCK_OK)
         return status;
-    status = tell(txn, "MULTI", NULL, 0, dli_now() + txn->patience, reason);
+    status = call_status(txn, "MULTI", NULL, 0, dli_now() + txn->patience, reason);
     if (status == DLOCK_OK)
         status = exec(txn, reason);
     if (status == DLOCK_OK || status == DLOCK_CONFLICT)
@@ -360,7 +360,7 @@ void dli_txn_rollback(struct dli_txn *txn)
 
     if (!txn->watching)
         return;
-    if (tell(txn, "UNWATCH", NULL, 0, dli_now() + txn->patience, &reason) == DLOCK_OK)
+    if (call_status(txn, "UNWATCH", NULL, 0, dli_now() + txn->patience, &reason) == DLOCK_OK)
         dli_txn_end_round(txn);
     else
         dli_txn_drop(txn);

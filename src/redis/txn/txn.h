@@ -44,7 +44,7 @@ struct dli_txn {
     int watching;             /* in a round: conn is READY and has watched keys */
     struct dli_buffer writes; /* encoded commands */
     int count;                /* how many */
-    int64_t asked;            /* commands sent since somebody set it to 0 */
+    int64_t commands;         /* commands sent since it was set to 0 */
 
     const struct dli_txn_guide *guide; /* NULL: one server */
     void *guide_of;
@@ -68,7 +68,7 @@ void dli_txn_end_conn(struct dli_conn *conn);
 /* End the round and close the connection. Never blocks. */
 void dli_txn_drop(struct dli_txn *txn);
 
-/* The same after a call that ended with status; a guide is told of a server that is out of reach. */
+/* The same after a call that ended with status; a guide hears of a server that is out of reach. */
 void dli_txn_break(struct dli_txn *txn, dlock_status status);
 
 /* Watch a key; connects if needed. After any failure but DLOCK_INVALID_ARGUMENT there is no round. */
@@ -128,7 +128,7 @@ struct dli_exec {
 /* DLOCK_OK. DLOCK_OUT_OF_MEMORY: nothing was begun. */
 dlock_status dli_txn_exec_begin(struct dli_exec *exec, struct dli_txn *txn, dlock_error *reason);
 
-/* Do what can be done without blocking. late: the time is over. 1: so is the commit; status and reason tell how. */
+/* Do what can be done without blocking. late: the time is over. 1: so is the commit; status and reason have the result. */
 int dli_txn_exec_step(struct dli_exec *exec, int late);
 
 /* ---- step.c: steps without a waiting caller. A step belongs to its owner before the push and in done. Nobody else

@@ -1,6 +1,6 @@
 /*
- * order.c: operations on locks other than acquire and release, blocking and submitted. Arguments are checked here; the
- * work is in client/operation_kinds.c and client/transfer.c.
+ * operations.c: operations on locks other than acquire and release, blocking and submitted. Arguments are checked
+ * here; the work is in client/operation_kinds.c and client/transfer.c.
  */
 #include "handles.h"
 
