@@ -156,18 +156,18 @@ LOCKS = [Lock("a", "{a}"), Lock("b{1}", "b{1}")]
 OURS = [f"{i:08x}-0000-8000-8000-000000000000" for i in range(3)]
 THEIRS = "ffffffff-0000-4000-8000-000000000000"
 CHANNELS = [f"dlock_client:{uuid}" for uuid in OURS] + [lock.channel for lock in LOCKS]
-KINDS = ["acquire"] * 8 + ["release"] * 5 + ["pass"] * 3 + ["renew", "inspect", "foreign", "foreign", "call", "clock", "clock", "ears"]
+KINDS = ["acquire"] * 8 + ["release"] * 5 + ["pass"] * 3 + ["renew", "inspect", "foreign", "foreign", "call", "clock", "clock", "subscribers"]
 
 Step = tuple[Any, ...]
 
 
 class Trace:
-    """A random trace of steps: ("at", now), ("oom", on), ("ears", count, channel), ("run", script, keys, args), ("call", words)."""
+    """A random trace of steps: ("at", now), ("oom", on), ("subscribers", count, channel), ("run", script, keys, args), ("call", words)."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
         self.now = 1_700_000_000_000_000
-        self.ears = dict.fromkeys(CHANNELS, 0)
+        self.subscribers = dict.fromkeys(CHANNELS, 0)
 
     def owner(self) -> str:
         return f"{self.random.choice(OURS)}:{self.random.randint(1, 3)}"
@@ -233,10 +233,10 @@ class Trace:
                 yield "at", self.now
                 if self.random.random() < 0.1:
                     yield "oom", self.random.randrange(2)
-            elif kind == "ears":
+            elif kind == "subscribers":
                 channel = self.random.choice(CHANNELS)
-                self.ears[channel] = self.random.randrange(3)
-                yield "ears", self.ears[channel], channel
+                self.subscribers[channel] = self.random.randrange(3)
+                yield "subscribers", self.subscribers[channel], channel
             elif kind == "foreign":
                 yield from self.foreign(self.random.choice(LOCKS))
             elif kind == "call":
@@ -295,7 +295,7 @@ class Real:
             self.server.set_clock(rest[0])
         elif kind == "oom":
             self.redis.command("CONFIG", "SET", "maxmemory", rest[0])
-        elif kind == "ears":
+        elif kind == "subscribers":
             self.set_ears(*rest)
         elif kind == "run":
             script, keys, args = rest
@@ -322,8 +322,8 @@ def line_of(step: Step) -> str:
         return f"run {rest[0]} {len(rest[1])}" + words(rest[1] + rest[2])
     if kind == "call":
         return "call" + words(rest[0])
-    if kind == "ears":
-        return f"ears {rest[0]}" + words([rest[1]])
+    if kind == "subscribers":
+        return f"subscribers {rest[0]}" + words([rest[1]])
     return f"{kind} {rest[0]}"
 
 
@@ -345,12 +345,12 @@ def compare(server: FrozenServer, seed: int, count: int) -> int:
     real.finish()
     spoken = [step for step in steps if step[0] in ("run", "call")]
     told: list[tuple[str, str]] = []
-    ears = {channel: 0 for channel in CHANNELS}
+    subscribers = {channel: 0 for channel in CHANNELS}
     lines = iter(model(steps))
     number = 0
     for step in steps:
-        if step[0] == "ears":
-            ears[step[2]] = step[1]
+        if step[0] == "subscribers":
+            subscribers[step[2]] = step[1]
         if step[0] not in ("run", "call"):
             continue
         reply, *messages = next(lines).split("\t")
@@ -359,7 +359,7 @@ def compare(server: FrozenServer, seed: int, count: int) -> int:
         assert reply == expected[number], f"seed {seed}, step {number}: {step}"
         number += 1
         pairs = [(channel, text) for channel, text in (message.split(" ") for message in messages)]
-        told += [pair for pair in pairs if ears.get(bytes.fromhex(pair[0]).decode())]
+        told += [pair for pair in pairs if subscribers.get(bytes.fromhex(pair[0]).decode())]
     assert number == len(spoken) and sorted(told) == sorted(real.received), f"seed {seed}: messages"
     return number + len(told)
 

@@ -31,7 +31,7 @@ enum {
     SIM_PEERS = SIM_PROCS + SIM_FOREIGN,
     SIM_LOCKS = 3,
     SIM_OWNERS = 4,
-    SIM_EARS = 256,
+    SIM_SUBSCRIBERS = 256,
     SIM_BLOCKS = 4096,
     SIM_PENDING = 1024,
     SIM_LEASES = 3,
@@ -50,9 +50,9 @@ enum {
     X(PUSH_DELAY, "push-delay")                                                                                        \
     X(PUSH_LOST, "push-lost")                                                                                          \
     X(PUSH_FIRST, "push-before-reply")                                                                                 \
-    X(EAR_DROP, "sub-drop")                                                                                            \
-    X(EAR_SILENT, "sub-silent")                                                                                        \
-    X(EAR_LATE, "sub-gone-late")                                                                                       \
+    X(SUB_DROP, "sub-drop")                                                                                            \
+    X(SUB_SILENT, "sub-silent")                                                                                        \
+    X(SUB_LATE, "sub-gone-late")                                                                                       \
     X(PAUSE, "pause")                                                                                                  \
     X(PAUSE_REPLY, "pause-at-reply")                                                                                   \
     X(PAUSE_HOLD, "pause-in-hold")                                                                                     \
@@ -88,9 +88,9 @@ struct sim_plan {
     int64_t delay; /* maximum, one way */
     int64_t late;  /* how late a timer may fire */
     int64_t lease[SIM_LEASES], lease_max;
-    int renew;  /* per cent of claims that are renewed */
-    int cancel; /* per cent of claims that are cancelled */
-    int orders; /* per cent of a holder's steps that extend or move its grant */
+    int renew;      /* per cent of claims that are renewed */
+    int cancel;     /* per cent of claims that are cancelled */
+    int operations; /* per cent of a holder's steps that extend or move its grant */
     int64_t hold, think;
     int64_t grace; /* as in common.lua */
     int64_t linger;
@@ -108,8 +108,8 @@ struct sim_stats {
 /* An event; sim_run.c says what who, what and number mean for each kind. */
 enum sim_kind {
     SIM_ARRIVE, /* a request at the server */
-    SIM_EAR_ARRIVE,
-    SIM_EAR_GONE,
+    SIM_SUB_ARRIVE,
+    SIM_SUB_GONE,
     SIM_CHAOS,
     SIM_CALM,
     SIM_STOP_WORK,
@@ -119,9 +119,9 @@ enum sim_kind {
     SIM_FAIL,
     SIM_ALARM,
     SIM_PUSH,
-    SIM_EAR_CONFIRM,
-    SIM_EAR_NOTICED,
-    SIM_EAR_RETRY,
+    SIM_SUB_CONFIRM,
+    SIM_SUB_NOTICED,
+    SIM_SUB_RETRY,
     SIM_OWNER,
     SIM_GRANT_ARRIVES,
     SIM_FOREIGN_STEP
@@ -161,11 +161,11 @@ enum sim_request_kind {
 };
 
 /* The purpose of a renewal that the watchdog did not send. */
-enum sim_order { SIM_ORDER_NONE, SIM_ORDER_EXTEND, SIM_ORDER_ADOPT };
+enum sim_operation { SIM_OPERATION_NONE, SIM_OPERATION_EXTEND, SIM_OPERATION_ADOPT };
 
 struct sim_request {
     enum sim_request_kind kind;
-    enum sim_order order;
+    enum sim_operation operation;
     void *moving; /* ADOPT: the grant, and its giver */
     int from_peer;
     int64_t from_number;
@@ -191,7 +191,7 @@ struct sim_request {
 };
 
 /* A subscriber connection in the view of the server and the network. */
-struct sim_ear {
+struct sim_subscriber {
     int peer;
     int connected; /* the server counts it */
     int silent;    /* no data gets through any more */
@@ -201,7 +201,7 @@ struct sim_ear {
 };
 
 struct sim_push {
-    struct sim_ear *ear;
+    struct sim_subscriber *subscriber;
     int lock; /* of Redisson's channel, -1: the channel of the process */
     char text[128];
 };
@@ -251,7 +251,7 @@ struct sim_side {
     int64_t alarm_version;
     int64_t due;    /* grant number whose renewal is due */
     int idle_turns; /* alarms in a row that changed nothing */
-    int hearing;    /* subscribed to Redisson's channel */
+    int subscribed; /* subscribed to Redisson's channel */
     int giver;      /* whose grant is being adopted, or given back */
     int64_t given;  /* its number there */
 };
@@ -283,7 +283,7 @@ struct sim_peer {
     int64_t paused_until, wake_reply, wake_timer; /* after a pause its parts resume one by one */
     int64_t disturbed_until;                      /* effects of faults are possible until then */
     struct sim_conn conn[2];
-    struct sim_ear *ear;
+    struct sim_subscriber *subscriber;
     enum dli_line line;
     int64_t numbers, highest;
     struct sim_number *number;
@@ -329,8 +329,8 @@ struct sim {
     struct sim_arena arena;
     struct sim_peer peer[SIM_PEERS];
     struct sim_lock lock[SIM_LOCKS];
-    struct sim_ear ear[SIM_EARS];
-    int ears;
+    struct sim_subscriber subscriber[SIM_SUBSCRIBERS];
+    int subscribers;
     struct sim_request *pending[SIM_PENDING];
     int pendings;
     int loaded[SIM_SCRIPTS_MAX];

@@ -51,10 +51,10 @@ int64_t sim_publish(void *world, struct sim_word channel, struct sim_word messag
 int64_t sim_subscribers(void *world, struct sim_word channel);
 
 enum { SIM_OWN_CHANNEL = -1, SIM_UNSUBSCRIBE = 100 };
-void sim_ear_open(struct sim *s, struct sim_peer *peer);
-void sim_ear_close(struct sim *s, struct sim_ear *ear, int late);
-void sim_ear_ask(struct sim *s, struct sim_peer *peer, int what);
-void sim_ear_arrive(struct sim *s, struct sim_ear *ear, int what);
+void sim_subscriber_open(struct sim *s, struct sim_peer *peer);
+void sim_subscriber_close(struct sim *s, struct sim_subscriber *subscriber, int late);
+void sim_subscribe(struct sim *s, struct sim_peer *peer, int what);
+void sim_subscriber_arrive(struct sim *s, struct sim_subscriber *subscriber, int what);
 void sim_chaos(struct sim *s);
 void sim_calm(struct sim *s);
 
@@ -63,7 +63,7 @@ void sim_driver_start(struct sim *s, struct sim_peer *peer);
 void sim_service(struct sim *s, struct sim_peer *peer, int lock);
 void sim_alarm(struct sim *s, struct sim_event event);
 void sim_pushed(struct sim *s, struct sim_peer *peer, const struct sim_push *push);
-void sim_heard(struct sim *s, struct sim_peer *peer, int what); /* a subscription is confirmed */
+void sim_subscribed(struct sim *s, struct sim_peer *peer, int what); /* a subscription is confirmed */
 void sim_line_broken(struct sim *s, struct sim_peer *peer);
 void sim_line_retry(struct sim *s, struct sim_peer *peer);
 void sim_exchange_done(struct sim *s, struct sim_request *request);
@@ -84,7 +84,7 @@ void sim_order_done(struct sim *s, struct sim_request *request);
 void sim_redisson_start(struct sim *s, struct sim_peer *peer);
 void sim_redisson_step(struct sim *s, struct sim_peer *peer);
 void sim_redisson_done(struct sim *s, struct sim_request *request);
-void sim_redisson_heard(struct sim *s, struct sim_peer *peer, int message);
+void sim_redisson_received(struct sim *s, struct sim_peer *peer, int message);
 void sim_redisson_broken(struct sim *s, struct sim_peer *peer);
 
 /* ---- rules */
@@ -104,7 +104,7 @@ int64_t sim_patience(const struct sim *s); /* how long a waiter may have to wait
 void sim_forget(struct sim *s);
 void sim_restart(struct sim *s);
 void sim_check_told(struct sim *s, struct sim_peer *peer, struct sim_number *number, int there);
-void sim_deafen(struct sim *s, struct sim_peer *peer, int silent);
+void sim_unsubscribe_all(struct sim *s, struct sim_peer *peer, int silent);
 
 /* ---- other kinds than the mutex, sim_kinds.c and sim_kinds_check.c */
 int sim_world_find(const char *name);

@@ -28,22 +28,22 @@ static void crash(struct sim *s, struct sim_peer *peer)
             s->pending[i] = s->pending[--s->pendings];
     for (int i = 0; i < 2; i++)
         peer->conn[i].generation++;
-    if (peer->ear && !peer->ear->silent)
-        sim_ear_close(s, peer->ear, sim_fault(s, SIM_EAR_LATE));
+    if (peer->subscriber && !peer->subscriber->silent)
+        sim_subscriber_close(s, peer->subscriber, sim_fault(s, SIM_SUB_LATE));
 }
 
 /* The subscriptions are gone; their owner notices soon, or after a while. */
-void sim_deafen(struct sim *s, struct sim_peer *peer, int silent)
+void sim_unsubscribe_all(struct sim *s, struct sim_peer *peer, int silent)
 {
     int64_t until = s->now + (silent ? sim_below(s, 3 * SIM_SECOND) : sim_below(s, SIM_MS));
 
-    if (!peer->ear || peer->ear->silent)
+    if (!peer->subscriber || peer->subscriber->silent)
         return;
     sim_trace(s, "peer %d loses its subscriptions%s", peer->index, silent ? " without a word" : "");
-    sim_fired(s, silent ? SIM_EAR_SILENT : SIM_EAR_DROP);
+    sim_fired(s, silent ? SIM_SUB_SILENT : SIM_SUB_DROP);
     sim_disturb(s, peer, until + 200 * SIM_MS + 4 * s->plan.delay + s->plan.rules.safety);
-    sim_ear_close(s, peer->ear, silent || sim_fault(s, SIM_EAR_LATE));
-    sim_at(s, until, SIM_EAR_NOTICED, peer->index, 0, peer->ear);
+    sim_subscriber_close(s, peer->subscriber, silent || sim_fault(s, SIM_SUB_LATE));
+    sim_at(s, until, SIM_SUB_NOTICED, peer->index, 0, peer->subscriber);
 }
 
 static void force(struct sim *s, int index)
@@ -101,10 +101,10 @@ static void strike_peer(struct sim *s)
         sim_pause(s, peer, s->now + sim_below(s, 3 * s->plan.lease_max));
     if (sim_fault(s, SIM_CONN_DROP))
         sim_drop_conn(s, peer, (int)sim_below(s, 2), sim_below(s, s->plan.lease_max / 2));
-    if (strikes(s, SIM_EAR_DROP))
-        sim_deafen(s, peer, 0);
-    if (strikes(s, SIM_EAR_SILENT))
-        sim_deafen(s, peer, 1);
+    if (strikes(s, SIM_SUB_DROP))
+        sim_unsubscribe_all(s, peer, 0);
+    if (strikes(s, SIM_SUB_SILENT))
+        sim_unsubscribe_all(s, peer, 1);
     if (living(s) < 2 && !peer->foreign)
         return;
     if (!peer->foreign && !peer->side[0].m.closed && sim_fault(s, SIM_CLOSE))
@@ -153,9 +153,9 @@ void sim_calm(struct sim *s)
             peer->conn[k].down_at = at_most(peer->conn[k].down_at, soon);
         }
     }
-    for (int i = 0; i < s->ears; i++) {
-        s->ear[i].up_at = at_most(s->ear[i].up_at, soon);
-        s->ear[i].down_at = at_most(s->ear[i].down_at, soon);
+    for (int i = 0; i < s->subscribers; i++) {
+        s->subscriber[i].up_at = at_most(s->subscriber[i].up_at, soon);
+        s->subscriber[i].down_at = at_most(s->subscriber[i].down_at, soon);
     }
     s->server_disturbed = at_most(s->server_disturbed, soon);
     s->stalled_until = at_most(s->stalled_until, s->now);

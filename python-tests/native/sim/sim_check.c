@@ -69,8 +69,8 @@ static int is_giver(const struct sim_request *request, const struct sim_seen *se
 /* One of the numbers that the request adopts with, or whose adoption it undoes. */
 static int is_heir(const struct sim_request *request, const struct sim_seen *seen)
 {
-    int64_t last = request->order ? request->row[0].number : request->wish.drop;
-    int64_t first = request->order ? request->row[0].first : request->wish.first;
+    int64_t last = request->operation ? request->row[0].number : request->wish.drop;
+    int64_t first = request->operation ? request->row[0].first : request->wish.first;
 
     return seen->peer == request->peer && seen->number >= first && seen->number <= last;
 }
@@ -78,7 +78,7 @@ static int is_heir(const struct sim_request *request, const struct sim_seen *see
 /* Whether the request moved a hold from one to the other: to an adopter, or back. */
 static int moved(const struct sim_request *request, const struct sim_seen *before, const struct sim_seen *after)
 {
-    if (request->order == SIM_ORDER_ADOPT)
+    if (request->operation == SIM_OPERATION_ADOPT)
         return (is_giver(request, before) || is_heir(request, before)) && after->peer == request->peer &&
                after->number == request->row[0].number;
     return request->kind == SIM_EXCHANGE && request->wish.first && is_heir(request, before) && is_giver(request, after);

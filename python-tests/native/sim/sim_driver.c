@@ -177,18 +177,18 @@ static void mind_channels(struct sim *s, struct sim_peer *peer, int lock)
 {
     struct sim_side *side = &peer->side[lock];
 
-    if (side->m.line.needed && peer->line == DLI_LINE_ABSENT && !peer->ear) {
-        sim_ear_open(s, peer);
-        sim_ear_ask(s, peer, SIM_OWN_CHANNEL);
+    if (side->m.line.needed && peer->line == DLI_LINE_ABSENT && !peer->subscriber) {
+        sim_subscriber_open(s, peer);
+        sim_subscribe(s, peer, SIM_OWN_CHANNEL);
     }
-    if (!peer->ear || peer->ear->silent)
+    if (!peer->subscriber || peer->subscriber->silent)
         return;
-    if (side->m.line.listen && !side->hearing) {
-        side->hearing = 1;
-        sim_ear_ask(s, peer, s->world == SIM_RW ? 0 : lock);
+    if (side->m.line.listen && !side->subscribed) {
+        side->subscribed = 1;
+        sim_subscribe(s, peer, s->world == SIM_RW ? 0 : lock);
     } else if (!side->m.line.listen && side->m.line.listening && s->world != SIM_RW) {
-        side->hearing = side->m.line.listening = 0;
-        sim_ear_ask(s, peer, SIM_UNSUBSCRIBE + lock);
+        side->subscribed = side->m.line.listening = 0;
+        sim_subscribe(s, peer, SIM_UNSUBSCRIBE + lock);
     }
 }
 
@@ -298,7 +298,7 @@ void sim_exchange_done(struct sim *s, struct sim_request *request)
     side->exchange = NULL;
     answer = read_answer(s, request);
     count_answer(s, peer, request, &answer);
-    sim_trace(s, "peer %d hears: status %d got %d token %" PRId64 " left %" PRId64, peer->index, answer.status,
+    sim_trace(s, "peer %d is answered: status %d got %d token %" PRId64 " left %" PRId64, peer->index, answer.status,
               (int)answer.got, answer.token, answer.left);
     dli_mutex_answer(&side->m, &answer, sim_clock(s, peer));
     sim_service(s, peer, request->lock);
@@ -370,7 +370,7 @@ void sim_pushed(struct sim *s, struct sim_peer *peer, const struct sim_push *pus
     sim_service(s, peer, lock);
 }
 
-void sim_heard(struct sim *s, struct sim_peer *peer, int what)
+void sim_subscribed(struct sim *s, struct sim_peer *peer, int what)
 {
     if (what == SIM_OWN_CHANNEL)
         peer->line = DLI_LINE_READY;
@@ -379,7 +379,7 @@ void sim_heard(struct sim *s, struct sim_peer *peer, int what)
 
         if (what != SIM_OWN_CHANNEL && what != i && s->world != SIM_RW)
             continue;
-        if (what != SIM_OWN_CHANNEL && side->hearing)
+        if (what != SIM_OWN_CHANNEL && side->subscribed)
             side->m.line.listening = 1;
         if (s->driver_mutant != 13)
             dli_mutex_probe(&side->m, sim_clock(s, peer));
@@ -392,14 +392,14 @@ void sim_line_broken(struct sim *s, struct sim_peer *peer)
     sim_trace(s, "peer %d notices that its subscriptions are gone", peer->index);
     peer->line = DLI_LINE_BROKEN;
     for (int i = 0; i < s->plan.locks; i++)
-        peer->side[i].hearing = peer->side[i].m.line.listening = 0;
-    sim_at(s, s->now + sim_between(s, SIM_MS, 200 * SIM_MS), SIM_EAR_RETRY, peer->index, 0, NULL);
+        peer->side[i].subscribed = peer->side[i].m.line.listening = 0;
+    sim_at(s, s->now + sim_between(s, SIM_MS, 200 * SIM_MS), SIM_SUB_RETRY, peer->index, 0, NULL);
 }
 
 void sim_line_retry(struct sim *s, struct sim_peer *peer)
 {
-    sim_ear_open(s, peer);
-    sim_ear_ask(s, peer, SIM_OWN_CHANNEL);
+    sim_subscriber_open(s, peer);
+    sim_subscribe(s, peer, SIM_OWN_CHANNEL);
     for (int i = 0; i < s->plan.locks; i++)
         mind_channels(s, peer, i);
 }

@@ -55,7 +55,7 @@ void sim_restart(struct sim *s)
         for (int k = 0; peer->alive && k < 2; k++)
             sim_drop_conn(s, peer, k, away);
         if (peer->alive)
-            sim_deafen(s, peer, 0);
+            sim_unsubscribe_all(s, peer, 0);
     }
 }
 

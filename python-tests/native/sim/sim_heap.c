@@ -131,8 +131,8 @@ int sim_next(struct sim *s, struct sim_event *event)
 static int is_message(const struct sim_event *event)
 {
     return event->kind == SIM_ARRIVE || event->kind == SIM_REPLY || event->kind == SIM_PUSH ||
-           event->kind == SIM_EAR_ARRIVE || event->kind == SIM_EAR_CONFIRM || event->kind == SIM_EAR_GONE ||
-           event->kind == SIM_EAR_NOTICED || event->kind == SIM_EAR_RETRY;
+           event->kind == SIM_SUB_ARRIVE || event->kind == SIM_SUB_CONFIRM || event->kind == SIM_SUB_GONE ||
+           event->kind == SIM_SUB_NOTICED || event->kind == SIM_SUB_RETRY;
 }
 
 void sim_hurry(struct sim *s, int64_t at)

@@ -28,7 +28,7 @@ void sim_kinds_plan(struct sim *s)
 {
     struct sim_plan *plan = &s->plan;
 
-    plan->foreign = plan->fenced = plan->orders = 0;
+    plan->foreign = plan->fenced = plan->operations = 0;
     plan->owners = 1;
     plan->locks = s->world == SIM_RW ? 2 : 1;
     plan->procs = (int)sim_between(s, 3, SIM_PROCS);

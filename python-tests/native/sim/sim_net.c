@@ -52,7 +52,7 @@ void sim_complete(struct sim *s, struct sim_request *request)
 {
     if (request->kind == SIM_EXCHANGE)
         sim_exchange_done(s, request);
-    else if (request->order)
+    else if (request->operation)
         sim_order_done(s, request);
     else if (request->kind == SIM_RENEW)
         sim_renewal_done(s, request);

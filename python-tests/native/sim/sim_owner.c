@@ -229,7 +229,7 @@ static void hold(struct sim *s, struct sim_owner *owner)
         owner->blind = 1;
     } else if (sim_percent(s, 10)) {
         re_enter(s, owner);
-    } else if (sim_percent(s, s->plan.orders)) {
+    } else if (sim_percent(s, s->plan.operations)) {
         if (owner->levels == 1 && s->now < s->plan.faults_end && sim_percent(s, 50)) {
             sim_let_go(s, owner);
             return;

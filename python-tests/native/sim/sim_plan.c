@@ -33,7 +33,7 @@ static void choose_faults(struct sim *s)
         if (!plan->calm && on)
             plan->chance[i] = chance;
     }
-    plan->chance[SIM_EAR_LATE] = plan->chance[SIM_EAR_LATE] ? 500000 : 0;
+    plan->chance[SIM_SUB_LATE] = plan->chance[SIM_SUB_LATE] ? 500000 : 0;
     plan->chance[SIM_LATE] = plan->chance[SIM_LATE] ? 500000 : 0;
     plan->chance[SIM_TIMER_LATE] = plan->chance[SIM_TIMER_LATE] ? 300000 : 0;
     for (int i = SIM_STALL; i <= SIM_BUSY; i++)
@@ -147,7 +147,7 @@ void sim_plan(struct sim *s)
     plan->locks = (int)ONE_OF(s, 1, 1, 1, 2, 3);
     plan->owners = (int)sim_between(s, 1, SIM_OWNERS);
     plan->cancel = (int)ONE_OF(s, 2, 10, 50);
-    plan->orders = (int)ONE_OF(s, 0, 0, 5);
+    plan->operations = (int)ONE_OF(s, 0, 0, 5);
     plan->delay = SIM_MS * ONE_OF(s, 1, 3, 10);
     plan->hold = SIM_MS * ONE_OF(s, 5, 30, 100, 300, 1500);
     plan->think = SIM_MS * ONE_OF(s, 5, 50, 300, 1500);

@@ -37,7 +37,7 @@ static void step_after(struct sim *s, struct sim_peer *peer, int64_t after)
 void sim_redisson_start(struct sim *s, struct sim_peer *peer)
 {
     peer->red.thread = 100;
-    sim_ear_open(s, peer);
+    sim_subscriber_open(s, peer);
     step_after(s, peer, sim_below(s, s->plan.think));
 }
 
@@ -61,7 +61,7 @@ static void go_idle(struct sim *s, struct sim_peer *peer)
     struct sim_redisson *red = &peer->red;
 
     if (red->subscribed)
-        sim_ear_ask(s, peer, SIM_UNSUBSCRIBE + red->lock);
+        sim_subscribe(s, peer, SIM_UNSUBSCRIBE + red->lock);
     red->subscribed = 0;
     red->believed = 0;
     red->state = SIM_RED_IDLE;
@@ -135,7 +135,7 @@ static void acquired(struct sim *s, struct sim_peer *peer, const struct sim_requ
 
     sim_trace(s, "peer %d holds %s, Redisson's way", peer->index, s->lock[red->lock].name);
     if (red->subscribed)
-        sim_ear_ask(s, peer, SIM_UNSUBSCRIBE + red->lock);
+        sim_subscribe(s, peer, SIM_UNSUBSCRIBE + red->lock);
     red->subscribed = 0;
     red->state = SIM_RED_HOLDING;
     red->believed = 1;
@@ -155,7 +155,7 @@ static void not_acquired(struct sim *s, struct sim_peer *peer, int64_t left)
     if (!red->subscribed) {
         red->state = SIM_RED_SUBSCRIBING;
         red->subscribed = 1;
-        sim_ear_ask(s, peer, red->lock);
+        sim_subscribe(s, peer, red->lock);
         return;
     }
     if (red->woken) {
@@ -194,7 +194,7 @@ void sim_redisson_done(struct sim *s, struct sim_request *request)
     }
 }
 
-void sim_redisson_heard(struct sim *s, struct sim_peer *peer, int message)
+void sim_redisson_received(struct sim *s, struct sim_peer *peer, int message)
 {
     struct sim_redisson *red = &peer->red;
 
@@ -208,7 +208,7 @@ void sim_redisson_heard(struct sim *s, struct sim_peer *peer, int message)
 
 void sim_redisson_broken(struct sim *s, struct sim_peer *peer)
 {
-    sim_ear_open(s, peer);
+    sim_subscriber_open(s, peer);
     if (peer->red.subscribed)
-        sim_ear_ask(s, peer, peer->red.lock);
+        sim_subscribe(s, peer, peer->red.lock);
 }

@@ -3,7 +3,7 @@
  *
  *   at MICROSECONDS                  the server's clock from here on
  *   oom 0|1                          whether the server has reached maxmemory
- *   ears COUNT CHANNEL               how many subscribers a channel has; 0 at first
+ *   subscribers COUNT CHANNEL               how many subscribers a channel has; 0 at first
  *   run SCRIPT KEYS WORD...          a script with its keys and arguments: one line comes out
  *   call WORD...                     one command, as a script would call it: one line comes out
  *
@@ -25,7 +25,7 @@ struct replay {
     struct sim_word word[WORDS];
     int words;
     char channel[CHANNELS][SIM_TEXT_MAX];
-    int64_t ears[CHANNELS];
+    int64_t subscribers[CHANNELS];
     int channels;
     char messages[LINE];
     size_t messages_size;
@@ -45,7 +45,7 @@ static int64_t subscribers(void *world, struct sim_word channel)
 
     for (int i = 0; i < replay->channels; i++)
         if (strlen(replay->channel[i]) == channel.size && memcmp(replay->channel[i], channel.at, channel.size) == 0)
-            return replay->ears[i];
+            return replay->subscribers[i];
     return 0;
 }
 
@@ -75,7 +75,7 @@ static void read_words(struct replay *replay, const char *at)
     }
 }
 
-static void set_ears(struct replay *replay, int64_t count)
+static void set_subscribers(struct replay *replay, int64_t count)
 {
     int at = 0;
 
@@ -86,7 +86,7 @@ static void set_ears(struct replay *replay, int64_t count)
     if (at == replay->channels)
         replay->channels++;
     snprintf(replay->channel[at], SIM_TEXT_MAX, "%.*s", (int)replay->word[0].size, replay->word[0].at);
-    replay->ears[at] = count;
+    replay->subscribers[at] = count;
 }
 
 static void show_reply(const struct sim_reply *reply)
@@ -140,8 +140,8 @@ static void step(struct replay *replay)
         replay->store.oom = (int)number;
         return;
     }
-    if (sscanf(replay->line, "ears %" SCNd64, &number) == 1) {
-        set_ears(replay, number);
+    if (sscanf(replay->line, "subscribers %" SCNd64, &number) == 1) {
+        set_subscribers(replay, number);
         return;
     }
     if (strncmp(replay->line, "run ", 4) == 0) {

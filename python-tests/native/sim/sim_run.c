@@ -191,7 +191,7 @@ static void set_up(struct sim *s, uint64_t seed)
     s->arena.current = 0;
     s->arena.used = 0;
     s->claims = NULL;
-    s->ears = s->pendings = 0;
+    s->subscribers = s->pendings = 0;
     s->forgot_at = s->reclaim_at = s->reclaims = 0;
     s->ran_at = s->stalled_until = s->error_until = s->oom_until = s->server_disturbed = 0;
     s->failed[0] = '\0';
@@ -241,18 +241,18 @@ static void client_event(struct sim *s, struct sim_event event)
         sim_alarm(s, event);
         break;
     case SIM_PUSH:
-        if (((struct sim_push *)event.what)->ear == peer->ear)
-            peer->foreign ? sim_redisson_heard(s, peer, 1) : sim_pushed(s, peer, event.what);
+        if (((struct sim_push *)event.what)->subscriber == peer->subscriber)
+            peer->foreign ? sim_redisson_received(s, peer, 1) : sim_pushed(s, peer, event.what);
         break;
-    case SIM_EAR_CONFIRM:
-        if (event.what == peer->ear && event.number < SIM_UNSUBSCRIBE)
-            peer->foreign ? sim_redisson_heard(s, peer, 0) : sim_heard(s, peer, (int)event.number);
+    case SIM_SUB_CONFIRM:
+        if (event.what == peer->subscriber && event.number < SIM_UNSUBSCRIBE)
+            peer->foreign ? sim_redisson_received(s, peer, 0) : sim_subscribed(s, peer, (int)event.number);
         break;
-    case SIM_EAR_NOTICED:
-        if (event.what == peer->ear)
+    case SIM_SUB_NOTICED:
+        if (event.what == peer->subscriber)
             peer->foreign ? sim_redisson_broken(s, peer) : sim_line_broken(s, peer);
         break;
-    case SIM_EAR_RETRY:
+    case SIM_SUB_RETRY:
         sim_line_retry(s, peer);
         break;
     case SIM_OWNER:
@@ -272,16 +272,16 @@ static void server_event(struct sim *s, struct sim_event event)
 {
     switch (event.kind) {
     case SIM_ARRIVE:
-    case SIM_EAR_ARRIVE:
+    case SIM_SUB_ARRIVE:
         if (s->now < s->stalled_until)
             sim_defer(s, event, s->stalled_until);
         else if (event.kind == SIM_ARRIVE)
             sim_arrive(s, event.what);
         else
-            sim_ear_arrive(s, event.what, (int)event.number);
+            sim_subscriber_arrive(s, event.what, (int)event.number);
         break;
-    case SIM_EAR_GONE:
-        ((struct sim_ear *)event.what)->connected = 0;
+    case SIM_SUB_GONE:
+        ((struct sim_subscriber *)event.what)->connected = 0;
         break;
     case SIM_CHAOS:
         sim_chaos(s);

@@ -58,7 +58,7 @@ static const char *script_of(const struct sim *s, const struct sim_request *requ
 
     if (s->world)
         return sim_kinds_script(s, request);
-    if (request->order == SIM_ORDER_ADOPT)
+    if (request->operation == SIM_OPERATION_ADOPT)
         return "adopt";
     if (request->kind != SIM_EXCHANGE)
         return names[request->kind];
@@ -100,12 +100,12 @@ static void fill_args(struct sim *s, const struct sim_request *request, struct a
         if (!wish->want)
             add_number(args, wish->block);
     } else if (request->kind == SIM_RENEW) {
-        if (request->order == SIM_ORDER_ADOPT)
+        if (request->operation == SIM_OPERATION_ADOPT)
             add_owner(s, args, &s->peer[request->from_peer], request->from_number, request->lock);
         for (int i = 0; i < request->rows; i++) {
             add_owner(s, args, peer, request->row[i].number, request->lock);
             add_number(args, (peer->rules.lives ? peer->rules.lives : request->row[i].lease) / SIM_MS);
-            if (request->order == SIM_ORDER_ADOPT)
+            if (request->operation == SIM_OPERATION_ADOPT)
                 add_number(args, request->row[i].first);
             if (peer->rules.permits)
                 add_number(args, s->plan.rules.permits);
@@ -131,7 +131,7 @@ static int fill_keys(struct sim *s, const struct sim_request *request, struct si
 
     if (s->world)
         return sim_kinds_keys(s, request, keys);
-    if (request->order == SIM_ORDER_ADOPT || request->wish.first) {
+    if (request->operation == SIM_OPERATION_ADOPT || request->wish.first) {
         keys[0] = sim_word(lock->name);
         keys[1] = sim_word(lock->about);
         return 2;

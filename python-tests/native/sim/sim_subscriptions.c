@@ -27,32 +27,33 @@ static int channel_of(const struct sim *s, struct sim_word channel, int *peer)
     return -2;
 }
 
-static int hears(const struct sim_ear *ear, int channel, int peer)
+static int is_subscribed(const struct sim_subscriber *subscriber, int channel, int peer)
 {
-    if (!ear->connected)
+    if (!subscriber->connected)
         return 0;
-    return channel == SIM_OWN_CHANNEL ? ear->own && ear->peer == peer : (ear->redisson >> channel) & 1;
+    return channel == SIM_OWN_CHANNEL ? subscriber->own && subscriber->peer == peer
+                                      : (subscriber->redisson >> channel) & 1;
 }
 
-static void deliver(struct sim *s, struct sim_ear *ear, int channel, struct sim_word message)
+static void deliver(struct sim *s, struct sim_subscriber *subscriber, int channel, struct sim_word message)
 {
     struct sim_push *push = sim_alloc(s, sizeof *push);
     int64_t delay = sim_delay(s);
 
-    if (ear->silent)
+    if (subscriber->silent)
         return;
     if (sim_fault(s, SIM_PUSH_LOST)) {
-        sim_disturb(s, &s->peer[ear->peer], s->now + s->plan.rules.safety + s->plan.delay);
+        sim_disturb(s, &s->peer[subscriber->peer], s->now + s->plan.rules.safety + s->plan.delay);
         return;
     }
     if (sim_fault(s, SIM_PUSH_DELAY)) {
         delay = sim_below(s, 2 * s->plan.lease_max);
-        sim_disturb(s, &s->peer[ear->peer], s->now + delay);
+        sim_disturb(s, &s->peer[subscriber->peer], s->now + delay);
     }
-    push->ear = ear;
+    push->subscriber = subscriber;
     push->lock = channel;
     snprintf(push->text, sizeof push->text, "%.*s", (int)message.size, message.at);
-    sim_at(s, in_order(&ear->down_at, s->now + delay), SIM_PUSH, ear->peer, 0, push);
+    sim_at(s, in_order(&subscriber->down_at, s->now + delay), SIM_PUSH, subscriber->peer, 0, push);
 }
 
 int64_t sim_publish(void *world, struct sim_word channel, struct sim_word message)
@@ -66,11 +67,11 @@ int64_t sim_publish(void *world, struct sim_word channel, struct sim_word messag
         return 0;
     }
     sim_trace(s, "  publish %.*s: %.*s", (int)channel.size, channel.at, (int)message.size, message.at);
-    for (int i = 0; i < s->ears; i++) {
-        if (!hears(&s->ear[i], which, peer))
+    for (int i = 0; i < s->subscribers; i++) {
+        if (!is_subscribed(&s->subscriber[i], which, peer))
             continue;
         count++;
-        deliver(s, &s->ear[i], which, message);
+        deliver(s, &s->subscriber[i], which, message);
     }
     return count;
 }
@@ -81,55 +82,56 @@ int64_t sim_subscribers(void *world, struct sim_word channel)
     int peer = -1, which = channel_of(s, channel, &peer);
     int64_t count = 0;
 
-    for (int i = 0; i < s->ears; i++)
-        count += which > -2 && hears(&s->ear[i], which, peer);
+    for (int i = 0; i < s->subscribers; i++)
+        count += which > -2 && is_subscribed(&s->subscriber[i], which, peer);
     return count;
 }
 
-void sim_ear_arrive(struct sim *s, struct sim_ear *ear, int what)
+void sim_subscriber_arrive(struct sim *s, struct sim_subscriber *subscriber, int what)
 {
-    if (ear->silent)
+    if (subscriber->silent)
         return;
-    ear->connected = 1;
+    subscriber->connected = 1;
     if (what == SIM_OWN_CHANNEL)
-        ear->own = 1;
+        subscriber->own = 1;
     else if (what >= SIM_UNSUBSCRIBE)
-        ear->redisson &= ~(1 << (what - SIM_UNSUBSCRIBE));
+        subscriber->redisson &= ~(1 << (what - SIM_UNSUBSCRIBE));
     else
-        ear->redisson |= 1 << what;
-    sim_at(s, in_order(&ear->down_at, s->now + sim_delay(s)), SIM_EAR_CONFIRM, ear->peer, what, ear);
+        subscriber->redisson |= 1 << what;
+    sim_at(s, in_order(&subscriber->down_at, s->now + sim_delay(s)), SIM_SUB_CONFIRM, subscriber->peer, what,
+           subscriber);
 }
 
 /* ---- the client's side */
 
-void sim_ear_open(struct sim *s, struct sim_peer *peer)
+void sim_subscriber_open(struct sim *s, struct sim_peer *peer)
 {
-    struct sim_ear *ear = &s->ear[s->ears];
+    struct sim_subscriber *subscriber = &s->subscriber[s->subscribers];
 
-    if (s->ears == SIM_EARS) {
-        sim_violated(s, "simulator: more than %d subscriber connections", SIM_EARS);
+    if (s->subscribers == SIM_SUBSCRIBERS) {
+        sim_violated(s, "simulator: more than %d subscriber connections", SIM_SUBSCRIBERS);
         return;
     }
-    s->ears++;
-    memset(ear, 0, sizeof *ear);
-    ear->peer = peer->index;
-    ear->up_at = s->now + sim_delay(s);
-    peer->ear = ear;
+    s->subscribers++;
+    memset(subscriber, 0, sizeof *subscriber);
+    subscriber->peer = peer->index;
+    subscriber->up_at = s->now + sim_delay(s);
+    peer->subscriber = subscriber;
 }
 
-void sim_ear_ask(struct sim *s, struct sim_peer *peer, int what)
+void sim_subscribe(struct sim *s, struct sim_peer *peer, int what)
 {
-    struct sim_ear *ear = peer->ear;
+    struct sim_subscriber *subscriber = peer->subscriber;
 
-    sim_at(s, in_order(&ear->up_at, s->now + sim_delay(s)), SIM_EAR_ARRIVE, peer->index, what, ear);
+    sim_at(s, in_order(&subscriber->up_at, s->now + sim_delay(s)), SIM_SUB_ARRIVE, peer->index, what, subscriber);
 }
 
 /* The connection is gone; the server may still count it for a while. */
-void sim_ear_close(struct sim *s, struct sim_ear *ear, int late)
+void sim_subscriber_close(struct sim *s, struct sim_subscriber *subscriber, int late)
 {
-    ear->silent = 1;
+    subscriber->silent = 1;
     if (late)
-        sim_at(s, s->now + sim_below(s, 2 * s->plan.lease_max), SIM_EAR_GONE, ear->peer, 0, ear);
+        sim_at(s, s->now + sim_below(s, 2 * s->plan.lease_max), SIM_SUB_GONE, subscriber->peer, 0, subscriber);
     else
-        ear->connected = 0;
+        subscriber->connected = 0;
 }

@@ -16,13 +16,13 @@ struct moving {
     struct sim_claim *claim;
 };
 
-static struct sim_request *order(struct sim *s, struct sim_peer *peer, int lock, int64_t number, int64_t lease,
-                                 enum sim_order what, struct moving *moving)
+static struct sim_request *send_operation(struct sim *s, struct sim_peer *peer, int lock, int64_t number, int64_t lease,
+                                          enum sim_operation what, struct moving *moving)
 {
     struct sim_request *request = sim_alloc(s, sizeof *request);
 
     request->kind = SIM_RENEW;
-    request->order = what;
+    request->operation = what;
     request->moving = moving;
     request->peer = peer->index;
     request->lock = lock;
@@ -48,8 +48,8 @@ void sim_extend(struct sim *s, struct sim_owner *owner)
 
     sim_trace(s, "peer %d owner %d extends to %" PRId64, owner->peer, owner->index, lease);
     dli_mutex_extending(&peer->side[owner->lock].m, lease);
-    order(s, peer, owner->lock, peer->side[owner->lock].m.want.number, lease, SIM_ORDER_EXTEND, NULL)->token =
-        owner->claim->token;
+    send_operation(s, peer, owner->lock, peer->side[owner->lock].m.want.number, lease, SIM_OPERATION_EXTEND, NULL)
+        ->token = owner->claim->token;
 }
 
 /* The answer is for the hold that requested it: a later one keeps its own lease. */
@@ -136,7 +136,7 @@ void sim_grant_arrives(struct sim *s, struct sim_peer *peer, void *grant)
     known->excused = s->now + 3 * s->plan.lease_max;
     known->forced = sim_number(s, &s->peer[moving->from_peer], moving->from_number)->forced;
     m->adopting = 1; /* as reserve() in transfer.c */
-    order(s, peer, moving->lock, moving->number, moving->lease, SIM_ORDER_ADOPT, moving);
+    send_operation(s, peer, moving->lock, moving->number, moving->lease, SIM_OPERATION_ADOPT, moving);
 }
 
 /* The caller tries the same grant once more, at once or when the undo may have ended. */
@@ -179,8 +179,8 @@ void sim_order_done(struct sim *s, struct sim_request *request)
     int good = request->status == DLOCK_OK && !request->result.error;
     int kept = good ? (int)request->result.value[0] : -1;
 
-    sim_trace(s, "peer %d hears of its order: %d", request->peer, kept);
-    if (request->order == SIM_ORDER_ADOPT)
+    sim_trace(s, "peer %d is told of its operation: %d", request->peer, kept);
+    if (request->operation == SIM_OPERATION_ADOPT)
         adopt(s, request, kept);
     else if (kept >= 0)
         extended(s, request, kept);

@@ -380,7 +380,7 @@ static void act(int c)
 }
 
 /* A doubled answer counts once: the transport delivers it once. */
-static void hear(const struct message *m)
+static void receive(const struct message *m)
 {
     struct client *client = &w.client[m->client];
     struct dli_voter *voter = &client->election.voter[m->server];
@@ -444,7 +444,7 @@ static void run(int64_t number, int64_t grants)
         else if (m.kind < VOTED)
             serve(&m);
         else
-            hear(&m);
+            receive(&m);
         if (w.now > w.granted_at + (int64_t)1000 * LEASE)
             fail("no grant any more", -1);
     }
