@@ -304,7 +304,7 @@ KINDS = (
         ("redis/scripts/permit/permit_pool.lua", "call('INCRBY', lock, back)", "call('INCRBY', lock, 0)"),
     )),
     Mutant(222, "a permit is taken without being counted", world="permit", edits=(
-        ("redis/scripts/permit/permit_acquire.lua", "  call('DECRBY', lock, #ids)\n", ""),
+        ("redis/scripts/permit/permit_acquire.lua", "call('DECRBY', lock, #ids)\n", "0\n"),
     )),
     Mutant(223, "a renewal makes leases that have ended live again", world="permit", seeds=4000, edits=(
         ("redis/scripts/permit/permit_renew.lua", "  if #found == #ids and lowest > millis() then", "  if true then"),

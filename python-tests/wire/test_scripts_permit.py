@@ -78,6 +78,14 @@ def test_vector_22(wire: PermitWire, java: JavaPermits, subscriber: Subscriber, 
     assert server_ms(wire.redis) >= start + 400 and wire.value() == 0
 
 
+def test_a_grant_tells_what_is_left(wire: PermitWire) -> None:
+    """And when the first lease ends."""
+    wire.change("set", 5)
+    first, second = wire.whole(Hold(2), 20_000), wire.whole(Hold(3), 30_000)
+    assert first[2:4] == [1, 3] and 15_000 < first[4] <= 20_000
+    assert second[2:4] == [1, 0] and 15_000 < second[4] <= 20_000
+
+
 def test_permits_are_redissons(wire: PermitWire, java: JavaPermits) -> None:
     wire.change("set", 4)
     before = server_ms(wire.redis)

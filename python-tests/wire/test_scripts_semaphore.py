@@ -14,7 +14,7 @@ from harness.waiting import wait_until
 pytestmark = pytest.mark.house
 
 DAY = 86_400_000
-NOT_NOW, WRONG_KIND, GATE_CLOSED = [0, -1, 1], [-1], [-2]
+NOT_NOW, NEVER, WRONG_KIND, GATE_CLOSED = [0, -1, 1], [0, 0, 2], [-1], [-2]
 NAMES: list[str | bytes] = [
     "seats", "shop:{7}:seats", "{x}", "x{y}z", "a b  c ", "new\r\nline", "*?[a-z]\\", "%d %s %1", "Schloß €",
     b"\xff\xfe\x01",
@@ -66,6 +66,11 @@ def test_vector_21(wire: SemaphoreWire, java: JavaSemaphore, subscriber: Subscri
     assert wire.release(hold) == 1 if by == "ours" else java.call("release", 2) == 1
     assert wire.redis.command("GET", wire.name) == b"3" and wire.left(wire.name) == -1
     assert subscriber.messages() == [b"3", b"3"]
+
+
+def test_a_grant_tells_what_is_left(wire: SemaphoreWire) -> None:
+    wire.change("set", 5)
+    assert [wire.whole(Hold(permits))[2:] for permits in (2, 3)] == [[1, 3], [1, 0]]
 
 
 def test_acquire_and_its_token(wire: SemaphoreWire) -> None:
@@ -145,7 +150,7 @@ def test_an_acquire_that_comes_behind_its_undo_takes_nothing(wire: SemaphoreWire
     wire.change("set", 2)
     late = Hold(1)
     assert wire.release(late) == 0
-    assert wire.acquire(late) == NOT_NOW and wire.value() == 2
+    assert wire.acquire(late) == NEVER and wire.value() == 2
     assert wire.acquire(Hold(1, after=late))[0] == 1
     assert 0 < wire.left(wire.once) <= 120_000
 
@@ -155,7 +160,7 @@ def test_a_release_in_doubt_bars_the_acquire_that_may_follow(wire: SemaphoreWire
     hold = Hold(2)
     wire.acquire(hold)
     assert wire.release(hold, doubt=1) == 1 and wire.value() == 3
-    assert wire.acquire(hold) == [0, -1, 1] and wire.value() == 3
+    assert wire.acquire(hold) == NEVER and wire.value() == 3
     assert wire.release(hold) == 0 and wire.value() == 3
     assert subscriber.messages() == [b"3", b"3"]
 
@@ -324,7 +329,7 @@ def test_a_late_acquire_of_the_dead_takes_nothing(wire: SemaphoreWire) -> None:
     dead = Hold(2)
     wire.acquire(dead)
     wire.silence(dead)
-    assert wire.reclaim() == 2 and wire.acquire(dead) == NOT_NOW and wire.value() == 9
+    assert wire.reclaim() == 2 and wire.acquire(dead) == NEVER and wire.value() == 9
     assert 0 < wire.left(wire.once) <= 120_000
 
 
@@ -551,7 +556,9 @@ class Model:
             return [1, self.held[hold.id]]
         if gate:
             return GATE_CLOSED
-        if (self.left or 0) < hold.permits or hold.id in self.forbidden:
+        if hold.id in self.forbidden:
+            return NEVER
+        if (self.left or 0) < hold.permits:
             return NOT_NOW
         assert self.left is not None
         self.left -= hold.permits

@@ -28,6 +28,7 @@ static const struct dli_kind kinds[] = {
         .renewal = 2,
         .forcible = 1,
         .per_owner = 1,
+        .queued = 1,
     },
     {
         .id = DLOCK_KIND_WRITE,
@@ -36,6 +37,7 @@ static const struct dli_kind kinds[] = {
         .renewal = 1,
         .forcible = 1,
         .per_owner = 1,
+        .queued = 1,
     },
     {
         .id = DLOCK_KIND_SEMAPHORE,
@@ -43,6 +45,7 @@ static const struct dli_kind kinds[] = {
         .name = "semaphore",
         .renewal = 4,
         .per_owner = 1,
+        .queued = 1,
         .slots = 1,
         .lasting = 1,
     },
@@ -52,6 +55,7 @@ static const struct dli_kind kinds[] = {
         .name = "permit semaphore",
         .renewal = 3,
         .per_owner = 1,
+        .queued = 1,
         .slots = 1,
     },
     {

@@ -5,6 +5,7 @@
  *   client.mutex   the table of entries, the life of the client (started, closed), spare connections of transactions
  *   entry.mutex    the machine of one lock name and its waiters. Taken under client.mutex or alone. The mutexes of the
  *                  members of a multi-lock are taken together, in the order of their names
+ *   waitlist.mutex    which waiters of a name ask the server, waitlist.c. Taken under entry.mutex or alone
  *   loop.mutex     the timers of one watchdog thread. Taken under entry.mutex or alone
  *   events.mutex, and those of the store: taken last
  * No mutex is held over I/O. Counters, refs and line are atomics.
@@ -38,6 +39,9 @@ struct dli_conn;
 struct dli_entry;
 struct dli_waiter;
 struct dli_run; /* multi.h */
+struct dli_waitlist;
+struct dli_group;
+struct dli_member;
 
 struct dli_client {
     pthread_mutex_t mutex;
@@ -88,6 +92,12 @@ struct dli_entry {
     struct dli_entry *before; /* with a ref: the entry of the same owner's slot - 1 */
     struct dli_link children; /* the holds of this name, by sibling; under client.mutex */
     struct dli_link sibling;
+    struct dli_waitlist *waitlist; /* of a parent whose waiters ask one for all; NULL: there is none */
+    struct dli_member *member;     /* of the parent's waitlist, while it waits; or NULL */
+    struct dli_group *promoting;   /* when the mutex is released, so many of this group may ask */
+    int promoted;
+    int64_t followers;      /* as its last answer said, so many may go on behind it */
+    int stranger;           /* it waits without a member, for want of memory */
     int64_t owner, slot;    /* of the hold */
     int64_t wanted;         /* atomic: the machine's grant number; finds the hold that a message is for */
     int64_t under;          /* READ: the grant number of owner's write hold at the acquire; 0: none */
@@ -258,6 +268,27 @@ void dli_hold_each(struct dli_entry *parent, void (*visit)(struct dli_entry *ent
 
 /* The hold with this grant number, with a ref, or NULL. */
 struct dli_entry *dli_hold_of_number(struct dli_entry *parent, int64_t number);
+
+/* ---- waitlist.c */
+
+/* NULL without memory. Free: no hold of the name is left; NULL does nothing. */
+struct dli_waitlist *dli_waitlist_new(void);
+void dli_waitlist_free(struct dli_waitlist *list);
+
+/* entry.mutex held: join or leave the waitlist of the name, and ask the server or not, as it says. */
+void dli_waitlist_settle(struct dli_entry *entry, int64_t now);
+
+/* entry.mutex held: an exchange is about to be sent. */
+void dli_waitlist_sent(struct dli_entry *entry);
+
+/* entry.mutex held: the same as settle behind an answer, which the machine has already. */
+void dli_waitlist_answered(struct dli_entry *entry, const struct dli_answer *answer, int64_t now);
+
+/* So many parked waiters of the group ask from now on. The caller holds no mutex. */
+void dli_waitlist_promote(struct dli_waitlist *list, struct dli_group *group, int count);
+
+/* A message has come. Call visit for the holds that stand for all waiters of the name, each with entry.mutex held, then pump it. */
+void dli_waitlist_each(struct dli_entry *parent, void (*visit)(struct dli_entry *entry, int64_t now));
 
 /* ---- exchange.c */
 

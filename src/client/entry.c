@@ -37,9 +37,10 @@ void dli_entry_unlock(struct dli_entry *entry)
 {
     struct dli_run *cut_off = entry->cut_off;
     uint32_t *woken = entry->woken;
-    int surplus = entry->surplus;
+    int surplus = entry->surplus, promoted = entry->promoted;
+    struct dli_group *group = entry->promoting;
 
-    entry->surplus = 0;
+    entry->surplus = entry->promoted = 0;
     entry->woken = NULL;
     entry->cut_off = NULL;
     pthread_mutex_unlock(&entry->mutex);
@@ -47,6 +48,8 @@ void dli_entry_unlock(struct dli_entry *entry)
         dli_futex_wake(woken, 1);
     if (cut_off)
         dli_run_end(cut_off);
+    if (promoted)
+        dli_waitlist_promote(entry->parent->waitlist, group, promoted);
     while (surplus-- > 0)
         dli_entry_unref(entry);
 }
@@ -65,6 +68,7 @@ static void entry_free(struct dli_entry *entry)
         ops->place_free(entry->place);
         free((void *)entry->name.text);
     }
+    dli_waitlist_free(entry->waitlist);
     pthread_mutex_destroy(&entry->mutex);
     free(entry->reason);
     free(entry);
@@ -221,7 +225,8 @@ static struct dli_entry *make(struct dli_client *client, const struct dli_kind *
 
     if (!entry)
         return NULL;
-    if (place(entry, name, size) || enlist(client, entry)) {
+    if ((kind->queued && !(entry->waitlist = dli_waitlist_new())) || place(entry, name, size) ||
+        enlist(client, entry)) {
         entry_free(entry);
         return NULL;
     }
@@ -357,6 +362,7 @@ void dli_entry_pump(struct dli_entry *entry, int64_t now)
 
     dli_waiter_deliver(entry, now);
     leave_nothing(entry, now);
+    dli_waitlist_settle(entry, now);
     dli_line_follow(entry);
     if (entry->loop && dli_mutex_wish(&entry->m, __atomic_load_n(&client->line, __ATOMIC_ACQUIRE), now, &wish)) {
         dli_exchange_submit(entry, &wish, now);

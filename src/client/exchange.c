@@ -60,6 +60,7 @@ static void digest(struct dli_entry *entry, int64_t now)
     if (answer->status == DLOCK_OK && answer->released && !entry->m.leaving && !entry->m.drop.lingered)
         dli_client_count(client, DLOCK_STAT_UNDONE, 1);
     dli_mutex_answer(&entry->m, answer, now);
+    dli_waitlist_answered(entry, answer, now);
 }
 
 static void background_done(struct dli_request *request)
@@ -104,6 +105,7 @@ static void prepare(struct dli_entry *entry, const struct dli_wish *wish, int64_
         dli_entry_owner(entry, entry->under, exchange->under);
     if (wish->want)
         __atomic_store_n(&entry->wanted, wish->want, __ATOMIC_RELAXED);
+    dli_waitlist_sent(entry);
     dli_mutex_sent(&entry->m, wish, now);
 }
 
@@ -137,6 +139,7 @@ static void pushed(struct dli_entry *entry, dlock_status status, int64_t now)
     entry->request->reason = NULL;
     entry->surplus++;
     dli_mutex_answer(&entry->m, &unsent, now);
+    dli_waitlist_answered(entry, &unsent, now);
 }
 
 void dli_exchange_submit(struct dli_entry *entry, const struct dli_wish *wish, int64_t now)
@@ -150,6 +153,7 @@ void dli_exchange_direct(struct dli_entry *entry, int64_t now)
     struct dli_wish wish;
     dlock_status status;
 
+    dli_waitlist_settle(entry, now);
     if (!entry->loop || !dli_mutex_wish(&entry->m, __atomic_load_n(&entry->client->line, __ATOMIC_ACQUIRE), now, &wish))
         return;
     prepare_push(entry, &wish, now, 1);
@@ -164,6 +168,7 @@ int64_t dli_exchange_drive(struct dli_entry *entry, struct dli_claim *claim, int
     struct dli_client *client = entry->client;
     struct dli_wish wish;
 
+    dli_waitlist_settle(entry, now);
     while ((claim->state == DLI_CLAIM_WAITING || claim->state == DLI_CLAIM_LEAVING) &&
            dli_mutex_wish(&entry->m, __atomic_load_n(&client->line, __ATOMIC_ACQUIRE), now, &wish)) {
         prepare(entry, &wish, now);

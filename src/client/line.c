@@ -270,9 +270,19 @@ static void probe(struct dli_entry *entry, int64_t now)
     dli_mutex_probe(&entry->m, now);
 }
 
+/* The lock may be free, or a permit. Waiters that are parked need not know. */
 static void hint(void *owner, const struct dli_message_target *target)
 {
-    visit_target(owner, target, probe);
+    struct dli_entry *entry = dli_entry_find(owner, target->family, target->name, target->size);
+
+    if (!entry || !entry->waitlist || target->number) {
+        if (entry)
+            dli_entry_unref(entry);
+        visit_target(owner, target, probe);
+        return;
+    }
+    dli_waitlist_each(entry, probe);
+    dli_entry_unref(entry);
 }
 
 static void granted(void *owner, const struct dli_message_target *target, int64_t seq, int64_t token, int64_t tokens)

@@ -13,6 +13,11 @@ static int someone_patient(const struct dli_mutex *m)
     return 0;
 }
 
+int dli_mutex_waits(const struct dli_mutex *m)
+{
+    return m->waiters > 0 && !m->closed && !dli_mutex_owned(m) && someone_patient(m);
+}
+
 static enum dli_mode mode_now(int patient, enum dli_line line)
 {
     if (!patient || line == DLI_LINE_ABSENT)
@@ -68,7 +73,7 @@ static void wish_want(struct dli_mutex *m, enum dli_line line, int64_t now, stru
 
 int dli_mutex_wish(struct dli_mutex *m, enum dli_line line, int64_t now, struct dli_wish *wish)
 {
-    int wants = m->waiters > 0 && !dli_mutex_owned(m) && !m->adopting && now >= m->want.at;
+    int wants = m->waiters > 0 && !m->parked && !dli_mutex_owned(m) && !m->adopting && now >= m->want.at;
 
     if (m->sent.in_flight)
         return 0;
@@ -156,6 +161,17 @@ static void granted(struct dli_mutex *m, const struct dli_answer *answer, int64_
 static int64_t safe_pause(struct dli_mutex *m)
 {
     return m->rules->safety - dli_mutex_jitter(m, m->rules->safety / 8);
+}
+
+void dli_mutex_park(struct dli_mutex *m, int on, int64_t ask_at, int64_t now)
+{
+    m->line.listen |= on;
+    m->line.needed |= on;
+    if (m->parked && !on) {
+        m->want.at = m->line.listening ? dli_earlier(ask_at, now + safe_pause(m)) : now;
+        m->probe.at = m->want.at;
+    }
+    m->parked = on;
 }
 
 /* The lock was not granted: probe again after pause. */

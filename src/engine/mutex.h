@@ -201,6 +201,7 @@ struct dli_mutex {
     int64_t waiters;
     int64_t loose; /* of them, those that are not bound */
     int closed;
+    int parked; /* waiting claims send nothing: another machine asks for them */
 
     struct dli_want want;
     struct dli_drop drop;
@@ -241,6 +242,15 @@ void dli_mutex_init(struct dli_mutex *m, const struct dli_mutex_rules *rules, ui
  * done list: HELD when the lock lingered, else DONE.
  */
 struct dli_claim *dli_mutex_acquire(struct dli_mutex *m, struct dli_claim *claim, int64_t now);
+
+/* Patient claims wait for a grant. */
+int dli_mutex_waits(const struct dli_mutex *m);
+
+/*
+ * While on, waiting claims send nothing. They stay subscribed. When it goes off, they ask at ask_at, or earlier: when
+ * the subscription is not up, after a message, and after the usual longest pause.
+ */
+void dli_mutex_park(struct dli_mutex *m, int on, int64_t ask_at, int64_t now);
 
 /* The claim is not bound any more. */
 void dli_mutex_loosen(struct dli_mutex *m, struct dli_claim *claim);

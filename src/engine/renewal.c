@@ -182,7 +182,8 @@ int64_t dli_mutex_alarm(const struct dli_mutex *m)
         at = dli_earlier(at, risk_at(m));
         if (!m->renewing.in_flight && renews(m))
             at = dli_earlier(at, m->renewing.at);
-    } else if (!m->sent.in_flight && !m->adopting && (m->waiters > 0 || m->want.state != DLI_WANT_NONE)) {
+    } else if (!m->sent.in_flight && !m->adopting &&
+               ((m->waiters > 0 && !m->parked) || m->want.state != DLI_WANT_NONE)) {
         at = m->waiters > 0 && m->want.at > m->probe.at ? m->want.at : m->probe.at;
     }
     if (m->drop.number)

@@ -50,8 +50,9 @@ struct dli_answer {
     int64_t left;        /* HELD: microseconds until the lock may be free; < 0 unknown. QUARANTINE: how long it lasts */
     int foreign;         /* HELD: by a client that is not libdlock */
     struct dli_seen seen; /* HELD */
-    int64_t cut; /* HELD: microseconds cut off a lease that was too long because the server's clock was set back */
-    int spent;   /* not GRANTED: want must not be used again. A server may have granted it, or grants it no more */
+    int64_t cut;  /* HELD: microseconds cut off a lease that was too long because the server's clock was set back */
+    int64_t more; /* GRANTED, of a semaphore: so many permits are left; -1: not known. left: when the next lease ends */
+    int spent;    /* not GRANTED: want must not be used again. A server may have granted it, or grants it no more */
 };
 
 #endif

@@ -91,11 +91,17 @@ class Wire:
         keys = self.keys if keys is None else keys
         return self.redis.command("EVALSHA", self.known[stem], len(keys), *keys, *arguments)
 
-    def acquire(self, hold: Hold, lease: int = LEASE) -> list[int]:
+    def whole(self, hold: Hold, lease: int = LEASE) -> list[int]:
+        """The reply to an acquire. A new grant also tells what is left."""
         reply: list[int] = self.run(
             f"{self.kind}_acquire", hold.id, lease, hold.permits, 1, 0, 4000, KEEP, 1, self.channel
         )
         return reply
+
+    def acquire(self, hold: Hold, lease: int = LEASE) -> list[int]:
+        """The reply to an acquire: of a grant, 1 and the token."""
+        reply = self.whole(hold, lease)
+        return reply[:2] if reply[0] == 1 else reply
 
     def release(self, hold: Hold, doubt: int = 0, rest: int = 0) -> int:
         reply: int = self.run(f"{self.kind}_release", hold.id, self.channel, 0, rest, doubt, hold.permits)

@@ -101,9 +101,15 @@ static void decode_seen(const struct dli_reply *reply, struct dli_answer *answer
     answer->cut = cut <= 0 ? 0 : cut < INT64_MAX / 1000 ? cut * 1000 : INT64_MAX;
 }
 
+/* Milliseconds in microseconds; -1 when they are negative or more than any lease. */
+static int64_t micros(int64_t ms)
+{
+    return ms < 0 || ms > INT32_MAX ? -1 : ms * 1000;
+}
+
 /*
- * {1, token, tokens} granted, {0, ms, foreign, ...} held, {-1} another kind, {-2} closed gate, {-3, ms} quarantine.
- * foreign is 2 when the id gets nothing any more.
+ * {1, token, tokens, permits left, ms} granted, {0, ms, foreign, ...} held, {-1} another kind, {-2} closed gate,
+ * {-3, ms} quarantine. foreign is 2 when the id gets nothing any more. ms: until the first lease ends.
  */
 static int decode_try(const struct dli_reply *reply, int64_t most, struct dli_answer *answer, dlock_error *box)
 {
@@ -121,12 +127,15 @@ static int decode_try(const struct dli_reply *reply, int64_t most, struct dli_an
     }
     if (code == 1) {
         answer->got = DLI_TRY_GRANTED;
+        if (!integer_at(reply, 3, &answer->more))
+            answer->more = -1;
+        answer->left = integer_at(reply, 4, &answer->left) ? micros(answer->left) : -1;
         return decode_tokens(reply, 1, most, &answer->token, &answer->tokens);
     }
     if (!integer_at(reply, 1, &answer->left))
         return 0;
     answer->got = DLI_TRY_HELD;
-    answer->left = answer->left < 0 ? -1 : answer->left > INT32_MAX ? -1 : answer->left * 1000;
+    answer->left = micros(answer->left);
     if (!integer_at(reply, 2, &foreign))
         return 0;
     answer->foreign = foreign == 1 || foreign == 2;

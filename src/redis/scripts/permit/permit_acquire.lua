@@ -1,5 +1,5 @@
 -- Acquire permits for the time of a lease. The same id sent twice gets the same grant and no shorter lease.
--- Returns {1, token}; {0, ms until the first lease ends or -1, 1}: too few are left; {-1}: keys of another kind; {-2}:
+-- Returns {1, token}, {1, token, 1, permits that are left, ms until the first lease ends}; {0, ms until the first lease ends or -1, 1}: too few are left; {-1}: keys of another kind; {-2}:
 -- the gate is closed.
 -- KEYS: lock, fence, gate, leases, once (id -> token). ARGV: owner, lease, permits, mode, listening, beat, keep, seq,
 -- channel
@@ -35,13 +35,12 @@ local function share_end()
 end
 
 local function grant(ids)
-  local token = new_token()
-  call('DECRBY', lock, #ids)
+  local token, more = new_token(), call('DECRBY', lock, #ids)
   for i = 1, #ids do
     call('ZADD', leases, text(till), ids[i])
   end
   share_end()
-  return { 1, token }
+  return { 1, token, 1, more, next_end() }
 end
 
 local left = reclaim(ARGV[9])

@@ -1,5 +1,5 @@
 -- Acquire permits of a semaphore. N counts those that are left; it does not tell who has the others. The same id sent
--- twice gets the same grant. Returns {1, token}; {0, -1, 1}: too few are left; {0, 0, 2}: this id gets nothing any
+-- twice gets the same grant. Returns {1, token}, {1, token, 1, permits that are left}; {0, -1, 1}: too few are left; {0, 0, 2}: this id gets nothing any
 -- more; {-1}: another kind of key; {-2}: the gate is closed.
 --   taken    zset, id -> token: by it, repeated acquires and releases are recognised
 --   holders  zset, "permits id" -> the ms until which the holder is known to live; see sem_holders.lua
@@ -39,4 +39,4 @@ lives(KEYS[5], owner, ARGV[3], ARGV[2])
 -- held for so long.
 call('ZREMRANGEBYSCORE', taken, '-inf', text(now() - YEAR * 1000))
 call('ZREMRANGEBYSCORE', KEYS[5], '-inf', text(millis() - YEAR))
-return { 1, token }
+return { 1, token, 1, left - permits }
