@@ -368,6 +368,8 @@ void dli_entry_pump(struct dli_entry *entry, int64_t now)
         dli_exchange_submit(entry, &wish, now);
         dli_waiter_deliver(entry, now);
     }
+    if (!entry->m.line.listen) /* the wish may have ended that: the last chance of an entry that is idle now */
+        dli_line_follow(entry);
     set_timer(entry, now);
     if (!dli_mutex_idle(&entry->m))
         return;

@@ -250,7 +250,7 @@ void dli_waitlist_settle(struct dli_entry *entry, int64_t now)
     if (waits && !entry->member && !entry->stranger)
         join(list, entry);
     if (!entry->member) {
-        entry->m.parked = 0;
+        dli_mutex_park(&entry->m, 0, now, now);
         return;
     }
     pthread_mutex_lock(&list->mutex);

@@ -172,6 +172,8 @@ void dli_mutex_park(struct dli_mutex *m, int on, int64_t ask_at, int64_t now)
         m->probe.at = m->want.at;
     }
     m->parked = on;
+    if (m->waiters == 0 && m->want.state == DLI_WANT_NONE) /* it was parked from the start: nothing else ends this */
+        m->line.listen = 0;
 }
 
 /* The lock was not granted: probe again after pause. */

@@ -1,0 +1,198 @@
+"""Many waiters of one process for one name: the first of those that wait for the same asks the server, the others are parked. Nobody is
+forgotten, and the cost of a grant does not grow with the waiters. safety_ms is long: a lost wake-up would show.
+"""
+from __future__ import annotations
+
+import random
+from typing import Any, Callable, Iterator
+
+import pytest
+
+from harness.agent import Client, Event, Lock, until
+from harness.faults import times
+from harness.kinds import one
+from harness.proxy import Proxy
+from harness.server import Server
+from harness.steps.scripts import runs, teach
+from harness.tally import tell
+
+Make = Callable[..., Any]
+QUEUED = ["read", "write", "semaphore", "permit_semaphore"]
+EXCLUSIVE = QUEUED[1:]
+PATIENT = {"safety_ms": 60_000}
+KEEPER = 1_000_000
+ENDS = ("ACQUIRED", "ACQUIRE_FAILED")
+
+
+def events(client: Client, *types: str) -> Iterator[Event]:
+    while True:
+        if (event := client.event()).type in types:
+            yield event
+
+
+def blocked(client: Client, kind: str, seats: int = 1) -> tuple[Lock, Lock]:
+    """The lock, and the one that keeps everybody out by owner KEEPER."""
+    lock = one(client, kind, seats=seats)
+    other = one(client, "write" if kind == "read" else kind, seats=seats, **({"permits": seats} if "semaphore" in kind else {}))
+    other.acquire(KEEPER, 0).ok
+    return lock, other
+
+
+def queue(lock: Lock, count: int) -> None:
+    for owner in range(1, count + 1):
+        lock.submit_acquire(owner, -1, owner).ok
+
+
+@pytest.mark.parametrize("kind", EXCLUSIVE)
+@pytest.mark.parametrize("count", [10, 100, 1000])
+def test_a_grant_costs_the_same(new_agent: Make, redis_server: Server, kind: str, count: int) -> None:
+    """Each waiter gets it once, in order: two scripts each, and a few at the start. All have asked once at most."""
+    teach(redis_server)
+    client = new_agent().open(redis_server, **PATIENT)
+    lock, other = blocked(client, kind)
+    queue(lock, count)
+    until(lambda: redis_server.command("PUBSUB", "CHANNELS", "redisson_*"))
+    before, served = runs(redis_server), []
+    other.release(KEEPER).ok
+    for event in events(client, *ENDS):
+        assert event.type == "ACQUIRED", event
+        served.append(event.owner)
+        lock.release(event.owner).ok
+        if len(served) == count:
+            break
+    assert served == sorted(served)
+    assert runs(redis_server) - before <= 2 * count + count // 10 + 20
+
+
+@pytest.mark.parametrize("count", [10, 300])
+def test_readers_enter_together(new_agent: Make, redis_server: Server, count: int) -> None:
+    teach(redis_server)
+    client = new_agent().open(redis_server, **PATIENT)
+    lock, other = blocked(client, "read")
+    queue(lock, count)
+    until(lambda: redis_server.command("PUBSUB", "CHANNELS", "redisson_*"))
+    before = runs(redis_server)
+    other.release(KEEPER).ok
+    told = events(client, *ENDS)
+    assert {next(told).owner for _ in range(count)} == set(range(1, count + 1))
+    assert runs(redis_server) - before <= count + 20
+
+
+@pytest.mark.parametrize("kind", ["semaphore", "permit_semaphore"])
+def test_as_many_as_permits_are_left(new_agent: Make, redis_server: Server, kind: str) -> None:
+    """One message tells of 7 permits: 7 waiters get one each, and no more."""
+    client, rival = new_agent().open(redis_server, **PATIENT), new_agent().open(redis_server)
+    lock = client.lock("lock", kind=kind)  # no permits yet
+    queue(lock, 20)
+    until(lambda: redis_server.command("PUBSUB", "CHANNELS", "redisson_*"))
+    rival.lock("lock", kind=kind).permits_add(7).ok
+    told = events(client, *ENDS)
+    assert [next(told).owner for _ in range(7)] == sorted(range(1, 8))
+    assert client.poll(0).readable == 0 and rival.lock("lock", kind=kind).permits().ok.value == 0
+
+
+@pytest.mark.parametrize("kind", QUEUED)
+@pytest.mark.parametrize("how", ["cancelled", "timed out"])
+def test_the_first_goes(new_agent: Make, redis_server: Server, kind: str, how: str) -> None:
+    """Another one stands for the rest."""
+    client = new_agent().open(redis_server, **PATIENT)
+    lock, other = blocked(client, kind)
+    lock.submit_acquire(1, 300 if how == "timed out" else -1, 1).ok
+    for owner in (2, 3):
+        lock.submit_acquire(owner, -1, owner).ok
+    until(lambda: redis_server.command("PUBSUB", "CHANNELS", "redisson_*"))
+    if how == "cancelled":
+        lock.cancel(1).ok
+    told = events(client, *ENDS)
+    assert next(told).owner == 1
+    other.release(KEEPER).ok
+    for owner in (2, 3):
+        event = next(told)
+        assert (event.type, event.owner) == ("ACQUIRED", owner)
+        lock.release(owner).ok
+
+
+@pytest.mark.parametrize("kind", ["semaphore", "permit_semaphore"])
+def test_the_few_do_not_wait_for_the_many(new_agent: Make, redis_server: Server, kind: str) -> None:
+    client = new_agent().open(redis_server, **PATIENT)
+    few, all_ = one(client, kind, seats=3, permits=1), one(client, kind, seats=3, permits=3)
+    few.acquire(1, 0).ok
+    all_.submit_acquire(2, -1, 2).ok
+    few.acquire(3, 5000).ok
+    few.release(1).ok, few.release(3).ok
+    assert next(events(client, *ENDS)).owner == 2
+
+
+@pytest.mark.parametrize("kind", QUEUED)
+def test_everybody_learns_of_a_failure(new_agent: Make, new_server: Make, kind: str) -> None:
+    """Waits that end while the server is away end with that reason, for those who never asked as well."""
+    server = new_server()
+    client = new_agent().open(server, connect_timeout_ms=300, **PATIENT)
+    lock, _ = blocked(client, kind)
+    for owner in range(1, 21):
+        lock.submit_acquire(owner, 3000, owner).ok
+    until(lambda: server.command("PUBSUB", "CHANNELS", "redisson_*"))
+    server.kill()
+    told = events(client, *ENDS)
+    ends = [next(told) for _ in range(20)]
+    assert {event.type for event in ends} == {"ACQUIRE_FAILED"} and {event.status for event in ends} == {-300}, ends
+    tell(done=1, fired=1)
+
+
+class Crowd:
+    """Owners of one lock in one process, who acquire, hold and release; some give up. Runs in the test's thread, event by event."""
+
+    def __init__(self, client: Client, lock: Lock, owners: int, seed: int) -> None:
+        self.client, self.lock, self.random = client, lock, random.Random(seed)
+        self.turns = dict.fromkeys(range(1, owners + 1), 0)
+        for owner in self.turns:
+            self.ask(owner)
+
+    def ask(self, owner: int) -> None:
+        self.lock.submit_acquire(owner, self.random.choice([-1, -1, 5, 50]), owner).ok
+
+    def went_on(self, before: dict[int, int]) -> bool:
+        """Whether everybody has had a turn since. Reads some events."""
+        for _ in range(200):
+            if not self.step():
+                break
+        return all(self.turns[owner] > turns for owner, turns in before.items())
+
+    def step(self) -> bool:
+        """One event, if there is one."""
+        if not self.client.poll(0).readable:
+            return False
+        event = self.client.event()
+        if event.type == "ACQUIRED":
+            self.turns[event.owner] += 1
+            self.lock.submit_release(event.owner, event.owner)
+        elif event.type in ("ACQUIRE_FAILED", "RELEASED", "RELEASE_FAILED"):
+            self.ask(event.owner)
+        elif event.type == "LOST":
+            self.lock.submit_release(event.owner, event.owner)
+            self.ask(event.owner)
+        if self.random.random() < 0.02:
+            self.lock.cancel(self.random.choice(list(self.turns)))
+        return True
+
+
+@pytest.mark.parametrize("kind", EXCLUSIVE)
+@pytest.mark.parametrize("cuts", [False, True])
+@pytest.mark.parametrize("seeds", times(1, 12, seconds=900))
+def test_nobody_is_forgotten(new_agent: Make, new_proxy: Make, redis_server: Server, kind: str, cuts: bool, seeds: int) -> None:
+    """Two processes, 30 owners each, waits of all lengths, cancels, and with cuts: lost connections. All go on getting their turns."""
+    for seed in range(seeds):
+        redis_server.command("FLUSHALL")
+        proxy: Proxy = new_proxy(redis_server)
+        clients = [new_agent().open(proxy, lease_ms=2000, **PATIENT) for _ in range(2)]
+        seats = random.Random(seed).choice([1, 3])
+        crowds = [Crowd(client, one(client, kind, seats=seats), 30, seed + number)
+                  for number, client in enumerate(clients)]  # fmt: skip
+        for round_ in range(4):
+            before = [dict(crowd.turns) for crowd in crowds]
+            if cuts and round_:
+                proxy.cut()
+            until(lambda: all([crowd.went_on(then) for crowd, then in zip(crowds, before)]), 40)
+        for client in clients:
+            client.agent.kill()
+    tell(done=seeds, fired=seeds if cuts else 0)
