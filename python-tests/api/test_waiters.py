@@ -71,6 +71,7 @@ def test_found_as_by_a_walk(seeds: int, steps: int) -> None:
     assert counted["most"] > 1000 and min(counted.values()) > 0, counted
 
 
+@pytest.mark.house  # the program is compiled here with a sanitizer of its own
 @pytest.mark.parametrize("mutant", mutants.WAITERS, ids=lambda mutant: f"{mutant.number}: {mutant.what}")
 def test_mutant(mutant: mutants.Mutant, tmp_path: pathlib.Path) -> None:
     folder = mutants.copy_of(ROOT, tmp_path, mutant)
