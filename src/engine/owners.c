@@ -28,19 +28,24 @@ static int has_room(size_t size, int64_t count)
     return (uint64_t)count <= size / 4 * 3;
 }
 
-static void put(struct dli_owners *owners, struct dli_claim *claim)
+static void put(struct dli_owners *owners, struct dli_owner_slot slot)
 {
-    size_t i = home(owners, claim->owner);
+    size_t i = home(owners, slot.owner);
 
     while (owners->slots[i].claim)
         i = after(owners, i);
-    owners->slots[i] = (struct dli_owner_slot){claim->owner, claim};
+    owners->slots[i] = slot;
+}
+
+static void put_claim(struct dli_owners *owners, struct dli_claim *claim)
+{
+    put(owners, (struct dli_owner_slot){claim->owner, claim});
 }
 
 static void put_list(struct dli_owners *owners, const struct dli_link *list)
 {
     for (const struct dli_link *link = list->next; link != list; link = link->next)
-        put(owners, DLI_OBJECT(link, struct dli_claim, link));
+        put_claim(owners, DLI_OBJECT(link, struct dli_claim, link));
 }
 
 /* A table of size slots takes the place of the one there is. -1: no memory, nothing changes. */
@@ -51,10 +56,10 @@ static int resize(struct dli_mutex *m, size_t size)
 
     if (!fresh.slots)
         return -1;
-    if (old->slots) {
+    if (old->slots) { /* the claims themselves are not touched: many lie outside of the cache */
         for (size_t i = 0; i < old->size; i++)
             if (old->slots[i].claim)
-                put(&fresh, old->slots[i].claim);
+                put(&fresh, old->slots[i]);
     } else {
         put_list(&fresh, &m->waiting);
         put_list(&fresh, &m->lost);
@@ -82,7 +87,7 @@ void dli_owners_add(struct dli_mutex *m, struct dli_claim *claim)
         if (owners->count > FEW)
             resize(m, size); /* the lists have the claim, too */
     } else if (has_room(owners->size, owners->count) || !resize(m, owners->size * 2)) {
-        put(owners, claim);
+        put_claim(owners, claim);
     } else {
         drop_table(owners);
     }
