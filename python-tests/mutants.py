@@ -467,6 +467,36 @@ FORGETFUL = (
     )),
 )  # fmt: skip
 
+# Of many waiters in one process: native/sim/waiters.c finds these.
+WAITERS = (
+    Mutant(711, "claims behind a removed one are not found any more", (
+        ("engine/owners.c", "        if (((i - begin) & mask) < ((i - hole) & mask))\n", "        if (begin <= mask)\n"),
+    )),
+    Mutant(712, "a lost claim stays in the table when its owner has seen the loss", (
+        ("engine/mutex.c", "        dli_list_remove(&claim->link);\n        dli_owners_remove(m, claim);\n        claim->state = DLI_CLAIM_DONE;",
+         "        dli_list_remove(&claim->link);\n        claim->state = DLI_CLAIM_DONE;"),
+    )),
+    Mutant(713, "without memory for a larger table the new claim is in none", (
+        ("engine/owners.c", "    } else {\n        drop_table(owners);\n    }", "    }"),
+    )),
+    Mutant(714, "a probe ends tries that came after it", (
+        ("engine/mutex.c", " && claim->after < seq)", " && claim->after <= seq)"),
+    )),
+    Mutant(715, "a try that has ended counts as one that waits", (
+        ("engine/mutex.c", "    m->hasty -= !claim->patient;\n", ""),
+    )),
+    Mutant(716, "the table never gets smaller", (
+        ("engine/owners.c", "(uint64_t)owners->count < owners->size / 16", "(uint64_t)owners->count < owners->size / 16384"),
+    )),
+    Mutant(717, "owners at equal distances crowd in one place", (
+        ("engine/owners.c", "    x = (x ^ x >> 33) * UINT64_C(0xff51afd7ed558ccd);\n    x = (x ^ x >> 33) * UINT64_C(0xc4ceb9fe1a85ec53);\n", ""),
+    )),
+)  # fmt: skip
+# Found by the CPU time of many waiters.
+WALKS = Mutant(718, "many waiters are walked", edits=(
+    ("engine/owners.c", "        if (owners->count > FEW)\n", "        if (owners->count < 0)\n"),
+))  # fmt: skip
+
 # Found by test_batch.py, of the replies to many callers in one.
 BATCH = Mutant(602, "the first answer of a batch is everybody's", edits=(
     ("redis/pipe/pipe_io.c", "dli_batch_reply(call, &reply->items[i], room)", "dli_batch_reply(call, &reply->items[0], room)"),

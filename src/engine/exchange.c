@@ -5,17 +5,9 @@
 
 enum { TOKEN_BITS = 53 };
 
-static int someone_patient(const struct dli_mutex *m)
-{
-    for (const struct dli_link *link = m->waiting.next; link != &m->waiting; link = link->next)
-        if (DLI_OBJECT(link, struct dli_claim, link)->patient)
-            return 1;
-    return 0;
-}
-
 int dli_mutex_waits(const struct dli_mutex *m)
 {
-    return m->waiters > 0 && !m->closed && !dli_mutex_owned(m) && someone_patient(m);
+    return m->waiters > m->hasty && !m->closed && !dli_mutex_owned(m);
 }
 
 static enum dli_mode mode_now(int patient, enum dli_line line)
@@ -65,7 +57,7 @@ static void wish_want(struct dli_mutex *m, enum dli_line line, int64_t now, stru
         new_number(m);
     wish->want = m->want.number;
     wish->lease = first->lease;
-    wish->patient = someone_patient(m);
+    wish->patient = m->waiters > m->hasty;
     wish->mode = mode_now(wish->patient, line);
     wish->seq = ++m->probe.seq;
     wish->seen = seen_now(m, now);

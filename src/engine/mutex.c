@@ -11,6 +11,7 @@ void dli_mutex_init(struct dli_mutex *m, const struct dli_mutex_rules *rules, ui
     m->rules = rules;
     m->noise = seed | 1;
     dli_list_init(&m->waiting);
+    dli_list_init(&m->tries);
     dli_list_init(&m->lost);
     dli_list_init(&m->done);
     dli_list_init(&m->reports);
@@ -35,12 +36,21 @@ void dli_mutex_begin_waiting(struct dli_mutex *m, struct dli_claim *claim)
     claim->after = m->probe.seq;
     m->waiters++;
     m->loose += !claim->bound;
+    m->hasty += !claim->patient;
+    if (!claim->patient)
+        dli_list_append(&m->tries, &claim->report);
+    dli_list_append(&m->waiting, &claim->link);
+    dli_owners_add(m, claim);
 }
 
-static void end_waiting(struct dli_mutex *m, const struct dli_claim *claim)
+static void end_waiting(struct dli_mutex *m, struct dli_claim *claim)
 {
     m->waiters--;
     m->loose -= !claim->bound;
+    m->hasty -= !claim->patient;
+    dli_list_remove(&claim->report);
+    dli_list_remove(&claim->link);
+    dli_owners_remove(m, claim);
 }
 
 void dli_mutex_loosen(struct dli_mutex *m, struct dli_claim *claim)
@@ -54,6 +64,8 @@ void dli_mutex_settle(struct dli_mutex *m, struct dli_claim *claim, dlock_status
 {
     if (claim->state == DLI_CLAIM_WAITING)
         end_waiting(m, claim);
+    if (claim->state == DLI_CLAIM_LOST)
+        dli_owners_remove(m, claim);
     if (m->leaving == claim)
         m->leaving = NULL;
     if (m->holder == claim)
@@ -64,18 +76,21 @@ void dli_mutex_settle(struct dli_mutex *m, struct dli_claim *claim, dlock_status
     dli_list_append(&m->done, &claim->link);
 }
 
-/* End the claims that came before probe seq. */
+/* The waiting claim, or the one that is not patient, that came first. NULL: there is none. */
+static struct dli_claim *first_waiting(const struct dli_mutex *m, int impatient_only)
+{
+    if (impatient_only)
+        return m->hasty > 0 ? DLI_OBJECT(m->tries.next, struct dli_claim, report) : NULL;
+    return m->waiters > 0 ? DLI_OBJECT(m->waiting.next, struct dli_claim, link) : NULL;
+}
+
+/* End the claims that came before probe seq: they are the first ones. */
 static void end_waiting_before(struct dli_mutex *m, dlock_status status, int impatient_only, int64_t seq)
 {
-    struct dli_link *link = m->waiting.next;
+    struct dli_claim *claim;
 
-    while (link != &m->waiting) {
-        struct dli_claim *claim = DLI_OBJECT(link, struct dli_claim, link);
-
-        link = link->next;
-        if (claim->after < seq && (!impatient_only || !claim->patient))
-            dli_mutex_settle(m, claim, status);
-    }
+    while ((claim = first_waiting(m, impatient_only)) && claim->after < seq)
+        dli_mutex_settle(m, claim, status);
 }
 
 void dli_mutex_end_waiting(struct dli_mutex *m, dlock_status status, int impatient_only)
@@ -88,26 +103,15 @@ void dli_mutex_end_answered(struct dli_mutex *m, dlock_status status, int impati
     end_waiting_before(m, status, impatient_only, m->sent.wish.seq);
 }
 
-static struct dli_claim *in_list(const struct dli_link *list, int64_t owner)
-{
-    for (const struct dli_link *link = list->next; link != list; link = link->next) {
-        struct dli_claim *claim = DLI_OBJECT(link, struct dli_claim, link);
-
-        if (claim->owner == owner)
-            return claim;
-    }
-    return NULL;
-}
-
 struct dli_claim *dli_mutex_find(const struct dli_mutex *m, int64_t owner)
 {
     struct dli_claim *claim;
 
     if (m->holder && m->holder->owner == owner)
         return m->holder;
-    if ((claim = in_list(&m->waiting, owner)))
+    if ((claim = dli_owners_waiting(m, owner)))
         return claim;
-    return in_list(&m->lost, owner);
+    return dli_owners_lost(m, owner);
 }
 
 struct dli_claim *dli_mutex_reenter(struct dli_mutex *m, int64_t owner, int64_t now)
@@ -124,7 +128,7 @@ static void forget_lost(struct dli_mutex *m, int64_t owner)
 {
     struct dli_claim *claim;
 
-    while ((claim = in_list(&m->lost, owner)))
+    while ((claim = dli_owners_lost(m, owner)))
         dli_mutex_settle(m, claim, DLOCK_LOST);
 }
 
@@ -132,7 +136,6 @@ static void forget_lost(struct dli_mutex *m, int64_t owner)
 static void begin(struct dli_mutex *m, struct dli_claim *claim, int64_t now)
 {
     dli_mutex_begin_waiting(m, claim);
-    dli_list_append(&m->waiting, &claim->link);
     if (m->handover.linger_until)
         dli_mutex_take_up(m, now);
     else if (m->waiters == 1 || m->probe.failure != DLOCK_OK || !claim->patient)
@@ -147,7 +150,7 @@ struct dli_claim *dli_mutex_acquire(struct dli_mutex *m, struct dli_claim *claim
 
     if (older)
         return older;
-    if (!m->closed && (!claim->bound || m->loose > 0) && (older = in_list(&m->waiting, claim->owner)))
+    if (!m->closed && (!claim->bound || m->loose > 0) && (older = dli_owners_waiting(m, claim->owner)))
         return older;
     forget_lost(m, claim->owner);
     claim->state = DLI_CLAIM_IDLE;
@@ -178,7 +181,6 @@ void dli_mutex_take_turn(struct dli_mutex *m, int64_t now)
 {
     struct dli_claim *claim = DLI_OBJECT(m->waiting.next, struct dli_claim, link);
 
-    dli_list_remove(&claim->link);
     end_waiting(m, claim);
     claim->state = DLI_CLAIM_HELD;
     claim->count = 1;
@@ -287,11 +289,12 @@ dlock_status dli_mutex_release(struct dli_mutex *m, int64_t owner, int64_t now, 
         m->holder->count--;
         return DLOCK_OK;
     }
-    claim = in_list(&m->lost, owner);
+    claim = dli_owners_lost(m, owner);
     if (!claim)
         return DLOCK_NOT_HELD;
     if (--claim->count == 0) {
         dli_list_remove(&claim->link);
+        dli_owners_remove(m, claim);
         claim->state = DLI_CLAIM_DONE;
         *settled = claim;
     }

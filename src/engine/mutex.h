@@ -36,6 +36,7 @@
 #include "base/list.h"
 #include "dlock.h"
 #include "lease.h"
+#include "owners.h"
 
 enum dli_claim_state {
     DLI_CLAIM_IDLE,
@@ -50,7 +51,7 @@ enum { DLI_REPORT_AT_RISK = 1, DLI_REPORT_LOST = 2 };
 
 struct dli_claim {
     struct dli_link link;   /* in waiting, lost or done of the machine */
-    struct dli_link report; /* in reports of the machine */
+    struct dli_link report; /* in reports of the machine; WAITING and not patient: in tries */
     enum dli_claim_state state;
     int64_t owner;
     int64_t until;    /* WAITING: give up then. LEAVING: stop waiting for the server then */
@@ -199,7 +200,10 @@ struct dli_mutex {
     struct dli_link done;    /* settled claims for the caller to take */
     struct dli_link reports; /* claims with something to report */
     int64_t waiters;
-    int64_t loose; /* of them, those that are not bound */
+    int64_t loose;            /* of them, those that are not bound */
+    int64_t hasty;            /* of them, those that are not patient */
+    struct dli_link tries;    /* these, in the same order */
+    struct dli_owners owners; /* finds those in waiting and lost */
     int closed;
     int parked; /* waiting claims send nothing: another machine asks for them */
 
@@ -377,7 +381,7 @@ void dli_mutex_stop_linger(struct dli_mutex *m, int64_t now);
 
 /* ---- between the engine's own files */
 
-void dli_mutex_begin_waiting(struct dli_mutex *m, struct dli_claim *claim);
+void dli_mutex_begin_waiting(struct dli_mutex *m, struct dli_claim *claim); /* last in line */
 void dli_mutex_drop(struct dli_mutex *m, int64_t number, int64_t lasts, int64_t now);
 void dli_mutex_settle(struct dli_mutex *m, struct dli_claim *claim, dlock_status result);
 void dli_mutex_end_waiting(struct dli_mutex *m, dlock_status status, int impatient_only);

@@ -32,6 +32,7 @@ void dli_mutex_lose(struct dli_mutex *m, int32_t cause, int64_t now)
     claim->state = DLI_CLAIM_LOST;
     claim->cause = cause;
     dli_list_append(&m->lost, &claim->link);
+    dli_owners_add(m, claim);
     report(m, claim, DLI_REPORT_LOST);
     dli_mutex_start_drop(m, now); /* also when it was taken: a probe in flight may put it in line again */
     if (cause != DLOCK_CAUSE_TAKEN)

@@ -55,6 +55,7 @@ int dli_mutex_adopt(struct dli_mutex *m, struct dli_claim *claim, int64_t number
     m->tokens.end = token + 1;
     m->renewing.at = stamp + m->grant.lease / 3;
     dli_mutex_begin_waiting(m, claim);
+    dli_list_remove(&claim->link);
     dli_list_append(m->waiting.next, &claim->link); /* before the claims that came during the adoption */
     dli_mutex_take_turn(m, now);
     return 1;
