@@ -105,11 +105,13 @@ How to read the tables:
 def document(sections: Sequence[Section], about: str, plot: Optional[str]) -> str:
     targets = [target for section in sections for target in section.targets]
     parts = ["# Benchmarks\n", "Written by `./dev bench`. " + about + "\n", METHOD]
-    parts += ["## Targets\n", table(["row", "what", "target", "measured", ""], [target.cells() for target in targets])]
+    if targets:
+        parts += ["## Targets\n", table(["row", "what", "target", "measured", ""], [target.cells() for target in targets])]
     if plot:
         parts.append(f"![measured against target]({plot})\n")
     for section in sections:
-        parts += [f"## {section.title}\n", section.text.strip() + "\n", table(section.head, section.rows)]
+        parts += [f"## {section.title}\n", section.text.strip() + "\n"]
+        parts += [table(section.head, section.rows)] if section.rows else []
     return "\n".join(parts)
 
 

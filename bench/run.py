@@ -20,6 +20,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import bindings  # noqa: E402
 import cluster  # noqa: E402
+import redisson  # noqa: E402
 import scale  # noqa: E402
 from report import Section, Spread, Target, document, draw, facts, number, part, part_of, with_part  # noqa: E402
 from server import ROOT, Server  # noqa: E402
@@ -370,7 +371,8 @@ def row_cluster(bench: Bench) -> list[Section]:
 
 
 ROWS = {"pair": row_pair, "own": row_own, "processes": row_processes, "threads": row_threads, "wake": row_wake, "keep": row_keep,
-        "kinds": row_kinds, "cluster": row_cluster, "names": row_names, "scale": scale.row_scale}
+        "kinds": row_kinds, "cluster": row_cluster, "names": row_names, "scale": scale.row_scale,
+        "redisson": redisson.row_redisson}
 
 
 def same_commands(bench: Bench) -> None:
