@@ -124,21 +124,22 @@ hand-offs for one lock."""
 # ---- waiters
 
 
+def waited(bench: Bench, peer: Peer, way: str, kind: str, size: int) -> Result:
+    if way == "dlock":
+        return drained(bench, kind, size)
+    bench.fresh()
+    return peer.ask("drain", kind, size, bench.some(1, 0.3), limit(bench))
+
+
 def waiters(bench: Bench, peer: Peer) -> Section:
     from run import interleave, spread
-
-    def run(way: str) -> Result:
-        if way == "dlock":
-            return drained(bench, kind, size)
-        bench.fresh()
-        return peer.ask("drain", kind, size, bench.some(1, 0.3), limit(bench))
 
     bench.place("free")
     peer.pin(set(bench.cores))
     rows = []
     for kind, (name, theirs) in DRAINED.items():
         for size in SIZES:
-            found = interleave(bench.rounds(5), ["dlock", "redisson"], run)
+            found = interleave(bench.rounds(5), ["dlock", "redisson"], lambda way: waited(bench, peer, way, kind, size))
             for way, all_ in found.items():
                 fields = [str(spread(all_, field)) for field in ("granted_per_s", "queued_us", "granted_scripts", "granted_commands")]
                 rows.append([f"{name}, {size:,}", "libdlock" if way == "dlock" else f"Redisson {theirs}", *fields,
