@@ -6,17 +6,15 @@ import pathlib
 import subprocess
 import sys
 import tempfile
-from typing import TYPE_CHECKING, Optional, Sequence
+from typing import Optional, Sequence
 
-import server  # noqa: F401  (it puts python-tests on the path)
+from chart import bars
+from measure import Bench, Result, interleave, spread
 from report import Section, Spread, number
 from scale import limit, program as drained
 
 from harness import java  # noqa: E402
 from harness.build import clean_env  # noqa: E402
-
-if TYPE_CHECKING:
-    from run import Bench, Result
 
 VERSION = java.VERSIONS[0]
 SOURCE = pathlib.Path(__file__).resolve().parent / "redisson/Peer.java"
@@ -102,15 +100,14 @@ def times(ours: Sequence[Result], theirs: Sequence[Result], field: str) -> str:
 
 
 def callers(bench: Bench, peer: Peer) -> Section:
-    from run import interleave, spread
-
-    rows = []
+    rows, groups = [], []
     for case in CASES:
         name, what, _, where, _ = case
         cores = bench.place(where)
         peer.pin(cores or set(bench.cores))
         found = interleave(bench.rounds(7), list(WAYS), lambda way: called(bench, peer, way, case, cores))
         field = "per_s" if what == "own" else "handoffs_per_s"
+        groups.append(bars(f"{'pairs' if what == 'own' else 'hand-offs'}, {name}, {where}", WAYS, found, lambda result: result[field]))
         for way, all_ in found.items():
             rows.append([f"{name}, {where}", WAYS[way], str(spread(all_, "per_s")), str(spread(all_, field)) if what == "one" else "",
                          str(spread(all_, "p50")), str(spread(all_, "p99")), "" if way == "dlock" else times(found["dlock"], all_, field)])
@@ -118,7 +115,7 @@ def callers(bench: Bench, peer: Peer) -> Section:
 one, as every grant of libdlock. One thread per caller, over TCP. One lock: hand-offs are acquisitions by another caller than the last one,
 and latencies are of the wait; else they are of the pair. The last column is the rate of libdlock relative to the way, in the same rounds:
 hand-offs for one lock."""
-    return Section("Redisson", text, ["case", "way", "pairs/s", "hand-offs/s", "p50 us", "p99 us", "libdlock's rate"], rows, [])
+    return Section("Redisson", text, ["case", "way", "pairs/s", "hand-offs/s", "p50 us", "p99 us", "libdlock's rate"], rows, [], groups)
 
 
 # ---- waiters
@@ -132,23 +129,23 @@ def waited(bench: Bench, peer: Peer, way: str, kind: str, size: int) -> Result:
 
 
 def waiters(bench: Bench, peer: Peer) -> Section:
-    from run import interleave, spread
-
     bench.place("free")
     peer.pin(set(bench.cores))
-    rows = []
+    rows, groups = [], []
     for kind, (name, theirs) in DRAINED.items():
         for size in SIZES:
             found = interleave(bench.rounds(5), ["dlock", "redisson"], lambda way: waited(bench, peer, way, kind, size))
+            names = {"dlock": "libdlock", "redisson": f"Redisson {theirs}"}
+            groups.append(bars(f"grants, {size:,} wait: {name}", names, found, lambda result: result["granted_per_s"]))
             for way, all_ in found.items():
                 fields = [str(spread(all_, field)) for field in ("granted_per_s", "queued_us", "granted_scripts", "granted_commands")]
-                rows.append([f"{name}, {size:,}", "libdlock" if way == "dlock" else f"Redisson {theirs}", *fields,
+                rows.append([f"{name}, {size:,}", names[way], *fields,
                              number(spread(all_, "part").low), "" if way == "dlock" else times(found["dlock"], all_, "granted_per_s")])
     text = f"""As in the section on many waiters: one owner holds, the others wait, and each releases at once what it gets. Redisson does it with its
 asynchronous methods, because it would need a thread for each waiter otherwise. Its fair waiters subscribe to a channel each; for them
 `subscriptionsPerConnection` is 1,000. A case stops after {limit(bench):g} s."""
     head = ["kind, waiters", "way", "grants/s", "queued us", "scripts per grant", "commands per grant", "got it", "libdlock's rate"]
-    return Section("Redisson, many waiters", text, head, rows, [])
+    return Section("Redisson, many waiters", text, head, rows, [], groups)
 
 
 def row_redisson(bench: Bench) -> list[Section]:

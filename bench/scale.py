@@ -1,12 +1,10 @@
 """Many waiters of one process want one lock: does the rate stay the same when there are more of them?"""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Sequence
+from typing import Sequence
 
+from measure import Bench, Result, interleave
 from report import Section, Spread, Target, number
-
-if TYPE_CHECKING:
-    from run import Bench, Result
 
 KINDS = {"mutex": "mutex", "fair": "fair", "write": "write", "semaphore": "semaphore, 1 permit", "permits": "permit semaphore, 1 permit",
          "read": "read, all get it"}
@@ -48,8 +46,6 @@ def row(kind: str, waiters: int, phase: str, all_: Sequence[Result], few: Sequen
 
 
 def row_scale(bench: Bench) -> list[Section]:
-    from run import interleave
-
     bench.place("free")
     sizes = SIZES[:-1] if bench.quick else SIZES
     rows, fell = [], []
