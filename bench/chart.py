@@ -25,7 +25,7 @@ def group(axes: Any, top: float, one: Bars) -> list[tuple[float, str]]:
         axes.barh(top + place, rate.median, color=OURS if name.startswith("libdlock") else THEIRS, height=0.75)
         text, colour = f" {number(rate.median)}", "black"
         if place == 1 and one.ratio:
-            text += f"   {number(one.ratio.median)}x" + (" the best of the others" if len(one.ways) > 2 else "")
+            text += f" · {number(one.ratio.median)}x" + (" the best of the others" if len(one.ways) > 2 else "")
             colour = OURS if one.ratio.median >= 1 else LESS
         axes.text(rate.median, top + place, text, va="center", ha="left", color=colour, weight="bold" if place == 1 else "normal")
         labels.append((top + place, name.replace("`", "")))
@@ -57,7 +57,7 @@ def draw(sections: Sequence[Section], path: pathlib.Path) -> None:
     for tick, label in zip(axes.get_yticklabels(), labels):
         tick.set_weight("bold" if label[1] in {one.case for one in every} else "normal")
     axes.tick_params(axis="y", length=0)
-    axes.set_xlabel("per second, logarithmic; longer is better. The number with x: libdlock's rate relative to the other way")
+    axes.set_xlabel("per second, logarithmic: longer is better; with x: libdlock's rate relative to the other way")
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None})
     pyplot.close(figure)

@@ -141,9 +141,10 @@ def waiters(bench: Bench, peer: Peer) -> Section:
                 fields = [str(spread(all_, field)) for field in ("granted_per_s", "queued_us", "granted_scripts", "granted_commands")]
                 rows.append([f"{name}, {size:,}", names[way], *fields,
                              number(spread(all_, "part").low), "" if way == "dlock" else times(found["dlock"], all_, "granted_per_s")])
-    text = f"""As in the section on many waiters: one owner holds, the others wait, and each releases at once what it gets. Redisson does it with its
-asynchronous methods, because it would need a thread for each waiter otherwise. Its fair waiters subscribe to a channel each; for them
-`subscriptionsPerConnection` is 1,000. A case stops after {limit(bench):g} s."""
+    text = f"""As in the section on many waiters: one owner holds, the others wait, and each releases at once what it gets. Redisson has a thread for
+each waiter, which its queueing time includes. Its fair waiters subscribe to a channel each; for them `subscriptionsPerConnection` is 1,000.
+A case stops after {limit(bench):g} s. A release of Redisson's write lock wakes the threads that sleep just then. A thread that is asking
+meanwhile misses it, and sleeps until the lease ends: then *got it* is below 1 for few waiters, too."""
     head = ["kind, waiters", "way", "grants/s", "queued us", "scripts per grant", "commands per grant", "got it", "libdlock's rate"]
     return Section("Redisson, many waiters", text, head, rows, [], groups)
 

@@ -150,7 +150,7 @@ def row_wake(bench: Bench) -> list[Section]:
     targets = [Target("release to acquired", "p50 to BLPOP's", ratio(results["dlock"], results["blpop"], "wake_p50"), 2.2, True)]
     text = """One process holds the lock, another waits and sleeps. Measured from just before the release in one to the return from acquire in the
 other. BLPOP is the least that a server can do: one push, no lock."""
-    group = bars("1 / time from release to acquired elsewhere", names, results, lambda result: 1e6 / result["wake_p50"])
+    group = bars("wake-ups of another process, 1 / p50", names, results, lambda result: 1e6 / result["wake_p50"])
     return [Section("Release in one process to acquired in another", text, ["way", "p50 us", "p99 us"], rows, targets, [group])]
 
 

@@ -8,7 +8,7 @@
  *
  *   own KIND THREADS SECONDS            each thread has its own lock
  *   one KIND THREADS SECONDS            all threads want one lock
- *   drain KIND WAITERS SECONDS LIMIT    what bench/native/scale.c does, by the asynchronous methods
+ *   drain KIND WAITERS SECONDS LIMIT    what bench/native/scale.c does, with a thread for each waiter
  *
  * An error ends the JVM with a stack trace.
  */
@@ -18,12 +18,11 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.CompletionStage;
+import java.util.concurrent.Callable;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
-import java.util.function.BiFunction;
-import java.util.function.LongFunction;
+import java.util.function.Consumer;
 import org.redisson.Redisson;
 import org.redisson.api.*;
 import org.redisson.api.redisnode.RedisNode;
@@ -193,24 +192,23 @@ public final class Peer {
 
     // ---- many waiters
 
-    /** One object whose callers are numbers, as threads are for Redisson. What acquire ends with is passed to release. */
-    private record Queue(
-            LongFunction<CompletionStage<?>> acquire, BiFunction<Long, Object, CompletionStage<?>> release) {}
+    /** One object that is acquired and released. What acquire returns is passed to release. */
+    private record Queue(Callable<Object> acquire, Consumer<Object> release) {}
 
     private Queue queue(String kind) {
         String name = name();
         if (kind.equals("semaphore")) {
             RSemaphore semaphore = redisson.getSemaphore(name);
             semaphore.trySetPermits(1);
-            return new Queue(caller -> semaphore.acquireAsync(), (caller, held) -> semaphore.releaseAsync());
+            return new Queue(() -> { semaphore.acquire(); return null; }, held -> semaphore.release());
         }
         if (kind.equals("permits")) {
             RPermitExpirableSemaphore permits = redisson.getPermitExpirableSemaphore(name);
             permits.trySetPermits(1);
-            return new Queue(caller -> permits.acquireAsync(), (caller, held) -> permits.releaseAsync((String) held));
+            return new Queue(permits::acquire, held -> permits.release((String) held));
         }
         RLock lock = lock(kind, name);
-        return new Queue(caller -> lock.lockAsync(caller), (caller, held) -> lock.unlockAsync(caller));
+        return new Queue(() -> { lock.lock(); return null; }, held -> lock.unlock());
     }
 
     /** Calls that the server has counted: all, scripts. */
@@ -233,6 +231,7 @@ public final class Peer {
     private static final class Sums {
         long grants, drainedNs, queuedNs, queued, commands, scripts;
         double part = 1;
+        boolean stopped;
     }
 
     private void drains(String kind, int waiters, double seconds, double limit) throws Exception {
@@ -240,7 +239,7 @@ public final class Peer {
         Sums sums = new Sums();
         for (boolean first = true; first || System.nanoTime() < Math.min(end, last); first = false) {
             round(queue(kind), waiters, last, sums);
-            if (sums.part < 1) { // waiters are left: they end with their client
+            if (sums.stopped) { // waiters are left: they end with their client
                 redisson.shutdown();
                 open();
                 break;
@@ -253,30 +252,52 @@ public final class Peer {
         report("part", sums.part);
     }
 
-    private void round(Queue queue, int waiters, long limit, Sums sums) throws Exception {
-        AtomicInteger granted = new AtomicInteger();
-        CountDownLatch released = new CountDownLatch(waiters);
-        Object held = queue.acquire().apply(waiters + 1).toCompletableFuture().get();
-        long began = System.nanoTime();
-        for (int i = 1; i <= waiters; i++) {
-            long caller = i;
-            queue.acquire().apply(caller).thenAccept(got -> {
+    /** The waiters of one round, of which the main thread knows how many got the lock. */
+    private static final class Waiters {
+        final AtomicInteger granted = new AtomicInteger();
+        final CountDownLatch released;
+        volatile boolean over; // the round was stopped: waiters fail with their client
+
+        Waiters(int count) {
+            released = new CountDownLatch(count);
+        }
+
+        void waitFor(Queue queue) {
+            try {
+                Object held = queue.acquire().call();
                 granted.incrementAndGet();
-                queue.release().apply(caller, got).thenRun(released::countDown);
-            });
+                queue.release().accept(held);
+                released.countDown();
+            } catch (Exception error) {
+                if (!over) {
+                    fail(error);
+                }
+            }
+        }
+    }
+
+    private void round(Queue queue, int count, long limit, Sums sums) throws Exception {
+        Waiters waiters = new Waiters(count);
+        Object held = queue.acquire().call();
+        long began = System.nanoTime();
+        for (int i = 0; i < count; i++) {
+            Thread thread = new Thread(() -> waiters.waitFor(queue));
+            thread.setDaemon(true);
+            thread.start();
         }
         sums.queuedNs += settle(began, began + (limit - began) / 2) - began;
-        sums.queued += waiters;
+        sums.queued += count;
         long[] before = calls();
         began = System.nanoTime();
-        queue.release().apply(waiters + 1L, held);
-        released.await(Math.max(limit - began, 0), TimeUnit.NANOSECONDS);
+        queue.release().accept(held);
+        waiters.over = !waiters.released.await(Math.max(limit - began, 0), TimeUnit.NANOSECONDS);
+        sums.stopped = waiters.over;
         sums.drainedNs += System.nanoTime() - began;
         long[] after = calls();
         sums.commands += after[0] - before[0];
         sums.scripts += after[1] - before[1];
-        sums.grants += granted.get();
-        sums.part = Math.min(sums.part, (double) granted.get() / waiters);
+        sums.grants += waiters.granted.get();
+        sums.part = Math.min(sums.part, (double) waiters.granted.get() / count);
     }
 
     /** Waits until no command follows for a while; returns when the last one came. */
