@@ -36,7 +36,7 @@ struct scale {
     redisContext *control;
     dlock_lock *lock; /* of this round */
     int64_t limit;    /* when the program stops */
-    int64_t token, fell;
+    int64_t token, fell, failed;
     double part; /* the least share of the waiters that got the lock in a round */
     struct phase queued, granted, released;
 };
@@ -118,7 +118,7 @@ static void submit_release(struct scale *s, int64_t owner)
     check(dlock_lock_submit_release(s->lock, owner, owner, NULL), NULL);
 }
 
-/* The type of the next event of a call; DLOCK_EVENT_NONE once the limit is reached. */
+/* The type of the next event that ends a call; DLOCK_EVENT_NONE once the limit is reached. */
 static int64_t next(struct scale *s, int64_t *fields)
 {
     for (;;) {
@@ -130,6 +130,13 @@ static int64_t next(struct scale *s, int64_t *fields)
         check(status, NULL);
         check(dlock_event_unpack(s->event, fields, DLOCK_FIELD_COUNT, NULL, NULL), NULL);
         switch (fields[DLOCK_FIELD_TYPE]) {
+        case DLOCK_EVENT_ACQUIRE_FAILED:
+        case DLOCK_EVENT_RELEASE_FAILED:
+            s->failed++;
+            return fields[DLOCK_FIELD_TYPE];
+        case DLOCK_EVENT_LOST:
+            s->failed++;
+            break;
         case DLOCK_EVENT_ACQUIRED:
         case DLOCK_EVENT_RELEASED:
             return fields[DLOCK_FIELD_TYPE];
@@ -142,13 +149,13 @@ static int64_t next(struct scale *s, int64_t *fields)
     }
 }
 
-/* Read events until count of this type have come; returns how many did. */
+/* Read the events of count calls; returns how many are of this type. */
 static int collect(struct scale *s, int64_t type, int count)
 {
     int64_t fields[DLOCK_FIELD_COUNT], found;
     int seen = 0;
 
-    while (seen < count && (found = next(s, fields)) != DLOCK_EVENT_NONE)
+    for (int i = 0; i < count && (found = next(s, fields)) != DLOCK_EVENT_NONE; i++)
         seen += found == type;
     return seen;
 }
@@ -200,12 +207,12 @@ static void queue_up(struct scale *s)
 static int drain(struct scale *s)
 {
     int64_t fields[DLOCK_FIELD_COUNT], type;
-    int granted = 0, released = 0;
+    int granted = 0, ended = 0; /* ended: releases, and failed calls */
 
     submit_release(s, s->waiters + 1);
-    while (released < s->waiters + 1 && (type = next(s, fields)) != DLOCK_EVENT_NONE) {
-        if (type == DLOCK_EVENT_RELEASED) {
-            released++;
+    while (ended < s->waiters + 1 && (type = next(s, fields)) != DLOCK_EVENT_NONE) {
+        if (type != DLOCK_EVENT_ACQUIRED) {
+            ended++;
             continue;
         }
         s->fell += fields[DLOCK_FIELD_TOKEN] <= s->token;
@@ -276,7 +283,8 @@ int main(int argc, char **argv)
     if (argc != 6)
         die("usage", "scale KIND URL WAITERS SECONDS LIMIT");
     s.kind = kind_named(argv[1]);
-    s.client = dlock_connect(argv[2], NULL, NULL);
+    s.client =
+        dlock_connect(argv[2], "command_timeout_ms", "20000"); /* thousands of requests wait for the server at once */
     s.control = bare_connect(argv[2]);
     s.waiters = atoi(argv[3]);
     s.event = dlock_event_new();
@@ -287,6 +295,7 @@ int main(int argc, char **argv)
     report_phase("released", &s.released);
     report("part", s.part);
     report("fell", (double)s.fell);
+    report("failed", (double)s.failed);
     fflush(stdout);
     _exit(0); /* what is left of a round that was stopped belongs to nobody else */
 }
