@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import pathlib
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Callable, Mapping, Optional, Sequence
 
 from report import Bars, Section, Spread, number
 
@@ -11,23 +11,26 @@ OURS, THEIRS, LESS = "#2a7f4f", "#9aa5b1", "#b3402e"
 
 def bars(case: str, names: Mapping[str, str], results: Mapping[str, Sequence[dict[str, float]]], rate: Callable[[dict[str, float]], float],
          ours: Sequence[str] = ("dlock",)) -> Bars:
-    """The group of a case. names has the ways that are drawn; the first of ours is compared with the best of the others."""
+    """The group of a case. names has the ways that are drawn; each of ours is compared with the best of the others in its round."""
     rates = {way: [rate(result) for result in results[way]] for way in names if way in results}
     best = [max(others) for others in zip(*(rates[way] for way in rates if way not in ours))]
-    ratios = [a / b for a, b in zip(rates[ours[0]], best) if b]
-    return Bars(case, [(names[way], Spread.of(values)) for way, values in rates.items()], Spread.of(ratios) if ratios else None)
+    ways: list[tuple[str, Spread, Optional[Spread]]] = []
+    for way, values in rates.items():
+        ratios = [a / b for a, b in zip(values, best) if b] if way in ours else []
+        ways.append((names[way], Spread.of(values), Spread.of(ratios) if ratios else None))
+    return Bars(case, ways, len(rates) - len(ours))
 
 
 def group(axes: Any, top: float, one: Bars) -> list[tuple[float, str]]:
     """Draw one group from top downwards. Returns the labels of its rows, with their places."""
     labels = [(top, one.case)]
-    for place, (name, rate) in enumerate(one.ways, 1):
+    for place, (name, rate, ratio) in enumerate(one.ways, 1):
         axes.barh(top + place, rate.median, color=OURS if name.startswith("libdlock") else THEIRS, height=0.75)
         text, colour = f" {number(rate.median)}", "black"
-        if place == 1 and one.ratio:
-            text += f" · {number(one.ratio.median)}x" + (" the best of the others" if len(one.ways) > 2 else "")
-            colour = OURS if one.ratio.median >= 1 else LESS
-        axes.text(rate.median, top + place, text, va="center", ha="left", color=colour, weight="bold" if place == 1 else "normal")
+        if ratio:
+            text += f" · {number(ratio.median)}x" + (" the best other" if one.others > 1 else "")
+            colour = OURS if ratio.median >= 1 else LESS
+        axes.text(rate.median, top + place, text, va="center", ha="left", color=colour, weight="bold" if ratio else "normal")
         labels.append((top + place, name.replace("`", "")))
     return labels
 
@@ -49,9 +52,9 @@ def draw(sections: Sequence[Section], path: pathlib.Path) -> None:
     for one in every:
         labels += group(axes, top, one)
         top += len(one.ways) + 1.6
-    rates = [rate.median for one in every for _, rate in one.ways if rate.median > 0]
+    rates = [rate.median for one in every for _, rate, _ in one.ways if rate.median > 0]
     axes.set_xscale("log")
-    axes.set_xlim(min(rates) / 2, max(rates) * 30)
+    axes.set_xlim(min(rates) / 2, max(rates) * 100)
     axes.set_ylim(top, -1)
     axes.set_yticks([place for place, _ in labels], [label for _, label in labels])
     for tick, label in zip(axes.get_yticklabels(), labels):

@@ -58,11 +58,11 @@ class Target(NamedTuple):
 
 
 class Bars(NamedTuple):
-    """One group of the picture: rates per second. The first way is libdlock; ratio is its rate to the best of the others."""
+    """One group of the picture: name and rate per second of each way. Ways of libdlock have the ratio to the best of the others, too."""
 
     case: str
-    ways: list[tuple[str, Spread]]
-    ratio: Optional[Spread]
+    ways: list[tuple[str, Spread, Optional[Spread]]]
+    others: int
 
 
 class Section(NamedTuple):
