@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from typing import Optional
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
@@ -322,6 +323,25 @@ def mask(words: list[str], look: int) -> list[str]:
     return plain
 
 
+def publish(sections: list[Section], about: str, out: Optional[pathlib.Path], of_bindings: bool) -> None:
+    """Print the document, or its part on the bindings; write it and its picture to the folder out, if there is one."""
+    path = (out or ROOT / "docs") / "benchmarks.md"
+    picture = "benchmarks-bindings.svg" if of_bindings else "benchmarks.svg"
+    old = path.read_text() if path.exists() else ""
+    if of_bindings:
+        text = part(sections, about + " " + bindings.versions(), picture if out else None)
+        print(text)
+        text = with_part(old, text)
+    else:
+        text = document(sections, about, picture if out else None)
+        print(text)
+        text = with_part(text, part_of(old))
+    if out:
+        out.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        draw(sections, out / picture)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, required=True, help="the build folder")
@@ -352,21 +372,7 @@ def main() -> None:
         about = facts(bench.server.version, bench.others())
     finally:
         bench.server.stop()
-    path = (out or ROOT / "docs") / "benchmarks.md"
-    picture = "benchmarks-bindings.svg" if arguments.bindings else "benchmarks.svg"
-    old = path.read_text() if path.exists() else ""
-    if arguments.bindings:
-        text = part(sections, about + " " + bindings.versions(), picture if out else None)
-        print(text)
-        text = with_part(old, text)
-    else:
-        text = document(sections, about, picture if out else None)
-        print(text)
-        text = with_part(text, part_of(old))
-    if out:
-        out.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-        draw(sections, out / picture)
+    publish(sections, about, out, arguments.bindings)
 
 
 if __name__ == "__main__":
