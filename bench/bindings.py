@@ -6,12 +6,11 @@ import pathlib
 import signal
 import subprocess
 import time
-from typing import TYPE_CHECKING, Optional
+from typing import Optional
 
-from report import Section, Spread, Target
-
-if TYPE_CHECKING:
-    from run import Bench, Result
+from chart import bars
+from measure import Bench, Result, interleave, parse, spread
+from report import Bars, Section, Spread, Target
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -47,8 +46,6 @@ def start(bench: Bench, cores: Optional[set[int]], words: list[str]) -> subproce
 
 
 def ended(process: subprocess.Popen[str]) -> Result:
-    from run import parse
-
     output, _ = process.communicate(timeout=120)
     if process.returncode:
         raise SystemExit(f"{' '.join(map(str, process.args))}: failed")  # type: ignore[arg-type]
@@ -94,9 +91,8 @@ CASES = [
 
 
 def languages(bench: Bench) -> list[Section]:
-    from run import interleave, spread
-
     rows: dict[str, list[list[str]]] = {"Python": [], "Go": []}
+    groups: dict[str, list[Bars]] = {"Python": [], "Go": []}
     targets = []
     url = bench.server.urls["tcp"]
     for kind, where, callers, full, rounds, field, python, go in CASES:
@@ -111,6 +107,8 @@ def languages(bench: Bench) -> list[Section]:
                 rates = [str(spread(all_, "per_s")), str(spread(all_, "handoffs_per_s")) if kind == "one" else ""]
                 rows[language].append([case, NAMES[way], *rates, str(spread(all_, "p50")), str(spread(all_, "p99"))])
             ours = [way for way in ways if way.startswith("dlock")]
+            groups[language].append(bars(f"{language}: {what.removesuffix('/s')}, {case}", {way: NAMES[way] for way in ways}, results,
+                                         lambda result: result[field], ours))
             whose, bound = ("the fastest rival's", go) if language == "Go" else ("redis-py's", python)
             for way in ours:
                 rivals = [way for way in ways if way not in ours] if language == "Go" else ["redis-py-aio" if "aio" in way else "redis-py"]
@@ -125,13 +123,11 @@ def languages(bench: Bench) -> list[Section]:
               "answers an unlock before the server has seen it. With `linger_ms` the lock goes back to the server after 64 pairs.",
     }
     text["Python"] += " One lock: hand-offs are\nacquisitions by another caller than the last one, latencies are of the wait; else they are of the pair."
-    return [Section(name, text[name], head, rows[name], targets if name == "Go" else []) for name in rows]
+    return [Section(name, text[name], head, rows[name], targets if name == "Go" else [], groups[name]) for name in rows]
 
 
 def overhead(bench: Bench, title: str, where: str, options: str, text: str) -> Section:
     """The time of a pair in each language minus that in C. The programs run in turns."""
-    from run import spread
-
     cores, url = bench.place(where), bench.server.urls["unix"] + options
     ways = ["c", "python", "go", "lua"]
     results: dict[str, list[Result]] = {way: [] for way in ways}

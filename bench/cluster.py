@@ -2,16 +2,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Callable
 
+from measure import Bench, interleave
 from report import Section, Spread, Target
-import server  # noqa: F401  (it puts python-tests on the path)
 
 from harness.cluster import Cluster  # noqa: E402
 from harness.server import Server  # noqa: E402
-
-if TYPE_CHECKING:
-    from run import Bench, Result
 
 WAYS = {
     "one": "one server",
@@ -22,7 +18,7 @@ WAYS = {
 LIKE = {"six": "one", "pairs": "copied"}  # the way that differs from it only by the cluster
 
 
-def row_cluster(bench: Bench, interleave: Callable[..., dict[str, list[Result]]]) -> list[Section]:
+def row_cluster(bench: Bench) -> list[Section]:
     """All servers share the first core; the client has the last one."""
     cores = bench.place("own cores")
     with Cluster(6, 0) as six, Cluster(3, 1) as pairs, Server() as copied, Server("--replicaof", copied.host, str(copied.port)) as copy:

@@ -1,4 +1,4 @@
-"""The report of a benchmark run: tables, targets with verdicts, and one plot."""
+"""The report of a benchmark run: tables, and targets with verdicts. chart.py draws its picture."""
 from __future__ import annotations
 
 import os
@@ -57,12 +57,21 @@ class Target(NamedTuple):
         return [self.row, self.what, bound, f"{self.measured}{self.unit}", "met" if self.met else "**missed**"]
 
 
+class Bars(NamedTuple):
+    """One group of the picture: name and rate per second of each way. Ways of libdlock have the ratio to the best of the others, too."""
+
+    case: str
+    ways: list[tuple[str, Spread, Optional[Spread]]]
+    others: int
+
+
 class Section(NamedTuple):
     title: str
     text: str
     head: list[str]
     rows: list[list[str]]
     targets: list[Target]
+    bars: Sequence[Bars] = ()
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -105,21 +114,25 @@ How to read the tables:
 def document(sections: Sequence[Section], about: str, plot: Optional[str]) -> str:
     targets = [target for section in sections for target in section.targets]
     parts = ["# Benchmarks\n", "Written by `./dev bench`. " + about + "\n", METHOD]
-    parts += ["## Targets\n", table(["row", "what", "target", "measured", ""], [target.cells() for target in targets])]
-    if plot:
-        parts.append(f"![measured against target]({plot})\n")
+    if plot and any(section.bars for section in sections):
+        parts.append(f"![libdlock beside other ways to lock]({plot})\n")
+    if targets:
+        parts += ["## Targets\n", table(["row", "what", "target", "measured", ""], [target.cells() for target in targets])]
     for section in sections:
-        parts += [f"## {section.title}\n", section.text.strip() + "\n", table(section.head, section.rows)]
+        parts += [f"## {section.title}\n", section.text.strip() + "\n"]
+        parts += [table(section.head, section.rows)] if section.rows else []
     return "\n".join(parts)
 
 
 PART = "\n## Bindings\n"
 
 
-def part(sections: Sequence[Section], about: str) -> str:
+def part(sections: Sequence[Section], about: str, plot: Optional[str]) -> str:
     """The part of the document that a run of the bindings writes."""
     targets = [target.cells() for section in sections for target in section.targets]
     lines = [PART, "Written by `./dev bench --bindings`, in a run of its own. " + about + "\n"]
+    if plot and any(section.bars for section in sections):
+        lines.append(f"![the bindings beside other clients of their languages]({plot})\n")
     lines += [table(["row", "what", "target", "measured", ""], targets)]
     for section in sections:
         lines += [f"### {section.title}\n", section.text.strip() + "\n", table(section.head, section.rows)]
@@ -136,32 +149,3 @@ def part_of(text: str) -> str:
 def with_part(text: str, new: str) -> str:
     """The document with a new part on the bindings at its end."""
     return (text.replace(part_of(text), "") if part_of(text) else text).rstrip("\n") + "\n" + new
-
-
-def draw(sections: Sequence[Section], path: pathlib.Path) -> None:
-    """Plot each measurement relative to its target: right of 1 the target is met."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "dlock", "font.size": 9})
-    from matplotlib import pyplot
-
-    targets = [target for section in sections for target in section.targets if target.bound > 0]
-    targets = [target for target in reversed(targets) if target.measured.median > 0]
-    better = [t.bound / t.measured.median if t.at_most else t.measured.median / t.bound for t in targets]
-    figure, axes = pyplot.subplots(figsize=(9, 0.9 + 0.27 * len(targets)), layout="constrained")
-    colours = ["#2a7f4f" if target.met else "#b3402e" for target in targets]
-    axes.barh(range(len(targets)), [value - 1 for value in better], left=1, color=colours, height=0.65)
-    axes.axvline(1, color="black", linewidth=0.8)
-    axes.set_xscale("log")
-    axes.set_yticks(range(len(targets)), [f"{target.row}: {target.what}" for target in targets])
-    for place, (target, value) in enumerate(zip(targets, better)):
-        text = f" {number(target.measured.median)}{target.unit} of {target.bound:g}{target.unit} "
-        axes.text(max(value, 1), place, text, va="center", ha="left")
-    axes.set_xlim(min([0.5, *better]) * 0.9, max([2, *better]) * 4)
-    axes.set_xlabel("times better than the target (1 = just met)")
-    axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None})
-    pyplot.close(figure)
-    lines = [line.rstrip() for line in path.read_text().splitlines()]
-    path.write_text("\n".join(lines).rstrip("\n") + "\n")

@@ -1,113 +1,31 @@
 #!/usr/bin/env python3
 """Measure libdlock against its targets: ./dev bench [--bindings] [--quick] [--only ROW...] [--out FOLDER]
 
-A full run writes docs/benchmarks.md and docs/benchmarks.svg, except the part on the bindings: --bindings writes that.
---quick and --only print, and write only to the folder of --out.
+A full run writes docs/benchmarks.md and docs/benchmarks.svg, except the part on the bindings and its picture: --bindings writes
+those. --quick and --only print, and write only to the folder of --out.
 """
 from __future__ import annotations
 
 import argparse
-import os
 import pathlib
-import resource
 import signal
 import subprocess
 import sys
 import time
-from typing import Callable, Optional, Sequence
+from typing import Optional
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import bindings  # noqa: E402
 import cluster  # noqa: E402
-from report import Section, Spread, Target, document, draw, facts, number, part, part_of, with_part  # noqa: E402
-from server import ROOT, Server  # noqa: E402
+import redisson  # noqa: E402
+import scale  # noqa: E402
+from chart import bars, draw  # noqa: E402
+from measure import Bench, Result, interleave, one, parse, ratio, spread  # noqa: E402
+from report import Bars, Section, Spread, Target, document, facts, number, part, part_of, with_part  # noqa: E402
+from server import ROOT  # noqa: E402
 
 from harness.left import Left, remember, remembered  # noqa: E402
-
-Result = dict[str, float]
-
-
-def parse(text: str) -> Result:
-    return {name: float(value) for name, value in (line.split() for line in text.splitlines() if " " in line)}
-
-
-def busy_seconds() -> float:
-    """The CPU seconds of the whole machine until now."""
-    user, nice, system, _, _, *rest = map(int, pathlib.Path("/proc/stat").read_text().splitlines()[0].split()[1:8])
-    return (user + nice + system + sum(rest)) / os.sysconf("SC_CLK_TCK")
-
-
-class Bench:
-    """A server, the programs, and the length of the measurements."""
-
-    def __init__(self, build: pathlib.Path, quick: bool) -> None:
-        self.programs = build / "bench"
-        self.quick = quick
-        self.cores = sorted(os.sched_getaffinity(0))
-        self.began = time.monotonic(), busy_seconds()
-        self.server = Server()
-        self.environment = {**os.environ, **self.server.shas}
-
-    def others(self) -> float:
-        """The share of the machine's CPU time that other processes have used until now."""
-        wall, busy = time.monotonic() - self.began[0], busy_seconds() - self.began[1]
-        children = resource.getrusage(resource.RUSAGE_CHILDREN)
-        ours = children.ru_utime + children.ru_stime + time.process_time() + self.server.cpu()
-        return max(0.0, busy - ours) / (wall * (os.cpu_count() or 1))
-
-    def some(self, full: float, quick: float) -> float:
-        return quick if self.quick else full
-
-    def rounds(self, full: int) -> int:
-        return 1 if self.quick else full
-
-    def command(self, program: str, *words: object) -> list[str]:
-        start = [sys.executable, str(ROOT / "bench" / "rivals.py")] if program == "rivals" else [str(self.programs / f"bench_{program}")]
-        return start + [str(word) for word in words]
-
-    def popen(self, cores: Optional[set[int]], program: str, *words: object, **more: object) -> subprocess.Popen:
-        pin = None if cores is None else lambda: os.sched_setaffinity(0, cores)
-        return subprocess.Popen(self.command(program, *words), env=self.environment, preexec_fn=pin, text=True,
-                                stdout=subprocess.PIPE, **more)  # type: ignore[call-overload]
-
-    def run(self, cores: Optional[set[int]], program: str, *words: object) -> Result:
-        """Run a program to its end, and return its results."""
-        process = self.popen(cores, program, *words)
-        try:
-            output, _ = process.communicate(timeout=120)
-        finally:
-            process.kill()
-        if process.returncode:
-            raise SystemExit(f"{program} {' '.join(map(str, words))}: failed")
-        return parse(output)
-
-    def place(self, where: str) -> Optional[set[int]]:
-        """Pin the server, and return the cores for the client. One core for both, one each, or any core."""
-        everywhere, first = set(self.cores), {self.cores[0]}
-        self.server.pin(everywhere if where == "free" else first)
-        return {"same core": first, "own cores": {self.cores[-1]}, "free": None}[where]
-
-    def fresh(self) -> None:
-        self.server.redis.flushall()
-
-
-def interleave(rounds: int, ways: Sequence[str], run: Callable[[str], Result]) -> dict[str, list[Result]]:
-    """Each way once per round, every other round in reverse order."""
-    results: dict[str, list[Result]] = {way: [] for way in ways}
-    for i in range(rounds):
-        for way in ways if i % 2 == 0 else reversed(ways):
-            results[way].append(run(way))
-    return results
-
-
-def spread(results: Sequence[Result], field: str, scale: float = 1) -> Spread:
-    return Spread.of([result[field] * scale for result in results])
-
-
-def ratio(ours: Sequence[Result], theirs: Sequence[Result], field: str) -> Spread:
-    return Spread.of([a[field] / b[field] for a, b in zip(ours, theirs)])
-
 
 # ---- rows
 
@@ -115,7 +33,7 @@ WAYS = {"dlock": "libdlock", "scripts": "hiredis, the same scripts", "poll": "hi
 
 
 def row_pair(bench: Bench) -> list[Section]:
-    rows, targets = [], []
+    rows, targets, groups = [], [], []
     for transport in ("unix", "tcp"):
         for where in ("same core", "own cores"):
             cores = bench.place(where)
@@ -127,14 +45,16 @@ def row_pair(bench: Bench) -> list[Section]:
                              number(spread(all_, "client_us").median), str(spread(all_, "server_us"))])
             targets.append(Target("uncontended pair", f"p50, {transport}, {where}",
                                   ratio(results["dlock"], results["scripts"], "pair_p50"), 1.05, True))
+            if transport == "tcp":
+                groups.append(bars(f"pairs of 1 caller, {where}", WAYS, results, lambda result: result["per_s"]))
     text = """One thread acquires and releases its own lock. The rival sends the very same two scripts by `redisCommandArgv` on one blocking
 connection. The plain `SET NX PX` is for information: it has no token, no queue and nothing of Redisson's layout."""
     head = ["placement", "way", "pair p50 us", "p99 us", "pairs/s", "switches", "client CPU us", "server CPU us"]
-    return [Section("Uncontended pair", text, head, rows, targets)]
+    return [Section("Uncontended pair", text, head, rows, targets, groups)]
 
 
 def row_own(bench: Bench) -> list[Section]:
-    rows, targets = [], []
+    rows, targets, groups = [], [], []
     cores = bench.place("own cores")
     for threads, more, less in ((8, 1.0, None), (64, 1.3, 0.7), (256, 2.5, 0.7)):
         ways = ["dlock", "scripts"]
@@ -144,6 +64,7 @@ def row_own(bench: Bench) -> list[Section]:
             rows.append([str(threads), WAYS[way], str(spread(all_, "per_s", 2)), str(spread(all_, "pair_p50")),
                          str(spread(all_, "pair_p99")), number(spread(all_, "switches").median),
                          number(spread(all_, "client_us").median), str(spread(all_, "server_us"))])
+        groups.append(bars(f"pairs of {threads} threads, own locks", WAYS, results, lambda result: result["per_s"] / 2))
         name = f"own locks, {threads} threads"
         targets.append(Target(name, "ops/s", ratio(results["dlock"], results["scripts"], "per_s"), more, False))
         if less:
@@ -152,13 +73,14 @@ def row_own(bench: Bench) -> list[Section]:
 An op is an acquire or a release; latencies, switches and CPU are of a pair. With 256 threads the server is the limit. libdlock saves it
 reads and writes, and, because up to 16 callers share a script, some of the commands in the script. What stays is what is written per lock."""
     head = ["threads", "way", "ops/s", "pair p50 us", "p99 us", "switches", "client CPU us", "server CPU us"]
-    return [Section("Own locks, many threads", text, head, rows, targets)]
+    return [Section("Own locks, many threads", text, head, rows, targets, groups)]
+
+
+CONTENDERS = {"dlock": "libdlock", "scripts_poll": "hiredis, 1 ms poll, the same scripts", "poll": "hiredis, 1 ms poll, `SET NX PX`"}
 
 
 def contended(bench: Bench, processes: int, threads: int, rounds: int, ways: list[str]) -> tuple[dict[str, dict[str, list[Result]]], list[list[str]]]:
     """Measure: results by placement and way, and the rows of a table."""
-    names = {"dlock": "libdlock", "scripts_poll": "hiredis, 1 ms poll, the same scripts", "poll": "hiredis, 1 ms poll, `SET NX PX`",
-             "futexes": "bare futexes, no server"}
     fields = ("acquired_per_s", "handoffs_per_s", "turns_per_s", "least_turns_per_s", "wait_p50", "wait_p99")
     medians = ("wait_max", "jain_threads", "jain_processes", "server_us")
     found, rows = {}, []
@@ -167,9 +89,13 @@ def contended(bench: Bench, processes: int, threads: int, rounds: int, ways: lis
         found[where] = interleave(bench.rounds(rounds), ways, lambda way: bench.run(
             cores, "one", way, bench.server.urls["tcp"], processes, threads, bench.some(1.0, 0.3)))
         for way, all_ in found[where].items():
-            rows.append([where, names[way], *(str(spread(all_, field)) for field in fields),
+            rows.append([where, CONTENDERS.get(way, "bare futexes, no server"), *(str(spread(all_, field)) for field in fields),
                          *(number(spread(all_, field).median) for field in medians), number(spread(all_, "violations").high)])
     return found, rows
+
+
+def handoffs(case: str, found: dict[str, dict[str, list[Result]]]) -> list[Bars]:
+    return [bars(f"hand-offs, {case}, {where}", CONTENDERS, results, lambda result: result["handoffs_per_s"]) for where, results in found.items()]
 
 
 CONTENDED = ["placement", "way", "acquired/s", "hand-offs/s", "turns/s", "fewest of a process", "wait p50 us", "p99 us", "max us",
@@ -198,7 +124,7 @@ Free: waking a thread on another core takes most of a hand-off. Own cores: the s
 The next section shows the upper limit of the machine: a fair queue of bare futexes in one process. Where that is less than 30 times a
 poll, so is every lock that hands over in order. A turn is up to 64 hand-overs, 8 turns make a round, and each turn adds a round trip to
 the server."""
-    return [Section("One lock, 8 processes x 8 threads", text, CONTENDED, rows, targets)]
+    return [Section("One lock, 8 processes x 8 threads", text, CONTENDED, rows, targets, handoffs("8 processes x 8 threads", found))]
 
 
 def row_threads(bench: Bench) -> list[Section]:
@@ -213,7 +139,7 @@ def row_threads(bench: Bench) -> list[Section]:
         ]
     text = """As above, in one process. Bare futexes are a fair queue in its memory, without a server. They show how long this machine takes to run
 one thread after another, in any lock that hands over in order."""
-    return [Section("One lock, 64 callers in one process", text, CONTENDED, rows, targets)]
+    return [Section("One lock, 64 callers in one process", text, CONTENDED, rows, targets, handoffs("64 threads", found))]
 
 
 def row_wake(bench: Bench) -> list[Section]:
@@ -225,13 +151,14 @@ def row_wake(bench: Bench) -> list[Section]:
     targets = [Target("release to acquired", "p50 to BLPOP's", ratio(results["dlock"], results["blpop"], "wake_p50"), 2.2, True)]
     text = """One process holds the lock, another waits and sleeps. Measured from just before the release in one to the return from acquire in the
 other. BLPOP is the least that a server can do: one push, no lock."""
-    return [Section("Release in one process to acquired in another", text, ["way", "p50 us", "p99 us"], rows, targets)]
+    group = bars("wake-ups of another process, 1 / p50", names, results, lambda result: 1e6 / result["wake_p50"])
+    return [Section("Release in one process to acquired in another", text, ["way", "p50 us", "p99 us"], rows, targets, [group])]
 
 
 class Steps:
     """A program that prints a word at each step, and goes on when it reads a line."""
 
-    def __init__(self, process: subprocess.Popen) -> None:
+    def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
         self.text = ""
 
@@ -296,7 +223,9 @@ def row_keep(bench: Bench) -> list[Section]:
     text = f"""{locks:,} locks in one client with the default single watchdog thread and a lease of 9 s, so that each is renewed every 3 s.
 Server CPU is that of the whole server while it does nothing else. The PING comes from another process, twice a millisecond."""
     head = ["way", "server CPU us per renewal", "renewals/s", "PING p50 / p99 us", "late", "lost"]
-    return [Section("Many held locks", text, head, rows, targets)]
+    names = {"dlock": "libdlock", "scripts": "one EVALSHA per lock"}
+    group = bars("renewals per second of the server's CPU", names, results, lambda result: 1e6 / result["server_us"] if result["server_us"] else 0)
+    return [Section("Many held locks", text, head, rows, targets, [group])]
 
 
 def row_names(bench: Bench) -> list[Section]:
@@ -324,10 +253,6 @@ def row_names(bench: Bench) -> list[Section]:
              f"{space['keys']:,}", f"{space['expires']:,}", str(others)]]
     head = ["names/s", "MB after a tenth", "MB at the end", "keys left", "with a TTL", "other than token counters"]
     return [Section("Names used once", "Each name: new, acquire, release, free; eight threads, unix socket.", head, rows, targets)]
-
-
-def one(value: float) -> Spread:
-    return Spread(value, value, value)
 
 
 KINDS = {"dlock": "mutex", "fair": "fair", "read": "read", "write": "write", "semaphore": "semaphore", "permits": "permit semaphore",
@@ -364,12 +289,9 @@ permits, and readers share. Mutexes are handed over in memory within a process. 
     return [Section("Kinds", text, head, rows, targets)]
 
 
-def row_cluster(bench: Bench) -> list[Section]:
-    return cluster.row_cluster(bench, interleave)
-
-
 ROWS = {"pair": row_pair, "own": row_own, "processes": row_processes, "threads": row_threads, "wake": row_wake, "keep": row_keep,
-        "kinds": row_kinds, "cluster": row_cluster, "names": row_names}
+        "kinds": row_kinds, "cluster": cluster.row_cluster, "names": row_names, "scale": scale.row_scale,
+        "redisson": redisson.row_redisson}
 
 
 def same_commands(bench: Bench) -> None:
@@ -399,6 +321,25 @@ def mask(words: list[str], look: int) -> list[str]:
         prefix = word.partition("own:")[0] if "own:" in word else None
         plain.append("*" if place in (8, look) else word if prefix is None else prefix + "*")
     return plain
+
+
+def publish(sections: list[Section], about: str, out: Optional[pathlib.Path], of_bindings: bool) -> None:
+    """Print the document, or its part on the bindings; write it and its picture to the folder out, if there is one."""
+    path = (out or ROOT / "docs") / "benchmarks.md"
+    picture = "benchmarks-bindings.svg" if of_bindings else "benchmarks.svg"
+    old = path.read_text() if path.exists() else ""
+    if of_bindings:
+        text = part(sections, about + " " + bindings.versions(), picture if out else None)
+        print(text)
+        text = with_part(old, text)
+    else:
+        text = document(sections, about, picture if out else None)
+        print(text)
+        text = with_part(text, part_of(old))
+    if out:
+        out.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        draw(sections, out / picture)
 
 
 def main() -> None:
@@ -431,21 +372,7 @@ def main() -> None:
         about = facts(bench.server.version, bench.others())
     finally:
         bench.server.stop()
-    path = (out or ROOT / "docs") / "benchmarks.md"
-    old = path.read_text() if path.exists() else ""
-    if arguments.bindings:
-        text = part(sections, about + " " + bindings.versions())
-        print(text)
-        text = with_part(old, text)
-    else:
-        text = document(sections, about, "benchmarks.svg" if out else None)
-        print(text)
-        text = with_part(text, part_of(old))
-    if out:
-        out.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-        if not arguments.bindings:
-            draw(sections, out / "benchmarks.svg")
+    publish(sections, about, out, arguments.bindings)
 
 
 if __name__ == "__main__":

@@ -79,10 +79,9 @@ def made(folder: pathlib.Path, *of: object) -> Iterator[bool]:
         seal.write_text(wanted)
 
 
-def prepare(version: str) -> str:
-    """The class path of the driver with that Redisson version. Missing parts are fetched and compiled."""
-    jars, classes = MADE / version / "jars", MADE / version / "classes"
-    pom, driver = SOURCES / "pom.xml", SOURCES / "Driver.java"
+def prepare(version: str, driver: pathlib.Path = SOURCES / "Driver.java") -> str:
+    """The class path of a driver with that Redisson version. Missing parts are fetched and compiled."""
+    jars, classes, pom = MADE / version / "jars", MADE / version / f"classes-{driver.stem}", SOURCES / "pom.xml"
     MADE.mkdir(parents=True, exist_ok=True)
     with open(MADE / ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
