@@ -5,11 +5,6 @@
 
 enum { TOKEN_BITS = 53 };
 
-int dli_mutex_waits(const struct dli_mutex *m)
-{
-    return m->waiters > m->hasty && !m->closed && !dli_mutex_owned(m);
-}
-
 static enum dli_mode mode_now(int patient, enum dli_line line)
 {
     if (!patient || line == DLI_LINE_ABSENT)
@@ -391,14 +386,6 @@ void dli_mutex_pushed(struct dli_mutex *m, int64_t number, int64_t seq, int64_t 
     if (m->leaving)
         dli_mutex_settle(m, m->leaving, DLOCK_OK);
     take_ownership(m, token, tokens, lease, stamp, now);
-}
-
-void dli_mutex_gate(struct dli_mutex *m, int64_t until, int64_t now)
-{
-    m->gate_until = until;
-    if (now < until)
-        dli_mutex_end_waiting(m, DLOCK_GATE_CLOSED, 0);
-    m->probe.at = now;
 }
 
 void dli_mutex_probe(struct dli_mutex *m, int64_t at)

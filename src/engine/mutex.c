@@ -335,6 +335,19 @@ void dli_mutex_close(struct dli_mutex *m, int64_t now)
     m->probe.at = now;
 }
 
+int dli_mutex_waits(const struct dli_mutex *m)
+{
+    return m->waiters > m->hasty && !m->closed && !dli_mutex_owned(m);
+}
+
+void dli_mutex_gate(struct dli_mutex *m, int64_t until, int64_t now)
+{
+    m->gate_until = until;
+    if (now < until)
+        dli_mutex_end_waiting(m, DLOCK_GATE_CLOSED, 0);
+    m->probe.at = now;
+}
+
 int dli_mutex_idle(const struct dli_mutex *m)
 {
     return !m->holder && !m->leaving && m->want.state == DLI_WANT_NONE && !m->drop.number && !m->sent.in_flight &&

@@ -250,10 +250,7 @@ struct dli_claim *dli_mutex_acquire(struct dli_mutex *m, struct dli_claim *claim
 /* Patient claims wait for a grant. */
 int dli_mutex_waits(const struct dli_mutex *m);
 
-/*
- * While on, waiting claims send nothing. They stay subscribed. When it goes off, they ask at ask_at, or earlier: when
- * the subscription is not up, after a message, and after the usual longest pause.
- */
+/* While on, waiting claims send nothing, but stay subscribed. Then they ask at ask_at; unsubscribed ones ask now. */
 void dli_mutex_park(struct dli_mutex *m, int on, int64_t ask_at, int64_t now);
 
 /* The claim is not bound any more. */
