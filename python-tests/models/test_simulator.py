@@ -104,8 +104,14 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> list[pathlib.Path]:
     return mutants.compile_simulator(ROOT, tmp_path_factory.mktemp("simulator"))
 
 
+def mutant_rows() -> list[Any]:
+    """Those that need many seeds are for the full run."""
+    return [pytest.param(mutant, id=f"{mutant.number}: {mutant.what}", marks=[pytest.mark.full] if mutant.seeds > 2000 else [])
+            for mutant in mutants.MUTANTS + mutants.KINDS]  # fmt: skip
+
+
 @pytest.mark.house
-@pytest.mark.parametrize("mutant", mutants.MUTANTS + mutants.KINDS, ids=lambda mutant: f"{mutant.number}: {mutant.what}")
+@pytest.mark.parametrize("mutant", mutant_rows())
 def test_mutant(mutant: mutants.Mutant, objects: list[pathlib.Path], tmp_path: pathlib.Path) -> None:
     folder = mutants.copy_of(ROOT, tmp_path, mutant)
     program = mutants.link(folder, objects, mutant)

@@ -1,4 +1,4 @@
-"""Requests about a lock, as far as dlock and dlock.aio share them. The methods that gen.py writes are in operations.py."""
+"""Requests about a lock, as far as dlock and dlock.aio share them. gen.py writes more methods to operations.py."""
 from __future__ import annotations
 
 import ctypes
@@ -29,7 +29,7 @@ class Requests(Held, Generic[N, B, I, X]):
     """The base of Operations. N, B, I and X are the results None, bool, int and Inspection, or awaitables of them."""
 
     acquire: Callable[..., B]
-    _execute: Callable[..., Any]  # the verb, its arguments; expected=: the status for False; get=: the field of the event
+    _execute: Callable[..., Any]  # verb, arguments; expected=: the status for False; get=: the field of the event
 
     def try_acquire(self) -> B:
         """Acquire without waiting for other holders: one round trip at most. False when somebody else has the lock."""
