@@ -100,7 +100,7 @@ struct dli_entry {
     struct dli_mutex_rules rules;
     struct dli_mutex m;
     struct dli_timer timer;            /* under the loop's mutex */
-    struct dli_request *request;       /* the exchange in flight */
+    struct dli_request *request;       /* the exchange in flight, or NULL; exchange.c */
     dlock_error *reason;               /* the failure of the last exchange, or NULL */
     struct dli_gate_query *gate_query; /* the query of the gate under way, or NULL; line.c */
     int64_t timer_at;                  /* what the timer is set to; DLI_NEVER: not set */

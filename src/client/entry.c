@@ -117,10 +117,10 @@ static struct dli_entry *entry_new(struct dli_client *client, const struct dli_k
 
     if (!entry)
         return NULL;
-    if (!(entry->request = client->store->ops->request_new(client->store)))
-        goto fail_request;
-    if (pthread_mutex_init(&entry->mutex, NULL))
-        goto fail_mutex;
+    if (pthread_mutex_init(&entry->mutex, NULL)) {
+        free(entry);
+        return NULL;
+    }
     entry->refs = 1;
     entry->client = client;
     entry->kind = kind;
@@ -132,12 +132,6 @@ static struct dli_entry *entry_new(struct dli_client *client, const struct dli_k
     dli_list_init(&entry->children);
     dli_list_init(&entry->sibling);
     return entry;
-
-fail_mutex:
-    client->store->ops->request_free(entry->request);
-fail_request:
-    free(entry);
-    return NULL;
 }
 
 /* client.mutex held. */
