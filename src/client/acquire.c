@@ -22,7 +22,7 @@ struct dli_waiter *dli_acquire_waiter(struct dli_entry *entry, const struct dli_
     waiter->claim.max_hold = terms->max_hold;
     waiter->claim.min_hold = terms->min_hold;
     waiter->claim.linger = terms->linger;
-    waiter->claim.renew = terms->renew;
+    waiter->claim.renew = (int8_t)terms->renew;
     waiter->claim.patient = wait > 0;
     waiter->claim.until = dli_later(now, wait > 0 ? wait : attempt);
     return waiter;

@@ -115,21 +115,40 @@ struct dli_entry {
 
 enum { DLI_SETTLED_ENDED = 1, DLI_SETTLED_GRANTED };
 
-/* One claim, and what is needed to notify its caller. */
+/*
+ * The event of a submitted call, or of a risk. A call's is made when the call is submitted, a risk's when it is reported.
+ * It ends when it was read. Until it is posted, entry.mutex guards it.
+ */
+struct dli_notice {
+    struct dli_snapshot shot;
+    struct dli_waiter *waiter; /* with a ref, once it is posted */
+    dlock_error *reason;       /* the failure that the call ended with, or NULL */
+};
+
+/* Who gets the answer. */
+enum { DLI_NOTIFY_NOBODY, DLI_NOTIFY_CALLER, DLI_NOTIFY_QUEUE, DLI_NOTIFY_RUN };
+
+/*
+ * One claim, and what is needed to notify its caller. Every held lock has one, so it has only what any hold needs. The
+ * node of a loss is among that: a loss must be reported also without memory.
+ */
 struct dli_waiter {
     struct dli_claim claim;
     struct dli_entry *entry; /* with a ref */
-    int64_t refs;
-    uint32_t settled;   /* futex, DLI_SETTLED_* when the machine has answered */
-    int64_t sure_until; /* SETTLED_GRANTED: passing time alone does not end the grant before */
-    enum { DLI_NOTIFY_NOBODY, DLI_NOTIFY_CALLER, DLI_NOTIFY_QUEUE, DLI_NOTIFY_RUN } notify; /* who gets the answer */
-    int sleeping;    /* the caller sleeps on settled */
-    int interrupted; /* a signal interrupted its caller, who may call again */
+    int64_t sure_until;      /* SETTLED_GRANTED: passing time alone does not end the grant before */
     int64_t tag;
-    dlock_error *reason;    /* TELL_QUEUE: the failure it ended with, or NULL */
-    struct dli_run *run;    /* TELL_RUN: the run that it is a step of */
-    struct dli_timer timer; /* ends the wait of a submitted claim; under the loop's mutex */
-    struct dli_node acquired, released, lost, risk;
+    struct dli_notice *notice; /* NOTIFY_QUEUE: the event to post; else NULL */
+    struct dli_run *run;       /* NOTIFY_RUN: the run that it is a step of */
+    struct dli_timer timer;    /* ends the wait of a submitted claim; under the loop's mutex */
+    struct dli_node lost;
+    int64_t lost_after;   /* how long the lost lock was held; constant once lost is posted */
+    int32_t lost_waiters; /* and how many waited then */
+    uint32_t settled;     /* futex, DLI_SETTLED_* when the machine has answered */
+    uint32_t refs;        /* atomic */
+    int8_t notify;        /* DLI_NOTIFY_* */
+    int8_t sleeping;      /* the caller sleeps on settled */
+    int8_t interrupted;   /* a signal interrupted its caller, who may call again */
+    int8_t risk_queued;   /* atomic: an AT_RISK event of it was not read yet: no second one is posted */
 };
 
 /* ---- client.c */
@@ -281,6 +300,9 @@ int64_t dli_exchange_drive(struct dli_entry *entry, struct dli_claim *claim, int
 /* With one ref for the machine and one for the caller. NULL without memory. */
 struct dli_waiter *dli_waiter_new(struct dli_entry *entry);
 void dli_waiter_unref(struct dli_waiter *waiter);
+
+/* The event of a call that will be submitted; free ends it while no waiter has it. NULL without memory. */
+struct dli_notice *dli_notice_new(void);
 
 /* entry.mutex held: the status of a claim whose time is over. */
 dlock_status dli_waiter_overdue(const struct dli_waiter *waiter);

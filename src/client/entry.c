@@ -181,7 +181,7 @@ static int enlist(struct dli_client *client, struct dli_entry *entry)
     seed = ((uint64_t)entry->id ^ (uint64_t)(entry->owner + entry->slot) << 20) * UINT64_C(0x9e3779b97f4a7c15);
     entry->loop = client->loop_count ? client->loops[(entry->id + entry->slot) % client->loop_count] : NULL;
     dli_mutex_init(&entry->m, &entry->rules, seed ^ (uint64_t)dli_now());
-    entry->m.closed = client->closed;
+    entry->m.closed = client->closed != 0;
     dli_list_append(&client->entries, &entry->link);
     if (entry->parent)
         dli_list_append(&entry->parent->children, &entry->sibling);

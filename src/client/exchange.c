@@ -25,7 +25,7 @@ static void remember(struct dli_entry *entry)
     const dlock_error *reason = entry->request->reason;
     dlock_status status = falls(entry) ? DLOCK_SERVER_FORGOT : entry->request->exchange.answer.status;
 
-    if (!reason || reason->code != status) {
+    if (!reason || status == DLOCK_OK || reason->code != status) {
         free(entry->reason);
         entry->reason = NULL;
         return;

@@ -92,11 +92,12 @@ void dli_operation_event(const struct dli_operation *operation, int64_t field[DL
 
 /* ---- life */
 
-static void read_node(struct dli_node *node, char text[DLI_EVENT_TEXT])
+static void read_node(struct dli_node *node, struct dlock_event *event)
 {
-    struct dli_operation *operation = DLI_OBJECT(node, struct dli_operation, node);
+    struct dli_operation *operation = DLI_OBJECT(node, struct dli_operation, shot.node);
 
-    fill_text(operation, text);
+    dli_snapshot_read(&operation->shot, event);
+    fill_text(operation, event->text);
     dli_operation_free(operation);
 }
 
@@ -115,8 +116,8 @@ struct dli_operation *dli_operation_new(struct dli_client *client, const struct 
     operation->task = task;
     operation->owner = operation->tag = -1;
     operation->loop = client->loops[0];
-    operation->node.read = read_node;
-    dli_list_init(&operation->node.link);
+    operation->shot.node.read = read_node;
+    dli_list_init(&operation->shot.node.link);
     return operation;
 }
 
@@ -235,8 +236,8 @@ static void answered(struct dli_request *request)
     operation->status = request->status;
     if (operation->task->answered(operation) && go_on(operation))
         return;
-    fill_fields(operation, operation->node.field);
-    if (!dli_events_keep(&operation->client->events, &operation->node))
+    fill_fields(operation, operation->shot.field);
+    if (!dli_events_keep(&operation->client->events, &operation->shot.node))
         dli_operation_free(operation);
 }
 

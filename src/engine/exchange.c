@@ -95,7 +95,13 @@ void dli_mutex_sent(struct dli_mutex *m, const struct dli_wish *wish, int64_t st
         m->sent.before = m->want.state;
     m->sent.in_flight = 1;
     m->probe.again = DLI_NEVER;
-    m->sent.wish = *wish;
+    m->sent.wish.want = wish->want;
+    m->sent.wish.drop = wish->drop;
+    m->sent.wish.lease = wish->lease;
+    m->sent.wish.block = wish->block;
+    m->sent.wish.seq = wish->seq;
+    m->sent.wish.mode = (int8_t)wish->mode;
+    m->sent.wish.patient = (int8_t)wish->patient;
     m->sent.stamp = stamp;
     if (!wish->want)
         return;
@@ -297,10 +303,10 @@ static void note_doubt(struct dli_mutex *m, const struct dli_answer *answer, int
     int doubt = answer->repeated || (answer->status != DLOCK_OK && answer->sent && !answer->refused);
 
     if (still_wanted(m))
-        m->want.doubt |= doubt;
+        m->want.doubt = m->want.doubt || doubt;
     if (!m->drop.number || m->drop.number != m->sent.wish.want)
         return;
-    m->drop.doubt |= doubt;
+    m->drop.doubt = m->drop.doubt || doubt;
     m->drop.until = dli_lease_gone(now, dli_mutex_place(m), m->rules->drift_ppm);
 }
 
