@@ -95,13 +95,7 @@ void dli_mutex_sent(struct dli_mutex *m, const struct dli_wish *wish, int64_t st
         m->sent.before = m->want.state;
     m->sent.in_flight = 1;
     m->probe.again = DLI_NEVER;
-    m->sent.wish.want = wish->want;
-    m->sent.wish.drop = wish->drop;
-    m->sent.wish.lease = wish->lease;
-    m->sent.wish.block = wish->block;
-    m->sent.wish.seq = wish->seq;
-    m->sent.wish.mode = (int8_t)wish->mode;
-    m->sent.wish.patient = (int8_t)wish->patient;
+    m->sent.wish = dli_asked_of(wish);
     m->sent.stamp = stamp;
     if (!wish->want)
         return;
