@@ -276,7 +276,7 @@ KINDS = (
         ("redis/scripts/semaphore/semaphore_acquire.lua", "if call('HEXISTS', once, owner) == 1 then", "if false then"),
     )),
     Mutant(214, "a number in doubt is forgotten", world="semaphore", edits=(
-        ("engine/exchange.c", "        m->want.doubt |= doubt;\n", "        m->want.doubt |= 0;\n"),
+        ("engine/exchange.c", "        m->want.doubt = m->want.doubt || doubt;\n", "        m->want.doubt |= 0;\n"),
     )),
     Mutant(215, "permits of the living are given back", world="semaphore", edits=(
         ("redis/scripts/semaphore/semaphore_change.lua", "text(millis() - number)", "text(millis() - number + 86400000)"),
@@ -456,7 +456,7 @@ DISOWN = Mutant(605, "an adoption with a lost answer is not undone", edits=(
 # Found by test_tokens_places.py, of what a client remembers of tokens.
 FORGETFUL = (
     Mutant(621, "a hold knows the tokens of its own owner only", edits=(
-        ("client/entry.c", "    entry->rules.highest = &parent->highest;\n", ""),
+        ("client/entry.c", "    dli_entry_own_rules(entry)->highest = &parent->highest;\n", ""),
     )),
     Mutant(622, "a grant with a lower token is adopted", edits=(
         ("engine/transfer.c", " || dli_mutex_falls(m, token)", ""),

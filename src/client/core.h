@@ -52,6 +52,7 @@ struct dli_client {
     int64_t ids;     /* atomic: the last lock id given out */
     void *table;     /* entries by name, a tsearch tree */
     struct dli_link entries;
+    struct dli_link rules; /* struct dli_shared_rules, under mutex */
     int64_t entry_count;
     uint32_t progress;  /* futex: bumped while closing when an entry may have become idle */
     int64_t leave_at;   /* atomic: a submitted close: loop 0 ends everything by then; 0: none */
@@ -70,9 +71,24 @@ struct dli_client {
     int64_t stats[DLOCK_STAT_COUNT]; /* atomics */
 };
 
+/* The rules of entries that have the same ones: few, while locks may be many. client.mutex guards all but rules. */
+struct dli_shared_rules {
+    struct dli_mutex_rules rules; /* constant; first */
+    struct dli_link link;
+    int64_t entries;
+};
+
+/* An adoption under way or being undone; transfer.c. entry.mutex guards it. */
+struct dli_adoption {
+    char giver[DLI_OWNER_MAX]; /* the id of the grant */
+    int64_t heir;              /* the grant number that it gets here */
+};
+
 /*
  * One lock name, or one hold. In some kinds every owner's hold has a machine and an id of its own. Then parent is the
  * entry of the name. The parent's own machine stays idle, and the parent owns name and place.
+ *
+ * Every held lock has an entry. What only an exchange, a failure or an adoption needs is allocated when that begins.
  */
 struct dli_entry {
     pthread_mutex_t mutex;
@@ -88,16 +104,16 @@ struct dli_entry {
     struct dli_entry *before; /* with a ref: the entry of the same owner's slot - 1 */
     struct dli_link children; /* the holds of this name, by sibling; under client.mutex */
     struct dli_link sibling;
-    int64_t owner, slot;    /* of the hold */
-    int64_t wanted;         /* atomic: the machine's grant number; finds the hold that a message is for */
-    int64_t under;          /* READ: the grant number of owner's write hold at the acquire; 0: none */
-    int reserved;           /* chosen for an acquisition that has not begun yet */
-    int64_t followed;       /* the grant number whose own channel is subscribed to */
-    int64_t listeners;      /* holds that share the subscription; guarded by the store */
-    int64_t subscribed_at;  /* atomic: subscribed since then; 0: not subscribed */
-    int64_t gate_query_ups; /* client.line_ups at the last query of the gate; 0: none */
-    int64_t highest;        /* atomic: the highest token of the holds of this parent */
-    struct dli_mutex_rules rules;
+    int64_t owner, slot;                 /* of the hold */
+    int64_t wanted;                      /* atomic: the machine's grant number; finds the hold that a message is for */
+    int64_t under;                       /* READ: the grant number of owner's write hold at the acquire; 0: none */
+    int reserved;                        /* chosen for an acquisition that has not begun yet */
+    int64_t followed;                    /* the grant number whose own channel is subscribed to */
+    int64_t listeners;                   /* holds that share the subscription; guarded by the store */
+    int64_t subscribed_at;               /* atomic: subscribed since then; 0: not subscribed */
+    int64_t gate_query_ups;              /* client.line_ups at the last query of the gate; 0: none */
+    int64_t highest;                     /* atomic: the highest token of the holds of this parent */
+    const struct dli_mutex_rules *rules; /* shared; a hold has its own, see dli_entry_own_rules */
     struct dli_mutex m;
     struct dli_timer timer;            /* under the loop's mutex */
     struct dli_request *request;       /* the exchange in flight, or NULL; exchange.c */
@@ -108,10 +124,15 @@ struct dli_entry {
     int apart;                         /* its last renewal was refused: the next one shares no request */
     int surplus;                       /* refs to drop when the mutex is released */
     uint32_t *woken;                   /* futex of the caller to wake when the mutex is released */
-    struct dli_run *cut_off;   /* multi-locks to end when the mutex is released: no thread takes their next step */
-    char giver[DLI_OWNER_MAX]; /* the id of the grant being adopted, or whose adoption is being undone */
-    int64_t heir;              /* the grant number that the adopted grant gets here */
+    struct dli_run *cut_off;       /* multi-locks to end when the mutex is released: no thread takes their next step */
+    struct dli_adoption *adoption; /* NULL: none is under way or being undone */
 };
+
+/*
+ * Every held lock has one of each, so the sizes are bounds on x86-64. Before you raise one: can the new member be allocated
+ * when it is needed? The whole of a held lock is measured in test_memory.py.
+ */
+_Static_assert(sizeof(struct dli_entry) <= 816, "a held lock has an entry");
 
 enum { DLI_SETTLED_ENDED = 1, DLI_SETTLED_GRANTED };
 
@@ -150,6 +171,8 @@ struct dli_waiter {
     int8_t interrupted;   /* a signal interrupted its caller, who may call again */
     int8_t risk_queued;   /* atomic: an AT_RISK event of it was not read yet: no second one is posted */
 };
+
+_Static_assert(sizeof(struct dli_waiter) <= 256, "a held lock has a waiter");
 
 /* ---- client.c */
 
@@ -247,6 +270,17 @@ void dli_entry_pump(struct dli_entry *entry, int64_t now);
 
 /* The timer fired. */
 void dli_entry_tick(struct dli_timer *timer, int64_t now);
+
+/* The rules of a hold. They follow its entry. */
+struct dli_mutex_rules *dli_entry_own_rules(struct dli_entry *hold);
+
+/*
+ * ---- rules.c. client.mutex held.
+ *
+ * Rules like these, for one more entry. NULL without memory. And for one less.
+ */
+const struct dli_mutex_rules *dli_rules_get(struct dli_client *client, const struct dli_mutex_rules *rules);
+void dli_rules_put(const struct dli_mutex_rules *rules);
 
 /* ---- hold.c: the holds of one name, for the kinds that have one per owner */
 

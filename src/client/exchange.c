@@ -96,7 +96,7 @@ static void name_owners(const struct dli_entry *entry, const struct dli_wish *wi
     if (wish->drop)
         dli_entry_owner(entry, wish->drop, exchange->drop);
     if (wish->first)
-        memcpy(exchange->back, entry->giver, DLI_OWNER_MAX);
+        memcpy(exchange->back, entry->adoption->giver, DLI_OWNER_MAX);
     if (entry->under)
         dli_entry_owner(entry, entry->under, exchange->under);
 }
@@ -117,9 +117,9 @@ static int prepare(struct dli_entry *entry, const struct dli_wish *wish, int64_t
     request->above = dli_mutex_owned(&entry->m) || entry->m.tokens.forgot ? 0 : entry->m.tokens.end;
     request->context = entry;
     request->exchange.wish = *wish;
-    request->exchange.keep_ms = entry->rules.keep_ms;
-    request->exchange.delay = entry->rules.delay;
-    request->exchange.lives = entry->rules.lives;
+    request->exchange.keep_ms = entry->rules->keep_ms;
+    request->exchange.delay = entry->rules->delay;
+    request->exchange.lives = entry->rules->lives;
     name_owners(entry, wish, &request->exchange);
     if (wish->want)
         __atomic_store_n(&entry->wanted, wish->want, __ATOMIC_RELAXED);

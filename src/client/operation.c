@@ -171,7 +171,7 @@ void dli_operation_begin(struct dli_operation *operation, enum dli_verb verb)
     operation->loop = entry->loop;
     operation->request->kind = entry->kind;
     operation->request->place = entry->place;
-    operation->request->deadline = dli_now() + entry->rules.attempt;
+    operation->request->deadline = dli_now() + entry->rules->attempt;
 }
 
 void dli_operation_renewal(struct dli_operation *operation, struct dli_entry *entry, int64_t lease)
@@ -183,14 +183,14 @@ void dli_operation_renewal(struct dli_operation *operation, struct dli_entry *en
     operation->lease = lease;
     operation->row.kind = entry->kind;
     operation->row.place = entry->place;
-    operation->row.lease = lease + entry->rules.delay;
-    operation->row.permits = entry->rules.permits;
+    operation->row.lease = lease + entry->rules->delay;
+    operation->row.permits = entry->rules->permits;
     operation->stamp = dli_now();
     request->kind = entry->kind;
     request->place = entry->place;
     request->renew.row = &operation->row;
     request->renew.count = 1;
-    request->deadline = operation->stamp + dli_lease_attempt(lease, entry->rules.attempt);
+    request->deadline = operation->stamp + dli_lease_attempt(lease, entry->rules->attempt);
 }
 
 /* Prepare the next request. 1: send it. 0: the operation is over. */

@@ -128,14 +128,8 @@ struct dli_drop {
 };
 
 /*
- * The exchange that was sent last. It is kept when it is answered: a message may be about it. Of the wish it has what
- * the answer or a message needs.
+ * The exchange that was sent last. It is kept when it is answered: a message may be about it.
  */
-struct dli_asked {
-    int64_t want, drop, lease, block, seq;
-    int8_t mode, patient;
-};
-
 struct dli_sent {
     struct dli_asked wish;
     int64_t stamp;    /* read before its first byte */
@@ -236,12 +230,6 @@ static inline int dli_mutex_known(const struct dli_mutex *m)
 static inline int dli_mutex_owned(const struct dli_mutex *m)
 {
     return m->want.state == DLI_WANT_OWNED;
-}
-
-static inline struct dli_asked dli_asked_of(const struct dli_wish *wish)
-{
-    return (struct dli_asked){wish->want, wish->drop,         wish->lease,          wish->block,
-                              wish->seq,  (int8_t)wish->mode, (int8_t)wish->patient};
 }
 
 /* ---- requests: mutex.c */

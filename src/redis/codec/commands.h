@@ -32,7 +32,7 @@ struct dli_place {
     const char *name;
 };
 
-/* A place takes at most this much besides its name: see test_memory.py. */
+/* Besides the name. The whole of a held lock is measured in test_memory.py. */
 _Static_assert(sizeof(struct dli_place) <= 32, "a held lock has a place: keys are written when needed");
 
 /* ---- names.c */
