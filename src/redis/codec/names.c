@@ -11,25 +11,41 @@ size_t dli_pattern_most(const char *pattern, const struct dli_place *place)
     return strlen(pattern) + place->size + 2; /* the name, once; two braces; a second colon */
 }
 
+/* Write T(N). */
+static char *put_tagged(char *at, const struct dli_place *place)
+{
+    if (!place->braced)
+        *at++ = '{';
+    memcpy(at, place->name, place->size);
+    at += place->size;
+    if (!place->braced)
+        *at++ = '}';
+    return at;
+}
+
 size_t dli_pattern(char *out, const char *pattern, const struct dli_place *place)
 {
     char *at = out;
 
-    for (; *pattern; pattern++) {
-        int name = *pattern == '=' || *pattern == '@', braces = *pattern == '@' && !place->braced;
+    for (;;) {
+        size_t plain = strcspn(pattern, "%@=");
 
-        if (*pattern == '%' && place->braced)
-            *at++ = ':';
-        if (braces)
-            *at++ = '{';
-        if (name)
-            at = (char *)memcpy(at, place->name, place->size) + place->size;
-        else
-            *at++ = *pattern == '%' ? ':' : *pattern;
-        if (braces)
-            *at++ = '}';
+        memcpy(at, pattern, plain);
+        at += plain;
+        pattern += plain;
+        if (!*pattern)
+            return (size_t)(at - out);
+        if (*pattern == '@') {
+            at = put_tagged(at, place);
+        } else if (*pattern == '=') {
+            memcpy(at, place->name, place->size);
+            at += place->size;
+        } else {
+            memcpy(at, "::", 2);
+            at += 1 + place->braced;
+        }
+        pattern++;
     }
-    return (size_t)(at - out);
 }
 
 struct dli_place *dli_place_new(const struct dli_kind *kind, const char *name, size_t size)
