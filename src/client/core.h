@@ -137,8 +137,8 @@ _Static_assert(sizeof(struct dli_entry) <= 816, "a held lock has an entry");
 enum { DLI_SETTLED_ENDED = 1, DLI_SETTLED_GRANTED };
 
 /*
- * The event of a submitted call, or of a risk. A call's is made when the call is submitted, a risk's when it is reported.
- * It ends when it was read. Until it is posted, entry.mutex guards it.
+ * The event of a submitted acquisition, of a risk, or of a release that failed. Until it is posted, entry.mutex guards it.
+ * It ends when it was read.
  */
 struct dli_notice {
     struct dli_snapshot shot;
@@ -151,19 +151,19 @@ enum { DLI_NOTIFY_NOBODY, DLI_NOTIFY_CALLER, DLI_NOTIFY_QUEUE, DLI_NOTIFY_RUN };
 
 /*
  * One claim, and what is needed to notify its caller. Every held lock has one, so it has only what any hold needs. The
- * node of a loss is among that: a loss must be reported also without memory.
+ * node of its last event is part of it: a loss is reported, and a lock is released, also without memory.
  */
 struct dli_waiter {
     struct dli_claim claim;
     struct dli_entry *entry; /* with a ref */
     int64_t sure_until;      /* SETTLED_GRANTED: passing time alone does not end the grant before */
     int64_t tag;
-    struct dli_notice *notice; /* NOTIFY_QUEUE: the event to post; else NULL */
+    struct dli_notice *notice; /* NOTIFY_QUEUE: the event of an acquisition; else NULL */
     struct dli_run *run;       /* NOTIFY_RUN: the run that it is a step of */
     struct dli_timer timer;    /* ends the wait of a submitted claim; under the loop's mutex */
-    struct dli_node lost;
-    int64_t lost_after;   /* how long the lost lock was held; constant once lost is posted */
-    int32_t lost_waiters; /* and how many waited then */
+    struct dli_node last;
+    int64_t last_after;   /* how long the lock was held; constant once last is posted */
+    int32_t last_waiters; /* and how many waited then */
     uint32_t settled;     /* futex, DLI_SETTLED_* when the machine has answered */
     uint32_t refs;        /* atomic */
     int8_t notify;        /* DLI_NOTIFY_* */

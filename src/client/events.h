@@ -1,9 +1,9 @@
 /*
  * events.h: the event queue of a client, with one descriptor that is readable while events wait.
  *
- * Nodes are intrusive. The node of a loss is part of its claim, so that a loss needs no memory when it happens. That of a
- * completion is allocated when the call is submitted, and that of a risk when it is reported: without memory it is
- * dropped and counted, as when the queue is full. events.mutex guards everything; it is taken last, under any other.
+ * Nodes are intrusive. The node of a loss or of a release is part of its claim: they need no memory when they happen. That
+ * of another completion is allocated when the call is submitted, and that of a risk when it is reported: without memory a
+ * risk is dropped and counted, as when the queue is full. events.mutex guards everything; it is taken last, under any other.
  */
 #ifndef DLI_CLIENT_EVENTS_H
 #define DLI_CLIENT_EVENTS_H

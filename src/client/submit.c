@@ -8,26 +8,13 @@
 
 #include "sys/sys.h"
 
-/*
- * Promise an event to the queue for each claim whose result goes to it, and make it: *notice. A run has promised its own;
- * *notice is NULL then.
- */
-static dlock_status promise(struct dli_entry *entry, const struct dli_run *run, struct dli_notice **notice)
+/* Promise an event to the queue for each claim whose result goes to it. A run has promised its own. */
+static dlock_status promise(struct dli_entry *entry, const struct dli_run *run)
 {
-    dlock_status status;
-
-    *notice = NULL;
-    if (run)
-        return DLOCK_OK;
-    if (!(*notice = dli_notice_new()))
-        return DLOCK_OUT_OF_MEMORY;
-    status = dli_events_promise(&entry->client->events);
-    if (status != DLOCK_OK)
-        free(*notice);
-    return status;
+    return run ? DLOCK_OK : dli_events_promise(&entry->client->events);
 }
 
-/* When the call has failed, no event follows: take the promise back. notice is NULL when a waiter has it. */
+/* When the call has failed, no event follows: take the promise back. notice: no waiter has it; or NULL. */
 static dlock_status unpromised(struct dli_entry *entry, const struct dli_run *run, struct dli_notice *notice,
                                dlock_status status)
 {
@@ -37,7 +24,10 @@ static dlock_status unpromised(struct dli_entry *entry, const struct dli_run *ru
     return status;
 }
 
-/* entry.mutex held: set who gets the result: the run, or the queue as *notice, which is the waiter's from here on. */
+/*
+ * entry.mutex held: set who gets the result: the run, or the queue as *notice, which is the waiter's from here on. That of
+ * a release has none: it needs no memory.
+ */
 static void set_notify(struct dli_waiter *waiter, int64_t tag, struct dli_run *run, struct dli_notice **notice)
 {
     waiter->notice = *notice;
@@ -109,14 +99,14 @@ dlock_status dli_submit_acquire(struct dli_entry *entry, const struct dli_terms 
                                 int64_t tag, struct dli_run *run)
 {
     int64_t now = dli_now();
-    struct dli_notice *notice;
-    dlock_status status = promise(entry, run, &notice);
+    dlock_status status = promise(entry, run);
+    struct dli_notice *notice = NULL;
     struct dli_waiter *fresh;
     struct dli_claim *claim;
 
     if (status != DLOCK_OK)
         return status;
-    if (!(fresh = dli_acquire_waiter(entry, terms, owner, wait, now)))
+    if ((!run && !(notice = dli_notice_new())) || !(fresh = dli_acquire_waiter(entry, terms, owner, wait, now)))
         return unpromised(entry, run, notice, DLOCK_OUT_OF_MEMORY);
     set_notify(fresh, tag, run, &notice);
     dli_entry_lock(entry);
@@ -134,16 +124,18 @@ dlock_status dli_submit_acquire(struct dli_entry *entry, const struct dli_terms 
 }
 
 /* entry.mutex held: a release that ended in memory is reported like one that needed the server. */
-static void complete_in_memory(struct dli_waiter *waiter, int64_t tag, struct dli_run *run, struct dli_notice **notice)
+static void complete_in_memory(struct dli_waiter *waiter, int64_t tag, struct dli_run *run)
 {
-    set_notify(waiter, tag, run, notice);
+    struct dli_notice *none = NULL;
+
+    set_notify(waiter, tag, run, &none);
     waiter->claim.result = DLOCK_OK;
     dli_list_append(&waiter->entry->m.done, &waiter->claim.link);
 }
 
 /* The release of an inner level ends no claim. Make a waiter for the event alone. */
 static dlock_status complete_inner(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t tag,
-                                   struct dli_run *run, struct dli_notice **notice)
+                                   struct dli_run *run)
 {
     struct dli_waiter *waiter = dli_acquire_waiter(entry, terms, owner, 0, dli_now());
 
@@ -151,7 +143,7 @@ static dlock_status complete_inner(struct dli_entry *entry, const struct dli_ter
         return DLOCK_OUT_OF_MEMORY;
     waiter->claim.state = DLI_CLAIM_DONE;
     waiter->claim.held_since = dli_now();
-    complete_in_memory(waiter, tag, run, notice);
+    complete_in_memory(waiter, tag, run);
     dli_waiter_unref(waiter);
     return DLOCK_OK;
 }
@@ -160,8 +152,8 @@ dlock_status dli_submit_release(struct dli_entry *entry, const struct dli_terms 
                                 struct dli_run *run)
 {
     int64_t now = dli_now();
-    struct dli_notice *notice;
-    dlock_status status = promise(entry, run, &notice);
+    dlock_status status = promise(entry, run);
+    struct dli_notice *none = NULL;
     struct dli_claim *claim;
 
     if (status != DLOCK_OK)
@@ -169,12 +161,12 @@ dlock_status dli_submit_release(struct dli_entry *entry, const struct dli_terms 
     dli_entry_lock(entry);
     status = dli_mutex_release(&entry->m, owner, now, now + terms->release_timeout, 1, &claim);
     if (status == DLOCK_WOULD_BLOCK) {
-        set_notify(DLI_OBJECT(claim, struct dli_waiter, claim), tag, run, &notice);
+        set_notify(DLI_OBJECT(claim, struct dli_waiter, claim), tag, run, &none);
         status = DLOCK_OK;
     } else if (status == DLOCK_OK && claim) {
-        complete_in_memory(DLI_OBJECT(claim, struct dli_waiter, claim), tag, run, &notice);
+        complete_in_memory(DLI_OBJECT(claim, struct dli_waiter, claim), tag, run);
     } else if (status == DLOCK_OK) {
-        status = complete_inner(entry, terms, owner, tag, run, &notice);
+        status = complete_inner(entry, terms, owner, tag, run);
         entry->m.holder->count += status != DLOCK_OK; /* a refused call changes nothing */
     } else if (claim) {
         dli_waiter_deliver(entry, now); /* it may still have something to report */
@@ -183,7 +175,7 @@ dlock_status dli_submit_release(struct dli_entry *entry, const struct dli_terms 
     now = execute_now(entry, run, now);
     dli_entry_pump(entry, now);
     dli_entry_unlock(entry);
-    return unpromised(entry, run, notice, status);
+    return unpromised(entry, run, NULL, status);
 }
 
 /* ---- answered at once, or by an event */
@@ -232,13 +224,13 @@ dlock_status dli_begin_acquire(struct dli_entry *entry, const struct dli_terms *
                                int64_t tag, int64_t *token, dlock_error *reason)
 {
     int64_t now = dli_now();
+    struct dli_notice *notice = NULL;
     struct dli_waiter *fresh, *waiter;
-    struct dli_notice *notice;
-    dlock_status status = promise(entry, NULL, &notice);
+    dlock_status status = promise(entry, NULL);
 
     if (status != DLOCK_OK)
         return status;
-    if (!(fresh = dli_acquire_waiter(entry, terms, owner, wait, now)))
+    if (!(notice = dli_notice_new()) || !(fresh = dli_acquire_waiter(entry, terms, owner, wait, now)))
         return begun(entry, notice, DLOCK_OUT_OF_MEMORY);
     dli_entry_lock(entry);
     status = dli_acquire_enter(entry, fresh, now, &waiter, token);
@@ -258,9 +250,9 @@ dlock_status dli_begin_release(struct dli_entry *entry, const struct dli_terms *
 {
     int64_t now = dli_now();
     struct dli_waiter *waiter;
+    struct dli_notice *none = NULL;
     struct dli_claim *claim;
-    struct dli_notice *notice;
-    dlock_status status = promise(entry, NULL, &notice);
+    dlock_status status = promise(entry, NULL);
 
     if (status != DLOCK_OK)
         return status;
@@ -269,18 +261,18 @@ dlock_status dli_begin_release(struct dli_entry *entry, const struct dli_terms *
     if (status != DLOCK_WOULD_BLOCK) {
         dli_acquire_released(entry, claim, now);
         dli_entry_unlock(entry);
-        return begun(entry, notice, status);
+        return begun(entry, NULL, status);
     }
     waiter = DLI_OBJECT(claim, struct dli_waiter, claim);
     __atomic_add_fetch(&waiter->refs, 1, __ATOMIC_RELAXED);
     dli_acquire_expect(waiter);
-    if (settle_now(waiter, tag, &notice, now)) {
+    if (settle_now(waiter, tag, &none, now)) {
         status = dli_acquire_report(entry, dli_acquire_result(waiter), reason);
         dli_client_count(entry->client, DLOCK_STAT_RELEASED, status == DLOCK_OK);
     }
     dli_entry_unlock(entry);
     dli_waiter_unref(waiter);
-    return begun(entry, notice, status);
+    return begun(entry, NULL, status);
 }
 
 /* ---- the end of a wait */

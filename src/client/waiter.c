@@ -107,18 +107,25 @@ static void identify(int64_t field[DLOCK_FIELD_COUNT], const struct dli_waiter *
     field[DLOCK_FIELD_CAUSE] = claim->cause;
 }
 
-/* What a lost claim says of itself does not change any more, so its reader needs no mutex. */
-static void read_lost(struct dli_node *node, struct dlock_event *event)
+/*
+ * LOST, or the end of a release. What such a claim says of itself does not change any more, so its reader needs no mutex.
+ * Only a lost claim has a cause.
+ */
+static void read_last(struct dli_node *node, struct dlock_event *event)
 {
     static const char *const cause[] = {"", "the lease ended before it could be renewed",
                                         "it was taken away on the server", "max_hold_ms is over",
                                         "the client was closed"};
-    struct dli_waiter *waiter = DLI_OBJECT(node, struct dli_waiter, lost);
+    struct dli_waiter *waiter = DLI_OBJECT(node, struct dli_waiter, last);
+    const struct dli_claim *claim = &waiter->claim;
 
-    identify(event->field, waiter, DLOCK_EVENT_LOST, DLOCK_LOST);
-    event->field[DLOCK_FIELD_HELD_FOR_MS] = waiter->lost_after;
-    event->field[DLOCK_FIELD_WAITERS] = waiter->lost_waiters;
-    describe(event->text, waiter, cause[waiter->claim.cause]);
+    if (claim->cause)
+        identify(event->field, waiter, DLOCK_EVENT_LOST, DLOCK_LOST);
+    else
+        identify(event->field, waiter, DLOCK_EVENT_RELEASED + (claim->result != DLOCK_OK), claim->result);
+    event->field[DLOCK_FIELD_HELD_FOR_MS] = waiter->last_after;
+    event->field[DLOCK_FIELD_WAITERS] = waiter->last_waiters;
+    describe(event->text, waiter, claim->cause ? cause[claim->cause] : dli_status_find(claim->result)->text);
     dli_waiter_unref(waiter);
 }
 
@@ -164,7 +171,7 @@ struct dli_waiter *dli_waiter_new(struct dli_entry *entry)
     dli_list_init(&waiter->claim.report);
     dli_list_init(&waiter->timer.link);
     waiter->timer.fire = wait_over;
-    waiter->lost.read = read_lost;
+    waiter->last.read = read_last;
     return waiter;
 }
 
@@ -204,13 +211,14 @@ static int post(struct dli_waiter *waiter, struct dli_node *node, int may_drop)
     return posted;
 }
 
-static void post_lost(struct dli_waiter *waiter, int64_t now)
+/* The node of the last event, filled in. */
+static struct dli_node *last(struct dli_waiter *waiter, int64_t now)
 {
     const struct dli_claim *claim = &waiter->claim;
 
-    waiter->lost_after = claim->held_since ? (now - claim->held_since) / DLI_MS : -1;
-    waiter->lost_waiters = (int32_t)waiter->entry->m.waiters;
-    post(waiter, &waiter->lost, 0);
+    waiter->last_after = claim->held_since ? (now - claim->held_since) / DLI_MS : -1;
+    waiter->last_waiters = (int32_t)waiter->entry->m.waiters;
+    return &waiter->last;
 }
 
 /* Dropped and counted without memory, like an event without room. */
@@ -263,25 +271,37 @@ static void copy_reason(struct dli_notice *notice, const struct dli_waiter *wait
         *notice->reason = *reason;
 }
 
+/* The notice of a call that has ended, filled in. NULL: a release, which has no text of its own or no memory for it. */
+static struct dli_notice *notice_of(struct dli_waiter *waiter, int64_t now)
+{
+    int64_t type = releasing(&waiter->claim) ? DLOCK_EVENT_RELEASED : DLOCK_EVENT_ACQUIRED;
+    int failed = waiter->claim.result != DLOCK_OK;
+    struct dli_notice *notice = waiter->notice;
+
+    if (!notice && failed)
+        notice = dli_notice_new();
+    if (!notice)
+        return NULL;
+    waiter->notice = NULL;
+    take_notice(notice, waiter);
+    if (failed)
+        copy_reason(notice, waiter);
+    fill(notice->shot.field, waiter, type + failed, waiter->claim.result, now);
+    return notice;
+}
+
 /*
- * Post the promised event. The event of the grant may still be in the queue when the lock is released, so each call has a
- * notice of its own.
+ * Post the promised event. That of the grant may still be in the queue when the lock is released, so it has a notice. The
+ * end of a release is the last event of its claim: it was not lost, so that node is free.
  */
 static void notify_queue(struct dli_waiter *waiter, int64_t now)
 {
-    int64_t type = releasing(&waiter->claim) ? DLOCK_EVENT_RELEASED : DLOCK_EVENT_ACQUIRED;
-    struct dli_notice *notice = waiter->notice;
+    struct dli_notice *notice = notice_of(waiter, now);
+    struct dli_node *node = notice ? &notice->shot.node : last(waiter, now);
 
-    waiter->notice = NULL;
-    take_notice(notice, waiter);
-    if (waiter->claim.result != DLOCK_OK) {
-        type++;
-        copy_reason(notice, waiter);
-    }
-    fill(notice->shot.field, waiter, type, waiter->claim.result, now);
     waiter->notify = DLI_NOTIFY_NOBODY;
     __atomic_add_fetch(&waiter->refs, 1, __ATOMIC_RELAXED);
-    if (dli_events_keep(&waiter->entry->client->events, &notice->shot.node))
+    if (dli_events_keep(&waiter->entry->client->events, node))
         return;
     __atomic_sub_fetch(&waiter->refs, 1, __ATOMIC_RELAXED);
     notice_free(notice);
@@ -347,7 +367,7 @@ void dli_waiter_deliver(struct dli_entry *entry, int64_t now)
             post_risk(waiter, now);
         if (what & DLI_REPORT_LOST) {
             dli_client_count(entry->client, DLOCK_STAT_LOST, 1);
-            post_lost(waiter, now);
+            post(waiter, last(waiter, now), 0);
         }
     }
     while ((link = dli_list_pop(&entry->m.done)))
