@@ -467,6 +467,16 @@ FORGETFUL = (
     )),
 )  # fmt: skip
 
+# Found by test_memory.py, of what is kept for each held lock.
+KEPT = (
+    Mutant(631, "the text of an exchange is kept although it did not fail", edits=(
+        ("client/exchange.c", "status == DLOCK_OK || ", ""),
+    )),
+    Mutant(632, "a request outlives its exchange", edits=(
+        ("client/exchange.c", "    dli_mutex_answer(&entry->m, answer, now);\n    drop_request(entry);\n", "    dli_mutex_answer(&entry->m, answer, now);\n"),
+    )),
+)  # fmt: skip
+
 # Found by test_batch.py, of the replies to many callers in one.
 BATCH = Mutant(602, "the first answer of a batch is everybody's", edits=(
     ("redis/pipe/pipe_io.c", "dli_batch_reply(call, &reply->items[i], room)", "dli_batch_reply(call, &reply->items[0], room)"),
