@@ -276,7 +276,7 @@ KINDS = (
         ("redis/scripts/semaphore/semaphore_acquire.lua", "if call('HEXISTS', once, owner) == 1 then", "if false then"),
     )),
     Mutant(214, "a number in doubt is forgotten", world="semaphore", edits=(
-        ("engine/exchange.c", "        m->want.doubt |= doubt;\n", "        m->want.doubt |= 0;\n"),
+        ("engine/exchange.c", "        m->want.doubt = m->want.doubt || doubt;\n", "        m->want.doubt |= 0;\n"),
     )),
     Mutant(215, "permits of the living are given back", world="semaphore", edits=(
         ("redis/scripts/semaphore/semaphore_change.lua", "text(millis() - number)", "text(millis() - number + 86400000)"),
@@ -456,7 +456,7 @@ DISOWN = Mutant(605, "an adoption with a lost answer is not undone", edits=(
 # Found by test_tokens_places.py, of what a client remembers of tokens.
 FORGETFUL = (
     Mutant(621, "a hold knows the tokens of its own owner only", edits=(
-        ("client/entry.c", "    entry->rules.highest = &parent->highest;\n", ""),
+        ("client/entry.c", "    dli_entry_own_rules(entry)->highest = &parent->highest;\n", ""),
     )),
     Mutant(622, "a grant with a lower token is adopted", edits=(
         ("engine/transfer.c", " || dli_mutex_falls(m, token)", ""),
@@ -496,6 +496,16 @@ WAITERS = (
 WALKS = Mutant(718, "many waiters are walked", edits=(
     ("engine/owners.c", "        if (owners->count > FEW)\n", "        if (owners->count < 0)\n"),
 ))  # fmt: skip
+
+# Found by test_memory.py, of what is kept for each held lock.
+KEPT = (
+    Mutant(631, "the text of an exchange is kept although it did not fail", edits=(
+        ("client/exchange.c", "status == DLOCK_OK || ", ""),
+    )),
+    Mutant(632, "a request outlives its exchange", edits=(
+        ("client/exchange.c", "    dli_waitlist_answered(entry, answer, now);\n    drop_request(entry);\n", "    dli_waitlist_answered(entry, answer, now);\n"),
+    )),
+)  # fmt: skip
 
 # Found by test_batch.py, of the replies to many callers in one.
 BATCH = Mutant(602, "the first answer of a batch is everybody's", edits=(

@@ -13,7 +13,7 @@ struct dli_waiter *dli_acquire_waiter(struct dli_entry *entry, const struct dli_
                                       int64_t wait, int64_t now)
 {
     struct dli_waiter *waiter = dli_waiter_new(entry);
-    int64_t attempt = dli_lease_attempt(terms->lease, entry->rules.attempt);
+    int64_t attempt = dli_lease_attempt(terms->lease, entry->rules->attempt);
 
     if (!waiter)
         return NULL;
@@ -22,7 +22,7 @@ struct dli_waiter *dli_acquire_waiter(struct dli_entry *entry, const struct dli_
     waiter->claim.max_hold = terms->max_hold;
     waiter->claim.min_hold = terms->min_hold;
     waiter->claim.linger = terms->linger;
-    waiter->claim.renew = terms->renew;
+    waiter->claim.renew = (int8_t)terms->renew;
     waiter->claim.patient = wait > 0;
     waiter->claim.until = dli_later(now, wait > 0 ? wait : attempt);
     return waiter;
@@ -158,7 +158,7 @@ dlock_status dli_acquire_report(const struct dli_entry *entry, dlock_status stat
 
 dlock_status dli_acquire_answer(struct dli_waiter *waiter, dlock_status status, int64_t *token, dlock_error *reason)
 {
-    if (status == DLOCK_OK && !waiter->entry->rules.momentary)
+    if (status == DLOCK_OK && !waiter->entry->rules->momentary)
         status = dli_acquire_receive(waiter, token);
     return dli_acquire_report(waiter->entry, status, reason);
 }

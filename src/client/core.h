@@ -56,6 +56,7 @@ struct dli_client {
     int64_t ids;     /* atomic: the last lock id given out */
     void *table;     /* entries by name, a tsearch tree */
     struct dli_link entries;
+    struct dli_link rules; /* struct dli_shared_rules, under mutex */
     int64_t entry_count;
     uint32_t progress;  /* futex: bumped while closing when an entry may have become idle */
     int64_t leave_at;   /* atomic: a submitted close: loop 0 ends everything by then; 0: none */
@@ -74,9 +75,24 @@ struct dli_client {
     int64_t stats[DLOCK_STAT_COUNT]; /* atomics */
 };
 
+/* The rules of entries that have the same ones: few, while locks may be many. client.mutex guards all but rules. */
+struct dli_shared_rules {
+    struct dli_mutex_rules rules; /* constant; first */
+    struct dli_link link;
+    int64_t entries;
+};
+
+/* An adoption under way or being undone; transfer.c. entry.mutex guards it. */
+struct dli_adoption {
+    char giver[DLI_OWNER_MAX]; /* the id of the grant */
+    int64_t heir;              /* the grant number that it gets here */
+};
+
 /*
  * One lock name, or one hold. In some kinds every owner's hold has a machine and an id of its own. Then parent is the
  * entry of the name. The parent's own machine stays idle, and the parent owns name and place.
+ *
+ * Every held lock has an entry. What only an exchange, a failure or an adoption needs is allocated when that begins.
  */
 struct dli_entry {
     pthread_mutex_t mutex;
@@ -96,21 +112,21 @@ struct dli_entry {
     struct dli_member *member;     /* of the parent's waitlist, while it waits; or NULL */
     struct dli_group *promoting;   /* when the mutex is released, so many of this group may ask */
     int promoted;
-    int64_t followers;      /* as its last answer said, so many may go on behind it */
-    int stranger;           /* it waits without a member, for want of memory */
-    int64_t owner, slot;    /* of the hold */
-    int64_t wanted;         /* atomic: the machine's grant number; finds the hold that a message is for */
-    int64_t under;          /* READ: the grant number of owner's write hold at the acquire; 0: none */
-    int reserved;           /* chosen for an acquisition that has not begun yet */
-    int64_t followed;       /* the grant number whose own channel is subscribed to */
-    int64_t listeners;      /* holds that share the subscription; guarded by the store */
-    int64_t subscribed_at;  /* atomic: subscribed since then; 0: not subscribed */
-    int64_t gate_query_ups; /* client.line_ups at the last query of the gate; 0: none */
-    int64_t highest;        /* atomic: the highest token of the holds of this parent */
-    struct dli_mutex_rules rules;
+    int stranger;                        /* it waits without a member, for want of memory */
+    int64_t followers;                   /* as its last answer said, so many may go on behind it */
+    int64_t owner, slot;                 /* of the hold */
+    int64_t wanted;                      /* atomic: the machine's grant number; finds the hold that a message is for */
+    int64_t under;                       /* READ: the grant number of owner's write hold at the acquire; 0: none */
+    int reserved;                        /* chosen for an acquisition that has not begun yet */
+    int64_t followed;                    /* the grant number whose own channel is subscribed to */
+    int64_t listeners;                   /* holds that share the subscription; guarded by the store */
+    int64_t subscribed_at;               /* atomic: subscribed since then; 0: not subscribed */
+    int64_t gate_query_ups;              /* client.line_ups at the last query of the gate; 0: none */
+    int64_t highest;                     /* atomic: the highest token of the holds of this parent */
+    const struct dli_mutex_rules *rules; /* shared; a hold has its own, see dli_entry_own_rules */
     struct dli_mutex m;
     struct dli_timer timer;            /* under the loop's mutex */
-    struct dli_request *request;       /* the exchange in flight */
+    struct dli_request *request;       /* the exchange in flight, or NULL; exchange.c */
     dlock_error *reason;               /* the failure of the last exchange, or NULL */
     struct dli_gate_query *gate_query; /* the query of the gate under way, or NULL; line.c */
     int64_t timer_at;                  /* what the timer is set to; DLI_NEVER: not set */
@@ -118,29 +134,55 @@ struct dli_entry {
     int apart;                         /* its last renewal was refused: the next one shares no request */
     int surplus;                       /* refs to drop when the mutex is released */
     uint32_t *woken;                   /* futex of the caller to wake when the mutex is released */
-    struct dli_run *cut_off;   /* multi-locks to end when the mutex is released: no thread takes their next step */
-    char giver[DLI_OWNER_MAX]; /* the id of the grant being adopted, or whose adoption is being undone */
-    int64_t heir;              /* the grant number that the adopted grant gets here */
+    struct dli_run *cut_off;       /* multi-locks to end when the mutex is released: no thread takes their next step */
+    struct dli_adoption *adoption; /* NULL: none is under way or being undone */
 };
+
+/*
+ * Every held lock has one of each, so the sizes are bounds on x86-64. Before you raise one: can the new member be allocated
+ * when it is needed? The whole of a held lock is measured in test_memory.py.
+ */
+_Static_assert(sizeof(struct dli_entry) <= 904, "a held lock has an entry");
 
 enum { DLI_SETTLED_ENDED = 1, DLI_SETTLED_GRANTED };
 
-/* One claim, and what is needed to notify its caller. */
+/*
+ * The event of a submitted acquisition, of a risk, or of a release that failed. Until it is posted, entry.mutex guards it.
+ * It ends when it was read.
+ */
+struct dli_notice {
+    struct dli_snapshot shot;
+    struct dli_waiter *waiter; /* with a ref, once it is posted */
+    dlock_error *reason;       /* the failure that the call ended with, or NULL */
+};
+
+/* Who gets the answer. */
+enum { DLI_NOTIFY_NOBODY, DLI_NOTIFY_CALLER, DLI_NOTIFY_QUEUE, DLI_NOTIFY_RUN };
+
+/*
+ * One claim, and what is needed to notify its caller. Every held lock has one, so it has only what any hold needs. The
+ * node of its last event is part of it: a loss is reported, and a lock is released, also without memory.
+ */
 struct dli_waiter {
     struct dli_claim claim;
     struct dli_entry *entry; /* with a ref */
-    int64_t refs;
-    uint32_t settled;   /* futex, DLI_SETTLED_* when the machine has answered */
-    int64_t sure_until; /* SETTLED_GRANTED: passing time alone does not end the grant before */
-    enum { DLI_NOTIFY_NOBODY, DLI_NOTIFY_CALLER, DLI_NOTIFY_QUEUE, DLI_NOTIFY_RUN } notify; /* who gets the answer */
-    int sleeping;    /* the caller sleeps on settled */
-    int interrupted; /* a signal interrupted its caller, who may call again */
+    int64_t sure_until;      /* SETTLED_GRANTED: passing time alone does not end the grant before */
     int64_t tag;
-    dlock_error *reason;    /* TELL_QUEUE: the failure it ended with, or NULL */
-    struct dli_run *run;    /* TELL_RUN: the run that it is a step of */
-    struct dli_timer timer; /* ends the wait of a submitted claim; under the loop's mutex */
-    struct dli_node acquired, released, lost, risk;
+    struct dli_notice *notice; /* NOTIFY_QUEUE: the event of an acquisition; else NULL */
+    struct dli_run *run;       /* NOTIFY_RUN: the run that it is a step of */
+    struct dli_timer timer;    /* ends the wait of a submitted claim; under the loop's mutex */
+    struct dli_node last;
+    int64_t last_after;   /* how long the lock was held; constant once last is posted */
+    int32_t last_waiters; /* and how many waited then */
+    uint32_t settled;     /* futex, DLI_SETTLED_* when the machine has answered */
+    uint32_t refs;        /* atomic */
+    int8_t notify;        /* DLI_NOTIFY_* */
+    int8_t sleeping;      /* the caller sleeps on settled */
+    int8_t interrupted;   /* a signal interrupted its caller, who may call again */
+    int8_t risk_queued;   /* atomic: an AT_RISK event of it was not read yet: no second one is posted */
 };
+
+_Static_assert(sizeof(struct dli_waiter) <= 256, "a held lock has a waiter");
 
 /* ---- client.c */
 
@@ -239,6 +281,17 @@ void dli_entry_pump(struct dli_entry *entry, int64_t now);
 /* The timer fired. */
 void dli_entry_tick(struct dli_timer *timer, int64_t now);
 
+/* The rules of a hold. They follow its entry. */
+struct dli_mutex_rules *dli_entry_own_rules(struct dli_entry *hold);
+
+/*
+ * ---- rules.c. client.mutex held.
+ *
+ * Rules like these, for one more entry. NULL without memory. And for one less.
+ */
+const struct dli_mutex_rules *dli_rules_get(struct dli_client *client, const struct dli_mutex_rules *rules);
+void dli_rules_put(const struct dli_mutex_rules *rules);
+
 /* ---- hold.c: the holds of one name, for the kinds that have one per owner */
 
 /*
@@ -312,6 +365,9 @@ int64_t dli_exchange_drive(struct dli_entry *entry, struct dli_claim *claim, int
 /* With one ref for the machine and one for the caller. NULL without memory. */
 struct dli_waiter *dli_waiter_new(struct dli_entry *entry);
 void dli_waiter_unref(struct dli_waiter *waiter);
+
+/* The event of a call that will be submitted; free ends it while no waiter has it. NULL without memory. */
+struct dli_notice *dli_notice_new(void);
 
 /* entry.mutex held: the status of a claim whose time is over. */
 dlock_status dli_waiter_overdue(const struct dli_waiter *waiter);

@@ -64,13 +64,12 @@ static void entry_free(struct dli_entry *entry)
     const struct dli_store_ops *ops = entry->client->store->ops;
 
     ops->request_free(entry->request);
-    if (!entry->parent && entry->place) {
+    if (!entry->parent && entry->place)
         ops->place_free(entry->place);
-        free((void *)entry->name.text);
-    }
     dli_waitlist_free(entry->waitlist);
     pthread_mutex_destroy(&entry->mutex);
     free(entry->reason);
+    free(entry->adoption);
     free(entry);
 }
 
@@ -93,6 +92,8 @@ static int unref(struct dli_entry *entry)
         dli_list_remove(&entry->link);
         dli_list_remove(&entry->sibling);
         client->entry_count -= !entry->parent;
+        if (!entry->parent)
+            dli_rules_put(entry->rules);
     }
     pthread_mutex_unlock(&client->mutex);
     return refs == 0;
@@ -113,22 +114,20 @@ void dli_entry_unref(struct dli_entry *entry)
     }
 }
 
-/* An entry with one ref and no name, in no list yet. NULL without memory. */
-static struct dli_entry *entry_new(struct dli_client *client, const struct dli_kind *kind,
-                                   const struct dli_mutex_rules *rules)
+/* An entry with one ref and no name, in no list yet, followed by extra bytes. NULL without memory. */
+static struct dli_entry *entry_new(struct dli_client *client, const struct dli_kind *kind, size_t extra)
 {
-    struct dli_entry *entry = calloc(1, sizeof *entry);
+    struct dli_entry *entry = calloc(1, sizeof *entry + extra);
 
     if (!entry)
         return NULL;
-    if (!(entry->request = client->store->ops->request_new(client->store)))
-        goto fail_request;
-    if (pthread_mutex_init(&entry->mutex, NULL))
-        goto fail_mutex;
+    if (pthread_mutex_init(&entry->mutex, NULL)) {
+        free(entry);
+        return NULL;
+    }
     entry->refs = 1;
     entry->client = client;
     entry->kind = kind;
-    entry->rules = *rules;
     entry->timer_at = DLI_NEVER;
     entry->timer.fire = dli_entry_tick;
     dli_list_init(&entry->timer.link);
@@ -136,12 +135,6 @@ static struct dli_entry *entry_new(struct dli_client *client, const struct dli_k
     dli_list_init(&entry->children);
     dli_list_init(&entry->sibling);
     return entry;
-
-fail_mutex:
-    client->store->ops->request_free(entry->request);
-fail_request:
-    free(entry);
-    return NULL;
 }
 
 /* client.mutex held. */
@@ -190,8 +183,8 @@ static int enlist(struct dli_client *client, struct dli_entry *entry)
     entry->id = entry->parent ? entry->parent->id : __atomic_add_fetch(&client->ids, 1, __ATOMIC_RELAXED);
     seed = ((uint64_t)entry->id ^ (uint64_t)(entry->owner + entry->slot) << 20) * UINT64_C(0x9e3779b97f4a7c15);
     entry->loop = client->loop_count ? client->loops[(entry->id + entry->slot) % client->loop_count] : NULL;
-    dli_mutex_init(&entry->m, &entry->rules, seed ^ (uint64_t)dli_now());
-    entry->m.closed = client->closed;
+    dli_mutex_init(&entry->m, entry->rules, seed ^ (uint64_t)dli_now());
+    entry->m.closed = client->closed != 0;
     dli_list_append(&client->entries, &entry->link);
     if (entry->parent)
         dli_list_append(&entry->parent->children, &entry->sibling);
@@ -200,37 +193,38 @@ static int enlist(struct dli_client *client, struct dli_entry *entry)
     return 0;
 }
 
-/* Give the entry a copy of the name and a place in the store. 0, or -1 without memory. */
+/* Give the entry a copy of the name, behind it, and a place in the store. 0, or -1 without memory. */
 static int place(struct dli_entry *entry, const char *name, size_t size)
 {
     struct dli_store *store = entry->client->store;
-    char *text = malloc(size + 1);
 
-    if (!text || !(entry->place = store->ops->place_new(store, entry->kind, name, size))) {
-        free(text);
-        return -1;
-    }
-    memcpy(text, name, size);
-    text[size] = '\0';
-    entry->name.text = text;
-    entry->name.size = size;
-    return 0;
+    memcpy(entry + 1, name, size);
+    entry->name = (struct dli_name){(const char *)(entry + 1), size};
+    entry->place = store->ops->place_new(store, entry->kind, name, size);
+    return entry->place ? 0 : -1;
 }
 
 /* client.mutex held: a new entry of a name. NULL without memory. */
 static struct dli_entry *make(struct dli_client *client, const struct dli_kind *kind, const char *name, size_t size,
-                              const struct dli_mutex_rules *rules)
+                              const struct dli_mutex_rules *like)
 {
-    struct dli_entry *entry = entry_new(client, kind, rules);
+    const struct dli_mutex_rules *rules = dli_rules_get(client, like);
+    struct dli_entry *entry = rules ? entry_new(client, kind, size + 1) : NULL;
 
+    if (!rules)
+        return NULL;
     if (!entry)
-        return NULL;
-    if ((kind->queued && !(entry->waitlist = dli_waitlist_new())) || place(entry, name, size) ||
-        enlist(client, entry)) {
-        entry_free(entry);
-        return NULL;
-    }
+        goto fail;
+    entry->rules = rules;
+    if ((kind->queued && !(entry->waitlist = dli_waitlist_new())) || place(entry, name, size) || enlist(client, entry))
+        goto fail_entry;
     return entry;
+
+fail_entry:
+    entry_free(entry);
+fail:
+    dli_rules_put(rules);
+    return NULL;
 }
 
 struct dli_entry *dli_entry_get(struct dli_client *client, const struct dli_kind *kind, const char *name, size_t size,
@@ -250,15 +244,22 @@ struct dli_entry *dli_entry_get(struct dli_client *client, const struct dli_kind
     return entry;
 }
 
+struct dli_mutex_rules *dli_entry_own_rules(struct dli_entry *hold)
+{
+    return (struct dli_mutex_rules *)(hold + 1);
+}
+
 /* client.mutex held: a new hold of parent. NULL without memory. */
 static struct dli_entry *make_child(struct dli_entry *parent, const struct dli_entry *key, struct dli_entry *before)
 {
-    struct dli_entry *entry = entry_new(parent->client, key->kind, &parent->rules);
+    struct dli_entry *entry = entry_new(parent->client, key->kind, sizeof *parent->rules);
 
     if (!entry)
         return NULL;
     entry->parent = parent;
-    entry->rules.highest = &parent->highest;
+    entry->rules = dli_entry_own_rules(entry);
+    *dli_entry_own_rules(entry) = *parent->rules;
+    dli_entry_own_rules(entry)->highest = &parent->highest;
     entry->name = parent->name;
     entry->place = parent->place;
     entry->owner = key->owner;
@@ -364,13 +365,16 @@ void dli_entry_pump(struct dli_entry *entry, int64_t now)
     leave_nothing(entry, now);
     dli_waitlist_settle(entry, now);
     dli_line_follow(entry);
-    if (entry->loop && dli_mutex_wish(&entry->m, __atomic_load_n(&client->line, __ATOMIC_ACQUIRE), now, &wish)) {
+    if (entry->loop && dli_mutex_wish(&entry->m, __atomic_load_n(&client->line, __ATOMIC_ACQUIRE), now, &wish))
         dli_exchange_submit(entry, &wish, now);
-        dli_waiter_deliver(entry, now);
-    }
+    dli_waiter_deliver(entry, now);
     if (!entry->m.line.listen) /* the wish may have ended that: the last chance of an entry that is idle now */
         dli_line_follow(entry);
     set_timer(entry, now);
+    if (entry->adoption && !entry->m.adopting && !entry->m.drop.first) {
+        free(entry->adoption);
+        entry->adoption = NULL;
+    }
     if (!dli_mutex_idle(&entry->m))
         return;
     if (!dli_entry_handled(entry))

@@ -92,21 +92,23 @@ static void append(struct dli_events *events, struct dli_node *node)
     events->count++;
 }
 
-int dli_events_post(struct dli_events *events, struct dli_node *node, const int64_t field[DLOCK_FIELD_COUNT],
-                    int may_drop)
+void dli_events_count_dropped(struct dli_events *events)
+{
+    __atomic_add_fetch(events->dropped, 1, __ATOMIC_RELAXED);
+}
+
+int dli_events_post(struct dli_events *events, struct dli_node *node, int may_drop)
 {
     int fresh;
 
     pthread_mutex_lock(&events->mutex);
-    fresh = !events->shut && !over(events) && dli_list_empty(&node->link);
+    fresh = !events->shut && !over(events);
     if (fresh && may_drop && events->count >= events->limit) {
-        __atomic_add_fetch(events->dropped, 1, __ATOMIC_RELAXED);
+        dli_events_count_dropped(events);
         fresh = 0;
     }
-    if (fresh) {
-        memcpy(node->field, field, sizeof node->field);
+    if (fresh)
         append(events, node);
-    }
     pthread_mutex_unlock(&events->mutex);
     return fresh;
 }
@@ -126,37 +128,45 @@ int dli_events_keep(struct dli_events *events, struct dli_node *node)
     return kept;
 }
 
+void dli_snapshot_read(struct dli_snapshot *snapshot, struct dlock_event *event)
+{
+    memcpy(event->field, snapshot->field, sizeof event->field);
+    event->data = snapshot->data;
+    event->size = snapshot->size;
+}
+
 /* A log line in the queue. */
 struct line {
-    struct dli_node node;
+    struct dli_snapshot shot;
     char text[DLI_EVENT_TEXT];
 };
 
-static void read_line(struct dli_node *node, char text[DLI_EVENT_TEXT])
+static void read_line(struct dli_node *node, struct dlock_event *event)
 {
-    struct line *line = DLI_OBJECT(node, struct line, node);
+    struct line *line = DLI_OBJECT(node, struct line, shot.node);
 
-    memcpy(text, line->text, DLI_EVENT_TEXT);
+    dli_snapshot_read(&line->shot, event);
+    memcpy(event->text, line->text, DLI_EVENT_TEXT);
     free(line);
 }
 
 void dli_events_log(struct dli_events *events, dlock_status status, const char *text)
 {
     struct line *line = calloc(1, sizeof *line);
-    int64_t field[DLOCK_FIELD_COUNT];
+    int64_t *field;
 
     if (!line) {
-        __atomic_add_fetch(events->dropped, 1, __ATOMIC_RELAXED);
+        dli_events_count_dropped(events);
         return;
     }
-    dli_list_init(&line->node.link);
+    field = line->shot.field;
     for (int i = 0; i < DLOCK_FIELD_COUNT; i++)
         field[i] = -1;
     field[DLOCK_FIELD_TYPE] = DLOCK_EVENT_LOG;
     field[DLOCK_FIELD_STATUS] = status;
-    line->node.read = read_line;
+    line->shot.node.read = read_line;
     snprintf(line->text, sizeof line->text, "%s", text);
-    if (!dli_events_post(events, &line->node, field, 1))
+    if (!dli_events_post(events, &line->shot.node, 1))
         free(line);
 }
 
@@ -168,11 +178,8 @@ void dli_events_wake(struct dli_events *events)
     pthread_mutex_unlock(&events->mutex);
 }
 
-/*
- * Take the oldest node: 1. -1: a wake. -2: the queue has ended. 0: nothing. The fields of the node go into event
- * (NULL: nowhere) at once, because the node may be posted again from now on.
- */
-static int take(struct dli_events *events, struct dli_node **node, struct dlock_event *event)
+/* Take the oldest node: 1. -1: a wake. -2: the queue has ended. 0: nothing. */
+static int take(struct dli_events *events, struct dli_node **node)
 {
     struct dli_link *link;
     int got = 0;
@@ -181,8 +188,6 @@ static int take(struct dli_events *events, struct dli_node **node, struct dlock_
     link = dli_list_pop(&events->nodes);
     if (link) {
         *node = DLI_OBJECT(link, struct dli_node, link);
-        if (event)
-            memcpy(event->field, (*node)->field, sizeof event->field);
         events->count--;
         got = 1;
     } else if (events->wakes > 0) {
@@ -218,18 +223,19 @@ int dli_events_ended(struct dli_events *events)
 
 void dli_events_shut(struct dli_events *events)
 {
-    char nowhere[DLI_EVENT_TEXT];
+    struct dlock_event nowhere = {.data = NULL};
     struct dli_node *node = NULL;
     int got;
 
     pthread_mutex_lock(&events->mutex);
     events->shut = 1;
     pthread_mutex_unlock(&events->mutex);
-    while ((got = take(events, &node, NULL)) && got != -2) {
+    while ((got = take(events, &node)) && got != -2) {
         if (got < 0)
             continue;
-        free(node->data);
-        node->read(node, nowhere);
+        node->read(node, &nowhere);
+        free(nowhere.data);
+        nowhere.data = NULL;
     }
 }
 
@@ -249,14 +255,14 @@ dlock_status dli_events_next(struct dli_events *events, int64_t deadline, struct
     for (;;) {
         struct pollfd wait = {.fd = events->fd, .events = POLLIN};
         struct dli_node *node = NULL;
-        int got = take(events, &node, event);
+        int got = take(events, &node);
         int64_t now = dli_now();
 
         if (got > 0) {
             free(event->data);
-            event->data = node->data;
-            event->size = node->size;
-            node->read(node, event->text);
+            event->data = NULL;
+            event->size = 0;
+            node->read(node, event);
             return DLOCK_OK;
         }
         if (got < 0)

@@ -1,8 +1,9 @@
 /*
  * events.h: the event queue of a client, with one descriptor that is readable while events wait.
  *
- * Nodes are intrusive, so that a completion or a loss needs no memory when it happens. events.mutex guards everything;
- * it is taken last, under any other.
+ * Nodes are intrusive. The node of a loss or of a release is part of its claim: they need no memory when they happen. That
+ * of another completion is allocated when the call is submitted, and that of a risk when it is reported: without memory a
+ * risk is dropped and counted, as when the queue is full. events.mutex guards everything; it is taken last, under any other.
  */
 #ifndef DLI_CLIENT_EVENTS_H
 #define DLI_CLIENT_EVENTS_H
@@ -25,16 +26,24 @@ struct dlock_event {
 };
 
 /*
- * An event as a snapshot. Nobody touches a node while it is in the queue. read adds the text, and drops the ref on the
- * object that contains the node.
+ * A place in the queue. Nobody touches a node while it is there. read fills in the event, and drops the ref on the object
+ * that contains the node.
  */
 struct dli_node {
     struct dli_link link;
+    void (*read)(struct dli_node *node, struct dlock_event *event);
+};
+
+/* An event as a snapshot: a node, and what dli_snapshot_read fills in for its read. */
+struct dli_snapshot {
+    struct dli_node node;
     int64_t field[DLOCK_FIELD_COUNT];
-    void (*read)(struct dli_node *node, char text[DLI_EVENT_TEXT]);
     char *data; /* NULL, or bytes that the reader of the event gets */
     size_t size;
 };
+
+/* Fill in all but the text. The event owns data then. */
+void dli_snapshot_read(struct dli_snapshot *snapshot, struct dlock_event *event);
 
 struct dli_events {
     pthread_mutex_t mutex;
@@ -83,12 +92,13 @@ int dli_events_part(struct dli_events *events);
 void dli_events_fini(struct dli_events *events);
 
 /*
- * Post the node with these fields: 1. Or 0, when it is in the queue already, when the queue is shut or has ended, or
- * when the queue is full and the node may be dropped. The node's link is initialised once. The node may be posted
- * again and again.
+ * Post the node, which is filled in: 1. Or 0, when the queue is shut or has ended, or when it is full and the node may be
+ * dropped, which is counted.
  */
-int dli_events_post(struct dli_events *events, struct dli_node *node, const int64_t field[DLOCK_FIELD_COUNT],
-                    int may_drop);
+int dli_events_post(struct dli_events *events, struct dli_node *node, int may_drop);
+
+/* A node that may be dropped could not be made. */
+void dli_events_count_dropped(struct dli_events *events);
 
 /* Post a log line about a failure, or with DLOCK_OK about its end. It is dropped and counted without memory or room. */
 void dli_events_log(struct dli_events *events, dlock_status status, const char *text);

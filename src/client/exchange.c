@@ -1,6 +1,9 @@
 /*
  * exchange.c: exchanges of one entry with the server, from the caller's own thread or in the background. An entry has
- * at most one in flight. So entry.request belongs to the thread that marked it sent, without the mutex.
+ * at most one in flight. entry.mutex guards the pointer entry.request; what it points to belongs to the thread that marked
+ * the exchange sent, without the mutex. A request lives only while its exchange is in flight: a held lock has none. Without
+ * memory for it the exchange fails with DLOCK_OUT_OF_MEMORY before it is sent, and the machine tries again as after any
+ * other failure.
  */
 #include "core.h"
 
@@ -22,7 +25,7 @@ static void remember(struct dli_entry *entry)
     const dlock_error *reason = entry->request->reason;
     dlock_status status = falls(entry) ? DLOCK_SERVER_FORGOT : entry->request->exchange.answer.status;
 
-    if (!reason || reason->code != status) {
+    if (!reason || status == DLOCK_OK || reason->code != status) {
         free(entry->reason);
         entry->reason = NULL;
         return;
@@ -44,7 +47,14 @@ static void log_cut(const struct dli_entry *entry, int64_t cut)
     dli_events_log(&entry->client->events, DLOCK_SERVER_FORGOT, text);
 }
 
-/* entry.mutex held: give the answer to the machine, and count. */
+/* entry.mutex held: the exchange is over. */
+static void drop_request(struct dli_entry *entry)
+{
+    entry->client->store->ops->request_free(entry->request);
+    entry->request = NULL;
+}
+
+/* entry.mutex held: give the answer to the machine, and count. That is the end of the request. */
 static void digest(struct dli_entry *entry, int64_t now)
 {
     struct dli_client *client = entry->client;
@@ -61,106 +71,146 @@ static void digest(struct dli_entry *entry, int64_t now)
         dli_client_count(client, DLOCK_STAT_UNDONE, 1);
     dli_mutex_answer(&entry->m, answer, now);
     dli_waitlist_answered(entry, answer, now);
+    drop_request(entry);
 }
 
 static void background_done(struct dli_request *request)
 {
     struct dli_entry *entry = request->context;
+    dlock_error *reason = request->reason;
     int64_t now = dli_now();
 
     dli_entry_lock(entry);
     entry->surplus++;
     digest(entry, now);
-    free(request->reason);
-    request->reason = NULL;
+    free(reason);
     dli_entry_pump(entry, now);
     dli_entry_unlock(entry);
 }
 
-/* entry.mutex held: fill in the request for the exchange, and mark it sent. */
-static void prepare(struct dli_entry *entry, const struct dli_wish *wish, int64_t now)
+/* The owners in the exchange. */
+static void name_owners(const struct dli_entry *entry, const struct dli_wish *wish, struct dli_exchange *exchange)
 {
-    struct dli_request *request = entry->request;
-    struct dli_exchange *exchange = &request->exchange;
-
-    request->verb = DLI_VERB_EXCHANGE;
-    request->kind = entry->kind;
-    request->place = entry->place;
-    request->repeatable = 1;
-    request->above = dli_mutex_owned(&entry->m) || entry->m.tokens.forgot ? 0 : entry->m.tokens.end;
-    request->context = entry;
-    exchange->wish = *wish;
-    exchange->keep_ms = entry->rules.keep_ms;
-    exchange->delay = entry->rules.delay;
-    exchange->lives = entry->rules.lives;
-    request->direct = 0;
     exchange->want[0] = exchange->drop[0] = exchange->under[0] = exchange->back[0] = '\0';
     if (wish->want)
         dli_entry_owner(entry, wish->want, exchange->want);
     if (wish->drop)
         dli_entry_owner(entry, wish->drop, exchange->drop);
     if (wish->first)
-        memcpy(exchange->back, entry->giver, DLI_OWNER_MAX);
+        memcpy(exchange->back, entry->adoption->giver, DLI_OWNER_MAX);
     if (entry->under)
         dli_entry_owner(entry, entry->under, exchange->under);
-    if (wish->want)
-        __atomic_store_n(&entry->wanted, wish->want, __ATOMIC_RELAXED);
-    dli_waitlist_sent(entry);
-    dli_mutex_sent(&entry->m, wish, now);
 }
 
-/* entry.mutex held: the same for a push. background_done gets the answer, also the failure to send. */
-static void prepare_push(struct dli_entry *entry, const struct dli_wish *wish, int64_t now, int direct)
+/* entry.mutex held: make the request for the exchange, and mark it sent. 0, or -1 without memory. */
+static int prepare(struct dli_entry *entry, const struct dli_wish *wish, int64_t now)
 {
-    prepare(entry, wish, now);
+    struct dli_store *store = entry->client->store;
+    struct dli_request *request = entry->request = store->ops->request_new(store);
+
+    dli_waitlist_sent(entry);
+    dli_mutex_sent(&entry->m, wish, now);
+    if (!request)
+        return -1;
+    request->verb = DLI_VERB_EXCHANGE;
+    request->kind = entry->kind;
+    request->place = entry->place;
+    request->repeatable = 1;
+    request->above = dli_mutex_owned(&entry->m) || entry->m.tokens.forgot ? 0 : entry->m.tokens.end;
+    request->context = entry;
+    request->exchange.wish = *wish;
+    request->exchange.keep_ms = entry->rules->keep_ms;
+    request->exchange.delay = entry->rules->delay;
+    request->exchange.lives = entry->rules->lives;
+    name_owners(entry, wish, &request->exchange);
+    if (wish->want)
+        __atomic_store_n(&entry->wanted, wish->want, __ATOMIC_RELAXED);
+    return 0;
+}
+
+/* entry.mutex held: without memory the exchange that was marked sent has not left. */
+static void unsent(struct dli_entry *entry, dlock_status status, int64_t now)
+{
+    struct dli_answer answer = {.status = status};
+
+    free(entry->reason);
+    entry->reason = NULL;
+    dli_mutex_answer(&entry->m, &answer, now);
+    dli_waitlist_answered(entry, &answer, now);
+}
+
+/*
+ * entry.mutex held: the same for a push. background_done gets the answer, also the failure to send. 0; -1: there was no
+ * memory, and the machine has that answer.
+ */
+static int prepare_push(struct dli_entry *entry, const struct dli_wish *wish, int64_t now, int direct)
+{
+    if (prepare(entry, wish, now)) {
+        unsent(entry, DLOCK_OUT_OF_MEMORY, now);
+        return -1;
+    }
     entry->request->direct = direct;
     entry->request->deadline = now + wish->attempt;
     entry->request->done = background_done;
     if ((entry->request->reason = malloc(sizeof *entry->request->reason)))
         entry->request->reason->code = DLOCK_OK;
     dli_entry_ref(entry);
+    return 0;
 }
 
-static dlock_status push(struct dli_entry *entry)
+static dlock_status push(struct dli_entry *entry, struct dli_request *request)
 {
     if (__atomic_load_n(&entry->loop->stop, __ATOMIC_ACQUIRE)) /* abandoned: refuse, however far the loop has got */
         return DLOCK_CLOSED;
-    return entry->client->store->ops->push(entry->loop->lane, entry->request);
+    return entry->client->store->ops->push(entry->loop->lane, request);
 }
 
 /* entry.mutex held: when the push has failed, answer the exchange at once. */
 static void pushed(struct dli_entry *entry, dlock_status status, int64_t now)
 {
-    struct dli_answer unsent = {.status = status};
-
     if (status == DLOCK_OK)
         return;
     free(entry->request->reason);
-    entry->request->reason = NULL;
+    drop_request(entry);
     entry->surplus++;
-    dli_mutex_answer(&entry->m, &unsent, now);
-    dli_waitlist_answered(entry, &unsent, now);
+    unsent(entry, status, now);
 }
 
 void dli_exchange_submit(struct dli_entry *entry, const struct dli_wish *wish, int64_t now)
 {
-    prepare_push(entry, wish, now, 0);
-    pushed(entry, push(entry), now);
+    if (prepare_push(entry, wish, now, 0) == 0)
+        pushed(entry, push(entry, entry->request), now);
 }
 
 void dli_exchange_direct(struct dli_entry *entry, int64_t now)
 {
+    struct dli_request *request;
     struct dli_wish wish;
     dlock_status status;
 
     dli_waitlist_settle(entry, now);
     if (!entry->loop || !dli_mutex_wish(&entry->m, __atomic_load_n(&entry->client->line, __ATOMIC_ACQUIRE), now, &wish))
         return;
-    prepare_push(entry, &wish, now, 1);
+    if (prepare_push(entry, &wish, now, 1))
+        return;
+    request = entry->request;
     dli_entry_unlock(entry);
-    status = push(entry);
+    status = push(entry, request);
     dli_entry_lock(entry);
     pushed(entry, status, dli_now());
+}
+
+/* entry.mutex held, released meanwhile: one exchange of drive. */
+static void execute(struct dli_entry *entry, int64_t deadline, dlock_error *reason)
+{
+    struct dli_request *request = entry->request;
+
+    request->deadline = deadline;
+    request->done = NULL;
+    request->reason = reason;
+    dli_entry_unlock(entry);
+    entry->client->store->ops->execute(entry->loop->lane, request);
+    dli_entry_lock(entry);
 }
 
 int64_t dli_exchange_drive(struct dli_entry *entry, struct dli_claim *claim, int64_t now, dlock_error *reason)
@@ -171,13 +221,12 @@ int64_t dli_exchange_drive(struct dli_entry *entry, struct dli_claim *claim, int
     dli_waitlist_settle(entry, now);
     while ((claim->state == DLI_CLAIM_WAITING || claim->state == DLI_CLAIM_LEAVING) &&
            dli_mutex_wish(&entry->m, __atomic_load_n(&client->line, __ATOMIC_ACQUIRE), now, &wish)) {
-        prepare(entry, &wish, now);
-        entry->request->deadline = now + wish.attempt < claim->until ? now + wish.attempt : claim->until;
-        entry->request->done = NULL;
-        entry->request->reason = reason;
-        dli_entry_unlock(entry);
-        client->store->ops->execute(entry->loop->lane, entry->request);
-        dli_entry_lock(entry);
+        if (prepare(entry, &wish, now)) {
+            dli_fail(reason, DLOCK_OUT_OF_MEMORY, "no memory for the command");
+            unsent(entry, DLOCK_OUT_OF_MEMORY, now);
+            return now;
+        }
+        execute(entry, now + wish.attempt < claim->until ? now + wish.attempt : claim->until, reason);
         now = dli_now();
         digest(entry, now);
     }

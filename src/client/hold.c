@@ -76,7 +76,7 @@ dlock_status dli_hold_to_acquire(struct dli_entry *parent, const struct dli_kind
     dli_entry_lock(*ret);
     (*ret)->under = under;
     if (kind->slots && dli_mutex_idle(&(*ret)->m))
-        (*ret)->rules.permits = permits;
+        dli_entry_own_rules(*ret)->permits = permits;
     dli_entry_unlock(*ret);
     return DLOCK_OK;
 }

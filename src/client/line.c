@@ -98,7 +98,7 @@ static struct dli_gate_query *gate_query_new(struct dli_entry *entry)
     query->request->kind = entry->kind;
     query->request->place = entry->place;
     query->request->repeatable = 1;
-    query->request->deadline = dli_now() + entry->rules.attempt;
+    query->request->deadline = dli_now() + entry->rules->attempt;
     query->request->done = gate_answered;
     query->request->context = query;
     return query;

@@ -59,7 +59,7 @@ static void join(struct part *part, struct dli_multi_row *row, int64_t now)
     dli_mutex_sent(&entry->m, &part->wish, now);
     dli_entry_owner(entry, part->wish.want, row->owner);
     row->place = entry->place;
-    row->lease = part->wish.lease + entry->rules.delay;
+    row->lease = part->wish.lease + entry->rules->delay;
     row->block = part->wish.block;
 }
 
@@ -201,8 +201,8 @@ static struct attempt *attempt_new(struct dli_multi *multi, int64_t owner, int64
             attempt_free(attempt, 0);
             return NULL;
         }
-        if (request->multi.keep_ms < part->entry->rules.keep_ms)
-            request->multi.keep_ms = part->entry->rules.keep_ms;
+        if (request->multi.keep_ms < part->entry->rules->keep_ms)
+            request->multi.keep_ms = part->entry->rules->keep_ms;
     }
     return attempt;
 }

@@ -17,11 +17,11 @@
 #include "sys/sys.h"
 
 struct dli_run {
-    struct dli_multi *multi; /* with a ref */
-    struct dli_timer timer;  /* the next step */
-    struct dli_node node;    /* the event at the end */
-    struct dli_run *next;    /* in entry.cut_off */
-    struct dli_run *sibling; /* in multi.runs */
+    struct dli_multi *multi;  /* with a ref */
+    struct dli_timer timer;   /* the next step */
+    struct dli_snapshot shot; /* the event at the end */
+    struct dli_run *next;     /* in entry.cut_off */
+    struct dli_run *sibling;  /* in multi.runs */
     int64_t owner, until, tag;
     int64_t token;   /* the largest */
     int64_t pending; /* members that have not ended yet */
@@ -30,9 +30,9 @@ struct dli_run {
     int patient, releasing, cancelled;
 };
 
-static void read_node(struct dli_node *node, char text[DLI_EVENT_TEXT])
+static void read_node(struct dli_node *node, struct dlock_event *event)
 {
-    struct dli_run *run = DLI_OBJECT(node, struct dli_run, node);
+    struct dli_run *run = DLI_OBJECT(node, struct dli_run, shot.node);
     const struct dli_name *its = &run->multi->member[run->at < run->multi->count ? run->at : 0].entry->name;
     dlock_error whole;
     char name[120];
@@ -41,7 +41,8 @@ static void read_node(struct dli_node *node, char text[DLI_EVENT_TEXT])
     dli_fail(&whole, DLOCK_OK, "%zu locks, %s '%s' at %s: %s", run->multi->count,
              run->status == DLOCK_OK ? "the first" : "of which", name, run->multi->client->store->text,
              dli_status_find(run->status)->text);
-    dli_escape(text, DLI_EVENT_TEXT, whole.message, strlen(whole.message));
+    dli_snapshot_read(&run->shot, event);
+    dli_escape(event->text, DLI_EVENT_TEXT, whole.message, strlen(whole.message));
     dli_multi_unref(run->multi);
     free(run);
 }
@@ -50,19 +51,19 @@ static void read_node(struct dli_node *node, char text[DLI_EVENT_TEXT])
 static void end(struct dli_run *run)
 {
     int64_t type = run->releasing ? DLOCK_EVENT_RELEASED : DLOCK_EVENT_ACQUIRED;
-    char nowhere[DLI_EVENT_TEXT];
+    struct dlock_event nowhere = {.data = NULL};
 
     for (int i = 0; i < DLOCK_FIELD_COUNT; i++)
-        run->node.field[i] = -1;
-    run->node.field[DLOCK_FIELD_TYPE] = type + (run->status != DLOCK_OK);
-    run->node.field[DLOCK_FIELD_STATUS] = run->status;
-    run->node.field[DLOCK_FIELD_TAG] = run->tag;
-    run->node.field[DLOCK_FIELD_LOCK_ID] = run->multi->id;
-    run->node.field[DLOCK_FIELD_OWNER] = run->owner;
+        run->shot.field[i] = -1;
+    run->shot.field[DLOCK_FIELD_TYPE] = type + (run->status != DLOCK_OK);
+    run->shot.field[DLOCK_FIELD_STATUS] = run->status;
+    run->shot.field[DLOCK_FIELD_TAG] = run->tag;
+    run->shot.field[DLOCK_FIELD_LOCK_ID] = run->multi->id;
+    run->shot.field[DLOCK_FIELD_OWNER] = run->owner;
     if (run->status == DLOCK_OK && !run->releasing)
-        run->node.field[DLOCK_FIELD_TOKEN] = run->token;
-    if (!dli_events_keep(&run->multi->client->events, &run->node))
-        read_node(&run->node, nowhere);
+        run->shot.field[DLOCK_FIELD_TOKEN] = run->token;
+    if (!dli_events_keep(&run->multi->client->events, &run->shot.node))
+        read_node(&run->shot.node, &nowhere);
 }
 
 /* ---- acquisitions under way */
@@ -264,9 +265,9 @@ static dlock_status run_new(struct dli_multi *multi, int64_t owner, int64_t tag,
     run->owner = owner;
     run->tag = tag;
     run->timer.fire = go_on;
-    run->node.read = read_node;
+    run->shot.node.read = read_node;
     dli_list_init(&run->timer.link);
-    dli_list_init(&run->node.link);
+    dli_list_init(&run->shot.node.link);
     *ret = run;
     return DLOCK_OK;
 }

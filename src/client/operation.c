@@ -92,11 +92,12 @@ void dli_operation_event(const struct dli_operation *operation, int64_t field[DL
 
 /* ---- life */
 
-static void read_node(struct dli_node *node, char text[DLI_EVENT_TEXT])
+static void read_node(struct dli_node *node, struct dlock_event *event)
 {
-    struct dli_operation *operation = DLI_OBJECT(node, struct dli_operation, node);
+    struct dli_operation *operation = DLI_OBJECT(node, struct dli_operation, shot.node);
 
-    fill_text(operation, text);
+    dli_snapshot_read(&operation->shot, event);
+    fill_text(operation, event->text);
     dli_operation_free(operation);
 }
 
@@ -115,8 +116,8 @@ struct dli_operation *dli_operation_new(struct dli_client *client, const struct 
     operation->task = task;
     operation->owner = operation->tag = -1;
     operation->loop = client->loops[0];
-    operation->node.read = read_node;
-    dli_list_init(&operation->node.link);
+    operation->shot.node.read = read_node;
+    dli_list_init(&operation->shot.node.link);
     return operation;
 }
 
@@ -170,7 +171,7 @@ void dli_operation_begin(struct dli_operation *operation, enum dli_verb verb)
     operation->loop = entry->loop;
     operation->request->kind = entry->kind;
     operation->request->place = entry->place;
-    operation->request->deadline = dli_now() + entry->rules.attempt;
+    operation->request->deadline = dli_now() + entry->rules->attempt;
 }
 
 void dli_operation_renewal(struct dli_operation *operation, struct dli_entry *entry, int64_t lease)
@@ -182,14 +183,14 @@ void dli_operation_renewal(struct dli_operation *operation, struct dli_entry *en
     operation->lease = lease;
     operation->row.kind = entry->kind;
     operation->row.place = entry->place;
-    operation->row.lease = lease + entry->rules.delay;
-    operation->row.permits = entry->rules.permits;
+    operation->row.lease = lease + entry->rules->delay;
+    operation->row.permits = entry->rules->permits;
     operation->stamp = dli_now();
     request->kind = entry->kind;
     request->place = entry->place;
     request->renew.row = &operation->row;
     request->renew.count = 1;
-    request->deadline = operation->stamp + dli_lease_attempt(lease, entry->rules.attempt);
+    request->deadline = operation->stamp + dli_lease_attempt(lease, entry->rules->attempt);
 }
 
 /* Prepare the next request. 1: send it. 0: the operation is over. */
@@ -235,8 +236,8 @@ static void answered(struct dli_request *request)
     operation->status = request->status;
     if (operation->task->answered(operation) && go_on(operation))
         return;
-    fill_fields(operation, operation->node.field);
-    if (!dli_events_keep(&operation->client->events, &operation->node))
+    fill_fields(operation, operation->shot.field);
+    if (!dli_events_keep(&operation->client->events, &operation->shot.node))
         dli_operation_free(operation);
 }
 

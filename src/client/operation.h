@@ -34,7 +34,7 @@ struct dli_operation {
     dlock_error reason;
     int64_t value; /* the number that goes with it */
     int64_t owner, tag;
-    struct dli_node node; /* the event at the end */
+    struct dli_snapshot shot; /* the event at the end */
 
     /* a renewal */
     struct dli_renewal row;

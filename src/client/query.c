@@ -49,7 +49,7 @@ dlock_status dli_query_permit(struct dli_entry *entry, int64_t owner, int64_t in
     state = dli_mutex_state(&entry->m, owner, dli_now());
     if (state != DLOCK_STATE_HELD && state != DLOCK_STATE_AT_RISK)
         status = state == DLOCK_STATE_LOST ? DLOCK_LOST : DLOCK_NOT_HELD;
-    else if (index < 0 || index >= entry->rules.permits)
+    else if (index < 0 || index >= entry->rules->permits)
         status = DLOCK_INVALID_ARGUMENT;
     else
         *number = entry->m.want.number - index;

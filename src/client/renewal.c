@@ -20,7 +20,7 @@ void dli_renewal_queue(struct dli_entry *entry)
         .number = m->want.number,
         .lease = m->grant.lease,
         .limit = m->grant.limit,
-        .attempt = entry->rules.attempt,
+        .attempt = entry->rules->attempt,
         .last = m->tokens.end - 1,
         .lasts = dli_mutex_period(m),
         .tries = m->renewing.failures,
@@ -69,8 +69,8 @@ static int fill_row(const struct dli_due *due, int64_t now, struct dli_renewal *
         return 0;
     row->kind = due->kind;
     row->place = due->place;
-    row->lease = due->lasts + entry->rules.delay;
-    row->permits = entry->rules.permits;
+    row->lease = due->lasts + entry->rules->delay;
+    row->permits = entry->rules->permits;
     row->last = due->last;
     dli_entry_owner(entry, due->number, row->owner);
     return 1;

@@ -4,6 +4,8 @@
  */
 #include "acquire.h"
 
+#include <stdlib.h>
+
 #include "sys/sys.h"
 
 /* Promise an event to the queue for each claim whose result goes to it. A run has promised its own. */
@@ -12,17 +14,24 @@ static dlock_status promise(struct dli_entry *entry, const struct dli_run *run)
     return run ? DLOCK_OK : dli_events_promise(&entry->client->events);
 }
 
-/* When the call has failed, no event follows: take the promise back. */
-static dlock_status unpromised(struct dli_entry *entry, const struct dli_run *run, dlock_status status)
+/* When the call has failed, no event follows: take the promise back. notice: no waiter has it; or NULL. */
+static dlock_status unpromised(struct dli_entry *entry, const struct dli_run *run, struct dli_notice *notice,
+                               dlock_status status)
 {
+    free(notice);
     if (status != DLOCK_OK && !run)
         dli_events_keep(&entry->client->events, NULL);
     return status;
 }
 
-/* entry.mutex held: set who gets the result: the run or the queue. */
-static void set_notify(struct dli_waiter *waiter, int64_t tag, struct dli_run *run)
+/*
+ * entry.mutex held: set who gets the result: the run, or the queue as *notice, which is the waiter's from here on. That of
+ * a release has none: it needs no memory.
+ */
+static void set_notify(struct dli_waiter *waiter, int64_t tag, struct dli_run *run, struct dli_notice **notice)
 {
+    waiter->notice = *notice;
+    *notice = NULL;
     waiter->notify = run ? DLI_NOTIFY_RUN : DLI_NOTIFY_QUEUE;
     waiter->tag = tag;
     waiter->run = run;
@@ -67,7 +76,7 @@ static dlock_status go_on(struct dli_waiter *found, struct dli_waiter *fresh, in
     }
     if (interrupted) {
         found->claim.until = fresh->claim.until;
-        set_notify(found, fresh->tag, fresh->run);
+        set_notify(found, fresh->tag, fresh->run, &fresh->notice);
         limit_wait(found, now);
     }
     dli_waiter_unref(fresh);
@@ -91,14 +100,15 @@ dlock_status dli_submit_acquire(struct dli_entry *entry, const struct dli_terms 
 {
     int64_t now = dli_now();
     dlock_status status = promise(entry, run);
+    struct dli_notice *notice = NULL;
     struct dli_waiter *fresh;
     struct dli_claim *claim;
 
     if (status != DLOCK_OK)
         return status;
-    if (!(fresh = dli_acquire_waiter(entry, terms, owner, wait, now)))
-        return unpromised(entry, run, DLOCK_OUT_OF_MEMORY);
-    set_notify(fresh, tag, run);
+    if ((!run && !(notice = dli_notice_new())) || !(fresh = dli_acquire_waiter(entry, terms, owner, wait, now)))
+        return unpromised(entry, run, notice, DLOCK_OUT_OF_MEMORY);
+    set_notify(fresh, tag, run, &notice);
     dli_entry_lock(entry);
     claim = dli_mutex_acquire(&entry->m, &fresh->claim, now);
     entry->reserved = 0;
@@ -110,13 +120,15 @@ dlock_status dli_submit_acquire(struct dli_entry *entry, const struct dli_terms 
     dli_entry_pump(entry, now);
     dli_entry_unlock(entry);
     dli_waiter_unref(fresh);
-    return unpromised(entry, run, status);
+    return unpromised(entry, run, notice, status);
 }
 
 /* entry.mutex held: a release that ended in memory is reported like one that needed the server. */
 static void complete_in_memory(struct dli_waiter *waiter, int64_t tag, struct dli_run *run)
 {
-    set_notify(waiter, tag, run);
+    struct dli_notice *none = NULL;
+
+    set_notify(waiter, tag, run, &none);
     waiter->claim.result = DLOCK_OK;
     dli_list_append(&waiter->entry->m.done, &waiter->claim.link);
 }
@@ -141,6 +153,7 @@ dlock_status dli_submit_release(struct dli_entry *entry, const struct dli_terms 
 {
     int64_t now = dli_now();
     dlock_status status = promise(entry, run);
+    struct dli_notice *none = NULL;
     struct dli_claim *claim;
 
     if (status != DLOCK_OK)
@@ -148,7 +161,7 @@ dlock_status dli_submit_release(struct dli_entry *entry, const struct dli_terms 
     dli_entry_lock(entry);
     status = dli_mutex_release(&entry->m, owner, now, now + terms->release_timeout, 1, &claim);
     if (status == DLOCK_WOULD_BLOCK) {
-        set_notify(DLI_OBJECT(claim, struct dli_waiter, claim), tag, run);
+        set_notify(DLI_OBJECT(claim, struct dli_waiter, claim), tag, run, &none);
         status = DLOCK_OK;
     } else if (status == DLOCK_OK && claim) {
         complete_in_memory(DLI_OBJECT(claim, struct dli_waiter, claim), tag, run);
@@ -162,7 +175,7 @@ dlock_status dli_submit_release(struct dli_entry *entry, const struct dli_terms 
     now = execute_now(entry, run, now);
     dli_entry_pump(entry, now);
     dli_entry_unlock(entry);
-    return unpromised(entry, run, status);
+    return unpromised(entry, run, NULL, status);
 }
 
 /* ---- answered at once, or by an event */
@@ -176,31 +189,32 @@ static int turn_of_others(struct dli_client *client)
 }
 
 /* entry.mutex held: the claim expects its answer. 1: it is settled, in memory or in a moment. 0: its event will be queued. */
-static int settle_now(struct dli_waiter *waiter, int64_t tag, int64_t now)
+static int settle_now(struct dli_waiter *waiter, int64_t tag, struct dli_notice **notice, int64_t now)
 {
     struct dli_entry *entry = waiter->entry;
     int refused = waiter->claim.state == DLI_CLAIM_DONE && waiter->claim.result != DLOCK_OK;
     int by_event = refused && turn_of_others(entry->client);
 
     if (by_event)
-        set_notify(waiter, tag, NULL);
+        set_notify(waiter, tag, NULL, notice);
     dli_waiter_deliver(entry, now);
     if (!by_event && !waiter->settled && (by_event = turn_of_others(entry->client)))
-        set_notify(waiter, tag, NULL);
+        set_notify(waiter, tag, NULL, notice);
     if (!waiter->settled)
         now = execute_now(entry, NULL, now);
     dli_entry_pump(entry, now);
     if (!by_event && waiter->settled) /* by_event: a quick reader may have released already, which set settled again */
         return 1;
     if (!by_event)
-        set_notify(waiter, tag, NULL);
+        set_notify(waiter, tag, NULL, notice);
     limit_wait(waiter, now);
     return 0;
 }
 
 /* An event follows DLOCK_WOULD_BLOCK only: otherwise take the promise back. */
-static dlock_status begun(struct dli_entry *entry, dlock_status status)
+static dlock_status begun(struct dli_entry *entry, struct dli_notice *notice, dlock_status status)
 {
+    free(notice);
     if (status != DLOCK_WOULD_BLOCK)
         dli_events_keep(&entry->client->events, NULL);
     return status;
@@ -210,24 +224,25 @@ dlock_status dli_begin_acquire(struct dli_entry *entry, const struct dli_terms *
                                int64_t tag, int64_t *token, dlock_error *reason)
 {
     int64_t now = dli_now();
+    struct dli_notice *notice = NULL;
     struct dli_waiter *fresh, *waiter;
     dlock_status status = promise(entry, NULL);
 
     if (status != DLOCK_OK)
         return status;
-    if (!(fresh = dli_acquire_waiter(entry, terms, owner, wait, now)))
-        return begun(entry, DLOCK_OUT_OF_MEMORY);
+    if (!(notice = dli_notice_new()) || !(fresh = dli_acquire_waiter(entry, terms, owner, wait, now)))
+        return begun(entry, notice, DLOCK_OUT_OF_MEMORY);
     dli_entry_lock(entry);
     status = dli_acquire_enter(entry, fresh, now, &waiter, token);
     if (waiter) {
         status = DLOCK_WOULD_BLOCK;
-        if (settle_now(waiter, tag, now))
+        if (settle_now(waiter, tag, &notice, now))
             status = dli_acquire_answer(waiter, dli_acquire_result(waiter), token, reason);
     }
     dli_entry_unlock(entry);
     if (waiter)
         dli_waiter_unref(waiter);
-    return begun(entry, status);
+    return begun(entry, notice, status);
 }
 
 dlock_status dli_begin_release(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t tag,
@@ -235,6 +250,7 @@ dlock_status dli_begin_release(struct dli_entry *entry, const struct dli_terms *
 {
     int64_t now = dli_now();
     struct dli_waiter *waiter;
+    struct dli_notice *none = NULL;
     struct dli_claim *claim;
     dlock_status status = promise(entry, NULL);
 
@@ -245,18 +261,18 @@ dlock_status dli_begin_release(struct dli_entry *entry, const struct dli_terms *
     if (status != DLOCK_WOULD_BLOCK) {
         dli_acquire_released(entry, claim, now);
         dli_entry_unlock(entry);
-        return begun(entry, status);
+        return begun(entry, NULL, status);
     }
     waiter = DLI_OBJECT(claim, struct dli_waiter, claim);
     __atomic_add_fetch(&waiter->refs, 1, __ATOMIC_RELAXED);
     dli_acquire_expect(waiter);
-    if (settle_now(waiter, tag, now)) {
+    if (settle_now(waiter, tag, &none, now)) {
         status = dli_acquire_report(entry, dli_acquire_result(waiter), reason);
         dli_client_count(entry->client, DLOCK_STAT_RELEASED, status == DLOCK_OK);
     }
     dli_entry_unlock(entry);
     dli_waiter_unref(waiter);
-    return begun(entry, status);
+    return begun(entry, NULL, status);
 }
 
 /* ---- the end of a wait */

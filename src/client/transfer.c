@@ -106,15 +106,17 @@ static int parse(const struct dli_entry *entry, const uint8_t *grant, size_t siz
 }
 
 /*
- * entry.mutex held: keep others out while the request is under way. 0, or -1 when the lock is in use here, or when the
- * adoption of another grant is being undone.
+ * entry.mutex held: keep others out while the request is under way. DLOCK_OK; DLOCK_BUSY when the lock is in use here,
+ * or when the adoption of another grant is being undone; DLOCK_OUT_OF_MEMORY.
  */
-static int reserve(struct dli_entry *entry, const char *giver)
+static dlock_status reserve(struct dli_entry *entry, const char *giver)
 {
-    if (!dli_mutex_may_adopt(&entry->m) || (entry->m.drop.number && strcmp(entry->giver, giver) != 0))
-        return -1;
+    if (!dli_mutex_may_adopt(&entry->m) || (entry->m.drop.number && strcmp(entry->adoption->giver, giver) != 0))
+        return DLOCK_BUSY;
+    if (!entry->adoption && !(entry->adoption = malloc(sizeof *entry->adoption)))
+        return DLOCK_OUT_OF_MEMORY;
     entry->m.adopting = 1;
-    return 0;
+    return DLOCK_OK;
 }
 
 /*
@@ -123,26 +125,25 @@ static int reserve(struct dli_entry *entry, const char *giver)
  */
 static void name_heir(struct dli_operation *operation, struct dli_entry *entry)
 {
-    memcpy(entry->giver, operation->row.owner, DLI_OWNER_MAX);
-    entry->heir = dli_mutex_mint(&entry->m);
-    operation->row.first = entry->m.drop.number ? entry->m.drop.first : entry->heir;
-    dli_entry_owner(entry, entry->heir, operation->row.heir);
+    memcpy(entry->adoption->giver, operation->row.owner, DLI_OWNER_MAX);
+    entry->adoption->heir = dli_mutex_mint(&entry->m);
+    operation->row.first = entry->m.drop.number ? entry->m.drop.first : entry->adoption->heir;
+    dli_entry_owner(entry, entry->adoption->heir, operation->row.heir);
 }
 
 static int prepare_adopt(struct dli_operation *operation)
 {
     struct dli_entry *entry = operation->entry;
-    int busy;
 
     dli_entry_lock(entry);
-    busy = reserve(entry, operation->row.owner);
-    if (!busy)
+    operation->status = reserve(entry, operation->row.owner);
+    if (operation->status == DLOCK_OK)
         name_heir(operation, entry);
     dli_entry_unlock(entry);
-    operation->status = DLOCK_BUSY;
-    if (!busy)
-        dli_operation_renewal(operation, entry, operation->lease);
-    return !busy;
+    if (operation->status != DLOCK_OK)
+        return 0;
+    dli_operation_renewal(operation, entry, operation->lease);
+    return 1;
 }
 
 /*
@@ -154,7 +155,8 @@ static int take_over(struct dli_operation *operation, int64_t now)
     struct dli_entry *entry = operation->entry;
 
     operation->waiter->claim.lease = operation->lease;
-    return dli_mutex_adopt(&entry->m, &operation->waiter->claim, entry->heir, operation->value, operation->stamp, now);
+    return dli_mutex_adopt(&entry->m, &operation->waiter->claim, entry->adoption->heir, operation->value,
+                           operation->stamp, now);
 }
 
 /* Whether the server may have given the grant to the heir, or may still do so. */
@@ -187,7 +189,7 @@ static int answered_adopt(struct dli_operation *operation)
     dli_entry_lock(entry);
     entry->m.adopting = 0;
     if (in_doubt(operation))
-        dli_mutex_disown(&entry->m, entry->heir, operation->lease, now);
+        dli_mutex_disown(&entry->m, entry->adoption->heir, operation->lease, now);
     kept = operation->status == DLOCK_OK && operation->row.kept && take_over(operation, now);
     if (!kept) {
         if (operation->status == DLOCK_OK)

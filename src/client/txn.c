@@ -15,7 +15,7 @@ enum { NOBODY, CALLER, STEP, LAST_STEP };
 /* A submitted step, and its event. */
 struct operation {
     struct dli_txn_step step;
-    struct dli_node node;
+    struct dli_snapshot shot;
     struct dlock_txn *txn;
     struct dli_client *client; /* with a ref: the event may outlive the transaction */
     char key[];
@@ -154,15 +154,16 @@ static void operation_free(struct operation *operation)
     dli_client_unref(client);
 }
 
-static void read_node(struct dli_node *node, char text[DLI_EVENT_TEXT])
+static void read_node(struct dli_node *node, struct dlock_event *event)
 {
-    struct operation *operation = DLI_OBJECT(node, struct operation, node);
+    struct operation *operation = DLI_OBJECT(node, struct operation, shot.node);
     dlock_error box = {.code = DLOCK_OK};
 
-    text[0] = '\0';
+    dli_snapshot_read(&operation->shot, event);
+    event->text[0] = '\0';
     if (operation->step.status != DLOCK_OK) {
         dli_txn_report(operation->client, operation->step.key, operation->step.key_size, &operation->step.reason, &box);
-        dli_escape(text, DLI_EVENT_TEXT, box.message, strlen(box.message));
+        dli_escape(event->text, DLI_EVENT_TEXT, box.message, strlen(box.message));
     }
     operation_free(operation);
 }
@@ -176,8 +177,8 @@ static void fill_fields(struct operation *operation, int64_t *field)
     if (step->status != DLOCK_OK || step->verb != DLI_TXN_GET)
         return;
     field[DLOCK_FIELD_VALUE] = (int64_t)step->size;
-    operation->node.data = step->value;
-    operation->node.size = step->size;
+    operation->shot.data = step->value;
+    operation->shot.size = step->size;
 }
 
 /* Leave before the event is posted: its reader finds nobody in the transaction. */
@@ -185,11 +186,11 @@ static void done(struct dli_txn_step *step)
 {
     struct operation *operation = DLI_OBJECT(step, struct operation, step);
 
-    fill_fields(operation, operation->node.field);
+    fill_fields(operation, operation->shot.field);
     if (leave(operation->txn) == LAST_STEP)
         txn_free(operation->txn);
-    if (!dli_events_keep(&operation->client->events, &operation->node)) {
-        free(operation->node.data);
+    if (!dli_events_keep(&operation->client->events, &operation->shot.node)) {
+        free(operation->shot.data);
         operation_free(operation);
     }
 }
@@ -211,11 +212,11 @@ static struct operation *operation_new(struct dlock_txn *txn, enum dli_txn_verb 
     operation->txn = txn;
     operation->client = txn->client;
     dli_client_ref(txn->client);
-    operation->node.read = read_node;
-    dli_list_init(&operation->node.link);
+    operation->shot.node.read = read_node;
+    dli_list_init(&operation->shot.node.link);
     for (int i = 0; i < DLOCK_FIELD_COUNT; i++)
-        operation->node.field[i] = -1;
-    operation->node.field[DLOCK_FIELD_TAG] = tag;
+        operation->shot.field[i] = -1;
+    operation->shot.field[DLOCK_FIELD_TAG] = tag;
     return operation;
 }
 

@@ -9,6 +9,22 @@
 
 #include "sys/sys.h"
 
+struct dli_notice *dli_notice_new(void)
+{
+    struct dli_notice *notice = malloc(sizeof *notice);
+
+    if (notice)
+        notice->reason = NULL;
+    return notice;
+}
+
+static void notice_free(struct dli_notice *notice)
+{
+    if (notice)
+        free(notice->reason);
+    free(notice);
+}
+
 static struct dli_waiter *waiter_of(struct dli_link *link)
 {
     return DLI_OBJECT(link, struct dli_waiter, claim.link);
@@ -19,7 +35,7 @@ static int drop_ref(struct dli_waiter *waiter)
 {
     if (__atomic_sub_fetch(&waiter->refs, 1, __ATOMIC_ACQ_REL) > 0)
         return 0;
-    free(waiter->reason);
+    notice_free(waiter->notice);
     free(waiter);
     return 1;
 }
@@ -52,42 +68,64 @@ static void describe(char text[DLI_EVENT_TEXT], const struct dli_waiter *waiter,
     dli_escape(text, DLI_EVENT_TEXT, whole.message, strlen(whole.message));
 }
 
-/* waiter.reason belongs to a failure, of which there is at most one. It may be set while a success is read. */
-static void read_end(struct dli_waiter *waiter, const struct dli_node *node, char text[DLI_EVENT_TEXT])
+static void describe_end(char text[DLI_EVENT_TEXT], const struct dli_notice *notice)
 {
-    dlock_status status = (dlock_status)node->field[DLOCK_FIELD_STATUS];
+    dlock_status status = (dlock_status)notice->shot.field[DLOCK_FIELD_STATUS];
 
-    describe(text, waiter,
-             status != DLOCK_OK && waiter->reason ? waiter->reason->message : dli_status_find(status)->text);
+    describe(text, notice->waiter, notice->reason ? notice->reason->message : dli_status_find(status)->text);
+}
+
+static void read_notice(struct dli_node *node, struct dlock_event *event)
+{
+    struct dli_notice *notice = DLI_OBJECT(node, struct dli_notice, shot.node);
+    struct dli_waiter *waiter = notice->waiter;
+
+    dli_snapshot_read(&notice->shot, event);
+    if (event->field[DLOCK_FIELD_TYPE] == DLOCK_EVENT_AT_RISK) {
+        __atomic_store_n(&waiter->risk_queued, 0, __ATOMIC_RELEASE);
+        describe(event->text, waiter, "renewal fails, the lock will be lost unless the server answers in time");
+    } else {
+        describe_end(event->text, notice);
+    }
+    notice_free(notice);
     dli_waiter_unref(waiter);
 }
 
-static void read_acquired(struct dli_node *node, char text[DLI_EVENT_TEXT])
+/* The fields that do not depend on the time. The others are -1. */
+static void identify(int64_t field[DLOCK_FIELD_COUNT], const struct dli_waiter *waiter, int64_t type, int64_t status)
 {
-    read_end(DLI_OBJECT(node, struct dli_waiter, acquired), node, text);
+    const struct dli_claim *claim = &waiter->claim;
+
+    for (int i = 0; i < DLOCK_FIELD_COUNT; i++)
+        field[i] = -1;
+    field[DLOCK_FIELD_TYPE] = type;
+    field[DLOCK_FIELD_STATUS] = status;
+    field[DLOCK_FIELD_TAG] = waiter->tag;
+    field[DLOCK_FIELD_LOCK_ID] = waiter->entry->id;
+    field[DLOCK_FIELD_OWNER] = claim->owner;
+    field[DLOCK_FIELD_TOKEN] = claim->token > 0 ? claim->token : -1;
+    field[DLOCK_FIELD_CAUSE] = claim->cause;
 }
 
-static void read_released(struct dli_node *node, char text[DLI_EVENT_TEXT])
-{
-    read_end(DLI_OBJECT(node, struct dli_waiter, released), node, text);
-}
-
-static void read_lost(struct dli_node *node, char text[DLI_EVENT_TEXT])
+/*
+ * LOST, or the end of a release. What such a claim says of itself does not change any more, so its reader needs no mutex.
+ * Only a lost claim has a cause.
+ */
+static void read_last(struct dli_node *node, struct dlock_event *event)
 {
     static const char *const cause[] = {"", "the lease ended before it could be renewed",
                                         "it was taken away on the server", "max_hold_ms is over",
                                         "the client was closed"};
-    struct dli_waiter *waiter = DLI_OBJECT(node, struct dli_waiter, lost);
+    struct dli_waiter *waiter = DLI_OBJECT(node, struct dli_waiter, last);
+    const struct dli_claim *claim = &waiter->claim;
 
-    describe(text, waiter, cause[node->field[DLOCK_FIELD_CAUSE]]);
-    dli_waiter_unref(waiter);
-}
-
-static void read_risk(struct dli_node *node, char text[DLI_EVENT_TEXT])
-{
-    struct dli_waiter *waiter = DLI_OBJECT(node, struct dli_waiter, risk);
-
-    describe(text, waiter, "renewal fails, the lock will be lost unless the server answers in time");
+    if (claim->cause)
+        identify(event->field, waiter, DLOCK_EVENT_LOST, DLOCK_LOST);
+    else
+        identify(event->field, waiter, DLOCK_EVENT_RELEASED + (claim->result != DLOCK_OK), claim->result);
+    event->field[DLOCK_FIELD_HELD_FOR_MS] = waiter->last_after;
+    event->field[DLOCK_FIELD_WAITERS] = waiter->last_waiters;
+    describe(event->text, waiter, claim->cause ? cause[claim->cause] : dli_status_find(claim->result)->text);
     dli_waiter_unref(waiter);
 }
 
@@ -132,16 +170,18 @@ struct dli_waiter *dli_waiter_new(struct dli_entry *entry)
     dli_list_init(&waiter->claim.link);
     dli_list_init(&waiter->claim.report);
     dli_list_init(&waiter->timer.link);
-    dli_list_init(&waiter->acquired.link);
-    dli_list_init(&waiter->released.link);
-    dli_list_init(&waiter->lost.link);
-    dli_list_init(&waiter->risk.link);
     waiter->timer.fire = wait_over;
-    waiter->acquired.read = read_acquired;
-    waiter->released.read = read_released;
-    waiter->lost.read = read_lost;
-    waiter->risk.read = read_risk;
+    waiter->last.read = read_last;
     return waiter;
+}
+
+/* Make a notice one of the waiter's. */
+static void take_notice(struct dli_notice *notice, struct dli_waiter *waiter)
+{
+    notice->waiter = waiter;
+    notice->shot.node.read = read_notice;
+    notice->shot.data = NULL;
+    notice->shot.size = 0;
 }
 
 static void fill(int64_t field[DLOCK_FIELD_COUNT], const struct dli_waiter *waiter, int64_t type, int64_t status,
@@ -151,29 +191,54 @@ static void fill(int64_t field[DLOCK_FIELD_COUNT], const struct dli_waiter *wait
     const struct dli_claim *claim = &waiter->claim;
     int64_t until = claim->state == DLI_CLAIM_HELD ? dli_mutex_sure_until(m) : DLI_NEVER;
 
-    field[DLOCK_FIELD_TYPE] = type;
-    field[DLOCK_FIELD_STATUS] = status;
-    field[DLOCK_FIELD_TAG] = waiter->tag;
-    field[DLOCK_FIELD_LOCK_ID] = waiter->entry->id;
-    field[DLOCK_FIELD_OWNER] = claim->owner;
-    field[DLOCK_FIELD_TOKEN] = claim->token > 0 ? claim->token : -1;
-    field[DLOCK_FIELD_REMAINING_MS] = -1;
+    identify(field, waiter, type, status);
     if (until != DLI_NEVER)
         field[DLOCK_FIELD_REMAINING_MS] = until > now ? (until - now) / DLI_MS : 0;
-    field[DLOCK_FIELD_CAUSE] = claim->cause;
-    field[DLOCK_FIELD_HELD_FOR_MS] = claim->held_since ? (now - claim->held_since) / DLI_MS : -1;
+    if (claim->held_since)
+        field[DLOCK_FIELD_HELD_FOR_MS] = (now - claim->held_since) / DLI_MS;
     field[DLOCK_FIELD_WAITERS] = m->waiters;
-    field[DLOCK_FIELD_FOREIGN] = field[DLOCK_FIELD_VALUE] = -1;
 }
 
-static void post(struct dli_waiter *waiter, struct dli_node *node, int64_t type, int64_t status, int64_t now)
+/* Post a node that is filled in. 0: it is not in the queue. */
+static int post(struct dli_waiter *waiter, struct dli_node *node, int may_drop)
 {
-    int64_t field[DLOCK_FIELD_COUNT];
+    int posted;
 
-    fill(field, waiter, type, status, now);
     __atomic_add_fetch(&waiter->refs, 1, __ATOMIC_RELAXED);
-    if (!dli_events_post(&waiter->entry->client->events, node, field, type == DLOCK_EVENT_AT_RISK))
+    posted = dli_events_post(&waiter->entry->client->events, node, may_drop);
+    if (!posted)
         __atomic_sub_fetch(&waiter->refs, 1, __ATOMIC_RELAXED);
+    return posted;
+}
+
+/* The node of the last event, filled in. */
+static struct dli_node *last(struct dli_waiter *waiter, int64_t now)
+{
+    const struct dli_claim *claim = &waiter->claim;
+
+    waiter->last_after = claim->held_since ? (now - claim->held_since) / DLI_MS : -1;
+    waiter->last_waiters = (int32_t)waiter->entry->m.waiters;
+    return &waiter->last;
+}
+
+/* Dropped and counted without memory, like an event without room. */
+static void post_risk(struct dli_waiter *waiter, int64_t now)
+{
+    struct dli_notice *notice;
+
+    if (__atomic_load_n(&waiter->risk_queued, __ATOMIC_ACQUIRE))
+        return;
+    if (!(notice = dli_notice_new())) {
+        dli_events_count_dropped(&waiter->entry->client->events);
+        return;
+    }
+    take_notice(notice, waiter);
+    fill(notice->shot.field, waiter, DLOCK_EVENT_AT_RISK, DLOCK_OK, now);
+    __atomic_store_n(&waiter->risk_queued, 1, __ATOMIC_RELAXED);
+    if (post(waiter, &notice->shot.node, 1))
+        return;
+    waiter->risk_queued = 0;
+    notice_free(notice);
 }
 
 static int releasing(const struct dli_claim *claim)
@@ -196,35 +261,50 @@ static void count_end(struct dli_client *client, const struct dli_waiter *waiter
 }
 
 /* Keep the reason for the event: when it is read, the entry may have had another exchange. */
-static void copy_reason(struct dli_waiter *waiter)
+static void copy_reason(struct dli_notice *notice, const struct dli_waiter *waiter)
 {
     const dlock_error *reason = waiter->entry->reason;
 
-    if (!reason || reason->code != waiter->claim.result || waiter->reason)
+    if (!reason || reason->code != waiter->claim.result)
         return;
-    if ((waiter->reason = malloc(sizeof *reason)))
-        *waiter->reason = *reason;
+    if ((notice->reason = malloc(sizeof *reason)))
+        *notice->reason = *reason;
+}
+
+/* The notice of a call that has ended, filled in. NULL: a release, which has no text of its own or no memory for it. */
+static struct dli_notice *notice_of(struct dli_waiter *waiter, int64_t now)
+{
+    int64_t type = releasing(&waiter->claim) ? DLOCK_EVENT_RELEASED : DLOCK_EVENT_ACQUIRED;
+    int failed = waiter->claim.result != DLOCK_OK;
+    struct dli_notice *notice = waiter->notice;
+
+    if (!notice && failed)
+        notice = dli_notice_new();
+    if (!notice)
+        return NULL;
+    waiter->notice = NULL;
+    take_notice(notice, waiter);
+    if (failed)
+        copy_reason(notice, waiter);
+    fill(notice->shot.field, waiter, type + failed, waiter->claim.result, now);
+    return notice;
 }
 
 /*
- * Post the promised event. The event of the grant may still be in the queue when the lock is released, so the release
- * has a node of its own.
+ * Post the promised event. That of the grant may still be in the queue when the lock is released, so it has a notice. The
+ * end of a release is the last event of its claim: it was not lost, so that node is free.
  */
 static void notify_queue(struct dli_waiter *waiter, int64_t now)
 {
-    int release = releasing(&waiter->claim);
-    struct dli_node *node = release ? &waiter->released : &waiter->acquired;
-    int64_t type = release ? DLOCK_EVENT_RELEASED : DLOCK_EVENT_ACQUIRED;
+    struct dli_notice *notice = notice_of(waiter, now);
+    struct dli_node *node = notice ? &notice->shot.node : last(waiter, now);
 
-    if (waiter->claim.result != DLOCK_OK) {
-        type++;
-        copy_reason(waiter);
-    }
-    fill(node->field, waiter, type, waiter->claim.result, now);
     waiter->notify = DLI_NOTIFY_NOBODY;
     __atomic_add_fetch(&waiter->refs, 1, __ATOMIC_RELAXED);
-    if (!dli_events_keep(&waiter->entry->client->events, node))
-        __atomic_sub_fetch(&waiter->refs, 1, __ATOMIC_RELAXED);
+    if (dli_events_keep(&waiter->entry->client->events, node))
+        return;
+    __atomic_sub_fetch(&waiter->refs, 1, __ATOMIC_RELAXED);
+    notice_free(notice);
 }
 
 /* A caller that is woken now would block on entry.mutex. So one wake-up is delayed until the mutex is released. */
@@ -284,10 +364,10 @@ void dli_waiter_deliver(struct dli_entry *entry, int64_t now)
 
         waiter->claim.reports = 0;
         if (what & DLI_REPORT_AT_RISK)
-            post(waiter, &waiter->risk, DLOCK_EVENT_AT_RISK, DLOCK_OK, now);
+            post_risk(waiter, now);
         if (what & DLI_REPORT_LOST) {
             dli_client_count(entry->client, DLOCK_STAT_LOST, 1);
-            post(waiter, &waiter->lost, DLOCK_EVENT_LOST, DLOCK_LOST, now);
+            post(waiter, last(waiter, now), 0);
         }
     }
     while ((link = dli_list_pop(&entry->m.done)))

@@ -85,12 +85,12 @@ static struct dli_group *group_for(struct dli_waitlist *list, const struct dli_e
     struct dli_group *group = list->groups;
 
     while (group &&
-           (group->kind != entry->kind->id || group->permits != entry->rules.permits || group->free != free_for_all))
+           (group->kind != entry->kind->id || group->permits != entry->rules->permits || group->free != free_for_all))
         group = group->next;
     if (group || !(group = calloc(1, sizeof *group)))
         return group;
     group->kind = entry->kind->id;
-    group->permits = entry->rules.permits;
+    group->permits = entry->rules->permits;
     group->free = free_for_all;
     group->nothing = -1;
     dli_list_init(&group->active);

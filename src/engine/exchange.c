@@ -87,7 +87,7 @@ void dli_mutex_sent(struct dli_mutex *m, const struct dli_wish *wish, int64_t st
         m->sent.before = m->want.state;
     m->sent.in_flight = 1;
     m->probe.again = DLI_NEVER;
-    m->sent.wish = *wish;
+    m->sent.wish = dli_asked_of(wish);
     m->sent.stamp = stamp;
     if (!wish->want)
         return;
@@ -152,13 +152,13 @@ static int64_t safe_pause(struct dli_mutex *m)
 
 void dli_mutex_park(struct dli_mutex *m, int on, int64_t ask_at, int64_t now)
 {
-    m->line.listen |= on;
-    m->line.needed |= on;
+    if (on)
+        m->line.listen = m->line.needed = 1;
     if (m->parked && !on) {
         m->want.at = m->line.listening ? dli_earlier(ask_at, now + safe_pause(m)) : now;
         m->probe.at = m->want.at;
     }
-    m->parked = on;
+    m->parked = on != 0;
     if (m->waiters == 0 && m->want.state == DLI_WANT_NONE) /* it was parked from the start: nothing else ends this */
         m->line.listen = 0;
 }
@@ -302,10 +302,10 @@ static void note_doubt(struct dli_mutex *m, const struct dli_answer *answer, int
     int doubt = answer->repeated || (answer->status != DLOCK_OK && answer->sent && !answer->refused);
 
     if (still_wanted(m))
-        m->want.doubt |= doubt;
+        m->want.doubt = m->want.doubt || doubt;
     if (!m->drop.number || m->drop.number != m->sent.wish.want)
         return;
-    m->drop.doubt |= doubt;
+    m->drop.doubt = m->drop.doubt || doubt;
     m->drop.until = dli_lease_gone(now, dli_mutex_place(m), m->rules->drift_ppm);
 }
 

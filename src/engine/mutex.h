@@ -52,24 +52,24 @@ enum { DLI_REPORT_AT_RISK = 1, DLI_REPORT_LOST = 2 };
 struct dli_claim {
     struct dli_link link;   /* in waiting, lost or done of the machine */
     struct dli_link report; /* in reports of the machine; WAITING and not patient: in tries */
-    enum dli_claim_state state;
     int64_t owner;
     int64_t until;    /* WAITING: give up then. LEAVING: stop waiting for the server then */
     int64_t lease;    /* what it requests */
     int64_t max_hold; /* DLI_NEVER: no limit */
     int64_t min_hold; /* nobody else gets the lock earlier; 0: none */
     int64_t linger;   /* without waiters the process keeps the lock this long after release; 0: not at all */
-    int renew;
-    int patient;   /* it may wait: until lay in the future */
-    int bound;     /* while it waits, its owner makes no other request */
-    int64_t after; /* WAITING: probes up to this one were sent before it came */
-    int64_t count; /* HELD: levels of re-entry */
+    int64_t after;    /* WAITING: probes up to this one were sent before it came */
+    int64_t count;    /* HELD: levels of re-entry */
     int64_t token;
     int64_t held_since;
     dlock_status result; /* settled: how */
-    int32_t cause;       /* LOST: DLOCK_CAUSE_* */
-    int reports;         /* bits of DLI_REPORT_*, to be reported */
-    int handed;          /* it came from within the process, not from the server */
+    int8_t cause;        /* LOST: DLOCK_CAUSE_* */
+    int8_t state;        /* enum dli_claim_state */
+    int8_t renew;
+    int8_t patient; /* it may wait: until lay in the future */
+    int8_t bound;   /* while it waits, its owner makes no other request */
+    int8_t reports; /* bits of DLI_REPORT_*, to be reported */
+    int8_t handed;  /* it came from within the process, not from the server */
 };
 
 /* Constant while the machine lives. */
@@ -104,9 +104,9 @@ enum dli_want_state {
 
 /* The number that is acquired or owned. */
 struct dli_want {
-    enum dli_want_state state;
+    int8_t state;          /* enum dli_want_state */
+    int8_t doubt;          /* KNOWN, OWNED: a request that wanted it may still be under way */
     int64_t number;        /* 0 in state NONE */
-    int doubt;             /* KNOWN, OWNED: a request that wanted it may still be under way */
     int64_t at;            /* send nothing that wants it before; 0: any time */
     int64_t line_seq;      /* the last probe that was answered "still in line"; 0: none */
     int64_t line_at;       /* stamp of that probe; of the first one that named the number before any was answered */
@@ -119,21 +119,23 @@ struct dli_want {
  * lingered and first is.
  */
 struct dli_drop {
-    int64_t number; /* 0: none */
-    int64_t until;  /* the server has forgotten it by then */
-    int64_t rest;   /* the server keeps it until then although it is released; 0: it does not */
-    int64_t first;  /* an adoption is undone, which was tried with numbers from this one on; 0: none is */
-    int lingered;   /* its owner released it before: the lock lingered */
-    int unsure;     /* an exchange that names it was sent without answer: it may be released */
-    int doubt;      /* a request that wanted it may still be under way: it may come back */
+    int64_t number;  /* 0: none */
+    int64_t until;   /* the server has forgotten it by then */
+    int64_t rest;    /* the server keeps it until then although it is released; 0: it does not */
+    int64_t first;   /* an adoption is undone, which was tried with numbers from this one on; 0: none is */
+    int8_t lingered; /* its owner released it before: the lock lingered */
+    int8_t unsure;   /* an exchange that names it was sent without answer: it may be released */
+    int8_t doubt;    /* a request that wanted it may still be under way: it may come back */
 };
 
-/* The exchange that was sent last. It is kept when it is answered: a message may be about it. */
+/*
+ * The exchange that was sent last. It is kept when it is answered: a message may be about it.
+ */
 struct dli_sent {
-    int in_flight; /* it is on the wire */
-    struct dli_wish wish;
-    int64_t stamp;              /* read before its first byte */
-    enum dli_want_state before; /* the state of want */
+    struct dli_asked wish;
+    int64_t stamp;    /* read before its first byte */
+    int8_t in_flight; /* it is on the wire */
+    int8_t before;    /* the state of want */
 };
 
 /*
@@ -141,10 +143,10 @@ struct dli_sent {
  * It may also begin without follows, when another entry follows the same channel.
  */
 struct dli_line_state {
-    int needed;    /* contended: the process should subscribe to its channel */
-    int listen;    /* a foreign client holds the lock: Redisson's channel is wanted too */
-    int follows;   /* that subscription was requested; the caller's */
-    int listening; /* it is confirmed, until the server says that it has ended; the caller's */
+    int8_t needed;    /* contended: the process should subscribe to its channel */
+    int8_t listen;    /* a foreign client holds the lock: Redisson's channel is wanted too */
+    int8_t follows;   /* that subscription was requested; the caller's */
+    int8_t listening; /* it is confirmed, until the server says that it has ended; the caller's */
 };
 
 /* When to send the next probe, and what the last exchanges saw on the server. */
@@ -166,9 +168,9 @@ struct dli_grant {
 };
 
 struct dli_tokens {
-    int64_t next; /* of the next turn */
-    int64_t end;  /* above all tokens so far; a new number's token is not below */
-    int forgot;   /* the server has named a token below end, and none above it since */
+    int64_t next;  /* of the next turn */
+    int64_t end;   /* above all tokens so far; a new number's token is not below */
+    int8_t forgot; /* the server has named a token below end, and none above it since */
 };
 
 /* The turns that the grant has served in this process. */
@@ -183,12 +185,12 @@ struct dli_handover {
  * at risk while a renewal is in flight.
  */
 struct dli_renewing {
-    int on;        /* the grant is renewed until released */
-    int confirm;   /* one renewal is due: the grant was pushed, or has another lease than the claim */
-    int in_flight; /* a renewal of the grant is on the wire */
-    int at_risk;   /* reported, and not renewed since */
-    int failures;  /* in a row */
-    int64_t at;    /* the next renewal; without a lease it shows the server that the holder lives */
+    int8_t on;        /* the grant is renewed until released */
+    int8_t confirm;   /* one renewal is due: the grant was pushed, or has another lease than the claim */
+    int8_t in_flight; /* a renewal of the grant is on the wire */
+    int8_t at_risk;   /* reported, and not renewed since */
+    int32_t failures; /* in a row */
+    int64_t at;       /* the next renewal; without a lease it shows the server that the holder lives */
 };
 
 struct dli_mutex {
@@ -204,23 +206,22 @@ struct dli_mutex {
     int64_t hasty;            /* of them, those that are not patient */
     struct dli_link tries;    /* these, in the same order */
     struct dli_owners owners; /* finds those in waiting and lost */
-    int closed;
-    int parked; /* waiting claims send nothing: another machine asks for them */
 
     struct dli_want want;
     struct dli_drop drop;
     struct dli_sent sent;
     int64_t let_gone; /* the last number that was let go; it is held elsewhere */
     struct dli_probe probe;
-    int adopting;       /* an adoption is under way: nobody else acquires the lock */
     int64_t gate_until; /* the gate is closed, as far as this process knows */
-    struct dli_line_state line;
 
     struct dli_grant grant;
     struct dli_tokens tokens;
     struct dli_handover handover;
     struct dli_renewing renewing;
     uint64_t noise; /* jitter */
+    struct dli_line_state line;
+    int8_t closed, parked; /* parked: waiting claims send nothing, another machine asks for them */
+    int8_t adopting;       /* an adoption is under way: nobody else acquires the lock */
 };
 
 /* Want may be known to the server. */
@@ -247,10 +248,9 @@ void dli_mutex_init(struct dli_mutex *m, const struct dli_mutex_rules *rules, ui
  */
 struct dli_claim *dli_mutex_acquire(struct dli_mutex *m, struct dli_claim *claim, int64_t now);
 
-/* Patient claims wait for a grant. */
-int dli_mutex_waits(const struct dli_mutex *m);
+int dli_mutex_waits(const struct dli_mutex *m); /* patient claims wait for a grant */
 
-/* While on, waiting claims send nothing, but stay subscribed. Then they ask at ask_at; unsubscribed ones ask now. */
+/* While on, waiting claims send nothing, but stay subscribed. Then they ask at ask_at; unsubscribed ones, now. */
 void dli_mutex_park(struct dli_mutex *m, int on, int64_t ask_at, int64_t now);
 
 /* The claim is not bound any more. */

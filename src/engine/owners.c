@@ -147,7 +147,7 @@ static struct dli_claim *find(const struct dli_owners *owners, const struct dli_
     if (!owners->slots)
         return in_list(list, owner);
     for (size_t i = home(owners, owner); owners->slots[i].claim; i = after(owners, i))
-        if (owners->slots[i].owner == owner && owners->slots[i].claim->state == state)
+        if (owners->slots[i].owner == owner && owners->slots[i].claim->state == (int8_t)state)
             return owners->slots[i].claim;
     return NULL;
 }

@@ -7,7 +7,7 @@
 
 static void report(struct dli_mutex *m, struct dli_claim *claim, int what)
 {
-    claim->reports |= what;
+    claim->reports = (int8_t)(claim->reports | what);
     dli_list_remove(&claim->report);
     dli_list_append(&m->reports, &claim->report);
 }
@@ -30,7 +30,7 @@ void dli_mutex_lose(struct dli_mutex *m, int32_t cause, int64_t now)
     m->holder = NULL;
     dli_list_remove(&claim->link);
     claim->state = DLI_CLAIM_LOST;
-    claim->cause = cause;
+    claim->cause = (int8_t)cause;
     dli_list_append(&m->lost, &claim->link);
     dli_owners_add(m, claim);
     report(m, claim, DLI_REPORT_LOST);
@@ -136,7 +136,7 @@ int dli_mutex_extended(struct dli_mutex *m, int64_t number, int64_t token, int k
     }
     dli_mutex_renewed(m, number, kept, lease, stamp, now);
     if (dli_mutex_owned(m) && number == m->want.number)
-        m->renewing.in_flight = renewing;
+        m->renewing.in_flight = renewing != 0;
     return kept == 1 && holds(m, number, token);
 }
 

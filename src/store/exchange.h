@@ -35,6 +35,23 @@ struct dli_wish {
     int listening; /* this process subscribes to the lock's channel */
 };
 
+/* What is kept of a wish for its answer, and for a message about it. */
+struct dli_asked {
+    int64_t want, drop, lease, block, seq;
+    int8_t mode, patient;
+};
+
+static inline struct dli_asked dli_asked_of(const struct dli_wish *wish)
+{
+    return (struct dli_asked){.want = wish->want,
+                              .drop = wish->drop,
+                              .lease = wish->lease,
+                              .block = wish->block,
+                              .seq = wish->seq,
+                              .mode = (int8_t)wish->mode,
+                              .patient = (int8_t)wish->patient};
+}
+
 enum dli_try { DLI_TRY_NONE, DLI_TRY_GRANTED, DLI_TRY_HELD, DLI_TRY_WRONG_KIND, DLI_TRY_GATE, DLI_TRY_QUARANTINE };
 
 /* What the server answered to an exchange. */

@@ -110,27 +110,38 @@ static void check_channel(const struct dli_kind *kind, const struct dli_place *p
 
 /* ---- one name */
 
+static size_t write_key(char out[DLI_CHANNEL_MAX], const char *pattern, const struct dli_place *place)
+{
+    size_t size = dli_pattern(out, pattern, place);
+
+    REQUIRE(size <= dli_pattern_most(pattern, place) && size <= DLI_CHANNEL_MAX);
+    return size;
+}
+
 static void check_kind(int32_t id, const char *name, size_t size)
 {
+    char text[DLI_KEYS_MAX][DLI_CHANNEL_MAX];
+    size_t written[DLI_KEYS_MAX];
     const struct dli_kind *kind = dli_kind_find(id);
     struct dli_place *place = dli_place_new(kind, name, size);
     int slot = slow_slot(name, size);
     char key[DLI_HOLD_KEY_MAX], owner[DLI_OWNER_MAX];
 
-    REQUIRE(place && place->keys > 0 && place->key[0].size == size && memcmp(place->key[0].text, name, size) == 0);
+    REQUIRE(place && place->keys > 0 && place->size == size && memcmp(place->name, name, size) == 0);
     for (int i = 0; i < place->keys; i++) {
-        REQUIRE(place->key[i].text[place->key[i].size] == '\0');
-        REQUIRE(slow_slot(place->key[i].text, place->key[i].size) == slot);
+        written[i] = write_key(text[i], place->wire->key[i], place);
+        REQUIRE(slow_slot(text[i], written[i]) == slot);
         for (int j = 0; j < i; j++)
-            REQUIRE(strcmp(place->key[i].text, place->key[j].text) != 0);
+            REQUIRE(written[i] != written[j] || memcmp(text[i], text[j], written[i]) != 0);
     }
-    REQUIRE(slow_slot(place->gate.text, place->gate.size) == slot);
+    REQUIRE(written[0] == size && memcmp(text[0], name, size) == 0);
+    REQUIRE(slow_slot(text[0], write_key(text[0], DLI_GATE_PATTERN, place)) == slot);
     if (dli_wire_of(kind)->holds) {
         dli_id(owner, UUID, INT64_MAX);
-        size = dli_hold_key(key, &place->key[dli_wire_of(kind)->holds], owner);
+        size = dli_hold_key(key, place, owner);
         REQUIRE(size < sizeof key && slow_slot(key, size) == slot);
     }
-    check_channel(kind, place, place->key[0].text, place->key[0].size);
+    check_channel(kind, place, place->name, place->size);
     dli_place_free(place);
 }
 

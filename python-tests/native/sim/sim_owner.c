@@ -53,7 +53,7 @@ struct sim_claim *sim_make_claim(struct sim *s, const struct sim_owner *owner)
     claim->c.until = kind < 2 ? now : kind < 5 ? now + sim_between(s, 10 * SIM_MS, 3 * SIM_SECOND) : DLI_NEVER;
     claim->c.patient = kind >= 2;
     claim->c.lease = s->plan.lease[sim_below(s, SIM_LEASES)];
-    claim->c.renew = sim_percent(s, s->plan.renew);
+    claim->c.renew = sim_percent(s, s->plan.renew) != 0;
     if (s->world == SIM_SEMAPHORE)
         claim->c.lease = DLI_NEVER;
     claim->c.linger = s->plan.linger;

@@ -142,7 +142,8 @@ static struct dli_claim *fresh(int64_t owner, int patient)
 
     if (claim->state != DLI_CLAIM_IDLE)
         return NULL;
-    *claim = (struct dli_claim){.owner = owner, .lease = lease, .renew = 1, .max_hold = DLI_NEVER, .patient = patient};
+    *claim = (struct dli_claim){.owner = owner, .lease = lease, .renew = 1, .max_hold = DLI_NEVER};
+    claim->patient = patient != 0;
     claim->until = DLI_NEVER;
     if (draw(8) == 0) { /* a caller's own: nobody else uses that owner */
         claim->bound = 1;
@@ -196,7 +197,7 @@ static void adopt(void)
     struct dli_claim *claim;
 
     if (!w.m.adopting) {
-        w.m.adopting = dli_mutex_may_adopt(&w.m);
+        w.m.adopting = dli_mutex_may_adopt(&w.m) != 0;
         return;
     }
     w.m.adopting = 0;
@@ -221,7 +222,7 @@ static void answer_held(const struct dli_answer *held)
     }
     dli_mutex_answer(&w.m, held, w.now);
     for (int i = 0; i < CLAIMS; i++)
-        REQUIRE(w.claim[i].state == expected[i]);
+        REQUIRE(w.claim[i].state == (int8_t)expected[i]);
 }
 
 static void server(void)

@@ -93,7 +93,7 @@ static dlock_status sum(struct dli_survey *survey)
 /* A name in a slot of the node. If there is none, or node < 0: any name, and *keyless is set. */
 static struct dli_place *place_for(const struct dli_survey *survey, int node, int *keyless)
 {
-    const struct dli_slice *base = &survey->original->place->key[0];
+    const struct dli_place *base = survey->original->place;
     const struct dli_kind *kind = survey->original->kind;
     char name[DLI_NAME_MAX + 16];
     int size, same = -1;
@@ -101,7 +101,7 @@ static struct dli_place *place_for(const struct dli_survey *survey, int node, in
     for (int i = 0; i < NAMES_MOST && node >= 0; i++) {
         int slot;
 
-        size = snprintf(name, sizeof name, "%.*s:%d", (int)base->size, base->text, i);
+        size = snprintf(name, sizeof name, "%.*s:%d", (int)base->size, base->name, i);
         slot = dli_slot_of(name, (size_t)size);
         if (dli_cluster_owner(survey->cluster, slot) == node)
             return dli_place_new(kind, name, (size_t)size);
@@ -110,7 +110,7 @@ static struct dli_place *place_for(const struct dli_survey *survey, int node, in
         same = i == 0 ? slot : -1;
     }
     *keyless = 1;
-    return dli_place_new(kind, base->text, base->size);
+    return dli_place_new(kind, base->name, base->size);
 }
 
 static void answered(struct dli_request *request)

@@ -21,13 +21,13 @@ enum { MS = 1000, TRIM_AFTER = 30000000, RENEWALS = 16, PROVISION_TURNS = 30 };
 static struct dli_place *place_new(struct dli_store *store, const struct dli_kind *kind, const char *name, size_t size)
 {
     struct dli_place *place = dli_place_new(kind, name, size);
+    char channel[DLI_CHANNEL_MAX];
 
     if (!place)
         return NULL;
-    place->slot = dli_slot_of(place->key[0].text, place->key[0].size);
-    place->plain = dli_slot_of(place->channel.text, place->channel.size) != place->slot;
-    if (dli_cluster_of(store)->quarantine.longest_ms > 0)
-        dli_slot_marker(place->marker, place->slot);
+    place->slot = (int16_t)dli_slot_of(name, size);
+    place->plain = dli_slot_of(channel, dli_pattern(channel, place->wire->channel, place)) != place->slot;
+    place->marked = dli_cluster_of(store)->quarantine.longest_ms > 0;
     return place;
 }
 

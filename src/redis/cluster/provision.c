@@ -99,8 +99,8 @@ static void go_on(struct step *step)
         leave(all);
         return;
     }
-    step->place.slot = slot;
-    dli_slot_marker(step->place.marker, slot);
+    step->place.slot = (int16_t)slot;
+    step->place.marked = 1;
     step->tries = 0;
     push_request(step);
 }

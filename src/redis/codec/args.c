@@ -3,11 +3,13 @@
  */
 #include "args.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 void dli_args_add(struct dli_args *args, const char *word, size_t size)
 {
     args->word[args->count] = word;
+    args->place[args->count] = NULL;
     args->size[args->count++] = size;
 }
 
@@ -16,9 +18,23 @@ void dli_args_text(struct dli_args *args, const char *text)
     dli_args_add(args, text, strlen(text));
 }
 
-void dli_args_slice(struct dli_args *args, const struct dli_slice *word)
+void dli_args_pattern(struct dli_args *args, const struct dli_place *place, const char *pattern)
 {
-    dli_args_add(args, word->text, word->size);
+    size_t most = dli_pattern_most(pattern, place);
+
+    dli_args_add(args, pattern, most);
+    args->place[args->count - 1] = place;
+    args->most += most;
+}
+
+void dli_args_key(struct dli_args *args, const struct dli_place *place, int key)
+{
+    dli_args_pattern(args, place, place->wire->key[key]);
+}
+
+void dli_args_channel(struct dli_args *args, const struct dli_place *place)
+{
+    dli_args_pattern(args, place, place->wire->channel);
 }
 
 void dli_args_number(struct dli_args *args, int64_t number)
@@ -36,6 +52,7 @@ void dli_args_number_in(struct dli_args *args, char room[24], int64_t number)
 void dli_args_clear(struct dli_args *args)
 {
     args->count = args->numbers = args->form = 0;
+    args->most = 0;
     args->quarantine = NULL;
 }
 
@@ -78,8 +95,10 @@ void dli_args_begin_keys(struct dli_args *args, int script, int full, const stru
 
 void dli_args_end_keys(struct dli_args *args, const struct dli_place *place)
 {
+    if (args->quarantine && place->marked)
+        dli_slot_marker(args->marker, place->slot);
     if (args->quarantine)
-        dli_args_text(args, place->marker[0] ? place->marker : args->quarantine->marker);
+        dli_args_text(args, place->marked ? args->marker : args->quarantine->marker);
 }
 
 void dli_args_begin_lock(struct dli_args *args, int script, int full, const struct dli_request *request)
@@ -88,17 +107,38 @@ void dli_args_begin_lock(struct dli_args *args, int script, int full, const stru
 
     dli_args_begin_keys(args, script, full, request, place->keys);
     for (int i = 0; i < place->keys; i++)
-        dli_args_slice(args, &place->key[i]);
+        dli_args_key(args, place, i);
     dli_args_end_keys(args, place);
+}
+
+/* Write the patterns into text. */
+static void write_patterns(struct dli_args *args, char *text)
+{
+    for (int i = 0; i < args->count; i++) {
+        if (!args->place[i])
+            continue;
+        args->size[i] = dli_pattern(text, args->word[i], args->place[i]);
+        args->word[i] = text;
+        text += args->size[i];
+    }
 }
 
 int dli_args_finish(struct dli_args *args, struct dli_buffer *out)
 {
+    char small[1024], *text = args->most > sizeof small ? malloc(args->most) : small;
+    int status;
+
+    if (!text)
+        return -1;
     if (args->quarantine) {
         dli_args_number(args, args->quarantine->longest_ms);
         dli_args_number(args, args->quarantine->lasts_ms);
     }
-    return dli_encode(out, args->count, args->word, args->size);
+    write_patterns(args, text);
+    status = dli_encode(out, args->count, args->word, args->size);
+    if (text != small)
+        free(text);
+    return status;
 }
 
 const char *dli_args_id(char room[DLI_ID_MAX], const struct dli_wire *wire, const char *owner)

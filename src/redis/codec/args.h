@@ -1,6 +1,6 @@
 /*
  * args.h: one command under construction. Arguments are not copied: they point to the caller's memory, which must stay
- * valid until dli_args_finish.
+ * valid until dli_args_finish. Keys and channels are patterns until then.
  */
 #ifndef DLI_REDIS_CODEC_ARGS_H
 #define DLI_REDIS_CODEC_ARGS_H
@@ -14,14 +14,21 @@ struct dli_args {
     int count;
     const char *word[DLI_ARGS_MAX];
     size_t size[DLI_ARGS_MAX];
-    char number[16][24];
+    const struct dli_place
+        *place[DLI_ARGS_MAX]; /* not NULL: word is a pattern of its keys, and size the most it takes */
+    size_t most;              /* the sum of these sizes */
+    char number[16][24], marker[32];
     int numbers, form;
     const struct dli_quarantine *quarantine; /* not NULL: dli_args_finish appends its two arguments */
 };
 
 void dli_args_add(struct dli_args *args, const char *word, size_t size);
 void dli_args_text(struct dli_args *args, const char *text);
-void dli_args_slice(struct dli_args *args, const struct dli_slice *word);
+
+/* Add a key of a place, its gate, or Redisson's channel. */
+void dli_args_pattern(struct dli_args *args, const struct dli_place *place, const char *pattern);
+void dli_args_key(struct dli_args *args, const struct dli_place *place, int key);
+void dli_args_channel(struct dli_args *args, const struct dli_place *place);
 
 /*
  * Add a number as decimal text. dli_args_number keeps the text in args: at most 16 in a command, the number of keys

@@ -28,8 +28,9 @@ static void begin_owned(struct encoder *encoder, int script, int full, const cha
 
     dli_args_begin_lock(&encoder->args, script, full, encoder->request);
     if (holds) {
-        encoder->args.size[3 + holds] = dli_hold_key(encoder->key, &place->key[holds], id);
+        encoder->args.size[3 + holds] = dli_hold_key(encoder->key, place, id);
         encoder->args.word[3 + holds] = encoder->key;
+        encoder->args.place[3 + holds] = NULL;
     }
 }
 
@@ -61,7 +62,7 @@ static void say_release(struct encoder *encoder, int full)
 
     begin_owned(encoder, encoder->wire->release, full, encoder->drop);
     dli_args_text(args, encoder->drop);
-    dli_args_slice(args, &encoder->request->place->channel);
+    dli_args_channel(args, encoder->request->place);
     add_listening(args, encoder->wish);
     dli_args_number(args, (encoder->wish->rest + MS - 1) / MS);
     if (encoder->request->kind->slots || encoder->wish->doubt)
@@ -75,7 +76,7 @@ static void say_pass(struct encoder *encoder, int full)
     begin_owned(encoder, encoder->wire->pass, full, encoder->want);
     add_try(encoder);
     dli_args_text(&encoder->args, encoder->drop);
-    dli_args_slice(&encoder->args, &encoder->request->place->channel);
+    dli_args_channel(&encoder->args, encoder->request->place);
     dli_args_number(&encoder->args, (encoder->wish->rest + MS - 1) / MS);
     if (encoder->wish->doubt)
         dli_args_number(&encoder->args, encoder->wish->doubt);
@@ -91,7 +92,7 @@ static void say_acquire(struct encoder *encoder, int full, const char *under)
         dli_args_number(&encoder->args, encoder->wish->seen.left / MS + 1);
         return;
     }
-    dli_args_slice(&encoder->args, &encoder->request->place->channel);
+    dli_args_channel(&encoder->args, encoder->request->place);
     dli_args_text(&encoder->args, under);
 }
 
@@ -102,8 +103,8 @@ static void say_disown(struct encoder *encoder, int full)
 
     dli_args_begin(args, DLI_SCRIPT_DISOWN, full);
     dli_args_number(args, 2);
-    dli_args_slice(args, &request->place->key[0]);
-    dli_args_slice(args, &request->place->key[ABOUT]);
+    dli_args_key(args, request->place, 0);
+    dli_args_key(args, request->place, ABOUT);
     dli_args_text(args, encoder->drop);
     dli_args_text(args, request->exchange.back);
     dli_args_number(args, encoder->wish->first);
@@ -145,7 +146,7 @@ static int encode_multi(struct dli_buffer *out, int full, const struct dli_reque
     dli_args_begin_keys(&args, DLI_SCRIPT_MULTI_ACQUIRE, full, request, row[0].place->keys * (int64_t)count);
     for (int i = 0; i < count; i++)
         for (int key = 0; key < row[i].place->keys; key++)
-            dli_args_slice(&args, &row[i].place->key[key]);
+            dli_args_key(&args, row[i].place, key);
     dli_args_end_keys(&args, row[0].place);
     dli_args_number(&args, request->multi.keep_ms);
     for (int i = 0; i < count; i++) {
@@ -161,7 +162,7 @@ static int encode_force(struct dli_buffer *out, int full, const struct dli_reque
     struct dli_args args;
 
     dli_args_begin_lock(&args, dli_wire_of(request->kind)->force, full, request);
-    dli_args_slice(&args, &request->place->channel);
+    dli_args_channel(&args, request->place);
     return dli_args_finish(&args, out);
 }
 
@@ -183,13 +184,13 @@ static int encode_gate(struct dli_buffer *out, int full, const struct dli_reques
 
     dli_args_begin(&args, DLI_SCRIPT_GATE, full);
     dli_args_number(&args, keys);
-    dli_args_slice(&args, &place->key[0]);
-    dli_args_slice(&args, &place->gate);
+    dli_args_key(&args, place, 0);
+    dli_args_pattern(&args, place, DLI_GATE_PATTERN);
     for (int i = 2; i < keys; i++)
-        dli_args_slice(&args, &place->key[i]);
+        dli_args_key(&args, place, i);
     dli_args_number(&args, request->gate_ms);
     dli_args_text(&args, request->kind->name);
-    dli_args_slice(&args, &place->channel);
+    dli_args_channel(&args, place);
     return dli_args_finish(&args, out);
 }
 
@@ -200,7 +201,7 @@ static int encode_gate_left(struct dli_buffer *out, int full, const struct dli_r
     (void)full;
     dli_args_clear(&args);
     dli_args_text(&args, "PTTL");
-    dli_args_slice(&args, &request->place->gate);
+    dli_args_pattern(&args, request->place, DLI_GATE_PATTERN);
     return dli_args_finish(&args, out);
 }
 
@@ -212,7 +213,7 @@ static int encode_change(struct dli_buffer *out, int full, const struct dli_requ
     dli_args_text(&args, request->change.what);
     dli_args_number(&args, request->change.number);
     dli_args_text(&args, request->change.id);
-    dli_args_slice(&args, &request->place->channel);
+    dli_args_channel(&args, request->place);
     return dli_args_finish(&args, out);
 }
 

@@ -10,27 +10,30 @@
 #include "resp.h"
 #include "kinds.h"
 
-struct dli_slice {
-    const char *text;
-    size_t size;
-};
-
 /* The quarantine of a server, see quarantine.lua: its marker key, the longest lease, and how long it lasts. */
 struct dli_quarantine {
     char marker[64];
     int64_t longest_ms, lasts_ms;
 };
 
-/* The keys of one lock and Redisson's channel, all in one block of memory. */
+/*
+ * Where one lock is kept: its name, from which its keys and Redisson's channel are written when a command needs them.
+ * Constant, save apart. Every held lock has one, so it has only what cannot be computed.
+ */
 struct dli_place {
-    struct dli_slice key[DLI_KEYS_MAX]; /* the first is the lock's name */
-    int keys;
-    struct dli_slice gate, channel;
-    int slot; /* on a cluster: the slot of the keys; and whether the channel is in another slot */
-    int plain;
-    char marker[32]; /* on a cluster with a quarantine: the marker of the slot; else "" */
+    const struct dli_wire *wire;
     uint32_t *apart; /* atomic: a request of this lock was refused; it joins no batch until one succeeds */
+    uint16_t size;   /* of the name */
+    int16_t slot;    /* on a cluster: the slot of the keys */
+    int8_t plain;    /* and whether the channel is in another slot */
+    int8_t marked;   /* on a cluster with a quarantine: the slot has a marker of its own */
+    int8_t braced;   /* the name contains "{" */
+    int8_t keys;     /* of the scripts */
+    const char *name;
 };
+
+/* Besides the name. The whole of a held lock is measured in test_memory.py. */
+_Static_assert(sizeof(struct dli_place) <= 32, "a held lock has a place: keys are written when needed");
 
 /* ---- names.c */
 
@@ -40,8 +43,12 @@ void dli_place_free(struct dli_place *place);
 /* Room for an owner as a kind writes it, and for the key of one read hold. */
 enum { DLI_ID_MAX = DLI_OWNER_MAX + 16, DLI_HOLD_KEY_MAX = DLI_NAME_MAX + DLI_ID_MAX + 32 };
 
-/* Write Redisson's key of one read hold: T(N):id:rwlock_timeout:1. start is "T(N):". Returns its size. */
-size_t dli_hold_key(char out[DLI_HOLD_KEY_MAX], const struct dli_slice *start, const char *id);
+/* The most that a pattern of kinds.h takes for a place, and what is written for it. Not terminated. */
+size_t dli_pattern_most(const char *pattern, const struct dli_place *place);
+size_t dli_pattern(char *out, const char *pattern, const struct dli_place *place);
+
+/* Write Redisson's key of one read hold: T(N):id:rwlock_timeout:1. Returns its size. */
+size_t dli_hold_key(char out[DLI_HOLD_KEY_MAX], const struct dli_place *place, const char *id);
 
 /* Room for the channel of a lock, or of one waiter. */
 enum { DLI_CHANNEL_MAX = DLI_NAME_MAX + DLI_OWNER_MAX + 64 };

@@ -6,7 +6,7 @@
 #include "redis/scripts/scripts.h"
 
 #define FENCE "redisson_lock_token:@"
-#define GATE  "dlock_gate%@"
+#define GATE  DLI_GATE_PATTERN
 #define ONCE  "dlock_once%@"
 
 static const struct dli_wire wires[] = {

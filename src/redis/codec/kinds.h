@@ -9,6 +9,8 @@
 
 enum { DLI_KEYS_MAX = 6, DLI_NO_SCRIPT = -1 };
 
+#define DLI_GATE_PATTERN "dlock_gate%@" /* of every kind */
+
 /*
  * Keys and channels are patterns:
  *   =   the name N

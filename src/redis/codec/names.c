@@ -6,73 +6,62 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A text under construction. at is NULL while only its size is measured. */
-struct pen {
-    char *at;
-    size_t size;
-};
-
-static void put(struct pen *pen, const char *text, size_t size)
+size_t dli_pattern_most(const char *pattern, const struct dli_place *place)
 {
-    if (pen->at)
-        memcpy(pen->at + pen->size, text, size);
-    pen->size += size;
+    return strlen(pattern) + place->size + 2; /* the name, once; two braces; a second colon */
 }
 
-/* Write a pattern of kinds.h for a name. */
-static void put_pattern(struct pen *pen, const char *pattern, const char *name, size_t size)
+/* Write T(N). */
+static char *put_tagged(char *at, const struct dli_place *place)
 {
-    int braced = memchr(name, '{', size) != NULL;
+    if (!place->braced)
+        *at++ = '{';
+    memcpy(at, place->name, place->size);
+    at += place->size;
+    if (!place->braced)
+        *at++ = '}';
+    return at;
+}
 
-    for (; *pattern; pattern++) {
-        if (*pattern == '%') {
-            put(pen, "::", braced ? 2 : 1);
-        } else if (*pattern == '=' || (*pattern == '@' && braced)) {
-            put(pen, name, size);
-        } else if (*pattern == '@') {
-            put(pen, "{", 1);
-            put(pen, name, size);
-            put(pen, "}", 1);
+size_t dli_pattern(char *out, const char *pattern, const struct dli_place *place)
+{
+    char *at = out;
+
+    for (;;) {
+        size_t plain = strcspn(pattern, "%@=");
+
+        memcpy(at, pattern, plain);
+        at += plain;
+        pattern += plain;
+        if (!*pattern)
+            return (size_t)(at - out);
+        if (*pattern == '@') {
+            at = put_tagged(at, place);
+        } else if (*pattern == '=') {
+            memcpy(at, place->name, place->size);
+            at += place->size;
         } else {
-            put(pen, pattern, 1);
+            *at++ = ':';
+            if (place->braced)
+                *at++ = ':';
         }
+        pattern++;
     }
-}
-
-/* Write a pattern and a terminator, and set *word to the text. */
-static void put_word(struct pen *pen, struct dli_slice *word, const char *pattern, const char *name, size_t size)
-{
-    size_t start = pen->size;
-
-    put_pattern(pen, pattern, name, size);
-    *word = (struct dli_slice){pen->at ? pen->at + start : NULL, pen->size - start};
-    put(pen, "", 1);
-}
-
-static void put_place(struct pen *pen, struct dli_place *place, const struct dli_wire *wire, const char *name,
-                      size_t size)
-{
-    for (place->keys = 0; place->keys < DLI_KEYS_MAX && wire->key[place->keys]; place->keys++)
-        put_word(pen, &place->key[place->keys], wire->key[place->keys], name, size);
-    place->slot = place->plain = 0;
-    place->marker[0] = '\0';
-    put_word(pen, &place->gate, "dlock_gate%@", name, size);
-    put_word(pen, &place->channel, wire->channel, name, size);
 }
 
 struct dli_place *dli_place_new(const struct dli_kind *kind, const char *name, size_t size)
 {
+    struct dli_place *place = malloc(sizeof *place + sizeof *place->apart + size);
     const struct dli_wire *wire = dli_wire_of(kind);
-    struct dli_place measured, *place;
-    struct pen pen = {NULL, 0};
 
-    put_place(&pen, &measured, wire, name, size);
-    if (!(place = malloc(sizeof *place + sizeof *place->apart + pen.size)))
+    if (!place)
         return NULL;
+    *place = (struct dli_place){.wire = wire, .size = (uint16_t)size, .braced = memchr(name, '{', size) != NULL};
+    while (place->keys < DLI_KEYS_MAX && wire->key[place->keys])
+        place->keys++;
     place->apart = (uint32_t *)(place + 1);
     *place->apart = 0;
-    pen = (struct pen){(char *)(place->apart + 1), 0};
-    put_place(&pen, place, wire, name, size);
+    place->name = memcpy(place->apart + 1, name, size);
     return place;
 }
 
@@ -91,24 +80,17 @@ void dli_quarantine_init(struct dli_quarantine *quarantine, int64_t longest_ms, 
 size_t dli_channel_of(char out[DLI_CHANNEL_MAX], const struct dli_kind *kind, const struct dli_place *place,
                       const char *owner)
 {
-    struct pen pen = {out, 0};
+    size_t size = dli_pattern(out, place->wire->channel, place);
 
-    put(&pen, place->channel.text, place->channel.size);
-    if (kind->own_channel) {
-        put(&pen, ":", 1);
-        put(&pen, owner, strlen(owner));
-    }
-    return pen.size;
+    if (!kind->own_channel)
+        return size;
+    out[size] = ':';
+    return (size_t)(stpcpy(out + size + 1, owner) - out);
 }
 
-size_t dli_hold_key(char out[DLI_HOLD_KEY_MAX], const struct dli_slice *start, const char *id)
+size_t dli_hold_key(char out[DLI_HOLD_KEY_MAX], const struct dli_place *place, const char *id)
 {
-    static const char end[] = ":rwlock_timeout:1";
-    size_t size = start->size;
+    size_t size = dli_pattern(out, place->wire->key[place->wire->holds], place);
 
-    memcpy(out, start->text, size);
-    while (*id)
-        out[size++] = *id++;
-    memcpy(out + size, end, sizeof end);
-    return size + sizeof end - 1;
+    return (size_t)(stpcpy(stpcpy(out + size, id), ":rwlock_timeout:1") - out);
 }

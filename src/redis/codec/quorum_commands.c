@@ -15,8 +15,8 @@ int dli_encode_again(struct dli_buffer *out, int full, const struct dli_request 
     dli_args_begin(&args, DLI_SCRIPT_AGAIN, full);
     dli_args_number(&args, 2 * request->renew.count);
     for (int i = 0; i < request->renew.count; i++) {
-        dli_args_slice(&args, &row[i].place->key[0]);
-        dli_args_slice(&args, &row[i].place->key[1]);
+        dli_args_key(&args, row[i].place, 0);
+        dli_args_key(&args, row[i].place, 1);
     }
     for (int i = 0; i < request->renew.count; i++) {
         dli_args_text(&args, row[i].heir[0] ? row[i].heir : row[i].owner);
@@ -32,8 +32,8 @@ int dli_encode_floor(struct dli_buffer *out, int full, const struct dli_request 
 
     dli_args_begin(&args, DLI_SCRIPT_FLOOR, full);
     dli_args_text(&args, "2");
-    dli_args_slice(&args, &request->place->key[0]);
-    dli_args_slice(&args, &request->place->key[1]);
+    dli_args_key(&args, request->place, 0);
+    dli_args_key(&args, request->place, 1);
     dli_args_text(&args, request->floor.owner);
     dli_args_number(&args, request->floor.seen);
     dli_args_number(&args, request->floor.last);

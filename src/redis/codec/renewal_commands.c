@@ -17,11 +17,11 @@ struct renewal_room {
 static void add_renewal_keys(struct dli_args *args, const struct dli_wire *wire, const struct dli_renewal *row,
                              const char *id, char *room)
 {
-    dli_args_slice(args, &row->place->key[0]);
+    dli_args_key(args, row->place, 0);
     if (room)
-        dli_args_add(args, room, dli_hold_key(room, &row->place->key[wire->holds], id));
+        dli_args_add(args, room, dli_hold_key(room, row->place, id));
     else if (wire->renew_key)
-        dli_args_slice(args, &row->place->key[wire->renew_key]);
+        dli_args_key(args, row->place, wire->renew_key);
 }
 
 /*
@@ -65,8 +65,8 @@ int dli_encode_adopt(struct dli_buffer *out, int full, const struct dli_renewal 
 
     dli_args_begin(&args, DLI_SCRIPT_ADOPT, full);
     dli_args_number(&args, 2);
-    dli_args_slice(&args, &row->place->key[0]);
-    dli_args_slice(&args, &row->place->key[ABOUT]);
+    dli_args_key(&args, row->place, 0);
+    dli_args_key(&args, row->place, ABOUT);
     dli_args_text(&args, row->owner);
     dli_args_text(&args, row->heir);
     dli_args_number(&args, row->lease / MS);

@@ -23,24 +23,25 @@ int dli_encode_check(struct dli_buffer *out, int full, const struct dli_request 
     dli_args_begin(&args, DLI_SCRIPT_CHECK, full);
     dli_args_number(&args, request->check.keyless ? 0 : place->keys);
     for (int i = 0; i < place->keys && !request->check.keyless; i++)
-        dli_args_slice(&args, &place->key[i]);
-    dli_args_slice(&args, &place->channel);
+        dli_args_key(&args, place, i);
+    dli_args_channel(&args, place);
     dli_args_text(&args, request->quarantine ? "1" : "0");
     dli_args_text(&args, request->check.replicated ? "1" : "0");
     for (int i = 0; i < 4 && request->check.keyless; i++)
-        dli_args_slice(&args, &place->key[i]);
+        dli_args_key(&args, place, i);
     return dli_args_finish(&args, out);
 }
 
 int dli_encode_provision(struct dli_buffer *out, int full, const struct dli_request *request)
 {
     const struct dli_place *place = request->place;
-    const char *marker = place && place->marker[0] ? place->marker : request->quarantine->marker;
     struct dli_args args;
 
     dli_args_begin(&args, DLI_SCRIPT_PROVISION, full);
     dli_args_text(&args, "1");
-    dli_args_text(&args, marker);
+    if (place && place->marked)
+        dli_slot_marker(args.marker, place->slot);
+    dli_args_text(&args, place && place->marked ? args.marker : request->quarantine->marker);
     dli_args_number(&args, request->quarantine->longest_ms);
     return dli_args_finish(&args, out);
 }

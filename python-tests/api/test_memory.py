@@ -1,0 +1,68 @@
+"""What a held lock that nobody waits for takes of memory, and what comes of a report that needs memory when there is none."""
+from __future__ import annotations
+
+import pathlib
+from typing import Callable
+
+import pytest
+
+import mutants
+from harness.agent import Agent, Client, until
+from harness.build import BUILD, ROOT, SANITIZED
+from harness.kinds import rss_kb
+from harness.proxy import Proxy
+from harness.server import Server
+
+MANY = 5000
+MOST = 1500  # bytes for each lock: 1,220 were measured, with names of ten bytes; the rest is slack for what grows in steps
+
+
+def hold(client: Client, first: int, count: int, submitted: bool) -> None:
+    for number in range(first, first + count):
+        lock = client.lock(f"held:{number:05}")
+        if submitted:
+            lock.submit_acquire(1, -1, number).ok
+            assert client.event().type == "ACQUIRED"
+        else:
+            lock.acquire(1, 0).ok
+        lock.drop()
+
+
+def each(agent: Agent, client: Client, submitted: bool = False, many: int = MANY) -> float:
+    """The bytes that a held lock takes. Some are held before, so that what grows once has grown."""
+    hold(client, 0, 500, submitted)
+    before = rss_kb(agent.pid)
+    hold(client, 500, many, submitted)
+    taken = (rss_kb(agent.pid) - before) * 1024 / many
+    print(f"{taken:.0f} bytes for each held lock")
+    assert client.counters()["held"] == many + 500
+    return taken
+
+
+@pytest.mark.skipif(SANITIZED, reason="a sanitizer pads allocations")
+@pytest.mark.parametrize("submitted", [False, True])
+def test_a_held_lock(agent: Agent, redis_server: Server, submitted: bool) -> None:
+    """Its exchange is over, and its event was read: nothing of them is kept. The handles are freed."""
+    assert each(agent, agent.open(redis_server.unix_url, lease_ms=600_000), submitted) < MOST
+
+
+@pytest.mark.house  # it tests libraries with mutants, not the library under test
+@pytest.mark.parametrize("mutant", mutants.KEPT, ids=lambda mutant: str(mutant.number))
+def test_mutants_that_keep_more(new_agent: Callable[..., Agent], redis_server: Server, tmp_path: pathlib.Path, mutant: mutants.Mutant) -> None:
+    agent = new_agent(LD_PRELOAD=str(mutants.library(ROOT, BUILD, tmp_path, mutant)))
+    assert each(agent, agent.open(redis_server.unix_url, lease_ms=600_000), many=2000) > MOST
+
+
+def test_a_loss_needs_no_memory(new_agent: Callable[..., Agent], redis_server: Server, new_proxy: Callable[..., Proxy]) -> None:
+    """AT_RISK is dropped and counted, like an event without room. LOST comes."""
+    proxy, agent = new_proxy(redis_server), new_agent(shim=True)
+    client = agent.open(proxy, lease_ms=1800, command_timeout_ms=200)
+    lock = client.lock("lock")
+    lock.acquire(1, 0).ok
+    until(lambda: client.counters()["renewed"] >= 1)
+    proxy.up.blackhole = True
+    agent("shim", "alloc", 1, 1)
+    answer = client.next(10_000)
+    assert answer.fired > 0 and answer.event.type == "LOST" and answer.event.held_for > 0
+    assert client.counters()["events_dropped"] > 0
+    assert lock.state(1) == "LOST"
