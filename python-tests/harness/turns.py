@@ -110,7 +110,6 @@ class Turns:
                 both = turn.granted < last.asked and last.kept or turn.token <= last.token
                 overlaps += both
                 fault = any(last.granted < end + SECOND and begin < turn.granted for begin, end in self.faults)
-                print("TWICE", name, last, turn, self.faults) if turn.token == last.token else None
                 assert turn.token != last.token or fault, f"{name}: a token twice, {last} {turn}, faults {self.faults}"
                 assert fault or not both, f"{name}: token {turn.token} behind {last.token}, {turn} {last}"
                 if not fault:
