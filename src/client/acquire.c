@@ -6,6 +6,7 @@
  * thread that handed the lock over may need it again at once.
  */
 #include "acquire.h"
+#include "waitlist.h"
 
 #include "sys/sys.h"
 
@@ -227,7 +228,7 @@ dlock_status dli_release(struct dli_entry *entry, const struct dli_terms *terms,
     int sure;
 
     dli_entry_lock(entry);
-    status = dli_mutex_release(&entry->m, owner, now, now + terms->release_timeout, 1, &claim);
+    status = dli_hold_release(entry, owner, now, now + terms->release_timeout, 1, &claim);
     if (status != DLOCK_WOULD_BLOCK) {
         dli_acquire_released(entry, claim, now);
         dli_entry_unlock(entry);
@@ -292,7 +293,7 @@ dlock_status dli_release_local(struct dli_entry *entry, int64_t owner)
     int64_t now = dli_now();
 
     dli_entry_lock(entry);
-    status = dli_mutex_release(&entry->m, owner, now, now, 0, &ended);
+    status = dli_hold_release(entry, owner, now, now, 0, &ended);
     if (status != DLOCK_WOULD_BLOCK)
         dli_acquire_released(entry, ended, now);
     dli_entry_unlock(entry);

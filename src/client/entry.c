@@ -2,6 +2,7 @@
  * entry.c: one lock name in this process: its life, and doing what its machine wants. Mutexes: see core.h.
  */
 #include "multi.h"
+#include "waitlist.h"
 
 #include <inttypes.h>
 #include <search.h>
@@ -39,11 +40,15 @@ void dli_entry_unlock(struct dli_entry *entry)
     uint32_t *woken = entry->woken;
     int surplus = entry->surplus, promoted = entry->promoted;
     struct dli_group *group = entry->promoting;
+    struct dli_entry *heir = entry->heir;
 
+    entry->heir = NULL;
     entry->surplus = entry->promoted = 0;
     entry->woken = NULL;
     entry->cut_off = NULL;
     pthread_mutex_unlock(&entry->mutex);
+    if (heir)
+        dli_entry_unlock(heir);
     if (woken) /* the waiter may be freed: then nobody sleeps here, or a sleeper that checks again */
         dli_futex_wake(woken, 1);
     if (cut_off)
@@ -260,6 +265,8 @@ static struct dli_entry *make_child(struct dli_entry *parent, const struct dli_e
     entry->rules = dli_entry_own_rules(entry);
     *dli_entry_own_rules(entry) = *parent->rules;
     dli_entry_own_rules(entry)->highest = &parent->highest;
+    if (!key->kind->handed)
+        dli_entry_own_rules(entry)->handover_turns = 0;
     entry->name = parent->name;
     entry->place = parent->place;
     entry->owner = key->owner;

@@ -5,7 +5,7 @@
  * memory for it the exchange fails with DLOCK_OUT_OF_MEMORY before it is sent, and the machine tries again as after any
  * other failure.
  */
-#include "core.h"
+#include "waitlist.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
  * The holds of a name share a subscription: the first one begins it, the last one ends it. Each waiter of a fair lock
  * has a subscription of its own.
  */
-#include "core.h"
+#include "waitlist.h"
 
 #include <stdlib.h>
 

@@ -97,7 +97,7 @@ static void alone(const struct dli_due *due, int refused, dlock_status status, c
 
     dli_entry_lock(entry);
     news = refused && !entry->apart;
-    entry->apart = refused;
+    entry->apart = refused != 0;
     dli_entry_unlock(entry);
     if (!news)
         return;

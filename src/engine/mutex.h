@@ -89,6 +89,7 @@ struct dli_mutex_rules {
     int no_line;            /* waiters do not stand in line on the server */
     int doubtful;           /* a message of a grant only causes a probe: its answer counts */
     int momentary;          /* a grant ends the wait of all claims; nothing is held */
+    int passes;             /* turns in memory go to other machines of the name, not to claims of this one */
 };
 
 /* The process's subscription to the grants that are pushed to it. */
@@ -375,6 +376,15 @@ void dli_mutex_take_up(struct dli_mutex *m, int64_t now);
 
 /* If the lock lingers, it goes back to the server now. */
 void dli_mutex_stop_linger(struct dli_mutex *m, int64_t now);
+
+/*
+ * Rules with passes: owner releases its last level, and another machine of the name may get the grant in memory. Whether
+ * this one can: its first waiter requests the same lease. Pass: that waiter becomes the holder, with token, which was
+ * reserved by this process and is above all that it has used. The holder of from is DONE, and in no list.
+ */
+int dli_mutex_may_pass(const struct dli_mutex *m, int64_t owner, int64_t now);
+int dli_mutex_may_receive(const struct dli_mutex *m, const struct dli_mutex *from, int64_t now);
+void dli_mutex_pass(struct dli_mutex *from, struct dli_mutex *to, int64_t token, int64_t now);
 
 /* ---- between the engine's own files */
 
