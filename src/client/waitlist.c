@@ -275,7 +275,8 @@ void dli_waitlist_answered(struct dli_entry *entry, const struct dli_answer *ans
         }
         pthread_mutex_unlock(&entry->parent->waitlist->mutex);
     }
-    if (entry->m.rules->passes && dli_mutex_owned(&entry->m) && answer->got == DLI_TRY_GRANTED)
+    if (entry->m.rules->passes && dli_mutex_owned(&entry->m) && answer->got == DLI_TRY_GRANTED &&
+        entry->request->exchange.wish.want == entry->m.want.number)
         keep_tokens(entry->parent->waitlist, &entry->m.tokens);
     dli_waitlist_settle(entry, now);
 }

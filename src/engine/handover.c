@@ -86,8 +86,9 @@ int dli_mutex_may_pass(const struct dli_mutex *m, int64_t owner, int64_t now)
 {
     const struct dli_claim *holder = m->holder;
 
-    return m->rules->passes && holder && holder->owner == owner && holder->count == 1 && !m->sent.in_flight &&
-           now >= dli_mutex_rests_until(holder) && has_turn(m, now);
+    return m->rules->passes && holder && holder->owner == owner && holder->count == 1 &&
+           !(m->sent.in_flight && m->sent.wish.want == m->want.number) && now >= dli_mutex_rests_until(holder) &&
+           has_turn(m, now);
 }
 
 int dli_mutex_may_receive(const struct dli_mutex *m, const struct dli_mutex *from, int64_t now)
@@ -95,7 +96,7 @@ int dli_mutex_may_receive(const struct dli_mutex *m, const struct dli_mutex *fro
     const struct dli_claim *next = DLI_OBJECT(m->waiting.next, struct dli_claim, link);
 
     return m->waiters > 0 && !m->closed && now >= m->gate_until && m->want.state <= DLI_WANT_FRESH &&
-           !m->sent.in_flight && !m->drop.number && !m->leaving && !m->adopting && now < next->until &&
+           !m->sent.in_flight && !m->drop.number && !m->adopting && now < next->until &&
            next->renew == from->holder->renew && next->lease == from->grant.lease;
 }
 

@@ -301,7 +301,8 @@ void sim_exchange_done(struct sim *s, struct sim_request *request)
     sim_trace(s, "peer %d is answered: status %d got %d token %" PRId64 " left %" PRId64, peer->index, answer.status,
               (int)answer.got, answer.token, answer.left);
     dli_mutex_answer(&side->m, &answer, sim_clock(s, peer));
-    if (sim_shared(s) && answer.got == DLI_TRY_GRANTED && dli_mutex_owned(&side->m))
+    if (sim_shared(s) && answer.got == DLI_TRY_GRANTED && dli_mutex_owned(&side->m) &&
+        request->wish.want == side->m.want.number)
         sim_keep_tokens(peer, &side->m.tokens);
     sim_service(s, peer, request->lock);
 }
