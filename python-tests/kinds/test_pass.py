@@ -13,6 +13,7 @@ from harness.build import BUILD, ROOT
 from harness.agent import Agent, Client, Event, Lock, until
 from harness.faults import times
 from harness.kinds import one
+from harness.proxy import Proxy
 from harness.server import Server
 from harness.steps.scripts import runs, teach
 from harness.tally import tell
@@ -44,8 +45,12 @@ def held_by(client: Client, kind: str, **options: Any) -> Lock:
     return lock
 
 
-def queue(client: Client, lock: Lock, owners: list[int]) -> None:
-    for owner in owners:
+def queue(server: Server, client: Client, lock: Lock, owners: list[int]) -> None:
+    """The first asks the server, and again when it is subscribed. Then it is idle like the others."""
+    seen = [runs(server)]
+    lock.submit_acquire(owners[0], -1, owners[0]).ok
+    until(lambda: seen.append(runs(server)) or seen[-1] >= seen[0] + 2 and len(set(seen[-5:])) == 1)
+    for owner in owners[1:]:
         lock.submit_acquire(owner, -1, owner).ok
     until(lambda: client.counters()["waiting"] >= len(owners))
 
@@ -66,9 +71,7 @@ def test_the_next_in_the_process_gets_it(new_agent: Make, redis_server: Server, 
     teach(redis_server)
     client = new_agent().open(redis_server, **PATIENT)
     lock = held_by(client, kind)
-    lock.submit_acquire(1, -1, 1).ok  # this one asks the server
-    until(lambda: redis_server.command("PUBSUB", "CHANNELS", "redisson_*"))
-    queue(client, lock, list(range(2, 51)))
+    queue(redis_server, client, lock, list(range(1, 51)))
     events, tokens = told(client), []
     lock.release(FIRST).ok
     assert next(events).owner == 1
@@ -89,7 +92,7 @@ def test_others_have_their_turns(new_agent: Make, redis_server: Server, kind: st
     """A grant serves handover_turns waiters more at most. Then somebody of another process may have it."""
     client, other = (new_agent().open(redis_server, handover_turns=turns, **PATIENT) for _ in range(2))
     lock, theirs = held_by(client, kind), one(other, kind)
-    queue(client, lock, list(range(1, 41)))
+    queue(redis_server, client, lock, list(range(1, 41)))
     theirs.submit_acquire(1, -1, 1).ok
     serving = [client.start("serve", lock.index, 40, 20_000, thread=1), other.start("serve", theirs.index, 1, 20_000)]
     lock.release(FIRST).ok
@@ -104,7 +107,7 @@ def test_the_heir_is_renewed(new_agent: Make, redis_server: Server, kind: str) -
     """The grant belongs to the heir: it outlives the lease, and the server knows of its release."""
     client, other = new_agent().open(redis_server, lease_ms=600, **PATIENT), new_agent().open(redis_server)
     lock = held_by(client, kind)
-    lock.submit_acquire(1, -1, 1).ok
+    queue(redis_server, client, lock, [1])
     lock.release(FIRST).ok
     assert next(told(client)).owner == 1
     renewed = client.counters()["renewed"]
@@ -118,7 +121,7 @@ def test_the_heir_is_renewed(new_agent: Make, redis_server: Server, kind: str) -
 def test_the_heir_hears_of_a_loss(new_agent: Make, redis_server: Server, kind: str) -> None:
     client = new_agent().open(redis_server, lease_ms=600, **PATIENT)
     lock = held_by(client, kind)
-    lock.submit_acquire(1, -1, 1).ok
+    queue(redis_server, client, lock, [1])
     lock.release(FIRST).ok
     events = told(client)
     assert next(events).owner == 1
@@ -133,9 +136,7 @@ def test_the_heir_dies(new_agent: Make, redis_server: Server, kind: str) -> None
     """kill -9: the lock is free after the lease, and nothing is left of the owners that had it before."""
     client, other = new_agent().open(redis_server, lease_ms=900, **PATIENT), new_agent().open(redis_server)
     lock = held_by(client, kind)
-    lock.submit_acquire(1, -1, 1).ok  # this one asks the server
-    until(lambda: redis_server.command("PUBSUB", "CHANNELS", "redisson_*"))
-    queue(client, lock, [2, 3])
+    queue(redis_server, client, lock, [1, 2, 3])
     lock.release(FIRST).ok
     events = told(client)
     assert next(events).owner == 1
@@ -155,12 +156,33 @@ def test_a_writer_that_reads_on_keeps_its_lock(new_agent: Make, redis_server: Se
     write = held_by(client, "write")
     read = one(client, "read")
     read.acquire(FIRST, 0).ok
-    write.submit_acquire(1, -1, 1).ok
+    queue(redis_server, client, write, [1])
     write.release(FIRST).ok
     assert read.state(FIRST) == "HELD" and write.state(1) == "WAITING"
     assert redis_server.command("HGET", "lock", "mode") == b"read"
     read.release(FIRST).ok
     assert next(told(client)).owner == 1 and client.counters()["handovers"] == 0
+
+
+def test_a_read_on_its_way_counts(new_agent: Make, new_proxy: Make, redis_server: Server) -> None:
+    """The server has granted it under the write hold, and its owner releases that before the reply is here."""
+    teach(redis_server)
+    proxy: Proxy = new_proxy(redis_server)
+    client = new_agent().open(proxy, **PATIENT)
+    write, read = held_by(client, "write"), one(client, "read")
+    queue(redis_server, client, write, [1])
+    proxy.down.hold()
+    read.submit_acquire(FIRST, -1, 9).ok
+    until(lambda: redis_server.command("HLEN", "lock") == 3)
+    release = write.start("release", FIRST, thread=1)
+    until(lambda: release.ready() or redis_server.command("HGET", "lock", "mode") == b"read")
+    proxy.down.release()
+    release.answer().ok
+    assert next(told(client)).tag == 9
+    assert write.state(1) == "WAITING" and read.state(FIRST) == "HELD"
+    read.release(FIRST).ok
+    assert next(told(client)).owner == 1
+    tell(done=1, fired=proxy.down.fired["hold"])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -170,7 +192,7 @@ def test_who_wants_something_else_asks_the_server(new_agent: Make, redis_server:
         pytest.skip("its holds have no lease")
     client = new_agent().open(redis_server, **PATIENT)
     lock, other = held_by(client, kind), one(client, kind, **what)
-    other.submit_acquire(1, -1, 1).ok
+    queue(redis_server, client, other, [1])
     lock.release(FIRST).ok
     assert next(told(client)).owner == 1 and client.counters()["handovers"] == 0
 
@@ -179,7 +201,7 @@ def test_who_wants_something_else_asks_the_server(new_agent: Make, redis_server:
 def test_not_before_min_hold(new_agent: Make, redis_server: Server, kind: str) -> None:
     client = new_agent().open(redis_server, **PATIENT)
     lock = held_by(client, kind, min_hold_ms=500)
-    lock.submit_acquire(1, -1, 1).ok
+    queue(redis_server, client, lock, [1])
     lock.release(FIRST).ok
     assert next(told(client)).owner == 1 and client.counters()["handovers"] == 0
 
@@ -216,3 +238,18 @@ def test_threads_take_turns(new_agent: Make, redis_server: Server, kind: str, co
     waits = [lock.start("turns", 100_000 * number, count // 8, thread=number) for number in range(1, 9)]
     assert [each.answer(300).ok.bad for each in waits] == [0] * 8
     assert client.counters()["handovers"] - before > count // 4
+
+
+FINDS: dict[int, Callable[[Make, Make, Server], None]] = {
+    641: test_a_read_on_its_way_counts,
+    642: lambda new_agent, new_proxy, server: test_not_before_min_hold(new_agent, server, "write"),
+    643: lambda new_agent, new_proxy, server: test_permits_are_all_there_in_the_end(new_agent, server, "semaphore"),
+}
+
+
+@pytest.mark.house
+@pytest.mark.parametrize("mutant", mutants.PASSED, ids=lambda mutant: f"{mutant.number}: {mutant.what}")
+def test_mutant(new_agent: Make, new_proxy: Make, redis_server: Server, tmp_path: pathlib.Path, mutant: mutants.Mutant) -> None:
+    library = str(mutants.library(ROOT, BUILD, tmp_path, mutant))
+    with pytest.raises(AssertionError):
+        FINDS[mutant.number](lambda: new_agent(LD_PRELOAD=library), new_proxy, redis_server)
