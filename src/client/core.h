@@ -114,6 +114,7 @@ struct dli_entry {
     int promoted;
     int8_t stranger;                     /* it waits without a member, for want of memory */
     int8_t reserved;                     /* chosen for an acquisition that has not begun yet */
+    int8_t recheck;                      /* when the mutex is released, the waiters of the name probe */
     int8_t apart;                        /* its last renewal was refused: the next one shares no request */
     int64_t followers;                   /* as its last answer said, so many may go on behind it */
     int64_t owner, slot;                 /* of the hold */

@@ -41,8 +41,10 @@ void dli_entry_unlock(struct dli_entry *entry)
     int surplus = entry->surplus, promoted = entry->promoted;
     struct dli_group *group = entry->promoting;
     struct dli_entry *heir = entry->heir;
+    int recheck = entry->recheck;
 
     entry->heir = NULL;
+    entry->recheck = 0;
     entry->surplus = entry->promoted = 0;
     entry->woken = NULL;
     entry->cut_off = NULL;
@@ -55,6 +57,8 @@ void dli_entry_unlock(struct dli_entry *entry)
         dli_run_end(cut_off);
     if (promoted)
         dli_waitlist_promote(entry->parent->waitlist, group, promoted);
+    if (recheck)
+        dli_waitlist_recheck(entry->parent);
     while (surplus-- > 0)
         dli_entry_unref(entry);
 }

@@ -281,7 +281,7 @@ static void hint(void *owner, const struct dli_message_target *target)
         visit_target(owner, target, probe);
         return;
     }
-    dli_waitlist_each(entry, probe);
+    dli_waitlist_recheck(entry);
     dli_entry_unref(entry);
 }
 

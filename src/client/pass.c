@@ -41,8 +41,7 @@ static struct dli_entry *heir_in(const struct dli_group *group, const struct dli
     return NULL;
 }
 
-/* waitlist.mutex held: the group of those that wait for what entry holds. NULL: nobody does. */
-static struct dli_group *group_of(const struct dli_waitlist *list, const struct dli_entry *entry)
+struct dli_group *dli_group_of(const struct dli_waitlist *list, const struct dli_entry *entry)
 {
     struct dli_group *group = list->groups;
 
@@ -68,7 +67,7 @@ static struct dli_entry *find_heir(struct dli_entry *entry, int64_t now, int64_t
     struct dli_group *group;
 
     pthread_mutex_lock(&list->mutex);
-    if ((group = group_of(list, entry)) && list->next_token < list->tokens_end)
+    if ((group = dli_group_of(list, entry)) && list->next_token < list->tokens_end)
         heir = heir_in(group, entry, now);
     if (heir && !(*token = take_token(list, entry))) {
         pthread_mutex_unlock(&heir->mutex);
@@ -97,6 +96,36 @@ static int pass(struct dli_entry *entry, int64_t now)
     return 1;
 }
 
+/*
+ * The turn of this process ends although somebody waits here. Then its waiters hold back for as long as a turn lasts, so
+ * that other processes can have the lock. Whether there are others, the answer to the release will tell.
+ */
+static void yield(struct dli_entry *entry, int64_t now)
+{
+    struct dli_waitlist *list = entry->parent->waitlist;
+    struct dli_group *group;
+
+    pthread_mutex_lock(&list->mutex);
+    if ((group = dli_group_of(list, entry)) && !(dli_list_empty(&group->active) && dli_list_empty(&group->parked)))
+        group->yield_until = now + entry->rules->handover_time;
+    pthread_mutex_unlock(&list->mutex);
+}
+
+void dli_turn_ended(struct dli_entry *entry, const struct dli_answer *answer)
+{
+    struct dli_waitlist *list = entry->parent ? entry->parent->waitlist : NULL;
+    struct dli_group *group;
+
+    if (!list || !entry->request->exchange.wish.drop || answer->others)
+        return;
+    pthread_mutex_lock(&list->mutex);
+    if ((group = dli_group_of(list, entry)) && group->yield_until) {
+        group->yield_until = 0;
+        entry->recheck = 1;
+    }
+    pthread_mutex_unlock(&list->mutex);
+}
+
 dlock_status dli_hold_release(struct dli_entry *entry, int64_t owner, int64_t now, int64_t until, int may_send,
                               struct dli_claim **settled)
 {
@@ -108,5 +137,7 @@ dlock_status dli_hold_release(struct dli_entry *entry, int64_t owner, int64_t no
         *settled = holder;
         return DLOCK_OK;
     }
+    if (holder && holder->owner == owner && holder->count == 1 && entry->kind->handed && entry->parent)
+        yield(entry, now);
     return dli_mutex_release(&entry->m, owner, now, until, may_send, settled);
 }

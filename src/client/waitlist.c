@@ -292,11 +292,23 @@ static int activate(struct dli_waitlist *list, struct dli_group *group, int coun
     pthread_mutex_lock(&list->mutex);
     while (found < count && found < ROUND && (link = group->parked.next) != &group->parked) {
         set_parked(dli_waiting_of(link), 0);
-        dli_waiting_of(link)->ask_at = nothing_left(group) ? group->again_at : 0;
+        dli_waiting_of(link)->ask_at = nothing_left(group) ? group->again_at : group->yield_until;
         dli_entry_ref(out[found++] = dli_waiting_of(link)->entry);
     }
     pthread_mutex_unlock(&list->mutex);
     return found;
+}
+
+/* entry.mutex held: not before this time the hold shall ask. */
+static int64_t turn_begins(const struct dli_entry *entry, int64_t now)
+{
+    struct dli_waitlist *list = entry->parent->waitlist;
+
+    pthread_mutex_lock(&list->mutex);
+    if (entry->member && entry->member->group->yield_until > now)
+        now = entry->member->group->yield_until;
+    pthread_mutex_unlock(&list->mutex);
+    return now;
 }
 
 static void pump(struct dli_entry *entry, void (*visit)(struct dli_entry *entry, int64_t now))
@@ -306,7 +318,7 @@ static void pump(struct dli_entry *entry, void (*visit)(struct dli_entry *entry,
     dli_entry_lock(entry);
     entry->surplus++;
     if (visit)
-        visit(entry, now);
+        visit(entry, turn_begins(entry, now));
     dli_entry_pump(entry, now);
     dli_entry_unlock(entry);
 }
@@ -357,4 +369,14 @@ void dli_waitlist_each(struct dli_entry *parent, void (*visit)(struct dli_entry 
         dli_hold_each(parent, visit);
     for (int i = 0; i < found; i++)
         pump(some[i], visit);
+}
+
+static void probe(struct dli_entry *entry, int64_t at)
+{
+    dli_mutex_probe(&entry->m, at);
+}
+
+void dli_waitlist_recheck(struct dli_entry *parent)
+{
+    dli_waitlist_each(parent, probe);
 }

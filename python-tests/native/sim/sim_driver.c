@@ -253,7 +253,7 @@ static struct dli_answer read_answer(const struct sim *s, const struct sim_reque
         answer.status = status_of(result);
         answer.sent = answer.refused = 1;
     } else if (!request->wish.want) {
-        answer.released = result->value[0] == 1;
+        answer.released = result->value[0] >= 1;
     } else if (request->wish.drop) {
         answer.released = result->value[0] == 1;
         read_try(result->value + 1, result->count - 1, block, &answer);

@@ -60,7 +60,7 @@ if call('EXISTS', KEYS[3]) == 1 then
   return { -2 }
 end
 if #found > 0 then
-  left = give_back(found, ARGV[9])
+  left = (give_back(found, ARGV[9]))
 end
 if left < permits then
   return { 0, next_end(), 1 }
