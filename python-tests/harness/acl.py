@@ -41,7 +41,7 @@ SUBCOMMANDS = {"PUBSUB": "pubsub|numsub"}
 def kinds() -> dict[str, dict[str, list[str]]]:
     """Kind -> keys, channel and scripts, as the table has them."""
     text = (ROOT / "src/redis/codec/kinds.c").read_text()
-    words = dict(re.findall(r'#define (\w+)\s+"([^"]*)"', text))
+    words = dict(re.findall(r'#define (\w+)\s+"([^"]*)"', text), GATE=GATE)
     found = {}
     for kind, row in re.findall(r"\.id = DLOCK_KIND_(\w+),(.*?)\n    \},", text, re.S):
         keys = re.findall(r'"[^"]*"|\w+', re.findall(r"\.key = \{(.*?)\}", row, re.S)[0])

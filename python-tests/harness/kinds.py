@@ -35,12 +35,17 @@ def sides(first: Client, second: Client, kind: str, name: str = "lock", **option
     return one(first, kind, name, **options), one(second, RIVAL.get(kind, kind), name, **options)
 
 
+def is_tombstone(field: bytes) -> bool:
+    return field.startswith(b"dlock_tombstone:")
+
+
 def only_tombstones(server: Server, key: bytes) -> bool:
-    """Whether the key has only ids of requests that get nothing any more."""
+    """Whether the key has only ids of requests that get nothing any more; the turns that foreign clients are owed stay with them."""
     type = server.command("TYPE", key)
     if type == "string" and b":rwlock_timeout:" in key:
         return bool(server.command("GET", key) == b"-")
-    return type == "hash" and all(field.startswith(b"dlock_tombstone:") for field in server.command("HKEYS", key))
+    fields = server.command("HKEYS", key) if type == "hash" else []
+    return any(map(is_tombstone, fields)) and all(field == b"*" or is_tombstone(field) for field in fields)
 
 
 def image(server: Server) -> dict[bytes, str]:
