@@ -281,14 +281,11 @@ void dli_entry_retire(struct dli_entry *entry);
  */
 void dli_entry_pump(struct dli_entry *entry, int64_t now);
 
-/* The timer fired. */
-void dli_entry_tick(struct dli_timer *timer, int64_t now);
-
 /* The rules of a hold. They follow its entry. */
 struct dli_mutex_rules *dli_entry_own_rules(struct dli_entry *hold);
 
 /*
- * ---- rules.c. client.mutex held.
+ * ---- client.c. client.mutex held.
  *
  * Rules like these, for one more entry. NULL without memory. And for one less.
  */
@@ -361,6 +358,9 @@ void dli_waiter_deliver(struct dli_entry *entry, int64_t now);
 
 /* What the watchdog needs of the client: the rows of renewals, their results, and the end of a thread. */
 extern const struct dli_watchdog_hooks dli_client_watchdog_hooks;
+
+/* The timer of an entry fired. */
+void dli_entry_tick(struct dli_timer *timer, int64_t now);
 
 /* The loop's thread, entry.mutex held: queue a renewal that is due. */
 void dli_renewal_queue(struct dli_entry *entry);

@@ -23,10 +23,10 @@ struct dli_group {
     struct dli_group *next;
     int32_t kind;
     int64_t permits;
-    int free;         /* its members may be served whatever happens to the others: all are active */
-    int64_t messages; /* so many have said that something may be free */
-    int64_t nothing;  /* as of so many, nothing is left; -1: that is not known */
-    int64_t again_at; /* ask again then, also without a message: a lease ends */
+    int free;            /* its members may be served whatever happens to the others: all are active */
+    int64_t messages;    /* so many have said that something may be free */
+    int64_t nothing;     /* as of so many, nothing is left; -1: that is not known */
+    int64_t again_at;    /* ask again then, also without a message: a lease ends */
     int64_t yield_until; /* until then other processes have their turn; 0: now */
     struct dli_link active, parked;
 };
@@ -36,7 +36,8 @@ struct dli_waitlist {
     struct dli_group *groups;
     int64_t arrivals;
     int64_t strangers; /* waiters that are no members, for want of memory */
-    int64_t next_token, tokens_end; /* for turns in this process: the newest block that was reserved; tokens_end is behind it */
+    int64_t next_token,
+        tokens_end; /* for turns in this process: the newest block that was reserved; tokens_end is behind it */
 };
 
 static inline struct dli_waiting *dli_waiting_of(struct dli_link *link)

@@ -9,7 +9,7 @@
  *   sim_driver.c  stands in for the watchdog             sim_owner.c    callers of the library
  *   sim_forget.c  a server that loses all of its memory
  *   sim_transfer.c  longer leases, grants that move to another process
- *   sim_kinds.c, sim_kinds_check.c  worlds of other kinds than the mutex; sim_pass.c their turns in memory
+ *   sim_kinds.c, sim_kinds_check.c  worlds of other kinds than the mutex
  *   sim_redisson.c  foreign clients                  sim_check.c, sim_claims.c  the invariants
  *   sim_store.c, sim_commands.c, sim_zset.c, sim_script.c  the model of Redis; sim_replay.c compares it with a real one
  *
