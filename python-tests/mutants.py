@@ -121,7 +121,8 @@ MUTANTS = (
         ("redis/scripts/shared/common.lua", "or (tokens(fence, now(), 1, keep))", "or now() + 64"),
     )),
     Mutant(113, "a lingering lock is taken up with the token of its last hold", (
-        ("engine/handover.c", "    next->handed = 1;\n", "    next->handed = 1;\n    m->tokens.next -= m->handover.linger_until != 0;\n"),
+        ("engine/handover.c", "    next->handed = 1;\n    m->handover.turns++;\n",
+         "    next->handed = 1;\n    m->handover.turns++;\n    m->tokens.next -= m->handover.linger_until != 0;\n"),
     )),
     Mutant(114, "a lock lingers longer than its grant may be used for turns", (
         ("engine/handover.c", "dli_earlier(now + claim->linger, turns_end(m));", "now + m->grant.lease;"),
@@ -227,6 +228,18 @@ VOTES = (
 
 
 KINDS = (
+    Mutant(261, "a machine whose request may be granted gets its neighbour's grant", world="semaphore", edits=(
+        ("engine/handover.c", "m->want.state <= DLI_WANT_FRESH &&\n           !m->sent.in_flight &&", "m->want.state <= DLI_WANT_KNOWN &&"),
+    )),
+    Mutant(262, "a grant serves more turns than it has tokens", world="permit", edits=(
+        ("redis/scripts/semaphore/sem_token.lua", "  return token, few or tonumber(block) or 1\n", "  return token, tonumber(block) or 1\n"),
+    )),
+    Mutant(263, "the lease of a grant does not go with it", world="rw", edits=(
+        ("engine/handover.c", "    to->grant = from->grant;\n", ""),
+    )),
+    Mutant(264, "a writer's number goes on after its loss", world="rw", edits=(
+        ("engine/handover.c", "    dli_mutex_forget_want(from);\n", ""),
+    )),
     Mutant(251, "a read that was given up may still be granted", world="rw", edits=(
         ("redis/scripts/rw/read_acquire.lua", "call('GET', hold) == BURIED then", "call('GET', hold) == 0 then"),
     )),
@@ -425,10 +438,10 @@ BAD_ONE = (
         ("watchdog/renew.c", "static void split_blamed(struct", "__attribute__((unused)) static void split_blamed(struct"),
     )),
     Mutant(612, "a refused lock is forgotten", world="renewals", edits=(
-        ("client/renewal.c", "    entry->apart = refused;\n", ""),
+        ("client/renewal.c", "    entry->apart = refused != 0;\n", ""),
     )),
     Mutant(613, "a lock refused once stays alone", world="renewals", edits=(
-        ("client/renewal.c", "    entry->apart = refused;\n", "    entry->apart |= refused;\n"),
+        ("client/renewal.c", "    entry->apart = refused != 0;\n", "    entry->apart |= refused != 0;\n"),
     )),
     Mutant(614, "a refused caller joins a batch again", world="callers", edits=(
         ("redis/pipe/request.c", "    if (__atomic_load_n(request->place->apart, __ATOMIC_RELAXED) != apart)",
@@ -496,6 +509,19 @@ WAITERS = (
 WALKS = Mutant(718, "many waiters are walked", edits=(
     ("engine/owners.c", "        if (owners->count > FEW)\n", "        if (owners->count < 0)\n"),
 ))  # fmt: skip
+
+# Found by test_pass.py, of turns in memory between the holds of a name.
+PASSED = (
+    Mutant(641, "a writer's lock goes on although it reads under it", edits=(
+        ("client/pass.c", " && entry->shared != entry->m.want.number", ""),
+    )),
+    Mutant(642, "a turn begins before the minimum of the hold before is over", edits=(
+        ("engine/handover.c", "now >= dli_mutex_rests_until(holder) &&", "now >= 0 &&"),
+    )),
+    Mutant(643, "an older block of tokens serves turns", edits=(
+        ("client/waitlist.c", "tokens->next < tokens->end && tokens->end > list->tokens_end", "tokens->next < tokens->end && !list->tokens_end"),
+    )),
+)  # fmt: skip
 
 # Found by test_memory.py, of what is kept for each held lock.
 KEPT = (

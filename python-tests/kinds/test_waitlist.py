@@ -46,7 +46,8 @@ def queue(lock: Lock, count: int) -> None:
 @pytest.mark.parametrize("kind", EXCLUSIVE)
 @pytest.mark.parametrize("count", [10, 100, 1000])
 def test_a_grant_costs_the_same(new_agent: Make, redis_server: Server, kind: str, count: int) -> None:
-    """Each waiter gets it once, in order: two scripts each, and a few at the start. All have asked once at most."""
+    """Each waiter gets it once, in order: at most two scripts each, and a few at the start. All have asked once at most. A waiter whose
+    request is under way is passed over, for the rest of a turn at most."""
     teach(redis_server)
     client = new_agent().open(redis_server, **PATIENT)
     lock, other = blocked(client, kind)
@@ -60,7 +61,7 @@ def test_a_grant_costs_the_same(new_agent: Make, redis_server: Server, kind: str
         lock.release(event.owner).ok
         if len(served) == count:
             break
-    assert served == sorted(served)
+    assert max(abs(owner - place) for place, owner in enumerate(served, 1)) <= 64
     assert runs(redis_server) - before <= 2 * count + count // 10 + 20
 
 

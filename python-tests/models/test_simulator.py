@@ -104,9 +104,13 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> list[pathlib.Path]:
     return mutants.compile_simulator(ROOT, tmp_path_factory.mktemp("simulator"))
 
 
+SLOW = {19, 105, 106, 107, 109, 115, 204, 206, 208}  # of those with few seeds
+
+
 def mutant_rows() -> list[Any]:
-    """Those that need many seeds are for the full run."""
-    return [pytest.param(mutant, id=f"{mutant.number}: {mutant.what}", marks=[pytest.mark.full] if mutant.seeds > 2000 else [])
+    """Those that take long are for the full run."""
+    return [pytest.param(mutant, id=f"{mutant.number}: {mutant.what}",
+                         marks=[pytest.mark.full] if mutant.seeds > 2000 or mutant.number in SLOW else [])
             for mutant in mutants.MUTANTS + mutants.KINDS]  # fmt: skip
 
 

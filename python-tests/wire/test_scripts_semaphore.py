@@ -704,3 +704,19 @@ def test_any_order(wire: SemaphoreWire, java: JavaSemaphore, subscriber: Subscri
             subscriber.messages()
         except AssertionError as problem:
             raise AssertionError(f"seed {seed}: {problem}") from problem
+
+
+@pytest.mark.parametrize("block", [1, 65])
+def test_what_a_process_needs_for_turns_of_its_own(wire: SemaphoreWire, redis_server: Server, block: int) -> None:
+    """Tokens, as many as it asks for; the same grant asked for again has one. A release tells whether others listen."""
+    wire.change("set", 2)
+    wire.block = block
+    assert wire.whole(Hold())[2] == 1  # the counter is new
+    hold = Hold()
+    code, token, tokens, left = wire.whole(hold)
+    assert (code, left) == (1, 0) and 1 <= tokens <= block and int(wire.redis.command("GET", wire.fence)) == token + tokens - 1
+    assert wire.whole(hold) == [1, token, 1]
+    assert wire.release(hold) == 1 and not wire.others
+    assert wire.whole(hold)[0] == 1
+    listener = Subscriber(redis_server, wire.channel)
+    assert wire.release(hold) == 1 and wire.others and listener.messages() == [b"1"]

@@ -55,7 +55,7 @@ static void read_rules(struct dli_mutex_rules *rules, struct dli_client *core, c
     rules->numbers = &core->numbers;
     rules->drift_ppm = number[DLI_OPT_DRIFT_PPM];
     rules->safety = number[DLI_OPT_SAFETY_MS] * DLI_MS;
-    rules->handover_turns = kind->per_owner ? 0 : number[DLI_OPT_HANDOVER_TURNS];
+    rules->handover_turns = dli_kind_find(kind->family)->handed ? number[DLI_OPT_HANDOVER_TURNS] : 0;
     rules->handover_time = number[DLI_OPT_HANDOVER_MS] * DLI_MS;
     rules->attempt = number[DLI_OPT_COMMAND_TIMEOUT_MS] * DLI_MS;
     rules->keep_ms = number[DLI_OPT_TOKEN_TTL_MS];
@@ -65,6 +65,7 @@ static void read_rules(struct dli_mutex_rules *rules, struct dli_client *core, c
     rules->separate = !kind->pass || core->store->votes;
     rules->no_line = (kind->per_owner && !kind->own_channel) || core->store->votes;
     rules->momentary = kind->momentary;
+    rules->passes = kind->queued;
     rules->doubtful = dli_options_replicas(&core->options) != 0;
 }
 

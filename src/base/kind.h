@@ -15,6 +15,7 @@ struct dli_kind {
     const char *name;
     int renewal;     /* kinds with the same number share renewal requests; 0: nothing to renew */
     int pass;        /* one exchange can release and acquire */
+    int handed;      /* a grant may serve several turns in memory: it reserves tokens for them */
     int forcible;    /* it can be released by force */
     int per_owner;   /* every owner has a hold id and a state machine of its own */
     int slots;       /* with per_owner: every acquisition is a hold of its own */

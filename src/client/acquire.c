@@ -6,6 +6,7 @@
  * thread that handed the lock over may need it again at once.
  */
 #include "acquire.h"
+#include "waitlist.h"
 
 #include "sys/sys.h"
 
@@ -227,7 +228,7 @@ dlock_status dli_release(struct dli_entry *entry, const struct dli_terms *terms,
     int sure;
 
     dli_entry_lock(entry);
-    status = dli_mutex_release(&entry->m, owner, now, now + terms->release_timeout, 1, &claim);
+    status = dli_hold_release(entry, owner, now, now + terms->release_timeout, 1, &claim);
     if (status != DLOCK_WOULD_BLOCK) {
         dli_acquire_released(entry, claim, now);
         dli_entry_unlock(entry);
@@ -292,9 +293,63 @@ dlock_status dli_release_local(struct dli_entry *entry, int64_t owner)
     int64_t now = dli_now();
 
     dli_entry_lock(entry);
-    status = dli_mutex_release(&entry->m, owner, now, now, 0, &ended);
+    status = dli_hold_release(entry, owner, now, now, 0, &ended);
     if (status != DLOCK_WOULD_BLOCK)
         dli_acquire_released(entry, ended, now);
+    dli_entry_unlock(entry);
+    return status;
+}
+
+/* ---- what an owner has, by the clock at this instant */
+
+int32_t dli_query_state(struct dli_entry *entry, int64_t owner)
+{
+    int64_t now;
+    int32_t state;
+
+    dli_entry_lock(entry);
+    now = dli_now();
+    state = dli_mutex_state(&entry->m, owner, now);
+    dli_entry_pump(entry, now);
+    dli_entry_unlock(entry);
+    return state;
+}
+
+dlock_status dli_query_held(struct dli_entry *entry, int64_t owner, int64_t *token, int64_t *count, int64_t *remaining)
+{
+    dlock_status status = DLOCK_OK;
+    int64_t now;
+    int32_t state;
+
+    dli_entry_lock(entry);
+    now = dli_now();
+    state = dli_mutex_state(&entry->m, owner, now);
+    if (state == DLOCK_STATE_HELD || state == DLOCK_STATE_AT_RISK) {
+        *token = entry->m.holder->token;
+        *count = entry->m.holder->count;
+        *remaining = dli_mutex_sure_until(&entry->m);
+        *remaining -= *remaining == DLI_NEVER ? 0 : now;
+    } else {
+        status = state == DLOCK_STATE_LOST ? DLOCK_LOST : DLOCK_NOT_HELD;
+    }
+    dli_entry_pump(entry, now);
+    dli_entry_unlock(entry);
+    return status;
+}
+
+dlock_status dli_query_permit(struct dli_entry *entry, int64_t owner, int64_t index, int64_t *number)
+{
+    dlock_status status = DLOCK_OK;
+    int32_t state;
+
+    dli_entry_lock(entry);
+    state = dli_mutex_state(&entry->m, owner, dli_now());
+    if (state != DLOCK_STATE_HELD && state != DLOCK_STATE_AT_RISK)
+        status = state == DLOCK_STATE_LOST ? DLOCK_LOST : DLOCK_NOT_HELD;
+    else if (index < 0 || index >= entry->rules->permits)
+        status = DLOCK_INVALID_ARGUMENT;
+    else
+        *number = entry->m.want.number - index;
     dli_entry_unlock(entry);
     return status;
 }

@@ -41,7 +41,7 @@ struct dli_waiter;
 struct dli_run; /* multi.h */
 struct dli_waitlist;
 struct dli_group;
-struct dli_member;
+struct dli_waiting;
 
 struct dli_client {
     pthread_mutex_t mutex;
@@ -109,15 +109,18 @@ struct dli_entry {
     struct dli_link children; /* the holds of this name, by sibling; under client.mutex */
     struct dli_link sibling;
     struct dli_waitlist *waitlist; /* of a parent whose waiters ask one for all; NULL: there is none */
-    struct dli_member *member;     /* of the parent's waitlist, while it waits; or NULL */
+    struct dli_waiting *member;    /* of the parent's waitlist, while it waits; or NULL */
     struct dli_group *promoting;   /* when the mutex is released, so many of this group may ask */
     int promoted;
-    int stranger;                        /* it waits without a member, for want of memory */
+    int8_t stranger;                     /* it waits without a member, for want of memory */
+    int8_t reserved;                     /* chosen for an acquisition that has not begun yet */
+    int8_t recheck;                      /* when the mutex is released, the waiters of the name probe */
+    int8_t apart;                        /* its last renewal was refused: the next one shares no request */
     int64_t followers;                   /* as its last answer said, so many may go on behind it */
     int64_t owner, slot;                 /* of the hold */
     int64_t wanted;                      /* atomic: the machine's grant number; finds the hold that a message is for */
     int64_t under;                       /* READ: the grant number of owner's write hold at the acquire; 0: none */
-    int reserved;                        /* chosen for an acquisition that has not begun yet */
+    int64_t shared;                      /* WRITE: the grant number under which owner has begun to read; 0: none */
     int64_t followed;                    /* the grant number whose own channel is subscribed to */
     int64_t listeners;                   /* holds that share the subscription; guarded by the store */
     int64_t subscribed_at;               /* atomic: subscribed since then; 0: not subscribed */
@@ -131,9 +134,9 @@ struct dli_entry {
     struct dli_gate_query *gate_query; /* the query of the gate under way, or NULL; line.c */
     int64_t timer_at;                  /* what the timer is set to; DLI_NEVER: not set */
     int64_t handles;                   /* atomic: lock handles of the name */
-    int apart;                         /* its last renewal was refused: the next one shares no request */
     int surplus;                       /* refs to drop when the mutex is released */
     uint32_t *woken;                   /* futex of the caller to wake when the mutex is released */
+    struct dli_entry *heir;        /* it got the grant of this one; its mutex is held, and released after this one's */
     struct dli_run *cut_off;       /* multi-locks to end when the mutex is released: no thread takes their next step */
     struct dli_adoption *adoption; /* NULL: none is under way or being undone */
 };
@@ -278,14 +281,11 @@ void dli_entry_retire(struct dli_entry *entry);
  */
 void dli_entry_pump(struct dli_entry *entry, int64_t now);
 
-/* The timer fired. */
-void dli_entry_tick(struct dli_timer *timer, int64_t now);
-
 /* The rules of a hold. They follow its entry. */
 struct dli_mutex_rules *dli_entry_own_rules(struct dli_entry *hold);
 
 /*
- * ---- rules.c. client.mutex held.
+ * ---- client.c. client.mutex held.
  *
  * Rules like these, for one more entry. NULL without memory. And for one less.
  */
@@ -321,27 +321,6 @@ void dli_hold_each(struct dli_entry *parent, void (*visit)(struct dli_entry *ent
 
 /* The hold with this grant number, with a ref, or NULL. */
 struct dli_entry *dli_hold_of_number(struct dli_entry *parent, int64_t number);
-
-/* ---- waitlist.c */
-
-/* NULL without memory. Free: no hold of the name is left; NULL does nothing. */
-struct dli_waitlist *dli_waitlist_new(void);
-void dli_waitlist_free(struct dli_waitlist *list);
-
-/* entry.mutex held: join or leave the waitlist of the name, and ask the server or not, as it says. */
-void dli_waitlist_settle(struct dli_entry *entry, int64_t now);
-
-/* entry.mutex held: an exchange is about to be sent. */
-void dli_waitlist_sent(struct dli_entry *entry);
-
-/* entry.mutex held: the same as settle behind an answer, which the machine has already. */
-void dli_waitlist_answered(struct dli_entry *entry, const struct dli_answer *answer, int64_t now);
-
-/* So many parked waiters of the group ask from now on. The caller holds no mutex. */
-void dli_waitlist_promote(struct dli_waitlist *list, struct dli_group *group, int count);
-
-/* A message has come. Call visit for the holds that stand for all waiters of the name, each with entry.mutex held, then pump it. */
-void dli_waitlist_each(struct dli_entry *parent, void (*visit)(struct dli_entry *entry, int64_t now));
 
 /* ---- exchange.c */
 
@@ -379,6 +358,9 @@ void dli_waiter_deliver(struct dli_entry *entry, int64_t now);
 
 /* What the watchdog needs of the client: the rows of renewals, their results, and the end of a thread. */
 extern const struct dli_watchdog_hooks dli_client_watchdog_hooks;
+
+/* The timer of an entry fired. */
+void dli_entry_tick(struct dli_timer *timer, int64_t now);
 
 /* The loop's thread, entry.mutex held: queue a renewal that is due. */
 void dli_renewal_queue(struct dli_entry *entry);

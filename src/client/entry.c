@@ -2,6 +2,7 @@
  * entry.c: one lock name in this process: its life, and doing what its machine wants. Mutexes: see core.h.
  */
 #include "multi.h"
+#include "waitlist.h"
 
 #include <inttypes.h>
 #include <search.h>
@@ -39,17 +40,25 @@ void dli_entry_unlock(struct dli_entry *entry)
     uint32_t *woken = entry->woken;
     int surplus = entry->surplus, promoted = entry->promoted;
     struct dli_group *group = entry->promoting;
+    struct dli_entry *heir = entry->heir;
+    int recheck = entry->recheck;
 
+    entry->heir = NULL;
+    entry->recheck = 0;
     entry->surplus = entry->promoted = 0;
     entry->woken = NULL;
     entry->cut_off = NULL;
     pthread_mutex_unlock(&entry->mutex);
+    if (heir)
+        dli_entry_unlock(heir);
     if (woken) /* the waiter may be freed: then nobody sleeps here, or a sleeper that checks again */
         dli_futex_wake(woken, 1);
     if (cut_off)
         dli_run_end(cut_off);
     if (promoted)
         dli_waitlist_promote(entry->parent->waitlist, group, promoted);
+    if (recheck)
+        dli_waitlist_recheck(entry->parent);
     while (surplus-- > 0)
         dli_entry_unref(entry);
 }
@@ -260,6 +269,8 @@ static struct dli_entry *make_child(struct dli_entry *parent, const struct dli_e
     entry->rules = dli_entry_own_rules(entry);
     *dli_entry_own_rules(entry) = *parent->rules;
     dli_entry_own_rules(entry)->highest = &parent->highest;
+    if (!key->kind->handed)
+        dli_entry_own_rules(entry)->handover_turns = 0;
     entry->name = parent->name;
     entry->place = parent->place;
     entry->owner = key->owner;
@@ -383,18 +394,4 @@ void dli_entry_pump(struct dli_entry *entry, int64_t now)
         stop_timer(entry);
     if (__atomic_load_n(&client->closed, __ATOMIC_ACQUIRE))
         dli_client_progress(client);
-}
-
-void dli_entry_tick(struct dli_timer *timer, int64_t now)
-{
-    struct dli_entry *entry = DLI_OBJECT(timer, struct dli_entry, timer);
-
-    dli_entry_lock(entry);
-    entry->timer_at = DLI_NEVER;
-    entry->surplus++;
-    dli_mutex_tick(&entry->m, now);
-    if (dli_mutex_renewal(&entry->m, now))
-        dli_renewal_queue(entry);
-    dli_entry_pump(entry, now);
-    dli_entry_unlock(entry);
 }

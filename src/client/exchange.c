@@ -5,7 +5,7 @@
  * memory for it the exchange fails with DLOCK_OUT_OF_MEMORY before it is sent, and the machine tries again as after any
  * other failure.
  */
-#include "core.h"
+#include "waitlist.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,6 +70,7 @@ static void digest(struct dli_entry *entry, int64_t now)
     if (answer->status == DLOCK_OK && answer->released && !entry->m.leaving && !entry->m.drop.lingered)
         dli_client_count(client, DLOCK_STAT_UNDONE, 1);
     dli_mutex_answer(&entry->m, answer, now);
+    dli_turn_ended(entry, answer);
     dli_waitlist_answered(entry, answer, now);
     drop_request(entry);
 }

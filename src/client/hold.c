@@ -19,7 +19,7 @@ static int take_slot(struct dli_entry *entry, int64_t owner)
     free = !entry->reserved && dli_mutex_idle(&entry->m);
     if (claim && DLI_OBJECT(claim, struct dli_waiter, claim)->interrupted)
         free = 1;
-    entry->reserved |= free;
+    entry->reserved = (int8_t)(entry->reserved | free);
     dli_entry_unlock(entry);
     return free;
 }
@@ -39,8 +39,8 @@ static struct dli_entry *free_slot(struct dli_entry *parent, const struct dli_ki
     }
 }
 
-/* The grant number of owner's read or write hold, as kind says; 0: there is none. */
-static int64_t number_of(struct dli_entry *parent, int32_t kind, int64_t owner)
+/* The grant number of owner's read or write hold, as kind says; 0: there is none. reads: owner will read under it. */
+static int64_t number_of(struct dli_entry *parent, int32_t kind, int64_t owner, int reads)
 {
     struct dli_entry *entry = dli_entry_find_child(parent, dli_kind_find(kind), owner, 0);
     int64_t number;
@@ -50,6 +50,8 @@ static int64_t number_of(struct dli_entry *parent, int32_t kind, int64_t owner)
     dli_entry_lock(entry);
     dli_mutex_tick(&entry->m, dli_now());
     number = entry->m.holder ? entry->m.want.number : 0;
+    if (reads)
+        entry->shared = number;
     entry->surplus++;
     dli_entry_unlock(entry);
     return number;
@@ -66,9 +68,9 @@ dlock_status dli_hold_to_acquire(struct dli_entry *parent, const struct dli_kind
         return DLOCK_OK;
     }
     if (kind->id == DLOCK_KIND_READ)
-        under = number_of(parent, DLOCK_KIND_WRITE, owner);
-    if (kind->id == DLOCK_KIND_WRITE && number_of(parent, DLOCK_KIND_READ, owner) &&
-        !number_of(parent, DLOCK_KIND_WRITE, owner))
+        under = number_of(parent, DLOCK_KIND_WRITE, owner, 1);
+    if (kind->id == DLOCK_KIND_WRITE && number_of(parent, DLOCK_KIND_READ, owner, 0) &&
+        !number_of(parent, DLOCK_KIND_WRITE, owner, 0))
         return DLOCK_UPGRADE_REFUSED;
     *ret = kind->slots ? free_slot(parent, kind, owner) : dli_entry_child(parent, kind, owner, 0, NULL);
     if (!*ret)

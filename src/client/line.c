@@ -5,7 +5,7 @@
  * The holds of a name share a subscription: the first one begins it, the last one ends it. Each waiter of a fair lock
  * has a subscription of its own.
  */
-#include "core.h"
+#include "waitlist.h"
 
 #include <stdlib.h>
 
@@ -281,7 +281,7 @@ static void hint(void *owner, const struct dli_message_target *target)
         visit_target(owner, target, probe);
         return;
     }
-    dli_waitlist_each(entry, probe);
+    dli_waitlist_recheck(entry);
     dli_entry_unref(entry);
 }
 

@@ -97,7 +97,7 @@ static void alone(const struct dli_due *due, int refused, dlock_status status, c
 
     dli_entry_lock(entry);
     news = refused && !entry->apart;
-    entry->apart = refused;
+    entry->apart = refused != 0;
     dli_entry_unlock(entry);
     if (!news)
         return;
@@ -130,3 +130,17 @@ const struct dli_watchdog_hooks dli_client_watchdog_hooks = {
     .alarm = leaving,
     .ended = ended,
 };
+
+void dli_entry_tick(struct dli_timer *timer, int64_t now)
+{
+    struct dli_entry *entry = DLI_OBJECT(timer, struct dli_entry, timer);
+
+    dli_entry_lock(entry);
+    entry->timer_at = DLI_NEVER;
+    entry->surplus++;
+    dli_mutex_tick(&entry->m, now);
+    if (dli_mutex_renewal(&entry->m, now))
+        dli_renewal_queue(entry);
+    dli_entry_pump(entry, now);
+    dli_entry_unlock(entry);
+}

@@ -3,6 +3,7 @@
  * wait. Mutexes: see core.h.
  */
 #include "acquire.h"
+#include "waitlist.h"
 
 #include <stdlib.h>
 
@@ -159,7 +160,7 @@ dlock_status dli_submit_release(struct dli_entry *entry, const struct dli_terms 
     if (status != DLOCK_OK)
         return status;
     dli_entry_lock(entry);
-    status = dli_mutex_release(&entry->m, owner, now, now + terms->release_timeout, 1, &claim);
+    status = dli_hold_release(entry, owner, now, now + terms->release_timeout, 1, &claim);
     if (status == DLOCK_WOULD_BLOCK) {
         set_notify(DLI_OBJECT(claim, struct dli_waiter, claim), tag, run, &none);
         status = DLOCK_OK;
@@ -257,7 +258,7 @@ dlock_status dli_begin_release(struct dli_entry *entry, const struct dli_terms *
     if (status != DLOCK_OK)
         return status;
     dli_entry_lock(entry);
-    status = dli_mutex_release(&entry->m, owner, now, now + terms->release_timeout, 1, &claim);
+    status = dli_hold_release(entry, owner, now, now + terms->release_timeout, 1, &claim);
     if (status != DLOCK_WOULD_BLOCK) {
         dli_acquire_released(entry, claim, now);
         dli_entry_unlock(entry);
@@ -290,7 +291,7 @@ static dlock_status give_back(struct dli_entry *entry, const struct dli_terms *t
     if (claim->state != DLI_CLAIM_HELD || !waiter->interrupted)
         return DLOCK_NOT_HELD;
     waiter->interrupted = 0;
-    if (dli_mutex_release(&entry->m, claim->owner, now, now + terms->release_timeout, 1, &ended) != DLOCK_WOULD_BLOCK &&
+    if (dli_hold_release(entry, claim->owner, now, now + terms->release_timeout, 1, &ended) != DLOCK_WOULD_BLOCK &&
         ended) {
         dli_waiter_deliver(entry, now);
         dli_waiter_unref(waiter);
@@ -324,7 +325,7 @@ void dli_submit_give_up(struct dli_entry *entry, const struct dli_terms *terms, 
     dlock_status status;
 
     dli_entry_lock(entry);
-    status = dli_mutex_release(&entry->m, owner, now, now + terms->release_timeout, 1, &ended);
+    status = dli_hold_release(entry, owner, now, now + terms->release_timeout, 1, &ended);
     if (status != DLOCK_WOULD_BLOCK && ended) {
         dli_waiter_deliver(entry, now);
         dli_waiter_unref(DLI_OBJECT(ended, struct dli_waiter, claim));

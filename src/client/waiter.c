@@ -145,7 +145,9 @@ static void wait_over(struct dli_timer *timer, int64_t now)
     struct dli_waiter *waiter = DLI_OBJECT(timer, struct dli_waiter, timer);
     struct dli_entry *entry = waiter->entry;
 
+    dli_entry_ref(entry); /* the reader of the event may drop the waiter, and its ref, while the mutex is released */
     dli_entry_lock(entry);
+    entry->surplus++;
     if (now < waiter->claim.until && waiter->claim.state == DLI_CLAIM_WAITING) {
         if (!dli_loop_set_timer(entry->loop, timer, waiter->claim.until, now))
             unref_locked(waiter);

@@ -8,7 +8,7 @@
  * waitlist.mutex guards the groups, their lists and their members. It is taken under entry.mutex of a hold, and nothing
  * is taken under it. A hold follows its member's state when its own mutex is held: dli_waitlist_settle.
  */
-#include "core.h"
+#include "waitlist.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -16,41 +16,6 @@
 #include "sys/sys.h"
 
 enum { ROUND = 64 };
-
-/* A hold that waits. */
-struct dli_member {
-    struct dli_link link; /* in active or parked of its group */
-    struct dli_group *group;
-    struct dli_entry *entry;
-    int64_t arrival;
-    int64_t ask_at; /* active: not before */
-    int64_t heard;  /* messages of the group when its last request was sent */
-    int parked;
-};
-
-/* Both lists are in order of arrival. While there are members, at least one is active, or on its way to be. */
-struct dli_group {
-    struct dli_group *next;
-    int32_t kind;
-    int64_t permits;
-    int free;         /* its members may be served whatever happens to the others: all are active */
-    int64_t messages; /* so many have said that something may be free */
-    int64_t nothing;  /* as of so many, nothing is left; -1: that is not known */
-    int64_t again_at; /* ask again then, also without a message: a lease ends */
-    struct dli_link active, parked;
-};
-
-struct dli_waitlist {
-    pthread_mutex_t mutex;
-    struct dli_group *groups;
-    int64_t arrivals;
-    int64_t strangers; /* waiters that are no members, for want of memory */
-};
-
-static struct dli_member *member_of(struct dli_link *link)
-{
-    return DLI_OBJECT(link, struct dli_member, link);
-}
 
 struct dli_waitlist *dli_waitlist_new(void)
 {
@@ -106,19 +71,19 @@ static int nothing_left(const struct dli_group *group)
 }
 
 /* Put the member into its list. Most come last. */
-static void insert(struct dli_link *list, struct dli_member *member)
+static void insert(struct dli_link *list, struct dli_waiting *member)
 {
     struct dli_link *at = list;
 
-    if (list->next != list && member_of(list->next)->arrival > member->arrival)
+    if (list->next != list && dli_waiting_of(list->next)->arrival > member->arrival)
         at = list->next;
     else
-        while (at->prev != list && member_of(at->prev)->arrival > member->arrival)
+        while (at->prev != list && dli_waiting_of(at->prev)->arrival > member->arrival)
             at = at->prev;
     dli_list_append(at, &member->link);
 }
 
-static void set_parked(struct dli_member *member, int parked)
+static void set_parked(struct dli_waiting *member, int parked)
 {
     struct dli_group *group = member->group;
 
@@ -127,12 +92,12 @@ static void set_parked(struct dli_member *member, int parked)
     insert(parked ? &group->parked : &group->active, member);
 }
 
-static int is_first(const struct dli_member *member)
+static int is_first(const struct dli_waiting *member)
 {
     const struct dli_group *group = member->group;
 
     return group->active.next == &member->link &&
-           (dli_list_empty(&group->parked) || member->arrival < member_of(group->parked.next)->arrival);
+           (dli_list_empty(&group->parked) || member->arrival < dli_waiting_of(group->parked.next)->arrival);
 }
 
 /* ---- entry.mutex of the hold held */
@@ -155,7 +120,7 @@ static int must_park(const struct dli_group *group)
 
 static void join(struct dli_waitlist *list, struct dli_entry *entry)
 {
-    struct dli_member *member = calloc(1, sizeof *member);
+    struct dli_waiting *member = calloc(1, sizeof *member);
     struct dli_group *group;
 
     pthread_mutex_lock(&list->mutex);
@@ -176,7 +141,7 @@ static void join(struct dli_waitlist *list, struct dli_entry *entry)
 }
 
 /* As of the member's last request nothing is left. It may be worth to ask again in left us; -1: not without a message. */
-static int64_t note_nothing(struct dli_member *member, int64_t left, int64_t now)
+static int64_t note_nothing(struct dli_waiting *member, int64_t left, int64_t now)
 {
     member->group->nothing = member->heard;
     member->group->again_at = left < 0 ? DLI_NEVER : now + left;
@@ -184,7 +149,7 @@ static int64_t note_nothing(struct dli_member *member, int64_t left, int64_t now
 }
 
 /* What the answer to the member's request says about those behind it: how many may go on at once. */
-static int64_t learn(struct dli_member *member, const struct dli_exchange *exchange, int64_t now)
+static int64_t learn(struct dli_waiting *member, const struct dli_exchange *exchange, int64_t now)
 {
     const struct dli_answer *answer = &exchange->answer;
     const struct dli_group *group = member->group;
@@ -214,7 +179,7 @@ static void pass_on(struct dli_entry *entry, struct dli_group *group, int64_t co
 
 static void leave(struct dli_waitlist *list, struct dli_entry *entry, int64_t count)
 {
-    struct dli_member *member = entry->member;
+    struct dli_waiting *member = entry->member;
 
     pthread_mutex_lock(&list->mutex);
     dli_list_remove(&member->link);
@@ -263,7 +228,7 @@ void dli_waitlist_settle(struct dli_entry *entry, int64_t now)
 /* The member was not served. Unless it is the first, somebody else asks for it from now on. */
 static void hold_back(struct dli_entry *entry)
 {
-    struct dli_member *member = entry->member;
+    struct dli_waiting *member = entry->member;
     struct dli_group *group = member->group;
 
     if (group->free || member->parked || is_first(member))
@@ -272,9 +237,20 @@ static void hold_back(struct dli_entry *entry)
     pass_on(entry, group, 0);
 }
 
+/* The tokens that a grant has reserved for turns in this process. The newest block is above all that were used. */
+static void keep_tokens(struct dli_waitlist *list, const struct dli_tokens *tokens)
+{
+    pthread_mutex_lock(&list->mutex);
+    if (tokens->next < tokens->end && tokens->end > list->tokens_end) {
+        list->next_token = tokens->next;
+        list->tokens_end = tokens->end;
+    }
+    pthread_mutex_unlock(&list->mutex);
+}
+
 void dli_waitlist_sent(struct dli_entry *entry)
 {
-    struct dli_member *member = entry->member;
+    struct dli_waiting *member = entry->member;
 
     if (!member)
         return;
@@ -285,7 +261,7 @@ void dli_waitlist_sent(struct dli_entry *entry)
 
 void dli_waitlist_answered(struct dli_entry *entry, const struct dli_answer *answer, int64_t now)
 {
-    struct dli_member *member = entry->member;
+    struct dli_waiting *member = entry->member;
 
     if (member) {
         pthread_mutex_lock(&entry->parent->waitlist->mutex);
@@ -299,6 +275,9 @@ void dli_waitlist_answered(struct dli_entry *entry, const struct dli_answer *ans
         }
         pthread_mutex_unlock(&entry->parent->waitlist->mutex);
     }
+    if (entry->m.rules->passes && dli_mutex_owned(&entry->m) && answer->got == DLI_TRY_GRANTED &&
+        entry->request->exchange.wish.want == entry->m.want.number)
+        keep_tokens(entry->parent->waitlist, &entry->m.tokens);
     dli_waitlist_settle(entry, now);
 }
 
@@ -312,12 +291,24 @@ static int activate(struct dli_waitlist *list, struct dli_group *group, int coun
 
     pthread_mutex_lock(&list->mutex);
     while (found < count && found < ROUND && (link = group->parked.next) != &group->parked) {
-        set_parked(member_of(link), 0);
-        member_of(link)->ask_at = nothing_left(group) ? group->again_at : 0;
-        dli_entry_ref(out[found++] = member_of(link)->entry);
+        set_parked(dli_waiting_of(link), 0);
+        dli_waiting_of(link)->ask_at = nothing_left(group) ? group->again_at : group->yield_until;
+        dli_entry_ref(out[found++] = dli_waiting_of(link)->entry);
     }
     pthread_mutex_unlock(&list->mutex);
     return found;
+}
+
+/* entry.mutex held: not before this time the hold shall ask. */
+static int64_t turn_begins(const struct dli_entry *entry, int64_t now)
+{
+    struct dli_waitlist *list = entry->parent->waitlist;
+
+    pthread_mutex_lock(&list->mutex);
+    if (entry->member && entry->member->group->yield_until > now)
+        now = entry->member->group->yield_until;
+    pthread_mutex_unlock(&list->mutex);
+    return now;
 }
 
 static void pump(struct dli_entry *entry, void (*visit)(struct dli_entry *entry, int64_t now))
@@ -327,7 +318,7 @@ static void pump(struct dli_entry *entry, void (*visit)(struct dli_entry *entry,
     dli_entry_lock(entry);
     entry->surplus++;
     if (visit)
-        visit(entry, now);
+        visit(entry, turn_begins(entry, now));
     dli_entry_pump(entry, now);
     dli_entry_unlock(entry);
 }
@@ -354,7 +345,7 @@ static int firsts(const struct dli_waitlist *list, struct dli_entry *out[ROUND])
         for (struct dli_link *link = group->active.next; link != &group->active; link = link->next) {
             if (found == ROUND)
                 return -1;
-            out[found++] = member_of(link)->entry;
+            out[found++] = dli_waiting_of(link)->entry;
             if (!group->free)
                 break;
         }
@@ -378,4 +369,14 @@ void dli_waitlist_each(struct dli_entry *parent, void (*visit)(struct dli_entry 
         dli_hold_each(parent, visit);
     for (int i = 0; i < found; i++)
         pump(some[i], visit);
+}
+
+static void probe(struct dli_entry *entry, int64_t at)
+{
+    dli_mutex_probe(&entry->m, at);
+}
+
+void dli_waitlist_recheck(struct dli_entry *parent)
+{
+    dli_waitlist_each(parent, probe);
 }

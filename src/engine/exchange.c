@@ -74,7 +74,8 @@ int dli_mutex_wish(struct dli_mutex *m, enum dli_line line, int64_t now, struct 
     wish->first = m->drop.number ? m->drop.first : 0;
     wish->doubt = m->drop.number && m->drop.doubt;
     wish->rest = m->drop.number && m->drop.rest > now ? m->drop.rest - now : 0;
-    wish->block = m->rules->permits ? m->rules->permits : m->rules->handover_turns + 1;
+    wish->permits = m->rules->permits;
+    wish->block = m->rules->handover_turns + 1;
     wish->beat = dli_mutex_beat(m);
     wish->attempt = dli_lease_attempt(wish->lease, m->rules->attempt);
     wish->listening = m->line.listening;

@@ -2,6 +2,9 @@
  * handover.c: turns within the process, without the server. A release hands the lock to the next waiter, or the lock
  * lingers: nobody holds or renews it here, and on the server it is taken until it goes back. See mutex.h.
  *
+ * The next waiter of a mutex is in the same machine. Where every owner has a machine of its own, the grant moves to
+ * another machine of the same name: dli_mutex_pass.
+ *
  * Turns per grant are limited in number and time: other processes get the lock too. Each turn has its own token.
  */
 #include "mutex.h"
@@ -17,12 +20,18 @@ static int64_t turns_end(const struct dli_mutex *m)
     return dli_earlier(m->handover.since + m->rules->handover_time, m->grant.limit - m->grant.lease / 4);
 }
 
-/* Whether the grant may serve another turn. */
+/* Whether the grant may serve another turn, if there is a token for it. */
 static int has_turn(const struct dli_mutex *m, int64_t now)
 {
-    return dli_mutex_owned(m) && !m->closed && now >= m->gate_until && m->renewing.on && !m->renewing.failures &&
-           !m->renewing.confirm && m->tokens.next < m->tokens.end && m->handover.turns < m->rules->handover_turns &&
+    return dli_mutex_owned(m) && !m->closed && now >= m->gate_until && (m->renewing.on || m->rules->lives) &&
+           !m->renewing.failures && !m->renewing.confirm && m->handover.turns < m->rules->handover_turns &&
            now < turns_end(m);
+}
+
+/* The same within the machine. */
+static int has_own_turn(const struct dli_mutex *m, int64_t now)
+{
+    return !m->rules->passes && m->tokens.next < m->tokens.end && has_turn(m, now);
 }
 
 /* The first waiter gets the next turn, if the grant has the lease that it requests. */
@@ -30,7 +39,7 @@ static int pass(struct dli_mutex *m, int64_t now)
 {
     struct dli_claim *next = DLI_OBJECT(m->waiting.next, struct dli_claim, link);
 
-    if (!has_turn(m, now) || !next->renew || next->lease != m->grant.lease)
+    if (!has_own_turn(m, now) || !next->renew || next->lease != m->grant.lease)
         return 0;
     next->handed = 1;
     m->handover.turns++;
@@ -47,7 +56,7 @@ int dli_mutex_linger(struct dli_mutex *m, int64_t now)
 {
     const struct dli_claim *claim = m->holder;
 
-    if (claim->linger == 0 || m->waiters > 0 || now < dli_mutex_rests_until(claim) || !has_turn(m, now))
+    if (claim->linger == 0 || m->waiters > 0 || now < dli_mutex_rests_until(claim) || !has_own_turn(m, now))
         return 0;
     m->holder = NULL;
     m->handover.linger_until = dli_earlier(now + claim->linger, turns_end(m));
@@ -69,4 +78,56 @@ void dli_mutex_stop_linger(struct dli_mutex *m, int64_t now)
         return;
     dli_mutex_start_drop(m, now);
     m->drop.lingered = 1;
+}
+
+/* ---- turns of other machines */
+
+int dli_mutex_may_pass(const struct dli_mutex *m, int64_t owner, int64_t now)
+{
+    const struct dli_claim *holder = m->holder;
+
+    return m->rules->passes && holder && holder->owner == owner && holder->count == 1 &&
+           !(m->sent.in_flight && m->sent.wish.want == m->want.number) && now >= dli_mutex_rests_until(holder) &&
+           has_turn(m, now);
+}
+
+int dli_mutex_may_receive(const struct dli_mutex *m, const struct dli_mutex *from, int64_t now)
+{
+    const struct dli_claim *next = DLI_OBJECT(m->waiting.next, struct dli_claim, link);
+
+    return m->waiters > 0 && !m->closed && now >= m->gate_until && m->want.state <= DLI_WANT_FRESH &&
+           !m->sent.in_flight && !m->drop.number && !m->adopting && now < next->until &&
+           next->renew == from->holder->renew && next->lease == from->grant.lease;
+}
+
+/* All that belongs to the grant moves. A renewal in flight does not: its answer is about the machine that sent it. */
+static void move_grant(struct dli_mutex *from, struct dli_mutex *to, int64_t now)
+{
+    to->want = from->want;
+    to->grant = from->grant;
+    to->handover = from->handover;
+    to->renewing = from->renewing;
+    if (to->renewing.in_flight)
+        to->renewing.at = now;
+    to->renewing.in_flight = 0;
+    to->probe.failure = DLOCK_OK;
+    to->probe.retries = 0;
+    to->line.listen = 0;
+    dli_mutex_forget_want(from);
+    from->probe.at = now;
+}
+
+void dli_mutex_pass(struct dli_mutex *from, struct dli_mutex *to, int64_t token, int64_t now)
+{
+    struct dli_claim *next = DLI_OBJECT(to->waiting.next, struct dli_claim, link);
+
+    from->holder->state = DLI_CLAIM_DONE;
+    from->holder = NULL;
+    move_grant(from, to, now);
+    to->handover.turns++;
+    to->tokens.next = token;
+    if (to->tokens.end <= token)
+        to->tokens.end = token + 1;
+    next->handed = 1;
+    dli_mutex_take_turn(to, now);
 }

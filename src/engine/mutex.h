@@ -37,6 +37,7 @@
 #include "dlock.h"
 #include "lease.h"
 #include "owners.h"
+#include "rules.h"
 
 enum dli_claim_state {
     DLI_CLAIM_IDLE,
@@ -70,25 +71,6 @@ struct dli_claim {
     int8_t bound;   /* while it waits, its owner makes no other request */
     int8_t reports; /* bits of DLI_REPORT_*, to be reported */
     int8_t handed;  /* it came from within the process, not from the server */
-};
-
-/* Constant while the machine lives. */
-struct dli_mutex_rules {
-    int64_t *numbers; /* the client's last grant number, counted up atomically */
-    int64_t *highest; /* atomic: the highest token of all machines of the name; NULL: the machine is the only one */
-    int64_t drift_ppm;
-    int64_t safety;         /* a waiter probes this often, also without a message */
-    int64_t handover_turns; /* in-memory hand-overs in one go */
-    int64_t handover_time;  /* how long they may take */
-    int64_t attempt;        /* longest attempt on the server */
-    int64_t keep_ms;        /* how long an idle token counter lives */
-    int64_t delay;          /* the server keeps a lease that was not released this much longer */
-    int64_t permits;        /* of one acquisition; 0: not a semaphore */
-    int64_t lives;          /* holds without a lease: the holder is renewed within this time; 0: holds have leases */
-    int separate;           /* one number per exchange */
-    int no_line;            /* waiters do not stand in line on the server */
-    int doubtful;           /* a message of a grant only causes a probe: its answer counts */
-    int momentary;          /* a grant ends the wait of all claims; nothing is held */
 };
 
 /* The process's subscription to the grants that are pushed to it. */
@@ -375,6 +357,15 @@ void dli_mutex_take_up(struct dli_mutex *m, int64_t now);
 
 /* If the lock lingers, it goes back to the server now. */
 void dli_mutex_stop_linger(struct dli_mutex *m, int64_t now);
+
+/*
+ * Rules with passes: owner releases its last level, and another machine of the name may get the grant in memory. Whether
+ * this one can: its first waiter requests the same lease. Pass: that waiter becomes the holder, with token, which was
+ * reserved by this process and is above all that it has used. The holder of from is DONE, and in no list.
+ */
+int dli_mutex_may_pass(const struct dli_mutex *m, int64_t owner, int64_t now);
+int dli_mutex_may_receive(const struct dli_mutex *m, const struct dli_mutex *from, int64_t now);
+void dli_mutex_pass(struct dli_mutex *from, struct dli_mutex *to, int64_t token, int64_t now);
 
 /* ---- between the engine's own files */
 

@@ -22,7 +22,8 @@ struct dli_seen {
 struct dli_wish {
     int64_t want, drop; /* grant numbers; 0: none. At least one is set */
     int64_t lease;
-    int64_t block;        /* tokens to reserve, at most; permits of a semaphore */
+    int64_t block;        /* tokens to reserve, at most: also for turns in memory */
+    int64_t permits;      /* of a semaphore; 0: it is none */
     int64_t beat;         /* how long a place in line lasts without another probe */
     int64_t attempt;      /* time for this attempt */
     int64_t rest;         /* drop: the lock stays taken for this long */
@@ -37,7 +38,7 @@ struct dli_wish {
 
 /* What is kept of a wish for its answer, and for a message about it. */
 struct dli_asked {
-    int64_t want, drop, lease, block, seq;
+    int64_t want, drop, lease, seq;
     int8_t mode, patient;
 };
 
@@ -46,7 +47,6 @@ static inline struct dli_asked dli_asked_of(const struct dli_wish *wish)
     return (struct dli_asked){.want = wish->want,
                               .drop = wish->drop,
                               .lease = wish->lease,
-                              .block = wish->block,
                               .seq = wish->seq,
                               .mode = (int8_t)wish->mode,
                               .patient = (int8_t)wish->patient};
@@ -61,6 +61,7 @@ struct dli_answer {
     int refused;         /* not OK: the server refused, and did nothing */
     int repeated;        /* the request was sent twice: the first one may still be under way */
     int released;        /* drop was held until now */
+    int others;          /* other processes wait for what was released */
     enum dli_try got;    /* for want */
     int64_t token;       /* GRANTED: the first of those reserved */
     int64_t tokens;      /* GRANTED: how many are reserved */

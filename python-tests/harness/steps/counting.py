@@ -83,6 +83,7 @@ class Wire:
         )  # fmt: skip
         self.channel = b"redisson_sc:" + tagged(name)
         self.keys: list[bytes] = []
+        self.block, self.others = 1, False  # tokens to reserve; whether others waited at the last release
         self.known: dict[str, str] = {}
 
     def run(self, stem: str, *arguments: Any, keys: list[bytes] | None = None) -> Any:
@@ -92,9 +93,9 @@ class Wire:
         return self.redis.command("EVALSHA", self.known[stem], len(keys), *keys, *arguments)
 
     def whole(self, hold: Hold, lease: int = LEASE) -> list[int]:
-        """The reply to an acquire. A new grant also tells what is left."""
+        """The reply to an acquire. A new grant also tells how many tokens it has reserved, and what is left."""
         reply: list[int] = self.run(
-            f"{self.kind}_acquire", hold.id, lease, hold.permits, 1, 0, 4000, KEEP, 1, self.channel
+            f"{self.kind}_acquire", hold.id, lease, hold.permits, 1, 0, 4000, KEEP, 1, self.channel, "", self.block
         )
         return reply
 
@@ -105,7 +106,8 @@ class Wire:
 
     def release(self, hold: Hold, doubt: int = 0, rest: int = 0) -> int:
         reply: int = self.run(f"{self.kind}_release", hold.id, self.channel, 0, rest, doubt, hold.permits)
-        return reply
+        self.others = reply == 2
+        return min(reply, 1)
 
     def change(self, what: str, number: int = 0, hold: Hold | None = None) -> list[int]:
         reply: list[int] = self.run(f"{self.kind}_change", what, number, (hold or Hold()).id, self.channel)

@@ -36,6 +36,7 @@ class RwWire:
     def __init__(self, redis: Client, name: str | bytes = "order") -> None:
         self.redis = redis
         self.name = name.encode() if isinstance(name, str) else name
+        self.tokens, self.others = 0, False  # what the last acquire and release say
         self.fence, self.gate, self.channel = token_key(name), private("dlock_gate", name), rw_channel(name)
 
     def run(self, stem: str, keys: list[Any], *arguments: Any) -> Any:
@@ -55,6 +56,9 @@ class RwWire:
     def write(self, hold: Hold, lease: int = LEASE, block: int = 1) -> list[int]:
         arguments = [lease, block, LINE, 0, BEAT, KEEP, 1, self.channel, ""]
         reply: list[int] = self.run("write_acquire", self._keys(self.hold_key(hold.writer)), hold.writer, *arguments)
+        if reply[0] == 1:
+            self.tokens = reply.pop()  # how many it has reserved
+            assert 1 <= self.tokens <= block
         return reply
 
     def read_release(self, hold: Hold, rest: int = 0) -> int:
@@ -64,7 +68,8 @@ class RwWire:
 
     def write_release(self, hold: Hold, rest: int = 0) -> int:
         reply: int = self.run("write_release", self._keys(self.hold_key(hold.writer)), hold.writer, self.channel, 0, rest, 0, 1)
-        return reply
+        self.others = reply == 2
+        return min(reply, 1)
 
     def read_renew(self, *holds: Hold, lease: int = LEASE) -> list[int]:
         keys = [key for hold in holds for key in (self.name, self.hold_key(hold.id))]

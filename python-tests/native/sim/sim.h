@@ -286,6 +286,7 @@ struct sim_peer {
     struct sim_subscriber *subscriber;
     enum dli_line line;
     int64_t numbers, highest;
+    int64_t next_token, tokens_end; /* for turns in memory */
     struct sim_number *number;
     int64_t number_room;
     struct dli_mutex_rules rules;

@@ -120,6 +120,13 @@ void sim_fair_ran(struct sim *s, const struct sim_seen *before);
 void sim_kinds_step(struct sim *s);
 void sim_kinds_end(struct sim *s);
 int64_t sim_kinds_ends(struct sim *s, int lock, int peer, int64_t number); /* ms; -1: the server has it not */
+int sim_writes(const struct sim *s, int lock);                             /* it is a writer's machine */
+int sim_kinds_side(struct sim *s, const struct sim_owner *owner);
+
+/* ---- turns in memory, sim_kinds.c */
+int sim_pass(struct sim *s, const struct sim_owner *owner); /* 1: the owner's grant went to another machine */
+void sim_keep_tokens(struct sim_peer *peer, const struct dli_tokens *tokens);
+void sim_check_passed(struct sim *s, const struct sim_claim *claim);
 int sim_shared(const struct sim *s); /* several may hold: the rules of the mutex do not apply */
 
 #endif

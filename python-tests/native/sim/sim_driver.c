@@ -88,7 +88,7 @@ static struct sim_request *gather_renewals(struct sim *s, struct sim_peer *peer)
         const struct dli_mutex *m = &peer->side[i].m;
         int64_t number = peer->side[i].due, attempt = dli_lease_attempt(m->grant.lease, peer->rules.attempt);
 
-        if (s->world == SIM_RW && request && request->row[0].lock != i) /* another script */
+        if (sim_shared(s) && request) /* one row each: the sides have scripts of their own */
             continue;
         peer->side[i].due = 0;
         if (!number || ((number != m->want.number || !dli_mutex_owned(m)) && s->driver_mutant != 10))
@@ -185,8 +185,8 @@ static void mind_channels(struct sim *s, struct sim_peer *peer, int lock)
         return;
     if (side->m.line.listen && !side->subscribed) {
         side->subscribed = 1;
-        sim_subscribe(s, peer, s->world == SIM_RW ? 0 : lock);
-    } else if (!side->m.line.listen && side->m.line.listening && s->world != SIM_RW) {
+        sim_subscribe(s, peer, sim_shared(s) ? 0 : lock);
+    } else if (!side->m.line.listen && side->m.line.listening && !sim_shared(s)) {
         side->subscribed = side->m.line.listening = 0;
         sim_subscribe(s, peer, SIM_UNSUBSCRIBE + lock);
     }
@@ -253,7 +253,7 @@ static struct dli_answer read_answer(const struct sim *s, const struct sim_reque
         answer.status = status_of(result);
         answer.sent = answer.refused = 1;
     } else if (!request->wish.want) {
-        answer.released = result->value[0] == 1;
+        answer.released = result->value[0] >= 1;
     } else if (request->wish.drop) {
         answer.released = result->value[0] == 1;
         read_try(result->value + 1, result->count - 1, block, &answer);
@@ -301,6 +301,9 @@ void sim_exchange_done(struct sim *s, struct sim_request *request)
     sim_trace(s, "peer %d is answered: status %d got %d token %" PRId64 " left %" PRId64, peer->index, answer.status,
               (int)answer.got, answer.token, answer.left);
     dli_mutex_answer(&side->m, &answer, sim_clock(s, peer));
+    if (sim_shared(s) && answer.got == DLI_TRY_GRANTED && dli_mutex_owned(&side->m) &&
+        request->wish.want == side->m.want.number)
+        sim_keep_tokens(peer, &side->m.tokens);
     sim_service(s, peer, request->lock);
 }
 
@@ -346,9 +349,9 @@ void sim_pushed(struct sim *s, struct sim_peer *peer, const struct sim_push *pus
     int lock = push->lock;
 
     sim_trace(s, "peer %d is told: %s", peer->index, push->text);
-    if (lock >= 0 && s->world == SIM_RW) { /* both sides get it */
-        dli_mutex_probe(&peer->side[1].m, now);
-        sim_service(s, peer, 1);
+    for (int k = 1; lock >= 0 && sim_shared(s) && k < s->plan.locks; k++) { /* all sides get it */
+        dli_mutex_probe(&peer->side[k].m, now);
+        sim_service(s, peer, k);
     }
     if (lock >= 0) {
         dli_mutex_probe(&peer->side[lock].m, now);
@@ -377,7 +380,7 @@ void sim_subscribed(struct sim *s, struct sim_peer *peer, int what)
     for (int i = 0; i < s->plan.locks; i++) {
         struct sim_side *side = &peer->side[i];
 
-        if (what != SIM_OWN_CHANNEL && what != i && s->world != SIM_RW)
+        if (what != SIM_OWN_CHANNEL && what != i && !sim_shared(s))
             continue;
         if (what != SIM_OWN_CHANNEL && side->subscribed)
             side->m.line.listening = 1;

@@ -1,7 +1,8 @@
 /*
- * sim_kinds.c: worlds of other kinds than the mutex (--world): names, scripts and arguments. Every process has one
- * owner, so that each hold has its own machine, as in the library; for a read-write lock each process has two machines,
- * one per side. See sim.h; the rules are in sim_kinds_check.c.
+ * sim_kinds.c: worlds of other kinds than the mutex (--world): names, scripts and arguments. All machines of a process
+ * (its sides) are of one name, and every owner's hold has one of its own, as in the library. For a read-write lock a
+ * process has one for a reader and two for writers, of two owners. A grant goes from one to the other in memory, as
+ * src/client/pass.c does it. See sim.h; the rules are in sim_kinds_check.c.
  */
 #include "sim.h"
 
@@ -23,17 +24,31 @@ int sim_shared(const struct sim *s)
     return s->world >= SIM_RW;
 }
 
+int sim_writes(const struct sim *s, int lock)
+{
+    return s->world == SIM_RW && lock > 0;
+}
+
+/* The machine that the owner uses next. */
+int sim_kinds_side(struct sim *s, const struct sim_owner *owner)
+{
+    if (s->world == SIM_RW)
+        return owner->index ? 2 : (int)sim_below(s, 2);
+    return sim_shared(s) ? owner->index : (int)sim_below(s, s->plan.locks);
+}
+
 /* Seeds choose a little differently here: no foreign clients, no force, no extends or moves. */
 void sim_kinds_plan(struct sim *s)
 {
     struct sim_plan *plan = &s->plan;
 
     plan->foreign = plan->fenced = plan->operations = 0;
-    plan->owners = 1;
-    plan->locks = s->world == SIM_RW ? 2 : 1;
+    plan->owners = s->world == SIM_RW ? 2 : sim_shared(s) ? (int)sim_between(s, 1, SIM_LOCKS) : 1;
+    plan->locks = s->world == SIM_RW ? 3 : plan->owners;
     plan->procs = (int)sim_between(s, 3, SIM_PROCS);
     plan->chance[SIM_FORCE] = 0;
-    plan->rules.handover_turns = 0;
+    plan->rules.handover_turns = sim_shared(s) ? plan->rules.handover_turns : 0;
+    plan->rules.passes = sim_shared(s);
     plan->rules.separate = 1;
     plan->rules.no_line = s->world != SIM_FAIR;
     if (s->world == SIM_SEMAPHORE || s->world == SIM_PERMIT) {
@@ -91,7 +106,7 @@ const char *sim_kinds_script(const struct sim *s, const struct sim_request *requ
     static const char *const acquire[] = {NULL, "fair_acquire", "read_acquire", "semaphore_acquire", "permit_acquire"};
     static const char *const release[] = {NULL, "fair_release", "read_release", "semaphore_release", "permit_release"};
     static const char *const renew[] = {NULL, "renew", "read_renew", "semaphore_renew", "permit_renew"};
-    int writes = s->world == SIM_RW && request->lock == 1;
+    int writes = sim_writes(s, request->lock);
 
     if (request->kind == SIM_RECLAIM)
         return "semaphore_change";
@@ -113,7 +128,7 @@ void sim_kinds_owner(const struct sim *s, int lock, int peer, int64_t number, ch
         *--at = (char)('0' + number % 10);
     while ((number /= 10) > 0);
     text = stpcpy(stpcpy(stpcpy(text, who->uuid), ":"), at);
-    strcpy(text, s->world == SIM_RW && lock == 1 ? ":write" : "");
+    strcpy(text, sim_writes(s, lock) ? ":write" : "");
 }
 
 static struct sim_word hold_key(struct sim *s, const struct sim_request *request, int64_t number)
@@ -158,4 +173,80 @@ int sim_kinds_keys(struct sim *s, const struct sim_request *request, struct sim_
         keys[count++] = sim_word(lock->once);
     }
     return count;
+}
+
+/*
+ * ---- turns in memory. A token was reserved by its process, and nobody else has it. In a process the tokens of turns only
+ * go up.
+ */
+
+void sim_keep_tokens(struct sim_peer *peer, const struct dli_tokens *tokens)
+{
+    if (tokens->next >= tokens->end || tokens->end <= peer->tokens_end)
+        return;
+    peer->next_token = tokens->next;
+    peer->tokens_end = tokens->end;
+}
+
+static int64_t take_token(struct sim_peer *peer)
+{
+    return peer->next_token < peer->tokens_end && peer->tokens_end > peer->highest ? peer->next_token++ : 0;
+}
+
+static int pass_to(struct sim *s, struct sim_peer *peer, int from, int to)
+{
+    struct dli_mutex *giver = &peer->side[from].m, *heir = &peer->side[to].m;
+    int64_t now = sim_clock(s, peer), number = giver->want.number, token;
+
+    if (to == from || sim_writes(s, to) != sim_writes(s, from) || !dli_mutex_may_receive(heir, giver, now) ||
+        !(token = take_token(peer)))
+        return 0;
+    sim_trace(s, "peer %d passes %" PRId64 " on from side %d to side %d", peer->index, number, from, to);
+    dli_mutex_pass(giver, heir, token, now);
+    sim_number(s, peer, number)->lock = to;
+    sim_service(s, peer, to);
+    return 1;
+}
+
+int sim_pass(struct sim *s, const struct sim_owner *owner)
+{
+    struct sim_peer *peer = &s->peer[owner->peer];
+    struct dli_mutex *m = &peer->side[owner->lock].m;
+    int64_t now = sim_clock(s, peer);
+
+    dli_mutex_tick(m, now);
+    if (!sim_shared(s) || (s->world == SIM_RW && !sim_writes(s, owner->lock)) ||
+        !dli_mutex_may_pass(m, owner->claim->c.owner, now))
+        return 0;
+    for (int i = 1, first = owner->lock; i < s->plan.locks; i++)
+        if (pass_to(s, peer, first, (first + i) % s->plan.locks))
+            return 1;
+    return 0;
+}
+
+static int was_reserved(struct sim *s, struct sim_peer *peer, int64_t token)
+{
+    for (int64_t which = peer->numbers; which > 0; which--) {
+        const struct sim_number *number = sim_number(s, peer, which);
+
+        if (number->first && number->first <= token && token <= number->last)
+            return 1;
+    }
+    return 0;
+}
+
+void sim_check_passed(struct sim *s, const struct sim_claim *claim)
+{
+    if (!was_reserved(s, &s->peer[claim->peer], claim->token))
+        sim_violated(s, "fencing: token %" PRId64 " was not reserved by peer %d", claim->token, claim->peer);
+    for (const struct sim_claim *other = s->claims; other; other = other->next) {
+        if (other == claim)
+            continue;
+        if (other->token == claim->token)
+            sim_violated(s, "fencing: token %" PRId64 " of peer %d and of peer %d", claim->token, claim->peer,
+                         other->peer);
+        if (claim->c.handed && other->peer == claim->peer && other->token > claim->token)
+            sim_violated(s, "fencing: peer %d hands over token %" PRId64 " after %" PRId64, claim->peer, claim->token,
+                         other->token);
+    }
 }

@@ -50,7 +50,7 @@ static int64_t read_or_write_ends(struct sim *s, int lock, int peer, int64_t num
     sim_kinds_owner(s, lock, peer, number, owner);
     if (!sim_find_field(hash, sim_word(owner)))
         return -1;
-    if (lock == 1)
+    if (sim_writes(s, lock))
         return hash->expires;
     end = stpcpy(stpcpy(hold, "{stock}:"), owner);
     strcpy(end, ":rwlock_timeout:1");
@@ -109,7 +109,7 @@ static void check_token(struct sim *s, const struct sim_request *request, int he
 {
     struct sim_number *number = sim_number(s, &s->peer[request->peer], request->wish.want);
     struct sim_lock *lock = &s->lock[0];
-    int64_t token = request->result.value[1];
+    int64_t token = request->result.value[1], last = token;
 
     if (held && number->first && token != number->first && token != number->last &&
         (!s->plan.chance[SIM_FORGET] || token <= lock->fence_max))
@@ -117,13 +117,16 @@ static void check_token(struct sim *s, const struct sim_request *request, int he
                      request->wish.want, request->peer, token, number->first);
     if (!held && token <= lock->fence_max)
         sim_violated(s, "fencing: a new grant has %" PRId64 " after %" PRId64, token, lock->fence_max);
+    if (request->result.count > 2)
+        last += request->result.value[2] - 1;
     s->stats.wire_grants += !held;
     number->lock = request->lock;
     if (!held || !number->first) /* else the counter was lost, and a repeated request got a later token */
         number->first = token;
-    number->last = token;
-    if (token > lock->fence_max)
-        lock->fence_max = token;
+    if (!held || number->last < last)
+        number->last = last;
+    if (last > lock->fence_max)
+        lock->fence_max = last;
 }
 
 /* A request that runs late may leave a number that nobody knows. */
@@ -186,7 +189,7 @@ static void check_exclusion(struct sim *s)
         for (int k = 0; awake(s, peer) && k < s->plan.locks; k++) {
             if (!peer->side[k].m.holder || taken_away(s, peer, k, peer->side[k].m.want.number))
                 continue;
-            holders[k]++;
+            holders[sim_writes(s, k)]++;
             check_holder(s, peer, k);
         }
     }
@@ -206,7 +209,7 @@ static void check_forgotten(struct sim *s)
         for (int k = 0; peer->alive && k < s->plan.locks; k++) {
             const struct dli_mutex *m = &peer->side[k].m;
 
-            for (int64_t number = peer->numbers; number > 0 && number > peer->numbers - 8; number--) {
+            for (int64_t number = peer->numbers; number > 0 && number > peer->numbers - 24; number--) {
                 const struct sim_number *known = sim_number(s, peer, number);
 
                 if (!known->first || known->lock != k || number == m->want.number || number == m->drop.number ||
@@ -239,19 +242,21 @@ static void check_served(struct sim *s)
 
 /* ---- permits of silent holders */
 
-/* The number whose permits a process has on the server; 0: none. */
-static int64_t number_there(struct sim *s, int peer)
+/* The numbers whose permits a process has on the server; 0: none. */
+static void numbers_there(struct sim *s, int peer, int64_t held[SIM_LOCKS])
 {
-    for (int64_t number = s->peer[peer].numbers; number > 0; number--)
+    int found = 0;
+
+    memset(held, 0, SIM_LOCKS * sizeof *held);
+    for (int64_t number = s->peer[peer].numbers; number > 0 && found < SIM_LOCKS; number--)
         if (sim_number(s, &s->peer[peer], number)->first && permits_end(s, 0, peer, number) >= 0)
-            return number;
-    return 0;
+            held[found++] = number;
 }
 
 /* A live holder that was heard keeps its permits. One whose grant is still on its way to it was not heard. */
 static void reclaimed_from(struct sim *s, struct sim_peer *peer, int64_t number)
 {
-    const struct dli_mutex *m = &peer->side[0].m;
+    const struct dli_mutex *m = &peer->side[sim_number(s, peer, number)->lock].m;
 
     sim_number(s, peer, number)->forced = 1;
     if (peer->alive && m->holder && m->want.number == number && s->now > s->calm_from &&
@@ -262,17 +267,18 @@ static void reclaimed_from(struct sim *s, struct sim_peer *peer, int64_t number)
 static void reclaim(struct sim *s)
 {
     struct sim_request *request = sim_alloc(s, sizeof *request);
-    int64_t left = value_of(find(s, s->lock[0].name)), held[SIM_PROCS];
+    int64_t left = value_of(find(s, s->lock[0].name)), held[SIM_PROCS][SIM_LOCKS];
 
     for (int i = 0; i < s->plan.procs; i++)
-        held[i] = number_there(s, i);
+        numbers_there(s, i, held[i]);
     request->kind = SIM_RECLAIM;
     request->full = 1;
     sim_execute(s, request);
     s->stats.reclaimed += value_of(find(s, s->lock[0].name)) - left;
     for (int i = 0; i < s->plan.procs; i++)
-        if (held[i] && permits_end(s, 0, i, held[i]) < 0)
-            reclaimed_from(s, &s->peer[i], held[i]);
+        for (int k = 0; k < SIM_LOCKS; k++)
+            if (held[i][k] && permits_end(s, 0, i, held[i][k]) < 0)
+                reclaimed_from(s, &s->peer[i], held[i][k]);
 }
 
 /* A reclaim from time to time. */

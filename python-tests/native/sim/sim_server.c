@@ -44,7 +44,7 @@ static void add_try(struct sim *s, struct args *args, struct sim_peer *peer, con
 
     add_owner(s, args, peer, wish->want, request->lock);
     add_number(args, (peer->rules.lives ? peer->rules.lives : wish->lease) / SIM_MS);
-    add_number(args, wish->block);
+    add_number(args, wish->permits ? wish->permits : wish->block);
     add_number(args, wish->mode);
     add_number(args, wish->listening);
     add_number(args, wish->beat / SIM_MS);
@@ -80,6 +80,7 @@ static void fill_args(struct sim *s, const struct sim_request *request, struct a
     if (s->world && request->kind == SIM_EXCHANGE && wish->want) {
         add_text(args, lock->channel);
         add_text(args, "");
+        add_number(args, wish->block);
     }
     if (!s->world && request->kind == SIM_EXCHANGE && wish->want && !wish->drop) {
         add_number(args, wish->seen.ends);
@@ -98,7 +99,7 @@ static void fill_args(struct sim *s, const struct sim_request *request, struct a
         add_number(args, wish->rest / SIM_MS);
         add_number(args, wish->doubt);
         if (!wish->want)
-            add_number(args, wish->block);
+            add_number(args, wish->permits);
     } else if (request->kind == SIM_RENEW) {
         if (request->operation == SIM_OPERATION_ADOPT)
             add_owner(s, args, &s->peer[request->from_peer], request->from_number, request->lock);

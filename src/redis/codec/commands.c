@@ -48,7 +48,7 @@ static void add_try(struct encoder *encoder)
 
     dli_args_text(args, encoder->want);
     dli_args_number(args, exchange->lives ? exchange->lives / MS : (wish->lease + exchange->delay) / MS);
-    dli_args_number(args, wish->block);
+    dli_args_number(args, wish->permits ? wish->permits : wish->block);
     dli_args_number(args, wish->mode);
     add_listening(args, wish);
     dli_args_number(args, wish->beat / MS);
@@ -68,7 +68,7 @@ static void say_release(struct encoder *encoder, int full)
     if (encoder->request->kind->slots || encoder->wish->doubt)
         dli_args_number(args, encoder->wish->doubt);
     if (encoder->request->kind->slots)
-        dli_args_number(args, encoder->wish->block);
+        dli_args_number(args, encoder->wish->permits);
 }
 
 static void say_pass(struct encoder *encoder, int full)
@@ -94,6 +94,8 @@ static void say_acquire(struct encoder *encoder, int full, const char *under)
     }
     dli_args_channel(&encoder->args, encoder->request->place);
     dli_args_text(&encoder->args, under);
+    if (encoder->wish->permits)
+        dli_args_number(&encoder->args, encoder->wish->block);
 }
 
 static void say_disown(struct encoder *encoder, int full)

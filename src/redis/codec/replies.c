@@ -162,11 +162,12 @@ static dlock_status decode_exchange(const struct dli_reply *reply, struct dli_re
 
     if (!wish->want) {
         good = reply->type == DLI_REPLY_INTEGER;
-        answer->released = good && reply->integer == 1;
+        answer->released = good && reply->integer >= 1;
+        answer->others = good && reply->integer == 2;
     } else {
         int both = wish->drop && reply->type == DLI_REPLY_ARRAY && reply->size == 2;
         const struct dli_reply *said = both ? &reply->items[1] : reply;
-        int64_t most = request->kind->per_owner ? 1 : wish->block; /* per owner: no hand-over in memory */
+        int64_t most = request->kind->handed ? wish->block : 1;
 
         if (is_lease_refused(said))
             return refuse_lease(said, request);

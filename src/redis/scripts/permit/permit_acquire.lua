@@ -1,8 +1,8 @@
 -- Acquire permits for the time of a lease. The same id sent twice gets the same grant and no shorter lease.
--- Returns {1, token}, {1, token, 1, permits that are left, ms until the first lease ends}; {0, ms until the first lease ends or -1, 1}: too few are left; {-1}: keys of another kind; {-2}:
--- the gate is closed.
+-- Returns {1, token, tokens, permits that are left, ms until the first lease ends}; {1, token, 1}: it was granted before;
+-- {0, ms until the first lease ends or -1, 1}: too few are left; {-1}: keys of another kind; {-2}: the gate is closed.
 -- KEYS: lock, fence, gate, leases, once (id -> token). ARGV: owner, lease, permits, mode, listening, beat, keep, seq,
--- channel
+-- channel, "", block
 --@include semaphore/sem_counter.lua
 --@include semaphore/sem_token.lua
 --@include semaphore/sem_once.lua
@@ -12,9 +12,9 @@ local owner, lease, permits = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local till = end_of(lease)
 
 local function new_token()
-  local token = reserve(ARGV[7])
+  local token, few = reserve(ARGV[7], ARGV[11])
   remember(owner, 1, token, math.max(lease, WHILE))
-  return token
+  return token, few
 end
 
 -- Ms until the first lease ends, or -1.
@@ -35,12 +35,13 @@ local function share_end()
 end
 
 local function grant(ids)
-  local token, more = new_token(), call('DECRBY', lock, #ids)
+  local token, few = new_token()
+  local more = call('DECRBY', lock, #ids)
   for i = 1, #ids do
     call('ZADD', leases, text(till), ids[i])
   end
   share_end()
-  return { 1, token, 1, more, next_end() }
+  return { 1, token, few, more, next_end() }
 end
 
 local left = reclaim(ARGV[9])
@@ -53,13 +54,13 @@ if told and told[1] == 0 then -- it was given up
   return { 0, -1, 1 }
 elseif #found == permits then
   reset(leases, ids, till, true)
-  return { 1, told and told[2] or new_token() }
+  return { 1, told and told[2] or (new_token()), 1 }
 end
 if call('EXISTS', KEYS[3]) == 1 then
   return { -2 }
 end
 if #found > 0 then
-  left = give_back(found, ARGV[9])
+  left = (give_back(found, ARGV[9]))
 end
 if left < permits then
   return { 0, next_end(), 1 }

@@ -21,13 +21,12 @@ local function reclaim(channel)
   return left, there, out
 end
 
--- Move permits from leases back into N. Returns the permits left then. One permit is announced by the new count,
--- several by their number.
+-- Move permits from leases back into N. Returns the permits left then, and how many subscribers were told. One permit is
+-- announced by the new count, several by their number.
 local function give_back(ids, channel)
   for i = 1, #ids do
     call('ZREM', leases, ids[i])
   end
   local left = call('INCRBY', lock, #ids)
-  announce(channel, #ids == 1 and left or #ids, left)
-  return left
+  return left, announce(channel, #ids == 1 and left or #ids, left)
 end

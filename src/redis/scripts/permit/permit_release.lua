@@ -1,5 +1,5 @@
--- Give permits back. Returns 1; 0 when one of them was gone or its lease had ended: the others come back all the same;
--- -1 for keys of another kind. With a rest they stay out for so many ms more. Harmless when repeated.
+-- Give permits back. Returns 1, or 2 when other processes wait, too; 0 when one of them was gone or its lease had ended:
+-- the others come back all the same; -1 for keys of another kind. With a rest they stay out for so many ms more. Harmless when repeated.
 -- KEYS: lock, fence, gate, leases, once. ARGV: owner, channel, listening, rest, doubt, permits
 --@include semaphore/sem_counter.lua
 --@include semaphore/sem_once.lua
@@ -27,7 +27,8 @@ if whole and rest > 0 then
 end
 call('HDEL', KEYS[5], ARGV[1])
 bury()
+local _, told = 0, 0
 if #found > 0 then
-  give_back(found, ARGV[2])
+  _, told = give_back(found, ARGV[2])
 end
-return whole and 1 or 0
+return whole and (told > tonumber(ARGV[3]) and 2 or 1) or 0

@@ -121,10 +121,11 @@ local function resting()
 end
 
 -- Everybody may probe again. "1" wakes the sleeping threads of a JVM, "0" the thread that is about to sleep. Ours probe
--- at any message. The second one is written "00", so that ours recognise it as a repetition.
+-- at any message. The second one is written "00", so that ours recognise it as a repetition. Returns how many subscribers
+-- were told.
 local function tell_all(channel)
   call('PUBLISH', channel, '1')
-  call('PUBLISH', channel, '00')
+  return call('PUBLISH', channel, '00')
 end
 
 -- A request for the id may still be under way, so for MS ms this id gets nothing. Its own hold key says so; Redisson

@@ -1,5 +1,6 @@
 -- Acquire the write hold, when nobody holds. The same id sent twice gets the same grant and no shorter lease.
--- Returns {1, token}; {0, ms until the next probe, 1}; {-1}: another kind of key; {-2}: the gate is closed.
+-- Returns {1, token, tokens}; {1, token, 1}: it was granted before; {0, ms until the next probe, 1}; {-1}: another kind of
+-- key; {-2}: the gate is closed.
 -- KEYS: lock, fence, gate, hold. ARGV: owner (ends in ":write"), lease, block, mode, listening, beat, keep, seq,
 -- channel
 --@include rw.lua
@@ -10,14 +11,13 @@ local mode = settle(look(), ARGV[9])
 if mode == 'other' then
   return { -1 }
 end
--- While own holds, only reads under it are granted. Before the first of them, the last reserved token is own's, so the
--- answer is the same as the first time. Those reads are requested only when own's grant is known. So a request that
--- comes after them is a late copy, and nobody waits for its answer. Even that answer is sound: it lies between own's
--- token and the last token of those reads. All of these belong to one owner, above every earlier grant's token and
--- below every later one's.
+-- While own holds, only reads under it are granted. Before the first of them, the last reserved token is own's. Those reads
+-- are requested only when own's grant is known. So a request that comes after them is a late copy, and nobody waits for
+-- its answer. Even that answer is sound: it lies between own's token and the last token of those reads. All of these
+-- belong to one process, above every earlier grant's token and below every later one's.
 if mode ~= 'free' and call('HEXISTS', lock, own) == 1 then
   extend(lock, lease)
-  return { 1, reserved(ARGV[7]) }
+  return { 1, reserved(ARGV[7]), 1 }
 elseif call('EXISTS', KEYS[3]) == 1 then
   return { -2 }
 elseif call('GET', KEYS[4]) == BURIED then
@@ -30,8 +30,8 @@ elseif mode == 'read' then
     return { 0, last > 0 and call('PTTL', lock) or 1, 1 }
   end
 end
-local token = reserve(ARGV[7])
+local token, few = reserve(ARGV[7], ARGV[3])
 call('DEL', lock)
 call('HSET', lock, 'mode', 'write', own, '1')
 call('PEXPIRE', lock, lease)
-return { 1, token }
+return { 1, token, few }

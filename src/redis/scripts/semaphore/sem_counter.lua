@@ -41,9 +41,8 @@ local function count()
   end
 end
 
--- Wake the waiters, unless no permits are left: Redisson's handlers raise an error at a negative number.
+-- Wake the waiters, unless no permits are left: Redisson's handlers raise an error at a negative number. Returns how many
+-- subscribers were told.
 local function announce(channel, number, left)
-  if left > 0 then
-    call('PUBLISH', channel, text(number))
-  end
+  return left > 0 and call('PUBLISH', channel, text(number)) or 0
 end

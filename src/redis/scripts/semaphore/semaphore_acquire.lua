@@ -1,9 +1,11 @@
 -- Acquire permits of a semaphore. N counts those that are left; it does not tell who has the others. The same id sent
--- twice gets the same grant. Returns {1, token}, {1, token, 1, permits that are left}; {0, -1, 1}: too few are left; {0, 0, 2}: this id gets nothing any
--- more; {-1}: another kind of key; {-2}: the gate is closed.
+-- twice gets the same grant. Returns {1, token, tokens, permits that are left}; {1, token, 1}: it was granted before;
+-- {0, -1, 1}: too few are left; {0, 0, 2}: this id gets nothing any more; {-1}: another kind of key; {-2}: the gate is
+-- closed.
 --   taken    zset, id -> token: by it, repeated acquires and releases are recognised
 --   holders  zset, "permits id" -> the ms until which the holder is known to live; see sem_holders.lua
--- KEYS: lock, fence, gate, taken, holders, once. ARGV: owner, lease, permits, mode, listening, beat, keep
+-- KEYS: lock, fence, gate, taken, holders, once. ARGV: owner, lease, permits, mode, listening, beat, keep, seq,
+-- channel, "", block
 --@include sem_counter.lua
 --@include sem_token.lua
 --@include sem_holders.lua
@@ -18,7 +20,7 @@ local token = call('ZSCORE', taken, owner)
 if token then
   call('PEXPIRE', taken, YEAR) -- a write, for replicas to confirm
   lives(KEYS[5], owner, ARGV[3], ARGV[2])
-  return { 1, tonumber(token) }
+  return { 1, tonumber(token), 1 }
 end
 if call('EXISTS', gate) == 1 then
   return { -2 }
@@ -30,7 +32,8 @@ end
 if left < permits then
   return { 0, -1, 1 }
 end
-token = reserve(ARGV[7])
+local few
+token, few = reserve(ARGV[7], ARGV[11])
 call('DECRBY', lock, ARGV[3])
 call('ZADD', taken, text(token), owner)
 call('PEXPIRE', taken, YEAR)
@@ -39,4 +42,4 @@ lives(KEYS[5], owner, ARGV[3], ARGV[2])
 -- held for so long.
 call('ZREMRANGEBYSCORE', taken, '-inf', text(now() - YEAR * 1000))
 call('ZREMRANGEBYSCORE', KEYS[5], '-inf', text(millis() - YEAR))
-return { 1, token, 1, left - permits }
+return { 1, token, few, left - permits }

@@ -1,4 +1,5 @@
--- Give permits back. Returns 1; 0 when owner had none; -1 for another kind of key. Harmless when repeated.
+-- Give permits back. Returns 1, or 2 when other processes wait, too; 0 when owner had none; -1 for another kind of key.
+-- Harmless when repeated.
 -- KEYS: lock, fence, gate, taken, holders, once. ARGV: owner, channel, listening, rest, doubt, permits
 --@include sem_counter.lua
 --@include sem_once.lua
@@ -20,5 +21,4 @@ local left = call('INCRBY', lock, ARGV[6])
 if ARGV[5] == '1' then
   remember(ARGV[1], 0, 0, WHILE)
 end
-announce(ARGV[2], left, left)
-return 1
+return announce(ARGV[2], left, left) > tonumber(ARGV[3]) and 2 or 1

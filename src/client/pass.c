@@ -1,0 +1,143 @@
+/*
+ * pass.c: hand-over in memory for the kinds in which every hold has a machine of its own. A release moves the grant to the
+ * hold of the next waiter of the group. The server does not hear of it: the grant keeps its number. See waitlist.c.
+ *
+ * Two entry mutexes are held at a time: that of the releasing hold, and that of its heir. The heir's is only ever tried,
+ * so nobody waits for a mutex in the wrong order. A waiter whose mutex is taken is passed over.
+ */
+#include "waitlist.h"
+
+enum { TRIED = 4 };
+
+/* Of two links, the one whose member came first. at: the end of both lists, a or b itself. */
+static struct dli_link *earlier(const struct dli_group *group, struct dli_link *active, struct dli_link *parked)
+{
+    if (active == &group->active)
+        return parked;
+    if (parked == &group->parked)
+        return active;
+    return dli_waiting_of(active)->arrival < dli_waiting_of(parked)->arrival ? active : parked;
+}
+
+/* waitlist.mutex held: the entry of the first of the group that can take from's grant, with its mutex. NULL: none can. */
+static struct dli_entry *heir_in(const struct dli_group *group, const struct dli_entry *from, int64_t now)
+{
+    struct dli_link *active = group->active.next, *parked = group->parked.next;
+
+    for (int tried = 0; tried < TRIED; tried++) {
+        struct dli_link *link = earlier(group, active, parked);
+        struct dli_entry *entry;
+
+        if (link == &group->parked)
+            return NULL;
+        *(link == active ? &active : &parked) = link->next;
+        entry = dli_waiting_of(link)->entry;
+        if (pthread_mutex_trylock(&entry->mutex))
+            continue;
+        if (dli_mutex_may_receive(&entry->m, &from->m, now))
+            return entry;
+        pthread_mutex_unlock(&entry->mutex);
+    }
+    return NULL;
+}
+
+struct dli_group *dli_group_of(const struct dli_waitlist *list, const struct dli_entry *entry)
+{
+    struct dli_group *group = list->groups;
+
+    while (group && (group->kind != entry->kind->id || group->permits != entry->rules->permits || group->free))
+        group = group->next;
+    return group;
+}
+
+/* A token for one more turn, above all that this process has had. 0: there is none. */
+static int64_t take_token(struct dli_waitlist *list, const struct dli_entry *entry)
+{
+    if (list->next_token >= list->tokens_end ||
+        list->tokens_end <= __atomic_load_n(entry->rules->highest, __ATOMIC_RELAXED))
+        return 0;
+    return list->next_token++;
+}
+
+/* The heir of entry's grant, with a ref and its mutex, and its token. NULL: there is none. */
+static struct dli_entry *find_heir(struct dli_entry *entry, int64_t now, int64_t *token)
+{
+    struct dli_waitlist *list = entry->parent->waitlist;
+    struct dli_entry *heir = NULL;
+    struct dli_group *group;
+
+    pthread_mutex_lock(&list->mutex);
+    if ((group = dli_group_of(list, entry)) && list->next_token < list->tokens_end)
+        heir = heir_in(group, entry, now);
+    if (heir && !(*token = take_token(list, entry))) {
+        pthread_mutex_unlock(&heir->mutex);
+        heir = NULL;
+    }
+    if (heir)
+        dli_entry_ref(heir);
+    pthread_mutex_unlock(&list->mutex);
+    return heir;
+}
+
+/* 1: the grant has moved. */
+static int pass(struct dli_entry *entry, int64_t now)
+{
+    int64_t token = 0;
+    struct dli_entry *heir = find_heir(entry, now, &token);
+
+    if (!heir)
+        return 0;
+    heir->surplus++;
+    __atomic_store_n(&heir->wanted, entry->m.want.number, __ATOMIC_RELAXED);
+    __atomic_store_n(&entry->wanted, 0, __ATOMIC_RELAXED);
+    dli_mutex_pass(&entry->m, &heir->m, token, now);
+    dli_entry_pump(heir, now);
+    entry->heir = heir;
+    return 1;
+}
+
+/*
+ * The turn of this process ends although somebody waits here. Then its waiters hold back for as long as a turn lasts, so
+ * that other processes can have the lock. Whether there are others, the answer to the release will tell.
+ */
+static void yield(struct dli_entry *entry, int64_t now)
+{
+    struct dli_waitlist *list = entry->parent->waitlist;
+    struct dli_group *group;
+
+    pthread_mutex_lock(&list->mutex);
+    if ((group = dli_group_of(list, entry)) && !(dli_list_empty(&group->active) && dli_list_empty(&group->parked)))
+        group->yield_until = now + entry->rules->handover_time;
+    pthread_mutex_unlock(&list->mutex);
+}
+
+void dli_turn_ended(struct dli_entry *entry, const struct dli_answer *answer)
+{
+    struct dli_waitlist *list = entry->parent ? entry->parent->waitlist : NULL;
+    struct dli_group *group;
+
+    if (!list || !entry->request->exchange.wish.drop || answer->others)
+        return;
+    pthread_mutex_lock(&list->mutex);
+    if ((group = dli_group_of(list, entry)) && group->yield_until) {
+        group->yield_until = 0;
+        entry->recheck = 1;
+    }
+    pthread_mutex_unlock(&list->mutex);
+}
+
+dlock_status dli_hold_release(struct dli_entry *entry, int64_t owner, int64_t now, int64_t until, int may_send,
+                              struct dli_claim **settled)
+{
+    struct dli_claim *holder;
+
+    dli_mutex_tick(&entry->m, now);
+    holder = entry->m.holder;
+    if (dli_mutex_may_pass(&entry->m, owner, now) && entry->shared != entry->m.want.number && pass(entry, now)) {
+        *settled = holder;
+        return DLOCK_OK;
+    }
+    if (holder && holder->owner == owner && holder->count == 1 && entry->kind->handed && entry->parent)
+        yield(entry, now);
+    return dli_mutex_release(&entry->m, owner, now, until, may_send, settled);
+}

@@ -1,0 +1,85 @@
+/*
+ * waitlist.h: the waiters of one name, for the kinds in which every hold has a machine of its own. See waitlist.c: which of
+ * them asks the server; and pass.c: who gets a grant in memory.
+ */
+#ifndef DLI_CLIENT_WAITLIST_H
+#define DLI_CLIENT_WAITLIST_H
+
+#include "core.h"
+
+/* A hold that waits. */
+struct dli_waiting {
+    struct dli_link link; /* in active or parked of its group */
+    struct dli_group *group;
+    struct dli_entry *entry;
+    int64_t arrival;
+    int64_t ask_at; /* active: not before */
+    int64_t heard;  /* messages of the group when its last request was sent */
+    int parked;
+};
+
+/* Both lists are in order of arrival. While there are members, at least one is active, or on its way to be. */
+struct dli_group {
+    struct dli_group *next;
+    int32_t kind;
+    int64_t permits;
+    int free;            /* its members may be served whatever happens to the others: all are active */
+    int64_t messages;    /* so many have said that something may be free */
+    int64_t nothing;     /* as of so many, nothing is left; -1: that is not known */
+    int64_t again_at;    /* ask again then, also without a message: a lease ends */
+    int64_t yield_until; /* until then other processes have their turn; 0: now */
+    struct dli_link active, parked;
+};
+
+struct dli_waitlist {
+    pthread_mutex_t mutex;
+    struct dli_group *groups;
+    int64_t arrivals;
+    int64_t strangers; /* waiters that are no members, for want of memory */
+    int64_t next_token,
+        tokens_end; /* for turns in this process: the newest block that was reserved; tokens_end is behind it */
+};
+
+static inline struct dli_waiting *dli_waiting_of(struct dli_link *link)
+{
+    return DLI_OBJECT(link, struct dli_waiting, link);
+}
+
+/* NULL without memory. Free: no hold of the name is left; NULL does nothing. */
+struct dli_waitlist *dli_waitlist_new(void);
+void dli_waitlist_free(struct dli_waitlist *list);
+
+/* entry.mutex held: join or leave the waitlist of the name, and ask the server or not, as it says. */
+void dli_waitlist_settle(struct dli_entry *entry, int64_t now);
+
+/* entry.mutex held: an exchange is about to be sent. */
+void dli_waitlist_sent(struct dli_entry *entry);
+
+/* entry.mutex held: the same as settle behind an answer, which the machine has already. */
+void dli_waitlist_answered(struct dli_entry *entry, const struct dli_answer *answer, int64_t now);
+
+/* So many parked waiters of the group ask from now on. The caller holds no mutex. */
+void dli_waitlist_promote(struct dli_waitlist *list, struct dli_group *group, int count);
+
+/* A message has come. Call visit for the holds that stand for all waiters of the name, each with entry.mutex held, then pump it. */
+void dli_waitlist_each(struct dli_entry *parent, void (*visit)(struct dli_entry *entry, int64_t now));
+
+/* The waiters of the name probe, unless they let others go first. The caller holds no mutex. */
+void dli_waitlist_recheck(struct dli_entry *parent);
+
+/* ---- pass.c */
+
+/* Under waitlist.mutex: the group of those that wait for what entry holds. NULL: nobody does. */
+struct dli_group *dli_group_of(const struct dli_waitlist *list, const struct dli_entry *entry);
+
+/* entry.mutex held: the answer to the release that a turn ended with. Without others the waiters need not hold back. */
+void dli_turn_ended(struct dli_entry *entry, const struct dli_answer *answer);
+
+/*
+ * entry.mutex held: dli_mutex_release. The grant of a hold goes to the next waiter of its group instead, if it may: then
+ * DLOCK_OK. That waiter's entry is entry.heir, with its mutex held.
+ */
+dlock_status dli_hold_release(struct dli_entry *entry, int64_t owner, int64_t now, int64_t until, int may_send,
+                              struct dli_claim **settled);
+
+#endif
