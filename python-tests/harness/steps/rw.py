@@ -68,7 +68,7 @@ class RwWire:
 
     def write_release(self, hold: Hold, rest: int = 0) -> int:
         reply: int = self.run("write_release", self._keys(self.hold_key(hold.writer)), hold.writer, self.channel, 0, rest, 0, 1)
-        self.others = reply == 2
+        self.others = reply > 1
         return min(reply, 1)
 
     def read_renew(self, *holds: Hold, lease: int = LEASE) -> list[int]:
