@@ -27,7 +27,7 @@ struct dli_group {
     int64_t messages;    /* so many have said that something may be free */
     int64_t nothing;     /* as of so many, nothing is left; -1: that is not known */
     int64_t again_at;    /* ask again then, also without a message: a lease ends */
-    int64_t turn; /* how long the last turn of this process was */
+    int64_t turn;        /* how long the last turn of this process was */
     int64_t yield_until; /* until then other processes have their turn; 0: now */
     struct dli_link active, parked;
 };
