@@ -521,6 +521,9 @@ PASSED = (
     Mutant(643, "an older block of tokens serves turns", edits=(
         ("client/waitlist.c", "tokens->next < tokens->end && tokens->end > list->tokens_end", "tokens->next < tokens->end && !list->tokens_end"),
     )),
+    Mutant(644, "a process whose turn has ended takes the next one", edits=(
+        ("client/pass.c", "        group->yield_until = now + entry->rules->handover_time;\n", ""),
+    )),
 )  # fmt: skip
 
 # Found by test_memory.py, of what is kept for each held lock.

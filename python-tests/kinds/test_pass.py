@@ -89,17 +89,18 @@ def test_the_next_in_the_process_gets_it(new_agent: Make, redis_server: Server, 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("turns", [0, 3])
 def test_others_have_their_turns(new_agent: Make, redis_server: Server, kind: str, turns: int) -> None:
-    """A grant serves handover_turns waiters more at most. Then somebody of another process may have it."""
+    """A grant serves handover_turns waiters more at most. Then this process holds back, and the other one has it."""
     client, other = (new_agent().open(redis_server, handover_turns=turns, **PATIENT) for _ in range(2))
     lock, theirs = held_by(client, kind), one(other, kind)
     queue(redis_server, client, lock, list(range(1, 41)))
-    theirs.submit_acquire(1, -1, 1).ok
+    queue(redis_server, other, theirs, [1])
     serving = [client.start("serve", lock.index, 40, 20_000, thread=1), other.start("serve", theirs.index, 1, 20_000)]
     lock.release(FIRST).ok
     mine, (its,) = (each.answer(30).ok.served for each in serving)
     tokens = [row[2] for row in mine]
     together = max(len(run) for run in runs_of(tokens))
-    assert len(mine) == 40 and its[0] == 0 and together <= turns + 1 and client.counters()["handovers"] >= 40 * turns // 5
+    assert its[0] == 0 and sum(token < its[2] for token in tokens) <= 2 * (turns + 1)
+    assert len(mine) == 40 and together <= turns + 1 and client.counters()["handovers"] >= 40 * turns // 5
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -243,6 +244,7 @@ def test_threads_take_turns(new_agent: Make, redis_server: Server, kind: str, co
 FINDS: dict[int, Callable[[Make, Make, Server], None]] = {
     641: test_a_read_on_its_way_counts,
     642: lambda new_agent, new_proxy, server: test_not_before_min_hold(new_agent, server, "write"),
+    644: lambda new_agent, new_proxy, server: [test_others_have_their_turns(new_agent, server, "write", 0) for _ in range(25)],
     643: lambda new_agent, new_proxy, server: test_permits_are_all_there_in_the_end(new_agent, server, "semaphore"),
 }
 

@@ -197,3 +197,50 @@ def test_nobody_is_forgotten(new_agent: Make, new_proxy: Make, redis_server: Ser
         for client in clients:
             client.agent.kill()
     tell(done=seeds, fired=seeds if cuts else 0)
+
+
+
+class Relay:
+    """Owners of a read lock in two processes who pass the baton: each releases only when the next one reads. So somebody always reads."""
+
+    def __init__(self, locks: list[Lock]) -> None:
+        self.locks, self.turns = locks, 0
+        locks[0].acquire(1, 1000).ok
+
+    def pass_on(self, wait: int) -> bool:
+        """The next one asks, for wait ms. 1: it has it, and the one before it has released."""
+        now, then = self.turns % 2, (self.turns + 1) % 2
+        if self.locks[then].acquire(1, wait).status != "OK":
+            return False
+        self.locks[now].release(1).ok
+        self.turns += 1
+        return True
+
+
+def test_endless_readers_do_not_keep_a_writer_out(new_agent: Make, redis_server: Server) -> None:
+    """The baton cannot be passed on while a writer waits. So the last reader goes, and the writer has its turn; then readers read again."""
+    clients = [new_agent().open(redis_server) for _ in range(3)]
+    relay, write = Relay([one(client, "read") for client in clients[:2]]), one(clients[2], "write")
+    assert all(relay.pass_on(1000) for _ in range(20))
+    for _ in range(3):
+        waits = write.start("acquire", 9, 20_000, thread=1)
+        until(lambda: redis_server.command("EXISTS", "dlock_writer:{lock}"))
+        before = relay.turns
+        while relay.pass_on(50):
+            pass
+        assert relay.turns - before <= 1
+        relay.locks[relay.turns % 2].release(1).ok
+        waits.answer().ok
+        write.release(9).ok
+        relay.locks[relay.turns % 2].acquire(1, 5000).ok
+        assert all(relay.pass_on(1000) for _ in range(20))
+
+
+def test_a_writer_that_is_gone_keeps_nobody_out(new_agent: Make, redis_server: Server) -> None:
+    clients = [new_agent().open(redis_server) for _ in range(3)]
+    relay, write = Relay([one(client, "read") for client in clients[:2]]), one(clients[2], "write")
+    write.start("acquire", 9, 20_000, thread=1)
+    until(lambda: redis_server.command("EXISTS", "dlock_writer:{lock}"))
+    clients[2].agent.kill()
+    assert relay.pass_on(10_000)
+    tell(done=1, fired=1)

@@ -14,7 +14,7 @@ from harness.resp import Client, ReplyError
 from harness.steps.rw import Hold, RwWire
 from harness.steps.rw_model import ALL
 from harness.server import Server, free_port
-from harness.steps.wire import KEEP, LEASE, Wire, all_expire, server_ms, wait_until
+from harness.steps.wire import KEEP, LEASE, LINE, Wire, all_expire, server_ms, wait_until
 
 pytestmark = pytest.mark.house
 
@@ -711,3 +711,32 @@ def test_many_readers_leave_in_any_order(wire: RwWire, subscriber: Subscriber) -
     for hold in holds[::2] + holds[1::2]:
         assert wire.left() > LEASE - 5000 and wire.read_release(hold) == 1
     assert subscriber.messages() == [b"0"] and wire.redis.command("KEYS", "*") == [wire.fence]
+
+
+def test_a_waiting_writer_keeps_new_readers_out(wire: RwWire) -> None:
+    """Those who read go on, and may ask again. When the writer has it, or is gone, everything is as before."""
+    reader, late, w, after = Hold(), Hold(), Hold(), Hold()
+    first = wire.read(reader)
+    assert wire.write(w)[0] == 0 and wire.read(late)[0] == 1 and wire.read_release(late) == 1  # it does not wait
+    assert wire.write(w, mode=LINE) == [0, 250, 1]
+    assert wire.read(late)[0] == 0 and 0 < wire.read(late)[1] <= 500
+    assert wire.read(reader) == first and wire.read_renew(reader) == [1]
+    assert wire.read_release(reader) == 1 and wire.read(late)[0] == 0  # the lock is free, and the writer's
+    assert wire.write(w, mode=LINE)[0] == 1 and wire.redis.command("EXISTS", wire.writer) == 0
+    assert wire.read(Hold(), under=w)[0] == 1
+    assert wire.write_release(w) == 1 and wire.read(late)[0] == 1
+    assert wire.write(after, mode=LINE)[0] == 0
+    wire.redis.command("DEL", wire.writer)  # as when it does not ask for a while
+    assert wire.read(Hold())[0] == 1
+
+
+def test_a_writer_that_waits_long_lets_readers_in_for_a_moment(wire: RwWire) -> None:
+    """Its mark says since when. After ten seconds it is not renewed: a reader may wait for another reader."""
+    assert wire.read(Hold())[0] == 1
+    w = Hold()
+    assert wire.write(w, mode=LINE)[0] == 0
+    since = int(wire.redis.command("GET", wire.writer))
+    wire.redis.command("PEXPIRE", wire.writer, 100)
+    assert wire.write(w, mode=LINE)[0] == 0 and wire.left(wire.writer) > 400
+    wire.redis.command("SET", wire.writer, since - 10_000, "PX", 100)
+    assert wire.write(w, mode=LINE)[0] == 0 and wire.left(wire.writer) <= 100

@@ -70,7 +70,7 @@ static void digest(struct dli_entry *entry, int64_t now)
     if (answer->status == DLOCK_OK && answer->released && !entry->m.leaving && !entry->m.drop.lingered)
         dli_client_count(client, DLOCK_STAT_UNDONE, 1);
     dli_mutex_answer(&entry->m, answer, now);
-    dli_turn_ended(entry, answer);
+    dli_turn_ended(entry, answer, now);
     dli_waitlist_answered(entry, answer, now);
     drop_request(entry);
 }

@@ -7,7 +7,7 @@
  */
 #include "waitlist.h"
 
-enum { TRIED = 4 };
+enum { TRIED = 4, MOST_OTHERS = 64 };
 
 /* Of two links, the one whose member came first. at: the end of both lists, a or b itself. */
 static struct dli_link *earlier(const struct dli_group *group, struct dli_link *active, struct dli_link *parked)
@@ -97,8 +97,8 @@ static int pass(struct dli_entry *entry, int64_t now)
 }
 
 /*
- * The turn of this process ends although somebody waits here. Then its waiters hold back for as long as a turn lasts, so
- * that other processes can have the lock. Whether there are others, the answer to the release will tell.
+ * The turn of this process ends although somebody waits here. Then its waiters hold back, so that other processes can have
+ * the lock. For how long, the answer to the release will tell.
  */
 static void yield(struct dli_entry *entry, int64_t now)
 {
@@ -106,21 +106,32 @@ static void yield(struct dli_entry *entry, int64_t now)
     struct dli_group *group;
 
     pthread_mutex_lock(&list->mutex);
-    if ((group = dli_group_of(list, entry)) && !(dli_list_empty(&group->active) && dli_list_empty(&group->parked)))
+    if ((group = dli_group_of(list, entry)) && !(dli_list_empty(&group->active) && dli_list_empty(&group->parked))) {
+        group->turn = dli_earlier(now - entry->m.handover.since, entry->rules->handover_time);
         group->yield_until = now + entry->rules->handover_time;
+    }
     pthread_mutex_unlock(&list->mutex);
 }
 
-void dli_turn_ended(struct dli_entry *entry, const struct dli_answer *answer)
+/*
+ * As long as the turns of the others may take: of all of them where one holds at a time. Several may hold a semaphore, so
+ * there one turn is enough. The caller holds waitlist.mutex.
+ */
+static int64_t turns_of_others(const struct dli_group *group, int64_t others)
+{
+    return group->turn * (group->kind == DLOCK_KIND_WRITE ? dli_earlier(others, MOST_OTHERS) : 1);
+}
+
+void dli_turn_ended(struct dli_entry *entry, const struct dli_answer *answer, int64_t now)
 {
     struct dli_waitlist *list = entry->parent ? entry->parent->waitlist : NULL;
     struct dli_group *group;
 
-    if (!list || !entry->request->exchange.wish.drop || answer->others)
+    if (!list || !entry->request->exchange.wish.drop)
         return;
     pthread_mutex_lock(&list->mutex);
     if ((group = dli_group_of(list, entry)) && group->yield_until) {
-        group->yield_until = 0;
+        group->yield_until = answer->others > 0 ? now + turns_of_others(group, answer->others) : 0;
         entry->recheck = 1;
     }
     pthread_mutex_unlock(&list->mutex);

@@ -27,6 +27,7 @@ struct dli_group {
     int64_t messages;    /* so many have said that something may be free */
     int64_t nothing;     /* as of so many, nothing is left; -1: that is not known */
     int64_t again_at;    /* ask again then, also without a message: a lease ends */
+    int64_t turn;        /* how long the last turn of this process was */
     int64_t yield_until; /* until then other processes have their turn; 0: now */
     struct dli_link active, parked;
 };
@@ -72,8 +73,8 @@ void dli_waitlist_recheck(struct dli_entry *parent);
 /* Under waitlist.mutex: the group of those that wait for what entry holds. NULL: nobody does. */
 struct dli_group *dli_group_of(const struct dli_waitlist *list, const struct dli_entry *entry);
 
-/* entry.mutex held: the answer to the release that a turn ended with. Without others the waiters need not hold back. */
-void dli_turn_ended(struct dli_entry *entry, const struct dli_answer *answer);
+/* entry.mutex held: the answer to the release that a turn ended with says for how long the waiters hold back. */
+void dli_turn_ended(struct dli_entry *entry, const struct dli_answer *answer, int64_t now);
 
 /*
  * entry.mutex held: dli_mutex_release. The grant of a hold goes to the next waiter of its group instead, if it may: then

@@ -61,7 +61,7 @@ struct dli_answer {
     int refused;         /* not OK: the server refused, and did nothing */
     int repeated;        /* the request was sent twice: the first one may still be under way */
     int released;        /* drop was held until now */
-    int others;          /* other processes wait for what was released */
+    int64_t others;      /* so many other processes wait for what was released */
     enum dli_try got;    /* for want */
     int64_t token;       /* GRANTED: the first of those reserved */
     int64_t tokens;      /* GRANTED: how many are reserved */

@@ -106,7 +106,7 @@ class Wire:
 
     def release(self, hold: Hold, doubt: int = 0, rest: int = 0) -> int:
         reply: int = self.run(f"{self.kind}_release", hold.id, self.channel, 0, rest, doubt, hold.permits)
-        self.others = reply == 2
+        self.others = reply > 1
         return min(reply, 1)
 
     def change(self, what: str, number: int = 0, hold: Hold | None = None) -> list[int]:

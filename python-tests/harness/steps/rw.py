@@ -13,7 +13,7 @@ from .redisson import token_key
 from .redisson_rw import hold_key, rw_channel
 from ..resp import Client
 from .scripts import load
-from .wire import BEAT, KEEP, LEASE, LINE, private
+from .wire import BEAT, KEEP, LEASE, LINE, TRY, private
 
 STEMS = (
     "read_acquire", "read_release", "write_acquire", "write_release", "rw_force", "read_renew", "renew", "inspect",
@@ -36,6 +36,7 @@ class RwWire:
     def __init__(self, redis: Client, name: str | bytes = "order") -> None:
         self.redis = redis
         self.name = name.encode() if isinstance(name, str) else name
+        self.writer = private("dlock_writer", name)
         self.tokens, self.others = 0, False  # what the last acquire and release say
         self.fence, self.gate, self.channel = token_key(name), private("dlock_gate", name), rw_channel(name)
 
@@ -46,15 +47,16 @@ class RwWire:
         return hold_key(self.name, owner, number)
 
     def _keys(self, *more: bytes) -> list[bytes]:
-        return [self.name, self.fence, self.gate, *more]
+        return [self.name, self.fence, self.gate, *more, self.writer]
 
     def read(self, hold: Hold, lease: int = LEASE, under: Hold | None = None, block: int = 1) -> list[int]:
         arguments = [lease, block, LINE, 0, BEAT, KEEP, 1, self.channel, under.writer if under else ""]
         reply: list[int] = self.run("read_acquire", self._keys(self.hold_key(hold.id)), hold.id, *arguments)
         return reply
 
-    def write(self, hold: Hold, lease: int = LEASE, block: int = 1) -> list[int]:
-        arguments = [lease, block, LINE, 0, BEAT, KEEP, 1, self.channel, ""]
+    def write(self, hold: Hold, lease: int = LEASE, block: int = 1, mode: int = TRY) -> list[int]:
+        """With mode LINE a refused writer waits: new readers stay out."""
+        arguments = [lease, block, mode, 0, BEAT, KEEP, 1, self.channel, ""]
         reply: list[int] = self.run("write_acquire", self._keys(self.hold_key(hold.writer)), hold.writer, *arguments)
         if reply[0] == 1:
             self.tokens = reply.pop()  # how many it has reserved
@@ -68,7 +70,7 @@ class RwWire:
 
     def write_release(self, hold: Hold, rest: int = 0) -> int:
         reply: int = self.run("write_release", self._keys(self.hold_key(hold.writer)), hold.writer, self.channel, 0, rest, 0, 1)
-        self.others = reply == 2
+        self.others = reply > 1
         return min(reply, 1)
 
     def read_renew(self, *holds: Hold, lease: int = LEASE) -> list[int]:

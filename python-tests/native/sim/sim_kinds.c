@@ -82,6 +82,8 @@ void sim_kinds_name(struct sim *s, int index)
     } else if (s->world == SIM_SEMAPHORE) {
         snprintf(lock->side, sizeof lock->side, "dlock_taken:%s", tagged);
         snprintf(lock->about, sizeof lock->about, "dlock_holders:%s", tagged);
+    } else if (s->world == SIM_RW) {
+        snprintf(lock->line, sizeof lock->line, "dlock_writer:%s", tagged);
     } else if (s->world == SIM_PERMIT) {
         snprintf(lock->side, sizeof lock->side, "%s:timeout", tagged);
     }
@@ -166,6 +168,7 @@ int sim_kinds_keys(struct sim *s, const struct sim_request *request, struct sim_
     keys[count++] = sim_word(lock->gate);
     if (s->world == SIM_RW) {
         keys[count++] = hold_key(s, request, request->wish.want ? request->wish.want : request->wish.drop);
+        keys[count++] = sim_word(lock->line);
     } else {
         keys[count++] = sim_word(lock->side);
         if (s->world == SIM_SEMAPHORE)

@@ -36,7 +36,7 @@ static const struct dli_wire wires[] = {
     },
     {
         .id = DLOCK_KIND_READ,
-        .key = {"=", FENCE, GATE, "@:"},
+        .key = {"=", FENCE, GATE, "@:", "dlock_writer%@"},
         .channel = "redisson_rwlock:@",
         .acquire = DLI_SCRIPT_READ_ACQUIRE,
         .release = DLI_SCRIPT_READ_RELEASE,
@@ -50,7 +50,7 @@ static const struct dli_wire wires[] = {
     },
     {
         .id = DLOCK_KIND_WRITE,
-        .key = {"=", FENCE, GATE, "@:"}, /* as READ: both are sides of one lock */
+        .key = {"=", FENCE, GATE, "@:", "dlock_writer%@"}, /* as READ: both are sides of one lock */
         .channel = "redisson_rwlock:@",
         .acquire = DLI_SCRIPT_WRITE_ACQUIRE,
         .release = DLI_SCRIPT_WRITE_RELEASE,

@@ -163,7 +163,7 @@ static dlock_status decode_exchange(const struct dli_reply *reply, struct dli_re
     if (!wish->want) {
         good = reply->type == DLI_REPLY_INTEGER;
         answer->released = good && reply->integer >= 1;
-        answer->others = good && reply->integer == 2;
+        answer->others = answer->released ? reply->integer - 1 : 0;
     } else {
         int both = wish->drop && reply->type == DLI_REPLY_ARRAY && reply->size == 2;
         const struct dli_reply *said = both ? &reply->items[1] : reply;

@@ -1,4 +1,4 @@
--- Give permits back. Returns 1, or 2 when other processes wait, too; 0 when one of them was gone or its lease had ended:
+-- Give permits back. Returns 1 + the number of other processes that wait; 0 when one of them was gone or its lease had ended:
 -- the others come back all the same; -1 for keys of another kind. With a rest they stay out for so many ms more. Harmless when repeated.
 -- KEYS: lock, fence, gate, leases, once. ARGV: owner, channel, listening, rest, doubt, permits
 --@include semaphore/sem_counter.lua
@@ -31,4 +31,4 @@ local _, told = 0, 0
 if #found > 0 then
   _, told = give_back(found, ARGV[2])
 end
-return whole and (told > tonumber(ARGV[3]) and 2 or 1) or 0
+return whole and 1 + math.max(told - ARGV[3], 0) or 0

@@ -1,8 +1,8 @@
 -- Acquire a read hold: when nobody holds, when others read, or under the write hold of the same owner. The same id sent
 -- twice gets the same grant and no shorter lease.
 -- Returns {1, token}; {0, ms until the next probe, 1}; {-1}: another kind of key; {-2}: the gate is closed.
--- KEYS: lock, fence, gate, hold. ARGV: owner, lease, block, mode, listening, beat, keep, seq, channel, write hold of
--- the same owner or ""
+-- KEYS: lock, fence, gate, hold, writer. ARGV: owner, lease, block, mode, listening, beat, keep, seq, channel, write hold
+-- of the same owner or ""
 --@include rw.lua
 --@include semaphore/sem_token.lua
 local own, lease, under, hold = ARGV[1], tonumber(ARGV[2]), ARGV[10], KEYS[4]
@@ -26,6 +26,8 @@ elseif call('GET', hold) == BURIED then
   return { 0, -1, 1 }
 elseif mode == 'write' and (under == '' or call('HEXISTS', lock, under) == 0) then
   return { 0, call('PTTL', lock), 1 }
+elseif mode ~= 'write' and call('EXISTS', KEYS[5]) == 1 then
+  return { 0, math.max(call('PTTL', KEYS[5]), 1), 1 }
 end
 token = reserve(ARGV[7])
 if mode == 'free' then

@@ -1,11 +1,24 @@
 -- Acquire the write hold, when nobody holds. The same id sent twice gets the same grant and no shorter lease.
 -- Returns {1, token, tokens}; {1, token, 1}: it was granted before; {0, ms until the next probe, 1}; {-1}: another kind of
 -- key; {-2}: the gate is closed.
--- KEYS: lock, fence, gate, hold. ARGV: owner (ends in ":write"), lease, block, mode, listening, beat, keep, seq,
+-- KEYS: lock, fence, gate, hold, writer. ARGV: owner (ends in ":write"), lease, block, mode, listening, beat, keep, seq,
 -- channel
 --@include rw.lua
 --@include semaphore/sem_token.lua
 local own, lease = ARGV[1], tonumber(ARGV[2])
+
+-- While a writer waits for readers, no new ones get in. It says so again and again; when it is gone they wait for STAY ms
+-- at most. After LONG ms they get in for a moment: a holder may wait for one of them.
+local STAY, AGAIN, LONG = 500, 250, 10000
+local function keep_readers_out()
+  local at = math.floor(now() / 1000)
+  local since = call('GET', KEYS[5])
+  if not since then
+    redis.pcall('SET', KEYS[5], text(at), 'PX', STAY) -- a full server refuses it
+  elseif at - since < LONG then
+    call('PEXPIRE', KEYS[5], STAY)
+  end
+end
 
 local mode = settle(look(), ARGV[9])
 if mode == 'other' then
@@ -27,11 +40,16 @@ elseif mode == 'write' then
 elseif mode == 'read' then
   local last, more = last_hold()
   if last > 0 or more then -- one lives; or there are more of the dead than one call may remove: the next one goes on
-    return { 0, last > 0 and call('PTTL', lock) or 1, 1 }
+    local left = last > 0 and call('PTTL', lock) or 1
+    if ARGV[4] ~= '0' then
+      keep_readers_out()
+      left = math.min(left, AGAIN)
+    end
+    return { 0, left, 1 }
   end
 end
 local token, few = reserve(ARGV[7], ARGV[3])
-call('DEL', lock)
+call('DEL', lock, KEYS[5])
 call('HSET', lock, 'mode', 'write', own, '1')
 call('PEXPIRE', lock, lease)
 return { 1, token, few }

@@ -1,4 +1,4 @@
--- Release the write hold. Returns 1 when owner held it, or 2 when other processes wait, too; 0 when it did not hold it. Harmless when repeated. Reads of the same owner
+-- Release the write hold. Returns 1 + the number of other processes that wait; 0 when owner did not hold it. Harmless when repeated. Reads of the same owner
 -- under it go on, and others may come. Unlike Redisson this script tells waiters so: otherwise they would sleep until
 -- the lock's end.
 -- KEYS: lock, fence, gate, hold. ARGV: owner (ends in ":write"), channel, listening, rest: ms the hold stays, doubt:
@@ -26,4 +26,4 @@ if last > 0 or more then
 else
   call('DEL', lock)
 end
-return tell_all(ARGV[2]) > tonumber(ARGV[3]) and 2 or 1
+return 1 + math.max(tell_all(ARGV[2]) - ARGV[3], 0)

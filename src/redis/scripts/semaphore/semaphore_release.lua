@@ -1,5 +1,5 @@
--- Give permits back. Returns 1, or 2 when other processes wait, too; 0 when owner had none; -1 for another kind of key.
--- Harmless when repeated.
+-- Give permits back. Returns 1 + the number of other processes that wait; 0 when owner had none; -1 for another kind of
+-- key. Harmless when repeated.
 -- KEYS: lock, fence, gate, taken, holders, once. ARGV: owner, channel, listening, rest, doubt, permits
 --@include sem_counter.lua
 --@include sem_once.lua
@@ -21,4 +21,4 @@ local left = call('INCRBY', lock, ARGV[6])
 if ARGV[5] == '1' then
   remember(ARGV[1], 0, 0, WHILE)
 end
-return announce(ARGV[2], left, left) > tonumber(ARGV[3]) and 2 or 1
+return 1 + math.max(announce(ARGV[2], left, left) - ARGV[3], 0)
