@@ -283,7 +283,8 @@ def row_kinds(bench: Bench) -> list[Section]:
         wrong += [result["violations"] for all_ in results.values() for result in all_]
     text = """Each kind beside the mutex of the same rounds; ratios are of rates. Uncontended: one thread, TCP, client and server on one core; the
 semaphores have four permits, of which one is used. On one name: eight processes of eight threads, or of one; the semaphores have four
-permits, and readers share. Mutexes are handed over in memory within a process. The other kinds are granted by the server each time."""
+permits, and readers share. Mutexes, write locks and semaphores are handed over in memory within a process. Readers and fair locks are granted by the server each
+time."""
     targets = [Target("kinds", "more inside than may be, or a token that fell", Spread.of(wrong), 0, True, "")]
     head = ["case", "kind", "pairs/s", "relative to", "p50 us", "p99 us", "server CPU us"]
     return [Section("Kinds", text, head, rows, targets)]
