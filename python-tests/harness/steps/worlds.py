@@ -13,10 +13,10 @@ import itertools
 from typing import Any, Callable, Sequence
 
 from .meter import TOMBS, Meter
-from .resp import Client
-from .steps import counting, fair, rw, wire
-from .steps.scripts import SCRIPTS
-from .steps.wire import LEASE, LINE, server_ms
+from ..resp import Client
+from . import counting, fair, rw, wire
+from .scripts import SCRIPTS
+from .wire import LEASE, LINE, server_ms
 
 FOREIGN = "aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa:1"
 DAY = 86_400_000
@@ -174,6 +174,10 @@ class Mutex(World):
     def free(self) -> None:
         self.redis.command("DEL", self.wire.name)
 
+    def undone(self) -> None:
+        self.free()
+        self.drop(self.z, 1)
+
     def foreign(self) -> None:
         self.free()
         self.redis.command("HSET", self.wire.name, FOREIGN, 1)
@@ -195,7 +199,7 @@ class Mutex(World):
             Step("acquire", "held by Redisson, joins the line", lambda: w.acquire(z, LINE), (0,), self.foreign),
             Step("acquire", "by its holder", lambda: w.acquire(a), (1,)),
             Step("acquire", "the gate is closed", lambda: w.acquire(z), (-2,), self.shut),
-            Step("acquire", "after its undo", lambda: w.acquire(z), (0,), lambda: (self.free(), self.drop(z, 1))),
+            Step("acquire", "after its undo", lambda: w.acquire(z), (0,), self.undone),
         ]
 
     def _ends(self) -> list[Step]:
@@ -406,6 +410,10 @@ class Write(Shared):
         super().make()
         self.crowds.update({"reads under the write hold": self.living})
 
+    def undone(self) -> None:
+        self.drop("write_release", self.z.writer, 1)
+        self.free()
+
     def own_steps(self) -> list[Step]:
         w, a, z, own = self.wire, self.a, self.z, self.w
         return [
@@ -413,13 +421,13 @@ class Write(Shared):
             Step("write_acquire", "held", lambda: w.write(z), (0,)),
             Step("write_acquire", "by its holder", lambda: w.write(own), (1,)),
             Step("write_acquire", "the gate is closed", lambda: w.write(z), (-2,), self.shut),
-            Step("write_acquire", "after its undo", lambda: w.write(z), (0,), lambda: (self.drop("write_release", z.writer, 1), self.free())),
+            Step("write_acquire", "after its undo", lambda: w.write(z), (0,), self.undone),
             Step("read_acquire", "held by another", lambda: w.read(z), (0,)),
             Step("read_acquire", "under its write hold", lambda: w.read(z, under=own), (1,)),
             Step("read_release", "under its write hold", lambda: w.read_release(a), (1,), lambda: w.read(a, under=own)),
-            Step("write_release", "held", lambda: w.write_release(own), (1,)),
-            Step("write_release", "with a rest", lambda: w.write_release(own, rest=500), (1,)),
-            Step("write_release", "in doubt, held", lambda: self.drop("write_release", own.writer, 1), (1,)),
+            Step("write_release", "held", lambda: w.write_release(own), (1, 2)),
+            Step("write_release", "with a rest", lambda: w.write_release(own, rest=500), (1, 2)),
+            Step("write_release", "in doubt, held", lambda: self.drop("write_release", own.writer, 1), (1, 2)),
             Step("write_release", "in doubt, not held", lambda: self.drop("write_release", z.writer, 1), (0,)),
             Step("renew", "one row", lambda: self.redis.command("EVAL", SCRIPTS["renew"], 1, w.name, own.writer, LEASE), (1,)),
             *self.shared_steps(),
@@ -458,20 +466,22 @@ class Counting(World):
     def shut(self) -> None:
         self.wire.set_gate(True)
 
+    def change(self, what: str, number: int = 0) -> Step:
+        return Step(f"{self.wire.kind}_change", what, lambda: self.wire.change(what, number), (0, 1))
+
     def _steps(self) -> list[Step]:
         w, a, z, stem = self.wire, self.a, self.z, self.wire.kind
-        change = lambda what, number=0: Step(f"{stem}_change", what, lambda: w.change(what, number), (0, 1))  # noqa: E731
         return [
             Step(f"{stem}_acquire", "permits are left", lambda: w.acquire(z), (1,)),
             Step(f"{stem}_acquire", "too few are left", lambda: w.acquire(z), (0, 1), self.none_left),
             Step(f"{stem}_acquire", "by its holder", lambda: w.acquire(a), (1,)),
             Step(f"{stem}_acquire", "the gate is closed", lambda: w.acquire(z), (-2,), self.shut),
             Step(f"{stem}_acquire", "after its undo", lambda: w.acquire(z), (0,), lambda: w.release(z, doubt=1)),
-            Step(f"{stem}_release", "held", lambda: w.release(a), (1,)),
-            Step(f"{stem}_release", "in doubt, held", lambda: w.release(a, doubt=1), (1,)),
+            Step(f"{stem}_release", "held", lambda: w.release(a), (1, 2)),
+            Step(f"{stem}_release", "in doubt, held", lambda: w.release(a, doubt=1), (1, 2)),
             Step(f"{stem}_release", "in doubt, not held", lambda: w.release(z, doubt=1), (0,)),
             Step(f"{stem}_renew", "one row", lambda: w.renew((a, LEASE)), (1,)),
-            change("set", 5), change("add", 5), change("count"),
+            self.change("set", 5), self.change("add", 5), self.change("count"),
             *self.common(w.name, [w.name, w.fence, w.gate], [], w.gate, w.channel, self.kind),
         ]  # fmt: skip
 
@@ -497,7 +507,7 @@ class Semaphore(Counting):
         self.living(count, server_ms(self.redis) - 10_000)
 
     def own_steps(self) -> list[Step]:
-        return [Step("semaphore_change", what, lambda what=what: self.wire.change(what), (0, 1)) for what in ("drain", "reclaim")]  # type: ignore[misc]
+        return [self.change("drain"), self.change("reclaim")]
 
 
 class PermitSemaphore(Counting):
@@ -521,8 +531,8 @@ class PermitSemaphore(Counting):
 
     def own_steps(self) -> list[Step]:
         w, a = self.wire, self.a
-        changes = [Step("permit_change", what, lambda what=what: w.change(what, 5), (0, 1)) for what in ("setpermits", "acquired", "permits")]  # type: ignore[misc]
-        return [Step("permit_release", "with a rest", lambda: w.release(a, rest=500), (1,)), *changes]
+        changes = [self.change("setpermits", 5), self.change("acquired"), self.change("permits")]
+        return [Step("permit_release", "with a rest", lambda: w.release(a, rest=500), (1, 2)), *changes]
 
 
 class Latch(World):

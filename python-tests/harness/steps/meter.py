@@ -16,9 +16,9 @@ import dataclasses
 import re
 from typing import Any, Callable
 
-from .resp import Client, ReplyError
-from .server import Server
-from .steps.scripts import SCRIPTS, SHA, teach
+from ..resp import Client, ReplyError
+from ..server import Server
+from .scripts import SCRIPTS, SHA, teach
 
 LONGEST, LASTS = 10_000_000, 10_000_000  # of a quarantine, in ms
 MARKER = b"dlock_memory"
@@ -119,7 +119,8 @@ class Meter:
             lines: list[str] = []
             while '"the end"' not in (line := monitor.read()):
                 lines += [line] if re.match(r"\S+ \[\d+ lua\]", line) else []
-        seen, work = [unquoted(line) for line in lines], {}
+        seen = [unquoted(line) for line in lines]
+        work: dict[str, int] = {}
         executed = sum(self._calls().values()) - sum(before.values())
         assert executed == sum(command[0] != b"INFO" for command in seen), "MONITOR does not show all"
         for command in seen:
