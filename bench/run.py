@@ -276,15 +276,22 @@ def row_kinds(bench: Bench) -> list[Section]:
         against = "three" if way == "multi" else "dlock"
         rows.append(kind_row("uncontended", way, results, ("per_s", "pair_p50", "pair_p99"), against))
     bench.place("free")
-    for case, threads, ways in (("8 x 8 on one name", 8, ["dlock", "fair", "semaphore", "permits"]),
+    crowd = "8 x 8 on one name"
+    targets = []
+    for case, threads, ways in ((crowd, 8, ["dlock", "fair", "write", "semaphore", "permits"]),
                                 ("8 x 1 on one name", 1, ["dlock", "read", "write"])):
         results = interleave(bench.rounds(5), ways, lambda way: bench.run(None, "one", way, url, 8, threads, bench.some(0.7, 0.3)))
         rows += [kind_row(case, way, results, ("acquired_per_s", "wait_p50", "wait_p99")) for way in ways]
         wrong += [result["violations"] for all_ in results.values() for result in all_]
+        for way in ways[1:] if case == crowd else ():
+            name = f"{KINDS[way]}, {case}"
+            targets.append(Target(name, "acquisitions/s to the mutex", ratio(results[way], results["dlock"], "acquired_per_s"), 0.5, False))
+            targets.append(Target(name, "Jain, processes", spread(results[way], "jain_processes"), 0.99, False, ""))
     text = """Each kind beside the mutex of the same rounds; ratios are of rates. Uncontended: one thread, TCP, client and server on one core; the
 semaphores have four permits, of which one is used. On one name: eight processes of eight threads, or of one; the semaphores have four
-permits, and readers share. Mutexes are handed over in memory within a process. The other kinds are granted by the server each time."""
-    targets = [Target("kinds", "more inside than may be, or a token that fell", Spread.of(wrong), 0, True, "")]
+permits, and readers share. Mutexes, write locks and semaphores are handed over in memory within a process. Readers and fair locks are
+granted by the server each time."""
+    targets += [Target("kinds", "more inside than may be, or a token that fell", Spread.of(wrong), 0, True, "")]
     head = ["case", "kind", "pairs/s", "relative to", "p50 us", "p99 us", "server CPU us"]
     return [Section("Kinds", text, head, rows, targets)]
 

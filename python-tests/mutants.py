@@ -247,7 +247,7 @@ KINDS = (
         ("redis/scripts/rw/write_acquire.lua", "call('GET', KEYS[4]) == BURIED then", "call('GET', KEYS[4]) == 0 then"),
     )),
     Mutant(253, "a fair acquire that was given up may still be granted", world="fair", edits=(
-        ("redis/scripts/fair/fair_acquire.lua", "if buried(about, own) then", "if buried(about, own) and false then"),
+        ("redis/scripts/fair/fair_acquire.lua", "if buried(tombs, own) then", "if buried(tombs, own) and false then"),
     )),
     Mutant(254, "permits that were given up may still be granted", world="permit", edits=(
         ("redis/scripts/permit/permit_acquire.lua", "if told and told[1] == 0 then", "if told and told[1] == 2 then"),

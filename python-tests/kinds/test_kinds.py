@@ -669,10 +669,10 @@ def test_who_reads_is_not_let_write(agent: Agent, new_agent: Make, redis_server:
         assert answer.status == "UPGRADE_REFUSED" and "'lock'" in answer.message and answer.retryable == 0
     assert image(redis_server) == before and write.state(1) == "NONE" and read.state(1) == "HELD"
     no_event(client, "ACQUIRED", "ACQUIRE_FAILED")
-    wait = waits(write, 2, 1)  # another owner waits as usual
-    other.lock("lock", kind="read").acquire(1, 0).ok
-    assert not wait.ready()
+    wait = waits(write, 2, 1)  # another owner waits as usual, and keeps new readers out
+    assert other.lock("lock", kind="read").acquire(1, 0).status == "BUSY" and not wait.ready()
     write.cancel(2).ok
+    other.lock("lock", kind="read").acquire(1, 5000).ok
     read.release(1).ok
 
 

@@ -146,10 +146,13 @@ class Crowd:
     def __init__(self, client: Client, lock: Lock, owners: int, seed: int) -> None:
         self.client, self.lock, self.random = client, lock, random.Random(seed)
         self.turns = dict.fromkeys(range(1, owners + 1), 0)
+        self.stopping = False
         for owner in self.turns:
             self.ask(owner)
 
     def ask(self, owner: int) -> None:
+        if self.stopping:
+            return
         self.lock.submit_acquire(owner, self.random.choice([-1, -1, 5, 50]), owner).ok
 
     def went_on(self, before: dict[int, int]) -> bool:
@@ -158,6 +161,13 @@ class Crowd:
             if not self.step():
                 break
         return all(self.turns[owner] > turns for owner, turns in before.items())
+
+    def stop(self) -> None:
+        """All waits end, and everything is released."""
+        self.stopping = True
+        for owner in self.turns:
+            self.lock.cancel(owner)
+        until(lambda: not self.step() and sum(map(self.client.counters().get, ("held", "waiting"))) == 0, 30)
 
     def step(self) -> bool:
         """One event, if there is one."""

@@ -208,6 +208,15 @@ def test_logins_are_of_sentinels_and_of_servers(agent: Agent, new_server: Make) 
         assert agent.open(where).ping(5000).status == "DENIED"
 
 
+def test_the_user_of_sentinels(agent: Agent, new_server: Make) -> None:
+    login = {"sentinel_username": "guest", "sentinel_password": "sentinel-secret"}
+    with Sentinel(new_server(), 1, "user guest on >sentinel-secret +@all", "user default off") as guard:
+        agent.open(url(guard), **login).ping(5000).ok
+        for wrong in ({}, {"sentinel_username": "default"}, {"sentinel_username": "nobody"}):
+            answer = agent.open(url(guard), **(login | wrong if wrong else {})).ping(5000)
+            assert answer.status == "DENIED" and "secret" not in answer.message
+
+
 # ---- the primary changes
 
 

@@ -134,17 +134,17 @@ dlock_status dli_fail_forgot(dlock_error *box, int64_t token, int64_t before)
                     (long long)token, (long long)before);
 }
 
-/* Write the printable form of the first character at bytes. Returns how many bytes it had. */
-static size_t escape_one(char out[5], const unsigned char *bytes, size_t size)
+/* Write the printable form of the first character at bytes, *length bytes. Returns how many bytes it had. */
+static size_t escape_one(char out[4], const unsigned char *bytes, size_t size, size_t *length)
 {
     static const char hex[] = "0123456789abcdef";
-    size_t length = printable(bytes, size);
-    if (length) {
-        memcpy(out, bytes, length);
-        out[length] = '\0';
-        return length;
+    *length = printable(bytes, size);
+    if (*length) {
+        memcpy(out, bytes, *length);
+        return *length;
     }
-    memcpy(out, (char[]){'\\', 'x', hex[*bytes >> 4], hex[*bytes & 15], '\0'}, 5);
+    *length = 4;
+    memcpy(out, (char[]){'\\', 'x', hex[*bytes >> 4], hex[*bytes & 15]}, 4);
     return 1;
 }
 
@@ -155,8 +155,8 @@ const char *dli_escape(char *out, size_t out_size, const char *bytes, size_t siz
     if (out_size == 0)
         return "";
     while (at < size) {
-        char one[5];
-        size_t taken = escape_one(one, (const unsigned char *)bytes + at, size - at), length = strlen(one);
+        char one[4];
+        size_t length, taken = escape_one(one, (const unsigned char *)bytes + at, size - at, &length);
         if (used + length + 1 > room)
             break;
         memcpy(out + used, one, length);

@@ -7,7 +7,7 @@ local channel = ARGV[9]
 local own, want = ARGV[1], { lease = ARGV[2], keep = ARGV[7] }
 
 -- The usual case comes first, before the functions of the line are made: nobody holds the lock and nobody waits.
-if call('EXISTS', lock, queue, timeouts, about, gate) == 0 and ask('STRLEN', fence) then
+if call('EXISTS', lock, queue, timeouts, about, gate, tombs) == 0 and ask('STRLEN', fence) then
   local token = reserve(want.keep)
   hold(own, want.lease, token)
   return { 1, token }
@@ -76,7 +76,7 @@ if call('EXISTS', gate) == 1 then
   leave(own)
   return { -2 }
 end
-if buried(about, own) then
+if buried(tombs, own) then
   return { 0, -1, 0 }
 end
 return look(first, score, known, holders[1])

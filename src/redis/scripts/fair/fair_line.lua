@@ -64,7 +64,6 @@ local function sweep()
     told[flat[i]] = flat[i + 1]
   end
   for field, value in pairs(told) do
-    stays[field] = stays[field] or (tonumber(value:match('^%d+ (%d+)$')) or 0) > millis() -- a tombstone, see buried.lua
     local one = ours(field) and parse(value)
     if one and one.lives then
       stays[field] = true

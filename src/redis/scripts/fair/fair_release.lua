@@ -7,7 +7,8 @@ local owner, rest = ARGV[1], tonumber(ARGV[4]) or 0
 
 -- A read or write hold of Redisson's that has entered the hash stays, and none of ours gets in.
 local held = ask('HDEL', lock, owner) == 1
-if ARGV[5] == '1' and ask('HLEN', about) then
+if ARGV[5] == '1' and ask('HLEN', tombs) then
+  local about = tombs
   --@include shared/bury.lua
   bury(owner)
 end

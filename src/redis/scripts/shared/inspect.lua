@@ -3,8 +3,14 @@
 -- ends in ":rest". Semaphores and latches are strings and have no holder.
 -- KEYS: lock, fence, line: a zset, a list, or anything else for no waiters. ARGV: kind
 --@include fits.lua
+-- A read-write lock may have many holders. Of two fields one is a holder, the other may be the mode.
+local function some(key)
+  local found = SHARED[ARGV[1]] and redis.pcall('HRANDFIELD', key, 2)
+  return found and not found.err and found or redis.call('HKEYS', key)
+end
+
 local function holder_of(key)
-  local fields = redis.call('TYPE', key).ok ~= 'string' and redis.call('HKEYS', key) or {}
+  local fields = redis.call('TYPE', key).ok ~= 'string' and some(key) or {}
   return fields[fields[1] == 'mode' and 2 or 1] or ''
 end
 

@@ -1,0 +1,246 @@
+"""What each script costs the server with 10 and with 10,000 waiters, holders or tombstones. Writes docs/costs.md.
+
+    python3 python-tests/harness/costs.py > docs/costs.md
+
+    most(world, "waiters", step, 10_000)            # the Cost of a call while 10,000 wait
+    growth("fair", step, "waiters")                 # why its work may grow with them; None where it must not
+"""
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+import platform
+import re
+import sys
+from typing import Any, Callable
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+from harness.steps.meter import Cost, Meter, quarantined
+from harness.server import Server
+from harness.steps.worlds import PROCESSES, WORLDS, Step, World
+
+FEW, SOME, MANY = 10, 1_000, 10_000
+SOCKETS = 500  # processes that really subscribe
+MORE = 30  # the work may differ by so much: among more than 16 readers a call inspects 8, and removes them if they are dead
+SWEEP = 200  # and by so much where a call sweeps tombstones, about 50 at a time
+
+
+@dataclasses.dataclass
+class Growth:
+    """Calls whose work grows with a crowd, and why."""
+
+    kind: str
+    crowds: str
+    reason: str
+    calls: dict[str, list[str]]  # script -> titles of steps
+
+    def fits(self, kind: str, step: Step, crowd: str) -> bool:
+        return kind == self.kind and crowd in self.crowds.split(" | ") and step.title in self.calls.get(step.script, [])
+
+
+SENT = "each subscribed process gets a message"
+DEAD = "each dead waiter is removed once"
+BACK = "each of these waiters comes back to the line once"
+GATE = "all waits end: each waiter is removed, and its process is told"
+READERS = "dead readers are removed, up to 1,024 in a call"
+UNDER = "the fields are searched for the rest of a writer"
+FREED = "the server frees the hash"
+ENDED = "each of these permits comes back once, as with Redisson"
+HELD = ["held", "in doubt, held"]
+RESTED = [*HELD, "with a rest"]
+LISTENED = "held, a client of Redisson waits"
+NEXT = {"pass": ["to the next of the process"], "batch_release": ["one row"], "force": [""]}
+GROWTHS = [
+    Growth("mutex", PROCESSES, SENT, {"release": [*RESTED, LISTENED], **NEXT}),
+    Growth("mutex", "dead waiters", DEAD, {"acquire": ["free"], "batch_acquire": ["free, one row"], "release": [*HELD, LISTENED], **NEXT}),
+    Growth("mutex", "waiters | tombstones | ended tombstones", "the records tell how many subscribers are Redisson's", {"release": [LISTENED]}),
+    Growth("mutex", "waiters | dead waiters", GATE, {"gate": ["close"]}),
+    Growth(
+        "fair", "dead waiters", DEAD,
+        {"fair_acquire": ["free"], "fair_release": [*HELD, "leaves the head of the line", "leaves the end of the line"], "fair_force": [""]},
+    ),
+    Growth(
+        "fair", "waiters that Redisson gave up", BACK,
+        {"fair_acquire": ["free"], "fair_release": [*HELD, "leaves the head of the line", "leaves the end of the line"], "fair_force": [""]},
+    ),
+    Growth("fair", "waiters that Redisson gave up", "their records are read, once in a beat", {"fair_acquire": ["held, joins the line"]}),
+    Growth("fair", "waiters", "the line is Redisson's list, which is searched from its head", {"fair_release": ["leaves the end of the line"]}),
+    Growth(
+        "fair", "waiters | dead waiters", "its place is searched by the time of its arrival",
+        {"fair_acquire": ["held, comes back after Redisson gave it up"]},
+    ),
+    Growth("fair", "waiters | dead waiters | waiters that Redisson gave up", GATE, {"gate": ["close"]}),
+    Growth("read", PROCESSES, SENT, {"read_release": RESTED, "rw_force": [""], "gate": ["close"]}),
+    Growth(
+        "read", "dead readers", READERS, {"read_release": RESTED, "write_acquire": ["others read", "the last reader is dead"]}
+    ),
+    Growth("read", "readers | dead readers", FREED, {"rw_force": [""]}),
+    Growth("write", PROCESSES, SENT, {"write_release": RESTED, "rw_force": [""], "gate": ["close"]}),
+    Growth(
+        "write", "reads under the write hold", UNDER,
+        {
+            "write_acquire": ["held", "by its holder", "the gate is closed"], "read_release": ["under its write hold"],
+            "read_acquire": ["held by another", "under its write hold"],
+        },
+    ),
+    Growth("write", "reads under the write hold", FREED, {"rw_force": [""]}),
+    Growth("semaphore", PROCESSES, SENT, {"semaphore_release": HELD, "semaphore_change": ["add"], "gate": ["close"]}),
+    Growth("semaphore", "dead holders", "dead holders lose their permits, up to 1,000 in a call", {"semaphore_change": ["reclaim"]}),
+    Growth("permit semaphore", PROCESSES, SENT, {"permit_release": RESTED, "permit_change": ["add", "setpermits"], "gate": ["close"]}),
+    Growth(
+        "permit semaphore", "permits whose lease has ended", ENDED,
+        {
+            "permit_acquire": ["permits are left", "too few are left", "by its holder", "the gate is closed", "after its undo"],
+            "permit_change": ["count", "acquired", "permits"],
+        },
+    ),
+    Growth("latch", PROCESSES, SENT, {"latch_change": ["set", "down to zero"], "gate": ["close"]}),
+]  # fmt: skip
+
+
+def growth(kind: str, step: Step, crowd: str) -> Growth | None:
+    return next((one for one in GROWTHS if one.fits(kind, step, crowd)), None)
+
+
+def sweeps(crowd: str) -> bool:
+    return "tombstone" in crowd or "answers" in crowd
+
+
+def allowed(crowd: str) -> int:
+    """How much more work than with few."""
+    return MORE + (SWEEP if sweeps(crowd) else 0)
+
+
+def sizes(crowd: str, count: int) -> list[int]:
+    """A call sweeps when it makes the number of tombstones a multiple of 16. One of these sizes is such that it does."""
+    if crowd == PROCESSES:
+        return [min(count, SOCKETS)]
+    return [count - less for less in range(3)] if sweeps(crowd) and count > SOME else [count]
+
+
+def answered(step: Step, reply: Any) -> bool:
+    """Whether the reply is of a kind that the step may get."""
+    while isinstance(reply, list):
+        reply = reply[0]
+    return any(reply == one or isinstance(one, type) and isinstance(reply, one) for one in step.replies)
+
+
+def most(world: World, crowd: str, step: Step, count: int, quarantine: bool = False) -> Cost | None:
+    """The most that the call costs with about so many. None where the script has no form for quarantine_ms."""
+    found: list[Cost] = []
+    for size in sizes(crowd, count):
+        words: tuple[Any, ...] | None = world.situation(crowd, size, step)
+        if quarantine and words:
+            words = quarantined(words)
+            world.meter.provide()
+        if not words:
+            return None
+        found.append(world.meter.cost(words))
+        assert answered(step, found[-1].reply), f"{world.kind}, {step.script}, {step.title}, {size} {crowd}: {found[-1].reply}"
+    return max(found, key=lambda cost: cost.work)
+
+
+# ---- the page
+
+Figures = Callable[[str, Any], list[str]]  # kind, and a Step or a Growth -> the cells with figures
+
+HEAD = """\
+# What a script costs
+
+The library does its work on the server in Lua scripts. The server runs one script at a time, so a slow one delays everybody. This page
+shows what each script costs with few and with many waiters, holders and tombstones. The last table has the calls whose cost grows.
+
+[A test](../python-tests/wire/test_script_costs.py) counts the commands of each script and the elements that they touch, with 10, with 1,000
+and with 10,000 of each crowd. It fails when they grow and the last table does not say so.
+
+The times are the server's own, in microseconds, on one machine: {machine}. Other programs used it at the same time,
+so each time is the fastest of {times} runs. The second column is up to twice the first one, because 10,000 entries do not fit into the
+processor's caches. [A script](../python-tests/harness/costs.py) measured them and wrote this page.
+
+- Waiters stand in line for a mutex or a fair lock. The other kinds have no line on the server: their waiters are subscribed processes, and a
+  release sends each of them a message.
+- Dead waiters, readers and holders belong to processes that ended without a release.
+- Tombstones are what undone requests leave for two minutes, see [Waiting](waiting.md#waiting).
+
+"Commands" counts the Redis commands of one call, with 10,000 of the crowd that needs most. One in 16 calls that leave a tombstone among more
+than 1,000 also inspects about 50 of them and removes those whose time is over. With `quarantine_ms` a grant takes five commands more.
+"""
+GROWS = """\
+## What grows
+
+These calls take longer with more of a crowd. The times are those of the slowest call. Most of these calls remove what they find, so that the
+next call is fast again.
+
+| Kind | Calls | Crowd | Why | µs with 10 | µs with many |
+| --- | --- | --- | --- | --- | --- |"""
+
+
+def call_of(step: Step) -> str:
+    return f"`{step.script}`" + (f", {step.title}" if step.title else "")
+
+
+def crowd_of(one: Growth) -> str:
+    count = SOCKETS if one.crowds == PROCESSES else MANY
+    return f"{count:,} " + " or ".join(one.crowds.split(" | "))
+
+
+def page(worlds: dict[str, World], figures: Figures, machine: str = "", times: int = 0) -> str:
+    lines = [HEAD.format(machine=machine, times=times)]
+    for kind, world in worlds.items():
+        lines += [f"## {kind.capitalize()}", "", "| Call | Commands | µs with 10 | µs with 10,000 |", "| --- | --- | --- | --- |"]
+        lines += [f"| {' | '.join([call_of(step), *figures(kind, step)])} |" for step in world.steps]
+        lines.append("")
+    lines.append(GROWS)
+    for one in GROWTHS:
+        calls = "; ".join(f"`{script}`" + (f" ({'; '.join(titles)})" if titles != [""] else "") for script, titles in one.calls.items())
+        lines.append(f"| {' | '.join([one.kind, calls, crowd_of(one), one.reason, *figures(one.kind, one)])} |")
+    return "\n".join(lines) + "\n"
+
+
+def measured(worlds: dict[str, World], times: int) -> Figures:
+    """Figures of this machine: of a step in the crowds with which it does not grow; of a growth, of its slowest call."""
+
+    def figures(kind: str, what: Any) -> list[str]:
+        world, calls = worlds[kind], []
+        for step in [what] if isinstance(what, Step) else world.steps:
+            for crowd in world.crowds:
+                if growth(kind, step, crowd) is (None if isinstance(what, Step) else what):
+                    row = []
+                    for count in (FEW, sizes(crowd, MANY)[0]):
+                        row.append(world.meter.micros(world.situation(crowd, count, step), times))
+                    calls.append((row, crowd, step))
+        if not calls:
+            return ["see below"] * 3
+        row = max((row for row, _, _ in calls), key=lambda row: row[1])
+        shown = [f"{micros:,}" for micros in (max(row[0] for row, _, _ in calls) if isinstance(what, Step) else row[0], row[1])]
+        if isinstance(what, Growth):
+            return shown
+        commands = []
+        for _, crowd, step in calls:
+            commands.append(world.meter.cost(world.situation(crowd, sizes(crowd, MANY)[0], step)).commands)
+        return [str(max(commands)), *shown]
+
+    return figures
+
+
+def machine() -> str:
+    model = next((line.split(":")[1].strip() for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line), "")
+    return f"{os.cpu_count()} cores, {model or platform.machine()}"
+
+
+def main(times: int = 25) -> None:
+    with Server() as server:
+        meter = Meter(server)
+        worlds = {kind: world(meter) for kind, world in WORLDS.items()}
+        version = re.search(rb"redis_version:(\S+)", server.command("INFO", "server"))
+        assert version
+        text = page(worlds, measured(worlds, times), f"{machine()}, Redis {version[1].decode()}", times)
+        World.unsubscribe()
+    print(text, end="")
+
+
+if __name__ == "__main__":
+    main()
