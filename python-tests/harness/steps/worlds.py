@@ -22,6 +22,7 @@ FOREIGN = "aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa:1"
 DAY = 86_400_000
 CHUNK = 1000
 PROCESSES = "subscribed processes"
+RELEASED = range(1, 1000)  # 1 + the number of other processes that listen
 SET_ALL = "for i = 1, #KEYS do redis.call('SET', KEYS[i], ARGV[1], 'PX', ARGV[2]) end"
 
 
@@ -425,9 +426,9 @@ class Write(Shared):
             Step("read_acquire", "held by another", lambda: w.read(z), (0,)),
             Step("read_acquire", "under its write hold", lambda: w.read(z, under=own), (1,)),
             Step("read_release", "under its write hold", lambda: w.read_release(a), (1,), lambda: w.read(a, under=own)),
-            Step("write_release", "held", lambda: w.write_release(own), (1, 2)),
-            Step("write_release", "with a rest", lambda: w.write_release(own, rest=500), (1, 2)),
-            Step("write_release", "in doubt, held", lambda: self.drop("write_release", own.writer, 1), (1, 2)),
+            Step("write_release", "held", lambda: w.write_release(own), RELEASED),
+            Step("write_release", "with a rest", lambda: w.write_release(own, rest=500), RELEASED),
+            Step("write_release", "in doubt, held", lambda: self.drop("write_release", own.writer, 1), RELEASED),
             Step("write_release", "in doubt, not held", lambda: self.drop("write_release", z.writer, 1), (0,)),
             Step("renew", "one row", lambda: self.redis.command("EVAL", SCRIPTS["renew"], 1, w.name, own.writer, LEASE), (1,)),
             *self.shared_steps(),
@@ -477,8 +478,8 @@ class Counting(World):
             Step(f"{stem}_acquire", "by its holder", lambda: w.acquire(a), (1,)),
             Step(f"{stem}_acquire", "the gate is closed", lambda: w.acquire(z), (-2,), self.shut),
             Step(f"{stem}_acquire", "after its undo", lambda: w.acquire(z), (0,), lambda: w.release(z, doubt=1)),
-            Step(f"{stem}_release", "held", lambda: w.release(a), (1, 2)),
-            Step(f"{stem}_release", "in doubt, held", lambda: w.release(a, doubt=1), (1, 2)),
+            Step(f"{stem}_release", "held", lambda: w.release(a), RELEASED),
+            Step(f"{stem}_release", "in doubt, held", lambda: w.release(a, doubt=1), RELEASED),
             Step(f"{stem}_release", "in doubt, not held", lambda: w.release(z, doubt=1), (0,)),
             Step(f"{stem}_renew", "one row", lambda: w.renew((a, LEASE)), (1,)),
             self.change("set", 5), self.change("add", 5), self.change("count"),
@@ -532,7 +533,7 @@ class PermitSemaphore(Counting):
     def own_steps(self) -> list[Step]:
         w, a = self.wire, self.a
         changes = [self.change("setpermits", 5), self.change("acquired"), self.change("permits")]
-        return [Step("permit_release", "with a rest", lambda: w.release(a, rest=500), (1, 2)), *changes]
+        return [Step("permit_release", "with a rest", lambda: w.release(a, rest=500), RELEASED), *changes]
 
 
 class Latch(World):
