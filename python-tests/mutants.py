@@ -469,7 +469,7 @@ DISOWN = Mutant(605, "an adoption with a lost answer is not undone", edits=(
 # Found by test_tokens_places.py, of what a client remembers of tokens.
 FORGETFUL = (
     Mutant(621, "a hold knows the tokens of its own owner only", edits=(
-        ("client/entry.c", "    dli_entry_own_rules(entry)->highest = &parent->highest;\n", ""),
+        ("client/entry.c", "->highest = &parent->highest;\n", "->highest = &entry->highest;\n"),
     )),
     Mutant(622, "a grant with a lower token is adopted", edits=(
         ("engine/transfer.c", " || dli_mutex_falls(m, token)", ""),
@@ -519,7 +519,7 @@ PASSED = (
         ("engine/handover.c", "now >= dli_mutex_rests_until(holder) &&", "now >= 0 &&"),
     )),
     Mutant(643, "an older block of tokens serves turns", edits=(
-        ("client/waitlist.c", "tokens->next < tokens->end && tokens->end > list->tokens_end", "tokens->next < tokens->end && !list->tokens_end"),
+        ("engine/handover.c", "tokens->next < tokens->end && tokens->end > spare->end", "tokens->next < tokens->end && !spare->end"),
     )),
     Mutant(644, "a process whose turn has ended takes the next one", edits=(
         ("client/pass.c", "        group->yield_until = now + entry->rules->handover_time;\n", ""),

@@ -8,12 +8,12 @@ from typing import Any, Callable
 import pytest
 
 from harness.agent import until
+from harness.crowd import Crowd
 from harness.faults import times
 from harness.kinds import image, one
 from harness.proxy import Proxy
 from harness.server import Server
 from harness.tally import tell
-from kinds.test_waitlist import Crowd
 
 Make = Callable[..., Any]
 KINDS = ["mutex", "fair", "write", "semaphore", "permit_semaphore"]

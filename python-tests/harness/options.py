@@ -14,11 +14,16 @@ OF_CLIENTS = (
 OF_NAMES = "drift_ppm safety_ms lock_delay_ms handover_turns handover_ms token_ttl_ms".split()
 
 
-def options_page(library: ctypes.CDLL) -> str:
-    columns = [getattr(library, f"dlock_option_{name}") for name in ("name", "type", "default", "help")]
+def rows(library: ctypes.CDLL, *names: str) -> list[list[str]]:
+    """These columns of the library's table, a row for each option."""
+    columns = [getattr(library, f"dlock_option_{name}") for name in names]
     for column in columns:
         column.argtypes, column.restype = [ctypes.c_size_t], ctypes.c_char_p
     library.dlock_option_count.restype = ctypes.c_size_t
+    return [[column(index).decode() for column in columns] for index in range(library.dlock_option_count())]
+
+
+def options_page(library: ctypes.CDLL) -> str:
     lines = [
         "# Options",
         "",
@@ -32,8 +37,7 @@ def options_page(library: ctypes.CDLL) -> str:
         "| name | of a | accepts | default | meaning |",
         "| --- | --- | --- | --- | --- |",
     ]
-    for index in range(library.dlock_option_count()):
-        name, kind, default, text = (column(index).decode() for column in columns)
+    for name, kind, default, text in rows(library, "name", "type", "default", "help"):
         whose = "client" if name in OF_CLIENTS else "name" if name in OF_NAMES else "lock"
         lines.append(f"| `{name}` | {whose} | {kind} | {f'`{default}`' if default else ''} | {text} |")
     lines += [

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from harness.build import LIBRARY, ROOT
-from harness.options import OF_CLIENTS, OF_NAMES
+from harness.options import OF_CLIENTS, OF_NAMES, rows
 
 pytestmark = pytest.mark.house
 HEADER, CODE = ROOT / "src/base/options.h", ROOT / "src/api/lock.c"
@@ -19,12 +19,10 @@ LISTS = {ROOT / "python-tests/harness/options.py", ROOT / "python-tests/api/test
 @functools.lru_cache(maxsize=None)
 def options() -> dict[str, str]:
     """The name of each option, by its number in options.h."""
-    library = ctypes.CDLL(str(LIBRARY))
-    library.dlock_option_name.restype = ctypes.c_char_p
-    library.dlock_option_name.argtypes = [ctypes.c_size_t]
+    names = [name for (name,) in rows(ctypes.CDLL(str(LIBRARY)), "name")]
     numbers = re.findall(r"^    (DLI_OPT_\w+),$", re.search(r"enum dli_option \{(.*?)\}", HEADER.read_text(), re.S)[1], re.M)[:-1]
-    assert len(numbers) == library.dlock_option_count() > 40, "is the library built?"
-    return {number: library.dlock_option_name(index).decode() for index, number in enumerate(numbers)}
+    assert len(numbers) == len(names) > 40, "is the library built?"
+    return dict(zip(numbers, names))
 
 
 def read_by(function: str) -> set[str]:

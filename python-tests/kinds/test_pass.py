@@ -10,6 +10,7 @@ import pytest
 
 import mutants
 from harness.build import BUILD, ROOT
+from harness.crowd import ENDS, events
 from harness.agent import Agent, Client, Event, Lock, until
 from harness.faults import times
 from harness.kinds import one
@@ -21,14 +22,11 @@ from harness.tally import tell
 Make = Callable[..., Any]
 KINDS = ["write", "semaphore", "permit_semaphore"]
 PATIENT = {"safety_ms": 60_000, "handover_ms": 1000}
-ENDS = ("ACQUIRED", "ACQUIRE_FAILED", "LOST")
 FIRST = 1_000
 
 
-def told(client: Client, *types: str) -> Iterator[Event]:
-    while True:
-        if (event := client.event()).type in (types or ENDS):
-            yield event
+def told(client: Client) -> Iterator[Event]:
+    return events(client, *ENDS, "LOST")
 
 
 def warm(lock: Lock) -> None:

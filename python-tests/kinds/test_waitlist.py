@@ -4,11 +4,12 @@ forgotten, and the cost of a grant does not grow with the waiters. safety_ms is 
 from __future__ import annotations
 
 import random
-from typing import Any, Callable, Iterator
+from typing import Any, Callable
 
 import pytest
 
-from harness.agent import Client, Event, Lock, until
+from harness.agent import Client, Lock, until
+from harness.crowd import ENDS, Crowd, events
 from harness.faults import times
 from harness.kinds import one
 from harness.proxy import Proxy
@@ -21,13 +22,6 @@ QUEUED = ["read", "write", "semaphore", "permit_semaphore"]
 EXCLUSIVE = QUEUED[1:]
 PATIENT = {"safety_ms": 60_000}
 KEEPER = 1_000_000
-ENDS = ("ACQUIRED", "ACQUIRE_FAILED")
-
-
-def events(client: Client, *types: str) -> Iterator[Event]:
-    while True:
-        if (event := client.event()).type in types:
-            yield event
 
 
 def blocked(client: Client, kind: str, seats: int = 1) -> tuple[Lock, Lock]:
@@ -138,53 +132,6 @@ def test_everybody_learns_of_a_failure(new_agent: Make, new_server: Make, kind: 
     ends = [next(told) for _ in range(20)]
     assert {event.type for event in ends} == {"ACQUIRE_FAILED"} and {event.status for event in ends} == {-300}, ends
     tell(done=1, fired=1)
-
-
-class Crowd:
-    """Owners of one lock in one process, who acquire, hold and release; some give up. Runs in the test's thread, event by event."""
-
-    def __init__(self, client: Client, lock: Lock, owners: int, seed: int) -> None:
-        self.client, self.lock, self.random = client, lock, random.Random(seed)
-        self.turns = dict.fromkeys(range(1, owners + 1), 0)
-        self.stopping = False
-        for owner in self.turns:
-            self.ask(owner)
-
-    def ask(self, owner: int) -> None:
-        if self.stopping:
-            return
-        self.lock.submit_acquire(owner, self.random.choice([-1, -1, 5, 50]), owner).ok
-
-    def went_on(self, before: dict[int, int]) -> bool:
-        """Whether everybody has had a turn since. Reads some events."""
-        for _ in range(200):
-            if not self.step():
-                break
-        return all(self.turns[owner] > turns for owner, turns in before.items())
-
-    def stop(self) -> None:
-        """All waits end, and everything is released."""
-        self.stopping = True
-        for owner in self.turns:
-            self.lock.cancel(owner)
-        until(lambda: not self.step() and sum(map(self.client.counters().get, ("held", "waiting"))) == 0, 30)
-
-    def step(self) -> bool:
-        """One event, if there is one."""
-        if not self.client.poll(0).readable:
-            return False
-        event = self.client.event()
-        if event.type == "ACQUIRED":
-            self.turns[event.owner] += 1
-            self.lock.submit_release(event.owner, event.owner)
-        elif event.type in ("ACQUIRE_FAILED", "RELEASED", "RELEASE_FAILED"):
-            self.ask(event.owner)
-        elif event.type == "LOST":
-            self.lock.submit_release(event.owner, event.owner)
-            self.ask(event.owner)
-        if self.random.random() < 0.02:
-            self.lock.cancel(self.random.choice(list(self.turns)))
-        return True
 
 
 @pytest.mark.parametrize("kind", EXCLUSIVE)

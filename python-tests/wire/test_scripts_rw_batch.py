@@ -13,6 +13,7 @@ from harness.steps.redisson_rw import JavaRw
 from harness.resp import Client
 from harness.steps.rw import Hold, RwWire
 from harness.steps.rw_model import ALL
+from harness.steps.scripts import commands
 from harness.server import Server
 from harness.steps.wire import LEASE
 
@@ -68,11 +69,6 @@ def use(wire: RwWire) -> None:
     assert wire.read(hold)[0] == 1 and wire.read_release(hold) == 1
 
 
-def calls(redis: Client) -> dict[str, int]:
-    rows = redis.command("INFO", "commandstats").decode().split()
-    return {row.split(":")[0][8:]: int(row.split("calls=")[1].split(",")[0]) for row in rows if row.startswith("cmdstat_")}
-
-
 # ---- the dead go
 
 
@@ -116,10 +112,10 @@ def test_a_call_costs_the_same_in_any_crowd(wire: RwWire, kept_as: Callable[[str
     def cost(count: int) -> dict[str, float]:
         living(wire, count)
         use(wire)
-        before = calls(wire.redis)
+        before = commands(wire.redis)
         for _ in range(50):
             use(wire)
-        after = calls(wire.redis)
+        after = commands(wire.redis)
         return {name: (number - before.get(name, 0)) / 50 for name, number in after.items()}
 
     few, many = cost(100), cost(3000)

@@ -9,7 +9,7 @@
 
 enum { TRIED = 4, MOST_OTHERS = 64 };
 
-/* Of two links, the one whose member came first. at: the end of both lists, a or b itself. */
+/* The next link of the lists active and parked of the group in order of arrival; parked's end behind the last. */
 static struct dli_link *earlier(const struct dli_group *group, struct dli_link *active, struct dli_link *parked)
 {
     if (active == &group->active)
@@ -41,24 +41,6 @@ static struct dli_entry *heir_in(const struct dli_group *group, const struct dli
     return NULL;
 }
 
-struct dli_group *dli_group_of(const struct dli_waitlist *list, const struct dli_entry *entry)
-{
-    struct dli_group *group = list->groups;
-
-    while (group && (group->kind != entry->kind->id || group->permits != entry->rules->permits || group->free))
-        group = group->next;
-    return group;
-}
-
-/* A token for one more turn, above all that this process has had. 0: there is none. */
-static int64_t take_token(struct dli_waitlist *list, const struct dli_entry *entry)
-{
-    if (list->next_token >= list->tokens_end ||
-        list->tokens_end <= __atomic_load_n(entry->rules->highest, __ATOMIC_RELAXED))
-        return 0;
-    return list->next_token++;
-}
-
 /* The heir of entry's grant, with a ref and its mutex, and its token. NULL: there is none. */
 static struct dli_entry *find_heir(struct dli_entry *entry, int64_t now, int64_t *token)
 {
@@ -67,14 +49,13 @@ static struct dli_entry *find_heir(struct dli_entry *entry, int64_t now, int64_t
     struct dli_group *group;
 
     pthread_mutex_lock(&list->mutex);
-    if ((group = dli_group_of(list, entry)) && list->next_token < list->tokens_end)
+    if ((group = dli_group_of(list, entry)) &&
+        dli_spare_left(&list->spare, __atomic_load_n(entry->rules->highest, __ATOMIC_RELAXED)))
         heir = heir_in(group, entry, now);
-    if (heir && !(*token = take_token(list, entry))) {
-        pthread_mutex_unlock(&heir->mutex);
-        heir = NULL;
-    }
-    if (heir)
+    if (heir) {
+        *token = dli_spare_take(&list->spare);
         dli_entry_ref(heir);
+    }
     pthread_mutex_unlock(&list->mutex);
     return heir;
 }
@@ -142,13 +123,15 @@ dlock_status dli_hold_release(struct dli_entry *entry, int64_t owner, int64_t no
 {
     struct dli_claim *holder;
 
+    if (!entry->parent || !entry->kind->handed)
+        return dli_mutex_release(&entry->m, owner, now, until, may_send, settled);
     dli_mutex_tick(&entry->m, now);
     holder = entry->m.holder;
     if (dli_mutex_may_pass(&entry->m, owner, now) && entry->shared != entry->m.want.number && pass(entry, now)) {
         *settled = holder;
         return DLOCK_OK;
     }
-    if (holder && holder->owner == owner && holder->count == 1 && entry->kind->handed && entry->parent)
+    if (may_send && holder && holder->owner == owner && holder->count == 1)
         yield(entry, now);
     return dli_mutex_release(&entry->m, owner, now, until, may_send, settled);
 }

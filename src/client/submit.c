@@ -26,13 +26,14 @@ static dlock_status unpromised(struct dli_entry *entry, const struct dli_run *ru
 }
 
 /*
- * entry.mutex held: set who gets the result: the run, or the queue as *notice, which is the waiter's from here on. That of
- * a release has none: it needs no memory.
+ * entry.mutex held: set who gets the result: the run, or the queue as *notice, which is the waiter's from here on. notice is
+ * NULL for a release: its event needs no memory.
  */
 static void set_notify(struct dli_waiter *waiter, int64_t tag, struct dli_run *run, struct dli_notice **notice)
 {
-    waiter->notice = *notice;
-    *notice = NULL;
+    waiter->notice = notice ? *notice : NULL;
+    if (notice)
+        *notice = NULL;
     waiter->notify = run ? DLI_NOTIFY_RUN : DLI_NOTIFY_QUEUE;
     waiter->tag = tag;
     waiter->run = run;
@@ -127,9 +128,7 @@ dlock_status dli_submit_acquire(struct dli_entry *entry, const struct dli_terms 
 /* entry.mutex held: a release that ended in memory is reported like one that needed the server. */
 static void complete_in_memory(struct dli_waiter *waiter, int64_t tag, struct dli_run *run)
 {
-    struct dli_notice *none = NULL;
-
-    set_notify(waiter, tag, run, &none);
+    set_notify(waiter, tag, run, NULL);
     waiter->claim.result = DLOCK_OK;
     dli_list_append(&waiter->entry->m.done, &waiter->claim.link);
 }
@@ -154,7 +153,6 @@ dlock_status dli_submit_release(struct dli_entry *entry, const struct dli_terms 
 {
     int64_t now = dli_now();
     dlock_status status = promise(entry, run);
-    struct dli_notice *none = NULL;
     struct dli_claim *claim;
 
     if (status != DLOCK_OK)
@@ -162,7 +160,7 @@ dlock_status dli_submit_release(struct dli_entry *entry, const struct dli_terms 
     dli_entry_lock(entry);
     status = dli_hold_release(entry, owner, now, now + terms->release_timeout, 1, &claim);
     if (status == DLOCK_WOULD_BLOCK) {
-        set_notify(DLI_OBJECT(claim, struct dli_waiter, claim), tag, run, &none);
+        set_notify(DLI_OBJECT(claim, struct dli_waiter, claim), tag, run, NULL);
         status = DLOCK_OK;
     } else if (status == DLOCK_OK && claim) {
         complete_in_memory(DLI_OBJECT(claim, struct dli_waiter, claim), tag, run);
@@ -251,7 +249,6 @@ dlock_status dli_begin_release(struct dli_entry *entry, const struct dli_terms *
 {
     int64_t now = dli_now();
     struct dli_waiter *waiter;
-    struct dli_notice *none = NULL;
     struct dli_claim *claim;
     dlock_status status = promise(entry, NULL);
 
@@ -267,7 +264,7 @@ dlock_status dli_begin_release(struct dli_entry *entry, const struct dli_terms *
     waiter = DLI_OBJECT(claim, struct dli_waiter, claim);
     __atomic_add_fetch(&waiter->refs, 1, __ATOMIC_RELAXED);
     dli_acquire_expect(waiter);
-    if (settle_now(waiter, tag, &none, now)) {
+    if (settle_now(waiter, tag, NULL, now)) {
         status = dli_acquire_report(entry, dli_acquire_result(waiter), reason);
         dli_client_count(entry->client, DLOCK_STAT_RELEASED, status == DLOCK_OK);
     }

@@ -44,19 +44,32 @@ void dli_waitlist_free(struct dli_waitlist *list)
 
 /* ---- under waitlist.mutex */
 
-static struct dli_group *group_for(struct dli_waitlist *list, const struct dli_entry *entry)
+/* A reader under its own write hold waits for nobody. */
+static int free_for_all(const struct dli_entry *entry)
 {
-    int free_for_all = entry->under != 0; /* a reader under its own write hold waits for nobody */
+    return entry->under != 0;
+}
+
+struct dli_group *dli_group_of(const struct dli_waitlist *list, const struct dli_entry *entry)
+{
     struct dli_group *group = list->groups;
 
-    while (group &&
-           (group->kind != entry->kind->id || group->permits != entry->rules->permits || group->free != free_for_all))
+    while (group && (group->kind != entry->kind->id || group->permits != entry->rules->permits ||
+                     group->free != free_for_all(entry)))
         group = group->next;
+    return group;
+}
+
+/* The same; a new one, when there is none. NULL without memory. */
+static struct dli_group *group_for(struct dli_waitlist *list, const struct dli_entry *entry)
+{
+    struct dli_group *group = dli_group_of(list, entry);
+
     if (group || !(group = calloc(1, sizeof *group)))
         return group;
     group->kind = entry->kind->id;
     group->permits = entry->rules->permits;
-    group->free = free_for_all;
+    group->free = free_for_all(entry);
     group->nothing = -1;
     dli_list_init(&group->active);
     dli_list_init(&group->parked);
@@ -237,14 +250,10 @@ static void hold_back(struct dli_entry *entry)
     pass_on(entry, group, 0);
 }
 
-/* The tokens that a grant has reserved for turns in this process. The newest block is above all that were used. */
 static void keep_tokens(struct dli_waitlist *list, const struct dli_tokens *tokens)
 {
     pthread_mutex_lock(&list->mutex);
-    if (tokens->next < tokens->end && tokens->end > list->tokens_end) {
-        list->next_token = tokens->next;
-        list->tokens_end = tokens->end;
-    }
+    dli_spare_keep(&list->spare, tokens);
     pthread_mutex_unlock(&list->mutex);
 }
 
@@ -311,14 +320,19 @@ static int64_t turn_begins(const struct dli_entry *entry, int64_t now)
     return now;
 }
 
-static void pump(struct dli_entry *entry, void (*visit)(struct dli_entry *entry, int64_t now))
+static void probe(struct dli_entry *entry, int64_t now)
+{
+    dli_mutex_probe(&entry->m, turn_begins(entry, now));
+}
+
+static void pump(struct dli_entry *entry, int probes)
 {
     int64_t now = dli_now();
 
     dli_entry_lock(entry);
     entry->surplus++;
-    if (visit)
-        visit(entry, turn_begins(entry, now));
+    if (probes)
+        probe(entry, now);
     dli_entry_pump(entry, now);
     dli_entry_unlock(entry);
 }
@@ -331,7 +345,7 @@ void dli_waitlist_promote(struct dli_waitlist *list, struct dli_group *group, in
     do {
         found = activate(list, group, count, some);
         for (int i = 0; i < found; i++)
-            pump(some[i], NULL);
+            pump(some[i], 0);
         count -= found;
     } while (found > 0 && count > 0);
 }
@@ -352,7 +366,7 @@ static int firsts(const struct dli_waitlist *list, struct dli_entry *out[ROUND])
     return list->strangers ? -1 : found;
 }
 
-void dli_waitlist_each(struct dli_entry *parent, void (*visit)(struct dli_entry *entry, int64_t now))
+void dli_waitlist_recheck(struct dli_entry *parent)
 {
     struct dli_waitlist *list = parent->waitlist;
     struct dli_entry *some[ROUND];
@@ -366,17 +380,7 @@ void dli_waitlist_each(struct dli_entry *parent, void (*visit)(struct dli_entry 
         dli_entry_ref(some[i]);
     pthread_mutex_unlock(&list->mutex);
     if (found < 0)
-        dli_hold_each(parent, visit);
+        dli_hold_each(parent, probe);
     for (int i = 0; i < found; i++)
-        pump(some[i], visit);
-}
-
-static void probe(struct dli_entry *entry, int64_t at)
-{
-    dli_mutex_probe(&entry->m, at);
-}
-
-void dli_waitlist_recheck(struct dli_entry *parent)
-{
-    dli_waitlist_each(parent, probe);
+        pump(some[i], 1);
 }

@@ -36,9 +36,8 @@ struct dli_waitlist {
     pthread_mutex_t mutex;
     struct dli_group *groups;
     int64_t arrivals;
-    int64_t strangers; /* waiters that are no members, for want of memory */
-    int64_t next_token,
-        tokens_end; /* for turns in this process: the newest block that was reserved; tokens_end is behind it */
+    int64_t strangers;      /* waiters that are no members, for want of memory */
+    struct dli_spare spare; /* tokens for turns in this process */
 };
 
 static inline struct dli_waiting *dli_waiting_of(struct dli_link *link)
@@ -62,16 +61,13 @@ void dli_waitlist_answered(struct dli_entry *entry, const struct dli_answer *ans
 /* So many parked waiters of the group ask from now on. The caller holds no mutex. */
 void dli_waitlist_promote(struct dli_waitlist *list, struct dli_group *group, int count);
 
-/* A message has come. Call visit for the holds that stand for all waiters of the name, each with entry.mutex held, then pump it. */
-void dli_waitlist_each(struct dli_entry *parent, void (*visit)(struct dli_entry *entry, int64_t now));
-
-/* The waiters of the name probe, unless they let others go first. The caller holds no mutex. */
+/* Something may be free: the holds that stand for all waiters of the name probe, or let others go first. The caller holds no mutex. */
 void dli_waitlist_recheck(struct dli_entry *parent);
 
-/* ---- pass.c */
-
-/* Under waitlist.mutex: the group of those that wait for what entry holds. NULL: nobody does. */
+/* waitlist.mutex held: the group of those that wait for the same as entry. NULL: there is none yet. */
 struct dli_group *dli_group_of(const struct dli_waitlist *list, const struct dli_entry *entry);
+
+/* ---- pass.c */
 
 /* entry.mutex held: the answer to the release that a turn ended with says for how long the waiters hold back. */
 void dli_turn_ended(struct dli_entry *entry, const struct dli_answer *answer, int64_t now);

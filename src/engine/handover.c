@@ -7,7 +7,7 @@
  *
  * Turns per grant are limited in number and time: other processes get the lock too. Each turn has its own token.
  */
-#include "mutex.h"
+#include "spare.h"
 
 int64_t dli_mutex_rests_until(const struct dli_claim *claim)
 {
@@ -130,4 +130,20 @@ void dli_mutex_pass(struct dli_mutex *from, struct dli_mutex *to, int64_t token,
         to->tokens.end = token + 1;
     next->handed = 1;
     dli_mutex_take_turn(to, now);
+}
+
+void dli_spare_keep(struct dli_spare *spare, const struct dli_tokens *tokens)
+{
+    if (tokens->next < tokens->end && tokens->end > spare->end)
+        *spare = (struct dli_spare){tokens->next, tokens->end};
+}
+
+int dli_spare_left(const struct dli_spare *spare, int64_t highest)
+{
+    return spare->next < spare->end && spare->end > highest;
+}
+
+int64_t dli_spare_take(struct dli_spare *spare)
+{
+    return spare->next++;
 }

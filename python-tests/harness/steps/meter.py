@@ -18,7 +18,7 @@ from typing import Any, Callable
 
 from ..resp import Client, ReplyError
 from ..server import Server
-from .scripts import SCRIPTS, SHA, teach
+from .scripts import SCRIPTS, SHA, commands, teach
 
 LONGEST, LASTS = 10_000_000, 10_000_000  # of a quarantine, in ms
 MARKER = b"dlock_memory"
@@ -90,9 +90,7 @@ class Meter:
         raise AssertionError("it calls no script")
 
     def _calls(self) -> dict[str, int]:
-        rows = self.redis.command("INFO", "commandstats").decode().split()
-        found = {row.split(":")[0][8:]: int(row.split("calls=")[1].split(",")[0]) for row in rows if row.startswith("cmdstat_")}
-        return {name: count for name, count in found.items() if name not in ("evalsha", "info", "monitor", "echo")}
+        return {name: count for name, count in commands(self.redis).items() if name not in ("evalsha", "info", "monitor", "echo")}
 
     def _keep(self, words: tuple[Any, ...]) -> None:
         """Copies the keys of the script into the other database."""

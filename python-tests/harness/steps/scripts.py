@@ -8,6 +8,7 @@ import re
 
 from ..build import ROOT
 from ..kinds import calls
+from ..resp import Client
 from ..server import Server
 
 
@@ -37,6 +38,12 @@ def teach(server: Server) -> None:
     """Loads the scripts into the server."""
     for stem, text in SCRIPTS.items():
         assert server.command("SCRIPT", "LOAD", text).decode() == SHA[stem]
+
+
+def commands(redis: Client) -> dict[str, int]:
+    """How often each command was called, in the server's statistics."""
+    rows = redis.command("INFO", "commandstats").decode().split()
+    return {row.split(":")[0][8:]: int(row.split("calls=")[1].split(",")[0]) for row in rows if row.startswith("cmdstat_")}
 
 
 def runs(server: Server) -> int:

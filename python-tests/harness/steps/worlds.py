@@ -45,6 +45,7 @@ def ids(count: int, number: int = 7) -> list[str]:
 
 class World:
     kind = ""
+    wire: Any
     spare: dict[bytes, list[Client]] = {}  # channel -> connections that are subscribed to it, one for each process
 
     def __init__(self, meter: Meter) -> None:
@@ -81,6 +82,14 @@ class World:
             for client in clients:
                 client.close()
         World.spare.clear()
+
+    # ---- before a step
+
+    def free(self) -> None:
+        self.redis.command("DEL", self.wire.name)
+
+    def shut(self) -> None:
+        self.redis.command("SET", self.wire.gate, 1, "PX", LEASE)
 
     # ---- for crowds
 
@@ -172,9 +181,6 @@ class Mutex(World):
     def dead(self, count: int) -> None:
         self.waiters(count, before=True)
 
-    def free(self) -> None:
-        self.redis.command("DEL", self.wire.name)
-
     def undone(self) -> None:
         self.free()
         self.drop(self.z, 1)
@@ -186,9 +192,6 @@ class Mutex(World):
 
     def queue(self) -> None:
         self.wire.acquire(self.z, LINE)
-
-    def shut(self) -> None:
-        self.redis.command("SET", self.wire.gate, 1, "PX", LEASE)
 
     def _tries(self) -> list[Step]:
         w, a, z = self.wire, self.a, self.z
@@ -284,9 +287,6 @@ class Fair(World):
         self.told(lambda record: record.__setitem__(4, b"1"), count)
         self.redis.command("DEL", self.wire.queue_key, self.wire.timeout_key)
 
-    def free(self) -> None:
-        self.redis.command("DEL", self.wire.name)
-
     def queue(self) -> None:
         self.wire.acquire(self.z, LINE)
 
@@ -294,9 +294,6 @@ class Fair(World):
         self.queue()
         self.redis.command("LREM", self.wire.queue_key, -1, self.z.id)
         self.redis.command("ZREM", self.wire.timeout_key, self.z.id)
-
-    def shut(self) -> None:
-        self.redis.command("SET", self.wire.gate, 1, "PX", LEASE)
 
     def _steps(self) -> list[Step]:
         w, a, b, z = self.wire, self.a, self.b, self.z
@@ -353,12 +350,6 @@ class Shared(World):
     def living(self, count: int) -> None:
         self.dead(count)
         self.hold_keys(count, "17")
-
-    def free(self) -> None:
-        self.redis.command("DEL", self.wire.name)
-
-    def shut(self) -> None:
-        self.redis.command("SET", self.wire.gate, 1, "PX", LEASE)
 
     def shared_steps(self) -> list[Step]:
         w = self.wire

@@ -23,6 +23,7 @@
 #include <stdio.h>
 
 #include "engine/mutex.h"
+#include "engine/spare.h"
 #include "sim_script.h"
 
 enum {
@@ -286,7 +287,7 @@ struct sim_peer {
     struct sim_subscriber *subscriber;
     enum dli_line line;
     int64_t numbers, highest;
-    int64_t next_token, tokens_end; /* for turns in memory */
+    struct dli_spare spare; /* tokens for turns in memory */
     struct sim_number *number;
     int64_t number_room;
     struct dli_mutex_rules rules;

@@ -125,7 +125,6 @@ int sim_kinds_side(struct sim *s, const struct sim_owner *owner);
 
 /* ---- turns in memory, sim_kinds.c */
 int sim_pass(struct sim *s, const struct sim_owner *owner); /* 1: the owner's grant went to another machine */
-void sim_keep_tokens(struct sim_peer *peer, const struct dli_tokens *tokens);
 void sim_check_passed(struct sim *s, const struct sim_claim *claim);
 int sim_shared(const struct sim *s); /* several may hold: the rules of the mutex do not apply */
 

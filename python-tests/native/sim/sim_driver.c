@@ -303,7 +303,7 @@ void sim_exchange_done(struct sim *s, struct sim_request *request)
     dli_mutex_answer(&side->m, &answer, sim_clock(s, peer));
     if (sim_shared(s) && answer.got == DLI_TRY_GRANTED && dli_mutex_owned(&side->m) &&
         request->wish.want == side->m.want.number)
-        sim_keep_tokens(peer, &side->m.tokens);
+        dli_spare_keep(&peer->spare, &side->m.tokens);
     sim_service(s, peer, request->lock);
 }
 

@@ -183,29 +183,16 @@ int sim_kinds_keys(struct sim *s, const struct sim_request *request, struct sim_
  * go up.
  */
 
-void sim_keep_tokens(struct sim_peer *peer, const struct dli_tokens *tokens)
-{
-    if (tokens->next >= tokens->end || tokens->end <= peer->tokens_end)
-        return;
-    peer->next_token = tokens->next;
-    peer->tokens_end = tokens->end;
-}
-
-static int64_t take_token(struct sim_peer *peer)
-{
-    return peer->next_token < peer->tokens_end && peer->tokens_end > peer->highest ? peer->next_token++ : 0;
-}
-
 static int pass_to(struct sim *s, struct sim_peer *peer, int from, int to)
 {
     struct dli_mutex *giver = &peer->side[from].m, *heir = &peer->side[to].m;
-    int64_t now = sim_clock(s, peer), number = giver->want.number, token;
+    int64_t now = sim_clock(s, peer), number = giver->want.number;
 
     if (to == from || sim_writes(s, to) != sim_writes(s, from) || !dli_mutex_may_receive(heir, giver, now) ||
-        !(token = take_token(peer)))
+        !dli_spare_left(&peer->spare, peer->highest))
         return 0;
     sim_trace(s, "peer %d passes %" PRId64 " on from side %d to side %d", peer->index, number, from, to);
-    dli_mutex_pass(giver, heir, token, now);
+    dli_mutex_pass(giver, heir, dli_spare_take(&peer->spare), now);
     sim_number(s, peer, number)->lock = to;
     sim_service(s, peer, to);
     return 1;

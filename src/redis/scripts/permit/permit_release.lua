@@ -1,5 +1,6 @@
--- Give permits back. Returns 1 + the number of other processes that wait; 0 when one of them was gone or its lease had ended:
--- the others come back all the same; -1 for keys of another kind. With a rest they stay out for so many ms more. Harmless when repeated.
+-- Give permits back. Returns 1 + the number of other processes that wait; 0 when one of the permits was gone or its lease
+-- had ended: the others come back all the same; -1 for keys of another kind. With a rest they stay out for so many ms
+-- more. Harmless when repeated.
 -- KEYS: lock, fence, gate, leases, once. ARGV: owner, channel, listening, rest, doubt, permits
 --@include semaphore/sem_counter.lua
 --@include semaphore/sem_once.lua

@@ -4,7 +4,8 @@
 --   hold   string T(N):<id>:rwlock_timeout:<i>, one for each read hold; it lives as long as the lease of that hold.
 --          Redisson writes "1", which nobody reads. Ours is the token.
 --   fence  string, the highest fencing token reserved so far
---   writer string, ours: a writer waits for readers to end, since this time in ms. New readers stay out, see write_acquire.lua
+--   writer string, ours: a writer waits for readers to end, since this time in ms. New readers stay out, see
+--          write_acquire.lua
 -- In mode read, the lock lives as long as the longest hold; with more than FEW fields, at most as long as the longest
 -- hold there ever was. In mode write it lives for the writer's lease, or longer if a read under it has a longer lease.
 -- A resting hold is ours alone: its id has ":rest" at the end, and it has a hold key even if it was the writer's. To

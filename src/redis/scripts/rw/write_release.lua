@@ -1,6 +1,6 @@
--- Release the write hold. Returns 1 + the number of other processes that wait; 0 when owner did not hold it. Harmless when repeated. Reads of the same owner
--- under it go on, and others may come. Unlike Redisson this script tells waiters so: otherwise they would sleep until
--- the lock's end.
+-- Release the write hold. Returns 1 + the number of other processes that wait; 0 when owner did not hold it. Harmless when
+-- repeated. Reads of the same owner under it go on, and others may come. Unlike Redisson this script tells waiters so:
+-- otherwise they would sleep until the lock's end.
 -- KEYS: lock, fence, gate, hold. ARGV: owner (ends in ":write"), channel, listening, rest: ms the hold stays, doubt:
 -- "1" where a request for the owner may still be under way
 --@include rw.lua
