@@ -18,8 +18,10 @@ static const struct dli_kind kinds[] = {
         .family = DLOCK_KIND_FAIR,
         .name = "fair",
         .renewal = 1,
+        .handed = 1,
         .forcible = 1,
         .per_owner = 1,
+        .queued = 1,
         .own_channel = 1,
     },
     {

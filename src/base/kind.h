@@ -19,7 +19,7 @@ struct dli_kind {
     int forcible;    /* it can be released by force */
     int per_owner;   /* every owner has a hold id and a state machine of its own */
     int slots;       /* with per_owner: every acquisition is a hold of its own */
-    int queued;      /* with per_owner: waiters in this process let the first of them ask for all */
+    int queued;      /* with per_owner: waiters of this process know of one another; without own_channel one asks for all */
     int lasting;     /* a hold has no lease: renewals show the server that the holder lives */
     int own_channel; /* a waiter subscribes to a channel of its own */
     int momentary;   /* an acquisition passes and holds nothing */

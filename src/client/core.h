@@ -42,6 +42,7 @@ struct dli_run; /* multi.h */
 struct dli_waitlist;
 struct dli_group;
 struct dli_waiting;
+struct dli_turns;
 
 struct dli_client {
     pthread_mutex_t mutex;
@@ -139,13 +140,14 @@ struct dli_entry {
     struct dli_entry *heir;        /* it got the grant of this one; its mutex is held, and released after this one's */
     struct dli_run *cut_off;       /* multi-locks to end when the mutex is released: no thread takes their next step */
     struct dli_adoption *adoption; /* NULL: none is under way or being undone */
+    struct dli_turns *turns;       /* FAIR: whom the grant may serve; NULL: nobody else. pass.c */
 };
 
 /*
  * Every held lock has one of each, so the sizes are bounds on x86-64. Before you raise one: can the new member be allocated
  * when it is needed? The whole of a held lock is measured in test_memory.py.
  */
-_Static_assert(sizeof(struct dli_entry) <= 904, "a held lock has an entry");
+_Static_assert(sizeof(struct dli_entry) <= 912, "a held lock has an entry");
 
 enum { DLI_SETTLED_ENDED = 1, DLI_SETTLED_GRANTED };
 

@@ -79,6 +79,7 @@ static void entry_free(struct dli_entry *entry)
     pthread_mutex_destroy(&entry->mutex);
     free(entry->reason);
     free(entry->adoption);
+    free(entry->turns);
     free(entry);
 }
 
@@ -386,6 +387,7 @@ void dli_entry_pump(struct dli_entry *entry, int64_t now)
         free(entry->adoption);
         entry->adoption = NULL;
     }
+    dli_turns_settle(entry);
     if (!dli_mutex_idle(&entry->m))
         return;
     if (!dli_entry_handled(entry))

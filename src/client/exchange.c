@@ -70,6 +70,9 @@ static void digest(struct dli_entry *entry, int64_t now)
     if (answer->status == DLOCK_OK && answer->released && !entry->m.leaving && !entry->m.drop.lingered)
         dli_client_count(client, DLOCK_STAT_UNDONE, 1);
     dli_mutex_answer(&entry->m, answer, now);
+    if (entry->request->exchange.next.count && dli_mutex_owned(&entry->m) &&
+        entry->request->exchange.wish.want == entry->m.want.number)
+        dli_turns_begin(entry, &entry->request->exchange.next);
     dli_turn_ended(entry, answer, now);
     dli_waitlist_answered(entry, answer, now);
     drop_request(entry);
@@ -109,7 +112,7 @@ static int prepare(struct dli_entry *entry, const struct dli_wish *wish, int64_t
     struct dli_store *store = entry->client->store;
     struct dli_request *request = entry->request = store->ops->request_new(store);
 
-    dli_waitlist_sent(entry);
+    dli_waitlist_sent(entry, wish->want);
     dli_mutex_sent(&entry->m, wish, now);
     if (!request)
         return -1;
@@ -124,6 +127,7 @@ static int prepare(struct dli_entry *entry, const struct dli_wish *wish, int64_t
     request->exchange.delay = entry->rules->delay;
     request->exchange.lives = entry->rules->lives;
     name_owners(entry, wish, &request->exchange);
+    dli_turns_tell(entry, &request->exchange);
     if (wish->want)
         __atomic_store_n(&entry->wanted, wish->want, __ATOMIC_RELAXED);
     return 0;

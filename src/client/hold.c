@@ -2,7 +2,7 @@
  * hold.c: the holds of one name. A mutex has one hold per process. The other kinds have one per owner, a semaphore one
  * per acquisition, and each of these has a machine of its own. Mutexes: see core.h.
  */
-#include "core.h"
+#include "waitlist.h"
 
 #include "sys/sys.h"
 
@@ -203,10 +203,27 @@ void dli_hold_each(struct dli_entry *parent, void (*visit)(struct dli_entry *ent
     } while (last);
 }
 
+/* The hold that waits with the number, with a ref. NULL: it does not wait. */
+static struct dli_entry *waiter_of_number(struct dli_entry *parent, int64_t number)
+{
+    struct dli_waitlist *list = parent->waitlist;
+    struct dli_entry *found;
+
+    if (!list)
+        return NULL;
+    pthread_mutex_lock(&list->mutex);
+    if ((found = dli_waitlist_numbered(list, number)))
+        dli_entry_ref(found);
+    pthread_mutex_unlock(&list->mutex);
+    return found;
+}
+
 struct dli_entry *dli_hold_of_number(struct dli_entry *parent, int64_t number)
 {
-    struct dli_entry *found = NULL;
+    struct dli_entry *found = waiter_of_number(parent, number);
 
+    if (found)
+        return found;
     pthread_mutex_lock(&parent->client->mutex);
     for (struct dli_link *link = parent->children.next; link != &parent->children && !found; link = link->next) {
         struct dli_entry *entry = DLI_OBJECT(link, struct dli_entry, sibling);

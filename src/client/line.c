@@ -285,21 +285,48 @@ static void hint(void *owner, const struct dli_message_target *target)
     dli_entry_unref(entry);
 }
 
-static void granted(void *owner, const struct dli_message_target *target, int64_t seq, int64_t token, int64_t tokens)
+/* entry.mutex held. */
+static void take_grant(struct dli_entry *entry, int64_t number, const struct dli_pushed *grant, int64_t now)
 {
-    struct dli_client *client = owner;
-    struct dli_entry *entry = find_target(client, target);
-    int64_t now = dli_now();
+    dli_mutex_pushed(&entry->m, number, grant->seq, grant->token, grant->tokens, now);
+    if (!dli_mutex_owned(&entry->m))
+        return;
+    dli_client_count(entry->client, DLOCK_STAT_PUSHED_GRANTS, 1);
+    if (entry->parent && entry->parent->waitlist)
+        dli_turns_begin(entry, &grant->next);
+}
+
+/*
+ * A grant whose number nobody here waits for any more: it had the lock in memory, and the server did not hear of that
+ * before the lock was free there. The entry of the name gives it back. Entries of mutexes see to that themselves.
+ */
+static void give_back(struct dli_client *client, const struct dli_message_target *target, int64_t now)
+{
+    struct dli_entry *entry = dli_entry_find(client, target->family, target->name, target->size);
 
     if (!entry)
         return;
     dli_entry_lock(entry);
     entry->surplus++;
-    if (!dli_mutex_owned(&entry->m)) {
-        dli_mutex_pushed(&entry->m, target->number, seq, token, tokens, now);
-        if (dli_mutex_owned(&entry->m))
-            dli_client_count(client, DLOCK_STAT_PUSHED_GRANTS, 1);
+    dli_mutex_give_back(&entry->m, target->number, now);
+    dli_entry_pump(entry, now);
+    dli_entry_unlock(entry);
+}
+
+static void granted(void *owner, const struct dli_message_target *target, const struct dli_pushed *grant)
+{
+    struct dli_client *client = owner;
+    struct dli_entry *entry = find_target(client, target);
+    int64_t now = dli_now();
+
+    if (!entry) {
+        give_back(client, target, now);
+        return;
     }
+    dli_entry_lock(entry);
+    entry->surplus++;
+    if (!dli_mutex_owned(&entry->m))
+        take_grant(entry, target->number, grant, now);
     dli_entry_pump(entry, now);
     dli_entry_unlock(entry);
 }

@@ -2,10 +2,15 @@
  * pass.c: hand-over in memory for the kinds in which every hold has a machine of its own. A release moves the grant to the
  * hold of the next waiter of the group. The server does not hear of it: the grant keeps its number. See waitlist.c.
  *
+ * A fair lock has a line on the server. A grant names those that come next in it, as far as they are of this process. They
+ * are served in that order and no other. The release names those that were served, and they leave the line.
+ *
  * Two entry mutexes are held at a time: that of the releasing hold, and that of its heir. The heir's is only ever tried,
  * so nobody waits for a mutex in the wrong order. A waiter whose mutex is taken is passed over.
  */
 #include "waitlist.h"
+
+#include <stdlib.h>
 
 enum { TRIED = 4, MOST_OTHERS = 64 };
 
@@ -41,6 +46,21 @@ static struct dli_entry *heir_in(const struct dli_group *group, const struct dli
     return NULL;
 }
 
+/* The same for a fair lock: the one that the server has named, or NULL. */
+static struct dli_entry *named_heir(const struct dli_waitlist *list, const struct dli_entry *from, int64_t now)
+{
+    const struct dli_turns *turns = from->turns;
+    int64_t number = turns && turns->served < turns->next.count ? turns->next.number[turns->served] : 0;
+    struct dli_entry *entry = number ? dli_waitlist_numbered(list, number) : NULL;
+
+    if (!entry || pthread_mutex_trylock(&entry->mutex))
+        return NULL;
+    if (entry->m.want.number == number && dli_mutex_may_receive(&entry->m, &from->m, now))
+        return entry;
+    pthread_mutex_unlock(&entry->mutex);
+    return NULL;
+}
+
 /* The heir of entry's grant, with a ref and its mutex, and its token. NULL: there is none. */
 static struct dli_entry *find_heir(struct dli_entry *entry, int64_t now, int64_t *token)
 {
@@ -51,13 +71,23 @@ static struct dli_entry *find_heir(struct dli_entry *entry, int64_t now, int64_t
     pthread_mutex_lock(&list->mutex);
     if ((group = dli_group_of(list, entry)) &&
         dli_spare_left(&list->spare, __atomic_load_n(entry->rules->highest, __ATOMIC_RELAXED)))
-        heir = heir_in(group, entry, now);
+        heir = entry->kind->own_channel ? named_heir(list, entry, now) : heir_in(group, entry, now);
     if (heir) {
         *token = dli_spare_take(&list->spare);
         dli_entry_ref(heir);
     }
     pthread_mutex_unlock(&list->mutex);
     return heir;
+}
+
+static void move_turns(struct dli_entry *entry, struct dli_entry *heir)
+{
+    if (!entry->turns)
+        return;
+    free(heir->turns);
+    heir->turns = entry->turns;
+    heir->turns->served++;
+    entry->turns = NULL;
 }
 
 /* 1: the grant has moved. */
@@ -72,6 +102,7 @@ static int pass(struct dli_entry *entry, int64_t now)
     __atomic_store_n(&heir->wanted, entry->m.want.number, __ATOMIC_RELAXED);
     __atomic_store_n(&entry->wanted, 0, __ATOMIC_RELAXED);
     dli_mutex_pass(&entry->m, &heir->m, token, now);
+    move_turns(entry, heir);
     dli_entry_pump(heir, now);
     entry->heir = heir;
     return 1;
@@ -87,7 +118,8 @@ static void yield(struct dli_entry *entry, int64_t now)
     struct dli_group *group;
 
     pthread_mutex_lock(&list->mutex);
-    if ((group = dli_group_of(list, entry)) && !(dli_list_empty(&group->active) && dli_list_empty(&group->parked))) {
+    if ((group = dli_group_of(list, entry)) && !group->free &&
+        !(dli_list_empty(&group->active) && dli_list_empty(&group->parked))) {
         group->turn = dli_earlier(now - entry->m.handover.since, entry->rules->handover_time);
         group->yield_until = now + entry->rules->handover_time;
     }
@@ -134,4 +166,38 @@ dlock_status dli_hold_release(struct dli_entry *entry, int64_t owner, int64_t no
     if (may_send && holder && holder->owner == owner && holder->count == 1)
         yield(entry, now);
     return dli_mutex_release(&entry->m, owner, now, until, may_send, settled);
+}
+
+/* ---- turns of a fair lock */
+
+void dli_turns_begin(struct dli_entry *entry, const struct dli_next *next)
+{
+    struct dli_waitlist *list = entry->parent->waitlist;
+
+    if (!next->count || entry->turns || !(entry->turns = malloc(sizeof *entry->turns)))
+        return;
+    *entry->turns = (struct dli_turns){.number = entry->m.want.number, .next = *next};
+    pthread_mutex_lock(&list->mutex);
+    dli_spare_keep(&list->spare, &entry->m.tokens);
+    pthread_mutex_unlock(&list->mutex);
+}
+
+void dli_turns_tell(const struct dli_entry *entry, struct dli_exchange *exchange)
+{
+    const struct dli_turns *turns = entry->turns;
+
+    if (!turns || exchange->wish.drop != turns->number)
+        return;
+    exchange->served = turns->next;
+    exchange->served.count = turns->served;
+}
+
+void dli_turns_settle(struct dli_entry *entry)
+{
+    const struct dli_turns *turns = entry->turns;
+
+    if (!turns || turns->number == entry->m.want.number || turns->number == entry->m.drop.number)
+        return;
+    free(entry->turns);
+    entry->turns = NULL;
 }

@@ -3,7 +3,7 @@
  * line on the server. Waiters that ask for the same (kind and permits) form a group. If the first of them cannot be
  * served, no other can. So the first asks, and the others are parked: they send nothing. Behind a grant as many go on as
  * permits are left; all readers do. When nothing is left, the next one waits for a message before it asks. So the cost
- * of a grant does not grow with the waiters.
+ * of a grant does not grow with the waiters. The waiters of a fair lock all ask: each has a place in a line on the server.
  *
  * waitlist.mutex guards the groups, their lists and their members. It is taken under entry.mutex of a hold, and nothing
  * is taken under it. A hold follows its member's state when its own mutex is held: dli_waitlist_settle.
@@ -11,6 +11,7 @@
 #include "waitlist.h"
 
 #include <limits.h>
+#include <search.h>
 #include <stdlib.h>
 
 #include "sys/sys.h"
@@ -44,10 +45,10 @@ void dli_waitlist_free(struct dli_waitlist *list)
 
 /* ---- under waitlist.mutex */
 
-/* A reader under its own write hold waits for nobody. */
+/* A reader under its own write hold waits for nobody. A waiter of a fair lock has a place of its own on the server. */
 static int free_for_all(const struct dli_entry *entry)
 {
-    return entry->under != 0;
+    return entry->under != 0 || entry->kind->own_channel;
 }
 
 struct dli_group *dli_group_of(const struct dli_waitlist *list, const struct dli_entry *entry)
@@ -81,6 +82,33 @@ static struct dli_group *group_for(struct dli_waitlist *list, const struct dli_e
 static int nothing_left(const struct dli_group *group)
 {
     return group->nothing == group->messages;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    const struct dli_waiting *one = a, *other = b;
+
+    return (one->number > other->number) - (one->number < other->number);
+}
+
+/* Without memory the member is not found: it gets its grants from the server only. */
+static void number(struct dli_waitlist *list, struct dli_waiting *member, int64_t want)
+{
+    if (member->number == want)
+        return;
+    if (member->number)
+        tdelete(member, &list->numbers, by_number);
+    member->number = want;
+    if (want && !tsearch(member, &list->numbers, by_number))
+        member->number = 0;
+}
+
+struct dli_entry *dli_waitlist_numbered(const struct dli_waitlist *list, int64_t number)
+{
+    const struct dli_waiting key = {.number = number};
+    struct dli_waiting *const *found = tfind(&key, &list->numbers, by_number);
+
+    return found ? (*found)->entry : NULL;
 }
 
 /* Put the member into its list. Most come last. */
@@ -196,6 +224,7 @@ static void leave(struct dli_waitlist *list, struct dli_entry *entry, int64_t co
 
     pthread_mutex_lock(&list->mutex);
     dli_list_remove(&member->link);
+    number(list, member, 0);
     if (!member->parked)
         pass_on(entry, member->group, count);
     entry->member = NULL;
@@ -257,13 +286,15 @@ static void keep_tokens(struct dli_waitlist *list, const struct dli_tokens *toke
     pthread_mutex_unlock(&list->mutex);
 }
 
-void dli_waitlist_sent(struct dli_entry *entry)
+void dli_waitlist_sent(struct dli_entry *entry, int64_t want)
 {
     struct dli_waiting *member = entry->member;
 
     if (!member)
         return;
     pthread_mutex_lock(&entry->parent->waitlist->mutex);
+    if (entry->kind->own_channel && want)
+        number(entry->parent->waitlist, member, want);
     member->heard = member->group->messages;
     pthread_mutex_unlock(&entry->parent->waitlist->mutex);
 }

@@ -13,6 +13,7 @@ struct dli_waiting {
     struct dli_group *group;
     struct dli_entry *entry;
     int64_t arrival;
+    int64_t number; /* FAIR: its grant number, by which the waitlist finds it; 0: not yet */
     int64_t ask_at; /* active: not before */
     int64_t heard;  /* messages of the group when its last request was sent */
     int parked;
@@ -23,7 +24,7 @@ struct dli_group {
     struct dli_group *next;
     int32_t kind;
     int64_t permits;
-    int free;            /* its members may be served whatever happens to the others: all are active */
+    int free;            /* each member asks for itself: all are active */
     int64_t messages;    /* so many have said that something may be free */
     int64_t nothing;     /* as of so many, nothing is left; -1: that is not known */
     int64_t again_at;    /* ask again then, also without a message: a lease ends */
@@ -38,6 +39,7 @@ struct dli_waitlist {
     int64_t arrivals;
     int64_t strangers;      /* waiters that are no members, for want of memory */
     struct dli_spare spare; /* tokens for turns in this process */
+    void *numbers;          /* FAIR: members by number, a tsearch tree */
 };
 
 static inline struct dli_waiting *dli_waiting_of(struct dli_link *link)
@@ -52,8 +54,11 @@ void dli_waitlist_free(struct dli_waitlist *list);
 /* entry.mutex held: join or leave the waitlist of the name, and ask the server or not, as it says. */
 void dli_waitlist_settle(struct dli_entry *entry, int64_t now);
 
-/* entry.mutex held: an exchange is about to be sent. */
-void dli_waitlist_sent(struct dli_entry *entry);
+/* entry.mutex held: an exchange is about to be sent. want: the grant number that it wants, or 0. */
+void dli_waitlist_sent(struct dli_entry *entry, int64_t want);
+
+/* waitlist.mutex held: FAIR: the hold that waits with this grant number, or NULL. */
+struct dli_entry *dli_waitlist_numbered(const struct dli_waitlist *list, int64_t number);
 
 /* entry.mutex held: the same as settle behind an answer, which the machine has already. */
 void dli_waitlist_answered(struct dli_entry *entry, const struct dli_answer *answer, int64_t now);
@@ -68,6 +73,25 @@ void dli_waitlist_recheck(struct dli_entry *parent);
 struct dli_group *dli_group_of(const struct dli_waitlist *list, const struct dli_entry *entry);
 
 /* ---- pass.c */
+
+/*
+ * FAIR: the waiters that come next in the line on the server, all of this process. The grant may serve them in this order.
+ * The release names those that it has served: until then they stand in line.
+ */
+struct dli_turns {
+    int64_t number; /* of the grant */
+    int served;     /* so many of next */
+    struct dli_next next;
+};
+
+/* entry.mutex held: entry got its grant with these. Without memory the grant serves only its owner. */
+void dli_turns_begin(struct dli_entry *entry, const struct dli_next *next);
+
+/* entry.mutex held: the exchange drops a grant: name those that it has served. */
+void dli_turns_tell(const struct dli_entry *entry, struct dli_exchange *exchange);
+
+/* entry.mutex held: forget the turns of a grant that is over. */
+void dli_turns_settle(struct dli_entry *entry);
 
 /* entry.mutex held: the answer to the release that a turn ended with says for how long the waiters hold back. */
 void dli_turn_ended(struct dli_entry *entry, const struct dli_answer *answer, int64_t now);

@@ -20,12 +20,21 @@ static int64_t turns_end(const struct dli_mutex *m)
     return dli_earlier(m->handover.since + m->rules->handover_time, m->grant.limit - m->grant.lease / 4);
 }
 
-/* Whether the grant may serve another turn, if there is a token for it. */
+/* Every machine of the name has a place of its own in a line on the server: the server says which one is next. */
+static int is_lined(const struct dli_mutex *m)
+{
+    return m->rules->passes && !m->rules->no_line;
+}
+
+/*
+ * Whether the grant may serve another turn, if there is a token for it. In a long line a grant counts from a probe that
+ * is long ago, so nearly every one needs a confirmation: turns do not wait for it.
+ */
 static int has_turn(const struct dli_mutex *m, int64_t now)
 {
     return dli_mutex_owned(m) && !m->closed && now >= m->gate_until && (m->renewing.on || m->rules->lives) &&
-           !m->renewing.failures && !m->renewing.confirm && m->handover.turns < m->rules->handover_turns &&
-           now < turns_end(m);
+           !m->renewing.failures && (!m->renewing.confirm || is_lined(m)) &&
+           m->handover.turns < m->rules->handover_turns && now < turns_end(m);
 }
 
 /* The same within the machine. */
@@ -91,24 +100,33 @@ int dli_mutex_may_pass(const struct dli_mutex *m, int64_t owner, int64_t now)
            has_turn(m, now);
 }
 
+/* A place in line counts if no second request for it can be under way: that one would come back to the line. */
+static int has_place(const struct dli_mutex *m)
+{
+    return is_lined(m) ? m->want.state == DLI_WANT_KNOWN && !m->want.doubt : m->want.state <= DLI_WANT_FRESH;
+}
+
 int dli_mutex_may_receive(const struct dli_mutex *m, const struct dli_mutex *from, int64_t now)
 {
     const struct dli_claim *next = DLI_OBJECT(m->waiting.next, struct dli_claim, link);
 
-    return m->waiters > 0 && !m->closed && now >= m->gate_until && m->want.state <= DLI_WANT_FRESH &&
-           !m->sent.in_flight && !m->drop.number && !m->adopting && now < next->until &&
-           next->renew == from->holder->renew && next->lease == from->grant.lease;
+    return m->waiters > 0 && !m->closed && now >= m->gate_until && has_place(m) && !m->sent.in_flight &&
+           !m->drop.number && !m->adopting && now < next->until && next->renew == from->holder->renew &&
+           next->lease == from->grant.lease;
 }
 
-/* All that belongs to the grant moves. A renewal in flight does not: its answer is about the machine that sent it. */
+/*
+ * All that belongs to the grant moves. A renewal in flight does not: its answer is about the machine that sent it. So it is
+ * repeated, once the turns are over or one takes long.
+ */
 static void move_grant(struct dli_mutex *from, struct dli_mutex *to, int64_t now)
 {
     to->want = from->want;
     to->grant = from->grant;
     to->handover = from->handover;
     to->renewing = from->renewing;
-    if (to->renewing.in_flight)
-        to->renewing.at = now;
+    if (to->renewing.in_flight || (to->renewing.confirm && is_lined(to)))
+        to->renewing.at = is_lined(to) ? dli_earlier(to->renewing.at, now) + to->rules->handover_time : now;
     to->renewing.in_flight = 0;
     to->probe.failure = DLOCK_OK;
     to->probe.retries = 0;

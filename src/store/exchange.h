@@ -18,6 +18,14 @@ struct dli_seen {
     int64_t ends, token, left;
 };
 
+/* Grant numbers of one process that follow one another in a line on the server. */
+enum { DLI_NEXT_MAX = 31 };
+
+struct dli_next {
+    int count;
+    int64_t number[DLI_NEXT_MAX];
+};
+
 /* An exchange with the server. Times are microseconds. */
 struct dli_wish {
     int64_t want, drop; /* grant numbers; 0: none. At least one is set */

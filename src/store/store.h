@@ -59,6 +59,14 @@ struct dli_exchange {
     int64_t delay;             /* added to the lease */
     int64_t lives;             /* a hold without a lease: the next renewal comes within this time; 0: it has a lease */
     struct dli_answer answer;  /* the result; repeats status and sent */
+    struct dli_next served;    /* FAIR: those that had the lock under drop; they leave the line */
+    struct dli_next next;      /* FAIR, a result: those that may have the lock under want. A token is reserved for each */
+};
+
+/* A grant that was pushed. seq: the probe that the server knew. token: the first of those reserved. next: as above. */
+struct dli_pushed {
+    int64_t seq, token, tokens;
+    struct dli_next next;
 };
 
 struct dli_renewal {
@@ -186,8 +194,7 @@ struct dli_store_hooks {
     void (*subscribed)(void *owner, const struct dli_message_target *target);
     void (*unsubscribed)(void *owner, const struct dli_message_target *target); /* the subscription has ended */
     void (*hint)(void *owner, const struct dli_message_target *target);         /* the lock may have become free */
-    /* The lock was granted: the first of the tokens that are reserved with it, and how many they are. */
-    void (*granted)(void *owner, const struct dli_message_target *target, int64_t seq, int64_t token, int64_t tokens);
+    void (*granted)(void *owner, const struct dli_message_target *target, const struct dli_pushed *grant);
     void (*gate)(void *owner, const struct dli_message_target *target, int64_t ms); /* closed for this time; 0: open */
     void (*log)(void *owner, dlock_status status, const char *text);                /* any lane's thread */
 };

@@ -37,14 +37,15 @@ static void hint(void *owner, const struct dli_message_target *lock)
     note(owner, lock, TOLD_HINT);
 }
 
-static void granted(void *owner, const struct dli_message_target *lock, int64_t seq, int64_t token, int64_t tokens)
+static void granted(void *owner, const struct dli_message_target *lock, const struct dli_pushed *grant)
 {
     struct heard *heard = note(owner, lock, TOLD_GRANT);
 
-    REQUIRE(seq >= 0 && token >= 0 && tokens > 0 && lock->number > 0);
-    heard->seq = seq;
-    heard->token = token;
-    heard->tokens = tokens;
+    REQUIRE(grant->seq >= 0 && grant->token >= 0 && grant->tokens > 0 && lock->number > 0);
+    REQUIRE(grant->next.count >= 0 && grant->next.count <= DLI_NEXT_MAX);
+    heard->seq = grant->seq;
+    heard->token = grant->token;
+    heard->tokens = grant->tokens;
 }
 
 static void gate(void *owner, const struct dli_message_target *lock, int64_t ms)

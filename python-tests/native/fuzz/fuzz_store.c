@@ -30,10 +30,10 @@ static void note_target(void *owner, const struct dli_message_target *target)
     REQUIRE(dli_kind_find(target->family) && target->number >= 0 && target->size < 1 << 20);
 }
 
-static void granted(void *owner, const struct dli_message_target *target, int64_t seq, int64_t token, int64_t tokens)
+static void granted(void *owner, const struct dli_message_target *target, const struct dli_pushed *grant)
 {
     note_target(owner, target);
-    REQUIRE(seq >= 0 && token >= 0 && tokens > 0);
+    REQUIRE(grant->seq >= 0 && grant->token >= 0 && grant->tokens > 0);
 }
 
 static void gate(void *owner, const struct dli_message_target *target, int64_t ms)

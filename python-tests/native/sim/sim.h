@@ -9,7 +9,7 @@
  *   sim_driver.c  stands in for the watchdog             sim_owner.c    callers of the library
  *   sim_forget.c  a server that loses all of its memory
  *   sim_transfer.c  longer leases, grants that move to another process
- *   sim_kinds.c, sim_kinds_check.c  worlds of other kinds than the mutex
+ *   sim_kinds.c, sim_kinds_check.c  worlds of other kinds than the mutex; sim_turns.c: turns of a fair lock in memory
  *   sim_redisson.c  foreign clients                  sim_check.c, sim_claims.c  the invariants
  *   sim_store.c, sim_commands.c, sim_zset.c, sim_script.c  the model of Redis; sim_replay.c compares it with a real one
  *
@@ -30,7 +30,8 @@ enum {
     SIM_PROCS = 6,
     SIM_FOREIGN = 2,
     SIM_PEERS = SIM_PROCS + SIM_FOREIGN,
-    SIM_LOCKS = 3,
+    SIM_LOCKS = 4,
+    SIM_SIDES = 3, /* machines of owners, in worlds where each owner has one */
     SIM_OWNERS = 4,
     SIM_SUBSCRIBERS = 256,
     SIM_BLOCKS = 4096,
@@ -76,7 +77,7 @@ enum sim_fault { SIM_FAULTS(SIM_FAULT_NAME) SIM_FAULT_COUNT };
 #undef SIM_FAULT_NAME
 
 /* The kind of lock in this world: --world. */
-enum sim_world { SIM_MUTEX, SIM_FAIR, SIM_RW, SIM_SEMAPHORE, SIM_PERMIT, SIM_WORLDS };
+enum sim_world { SIM_MUTEX, SIM_FAIR, SIM_RW, SIM_SEMAPHORE, SIM_PERMIT, SIM_TURNS, SIM_WORLDS };
 
 /* The choices of a seed, sim_plan.c. */
 struct sim_plan {
@@ -179,7 +180,8 @@ struct sim_request {
     int64_t stamp, attempt;
     int64_t ran_at; /* true time */
     struct dli_wish wish;
-    int rows; /* RENEW */
+    struct dli_next served; /* TURNS: those that the release names */
+    int rows;               /* RENEW */
     struct {
         int lock;
         int64_t number, lease, first;
@@ -219,6 +221,9 @@ struct sim_number {
     int64_t placed;      /* as of this round */
     int64_t excused;     /* until then the server may have it although nobody believes in it */
     int64_t wanted_at;   /* the last request that wants it ran then */
+    int left;            /* TURNS: a release said that it has had its turn */
+    int64_t had_at;      /* TURNS: it has had its turn then; 0: it has not */
+    int64_t follows[SIM_SIDES]; /* TURNS: when it was granted, these of its process came next in line */
 };
 
 struct sim_claim {
@@ -255,6 +260,11 @@ struct sim_side {
     int subscribed; /* subscribed to Redisson's channel */
     int giver;      /* whose grant is being adopted, or given back */
     int64_t given;  /* its number there */
+
+    /* TURNS, as in src/client: the last number wanted; the grant's number, and whom it may serve. */
+    int64_t wanted, turns;
+    int served;
+    struct dli_next next;
 };
 
 enum sim_red_state {

@@ -116,7 +116,6 @@ void sim_kinds_owner(const struct sim *s, int lock, int peer, int64_t number, ch
 int sim_kinds_keys(struct sim *s, const struct sim_request *request, struct sim_word *keys);
 int sim_kinds_held(struct sim *s, const struct sim_request *request); /* the server has what it requests */
 void sim_kinds_ran(struct sim *s, const struct sim_request *request, int held);
-void sim_fair_ran(struct sim *s, const struct sim_seen *before);
 void sim_kinds_step(struct sim *s);
 void sim_kinds_end(struct sim *s);
 int64_t sim_kinds_ends(struct sim *s, int lock, int peer, int64_t number); /* ms; -1: the server has it not */
@@ -126,6 +125,20 @@ int sim_kinds_side(struct sim *s, const struct sim_owner *owner);
 /* ---- turns in memory, sim_kinds.c */
 int sim_pass(struct sim *s, const struct sim_owner *owner); /* 1: the owner's grant went to another machine */
 void sim_check_passed(struct sim *s, const struct sim_claim *claim);
-int sim_shared(const struct sim *s); /* several may hold: the rules of the mutex do not apply */
+int sim_shared(const struct sim *s); /* every owner has a machine of its own: the rules of the mutex do not apply */
+
+/* ---- the fair lock, sim_turns.c */
+int sim_fair(const struct sim *s);
+void sim_fair_ran(struct sim *s, const struct sim_seen *before);
+int64_t sim_turns_end(struct sim *s, int peer, int64_t number); /* ms; -1: the server has it not */
+int sim_turns_side(const struct sim *s, const struct sim_peer *peer, int64_t number); /* whose number it is */
+void sim_turns_begin(struct sim_side *side, const char *text); /* a grant names the next ones */
+int sim_turns_next(struct sim *s, struct sim_peer *peer, int from, int to); /* whether to is the next one */
+void sim_turns_move(struct sim *s, struct sim_peer *peer, int from, int to);
+void sim_turns_tell(const struct sim *s, const struct sim_side *side, struct sim_request *request);
+void sim_turns_stray(struct sim *s, struct sim_peer *peer, int64_t number); /* granted, and nobody waits for it */
+void sim_turns_ran(struct sim *s, const struct sim_request *request, const struct sim_seen *before);
+void sim_turns_granted(struct sim *s, const struct sim_claim *claim);
+void sim_turns_over(struct sim *s);
 
 #endif

@@ -41,6 +41,8 @@ void sim_check_granted(struct sim *s, struct sim_claim *claim)
         return;
     if (sim_shared(s)) { /* grants of shared locks come in any order */
         sim_check_passed(s, claim);
+        if (s->world == SIM_TURNS)
+            sim_turns_granted(s, claim);
         return;
     }
     if (number->first == 0 || claim->token < number->first || claim->token > number->last)

@@ -4,7 +4,8 @@
  *
  * Driver mutants (--driver-mutant N): 10 a renewal that waits for the one in flight is sent even when its number was
  * released meanwhile; 13 no second probe once the subscription is there; 19 a request that is repeated with EVAL keeps
- * its old stamp (harmless, must pass).
+ * its old stamp (harmless, must pass); 20 the lock passes to a waiter that is not the next in line; 21 a release does not
+ * name those that were served.
  */
 #include "sim.h"
 
@@ -34,6 +35,9 @@ static void send_exchange(struct sim *s, struct sim_peer *peer, int lock, const 
     request->from_number = peer->side[lock].given;
     request->stamp = sim_clock(s, peer);
     request->attempt = wish->attempt;
+    if (wish->want)
+        peer->side[lock].wanted = wish->want;
+    sim_turns_tell(s, &peer->side[lock], request);
     peer->side[lock].exchange = request;
     dli_mutex_sent(&peer->side[lock].m, wish, request->stamp);
     sim_trace(s, "peer %d sends want %" PRId64 " drop %" PRId64 " mode %d seq %" PRId64, peer->index, wish->want,
@@ -283,6 +287,14 @@ static void count_answer(struct sim *s, struct sim_peer *peer, const struct sim_
         sim_violated(s, "wire: wrong kind of lock");
 }
 
+/* The tokens of a grant, and the next ones whom it may serve. */
+static void took_grant(const struct sim *s, struct sim_peer *peer, struct sim_side *side, const char *next)
+{
+    dli_spare_keep(&peer->spare, &side->m.tokens);
+    if (s->world == SIM_TURNS)
+        sim_turns_begin(side, next);
+}
+
 void sim_exchange_done(struct sim *s, struct sim_request *request)
 {
     struct sim_peer *peer = &s->peer[request->peer];
@@ -303,7 +315,7 @@ void sim_exchange_done(struct sim *s, struct sim_request *request)
     dli_mutex_answer(&side->m, &answer, sim_clock(s, peer));
     if (sim_shared(s) && answer.got == DLI_TRY_GRANTED && dli_mutex_owned(&side->m) &&
         request->wish.want == side->m.want.number)
-        dli_spare_keep(&peer->spare, &side->m.tokens);
+        took_grant(s, peer, side, request->result.text);
     sim_service(s, peer, request->lock);
 }
 
@@ -333,19 +345,37 @@ void sim_renewal_done(struct sim *s, struct sim_request *request)
 /* ---- messages and the line */
 
 /* A grant message: 1 if the text is one. */
-static int read_grant(const struct sim *s, const char *text, int64_t said[4], char name[64])
+static int read_grant(const struct sim *s, const char *text, int64_t said[4], char next[64], char name[64])
 {
-    said[3] = 1;
-    if (s->world == SIM_FAIR)
-        return sscanf(text, "fair %" SCNd64 " %" SCNd64 " %" SCNd64 " %63s", &said[0], &said[1], &said[2], name) == 4;
+    if (sim_fair(s))
+        return sscanf(text, "fair %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64 " %63s %63s", &said[0], &said[1],
+                      &said[2], &said[3], next, name) == 6;
     return sscanf(text, "grant %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64 " %63s", &said[0], &said[1], &said[2],
                   &said[3], name) == 5;
+}
+
+static void turns_pushed(struct sim *s, struct sim_peer *peer, const int64_t said[4], const char *next)
+{
+    int lock = sim_turns_side(s, peer, said[0]);
+    struct sim_side *side = &peer->side[lock];
+
+    if (side->exchange && side->exchange->wish.want == said[0])
+        sim_fired(s, SIM_PUSH_FIRST);
+    s->stats.pushed_grants++;
+    if (lock == s->plan.locks - 1) {
+        sim_turns_stray(s, peer, said[0]);
+    } else if (!dli_mutex_owned(&side->m)) {
+        dli_mutex_pushed(&side->m, said[0], said[1], said[2], said[3], sim_clock(s, peer));
+        if (dli_mutex_owned(&side->m))
+            took_grant(s, peer, side, next);
+    }
+    sim_service(s, peer, lock);
 }
 
 void sim_pushed(struct sim *s, struct sim_peer *peer, const struct sim_push *push)
 {
     int64_t number, said[4], ms, now = sim_clock(s, peer);
-    char name[64];
+    char name[64], next[64];
     int lock = push->lock;
 
     sim_trace(s, "peer %d is told: %s", peer->index, push->text);
@@ -355,9 +385,13 @@ void sim_pushed(struct sim *s, struct sim_peer *peer, const struct sim_push *pus
     }
     if (lock >= 0) {
         dli_mutex_probe(&peer->side[lock].m, now);
-    } else if (read_grant(s, push->text, said, name)) {
+    } else if (read_grant(s, push->text, said, next, name)) {
         for (lock = 0; lock < s->plan.locks - 1 && strcmp(s->lock[lock].name, name) != 0; lock++)
             ;
+        if (s->world == SIM_TURNS) {
+            turns_pushed(s, peer, said, next);
+            return;
+        }
         if (peer->side[lock].exchange && peer->side[lock].exchange->wish.want == said[0])
             sim_fired(s, SIM_PUSH_FIRST);
         s->stats.pushed_grants++;

@@ -2,14 +2,15 @@
  * sim_kinds.c: worlds of other kinds than the mutex (--world): names, scripts and arguments. All machines of a process
  * (its sides) are of one name, and every owner's hold has one of its own, as in the library. For a read-write lock a
  * process has one for a reader and two for writers, of two owners. A grant goes from one to the other in memory, as
- * src/client/pass.c does it. See sim.h; the rules are in sim_kinds_check.c.
+ * src/client/pass.c does it. See sim.h; the rules are in sim_kinds_check.c. "turns" is the fair lock with a machine for each
+ * owner, see sim_turns.c; in "fair" a process has one.
  */
 #include "sim.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-static const char *const worlds[SIM_WORLDS] = {"mutex", "fair", "rw", "semaphore", "permit"};
+static const char *const worlds[SIM_WORLDS] = {"mutex", "fair", "rw", "semaphore", "permit", "turns"};
 
 int sim_world_find(const char *name)
 {
@@ -22,6 +23,11 @@ int sim_world_find(const char *name)
 int sim_shared(const struct sim *s)
 {
     return s->world >= SIM_RW;
+}
+
+int sim_fair(const struct sim *s)
+{
+    return s->world == SIM_FAIR || s->world == SIM_TURNS;
 }
 
 int sim_writes(const struct sim *s, int lock)
@@ -43,14 +49,14 @@ void sim_kinds_plan(struct sim *s)
     struct sim_plan *plan = &s->plan;
 
     plan->foreign = plan->fenced = plan->operations = 0;
-    plan->owners = s->world == SIM_RW ? 2 : sim_shared(s) ? (int)sim_between(s, 1, SIM_LOCKS) : 1;
-    plan->locks = s->world == SIM_RW ? 3 : plan->owners;
+    plan->owners = s->world == SIM_RW ? 2 : sim_shared(s) ? (int)sim_between(s, 1, SIM_SIDES) : 1;
+    plan->locks = s->world == SIM_RW ? 3 : plan->owners + (s->world == SIM_TURNS);
     plan->procs = (int)sim_between(s, 3, SIM_PROCS);
     plan->chance[SIM_FORCE] = 0;
     plan->rules.handover_turns = sim_shared(s) ? plan->rules.handover_turns : 0;
     plan->rules.passes = sim_shared(s);
     plan->rules.separate = 1;
-    plan->rules.no_line = s->world != SIM_FAIR;
+    plan->rules.no_line = !sim_fair(s);
     if (s->world == SIM_SEMAPHORE || s->world == SIM_PERMIT) {
         plan->rules.permits = sim_between(s, 1, 2);
         plan->total = plan->rules.permits * sim_between(s, 1, 3);
@@ -71,11 +77,11 @@ void sim_kinds_name(struct sim *s, int index)
     snprintf(lock->gate, sizeof lock->gate, "dlock_gate:%s", tagged);
     snprintf(lock->once, sizeof lock->once, "dlock_once:%s", tagged);
     snprintf(lock->channel, sizeof lock->channel, "redisson_%s:%s",
-             s->world == SIM_FAIR ? "lock__channel"
+             sim_fair(s)          ? "lock__channel"
              : s->world == SIM_RW ? "rwlock"
                                   : "sc",
              tagged);
-    if (s->world == SIM_FAIR) {
+    if (sim_fair(s)) {
         snprintf(lock->line, sizeof lock->line, "redisson_lock_queue:%s", tagged);
         snprintf(lock->side, sizeof lock->side, "redisson_lock_timeout:%s", tagged);
         snprintf(lock->about, sizeof lock->about, "dlock_fair:%s", tagged);
@@ -105,9 +111,9 @@ void sim_kinds_open(struct sim *s)
 
 const char *sim_kinds_script(const struct sim *s, const struct sim_request *request)
 {
-    static const char *const acquire[] = {NULL, "fair_acquire", "read_acquire", "semaphore_acquire", "permit_acquire"};
-    static const char *const release[] = {NULL, "fair_release", "read_release", "semaphore_release", "permit_release"};
-    static const char *const renew[] = {NULL, "renew", "read_renew", "semaphore_renew", "permit_renew"};
+    static const char *const acquire[] = {NULL, "fair_acquire", "read_acquire", "semaphore_acquire", "permit_acquire", "fair_acquire"};
+    static const char *const release[] = {NULL, "fair_release", "read_release", "semaphore_release", "permit_release", "fair_release"};
+    static const char *const renew[] = {NULL, "renew", "read_renew", "semaphore_renew", "permit_renew", "renew"};
     int writes = sim_writes(s, request->lock);
 
     if (request->kind == SIM_RECLAIM)
@@ -158,7 +164,7 @@ int sim_kinds_keys(struct sim *s, const struct sim_request *request, struct sim_
         return count;
     }
     keys[count++] = sim_word(lock->fence);
-    if (s->world == SIM_FAIR) {
+    if (sim_fair(s)) {
         keys[count++] = sim_word(lock->line);
         keys[count++] = sim_word(lock->side);
         keys[count++] = sim_word(lock->about);
@@ -188,10 +194,13 @@ static int pass_to(struct sim *s, struct sim_peer *peer, int from, int to)
     struct dli_mutex *giver = &peer->side[from].m, *heir = &peer->side[to].m;
     int64_t now = sim_clock(s, peer), number = giver->want.number;
 
-    if (to == from || sim_writes(s, to) != sim_writes(s, from) || !dli_mutex_may_receive(heir, giver, now) ||
+    if (to == from || sim_writes(s, to) != sim_writes(s, from) ||
+        (s->world == SIM_TURNS && !sim_turns_next(s, peer, from, to)) || !dli_mutex_may_receive(heir, giver, now) ||
         !dli_spare_left(&peer->spare, peer->highest))
         return 0;
     sim_trace(s, "peer %d passes %" PRId64 " on from side %d to side %d", peer->index, number, from, to);
+    if (s->world == SIM_TURNS)
+        sim_turns_move(s, peer, from, to);
     dli_mutex_pass(giver, heir, dli_spare_take(&peer->spare), now);
     sim_number(s, peer, number)->lock = to;
     sim_service(s, peer, to);

@@ -1,5 +1,5 @@
 /*
- * sim_kinds_check.c: the rules of read-write locks and semaphores, and the order of the fair lock. See sim_kinds.c.
+ * sim_kinds_check.c: the rules of read-write locks and semaphores. See sim_kinds.c; the fair lock's are in sim_turns.c.
  *
  *   exclusion  a writer that believes it holds is alone; no more permits are believed in than there are
  *   ownership  a believed hold is on the server, for at least as long as its process will trust it
@@ -7,7 +7,6 @@
  *   permits    after every script the free permits and those taken are all there are
  *   fencing    a new grant has a higher token than any before; a repeated request gets the same token
  *   forgotten  a number on the server is one that its live process wants or drops
- *   order      the fair lock goes to the first in line
  *   liveness   in calm times every waiter is served in the end
  */
 #include "sim.h"
@@ -84,6 +83,8 @@ static int64_t permits_end(struct sim *s, int lock, int peer, int64_t number)
 
 int64_t sim_kinds_ends(struct sim *s, int lock, int peer, int64_t number)
 {
+    if (s->world == SIM_TURNS)
+        return sim_turns_end(s, peer, number);
     return s->world == SIM_RW ? read_or_write_ends(s, lock, peer, number) : permits_end(s, lock, peer, number);
 }
 
@@ -91,7 +92,7 @@ int64_t sim_kinds_ends(struct sim *s, int lock, int peer, int64_t number)
 
 int sim_kinds_held(struct sim *s, const struct sim_request *request)
 {
-    return s->world != SIM_FAIR && request->kind == SIM_EXCHANGE && request->wish.want &&
+    return sim_shared(s) && request->kind == SIM_EXCHANGE && request->wish.want &&
            sim_kinds_ends(s, request->lock, request->peer, request->wish.want) >= 0;
 }
 
@@ -144,7 +145,7 @@ void sim_kinds_ran(struct sim *s, const struct sim_request *request, int held)
         excuse(s, request, request->wish.want);
     for (int i = 0; request->kind == SIM_RENEW && i < request->rows; i++)
         excuse(s, request, request->row[i].number);
-    if (request->kind == SIM_EXCHANGE && request->wish.want && request->result.count > 1 &&
+    if (s->world != SIM_TURNS && request->kind == SIM_EXCHANGE && request->wish.want && request->result.count > 1 &&
         request->result.value[0] == 1)
         check_token(s, request, held);
     check_total(s);
@@ -193,6 +194,8 @@ static void check_exclusion(struct sim *s)
             check_holder(s, peer, k);
         }
     }
+    if (s->world == SIM_TURNS && holders[0] > 1)
+        sim_violated(s, "exclusion: %" PRId64 " holders of a fair lock", holders[0]);
     if (s->world == SIM_RW && (holders[1] > 1 || (holders[1] && holders[0])))
         sim_violated(s, "exclusion: %" PRId64 " writers and %" PRId64 " readers", holders[1], holders[0]);
     if (s->plan.total && holders[0] * s->plan.rules.permits > s->plan.total)
@@ -304,6 +307,8 @@ void sim_kinds_end(struct sim *s)
 {
     struct sim_key *left;
 
+    if (s->world == SIM_TURNS)
+        sim_turns_over(s);
     if (s->world == SIM_SEMAPHORE) {
         s->now += s->plan.rules.lives + SIM_SECOND;
         reclaim(s);
@@ -317,63 +322,4 @@ void sim_kinds_end(struct sim *s)
         if (key->expires < 0 && s->world == SIM_RW)
             sim_violated(s, "left over: %.*s has no TTL", key->name.size, key->name.at);
     }
-}
-
-/* ---- the fair lock: what the rules of the mutex do not cover */
-
-/* The number of a wire id; NULL when it is not one. */
-static struct sim_number *number_of(struct sim *s, const struct sim_text *id)
-{
-    char digits[SIM_TEXT_MAX + 1];
-
-    memcpy(digits, id->at, id->size);
-    digits[id->size] = '\0';
-    for (int i = 0; id->size > 37 && i < s->plan.procs; i++)
-        if (memcmp(id->at, s->peer[i].uuid, 36) == 0)
-            return sim_number(s, &s->peer[i], strtoll(digits + 37, NULL, 10));
-    return NULL;
-}
-
-/* The place of a number in the order of arrival; 0: it is not known to be in line. */
-static int64_t place(const struct sim *s, const struct sim_number *number)
-{
-    return number && number->placed == s->round ? number->place : 0;
-}
-
-static void give_places(struct sim *s, const struct sim_key *key)
-{
-    for (int i = 0; key && i < key->count; i++) {
-        struct sim_number *number = number_of(s, &key->fields[i].name);
-
-        if (!number || number->placed == s->round + 1)
-            continue;
-        if (!place(s, number))
-            number->place = ++s->places;
-        number->placed = s->round + 1;
-    }
-}
-
-/* A waiter that is in line or remembered has a place. One that was silent until it was forgotten joins at the end. */
-static void note_places(struct sim *s)
-{
-    give_places(s, find(s, s->lock[0].line));
-    give_places(s, find(s, s->lock[0].about));
-    s->round++;
-}
-
-void sim_fair_ran(struct sim *s, const struct sim_seen *before)
-{
-    struct sim_seen after = sim_look(s, 0);
-    struct sim_key *line = find(s, s->lock[0].line);
-    int64_t own = after.peer >= 0 ? place(s, sim_number(s, &s->peer[after.peer], after.number)) : 0;
-
-    if (after.peer >= 0 && (after.peer != before->peer || after.number != before->number))
-        for (int i = 0; line && i < line->count; i++) {
-            int64_t other = place(s, number_of(s, &line->fields[i].name));
-
-            if (other && (!own || other < own))
-                sim_violated(s, "order: peer %d gets the lock, %.*s came before", after.peer, line->fields[i].name.size,
-                             line->fields[i].name.at);
-        }
-    note_places(s);
 }

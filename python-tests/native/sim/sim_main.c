@@ -191,7 +191,7 @@ static int applies(int fault, int world, int forgets)
     if (fault == SIM_FORCE)
         return world == SIM_MUTEX;
     if (fault == SIM_PUSH_FIRST)
-        return world <= SIM_FAIR;
+        return world <= SIM_FAIR || world == SIM_TURNS;
     return 1;
 }
 

@@ -277,6 +277,8 @@ static void lay_flat(lua_State *lua, struct sim_result *result, int depth)
     if (type == LUA_TNUMBER || (type == LUA_TBOOLEAN && lua_toboolean(lua, -1))) {
         if (result->count < SIM_VALUES_MAX)
             result->value[result->count++] = type == LUA_TNUMBER ? (int64_t)lua_tonumber(lua, -1) : 1;
+    } else if (type == LUA_TSTRING) {
+        snprintf(result->text, sizeof result->text, "%s", lua_tostring(lua, -1));
     } else if (type == LUA_TTABLE && depth < 4) {
         for (int i = 1;; i++) {
             lua_rawgeti(lua, -1, i);
@@ -293,6 +295,7 @@ void sim_script_run(struct sim_scripts *scripts, int index, const struct sim_wor
                     const struct sim_word *args, int arg_count, struct sim_result *result)
 {
     result->count = 0;
+    result->text[0] = '\0';
     result->error = run(scripts, index, keys, key_count, args, arg_count) != 0;
     if (result->error)
         snprintf(result->text, sizeof result->text, "%s", lua_tostring(scripts->lua, -1));

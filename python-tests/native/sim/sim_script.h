@@ -11,7 +11,7 @@ enum { SIM_SCRIPTS_MAX = 40, SIM_VALUES_MAX = 16 };
 
 /* The reply of a script: arrays are flattened, nil and texts are left out. */
 struct sim_result {
-    int error; /* text is the error */
+    int error; /* text is the error; else the last text of the reply */
     char text[120];
     int count;
     int64_t value[SIM_VALUES_MAX];

@@ -52,6 +52,15 @@ static void add_try(struct sim *s, struct args *args, struct sim_peer *peer, con
     add_number(args, wish->seq);
 }
 
+static void add_served(struct args *args, const struct dli_next *served)
+{
+    char *text = args->text[args->count], *at = text;
+
+    for (int i = 0; i < served->count; i++)
+        at += sprintf(at, "%" PRId64 ",", served->number[i]);
+    args->word[args->count++] = sim_word(text);
+}
+
 static const char *script_of(const struct sim *s, const struct sim_request *request)
 {
     static const char *const names[] = {"", "renew", "force", "", "red_acquire", "red_renew", "red_release"};
@@ -98,7 +107,9 @@ static void fill_args(struct sim *s, const struct sim_request *request, struct a
             add_number(args, wish->listening);
         add_number(args, wish->rest / SIM_MS);
         add_number(args, wish->doubt);
-        if (!wish->want)
+        if (!wish->want && request->served.count)
+            add_served(args, &request->served);
+        else if (!wish->want && !sim_fair(s))
             add_number(args, wish->permits);
     } else if (request->kind == SIM_RENEW) {
         if (request->operation == SIM_OPERATION_ADOPT)
@@ -205,7 +216,7 @@ struct sim_seen sim_look(struct sim *s, int index)
     if (key)
         seen.fence = number_in(&key->value, 0);
     key = sim_find_key(&s->store, sim_word(lock->name));
-    if (!key || sim_shared(s))
+    if (!key || (sim_shared(s) && s->world != SIM_TURNS))
         return seen;
     if (key->count != 1)
         sim_violated(s, "exclusion: %d owners in the hash of %s", key->count, lock->name);
@@ -235,7 +246,7 @@ static void tick(struct sim *s)
 {
     int64_t now = sim_server_clock(s);
 
-    if (s->plan.chance[SIM_FORGET] || s->forgets)
+    if (s->plan.chance[SIM_FORGET] || s->forgets || s->world == SIM_TURNS)
         s->ran_at = now > s->ran_at ? now : now + 1;
 }
 
@@ -289,6 +300,8 @@ void sim_execute(struct sim *s, struct sim_request *request)
         sim_violated(s, "script %s failed: %s", script_of(s, request), request->result.text);
     check_stray(s, request);
     if (sim_shared(s)) {
+        if (s->world == SIM_TURNS)
+            sim_turns_ran(s, request, &before[0]);
         sim_kinds_ran(s, request, held);
         return;
     }

@@ -17,7 +17,7 @@ struct encoder {
     const struct dli_wire *wire;
     const struct dli_request *request;
     const struct dli_wish *wish;
-    char want[DLI_ID_MAX], drop[DLI_ID_MAX], key[DLI_HOLD_KEY_MAX];
+    char want[DLI_ID_MAX], drop[DLI_ID_MAX], key[DLI_HOLD_KEY_MAX], served[DLI_NEXT_TEXT];
     struct dli_args args;
 };
 
@@ -58,6 +58,7 @@ static void add_try(struct encoder *encoder)
 
 static void say_release(struct encoder *encoder, int full)
 {
+    const struct dli_next *served = &encoder->request->exchange.served;
     struct dli_args *args = &encoder->args;
 
     begin_owned(encoder, encoder->wire->release, full, encoder->drop);
@@ -65,10 +66,12 @@ static void say_release(struct encoder *encoder, int full)
     dli_args_channel(args, encoder->request->place);
     add_listening(args, encoder->wish);
     dli_args_number(args, (encoder->wish->rest + MS - 1) / MS);
-    if (encoder->request->kind->slots || encoder->wish->doubt)
+    if (encoder->request->kind->slots || encoder->wish->doubt || served->count)
         dli_args_number(args, encoder->wish->doubt);
     if (encoder->request->kind->slots)
         dli_args_number(args, encoder->wish->permits);
+    if (served->count)
+        dli_args_text(args, dli_next_write(encoder->served, served));
 }
 
 static void say_pass(struct encoder *encoder, int full)

@@ -50,6 +50,15 @@ size_t dli_pattern(char *out, const char *pattern, const struct dli_place *place
 /* Write Redisson's key of one read hold: T(N):id:rwlock_timeout:1. Returns its size. */
 size_t dli_hold_key(char out[DLI_HOLD_KEY_MAX], const struct dli_place *place, const char *id);
 
+/*
+ * Numbers in a line as text, "7,9,12,". Write: returns out. Read: at most DLI_NEXT_MAX; the last comma may be missing.
+ * 0: not such a text, and next is empty.
+ */
+enum { DLI_NEXT_TEXT = 21 * DLI_NEXT_MAX + 1 };
+
+const char *dli_next_write(char out[DLI_NEXT_TEXT], const struct dli_next *next);
+int dli_next_read(struct dli_next *next, const char *text, size_t size);
+
 /* Room for the channel of a lock, or of one waiter. */
 enum { DLI_CHANNEL_MAX = DLI_NAME_MAX + DLI_OWNER_MAX + 64 };
 

@@ -108,7 +108,8 @@ static int64_t micros(int64_t ms)
 }
 
 /*
- * {1, token, tokens, permits left, ms} granted, {0, ms, foreign, ...} held, {-1} another kind, {-2} closed gate,
+ * {1, token, tokens, permits left, ms} or {1, token, tokens, next} granted, {0, ms, foreign, ...} held, {-1} another kind,
+ * {-2} closed gate,
  * {-3, ms} quarantine. foreign is 2 when the id gets nothing any more. ms: until the first lease ends.
  */
 static int decode_try(const struct dli_reply *reply, int64_t most, struct dli_answer *answer, dlock_error *box)
@@ -154,6 +155,16 @@ static int decode_pass(const struct dli_reply *reply, int64_t most, struct dli_a
     return decode_try(&reply->items[1], most, answer, box);
 }
 
+/* The waiters that are next come behind the tokens, and one token is reserved for each. */
+static int decode_next(const struct dli_reply *reply, const struct dli_answer *answer, struct dli_next *next)
+{
+    const struct dli_reply *text = reply->type == DLI_REPLY_ARRAY && reply->size > 3 ? &reply->items[3] : NULL;
+
+    if (answer->got != DLI_TRY_GRANTED || !text || text->type != DLI_REPLY_TEXT)
+        return 1;
+    return dli_next_read(next, text->text, text->size) && next->count == answer->tokens - 1;
+}
+
 static dlock_status decode_exchange(const struct dli_reply *reply, struct dli_request *request)
 {
     const struct dli_wish *wish = &request->exchange.wish;
@@ -172,7 +183,8 @@ static dlock_status decode_exchange(const struct dli_reply *reply, struct dli_re
         if (is_lease_refused(said))
             return refuse_lease(said, request);
         good = wish->drop ? decode_pass(reply, most, answer, request->reason)
-                          : decode_try(reply, most, answer, request->reason);
+                          : decode_try(reply, most, answer, request->reason) &&
+                                decode_next(reply, answer, &request->exchange.next);
     }
     if (good && answer->got == DLI_TRY_GRANTED && answer->token < request->above)
         return dli_fail_forgot(request->reason, answer->token, request->above - 1);

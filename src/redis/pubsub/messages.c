@@ -81,15 +81,31 @@ static int64_t number(const char **at, const char *end)
     return value;
 }
 
-/* A grant. A mutex gets several tokens: their number follows the first token. */
+/* Read the waiters that are next, and the space behind them. 0: they are not there. */
+static int next(const char **at, const char *end, struct dli_next *out)
+{
+    const char *space = memchr(*at, ' ', (size_t)(end - *at)), *from = *at;
+
+    if (!space)
+        return 0;
+    *at = space + 1;
+    return dli_next_read(out, from, (size_t)(space - from));
+}
+
+/* A grant. The number of tokens follows the first token. A fair lock's says who is next, with a token for each. */
 static void granted(const struct dli_store *store, int32_t family, const char *at, const char *end)
 {
-    int64_t id = number(&at, end), seq = number(&at, end), token = number(&at, end);
-    int64_t tokens = family == DLOCK_KIND_MUTEX ? number(&at, end) : 1;
-    struct dli_message_target target = {family, at, (size_t)(end - at), id};
+    int64_t id = number(&at, end);
+    struct dli_pushed grant = {.seq = number(&at, end)};
+    struct dli_message_target target;
 
-    if (id > 0 && seq >= 0 && token >= 0 && tokens > 0)
-        store->hooks->granted(store->owner, &target, seq, token, tokens);
+    grant.token = number(&at, end);
+    grant.tokens = number(&at, end);
+    if (family == DLOCK_KIND_FAIR && (!next(&at, end, &grant.next) || grant.next.count != grant.tokens - 1))
+        return;
+    target = (struct dli_message_target){family, at, (size_t)(end - at), id};
+    if (id > 0 && grant.seq >= 0 && grant.token >= 0 && grant.tokens > 0)
+        store->hooks->granted(store->owner, &target, &grant);
 }
 
 /* A turn of foreign clients ends soon: the lock may be free. */

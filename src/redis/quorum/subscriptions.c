@@ -47,13 +47,11 @@ static void hint(void *owner, const struct dli_message_target *target)
     node->quorum->store.hooks->hint(node->quorum->store.owner, target);
 }
 
-static void granted(void *owner, const struct dli_message_target *target, int64_t seq, int64_t token, int64_t tokens)
+static void granted(void *owner, const struct dli_message_target *target, const struct dli_pushed *grant)
 {
     (void)owner;
     (void)target;
-    (void)seq;
-    (void)token;
-    (void)tokens;
+    (void)grant;
 }
 
 static void gate(void *owner, const struct dli_message_target *target, int64_t ms)

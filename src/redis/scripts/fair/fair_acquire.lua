@@ -1,16 +1,16 @@
 -- Acquire the fair lock, or stand in line. The same owner id sent twice gets the same grant.
--- Returns {1, token}; {0, ms until the next probe or -1, 1 when a client of Redisson's comes before}; {-1}: keys of
--- another kind; {-2}: the gate is closed.
+-- Returns {1, token, tokens, next}: see give() in fair_line.lua; {0, ms until the next probe or -1, 1 when a client of
+-- Redisson's comes before}; {-1}: keys of another kind; {-2}: the gate is closed.
 -- ARGV: owner, lease, block, mode (0 try, 1 line, 2 line and poll), listening, beat, keep, seq, channel
 local channel = ARGV[9]
 --@include fair_base.lua
-local own, want = ARGV[1], { lease = ARGV[2], keep = ARGV[7] }
+local own, want = ARGV[1], { lease = ARGV[2], block = tonumber(ARGV[3]), keep = ARGV[7] }
 
 -- The usual case comes first, before the functions of the line are made: nobody holds the lock and nobody waits.
 if call('EXISTS', lock, queue, timeouts, about, gate, tombs) == 0 and ask('STRLEN', fence) then
   local token = reserve(want.keep)
   hold(own, want.lease, token)
-  return { 1, token }
+  return { 1, token, 1 }
 end
 
 --@include shared/buried.lua
@@ -23,9 +23,9 @@ local function again(told)
   keep_for(about, 2 * want.lease)
   local owner, token = (told or ''):match('^(%S+) (%d+)$')
   if owner == own then
-    return { 1, tonumber(token) }
+    return { 1, tonumber(token), 1 }
   end
-  return { 1, reserved(want.keep) }
+  return { 1, reserved(want.keep), 1 }
 end
 
 local function look(first, score, known, holder)
@@ -46,9 +46,12 @@ local function look(first, score, known, holder)
     end
     return { 0, place == true and -1 or left, tonumber(foreign) }
   end
-  local who, token = hand_on(own, want)
+  local who, token, tokens, next_ones = hand_on(own, want)
+  if not who then
+    token, tokens, next_ones = give(own, want, nil, true)
+  end
   if not who or who == own then
-    return { 1, token or give(own, want, nil, true) }
+    return { 1, token, tokens, next_ones }
   end
   if not ours(who) then
     return { 0, place == true and -1 or math.min(25 * (place or 2), 100), 1 }
@@ -76,7 +79,7 @@ if call('EXISTS', gate) == 1 then
   leave(own)
   return { -2 }
 end
-if buried(tombs, own) then
+if buried(tombs, own, own) then
   return { 0, -1, 0 }
 end
 return look(first, score, known, holders[1])

@@ -7,6 +7,8 @@
 --   STALLED  one that is subscribed and leaves a free lock alone for so long is removed, too
 --   UNSEEN   without a probe for so long, it is unknown what happened
 local PLACE, PATIENCE, SILENT, CALLED, STALLED, UNSEEN, DAY = 60000, 300000, 2000, 300, 10000, 3000, 86400000
+-- A grant names so many waiters at most that come next.
+local NEXT = 31
 
 local function ours(owner)
   return owner:sub(15, 15) == '8'
@@ -224,9 +226,24 @@ local function nudge()
   end
 end
 
--- Give the free lock to first, and return its token. after: the waiter behind it. saw: "?" if there.
+-- The numbers of the waiters behind the first one, most at most, while they are of the same process.
+local function next_of(first, most)
+  local next_ones, numbers = call('LRANGE', queue, 1, math.min(most, NEXT)), {}
+  for i = 1, #next_ones do
+    if client(next_ones[i]) ~= client(first) then
+      break
+    end
+    numbers[i] = next_ones[i]:sub(38)
+  end
+  return numbers
+end
+
+-- Give the free lock to first. Returns its token; the number of tokens that are reserved; and the numbers of the next
+-- waiters, as "7,9,12", that may have it in turn without the server: each has a token, and the release names those that
+-- had it. after: the waiter behind it. saw: "?" if there.
 local function give(first, told, after, saw)
-  local token = reserve(told.keep)
+  local numbers = after and told.block > 1 and next_of(first, told.block - 1) or {}
+  local token, tokens = reserve(told.keep, #numbers + 1)
   forget(first)
   hold(first, told.lease, token)
   if after and not ours(after) then
@@ -234,12 +251,12 @@ local function give(first, told, after, saw)
   elseif saw then
     see_held()
   end
-  return token
+  return token, tokens, table.concat(numbers, ',', 1, tokens - 1)
 end
 
 -- The lock is free: the first living waiter gets it and is told. A client of Redisson's is told to come. own: the
 -- caller, if it waits; it gets the reply instead of a message, and what it wants now. Returns the first waiter, nil
--- when nobody waits; and the token.
+-- when nobody waits; and what give() returns.
 local function hand_on(own, want)
   local first, told, after, saw = head(own, true)
   if not first then
@@ -257,8 +274,10 @@ local function hand_on(own, want)
     return first, give(first, want, after, saw)
   end
   if gate and call('EXISTS', gate) == 0 then
-    local token = give(first, told, after, saw)
-    call('PUBLISH', ear(first), 'fair ' .. first:sub(38) .. ' ' .. told.seq .. ' ' .. text(token) .. ' ' .. lock)
+    local token, tokens, next_ones = give(first, told, after, saw)
+    call('PUBLISH', ear(first), table.concat({
+      'fair', first:sub(38), told.seq, text(token), text(tokens), next_ones .. ',', lock,
+    }, ' '))
     return first, token
   end
   return first

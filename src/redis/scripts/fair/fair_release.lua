@@ -1,16 +1,34 @@
 -- Release the fair lock, or leave the line. Returns 1 when owner held it, 0 when not. Harmless when repeated.
 -- ARGV: owner, channel, listening, rest: ms the lock stays taken, then it is free, doubt: "1" where a request for the
--- owner may still be under way
+-- owner may still be under way, served: the numbers of waiters of the same process that had the lock under this grant,
+-- as "7,9,12,"
 local channel = ARGV[2]
 --@include fair_base.lua
 local owner, rest = ARGV[1], tonumber(ARGV[4]) or 0
 
+-- They leave the line. One of them may have got the lock from the server, when it ended there before it was released.
+local function leave_served(numbers)
+  local ids, removed = {}, 0
+  for number in numbers:gmatch('%d+') do
+    ids[#ids + 1] = owner:sub(1, 37) .. number
+  end
+  for i = 1, #ids do
+    if ask('ZREM', timeouts, ids[i]) == 1 then
+      ask('LREM', queue, 1, ids[i])
+      removed = 1
+    end
+  end
+  ask('HDEL', about, unpack(ids))
+  return (ask('HDEL', lock, unpack(ids)) or 0) + removed > 0
+end
+
 -- A read or write hold of Redisson's that has entered the hash stays, and none of ours gets in.
 local held = ask('HDEL', lock, owner) == 1
+local left = ARGV[6] and leave_served(ARGV[6])
 if ARGV[5] == '1' and ask('HLEN', tombs) then
   local about = tombs
   --@include shared/bury.lua
-  bury(owner)
+  bury(owner, owner)
 end
 if held and call('EXISTS', lock) == 1 then
   return 1
@@ -45,4 +63,7 @@ if held then
   return 1
 end
 try(leave, owner)
+if left and call('EXISTS', lock) == 0 then
+  try(hand_on)
+end
 return 0

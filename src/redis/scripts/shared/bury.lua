@@ -18,10 +18,10 @@ local function tidy()
   redis.call('HSET', about, TOMB .. '*', found[1])
 end
 
--- For BURIED ms the owner's number and all lower ones get nothing. HDEL comes first: a full server refuses HSET as the
--- first write of a script.
-local function bury(owner)
-  local field = TOMB .. owner:sub(1, 36)
+-- For BURIED ms the owner gets nothing; without whose, its client's lower numbers get nothing either. HDEL comes first: a
+-- full server refuses HSET as the first write of a script.
+local function bury(owner, whose)
+  local field = TOMB .. (whose or owner:sub(1, 36))
   local number = math.max(tonumber(owner:sub(38)), tombstone(about, field) or 0)
   redis.call('HDEL', about, field)
   redis.call('HSET', about, field, text(number) .. ' ' .. text(millis() + BURIED))
