@@ -76,6 +76,7 @@ static void entry_free(struct dli_entry *entry)
     if (!entry->parent && entry->place)
         ops->place_free(entry->place);
     dli_waitlist_free(entry->waitlist);
+    dli_active_fini(&entry->m);
     pthread_mutex_destroy(&entry->mutex);
     free(entry->reason);
     free(entry->adoption);
@@ -386,6 +387,7 @@ void dli_entry_pump(struct dli_entry *entry, int64_t now)
         free(entry->adoption);
         entry->adoption = NULL;
     }
+    dli_active_trim(&entry->m);
     if (!dli_mutex_idle(&entry->m))
         return;
     if (!dli_entry_handled(entry))

@@ -117,7 +117,7 @@ static int prepare(struct dli_entry *entry, const struct dli_wish *wish, int64_t
     request->kind = entry->kind;
     request->place = entry->place;
     request->repeatable = 1;
-    request->above = dli_mutex_owned(&entry->m) || entry->m.tokens.forgot ? 0 : entry->m.tokens.end;
+    request->above = dli_mutex_owned(&entry->m) || entry->m.forgot ? 0 : entry->m.tokens.end;
     request->context = entry;
     request->exchange.wish = *wish;
     request->exchange.keep_ms = entry->rules->keep_ms;

@@ -41,7 +41,7 @@ static void join_subscription(struct dli_entry *entry)
     if (!since)
         return;
     entry->m.line.listening = 1;
-    if (since >= entry->m.sent.stamp)
+    if (since >= entry->m.active->sent.stamp)
         dli_mutex_probe(&entry->m, dli_now());
 }
 

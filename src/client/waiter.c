@@ -133,11 +133,12 @@ dlock_status dli_waiter_overdue(const struct dli_waiter *waiter)
 {
     if (waiter->claim.state == DLI_CLAIM_LEAVING)
         return DLOCK_UNKNOWN_OUTCOME;
-    if (waiter->entry->m.probe.failure != DLOCK_OK)
-        return waiter->entry->m.probe.failure;
+    if (waiter->entry->m.active->failure != DLOCK_OK)
+        return waiter->entry->m.active->failure;
     if (waiter->claim.patient)
         return DLOCK_TIMED_OUT;
-    return waiter->entry->m.sent.in_flight ? DLOCK_UNREACHABLE : DLOCK_BUSY; /* a mere try waits for one answer only */
+    return waiter->entry->m.active->sent.in_flight ? DLOCK_UNREACHABLE
+                                                   : DLOCK_BUSY; /* a mere try waits for one answer only */
 }
 
 static void wait_over(struct dli_timer *timer, int64_t now)

@@ -37,7 +37,7 @@ static int has_own_turn(const struct dli_mutex *m, int64_t now)
 /* The first waiter gets the next turn, if the grant has the lease that it requests. */
 static int pass(struct dli_mutex *m, int64_t now)
 {
-    struct dli_claim *next = DLI_OBJECT(m->waiting.next, struct dli_claim, link);
+    struct dli_claim *next = DLI_OBJECT(m->active->waiting.next, struct dli_claim, link);
 
     if (!has_own_turn(m, now) || !next->renew || next->lease != m->grant.lease)
         return 0;
@@ -69,7 +69,7 @@ void dli_mutex_take_up(struct dli_mutex *m, int64_t now)
         m->handover.linger_until = 0;
     else
         dli_mutex_stop_linger(m, now);
-    m->want.at = now;
+    m->active->want_at = now;
 }
 
 void dli_mutex_stop_linger(struct dli_mutex *m, int64_t now)
@@ -87,16 +87,16 @@ int dli_mutex_may_pass(const struct dli_mutex *m, int64_t owner, int64_t now)
     const struct dli_claim *holder = m->holder;
 
     return m->rules->passes && holder && holder->owner == owner && holder->count == 1 &&
-           !(m->sent.in_flight && m->sent.wish.want == m->want.number) && now >= dli_mutex_rests_until(holder) &&
-           has_turn(m, now);
+           !(m->active->sent.in_flight && m->active->sent.wish.want == m->want.number) &&
+           now >= dli_mutex_rests_until(holder) && has_turn(m, now);
 }
 
 int dli_mutex_may_receive(const struct dli_mutex *m, const struct dli_mutex *from, int64_t now)
 {
-    const struct dli_claim *next = DLI_OBJECT(m->waiting.next, struct dli_claim, link);
+    const struct dli_claim *next = DLI_OBJECT(m->active->waiting.next, struct dli_claim, link);
 
     return m->waiters > 0 && !m->closed && now >= m->gate_until && m->want.state <= DLI_WANT_FRESH &&
-           !m->sent.in_flight && !m->drop.number && !m->adopting && now < next->until &&
+           !m->active->sent.in_flight && !m->drop.number && !m->adopting && now < next->until &&
            next->renew == from->holder->renew && next->lease == from->grant.lease;
 }
 
@@ -110,8 +110,9 @@ static void move_grant(struct dli_mutex *from, struct dli_mutex *to, int64_t now
     if (to->renewing.in_flight)
         to->renewing.at = now;
     to->renewing.in_flight = 0;
-    to->probe.failure = DLOCK_OK;
-    to->probe.retries = 0;
+    to->active->want_at = from->active->want_at;
+    to->active->failure = DLOCK_OK;
+    to->active->retries = 0;
     to->line.listen = 0;
     dli_mutex_forget_want(from);
     from->probe.at = now;
@@ -119,7 +120,7 @@ static void move_grant(struct dli_mutex *from, struct dli_mutex *to, int64_t now
 
 void dli_mutex_pass(struct dli_mutex *from, struct dli_mutex *to, int64_t token, int64_t now)
 {
-    struct dli_claim *next = DLI_OBJECT(to->waiting.next, struct dli_claim, link);
+    struct dli_claim *next = DLI_OBJECT(to->active->waiting.next, struct dli_claim, link);
 
     from->holder->state = DLI_CLAIM_DONE;
     from->holder = NULL;

@@ -128,7 +128,7 @@ static void send(struct world *w)
 
     if (w->over || !dli_mutex_wish(&w->m, w->line, w->now, &wish))
         return;
-    REQUIRE(!w->m.sent.in_flight && (wish.want || wish.drop) && wish.want != wish.drop && wish.lease >= 0);
+    REQUIRE(!w->m.active->sent.in_flight && (wish.want || wish.drop) && wish.want != wish.drop && wish.lease >= 0);
     REQUIRE(!wish.want || (wish.want == w->m.want.number && wish.want <= w->numbers && wish.block >= 1));
     REQUIRE(!wish.drop || wish.drop == w->m.drop.number);
     REQUIRE(!(w->rules.separate && wish.want && wish.drop));
@@ -150,6 +150,7 @@ static void pump(struct world *w)
         REQUIRE(w->renewing == w->m.want.number && dli_mutex_owned(&w->m));
         dli_mutex_renewing(&w->m);
     }
+    dli_active_trim(&w->m);
 }
 
 /* ---- the rules */
@@ -176,14 +177,14 @@ static void check_claims(const struct world *w)
         held += claim->state == DLI_CLAIM_HELD;
         waiting += claim->state == DLI_CLAIM_WAITING;
         REQUIRE(claim->state != DLI_CLAIM_HELD || (m->holder == claim && w->place[i] == HOLDING));
-        REQUIRE(claim->state != DLI_CLAIM_WAITING || in_list(&m->waiting, claim) == 1);
+        REQUIRE(claim->state != DLI_CLAIM_WAITING || in_list(&m->active->waiting, claim) == 1);
         for (int j = 0; j < i && claim->state == DLI_CLAIM_WAITING; j++) /* an owner waits once */
             REQUIRE(w->place[j] == FREE || w->claim[j].state != DLI_CLAIM_WAITING || w->claim[j].owner != claim->owner);
         REQUIRE(claim->state != DLI_CLAIM_LEAVING || m->leaving == claim);
         REQUIRE(claim->state != DLI_CLAIM_LOST || in_list(&m->lost, claim) == 1);
         REQUIRE(claim->state != DLI_CLAIM_IDLE && claim->state != DLI_CLAIM_DONE);
     }
-    REQUIRE(held <= 1 && held == (m->holder != NULL) && waiting == m->waiters && m->loose <= m->waiters);
+    REQUIRE(held <= 1 && held == (m->holder != NULL) && waiting == m->waiters && m->active->loose <= m->waiters);
     REQUIRE(dli_mutex_owned(m) || !m->holder);
     REQUIRE((m->want.state == DLI_WANT_NONE) == (m->want.number == 0));
     REQUIRE(!m->want.doubt || dli_mutex_known(m));
@@ -211,9 +212,9 @@ static void check_time(struct world *w)
         REQUIRE(at <= m->grant.limit);
     if (m->leaving)
         REQUIRE(at <= m->leaving->until);
-    if (m->waiters > 0 && !dli_mutex_owned(m) && !m->sent.in_flight)
+    if (m->waiters > 0 && !dli_mutex_owned(m) && !m->active->sent.in_flight && !m->adopting)
         REQUIRE(at != DLI_NEVER);
-    if (m->drop.number && !m->sent.in_flight)
+    if (m->drop.number && !m->active->sent.in_flight)
         REQUIRE(at != DLI_NEVER);
 }
 
@@ -314,11 +315,10 @@ static void adopt(struct world *w, struct fuzz *in, int64_t owner)
 
     if (!w->adopting) {
         w->adopting = dli_mutex_idle(&w->m) && !w->m.closed;
-        w->m.sent.in_flight |= w->adopting;
+        w->m.adopting = (int8_t)w->adopting;
         return;
     }
-    w->adopting = 0;
-    w->m.sent.in_flight = 0;
+    w->adopting = w->m.adopting = 0;
     if (fuzz_below(in, 4) == 0 || !(claim = fresh(w, in, owner)))
         return;
     claim->max_hold = DLI_NEVER;
@@ -351,7 +351,7 @@ static void answer(struct world *w, struct fuzz *in)
     unsigned how = fuzz_byte(in);
     int stays;
 
-    if (!w->m.sent.in_flight || w->adopting)
+    if (!w->m.active->sent.in_flight)
         return;
     said.repeated = (how & 1) != 0;
     said.released = (how & 2) != 0;
@@ -359,22 +359,23 @@ static void answer(struct world *w, struct fuzz *in)
         said.status = failures[fuzz_below(in, 8)];
         said.sent = (int)fuzz_below(in, 2);
         said.refused = said.sent && fuzz_below(in, 2);
-    } else if (w->m.sent.wish.want) {
+    } else if (w->m.active->sent.wish.want) {
         said.got = (enum dli_try)(1 + fuzz_below(in, 5));
         said.left = said.got == DLI_TRY_QUARANTINE || how & 8 ? (int64_t)fuzz_byte(in) * 100 * MS : -1;
         said.foreign = (how & 16) != 0;
         said.token = some_token(w, in);
-        said.tokens = 1 + (int64_t)fuzz_below(in, (unsigned)(w->m.sent.wish.block > 255 ? 255 : w->m.sent.wish.block));
+        said.tokens = 1 + (int64_t)fuzz_below(
+                              in, (unsigned)(w->m.active->sent.wish.block > 255 ? 255 : w->m.active->sent.wish.block));
     }
     said.spent = said.got != DLI_TRY_GRANTED && fuzz_below(in, 8) == 0;
-    if (said.got == DLI_TRY_GRANTED && w->m.sent.wish.want == w->m.want.number)
-        promise(w, most(w, w->m.sent.stamp, w->m.sent.wish.lease));
+    if (said.got == DLI_TRY_GRANTED && w->m.active->sent.wish.want == w->m.want.number)
+        promise(w, most(w, w->m.active->sent.stamp, w->m.active->sent.wish.lease));
     if (said.status != DLOCK_OK)
         stays = said.sent && !said.refused;
     else /* only who stands in line is remembered */
-        stays = said.got == DLI_TRY_HELD && w->m.sent.wish.mode != DLI_MODE_TRY && !w->rules.no_line;
+        stays = said.got == DLI_TRY_HELD && w->m.active->sent.wish.mode != DLI_MODE_TRY && !w->rules.no_line;
     if (!said.repeated && !stays)
-        forget_look(w, w->m.sent.wish.seq);
+        forget_look(w, w->m.active->sent.wish.seq);
     dli_mutex_answer(&w->m, &said, w->now);
 }
 
@@ -521,9 +522,8 @@ static void end(struct world *w)
     dli_mutex_close(&w->m, w->now);
     take_done(w);
     w->over = 1;
-    if (w->adopting)
-        w->m.sent.in_flight = 0;
-    else if (w->m.sent.in_flight)
+    w->m.adopting = 0;
+    if (w->m.active->sent.in_flight)
         dli_mutex_answer(&w->m, &lost, w->now);
     w->now += 4 * 86400000LL * MS;
     dli_mutex_tick(&w->m, w->now);
@@ -532,6 +532,7 @@ static void end(struct world *w)
     for (int i = 0; i < CLAIMS; i++)
         REQUIRE(w->place[i] == FREE);
     REQUIRE(!w->m.holder && !w->m.leaving && w->m.waiters == 0);
+    dli_active_fini(&w->m);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
