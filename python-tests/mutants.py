@@ -532,7 +532,7 @@ KEPT = (
         ("client/exchange.c", "status == DLOCK_OK || ", ""),
     )),
     Mutant(632, "a request outlives its exchange", edits=(
-        ("client/exchange.c", "    dli_waitlist_answered(entry, answer, now);\n    drop_request(entry);\n", "    dli_waitlist_answered(entry, answer, now);\n"),
+        ("client/exchange.c", "        dli_waitlist_answered(entry, answer, now);\n    drop_request(entry);\n", "        dli_waitlist_answered(entry, answer, now);\n"),
     )),
 )  # fmt: skip
 

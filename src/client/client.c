@@ -73,6 +73,7 @@ dlock_status dli_client_new(const struct dlock_options *options, const struct dl
     client->refs = 1;
     client->generation = dli_fork_generation();
     dli_list_init(&client->entries);
+    dli_entry_table(&client->table);
     dli_list_init(&client->rules);
     dli_fork_guard(&client->guard);
     *ret = client;

@@ -23,6 +23,7 @@
 #include "base/list.h"
 #include "base/name.h"
 #include "base/options.h"
+#include "base/table.h"
 #include "store/store.h"
 #include "base/url.h"
 #include "engine/engine.h"
@@ -52,9 +53,9 @@ struct dli_client {
     struct dlock_options options;
     struct dli_store *store;
     char uuid[DLI_UUID_SIZE + 1];
-    int64_t numbers; /* atomic: the last grant number given out */
-    int64_t ids;     /* atomic: the last lock id given out */
-    void *table;     /* entries by name, a tsearch tree */
+    int64_t numbers;        /* atomic: the last grant number given out */
+    int64_t ids;            /* atomic: the last lock id given out */
+    struct dli_table table; /* the entries, under mutex */
     struct dli_link entries;
     struct dli_link rules; /* struct dli_shared_rules, under mutex */
     int64_t entry_count;
@@ -92,19 +93,38 @@ struct dli_adoption {
  * One lock name, or one hold. In some kinds every owner's hold has a machine and an id of its own. Then parent is the
  * entry of the name. The parent's own machine stays idle, and the parent owns name and place.
  *
- * Every held lock has an entry. What only an exchange, a failure or an adoption needs is allocated when that begins.
+ * Every held lock has an entry. What only an exchange, a failure or an adoption needs is allocated when that begins. And the
+ * entry of a kind without such holds ends before before: it has no memory for what comes then.
  */
 struct dli_entry {
     pthread_mutex_t mutex;
-    int64_t refs;
-    int64_t id; /* of the name */
+    int32_t refs;
+    int32_t surplus; /* refs to drop when the mutex is released */
+    int64_t id;      /* of the name */
     struct dli_client *client;
-    struct dli_loop *loop; /* set when the client starts */
-    struct dli_link link;  /* in client.entries */
+    struct dli_loop *loop;    /* set when the client starts */
+    struct dli_link link;     /* in client.entries */
+    struct dli_slot in_table; /* in client.table */
     const struct dli_kind *kind;
     struct dli_name name;
-    struct dli_place *place;  /* in the store */
+    struct dli_place *place;             /* in the store */
+    const struct dli_mutex_rules *rules; /* shared; a hold has its own, see dli_entry_own_rules */
+    struct dli_mutex m;
+    struct dli_timer timer;            /* under the loop's mutex */
+    int64_t timer_at;                  /* what the timer is set to; DLI_NEVER: not set */
+    struct dli_request *request;       /* the exchange in flight, or NULL; exchange.c */
+    dlock_error *reason;               /* the failure of the last exchange, or NULL */
+    struct dli_gate_query *gate_query; /* the query of the gate under way, or NULL; line.c */
+    struct dli_adoption *adoption;     /* NULL: none is under way or being undone */
+    uint32_t *woken;                   /* futex of the caller to wake when the mutex is released */
+    struct dli_run *cut_off;  /* multi-locks to end when the mutex is released: no thread takes their next step */
+    int64_t listeners;        /* holds that share the subscription; guarded by the store */
+    int64_t subscribed_at;    /* atomic: subscribed since then; 0: not subscribed */
+    int64_t gate_query_ups;   /* client.line_ups at the last query of the gate; 0: none */
     struct dli_entry *parent; /* with a ref */
+    int32_t handles;          /* atomic: lock handles of the name */
+    int8_t apart;             /* its last renewal was refused: the next one shares no request */
+    int8_t reserved;          /* chosen for an acquisition that has not begun yet */
     struct dli_entry *before; /* with a ref: the entry of the same owner's slot - 1 */
     struct dli_link children; /* the holds of this name, by sibling; under client.mutex */
     struct dli_link sibling;
@@ -112,40 +132,25 @@ struct dli_entry {
     struct dli_waiting *member;    /* of the parent's waitlist, while it waits; or NULL */
     struct dli_group *promoting;   /* when the mutex is released, so many of this group may ask */
     int promoted;
-    int8_t stranger;                     /* it waits without a member, for want of memory */
-    int8_t reserved;                     /* chosen for an acquisition that has not begun yet */
-    int8_t recheck;                      /* when the mutex is released, the waiters of the name probe */
-    int8_t apart;                        /* its last renewal was refused: the next one shares no request */
-    int64_t followers;                   /* as its last answer said, so many may go on behind it */
-    int64_t owner, slot;                 /* of the hold */
-    int64_t wanted;                      /* atomic: the machine's grant number; finds the hold that a message is for */
-    int64_t under;                       /* READ: the grant number of owner's write hold at the acquire; 0: none */
-    int64_t shared;                      /* WRITE: the grant number under which owner has begun to read; 0: none */
-    int64_t followed;                    /* the grant number whose own channel is subscribed to */
-    int64_t listeners;                   /* holds that share the subscription; guarded by the store */
-    int64_t subscribed_at;               /* atomic: subscribed since then; 0: not subscribed */
-    int64_t gate_query_ups;              /* client.line_ups at the last query of the gate; 0: none */
-    int64_t highest;                     /* atomic: the highest token of the holds of this parent */
-    const struct dli_mutex_rules *rules; /* shared; a hold has its own, see dli_entry_own_rules */
-    struct dli_mutex m;
-    struct dli_timer timer;            /* under the loop's mutex */
-    struct dli_request *request;       /* the exchange in flight, or NULL; exchange.c */
-    dlock_error *reason;               /* the failure of the last exchange, or NULL */
-    struct dli_gate_query *gate_query; /* the query of the gate under way, or NULL; line.c */
-    int64_t timer_at;                  /* what the timer is set to; DLI_NEVER: not set */
-    int64_t handles;                   /* atomic: lock handles of the name */
-    int surplus;                       /* refs to drop when the mutex is released */
-    uint32_t *woken;                   /* futex of the caller to wake when the mutex is released */
-    struct dli_entry *heir;        /* it got the grant of this one; its mutex is held, and released after this one's */
-    struct dli_run *cut_off;       /* multi-locks to end when the mutex is released: no thread takes their next step */
-    struct dli_adoption *adoption; /* NULL: none is under way or being undone */
+    int8_t stranger;        /* it waits without a member, for want of memory */
+    int8_t recheck;         /* when the mutex is released, the waiters of the name probe */
+    int64_t followers;      /* as its last answer said, so many may go on behind it */
+    int64_t owner, slot;    /* of the hold */
+    int64_t wanted;         /* atomic: the machine's grant number; finds the hold that a message is for */
+    int64_t under;          /* READ: the grant number of owner's write hold at the acquire; 0: none */
+    int64_t shared;         /* WRITE: the grant number under which owner has begun to read; 0: none */
+    int64_t followed;       /* the grant number whose own channel is subscribed to */
+    int64_t highest;        /* atomic: the highest token of the holds of this parent */
+    struct dli_entry *heir; /* it got the grant of this one; its mutex is held, and released after this one's */
 };
+
+enum { DLI_ENTRY_SHORT = offsetof(struct dli_entry, before) }; /* of a kind without holds */
 
 /*
  * Every held lock has one of each, so the sizes are bounds on x86-64. Before you raise one: can the new member be allocated
  * when it is needed? The whole of a held lock is measured in test_memory.py.
  */
-_Static_assert(sizeof(struct dli_entry) <= 904, "a held lock has an entry");
+_Static_assert(DLI_ENTRY_SHORT <= 576, "a held lock has an entry");
 
 enum { DLI_SETTLED_ENDED = 1, DLI_SETTLED_GRANTED };
 
@@ -269,6 +274,12 @@ void dli_entry_owner(const struct dli_entry *entry, int64_t number, char out[DLI
 /* entry.mutex held: whether any lock handle of the name is left. */
 int dli_entry_handled(const struct dli_entry *entry);
 
+/* An empty table of entries, by name, kind, owner and slot. */
+void dli_entry_table(struct dli_table *table);
+
+/* entry.mutex held: stop the timer, and drop its ref. */
+void dli_entry_stop_timer(struct dli_entry *entry);
+
 /*
  * entry.mutex held: no handle is left and the machine is idle. The timer goes, and its ref; losses that nobody will
  * ask for are settled.
@@ -282,7 +293,10 @@ void dli_entry_retire(struct dli_entry *entry);
 void dli_entry_pump(struct dli_entry *entry, int64_t now);
 
 /* The rules of a hold. They follow its entry. */
-struct dli_mutex_rules *dli_entry_own_rules(struct dli_entry *hold);
+static inline struct dli_mutex_rules *dli_entry_own_rules(struct dli_entry *hold)
+{
+    return (struct dli_mutex_rules *)(hold + 1);
+}
 
 /*
  * ---- client.c. client.mutex held.

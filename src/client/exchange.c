@@ -71,7 +71,8 @@ static void digest(struct dli_entry *entry, int64_t now)
         dli_client_count(client, DLOCK_STAT_UNDONE, 1);
     dli_mutex_answer(&entry->m, answer, now);
     dli_turn_ended(entry, answer, now);
-    dli_waitlist_answered(entry, answer, now);
+    if (entry->parent)
+        dli_waitlist_answered(entry, answer, now);
     drop_request(entry);
 }
 
@@ -99,7 +100,7 @@ static void name_owners(const struct dli_entry *entry, const struct dli_wish *wi
         dli_entry_owner(entry, wish->drop, exchange->drop);
     if (wish->first)
         memcpy(exchange->back, entry->adoption->giver, DLI_OWNER_MAX);
-    if (entry->under)
+    if (entry->parent && entry->under)
         dli_entry_owner(entry, entry->under, exchange->under);
 }
 
@@ -109,7 +110,8 @@ static int prepare(struct dli_entry *entry, const struct dli_wish *wish, int64_t
     struct dli_store *store = entry->client->store;
     struct dli_request *request = entry->request = store->ops->request_new(store);
 
-    dli_waitlist_sent(entry);
+    if (entry->parent)
+        dli_waitlist_sent(entry);
     dli_mutex_sent(&entry->m, wish, now);
     if (!request)
         return -1;
@@ -124,7 +126,7 @@ static int prepare(struct dli_entry *entry, const struct dli_wish *wish, int64_t
     request->exchange.delay = entry->rules->delay;
     request->exchange.lives = entry->rules->lives;
     name_owners(entry, wish, &request->exchange);
-    if (wish->want)
+    if (wish->want && entry->parent)
         __atomic_store_n(&entry->wanted, wish->want, __ATOMIC_RELAXED);
     return 0;
 }
@@ -137,7 +139,8 @@ static void unsent(struct dli_entry *entry, dlock_status status, int64_t now)
     free(entry->reason);
     entry->reason = NULL;
     dli_mutex_answer(&entry->m, &answer, now);
-    dli_waitlist_answered(entry, &answer, now);
+    if (entry->parent)
+        dli_waitlist_answered(entry, &answer, now);
 }
 
 /*

@@ -275,7 +275,7 @@ static void hint(void *owner, const struct dli_message_target *target)
 {
     struct dli_entry *entry = dli_entry_find(owner, target->family, target->name, target->size);
 
-    if (!entry || !entry->waitlist || target->number) {
+    if (!entry || !entry->kind->queued || target->number) {
         if (entry)
             dli_entry_unref(entry);
         visit_target(owner, target, probe);
