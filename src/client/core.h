@@ -23,6 +23,7 @@
 #include "base/list.h"
 #include "base/name.h"
 #include "base/options.h"
+#include "base/share.h"
 #include "base/table.h"
 #include "store/store.h"
 #include "base/url.h"
@@ -57,7 +58,7 @@ struct dli_client {
     int64_t ids;            /* atomic: the last lock id given out */
     struct dli_table table; /* the entries, under mutex */
     struct dli_link entries;
-    struct dli_link rules; /* struct dli_shared_rules, under mutex */
+    struct dli_link rules, terms; /* of entries and handles, see base/share.h; under mutex */
     int64_t entry_count;
     uint32_t progress;  /* futex: bumped while closing when an entry may have become idle */
     int64_t leave_at;   /* atomic: a submitted close: loop 0 ends everything by then; 0: none */
@@ -74,13 +75,6 @@ struct dli_client {
     struct dli_loop *loops[DLI_LOOPS_MAX];
     int loop_count;
     int64_t stats[DLOCK_STAT_COUNT]; /* atomics */
-};
-
-/* The rules of entries that have the same ones: few, while locks may be many. client.mutex guards all but rules. */
-struct dli_shared_rules {
-    struct dli_mutex_rules rules; /* constant; first */
-    struct dli_link link;
-    int64_t entries;
 };
 
 /* An adoption under way or being undone; transfer.c. entry.mutex guards it. */
@@ -297,14 +291,6 @@ static inline struct dli_mutex_rules *dli_entry_own_rules(struct dli_entry *hold
 {
     return (struct dli_mutex_rules *)(hold + 1);
 }
-
-/*
- * ---- client.c. client.mutex held.
- *
- * Rules like these, for one more entry. NULL without memory. And for one less.
- */
-const struct dli_mutex_rules *dli_rules_get(struct dli_client *client, const struct dli_mutex_rules *rules);
-void dli_rules_put(const struct dli_mutex_rules *rules);
 
 /* ---- hold.c: the holds of one name, for the kinds that have one per owner */
 

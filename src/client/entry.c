@@ -125,7 +125,7 @@ static int unref(struct dli_entry *entry)
             dli_list_remove(&entry->sibling);
         client->entry_count -= !entry->parent;
         if (!entry->parent)
-            dli_rules_put(entry->rules);
+            dli_share_put(entry->rules);
     }
     pthread_mutex_unlock(&client->mutex);
     return refs == 0;
@@ -251,7 +251,7 @@ static int place(struct dli_entry *entry, const char *name, size_t size)
 static struct dli_entry *make(struct dli_client *client, const struct dli_kind *kind, const char *name, size_t size,
                               const struct dli_mutex_rules *like)
 {
-    const struct dli_mutex_rules *rules = dli_rules_get(client, like);
+    const struct dli_mutex_rules *rules = dli_share_get(&client->rules, like, sizeof *like);
     struct dli_entry *entry = rules ? entry_new(client, kind, size + 1) : NULL;
 
     if (!rules)
@@ -266,7 +266,7 @@ static struct dli_entry *make(struct dli_client *client, const struct dli_kind *
 fail_entry:
     entry_free(entry);
 fail:
-    dli_rules_put(rules);
+    dli_share_put(rules);
     return NULL;
 }
 
