@@ -234,17 +234,15 @@ static int enlist(struct dli_client *client, struct dli_entry *entry)
     return 0;
 }
 
-/* Give the entry a copy of the name, behind it, and a place in the store. 0, or -1 without memory. */
+/* Give the entry a place in the store, which has a copy of the name. 0, or -1 without memory. */
 static int place(struct dli_entry *entry, const char *name, size_t size)
 {
     struct dli_store *store = entry->client->store;
 
-    char *own = (char *)entry + size_of(entry->kind);
-
-    memcpy(own, name, size);
-    entry->name = (struct dli_name){own, size};
-    entry->place = store->ops->place_new(store, entry->kind, name, size);
-    return entry->place ? 0 : -1;
+    if (!(entry->place = store->ops->place_new(store, entry->kind, name, size)))
+        return -1;
+    entry->name = (struct dli_name){store->ops->place_name(entry->place), size};
+    return 0;
 }
 
 /* client.mutex held: a new entry of a name. NULL without memory. */
@@ -252,7 +250,7 @@ static struct dli_entry *make(struct dli_client *client, const struct dli_kind *
                               const struct dli_mutex_rules *like)
 {
     const struct dli_mutex_rules *rules = dli_share_get(&client->rules, like, sizeof *like);
-    struct dli_entry *entry = rules ? entry_new(client, kind, size + 1) : NULL;
+    struct dli_entry *entry = rules ? entry_new(client, kind, 0) : NULL;
 
     if (!rules)
         return NULL;

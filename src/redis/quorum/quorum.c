@@ -52,6 +52,11 @@ fail:
     return NULL;
 }
 
+static const char *place_name(const struct dli_place *place)
+{
+    return place->shared->store->ops->place_name(place->shared->place);
+}
+
 static void place_free(struct dli_place *place)
 {
     if (!place)
@@ -311,6 +316,7 @@ static const struct dli_store_ops ops = {
     .stats = stats,
     .place_new = place_new,
     .place_free = place_free,
+    .place_name = place_name,
     .request_new = request_new,
     .request_free = request_free,
     .shard = shard,
