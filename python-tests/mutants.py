@@ -125,7 +125,7 @@ MUTANTS = (
          "    next->handed = 1;\n    m->handover.turns++;\n    m->tokens.next -= m->handover.linger_until != 0;\n"),
     )),
     Mutant(114, "a lock lingers longer than its grant may be used for turns", (
-        ("engine/handover.c", "dli_earlier(now + claim->linger, turns_end(m));", "now + m->grant.lease;"),
+        ("engine/handover.c", "dli_earlier(now + dli_claim_linger(claim), turns_end(m));", "now + m->grant.lease;"),
     )),
     Mutant(124, "an id that was given up may still be granted", (
         ("redis/scripts/mutex/try.lua", "if buried(about, own) then", "if buried(about, own) and false then"),
@@ -444,11 +444,11 @@ BAD_ONE = (
         ("client/renewal.c", "    entry->apart = refused != 0;\n", "    entry->apart |= refused != 0;\n"),
     )),
     Mutant(614, "a refused caller joins a batch again", world="callers", edits=(
-        ("redis/pipe/request.c", "    if (__atomic_load_n(request->place->apart, __ATOMIC_RELAXED) != apart)",
+        ("redis/pipe/request.c", "    if (__atomic_load_n(noted, __ATOMIC_RELAXED) != apart)",
          "    if (apart && !request->place)"),
     )),
     Mutant(615, "a refused caller stays alone", world="callers", edits=(
-        ("redis/pipe/request.c", "    if (__atomic_load_n(request->place->apart, __ATOMIC_RELAXED) != apart)", "    if (apart)"),
+        ("redis/pipe/request.c", "    if (__atomic_load_n(noted, __ATOMIC_RELAXED) != apart)", "    if (apart)"),
     )),
 )  # fmt: skip
 UNNAMED = Mutant(616, "the first member is to blame", edits=(

@@ -148,6 +148,12 @@ _Static_assert(DLI_ENTRY_SHORT <= 576, "a held lock has an entry");
 
 enum { DLI_SETTLED_ENDED = 1, DLI_SETTLED_GRANTED };
 
+/* The timer that ends the wait of a submitted claim. Once it is set it has a ref on the waiter, and is its own. */
+struct dli_wait {
+    struct dli_timer timer; /* under the loop's mutex */
+    struct dli_waiter *waiter;
+};
+
 /*
  * The event of a submitted acquisition, of a risk, or of a release that failed. Until it is posted, entry.mutex guards it.
  * It ends when it was read.
@@ -156,6 +162,7 @@ struct dli_notice {
     struct dli_snapshot shot;
     struct dli_waiter *waiter; /* with a ref, once it is posted */
     dlock_error *reason;       /* the failure that the call ended with, or NULL */
+    struct dli_wait *wait;     /* until the call is settled; NULL: it waits without limit */
 };
 
 /* Who gets the answer. */
@@ -167,12 +174,13 @@ enum { DLI_NOTIFY_NOBODY, DLI_NOTIFY_CALLER, DLI_NOTIFY_QUEUE, DLI_NOTIFY_RUN };
  */
 struct dli_waiter {
     struct dli_claim claim;
-    struct dli_entry *entry; /* with a ref */
-    int64_t sure_until;      /* SETTLED_GRANTED: passing time alone does not end the grant before */
-    int64_t tag;
-    struct dli_notice *notice; /* NOTIFY_QUEUE: the event of an acquisition; else NULL */
-    struct dli_run *run;       /* NOTIFY_RUN: the run that it is a step of */
-    struct dli_timer timer;    /* ends the wait of a submitted claim; under the loop's mutex */
+    struct dli_entry *entry;   /* with a ref */
+    int64_t sure_until;        /* SETTLED_GRANTED: passing time alone does not end the grant before */
+    struct dli_notice *notice; /* of a submitted or begun acquisition until it is settled; else NULL */
+    union {
+        int64_t tag;         /* 0: none */
+        struct dli_run *run; /* NOTIFY_RUN: the run that it is a step of */
+    };
     struct dli_node last;
     int64_t last_after;   /* how long the lock was held; constant once last is posted */
     int32_t last_waiters; /* and how many waited then */
@@ -184,7 +192,7 @@ struct dli_waiter {
     int8_t risk_queued;   /* atomic: an AT_RISK event of it was not read yet: no second one is posted */
 };
 
-_Static_assert(sizeof(struct dli_waiter) <= 256, "a held lock has a waiter");
+_Static_assert(sizeof(struct dli_waiter) <= 184, "a held lock has a waiter");
 
 /* ---- client.c */
 
@@ -345,14 +353,24 @@ int64_t dli_exchange_drive(struct dli_entry *entry, struct dli_claim *claim, int
 struct dli_waiter *dli_waiter_new(struct dli_entry *entry);
 void dli_waiter_unref(struct dli_waiter *waiter);
 
-/* The event of a call that will be submitted; free ends it while no waiter has it. NULL without memory. */
-struct dli_notice *dli_notice_new(void);
+/* The same under entry.mutex: the entry's ref is dropped when the mutex is released. */
+void dli_waiter_unref_locked(struct dli_waiter *waiter);
+
+/* The event of a call that will be submitted, and waits so long. NULL without memory. Free: no waiter has it; or NULL. */
+struct dli_notice *dli_notice_new(int64_t wait);
+void dli_notice_free(struct dli_notice *notice);
 
 /* entry.mutex held: the status of a claim whose time is over. */
 dlock_status dli_waiter_overdue(const struct dli_waiter *waiter);
 
 /* entry.mutex held: post what the machine reports, and notify the callers of settled claims. */
 void dli_waiter_deliver(struct dli_entry *entry, int64_t now);
+
+/* ---- submit.c */
+
+/* entry.mutex held: a timer ends the wait of a submitted claim, if it has a limit. And: its wait has ended. */
+void dli_waiter_limit(struct dli_waiter *waiter, int64_t now);
+void dli_waiter_unlimit(struct dli_waiter *waiter);
 
 /* ---- renewal.c */
 

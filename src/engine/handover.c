@@ -11,7 +11,9 @@
 
 int64_t dli_mutex_rests_until(const struct dli_claim *claim)
 {
-    return claim->min_hold > 0 ? dli_later(claim->held_since, claim->min_hold) : 0;
+    int64_t least = claim->limits ? claim->limits->min_hold : 0;
+
+    return least > 0 ? dli_later(claim->held_since, least) : 0;
 }
 
 /* No turn begins later. */
@@ -56,10 +58,10 @@ int dli_mutex_linger(struct dli_mutex *m, int64_t now)
 {
     const struct dli_claim *claim = m->holder;
 
-    if (claim->linger == 0 || m->waiters > 0 || now < dli_mutex_rests_until(claim) || !has_own_turn(m, now))
+    if (dli_claim_linger(claim) == 0 || m->waiters > 0 || now < dli_mutex_rests_until(claim) || !has_own_turn(m, now))
         return 0;
     m->holder = NULL;
-    m->handover.linger_until = dli_earlier(now + claim->linger, turns_end(m));
+    m->handover.linger_until = dli_earlier(now + dli_claim_linger(claim), turns_end(m));
     return 1;
 }
 

@@ -51,17 +51,25 @@ enum dli_claim_state {
 
 enum { DLI_REPORT_AT_RISK = 1, DLI_REPORT_LOST = 2 };
 
+/* What few claims want. */
+struct dli_limits {
+    int64_t max_hold; /* DLI_NEVER: no limit */
+    int64_t min_hold; /* nobody else gets the lock earlier; 0: none */
+    int64_t linger;   /* without waiters the process keeps the lock this long after release; 0: not at all */
+};
+
+/* Every held lock has one. Before you add a member: does a held lock that nobody waits for need it? */
 struct dli_claim {
     struct dli_link link;   /* in waiting, lost or done of the machine */
     struct dli_link report; /* in reports of the machine; WAITING and not patient: in tries */
     int64_t owner;
-    int64_t until;    /* WAITING: give up then. LEAVING: stop waiting for the server then */
-    int64_t lease;    /* what it requests */
-    int64_t max_hold; /* DLI_NEVER: no limit */
-    int64_t min_hold; /* nobody else gets the lock earlier; 0: none */
-    int64_t linger;   /* without waiters the process keeps the lock this long after release; 0: not at all */
-    int64_t after;    /* WAITING: probes up to this one were sent before it came */
-    int64_t count;    /* HELD: levels of re-entry */
+    int64_t until;                   /* WAITING: give up then. LEAVING: stop waiting for the server then */
+    int64_t lease;                   /* what it requests */
+    const struct dli_limits *limits; /* NULL: none */
+    union {
+        int64_t after; /* WAITING: probes up to this one were sent before it came */
+        int64_t count; /* HELD, LOST: levels of re-entry */
+    };
     int64_t token;
     int64_t held_since;
     dlock_status result; /* settled: how */
@@ -73,6 +81,11 @@ struct dli_claim {
     int8_t reports; /* bits of DLI_REPORT_*, to be reported */
     int8_t handed;  /* it came from within the process, not from the server */
 };
+
+static inline int64_t dli_claim_linger(const struct dli_claim *claim)
+{
+    return claim->limits ? claim->limits->linger : 0;
+}
 
 /* The process's subscription to the grants that are pushed to it. */
 enum dli_line { DLI_LINE_ABSENT, DLI_LINE_READY, DLI_LINE_BROKEN };
@@ -203,8 +216,7 @@ static inline int dli_mutex_owned(const struct dli_mutex *m)
 void dli_mutex_init(struct dli_mutex *m, const struct dli_mutex_rules *rules, uint64_t seed);
 
 /*
- * The owner acquires the lock through claim. Filled: owner, until, lease, max_hold, min_hold, linger, renew, patient,
- * bound; link and report initialised. Returns the claim that stands for the owner: an older one on re-entry (HELD,
+ * The owner acquires the lock through claim. Filled: owner, until, lease, limits, renew, patient, bound; link and report initialised. Returns the claim that stands for the owner: an older one on re-entry (HELD,
  * count raised), a pending one that continues after DLOCK_INTERRUPTED, or claim itself. That is WAITING, or in the
  * done list: HELD when the lock lingered, else DONE; without memory that is DLOCK_OUT_OF_MEMORY.
  */

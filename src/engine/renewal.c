@@ -42,7 +42,9 @@ void dli_mutex_lose(struct dli_mutex *m, int32_t cause, int64_t now)
 
 static int64_t max_hold_at(const struct dli_mutex *m)
 {
-    return m->holder ? dli_later(m->holder->held_since, m->holder->max_hold) : DLI_NEVER;
+    const struct dli_claim *claim = m->holder;
+
+    return claim && claim->limits ? dli_later(claim->held_since, claim->limits->max_hold) : DLI_NEVER;
 }
 
 static int64_t risk_at(const struct dli_mutex *m)

@@ -26,6 +26,7 @@ struct world {
     struct dli_mutex m;
     struct dli_mutex_rules rules;
     struct dli_claim claim[CLAIMS];
+    struct dli_limits limits[CLAIMS];
     enum place place[CLAIMS];
     int64_t numbers, now, promised, last_token, renewing, renew_stamp, renew_lease;
     int64_t looks_of; /* the number they belong to */
@@ -240,6 +241,8 @@ static struct dli_claim *fresh(struct world *w, struct fuzz *in, int64_t owner)
     if (i == CLAIMS)
         return NULL;
     w->claim[i] = (struct dli_claim){.owner = owner, .lease = leases[fuzz_below(in, 4)]};
+    w->limits[i] = (struct dli_limits){.max_hold = DLI_NEVER};
+    w->claim[i].limits = &w->limits[i];
     dli_list_init(&w->claim[i].link);
     dli_list_init(&w->claim[i].report);
     return &w->claim[i];
@@ -248,13 +251,15 @@ static struct dli_claim *fresh(struct world *w, struct fuzz *in, int64_t owner)
 static void acquire(struct world *w, struct fuzz *in, int64_t owner)
 {
     struct dli_claim *claim = fresh(w, in, owner), *stands;
+    struct dli_limits *limits;
     unsigned how = fuzz_byte(in);
 
     if (!claim || !may_ask(w, owner))
         return;
-    claim->max_hold = how & 1 ? DLI_NEVER : 1 + (int64_t)fuzz_byte(in) * 100 * MS;
-    claim->min_hold = how & 2 ? (int64_t)fuzz_byte(in) * 10 * MS : 0;
-    claim->linger = how & 4 ? (int64_t)fuzz_byte(in) * MS : 0;
+    limits = &w->limits[index_of(w, claim)];
+    limits->max_hold = how & 1 ? DLI_NEVER : 1 + (int64_t)fuzz_byte(in) * 100 * MS;
+    limits->min_hold = how & 2 ? (int64_t)fuzz_byte(in) * 10 * MS : 0;
+    limits->linger = how & 4 ? (int64_t)fuzz_byte(in) * MS : 0;
     claim->renew = !(how & 8);
     claim->patient = !(how & 16);
     claim->bound = (how & 32) != 0 && !dli_mutex_find(&w->m, owner);
@@ -321,7 +326,6 @@ static void adopt(struct world *w, struct fuzz *in, int64_t owner)
     w->adopting = w->m.adopting = 0;
     if (fuzz_below(in, 4) == 0 || !(claim = fresh(w, in, owner)))
         return;
-    claim->max_hold = DLI_NEVER;
     claim->renew = (int)fuzz_below(in, 2);
     w->place[index_of(w, claim)] = INSIDE;
     token = w->last_token + 1 + (int64_t)fuzz_byte(in);

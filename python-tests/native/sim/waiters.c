@@ -143,7 +143,7 @@ static struct dli_claim *fresh(int64_t owner, int patient)
 
     if (claim->state != DLI_CLAIM_IDLE)
         return NULL;
-    *claim = (struct dli_claim){.owner = owner, .lease = lease, .renew = 1, .max_hold = DLI_NEVER};
+    *claim = (struct dli_claim){.owner = owner, .lease = lease, .renew = 1};
     claim->patient = patient != 0;
     claim->until = DLI_NEVER;
     if (draw(8) == 0) { /* a caller's own: nobody else uses that owner */
