@@ -32,8 +32,8 @@ class Mutant:
 
 MUTANTS = (
     Mutant(1, "stamp after the reply", (
-        ("engine/exchange.c", "take_ownership(m, answer->token, answer->tokens, m->sent.wish.lease, m->sent.stamp, now);",
-         "take_ownership(m, answer->token, answer->tokens, m->sent.wish.lease, now, now);"),
+        ("engine/exchange.c", "take_ownership(m, answer->token, answer->tokens, m->active->sent.wish.lease, m->active->sent.stamp, now);",
+         "take_ownership(m, answer->token, answer->tokens, m->active->sent.wish.lease, now, now);"),
     )),
     Mutant(3, "no guard", seeds=4000, edits=(
         ("engine/lease.c", "- 2 * DLI_MS - guard(lease);", "- 2 * DLI_MS + 0 * guard(lease);"),
@@ -58,20 +58,20 @@ MUTANTS = (
     Mutant(19, "EVAL after NOSCRIPT keeps the old stamp: harmless", driver=19, caught=False),
     Mutant(20, "no answer taken for no grant", (
         ("engine/exchange.c", "dli_mutex_owned(m) && (!answer->sent || answer->refused))\n        restore_want(m);",
-         "dli_mutex_owned(m))\n        m->want.state = m->sent.before;"),
+         "dli_mutex_owned(m))\n        m->want.state = m->active->sent.before;"),
     )),
     Mutant(101, "a pushed grant counts from its arrival", (
-        ("engine/exchange.c", "int64_t stamp = m->want.line_at, lease = m->want.line_lease;",
-         "int64_t stamp = now, lease = m->want.line_lease;"),
-        ("engine/exchange.c", "        stamp = m->sent.stamp;\n        lease = m->sent.wish.lease;",
-         "        stamp = now;\n        lease = m->sent.wish.lease;"),
+        ("engine/exchange.c", "int64_t stamp = m->active->line_at, lease = m->active->line_lease;",
+         "int64_t stamp = now, lease = m->active->line_lease;"),
+        ("engine/exchange.c", "        stamp = m->active->sent.stamp;\n        lease = m->active->sent.wish.lease;",
+         "        stamp = now;\n        lease = m->active->sent.wish.lease;"),
     )),
     Mutant(102, "a probe's grant lasts as long as an older probe requested", seeds=10000, edits=(
         ("redis/scripts/shared/common.lua", "return grant(own, args[2], tonumber(args[3]), args[7])",
          "return grant(own, told.lease, told.block, told.keep)"),
     )),
     Mutant(103, "a message that comes while an exchange is in flight is forgotten", seeds=8000, edits=(
-        ("engine/exchange.c", "    m->probe.again = at;\n    if (m->waiters", "    if (m->waiters"),
+        ("engine/mutex.c", "    m->active->again = at;\n    if (m->waiters", "    if (m->waiters"),
     )),
     Mutant(104, "the undo ends with the shorter lease of the claim", seeds=6000, edits=(
         ("engine/mutex.c", "dli_mutex_owned(m) ? m->want.longest_lease : dli_mutex_place(m)",
@@ -85,7 +85,7 @@ MUTANTS = (
         ("engine/mutex.c", "        m->renewing.confirm = 1;\n        m->renewing.at = now;", "        m->renewing.confirm = 1;"),
     )),
     Mutant(107, "a patient waiter behind a mere try does not join the line", (
-        ("engine/exchange.c", "if ((!m->sent.wish.patient && m->waiters > 0) || m->drop.number)", "if (m->drop.number)"),
+        ("engine/exchange.c", "if ((!m->active->sent.wish.patient && m->waiters > 0) || m->drop.number)", "if (m->drop.number)"),
     )),
     Mutant(108, "the release wakes nobody", (
         ("redis/scripts/shared/common.lua", "  if gate_closed() or not grant_next(nil, nil, first, told) then\n", "  if lock then\n"),
@@ -94,7 +94,7 @@ MUTANTS = (
         ("redis/scripts/mutex/giveup.lua", "    leave(owner)\n    tell_next()\n", "    leave(owner)\n"),
     )),
     Mutant(110, "a waiter sleeps until it is told", (
-        ("engine/exchange.c", "m->probe.at = now + pause < m->probe.again ? now + pause : m->probe.again;", "m->probe.at = m->probe.again;"),
+        ("engine/exchange.c", "m->probe.at = now + pause < m->active->again ? now + pause : m->active->again;", "m->probe.at = m->active->again;"),
     )),
     Mutant(111, "an adopter leaves the grant to others, too", (
         ("redis/scripts/shared/adopt.lua", "  redis.call('HDEL', lock, from)\n", ""),
@@ -125,7 +125,7 @@ MUTANTS = (
          "    next->handed = 1;\n    m->handover.turns++;\n    m->tokens.next -= m->handover.linger_until != 0;\n"),
     )),
     Mutant(114, "a lock lingers longer than its grant may be used for turns", (
-        ("engine/handover.c", "dli_earlier(now + claim->linger, turns_end(m));", "now + m->grant.lease;"),
+        ("engine/handover.c", "dli_earlier(now + dli_claim_linger(claim), turns_end(m));", "now + m->grant.lease;"),
     )),
     Mutant(124, "an id that was given up may still be granted", (
         ("redis/scripts/mutex/try.lua", "if buried(about, own) then", "if buried(about, own) and false then"),
@@ -229,7 +229,7 @@ VOTES = (
 
 KINDS = (
     Mutant(261, "a machine whose request may be granted gets its neighbour's grant", world="semaphore", edits=(
-        ("engine/handover.c", "m->want.state <= DLI_WANT_FRESH &&\n           !m->sent.in_flight &&", "m->want.state <= DLI_WANT_KNOWN &&"),
+        ("engine/handover.c", "m->want.state <= DLI_WANT_FRESH &&\n           !m->active->sent.in_flight &&", "m->want.state <= DLI_WANT_KNOWN &&"),
     )),
     Mutant(262, "a grant serves more turns than it has tokens", world="permit", edits=(
         ("redis/scripts/semaphore/sem_token.lua", "  return token, few or tonumber(block) or 1\n", "  return token, tonumber(block) or 1\n"),
@@ -423,7 +423,7 @@ LATE = Mutant(601, "a woken waiter does not check the time", edits=(
 
 # Found by test_faults_clock.py, of a server whose clock is set back.
 CLOCK = Mutant(607, "a waiter remembers nothing of its last probe", edits=(
-    ("engine/exchange.c", "    m->probe.seen = answer->seen;\n", ""),
+    ("engine/exchange.c", "    m->active->seen = answer->seen;\n", ""),
 ))  # fmt: skip
 
 # Found by test_multi.py, of a grant that comes after the lease.
@@ -444,11 +444,11 @@ BAD_ONE = (
         ("client/renewal.c", "    entry->apart = refused != 0;\n", "    entry->apart |= refused != 0;\n"),
     )),
     Mutant(614, "a refused caller joins a batch again", world="callers", edits=(
-        ("redis/pipe/request.c", "    if (__atomic_load_n(request->place->apart, __ATOMIC_RELAXED) != apart)",
+        ("redis/pipe/request.c", "    if (__atomic_load_n(noted, __ATOMIC_RELAXED) != apart)",
          "    if (apart && !request->place)"),
     )),
     Mutant(615, "a refused caller stays alone", world="callers", edits=(
-        ("redis/pipe/request.c", "    if (__atomic_load_n(request->place->apart, __ATOMIC_RELAXED) != apart)", "    if (apart)"),
+        ("redis/pipe/request.c", "    if (__atomic_load_n(noted, __ATOMIC_RELAXED) != apart)", "    if (apart)"),
     )),
 )  # fmt: skip
 UNNAMED = Mutant(616, "the first member is to blame", edits=(
@@ -496,7 +496,7 @@ WAITERS = (
         ("engine/mutex.c", " && claim->after < seq)", " && claim->after <= seq)"),
     )),
     Mutant(715, "a try that has ended counts as one that waits", (
-        ("engine/mutex.c", "    m->hasty -= !claim->patient;\n", ""),
+        ("engine/mutex.c", "    m->active->hasty -= !claim->patient;\n", ""),
     )),
     Mutant(716, "the table never gets smaller", (
         ("engine/owners.c", "(uint64_t)owners->count < owners->size / 16", "(uint64_t)owners->count < owners->size / 16384"),
@@ -532,7 +532,7 @@ KEPT = (
         ("client/exchange.c", "status == DLOCK_OK || ", ""),
     )),
     Mutant(632, "a request outlives its exchange", edits=(
-        ("client/exchange.c", "    dli_waitlist_answered(entry, answer, now);\n    drop_request(entry);\n", "    dli_waitlist_answered(entry, answer, now);\n"),
+        ("client/exchange.c", "        dli_waitlist_answered(entry, answer, now);\n    drop_request(entry);\n", "        dli_waitlist_answered(entry, answer, now);\n"),
     )),
 )  # fmt: skip
 

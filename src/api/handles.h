@@ -11,11 +11,12 @@ struct dlock_client {
 };
 
 struct dlock_lock {
-    struct dli_entry *entry; /* of the name; with a ref, counted as a handle */
-    const struct dli_kind *kind;
-    struct dli_terms terms;
-    struct dli_multi *multi; /* NULL, or with a ref: a multi-lock; entry is that of its first member then */
+    struct dli_entry *entry;       /* of the name; with a ref, counted as a handle */
+    const struct dli_terms *terms; /* shared */
+    struct dli_multi *multi;       /* NULL, or with a ref: a multi-lock; entry is that of its first member then */
 };
+
+_Static_assert(sizeof(struct dlock_lock) <= 24, "many locks have a handle that is kept");
 
 /*
  * Check the arguments of a call that needs the server: the handle, the owner (NULL: none) and wait_ms. Starts the

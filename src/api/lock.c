@@ -40,7 +40,7 @@ dlock_status dli_lock_cannot(const dlock_lock *lock, const char *what, dlock_err
 {
     dlock_error reason = {.code = DLOCK_OK};
 
-    dli_fail(&reason, DLOCK_UNSUPPORTED, "a %s %s", lock->kind->name, what);
+    dli_fail(&reason, DLOCK_UNSUPPORTED, "a %s %s", lock->terms->kind->name, what);
     return dli_lock_report(lock->entry, DLOCK_UNSUPPORTED, &reason, reterr);
 }
 
@@ -73,6 +73,8 @@ static void read_terms(struct dli_terms *terms, const struct dli_kind *kind, con
 {
     const int64_t *number = set->number;
 
+    memset(terms, 0, sizeof *terms);
+    terms->kind = kind;
     terms->lease = kind->lasting ? DLI_NEVER : number[DLI_OPT_LEASE_MS] * DLI_MS;
     terms->max_hold = number[DLI_OPT_MAX_HOLD_MS] < 0 ? DLI_NEVER : number[DLI_OPT_MAX_HOLD_MS] * DLI_MS;
     terms->release_timeout = number[DLI_OPT_RELEASE_TIMEOUT_MS] * DLI_MS;
@@ -129,10 +131,25 @@ static dlock_status get_entry(dlock_lock *lock, dlock_client *client, const char
 
     if (status != DLOCK_OK)
         return status;
-    read_rules(&rules, client->core, lock->kind, set);
-    if (!(lock->entry = dli_entry_get(client->core, lock->kind, full, name_size, &rules)))
+    read_rules(&rules, client->core, lock->terms->kind, set);
+    if (!(lock->entry = dli_entry_get(client->core, lock->terms->kind, full, name_size, &rules)))
         return dli_fail(reterr, DLOCK_OUT_OF_MEMORY, "no memory for a lock");
     return DLOCK_OK;
+}
+
+static dlock_status fill(dlock_lock *lock, dlock_client *client, int32_t kind, const char *name, size_t name_size,
+                         const struct dlock_options *set, dlock_error *reterr)
+{
+    struct dli_terms terms;
+    dlock_status status;
+
+    read_terms(&terms, dli_kind_find(kind), set);
+    if (!(lock->terms = dli_terms_get(client->core, &terms)))
+        return dli_fail(reterr, DLOCK_OUT_OF_MEMORY, "no memory for a lock");
+    status = get_entry(lock, client, name, name_size, set, reterr);
+    if (status != DLOCK_OK)
+        dli_terms_put(client->core, lock->terms);
+    return status;
 }
 
 dlock_status dlock_lock_new(dlock_client *client, int32_t kind, const char *name, size_t name_size,
@@ -146,20 +163,14 @@ dlock_status dlock_lock_new(dlock_client *client, int32_t kind, const char *name
         return status;
     if (!(lock = calloc(1, sizeof *lock)))
         return dli_fail(reterr, DLOCK_OUT_OF_MEMORY, "no memory for a lock");
-    lock->kind = dli_kind_find(kind);
     status = combine(client, options, &set, reterr);
     if (status == DLOCK_OK)
-        status = get_entry(lock, client, name, name_size, &set, reterr);
-    if (status != DLOCK_OK)
-        goto fail;
-    read_terms(&lock->terms, lock->kind, &set);
+        status = fill(lock, client, kind, name, name_size, &set, reterr);
     dli_options_fini(&set);
-    *ret_lock = lock;
-    return DLOCK_OK;
-
-fail:
-    dli_options_fini(&set);
-    free(lock);
+    if (status == DLOCK_OK)
+        *ret_lock = lock;
+    else
+        free(lock);
     return status;
 }
 
@@ -171,6 +182,7 @@ void dlock_lock_free(dlock_lock *lock)
         if (dli_client_usable(lock->entry->client, NULL) != DLOCK_FORKED)
             dli_multi_unref(lock->multi);
     } else if (dli_client_usable(lock->entry->client, NULL) != DLOCK_FORKED) {
+        dli_terms_put(lock->entry->client, lock->terms);
         dli_entry_handle(lock->entry, -1);
         dli_entry_unref(lock->entry);
     }
@@ -187,7 +199,7 @@ int64_t dlock_lock_id(const dlock_lock *lock)
 /* The hold of owner, with a ref: the handle may be freed during the call. DLOCK_NOT_HELD when there is none. */
 static dlock_status find_hold(const dlock_lock *lock, int64_t owner, struct dli_entry **ret, dlock_error *reterr)
 {
-    *ret = dli_hold_find(lock->entry, lock->kind, owner);
+    *ret = dli_hold_find(lock->entry, lock->terms->kind, owner);
     return *ret ? DLOCK_OK : dli_lock_report(lock->entry, DLOCK_NOT_HELD, NULL, reterr);
 }
 
@@ -213,8 +225,8 @@ dlock_status dlock_lock_acquire(dlock_lock *lock, int64_t owner, int64_t wait_ms
         return status;
     if (lock->multi)
         return dli_several_acquire(lock, owner, wait_ms, ret_token, reterr);
-    terms = lock->terms;
-    status = dli_hold_to_acquire(lock->entry, lock->kind, owner, terms.permits, &entry);
+    terms = *lock->terms;
+    status = dli_hold_to_acquire(lock->entry, lock->terms->kind, owner, terms.permits, &entry);
     if (status != DLOCK_OK)
         return dli_lock_report(lock->entry, status, NULL, reterr);
     status = dli_acquire(entry, &terms, owner, dli_wait(wait_ms), &token, &reason);
@@ -236,7 +248,7 @@ dlock_status dlock_lock_release(dlock_lock *lock, int64_t owner, dlock_error *re
         status = find_hold(lock, owner, &entry, reterr);
     if (status != DLOCK_OK)
         return status;
-    terms = lock->terms;
+    terms = *lock->terms;
     status = dli_release(entry, &terms, owner, &reason);
     return finish_call(entry, status, &reason, reterr);
 }
@@ -249,10 +261,10 @@ dlock_status dlock_lock_acquire_local(dlock_lock *lock, int64_t owner, int64_t *
 
     if (status != DLOCK_OK)
         return status;
-    entry = lock->kind->slots || lock->multi ? NULL : dli_hold_find(lock->entry, lock->kind, owner);
+    entry = lock->terms->kind->slots || lock->multi ? NULL : dli_hold_find(lock->entry, lock->terms->kind, owner);
     if (!entry)
         return dli_lock_report(lock->entry, DLOCK_WOULD_BLOCK, NULL, reterr);
-    status = dli_acquire_local(entry, &lock->terms, owner, &token);
+    status = dli_acquire_local(entry, lock->terms, owner, &token);
     if (status == DLOCK_OK && ret_token)
         *ret_token = token;
     return finish_call(entry, status, NULL, reterr);
@@ -280,10 +292,10 @@ dlock_status dlock_lock_submit_acquire(dlock_lock *lock, int64_t owner, int64_t 
         return status;
     if (lock->multi)
         return dli_several_submit(lock, owner, wait_ms, tag, 0, reterr);
-    status = dli_hold_to_acquire(lock->entry, lock->kind, owner, lock->terms.permits, &entry);
+    status = dli_hold_to_acquire(lock->entry, lock->terms->kind, owner, lock->terms->permits, &entry);
     if (status != DLOCK_OK)
         return dli_lock_report(lock->entry, status, NULL, reterr);
-    return finish_call(entry, dli_submit_acquire(entry, &lock->terms, owner, dli_wait(wait_ms), tag, NULL), NULL,
+    return finish_call(entry, dli_submit_acquire(entry, lock->terms, owner, dli_wait(wait_ms), tag, NULL), NULL,
                        reterr);
 }
 
@@ -298,7 +310,7 @@ dlock_status dlock_lock_submit_release(dlock_lock *lock, int64_t owner, int64_t 
         status = find_hold(lock, owner, &entry, reterr);
     if (status != DLOCK_OK)
         return status;
-    return finish_call(entry, dli_submit_release(entry, &lock->terms, owner, tag, NULL), NULL, reterr);
+    return finish_call(entry, dli_submit_release(entry, lock->terms, owner, tag, NULL), NULL, reterr);
 }
 
 /* A multi-lock always answers by an event: DLOCK_WOULD_BLOCK instead of DLOCK_OK. */
@@ -322,10 +334,10 @@ dlock_status dlock_lock_begin_acquire(dlock_lock *lock, int64_t owner, int64_t w
         return status;
     if (lock->multi)
         return begin_several(lock, owner, wait_ms, tag, 0, reterr);
-    status = dli_hold_to_acquire(lock->entry, lock->kind, owner, lock->terms.permits, &entry);
+    status = dli_hold_to_acquire(lock->entry, lock->terms->kind, owner, lock->terms->permits, &entry);
     if (status != DLOCK_OK)
         return dli_lock_report(lock->entry, status, NULL, reterr);
-    status = dli_begin_acquire(entry, &lock->terms, owner, dli_wait(wait_ms), tag, &token, &reason);
+    status = dli_begin_acquire(entry, lock->terms, owner, dli_wait(wait_ms), tag, &token, &reason);
     if (status == DLOCK_OK && ret_token)
         *ret_token = token;
     return finish_call(entry, status, &reason, reterr);
@@ -343,7 +355,7 @@ dlock_status dlock_lock_begin_release(dlock_lock *lock, int64_t owner, int64_t t
         status = find_hold(lock, owner, &entry, reterr);
     if (status != DLOCK_OK)
         return status;
-    return finish_call(entry, dli_begin_release(entry, &lock->terms, owner, tag, &reason), &reason, reterr);
+    return finish_call(entry, dli_begin_release(entry, lock->terms, owner, tag, &reason), &reason, reterr);
 }
 
 dlock_status dlock_lock_cancel(dlock_lock *lock, int64_t owner, dlock_error *reterr)
@@ -355,9 +367,9 @@ dlock_status dlock_lock_cancel(dlock_lock *lock, int64_t owner, dlock_error *ret
         return status;
     if (lock->multi)
         return dli_several_cancel(lock, owner, reterr);
-    if (!(entry = dli_hold_waiting(lock->entry, lock->kind, owner)))
+    if (!(entry = dli_hold_waiting(lock->entry, lock->terms->kind, owner)))
         return dli_lock_report(lock->entry, DLOCK_NOT_HELD, NULL, reterr);
-    return finish_call(entry, dli_submit_cancel(entry, &lock->terms, owner), NULL, reterr);
+    return finish_call(entry, dli_submit_cancel(entry, lock->terms, owner), NULL, reterr);
 }
 
 /* ---- what an owner has */
@@ -372,7 +384,7 @@ dlock_status dlock_lock_state(dlock_lock *lock, int64_t owner, int32_t *ret_stat
         return status;
     if (lock->multi) {
         state = dli_several_state(lock, owner);
-    } else if ((entry = dli_hold_find(lock->entry, lock->kind, owner))) {
+    } else if ((entry = dli_hold_find(lock->entry, lock->terms->kind, owner))) {
         state = dli_query_state(entry, owner);
         dli_entry_unref(entry);
     }
@@ -429,8 +441,8 @@ dlock_status dlock_lock_hold_count(dlock_lock *lock, int64_t owner, int64_t *ret
 
     if (status != DLOCK_OK)
         return status;
-    if (lock->kind->slots)
-        count = dli_hold_slots(lock->entry, lock->kind, owner);
+    if (lock->terms->kind->slots)
+        count = dli_hold_slots(lock->entry, lock->terms->kind, owner);
     else if (held(lock, owner, &token, &count, &remaining, NULL) != DLOCK_OK)
         count = 0;
     if (ret_count)
@@ -448,7 +460,7 @@ dlock_status dlock_lock_export_grant(dlock_lock *lock, int64_t owner, uint8_t *b
         return status;
     if (!buffer || !ret_size)
         return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "exporting needs a buffer and a place for its size");
-    if (lock->kind->id != DLOCK_KIND_MUTEX)
+    if (lock->terms->kind->id != DLOCK_KIND_MUTEX)
         return dli_lock_cannot(lock, "cannot be handed to another process", reterr);
     status = dli_transfer_export(lock->entry, owner, buffer, size, &used);
     if (status == DLOCK_OK)

@@ -11,11 +11,14 @@ static const struct dli_kind several = {
     .name = "multi-lock",
 };
 
+static const struct dli_terms terms = {.kind = &several};
+
 /* ---- handles */
 
 static int may_be_member(const dlock_lock *lock, const dlock_client *client)
 {
-    return lock && lock->entry->client == client->core && !lock->multi && lock->kind->renewal && !lock->kind->slots;
+    return lock && lock->entry->client == client->core && !lock->multi && lock->terms->kind->renewal &&
+           !lock->terms->kind->slots;
 }
 
 static dlock_status check_members(const dlock_client *client, dlock_lock **members, size_t count, dlock_lock **ret_lock,
@@ -46,13 +49,13 @@ dlock_status dlock_lock_new_multi(dlock_client *client, dlock_lock **members, si
     if (!(lock = calloc(1, sizeof *lock)))
         return dli_fail(reterr, DLOCK_OUT_OF_MEMORY, "no memory for a lock");
     for (size_t i = 0; i < count; i++)
-        member[i] = (struct dli_member){members[i]->entry, members[i]->kind, members[i]->terms};
+        member[i] = (struct dli_member){members[i]->entry, members[i]->terms->kind, *members[i]->terms};
     status = dli_multi_new(member, count, &lock->multi, &which);
     if (status != DLOCK_OK) {
         free(lock);
         return dli_lock_report(members[which < count ? which : 0]->entry, status, NULL, reterr);
     }
-    lock->kind = &several;
+    lock->terms = &terms;
     lock->entry = lock->multi->member[0].entry;
     *ret_lock = lock;
     return DLOCK_OK;

@@ -60,7 +60,7 @@ static dlock_status check_leases(const dlock_lock *lock, int64_t lease_ms, dlock
     dlock_status status = DLOCK_OK;
 
     if (!lock->multi)
-        return check_lease(lock->entry, &lock->terms, lease_ms, reterr);
+        return check_lease(lock->entry, lock->terms, lease_ms, reterr);
     for (size_t i = 0; i < lock->multi->count && status == DLOCK_OK; i++)
         status = check_lease(lock->multi->member[i].entry, &lock->multi->member[i].terms, lease_ms, reterr);
     return status;
@@ -73,11 +73,11 @@ static dlock_status extend(dlock_lock *lock, int64_t owner, int64_t lease_ms, st
 
     if (status != DLOCK_OK)
         return status;
-    if ((!lock->kind->renewal || lock->kind->lasting) && !lock->multi)
+    if ((!lock->terms->kind->renewal || lock->terms->kind->lasting) && !lock->multi)
         return dli_lock_cannot(lock, "has no lease to extend", reterr);
     if ((status = check_leases(lock, lease_ms, reterr)) != DLOCK_OK)
         return status;
-    *operation = dli_operation_extend(lock->entry, lock->kind, lock->multi, owner, lease_ms * DLI_MS);
+    *operation = dli_operation_extend(lock->entry, lock->terms->kind, lock->multi, owner, lease_ms * DLI_MS);
     return DLOCK_OK;
 }
 
@@ -104,9 +104,9 @@ static dlock_status force(dlock_lock *lock, struct dli_operation **operation, dl
 
     if (status != DLOCK_OK)
         return status;
-    if (!lock->multi && !lock->kind->forcible)
+    if (!lock->multi && !lock->terms->kind->forcible)
         return dli_lock_cannot(lock, "has no holder to take it from", reterr);
-    *operation = dli_operation_force(lock->entry, lock->kind, lock->multi);
+    *operation = dli_operation_force(lock->entry, lock->terms->kind, lock->multi);
     return DLOCK_OK;
 }
 
@@ -225,9 +225,9 @@ static dlock_status adopt(dlock_lock *lock, int64_t owner, const uint8_t *grant,
 
     if (status != DLOCK_OK)
         return status;
-    if (lock->kind->id != DLOCK_KIND_MUTEX)
+    if (lock->terms->kind->id != DLOCK_KIND_MUTEX)
         return dli_lock_cannot(lock, "cannot be taken over from another process", reterr);
-    status = dli_transfer_adopt(lock->entry, &lock->terms, owner, grant, grant_size, operation);
+    status = dli_transfer_adopt(lock->entry, lock->terms, owner, grant, grant_size, operation);
     return dli_lock_report(lock->entry, status, NULL, reterr);
 }
 

@@ -11,12 +11,12 @@
 
 static int is_semaphore(const dlock_lock *lock)
 {
-    return lock->kind->id == DLOCK_KIND_SEMAPHORE || lock->kind->id == DLOCK_KIND_PERMIT_SEMAPHORE;
+    return lock->terms->kind->id == DLOCK_KIND_SEMAPHORE || lock->terms->kind->id == DLOCK_KIND_PERMIT_SEMAPHORE;
 }
 
 static int is_latch(const dlock_lock *lock)
 {
-    return lock->kind->id == DLOCK_KIND_LATCH;
+    return lock->terms->kind->id == DLOCK_KIND_LATCH;
 }
 
 /* One operation on a handle of a kind that is() accepts. Its value is the result of the script. */
@@ -43,7 +43,7 @@ static dlock_status out_of_range(int64_t number, dlock_error *reterr)
 
 static int is_plain_semaphore(const dlock_lock *lock)
 {
-    return lock->kind->id == DLOCK_KIND_SEMAPHORE;
+    return lock->terms->kind->id == DLOCK_KIND_SEMAPHORE;
 }
 
 static dlock_status set_permits(dlock_lock *lock, int64_t permits, struct dli_operation **operation,
@@ -163,11 +163,11 @@ dlock_status dlock_semaphore_permit(dlock_lock *lock, int64_t owner, int64_t ind
 
     if (status != DLOCK_OK)
         return status;
-    if (lock->kind->id != DLOCK_KIND_PERMIT_SEMAPHORE)
+    if (lock->terms->kind->id != DLOCK_KIND_PERMIT_SEMAPHORE)
         return dli_lock_cannot(lock, "has no permits with ids", reterr);
     if (!buffer || size < 33)
         return dli_fail(reterr, DLOCK_BUFFER_TOO_SMALL, "the id of a permit needs 33 bytes");
-    if (!(entry = dli_hold_find(lock->entry, lock->kind, owner)))
+    if (!(entry = dli_hold_find(lock->entry, lock->terms->kind, owner)))
         return dli_lock_report(lock->entry, DLOCK_NOT_HELD, NULL, reterr);
     status = dli_query_permit(entry, owner, index, &number);
     if (status == DLOCK_OK)

@@ -8,7 +8,7 @@
 
 enum { DLI_NAME_MAX = 1024 };
 
-/* The name of a lock, terminated. */
+/* The name of a lock. Not terminated. */
 struct dli_name {
     const char *text;
     size_t size;

@@ -8,7 +8,23 @@
 #include "acquire.h"
 #include "waitlist.h"
 
+#include <stdlib.h>
+
 #include "sys/sys.h"
+
+/* The limits that the terms set. 0: waiter has them, if there are any. -1: there is no memory for them. */
+static int set_limits(struct dli_waiter *waiter, const struct dli_terms *terms)
+{
+    struct dli_limits *limits;
+
+    if (terms->max_hold == DLI_NEVER && terms->min_hold == 0 && terms->linger == 0)
+        return 0;
+    if (!(limits = malloc(sizeof *limits)))
+        return -1;
+    *limits = (struct dli_limits){terms->max_hold, terms->min_hold, terms->linger};
+    waiter->claim.limits = limits;
+    return 0;
+}
 
 struct dli_waiter *dli_acquire_waiter(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner,
                                       int64_t wait, int64_t now)
@@ -16,13 +32,15 @@ struct dli_waiter *dli_acquire_waiter(struct dli_entry *entry, const struct dli_
     struct dli_waiter *waiter = dli_waiter_new(entry);
     int64_t attempt = dli_lease_attempt(terms->lease, entry->rules->attempt);
 
+    if (waiter && set_limits(waiter, terms)) {
+        dli_waiter_unref(waiter);
+        dli_waiter_unref(waiter);
+        waiter = NULL;
+    }
     if (!waiter)
         return NULL;
     waiter->claim.owner = owner;
     waiter->claim.lease = terms->lease;
-    waiter->claim.max_hold = terms->max_hold;
-    waiter->claim.min_hold = terms->min_hold;
-    waiter->claim.linger = terms->linger;
     waiter->claim.renew = (int8_t)terms->renew;
     waiter->claim.patient = wait > 0;
     waiter->claim.until = dli_later(now, wait > 0 ? wait : attempt);

@@ -10,12 +10,17 @@
 
 #include "core.h"
 
-/* How a handle wants its lock. Times are microseconds. */
+/* How a handle wants its lock. Times are microseconds. No padding: terms are compared as bytes. */
 struct dli_terms {
+    const struct dli_kind *kind;
     int64_t lease, max_hold, min_hold, linger, release_timeout; /* DLI_NEVER: no such limit */
     int renew, interruptible;
     int64_t permits;
 };
+
+/* ---- client.c: the same terms, stored once for all handles of the client that have them; NULL without memory. */
+const struct dli_terms *dli_terms_get(struct dli_client *client, const struct dli_terms *terms);
+void dli_terms_put(struct dli_client *client, const struct dli_terms *terms);
 
 /* ---- acquire.c */
 dlock_status dli_acquire(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t wait,

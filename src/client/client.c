@@ -73,7 +73,9 @@ dlock_status dli_client_new(const struct dlock_options *options, const struct dl
     client->refs = 1;
     client->generation = dli_fork_generation();
     dli_list_init(&client->entries);
+    dli_entry_table(&client->table);
     dli_list_init(&client->rules);
+    dli_list_init(&client->terms);
     dli_fork_guard(&client->guard);
     *ret = client;
     return DLOCK_OK;
@@ -289,49 +291,21 @@ void dli_client_each(struct dli_client *client, void (*visit)(struct dli_entry *
     } while (last);
 }
 
-/*
- * ---- the rules of entries, shared by those that have the same ones. client.mutex guards the list; the rules in it are
- * constant. Most clients have one set of rules for each kind of lock. A client with many sets stops sharing: only the
- * newest are compared.
- */
+/* ---- what handles have in common */
 
-enum { COMPARED = 8 };
-
-static struct dli_shared_rules *find_rules(struct dli_client *client, const struct dli_mutex_rules *rules)
+const struct dli_terms *dli_terms_get(struct dli_client *client, const struct dli_terms *terms)
 {
-    int compared = 0;
+    const struct dli_terms *shared;
 
-    for (struct dli_link *link = client->rules.next; link != &client->rules && compared < COMPARED; link = link->next) {
-        struct dli_shared_rules *shared = DLI_OBJECT(link, struct dli_shared_rules, link);
-
-        if (memcmp(&shared->rules, rules, sizeof *rules) == 0)
-            return shared;
-        compared++;
-    }
-    return NULL;
+    pthread_mutex_lock(&client->mutex);
+    shared = dli_share_get(&client->terms, terms, sizeof *terms);
+    pthread_mutex_unlock(&client->mutex);
+    return shared;
 }
 
-const struct dli_mutex_rules *dli_rules_get(struct dli_client *client, const struct dli_mutex_rules *rules)
+void dli_terms_put(struct dli_client *client, const struct dli_terms *terms)
 {
-    struct dli_shared_rules *shared = find_rules(client, rules);
-
-    if (!shared) {
-        if (!(shared = malloc(sizeof *shared)))
-            return NULL;
-        shared->rules = *rules;
-        shared->entries = 0;
-        dli_list_append(client->rules.next, &shared->link); /* in front */
-    }
-    shared->entries++;
-    return &shared->rules;
-}
-
-void dli_rules_put(const struct dli_mutex_rules *rules)
-{
-    struct dli_shared_rules *shared = DLI_OBJECT(rules, struct dli_shared_rules, rules);
-
-    if (--shared->entries > 0)
-        return;
-    dli_list_remove(&shared->link);
-    free(shared);
+    pthread_mutex_lock(&client->mutex);
+    dli_share_put(terms);
+    pthread_mutex_unlock(&client->mutex);
 }

@@ -23,6 +23,8 @@
 #include "base/list.h"
 #include "base/name.h"
 #include "base/options.h"
+#include "base/share.h"
+#include "base/table.h"
 #include "store/store.h"
 #include "base/url.h"
 #include "engine/engine.h"
@@ -53,11 +55,11 @@ struct dli_client {
     struct dlock_options options;
     struct dli_store *store;
     char uuid[DLI_UUID_SIZE + 1];
-    int64_t numbers; /* atomic: the last grant number given out */
-    int64_t ids;     /* atomic: the last lock id given out */
-    void *table;     /* entries by name, a tsearch tree */
+    int64_t numbers;        /* atomic: the last grant number given out */
+    int64_t ids;            /* atomic: the last lock id given out */
+    struct dli_table table; /* the entries, under mutex */
     struct dli_link entries;
-    struct dli_link rules; /* struct dli_shared_rules, under mutex */
+    struct dli_link rules, terms; /* of entries and handles, see base/share.h; under mutex */
     int64_t entry_count;
     uint32_t progress;  /* futex: bumped while closing when an entry may have become idle */
     int64_t leave_at;   /* atomic: a submitted close: loop 0 ends everything by then; 0: none */
@@ -76,13 +78,6 @@ struct dli_client {
     int64_t stats[DLOCK_STAT_COUNT]; /* atomics */
 };
 
-/* The rules of entries that have the same ones: few, while locks may be many. client.mutex guards all but rules. */
-struct dli_shared_rules {
-    struct dli_mutex_rules rules; /* constant; first */
-    struct dli_link link;
-    int64_t entries;
-};
-
 /* An adoption under way or being undone; transfer.c. entry.mutex guards it. */
 struct dli_adoption {
     char giver[DLI_OWNER_MAX]; /* the id of the grant */
@@ -93,19 +88,38 @@ struct dli_adoption {
  * One lock name, or one hold. In some kinds every owner's hold has a machine and an id of its own. Then parent is the
  * entry of the name. The parent's own machine stays idle, and the parent owns name and place.
  *
- * Every held lock has an entry. What only an exchange, a failure or an adoption needs is allocated when that begins.
+ * Every held lock has an entry. What only an exchange, a failure or an adoption needs is allocated when that begins. And the
+ * entry of a kind without such holds ends before before: it has no memory for what comes then.
  */
 struct dli_entry {
     pthread_mutex_t mutex;
-    int64_t refs;
-    int64_t id; /* of the name */
+    int32_t refs;
+    int32_t surplus; /* refs to drop when the mutex is released */
+    int64_t id;      /* of the name */
     struct dli_client *client;
-    struct dli_loop *loop; /* set when the client starts */
-    struct dli_link link;  /* in client.entries */
+    struct dli_loop *loop;    /* set when the client starts */
+    struct dli_link link;     /* in client.entries */
+    struct dli_slot in_table; /* in client.table */
     const struct dli_kind *kind;
     struct dli_name name;
-    struct dli_place *place;  /* in the store */
+    struct dli_place *place;             /* in the store */
+    const struct dli_mutex_rules *rules; /* shared; a hold has its own, see dli_entry_own_rules */
+    struct dli_mutex m;
+    struct dli_timer timer;            /* under the loop's mutex */
+    int64_t timer_at;                  /* what the timer is set to; DLI_NEVER: not set */
+    struct dli_request *request;       /* the exchange in flight, or NULL; exchange.c */
+    dlock_error *reason;               /* the failure of the last exchange, or NULL */
+    struct dli_gate_query *gate_query; /* the query of the gate under way, or NULL; line.c */
+    struct dli_adoption *adoption;     /* NULL: none is under way or being undone */
+    uint32_t *woken;                   /* futex of the caller to wake when the mutex is released */
+    struct dli_run *cut_off;  /* multi-locks to end when the mutex is released: no thread takes their next step */
+    int64_t listeners;        /* holds that share the subscription; guarded by the store */
+    int64_t subscribed_at;    /* atomic: subscribed since then; 0: not subscribed */
+    int64_t gate_query_ups;   /* client.line_ups at the last query of the gate; 0: none */
     struct dli_entry *parent; /* with a ref */
+    int32_t handles;          /* atomic: lock handles of the name */
+    int8_t apart;             /* its last renewal was refused: the next one shares no request */
+    int8_t reserved;          /* chosen for an acquisition that has not begun yet */
     struct dli_entry *before; /* with a ref: the entry of the same owner's slot - 1 */
     struct dli_link children; /* the holds of this name, by sibling; under client.mutex */
     struct dli_link sibling;
@@ -113,43 +127,34 @@ struct dli_entry {
     struct dli_waiting *member;    /* of the parent's waitlist, while it waits; or NULL */
     struct dli_group *promoting;   /* when the mutex is released, so many of this group may ask */
     int promoted;
-    int8_t stranger;                     /* it waits without a member, for want of memory */
-    int8_t reserved;                     /* chosen for an acquisition that has not begun yet */
-    int8_t recheck;                      /* when the mutex is released, the waiters of the name probe */
-    int8_t apart;                        /* its last renewal was refused: the next one shares no request */
-    int64_t followers;                   /* as its last answer said, so many may go on behind it */
-    int64_t owner, slot;                 /* of the hold */
-    int64_t wanted;                      /* atomic: the machine's grant number; finds the hold that a message is for */
-    int64_t under;                       /* READ: the grant number of owner's write hold at the acquire; 0: none */
-    int64_t shared;                      /* WRITE: the grant number under which owner has begun to read; 0: none */
-    int64_t followed;                    /* the grant number whose own channel is subscribed to */
-    int64_t listeners;                   /* holds that share the subscription; guarded by the store */
-    int64_t subscribed_at;               /* atomic: subscribed since then; 0: not subscribed */
-    int64_t gate_query_ups;              /* client.line_ups at the last query of the gate; 0: none */
-    int64_t highest;                     /* atomic: the highest token of the holds of this parent */
-    const struct dli_mutex_rules *rules; /* shared; a hold has its own, see dli_entry_own_rules */
-    struct dli_mutex m;
-    struct dli_timer timer;            /* under the loop's mutex */
-    struct dli_request *request;       /* the exchange in flight, or NULL; exchange.c */
-    dlock_error *reason;               /* the failure of the last exchange, or NULL */
-    struct dli_gate_query *gate_query; /* the query of the gate under way, or NULL; line.c */
-    int64_t timer_at;                  /* what the timer is set to; DLI_NEVER: not set */
-    int64_t handles;                   /* atomic: lock handles of the name */
-    int surplus;                       /* refs to drop when the mutex is released */
-    uint32_t *woken;                   /* futex of the caller to wake when the mutex is released */
-    struct dli_entry *heir;        /* it got the grant of this one; its mutex is held, and released after this one's */
-    struct dli_run *cut_off;       /* multi-locks to end when the mutex is released: no thread takes their next step */
-    struct dli_adoption *adoption; /* NULL: none is under way or being undone */
-    struct dli_turns *turns;       /* FAIR: whom the grant may serve; NULL: nobody else. pass.c */
+    int8_t stranger;        /* it waits without a member, for want of memory */
+    int8_t recheck;         /* when the mutex is released, the waiters of the name probe */
+    int64_t followers;      /* as its last answer said, so many may go on behind it */
+    int64_t owner, slot;    /* of the hold */
+    int64_t wanted;         /* atomic: the machine's grant number; finds the hold that a message is for */
+    int64_t under;          /* READ: the grant number of owner's write hold at the acquire; 0: none */
+    int64_t shared;         /* WRITE: the grant number under which owner has begun to read; 0: none */
+    int64_t followed;       /* the grant number whose own channel is subscribed to */
+    int64_t highest;        /* atomic: the highest token of the holds of this parent */
+    struct dli_entry *heir; /* it got the grant of this one; its mutex is held, and released after this one's */
+    struct dli_turns *turns; /* FAIR: whom the grant may serve; NULL: nobody else. pass.c */
 };
+
+enum { DLI_ENTRY_SHORT = offsetof(struct dli_entry, before) }; /* of a kind without holds */
 
 /*
  * Every held lock has one of each, so the sizes are bounds on x86-64. Before you raise one: can the new member be allocated
  * when it is needed? The whole of a held lock is measured in test_memory.py.
  */
-_Static_assert(sizeof(struct dli_entry) <= 912, "a held lock has an entry");
+_Static_assert(DLI_ENTRY_SHORT <= 576, "a held lock has an entry");
 
 enum { DLI_SETTLED_ENDED = 1, DLI_SETTLED_GRANTED };
+
+/* The timer that ends the wait of a submitted claim. Once it is set it has a ref on the waiter, and is its own. */
+struct dli_wait {
+    struct dli_timer timer; /* under the loop's mutex */
+    struct dli_waiter *waiter;
+};
 
 /*
  * The event of a submitted acquisition, of a risk, or of a release that failed. Until it is posted, entry.mutex guards it.
@@ -159,6 +164,7 @@ struct dli_notice {
     struct dli_snapshot shot;
     struct dli_waiter *waiter; /* with a ref, once it is posted */
     dlock_error *reason;       /* the failure that the call ended with, or NULL */
+    struct dli_wait *wait;     /* until the call is settled; NULL: it waits without limit */
 };
 
 /* Who gets the answer. */
@@ -170,12 +176,13 @@ enum { DLI_NOTIFY_NOBODY, DLI_NOTIFY_CALLER, DLI_NOTIFY_QUEUE, DLI_NOTIFY_RUN };
  */
 struct dli_waiter {
     struct dli_claim claim;
-    struct dli_entry *entry; /* with a ref */
-    int64_t sure_until;      /* SETTLED_GRANTED: passing time alone does not end the grant before */
-    int64_t tag;
-    struct dli_notice *notice; /* NOTIFY_QUEUE: the event of an acquisition; else NULL */
-    struct dli_run *run;       /* NOTIFY_RUN: the run that it is a step of */
-    struct dli_timer timer;    /* ends the wait of a submitted claim; under the loop's mutex */
+    struct dli_entry *entry;   /* with a ref */
+    int64_t sure_until;        /* SETTLED_GRANTED: passing time alone does not end the grant before */
+    struct dli_notice *notice; /* of a submitted or begun acquisition until it is settled; else NULL */
+    union {
+        int64_t tag;         /* 0: none */
+        struct dli_run *run; /* NOTIFY_RUN: the run that it is a step of */
+    };
     struct dli_node last;
     int64_t last_after;   /* how long the lock was held; constant once last is posted */
     int32_t last_waiters; /* and how many waited then */
@@ -187,7 +194,7 @@ struct dli_waiter {
     int8_t risk_queued;   /* atomic: an AT_RISK event of it was not read yet: no second one is posted */
 };
 
-_Static_assert(sizeof(struct dli_waiter) <= 256, "a held lock has a waiter");
+_Static_assert(sizeof(struct dli_waiter) <= 184, "a held lock has a waiter");
 
 /* ---- client.c */
 
@@ -271,6 +278,12 @@ void dli_entry_owner(const struct dli_entry *entry, int64_t number, char out[DLI
 /* entry.mutex held: whether any lock handle of the name is left. */
 int dli_entry_handled(const struct dli_entry *entry);
 
+/* An empty table of entries, by name, kind, owner and slot. */
+void dli_entry_table(struct dli_table *table);
+
+/* entry.mutex held: stop the timer, and drop its ref. */
+void dli_entry_stop_timer(struct dli_entry *entry);
+
 /*
  * entry.mutex held: no handle is left and the machine is idle. The timer goes, and its ref; losses that nobody will
  * ask for are settled.
@@ -284,15 +297,10 @@ void dli_entry_retire(struct dli_entry *entry);
 void dli_entry_pump(struct dli_entry *entry, int64_t now);
 
 /* The rules of a hold. They follow its entry. */
-struct dli_mutex_rules *dli_entry_own_rules(struct dli_entry *hold);
-
-/*
- * ---- client.c. client.mutex held.
- *
- * Rules like these, for one more entry. NULL without memory. And for one less.
- */
-const struct dli_mutex_rules *dli_rules_get(struct dli_client *client, const struct dli_mutex_rules *rules);
-void dli_rules_put(const struct dli_mutex_rules *rules);
+static inline struct dli_mutex_rules *dli_entry_own_rules(struct dli_entry *hold)
+{
+    return (struct dli_mutex_rules *)(hold + 1);
+}
 
 /* ---- hold.c: the holds of one name, for the kinds that have one per owner */
 
@@ -347,14 +355,24 @@ int64_t dli_exchange_drive(struct dli_entry *entry, struct dli_claim *claim, int
 struct dli_waiter *dli_waiter_new(struct dli_entry *entry);
 void dli_waiter_unref(struct dli_waiter *waiter);
 
-/* The event of a call that will be submitted; free ends it while no waiter has it. NULL without memory. */
-struct dli_notice *dli_notice_new(void);
+/* The same under entry.mutex: the entry's ref is dropped when the mutex is released. */
+void dli_waiter_unref_locked(struct dli_waiter *waiter);
+
+/* The event of a call that will be submitted, and waits so long. NULL without memory. Free: no waiter has it; or NULL. */
+struct dli_notice *dli_notice_new(int64_t wait);
+void dli_notice_free(struct dli_notice *notice);
 
 /* entry.mutex held: the status of a claim whose time is over. */
 dlock_status dli_waiter_overdue(const struct dli_waiter *waiter);
 
 /* entry.mutex held: post what the machine reports, and notify the callers of settled claims. */
 void dli_waiter_deliver(struct dli_entry *entry, int64_t now);
+
+/* ---- submit.c */
+
+/* entry.mutex held: a timer ends the wait of a submitted claim, if it has a limit. And: its wait has ended. */
+void dli_waiter_limit(struct dli_waiter *waiter, int64_t now);
+void dli_waiter_unlimit(struct dli_waiter *waiter);
 
 /* ---- renewal.c */
 

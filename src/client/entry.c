@@ -4,29 +4,37 @@
 #include "multi.h"
 #include "waitlist.h"
 
-#include <inttypes.h>
-#include <search.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "sys/sys.h"
 
-static int compare_numbers(int64_t a, int64_t b)
+/* FNV-1a. The last step spreads what differs over the low bits. Of a kind without holds, owner and slot do not count. */
+static uint64_t hash(const struct dli_slot *slot)
 {
-    return a < b ? -1 : a > b;
+    const struct dli_entry *entry = DLI_OBJECT(slot, struct dli_entry, in_table);
+    uint64_t x = UINT64_C(0xcbf29ce484222325) ^ (uint64_t)entry->kind->id;
+
+    for (size_t i = 0; i < entry->name.size; i++)
+        x = (x ^ (unsigned char)entry->name.text[i]) * UINT64_C(0x100000001b3);
+    if (entry->kind->per_owner)
+        x = (x ^ (uint64_t)entry->owner) * UINT64_C(0x9e3779b97f4a7c15) + (uint64_t)entry->slot;
+    x = (x ^ x >> 32) * UINT64_C(0xff51afd7ed558ccd);
+    return x ^ x >> 29;
 }
 
-static int compare(const void *a, const void *b)
+static int same(const struct dli_slot *a, const struct dli_slot *b)
 {
-    const struct dli_entry *x = a, *y = b;
-    int unlike = dli_name_compare(&x->name, &y->name);
+    const struct dli_entry *x = DLI_OBJECT(a, struct dli_entry, in_table);
+    const struct dli_entry *y = DLI_OBJECT(b, struct dli_entry, in_table);
 
-    if (!unlike)
-        unlike = compare_numbers(x->kind->id, y->kind->id);
-    if (!unlike)
-        unlike = compare_numbers(x->owner, y->owner);
-    return unlike ? unlike : compare_numbers(x->slot, y->slot);
+    return x->kind == y->kind && dli_name_compare(&x->name, &y->name) == 0 &&
+           (!x->kind->per_owner || (x->owner == y->owner && x->slot == y->slot));
+}
+
+void dli_entry_table(struct dli_table *table)
+{
+    dli_table_init(table, hash, same);
 }
 
 void dli_entry_lock(struct dli_entry *entry)
@@ -34,30 +42,42 @@ void dli_entry_lock(struct dli_entry *entry)
     pthread_mutex_lock(&entry->mutex);
 }
 
+/* What a hold leaves to do when its mutex is released. */
+struct left {
+    struct dli_entry *heir;
+    struct dli_group *group;
+    int promoted, recheck;
+};
+
+static void take_left(struct dli_entry *hold, struct left *left)
+{
+    *left = (struct left){hold->heir, hold->promoting, hold->promoted, hold->recheck};
+    hold->heir = NULL;
+    hold->promoted = hold->recheck = 0;
+}
+
 void dli_entry_unlock(struct dli_entry *entry)
 {
     struct dli_run *cut_off = entry->cut_off;
     uint32_t *woken = entry->woken;
-    int surplus = entry->surplus, promoted = entry->promoted;
-    struct dli_group *group = entry->promoting;
-    struct dli_entry *heir = entry->heir;
-    int recheck = entry->recheck;
+    struct left left = {NULL, NULL, 0, 0};
+    int surplus = entry->surplus;
 
-    entry->heir = NULL;
-    entry->recheck = 0;
-    entry->surplus = entry->promoted = 0;
+    if (entry->kind->per_owner)
+        take_left(entry, &left);
+    entry->surplus = 0;
     entry->woken = NULL;
     entry->cut_off = NULL;
     pthread_mutex_unlock(&entry->mutex);
-    if (heir)
-        dli_entry_unlock(heir);
+    if (left.heir)
+        dli_entry_unlock(left.heir);
     if (woken) /* the waiter may be freed: then nobody sleeps here, or a sleeper that checks again */
         dli_futex_wake(woken, 1);
     if (cut_off)
         dli_run_end(cut_off);
-    if (promoted)
-        dli_waitlist_promote(entry->parent->waitlist, group, promoted);
-    if (recheck)
+    if (left.promoted)
+        dli_waitlist_promote(entry->parent->waitlist, left.group, left.promoted);
+    if (left.recheck)
         dli_waitlist_recheck(entry->parent);
     while (surplus-- > 0)
         dli_entry_unref(entry);
@@ -75,11 +95,14 @@ static void entry_free(struct dli_entry *entry)
     ops->request_free(entry->request);
     if (!entry->parent && entry->place)
         ops->place_free(entry->place);
-    dli_waitlist_free(entry->waitlist);
+    if (entry->kind->per_owner) {
+        dli_waitlist_free(entry->waitlist);
+        free(entry->turns);
+    }
+    dli_active_fini(&entry->m);
     pthread_mutex_destroy(&entry->mutex);
     free(entry->reason);
     free(entry->adoption);
-    free(entry->turns);
     free(entry);
 }
 
@@ -90,7 +113,7 @@ static void entry_free(struct dli_entry *entry)
 static int unref(struct dli_entry *entry)
 {
     struct dli_client *client = entry->client;
-    int64_t refs = __atomic_load_n(&entry->refs, __ATOMIC_RELAXED);
+    int32_t refs = __atomic_load_n(&entry->refs, __ATOMIC_RELAXED);
 
     while (refs > 1)
         if (__atomic_compare_exchange_n(&entry->refs, &refs, refs - 1, 1, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
@@ -98,12 +121,13 @@ static int unref(struct dli_entry *entry)
     pthread_mutex_lock(&client->mutex);
     refs = __atomic_sub_fetch(&entry->refs, 1, __ATOMIC_ACQ_REL);
     if (refs == 0) {
-        tdelete(entry, &client->table, compare);
+        dli_table_remove(&client->table, &entry->in_table);
         dli_list_remove(&entry->link);
-        dli_list_remove(&entry->sibling);
+        if (entry->parent)
+            dli_list_remove(&entry->sibling);
         client->entry_count -= !entry->parent;
         if (!entry->parent)
-            dli_rules_put(entry->rules);
+            dli_share_put(entry->rules);
     }
     pthread_mutex_unlock(&client->mutex);
     return refs == 0;
@@ -113,7 +137,7 @@ static int unref(struct dli_entry *entry)
 void dli_entry_unref(struct dli_entry *entry)
 {
     while (entry && unref(entry)) {
-        struct dli_entry *parent = entry->parent, *before = entry->before;
+        struct dli_entry *parent = entry->parent, *before = parent ? entry->before : NULL;
         struct dli_client *client = entry->client;
 
         entry_free(entry);
@@ -124,10 +148,16 @@ void dli_entry_unref(struct dli_entry *entry)
     }
 }
 
+/* An entry of a kind without holds ends early: see core.h. */
+static size_t size_of(const struct dli_kind *kind)
+{
+    return kind->per_owner ? sizeof(struct dli_entry) : DLI_ENTRY_SHORT;
+}
+
 /* An entry with one ref and no name, in no list yet, followed by extra bytes. NULL without memory. */
 static struct dli_entry *entry_new(struct dli_client *client, const struct dli_kind *kind, size_t extra)
 {
-    struct dli_entry *entry = calloc(1, sizeof *entry + extra);
+    struct dli_entry *entry = calloc(1, size_of(kind) + extra);
 
     if (!entry)
         return NULL;
@@ -142,20 +172,22 @@ static struct dli_entry *entry_new(struct dli_client *client, const struct dli_k
     entry->timer.fire = dli_entry_tick;
     dli_list_init(&entry->timer.link);
     dli_list_init(&entry->link);
-    dli_list_init(&entry->children);
-    dli_list_init(&entry->sibling);
+    if (kind->per_owner) {
+        dli_list_init(&entry->children);
+        dli_list_init(&entry->sibling);
+    }
     return entry;
 }
 
 /* client.mutex held. */
 static struct dli_entry *find(struct dli_client *client, const struct dli_entry *key)
 {
-    void *node = tfind(key, &client->table, compare);
+    struct dli_slot *slot = dli_table_find(&client->table, &key->in_table);
 
-    if (!node)
+    if (!slot)
         return NULL;
-    dli_entry_ref(*(struct dli_entry **)node);
-    return *(struct dli_entry **)node;
+    dli_entry_ref(DLI_OBJECT(slot, struct dli_entry, in_table));
+    return DLI_OBJECT(slot, struct dli_entry, in_table);
 }
 
 static struct dli_entry *find_locking(struct dli_client *client, const struct dli_entry *key)
@@ -186,13 +218,14 @@ struct dli_entry *dli_entry_find_child(struct dli_entry *parent, const struct dl
 /* client.mutex held: put the entry into the table and the lists, with a loop and a machine. 0, or -1 without memory. */
 static int enlist(struct dli_client *client, struct dli_entry *entry)
 {
-    uint64_t seed;
+    uint64_t which = entry->parent ? (uint64_t)(entry->owner + entry->slot) : 0, seed;
 
-    if (!tsearch(entry, &client->table, compare))
+    if (dli_table_add(&client->table, &entry->in_table))
         return -1;
     entry->id = entry->parent ? entry->parent->id : __atomic_add_fetch(&client->ids, 1, __ATOMIC_RELAXED);
-    seed = ((uint64_t)entry->id ^ (uint64_t)(entry->owner + entry->slot) << 20) * UINT64_C(0x9e3779b97f4a7c15);
-    entry->loop = client->loop_count ? client->loops[(entry->id + entry->slot) % client->loop_count] : NULL;
+    seed = ((uint64_t)entry->id ^ which << 20) * UINT64_C(0x9e3779b97f4a7c15);
+    entry->loop =
+        client->loop_count ? client->loops[(entry->id + (entry->parent ? entry->slot : 0)) % client->loop_count] : NULL;
     dli_mutex_init(&entry->m, entry->rules, seed ^ (uint64_t)dli_now());
     entry->m.closed = client->closed != 0;
     dli_list_append(&client->entries, &entry->link);
@@ -203,23 +236,23 @@ static int enlist(struct dli_client *client, struct dli_entry *entry)
     return 0;
 }
 
-/* Give the entry a copy of the name, behind it, and a place in the store. 0, or -1 without memory. */
+/* Give the entry a place in the store, which has a copy of the name. 0, or -1 without memory. */
 static int place(struct dli_entry *entry, const char *name, size_t size)
 {
     struct dli_store *store = entry->client->store;
 
-    memcpy(entry + 1, name, size);
-    entry->name = (struct dli_name){(const char *)(entry + 1), size};
-    entry->place = store->ops->place_new(store, entry->kind, name, size);
-    return entry->place ? 0 : -1;
+    if (!(entry->place = store->ops->place_new(store, entry->kind, name, size)))
+        return -1;
+    entry->name = (struct dli_name){store->ops->place_name(entry->place), size};
+    return 0;
 }
 
 /* client.mutex held: a new entry of a name. NULL without memory. */
 static struct dli_entry *make(struct dli_client *client, const struct dli_kind *kind, const char *name, size_t size,
                               const struct dli_mutex_rules *like)
 {
-    const struct dli_mutex_rules *rules = dli_rules_get(client, like);
-    struct dli_entry *entry = rules ? entry_new(client, kind, size + 1) : NULL;
+    const struct dli_mutex_rules *rules = dli_share_get(&client->rules, like, sizeof *like);
+    struct dli_entry *entry = rules ? entry_new(client, kind, 0) : NULL;
 
     if (!rules)
         return NULL;
@@ -233,7 +266,7 @@ static struct dli_entry *make(struct dli_client *client, const struct dli_kind *
 fail_entry:
     entry_free(entry);
 fail:
-    dli_rules_put(rules);
+    dli_share_put(rules);
     return NULL;
 }
 
@@ -252,11 +285,6 @@ struct dli_entry *dli_entry_get(struct dli_client *client, const struct dli_kind
     if (entry)
         dli_entry_handle(entry, 1);
     return entry;
-}
-
-struct dli_mutex_rules *dli_entry_own_rules(struct dli_entry *hold)
-{
-    return (struct dli_mutex_rules *)(hold + 1);
 }
 
 /* client.mutex held: a new hold of parent. NULL without memory. */
@@ -306,41 +334,11 @@ void dli_entry_owner(const struct dli_entry *entry, int64_t number, char out[DLI
     dli_id(out, entry->client->uuid, number);
 }
 
-int dli_entry_handled(const struct dli_entry *entry)
-{
-    return __atomic_load_n(entry->parent ? &entry->parent->handles : &entry->handles, __ATOMIC_ACQUIRE) > 0;
-}
-
-static void stop_timer(struct dli_entry *entry)
+void dli_entry_stop_timer(struct dli_entry *entry)
 {
     if (entry->timer_at != DLI_NEVER && entry->loop && dli_loop_stop_timer(entry->loop, &entry->timer))
         entry->surplus++;
     entry->timer_at = DLI_NEVER;
-}
-
-void dli_entry_retire(struct dli_entry *entry)
-{
-    stop_timer(entry);
-    dli_mutex_forget_lost(&entry->m);
-    dli_waiter_deliver(entry, dli_now());
-}
-
-static void retire_idle(struct dli_entry *entry, int64_t now)
-{
-    (void)now;
-    if (!dli_entry_handled(entry) && dli_mutex_idle(&entry->m))
-        dli_entry_retire(entry);
-}
-
-void dli_entry_handle(struct dli_entry *entry, int by)
-{
-    if (__atomic_add_fetch(&entry->handles, by, __ATOMIC_ACQ_REL) > 0)
-        return;
-    dli_entry_lock(entry);
-    retire_idle(entry, 0);
-    dli_entry_unlock(entry);
-    if (entry->kind->per_owner)
-        dli_hold_each(entry, retire_idle);
 }
 
 static void set_timer(struct dli_entry *entry, int64_t now)
@@ -387,13 +385,15 @@ void dli_entry_pump(struct dli_entry *entry, int64_t now)
         free(entry->adoption);
         entry->adoption = NULL;
     }
-    dli_turns_settle(entry);
+    if (entry->parent)
+        dli_turns_settle(entry);
+    dli_active_trim(&entry->m);
     if (!dli_mutex_idle(&entry->m))
         return;
     if (!dli_entry_handled(entry))
         dli_entry_retire(entry);
     else if (entry->parent) /* its owner may never come back, and a timer must not keep it */
-        stop_timer(entry);
+        dli_entry_stop_timer(entry);
     if (__atomic_load_n(&client->closed, __ATOMIC_ACQUIRE))
         dli_client_progress(client);
 }

@@ -27,7 +27,7 @@ static void remember(struct dli_entry *entry, dlock_status status)
 {
     const dlock_error *reason = entry->request->reason;
 
-    if (status == DLOCK_OK && entry->reason && entry->m.probe.failure == entry->reason->code)
+    if (status == DLOCK_OK && entry->reason && entry->m.active->failure == entry->reason->code)
         return;
     if (!reason || status == DLOCK_OK || reason->code != status) {
         free(entry->reason);
@@ -79,7 +79,8 @@ static void digest(struct dli_entry *entry, int64_t now)
         dli_turns_begin(entry, &entry->request->exchange.next);
     remember(entry, status);
     dli_turn_ended(entry, answer, now);
-    dli_waitlist_answered(entry, answer, now);
+    if (entry->parent)
+        dli_waitlist_answered(entry, answer, now);
     drop_request(entry);
 }
 
@@ -107,7 +108,7 @@ static void name_owners(const struct dli_entry *entry, const struct dli_wish *wi
         dli_entry_owner(entry, wish->drop, exchange->drop);
     if (wish->first)
         memcpy(exchange->back, entry->adoption->giver, DLI_OWNER_MAX);
-    if (entry->under)
+    if (entry->parent && entry->under)
         dli_entry_owner(entry, entry->under, exchange->under);
 }
 
@@ -117,7 +118,8 @@ static int prepare(struct dli_entry *entry, const struct dli_wish *wish, int64_t
     struct dli_store *store = entry->client->store;
     struct dli_request *request = entry->request = store->ops->request_new(store);
 
-    dli_waitlist_sent(entry, wish->want);
+    if (entry->parent)
+        dli_waitlist_sent(entry, wish->want);
     dli_mutex_sent(&entry->m, wish, now);
     if (!request)
         return -1;
@@ -125,15 +127,16 @@ static int prepare(struct dli_entry *entry, const struct dli_wish *wish, int64_t
     request->kind = entry->kind;
     request->place = entry->place;
     request->repeatable = 1;
-    request->above = dli_mutex_owned(&entry->m) || entry->m.tokens.forgot ? 0 : entry->m.tokens.end;
+    request->above = dli_mutex_owned(&entry->m) || entry->m.forgot ? 0 : entry->m.tokens.end;
     request->context = entry;
     request->exchange.wish = *wish;
     request->exchange.keep_ms = entry->rules->keep_ms;
     request->exchange.delay = entry->rules->delay;
     request->exchange.lives = entry->rules->lives;
     name_owners(entry, wish, &request->exchange);
-    dli_turns_tell(entry, &request->exchange);
-    if (wish->want)
+    if (entry->parent)
+        dli_turns_tell(entry, &request->exchange);
+    if (wish->want && entry->parent)
         __atomic_store_n(&entry->wanted, wish->want, __ATOMIC_RELAXED);
     return 0;
 }
@@ -146,7 +149,8 @@ static void unsent(struct dli_entry *entry, dlock_status status, int64_t now)
     free(entry->reason);
     entry->reason = NULL;
     dli_mutex_answer(&entry->m, &answer, now);
-    dli_waitlist_answered(entry, &answer, now);
+    if (entry->parent)
+        dli_waitlist_answered(entry, &answer, now);
 }
 
 /*

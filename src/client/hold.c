@@ -1,6 +1,6 @@
 /*
  * hold.c: the holds of one name. A mutex has one hold per process. The other kinds have one per owner, a semaphore one
- * per acquisition, and each of these has a machine of its own. Mutexes: see core.h.
+ * per acquisition, and each of these has a machine of its own. And what is left of a name without handles. Mutexes: see core.h.
  */
 #include "waitlist.h"
 
@@ -235,4 +235,36 @@ struct dli_entry *dli_hold_of_number(struct dli_entry *parent, int64_t number)
     }
     pthread_mutex_unlock(&parent->client->mutex);
     return found;
+}
+
+/* ---- nobody has a handle of the name any more */
+
+int dli_entry_handled(const struct dli_entry *entry)
+{
+    return __atomic_load_n(entry->parent ? &entry->parent->handles : &entry->handles, __ATOMIC_ACQUIRE) > 0;
+}
+
+void dli_entry_retire(struct dli_entry *entry)
+{
+    dli_entry_stop_timer(entry);
+    dli_mutex_forget_lost(&entry->m);
+    dli_waiter_deliver(entry, dli_now());
+}
+
+static void retire_idle(struct dli_entry *entry, int64_t now)
+{
+    (void)now;
+    if (!dli_entry_handled(entry) && dli_mutex_idle(&entry->m))
+        dli_entry_retire(entry);
+}
+
+void dli_entry_handle(struct dli_entry *entry, int by)
+{
+    if (__atomic_add_fetch(&entry->handles, by, __ATOMIC_ACQ_REL) > 0)
+        return;
+    dli_entry_lock(entry);
+    retire_idle(entry, 0);
+    dli_entry_unlock(entry);
+    if (entry->kind->per_owner)
+        dli_hold_each(entry, retire_idle);
 }

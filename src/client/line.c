@@ -41,7 +41,7 @@ static void join_subscription(struct dli_entry *entry)
     if (!since)
         return;
     entry->m.line.listening = 1;
-    if (since >= entry->m.sent.stamp)
+    if (since >= entry->m.active->sent.stamp)
         dli_mutex_probe(&entry->m, dli_now());
 }
 
@@ -126,7 +126,7 @@ static void follow_gate(struct dli_entry *entry)
     struct dli_client *client = entry->client;
     const struct dli_mutex *m = &entry->m;
 
-    if (!m->holder || m->closed || !(m->waiters > 0 || m->gate_until > 0 || m->holder->linger > 0))
+    if (!m->holder || m->closed || !(m->waiters > 0 || m->gate_until > 0 || dli_claim_linger(m->holder) > 0))
         return;
     client->store->ops->want(client->store);
     if (entry->gate_query || __atomic_load_n(&client->line, __ATOMIC_ACQUIRE) != DLI_LINE_READY ||
@@ -275,7 +275,7 @@ static void hint(void *owner, const struct dli_message_target *target)
 {
     struct dli_entry *entry = dli_entry_find(owner, target->family, target->name, target->size);
 
-    if (!entry || !entry->waitlist || target->number) {
+    if (!entry || !entry->kind->queued || target->number) {
         if (entry)
             dli_entry_unref(entry);
         visit_target(owner, target, probe);

@@ -39,12 +39,15 @@ static void unlock_all(struct attempt *attempt)
         dli_entry_unlock(attempt->part[i].entry);
 }
 
-/* All mutexes held: whether nobody here uses any member. */
+/* All mutexes held: whether nobody here uses any member, and all may begin. */
 static int all_idle(const struct attempt *attempt)
 {
-    for (size_t i = 0; i < attempt->count; i++)
-        if (!dli_mutex_idle(&attempt->part[i].entry->m) || attempt->part[i].entry->m.closed)
+    for (size_t i = 0; i < attempt->count; i++) {
+        struct dli_mutex *m = &attempt->part[i].entry->m;
+
+        if (!dli_mutex_idle(m) || m->closed || dli_active_make(m))
             return 0;
+    }
     return 1;
 }
 

@@ -9,6 +9,66 @@
 
 #include "sys/sys.h"
 
+/* ---- the timer that ends a wait */
+
+static void wait_over(struct dli_timer *timer, int64_t now)
+{
+    struct dli_wait *wait = DLI_OBJECT(timer, struct dli_wait, timer);
+    struct dli_waiter *waiter = wait->waiter;
+    struct dli_entry *entry = waiter->entry;
+
+    dli_entry_ref(entry); /* the reader of the event may drop the waiter, and its ref, while the mutex is released */
+    dli_entry_lock(entry);
+    entry->surplus++;
+    if (now < waiter->claim.until && waiter->claim.state == DLI_CLAIM_WAITING &&
+        dli_loop_set_timer(entry->loop, timer, waiter->claim.until, now)) {
+        dli_entry_unlock(entry);
+        return;
+    }
+    if (waiter->notice && waiter->notice->wait == wait)
+        waiter->notice->wait = NULL;
+    if (now >= waiter->claim.until && waiter->claim.state == DLI_CLAIM_WAITING)
+        dli_mutex_give_up(&entry->m, &waiter->claim, dli_waiter_overdue(waiter), now);
+    dli_entry_pump(entry, now);
+    free(wait);
+    dli_waiter_unref_locked(waiter);
+    dli_entry_unlock(entry);
+}
+
+void dli_waiter_limit(struct dli_waiter *waiter, int64_t now)
+{
+    struct dli_entry *entry = waiter->entry;
+    struct dli_wait *wait = waiter->notice ? waiter->notice->wait : NULL;
+
+    if (waiter->claim.state != DLI_CLAIM_WAITING || !wait)
+        return;
+    *wait = (struct dli_wait){.timer.fire = wait_over, .waiter = waiter};
+    dli_list_init(&wait->timer.link);
+    __atomic_add_fetch(&waiter->refs, 1, __ATOMIC_RELAXED);
+    if (dli_loop_set_timer(entry->loop, &wait->timer, waiter->claim.until, now))
+        return;
+    wait->waiter = NULL;
+    __atomic_sub_fetch(&waiter->refs, 1, __ATOMIC_RELAXED);
+}
+
+/* A timer that has fired takes the mutex next, and ends itself. */
+void dli_waiter_unlimit(struct dli_waiter *waiter)
+{
+    struct dli_wait *wait = waiter->notice ? waiter->notice->wait : NULL;
+
+    if (!wait)
+        return;
+    waiter->notice->wait = NULL;
+    if (!wait->waiter) {
+        free(wait);
+    } else if (dli_loop_stop_timer(waiter->entry->loop, &wait->timer)) {
+        free(wait);
+        dli_waiter_unref_locked(waiter);
+    }
+}
+
+/* ---- submitted calls */
+
 /* Promise an event to the queue for each claim whose result goes to it. A run has promised its own. */
 static dlock_status promise(struct dli_entry *entry, const struct dli_run *run)
 {
@@ -19,7 +79,7 @@ static dlock_status promise(struct dli_entry *entry, const struct dli_run *run)
 static dlock_status unpromised(struct dli_entry *entry, const struct dli_run *run, struct dli_notice *notice,
                                dlock_status status)
 {
-    free(notice);
+    dli_notice_free(notice);
     if (status != DLOCK_OK && !run)
         dli_events_keep(&entry->client->events, NULL);
     return status;
@@ -35,20 +95,10 @@ static void set_notify(struct dli_waiter *waiter, int64_t tag, struct dli_run *r
     if (notice)
         *notice = NULL;
     waiter->notify = run ? DLI_NOTIFY_RUN : DLI_NOTIFY_QUEUE;
-    waiter->tag = tag;
-    waiter->run = run;
-}
-
-/* entry.mutex held: a timer, which has a ref, ends the wait of a submitted claim. */
-static void limit_wait(struct dli_waiter *waiter, int64_t now)
-{
-    struct dli_entry *entry = waiter->entry;
-
-    if (waiter->claim.state != DLI_CLAIM_WAITING || waiter->claim.until == DLI_NEVER)
-        return;
-    __atomic_add_fetch(&waiter->refs, 1, __ATOMIC_RELAXED);
-    if (!dli_loop_set_timer(entry->loop, &waiter->timer, waiter->claim.until, now))
-        __atomic_sub_fetch(&waiter->refs, 1, __ATOMIC_RELAXED);
+    if (run)
+        waiter->run = run;
+    else
+        waiter->tag = tag;
 }
 
 /* entry.mutex held: re-entry by the holder is reported like any other acquisition. That drops a ref of fresh. */
@@ -78,8 +128,8 @@ static dlock_status go_on(struct dli_waiter *found, struct dli_waiter *fresh, in
     }
     if (interrupted) {
         found->claim.until = fresh->claim.until;
-        set_notify(found, fresh->tag, fresh->run, &fresh->notice);
-        limit_wait(found, now);
+        set_notify(found, fresh->tag, fresh->notify == DLI_NOTIFY_RUN ? fresh->run : NULL, &fresh->notice);
+        dli_waiter_limit(found, now);
     }
     dli_waiter_unref(fresh);
     return interrupted ? DLOCK_OK : DLOCK_INVALID_ARGUMENT;
@@ -108,7 +158,7 @@ dlock_status dli_submit_acquire(struct dli_entry *entry, const struct dli_terms 
 
     if (status != DLOCK_OK)
         return status;
-    if ((!run && !(notice = dli_notice_new())) || !(fresh = dli_acquire_waiter(entry, terms, owner, wait, now)))
+    if (!(notice = dli_notice_new(wait)) || !(fresh = dli_acquire_waiter(entry, terms, owner, wait, now)))
         return unpromised(entry, run, notice, DLOCK_OUT_OF_MEMORY);
     set_notify(fresh, tag, run, &notice);
     dli_entry_lock(entry);
@@ -118,7 +168,7 @@ dlock_status dli_submit_acquire(struct dli_entry *entry, const struct dli_terms 
         status = go_on(DLI_OBJECT(claim, struct dli_waiter, claim), fresh, now);
     now = execute_now(entry, run, now);
     if (claim == &fresh->claim)
-        limit_wait(fresh, now);
+        dli_waiter_limit(fresh, now);
     dli_entry_pump(entry, now);
     dli_entry_unlock(entry);
     dli_waiter_unref(fresh);
@@ -206,14 +256,14 @@ static int settle_now(struct dli_waiter *waiter, int64_t tag, struct dli_notice 
         return 1;
     if (!by_event)
         set_notify(waiter, tag, NULL, notice);
-    limit_wait(waiter, now);
+    dli_waiter_limit(waiter, now);
     return 0;
 }
 
 /* An event follows DLOCK_WOULD_BLOCK only: otherwise take the promise back. */
 static dlock_status begun(struct dli_entry *entry, struct dli_notice *notice, dlock_status status)
 {
-    free(notice);
+    dli_notice_free(notice);
     if (status != DLOCK_WOULD_BLOCK)
         dli_events_keep(&entry->client->events, NULL);
     return status;
@@ -229,7 +279,7 @@ dlock_status dli_begin_acquire(struct dli_entry *entry, const struct dli_terms *
 
     if (status != DLOCK_OK)
         return status;
-    if (!(notice = dli_notice_new()) || !(fresh = dli_acquire_waiter(entry, terms, owner, wait, now)))
+    if (!(notice = dli_notice_new(wait)) || !(fresh = dli_acquire_waiter(entry, terms, owner, wait, now)))
         return begun(entry, notice, DLOCK_OUT_OF_MEMORY);
     dli_entry_lock(entry);
     status = dli_acquire_enter(entry, fresh, now, &waiter, token);

@@ -1,6 +1,6 @@
 /*
  * waiter.c: claims and their callers: waking a caller, or telling the event queue or a run. entry.mutex is held,
- * except in dli_waiter_new, dli_waiter_unref, wait_over (which takes it) and the functions that read an event.
+ * except in dli_waiter_new, dli_waiter_unref and the functions that read an event.
  */
 #include "multi.h"
 
@@ -9,19 +9,30 @@
 
 #include "sys/sys.h"
 
-struct dli_notice *dli_notice_new(void)
+struct dli_notice *dli_notice_new(int64_t wait)
 {
     struct dli_notice *notice = malloc(sizeof *notice);
 
-    if (notice)
-        notice->reason = NULL;
+    if (!notice)
+        return NULL;
+    notice->reason = NULL;
+    notice->wait = NULL;
+    if (wait == DLI_NEVER)
+        return notice;
+    if (!(notice->wait = malloc(sizeof *notice->wait))) {
+        free(notice);
+        return NULL;
+    }
+    notice->wait->waiter = NULL;
     return notice;
 }
 
-static void notice_free(struct dli_notice *notice)
+void dli_notice_free(struct dli_notice *notice)
 {
-    if (notice)
-        free(notice->reason);
+    if (!notice)
+        return;
+    free(notice->wait);
+    free(notice->reason);
     free(notice);
 }
 
@@ -35,7 +46,8 @@ static int drop_ref(struct dli_waiter *waiter)
 {
     if (__atomic_sub_fetch(&waiter->refs, 1, __ATOMIC_ACQ_REL) > 0)
         return 0;
-    notice_free(waiter->notice);
+    free((struct dli_limits *)waiter->claim.limits);
+    dli_notice_free(waiter->notice);
     free(waiter);
     return 1;
 }
@@ -49,8 +61,7 @@ void dli_waiter_unref(struct dli_waiter *waiter)
     dli_entry_unref(entry);
 }
 
-/* The same under entry.mutex: the entry's ref is dropped when the mutex is released. */
-static void unref_locked(struct dli_waiter *waiter)
+void dli_waiter_unref_locked(struct dli_waiter *waiter)
 {
     struct dli_entry *entry = waiter->entry;
 
@@ -87,7 +98,7 @@ static void read_notice(struct dli_node *node, struct dlock_event *event)
     } else {
         describe_end(event->text, notice);
     }
-    notice_free(notice);
+    dli_notice_free(notice);
     dli_waiter_unref(waiter);
 }
 
@@ -133,32 +144,12 @@ dlock_status dli_waiter_overdue(const struct dli_waiter *waiter)
 {
     if (waiter->claim.state == DLI_CLAIM_LEAVING)
         return DLOCK_UNKNOWN_OUTCOME;
-    if (waiter->entry->m.probe.failure != DLOCK_OK)
-        return waiter->entry->m.probe.failure;
+    if (waiter->entry->m.active->failure != DLOCK_OK)
+        return waiter->entry->m.active->failure;
     if (waiter->claim.patient)
         return DLOCK_TIMED_OUT;
-    return waiter->entry->m.sent.in_flight ? DLOCK_UNREACHABLE : DLOCK_BUSY; /* a mere try waits for one answer only */
-}
-
-static void wait_over(struct dli_timer *timer, int64_t now)
-{
-    struct dli_waiter *waiter = DLI_OBJECT(timer, struct dli_waiter, timer);
-    struct dli_entry *entry = waiter->entry;
-
-    dli_entry_ref(entry); /* the reader of the event may drop the waiter, and its ref, while the mutex is released */
-    dli_entry_lock(entry);
-    entry->surplus++;
-    if (now < waiter->claim.until && waiter->claim.state == DLI_CLAIM_WAITING) {
-        if (!dli_loop_set_timer(entry->loop, timer, waiter->claim.until, now))
-            unref_locked(waiter);
-        dli_entry_unlock(entry);
-        return;
-    }
-    if (waiter->claim.state == DLI_CLAIM_WAITING)
-        dli_mutex_give_up(&entry->m, &waiter->claim, dli_waiter_overdue(waiter), now);
-    dli_entry_pump(entry, now);
-    unref_locked(waiter);
-    dli_entry_unlock(entry);
+    return waiter->entry->m.active->sent.in_flight ? DLOCK_UNREACHABLE
+                                                   : DLOCK_BUSY; /* a mere try waits for one answer only */
 }
 
 struct dli_waiter *dli_waiter_new(struct dli_entry *entry)
@@ -171,8 +162,6 @@ struct dli_waiter *dli_waiter_new(struct dli_entry *entry)
     dli_entry_ref(entry);
     dli_list_init(&waiter->claim.link);
     dli_list_init(&waiter->claim.report);
-    dli_list_init(&waiter->timer.link);
-    waiter->timer.fire = wait_over;
     waiter->last.read = read_last;
     return waiter;
 }
@@ -230,7 +219,7 @@ static void post_risk(struct dli_waiter *waiter, int64_t now)
 
     if (__atomic_load_n(&waiter->risk_queued, __ATOMIC_ACQUIRE))
         return;
-    if (!(notice = dli_notice_new())) {
+    if (!(notice = dli_notice_new(DLI_NEVER))) {
         dli_events_count_dropped(&waiter->entry->client->events);
         return;
     }
@@ -240,7 +229,7 @@ static void post_risk(struct dli_waiter *waiter, int64_t now)
     if (post(waiter, &notice->shot.node, 1))
         return;
     waiter->risk_queued = 0;
-    notice_free(notice);
+    dli_notice_free(notice);
 }
 
 static int releasing(const struct dli_claim *claim)
@@ -281,7 +270,7 @@ static struct dli_notice *notice_of(struct dli_waiter *waiter, int64_t now)
     struct dli_notice *notice = waiter->notice;
 
     if (!notice && failed)
-        notice = dli_notice_new();
+        notice = dli_notice_new(DLI_NEVER);
     if (!notice)
         return NULL;
     waiter->notice = NULL;
@@ -306,7 +295,7 @@ static void notify_queue(struct dli_waiter *waiter, int64_t now)
     if (dli_events_keep(&waiter->entry->client->events, node))
         return;
     __atomic_sub_fetch(&waiter->refs, 1, __ATOMIC_RELAXED);
-    notice_free(notice);
+    dli_notice_free(notice);
 }
 
 /* A caller that is woken now would block on entry.mutex. So one wake-up is delayed until the mutex is released. */
@@ -320,12 +309,6 @@ static void wake(struct dli_waiter *waiter)
         entry->woken = &waiter->settled;
 }
 
-static void stop_wait(struct dli_waiter *waiter)
-{
-    if (waiter->entry->loop && dli_loop_stop_timer(waiter->entry->loop, &waiter->timer))
-        unref_locked(waiter);
-}
-
 /* A caller that was granted the lock goes on without the mutex while the grant is sure; see acquire.c. */
 static void notify_caller(struct dli_waiter *waiter, int granted)
 {
@@ -337,23 +320,34 @@ static void notify_caller(struct dli_waiter *waiter, int granted)
         wake(waiter);
 }
 
+/* The step of a run has ended. */
+static void end_step(struct dli_waiter *waiter, int64_t now)
+{
+    struct dli_run *run = waiter->run;
+
+    dli_waiter_unlimit(waiter);
+    dli_notice_free(waiter->notice);
+    waiter->notice = NULL;
+    waiter->notify = DLI_NOTIFY_NOBODY;
+    waiter->tag = 0;
+    dli_run_member_ended(run, waiter->entry, waiter->claim.result, now);
+}
+
 static void settle(struct dli_waiter *waiter, int64_t now)
 {
     int granted = waiter->claim.state == DLI_CLAIM_HELD;
 
     count_end(waiter->entry->client, waiter);
     if (waiter->notify == DLI_NOTIFY_QUEUE) {
-        stop_wait(waiter);
+        dli_waiter_unlimit(waiter);
         notify_queue(waiter, now);
     } else if (waiter->notify == DLI_NOTIFY_RUN) {
-        stop_wait(waiter);
-        waiter->notify = DLI_NOTIFY_NOBODY;
-        dli_run_member_ended(waiter->run, waiter->entry, waiter->claim.result, now);
+        end_step(waiter, now);
     } else if (waiter->notify == DLI_NOTIFY_CALLER) {
         notify_caller(waiter, granted);
     }
     if (!granted)
-        unref_locked(waiter);
+        dli_waiter_unref_locked(waiter);
 }
 
 void dli_waiter_deliver(struct dli_entry *entry, int64_t now)

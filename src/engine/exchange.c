@@ -35,8 +35,8 @@ static void raise_highest(struct dli_mutex *m)
 /* What the last probe saw, with the time that is left of it now. Our clock may be fast. */
 static struct dli_seen seen_now(const struct dli_mutex *m, int64_t now)
 {
-    struct dli_seen seen = m->probe.seen;
-    int64_t since = now - m->probe.seen_at;
+    struct dli_seen seen = m->active->seen;
+    int64_t since = now - m->active->seen_at;
 
     seen.left -= since - since / 1000000 * m->rules->drift_ppm;
     if (seen.left < 0)
@@ -46,13 +46,13 @@ static struct dli_seen seen_now(const struct dli_mutex *m, int64_t now)
 
 static void wish_want(struct dli_mutex *m, enum dli_line line, int64_t now, struct dli_wish *wish)
 {
-    const struct dli_claim *first = DLI_OBJECT(m->waiting.next, struct dli_claim, link);
+    const struct dli_claim *first = DLI_OBJECT(m->active->waiting.next, struct dli_claim, link);
 
     if (m->want.state == DLI_WANT_NONE)
         new_number(m);
     wish->want = m->want.number;
     wish->lease = first->lease;
-    wish->patient = m->waiters > m->hasty;
+    wish->patient = m->waiters > m->active->hasty;
     wish->mode = mode_now(wish->patient, line);
     wish->seq = ++m->probe.seq;
     wish->seen = seen_now(m, now);
@@ -60,13 +60,15 @@ static void wish_want(struct dli_mutex *m, enum dli_line line, int64_t now, stru
 
 int dli_mutex_wish(struct dli_mutex *m, enum dli_line line, int64_t now, struct dli_wish *wish)
 {
-    int wants = m->waiters > 0 && !m->parked && !dli_mutex_owned(m) && !m->adopting && now >= m->want.at;
+    int wants = m->waiters > 0 && !m->parked && !dli_mutex_owned(m) && !m->adopting && now >= m->active->want_at;
 
-    if (m->sent.in_flight)
+    if (m->active->sent.in_flight)
         return 0;
     if (m->want.state != DLI_WANT_NONE && !dli_mutex_owned(m) && !wants && !m->drop.number)
         dli_mutex_start_drop(m, now);
     if ((!wants && !m->drop.number) || now < m->probe.at)
+        return 0;
+    if (dli_active_to_send(m, now))
         return 0;
     *wish = (struct dli_wish){.drop = m->drop.number, .lease = m->grant.lease};
     if (wants && !(m->drop.number && (m->rules->separate || m->drop.first)))
@@ -84,22 +86,22 @@ int dli_mutex_wish(struct dli_mutex *m, enum dli_line line, int64_t now, struct 
 
 void dli_mutex_sent(struct dli_mutex *m, const struct dli_wish *wish, int64_t stamp)
 {
-    if (!m->sent.in_flight)
-        m->sent.before = m->want.state;
-    m->sent.in_flight = 1;
-    m->probe.again = DLI_NEVER;
-    m->sent.wish = dli_asked_of(wish);
-    m->sent.stamp = stamp;
+    if (!m->active->sent.in_flight)
+        m->active->sent.before = m->want.state;
+    m->active->sent.in_flight = 1;
+    m->active->again = DLI_NEVER;
+    m->active->sent.wish = dli_asked_of(wish);
+    m->active->sent.stamp = stamp;
     if (!wish->want)
         return;
     if (m->want.state == DLI_WANT_FRESH) {
         m->want.state = DLI_WANT_KNOWN;
-        m->want.line_seq = 0;
-        m->want.line_at = stamp;
-        m->want.line_lease = wish->lease;
+        m->active->line_seq = 0;
+        m->active->line_at = stamp;
+        m->active->line_lease = wish->lease;
         m->want.longest_lease = 0;
     }
-    m->want.line_lease = dli_earlier(m->want.line_lease, wish->lease);
+    m->active->line_lease = dli_earlier(m->active->line_lease, wish->lease);
     dli_mutex_extending(m, wish->lease);
     m->grant.lease = wish->lease;
 }
@@ -108,10 +110,10 @@ void dli_mutex_sent(struct dli_mutex *m, const struct dli_wish *wish, int64_t st
 static void take_ownership(struct dli_mutex *m, int64_t token, int64_t tokens, int64_t lease, int64_t stamp,
                            int64_t now)
 {
-    const struct dli_claim *first = DLI_OBJECT(m->waiting.next, struct dli_claim, link);
+    const struct dli_claim *first = DLI_OBJECT(m->active->waiting.next, struct dli_claim, link);
 
     m->want.state = DLI_WANT_OWNED;
-    m->tokens.forgot = 0;
+    m->forgot = 0;
     m->line.listen = 0;
     m->gate_until = 0;
     m->grant = (struct dli_grant){lease, stamp, dli_lease_limit(stamp, lease, m->rules->drift_ppm)};
@@ -138,9 +140,9 @@ static void granted(struct dli_mutex *m, const struct dli_answer *answer, int64_
         dli_mutex_end_answered(m, DLOCK_OK, 0);
         dli_mutex_forget_want(m);
     } else if (!dli_mutex_owned(m)) {
-        take_ownership(m, answer->token, answer->tokens, m->sent.wish.lease, m->sent.stamp, now);
-    } else if (m->sent.stamp > m->grant.stamp && m->sent.wish.lease == m->grant.lease) {
-        m->grant.stamp = m->sent.stamp;
+        take_ownership(m, answer->token, answer->tokens, m->active->sent.wish.lease, m->active->sent.stamp, now);
+    } else if (m->active->sent.stamp > m->grant.stamp && m->active->sent.wish.lease == m->grant.lease) {
+        m->grant.stamp = m->active->sent.stamp;
         m->grant.limit = dli_lease_limit(m->grant.stamp, m->grant.lease, m->rules->drift_ppm);
     }
 }
@@ -156,8 +158,8 @@ void dli_mutex_park(struct dli_mutex *m, int on, int64_t ask_at, int64_t now)
     if (on)
         m->line.listen = m->line.needed = 1;
     if (m->parked && !on) {
-        m->want.at = m->line.listening ? dli_earlier(ask_at, now + safe_pause(m)) : now;
-        m->probe.at = m->want.at;
+        m->active->want_at = m->line.listening ? dli_earlier(ask_at, now + safe_pause(m)) : now;
+        m->probe.at = m->active->want_at;
     }
     m->parked = on != 0;
     if (m->waiters == 0 && m->want.state == DLI_WANT_NONE) /* it was parked from the start: nothing else ends this */
@@ -167,22 +169,22 @@ void dli_mutex_park(struct dli_mutex *m, int on, int64_t ask_at, int64_t now)
 /* The lock was not granted: probe again after pause. */
 static void probe_after(struct dli_mutex *m, int64_t pause, int64_t now)
 {
-    if ((!m->sent.wish.patient && m->waiters > 0) || m->drop.number) /* a new waiter is not in line yet */
+    if ((!m->active->sent.wish.patient && m->waiters > 0) || m->drop.number) /* a new waiter is not in line yet */
         pause = 0;
-    m->probe.at = now + pause < m->probe.again ? now + pause : m->probe.again;
+    m->probe.at = now + pause < m->active->again ? now + pause : m->active->again;
 }
 
 /* Whether the exchange that was sent last wants the number that is wanted now. */
 static int still_wanted(const struct dli_mutex *m)
 {
-    return m->sent.wish.want && m->sent.wish.want == m->want.number;
+    return m->active->sent.wish.want && m->active->sent.wish.want == m->want.number;
 }
 
 /* The exchange has not made want known. */
 static void restore_want(struct dli_mutex *m)
 {
     if (!m->want.doubt)
-        m->want.state = m->sent.before;
+        m->want.state = m->active->sent.before;
 }
 
 /* Someone else holds it. A push that came before this answer stands: the server made it later. */
@@ -192,22 +194,22 @@ static void held(struct dli_mutex *m, const struct dli_answer *answer, int64_t n
 
     if (dli_mutex_owned(m))
         return;
-    if (m->sent.wish.mode == DLI_MODE_TRY || m->rules->no_line)
+    if (m->active->sent.wish.mode == DLI_MODE_TRY || m->rules->no_line)
         restore_want(m);
-    m->want.line_seq = m->sent.wish.seq;
-    m->want.line_at = m->sent.stamp;
-    m->want.line_lease = m->sent.wish.lease;
-    m->probe.seen = answer->seen;
-    m->probe.seen_at = now;
+    m->active->line_seq = m->active->sent.wish.seq;
+    m->active->line_at = m->active->sent.stamp;
+    m->active->line_lease = m->active->sent.wish.lease;
+    m->active->seen = answer->seen;
+    m->active->seen_at = now;
     dli_mutex_end_answered(m, DLOCK_BUSY, 1);
     m->line.listen = (m->line.listen || answer->foreign) && m->waiters > 0;
     m->line.needed = m->waiters > 0;
     /* The lease of a pushed grant counts from the last probe. */
-    if (m->rules->separate && !m->rules->no_line && pause > m->sent.wish.lease / 3)
-        pause = m->sent.wish.lease / 3;
+    if (m->rules->separate && !m->rules->no_line && pause > m->active->sent.wish.lease / 3)
+        pause = m->active->sent.wish.lease / 3;
     if (answer->left >= 0 && answer->left + 2 * DLI_MS < pause)
         pause = answer->left + 2 * DLI_MS;
-    if (m->sent.wish.mode == DLI_MODE_POLL && pause > 75 * DLI_MS)
+    if (m->active->sent.wish.mode == DLI_MODE_POLL && pause > 75 * DLI_MS)
         pause = 50 * DLI_MS + dli_mutex_jitter(m, 25 * DLI_MS);
     probe_after(m, pause, now);
 }
@@ -224,7 +226,7 @@ static void quarantine(struct dli_mutex *m, const struct dli_answer *answer, int
     if (dli_mutex_owned(m))
         return;
     restore_want(m);
-    m->probe.failure = DLOCK_QUARANTINED;
+    m->active->failure = DLOCK_QUARANTINED;
     dli_mutex_end_answered(m, DLOCK_QUARANTINED, 1);
     probe_after(m, dli_earlier(pause, most), now);
 }
@@ -245,19 +247,20 @@ static int may_pass(dlock_status status)
 /* Back off: the more failures in a row, the longer. */
 static void retry_later(struct dli_mutex *m, dlock_status status, int64_t now)
 {
-    int64_t pause = dli_earlier((int64_t)20 * DLI_MS << (m->probe.retries < 4 ? m->probe.retries : 4), 250 * DLI_MS);
+    int64_t pause =
+        dli_earlier((int64_t)20 * DLI_MS << (m->active->retries < 4 ? m->active->retries : 4), 250 * DLI_MS);
 
-    m->probe.retries++;
-    m->probe.failure = status;
+    m->active->retries++;
+    m->active->failure = status;
     m->probe.at = now + pause / 2 + dli_mutex_jitter(m, pause / 2);
 }
 
 /* The lock was granted, but not confirmed by enough servers. It is given back, and all waiting claims end. */
 static void unconfirmed(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
 {
-    m->probe.failure = answer->status;
+    m->active->failure = answer->status;
     m->probe.at = now;
-    if (m->sent.wish.drop && m->sent.wish.drop == m->drop.number && !answer->refused)
+    if (m->active->sent.wish.drop && m->active->sent.wish.drop == m->drop.number && !answer->refused)
         dropped(m, answer);
     if (!still_wanted(m) || dli_mutex_owned(m))
         return;
@@ -269,10 +272,10 @@ static void unconfirmed(struct dli_mutex *m, const struct dli_answer *answer, in
 static void failed(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
 {
     retry_later(m, answer->status, now);
-    m->tokens.forgot |= answer->status == DLOCK_SERVER_FORGOT;
+    m->forgot |= answer->status == DLOCK_SERVER_FORGOT;
     if (still_wanted(m) && !dli_mutex_owned(m) && (!answer->sent || answer->refused))
         restore_want(m);
-    if (answer->sent && !answer->refused && m->sent.wish.drop == m->drop.number)
+    if (answer->sent && !answer->refused && m->active->sent.wish.drop == m->drop.number)
         m->drop.unsure = 1;
     dli_mutex_end_waiting(m, answer->status, may_pass(answer->status));
     if (m->leaving && !may_pass(answer->status))
@@ -293,7 +296,7 @@ int dli_mutex_refuses(const struct dli_mutex *m, const struct dli_answer *answer
 static void forgotten(struct dli_mutex *m, int64_t now)
 {
     retry_later(m, DLOCK_SERVER_FORGOT, now);
-    m->tokens.forgot = 1;
+    m->forgot = 1;
     dli_mutex_end_waiting(m, DLOCK_SERVER_FORGOT, 1);
 }
 
@@ -304,7 +307,7 @@ static void note_doubt(struct dli_mutex *m, const struct dli_answer *answer, int
 
     if (still_wanted(m))
         m->want.doubt = m->want.doubt || doubt;
-    if (!m->drop.number || m->drop.number != m->sent.wish.want)
+    if (!m->drop.number || m->drop.number != m->active->sent.wish.want)
         return;
     m->drop.doubt = m->drop.doubt || doubt;
     m->drop.until = dli_lease_gone(now, dli_mutex_place(m), m->rules->drift_ppm);
@@ -312,9 +315,9 @@ static void note_doubt(struct dli_mutex *m, const struct dli_answer *answer, int
 
 static void apply_answer(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
 {
-    m->sent.in_flight = 0;
+    m->active->sent.in_flight = 0;
     note_doubt(m, answer, now);
-    if (answer->status == DLOCK_NOT_REPLICATED && m->sent.wish.want) {
+    if (answer->status == DLOCK_NOT_REPLICATED && m->active->sent.wish.want) {
         unconfirmed(m, answer, now);
         return;
     }
@@ -322,16 +325,16 @@ static void apply_answer(struct dli_mutex *m, const struct dli_answer *answer, i
         failed(m, answer, now);
         return;
     }
-    if (m->sent.wish.drop && m->sent.wish.drop == m->drop.number)
+    if (m->active->sent.wish.drop && m->active->sent.wish.drop == m->drop.number)
         dropped(m, answer);
     if (dli_mutex_refuses(m, answer)) {
         forgotten(m, now);
         return;
     }
-    if (m->sent.wish.want ||
-        m->probe.failure != DLOCK_SERVER_FORGOT) { /* a low grant that went back has changed nothing */
-        m->probe.failure = DLOCK_OK;
-        m->probe.retries = 0;
+    if (m->active->sent.wish.want ||
+        m->active->failure != DLOCK_SERVER_FORGOT) { /* a low grant that went back has changed nothing */
+        m->active->failure = DLOCK_OK;
+        m->active->retries = 0;
     }
     m->probe.at = now;
     if (!still_wanted(m))
@@ -351,48 +354,40 @@ static void apply_answer(struct dli_mutex *m, const struct dli_answer *answer, i
 /* Want must not be sent again. Two numbers are not dropped at once: want waits until drop is over. */
 static int spent(const struct dli_mutex *m, const struct dli_answer *answer)
 {
-    return answer->spent || (m->probe.failure == DLOCK_SERVER_FORGOT && !m->drop.number);
+    return answer->spent || (m->active->failure == DLOCK_SERVER_FORGOT && !m->drop.number);
 }
 
 void dli_mutex_answer(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
 {
-    if (m->sent.wish.want)
-        m->want.at = 0;
+    if (m->active->sent.wish.want)
+        m->active->want_at = 0;
     apply_answer(m, answer, now);
     if (!spent(m, answer) || !still_wanted(m) || dli_mutex_owned(m))
         return;
-    m->want.at = m->probe.at;
+    m->active->want_at = m->probe.at;
     m->want.state = DLI_WANT_KNOWN;
     dli_mutex_start_drop(m, now);
     if (answer->status != DLOCK_OK) /* it cannot be released at once either */
-        m->probe.at = m->want.at;
+        m->probe.at = m->active->want_at;
 }
 
 void dli_mutex_pushed(struct dli_mutex *m, int64_t number, int64_t seq, int64_t token, int64_t tokens, int64_t now)
 {
-    int64_t stamp = m->want.line_at, lease = m->want.line_lease;
+    int64_t stamp = m->active->line_at, lease = m->active->line_lease;
 
     if (number != m->want.number)
         dli_mutex_give_back(m, number, now);
     if ((m->rules->doubtful || token < m->tokens.end) && number == m->want.number)
         dli_mutex_probe(m, now);
-    if (m->rules->doubtful || number != m->want.number || m->want.state != DLI_WANT_KNOWN || seq < m->want.line_seq ||
-        seq > m->probe.seq || token <= 0 || token >> TOKEN_BITS || token < m->tokens.end)
+    if (m->rules->doubtful || number != m->want.number || m->want.state != DLI_WANT_KNOWN ||
+        seq < m->active->line_seq || seq > m->probe.seq || token <= 0 || token >> TOKEN_BITS || token < m->tokens.end)
         return;
-    if (m->sent.wish.want == number && seq == m->sent.wish.seq) { /* a release alone is no probe */
-        stamp = m->sent.stamp;
-        lease = m->sent.wish.lease;
+    if (m->active->sent.wish.want == number && seq == m->active->sent.wish.seq) { /* a release alone is no probe */
+        stamp = m->active->sent.stamp;
+        lease = m->active->sent.wish.lease;
     }
     m->drop.number = 0;
     if (m->leaving)
         dli_mutex_settle(m, m->leaving, DLOCK_OK);
     take_ownership(m, token, tokens, lease, stamp, now);
-}
-
-void dli_mutex_probe(struct dli_mutex *m, int64_t at)
-{
-    m->want.at = at < m->want.at ? at : m->want.at;
-    m->probe.again = at;
-    if (m->waiters > 0 && !dli_mutex_owned(m))
-        m->probe.at = at;
 }

@@ -11,7 +11,9 @@
 
 int64_t dli_mutex_rests_until(const struct dli_claim *claim)
 {
-    return claim->min_hold > 0 ? dli_later(claim->held_since, claim->min_hold) : 0;
+    int64_t least = claim->limits ? claim->limits->min_hold : 0;
+
+    return least > 0 ? dli_later(claim->held_since, least) : 0;
 }
 
 /* No turn begins later. */
@@ -46,7 +48,7 @@ static int has_own_turn(const struct dli_mutex *m, int64_t now)
 /* The first waiter gets the next turn, if the grant has the lease that it requests. */
 static int pass(struct dli_mutex *m, int64_t now)
 {
-    struct dli_claim *next = DLI_OBJECT(m->waiting.next, struct dli_claim, link);
+    struct dli_claim *next = DLI_OBJECT(m->active->waiting.next, struct dli_claim, link);
 
     if (!has_own_turn(m, now) || !next->renew || next->lease != m->grant.lease)
         return 0;
@@ -65,10 +67,10 @@ int dli_mutex_linger(struct dli_mutex *m, int64_t now)
 {
     const struct dli_claim *claim = m->holder;
 
-    if (claim->linger == 0 || m->waiters > 0 || now < dli_mutex_rests_until(claim) || !has_own_turn(m, now))
+    if (dli_claim_linger(claim) == 0 || m->waiters > 0 || now < dli_mutex_rests_until(claim) || !has_own_turn(m, now))
         return 0;
     m->holder = NULL;
-    m->handover.linger_until = dli_earlier(now + claim->linger, turns_end(m));
+    m->handover.linger_until = dli_earlier(now + dli_claim_linger(claim), turns_end(m));
     return 1;
 }
 
@@ -78,7 +80,7 @@ void dli_mutex_take_up(struct dli_mutex *m, int64_t now)
         m->handover.linger_until = 0;
     else
         dli_mutex_stop_linger(m, now);
-    m->want.at = now;
+    m->active->want_at = now;
 }
 
 void dli_mutex_stop_linger(struct dli_mutex *m, int64_t now)
@@ -96,8 +98,8 @@ int dli_mutex_may_pass(const struct dli_mutex *m, int64_t owner, int64_t now)
     const struct dli_claim *holder = m->holder;
 
     return m->rules->passes && holder && holder->owner == owner && holder->count == 1 &&
-           !(m->sent.in_flight && m->sent.wish.want == m->want.number) && now >= dli_mutex_rests_until(holder) &&
-           has_turn(m, now);
+           !(m->active->sent.in_flight && m->active->sent.wish.want == m->want.number) &&
+           now >= dli_mutex_rests_until(holder) && has_turn(m, now);
 }
 
 /* A place in line counts if no second request for it can be under way: that one would come back to the line. */
@@ -108,9 +110,9 @@ static int has_place(const struct dli_mutex *m)
 
 int dli_mutex_may_receive(const struct dli_mutex *m, const struct dli_mutex *from, int64_t now)
 {
-    const struct dli_claim *next = DLI_OBJECT(m->waiting.next, struct dli_claim, link);
+    const struct dli_claim *next = DLI_OBJECT(m->active->waiting.next, struct dli_claim, link);
 
-    return m->waiters > 0 && !m->closed && now >= m->gate_until && has_place(m) && !m->sent.in_flight &&
+    return m->waiters > 0 && !m->closed && now >= m->gate_until && has_place(m) && !m->active->sent.in_flight &&
            !m->drop.number && !m->adopting && now < next->until && next->renew == from->holder->renew &&
            next->lease == from->grant.lease;
 }
@@ -128,8 +130,9 @@ static void move_grant(struct dli_mutex *from, struct dli_mutex *to, int64_t now
     if (to->renewing.in_flight || (to->renewing.confirm && is_lined(to)))
         to->renewing.at = is_lined(to) ? dli_earlier(to->renewing.at, now) + to->rules->handover_time : now;
     to->renewing.in_flight = 0;
-    to->probe.failure = DLOCK_OK;
-    to->probe.retries = 0;
+    to->active->want_at = from->active->want_at;
+    to->active->failure = DLOCK_OK;
+    to->active->retries = 0;
     to->line.listen = 0;
     dli_mutex_forget_want(from);
     from->probe.at = now;
@@ -137,7 +140,7 @@ static void move_grant(struct dli_mutex *from, struct dli_mutex *to, int64_t now
 
 void dli_mutex_pass(struct dli_mutex *from, struct dli_mutex *to, int64_t token, int64_t now)
 {
-    struct dli_claim *next = DLI_OBJECT(to->waiting.next, struct dli_claim, link);
+    struct dli_claim *next = DLI_OBJECT(to->active->waiting.next, struct dli_claim, link);
 
     from->holder->state = DLI_CLAIM_DONE;
     from->holder = NULL;

@@ -10,8 +10,7 @@ void dli_mutex_init(struct dli_mutex *m, const struct dli_mutex_rules *rules, ui
     memset(m, 0, sizeof *m);
     m->rules = rules;
     m->noise = seed | 1;
-    dli_list_init(&m->waiting);
-    dli_list_init(&m->tries);
+    dli_active_init(m);
     dli_list_init(&m->lost);
     dli_list_init(&m->done);
     dli_list_init(&m->reports);
@@ -35,19 +34,19 @@ void dli_mutex_begin_waiting(struct dli_mutex *m, struct dli_claim *claim)
     claim->state = DLI_CLAIM_WAITING;
     claim->after = m->probe.seq;
     m->waiters++;
-    m->loose += !claim->bound;
-    m->hasty += !claim->patient;
+    m->active->loose += !claim->bound;
+    m->active->hasty += !claim->patient;
     if (!claim->patient)
-        dli_list_append(&m->tries, &claim->report);
-    dli_list_append(&m->waiting, &claim->link);
+        dli_list_append(&m->active->tries, &claim->report);
+    dli_list_append(&m->active->waiting, &claim->link);
     dli_owners_add(m, claim);
 }
 
 static void end_waiting(struct dli_mutex *m, struct dli_claim *claim)
 {
     m->waiters--;
-    m->loose -= !claim->bound;
-    m->hasty -= !claim->patient;
+    m->active->loose -= !claim->bound;
+    m->active->hasty -= !claim->patient;
     dli_list_remove(&claim->report);
     dli_list_remove(&claim->link);
     dli_owners_remove(m, claim);
@@ -55,7 +54,7 @@ static void end_waiting(struct dli_mutex *m, struct dli_claim *claim)
 
 void dli_mutex_loosen(struct dli_mutex *m, struct dli_claim *claim)
 {
-    m->loose += claim->bound && claim->state == DLI_CLAIM_WAITING;
+    m->active->loose += claim->bound && claim->state == DLI_CLAIM_WAITING;
     claim->bound = 0;
 }
 
@@ -80,8 +79,8 @@ void dli_mutex_settle(struct dli_mutex *m, struct dli_claim *claim, dlock_status
 static struct dli_claim *first_waiting(const struct dli_mutex *m, int impatient_only)
 {
     if (impatient_only)
-        return m->hasty > 0 ? DLI_OBJECT(m->tries.next, struct dli_claim, report) : NULL;
-    return m->waiters > 0 ? DLI_OBJECT(m->waiting.next, struct dli_claim, link) : NULL;
+        return m->active->hasty > 0 ? DLI_OBJECT(m->active->tries.next, struct dli_claim, report) : NULL;
+    return m->waiters > 0 ? DLI_OBJECT(m->active->waiting.next, struct dli_claim, link) : NULL;
 }
 
 /* End the claims that came before probe seq: they are the first ones. */
@@ -100,7 +99,7 @@ void dli_mutex_end_waiting(struct dli_mutex *m, dlock_status status, int impatie
 
 void dli_mutex_end_answered(struct dli_mutex *m, dlock_status status, int impatient_only)
 {
-    end_waiting_before(m, status, impatient_only, m->sent.wish.seq);
+    end_waiting_before(m, status, impatient_only, m->active->sent.wish.seq);
 }
 
 struct dli_claim *dli_mutex_find(const struct dli_mutex *m, int64_t owner)
@@ -138,10 +137,10 @@ static void begin(struct dli_mutex *m, struct dli_claim *claim, int64_t now)
     dli_mutex_begin_waiting(m, claim);
     if (m->handover.linger_until)
         dli_mutex_take_up(m, now);
-    else if (m->waiters == 1 || m->probe.failure != DLOCK_OK || !claim->patient)
-        m->probe.at = m->want.at = now;
+    else if (m->waiters == 1 || m->active->failure != DLOCK_OK || !claim->patient)
+        m->probe.at = m->active->want_at = now;
     if (!claim->patient)
-        m->probe.again = now;
+        m->active->again = now;
 }
 
 struct dli_claim *dli_mutex_acquire(struct dli_mutex *m, struct dli_claim *claim, int64_t now)
@@ -150,7 +149,7 @@ struct dli_claim *dli_mutex_acquire(struct dli_mutex *m, struct dli_claim *claim
 
     if (older)
         return older;
-    if (!m->closed && (!claim->bound || m->loose > 0) && (older = dli_owners_waiting(m, claim->owner)))
+    if (!m->closed && (!claim->bound || m->active->loose > 0) && (older = dli_owners_waiting(m, claim->owner)))
         return older;
     forget_lost(m, claim->owner);
     claim->state = DLI_CLAIM_IDLE;
@@ -162,6 +161,8 @@ struct dli_claim *dli_mutex_acquire(struct dli_mutex *m, struct dli_claim *claim
         dli_mutex_settle(m, claim, DLOCK_GATE_CLOSED);
     } else if (!claim->patient && !m->rules->momentary && (m->holder || m->waiters > 0)) {
         dli_mutex_settle(m, claim, DLOCK_BUSY);
+    } else if (dli_active_make(m)) {
+        dli_mutex_settle(m, claim, DLOCK_OUT_OF_MEMORY);
     } else {
         begin(m, claim, now);
     }
@@ -176,12 +177,9 @@ int64_t dli_mutex_use_until(const struct dli_mutex *m, const struct dli_claim *c
     return !claim->renew && own < m->grant.limit ? own : m->grant.limit;
 }
 
-/* The first in line becomes the holder, with the next token of the block. */
-void dli_mutex_take_turn(struct dli_mutex *m, int64_t now)
+/* With the next token of the block. */
+void dli_mutex_hold(struct dli_mutex *m, struct dli_claim *claim, int64_t now)
 {
-    struct dli_claim *claim = DLI_OBJECT(m->waiting.next, struct dli_claim, link);
-
-    end_waiting(m, claim);
     claim->state = DLI_CLAIM_HELD;
     claim->count = 1;
     claim->token = m->tokens.next++;
@@ -197,6 +195,15 @@ void dli_mutex_take_turn(struct dli_mutex *m, int64_t now)
     m->grant.lease = claim->lease;
     dli_mutex_extending(m, m->grant.lease);
     dli_list_append(&m->done, &claim->link);
+}
+
+/* The first in line becomes the holder. */
+void dli_mutex_take_turn(struct dli_mutex *m, int64_t now)
+{
+    struct dli_claim *claim = DLI_OBJECT(m->active->waiting.next, struct dli_claim, link);
+
+    end_waiting(m, claim);
+    dli_mutex_hold(m, claim, now);
 }
 
 void dli_mutex_forget_want(struct dli_mutex *m)
@@ -337,7 +344,7 @@ void dli_mutex_close(struct dli_mutex *m, int64_t now)
 
 int dli_mutex_waits(const struct dli_mutex *m)
 {
-    return m->waiters > m->hasty && !m->closed && !dli_mutex_owned(m);
+    return m->waiters > m->active->hasty && !m->closed && !dli_mutex_owned(m);
 }
 
 void dli_mutex_gate(struct dli_mutex *m, int64_t until, int64_t now)
@@ -348,10 +355,20 @@ void dli_mutex_gate(struct dli_mutex *m, int64_t until, int64_t now)
     m->probe.at = now;
 }
 
+void dli_mutex_probe(struct dli_mutex *m, int64_t at)
+{
+    if (m->waiters == 0 && !m->active->sent.in_flight) /* nobody wants to know */
+        return;
+    m->active->want_at = at < m->active->want_at ? at : m->active->want_at;
+    m->active->again = at;
+    if (m->waiters > 0 && !dli_mutex_owned(m))
+        m->probe.at = at;
+}
+
 int dli_mutex_idle(const struct dli_mutex *m)
 {
-    return !m->holder && !m->leaving && m->want.state == DLI_WANT_NONE && !m->drop.number && !m->sent.in_flight &&
-           !m->adopting && m->waiters == 0;
+    return !m->holder && !m->leaving && m->want.state == DLI_WANT_NONE && !m->drop.number &&
+           !m->active->sent.in_flight && !m->adopting && m->waiters == 0;
 }
 
 void dli_mutex_forget_lost(struct dli_mutex *m)

@@ -35,6 +35,7 @@
 #include "store/store.h"
 #include "base/list.h"
 #include "dlock.h"
+#include "active.h"
 #include "lease.h"
 #include "owners.h"
 #include "rules.h"
@@ -50,17 +51,25 @@ enum dli_claim_state {
 
 enum { DLI_REPORT_AT_RISK = 1, DLI_REPORT_LOST = 2 };
 
+/* What few claims want. */
+struct dli_limits {
+    int64_t max_hold; /* DLI_NEVER: no limit */
+    int64_t min_hold; /* nobody else gets the lock earlier; 0: none */
+    int64_t linger;   /* without waiters the process keeps the lock this long after release; 0: not at all */
+};
+
+/* Every held lock has one. Before you add a member: does a held lock that nobody waits for need it? */
 struct dli_claim {
     struct dli_link link;   /* in waiting, lost or done of the machine */
     struct dli_link report; /* in reports of the machine; WAITING and not patient: in tries */
     int64_t owner;
-    int64_t until;    /* WAITING: give up then. LEAVING: stop waiting for the server then */
-    int64_t lease;    /* what it requests */
-    int64_t max_hold; /* DLI_NEVER: no limit */
-    int64_t min_hold; /* nobody else gets the lock earlier; 0: none */
-    int64_t linger;   /* without waiters the process keeps the lock this long after release; 0: not at all */
-    int64_t after;    /* WAITING: probes up to this one were sent before it came */
-    int64_t count;    /* HELD: levels of re-entry */
+    int64_t until;                   /* WAITING: give up then. LEAVING: stop waiting for the server then */
+    int64_t lease;                   /* what it requests */
+    const struct dli_limits *limits; /* NULL: none */
+    union {
+        int64_t after; /* WAITING: probes up to this one were sent before it came */
+        int64_t count; /* HELD, LOST: levels of re-entry */
+    };
     int64_t token;
     int64_t held_since;
     dlock_status result; /* settled: how */
@@ -73,6 +82,11 @@ struct dli_claim {
     int8_t handed;  /* it came from within the process, not from the server */
 };
 
+static inline int64_t dli_claim_linger(const struct dli_claim *claim)
+{
+    return claim->limits ? claim->limits->linger : 0;
+}
+
 /* The process's subscription to the grants that are pushed to it. */
 enum dli_line { DLI_LINE_ABSENT, DLI_LINE_READY, DLI_LINE_BROKEN };
 
@@ -84,16 +98,12 @@ enum dli_want_state {
     DLI_WANT_OWNED  /* granted to this process, until grant.limit */
 };
 
-/* The number that is acquired or owned. */
+/* The number that is acquired or owned. What it needs until it is owned: struct dli_active. */
 struct dli_want {
+    int64_t number;        /* 0 in state NONE */
+    int64_t longest_lease; /* the longest that was requested, with the server's delay */
     int8_t state;          /* enum dli_want_state */
     int8_t doubt;          /* KNOWN, OWNED: a request that wanted it may still be under way */
-    int64_t number;        /* 0 in state NONE */
-    int64_t at;            /* send nothing that wants it before; 0: any time */
-    int64_t line_seq;      /* the last probe that was answered "still in line"; 0: none */
-    int64_t line_at;       /* stamp of that probe; of the first one that named the number before any was answered */
-    int64_t line_lease;    /* the shortest lease requested since */
-    int64_t longest_lease; /* the longest that was requested, with the server's delay */
 };
 
 /*
@@ -111,16 +121,6 @@ struct dli_drop {
 };
 
 /*
- * The exchange that was sent last. It is kept when it is answered: a message may be about it.
- */
-struct dli_sent {
-    struct dli_asked wish;
-    int64_t stamp;    /* read before its first byte */
-    int8_t in_flight; /* it is on the wire */
-    int8_t before;    /* the state of want */
-};
-
-/*
  * Subscriptions. The flags are not one state: listening outlives follows until the server has ended the subscription.
  * It may also begin without follows, when another entry follows the same channel.
  */
@@ -131,15 +131,9 @@ struct dli_line_state {
     int8_t listening; /* it is confirmed, until the server says that it has ended; the caller's */
 };
 
-/* When to send the next probe, and what the last exchanges saw on the server. */
 struct dli_probe {
-    int64_t at;           /* send the next exchange not before */
-    int64_t again;        /* a probe requested while an exchange was in flight; DLI_NEVER: none */
-    int64_t seq;          /* of the last exchange that wants something, counted over all numbers */
-    struct dli_seen seen; /* by the last one that found another holder */
-    int64_t seen_at;      /* when its answer was here */
-    int retries;          /* failed exchanges in a row */
-    dlock_status failure; /* of the last one; DLOCK_OK: none */
+    int64_t at;  /* send the next exchange not before */
+    int64_t seq; /* of the last exchange that wants something, counted over all numbers */
 };
 
 /* The grant on the server. */
@@ -150,16 +144,15 @@ struct dli_grant {
 };
 
 struct dli_tokens {
-    int64_t next;  /* of the next turn */
-    int64_t end;   /* above all tokens so far; a new number's token is not below */
-    int8_t forgot; /* the server has named a token below end, and none above it since */
+    int64_t next; /* of the next turn */
+    int64_t end;  /* above all tokens so far; a new number's token is not below */
 };
 
 /* The turns that the grant has served in this process. */
 struct dli_handover {
-    int64_t turns; /* after the first */
     int64_t since;
     int64_t linger_until; /* released, but kept for the next claim until then; 0: the lock does not linger */
+    int32_t turns;        /* after the first */
 };
 
 /*
@@ -167,31 +160,26 @@ struct dli_handover {
  * at risk while a renewal is in flight.
  */
 struct dli_renewing {
+    int64_t at;       /* the next renewal; without a lease it shows the server that the holder lives */
+    int32_t failures; /* in a row */
     int8_t on;        /* the grant is renewed until released */
     int8_t confirm;   /* one renewal is due: the grant was pushed, or has another lease than the claim */
     int8_t in_flight; /* a renewal of the grant is on the wire */
     int8_t at_risk;   /* reported, and not renewed since */
-    int32_t failures; /* in a row */
-    int64_t at;       /* the next renewal; without a lease it shows the server that the holder lives */
 };
 
 struct dli_mutex {
     const struct dli_mutex_rules *rules;
     struct dli_claim *holder;
     struct dli_claim *leaving;
-    struct dli_link waiting; /* claims, first come first served */
-    struct dli_link lost;    /* claims whose owner has not seen the loss yet */
-    struct dli_link done;    /* settled claims for the caller to take */
-    struct dli_link reports; /* claims with something to report */
-    int64_t waiters;
-    int64_t loose;            /* of them, those that are not bound */
-    int64_t hasty;            /* of them, those that are not patient */
-    struct dli_link tries;    /* these, in the same order */
-    struct dli_owners owners; /* finds those in waiting and lost */
+    struct dli_active *active;
+    struct dli_link lost;     /* claims whose owner has not seen the loss yet */
+    struct dli_link done;     /* settled claims for the caller to take */
+    struct dli_link reports;  /* claims with something to report */
+    struct dli_owners owners; /* finds the claims that wait or are lost */
 
     struct dli_want want;
     struct dli_drop drop;
-    struct dli_sent sent;
     int64_t let_gone; /* the last number that was let go; it is held elsewhere */
     struct dli_probe probe;
     int64_t gate_until; /* the gate is closed, as far as this process knows */
@@ -200,11 +188,16 @@ struct dli_mutex {
     struct dli_tokens tokens;
     struct dli_handover handover;
     struct dli_renewing renewing;
-    uint64_t noise; /* jitter */
+    uint64_t noise;  /* jitter */
+    int32_t waiters; /* claims that wait */
     struct dli_line_state line;
+    int8_t forgot;         /* the server has named a token below tokens.end, and none above it since */
     int8_t closed, parked; /* parked: waiting claims send nothing, another machine asks for them */
     int8_t adopting;       /* an adoption is under way: nobody else acquires the lock */
 };
+
+/* Every held lock has one. Before you raise this: does a held lock that nobody waits for need the new member? */
+_Static_assert(sizeof(struct dli_mutex) <= 296, "a held lock has a machine");
 
 /* Want may be known to the server. */
 static inline int dli_mutex_known(const struct dli_mutex *m)
@@ -223,10 +216,9 @@ static inline int dli_mutex_owned(const struct dli_mutex *m)
 void dli_mutex_init(struct dli_mutex *m, const struct dli_mutex_rules *rules, uint64_t seed);
 
 /*
- * The owner acquires the lock through claim. Filled: owner, until, lease, max_hold, min_hold, linger, renew, patient,
- * bound; link and report initialised. Returns the claim that stands for the owner: an older one on re-entry (HELD,
+ * The owner acquires the lock through claim. Filled: owner, until, lease, limits, renew, patient, bound; link and report initialised. Returns the claim that stands for the owner: an older one on re-entry (HELD,
  * count raised), a pending one that continues after DLOCK_INTERRUPTED, or claim itself. That is WAITING, or in the
- * done list: HELD when the lock lingered, else DONE.
+ * done list: HELD when the lock lingered, else DONE; without memory that is DLOCK_OUT_OF_MEMORY.
  */
 struct dli_claim *dli_mutex_acquire(struct dli_mutex *m, struct dli_claim *claim, int64_t now);
 
@@ -251,6 +243,9 @@ dlock_status dli_mutex_release(struct dli_mutex *m, int64_t owner, int64_t now, 
 
 /* A claim stops waiting (or waiting for its release) with status. Nothing happens when it is settled already. */
 void dli_mutex_give_up(struct dli_mutex *m, struct dli_claim *claim, dlock_status status, int64_t now);
+
+/* Something may have changed: probe at that time. An exchange in flight may not have seen the change. */
+void dli_mutex_probe(struct dli_mutex *m, int64_t at);
 
 /* The claim of owner in any state but DONE, or NULL. */
 struct dli_claim *dli_mutex_find(const struct dli_mutex *m, int64_t owner);
@@ -303,9 +298,6 @@ void dli_mutex_pushed(struct dli_mutex *m, int64_t number, int64_t seq, int64_t 
 
 /* The gate is closed until then, or open (0). Waiting claims end at once when it is closed. */
 void dli_mutex_gate(struct dli_mutex *m, int64_t until, int64_t now);
-
-/* Something may have changed: probe at that time. An exchange in flight may not have seen the change. */
-void dli_mutex_probe(struct dli_mutex *m, int64_t at);
 
 /* ---- renewal and time: renewal.c */
 
@@ -369,7 +361,8 @@ void dli_mutex_pass(struct dli_mutex *from, struct dli_mutex *to, int64_t token,
 
 /* ---- between the engine's own files */
 
-void dli_mutex_begin_waiting(struct dli_mutex *m, struct dli_claim *claim); /* last in line */
+void dli_mutex_begin_waiting(struct dli_mutex *m, struct dli_claim *claim);     /* last in line; active */
+void dli_mutex_hold(struct dli_mutex *m, struct dli_claim *claim, int64_t now); /* the claim becomes the holder */
 void dli_mutex_drop(struct dli_mutex *m, int64_t number, int64_t lasts, int64_t now);
 void dli_mutex_settle(struct dli_mutex *m, struct dli_claim *claim, dlock_status result);
 void dli_mutex_end_waiting(struct dli_mutex *m, dlock_status status, int impatient_only);

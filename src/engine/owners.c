@@ -49,7 +49,7 @@ static void put_list(struct dli_owners *owners, const struct dli_link *list)
 }
 
 /* A table of size slots takes the place of the one there is. -1: no memory, nothing changes. */
-static int resize(struct dli_mutex *m, size_t size)
+static int resize(struct dli_mutex *m, uint32_t size)
 {
     struct dli_owners *old = &m->owners;
     struct dli_owners fresh = {calloc(size, sizeof *fresh.slots), size, old->count};
@@ -61,7 +61,7 @@ static int resize(struct dli_mutex *m, size_t size)
             if (old->slots[i].claim)
                 put(&fresh, old->slots[i]);
     } else {
-        put_list(&fresh, &m->waiting);
+        put_list(&fresh, &m->active->waiting);
         put_list(&fresh, &m->lost);
     }
     free(old->slots);
@@ -78,7 +78,7 @@ static void drop_table(struct dli_owners *owners)
 void dli_owners_add(struct dli_mutex *m, struct dli_claim *claim)
 {
     struct dli_owners *owners = &m->owners;
-    size_t size = SMALLEST;
+    uint32_t size = SMALLEST;
 
     owners->count++;
     if (!owners->slots) {
@@ -154,7 +154,7 @@ static struct dli_claim *find(const struct dli_owners *owners, const struct dli_
 
 struct dli_claim *dli_owners_waiting(const struct dli_mutex *m, int64_t owner)
 {
-    return find(&m->owners, &m->waiting, owner, DLI_CLAIM_WAITING);
+    return find(&m->owners, &m->active->waiting, owner, DLI_CLAIM_WAITING);
 }
 
 struct dli_claim *dli_owners_lost(const struct dli_mutex *m, int64_t owner)

@@ -21,8 +21,8 @@ struct dli_owner_slot {
 
 struct dli_owners {
     struct dli_owner_slot *slots; /* NULL: the lists are walked */
-    size_t size;                  /* a power of two */
-    int64_t count;                /* of claims, with or without a table */
+    uint32_t size;                /* a power of two */
+    int32_t count;                /* of claims, with or without a table */
 };
 
 /* The claim is in the list of the waiting or the lost since now. Its owner does not change there. */

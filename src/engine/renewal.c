@@ -42,7 +42,9 @@ void dli_mutex_lose(struct dli_mutex *m, int32_t cause, int64_t now)
 
 static int64_t max_hold_at(const struct dli_mutex *m)
 {
-    return m->holder ? dli_later(m->holder->held_since, m->holder->max_hold) : DLI_NEVER;
+    const struct dli_claim *claim = m->holder;
+
+    return claim && claim->limits ? dli_later(claim->held_since, claim->limits->max_hold) : DLI_NEVER;
 }
 
 static int64_t risk_at(const struct dli_mutex *m)
@@ -143,7 +145,7 @@ int dli_mutex_extended(struct dli_mutex *m, int64_t number, int64_t token, int k
 /* When the server must have forgotten drop. An exchange in flight may still put it in line. */
 static int64_t drop_ends(const struct dli_mutex *m)
 {
-    return m->sent.in_flight && m->sent.wish.want == m->drop.number ? DLI_NEVER : m->drop.until;
+    return m->active->sent.in_flight && m->active->sent.wish.want == m->drop.number ? DLI_NEVER : m->drop.until;
 }
 
 void dli_mutex_tick(struct dli_mutex *m, int64_t now)
@@ -183,12 +185,12 @@ int64_t dli_mutex_alarm(const struct dli_mutex *m)
         at = dli_earlier(at, risk_at(m));
         if (!m->renewing.in_flight && renews(m))
             at = dli_earlier(at, m->renewing.at);
-    } else if (!m->sent.in_flight && !m->adopting &&
+    } else if (!m->active->sent.in_flight && !m->adopting &&
                ((m->waiters > 0 && !m->parked) || m->want.state != DLI_WANT_NONE)) {
-        at = m->waiters > 0 && m->want.at > m->probe.at ? m->want.at : m->probe.at;
+        at = m->waiters > 0 && m->active->want_at > m->probe.at ? m->active->want_at : m->probe.at;
     }
     if (m->drop.number)
-        at = dli_earlier(at, m->sent.in_flight ? drop_ends(m) : dli_earlier(m->probe.at, drop_ends(m)));
+        at = dli_earlier(at, m->active->sent.in_flight ? drop_ends(m) : dli_earlier(m->probe.at, drop_ends(m)));
     if (m->leaving)
         at = dli_earlier(at, m->leaving->until);
     return at;

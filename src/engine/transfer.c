@@ -19,7 +19,7 @@ int dli_mutex_may_adopt(const struct dli_mutex *m)
     int undoing = m->drop.number && m->drop.first;
 
     return !m->closed && !m->holder && !m->leaving && m->want.state == DLI_WANT_NONE && !m->adopting &&
-           m->waiters == 0 && (undoing || (!m->drop.number && !m->sent.in_flight));
+           m->waiters == 0 && (undoing || (!m->drop.number && !m->active->sent.in_flight));
 }
 
 void dli_mutex_disown(struct dli_mutex *m, int64_t number, int64_t lease, int64_t now)
@@ -54,9 +54,6 @@ int dli_mutex_adopt(struct dli_mutex *m, struct dli_claim *claim, int64_t number
     m->tokens.next = token;
     m->tokens.end = token + 1;
     m->renewing.at = stamp + m->grant.lease / 3;
-    dli_mutex_begin_waiting(m, claim);
-    dli_list_remove(&claim->link);
-    dli_list_append(m->waiting.next, &claim->link); /* before the claims that came during the adoption */
-    dli_mutex_take_turn(m, now);
+    dli_mutex_hold(m, claim, now); /* before the claims that came during the adoption */
     return 1;
 }

@@ -210,6 +210,7 @@ struct dli_store_ops {
     /* NULL without memory. */
     struct dli_place *(*place_new)(struct dli_store *store, const struct dli_kind *kind, const char *name, size_t size);
     void (*place_free)(struct dli_place *place);
+    const char *(*place_name)(const struct dli_place *place); /* not terminated */
     struct dli_request *(*request_new)(struct dli_store *store);
     void (*request_free)(struct dli_request *request);
 

@@ -26,6 +26,7 @@ struct world {
     struct dli_mutex m;
     struct dli_mutex_rules rules;
     struct dli_claim claim[CLAIMS];
+    struct dli_limits limits[CLAIMS];
     enum place place[CLAIMS];
     int64_t numbers, now, promised, last_token, renewing, renew_stamp, renew_lease;
     int64_t looks_of; /* the number they belong to */
@@ -128,7 +129,7 @@ static void send(struct world *w)
 
     if (w->over || !dli_mutex_wish(&w->m, w->line, w->now, &wish))
         return;
-    REQUIRE(!w->m.sent.in_flight && (wish.want || wish.drop) && wish.want != wish.drop && wish.lease >= 0);
+    REQUIRE(!w->m.active->sent.in_flight && (wish.want || wish.drop) && wish.want != wish.drop && wish.lease >= 0);
     REQUIRE(!wish.want || (wish.want == w->m.want.number && wish.want <= w->numbers && wish.block >= 1));
     REQUIRE(!wish.drop || wish.drop == w->m.drop.number);
     REQUIRE(!(w->rules.separate && wish.want && wish.drop));
@@ -150,6 +151,7 @@ static void pump(struct world *w)
         REQUIRE(w->renewing == w->m.want.number && dli_mutex_owned(&w->m));
         dli_mutex_renewing(&w->m);
     }
+    dli_active_trim(&w->m);
 }
 
 /* ---- the rules */
@@ -176,14 +178,14 @@ static void check_claims(const struct world *w)
         held += claim->state == DLI_CLAIM_HELD;
         waiting += claim->state == DLI_CLAIM_WAITING;
         REQUIRE(claim->state != DLI_CLAIM_HELD || (m->holder == claim && w->place[i] == HOLDING));
-        REQUIRE(claim->state != DLI_CLAIM_WAITING || in_list(&m->waiting, claim) == 1);
+        REQUIRE(claim->state != DLI_CLAIM_WAITING || in_list(&m->active->waiting, claim) == 1);
         for (int j = 0; j < i && claim->state == DLI_CLAIM_WAITING; j++) /* an owner waits once */
             REQUIRE(w->place[j] == FREE || w->claim[j].state != DLI_CLAIM_WAITING || w->claim[j].owner != claim->owner);
         REQUIRE(claim->state != DLI_CLAIM_LEAVING || m->leaving == claim);
         REQUIRE(claim->state != DLI_CLAIM_LOST || in_list(&m->lost, claim) == 1);
         REQUIRE(claim->state != DLI_CLAIM_IDLE && claim->state != DLI_CLAIM_DONE);
     }
-    REQUIRE(held <= 1 && held == (m->holder != NULL) && waiting == m->waiters && m->loose <= m->waiters);
+    REQUIRE(held <= 1 && held == (m->holder != NULL) && waiting == m->waiters && m->active->loose <= m->waiters);
     REQUIRE(dli_mutex_owned(m) || !m->holder);
     REQUIRE((m->want.state == DLI_WANT_NONE) == (m->want.number == 0));
     REQUIRE(!m->want.doubt || dli_mutex_known(m));
@@ -211,9 +213,9 @@ static void check_time(struct world *w)
         REQUIRE(at <= m->grant.limit);
     if (m->leaving)
         REQUIRE(at <= m->leaving->until);
-    if (m->waiters > 0 && !dli_mutex_owned(m) && !m->sent.in_flight)
+    if (m->waiters > 0 && !dli_mutex_owned(m) && !m->active->sent.in_flight && !m->adopting)
         REQUIRE(at != DLI_NEVER);
-    if (m->drop.number && !m->sent.in_flight)
+    if (m->drop.number && !m->active->sent.in_flight)
         REQUIRE(at != DLI_NEVER);
 }
 
@@ -239,6 +241,8 @@ static struct dli_claim *fresh(struct world *w, struct fuzz *in, int64_t owner)
     if (i == CLAIMS)
         return NULL;
     w->claim[i] = (struct dli_claim){.owner = owner, .lease = leases[fuzz_below(in, 4)]};
+    w->limits[i] = (struct dli_limits){.max_hold = DLI_NEVER};
+    w->claim[i].limits = &w->limits[i];
     dli_list_init(&w->claim[i].link);
     dli_list_init(&w->claim[i].report);
     return &w->claim[i];
@@ -247,13 +251,15 @@ static struct dli_claim *fresh(struct world *w, struct fuzz *in, int64_t owner)
 static void acquire(struct world *w, struct fuzz *in, int64_t owner)
 {
     struct dli_claim *claim = fresh(w, in, owner), *stands;
+    struct dli_limits *limits;
     unsigned how = fuzz_byte(in);
 
     if (!claim || !may_ask(w, owner))
         return;
-    claim->max_hold = how & 1 ? DLI_NEVER : 1 + (int64_t)fuzz_byte(in) * 100 * MS;
-    claim->min_hold = how & 2 ? (int64_t)fuzz_byte(in) * 10 * MS : 0;
-    claim->linger = how & 4 ? (int64_t)fuzz_byte(in) * MS : 0;
+    limits = &w->limits[index_of(w, claim)];
+    limits->max_hold = how & 1 ? DLI_NEVER : 1 + (int64_t)fuzz_byte(in) * 100 * MS;
+    limits->min_hold = how & 2 ? (int64_t)fuzz_byte(in) * 10 * MS : 0;
+    limits->linger = how & 4 ? (int64_t)fuzz_byte(in) * MS : 0;
     claim->renew = !(how & 8);
     claim->patient = !(how & 16);
     claim->bound = (how & 32) != 0 && !dli_mutex_find(&w->m, owner);
@@ -314,14 +320,12 @@ static void adopt(struct world *w, struct fuzz *in, int64_t owner)
 
     if (!w->adopting) {
         w->adopting = dli_mutex_idle(&w->m) && !w->m.closed;
-        w->m.sent.in_flight |= w->adopting;
+        w->m.adopting = (int8_t)w->adopting;
         return;
     }
-    w->adopting = 0;
-    w->m.sent.in_flight = 0;
+    w->adopting = w->m.adopting = 0;
     if (fuzz_below(in, 4) == 0 || !(claim = fresh(w, in, owner)))
         return;
-    claim->max_hold = DLI_NEVER;
     claim->renew = (int)fuzz_below(in, 2);
     w->place[index_of(w, claim)] = INSIDE;
     token = w->last_token + 1 + (int64_t)fuzz_byte(in);
@@ -352,7 +356,7 @@ static void answer(struct world *w, struct fuzz *in)
     unsigned how = fuzz_byte(in);
     int stays;
 
-    if (!w->m.sent.in_flight || w->adopting)
+    if (!w->m.active->sent.in_flight)
         return;
     said.repeated = (how & 1) != 0;
     said.released = (how & 2) != 0;
@@ -360,7 +364,7 @@ static void answer(struct world *w, struct fuzz *in)
         said.status = failures[fuzz_below(in, 8)];
         said.sent = (int)fuzz_below(in, 2);
         said.refused = said.sent && fuzz_below(in, 2);
-    } else if (w->m.sent.wish.want) {
+    } else if (w->m.active->sent.wish.want) {
         said.got = (enum dli_try)(1 + fuzz_below(in, 5));
         said.left = said.got == DLI_TRY_QUARANTINE || how & 8 ? (int64_t)fuzz_byte(in) * 100 * MS : -1;
         said.foreign = (how & 16) != 0;
@@ -368,14 +372,14 @@ static void answer(struct world *w, struct fuzz *in)
         said.tokens = 1 + (int64_t)fuzz_below(in, (unsigned)(block > 255 ? 255 : block));
     }
     said.spent = said.got != DLI_TRY_GRANTED && fuzz_below(in, 8) == 0;
-    if (said.got == DLI_TRY_GRANTED && w->m.sent.wish.want == w->m.want.number)
-        promise(w, most(w, w->m.sent.stamp, w->m.sent.wish.lease));
+    if (said.got == DLI_TRY_GRANTED && w->m.active->sent.wish.want == w->m.want.number)
+        promise(w, most(w, w->m.active->sent.stamp, w->m.active->sent.wish.lease));
     if (said.status != DLOCK_OK)
         stays = said.sent && !said.refused;
     else /* only who stands in line is remembered */
-        stays = said.got == DLI_TRY_HELD && w->m.sent.wish.mode != DLI_MODE_TRY && !w->rules.no_line;
+        stays = said.got == DLI_TRY_HELD && w->m.active->sent.wish.mode != DLI_MODE_TRY && !w->rules.no_line;
     if (!said.repeated && !stays)
-        forget_look(w, w->m.sent.wish.seq);
+        forget_look(w, w->m.active->sent.wish.seq);
     dli_mutex_answer(&w->m, &said, w->now);
 }
 
@@ -522,9 +526,8 @@ static void end(struct world *w)
     dli_mutex_close(&w->m, w->now);
     take_done(w);
     w->over = 1;
-    if (w->adopting)
-        w->m.sent.in_flight = 0;
-    else if (w->m.sent.in_flight)
+    w->m.adopting = 0;
+    if (w->m.active->sent.in_flight)
         dli_mutex_answer(&w->m, &lost, w->now);
     w->now += 4 * 86400000LL * MS;
     dli_mutex_tick(&w->m, w->now);
@@ -533,6 +536,7 @@ static void end(struct world *w)
     for (int i = 0; i < CLAIMS; i++)
         REQUIRE(w->place[i] == FREE);
     REQUIRE(!w->m.holder && !w->m.leaving && w->m.waiters == 0);
+    dli_active_fini(&w->m);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

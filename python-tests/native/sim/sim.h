@@ -228,6 +228,7 @@ struct sim_number {
 
 struct sim_claim {
     struct dli_claim c;
+    struct dli_limits limits;
     int peer, lock, owner;
     int64_t asked_at, granted_at;
     int64_t number, token;

@@ -60,6 +60,7 @@ void sim_calm(struct sim *s);
 
 /* ---- clients */
 void sim_driver_start(struct sim *s, struct sim_peer *peer);
+void sim_driver_end(const struct sim *s, struct sim_peer *peer);
 void sim_service(struct sim *s, struct sim_peer *peer, int lock);
 void sim_alarm(struct sim *s, struct sim_event event);
 void sim_pushed(struct sim *s, struct sim_peer *peer, const struct sim_push *push);

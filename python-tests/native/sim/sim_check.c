@@ -264,7 +264,7 @@ static int64_t waiting_since(const struct sim *s, int index, int only_ever, int 
     for (int i = 0; i < s->plan.procs + s->plan.foreign; i++) {
         const struct sim_peer *peer = &s->peer[i];
         const struct sim_redisson *red = &peer->red;
-        const struct dli_link *list = &peer->side[index].m.waiting;
+        const struct dli_link *list = &peer->side[index].m.active->waiting;
 
         if (!peer->alive || (peer->foreign && !foreign))
             continue;

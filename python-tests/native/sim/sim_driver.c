@@ -24,6 +24,12 @@ void sim_driver_start(struct sim *s, struct sim_peer *peer)
     sim_owner_start(s, peer);
 }
 
+void sim_driver_end(const struct sim *s, struct sim_peer *peer)
+{
+    for (int i = 0; i < s->plan.locks; i++)
+        dli_active_fini(&peer->side[i].m);
+}
+
 /* ---- sending */
 
 static void send_exchange(struct sim *s, struct sim_peer *peer, int lock, const struct dli_wish *wish)
@@ -208,6 +214,7 @@ void sim_service(struct sim *s, struct sim_peer *peer, int lock)
         send_exchange(s, peer, lock, &wish);
     send_renewal(s, peer);
     mind_channels(s, peer, lock);
+    dli_active_trim(&side->m);
     set_alarm(s, peer, lock);
 }
 

@@ -232,7 +232,7 @@ static void check_served(struct sim *s)
         settled = s->calm_from;
     for (int i = 0; s->now > settled && i < s->plan.procs; i++) {
         for (int k = 0; s->peer[i].alive && k < s->plan.locks; k++) {
-            const struct dli_link *list = &s->peer[i].side[k].m.waiting;
+            const struct dli_link *list = &s->peer[i].side[k].m.active->waiting;
             const struct sim_claim *claim = DLI_OBJECT(list->next, struct sim_claim, c.link);
 
             if (list->next == list || claim->c.until != DLI_NEVER)

@@ -56,8 +56,9 @@ struct sim_claim *sim_make_claim(struct sim *s, const struct sim_owner *owner)
     claim->c.renew = sim_percent(s, s->plan.renew) != 0;
     if (s->world == SIM_SEMAPHORE)
         claim->c.lease = DLI_NEVER;
-    claim->c.linger = s->plan.linger;
-    claim->c.max_hold = sim_percent(s, 5) ? sim_between(s, SIM_MS, s->plan.hold) : DLI_NEVER;
+    claim->limits.linger = s->plan.linger;
+    claim->limits.max_hold = sim_percent(s, 5) ? sim_between(s, SIM_MS, s->plan.hold) : DLI_NEVER;
+    claim->c.limits = &claim->limits;
     dli_list_init(&claim->c.link);
     dli_list_init(&claim->c.report);
     return claim;

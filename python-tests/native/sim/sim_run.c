@@ -154,6 +154,7 @@ static void make_peer(struct sim *s, int index, int foreign)
     int64_t room = peer->number_room, half = s->plan.rules.drift_ppm / 2;
     uint64_t random = sim_random(s);
 
+    sim_driver_end(s, peer); /* of the peer that was here before */
     memset(peer, 0, sizeof *peer);
     peer->number = number;
     peer->number_room = room;
@@ -351,6 +352,8 @@ int sim_run(struct sim *s, uint64_t seed)
     }
     if (!s->failed[0])
         sim_check_end(s);
+    for (int i = 0; i < s->plan.procs; i++)
+        sim_driver_end(s, &s->peer[i]);
     s->stats.seeds++;
     s->stats.hash += s->hash * (seed | 1);
     return s->failed[0] ? -1 : 0;

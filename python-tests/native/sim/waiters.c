@@ -67,7 +67,7 @@ static struct dli_claim *walk(const struct dli_link *list, int64_t owner)
 
 static void check_owner(int64_t owner)
 {
-    const struct dli_claim *waiting = walk(&w.m.waiting, owner), *lost = walk(&w.m.lost, owner);
+    const struct dli_claim *waiting = walk(&w.m.active->waiting, owner), *lost = walk(&w.m.lost, owner);
 
     REQUIRE(dli_owners_waiting(&w.m, owner) == waiting);
     REQUIRE(dli_owners_lost(&w.m, owner) == lost);
@@ -93,10 +93,10 @@ static void check_table(int64_t claims)
 
 static void check_all(void)
 {
-    const struct dli_link *tries = w.m.tries.next;
+    const struct dli_link *tries = w.m.active->tries.next;
     int64_t waiters = 0, loose = 0, hasty = 0, lost = 0;
 
-    for (const struct dli_link *link = w.m.waiting.next; link != &w.m.waiting; link = link->next) {
+    for (const struct dli_link *link = w.m.active->waiting.next; link != &w.m.active->waiting; link = link->next) {
         const struct dli_claim *claim = DLI_OBJECT(link, struct dli_claim, link);
 
         REQUIRE(claim->state == DLI_CLAIM_WAITING);
@@ -110,7 +110,8 @@ static void check_all(void)
     }
     for (const struct dli_link *link = w.m.lost.next; link != &w.m.lost; link = link->next)
         lost++;
-    REQUIRE(tries == &w.m.tries && w.m.waiters == waiters && w.m.loose == loose && w.m.hasty == hasty);
+    REQUIRE(tries == &w.m.active->tries && w.m.waiters == waiters && w.m.active->loose == loose &&
+            w.m.active->hasty == hasty);
     check_table(waiters + lost);
     w.most = waiters > w.most ? waiters : w.most;
     w.tables += w.m.owners.slots != NULL;
@@ -142,7 +143,7 @@ static struct dli_claim *fresh(int64_t owner, int patient)
 
     if (claim->state != DLI_CLAIM_IDLE)
         return NULL;
-    *claim = (struct dli_claim){.owner = owner, .lease = lease, .renew = 1, .max_hold = DLI_NEVER};
+    *claim = (struct dli_claim){.owner = owner, .lease = lease, .renew = 1};
     claim->patient = patient != 0;
     claim->until = DLI_NEVER;
     if (draw(8) == 0) { /* a caller's own: nobody else uses that owner */
@@ -214,7 +215,7 @@ static void answer_held(const struct dli_answer *held)
 
     for (int i = 0; i < CLAIMS; i++) {
         const struct dli_claim *claim = &w.claim[i];
-        int ends = claim->state == DLI_CLAIM_WAITING && !claim->patient && claim->after < w.m.sent.wish.seq;
+        int ends = claim->state == DLI_CLAIM_WAITING && !claim->patient && claim->after < w.m.active->sent.wish.seq;
 
         w.tries += ends;
         w.kept += claim->state == DLI_CLAIM_WAITING && !claim->patient && !ends;
@@ -231,17 +232,18 @@ static void server(void)
     struct dli_wish wish;
     int patient = 0;
 
-    if (!w.m.sent.in_flight) {
+    if (!w.m.active->sent.in_flight) {
         if (!dli_mutex_wish(&w.m, DLI_LINE_READY, w.now, &wish))
             return;
-        for (const struct dli_link *link = w.m.waiting.next; link != &w.m.waiting; link = link->next)
+        for (const struct dli_link *link = w.m.active->waiting.next; link != &w.m.active->waiting; link = link->next)
             patient |= DLI_OBJECT(link, struct dli_claim, link)->patient;
         REQUIRE(!wish.want || wish.patient == patient);
         dli_mutex_sent(&w.m, &wish, w.now);
         return;
     }
     answer.got = draw(3) ? DLI_TRY_HELD : DLI_TRY_GRANTED;
-    if (answer.got == DLI_TRY_HELD && !w.m.leaving && w.m.sent.wish.want == w.m.want.number && !dli_mutex_owned(&w.m))
+    if (answer.got == DLI_TRY_HELD && !w.m.leaving && w.m.active->sent.wish.want == w.m.want.number &&
+        !dli_mutex_owned(&w.m))
         answer_held(&answer);
     else
         dli_mutex_answer(&w.m, &answer, w.now);
@@ -278,6 +280,7 @@ static void step(void)
     }
     w.now += draw(20 * DLI_MS);
     deliver();
+    dli_active_trim(&w.m);
 }
 
 /* ---- runs */
@@ -305,6 +308,7 @@ static void end(void)
     deliver();
     check_all();
     REQUIRE(w.m.waiters == 0 && w.m.owners.count == 0 && !w.m.owners.slots);
+    dli_active_fini(&w.m);
 }
 
 static void run(uint64_t seed, int64_t steps)

@@ -101,7 +101,7 @@ static struct dli_place *place_for(const struct dli_survey *survey, int node, in
     for (int i = 0; i < NAMES_MOST && node >= 0; i++) {
         int slot;
 
-        size = snprintf(name, sizeof name, "%.*s:%d", (int)base->size, base->name, i);
+        size = snprintf(name, sizeof name, "%.*s:%d", (int)base->size, dli_place_name(base), i);
         slot = dli_slot_of(name, (size_t)size);
         if (dli_cluster_owner(survey->cluster, slot) == node)
             return dli_place_new(kind, name, (size_t)size);
@@ -110,7 +110,7 @@ static struct dli_place *place_for(const struct dli_survey *survey, int node, in
         same = i == 0 ? slot : -1;
     }
     *keyless = 1;
-    return dli_place_new(kind, base->name, base->size);
+    return dli_place_new(kind, dli_place_name(base), base->size);
 }
 
 static void answered(struct dli_request *request)

@@ -26,7 +26,7 @@ static struct dli_place *place_new(struct dli_store *store, const struct dli_kin
     if (!place)
         return NULL;
     place->slot = (int16_t)dli_slot_of(name, size);
-    place->plain = dli_slot_of(channel, dli_pattern(channel, place->wire->channel, place)) != place->slot;
+    place->plain = dli_slot_of(channel, dli_pattern(channel, dli_wire_at(place->wire)->channel, place)) != place->slot;
     place->marked = dli_cluster_of(store)->quarantine.longest_ms > 0;
     return place;
 }
@@ -269,6 +269,7 @@ static const struct dli_store_ops ops = {
     .stats = stats,
     .place_new = place_new,
     .place_free = dli_place_free,
+    .place_name = dli_place_name,
     .request_new = request_new,
     .request_free = dli_job_free,
     .server = server,

@@ -29,12 +29,12 @@ void dli_args_pattern(struct dli_args *args, const struct dli_place *place, cons
 
 void dli_args_key(struct dli_args *args, const struct dli_place *place, int key)
 {
-    dli_args_pattern(args, place, place->wire->key[key]);
+    dli_args_pattern(args, place, dli_wire_at(place->wire)->key[key]);
 }
 
 void dli_args_channel(struct dli_args *args, const struct dli_place *place)
 {
-    dli_args_pattern(args, place, place->wire->channel);
+    dli_args_pattern(args, place, dli_wire_at(place->wire)->channel);
 }
 
 void dli_args_number(struct dli_args *args, int64_t number)

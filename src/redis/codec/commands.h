@@ -17,23 +17,27 @@ struct dli_quarantine {
 };
 
 /*
- * Where one lock is kept: its name, from which its keys and Redisson's channel are written when a command needs them.
- * Constant, save apart. Every held lock has one, so it has only what cannot be computed.
+ * Where one lock is kept: its name, from which its keys and Redisson's channel are written when a command needs them. The
+ * name is behind the struct. Constant, save apart. Every held lock has one, so it has only what cannot be computed.
  */
 struct dli_place {
-    const struct dli_wire *wire;
-    uint32_t *apart; /* atomic: a request of this lock was refused; it joins no batch until one succeeds */
-    uint16_t size;   /* of the name */
-    int16_t slot;    /* on a cluster: the slot of the keys */
-    int8_t plain;    /* and whether the channel is in another slot */
-    int8_t marked;   /* on a cluster with a quarantine: the slot has a marker of its own */
-    int8_t braced;   /* the name contains "{" */
-    int8_t keys;     /* of the scripts */
-    const char *name;
+    uint8_t wire;       /* index of its row: dli_wire_at */
+    uint8_t keys;       /* of the scripts */
+    uint8_t apart;      /* atomic: a request of this lock was refused; it joins no batch until one succeeds */
+    uint8_t braced : 1; /* the name contains "{" */
+    uint8_t plain : 1;  /* on a cluster: the channel is in another slot than the keys */
+    uint8_t marked : 1; /* on a cluster with a quarantine: the slot has a marker of its own */
+    uint16_t size;      /* of the name */
+    int16_t slot;       /* on a cluster: the slot of the keys */
 };
 
 /* Besides the name. The whole of a held lock is measured in test_memory.py. */
-_Static_assert(sizeof(struct dli_place) <= 32, "a held lock has a place: keys are written when needed");
+_Static_assert(sizeof(struct dli_place) <= 8, "a held lock has a place: keys are written when needed");
+
+static inline const char *dli_place_name(const struct dli_place *place)
+{
+    return (const char *)(place + 1);
+}
 
 /* ---- names.c */
 

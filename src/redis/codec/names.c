@@ -16,7 +16,7 @@ static char *put_tagged(char *at, const struct dli_place *place)
 {
     if (!place->braced)
         *at++ = '{';
-    memcpy(at, place->name, place->size);
+    memcpy(at, dli_place_name(place), place->size);
     at += place->size;
     if (!place->braced)
         *at++ = '}';
@@ -38,7 +38,7 @@ size_t dli_pattern(char *out, const char *pattern, const struct dli_place *place
         if (*pattern == '@') {
             at = put_tagged(at, place);
         } else if (*pattern == '=') {
-            memcpy(at, place->name, place->size);
+            memcpy(at, dli_place_name(place), place->size);
             at += place->size;
         } else {
             *at++ = ':';
@@ -51,17 +51,18 @@ size_t dli_pattern(char *out, const char *pattern, const struct dli_place *place
 
 struct dli_place *dli_place_new(const struct dli_kind *kind, const char *name, size_t size)
 {
-    struct dli_place *place = malloc(sizeof *place + sizeof *place->apart + size);
-    const struct dli_wire *wire = dli_wire_of(kind);
+    struct dli_place *place = malloc(sizeof *place + size);
+    const struct dli_wire *wire;
+    uint8_t row = 0;
 
     if (!place)
         return NULL;
-    *place = (struct dli_place){.wire = wire, .size = (uint16_t)size, .braced = memchr(name, '{', size) != NULL};
+    while ((wire = dli_wire_at(row))->id != kind->id)
+        row++;
+    *place = (struct dli_place){.wire = row, .size = (uint16_t)size, .braced = memchr(name, '{', size) != NULL};
     while (place->keys < DLI_KEYS_MAX && wire->key[place->keys])
         place->keys++;
-    place->apart = (uint32_t *)(place + 1);
-    *place->apart = 0;
-    place->name = memcpy(place->apart + 1, name, size);
+    memcpy(place + 1, name, size);
     return place;
 }
 
@@ -80,7 +81,7 @@ void dli_quarantine_init(struct dli_quarantine *quarantine, int64_t longest_ms, 
 size_t dli_channel_of(char out[DLI_CHANNEL_MAX], const struct dli_kind *kind, const struct dli_place *place,
                       const char *owner)
 {
-    size_t size = dli_pattern(out, place->wire->channel, place);
+    size_t size = dli_pattern(out, dli_wire_at(place->wire)->channel, place);
 
     if (!kind->own_channel)
         return size;
@@ -90,7 +91,7 @@ size_t dli_channel_of(char out[DLI_CHANNEL_MAX], const struct dli_kind *kind, co
 
 size_t dli_hold_key(char out[DLI_HOLD_KEY_MAX], const struct dli_place *place, const char *id)
 {
-    size_t size = dli_pattern(out, place->wire->key[place->wire->holds], place);
+    size_t size = dli_pattern(out, dli_wire_at(place->wire)->key[dli_wire_at(place->wire)->holds], place);
 
     return (size_t)(stpcpy(stpcpy(out + size, id), ":rwlock_timeout:1") - out);
 }

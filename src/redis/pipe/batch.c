@@ -28,7 +28,7 @@ int dli_batch_of(const struct dli_request *request)
     const struct dli_wish *wish = &request->exchange.wish;
 
     if (request->verb != DLI_VERB_EXCHANGE || request->kind->id != DLOCK_KIND_MUTEX || request->quarantine ||
-        __atomic_load_n(request->place->apart, __ATOMIC_RELAXED))
+        __atomic_load_n(&request->place->apart, __ATOMIC_RELAXED))
         return 0;
     if (wish->doubt || wish->first) /* its command has more arguments than the others */
         return 0;

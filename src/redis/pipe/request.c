@@ -51,12 +51,13 @@ static void complete_answer(struct dli_request *request)
 /* Note whether the lock's requests may join batches from now on. */
 static void note_refusal(const struct dli_request *request)
 {
-    uint32_t apart = request->status != DLOCK_OK;
+    uint8_t apart = request->status != DLOCK_OK, *noted;
 
     if (request->verb != DLI_VERB_EXCHANGE || (apart && !dli_request_blamed(request)))
         return;
-    if (__atomic_load_n(request->place->apart, __ATOMIC_RELAXED) != apart)
-        __atomic_store_n(request->place->apart, apart, __ATOMIC_RELAXED);
+    noted = (uint8_t *)&request->place->apart;
+    if (__atomic_load_n(noted, __ATOMIC_RELAXED) != apart)
+        __atomic_store_n(noted, apart, __ATOMIC_RELAXED);
 }
 
 int dli_job_answer(struct dli_job *job, dlock_status status, int sent, const struct dli_reply *reply)

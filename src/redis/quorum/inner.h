@@ -263,8 +263,13 @@ void dli_quorum_subscribe(struct dli_store *store, const struct dli_kind *kind, 
 void dli_quorum_forget(struct dli_store *store, int64_t *listeners);
 
 /* ---- quorum.c */
+/* ---- place.c */
 struct dli_shared_place *dli_shared_place_ref(struct dli_shared_place *shared);
 void dli_shared_place_unref(struct dli_shared_place *shared);
+struct dli_place *dli_quorum_place_new(struct dli_store *store, const struct dli_kind *kind, const char *name,
+                                       size_t size);
+void dli_quorum_place_free(struct dli_place *place);
+const char *dli_quorum_place_name(const struct dli_place *place);
 
 static inline struct dli_quorum *dli_quorum_of(struct dli_store *store)
 {

@@ -16,49 +16,7 @@
 
 enum { MS = 1000, KEEP_LEAST_MS = 60000 };
 
-/* ---- places and requests */
-
-struct dli_shared_place *dli_shared_place_ref(struct dli_shared_place *shared)
-{
-    __atomic_add_fetch(&shared->refs, 1, __ATOMIC_RELAXED);
-    return shared;
-}
-
-void dli_shared_place_unref(struct dli_shared_place *shared)
-{
-    if (__atomic_sub_fetch(&shared->refs, 1, __ATOMIC_ACQ_REL) > 0)
-        return;
-    shared->store->ops->place_free(shared->place);
-    free(shared);
-}
-
-static struct dli_place *place_new(struct dli_store *store, const struct dli_kind *kind, const char *name, size_t size)
-{
-    struct dli_place *place = calloc(1, sizeof *place);
-    struct dli_shared_place *shared = calloc(1, sizeof *shared);
-
-    if (!place || !shared)
-        goto fail;
-    shared->refs = 1;
-    shared->store = dli_quorum_of(store)->node[0].store;
-    if (!(shared->place = shared->store->ops->place_new(shared->store, kind, name, size)))
-        goto fail;
-    place->shared = shared;
-    return place;
-
-fail:
-    free(shared);
-    free(place);
-    return NULL;
-}
-
-static void place_free(struct dli_place *place)
-{
-    if (!place)
-        return;
-    dli_shared_place_unref(place->shared);
-    free(place);
-}
+/* ---- requests */
 
 static struct dli_request *request_new(struct dli_store *store)
 {
@@ -309,8 +267,9 @@ static void store_free(struct dli_store *store)
 static const struct dli_store_ops ops = {
     .free = store_free,
     .stats = stats,
-    .place_new = place_new,
-    .place_free = place_free,
+    .place_new = dli_quorum_place_new,
+    .place_free = dli_quorum_place_free,
+    .place_name = dli_quorum_place_name,
     .request_new = request_new,
     .request_free = request_free,
     .shard = shard,

@@ -336,6 +336,7 @@ static const struct dli_store_ops ops = {
     .stats = stats,
     .place_new = place_new,
     .place_free = dli_place_free,
+    .place_name = dli_place_name,
     .request_new = request_new,
     .request_free = dli_job_free,
     .shard = shard,

@@ -1,0 +1,62 @@
+/*
+ * active.h: the part of the mutex machine that only waiting claims and exchanges need. See mutex.h and active.c.
+ */
+#ifndef DLI_ENGINE_ACTIVE_H
+#define DLI_ENGINE_ACTIVE_H
+
+#include <stdint.h>
+
+#include "base/list.h"
+#include "store/store.h"
+
+struct dli_mutex;
+
+/*
+ * The exchange that was sent last. It is kept when it is answered: a message may be about it.
+ */
+struct dli_sent {
+    struct dli_asked wish;
+    int64_t stamp;    /* read before its first byte */
+    int8_t in_flight; /* it is on the wire */
+    int8_t before;    /* the state of want */
+};
+
+/*
+ * What only waiting claims and exchanges need. It is allocated when one begins, and dli_active_trim frees it: a held lock
+ * that nobody waits for has none. Then a constant one, in which nothing waits and nothing is sent, stands in its place:
+ * whatever is read there is right, and nothing may be written.
+ */
+struct dli_active {
+    struct dli_link waiting; /* claims, first come first served */
+    struct dli_link tries;   /* those that are not patient, in the same order */
+    int64_t loose;           /* of the waiting claims, those that are not bound */
+    int64_t hasty;           /* of them, those that are not patient */
+    struct dli_sent sent;
+    int64_t want_at;      /* send nothing that wants the number before; 0: any time */
+    int64_t line_seq;     /* the last probe that was answered "still in line"; 0: none */
+    int64_t line_at;      /* stamp of that probe; of the first one that named the number before any was answered */
+    int64_t line_lease;   /* the shortest lease requested since */
+    int64_t again;        /* a probe requested while an exchange was in flight; DLI_NEVER: none */
+    struct dli_seen seen; /* by the last probe that found another holder */
+    int64_t seen_at;      /* when its answer was here */
+    int retries;          /* failed exchanges in a row */
+    dlock_status failure; /* of the last one; DLOCK_OK: none */
+};
+
+/* Each machine begins without an active part of its own, and ends so. */
+void dli_active_init(struct dli_mutex *m);
+void dli_active_fini(struct dli_mutex *m);
+
+/* The machine has an active part from now on: 0. -1: there is no memory for it. */
+int dli_active_make(struct dli_mutex *m);
+
+/*
+ * The same for an exchange. Without memory nothing can be released: the caller who waits for that hears of it, and the
+ * release is tried again a little later.
+ */
+int dli_active_to_send(struct dli_mutex *m, int64_t now);
+
+/* Free the active part unless it is needed. Call it when what has happened was delivered. */
+void dli_active_trim(struct dli_mutex *m);
+
+#endif
