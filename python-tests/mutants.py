@@ -240,6 +240,22 @@ KINDS = (
     Mutant(264, "a writer's number goes on after its loss", world="rw", edits=(
         ("engine/handover.c", "    dli_mutex_forget_want(from);\n", ""),
     )),
+    Mutant(265, "the lock passes to a waiter that is not the next in line", world="turns", driver=20),
+    Mutant(266, "a release does not name those that had their turns", world="turns", driver=21),
+    Mutant(267, "waiters of another process are left out of what is next", world="turns", edits=(
+        ("redis/scripts/fair/fair_line.lua", "      break\n    end\n    numbers[i] =", "      numbers[i] = '0'\n    end\n    numbers[#numbers + 1] ="),
+    )),
+    Mutant(268, "a turn takes a token that was not reserved for it", world="turns", edits=(
+        ("redis/scripts/fair/fair_line.lua", "reserve(told.keep, #numbers + 1)", "reserve(told.keep, 1)"),
+        ("redis/scripts/fair/fair_line.lua", "return token, tokens, table.concat(numbers, ',', 1, tokens - 1)", "return token, #numbers + 1, table.concat(numbers, ',')"),
+    )),
+    Mutant(269, "who had a turn stays in line", world="turns", edits=(
+        ("redis/scripts/fair/fair_release.lua", "      ask('LREM', queue, 1, ids[i])\n", ""),
+    )),
+    Mutant(270, "a waiter of the same process is buried with one that came later", world="turns", edits=(
+        ("redis/scripts/fair/fair_release.lua", "bury(owner, owner)", "bury(owner)"),
+        ("redis/scripts/fair/fair_acquire.lua", "buried(tombs, own, own)", "buried(tombs, own)"),
+    )),
     Mutant(251, "a read that was given up may still be granted", world="rw", edits=(
         ("redis/scripts/rw/read_acquire.lua", "call('GET', hold) == BURIED then", "call('GET', hold) == 0 then"),
     )),
@@ -247,7 +263,7 @@ KINDS = (
         ("redis/scripts/rw/write_acquire.lua", "call('GET', KEYS[4]) == BURIED then", "call('GET', KEYS[4]) == 0 then"),
     )),
     Mutant(253, "a fair acquire that was given up may still be granted", world="fair", edits=(
-        ("redis/scripts/fair/fair_acquire.lua", "if buried(tombs, own) then", "if buried(tombs, own) and false then"),
+        ("redis/scripts/fair/fair_acquire.lua", "if buried(tombs, own, own) then", "if buried(tombs, own, own) and false then"),
     )),
     Mutant(254, "permits that were given up may still be granted", world="permit", edits=(
         ("redis/scripts/permit/permit_acquire.lua", "if told and told[1] == 0 then", "if told and told[1] == 2 then"),
@@ -525,6 +541,19 @@ PASSED = (
         ("client/pass.c", "        group->yield_until = now + entry->rules->handover_time;\n", ""),
     )),
 )  # fmt: skip
+
+# Found by test_fair_turns.py, of turns of a fair lock in memory.
+LINED = (
+    Mutant(645, "any waiter of the process gets the next turn", edits=(
+        ("client/pass.c", "entry->kind->own_channel ? named_heir(list, entry, now) : heir_in(group, entry, now)", "heir_in(group, entry, now)"),
+    )),
+    Mutant(646, "a release does not name those that were served", edits=(
+        ("client/pass.c", "    exchange->served.count = turns->served;\n", "    exchange->served.count = 0;\n"),
+    )),
+    Mutant(647, "a grant for one that was served stays", edits=(
+        ("client/line.c", "        give_back(client, target, now);\n", ""),
+    )),
+)
 
 # Found by test_memory.py, of what is kept for each held lock.
 KEPT = (

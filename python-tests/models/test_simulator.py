@@ -52,7 +52,7 @@ def test_many_seeds_hold() -> None:
     assert code == 0, out
 
 
-WORLDS = ("rw", "semaphore", "permit", "fair")
+WORLDS = ("rw", "semaphore", "permit", "fair", "turns")
 
 
 @pytest.mark.parametrize("world", WORLDS)
@@ -63,7 +63,7 @@ def test_seeds_of_other_kinds_hold(world: str) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("world, count", [("rw", 20_000), ("semaphore", 20_000), ("permit", 5_000), ("fair", 10_000)])
+@pytest.mark.parametrize("world, count", [("rw", 20_000), ("semaphore", 20_000), ("permit", 5_000), ("fair", 10_000), ("turns", 20_000)])
 def test_many_seeds_of_other_kinds_hold(world: str, count: int) -> None:
     code, out = simulate("--world", world, "--seeds", f"{BASE + 1_000_000}:{count}", "--jobs", JOBS)
     assert code == 0, out

@@ -65,9 +65,10 @@ def java(redis_server: Server) -> Iterator[Javas]:
 
 
 def told(hold: Hold, wire: Wire) -> int:
-    """The token of the grant message for hold."""
-    word, number, _, token, name = (hold.message() or b"").split(b" ", 4)
-    assert (word, int(number), name) == (b"fair", hold.number, wire.name)
+    """The token of the grant message for hold. How many there are, and who is next, is kept as after an acquire."""
+    word, number, _, token, tokens, next_ones, name = (hold.message() or b"").split(b" ", 6)
+    assert (word, int(number), name, next_ones[-1:]) == (b"fair", hold.number, wire.name, b",")
+    wire.tokens, wire.next = int(tokens), next_ones[:-1]
     return int(token)
 
 
@@ -90,7 +91,7 @@ def test_redissons_keys(wire: Wire, who: Holds) -> None:
     for holder, next_one, seq in (a, b, 1), (b, c, 2):
         assert wire.release(holder) == 1
         message = next_one.message() or b""
-        assert message == b"fair %d %d %d " % (next_one.number, seq, wire.last_token()) + wire.name
+        assert message == b"fair %d %d %d 1 , " % (next_one.number, seq, wire.last_token()) + wire.name
         assert wire.holder() == next_one.raw and wire.last_token() > token
         token = wire.last_token()
     assert wire.release(c) == 1
@@ -181,7 +182,7 @@ def test_a_grant_is_as_long_as_was_asked_last(wire: Wire, who: Holds) -> None:
     last = wire.last_token()
     wire.release(a)
     assert 5000 < wire.left() <= 9000 and wire.left(wire.about) > 9000
-    word, number, seq, token, name = (b.message() or b"").split(b" ")
+    word, number, seq, token, _, _, name = (b.message() or b"").split(b" ")
     assert (seq, int(token)) == (b"2", wire.last_token()) and int(token) > last
 
 
@@ -856,19 +857,21 @@ def test_deadlines_add_up_along_the_line(wire: Wire, who: Holds, java: Javas) ->
 
 
 def test_a_waiter_of_whom_nothing_is_known(wire: Wire, who: Holds) -> None:
+    """It has lost its place: it joins at the end when it probes, and is removed when it does not."""
     a, b, odd, c = who(), who(), who(), who()
     for one in a, b, odd, c:
         wire.acquire(one, LINE)
     wire.redis.command("HDEL", wire.about, b.id)
     wire.redis.command("HSET", wire.about, odd.id, "what is this")
     wire.acquire(b, LINE)
+    assert wire.line() == [odd.raw, c.raw, b.raw]
     wire.release(a)
-    assert wire.holder() == b.raw  # it probed
-    wire.release(b)
     assert wire.holder() == c.raw
+    wire.release(c)
+    assert wire.holder() == b.raw
     wire.acquire(a, LINE)
     wire.redis.command("DEL", wire.about)
-    wire.release(c)
+    wire.release(b)
     assert wire.holder() is None and wire.acquire(a, LINE)[0] == 1
 
 
@@ -1119,3 +1122,64 @@ def test_any_order(wire: Wire, process: Processes, java: Javas) -> None:
     processes, javas = [process() for _ in range(4)], [java() for _ in range(3)]
     for seed in range(320):
         run_seed(wire, processes, javas, seed, 40)
+
+
+# ---- turns in the process of the holder
+
+
+def test_a_grant_says_who_is_next(wire: Wire, process: Processes) -> None:
+    """As far as they are of the same process, and no more than block - 1. Each has a token."""
+    mine, other = process(), process()
+    a, b, c, d, e, f = mine.hold(), mine.hold(), mine.hold(), other.hold(), mine.hold(), mine.hold()
+    assert wire.acquire(a, LINE, block=65) and (wire.tokens, wire.next) == (1, b"")
+    for hold in b, c, d, e, f:
+        assert wire.acquire(hold, LINE, block=2 if hold is e else 65)[0] == 0
+    assert wire.release(a) == 1
+    first = told(b, wire)
+    assert (wire.tokens, wire.next) == (2, b"3") and wire.last_token() == first + 1
+    assert wire.release(b, served=[c]) == 1 and told(d, wire) > first + 1 and (wire.tokens, wire.next) == (1, b"")
+    assert wire.release(d) == 1 and told(e, wire) and (wire.tokens, wire.next) == (2, b"%d" % f.number)
+    assert wire.release(e, served=[f]) == 1 and wire.holder() is None and wire.line() == [] == fields(wire.redis, wire.about)
+
+
+def test_no_more_are_named_than_a_message_has_room_for(wire: Wire, process: Processes) -> None:
+    mine = process()
+    holds = [mine.hold() for _ in range(60)]
+    for hold in holds:
+        wire.acquire(hold, LINE, block=1025)
+    assert wire.release(holds[0]) == 1 and told(holds[1], wire)
+    assert wire.tokens == 32 and wire.next == b",".join(b"%d" % hold.number for hold in holds[2:33])
+
+
+def test_a_new_counter_has_no_turns(wire: Wire, process: Processes) -> None:
+    """It reserves one token: so nobody else is named."""
+    mine = process()
+    a, b, c = mine.hold(), mine.hold(), mine.hold()
+    for hold in a, b, c:
+        wire.acquire(hold, LINE, block=65)
+    wire.redis.command("DEL", wire.fence)
+    assert wire.release(a) == 1 and told(b, wire) and (wire.tokens, wire.next) == (1, b"")
+
+
+def test_those_that_were_served_leave_the_line(wire: Wire, process: Processes) -> None:
+    """In any state: the lock may have ended on the server before its release, and one of them may have got it there."""
+    mine, other = process(), process()
+    a, b, c, d = mine.hold(), mine.hold(), mine.hold(), other.hold()
+    for hold in a, b, c, d:
+        wire.acquire(hold, LINE, block=65)
+    assert wire.release(a) == 1 and told(b, wire) and wire.next == b"3"
+    assert wire.force() == 1 and wire.holder() == c.raw and told(c, wire)  # c has had its turn in memory by now
+    assert wire.release(b, served=[c]) == 0 and wire.holder() == d.raw and wire.line() == []
+    assert wire.release(b, served=[c]) == 0 and wire.holder() == d.raw
+    assert wire.release(d) == 1 and fields(wire.redis, wire.about) == []
+
+
+def test_a_waiter_is_not_buried_with_a_later_one(wire: Wire, process: Processes) -> None:
+    """They are of one process, and the later one gives up while its request may still be under way."""
+    mine = process()
+    a, b, c = mine.hold(), mine.hold(), mine.hold()
+    for hold in a, b, c:
+        wire.acquire(hold, LINE)
+    assert wire.run("release", c.id, wire.channel, 0, 0, 1) == 0
+    assert wire.acquire(c, LINE) == [0, -1, 0] and wire.line() == [b.raw]
+    assert wire.release(a) == 1 and wire.acquire(b, LINE) == [1, wire.last_token()]

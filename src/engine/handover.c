@@ -118,8 +118,19 @@ int dli_mutex_may_receive(const struct dli_mutex *m, const struct dli_mutex *fro
 }
 
 /*
+ * When the holder of a fair lock's grant has it renewed, if it must be at once. A turn that takes long needs that, and
+ * the end of the turns is soon here: a renewal in each of them would be too many.
+ */
+static int64_t renewal_of_turn(const struct dli_mutex *m, int64_t now)
+{
+    int64_t attempt = dli_lease_attempt(dli_mutex_period(m), m->rules->attempt);
+
+    return dli_earlier(m->renewing.at, now) + dli_earlier(m->rules->handover_time, attempt / 4);
+}
+
+/*
  * All that belongs to the grant moves. A renewal in flight does not: its answer is about the machine that sent it. So it is
- * repeated, once the turns are over or one takes long.
+ * repeated.
  */
 static void move_grant(struct dli_mutex *from, struct dli_mutex *to, int64_t now)
 {
@@ -127,8 +138,10 @@ static void move_grant(struct dli_mutex *from, struct dli_mutex *to, int64_t now
     to->grant = from->grant;
     to->handover = from->handover;
     to->renewing = from->renewing;
-    if (to->renewing.in_flight || (to->renewing.confirm && is_lined(to)))
-        to->renewing.at = is_lined(to) ? dli_earlier(to->renewing.at, now) + to->rules->handover_time : now;
+    if (is_lined(to) && (to->renewing.in_flight || to->renewing.confirm))
+        to->renewing.at = renewal_of_turn(to, now);
+    else if (to->renewing.in_flight)
+        to->renewing.at = now;
     to->renewing.in_flight = 0;
     to->active->want_at = from->active->want_at;
     to->active->failure = DLOCK_OK;

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import Any, Sequence
 
 from .redisson import channel_of, tagged, token_key
 from .redisson_fair import queue_key, timeout_key
@@ -86,6 +86,7 @@ class Wire:
         self.fence, self.queue_key, self.timeout_key = token_key(name), queue_key(name), timeout_key(name)
         separator = b"::" if b"{" in self.name else b":"
         self.about, self.gate = b"dlock_fair" + separator + tagged(name), b"dlock_gate" + separator + tagged(name)
+        self.tokens, self.next = 0, b""
         self.keys = [self.name, self.fence, self.queue_key, self.timeout_key, self.about, self.gate]
 
     def run(self, stem: str, *arguments: Any) -> Any:
@@ -94,11 +95,17 @@ class Wire:
     def acquire(
         self, who: Hold, mode: int = TRY, lease: int = LEASE, block: int = BLOCK, beat: int = BEAT, seq: int = 1
     ) -> list[int]:
-        reply: list[int] = self.run("acquire", who.id, lease, block, mode, 0, beat, KEEP, seq, self.channel, "")
-        return reply
+        """Of a grant only [1, token]: the number of tokens and the next ones are kept."""
+        reply = self.run("acquire", who.id, lease, block, mode, 0, beat, KEEP, seq, self.channel, "")
+        if reply[0] == 1:
+            self.tokens, self.next = reply[2], reply[3] if len(reply) > 3 else b""
+            return list(reply[:2])
+        return list(reply)
 
-    def release(self, who: Hold, rest: int = 0) -> int:
-        reply: int = self.run("release", who.id, self.channel, 0, rest, 0, 1)
+    def release(self, who: Hold, rest: int = 0, served: Sequence[Hold] = ()) -> int:
+        """served: those who had the lock under who's grant."""
+        numbers = ["".join(f"{one.number}," for one in served)] if served else []
+        reply: int = self.run("release", who.id, self.channel, 0, rest, 0, *numbers)
         return reply
 
     def force(self) -> int:

@@ -110,7 +110,7 @@ class World:
             self.token, before = self.wire.last_token(), self.token
             assert self.token > before
             if first.process.subscribed:
-                self.expected[first.process].append(b"fair %d 1 %d order" % (first.number, self.token))
+                self.expected[first.process].append(b"fair %d 1 %d 1 , order" % (first.number, self.token))
 
     def step_new(self) -> None:
         self.take(self.picks.choice(self.processes).hold(), self.picks.choice([TRY, LINE, LINE, LINE, POLL]))

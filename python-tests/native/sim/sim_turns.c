@@ -54,10 +54,9 @@ static void give_places(struct sim *s, const struct sim_key *key)
     }
 }
 
-/* A waiter that is in line or remembered has a place. One that was silent until it was forgotten joins at the end. */
+/* A waiter whose record is there has a place. One that was silent until it was forgotten joins at the end. */
 static void note_places(struct sim *s)
 {
-    give_places(s, find(s, s->lock[0].line));
     give_places(s, find(s, s->lock[0].about));
     s->round++;
 }

@@ -101,7 +101,10 @@ local function stand(args, first, score, known, by_foreign, left)
     }, ' ')
   )
   keep_for(about, 2 * beat)
-  if not told and not place then
+  if not told then
+    if score then -- its record has ended, and so its place: the order in line is that of arrival
+      unqueue(owner)
+    end
     place = line_up(owner, beat, first, left)
   else
     place = place or put_back(owner, arrived)
