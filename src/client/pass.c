@@ -10,6 +10,7 @@
  */
 #include "waitlist.h"
 
+#include <search.h>
 #include <stdlib.h>
 
 enum { TRIED = 4, MOST_OTHERS = 64 };
@@ -169,6 +170,32 @@ dlock_status dli_hold_release(struct dli_entry *entry, int64_t owner, int64_t no
 }
 
 /* ---- turns of a fair lock */
+
+static int by_number(const void *a, const void *b)
+{
+    const struct dli_waiting *one = a, *other = b;
+
+    return (one->number > other->number) - (one->number < other->number);
+}
+
+void dli_waitlist_number(struct dli_waitlist *list, struct dli_waiting *member, int64_t want)
+{
+    if (member->number == want)
+        return;
+    if (member->number)
+        tdelete(member, &list->numbers, by_number);
+    member->number = want;
+    if (want && !tsearch(member, &list->numbers, by_number))
+        member->number = 0;
+}
+
+struct dli_entry *dli_waitlist_numbered(const struct dli_waitlist *list, int64_t number)
+{
+    const struct dli_waiting key = {.number = number};
+    struct dli_waiting *const *found = tfind(&key, &list->numbers, by_number);
+
+    return found ? (*found)->entry : NULL;
+}
 
 void dli_turns_begin(struct dli_entry *entry, const struct dli_next *next)
 {

@@ -11,7 +11,6 @@
 #include "waitlist.h"
 
 #include <limits.h>
-#include <search.h>
 #include <stdlib.h>
 
 #include "sys/sys.h"
@@ -82,33 +81,6 @@ static struct dli_group *group_for(struct dli_waitlist *list, const struct dli_e
 static int nothing_left(const struct dli_group *group)
 {
     return group->nothing == group->messages;
-}
-
-static int by_number(const void *a, const void *b)
-{
-    const struct dli_waiting *one = a, *other = b;
-
-    return (one->number > other->number) - (one->number < other->number);
-}
-
-/* Without memory the member is not found: it gets its grants from the server only. */
-static void number(struct dli_waitlist *list, struct dli_waiting *member, int64_t want)
-{
-    if (member->number == want)
-        return;
-    if (member->number)
-        tdelete(member, &list->numbers, by_number);
-    member->number = want;
-    if (want && !tsearch(member, &list->numbers, by_number))
-        member->number = 0;
-}
-
-struct dli_entry *dli_waitlist_numbered(const struct dli_waitlist *list, int64_t number)
-{
-    const struct dli_waiting key = {.number = number};
-    struct dli_waiting *const *found = tfind(&key, &list->numbers, by_number);
-
-    return found ? (*found)->entry : NULL;
 }
 
 /* Put the member into its list. Most come last. */
@@ -224,7 +196,7 @@ static void leave(struct dli_waitlist *list, struct dli_entry *entry, int64_t co
 
     pthread_mutex_lock(&list->mutex);
     dli_list_remove(&member->link);
-    number(list, member, 0);
+    dli_waitlist_number(list, member, 0);
     if (!member->parked)
         pass_on(entry, member->group, count);
     entry->member = NULL;
@@ -294,7 +266,7 @@ void dli_waitlist_sent(struct dli_entry *entry, int64_t want)
         return;
     pthread_mutex_lock(&entry->parent->waitlist->mutex);
     if (entry->kind->own_channel && want)
-        number(entry->parent->waitlist, member, want);
+        dli_waitlist_number(entry->parent->waitlist, member, want);
     member->heard = member->group->messages;
     pthread_mutex_unlock(&entry->parent->waitlist->mutex);
 }

@@ -57,9 +57,6 @@ void dli_waitlist_settle(struct dli_entry *entry, int64_t now);
 /* entry.mutex held: an exchange is about to be sent. want: the grant number that it wants, or 0. */
 void dli_waitlist_sent(struct dli_entry *entry, int64_t want);
 
-/* waitlist.mutex held: FAIR: the hold that waits with this grant number, or NULL. */
-struct dli_entry *dli_waitlist_numbered(const struct dli_waitlist *list, int64_t number);
-
 /* entry.mutex held: the same as settle behind an answer, which the machine has already. */
 void dli_waitlist_answered(struct dli_entry *entry, const struct dli_answer *answer, int64_t now);
 
@@ -73,6 +70,15 @@ void dli_waitlist_recheck(struct dli_entry *parent);
 struct dli_group *dli_group_of(const struct dli_waitlist *list, const struct dli_entry *entry);
 
 /* ---- pass.c */
+
+/*
+ * waitlist.mutex held: FAIR: the member waits with this grant number; 0: with none. Without memory it is not found by it: it
+ * gets its grants from the server only.
+ */
+void dli_waitlist_number(struct dli_waitlist *list, struct dli_waiting *member, int64_t want);
+
+/* The same: the hold that waits with this grant number, or NULL. */
+struct dli_entry *dli_waitlist_numbered(const struct dli_waitlist *list, int64_t number);
 
 /*
  * FAIR: the waiters that come next in the line on the server, all of this process. The grant may serve them in this order.
