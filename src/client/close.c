@@ -19,10 +19,14 @@ static void end_waits(struct dli_entry *entry, int64_t now)
 static void close_machine(struct dli_entry *entry, int64_t now)
 {
     dli_mutex_close(&entry->m, now);
+    if (entry->busy || dli_mutex_idle(&entry->m))
+        return;
+    entry->busy = 1;
+    __atomic_add_fetch(&entry->client->busy, 1, __ATOMIC_RELAXED);
 }
 
-/* The number of machines that still have something to send to the server. */
-static int64_t busy_entries(struct dli_client *client)
+/* The number of machines that still have something to send to the server, by a walk over all. */
+static int64_t walk(struct dli_client *client)
 {
     int64_t busy = 0;
 
@@ -36,6 +40,17 @@ static int64_t busy_entries(struct dli_client *client)
     }
     pthread_mutex_unlock(&client->mutex);
     return busy;
+}
+
+/*
+ * The same. A walk takes long when there are many, so it is only made when all that the close has found busy are idle: a late
+ * message may have made others busy.
+ */
+static int64_t busy_entries(struct dli_client *client)
+{
+    int64_t busy = __atomic_load_n(&client->busy, __ATOMIC_ACQUIRE);
+
+    return busy > 0 ? busy : walk(client);
 }
 
 /* 1 until the last thread has ended the event queue. */
@@ -66,12 +81,22 @@ static void stop_loops(struct dli_client *client)
     }
 }
 
-void dli_client_progress(struct dli_client *client)
+static void tell_closer(struct dli_client *client)
 {
     __atomic_add_fetch(&client->progress, 1, __ATOMIC_RELEASE);
     dli_futex_wake(&client->progress, -1);
     if (__atomic_load_n(&client->leave_at, __ATOMIC_ACQUIRE))
         dli_wake_set(client->loops[0]->wake_fd);
+}
+
+void dli_client_progress(struct dli_entry *entry)
+{
+    struct dli_client *client = entry->client;
+    int64_t busy = __atomic_sub_fetch(&client->busy, entry->busy, __ATOMIC_ACQ_REL);
+
+    entry->busy = 0;
+    if (busy == 0)
+        tell_closer(client);
 }
 
 /*

@@ -60,7 +60,8 @@ struct dli_client {
     struct dli_link entries;
     struct dli_link rules, terms; /* of entries and handles, see base/share.h; under mutex */
     int64_t entry_count;
-    uint32_t progress;  /* futex: bumped while closing when an entry may have become idle */
+    uint32_t progress;  /* futex: bumped while closing when the last busy entry may have become idle */
+    int64_t busy;       /* atomic: machines that the close has found busy, and that have not become idle since */
     int64_t leave_at;   /* atomic: a submitted close: loop 0 ends everything by then; 0: none */
     int threads;        /* running watchdog threads, under mutex */
     int line;           /* enum dli_line, atomic: the state of the subscription */
@@ -119,6 +120,7 @@ struct dli_entry {
     int32_t handles;          /* atomic: lock handles of the name */
     int8_t apart;             /* its last renewal was refused: the next one shares no request */
     int8_t reserved;          /* chosen for an acquisition that has not begun yet */
+    int8_t busy;              /* counted in client.busy */
     struct dli_entry *before; /* with a ref: the entry of the same owner's slot - 1 */
     struct dli_link children; /* the holds of this name, by sibling; under client.mutex */
     struct dli_link sibling;
@@ -232,8 +234,8 @@ void dli_client_leave(struct dli_client *client, int64_t deadline);
 /* Loop 0: end everything when a submitted close is due. Returns the latest time at which it is due, or DLI_NEVER. */
 int64_t dli_client_leaving(struct dli_client *client, int64_t now);
 
-/* A condition that a close waits for may have come true. */
-void dli_client_progress(struct dli_client *client);
+/* entry.mutex held: the client is closed, and this machine is idle: that may be what the close waits for. */
+void dli_client_progress(struct dli_entry *entry);
 
 /* A thread of the client ends. The last one ends the event queue. */
 void dli_client_thread_ended(struct dli_client *client);

@@ -391,5 +391,5 @@ void dli_entry_pump(struct dli_entry *entry, int64_t now)
     else if (entry->parent) /* its owner may never come back, and a timer must not keep it */
         dli_entry_stop_timer(entry);
     if (__atomic_load_n(&client->closed, __ATOMIC_ACQUIRE))
-        dli_client_progress(client);
+        dli_client_progress(entry);
 }
