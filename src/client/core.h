@@ -45,6 +45,9 @@ struct dli_waitlist;
 struct dli_group;
 struct dli_waiting;
 
+/* How far a close is with ending the machines. */
+enum dli_ending { DLI_ENDING_PAUSED, DLI_ENDING_SOME, DLI_ENDING_DONE };
+
 struct dli_client {
     pthread_mutex_t mutex;
     int64_t refs;
@@ -60,14 +63,17 @@ struct dli_client {
     struct dli_link entries;
     struct dli_link rules, terms; /* of entries and handles, see base/share.h; under mutex */
     int64_t entry_count;
-    uint32_t progress;  /* futex: bumped while closing when the last busy entry may have become idle */
-    int64_t busy;       /* atomic: machines that the close has found busy, and that have not become idle since */
-    int64_t leave_at;   /* atomic: a submitted close: loop 0 ends everything by then; 0: none */
-    int threads;        /* running watchdog threads, under mutex */
-    int line;           /* enum dli_line, atomic: the state of the subscription */
-    int64_t line_ups;   /* atomic: how often the subscription came up */
-    int64_t gate_until; /* loop 0: what the gate message being delivered says */
-    int64_t begun;      /* atomic: begun calls that did not succeed in memory */
+    uint32_t progress;       /* futex: bumped while closing when the last busy entry may have become idle */
+    int64_t busy;            /* atomic: machines that the close has found busy, and that have not become idle since */
+    int64_t leave_at;        /* atomic: a submitted close: loop 0 ends everything by then; 0: none */
+    int64_t hurry_at;        /* loop 0, in a submitted close: it does not wait longer for machines to become idle */
+    int ending;              /* enum dli_ending, atomic, set under mutex */
+    struct dli_entry *ended; /* the last one that the close has ended, with a ref; under mutex */
+    int threads;             /* running watchdog threads, under mutex */
+    int line;                /* enum dli_line, atomic: the state of the subscription */
+    int64_t line_ups;        /* atomic: how often the subscription came up */
+    int64_t gate_until;      /* loop 0: what the gate message being delivered says */
+    int64_t begun;           /* atomic: begun calls that did not succeed in memory */
     struct dli_events events;
     struct dli_findings found;          /* of the last check, under mutex */
     struct dli_conn *spare[DLI_SPARES]; /* connections for rounds of transactions, under mutex */
@@ -150,23 +156,6 @@ _Static_assert(DLI_ENTRY_SHORT <= 576, "a held lock has an entry");
 
 enum { DLI_SETTLED_ENDED = 1, DLI_SETTLED_GRANTED };
 
-/* The timer that ends the wait of a submitted claim. Once it is set it has a ref on the waiter, and is its own. */
-struct dli_wait {
-    struct dli_timer timer; /* under the loop's mutex */
-    struct dli_waiter *waiter;
-};
-
-/*
- * The event of a submitted acquisition, of a risk, or of a release that failed. Until it is posted, entry.mutex guards it.
- * It ends when it was read.
- */
-struct dli_notice {
-    struct dli_snapshot shot;
-    struct dli_waiter *waiter; /* with a ref, once it is posted */
-    dlock_error *reason;       /* the failure that the call ended with, or NULL */
-    struct dli_wait *wait;     /* until the call is settled; NULL: it waits without limit */
-};
-
 /* Who gets the answer. */
 enum { DLI_NOTIFY_NOBODY, DLI_NOTIFY_CALLER, DLI_NOTIFY_QUEUE, DLI_NOTIFY_RUN };
 
@@ -217,7 +206,14 @@ int dli_client_part(struct dli_client *client);
 
 void dli_client_count(struct dli_client *client, int stat, int64_t by);
 
-/* Call visit for every entry with entry.mutex held, then pump the entry. The caller holds no mutex. */
+/*
+ * Call visit for some entries behind *last (NULL: from the start) with entry.mutex held, and pump each. *last becomes the last
+ * one, with a ref that the next call drops. 0: there are no more, and *last is NULL. The caller holds no mutex.
+ */
+int dli_client_some(struct dli_client *client, struct dli_entry **last,
+                    void (*visit)(struct dli_entry *entry, int64_t now));
+
+/* The same for every entry. */
 void dli_client_each(struct dli_client *client, void (*visit)(struct dli_entry *entry, int64_t now));
 
 /* ---- close.c */
