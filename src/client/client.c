@@ -93,8 +93,13 @@ void dli_client_ref(struct dli_client *client)
     __atomic_add_fetch(&client->refs, 1, __ATOMIC_RELAXED);
 }
 
+/* So many locks take some megabytes. */
+enum { MANY = 10000 };
+
 void dli_client_unref(struct dli_client *client)
 {
+    int large;
+
     if (__atomic_sub_fetch(&client->refs, 1, __ATOMIC_ACQ_REL) > 0)
         return;
     dli_fork_unguard(&client->guard);
@@ -105,7 +110,10 @@ void dli_client_unref(struct dli_client *client)
     dli_options_fini(&client->options);
     dli_findings_free(&client->found);
     pthread_mutex_destroy(&client->mutex);
+    large = client->most_entries >= MANY;
     free(client);
+    if (large)
+        dli_memory_trim();
 }
 
 dlock_status dli_client_usable(const struct dli_client *client, dlock_error *box)

@@ -63,6 +63,7 @@ struct dli_client {
     struct dli_link entries;
     struct dli_link rules, terms; /* of entries and handles, see base/share.h; under mutex */
     int64_t entry_count;
+    size_t most_entries;     /* that there were at a time, holds as well */
     uint32_t progress;       /* futex: bumped while closing when the last busy entry may have become idle */
     int64_t busy;            /* atomic: machines that the close has found busy, and that have not become idle since */
     int64_t leave_at;        /* atomic: a submitted close: loop 0 ends everything by then; 0: none */

@@ -230,6 +230,8 @@ static int enlist(struct dli_client *client, struct dli_entry *entry)
     if (entry->parent)
         dli_list_append(&entry->parent->children, &entry->sibling);
     client->entry_count += !entry->parent;
+    if (client->table.count > client->most_entries)
+        client->most_entries = client->table.count;
     dli_client_ref(client);
     return 0;
 }
