@@ -255,6 +255,31 @@ def row_names(bench: Bench) -> list[Section]:
     return [Section("Names used once", "Each name: new, acquire, release, free; eight threads, unix socket.", head, rows, targets)]
 
 
+def row_memory(bench: Bench) -> list[Section]:
+    locks = int(bench.some(1_000_000, 20_000))
+    bench.fresh()
+    bench.server.load_scripts()
+    bench.place("free")
+    result = bench.run(None, "memory", bench.server.urls["unix"], locks, locks)
+    bench.fresh()
+    name, taken = f"{locks:,} held locks and as many waiters", locks * (result["held_resident"] + result["waiter_resident"])
+    targets = [
+        Target(name, "malloc's bytes for each held lock, with its handle", one(result["held_bytes"]), 600, True, ""),
+        Target(name, "malloc's bytes that are not back, to what was taken",
+               one((result["end_bytes"] - result["start_bytes"]) / (locks * (result["held_bytes"] + result["waiter_bytes"]))), 0.05, True, ""),
+        Target(name, "resident memory that is not back, to what was taken", one((result["end_resident"] - result["start_resident"]) / taken), 0.05,
+               True, ""),
+        Target(name, "seconds for the close", one(result["close_s"]), 10, True, " s"),
+    ]
+    rows = [[f"{locks:,}", number(result["held_bytes"]), number(result["freed_bytes"]), number(result["waiter_bytes"]),
+             number(result["held_resident"]), f"{result['close_s']:.1f}", f"{result['start_resident'] / 1e6:.1f}",
+             f"{result['end_resident'] / 1e6:.1f}"]]
+    head = ["locks", "bytes per held lock", "without its handle", "per waiter", "resident per held lock", "close s", "MB at the start", "MB at the end"]
+    text = """One client holds mutexes that nobody waits for, with names of 12 bytes. Then as many owners wait for one more mutex, by submitted calls. Then
+the client is closed, which releases all, and freed. Bytes are those that malloc has given out, in all its arenas."""
+    return [Section("Memory", text, head, rows, targets)]
+
+
 KINDS = {"dlock": "mutex", "fair": "fair", "read": "read", "write": "write", "semaphore": "semaphore", "permits": "permit semaphore",
          "multi": "multi-lock of 3, one step", "three": "3 mutexes, one by one"}
 
@@ -297,7 +322,7 @@ granted by the server each time."""
 
 
 ROWS = {"pair": row_pair, "own": row_own, "processes": row_processes, "threads": row_threads, "wake": row_wake, "keep": row_keep,
-        "kinds": row_kinds, "cluster": cluster.row_cluster, "names": row_names, "scale": scale.row_scale,
+        "kinds": row_kinds, "cluster": cluster.row_cluster, "names": row_names, "memory": row_memory, "scale": scale.row_scale,
         "redisson": redisson.row_redisson}
 
 

@@ -82,7 +82,9 @@ static void end(dlock_client *client, dlock_event *event)
     while (dlock_client_next(client, -1, event, NULL) == DLOCK_OK)
         events++;
     report("events", (double)events);
+    start = now_ns();
     dlock_client_free(client);
+    report("free_s", (double)(now_ns() - start) / NS_PER_S);
 }
 
 static void measure(const char *url, dlock_lock **locks, int64_t count, int64_t waiters)

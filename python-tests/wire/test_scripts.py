@@ -482,6 +482,37 @@ def test_who_does_not_hear_is_passed_over(wire: Wire, who: Callable[..., Who]) -
     assert wire.acquire(unsubscribed, LINE, seq=3)[0] == 1
 
 
+def crowd(wire: Wire, count: int, deadline: int) -> None:
+    """So many places of other processes, before everybody else's. None of them hears."""
+    ids = [f"{one:08x}-1111-8000-8000-000000000001:1" for one in range(count)]
+    for one in range(0, count, 100):
+        wire.redis.command("ZADD", wire.line, *(word for at, id in enumerate(ids[one : one + 100]) for word in (one + at + 1, id)))
+        wire.redis.command("HSET", wire.about, *(word for id in ids[one : one + 100] for word in (id, f"{deadline} 1000 1 1000 0 1 1")))
+
+
+@pytest.mark.parametrize("how", ["dead", "deaf"])
+@pytest.mark.parametrize("count", [5, 30, 200])
+def test_many_dead_are_removed_some_at_a_time(wire: Wire, who: Callable[..., Who], count: int, how: str) -> None:
+    """No call removes all. One of the living is told to probe, and then does so until somebody has the lock."""
+    a, b = who(), who()
+    wire.acquire(a)
+    wire.acquire(b, LINE)
+    crowd(wire, count, 1 if how == "dead" else server_ms(wire.redis) + BEAT)
+    most = 24 if how == "dead" else 8
+    assert wire.release(a) == 1
+    if count < most:
+        assert wire.holder() == {b.raw: b"1"} and (b.message() or b"").startswith(b"grant ")
+        return
+    assert wire.holder() == {} and b.message() == b"open %d 0 order" % b.number
+    assert len(wire.queue()) == 1 + count - most
+    again = (count - (how == "dead")) // most - 1  # who removes the last dead one sees who is behind
+    for seq in range(2, 2 + again):
+        assert wire.acquire(b, LINE, seq=seq) == [0, 0, 0]
+        assert wire.queue()[-1:] == [b.raw] and wire.holder() == {}
+    assert wire.acquire(b, LINE, seq=99)[0] == 1 and b.nothing()
+    assert wire.queue() == [] and not wire.redis.command("EXISTS", wire.about)
+
+
 def test_who_watches_all_channels_does_not_hear_for_the_dead(
     wire: Wire, who: Callable[..., Who], redis_server: Server
 ) -> None:

@@ -93,8 +93,13 @@ void dli_client_ref(struct dli_client *client)
     __atomic_add_fetch(&client->refs, 1, __ATOMIC_RELAXED);
 }
 
+/* So many locks take some megabytes. */
+enum { MANY = 10000 };
+
 void dli_client_unref(struct dli_client *client)
 {
+    int large;
+
     if (__atomic_sub_fetch(&client->refs, 1, __ATOMIC_ACQ_REL) > 0)
         return;
     dli_fork_unguard(&client->guard);
@@ -105,7 +110,10 @@ void dli_client_unref(struct dli_client *client)
     dli_options_fini(&client->options);
     dli_findings_free(&client->found);
     pthread_mutex_destroy(&client->mutex);
+    large = client->most_entries >= MANY;
     free(client);
+    if (large)
+        dli_memory_trim();
 }
 
 dlock_status dli_client_usable(const struct dli_client *client, dlock_error *box)
@@ -268,27 +276,34 @@ static int some_entries(struct dli_client *client, struct dli_entry *last, struc
     return count;
 }
 
+int dli_client_some(struct dli_client *client, struct dli_entry **last,
+                    void (*visit)(struct dli_entry *entry, int64_t now))
+{
+    struct dli_entry *some[ROUND];
+    int count = some_entries(client, *last, some);
+
+    if (*last)
+        dli_entry_unref(*last);
+    for (int i = 0; i < count; i++) {
+        int64_t now = dli_now();
+
+        dli_entry_lock(some[i]);
+        visit(some[i], now);
+        dli_entry_pump(some[i], now);
+        dli_entry_unlock(some[i]);
+        if (i + 1 < count)
+            dli_entry_unref(some[i]);
+    }
+    *last = count > 0 ? some[count - 1] : NULL;
+    return count > 0;
+}
+
 void dli_client_each(struct dli_client *client, void (*visit)(struct dli_entry *entry, int64_t now))
 {
-    struct dli_entry *some[ROUND], *last = NULL;
-    int count;
+    struct dli_entry *last = NULL;
 
-    do {
-        count = some_entries(client, last, some);
-        if (last)
-            dli_entry_unref(last);
-        for (int i = 0; i < count; i++) {
-            int64_t now = dli_now();
-
-            dli_entry_lock(some[i]);
-            visit(some[i], now);
-            dli_entry_pump(some[i], now);
-            dli_entry_unlock(some[i]);
-            if (i + 1 < count)
-                dli_entry_unref(some[i]);
-        }
-        last = count > 0 ? some[count - 1] : NULL;
-    } while (last);
+    while (dli_client_some(client, &last, visit))
+        continue;
 }
 
 /* ---- what handles have in common */

@@ -46,6 +46,9 @@ struct dli_group;
 struct dli_waiting;
 struct dli_turns;
 
+/* How far a close is with ending the machines. */
+enum dli_ending { DLI_ENDING_PAUSED, DLI_ENDING_SOME, DLI_ENDING_DONE };
+
 struct dli_client {
     pthread_mutex_t mutex;
     int64_t refs;
@@ -61,13 +64,18 @@ struct dli_client {
     struct dli_link entries;
     struct dli_link rules, terms; /* of entries and handles, see base/share.h; under mutex */
     int64_t entry_count;
-    uint32_t progress;  /* futex: bumped while closing when an entry may have become idle */
-    int64_t leave_at;   /* atomic: a submitted close: loop 0 ends everything by then; 0: none */
-    int threads;        /* running watchdog threads, under mutex */
-    int line;           /* enum dli_line, atomic: the state of the subscription */
-    int64_t line_ups;   /* atomic: how often the subscription came up */
-    int64_t gate_until; /* loop 0: what the gate message being delivered says */
-    int64_t begun;      /* atomic: begun calls that did not succeed in memory */
+    size_t most_entries;     /* that there were at a time, holds as well */
+    uint32_t progress;       /* futex: bumped while closing when the last busy entry may have become idle */
+    int64_t busy;            /* atomic: machines that the close has found busy, and that have not become idle since */
+    int64_t leave_at;        /* atomic: a submitted close: loop 0 ends everything by then; 0: none */
+    int64_t hurry_at;        /* loop 0, in a submitted close: it does not wait longer for machines to become idle */
+    int ending;              /* enum dli_ending, atomic, set under mutex */
+    struct dli_entry *ended; /* the last one that the close has ended, with a ref; under mutex */
+    int threads;             /* running watchdog threads, under mutex */
+    int line;                /* enum dli_line, atomic: the state of the subscription */
+    int64_t line_ups;        /* atomic: how often the subscription came up */
+    int64_t gate_until;      /* loop 0: what the gate message being delivered says */
+    int64_t begun;           /* atomic: begun calls that did not succeed in memory */
     struct dli_events events;
     struct dli_findings found;          /* of the last check, under mutex */
     struct dli_conn *spare[DLI_SPARES]; /* connections for rounds of transactions, under mutex */
@@ -120,6 +128,7 @@ struct dli_entry {
     int32_t handles;          /* atomic: lock handles of the name */
     int8_t apart;             /* its last renewal was refused: the next one shares no request */
     int8_t reserved;          /* chosen for an acquisition that has not begun yet */
+    int8_t busy;              /* counted in client.busy */
     struct dli_entry *before; /* with a ref: the entry of the same owner's slot - 1 */
     struct dli_link children; /* the holds of this name, by sibling; under client.mutex */
     struct dli_link sibling;
@@ -149,23 +158,6 @@ enum { DLI_ENTRY_SHORT = offsetof(struct dli_entry, before) }; /* of a kind with
 _Static_assert(DLI_ENTRY_SHORT <= 576, "a held lock has an entry");
 
 enum { DLI_SETTLED_ENDED = 1, DLI_SETTLED_GRANTED };
-
-/* The timer that ends the wait of a submitted claim. Once it is set it has a ref on the waiter, and is its own. */
-struct dli_wait {
-    struct dli_timer timer; /* under the loop's mutex */
-    struct dli_waiter *waiter;
-};
-
-/*
- * The event of a submitted acquisition, of a risk, or of a release that failed. Until it is posted, entry.mutex guards it.
- * It ends when it was read.
- */
-struct dli_notice {
-    struct dli_snapshot shot;
-    struct dli_waiter *waiter; /* with a ref, once it is posted */
-    dlock_error *reason;       /* the failure that the call ended with, or NULL */
-    struct dli_wait *wait;     /* until the call is settled; NULL: it waits without limit */
-};
 
 /* Who gets the answer. */
 enum { DLI_NOTIFY_NOBODY, DLI_NOTIFY_CALLER, DLI_NOTIFY_QUEUE, DLI_NOTIFY_RUN };
@@ -217,7 +209,14 @@ int dli_client_part(struct dli_client *client);
 
 void dli_client_count(struct dli_client *client, int stat, int64_t by);
 
-/* Call visit for every entry with entry.mutex held, then pump the entry. The caller holds no mutex. */
+/*
+ * Call visit for some entries behind *last (NULL: from the start) with entry.mutex held, and pump each. *last becomes the last
+ * one, with a ref that the next call drops. 0: there are no more, and *last is NULL. The caller holds no mutex.
+ */
+int dli_client_some(struct dli_client *client, struct dli_entry **last,
+                    void (*visit)(struct dli_entry *entry, int64_t now));
+
+/* The same for every entry. */
 void dli_client_each(struct dli_client *client, void (*visit)(struct dli_entry *entry, int64_t now));
 
 /* ---- close.c */
@@ -234,8 +233,8 @@ void dli_client_leave(struct dli_client *client, int64_t deadline);
 /* Loop 0: end everything when a submitted close is due. Returns the latest time at which it is due, or DLI_NEVER. */
 int64_t dli_client_leaving(struct dli_client *client, int64_t now);
 
-/* A condition that a close waits for may have come true. */
-void dli_client_progress(struct dli_client *client);
+/* entry.mutex held: the client is closed, and this machine is idle: that may be what the close waits for. */
+void dli_client_progress(struct dli_entry *entry);
 
 /* A thread of the client ends. The last one ends the event queue. */
 void dli_client_thread_ended(struct dli_client *client);

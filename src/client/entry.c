@@ -232,6 +232,8 @@ static int enlist(struct dli_client *client, struct dli_entry *entry)
     if (entry->parent)
         dli_list_append(&entry->parent->children, &entry->sibling);
     client->entry_count += !entry->parent;
+    if (client->table.count > client->most_entries)
+        client->most_entries = client->table.count;
     dli_client_ref(client);
     return 0;
 }
@@ -395,5 +397,5 @@ void dli_entry_pump(struct dli_entry *entry, int64_t now)
     else if (entry->parent) /* its owner may never come back, and a timer must not keep it */
         dli_entry_stop_timer(entry);
     if (__atomic_load_n(&client->closed, __ATOMIC_ACQUIRE))
-        dli_client_progress(client);
+        dli_client_progress(entry);
 }

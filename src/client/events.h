@@ -13,7 +13,10 @@
 
 #include "base/list.h"
 #include "sys/sys.h"
+#include "watchdog/watchdog.h"
 #include "dlock.h"
+
+struct dli_waiter;
 
 enum { DLI_EVENT_TEXT = 256 };
 
@@ -44,6 +47,23 @@ struct dli_snapshot {
 
 /* Fill in all but the text. The event owns data then. */
 void dli_snapshot_read(struct dli_snapshot *snapshot, struct dlock_event *event);
+
+/* The timer that ends the wait of a submitted claim. Once it is set it has a ref on the waiter, and is its own. */
+struct dli_wait {
+    struct dli_timer timer; /* under the loop's mutex */
+    struct dli_waiter *waiter;
+};
+
+/*
+ * The event of a submitted acquisition, of a risk, or of a release that failed. Until it is posted, entry.mutex guards it.
+ * It ends when it was read.
+ */
+struct dli_notice {
+    struct dli_snapshot shot;
+    struct dli_waiter *waiter; /* with a ref, once it is posted */
+    dlock_error *reason;       /* the failure that the call ended with, or NULL */
+    struct dli_wait *wait;     /* until the call is settled; NULL: it waits without limit */
+};
 
 struct dli_events {
     pthread_mutex_t mutex;

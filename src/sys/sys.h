@@ -93,4 +93,12 @@ struct dli_fork_guard {
 void dli_fork_guard(struct dli_fork_guard *guard);
 void dli_fork_unguard(struct dli_fork_guard *guard);
 
+/*
+ * ---- memory.c
+ *
+ * Give memory that was freed back to the system. Where free chunks lie between others, malloc itself keeps it. It takes some
+ * milliseconds for each hundred megabytes, and nobody can allocate meanwhile.
+ */
+void dli_memory_trim(void);
+
 #endif

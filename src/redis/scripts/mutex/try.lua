@@ -44,6 +44,9 @@ local function try(args, looked)
     if args[4] ~= '0' then
       stand_in_line(args)
     end
+    if left == MORE then
+      return { 0, 0, 0 }
+    end
     return { 0, left or redis.call('PTTL', lock), left and 1 or 0 }
   end
   local foreign = holders[1]:sub(15, 15) ~= '8'

@@ -8,6 +8,9 @@
 local lock, fence, line, about, gate = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local TURN = '*'
 local GRACE = 25
+-- A call removes so many dead waiters at most, and so many that live but cannot be told. MORE, instead of the ms that a
+-- foreign turn lasts: there may be others behind these. The caller, or one that is told, then probes again.
+local DEAD, DEAF, MORE = 24, 8, -1
 
 local micros
 -- Server time in microseconds, read once.
@@ -49,13 +52,11 @@ local function leave(waiter)
   redis.call('HDEL', about, waiter)
 end
 
-local function entry(waiter)
-  local told = redis.call('HGET', about, waiter)
-  if not told then
-    return nil
-  end
-  local deadline, lease, block, keep, polls, listens, seq = told:match('^(%d+) (%d+) (%d+) (%d+) (%d) (%d) (%d+)$')
-  if not seq then
+-- A living waiter's entry; or nil.
+local function parse(told)
+  local deadline, lease, block, keep, polls, listens, seq =
+    (told or ''):match('^(%d+) (%d+) (%d+) (%d+) (%d) (%d) (%d+)$')
+  if not seq or tonumber(deadline) <= millis() then
     return nil
   end
   return {
@@ -64,8 +65,23 @@ local function entry(waiter)
   }
 end
 
--- The first living waiter and its entry; or nil and the ms that a foreign turn still lasts. Dead waiters are removed.
--- over: a foreign turn is removed, too.
+local swept = false
+-- Remove the dead ones at the head of the line.
+local function sweep()
+  local some, dead = redis.call('ZRANGE', line, 0, DEAD - 1), {}
+  for i = 1, #some do
+    if parse(redis.call('HGET', about, some[i])) then
+      break
+    end
+    dead[i] = some[i]
+  end
+  redis.call('ZREM', line, unpack(dead))
+  redis.call('HDEL', about, unpack(dead))
+  swept = true
+end
+
+-- The first living waiter and its entry; or nil and the ms that a foreign turn still lasts, or MORE. Dead waiters are
+-- removed. over: a foreign turn is removed, too.
 local function head(over)
   while true do
     local first = redis.call('ZRANGE', line, 0, 0, 'WITHSCORES')
@@ -79,11 +95,13 @@ local function head(over)
       end
       redis.call('ZREM', line, TURN)
     else
-      local told = entry(first[1])
-      if told and told.deadline > millis() then
+      local told = parse(redis.call('HGET', about, first[1]))
+      if told then
         return first[1], told
+      elseif swept then
+        return nil, MORE
       end
-      leave(first[1])
+      sweep()
     end
   end
 end
@@ -112,9 +130,9 @@ end
 -- own, args: the id and the arguments of the try that calls this, if any. It gets a reply, not a message. It gets what
 -- it asks for now, not what it asked for when it joined the line. first, told: the head of the line, if known.
 -- Returns what grant() returns when own got the lock; true when another got it; else nil and the ms left of a foreign
--- turn.
+-- turn, or MORE.
 local function grant_next(own, args, first, told)
-  while true do
+  for _ = 1, DEAF do
     if not first then
       first, told = head()
     end
@@ -132,6 +150,20 @@ local function grant_next(own, args, first, told)
       return true
     end
     first = nil
+  end
+  return nil, MORE
+end
+
+-- The head of the line may be dead, and there are more behind it. One of those that came last is told to probe, so that
+-- somebody does.
+local function nudge()
+  local last = redis.call('ZRANGE', line, -DEAF, -1)
+  for i = #last, 1, -1 do
+    local one = parse(redis.call('HGET', about, last[i]))
+    if one and (one.polls or hears(last[i])) then
+      tell(last[i], 'open ' .. last[i]:sub(38) .. ' 0 ' .. lock)
+      return
+    end
   end
 end
 
@@ -158,6 +190,9 @@ end
 -- The lock has become free: the next waiter in line gets it, or foreign clients get their share of turns.
 local function pass_on(channel, listening)
   local first, told = head(true)
+  if told == MORE then
+    nudge()
+  end
   if not first then
     if redis.call('PUBLISH', channel, '0') > listening and foreigners(channel, listening) > 0 then
       open_turn()
@@ -175,7 +210,14 @@ local function pass_on(channel, listening)
       return
     end
   end
-  if gate_closed() or not grant_next(nil, nil, first, told) then
+  local given, left
+  if not gate_closed() then
+    given, left = grant_next(nil, nil, first, told)
+  end
+  if left == MORE then
+    nudge()
+  end
+  if not given then
     redis.call('PUBLISH', channel, '0')
   end
 end
