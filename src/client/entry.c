@@ -387,8 +387,7 @@ void dli_entry_pump(struct dli_entry *entry, int64_t now)
         free(entry->adoption);
         entry->adoption = NULL;
     }
-    if (entry->parent)
-        dli_turns_settle(entry);
+    dli_turns_settle(entry);
     dli_active_trim(&entry->m);
     if (!dli_mutex_idle(&entry->m))
         return;

@@ -221,7 +221,7 @@ void dli_turns_tell(const struct dli_entry *entry, struct dli_exchange *exchange
 
 void dli_turns_settle(struct dli_entry *entry)
 {
-    const struct dli_turns *turns = entry->turns;
+    const struct dli_turns *turns = entry->parent ? entry->turns : NULL;
 
     if (!turns || turns->number == entry->m.want.number || turns->number == entry->m.drop.number)
         return;
