@@ -1,0 +1,164 @@
+/*
+ * tool.h: what the subcommands of the command dlock share: exit codes, arguments, the client, and output.
+ *
+ * The command uses the public header of the library alone. It has one thread; no mutex guards anything.
+ */
+#ifndef TOOL_H
+#define TOOL_H
+
+#include <dlock.h>
+#include <stdio.h>
+
+/* Exit codes besides those of a command that dlock run ran. Those of sysexits.h where there is one. */
+enum {
+    TOOL_DONE = 0,
+    TOOL_UNCHANGED = 1, /* nothing to do; dlock check: warnings */
+    TOOL_DANGER = 2,    /* dlock check: dangers */
+    TOOL_USAGE = 64,
+    TOOL_UNAVAILABLE = 69, /* the server cannot be reached, or refuses */
+    TOOL_SYSTEM = 71,      /* no memory, no process ... */
+    TOOL_OUTPUT = 74,      /* stdout cannot be written */
+    TOOL_BUSY = 75,        /* somebody else has the lock */
+    TOOL_LOST = 76,
+    TOOL_CANNOT_RUN = 126,
+    TOOL_NOT_FOUND = 127,
+    TOOL_SIGNAL = 128 /* and the number of the signal */
+};
+
+enum { TOOL_OWNER = 1 }; /* who holds what this command acquires */
+
+struct tool {
+    const char *command; /* "run", for messages */
+    const char *url, *url_file, *namespace;
+    int32_t kind; /* DLOCK_KIND_*; 0: not said */
+    int json, help;
+    char *url_text; /* a copy that was read or taken from the command line */
+    dlock_options *options;
+    dlock_client *client;
+    dlock_event *event;
+    dlock_error *error;
+};
+
+/* ---- commands */
+
+struct tool_command {
+    const char *name;
+    const char *summary; /* a few words for dlock --help */
+    const char *help;    /* usage and options */
+    int (*run)(int argc, char **argv);
+};
+
+extern const struct tool_command tool_run, tool_inspect, tool_list, tool_watch, tool_top, tool_release, tool_gate,
+    tool_semaphore, tool_latch, tool_check, tool_provision, tool_bench, tool_version;
+
+/* The whole command. Returns the exit code. */
+int tool_main(int argc, char **argv);
+
+/* ---- args.c: arguments */
+
+enum tool_type { TOOL_FLAG, TOOL_TEXT, TOOL_TIME, TOOL_NUMBER, TOOL_WORD };
+
+struct tool_arg {
+    const char *name;
+    enum tool_type type;
+    void *into;    /* int, const char *, int64_t (TIME: milliseconds), int64_t, int32_t */
+    int64_t least; /* TIME and NUMBER */
+    int64_t most;
+    const struct tool_word *words; /* WORD: up to one without a name */
+};
+
+struct tool_word {
+    const char *name;
+    int32_t value;
+};
+
+#define TOOL_ARG_URL(tool)                                                                                             \
+    {"url", TOOL_TEXT, &(tool)->url, 0, 0, NULL}, {"url-file", TOOL_TEXT, &(tool)->url_file, 0, 0, NULL},              \
+    {                                                                                                                  \
+        "help", TOOL_FLAG, &(tool)->help, 0, 0, NULL                                                                   \
+    }
+#define TOOL_ARG_NAMESPACE(tool)                                                                                       \
+    {                                                                                                                  \
+        "namespace", TOOL_TEXT, &(tool)->namespace, 0, 0, NULL                                                         \
+    }
+#define TOOL_ARG_JSON(tool)                                                                                            \
+    {                                                                                                                  \
+        "json", TOOL_FLAG, &(tool)->json, 0, 0, NULL                                                                   \
+    }
+#define TOOL_ARG_END                                                                                                   \
+    {                                                                                                                  \
+        NULL, TOOL_FLAG, NULL, 0, 0, NULL                                                                              \
+    }
+
+enum { TOOL_TIME_MOST = 31536000 }; /* seconds: a year */
+
+/* The kinds of locks by name, for TOOL_WORD. */
+extern const struct tool_word tool_kinds[];
+
+/*
+ * Read the options of argv, which begins with the name of the subcommand, in any order with the operands. *operands is
+ * the first operand, and *count their number, least to most. Returns 0, or TOOL_USAGE after a sentence. When --help was
+ * given, tool->help is set, and the operands are not counted.
+ */
+int tool_parse(struct tool *tool, const struct tool_arg *args, int argc, char **argv, int least, int most,
+               char ***operands, int *count);
+
+/* Milliseconds of "30s", "500ms", "2m", "1h", "1d" or "0". 0 when text is no such time. */
+int tool_time(const char *text, int64_t *ret_ms);
+
+/* A whole number. 0 when text is none. */
+int tool_number(const char *text, int64_t *ret_number);
+
+/* Print "dlock COMMAND: " and a sentence to stderr. Returns code. */
+int tool_say(const struct tool *tool, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* Print the help of a subcommand. Returns TOOL_DONE. */
+int tool_help(const struct tool_command *command);
+
+/* ---- connect.c: the client */
+
+/*
+ * Open the client: tool->options, if any, over the URL of --url, --url-file or DLOCK_URL. Nothing is connected yet.
+ * Returns 0, or an exit code after a sentence.
+ */
+int tool_open(struct tool *tool);
+
+/* A new set of options with the namespace. 0, or an exit code after a sentence. */
+int tool_options(struct tool *tool);
+int tool_option(struct tool *tool, const char *name, const char *value);
+int tool_option_number(struct tool *tool, const char *name, int64_t value);
+
+/* A handle. 0, or an exit code after a sentence. */
+int tool_lock(struct tool *tool, int32_t kind, const char *name, dlock_lock **ret_lock);
+
+/* Close the client, within timeout_ms, and free all. */
+void tool_close(struct tool *tool, int64_t timeout_ms);
+
+/* Print the sentence of the error box. Returns the exit code for its status. */
+int tool_failed(const struct tool *tool);
+int tool_code(dlock_status status);
+
+/* ---- print.c: output */
+
+/* Bytes as printable text: control characters and what is no UTF-8 become \xNN. */
+void tool_print_text(FILE *out, const char *bytes, size_t size);
+
+/* One JSON object on one line; bytes that are no UTF-8 become U+FFFD. */
+void tool_json_begin(FILE *out);
+void tool_json_text(FILE *out, const char *key, const char *bytes);
+void tool_json_number(FILE *out, const char *key, int64_t value);
+void tool_json_flag(FILE *out, const char *key, int value);
+void tool_json_null(FILE *out, const char *key);
+void tool_json_end(FILE *out);
+
+/* A number, or null when it is negative. */
+void tool_json_known(FILE *out, const char *key, int64_t value);
+
+/* A time as people read it: "9.8 s", "3 m 20 s", "2 h 5 m", "3 d 4 h"; "-" when it is negative. Returns text. */
+enum { TOOL_SPAN = 32 };
+const char *tool_span(char text[TOOL_SPAN], int64_t ms);
+
+/* Milliseconds that also pass while the machine sleeps. */
+int64_t tool_now(void);
+
+#endif
