@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { CLOSE_MS = 1000, GRACE_MS = 5000 };
+enum { CLOSE_MS = 1000, GRACE_MS = 5000, TOKENS_KEPT_MS = 86400000 };
 
 static const struct tool_word kinds[] = {
     {"mutex", DLOCK_KIND_MUTEX},
@@ -102,6 +102,8 @@ static int prepare(struct run *run)
 
     if (!failed && run->lease >= 0)
         failed = tool_option_number(&run->tool, "lease_ms", run->lease);
+    if (!failed && run->lease > TOKENS_KEPT_MS / 10)
+        failed = tool_option_number(&run->tool, "token_ttl_ms", run->lease * 10); /* the least that is accepted */
     if (!failed && run->min_hold >= 0)
         failed = tool_option_number(&run->tool, "min_hold_ms", run->min_hold);
     if (!failed)

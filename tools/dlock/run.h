@@ -57,12 +57,15 @@ struct run_page {
 
 struct run_guard {
     struct run_page *page;
-    int pipe; /* its other end is the guard's: a byte ends the guard, end of file means that dlock was killed */
+    int pipe; /* its other end is the guard's: a byte wakes it, end of file means that dlock was killed */
     pid_t pid;
 };
 
 /* Start the guard, before there are threads. 0, or -1 with errno. */
 int run_guard_start(struct run_guard *guard);
+
+/* The next deadline. */
+void run_guard_deadline(struct run_guard *guard, int64_t deadline);
 
 /* The command has ended: so does the guard. */
 void run_guard_end(struct run_guard *guard);

@@ -22,6 +22,9 @@
 
 enum { LOOK_MS = 50, NAP_MS = 60000, FILES_MOST = 65536 };
 
+#define END  'e'
+#define WAKE 'w'
+
 /* ---- in the guard */
 
 /* Whether the process is stopped by a signal or a debugger. */
@@ -64,7 +67,7 @@ static int nap(const struct run_page *page)
 {
     int64_t left = page->deadline - tool_now();
 
-    return left < LOOK_MS ? LOOK_MS : left > NAP_MS ? NAP_MS : (int)left;
+    return left <= 0 ? LOOK_MS : left < NAP_MS ? (int)left : NAP_MS;
 }
 
 static _Noreturn void keep_watch(struct run_page *page, int pipe, pid_t dlock)
@@ -77,10 +80,10 @@ static _Noreturn void keep_watch(struct run_page *page, int pipe, pid_t dlock)
 
         if (poll(&fd, 1, nap(page)) > 0) {
             size = read(pipe, &byte, 1);
-            if (size == 0)
+            if (size == 0) {
                 end_group(page);
-            if (size >= 0 || errno != EINTR)
                 _exit(0);
+            }
         }
         look(page, dlock);
     }
@@ -134,6 +137,7 @@ int run_guard_start(struct run_guard *guard)
     if (guard->pid == 0)
         be_guard(guard->page, ends[0], dlock);
     close(ends[0]);
+    fcntl(ends[1], F_SETFL, O_NONBLOCK);
     guard->pipe = ends[1];
     return 0;
 no_process:
@@ -145,15 +149,22 @@ no_pipe:
     return -1;
 }
 
+void run_guard_deadline(struct run_guard *guard, int64_t deadline)
+{
+    int64_t before = atomic_exchange(&guard->page->deadline, deadline);
+
+    if (deadline < before && write(guard->pipe, "w", 1) != 1) /* SIGPIPE is blocked */
+        guard->page->deadline = deadline;                     /* it is dead, or has not read earlier ones */
+}
+
 void run_guard_end(struct run_guard *guard)
 {
     if (!guard->page)
         return;
-    if (write(guard->pipe, "e", 1) != 1)
-        kill(guard->pid, SIGKILL);
-    close(guard->pipe);
+    kill(guard->pid, SIGKILL); /* it may be stopped */
     while (waitpid(guard->pid, NULL, 0) < 0 && errno == EINTR)
         continue;
+    close(guard->pipe);
     munmap(guard->page, sizeof *guard->page);
     guard->page = NULL;
 }

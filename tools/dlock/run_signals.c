@@ -6,9 +6,9 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-/* SIGTTIN and SIGTTOU are only blocked: dlock itself must not be stopped when it writes a sentence. */
+/* SIGTTIN, SIGTTOU and SIGPIPE are only blocked: dlock must not stop or end when it writes a sentence. */
 static const int taken[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGTSTP, SIGCONT,
-                            SIGUSR1, SIGUSR2, SIGCHLD, SIGTTIN, SIGTTOU};
+                            SIGUSR1, SIGUSR2, SIGCHLD, SIGTTIN, SIGTTOU, SIGPIPE};
 
 int run_signals_open(struct run *run)
 {
@@ -24,6 +24,7 @@ int run_signals_open(struct run *run)
         return -1;
     sigdelset(&set, SIGTTIN);
     sigdelset(&set, SIGTTOU);
+    sigdelset(&set, SIGPIPE);
     run->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     return run->signals < 0 ? -1 : 0;
 }

@@ -65,8 +65,7 @@ static void tell_loss(struct run *run)
     if (run->stop.lost)
         tool_say(&run->tool, 0, "lost lock '%s': %s; %s", run->name, why(run), doing[run->stop.mode]);
     else
-        tool_say(&run->tool, 0, "lock '%s' will be lost, because it cannot be renewed; the command is stopped",
-                 run->name);
+        tool_say(&run->tool, 0, "lock '%s' is renewed no more and will be lost; the command is stopped", run->name);
     if (write(run->loss[1], "lost\n", 5) != 5)
         errno = 0; /* the command has closed its end */
     close(run->loss[1]);
@@ -90,7 +89,7 @@ static int watch_lock(struct run *run)
         to_command(run, SIGKILL);
     if (act != RUN_GO_ON)
         to_command(run, SIGCONT);
-    run->guard.page->deadline = run_stop_deadline(&run->stop, &view);
+    run_guard_deadline(&run->guard, run_stop_deadline(&run->stop, &view));
     return (int)run_stop_wait(&run->stop, &view);
 }
 
