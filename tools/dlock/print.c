@@ -47,7 +47,14 @@ void tool_print_text(FILE *out, const char *bytes, size_t size)
 
 /* ---- JSON */
 
-static int json_first = 1;
+static int json_first = 1, json_depth;
+
+static void json_comma(FILE *out)
+{
+    if (!json_first)
+        fputs(", ", out);
+    json_first = 0;
+}
 
 static void json_string(FILE *out, const char *text)
 {
@@ -72,14 +79,29 @@ static void json_string(FILE *out, const char *text)
 
 static void json_key(FILE *out, const char *key)
 {
-    fprintf(out, "%s\"%s\": ", json_first ? "" : ", ", key);
-    json_first = 0;
+    json_comma(out);
+    fprintf(out, "\"%s\": ", key);
 }
 
 void tool_json_begin(FILE *out)
 {
+    if (json_depth++ > 0)
+        json_comma(out);
     fputc('{', out);
     json_first = 1;
+}
+
+void tool_json_list(FILE *out, const char *key)
+{
+    json_key(out, key);
+    fputc('[', out);
+    json_first = 1;
+}
+
+void tool_json_list_end(FILE *out)
+{
+    fputc(']', out);
+    json_first = 0;
 }
 
 void tool_json_text(FILE *out, const char *key, const char *bytes)
@@ -116,8 +138,10 @@ void tool_json_known(FILE *out, const char *key, int64_t value)
 
 void tool_json_end(FILE *out)
 {
-    fputs("}\n", out);
-    json_first = 1;
+    fputc('}', out);
+    if (--json_depth == 0)
+        fputc('\n', out);
+    json_first = json_depth == 0;
 }
 
 /* ---- times */

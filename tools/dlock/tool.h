@@ -131,6 +131,10 @@ int tool_option_number(struct tool *tool, const char *name, int64_t value);
 /* A handle. 0, or an exit code after a sentence. */
 int tool_lock(struct tool *tool, int32_t kind, const char *name, dlock_lock **ret_lock);
 
+/* Open the client and a handle on tool->kind (0: what the server says, see tool_look), run work, and close all. */
+int tool_with_lock(struct tool *tool, const char *name, int (*work)(struct tool *tool, dlock_lock *lock, void *context),
+                   void *context);
+
 /* Close the client, within timeout_ms, and free all. */
 void tool_close(struct tool *tool, int64_t timeout_ms);
 
@@ -138,13 +142,31 @@ void tool_close(struct tool *tool, int64_t timeout_ms);
 int tool_failed(const struct tool *tool);
 int tool_code(dlock_status status);
 
+/* ---- look.c: what the server says of a name */
+
+struct tool_look {
+    int32_t kind; /* as asked for, or as found: then MUTEX also for a free lock, SEMAPHORE for any number */
+    int counts;   /* a semaphore or a latch: number is what is free, or the count */
+    int64_t number;
+    char holder[256]; /* "" when nobody holds it */
+    int64_t token, left_ms, held_ms, waiters, foreign;
+};
+
+/* kind 0: find it out. DLOCK_OK, or a status with tool->error. */
+dlock_status tool_look(struct tool *tool, int32_t kind, const char *name, struct tool_look *look);
+
+/* "mutex" ... */
+const char *tool_kind_name(int32_t kind);
+
 /* ---- print.c: output */
 
 /* Bytes as printable text: control characters and what is no UTF-8 become \xNN. */
 void tool_print_text(FILE *out, const char *bytes, size_t size);
 
-/* One JSON object on one line; bytes that are no UTF-8 become U+FFFD. */
+/* One JSON object on one line, which may have lists of objects; bytes that are no UTF-8 become U+FFFD. */
 void tool_json_begin(FILE *out);
+void tool_json_list(FILE *out, const char *key);
+void tool_json_list_end(FILE *out);
 void tool_json_text(FILE *out, const char *key, const char *bytes);
 void tool_json_number(FILE *out, const char *key, int64_t value);
 void tool_json_flag(FILE *out, const char *key, int value);
