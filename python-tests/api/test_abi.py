@@ -349,7 +349,7 @@ def test_pkg_config_is_all_a_program_needs(tmp_path: pathlib.Path) -> None:
     installed = sorted(str(path.relative_to(prefix)) for path in prefix.rglob("*") if not path.is_dir())
     libdir = pathlib.Path(next(name for name in installed if name.endswith("libdlock.so.1"))).parent
     assert installed == sorted(
-        ["include/dlock.h", f"{libdir}/libdlock.so", f"{libdir}/libdlock.so.1", f"{libdir}/pkgconfig/dlock.pc"]
+        ["bin/dlock", "include/dlock.h", f"{libdir}/libdlock.so", f"{libdir}/libdlock.so.1", f"{libdir}/pkgconfig/dlock.pc"]
     )
 
     # Only the installed folder is searched: it has no .pc file of hiredis.

@@ -67,6 +67,14 @@ static void print_text(const char *name, const struct tool_look *look)
     fputc('\n', stdout);
 }
 
+void tool_print_look(const struct tool *tool, const char *name, const struct tool_look *look)
+{
+    if (tool->json)
+        print_json(name, look);
+    else
+        print_text(name, look);
+}
+
 static int inspect(struct tool *tool, char **names, int count)
 {
     struct tool_look look;
@@ -77,10 +85,8 @@ static int inspect(struct tool *tool, char **names, int count)
             code = tool_failed(tool);
             worst = worst ? worst : code;
             code = code == TOOL_USAGE ? 0 : code; /* the others are asked all the same */
-        } else if (tool->json) {
-            print_json(names[i], &look);
         } else {
-            print_text(names[i], &look);
+            tool_print_look(tool, names[i], &look);
         }
     }
     return worst;

@@ -155,8 +155,28 @@ struct tool_look {
 /* kind 0: find it out. DLOCK_OK, or a status with tool->error. */
 dlock_status tool_look(struct tool *tool, int32_t kind, const char *name, struct tool_look *look);
 
+/* inspect.c: print it, as text or as JSON. */
+void tool_print_look(const struct tool *tool, const char *name, const struct tool_look *look);
+
 /* "mutex" ... */
 const char *tool_kind_name(int32_t kind);
+
+/* ---- names.c: the names that the servers know */
+
+struct tool_names {
+    char **name; /* sorted after tool_names_sort, each once */
+    size_t count, room;
+    char *buffer; /* of one call */
+    size_t size;
+    int64_t cursor; /* 0: before the first call, and after the last */
+};
+
+/* Ask for some more names, and keep those that the glob matches (NULL: all). DLOCK_OK, or a status with tool->error. */
+dlock_status tool_names_more(struct tool *tool, const char *glob, struct tool_names *names);
+
+/* Sort the names, and drop what came twice. */
+void tool_names_sort(struct tool_names *names);
+void tool_names_free(struct tool_names *names);
 
 /* ---- print.c: output */
 
