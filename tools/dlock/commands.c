@@ -7,8 +7,8 @@
 #include "tool.h"
 
 static const struct tool_command *const commands[] = {
-    &tool_run,       &tool_inspect, &tool_list,  &tool_release,   &tool_gate,
-    &tool_semaphore, &tool_latch,   &tool_check, &tool_provision, &tool_version,
+    &tool_run,       &tool_inspect, &tool_list,  &tool_watch,     &tool_top,   &tool_release, &tool_gate,
+    &tool_semaphore, &tool_latch,   &tool_check, &tool_provision, &tool_bench, &tool_version,
 };
 
 enum { COMMANDS = sizeof commands / sizeof commands[0] };

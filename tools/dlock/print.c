@@ -23,10 +23,22 @@ static size_t character(const unsigned char *at, size_t left)
     return size;
 }
 
-/* Control characters, also those of C1 (U+0080 to U+009F), which a terminal may obey. */
+static uint32_t decode(const unsigned char *at, size_t size)
+{
+    uint32_t code = size == 1 ? at[0] : at[0] & (0xffU >> (size + 1));
+
+    for (size_t i = 1; i < size; i++)
+        code = code << 6 | (at[i] & 0x3f);
+    return code;
+}
+
+/* Control characters, also those of C1, which a terminal may obey, and those that turn the direction of text. */
 static int control(const unsigned char *at, size_t size)
 {
-    return at[0] < ' ' || at[0] == 0x7f || (size == 2 && at[0] == 0xc2 && at[1] < 0xa0);
+    uint32_t code = decode(at, size);
+
+    return code < ' ' || (code >= 0x7f && code < 0xa0) || (code >= 0x202a && code <= 0x202e) ||
+           (code >= 0x2066 && code <= 0x2069);
 }
 
 void tool_print_text(FILE *out, const char *bytes, size_t size)
@@ -43,6 +55,39 @@ void tool_print_text(FILE *out, const char *bytes, size_t size)
             fprintf(out, "\\x%02x", *at++);
         }
     }
+}
+
+/* How many places of a terminal a character takes. */
+static int places(uint32_t code)
+{
+    static const uint32_t wide[][2] = {{0x1100, 0x115f},   {0x2e80, 0xa4cf},   {0xac00, 0xd7a3},  {0xf900, 0xfaff},
+                                       {0xfe30, 0xfe6f},   {0xff00, 0xff60},   {0xffe0, 0xffe6},  {0x1f300, 0x1f64f},
+                                       {0x1f680, 0x1f6ff}, {0x1f900, 0x1f9ff}, {0x20000, 0x3fffd}};
+
+    if ((code >= 0x300 && code <= 0x36f) || (code >= 0x200b && code <= 0x200f) || (code >= 0xfe00 && code <= 0xfe0f))
+        return 0;
+    for (size_t i = 0; i < sizeof wide / sizeof wide[0]; i++)
+        if (code >= wide[i][0] && code <= wide[i][1])
+            return 2;
+    return 1;
+}
+
+int tool_print_width(FILE *out, const char *bytes, size_t size, int width)
+{
+    const unsigned char *at = (const unsigned char *)bytes, *end = at + size;
+    int used = 0;
+
+    while (at < end) {
+        size_t length = character(at, (size_t)(end - at));
+        int plain = length && !control(at, length), more = plain ? places(decode(at, length)) : 4;
+
+        if (used + more > width)
+            break;
+        used += more;
+        tool_print_text(out, (const char *)at, plain ? length : 1);
+        at += plain ? length : 1;
+    }
+    return used;
 }
 
 /* ---- JSON */

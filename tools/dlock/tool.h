@@ -183,6 +183,12 @@ void tool_names_free(struct tool_names *names);
 /* Bytes as printable text: control characters and what is no UTF-8 become \xNN. */
 void tool_print_text(FILE *out, const char *bytes, size_t size);
 
+/*
+ * The same, cut to a width of the terminal. Returns the width that was used: most characters take one place, those of
+ * East Asia and pictures two, combining ones none.
+ */
+int tool_print_width(FILE *out, const char *bytes, size_t size, int width);
+
 /* One JSON object on one line, which may have lists of objects; bytes that are no UTF-8 become U+FFFD. */
 void tool_json_begin(FILE *out);
 void tool_json_list(FILE *out, const char *key);
