@@ -139,7 +139,7 @@ static void title(const struct top *top, int width)
 
     for (size_t i = 0; i < top->count; i++)
         held += top->row[i].looked && top->row[i].look.holder[0] != '\0';
-    snprintf(text, sizeof text, "dlock top: %zu names, %zu held, %zu shown%s%s", top->count, held, top->shown_count,
+    snprintf(text, sizeof text, "dlock top: %zu known, %zu held, %zu shown%s%s", top->count, held, top->shown_count,
              top->filter[0] || top->typing ? ", filter: " : "", top->filter);
     cell(text, width);
     fputs("\r\n", stdout);
