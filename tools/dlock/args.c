@@ -158,15 +158,14 @@ static int fill(const struct tool_arg *args, struct option options[ARGS_MOST])
     return count;
 }
 
+/* optopt is 0 for a long option, whose word is the one before optind. */
 static int refuse(struct tool *tool, int code, char **argv)
 {
-    const char *word = argv[optind - 1];
-
-    if (code == ':')
-        return tool_say(tool, TOOL_USAGE, "%s needs a value; see dlock %s --help", word, tool->command);
-    if (optopt > 0 && optopt != '?' && word[1] != '-')
+    if (optopt)
         return tool_say(tool, TOOL_USAGE, "there is no option -%c; see dlock %s --help", optopt, tool->command);
-    return tool_say(tool, TOOL_USAGE, "there is no option %s; see dlock %s --help", word, tool->command);
+    if (code == ':')
+        return tool_say(tool, TOOL_USAGE, "%s needs a value; see dlock %s --help", argv[optind - 1], tool->command);
+    return tool_say(tool, TOOL_USAGE, "there is no option %s; see dlock %s --help", argv[optind - 1], tool->command);
 }
 
 static int count_operands(struct tool *tool, int count, int least, int most)

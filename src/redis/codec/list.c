@@ -34,11 +34,12 @@ int dli_encode_list(struct dli_buffer *out, int full, const struct dli_request *
 static const char *name_of(const struct dli_reply *key, size_t *size)
 {
     size_t prefix = strlen(COUNTER);
-    const char *name = key->text + prefix;
+    const char *name;
 
     *size = 0;
     if (key->type != DLI_REPLY_TEXT || key->size <= prefix || memchr(key->text, '\0', key->size))
         return NULL;
+    name = key->text + prefix;
     *size = key->size - prefix;
     if (*size >= 2 && name[0] == '{' && name[*size - 1] == '}' && !memchr(name + 1, '{', *size - 1)) {
         name++;
