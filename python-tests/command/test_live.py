@@ -290,8 +290,8 @@ def test_top_stops_as_a_job(redis_server: Server, screen: Make) -> None:
     shown.see("0 known")
     shown.type("q")
     shown.see("over=0")
-    shown.type("stty -a | grep -o ' icanon' ; echo over", "Enter")
-    assert any(line.strip() == "icanon" for line in shown.see("\nover"))
+    shown.type("stty -a | grep -o ' icanon' ; echo finished", "Enter")
+    assert any(line.strip() == "icanon" for line in shown.see("\nfinished"))
 
 
 # ---- bench
