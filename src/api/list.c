@@ -54,7 +54,7 @@ dlock_status dlock_client_list(dlock_client *client, int64_t cursor, int64_t tim
         *ret_size = all;
     if (all > size)
         status = dli_fail(reterr, DLOCK_BUFFER_TOO_SMALL, "the names have %zu bytes, the buffer %zu", all, size);
-    if (status == DLOCK_OK && all > 0)
+    if (status == DLOCK_OK && buffer && all > 0)
         memcpy(buffer, operation->request->list.names, all);
     if (status == DLOCK_OK && ret_cursor)
         *ret_cursor = operation->value;

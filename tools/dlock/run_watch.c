@@ -133,11 +133,10 @@ static void stop_too(struct run *run, int number)
 static void hear_command(struct run *run)
 {
     int status;
-    pid_t pid;
 
     if (run->ended)
         return;
-    while ((pid = waitpid(run->child, &status, WNOHANG | WUNTRACED)) == run->child) {
+    while (waitpid(run->child, &status, WNOHANG | WUNTRACED) == run->child) {
         if (WIFSTOPPED(status)) {
             stop_too(run, WSTOPSIG(status));
             continue;

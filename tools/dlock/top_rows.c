@@ -214,7 +214,7 @@ static int is_shown(const struct top *top, const struct top_row *row)
 
 void top_arrange(struct top *top)
 {
-    struct top_row **shown = realloc(top->shown, (top->count + 1) * sizeof *shown);
+    struct top_row **shown = realloc(top->shown, (top->count + 1) * sizeof(void *));
 
     top->shown_count = 0;
     if (!shown)
@@ -224,7 +224,7 @@ void top_arrange(struct top *top)
         if (is_shown(top, &top->row[i]))
             shown[top->shown_count++] = &top->row[i];
     arranging = top;
-    qsort(shown, top->shown_count, sizeof *shown, compare);
+    qsort(shown, top->shown_count, sizeof(void *), compare);
     if (top->first >= top->shown_count)
         top->first = 0;
 }
