@@ -8,14 +8,14 @@ import subprocess
 
 import pytest
 
-from harness.build import ROOT
+from harness.build import ROOT, clean_env
 from harness.waiting import wait_until
 from shell import PROGRAM, dlock
 from test_live import Screen
 
 FOLDER = ROOT / "tools/dlock/completions"
 COMMANDS = re.findall(r"^  ([a-z]+) ", dlock("--help").stdout, re.M)
-ENV = {**os.environ, "PATH": os.path.dirname(PROGRAM) + ":" + os.environ["PATH"]}
+ENV = {**clean_env(), "PATH": os.path.dirname(PROGRAM) + ":" + os.environ["PATH"]}
 
 
 def options(command: str) -> set[str]:

@@ -14,6 +14,7 @@ from typing import Any, Callable, Iterator
 
 import pytest
 
+from harness.build import clean_env
 from harness.server import Server
 from harness.waiting import wait_until
 from shell import PROGRAM, Running, dlock, environment, is_sentence
@@ -137,7 +138,7 @@ class Screen:
         subprocess.run(["tmux", "-f", "/dev/null", "-L", self.socket, *command], env=env, check=True)
 
     def tmux(self, *words: str) -> str:
-        return subprocess.run(["tmux", "-L", self.socket, *words], env={**os.environ, "LC_ALL": "C.UTF-8"}, check=True, capture_output=True, text=True).stdout
+        return subprocess.run(["tmux", "-L", self.socket, *words], env=clean_env(LC_ALL="C.UTF-8"), check=True, capture_output=True, text=True).stdout
 
     def lines(self) -> list[str]:
         return self.tmux("capture-pane", "-p").split("\n")[:-1]

@@ -10,6 +10,7 @@ from typing import Any, Callable
 
 import pytest
 
+from harness.build import clean_env
 from harness.faults import times
 from harness.server import Server
 from harness.waiting import wait_until
@@ -277,6 +278,6 @@ def test_the_password_is_not_in_ps(new_server: Make, tmp_path: pathlib.Path, way
             with server.client() as redis:
                 redis.command("AUTH", SECRET)
                 wait_until(lambda: redis.command("EXISTS", "dlock_queue:{job}"))
-            shown = subprocess.run(["ps", "axww", "-o", "args"], capture_output=True, text=True, check=True).stdout
+            shown = subprocess.run(["ps", "axww", "-o", "args"], env=clean_env(), capture_output=True, text=True, check=True).stdout
             assert "run" in shown and SECRET not in shown
             waiter.process.kill()
