@@ -8,6 +8,9 @@ from typing import Any, Callable
 
 import pytest
 
+from harness.cluster import Cluster
+from harness.quorum import Quorum
+from harness.sentinel import Watched
 from harness.server import Server
 from harness.waiting import wait_until
 from shell import PROGRAM, Running, dlock, is_sentence
@@ -173,6 +176,22 @@ def test_a_name_that_is_no_utf8(redis_server: Server) -> None:
     done = dlock("inspect", "--json", b"a\xff\xed\xa0\x80", url=redis_server.url, text=False)
     assert json.loads(done.stdout)["name"] == "a" + "\ufffd" * 4
     assert dlock("inspect", b"a\xff", url=redis_server.url, text=False).stdout.startswith(b"a\\xff: ")
+
+
+# ---- set-ups
+
+
+@pytest.mark.parametrize("make", [lambda: Cluster(), lambda: Quorum(3), lambda: Watched()], ids=["cluster", "quorum", "sentinel"])
+def test_set_ups(make: Make) -> None:
+    with make() as up:
+        words = ["sh", "-c", f"{PROGRAM!r} inspect --json job; exit 5"]
+        done = dlock("run", "--lease", "5s", "job", "--", *words, url=up.url)
+        assert done.returncode == 5 and done.stderr == "" and json.loads(done.stdout)["held"]
+        assert dlock("run", "--wait", "0", "job", "--", "true", url=up.url).returncode == 0
+        assert dlock("check", "--json", url=up.url).returncode in (0, 1)
+        assert dlock("bench", "--for", "400ms", url=up.url).returncode == 0
+        assert [json.loads(line)["name"] for line in dlock("top", "--once", "--json", "--all", "job", url=up.url).stdout.splitlines()] == ["job"]
+        assert dlock("release", "--force", "job", url=up.url).returncode == 1
 
 
 # ---- release, gate

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pathlib
 import pty
 import re
 import select
@@ -15,7 +16,7 @@ import pytest
 
 from harness.server import Server
 from harness.waiting import wait_until
-from shell import LONG, PROGRAM, environment
+from shell import LONG, PROGRAM, environment, state_of
 
 pytestmark = pytest.mark.skipif(not shutil.which("bash"), reason="there is no bash")
 
@@ -198,7 +199,8 @@ def test_a_shell_with_job_control_inside(terminal: Terminal) -> None:
     inner = terminal.foreground()
     terminal.run("sleep 600")
     wait_until(lambda: terminal.foreground() not in (terminal.pid, inner))
-    terminal.type("\x1a")
+    wait_until(lambda: state_of(terminal.foreground()) == "S" and "sleep" in pathlib.Path(f"/proc/{terminal.foreground()}/comm").read_text())
+    terminal.type("\x1a")  # the shell's own process would ignore it
     terminal.see("Stopped")
     terminal.run("kill -9 %1; wait; echo $DLOCK_NAME; exit 5; exit 5")  # bash may ask once whether it shall leave a job
     terminal.see("job\n")

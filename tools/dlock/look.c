@@ -16,6 +16,47 @@ const char *tool_kind_name(int32_t kind)
     return "unknown";
 }
 
+static int is_number(int32_t kind)
+{
+    return kind == DLOCK_KIND_SEMAPHORE || kind == DLOCK_KIND_PERMIT_SEMAPHORE || kind == DLOCK_KIND_LATCH;
+}
+
+void tool_look_read(const dlock_event *event, int32_t kind, struct tool_look *look)
+{
+    int64_t field[DLOCK_FIELD_COUNT];
+
+    dlock_event_unpack(event, field, DLOCK_FIELD_COUNT, NULL, NULL);
+    *look = (struct tool_look){.kind = kind, .counts = is_number(kind)};
+    if (look->counts) {
+        look->number = field[DLOCK_FIELD_VALUE];
+        return;
+    }
+    snprintf(look->holder, sizeof look->holder, "%s", dlock_event_text(event));
+    look->token = field[DLOCK_FIELD_TOKEN];
+    look->left_ms = field[DLOCK_FIELD_REMAINING_MS];
+    look->held_ms = field[DLOCK_FIELD_HELD_FOR_MS];
+    look->waiters = field[DLOCK_FIELD_WAITERS];
+    look->foreign = field[DLOCK_FIELD_FOREIGN];
+}
+
+dlock_status tool_look_submit(struct tool *tool, int32_t kind, const char *name, int64_t tag)
+{
+    dlock_lock *lock;
+    dlock_status status;
+
+    status = dlock_lock_new(tool->client, kind, name, strlen(name), NULL, &lock, tool->error);
+    if (status != DLOCK_OK)
+        return status;
+    if (kind == DLOCK_KIND_LATCH)
+        status = dlock_latch_submit_count(lock, tag, tool->error);
+    else if (is_number(kind))
+        status = dlock_semaphore_submit_available(lock, tag, tool->error);
+    else
+        status = dlock_lock_submit_inspect(lock, tag, tool->error);
+    dlock_lock_free(lock);
+    return status;
+}
+
 static dlock_status look_at_number(struct tool *tool, dlock_lock *lock, struct tool_look *look)
 {
     look->counts = 1;
@@ -26,23 +67,10 @@ static dlock_status look_at_number(struct tool *tool, dlock_lock *lock, struct t
 static dlock_status look_at_holder(struct tool *tool, dlock_lock *lock, struct tool_look *look)
 {
     dlock_status status = dlock_lock_inspect(lock, tool->event, tool->error);
-    int64_t field[DLOCK_FIELD_COUNT];
 
-    if (status != DLOCK_OK)
-        return status;
-    dlock_event_unpack(tool->event, field, DLOCK_FIELD_COUNT, NULL, NULL);
-    snprintf(look->holder, sizeof look->holder, "%s", dlock_event_text(tool->event));
-    look->token = field[DLOCK_FIELD_TOKEN];
-    look->left_ms = field[DLOCK_FIELD_REMAINING_MS];
-    look->held_ms = field[DLOCK_FIELD_HELD_FOR_MS];
-    look->waiters = field[DLOCK_FIELD_WAITERS];
-    look->foreign = field[DLOCK_FIELD_FOREIGN];
-    return DLOCK_OK;
-}
-
-static int is_number(int32_t kind)
-{
-    return kind == DLOCK_KIND_SEMAPHORE || kind == DLOCK_KIND_PERMIT_SEMAPHORE || kind == DLOCK_KIND_LATCH;
+    if (status == DLOCK_OK)
+        tool_look_read(tool->event, look->kind, look);
+    return status;
 }
 
 static dlock_status look_as(struct tool *tool, int32_t kind, const char *name, struct tool_look *look)
@@ -77,6 +105,14 @@ static int writes(const char *holder)
     return size > end && strcmp(holder + size - end, ":write") == 0;
 }
 
+void tool_look_name_kind(struct tool_look *look)
+{
+    if (look->kind == DLOCK_KIND_WRITE && !writes(look->holder))
+        look->kind = DLOCK_KIND_READ;
+    if (look->kind == DLOCK_KIND_FAIR && look->waiters <= 0)
+        look->kind = DLOCK_KIND_MUTEX;
+}
+
 dlock_status tool_look(struct tool *tool, int32_t kind, const char *name, struct tool_look *look)
 {
     static const int32_t kinds[] = {DLOCK_KIND_MUTEX, DLOCK_KIND_WRITE, DLOCK_KIND_SEMAPHORE};
@@ -86,8 +122,8 @@ dlock_status tool_look(struct tool *tool, int32_t kind, const char *name, struct
         return look_as(tool, kind, name, look);
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0] && status == DLOCK_WRONG_KIND; i++)
         status = look_as(tool, kinds[i], name, look);
-    if (status == DLOCK_OK && look->kind == DLOCK_KIND_WRITE && !writes(look->holder))
-        look->kind = DLOCK_KIND_READ;
+    if (status == DLOCK_OK)
+        tool_look_name_kind(look);
     if (status == DLOCK_OK && look->kind == DLOCK_KIND_MUTEX && look->waiters <= 0)
         status = mutex_or_fair(tool, name, look);
     return status;

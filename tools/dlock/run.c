@@ -187,7 +187,7 @@ static int with_guard(struct run *run)
 /* The command had the terminal and was interrupted there. So are a script around dlock, and dlock itself. */
 static int interrupted(const struct run *run, int code)
 {
-    if (run->child <= 0 || !run->tty.wanted || code != TOOL_SIGNAL + SIGINT || !WIFSIGNALED(run->status))
+    if (run->child <= 0 || !run->tty.kept || code != TOOL_SIGNAL + SIGINT || !WIFSIGNALED(run->status))
         return code;
     kill(0, SIGINT);
     return run_signals_die(SIGINT);

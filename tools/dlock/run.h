@@ -77,6 +77,7 @@ struct run_tty {
     pid_t own;  /* the process group of dlock */
     int wanted; /* the command gets the terminal when dlock has it */
     int given;  /* it has it */
+    int kept;   /* it had it when it ended */
 };
 
 void run_tty_open(struct run_tty *tty);

@@ -184,5 +184,6 @@ void run_watch(struct run *run)
         run->stop.lost = 1;
         tell_loss(run);
     }
+    run->tty.kept = run->tty.given;
     run_tty_take(&run->tty, run->child);
 }

@@ -155,6 +155,16 @@ struct tool_look {
 /* kind 0: find it out. DLOCK_OK, or a status with tool->error. */
 dlock_status tool_look(struct tool *tool, int32_t kind, const char *name, struct tool_look *look);
 
+/*
+ * The same without waiting, for a kind that is known: an event with tag follows, which tool_look_read reads. It has a
+ * status of its own.
+ */
+dlock_status tool_look_submit(struct tool *tool, int32_t kind, const char *name, int64_t tag);
+void tool_look_read(const dlock_event *event, int32_t kind, struct tool_look *look);
+
+/* Of kinds that look alike, name the one that shows. */
+void tool_look_name_kind(struct tool_look *look);
+
 /* inspect.c: print it, as text or as JSON. */
 void tool_print_look(const struct tool *tool, const char *name, const struct tool_look *look);
 

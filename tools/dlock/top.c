@@ -25,7 +25,8 @@ static const char help[] = "Usage: dlock top [options] [PATTERN]\n"
                            "at least so many there were. With many names dlock looks at what is shown first.\n"
                            "Exit code: 0; 69 the server cannot be reached (--once); 64 wrong usage.\n";
 
-enum { EVERY_MS = 1000, EVERY_LEAST = 100, KEY_ESCAPE = 27, KEY_ERASE = 127 };
+/* SHARE: one part in so many of the time is spent on asking the server. */
+enum { SHARE = 5, EVERY_MS = 1000, EVERY_LEAST = 100, KEY_ESCAPE = 27, KEY_ERASE = 127 };
 
 /* ---- the terminal */
 
@@ -170,8 +171,8 @@ static int show(struct top *top)
     top_arrange(top);
     top_draw(top);
     do
-        top_refresh(top, top->every / 2);
-    while (wait_for_keys(top, tool_now() + top->every / 2));
+        top_refresh(top, top->every / SHARE);
+    while (wait_for_keys(top, tool_now() + top->every - top->every / SHARE));
     leave();
     if (ended) {
         signal(ended, SIG_DFL);
@@ -186,7 +187,7 @@ static int print_once(struct top *top)
 {
     top_refresh(top, -1);
     if (top->trouble[0])
-        return tool_failed(top->tool);
+        return tool_say(top->tool, TOOL_UNAVAILABLE, "%s", top->trouble);
     top_arrange(top);
     top_print(top);
     return TOOL_DONE;

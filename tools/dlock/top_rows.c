@@ -7,11 +7,11 @@
 
 #include "top.h"
 
-enum { NAMES_EVERY_MS = 3000, AVERAGE_MS = 3000 };
+enum { NAMES_EVERY_MS = 3000, AVERAGE_MS = 3000, AT_ONCE = 64, PATIENCE_MS = 10000 };
 
 /* ---- trouble with the server */
 
-static int works(struct top *top, dlock_status status)
+static int works(struct top *top, dlock_status status, const char *text)
 {
     if (status == DLOCK_OK) {
         top->trouble[0] = '\0';
@@ -19,7 +19,7 @@ static int works(struct top *top, dlock_status status)
     }
     if (!top->trouble[0])
         top->trouble_since = tool_now();
-    snprintf(top->trouble, sizeof top->trouble, "%s", dlock_error_message(top->tool->error));
+    snprintf(top->trouble, sizeof top->trouble, "%s", text);
     return 0;
 }
 
@@ -77,7 +77,6 @@ static void merge(struct top *top)
     if (kept > 0)
         qsort(top->row, kept, sizeof top->row[0], by_name);
     top->shown_count = 0; /* pointers into the rows */
-    top->at = 0;
     top->names_at = tool_now();
 }
 
@@ -87,7 +86,9 @@ static int list_names(struct top *top, int64_t until)
     if (top->names.cursor == 0 && top->names_at && tool_now() - top->names_at < NAMES_EVERY_MS)
         return 1;
     do {
-        if (!works(top, tool_names_more(top->tool, top->glob, &top->names)))
+        dlock_status status = tool_names_more(top->tool, top->glob, &top->names);
+
+        if (!works(top, status, dlock_error_message(top->tool->error)))
             return 0;
         if (top->names.cursor == 0) {
             merge(top);
@@ -112,48 +113,124 @@ static void count_grants(struct top_row *row, const struct tool_look *look, int6
     row->rate += (seen - row->rate) * weight;
 }
 
-/* 0: the server does not answer. */
-static int look_at(struct top *top, struct top_row *row)
+/* What to ask next about a name whose keys were no lock of that kind; 0: nothing else is left. */
+static int32_t another_kind(int32_t kind)
+{
+    return kind == DLOCK_KIND_MUTEX || kind == DLOCK_KIND_FAIR ? DLOCK_KIND_WRITE
+           : kind == DLOCK_KIND_WRITE                          ? DLOCK_KIND_SEMAPHORE
+                                                               : 0;
+}
+
+/* A mutex and a fair lock look alike but for their lines: a held one without waiters is asked for both in turn. */
+static int32_t next_kind(const struct tool_look *look)
+{
+    if (look->kind == DLOCK_KIND_FAIR && look->waiters <= 0)
+        return DLOCK_KIND_MUTEX;
+    if (look->kind == DLOCK_KIND_MUTEX && look->holder[0] && look->waiters == 0)
+        return DLOCK_KIND_FAIR;
+    return look->kind;
+}
+
+/* An answer. 0: the server does not answer. */
+static int hear(struct top *top, struct top_row *row, dlock_status status, const char *text)
 {
     struct tool_look look;
-    dlock_status status = tool_look(top->tool, row->kind, row->name, &look);
     int64_t now = tool_now();
 
-    if (status == DLOCK_WRONG_KIND || status == DLOCK_INVALID_NAME) { /* another kind now, or another program's key */
-        row->looked = row->kind = 0;
+    if (status == DLOCK_WRONG_KIND) {
+        row->kind = another_kind(row->kind);
+        row->looked = row->looked && row->kind;
         return 1;
     }
-    if (!works(top, status))
-        return 0;
+    if (status != DLOCK_OK)
+        return works(top, status, text);
+    works(top, DLOCK_OK, "");
+    tool_look_read(top->tool->event, row->kind, &look);
     count_grants(row, &look, now);
-    row->kind = look.holder[0] || look.counts ? look.kind : 0;
+    row->kind = next_kind(&look);
+    tool_look_name_kind(&look);
     row->look = look;
     row->at = now;
     row->looked = 1;
     return 1;
 }
 
+/* Looks that are under way. */
+struct looks {
+    int busy, failed;
+};
+
+static void ask(struct top *top, struct top_row *row, struct looks *looks)
+{
+    dlock_status status;
+
+    if (row->kind == 0)
+        row->kind = DLOCK_KIND_MUTEX;
+    status = tool_look_submit(top->tool, row->kind, row->name, row - top->row);
+    if (status == DLOCK_OK)
+        looks->busy++;
+    else if (status != DLOCK_INVALID_NAME && status != DLOCK_UNSUPPORTED)
+        looks->failed |= !works(top, status, dlock_error_message(top->tool->error));
+}
+
+/* Take answers until at most that many looks are under way. Each has an answer, within the command's timeout. */
+static void take_answers(struct top *top, struct looks *looks, int most)
+{
+    int64_t field[DLOCK_FIELD_COUNT];
+
+    while (looks->busy > most &&
+           dlock_client_next(top->tool->client, PATIENCE_MS, top->tool->event, top->tool->error) == DLOCK_OK) {
+        dlock_event_unpack(top->tool->event, field, DLOCK_FIELD_COUNT, NULL, NULL);
+        if (field[DLOCK_FIELD_TYPE] != DLOCK_EVENT_DONE)
+            continue;
+        looks->busy--;
+        if (field[DLOCK_FIELD_TAG] < 0 || field[DLOCK_FIELD_TAG] >= (int64_t)top->count)
+            continue;
+        looks->failed |= !hear(top, &top->row[field[DLOCK_FIELD_TAG]], (dlock_status)field[DLOCK_FIELD_STATUS],
+                               dlock_event_text(top->tool->event));
+    }
+}
+
+static void look_at(struct top *top, struct top_row *row, struct looks *looks)
+{
+    ask(top, row, looks);
+    take_answers(top, looks, AT_ONCE - 1);
+}
+
 static void look_around(struct top *top, int64_t until)
 {
     size_t page = top_page();
+    struct looks looks = {0, 0};
 
-    for (size_t i = top->first; i < top->shown_count && i < top->first + page && until != INT64_MAX; i++)
-        if (!look_at(top, top->shown[i]))
-            return;
-    for (size_t i = 0; i < top->count; i++) {
+    for (size_t i = top->first; i < top->shown_count && i < top->first + page && !looks.failed; i++)
+        look_at(top, top->shown[i], &looks);
+    for (size_t i = 0; i < top->count && tool_now() < until && !looks.failed; i++) {
         if (top->at >= top->count)
             top->at = 0;
-        if (!look_at(top, &top->row[top->at++]) || tool_now() >= until)
-            return;
+        look_at(top, &top->row[top->at++], &looks);
     }
+    take_answers(top, &looks, 0);
+}
+
+/* Once around: until every name is known, or is known to be no lock. */
+static void look_at_all(struct top *top)
+{
+    enum { KINDS = 4 };
+
+    for (int i = 0; i < KINDS && !top->trouble[0]; i++)
+        look_around(top, INT64_MAX);
 }
 
 void top_refresh(struct top *top, int64_t budget_ms)
 {
     int64_t now = tool_now();
 
-    if (list_names(top, budget_ms < 0 ? INT64_MAX : now + budget_ms / 2))
-        look_around(top, budget_ms < 0 ? INT64_MAX : now + budget_ms);
+    if (!list_names(top, budget_ms < 0 ? INT64_MAX : now + budget_ms / 2))
+        return;
+    if (budget_ms < 0)
+        look_at_all(top);
+    else
+        look_around(top, now + budget_ms);
 }
 
 /* ---- what is shown */
