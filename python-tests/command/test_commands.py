@@ -191,7 +191,7 @@ def test_set_ups(make: Make) -> None:
         assert dlock("check", "--json", url=up.url).returncode in (0, 1)
         assert dlock("bench", "--for", "400ms", url=up.url).returncode == 0
         assert [json.loads(line)["name"] for line in dlock("top", "--once", "--json", "--all", "job", url=up.url).stdout.splitlines()] == ["job"]
-        assert dlock("release", "--force", "job", url=up.url).returncode == 1
+        assert dlock("release", "--force", "job", url=up.url).returncode in ((0, 1) if isinstance(up, Quorum) else (1,))  # a late vote
 
 
 # ---- release, gate

@@ -125,7 +125,7 @@ def test_force(redis_server: Server) -> None:
 def test_the_grace(redis_server: Server) -> None:
     """Nobody warned of this loss: the command has its grace all the same."""
     script = "trap 'echo term; read x; echo saved; exit 0' TERM; echo ready; while :; do sleep 0.01; done"
-    with Running("run", "--lease", "600ms", "--grace", "1h", "job", "--", "sh", "-c", script, url=redis_server.url, stdin=-1) as job:
+    with Running("run", "--lease", "5s", "--grace", "1h", "job", "--", "sh", "-c", script, url=redis_server.url, stdin=-1) as job:
         assert job.line() == "ready" and job.process.stdin
         redis_server.command("DEL", "job")
         assert job.line() == "term"
@@ -211,7 +211,7 @@ def test_all_stopped_past_the_lease(redis_server: Server) -> None:
             os.kill(one, signal.SIGSTOP)
         job.stop()
         wait_until(lambda: not redis_server.command("EXISTS", "job"))
+        job.resume()  # it continues the command
         for one in guards:
             os.kill(one, signal.SIGCONT)
-        job.resume()  # it continues the command
         assert job.line() == "term" and job.code() == 76

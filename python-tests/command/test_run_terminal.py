@@ -138,7 +138,7 @@ def test_stop_and_foreground(terminal: Terminal) -> None:
 
 def test_stop_and_background(terminal: Terminal, redis_server: Server) -> None:
     """In the background it goes on, and when it reads it stops again."""
-    terminal.run("dlock run job -- sh -c 'echo ready; sleep 0.3; echo on; read x; echo got $x'")
+    terminal.run("dlock run job -- sh -c 'echo ready; sleep 0.3 & wait; echo on; read x; echo got $x'")
     terminal.see("ready\n")
     terminal.type("\x1a")
     terminal.see("Stopped")
@@ -165,7 +165,7 @@ def test_begun_in_the_background(terminal: Terminal) -> None:
 
 def test_stopped_past_the_lease(terminal: Terminal, redis_server: Server) -> None:
     """Nothing runs meanwhile. When the job goes on, the command gets SIGTERM before anything else."""
-    terminal.run("dlock run --lease 1s job -- sh -c 'trap \"echo term; exit 0\" TERM; echo ready; while :; do sleep 0.01; done'")
+    terminal.run("dlock run --lease 1s job -- sh -c 'trap \"echo term; exit 0\" TERM; echo ready; sleep 600 & wait'")
     terminal.see("ready\n")
     terminal.type("\x1a")
     terminal.see("Stopped")

@@ -155,7 +155,9 @@ static int with_client(struct run *run)
         code = run_wait(run);
     if (code)
         return code;
-    code = run_child_start(run);
+    code = run_watch_begin(run);
+    if (!code)
+        code = run_child_start(run);
     if (code) {
         dlock_lock_release(run->lock, TOOL_OWNER, NULL);
         return code;

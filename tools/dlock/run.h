@@ -141,6 +141,9 @@ int run_child_start(struct run *run);
 
 /* ---- run_watch.c */
 
+/* Before the command begins: its guard must know when the lock ends. 0, or TOOL_LOST after a sentence. */
+int run_watch_begin(struct run *run);
+
 /* Until the command has ended: forward signals, watch the lock, stop the command when the lock is lost. */
 void run_watch(struct run *run);
 

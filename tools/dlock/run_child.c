@@ -52,6 +52,7 @@ static _Noreturn void become(const struct run *run, pid_t dlock, int report)
     int reason;
 
     setpgid(0, 0);
+    run->guard.page->group = getpid(); /* dlock may be stopped before it says so */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != dlock) /* it was killed before that */
         _exit(TOOL_SIGNAL + SIGKILL);

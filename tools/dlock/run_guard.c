@@ -57,7 +57,7 @@ static void end_group(struct run_page *page)
 
 static void look(struct run_page *page, pid_t dlock)
 {
-    if (tool_now() < page->deadline || page->asleep || page->killed || !stopped(dlock))
+    if (tool_now() < page->deadline || page->asleep || page->killed || !page->group || !stopped(dlock))
         return;
     page->killed = 1;
     end_group(page);

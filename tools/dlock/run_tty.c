@@ -22,8 +22,12 @@ int run_tty_mine(const struct run_tty *tty)
 
 void run_tty_give(struct run_tty *tty, pid_t group)
 {
-    if (tty->wanted && run_tty_mine(tty) && tcsetpgrp(tty->fd, group) == 0)
+    if (!tty->wanted)
+        return;
+    if (tcgetpgrp(tty->fd) == group) /* it was quicker */
         tty->given = 1;
+    else if (run_tty_mine(tty))
+        tty->given = tcsetpgrp(tty->fd, group) == 0;
 }
 
 /* SIGTTOU is blocked: a process of the background may call tcsetpgrp then. */

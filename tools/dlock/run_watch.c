@@ -72,6 +72,19 @@ static void tell_loss(struct run *run)
     run->loss[1] = -1;
 }
 
+int run_watch_begin(struct run *run)
+{
+    struct run_view view;
+
+    hear_events(run);
+    look_at_lock(run, &view);
+    if (view.lost)
+        return tool_say(&run->tool, TOOL_LOST, "lost lock '%s' before the command began: %s", run->name, why(run));
+    run->stop.longest = view.left;
+    run_guard_deadline(&run->guard, run_stop_deadline(&run->stop, &view));
+    return 0;
+}
+
 /* Look at the lock, and do what that asks for. Returns how long to sleep. */
 static int watch_lock(struct run *run)
 {
@@ -173,7 +186,6 @@ void run_watch(struct run *run)
     enum { POLL_MS = 20 };
     struct pollfd fds[] = {{.fd = run->signals, .events = POLLIN}, {.fd = run->client_fd, .events = POLLIN}};
 
-    run->stop.longest = 0;
     while (!run->ended || leaves_others(run)) {
         int wait = watch_lock(run);
 

@@ -3,6 +3,7 @@
  * lasts for that long: a lock that is granted and released in between shows as one grant with a higher token.
  */
 #include <inttypes.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -148,12 +149,12 @@ static void look_at(struct watch *watch, struct seen *seen)
     seen->look = look;
 }
 
-static void pause_for(int64_t ms)
+/* 0: nobody reads any more. */
+static int pause_for(int64_t ms)
 {
-    struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    struct pollfd reader = {.fd = 1};
 
-    if (ms > 0)
-        nanosleep(&time, NULL);
+    return poll(&reader, 1, ms > 0 ? (int)ms : 0) <= 0 || !(reader.revents & POLLERR);
 }
 
 static int run(struct watch *watch)
@@ -166,7 +167,8 @@ static int run(struct watch *watch)
         left = watch->every - (tool_now() - began);
         if (tool_now() + left >= watch->ends)
             return TOOL_DONE;
-        pause_for(left);
+        if (!pause_for(left))
+            return TOOL_DONE;
     }
     return TOOL_DONE; /* tool_main says why */
 }
