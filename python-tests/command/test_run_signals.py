@@ -4,14 +4,16 @@ from __future__ import annotations
 import os
 import pathlib
 import signal
+import subprocess
 import sys
 from typing import Any, Callable, Iterator
 
 import pytest
 
+from harness.build import clean_env
 from harness.server import Server
 from harness.waiting import wait_until
-from shell import Running, dlock, gone, state_of
+from shell import LONG, PROGRAM, Running, dlock, environment, gone, state_of
 
 LISTENER = """
 import signal, sys
@@ -188,3 +190,21 @@ def test_no_process_stays_behind(start: Start, redis_server: Server) -> None:
     job.code()
     assert all(map(gone, pids))
     assert dlock("run", "--wait", "0", "job", "--", "true", url=redis_server.url).returncode == 0
+
+
+def test_the_first_process_of_a_container(redis_server: Server) -> None:
+    """It waits for processes that lost their parent, ends as told by SIGTERM, and takes all with it when it is killed."""
+    unshare = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child"]
+    if subprocess.run([*unshare, "true"], capture_output=True, env=clean_env()).returncode:
+        pytest.skip("no namespaces here")
+    script = "sh -c 'sleep 0.1 & echo $!'; read x; test -e /proc/$x && echo there; exec sleep 600"
+    words = [*unshare, "--mount-proc", PROGRAM, "run", "job", "--", "sh", "-c", script]
+    with subprocess.Popen(words, env=environment(redis_server.url), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as job:
+        assert job.stdout and job.stdin
+        orphan = job.stdout.readline()
+        (inside,) = wait_until(lambda: children(job.pid))
+        wait_until(lambda: len(children(inside)) == 2)  # the command and the guard: no orphan, no zombie
+        job.stdin.write(orphan)
+        job.stdin.close()
+        os.kill(inside, signal.SIGTERM)
+        assert job.stdout.read() == "" and job.wait(LONG) == 128 + signal.SIGTERM

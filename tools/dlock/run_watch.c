@@ -111,7 +111,7 @@ static int watch_lock(struct run *run)
 /* Nobody could continue this process when it has stopped: its parent is in another session. */
 static int orphaned(void)
 {
-    return getsid(getppid()) != getsid(0);
+    return getppid() == 0 || getsid(getppid()) != getsid(0);
 }
 
 /* The command was continued, or is now, because dlock was. */
@@ -143,6 +143,18 @@ static void stop_too(struct run *run, int number)
     run->guard.page->asleep = 0;
 }
 
+/* The first process of a container is the parent of all that have lost theirs. */
+static void bury_orphans(const struct run *run)
+{
+    siginfo_t info = {.si_pid = 0};
+
+    while (getpid() == 1 && waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid > 0 &&
+           info.si_pid != run->child && info.si_pid != run->guard.pid) {
+        waitpid(info.si_pid, NULL, WNOHANG);
+        info.si_pid = 0;
+    }
+}
+
 static void hear_command(struct run *run)
 {
     int status;
@@ -171,6 +183,7 @@ static void hear_signals(struct run *run)
             to_command(run, number);
     }
     hear_command(run);
+    bury_orphans(run);
 }
 
 /* ---- until the end */
