@@ -47,7 +47,7 @@ def fish(line: str) -> set[str]:
 def test_syntax(name: str, file: str) -> None:
     if not shutil.which(name):
         pytest.skip(f"there is no {name}")
-    subprocess.run([name, "-n", str(FOLDER / file)], check=True)
+    subprocess.run([name, "-n", str(FOLDER / file)], env=ENV, check=True)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
