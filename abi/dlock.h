@@ -536,6 +536,33 @@ DLOCK_API
 dlock_status dlock_client_submit_provision(dlock_client *client, int64_t timeout_ms, int64_t tag, dlock_error *reterr);
 
 /*
+ * List names of locks, some at a time. A name is known to the server while it remembers its token: from its first
+ * grant on, until token_ttl_ms after the last. So a listed name may be free; dlock_lock_inspect tells. Names that
+ * Redisson alone uses without a fencing token, and latches, are not listed. With the option namespace, only names in it
+ * are, without it.
+ *
+ * cursor is 0 to begin, then the *ret_cursor of the call before; when that is 0, it was the last one. A call asks one
+ * server to look at some 500 of its keys, so it may bring no name at all, and a list takes many calls. No call blocks
+ * the server for long. buffer gets the names, each with a terminator, *ret_size bytes together. A name may come more
+ * than once; one that comes or goes meanwhile may be missing. Braces around a whole name are left off.
+ * Errors: DLOCK_BUFFER_TOO_SMALL: *ret_size is what is needed; call again with the same cursor. 64 KiB suffice for most
+ * calls.
+ * Threads: any. Blocks: up to timeout_ms (-1: the connect and command timeouts). Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_client_list(dlock_client *client, int64_t cursor, int64_t timeout_ms, uint8_t *buffer, size_t size,
+                               size_t *ret_size, int64_t *ret_cursor, dlock_error *reterr);
+
+/*
+ * As dlock_client_list, but the result comes as an event: DLOCK_FIELD_VALUE is the next cursor, dlock_event_data has
+ * the names.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_client_submit_list(dlock_client *client, int64_t cursor, int64_t timeout_ms, int64_t tag,
+                                      dlock_error *reterr);
+
+/*
  * Check whether the server is fit to keep locks: eviction, persistence, version, role, replicas, clock, and the rights
  * that a mutex needs, tried on a name of its own. On a cluster every primary and replica is checked, on a quorum every
  * server; findings begin with the server's name there. *ret_count is the number of findings for dlock_client_finding;
@@ -1035,7 +1062,7 @@ DLOCK_API
 const char *dlock_event_text(const dlock_event *event);
 
 /*
- * Copy the bytes of the event into buffer; only dlock_txn_submit_get has some. *ret_size is their number, also after
+ * Copy the bytes of the event into buffer; those of dlock_txn_submit_get and dlock_client_submit_list have some. *ret_size is their number, also after
  * DLOCK_BUFFER_TOO_SMALL. buffer may be NULL when size is 0.
  * Threads: one at a time per box. Blocks: never. Since: 0.1
  */

@@ -38,6 +38,7 @@ says whether a held lock is renewed until it is unlocked; true unless set."""),
 VERBS: dict[str, list[tuple[str, str, str]]] = {
     "client_submit_close": [],
     "client_submit_check": [],
+    "client_submit_list": [],
     "client_submit_ping": [("Client", "Ping", """
 checks that the server answers. ErrUnreachable, ErrDenied and the ErrServer statuses.""")],
     "client_submit_provision": [("Client", "Provision", """

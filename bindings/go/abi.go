@@ -466,6 +466,22 @@ func (client *cClient) submitProvision(timeoutMs int64, tag int64) error {
 	return err
 }
 
+func (client *cClient) list(cursor int64, timeoutMs int64, buffer []byte) (int, int64, error) {
+	var retSize C.size_t
+	var retCursor C.int64_t
+	box := blocking.take()
+	err := blocking.done(box, Status(C.dlock_client_list(client.pointer(), C.int64_t(cursor), C.int64_t(timeoutMs), (*C.uint8_t)(first(buffer)), C.size_t(len(buffer)), &retSize, &retCursor, box.pointer())))
+	runtime.KeepAlive(client)
+	return int(retSize), int64(retCursor), err
+}
+
+func (client *cClient) submitList(cursor int64, timeoutMs int64, tag int64) error {
+	box := quick.take()
+	err := quick.done(box, Status(C.dlock_client_submit_list(client.pointer(), C.int64_t(cursor), C.int64_t(timeoutMs), C.int64_t(tag), box.pointer())))
+	runtime.KeepAlive(client)
+	return err
+}
+
 func (client *cClient) check(timeoutMs int64) (int, error) {
 	var retCount C.size_t
 	box := blocking.take()

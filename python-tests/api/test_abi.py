@@ -340,6 +340,9 @@ def output_of(command: list[str], **env: str) -> str:
     return done.stdout
 
 
+COMPLETIONS = ["share/bash-completion/completions/dlock", "share/fish/vendor_completions.d/dlock.fish", "share/zsh/site-functions/_dlock"]
+
+
 @pytest.mark.timeout(180)
 def test_pkg_config_is_all_a_program_needs(tmp_path: pathlib.Path) -> None:
     build, prefix = tmp_path / "the build", tmp_path / "the prefix"
@@ -349,7 +352,7 @@ def test_pkg_config_is_all_a_program_needs(tmp_path: pathlib.Path) -> None:
     installed = sorted(str(path.relative_to(prefix)) for path in prefix.rglob("*") if not path.is_dir())
     libdir = pathlib.Path(next(name for name in installed if name.endswith("libdlock.so.1"))).parent
     assert installed == sorted(
-        ["include/dlock.h", f"{libdir}/libdlock.so", f"{libdir}/libdlock.so.1", f"{libdir}/pkgconfig/dlock.pc"]
+        ["bin/dlock", *COMPLETIONS, "include/dlock.h", f"{libdir}/libdlock.so", f"{libdir}/libdlock.so.1", f"{libdir}/pkgconfig/dlock.pc"]
     )
 
     # Only the installed folder is searched: it has no .pc file of hiredis.

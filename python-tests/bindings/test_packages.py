@@ -283,10 +283,12 @@ def test_debian_packages(tmp_path: pathlib.Path) -> None:
     shutil.copytree(source / "packaging/debian", source / "debian")
     run("dpkg-buildpackage", "-us", "-uc", "-b", "-d", cwd=source, env={"DEB_BUILD_OPTIONS": "noautodbgsym"})
     packages = sorted(tmp_path.glob("*.deb"))
-    assert [package.name.split("_")[:2] for package in packages] == [["libdlock-dev", f"{VERSION}-1"], ["libdlock1", f"{VERSION}-1"]]
+    assert [package.name.split("_")[:2] for package in packages] == [[name, f"{VERSION}-1"] for name in ("dlock", "libdlock-dev", "libdlock1")]
     for package in packages:
         run("dpkg-deb", "-x", package, root, cwd=tmp_path, env={})
-    assert f" DLOCK_0.1@DLOCK_0.1 {VERSION}\n" in run("dpkg-deb", "-I", packages[1], "symbols", cwd=tmp_path, env={}).stdout
+    assert f" DLOCK_0.1@DLOCK_0.1 {VERSION}\n" in run("dpkg-deb", "-I", packages[2], "symbols", cwd=tmp_path, env={}).stdout
+    files = sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file() and re.search("dlock(.fish)?$", path.name))
+    assert files == ["usr/bin/dlock", "usr/share/bash-completion/completions/dlock", "usr/share/fish/vendor_completions.d/dlock.fish", "usr/share/zsh/vendor-completions/_dlock"]
     (tmp_path / "program.c").write_text(PROGRAM)
     pc = next(root.rglob("dlock.pc"))
     where = {"PKG_CONFIG_LIBDIR": str(pc.parent), "PKG_CONFIG_SYSROOT_DIR": str(root)}
@@ -294,6 +296,8 @@ def test_debian_packages(tmp_path: pathlib.Path) -> None:
     run("cc", "program.c", "-o", "program", *flags, cwd=tmp_path, env={})
     done = run(tmp_path / "program", cwd=tmp_path, env={"LD_LIBRARY_PATH": str(pc.parent.parent)})
     assert done.stdout == VERSION + "\n"
+    done = run(root / "usr/bin/dlock", "version", cwd=tmp_path, env={"LD_LIBRARY_PATH": str(pc.parent.parent)})
+    assert done.stdout == f"dlock {VERSION}\n"
 
 
 # ---- versions in the packages

@@ -34,6 +34,9 @@ ROOMS = {
 # A room offers one header, NAME/NAME.h. base offers all of its headers but these.
 PRIVATE_IN_BASE = {"base/url_parts.h"}
 
+# The command uses the public header alone, and headers of its own folder.
+COMMAND = "tools/dlock"
+
 FOLDER_FILES = 30  # at the top of a folder
 
 # System headers that any folder may include: no clock, no threads, no I/O but formatting.
@@ -115,7 +118,7 @@ def room_problems(root: pathlib.Path) -> list[str]:
     found = [f"ROOMS: {room} includes {below}, which is not below it" for room, names in ROOMS.items()
              for below in names.split() if below not in order or order.index(below) <= order.index(room)]
     for folder in sorted({path.parent for path in tree.all_files(root)}):
-        if folder.relative_to(root).parts[:1] not in (("src",), ("python-tests",), ("bench",), ("docs",)):
+        if folder.relative_to(root).parts[:1] not in (("src",), ("tools",), ("python-tests",), ("bench",), ("docs",)):
             continue
         files = [path for path in folder.iterdir() if path.is_file()]
         if len(files) > FOLDER_FILES:
@@ -143,8 +146,18 @@ def export_problems(root: pathlib.Path) -> list[str]:
     return found
 
 
+def command_problems(root: pathlib.Path) -> list[str]:
+    found = []
+    for path in tree.sources(root, ".c", ".h", folder=COMMAND):
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            match = re.match(r"\s*#\s*include\s*([<\"])([^>\"]+)[>\"]", line)
+            if match and match[1] == '"' and not (root / COMMAND / match[2]).exists():
+                found.append(f"{path.relative_to(root)}:{number}: the command does not include {match[2]}")
+    return found
+
+
 def problems(root: pathlib.Path) -> list[str]:
-    found = room_problems(root)
+    found = room_problems(root) + command_problems(root)
     for path in tree.sources(root, ".c", ".h"):
         found += include_problems(root, path)
     listed = set(re.findall(r"'([\w/]+\.c)'", (root / "src/meson.build").read_text()))

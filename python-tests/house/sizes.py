@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Size budgets over src, modelled on nng, Lua, liburing and wlroots."""
+"""Size budgets over src and tools, modelled on nng, Lua, liburing and wlroots."""
 from __future__ import annotations
 
 import pathlib
@@ -12,13 +12,13 @@ FUNCTION_LINES, USUAL_FUNCTION_LINES = 60, 35  # one in ten may be longer than u
 
 def problems(root: pathlib.Path) -> list[str]:
     found = []
-    for path in tree.sources(root, ".c", ".h", ".lua", ".py"):
+    for path in tree.sources(root, ".c", ".h", ".lua", ".py") + tree.sources(root, ".c", ".h", folder="tools"):
         lines = len(path.read_text().splitlines())
         budget = API_FILE_LINES if path.parent.name == "api" else FILE_LINES
         if lines > budget:
             found.append(f"{path.relative_to(root)}: {lines} lines, the budget is {budget}")
     sizes = {}
-    for function in tree.functions(root):
+    for function in tree.functions(root) + tree.functions(root, "tools"):
         place = f"{pathlib.Path(function['path']).relative_to(root)}:{function['line']}: {function['name']}"
         sizes[place] = function["end"] - function["line"] + 1
     found += [f"{place}: {size} lines, the budget is {FUNCTION_LINES}" for place, size in sizes.items()

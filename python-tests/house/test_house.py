@@ -114,6 +114,16 @@ def test_wrong_includes_are_seen(tmp_path: pathlib.Path, files: dict[str, str]) 
     assert lint("includes", make_tree(tmp_path, files)).count("\n") == 1
 
 
+def test_the_command_sees_the_public_header_alone(tmp_path: pathlib.Path) -> None:
+    make_tree(tmp_path, {})
+    (tmp_path / "tools/dlock").mkdir(parents=True)
+    (tmp_path / "tools/dlock/tool.h").write_text("#include <dlock.h>\n")
+    (tmp_path / "tools/dlock/main.c").write_text('#include "tool.h"\n')
+    assert lint("includes", tmp_path) == ""
+    (tmp_path / "tools/dlock/main.c").write_text('#include "client/client.h"\n')
+    assert lint("includes", tmp_path).count("\n") == 1
+
+
 def test_a_file_that_is_not_built_is_seen(tmp_path: pathlib.Path) -> None:
     make_tree(tmp_path, {"base/x.c": ""})
     (tmp_path / "src/meson.build").write_text("")

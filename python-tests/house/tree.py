@@ -20,14 +20,14 @@ def all_files(root: pathlib.Path) -> Iterator[pathlib.Path]:
         yield from (pathlib.Path(folder, name) for name in sorted(set(names) - SKIPPED))  # .git is a file in a worktree
 
 
-def sources(root: pathlib.Path, *suffixes: str) -> list[pathlib.Path]:
-    """Files under src that have one of these suffixes."""
-    return [path for path in all_files(root / "src") if path.suffix in suffixes]
+def sources(root: pathlib.Path, *suffixes: str, folder: str = "src") -> list[pathlib.Path]:
+    """Files under src, or another folder, that have one of these suffixes."""
+    return [path for path in all_files(root / folder) if path.suffix in suffixes]
 
 
-def functions(root: pathlib.Path) -> list[dict]:
-    """Every function of the library, from ctags: name, path, line, end, file (True when static)."""
-    files = [str(path) for path in sources(root, ".c", ".h")]
+def functions(root: pathlib.Path, folder: str = "src") -> list[dict]:
+    """Every function of the library, or of another folder, from ctags: name, path, line, end, file (True when static)."""
+    files = [str(path) for path in sources(root, ".c", ".h", folder=folder)]
     command = ["ctags", "--options=NONE", "--output-format=json", "--languages=C", "--langmap=C:.c.h"]
     command += ["--kinds-C=f", "--fields=+neF", "-f", "-", *files]
     output = subprocess.run(command, check=True, capture_output=True, text=True).stdout if files else ""

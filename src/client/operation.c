@@ -77,7 +77,8 @@ static void fill_fields(const struct dli_operation *operation, int64_t field[DLO
         return;
     if (operation->request->verb == DLI_VERB_INSPECT)
         fill_inspection(&operation->request->inspection, field);
-    else if (operation->request->verb == DLI_VERB_CHANGE || operation->request->verb == DLI_VERB_CHECK)
+    else if (operation->request->verb == DLI_VERB_CHANGE || operation->request->verb == DLI_VERB_CHECK ||
+             operation->request->verb == DLI_VERB_LIST)
         field[DLOCK_FIELD_VALUE] = operation->value;
     else if (operation->value > 0)
         field[DLOCK_FIELD_TOKEN] = operation->value;
@@ -96,6 +97,11 @@ static void read_node(struct dli_node *node, struct dlock_event *event)
 {
     struct dli_operation *operation = DLI_OBJECT(node, struct dli_operation, shot.node);
 
+    if (operation->request->verb == DLI_VERB_LIST && operation->status == DLOCK_OK) {
+        operation->shot.data = operation->request->list.names; /* the event's from here on */
+        operation->shot.size = operation->request->list.size;
+        operation->request->list.names = NULL;
+    }
     dli_snapshot_read(&operation->shot, event);
     fill_text(operation, event->text);
     dli_operation_free(operation);
@@ -150,6 +156,8 @@ void dli_operation_free(struct dli_operation *operation)
         dli_multi_unref(operation->multi);
     else if (operation->entry)
         dli_entry_unref(operation->entry);
+    if (operation->request->verb == DLI_VERB_LIST)
+        free(operation->request->list.names);
     client->store->ops->request_free(operation->request);
     if (operation->place)
         client->store->ops->place_free(operation->place);

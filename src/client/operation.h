@@ -85,6 +85,16 @@ void dli_operation_event(const struct dli_operation *operation, int64_t field[DL
 
 /* PING or PROVISION. */
 struct dli_operation *dli_operation_plain(struct dli_client *client, enum dli_verb verb, int64_t deadline);
+
+/*
+ * Ask one server for some names, from cursor on. The value is the next cursor; request->list has the names, without the
+ * client's namespace.
+ */
+struct dli_operation *dli_operation_list(struct dli_client *client, int64_t cursor, int64_t deadline);
+
+/* Whether a cursor can be one of the store. */
+int dli_list_cursor(const struct dli_client *client, int64_t cursor);
+
 struct dli_operation *dli_operation_force(struct dli_entry *entry, const struct dli_kind *kind,
                                           struct dli_multi *multi);
 struct dli_operation *dli_operation_inspect(struct dli_entry *entry);

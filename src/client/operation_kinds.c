@@ -53,6 +53,85 @@ struct dli_operation *dli_operation_plain(struct dli_client *client, enum dli_ve
     return operation;
 }
 
+/* ---- names: a cursor is a server and a place in its keys */
+
+enum { PLACE_BITS = 48, SERVERS_MOST = 16384 };
+
+#define PLACE_LIMIT (INT64_C(1) << PLACE_BITS)
+
+int dli_list_cursor(const struct dli_client *client, int64_t cursor)
+{
+    struct dli_store *store = client->store;
+    int64_t server = cursor / PLACE_LIMIT;
+
+    if (cursor < 0 || server >= SERVERS_MOST)
+        return 0;
+    return server == 0 || store->ops->next_server(store, (int)server - 1) == (int)server;
+}
+
+static int prepare_list(struct dli_operation *operation)
+{
+    dli_operation_begin(operation, DLI_VERB_LIST);
+    return 1;
+}
+
+/* Keep the names in the client's namespace, and take that off. */
+static void keep_own(struct dli_operation *operation)
+{
+    struct dli_request *request = operation->request;
+    const char *in = dli_options_text(&operation->client->options, DLI_OPT_NAMESPACE);
+    size_t prefix = strlen(in), kept = 0, next;
+
+    if (prefix == 0)
+        return;
+    for (size_t at = 0; at < request->list.size; at = next) {
+        const char *name = request->list.names + at;
+        size_t size = strlen(name) + 1;
+
+        next = at + size;
+        if (size <= prefix + 2 || memcmp(name, in, prefix) != 0 || name[prefix] != ':')
+            continue;
+        memmove(request->list.names + kept, name + prefix + 1, size - prefix - 1);
+        kept += size - prefix - 1;
+    }
+    request->list.size = kept;
+}
+
+static int answered_list(struct dli_operation *operation)
+{
+    struct dli_store *store = operation->client->store;
+    struct dli_request *request = operation->request;
+    int next;
+
+    if (operation->status != DLOCK_OK)
+        return 0;
+    keep_own(operation);
+    if (request->list.at >= (uint64_t)PLACE_LIMIT) {
+        operation->status =
+            dli_fail(request->reason, DLOCK_PROTOCOL_ERROR, "the server's cursor is larger than any that is known");
+    } else if (request->list.at > 0) {
+        operation->value = request->list.server * PLACE_LIMIT + (int64_t)request->list.at;
+    } else {
+        next = store->ops->next_server(store, request->list.server);
+        operation->value = next < 0 ? 0 : next * PLACE_LIMIT;
+    }
+    return 0;
+}
+
+struct dli_operation *dli_operation_list(struct dli_client *client, int64_t cursor, int64_t deadline)
+{
+    static const struct dli_task task = {prepare_list, answered_list};
+    struct dli_operation *operation = dli_operation_new(client, &task);
+
+    if (!operation)
+        return NULL;
+    operation->request->verb = DLI_VERB_LIST;
+    operation->request->deadline = deadline;
+    operation->request->list.server = (int)(cursor / PLACE_LIMIT);
+    operation->request->list.at = (uint64_t)(cursor % PLACE_LIMIT);
+    return operation;
+}
+
 /* ---- release by force */
 
 static int prepare_force(struct dli_operation *operation)

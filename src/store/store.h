@@ -46,7 +46,8 @@ enum dli_verb {
     DLI_VERB_CHECK,     /* are all servers fit to keep locks; place is that of a mutex that nobody uses */
     DLI_VERB_PROVISION, /* end a quarantine: the servers remember every lock. DLOCK_UNSUPPORTED without quarantine_ms */
     DLI_VERB_FLOOR,     /* to one server of a quorum: write the last token that the quorum agreed on */
-    DLI_VERB_JOIN       /* to one server of a quorum: its run id, and the view of the quorum that it keeps */
+    DLI_VERB_JOIN,      /* to one server of a quorum: its run id, and the view of the quorum that it keeps */
+    DLI_VERB_LIST       /* some of the names that a server knows */
 };
 
 /* Times are microseconds unless a name ends in _ms. Owners are ids. */
@@ -141,6 +142,12 @@ struct dli_request {
             int replicated;             /* replicas confirm grants */
             int keyless;                /* cluster: a replica, or a server without keys of ours: keys go as arguments */
         } check;
+        struct {
+            int server;       /* of next_server */
+            uint64_t at;      /* where the server goes on, 0: it begins; the result: the same, 0: that was all */
+            char *names;      /* the result: names, each with a terminator; the owner frees them */
+            size_t size;
+        } list;
         int64_t gate_ms; /* GATE: close it for this time; 0: open it. GATE_LEFT: the result; -1: it is open */
         struct {
             const char *what;       /* "set", "add", ... */
@@ -222,6 +229,9 @@ struct dli_store_ops {
 
     /* Only locks with the same shard may share a request. */
     uint32_t (*shard)(const struct dli_store *store, const struct dli_place *place);
+
+    /* The server to list after this one, the first after -1; -1: there is no other. NULL: the store cannot list. */
+    int (*next_server)(struct dli_store *store, int server);
 
     /* index counts from 0; the lane sets wake_fd when its thread has work. NULL without memory or descriptors. */
     struct dli_lane *(*lane_new)(struct dli_store *store, int index, int wake_fd);

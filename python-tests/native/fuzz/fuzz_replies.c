@@ -23,7 +23,7 @@ static struct dli_quarantine quarantine;
 static void fill(struct dli_request *request, struct fuzz *in, dlock_error *reason)
 {
     memset(request, 0, sizeof *request);
-    request->verb = (enum dli_verb)fuzz_below(in, DLI_VERB_JOIN + 1);
+    request->verb = (enum dli_verb)fuzz_below(in, DLI_VERB_LIST + 1);
     request->kind = dli_kind_find(kinds[fuzz_below(in, sizeof kinds / sizeof kinds[0])]);
     request->quarantine = fuzz_below(in, 2) ? &quarantine : NULL;
     request->reason = fuzz_below(in, 4) ? reason : NULL;
@@ -72,6 +72,19 @@ static void check_take(const struct dli_request *request)
     REQUIRE(request->multi.result != DLI_MULTI_QUARANTINE || request->multi.left >= 0);
 }
 
+/* Names of a list: each has its terminator. */
+static void check_names(const struct dli_request *request)
+{
+    size_t at = 0;
+
+    while (at < request->list.size) {
+        size_t size = strnlen(request->list.names + at, request->list.size - at);
+
+        REQUIRE(size >= 1 && size <= DLI_NAME_MAX && at + size < request->list.size);
+        at += size + 1;
+    }
+}
+
 static void check_done(const struct dli_request *request)
 {
     switch (request->verb) {
@@ -86,6 +99,9 @@ static void check_done(const struct dli_request *request)
         break;
     case DLI_VERB_GATE_LEFT:
         REQUIRE(request->gate_ms >= -1);
+        break;
+    case DLI_VERB_LIST:
+        check_names(request);
         break;
     case DLI_VERB_JOIN:
         REQUIRE(fuzz_printable(request->join.stands) && fuzz_printable(request->join.run_id));
@@ -134,6 +150,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (request.status == DLOCK_OK)
             check_done(&request);
     }
+    if (request.verb == DLI_VERB_LIST)
+        free(request.list.names);
     dli_findings_free(&found);
     dli_reader_free(reader);
     return 0;

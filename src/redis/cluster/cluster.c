@@ -53,6 +53,24 @@ static uint32_t server(const struct dli_store *store, const struct dli_place *pl
     return (uint32_t)dli_cluster_owner(cluster, place->slot);
 }
 
+/* A server is named by its first slot. While slots move, some may be named twice or not. */
+static int next_server(struct dli_store *store, int server)
+{
+    const struct dli_cluster *cluster = dli_cluster_of(store);
+
+    if (server < 0)
+        return 0;
+    for (int slot = server + 1; slot < DLI_SLOTS; slot++) {
+        int owner = dli_cluster_owner(cluster, slot), first = 0;
+
+        while (first < slot && dli_cluster_owner(cluster, first) != owner)
+            first++;
+        if (first == slot && owner != DLI_NOBODY)
+            return slot;
+    }
+    return -1;
+}
+
 /* ---- lanes */
 
 static int join(struct dli_cluster *cluster, struct dli_lane *lane)
@@ -274,6 +292,7 @@ static const struct dli_store_ops ops = {
     .request_free = dli_job_free,
     .server = server,
     .shard = shard,
+    .next_server = next_server,
     .lane_new = lane_new,
     .lane_free = lane_free,
     .push = push,

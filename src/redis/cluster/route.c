@@ -51,6 +51,8 @@ static int slot_of(const struct dli_route *route)
 {
     const struct dli_place *place = place_of(&route->job.request);
 
+    if (route->job.request.verb == DLI_VERB_LIST)
+        return route->job.request.list.server;
     return place ? place->slot : -1;
 }
 

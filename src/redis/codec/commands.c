@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "args.h"
+#include "list.h"
 
 enum { MS = 1000, ABOUT = 3 };
 
@@ -231,7 +232,7 @@ int dli_encode_request(struct dli_buffer *out, int full, const struct dli_reques
         [DLI_VERB_GATE_LEFT] = encode_gate_left, [DLI_VERB_CHANGE] = encode_change,
         [DLI_VERB_PING] = dli_encode_ping,       [DLI_VERB_PROVISION] = dli_encode_provision,
         [DLI_VERB_CHECK] = dli_encode_check,     [DLI_VERB_FLOOR] = dli_encode_floor,
-        [DLI_VERB_JOIN] = dli_encode_join,
+        [DLI_VERB_JOIN] = dli_encode_join,       [DLI_VERB_LIST] = dli_encode_list,
     };
 
     if (request->verb == DLI_VERB_RENEW && request->renew.again)

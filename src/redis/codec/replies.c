@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "errors.h"
+#include "list.h"
 #include "sys/sys.h"
 
 enum { CLOCK_MOST = 5000000 };
@@ -379,7 +380,7 @@ void dli_decode_request(const struct dli_reply *reply, struct dli_request *reque
         [DLI_VERB_GATE_LEFT] = decode_gate_left, [DLI_VERB_CHANGE] = decode_change,
         [DLI_VERB_PING] = decode_ping,           [DLI_VERB_PROVISION] = decode_ping,
         [DLI_VERB_CHECK] = decode_check,         [DLI_VERB_FLOOR] = decode_floor,
-        [DLI_VERB_JOIN] = decode_join,
+        [DLI_VERB_JOIN] = decode_join,           [DLI_VERB_LIST] = dli_decode_list,
     };
 
     request->sent = 1;

@@ -207,8 +207,12 @@ void dli_lane_wake_sleepers(struct dli_lane *lane);
 extern const struct dli_round_ops dli_election_round_ops; /* election.c */
 extern const struct dli_round_ops dli_poll_ops;           /* poll.c */
 extern const struct dli_round_ops dli_check_ops;          /* check.c */
+extern const struct dli_round_ops dli_list_ops;           /* list.c */
 extern const struct dli_round_ops dli_release_round_ops;  /* release.c */
 extern const struct dli_round_ops dli_renewal_round_ops;  /* renewal.c */
+
+/* The server to list after this one, see store/store.h. */
+int dli_list_next(struct dli_store *store, int server);
 
 /* The query to a node has ended: count the votes that came before, and begin rounds that waited for all members. */
 void dli_election_round_judge(struct dli_lane *lane, int node);

@@ -79,7 +79,6 @@ static struct dli_lane *lane_new(struct dli_store *store, int index, int wake_fd
             goto fail;
     }
     return lane;
-
 fail:
     lane_free(lane);
     return NULL;
@@ -273,6 +272,7 @@ static const struct dli_store_ops ops = {
     .request_new = request_new,
     .request_free = request_free,
     .shard = shard,
+    .next_server = dli_list_next,
     .lane_new = lane_new,
     .lane_free = lane_free,
     .push = push,

@@ -261,6 +261,8 @@ static const struct dli_round_ops *ops_for(const struct dli_request *request)
         return request->exchange.wish.want ? &dli_election_round_ops : &dli_release_round_ops;
     if (request->verb == DLI_VERB_CHECK)
         return &dli_check_ops;
+    if (request->verb == DLI_VERB_LIST)
+        return &dli_list_ops;
     return request->verb == DLI_VERB_RENEW ? &dli_renewal_round_ops : &dli_poll_ops;
 }
 

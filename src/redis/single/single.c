@@ -68,6 +68,11 @@ static struct dli_request *request_new(struct dli_store *store)
     return request;
 }
 
+static int next_server(struct dli_store *store, int server)
+{
+    return store && server < 0 ? 0 : -1; /* there is one */
+}
+
 static uint32_t shard(const struct dli_store *store, const struct dli_place *place)
 {
     (void)store;
@@ -340,6 +345,7 @@ static const struct dli_store_ops ops = {
     .request_new = request_new,
     .request_free = dli_job_free,
     .shard = shard,
+    .next_server = next_server,
     .lane_new = lane_new,
     .lane_free = lane_free,
     .push = push,
