@@ -126,7 +126,8 @@ static void follow_gate(struct dli_entry *entry)
     struct dli_client *client = entry->client;
     const struct dli_mutex *m = &entry->m;
 
-    if (!m->holder || m->closed || !(m->waiters > 0 || m->gate_until > 0 || m->holder->linger > 0))
+    if (!dli_store_can(client->store, DLI_CAN_GATE) || !m->holder || m->closed ||
+        !(m->waiters > 0 || m->gate_until > 0 || m->holder->linger > 0))
         return;
     client->store->ops->want(client->store);
     if (entry->gate_query || __atomic_load_n(&client->line, __ATOMIC_ACQUIRE) != DLI_LINE_READY ||

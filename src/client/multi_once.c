@@ -212,7 +212,7 @@ static int fits_one_script(const struct dli_multi *multi)
     const struct dli_store *store = multi->client->store;
     uint32_t shard = store->ops->shard(store, multi->member[0].entry->place);
 
-    if (multi->count > DLI_MULTI_MAX || store->votes || __atomic_load_n(&multi->apart, __ATOMIC_RELAXED))
+    if (multi->count > DLI_MULTI_MAX || !dli_store_can(store, DLI_CAN_ACQUIRE_ALL) || __atomic_load_n(&multi->apart, __ATOMIC_RELAXED))
         return 0;
     for (size_t i = 0; i < multi->count; i++)
         if (multi->member[i].kind->id != DLOCK_KIND_MUTEX ||
