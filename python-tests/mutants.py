@@ -145,17 +145,17 @@ MUTANTS = (
 
 # Of busy polling: the rules of test_busy.py find these.
 BUSY = (
-    Mutant(501, "polling in vain is no reason to pause", (("redis/link/busy.c", "busy->came * 2 < ROUND", "busy->came < 0"),)),
-    Mutant(502, "one answer in time is enough", (("redis/link/busy.c", "busy->came * 2 < ROUND", "busy->came < 1"),)),
-    Mutant(503, "the pause has no end", (("redis/link/busy.c", "pause < PAUSE_MOST ? pause : PAUSE_MOST", "pause"),)),
-    Mutant(504, "the pause does not grow", (("redis/link/busy.c", "busy->pause * 4;", "busy->pause;"),)),
-    Mutant(505, "one answer too late is a reason to pause", (("redis/link/busy.c", "if (busy->calls < ROUND)", "if (came && busy->calls < ROUND)"),)),
-    Mutant(506, "a pause is remembered for ever", (("redis/link/busy.c", "busy->pause /= 2;", ";"),)),
-    Mutant(507, "a lost time slice counts as a late answer", (("redis/link/busy.c", "away >= SLICE", "away < 0"),)),
-    Mutant(508, "a lost core counts as an answer", (("redis/link/busy.c", "came && away < DLI_BUSY_SHARED &&", "came &&"),)),
-    Mutant(509, "the server's own work counts as another program's", (("redis/link/busy.h", "DLI_BUSY_SHARED = 100", "DLI_BUSY_SHARED = 8"),)),
+    Mutant(501, "polling in vain is no reason to pause", (("net/busy.c", "busy->came * 2 < ROUND", "busy->came < 0"),)),
+    Mutant(502, "one answer in time is enough", (("net/busy.c", "busy->came * 2 < ROUND", "busy->came < 1"),)),
+    Mutant(503, "the pause has no end", (("net/busy.c", "pause < PAUSE_MOST ? pause : PAUSE_MOST", "pause"),)),
+    Mutant(504, "the pause does not grow", (("net/busy.c", "busy->pause * 4;", "busy->pause;"),)),
+    Mutant(505, "one answer too late is a reason to pause", (("net/busy.c", "if (busy->calls < ROUND)", "if (came && busy->calls < ROUND)"),)),
+    Mutant(506, "a pause is remembered for ever", (("net/busy.c", "busy->pause /= 2;", ";"),)),
+    Mutant(507, "a lost time slice counts as a late answer", (("net/busy.c", "away >= SLICE", "away < 0"),)),
+    Mutant(508, "a lost core counts as an answer", (("net/busy.c", "came && away < DLI_BUSY_SHARED &&", "came &&"),)),
+    Mutant(509, "the server's own work counts as another program's", (("net/busy.h", "DLI_BUSY_SHARED = 100", "DLI_BUSY_SHARED = 8"),)),
     Mutant(510, "a server that gets no core counts as one that does", (
-        ("redis/link/busy.c", " && !put_aside", " + 0 * put_aside"),
+        ("net/busy.c", " && !put_aside", " + 0 * put_aside"),
     )),
 )
 

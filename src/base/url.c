@@ -305,7 +305,8 @@ dlock_status dli_site_check(const struct dli_site *site, const struct dlock_opti
 {
     for (int i = DLI_OPT_TLS_CA_FILE; i <= DLI_OPT_TLS_VERIFY && !site->target.tls; i++) {
         if (set->given >> i & 1)
-            return dli_fail(box, DLOCK_INVALID_OPTION, "The option %s is for URLs with TLS, and this URL is without.",
+            return dli_fail(box, DLOCK_INVALID_OPTION,
+                            "The option %s is for URLs with TLS, such as rediss://, and this URL is without.",
                             dli_option_table[i].name);
     }
     for (int i = DLI_OPT_SENTINEL_USERNAME; i <= DLI_OPT_SENTINEL_PASSWORD && site->kind != DLI_SITE_SENTINEL; i++) {

@@ -7,7 +7,7 @@
 
 #include "fuzz_words.h"
 #include "redis/codec/commands.h"
-#include "redis/link/conn.h"
+#include "net/conn.h"
 
 enum { ROWS = 4 };
 
