@@ -320,6 +320,24 @@ static void gate(void *owner, const struct dli_message_target *target, int64_t m
     visit_target(client, target, note_gate);
 }
 
+static void renew_now(struct dli_entry *entry, int64_t now)
+{
+    const struct dli_client *client = entry->client;
+    struct dli_mutex *m = &entry->m;
+
+    if (dli_mutex_owned(m) && m->grant.lease > client->lapsed[0] && m->grant.lease <= client->lapsed[1])
+        m->renewing.at = now;
+}
+
+static void lapsed(void *owner, int64_t least, int64_t most)
+{
+    struct dli_client *client = owner;
+
+    client->lapsed[0] = least;
+    client->lapsed[1] = most;
+    dli_client_each(client, renew_now);
+}
+
 static void note(void *owner, dlock_status status, const char *text)
 {
     struct dli_client *client = owner;
@@ -327,4 +345,4 @@ static void note(void *owner, dlock_status status, const char *text)
     dli_events_log(&client->events, status, text);
 }
 
-const struct dli_store_hooks dli_line_hooks = {up, down, subscribed, unsubscribed, hint, granted, gate, note};
+const struct dli_store_hooks dli_line_hooks = {up, down, subscribed, unsubscribed, hint, granted, gate, lapsed, note};

@@ -104,12 +104,18 @@ void dli_mutex_sent(struct dli_mutex *m, const struct dli_wish *wish, int64_t st
     m->grant.lease = wish->lease;
 }
 
-/* Want is ours, as of stamp. The first waiter gets it, unless too little time is left. */
+/*
+ * Want is ours, as of stamp: that of the request, or since if that is earlier (0: it is not known). The first waiter gets
+ * it, unless too little time is left.
+ */
 static void take_ownership(struct dli_mutex *m, int64_t token, int64_t tokens, int64_t lease, int64_t stamp,
-                           int64_t now)
+                           int64_t since, int64_t now)
 {
     const struct dli_claim *first = DLI_OBJECT(m->waiting.next, struct dli_claim, link);
 
+    m->renewing.confirm = now - stamp > lease / 10;
+    if (since && since < stamp)
+        stamp = since;
     m->want.state = DLI_WANT_OWNED;
     m->tokens.forgot = 0;
     m->line.listen = 0;
@@ -120,7 +126,6 @@ static void take_ownership(struct dli_mutex *m, int64_t token, int64_t tokens, i
     raise_highest(m);
     m->handover = (struct dli_handover){.since = now};
     dli_mutex_renew_from(m, stamp);
-    m->renewing.confirm = now - stamp > lease / 10;
     if (m->renewing.confirm)
         m->renewing.at = now;
     if (m->waiters > 0 && !m->closed && now < dli_mutex_use_until(m, first) - lease / 20) {
@@ -138,7 +143,7 @@ static void granted(struct dli_mutex *m, const struct dli_answer *answer, int64_
         dli_mutex_end_answered(m, DLOCK_OK, 0);
         dli_mutex_forget_want(m);
     } else if (!dli_mutex_owned(m)) {
-        take_ownership(m, answer->token, answer->tokens, m->sent.wish.lease, m->sent.stamp, now);
+        take_ownership(m, answer->token, answer->tokens, m->sent.wish.lease, m->sent.stamp, answer->since, now);
     } else if (m->sent.stamp > m->grant.stamp && m->sent.wish.lease == m->grant.lease) {
         m->grant.stamp = m->sent.stamp;
         m->grant.limit = dli_lease_limit(m->grant.stamp, m->grant.lease, m->rules->drift_ppm);
@@ -386,7 +391,7 @@ void dli_mutex_pushed(struct dli_mutex *m, int64_t number, int64_t seq, int64_t 
     m->drop.number = 0;
     if (m->leaving)
         dli_mutex_settle(m, m->leaving, DLOCK_OK);
-    take_ownership(m, token, tokens, lease, stamp, now);
+    take_ownership(m, token, tokens, lease, stamp, 0, now);
 }
 
 void dli_mutex_probe(struct dli_mutex *m, int64_t at)

@@ -9,6 +9,11 @@ typedef dlock_status open_function(const struct dlock_options *options, const st
                                    struct dli_store **ret, dlock_error *box);
 
 extern open_function dli_redis_open;
+#if DLI_ETCD
+extern open_function dli_etcd_open;
+#else
+#define dli_etcd_open NULL
+#endif
 
 /* One row for each engine of base/url.h. */
 static const struct engine {
@@ -16,7 +21,7 @@ static const struct engine {
     const char *lacks; /* open is NULL: what the build needs to have it */
 } engines[] = {
     [DLI_ENGINE_REDIS] = {dli_redis_open, NULL},
-    [DLI_ENGINE_ETCD] = {NULL, "the build option etcd"},
+    [DLI_ENGINE_ETCD] = {dli_etcd_open, "the build option etcd"},
 };
 
 dlock_status dli_store_open(const struct dlock_options *options, const struct dli_site *site, struct dli_store **ret,

@@ -67,8 +67,10 @@ struct dli_renewal {
     int64_t first; /* this client's heirs from this number on are earlier tries; one of them may have the hold */
     int64_t lease; /* includes the delay */
     int64_t permits;
-    int64_t last; /* the last token reserved with the hold */
-    int kept;     /* the result when the status is DLOCK_OK: 1 held, 0 not held, -1 unknown for this row */
+    int64_t last;  /* the last token reserved with the hold */
+    int changed;   /* the lease may be another one than before */
+    int kept;      /* the result when the status is DLOCK_OK: 1 held, 0 not held, -1 unknown for this row */
+    int64_t since; /* held: it counts from then, if that is before the request; 0: from the request */
 };
 
 /* One mutex of several that are acquired together. */
@@ -77,6 +79,7 @@ struct dli_multi_row {
     char owner[DLI_OWNER_MAX];
     int64_t lease, block;
     int64_t token, tokens; /* the result of DLI_MULTI_ALL: the first token reserved, and how many */
+    int64_t since;         /* as in struct dli_answer */
 };
 
 enum dli_multi_result { DLI_MULTI_ALL, DLI_MULTI_IN_USE, DLI_MULTI_WRONG_KIND, DLI_MULTI_GATE, DLI_MULTI_QUARANTINE };
@@ -174,7 +177,9 @@ struct dli_store_hooks {
     /* The lock was granted: the first of the tokens that are reserved with it, and how many they are. */
     void (*granted)(void *owner, const struct dli_message_target *target, int64_t seq, int64_t token, int64_t tokens);
     void (*gate)(void *owner, const struct dli_message_target *target, int64_t ms); /* closed for this time; 0: open */
-    void (*log)(void *owner, dlock_status status, const char *text);                /* any lane's thread */
+    /* Holds with a lease above least and up to most may be lost: renew them now. */
+    void (*lapsed)(void *owner, int64_t least, int64_t most);
+    void (*log)(void *owner, dlock_status status, const char *text); /* any lane's thread */
 };
 
 /* ---- the table */
