@@ -95,7 +95,6 @@ struct dli_etcd {
     struct dli_link inbox;
     struct dli_lane *lane[DLI_ETCD_LANES];
     int shut;
-    int wanted;                            /* atomic: waiters want to be woken */
     uint32_t words[DLI_ETCD_WORDS], slots; /* atomics, futexes: callers of execute sleep on them */
     int64_t commands;                      /* atomic */
     char text[DLI_FINDING_WHERE];
@@ -106,8 +105,6 @@ struct dli_etcd {
     struct dli_tls *tls;
     struct dli_budget budget;
     struct dli_grpc grpc; /* from here on lane 0's */
-    int up;
-    int told; /* the hook up has run */
     char *token;
     struct dli_grpc_call login, alive, watches;
     struct dli_link sessions, ended; /* those that are over stay until the end: jobs may point to them */

@@ -52,10 +52,6 @@ void dli_etcd_step(struct dli_lane *lane, int64_t now)
     take_jobs(etcd);
     dli_etcd_sessions_step(etcd, now);
     dli_grpc_step(&etcd->grpc, dli_now());
-    if (!etcd->told && etcd->up && __atomic_load_n(&etcd->wanted, __ATOMIC_ACQUIRE)) {
-        etcd->told = 1;
-        etcd->store.hooks->up(etcd->store.owner);
-    }
 }
 
 int64_t dli_etcd_alarm(const struct dli_lane *lane)

@@ -23,12 +23,21 @@ static void forget_token(struct dli_etcd *etcd)
 static void ready(struct dli_etcd *etcd)
 {
     etcd->grpc.hold = 0;
-    etcd->up = 1;
     dli_etcd_sessions_doubt(etcd);
     if (etcd->stale) {
         etcd->stale = 0;
         dli_etcd_hint_all(etcd);
     }
+}
+
+static void refused(struct dli_etcd *etcd, const struct dli_grpc_call *call)
+{
+    if (strstr(call->text, "not enabled"))
+        dli_grpc_refuse(&etcd->grpc, DLOCK_DENIED, "has authentication switched off: enable it, or give no user");
+    else if (call->code > 0 && call->status != DLOCK_UNREACHABLE)
+        dli_grpc_refuse(&etcd->grpc, DLOCK_DENIED, "refused the user name or password");
+    else
+        dli_grpc_refuse(&etcd->grpc, DLOCK_UNREACHABLE, "did not accept the login now");
 }
 
 static void answered(struct dli_grpc_call *call)
@@ -49,9 +58,7 @@ static void answered(struct dli_grpc_call *call)
     if (etcd->grpc.token)
         ready(etcd);
     else if (etcd->grpc.session)
-        dli_grpc_refuse(&etcd->grpc, call->status == DLOCK_DENIED ? DLOCK_DENIED : DLOCK_UNREACHABLE,
-                        call->status == DLOCK_DENIED ? "refused the user name or password"
-                                                     : "did not accept the login now");
+        refused(etcd, call);
 }
 
 void dli_etcd_login(struct dli_etcd *etcd)
@@ -94,6 +101,5 @@ void dli_etcd_down(void *owner)
 {
     struct dli_etcd *etcd = owner;
 
-    etcd->up = 0;
     forget_token(etcd);
 }

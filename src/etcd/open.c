@@ -25,16 +25,12 @@ static void stats(struct dli_store *store, int64_t *all)
     dli_budget_count(&etcd->budget, &all[DLOCK_STAT_CONNECTS], &all[DLOCK_STAT_CONNECT_FAILURES]);
 }
 
-/* Waiters want to be woken: lane 0's thread says when. */
+/* Every number in line is watched: there is nothing to subscribe to. */
 static void want(struct dli_store *store)
 {
-    struct dli_etcd *etcd = dli_etcd_of(store);
-
-    if (!__atomic_exchange_n(&etcd->wanted, 1, __ATOMIC_ACQ_REL))
-        dli_wake_set(etcd->lane[0]->wake_fd);
+    (void)store;
 }
 
-/* A lock has no channel: every number in line is watched. */
 static void subscribe(struct dli_store *store, const struct dli_kind *kind, const struct dli_place *place,
                       const char *owner, int on, int64_t *listeners)
 {
@@ -89,7 +85,7 @@ static const struct dli_store_traits traits = {
     .where = "on etcd",
     .kinds_text = "mutexes and fair locks",
     .kinds = 1U << DLOCK_KIND_MUTEX | 1U << DLOCK_KIND_FAIR,
-    .can = DLI_CAN_LINE | DLI_CAN_ACQUIRE_ALL,
+    .can = DLI_CAN_LINE | DLI_CAN_WAKE | DLI_CAN_ACQUIRE_ALL,
 };
 
 static void set_members(struct dli_etcd *etcd, const struct dlock_options *options, const struct dli_site *site)

@@ -250,12 +250,13 @@ struct dli_store_ops {
 
 /* What a store can do besides acquire, release, renew and inspect. */
 enum dli_ability {
-    DLI_CAN_LINE = 1,         /* waiters stand in line */
-    DLI_CAN_PASS = 2,         /* one exchange releases one grant number and acquires another */
-    DLI_CAN_ACQUIRE_ALL = 4,  /* DLI_VERB_ACQUIRE_ALL */
-    DLI_CAN_GATE = 8,         /* DLI_VERB_GATE and DLI_VERB_GATE_LEFT */
-    DLI_CAN_ADOPT = 16,       /* a hold moves to another owner: a renewal with an heir */
-    DLI_CAN_TRANSACTIONS = 32 /* those of client/txn.h */
+    DLI_CAN_LINE = 1,          /* waiters stand in line */
+    DLI_CAN_PASS = 2,          /* one exchange releases one grant number and acquires another */
+    DLI_CAN_ACQUIRE_ALL = 4,   /* DLI_VERB_ACQUIRE_ALL */
+    DLI_CAN_GATE = 8,          /* DLI_VERB_GATE and DLI_VERB_GATE_LEFT */
+    DLI_CAN_ADOPT = 16,        /* a hold moves to another owner: a renewal with an heir */
+    DLI_CAN_TRANSACTIONS = 32, /* those of client/txn.h */
+    DLI_CAN_WAKE = 64          /* waiters are woken without a subscription: want and subscribe do nothing */
 };
 
 /* What a store is and what it has. Constant. Refusals are answered from it, so its texts are part of sentences. */

@@ -194,9 +194,14 @@ static void connect_failed(struct dli_grpc *grpc, int64_t now)
     next_member(grpc);
 }
 
+/* While the members refuse us, calls need not wait. */
 static void connect_now(struct dli_grpc *grpc, int64_t now)
 {
+    dlock_error refusal;
     int64_t at;
+
+    if (dli_budget_refused(grpc->budget, &refusal, now))
+        fail_all(&grpc->waiting, &refusal);
 
     if (grpc->shut || now < grpc->next_at)
         return;
@@ -299,7 +304,7 @@ static int end_late(struct dli_grpc *grpc, struct dli_link *list, int64_t now)
         if (now < call->deadline)
             continue;
         silent |= call->began > grpc->heard || grpc->count > 1;
-        if (!call->sent && grpc->reason.code != DLOCK_OK && !grpc->session)
+        if (!call->sent && grpc->reason.code != DLOCK_OK && (!grpc->session || grpc->hold))
             fail_call(call, &grpc->reason);
         else
             late(call, grpc->conn->target->text);
