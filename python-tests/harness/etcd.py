@@ -28,6 +28,7 @@ from .build import clean_env
 from .server import free_port
 from .tally import saw
 
+MEMORY = "/dev/shm"  # every write is synced, and others use the disk
 PROGRAM = os.environ.get("DLOCK_ETCD", "etcd")
 TEXTS = ("key", "range_end", "value")
 
@@ -97,7 +98,7 @@ class Node:
 class Etcd:
     def __init__(self, *options: Any) -> None:
         count = options[0] if options and isinstance(options[0], int) else 1
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="dlock-"))
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="dlock-", dir=MEMORY if os.access(MEMORY, os.W_OK) else None))
         more = tuple(str(one) for one in options if not isinstance(one, int))
         for attempt in range(5):  # a port may be taken between the check and the start
             self.nodes = [Node(f"n{number}", self.folder, more) for number in range(count)]

@@ -266,9 +266,13 @@ static void unsubscribed(void *owner, const struct dli_message_target *target)
     visit_target(owner, target, note_unsubscribed);
 }
 
+/* A hold may be lost: its next renewal tells. */
 static void probe(struct dli_entry *entry, int64_t now)
 {
-    dli_mutex_probe(&entry->m, now);
+    if (dli_mutex_owned(&entry->m))
+        entry->m.renewing.at = now;
+    else
+        dli_mutex_probe(&entry->m, now);
 }
 
 /* The lock may be free, or a permit. Waiters that are parked need not know. */

@@ -44,7 +44,7 @@ static void granted(struct dli_job *job)
     struct dli_answer *answer = &request->exchange.answer;
     int64_t block = request->exchange.wish.block;
 
-    dli_etcd_forget(job->lane->etcd, request->exchange.wish.want);
+    dli_etcd_hold(job->lane->etcd, request->exchange.wish.want, job->created);
     if (job->created >= INT64_C(1) << 46) {
         dli_etcd_fail(job, DLOCK_UNFIT, "the revision of etcd is too high for fencing tokens below 2^53");
         return;
@@ -246,7 +246,7 @@ static void acquire(struct dli_job *job)
     struct dli_etcd_waiter *waiter = dli_etcd_waiter(job->lane->etcd, job->request.exchange.wish.want);
     struct dli_etcd_session *session = dli_etcd_session(job->lane->etcd, job->request.exchange.wish.lease);
 
-    if (!waiter || !session || !stands(job)) {
+    if (!waiter || waiter->held || !session || !stands(job)) {
         put(job);
         return;
     }

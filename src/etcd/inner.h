@@ -24,7 +24,7 @@
 #include "store/store.h"
 #include "sys/sys.h"
 
-enum { DLI_ETCD_LANES = 16, DLI_ETCD_BUCKETS = 256, DLI_ETCD_TURNS = 128, DLI_ETCD_TRIES = 4, DLI_ETCD_WORDS = 64 };
+enum { DLI_ETCD_LANES = 16, DLI_ETCD_TURNS = 128, DLI_ETCD_TRIES = 4, DLI_ETCD_WORDS = 64 };
 enum { DLI_ETCD_KEY_MAX = 1024 + 1 + DLI_OWNER_MAX, DLI_ETCD_MARK_MAX = 48, DLI_ETCD_SECOND = 1000000 };
 
 /* Where one lock is kept: below its name. */
@@ -68,10 +68,20 @@ struct dli_job {
     void (*resumed)(struct dli_job *job);  /* what it was parked for has come */
 };
 
-/* A grant number in line, and the watches of its key and of the key before it. */
+/* A growing table of links by number; all zero: empty. */
+struct dli_etcd_table {
+    struct dli_link *bucket;
+    size_t size, count;
+};
+
+/* A grant number in line or held, and the watches of the key before its own and of its own key. */
 struct dli_etcd_waiter {
     struct dli_link by_number;
     int64_t number, created;
+    int64_t from; /* the revision from which its own key is watched */
+    int8_t held;
+    int8_t gone;   /* held: its key was deleted */
+    int8_t unsure; /* held: its key may have been deleted */
     struct dli_etcd_watch {
         struct dli_link by_id;
         int64_t id; /* 0: none */
@@ -108,10 +118,9 @@ struct dli_etcd {
     char *token;
     struct dli_grpc_call login, alive, watches;
     struct dli_link sessions, ended; /* those that are over stay until the end: jobs may point to them */
-    struct dli_link waiters[DLI_ETCD_BUCKETS], by_id[DLI_ETCD_BUCKETS];
+    struct dli_etcd_table waiters, watched;
     int64_t watch_ids;
-    int waiting; /* how many waiters */
-    int stale;   /* their watches are gone: hint them when the connection is up */
+    int stale; /* their watches are gone: hint them when the connection is up */
 };
 
 static inline struct dli_etcd *dli_etcd_of(struct dli_store *store)
@@ -183,6 +192,9 @@ struct dli_etcd_bytes dli_etcd_prefix(const struct dli_place *place);
 struct dli_etcd_bytes dli_etcd_prefix_end(const struct dli_place *place, char out[DLI_ETCD_KEY_MAX]);
 struct dli_etcd_bytes dli_etcd_key(const struct dli_place *place, const char *owner, char out[DLI_ETCD_KEY_MAX]);
 
+/* The grant number of an owner id. */
+int64_t dli_etcd_number(const char *owner);
+
 /* The mark of a session. */
 struct dli_etcd_bytes dli_etcd_mark(const struct dli_etcd_session *session, char out[DLI_ETCD_MARK_MAX]);
 
@@ -231,6 +243,17 @@ int64_t dli_etcd_sessions_alarm(const struct dli_etcd *etcd);
 void dli_etcd_sessions_end(struct dli_etcd *etcd);
 void dli_etcd_sessions_free(struct dli_etcd *etcd);
 
+/* ---- table.c */
+
+/* NULL: there is none. */
+struct dli_link *dli_etcd_find(const struct dli_etcd_table *table, int64_t number);
+
+/* 0, or -1 without memory. The link is the number's from now on. */
+int dli_etcd_enlist(struct dli_etcd_table *table, struct dli_link *link, int64_t number);
+void dli_etcd_delist(struct dli_etcd_table *table, struct dli_link *link);
+struct dli_link *dli_etcd_any(const struct dli_etcd_table *table); /* NULL: it is empty */
+void dli_etcd_table_free(struct dli_etcd_table *table);
+
 /* ---- watch.c */
 
 struct dli_etcd_waiter *dli_etcd_waiter(struct dli_etcd *etcd, int64_t number);
@@ -238,11 +261,20 @@ struct dli_etcd_waiter *dli_etcd_waiter(struct dli_etcd *etcd, int64_t number);
 /* The number stands in line behind the key before, as of revision: watch both keys. Without memory its probes must do. */
 void dli_etcd_wait(struct dli_job *job, struct dli_etcd_bytes own, struct dli_etcd_bytes before, int64_t revision);
 
-/* The number is in line no more. */
+/* The number has come to its turn: from here on only its own key is watched. */
+void dli_etcd_hold(struct dli_etcd *etcd, int64_t number, int64_t revision);
+
+/*
+ * A number that is held is renewed: watch its key from now on, if that is not so yet. NULL without memory: then deletion is
+ * noticed by nobody.
+ */
+struct dli_etcd_waiter *dli_etcd_watch_hold(struct dli_etcd *etcd, const struct dli_renewal *row);
+
+/* The number is in line or held no more. */
 void dli_etcd_forget(struct dli_etcd *etcd, int64_t number);
 void dli_etcd_forget_all(struct dli_etcd *etcd);
 
-/* Every waiter looks again. */
+/* Every number in line looks again. */
 void dli_etcd_hint_all(struct dli_etcd *etcd);
 
 /* ---- login.c */

@@ -86,7 +86,7 @@ static void call_failed(struct dli_job *job)
     struct dli_request *request = &job->request;
 
     request->sent |= job->call.sent;
-    request->refused = request->sent && job->tries == 0 && job->call.code > 0 && job->call.status != DLOCK_UNREACHABLE;
+    request->refused = request->sent && job->tries == 0 && dli_grpc_refused(&job->call);
     dli_etcd_fail(job, job->call.status, job->call.reason.message);
 }
 

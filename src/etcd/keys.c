@@ -50,6 +50,13 @@ struct dli_etcd_bytes dli_etcd_key(const struct dli_place *place, const char *ow
     return dli_etcd_text(out, size + more);
 }
 
+int64_t dli_etcd_number(const char *owner)
+{
+    const char *colon = strrchr(owner, ':');
+
+    return colon ? strtoll(colon + 1, NULL, 10) : 0;
+}
+
 struct dli_etcd_bytes dli_etcd_mark(const struct dli_etcd_session *session, char out[DLI_ETCD_MARK_MAX])
 {
     return dli_etcd_text(out, (size_t)snprintf(out, DLI_ETCD_MARK_MAX, "dlock_mark/%" PRIx64, (uint64_t)session->id));

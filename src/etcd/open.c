@@ -114,10 +114,6 @@ static void set_lists(struct dli_etcd *etcd)
     dli_list_init(&etcd->inbox);
     dli_list_init(&etcd->sessions);
     dli_list_init(&etcd->ended);
-    for (int i = 0; i < DLI_ETCD_BUCKETS; i++) {
-        dli_list_init(&etcd->waiters[i]);
-        dli_list_init(&etcd->by_id[i]);
-    }
 }
 
 dlock_status dli_etcd_open(const struct dlock_options *options, const struct dli_site *site, struct dli_store **ret,

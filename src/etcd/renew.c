@@ -2,7 +2,8 @@
  * renew.c: renewals. A keep-alive of the session has done the work for all locks already, or does it now; only a lock that
  * gets another lease is written. Belongs to lane 0's thread.
  *
- * A row is held when its session lives and is not younger than its key: the token names the key's create revision.
+ * A row is held when its session lives and is not younger than its key: the token names the key's create revision. And its
+ * key was not deleted: a lock that lives long enough to be renewed has a watch.
  */
 #include "inner.h"
 
@@ -36,6 +37,8 @@ static void moved(struct dli_job *job)
 
     if (dli_etcd_read(job, &reply))
         return;
+    if (reply.succeeded)
+        dli_etcd_hold(job->lane->etcd, dli_etcd_number(row_of(job)->owner), reply.revision);
     kept(job, reply.succeeded && !job->session->over);
     dli_etcd_reply_free(&reply);
     next_row(job);
@@ -62,6 +65,7 @@ static void move(struct dli_job *job)
 static int same(struct dli_job *job, const struct dli_renewal *row)
 {
     struct dli_etcd_session *session = dli_etcd_session(job->lane->etcd, row->lease);
+    const struct dli_etcd_waiter *hold;
 
     job->session = session;
     if (!session || is_older(row, session)) {
@@ -72,7 +76,12 @@ static int same(struct dli_job *job, const struct dli_renewal *row)
         dli_etcd_refresh(job, session, next_row);
         return 0;
     }
-    kept(job, 1);
+    hold = dli_etcd_watch_hold(job->lane->etcd, row);
+    if (hold && hold->unsure) {
+        move(job);
+        return 0;
+    }
+    kept(job, !(hold && hold->gone));
     return 1;
 }
 

@@ -173,7 +173,8 @@ struct dli_store_hooks {
     void (*down)(void *owner); /* not subscribed: no grants will be pushed, and every subscription must be repeated */
     void (*subscribed)(void *owner, const struct dli_message_target *target);
     void (*unsubscribed)(void *owner, const struct dli_message_target *target); /* the subscription has ended */
-    void (*hint)(void *owner, const struct dli_message_target *target);         /* the lock may have become free */
+    void (*hint)(void *owner,
+                 const struct dli_message_target *target); /* the lock may have become free, or the hold lost */
     /* The lock was granted: the first of the tokens that are reserved with it, and how many they are. */
     void (*granted)(void *owner, const struct dli_message_target *target, int64_t seq, int64_t token, int64_t tokens);
     void (*gate)(void *owner, const struct dli_message_target *target, int64_t ms); /* closed for this time; 0: open */

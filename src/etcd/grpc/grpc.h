@@ -106,6 +106,9 @@ void dli_grpc_drain(struct dli_grpc *grpc, int64_t deadline);
 /* All calls end with DLOCK_CLOSED, and new ones at once. */
 void dli_grpc_shut(struct dli_grpc *grpc);
 
+/* The server has refused the call, and done nothing. */
+int dli_grpc_refused(const struct dli_grpc_call *call);
+
 /* The message of a unary call's answer. NULL: it has none. */
 const char *dli_grpc_answer(const struct dli_grpc_call *call, size_t *size);
 

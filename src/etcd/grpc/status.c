@@ -11,6 +11,7 @@
 enum {
     OK = 0,
     CANCELLED = 1,
+    UNKNOWN = 2,
     INVALID_ARGUMENT = 3,
     DEADLINE_EXCEEDED = 4,
     NOT_FOUND = 5,
@@ -42,6 +43,8 @@ static dlock_status meaning(int code, const char *text)
         return strstr(text, "space") ? DLOCK_SERVER_OUT_OF_MEMORY : DLOCK_SERVER_BUSY;
     case UNIMPLEMENTED:
         return DLOCK_WRONG_SETUP;
+    case UNKNOWN: /* the deadline may pass deep in the server */
+        return strstr(text, "context ") ? DLOCK_UNREACHABLE : DLOCK_SERVER_ERROR;
     default:
         return DLOCK_SERVER_ERROR;
     }
@@ -59,4 +62,20 @@ void dli_grpc_judge(struct dli_grpc_call *call, const char *member)
     else
         dli_fail(&call->reason, call->status, "The member %s answered: %s.", member,
                  dli_escape(escaped, sizeof escaped, call->text, strlen(call->text)));
+}
+
+int dli_grpc_refused(const struct dli_grpc_call *call)
+{
+    switch (call->code) {
+    case INVALID_ARGUMENT:
+    case NOT_FOUND:
+    case PERMISSION_DENIED:
+    case RESOURCE_EXHAUSTED:
+    case FAILED_PRECONDITION:
+    case UNIMPLEMENTED:
+    case UNAUTHENTICATED:
+        return 1;
+    default:
+        return 0;
+    }
 }
