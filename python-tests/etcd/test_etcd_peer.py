@@ -7,7 +7,7 @@ import pytest
 
 from harness.agent import Agent
 from harness.etcd import Etcd
-from harness.etcd_peer import Peer
+from harness.etcd.peer import Peer
 from harness.golang import GO
 from harness.waiting import until
 

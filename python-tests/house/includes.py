@@ -61,6 +61,7 @@ MAY_INCLUDE_SYSTEM = {
 }
 HIREDIS_FILE = "src/redis/codec/resp.c"
 OPENSSL_FILES = {f"src/net/tls{rest}" for rest in (".c", "_context.c", "_reason.c", "_inner.h")}
+NGHTTP2_FILE = "src/etcd/grpc/inner.h"
 HIREDIS_HEADERS = {"hiredis.h", "read.h", "sds.h", "alloc.h"}
 THREAD_CALLS = re.compile(r"\b(pthread_create|pthread_atfork|clock_gettime|getrandom)\s*\(")
 
@@ -105,6 +106,9 @@ def include_problems(root: pathlib.Path, path: pathlib.Path) -> list[str]:
         if "hiredis" in name or name in HIREDIS_HEADERS:
             if str(path.relative_to(root)) != HIREDIS_FILE:
                 found.append(f"{place}: only {HIREDIS_FILE} includes hiredis")
+        elif name.startswith("nghttp2/"):
+            if str(path.relative_to(root)) != NGHTTP2_FILE:
+                found.append(f"{place}: only {NGHTTP2_FILE} includes nghttp2")
         elif name.startswith("openssl/"):
             if str(path.relative_to(root)) not in OPENSSL_FILES:
                 found.append(f"{place}: only {', '.join(sorted(OPENSSL_FILES))} include OpenSSL")

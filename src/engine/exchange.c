@@ -104,10 +104,7 @@ void dli_mutex_sent(struct dli_mutex *m, const struct dli_wish *wish, int64_t st
     m->grant.lease = wish->lease;
 }
 
-/*
- * Want is ours, as of stamp: that of the request, or since if that is earlier (0: it is not known). The first waiter gets
- * it, unless too little time is left.
- */
+/* Want is ours, as of stamp, or of since if that is earlier and not 0. The first waiter gets it, unless it is too late. */
 static void take_ownership(struct dli_mutex *m, int64_t token, int64_t tokens, int64_t lease, int64_t stamp,
                            int64_t since, int64_t now)
 {

@@ -227,21 +227,29 @@ int dli_etcd_enter(struct dli_job *job, int64_t lease, void (*resumed)(struct dl
 /* A hold with this lease lasts as long as one that was confirmed then. */
 int64_t dli_etcd_since(const struct dli_etcd_session *session, int64_t lease);
 
-/* Park the job until a keep-alive of the session is answered. */
-void dli_etcd_refresh(struct dli_job *job, struct dli_etcd_session *session, void (*resumed)(struct dli_job *job));
-
 /* The session is over: the server says so, or it may be by our clock. */
 void dli_etcd_session_lost(struct dli_etcd_session *session);
+
+/* Let all parked jobs go on. */
+void dli_etcd_resume(struct dli_etcd_session *session);
+
+/* End the lease at the server. */
+void dli_etcd_revoke(struct dli_etcd_session *session);
+
+/* Revoke all, with the connection that there is, in a short time. */
+void dli_etcd_sessions_end(struct dli_etcd *etcd);
+void dli_etcd_sessions_free(struct dli_etcd *etcd);
+
+/* ---- keepalive.c */
+
+/* Park the job until a keep-alive of the session is answered. */
+void dli_etcd_refresh(struct dli_job *job, struct dli_etcd_session *session, void (*resumed)(struct dli_job *job));
 
 /* One of them may be over: ask all now. */
 void dli_etcd_sessions_doubt(struct dli_etcd *etcd);
 
 void dli_etcd_sessions_step(struct dli_etcd *etcd, int64_t now);
 int64_t dli_etcd_sessions_alarm(const struct dli_etcd *etcd);
-
-/* Revoke all, with the connection that there is, in a short time. */
-void dli_etcd_sessions_end(struct dli_etcd *etcd);
-void dli_etcd_sessions_free(struct dli_etcd *etcd);
 
 /* ---- table.c */
 

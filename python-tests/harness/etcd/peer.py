@@ -14,8 +14,8 @@ import subprocess
 import time
 from typing import Any
 
-from .build import ROOT
-from .golang import GO
+from ..build import ROOT
+from ..golang import GO
 
 FOLDER = ROOT / "python-tests/etcd/peer"
 PROGRAM = ROOT / "build/etcd-peer/peer"

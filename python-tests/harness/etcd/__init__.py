@@ -24,9 +24,9 @@ import urllib.error
 import urllib.request
 from typing import Any
 
-from .build import clean_env
-from .server import free_port
-from .tally import saw
+from ..build import clean_env
+from ..server import free_port
+from ..tally import saw
 
 MEMORY = "/dev/shm"  # every write is synced, and others use the disk
 PROGRAM = os.environ.get("DLOCK_ETCD", "etcd")
