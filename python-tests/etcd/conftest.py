@@ -28,8 +28,8 @@ def etcd(_etcd: Etcd) -> Etcd:
 def new_etcd() -> Iterator[Callable[..., Etcd]]:
     made: list[Etcd] = []
 
-    def make(*options: Any) -> Etcd:
-        made.append(Etcd(*options))
+    def make(*options: Any, **more: Any) -> Etcd:
+        made.append(Etcd(*options, **more))
         return made[-1]
 
     yield make

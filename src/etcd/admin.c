@@ -187,13 +187,12 @@ void dli_etcd_force(struct dli_job *job)
 
 static void lease_read(struct dli_job *job)
 {
-    const char *bytes;
-    struct dli_etcd_lease lease;
-    size_t size;
+    size_t size = 0;
+    const char *bytes = dli_grpc_answer(&job->call, &size);
+    int64_t seconds = -1;
 
-    bytes = dli_grpc_answer(&job->call, &size);
     job->request.inspection.left_ms =
-        bytes && dli_etcd_decode_lease(bytes, size, &lease) == 0 && lease.ttl > 0 ? lease.ttl * 1000 : -1;
+        bytes && dli_etcd_decode_lease_left(bytes, size, &seconds) == 0 && seconds > 0 ? seconds * 1000 : -1;
     job->request.status = DLOCK_OK;
     dli_etcd_finish(job);
 }

@@ -89,7 +89,7 @@ struct dli_inspection {
     char holder[256];
     int64_t left_ms; /* -1 no expiry, -2 free */
     int64_t token;   /* the highest reserved; 0 unknown */
-    int64_t now_us;  /* the server's clock */
+    int64_t now_us;  /* the server's clock, of which its tokens are times; 0: they are not */
     int64_t waiters;
 };
 

@@ -17,6 +17,7 @@ import os
 import pathlib
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -38,8 +39,11 @@ def encoded(value: Any) -> str:
 
 
 class Node:
-    def __init__(self, name: str, folder: pathlib.Path, options: tuple[str, ...]) -> None:
-        self.name, self.folder, self.options = name, folder, options
+    token = ""  # of a user, for call
+
+    def __init__(self, name: str, folder: pathlib.Path, options: tuple[str, ...], secured: tuple[str, ...] = ()) -> None:
+        """secured: TLS options; clients then use TLS, and the gateway is not asked."""
+        self.name, self.folder, self.options, self.secured = name, folder, options, secured
         self.host = "127.0.0.1"
         self.port, self.peer = free_port(), free_port()
         self.process: subprocess.Popen[bytes] | None = None
@@ -47,14 +51,14 @@ class Node:
 
     @property
     def url(self) -> str:
-        return f"etcd://{self.host}:{self.port}"
+        return f"etcd{'s' if self.secured else ''}://{self.host}:{self.port}"
 
     def start(self) -> None:
-        client, peer = f"http://{self.host}:{self.port}", f"http://{self.host}:{self.peer}"
+        client, peer = f"http{'s' if self.secured else ''}://{self.host}:{self.port}", f"http://{self.host}:{self.peer}"
         command = ["setpriv", "--pdeathsig", "KILL", PROGRAM, "--name", self.name, "--data-dir", str(self.folder / self.name)]
         command += ["--listen-client-urls", client, "--advertise-client-urls", client]
         command += ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", self.members]
-        command += ["--log-level", "error", *self.options]
+        command += ["--log-level", "error", *self.options, *self.secured]
         with open(self.folder / f"{self.name}.log", "ab") as log:
             self.process = subprocess.Popen(command, env=clean_env(), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
@@ -63,7 +67,8 @@ class Node:
         body = {name: encoded(value) if name in TEXTS else value for name, value in request.items()}
         where = f"http://{self.host}:{self.port}/v3/{path}"
         try:
-            with urllib.request.urlopen(where, json.dumps(body).encode(), 5) as answer:
+            headers = {"Authorization": self.token} if self.token else {}
+            with urllib.request.urlopen(urllib.request.Request(where, json.dumps(body).encode(), headers), timeout=5) as answer:
                 return json.loads(answer.read())
         except urllib.error.HTTPError as error:
             raise RuntimeError(error.read().decode()) from None
@@ -96,12 +101,12 @@ class Node:
 
 
 class Etcd:
-    def __init__(self, *options: Any) -> None:
+    def __init__(self, *options: Any, secured: tuple[str, ...] = ()) -> None:
         count = options[0] if options and isinstance(options[0], int) else 1
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="dlock-", dir=MEMORY if os.access(MEMORY, os.W_OK) else None))
         more = tuple(str(one) for one in options if not isinstance(one, int))
         for attempt in range(5):  # a port may be taken between the check and the start
-            self.nodes = [Node(f"n{number}", self.folder, more) for number in range(count)]
+            self.nodes = [Node(f"n{number}", self.folder, more, secured) for number in range(count)]
             members = ",".join(f"{node.name}=http://{node.host}:{node.peer}" for node in self.nodes)
             for node in self.nodes:
                 node.members = members
@@ -117,14 +122,17 @@ class Etcd:
 
     @property
     def url(self) -> str:
-        return "etcd://" + ",".join(f"{node.host}:{node.port}" for node in self.nodes)
+        return self.nodes[0].url.partition("//")[0] + "//" + ",".join(f"{node.host}:{node.port}" for node in self.nodes)
 
     def is_up(self, seconds: float = 20) -> bool:
         end = time.monotonic() + seconds
         while time.monotonic() < end and all(node.process and node.process.poll() is None for node in self.nodes):
             try:
                 for node in self.nodes:
-                    node.call("kv/range", key="up")
+                    if node.secured:
+                        socket.create_connection((node.host, node.port), 1).close()
+                    else:
+                        node.call("kv/range", key="up")
                 return True
             except (OSError, RuntimeError):
                 time.sleep(0.02)

@@ -86,6 +86,7 @@ struct dli_etcd_lease {
 int dli_etcd_encode_lease_grant(struct dli_buffer *out, int64_t ttl);
 int dli_etcd_encode_lease(struct dli_buffer *out, int64_t id); /* keep alive, revoke, time to live */
 int dli_etcd_decode_lease(const char *bytes, size_t size, struct dli_etcd_lease *lease);
+int dli_etcd_decode_lease_left(const char *bytes, size_t size, int64_t *seconds); /* time to live */
 
 /* ---- watches */
 

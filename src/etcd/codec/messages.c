@@ -37,6 +37,18 @@ int dli_etcd_decode_lease(const char *bytes, size_t size, struct dli_etcd_lease 
     return 0;
 }
 
+int dli_etcd_decode_lease_left(const char *bytes, size_t size, int64_t *seconds)
+{
+    Etcd__LeaseTimeToLiveResponse *response =
+        etcd__lease_time_to_live_response__unpack(NULL, size, (const uint8_t *)bytes);
+
+    if (!response)
+        return -1;
+    *seconds = response->ttl;
+    etcd__lease_time_to_live_response__free_unpacked(response, NULL);
+    return 0;
+}
+
 /* ---- watches */
 
 int dli_etcd_encode_watch(struct dli_buffer *out, int64_t id, struct dli_etcd_bytes key, int64_t revision)

@@ -35,7 +35,7 @@ static dlock_status meaning(int code, const char *text)
     case NOT_FOUND:
         return DLOCK_NOT_FOUND;
     case INVALID_ARGUMENT:
-        return strstr(text, "auth") ? DLOCK_DENIED : DLOCK_SERVER_ERROR;
+        return strstr(text, "auth") || strstr(text, "user name") ? DLOCK_DENIED : DLOCK_SERVER_ERROR;
     case PERMISSION_DENIED:
     case UNAUTHENTICATED:
         return DLOCK_DENIED;
