@@ -74,7 +74,8 @@ static void read_rules(struct dli_mutex_rules *rules, struct dli_client *core, c
     rules->permits = kind->slots;
     rules->lives = kind->lasting ? number[DLI_OPT_LEASE_MS] * DLI_MS : 0;
     rules->separate = !kind->pass || !dli_store_can(core->store, DLI_CAN_PASS);
-    rules->no_line = (kind->per_owner && !kind->own_channel) || !dli_store_can(core->store, DLI_CAN_LINE);
+    rules->no_line = !dli_store_can(core->store, DLI_CAN_LINE) ||
+                     (kind->per_owner && !kind->own_channel && !dli_store_can(core->store, DLI_CAN_WAKE));
     rules->momentary = kind->momentary;
     rules->passes = kind->queued;
     rules->doubtful = dli_options_replicas(&core->options) != 0;

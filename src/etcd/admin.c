@@ -20,6 +20,12 @@ static struct dli_multi_row *row_of(const struct dli_job *job, int i)
     return &job->request.multi.row[i];
 }
 
+/* Its members are mutexes. */
+static struct dli_etcd_bytes key_of(const struct dli_multi_row *row, char room[DLI_ETCD_KEY_MAX])
+{
+    return dli_etcd_key(dli_kind_find(DLOCK_KIND_MUTEX), row->place, row->owner, room);
+}
+
 static void all_granted(struct dli_job *job, int i, int64_t created)
 {
     struct dli_multi_row *row = row_of(job, i);
@@ -38,8 +44,7 @@ static int taken(struct dli_job *job, const struct dli_etcd_reply *reply)
 
     for (int i = 0; i < job->request.multi.count; i++) {
         const struct dli_etcd_result *first = &reply->result[i];
-        int own = first->keys > 0 &&
-                  dli_etcd_same(first->found[0].key, dli_etcd_key(row_of(job, i)->place, row_of(job, i)->owner, key));
+        int own = first->keys > 0 && dli_etcd_same(first->found[0].key, key_of(row_of(job, i), key));
 
         all &= own;
         if (first->keys > 0 && !own && which < 0)
@@ -56,7 +61,7 @@ static void tried_all(struct dli_job *job)
     struct dli_etcd_reply reply;
     int which = -1;
 
-    if (dli_etcd_read(job, &reply))
+    if (dli_etcd_read(job, job->request.multi.count, &reply))
         return;
     if (reply.succeeded)
         for (int i = 0; i < request->multi.count; i++)
@@ -108,7 +113,7 @@ static void try_all(struct dli_job *job)
 
         dli_etcd_test(&txn, DLI_ETCD_CREATED, prefix, 0);
         txn.test[txn.tests - 1].end = end;
-        dli_etcd_then(&txn, DLI_ETCD_PUT, dli_etcd_key(row->place, row->owner, names.own[i]))->lease = session->id;
+        dli_etcd_then(&txn, DLI_ETCD_PUT, key_of(row, names.own[i]))->lease = session->id;
         dli_etcd_otherwise(&txn, DLI_ETCD_RANGE, prefix)->end = end;
     }
     dli_etcd_call_txn(job, &txn, tried_all);
@@ -134,9 +139,9 @@ static void forced(struct dli_job *job)
 {
     struct dli_etcd_reply reply;
 
-    if (dli_etcd_read(job, &reply))
+    if (dli_etcd_read(job, 0, &reply))
         return;
-    job->request.status = reply.succeeded && reply.result[0].count > 0 ? DLOCK_OK : DLOCK_NOT_HELD;
+    job->request.status = reply.succeeded && reply.results > 0 && reply.result[0].count > 0 ? DLOCK_OK : DLOCK_NOT_HELD;
     dli_etcd_reply_free(&reply);
     dli_etcd_finish(job);
 }
@@ -147,9 +152,9 @@ static void holder_found(struct dli_job *job)
     struct dli_etcd_reply reply;
     int found;
 
-    if (dli_etcd_read(job, &reply))
+    if (dli_etcd_read(job, 2, &reply))
         return;
-    found = reply.results > 0 && reply.result[0].keys > 0;
+    found = reply.result[0].keys > 0;
     if (found) {
         const struct dli_etcd_found *first = &reply.result[0].found[0];
 
@@ -210,21 +215,35 @@ static void read_lease(struct dli_job *job, int64_t id)
         dli_etcd_call(job, &method, lease_read);
 }
 
+/* The owner in a key, without what says read or write. */
+static struct dli_etcd_bytes owner_of(const struct dli_job *job, struct dli_etcd_bytes key)
+{
+    static const char *const sides[] = {"read-", "write-"};
+    size_t prefix = dli_etcd_prefix(job->request.place).size;
+    struct dli_etcd_bytes owner = dli_etcd_text(key.bytes + prefix, key.size - prefix);
+
+    for (size_t i = 0; i < 2 && job->request.kind->family == DLOCK_KIND_WRITE; i++)
+        if (owner.size > strlen(sides[i]) && memcmp(owner.bytes, sides[i], strlen(sides[i])) == 0)
+            return dli_etcd_text(owner.bytes + strlen(sides[i]), owner.size - strlen(sides[i]));
+    return owner;
+}
+
 static void inspected(struct dli_job *job)
 {
     struct dli_inspection *inspection = &job->request.inspection;
-    size_t prefix = dli_etcd_prefix(job->request.place).size;
     struct dli_etcd_reply reply;
     int64_t lease = 0;
 
-    if (dli_etcd_read(job, &reply))
+    if (dli_etcd_read(job, 2, &reply))
         return;
     memset(inspection, 0, sizeof *inspection);
     inspection->left_ms = -2;
-    if (reply.results == 2 && reply.result[0].keys > 0) {
+    if (reply.result[0].keys > 0) {
         const struct dli_etcd_found *first = &reply.result[0].found[0];
 
-        dli_escape(inspection->holder, sizeof inspection->holder, first->key.bytes + prefix, first->key.size - prefix);
+        struct dli_etcd_bytes owner = owner_of(job, first->key);
+
+        dli_escape(inspection->holder, sizeof inspection->holder, owner.bytes, owner.size);
         inspection->left_ms = -1;
         inspection->token = first->created * DLI_ETCD_TURNS;
         inspection->waiters = reply.result[1].count - 1;

@@ -2,9 +2,9 @@
  * exchange.c: acquire, wait in line, release. Belongs to lane 0's thread.
  *
  * A number that may wait stands in line: its key is put, whoever has the lock. A number that may not wait puts its key only
- * when there is no other one. A key that exists already is the same acquisition: its create revision is its place and its
- * token. It has the lock when a read that was sent after the others went shows it first, with the lease of a session that
- * lives; the hold then counts from the session's last answered keep-alive.
+ * when there is no key that it would wait for. A key that exists already is the same acquisition: its create revision is its
+ * place and its token. It has the lock when a read shows it, with the lease of a session that lives, and no key before it that
+ * it waits for; the hold then counts from the session's last answered keep-alive.
  */
 #include <stdio.h>
 #include <string.h>
@@ -16,9 +16,9 @@ enum { MARKS = DLI_ETCD_STEPS - 1 };
 static void put(struct dli_job *job);
 static void look(struct dli_job *job);
 
-static const char *want_of(const struct dli_job *job)
+static struct dli_etcd_bytes own_key(const struct dli_job *job, char room[DLI_ETCD_KEY_MAX])
 {
-    return job->request.exchange.want;
+    return dli_etcd_key(job->request.kind, job->request.place, job->request.exchange.want, room);
 }
 
 static int stands(const struct dli_job *job)
@@ -86,41 +86,39 @@ static void clean(struct dli_job *job)
     struct dli_etcd_txn txn = {0};
     char key[DLI_ETCD_KEY_MAX];
 
-    dli_etcd_then(&txn, DLI_ETCD_DELETE, dli_etcd_key(job->request.place, want_of(job), key));
+    dli_etcd_then(&txn, DLI_ETCD_DELETE, own_key(job, key));
     dli_etcd_call_txn(job, &txn, cleaned);
 }
 
-/* Its own key stands at own, and first is the first in line. Returns 0 when neither decides the matter. */
-static int decide(struct dli_job *job, const struct dli_etcd_result *own, const struct dli_etcd_result *first)
+/* Whether its own key has the lease of a session that lives. 0: it is being cleaned. */
+static int lives(struct dli_job *job, const struct dli_etcd_found *own)
 {
-    if (own->found[0].lease != job->session->id || job->session->over) {
-        clean(job);
+    if (own->lease == job->session->id && !job->session->over)
         return 1;
-    }
-    job->created = own->found[0].created;
-    if (first->keys == 0 || !dli_etcd_same(first->found[0].key, own->found[0].key))
-        return 0;
-    granted(job);
-    return 1;
+    clean(job);
+    return 0;
 }
 
 /* ---- look: the key is known to be there */
 
 static void looked_at(struct dli_job *job, const struct dli_etcd_reply *reply)
 {
-    const struct dli_etcd_result *own = &reply->result[0], *before = &reply->result[2];
+    const struct dli_etcd_result *own = &reply->result[0], *before = &reply->result[1];
     int64_t created = job->created;
 
     if (own->keys == 0) { /* it vanished: stand in line anew */
         dli_etcd_forget(job->lane->etcd, job->request.exchange.wish.want);
         again(job, put);
-    } else if (!decide(job, own, &reply->result[1])) {
-        if (job->created != created || before->keys == 0) {
+    } else if (lives(job, &own->found[0])) {
+        job->created = own->found[0].created;
+        if (job->created != created) {
             again(job, look);
-            return;
+        } else if (before->keys == 0) {
+            granted(job);
+        } else {
+            dli_etcd_wait(job, own->found[0].key, before->found[0].key, reply->revision);
+            not_granted(job);
         }
-        dli_etcd_wait(job, own->found[0].key, before->found[0].key, reply->revision);
-        not_granted(job);
     }
 }
 
@@ -128,31 +126,24 @@ static void look_answered(struct dli_job *job)
 {
     struct dli_etcd_reply reply;
 
-    if (dli_etcd_read(job, &reply))
+    if (dli_etcd_read(job, 2, &reply))
         return;
-    if (reply.results == 3) {
-        looked_at(job, &reply);
-        dli_etcd_reply_free(&reply);
-        return;
-    }
+    looked_at(job, &reply);
     dli_etcd_reply_free(&reply);
-    dli_etcd_fail(job, DLOCK_PROTOCOL_ERROR, "The server sent what is no answer of etcd.");
 }
 
-/* Only reads: its own key, the first one, and the one before its own. */
+/* Only reads: its own key, and the last one before it that it waits for. */
 static void look(struct dli_job *job)
 {
-    const struct dli_place *place = job->request.place;
-    struct dli_etcd_bytes prefix = dli_etcd_prefix(place), end;
-    char key[DLI_ETCD_KEY_MAX], end_key[DLI_ETCD_KEY_MAX];
+    struct dli_etcd_rivals rivals;
+    char key[DLI_ETCD_KEY_MAX];
     struct dli_etcd_txn txn = {0};
     struct dli_etcd_step *before;
 
-    end = dli_etcd_prefix_end(place, end_key);
-    dli_etcd_then(&txn, DLI_ETCD_RANGE, dli_etcd_key(place, want_of(job), key));
-    dli_etcd_then(&txn, DLI_ETCD_RANGE, prefix)->end = end;
-    before = dli_etcd_then(&txn, DLI_ETCD_RANGE, prefix);
-    before->end = end;
+    dli_etcd_rivals(job->request.kind, job->request.place, &rivals);
+    dli_etcd_then(&txn, DLI_ETCD_RANGE, own_key(job, key));
+    before = dli_etcd_then(&txn, DLI_ETCD_RANGE, rivals.key);
+    before->end = rivals.end;
     before->before = job->created;
     before->last = 1;
     dli_etcd_call_txn(job, &txn, look_answered);
@@ -162,35 +153,35 @@ static void look(struct dli_job *job)
 
 static void was_there(struct dli_job *job, const struct dli_etcd_reply *reply)
 {
-    const struct dli_etcd_result *own = &reply->result[0], *mark = &reply->result[1], *first = &reply->result[2];
+    const struct dli_etcd_result *own = &reply->result[0], *mark = &reply->result[1], *rival = &reply->result[2];
     int64_t known = job->session->mark;
 
     job->session->mark = mark->keys ? mark->found[0].modified : 0;
-    if (own->keys > 0 && decide(job, own, first))
-        return;
-    if (own->keys > 0 && stands(job))
+    if (own->keys > 0 && lives(job, &own->found[0])) {
+        job->created = own->found[0].created;
         look(job);
-    else if (own->keys > 0 || (first->keys > 0 && known == job->session->mark && !stands(job)))
+    } else if (own->keys == 0 && rival->keys > 0 && known == job->session->mark && !stands(job)) {
         not_granted(job);
-    else
+    } else if (own->keys == 0) {
         again(job, put);
+    }
 }
 
+/* last: the last two keys, its own one among them if it is a rival of itself. */
 static void was_put(struct dli_job *job, const struct dli_etcd_reply *reply)
 {
-    const struct dli_etcd_result *first = &reply->result[1], *last = &reply->result[2];
+    const struct dli_etcd_result *last = &reply->result[1];
     char room[DLI_ETCD_KEY_MAX];
-    struct dli_etcd_bytes own = dli_etcd_key(job->request.place, want_of(job), room);
+    struct dli_etcd_bytes own = own_key(job, room);
+    int at = last->keys > 0 && dli_etcd_same(last->found[0].key, own);
 
     job->created = reply->revision;
     if (job->session->over) {
         again(job, put);
-    } else if (first->keys > 0 && dli_etcd_same(first->found[0].key, own)) {
+    } else if (last->keys <= at) {
         granted(job);
-    } else if (last->keys < 2) {
-        again(job, look);
     } else {
-        dli_etcd_wait(job, own, last->found[1].key, reply->revision);
+        dli_etcd_wait(job, own, last->found[at].key, reply->revision);
         not_granted(job);
     }
 }
@@ -199,11 +190,9 @@ static void put_answered(struct dli_job *job)
 {
     struct dli_etcd_reply reply;
 
-    if (dli_etcd_read(job, &reply))
+    if (dli_etcd_read(job, 2, &reply))
         return;
-    if (reply.results != 3)
-        dli_etcd_fail(job, DLOCK_PROTOCOL_ERROR, "The server sent what is no answer of etcd.");
-    else if (reply.succeeded)
+    if (reply.succeeded)
         was_put(job, &reply);
     else
         was_there(job, &reply);
@@ -212,26 +201,27 @@ static void put_answered(struct dli_job *job)
 
 static void put_now(struct dli_job *job)
 {
-    const struct dli_place *place = job->request.place;
-    char key[DLI_ETCD_KEY_MAX], end_key[DLI_ETCD_KEY_MAX], mark_key[DLI_ETCD_MARK_MAX];
-    struct dli_etcd_bytes own = dli_etcd_key(place, want_of(job), key), prefix = dli_etcd_prefix(place),
-                          end = dli_etcd_prefix_end(place, end_key), mark = dli_etcd_mark(job->session, mark_key);
+    char key[DLI_ETCD_KEY_MAX], mark_key[DLI_ETCD_MARK_MAX];
+    struct dli_etcd_bytes own = own_key(job, key), mark = dli_etcd_mark(job->session, mark_key);
+    struct dli_etcd_rivals rivals;
     struct dli_etcd_txn txn = {0};
     struct dli_etcd_step *last;
 
-    dli_etcd_test(&txn, DLI_ETCD_CREATED, stands(job) ? own : prefix, 0);
-    if (!stands(job))
-        txn.test[0].end = end;
+    dli_etcd_rivals(job->request.kind, job->request.place, &rivals);
+    dli_etcd_test(&txn, DLI_ETCD_CREATED, own, 0);
     dli_etcd_test(&txn, DLI_ETCD_MODIFIED, mark, job->session->mark);
+    if (!stands(job)) {
+        dli_etcd_test(&txn, DLI_ETCD_CREATED, rivals.key, 0);
+        txn.test[2].end = rivals.end;
+    }
     dli_etcd_then(&txn, DLI_ETCD_PUT, own)->lease = job->session->id;
-    dli_etcd_then(&txn, DLI_ETCD_RANGE, prefix)->end = end;
-    last = dli_etcd_then(&txn, DLI_ETCD_RANGE, prefix);
-    last->end = end;
+    last = dli_etcd_then(&txn, DLI_ETCD_RANGE, rivals.key);
+    last->end = rivals.end;
     last->limit = 2;
     last->last = 1;
     dli_etcd_otherwise(&txn, DLI_ETCD_RANGE, own);
     dli_etcd_otherwise(&txn, DLI_ETCD_RANGE, mark);
-    dli_etcd_otherwise(&txn, DLI_ETCD_RANGE, prefix)->end = end;
+    dli_etcd_otherwise(&txn, DLI_ETCD_RANGE, rivals.key)->end = rivals.end;
     dli_etcd_call_txn(job, &txn, put_answered);
 }
 
@@ -261,9 +251,9 @@ static void dropped(struct dli_job *job)
 {
     struct dli_etcd_reply reply;
 
-    if (dli_etcd_read(job, &reply))
+    if (dli_etcd_read(job, 1, &reply))
         return;
-    job->request.exchange.answer.released = reply.results > 0 && reply.result[0].count > 0;
+    job->request.exchange.answer.released = reply.result[0].count > 0;
     if (job->request.exchange.wish.doubt)
         for (struct dli_link *link = job->lane->etcd->sessions.next; link != &job->lane->etcd->sessions;
              link = link->next)
@@ -284,7 +274,8 @@ static void drop(struct dli_job *job)
     int count = 0;
 
     dli_etcd_forget(etcd, job->request.exchange.wish.drop);
-    dli_etcd_then(&txn, DLI_ETCD_DELETE, dli_etcd_key(job->request.place, job->request.exchange.drop, key));
+    dli_etcd_then(&txn, DLI_ETCD_DELETE,
+                  dli_etcd_key(job->request.kind, job->request.place, job->request.exchange.drop, key));
     for (struct dli_link *link = etcd->sessions.next; link != &etcd->sessions && job->request.exchange.wish.doubt;
          link = link->next) {
         const struct dli_etcd_session *session = DLI_OBJECT(link, struct dli_etcd_session, link);
@@ -298,7 +289,9 @@ static void drop(struct dli_job *job)
 void dli_etcd_exchange(struct dli_job *job)
 {
     memset(&job->request.exchange.answer, 0, sizeof job->request.exchange.answer);
-    if (job->request.exchange.wish.want)
+    if (job->request.exchange.under[0])
+        dli_etcd_fail(job, DLOCK_UNSUPPORTED, "on etcd a writer cannot read under its own write lock");
+    else if (job->request.exchange.wish.want)
         acquire(job);
     else
         drop(job);

@@ -2,7 +2,8 @@
  * inner.h: the store on etcd, shared by its files.
  *
  * A lock's keys are <name>/<owner id>, each with the lease of its session. The key with the lowest create revision has the
- * lock; the others stand in line behind it. So Go's clientv3/concurrency and others with this layout take part. An owner
+ * lock; the others stand in line behind it. So Go's clientv3/concurrency and others with this layout take part. Those of a
+ * read-write lock are <name>/read-<owner id> and <name>/write-<owner id>; a reader only waits for the writers before it. An owner
  * id is one acquisition and is never used again, so a late copy of a release can delete nothing else. A late copy of an
  * acquisition is made harmless by its session's mark, see session.c.
  *
@@ -25,7 +26,7 @@
 #include "sys/sys.h"
 
 enum { DLI_ETCD_LANES = 16, DLI_ETCD_TURNS = 128, DLI_ETCD_TRIES = 4, DLI_ETCD_WORDS = 64 };
-enum { DLI_ETCD_KEY_MAX = 1024 + 1 + DLI_OWNER_MAX, DLI_ETCD_MARK_MAX = 48, DLI_ETCD_SECOND = 1000000 };
+enum { DLI_ETCD_KEY_MAX = 1024 + 16 + DLI_OWNER_MAX, DLI_ETCD_MARK_MAX = 48, DLI_ETCD_SECOND = 1000000 };
 
 /* Where one lock is kept: below its name. */
 struct dli_place {
@@ -178,8 +179,8 @@ void dli_etcd_call(struct dli_job *job, const struct dli_grpc_method *method, vo
 extern const struct dli_grpc_method dli_etcd_txn_method;
 void dli_etcd_job_ended(struct dli_grpc_call *call);
 
-/* Decode the answer of a transaction. 0; -1: the job has failed and is over. */
-int dli_etcd_read(struct dli_job *job, struct dli_etcd_reply *reply);
+/* Decode the answer of a transaction, with so many results at least. 0; -1: the job has failed and is over. */
+int dli_etcd_read(struct dli_job *job, int results, struct dli_etcd_reply *reply);
 
 /* ---- keys.c */
 
@@ -190,7 +191,16 @@ void dli_etcd_place_free(struct dli_place *place);
 /* The range of all keys of a lock; end is written to out. */
 struct dli_etcd_bytes dli_etcd_prefix(const struct dli_place *place);
 struct dli_etcd_bytes dli_etcd_prefix_end(const struct dli_place *place, char out[DLI_ETCD_KEY_MAX]);
-struct dli_etcd_bytes dli_etcd_key(const struct dli_place *place, const char *owner, char out[DLI_ETCD_KEY_MAX]);
+struct dli_etcd_bytes dli_etcd_key(const struct dli_kind *kind, const struct dli_place *place, const char *owner,
+                                   char out[DLI_ETCD_KEY_MAX]);
+
+/* The range of the keys that a hold of this kind waits for, if they are before its own: a reader waits for writers only. */
+struct dli_etcd_rivals {
+    struct dli_etcd_bytes key, end;
+    char room[DLI_ETCD_KEY_MAX], end_room[DLI_ETCD_KEY_MAX];
+};
+
+void dli_etcd_rivals(const struct dli_kind *kind, const struct dli_place *place, struct dli_etcd_rivals *rivals);
 
 /* The grant number of an owner id. */
 int64_t dli_etcd_number(const char *owner);

@@ -138,13 +138,16 @@ void dli_etcd_call_txn(struct dli_job *job, const struct dli_etcd_txn *txn, void
         dli_etcd_call(job, &dli_etcd_txn_method, answered);
 }
 
-int dli_etcd_read(struct dli_job *job, struct dli_etcd_reply *reply)
+int dli_etcd_read(struct dli_job *job, int results, struct dli_etcd_reply *reply)
 {
     size_t size;
     const char *bytes = dli_grpc_answer(&job->call, &size);
 
-    if (bytes && dli_etcd_decode_txn(bytes, size, reply) == 0)
-        return 0;
+    if (bytes && dli_etcd_decode_txn(bytes, size, reply) == 0) {
+        if (reply->results >= results)
+            return 0;
+        dli_etcd_reply_free(reply);
+    }
     dli_etcd_fail(job, DLOCK_PROTOCOL_ERROR, "The server sent what is no answer of etcd.");
     return -1;
 }

@@ -41,13 +41,35 @@ struct dli_etcd_bytes dli_etcd_prefix_end(const struct dli_place *place, char ou
     return dli_etcd_text(out, (size_t)place->size + 1);
 }
 
-struct dli_etcd_bytes dli_etcd_key(const struct dli_place *place, const char *owner, char out[DLI_ETCD_KEY_MAX])
+/* What stands before the owner in a key. */
+static const char *side_of(const struct dli_kind *kind)
 {
-    size_t size = (size_t)place->size + 1, more = strlen(owner);
+    return kind->id == DLOCK_KIND_READ ? "read-" : kind->id == DLOCK_KIND_WRITE ? "write-" : "";
+}
+
+static size_t write_key(char out[DLI_ETCD_KEY_MAX], const struct dli_place *place, const char *side, const char *owner)
+{
+    size_t size = (size_t)place->size + 1;
 
     memcpy(out, place->name, size);
-    memcpy(out + size, owner, more);
-    return dli_etcd_text(out, size + more);
+    return size + (size_t)snprintf(out + size, DLI_ETCD_KEY_MAX - size, "%s%s", side, owner);
+}
+
+struct dli_etcd_bytes dli_etcd_key(const struct dli_kind *kind, const struct dli_place *place, const char *owner,
+                                   char out[DLI_ETCD_KEY_MAX])
+{
+    return dli_etcd_text(out, write_key(out, place, side_of(kind), owner));
+}
+
+void dli_etcd_rivals(const struct dli_kind *kind, const struct dli_place *place, struct dli_etcd_rivals *rivals)
+{
+    if (kind->id == DLOCK_KIND_READ) {
+        rivals->key = dli_etcd_text(rivals->room, write_key(rivals->room, place, "write-", ""));
+        rivals->end = dli_etcd_text(rivals->end_room, write_key(rivals->end_room, place, "write.", ""));
+    } else {
+        rivals->key = dli_etcd_prefix(place);
+        rivals->end = dli_etcd_prefix_end(place, rivals->end_room);
+    }
 }
 
 int64_t dli_etcd_number(const char *owner)

@@ -35,7 +35,7 @@ static void moved(struct dli_job *job)
 {
     struct dli_etcd_reply reply;
 
-    if (dli_etcd_read(job, &reply))
+    if (dli_etcd_read(job, 0, &reply))
         return;
     if (reply.succeeded)
         dli_etcd_hold(job->lane->etcd, dli_etcd_number(row_of(job)->owner), reply.revision);
@@ -51,7 +51,7 @@ static void move(struct dli_job *job)
     char key[DLI_ETCD_KEY_MAX];
     struct dli_etcd_step *step;
 
-    dli_etcd_test(&txn, DLI_ETCD_CREATED, dli_etcd_key(row->place, row->owner, key), 0);
+    dli_etcd_test(&txn, DLI_ETCD_CREATED, dli_etcd_key(row->kind, row->place, row->owner, key), 0);
     txn.test[0].differs = 1;
     step = dli_etcd_then(&txn, DLI_ETCD_PUT, txn.test[0].key);
     step->lease = job->session->id;

@@ -132,7 +132,7 @@ struct dli_etcd_waiter *dli_etcd_watch_hold(struct dli_etcd *etcd, const struct 
         waiter->held = 1;
     }
     if (!waiter->watch[1].id && !waiter->gone)
-        begin(etcd, &waiter->watch[1], dli_etcd_key(row->place, row->owner, key), waiter->from);
+        begin(etcd, &waiter->watch[1], dli_etcd_key(row->kind, row->place, row->owner, key), waiter->from);
     return waiter;
 }
 

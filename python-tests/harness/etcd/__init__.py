@@ -80,6 +80,8 @@ class Node:
     def pause(self) -> None:
         saw(1)
         self.signal(signal.SIGSTOP)
+        while b"State:\tT" not in pathlib.Path(f"/proc/{self.process.pid}/status").read_bytes():  # type: ignore[union-attr]
+            time.sleep(0.001)
 
     def resume(self) -> None:
         self.signal(signal.SIGCONT)
