@@ -2,11 +2,14 @@
 from __future__ import annotations
 
 import pathlib
+import subprocess
+import sys
 from typing import Any, Callable
 
 import pytest
 
 from harness.agent import Agent
+from harness.build import ROOT, clean_env
 from harness.etcd import Etcd, encoded
 from harness.tls import Authority, Pair
 from harness.waiting import until
@@ -217,3 +220,33 @@ def test_several_locks_are_one_transaction(etcd: Etcd, new_agent: Make) -> None:
     assert etcd.revision() == before + 1 and len(etcd.keys("job")) == 4
     both.release(1).ok
     until(lambda: etcd.keys("job") == [])
+
+
+# ---- a build without etcd
+
+
+@pytest.mark.full
+@pytest.mark.house
+def test_a_build_without_etcd(tmp_path: pathlib.Path) -> None:
+    """It says so by the name of the build option, needs no library of etcd's, and does the rest."""
+    for command in (["meson", "setup", tmp_path, ROOT, "-Detcd=disabled", "-Dtests=false", "-Ddemo=false", "-Dwerror=true"],
+                    ["ninja", "-C", tmp_path, "libdlock.so.1"]):  # fmt: skip
+        done = subprocess.run([*map(str, command)], env=clean_env(), capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+    needed = subprocess.run(["readelf", "-d", tmp_path / "libdlock.so.1"], capture_output=True, text=True, check=True).stdout
+    assert "hiredis" in needed and "nghttp2" not in needed and "protobuf" not in needed
+    text = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import ctypes, os, dlock
+library = ctypes.CDLL(os.environ["DLOCK_LIBRARY"])
+assert not library.dlock_supports(b"etcd") and library.dlock_supports(b"mutex")
+dlock.Client("redis://127.0.0.1:1").close()
+try:
+    dlock.Client("etcd://127.0.0.1:1")
+except dlock.Unsupported as error:
+    print(error)
+"""
+    environment = clean_env(DLOCK_LIBRARY=str(tmp_path / "libdlock.so.1"))
+    done = subprocess.run([sys.executable, "-c", text, ROOT / "bindings/python"], env=environment, capture_output=True, text=True)
+    assert done.stderr == "" and "build option etcd" in done.stdout
