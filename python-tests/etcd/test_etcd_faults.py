@@ -108,6 +108,31 @@ def test_l02_a_late_put_does_nothing(new_etcd: Make, new_agent: Make, rounds: in
     tell(done=rounds, fired=rounds)
 
 
+@pytest.mark.parametrize("given_up", [True, False], ids=["given up", "repeated and released"])
+def test_l02_a_put_that_arrives_late_finds_another_mark(etcd: Etcd, new_proxy: Make, agent: Agent, given_up: bool) -> None:
+    """The put waits in the network until its number is over: when it arrives, no key appears."""
+    proxy = new_proxy(etcd.nodes[0])
+    client = agent.open(url(proxy), lease_ms=30000, command_timeout_ms=300)
+    warm = client.lock("warm")
+    warm.acquire(1, 0).ok
+    gate = proxy.up.pause_at("late/")
+    late = client.lock("late")
+    if given_up:
+        assert late.acquire(1, 200).status in ("TIMED_OUT", "UNREACHABLE")
+    else:
+        late.acquire(1, 5000).ok
+        late.release(1).ok
+    gate.wait()
+    until(lambda: etcd.keys("dlock_mark/"))  # the undo has been answered
+    assert etcd.keys("late/") == []
+    links = len(proxy.links)
+    gate.open()
+    until(lambda: len(proxy.links) < links)
+    assert etcd.keys("late/") == [] and warm.state(1) == "HELD"
+    client.lock("late").acquire(2, 0).ok
+    assert len(etcd.keys("late/")) == 1
+
+
 # ---- holders
 
 
@@ -126,6 +151,21 @@ def test_l03_a_stopped_holder_is_told(etcd: Etcd, new_agent: Make) -> None:
     assert lock.release(1).status == "LOST"
     assert other.state(1) == "HELD"
     other.release(1).ok
+
+
+def test_l03_a_holder_that_is_cut_off_is_told_first(etcd: Etcd, new_proxy: Make, new_agent: Make) -> None:
+    """Nothing goes through between holder and server: the holder is told before another one has the lock, by its own clock."""
+    proxy = new_proxy(etcd.nodes[0])
+    client, other = new_agent().open(url(proxy), lease_ms=2000), new_agent().open(etcd)
+    token = client.lock("job").acquire(1, 0).ok.token
+    waiting = other.lock("job").start("acquire", 1, -1)
+    until(lambda: len(etcd.keys("job/")) == 2)
+    proxy.strand()
+    proxy.refuse()
+    event = lost(client)
+    told = now()
+    assert event.token == token and event.cause == "EXPIRED"
+    assert waiting.answer().ok.done > told
 
 
 def test_l04_an_operator_deletes_the_key(etcd: Etcd, agent: Agent) -> None:
