@@ -92,10 +92,12 @@ def test_a_writer_does_not_read(etcd: Etcd, agent: Agent) -> None:
 
 def test_a_hand_over_in_memory(etcd: Etcd, agent: Agent) -> None:
     """The next owner of the process gets the lock without a write, with a higher token below the next revision's."""
-    lock = agent.open(etcd, handover_ms=1000).lock("job")
+    client = agent.open(etcd, handover_ms=1000)
+    lock, waits = client.lock("job"), []
     first = lock.acquire(1, 0).ok.token
-    waits = [lock.start("acquire", owner, -1, thread=owner) for owner in (2, 3)]
-    until(lambda: lock.inspect().ok.event and agent("live").status == "OK" and not waits[0].ready())
+    for owner in (2, 3):
+        waits.append(lock.start("acquire", owner, -1, thread=owner))
+        until(lambda: client.counters()["waiting"] == len(waits))
     revision = etcd.revision()
     lock.release(1).ok
     second = waits[0].answer().ok.token
@@ -104,3 +106,22 @@ def test_a_hand_over_in_memory(etcd: Etcd, agent: Agent) -> None:
     assert second < waits[1].answer().ok.token < first + 128
     lock.release(3).ok
     assert lock.acquire(1, 0).ok.token >= first + 128
+
+
+@pytest.mark.parametrize("kind", ["mutex", "fair", "write"])
+def test_a_waiter_in_the_middle_leaves(etcd: Etcd, new_agent: Make, kind: str) -> None:
+    """Who stood behind it wakes up, sees the holder, and goes on waiting."""
+    holder, middle, last = (new_agent().open(etcd, safety_ms=60000) for _ in range(3))
+    locks = [client.lock("job", kind=kind) for client in (holder, middle, last)]
+    locks[0].acquire(1, 0).ok
+    leaves = locks[1].start("acquire", 1, -1, thread=1)
+    until(lambda: len(etcd.keys("job/")) == 2)
+    stays = locks[2].start("acquire", 1, -1, thread=1)
+    until(lambda: len(etcd.keys("job/")) == 3)
+    locks[1].cancel(1).ok
+    assert leaves.answer().status == "CANCELLED"
+    until(lambda: len(etcd.keys("job/")) == 2)
+    for _ in range(3):
+        assert locks[1].acquire(2, 0).status == "BUSY" and not stays.ready()
+    locks[0].release(1).ok
+    stays.answer().ok

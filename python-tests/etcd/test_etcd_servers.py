@@ -186,7 +186,7 @@ def test_tls(new_etcd: Make, agent: Agent, papers: tuple[Authority, Pair, Pair],
 def test_tls_that_fails(new_etcd: Make, agent: Agent, papers: tuple[Authority, Pair, Pair], tmp_path: pathlib.Path) -> None:
     etcd = new_etcd(secured=secured(papers, False))
     other = Authority(tmp_path)
-    answer = agent.open(etcd, tls_ca_file=other.file).lock("job").acquire(1, 0)
+    answer = agent.open(etcd, tls_ca_file=other.file).lock("job").acquire(1, 5000)
     assert answer.status == "TLS_FAILED" and "tls_ca_file" in answer.message, answer
     answer = agent.open(etcd.url.replace("etcds", "etcd")).lock("job").acquire(1, 500)
     assert answer.status in ("UNREACHABLE", "PROTOCOL_ERROR", "TIMED_OUT"), answer
