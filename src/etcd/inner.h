@@ -69,23 +69,25 @@ struct dli_job {
     void (*resumed)(struct dli_job *job);  /* what it was parked for has come */
 };
 
-/* A growing table of links by number; all zero: empty. */
+/* Things by number. A node is the first member of its thing; number 0: it is in no table. */
+struct dli_etcd_node {
+    int64_t number;
+};
+
 struct dli_etcd_table {
-    struct dli_link *bucket;
-    size_t size, count;
+    void *root; /* of a tsearch tree */
 };
 
 /* A grant number in line or held, and the watches of the key before its own and of its own key. */
 struct dli_etcd_waiter {
-    struct dli_link by_number;
-    int64_t number, created;
+    struct dli_etcd_node node; /* its number */
+    int64_t created;
     int64_t from; /* the revision from which its own key is watched */
     int8_t held;
     int8_t gone;   /* held: its key was deleted */
     int8_t unsure; /* held: its key may have been deleted */
     struct dli_etcd_watch {
-        struct dli_link by_id;
-        int64_t id; /* 0: none */
+        struct dli_etcd_node node; /* its id; 0: there is none */
         struct dli_etcd_waiter *waiter;
     } watch[2];
     int32_t family;
@@ -264,13 +266,16 @@ int64_t dli_etcd_sessions_alarm(const struct dli_etcd *etcd);
 /* ---- table.c */
 
 /* NULL: there is none. */
-struct dli_link *dli_etcd_find(const struct dli_etcd_table *table, int64_t number);
+struct dli_etcd_node *dli_etcd_find(const struct dli_etcd_table *table, int64_t number);
 
-/* 0, or -1 without memory. The link is the number's from now on. */
-int dli_etcd_enlist(struct dli_etcd_table *table, struct dli_link *link, int64_t number);
-void dli_etcd_delist(struct dli_etcd_table *table, struct dli_link *link);
-struct dli_link *dli_etcd_any(const struct dli_etcd_table *table); /* NULL: it is empty */
-void dli_etcd_table_free(struct dli_etcd_table *table);
+/* 0, or -1 without memory. The number is the node's from now on. */
+int dli_etcd_enlist(struct dli_etcd_table *table, struct dli_etcd_node *node, int64_t number);
+void dli_etcd_delist(struct dli_etcd_table *table, struct dli_etcd_node *node);
+struct dli_etcd_node *dli_etcd_any(const struct dli_etcd_table *table); /* NULL: it is empty */
+
+/* Call each for all nodes. It changes nothing in the table. */
+void dli_etcd_each(const struct dli_etcd_table *table, void (*each)(void *owner, struct dli_etcd_node *node),
+                   void *owner);
 
 /* ---- watch.c */
 

@@ -21,16 +21,16 @@ static const struct dli_grpc_method watch_method = {
 
 struct dli_etcd_waiter *dli_etcd_waiter(struct dli_etcd *etcd, int64_t number)
 {
-    struct dli_link *link = dli_etcd_find(&etcd->waiters, number);
+    struct dli_etcd_node *node = dli_etcd_find(&etcd->waiters, number);
 
-    return link ? DLI_OBJECT(link, struct dli_etcd_waiter, by_number) : NULL;
+    return node ? DLI_OBJECT(node, struct dli_etcd_waiter, node) : NULL;
 }
 
 static struct dli_etcd_watch *watch_of(struct dli_etcd *etcd, int64_t id)
 {
-    struct dli_link *link = dli_etcd_find(&etcd->watched, id);
+    struct dli_etcd_node *node = dli_etcd_find(&etcd->watched, id);
 
-    return link ? DLI_OBJECT(link, struct dli_etcd_watch, by_id) : NULL;
+    return node ? DLI_OBJECT(node, struct dli_etcd_watch, node) : NULL;
 }
 
 /* ---- one watch */
@@ -49,10 +49,10 @@ static void send(struct dli_etcd *etcd)
 
 static void stop(struct dli_etcd *etcd, struct dli_etcd_watch *watch, int tell)
 {
-    if (watch->id && tell && etcd->watches.grpc && dli_etcd_encode_unwatch(&etcd->watches.out, watch->id) == 0)
+    if (watch->node.number && tell && etcd->watches.grpc &&
+        dli_etcd_encode_unwatch(&etcd->watches.out, watch->node.number) == 0)
         send(etcd);
-    watch->id = 0;
-    dli_etcd_delist(&etcd->watched, &watch->by_id);
+    dli_etcd_delist(&etcd->watched, &watch->node);
 }
 
 static void begin(struct dli_etcd *etcd, struct dli_etcd_watch *watch, struct dli_etcd_bytes key, int64_t revision)
@@ -60,7 +60,7 @@ static void begin(struct dli_etcd *etcd, struct dli_etcd_watch *watch, struct dl
     int64_t id = ++etcd->watch_ids;
 
     stop(etcd, watch, 1);
-    if (dli_etcd_enlist(&etcd->watched, &watch->by_id, id))
+    if (dli_etcd_enlist(&etcd->watched, &watch->node, id))
         return;
     if (dli_etcd_encode_watch(&etcd->watches.out, id, key, revision)) {
         stop(etcd, watch, 0);
@@ -80,11 +80,9 @@ static struct dli_etcd_waiter *waiter_new(struct dli_etcd *etcd, const struct dl
     waiter->family = place->kind->family;
     waiter->size = place->size;
     memcpy(waiter->name, place->name, place->size);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++)
         waiter->watch[i].waiter = waiter;
-        dli_list_init(&waiter->watch[i].by_id);
-    }
-    if (dli_etcd_enlist(&etcd->waiters, &waiter->by_number, number)) {
+    if (dli_etcd_enlist(&etcd->waiters, &waiter->node, number)) {
         free(waiter);
         return NULL;
     }
@@ -131,7 +129,7 @@ struct dli_etcd_waiter *dli_etcd_watch_hold(struct dli_etcd *etcd, const struct 
         waiter->from = waiter->created + 1;
         waiter->held = 1;
     }
-    if (!waiter->watch[1].id && !waiter->gone)
+    if (!waiter->watch[1].node.number && !waiter->gone)
         begin(etcd, &waiter->watch[1], dli_etcd_key(row->kind, row->place, row->owner, key), waiter->from);
     return waiter;
 }
@@ -140,7 +138,7 @@ static void forget(struct dli_etcd *etcd, struct dli_etcd_waiter *waiter)
 {
     stop(etcd, &waiter->watch[0], 1);
     stop(etcd, &waiter->watch[1], 1);
-    dli_etcd_delist(&etcd->waiters, &waiter->by_number);
+    dli_etcd_delist(&etcd->waiters, &waiter->node);
     free(waiter);
 }
 
@@ -154,31 +152,31 @@ void dli_etcd_forget(struct dli_etcd *etcd, int64_t number)
 
 void dli_etcd_forget_all(struct dli_etcd *etcd)
 {
-    struct dli_link *link;
+    struct dli_etcd_node *node;
 
-    while ((link = dli_etcd_any(&etcd->waiters)))
-        forget(etcd, DLI_OBJECT(link, struct dli_etcd_waiter, by_number));
-    dli_etcd_table_free(&etcd->waiters);
-    dli_etcd_table_free(&etcd->watched);
+    while ((node = dli_etcd_any(&etcd->waiters)))
+        forget(etcd, DLI_OBJECT(node, struct dli_etcd_waiter, node));
 }
 
 /* The number looks again. Its next request finds it here. */
 static void hint(struct dli_etcd *etcd, const struct dli_etcd_waiter *waiter)
 {
-    struct dli_message_target target = {waiter->family, waiter->name, waiter->size, waiter->number};
+    struct dli_message_target target = {waiter->family, waiter->name, waiter->size, waiter->node.number};
 
     etcd->store.hooks->hint(etcd->store.owner, &target);
 }
 
+static void hint_waiting(void *etcd, struct dli_etcd_node *node)
+{
+    const struct dli_etcd_waiter *waiter = DLI_OBJECT(node, struct dli_etcd_waiter, node);
+
+    if (!waiter->held)
+        hint(etcd, waiter);
+}
+
 void dli_etcd_hint_all(struct dli_etcd *etcd)
 {
-    for (size_t i = 0; i < etcd->waiters.size; i++) {
-        struct dli_link *list = &etcd->waiters.bucket[i];
-
-        for (struct dli_link *link = list->next; link != list; link = link->next)
-            if (!DLI_OBJECT(link, struct dli_etcd_waiter, by_number)->held)
-                hint(etcd, DLI_OBJECT(link, struct dli_etcd_waiter, by_number));
-    }
+    dli_etcd_each(&etcd->waiters, hint_waiting, etcd);
 }
 
 /* ---- the stream */
@@ -204,12 +202,12 @@ static void news(struct dli_grpc_call *call, const char *bytes, size_t size)
 static void ended(struct dli_grpc_call *call)
 {
     struct dli_etcd *etcd = DLI_OBJECT(call, struct dli_etcd, watches);
-    struct dli_link *link;
+    struct dli_etcd_node *node;
 
     dli_buffer_drop(&call->out, call->out.size);
     dli_buffer_drop(&call->in, call->in.size);
-    while ((link = dli_etcd_any(&etcd->watched)))
-        stop(etcd, DLI_OBJECT(link, struct dli_etcd_watch, by_id), 0);
+    while ((node = dli_etcd_any(&etcd->watched)))
+        stop(etcd, DLI_OBJECT(node, struct dli_etcd_watch, node), 0);
     etcd->stale = 1;
     if (etcd->grpc.session && call->code > 0)
         dli_grpc_leave(&etcd->grpc, "ended its watches");
