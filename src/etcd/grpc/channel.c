@@ -30,6 +30,8 @@ const struct dli_protocol dli_grpc_protocol = {
 
 void dli_grpc_ended(struct dli_grpc_call *call)
 {
+    if (call->grpc->count > 1 && dli_grpc_unfit(call))
+        dli_grpc_leave(call->grpc, "cannot serve now");
     dli_list_remove(&call->link);
     call->grpc = NULL;
     call->stream = 0;

@@ -28,6 +28,9 @@ int dli_http2_give(struct dli_grpc *grpc);
 /* ---- status.c: fill in status and reason of a call from code and text. */
 void dli_grpc_judge(struct dli_grpc_call *call, const char *member);
 
+/* The member answers, but cannot serve: another one may. */
+int dli_grpc_unfit(const struct dli_grpc_call *call);
+
 /* ---- channel.c: the call is out of the channel and has ended. */
 void dli_grpc_ended(struct dli_grpc_call *call);
 

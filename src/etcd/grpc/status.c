@@ -79,3 +79,9 @@ int dli_grpc_refused(const struct dli_grpc_call *call)
         return 0;
     }
 }
+
+int dli_grpc_unfit(const struct dli_grpc_call *call)
+{
+    return call->code == UNAVAILABLE &&
+           (strstr(call->text, "no leader") || strstr(call->text, "learner") || strstr(call->text, "stopped"));
+}
