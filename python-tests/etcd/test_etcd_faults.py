@@ -315,6 +315,61 @@ def test_l11_the_leader_fails(new_etcd: Make, new_agent: Make, how: str, rounds:
     tell(done=rounds, fired=rounds)
 
 
+WORKER = """
+import sys, time, dlock
+url, names, kind, until = sys.argv[1], int(sys.argv[2]), sys.argv[3], time.monotonic() + float(sys.argv[4])
+with dlock.Client(url, lease_ms=4000, command_timeout_ms=700, connects_per_second=50) as client:
+    locks = [getattr(client, kind)(f"load{number}") for number in range(names)]
+    turn = failed = 0
+    while time.monotonic() < until:
+        lock, turn = locks[turn % names], turn + 1
+        try:
+            if not lock.acquire(timeout=20):
+                continue
+        except dlock.DlockError:
+            failed += 1
+            continue
+        began, token = time.monotonic_ns(), lock.token
+        time.sleep(0.001)
+        sure, ended = lock.held, time.monotonic_ns()
+        print(turn % names, began, ended if sure else began, token)
+        try:
+            lock.release()
+        except dlock.DlockError:
+            failed += 1
+    print("failed", failed, file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize("kind", ["lock", "write_lock"])
+@pytest.mark.parametrize("changes", times(2, 20, seconds=600))
+def test_l11_leader_changes_under_load(new_etcd: Make, new_agent: Make, changes: int, kind: str) -> None:
+    """Four processes, three names: nobody holds at once, tokens grow per name, and everything is served after each change."""
+    etcd = new_etcd(3)
+    kept = new_agent().open(etcd, lease_ms=10000).lock("kept")
+    token = kept.acquire(1, 5000).ok.token
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "bindings/python"), "DLOCK_LIBRARY": str(LIBRARY)}
+    command = [sys.executable, "-c", WORKER, etcd.url, "3", kind, str(4 * changes + 2)]
+    workers = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=env, text=True) for _ in range(4)]
+    for change in range(changes):
+        until(lambda: len(etcd.found("load")) > 0)
+        leader = etcd.leader()
+        getattr(leader, ("kill", "pause")[change % 2])()
+        revision = until(lambda: next((node.revision() for node in etcd.nodes if node is not leader), 0), timeout=20)
+        others = next(node for node in etcd.nodes if node is not leader)
+        until(lambda: others.revision() > revision + 20, timeout=20)  # they are served
+        leader.start() if change % 2 == 0 else leader.resume()
+        assert etcd.is_up(30)
+    rows = [tuple(map(int, line.split())) for worker in workers for line in worker.communicate()[0].splitlines()]
+    for name in range(3):
+        holds = sorted(row[1:] for row in rows if row[0] == name)
+        assert len(holds) > 20 * changes
+        for before, after in zip(holds, holds[1:]):
+            assert before[1] <= after[0] and before[2] < after[2], "two holders, or a token that falls"
+    assert (kept.state(1), kept.token(1).ok.token) == ("HELD", token)
+    tell(done=changes, fired=changes)
+
+
 def test_l12_a_member_that_is_down_is_left(new_etcd: Make, new_agent: Make) -> None:
     etcd = new_etcd(3)
     lock = new_agent().open(etcd, command_timeout_ms=500).lock("job")

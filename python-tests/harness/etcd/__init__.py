@@ -73,6 +73,13 @@ class Node:
         except urllib.error.HTTPError as error:
             raise RuntimeError(error.read().decode()) from None
 
+    def revision(self) -> int:
+        """As this member has it, after it has asked the leader; 0: it has no leader now."""
+        try:
+            return int(self.call("kv/range", key="up")["header"]["revision"])
+        except (OSError, RuntimeError):
+            return 0
+
     def signal(self, which: int) -> None:
         assert self.process
         os.kill(self.process.pid, which)
