@@ -125,3 +125,21 @@ def test_a_waiter_in_the_middle_leaves(etcd: Etcd, new_agent: Make, kind: str) -
         assert locks[1].acquire(2, 0).status == "BUSY" and not stays.ready()
     locks[0].release(1).ok
     stays.answer().ok
+
+
+def test_a_latch_counts_each_change_once(etcd: Etcd, new_agent: Make, new_proxy: Make) -> None:
+    """Answers are lost at random: what is left is what was counted, and who waits hears of the end."""
+    proxy = new_proxy(etcd.nodes[0])
+    client = new_agent().open(f"etcd://{proxy.host}:{proxy.port}", command_timeout_ms=900)
+    latch, waiting = client.lock("done", kind="latch"), new_agent().open(etcd, safety_ms=60000).lock("done", kind="latch")
+    waiting.latch_set(12).ok
+    wait = waiting.start("acquire", 1, -1, thread=1)
+    for left in range(11, -1, -1):
+        proxy.lose_reply("done/count", times=1)
+        while (answer := latch.latch_down(1)).status != "OK":
+            assert answer.status in ("UNREACHABLE", "UNKNOWN_OUTCOME"), answer
+            if waiting.latch_count().ok.value == left:
+                break
+        assert waiting.latch_count().ok.value == left
+    wait.answer().ok
+    assert etcd.keys("done/") == []

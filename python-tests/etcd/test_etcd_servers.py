@@ -41,10 +41,10 @@ def test_options_of_a_lock_that_mean_nothing_to_etcd(etcd: Etcd, agent: Agent) -
     assert answer.status == "INVALID_OPTION" and "min_hold_ms" in answer.message
 
 
-@pytest.mark.parametrize("kind", ["semaphore", "permit_semaphore", "latch"])
+@pytest.mark.parametrize("kind", ["semaphore", "permit_semaphore"])
 def test_kinds_that_etcd_does_not_have(etcd: Etcd, agent: Agent, kind: str) -> None:
     answer = agent.open(etcd).new("job", kind)
-    assert answer.status == "UNSUPPORTED" and "on etcd there are mutexes, fair and read-write locks" in answer.message, answer
+    assert answer.status == "UNSUPPORTED" and "on etcd there are mutexes, fair and read-write locks, latches" in answer.message, answer
 
 
 def test_what_etcd_does_not_do(etcd: Etcd, agent: Agent) -> None:

@@ -289,7 +289,9 @@ static void drop(struct dli_job *job)
 void dli_etcd_exchange(struct dli_job *job)
 {
     memset(&job->request.exchange.answer, 0, sizeof job->request.exchange.answer);
-    if (job->request.exchange.under[0])
+    if (job->request.kind->momentary)
+        dli_etcd_latch_wait(job);
+    else if (job->request.exchange.under[0])
         dli_etcd_fail(job, DLOCK_UNSUPPORTED, "on etcd a writer cannot read under its own write lock");
     else if (job->request.exchange.wish.want)
         acquire(job);

@@ -225,6 +225,10 @@ void dli_etcd_inspect(struct dli_job *job);
 void dli_etcd_ping(struct dli_job *job);
 void dli_etcd_check(struct dli_job *job);
 
+/* ---- latch.c */
+void dli_etcd_latch_wait(struct dli_job *job);
+void dli_etcd_latch_change(struct dli_job *job);
+
 /* ---- session.c */
 
 /* The session for a lease in microseconds: one that lives, or NULL. */
@@ -283,6 +287,9 @@ struct dli_etcd_waiter *dli_etcd_waiter(struct dli_etcd *etcd, int64_t number);
 
 /* The number stands in line behind the key before, as of revision: watch both keys. Without memory its probes must do. */
 void dli_etcd_wait(struct dli_job *job, struct dli_etcd_bytes own, struct dli_etcd_bytes before, int64_t revision);
+
+/* Watch only this key, for all who wait for it by one negative number. */
+void dli_etcd_watch_for(struct dli_job *job, int64_t number, struct dli_etcd_bytes key, int64_t revision);
 
 /* The number has come to its turn: from here on only its own key is watched. */
 void dli_etcd_hold(struct dli_etcd *etcd, int64_t number, int64_t revision);

@@ -164,6 +164,7 @@ void dli_etcd_start(struct dli_job *job)
         [DLI_VERB_INSPECT] = dli_etcd_inspect,
         [DLI_VERB_PING] = dli_etcd_ping,
         [DLI_VERB_CHECK] = dli_etcd_check,
+        [DLI_VERB_CHANGE] = dli_etcd_latch_change,
     };
     void (*begin)(struct dli_job *) = verbs[job->request.verb];
 

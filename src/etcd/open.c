@@ -83,8 +83,9 @@ static const struct dli_store_ops ops = {
 
 static const struct dli_store_traits traits = {
     .where = "on etcd",
-    .kinds_text = "mutexes, fair and read-write locks",
-    .kinds = 1U << DLOCK_KIND_MUTEX | 1U << DLOCK_KIND_FAIR | 1U << DLOCK_KIND_READ | 1U << DLOCK_KIND_WRITE,
+    .kinds_text = "mutexes, fair and read-write locks, latches",
+    .kinds = 1U << DLOCK_KIND_MUTEX | 1U << DLOCK_KIND_FAIR | 1U << DLOCK_KIND_READ | 1U << DLOCK_KIND_WRITE |
+             1U << DLOCK_KIND_LATCH,
     .can = DLI_CAN_LINE | DLI_CAN_WAKE | DLI_CAN_ACQUIRE_ALL,
 };
 

@@ -103,6 +103,17 @@ void dli_etcd_wait(struct dli_job *job, struct dli_etcd_bytes own, struct dli_et
     begin(etcd, &waiter->watch[1], own, revision + 1);
 }
 
+void dli_etcd_watch_for(struct dli_job *job, int64_t number, struct dli_etcd_bytes key, int64_t revision)
+{
+    struct dli_etcd *etcd = job->lane->etcd;
+    struct dli_etcd_waiter *waiter = dli_etcd_waiter(etcd, number);
+
+    if (!waiter && !(waiter = waiter_new(etcd, job->request.place, number)))
+        return;
+    if (!waiter->watch[0].node.number)
+        begin(etcd, &waiter->watch[0], key, revision + 1);
+}
+
 void dli_etcd_hold(struct dli_etcd *etcd, int64_t number, int64_t revision)
 {
     struct dli_etcd_waiter *waiter = dli_etcd_waiter(etcd, number);
@@ -161,7 +172,8 @@ void dli_etcd_forget_all(struct dli_etcd *etcd)
 /* The number looks again. Its next request finds it here. */
 static void hint(struct dli_etcd *etcd, const struct dli_etcd_waiter *waiter)
 {
-    struct dli_message_target target = {waiter->family, waiter->name, waiter->size, waiter->node.number};
+    struct dli_message_target target = {waiter->family, waiter->name, waiter->size,
+                                        waiter->node.number > 0 ? waiter->node.number : 0};
 
     etcd->store.hooks->hint(etcd->store.owner, &target);
 }
