@@ -266,7 +266,7 @@ const char *dlock_version_string(void);
 /*
  * 1 if this build has the named feature, 0 if not or if the name is unknown. Features: "mutex", "fair", "read", "write",
  * "semaphore", "permit_semaphore", "latch", "gate", "transaction", "fencing", "watchdog", "handover", "redisson", "tcp",
- * "unix", "tls", "sentinel", "cluster", "quorum".
+ * "unix", "tls", "sentinel", "cluster", "quorum", "etcd".
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
@@ -426,10 +426,12 @@ const char *dlock_option_help(size_t index);
  *   redis+sentinel://[user[:password]@]host[:port],host.../service[/db]  hosts are sentinels, port 26379
  *   redis+cluster://[user[:password]@]host[:port],host...                some servers of a Redis Cluster
  *   redis+quorum://[user[:password]@]host[:port],host...[/db]            an odd number of independent servers; mutexes
+ *   etcd://[user:password@]host[:port],host...                           some members of an etcd cluster, port 2379
  *
- * All forms take options. With "rediss" in place of "redis" (not for unix sockets) all connections use TLS. User and
- * password are those of the servers that keep the locks; sentinels have options of their own. options may be NULL; its
- * values win over those of the URL. Files named by options of TLS are read now, and again after they change.
+ * All forms take options. With "rediss" in place of "redis" (not for unix sockets), or "etcds" in place of "etcd", all
+ * connections use TLS. User and password are those of the servers that keep the locks; sentinels have options of their
+ * own. options may be NULL; its values win over those of the URL. Files named by options of TLS are read now, and again
+ * after they change.
  *
  * Nothing is connected, and no thread is started. With the option checks, the servers are checked first, as by
  * dlock_client_check. That is the client's first use.

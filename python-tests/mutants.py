@@ -32,8 +32,8 @@ class Mutant:
 
 MUTANTS = (
     Mutant(1, "stamp after the reply", (
-        ("engine/exchange.c", "take_ownership(m, answer->token, answer->tokens, m->active->sent.wish.lease, m->active->sent.stamp, now);",
-         "take_ownership(m, answer->token, answer->tokens, m->active->sent.wish.lease, now, now);"),
+        ("engine/exchange.c", "take_ownership(m, answer->token, answer->tokens, m->active->sent.wish.lease, m->active->sent.stamp, answer->since, now);",
+         "take_ownership(m, answer->token, answer->tokens, m->active->sent.wish.lease, now, answer->since, now);"),
     )),
     Mutant(3, "no guard", seeds=4000, edits=(
         ("engine/lease.c", "- 2 * DLI_MS - guard(lease);", "- 2 * DLI_MS + 0 * guard(lease);"),
@@ -145,17 +145,17 @@ MUTANTS = (
 
 # Of busy polling: the rules of test_busy.py find these.
 BUSY = (
-    Mutant(501, "polling in vain is no reason to pause", (("redis/link/busy.c", "busy->came * 2 < ROUND", "busy->came < 0"),)),
-    Mutant(502, "one answer in time is enough", (("redis/link/busy.c", "busy->came * 2 < ROUND", "busy->came < 1"),)),
-    Mutant(503, "the pause has no end", (("redis/link/busy.c", "pause < PAUSE_MOST ? pause : PAUSE_MOST", "pause"),)),
-    Mutant(504, "the pause does not grow", (("redis/link/busy.c", "busy->pause * 4;", "busy->pause;"),)),
-    Mutant(505, "one answer too late is a reason to pause", (("redis/link/busy.c", "if (busy->calls < ROUND)", "if (came && busy->calls < ROUND)"),)),
-    Mutant(506, "a pause is remembered for ever", (("redis/link/busy.c", "busy->pause /= 2;", ";"),)),
-    Mutant(507, "a lost time slice counts as a late answer", (("redis/link/busy.c", "away >= SLICE", "away < 0"),)),
-    Mutant(508, "a lost core counts as an answer", (("redis/link/busy.c", "came && away < DLI_BUSY_SHARED &&", "came &&"),)),
-    Mutant(509, "the server's own work counts as another program's", (("redis/link/busy.h", "DLI_BUSY_SHARED = 100", "DLI_BUSY_SHARED = 8"),)),
+    Mutant(501, "polling in vain is no reason to pause", (("net/busy.c", "busy->came * 2 < ROUND", "busy->came < 0"),)),
+    Mutant(502, "one answer in time is enough", (("net/busy.c", "busy->came * 2 < ROUND", "busy->came < 1"),)),
+    Mutant(503, "the pause has no end", (("net/busy.c", "pause < PAUSE_MOST ? pause : PAUSE_MOST", "pause"),)),
+    Mutant(504, "the pause does not grow", (("net/busy.c", "busy->pause * 4;", "busy->pause;"),)),
+    Mutant(505, "one answer too late is a reason to pause", (("net/busy.c", "if (busy->calls < ROUND)", "if (came && busy->calls < ROUND)"),)),
+    Mutant(506, "a pause is remembered for ever", (("net/busy.c", "busy->pause /= 2;", ";"),)),
+    Mutant(507, "a lost time slice counts as a late answer", (("net/busy.c", "away >= SLICE", "away < 0"),)),
+    Mutant(508, "a lost core counts as an answer", (("net/busy.c", "came && away < DLI_BUSY_SHARED &&", "came &&"),)),
+    Mutant(509, "the server's own work counts as another program's", (("net/busy.h", "DLI_BUSY_SHARED = 100", "DLI_BUSY_SHARED = 8"),)),
     Mutant(510, "a server that gets no core counts as one that does", (
-        ("redis/link/busy.c", " && !put_aside", " + 0 * put_aside"),
+        ("net/busy.c", " && !put_aside", " + 0 * put_aside"),
     )),
 )
 
@@ -565,6 +565,30 @@ KEPT = (
     )),
 )  # fmt: skip
 
+# Found by test_etcd_mutants.py: a test of python-tests/etcd for each.
+ETCD = (
+    (Mutant(801, "a late put is not made harmless", edits=(
+        ("etcd/exchange.c", "job->request.exchange.wish.doubt;\n         link = link->next)", "0;\n         link = link->next)"),
+    )), "test_etcd_faults.py", "l02_a_put"),
+    (Mutant(802, "who wakes has the lock, whoever is before", edits=(
+        ("etcd/exchange.c", "} else if (before->keys == 0) {", "} else if (before->keys >= 0) {"),
+    )), "test_etcd_kinds.py", "middle"),
+    (Mutant(803, "a hold counts from now, not from the last keep-alive", edits=(
+        ("etcd/session.c", "return session->since + session->ttl - lease;", "return session->since + 2 * session->ttl - lease;"),
+        ("engine/exchange.c", "if (since && since < stamp)", "if (since && since > stamp)"),
+        ("watchdog/renew.c", "return since && since < batch->stamp ? since : batch->stamp;", "return since ? since : batch->stamp;"),
+    )), "test_etcd_faults.py", "l03"),
+    (Mutant(805, "nobody notices that the holder's key was deleted", edits=(
+        ("etcd/renew.c", "kept(job, !(hold && hold->gone));", "kept(job, 1);"),
+    )), "test_etcd_faults.py", "l04"),
+    (Mutant(806, "a try puts its key beside others", edits=(
+        ("etcd/exchange.c", "        dli_etcd_test(&txn, DLI_ETCD_CREATED, rivals.key, 0);\n        txn.test[2].end = rivals.end;\n", ""),
+    )), "test_etcd_peer.py", "keeps_us_out"),
+    (Mutant(807, "readers wait for nobody", edits=(
+        ("etcd/keys.c", '"write-", ""));', '"read-", ""));'),
+    )), "test_etcd_kinds.py", "readers"),
+)  # fmt: skip
+
 # Found by test_batch.py, of the replies to many callers in one.
 BATCH = Mutant(602, "the first answer of a batch is everybody's", edits=(
     ("redis/pipe/pipe_io.c", "dli_batch_reply(call, &reply->items[i], room)", "dli_batch_reply(call, &reply->items[0], room)"),
@@ -574,7 +598,8 @@ BATCH = Mutant(602, "the first answer of a batch is everybody's", edits=(
 def library(root: pathlib.Path, build: pathlib.Path, folder: pathlib.Path, mutant: Mutant) -> pathlib.Path:
     """The library of a build with the mutant's files in it."""
     commands = {(build / one["file"]).resolve(): one for one in json.loads((build / "compile_commands.json").read_text())}
-    objects = {one.name: one for one in (build / "libdlock_internal.a.p").glob("*.o")}
+    folders = [build / "libdlock_internal.a.p", build / "src/etcd/codec/libdlock_messages.a.p"]
+    objects = {one.name: one for part in folders for one in part.glob("*.o")}
     copy_of(root, folder, mutant, sorted({f"src/{name.split('/')[0]}" for name, _, _ in mutant.edits}))
     for name in {name for name, _, _ in mutant.edits}:
         row = commands[root / "src" / name]
@@ -586,7 +611,7 @@ def library(root: pathlib.Path, build: pathlib.Path, folder: pathlib.Path, mutan
         subprocess.run([*words, f"-I{(root / 'src' / name).parent}"], check=True, cwd=row["directory"])
         objects[pathlib.Path(made).name] = folder / pathlib.Path(made).name
     made_library = folder / "libdlock.so.1"
-    libs = ["-lhiredis", "-lssl", "-lcrypto", "-lpthread"]
+    libs = ["-lhiredis", "-lssl", "-lcrypto", "-lnghttp2", "-lprotobuf-c", "-lpthread"]
     how = ["-Wl,-soname,libdlock.so.1", f"-Wl,--version-script={root / 'abi/dlock.map'}"]
     subprocess.run(["gcc", "-shared", *how, "-o", made_library, *objects.values(), *libs], check=True)
     return made_library

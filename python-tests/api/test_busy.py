@@ -1,4 +1,4 @@
-"""Busy polling: a waiter polls for the answer before it sleeps, and polls seldom where that is in vain (redis/link/busy.h)."""
+"""Busy polling: a waiter polls for the answer before it sleeps, and polls seldom where that is in vain (net/busy.h)."""
 from __future__ import annotations
 
 import ctypes
@@ -127,7 +127,7 @@ RULES = (
 
 def decision(folder: pathlib.Path, source: pathlib.Path) -> ctypes.CDLL:
     made = folder / "busy.so"
-    subprocess.run(["cc", "-shared", "-fPIC", f"-I{source}", source / "redis/link/busy.c", "-o", made], check=True)
+    subprocess.run(["cc", "-shared", "-fPIC", f"-I{source}", source / "net/busy.c", "-o", made], check=True)
     return ctypes.CDLL(str(made))
 
 
@@ -143,7 +143,7 @@ def test_rule(library: ctypes.CDLL, rule: Callable[[ctypes.CDLL], None]) -> None
 
 @pytest.mark.parametrize("mutant", mutants.BUSY, ids=lambda mutant: f"{mutant.number}: {mutant.what}")
 def test_mutant(mutant: mutants.Mutant, tmp_path: pathlib.Path) -> None:
-    folder = mutants.copy_of(ROOT, tmp_path, mutant, ("src/redis",))
+    folder = mutants.copy_of(ROOT, tmp_path, mutant, ("src/net",))
     broken = decision(tmp_path, folder / "src")
     found = 0
     for rule in RULES:

@@ -148,6 +148,19 @@ K-06 1 lying server: grants to everyone, token going back, PTTL = 2^63−1, nega
 K-07 1 error text with control characters, 100 kB long, containing our password
 K-08 1 man in the middle replays an old grant reply
 K-09 10000000 hostile names
+L-01 120 etcd: the nth request, or the nth answer, is lost
+L-02 50 etcd: a member stops with a request in its socket, which was given up
+L-03 1 etcd: the holder is stopped for longer than its lease
+L-04 1 etcd: an operator deletes the holder's key
+L-05 1 etcd: an operator revokes the lease of many locks
+L-06 1 etcd: a waiter's key vanishes, or its lease
+L-07 100 etcd: compaction under a watch
+L-08 2000 etcd: renewals of many locks write nothing
+L-09 1 etcd: a client is closed with locks held
+L-10 1 etcd: the holder dies, and its forked child has the descriptors
+L-11 20 etcd: the leader of three is killed, or stopped
+L-12 1 etcd: each member in turn stops
+L-13 1 etcd: no member answers
 M-01 200 mixed library versions N−1 / N on one lock, both roles
 M-02 1 clients with different W, ρ, W_max
 M-03 1 wrong backend order in quorum config, duplicate node
@@ -157,7 +170,7 @@ M-05 1 random soak: all faults of C, D, E, I mixed, 24 h
 ROWS = {line[:4]: (int(line[5:].split(" ", 1)[0]), line[5:].split(" ", 1)[1]) for line in TABLE.split("\n") if line}
 GROUPS = {
     "A": "the holder", "B": "time", "C": "the network", "D": "one server", "E": "replicas and sentinels", "F": "cluster", "G": "quorum", "H": "waiting",
-    "I": "the host process", "J": "resources", "K": "credentials, TLS, hostile peers", "M": "operation",
+    "I": "the host process", "J": "resources", "K": "credentials, TLS, hostile peers", "L": "etcd", "M": "operation",
 }  # fmt: skip
 
 

@@ -13,17 +13,22 @@ ROOMS = {
     "api": "client engine store base sys abi",
     "client": "watchdog redis/txn redis engine store base sys abi",
     "watchdog": "engine store base sys abi",
+    "etcd": "etcd/grpc etcd/codec net store base sys abi",
+    "etcd/grpc": "net base sys abi",
+    "etcd/codec": "base abi",
     "redis": "redis/cluster redis/quorum redis/single redis/txn store base abi",
-    "redis/cluster": "redis/txn redis/replicas redis/pubsub redis/pipe redis/link redis/codec redis/scripts store base sys abi",
-    "redis/quorum": "redis/single engine store base sys abi",
-    "redis/single": "redis/txn redis/replicas redis/pubsub redis/pipe redis/link redis/codec store base sys abi",
-    "redis/txn": "redis/link redis/codec base sys abi",
+    "redis/cluster": "redis/txn redis/replicas redis/pubsub redis/pipe redis/link net redis/codec redis/scripts store base sys abi",
+    "redis/quorum": "redis/single redis/voter engine store base sys abi",
+    "redis/single": "redis/txn redis/replicas redis/pubsub redis/pipe redis/link net redis/codec store base sys abi",
+    "redis/txn": "redis/link net redis/codec base sys abi",
     "redis/replicas": "redis/pipe redis/link redis/codec store base sys abi",
-    "redis/pubsub": "redis/link redis/codec store base sys abi",
-    "redis/pipe": "redis/link redis/codec redis/scripts store base sys abi",
-    "redis/link": "redis/codec base sys abi",
-    "redis/codec": "redis/scripts store base sys abi",
+    "redis/pubsub": "redis/link net redis/codec store base sys abi",
+    "redis/pipe": "redis/link net redis/codec redis/scripts store base sys abi",
+    "redis/link": "net redis/codec base sys abi",
+    "redis/codec": "redis/voter redis/scripts store base sys abi",
+    "redis/voter": "store base abi",
     "redis/scripts": "",
+    "net": "base sys abi",
     "engine": "store base abi",
     "store": "base abi",
     "base": "abi",
@@ -50,13 +55,16 @@ MAY_INCLUDE_SYSTEM = {
     "base": PLAIN,
     "store": PLAIN,
     "engine": ENGINE,
+    "etcd": PLAIN | SOCKETS | {"pthread"},
+    "net": PLAIN | SOCKETS | {"stdatomic", "pthread"},
     "redis": PLAIN | SOCKETS | {"stdatomic", "pthread"},
     "client": PLAIN | {"stdatomic", "pthread", "poll"},
     "watchdog": PLAIN | {"stdatomic", "pthread", "poll"},
     "api": PLAIN | {"stdatomic", "pthread"},
 }
 HIREDIS_FILE = "src/redis/codec/resp.c"
-OPENSSL_FILES = {f"src/redis/link/tls{rest}" for rest in (".c", "_context.c", "_reason.c", "_inner.h")}
+OPENSSL_FILES = {f"src/net/tls{rest}" for rest in (".c", "_context.c", "_reason.c", "_inner.h")}
+NGHTTP2_FILE = "src/etcd/grpc/inner.h"
 HIREDIS_HEADERS = {"hiredis.h", "read.h", "sds.h", "alloc.h"}
 THREAD_CALLS = re.compile(r"\b(pthread_create|pthread_atfork|clock_gettime|getrandom)\s*\(")
 
@@ -101,6 +109,9 @@ def include_problems(root: pathlib.Path, path: pathlib.Path) -> list[str]:
         if "hiredis" in name or name in HIREDIS_HEADERS:
             if str(path.relative_to(root)) != HIREDIS_FILE:
                 found.append(f"{place}: only {HIREDIS_FILE} includes hiredis")
+        elif name.startswith("nghttp2/"):
+            if str(path.relative_to(root)) != NGHTTP2_FILE:
+                found.append(f"{place}: only {NGHTTP2_FILE} includes nghttp2")
         elif name.startswith("openssl/"):
             if str(path.relative_to(root)) not in OPENSSL_FILES:
                 found.append(f"{place}: only {', '.join(sorted(OPENSSL_FILES))} include OpenSSL")

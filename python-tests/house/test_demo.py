@@ -48,6 +48,13 @@ def run(folder: pathlib.Path, *more: str) -> Demo:
     return Demo(done.returncode, done.stdout, svg)
 
 
+@pytest.mark.full
+def test_on_etcd(tmp_path: pathlib.Path) -> None:
+    """The lock is on three servers of etcd, whose leader is killed on the way."""
+    demo = run(tmp_path, "--engine", "etcd")
+    assert demo.code == 0 and "SIGKILL of the leader" in demo.output, demo.output
+
+
 def run_in_terminal(folder: pathlib.Path, *more: str) -> Demo:
     """The same, on a terminal."""
     svg, output = folder / "sale.svg", b""

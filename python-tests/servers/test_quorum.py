@@ -236,7 +236,7 @@ def test_other_kinds_are_refused(agent: Agent, quorum: Quorum, kind: str) -> Non
 
 def test_transactions_are_refused(agent: Agent, quorum: Quorum) -> None:
     answer = agent("txn", agent.open(quorum).index)
-    assert answer.status == "UNSUPPORTED" and "one server" in answer.message
+    assert answer.status == "UNSUPPORTED" and "there are no transactions" in answer.message
 
 
 # ---- bad input

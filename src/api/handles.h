@@ -27,6 +27,9 @@ dlock_status dli_lock_started(const dlock_lock *lock, int64_t *owner, int64_t wa
 /* The same for a call that needs no server. The client is not started. */
 dlock_status dli_lock_ready(const dlock_lock *lock, int64_t *owner, dlock_error *reterr);
 
+/* DLOCK_OK when the lock's store has the ability; else DLOCK_UNSUPPORTED: where the lock is there are no "what". */
+dlock_status dli_lock_needs(const dlock_lock *lock, enum dli_ability ability, const char *what, dlock_error *reterr);
+
 /* DLOCK_UNSUPPORTED with a sentence about the kind: "a semaphore ", then what. */
 dlock_status dli_lock_cannot(const dlock_lock *lock, const char *what, dlock_error *reterr);
 

@@ -26,7 +26,9 @@ int32_t dlock_supports(const char *feature)
         "latch", "gate",    "transaction", "sentinel", "cluster",   "quorum"};
 
     if (feature && strcmp(feature, "tls") == 0)
-        return DLI_TLS; /* depends on the build */
+        return DLI_TLS; /* depends on the build, and so does the next one */
+    if (feature && strcmp(feature, "etcd") == 0)
+        return DLI_ETCD;
     for (size_t i = 0; feature && i < sizeof features / sizeof *features; i++)
         if (strcmp(feature, features[i]) == 0)
             return 1;

@@ -44,6 +44,17 @@ dlock_status dli_lock_cannot(const dlock_lock *lock, const char *what, dlock_err
     return dli_lock_report(lock->entry, DLOCK_UNSUPPORTED, &reason, reterr);
 }
 
+dlock_status dli_lock_needs(const dlock_lock *lock, enum dli_ability ability, const char *what, dlock_error *reterr)
+{
+    const struct dli_store *store = lock->entry->client->store;
+    dlock_error reason = {.code = DLOCK_OK};
+
+    if (dli_store_can(store, ability))
+        return DLOCK_OK;
+    dli_fail(&reason, DLOCK_UNSUPPORTED, "%s: %s there are no %s", store->text, store->traits->where, what);
+    return dli_lock_report(lock->entry, DLOCK_UNSUPPORTED, &reason, reterr);
+}
+
 /* ---- handles */
 
 static void read_rules(struct dli_mutex_rules *rules, struct dli_client *core, const struct dli_kind *kind,
@@ -62,8 +73,9 @@ static void read_rules(struct dli_mutex_rules *rules, struct dli_client *core, c
     rules->delay = kind->lasting ? 0 : number[DLI_OPT_LOCK_DELAY_MS] * DLI_MS;
     rules->permits = kind->slots;
     rules->lives = kind->lasting ? number[DLI_OPT_LEASE_MS] * DLI_MS : 0;
-    rules->separate = !kind->pass || core->store->votes;
-    rules->no_line = (kind->per_owner && !kind->own_channel) || core->store->votes;
+    rules->separate = !kind->pass || !dli_store_can(core->store, DLI_CAN_PASS);
+    rules->no_line = !dli_store_can(core->store, DLI_CAN_LINE) ||
+                     (kind->per_owner && !kind->own_channel && !dli_store_can(core->store, DLI_CAN_WAKE));
     rules->momentary = kind->momentary;
     rules->passes = kind->queued;
     rules->doubtful = dli_options_replicas(&core->options) != 0;
@@ -95,6 +107,8 @@ static dlock_status combine(const dlock_client *client, const dlock_options *opt
     status = dli_options_overlay(set, &client->core->options, reterr);
     if (status == DLOCK_OK)
         status = dli_options_overlay_lock(set, options, reterr);
+    if (status == DLOCK_OK)
+        status = dli_options_fit(set, client->core->store->refused, client->core->store->text, reterr);
     if (status == DLOCK_OK &&
         !dli_client_may_lease(client->core, set->number[DLI_OPT_LEASE_MS] + set->number[DLI_OPT_LOCK_DELAY_MS]))
         return dli_fail(reterr, DLOCK_LEASE_REFUSED,
@@ -105,6 +119,7 @@ static dlock_status combine(const dlock_client *client, const dlock_options *opt
 static dlock_status check_new(const dlock_client *client, int32_t kind, const char *name, size_t name_size,
                               dlock_lock **ret_lock, dlock_error *reterr)
 {
+    const struct dli_store *store;
     dlock_status status;
 
     if (!client || !ret_lock)
@@ -113,9 +128,10 @@ static dlock_status check_new(const dlock_client *client, int32_t kind, const ch
         return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "several locks are made one by dlock_lock_new_multi");
     if (!dli_kind_find(kind))
         return dli_fail(reterr, DLOCK_UNSUPPORTED, "this version has no lock kind %d", kind);
-    if (client->core->store->votes && kind != DLOCK_KIND_MUTEX)
-        return dli_fail(reterr, DLOCK_UNSUPPORTED, "%s: on a quorum of servers there are mutexes, and no %s locks",
-                        client->core->store->text, dli_kind_find(kind)->name);
+    store = client->core->store;
+    if (!dli_store_has(store, dli_kind_find(kind)))
+        return dli_fail(reterr, DLOCK_UNSUPPORTED, "%s: %s there are %s, and no %s locks", store->text,
+                        store->traits->where, store->traits->kinds_text, dli_kind_find(kind)->name);
     if ((status = dli_name_check(name, name_size, reterr)) != DLOCK_OK)
         return status;
     return dli_client_usable(client->core, reterr);
@@ -462,6 +478,8 @@ dlock_status dlock_lock_export_grant(dlock_lock *lock, int64_t owner, uint8_t *b
         return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "exporting needs a buffer and a place for its size");
     if (lock->terms->kind->id != DLOCK_KIND_MUTEX)
         return dli_lock_cannot(lock, "cannot be handed to another process", reterr);
+    if ((status = dli_lock_needs(lock, DLI_CAN_ADOPT, "grants that move to another process", reterr)) != DLOCK_OK)
+        return status;
     status = dli_transfer_export(lock->entry, owner, buffer, size, &used);
     if (status == DLOCK_OK)
         *ret_size = used;

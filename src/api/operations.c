@@ -177,6 +177,8 @@ static dlock_status gate(dlock_lock *lock, int64_t ttl_ms, struct dli_operation 
         return status;
     if (lock->multi)
         return dli_lock_cannot(lock, "has no gate of its own", reterr);
+    if ((status = dli_lock_needs(lock, DLI_CAN_GATE, "gates", reterr)) != DLOCK_OK)
+        return status;
     *operation = dli_operation_gate(lock->entry, ttl_ms);
     return DLOCK_OK;
 }
@@ -227,6 +229,8 @@ static dlock_status adopt(dlock_lock *lock, int64_t owner, const uint8_t *grant,
         return status;
     if (lock->terms->kind->id != DLOCK_KIND_MUTEX)
         return dli_lock_cannot(lock, "cannot be taken over from another process", reterr);
+    if ((status = dli_lock_needs(lock, DLI_CAN_ADOPT, "grants that move to another process", reterr)) != DLOCK_OK)
+        return status;
     status = dli_transfer_adopt(lock->entry, lock->terms, owner, grant, grant_size, operation);
     return dli_lock_report(lock->entry, status, NULL, reterr);
 }

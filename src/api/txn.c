@@ -42,9 +42,9 @@ dlock_status dlock_txn_new(dlock_client *client, dlock_txn **ret_txn, dlock_erro
     status = dli_client_usable(client->core, reterr);
     if (status != DLOCK_OK)
         return status;
-    if (client->core->store->votes)
-        return dli_fail(reterr, DLOCK_UNSUPPORTED, "%s: a transaction needs one server, not a quorum of them",
-                        client->core->store->text);
+    if (!dli_store_can(client->core->store, DLI_CAN_TRANSACTIONS))
+        return dli_fail(reterr, DLOCK_UNSUPPORTED, "%s: %s there are no transactions", client->core->store->text,
+                        client->core->store->traits->where);
     if (!(txn = dli_txn_new(client->core)))
         return dli_fail(reterr, DLOCK_OUT_OF_MEMORY, "no memory for a transaction");
     *ret_txn = txn;

@@ -76,25 +76,25 @@ const struct dli_option_row dli_option_table[DLI_OPT_COUNT] = {
     [DLI_OPT_WATCHDOG_THREADS] = INTEGER("watchdog_threads", 1, 16, "1", "The number of threads that renew locks."),
     [DLI_OPT_EVENT_LIMIT] = INTEGER("event_limit", 16, 1000000, "4096",
                                     "How many events may wait before new log lines and AT_RISK are dropped."),
-    [DLI_OPT_TLS_CA_FILE] = TEXT(
-        "tls_ca_file", 1024, "",
-        "A file with the authorities that may certify a rediss:// server; if tls_ca_dir is empty, too: the system's."),
+    [DLI_OPT_TLS_CA_FILE] = TEXT("tls_ca_file", 1024, "",
+                                 "A file with the authorities that may certify the server of a URL with TLS; if "
+                                 "tls_ca_dir is empty, too: the system's."),
     [DLI_OPT_TLS_CA_DIR] =
         TEXT("tls_ca_dir", 1024, "", "A folder of such files, with the names that openssl rehash gives them."),
     [DLI_OPT_TLS_CRL_FILE] =
         TEXT("tls_crl_file", 1024, "",
-             "A file with the authorities' lists of revoked certificates; a rediss:// server on it is refused."),
+             "A file with the authorities' lists of revoked certificates; a server on it is refused."),
     [DLI_OPT_TLS_CERT_FILE] =
         TEXT("tls_cert_file", 1024, "",
-             "A file with the certificate that this client shows to a rediss:// server, and the intermediate ones."),
+             "A file with the certificate that this client shows to a server with TLS, and the intermediate ones."),
     [DLI_OPT_TLS_KEY_FILE] =
         TEXT("tls_key_file", 1024, "", "A file with the private key of that certificate; empty: tls_cert_file has it."),
     [DLI_OPT_TLS_KEY_PASSWORD] = SECRET("tls_key_password", 256, "", "The password of the private key."),
-    [DLI_OPT_TLS_SERVER_NAME] = TEXT("tls_server_name", 255, "",
-                                     "The name or address a rediss:// server must have; empty: the one in the URL."),
+    [DLI_OPT_TLS_SERVER_NAME] = TEXT(
+        "tls_server_name", 255, "", "The name or address that a server with TLS must have; empty: the one in the URL."),
     [DLI_OPT_TLS_VERIFY] = BOOL(
         "tls_verify", "true",
-        "Whether a rediss:// server must prove who it is. If not, anybody in between can read and change everything."),
+        "Whether a server with TLS must prove who it is. If not, anybody in between can read and change everything."),
     [DLI_OPT_SENTINEL_USERNAME] =
         TEXT("sentinel_username", 256, "", "The user to log in as at sentinels; empty: the default user."),
     [DLI_OPT_SENTINEL_PASSWORD] =

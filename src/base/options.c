@@ -265,6 +265,15 @@ dlock_status dli_options_check(const struct dlock_options *set, dlock_error *box
     return check_memory(set, box);
 }
 
+dlock_status dli_options_fit(const struct dlock_options *set, uint64_t refused, const char *where, dlock_error *box)
+{
+    for (int i = 0; i < DLI_OPT_COUNT; i++)
+        if (set->given & refused & UINT64_C(1) << i)
+            return dli_fail(box, DLOCK_INVALID_OPTION, "%s: the option %s means nothing to this server.", where,
+                            dli_option_table[i].name);
+    return DLOCK_OK;
+}
+
 const char *dli_options_text(const struct dlock_options *set, int option)
 {
     return set->text[option] ? set->text[option] : dli_option_table[option].preset;

@@ -110,6 +110,9 @@ dlock_status dli_options_overlay_lock(struct dlock_options *set, const struct dl
  */
 dlock_status dli_options_check(const struct dlock_options *set, dlock_error *box);
 
+/* DLOCK_INVALID_OPTION when an option of refused (bit n: option n) was given. where: what it means nothing to. */
+dlock_status dli_options_fit(const struct dlock_options *set, uint64_t refused, const char *where, dlock_error *box);
+
 enum { DLI_CHECKS_OFF, DLI_CHECKS_WARN, DLI_CHECKS_REFUSE };
 
 /* The option checks: what findings do when a client is opened. -1: not one of its values. */

@@ -12,30 +12,39 @@
 #include "error.h"
 #include "url_parts.h"
 
-enum { DEFAULT_PORT = 6379, SENTINEL_PORT = 26379 };
+enum { DEFAULT_PORT = 6379, SENTINEL_PORT = 26379, ETCD_PORT = 2379 };
+
+/* Options that mean nothing to etcd. Those of other schemes are refused by dli_site_check. */
+#define OPTION(name) (UINT64_C(1) << DLI_OPT_##name)
+#define NOT_ETCD                                                                                                       \
+    (OPTION(DB) | OPTION(CLIENT_NAME) | OPTION(PRIVATE_CONNECTIONS) | OPTION(BUSY_POLL_US) | OPTION(QUARANTINE_MS) |   \
+     OPTION(REPLICAS) | OPTION(TOKEN_TTL_MS) | OPTION(MIN_HOLD_MS) | OPTION(LOCK_DELAY_MS))
 
 /* rediss is redis with TLS. */
 static const struct scheme {
     const char *name;
+    enum dli_engine engine;
     enum dli_site_kind kind;
     int tls;
+    uint64_t refused; /* as in struct dli_site */
 } schemes[] = {
-    {"redis", DLI_SITE_SERVER, 0},
-    {"rediss", DLI_SITE_SERVER, 1},
-    {"redis+unix", DLI_SITE_UNIX, 0},
-    {"redis+sentinel", DLI_SITE_SENTINEL, 0},
-    {"rediss+sentinel", DLI_SITE_SENTINEL, 1},
-    {"redis+cluster", DLI_SITE_CLUSTER, 0},
-    {"rediss+cluster", DLI_SITE_CLUSTER, 1},
-    {"redis+quorum", DLI_SITE_QUORUM, 0},
-    {"rediss+quorum", DLI_SITE_QUORUM, 1},
+    {"redis", DLI_ENGINE_REDIS, DLI_SITE_SERVER, 0, 0},
+    {"rediss", DLI_ENGINE_REDIS, DLI_SITE_SERVER, 1, 0},
+    {"redis+unix", DLI_ENGINE_REDIS, DLI_SITE_UNIX, 0, 0},
+    {"redis+sentinel", DLI_ENGINE_REDIS, DLI_SITE_SENTINEL, 0, 0},
+    {"rediss+sentinel", DLI_ENGINE_REDIS, DLI_SITE_SENTINEL, 1, 0},
+    {"redis+cluster", DLI_ENGINE_REDIS, DLI_SITE_CLUSTER, 0, 0},
+    {"rediss+cluster", DLI_ENGINE_REDIS, DLI_SITE_CLUSTER, 1, 0},
+    {"redis+quorum", DLI_ENGINE_REDIS, DLI_SITE_QUORUM, 0, 0},
+    {"rediss+quorum", DLI_ENGINE_REDIS, DLI_SITE_QUORUM, 1, 0},
+    {"etcd", DLI_ENGINE_ETCD, DLI_SITE_ETCD, 0, NOT_ETCD},
+    {"etcds", DLI_ENGINE_ETCD, DLI_SITE_ETCD, 1, NOT_ETCD},
 };
 
 static const char *const accepted =
     "redis://[user[:password]@]host[:port][/db][?option=value&...], redis+unix://[user[:password]@]/path[?...], "
     "redis+sentinel://[user[:password]@]host[:port][,...]/service[/db][?...], redis+cluster://... and redis+quorum:// "
-    "with "
-    "several hosts; rediss in place of redis for TLS";
+    "with several hosts, etcd://[user:password@]host[:port][,...][?...]; rediss or etcds for TLS";
 
 /* Put one option. A URL may give an option twice, in one spelling or two, if both values are the same. */
 static dlock_status put(struct dlock_options *set, int option, const struct dli_decoded *value, dlock_error *box)
@@ -169,6 +178,20 @@ static dlock_status parse_nodes(struct dli_part servers, struct dli_part path, s
     return parse_db(dli_part_of(path.bytes + 1, path.bytes + path.size), set, box);
 }
 
+/* host[:port][,host[:port]...] of etcd */
+static dlock_status parse_members(struct dli_part servers, struct dli_part path, struct dli_site *site,
+                                  dlock_error *box)
+{
+    dlock_status status = dli_url_servers(servers, ETCD_PORT, "members", site, box);
+    if (status)
+        return status;
+    snprintf(site->target.text, sizeof site->target.text, "etcd at %.300s%s", site->node[0].text,
+             site->count > 1 ? ", ..." : "");
+    if (path.size > 1)
+        return dli_fail(box, DLOCK_INVALID_URL, "An etcd:// URL has no path: use the option namespace.");
+    return DLOCK_OK;
+}
+
 static dlock_status parse_unix(struct dli_part server, struct dli_part path, struct dli_target *target,
                                dlock_error *box)
 {
@@ -207,6 +230,8 @@ static dlock_status parse_where(struct dli_part server, struct dli_part path, st
         return parse_unix(server, path, &site->target, box);
     case DLI_SITE_SENTINEL:
         return parse_sentinels(server, path, site, set, box);
+    case DLI_SITE_ETCD:
+        return parse_members(server, path, site, box);
     case DLI_SITE_CLUSTER:
     case DLI_SITE_QUORUM:
         return parse_nodes(server, path, site, set, box);
@@ -237,7 +262,10 @@ dlock_status dli_url_parse(const char *url, struct dli_site *site, struct dlock_
     }
 
     memset(site, 0, sizeof *site);
+    site->engine = scheme->engine;
     site->kind = scheme->kind;
+    site->scheme = scheme->name;
+    site->refused = scheme->refused;
     site->target.tls = scheme->tls;
     struct dli_part path = dli_part_cut(dli_part_of(slash, end), '?', &query);
     dlock_status status = parse_login(login, set, box);
@@ -277,7 +305,8 @@ dlock_status dli_site_check(const struct dli_site *site, const struct dlock_opti
 {
     for (int i = DLI_OPT_TLS_CA_FILE; i <= DLI_OPT_TLS_VERIFY && !site->target.tls; i++) {
         if (set->given >> i & 1)
-            return dli_fail(box, DLOCK_INVALID_OPTION, "The option %s is for rediss://, and this URL is without TLS.",
+            return dli_fail(box, DLOCK_INVALID_OPTION,
+                            "The option %s is for URLs with TLS, such as rediss://, and this URL is without.",
                             dli_option_table[i].name);
     }
     for (int i = DLI_OPT_SENTINEL_USERNAME; i <= DLI_OPT_SENTINEL_PASSWORD && site->kind != DLI_SITE_SENTINEL; i++) {
@@ -296,11 +325,11 @@ dlock_status dli_site_check(const struct dli_site *site, const struct dlock_opti
         return dli_fail(
             box, DLOCK_UNSUPPORTED,
             "The option replicas is not for a quorum: its servers have no replicas, and their votes confirm grants.");
-    if (dli_options_replicas(set) == -1 && site->kind < DLI_SITE_SENTINEL)
+    if (dli_options_replicas(set) == -1 && (site->kind == DLI_SITE_SERVER || site->kind == DLI_SITE_UNIX))
         return dli_fail(
             box, DLOCK_INVALID_OPTION,
             "Only sentinels and a cluster know how many replicas are all: give the option replicas their number.");
     if (site->kind == DLI_SITE_QUORUM)
         return check_quorum(site, (int)set->number[DLI_OPT_QUORUM], box);
-    return DLOCK_OK;
+    return dli_options_fit(set, site->refused, site->target.text, box);
 }

@@ -22,16 +22,24 @@ enum dli_site_kind {
     DLI_SITE_UNIX,
     DLI_SITE_SENTINEL, /* the primary of a service that sentinels know */
     DLI_SITE_CLUSTER,
-    DLI_SITE_QUORUM
+    DLI_SITE_QUORUM,
+    DLI_SITE_ETCD
 };
+
+/* What keeps the locks. store/open.c has a row for each. */
+enum dli_engine { DLI_ENGINE_REDIS, DLI_ENGINE_ETCD };
 
 /* What a URL names. */
 struct dli_site {
+    enum dli_engine engine;
     enum dli_site_kind kind;
+    const char *scheme;       /* of the URL; constant */
+    uint64_t refused;         /* bit n: option n means nothing there */
     struct dli_target target; /* with nodes: only text and tls are set */
     int count;
-    struct dli_target node[DLI_NODES_MAX]; /* sentinels, or servers of a cluster or a quorum, in the order of the URL */
-    char service[128];                     /* the name by which sentinels know the primary */
+    struct dli_target
+        node[DLI_NODES_MAX]; /* sentinels, members, servers of a cluster or a quorum, in the URL's order */
+    char service[128];       /* the name by which sentinels know the primary */
 };
 
 /*
@@ -42,8 +50,9 @@ struct dli_site {
  *   redis+sentinel://host[:port][,...]/service[/db]    sentinels (port 26379) and the service that they watch
  *   redis+cluster://host[:port][,...]                  some servers of a cluster
  *   redis+quorum://host[:port][,...][/db]              all servers of a quorum
+ *   etcd://host[:port][,...]                           some members of an etcd cluster (port 2379)
  *
- * rediss in place of redis means TLS, except for unix sockets. Percent escapes are decoded everywhere. User, password,
+ * rediss in place of redis means TLS, except for unix sockets; so does etcds in place of etcd. Percent escapes are decoded everywhere. User, password,
  * db and every query option go to set, which is already initialised. Messages never repeat the URL's user or password.
  */
 dlock_status dli_url_parse(const char *url, struct dli_site *site, struct dlock_options *set, dlock_error *box);

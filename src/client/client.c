@@ -70,6 +70,7 @@ dlock_status dli_client_new(const struct dlock_options *options, const struct dl
     log_trust(client, site);
     pthread_mutex_init(&client->mutex, NULL);
     client->guard = (struct dli_fork_guard){.mutex = &client->mutex, .child = begin_child};
+    client->line = dli_store_can(client->store, DLI_CAN_WAKE) ? DLI_LINE_READY : DLI_LINE_ABSENT;
     client->refs = 1;
     client->generation = dli_fork_generation();
     dli_list_init(&client->entries);

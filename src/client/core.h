@@ -75,6 +75,7 @@ struct dli_client {
     int line;                /* enum dli_line, atomic: the state of the subscription */
     int64_t line_ups;        /* atomic: how often the subscription came up */
     int64_t gate_until;      /* loop 0: what the gate message being delivered says */
+    int64_t lapsed[2];       /* loop 0: above and up to which lease holds are to be renewed now */
     int64_t begun;           /* atomic: begun calls that did not succeed in memory */
     struct dli_events events;
     struct dli_findings found;          /* of the last check, under mutex */

@@ -126,7 +126,8 @@ static void follow_gate(struct dli_entry *entry)
     struct dli_client *client = entry->client;
     const struct dli_mutex *m = &entry->m;
 
-    if (!m->holder || m->closed || !(m->waiters > 0 || m->gate_until > 0 || dli_claim_linger(m->holder) > 0))
+    if (!dli_store_can(client->store, DLI_CAN_GATE) || !m->holder || m->closed ||
+        !(m->waiters > 0 || m->gate_until > 0 || dli_claim_linger(m->holder) > 0))
         return;
     client->store->ops->want(client->store);
     if (entry->gate_query || __atomic_load_n(&client->line, __ATOMIC_ACQUIRE) != DLI_LINE_READY ||
@@ -265,9 +266,13 @@ static void unsubscribed(void *owner, const struct dli_message_target *target)
     visit_target(owner, target, note_unsubscribed);
 }
 
+/* A hold may be lost: its next renewal tells. */
 static void probe(struct dli_entry *entry, int64_t now)
 {
-    dli_mutex_probe(&entry->m, now);
+    if (dli_mutex_owned(&entry->m))
+        entry->m.renewing.at = now;
+    else
+        dli_mutex_probe(&entry->m, now);
 }
 
 /* The lock may be free, or a permit. Waiters that are parked need not know. */
@@ -346,6 +351,24 @@ static void gate(void *owner, const struct dli_message_target *target, int64_t m
     visit_target(client, target, note_gate);
 }
 
+static void renew_now(struct dli_entry *entry, int64_t now)
+{
+    const struct dli_client *client = entry->client;
+    struct dli_mutex *m = &entry->m;
+
+    if (dli_mutex_owned(m) && m->grant.lease > client->lapsed[0] && m->grant.lease <= client->lapsed[1])
+        m->renewing.at = now;
+}
+
+static void lapsed(void *owner, int64_t least, int64_t most)
+{
+    struct dli_client *client = owner;
+
+    client->lapsed[0] = least;
+    client->lapsed[1] = most;
+    dli_client_each(client, renew_now);
+}
+
 static void note(void *owner, dlock_status status, const char *text)
 {
     struct dli_client *client = owner;
@@ -353,4 +376,4 @@ static void note(void *owner, dlock_status status, const char *text)
     dli_events_log(&client->events, status, text);
 }
 
-const struct dli_store_hooks dli_line_hooks = {up, down, subscribed, unsubscribed, hint, granted, gate, note};
+const struct dli_store_hooks dli_line_hooks = {up, down, subscribed, unsubscribed, hint, granted, gate, lapsed, note};

@@ -83,6 +83,7 @@ static struct dli_answer answer(const struct attempt *attempt, size_t i)
         said.got = request->multi.result == DLI_MULTI_WRONG_KIND ? DLI_TRY_WRONG_KIND : DLI_TRY_GATE;
     said.token = attempt->row[i].token;
     said.tokens = attempt->row[i].tokens;
+    said.since = attempt->row[i].since;
     return said;
 }
 
@@ -215,7 +216,8 @@ static int fits_one_script(const struct dli_multi *multi)
     const struct dli_store *store = multi->client->store;
     uint32_t shard = store->ops->shard(store, multi->member[0].entry->place);
 
-    if (multi->count > DLI_MULTI_MAX || store->votes || __atomic_load_n(&multi->apart, __ATOMIC_RELAXED))
+    if (multi->count > DLI_MULTI_MAX || !dli_store_can(store, DLI_CAN_ACQUIRE_ALL) ||
+        __atomic_load_n(&multi->apart, __ATOMIC_RELAXED))
         return 0;
     for (size_t i = 0; i < multi->count; i++)
         if (multi->member[i].kind->id != DLOCK_KIND_MUTEX ||

@@ -39,13 +39,14 @@ dlock_status dli_operation_report(const struct dli_operation *operation, dlock_e
 static void fill_inspection(const struct dli_inspection *inspection, int64_t *field)
 {
     int held = inspection->holder[0] != '\0',
-        foreign = held && (strlen(inspection->holder) < 15 || inspection->holder[14] != '8');
+        foreign =
+            held && (strlen(inspection->holder) < 15 || inspection->holder[8] != '-' || inspection->holder[14] != '8');
 
     field[DLOCK_FIELD_TOKEN] = inspection->token > 0 ? inspection->token : -1;
     field[DLOCK_FIELD_REMAINING_MS] = held ? inspection->left_ms : -1;
     field[DLOCK_FIELD_WAITERS] = inspection->waiters;
     field[DLOCK_FIELD_FOREIGN] = foreign;
-    if (held && !foreign && inspection->token > 0)
+    if (held && !foreign && inspection->token > 0 && inspection->now_us > 0)
         field[DLOCK_FIELD_HELD_FOR_MS] =
             inspection->now_us > inspection->token ? (inspection->now_us - inspection->token) / DLI_MS : 0;
 }
@@ -192,6 +193,8 @@ void dli_operation_renewal(struct dli_operation *operation, struct dli_entry *en
     operation->row.kind = entry->kind;
     operation->row.place = entry->place;
     operation->row.lease = lease + entry->rules->delay;
+    operation->row.changed = 1;
+    operation->row.since = 0;
     operation->row.permits = entry->rules->permits;
     operation->stamp = dli_now();
     request->kind = entry->kind;

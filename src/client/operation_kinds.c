@@ -291,13 +291,13 @@ static int prepare_extend(struct dli_operation *operation)
 static int answered_extend(struct dli_operation *operation)
 {
     struct dli_entry *hold = operation->hold;
-    int64_t now = dli_now();
+    int64_t now = dli_now(), since = operation->row.since;
     int kept = operation->status == DLOCK_OK ? operation->row.kept : -1, has = 0;
 
     dli_entry_lock(hold);
     if (kept >= 0)
         has = dli_mutex_extended(&hold->m, operation->number, operation->token, kept, operation->lease,
-                                 operation->stamp, now);
+                                 since && since < operation->stamp ? since : operation->stamp, now);
     if (kept >= 0 && dli_mutex_state(&hold->m, operation->owner, now) == DLOCK_STATE_LOST)
         operation->status = DLOCK_LOST;
     else if (kept >= 0 && !has) /* released meanwhile */

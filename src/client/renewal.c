@@ -72,6 +72,8 @@ static int fill_row(const struct dli_due *due, int64_t now, struct dli_renewal *
     row->lease = due->lasts + entry->rules->delay;
     row->permits = entry->rules->permits;
     row->last = due->last;
+    row->changed = due->soon;
+    row->since = 0;
     dli_entry_owner(entry, due->number, row->owner);
     return 1;
 }

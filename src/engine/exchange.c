@@ -106,12 +106,15 @@ void dli_mutex_sent(struct dli_mutex *m, const struct dli_wish *wish, int64_t st
     m->grant.lease = wish->lease;
 }
 
-/* Want is ours, as of stamp. The first waiter gets it, unless too little time is left. */
+/* Want is ours, as of stamp, or of since if that is earlier and not 0. The first waiter gets it, unless it is too late. */
 static void take_ownership(struct dli_mutex *m, int64_t token, int64_t tokens, int64_t lease, int64_t stamp,
-                           int64_t now)
+                           int64_t since, int64_t now)
 {
     const struct dli_claim *first = DLI_OBJECT(m->active->waiting.next, struct dli_claim, link);
 
+    m->renewing.confirm = now - stamp > lease / 10;
+    if (since && since < stamp)
+        stamp = since;
     m->want.state = DLI_WANT_OWNED;
     m->forgot = 0;
     m->line.listen = 0;
@@ -122,7 +125,6 @@ static void take_ownership(struct dli_mutex *m, int64_t token, int64_t tokens, i
     raise_highest(m);
     m->handover = (struct dli_handover){.since = now};
     dli_mutex_renew_from(m, stamp);
-    m->renewing.confirm = now - stamp > lease / 10;
     if (m->renewing.confirm)
         m->renewing.at = now;
     if (m->waiters > 0 && !m->closed && now < dli_mutex_use_until(m, first) - lease / 20) {
@@ -140,7 +142,8 @@ static void granted(struct dli_mutex *m, const struct dli_answer *answer, int64_
         dli_mutex_end_answered(m, DLOCK_OK, 0);
         dli_mutex_forget_want(m);
     } else if (!dli_mutex_owned(m)) {
-        take_ownership(m, answer->token, answer->tokens, m->active->sent.wish.lease, m->active->sent.stamp, now);
+        take_ownership(m, answer->token, answer->tokens, m->active->sent.wish.lease, m->active->sent.stamp,
+                       answer->since, now);
     } else if (m->active->sent.stamp > m->grant.stamp && m->active->sent.wish.lease == m->grant.lease) {
         m->grant.stamp = m->active->sent.stamp;
         m->grant.limit = dli_lease_limit(m->grant.stamp, m->grant.lease, m->rules->drift_ppm);
@@ -389,5 +392,5 @@ void dli_mutex_pushed(struct dli_mutex *m, int64_t number, int64_t seq, int64_t 
     m->drop.number = 0;
     if (m->leaving)
         dli_mutex_settle(m, m->leaving, DLOCK_OK);
-    take_ownership(m, token, tokens, lease, stamp, now);
+    take_ownership(m, token, tokens, lease, stamp, 0, now);
 }

@@ -73,6 +73,7 @@ struct dli_answer {
     enum dli_try got;    /* for want */
     int64_t token;       /* GRANTED: the first of those reserved */
     int64_t tokens;      /* GRANTED: how many are reserved */
+    int64_t since;       /* GRANTED: the hold counts from then, if that is before its request; 0: from its request */
     int64_t left;        /* HELD: microseconds until the lock may be free; < 0 unknown. QUARANTINE: how long it lasts */
     int foreign;         /* HELD: by a client that is not libdlock */
     struct dli_seen seen; /* HELD */

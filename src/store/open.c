@@ -1,5 +1,5 @@
 /*
- * open.c: choose the store for a URL. Only the open function of a store is known here.
+ * open.c: the engines that keep locks, and the choice of one for a URL. Only the open function of an engine is known here.
  */
 #include "base/options.h"
 #include "base/url.h"
@@ -9,9 +9,32 @@ typedef dlock_status open_function(const struct dlock_options *options, const st
                                    struct dli_store **ret, dlock_error *box);
 
 extern open_function dli_redis_open;
+#if DLI_ETCD
+extern open_function dli_etcd_open;
+#else
+#define dli_etcd_open NULL
+#endif
+
+/* One row for each engine of base/url.h. */
+static const struct engine {
+    open_function *open;
+    const char *lacks; /* open is NULL: what the build needs to have it */
+} engines[] = {
+    [DLI_ENGINE_REDIS] = {dli_redis_open, NULL},
+    [DLI_ENGINE_ETCD] = {dli_etcd_open, "the build option etcd"},
+};
 
 dlock_status dli_store_open(const struct dlock_options *options, const struct dli_site *site, struct dli_store **ret,
                             dlock_error *box)
 {
-    return dli_redis_open(options, site, ret, box);
+    const struct engine *engine = &engines[site->engine];
+    dlock_status status;
+
+    if (!engine->open)
+        return dli_fail(box, DLOCK_UNSUPPORTED, "This build of the library has no %s:// URLs: it was made without %s.",
+                        site->scheme, engine->lacks);
+    status = engine->open(options, site, ret, box);
+    if (status == DLOCK_OK)
+        (*ret)->refused = site->refused;
+    return status;
 }

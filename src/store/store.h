@@ -1,6 +1,6 @@
 /*
- * store.h: the lock store, which keeps the locks, as a table of operations. client/ and watchdog/ call it, redis/
- * implements it.
+ * store.h: the lock store, which keeps the locks, as a table of operations. client/ and watchdog/ call it, an engine such
+ * as redis/ implements it. What an engine cannot do, it says in its traits.
  *
  * A request is one operation. The store allocates it. Its owner fills it in and hands it over with push (done runs on
  * the lane's thread, or inside push when direct is set) or with execute (the caller waits). Until done runs or execute
@@ -27,7 +27,6 @@ struct pollfd;
 enum {
     DLI_RENEW_MAX = 64,
     DLI_MULTI_MAX = 16,
-    DLI_VIEW_MAX = 512,
     DLI_LANE_FDS = 2048 /* most descriptors that a lane may ask to watch */
 };
 
@@ -45,9 +44,8 @@ enum dli_verb {
     DLI_VERB_PING,
     DLI_VERB_CHECK,     /* are all servers fit to keep locks; place is that of a mutex that nobody uses */
     DLI_VERB_PROVISION, /* end a quarantine: the servers remember every lock. DLOCK_UNSUPPORTED without quarantine_ms */
-    DLI_VERB_FLOOR,     /* to one server of a quorum: write the last token that the quorum agreed on */
-    DLI_VERB_JOIN,      /* to one server of a quorum: its run id, and the view of the quorum that it keeps */
-    DLI_VERB_LIST       /* some of the names that a server knows */
+    DLI_VERB_LIST,      /* some of the names that a server knows */
+    DLI_VERBS           /* from here on: the store's own, between its parts */
 };
 
 /* Times are microseconds unless a name ends in _ms. Owners are ids. */
@@ -56,7 +54,7 @@ struct dli_exchange {
     char want[DLI_OWNER_MAX], drop[DLI_OWNER_MAX];
     char under[DLI_OWNER_MAX]; /* READ: the write hold of the same owner, or "" */
     char back[DLI_OWNER_MAX];  /* with wish.first: the owner that gets the hold back */
-    int64_t keep_ms;           /* how long tokens are remembered */
+    int64_t keep_ms;           /* how long the store remembers tokens of an idle name */
     int64_t delay;             /* added to the lease */
     int64_t lives;             /* a hold without a lease: the next renewal comes within this time; 0: it has a lease */
     struct dli_answer answer;  /* the result; repeats status and sent */
@@ -78,8 +76,10 @@ struct dli_renewal {
     int64_t first; /* this client's heirs from this number on are earlier tries; one of them may have the hold */
     int64_t lease; /* includes the delay */
     int64_t permits;
-    int64_t last; /* the last token reserved with the hold */
-    int kept;     /* the result when the status is DLOCK_OK: 1 held, 0 not held, -1 unknown for this row */
+    int64_t last;  /* the last token reserved with the hold */
+    int changed;   /* the lease may be another one than before */
+    int kept;      /* the result when the status is DLOCK_OK: 1 held, 0 not held, -1 unknown for this row */
+    int64_t since; /* held: it counts from then, if that is before the request; 0: from the request */
 };
 
 /* One mutex of several that are acquired together. */
@@ -88,6 +88,7 @@ struct dli_multi_row {
     char owner[DLI_OWNER_MAX];
     int64_t lease, block;
     int64_t token, tokens; /* the result of DLI_MULTI_ALL: the first token reserved, and how many */
+    int64_t since;         /* as in struct dli_answer */
 };
 
 enum dli_multi_result { DLI_MULTI_ALL, DLI_MULTI_IN_USE, DLI_MULTI_WRONG_KIND, DLI_MULTI_GATE, DLI_MULTI_QUARANTINE };
@@ -97,12 +98,12 @@ struct dli_inspection {
     char holder[256];
     int64_t left_ms; /* -1 no expiry, -2 free */
     int64_t token;   /* the highest reserved; 0 unknown */
-    int64_t now_us;  /* the server's clock */
+    int64_t now_us;  /* the server's clock, of which its tokens are times; 0: they are not */
     int64_t waiters;
 };
 
 struct dli_request {
-    enum dli_verb verb;
+    int verb;                                /* enum dli_verb */
     const struct dli_quarantine *quarantine; /* the store's */
     const struct dli_kind *kind;             /* NULL for RENEW, ACQUIRE_ALL and PING */
     const struct dli_place *place;           /* the same */
@@ -126,7 +127,7 @@ struct dli_request {
         struct {
             struct dli_renewal *row; /* the owner's */
             int count;
-            int again; /* quorum: write the hold where the lock is free, after a majority renewed it */
+            int again; /* write the hold where the lock is free: other servers have renewed it */
         } renew;
         struct {
             struct dli_multi_row *row; /* the owner's */
@@ -140,7 +141,7 @@ struct dli_request {
         struct {
             struct dli_findings *found; /* the owner's, empty */
             int replicated;             /* replicas confirm grants */
-            int keyless;                /* cluster: a replica, or a server without keys of ours: keys go as arguments */
+            int keyless;                /* a server without keys of ours: keys go as arguments */
         } check;
         struct {
             int server;       /* of next_server */
@@ -155,20 +156,7 @@ struct dli_request {
             char id[DLI_OWNER_MAX]; /* a request sent twice with one id acts once */
             int64_t value;          /* the result */
         } change;
-        struct {
-            char owner[DLI_OWNER_MAX];
-            int64_t seen; /* the last token reserved with its vote */
-            int64_t last; /* the last token, to be written */
-            int64_t keep_ms;
-            int stands; /* the result: 0 when owner lost the lock, or somebody has reserved tokens since */
-        } floor;
-        struct {
-            const char *view; /* the servers of the quorum, as this client knows them */
-            int64_t keep_ms;
-            char run_id[48]; /* results */
-            int sharded;
-            char stands[DLI_VIEW_MAX]; /* the view that the server keeps */
-        } join;
+        void *own; /* of a verb of the store's own */
     };
 };
 
@@ -200,10 +188,13 @@ struct dli_store_hooks {
     void (*down)(void *owner); /* not subscribed: no grants will be pushed, and every subscription must be repeated */
     void (*subscribed)(void *owner, const struct dli_message_target *target);
     void (*unsubscribed)(void *owner, const struct dli_message_target *target); /* the subscription has ended */
-    void (*hint)(void *owner, const struct dli_message_target *target);         /* the lock may have become free */
+    void (*hint)(void *owner,
+                 const struct dli_message_target *target); /* the lock may have become free, or the hold lost */
     void (*granted)(void *owner, const struct dli_message_target *target, const struct dli_pushed *grant);
     void (*gate)(void *owner, const struct dli_message_target *target, int64_t ms); /* closed for this time; 0: open */
-    void (*log)(void *owner, dlock_status status, const char *text);                /* any lane's thread */
+    /* Holds with a lease above least and up to most may be lost: renew them now. */
+    void (*lapsed)(void *owner, int64_t least, int64_t most);
+    void (*log)(void *owner, dlock_status status, const char *text); /* any lane's thread */
 };
 
 /* ---- the table */
@@ -276,25 +267,58 @@ struct dli_store_ops {
     void (*shut)(struct dli_lane *lane);
 };
 
+/* What a store can do besides acquire, release, renew and inspect. */
+enum dli_ability {
+    DLI_CAN_LINE = 1,          /* waiters stand in line */
+    DLI_CAN_PASS = 2,          /* one exchange releases one grant number and acquires another */
+    DLI_CAN_ACQUIRE_ALL = 4,   /* DLI_VERB_ACQUIRE_ALL */
+    DLI_CAN_GATE = 8,          /* DLI_VERB_GATE and DLI_VERB_GATE_LEFT */
+    DLI_CAN_ADOPT = 16,        /* a hold moves to another owner: a renewal with an heir */
+    DLI_CAN_TRANSACTIONS = 32, /* those of client/txn.h */
+    DLI_CAN_WAKE = 64          /* waiters are woken without a subscription: want and subscribe do nothing */
+};
+
+/* What a store is and what it has. Constant. Refusals are answered from it, so its texts are part of sentences. */
+struct dli_store_traits {
+    const char *where;      /* "on a quorum of servers" */
+    const char *kinds_text; /* which kinds of locks there are: "mutexes" */
+    uint32_t kinds;         /* bit n: kind n, DLOCK_KIND_* */
+    uint32_t can;           /* bits of enum dli_ability */
+};
+
 /* What every store begins with. hooks, owner and uuid are set before the first lane is made. */
 struct dli_store {
     const struct dli_store_ops *ops;
+    const struct dli_store_traits *traits;
+    uint64_t refused; /* bit n: option n means nothing here; of the site */
     const struct dli_store_hooks *hooks;
     void *owner;
     const char *uuid;       /* of the client */
     const char *text;       /* the servers, for messages; no credentials */
     int64_t connect_time;   /* microseconds that connecting may take */
     int64_t provision_time; /* microseconds that PROVISION may take longer than a command */
-    int votes;              /* a quorum: only mutexes, no line, a release is a request of its own, no transactions */
     int renewals;           /* requests under way at one server; 1 where most locks fit into one */
 };
+
+static inline int dli_store_can(const struct dli_store *store, enum dli_ability ability)
+{
+    return (store->traits->can & (uint32_t)ability) != 0;
+}
+
+static inline int dli_store_has(const struct dli_store *store, const struct dli_kind *kind)
+{
+    return (int)(store->traits->kinds >> kind->id & 1);
+}
 
 /* ---- open.c */
 
 struct dlock_options;
 struct dli_site;
 
-/* Open the store for a URL's scheme. options outlives it. Statuses are those of the store's open function. */
+/*
+ * Open the store for a URL's scheme. options outlives it. DLOCK_UNSUPPORTED: this build of the library has no such engine.
+ * Other statuses are those of the engine's open function.
+ */
 dlock_status dli_store_open(const struct dlock_options *options, const struct dli_site *site, struct dli_store **ret,
                             dlock_error *box);
 

@@ -198,6 +198,14 @@ static void note_alone(const struct dli_renewal_batch *batch, const struct dli_r
         batch->loop->watchdog->hooks->alone(&batch->due[0], refused, request->status, &batch->reason);
 }
 
+/* The stamp from which a renewed row counts. */
+static int64_t stamp_of(const struct dli_renewal_batch *batch, int i)
+{
+    int64_t since = batch->rows[i].since;
+
+    return since && since < batch->stamp ? since : batch->stamp;
+}
+
 static void report_all(struct dli_renewal_batch *batch, const struct dli_request *request, int64_t now)
 {
     int known = request->status == DLOCK_OK || (request->status == DLOCK_NOT_REPLICATED && !request->refused);
@@ -207,7 +215,7 @@ static void report_all(struct dli_renewal_batch *batch, const struct dli_request
         int kept = known ? batch->rows[i].kept : request->torn ? -2 : -1;
 
         renewed += kept == 1;
-        report(batch, &batch->due[i], kept, now);
+        batch->loop->watchdog->hooks->renewed(&batch->due[i], kept, stamp_of(batch, i), now);
     }
     count(batch->loop, DLOCK_STAT_RENEWED, renewed);
 }

@@ -7,7 +7,7 @@
 
 #include "fuzz_words.h"
 #include "redis/codec/commands.h"
-#include "redis/link/conn.h"
+#include "net/conn.h"
 
 enum { ROWS = 4 };
 
@@ -18,12 +18,16 @@ static const int32_t kinds[] = {DLOCK_KIND_MUTEX, DLOCK_KIND_FAIR,      DLOCK_KI
 static struct dli_renewal renewals[ROWS];
 static struct dli_multi_row takings[ROWS];
 static struct dli_findings found;
+static union {
+    struct dli_floor floor;
+    struct dli_join join;
+} own;
 static struct dli_quarantine quarantine;
 
 static void fill(struct dli_request *request, struct fuzz *in, dlock_error *reason)
 {
     memset(request, 0, sizeof *request);
-    request->verb = (enum dli_verb)fuzz_below(in, DLI_VERB_LIST + 1);
+    request->verb = (int)fuzz_below(in, DLI_VOTER_VERBS);
     request->kind = dli_kind_find(kinds[fuzz_below(in, sizeof kinds / sizeof kinds[0])]);
     request->quarantine = fuzz_below(in, 2) ? &quarantine : NULL;
     request->reason = fuzz_below(in, 4) ? reason : NULL;
@@ -42,6 +46,8 @@ static void fill(struct dli_request *request, struct fuzz *in, dlock_error *reas
             takings[i] = (struct dli_multi_row){.block = 1 + (int64_t)fuzz_byte(in)};
     } else if (request->verb == DLI_VERB_CHECK) {
         request->check.found = &found;
+    } else if (request->verb >= DLI_VERBS) {
+        request->own = &own;
     }
 }
 
@@ -104,7 +110,7 @@ static void check_done(const struct dli_request *request)
         check_names(request);
         break;
     case DLI_VERB_JOIN:
-        REQUIRE(fuzz_printable(request->join.stands) && fuzz_printable(request->join.run_id));
+        REQUIRE(fuzz_printable(own.join.stands) && fuzz_printable(own.join.run_id));
         break;
     default:
         break;

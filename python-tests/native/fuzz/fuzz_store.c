@@ -157,7 +157,7 @@ static void fill(struct slot *s, struct fuzz *in, const struct dli_store *store)
         (request->verb == DLI_VERB_FORCE && !s->kind->forcible) ||
         ((request->verb == DLI_VERB_ACQUIRE_ALL || request->verb == DLI_VERB_CHECK) &&
          s->kind->id != DLOCK_KIND_MUTEX) ||
-        (request->verb == DLI_VERB_ACQUIRE_ALL && store->votes))
+        (request->verb == DLI_VERB_ACQUIRE_ALL && !dli_store_can(store, DLI_CAN_ACQUIRE_ALL)))
         request->verb = DLI_VERB_PING;
     request->kind =
         request->verb == DLI_VERB_RENEW || request->verb == DLI_VERB_ACQUIRE_ALL || request->verb == DLI_VERB_PING
@@ -272,7 +272,9 @@ static void begin_slots(struct dli_store *store, struct fuzz *in)
     for (int i = 0; i < SLOTS; i++) {
         const char *name = names[fuzz_below(in, 4)];
 
-        slot[i].kind = dli_kind_find(store->votes ? DLOCK_KIND_MUTEX : 1 + (int32_t)fuzz_below(in, DLOCK_KIND_LATCH));
+        slot[i].kind = dli_kind_find(1 + (int32_t)fuzz_below(in, DLOCK_KIND_LATCH));
+        if (!dli_store_has(store, slot[i].kind))
+            slot[i].kind = dli_kind_find(DLOCK_KIND_MUTEX);
         slot[i].request = store->ops->request_new(store);
         slot[i].place = store->ops->place_new(store, slot[i].kind, name, strlen(name));
         REQUIRE(slot[i].request && slot[i].place);

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/url.h"
 #include "fuzz.h"
-#include "redis/link/resolve.h"
+#include "net/resolve.h"
 
 #define SECRET "S3cr3tPaSs"
 

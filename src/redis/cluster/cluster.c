@@ -338,6 +338,7 @@ dlock_status dli_cluster_open(const struct dlock_options *options, const struct 
     cluster->store.provision_time = PROVISION_TURNS * cluster->patience;
     dli_budget_init(&cluster->refresh.budget, cluster->connects_per_second, (uint64_t)dli_now());
     cluster->store.ops = &ops;
+    cluster->store.traits = &dli_redis_traits;
     cluster->store.text = cluster->config.target.text;
     cluster->store.renewals = RENEWALS;
     cluster->store.connect_time = cluster->config.connect_timeout;

@@ -6,6 +6,7 @@
 #define DLI_REDIS_CODEC_COMMANDS_H
 
 #include "base/name.h"
+#include "redis/voter/voter.h"
 #include "store/store.h"
 #include "resp.h"
 #include "kinds.h"

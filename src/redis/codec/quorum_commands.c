@@ -28,27 +28,29 @@ int dli_encode_again(struct dli_buffer *out, int full, const struct dli_request 
 
 int dli_encode_floor(struct dli_buffer *out, int full, const struct dli_request *request)
 {
+    const struct dli_floor *floor = request->own;
     struct dli_args args;
 
     dli_args_begin(&args, DLI_SCRIPT_FLOOR, full);
     dli_args_text(&args, "2");
     dli_args_key(&args, request->place, 0);
     dli_args_key(&args, request->place, 1);
-    dli_args_text(&args, request->floor.owner);
-    dli_args_number(&args, request->floor.seen);
-    dli_args_number(&args, request->floor.last);
-    dli_args_number(&args, request->floor.keep_ms);
+    dli_args_text(&args, floor->owner);
+    dli_args_number(&args, floor->seen);
+    dli_args_number(&args, floor->last);
+    dli_args_number(&args, floor->keep_ms);
     return dli_args_finish(&args, out);
 }
 
 int dli_encode_join(struct dli_buffer *out, int full, const struct dli_request *request)
 {
+    const struct dli_join *join = request->own;
     struct dli_args args;
 
     dli_args_begin(&args, DLI_SCRIPT_JOIN, full);
     dli_args_text(&args, "1");
     dli_args_text(&args, "dlock_quorum");
-    dli_args_text(&args, request->join.view);
-    dli_args_number(&args, request->join.keep_ms);
+    dli_args_text(&args, join->view);
+    dli_args_number(&args, join->keep_ms);
     return dli_args_finish(&args, out);
 }

@@ -291,7 +291,9 @@ static dlock_status decode_inspect(const struct dli_reply *reply, struct dli_req
 
 static dlock_status decode_floor(const struct dli_reply *reply, struct dli_request *request)
 {
-    request->floor.stands = reply->type == DLI_REPLY_INTEGER && reply->integer == 1;
+    struct dli_floor *floor = request->own;
+
+    floor->stands = reply->type == DLI_REPLY_INTEGER && reply->integer == 1;
     return reply->type == DLI_REPLY_INTEGER ? DLOCK_OK : unexpected(request->reason);
 }
 
@@ -308,17 +310,18 @@ static int from_shard(const struct dli_reply *reply)
 
 static dlock_status decode_join(const struct dli_reply *reply, struct dli_request *request)
 {
+    struct dli_join *join = request->own;
     int64_t sharded;
 
-    request->join.sharded = from_shard(reply);
-    if (request->join.sharded)
+    join->sharded = from_shard(reply);
+    if (join->sharded)
         return DLOCK_OK;
     if (reply->type != DLI_REPLY_ARRAY || reply->size != 3 || reply->items[0].type != DLI_REPLY_TEXT ||
         !integer_at(reply, 1, &sharded) || reply->items[2].type != DLI_REPLY_TEXT)
         return unexpected(request->reason);
-    dli_escape(request->join.run_id, sizeof request->join.run_id, reply->items[0].text, reply->items[0].size);
-    dli_escape(request->join.stands, sizeof request->join.stands, reply->items[2].text, reply->items[2].size);
-    request->join.sharded = sharded == 1;
+    dli_escape(join->run_id, sizeof join->run_id, reply->items[0].text, reply->items[0].size);
+    dli_escape(join->stands, sizeof join->stands, reply->items[2].text, reply->items[2].size);
+    join->sharded = sharded == 1;
     return DLOCK_OK;
 }
 

@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buffer.h"
+
 enum {
     DLI_REPLY_DEPTH = 8,
     DLI_REPLY_ELEMENTS = 65536,
@@ -55,16 +57,6 @@ size_t dli_reader_left(const struct dli_reader *reader);
 
 /* Forget everything taken in, for a new connection. */
 void dli_reader_reset(struct dli_reader *reader);
-
-/* A growing byte buffer; zero it before first use. */
-struct dli_buffer {
-    char *bytes;
-    size_t size, room;
-};
-
-int dli_buffer_add(struct dli_buffer *buffer, const void *bytes, size_t size); /* 0 or -1 without memory */
-void dli_buffer_drop(struct dli_buffer *buffer, size_t size);                  /* take size bytes off the front */
-void dli_buffer_free(struct dli_buffer *buffer);                               /* empty and free; usable again */
 
 /* Append one command. 0 or -1 without memory (nothing appended then). */
 int dli_encode(struct dli_buffer *out, int argc, const char *const *argv, const size_t *sizes);

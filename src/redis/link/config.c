@@ -3,14 +3,15 @@
  */
 #include "config.h"
 
+#include "call.h"
 #include "sentinel.h"
-#include "tls.h"
 
 enum { MS = 1000 };
 
 void dli_open_configure(struct dli_conn_config *config, const struct dlock_options *options,
                         const struct dli_target *target)
 {
+    config->protocol = &dli_redis_protocol;
     config->target = *target;
     config->username = dli_options_text(options, DLI_OPT_USERNAME);
     config->password = dli_options_text(options, DLI_OPT_PASSWORD);

@@ -5,7 +5,7 @@
 #define DLI_REDIS_LINK_CONFIG_H
 
 #include "base/options.h"
-#include "conn.h"
+#include "net/net.h"
 
 /* Fill in an empty config for connections to target. options outlives it. */
 void dli_open_configure(struct dli_conn_config *config, const struct dlock_options *options,

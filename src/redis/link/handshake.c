@@ -5,7 +5,7 @@
  * order, so the lowest bit of conn->unanswered tells which command is answered next. A server may repeat a command in an
  * error, and AUTH holds the password: errors of AUTH are never shown.
  */
-#include "conn_inner.h"
+#include "call.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -61,8 +61,6 @@ static int send_role(struct dli_conn *conn)
 
 void dli_handshake_start(struct dli_conn *conn)
 {
-    conn->state = DLI_CONN_HANDSHAKE;
-    conn->want_write = 1;
     if (send_auth(conn) || send_select(conn) || send_name(conn) || send_role(conn))
         dli_conn_fail(conn, DLOCK_OUT_OF_MEMORY, "cannot begin the handshake", "no memory");
 }

@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "redis/codec/codec.h"
-#include "conn_inner.h"
+#include "call.h"
 
 enum { MS = 1000, PORT_MOST = 65535, REPLICAS_MOST = 10000 };
 
@@ -26,6 +25,7 @@ struct dli_sentinels *dli_sentinels_new(const struct dlock_options *options, con
     for (int i = 0; i < site->count; i++) {
         struct dli_conn_config *config = &sentinels->sentinel[i];
 
+        config->protocol = &dli_redis_protocol;
         config->target = site->node[i];
         config->username = dli_options_text(options, DLI_OPT_SENTINEL_USERNAME);
         config->password = dli_options_text(options, DLI_OPT_SENTINEL_PASSWORD);

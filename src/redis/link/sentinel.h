@@ -7,7 +7,7 @@
 #ifndef DLI_REDIS_LINK_SENTINEL_H
 #define DLI_REDIS_LINK_SENTINEL_H
 
-#include "conn.h"
+#include "net/net.h"
 
 struct dli_sentinels {
     char service[128];

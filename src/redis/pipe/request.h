@@ -17,6 +17,9 @@ struct dli_job {
     int (*intercept)(struct dli_job *job, dlock_status status, const struct dli_reply *reply);
 };
 
+/* The traits of a store on one server or a cluster. */
+extern const struct dli_store_traits dli_redis_traits;
+
 /* An empty request. NULL without memory. */
 struct dli_request *dli_job_new(void);
 void dli_job_free(struct dli_request *request);

@@ -1,6 +1,6 @@
 /*
  * check.c: rounds that check every server, on the lane's thread. A round waits for all servers until its deadline. A
- * server that does not answer is a finding too. If too few answer, the check fails.
+ * server that does not answer is a finding too. If too few answer, the check fails. Also, what the store can do.
  */
 #include "store/store.h"
 #include "inner.h"
@@ -56,3 +56,12 @@ static void decide(struct dli_round *round, int must, int64_t now)
 }
 
 const struct dli_round_ops dli_check_ops = {begin, answered, decide, NULL};
+
+/* ---- what the store can do */
+
+const struct dli_store_traits dli_quorum_traits = {
+    .where = "on a quorum of servers",
+    .kinds_text = "mutexes",
+    .kinds = 1U << DLOCK_KIND_MUTEX,
+    .can = DLI_CAN_GATE | DLI_CAN_ADOPT,
+};

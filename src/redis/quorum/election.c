@@ -71,10 +71,11 @@ static void write_floors(struct dli_round *round)
 
         dli_share_copy(share, DLI_STAGE_FLOOR);
         request->verb = DLI_VERB_FLOOR;
-        memcpy(request->floor.owner, round->said.exchange.want, DLI_OWNER_MAX);
-        request->floor.seen = e->voter[i].last;
-        request->floor.last = e->last;
-        request->floor.keep_ms = round->said.exchange.keep_ms;
+        request->own = &share->floor;
+        memcpy(share->floor.owner, round->said.exchange.want, DLI_OWNER_MAX);
+        share->floor.seen = e->voter[i].last;
+        share->floor.last = e->last;
+        share->floor.keep_ms = round->said.exchange.keep_ms;
         dli_share_send(share, 0);
     }
 }
@@ -126,7 +127,7 @@ static void answered(struct dli_round *round, struct dli_share *share, int64_t n
             dli_release_round_undo(share, now);
         break;
     case DLI_STAGE_FLOOR:
-        dli_election_written(&round->election, share->node, request->status == DLOCK_OK ? request->floor.stands : -1);
+        dli_election_written(&round->election, share->node, request->status == DLOCK_OK ? share->floor.stands : -1);
         break;
     default:
         dli_release_round_later(share, now);

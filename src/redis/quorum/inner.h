@@ -22,6 +22,7 @@
 #include "store/store.h"
 #include "base/url.h"
 #include "engine/engine.h"
+#include "redis/voter/voter.h"
 
 struct dli_quorum;
 struct dli_round;
@@ -81,6 +82,7 @@ struct dli_membership {
     int good;
     int64_t joined_at, failures; /* when it joined; node.failures at the last query, -1: query again */
     dlock_error reason;          /* of the last query */
+    struct dli_join join;        /* what the query asks, and its answer */
 };
 
 enum { DLI_SLEEP_WORDS = 64 };
@@ -118,6 +120,7 @@ struct dli_share {
     dlock_error reason;
     struct dli_renewal *row;   /* RENEW: its own rows */
     struct dli_findings found; /* CHECK: its own findings */
+    struct dli_floor floor;    /* FLOOR: what its request asks */
 };
 
 /* One lock of a renewal. */
@@ -208,6 +211,7 @@ extern const struct dli_round_ops dli_election_round_ops; /* election.c */
 extern const struct dli_round_ops dli_poll_ops;           /* poll.c */
 extern const struct dli_round_ops dli_check_ops;          /* check.c */
 extern const struct dli_round_ops dli_list_ops;           /* list.c */
+extern const struct dli_store_traits dli_quorum_traits;   /* check.c */
 extern const struct dli_round_ops dli_release_round_ops;  /* release.c */
 extern const struct dli_round_ops dli_renewal_round_ops;  /* renewal.c */
 

@@ -48,21 +48,22 @@ void dli_quorum_view(struct dli_quorum *quorum, int db, const char *called)
 /* quorum.mutex held. */
 static void judge(struct dli_server *node, const struct dli_request *request)
 {
+    const struct dli_join *join = request->own;
     struct dli_quorum *quorum = node->quorum;
     const char *text = node->store->text;
 
     node->bad.code = DLOCK_OK;
-    memcpy(node->run_id, request->join.run_id, sizeof node->run_id);
-    if (request->join.sharded) {
+    memcpy(node->run_id, join->run_id, sizeof node->run_id);
+    if (join->sharded) {
         dli_fail(&node->bad, DLOCK_INVALID_QUORUM,
                  "%s is a shard of a cluster: name servers that know nothing of each other", text);
         return;
     }
-    if (strcmp(request->join.stands, quorum->view) != 0) {
+    if (strcmp(join->stands, quorum->view) != 0) {
         dli_fail(&node->bad, DLOCK_INVALID_QUORUM,
                  "%s votes for clients with another view of the quorum (%.160s): give all clients the same servers and "
                  "the same number, or wait until those clients have gone",
-                 text, request->join.stands);
+                 text, join->stands);
         return;
     }
     for (int i = 0; i < quorum->count; i++)
@@ -162,8 +163,9 @@ static void query(struct dli_membership *membership, int64_t now)
     membership->failures = __atomic_load_n(&node->failures, __ATOMIC_RELAXED);
     membership->reason.code = DLOCK_OK;
     request->verb = DLI_VERB_JOIN;
-    request->join.view = quorum->view;
-    request->join.keep_ms = __atomic_load_n(&quorum->keep_ms, __ATOMIC_RELAXED);
+    request->own = &membership->join;
+    membership->join.view = quorum->view;
+    membership->join.keep_ms = __atomic_load_n(&quorum->keep_ms, __ATOMIC_RELAXED);
     request->deadline = now + quorum->patience;
     request->repeatable = 1;
     request->done = joined;

@@ -353,7 +353,7 @@ dlock_status dli_quorum_open(const struct dlock_options *options, const struct d
     quorum->store.ops = &ops;
     quorum->store.text = quorum->text;
     quorum->store.connect_time = quorum->node[0].store->connect_time;
-    quorum->store.votes = quorum->count;
+    quorum->store.traits = &dli_quorum_traits;
     *ret = &quorum->store;
     return DLOCK_OK;
 }

@@ -70,7 +70,14 @@ static void note(void *owner, dlock_status status, const char *text)
     node->quorum->store.hooks->log(node->quorum->store.owner, status, text);
 }
 
-const struct dli_store_hooks dli_server_hooks = {up, down, subscribed, unsubscribed, hint, granted, gate, note};
+const struct dli_store_hooks dli_server_hooks = {.up = up,
+                                                 .down = down,
+                                                 .subscribed = subscribed,
+                                                 .unsubscribed = unsubscribed,
+                                                 .hint = hint,
+                                                 .granted = granted,
+                                                 .gate = gate,
+                                                 .log = note};
 
 /* ---- the channels that the caller wants */
 

@@ -382,6 +382,7 @@ dlock_status dli_single_open(const struct dlock_options *options, const struct d
     dli_private_init(&single->pool, &single->config, &single->budget,
                      (int)options->number[DLI_OPT_PRIVATE_CONNECTIONS]);
     single->store.ops = &ops;
+    single->store.traits = &dli_redis_traits;
     single->store.text = single->config.target.text;
     single->store.connect_time = single->config.connect_timeout;
     *ret = &single->store;

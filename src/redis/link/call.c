@@ -1,47 +1,23 @@
 /*
- * conn_io.c: sends and receives over a READY connection, for an event loop (never blocking) or for one blocking caller.
+ * call.c: replies over a READY connection, for an event loop (never blocking) or for one blocking caller. No mutex: a
+ * connection belongs to one thread at a time.
  *
  * With TLS the blocking caller sleeps in poll. Otherwise it sleeps in recv with SO_RCVTIMEO, which is set again only if
  * it differs much from the time left. It is set an eighth too short, so that it also suits the next call with about the
  * same time. If recv ends too early, the caller waits for the rest. Busy polling may come before either sleep.
  */
-#include "conn.h"
+#include "call.h"
 
 #include <errno.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 
-#include "conn_inner.h"
-#include "tls.h"
+#include "sentinel.h"
 #include "sys/sys.h"
 
 enum { PIECE = 16 * 1024, PIECES_PER_CALL = 4, EXACT_BELOW = 20 * 1000, SHORTEST = 1000, IDLE_AFTER = 1000 * 1000 };
-
-struct pollfd dli_conn_poll(const struct dli_conn *conn)
-{
-    return (struct pollfd){.fd = conn->fd, .events = (short)(conn->want_write ? POLLIN | POLLOUT : POLLIN)};
-}
-
-/* Send what the socket takes now. 0, or -1 and FAILED. */
-static int send_some(struct dli_conn *conn)
-{
-    while (conn->out.size > 0) {
-        ssize_t sent = conn->tls ? dli_tls_send(conn, conn->out.bytes, conn->out.size)
-                                 : send(conn->fd, conn->out.bytes, conn->out.size, MSG_DONTWAIT | MSG_NOSIGNAL);
-        if (sent >= 0) {
-            dli_buffer_drop(&conn->out, (size_t)sent);
-        } else if (errno == EAGAIN) {
-            break;
-        } else if (conn->state == DLI_CONN_FAILED) {
-            return -1;
-        } else if (errno != EINTR) {
-            dli_conn_fail_errno(conn, "lost the connection", errno);
-            return -1;
-        }
-    }
-    return 0;
-}
 
 /* The reader refused the bytes. */
 static void fail_reading(struct dli_conn *conn)
@@ -50,16 +26,6 @@ static void fail_reading(struct dli_conn *conn)
         dli_conn_fail(conn, DLOCK_OUT_OF_MEMORY, "sent an answer for which there is no memory", NULL);
     else
         dli_conn_fail(conn, DLOCK_PROTOCOL_ERROR, "sent what is not the Redis protocol or passes its limits", NULL);
-}
-
-/* Read as recv does without waiting; after -1 the connection may be FAILED. */
-static ssize_t receive_some(struct dli_conn *conn, char *bytes, size_t size)
-{
-    if (!conn->tls)
-        return recv(conn->fd, bytes, size, MSG_DONTWAIT);
-    ssize_t came = dli_tls_receive(conn, bytes, size);
-    conn->want_write = conn->tls && dli_tls_wants_write(conn);
-    return came;
 }
 
 /*
@@ -99,12 +65,6 @@ static int take(struct dli_conn *conn, const char *bytes, ssize_t size)
     return -1;
 }
 
-void dli_conn_flush(struct dli_conn *conn)
-{
-    if (conn->state != DLI_CONN_FAILED && send_some(conn) == 0)
-        conn->want_write = conn->tls ? dli_tls_wants_write(conn) : conn->out.size > 0;
-}
-
 int dli_conn_receive(struct dli_conn *conn)
 {
     char piece[PIECE];
@@ -112,7 +72,7 @@ int dli_conn_receive(struct dli_conn *conn)
     if (conn->state == DLI_CONN_FAILED)
         return -1;
     for (int i = 0; i < PIECES_PER_CALL; i++) {
-        ssize_t size = receive_some(conn, piece, sizeof piece);
+        ssize_t size = dli_conn_read(conn, piece, sizeof piece);
         if (came && size <= 0)
             break;
         int taken = take(conn, piece, size);
@@ -160,7 +120,7 @@ static dlock_status send_all(struct dli_conn *conn, int64_t deadline, int *sent)
     size_t whole = conn->out.size;
     for (;;) {
         size_t before = conn->out.size;
-        int failed = send_some(conn);
+        int failed = dli_conn_send(conn);
         *sent |= failed ? before < whole : conn->out.size < whole;
         if (failed)
             return conn->reason.code;
@@ -209,7 +169,7 @@ static int poll_once(void *whose, int64_t now)
 {
     struct answer *answer = whose;
     (void)now;
-    answer->came = receive_some(answer->conn, answer->bytes, answer->size);
+    answer->came = dli_conn_read(answer->conn, answer->bytes, answer->size);
     return answer->came >= 0 || errno != EAGAIN;
 }
 
@@ -257,3 +217,47 @@ dlock_status dli_conn_call(struct dli_conn *conn, int64_t deadline, const struct
     dlock_status status = send_all(conn, deadline, sent);
     return status ? status : await_reply(conn, deadline, now, reply);
 }
+
+/* ---- the protocol */
+
+static int attach(struct dli_conn *conn)
+{
+    if (!(conn->reader = dli_reader_new()))
+        return -1;
+    dli_reader_hide(conn->reader, conn->config->password);
+    return conn->config->sentinels && !(conn->search = dli_sentinel_search_new()) ? -1 : 0;
+}
+
+static void detach(struct dli_conn *conn)
+{
+    dli_reader_free(conn->reader);
+    free(conn->search);
+}
+
+static void reset(struct dli_conn *conn)
+{
+    if (conn->reader)
+        dli_reader_reset(conn->reader);
+    conn->unanswered = 0;
+}
+
+static int search(struct dli_conn *conn, int64_t now)
+{
+    if (!conn->config->sentinels)
+        return 0;
+    dli_sentinel_search_start(conn, now);
+    return 1;
+}
+
+const struct dli_protocol dli_redis_protocol = {
+    .plain = "redis",
+    .secure = "rediss",
+    .attach = attach,
+    .detach = detach,
+    .reset = reset,
+    .search = search,
+    .search_step = dli_sentinel_search_step,
+    .search_stop = dli_sentinel_search_stop,
+    .greet = dli_handshake_start,
+    .greet_step = dli_handshake_step,
+};

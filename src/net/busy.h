@@ -5,8 +5,8 @@
  *
  * A dli_busy belongs to a connection and its current owner. Times are microseconds of dli_now.
  */
-#ifndef DLI_REDIS_LINK_BUSY_H
-#define DLI_REDIS_LINK_BUSY_H
+#ifndef DLI_NET_BUSY_H
+#define DLI_NET_BUSY_H
 
 #include <stdint.h>
 

@@ -1,8 +1,8 @@
 /*
  * tls_inner.h: shared by the files of TLS: tls.c (a connection), tls_reason.c (its failures), tls_context.c (a client).
  */
-#ifndef DLI_REDIS_LINK_TLS_INNER_H
-#define DLI_REDIS_LINK_TLS_INNER_H
+#ifndef DLI_NET_TLS_INNER_H
+#define DLI_NET_TLS_INNER_H
 
 #include <openssl/ssl.h>
 

@@ -2,11 +2,11 @@
  * tls.h: TLS between a connection and its socket. tls.c, tls_reason.c and tls_context.c implement it and are the only
  * files that use OpenSSL. tls_none.c replaces them in a build without it: dli_tls_new returns DLOCK_UNSUPPORTED there.
  *
- * TLS is 1.2 or newer. No byte of the Redis handshake is sent before the TLS handshake is done and, unless tls_verify
+ * TLS is 1.2 or newer. No byte of the protocol is sent before the TLS handshake is done and, unless tls_verify
  * is off, the server's certificate and name are verified.
  */
-#ifndef DLI_REDIS_LINK_TLS_H
-#define DLI_REDIS_LINK_TLS_H
+#ifndef DLI_NET_TLS_H
+#define DLI_NET_TLS_H
 
 #include <sys/types.h>
 

@@ -13,7 +13,6 @@
 #include <sys/un.h>
 
 #include "conn_inner.h"
-#include "sentinel.h"
 #include "resolve.h"
 #include "tls.h"
 #include "sys/sys.h"
@@ -36,6 +35,13 @@ static void tune_tcp(int fd)
     set_int(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, UNACKED_MS);
 }
 
+void dli_conn_greet(struct dli_conn *conn)
+{
+    conn->state = DLI_CONN_HANDSHAKE;
+    conn->want_write = 1;
+    conn->config->protocol->greet(conn);
+}
+
 /* From here on only intended calls block: all others pass MSG_DONTWAIT. */
 static void connected(struct dli_conn *conn)
 {
@@ -44,7 +50,7 @@ static void connected(struct dli_conn *conn)
     if (conn->config->tls)
         dli_tls_start(conn);
     else
-        dli_handshake_start(conn);
+        dli_conn_greet(conn);
 }
 
 /* Begin to connect to one address. 0: under way or done. -1: connect_error is set. */
@@ -121,8 +127,8 @@ static void begin(struct dli_conn *conn, int64_t now, int64_t give_up)
     conn->addr_next = conn->addr_count = 0;
     conn->connect_error = 0;
     conn->target = &conn->config->target;
-    if (conn->config->sentinels)
-        dli_sentinel_search_start(conn, now);
+    if (conn->config->protocol->search && conn->config->protocol->search(conn, now))
+        ;
     else if (conn->target->path[0])
         start_unix(conn, now);
     else
@@ -185,7 +191,7 @@ static void give_up(struct dli_conn *conn)
 void dli_conn_step(struct dli_conn *conn, int64_t now)
 {
     if (conn->state == DLI_CONN_SEARCHING)
-        dli_sentinel_search_step(conn, now);
+        conn->config->protocol->search_step(conn, now);
     if (conn->state == DLI_CONN_RESOLVING)
         step_resolving(conn, now);
     if (conn->state == DLI_CONN_CONNECTING)
@@ -193,7 +199,7 @@ void dli_conn_step(struct dli_conn *conn, int64_t now)
     if (conn->state == DLI_CONN_SECURING)
         dli_tls_step(conn);
     if (conn->state == DLI_CONN_HANDSHAKE)
-        dli_handshake_step(conn);
+        conn->config->protocol->greet_step(conn);
     if (dli_conn_under_way(conn) && now >= conn->give_up)
         give_up(conn);
 }

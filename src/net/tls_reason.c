@@ -97,6 +97,15 @@ static void fail_reason(struct dli_conn *conn, unsigned long error)
     }
 }
 
+static void fail_plain(struct dli_conn *conn)
+{
+    char what[96];
+
+    snprintf(what, sizeof what, "does not speak TLS: use %s://, or the port where it does",
+             conn->config->protocol->plain);
+    dli_conn_fail(conn, DLOCK_TLS_FAILED, what, NULL);
+}
+
 void dli_tls_fail(struct dli_conn *conn)
 {
     struct dli_tls_session *session = conn->tls;
@@ -108,7 +117,7 @@ void dli_tls_fail(struct dli_conn *conn)
     if (dli_tls_ran_out())
         dli_conn_fail(conn, DLOCK_OUT_OF_MEMORY, "needs memory for TLS, and there is none", NULL);
     else if (session->plain)
-        dli_conn_fail(conn, DLOCK_TLS_FAILED, "does not speak TLS: use redis://, or the port where it does", NULL);
+        fail_plain(conn);
     else if (SSL_get_verify_mode(session->ssl) != SSL_VERIFY_NONE && verdict != X509_V_OK)
         fail_verdict(conn, verdict);
     else if (code)
@@ -123,12 +132,19 @@ void dli_tls_fail(struct dli_conn *conn)
         fail_reason(conn, error);
 }
 
+static void fail_silent(struct dli_conn *conn)
+{
+    char why[64];
+
+    snprintf(why, sizeof why, "perhaps it has none, as in %s://", conn->config->protocol->plain);
+    dli_conn_fail(conn, DLOCK_UNREACHABLE, "said nothing in the TLS handshake", why);
+}
+
 /* A Redis without TLS takes our first bytes for the start of a line and waits for the rest. */
 void dli_tls_late(struct dli_conn *conn)
 {
     if (conn->tls->received)
         dli_conn_fail(conn, DLOCK_UNREACHABLE, "did not finish the TLS handshake in time", NULL);
     else
-        dli_conn_fail(conn, DLOCK_UNREACHABLE, "said nothing in the TLS handshake",
-                      "perhaps it has none, as in redis://");
+        fail_silent(conn);
 }

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "conn_inner.h"
-#include "sentinel.h"
 #include "resolve.h"
 #include "tls.h"
 #include "sys/sys.h"
@@ -23,14 +22,10 @@ struct dli_conn *dli_conn_new(const struct dli_conn_config *config)
     conn->config = config;
     conn->target = &config->target;
     conn->fd = -1;
-    conn->reader = dli_reader_new();
-    if (!conn->reader)
-        goto fail;
-    dli_reader_hide(conn->reader, config->password);
     conn->addresses = calloc(DLI_ADDRESS_MAX, sizeof *conn->addresses);
     if (!conn->addresses)
         goto fail;
-    if (config->sentinels && !(conn->search = dli_sentinel_search_new()))
+    if (config->protocol->attach && config->protocol->attach(conn))
         goto fail;
     return conn;
 
@@ -44,10 +39,10 @@ void dli_conn_free(struct dli_conn *conn)
     if (!conn)
         return;
     dli_conn_close(conn);
-    dli_reader_free(conn->reader);
+    if (conn->config->protocol->detach)
+        conn->config->protocol->detach(conn);
     dli_buffer_free(&conn->out);
     free(conn->addresses);
-    free(conn->search);
     free(conn);
 }
 
@@ -55,7 +50,8 @@ void dli_conn_use(struct dli_conn *conn, int fd)
 {
     if (conn->tls)
         dli_tls_end(conn);
-    dli_sentinel_search_stop(conn);
+    if (conn->config->protocol->search_stop)
+        conn->config->protocol->search_stop(conn);
     if (conn->resolve)
         dli_resolve_end(conn->resolve);
     else if (conn->fd >= 0)
@@ -69,13 +65,12 @@ void dli_conn_use(struct dli_conn *conn, int fd)
 void dli_conn_close(struct dli_conn *conn)
 {
     dli_conn_use(conn, -1);
-    if (conn->reader)
-        dli_reader_reset(conn->reader);
+    if (conn->config->protocol->reset)
+        conn->config->protocol->reset(conn);
     if (conn->out.room > 0)
         explicit_bzero(conn->out.bytes, conn->out.room);
     dli_buffer_drop(&conn->out, conn->out.size);
     conn->want_write = 0;
-    conn->unanswered = 0;
     conn->state = DLI_CONN_IDLE;
 }
 

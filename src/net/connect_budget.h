@@ -2,8 +2,8 @@
  * connect_budget.h: the connect budget: a number of connection attempts per second, and a pause with jitter after
  * failures. All connections of a client share it. Thread-safe: one mutex inside.
  */
-#ifndef DLI_REDIS_LINK_CONNECT_BUDGET_H
-#define DLI_REDIS_LINK_CONNECT_BUDGET_H
+#ifndef DLI_NET_CONNECT_BUDGET_H
+#define DLI_NET_CONNECT_BUDGET_H
 
 #include <pthread.h>
 #include <stdint.h>

@@ -1,34 +1,39 @@
 /*
- * conn.h: one connection to one server: resolve, connect, TLS, handshake (AUTH, SELECT, CLIENT SETNAME), then bytes in
- * both directions.
+ * conn.h: one connection to one server: resolve, connect, TLS, the handshake of its protocol, then bytes in both
+ * directions.
  *
- * A connection belongs to one thread at a time and is used in one of two ways. An event loop drives it with
- * dli_conn_start, dli_conn_step, dli_conn_flush and dli_conn_receive, which never block. Or its caller drives it with
- * dli_conn_open and dli_conn_call, which block up to an absolute deadline. Deadlines and times are those of dli_now.
+ * A connection belongs to one thread at a time. An event loop drives it with dli_conn_start, dli_conn_step and
+ * dli_conn_flush, which never block. Or its caller opens it with dli_conn_open, which blocks up to an absolute deadline.
+ * Deadlines and times are those of dli_now.
  *
  * Sockets are close-on-exec, never raise SIGPIPE, and have TCP_NODELAY and keepalive.
  */
-#ifndef DLI_REDIS_LINK_CONN_H
-#define DLI_REDIS_LINK_CONN_H
+#ifndef DLI_NET_CONN_H
+#define DLI_NET_CONN_H
 
 #include "base/url.h"
 #include "base/error.h"
-#include "redis/codec/codec.h"
+#include "base/buffer.h"
 #include "busy.h"
 
 struct dli_address;
+struct dli_protocol;
+struct dli_reader;
+struct dli_sentinel_search;
+struct dli_sentinels;
 struct dli_tls;
 struct dli_tls_session;
 struct pollfd;
 
 /* The configuration of all connections of a client; owned by the client, constant while connections exist. */
 struct dli_conn_config {
+    const struct dli_protocol *protocol;
     struct dli_target target;
     const char *username, *password, *client_name; /* "" for none; name becomes "dlock" or "dlock-<client_name>" */
-    int db;
-    int64_t connect_timeout;         /* microseconds for all of it: resolve, connect, TLS, handshake */
-    int64_t busy_poll;               /* microseconds that dli_conn_call polls busily before it sleeps */
-    struct dli_sentinels *sentinels; /* NULL, or the sentinels that know where target is, see sentinel.h */
+    int db;                                        /* of Redis */
+    int64_t connect_timeout;                       /* microseconds for all of it: resolve, connect, TLS, handshake */
+    int64_t busy_poll;               /* microseconds that a blocking caller polls busily before it sleeps */
+    struct dli_sentinels *sentinels; /* NULL, or what knows where target is; of redis/link */
     struct dli_tls *tls;             /* NULL: plain */
 };
 
@@ -49,23 +54,24 @@ struct dli_conn {
     int fd;           /* what to poll: the resolver's wake descriptor while RESOLVING, then the socket; -1: none */
     int want_write;   /* poll for writing too */
     int64_t deadline; /* while not READY: call dli_conn_step then at the latest */
-    struct dli_reader *reader;
     struct dli_buffer out;
     dlock_error reason; /* FAILED: the status, and a sentence that names the server */
     /* the transport's own fields follow */
-    struct dli_tls_session *tls;        /* NULL: plain */
-    const struct dli_target *target;    /* the server, as far as it is known */
-    struct dli_sentinel_search *search; /* NULL: config->target is the server */
-    struct dli_resolve *resolve;        /* the look-up under way, which owns fd then; else NULL */
-    struct dli_address *addresses;      /* DLI_ADDRESS_MAX of them */
+    struct dli_tls_session *tls;     /* NULL: plain */
+    const struct dli_target *target; /* the server, as far as it is known */
+    struct dli_resolve *resolve;     /* the look-up under way, which owns fd then; else NULL */
+    struct dli_address *addresses;   /* DLI_ADDRESS_MAX of them */
     int addr_next, addr_count;
     int addr_known;          /* how many of them the last answered look-up gave */
     int connect_error;       /* the errno of the last address that failed */
-    unsigned unanswered;     /* handshake commands without a reply yet, see handshake.c */
     int64_t give_up;         /* while not READY: when all attempts end */
     int64_t receive_timeout; /* SO_RCVTIMEO as set now, microseconds; 0 for none */
-    int64_t last_used;       /* when the last dli_conn_call began */
-    struct dli_busy busy;    /* how busy polling went */
+    int64_t last_used;       /* when the last call of its blocking caller began */
+    /* what follows is the protocol's: here that of redis/link */
+    struct dli_reader *reader;
+    struct dli_sentinel_search *search; /* NULL: config->target is the server */
+    unsigned unanswered;                /* handshake commands without a reply yet, see handshake.c */
+    struct dli_busy busy;               /* how busy polling went */
 };
 
 /* Memory for one connection, IDLE. NULL without memory. */
@@ -91,46 +97,21 @@ void dli_conn_start(struct dli_conn *conn, int64_t now);
 /* Continue to connect as far as possible without blocking. FAILED when the connect timeout is over. */
 void dli_conn_step(struct dli_conn *conn, int64_t now);
 
-/* The next three do nothing on a FAILED connection, which keeps its first reason. */
-
-/* READY: send as much of conn->out as the socket takes, and set want_write. FAILED on error. */
-void dli_conn_flush(struct dli_conn *conn);
-
 /*
- * READY: read what is there (bounded per call) into the reader. 1: bytes came. 0: nothing there. -1: FAILED now (closed
- * by the peer, protocol). Take all replies with dli_conn_next before the next read: the reader holds a bounded number
- * of bytes.
+ * READY: send as much of conn->out as the socket takes, and set want_write. FAILED on error. Does nothing on a FAILED
+ * connection, which keeps its first reason.
  */
-int dli_conn_receive(struct dli_conn *conn);
-
-/* The next reply, as dli_reader_next; -1 also sets FAILED with a reason. */
-int dli_conn_next(struct dli_conn *conn, const struct dli_reply **reply);
+void dli_conn_flush(struct dli_conn *conn);
 
 /* ---- driven by its caller */
 
 /* Connect, handshake included, blocking up to deadline or the connect timeout, whichever is earlier. */
 dlock_status dli_conn_open(struct dli_conn *conn, int64_t deadline);
 
-/*
- * READY: send conn->out (one command) and wait for its reply until deadline, whatever signals arrive. DLOCK_OK with
- * *reply; else the connection is FAILED (conn->reason). *sent tells whether any byte was given to the kernel: if not,
- * the server cannot have acted.
- *
- * In the usual case it makes two system calls (send, recv) and those of busy polling (busy.h), and no poll. After a
- * second without a call it makes one more, to notice that the server closed the connection meanwhile: *sent is 0 then.
- */
-dlock_status dli_conn_call(struct dli_conn *conn, int64_t deadline, const struct dli_reply **reply, int *sent);
-
 /* Close, and set FAILED with "The server <target> <what>: <detail>."; detail may be NULL. */
 void dli_conn_fail(struct dli_conn *conn, dlock_status status, const char *what, const char *detail);
 
 /* Sleep until fd is ready for events, a signal, or deadline (at most a millisecond late). */
 void dli_conn_wait(const struct dli_conn *conn, short events, int64_t deadline);
-
-/*
- * Whether the reply says that the server, found through sentinels, is not the primary any more. The server did nothing
- * then.
- */
-int dli_conn_demoted(const struct dli_conn *conn, const struct dli_reply *reply);
 
 #endif

@@ -2,8 +2,8 @@
  * resolve.h: name resolution that can be given up. getaddrinfo has no timeout, so it runs on its own thread, which may
  * be left behind.
  */
-#ifndef DLI_REDIS_LINK_RESOLVE_H
-#define DLI_REDIS_LINK_RESOLVE_H
+#ifndef DLI_NET_RESOLVE_H
+#define DLI_NET_RESOLVE_H
 
 #include <sys/socket.h>
 

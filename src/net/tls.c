@@ -127,6 +127,17 @@ static int call_by_name(SSL *ssl, const char *given)
     return X509_VERIFY_PARAM_set1_host(param, name, 0) == 1 && SSL_set_tlsext_host_name(ssl, name) == 1 ? 0 : -1;
 }
 
+/* Offer one protocol. 0, or -1 without memory. */
+static int offer(SSL *ssl, const char *alpn)
+{
+    unsigned char list[16];
+    size_t size = strlen(alpn);
+
+    list[0] = (unsigned char)size;
+    memcpy(list + 1, alpn, size);
+    return SSL_set_alpn_protos(ssl, list, (unsigned)size + 1) == 0 ? 0 : -1;
+}
+
 static SSL *make_ssl(const struct dli_conn *conn, struct dli_tls_session *session)
 {
     SSL_CTX *context = dli_tls_context(conn->config->tls);
@@ -146,6 +157,10 @@ static SSL *make_ssl(const struct dli_conn *conn, struct dli_tls_session *sessio
     SSL_set_app_data(ssl, session);
     if (!SSL_get_certificate(ssl))
         SSL_set_cert_cb(ssl, note_certificate_request, NULL);
+    if (conn->config->protocol->alpn && offer(ssl, conn->config->protocol->alpn)) {
+        SSL_free(ssl);
+        return NULL;
+    }
     SSL_set_connect_state(ssl);
     return ssl;
 }
@@ -220,7 +235,7 @@ void dli_tls_step(struct dli_conn *conn)
         dli_tls_fail(conn);
     dli_tls_leave();
     if (result == 1)
-        dli_handshake_start(conn);
+        dli_conn_greet(conn);
 }
 
 /* -1 with EAGAIN, 0 at the end of the stream, or FAILED. The caller has called dli_tls_enter. */

@@ -1,0 +1,104 @@
+// A program with Go's clientv3/concurrency, the other side of tests: it reads lines and answers each.
+//
+//	lock WORD NAME    "WORD locked REVISION": the mutex is held; the answer may come later
+//	try WORD NAME     the same, or "WORD busy"
+//	unlock WORD       "WORD unlocked"
+//	hold WORD NAME TIMES MICROSECONDS    lock and unlock; a line "WORD held REVISION FROM TO" for each, then "WORD done"
+//
+// Times are those of CLOCK_BOOTTIME in microseconds. Usage: peer ENDPOINT TTL
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/concurrency"
+	"golang.org/x/sys/unix"
+)
+
+var (
+	out   sync.Mutex
+	locks = map[string]*concurrency.Mutex{}
+)
+
+func say(format string, values ...any) {
+	out.Lock()
+	defer out.Unlock()
+	fmt.Printf(format+"\n", values...)
+}
+
+func check(err error) {
+	if err != nil {
+		say("failed %v", err)
+		os.Exit(1)
+	}
+}
+
+func now() int64 {
+	var time unix.Timespec
+	check(unix.ClockGettime(unix.CLOCK_BOOTTIME, &time))
+	return time.Nano() / 1000
+}
+
+func hold(session *concurrency.Session, word, name string, times, micros int) {
+	for i := 0; i < times; i++ {
+		mutex := concurrency.NewMutex(session, name)
+		check(mutex.Lock(context.Background()))
+		from := now()
+		time.Sleep(time.Duration(micros) * time.Microsecond)
+		say("%s held %d %d %d", word, mutex.Header().Revision, from, now())
+		check(mutex.Unlock(context.Background()))
+	}
+	say("%s done", word)
+}
+
+func take(mutex *concurrency.Mutex, word string, wait bool) {
+	var err error
+	if wait {
+		err = mutex.Lock(context.Background())
+	} else {
+		err = mutex.TryLock(context.Background())
+	}
+	if errors.Is(err, concurrency.ErrLocked) {
+		say("%s busy", word)
+		return
+	}
+	check(err)
+	say("%s locked %d %d", word, mutex.Header().Revision, now())
+}
+
+func main() {
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{os.Args[1]}, DialTimeout: 5 * time.Second})
+	check(err)
+	ttl, err := strconv.Atoi(os.Args[2])
+	check(err)
+	session, err := concurrency.NewSession(client, concurrency.WithTTL(ttl))
+	check(err)
+	say("ready")
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		words := strings.Fields(lines.Text())
+		switch words[0] {
+		case "lock", "try":
+			mutex := concurrency.NewMutex(session, words[2])
+			locks[words[1]] = mutex
+			go take(mutex, words[1], words[0] == "lock")
+		case "unlock":
+			check(locks[words[1]].Unlock(context.Background()))
+			say("%s unlocked %d", words[1], now())
+		case "hold":
+			times, _ := strconv.Atoi(words[3])
+			micros, _ := strconv.Atoi(words[4])
+			go hold(session, words[1], words[2], times, micros)
+		}
+	}
+	check(session.Close())
+}

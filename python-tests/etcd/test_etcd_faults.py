@@ -1,0 +1,394 @@
+"""Faults on etcd: what is lost on the way, holders that stop, leases that end, keys that are deleted, members that fail."""
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any, Callable
+
+import pytest
+
+from harness.agent import Agent, now
+from harness.build import LIBRARY, ROOT
+from harness.etcd import Etcd
+from harness.faults import times
+from harness.proxy import Proxy
+from harness.tally import tell
+from harness.waiting import until
+
+Make = Callable[..., Any]
+
+
+def url(proxy: Proxy) -> str:
+    return f"etcd://{proxy.host}:{proxy.port}"
+
+
+def lost(client: Any) -> Any:
+    """The next loss that is reported."""
+    while True:
+        event = client.event(10000)
+        if event.type == "LOST":
+            return event
+
+
+# ---- messages
+
+
+class Nth:
+    """Cuts the connection when the nth piece of bytes passes, counted over all connections: before it goes on, or with its answer."""
+
+    def __init__(self, way: Any, n: int) -> None:
+        self.seen, self.fired, self.n = 0, 0, n
+        way.on(b"", self.count, times=None)
+
+    def count(self, link: Any, _data: bytes) -> None:
+        self.seen += 1
+        if self.seen == self.n:
+            self.fired += 1
+            link.cut()
+
+
+@pytest.mark.parametrize("rounds", times(12, 60))
+@pytest.mark.parametrize("way", ["up", "down"])
+@pytest.mark.parametrize("kind", ["mutex", "fair"])
+def test_l01_a_cut_at_every_message(etcd: Etcd, new_proxy: Make, new_agent: Make, way: str, kind: str, rounds: int) -> None:
+    """Requests (up) or answers (down) are lost at the nth message, for every n: each grant is one grant, and nothing is left."""
+    watcher = new_agent().open(etcd).lock("job", kind=kind)
+    agent, done, n, last = new_agent(), 0, 1, 0
+    while True:
+        proxy = new_proxy(etcd.nodes[0])
+        nth = Nth(getattr(proxy, way), n)
+        client = agent.open(url(proxy), lease_ms=5000, command_timeout_ms=500)
+        lock = client.lock("job", kind=kind)
+        watcher.acquire(9, -1).ok
+        waiting = lock.start("acquire", 1, -1, thread=1)
+        until(lambda: len(etcd.keys("job/")) == 2)
+        token = watcher.token(9).ok.token
+        watcher.release(9).ok
+        mine = waiting.answer().ok.token
+        assert mine > token and len(etcd.keys("job/")) == 1
+        assert watcher.acquire(9, 0).status == "BUSY"
+        lock.release(1).ok
+        again = lock.acquire(1, -1).ok.token
+        assert again > mine
+        lock.release(1).ok
+        last = watcher.acquire(9, -1).ok.token
+        assert last > again
+        watcher.release(9).ok
+        client.close(5000)
+        until(lambda: etcd.keys("job/") == [])
+        done += 1
+        if not nth.fired:
+            break
+        n += 1
+        if n > rounds:
+            break
+    tell(done=done, fired=done - 1)
+    assert done > 5
+
+
+@pytest.mark.parametrize("rounds", times(3, 50))
+def test_l02_a_late_put_does_nothing(new_etcd: Make, new_agent: Make, rounds: int) -> None:
+    """A member stops with a request in its socket, and goes on when the request was given up: no key appears."""
+    etcd = new_etcd(1)
+    agent = new_agent()
+    client = agent.open(etcd, lease_ms=30000, command_timeout_ms=300)
+    lock = client.lock("job")
+    lock.acquire(1, 0).ok
+    lock.release(1).ok
+    for _ in range(rounds):
+        etcd.nodes[0].pause()
+        assert lock.acquire(1, 200).status in ("TIMED_OUT", "UNREACHABLE")
+        etcd.nodes[0].resume()
+        until(lambda: agent("live").status == "OK" and etcd.keys("job/") == [])
+        lock.acquire(2, 5000).ok
+        assert len(etcd.keys("job/")) == 1
+        lock.release(2).ok
+        until(lambda: etcd.keys("job/") == [])
+    tell(done=rounds, fired=rounds)
+
+
+@pytest.mark.parametrize("given_up", [True, False], ids=["given up", "repeated and released"])
+def test_l02_a_put_that_arrives_late_finds_another_mark(etcd: Etcd, new_proxy: Make, agent: Agent, given_up: bool) -> None:
+    """The put waits in the network until its number is over: when it arrives, no key appears."""
+    proxy = new_proxy(etcd.nodes[0])
+    client = agent.open(url(proxy), lease_ms=30000, command_timeout_ms=300)
+    warm = client.lock("warm")
+    warm.acquire(1, 0).ok
+    gate = proxy.up.pause_at("late/")
+    late = client.lock("late")
+    if given_up:
+        assert late.acquire(1, 200).status in ("TIMED_OUT", "UNREACHABLE")
+    else:
+        late.acquire(1, 5000).ok
+        late.release(1).ok
+    gate.wait()
+    until(lambda: etcd.keys("dlock_mark/"))  # the undo has been answered
+    assert etcd.keys("late/") == []
+    links = len(proxy.links)
+    gate.open()
+    until(lambda: len(proxy.links) < links)
+    assert etcd.keys("late/") == [] and warm.state(1) == "HELD"
+    client.lock("late").acquire(2, 0).ok
+    assert len(etcd.keys("late/")) == 1
+
+
+# ---- holders
+
+
+def test_l03_a_stopped_holder_is_told(etcd: Etcd, new_agent: Make) -> None:
+    """A holder stops for longer than its lease: another one has the lock with a higher token, and the first is told when it goes on."""
+    first, second = new_agent(), new_agent()
+    client = first.open(etcd, lease_ms=1000)
+    lock, other = client.lock("job"), second.open(etcd, lease_ms=1000).lock("job")
+    token = lock.acquire(1, 0).ok.token
+    first.stop()
+    later = other.acquire(1, -1).ok.token
+    assert later > token
+    first.resume()
+    event = lost(client)
+    assert event.token == token and lock.state(1) == "LOST"
+    assert lock.release(1).status == "LOST"
+    assert other.state(1) == "HELD"
+    other.release(1).ok
+
+
+def test_l03_a_holder_that_is_cut_off_is_told_first(etcd: Etcd, new_proxy: Make, new_agent: Make) -> None:
+    """Nothing goes through between holder and server: the holder is told before another one has the lock, by its own clock."""
+    proxy = new_proxy(etcd.nodes[0])
+    client, other = new_agent().open(url(proxy), lease_ms=2000), new_agent().open(etcd)
+    token = client.lock("job").acquire(1, 0).ok.token
+    waiting = other.lock("job").start("acquire", 1, -1)
+    until(lambda: len(etcd.keys("job/")) == 2)
+    proxy.strand()
+    proxy.refuse()
+    event = lost(client)
+    told = now()
+    assert event.token == token and event.cause == "EXPIRED"
+    assert waiting.answer().ok.done > told
+
+
+def test_l04_an_operator_deletes_the_key(etcd: Etcd, agent: Agent) -> None:
+    """The holder is told, although its lease lives."""
+    client = agent.open(etcd, lease_ms=1500)
+    lock = client.lock("job")
+    token = lock.acquire(1, 0).ok.token
+    etcd.call("kv/deleterange", key=etcd.keys("job/")[0])
+    event = lost(client)
+    assert (event.token, event.cause) == (token, "TAKEN")
+    assert lock.acquire(2, 5000).ok.token > token
+    lock.release(2).ok
+
+
+def test_l05_an_operator_revokes_the_lease(etcd: Etcd, agent: Agent) -> None:
+    """All locks of the lease are lost with the next keep-alive, and the next lock gets another lease."""
+    client = agent.open(etcd, lease_ms=3000)
+    locks = [client.lock(f"job{number}") for number in range(5)]
+    tokens = {lock.acquire(1, 0).ok.token for lock in locks}
+    (lease,) = etcd.leases()
+    etcd.call("lease/revoke", ID=lease)
+    other = client.lock("other")  # its put finds out, and gets another lease, before a keep-alive does
+    assert other.acquire(1, 5000).ok.token > max(tokens)
+    assert {lost(client).token for _ in locks} == tokens
+    assert lease not in etcd.leases() and len(etcd.leases()) == 1
+    assert locks[0].acquire(2, 5000).ok.token > max(tokens)
+    assert other.state(1) == "HELD"
+
+
+@pytest.mark.parametrize("what", ["key", "lease"])
+def test_l06_a_waiter_whose_key_vanishes_stands_in_line_anew(etcd: Etcd, new_agent: Make, what: str) -> None:
+    """Its place is lost, its wait is not."""
+    holder, waiter = (new_agent().open(etcd, lease_ms=2000).lock("job", safety_ms=60000) for _ in range(2))
+    holder.acquire(1, 0).ok
+    waiting = waiter.start("acquire", 1, -1)
+    until(lambda: len(etcd.keys("job/")) == 2)
+    key = etcd.keys("job/")[1]
+    if what == "key":
+        etcd.call("kv/deleterange", key=key)
+    else:
+        etcd.call("lease/revoke", ID=int(etcd.found("job/")[1]["lease"]))
+    until(lambda: len(etcd.keys("job/")) == 2)
+    holder.release(1).ok
+    waiting.answer().ok
+
+
+@pytest.mark.parametrize("rounds", times(5, 100))
+def test_l07_compaction_under_a_watch(etcd: Etcd, new_agent: Make, rounds: int) -> None:
+    """The history is compacted while one waits; the wake-up comes all the same."""
+    holder, waiter = (new_agent().open(etcd).lock("job", safety_ms=60000) for _ in range(2))
+    for _ in range(rounds):
+        holder.acquire(1, -1).ok
+        waiting = waiter.start("acquire", 1, -1)
+        until(lambda: len(etcd.keys("job/")) == 2)
+        etcd.call("kv/put", key="other", value="x")
+        etcd.call("kv/compaction", revision=etcd.revision(), physical=True)
+        holder.release(1).ok
+        waiting.answer().ok
+        waiter.release(1).ok
+    tell(done=rounds, fired=rounds)
+
+
+@pytest.mark.parametrize("rounds", times(200, 2000))
+def test_l08_renewals_cost_nothing_per_lock(etcd: Etcd, agent: Agent, rounds: int) -> None:
+    """The number of held locks does not show in what keeps them: one lease, and none of them is lost."""
+    client = agent.open(etcd, lease_ms=1500)
+    locks = [client.lock(f"job/{number}") for number in range(rounds)]
+    for lock in locks:
+        lock.acquire(1, 0).ok
+    assert len(etcd.leases()) == 1
+    began = etcd.revision()
+    until(lambda: client.counters()["renewed"] > 3 * len(locks))
+    assert etcd.revision() == began, "a renewal writes nothing"
+    assert all(lock.state(1) == "HELD" for lock in locks)
+
+
+def test_l09_close_leaves_nothing(etcd: Etcd, agent: Agent) -> None:
+    client = agent.open(etcd)
+    client.lock("job").acquire(1, 0).ok
+    client.lock("other", lease_ms=5000).acquire(1, 0).ok
+    assert len(etcd.leases()) == 2
+    client.close(5000).ok
+    until(lambda: etcd.leases() == [] and etcd.keys() == [])
+
+
+HOLDER = """
+import os, sys, dlock
+client = dlock.Client(sys.argv[1], lease_ms=1000)
+assert client.lock("job").acquire()
+child = os.fork()
+if child == 0:
+    sys.stdin.read()  # it has all descriptors, and lives until the test ends
+    os._exit(0)
+print(child, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_l10_a_fork_does_not_keep_the_lease(etcd: Etcd, agent: Agent) -> None:
+    """The holder dies; its child lives on and has the descriptors."""
+    command = [sys.executable, "-c", HOLDER, etcd.url]
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "bindings/python"), "DLOCK_LIBRARY": str(LIBRARY)}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env) as parent:
+        assert parent.stdout and parent.stdin
+        child = int(parent.stdout.readline())
+        lock = agent.open(etcd).lock("job")
+        assert lock.acquire(1, 0).status == "BUSY"
+        parent.kill()
+        lock.acquire(1, -1).ok
+        os.kill(child, 0)  # it lives
+
+
+# ---- members
+
+
+@pytest.mark.parametrize("rounds", times(2, 20))
+@pytest.mark.parametrize("how", ["kill", "pause"])
+def test_l11_the_leader_fails(new_etcd: Make, new_agent: Make, how: str, rounds: int) -> None:
+    """Held locks are kept, waiters are served, tokens grow, whoever leads."""
+    etcd = new_etcd(3)
+    agents = [new_agent() for _ in range(3)]
+    clients = [agent.open(etcd, lease_ms=10000, command_timeout_ms=1000) for agent in agents]
+    kept = clients[0].lock("kept")
+    kept_token = kept.acquire(1, 5000).ok.token
+    before = 0
+    for _ in range(rounds):
+        locks = [client.lock("job") for client in clients]
+        token = locks[0].acquire(1, 20000).ok.token
+        assert token > before
+        waiting = locks[1].start("acquire", 1, -1)
+        until(lambda: len(etcd.keys("job/")) == 2)
+        leader = etcd.leader()
+        getattr(leader, how)()
+        if how == "kill":
+            began = now()
+        locks[0].release(1)
+        before = waiting.answer(40).ok.token
+        assert before > token
+        locks[1].release(1)
+        if how == "kill":
+            leader.start()
+        else:
+            leader.resume()
+        assert etcd.is_up(30)
+        assert (kept.state(1), kept.token(1).ok.token) == ("HELD", kept_token)
+        until(lambda: etcd.keys("job/") == [], timeout=30)
+    tell(done=rounds, fired=rounds)
+
+
+WORKER = """
+import sys, time, dlock
+url, names, kind, until = sys.argv[1], int(sys.argv[2]), sys.argv[3], time.monotonic() + float(sys.argv[4])
+with dlock.Client(url, lease_ms=4000, command_timeout_ms=700, connects_per_second=50) as client:
+    locks = [getattr(client, kind)(f"load{number}") for number in range(names)]
+    turn = failed = 0
+    while time.monotonic() < until:
+        lock, turn = locks[turn % names], turn + 1
+        try:
+            if not lock.acquire(timeout=20):
+                continue
+        except dlock.DlockError:
+            failed += 1
+            continue
+        began, token = time.monotonic_ns(), lock.token
+        time.sleep(0.001)
+        sure, ended = lock.held, time.monotonic_ns()
+        print(turn % names, began, ended if sure else began, token)
+        try:
+            lock.release()
+        except dlock.DlockError:
+            failed += 1
+    print("failed", failed, file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize("kind", ["lock", "write_lock"])
+@pytest.mark.parametrize("changes", times(2, 20, seconds=600))
+def test_l11_leader_changes_under_load(new_etcd: Make, new_agent: Make, changes: int, kind: str) -> None:
+    """Four processes, three names: nobody holds at once, tokens grow per name, and everything is served after each change."""
+    etcd = new_etcd(3)
+    kept = new_agent().open(etcd, lease_ms=10000).lock("kept")
+    token = kept.acquire(1, 5000).ok.token
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "bindings/python"), "DLOCK_LIBRARY": str(LIBRARY)}
+    command = [sys.executable, "-c", WORKER, etcd.url, "3", kind, str(4 * changes + 2)]
+    workers = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=env, text=True) for _ in range(4)]
+    for change in range(changes):
+        until(lambda: len(etcd.found("load")) > 0)
+        leader = etcd.leader()
+        getattr(leader, ("kill", "pause")[change % 2])()
+        revision = until(lambda: next((node.revision() for node in etcd.nodes if node is not leader), 0), timeout=20)
+        others = next(node for node in etcd.nodes if node is not leader)
+        until(lambda: others.revision() > revision + 20, timeout=20)  # they are served
+        leader.start() if change % 2 == 0 else leader.resume()
+        assert etcd.is_up(30)
+    rows = [tuple(map(int, line.split())) for worker in workers for line in worker.communicate()[0].splitlines()]
+    for name in range(3):
+        holds = sorted(row[1:] for row in rows if row[0] == name)
+        assert len(holds) > 20 * changes
+        for before, after in zip(holds, holds[1:]):
+            assert before[1] <= after[0] and before[2] < after[2], "two holders, or a token that falls"
+    assert (kept.state(1), kept.token(1).ok.token) == ("HELD", token)
+    tell(done=changes, fired=changes)
+
+
+def test_l12_a_member_that_is_down_is_left(new_etcd: Make, new_agent: Make) -> None:
+    etcd = new_etcd(3)
+    lock = new_agent().open(etcd, command_timeout_ms=500).lock("job")
+    for node in etcd.nodes:
+        node.pause()
+        lock.acquire(1, 20000).ok
+        lock.release(1).ok
+        node.resume()
+        assert etcd.is_up()
+
+
+def test_l13_no_member_answers(new_etcd: Make, agent: Agent) -> None:
+    """A clear refusal within the time, and service when they are back."""
+    etcd = new_etcd(1)
+    client = agent.open(etcd, command_timeout_ms=300, connect_timeout_ms=300)
+    lock = client.lock("job")
+    etcd.nodes[0].kill()
+    answer = lock.acquire(1, 0)
+    assert answer.status == "UNREACHABLE" and f"{etcd.nodes[0].port}" in answer.message, answer
+    waiting = lock.start("acquire", 1, -1, thread=1)
+    etcd.nodes[0].start()
+    waiting.answer().ok

@@ -1,0 +1,145 @@
+"""Servers that are not etcd, or lie: a clear failure in time, no crash, and service when a good one answers."""
+from __future__ import annotations
+
+import random
+import socket
+import struct
+import threading
+from typing import Any, Callable, Iterator
+
+import pytest
+
+from harness.agent import Agent
+from harness.etcd import Etcd
+
+DATA, HEADERS, RESET, SETTINGS, PUSH, PING, GOAWAY = 0, 1, 3, 4, 5, 6, 7
+END_STREAM, END_HEADERS = 1, 4
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+
+def frame(kind: int, flags: int, stream: int, body: bytes = b"") -> bytes:
+    return struct.pack(">I", len(body))[1:] + bytes((kind, flags)) + struct.pack(">I", stream) + body
+
+
+def header(name: str, value: str) -> bytes:
+    return b"\0" + bytes((len(name),)) + name.encode() + bytes((len(value),)) + value.encode()
+
+
+def trailers(status: str, message: str = "") -> bytes:
+    return header("grpc-status", status) + header("grpc-message", message)
+
+
+def only(status: str, message: str = "") -> Callable[[int], bytes]:
+    """An answer without a message: its status is in its only headers."""
+    return lambda stream: frame(HEADERS, END_HEADERS | END_STREAM, stream, b"\x88" + trailers(status, message))
+
+
+def answered(message: bytes, status: str = "0") -> Callable[[int], bytes]:
+    return lambda stream: (
+        frame(HEADERS, END_HEADERS, stream, b"\x88")
+        + frame(DATA, 0, stream, message)
+        + frame(HEADERS, END_HEADERS | END_STREAM, stream, trailers(status))
+    )
+
+
+def framed(message: bytes) -> bytes:
+    return b"\0" + struct.pack(">I", len(message)) + message
+
+
+NOISE = random.Random(7).randbytes(5000)
+ANSWERS: dict[str, Callable[[int], bytes]] = {
+    "refused": only("8", "etcdserver: mvcc: database space exceeded"),
+    "denied": only("7", "etcdserver: permission denied"),
+    "escapes": only("13", "a %41%zz%"),
+    "control characters": only("2", "bad%0a%1b[31m" + "x" * 120),
+    "no status": lambda stream: frame(HEADERS, END_HEADERS | END_STREAM, stream, b"\x88"),
+    "a status that is no number": only("x"),
+    "not 200": lambda stream: frame(HEADERS, END_HEADERS | END_STREAM, stream, b"\x8d"),
+    "no message": answered(b""),
+    "half a head": answered(b"\0\0"),
+    "an empty message": answered(framed(b"")),
+    "noise for a message": answered(framed(NOISE[:200])),
+    "a message that never ends": lambda stream: frame(HEADERS, END_HEADERS, stream, b"\x88")
+    + frame(DATA, 0, stream, b"\0\xff\xff\xff\xff" + bytes(1000)),
+    "a reset": lambda stream: frame(RESET, 0, stream, struct.pack(">I", 7)),
+    "a farewell": lambda stream: frame(GOAWAY, 0, 0, struct.pack(">II", 0, 0)),
+    "data of no stream": lambda stream: frame(DATA, 0, stream + 2, b"x"),
+    "a promise": lambda stream: frame(PUSH, END_HEADERS, stream, struct.pack(">I", 2) + b"\x88"),
+    "a huge frame": lambda stream: b"\xff\xff\xff" + bytes((DATA, 0)) + struct.pack(">I", stream) + bytes(20000),
+    "noise": lambda stream: NOISE,
+    "hpack noise": lambda stream: frame(HEADERS, END_HEADERS, stream, NOISE[:300]),
+    "nothing": lambda stream: b"",
+}
+
+
+class Liar:
+    """An HTTP/2 server that gives every stream the same answer."""
+
+    def __init__(self, answer: Callable[[int], bytes]) -> None:
+        self.answer, self.streams = answer, 0
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                link, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(link,), daemon=True).start()
+
+    def _serve(self, link: socket.socket) -> None:
+        try:
+            with link:
+                link.sendall(frame(SETTINGS, 0, 0))
+                data = b""
+                while piece := link.recv(65536):
+                    data += piece
+                    data = data.removeprefix(PREFACE)
+                    while len(data) >= 9 and len(data) >= 9 + (size := int.from_bytes(data[:3], "big")):
+                        kind, stream = data[3], int.from_bytes(data[5:9], "big") & 0x7FFFFFFF
+                        data = data[9 + size :]
+                        if kind == HEADERS:
+                            self.streams += 1
+                            link.sendall(self.answer(stream))
+        except OSError:
+            pass
+
+    def close(self) -> None:
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+
+
+@pytest.fixture
+def new_liar() -> Iterator[Callable[..., Liar]]:
+    made: list[Liar] = []
+
+    def make(answer: Callable[[int], bytes]) -> Liar:
+        made.append(Liar(answer))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+@pytest.mark.parametrize("what", ANSWERS)
+def test_k05_answers_that_are_none(agent: Agent, new_liar: Callable[..., Liar], what: str) -> None:
+    liar = new_liar(ANSWERS[what])
+    client = agent.open(f"etcd://127.0.0.1:{liar.port}", command_timeout_ms=300)
+    answer = client.lock("job").acquire(1, 0)
+    assert answer.status in ("UNREACHABLE", "PROTOCOL_ERROR", "SERVER_ERROR", "SERVER_OUT_OF_MEMORY", "DENIED"), answer
+    assert answer.message.isprintable() and len(answer.message) < 512 and liar.streams > 0
+    assert client.lock("other").acquire(1, 100).status != "OK"
+    assert client.ping(300).status != "OK"
+
+
+def test_k05_a_good_member_among_liars(etcd: Etcd, agent: Agent, new_liar: Callable[..., Liar]) -> None:
+    """Members that do not answer, say farewell or have no leader are left for one that serves."""
+    liars = [new_liar(ANSWERS[what]) for what in ("nothing", "a farewell", "noise")] + [new_liar(only("14", "etcdserver: no leader"))]
+    hosts = ",".join(f"127.0.0.1:{port}" for port in [*(liar.port for liar in liars), etcd.nodes[0].port])
+    for number in range(5):
+        client = agent.open(f"etcd://{hosts}", command_timeout_ms=300)
+        client.lock(f"job{number}").acquire(1, 20000).ok
+        client.close(5000).ok

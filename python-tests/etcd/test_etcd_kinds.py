@@ -1,0 +1,145 @@
+"""Kinds of locks on etcd: what the table of scenarios does not show."""
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any, Callable
+
+import pytest
+
+from harness.agent import Agent
+from harness.build import LIBRARY, ROOT
+from harness.etcd import Etcd
+from harness.faults import times
+from harness.waiting import until
+
+Make = Callable[..., Any]
+
+# Threads of one process read and write under the lock, and say when: begin, end, 1 for a write, token.
+WORKER = """
+import random, sys, threading, time, dlock
+url, times, threads, seed = sys.argv[1], *map(int, sys.argv[2:])
+
+def work(number):
+    choose = random.Random(seed * 100 + number)
+    sides = client.read_lock("prices"), client.write_lock("prices")
+    for _ in range(times):
+        write = choose.random() < 0.3
+        with sides[write] as lock:
+            began = time.monotonic_ns()
+            time.sleep(0.0003)
+            line = f"{began} {time.monotonic_ns()} {int(write)} {lock.token}\\n"
+        sys.stdout.write(line)
+
+with dlock.Client(url) as client:
+    workers = [threading.Thread(target=work, args=(number,)) for number in range(threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+"""
+
+
+@pytest.mark.parametrize("count", times(15, 300))
+def test_readers_and_writers(etcd: Etcd, count: int) -> None:
+    """Three processes of three threads: a writer is alone, readers meet, tokens of writers grow, nobody is forgotten."""
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "bindings/python"), "DLOCK_LIBRARY": str(LIBRARY)}
+    command = [sys.executable, "-c", WORKER, etcd.url, str(count), "3"]
+    workers = [subprocess.Popen([*command, str(seed)], stdout=subprocess.PIPE, env=env, text=True) for seed in range(3)]
+    rows = sorted(tuple(map(int, line.split())) for worker in workers for line in worker.communicate()[0].splitlines())
+    assert len(rows) == 9 * count
+    written = read = highest = met = 0
+    for began, ended, write, token in rows:
+        assert began >= written, "somebody is in while a writer holds"
+        if write:
+            assert began >= read and token > highest
+            written, highest = ended, token
+        else:
+            met += began < read
+            read = max(read, ended)
+    assert met > 0, "readers never met"
+    until(lambda: etcd.keys("prices/") == [])
+
+
+def test_a_reader_behind_a_waiting_writer_waits(etcd: Etcd, new_agent: Make) -> None:
+    """The line is strict: readers that come later do not pass a writer."""
+    reader, writer, late = (new_agent().open(etcd) for _ in range(3))
+    reading, writing, later = reader.lock("job", kind="read"), writer.lock("job", kind="write"), late.lock("job", kind="read")
+    reading.acquire(1, 0).ok
+    wait = writing.start("acquire", 1, -1)
+    until(lambda: len(etcd.keys("job/")) == 2)
+    assert later.acquire(1, 0).status == "BUSY"
+    second = later.start("acquire", 1, -1)
+    until(lambda: len(etcd.keys("job/")) == 3)
+    reading.release(1).ok
+    wait.answer().ok
+    assert not second.ready()
+    writing.release(1).ok
+    second.answer().ok
+
+
+def test_a_writer_does_not_read(etcd: Etcd, agent: Agent) -> None:
+    client = agent.open(etcd)
+    writing, reading = client.lock("job", kind="write"), client.lock("job", kind="read")
+    writing.acquire(1, 0).ok
+    answer = reading.acquire(1, 0)
+    assert answer.status == "UNSUPPORTED" and "a writer cannot read" in answer.message, answer
+    writing.release(1).ok
+    until(lambda: etcd.keys("job/") == [])
+    reading.acquire(1, 0).ok
+
+
+def test_a_hand_over_in_memory(etcd: Etcd, agent: Agent) -> None:
+    """The next owner of the process gets the lock without a write, with a higher token below the next revision's."""
+    client = agent.open(etcd, handover_ms=1000)
+    lock, waits = client.lock("job"), []
+    first = lock.acquire(1, 0).ok.token
+    for owner in (2, 3):
+        waits.append(lock.start("acquire", owner, -1, thread=owner))
+        until(lambda: client.counters()["waiting"] == len(waits))
+    revision = etcd.revision()
+    lock.release(1).ok
+    second = waits[0].answer().ok.token
+    assert first < second < first + 128 and etcd.revision() == revision
+    lock.release(2).ok
+    assert second < waits[1].answer().ok.token < first + 128
+    lock.release(3).ok
+    assert lock.acquire(1, 0).ok.token >= first + 128
+
+
+@pytest.mark.parametrize("kind", ["mutex", "fair", "write"])
+def test_a_waiter_in_the_middle_leaves(etcd: Etcd, new_agent: Make, kind: str) -> None:
+    """Who stood behind it wakes up, sees the holder, and goes on waiting."""
+    holder, middle, last = (new_agent().open(etcd, safety_ms=60000) for _ in range(3))
+    locks = [client.lock("job", kind=kind) for client in (holder, middle, last)]
+    locks[0].acquire(1, 0).ok
+    leaves = locks[1].start("acquire", 1, -1, thread=1)
+    until(lambda: len(etcd.keys("job/")) == 2)
+    stays = locks[2].start("acquire", 1, -1, thread=1)
+    until(lambda: len(etcd.keys("job/")) == 3)
+    locks[1].cancel(1).ok
+    assert leaves.answer().status == "CANCELLED"
+    until(lambda: len(etcd.keys("job/")) == 2)
+    for _ in range(3):
+        assert locks[1].acquire(2, 0).status == "BUSY" and not stays.ready()
+    locks[0].release(1).ok
+    stays.answer().ok
+
+
+def test_a_latch_counts_each_change_once(etcd: Etcd, new_agent: Make, new_proxy: Make) -> None:
+    """Answers are lost at random: what is left is what was counted, and who waits hears of the end."""
+    proxy = new_proxy(etcd.nodes[0])
+    client = new_agent().open(f"etcd://{proxy.host}:{proxy.port}", command_timeout_ms=900)
+    latch, waiting = client.lock("done", kind="latch"), new_agent().open(etcd, safety_ms=60000).lock("done", kind="latch")
+    waiting.latch_set(12).ok
+    wait = waiting.start("acquire", 1, -1, thread=1)
+    for left in range(11, -1, -1):
+        proxy.lose_reply("done/count", times=1)
+        while (answer := latch.latch_down(1)).status != "OK":
+            assert answer.status in ("UNREACHABLE", "UNKNOWN_OUTCOME"), answer
+            if waiting.latch_count().ok.value == left:
+                break
+        assert waiting.latch_count().ok.value == left
+    wait.answer().ok
+    assert etcd.keys("done/") == []

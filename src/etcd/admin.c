@@ -1,0 +1,342 @@
+/*
+ * admin.c: several locks at once, release by force, inspection, ping and check. Belongs to lane 0's thread.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "inner.h"
+
+/* ---- several locks at once: all of them are free, or nothing happens */
+
+enum { MARKS = 3 };
+
+/* What the names of keys are written to. */
+struct names {
+    char own[DLI_MULTI_MAX][DLI_ETCD_KEY_MAX], end[DLI_MULTI_MAX][DLI_ETCD_KEY_MAX], mark[MARKS][DLI_ETCD_MARK_MAX];
+};
+
+static struct dli_multi_row *row_of(const struct dli_job *job, int i)
+{
+    return &job->request.multi.row[i];
+}
+
+/* Its members are mutexes. */
+static struct dli_etcd_bytes key_of(const struct dli_multi_row *row, char room[DLI_ETCD_KEY_MAX])
+{
+    return dli_etcd_key(dli_kind_find(DLOCK_KIND_MUTEX), row->place, row->owner, room);
+}
+
+static void all_granted(struct dli_job *job, int i, int64_t created)
+{
+    struct dli_multi_row *row = row_of(job, i);
+    const struct dli_etcd_session *session = dli_etcd_session(job->lane->etcd, row->lease);
+
+    row->token = created * DLI_ETCD_TURNS;
+    row->tokens = row->block < DLI_ETCD_TURNS ? row->block : DLI_ETCD_TURNS;
+    row->since = session ? dli_etcd_since(session, row->lease) : 1;
+}
+
+/* The first keys of all names. Returns the first name that another owner has; -1: the request has them all already. */
+static int taken(struct dli_job *job, const struct dli_etcd_reply *reply)
+{
+    char key[DLI_ETCD_KEY_MAX];
+    int all = 1, which = -1;
+
+    for (int i = 0; i < job->request.multi.count; i++) {
+        const struct dli_etcd_result *first = &reply->result[i];
+        int own = first->keys > 0 && dli_etcd_same(first->found[0].key, key_of(row_of(job, i), key));
+
+        all &= own;
+        if (first->keys > 0 && !own && which < 0)
+            which = i;
+        if (own)
+            all_granted(job, i, first->found[0].created);
+    }
+    return all ? -1 : which;
+}
+
+static void tried_all(struct dli_job *job)
+{
+    struct dli_request *request = &job->request;
+    struct dli_etcd_reply reply;
+    int which = -1;
+
+    if (dli_etcd_read(job, job->request.multi.count, &reply))
+        return;
+    if (reply.succeeded)
+        for (int i = 0; i < request->multi.count; i++)
+            all_granted(job, i, reply.revision);
+    else
+        which = taken(job, &reply);
+    request->multi.result = reply.succeeded || which < 0 ? DLI_MULTI_ALL : DLI_MULTI_IN_USE;
+    request->multi.which = which;
+    request->status = DLOCK_OK;
+    dli_etcd_reply_free(&reply);
+    dli_etcd_finish(job);
+}
+
+/* Every put depends on the mark of its session. Returns how many sessions there are; -1: too many. */
+static int test_marks(struct dli_job *job, struct dli_etcd_txn *txn, struct names *names)
+{
+    const struct dli_etcd_session *seen[MARKS];
+    int count = 0;
+
+    for (int i = 0; i < job->request.multi.count; i++) {
+        const struct dli_etcd_session *session = dli_etcd_session(job->lane->etcd, row_of(job, i)->lease);
+        int known = 0;
+
+        for (int j = 0; j < count; j++)
+            known |= seen[j] == session;
+        if (known)
+            continue;
+        if (count == MARKS)
+            return -1;
+        dli_etcd_test(txn, DLI_ETCD_MODIFIED, dli_etcd_mark(session, names->mark[count]), session->mark);
+        seen[count++] = session;
+    }
+    return count;
+}
+
+static void try_all(struct dli_job *job)
+{
+    struct dli_etcd_txn txn = {0};
+    struct names names;
+
+    if (test_marks(job, &txn, &names) < 0) {
+        dli_etcd_fail(job, DLOCK_UNSUPPORTED, "the members of a multi-lock have more than three different leases");
+        return;
+    }
+    for (int i = 0; i < job->request.multi.count; i++) {
+        const struct dli_multi_row *row = row_of(job, i);
+        const struct dli_etcd_session *session = dli_etcd_session(job->lane->etcd, row->lease);
+        struct dli_etcd_bytes prefix = dli_etcd_prefix(row->place), end = dli_etcd_prefix_end(row->place, names.end[i]);
+
+        dli_etcd_test(&txn, DLI_ETCD_CREATED, prefix, 0);
+        txn.test[txn.tests - 1].end = end;
+        dli_etcd_then(&txn, DLI_ETCD_PUT, key_of(row, names.own[i]))->lease = session->id;
+        dli_etcd_otherwise(&txn, DLI_ETCD_RANGE, prefix)->end = end;
+    }
+    dli_etcd_call_txn(job, &txn, tried_all);
+}
+
+/* First a session for every lease. */
+static void enter_all(struct dli_job *job)
+{
+    for (int i = 0; i < job->request.multi.count; i++)
+        if (!dli_etcd_enter(job, row_of(job, i)->lease, enter_all))
+            return;
+    try_all(job);
+}
+
+void dli_etcd_acquire_all(struct dli_job *job)
+{
+    enter_all(job);
+}
+
+/* ---- release by force */
+
+static void forced(struct dli_job *job)
+{
+    struct dli_etcd_reply reply;
+
+    if (dli_etcd_read(job, 0, &reply))
+        return;
+    job->request.status = reply.succeeded && reply.results > 0 && reply.result[0].count > 0 ? DLOCK_OK : DLOCK_NOT_HELD;
+    dli_etcd_reply_free(&reply);
+    dli_etcd_finish(job);
+}
+
+static void holder_found(struct dli_job *job)
+{
+    struct dli_etcd_txn txn = {0};
+    struct dli_etcd_reply reply;
+    int found;
+
+    if (dli_etcd_read(job, 2, &reply))
+        return;
+    found = reply.result[0].keys > 0;
+    if (found) {
+        const struct dli_etcd_found *first = &reply.result[0].found[0];
+
+        dli_etcd_test(&txn, DLI_ETCD_CREATED, first->key, first->created);
+        dli_etcd_then(&txn, DLI_ETCD_DELETE, first->key);
+        dli_etcd_call_txn(job, &txn, forced);
+    }
+    dli_etcd_reply_free(&reply);
+    if (found)
+        return;
+    job->request.status = DLOCK_NOT_HELD;
+    dli_etcd_finish(job);
+}
+
+static void read_lock(struct dli_job *job, void (*answered)(struct dli_job *job))
+{
+    const struct dli_place *place = job->request.place;
+    char end[DLI_ETCD_KEY_MAX];
+    struct dli_etcd_txn txn = {0};
+    struct dli_etcd_step *all;
+
+    dli_etcd_then(&txn, DLI_ETCD_RANGE, dli_etcd_prefix(place))->end = dli_etcd_prefix_end(place, end);
+    all = dli_etcd_then(&txn, DLI_ETCD_RANGE, dli_etcd_prefix(place));
+    all->end = txn.then_step[0].end;
+    all->limit = 0;
+    dli_etcd_call_txn(job, &txn, answered);
+}
+
+void dli_etcd_force(struct dli_job *job)
+{
+    read_lock(job, holder_found);
+}
+
+/* ---- inspect */
+
+static void lease_read(struct dli_job *job)
+{
+    size_t size = 0;
+    const char *bytes = dli_grpc_answer(&job->call, &size);
+    int64_t seconds = -1;
+
+    job->request.inspection.left_ms =
+        bytes && dli_etcd_decode_lease_left(bytes, size, &seconds) == 0 && seconds > 0 ? seconds * 1000 : -1;
+    job->request.status = DLOCK_OK;
+    dli_etcd_finish(job);
+}
+
+/* The holder's lease. The job goes on. */
+static void read_lease(struct dli_job *job, int64_t id)
+{
+    static const struct dli_grpc_method method = {.path = "/etcdserverpb.Lease/LeaseTimeToLive",
+                                                  .ended = dli_etcd_job_ended};
+
+    dli_buffer_drop(&job->call.out, job->call.out.size);
+    if (dli_etcd_encode_lease(&job->call.out, id))
+        dli_etcd_fail(job, DLOCK_OUT_OF_MEMORY, "no memory for the command");
+    else
+        dli_etcd_call(job, &method, lease_read);
+}
+
+/* The owner in a key, without what says read or write. */
+static struct dli_etcd_bytes owner_of(const struct dli_job *job, struct dli_etcd_bytes key)
+{
+    static const char *const sides[] = {"read-", "write-"};
+    size_t prefix = dli_etcd_prefix(job->request.place).size;
+    struct dli_etcd_bytes owner = dli_etcd_text(key.bytes + prefix, key.size - prefix);
+
+    for (size_t i = 0; i < 2 && job->request.kind->family == DLOCK_KIND_WRITE; i++)
+        if (owner.size > strlen(sides[i]) && memcmp(owner.bytes, sides[i], strlen(sides[i])) == 0)
+            return dli_etcd_text(owner.bytes + strlen(sides[i]), owner.size - strlen(sides[i]));
+    return owner;
+}
+
+static void inspected(struct dli_job *job)
+{
+    struct dli_inspection *inspection = &job->request.inspection;
+    struct dli_etcd_reply reply;
+    int64_t lease = 0;
+
+    if (dli_etcd_read(job, 2, &reply))
+        return;
+    memset(inspection, 0, sizeof *inspection);
+    inspection->left_ms = -2;
+    if (reply.result[0].keys > 0) {
+        const struct dli_etcd_found *first = &reply.result[0].found[0];
+
+        struct dli_etcd_bytes owner = owner_of(job, first->key);
+
+        dli_escape(inspection->holder, sizeof inspection->holder, owner.bytes, owner.size);
+        inspection->left_ms = -1;
+        inspection->token = first->created * DLI_ETCD_TURNS;
+        inspection->waiters = reply.result[1].count - 1;
+        lease = first->lease;
+    }
+    dli_etcd_reply_free(&reply);
+    if (lease) {
+        read_lease(job, lease);
+        return;
+    }
+    job->request.status = DLOCK_OK;
+    dli_etcd_finish(job);
+}
+
+void dli_etcd_inspect(struct dli_job *job)
+{
+    read_lock(job, inspected);
+}
+
+/* ---- ping and check: the member that the client is connected to */
+
+static int read_status(struct dli_job *job, struct dli_etcd_status *status)
+{
+    size_t size;
+    const char *bytes = dli_grpc_answer(&job->call, &size);
+
+    if (bytes && dli_etcd_decode_status(bytes, size, status) == 0)
+        return 0;
+    dli_etcd_fail(job, DLOCK_PROTOCOL_ERROR, "The server sent what is no answer of etcd.");
+    return -1;
+}
+
+static void call_status(struct dli_job *job, void (*answered)(struct dli_job *job))
+{
+    static const struct dli_grpc_method method = {.path = "/etcdserverpb.Maintenance/Status",
+                                                  .ended = dli_etcd_job_ended};
+
+    dli_buffer_drop(&job->call.out, job->call.out.size);
+    if (dli_etcd_encode_status(&job->call.out))
+        dli_etcd_fail(job, DLOCK_OUT_OF_MEMORY, "no memory for the command");
+    else
+        dli_etcd_call(job, &method, answered);
+}
+
+static void pinged(struct dli_job *job)
+{
+    struct dli_etcd_status status;
+
+    if (read_status(job, &status))
+        return;
+    if (!status.leader) {
+        dli_etcd_fail(job, DLOCK_UNREACHABLE, "The member has no leader: most of its cluster is out of its reach.");
+        return;
+    }
+    job->request.status = DLOCK_OK;
+    dli_etcd_finish(job);
+}
+
+void dli_etcd_ping(struct dli_job *job)
+{
+    call_status(job, pinged);
+}
+
+static int add(struct dli_job *job, int32_t code, const char *detail)
+{
+    struct dli_finding *finding = dli_findings_add(job->request.check.found, code);
+
+    if (!finding)
+        return -1;
+    snprintf(finding->detail, sizeof finding->detail, "%.*s", DLI_FINDING_DETAIL - 1, detail);
+    snprintf(finding->where, sizeof finding->where, "%.*s", DLI_FINDING_WHERE - 1,
+             job->lane->etcd->grpc.conn->target->text);
+    return 0;
+}
+
+static void checked(struct dli_job *job)
+{
+    struct dli_etcd_status status;
+    int failed;
+
+    if (read_status(job, &status))
+        return;
+    failed = status.errors[0] && add(job, DLOCK_FINDING_WRITE_REFUSED, status.errors);
+    failed |= !status.leader && add(job, DLOCK_FINDING_NO_ANSWER, "it has no leader");
+    if (failed) {
+        dli_etcd_fail(job, DLOCK_OUT_OF_MEMORY, "no memory for what was found");
+        return;
+    }
+    job->request.status = DLOCK_OK;
+    dli_etcd_finish(job);
+}
+
+void dli_etcd_check(struct dli_job *job)
+{
+    call_status(job, checked);
+}

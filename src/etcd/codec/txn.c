@@ -1,0 +1,165 @@
+/*
+ * txn.c: transactions, see codec.h. No state.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "inner.h"
+
+enum { ASCENDING = 1, DESCENDING = 2, BY_CREATE_REVISION = 2, EQUAL = 0, NOT_EQUAL = 3 };
+
+int dli_etcd_pack(struct dli_buffer *out, const ProtobufCMessage *message)
+{
+    size_t size = protobuf_c_message_get_packed_size(message);
+    uint8_t head[DLI_ETCD_FRAME] = {0, (uint8_t)(size >> 24), (uint8_t)(size >> 16), (uint8_t)(size >> 8),
+                                    (uint8_t)size};
+
+    if (size > INT32_MAX || dli_buffer_reserve(out, sizeof head + size) || dli_buffer_add(out, head, sizeof head))
+        return -1;
+    protobuf_c_message_pack(message, (uint8_t *)out->bytes + out->size);
+    out->size += size;
+    return 0;
+}
+
+/* ---- the request */
+
+/* One step, and what it points to. */
+struct step {
+    Etcd__Operation operation;
+    union {
+        Etcd__RangeRequest range;
+        Etcd__PutRequest put;
+        Etcd__DeleteRequest delete_;
+    };
+};
+
+static void fill_range(Etcd__RangeRequest *range, const struct dli_etcd_step *step)
+{
+    *range = (Etcd__RangeRequest)ETCD__RANGE_REQUEST__INIT;
+    range->key = dli_etcd_data(step->key);
+    range->range_end = dli_etcd_data(step->end);
+    range->limit = step->limit;
+    range->count_only = step->limit == 0;
+    range->max_create_revision = step->before > 0 ? step->before - 1 : 0;
+    if (step->limit == 0 || step->end.size == 0)
+        return;
+    range->sort_order = step->last ? DESCENDING : ASCENDING;
+    range->sort_target = BY_CREATE_REVISION;
+}
+
+static void fill_put(Etcd__PutRequest *put, const struct dli_etcd_step *step)
+{
+    *put = (Etcd__PutRequest)ETCD__PUT_REQUEST__INIT;
+    put->key = dli_etcd_data(step->key);
+    put->value = dli_etcd_data(step->value);
+    put->lease = step->lease;
+    put->ignore_value = step->keep_value;
+}
+
+static void fill_step(struct step *to, const struct dli_etcd_step *step)
+{
+    to->operation = (Etcd__Operation)ETCD__OPERATION__INIT;
+    to->operation.request_case = (Etcd__Operation__RequestCase)step->kind;
+    if (step->kind == DLI_ETCD_RANGE) {
+        fill_range(&to->range, step);
+        to->operation.range = &to->range;
+    } else if (step->kind == DLI_ETCD_PUT) {
+        fill_put(&to->put, step);
+        to->operation.put = &to->put;
+    } else {
+        to->delete_ = (Etcd__DeleteRequest)ETCD__DELETE_REQUEST__INIT;
+        to->delete_.key = dli_etcd_data(step->key);
+        to->delete_.range_end = dli_etcd_data(step->end);
+        to->operation.delete_ = &to->delete_;
+    }
+}
+
+static void fill_test(Etcd__Compare *to, const struct dli_etcd_test *test)
+{
+    *to = (Etcd__Compare)ETCD__COMPARE__INIT;
+    to->result = test->differs ? NOT_EQUAL : EQUAL;
+    to->target = (int32_t)test->target;
+    to->key = dli_etcd_data(test->key);
+    to->range_end = dli_etcd_data(test->end);
+    if (test->target == DLI_ETCD_CREATED) {
+        to->operand_case = ETCD__COMPARE__OPERAND_CREATE_REVISION;
+        to->create_revision = test->revision;
+    } else {
+        to->operand_case = ETCD__COMPARE__OPERAND_MOD_REVISION;
+        to->mod_revision = test->revision;
+    }
+}
+
+static void fill_steps(struct step *to, Etcd__Operation **list, const struct dli_etcd_step *from, int count)
+{
+    for (int i = 0; i < count; i++) {
+        fill_step(&to[i], &from[i]);
+        list[i] = &to[i].operation;
+    }
+}
+
+int dli_etcd_encode_txn(struct dli_buffer *out, const struct dli_etcd_txn *txn)
+{
+    Etcd__TxnRequest request = ETCD__TXN_REQUEST__INIT;
+    Etcd__Compare test[DLI_ETCD_STEPS], *tests[DLI_ETCD_STEPS];
+    struct step then[DLI_ETCD_STEPS], otherwise[DLI_ETCD_STEPS];
+    Etcd__Operation *success[DLI_ETCD_STEPS], *failure[DLI_ETCD_STEPS];
+
+    for (int i = 0; i < txn->tests; i++) {
+        fill_test(&test[i], &txn->test[i]);
+        tests[i] = &test[i];
+    }
+    fill_steps(then, success, txn->then_step, txn->then);
+    fill_steps(otherwise, failure, txn->otherwise_step, txn->otherwise);
+    request.compare = tests;
+    request.n_compare = (size_t)txn->tests;
+    request.success = success;
+    request.n_success = (size_t)txn->then;
+    request.failure = failure;
+    request.n_failure = (size_t)txn->otherwise;
+    return dli_etcd_pack(out, &request.base);
+}
+
+/* ---- the answer */
+
+static void read_range(struct dli_etcd_result *result, const Etcd__RangeResponse *range)
+{
+    result->count = range->count;
+    for (size_t i = 0; i < range->n_kvs && i < DLI_ETCD_KEYS; i++) {
+        const Etcd__KeyValue *kv = range->kvs[i];
+
+        result->found[result->keys++] = (struct dli_etcd_found){
+            dli_etcd_bytes_of(kv->key), dli_etcd_bytes_of(kv->value), kv->create_revision, kv->mod_revision, kv->lease};
+    }
+}
+
+static void read_result(struct dli_etcd_result *result, const Etcd__Result *from)
+{
+    memset(result, 0, sizeof *result);
+    if (from->response_case == ETCD__RESULT__RESPONSE_RANGE && from->range)
+        read_range(result, from->range);
+    else if (from->response_case == ETCD__RESULT__RESPONSE_DELETE && from->delete_)
+        result->count = from->delete_->deleted;
+}
+
+int dli_etcd_decode_txn(const char *bytes, size_t size, struct dli_etcd_reply *reply)
+{
+    Etcd__TxnResponse *response = etcd__txn_response__unpack(NULL, size, (const uint8_t *)bytes);
+
+    if (!response)
+        return -1;
+    reply->memory = response;
+    reply->revision = response->header ? response->header->revision : 0;
+    reply->succeeded = response->succeeded;
+    reply->results = 0;
+    for (size_t i = 0; i < response->n_responses && i < DLI_ETCD_STEPS; i++)
+        read_result(&reply->result[reply->results++], response->responses[i]);
+    return 0;
+}
+
+void dli_etcd_reply_free(struct dli_etcd_reply *reply)
+{
+    if (reply->memory)
+        etcd__txn_response__free_unpacked(reply->memory, NULL);
+    reply->memory = NULL;
+}

@@ -1,0 +1,300 @@
+/*
+ * exchange.c: acquire, wait in line, release. Belongs to lane 0's thread.
+ *
+ * A number that may wait stands in line: its key is put, whoever has the lock. A number that may not wait puts its key only
+ * when there is no key that it would wait for. A key that exists already is the same acquisition: its create revision is its
+ * place and its token. It has the lock when a read shows it, with the lease of a session that lives, and no key before it that
+ * it waits for; the hold then counts from the session's last answered keep-alive.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "inner.h"
+
+enum { MARKS = DLI_ETCD_STEPS - 1 };
+
+static void put(struct dli_job *job);
+static void look(struct dli_job *job);
+
+static struct dli_etcd_bytes own_key(const struct dli_job *job, char room[DLI_ETCD_KEY_MAX])
+{
+    return dli_etcd_key(job->request.kind, job->request.place, job->request.exchange.want, room);
+}
+
+static int stands(const struct dli_job *job)
+{
+    return job->request.exchange.wish.mode != DLI_MODE_TRY;
+}
+
+/* ---- results */
+
+static void not_granted(struct dli_job *job)
+{
+    struct dli_answer *answer = &job->request.exchange.answer;
+
+    answer->got = DLI_TRY_HELD;
+    answer->left = -1;
+    job->request.status = DLOCK_OK;
+    dli_etcd_finish(job);
+}
+
+static void granted(struct dli_job *job)
+{
+    struct dli_request *request = &job->request;
+    struct dli_answer *answer = &request->exchange.answer;
+    int64_t block = request->exchange.wish.block;
+
+    dli_etcd_hold(job->lane->etcd, request->exchange.wish.want, job->created);
+    if (job->created >= INT64_C(1) << 46) {
+        dli_etcd_fail(job, DLOCK_UNFIT, "the revision of etcd is too high for fencing tokens below 2^53");
+        return;
+    }
+    answer->got = DLI_TRY_GRANTED;
+    answer->token = job->created * DLI_ETCD_TURNS;
+    answer->tokens = block < DLI_ETCD_TURNS ? block : DLI_ETCD_TURNS;
+    answer->more = -1;
+    answer->left = -1;
+    answer->since = dli_etcd_since(job->session, request->exchange.wish.lease);
+    request->status = DLOCK_OK;
+    if (request->above && answer->token < request->above) {
+        answer->got = DLI_TRY_NONE;
+        answer->spent = 1;
+        request->status = dli_fail_forgot(request->reason, answer->token, request->above - 1);
+    }
+    dli_etcd_finish(job);
+}
+
+/* ---- steps */
+
+/* Try the whole again, but not for ever. */
+static void again(struct dli_job *job, void (*step)(struct dli_job *job))
+{
+    if (job->tries++ < DLI_ETCD_TRIES)
+        step(job);
+    else
+        dli_etcd_fail(job, DLOCK_UNREACHABLE, "the lock changed too often while it was asked for");
+}
+
+static void cleaned(struct dli_job *job)
+{
+    again(job, put);
+}
+
+/* The key has the lease of a session that is over: it ends at any time. */
+static void clean(struct dli_job *job)
+{
+    struct dli_etcd_txn txn = {0};
+    char key[DLI_ETCD_KEY_MAX];
+
+    dli_etcd_then(&txn, DLI_ETCD_DELETE, own_key(job, key));
+    dli_etcd_call_txn(job, &txn, cleaned);
+}
+
+/* Whether its own key has the lease of a session that lives. 0: it is being cleaned. */
+static int lives(struct dli_job *job, const struct dli_etcd_found *own)
+{
+    if (own->lease == job->session->id && !job->session->over)
+        return 1;
+    clean(job);
+    return 0;
+}
+
+/* ---- look: the key is known to be there */
+
+static void looked_at(struct dli_job *job, const struct dli_etcd_reply *reply)
+{
+    const struct dli_etcd_result *own = &reply->result[0], *before = &reply->result[1];
+    int64_t created = job->created;
+
+    if (own->keys == 0) { /* it vanished: stand in line anew */
+        dli_etcd_forget(job->lane->etcd, job->request.exchange.wish.want);
+        again(job, put);
+    } else if (lives(job, &own->found[0])) {
+        job->created = own->found[0].created;
+        if (job->created != created) {
+            again(job, look);
+        } else if (before->keys == 0) {
+            granted(job);
+        } else {
+            dli_etcd_wait(job, own->found[0].key, before->found[0].key, reply->revision);
+            not_granted(job);
+        }
+    }
+}
+
+static void look_answered(struct dli_job *job)
+{
+    struct dli_etcd_reply reply;
+
+    if (dli_etcd_read(job, 2, &reply))
+        return;
+    looked_at(job, &reply);
+    dli_etcd_reply_free(&reply);
+}
+
+/* Only reads: its own key, and the last one before it that it waits for. */
+static void look(struct dli_job *job)
+{
+    struct dli_etcd_rivals rivals;
+    char key[DLI_ETCD_KEY_MAX];
+    struct dli_etcd_txn txn = {0};
+    struct dli_etcd_step *before;
+
+    dli_etcd_rivals(job->request.kind, job->request.place, &rivals);
+    dli_etcd_then(&txn, DLI_ETCD_RANGE, own_key(job, key));
+    before = dli_etcd_then(&txn, DLI_ETCD_RANGE, rivals.key);
+    before->end = rivals.end;
+    before->before = job->created;
+    before->last = 1;
+    dli_etcd_call_txn(job, &txn, look_answered);
+}
+
+/* ---- put: the key may be there */
+
+static void was_there(struct dli_job *job, const struct dli_etcd_reply *reply)
+{
+    const struct dli_etcd_result *own = &reply->result[0], *mark = &reply->result[1], *rival = &reply->result[2];
+    int64_t known = job->session->mark;
+
+    job->session->mark = mark->keys ? mark->found[0].modified : 0;
+    if (own->keys > 0 && lives(job, &own->found[0])) {
+        job->created = own->found[0].created;
+        look(job);
+    } else if (own->keys == 0 && rival->keys > 0 && known == job->session->mark && !stands(job)) {
+        not_granted(job);
+    } else if (own->keys == 0) {
+        again(job, put);
+    }
+}
+
+/* last: the last two keys, its own one among them if it is a rival of itself. */
+static void was_put(struct dli_job *job, const struct dli_etcd_reply *reply)
+{
+    const struct dli_etcd_result *last = &reply->result[1];
+    char room[DLI_ETCD_KEY_MAX];
+    struct dli_etcd_bytes own = own_key(job, room);
+    int at = last->keys > 0 && dli_etcd_same(last->found[0].key, own);
+
+    job->created = reply->revision;
+    if (job->session->over) {
+        again(job, put);
+    } else if (last->keys <= at) {
+        granted(job);
+    } else {
+        dli_etcd_wait(job, own, last->found[at].key, reply->revision);
+        not_granted(job);
+    }
+}
+
+static void put_answered(struct dli_job *job)
+{
+    struct dli_etcd_reply reply;
+
+    if (dli_etcd_read(job, 2, &reply))
+        return;
+    if (reply.succeeded)
+        was_put(job, &reply);
+    else
+        was_there(job, &reply);
+    dli_etcd_reply_free(&reply);
+}
+
+static void put_now(struct dli_job *job)
+{
+    char key[DLI_ETCD_KEY_MAX], mark_key[DLI_ETCD_MARK_MAX];
+    struct dli_etcd_bytes own = own_key(job, key), mark = dli_etcd_mark(job->session, mark_key);
+    struct dli_etcd_rivals rivals;
+    struct dli_etcd_txn txn = {0};
+    struct dli_etcd_step *last;
+
+    dli_etcd_rivals(job->request.kind, job->request.place, &rivals);
+    dli_etcd_test(&txn, DLI_ETCD_CREATED, own, 0);
+    dli_etcd_test(&txn, DLI_ETCD_MODIFIED, mark, job->session->mark);
+    if (!stands(job)) {
+        dli_etcd_test(&txn, DLI_ETCD_CREATED, rivals.key, 0);
+        txn.test[2].end = rivals.end;
+    }
+    dli_etcd_then(&txn, DLI_ETCD_PUT, own)->lease = job->session->id;
+    last = dli_etcd_then(&txn, DLI_ETCD_RANGE, rivals.key);
+    last->end = rivals.end;
+    last->limit = 2;
+    last->last = 1;
+    dli_etcd_otherwise(&txn, DLI_ETCD_RANGE, own);
+    dli_etcd_otherwise(&txn, DLI_ETCD_RANGE, mark);
+    dli_etcd_otherwise(&txn, DLI_ETCD_RANGE, rivals.key)->end = rivals.end;
+    dli_etcd_call_txn(job, &txn, put_answered);
+}
+
+static void put(struct dli_job *job)
+{
+    if (dli_etcd_enter(job, job->request.exchange.wish.lease, put_now))
+        put_now(job);
+}
+
+static void acquire(struct dli_job *job)
+{
+    struct dli_etcd_waiter *waiter = dli_etcd_waiter(job->lane->etcd, job->request.exchange.wish.want);
+    struct dli_etcd_session *session = dli_etcd_session(job->lane->etcd, job->request.exchange.wish.lease);
+
+    if (!waiter || waiter->held || !session || !stands(job)) {
+        put(job);
+        return;
+    }
+    job->created = waiter->created;
+    job->session = session;
+    look(job);
+}
+
+/* ---- release, or undo */
+
+static void dropped(struct dli_job *job)
+{
+    struct dli_etcd_reply reply;
+
+    if (dli_etcd_read(job, 1, &reply))
+        return;
+    job->request.exchange.answer.released = reply.result[0].count > 0;
+    if (job->request.exchange.wish.doubt)
+        for (struct dli_link *link = job->lane->etcd->sessions.next; link != &job->lane->etcd->sessions;
+             link = link->next)
+            DLI_OBJECT(link, struct dli_etcd_session, link)->mark = reply.revision;
+    dli_etcd_reply_free(&reply);
+    job->request.status = DLOCK_OK;
+    dli_etcd_finish(job);
+}
+
+/*
+ * An earlier request for the number may still be under way. New marks make it fail whenever it arrives.
+ */
+static void drop(struct dli_job *job)
+{
+    struct dli_etcd *etcd = job->lane->etcd;
+    char key[DLI_ETCD_KEY_MAX], marks[MARKS][DLI_ETCD_MARK_MAX];
+    struct dli_etcd_txn txn = {0};
+    int count = 0;
+
+    dli_etcd_forget(etcd, job->request.exchange.wish.drop);
+    dli_etcd_then(&txn, DLI_ETCD_DELETE,
+                  dli_etcd_key(job->request.kind, job->request.place, job->request.exchange.drop, key));
+    for (struct dli_link *link = etcd->sessions.next; link != &etcd->sessions && job->request.exchange.wish.doubt;
+         link = link->next) {
+        const struct dli_etcd_session *session = DLI_OBJECT(link, struct dli_etcd_session, link);
+
+        if (session->id && count < MARKS)
+            dli_etcd_then(&txn, DLI_ETCD_PUT, dli_etcd_mark(session, marks[count++]))->lease = session->id;
+    }
+    dli_etcd_call_txn(job, &txn, dropped);
+}
+
+void dli_etcd_exchange(struct dli_job *job)
+{
+    memset(&job->request.exchange.answer, 0, sizeof job->request.exchange.answer);
+    if (job->request.kind->momentary)
+        dli_etcd_latch_wait(job);
+    else if (job->request.exchange.under[0])
+        dli_etcd_fail(job, DLOCK_UNSUPPORTED, "on etcd a writer cannot read under its own write lock");
+    else if (job->request.exchange.wish.want)
+        acquire(job);
+    else
+        drop(job);
+}

@@ -1,0 +1,254 @@
+/*
+ * http2.c: one HTTP/2 session: frames to and from calls. No mutex: it belongs to the thread of its channel.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "inner.h"
+#include "sys/sys.h"
+
+enum { WINDOW = 4 * 1024 * 1024, HEADERS = 10 };
+
+static struct dli_grpc_call *call_of(nghttp2_session *session, int32_t stream)
+{
+    return nghttp2_session_get_stream_user_data(session, stream);
+}
+
+/* ---- what comes */
+
+static int hex(char digit)
+{
+    const char *digits = "0123456789abcdef", *at;
+
+    digit = (char)(digit >= 'A' && digit <= 'F' ? digit + 'a' - 'A' : digit);
+    at = digit ? strchr(digits, digit) : NULL;
+    return at ? (int)(at - digits) : -1;
+}
+
+/* grpc-message has percent escapes. */
+static void read_text(struct dli_grpc_call *call, const char *value, size_t size)
+{
+    size_t used = 0;
+
+    for (size_t i = 0; i < size && used + 1 < sizeof call->text; i++) {
+        int high = value[i] == '%' && i + 2 < size ? hex(value[i + 1]) : -1, low = high < 0 ? -1 : hex(value[i + 2]);
+
+        call->text[used++] = low < 0 ? value[i] : (char)(high * 16 + low);
+        i += low < 0 ? 0 : 2;
+    }
+    call->text[used] = '\0';
+}
+
+static int is(const uint8_t *name, size_t size, const char *wanted)
+{
+    return size == strlen(wanted) && memcmp(name, wanted, size) == 0;
+}
+
+/* The status is in the trailers, or in the only headers of an answer that has no message. */
+static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_size,
+                     const uint8_t *value, size_t size, uint8_t flags, void *owner)
+{
+    struct dli_grpc_call *call = call_of(session, frame->hd.stream_id);
+
+    (void)flags, (void)owner;
+    if (!call)
+        return 0;
+    if (is(name, name_size, "grpc-status")) {
+        call->code = atoi((const char *)value);
+        call->answered = 1;
+    } else if (is(name, name_size, "grpc-message")) {
+        read_text(call, (const char *)value, size);
+    } else if (is(name, name_size, ":status") && !is(value, size, "200") && !call->answered) {
+        snprintf(call->text, sizeof call->text, "HTTP status %.*s", (int)(size < 8 ? size : 8), (const char *)value);
+    }
+    return 0;
+}
+
+/* The size of the first message in bytes, with its head. 0: it is not complete. */
+static size_t first_message(const struct dli_buffer *in)
+{
+    const uint8_t *head = (const uint8_t *)in->bytes;
+    size_t size;
+
+    if (in->size < DLI_GRPC_HEAD)
+        return 0;
+    size = DLI_GRPC_HEAD + ((size_t)head[1] << 24 | (size_t)head[2] << 16 | (size_t)head[3] << 8 | head[4]);
+    return in->size < size ? 0 : size;
+}
+
+static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream, const uint8_t *bytes, size_t size,
+                   void *owner)
+{
+    struct dli_grpc_call *call = call_of(session, stream);
+    size_t message;
+
+    (void)flags, (void)owner;
+    if (!call)
+        return 0;
+    if (call->in.size + size > DLI_GRPC_MESSAGE_MAX || dli_buffer_add(&call->in, bytes, size))
+        return NGHTTP2_ERR_CALLBACK_FAILURE;
+    if (!call->method->streaming)
+        return 0;
+    while ((message = first_message(&call->in)) > 0) {
+        call->method->message(call, call->in.bytes + DLI_GRPC_HEAD, message - DLI_GRPC_HEAD);
+        if (call_of(session, stream) != call) /* it was cancelled */
+            return 0;
+        dli_buffer_drop(&call->in, message);
+    }
+    return 0;
+}
+
+static int on_close(nghttp2_session *session, int32_t stream, uint32_t error, void *owner)
+{
+    struct dli_grpc *grpc = owner;
+    struct dli_grpc_call *call = call_of(session, stream);
+    const char *member = grpc->conn->target->text;
+
+    if (!call)
+        return 0;
+    nghttp2_session_set_stream_user_data(session, stream, NULL);
+    if (call->answered) {
+        dli_grpc_judge(call, member);
+    } else {
+        call->status = DLOCK_UNREACHABLE;
+        dli_fail(&call->reason, call->status, "The member %s ended a call without a status (%s).", member,
+                 call->text[0] ? call->text : nghttp2_http2_strerror(error));
+        if (error == NGHTTP2_REFUSED_STREAM)
+            call->sent = 0;
+    }
+    dli_grpc_ended(call);
+    return 0;
+}
+
+static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *owner)
+{
+    struct dli_grpc_call *call = call_of(session, frame->hd.stream_id);
+
+    (void)owner;
+    if (call && frame->hd.type == NGHTTP2_HEADERS)
+        call->sent = 1;
+    return 0;
+}
+
+static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *owner)
+{
+    struct dli_grpc *grpc = owner;
+
+    (void)session;
+    if (frame->hd.type == NGHTTP2_GOAWAY) /* the member stops: no new streams there */
+        dli_grpc_leave(grpc, "is about to stop");
+    return 0;
+}
+
+int dli_http2_open(struct dli_grpc *grpc)
+{
+    nghttp2_settings_entry settings[] = {{NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
+                                         {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, WINDOW}};
+    nghttp2_session_callbacks *callbacks;
+    int failed;
+
+    if (nghttp2_session_callbacks_new(&callbacks))
+        return -1;
+    nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
+    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
+    nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_close);
+    nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_sent);
+    nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
+    failed = nghttp2_session_client_new(&grpc->session, callbacks, grpc);
+    nghttp2_session_callbacks_del(callbacks);
+    if (failed) {
+        grpc->session = NULL;
+        return -1;
+    }
+    return nghttp2_submit_settings(grpc->session, NGHTTP2_FLAG_NONE, settings, 2) ||
+                   nghttp2_session_set_local_window_size(grpc->session, NGHTTP2_FLAG_NONE, 0, WINDOW)
+               ? -1
+               : 0;
+}
+
+/* ---- what goes */
+
+static ssize_t read_out(nghttp2_session *session, int32_t stream, uint8_t *to, size_t room, uint32_t *flags,
+                        nghttp2_data_source *source, void *owner)
+{
+    struct dli_grpc_call *call = source->ptr;
+    size_t size = call->out.size < room ? call->out.size : room;
+
+    (void)owner;
+    if (call_of(session, stream) != call)
+        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+    if (size == 0 && call->method->streaming)
+        return NGHTTP2_ERR_DEFERRED;
+    if (size > 0)
+        memcpy(to, call->out.bytes, size);
+    dli_buffer_drop(&call->out, size);
+    if (call->out.size == 0 && !call->method->streaming)
+        *flags |= NGHTTP2_DATA_FLAG_EOF;
+    return (ssize_t)size;
+}
+
+static nghttp2_nv header(const char *name, const char *value)
+{
+    return (nghttp2_nv){(uint8_t *)(uintptr_t)name, (uint8_t *)(uintptr_t)value, strlen(name), strlen(value),
+                        NGHTTP2_NV_FLAG_NONE};
+}
+
+/* gRPC's form of what is left of the time: at most eight digits. */
+static void write_timeout(char out[24], int64_t left)
+{
+    int64_t ms = left / 1000 + 1;
+
+    snprintf(out, 24, ms < 100000000 ? "%" PRId64 "m" : "%" PRId64 "S", ms < 100000000 ? ms : ms / 1000);
+}
+
+int dli_http2_submit(struct dli_grpc *grpc, struct dli_grpc_call *call, int64_t now)
+{
+    nghttp2_data_provider data = {.source.ptr = call, .read_callback = read_out};
+    nghttp2_nv nv[HEADERS];
+    char timeout[24];
+    size_t count = 0;
+
+    nv[count++] = header(":method", "POST");
+    nv[count++] = header(":scheme", grpc->conn->config->tls ? "https" : "http");
+    nv[count++] = header(":path", call->method->path);
+    nv[count++] = header(":authority", grpc->conn->target->text);
+    nv[count++] = header("te", "trailers");
+    nv[count++] = header("content-type", "application/grpc");
+    nv[count++] = header("user-agent", "libdlock");
+    if (grpc->token) {
+        nv[count] = header("token", grpc->token);
+        nv[count++].flags = NGHTTP2_NV_FLAG_NO_INDEX;
+    }
+    if (call->method->leader)
+        nv[count++] = header("hasleader", "true");
+    if (call->deadline != INT64_MAX) {
+        write_timeout(timeout, call->deadline - now);
+        nv[count++] = header("grpc-timeout", timeout);
+    }
+    call->stream = nghttp2_submit_request(grpc->session, NULL, nv, count, &data, call);
+    return call->stream < 0 ? -1 : 0;
+}
+
+void dli_http2_reset(struct dli_grpc *grpc, struct dli_grpc_call *call)
+{
+    nghttp2_session_set_stream_user_data(grpc->session, call->stream, NULL);
+    nghttp2_submit_rst_stream(grpc->session, NGHTTP2_FLAG_NONE, call->stream, NGHTTP2_CANCEL);
+}
+
+int dli_http2_take(struct dli_grpc *grpc, const char *bytes, size_t size)
+{
+    return nghttp2_session_mem_recv(grpc->session, (const uint8_t *)bytes, size) == (ssize_t)size ? 0 : -1;
+}
+
+int dli_http2_give(struct dli_grpc *grpc)
+{
+    const uint8_t *bytes;
+    ssize_t size;
+
+    while ((size = nghttp2_session_mem_send(grpc->session, &bytes)) > 0)
+        if (dli_buffer_add(&grpc->conn->out, bytes, (size_t)size))
+            return -1;
+    return size < 0 ? -1 : 0;
+}

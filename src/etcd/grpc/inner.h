@@ -1,0 +1,37 @@
+/*
+ * inner.h: shared by the files of grpc/, the only ones that use nghttp2.
+ */
+#ifndef DLI_ETCD_GRPC_INNER_H
+#define DLI_ETCD_GRPC_INNER_H
+
+#include <nghttp2/nghttp2.h>
+
+#include "grpc.h"
+
+enum { DLI_GRPC_MESSAGE_MAX = 4 * 1024 * 1024, DLI_GRPC_HEAD = 5 };
+
+/* ---- http2.c: the session of a connection */
+
+/* A new session; its first frames are queued. 0, or -1 without memory. */
+int dli_http2_open(struct dli_grpc *grpc);
+
+/* Begin the stream of a call. 0, or -1: no memory, or the member accepts no more streams. */
+int dli_http2_submit(struct dli_grpc *grpc, struct dli_grpc_call *call, int64_t now);
+
+/* Reset the stream of a call; the call is not known to the session any more. */
+void dli_http2_reset(struct dli_grpc *grpc, struct dli_grpc_call *call);
+
+/* Take in bytes, move frames into conn->out. 0, or -1: the connection cannot be used any more. */
+int dli_http2_take(struct dli_grpc *grpc, const char *bytes, size_t size);
+int dli_http2_give(struct dli_grpc *grpc);
+
+/* ---- status.c: fill in status and reason of a call from code and text. */
+void dli_grpc_judge(struct dli_grpc_call *call, const char *member);
+
+/* The member answers, but cannot serve: another one may. */
+int dli_grpc_unfit(const struct dli_grpc_call *call);
+
+/* ---- channel.c: the call is out of the channel and has ended. */
+void dli_grpc_ended(struct dli_grpc_call *call);
+
+#endif

@@ -1,0 +1,320 @@
+/*
+ * inner.h: the store on etcd, shared by its files.
+ *
+ * A lock's keys are <name>/<owner id>, each with the lease of its session. The key with the lowest create revision has the
+ * lock; the others stand in line behind it. So Go's clientv3/concurrency and others with this layout take part. Those of a
+ * read-write lock are <name>/read-<owner id> and <name>/write-<owner id>; a reader only waits for the writers before it. An owner
+ * id is one acquisition and is never used again, so a late copy of a release can delete nothing else. A late copy of an
+ * acquisition is made harmless by its session's mark, see session.c.
+ *
+ * All I/O is done by the thread of lane 0, to which everything here belongs. Other threads put jobs into the inbox, and
+ * get them back from the outbox of their lane. etcd.mutex guards inbox, outboxes, sleeping and shut.
+ */
+#ifndef DLI_ETCD_INNER_H
+#define DLI_ETCD_INNER_H
+
+#include <pthread.h>
+#include <string.h>
+
+#include "base/list.h"
+#include "base/options.h"
+#include "base/url.h"
+#include "etcd/codec/codec.h"
+#include "etcd/grpc/grpc.h"
+#include "net/net.h"
+#include "store/store.h"
+#include "sys/sys.h"
+
+enum { DLI_ETCD_LANES = 16, DLI_ETCD_TURNS = 128, DLI_ETCD_TRIES = 4, DLI_ETCD_WORDS = 64 };
+enum { DLI_ETCD_KEY_MAX = 1024 + 16 + DLI_OWNER_MAX, DLI_ETCD_MARK_MAX = 48, DLI_ETCD_SECOND = 1000000 };
+
+/* Where one lock is kept: below its name. */
+struct dli_place {
+    const struct dli_kind *kind;
+    uint16_t size;
+    char name[]; /* and "/" */
+};
+
+/* A lease, and all that depends on it. Times are microseconds. */
+struct dli_etcd_session {
+    struct dli_link link;
+    struct dli_etcd *etcd;
+    int64_t seconds;        /* what was asked for */
+    int64_t id;             /* 0: not granted yet */
+    int64_t ttl;            /* as the server has it */
+    int64_t born;           /* the revision at its grant: its keys are younger */
+    int64_t mark;           /* the revision of its mark; 0: it has none */
+    int64_t since;          /* it lasts until ttl after this stamp at least */
+    int64_t asked;          /* stamp of the keep-alive without an answer; 0: none */
+    int64_t ask_at;         /* the next keep-alive */
+    int over;               /* lost: only its revocation is left to do */
+    int64_t gone;           /* over: the server has forgotten it by then */
+    struct dli_link parked; /* jobs that wait for the grant, or for an answered keep-alive */
+    struct dli_grpc_call call;
+};
+
+/* One request on its way. */
+struct dli_job {
+    struct dli_request request; /* first */
+    struct dli_link link;       /* in inbox, outbox or session.parked */
+    struct dli_lane *lane;      /* that it came from */
+    uint32_t done;              /* atomic: execute is over */
+    int slot;                   /* its word in etcd.words */
+    int sleeps;                 /* execute waits for it */
+    int stage, tries, at;
+    int64_t created;                  /* of its key, as far as it is known */
+    struct dli_etcd_session *session; /* of its key */
+    struct dli_grpc_call call;
+    void (*answered)(struct dli_job *job); /* the call has ended well */
+    void (*resumed)(struct dli_job *job);  /* what it was parked for has come */
+};
+
+/* Things by number. A node is the first member of its thing; number 0: it is in no table. */
+struct dli_etcd_node {
+    int64_t number;
+};
+
+struct dli_etcd_table {
+    void *root; /* of a tsearch tree */
+};
+
+/* A grant number in line or held, and the watches of the key before its own and of its own key. */
+struct dli_etcd_waiter {
+    struct dli_etcd_node node; /* its number */
+    int64_t created;
+    int64_t from; /* the revision from which its own key is watched */
+    int8_t held;
+    int8_t gone;   /* held: its key was deleted */
+    int8_t unsure; /* held: its key may have been deleted */
+    struct dli_etcd_watch {
+        struct dli_etcd_node node; /* its id; 0: there is none */
+        struct dli_etcd_waiter *waiter;
+    } watch[2];
+    int32_t family;
+    size_t size;
+    char name[];
+};
+
+struct dli_lane {
+    struct dli_etcd *etcd;
+    int index, wake_fd;
+    int sleeping;
+    struct dli_link outbox;
+};
+
+struct dli_etcd {
+    struct dli_store store; /* first */
+    pthread_mutex_t mutex;
+    struct dli_link inbox;
+    struct dli_lane *lane[DLI_ETCD_LANES];
+    int shut;
+    uint32_t words[DLI_ETCD_WORDS], slots; /* atomics, futexes: callers of execute sleep on them */
+    int64_t commands;                      /* atomic */
+    char text[DLI_FINDING_WHERE];
+    const char *user, *password;
+    int64_t patience, drift_ppm; /* for one call */
+    struct dli_conn_config member[DLI_NODES_MAX];
+    int members;
+    struct dli_tls *tls;
+    struct dli_budget budget;
+    struct dli_grpc grpc; /* from here on lane 0's */
+    char *token;
+    struct dli_grpc_call login, alive, watches;
+    struct dli_link sessions, ended; /* those that are over stay until the end: jobs may point to them */
+    struct dli_etcd_table waiters, watched;
+    int64_t watch_ids;
+    int stale; /* their watches are gone: hint them when the connection is up */
+};
+
+static inline struct dli_etcd *dli_etcd_of(struct dli_store *store)
+{
+    return DLI_OBJECT(store, struct dli_etcd, store);
+}
+
+static inline struct dli_job *dli_etcd_job_of(struct dli_request *request)
+{
+    return DLI_OBJECT(request, struct dli_job, request);
+}
+
+static inline struct dli_etcd_bytes dli_etcd_text(const char *bytes, size_t size)
+{
+    return (struct dli_etcd_bytes){bytes, size};
+}
+
+static inline int dli_etcd_same(struct dli_etcd_bytes a, struct dli_etcd_bytes b)
+{
+    return a.size == b.size && memcmp(a.bytes, b.bytes, a.size) == 0;
+}
+
+/* ---- lane.c: the lanes of store/store.h */
+struct dli_lane *dli_etcd_lane_new(struct dli_store *store, int index, int wake_fd);
+void dli_etcd_lane_free(struct dli_lane *lane);
+dlock_status dli_etcd_push(struct dli_lane *lane, struct dli_request *request);
+void dli_etcd_execute(struct dli_lane *lane, struct dli_request *request);
+void dli_etcd_step(struct dli_lane *lane, int64_t now);
+int64_t dli_etcd_alarm(const struct dli_lane *lane);
+int dli_etcd_sleep(struct dli_lane *lane, struct pollfd *fds);
+void dli_etcd_awake(struct dli_lane *lane);
+void dli_etcd_shut(struct dli_lane *lane);
+
+/* ---- job.c */
+
+struct dli_request *dli_etcd_request_new(struct dli_store *store);
+void dli_etcd_request_free(struct dli_request *request);
+
+/* Lane 0: begin a job that was pushed. */
+void dli_etcd_start(struct dli_job *job);
+
+/* The job's request is answered; its results are set. The job may be gone afterwards. */
+void dli_etcd_finish(struct dli_job *job);
+
+/* The same with a failure; NULL: the reason is that of its call. */
+void dli_etcd_fail(struct dli_job *job, dlock_status status, const char *sentence);
+
+/* Call a transaction; answered runs with its answer. */
+void dli_etcd_call_txn(struct dli_job *job, const struct dli_etcd_txn *txn, void (*answered)(struct dli_job *job));
+
+/* Any unary method whose message is in job->call.out. */
+void dli_etcd_call(struct dli_job *job, const struct dli_grpc_method *method, void (*answered)(struct dli_job *job));
+
+/* The method of a unary call of a job. */
+extern const struct dli_grpc_method dli_etcd_txn_method;
+void dli_etcd_job_ended(struct dli_grpc_call *call);
+
+/* Decode the answer of a transaction, with so many results at least. 0; -1: the job has failed and is over. */
+int dli_etcd_read(struct dli_job *job, int results, struct dli_etcd_reply *reply);
+
+/* ---- keys.c */
+
+struct dli_place *dli_etcd_place_new(struct dli_store *store, const struct dli_kind *kind, const char *name,
+                                     size_t size);
+void dli_etcd_place_free(struct dli_place *place);
+
+/* The range of all keys of a lock; end is written to out. */
+struct dli_etcd_bytes dli_etcd_prefix(const struct dli_place *place);
+struct dli_etcd_bytes dli_etcd_prefix_end(const struct dli_place *place, char out[DLI_ETCD_KEY_MAX]);
+struct dli_etcd_bytes dli_etcd_key(const struct dli_kind *kind, const struct dli_place *place, const char *owner,
+                                   char out[DLI_ETCD_KEY_MAX]);
+
+/* The range of the keys that a hold of this kind waits for, if they are before its own: a reader waits for writers only. */
+struct dli_etcd_rivals {
+    struct dli_etcd_bytes key, end;
+    char room[DLI_ETCD_KEY_MAX], end_room[DLI_ETCD_KEY_MAX];
+};
+
+void dli_etcd_rivals(const struct dli_kind *kind, const struct dli_place *place, struct dli_etcd_rivals *rivals);
+
+/* The grant number of an owner id. */
+int64_t dli_etcd_number(const char *owner);
+
+/* The mark of a session. */
+struct dli_etcd_bytes dli_etcd_mark(const struct dli_etcd_session *session, char out[DLI_ETCD_MARK_MAX]);
+
+/* Steps and tests of a transaction. */
+void dli_etcd_test(struct dli_etcd_txn *txn, enum dli_etcd_target target, struct dli_etcd_bytes key, int64_t revision);
+struct dli_etcd_step *dli_etcd_then(struct dli_etcd_txn *txn, enum dli_etcd_step_kind kind, struct dli_etcd_bytes key);
+struct dli_etcd_step *dli_etcd_otherwise(struct dli_etcd_txn *txn, enum dli_etcd_step_kind kind,
+                                         struct dli_etcd_bytes key);
+
+/* ---- exchange.c, renew.c, admin.c: the verbs */
+void dli_etcd_exchange(struct dli_job *job);
+void dli_etcd_renew(struct dli_job *job);
+void dli_etcd_acquire_all(struct dli_job *job);
+void dli_etcd_force(struct dli_job *job);
+void dli_etcd_inspect(struct dli_job *job);
+void dli_etcd_ping(struct dli_job *job);
+void dli_etcd_check(struct dli_job *job);
+
+/* ---- latch.c */
+void dli_etcd_latch_wait(struct dli_job *job);
+void dli_etcd_latch_change(struct dli_job *job);
+
+/* ---- session.c */
+
+/* The session for a lease in microseconds: one that lives, or NULL. */
+struct dli_etcd_session *dli_etcd_session(struct dli_etcd *etcd, int64_t lease);
+
+/*
+ * The job needs a session for this lease. 1: job->session is set. 0: the job is parked, and resumed runs later, or it
+ * fails.
+ */
+int dli_etcd_enter(struct dli_job *job, int64_t lease, void (*resumed)(struct dli_job *job));
+
+/* A hold with this lease lasts as long as one that was confirmed then. */
+int64_t dli_etcd_since(const struct dli_etcd_session *session, int64_t lease);
+
+/* The session is over: the server says so, or it may be by our clock. */
+void dli_etcd_session_lost(struct dli_etcd_session *session);
+
+/* Let all parked jobs go on. */
+void dli_etcd_resume(struct dli_etcd_session *session);
+
+/* End the lease at the server. */
+void dli_etcd_revoke(struct dli_etcd_session *session);
+
+/* Revoke all, with the connection that there is, in a short time. */
+void dli_etcd_sessions_end(struct dli_etcd *etcd);
+void dli_etcd_sessions_free(struct dli_etcd *etcd);
+
+/* ---- keepalive.c */
+
+/* Park the job until a keep-alive of the session is answered. */
+void dli_etcd_refresh(struct dli_job *job, struct dli_etcd_session *session, void (*resumed)(struct dli_job *job));
+
+/* One of them may be over: ask all now. */
+void dli_etcd_sessions_doubt(struct dli_etcd *etcd);
+
+void dli_etcd_sessions_step(struct dli_etcd *etcd, int64_t now);
+int64_t dli_etcd_sessions_alarm(const struct dli_etcd *etcd);
+
+/* ---- table.c */
+
+/* NULL: there is none. */
+struct dli_etcd_node *dli_etcd_find(const struct dli_etcd_table *table, int64_t number);
+
+/* 0, or -1 without memory. The number is the node's from now on. */
+int dli_etcd_enlist(struct dli_etcd_table *table, struct dli_etcd_node *node, int64_t number);
+void dli_etcd_delist(struct dli_etcd_table *table, struct dli_etcd_node *node);
+struct dli_etcd_node *dli_etcd_any(const struct dli_etcd_table *table); /* NULL: it is empty */
+
+/* Call each for all nodes. It changes nothing in the table. */
+void dli_etcd_each(const struct dli_etcd_table *table, void (*each)(void *owner, struct dli_etcd_node *node),
+                   void *owner);
+
+/* ---- watch.c */
+
+struct dli_etcd_waiter *dli_etcd_waiter(struct dli_etcd *etcd, int64_t number);
+
+/* The number stands in line behind the key before, as of revision: watch both keys. Without memory its probes must do. */
+void dli_etcd_wait(struct dli_job *job, struct dli_etcd_bytes own, struct dli_etcd_bytes before, int64_t revision);
+
+/* Watch only this key, for all who wait for it by one negative number. */
+void dli_etcd_watch_for(struct dli_job *job, int64_t number, struct dli_etcd_bytes key, int64_t revision);
+
+/* The number has come to its turn: from here on only its own key is watched. */
+void dli_etcd_hold(struct dli_etcd *etcd, int64_t number, int64_t revision);
+
+/*
+ * A number that is held is renewed: watch its key from now on, if that is not so yet. NULL without memory: then deletion is
+ * noticed by nobody.
+ */
+struct dli_etcd_waiter *dli_etcd_watch_hold(struct dli_etcd *etcd, const struct dli_renewal *row);
+
+/* The number is in line or held no more. */
+void dli_etcd_forget(struct dli_etcd *etcd, int64_t number);
+void dli_etcd_forget_all(struct dli_etcd *etcd);
+
+/* Every number in line looks again. */
+void dli_etcd_hint_all(struct dli_etcd *etcd);
+
+/* ---- login.c */
+
+/* The connection is up or down. */
+void dli_etcd_up(void *etcd);
+void dli_etcd_down(void *etcd);
+
+/* The token is not good any more: log in anew. Calls wait meanwhile. */
+void dli_etcd_login(struct dli_etcd *etcd);
+void dli_etcd_logout(struct dli_etcd *etcd);
+
+#endif

@@ -1,0 +1,175 @@
+/*
+ * job.c: the life of a request in the store: begun on lane 0, perhaps after a wait for a session, answered by one call or
+ * several, and given back to its asker.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "inner.h"
+
+enum { UNAUTHENTICATED = 16 };
+
+struct dli_request *dli_etcd_request_new(struct dli_store *store)
+{
+    struct dli_job *job = calloc(1, sizeof *job);
+
+    (void)store;
+    if (!job)
+        return NULL;
+    dli_list_init(&job->link);
+    return &job->request;
+}
+
+void dli_etcd_request_free(struct dli_request *request)
+{
+    struct dli_job *job;
+
+    if (!request)
+        return;
+    job = dli_etcd_job_of(request);
+    dli_grpc_call_free(&job->call);
+    free(job);
+}
+
+/* ---- the end */
+
+static void give_back(struct dli_job *job)
+{
+    struct dli_lane *lane = job->lane;
+
+    pthread_mutex_lock(&lane->etcd->mutex);
+    dli_list_append(&lane->outbox, &job->link);
+    pthread_mutex_unlock(&lane->etcd->mutex);
+    dli_wake_set(lane->wake_fd);
+}
+
+void dli_etcd_finish(struct dli_job *job)
+{
+    struct dli_request *request = &job->request;
+
+    if (request->verb == DLI_VERB_EXCHANGE) {
+        request->exchange.answer.status = request->status;
+        request->exchange.answer.sent = request->sent;
+        request->exchange.answer.refused = request->refused;
+        request->exchange.answer.repeated = request->repeated;
+    }
+    dli_list_remove(&job->link);
+    if (job->sleeps) {
+        uint32_t *word = &job->lane->etcd->words[job->slot];
+
+        __atomic_store_n(&job->done, 1, __ATOMIC_RELEASE); /* the job may be gone from here on */
+        __atomic_add_fetch(word, 1, __ATOMIC_SEQ_CST);
+        dli_futex_wake(word, INT32_MAX);
+    } else if (job->lane->index > 0) {
+        give_back(job);
+    } else if (request->done) {
+        request->done(request);
+    }
+}
+
+void dli_etcd_fail(struct dli_job *job, dlock_status status, const char *sentence)
+{
+    struct dli_request *request = &job->request;
+
+    request->status = status;
+    if (request->reason && sentence)
+        dli_fail(request->reason, status, "%s", sentence);
+    dli_etcd_finish(job);
+}
+
+/* ---- calls */
+
+/* The call has failed: what the request's owner may believe. */
+static void call_failed(struct dli_job *job)
+{
+    struct dli_request *request = &job->request;
+
+    request->sent |= job->call.sent;
+    request->refused = request->sent && job->tries == 0 && dli_grpc_refused(&job->call);
+    dli_etcd_fail(job, job->call.status, job->call.reason.message);
+}
+
+/* Whether the server does not accept the token, and there is another one to be had. */
+static int token_is_old(const struct dli_job *job)
+{
+    return job->lane->etcd->user[0] && job->call.code > 0 &&
+           (strstr(job->call.text, "invalid auth token") || strstr(job->call.text, "auth store is old"));
+}
+
+void dli_etcd_job_ended(struct dli_grpc_call *call)
+{
+    struct dli_job *job = DLI_OBJECT(call, struct dli_job, call);
+
+    if (token_is_old(job) && job->tries++ < DLI_ETCD_TRIES) {
+        dli_etcd_logout(job->lane->etcd);
+        dli_etcd_start(job);
+    } else if (call->status == DLOCK_NOT_FOUND && job->session && job->tries++ < DLI_ETCD_TRIES) {
+        dli_etcd_session_lost(job->session);
+        dli_etcd_start(job);
+    } else if (call->status == DLOCK_NOT_FOUND) {
+        dli_etcd_sessions_doubt(job->lane->etcd);
+        call->status = DLOCK_UNREACHABLE;
+        call_failed(job);
+    } else if (call->status != DLOCK_OK) {
+        call_failed(job);
+    } else {
+        job->request.sent = 1;
+        job->answered(job);
+    }
+}
+
+const struct dli_grpc_method dli_etcd_txn_method = {.path = "/etcdserverpb.KV/Txn", .ended = dli_etcd_job_ended};
+
+void dli_etcd_call(struct dli_job *job, const struct dli_grpc_method *method, void (*answered)(struct dli_job *job))
+{
+    job->answered = answered;
+    job->call.method = method;
+    job->call.deadline = job->request.deadline;
+    dli_grpc_begin(&job->lane->etcd->grpc, &job->call);
+}
+
+void dli_etcd_call_txn(struct dli_job *job, const struct dli_etcd_txn *txn, void (*answered)(struct dli_job *job))
+{
+    dli_buffer_drop(&job->call.out, job->call.out.size);
+    if (dli_etcd_encode_txn(&job->call.out, txn))
+        dli_etcd_fail(job, DLOCK_OUT_OF_MEMORY, "no memory for the command");
+    else
+        dli_etcd_call(job, &dli_etcd_txn_method, answered);
+}
+
+int dli_etcd_read(struct dli_job *job, int results, struct dli_etcd_reply *reply)
+{
+    size_t size;
+    const char *bytes = dli_grpc_answer(&job->call, &size);
+
+    if (bytes && dli_etcd_decode_txn(bytes, size, reply) == 0) {
+        if (reply->results >= results)
+            return 0;
+        dli_etcd_reply_free(reply);
+    }
+    dli_etcd_fail(job, DLOCK_PROTOCOL_ERROR, "The server sent what is no answer of etcd.");
+    return -1;
+}
+
+/* ---- the begin */
+
+void dli_etcd_start(struct dli_job *job)
+{
+    static void (*const verbs[DLI_VERBS])(struct dli_job *) = {
+        [DLI_VERB_EXCHANGE] = dli_etcd_exchange,
+        [DLI_VERB_RENEW] = dli_etcd_renew,
+        [DLI_VERB_ACQUIRE_ALL] = dli_etcd_acquire_all,
+        [DLI_VERB_FORCE] = dli_etcd_force,
+        [DLI_VERB_INSPECT] = dli_etcd_inspect,
+        [DLI_VERB_PING] = dli_etcd_ping,
+        [DLI_VERB_CHECK] = dli_etcd_check,
+        [DLI_VERB_CHANGE] = dli_etcd_latch_change,
+    };
+    void (*begin)(struct dli_job *) = verbs[job->request.verb];
+
+    if (begin)
+        begin(job);
+    else
+        dli_etcd_fail(job, DLOCK_UNSUPPORTED, "etcd has no such operation");
+}

@@ -1,0 +1,189 @@
+/*
+ * keepalive.c: the stream of keep-alives, and what the sessions' clocks say. See session.c. Belongs to lane 0's thread.
+ */
+#include "inner.h"
+
+enum { AGAIN = 50 * 1000 };
+
+static void alive_message(struct dli_grpc_call *call, const char *bytes, size_t size);
+static void alive_ended(struct dli_grpc_call *call);
+
+static const struct dli_grpc_method alive_method = {.path = "/etcdserverpb.Lease/LeaseKeepAlive",
+                                                    .streaming = 1,
+                                                    .leader = 1,
+                                                    .message = alive_message,
+                                                    .ended = alive_ended};
+
+/* When the session is over by our clock, which may be slow. */
+static int64_t ends(const struct dli_etcd_session *session)
+{
+    return session->since + session->ttl - session->ttl / 1000000 * session->etcd->drift_ppm;
+}
+
+/* How long one keep-alive may take. */
+static int64_t attempt(const struct dli_etcd_session *session)
+{
+    int64_t most = session->etcd->patience, part = session->ttl / 9;
+
+    return part < most ? part : most;
+}
+
+static void ask(struct dli_etcd_session *session, int64_t now)
+{
+    struct dli_etcd *etcd = session->etcd;
+
+    if (session->asked || !etcd->grpc.session)
+        return;
+    if (dli_etcd_encode_lease(&etcd->alive.out, session->id))
+        return;
+    session->asked = now;
+    if (etcd->alive.grpc) {
+        dli_grpc_more(&etcd->alive);
+        return;
+    }
+    etcd->alive.method = &alive_method;
+    etcd->alive.deadline = INT64_MAX;
+    dli_grpc_begin(&etcd->grpc, &etcd->alive);
+}
+
+void dli_etcd_refresh(struct dli_job *job, struct dli_etcd_session *session, void (*resumed)(struct dli_job *job))
+{
+    job->resumed = resumed;
+    job->session = session;
+    dli_list_append(&session->parked, &job->link);
+    session->ask_at = 0;
+}
+
+static struct dli_etcd_session *by_id(struct dli_etcd *etcd, int64_t id)
+{
+    for (struct dli_link *link = etcd->sessions.next; link != &etcd->sessions; link = link->next)
+        if (DLI_OBJECT(link, struct dli_etcd_session, link)->id == id)
+            return DLI_OBJECT(link, struct dli_etcd_session, link);
+    return NULL;
+}
+
+static void alive_message(struct dli_grpc_call *call, const char *bytes, size_t size)
+{
+    struct dli_etcd *etcd = DLI_OBJECT(call, struct dli_etcd, alive);
+    struct dli_etcd_session *session;
+    struct dli_etcd_lease lease;
+
+    if (dli_etcd_decode_lease(bytes, size, &lease) || !(session = by_id(etcd, lease.id)) || !session->asked)
+        return;
+    if (lease.ttl <= 0) {
+        dli_etcd_session_lost(session);
+        return;
+    }
+    session->ttl = lease.ttl * DLI_ETCD_SECOND;
+    session->since = session->asked;
+    session->asked = 0;
+    session->ask_at = session->since + session->ttl / 3;
+    dli_etcd_resume(session);
+}
+
+/* The stream is over, with all answers that it owed. */
+static void alive_ended(struct dli_grpc_call *call)
+{
+    struct dli_etcd *etcd = DLI_OBJECT(call, struct dli_etcd, alive);
+
+    dli_buffer_drop(&call->out, call->out.size);
+    dli_buffer_drop(&call->in, call->in.size);
+    for (struct dli_link *link = etcd->sessions.next; link != &etcd->sessions; link = link->next) {
+        struct dli_etcd_session *session = DLI_OBJECT(link, struct dli_etcd_session, link);
+
+        if (session->id && session->asked) {
+            session->asked = 0;
+            session->ask_at = dli_now() + AGAIN;
+        }
+    }
+    if (etcd->grpc.session && call->code > 0)
+        dli_grpc_leave(&etcd->grpc, "does not keep leases alive now");
+}
+
+/* Jobs that wait for a keep-alive do not wait longer than they may. */
+static void expire_parked(struct dli_etcd_session *session, int64_t now)
+{
+    for (struct dli_link *link = session->parked.next, *next; link != &session->parked; link = next) {
+        struct dli_job *job = DLI_OBJECT(link, struct dli_job, link);
+
+        next = link->next;
+        if (now < job->request.deadline)
+            continue;
+        dli_list_remove(link);
+        job->request.sent = 1;
+        dli_etcd_fail(job, DLOCK_UNREACHABLE,
+                      session->etcd->grpc.reason.code != DLOCK_OK ? session->etcd->grpc.reason.message
+                                                                  : "No keep-alive was answered in time.");
+        next = session->parked.next;
+    }
+}
+
+void dli_etcd_sessions_doubt(struct dli_etcd *etcd)
+{
+    for (struct dli_link *link = etcd->sessions.next; link != &etcd->sessions; link = link->next)
+        DLI_OBJECT(link, struct dli_etcd_session, link)->ask_at = 0;
+}
+
+static void step_session(struct dli_etcd_session *session, int64_t now)
+{
+    if (now >= ends(session)) {
+        dli_etcd_session_lost(session);
+        return;
+    }
+    if (session->asked && now >= session->asked + attempt(session))
+        dli_grpc_leave(&session->etcd->grpc, "does not answer keep-alives");
+    else if (!session->asked && now >= session->ask_at)
+        ask(session, now);
+    expire_parked(session, now);
+}
+
+void dli_etcd_sessions_step(struct dli_etcd *etcd, int64_t now)
+{
+    for (struct dli_link *link = etcd->sessions.next, *next; link != &etcd->sessions; link = next) {
+        struct dli_etcd_session *session = DLI_OBJECT(link, struct dli_etcd_session, link);
+
+        next = link->next;
+        if (session->id)
+            step_session(session, now);
+    }
+    for (struct dli_link *link = etcd->ended.next; link != &etcd->ended; link = link->next) {
+        struct dli_etcd_session *session = DLI_OBJECT(link, struct dli_etcd_session, link);
+
+        if (!session->call.grpc && now >= session->ask_at)
+            dli_etcd_revoke(session);
+    }
+}
+
+static int64_t alarm_of(const struct dli_etcd_session *session)
+{
+    int64_t at = ends(session), other = session->asked ? session->asked + attempt(session) : session->ask_at;
+
+    if (!session->id)
+        return INT64_MAX;
+    if (!session->etcd->grpc.session && !session->asked) /* up() asks */
+        other = at;
+    at = other < at ? other : at;
+    for (const struct dli_link *link = session->parked.next; link != &session->parked; link = link->next) {
+        other = DLI_OBJECT(link, struct dli_job, link)->request.deadline;
+        at = other < at ? other : at;
+    }
+    return at;
+}
+
+int64_t dli_etcd_sessions_alarm(const struct dli_etcd *etcd)
+{
+    int64_t at = INT64_MAX;
+
+    for (const struct dli_link *link = etcd->sessions.next; link != &etcd->sessions; link = link->next) {
+        int64_t other = alarm_of(DLI_OBJECT(link, struct dli_etcd_session, link));
+
+        at = other < at ? other : at;
+    }
+    for (const struct dli_link *link = etcd->ended.next; link != &etcd->ended; link = link->next) {
+        const struct dli_etcd_session *session = DLI_OBJECT(link, struct dli_etcd_session, link);
+
+        if (!session->call.grpc && session->ask_at < at)
+            at = session->ask_at;
+    }
+    return at;
+}

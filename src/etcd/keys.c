@@ -1,0 +1,107 @@
+/*
+ * keys.c: names of keys, and the parts of transactions. No state.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "inner.h"
+
+struct dli_place *dli_etcd_place_new(struct dli_store *store, const struct dli_kind *kind, const char *name,
+                                     size_t size)
+{
+    struct dli_place *place = malloc(sizeof *place + size + 1);
+
+    (void)store;
+    if (!place)
+        return NULL;
+    place->kind = kind;
+    place->size = (uint16_t)size;
+    memcpy(place->name, name, size);
+    place->name[size] = '/';
+    return place;
+}
+
+void dli_etcd_place_free(struct dli_place *place)
+{
+    free(place);
+}
+
+struct dli_etcd_bytes dli_etcd_prefix(const struct dli_place *place)
+{
+    return dli_etcd_text(place->name, (size_t)place->size + 1);
+}
+
+/* The byte after '/' is '0'. */
+struct dli_etcd_bytes dli_etcd_prefix_end(const struct dli_place *place, char out[DLI_ETCD_KEY_MAX])
+{
+    memcpy(out, place->name, place->size);
+    out[place->size] = '/' + 1;
+    return dli_etcd_text(out, (size_t)place->size + 1);
+}
+
+/* What stands before the owner in a key. */
+static const char *side_of(const struct dli_kind *kind)
+{
+    return kind->id == DLOCK_KIND_READ ? "read-" : kind->id == DLOCK_KIND_WRITE ? "write-" : "";
+}
+
+static size_t write_key(char out[DLI_ETCD_KEY_MAX], const struct dli_place *place, const char *side, const char *owner)
+{
+    size_t size = (size_t)place->size + 1;
+
+    memcpy(out, place->name, size);
+    return size + (size_t)snprintf(out + size, DLI_ETCD_KEY_MAX - size, "%s%s", side, owner);
+}
+
+struct dli_etcd_bytes dli_etcd_key(const struct dli_kind *kind, const struct dli_place *place, const char *owner,
+                                   char out[DLI_ETCD_KEY_MAX])
+{
+    return dli_etcd_text(out, write_key(out, place, side_of(kind), owner));
+}
+
+void dli_etcd_rivals(const struct dli_kind *kind, const struct dli_place *place, struct dli_etcd_rivals *rivals)
+{
+    if (kind->id == DLOCK_KIND_READ) {
+        rivals->key = dli_etcd_text(rivals->room, write_key(rivals->room, place, "write-", ""));
+        rivals->end = dli_etcd_text(rivals->end_room, write_key(rivals->end_room, place, "write.", ""));
+    } else {
+        rivals->key = dli_etcd_prefix(place);
+        rivals->end = dli_etcd_prefix_end(place, rivals->end_room);
+    }
+}
+
+int64_t dli_etcd_number(const char *owner)
+{
+    const char *colon = strrchr(owner, ':');
+
+    return colon ? strtoll(colon + 1, NULL, 10) : 0;
+}
+
+struct dli_etcd_bytes dli_etcd_mark(const struct dli_etcd_session *session, char out[DLI_ETCD_MARK_MAX])
+{
+    return dli_etcd_text(out, (size_t)snprintf(out, DLI_ETCD_MARK_MAX, "dlock_mark/%" PRIx64, (uint64_t)session->id));
+}
+
+void dli_etcd_test(struct dli_etcd_txn *txn, enum dli_etcd_target target, struct dli_etcd_bytes key, int64_t revision)
+{
+    txn->test[txn->tests++] = (struct dli_etcd_test){.target = target, .key = key, .revision = revision};
+}
+
+struct dli_etcd_step *dli_etcd_then(struct dli_etcd_txn *txn, enum dli_etcd_step_kind kind, struct dli_etcd_bytes key)
+{
+    struct dli_etcd_step *step = &txn->then_step[txn->then++];
+
+    *step = (struct dli_etcd_step){.kind = kind, .key = key, .limit = 1};
+    return step;
+}
+
+struct dli_etcd_step *dli_etcd_otherwise(struct dli_etcd_txn *txn, enum dli_etcd_step_kind kind,
+                                         struct dli_etcd_bytes key)
+{
+    struct dli_etcd_step *step = &txn->otherwise_step[txn->otherwise++];
+
+    *step = (struct dli_etcd_step){.kind = kind, .key = key, .limit = 1};
+    return step;
+}

@@ -1,0 +1,178 @@
+/*
+ * latch.c: count-down latches. Belongs to lane 0's thread.
+ *
+ * A latch is the key <name>/count, without a lease: its value is what is left, and the ids of the last changes, so that a
+ * change that is sent twice acts once. An open latch has no key. A change compares the revision that it has read. Who waits
+ * watches the key.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "inner.h"
+
+enum { IDS = 16, VALUE = 32 + IDS * (DLI_OWNER_MAX + 1) };
+
+static const char *const count_key = "count";
+
+static struct dli_etcd_bytes key_of(const struct dli_job *job, char room[DLI_ETCD_KEY_MAX])
+{
+    return dli_etcd_key(job->request.kind, job->request.place, count_key, room);
+}
+
+/* One number for all who wait for this latch: negative, so that it is no grant number. */
+static int64_t number_of(const struct dli_place *place)
+{
+    uint64_t hash = UINT64_C(14695981039346656037);
+
+    for (size_t i = 0; i < place->size; i++)
+        hash = (hash ^ (unsigned char)place->name[i]) * UINT64_C(1099511628211);
+    return -(int64_t)(hash >> 2) - 1;
+}
+
+static void read_key(struct dli_job *job, void (*answered)(struct dli_job *job))
+{
+    struct dli_etcd_txn txn = {0};
+    char key[DLI_ETCD_KEY_MAX];
+
+    dli_etcd_then(&txn, DLI_ETCD_RANGE, key_of(job, key));
+    dli_etcd_call_txn(job, &txn, answered);
+}
+
+/* ---- a wait */
+
+static void waited(struct dli_job *job)
+{
+    struct dli_answer *answer = &job->request.exchange.answer;
+    int64_t number = number_of(job->request.place);
+    struct dli_etcd_reply reply;
+    int open;
+
+    if (dli_etcd_read(job, 1, &reply))
+        return;
+    open = reply.result[0].keys == 0;
+    answer->got = open ? DLI_TRY_GRANTED : DLI_TRY_HELD;
+    answer->token = answer->tokens = open;
+    answer->left = -1;
+    if (open)
+        dli_etcd_forget(job->lane->etcd, number);
+    else if (job->request.exchange.wish.patient)
+        dli_etcd_watch_for(job, number, reply.result[0].found[0].key, reply.revision);
+    dli_etcd_reply_free(&reply);
+    job->request.status = DLOCK_OK;
+    dli_etcd_finish(job);
+}
+
+void dli_etcd_latch_wait(struct dli_job *job)
+{
+    read_key(job, waited);
+}
+
+/* ---- a change */
+
+static int is_known(const char *value, const char *id)
+{
+    size_t size = strlen(id);
+
+    for (const char *at = strstr(value, id); at; at = strstr(at + size, id))
+        if (at[size] == ' ' || at[size] == '\0')
+            return 1;
+    return 0;
+}
+
+/* What is left, and as many of the ids before as there is room for, behind this one. */
+static void write_value(char out[VALUE], int64_t left, const char *id, const char *before)
+{
+    int size = snprintf(out, VALUE, "%" PRId64 " %s", left, id);
+    const char *ids = strchr(before, ' ');
+
+    snprintf(out + size, (size_t)(VALUE - size), "%s", ids ? ids : "");
+    for (int spaces = 0; *out; out++)
+        if (*out == ' ' && ++spaces > IDS)
+            *out-- = '\0';
+}
+
+static void finish(struct dli_job *job, dlock_status status, int64_t value)
+{
+    job->request.change.value = value;
+    job->request.status = status;
+    dli_etcd_finish(job);
+}
+
+static void found(struct dli_job *job);
+
+static void changed(struct dli_job *job)
+{
+    struct dli_etcd_reply reply;
+    int done;
+
+    if (dli_etcd_read(job, 0, &reply))
+        return;
+    done = reply.succeeded;
+    dli_etcd_reply_free(&reply);
+    if (done)
+        finish(job, DLOCK_OK, job->created);
+    else if (job->at++ < 100) /* somebody else has changed it meanwhile */
+        read_key(job, found);
+    else
+        dli_etcd_fail(job, DLOCK_SERVER_BUSY, "the latch changes too often");
+}
+
+/* Write left, if the key is as it was; created keeps the result. */
+static void change(struct dli_job *job, int64_t modified, int64_t left, const char *before)
+{
+    char key[DLI_ETCD_KEY_MAX], value[VALUE];
+    struct dli_etcd_txn txn = {0};
+    struct dli_etcd_step *step;
+
+    write_value(value, left, job->request.change.id, before);
+    dli_etcd_test(&txn, DLI_ETCD_MODIFIED, key_of(job, key), modified);
+    step = dli_etcd_then(&txn, left > 0 ? DLI_ETCD_PUT : DLI_ETCD_DELETE, txn.test[0].key);
+    step->value = dli_etcd_text(value, strlen(value));
+    job->created = left;
+    dli_etcd_call_txn(job, &txn, changed);
+}
+
+/* The key is there with this value, or not. */
+static void decide(struct dli_job *job, int64_t modified, const char *value)
+{
+    const char *what = job->request.change.what;
+    int64_t left = strtoll(value, NULL, 10), number = job->request.change.number;
+
+    if (strcmp(what, "count") == 0 || (modified && is_known(value, job->request.change.id)))
+        finish(job, DLOCK_OK, left);
+    else if (strcmp(what, "set") == 0 && !modified)
+        change(job, 0, number, "");
+    else if (strcmp(what, "set") == 0)
+        finish(job, DLOCK_UNCHANGED, left);
+    else if (!modified)
+        finish(job, DLOCK_OK, 0);
+    else
+        change(job, modified, left > number ? left - number : 0, value);
+}
+
+static void found(struct dli_job *job)
+{
+    struct dli_etcd_reply reply;
+    char value[VALUE] = "";
+    int64_t modified = 0;
+
+    if (dli_etcd_read(job, 1, &reply))
+        return;
+    if (reply.result[0].keys > 0) {
+        const struct dli_etcd_found *key = &reply.result[0].found[0];
+
+        modified = key->modified;
+        snprintf(value, sizeof value, "%.*s", (int)(key->value.size < VALUE ? key->value.size : VALUE - 1),
+                 key->value.bytes);
+    }
+    dli_etcd_reply_free(&reply);
+    decide(job, modified, value);
+}
+
+void dli_etcd_latch_change(struct dli_job *job)
+{
+    job->at = 0;
+    read_key(job, found);
+}

@@ -1,0 +1,226 @@
+/*
+ * watch.c: who waits behind whom, and the one stream of watches that tells. Belongs to lane 0's thread.
+ *
+ * A number in line has two watches: of the key before its own, which goes when it may be its turn, and of its own key,
+ * which goes when its lease ends or an operator deletes it. Either event, or the end of a watch, makes the number look
+ * again. That begins new watches from the revision that was read, so nothing is missed in between.
+ *
+ * A number that is held needs only the watch of its own key. A hold that was never in line gets it with its first renewal,
+ * from the revision of its grant on: short holds have none, and nothing is missed.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "inner.h"
+
+static void news(struct dli_grpc_call *call, const char *bytes, size_t size);
+static void ended(struct dli_grpc_call *call);
+
+static const struct dli_grpc_method watch_method = {
+    .path = "/etcdserverpb.Watch/Watch", .streaming = 1, .leader = 1, .message = news, .ended = ended};
+
+struct dli_etcd_waiter *dli_etcd_waiter(struct dli_etcd *etcd, int64_t number)
+{
+    struct dli_etcd_node *node = dli_etcd_find(&etcd->waiters, number);
+
+    return node ? DLI_OBJECT(node, struct dli_etcd_waiter, node) : NULL;
+}
+
+static struct dli_etcd_watch *watch_of(struct dli_etcd *etcd, int64_t id)
+{
+    struct dli_etcd_node *node = dli_etcd_find(&etcd->watched, id);
+
+    return node ? DLI_OBJECT(node, struct dli_etcd_watch, node) : NULL;
+}
+
+/* ---- one watch */
+
+/* There is something to send. */
+static void send(struct dli_etcd *etcd)
+{
+    if (etcd->watches.grpc) {
+        dli_grpc_more(&etcd->watches);
+        return;
+    }
+    etcd->watches.method = &watch_method;
+    etcd->watches.deadline = INT64_MAX;
+    dli_grpc_begin(&etcd->grpc, &etcd->watches);
+}
+
+static void stop(struct dli_etcd *etcd, struct dli_etcd_watch *watch, int tell)
+{
+    if (watch->node.number && tell && etcd->watches.grpc &&
+        dli_etcd_encode_unwatch(&etcd->watches.out, watch->node.number) == 0)
+        send(etcd);
+    dli_etcd_delist(&etcd->watched, &watch->node);
+}
+
+static void begin(struct dli_etcd *etcd, struct dli_etcd_watch *watch, struct dli_etcd_bytes key, int64_t revision)
+{
+    int64_t id = ++etcd->watch_ids;
+
+    stop(etcd, watch, 1);
+    if (dli_etcd_enlist(&etcd->watched, &watch->node, id))
+        return;
+    if (dli_etcd_encode_watch(&etcd->watches.out, id, key, revision)) {
+        stop(etcd, watch, 0);
+        return;
+    }
+    send(etcd);
+}
+
+/* ---- waiters */
+
+static struct dli_etcd_waiter *waiter_new(struct dli_etcd *etcd, const struct dli_place *place, int64_t number)
+{
+    struct dli_etcd_waiter *waiter = calloc(1, sizeof *waiter + place->size);
+
+    if (!waiter)
+        return NULL;
+    waiter->family = place->kind->family;
+    waiter->size = place->size;
+    memcpy(waiter->name, place->name, place->size);
+    for (int i = 0; i < 2; i++)
+        waiter->watch[i].waiter = waiter;
+    if (dli_etcd_enlist(&etcd->waiters, &waiter->node, number)) {
+        free(waiter);
+        return NULL;
+    }
+    return waiter;
+}
+
+void dli_etcd_wait(struct dli_job *job, struct dli_etcd_bytes own, struct dli_etcd_bytes before, int64_t revision)
+{
+    int64_t number = job->request.exchange.wish.want;
+    struct dli_etcd *etcd = job->lane->etcd;
+    struct dli_etcd_waiter *waiter = dli_etcd_waiter(etcd, number);
+
+    if (!waiter && !(waiter = waiter_new(etcd, job->request.place, number)))
+        return;
+    waiter->created = job->created;
+    waiter->from = revision + 1;
+    begin(etcd, &waiter->watch[0], before, revision + 1);
+    begin(etcd, &waiter->watch[1], own, revision + 1);
+}
+
+void dli_etcd_watch_for(struct dli_job *job, int64_t number, struct dli_etcd_bytes key, int64_t revision)
+{
+    struct dli_etcd *etcd = job->lane->etcd;
+    struct dli_etcd_waiter *waiter = dli_etcd_waiter(etcd, number);
+
+    if (!waiter && !(waiter = waiter_new(etcd, job->request.place, number)))
+        return;
+    if (!waiter->watch[0].node.number)
+        begin(etcd, &waiter->watch[0], key, revision + 1);
+}
+
+void dli_etcd_hold(struct dli_etcd *etcd, int64_t number, int64_t revision)
+{
+    struct dli_etcd_waiter *waiter = dli_etcd_waiter(etcd, number);
+
+    if (!waiter)
+        return;
+    stop(etcd, &waiter->watch[0], 1);
+    waiter->held = 1;
+    waiter->unsure = waiter->gone = 0;
+    if (revision >= waiter->from)
+        waiter->from = revision + 1;
+}
+
+struct dli_etcd_waiter *dli_etcd_watch_hold(struct dli_etcd *etcd, const struct dli_renewal *row)
+{
+    int64_t number = dli_etcd_number(row->owner);
+    struct dli_etcd_waiter *waiter = dli_etcd_waiter(etcd, number);
+    char key[DLI_ETCD_KEY_MAX];
+
+    if (!waiter) {
+        if (!(waiter = waiter_new(etcd, row->place, number)))
+            return NULL;
+        waiter->created = row->last / DLI_ETCD_TURNS;
+        waiter->from = waiter->created + 1;
+        waiter->held = 1;
+    }
+    if (!waiter->watch[1].node.number && !waiter->gone)
+        begin(etcd, &waiter->watch[1], dli_etcd_key(row->kind, row->place, row->owner, key), waiter->from);
+    return waiter;
+}
+
+static void forget(struct dli_etcd *etcd, struct dli_etcd_waiter *waiter)
+{
+    stop(etcd, &waiter->watch[0], 1);
+    stop(etcd, &waiter->watch[1], 1);
+    dli_etcd_delist(&etcd->waiters, &waiter->node);
+    free(waiter);
+}
+
+void dli_etcd_forget(struct dli_etcd *etcd, int64_t number)
+{
+    struct dli_etcd_waiter *waiter = dli_etcd_waiter(etcd, number);
+
+    if (waiter)
+        forget(etcd, waiter);
+}
+
+void dli_etcd_forget_all(struct dli_etcd *etcd)
+{
+    struct dli_etcd_node *node;
+
+    while ((node = dli_etcd_any(&etcd->waiters)))
+        forget(etcd, DLI_OBJECT(node, struct dli_etcd_waiter, node));
+}
+
+/* The number looks again. Its next request finds it here. */
+static void hint(struct dli_etcd *etcd, const struct dli_etcd_waiter *waiter)
+{
+    struct dli_message_target target = {waiter->family, waiter->name, waiter->size,
+                                        waiter->node.number > 0 ? waiter->node.number : 0};
+
+    etcd->store.hooks->hint(etcd->store.owner, &target);
+}
+
+static void hint_waiting(void *etcd, struct dli_etcd_node *node)
+{
+    const struct dli_etcd_waiter *waiter = DLI_OBJECT(node, struct dli_etcd_waiter, node);
+
+    if (!waiter->held)
+        hint(etcd, waiter);
+}
+
+void dli_etcd_hint_all(struct dli_etcd *etcd)
+{
+    dli_etcd_each(&etcd->waiters, hint_waiting, etcd);
+}
+
+/* ---- the stream */
+
+static void news(struct dli_grpc_call *call, const char *bytes, size_t size)
+{
+    struct dli_etcd *etcd = DLI_OBJECT(call, struct dli_etcd, watches);
+    struct dli_etcd_waiter *waiter;
+    struct dli_etcd_watch *watch;
+    struct dli_etcd_news it;
+
+    if (dli_etcd_decode_watch(bytes, size, &it) || !(watch = watch_of(etcd, it.id)) || !(it.events > 0 || it.ended))
+        return;
+    stop(etcd, watch, !it.ended);
+    waiter = watch->waiter;
+    if (waiter->held) {
+        waiter->gone = it.events > 0;
+        waiter->unsure = !waiter->gone;
+    }
+    hint(etcd, waiter);
+}
+
+static void ended(struct dli_grpc_call *call)
+{
+    struct dli_etcd *etcd = DLI_OBJECT(call, struct dli_etcd, watches);
+    struct dli_etcd_node *node;
+
+    dli_buffer_drop(&call->out, call->out.size);
+    dli_buffer_drop(&call->in, call->in.size);
+    while ((node = dli_etcd_any(&etcd->watched)))
+        stop(etcd, DLI_OBJECT(node, struct dli_etcd_watch, node), 0);
+    etcd->stale = 1;
+    if (etcd->grpc.session && call->code > 0)
+        dli_grpc_leave(&etcd->grpc, "ended its watches");
+}

@@ -1,0 +1,34 @@
+/*
+ * voter.h: the requests of a quorum to one of its servers that no other store has. own of the request is what the verb
+ * says.
+ */
+#ifndef DLI_REDIS_VOTER_VOTER_H
+#define DLI_REDIS_VOTER_VOTER_H
+
+#include "store/store.h"
+
+enum {
+    DLI_VERB_FLOOR = DLI_VERBS, /* dli_floor: write the last token that the quorum agreed on */
+    DLI_VERB_JOIN,              /* dli_join: the server's run id, and the view of the quorum that it keeps */
+    DLI_VOTER_VERBS
+};
+
+enum { DLI_VIEW_MAX = 512 };
+
+struct dli_floor {
+    char owner[DLI_OWNER_MAX];
+    int64_t seen; /* the last token reserved with its vote */
+    int64_t last; /* the last token, to be written */
+    int64_t keep_ms;
+    int stands; /* the result: 0 when owner lost the lock, or somebody has reserved tokens since */
+};
+
+struct dli_join {
+    const char *view; /* the servers of the quorum, as this client knows them */
+    int64_t keep_ms;
+    char run_id[48]; /* results */
+    int sharded;
+    char stands[DLI_VIEW_MAX]; /* the view that the server keeps */
+};
+
+#endif
