@@ -207,11 +207,13 @@ def test_all_stopped_past_the_lease(redis_server: Server) -> None:
     with Running("run", *TERMS, "job", "--", "sh", "-c", POLITE, url=redis_server.url) as job:
         pid = int(job.line())
         guards = [int(one) for one in open(f"/proc/{job.process.pid}/task/{job.process.pid}/children").read().split() if int(one) != pid]
-        for one in [*guards, pid]:
-            os.kill(one, signal.SIGSTOP)
-        job.stop()
-        wait_until(lambda: not redis_server.command("EXISTS", "job"))
-        job.resume()  # it continues the command
-        for one in guards:
-            os.kill(one, signal.SIGCONT)
+        try:
+            for one in [*guards, pid]:
+                os.kill(one, signal.SIGSTOP)
+            job.stop()
+            wait_until(lambda: not redis_server.command("EXISTS", "job"))
+            job.resume()  # it continues the command
+        finally:
+            for one in guards:
+                os.kill(one, signal.SIGCONT)
         assert job.line() == "term" and job.code() == 76
