@@ -250,7 +250,7 @@ def test_latch(redis_server: Server) -> None:
     assert call(redis_server, "latch", "set", "import", "2") == "import: done\n"
     assert is_sentence(call(redis_server, "latch", "set", "import", "2", code=1))
     assert objects(redis_server, "latch", "show", "import") == [{"name": "import", "count": 2}]
-    assert is_sentence(call(redis_server, "latch", "wait", "import", "50ms", code=75))
+    wait_until(lambda: dlock("latch", "wait", "import", "50ms", url=redis_server.url).returncode == 75)  # 69 on a busy machine
     with Running("latch", "wait", "import", url=redis_server.url) as waiter:
         assert call(redis_server, "latch", "down", "import") == "import: 1 to go\n"
         assert waiter.process.poll() is None

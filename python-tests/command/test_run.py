@@ -138,11 +138,10 @@ def test_tokens_rise(redis_server: Server) -> None:
 
 def test_nothing_else_is_inherited(redis_server: Server) -> None:
     """The command has its three files and DLOCK_FD; signals are not blocked; its process group is its own."""
-    look = "ls /proc/self/fd | wc -l; grep SigBlk /proc/self/status; cut -d' ' -f1,5 /proc/$$/stat"
-    done = run(redis_server, "job", "--", "sh", "-c", look)
-    files, blocked, ids = done.stdout.splitlines()
-    assert int(files) == 5 and blocked.split()[1] == "0" * 16  # ls has opened the folder
-    assert ids.split()[0] == ids.split()[1]
+    done = run(redis_server, "job", "--", "sh", "-c", "ls /proc/self/fd | wc -l; cut -d' ' -f1,5 /proc/$$/stat")
+    files, ids = done.stdout.splitlines()
+    assert int(files) == 5 and ids.split()[0] == ids.split()[1]  # ls has opened the folder
+    assert run(redis_server, "job", "--", "grep", "SigBlk", "/proc/self/status").stdout.split()[1] == "0" * 16  # a shell would clear it
 
 
 def test_signals_that_were_ignored_stay_so(redis_server: Server) -> None:
@@ -193,12 +192,15 @@ def test_min_hold(redis_server: Server) -> None:
     assert 3_500_000 < redis_server.command("PTTL", "job") <= 3_600_000
 
 
+PATIENT = "?connect_timeout_ms=20000&command_timeout_ms=20000"  # a busy machine is no answer
+
+
 @pytest.mark.parametrize("rounds", times(1, 10))
 def test_a_hundred_in_the_same_second(redis_server: Server, rounds: int) -> None:
     """As from the crontabs of a hundred hosts: exactly one runs."""
     for round_ in range(rounds):
-        words = [PROGRAM, "run", "--wait", "0", "--min-hold", "1h", f"cron {round_}", "--", "echo", "ran"]
-        crowd = [subprocess.Popen(words, env=environment(redis_server.url), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) for _ in range(100)]
+        words = [PROGRAM, "run", "--wait", "0", "--lease", "5m", "--min-hold", "1h", f"cron {round_}", "--", "echo", "ran"]
+        crowd = [subprocess.Popen(words, env=environment(redis_server.url + PATIENT), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) for _ in range(100)]
         said = b"".join(one.communicate()[0] for one in crowd)
         codes = sorted(one.returncode for one in crowd)
         assert codes == [0] + [75] * 99 and said == b"ran\n"

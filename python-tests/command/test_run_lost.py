@@ -44,11 +44,11 @@ def test_the_server_is_killed(new_server: Make) -> None:
         assert is_sentence(job.said())
 
 
-@pytest.mark.parametrize("lost, said", [("term", "term\n"), ("kill", "")])
-def test_nobody_else_runs_beside_it(redis_server: Server, new_proxy: Make, lost: str, said: str) -> None:
-    """A command that ignores SIGTERM is killed before the next holder begins."""
+@pytest.mark.parametrize("lost, grace, said", [("term", "500ms", "term\n"), ("term", "1h", "term\n"), ("kill", "500ms", "")])
+def test_nobody_else_runs_beside_it(redis_server: Server, new_proxy: Make, lost: str, grace: str, said: str) -> None:
+    """A command that ignores SIGTERM is killed before the next holder begins, also when its grace is longer than the lease."""
     proxy = new_proxy(redis_server)
-    with Running("run", *TERMS, "--lost", lost, "job", "--", "sh", "-c", STUBBORN, url=proxy.url + WARY) as job:
+    with Running("run", "--lease", "4s", "--grace", grace, "--lost", lost, "job", "--", "sh", "-c", STUBBORN, url=proxy.url + WARY) as job:
         pid = int(job.line())
         proxy.refuse()
         tell(fired=proxy.strand())
@@ -207,11 +207,13 @@ def test_all_stopped_past_the_lease(redis_server: Server) -> None:
     with Running("run", *TERMS, "job", "--", "sh", "-c", POLITE, url=redis_server.url) as job:
         pid = int(job.line())
         guards = [int(one) for one in open(f"/proc/{job.process.pid}/task/{job.process.pid}/children").read().split() if int(one) != pid]
-        for one in [*guards, pid]:
-            os.kill(one, signal.SIGSTOP)
-        job.stop()
-        wait_until(lambda: not redis_server.command("EXISTS", "job"))
-        job.resume()  # it continues the command
-        for one in guards:
-            os.kill(one, signal.SIGCONT)
+        try:
+            for one in [*guards, pid]:
+                os.kill(one, signal.SIGSTOP)
+            job.stop()
+            wait_until(lambda: not redis_server.command("EXISTS", "job"))
+            job.resume()  # it continues the command
+        finally:
+            for one in guards:
+                os.kill(one, signal.SIGCONT)
         assert job.line() == "term" and job.code() == 76
