@@ -43,11 +43,15 @@ def opened(agent: Agent, cluster: Cluster, provision: bool = True, **options: An
     return client
 
 
-def granted(lock: Any) -> Any:
-    """The grant; a busy machine, or one that has just started, may be late."""
+def reached(acquire: Callable[[], Any]) -> Any:
+    """The answer; a busy machine, or one that has just started, may be late."""
     answers: list[Any] = []
-    until(lambda: answers.append(lock.acquire(1, 20_000, timeout=60)) or answers[-1].status not in ("UNREACHABLE", "SERVER_LOADING"), 60)
-    return answers[-1].ok
+    until(lambda: answers.append(acquire()) or answers[-1].status not in ("UNREACHABLE", "SERVER_LOADING"), 60)
+    return answers[-1]
+
+
+def granted(lock: Any) -> Any:
+    return reached(lambda: lock.acquire(1, 20_000, timeout=60)).ok
 
 
 def marker(cluster: Cluster, key: str) -> str:
@@ -72,7 +76,7 @@ def test_a_new_cluster_is_quarantined_until_it_is_provisioned(agent: Agent, clus
     client = opened(agent, cluster, provision=False)
     locks = [client.lock(f"first{i}") for i in range(20)]
     for lock in locks[:10]:
-        answer = lock.acquire(1, 0)
+        answer = reached(lambda: lock.acquire(1, 0))
         assert answer.status == "QUARANTINED" and answer.retryable and "ms" in answer.message
     memory = [int(ask(node, "INFO", "memory").split(b"used_memory:")[1].split()[0]) for node in cluster.primaries()]
     began = time.monotonic()
@@ -93,7 +97,7 @@ def test_a_new_cluster_is_quarantined_until_it_is_provisioned(agent: Agent, clus
 
 def test_waiters_wait_it_out(agent: Agent, cluster: Cluster) -> None:
     lock = opened(agent, cluster, provision=False).lock("patience")
-    assert lock.acquire(1, 50).status == "QUARANTINED"
+    assert reached(lambda: lock.acquire(1, 50)).status == "QUARANTINED"
     before = told(cluster, "patience", "until")
     assert before is not None and lock.acquire(2, -1).ok.token > int(before) * 1000
     assert told(cluster, "patience", "until") == before

@@ -19,12 +19,16 @@ static int falls(const struct dli_entry *entry)
     return dli_mutex_refuses(&entry->m, &entry->request->exchange.answer);
 }
 
-/* entry.mutex held: keep the reason of a failure for all claims that end with it. Without memory the status must do. */
-static void remember(struct dli_entry *entry)
+/*
+ * entry.mutex held: keep the reason of a failure for all claims that end with it, as long as the machine counts with that
+ * failure. Without memory the status must do.
+ */
+static void remember(struct dli_entry *entry, dlock_status status)
 {
     const dlock_error *reason = entry->request->reason;
-    dlock_status status = falls(entry) ? DLOCK_SERVER_FORGOT : entry->request->exchange.answer.status;
 
+    if (status == DLOCK_OK && entry->reason && entry->m.active->failure == entry->reason->code)
+        return;
     if (!reason || status == DLOCK_OK || reason->code != status) {
         free(entry->reason);
         entry->reason = NULL;
@@ -59,10 +63,10 @@ static void digest(struct dli_entry *entry, int64_t now)
 {
     struct dli_client *client = entry->client;
     const struct dli_answer *answer = &entry->request->exchange.answer;
+    dlock_status status = falls(entry) ? DLOCK_SERVER_FORGOT : answer->status;
 
     if (falls(entry))
         dli_fail_forgot(entry->request->reason, answer->token, entry->m.tokens.end - 1);
-    remember(entry);
     if (answer->status == DLOCK_OK && answer->cut > 0)
         log_cut(entry, answer->cut);
     if (answer->status == DLOCK_OK && answer->got == DLI_TRY_GRANTED)
@@ -70,6 +74,7 @@ static void digest(struct dli_entry *entry, int64_t now)
     if (answer->status == DLOCK_OK && answer->released && !entry->m.leaving && !entry->m.drop.lingered)
         dli_client_count(client, DLOCK_STAT_UNDONE, 1);
     dli_mutex_answer(&entry->m, answer, now);
+    remember(entry, status);
     dli_turn_ended(entry, answer, now);
     if (entry->parent)
         dli_waitlist_answered(entry, answer, now);

@@ -352,6 +352,7 @@ static void answer(struct world *w, struct fuzz *in)
                                             DLOCK_SERVER_FORGOT, DLOCK_NOT_REPLICATED, DLOCK_LEASE_REFUSED,
                                             DLOCK_SERVER_ERROR,  DLOCK_WRONG_KIND};
     struct dli_answer said = {.status = DLOCK_OK};
+    int64_t block = w->rules.handover_turns + 1;
     unsigned how = fuzz_byte(in);
     int stays;
 
@@ -368,8 +369,7 @@ static void answer(struct world *w, struct fuzz *in)
         said.left = said.got == DLI_TRY_QUARANTINE || how & 8 ? (int64_t)fuzz_byte(in) * 100 * MS : -1;
         said.foreign = (how & 16) != 0;
         said.token = some_token(w, in);
-        said.tokens = 1 + (int64_t)fuzz_below(
-                              in, (unsigned)(w->m.active->sent.wish.block > 255 ? 255 : w->m.active->sent.wish.block));
+        said.tokens = 1 + (int64_t)fuzz_below(in, (unsigned)(block > 255 ? 255 : block));
     }
     said.spent = said.got != DLI_TRY_GRANTED && fuzz_below(in, 8) == 0;
     if (said.got == DLI_TRY_GRANTED && w->m.active->sent.wish.want == w->m.want.number)
