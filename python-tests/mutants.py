@@ -88,7 +88,10 @@ MUTANTS = (
         ("engine/exchange.c", "if ((!m->active->sent.wish.patient && m->waiters > 0) || m->drop.number)", "if (m->drop.number)"),
     )),
     Mutant(108, "the release wakes nobody", (
-        ("redis/scripts/shared/common.lua", "  if gate_closed() or not grant_next(nil, nil, first, told) then\n", "  if lock then\n"),
+        ("redis/scripts/shared/common.lua", "  if not gate_closed() then\n    given, left", "  if not lock then\n    given, left"),
+    )),
+    Mutant(130, "the dead in line are removed one in a call: harmless", seeds=500, caught=False, edits=(
+        ("redis/scripts/shared/common.lua", "local DEAD, DEAF, MORE = 24, 8, -1", "local DEAD, DEAF, MORE = 1, 1, -1"),
     )),
     Mutant(109, "the next in line is not told to watch foreign clients", first=20_001, seeds=1000, edits=(
         ("redis/scripts/mutex/giveup.lua", "    leave(owner)\n    tell_next()\n", "    leave(owner)\n"),
