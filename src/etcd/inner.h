@@ -189,6 +189,7 @@ int dli_etcd_read(struct dli_job *job, int results, struct dli_etcd_reply *reply
 struct dli_place *dli_etcd_place_new(struct dli_store *store, const struct dli_kind *kind, const char *name,
                                      size_t size);
 void dli_etcd_place_free(struct dli_place *place);
+const char *dli_etcd_place_name(const struct dli_place *place);
 
 /* The range of all keys of a lock; end is written to out. */
 struct dli_etcd_bytes dli_etcd_prefix(const struct dli_place *place);

@@ -23,6 +23,11 @@ struct dli_place *dli_etcd_place_new(struct dli_store *store, const struct dli_k
     return place;
 }
 
+const char *dli_etcd_place_name(const struct dli_place *place)
+{
+    return place->name;
+}
+
 void dli_etcd_place_free(struct dli_place *place)
 {
     free(place);

@@ -63,6 +63,7 @@ static const struct dli_store_ops ops = {
     .stats = stats,
     .place_new = dli_etcd_place_new,
     .place_free = dli_etcd_place_free,
+    .place_name = dli_etcd_place_name,
     .request_new = dli_etcd_request_new,
     .request_free = dli_etcd_request_free,
     .shard = shard,
