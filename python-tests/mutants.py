@@ -32,8 +32,8 @@ class Mutant:
 
 MUTANTS = (
     Mutant(1, "stamp after the reply", (
-        ("engine/exchange.c", "take_ownership(m, answer->token, answer->tokens, m->active->sent.wish.lease, m->active->sent.stamp, answer->since, now);",
-         "take_ownership(m, answer->token, answer->tokens, m->active->sent.wish.lease, now, answer->since, now);"),
+        ("engine/exchange.c", "m->active->sent.wish.lease, m->active->sent.stamp,\n                       answer->since, now);",
+         "m->active->sent.wish.lease, now,\n                       answer->since, now);"),
     )),
     Mutant(3, "no guard", seeds=4000, edits=(
         ("engine/lease.c", "- 2 * DLI_MS - guard(lease);", "- 2 * DLI_MS + 0 * guard(lease);"),
@@ -232,7 +232,8 @@ VOTES = (
 
 KINDS = (
     Mutant(261, "a machine whose request may be granted gets its neighbour's grant", world="semaphore", edits=(
-        ("engine/handover.c", "m->want.state <= DLI_WANT_FRESH &&\n           !m->active->sent.in_flight &&", "m->want.state <= DLI_WANT_KNOWN &&"),
+        ("engine/handover.c", ": m->want.state <= DLI_WANT_FRESH;", ": m->want.state <= DLI_WANT_KNOWN;"),
+        ("engine/handover.c", "has_place(m) && !m->active->sent.in_flight &&", "has_place(m) &&"),
     )),
     Mutant(262, "a grant serves more turns than it has tokens", world="permit", edits=(
         ("redis/scripts/semaphore/sem_token.lua", "  return token, few or tonumber(block) or 1\n", "  return token, tonumber(block) or 1\n"),
@@ -246,14 +247,12 @@ KINDS = (
     Mutant(265, "the lock passes to a waiter that is not the next in line", world="turns", driver=20),
     Mutant(266, "a release does not name those that had their turns", world="turns", driver=21),
     Mutant(267, "waiters of another process are left out of what is next", world="turns", edits=(
-        ("redis/scripts/fair/fair_line.lua", "      break\n    end\n    numbers[i] =", "      numbers[i] = '0'\n    end\n    numbers[#numbers + 1] ="),
+        ("redis/scripts/fair/fair_line.lua", "~= client(first) then\n      break\n    end\n    numbers[i] = next_ones[i]:sub(38)\n",
+         "== client(first) then\n      numbers[#numbers + 1] = next_ones[i]:sub(38)\n    end\n"),
     )),
     Mutant(268, "a turn takes a token that was not reserved for it", world="turns", edits=(
         ("redis/scripts/fair/fair_line.lua", "reserve(told.keep, #numbers + 1)", "reserve(told.keep, 1)"),
         ("redis/scripts/fair/fair_line.lua", "return token, tokens, table.concat(numbers, ',', 1, tokens - 1)", "return token, #numbers + 1, table.concat(numbers, ',')"),
-    )),
-    Mutant(269, "who had a turn stays in line", world="turns", edits=(
-        ("redis/scripts/fair/fair_release.lua", "      ask('LREM', queue, 1, ids[i])\n", ""),
     )),
     Mutant(270, "a waiter of the same process is buried with one that came later", world="turns", edits=(
         ("redis/scripts/fair/fair_release.lua", "bury(owner, owner)", "bury(owner)"),
@@ -345,10 +344,10 @@ KINDS = (
         ("redis/scripts/fair/fair_line.lua", "    local first = two[1]\n", "    local first = two[2] or two[1]\n"),
     )),
     Mutant(232, "a try without a wait passes the line", world="fair", edits=(
-        ("redis/scripts/fair/fair_acquire.lua", "  local who, token = hand_on(own, want)\n", "  local who, token = own, nil\n"),
+        ("redis/scripts/fair/fair_acquire.lua", "  local who, token, tokens, next_ones = hand_on(own, want)\n", "  local who, token, tokens, next_ones = own, give(own, want, nil, true)\n"),
     )),
     Mutant(233, "a release wakes nobody", world="fair", edits=(
-        ("redis/scripts/fair/fair_release.lua", "  try(hand_on)\n", ""),
+        ("redis/scripts/fair/fair_release.lua", "if held then\n  try(hand_on)\n", "if held then\n"),
     )),
 )
 

@@ -108,7 +108,7 @@ def test_a_fair_lock(tmp_path: pathlib.Path) -> None:
     assert re.search(r"SIGKILL, with the lock(.*\n)+.*SIGSTOP, with the lock", demo.output)
     assert "ok      nobody was served before who had asked long before" in demo.output
     assert demo.table["sold"] == "20 of 20" and demo.table["told sold out"] == "99 of 120 buyers"
-    assert demo.number("stale tokens refused") >= 1 and demo.number("in-memory hand-overs") == 0
+    assert demo.number("stale tokens refused") >= 1
 
 
 def test_the_gate_ends_every_wait(tmp_path: pathlib.Path) -> None:

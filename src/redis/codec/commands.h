@@ -64,6 +64,9 @@ enum { DLI_NEXT_TEXT = 21 * DLI_NEXT_MAX + 1 };
 const char *dli_next_write(char out[DLI_NEXT_TEXT], const struct dli_next *next);
 int dli_next_read(struct dli_next *next, const char *text, size_t size);
 
+/* Those that are next in a reply: they come behind the tokens, and one token is reserved for each. 0: the reply is wrong. */
+int dli_next_decode(const struct dli_reply *reply, const struct dli_answer *answer, struct dli_next *next);
+
 /* Room for the channel of a lock, or of one waiter. */
 enum { DLI_CHANNEL_MAX = DLI_NAME_MAX + DLI_OWNER_MAX + 64 };
 

@@ -51,3 +51,12 @@ int dli_next_read(struct dli_next *next, const char *text, size_t size)
     }
     return 1;
 }
+
+int dli_next_decode(const struct dli_reply *reply, const struct dli_answer *answer, struct dli_next *next)
+{
+    const struct dli_reply *text = reply->type == DLI_REPLY_ARRAY && reply->size > 3 ? &reply->items[3] : NULL;
+
+    if (answer->got != DLI_TRY_GRANTED || !text || text->type != DLI_REPLY_TEXT)
+        return 1;
+    return dli_next_read(next, text->text, text->size) && next->count == answer->tokens - 1;
+}

@@ -156,16 +156,6 @@ static int decode_pass(const struct dli_reply *reply, int64_t most, struct dli_a
     return decode_try(&reply->items[1], most, answer, box);
 }
 
-/* The waiters that are next come behind the tokens, and one token is reserved for each. */
-static int decode_next(const struct dli_reply *reply, const struct dli_answer *answer, struct dli_next *next)
-{
-    const struct dli_reply *text = reply->type == DLI_REPLY_ARRAY && reply->size > 3 ? &reply->items[3] : NULL;
-
-    if (answer->got != DLI_TRY_GRANTED || !text || text->type != DLI_REPLY_TEXT)
-        return 1;
-    return dli_next_read(next, text->text, text->size) && next->count == answer->tokens - 1;
-}
-
 static dlock_status decode_exchange(const struct dli_reply *reply, struct dli_request *request)
 {
     const struct dli_wish *wish = &request->exchange.wish;
@@ -185,7 +175,7 @@ static dlock_status decode_exchange(const struct dli_reply *reply, struct dli_re
             return refuse_lease(said, request);
         good = wish->drop ? decode_pass(reply, most, answer, request->reason)
                           : decode_try(reply, most, answer, request->reason) &&
-                                decode_next(reply, answer, &request->exchange.next);
+                                dli_next_decode(reply, answer, &request->exchange.next);
     }
     if (good && answer->got == DLI_TRY_GRANTED && answer->token < request->above)
         return dli_fail_forgot(request->reason, answer->token, request->above - 1);

@@ -391,9 +391,7 @@ dlock_status dli_single_open(const struct dlock_options *options, const struct d
 
 void dli_single_txn(struct dli_store *store, struct dli_txn *txn)
 {
-    struct single *single = of(store);
-
-    dli_txn_init(txn, &single->config, &single->budget, single->patience);
+    dli_txn_init(txn, &of(store)->config, &of(store)->budget, of(store)->patience);
 }
 
 int dli_single_txn_push(struct dli_lane *lane, struct dli_txn_step *step)
