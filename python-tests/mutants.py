@@ -463,7 +463,7 @@ BAD_ONE = (
     )),
     Mutant(614, "a refused caller joins a batch again", world="callers", edits=(
         ("redis/pipe/request.c", "    if (__atomic_load_n(noted, __ATOMIC_RELAXED) != apart)",
-         "    if (apart && !request->place)"),
+         "    if (apart && !noted)"),
     )),
     Mutant(615, "a refused caller stays alone", world="callers", edits=(
         ("redis/pipe/request.c", "    if (__atomic_load_n(noted, __ATOMIC_RELAXED) != apart)", "    if (apart)"),
