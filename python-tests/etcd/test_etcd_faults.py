@@ -346,7 +346,8 @@ with dlock.Client(url, lease_ms=4000, command_timeout_ms=700, connects_per_secon
 def test_l11_leader_changes_under_load(new_etcd: Make, new_agent: Make, changes: int, kind: str) -> None:
     """Four processes, three names: nobody holds at once, tokens grow per name, and everything is served after each change."""
     etcd = new_etcd(3)
-    kept = new_agent().open(etcd, lease_ms=10000).lock("kept")
+    keeper = new_agent().open(etcd, lease_ms=10000)
+    kept = keeper.lock("kept")
     token = kept.acquire(1, 5000).ok.token
     env = {**os.environ, "PYTHONPATH": str(ROOT / "bindings/python"), "DLOCK_LIBRARY": str(LIBRARY)}
     command = [sys.executable, "-c", WORKER, etcd.url, "3", kind, str(4 * changes + 2)]
@@ -358,6 +359,8 @@ def test_l11_leader_changes_under_load(new_etcd: Make, new_agent: Make, changes:
         revision = until(lambda: next((node.revision() for node in etcd.nodes if node is not leader), 0), timeout=20)
         others = next(node for node in etcd.nodes if node is not leader)
         until(lambda: others.revision() > revision + 20, timeout=20)  # they are served
+        renewed = keeper.counters()["renewed"]
+        until(lambda: keeper.counters()["renewed"] > renewed, timeout=20)
         leader.start() if change % 2 == 0 else leader.resume()
         assert etcd.is_up(30)
     rows = [tuple(map(int, line.split())) for worker in workers for line in worker.communicate()[0].splitlines()]
@@ -366,7 +369,9 @@ def test_l11_leader_changes_under_load(new_etcd: Make, new_agent: Make, changes:
         assert len(holds) > 20 * changes
         for before, after in zip(holds, holds[1:]):
             assert before[1] <= after[0] and before[2] < after[2], "two holders, or a token that falls"
-    assert (kept.state(1), kept.token(1).ok.token) == ("HELD", token)
+    if kept.state(1) != "HELD":
+        raise AssertionError(lost(keeper))
+    assert kept.token(1).ok.token == token
     tell(done=changes, fired=changes)
 
 

@@ -61,7 +61,7 @@ struct dli_job {
     uint32_t done;              /* atomic: execute is over */
     int slot;                   /* its word in etcd.words */
     int sleeps;                 /* execute waits for it */
-    int stage, tries, at;
+    int tries, at;
     int64_t created;                  /* of its key, as far as it is known */
     struct dli_etcd_session *session; /* of its key */
     struct dli_grpc_call call;

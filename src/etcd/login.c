@@ -102,4 +102,6 @@ void dli_etcd_down(void *owner)
     struct dli_etcd *etcd = owner;
 
     forget_token(etcd);
+    if (!etcd->grpc.shut)
+        etcd->store.hooks->log(etcd->store.owner, etcd->grpc.reason.code, etcd->grpc.reason.message);
 }

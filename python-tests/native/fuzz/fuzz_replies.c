@@ -7,7 +7,7 @@
 
 #include "fuzz_words.h"
 #include "redis/codec/commands.h"
-#include "net/conn.h"
+#include "redis/codec/codec.h"
 
 enum { ROWS = 4 };
 

@@ -165,8 +165,7 @@ static size_t put_hosts(char *to, const struct dli_site *site)
 /* The URL of a site and its options; every byte that may be escaped is. */
 static void print_url(char *to, const struct dli_site *site, const struct dlock_options *set)
 {
-    static const char *const names[] = {"", "+unix", "+sentinel", "+cluster", "+quorum"};
-    size_t size = (size_t)sprintf(to, "redis%s%s://", site->target.tls ? "s" : "", names[site->kind]);
+    size_t size = (size_t)sprintf(to, "%s://", site->scheme);
     const char *before = "?";
 
     if (site->kind == DLI_SITE_UNIX)
