@@ -242,7 +242,7 @@ def test_threads_take_turns(new_agent: Make, redis_server: Server, kind: str, co
 FINDS: dict[int, Callable[[Make, Make, Server], None]] = {
     641: test_a_read_on_its_way_counts,
     642: lambda new_agent, new_proxy, server: test_not_before_min_hold(new_agent, server, "write"),
-    644: lambda new_agent, new_proxy, server: [test_others_have_their_turns(new_agent, server, "write", 0) for _ in range(25)],
+    644: lambda new_agent, new_proxy, server: [test_others_have_their_turns(new_agent, server, "write", 0) for _ in range(100)],
     643: lambda new_agent, new_proxy, server: test_permits_are_all_there_in_the_end(new_agent, server, "semaphore"),
 }
 
