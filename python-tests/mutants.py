@@ -547,13 +547,13 @@ PASSED = (
 # Found by test_fair_turns.py, of turns of a fair lock in memory.
 LINED = (
     Mutant(645, "any waiter of the process gets the next turn", edits=(
-        ("client/pass.c", "entry->kind->own_channel ? named_heir(list, entry, now) : heir_in(group, entry, now)", "heir_in(group, entry, now)"),
+        ("client/pass.c", "entry->kind->own_channel ? named_heir", "entry->kind->own_channel < 0 ? named_heir"),
     )),
     Mutant(646, "a release does not name those that were served", edits=(
         ("client/pass.c", "    exchange->served.count = turns->served;\n", "    exchange->served.count = 0;\n"),
     )),
     Mutant(647, "a grant for one that was served stays", edits=(
-        ("client/line.c", "        give_back(client, target, now);\n", ""),
+        ("client/line.c", "    if (!entry) {\n        give_back(client, target, now);\n", "    if (!entry) {\n        if (now < 0)\n            give_back(client, target, now);\n"),
     )),
 )
 

@@ -17,6 +17,7 @@ import pytest
 from harness.agent import Agent
 from harness.build import LIBRARY
 from harness.java import VERSIONS, Java, JavaError
+from harness.kinds import only_tombstones
 from harness.server import Server
 from test_foreign import WHILE, Running, Turn, report, wait_until
 
@@ -340,7 +341,7 @@ def nothing_left(server: Server, fenced: bool = False, but: list[str] = []) -> N
     def stays(key: bytes) -> bool:
         if key.startswith(b"redisson_lock_token:"):
             return not fenced and server.command("PTTL", key) == -1
-        soon = 120_000 if key.startswith(b"dlock_once:") else 10_000
+        soon = 120_000 if key.startswith(b"dlock_once:") or only_tombstones(server, key) else 10_000
         return not (key.startswith(b"dlock_") and -1 != server.command("PTTL", key) <= soon)
 
     end = time.monotonic() + WHILE

@@ -25,7 +25,7 @@ static int64_t turns_end(const struct dli_mutex *m)
 /* Every machine of the name has a place of its own in a line on the server: the server says which one is next. */
 static int is_lined(const struct dli_mutex *m)
 {
-    return m->rules->passes && !m->rules->no_line;
+    return m->rules->passes == DLI_PASS_NAMED;
 }
 
 /*

@@ -6,6 +6,9 @@
 
 #include <stdint.h>
 
+/* Turns in memory: of claims of the machine itself; of other machines of the name; of those that the server names as next. */
+enum { DLI_PASS_NONE, DLI_PASS_ANY, DLI_PASS_NAMED };
+
 struct dli_mutex_rules {
     int64_t *numbers; /* the client's last grant number, counted up atomically */
     int64_t *highest; /* atomic: the highest token of all machines of the name; NULL: the machine is the only one */
@@ -22,7 +25,7 @@ struct dli_mutex_rules {
     int no_line;            /* waiters do not stand in line on the server */
     int doubtful;           /* a message of a grant only causes a probe: its answer counts */
     int momentary;          /* a grant ends the wait of all claims; nothing is held */
-    int passes;             /* turns in memory go to other machines of the name, not to claims of this one */
+    int passes;             /* DLI_PASS_* */
     int unused;             /* no padding: rules are compared as bytes */
 };
 

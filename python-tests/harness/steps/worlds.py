@@ -258,7 +258,7 @@ class Fair(World):
         assert self.wire.acquire(self.a)[0] == 1
 
     def drop(self, who: fair.Hold, doubt: int) -> int:
-        reply: int = self.wire.run("release", who.id, self.wire.channel, 0, 0, doubt, 1)
+        reply: int = self.wire.run("release", who.id, self.wire.channel, 0, 0, doubt)
         return reply
 
     def told(self, change: Callable[[list[bytes]], None], count: int) -> None:
@@ -290,6 +290,12 @@ class Fair(World):
     def queue(self) -> None:
         self.wire.acquire(self.z, LINE)
 
+    def serve(self) -> None:
+        """31 waiters are the next in line, and have had the lock in memory."""
+        self.served = [self.a.process.hold() for _ in range(31)]
+        for hold in self.served:
+            self.wire.acquire(hold, LINE)
+
     def removed(self) -> None:
         self.queue()
         self.redis.command("LREM", self.wire.queue_key, -1, self.z.id)
@@ -307,6 +313,7 @@ class Fair(World):
             Step("fair_acquire", "the gate is closed", lambda: w.acquire(z), (-2,), self.shut),
             Step("fair_acquire", "after its undo", lambda: w.acquire(z), (0,), lambda: self.drop(z, 1)),
             Step("fair_release", "held", lambda: w.release(a), (1,)),
+            Step("fair_release", "names 31 that were served", lambda: w.release(a, served=self.served), (1,), self.serve),
             Step("fair_release", "with a rest", lambda: w.release(a, rest=500), (1,)),
             Step("fair_release", "in doubt, held", lambda: self.drop(a, 1), (1,)),
             Step("fair_release", "in doubt, not held", lambda: self.drop(z, 1), (0,)),

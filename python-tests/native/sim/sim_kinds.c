@@ -54,7 +54,7 @@ void sim_kinds_plan(struct sim *s)
     plan->procs = (int)sim_between(s, 3, SIM_PROCS);
     plan->chance[SIM_FORCE] = 0;
     plan->rules.handover_turns = sim_shared(s) ? plan->rules.handover_turns : 0;
-    plan->rules.passes = sim_shared(s);
+    plan->rules.passes = s->world == SIM_TURNS ? DLI_PASS_NAMED : sim_shared(s) ? DLI_PASS_ANY : DLI_PASS_NONE;
     plan->rules.separate = 1;
     plan->rules.no_line = !sim_fair(s);
     if (s->world == SIM_SEMAPHORE || s->world == SIM_PERMIT) {
