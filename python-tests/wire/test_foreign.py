@@ -123,7 +123,7 @@ def held_and_given_back(lock: Lock) -> float:
 
 
 def near(value: int, expected: int) -> bool:
-    return expected - 2000 < value <= expected
+    return expected - 2000 < value <= expected + 1  # a renewal that finds a longer lease adds a millisecond
 
 
 def test_vectors_of_the_foreign_client_itself(redis_server: Server, new_jvm: Callable[..., Jvm], subscriber: Redis) -> None:

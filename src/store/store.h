@@ -59,7 +59,7 @@ struct dli_exchange {
     int64_t lives;             /* a hold without a lease: the next renewal comes within this time; 0: it has a lease */
     struct dli_answer answer;  /* the result; repeats status and sent */
     struct dli_next served;    /* FAIR: those that had the lock under drop; they leave the line */
-    struct dli_next next;      /* FAIR, a result: those that may have the lock under want. A token is reserved for each */
+    struct dli_next next; /* FAIR, a result: those that may have the lock under want. A token is reserved for each */
 };
 
 /* A grant that was pushed. seq: the probe that the server knew. token: the first of those reserved. next: as above. */
@@ -144,9 +144,9 @@ struct dli_request {
             int keyless;                /* a server without keys of ours: keys go as arguments */
         } check;
         struct {
-            int server;       /* of next_server */
-            uint64_t at;      /* where the server goes on, 0: it begins; the result: the same, 0: that was all */
-            char *names;      /* the result: names, each with a terminator; the owner frees them */
+            int server;  /* of next_server */
+            uint64_t at; /* where the server goes on, 0: it begins; the result: the same, 0: that was all */
+            char *names; /* the result: names, each with a terminator; the owner frees them */
             size_t size;
         } list;
         int64_t gate_ms; /* GATE: close it for this time; 0: open it. GATE_LEFT: the result; -1: it is open */

@@ -133,8 +133,8 @@ int sim_fair(const struct sim *s);
 void sim_fair_ran(struct sim *s, const struct sim_seen *before);
 int64_t sim_turns_end(struct sim *s, int peer, int64_t number); /* ms; -1: the server has it not */
 int sim_turns_side(const struct sim *s, const struct sim_peer *peer, int64_t number); /* whose number it is */
-void sim_turns_begin(struct sim_side *side, const char *text); /* a grant names the next ones */
-int sim_turns_next(struct sim *s, struct sim_peer *peer, int from, int to); /* whether to is the next one */
+void sim_turns_begin(struct sim_side *side, const char *text);                        /* a grant names the next ones */
+int sim_turns_next(struct sim *s, struct sim_peer *peer, int from, int to);           /* whether to is the next one */
 void sim_turns_move(struct sim *s, struct sim_peer *peer, int from, int to);
 void sim_turns_tell(const struct sim *s, const struct sim_side *side, struct sim_request *request);
 void sim_turns_stray(struct sim *s, struct sim_peer *peer, int64_t number); /* granted, and nobody waits for it */

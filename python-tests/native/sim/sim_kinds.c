@@ -111,8 +111,10 @@ void sim_kinds_open(struct sim *s)
 
 const char *sim_kinds_script(const struct sim *s, const struct sim_request *request)
 {
-    static const char *const acquire[] = {NULL, "fair_acquire", "read_acquire", "semaphore_acquire", "permit_acquire", "fair_acquire"};
-    static const char *const release[] = {NULL, "fair_release", "read_release", "semaphore_release", "permit_release", "fair_release"};
+    static const char *const acquire[] = {
+        NULL, "fair_acquire", "read_acquire", "semaphore_acquire", "permit_acquire", "fair_acquire"};
+    static const char *const release[] = {
+        NULL, "fair_release", "read_release", "semaphore_release", "permit_release", "fair_release"};
     static const char *const renew[] = {NULL, "renew", "read_renew", "semaphore_renew", "permit_renew", "renew"};
     int writes = sim_writes(s, request->lock);
 

@@ -114,7 +114,8 @@ static void check_order(struct sim *s, struct sim_peer *peer, const struct sim_s
     const struct sim_number *number = sim_number(s, peer, giver->turns);
 
     if (giver->served >= SIM_SIDES || number->follows[giver->served] != heir)
-        sim_violated(s, "order: peer %d passes the lock on to %" PRId64 ", which was not next in line", peer->index, heir);
+        sim_violated(s, "order: peer %d passes the lock on to %" PRId64 ", which was not next in line", peer->index,
+                     heir);
 }
 
 int sim_turns_next(struct sim *s, struct sim_peer *peer, int from, int to)
