@@ -290,12 +290,6 @@ class Fair(World):
     def queue(self) -> None:
         self.wire.acquire(self.z, LINE)
 
-    def serve(self) -> None:
-        """31 waiters are the next in line, and have had the lock in memory."""
-        self.served = [self.a.process.hold() for _ in range(31)]
-        for hold in self.served:
-            self.wire.acquire(hold, LINE)
-
     def removed(self) -> None:
         self.queue()
         self.redis.command("LREM", self.wire.queue_key, -1, self.z.id)
@@ -313,7 +307,6 @@ class Fair(World):
             Step("fair_acquire", "the gate is closed", lambda: w.acquire(z), (-2,), self.shut),
             Step("fair_acquire", "after its undo", lambda: w.acquire(z), (0,), lambda: self.drop(z, 1)),
             Step("fair_release", "held", lambda: w.release(a), (1,)),
-            Step("fair_release", "names 31 that were served", lambda: w.release(a, served=self.served), (1,), self.serve),
             Step("fair_release", "with a rest", lambda: w.release(a, rest=500), (1,)),
             Step("fair_release", "in doubt, held", lambda: self.drop(a, 1), (1,)),
             Step("fair_release", "in doubt, not held", lambda: self.drop(z, 1), (0,)),
