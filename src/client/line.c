@@ -297,8 +297,10 @@ static void take_grant(struct dli_entry *entry, int64_t number, const struct dli
     if (!dli_mutex_owned(&entry->m))
         return;
     dli_client_count(entry->client, DLOCK_STAT_PUSHED_GRANTS, 1);
-    if (entry->parent && entry->parent->waitlist)
-        dli_turns_begin(entry, &grant->next);
+    if (!entry->parent || !entry->parent->waitlist)
+        return;
+    dli_waitlist_keep_tokens(entry);
+    dli_turns_begin(entry, &grant->next);
 }
 
 /*

@@ -10,7 +10,6 @@
  */
 #include "waitlist.h"
 
-#include <search.h>
 #include <stdlib.h>
 
 enum { TRIED = 4, MOST_OTHERS = 64 };
@@ -171,11 +170,25 @@ dlock_status dli_hold_release(struct dli_entry *entry, int64_t owner, int64_t no
 
 /* ---- turns of a fair lock */
 
-static int by_number(const void *a, const void *b)
+static struct dli_waiting *of_slot(const struct dli_slot *slot)
 {
-    const struct dli_waiting *one = a, *other = b;
+    return DLI_OBJECT(slot, struct dli_waiting, numbered);
+}
 
-    return (one->number > other->number) - (one->number < other->number);
+/* Numbers follow one another, so they spread by themselves. */
+static uint64_t hash(const struct dli_slot *slot)
+{
+    return (uint64_t)of_slot(slot)->number;
+}
+
+static int same(const struct dli_slot *a, const struct dli_slot *b)
+{
+    return of_slot(a)->number == of_slot(b)->number;
+}
+
+void dli_waitlist_numbers(struct dli_table *table)
+{
+    dli_table_init(table, hash, same);
 }
 
 void dli_waitlist_number(struct dli_waitlist *list, struct dli_waiting *member, int64_t want)
@@ -183,30 +196,24 @@ void dli_waitlist_number(struct dli_waitlist *list, struct dli_waiting *member, 
     if (member->number == want)
         return;
     if (member->number)
-        tdelete(member, &list->numbers, by_number);
+        dli_table_remove(&list->numbers, &member->numbered);
     member->number = want;
-    if (want && !tsearch(member, &list->numbers, by_number))
+    if (want && dli_table_add(&list->numbers, &member->numbered))
         member->number = 0;
 }
 
 struct dli_entry *dli_waitlist_numbered(const struct dli_waitlist *list, int64_t number)
 {
     const struct dli_waiting key = {.number = number};
-    struct dli_waiting *const *found = tfind(&key, &list->numbers, by_number);
+    struct dli_slot *found = dli_table_find(&list->numbers, &key.numbered);
 
-    return found ? (*found)->entry : NULL;
+    return found ? of_slot(found)->entry : NULL;
 }
 
 void dli_turns_begin(struct dli_entry *entry, const struct dli_next *next)
 {
-    struct dli_waitlist *list = entry->parent->waitlist;
-
-    if (!next->count || entry->turns || !(entry->turns = malloc(sizeof *entry->turns)))
-        return;
-    *entry->turns = (struct dli_turns){.number = entry->m.want.number, .next = *next};
-    pthread_mutex_lock(&list->mutex);
-    dli_spare_keep(&list->spare, &entry->m.tokens);
-    pthread_mutex_unlock(&list->mutex);
+    if (next->count && !entry->turns && (entry->turns = malloc(sizeof *entry->turns)))
+        *entry->turns = (struct dli_turns){.number = entry->m.want.number, .next = *next};
 }
 
 void dli_turns_tell(const struct dli_entry *entry, struct dli_exchange *exchange)

@@ -25,6 +25,8 @@ struct dli_waitlist *dli_waitlist_new(void)
         free(list);
         return NULL;
     }
+    if (list)
+        dli_waitlist_numbers(&list->numbers);
     return list;
 }
 
@@ -251,10 +253,12 @@ static void hold_back(struct dli_entry *entry)
     pass_on(entry, group, 0);
 }
 
-static void keep_tokens(struct dli_waitlist *list, const struct dli_tokens *tokens)
+void dli_waitlist_keep_tokens(const struct dli_entry *entry)
 {
+    struct dli_waitlist *list = entry->parent->waitlist;
+
     pthread_mutex_lock(&list->mutex);
-    dli_spare_keep(&list->spare, tokens);
+    dli_spare_keep(&list->spare, &entry->m.tokens);
     pthread_mutex_unlock(&list->mutex);
 }
 
@@ -289,7 +293,7 @@ void dli_waitlist_answered(struct dli_entry *entry, const struct dli_answer *ans
     }
     if (entry->m.rules->passes && dli_mutex_owned(&entry->m) && answer->got == DLI_TRY_GRANTED &&
         entry->request->exchange.wish.want == entry->m.want.number)
-        keep_tokens(entry->parent->waitlist, &entry->m.tokens);
+        dli_waitlist_keep_tokens(entry);
     dli_waitlist_settle(entry, now);
 }
 

@@ -14,6 +14,7 @@ struct dli_waiting {
     struct dli_entry *entry;
     int64_t arrival;
     int64_t number; /* FAIR: its grant number, by which the waitlist finds it; 0: not yet */
+    struct dli_slot numbered;
     int64_t ask_at; /* active: not before */
     int64_t heard;  /* messages of the group when its last request was sent */
     int parked;
@@ -37,9 +38,9 @@ struct dli_waitlist {
     pthread_mutex_t mutex;
     struct dli_group *groups;
     int64_t arrivals;
-    int64_t strangers;      /* waiters that are no members, for want of memory */
-    struct dli_spare spare; /* tokens for turns in this process */
-    void *numbers;          /* FAIR: members by number, a tsearch tree */
+    int64_t strangers;        /* waiters that are no members, for want of memory */
+    struct dli_spare spare;   /* tokens for turns in this process */
+    struct dli_table numbers; /* FAIR: members by number */
 };
 
 static inline struct dli_waiting *dli_waiting_of(struct dli_link *link)
@@ -60,6 +61,9 @@ void dli_waitlist_sent(struct dli_entry *entry, int64_t want);
 /* entry.mutex held: the same as settle behind an answer, which the machine has already. */
 void dli_waitlist_answered(struct dli_entry *entry, const struct dli_answer *answer, int64_t now);
 
+/* entry.mutex held: a grant has come: keep the tokens that it has reserved for turns. */
+void dli_waitlist_keep_tokens(const struct dli_entry *entry);
+
 /* So many parked waiters of the group ask from now on. The caller holds no mutex. */
 void dli_waitlist_promote(struct dli_waitlist *list, struct dli_group *group, int count);
 
@@ -70,6 +74,9 @@ void dli_waitlist_recheck(struct dli_entry *parent);
 struct dli_group *dli_group_of(const struct dli_waitlist *list, const struct dli_entry *entry);
 
 /* ---- pass.c */
+
+/* An empty table for members by number. */
+void dli_waitlist_numbers(struct dli_table *table);
 
 /*
  * waitlist.mutex held: FAIR: the member waits with this grant number; 0: with none. Without memory it is not found by it: it
