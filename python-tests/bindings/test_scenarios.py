@@ -2,28 +2,18 @@
 from __future__ import annotations
 
 import shutil
-from typing import Any, Iterator
+from typing import Iterator
 
 import pytest
 
 from harness.golang import GO, Tool, finish
 from harness.kinds import KINDS
-from harness.scenarios import FEATURES, FOLDER, RUNNERS, Scenario, Stage, lacks, scenarios
+from harness.scenarios import FEATURES, FOLDER, NO_GO, RUNNERS, Scenario, Stage, cell, lacks, marks, scenarios
 
 pytestmark = pytest.mark.timeout(300)  # the first build of Go's runner takes long
 
 TABLE = scenarios()
 CELLS = [(scenario, runner) for scenario in TABLE for runner in RUNNERS if not scenario.lacking(runner)]
-NO_GO = pytest.mark.skipif(not GO, reason="there is no Go: apt-get install golang-go")
-
-
-def marks(runner: str) -> list[Any]:
-    """Sanitizers are for the library: C suffices."""
-    return [] if runner.startswith("c") else [pytest.mark.house, *([NO_GO] if runner == "go" else [])]
-
-
-def cell(scenario: Scenario, runner: str) -> Any:
-    return pytest.param(scenario, runner, marks=marks(runner), id=f"{scenario}-{runner}")
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,7 @@ from typing import Any, Iterator
 import pytest
 
 from harness.etcd import Etcd
-from harness.golang import GO
-from harness.scenarios import FOLDER, RUNNERS, Scenario, Stage, Wrong, scenarios
+from harness.scenarios import FOLDER, RUNNERS, Scenario, Stage, Wrong, cell, scenarios
 
 pytestmark = pytest.mark.timeout(300)  # the first build of Go's runner takes long
 
@@ -37,15 +36,6 @@ def lacks(scenario: Scenario) -> bool:
 TABLE = [one for one in scenarios() if not one.config and one.name not in LACKS["other"] and any("$URL" in step.line for step in one.steps)]
 HAS = [one for one in TABLE if not lacks(one)]
 REFUSED = [one for one in TABLE if lacks(one) and one.name not in LACKS["anyway"]]
-NO_GO = pytest.mark.skipif(not GO, reason="there is no Go: apt-get install golang-go")
-
-
-def marks(runner: str) -> list[Any]:
-    return [] if runner.startswith("c") else [pytest.mark.house, *([NO_GO] if runner == "go" else [])]
-
-
-def cell(scenario: Scenario, runner: str) -> Any:
-    return pytest.param(scenario, runner, marks=marks(runner), id=f"{scenario}-{runner}")
 
 
 @pytest.fixture(scope="module")

@@ -21,8 +21,10 @@ import tomllib
 from dataclasses import dataclass
 from typing import Any, Iterable, Iterator
 
+import pytest
+
 from .build import LIBRARY, ROOT, clean_env, native
-from .golang import Tool
+from .golang import GO, Tool
 from .kinds import RIVAL
 from .server import Server
 
@@ -312,3 +314,18 @@ class Stage:
         for runner in self.runners.values():
             runner.close()
         self.server.stop()
+
+
+# ---- as parameters of a test
+
+NO_GO = pytest.mark.skipif(not GO, reason="there is no Go: apt-get install golang-go")
+
+
+def marks(runner: str) -> list[Any]:
+    """Sanitizers are for the library: C suffices."""
+    return [] if runner.startswith("c") else [pytest.mark.house, *([NO_GO] if runner == "go" else [])]
+
+
+def cell(scenario: Scenario, runner: str) -> Any:
+    """A scenario in a language."""
+    return pytest.param(scenario, runner, marks=marks(runner), id=f"{scenario}-{runner}")
