@@ -3,7 +3,8 @@
 
     gen.py check            profile, map, locked prototypes, generated files fresh
     gen.py write            add to dlock.sigs, write _abi.py, _statuses.pyi, operations.py and makers.py in
-                            bindings/python/dlock, bindings/lua/dlock/cdef.lua, bindings/go/abi.go, dlock.json and docs/api.md
+                            bindings/python/dlock, bindings/lua/dlock/cdef.lua, bindings/go/abi.go, what is written
+                            in bindings/rust (gen_rust.py), dlock.json and docs/api.md
     gen.py write --unlock   the same, and allow sigs lines to change (only before a first release)
     gen.py symbols LIB      header = map = what LIB exports; its SONAME; that it cannot be unloaded
 
@@ -23,6 +24,7 @@ from gen_docs import api_md
 from gen_go import abi_go, kinds, submitted
 from gen_json import Missing, contract, dlock_json, read_rows
 from gen_python import makers_py, operations_py
+from gen_rust import dlock_sys_rs, numbers_rs, raw_rs, requests_rs
 from go_names import KINDS, VERBS
 from python_names import KINDS as PYTHON_KINDS, VERBS as PYTHON_VERBS
 
@@ -415,6 +417,7 @@ class Tree:
         self.abi_go_path = root / "bindings/go/abi.go"
         self.api_md_path = root / "docs/api.md"
         self.json_path = root / "abi/dlock.json"
+        self.rust_path = root / "bindings/rust"
         self.table = (root / "src/base/error.c").read_text()
         self.texts = read_texts(self.table)
         self.text = (root / "abi/dlock.h").read_text()
@@ -455,6 +458,9 @@ class Tree:
         generated[self.api_md_path] = api_md(self.text)
         whole = contract(self.header, self.nodes, SONAME, read_rows(self.table), self.text)
         generated[self.json_path] = dlock_json(whole)
+        generated[self.rust_path / "dlock-sys/src/lib.rs"] = dlock_sys_rs(whole)
+        for name, text in (("raw", raw_rs(whole)), ("numbers", numbers_rs(whole)), ("requests", requests_rs(whole))):
+            generated[self.rust_path / f"dlock/src/{name}.rs"] = text
         return {self.sigs_path: sigs, **generated}
 
     def write(self, unlock: bool) -> None:

@@ -130,7 +130,8 @@ def tree(tmp_path: pathlib.Path) -> pathlib.Path:
     """A copy of the files that gen.py reads."""
     shutil.copytree(ROOT / "abi", tmp_path / "abi", ignore=shutil.ignore_patterns("__pycache__"))
     python = [f"bindings/python/dlock/{name}" for name in ("_abi.py", "_statuses.pyi", "operations.py", "makers.py")]
-    for name in (*python, "bindings/lua/dlock/cdef.lua", "bindings/go/abi.go", "docs/api.md", "src/base/error.c"):
+    rust = [f"bindings/rust/{name}.rs" for name in ("dlock-sys/src/lib", "dlock/src/raw", "dlock/src/numbers", "dlock/src/requests")]
+    for name in (*python, *rust, "bindings/lua/dlock/cdef.lua", "bindings/go/abi.go", "docs/api.md", "src/base/error.c"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     return tmp_path
@@ -222,6 +223,8 @@ def test_generated_files_must_be_fresh(tree: pathlib.Path) -> None:
         ("bindings/python/dlock/makers.py", '"fair"', '"mutex"'),
         ("bindings/go/abi.go", "ErrBusy Status = 1", "ErrBusy Status = 2"),
         ("bindings/go/abi.go", "owner int64, waitMs int64", "waitMs int64, owner int64"),
+        ("bindings/rust/dlock/src/raw.rs", "reterr", "error"),
+        ("bindings/rust/dlock/src/numbers.rs", "Busy,", "Buzy,"),
         ("abi/dlock.json", '"nullable": true', '"nullable": false'),
         ("src/base/error.c", "The client is closed.", "The client was closed."),
     ):

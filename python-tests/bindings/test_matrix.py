@@ -10,10 +10,10 @@ from typing import Any, Callable, Iterator
 import pytest
 
 from harness.golang import GO
-from harness.scenarios import Runner, values_of
+from harness.scenarios import LATE, NO_CARGO, Runner, values_of
 from harness.server import Server
 
-LANGUAGES = ["c", "python", "go", "lua", "python-asyncio"]
+LANGUAGES = ["c", "python", "go", "lua", "python-asyncio", "rust", "rust-tasks"]
 KINDS = ["fair", "write", "semaphore", "permit_semaphore"]
 PAIRS = list(itertools.product(LANGUAGES, LANGUAGES))
 RING = list(zip(LANGUAGES, LANGUAGES[1:] + LANGUAGES[:1]))
@@ -28,7 +28,9 @@ def pairs(of: list[tuple[str, str]]) -> Any:
     cells = []
     for pair in of:
         marks = [pytest.mark.house] if pair != ("c", "c") else []  # sanitizers are for the library: C suffices
-        cells.append(pytest.param(*pair, marks=[*marks, no_go] if "go" in pair else marks, id="-".join(pair)))
+        marks += [no_go] if "go" in pair else []
+        marks += [NO_CARGO, pytest.mark.full] if set(pair) & set(LATE) else []
+        cells.append(pytest.param(*pair, marks=marks, id="-".join(pair)))
     return pytest.mark.parametrize("first, second", cells)
 
 

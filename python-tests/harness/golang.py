@@ -1,17 +1,16 @@
 """The go command, in an environment where programs find the library of this build as if it were installed."""
 from __future__ import annotations
 
-import fcntl
 import os
 import pathlib
 import re
 import shutil
 import subprocess
-import tempfile
 import zlib
 from typing import Any
 
-from .build import BUILD, ROOT, clean_env
+from .build import ROOT, clean_env
+from .installed import installed
 
 GO = os.environ.get("DLOCK_GO") or shutil.which("go")
 BINDING = ROOT / "bindings/go"
@@ -26,17 +25,6 @@ def finish(command: list[str], **more: Any) -> Done:
     return subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **more)
 
 
-def without_spaces(path: pathlib.Path) -> pathlib.Path:
-    """The same folder under a path without spaces, which pkg-config would break. The path is always the same."""
-    if " " not in str(path):
-        return path
-    link = pathlib.Path(tempfile.gettempdir(), f"dlock-go-{zlib.crc32(bytes(path)):x}")
-    path.mkdir(parents=True, exist_ok=True)
-    if not link.is_symlink():
-        link.symlink_to(path)
-    return link
-
-
 class Tool:
     """The go command, in an environment that has the library of this build installed in a folder.
 
@@ -45,21 +33,11 @@ class Tool:
     """
 
     def __init__(self) -> None:
-        kept = without_spaces(ROOT / "build/go")
-        prefix = kept / BUILD.name
-        kept.mkdir(parents=True, exist_ok=True)
-        install = ["meson", "install", "-C", str(BUILD), "--no-rebuild", "--destdir", str(prefix)]
-        made_of = [BUILD / "libdlock.so.1", BUILD / "dlock.pc", ROOT / "abi/dlock.h"]
-        stamp, now = prefix / "stamp", " ".join(str(path.stat().st_mtime_ns) for path in made_of)
-        with open(kept / ".lock", "w") as lock:  # tests of other files run in parallel and use this folder
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not stamp.exists() or stamp.read_text() != now:
-                subprocess.run(install, check=True, stdout=subprocess.DEVNULL, env=clean_env())
-                stamp.write_text(now)
-        header = zlib.crc32(next(prefix.rglob("dlock.h")).read_bytes())
+        there = installed("go")
+        kept = there.folder
+        header = zlib.crc32(there.find("dlock.h").read_bytes())
         self.env = clean_env(
-            PKG_CONFIG_SYSROOT_DIR=str(prefix), PKG_CONFIG_PATH=str(next(prefix.rglob("dlock.pc")).parent),
-            LD_LIBRARY_PATH=str(next(prefix.rglob("libdlock.so.1")).parent), CGO_CFLAGS=f"-O2 -g -DHEADER_{header:x}",
+            **there.env, CGO_CFLAGS=f"-O2 -g -DHEADER_{header:x}",
             GOCACHE=str(kept / "cache"), GOPATH=str(kept / "path"), GOFLAGS="-buildvcs=false -modcacherw",
             GOTOOLCHAIN="local", GOPROXY="off", CGO_ENABLED="1",
         )  # fmt: skip

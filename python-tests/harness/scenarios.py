@@ -26,6 +26,7 @@ import pytest
 from .build import LIBRARY, ROOT, clean_env, native
 from .golang import GO, Tool
 from .kinds import RIVAL
+from .rust import CARGO, Tool as Cargo
 from .server import Server
 
 FOLDER = ROOT / "python-tests/scenarios"
@@ -105,7 +106,7 @@ def scenarios() -> list[Scenario]:
 
 
 def commands() -> dict[str, list[str]]:
-    """The command that starts the runner of each language, for each form it has. The one in Go must still be built."""
+    """The command that starts the runner of each language, for each form it has. Those in Go and Rust must still be built."""
     lua, python = ["luajit", str(FOLDER / "runner.lua")], [sys.executable, str(FOLDER / "runner.py")]
     return {
         "c": [str(native("scenario")), "calls"],
@@ -116,10 +117,13 @@ def commands() -> dict[str, list[str]]:
         "go": [],
         "lua": [*lua, "calls"],
         "lua-coroutines": [*lua, "coroutines"],
+        "rust": ["calls"],
+        "rust-tasks": ["tasks"],
     }
 
 
 RUNNERS = list(commands())
+LATE = ("rust", "rust-tasks")  # those that take long to build: only with --full
 
 
 class Go:
@@ -138,6 +142,19 @@ class Go:
             cls.program, cls.env = f"{folder}/scenarios", clean_env(LD_LIBRARY_PATH=tool.env["LD_LIBRARY_PATH"])
 
 
+class Rust:
+    """The runner in Rust: built at its first use in a run, if it is not there from an earlier one."""
+
+    program = ""
+    env: dict[str, str] = {}
+
+    @classmethod
+    def build(cls) -> None:
+        if not cls.program:
+            tool = Cargo()
+            cls.program, cls.env = tool.runner(), clean_env(LD_LIBRARY_PATH=tool.env["LD_LIBRARY_PATH"])
+
+
 class Runner:
     """A process that runs lines, in one language and form."""
 
@@ -149,6 +166,9 @@ class Runner:
         if name == "go":
             Go.build()
             command, env = [Go.program], Go.env
+        elif name.startswith("rust"):
+            Rust.build()
+            command, env = [Rust.program, *command], Rust.env
         self.errors = tempfile.TemporaryFile()
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self.errors}
         self.process = subprocess.Popen(command, env=env, bufsize=0, **pipes)
@@ -318,12 +338,14 @@ class Stage:
 
 # ---- as parameters of a test
 
+NO_CARGO = pytest.mark.skipif(not CARGO, reason="there is no cargo: apt-get install cargo")
 NO_GO = pytest.mark.skipif(not GO, reason="there is no Go: apt-get install golang-go")
 
 
 def marks(runner: str) -> list[Any]:
     """Sanitizers are for the library: C suffices."""
-    return [] if runner.startswith("c") else [pytest.mark.house, *([NO_GO] if runner == "go" else [])]
+    more = [NO_GO] if runner == "go" else [NO_CARGO, pytest.mark.full] if runner in LATE else []
+    return [] if runner.startswith("c") else [pytest.mark.house, *more]
 
 
 def cell(scenario: Scenario, runner: str) -> Any:

@@ -8,9 +8,8 @@ import pytest
 from harness.acl import rights
 from harness.agent import Agent, until
 from harness.cluster import Cluster, Lone
-from harness.golang import GO
 from harness.kinds import KINDS, sides
-from harness.scenarios import RUNNERS, Stage, scenarios
+from harness.scenarios import RUNNERS, Stage, marks, scenarios
 from harness.sentinel import ask
 from harness.server import Server
 
@@ -220,12 +219,6 @@ class Stand:
 
     def stop(self) -> None:
         self.cluster.flush()
-
-
-def marks(runner: str) -> list[pytest.MarkDecorator]:
-    """Sanitizers are for the library: C suffices."""
-    no_go = pytest.mark.skipif(not GO, reason="there is no Go: apt-get install golang-go")
-    return [] if runner.startswith("c") else [pytest.mark.house, *([no_go] if runner == "go" else [])]
 
 
 @pytest.mark.timeout(300)  # the first build of Go's runner takes long
