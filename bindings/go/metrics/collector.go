@@ -4,7 +4,9 @@
 package metrics
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"sort"
 	"strings"
 
@@ -31,23 +33,39 @@ func (c collector) Describe(chan<- *prometheus.Desc) {}
 // Collect sends the metrics of the client.
 func (c collector) Collect(out chan<- prometheus.Metric) {
 	text, err := c.client.Metrics()
-	var families map[string]*dto.MetricFamily
+	var families []*dto.MetricFamily
 	if err == nil {
-		var parser expfmt.TextParser
-		families, err = parser.TextToMetricFamilies(strings.NewReader(text))
+		families, err = read(text)
 	}
 	if err != nil {
 		out <- prometheus.NewInvalidMetric(prometheus.NewDesc("dlock_error", "The client cannot be read.", nil, c.labels), err)
 		return
 	}
 	help := helps(text)
-	for name, family := range families {
+	for _, family := range families {
+		name := family.GetName()
 		desc := func(labels []string) *prometheus.Desc {
 			return prometheus.NewDesc(name, help[strings.TrimSuffix(name, "_total")], labels, c.labels)
 		}
 		for _, metric := range family.Metric {
 			out <- constant(desc, name, metric)
 		}
+	}
+}
+
+// read takes the text for the older format, which the decoder knows in every version. There counters have no type, since their
+// families have another name.
+func read(text string) ([]*dto.MetricFamily, error) {
+	var families []*dto.MetricFamily
+	decoder := expfmt.NewDecoder(strings.NewReader(text), "text/plain; version=0.0.4; charset=utf-8")
+	for {
+		family := &dto.MetricFamily{}
+		if err := decoder.Decode(family); errors.Is(err, io.EOF) {
+			return families, nil
+		} else if err != nil {
+			return nil, err
+		}
+		families = append(families, family)
 	}
 }
 
