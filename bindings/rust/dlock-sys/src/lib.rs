@@ -182,7 +182,7 @@ extern "C" {
     pub fn dlock_version_string() -> *const c_char;
     /// 1 if this build has the named feature, 0 if not or if the name is unknown. Features: "mutex", "fair",
     /// "read", "write", "semaphore", "`permit_semaphore`", "latch", "gate", "transaction", "fencing", "watchdog",
-    /// "handover", "redisson", "tcp", "unix", "tls", "sentinel", "cluster", "quorum", "etcd".
+    /// "handover", "redisson", "tcp", "unix", "tls", "sentinel", "cluster", "quorum", "etcd", "memory".
     pub fn dlock_supports(feature: *const c_char) -> i32;
     /// The number of statuses this library can return.
     pub fn dlock_status_count() -> usize;
@@ -233,7 +233,9 @@ extern "C" {
     /// redis+sentinel://\[user\[:password\]@\]host\[:port\],host.../service\[/db\] hosts are sentinels, port 26379
     /// redis+cluster://\[user\[:password\]@\]host\[:port\],host... some servers of a Redis Cluster
     /// redis+quorum://\[user\[:password\]@\]host\[:port\],host...\[/db\] an odd number of independent servers;
-    /// mutexes etcd://\[user:password@\]host\[:port\],host... some members of an etcd cluster, port 2379
+    /// mutexes etcd://\[user:password@\]host\[:port\],host... some members of an etcd cluster, port 2379 memory: no
+    /// server: locks of this client alone memory://name the same for all clients of the process with this name,
+    /// until the last one is closed
     ///
     /// All forms take options. With "rediss" in place of "redis" (not for unix sockets), or "etcds" in place of
     /// "etcd", all connections use TLS. User and password are those of the servers that keep the locks; sentinels
@@ -265,6 +267,10 @@ extern "C" {
     /// Write up to count counters (`DLOCK_STAT_*`) to values. `*ret_count` is the number of counters that the
     /// library has.
     pub fn dlock_client_stats(client: *mut dlock_client, values: *mut i64, count: usize, ret_count: *mut usize, reterr: *mut dlock_error) -> dlock_status;
+    /// Copy the counters and histograms of the client as `OpenMetrics` text, with a terminator, into buffer.
+    /// `*ret_size` is the length without the terminator. Histograms: how long requests waited and locks were held,
+    /// how late renewals were sent and what was left of the lease then, and how many hand-overs a grant served.
+    pub fn dlock_client_metrics(client: *mut dlock_client, buffer: *mut c_char, size: usize, ret_size: *mut usize, reterr: *mut dlock_error) -> dlock_status;
     /// Ask the server whether it answers. That shows a wrong address or wrong credentials early.
     pub fn dlock_client_ping(client: *mut dlock_client, timeout_ms: i64, reterr: *mut dlock_error) -> dlock_status;
     /// As `dlock_client_ping`, but the result comes as an event.

@@ -118,7 +118,7 @@ pub fn version_string() -> &'static str {
 }
 /// 1 if this build has the named feature, 0 if not or if the name is unknown. Features: "mutex", "fair",
 /// "read", "write", "semaphore", "`permit_semaphore`", "latch", "gate", "transaction", "fencing", "watchdog",
-/// "handover", "redisson", "tcp", "unix", "tls", "sentinel", "cluster", "quorum", "etcd".
+/// "handover", "redisson", "tcp", "unix", "tls", "sentinel", "cluster", "quorum", "etcd", "memory".
 pub fn supports(feature: &str) -> i32 {
     let feature = terminated(feature).unwrap_or_default();
     unsafe { sys::dlock_supports(feature.as_ptr()) }
@@ -206,7 +206,9 @@ impl Client {
     /// redis+sentinel://\[user\[:password\]@\]host\[:port\],host.../service\[/db\] hosts are sentinels, port 26379
     /// redis+cluster://\[user\[:password\]@\]host\[:port\],host... some servers of a Redis Cluster
     /// redis+quorum://\[user\[:password\]@\]host\[:port\],host...\[/db\] an odd number of independent servers;
-    /// mutexes etcd://\[user:password@\]host\[:port\],host... some members of an etcd cluster, port 2379
+    /// mutexes etcd://\[user:password@\]host\[:port\],host... some members of an etcd cluster, port 2379 memory: no
+    /// server: locks of this client alone memory://name the same for all clients of the process with this name,
+    /// until the last one is closed
     ///
     /// All forms take options. With "rediss" in place of "redis" (not for unix sockets), or "etcds" in place of
     /// "etcd", all connections use TLS. User and password are those of the servers that keep the locks; sentinels
@@ -254,6 +256,14 @@ impl Client {
         let mut ret_count = 0;
         call(|reterr| unsafe { sys::dlock_client_stats(self.0.as_ptr(), values.as_mut_ptr(), values.len(), &mut ret_count, reterr) })?;
         Ok(ret_count)
+    }
+    /// Copy the counters and histograms of the client as `OpenMetrics` text, with a terminator, into buffer.
+    /// `*ret_size` is the length without the terminator. Histograms: how long requests waited and locks were held,
+    /// how late renewals were sent and what was left of the lease then, and how many hand-overs a grant served.
+    pub fn metrics(&self, buffer: &mut [u8]) -> Result<usize, Error> {
+        let mut ret_size = 0;
+        call(|reterr| unsafe { sys::dlock_client_metrics(self.0.as_ptr(), buffer.as_mut_ptr().cast(), buffer.len(), &mut ret_size, reterr) })?;
+        Ok(ret_size)
     }
     /// Ask the server whether it answers. That shows a wrong address or wrong credentials early.
     pub fn ping(&self, timeout_ms: i64) -> Result<(), Error> {
