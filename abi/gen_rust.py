@@ -106,7 +106,7 @@ def doc(text: str, margin: str = "") -> list[str]:
     """Doc comments of at most 120 columns. Names of the API are code."""
     lines = []
     for part in text.split("\n\n"):
-        part = re.sub(r"(?<![\w`])(\*?\w*_\w*\*?|[A-Z][a-z]+[A-Z]\w+|NotHeld|Lost|Busy)(?![\w`])", r"`\1`", part)
+        part = re.sub(r"(?<![\w`])([\w+]+://[^\s,]*|\*?\w*_\w*\*?|[A-Z][a-z]+[A-Z]\w+|NotHeld|Lost|Busy)(?![\w`])", r"`\1`", part)
         part = re.sub(r"(?<!`)([<>\[\]])(?!`)", r"\\\1", part)
         lines += [*([f"{margin}///"] if lines else []), *[f"{margin}/// {line}" for line in textwrap.wrap(part, 112 - len(margin))]]
     return lines

@@ -84,7 +84,10 @@ class World:
         """Call with NULL for these parameters, or 0 for a size."""
         params = FUNCTIONS[name]["params"]
         words = [(0 if one["is"] == "number" and one["direction"] == "in" else None) if one["name"] in nulls else self.argument(url, name, one) for one in params]
-        return getattr(self.library, name)(*words) or 0
+        status = getattr(self.library, name)(*words) or 0
+        if not name.endswith("_free"):
+            self.library.dlock_client_free(self.handles["dlock_client"])
+        return status
 
 
 def refusals(library: ctypes.CDLL, url: str, name: str) -> list[str]:
@@ -105,6 +108,7 @@ def refusals(library: ctypes.CDLL, url: str, name: str) -> list[str]:
     return wrong
 
 
+@pytest.mark.timeout(300)
 def test_null_is_taken_and_refused_as_it_says(redis_server: Server) -> None:
     """In a process of its own, which a wrong word would end."""
     command = [sys.executable, __file__, redis_server.unix_url]

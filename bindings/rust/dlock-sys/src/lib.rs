@@ -228,14 +228,14 @@ extern "C" {
     pub fn dlock_option_help(index: usize) -> *const c_char;
     /// Make a client from a URL. The forms are:
     ///
-    ///  redis://\[user\[:password\]@\]host\[:port\]\[/db\]\[?option=value&...\] one server, port 6379
-    /// redis+unix://\[user\[:password\]@\]/path\[?db=n&option=value&...\] one server on a unix socket
-    /// redis+sentinel://\[user\[:password\]@\]host\[:port\],host.../service\[/db\] hosts are sentinels, port 26379
-    /// redis+cluster://\[user\[:password\]@\]host\[:port\],host... some servers of a Redis Cluster
-    /// redis+quorum://\[user\[:password\]@\]host\[:port\],host...\[/db\] an odd number of independent servers;
-    /// mutexes etcd://\[user:password@\]host\[:port\],host... some members of an etcd cluster, port 2379 memory: no
-    /// server: locks of this client alone memory://name the same for all clients of the process with this name,
-    /// until the last one is closed
+    ///  `redis://\[user\[:password\]@\]host\[:port\]\[/db\]\[?option=value&...]` one server, port 6379
+    /// `redis+unix://\[user\[:password\]@\]/path\[?db=n&option=value&...]` one server on a unix socket
+    /// `redis+sentinel://\[user\[:password\]@\]host\[:port]`,host.../service\[/db\] hosts are sentinels, port 26379
+    /// `redis+cluster://\[user\[:password\]@\]host\[:port]`,host... some servers of a Redis Cluster
+    /// `redis+quorum://\[user\[:password\]@\]host\[:port]`,host...\[/db\] an odd number of independent servers;
+    /// mutexes `etcd://\[user:password@\]host\[:port]`,host... some members of an etcd cluster, port 2379 memory:
+    /// no server: locks of this client alone `memory://name` the same for all clients of the process with this
+    /// name, until the last one is closed
     ///
     /// All forms take options. With "rediss" in place of "redis" (not for unix sockets), or "etcds" in place of
     /// "etcd", all connections use TLS. User and password are those of the servers that keep the locks; sentinels
