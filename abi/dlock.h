@@ -266,7 +266,7 @@ const char *dlock_version_string(void);
 /*
  * 1 if this build has the named feature, 0 if not or if the name is unknown. Features: "mutex", "fair", "read", "write",
  * "semaphore", "permit_semaphore", "latch", "gate", "transaction", "fencing", "watchdog", "handover", "redisson", "tcp",
- * "unix", "tls", "sentinel", "cluster", "quorum", "etcd".
+ * "unix", "tls", "sentinel", "cluster", "quorum", "etcd", "zookeeper".
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
@@ -427,9 +427,10 @@ const char *dlock_option_help(size_t index);
  *   redis+cluster://[user[:password]@]host[:port],host...                some servers of a Redis Cluster
  *   redis+quorum://[user[:password]@]host[:port],host...[/db]            an odd number of independent servers; mutexes
  *   etcd://[user:password@]host[:port],host...                           some members of an etcd cluster, port 2379
+ *   zookeeper://[user:password@]host[:port],host...[/chroot]             some members of a ZooKeeper ensemble, port 2181
  *
- * All forms take options. With "rediss" in place of "redis" (not for unix sockets), or "etcds" in place of "etcd", all
- * connections use TLS. User and password are those of the servers that keep the locks; sentinels have options of their
+ * All forms take options. With "rediss" in place of "redis" (not for unix sockets), "etcds" in place of "etcd", or
+ * "zookeepers" in place of "zookeeper", all connections use TLS. User and password are those of the servers that keep the locks; sentinels have options of their
  * own. options may be NULL; its values win over those of the URL. Files named by options of TLS are read now, and again
  * after they change.
  *
