@@ -71,7 +71,7 @@ def test_an_inspection(zookeeper: Zookeeper, agent: Agent) -> None:
     event = lock.inspect().ok.event
     assert event.text == "6b6bb4a8-0f1b-4b7e-9d33-5a4a7a5a9ed1" and event.foreign and event.token > token
     assert lock.acquire(1, 0).status == "BUSY"
-    lock.force_release().ok
+    lock.force().ok
     assert zookeeper.admin.exists(node) is None
     lock.acquire(1, 0).ok
 

@@ -98,7 +98,7 @@ struct dli_job {
     int slot;                   /* its word in zk.words */
     int sleeps;                 /* execute waits for it */
     int tries, at;
-    int refreshed; /* a renewal that has waited for a heartbeat */
+    int refreshed;                   /* a renewal that has waited for a heartbeat */
     int64_t value;                   /* the result of a change of a latch; of parents.c */
     const struct dli_place *parents; /* the place that is made */
     struct dli_zk_session *session;
@@ -135,9 +135,9 @@ struct dli_zk_entry {
     int32_t seq;
     int8_t state;
     int8_t held;
-    int8_t gone;    /* held: its node was deleted */
-    int8_t unsure;  /* held: its node may have been deleted */
-    int8_t leaving; /* its node may have been deleted by us */
+    int8_t gone;                  /* held: its node was deleted */
+    int8_t unsure;                /* held: its node may have been deleted */
+    int8_t leaving;               /* its node may have been deleted by us */
     struct dli_zk_watch watch[2]; /* the node before, its own node */
     int32_t family;
     size_t size;
@@ -247,7 +247,8 @@ struct dli_zk_text dli_zk_path(const struct dli_place *place);
 
 /* A path below a place: "/" and the texts. */
 struct dli_zk_text dli_zk_below(const struct dli_place *place, const char *a, const char *b, char out[DLI_ZK_PATH_MAX]);
-struct dli_zk_text dli_zk_child_path(const struct dli_place *place, struct dli_zk_text child, char out[DLI_ZK_PATH_MAX]);
+struct dli_zk_text dli_zk_child_path(const struct dli_place *place, struct dli_zk_text child,
+                                     char out[DLI_ZK_PATH_MAX]);
 
 /* The path of a new node of an owner, without its number; and with one. */
 struct dli_zk_text dli_zk_node(const struct dli_kind *kind, const struct dli_place *place, const char *owner,

@@ -122,8 +122,8 @@ void dli_zk_fail_error(struct dli_job *job, int32_t error)
     for (size_t i = 0; i < sizeof meanings / sizeof meanings[0]; i++)
         if (meanings[i].error == error)
             meaning = &meanings[i];
-    snprintf(sentence, sizeof sentence, "The member %s %s (error %d of ZooKeeper).",
-             job->session->conn->target->text, meaning->text, (int)error);
+    snprintf(sentence, sizeof sentence, "The member %s %s (error %d of ZooKeeper).", job->session->conn->target->text,
+             meaning->text, (int)error);
     dli_zk_fail(job, meaning->status, sentence);
 }
 
@@ -202,9 +202,8 @@ void dli_zk_ask(struct dli_job *job, const struct dli_zk_ask *ask, int count, vo
 void dli_zk_start(struct dli_job *job)
 {
     static void (*const verbs[DLI_VERBS])(struct dli_job *) = {
-        [DLI_VERB_EXCHANGE] = dli_zk_exchange, [DLI_VERB_RENEW] = dli_zk_renew,
-        [DLI_VERB_FORCE] = dli_zk_force,       [DLI_VERB_INSPECT] = dli_zk_inspect,
-        [DLI_VERB_PING] = dli_zk_ping,         [DLI_VERB_CHECK] = dli_zk_check,
+        [DLI_VERB_EXCHANGE] = dli_zk_exchange,   [DLI_VERB_RENEW] = dli_zk_renew, [DLI_VERB_FORCE] = dli_zk_force,
+        [DLI_VERB_INSPECT] = dli_zk_inspect,     [DLI_VERB_PING] = dli_zk_ping,   [DLI_VERB_CHECK] = dli_zk_check,
         [DLI_VERB_CHANGE] = dli_zk_latch_change,
     };
     const struct dli_place *place = job->request.place;

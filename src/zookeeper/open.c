@@ -107,8 +107,8 @@ static void set_lists(struct dli_zk *zk)
     dli_list_init(&zk->ended);
 }
 
-dlock_status dli_zookeeper_open(const struct dlock_options *options, const struct dli_site *site, struct dli_store **ret,
-                           dlock_error *box)
+dlock_status dli_zookeeper_open(const struct dlock_options *options, const struct dli_site *site,
+                                struct dli_store **ret, dlock_error *box)
 {
     struct dli_zk *zk = calloc(1, sizeof *zk);
     dlock_status status = DLOCK_OK;

@@ -10,8 +10,7 @@
 /* The number looks again. Its next request finds it here. */
 static void hint(struct dli_zk *zk, const struct dli_zk_entry *entry)
 {
-    struct dli_message_target target = {entry->family, entry->name, entry->size,
-                                        entry->number > 0 ? entry->number : 0};
+    struct dli_message_target target = {entry->family, entry->name, entry->size, entry->number > 0 ? entry->number : 0};
 
     zk->store.hooks->hint(zk->store.owner, &target);
 }

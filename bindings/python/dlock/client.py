@@ -77,8 +77,8 @@ class Base(Opened):
         self._lib, self._url, self._closed = _lib.library(), url, False
         self._options: dict[str, Option] = {"interruptible": True, **options}  # so that signal handlers run
         self._live()
-        scheme, _, rest = url.partition("://")
-        self._shown = f" {scheme}://{rest.partition('?')[0].rpartition('@')[2]}"
+        scheme, slashes, rest = url.partition("?")[0].partition("://")
+        self._shown = f" {scheme}{slashes}{rest.rpartition('@')[2]}"
 
     def _open(self) -> Any:
         if self._closed:

@@ -30,7 +30,7 @@ from ..server import free_port
 from ..tally import saw
 
 MEMORY = "/dev/shm"  # every write is synced, and others use the disk
-JARS = os.environ.get("DLOCK_ZOOKEEPER", "/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-simple.jar:/usr/share/java/netty-all.jar")
+JARS = os.environ.get("DLOCK_ZOOKEEPER", "/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-simple.jar:/usr/share/java/netty-codec.jar:/usr/share/java/netty-resolver.jar")
 QUICK = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx128m", "-Xshare:auto"]
 TICK = 100  # ms; a timeout of a session is rounded up to it
 # Sessions may be shorter than tests wait, and as long as users want.
