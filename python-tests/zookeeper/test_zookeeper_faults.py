@@ -134,6 +134,23 @@ def test_z02_a_create_of_an_old_connection_is_refused(new_zookeeper: Make, new_p
     assert len(zookeeper.nodes("late")) == 1 and warm.state(1) == "HELD"
 
 
+@pytest.mark.parametrize("rounds", times(3, 50))
+def test_z14_an_undo_deletes_its_own_node(zookeeper: Zookeeper, new_proxy: Make, new_agent: Make, rounds: int) -> None:
+    """The answer to a try is lost. What it left is removed, and the holder's node is not."""
+    holder = new_agent().open(zookeeper).lock("job")
+    proxy = new_proxy(zookeeper.members[0])
+    lock = new_agent().open(url(proxy), command_timeout_ms=900, connects_per_second=1000).lock("job")
+    token = holder.acquire(1, 0).ok.token
+    (node,) = zookeeper.nodes("job")
+    for _ in range(rounds):
+        lost_one = proxy.lose_reply("job/_c_")
+        assert lock.acquire(1, 0).status in ("UNREACHABLE", "UNKNOWN_OUTCOME")
+        lost_one.wait()
+        until(lambda: zookeeper.nodes("job") == [node])
+    assert (holder.state(1), holder.token(1).ok.token) == ("HELD", token)
+    tell(done=rounds, fired=rounds)
+
+
 # ---- holders
 
 
