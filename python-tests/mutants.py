@@ -594,7 +594,7 @@ ETCD = (
 # Found by test_zookeeper_mutants.py: a test of python-tests/zookeeper for each.
 ZOOKEEPER = (
     (Mutant(821, "another node is made without a look for the first one", edits=(
-        ("zookeeper/exchange.c", "else if (entry->state == DLI_ZK_SENT)\n        search(job);", "else if (entry->state == DLI_ZK_SENT)\n        create(job);"),
+        ("zookeeper/exchange.c", "else if (entry->state == DLI_ZK_SENT)\n        search(job);", "else if (entry->state == DLI_ZK_SENT)\n        (job->tries < 0 ? search : create)(job);"),
     )), "test_zookeeper_faults.py", "z01"),
     (Mutant(822, "an undo deletes the first node, whoever's it is", edits=(
         ("zookeeper/drop.c", "if (dli_zk_is_owners(all.child[i].name, job->request.exchange.drop))", "if (all.child[i].name.size)"),
@@ -617,7 +617,7 @@ ZOOKEEPER = (
     )), "test_zookeeper_kinds.py", "readers"),
     (Mutant(828, "watches end with the connection, and nobody looks again", edits=(
         ("zookeeper/session.c", "        dli_zk_entries_doubt(session);\n", "        ;\n"),
-    )), "test_zookeeper_faults.py", "z07"),
+    )), "test_zookeeper_faults.py", "z04_a_node"),
     (Mutant(829, "an expired session is noticed by the clock only", edits=(
         ("zookeeper/session.c", "    zk->store.hooks->lapsed(zk->store.owner, session->lease - DLI_ZK_MS, session->lease);\n", ""),
     )), "test_zookeeper_faults.py", "z05"),

@@ -198,9 +198,23 @@ def test_z04_an_operator_deletes_the_node(zookeeper: Zookeeper, agent: Agent) ->
     lock.release(2).ok
 
 
+def test_z04_a_node_is_deleted_while_the_connection_is_down(zookeeper: Zookeeper, new_proxy: Make, agent: Agent) -> None:
+    """No watch tells: the holder looks when it is back."""
+    proxy = new_proxy(zookeeper.members[0])
+    client = agent.open(url(proxy), lease_ms=6000, connects_per_second=1000)
+    token = client.lock("job").acquire(1, 20000).ok.token
+    until(lambda: client.counters()["renewed"] > 0)
+    proxy.refuse()
+    proxy.cut()
+    zookeeper.admin.delete(f"/job/{zookeeper.nodes('job')[0]}")
+    proxy.accept()
+    event = lost(client)
+    assert (event.token, event.cause) == (token, "TAKEN")
+
+
 def test_z05_an_operator_ends_the_session(zookeeper: Zookeeper, agent: Agent) -> None:
     """All its locks are lost at once, by the server's word, and the next lock gets another session."""
-    client = agent.open(zookeeper, lease_ms=20000)
+    client = agent.open(zookeeper, lease_ms=60000)
     locks = [client.lock(f"job{number}") for number in range(5)]
     tokens = {lock.acquire(1, 0).ok.token for lock in locks}
     zookeeper.expire(f"/job0/{zookeeper.nodes('job0')[0]}")

@@ -82,6 +82,22 @@ def test_a_ping_and_a_check(zookeeper: Zookeeper, agent: Agent) -> None:
     assert client.check(5000).ok.status == "OK"
 
 
+def test_a_check_of_members_that_are_down(new_zookeeper: Make, agent: Agent) -> None:
+    """Those that do not answer are named; without most of them, the rest has no leader."""
+    zookeeper = new_zookeeper(3)
+    client = agent.open(zookeeper)
+    first, second, third = zookeeper.members
+    first.kill()
+    until(lambda: second.mode() and third.mode(), timeout=30)
+    answer = client.check(20000).ok
+    ((name, _, text),) = answer.findings
+    assert name == "NO_ANSWER" and str(first.port) in text, answer
+    second.kill()
+    until(lambda: not third.mode(), timeout=30)
+    answer = client.check(20000)
+    assert answer.status == "UNREACHABLE" and "has no leader" in answer.message, answer
+
+
 def test_a_node_that_can_have_none_below_it(zookeeper: Zookeeper, agent: Agent) -> None:
     """A node that cannot be made is refused with the reason."""
     zookeeper.admin.create("/job", b"", ephemeral=True)

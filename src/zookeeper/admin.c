@@ -138,7 +138,7 @@ void dli_zk_inspect(struct dli_job *job)
     read_line(job, line_read);
 }
 
-/* ---- ping and check: the member that the client is connected to */
+/* ---- ping: the member that the client is connected to */
 
 static void pinged(struct dli_job *job)
 {
@@ -156,9 +156,4 @@ void dli_zk_ping(struct dli_job *job)
 
     if (dli_zk_enter(job, 0))
         dli_zk_ask(job, &ask, 1, pinged);
-}
-
-void dli_zk_check(struct dli_job *job)
-{
-    dli_zk_ping(job);
 }

@@ -167,7 +167,7 @@ struct dli_zk {
     int members;
     struct dli_tls *tls;
     struct dli_budget budget;
-    struct dli_link sessions, ended; /* from here on lane 0's */
+    struct dli_link sessions, ended, checks; /* from here on lane 0's */
     int64_t numbers;                 /* of sessions, so far */
     void *entries, *spots;           /* trees: by number, by path */
 };
@@ -283,6 +283,12 @@ void dli_zk_ping(struct dli_job *job);
 void dli_zk_check(struct dli_job *job);
 void dli_zk_latch_wait(struct dli_job *job);
 void dli_zk_latch_change(struct dli_job *job);
+
+/* ---- check.c: the checks under way */
+void dli_zk_checks_step(struct dli_zk *zk, int64_t now);
+int64_t dli_zk_checks_alarm(const struct dli_zk *zk);
+int dli_zk_checks_poll(const struct dli_zk *zk, struct pollfd *fds, int count);
+void dli_zk_checks_end(struct dli_zk *zk);
 
 /* ---- drop.c */
 void dli_zk_drop(struct dli_job *job);

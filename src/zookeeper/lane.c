@@ -51,11 +51,18 @@ void dli_zk_step(struct dli_lane *lane, int64_t now)
         return;
     take_jobs(zk);
     dli_zk_sessions_step(zk, now);
+    dli_zk_checks_step(zk, now);
 }
 
 int64_t dli_zk_alarm(const struct dli_lane *lane)
 {
-    return lane->index > 0 ? INT64_MAX : dli_zk_sessions_alarm(lane->zk);
+    int64_t at, other;
+
+    if (lane->index > 0)
+        return INT64_MAX;
+    at = dli_zk_sessions_alarm(lane->zk);
+    other = dli_zk_checks_alarm(lane->zk);
+    return other < at ? other : at;
 }
 
 static int poll_all(const struct dli_link *list, struct pollfd *fds, int count)
@@ -82,7 +89,7 @@ int dli_zk_sleep(struct dli_lane *lane, struct pollfd *fds)
         return -1;
     if (lane->index > 0)
         return 0;
-    return poll_all(&zk->ended, fds, poll_all(&zk->sessions, fds, 0));
+    return dli_zk_checks_poll(zk, fds, poll_all(&zk->ended, fds, poll_all(&zk->sessions, fds, 0)));
 }
 
 void dli_zk_awake(struct dli_lane *lane)
@@ -197,6 +204,7 @@ void dli_zk_shut(struct dli_lane *lane)
 
     if (lane->index == 0) {
         close_jobs(zk);
+        dli_zk_checks_end(zk);
         dli_zk_sessions_end(zk);
     }
     give_back(lane);

@@ -105,6 +105,7 @@ static void set_lists(struct dli_zk *zk)
     dli_list_init(&zk->inbox);
     dli_list_init(&zk->sessions);
     dli_list_init(&zk->ended);
+    dli_list_init(&zk->checks);
 }
 
 dlock_status dli_zookeeper_open(const struct dlock_options *options, const struct dli_site *site,
