@@ -508,6 +508,17 @@ dlock_status dlock_client_stats(dlock_client *client, int64_t *values, size_t co
                                 dlock_error *reterr);
 
 /*
+ * Copy the counters and histograms of the client as OpenMetrics text, with a terminator, into buffer. *ret_size is the
+ * length without the terminator. Histograms: how long requests waited and locks were held, how late renewals were sent
+ * and what was left of the lease then, and how many hand-overs a grant served.
+ * Errors: DLOCK_BUFFER_TOO_SMALL: *ret_size is written, and buffer has the beginning. 32 KiB suffice.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_client_metrics(dlock_client *client, char *buffer, size_t size, size_t *ret_size,
+                                  dlock_error *reterr);
+
+/*
  * Ask the server whether it answers. That shows a wrong address or wrong credentials early.
  * Errors: DLOCK_UNREACHABLE, DLOCK_DENIED, DLOCK_SERVER_*.
  * Threads: any. Blocks: up to timeout_ms (-1: the connect and command timeouts). Since: 0.1

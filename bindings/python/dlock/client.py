@@ -100,6 +100,18 @@ class Base(Opened):
         known = min(count.value, len(values))
         return {name: values[place] for name, place in _lib.constants("DLOCK_STAT_").items() if place < known}
 
+    def metrics(self) -> str:
+        """The counters and histograms of this client as OpenMetrics text, see dlock.metrics. Never blocks."""
+        room, size = 32768, ctypes.c_size_t()
+        while True:
+            buffer = ctypes.create_string_buffer(room)
+            error = self._lib.attempt(self._lib.dlock_client_metrics, self._live(), buffer, room, size)
+            if not error:
+                return buffer.value.decode()
+            if error.code != _abi.DLOCK_BUFFER_TOO_SMALL:
+                raise error
+            room = 2 * size.value
+
     def fileno(self) -> int:
         """A descriptor for select or add_reader: readable while events wait. Never read from it or close it."""
         descriptor = ctypes.c_int32()
