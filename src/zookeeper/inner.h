@@ -168,8 +168,8 @@ struct dli_zk {
     struct dli_tls *tls;
     struct dli_budget budget;
     struct dli_link sessions, ended, checks; /* from here on lane 0's */
-    int64_t numbers;                 /* of sessions, so far */
-    void *entries, *spots;           /* trees: by number, by path */
+    int64_t numbers;                         /* of sessions, so far */
+    void *entries, *spots;                   /* trees: by number, by path */
 };
 
 /* Names of children that stand in line. */
