@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 
-from harness.rust import BINDING, CARGO, RUNNER, Tool
+from harness.compilers.rust import BINDING, CARGO, RUNNER, Tool
 from harness.scenarios import values_of
 from harness.server import Server
 

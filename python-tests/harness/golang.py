@@ -10,7 +10,7 @@ import zlib
 from typing import Any
 
 from .build import ROOT, clean_env
-from .installed import installed
+from .compilers.installed import installed
 
 GO = os.environ.get("DLOCK_GO") or shutil.which("go")
 BINDING = ROOT / "bindings/go"

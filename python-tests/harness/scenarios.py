@@ -26,7 +26,7 @@ import pytest
 from .build import LIBRARY, ROOT, clean_env, native
 from .golang import GO, Tool
 from .kinds import RIVAL
-from .rust import CARGO, Tool as Cargo
+from .compilers.rust import CARGO, Tool as Cargo
 from .server import Server
 
 FOLDER = ROOT / "python-tests/scenarios"

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from typing import Callable, Iterator
 
-SKIPPED = {".git", "build", "corpus", "__pycache__", ".pytest_cache", ".mypy_cache"}
+SKIPPED = {"Cargo.lock", "target", ".git", "build", "corpus", "__pycache__", ".pytest_cache", ".mypy_cache"}
 
 
 def all_files(root: pathlib.Path) -> Iterator[pathlib.Path]:

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 from typing import Any
 
-from .build import ROOT, clean_env
+from ..build import ROOT, clean_env
 from .installed import installed
 
 CARGO = os.environ.get("DLOCK_CARGO") or shutil.which("cargo")

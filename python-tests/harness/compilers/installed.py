@@ -12,7 +12,7 @@ import tempfile
 import zlib
 from dataclasses import dataclass
 
-from .build import BUILD, ROOT, clean_env
+from ..build import BUILD, ROOT, clean_env
 
 
 @dataclass(frozen=True)

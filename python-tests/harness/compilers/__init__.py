@@ -1,0 +1,1 @@
+"""Compilers of other languages, and the library that they find."""
