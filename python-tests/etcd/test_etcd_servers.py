@@ -27,7 +27,7 @@ def test_urls_that_are_none(agent: Agent, url: str) -> None:
 
 @pytest.mark.parametrize("option", [
     "db=1", "client_name=x", "private_connections=2", "busy_poll_us=10", "quarantine_ms=60000", "replicas=1", "token_ttl_ms=86400000",
-    "min_hold_ms=5", "lock_delay_ms=5", "sentinel_username=x", "quorum=2", "cluster_pubsub=plain", "tls_verify=true",
+    "sentinel_username=x", "quorum=2", "cluster_pubsub=plain", "tls_verify=true",
 ])  # fmt: skip
 def test_options_that_mean_nothing_to_etcd(agent: Agent, option: str) -> None:
     name, _, value = option.partition("=")
@@ -37,21 +37,19 @@ def test_options_that_mean_nothing_to_etcd(agent: Agent, option: str) -> None:
 
 def test_options_of_a_lock_that_mean_nothing_to_etcd(etcd: Etcd, agent: Agent) -> None:
     client = agent.open(etcd)
-    answer = client.new("job", min_hold_ms=5)
-    assert answer.status == "INVALID_OPTION" and "min_hold_ms" in answer.message
+    answer = client.new("job", token_ttl_ms=86400000)
+    assert answer.status == "INVALID_OPTION" and "token_ttl_ms" in answer.message
 
 
-@pytest.mark.parametrize("kind", ["semaphore", "permit_semaphore"])
-def test_kinds_that_etcd_does_not_have(etcd: Etcd, agent: Agent, kind: str) -> None:
-    answer = agent.open(etcd).new("job", kind)
-    assert answer.status == "UNSUPPORTED" and "on etcd there are mutexes, fair and read-write locks, latches" in answer.message, answer
+def test_the_kind_that_etcd_does_not_have(etcd: Etcd, agent: Agent) -> None:
+    answer = agent.open(etcd).new("job", "semaphore")
+    assert answer.status == "UNSUPPORTED" and "on etcd there are mutexes, fair and read-write locks, permit semaphores" in answer.message, answer
 
 
 def test_what_etcd_does_not_do(etcd: Etcd, agent: Agent) -> None:
     client = agent.open(etcd)
     lock = client.lock("job")
     lock.acquire(1, 0).ok
-    assert lock.close_gate(1000).status == lock.open_gate().status == "UNSUPPORTED"
     assert lock.export(1).status == "UNSUPPORTED"
     assert agent("txn", client.index).status == "UNSUPPORTED"
     assert lock.state(1) == "HELD"
@@ -86,10 +84,10 @@ def test_a_ping_and_a_check(new_etcd: Make, agent: Agent) -> None:
 
 
 def enable(etcd: Etcd) -> str:
-    """Users root and locks, who may only use keys below job and marks. Returns root's token."""
+    """Users root and locks, who may only use keys below job, marks and gates. Returns root's token."""
     for user in ("root", "locks"):
         etcd.call("auth/user/add", name=user, password=f"secret of {user}")
-    for role, key, end in (("keys", "job", "joc"), ("marks", "dlock_mark/", "dlock_mark0")):
+    for role, key, end in (("keys", "job", "joc"), ("marks", "dlock_mark/", "dlock_mark0"), ("gates", "dlock_gate/", "dlock_gate0")):
         etcd.call("auth/role/add", name=role)
         permission = {"permType": "READWRITE", "key": encoded(key), "range_end": encoded(end)}
         etcd.call("auth/role/grant", name=role, perm=permission)

@@ -6,7 +6,7 @@
 #include <poll.h>
 #include <stdlib.h>
 
-#include "inner.h"
+#include "kinds.h"
 
 /* Lane 0: begin the jobs that were pushed. */
 static void take_jobs(struct dli_etcd *etcd)
@@ -51,6 +51,7 @@ void dli_etcd_step(struct dli_lane *lane, int64_t now)
         return;
     take_jobs(etcd);
     dli_etcd_sessions_step(etcd, now);
+    dli_etcd_gates_step(etcd);
     dli_grpc_step(&etcd->grpc, dli_now());
 }
 
