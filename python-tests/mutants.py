@@ -607,6 +607,13 @@ ETCD = (
     )), "test_etcd_permits.py", "keeps_others_out"),
 )  # fmt: skip
 
+# Found by test_linearizable.py, from the history of what processes were told.
+BESIDE = Mutant(820, "who waits takes the lock beside its holder", edits=(
+    ("engine/exchange.c", "    } else if (answer->got == DLI_TRY_HELD) {\n", "    } else if (answer->got == DLI_TRY_HELD && answer->seen.token && !dli_mutex_owned(m)) {\n"
+     "        take_ownership(m, answer->seen.token + 1, 1, m->active->sent.wish.lease, m->active->sent.stamp, 0, now);\n"
+     "    } else if (answer->got == DLI_TRY_HELD) {\n"),
+))  # fmt: skip
+
 # Found by test_batch.py, of the replies to many callers in one.
 BATCH = Mutant(602, "the first answer of a batch is everybody's", edits=(
     ("redis/pipe/pipe_io.c", "dli_batch_reply(call, &reply->items[i], room)", "dli_batch_reply(call, &reply->items[0], room)"),

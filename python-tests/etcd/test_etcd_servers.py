@@ -103,11 +103,12 @@ def login(etcd: Etcd) -> str:
     return etcd.nodes[0].token
 
 
+CHEAP = ("--bcrypt-cost", "4")  # a login of the usual cost takes a second on a busy machine
 LOCKS = {"username": "locks", "password": "secret of locks"}
 
 
 def test_users(new_etcd: Make, agent: Agent) -> None:
-    etcd = new_etcd()
+    etcd = new_etcd(*CHEAP)
     enable(etcd)
     lock = agent.open(etcd, **LOCKS).lock("job")
     token = lock.acquire(1, 0).ok.token
@@ -117,7 +118,7 @@ def test_users(new_etcd: Make, agent: Agent) -> None:
 
 @pytest.mark.parametrize("given", [{"username": "locks", "password": "wrong"}, {"username": "nobody", "password": "x"}, {}])
 def test_users_that_are_refused(new_etcd: Make, agent: Agent, given: dict[str, str]) -> None:
-    etcd = new_etcd()
+    etcd = new_etcd(*CHEAP)
     enable(etcd)
     client = agent.open(etcd, **given)
     answer = client.lock("job").acquire(1, 0)
@@ -126,7 +127,7 @@ def test_users_that_are_refused(new_etcd: Make, agent: Agent, given: dict[str, s
 
 
 def test_a_key_that_the_user_may_not_touch(new_etcd: Make, agent: Agent) -> None:
-    etcd = new_etcd()
+    etcd = new_etcd(*CHEAP)
     enable(etcd)
     client = agent.open(etcd, **LOCKS)
     answer = client.lock("other").acquire(1, 0)
@@ -141,7 +142,7 @@ def test_credentials_without_users(etcd: Etcd, agent: Agent) -> None:
 
 def test_a_token_that_ends(new_etcd: Make, agent: Agent) -> None:
     """The server forgets all tokens: the client logs in again, and no call fails."""
-    etcd = new_etcd()
+    etcd = new_etcd(*CHEAP)
     enable(etcd)
     client = agent.open(etcd, **LOCKS)
     lock = client.lock("job")

@@ -12,8 +12,8 @@ enum { MARKS = 3 };
 
 /* What the names of keys are written to. */
 struct names {
-    char own[DLI_MULTI_MAX][DLI_ETCD_KEY_MAX], end[DLI_MULTI_MAX][DLI_ETCD_KEY_MAX], gate[DLI_MULTI_MAX][DLI_ETCD_KEY_MAX],
-        mark[MARKS][DLI_ETCD_MARK_MAX];
+    char own[DLI_MULTI_MAX][DLI_ETCD_KEY_MAX], end[DLI_MULTI_MAX][DLI_ETCD_KEY_MAX],
+        gate[DLI_MULTI_MAX][DLI_ETCD_KEY_MAX], mark[MARKS][DLI_ETCD_MARK_MAX];
 };
 
 static struct dli_multi_row *row_of(const struct dli_job *job, int i)

@@ -134,7 +134,7 @@ struct dli_etcd {
     struct dli_etcd_watch gates;
     int gates_refused; /* until the next connection */
     uint32_t follows;  /* atomic: somebody must hear of gates */
-    int stale; /* their watches are gone: hint them when the connection is up */
+    int stale;         /* their watches are gone: hint them when the connection is up */
 };
 
 static inline struct dli_etcd *dli_etcd_of(struct dli_store *store)

@@ -49,7 +49,10 @@ struct dli_etcd_bytes dli_etcd_prefix_end(const struct dli_place *place, char ou
 /* What stands before the owner in a key. */
 static const char *side_of(const struct dli_kind *kind)
 {
-    return kind->id == DLOCK_KIND_READ ? "read-" : kind->id == DLOCK_KIND_WRITE ? "write-" : kind->slots ? "permit-" : "";
+    return kind->id == DLOCK_KIND_READ    ? "read-"
+           : kind->id == DLOCK_KIND_WRITE ? "write-"
+           : kind->slots                  ? "permit-"
+                                          : "";
 }
 
 static size_t write_key(char out[DLI_ETCD_KEY_MAX], const struct dli_place *place, const char *side, const char *owner)

@@ -78,8 +78,8 @@ int64_t dli_etcd_value(const struct dli_etcd_result *result, char out[DLI_ETCD_V
     out[0] = '\0';
     if (result->keys == 0)
         return 0;
-    snprintf(out, DLI_ETCD_VALUE, "%.*s", (int)(key->value.size < DLI_ETCD_VALUE ? key->value.size : DLI_ETCD_VALUE - 1),
-             key->value.bytes);
+    snprintf(out, DLI_ETCD_VALUE, "%.*s",
+             (int)(key->value.size < DLI_ETCD_VALUE ? key->value.size : DLI_ETCD_VALUE - 1), key->value.bytes);
     return key->modified;
 }
 

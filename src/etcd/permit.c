@@ -137,8 +137,7 @@ static void judge(struct dli_job *job, const struct dli_etcd_reply *reply)
     } else if (own->keys > 0 && dli_etcd_lives(job, &own->found[0])) {
         job->created = own->found[0].created;
         decide(job, reply, CLAIMS, TOTAL);
-    } else if (own->keys == 0 && !dli_etcd_stands(job) &&
-               sums.all + job->request.exchange.wish.permits > sums.total) {
+    } else if (own->keys == 0 && !dli_etcd_stands(job) && sums.all + job->request.exchange.wish.permits > sums.total) {
         dli_etcd_not_granted(job);
     } else if (own->keys == 0 && job->at++ < TRIES) {
         dli_etcd_forget(job->lane->etcd, job->request.exchange.wish.want);

@@ -61,8 +61,8 @@ struct dli_etcd_found {
 };
 
 struct dli_etcd_result {
-    int keys;    /* RANGE: how many of found are set */
-    size_t all;  /* RANGE: how many keys dli_etcd_found_at gives */
+    int keys;   /* RANGE: how many of found are set */
+    size_t all; /* RANGE: how many keys dli_etcd_found_at gives */
     struct dli_etcd_found found[DLI_ETCD_KEYS];
     int64_t count; /* RANGE: of all that match; DELETE: how many there were */
 };
