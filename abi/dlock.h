@@ -266,7 +266,7 @@ const char *dlock_version_string(void);
 /*
  * 1 if this build has the named feature, 0 if not or if the name is unknown. Features: "mutex", "fair", "read", "write",
  * "semaphore", "permit_semaphore", "latch", "gate", "transaction", "fencing", "watchdog", "handover", "redisson", "tcp",
- * "unix", "tls", "sentinel", "cluster", "quorum", "etcd".
+ * "unix", "tls", "sentinel", "cluster", "quorum", "etcd", "memory".
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
@@ -427,6 +427,9 @@ const char *dlock_option_help(size_t index);
  *   redis+cluster://[user[:password]@]host[:port],host...                some servers of a Redis Cluster
  *   redis+quorum://[user[:password]@]host[:port],host...[/db]            an odd number of independent servers; mutexes
  *   etcd://[user:password@]host[:port],host...                           some members of an etcd cluster, port 2379
+ *   memory:                                                              no server: locks of this client alone
+ *   memory://name                                                        the same for all clients of the process with
+ *                                                                        this name, until the last one is closed
  *
  * All forms take options. With "rediss" in place of "redis" (not for unix sockets), or "etcds" in place of "etcd", all
  * connections use TLS. User and password are those of the servers that keep the locks; sentinels have options of their
@@ -502,6 +505,17 @@ dlock_status dlock_client_wake(dlock_client *client, dlock_error *reterr);
 DLOCK_API
 dlock_status dlock_client_stats(dlock_client *client, int64_t *values, size_t count, size_t *ret_count,
                                 dlock_error *reterr);
+
+/*
+ * Copy the counters and histograms of the client as OpenMetrics text, with a terminator, into buffer. *ret_size is the
+ * length without the terminator. Histograms: how long requests waited and locks were held, how late renewals were sent
+ * and what was left of the lease then, and how many hand-overs a grant served.
+ * Errors: DLOCK_BUFFER_TOO_SMALL: *ret_size is written, and buffer has the beginning. 32 KiB suffice.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_client_metrics(dlock_client *client, char *buffer, size_t size, size_t *ret_size,
+                                  dlock_error *reterr);
 
 /*
  * Ask the server whether it answers. That shows a wrong address or wrong credentials early.

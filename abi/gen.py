@@ -3,7 +3,7 @@
 
     gen.py check            profile, map, locked prototypes, generated files fresh
     gen.py write            add to dlock.sigs, write _abi.py, _statuses.pyi, operations.py and makers.py in
-                            bindings/python/dlock, bindings/lua/dlock/cdef.lua, bindings/go/abi.go and docs/api.md
+                            bindings/python/dlock, bindings/lua/dlock/cdef.lua, bindings/go/abi.go, dlock.json and docs/api.md
     gen.py write --unlock   the same, and allow sigs lines to change (only before a first release)
     gen.py symbols LIB      header = map = what LIB exports; its SONAME; that it cannot be unloaded
 
@@ -21,6 +21,7 @@ from typing import Iterable
 
 from gen_docs import api_md
 from gen_go import abi_go, kinds, submitted
+from gen_json import Missing, contract, dlock_json, read_rows
 from gen_python import makers_py, operations_py
 from go_names import KINDS, VERBS
 from python_names import KINDS as PYTHON_KINDS, VERBS as PYTHON_VERBS
@@ -65,6 +66,7 @@ class Function:
     params: list[tuple[str, str]]  # (type, name)
     since: str
     blocks: str  # "never", or up to what
+    comment: str
 
     def signature(self) -> str:
         params = ", ".join((kind if kind.endswith("*") else kind + " ") + name for kind, name in self.params)
@@ -78,6 +80,7 @@ class Header:
     opaque: list[str] = dataclasses.field(default_factory=list)
     statuses: list[str] = dataclasses.field(default_factory=list)  # without DLOCK_
     functions: dict[str, Function] = dataclasses.field(default_factory=dict)
+    groups: list[tuple[str, list[str]]] = dataclasses.field(default_factory=list)  # enums: the comment above, the names
 
 
 # ---- reading the header
@@ -156,7 +159,7 @@ def read_declaration(header: Header, text: str, comment: str) -> None:
             raise Refused("an opaque type has one name")
         header.opaque.append(match[1])
     elif match := re.fullmatch(r"enum \{(.*)\}", flat):
-        read_enum(header, match[1])
+        read_enum(header, match[1], comment)
     elif re.match(r"DLOCK_API\n", text):
         function = read_function(header, flat.removeprefix("DLOCK_API "), comment)
         if function.name in header.functions:
@@ -166,7 +169,7 @@ def read_declaration(header: Header, text: str, comment: str) -> None:
         raise Refused(f"not in the profile (DLOCK_API must stand alone on the line above a prototype): {flat[:80]}")
 
 
-def read_enum(header: Header, body: str) -> None:
+def read_enum(header: Header, body: str, comment: str) -> None:
     values: set[int] = set()
     names: list[str] = []
     for item in body.rstrip(" ,").split(","):
@@ -181,6 +184,7 @@ def read_enum(header: Header, body: str) -> None:
         header.constants[name] = value
         values.add(value)
         names.append(name.removeprefix("DLOCK_"))
+    header.groups.append((comment, ["DLOCK_" + name for name in names]))
     if names[0] == "OK":
         header.statuses = names
 
@@ -221,7 +225,7 @@ def read_function(header: Header, flat: str, comment: str) -> Function:
             raise Refused(f"{name}: parameter without a name: {param.strip()!r}")
         params.append((read_type(header, parts[1]), parts[2]))
     blocks = re.search(r"Blocks: ([^.]*)", comment)
-    return Function(name, returns, params, since[1], " ".join(blocks[1].split()) if blocks else "")
+    return Function(name, returns, params, since[1], " ".join(blocks[1].split()) if blocks else "", comment)
 
 
 def read_texts(code: str) -> dict[str, str]:
@@ -410,7 +414,9 @@ class Tree:
         self.cdef_lua_path = root / "bindings/lua/dlock/cdef.lua"
         self.abi_go_path = root / "bindings/go/abi.go"
         self.api_md_path = root / "docs/api.md"
-        self.texts = read_texts((root / "src/base/error.c").read_text())
+        self.json_path = root / "abi/dlock.json"
+        self.table = (root / "src/base/error.c").read_text()
+        self.texts = read_texts(self.table)
         self.text = (root / "abi/dlock.h").read_text()
         self.header = read_header(self.text)
         self.nodes = read_map((root / "abi/dlock.map").read_text())
@@ -447,6 +453,8 @@ class Tree:
         generated[self.makers_py_path] = makers_py()
         generated[self.abi_go_path] = abi_go(self.header, self.texts)
         generated[self.api_md_path] = api_md(self.text)
+        whole = contract(self.header, self.nodes, SONAME, read_rows(self.table), self.text)
+        generated[self.json_path] = dlock_json(whole)
         return {self.sigs_path: sigs, **generated}
 
     def write(self, unlock: bool) -> None:
@@ -504,7 +512,7 @@ def main() -> None:
             tree.write(options.unlock)
         else:
             tree.symbols(options.library)
-    except Refused as error:
+    except (Refused, Missing) as error:
         sys.exit(f"gen.py: {error}")
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import signal
 import sys
 from typing import Any, Callable, Iterator
 
@@ -25,6 +26,11 @@ from harness.tally import COUNTS
 LONG = ("test_simulator.py", "test_redisson.py")
 
 sys.path.insert(0, str(ROOT / "bindings/python"))
+
+# A shell starts what it runs in the background with these ignored. The processes under test begin with the default.
+for number in (signal.SIGINT, signal.SIGQUIT):
+    if signal.getsignal(number) == signal.SIG_IGN:
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

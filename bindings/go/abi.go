@@ -438,6 +438,14 @@ func (client *cClient) stats() (Stats, error) {
 	return filled, err
 }
 
+func (client *cClient) metrics(buffer []byte) (int, error) {
+	var retSize C.size_t
+	box := quick.take()
+	err := quick.done(box, Status(C.dlock_client_metrics(client.pointer(), (*C.char)(first(buffer)), C.size_t(len(buffer)), &retSize, box.pointer())))
+	runtime.KeepAlive(client)
+	return int(retSize), err
+}
+
 func (client *cClient) ping(timeoutMs int64) error {
 	box := blocking.take()
 	err := blocking.done(box, Status(C.dlock_client_ping(client.pointer(), C.int64_t(timeoutMs), box.pointer())))

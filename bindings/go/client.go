@@ -2,6 +2,7 @@ package dlock
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"runtime"
 	"time"
@@ -110,6 +111,34 @@ func (c *Client) request(ctx context.Context, late outcome, f func(int64) error,
 
 // Stats returns the counters of the client.
 func (c *Client) Stats() (Stats, error) { return c.orNone().core.handle.stats() }
+
+// Metrics returns the counters and histograms of the client as OpenMetrics text. It never blocks. The module
+// bindings/go/metrics has a collector for Prometheus.
+func (c *Client) Metrics() (string, error) {
+	for room := 32768; ; room *= 2 {
+		buffer := make([]byte, room)
+		size, err := c.orNone().core.handle.metrics(buffer)
+		if !errors.Is(err, ErrBufferTooSmall) {
+			return string(buffer[:size]), err
+		}
+	}
+}
+
+// Vars is the counters of a client as a variable of package expvar: expvar.Publish("dlock", client.Vars()).
+type Vars struct{ client *Client }
+
+// Vars returns what expvar.Publish takes.
+func (c *Client) Vars() Vars { return Vars{c} }
+
+// String returns the counters as JSON, or null when the client has none.
+func (v Vars) String() string {
+	stats, err := v.client.Stats()
+	if err != nil {
+		return "null"
+	}
+	text, _ := json.Marshal(stats) // numbers alone: it does not fail
+	return string(text)
+}
 
 // An Event reports something that happened to a client, for logs and dashboards. To learn that a lock was lost, use
 // Grant.Context.

@@ -3,6 +3,7 @@ package dlock
 import (
 	"context"
 	"errors"
+	"expvar"
 	"fmt"
 	"math/rand"
 	"runtime"
@@ -10,6 +11,28 @@ import (
 	"testing"
 	"time"
 )
+
+func TestMetricsAndVars(t *testing.T) {
+	client := open(t, shared)
+	defer client.Close()
+	name := fmt.Sprint("dlock ", rand.Int())
+	expvar.Publish(name, client.Vars())
+	grant := held(t, mutex(t, client, "metrics"))
+	for what, want := range map[string]string{
+		expvar.Get(name).String():                                    `"Held":1,`,
+		func() string { text, _ := client.Metrics(); return text }(): "\ndlock_held 1\n",
+	} {
+		if !strings.Contains(what, want) {
+			t.Errorf("no %q in %s", want, what)
+		}
+	}
+	unlock(t, grant)
+	if none := (&Client{}).Vars().String(); none != "null" {
+		t.Error(none)
+	}
+	_, err := (&Client{}).Metrics()
+	want(t, err, ErrInvalidArgument)
+}
 
 func TestCloseWithWaiters(t *testing.T) {
 	const n = 500

@@ -32,6 +32,7 @@ local abi = require "dlock.cdef"
 local dlock = {VERSION = "0.1.0", constants = abi.constants}
 local K = abi.constants
 local OK, SONAME, LARGEST, MAIN = K.DLOCK_OK, "libdlock.so.1", 2 ^ 53 - 1, 1e13
+local METRICS_ROOM = 32768
 local C -- the library
 local box, event_box, fields, int32, int64, size -- filled by the library; read before any other call
 
@@ -597,6 +598,18 @@ function Client:stats()
     if place < K.DLOCK_STAT_COUNT and place < size[0] then result[name] = tonumber(values[place]) end
   end
   return result
+end
+
+--- The counters and histograms of the client as OpenMetrics text. Never blocks.
+function Client:metrics()
+  local room = METRICS_ROOM
+  repeat
+    local buffer = ffi.new("char[?]", room)
+    local status = C.dlock_client_metrics(handle_of(self), buffer, room, size, box)
+    if status == OK then return ffi.string(buffer, size[0]) end
+    room = tonumber(size[0]) + METRICS_ROOM
+    if status ~= K.DLOCK_BUFFER_TOO_SMALL then check(status) end
+  until false
 end
 
 -- ---- lock: given may have owner in all methods, and other fields as described

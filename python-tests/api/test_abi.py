@@ -222,6 +222,7 @@ def test_generated_files_must_be_fresh(tree: pathlib.Path) -> None:
         ("bindings/python/dlock/makers.py", '"fair"', '"mutex"'),
         ("bindings/go/abi.go", "ErrBusy Status = 1", "ErrBusy Status = 2"),
         ("bindings/go/abi.go", "owner int64, waitMs int64", "waitMs int64, owner int64"),
+        ("abi/dlock.json", '"nullable": true', '"nullable": false'),
         ("src/base/error.c", "The client is closed.", "The client was closed."),
     ):
         fresh = (tree / name).read_text()
@@ -352,13 +353,15 @@ def test_pkg_config_is_all_a_program_needs(tmp_path: pathlib.Path) -> None:
     installed = sorted(str(path.relative_to(prefix)) for path in prefix.rglob("*") if not path.is_dir())
     libdir = pathlib.Path(next(name for name in installed if name.endswith("libdlock.so.1"))).parent
     assert installed == sorted(
-        ["bin/dlock", *COMPLETIONS, "include/dlock.h", f"{libdir}/libdlock.so", f"{libdir}/libdlock.so.1", f"{libdir}/pkgconfig/dlock.pc"]
+        ["bin/dlock", *COMPLETIONS, "include/dlock.h", "share/dlock/dlock.json", f"{libdir}/libdlock.so", f"{libdir}/libdlock.so.1", f"{libdir}/pkgconfig/dlock.pc"]
     )
 
     # Only the installed folder is searched: it has no .pc file of hiredis.
     search = {"PKG_CONFIG_LIBDIR": str(prefix / libdir / "pkgconfig")}
     flags = shlex.split(output_of(["pkg-config", "--cflags", "--libs", "dlock"], **search))
     version = output_of(["pkg-config", "--modversion", "dlock"], **search).strip()
+    contract = output_of(["pkg-config", "--variable=contract", "dlock"], **search).strip()
+    assert pathlib.Path(contract).read_text() == (ROOT / "abi/dlock.json").read_text()
     source, program = tmp_path / "user.c", tmp_path / "user"
     source.write_text(USER)
     output_of(["gcc", "-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", str(source), "-o", str(program), *flags])

@@ -9,7 +9,7 @@ import pytest
 
 import mutants
 from harness.agent import Agent, Client, until
-from harness.build import BUILD, ROOT, SANITIZED, clean_env
+from harness.build import BUILD, ROOT, clean_env
 from harness.kinds import rss_kb
 from harness.proxy import Proxy
 from harness.server import Server
@@ -42,7 +42,7 @@ def each(agent: Agent, client: Client, submitted: bool = False, many: int = MANY
     return taken
 
 
-@pytest.mark.skipif(SANITIZED, reason="a sanitizer pads allocations")
+@pytest.mark.house  # a sanitizer pads allocations
 @pytest.mark.parametrize("submitted", [False, True])
 def test_a_held_lock(agent: Agent, redis_server: Server, submitted: bool) -> None:
     """Its exchange is over, and its event was read: nothing of them is kept. The handles are freed."""
@@ -56,7 +56,7 @@ def measure(server: Server, locks: int, waiters: int) -> dict[str, float]:
     return {name: float(value) for name, value in (line.split() for line in done.stdout.splitlines())}
 
 
-@pytest.mark.skipif(SANITIZED, reason="a sanitizer pads allocations")
+@pytest.mark.house  # a sanitizer pads allocations
 @pytest.mark.parametrize("count", [20_000, pytest.param(100_000, marks=pytest.mark.full)])
 def test_memory_goes_back(redis_server: Server, count: int) -> None:
     """So many held locks and as many waiters in one client; then it is closed and freed."""

@@ -1864,7 +1864,7 @@ def test_versions_agree() -> None:
 def test_the_binding_stays_thin() -> None:
     lines = (BINDING / "dlock.lua").read_text().splitlines()
     code = [line for line in lines if line.strip() and not line.strip().startswith("--")]
-    assert len(code) <= 635
+    assert len(code) <= 650
     assert not [line for line in lines if len(line) > 122]
 
 
@@ -1923,6 +1923,11 @@ http {{
     lua_shared_dict counts 1m;
     lua_check_client_abort on;
     init_by_lua_block {{ require "shared" }}
+    init_worker_by_lua_block {{
+        assert(ngx.timer.every(0.1, function()
+            ngx.shared.counts:set("metrics " .. ngx.worker.id(), require("shared").client:metrics())
+        end))
+    }}
     server {{
         listen 127.0.0.1:{port};
         location /ping {{ content_by_lua_block {{ ngx.say("pong") }} }}
@@ -1946,6 +1951,10 @@ http {{
             local stats = require("shared").client:stats()
             ngx.say(stats.waiting, " ", stats.held, " ", stats.acquired)
         }} }}
+        location ~ ^/metrics/(?<worker>[0-9]+)$ {{
+            types {{ }} default_type "application/openmetrics-text; version=1.0.0; charset=utf-8";
+            content_by_lua_block {{ ngx.print(ngx.shared.counts:get("metrics " .. ngx.var.worker)) }}
+        }}
         location /wrong {{
             header_filter_by_lua_block {{
                 local lock = require("shared").client:lock "wrong"
@@ -2052,6 +2061,19 @@ def test_nginx(new_nginx: Callable[..., Nginx], lua: Lua, redis_server: Server, 
     assert time.monotonic() - begin < 10  # each is woken at once, not when its request probes after a second
     assert nginx.get("/n") == "320"
     assert not re.search(r"\[(error|alert|crit|emerg)\]", nginx.log()), nginx.log()
+
+
+def test_metrics_of_each_worker(new_nginx: Callable[..., Nginx], redis_server: Server) -> None:
+    """Together they have counted all requests."""
+    nginx = new_nginx("module", 2)
+    for _ in range(40):
+        assert nginx.get("/count") == "none"
+
+    def acquired() -> int:
+        return sum(int(re.search(r"^dlock_acquired_total (\d+)$", nginx.get(f"/metrics/{worker}"), re.M)[1]) for worker in (0, 1))
+
+    nginx.until(lambda: acquired() == 40)
+    assert nginx.get("/metrics/0").endswith("# EOF") and nginx.headers["Content-Type"].startswith("application/openmetrics-text")
 
 
 def test_nginx_gives_back_what_an_aborted_request_has(

@@ -10,12 +10,13 @@ import tree
 # The rooms of src, each with the rooms it may include. Includes go downwards only: a room is listed below all rooms that include it. "abi"
 # is dlock.h.
 ROOMS = {
-    "api": "client engine store base sys abi",
-    "client": "watchdog redis/txn redis engine store base sys abi",
+    "api": "client engine metrics store base sys abi",
+    "client": "watchdog redis/txn redis engine metrics store base sys abi",
     "watchdog": "engine store base sys abi",
     "etcd": "etcd/grpc etcd/codec net store base sys abi",
     "etcd/grpc": "net base sys abi",
     "etcd/codec": "base abi",
+    "memory": "store base sys abi",
     "redis": "redis/cluster redis/quorum redis/single redis/txn store base abi",
     "redis/cluster": "redis/txn redis/replicas redis/pubsub redis/pipe redis/link net redis/codec redis/scripts store base sys abi",
     "redis/quorum": "redis/single redis/voter engine store base sys abi",
@@ -31,6 +32,7 @@ ROOMS = {
     "net": "base sys abi",
     "engine": "store base abi",
     "store": "base abi",
+    "metrics": "base abi",
     "base": "abi",
     "sys": "",
     "abi": "",
@@ -54,8 +56,10 @@ SOCKETS = {"arpa/inet", "fcntl", "netdb", "netinet/in", "netinet/tcp", "poll", "
 MAY_INCLUDE_SYSTEM = {
     "base": PLAIN,
     "store": PLAIN,
+    "metrics": PLAIN,
     "engine": ENGINE,
     "etcd": PLAIN | SOCKETS | {"pthread"},
+    "memory": PLAIN | {"pthread"},
     "net": PLAIN | SOCKETS | {"stdatomic", "pthread"},
     "redis": PLAIN | SOCKETS | {"stdatomic", "pthread"},
     "client": PLAIN | {"stdatomic", "pthread", "poll"},

@@ -1,5 +1,5 @@
 /*
- * client.c: opening and closing a client; its event queue, statistics, ping and provisioning.
+ * client.c: opening and closing a client; its event queue, ping and provisioning.
  */
 #include <stdlib.h>
 
@@ -138,50 +138,6 @@ dlock_status dlock_client_wake(dlock_client *client, dlock_error *reterr)
     if (status != DLOCK_OK)
         return status;
     dli_events_wake(&client->core->events);
-    return DLOCK_OK;
-}
-
-struct census {
-    int64_t held, waiting, locks;
-};
-
-static void census(struct dli_client *core, struct census *census)
-{
-    pthread_mutex_lock(&core->mutex);
-    census->locks = core->entry_count;
-    for (struct dli_link *link = core->entries.next; link != &core->entries; link = link->next) {
-        struct dli_entry *entry = DLI_OBJECT(link, struct dli_entry, link);
-
-        pthread_mutex_lock(&entry->mutex);
-        census->held += entry->m.holder != NULL;
-        census->waiting += entry->m.waiters;
-        pthread_mutex_unlock(&entry->mutex);
-    }
-    pthread_mutex_unlock(&core->mutex);
-}
-
-dlock_status dlock_client_stats(dlock_client *client, int64_t *values, size_t count, size_t *ret_count,
-                                dlock_error *reterr)
-{
-    dlock_status status = dli_client_mine(client, 0, reterr);
-    int64_t all[DLOCK_STAT_COUNT];
-    struct census now = {0, 0, 0};
-
-    if (status != DLOCK_OK)
-        return status;
-    if (!values && count > 0)
-        return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "no array for the counters was given");
-    for (int i = 0; i < DLOCK_STAT_COUNT; i++)
-        all[i] = __atomic_load_n(&client->core->stats[i], __ATOMIC_RELAXED);
-    census(client->core, &now);
-    client->core->store->ops->stats(client->core->store, all);
-    all[DLOCK_STAT_HELD] = now.held;
-    all[DLOCK_STAT_WAITING] = now.waiting;
-    all[DLOCK_STAT_LOCKS] = now.locks;
-    for (size_t i = 0; i < count && i < DLOCK_STAT_COUNT; i++)
-        values[i] = all[i];
-    if (ret_count)
-        *ret_count = DLOCK_STAT_COUNT;
     return DLOCK_OK;
 }
 

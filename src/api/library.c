@@ -21,9 +21,9 @@ const char *dlock_version_string(void)
 int32_t dlock_supports(const char *feature)
 {
     static const char *const features[] = {
-        "mutex", "fencing", "watchdog",    "handover", "redisson",  "tcp",
-        "unix",  "fair",    "read",        "write",    "semaphore", "permit_semaphore",
-        "latch", "gate",    "transaction", "sentinel", "cluster",   "quorum"};
+        "mutex",   "fencing", "watchdog",  "handover",         "redisson", "tcp",  "unix",        "fair",
+        "read",    "write",   "semaphore", "permit_semaphore", "latch",    "gate", "transaction", "sentinel",
+        "cluster", "quorum",  "memory"};
 
     if (feature && strcmp(feature, "tls") == 0)
         return DLI_TLS; /* depends on the build, and so does the next one */

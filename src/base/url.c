@@ -20,6 +20,9 @@ enum { DEFAULT_PORT = 6379, SENTINEL_PORT = 26379, ETCD_PORT = 2379 };
     (OPTION(DB) | OPTION(CLIENT_NAME) | OPTION(PRIVATE_CONNECTIONS) | OPTION(BUSY_POLL_US) | OPTION(QUARANTINE_MS) |   \
      OPTION(REPLICAS) | OPTION(TOKEN_TTL_MS))
 
+/* Options that promise what memory does not keep. Others that mean nothing to it do no harm: a test needs only another URL. */
+#define NOT_MEMORY (OPTION(QUARANTINE_MS) | OPTION(REPLICAS))
+
 /* rediss is redis with TLS. */
 static const struct scheme {
     const char *name;
@@ -39,12 +42,14 @@ static const struct scheme {
     {"rediss+quorum", DLI_ENGINE_REDIS, DLI_SITE_QUORUM, 1, 0},
     {"etcd", DLI_ENGINE_ETCD, DLI_SITE_ETCD, 0, NOT_ETCD},
     {"etcds", DLI_ENGINE_ETCD, DLI_SITE_ETCD, 1, NOT_ETCD},
+    {"memory", DLI_ENGINE_MEMORY, DLI_SITE_MEMORY, 0, NOT_MEMORY},
 };
 
 static const char *const accepted =
     "redis://[user[:password]@]host[:port][/db][?option=value&...], redis+unix://[user[:password]@]/path[?...], "
     "redis+sentinel://[user[:password]@]host[:port][,...]/service[/db][?...], redis+cluster://... and redis+quorum:// "
-    "with several hosts, etcd://[user:password@]host[:port][,...][?...]; rediss or etcds for TLS";
+    "with several hosts, etcd://[user:password@]host[:port][,...][?...], memory:[?...], memory://name[?...]; rediss or "
+    "etcds for TLS";
 
 /* Put one option. A URL may give an option twice, in one spelling or two, if both values are the same. */
 static dlock_status put(struct dlock_options *set, int option, const struct dli_decoded *value, dlock_error *box)
@@ -192,6 +197,28 @@ static dlock_status parse_members(struct dli_part servers, struct dli_part path,
     return DLOCK_OK;
 }
 
+/* The name of a store in memory; "": the client has one of its own. */
+static dlock_status parse_memory(struct dli_part name, struct dli_part path, struct dli_site *site, dlock_error *box)
+{
+    struct dli_decoded text;
+    char shown[sizeof site->service], before = name.bytes[-1];
+    dlock_status status = dli_part_decode(name, &text, box);
+
+    if (status)
+        return status;
+    if (before != (text.size > 0 ? '/' : ':') || path.size > 0 || text.size >= sizeof site->service ||
+        strlen(text.bytes) != text.size)
+        return dli_fail(
+            box, DLOCK_INVALID_URL,
+            "A URL of a store in memory is memory: for this client alone, or memory://name with a name of 1 "
+            "to %zu bytes.",
+            sizeof site->service - 1);
+    memcpy(site->service, text.bytes, text.size + 1);
+    snprintf(site->target.text, sizeof site->target.text, "%s%s",
+             text.size > 0 ? "memory://" : "memory:", dli_escape(shown, sizeof shown, text.bytes, text.size));
+    return DLOCK_OK;
+}
+
 static dlock_status parse_unix(struct dli_part server, struct dli_part path, struct dli_target *target,
                                dlock_error *box)
 {
@@ -216,7 +243,7 @@ static const struct scheme *scheme_of(const char *url)
 
     for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++) {
         if (strlen(schemes[i].name) == size && memcmp(url, schemes[i].name, size) == 0)
-            return strncmp(url + size, "://", 3) == 0 ? &schemes[i] : NULL;
+            return schemes[i].kind == DLI_SITE_MEMORY || strncmp(url + size, "://", 3) == 0 ? &schemes[i] : NULL;
     }
     return NULL;
 }
@@ -232,6 +259,8 @@ static dlock_status parse_where(struct dli_part server, struct dli_part path, st
         return parse_sentinels(server, path, site, set, box);
     case DLI_SITE_ETCD:
         return parse_members(server, path, site, box);
+    case DLI_SITE_MEMORY:
+        return parse_memory(server, path, site, box);
     case DLI_SITE_CLUSTER:
     case DLI_SITE_QUORUM:
         return parse_nodes(server, path, site, set, box);
@@ -246,7 +275,8 @@ dlock_status dli_url_parse(const char *url, struct dli_site *site, struct dlock_
     if (!scheme)
         return dli_fail(box, DLOCK_INVALID_URL, "The scheme of the URL is unknown; URLs read %s.", accepted);
 
-    const char *start = strstr(url, "://") + 3, *end = start + strlen(start);
+    const char *start = url + strlen(scheme->name) + 1, *end = start + strlen(start);
+    start += strncmp(start, "//", 2) == 0 ? 2 : 0;
     const char *slash = start + strcspn(start, "/?#");
     struct dli_part login = dli_part_of(start, start), server = dli_part_of(start, slash), query;
     if (memchr(slash, '@', (size_t)(end - slash)) || memchr(slash, '#', (size_t)(end - slash)))

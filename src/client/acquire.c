@@ -60,6 +60,12 @@ void dli_acquire_expect(struct dli_waiter *waiter)
     waiter->sleeping = 0;
 }
 
+void dli_acquire_asked(struct dli_waiter *waiter, int64_t now)
+{
+    waiter->asked_at = now;
+    dli_metrics_asked(&waiter->entry->client->metrics);
+}
+
 dlock_status dli_acquire_result(const struct dli_waiter *waiter)
 {
     return waiter->claim.state == DLI_CLAIM_DONE ? waiter->claim.result : DLOCK_OK;
@@ -145,6 +151,7 @@ dlock_status dli_acquire_enter(struct dli_entry *entry, struct dli_waiter *fresh
     *waiter = NULL;
     entry->reserved = 0;
     if (found == fresh) {
+        dli_acquire_asked(fresh, now);
         dli_acquire_expect(fresh);
         *waiter = fresh;
         return DLOCK_OK;
@@ -276,7 +283,9 @@ static struct dli_claim *take_up(struct dli_entry *entry, const struct dli_terms
         return NULL;
     claim = dli_mutex_acquire(&entry->m, &waiter->claim, now);
     dli_mutex_give_up(&entry->m, claim, DLOCK_WOULD_BLOCK, now);
-    if (claim->state != DLI_CLAIM_HELD)
+    if (claim->state == DLI_CLAIM_HELD)
+        dli_acquire_asked(waiter, now);
+    else
         claim = NULL;
     dli_entry_pump(entry, now);
     dli_waiter_unref(waiter);

@@ -42,6 +42,7 @@ dlock_status dli_release_local(struct dli_entry *entry, int64_t owner);
  */
 dlock_status dli_acquire_enter(struct dli_entry *entry, struct dli_waiter *fresh, int64_t now,
                                struct dli_waiter **waiter, int64_t *token);
+void dli_acquire_asked(struct dli_waiter *waiter, int64_t now); /* measure its wait; before the claim is delivered */
 void dli_acquire_expect(struct dli_waiter *waiter);
 dlock_status dli_acquire_result(const struct dli_waiter *waiter);
 dlock_status dli_acquire_answer(struct dli_waiter *waiter, dlock_status status, int64_t *token, dlock_error *reason);

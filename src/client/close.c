@@ -242,6 +242,8 @@ static int refuse_new_calls(struct dli_client *client)
     started = client->started;
     pthread_mutex_unlock(&client->mutex);
     dli_txn_end_spares(client);
+    if (!started && client->store->ops->unused)
+        client->store->ops->unused(client->store);
     return started;
 }
 

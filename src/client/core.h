@@ -28,6 +28,7 @@
 #include "store/store.h"
 #include "base/url.h"
 #include "engine/engine.h"
+#include "metrics/metrics.h"
 #include "events.h"
 #include "sys/sys.h"
 #include "watchdog/watchdog.h"
@@ -63,9 +64,9 @@ struct dli_client {
     struct dli_table table; /* the entries, under mutex */
     struct dli_link entries;
     struct dli_link rules, terms; /* of entries and handles, see base/share.h; under mutex */
-    int64_t entry_count;
-    size_t most_entries;     /* that there were at a time, holds as well */
-    uint32_t progress;       /* futex: bumped while closing when the last busy entry may have become idle */
+    int64_t entry_count;          /* atomic, set under mutex */
+    size_t most_entries;          /* that there were at a time, holds as well */
+    uint32_t progress;            /* futex: bumped while closing when the last busy entry may have become idle */
     int64_t busy;            /* atomic: machines that the close has found busy, and that have not become idle since */
     int64_t leave_at;        /* atomic: a submitted close: loop 0 ends everything by then; 0: none */
     int64_t hurry_at;        /* loop 0, in a submitted close: it does not wait longer for machines to become idle */
@@ -85,6 +86,7 @@ struct dli_client {
     struct dli_loop *loops[DLI_LOOPS_MAX];
     int loop_count;
     int64_t stats[DLOCK_STAT_COUNT]; /* atomics */
+    struct dli_metrics metrics;      /* atomics */
 };
 
 /* An adoption under way or being undone; transfer.c. entry.mutex guards it. */
@@ -169,8 +171,11 @@ enum { DLI_NOTIFY_NOBODY, DLI_NOTIFY_CALLER, DLI_NOTIFY_QUEUE, DLI_NOTIFY_RUN };
  */
 struct dli_waiter {
     struct dli_claim claim;
-    struct dli_entry *entry;   /* with a ref */
-    int64_t sure_until;        /* SETTLED_GRANTED: passing time alone does not end the grant before */
+    struct dli_entry *entry; /* with a ref */
+    union {
+        int64_t asked_at;   /* until it is settled, when it began to wait; 0: that is not measured */
+        int64_t sure_until; /* SETTLED_GRANTED: passing time alone does not end the grant before */
+    };
     struct dli_notice *notice; /* of a submitted or begun acquisition until it is settled; else NULL */
     union {
         int64_t tag;         /* 0: none */

@@ -125,7 +125,7 @@ static int unref(struct dli_entry *entry)
         dli_list_remove(&entry->link);
         if (entry->parent)
             dli_list_remove(&entry->sibling);
-        client->entry_count -= !entry->parent;
+        __atomic_sub_fetch(&client->entry_count, !entry->parent, __ATOMIC_RELAXED);
         if (!entry->parent)
             dli_share_put(entry->rules);
     }
@@ -231,7 +231,7 @@ static int enlist(struct dli_client *client, struct dli_entry *entry)
     dli_list_append(&client->entries, &entry->link);
     if (entry->parent)
         dli_list_append(&entry->parent->children, &entry->sibling);
-    client->entry_count += !entry->parent;
+    __atomic_add_fetch(&client->entry_count, !entry->parent, __ATOMIC_RELAXED);
     if (client->table.count > client->most_entries)
         client->most_entries = client->table.count;
     dli_client_ref(client);

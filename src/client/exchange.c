@@ -73,6 +73,8 @@ static void digest(struct dli_entry *entry, int64_t now)
         dli_client_count(client, DLOCK_STAT_WIRE_GRANTS, 1);
     if (answer->status == DLOCK_OK && answer->released && !entry->m.leaving && !entry->m.drop.lingered)
         dli_client_count(client, DLOCK_STAT_UNDONE, 1);
+    if (answer->status == DLOCK_OK && answer->released && entry->m.drop.lingered)
+        dli_metrics_note(&client->metrics, DLI_HANDOVERS, entry->m.handover.turns);
     dli_mutex_answer(&entry->m, answer, now);
     if (entry->request->exchange.next.count && dli_mutex_owned(&entry->m) &&
         entry->request->exchange.wish.want == entry->m.want.number)

@@ -57,6 +57,7 @@ static void join(struct part *part, struct dli_multi_row *row, int64_t now)
     struct dli_entry *entry = part->entry;
 
     dli_mutex_acquire(&entry->m, &part->waiter->claim, now);
+    dli_acquire_asked(part->waiter, now);
     part->waiter->notify = DLI_NOTIFY_CALLER;
     dli_mutex_wish(&entry->m, DLI_LINE_ABSENT, now, &part->wish);
     dli_mutex_sent(&entry->m, &part->wish, now);

@@ -150,8 +150,8 @@ void dli_turn_ended(struct dli_entry *entry, const struct dli_answer *answer, in
     pthread_mutex_unlock(&list->mutex);
 }
 
-dlock_status dli_hold_release(struct dli_entry *entry, int64_t owner, int64_t now, int64_t until, int may_send,
-                              struct dli_claim **settled)
+static dlock_status release(struct dli_entry *entry, int64_t owner, int64_t now, int64_t until, int may_send,
+                            struct dli_claim **settled)
 {
     struct dli_claim *holder;
 
@@ -166,6 +166,17 @@ dlock_status dli_hold_release(struct dli_entry *entry, int64_t owner, int64_t no
     if (may_send && holder && holder->owner == owner && holder->count == 1)
         yield(entry, now);
     return dli_mutex_release(&entry->m, owner, now, until, may_send, settled);
+}
+
+dlock_status dli_hold_release(struct dli_entry *entry, int64_t owner, int64_t now, int64_t until, int may_send,
+                              struct dli_claim **settled)
+{
+    dlock_status status = release(entry, owner, now, until, may_send, settled);
+
+    if (*settled && status != DLOCK_LOST) /* a lost hold was measured when it was lost */
+        dli_metrics_hold(&entry->client->metrics, now - (*settled)->held_since,
+                         (*settled)->state == DLI_CLAIM_LEAVING ? entry->m.handover.turns : -1);
+    return status;
 }
 
 /* ---- turns of a fair lock */

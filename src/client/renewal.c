@@ -43,6 +43,7 @@ void dli_renewal_queue(struct dli_entry *entry)
 static int still_wanted(const struct dli_due *due, int64_t now)
 {
     struct dli_entry *entry = due->hold;
+    int64_t delay;
     int wanted, late;
 
     dli_entry_lock(entry);
@@ -51,11 +52,14 @@ static int still_wanted(const struct dli_due *due, int64_t now)
         wanted = entry->m.renewing.in_flight = 0;
         dli_entry_pump(entry, now);
     }
+    delay = now - entry->m.renewing.at;
     late = wanted && now > entry->m.grant.stamp + dli_mutex_period(&entry->m) / 2 && !entry->m.renewing.failures &&
            !entry->m.renewing.confirm;
     if (!wanted)
         entry->surplus++;
     dli_entry_unlock(entry);
+    if (wanted)
+        dli_metrics_note(&entry->client->metrics, DLI_RENEWAL_DELAY, delay);
     if (late)
         dli_client_count(entry->client, DLOCK_STAT_RENEWALS_LATE, 1);
     return wanted;
@@ -83,6 +87,8 @@ static void renewed(const struct dli_due *due, int kept, int64_t stamp, int64_t 
 {
     struct dli_entry *entry = due->hold;
 
+    if (kept == 1 && due->limit != DLI_NEVER)
+        dli_metrics_note(&entry->client->metrics, DLI_RENEWAL_LEFT, due->limit - now);
     dli_entry_lock(entry);
     entry->surplus++;
     dli_mutex_renewed(&entry->m, due->number, kept, due->lease, stamp, now);

@@ -164,7 +164,9 @@ dlock_status dli_submit_acquire(struct dli_entry *entry, const struct dli_terms 
     dli_entry_lock(entry);
     claim = dli_mutex_acquire(&entry->m, &fresh->claim, now);
     entry->reserved = 0;
-    if (claim != &fresh->claim)
+    if (claim == &fresh->claim)
+        dli_acquire_asked(fresh, now);
+    else
         status = go_on(DLI_OBJECT(claim, struct dli_waiter, claim), fresh, now);
     now = execute_now(entry, run, now);
     if (claim == &fresh->claim)

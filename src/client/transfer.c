@@ -46,6 +46,7 @@ dlock_status dli_transfer_export(struct dli_entry *entry, int64_t owner, uint8_t
 
             memcpy(out, line, head);
             memcpy(out + head, entry->name.text, entry->name.size);
+            dli_metrics_hold(&entry->client->metrics, now - m->holder->held_since, -1);
             dli_mutex_let_go(m, now);
             dli_waiter_deliver(entry, now); /* it may still have something to report */
             dli_waiter_unref(waiter);

@@ -237,6 +237,18 @@ static int releasing(const struct dli_claim *claim)
     return claim->state == DLI_CLAIM_DONE && claim->held_since != 0;
 }
 
+/* The wait of a claim has ended, and was not measured yet. */
+static void measure_wait(struct dli_client *client, struct dli_waiter *waiter, int64_t now)
+{
+    const struct dli_claim *claim = &waiter->claim;
+
+    if (!waiter->asked_at || (claim->state == DLI_CLAIM_DONE && claim->held_since))
+        return;
+    dli_metrics_note(&client->metrics, claim->result == DLOCK_OK ? DLI_WAIT_GRANTED : DLI_WAIT_ENDED,
+                     now - waiter->asked_at);
+    waiter->asked_at = 0;
+}
+
 /* The release of an inner level, whose claim has no token, is not counted. */
 static void count_end(struct dli_client *client, const struct dli_waiter *waiter)
 {
@@ -245,7 +257,8 @@ static void count_end(struct dli_client *client, const struct dli_waiter *waiter
 
     if (claim->state == DLI_CLAIM_HELD) {
         dli_client_count(client, DLOCK_STAT_ACQUIRED, 1);
-        dli_client_count(client, DLOCK_STAT_HANDOVERS, claim->handed);
+        if (claim->handed)
+            dli_client_count(client, DLOCK_STAT_HANDOVERS, 1);
     } else if (submitted && releasing(claim) && claim->result == DLOCK_OK && claim->token > 0) {
         dli_client_count(client, DLOCK_STAT_RELEASED, 1);
     }
@@ -337,6 +350,7 @@ static void settle(struct dli_waiter *waiter, int64_t now)
 {
     int granted = waiter->claim.state == DLI_CLAIM_HELD;
 
+    measure_wait(waiter->entry->client, waiter, now);
     count_end(waiter->entry->client, waiter);
     if (waiter->notify == DLI_NOTIFY_QUEUE) {
         dli_waiter_unlimit(waiter);
@@ -363,6 +377,7 @@ void dli_waiter_deliver(struct dli_entry *entry, int64_t now)
             post_risk(waiter, now);
         if (what & DLI_REPORT_LOST) {
             dli_client_count(entry->client, DLOCK_STAT_LOST, 1);
+            dli_metrics_hold(&entry->client->metrics, now - waiter->claim.held_since, entry->m.handover.turns);
             post(waiter, last(waiter, now), 0);
         }
     }

@@ -8,7 +8,7 @@
 typedef dlock_status open_function(const struct dlock_options *options, const struct dli_site *site,
                                    struct dli_store **ret, dlock_error *box);
 
-extern open_function dli_redis_open;
+extern open_function dli_redis_open, dli_memory_open;
 #if DLI_ETCD
 extern open_function dli_etcd_open;
 #else
@@ -21,6 +21,7 @@ static const struct engine {
     const char *lacks; /* open is NULL: what the build needs to have it */
 } engines[] = {
     [DLI_ENGINE_REDIS] = {dli_redis_open, NULL},
+    [DLI_ENGINE_MEMORY] = {dli_memory_open, NULL},
     [DLI_ENGINE_ETCD] = {dli_etcd_open, "the build option etcd"},
 };
 

@@ -198,13 +198,28 @@ struct dli_store_hooks {
     void (*log)(void *owner, dlock_status status, const char *text); /* any lane's thread */
 };
 
+/* ---- faults on demand */
+
+struct dli_fault {
+    const char *what; /* a word */
+    const char *name; /* of a lock, not terminated */
+    size_t size;      /* 0: no lock was named */
+    int64_t value;
+};
+
 /* ---- the table */
 
 struct dli_store_ops {
     void (*free)(struct dli_store *store); /* after its last lane */
 
+    /* The client was closed before its first use: the store never gets a lane. May be called again. NULL: no matter. */
+    void (*unused)(struct dli_store *store);
+
     /* Any thread: add the store's own counters to all[DLOCK_STAT_*]. */
     void (*stats)(struct dli_store *store, int64_t *all);
+
+    /* Any thread, once the store has a lane: what the test of a program asks for. NULL: the servers are real. */
+    dlock_status (*fault)(struct dli_store *store, const struct dli_fault *fault, dlock_error *box);
 
     /* NULL without memory. */
     struct dli_place *(*place_new)(struct dli_store *store, const struct dli_kind *kind, const char *name, size_t size);

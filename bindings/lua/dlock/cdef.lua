@@ -38,6 +38,7 @@ dlock_status dlock_client_fd(dlock_client *client, int32_t *ret_fd, dlock_error 
 dlock_status dlock_client_next(dlock_client *client, int64_t timeout_ms, dlock_event *event, dlock_error *reterr);
 dlock_status dlock_client_wake(dlock_client *client, dlock_error *reterr);
 dlock_status dlock_client_stats(dlock_client *client, int64_t *values, size_t count, size_t *ret_count, dlock_error *reterr);
+dlock_status dlock_client_metrics(dlock_client *client, char *buffer, size_t size, size_t *ret_size, dlock_error *reterr);
 dlock_status dlock_client_ping(dlock_client *client, int64_t timeout_ms, dlock_error *reterr);
 dlock_status dlock_client_submit_ping(dlock_client *client, int64_t timeout_ms, int64_t tag, dlock_error *reterr);
 dlock_status dlock_client_provision(dlock_client *client, int64_t timeout_ms, dlock_error *reterr);

@@ -228,6 +228,7 @@ PROTOTYPES = {
     "dlock_client_next": (c_int32, [dlock_client_p, c_int64, dlock_event_p, dlock_error_p]),
     "dlock_client_wake": (c_int32, [dlock_client_p, dlock_error_p]),
     "dlock_client_stats": (c_int32, [dlock_client_p, POINTER(c_int64), c_size_t, POINTER(c_size_t), dlock_error_p]),
+    "dlock_client_metrics": (c_int32, [dlock_client_p, POINTER(c_char), c_size_t, POINTER(c_size_t), dlock_error_p]),
     "dlock_client_ping": (c_int32, [dlock_client_p, c_int64, dlock_error_p]),
     "dlock_client_submit_ping": (c_int32, [dlock_client_p, c_int64, c_int64, dlock_error_p]),
     "dlock_client_provision": (c_int32, [dlock_client_p, c_int64, dlock_error_p]),

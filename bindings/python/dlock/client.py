@@ -77,8 +77,8 @@ class Base(Opened):
         self._lib, self._url, self._closed = _lib.library(), url, False
         self._options: dict[str, Option] = {"interruptible": True, **options}  # so that signal handlers run
         self._live()
-        scheme, _, rest = url.partition("://")
-        self._shown = f" {scheme}://{rest.partition('?')[0].rpartition('@')[2]}"
+        scheme, slashes, rest = url.partition("?")[0].partition("://")
+        self._shown = f" {scheme}{slashes}{rest.rpartition('@')[2]}"
 
     def _open(self) -> Any:
         if self._closed:
@@ -99,6 +99,18 @@ class Base(Opened):
         self._lib.call(self._lib.dlock_client_stats, self._live(), values, len(values), count)
         known = min(count.value, len(values))
         return {name: values[place] for name, place in _lib.constants("DLOCK_STAT_").items() if place < known}
+
+    def metrics(self) -> str:
+        """The counters and histograms of this client as OpenMetrics text, see dlock.metrics. Never blocks."""
+        room, size = 32768, ctypes.c_size_t()
+        while True:
+            buffer = ctypes.create_string_buffer(room)
+            error = self._lib.attempt(self._lib.dlock_client_metrics, self._live(), buffer, room, size)
+            if not error:
+                return buffer.value.decode()
+            if error.code != _abi.DLOCK_BUFFER_TOO_SMALL:
+                raise error
+            room = 2 * size.value
 
     def fileno(self) -> int:
         """A descriptor for select or add_reader: readable while events wait. Never read from it or close it."""

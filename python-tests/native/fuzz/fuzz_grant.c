@@ -37,7 +37,7 @@ static void end(struct side *side)
 static struct dli_operation *take(struct side *side, const uint8_t *grant, size_t size)
 {
     struct dli_operation *operation = NULL;
-    dlock_status status = dli_transfer_adopt(side->lock->entry, &side->lock->terms, OWNER, grant, size, &operation);
+    dlock_status status = dli_transfer_adopt(side->lock->entry, side->lock->terms, OWNER, grant, size, &operation);
 
     REQUIRE(status == DLOCK_OK ? operation != NULL : status == DLOCK_INVALID_GRANT && !operation);
     return operation;

@@ -17,7 +17,8 @@ struct heard {
     enum told what;
     int times;
     struct dli_message_target lock;
-    int64_t seq, token, tokens, ms;
+    struct dli_pushed grant;
+    int64_t ms;
 };
 
 static struct heard *note(void *owner, const struct dli_message_target *lock, enum told what)
@@ -43,9 +44,7 @@ static void granted(void *owner, const struct dli_message_target *lock, const st
 
     REQUIRE(grant->seq >= 0 && grant->token >= 0 && grant->tokens > 0 && lock->number > 0);
     REQUIRE(grant->next.count >= 0 && grant->next.count <= DLI_NEXT_MAX);
-    heard->seq = grant->seq;
-    heard->token = grant->token;
-    heard->tokens = grant->tokens;
+    heard->grant = *grant;
 }
 
 static void gate(void *owner, const struct dli_message_target *lock, int64_t ms)
@@ -66,23 +65,47 @@ static struct heard hear(int own, const char *channel, size_t channel_size, cons
     return heard;
 }
 
-/* The messages of acquire.lua, fair_base.lua and gate.lua. */
+/* Write a grant of let_go.lua, or of fair_line.lua with those who come next. Returns the size. */
+static size_t write_grant(char *out, int fair, int64_t number, const struct dli_pushed *grant)
+{
+    char *at = out;
+
+    at += sprintf(at, "%s %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " ", fair ? "fair" : "grant", number,
+                  grant->seq, grant->token, grant->tokens);
+    for (int i = 0; i < grant->next.count; i++)
+        at += sprintf(at, "%" PRId64 "%s", grant->next.number[i], i + 1 < grant->next.count ? "," : "");
+    if (fair)
+        at += sprintf(at, ", ");
+    return (size_t)(at - out);
+}
+
+/* The messages of grants. */
 static void check_said(struct fuzz in)
 {
-    int64_t number = 1 + (int64_t)fuzz_byte(&in), seq = (uint16_t)fuzz_number(&in), tokens = 1 + fuzz_below(&in, 65);
-    int64_t token = (int64_t)((uint64_t)fuzz_number(&in) % (UINT64_C(1) << 53));
+    int64_t number = 1 + (int64_t)fuzz_byte(&in);
+    struct dli_pushed grant = {.seq = (uint16_t)fuzz_number(&in), .tokens = 1 + fuzz_below(&in, 65)};
     int fair = (int)fuzz_below(&in, 2);
-    char text[256 + 128], *name = fuzz_text((const char *)in.at, in.left < 200 ? in.left : 200);
-    size_t length = in.left < 200 ? in.left : 200, size;
+    char text[256 + DLI_NEXT_MAX * 22 + 128], *name;
+    size_t length, size;
     struct heard heard;
 
-    size = (size_t)(fair ? sprintf(text, "fair %" PRId64 " %" PRId64 " %" PRId64 " ", number, seq, token)
-                         : sprintf(text, "grant %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " ", number, seq, token,
-                                   tokens));
+    grant.token = (int64_t)((uint64_t)fuzz_number(&in) % (UINT64_C(1) << 53));
+    if (fair) {
+        grant.next.count = (int)(grant.tokens % (DLI_NEXT_MAX + 1));
+        grant.tokens = grant.next.count + 1;
+    }
+    for (int i = 0; i < grant.next.count; i++)
+        grant.next.number[i] = 1 + (int64_t)fuzz_byte(&in);
+    length = in.left < 200 ? in.left : 200;
+    name = fuzz_text((const char *)in.at, length);
+    size = write_grant(text, fair, number, &grant);
     memcpy(text + size, name, length);
     heard = hear(1, "", 0, text, size + length);
-    REQUIRE(heard.what == TOLD_GRANT && heard.times == 1 && heard.lock.number == number && heard.seq == seq);
-    REQUIRE(heard.token == token && heard.tokens == (fair ? 1 : tokens));
+    REQUIRE(heard.what == TOLD_GRANT && heard.times == 1 && heard.lock.number == number);
+    REQUIRE(heard.grant.seq == grant.seq && heard.grant.token == grant.token && heard.grant.tokens == grant.tokens);
+    REQUIRE(heard.grant.next.count == grant.next.count &&
+            memcmp(heard.grant.next.number, grant.next.number, sizeof *grant.next.number * (size_t)grant.next.count) ==
+                0);
     REQUIRE(heard.lock.size == length && memcmp(heard.lock.name, name, length) == 0);
     REQUIRE(heard.lock.family == (fair ? DLOCK_KIND_FAIR : DLOCK_KIND_MUTEX));
     free(name);

@@ -127,9 +127,9 @@ static void check_kind(int32_t id, const char *name, size_t size)
     int slot = slow_slot(name, size);
     char key[DLI_HOLD_KEY_MAX], owner[DLI_OWNER_MAX];
 
-    REQUIRE(place && place->keys > 0 && place->size == size && memcmp(place->name, name, size) == 0);
+    REQUIRE(place && place->keys > 0 && place->size == size && memcmp(dli_place_name(place), name, size) == 0);
     for (int i = 0; i < place->keys; i++) {
-        written[i] = write_key(text[i], place->wire->key[i], place);
+        written[i] = write_key(text[i], dli_wire_at(place->wire)->key[i], place);
         REQUIRE(slow_slot(text[i], written[i]) == slot);
         for (int j = 0; j < i; j++)
             REQUIRE(written[i] != written[j] || memcmp(text[i], text[j], written[i]) != 0);
@@ -141,7 +141,7 @@ static void check_kind(int32_t id, const char *name, size_t size)
         size = dli_hold_key(key, place, owner);
         REQUIRE(size < sizeof key && slow_slot(key, size) == slot);
     }
-    check_channel(kind, place, place->name, place->size);
+    check_channel(kind, place, dli_place_name(place), place->size);
     dli_place_free(place);
 }
 

@@ -264,14 +264,17 @@ static int64_t waiting_since(const struct sim *s, int index, int only_ever, int 
     for (int i = 0; i < s->plan.procs + s->plan.foreign; i++) {
         const struct sim_peer *peer = &s->peer[i];
         const struct sim_redisson *red = &peer->red;
-        const struct dli_link *list = &peer->side[index].m.active->waiting;
+        const struct dli_link *list;
 
         if (!peer->alive || (peer->foreign && !foreign))
             continue;
         if (peer->foreign && red->lock == index && red->state >= SIM_RED_TRYING && red->state <= SIM_RED_WAITING &&
             (!only_ever || red->wait_until == DLI_NEVER) && red->asked_at < since)
             since = red->asked_at;
-        for (const struct dli_link *link = list->next; !peer->foreign && link != list; link = link->next) {
+        if (peer->foreign)
+            continue;
+        list = &peer->side[index].m.active->waiting;
+        for (const struct dli_link *link = list->next; link != list; link = link->next) {
             const struct sim_claim *claim = DLI_OBJECT(link, struct sim_claim, c.link);
 
             if (claim->c.patient && (!only_ever || claim->c.until == DLI_NEVER) && claim->asked_at < since)
