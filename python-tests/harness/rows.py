@@ -279,6 +279,8 @@ Each row is a fault of the plan of tests. Some are tested otherwise than planned
 - D-05: the client waits for one request per lock. Requests that it gave up stay under way until it leaves the connection: three at most by default.
 - K-01: new credentials take a new client; there is no callback.
 - K-08: without TLS, the grants of another name could be replayed. With TLS nothing can.
+- L-18: the member's monotonic clock, by which etcd measures leases, is a day ahead. Its time of day is not changed: etcd is a Go program, which
+  libfaketime does not reach.
 - The other groups: only the rows below have tests of their own. Clocks that run at other rates are in the [simulator](../python-tests/models/test_simulator.py) as well.
 """
 

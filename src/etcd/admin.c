@@ -1,5 +1,5 @@
 /*
- * admin.c: several locks at once, release by force, inspection, ping and check. Belongs to lane 0's thread.
+ * admin.c: several locks at once, release by force, inspection and ping. Belongs to lane 0's thread.
  */
 #include <stdio.h>
 #include <string.h>
@@ -287,7 +287,7 @@ void dli_etcd_inspect(struct dli_job *job)
     read_lock(job, inspected);
 }
 
-/* ---- ping and check: the member that the client is connected to */
+/* ---- ping: the member that the client is connected to */
 
 static int read_status(struct dli_job *job, struct dli_etcd_status *status)
 {
@@ -329,38 +329,4 @@ static void pinged(struct dli_job *job)
 void dli_etcd_ping(struct dli_job *job)
 {
     call_status(job, pinged);
-}
-
-static int add(struct dli_job *job, int32_t code, const char *detail)
-{
-    struct dli_finding *finding = dli_findings_add(job->request.check.found, code);
-
-    if (!finding)
-        return -1;
-    snprintf(finding->detail, sizeof finding->detail, "%.*s", DLI_FINDING_DETAIL - 1, detail);
-    snprintf(finding->where, sizeof finding->where, "%.*s", DLI_FINDING_WHERE - 1,
-             job->lane->etcd->grpc.conn->target->text);
-    return 0;
-}
-
-static void checked(struct dli_job *job)
-{
-    struct dli_etcd_status status;
-    int failed;
-
-    if (read_status(job, &status))
-        return;
-    failed = status.errors[0] && add(job, DLOCK_FINDING_WRITE_REFUSED, status.errors);
-    failed |= !status.leader && add(job, DLOCK_FINDING_NO_ANSWER, "it has no leader");
-    if (failed) {
-        dli_etcd_fail(job, DLOCK_OUT_OF_MEMORY, "no memory for what was found");
-        return;
-    }
-    job->request.status = DLOCK_OK;
-    dli_etcd_finish(job);
-}
-
-void dli_etcd_check(struct dli_job *job)
-{
-    call_status(job, checked);
 }

@@ -131,6 +131,8 @@ struct dli_etcd {
     struct dli_link sessions, ended; /* those that are over stay until the end: jobs may point to them */
     struct dli_etcd_table waiters, watched;
     int64_t watch_ids;
+    struct dli_link exams;
+    int anonymous; /* the client has neither a user nor a certificate */
     struct dli_etcd_watch gates;
     int gates_refused; /* until the next connection */
     uint32_t follows;  /* atomic: somebody must hear of gates */

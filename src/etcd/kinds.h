@@ -45,6 +45,12 @@ int dli_etcd_stands(const struct dli_job *job);
 void dli_etcd_permit_acquire(struct dli_job *job);
 void dli_etcd_permit_change(struct dli_job *job);
 
+/* ---- check.c: examinations that are under way. used: descriptors before theirs; returns how many there are then */
+void dli_etcd_exams_step(struct dli_etcd *etcd, int64_t now);
+int64_t dli_etcd_exams_alarm(const struct dli_etcd *etcd);
+int dli_etcd_exams_poll(const struct dli_etcd *etcd, struct pollfd *fds, int used);
+void dli_etcd_exams_end(struct dli_etcd *etcd);
+
 /* ---- gate.c */
 void dli_etcd_gate(struct dli_job *job);
 void dli_etcd_gate_left(struct dli_job *job);

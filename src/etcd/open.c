@@ -119,6 +119,7 @@ static void set_lists(struct dli_etcd *etcd)
     dli_list_init(&etcd->inbox);
     dli_list_init(&etcd->sessions);
     dli_list_init(&etcd->ended);
+    dli_list_init(&etcd->exams);
 }
 
 dlock_status dli_etcd_open(const struct dlock_options *options, const struct dli_site *site, struct dli_store **ret,
@@ -141,6 +142,7 @@ dlock_status dli_etcd_open(const struct dlock_options *options, const struct dli
     set_members(etcd, options, site);
     etcd->user = dli_options_text(options, DLI_OPT_USERNAME);
     etcd->password = dli_options_text(options, DLI_OPT_PASSWORD);
+    etcd->anonymous = !etcd->user[0] && !dli_options_text(options, DLI_OPT_TLS_CERT_FILE)[0];
     etcd->patience = options->number[DLI_OPT_COMMAND_TIMEOUT_MS] * MS;
     etcd->drift_ppm = options->number[DLI_OPT_DRIFT_PPM];
     snprintf(etcd->text, sizeof etcd->text, "%.*s", (int)sizeof etcd->text - 1, site->target.text);
