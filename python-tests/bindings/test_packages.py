@@ -288,6 +288,10 @@ def test_debian_packages(tmp_path: pathlib.Path) -> None:
         run("dpkg-deb", "-x", package, root, cwd=tmp_path, env={})
     assert f" DLOCK_0.1@DLOCK_0.1 {VERSION}\n" in run("dpkg-deb", "-I", packages[2], "symbols", cwd=tmp_path, env={}).stdout
     files = sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file() and re.search("dlock(.fish)?$", path.name))
+    checked = subprocess.run(["lintian", "--allow-root", "--fail-on", "none", *map(str, packages)], text=True, capture_output=True)
+    assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
+    pages = {path.name for path in root.rglob("usr/share/man/*/*")}
+    assert {"dlock.1.gz", "dlock.7.gz", "dlock_options.7.gz", "dlock_lock.3.gz", "dlock_lock_acquire.3.gz"} <= pages
     assert files == ["usr/bin/dlock", "usr/share/bash-completion/completions/dlock", "usr/share/fish/vendor_completions.d/dlock.fish", "usr/share/zsh/vendor-completions/_dlock"]
     (tmp_path / "program.c").write_text(PROGRAM)
     pc = next(root.rglob("dlock.pc"))

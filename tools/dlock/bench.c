@@ -21,15 +21,15 @@ static const char help[] = "Usage: dlock bench [options]\n"
                            "\n"
                            "Exit code: 0; 69 the server cannot be reached; 64 wrong usage.\n";
 
-enum { FOR_MS = 20000, SAMPLES = 1 << 18, AT_ONCE = 64, PARTS = 4, PATIENCE_MS = 10000 };
+enum { FOR_MS = 20000, SAMPLES = 1 << 18, AT_ONCE = 64, PARTS = 4, PATIENCE_MS = 10000, CLOSE_MS = 1000 };
 
 struct bench {
     struct tool *tool;
     dlock_client *other; /* as another process: a client of its own */
     char name[64];
-    int64_t part_ms;
-    int32_t *sample; /* microseconds */
-    size_t count;    /* of samples, SAMPLES at most */
+    int64_t time, part_ms; /* time: of all parts together */
+    int32_t *sample;       /* microseconds */
+    size_t count;          /* of samples, SAMPLES at most */
     int64_t done, took_us;
 };
 
@@ -274,33 +274,34 @@ static int open_both(struct bench *bench)
     return code;
 }
 
-static int bench_main(int argc, char **argv)
+static int run(struct tool *tool, void *context)
 {
-    struct tool tool = {.command = "bench"};
-    struct bench bench = {.tool = &tool};
-    int64_t time = FOR_MS;
-    const struct tool_arg args[] = {
-        TOOL_ARG_URL(&tool),  TOOL_ARG_NAMESPACE(&tool),
-        TOOL_ARG_JSON(&tool), {"for", TOOL_TIME, &time, 100, 3600000, NULL},
-        TOOL_ARG_END,
-    };
-    char **words;
-    int count, code = tool_parse(&tool, args, argc, argv, 0, 0, &words, &count);
+    struct bench *bench = context;
+    int code;
 
-    if (tool.help && !code)
-        return tool_help(&tool_bench);
-    bench.part_ms = time / PARTS;
-    snprintf(bench.name, sizeof bench.name, "dlock-bench:%d:%" PRId64, (int)getpid(), tool_now());
-    if (!code)
-        code = open_both(&bench);
-    if (!code)
-        code = measure(&bench);
-    if (bench.other)
-        dlock_client_close(bench.other, 1000, NULL);
-    dlock_client_free(bench.other);
-    free(bench.sample);
-    tool_close(&tool, 1000);
+    bench->part_ms = bench->time / PARTS;
+    snprintf(bench->name, sizeof bench->name, "dlock-bench:%d:%" PRId64, (int)getpid(), tool_now());
+    if (!(code = open_both(bench)))
+        code = measure(bench);
+    if (bench->other)
+        dlock_client_close(bench->other, CLOSE_MS, NULL);
+    dlock_client_free(bench->other);
+    free(bench->sample);
+    tool_close(tool, CLOSE_MS);
     return code;
 }
 
-const struct tool_command tool_bench = {"bench", "a short look at what this server gives", help, bench_main};
+static int bench_main(int argc, char **argv)
+{
+    struct tool tool = {.command = "bench", .argc = argc, .argv = argv};
+    struct bench bench = {.tool = &tool, .time = FOR_MS};
+    const struct tool_arg args[] = {
+        TOOL_ARG_URL(&tool),  TOOL_ARG_NAMESPACE(&tool),
+        TOOL_ARG_JSON(&tool), {"for", TOOL_TIME, &bench.time, 100, 3600000, NULL},
+        TOOL_ARG_END,
+    };
+
+    return tool_frame(&tool, &tool_bench, args, run, &bench);
+}
+
+const struct tool_command tool_bench = {"bench", "a short look at what this server gives", help, bench_main, 0, 0};

@@ -13,6 +13,18 @@ static const struct tool_command *const commands[] = {
 
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 
+int tool_frame(struct tool *tool, const struct tool_command *command, const struct tool_arg *args,
+               int (*act)(struct tool *tool, void *context), void *context)
+{
+    int most = command->most < 0 ? tool->argc : command->most;
+    int code = tool_parse(tool, args, tool->argc, tool->argv, command->least, most, &tool->words, &tool->count);
+
+    if (!code)
+        code = tool->help ? tool_help(command) : act(tool, context);
+    tool_close(tool, 0);
+    return code;
+}
+
 static int help(void)
 {
     fputs("Usage: dlock COMMAND [options] [NAME...]\n"

@@ -59,8 +59,10 @@ static const struct verb *find(struct tool *tool, const struct verb *verbs, cons
 }
 
 /* VERB NAME [NUMBER] */
-static int run(struct tool *tool, const struct verb *verbs, char **words, int count)
+static int run(struct tool *tool, const struct verb *verbs)
 {
+    char **words = tool->words;
+    int count = tool->count;
     struct work work = {.name = words[1], .verb = find(tool, verbs, words[0]), .number = 1};
     const struct verb *verb = work.verb;
 
@@ -129,26 +131,28 @@ static const struct verb semaphore_verbs[] = {
     {NULL, 0, 0, 0, 0, NULL, NULL, NULL},
 };
 
+static int semaphore(struct tool *tool, void *context)
+{
+    (void)context;
+    return run(tool, semaphore_verbs);
+}
+
 static int semaphore_main(int argc, char **argv)
 {
     static const struct tool_word kinds[] = {
         {"permit", DLOCK_KIND_PERMIT_SEMAPHORE}, {"semaphore", DLOCK_KIND_SEMAPHORE}, {NULL, 0}};
-    struct tool tool = {.command = "semaphore", .kind = DLOCK_KIND_PERMIT_SEMAPHORE};
+    struct tool tool = {.command = "semaphore", .argc = argc, .argv = argv, .kind = DLOCK_KIND_PERMIT_SEMAPHORE};
     const struct tool_arg args[] = {
         TOOL_ARG_URL(&tool),  TOOL_ARG_NAMESPACE(&tool),
         TOOL_ARG_JSON(&tool), {"kind", TOOL_WORD, &tool.kind, 0, 0, kinds},
         TOOL_ARG_END,
     };
-    char **words;
-    int count, code = tool_parse(&tool, args, argc, argv, 2, 3, &words, &count);
 
-    if (!code)
-        code = tool.help ? tool_help(&tool_semaphore) : run(&tool, semaphore_verbs, words, count);
-    tool_close(&tool, 0);
-    return code;
+    return tool_frame(&tool, &tool_semaphore, args, semaphore, NULL);
 }
 
-const struct tool_command tool_semaphore = {"semaphore", "the permits of a semaphore", semaphore_help, semaphore_main};
+const struct tool_command tool_semaphore = {
+    "semaphore", "the permits of a semaphore", semaphore_help, semaphore_main, 2, 3};
 
 /* ---- latch */
 
@@ -199,24 +203,23 @@ static const struct verb latch_verbs[] = {
 static const struct verb patience[] = {{"wait", 0, 0, 0, 1, wait_for_ever, NULL, NULL},
                                        {NULL, 0, 0, 0, 0, NULL, NULL, NULL}};
 
+static int latch(struct tool *tool, void *context)
+{
+    (void)context;
+    return run(tool, tool->count == 2 && strcmp(tool->words[0], "wait") == 0 ? patience : latch_verbs);
+}
+
 static int latch_main(int argc, char **argv)
 {
-    struct tool tool = {.command = "latch", .kind = DLOCK_KIND_LATCH};
+    struct tool tool = {.command = "latch", .argc = argc, .argv = argv, .kind = DLOCK_KIND_LATCH};
     const struct tool_arg args[] = {
         TOOL_ARG_URL(&tool),
         TOOL_ARG_NAMESPACE(&tool),
         TOOL_ARG_JSON(&tool),
         TOOL_ARG_END,
     };
-    char **words;
-    int count, code = tool_parse(&tool, args, argc, argv, 2, 3, &words, &count);
 
-    if (!code && tool.help)
-        return tool_help(&tool_latch);
-    if (!code)
-        code = run(&tool, count == 2 && strcmp(words[0], "wait") == 0 ? patience : latch_verbs, words, count);
-    tool_close(&tool, 0);
-    return code;
+    return tool_frame(&tool, &tool_latch, args, latch, NULL);
 }
 
-const struct tool_command tool_latch = {"latch", "the count of a latch; wait for zero", latch_help, latch_main};
+const struct tool_command tool_latch = {"latch", "the count of a latch; wait for zero", latch_help, latch_main, 2, 3};

@@ -75,18 +75,19 @@ void tool_print_look(const struct tool *tool, const char *name, const struct too
         print_text(name, look);
 }
 
-static int inspect(struct tool *tool, char **names, int count)
+static int inspect(struct tool *tool, void *context)
 {
     struct tool_look look;
     int code = tool_open(tool), worst = code;
 
-    for (int i = 0; i < count && !code; i++) {
-        if (tool_look(tool, tool->kind, names[i], &look) != DLOCK_OK) {
+    (void)context;
+    for (int i = 0; i < tool->count && !code; i++) {
+        if (tool_look(tool, tool->kind, tool->words[i], &look) != DLOCK_OK) {
             code = tool_failed(tool);
             worst = worst ? worst : code;
             code = code == TOOL_USAGE ? 0 : code; /* the others are asked all the same */
         } else {
-            tool_print_look(tool, names[i], &look);
+            tool_print_look(tool, tool->words[i], &look);
         }
     }
     return worst;
@@ -94,19 +95,15 @@ static int inspect(struct tool *tool, char **names, int count)
 
 static int inspect_main(int argc, char **argv)
 {
-    struct tool tool = {.command = "inspect"};
+    struct tool tool = {.command = "inspect", .argc = argc, .argv = argv};
     const struct tool_arg args[] = {
         TOOL_ARG_URL(&tool),  TOOL_ARG_NAMESPACE(&tool),
         TOOL_ARG_JSON(&tool), {"kind", TOOL_WORD, &tool.kind, 0, 0, tool_kinds},
         TOOL_ARG_END,
     };
-    char **names;
-    int count, code = tool_parse(&tool, args, argc, argv, 1, argc, &names, &count);
 
-    if (!code)
-        code = tool.help ? tool_help(&tool_inspect) : inspect(&tool, names, count);
-    tool_close(&tool, 0);
-    return code;
+    return tool_frame(&tool, &tool_inspect, args, inspect, NULL);
 }
 
-const struct tool_command tool_inspect = {"inspect", "who holds a lock, for how long, who waits", help, inspect_main};
+const struct tool_command tool_inspect = {"inspect", "who holds a lock, for how long, who waits", help, inspect_main, 1,
+                                          -1};

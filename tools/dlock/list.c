@@ -58,13 +58,15 @@ static int show(const struct list *list, const char *name)
     return TOOL_DONE;
 }
 
-static int run(struct list *list)
+static int run(struct tool *tool, void *context)
 {
+    struct list *list = context;
     struct tool_names names = {.name = NULL};
-    int code = tool_open(list->tool);
+    int code = tool_open(tool);
 
     if (code)
         return code;
+    list->glob = tool->count > 0 ? tool->words[0] : NULL;
     do
         if (tool_names_more(list->tool, list->glob, &names) != DLOCK_OK)
             code = tool_failed(list->tool);
@@ -78,7 +80,7 @@ static int run(struct list *list)
 
 static int list_main(int argc, char **argv)
 {
-    struct tool tool = {.command = "list"};
+    struct tool tool = {.command = "list", .argc = argc, .argv = argv};
     struct list list = {.tool = &tool};
     const struct tool_arg args[] = {
         TOOL_ARG_URL(&tool),
@@ -88,17 +90,8 @@ static int list_main(int argc, char **argv)
         {"names", TOOL_FLAG, &list.only_names, 0, 0, NULL},
         TOOL_ARG_END,
     };
-    char **words;
-    int count, code = tool_parse(&tool, args, argc, argv, 0, 1, &words, &count);
 
-    if (!code && !tool.help) {
-        list.glob = count > 0 ? words[0] : NULL;
-        code = run(&list);
-    } else if (!code) {
-        code = tool_help(&tool_list);
-    }
-    tool_close(&tool, 0);
-    return code;
+    return tool_frame(&tool, &tool_list, args, run, &list);
 }
 
-const struct tool_command tool_list = {"list", "the locks that are held", help, list_main};
+const struct tool_command tool_list = {"list", "the locks that are held", help, list_main, 0, 1};

@@ -42,10 +42,19 @@ static int force(struct tool *tool, dlock_lock *lock, void *context)
     return TOOL_DONE;
 }
 
+static int take(struct tool *tool, void *context)
+{
+    const int *forced = context;
+
+    if (!*forced)
+        return tool_say(tool, TOOL_USAGE, "a lock belongs to its holder: --force takes it away");
+    return tool_with_lock(tool, tool->words[0], force, tool->words[0]);
+}
+
 static int release_main(int argc, char **argv)
 {
-    struct tool tool = {.command = "release"};
-    int forced = 0, count, code;
+    struct tool tool = {.command = "release", .argc = argc, .argv = argv};
+    int forced = 0;
     const struct tool_arg args[] = {
         TOOL_ARG_URL(&tool),
         TOOL_ARG_NAMESPACE(&tool),
@@ -54,20 +63,12 @@ static int release_main(int argc, char **argv)
         {"force", TOOL_FLAG, &forced, 0, 0, NULL},
         TOOL_ARG_END,
     };
-    char **names;
 
-    code = tool_parse(&tool, args, argc, argv, 1, 1, &names, &count);
-    if (tool.help && !code)
-        return tool_help(&tool_release);
-    if (!code && !forced)
-        code = tool_say(&tool, TOOL_USAGE, "a lock belongs to its holder: --force takes it away");
-    if (!code)
-        code = tool_with_lock(&tool, names[0], force, names[0]);
-    tool_close(&tool, 0);
-    return code;
+    return tool_frame(&tool, &tool_release, args, take, &forced);
 }
 
-const struct tool_command tool_release = {"release", "take a lock away from its holder", release_help, release_main};
+const struct tool_command tool_release = {"release", "take a lock away from its holder", release_help, release_main, 1,
+                                          1};
 
 /* ---- gate */
 
@@ -114,8 +115,10 @@ static int open_gate(struct tool *tool, dlock_lock *lock, void *context)
     return TOOL_DONE;
 }
 
-static int gate(struct tool *tool, char **words, int64_t time)
+static int gate(struct tool *tool, void *context)
 {
+    char **words = tool->words;
+    int64_t time = *(const int64_t *)context;
     struct gate gate = {words[1], time >= 0 ? time : HOUR_MS};
 
     if (strcmp(words[0], "close") == 0)
@@ -129,7 +132,7 @@ static int gate(struct tool *tool, char **words, int64_t time)
 
 static int gate_main(int argc, char **argv)
 {
-    struct tool tool = {.command = "gate"};
+    struct tool tool = {.command = "gate", .argc = argc, .argv = argv};
     int64_t time = -1;
     const struct tool_arg args[] = {
         TOOL_ARG_URL(&tool),
@@ -139,13 +142,9 @@ static int gate_main(int argc, char **argv)
         {"for", TOOL_TIME, &time, 1, INT64_C(1000) * TOOL_TIME_MOST, NULL},
         TOOL_ARG_END,
     };
-    char **words;
-    int count, code = tool_parse(&tool, args, argc, argv, 2, 2, &words, &count);
 
-    if (!code)
-        code = tool.help ? tool_help(&tool_gate) : gate(&tool, words, time);
-    tool_close(&tool, 0);
-    return code;
+    return tool_frame(&tool, &tool_gate, args, gate, &time);
 }
 
-const struct tool_command tool_gate = {"gate", "close a lock for all who want it, open it again", gate_help, gate_main};
+const struct tool_command tool_gate = {
+    "gate", "close a lock for all who want it, open it again", gate_help, gate_main, 2, 2};

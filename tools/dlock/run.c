@@ -220,4 +220,4 @@ static int run_main(int argc, char **argv)
     return interrupted(&run, code);
 }
 
-const struct tool_command tool_run = {"run", "run a command while a lock is held", help, run_main};
+const struct tool_command tool_run = {"run", "run a command while a lock is held", help, run_main, 1, -1};

@@ -52,13 +52,14 @@ static int print_findings(struct tool *tool)
     return code;
 }
 
-static int check(struct tool *tool, int64_t timeout)
+static int check(struct tool *tool, void *context)
 {
+    const int64_t *timeout = context;
     int code = tool_open(tool);
 
     if (code)
         return code;
-    if (dlock_client_check(tool->client, timeout, NULL, tool->error) != DLOCK_OK)
+    if (dlock_client_check(tool->client, *timeout, NULL, tool->error) != DLOCK_OK)
         return tool_failed(tool);
     if (!tool->json) {
         code = print_findings(tool);
@@ -76,7 +77,7 @@ static int check(struct tool *tool, int64_t timeout)
 
 static int check_main(int argc, char **argv)
 {
-    struct tool tool = {.command = "check"};
+    struct tool tool = {.command = "check", .argc = argc, .argv = argv};
     int64_t timeout = -1;
     const struct tool_arg args[] = {
         TOOL_ARG_URL(&tool),
@@ -84,16 +85,11 @@ static int check_main(int argc, char **argv)
         {"timeout", TOOL_TIME, &timeout, 1, 3600000, NULL},
         TOOL_ARG_END,
     };
-    char **words;
-    int count, code = tool_parse(&tool, args, argc, argv, 0, 0, &words, &count);
 
-    if (!code)
-        code = tool.help ? tool_help(&tool_check) : check(&tool, timeout);
-    tool_close(&tool, 0);
-    return code;
+    return tool_frame(&tool, &tool_check, args, check, &timeout);
 }
 
-const struct tool_command tool_check = {"check", "is the server fit to keep locks?", check_help, check_main};
+const struct tool_command tool_check = {"check", "is the server fit to keep locks?", check_help, check_main, 0, 0};
 
 /* ---- provision */
 
@@ -111,8 +107,9 @@ static const char provision_help[] =
 
 enum { LEASE_MS = 30000 };
 
-static int provision(struct tool *tool, int64_t quarantine)
+static int provision(struct tool *tool, void *context)
 {
+    int64_t quarantine = *(const int64_t *)context;
     int code = tool_options(tool);
 
     if (!code && quarantine >= 0)
@@ -137,7 +134,7 @@ static int provision(struct tool *tool, int64_t quarantine)
 
 static int provision_main(int argc, char **argv)
 {
-    struct tool tool = {.command = "provision"};
+    struct tool tool = {.command = "provision", .argc = argc, .argv = argv};
     int64_t quarantine = -1;
     const struct tool_arg args[] = {
         TOOL_ARG_URL(&tool),
@@ -145,37 +142,22 @@ static int provision_main(int argc, char **argv)
         {"quarantine", TOOL_TIME, &quarantine, 500, 86400000, NULL},
         TOOL_ARG_END,
     };
-    char **words;
-    int count, code = tool_parse(&tool, args, argc, argv, 0, 0, &words, &count);
 
-    if (!code)
-        code = tool.help ? tool_help(&tool_provision) : provision(&tool, quarantine);
-    tool_close(&tool, 0);
-    return code;
+    return tool_frame(&tool, &tool_provision, args, provision, &quarantine);
 }
 
-const struct tool_command tool_provision = {"provision", "end the quarantine of a new server", provision_help,
-                                            provision_main};
+const struct tool_command tool_provision = {
+    "provision", "end the quarantine of a new server", provision_help, provision_main, 0, 0};
 
 /* ---- version */
 
 static const char version_help[] = "Usage: dlock version [--json]\n"
                                    "Print the version of the library.\n";
 
-static int version_main(int argc, char **argv)
+static int version(struct tool *tool, void *context)
 {
-    struct tool tool = {.command = "version"};
-    const struct tool_arg args[] = {
-        TOOL_ARG_JSON(&tool),
-        {"help", TOOL_FLAG, &tool.help, 0, 0, NULL},
-        TOOL_ARG_END,
-    };
-    char **words;
-    int count, code = tool_parse(&tool, args, argc, argv, 0, 0, &words, &count);
-
-    if (code || tool.help)
-        return code ? code : tool_help(&tool_version);
-    if (tool.json) {
+    (void)context;
+    if (tool->json) {
         tool_json_begin(stdout);
         tool_json_text(stdout, "version", dlock_version_string());
         tool_json_end(stdout);
@@ -185,4 +167,16 @@ static int version_main(int argc, char **argv)
     return TOOL_DONE;
 }
 
-const struct tool_command tool_version = {"version", "the version of the library", version_help, version_main};
+static int version_main(int argc, char **argv)
+{
+    struct tool tool = {.command = "version", .argc = argc, .argv = argv};
+    const struct tool_arg args[] = {
+        TOOL_ARG_JSON(&tool),
+        {"help", TOOL_FLAG, &tool.help, 0, 0, NULL},
+        TOOL_ARG_END,
+    };
+
+    return tool_frame(&tool, &tool_version, args, version, NULL);
+}
+
+const struct tool_command tool_version = {"version", "the version of the library", version_help, version_main, 0, 0};

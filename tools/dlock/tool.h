@@ -32,6 +32,10 @@ struct tool {
     const char *url, *url_file, *namespace;
     int32_t kind; /* DLOCK_KIND_*; 0: not said */
     int json, help;
+    int argc;
+    char **argv;  /* what the subcommand was given, from its name on */
+    char **words; /* the operands, once they are read */
+    int count;
     char *url_text; /* a copy that was read or taken from the command line */
     dlock_options *options;
     dlock_client *client;
@@ -46,6 +50,7 @@ struct tool_command {
     const char *summary; /* a few words for dlock --help */
     const char *help;    /* usage and options */
     int (*run)(int argc, char **argv);
+    int least, most; /* operands; most -1: any number */
 };
 
 extern const struct tool_command tool_run, tool_inspect, tool_list, tool_watch, tool_top, tool_release, tool_gate,
@@ -114,6 +119,13 @@ int tool_say(const struct tool *tool, int code, const char *format, ...) __attri
 
 /* Print the help of a subcommand. Returns TOOL_DONE. */
 int tool_help(const struct tool_command *command);
+
+/*
+ * The frame of a subcommand: read the arguments, print the help if it was wanted or act, close the client and free all.
+ * Returns the exit code.
+ */
+int tool_frame(struct tool *tool, const struct tool_command *command, const struct tool_arg *args,
+               int (*act)(struct tool *tool, void *context), void *context);
 
 /* ---- connect.c: the client */
 

@@ -205,34 +205,36 @@ static int open_quick(struct top *top)
     return code ? code : tool_open(top->tool);
 }
 
+static int run(struct tool *tool, void *context)
+{
+    struct top *top = context;
+    int code = 0;
+
+    if (tool->json && !top->once)
+        return tool_say(tool, TOOL_USAGE, "--json needs --once");
+    top->glob = tool->count > 0 ? tool->words[0] : NULL;
+    if (!(code = top->once ? tool_open(tool) : open_quick(top)))
+        code = top->once ? print_once(top) : show(top);
+    top_free(top);
+    return code;
+}
+
 static int top_main(int argc, char **argv)
 {
-    struct tool tool = {.command = "top"};
+    struct tool tool = {.command = "top", .argc = argc, .argv = argv};
     struct top top = {.tool = &tool, .sort = TOP_NAME, .every = EVERY_MS};
-    int once = 0, count, code;
     const struct tool_arg args[] = {
         TOOL_ARG_URL(&tool),
         TOOL_ARG_NAMESPACE(&tool),
         TOOL_ARG_JSON(&tool),
-        {"once", TOOL_FLAG, &once, 0, 0, NULL},
+        {"once", TOOL_FLAG, &top.once, 0, 0, NULL},
         {"sort", TOOL_WORD, &top.sort, 0, 0, top_columns},
         {"all", TOOL_FLAG, &top.all, 0, 0, NULL},
         {"every", TOOL_TIME, &top.every, EVERY_LEAST, 3600000, NULL},
         TOOL_ARG_END,
     };
-    char **words;
 
-    code = tool_parse(&tool, args, argc, argv, 0, 1, &words, &count);
-    if (tool.help && !code)
-        return tool_help(&tool_top);
-    if (!code && tool.json && !once)
-        code = tool_say(&tool, TOOL_USAGE, "--json needs --once");
-    top.glob = !code && count > 0 ? words[0] : NULL;
-    if (!code && !(code = once ? tool_open(&tool) : open_quick(&top)))
-        code = once ? print_once(&top) : show(&top);
-    top_free(&top);
-    tool_close(&tool, 0);
-    return code;
+    return tool_frame(&tool, &tool_top, args, run, &top);
 }
 
-const struct tool_command tool_top = {"top", "a live table of the locks", help, top_main};
+const struct tool_command tool_top = {"top", "a live table of the locks", help, top_main, 0, 1};

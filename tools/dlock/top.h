@@ -20,8 +20,8 @@ struct top_row {
 
 struct top {
     struct tool *tool;
-    int32_t sort;     /* enum top_column */
-    int reverse, all; /* all: free locks, too */
+    int32_t sort;           /* enum top_column */
+    int reverse, all, once; /* all: free locks, too */
     const char *glob;
     int64_t every;
 

@@ -36,7 +36,7 @@ struct watch {
     struct tool *tool;
     struct seen *seen;
     int count, away;
-    int64_t every, ends; /* ends: INT64_MAX without --for */
+    int64_t every, time, ends; /* time: -1 without --for; ends: INT64_MAX then */
 };
 
 /* ---- output */
@@ -174,18 +174,21 @@ static int run(struct watch *watch)
 }
 
 /* The names are checked first: a handle tells without the server. */
-static int begin(struct watch *watch, char **names)
+static int begin(struct tool *tool, void *context)
 {
+    struct watch *watch = context;
     dlock_lock *lock;
-    int code = tool_open(watch->tool);
+    int code = tool_open(tool);
 
     if (code)
         return code;
+    watch->count = tool->count;
+    watch->ends = watch->time < 0 ? INT64_MAX : tool_now() + watch->time;
     if (!(watch->seen = calloc((size_t)watch->count, sizeof *watch->seen)))
-        return tool_say(watch->tool, TOOL_SYSTEM, "no memory");
+        return tool_say(tool, TOOL_SYSTEM, "no memory");
     for (int i = 0; i < watch->count && !code; i++) {
-        watch->seen[i].name = names[i];
-        if ((code = tool_lock(watch->tool, DLOCK_KIND_MUTEX, names[i], &lock)) == 0)
+        watch->seen[i].name = tool->words[i];
+        if ((code = tool_lock(tool, DLOCK_KIND_MUTEX, tool->words[i], &lock)) == 0)
             dlock_lock_free(lock);
     }
     if (!code)
@@ -196,26 +199,19 @@ static int begin(struct watch *watch, char **names)
 
 static int watch_main(int argc, char **argv)
 {
-    struct tool tool = {.command = "watch"};
-    struct watch watch = {.tool = &tool, .every = EVERY_MS};
-    int64_t time = -1;
+    struct tool tool = {.command = "watch", .argc = argc, .argv = argv};
+    struct watch watch = {.tool = &tool, .every = EVERY_MS, .time = -1};
     const struct tool_arg args[] = {
         TOOL_ARG_URL(&tool),
         TOOL_ARG_NAMESPACE(&tool),
         TOOL_ARG_JSON(&tool),
         {"kind", TOOL_WORD, &tool.kind, 0, 0, tool_kinds},
         {"every", TOOL_TIME, &watch.every, EVERY_LEAST, 3600000, NULL},
-        {"for", TOOL_TIME, &time, 0, INT64_C(1000) * TOOL_TIME_MOST, NULL},
+        {"for", TOOL_TIME, &watch.time, 0, INT64_C(1000) * TOOL_TIME_MOST, NULL},
         TOOL_ARG_END,
     };
-    char **names;
-    int code = tool_parse(&tool, args, argc, argv, 1, argc, &names, &watch.count);
 
-    watch.ends = time < 0 ? INT64_MAX : tool_now() + time;
-    if (!code)
-        code = tool.help ? tool_help(&tool_watch) : begin(&watch, names);
-    tool_close(&tool, 0);
-    return code;
+    return tool_frame(&tool, &tool_watch, args, begin, &watch);
 }
 
-const struct tool_command tool_watch = {"watch", "grants, releases and losses as they come", help, watch_main};
+const struct tool_command tool_watch = {"watch", "grants, releases and losses as they come", help, watch_main, 1, -1};
