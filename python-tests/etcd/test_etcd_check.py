@@ -9,7 +9,7 @@ import pytest
 
 from harness.agent import Agent, Client
 from harness.build import BUILD
-from harness.etcd import Etcd, encoded
+from harness.etcd import Etcd, Node, encoded
 from harness.proxy import Proxy
 from harness.tally import saw
 
@@ -21,6 +21,11 @@ def findings(client: Client) -> dict[str, str]:
     return {name: text for name, _, text in client.check(9000).ok.findings}
 
 
+def follower(etcd: Etcd) -> Node:
+    leader = etcd.leader()
+    return next(node for node in etcd.nodes if node is not leader)
+
+
 def test_a_healthy_cluster(etcd: Etcd, agent: Agent) -> None:
     found = findings(agent.open(etcd))
     assert found.keys() - {"OLD_VERSION"} == {"OPEN"}
@@ -29,18 +34,20 @@ def test_a_healthy_cluster(etcd: Etcd, agent: Agent) -> None:
 
 def test_a_member_that_is_down(new_etcd: Make, agent: Agent) -> None:
     etcd = new_etcd(3)
-    etcd.nodes[1].kill()
+    down = follower(etcd)
+    down.kill()
     found = findings(agent.open(etcd))
     assert found.keys() - {"OLD_VERSION"} == {"OPEN", "NO_ANSWER"}
-    assert found["NO_ANSWER"].startswith(f"127.0.0.1:{etcd.nodes[1].port}: ")
+    assert found["NO_ANSWER"].startswith(f"127.0.0.1:{down.port}: ")
 
 
 def test_a_member_that_is_stopped(new_etcd: Make, agent: Agent) -> None:
     etcd = new_etcd(3)
     client = agent.open(etcd, command_timeout_ms=1000)
-    etcd.nodes[2].pause()
+    stopped = follower(etcd)
+    stopped.pause()
     found = findings(client)
-    assert "NO_ANSWER" in found and f":{etcd.nodes[2].port}" in found["NO_ANSWER"]
+    assert "NO_ANSWER" in found and f":{stopped.port}" in found["NO_ANSWER"]
 
 
 def test_no_leader(new_etcd: Make, agent: Agent) -> None:
@@ -104,6 +111,7 @@ def test_versions(etcd: Etcd, agent: Agent, version: str, name: str) -> None:
 def test_the_command(new_etcd: Make) -> None:
     """dlock check names the member and has the advice."""
     etcd = new_etcd(3)
-    etcd.nodes[0].kill()
+    down = follower(etcd)
+    down.kill()
     done = subprocess.run([BUILD / "tools/dlock/dlock", "check"], capture_output=True, text=True, env={**os.environ, "DLOCK_URL": etcd.url})
-    assert f"127.0.0.1:{etcd.nodes[0].port}" in done.stdout + done.stderr and "enable authentication" in done.stdout + done.stderr
+    assert f"127.0.0.1:{down.port}" in done.stdout + done.stderr and "enable authentication" in done.stdout + done.stderr

@@ -110,7 +110,7 @@ def test_a_release_is_read_by_who_is_next(etcd: Etcd, new_agent: Make) -> None:
         pending.append(client.lock("seats", kind="permit_semaphore").start("acquire", 1, -1, thread=1))
         until(lambda: len(etcd.keys("seats/permit-")) == number + 2)
         waits(client, 1)
-    until(lambda: all(client.agent("live").status == "OK" for client in clients))
+    until(lambda: all(client.counters()["commands"] >= 2 for client in clients))  # they have looked once more, for the gate
     before = [client.counters()["commands"] for client in clients]
     seats.release(1).ok
     pending[0].answer().ok

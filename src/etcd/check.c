@@ -235,10 +235,10 @@ static int judge_rights(struct dli_etcd_exam *exam, const struct dli_grpc_call *
         add(exam, DLOCK_FINDING_OPEN, "", "");
     else if (call->status == DLOCK_DENIED && call->code == PERMISSION_DENIED)
         add(exam, DLOCK_FINDING_COMMAND_DENIED, "", "KV.Txn");
-    else if (call->status == DLOCK_SERVER_OUT_OF_MEMORY)
+    else if (call->status == DLOCK_SERVER_OUT_OF_MEMORY || call->status == DLOCK_SERVER_ERROR)
         add(exam, DLOCK_FINDING_WRITE_REFUSED, "", call->text);
     return call->status == DLOCK_OK || call->status == DLOCK_UNREACHABLE || call->code == PERMISSION_DENIED ||
-           call->status == DLOCK_SERVER_OUT_OF_MEMORY;
+           call->status == DLOCK_SERVER_OUT_OF_MEMORY || call->status == DLOCK_SERVER_ERROR;
 }
 
 static void tried(struct dli_grpc_call *call)

@@ -35,11 +35,12 @@ static struct dli_etcd_bytes own_key(const struct dli_job *job, char room[DLI_ET
 
 static struct dli_etcd_bytes total_key(const struct dli_job *job, char room[DLI_ETCD_KEY_MAX])
 {
+    static const char total[] = {'t', 'o', 't', 'a', 'l'};
     struct dli_etcd_bytes prefix = dli_etcd_prefix(job->request.place);
 
     memcpy(room, prefix.bytes, prefix.size);
-    memcpy(room + prefix.size, "total", 5);
-    return dli_etcd_text(room, prefix.size + 5);
+    memcpy(room + prefix.size, total, sizeof total);
+    return dli_etcd_text(room, prefix.size + sizeof total);
 }
 
 static void read_claims(const struct dli_job *job, struct dli_etcd_txn *txn, struct names *names, dli_etcd_add *add)
@@ -141,7 +142,7 @@ static void judge(struct dli_job *job, const struct dli_etcd_reply *reply)
         dli_etcd_not_granted(job);
     } else if (own->keys == 0 && job->at++ < TRIES) {
         dli_etcd_forget(job->lane->etcd, job->request.exchange.wish.want);
-        put(job, reply);
+        put(job, dli_etcd_stands(job) ? NULL : reply);
     } else if (own->keys == 0) {
         dli_etcd_fail(job, DLOCK_SERVER_BUSY, "the semaphore changes too often");
     }
@@ -192,7 +193,7 @@ static void put(struct dli_job *job, const struct dli_etcd_reply *seen)
     dli_etcd_test(&txn, DLI_ETCD_CREATED, txn.otherwise_step[OWN].key, 0);
     dli_etcd_test(&txn, DLI_ETCD_MODIFIED, txn.otherwise_step[MARK].key, job->session->mark);
     dli_etcd_test(&txn, DLI_ETCD_CREATED, txn.otherwise_step[GATE].key, 0);
-    if (!dli_etcd_stands(job))
+    if (seen)
         test_seen(&txn, &names, seen);
     dli_etcd_call_txn(job, &txn, put_answered);
 }
