@@ -271,7 +271,7 @@ const char *dlock_version_string(void);
 /*
  * 1 if this build has the named feature, 0 if not or if the name is unknown. Features: "mutex", "fair", "read", "write",
  * "semaphore", "permit_semaphore", "latch", "gate", "transaction", "fencing", "watchdog", "handover", "redisson", "tcp",
- * "unix", "tls", "sentinel", "cluster", "quorum", "etcd", "memory".
+ * "unix", "tls", "sentinel", "cluster", "quorum", "etcd", "zookeeper", "memory".
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
@@ -432,14 +432,15 @@ const char *dlock_option_help(size_t index);
  *   redis+cluster://[user[:password]@]host[:port],host...                some servers of a Redis Cluster
  *   redis+quorum://[user[:password]@]host[:port],host...[/db]            an odd number of independent servers; mutexes
  *   etcd://[user:password@]host[:port],host...                           some members of an etcd cluster, port 2379
+ *   zookeeper://[user:password@]host[:port],host...[/chroot]             some members of a ZooKeeper ensemble, port 2181
  *   memory:                                                              no server: locks of this client alone
  *   memory://name                                                        the same for all clients of the process with
  *                                                                        this name, until the last one is closed
  *
- * All forms take options. With "rediss" in place of "redis" (not for unix sockets), or "etcds" in place of "etcd", all
- * connections use TLS. User and password are those of the servers that keep the locks; sentinels have options of their
- * own. options may be NULL; its values win over those of the URL. Files named by options of TLS are read now, and again
- * after they change.
+ * All forms take options. With "rediss" in place of "redis" (not for unix sockets), "etcds" in place of "etcd", or
+ * "zookeepers" in place of "zookeeper", all connections use TLS. User and password are those of the servers that keep
+ * the locks; sentinels have options of their own. options may be NULL; its values win over those of the URL. Files named
+ * by options of TLS are read now, and again after they change.
  *
  * Nothing is connected, and no thread is started. With the option checks, the servers are checked first, as by
  * dlock_client_check. That is the client's first use.

@@ -38,7 +38,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     given = parser.parse_args()
     bench = Bench(given.build, quick=False)
-    other = Server()
+    other, cores = Server(), bench.place("own cores")
+    other.pin({bench.cores[0]})
     took: list[float] = []
 
     def listing(server: Server) -> list[str]:
@@ -47,9 +48,10 @@ def main() -> None:
     def run(way: str) -> dict[str, float]:
         server = bench.server if way == "its own server" else other
         again = ["sh", "-c", 'while :; do "$@" >/dev/null || exit 1; done', "sh"]
-        loop = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *again, *listing(server)], start_new_session=True)
+        loop = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *again, *listing(server)], start_new_session=True,
+                                preexec_fn=lambda: os.sched_setaffinity(0, cores or bench.cores))
         try:
-            return bench.run(None, "own", "dlock", bench.server.urls["unix"], 1, 3)
+            return bench.run(cores, "own", "dlock", bench.server.urls["unix"], 1, 3)
         finally:
             assert loop.poll() is None, "dlock list failed"
             os.killpg(loop.pid, 9)

@@ -607,6 +607,38 @@ ETCD = (
     )), "test_etcd_permits.py", "keeps_others_out"),
 )  # fmt: skip
 
+# Found by test_zookeeper_mutants.py: a test of python-tests/zookeeper for each.
+ZOOKEEPER = (
+    (Mutant(821, "another node is made without a look for the first one", edits=(
+        ("zookeeper/exchange.c", "else if (entry->state == DLI_ZK_SENT)\n        search(job);", "else if (entry->state == DLI_ZK_SENT)\n        (job->tries < 0 ? search : create)(job);"),
+    )), "test_zookeeper_faults.py", "z01"),
+    (Mutant(822, "an undo deletes the first node, whoever's it is", edits=(
+        ("zookeeper/drop.c", "if (dli_zk_is_owners(all.child[i].name, job->request.exchange.drop))", "if (all.child[i].name.size)"),
+    )), "test_zookeeper_faults.py", "z14"),
+    (Mutant(823, "a lock is lost by the server's word only", edits=(
+        ("zookeeper/heartbeat.c", "return session->since + session->timeout - lease;", "return dli_now() + 0 * lease * session->since;"),
+        ("zookeeper/heartbeat.c", "return session->since + session->timeout - session->timeout / 1000000 * session->zk->drift_ppm;", "return INT64_MAX + 0 * session->since;"),
+    )), "test_zookeeper_faults.py", "z03_a_holder"),
+    (Mutant(824, "who wakes has the lock, whoever is before", edits=(
+        ("zookeeper/exchange.c", "} else if (!before) {", "} else if (!before || entry->watch[1].spot) {"),
+    )), "test_zookeeper_kinds.py", "middle"),
+    (Mutant(825, "nobody notices that the holder's node was deleted", edits=(
+        ("zookeeper/renew.c", "return entry && entry->held && !entry->gone;", "return entry && entry->held;"),
+    )), "test_zookeeper_faults.py", "z04"),
+    (Mutant(826, "a try leaves its node behind", edits=(
+        ("zookeeper/exchange.c", "} else if (!stands(job)) {\n        go_away(job, DLI_TRY_HELD);", "} else if (!stands(job)) {\n        not_granted(job, DLI_TRY_HELD);"),
+    )), "test_zookeeper_peer.py", "keeps_us_out"),
+    (Mutant(827, "readers wait for nobody", edits=(
+        ("zookeeper/exchange.c", "return own != 'r' || before == 'w';", "return own != 'r' && before;"),
+    )), "test_zookeeper_kinds.py", "readers"),
+    (Mutant(828, "watches end with the connection, and nobody looks again", edits=(
+        ("zookeeper/session.c", "        dli_zk_entries_doubt(session);\n", "        ;\n"),
+    )), "test_zookeeper_faults.py", "z04_a_node"),
+    (Mutant(829, "an expired session is noticed by the clock only", edits=(
+        ("zookeeper/session.c", "    zk->store.hooks->lapsed(zk->store.owner, session->lease - DLI_ZK_MS, session->lease);\n", ""),
+    )), "test_zookeeper_faults.py", "z05"),
+)  # fmt: skip
+
 # Found by test_linearizable.py, from the history of what processes were told.
 BESIDE = Mutant(820, "who waits takes the lock beside its holder", edits=(
     ("engine/exchange.c", "    } else if (answer->got == DLI_TRY_HELD) {\n", "    } else if (answer->got == DLI_TRY_HELD && answer->seen.token && !dli_mutex_owned(m)) {\n"

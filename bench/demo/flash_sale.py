@@ -15,8 +15,8 @@ killed: the lock is free when its lease ends, and the process is started anew wi
 stopped until others have had the lock, then goes on as if nothing was: its write must be refused, and the library must
 tell it that the lock is LOST.
 
---engine etcd: the lock is on three etcd servers of our own, the stock is where it was. The leader of the three is killed on the
-way.
+--engine etcd, --engine zookeeper: the lock is on three such servers of our own, the stock is where it was. The leader of the three
+is killed on the way.
 
 At the end stands a table, what was checked, and who held the lock when, here and as an SVG. --picture docs/flash-sale
 draws the pictures of the README anew. Leaves with 0 when every
@@ -43,7 +43,6 @@ HERE = ROOT / "bench/demo"
 sys.path.insert(0, str(ROOT / "python-tests"))
 
 import timeline  # noqa: E402
-from harness.etcd import Etcd  # noqa: E402
 from harness.server import Server  # noqa: E402
 from story import LEASE_MS, Away, Closing, Kill, Loss, Stop, Story, Turn, checks, table  # noqa: E402
 
@@ -154,8 +153,8 @@ class Crowd:
 class Sale:
     """The conductor: starts the processes, halts the holders, writes the story."""
 
-    def __init__(self, server: Server, etcd: Optional[Etcd], options: argparse.Namespace, progress: Progress) -> None:
-        self.server, self.etcd, self.options, self.progress = server, etcd, options, progress
+    def __init__(self, server: Server, cluster: Any, options: argparse.Namespace, progress: Progress) -> None:
+        self.server, self.cluster, self.options, self.progress = server, cluster, options, progress
         self.news: queue.Queue[tuple[Crowd, bytes]] = queue.Queue()
         self.crowds = [
             Crowd(KINDS[n % 2], n // 2 + 1, list(range(n, options.buyers, options.processes)))
@@ -229,8 +228,8 @@ class Sale:
         build, options = self.options.build, self.options
         program = [str(build / "bench/demo/buyer")] if crowd.kind == "C" else [sys.executable, str(HERE / "buyer.py")]
         url = f"redis+unix://{quote(self.server.path)}?lease_ms={LEASE_MS}&client_name=sale"
-        if self.etcd:
-            url = f"{self.etcd.url}?lease_ms={LEASE_MS}&connects_per_second=100"
+        if self.cluster:
+            url = f"{self.cluster.url}?lease_ms={LEASE_MS}&connects_per_second=100"
         if options.variant == "fair":  # a grant counts from the waiter's last look, and the lease here is short
             url += f"&safety_ms={LEASE_MS // 5}"
         if self.optimistic:  # each buyer that is served has a connection of its own
@@ -353,10 +352,10 @@ class Sale:
         if slow and self.slow_crowd and now() - slow.granted > HALT:
             self.slow_crowd.go_on()
             self.slow_crowd = None
-            if self.etcd:
-                leader = self.etcd.leader()
+            if self.cluster:
+                leader = self.cluster.leader()
                 leader.kill()
-                self.progress.news(f"etcd: SIGKILL of the leader, {leader.name}")
+                self.progress.news(f"{self.options.engine}: SIGKILL of the leader, {leader.name}")
         if stop and self.stopped_crowd and now() - stop.at > HALT and self.others_sold(stop):
             crowd, self.stopped_crowd = self.stopped_crowd, None
             stop.threads |= crowd.thread_states()
@@ -392,7 +391,7 @@ def report(story: Story, quiet: bool) -> bool:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="./dev demo", description="A flash sale in C and Python.")
     parser.add_argument("--variant", choices=VARIANTS, default="lock")
-    parser.add_argument("--engine", choices=("redis", "etcd"), default="redis", help="which servers keep the lock")
+    parser.add_argument("--engine", choices=("redis", "etcd", "zookeeper"), default="redis", help="which servers keep the lock")
     parser.add_argument("--build", type=pathlib.Path, default=os.environ.get("DLOCK_BUILD", ROOT / "build/release"))
     parser.add_argument("--buyers", type=int, default=1000)
     parser.add_argument("--items", type=int, default=20)
@@ -412,8 +411,8 @@ def arguments() -> argparse.Namespace:
     options.svg = options.svg or options.build / "flash-sale.svg"
     if options.items < 10 or options.processes < 6 or options.buyers < 4 * options.items or options.threads < 1:
         parser.error("it takes 10 items, 6 processes, 1 thread and 4 buyers for each item")
-    if options.engine == "etcd" and options.variant in ("gate", "optimistic"):
-        parser.error("etcd has no gates and no transactions here")
+    if options.engine != "redis" and options.variant in ("gate", "optimistic"):
+        parser.error(f"{options.engine} has no gates and no transactions here")
     if options.no_fence and options.variant == "optimistic":
         parser.error("without a lock there is no token, and no fence")
     if not (options.build / "bench/demo/buyer").exists():
@@ -428,15 +427,26 @@ def draw(story: Story, picture: pathlib.Path) -> None:
         path.write_text(timeline.svg(story, look, plain=True), encoding="utf-8")
 
 
+def cluster_of(engine: str) -> contextlib.AbstractContextManager[Any]:
+    """Three servers, or nothing for Redis."""
+    if engine == "etcd":
+        from harness.etcd import Etcd
+
+        return Etcd(3, "--heartbeat-interval", "20", "--election-timeout", "200")  # it gives out leases of a second then
+    if engine == "zookeeper":
+        from harness.zookeeper import Zookeeper
+
+        return Zookeeper(3)
+    return contextlib.nullcontext()
+
+
 def main() -> int:
     options = arguments()
     progress = Progress(options.quiet)
-    # A short election lets etcd give out leases of a second.
-    timing = (3, "--heartbeat-interval", "20", "--election-timeout", "200")
-    with Server() as server, Etcd(*timing) if options.engine == "etcd" else contextlib.nullcontext() as etcd:
+    with Server() as server, cluster_of(options.engine) as cluster:
         how = VARIANTS[options.variant]
         progress.news(f"{options.items} items, {options.buyers} buyers in {options.processes} processes, {how}")
-        story = Sale(server, etcd, options, progress).run()
+        story = Sale(server, cluster, options, progress).run()
     options.svg.write_text(timeline.svg(story), encoding="utf-8")
     if options.picture:
         draw(story, options.picture)

@@ -347,12 +347,15 @@ COMPLETIONS = ["share/bash-completion/completions/dlock", "share/fish/vendor_com
 @pytest.mark.timeout(180)
 def test_pkg_config_is_all_a_program_needs(tmp_path: pathlib.Path) -> None:
     build, prefix = tmp_path / "the build", tmp_path / "the prefix"
-    output_of(["meson", "setup", str(build), str(ROOT), f"--prefix={prefix}", "-Dtests=false", "-Ddemo=false"])
+    output_of(["meson", "setup", str(build), str(ROOT), f"--prefix={prefix}", "-Dtests=false", "-Ddemo=false", "-Dman=enabled"])
     output_of(["ninja", "-C", str(build)])
     output_of(["meson", "install", "-C", str(build), "--no-rebuild"])
     installed = sorted(str(path.relative_to(prefix)) for path in prefix.rglob("*") if not path.is_dir())
     libdir = pathlib.Path(next(name for name in installed if name.endswith("libdlock.so.1"))).parent
-    assert installed == sorted(
+    calls = re.findall(r"^    (dlock_\w+);$", (ROOT / "abi/dlock.map").read_text(), re.M)
+    pages = {"share/man/man1/dlock.1", "share/man/man7/dlock.7", "share/man/man7/dlock_options.7", *(f"share/man/man3/{call}.3" for call in calls)}
+    assert pages <= set(installed) and all((prefix / page).read_text() for page in pages)
+    assert [name for name in installed if not name.startswith("share/man/")] == sorted(
         ["bin/dlock", *COMPLETIONS, "include/dlock.h", "share/dlock/dlock.json", f"{libdir}/libdlock.so", f"{libdir}/libdlock.so.1", f"{libdir}/pkgconfig/dlock.pc"]
     )
 

@@ -14,8 +14,8 @@ import re
 from typing import Iterator
 
 TESTS = pathlib.Path(__file__).resolve().parents[1]
-NAME = re.compile(r"test_((?:[a-m]\d\d_)+)")
-PARAMETER = re.compile(r"\b([A-M]-\d\d)\b")
+NAME = re.compile(r"test_((?:[a-mz]\d\d_)+)")
+PARAMETER = re.compile(r"\b([A-MZ]-\d\d)\b")
 
 # Row, how often it must run in full (./dev soak), the fault.
 TABLE = """
@@ -171,11 +171,25 @@ M-02 1 clients with different W, ρ, W_max
 M-03 1 wrong backend order in quorum config, duplicate node
 M-04 1 system clock of the test machine stepped for real
 M-05 1 random soak: all faults of C, D, E, I mixed, 24 h
+Z-01 120 ZooKeeper: the nth request, or the nth answer, is lost
+Z-02 50 ZooKeeper: a member stops with a request in its socket, which was given up
+Z-03 1 ZooKeeper: the holder is stopped for longer than its session
+Z-04 1 ZooKeeper: an operator deletes the holder's node
+Z-05 1 ZooKeeper: an operator ends the session of many locks
+Z-06 1 ZooKeeper: a waiter's node vanishes, or its session
+Z-07 100 ZooKeeper: the connection is cut under a watch
+Z-08 2000 ZooKeeper: renewals of many locks send nothing
+Z-09 1 ZooKeeper: a client is closed with locks held
+Z-10 1 ZooKeeper: the holder dies, and its forked child has the descriptors
+Z-11 20 ZooKeeper: the leader of three is killed, or stopped
+Z-12 1 ZooKeeper: each member in turn stops
+Z-13 1 ZooKeeper: no member answers
+Z-14 50 ZooKeeper: the answer to a try is lost
 """
 ROWS = {line[:4]: (int(line[5:].split(" ", 1)[0]), line[5:].split(" ", 1)[1]) for line in TABLE.split("\n") if line}
 GROUPS = {
     "A": "the holder", "B": "time", "C": "the network", "D": "one server", "E": "replicas and sentinels", "F": "cluster", "G": "quorum", "H": "waiting",
-    "I": "the host process", "J": "resources", "K": "credentials, TLS, hostile peers", "L": "etcd", "M": "operation",
+    "I": "the host process", "J": "resources", "K": "credentials, TLS, hostile peers", "L": "etcd", "M": "operation", "Z": "ZooKeeper",
 }  # fmt: skip
 
 

@@ -49,9 +49,10 @@ def run(folder: pathlib.Path, *more: str) -> Demo:
 
 
 @pytest.mark.full
-def test_on_etcd(tmp_path: pathlib.Path) -> None:
-    """The lock is on three servers of etcd, whose leader is killed on the way."""
-    demo = run(tmp_path, "--engine", "etcd")
+@pytest.mark.parametrize("engine", ["etcd", "zookeeper"])
+def test_on_a_cluster(tmp_path: pathlib.Path, engine: str) -> None:
+    """The lock is on three servers, whose leader is killed on the way."""
+    demo = run(tmp_path, "--engine", engine)
     assert demo.code == 0 and "SIGKILL of the leader" in demo.output, demo.output
 
 

@@ -99,7 +99,7 @@ def test_urls(block: Block) -> None:
     """The library accepts them: opening connects to nothing. The files that they name do not exist."""
     import dlock
 
-    urls = [line.split()[0] for line in block.body.splitlines() if re.match(r"(rediss?(\+\w+)?|etcds?)://|memory:", line)]
+    urls = [line.split()[0] for line in block.body.splitlines() if re.match(r"(rediss?(\+\w+)?|etcds?|zookeepers?)://|memory:", line)]
     assert urls
     for url in urls:
         url = re.sub(r"&?tls_\w+_file=[^&]*", "", url)

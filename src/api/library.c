@@ -26,9 +26,11 @@ int32_t dlock_supports(const char *feature)
         "cluster", "quorum",  "memory"};
 
     if (feature && strcmp(feature, "tls") == 0)
-        return DLI_TLS; /* depends on the build, and so does the next one */
+        return DLI_TLS; /* depends on the build, as the next ones do */
     if (feature && strcmp(feature, "etcd") == 0)
         return DLI_ETCD;
+    if (feature && strcmp(feature, "zookeeper") == 0)
+        return DLI_ZOOKEEPER;
     for (size_t i = 0; feature && i < sizeof features / sizeof *features; i++)
         if (strcmp(feature, features[i]) == 0)
             return 1;

@@ -12,13 +12,16 @@
 #include "error.h"
 #include "url_parts.h"
 
-enum { DEFAULT_PORT = 6379, SENTINEL_PORT = 26379, ETCD_PORT = 2379 };
+enum { DEFAULT_PORT = 6379, SENTINEL_PORT = 26379, ETCD_PORT = 2379, ZOOKEEPER_PORT = 2181 };
 
 /* Options that mean nothing to etcd. Those of other schemes are refused by dli_site_check. */
 #define OPTION(name) (UINT64_C(1) << DLI_OPT_##name)
 #define NOT_ETCD                                                                                                       \
     (OPTION(DB) | OPTION(CLIENT_NAME) | OPTION(PRIVATE_CONNECTIONS) | OPTION(BUSY_POLL_US) | OPTION(QUARANTINE_MS) |   \
      OPTION(REPLICAS) | OPTION(TOKEN_TTL_MS))
+#define NOT_ZOOKEEPER                                                                                                  \
+    (NOT_ETCD | OPTION(MIN_HOLD_MS) | OPTION(LOCK_DELAY_MS) | OPTION(HANDOVER_TURNS) | OPTION(HANDOVER_MS) |           \
+     OPTION(LINGER_MS))
 
 /* Options that promise what memory does not keep. Others that mean nothing to it do no harm: a test needs only another URL. */
 #define NOT_MEMORY (OPTION(QUARANTINE_MS) | OPTION(REPLICAS))
@@ -42,14 +45,18 @@ static const struct scheme {
     {"rediss+quorum", DLI_ENGINE_REDIS, DLI_SITE_QUORUM, 1, 0},
     {"etcd", DLI_ENGINE_ETCD, DLI_SITE_ETCD, 0, NOT_ETCD},
     {"etcds", DLI_ENGINE_ETCD, DLI_SITE_ETCD, 1, NOT_ETCD},
+    {"zookeeper", DLI_ENGINE_ZOOKEEPER, DLI_SITE_ZOOKEEPER, 0, NOT_ZOOKEEPER},
+    {"zookeepers", DLI_ENGINE_ZOOKEEPER, DLI_SITE_ZOOKEEPER, 1, NOT_ZOOKEEPER},
     {"memory", DLI_ENGINE_MEMORY, DLI_SITE_MEMORY, 0, NOT_MEMORY},
 };
 
 static const char *const accepted =
     "redis://[user[:password]@]host[:port][/db][?option=value&...], redis+unix://[user[:password]@]/path[?...], "
     "redis+sentinel://[user[:password]@]host[:port][,...]/service[/db][?...], redis+cluster://... and redis+quorum:// "
-    "with several hosts, etcd://[user:password@]host[:port][,...][?...], memory:[?...], memory://name[?...]; rediss or "
-    "etcds for TLS";
+    "with several hosts, etcd://[user:password@]host[:port][,...][?...], "
+    "zookeeper://[user:password@]host[:port][,...][/chroot][?...], memory:[?...], memory://name[?...]; rediss, etcds "
+    "or "
+    "zookeepers for TLS";
 
 /* Put one option. A URL may give an option twice, in one spelling or two, if both values are the same. */
 static dlock_status put(struct dlock_options *set, int option, const struct dli_decoded *value, dlock_error *box)
@@ -197,6 +204,29 @@ static dlock_status parse_members(struct dli_part servers, struct dli_part path,
     return DLOCK_OK;
 }
 
+/* host[:port][,host[:port]...][/chroot] of ZooKeeper */
+static dlock_status parse_ensemble(struct dli_part servers, struct dli_part path, struct dli_site *site,
+                                   dlock_error *box)
+{
+    struct dli_decoded chroot;
+    dlock_status status = dli_url_servers(servers, ZOOKEEPER_PORT, "members", site, box);
+    if (!status)
+        status = dli_part_decode(path, &chroot, box);
+    if (status)
+        return status;
+    snprintf(site->target.text, sizeof site->target.text, "ZooKeeper at %.300s%s", site->node[0].text,
+             site->count > 1 ? ", ..." : "");
+    if (path.size <= 1)
+        return DLOCK_OK;
+    if (chroot.size >= sizeof site->service || strlen(chroot.bytes) != chroot.size || !dli_url_is_path(chroot.bytes))
+        return dli_fail(box, DLOCK_INVALID_URL,
+                        "The path of a zookeeper:// URL is a chroot, /a/b: at most %zu bytes, no part of it is empty, "
+                        "'.' or '..'.",
+                        sizeof site->service - 1);
+    memcpy(site->service, chroot.bytes, chroot.size + 1);
+    return DLOCK_OK;
+}
+
 /* The name of a store in memory; "": the client has one of its own. */
 static dlock_status parse_memory(struct dli_part name, struct dli_part path, struct dli_site *site, dlock_error *box)
 {
@@ -259,6 +289,8 @@ static dlock_status parse_where(struct dli_part server, struct dli_part path, st
         return parse_sentinels(server, path, site, set, box);
     case DLI_SITE_ETCD:
         return parse_members(server, path, site, box);
+    case DLI_SITE_ZOOKEEPER:
+        return parse_ensemble(server, path, site, box);
     case DLI_SITE_MEMORY:
         return parse_memory(server, path, site, box);
     case DLI_SITE_CLUSTER:

@@ -24,11 +24,12 @@ enum dli_site_kind {
     DLI_SITE_CLUSTER,
     DLI_SITE_QUORUM,
     DLI_SITE_ETCD,
+    DLI_SITE_ZOOKEEPER,
     DLI_SITE_MEMORY
 };
 
 /* What keeps the locks. store/open.c has a row for each. */
-enum dli_engine { DLI_ENGINE_REDIS, DLI_ENGINE_ETCD, DLI_ENGINE_MEMORY };
+enum dli_engine { DLI_ENGINE_REDIS, DLI_ENGINE_ETCD, DLI_ENGINE_ZOOKEEPER, DLI_ENGINE_MEMORY };
 
 /* What a URL names. */
 struct dli_site {
@@ -40,7 +41,8 @@ struct dli_site {
     int count;
     struct dli_target
         node[DLI_NODES_MAX]; /* sentinels, members, servers of a cluster or a quorum, in the URL's order */
-    char service[128];       /* the name by which sentinels know the primary; of memory, "": it is private */
+    /* The name by which sentinels know the primary; of ZooKeeper the chroot, "" or "/a/b"; of memory, "": it is private. */
+    char service[128];
 };
 
 /*
@@ -52,10 +54,11 @@ struct dli_site {
  *   redis+cluster://host[:port][,...]                  some servers of a cluster
  *   redis+quorum://host[:port][,...][/db]              all servers of a quorum
  *   etcd://host[:port][,...]                           some members of an etcd cluster (port 2379)
+ *   zookeeper://host[:port][,...][/chroot]             some members of a ZooKeeper ensemble (port 2181)
  *   memory:, memory://name                             no server: this client alone, or all with this name in the process
  *
- * rediss in place of redis means TLS, except for unix sockets; so does etcds in place of etcd. Percent escapes are decoded everywhere. User, password,
- * db and every query option go to set, which is already initialised. Messages never repeat the URL's user or password.
+ * rediss in place of redis means TLS, except for unix sockets; so do etcds and zookeepers. Percent escapes are decoded
+ * everywhere. User, password, db and every query option go to set, which is already initialised. Messages never repeat the URL's user or password.
  */
 dlock_status dli_url_parse(const char *url, struct dli_site *site, struct dlock_options *set, dlock_error *box);
 

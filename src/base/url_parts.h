@@ -53,4 +53,7 @@ dlock_status dli_url_server(struct dli_part server, int preset, struct dli_targe
 dlock_status dli_url_servers(struct dli_part servers, int preset, const char *what, struct dli_site *site,
                              dlock_error *box);
 
+/* Whether it is an absolute path, and no part of it is empty, "." or "..". "" is one. */
+int dli_url_is_path(const char *path);
+
 #endif

@@ -119,3 +119,13 @@ dlock_status dli_url_servers(struct dli_part servers, int preset, const char *wh
     }
     return status;
 }
+
+int dli_url_is_path(const char *path)
+{
+    for (size_t size; *path; path += size) {
+        size = 1 + strcspn(path + 1, "/");
+        if (*path != '/' || size == 1 || (size == 2 && path[1] == '.') || (size == 3 && memcmp(path, "/..", 3) == 0))
+            return 0;
+    }
+    return 1;
+}

@@ -14,6 +14,11 @@ extern open_function dli_etcd_open;
 #else
 #define dli_etcd_open NULL
 #endif
+#if DLI_ZOOKEEPER
+extern open_function dli_zookeeper_open;
+#else
+#define dli_zookeeper_open NULL
+#endif
 
 /* One row for each engine of base/url.h. */
 static const struct engine {
@@ -23,6 +28,7 @@ static const struct engine {
     [DLI_ENGINE_REDIS] = {dli_redis_open, NULL},
     [DLI_ENGINE_MEMORY] = {dli_memory_open, NULL},
     [DLI_ENGINE_ETCD] = {dli_etcd_open, "the build option etcd"},
+    [DLI_ENGINE_ZOOKEEPER] = {dli_zookeeper_open, "the build option zookeeper"},
 };
 
 dlock_status dli_store_open(const struct dlock_options *options, const struct dli_site *site, struct dli_store **ret,

@@ -4,10 +4,11 @@
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "tool.h"
 
-enum { BUFFER = 65536, ROOM = 256 };
+enum { BUFFER = 65536, ROOM = 256, REST_NS = 20000000 };
 
 static int no_memory(struct tool_names *names)
 {
@@ -43,8 +44,25 @@ static int make_room(struct tool_names *names, size_t size)
     return 0;
 }
 
+static int64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* As long as the last call took, but not for long: a listing takes half of the server's time at most. */
+static void rest(int64_t took)
+{
+    struct timespec pause = {.tv_nsec = took < REST_NS ? (long)took : REST_NS};
+
+    nanosleep(&pause, NULL);
+}
+
 dlock_status tool_names_more(struct tool *tool, const char *glob, struct tool_names *names)
 {
+    int64_t begun = now_ns();
     size_t all = 0;
     dlock_status status;
 
@@ -59,6 +77,8 @@ dlock_status tool_names_more(struct tool *tool, const char *glob, struct tool_na
     for (size_t at = 0; at < all; at += strlen(names->buffer + at) + 1)
         if ((!glob || fnmatch(glob, names->buffer + at, 0) == 0) && add(names, names->buffer + at) != 0)
             return no_memory(names);
+    if (names->cursor != 0)
+        rest(now_ns() - begun);
     return DLOCK_OK;
 }
 

@@ -35,8 +35,11 @@ def build() -> str:
 
 class Peer:
     def __init__(self, node: Any, ttl: int = 5) -> None:
-        command = [build(), f"{node.host}:{node.port}", str(ttl)]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.start([build(), f"{node.host}:{node.port}", str(ttl)])
+
+    def start(self, command: list[str], env: dict[str, str] | None = None) -> None:
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(command, env=env, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
         self.rest, self.lines = b"", list[str]()
         self.wait("ready")
 

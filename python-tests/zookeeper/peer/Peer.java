@@ -1,0 +1,109 @@
+// A program with Java's Curator, the other side of tests: it reads lines and answers each.
+//
+//   lock WORD NAME [KIND]  "WORD locked": held; the answer may come later. KIND: mutex, read, write, or permits and their number
+//   try WORD NAME [KIND]   the same, or "WORD busy"
+//   unlock WORD            "WORD unlocked"
+//   hold WORD NAME TIMES MICROSECONDS [KIND]    lock and unlock; a line "WORD held FROM TO" for each, then "WORD done"
+//
+// Each WORD is a thread: a lock of Curator belongs to one. Times are those of CLOCK_MONOTONIC in microseconds.
+// Usage: Peer HOSTS SESSION_MS
+
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.TimeUnit;
+import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.locks.InterProcessLock;
+import org.apache.curator.framework.recipes.locks.InterProcessMutex;
+import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
+import org.apache.curator.retry.RetryNTimes;
+
+public class Peer {
+    private static final Map<String, ExecutorService> threads = new ConcurrentHashMap<>();
+    private static final Map<String, InterProcessLock> locks = new ConcurrentHashMap<>();
+    private static CuratorFramework client;
+
+    private static synchronized void say(Object... words) {
+        StringBuilder line = new StringBuilder();
+        for (Object word : words)
+            line.append(line.length() > 0 ? " " : "").append(word);
+        System.out.println(line);
+        System.out.flush();
+    }
+
+    private static long now() {
+        return System.nanoTime() / 1000;
+    }
+
+    private interface Step {
+        void run() throws Exception;
+    }
+
+    private static void in(String word, Step step) {
+        threads.computeIfAbsent(word, any -> Executors.newSingleThreadExecutor()).execute(() -> {
+            try {
+                step.run();
+            } catch (Exception error) {
+                say("failed", error);
+            }
+        });
+    }
+
+    private static InterProcessLock of(String name, String kind) {
+        if (kind.equals("mutex"))
+            return new InterProcessMutex(client, "/" + name);
+        InterProcessReadWriteLock both = new InterProcessReadWriteLock(client, "/" + name);
+        return kind.equals("read") ? both.readLock() : both.writeLock();
+    }
+
+    private static void take(String word, InterProcessLock lock, boolean wait) throws Exception {
+        if (wait)
+            lock.acquire();
+        else if (!lock.acquire(0, TimeUnit.SECONDS)) {
+            say(word, "busy");
+            return;
+        }
+        locks.put(word, lock);
+        say(word, "locked", now());
+    }
+
+    private static void hold(String word, InterProcessLock lock, int times, long micros) throws Exception {
+        for (int i = 0; i < times; i++) {
+            lock.acquire();
+            long from = now();
+            TimeUnit.MICROSECONDS.sleep(micros);
+            say(word, "held", from, now());
+            lock.release();
+        }
+        say(word, "done");
+    }
+
+    public static void main(String[] options) throws Exception {
+        client = CuratorFrameworkFactory.newClient(options[0], Integer.parseInt(options[1]), 5000, new RetryNTimes(50, 100));
+        client.start();
+        client.blockUntilConnected();
+        say("ready");
+        BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
+        for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+            String[] words = line.split(" ");
+            String word = words[1];
+            if (words[0].equals("unlock")) {
+                in(word, () -> {
+                    locks.remove(word).release();
+                    say(word, "unlocked", now());
+                });
+            } else if (words[0].equals("hold")) {
+                InterProcessLock lock = of(words[2], words.length > 5 ? words[5] : "mutex");
+                in(word, () -> hold(word, lock, Integer.parseInt(words[3]), Long.parseLong(words[4])));
+            } else {
+                InterProcessLock lock = of(words[2], words.length > 3 ? words[3] : "mutex");
+                in(word, () -> take(word, lock, words[0].equals("lock")));
+            }
+        }
+        System.exit(0);
+    }
+}

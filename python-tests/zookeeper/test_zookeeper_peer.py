@@ -1,0 +1,152 @@
+"""Java's Curator and libdlock on one name of ZooKeeper: they exclude each other and stand in one line."""
+from __future__ import annotations
+
+from typing import Any, Callable, Iterator
+
+import pytest
+
+from harness.agent import Agent
+from harness.zookeeper import Zookeeper
+from harness.zookeeper.peer import Peer
+from harness.waiting import until
+
+pytestmark = pytest.mark.timeout(300)  # Maven fetches Curator, once
+
+Make = Callable[..., Any]
+
+
+@pytest.fixture
+def peer(zookeeper: Zookeeper) -> Iterator[Peer]:
+    with Peer(zookeeper, ttl=5) as peer:
+        yield peer
+
+
+def created(zookeeper: Zookeeper, index: int = 0) -> int:
+    return int(zookeeper.admin.get(f"/job/{zookeeper.nodes('job')[index]}")[1].czxid)
+
+
+def test_a_peer_that_holds_keeps_us_out(zookeeper: Zookeeper, peer: Peer, agent: Agent) -> None:
+    lock = agent.open(zookeeper).lock("job")
+    peer("lock a job")
+    peer.wait("a locked")
+    before = created(zookeeper)
+    assert lock.acquire(1, 0).status == "BUSY"
+    assert len(zookeeper.nodes("job")) == 1, "a try leaves nothing behind"
+    waiting = lock.start("acquire", 1, -1, thread=1)
+    until(lambda: len(zookeeper.nodes("job")) == 2)
+    peer("unlock a")
+    token = waiting.answer().ok.token
+    assert token == created(zookeeper) and created(zookeeper) > before
+    lock.release(1).ok
+    assert zookeeper.nodes("job") == []
+
+
+def test_we_keep_a_peer_out(zookeeper: Zookeeper, peer: Peer, agent: Agent) -> None:
+    lock = agent.open(zookeeper).lock("job")
+    token = lock.acquire(1, 0).ok.token
+    peer("try a job")
+    peer.wait("a busy")
+    peer("lock b job")
+    until(lambda: len(zookeeper.nodes("job")) == 2)
+    assert not peer.said("b locked")
+    lock.release(1).ok
+    peer.wait("b locked")
+    assert created(zookeeper) > token
+    peer("unlock b")
+    peer.wait("b unlocked")
+    assert lock.acquire(1, 0).ok.token > token
+
+
+def test_one_line(zookeeper: Zookeeper, new_agent: Make) -> None:
+    """Who came first is served first, whatever it is."""
+    ours = [new_agent().open(zookeeper).lock("job", kind=kind) for kind in ("mutex", "fair")]
+    with Peer(zookeeper) as first, Peer(zookeeper) as second:
+        ours[0].acquire(1, 0).ok
+        first("lock a job")
+        until(lambda: len(zookeeper.nodes("job")) == 2)
+        third = ours[1].start("acquire", 1, -1)
+        until(lambda: len(zookeeper.nodes("job")) == 3)
+        second("lock a job")
+        until(lambda: len(zookeeper.nodes("job")) == 4)
+        ours[0].release(1).ok
+        first.wait("a locked")
+        assert not third.ready() and not second.said("a locked")
+        first("unlock a")
+        third.answer().ok
+        assert not second.said("a locked")
+        ours[1].release(1).ok
+        second.wait("a locked")
+
+
+@pytest.mark.parametrize("ours", [True, False], ids=["we die", "the peer dies"])
+def test_a_killed_holder_frees_the_lock(zookeeper: Zookeeper, new_agent: Make, ours: bool) -> None:
+    agent = new_agent()
+    lock = agent.open(zookeeper, lease_ms=2000).lock("job")
+    with Peer(zookeeper, ttl=2) as peer:
+        if ours:
+            lock.acquire(1, 20000).ok
+            peer("lock a job")
+            until(lambda: len(zookeeper.nodes("job")) == 2)
+            agent.kill()
+            peer.wait("a locked")
+        else:
+            peer("lock a job")
+            peer.wait("a locked")
+            waiting = lock.start("acquire", 1, -1)
+            until(lambda: len(zookeeper.nodes("job")) == 2)
+            peer.kill()
+            waiting.answer().ok
+
+
+def test_readers_and_writers(zookeeper: Zookeeper, peer: Peer, new_agent: Make) -> None:
+    """Both sides in one line: readers share, writers are alone, and a reader behind a waiting writer waits."""
+    client = new_agent().open(zookeeper)
+    reading, writing = client.lock("job", kind="read"), new_agent().open(zookeeper).lock("job", kind="write")
+    reading.acquire(1, 0).ok
+    peer("try a job read")
+    peer.wait("a locked")
+    peer("try b job write")
+    peer.wait("b busy")
+    assert writing.acquire(1, 0).status == "BUSY"
+    wait = writing.start("acquire", 1, -1)
+    until(lambda: len(zookeeper.nodes("job")) == 3)
+    peer("lock c job read")
+    until(lambda: len(zookeeper.nodes("job")) == 4)
+    reading.release(1).ok
+    assert not wait.ready() and not peer.said("c locked")
+    peer("unlock a")
+    token = wait.answer().ok.token
+    assert not peer.said("c locked")
+    writing.release(1).ok
+    peer.wait("c locked")
+    peer("unlock c")
+    peer("lock b job write")
+    peer.wait("b locked")
+    assert reading.acquire(1, 0).status == "BUSY"
+    peer("unlock b")
+    assert writing.acquire(1, -1).ok.token > token
+
+
+def intervals(agent: Agent, lock: Any, times: int) -> list[tuple[int, int]]:
+    held = []
+    for _ in range(times):
+        got = lock.acquire(1, -1).ok
+        agent("live")  # another may have its turn
+        back = lock.release(1).ok
+        held.append((got.done, back.began))
+    return held
+
+
+def test_nobody_holds_at_once(zookeeper: Zookeeper, peer: Peer, agent: Agent) -> None:
+    """A hundred holds on each side, by their intervals; and both sides had turns in between."""
+    times = 100
+    lock = agent.open(zookeeper).lock("job")
+    peer(f"hold a job {times} 500")
+    holds = [(got, back, 0) for got, back in intervals(agent, lock, times)]
+    for _ in range(times):
+        began, ended = peer.wait("a held")
+        holds.append((int(began), int(ended), 1))
+    holds.sort()
+    assert all(before[1] <= after[0] for before, after in zip(holds, holds[1:]))
+    assert sum(before[2] != after[2] for before, after in zip(holds, holds[1:])) > times / 10
+    until(lambda: zookeeper.nodes("job") == [])

@@ -1,0 +1,366 @@
+/*
+ * exchange.c: acquire and wait in line. Belongs to lane 0's thread.
+ *
+ * A number gets a node, and the children are read behind it, in one round trip. It has the lock when its node is there and no
+ * node before it that it waits for. What is read may be old: then a node that has gone is still seen, and its watch tells
+ * at once. None can come before it any more. A number that may not wait removes its node again.
+ *
+ * When the reply to a node's making was lost, its entry is SENT: before another node is made, a sync and a look for the
+ * owner's id say whether it is there. The server refuses what arrives late: the session has moved on.
+ *
+ * The token is the transaction that made the node.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "inner.h"
+
+static const int64_t token_end = INT64_C(1) << 53;
+
+static void create(struct dli_job *job);
+static void look(struct dli_job *job);
+
+static int64_t number_of(const struct dli_job *job)
+{
+    return job->request.exchange.wish.want;
+}
+
+static struct dli_zk_entry *entry_of(const struct dli_job *job)
+{
+    return dli_zk_entry(job->lane->zk, number_of(job));
+}
+
+static int stands(const struct dli_job *job)
+{
+    return job->request.exchange.wish.mode != DLI_MODE_TRY;
+}
+
+static struct dli_zk_text own_path(const struct dli_job *job, char room[DLI_ZK_PATH_MAX])
+{
+    const struct dli_zk_entry *entry = entry_of(job);
+
+    return dli_zk_numbered(job->request.kind, job->request.place, job->request.exchange.want, entry->seq, room);
+}
+
+/* ---- results */
+
+static void not_granted(struct dli_job *job, enum dli_try got)
+{
+    struct dli_answer *answer = &job->request.exchange.answer;
+
+    answer->got = got;
+    answer->left = -1;
+    job->request.status = DLOCK_OK;
+    dli_zk_finish(job);
+}
+
+static void granted(struct dli_job *job, struct dli_zk_entry *entry)
+{
+    struct dli_request *request = &job->request;
+    struct dli_answer *answer = &request->exchange.answer;
+
+    dli_zk_unwatch(job->lane->zk, &entry->watch[0]);
+    entry->held = 1;
+    if (entry->czxid >= token_end) {
+        dli_zk_fail(job, DLOCK_UNFIT, "the transaction id of ZooKeeper is too high for fencing tokens below 2^53");
+        return;
+    }
+    answer->got = DLI_TRY_GRANTED;
+    answer->token = entry->czxid;
+    answer->tokens = 1;
+    answer->more = -1;
+    answer->left = -1;
+    answer->since = dli_zk_since(job->session, request->exchange.wish.lease);
+    request->status = DLOCK_OK;
+    if (request->above && answer->token < request->above) {
+        answer->got = DLI_TRY_NONE;
+        answer->spent = 1;
+        request->status = dli_fail_forgot(request->reason, answer->token, request->above - 1);
+    }
+    dli_zk_finish(job);
+}
+
+/* ---- a number that does not wait */
+
+static void removed(struct dli_job *job)
+{
+    int32_t error = job->call[0].error;
+
+    if (error && error != DLI_ZK_NO_NODE) {
+        dli_zk_fail_error(job, error);
+        return;
+    }
+    dli_zk_forget(job->lane->zk, number_of(job));
+    not_granted(job, (enum dli_try)job->at);
+}
+
+/* Its node does not stay. got: the result then. */
+static void go_away(struct dli_job *job, enum dli_try got)
+{
+    char room[DLI_ZK_PATH_MAX];
+    struct dli_zk_ask ask = {.op = DLI_ZK_DELETE, .path = own_path(job, room), .version = -1};
+
+    job->at = (int)got;
+    dli_zk_ask(job, &ask, 1, removed);
+}
+
+/* ---- a number that waits */
+
+/* The watches are set, if both nodes are there. */
+static void watched(struct dli_job *job)
+{
+    const struct dli_zk_entry *entry = entry_of(job);
+
+    if (!entry->watch[0].spot || !entry->watch[1].spot || job->call[0].error || job->call[1].error)
+        dli_zk_again(job, look);
+    else
+        not_granted(job, DLI_TRY_HELD);
+}
+
+static void wait_behind(struct dli_job *job, const struct dli_zk_child *before)
+{
+    struct dli_zk_entry *entry = entry_of(job);
+    struct dli_zk *zk = job->lane->zk;
+    char room[DLI_ZK_PATH_MAX], own_room[DLI_ZK_PATH_MAX];
+    struct dli_zk_ask ask[2] = {{.op = DLI_ZK_GET_DATA, .watch = 1}, {.op = DLI_ZK_GET_DATA, .watch = 1}};
+
+    ask[0].path = dli_zk_child_path(job->request.place, before->name, room);
+    ask[1].path = own_path(job, own_room);
+    if (dli_zk_watch(zk, &entry->watch[0], ask[0].path) || dli_zk_watch(zk, &entry->watch[1], ask[1].path))
+        dli_zk_fail(job, DLOCK_OUT_OF_MEMORY, "no memory for a watch");
+    else
+        dli_zk_ask(job, ask, 2, watched);
+}
+
+/* ---- the line */
+
+/* Whether a node of this side waits for one before it of that side. */
+static int rivals(char own, char before)
+{
+    return own != 'r' || before == 'w';
+}
+
+/* A mutex and a read-write lock of one name do not know of one another in Curator. */
+static int same_family(char own, char other)
+{
+    return (own == 'l') == (other == 'l');
+}
+
+static void judge(struct dli_job *job, const struct dli_zk_children *all)
+{
+    struct dli_zk_entry *entry = entry_of(job);
+    const struct dli_zk_child *before = NULL;
+    char side = dli_zk_side(job->request.kind);
+    int own = 0, wrong = 0;
+
+    for (int i = 0; i < all->count; i++) {
+        const struct dli_zk_child *child = &all->child[i];
+
+        if (dli_zk_is_owners(child->name, job->request.exchange.want) && child->seq == entry->seq)
+            own = 1;
+        else if (!same_family(side, child->side))
+            wrong |= child->side != 'p';
+        else if (child->seq < entry->seq && rivals(side, child->side))
+            before = child;
+    }
+    if (!own) { /* it vanished: stand in line anew */
+        dli_zk_forget(job->lane->zk, number_of(job));
+        dli_zk_again(job, create);
+    } else if (wrong) {
+        go_away(job, DLI_TRY_WRONG_KIND);
+    } else if (!before) {
+        granted(job, entry);
+    } else if (!stands(job)) {
+        go_away(job, DLI_TRY_HELD);
+    } else {
+        wait_behind(job, before);
+    }
+}
+
+/* The children are in the reply of this call. */
+static void judge_reply(struct dli_job *job, int call)
+{
+    struct dli_zk_children all;
+    int failed;
+
+    if (job->call[call].error) {
+        dli_zk_fail_error(job, job->call[call].error);
+        return;
+    }
+    if ((failed = dli_zk_children(dli_zk_body(job, call), &all)) == -1) {
+        dli_zk_fail_bytes(job);
+        return;
+    }
+    if (failed)
+        dli_zk_fail(job, DLOCK_OUT_OF_MEMORY, "no memory for the line");
+    else if (all.odd)
+        dli_zk_fail(job, DLOCK_UNFIT, "the numbers below this name have run over: remove its node at a quiet time");
+    else
+        judge(job, &all);
+    free(all.child);
+}
+
+static void looked(struct dli_job *job)
+{
+    if (job->call[0].error == DLI_ZK_NO_NODE) { /* with all nodes below it */
+        dli_zk_forget(job->lane->zk, number_of(job));
+        dli_zk_again(job, create);
+    } else {
+        judge_reply(job, 0);
+    }
+}
+
+/* The node is known to be there, or to have been. */
+static void look(struct dli_job *job)
+{
+    struct dli_zk_ask ask = {.op = DLI_ZK_GET_CHILDREN, .path = dli_zk_path(job->request.place)};
+
+    dli_zk_ask(job, &ask, 1, looked);
+}
+
+/* ---- a new node */
+
+static void created(struct dli_job *job)
+{
+    struct dli_zk_entry *entry = entry_of(job);
+    int32_t error = job->call[0].error;
+    struct dli_zk_stat stat;
+    struct dli_zk_text path;
+
+    if (error == DLI_ZK_NO_NODE) {
+        dli_zk_make_parents(job, job->request.place, create);
+    } else if (error) {
+        dli_zk_forget(job->lane->zk, number_of(job));
+        job->request.refused = 1;
+        dli_zk_fail_error(job, error);
+    } else if (dli_zk_decode_created(dli_zk_body(job, 0), &path, &stat)) {
+        dli_zk_fail_bytes(job);
+    } else if (dli_zk_sequence(path, &entry->seq)) {
+        dli_zk_fail(job, DLOCK_UNFIT, "the numbers below this name have run over: remove its node at a quiet time");
+    } else {
+        entry->czxid = stat.czxid;
+        entry->state = DLI_ZK_KNOWN;
+        judge_reply(job, 1);
+    }
+}
+
+static void create(struct dli_job *job)
+{
+    struct dli_zk_entry *entry = entry_of(job);
+    char room[DLI_ZK_PATH_MAX];
+    struct dli_zk_ask ask[2] = {{
+                                    .op = DLI_ZK_CREATE,
+                                    .flags = DLI_ZK_EPHEMERAL_SEQUENTIAL,
+                                    .mine = job->lane->zk->user[0] != '\0',
+                                },
+                                {.op = DLI_ZK_GET_CHILDREN, .path = dli_zk_path(job->request.place)}};
+
+    if (!entry && !(entry = dli_zk_entry_new(job->lane->zk, job->request.place, number_of(job)))) {
+        dli_zk_fail(job, DLOCK_OUT_OF_MEMORY, "no memory for a place in line");
+        return;
+    }
+    entry->session = job->session->number;
+    ask[0].path = dli_zk_node(job->request.kind, job->request.place, job->request.exchange.want, room);
+    dli_zk_ask(job, ask, 2, created);
+}
+
+/* ---- after a lost reply */
+
+static void numbers_read(struct dli_job *job)
+{
+    struct dli_zk_entry *entry = entry_of(job);
+    struct dli_zk_stat stat;
+    struct dli_zk_text data;
+
+    if (job->call[0].error == DLI_ZK_NO_NODE) {
+        dli_zk_again(job, create);
+    } else if (job->call[0].error) {
+        dli_zk_fail_error(job, job->call[0].error);
+    } else if (dli_zk_decode_data(dli_zk_body(job, 0), &data, &stat)) {
+        dli_zk_fail_bytes(job);
+    } else if (stat.owner != job->session->ticket.id) { /* of a session that ends at any time */
+        dli_zk_again(job, create);
+    } else {
+        entry->czxid = stat.czxid;
+        entry->state = DLI_ZK_KNOWN;
+        look(job);
+    }
+}
+
+static void searched(struct dli_job *job)
+{
+    struct dli_zk_entry *entry = entry_of(job);
+    char room[DLI_ZK_PATH_MAX];
+    struct dli_zk_ask ask = {.op = DLI_ZK_GET_DATA};
+    struct dli_zk_children all;
+    int found = 0;
+
+    if (job->call[1].error == DLI_ZK_NO_NODE) {
+        create(job);
+        return;
+    }
+    if (job->call[1].error) {
+        dli_zk_fail_error(job, job->call[1].error);
+        return;
+    }
+    if (dli_zk_children(dli_zk_body(job, 1), &all)) {
+        dli_zk_fail_bytes(job);
+        return;
+    }
+    for (int i = 0; i < all.count && !found; i++) {
+        found = dli_zk_is_owners(all.child[i].name, job->request.exchange.want);
+        entry->seq = found ? all.child[i].seq : 0;
+    }
+    free(all.child);
+    if (!found) {
+        create(job);
+        return;
+    }
+    ask.path = own_path(job, room);
+    dli_zk_ask(job, &ask, 1, numbers_read);
+}
+
+static void search(struct dli_job *job)
+{
+    struct dli_zk_ask ask[2] = {{.op = DLI_ZK_SYNC, .path = dli_zk_path(job->request.place)},
+                                {.op = DLI_ZK_GET_CHILDREN, .path = dli_zk_path(job->request.place)}};
+
+    dli_zk_ask(job, ask, 2, searched);
+}
+
+/* ---- begin */
+
+static void acquire(struct dli_job *job)
+{
+    struct dli_zk *zk = job->lane->zk;
+    struct dli_zk_entry *entry = entry_of(job);
+
+    if (entry && !(job->session = dli_zk_session(zk, entry->session))) {
+        dli_zk_forget(zk, number_of(job));
+        entry = NULL;
+    }
+    if (!entry && !dli_zk_enter(job, job->request.exchange.wish.lease))
+        return;
+    if (!entry)
+        create(job);
+    else if (entry->state == DLI_ZK_SENT)
+        search(job);
+    else
+        look(job);
+}
+
+void dli_zk_exchange(struct dli_job *job)
+{
+    memset(&job->request.exchange.answer, 0, sizeof job->request.exchange.answer);
+    if (job->request.kind->momentary)
+        dli_zk_latch_wait(job);
+    else if (job->request.exchange.under[0])
+        dli_zk_fail(job, DLOCK_UNSUPPORTED,
+                    "on ZooKeeper a writer cannot read under its own write lock: the read lock would stand behind "
+                    "waiting writers, which would not wait for it");
+    else if (job->request.exchange.wish.want)
+        acquire(job);
+    else
+        dli_zk_drop(job);
+}

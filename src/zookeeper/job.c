@@ -1,0 +1,220 @@
+/*
+ * job.c: the life of a request in the store: begun on lane 0, answered after one step of calls or several, and given
+ * back to its asker.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "inner.h"
+
+static void call_ended(struct dli_zk_call *call, int index);
+
+static void first_ended(struct dli_zk_call *call)
+{
+    call_ended(call, 0);
+}
+
+static void second_ended(struct dli_zk_call *call)
+{
+    call_ended(call, 1);
+}
+
+struct dli_request *dli_zk_request_new(struct dli_store *store)
+{
+    struct dli_job *job = calloc(1, sizeof *job);
+
+    (void)store;
+    if (!job)
+        return NULL;
+    dli_list_init(&job->link);
+    job->call[0].ended = first_ended;
+    job->call[1].ended = second_ended;
+    return &job->request;
+}
+
+void dli_zk_request_free(struct dli_request *request)
+{
+    struct dli_job *job;
+
+    if (!request)
+        return;
+    job = dli_zk_job_of(request);
+    for (int i = 0; i < DLI_ZK_CALLS; i++)
+        dli_zk_call_free(&job->call[i]);
+    free(job);
+}
+
+/* ---- the end */
+
+static void give_back(struct dli_job *job)
+{
+    struct dli_lane *lane = job->lane;
+
+    pthread_mutex_lock(&lane->zk->mutex);
+    dli_list_append(&lane->outbox, &job->link);
+    pthread_mutex_unlock(&lane->zk->mutex);
+    dli_wake_set(lane->wake_fd);
+}
+
+void dli_zk_finish(struct dli_job *job)
+{
+    struct dli_request *request = &job->request;
+
+    if (request->verb == DLI_VERB_EXCHANGE) {
+        request->exchange.answer.status = request->status;
+        request->exchange.answer.sent = request->sent;
+        request->exchange.answer.refused = request->refused;
+        request->exchange.answer.repeated = request->repeated;
+    }
+    dli_list_remove(&job->link);
+    if (job->sleeps) {
+        uint32_t *word = &job->lane->zk->words[job->slot];
+
+        __atomic_store_n(&job->done, 1, __ATOMIC_RELEASE); /* the job may be gone from here on */
+        __atomic_add_fetch(word, 1, __ATOMIC_SEQ_CST);
+        dli_futex_wake(word, INT32_MAX);
+    } else if (job->lane->index > 0) {
+        give_back(job);
+    } else if (request->done) {
+        request->done(request);
+    }
+}
+
+void dli_zk_fail(struct dli_job *job, dlock_status status, const char *sentence)
+{
+    struct dli_request *request = &job->request;
+
+    request->status = status;
+    if (request->reason && sentence)
+        dli_fail(request->reason, status, "%s", sentence);
+    dli_zk_finish(job);
+}
+
+void dli_zk_fail_bytes(struct dli_job *job)
+{
+    dli_zk_fail(job, DLOCK_PROTOCOL_ERROR, "The server sent what is no answer of ZooKeeper.");
+}
+
+/* What an error of a reply means. */
+static const struct meaning {
+    int32_t error;
+    dlock_status status;
+    const char *text;
+} meanings[] = {
+    {DLI_ZK_UNIMPLEMENTED, DLOCK_WRONG_SETUP, "is older than 3.5: replace it"},
+    {DLI_ZK_BAD_ARGUMENTS, DLOCK_INVALID_NAME, "takes no such name for a node"},
+    {DLI_ZK_NO_AUTH, DLOCK_DENIED, "gives no right to the nodes of this lock: its ACL names other users"},
+    {DLI_ZK_INVALID_ACL, DLOCK_DENIED, "does not know the user that the nodes are to belong to"},
+    {DLI_ZK_AUTH_FAILED, DLOCK_DENIED, "refused the user name or password"},
+    {DLI_ZK_NO_CHILDREN, DLOCK_WRONG_KIND, "has an ephemeral node where the name of the lock is"},
+    {DLI_ZK_NOT_READ_ONLY, DLOCK_SERVER_READ_ONLY, "is out of touch with most of its cluster, and only reads"},
+    {DLI_ZK_QUOTA, DLOCK_SERVER_OUT_OF_MEMORY, "has a quota for these nodes, which is used up"},
+    {DLI_ZK_THROTTLED, DLOCK_SERVER_BUSY, "has too many requests now"},
+};
+
+void dli_zk_fail_error(struct dli_job *job, int32_t error)
+{
+    struct meaning other = {error, DLOCK_SERVER_ERROR, "answered with an error"};
+    const struct meaning *meaning = &other;
+    char sentence[DLI_FINDING_WHERE + 200];
+
+    for (size_t i = 0; i < sizeof meanings / sizeof meanings[0]; i++)
+        if (meanings[i].error == error)
+            meaning = &meanings[i];
+    snprintf(sentence, sizeof sentence, "The member %s %s (error %d of ZooKeeper).", job->session->conn->target->text,
+             meaning->text, (int)error);
+    dli_zk_fail(job, meaning->status, sentence);
+}
+
+/* ---- steps */
+
+struct dli_zk_text dli_zk_body(const struct dli_job *job, int call)
+{
+    return (struct dli_zk_text){job->call[call].in.bytes, job->call[call].in.size};
+}
+
+void dli_zk_again(struct dli_job *job, void (*step)(struct dli_job *job))
+{
+    if (job->tries++ < DLI_ZK_TRIES)
+        step(job);
+    else
+        dli_zk_fail(job, DLOCK_UNREACHABLE, "the lock changed too often while it was asked for");
+}
+
+/* All calls of the step are over. */
+static void step_ended(struct dli_job *job)
+{
+    const struct dli_zk_call *failed = NULL;
+    int over = 0, moved = 0;
+
+    for (int i = 0; i < job->calls; i++) {
+        const struct dli_zk_call *call = &job->call[i];
+
+        job->request.sent |= call->sent;
+        over |= call->over;
+        moved |= call->error == DLI_ZK_SESSION_MOVED;
+        if (call->status != DLOCK_OK && !failed)
+            failed = call;
+        if (call->error == DLI_ZK_SESSION_EXPIRED) {
+            over = 1;
+            job->session->gone = 0;
+            dli_zk_session_lost(job->session);
+        }
+    }
+    if (moved)
+        dli_zk_leave(job->session, DLOCK_OK, "says that the session has moved to another member");
+    if (over)
+        dli_zk_again(job, dli_zk_start);
+    else if (failed)
+        dli_zk_fail(job, failed->status, failed->reason.message);
+    else if (moved)
+        dli_zk_fail(job, DLOCK_UNREACHABLE, "The session has moved to another member.");
+    else
+        job->answered(job);
+}
+
+static void call_ended(struct dli_zk_call *call, int index)
+{
+    struct dli_job *job = DLI_OBJECT(call - index, struct dli_job, call);
+
+    if (--job->left == 0)
+        step_ended(job);
+}
+
+void dli_zk_ask(struct dli_job *job, const struct dli_zk_ask *ask, int count, void (*answered)(struct dli_job *job))
+{
+    job->answered = answered;
+    job->calls = job->left = count;
+    for (int i = 0; i < count; i++) {
+        job->call[i].deadline = job->request.deadline;
+        if (dli_zk_begin(job->session, &job->call[i], &ask[i]) == 0)
+            continue;
+        for (int j = 0; j < i; j++)
+            dli_zk_cancel(&job->call[j]);
+        dli_zk_fail(job, DLOCK_OUT_OF_MEMORY, "no memory for the command");
+        return;
+    }
+}
+
+/* ---- the begin */
+
+void dli_zk_start(struct dli_job *job)
+{
+    static void (*const verbs[DLI_VERBS])(struct dli_job *) = {
+        [DLI_VERB_EXCHANGE] = dli_zk_exchange,   [DLI_VERB_RENEW] = dli_zk_renew, [DLI_VERB_FORCE] = dli_zk_force,
+        [DLI_VERB_INSPECT] = dli_zk_inspect,     [DLI_VERB_PING] = dli_zk_ping,   [DLI_VERB_CHECK] = dli_zk_check,
+        [DLI_VERB_CHANGE] = dli_zk_latch_change,
+    };
+    const struct dli_place *place = job->request.place;
+    void (*begin)(struct dli_job *) = verbs[job->request.verb];
+
+    if (!begin)
+        dli_zk_fail(job, DLOCK_UNSUPPORTED, "ZooKeeper has no such operation");
+    else if (job->request.verb != DLI_VERB_RENEW && place && !place->fit)
+        dli_zk_fail(job, DLOCK_INVALID_NAME,
+                    "on ZooKeeper a lock name is a path: no part of it is empty, '.' or '..', it has no control "
+                    "characters, and its first part is not 'zookeeper'");
+    else
+        begin(job);
+}

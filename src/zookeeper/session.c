@@ -1,0 +1,216 @@
+/*
+ * session.c: sessions: how they begin and end. One for each length of a lease. Belongs to lane 0's thread.
+ *
+ * When a session is over, by our clock or by the server's word, it is ended at the server, so that none of its nodes stays,
+ * and the next request gets another one. heartbeat.c says how long it lasts, and why its timeout is longer than the lease.
+ */
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "inner.h"
+
+enum { LAST = 250 * 1000, EXTRA = 3 };
+
+/* ---- begin */
+
+static void bye_ended(struct dli_zk_call *call);
+
+static struct dli_zk_session *session_new(struct dli_zk *zk, int64_t lease)
+{
+    struct dli_zk_session *session = calloc(1, sizeof *session);
+
+    if (!session)
+        return NULL;
+    session->zk = zk;
+    session->number = ++zk->numbers;
+    session->lease = lease;
+    session->ticket.timeout = (int32_t)((lease + lease / EXTRA) / DLI_ZK_MS);
+    session->beat.ended = dli_zk_beat_ended;
+    session->bye.ended = bye_ended;
+    dli_list_init(&session->parked);
+    dli_list_init(&session->link);
+    if (dli_zk_link_init(session, (int)((uint64_t)dli_now() % (uint64_t)zk->members))) {
+        free(session);
+        return NULL;
+    }
+    dli_list_append(&zk->sessions, &session->link);
+    return session;
+}
+
+void dli_zk_session_free(struct dli_zk_session *session)
+{
+    dli_list_remove(&session->link);
+    dli_zk_cancel(&session->beat);
+    dli_zk_cancel(&session->bye);
+    dli_zk_call_free(&session->beat);
+    dli_zk_call_free(&session->bye);
+    dli_zk_link_fini(session);
+    explicit_bzero(&session->ticket, sizeof session->ticket);
+    free(session);
+}
+
+struct dli_zk_session *dli_zk_session(struct dli_zk *zk, int64_t number)
+{
+    for (struct dli_link *link = zk->sessions.next; link != &zk->sessions; link = link->next)
+        if (DLI_OBJECT(link, struct dli_zk_session, link)->number == number)
+            return DLI_OBJECT(link, struct dli_zk_session, link);
+    return NULL;
+}
+
+struct dli_zk_session *dli_zk_enter(struct dli_job *job, int64_t lease)
+{
+    struct dli_zk *zk = job->lane->zk;
+    struct dli_zk_session *session = NULL;
+    int count = 0;
+
+    for (struct dli_link *link = zk->sessions.next; link != &zk->sessions; link = link->next, count++) {
+        session = DLI_OBJECT(link, struct dli_zk_session, link);
+        if (lease ? session->lease == lease : session->phase == DLI_ZK_UP || link->next == &zk->sessions)
+            return job->session = session;
+    }
+    if (count >= DLI_ZK_SESSIONS)
+        dli_zk_fail(job, DLOCK_UNSUPPORTED, "a client has locks of 64 different leases on ZooKeeper at most");
+    else if (!(job->session = session = session_new(zk, lease ? lease : zk->lease)))
+        dli_zk_fail(job, DLOCK_OUT_OF_MEMORY, "no memory for a session");
+    else
+        return session;
+    return NULL;
+}
+
+/* The server gives no session that is long enough. */
+static void too_short(struct dli_zk_session *session)
+{
+    dlock_error reason = {.code = DLOCK_OK};
+
+    dli_fail(&reason, DLOCK_INVALID_OPTION,
+             "The member %s gives sessions of at most %d ms, and lease_ms is %lld: lower it, or raise "
+             "maxSessionTimeout at the servers.",
+             session->conn->target->text, (int)(session->timeout / DLI_ZK_MS), (long long)(session->lease / DLI_ZK_MS));
+    session->over = 1;
+    session->gone = dli_now() + 4 * session->timeout;
+    dli_list_remove(&session->link);
+    dli_list_append(&session->zk->ended, &session->link);
+    dli_zk_link_fail(session, &reason, 0);
+}
+
+void dli_zk_session_up(struct dli_zk_session *session, const struct dli_zk_ticket *ticket)
+{
+    int fresh = session->ticket.id == 0;
+
+    if (ticket->timeout <= 0 && fresh) {
+        dli_zk_leave(session, DLOCK_OK, "began no session");
+        return;
+    }
+    if (ticket->timeout <= 0) {
+        session->gone = 0;
+        dli_zk_session_lost(session);
+        return;
+    }
+    session->ticket = *ticket;
+    session->timeout = (int64_t)ticket->timeout * DLI_ZK_MS;
+    dli_zk_confirm_now(session, session->greeted);
+    if (fresh) {
+        session->gone = INT64_MAX;
+        if (session->timeout < session->lease)
+            too_short(session);
+    } else if (!session->over) {
+        dli_zk_entries_doubt(session);
+    }
+}
+
+void dli_zk_session_down(struct dli_zk_session *session)
+{
+    struct dli_zk *zk = session->zk;
+
+    if (!zk->shut && !session->over)
+        zk->store.hooks->log(zk->store.owner, session->reason.code, session->reason.message);
+}
+
+/* ---- its end */
+
+/* Answered or not, its connection is over. It is tried again until the server must have forgotten it. */
+static void bye_ended(struct dli_zk_call *call)
+{
+    struct dli_zk_session *session = DLI_OBJECT(call, struct dli_zk_session, bye);
+
+    if (call->status == DLOCK_OK)
+        session->gone = 0;
+}
+
+void dli_zk_say_bye(struct dli_zk_session *session)
+{
+    struct dli_zk_ask ask = {.op = DLI_ZK_CLOSE};
+
+    if (session->bye.session || session->phase != DLI_ZK_UP)
+        return;
+    session->bye.deadline = dli_now() + session->zk->patience;
+    if (dli_zk_begin(session, &session->bye, &ask))
+        dli_zk_leave(session, DLOCK_OK, "cannot be written to");
+}
+
+void dli_zk_session_lost(struct dli_zk_session *session)
+{
+    dlock_error reason = {.code = DLOCK_UNREACHABLE, .message = "The session at ZooKeeper is over."};
+    struct dli_zk *zk = session->zk;
+
+    if (session->over || !session->ticket.id)
+        return;
+    session->over = 1;
+    session->gone = session->gone ? dli_now() + 4 * session->timeout : 0;
+    dli_list_remove(&session->link);
+    dli_list_append(&zk->ended, &session->link);
+    dli_zk_cancel(&session->beat);
+    dli_zk_link_fail(session, &reason, 1);
+    dli_zk_resume(session);
+    zk->store.hooks->lapsed(zk->store.owner, session->lease - DLI_ZK_MS, session->lease);
+    dli_zk_hint_orphans(zk);
+}
+
+/* ---- the end of all */
+
+/* Step all until each has said good-bye, or its connection is lost. */
+static void drain(struct dli_zk *zk, int64_t deadline)
+{
+    for (int64_t now = dli_now(); now < deadline; now = dli_now()) {
+        const struct dli_zk_session *open = NULL;
+
+        for (struct dli_link *link = zk->sessions.next; link != &zk->sessions; link = link->next) {
+            struct dli_zk_session *session = DLI_OBJECT(link, struct dli_zk_session, link);
+
+            if (session->bye.session)
+                dli_zk_link_step(session, now);
+            if (session->bye.session)
+                open = session;
+        }
+        if (!open)
+            return;
+        dli_conn_wait(open->conn, dli_conn_poll(open->conn).events, deadline);
+    }
+}
+
+void dli_zk_sessions_end(struct dli_zk *zk)
+{
+    dlock_error reason = {.code = DLOCK_CLOSED, .message = "the client was closed"};
+
+    for (struct dli_link *link = zk->sessions.next; link != &zk->sessions; link = link->next) {
+        struct dli_zk_session *session = DLI_OBJECT(link, struct dli_zk_session, link);
+        struct dli_link *parked;
+
+        dli_zk_cancel(&session->beat);
+        dli_zk_link_fail(session, &reason, 0);
+        while ((parked = dli_list_pop(&session->parked)))
+            dli_zk_fail(DLI_OBJECT(parked, struct dli_job, link), DLOCK_CLOSED, reason.message);
+        dli_zk_say_bye(session);
+    }
+    drain(zk, dli_now() + LAST);
+}
+
+void dli_zk_sessions_free(struct dli_zk *zk)
+{
+    while (!dli_list_empty(&zk->sessions))
+        dli_zk_session_free(DLI_OBJECT(zk->sessions.next, struct dli_zk_session, link));
+    while (!dli_list_empty(&zk->ended))
+        dli_zk_session_free(DLI_OBJECT(zk->ended.next, struct dli_zk_session, link));
+}
