@@ -239,7 +239,7 @@ def test_l16_slow_disks(new_etcd: Make, new_agent: Make, rounds: int, tmp_path: 
     nothing, and tokens grow.
     """
     etcd = new_etcd(3)
-    client, other = (new_agent().open(etcd, lease_ms=10000, command_timeout_ms=600) for _ in range(2))
+    client, other = (new_agent().open(etcd, lease_ms=30000, command_timeout_ms=600) for _ in range(2))
     kept = client.lock("kept")
     token, last = kept.acquire(1, 5000).ok.token, 0
     syncs = "--inject=fsync,fdatasync:delay_enter=700000"
