@@ -580,6 +580,34 @@ dlock_status dlock_client_submit_list(dlock_client *client, int64_t cursor, int6
                                       dlock_error *reterr);
 
 /*
+ * Make something go wrong, for the test of a program that uses locks. Only a store in memory does it (memory: in
+ * dlock_client_open). What follows is what a server would cause: the same statuses and events.
+ *
+ * what is one of these words. name is that of a lock; with name_size 0, none. value is a number of milliseconds. Where
+ * value says how long the fault lasts, -1 means until heal or another call, and 0 ends it.
+ *
+ *   lose      name, value 0   whoever holds the lock loses it now, and is told; it passes on
+ *   renewals  or name, value  renewals fail, of all locks or of this one
+ *   deny      or name, value  requests are refused with DLOCK_DENIED, for all locks or for this one
+ *   cut       value           requests and messages do not get through
+ *   pause     value           the store answers nothing; what was asked for meanwhile is answered later, if that is in time
+ *   delay     value           each request takes this time; 0 ends it
+ *   clock     value           the clock of the store jumps by value, or back: leases end sooner or later
+ *   heal      value 0         all faults of all clients end
+ *
+ * lose, pause, clock and heal are about the store: all clients that share it meet them. The others are about this client
+ * alone; with " others" behind the word, as "cut others", they are about the other clients that share the store now. A
+ * later library may know more words.
+ * Errors: DLOCK_UNSUPPORTED (the store is a real server), DLOCK_INVALID_ARGUMENT (an unknown word, or a name or value that
+ * does not fit it), DLOCK_INVALID_NAME, DLOCK_NOT_HELD (lose: nobody holds the lock), DLOCK_NOT_FOUND (there are no
+ * others), DLOCK_FORKED, DLOCK_CLOSED, DLOCK_OUT_OF_MEMORY, DLOCK_SYSTEM_ERROR.
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_client_fault(dlock_client *client, const char *what, const char *name, size_t name_size,
+                                int64_t value, dlock_error *reterr);
+
+/*
  * Check whether the server is fit to keep locks: eviction, persistence, version, role, replicas, clock, and the rights
  * that a mutex needs, tried on a name of its own. On a cluster every primary and replica is checked, on a quorum every
  * server; findings begin with the server's name there. *ret_count is the number of findings for dlock_client_finding;

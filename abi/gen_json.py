@@ -17,7 +17,7 @@ UNITS = {
     "owner": "owner number", "token": "fencing token", "tag": "tag of the caller", "cursor": "cursor", "index": "place from 0",
     "size": "bytes", "kind": "DLOCK_KIND_*", "status": "DLOCK_*", "finding": "DLOCK_FINDING_*", "state": "DLOCK_STATE_*",
     "fd": "file descriptor", "count": "number", "permits": "permits", "available": "permits", "drained": "permits",
-    "reclaimed": "permits", "by": "number", "attempt": "attempt from 1",
+    "reclaimed": "permits", "by": "number", "attempt": "attempt from 1", "value": "milliseconds: see the call",
 }  # fmt: skip
 # What a returned number counts or stands for, where the type does not say it.
 RESULTS = {

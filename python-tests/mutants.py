@@ -629,6 +629,42 @@ BATCH = Mutant(602, "the first answer of a batch is everybody's", edits=(
 ))  # fmt: skip
 
 
+# Defects in the engine in memory, and the tests of python-tests/memory that find each of them.
+MEMORY = (
+    (Mutant(831, "who comes later goes first", edits=(
+        ("memory/line.c", "!is_read(waiter->kind))\n            return 1;", "!is_read(waiter->kind))\n            return 0;"),
+    )), "test_memory_line.py", "comes_first"),
+    (Mutant(832, "a release tells nobody", edits=(
+        ("memory/exchange.c", "    exchange->answer.released = hold != NULL;\n    dli_memory_wake(world, cell);\n", "    exchange->answer.released = hold != NULL;\n"),
+    )), "test_memory_line.py", "wakes"),
+    (Mutant(833, "a holder is not told that its lock was lost", edits=(
+        ("memory/fault.c", "if (!hold->resting)", "if (hold->resting)"),
+    )), "test_memory_faults.py", "writes_nothing or told or thousand"),
+    (Mutant(834, "every renewal succeeds", edits=(
+        ("memory/renew.c", "row->kept = hold != NULL;", "row->kept = 1;"),
+    )), "test_memory_faults.py", "told or thousand"),
+    (Mutant(835, "a fault meets the client that asked for it", edits=(
+        ("memory/fault.c", "status = others ? apply_to_others", "status = others > 1 ? apply_to_others"),
+    )), "test_memory_faults.py", "thousand"),
+    (Mutant(836, "renewals of one lock do not fail", edits=(
+        ("memory/renew.c", "dli_memory_fault(memory, DLI_MEMORY_RENEWALS, row[i].place)", "dli_memory_fault(memory, DLI_MEMORY_RENEWALS, NULL)"),
+    )), "test_memory_faults.py", "thousand"),
+    (Mutant(837, "a lease does not end", edits=(
+        ("memory/cells.c", "if (dli_memory_hold_at(link)->ends > now)", "if (dli_memory_hold_at(link)->ends > 0)"),
+    )), "test_memory_line.py", "lease"),
+    (Mutant(838, "a child of a fork finds the locks of its parent", edits=(
+        ("memory/world.c", "if (seen && seen->generation == dli_fork_generation())", "if (seen)"),
+    )), "test_memory_line.py", "child"),
+    (Mutant(839, "a token comes twice", edits=(
+        ("memory/cells.c", "last = cell->token + 1;", "last = cell->token;"),
+        ("memory/cells.c", "int64_t last = dli_wall() + world->offset, got = 1;", "int64_t last = 1 + 0 * world->offset, got = 1;"),
+    )), "test_memory_line.py", "tokens"),
+    (Mutant(840, "a store lives on without its clients", edits=(
+        ("memory/world.c", "    dli_list_remove(&world->link);\n    dli_memory_free_cells(world);\n", ""),
+    )), "test_memory_line.py", "ends_with"),
+)  # fmt: skip
+
+
 def library(root: pathlib.Path, build: pathlib.Path, folder: pathlib.Path, mutant: Mutant) -> pathlib.Path:
     """The library of a build with the mutant's files in it."""
     commands = {(build / one["file"]).resolve(): one for one in json.loads((build / "compile_commands.json").read_text())}

@@ -490,6 +490,16 @@ func (client *cClient) submitList(cursor int64, timeoutMs int64, tag int64) erro
 	return err
 }
 
+func (client *cClient) fault(what string, name string, value int64) error {
+	if strings.Contains(what, "\x00") {
+		return invalid("a NUL in the what")
+	}
+	box := quick.take()
+	err := quick.done(box, Status(C.dlock_client_fault(client.pointer(), (*C.char)(copied(what)), (*C.char)(copied(name)), C.size_t(len(name)), C.int64_t(value), box.pointer())))
+	runtime.KeepAlive(client)
+	return err
+}
+
 func (client *cClient) check(timeoutMs int64) (int, error) {
 	var retCount C.size_t
 	box := blocking.take()

@@ -25,6 +25,7 @@ type Client struct{ core *core }
 //	redis+sentinel://[user[:password]@]host[:port][,...]/service[/db][?...]
 //	redis+cluster://[user[:password]@]host[:port][,...][?...]
 //	redis+quorum://[user[:password]@]host[:port][,...][/db][?...]
+//	memory:[?...], memory://name[?...]
 //
 // Write rediss in place of redis for TLS. The options override those in the URL. Open does not connect, unless the option
 // checks asks for it; then it blocks a thread meanwhile. To connect, call Ping.
@@ -107,6 +108,13 @@ func (c *Client) Check(ctx context.Context) ([]Finding, error) {
 // request is Lock.request for requests without a lock.
 func (c *Client) request(ctx context.Context, late outcome, f func(int64) error, then ...func(answer, bool)) (answer, error) {
 	return (&Lock{client: c}).request(ctx, late, f, then...)
+}
+
+// Fault makes something go wrong, for a test: package dlocktest has a method for each word. name is that of a lock, or "";
+// ms is the value of the fault, where -1 means until "heal". Only a client of memory: does it, others return
+// ErrUnsupported. ErrInvalidArgument, ErrInvalidName, ErrNotHeld, ErrNotFound.
+func (c *Client) Fault(what, name string, ms int64) error {
+	return c.orNone().core.handle.fault(what, name, ms)
 }
 
 // Stats returns the counters of the client.

@@ -590,6 +590,16 @@ function Client:ping(timeout)
   return (execute(self, "client_ping", nil, nil, nil, nil, handle_of(self), milliseconds(timeout)))
 end
 
+--- Make something go wrong, for a test: only a client of memory: does it. The words are those of dlock_client_fault in the
+-- manual. seconds: 0 without it; math.huge: until "heal".
+function Client:fault(what, name, seconds)
+  local given, value = name or "", seconds or 0
+  refuse_unless(type(what) == "string" and type(given) == "string" and type(value) == "number",
+    "A fault is a word, the name of a lock or none, and a number of seconds.")
+  value = value == math.huge and -1 or math.floor(value * 1000 + 0.5)
+  return check(C.dlock_client_fault(handle_of(self), what, given, #given, value, box))
+end
+
 --- The counters of the client, by name: acquired, lost, ...
 function Client:stats()
   local values, result = ffi.new("int64_t[?]", K.DLOCK_STAT_COUNT), {}

@@ -25,9 +25,9 @@ VALUE = {name: value for group in CONTRACT["constants"] for name, value in ((one
 # Arguments that a call accepts, by the name of the parameter.
 NUMBERS = {
     "owner": 1, "wait_ms": 0, "timeout_ms": 2000, "tag": 7, "cursor": 0, "index": 0, "size": 4096, "count": 1, "permits": 1, "by": 1,
-    "lease_ms": 5000, "ttl_ms": 5000, "silent_ms": 0, "kind": VALUE["DLOCK_KIND_MUTEX"], "status": 1, "finding": 1, "attempt": 1,
+    "lease_ms": 5000, "ttl_ms": 5000, "silent_ms": 0, "value": 0, "kind": VALUE["DLOCK_KIND_MUTEX"], "status": 1, "finding": 1, "attempt": 1,
 }  # fmt: skip
-TEXTS = {"feature": b"mutex", "name": b"lease_ms", "value": b"5000", "key": b"k", "grant": b"g"}
+TEXTS = {"feature": b"mutex", "what": b"heal", "name": b"lease_ms", "value": b"5000", "key": b"k", "grant": b"g"}
 REFUSALS = {VALUE["DLOCK_" + name] for name in ("INVALID_ARGUMENT", "INVALID_NAME", "INVALID_GRANT", "BUFFER_TOO_SMALL")}
 KINDS = {"semaphore": "DLOCK_KIND_PERMIT_SEMAPHORE", "latch": "DLOCK_KIND_LATCH"}
 

@@ -36,7 +36,7 @@ def test_vet_and_format(go: Tool) -> None:
 
 
 def test_its_own_tests(go: Tool) -> None:
-    go("test", "-count=1", "-timeout=5m", ".")
+    go("test", "-count=1", "-timeout=5m", "./...")
 
 
 @pytest.mark.full
@@ -46,7 +46,7 @@ def test_its_own_tests_with_full_counts(go: Tool) -> None:
 
 @pytest.mark.full
 def test_under_the_race_detector(go: Tool) -> None:
-    go("test", "-race", "-count=1", "-timeout=9m", ".")
+    go("test", "-race", "-count=1", "-timeout=9m", "./...")
 
 
 def test_the_collector(go: Tool, redis_server: Server) -> None:

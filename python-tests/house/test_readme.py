@@ -12,6 +12,7 @@ from harness.options import options_page
 from harness.programs import RUN, URL, Block, blocks, run
 
 README = ROOT / "README.md"
+MEMORY = '"memory:"'
 SHORTEST = [block for block in blocks(README) if block.language != "sh"]
 
 
@@ -26,9 +27,11 @@ def test_it_is_short() -> None:
     [pytest.param(one, id=one.language, marks=[pytest.mark.house] if one.language == "go" else []) for one in SHORTEST],
 )
 def test_shortest_program(redis_server, tmp_path: pathlib.Path, program: Block) -> None:
-    """The same in each language: it opens a client, acquires the lock, prints its token, and releases it."""
-    assert program.body.count(f'"{URL}"') == program.body.count('"sale"') == 1
-    assert re.fullmatch(r"mine, with token \d+\n", run(program, redis_server.url, tmp_path))
+    """The same in each language: it opens a client, acquires the lock, prints its token, and releases it. Without a server and on one."""
+    assert program.body.count(MEMORY) == program.body.count('"sale"') == 1
+    for server in (MEMORY, f'"{URL}"'):
+        one = program._replace(body=program.body.replace(MEMORY, server))
+        assert re.fullmatch(r"mine, with token \d+\n", run(one, redis_server.url, tmp_path))
     assert redis_server.command("KEYS", "*") == [b"redisson_lock_token:{sale}"]
 
 

@@ -120,6 +120,10 @@ function verbs.stats(name)
   return stats and ("OK held=%d waiting=%d"):format(stats.held, stats.waiting) or err.name
 end
 
+function verbs.fault(name, what, lock, ms)
+  return said(handle(name):fault(what, lock, ms == "-1" and math.huge or tonumber(ms) / 1000))
+end
+
 function verbs.provision(name) return said(handle(name):provision()) end
 
 function verbs.check(name)

@@ -155,6 +155,11 @@ def do_provision(client: bytes) -> Said:
     return said()
 
 
+def do_fault(client: bytes, what: bytes, name: bytes, ms: bytes) -> Said:
+    things[text(client)].handle.fault(text(what), name, None if ms == b"-1" else int(ms) / 1000)
+    return said()
+
+
 def do_check(client: bytes) -> Said:
     return said(found=",".join(one.name for one in things[text(client)].handle.check()) or "none")
 

@@ -69,6 +69,11 @@ async def do_provision(client: str) -> str:
     return said()
 
 
+async def do_fault(client: str, what: str, name: str, ms: str) -> str:
+    things[client].fault(what, name, None if ms == "-1" else int(ms) / 1000)
+    return said()
+
+
 async def do_check(client: str) -> str:
     return said(found=",".join(one.name for one in await things[client].check()) or "none")
 

@@ -1,13 +1,16 @@
 """Java's Curator and libdlock on one name of ZooKeeper: they exclude each other and stand in one line."""
 from __future__ import annotations
 
+import re
+import zipfile
 from typing import Any, Callable, Iterator
 
 import pytest
 
 from harness.agent import Agent
+from harness.build import ROOT
 from harness.zookeeper import Zookeeper
-from harness.zookeeper.peer import Peer
+from harness.zookeeper.peer import MADE, Peer, prepare
 from harness.waiting import until
 
 pytestmark = pytest.mark.timeout(300)  # Maven fetches Curator, once
@@ -150,3 +153,42 @@ def test_nobody_holds_at_once(zookeeper: Zookeeper, peer: Peer, agent: Agent) ->
     assert all(before[1] <= after[0] for before, after in zip(holds, holds[1:]))
     assert sum(before[2] != after[2] for before, after in zip(holds, holds[1:])) > times / 10
     until(lambda: zookeeper.nodes("job") == [])
+
+
+def rows() -> list[tuple[str, str]]:
+    """Old and new calls of docs/coming-from.md."""
+    lines = re.search(r"^\| Curator \| libdlock \|.*\n\| --- .*\n((?:\|.*\n)+)", (ROOT / "docs/coming-from.md").read_text(), re.M)
+    assert lines
+    found = re.findall(r"^\| `([^`]+)` \| `([^`]+)` \|", lines[1], re.M)
+    assert len(found) == lines[1].count("\n")
+    return found
+
+
+def test_coming_from_curator(zookeeper: Zookeeper) -> None:
+    """Each new call of the page runs, row by row."""
+    import dlock
+
+    names: dict[str, Any] = {"dlock": dlock}
+    for _, call in rows():
+        code = call.replace("zookeeper://z1.example,z2.example", zookeeper.url)
+        try:
+            value = eval(compile(code, call, "eval"), names)
+        except SyntaxError:
+            value = exec(code, names)
+        assert value is not False, call
+    assert len(zookeeper.nodes("locks/sale")) == 1 and zookeeper.nodes("locks/price") == []
+    names["client"].close()
+    until(lambda: zookeeper.nodes("locks/sale") == [])
+
+
+def test_names_of_curator() -> None:
+    """Each class and each method that the page names is in Curator's jars, or in those of ZooKeeper."""
+    prepare()
+    known = b""
+    for jar in [*(MADE / "jars").glob("curator-*.jar"), *(MADE / "jars").glob("zookeeper-*.jar")]:
+        with zipfile.ZipFile(jar) as file:
+            wanted = r"org/apache/(curator/framework/(CuratorFramework\w*|recipes/locks/\w+)|curator/CuratorZookeeperClient|zookeeper/(ZooKeeper|data/Stat))\.class"
+            known += b"".join(file.read(name) for name in file.namelist() if re.fullmatch(wanted, name))
+    for call, _ in rows():
+        for name in re.findall(r"\b(\w+)\(", call):
+            assert name.encode() in known, (name, call)

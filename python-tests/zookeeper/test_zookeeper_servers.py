@@ -67,7 +67,7 @@ def test_an_inspection(zookeeper: Zookeeper, agent: Agent) -> None:
     event = lock.inspect().ok.event
     assert (event.token, event.remaining, event.waiters) == (token, -1, 0) and not event.foreign
     lock.release(1).ok
-    node = zookeeper.admin.create("/job/_c_6b6bb4a8-0f1b-4b7e-9d33-5a4a7a5a9ed1-lock-", ephemeral=True, sequence=True)
+    node = zookeeper.admin.create("/job/_c_6b6bb4a8-0f1b-4b7e-9d33-5a4a7a5a9ed1-lock-", ephemeral=True, sequence=True, makepath=True)
     event = lock.inspect().ok.event
     assert event.text == "6b6bb4a8-0f1b-4b7e-9d33-5a4a7a5a9ed1" and event.foreign and event.token > token
     assert lock.acquire(1, 0).status == "BUSY"

@@ -3,6 +3,7 @@
  */
 #include <stdlib.h>
 
+#include "base/name.h"
 #include "base/url.h"
 #include "handles.h"
 #include "sys/sys.h"
@@ -213,4 +214,42 @@ dlock_status dlock_client_submit_provision(dlock_client *client, int64_t timeout
     dlock_status status = check_provision(client, reterr);
 
     return status == DLOCK_OK ? submit(client, timeout_ms, DLI_VERB_PROVISION, tag, reterr) : status;
+}
+
+/* ---- faults on demand */
+
+/* The name of a lock, with the namespace as prefix. */
+static dlock_status name_in(const dlock_client *client, const char *name, size_t size, char full[DLI_NAME_MAX + 1],
+                            struct dli_fault *fault, dlock_error *reterr)
+{
+    dlock_status status = dli_name_check(name, size, reterr);
+
+    fault->name = full;
+    fault->size = size;
+    if (status != DLOCK_OK)
+        return status;
+    return dli_name_in(full, &fault->size, dli_options_text(&client->core->options, DLI_OPT_NAMESPACE), name, reterr);
+}
+
+dlock_status dlock_client_fault(dlock_client *client, const char *what, const char *name, size_t name_size,
+                                int64_t value, dlock_error *reterr)
+{
+    struct dli_fault fault = {.what = what, .value = value};
+    dlock_status status = dli_client_check(client, 0, reterr);
+    char full[DLI_NAME_MAX + 1];
+    struct dli_store *store;
+
+    if (status != DLOCK_OK)
+        return status;
+    store = client->core->store;
+    if (!what || !name)
+        return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "a fault needs a word, and the name of a lock or an empty one");
+    if (!store->ops->fault)
+        return dli_fail(reterr, DLOCK_UNSUPPORTED,
+                        "%s: this is a real server: faults on demand need memory:", store->text);
+    if (name_size > 0)
+        status = name_in(client, name, name_size, full, &fault, reterr);
+    if (status == DLOCK_OK)
+        status = dli_client_start(client->core, reterr);
+    return status == DLOCK_OK ? store->ops->fault(store, &fault, reterr) : status;
 }

@@ -84,9 +84,12 @@ static dlock_status jump(struct dli_memory *memory, const struct dli_fault *faul
 
 static dlock_status heal(struct dli_memory *memory, const struct dli_fault *fault, dlock_error *box)
 {
+    struct dli_world *world = memory->world;
+
     (void)fault, (void)box;
-    memory->world->paused = 0;
-    dli_memory_free_faults(memory);
+    world->paused = 0;
+    for (struct dli_link *link = world->stores.next; link != &world->stores; link = link->next)
+        dli_memory_free_faults(DLI_OBJECT(link, struct dli_memory, link));
     return DLOCK_OK;
 }
 
@@ -105,7 +108,7 @@ static dlock_status pause_world(struct dli_memory *memory, const struct dli_faul
     return DLOCK_OK;
 }
 
-/* The fault of this word and name, with its end passed if it is new. NULL without memory. */
+/* The fault of this word and name; a new one is over already. NULL without memory. */
 static struct dli_memory_fault *fault_of(struct dli_memory *memory, enum dli_memory_word word,
                                          const struct dli_fault *wanted)
 {
@@ -164,28 +167,35 @@ static dlock_status renewals(struct dli_memory *memory, const struct dli_fault *
 enum { NAME_NEVER, NAME_MAY, NAME_MUST };
 
 #define LONGEST_MS INT64_C(86400000)
+#define OTHERS     " others"
 
 static const struct word {
     const char *text;
     int name;
+    int others;        /* it is about one client: " others" may follow */
     int64_t low, high; /* of the value */
     dlock_status (*apply)(struct dli_memory *memory, const struct dli_fault *fault, dlock_error *box);
 } words[] = {
-    {"lose", NAME_MUST, 0, 0, lose},
-    {"renewals", NAME_MAY, -1, LONGEST_MS, renewals},
-    {"pause", NAME_NEVER, -1, LONGEST_MS, pause_world},
-    {"deny", NAME_MAY, -1, LONGEST_MS, deny},
-    {"cut", NAME_NEVER, -1, LONGEST_MS, cut},
-    {"delay", NAME_NEVER, 0, LONGEST_MS, delay},
-    {"clock", NAME_NEVER, -LONGEST_MS, LONGEST_MS, jump},
-    {"heal", NAME_NEVER, 0, 0, heal},
+    {"lose", NAME_MUST, 0, 0, 0, lose},
+    {"renewals", NAME_MAY, 1, -1, LONGEST_MS, renewals},
+    {"deny", NAME_MAY, 1, -1, LONGEST_MS, deny},
+    {"cut", NAME_NEVER, 1, -1, LONGEST_MS, cut},
+    {"pause", NAME_NEVER, 0, -1, LONGEST_MS, pause_world},
+    {"delay", NAME_NEVER, 1, 0, LONGEST_MS, delay},
+    {"clock", NAME_NEVER, 0, -LONGEST_MS, LONGEST_MS, jump},
+    {"heal", NAME_NEVER, 0, 0, 0, heal},
 };
 
-static const struct word *find(const char *text)
+/* The word in text, and whether " others" follows. NULL: there is none such. */
+static const struct word *find(const char *text, int *others)
 {
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (strcmp(words[i].text, text) == 0)
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        size_t size = strlen(words[i].text);
+
+        *others = words[i].others && strcmp(text + strnlen(text, size), OTHERS) == 0;
+        if (strncmp(text, words[i].text, size) == 0 && (*others || text[size] == '\0'))
             return &words[i];
+    }
     return NULL;
 }
 
@@ -194,7 +204,7 @@ static dlock_status check(const struct dli_memory *memory, const struct word *wo
 {
     if (!word)
         return dli_fail(box, DLOCK_INVALID_ARGUMENT,
-                        "%s: the faults are lose, renewals, pause, deny, cut, delay, clock and heal", memory->text);
+                        "%s: the faults are lose, renewals, deny, cut, pause, delay, clock and heal", memory->text);
     if (fault->size ? word->name == NAME_NEVER : word->name == NAME_MUST)
         return dli_fail(box, DLOCK_INVALID_ARGUMENT, "%s: the fault %s %s", memory->text, word->text,
                         fault->size ? "is not about one lock" : "needs the name of a lock");
@@ -204,16 +214,36 @@ static dlock_status check(const struct dli_memory *memory, const struct word *wo
     return DLOCK_OK;
 }
 
+static dlock_status apply_to_others(const struct word *word, const struct dli_memory *memory,
+                                    const struct dli_fault *fault, dlock_error *box)
+{
+    const struct dli_link *stores = &memory->world->stores;
+    dlock_status status = DLOCK_OK;
+    int count = 0;
+
+    for (struct dli_link *link = stores->next; link != stores; link = link->next) {
+        struct dli_memory *other = DLI_OBJECT(link, struct dli_memory, link);
+
+        count += other != memory;
+        if (other != memory && status == DLOCK_OK)
+            status = word->apply(other, fault, box);
+    }
+    if (count == 0)
+        status = dli_fail(box, DLOCK_NOT_FOUND, "%s: no other client shares it now", memory->text);
+    return status;
+}
+
 dlock_status dli_memory_do_fault(struct dli_store *store, const struct dli_fault *fault, dlock_error *box)
 {
     struct dli_memory *memory = dli_memory_of(store);
-    const struct word *word = find(fault->what);
+    int others = 0;
+    const struct word *word = find(fault->what, &others);
     dlock_status status = check(memory, word, fault, box);
 
     if (status != DLOCK_OK)
         return status;
     pthread_mutex_lock(&memory->world->mutex);
-    status = word->apply(memory, fault, box);
+    status = others ? apply_to_others(word, memory, fault, box) : word->apply(memory, fault, box);
     dli_memory_stir(memory->world);
     pthread_mutex_unlock(&memory->world->mutex);
     return status;

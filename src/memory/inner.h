@@ -126,7 +126,7 @@ struct dli_memory {
     struct dli_link link;                    /* in world.stores */
     struct dli_lane *lane[DLI_MEMORY_LANES]; /* without the first, the client has no id yet */
     struct dli_link messages;                /* for lane 0 */
-    int missed;                              /* a message was lost for want of memory: everybody asks again */
+    int missed; /* a message was lost in a cut, or for want of memory: everybody asks again */
     struct dli_link faults;
     int down; /* lane 0: its hooks know that it is cut */
 };

@@ -210,7 +210,7 @@ static struct dli_memory_message *next_message(struct dli_memory *memory, int *m
 
     pthread_mutex_lock(&memory->world->mutex);
     link = dli_list_pop(&memory->messages);
-    *missed = !link && memory->missed;
+    *missed = !link && memory->missed && !dli_memory_cut_until(memory);
     memory->missed &= !*missed;
     pthread_mutex_unlock(&memory->world->mutex);
     return link ? DLI_OBJECT(link, struct dli_memory_message, link) : NULL;

@@ -191,9 +191,10 @@ static void send(struct dli_memory *memory, enum dli_memory_what what, const cha
 {
     struct dli_memory_message *message;
 
-    if (!memory->lane[0] || memory->lane[0]->shut || dli_memory_cut_until(memory))
-        return; /* who comes back asks again */
-    if ((message = calloc(1, sizeof *message + size))) {
+    if (!memory->lane[0] || memory->lane[0]->shut)
+        return;
+    message = dli_memory_cut_until(memory) ? NULL : calloc(1, sizeof *message + size);
+    if (message) {
         message->what = what;
         message->ms = ms;
         memcpy(message->name, name, size);

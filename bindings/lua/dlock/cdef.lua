@@ -45,6 +45,7 @@ dlock_status dlock_client_provision(dlock_client *client, int64_t timeout_ms, dl
 dlock_status dlock_client_submit_provision(dlock_client *client, int64_t timeout_ms, int64_t tag, dlock_error *reterr);
 dlock_status dlock_client_list(dlock_client *client, int64_t cursor, int64_t timeout_ms, uint8_t *buffer, size_t size, size_t *ret_size, int64_t *ret_cursor, dlock_error *reterr);
 dlock_status dlock_client_submit_list(dlock_client *client, int64_t cursor, int64_t timeout_ms, int64_t tag, dlock_error *reterr);
+dlock_status dlock_client_fault(dlock_client *client, const char *what, const char *name, size_t name_size, int64_t value, dlock_error *reterr);
 dlock_status dlock_client_check(dlock_client *client, int64_t timeout_ms, size_t *ret_count, dlock_error *reterr);
 dlock_status dlock_client_submit_check(dlock_client *client, int64_t timeout_ms, int64_t tag, dlock_error *reterr);
 dlock_status dlock_client_finding(dlock_client *client, size_t index, dlock_event *event, dlock_error *reterr);

@@ -235,6 +235,7 @@ PROTOTYPES = {
     "dlock_client_submit_provision": (c_int32, [dlock_client_p, c_int64, c_int64, dlock_error_p]),
     "dlock_client_list": (c_int32, [dlock_client_p, c_int64, c_int64, POINTER(c_uint8), c_size_t, POINTER(c_size_t), POINTER(c_int64), dlock_error_p]),
     "dlock_client_submit_list": (c_int32, [dlock_client_p, c_int64, c_int64, c_int64, dlock_error_p]),
+    "dlock_client_fault": (c_int32, [dlock_client_p, c_char_p, c_char_p, c_size_t, c_int64, dlock_error_p]),
     "dlock_client_check": (c_int32, [dlock_client_p, c_int64, POINTER(c_size_t), dlock_error_p]),
     "dlock_client_submit_check": (c_int32, [dlock_client_p, c_int64, c_int64, dlock_error_p]),
     "dlock_client_finding": (c_int32, [dlock_client_p, c_size_t, dlock_event_p, dlock_error_p]),

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import ctypes
 import time
-from typing import Any, Iterator, NamedTuple, Optional
+from typing import Any, Iterator, NamedTuple, Optional, Union
 
 from . import _abi, _errors, _lib
 from ._lib import Number, Opened, Option, left, milliseconds, seconds, take
@@ -117,6 +117,13 @@ class Base(Opened):
         descriptor = ctypes.c_int32()
         self._lib.call(self._lib.dlock_client_fd, self._live(), descriptor)
         return descriptor.value
+
+    def fault(self, what: str, name: Union[str, bytes] = "", seconds: Optional[float] = 0.0) -> None:
+        """Make something go wrong, for a test: see dlock.testing. Only a client of memory: does it. seconds is the value
+        of the fault; None: until "heal". Never blocks. Unsupported, InvalidArgument, NotHeld, NotFound."""
+        word, bare = _lib.plain(what, "a fault"), name.encode() if isinstance(name, str) else bytes(name)
+        value = -1 if seconds is None else round(seconds * 1000)
+        self._lib.call(self._lib.dlock_client_fault, self._live(), word, bare, len(bare), value)
 
     def _event(self, box: Any) -> Event:
         numbers, text = self._lib.unpack(box)

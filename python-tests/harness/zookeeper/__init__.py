@@ -39,8 +39,8 @@ SETTINGS = {
     "maxClientCnxns": 0, "admin.enableServer": "false", "4lw.commands.whitelist": "*",
     "clientPortAddress": "127.0.0.1", "quorumListenOnAllIPs": "false",
 }  # fmt: skip
-# The server looks for empty containers this often.
-PROPERTIES = {"znode.container.checkIntervalMs": 500, "zookeeper.preAllocSize": 64, "zookeeper.cnxTimeout": 300,
+# The server looks for empty containers this often, and members that elect repeat what they say.
+PROPERTIES = {"znode.container.checkIntervalMs": 500, "zookeeper.preAllocSize": 64, "zookeeper.cnxTimeout": 300, "zookeeper.fastleader.maxNotificationInterval": 1000,
               "org.slf4j.simpleLogger.defaultLogLevel": "warn"}  # fmt: skip
 
 

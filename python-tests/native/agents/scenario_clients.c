@@ -64,6 +64,11 @@ static dlock_status do_provision(struct word *w)
     return status == DLOCK_OK ? answer_to(client, last_tag, NULL) : status;
 }
 
+static dlock_status do_fault(struct word *w)
+{
+    return dlock_client_fault(client_of(w[0]), w[1].text, w[2].text, w[2].size, strtoll(w[3].text, NULL, 10), box);
+}
+
 static dlock_status look(struct client *client)
 {
     dlock_status status;
@@ -96,4 +101,4 @@ static dlock_status do_check(struct word *w)
 
 const struct verb client_verbs[] = {{"client", do_client},       {"close", do_close}, {"ping", do_ping},
                                     {"stats", do_stats},         {"lost", do_lost},   {"check", do_check},
-                                    {"provision", do_provision}, {NULL, NULL}};
+                                    {"provision", do_provision}, {"fault", do_fault}, {NULL, NULL}};

@@ -196,6 +196,7 @@ func init() {
 		"lock": doLock, "multi": doMulti, "acquire": doAcquire, "release": doRelease, "begin": doBegin, "end": doEnd,
 		"cancel": doCancel, "inspect": doInspect, "export": doExport, "adopt": doAdopt, "work": doWork,
 		"check":      doCheck,
+		"fault":      func(w []string) string { return status(clients[w[0]].Fault(w[1], w[2], number(w[3]))) },
 		"provision":  func(w []string) string { return status(clients[w[0]].Provision(ctx)) },
 		"state":      func(w []string) string { return stateOf(w[0], w[1]) },
 		"remaining":  func(w []string) string { return remaining(w[0], w[1]) },
