@@ -444,6 +444,16 @@ pub enum FindingKind {
     WriteRefused,
     /// `DLOCK_FINDING_NO_ANSWER`.
     NoAnswer,
+    /// `DLOCK_FINDING_NO_LEADER`.
+    NoLeader,
+    /// `DLOCK_FINDING_ALARM`.
+    Alarm,
+    /// `DLOCK_FINDING_OPEN`.
+    Open,
+    /// `DLOCK_FINDING_FAULTY_VERSION`.
+    FaultyVersion,
+    /// `DLOCK_FINDING_OLD_VERSION`.
+    OldVersion,
     /// A number that this crate does not know.
     Other(i32),
 }
@@ -462,6 +472,11 @@ impl From<i32> for FindingKind {
             9 => Self::CommandDenied,
             10 => Self::WriteRefused,
             11 => Self::NoAnswer,
+            12 => Self::NoLeader,
+            13 => Self::Alarm,
+            14 => Self::Open,
+            15 => Self::FaultyVersion,
+            16 => Self::OldVersion,
             other => Self::Other(other),
         }
     }
@@ -481,6 +496,11 @@ impl From<FindingKind> for i32 {
             FindingKind::CommandDenied => 9,
             FindingKind::WriteRefused => 10,
             FindingKind::NoAnswer => 11,
+            FindingKind::NoLeader => 12,
+            FindingKind::Alarm => 13,
+            FindingKind::Open => 14,
+            FindingKind::FaultyVersion => 15,
+            FindingKind::OldVersion => 16,
             FindingKind::Other(other) => other,
         }
     }
