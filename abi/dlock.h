@@ -193,7 +193,12 @@ enum {
     DLOCK_FINDING_COMMAND_MISSING = 8,
     DLOCK_FINDING_COMMAND_DENIED = 9,
     DLOCK_FINDING_WRITE_REFUSED = 10,
-    DLOCK_FINDING_NO_ANSWER = 11
+    DLOCK_FINDING_NO_ANSWER = 11,
+    DLOCK_FINDING_NO_LEADER = 12,
+    DLOCK_FINDING_ALARM = 13,
+    DLOCK_FINDING_OPEN = 14,
+    DLOCK_FINDING_FAULTY_VERSION = 15,
+    DLOCK_FINDING_OLD_VERSION = 16
 };
 
 /* How bad a finding is. WARNING: less is guaranteed than could be. DANGER: locks fail, or the server may lose them. */
@@ -610,7 +615,7 @@ dlock_status dlock_client_fault(dlock_client *client, const char *what, const ch
 /*
  * Check whether the server is fit to keep locks: eviction, persistence, version, role, replicas, clock, and the rights
  * that a mutex needs, tried on a name of its own. On a cluster every primary and replica is checked, on a quorum every
- * server; findings begin with the server's name there. *ret_count is the number of findings for dlock_client_finding;
+ * server, on etcd every member; findings begin with the server's name there. *ret_count is the number of findings for dlock_client_finding;
  * they stay until the next check. The option checks does the same when a client is opened.
  * Errors: those of dlock_client_ping. With several servers, each one that does not answer is a finding,
  * DLOCK_FINDING_NO_ANSWER; the call fails when none answers, or too few of a quorum.

@@ -570,7 +570,7 @@ KEPT = (
 # Found by test_etcd_mutants.py: a test of python-tests/etcd for each.
 ETCD = (
     (Mutant(801, "a late put is not made harmless", edits=(
-        ("etcd/exchange.c", "job->request.exchange.wish.doubt;\n         link = link->next)", "0;\n         link = link->next)"),
+        ("etcd/exchange.c", "    if (job->request.exchange.wish.doubt)\n        dli_etcd_mark_all(", "    if (0)\n        dli_etcd_mark_all("),
     )), "test_etcd_faults.py", "l02_a_put"),
     (Mutant(802, "who wakes has the lock, whoever is before", edits=(
         ("etcd/exchange.c", "} else if (before->keys == 0) {", "} else if (before->keys >= 0) {"),
@@ -589,6 +589,22 @@ ETCD = (
     (Mutant(807, "readers wait for nobody", edits=(
         ("etcd/keys.c", '"write-", ""));', '"read-", ""));'),
     )), "test_etcd_kinds.py", "readers"),
+    (Mutant(808, "a claim of permits forgets those before it", edits=(
+        ("etcd/permit.c", "    } else if (missing <= 0) {", "    } else if (missing <= sums.before) {"),
+    )), "test_etcd_permits.py", "exceeded"),
+    (Mutant(809, "a try of permits overlooks what has changed since it read", edits=(
+        ("etcd/permit.c", "    if (seen)\n        test_seen(&txn, &names, seen);\n", "    (void)test_seen, (void)seen;\n"),
+        ("etcd/permit.c", "        decide(job, &reply, PUT_CLAIMS, PUT_TOTAL);", "        dli_etcd_granted(job, 0);"),
+    )), "test_etcd_permits.py", "exceeded"),
+    (Mutant(810, "a put overlooks the gate", edits=(
+        ("etcd/exchange.c", "    dli_etcd_test(&txn, DLI_ETCD_CREATED, gate, 0);\n    dli_etcd_then", "    dli_etcd_then"),
+    )), "test_etcd_permits.py", "time_is_over"),
+    (Mutant(811, "a released lock does not rest", edits=(
+        ("etcd/exchange.c", "job->request.exchange.wish.rest > 0)", "job->request.exchange.wish.rest < 0)"),
+    )), "test_etcd_permits.py", "rests or keeps_others_out"),
+    (Mutant(812, "a delay is no part of the server's lease", edits=(
+        ("etcd/exchange.c", "    if (dli_etcd_enter(job, job->request.exchange.wish.lease + job->request.exchange.delay, put_now))", "    if (dli_etcd_enter(job, job->request.exchange.wish.lease, put_now))"),
+    )), "test_etcd_permits.py", "keeps_others_out"),
 )  # fmt: skip
 
 # Found by test_zookeeper_mutants.py: a test of python-tests/zookeeper for each.
@@ -622,6 +638,13 @@ ZOOKEEPER = (
         ("zookeeper/session.c", "    zk->store.hooks->lapsed(zk->store.owner, session->lease - DLI_ZK_MS, session->lease);\n", ""),
     )), "test_zookeeper_faults.py", "z05"),
 )  # fmt: skip
+
+# Found by test_linearizable.py, from the history of what processes were told.
+BESIDE = Mutant(820, "who waits takes the lock beside its holder", edits=(
+    ("engine/exchange.c", "    } else if (answer->got == DLI_TRY_HELD) {\n", "    } else if (answer->got == DLI_TRY_HELD && answer->seen.token && !dli_mutex_owned(m)) {\n"
+     "        take_ownership(m, answer->seen.token + 1, 1, m->active->sent.wish.lease, m->active->sent.stamp, 0, now);\n"
+     "    } else if (answer->got == DLI_TRY_HELD) {\n"),
+))  # fmt: skip
 
 # Found by test_batch.py, of the replies to many callers in one.
 BATCH = Mutant(602, "the first answer of a batch is everybody's", edits=(

@@ -113,6 +113,7 @@ class Way:
         self.delay = 0.0
         self.drip: tuple[int, float] | None = None
         self.blackhole = False
+        self.swap: tuple[bytes, bytes] | None = None  # these bytes for those
         self.bytes = 0
         self.fired: collections.Counter[str] = collections.Counter()
         self._links, self._name = links, name
@@ -168,6 +169,9 @@ class Way:
                     self.fired["blackhole"] += 1
                     continue
                 self.bytes += len(data)
+                if self.swap and self.swap[0] in data:
+                    self.fired["swap"] += 1
+                    data = data.replace(*self.swap)
                 self._send(link, sink, data)
             if not self.blackhole and not link.stranded:
                 sink.shutdown(socket.SHUT_WR)

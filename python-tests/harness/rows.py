@@ -161,6 +161,11 @@ L-10 1 etcd: the holder dies, and its forked child has the descriptors
 L-11 20 etcd: the leader of three is killed, or stopped
 L-12 1 etcd: each member in turn stops
 L-13 1 etcd: no member answers
+L-14 10 etcd: the leader is cut off from the followers
+L-15 20 etcd: a client is cut off from the leader
+L-16 30 etcd: most members have slow disks
+L-17 1 etcd: the leader's disk is full
+L-18 10 etcd: a member's clock is a day ahead
 M-01 200 mixed library versions N−1 / N on one lock, both roles
 M-02 1 clients with different W, ρ, W_max
 M-03 1 wrong backend order in quorum config, duplicate node
@@ -288,6 +293,8 @@ Each row is a fault of the plan of tests. Some are tested otherwise than planned
 - D-05: the client waits for one request per lock. Requests that it gave up stay under way until it leaves the connection: three at most by default.
 - K-01: new credentials take a new client; there is no callback.
 - K-08: without TLS, the grants of another name could be replayed. With TLS nothing can.
+- L-18: the member's monotonic clock, by which etcd measures leases, is a day ahead. Its time of day is not changed: etcd is a Go program, which
+  libfaketime does not reach.
 - The other groups: only the rows below have tests of their own. Clocks that run at other rates are in the [simulator](../python-tests/models/test_simulator.py) as well.
 """
 

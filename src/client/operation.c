@@ -193,6 +193,7 @@ void dli_operation_renewal(struct dli_operation *operation, struct dli_entry *en
     operation->row.kind = entry->kind;
     operation->row.place = entry->place;
     operation->row.lease = lease + entry->rules->delay;
+    operation->row.delay = entry->rules->delay;
     operation->row.changed = 1;
     operation->row.since = 0;
     operation->row.permits = entry->rules->permits;

@@ -74,6 +74,7 @@ static int fill_row(const struct dli_due *due, int64_t now, struct dli_renewal *
     row->kind = due->kind;
     row->place = due->place;
     row->lease = due->lasts + entry->rules->delay;
+    row->delay = entry->rules->delay;
     row->permits = entry->rules->permits;
     row->last = due->last;
     row->changed = due->soon;

@@ -1,10 +1,10 @@
 /*
- * admin.c: several locks at once, release by force, inspection, ping and check. Belongs to lane 0's thread.
+ * admin.c: several locks at once, release by force, inspection and ping. Belongs to lane 0's thread.
  */
 #include <stdio.h>
 #include <string.h>
 
-#include "inner.h"
+#include "kinds.h"
 
 /* ---- several locks at once: all of them are free, or nothing happens */
 
@@ -12,7 +12,8 @@ enum { MARKS = 3 };
 
 /* What the names of keys are written to. */
 struct names {
-    char own[DLI_MULTI_MAX][DLI_ETCD_KEY_MAX], end[DLI_MULTI_MAX][DLI_ETCD_KEY_MAX], mark[MARKS][DLI_ETCD_MARK_MAX];
+    char own[DLI_MULTI_MAX][DLI_ETCD_KEY_MAX], end[DLI_MULTI_MAX][DLI_ETCD_KEY_MAX],
+        gate[DLI_MULTI_MAX][DLI_ETCD_KEY_MAX], mark[MARKS][DLI_ETCD_MARK_MAX];
 };
 
 static struct dli_multi_row *row_of(const struct dli_job *job, int i)
@@ -55,11 +56,22 @@ static int taken(struct dli_job *job, const struct dli_etcd_reply *reply)
     return all ? -1 : which;
 }
 
+/* The first name with a closed gate; -1: there is none, or the request has them all already. */
+static int shut(const struct dli_job *job, const struct dli_etcd_reply *reply)
+{
+    int count = job->request.multi.count;
+
+    for (int i = 0; i < count && reply->results >= 2 * count; i++)
+        if (reply->result[count + i].keys > 0)
+            return i;
+    return -1;
+}
+
 static void tried_all(struct dli_job *job)
 {
     struct dli_request *request = &job->request;
     struct dli_etcd_reply reply;
-    int which = -1;
+    int which = -1, gate;
 
     if (dli_etcd_read(job, job->request.multi.count, &reply))
         return;
@@ -69,6 +81,10 @@ static void tried_all(struct dli_job *job)
     else
         which = taken(job, &reply);
     request->multi.result = reply.succeeded || which < 0 ? DLI_MULTI_ALL : DLI_MULTI_IN_USE;
+    if (!reply.succeeded && (gate = shut(job, &reply)) >= 0) {
+        request->multi.result = DLI_MULTI_GATE;
+        which = gate;
+    }
     request->multi.which = which;
     request->status = DLOCK_OK;
     dli_etcd_reply_free(&reply);
@@ -115,7 +131,10 @@ static void try_all(struct dli_job *job)
         txn.test[txn.tests - 1].end = end;
         dli_etcd_then(&txn, DLI_ETCD_PUT, key_of(row, names.own[i]))->lease = session->id;
         dli_etcd_otherwise(&txn, DLI_ETCD_RANGE, prefix)->end = end;
+        dli_etcd_test(&txn, DLI_ETCD_CREATED, dli_etcd_gate_key(row->place, names.gate[i]), 0);
     }
+    for (int i = 0; i < job->request.multi.count; i++)
+        dli_etcd_otherwise(&txn, DLI_ETCD_RANGE, dli_etcd_gate_key(row_of(job, i)->place, names.gate[i]));
     dli_etcd_call_txn(job, &txn, tried_all);
 }
 
@@ -171,14 +190,14 @@ static void holder_found(struct dli_job *job)
 
 static void read_lock(struct dli_job *job, void (*answered)(struct dli_job *job))
 {
-    const struct dli_place *place = job->request.place;
-    char end[DLI_ETCD_KEY_MAX];
+    struct dli_etcd_rivals claims;
     struct dli_etcd_txn txn = {0};
     struct dli_etcd_step *all;
 
-    dli_etcd_then(&txn, DLI_ETCD_RANGE, dli_etcd_prefix(place))->end = dli_etcd_prefix_end(place, end);
-    all = dli_etcd_then(&txn, DLI_ETCD_RANGE, dli_etcd_prefix(place));
-    all->end = txn.then_step[0].end;
+    dli_etcd_claims(job->request.kind, job->request.place, &claims);
+    dli_etcd_then(&txn, DLI_ETCD_RANGE, claims.key)->end = claims.end;
+    all = dli_etcd_then(&txn, DLI_ETCD_RANGE, claims.key);
+    all->end = claims.end;
     all->limit = 0;
     dli_etcd_call_txn(job, &txn, answered);
 }
@@ -190,20 +209,25 @@ void dli_etcd_force(struct dli_job *job)
 
 /* ---- inspect */
 
-static void lease_read(struct dli_job *job)
+int64_t dli_etcd_lease_read(struct dli_job *job)
 {
     size_t size = 0;
     const char *bytes = dli_grpc_answer(&job->call, &size);
     int64_t seconds = -1;
 
-    job->request.inspection.left_ms =
-        bytes && dli_etcd_decode_lease_left(bytes, size, &seconds) == 0 && seconds > 0 ? seconds * 1000 : -1;
+    return bytes && dli_etcd_decode_lease_left(bytes, size, &seconds) == 0 && seconds >= 0 ? seconds : -1;
+}
+
+static void holder_read(struct dli_job *job)
+{
+    int64_t seconds = dli_etcd_lease_read(job);
+
+    job->request.inspection.left_ms = seconds > 0 ? seconds * 1000 : -1;
     job->request.status = DLOCK_OK;
     dli_etcd_finish(job);
 }
 
-/* The holder's lease. The job goes on. */
-static void read_lease(struct dli_job *job, int64_t id)
+void dli_etcd_read_lease(struct dli_job *job, int64_t id, void (*answered)(struct dli_job *job))
 {
     static const struct dli_grpc_method method = {.path = "/etcdserverpb.Lease/LeaseTimeToLive",
                                                   .ended = dli_etcd_job_ended};
@@ -212,17 +236,17 @@ static void read_lease(struct dli_job *job, int64_t id)
     if (dli_etcd_encode_lease(&job->call.out, id))
         dli_etcd_fail(job, DLOCK_OUT_OF_MEMORY, "no memory for the command");
     else
-        dli_etcd_call(job, &method, lease_read);
+        dli_etcd_call(job, &method, answered);
 }
 
-/* The owner in a key, without what says read or write. */
+/* The owner in a key, without what says read, write or permit. */
 static struct dli_etcd_bytes owner_of(const struct dli_job *job, struct dli_etcd_bytes key)
 {
-    static const char *const sides[] = {"read-", "write-"};
+    static const char *const sides[] = {"read-", "write-", "permit-"};
     size_t prefix = dli_etcd_prefix(job->request.place).size;
     struct dli_etcd_bytes owner = dli_etcd_text(key.bytes + prefix, key.size - prefix);
 
-    for (size_t i = 0; i < 2 && job->request.kind->family == DLOCK_KIND_WRITE; i++)
+    for (size_t i = 0; i < 3 && (job->request.kind->family == DLOCK_KIND_WRITE || job->request.kind->slots); i++)
         if (owner.size > strlen(sides[i]) && memcmp(owner.bytes, sides[i], strlen(sides[i])) == 0)
             return dli_etcd_text(owner.bytes + strlen(sides[i]), owner.size - strlen(sides[i]));
     return owner;
@@ -251,7 +275,7 @@ static void inspected(struct dli_job *job)
     }
     dli_etcd_reply_free(&reply);
     if (lease) {
-        read_lease(job, lease);
+        dli_etcd_read_lease(job, lease, holder_read);
         return;
     }
     job->request.status = DLOCK_OK;
@@ -263,7 +287,7 @@ void dli_etcd_inspect(struct dli_job *job)
     read_lock(job, inspected);
 }
 
-/* ---- ping and check: the member that the client is connected to */
+/* ---- ping: the member that the client is connected to */
 
 static int read_status(struct dli_job *job, struct dli_etcd_status *status)
 {
@@ -305,38 +329,4 @@ static void pinged(struct dli_job *job)
 void dli_etcd_ping(struct dli_job *job)
 {
     call_status(job, pinged);
-}
-
-static int add(struct dli_job *job, int32_t code, const char *detail)
-{
-    struct dli_finding *finding = dli_findings_add(job->request.check.found, code);
-
-    if (!finding)
-        return -1;
-    snprintf(finding->detail, sizeof finding->detail, "%.*s", DLI_FINDING_DETAIL - 1, detail);
-    snprintf(finding->where, sizeof finding->where, "%.*s", DLI_FINDING_WHERE - 1,
-             job->lane->etcd->grpc.conn->target->text);
-    return 0;
-}
-
-static void checked(struct dli_job *job)
-{
-    struct dli_etcd_status status;
-    int failed;
-
-    if (read_status(job, &status))
-        return;
-    failed = status.errors[0] && add(job, DLOCK_FINDING_WRITE_REFUSED, status.errors);
-    failed |= !status.leader && add(job, DLOCK_FINDING_NO_ANSWER, "it has no leader");
-    if (failed) {
-        dli_etcd_fail(job, DLOCK_OUT_OF_MEMORY, "no memory for what was found");
-        return;
-    }
-    job->request.status = DLOCK_OK;
-    dli_etcd_finish(job);
-}
-
-void dli_etcd_check(struct dli_job *job)
-{
-    call_status(job, checked);
 }

@@ -9,9 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "inner.h"
-
-enum { MARKS = DLI_ETCD_STEPS - 1 };
+#include "kinds.h"
 
 static void put(struct dli_job *job);
 static void look(struct dli_job *job);
@@ -21,14 +19,14 @@ static struct dli_etcd_bytes own_key(const struct dli_job *job, char room[DLI_ET
     return dli_etcd_key(job->request.kind, job->request.place, job->request.exchange.want, room);
 }
 
-static int stands(const struct dli_job *job)
+int dli_etcd_stands(const struct dli_job *job)
 {
     return job->request.exchange.wish.mode != DLI_MODE_TRY;
 }
 
 /* ---- results */
 
-static void not_granted(struct dli_job *job)
+void dli_etcd_not_granted(struct dli_job *job)
 {
     struct dli_answer *answer = &job->request.exchange.answer;
 
@@ -38,7 +36,7 @@ static void not_granted(struct dli_job *job)
     dli_etcd_finish(job);
 }
 
-static void granted(struct dli_job *job)
+void dli_etcd_granted(struct dli_job *job, int64_t more)
 {
     struct dli_request *request = &job->request;
     struct dli_answer *answer = &request->exchange.answer;
@@ -52,9 +50,9 @@ static void granted(struct dli_job *job)
     answer->got = DLI_TRY_GRANTED;
     answer->token = job->created * DLI_ETCD_TURNS;
     answer->tokens = block < DLI_ETCD_TURNS ? block : DLI_ETCD_TURNS;
-    answer->more = -1;
+    answer->more = more;
     answer->left = -1;
-    answer->since = dli_etcd_since(job->session, request->exchange.wish.lease);
+    answer->since = dli_etcd_since(job->session, request->exchange.wish.lease + request->exchange.delay);
     request->status = DLOCK_OK;
     if (request->above && answer->token < request->above) {
         answer->got = DLI_TRY_NONE;
@@ -66,8 +64,7 @@ static void granted(struct dli_job *job)
 
 /* ---- steps */
 
-/* Try the whole again, but not for ever. */
-static void again(struct dli_job *job, void (*step)(struct dli_job *job))
+void dli_etcd_again(struct dli_job *job, void (*step)(struct dli_job *job))
 {
     if (job->tries++ < DLI_ETCD_TRIES)
         step(job);
@@ -77,7 +74,7 @@ static void again(struct dli_job *job, void (*step)(struct dli_job *job))
 
 static void cleaned(struct dli_job *job)
 {
-    again(job, put);
+    dli_etcd_again(job, dli_etcd_exchange);
 }
 
 /* The key has the lease of a session that is over: it ends at any time. */
@@ -90,13 +87,36 @@ static void clean(struct dli_job *job)
     dli_etcd_call_txn(job, &txn, cleaned);
 }
 
-/* Whether its own key has the lease of a session that lives. 0: it is being cleaned. */
-static int lives(struct dli_job *job, const struct dli_etcd_found *own)
+int dli_etcd_lives(struct dli_job *job, const struct dli_etcd_found *own)
 {
     if (own->lease == job->session->id && !job->session->over)
         return 1;
     clean(job);
     return 0;
+}
+
+static void was_shut_out(struct dli_job *job)
+{
+    struct dli_etcd_reply reply;
+
+    if (dli_etcd_read(job, 2, &reply))
+        return;
+    job->session->mark = reply.revision;
+    dli_etcd_reply_free(&reply);
+    dli_etcd_forget(job->lane->etcd, job->request.exchange.wish.want);
+    job->request.exchange.answer.got = DLI_TRY_GATE;
+    job->request.status = DLOCK_OK;
+    dli_etcd_finish(job);
+}
+
+void dli_etcd_shut_out(struct dli_job *job)
+{
+    char key[DLI_ETCD_KEY_MAX], mark[DLI_ETCD_MARK_MAX];
+    struct dli_etcd_txn txn = {0};
+
+    dli_etcd_then(&txn, DLI_ETCD_DELETE, own_key(job, key));
+    dli_etcd_then(&txn, DLI_ETCD_PUT, dli_etcd_mark(job->session, mark))->lease = job->session->id;
+    dli_etcd_call_txn(job, &txn, was_shut_out);
 }
 
 /* ---- look: the key is known to be there */
@@ -106,18 +126,20 @@ static void looked_at(struct dli_job *job, const struct dli_etcd_reply *reply)
     const struct dli_etcd_result *own = &reply->result[0], *before = &reply->result[1];
     int64_t created = job->created;
 
-    if (own->keys == 0) { /* it vanished: stand in line anew */
+    if (reply->result[2].keys > 0) {
+        dli_etcd_shut_out(job);
+    } else if (own->keys == 0) { /* it vanished: stand in line anew */
         dli_etcd_forget(job->lane->etcd, job->request.exchange.wish.want);
-        again(job, put);
-    } else if (lives(job, &own->found[0])) {
+        dli_etcd_again(job, put);
+    } else if (dli_etcd_lives(job, &own->found[0])) {
         job->created = own->found[0].created;
         if (job->created != created) {
-            again(job, look);
+            dli_etcd_again(job, look);
         } else if (before->keys == 0) {
-            granted(job);
+            dli_etcd_granted(job, -1);
         } else {
             dli_etcd_wait(job, own->found[0].key, before->found[0].key, reply->revision);
-            not_granted(job);
+            dli_etcd_not_granted(job);
         }
     }
 }
@@ -126,17 +148,17 @@ static void look_answered(struct dli_job *job)
 {
     struct dli_etcd_reply reply;
 
-    if (dli_etcd_read(job, 2, &reply))
+    if (dli_etcd_read(job, 3, &reply))
         return;
     looked_at(job, &reply);
     dli_etcd_reply_free(&reply);
 }
 
-/* Only reads: its own key, and the last one before it that it waits for. */
+/* Only reads: its own key, the last one before it that it waits for, the gate. */
 static void look(struct dli_job *job)
 {
     struct dli_etcd_rivals rivals;
-    char key[DLI_ETCD_KEY_MAX];
+    char key[DLI_ETCD_KEY_MAX], gate[DLI_ETCD_KEY_MAX];
     struct dli_etcd_txn txn = {0};
     struct dli_etcd_step *before;
 
@@ -146,6 +168,7 @@ static void look(struct dli_job *job)
     before->end = rivals.end;
     before->before = job->created;
     before->last = 1;
+    dli_etcd_then(&txn, DLI_ETCD_RANGE, dli_etcd_gate_key(job->request.place, gate));
     dli_etcd_call_txn(job, &txn, look_answered);
 }
 
@@ -153,17 +176,20 @@ static void look(struct dli_job *job)
 
 static void was_there(struct dli_job *job, const struct dli_etcd_reply *reply)
 {
-    const struct dli_etcd_result *own = &reply->result[0], *mark = &reply->result[1], *rival = &reply->result[2];
+    const struct dli_etcd_result *own = &reply->result[0], *mark = &reply->result[1], *rival = &reply->result[2],
+                                 *gate = &reply->result[3];
     int64_t known = job->session->mark;
 
     job->session->mark = mark->keys ? mark->found[0].modified : 0;
-    if (own->keys > 0 && lives(job, &own->found[0])) {
+    if (gate->keys > 0) {
+        dli_etcd_shut_out(job);
+    } else if (own->keys > 0 && dli_etcd_lives(job, &own->found[0])) {
         job->created = own->found[0].created;
         look(job);
-    } else if (own->keys == 0 && rival->keys > 0 && known == job->session->mark && !stands(job)) {
-        not_granted(job);
+    } else if (own->keys == 0 && rival->keys > 0 && known == job->session->mark && !dli_etcd_stands(job)) {
+        dli_etcd_not_granted(job);
     } else if (own->keys == 0) {
-        again(job, put);
+        dli_etcd_again(job, put);
     }
 }
 
@@ -177,12 +203,12 @@ static void was_put(struct dli_job *job, const struct dli_etcd_reply *reply)
 
     job->created = reply->revision;
     if (job->session->over) {
-        again(job, put);
+        dli_etcd_again(job, put);
     } else if (last->keys <= at) {
-        granted(job);
+        dli_etcd_granted(job, -1);
     } else {
         dli_etcd_wait(job, own, last->found[at].key, reply->revision);
-        not_granted(job);
+        dli_etcd_not_granted(job);
     }
 }
 
@@ -194,15 +220,18 @@ static void put_answered(struct dli_job *job)
         return;
     if (reply.succeeded)
         was_put(job, &reply);
-    else
+    else if (reply.results > 3)
         was_there(job, &reply);
+    else
+        dli_etcd_fail(job, DLOCK_PROTOCOL_ERROR, "The server sent what is no answer of etcd.");
     dli_etcd_reply_free(&reply);
 }
 
 static void put_now(struct dli_job *job)
 {
-    char key[DLI_ETCD_KEY_MAX], mark_key[DLI_ETCD_MARK_MAX];
-    struct dli_etcd_bytes own = own_key(job, key), mark = dli_etcd_mark(job->session, mark_key);
+    char key[DLI_ETCD_KEY_MAX], mark_key[DLI_ETCD_MARK_MAX], gate_key[DLI_ETCD_KEY_MAX];
+    struct dli_etcd_bytes own = own_key(job, key), mark = dli_etcd_mark(job->session, mark_key),
+                          gate = dli_etcd_gate_key(job->request.place, gate_key);
     struct dli_etcd_rivals rivals;
     struct dli_etcd_txn txn = {0};
     struct dli_etcd_step *last;
@@ -210,10 +239,11 @@ static void put_now(struct dli_job *job)
     dli_etcd_rivals(job->request.kind, job->request.place, &rivals);
     dli_etcd_test(&txn, DLI_ETCD_CREATED, own, 0);
     dli_etcd_test(&txn, DLI_ETCD_MODIFIED, mark, job->session->mark);
-    if (!stands(job)) {
+    if (!dli_etcd_stands(job)) {
         dli_etcd_test(&txn, DLI_ETCD_CREATED, rivals.key, 0);
         txn.test[2].end = rivals.end;
     }
+    dli_etcd_test(&txn, DLI_ETCD_CREATED, gate, 0);
     dli_etcd_then(&txn, DLI_ETCD_PUT, own)->lease = job->session->id;
     last = dli_etcd_then(&txn, DLI_ETCD_RANGE, rivals.key);
     last->end = rivals.end;
@@ -222,21 +252,23 @@ static void put_now(struct dli_job *job)
     dli_etcd_otherwise(&txn, DLI_ETCD_RANGE, own);
     dli_etcd_otherwise(&txn, DLI_ETCD_RANGE, mark);
     dli_etcd_otherwise(&txn, DLI_ETCD_RANGE, rivals.key)->end = rivals.end;
+    dli_etcd_otherwise(&txn, DLI_ETCD_RANGE, gate);
     dli_etcd_call_txn(job, &txn, put_answered);
 }
 
 static void put(struct dli_job *job)
 {
-    if (dli_etcd_enter(job, job->request.exchange.wish.lease, put_now))
+    if (dli_etcd_enter(job, job->request.exchange.wish.lease + job->request.exchange.delay, put_now))
         put_now(job);
 }
 
 static void acquire(struct dli_job *job)
 {
     struct dli_etcd_waiter *waiter = dli_etcd_waiter(job->lane->etcd, job->request.exchange.wish.want);
-    struct dli_etcd_session *session = dli_etcd_session(job->lane->etcd, job->request.exchange.wish.lease);
+    struct dli_etcd_session *session =
+        dli_etcd_session(job->lane->etcd, job->request.exchange.wish.lease + job->request.exchange.delay);
 
-    if (!waiter || waiter->held || !session || !stands(job)) {
+    if (!waiter || waiter->held || !session || !dli_etcd_stands(job)) {
         put(job);
         return;
     }
@@ -247,6 +279,24 @@ static void acquire(struct dli_job *job)
 
 /* ---- release, or undo */
 
+void dli_etcd_mark_all(struct dli_etcd *etcd, struct dli_etcd_txn *txn, struct dli_etcd_marks *marks, dli_etcd_add *add)
+{
+    int count = 0;
+
+    for (struct dli_link *link = etcd->sessions.next; link != &etcd->sessions; link = link->next) {
+        const struct dli_etcd_session *session = DLI_OBJECT(link, struct dli_etcd_session, link);
+
+        if (session->id && count < DLI_ETCD_MARKS)
+            add(txn, DLI_ETCD_PUT, dli_etcd_mark(session, marks->room[count++]))->lease = session->id;
+    }
+}
+
+void dli_etcd_marked(struct dli_etcd *etcd, int64_t revision)
+{
+    for (struct dli_link *link = etcd->sessions.next; link != &etcd->sessions; link = link->next)
+        DLI_OBJECT(link, struct dli_etcd_session, link)->mark = revision;
+}
+
 static void dropped(struct dli_job *job)
 {
     struct dli_etcd_reply reply;
@@ -255,9 +305,7 @@ static void dropped(struct dli_job *job)
         return;
     job->request.exchange.answer.released = reply.result[0].count > 0;
     if (job->request.exchange.wish.doubt)
-        for (struct dli_link *link = job->lane->etcd->sessions.next; link != &job->lane->etcd->sessions;
-             link = link->next)
-            DLI_OBJECT(link, struct dli_etcd_session, link)->mark = reply.revision;
+        dli_etcd_marked(job->lane->etcd, reply.revision);
     dli_etcd_reply_free(&reply);
     job->request.status = DLOCK_OK;
     dli_etcd_finish(job);
@@ -269,20 +317,15 @@ static void dropped(struct dli_job *job)
 static void drop(struct dli_job *job)
 {
     struct dli_etcd *etcd = job->lane->etcd;
-    char key[DLI_ETCD_KEY_MAX], marks[MARKS][DLI_ETCD_MARK_MAX];
+    char key[DLI_ETCD_KEY_MAX];
+    struct dli_etcd_marks marks;
     struct dli_etcd_txn txn = {0};
-    int count = 0;
 
     dli_etcd_forget(etcd, job->request.exchange.wish.drop);
     dli_etcd_then(&txn, DLI_ETCD_DELETE,
                   dli_etcd_key(job->request.kind, job->request.place, job->request.exchange.drop, key));
-    for (struct dli_link *link = etcd->sessions.next; link != &etcd->sessions && job->request.exchange.wish.doubt;
-         link = link->next) {
-        const struct dli_etcd_session *session = DLI_OBJECT(link, struct dli_etcd_session, link);
-
-        if (session->id && count < MARKS)
-            dli_etcd_then(&txn, DLI_ETCD_PUT, dli_etcd_mark(session, marks[count++]))->lease = session->id;
-    }
+    if (job->request.exchange.wish.doubt)
+        dli_etcd_mark_all(etcd, &txn, &marks, dli_etcd_then);
     dli_etcd_call_txn(job, &txn, dropped);
 }
 
@@ -293,8 +336,12 @@ void dli_etcd_exchange(struct dli_job *job)
         dli_etcd_latch_wait(job);
     else if (job->request.exchange.under[0])
         dli_etcd_fail(job, DLOCK_UNSUPPORTED, "on etcd a writer cannot read under its own write lock");
+    else if (job->request.exchange.wish.want && job->request.kind->slots)
+        dli_etcd_permit_acquire(job);
     else if (job->request.exchange.wish.want)
         acquire(job);
+    else if (job->request.exchange.wish.rest > 0)
+        dli_etcd_rest(job);
     else
         drop(job);
 }

@@ -5,7 +5,8 @@
  * lock; the others stand in line behind it. So Go's clientv3/concurrency and others with this layout take part. Those of a
  * read-write lock are <name>/read-<owner id> and <name>/write-<owner id>; a reader only waits for the writers before it. An owner
  * id is one acquisition and is never used again, so a late copy of a release can delete nothing else. A late copy of an
- * acquisition is made harmless by its session's mark, see session.c.
+ * acquisition is made harmless by its session's mark, see session.c. A permit semaphore has <name>/permit-<owner id>, see
+ * permit.c. A closed gate is dlock_gate/<name>, see gate.c.
  *
  * All I/O is done by the thread of lane 0, to which everything here belongs. Other threads put jobs into the inbox, and
  * get them back from the outbox of their lane. etcd.mutex guards inbox, outboxes, sleeping and shut.
@@ -78,7 +79,16 @@ struct dli_etcd_table {
     void *root; /* of a tsearch tree */
 };
 
-/* A grant number in line or held, and the watches of the key before its own and of its own key. */
+/* A watch of the server. */
+struct dli_etcd_watch {
+    struct dli_etcd_node node;      /* its id; 0: there is none */
+    struct dli_etcd_waiter *waiter; /* whose it is; NULL: that of all gates */
+};
+
+/* Watches of a waiter: of what stands before it, of its own key, of the total of a semaphore. */
+enum { DLI_ETCD_WATCHES = 3 };
+
+/* A grant number in line or held, and its watches. */
 struct dli_etcd_waiter {
     struct dli_etcd_node node; /* its number */
     int64_t created;
@@ -86,10 +96,8 @@ struct dli_etcd_waiter {
     int8_t held;
     int8_t gone;   /* held: its key was deleted */
     int8_t unsure; /* held: its key may have been deleted */
-    struct dli_etcd_watch {
-        struct dli_etcd_node node; /* its id; 0: there is none */
-        struct dli_etcd_waiter *waiter;
-    } watch[2];
+    int64_t more;  /* so many deletions before it are none of its business */
+    struct dli_etcd_watch watch[DLI_ETCD_WATCHES];
     int32_t family;
     size_t size;
     char name[];
@@ -123,7 +131,12 @@ struct dli_etcd {
     struct dli_link sessions, ended; /* those that are over stay until the end: jobs may point to them */
     struct dli_etcd_table waiters, watched;
     int64_t watch_ids;
-    int stale; /* their watches are gone: hint them when the connection is up */
+    struct dli_link exams;
+    int anonymous; /* the client has neither a user nor a certificate */
+    struct dli_etcd_watch gates;
+    int gates_refused; /* until the next connection */
+    uint32_t follows;  /* atomic: somebody must hear of gates */
+    int stale;         /* their watches are gone: hint them when the connection is up */
 };
 
 static inline struct dli_etcd *dli_etcd_of(struct dli_store *store)
@@ -205,6 +218,13 @@ struct dli_etcd_rivals {
 
 void dli_etcd_rivals(const struct dli_kind *kind, const struct dli_place *place, struct dli_etcd_rivals *rivals);
 
+/* All claims of a kind: the keys that stand in one line. */
+void dli_etcd_claims(const struct dli_kind *kind, const struct dli_place *place, struct dli_etcd_rivals *claims);
+
+/* The key of the gate of a name. */
+#define DLI_ETCD_GATES "dlock_gate/"
+struct dli_etcd_bytes dli_etcd_gate_key(const struct dli_place *place, char out[DLI_ETCD_KEY_MAX]);
+
 /* The grant number of an owner id. */
 int64_t dli_etcd_number(const char *owner);
 
@@ -225,6 +245,10 @@ void dli_etcd_force(struct dli_job *job);
 void dli_etcd_inspect(struct dli_job *job);
 void dli_etcd_ping(struct dli_job *job);
 void dli_etcd_check(struct dli_job *job);
+
+/* How long a lease still lasts, in seconds; -1: it is over, or the answer was none. For the answer of read_lease. */
+void dli_etcd_read_lease(struct dli_job *job, int64_t id, void (*answered)(struct dli_job *job));
+int64_t dli_etcd_lease_read(struct dli_job *job);
 
 /* ---- latch.c */
 void dli_etcd_latch_wait(struct dli_job *job);
@@ -288,6 +312,17 @@ struct dli_etcd_waiter *dli_etcd_waiter(struct dli_etcd *etcd, int64_t number);
 
 /* The number stands in line behind the key before, as of revision: watch both keys. Without memory its probes must do. */
 void dli_etcd_wait(struct dli_job *job, struct dli_etcd_bytes own, struct dli_etcd_bytes before, int64_t revision);
+
+/* What the number waits for: so many of the claims have to go, or the total has to change. All as of revision. */
+struct dli_etcd_crowd {
+    struct dli_etcd_bytes key, end, total;
+    int64_t leave, revision;
+};
+
+void dli_etcd_wait_for_some(struct dli_job *job, struct dli_etcd_bytes own, const struct dli_etcd_crowd *crowd);
+
+/* Begin a watch, or begin it anew. */
+void dli_etcd_watch_begin(struct dli_etcd *etcd, struct dli_etcd_watch *watch, struct dli_etcd_watching *what);
 
 /* Watch only this key, for all who wait for it by one negative number. */
 void dli_etcd_watch_for(struct dli_job *job, int64_t number, struct dli_etcd_bytes key, int64_t revision);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inner.h"
+#include "kinds.h"
 
 enum { UNAUTHENTICATED = 16 };
 
@@ -154,6 +154,14 @@ int dli_etcd_read(struct dli_job *job, int results, struct dli_etcd_reply *reply
 
 /* ---- the begin */
 
+static void change(struct dli_job *job)
+{
+    if (job->request.kind->slots)
+        dli_etcd_permit_change(job);
+    else
+        dli_etcd_latch_change(job);
+}
+
 void dli_etcd_start(struct dli_job *job)
 {
     static void (*const verbs[DLI_VERBS])(struct dli_job *) = {
@@ -164,7 +172,9 @@ void dli_etcd_start(struct dli_job *job)
         [DLI_VERB_INSPECT] = dli_etcd_inspect,
         [DLI_VERB_PING] = dli_etcd_ping,
         [DLI_VERB_CHECK] = dli_etcd_check,
-        [DLI_VERB_CHANGE] = dli_etcd_latch_change,
+        [DLI_VERB_CHANGE] = change,
+        [DLI_VERB_GATE] = dli_etcd_gate,
+        [DLI_VERB_GATE_LEFT] = dli_etcd_gate_left,
     };
     void (*begin)(struct dli_job *) = verbs[job->request.verb];
 

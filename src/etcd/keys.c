@@ -49,7 +49,10 @@ struct dli_etcd_bytes dli_etcd_prefix_end(const struct dli_place *place, char ou
 /* What stands before the owner in a key. */
 static const char *side_of(const struct dli_kind *kind)
 {
-    return kind->id == DLOCK_KIND_READ ? "read-" : kind->id == DLOCK_KIND_WRITE ? "write-" : "";
+    return kind->id == DLOCK_KIND_READ    ? "read-"
+           : kind->id == DLOCK_KIND_WRITE ? "write-"
+           : kind->slots                  ? "permit-"
+                                          : "";
 }
 
 static size_t write_key(char out[DLI_ETCD_KEY_MAX], const struct dli_place *place, const char *side, const char *owner)
@@ -72,9 +75,27 @@ void dli_etcd_rivals(const struct dli_kind *kind, const struct dli_place *place,
         rivals->key = dli_etcd_text(rivals->room, write_key(rivals->room, place, "write-", ""));
         rivals->end = dli_etcd_text(rivals->end_room, write_key(rivals->end_room, place, "write.", ""));
     } else {
-        rivals->key = dli_etcd_prefix(place);
-        rivals->end = dli_etcd_prefix_end(place, rivals->end_room);
+        dli_etcd_claims(kind, place, rivals);
     }
+}
+
+void dli_etcd_claims(const struct dli_kind *kind, const struct dli_place *place, struct dli_etcd_rivals *claims)
+{
+    claims->key = dli_etcd_prefix(place);
+    claims->end = dli_etcd_prefix_end(place, claims->end_room);
+    if (!kind->slots)
+        return;
+    claims->key = dli_etcd_text(claims->room, write_key(claims->room, place, "permit-", ""));
+    claims->end = dli_etcd_text(claims->end_room, write_key(claims->end_room, place, "permit.", ""));
+}
+
+struct dli_etcd_bytes dli_etcd_gate_key(const struct dli_place *place, char out[DLI_ETCD_KEY_MAX])
+{
+    size_t size = sizeof DLI_ETCD_GATES - 1;
+
+    memcpy(out, DLI_ETCD_GATES, size);
+    memcpy(out + size, place->name, place->size);
+    return dli_etcd_text(out, size + place->size);
 }
 
 int64_t dli_etcd_number(const char *owner)

@@ -6,7 +6,7 @@
 #include <poll.h>
 #include <stdlib.h>
 
-#include "inner.h"
+#include "kinds.h"
 
 /* Lane 0: begin the jobs that were pushed. */
 static void take_jobs(struct dli_etcd *etcd)
@@ -51,6 +51,8 @@ void dli_etcd_step(struct dli_lane *lane, int64_t now)
         return;
     take_jobs(etcd);
     dli_etcd_sessions_step(etcd, now);
+    dli_etcd_gates_step(etcd);
+    dli_etcd_exams_step(etcd, now);
     dli_grpc_step(&etcd->grpc, dli_now());
 }
 
@@ -62,6 +64,8 @@ int64_t dli_etcd_alarm(const struct dli_lane *lane)
         return INT64_MAX;
     at = dli_grpc_alarm(&lane->etcd->grpc);
     other = dli_etcd_sessions_alarm(lane->etcd);
+    at = other < at ? other : at;
+    other = dli_etcd_exams_alarm(lane->etcd);
     return other < at ? other : at;
 }
 
@@ -79,7 +83,7 @@ int dli_etcd_sleep(struct dli_lane *lane, struct pollfd *fds)
     if (lane->index > 0)
         return 0;
     fds[0] = dli_conn_poll(etcd->grpc.conn);
-    return 1;
+    return dli_etcd_exams_poll(etcd, fds, 1);
 }
 
 void dli_etcd_awake(struct dli_lane *lane)
@@ -201,6 +205,7 @@ void dli_etcd_shut(struct dli_lane *lane)
 
     if (lane->index == 0) {
         close_jobs(etcd);
+        dli_etcd_exams_end(etcd);
         dli_etcd_sessions_end(etcd);
         dli_grpc_shut(&etcd->grpc);
     }

@@ -10,9 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inner.h"
-
-enum { IDS = 16, VALUE = 32 + IDS * (DLI_OWNER_MAX + 1) };
+#include "kinds.h"
 
 static const char *const count_key = "count";
 
@@ -34,9 +32,10 @@ static int64_t number_of(const struct dli_place *place)
 static void read_key(struct dli_job *job, void (*answered)(struct dli_job *job))
 {
     struct dli_etcd_txn txn = {0};
-    char key[DLI_ETCD_KEY_MAX];
+    char key[DLI_ETCD_KEY_MAX], gate[DLI_ETCD_KEY_MAX];
 
     dli_etcd_then(&txn, DLI_ETCD_RANGE, key_of(job, key));
+    dli_etcd_then(&txn, DLI_ETCD_RANGE, dli_etcd_gate_key(job->request.place, gate));
     dli_etcd_call_txn(job, &txn, answered);
 }
 
@@ -47,17 +46,18 @@ static void waited(struct dli_job *job)
     struct dli_answer *answer = &job->request.exchange.answer;
     int64_t number = number_of(job->request.place);
     struct dli_etcd_reply reply;
-    int open;
+    int open, shut;
 
-    if (dli_etcd_read(job, 1, &reply))
+    if (dli_etcd_read(job, 2, &reply))
         return;
-    open = reply.result[0].keys == 0;
-    answer->got = open ? DLI_TRY_GRANTED : DLI_TRY_HELD;
+    shut = reply.result[1].keys > 0;
+    open = !shut && reply.result[0].keys == 0;
+    answer->got = shut ? DLI_TRY_GATE : open ? DLI_TRY_GRANTED : DLI_TRY_HELD;
     answer->token = answer->tokens = open;
     answer->left = -1;
     if (open)
         dli_etcd_forget(job->lane->etcd, number);
-    else if (job->request.exchange.wish.patient)
+    else if (!shut && job->request.exchange.wish.patient)
         dli_etcd_watch_for(job, number, reply.result[0].found[0].key, reply.revision);
     dli_etcd_reply_free(&reply);
     job->request.status = DLOCK_OK;
@@ -71,7 +71,19 @@ void dli_etcd_latch_wait(struct dli_job *job)
 
 /* ---- a change */
 
-static int is_known(const char *value, const char *id)
+int64_t dli_etcd_value(const struct dli_etcd_result *result, char out[DLI_ETCD_VALUE])
+{
+    const struct dli_etcd_found *key = &result->found[0];
+
+    out[0] = '\0';
+    if (result->keys == 0)
+        return 0;
+    snprintf(out, DLI_ETCD_VALUE, "%.*s",
+             (int)(key->value.size < DLI_ETCD_VALUE ? key->value.size : DLI_ETCD_VALUE - 1), key->value.bytes);
+    return key->modified;
+}
+
+int dli_etcd_value_knows(const char *value, const char *id)
 {
     size_t size = strlen(id);
 
@@ -81,15 +93,14 @@ static int is_known(const char *value, const char *id)
     return 0;
 }
 
-/* What is left, and as many of the ids before as there is room for, behind this one. */
-static void write_value(char out[VALUE], int64_t left, const char *id, const char *before)
+void dli_etcd_value_write(char out[DLI_ETCD_VALUE], int64_t number, const char *id, const char *before)
 {
-    int size = snprintf(out, VALUE, "%" PRId64 " %s", left, id);
+    int size = snprintf(out, DLI_ETCD_VALUE, "%" PRId64 " %s", number, id);
     const char *ids = strchr(before, ' ');
 
-    snprintf(out + size, (size_t)(VALUE - size), "%s", ids ? ids : "");
+    snprintf(out + size, (size_t)(DLI_ETCD_VALUE - size), "%s", ids ? ids : "");
     for (int spaces = 0; *out; out++)
-        if (*out == ' ' && ++spaces > IDS)
+        if (*out == ' ' && ++spaces > DLI_ETCD_IDS)
             *out-- = '\0';
 }
 
@@ -122,11 +133,11 @@ static void changed(struct dli_job *job)
 /* Write left, if the key is as it was; created keeps the result. */
 static void change(struct dli_job *job, int64_t modified, int64_t left, const char *before)
 {
-    char key[DLI_ETCD_KEY_MAX], value[VALUE];
+    char key[DLI_ETCD_KEY_MAX], value[DLI_ETCD_VALUE];
     struct dli_etcd_txn txn = {0};
     struct dli_etcd_step *step;
 
-    write_value(value, left, job->request.change.id, before);
+    dli_etcd_value_write(value, left, job->request.change.id, before);
     dli_etcd_test(&txn, DLI_ETCD_MODIFIED, key_of(job, key), modified);
     step = dli_etcd_then(&txn, left > 0 ? DLI_ETCD_PUT : DLI_ETCD_DELETE, txn.test[0].key);
     step->value = dli_etcd_text(value, strlen(value));
@@ -140,7 +151,7 @@ static void decide(struct dli_job *job, int64_t modified, const char *value)
     const char *what = job->request.change.what;
     int64_t left = strtoll(value, NULL, 10), number = job->request.change.number;
 
-    if (strcmp(what, "count") == 0 || (modified && is_known(value, job->request.change.id)))
+    if (strcmp(what, "count") == 0 || (modified && dli_etcd_value_knows(value, job->request.change.id)))
         finish(job, DLOCK_OK, left);
     else if (strcmp(what, "set") == 0 && !modified)
         change(job, 0, number, "");
@@ -155,18 +166,12 @@ static void decide(struct dli_job *job, int64_t modified, const char *value)
 static void found(struct dli_job *job)
 {
     struct dli_etcd_reply reply;
-    char value[VALUE] = "";
-    int64_t modified = 0;
+    char value[DLI_ETCD_VALUE];
+    int64_t modified;
 
-    if (dli_etcd_read(job, 1, &reply))
+    if (dli_etcd_read(job, 2, &reply))
         return;
-    if (reply.result[0].keys > 0) {
-        const struct dli_etcd_found *key = &reply.result[0].found[0];
-
-        modified = key->modified;
-        snprintf(value, sizeof value, "%.*s", (int)(key->value.size < VALUE ? key->value.size : VALUE - 1),
-                 key->value.bytes);
-    }
+    modified = dli_etcd_value(&reply.result[0], value);
     dli_etcd_reply_free(&reply);
     decide(job, modified, value);
 }

@@ -23,6 +23,7 @@ static void forget_token(struct dli_etcd *etcd)
 static void ready(struct dli_etcd *etcd)
 {
     etcd->grpc.hold = 0;
+    etcd->gates_refused = 0;
     dli_etcd_sessions_doubt(etcd);
     if (etcd->stale) {
         etcd->stale = 0;

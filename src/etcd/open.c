@@ -25,10 +25,13 @@ static void stats(struct dli_store *store, int64_t *all)
     dli_budget_count(&etcd->budget, &all[DLOCK_STAT_CONNECTS], &all[DLOCK_STAT_CONNECT_FAILURES]);
 }
 
-/* Every number in line is watched: there is nothing to subscribe to. */
+/* Every number in line is watched: there is nothing to subscribe to but gates. */
 static void want(struct dli_store *store)
 {
-    (void)store;
+    struct dli_etcd *etcd = dli_etcd_of(store);
+
+    if (!__atomic_exchange_n(&etcd->follows, 1, __ATOMIC_ACQ_REL))
+        dli_wake_set(etcd->lane[0]->wake_fd);
 }
 
 static void subscribe(struct dli_store *store, const struct dli_kind *kind, const struct dli_place *place,
@@ -84,10 +87,10 @@ static const struct dli_store_ops ops = {
 
 static const struct dli_store_traits traits = {
     .where = "on etcd",
-    .kinds_text = "mutexes, fair and read-write locks, latches",
+    .kinds_text = "mutexes, fair and read-write locks, permit semaphores, latches",
     .kinds = 1U << DLOCK_KIND_MUTEX | 1U << DLOCK_KIND_FAIR | 1U << DLOCK_KIND_READ | 1U << DLOCK_KIND_WRITE |
-             1U << DLOCK_KIND_LATCH,
-    .can = DLI_CAN_LINE | DLI_CAN_WAKE | DLI_CAN_ACQUIRE_ALL,
+             1U << DLOCK_KIND_PERMIT_SEMAPHORE | 1U << DLOCK_KIND_LATCH,
+    .can = DLI_CAN_LINE | DLI_CAN_WAKE | DLI_CAN_ACQUIRE_ALL | DLI_CAN_GATE,
 };
 
 static void set_members(struct dli_etcd *etcd, const struct dlock_options *options, const struct dli_site *site)
@@ -116,6 +119,7 @@ static void set_lists(struct dli_etcd *etcd)
     dli_list_init(&etcd->inbox);
     dli_list_init(&etcd->sessions);
     dli_list_init(&etcd->ended);
+    dli_list_init(&etcd->exams);
 }
 
 dlock_status dli_etcd_open(const struct dlock_options *options, const struct dli_site *site, struct dli_store **ret,
@@ -138,6 +142,7 @@ dlock_status dli_etcd_open(const struct dlock_options *options, const struct dli
     set_members(etcd, options, site);
     etcd->user = dli_options_text(options, DLI_OPT_USERNAME);
     etcd->password = dli_options_text(options, DLI_OPT_PASSWORD);
+    etcd->anonymous = !etcd->user[0] && !dli_options_text(options, DLI_OPT_TLS_CERT_FILE)[0];
     etcd->patience = options->number[DLI_OPT_COMMAND_TIMEOUT_MS] * MS;
     etcd->drift_ppm = options->number[DLI_OPT_DRIFT_PPM];
     snprintf(etcd->text, sizeof etcd->text, "%.*s", (int)sizeof etcd->text - 1, site->target.text);

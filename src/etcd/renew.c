@@ -72,7 +72,7 @@ static int same(struct dli_job *job, const struct dli_renewal *row)
         kept(job, 0);
         return 1;
     }
-    if (dli_now() - dli_etcd_since(session, row->lease) > row->lease / 4) {
+    if (dli_now() - dli_etcd_since(session, row->lease) > (row->lease - row->delay) / 4) {
         dli_etcd_refresh(job, session, next_row);
         return 0;
     }

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inner.h"
+#include "kinds.h"
 
 static void news(struct dli_grpc_call *call, const char *bytes, size_t size);
 static void ended(struct dli_grpc_call *call);
@@ -55,18 +55,23 @@ static void stop(struct dli_etcd *etcd, struct dli_etcd_watch *watch, int tell)
     dli_etcd_delist(&etcd->watched, &watch->node);
 }
 
-static void begin(struct dli_etcd *etcd, struct dli_etcd_watch *watch, struct dli_etcd_bytes key, int64_t revision)
+void dli_etcd_watch_begin(struct dli_etcd *etcd, struct dli_etcd_watch *watch, struct dli_etcd_watching *what)
 {
-    int64_t id = ++etcd->watch_ids;
-
+    what->id = ++etcd->watch_ids;
     stop(etcd, watch, 1);
-    if (dli_etcd_enlist(&etcd->watched, &watch->node, id))
+    if (dli_etcd_enlist(&etcd->watched, &watch->node, what->id))
         return;
-    if (dli_etcd_encode_watch(&etcd->watches.out, id, key, revision)) {
+    if (dli_etcd_encode_watch(&etcd->watches.out, what)) {
         stop(etcd, watch, 0);
         return;
     }
     send(etcd);
+}
+
+/* Watch for the deletion of one key. */
+static void begin(struct dli_etcd *etcd, struct dli_etcd_watch *watch, struct dli_etcd_bytes key, int64_t revision)
+{
+    dli_etcd_watch_begin(etcd, watch, &(struct dli_etcd_watching){.key = key, .revision = revision});
 }
 
 /* ---- waiters */
@@ -80,7 +85,7 @@ static struct dli_etcd_waiter *waiter_new(struct dli_etcd *etcd, const struct dl
     waiter->family = place->kind->family;
     waiter->size = place->size;
     memcpy(waiter->name, place->name, place->size);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < DLI_ETCD_WATCHES; i++)
         waiter->watch[i].waiter = waiter;
     if (dli_etcd_enlist(&etcd->waiters, &waiter->node, number)) {
         free(waiter);
@@ -89,18 +94,41 @@ static struct dli_etcd_waiter *waiter_new(struct dli_etcd *etcd, const struct dl
     return waiter;
 }
 
-void dli_etcd_wait(struct dli_job *job, struct dli_etcd_bytes own, struct dli_etcd_bytes before, int64_t revision)
+/* The job's number stands in line, as of revision. */
+static struct dli_etcd_waiter *waits(struct dli_job *job, struct dli_etcd_bytes own, int64_t revision)
 {
     int64_t number = job->request.exchange.wish.want;
     struct dli_etcd *etcd = job->lane->etcd;
     struct dli_etcd_waiter *waiter = dli_etcd_waiter(etcd, number);
 
     if (!waiter && !(waiter = waiter_new(etcd, job->request.place, number)))
-        return;
+        return NULL;
     waiter->created = job->created;
     waiter->from = revision + 1;
-    begin(etcd, &waiter->watch[0], before, revision + 1);
+    waiter->more = 0;
     begin(etcd, &waiter->watch[1], own, revision + 1);
+    return waiter;
+}
+
+void dli_etcd_wait(struct dli_job *job, struct dli_etcd_bytes own, struct dli_etcd_bytes before, int64_t revision)
+{
+    struct dli_etcd_waiter *waiter = waits(job, own, revision);
+
+    if (waiter)
+        begin(job->lane->etcd, &waiter->watch[0], before, revision + 1);
+}
+
+void dli_etcd_wait_for_some(struct dli_job *job, struct dli_etcd_bytes own, const struct dli_etcd_crowd *crowd)
+{
+    struct dli_etcd_waiter *waiter = waits(job, own, crowd->revision);
+    struct dli_etcd_watching claims = {.key = crowd->key, .end = crowd->end, .revision = crowd->revision + 1},
+                             total = {.key = crowd->total, .revision = crowd->revision + 1, .puts = 1};
+
+    if (!waiter)
+        return;
+    waiter->more = crowd->leave - 1;
+    dli_etcd_watch_begin(job->lane->etcd, &waiter->watch[0], &claims);
+    dli_etcd_watch_begin(job->lane->etcd, &waiter->watch[2], &total);
 }
 
 void dli_etcd_watch_for(struct dli_job *job, int64_t number, struct dli_etcd_bytes key, int64_t revision)
@@ -121,6 +149,7 @@ void dli_etcd_hold(struct dli_etcd *etcd, int64_t number, int64_t revision)
     if (!waiter)
         return;
     stop(etcd, &waiter->watch[0], 1);
+    stop(etcd, &waiter->watch[2], 1);
     waiter->held = 1;
     waiter->unsure = waiter->gone = 0;
     if (revision >= waiter->from)
@@ -147,8 +176,8 @@ struct dli_etcd_waiter *dli_etcd_watch_hold(struct dli_etcd *etcd, const struct 
 
 static void forget(struct dli_etcd *etcd, struct dli_etcd_waiter *waiter)
 {
-    stop(etcd, &waiter->watch[0], 1);
-    stop(etcd, &waiter->watch[1], 1);
+    for (int i = 0; i < DLI_ETCD_WATCHES; i++)
+        stop(etcd, &waiter->watch[i], 1);
     dli_etcd_delist(&etcd->waiters, &waiter->node);
     free(waiter);
 }
@@ -193,22 +222,48 @@ void dli_etcd_hint_all(struct dli_etcd *etcd)
 
 /* ---- the stream */
 
-static void news(struct dli_grpc_call *call, const char *bytes, size_t size)
+/* Whether the waiter must look; not while so many others have to leave before it is served. */
+static int concerns(struct dli_etcd_waiter *waiter, const struct dli_etcd_watch *watch, const struct dli_etcd_news *it)
 {
-    struct dli_etcd *etcd = DLI_OBJECT(call, struct dli_etcd, watches);
-    struct dli_etcd_waiter *waiter;
-    struct dli_etcd_watch *watch;
-    struct dli_etcd_news it;
+    if (it->ended)
+        return 1;
+    if (watch != &waiter->watch[0] || it->events > waiter->more)
+        return it->events > 0;
+    waiter->more -= it->events;
+    return 0;
+}
 
-    if (dli_etcd_decode_watch(bytes, size, &it) || !(watch = watch_of(etcd, it.id)) || !(it.events > 0 || it.ended))
+static void tell(struct dli_etcd *etcd, struct dli_etcd_watch *watch, const struct dli_etcd_news *it)
+{
+    struct dli_etcd_waiter *waiter = watch->waiter;
+
+    if (!concerns(waiter, watch, it))
         return;
-    stop(etcd, watch, !it.ended);
-    waiter = watch->waiter;
+    stop(etcd, watch, !it->ended);
     if (waiter->held) {
-        waiter->gone = it.events > 0;
+        waiter->gone = it->events > 0;
         waiter->unsure = !waiter->gone;
     }
     hint(etcd, waiter);
+}
+
+static void news(struct dli_grpc_call *call, const char *bytes, size_t size)
+{
+    struct dli_etcd *etcd = DLI_OBJECT(call, struct dli_etcd, watches);
+    struct dli_etcd_watch *watch;
+    struct dli_etcd_news it;
+
+    if (dli_etcd_decode_watch(bytes, size, &it))
+        return;
+    watch = watch_of(etcd, it.id);
+    if (watch == &etcd->gates) {
+        if (it.ended)
+            stop(etcd, watch, 0);
+        dli_etcd_gates_news(etcd, &it);
+    } else if (watch) {
+        tell(etcd, watch, &it);
+    }
+    dli_etcd_news_free(&it);
 }
 
 static void ended(struct dli_grpc_call *call)

@@ -27,6 +27,12 @@ static const struct dli_finding_row rows[] = {
     DANGER(COMMAND_DENIED, "The user may not use %s on the keys of locks: docs/acl.md lists the rights."),
     DANGER(WRITE_REFUSED, "The server refuses to write: %s"),
     WARNING(NO_ANSWER, "The server was not checked: %s"),
+    DANGER(NO_LEADER,
+           "The member has no leader, so it grants nothing: most of its cluster is down or out of its reach."),
+    DANGER(ALARM, "The cluster has raised an alarm (%s): mend it, then disarm it."),
+    WARNING(OPEN, "Everybody who reaches the cluster may delete locks: enable authentication."),
+    DANGER(FAULTY_VERSION, "This version is known to corrupt its data when it is killed (%s): replace it."),
+    WARNING(OLD_VERSION, "This version gets no repairs any more (%s): replace it by 3.5 or newer."),
 };
 
 const struct dli_finding_row *dli_finding_find(int32_t code)

@@ -75,6 +75,7 @@ struct dli_renewal {
     char heir[DLI_OWNER_MAX]; /* in a request with one row: who gets the hold; "": its owner keeps it */
     int64_t first; /* this client's heirs from this number on are earlier tries; one of them may have the hold */
     int64_t lease; /* includes the delay */
+    int64_t delay;
     int64_t permits;
     int64_t last;  /* the last token reserved with the hold */
     int changed;   /* the lease may be another one than before */

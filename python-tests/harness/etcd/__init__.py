@@ -12,6 +12,7 @@ The program is the one in DLOCK_ETCD, or etcd of the path.
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import pathlib
@@ -33,6 +34,9 @@ MEMORY = "/dev/shm"  # every write is synced, and others use the disk
 PROGRAM = os.environ.get("DLOCK_ETCD", "etcd")
 TEXTS = ("key", "range_end", "value")
 
+Place = tuple[str, tuple[str, ...]]  # address, words before the command
+LOCAL: Place = ("127.0.0.1", ())
+
 
 def encoded(value: Any) -> str:
     return base64.b64encode(value if isinstance(value, bytes) else str(value).encode()).decode()
@@ -41,10 +45,10 @@ def encoded(value: Any) -> str:
 class Node:
     token = ""  # of a user, for call
 
-    def __init__(self, name: str, folder: pathlib.Path, options: tuple[str, ...], secured: tuple[str, ...] = ()) -> None:
+    def __init__(self, name: str, folder: pathlib.Path, options: tuple[str, ...], secured: tuple[str, ...] = (), place: Place = LOCAL) -> None:
         """secured: TLS options; clients then use TLS, and the gateway is not asked."""
         self.name, self.folder, self.options, self.secured = name, folder, options, secured
-        self.host = "127.0.0.1"
+        self.host, self.prefix = place
         self.port, self.peer = free_port(), free_port()
         self.process: subprocess.Popen[bytes] | None = None
         self.members = ""
@@ -55,7 +59,7 @@ class Node:
 
     def start(self) -> None:
         client, peer = f"http{'s' if self.secured else ''}://{self.host}:{self.port}", f"http://{self.host}:{self.peer}"
-        command = ["setpriv", "--pdeathsig", "KILL", PROGRAM, "--name", self.name, "--data-dir", str(self.folder / self.name)]
+        command = [*self.prefix, "setpriv", "--pdeathsig", "KILL", PROGRAM, "--name", self.name, "--data-dir", str(self.folder / self.name)]
         command += ["--listen-client-urls", client, "--advertise-client-urls", client]
         command += ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", self.members]
         command += ["--log-level", "error", *self.options, *self.secured]
@@ -110,12 +114,13 @@ class Node:
 
 
 class Etcd:
-    def __init__(self, *options: Any, secured: tuple[str, ...] = ()) -> None:
+    def __init__(self, *options: Any, secured: tuple[str, ...] = (), places: list[Place] | None = None) -> None:
+        """places: where each node is, and what its command begins with."""
         count = options[0] if options and isinstance(options[0], int) else 1
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="dlock-", dir=MEMORY if os.access(MEMORY, os.W_OK) else None))
         more = tuple(str(one) for one in options if not isinstance(one, int))
         for attempt in range(5):  # a port may be taken between the check and the start
-            self.nodes = [Node(f"n{number}", self.folder, more, secured) for number in range(count)]
+            self.nodes = [Node(f"n{number}", self.folder, more, secured, places[number] if places else LOCAL) for number in range(count)]
             members = ",".join(f"{node.name}=http://{node.host}:{node.peer}" for node in self.nodes)
             for node in self.nodes:
                 node.members = members
@@ -185,6 +190,13 @@ class Etcd:
             except OSError:
                 continue
         raise RuntimeError("there is no leader")
+
+    def lead(self, node: Node) -> None:
+        """Makes the node the leader."""
+        while (leader := self.leader()) is not node:
+            target = node.call("maintenance/status")["header"]["member_id"]
+            with contextlib.suppress(RuntimeError):  # the old leader was on its way out
+                leader.call("maintenance/transfer-leadership", targetID=target)
 
     def end(self) -> None:
         for node in self.nodes:

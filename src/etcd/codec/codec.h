@@ -13,7 +13,7 @@
 
 #include "base/buffer.h"
 
-enum { DLI_ETCD_FRAME = 5, DLI_ETCD_STEPS = 20, DLI_ETCD_KEYS = 2 };
+enum { DLI_ETCD_FRAME = 5, DLI_ETCD_STEPS = 40, DLI_ETCD_KEYS = 2 };
 
 /* Not terminated; it stays the caller's. */
 struct dli_etcd_bytes {
@@ -31,7 +31,7 @@ struct dli_etcd_step {
     struct dli_etcd_bytes key, end; /* end: not empty: all keys from key on and before end */
     struct dli_etcd_bytes value;    /* PUT */
     int64_t lease;                  /* PUT */
-    int64_t limit;                  /* RANGE: at most so many; ordered by create revision; 0: count them only */
+    int64_t limit;                  /* RANGE: at most so many, -1: all; ordered by create revision; 0: count them */
     int64_t before;                 /* RANGE: only keys with a lower create revision; 0: all */
     int8_t last;                    /* RANGE: the last ones first */
     int8_t keep_value;              /* PUT: change only the lease */
@@ -39,10 +39,10 @@ struct dli_etcd_step {
 
 enum dli_etcd_target { DLI_ETCD_CREATED = 1, DLI_ETCD_MODIFIED };
 
-/* A condition: the revision of a key, or of all keys of a range, is (or is not) this; 0: there is no such key. */
+/* A condition: the revision of a key, or of all keys of a range, is (is not, is below) this; 0: there is no such key. */
 struct dli_etcd_test {
     enum dli_etcd_target target;
-    int8_t differs;
+    int8_t differs, below;
     struct dli_etcd_bytes key, end;
     int64_t revision;
 };
@@ -61,7 +61,8 @@ struct dli_etcd_found {
 };
 
 struct dli_etcd_result {
-    int keys; /* RANGE: how many of found are set */
+    int keys;   /* RANGE: how many of found are set */
+    size_t all; /* RANGE: how many keys dli_etcd_found_at gives */
     struct dli_etcd_found found[DLI_ETCD_KEYS];
     int64_t count; /* RANGE: of all that match; DELETE: how many there were */
 };
@@ -77,6 +78,9 @@ struct dli_etcd_reply {
 int dli_etcd_decode_txn(const char *bytes, size_t size, struct dli_etcd_reply *reply);
 void dli_etcd_reply_free(struct dli_etcd_reply *reply);
 
+/* A key of the result of a RANGE. */
+struct dli_etcd_found dli_etcd_found_at(const struct dli_etcd_reply *reply, int result, size_t index);
+
 /* ---- leases */
 
 struct dli_etcd_lease {
@@ -90,17 +94,31 @@ int dli_etcd_decode_lease_left(const char *bytes, size_t size, int64_t *seconds)
 
 /* ---- watches */
 
-/* Watch for the deletion of a key from revision on. */
-int dli_etcd_encode_watch(struct dli_buffer *out, int64_t id, struct dli_etcd_bytes key, int64_t revision);
+struct dli_etcd_watching {
+    int64_t id;
+    struct dli_etcd_bytes key, end; /* end: as in a step */
+    int64_t revision;               /* from this one on; 0: from now on */
+    int puts;                       /* not only deletions */
+};
+
+int dli_etcd_encode_watch(struct dli_buffer *out, const struct dli_etcd_watching *watching);
 int dli_etcd_encode_unwatch(struct dli_buffer *out, int64_t id);
 
 struct dli_etcd_news {
     int64_t id;
     int created, ended; /* ended: the server has cancelled the watch */
     int events;         /* how many */
+    void *memory;       /* what the events point to */
+};
+
+struct dli_etcd_event {
+    int deleted;
+    struct dli_etcd_bytes key, value;
 };
 
 int dli_etcd_decode_watch(const char *bytes, size_t size, struct dli_etcd_news *news);
+struct dli_etcd_event dli_etcd_event_at(const struct dli_etcd_news *news, int index);
+void dli_etcd_news_free(struct dli_etcd_news *news);
 
 /* ---- the server */
 

@@ -51,17 +51,18 @@ int dli_etcd_decode_lease_left(const char *bytes, size_t size, int64_t *seconds)
 
 /* ---- watches */
 
-int dli_etcd_encode_watch(struct dli_buffer *out, int64_t id, struct dli_etcd_bytes key, int64_t revision)
+int dli_etcd_encode_watch(struct dli_buffer *out, const struct dli_etcd_watching *watching)
 {
     Etcd__WatchCreateRequest create = ETCD__WATCH_CREATE_REQUEST__INIT;
     Etcd__WatchRequest request = ETCD__WATCH_REQUEST__INIT;
     int32_t no_puts = 0;
 
-    create.key = dli_etcd_data(key);
-    create.start_revision = revision;
+    create.key = dli_etcd_data(watching->key);
+    create.range_end = dli_etcd_data(watching->end);
+    create.start_revision = watching->revision;
     create.filters = &no_puts;
-    create.n_filters = 1;
-    create.watch_id = id;
+    create.n_filters = watching->puts ? 0 : 1;
+    create.watch_id = watching->id;
     request.request_case = ETCD__WATCH_REQUEST__REQUEST_CREATE;
     request.create = &create;
     return dli_etcd_pack(out, &request.base);
@@ -87,9 +88,26 @@ int dli_etcd_decode_watch(const char *bytes, size_t size, struct dli_etcd_news *
     *news = (struct dli_etcd_news){.id = response->watch_id,
                                    .created = response->created,
                                    .ended = response->canceled || response->compact_revision > 0,
-                                   .events = (int)response->n_events};
-    etcd__watch_response__free_unpacked(response, NULL);
+                                   .events = (int)response->n_events,
+                                   .memory = response};
     return 0;
+}
+
+struct dli_etcd_event dli_etcd_event_at(const struct dli_etcd_news *news, int index)
+{
+    const Etcd__WatchResponse *response = news->memory;
+    const Etcd__Event *event = response->events[index];
+
+    if (!event->kv)
+        return (struct dli_etcd_event){0};
+    return (struct dli_etcd_event){event->type == 1, dli_etcd_bytes_of(event->kv->key),
+                                   dli_etcd_bytes_of(event->kv->value)};
+}
+
+void dli_etcd_news_free(struct dli_etcd_news *news)
+{
+    etcd__watch_response__free_unpacked(news->memory, NULL);
+    news->memory = NULL;
 }
 
 /* ---- the server */

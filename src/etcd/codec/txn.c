@@ -6,7 +6,7 @@
 
 #include "inner.h"
 
-enum { ASCENDING = 1, DESCENDING = 2, BY_CREATE_REVISION = 2, EQUAL = 0, NOT_EQUAL = 3 };
+enum { ASCENDING = 1, DESCENDING = 2, BY_CREATE_REVISION = 2, EQUAL = 0, LESS = 2, NOT_EQUAL = 3 };
 
 int dli_etcd_pack(struct dli_buffer *out, const ProtobufCMessage *message)
 {
@@ -38,7 +38,7 @@ static void fill_range(Etcd__RangeRequest *range, const struct dli_etcd_step *st
     *range = (Etcd__RangeRequest)ETCD__RANGE_REQUEST__INIT;
     range->key = dli_etcd_data(step->key);
     range->range_end = dli_etcd_data(step->end);
-    range->limit = step->limit;
+    range->limit = step->limit > 0 ? step->limit : 0;
     range->count_only = step->limit == 0;
     range->max_create_revision = step->before > 0 ? step->before - 1 : 0;
     if (step->limit == 0 || step->end.size == 0)
@@ -77,7 +77,7 @@ static void fill_step(struct step *to, const struct dli_etcd_step *step)
 static void fill_test(Etcd__Compare *to, const struct dli_etcd_test *test)
 {
     *to = (Etcd__Compare)ETCD__COMPARE__INIT;
-    to->result = test->differs ? NOT_EQUAL : EQUAL;
+    to->result = test->differs ? NOT_EQUAL : test->below ? LESS : EQUAL;
     to->target = (int32_t)test->target;
     to->key = dli_etcd_data(test->key);
     to->range_end = dli_etcd_data(test->end);
@@ -122,15 +122,18 @@ int dli_etcd_encode_txn(struct dli_buffer *out, const struct dli_etcd_txn *txn)
 
 /* ---- the answer */
 
+static struct dli_etcd_found read_key(const Etcd__KeyValue *kv)
+{
+    return (struct dli_etcd_found){dli_etcd_bytes_of(kv->key), dli_etcd_bytes_of(kv->value), kv->create_revision,
+                                   kv->mod_revision, kv->lease};
+}
+
 static void read_range(struct dli_etcd_result *result, const Etcd__RangeResponse *range)
 {
     result->count = range->count;
-    for (size_t i = 0; i < range->n_kvs && i < DLI_ETCD_KEYS; i++) {
-        const Etcd__KeyValue *kv = range->kvs[i];
-
-        result->found[result->keys++] = (struct dli_etcd_found){
-            dli_etcd_bytes_of(kv->key), dli_etcd_bytes_of(kv->value), kv->create_revision, kv->mod_revision, kv->lease};
-    }
+    result->all = range->n_kvs;
+    for (size_t i = 0; i < range->n_kvs && i < DLI_ETCD_KEYS; i++)
+        result->found[result->keys++] = read_key(range->kvs[i]);
 }
 
 static void read_result(struct dli_etcd_result *result, const Etcd__Result *from)
@@ -155,6 +158,13 @@ int dli_etcd_decode_txn(const char *bytes, size_t size, struct dli_etcd_reply *r
     for (size_t i = 0; i < response->n_responses && i < DLI_ETCD_STEPS; i++)
         read_result(&reply->result[reply->results++], response->responses[i]);
     return 0;
+}
+
+struct dli_etcd_found dli_etcd_found_at(const struct dli_etcd_reply *reply, int result, size_t index)
+{
+    const Etcd__TxnResponse *response = reply->memory;
+
+    return read_key(response->responses[result]->range->kvs[index]);
 }
 
 void dli_etcd_reply_free(struct dli_etcd_reply *reply)

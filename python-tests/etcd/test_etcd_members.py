@@ -1,0 +1,323 @@
+"""Faults of the members of etcd: they die, stop, cannot be reached, have a slow or full disk, or a clock that jumps."""
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from typing import Any, Callable
+
+import pytest
+
+from harness.agent import now
+from harness.build import LIBRARY, ROOT
+from harness.etcd import LOCAL, Etcd
+from harness.faults import Island, Namespace, can_drop_packets, times
+from harness.tally import tell
+from harness.waiting import until
+
+Make = Callable[..., Any]
+
+
+def lost(client: Any) -> Any:
+    """The next loss that is reported."""
+    while True:
+        event = client.event(10000)
+        if event.type == "LOST":
+            return event
+
+
+# ---- members
+
+
+@pytest.mark.parametrize("rounds", times(2, 20))
+@pytest.mark.parametrize("how", ["kill", "pause"])
+def test_l11_the_leader_fails(new_etcd: Make, new_agent: Make, how: str, rounds: int) -> None:
+    """Held locks are kept, waiters are served, tokens grow, whoever leads."""
+    etcd = new_etcd(3)
+    agents = [new_agent() for _ in range(3)]
+    clients = [agent.open(etcd, lease_ms=10000, command_timeout_ms=1000) for agent in agents]
+    kept = clients[0].lock("kept")
+    kept_token = kept.acquire(1, 5000).ok.token
+    before = 0
+    for _ in range(rounds):
+        locks = [client.lock("job") for client in clients]
+        token = locks[0].acquire(1, 20000).ok.token
+        assert token > before
+        waiting = locks[1].start("acquire", 1, -1)
+        until(lambda: len(etcd.keys("job/")) == 2)
+        leader = etcd.leader()
+        getattr(leader, how)()
+        if how == "kill":
+            began = now()
+        locks[0].release(1)
+        before = waiting.answer(40).ok.token
+        assert before > token
+        locks[1].release(1)
+        if how == "kill":
+            leader.start()
+        else:
+            leader.resume()
+        assert etcd.is_up(30)
+        assert (kept.state(1), kept.token(1).ok.token) == ("HELD", kept_token)
+        until(lambda: etcd.keys("job/") == [], timeout=30)
+    tell(done=rounds, fired=rounds)
+
+
+WORKER = """
+import fcntl, os, sys, time, dlock
+url, names, kind, folder = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
+
+def write(name, token):
+    # a resource that refuses lower tokens than it has seen
+    with open(f"{folder}/{name}", "a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        taken = token >= int(file.read() or 0)
+        if taken:
+            file.seek(0)
+            file.truncate()
+            file.write(str(token))
+        return taken
+
+with dlock.Client(url, lease_ms=4000, command_timeout_ms=700, connects_per_second=50) as client:
+    locks = [getattr(client, kind)(f"load{number}") for number in range(names)]
+    turn = 0
+    while not os.path.exists(f"{folder}/stop"):
+        lock, turn = locks[turn % names], turn + 1
+        try:
+            if not lock.acquire(timeout=20):
+                continue
+        except dlock.DlockError:
+            continue
+        began, token = time.monotonic_ns(), lock.token
+        taken = write(turn % names, token)
+        time.sleep(0.001)
+        sure, ended = lock.held, time.monotonic_ns()
+        print(turn % names, began, ended if sure else began, token, int(taken or not sure))
+        try:
+            lock.release()
+        except dlock.DlockError:
+            pass
+"""
+
+
+@pytest.mark.parametrize("kind", ["lock", "write_lock"])
+@pytest.mark.parametrize("changes", times(2, 20, seconds=900))
+def test_l11_leader_changes_under_load(new_etcd: Make, new_agent: Make, changes: int, kind: str, tmp_path: pathlib.Path) -> None:
+    """Four processes, three names: nobody holds at once, tokens grow per name, a resource that checks tokens refuses no holder, and
+    everything is served after each change, as a rule within a second of the election.
+    """
+    etcd = new_etcd(3)
+    keeper = new_agent().open(etcd, lease_ms=10000)
+    kept = keeper.lock("kept")
+    token = kept.acquire(1, 5000).ok.token
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "bindings/python"), "DLOCK_LIBRARY": str(LIBRARY)}
+    command = [sys.executable, "-c", WORKER, etcd.url, "3", kind, str(tmp_path)]
+    workers = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=env, text=True) for _ in range(4)]
+    elections = []
+    for change in range(changes):
+        until(lambda: len(etcd.found("load")) > 0, timeout=60)
+        leader = etcd.leader()
+        getattr(leader, ("kill", "pause")[change % 2])()
+        revision = until(lambda: next((node.revision() for node in etcd.nodes if node is not leader), 0), timeout=60)
+        elections.append(time.monotonic_ns())
+        others = next(node for node in etcd.nodes if node is not leader)
+        until(lambda: others.revision() > revision + 20, timeout=60)  # they are served
+        renewed = keeper.counters()["renewed"]
+        until(lambda: keeper.counters()["renewed"] > renewed, timeout=60)
+        leader.start() if change % 2 == 0 else leader.resume()
+        assert etcd.is_up(60)
+    (tmp_path / "stop").touch()
+    rows = [tuple(map(int, line.split())) for worker in workers for line in worker.communicate()[0].splitlines()]
+    for name in range(3):
+        holds = sorted(row[1:] for row in rows if row[0] == name)
+        assert len(holds) > 20 * changes and all(row[3] for row in holds), "a holder was refused by the resource"
+        for before, after in zip(holds, holds[1:]):
+            assert before[1] <= after[0] and before[2] < after[2], "two holders, or a token that falls"
+    late = sorted(min(row[1] for row in rows if row[1] > election) - election for election in elections)
+    print("served after the election, ms:", [delay // 10**6 for delay in late])
+    assert late[len(late) // 2] < 10**9
+    if kept.state(1) != "HELD":
+        raise AssertionError(lost(keeper))
+    assert kept.token(1).ok.token == token
+    tell(done=changes, fired=changes)
+
+
+def test_l12_a_member_that_is_down_is_left(new_etcd: Make, new_agent: Make) -> None:
+    etcd = new_etcd(3)
+    lock = new_agent().open(etcd, command_timeout_ms=500).lock("job")
+    for node in etcd.nodes:
+        node.pause()
+        lock.acquire(1, 20000).ok
+        lock.release(1).ok
+        node.resume()
+        assert etcd.is_up()
+
+
+def test_l13_no_member_answers(new_etcd: Make, agent: Agent) -> None:
+    """A clear refusal within the time, and service when they are back."""
+    etcd = new_etcd(1)
+    client = agent.open(etcd, command_timeout_ms=300, connect_timeout_ms=300)
+    lock = client.lock("job")
+    etcd.nodes[0].kill()
+    answer = lock.acquire(1, 0)
+    assert answer.status == "UNREACHABLE" and f"{etcd.nodes[0].port}" in answer.message, answer
+    waiting = lock.start("acquire", 1, -1, thread=1)
+    etcd.nodes[0].start()
+    waiting.answer().ok
+
+
+# ---- partitions
+
+ISLANDS = pytest.mark.skipif(not can_drop_packets(), reason="it needs network namespaces: run it as root, with ip, nft and nsenter")
+
+
+@ISLANDS
+@pytest.mark.parametrize("rounds", times(1, 10))
+def test_l14_a_leader_without_followers(new_etcd: Make, new_agent: Make, rounds: int) -> None:
+    """The leader and a holder are cut off from the others: the holder is told before another one has the lock, and nothing is left."""
+    with contextlib.closing(Island()) as island:
+        etcd = new_etcd(3, places=[(island.theirs, tuple(island.prefix)), (island.ours, ()), (island.ours, ())])
+        inside, outside = new_agent(prefix=island.prefix), new_agent()
+        client, other = (agent.open(etcd, lease_ms=2000, command_timeout_ms=500) for agent in (inside, outside))
+        before = 0
+        for _ in range(rounds):
+            etcd.lead(etcd.nodes[0])
+            lock, theirs = client.lock("job"), other.lock("job")
+            token = lock.acquire(1, 20000).ok.token
+            assert token > before
+            island.cut()
+            waiting = theirs.start("acquire", 1, -1, thread=1)
+            assert lost(client).token == token
+            told = now()
+            got = waiting.answer(60).ok
+            assert got.done > told and got.token > token
+            before = got.token
+            island.heal()
+            theirs.release(1).ok
+            assert lock.release(1).status == "LOST"
+            assert etcd.is_up(60)
+            until(lambda: etcd.keys("job/") == [], timeout=30)
+        tell(done=rounds, fired=island.fired())
+
+
+@ISLANDS
+@pytest.mark.parametrize("rounds", times(2, 20))
+def test_l15_a_client_that_does_not_reach_the_leader(new_etcd: Make, new_agent: Make, rounds: int) -> None:
+    """Packets to the member it is connected to, which leads, are lost: it goes on by another member, and keeps its lock."""
+    with contextlib.closing(Namespace(None)) as net:
+        etcd = new_etcd(3, places=[(net.ours, ())] * 3)
+        client = new_agent(prefix=net.prefix).open(etcd, lease_ms=6000, command_timeout_ms=500)
+        kept, lock = client.lock("kept"), client.lock("job")
+        token, last = kept.acquire(1, 20000).ok.token, 0
+        for _ in range(rounds):
+            links = subprocess.run([*net.prefix, "ss", "-Htn", "state", "established"], capture_output=True, text=True, check=True).stdout
+            (leader,) = (node for node in etcd.nodes if f"{node.host}:{node.port}" in links)
+            etcd.lead(leader)
+            net.drop_to([leader.port])
+            got = lock.acquire(1, 20000).ok.token
+            assert got > last and (kept.state(1), kept.token(1).ok.token) == ("HELD", token)
+            last = got
+            lock.release(1).ok
+            net.heal()
+        assert net.fired() >= rounds
+        tell(done=rounds, fired=net.fired())
+
+
+# ---- disks
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="it needs strace, which delays system calls")
+@pytest.mark.parametrize("rounds", times(3, 30))
+def test_l16_slow_disks(new_etcd: Make, new_agent: Make, rounds: int, tmp_path: pathlib.Path) -> None:
+    """Two of three members take 0.7 s for each sync, longer than a command may take: held locks stay, attempts that were given up leave
+    nothing, and tokens grow.
+    """
+    etcd = new_etcd(3)
+    client, other = (new_agent().open(etcd, lease_ms=30000, command_timeout_ms=600) for _ in range(2))
+    kept = client.lock("kept")
+    token, last = kept.acquire(1, 5000).ok.token, 0
+    syncs = "--inject=fsync,fdatasync:delay_enter=700000"
+    tracers = [subprocess.Popen(["strace", "-f", "-q", "-o", str(tmp_path / node.name), "-e", "trace=fsync,fdatasync", syncs, "-p",
+                                 str(node.process.pid)], stderr=subprocess.DEVNULL) for node in etcd.nodes[:2]]  # fmt: skip
+    until(lambda: (etcd.call("kv/put", key="sync", value="x"), all((tmp_path / node.name).exists() for node in etcd.nodes[:2]))[1], timeout=60)
+    for turn in range(rounds):
+        for one in (client, other):
+            lock = one.lock("job")
+            answer = lock.acquire(1, 3000)
+            assert answer.status in ("OK", "TIMED_OUT", "UNREACHABLE"), answer
+            if answer.status == "OK":
+                assert answer.token > last
+                last = answer.token
+                assert lock.release(1).status in ("OK", "UNREACHABLE", "LOST")
+    assert (kept.state(1), kept.token(1).ok.token) == ("HELD", token)
+    for tracer in tracers:
+        tracer.send_signal(signal.SIGINT)
+        tracer.wait(20)
+    fired = sum((tmp_path / node.name).read_text().count("sync(") for node in etcd.nodes[:2])
+    lock = other.lock("job")
+    assert lock.acquire(2, 20000).ok.token > last
+    lock.release(2).ok
+    until(lambda: etcd.keys("job/") == [], timeout=30)
+    assert fired > rounds
+    tell(done=rounds, fired=fired)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="it needs a file system of its own: run it as root")
+def test_l17_a_full_disk(new_agent: Make, tmp_path: pathlib.Path) -> None:
+    """The leader's disk is full and the leader dies: held locks stay, and the others serve."""
+    small = tmp_path / "small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200m", "small", str(small)], check=True)
+    try:
+        with Etcd(3, places=[LOCAL, LOCAL, ("127.0.0.1", ("env", f"ETCD_WAL_DIR={small}/wal"))]) as etcd:
+            full = etcd.nodes[2]
+            etcd.lead(full)
+            client = new_agent().open(etcd, lease_ms=10000, command_timeout_ms=700)
+            kept, lock = client.lock("kept"), client.lock("job")
+            token = kept.acquire(1, 5000).ok.token
+            assert full.process
+            with open(small / "filler", "wb") as filler, contextlib.suppress(OSError):
+                while filler.write(bytes(1 << 20)):
+                    filler.flush()
+            for number in range(200):
+                if full.process.poll() is not None:
+                    break
+                with contextlib.suppress(OSError, RuntimeError):
+                    etcd.nodes[number % 2].call("kv/put", key="large", value="x" * 1_000_000)
+            assert full.process.poll() is not None, "the disk was not full"
+            assert lock.acquire(1, 20000).ok.token > token
+            lock.release(1).ok
+            assert (kept.state(1), kept.token(1).ok.token) == ("HELD", token)
+            tell(done=1, fired=1)
+    finally:
+        subprocess.run(["umount", "-l", str(small)], check=True)
+
+
+# ---- clocks
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="it needs time namespaces: run it as root")
+@pytest.mark.parametrize("rounds", times(2, 10))
+def test_l18_a_clock_that_is_a_day_ahead(new_etcd: Make, new_agent: Make, rounds: int) -> None:
+    """The clock by which a member measures leases is a day ahead: when it becomes the leader, no lease ends by that, and none stays."""
+    ahead = ("unshare", "--time", "--fork", "--kill-child", "--monotonic", "86400", "--boottime", "86400")
+    etcd = new_etcd(3, places=[LOCAL, LOCAL, ("127.0.0.1", ahead)])
+    agent = new_agent()
+    kept, dies = new_agent().open(etcd, lease_ms=6000).lock("kept"), agent.open(etcd, lease_ms=2000).lock("job")
+    token = kept.acquire(1, 5000).ok.token
+    dies.acquire(1, 5000).ok
+    for number in range(rounds):
+        for node in (etcd.nodes[2], etcd.nodes[0]):
+            etcd.lead(node)
+            assert kept.agent("live").status == "OK" and (kept.state(1), kept.token(1).ok.token) == ("HELD", token)
+            assert dies.state(1) == "HELD"
+    etcd.lead(etcd.nodes[2])
+    agent.kill()
+    assert new_agent().open(etcd).lock("job").acquire(1, -1).ok.token > token
+    tell(done=rounds, fired=2 * rounds)

@@ -1,0 +1,164 @@
+/*
+ * gate.c: gates. Belongs to lane 0's thread.
+ *
+ * A closed gate is the key dlock_gate/<name>, with a lease of its own for its time; its value is that time in milliseconds.
+ * No key is put while it is there: every acquisition tests it. Those who wait hear of it by one watch of all gates, which
+ * begins when somebody waits.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kinds.h"
+
+enum { LONGEST = 1000000000, KINDS = 16 };
+
+/* ---- close and open */
+
+static void closed(struct dli_job *job)
+{
+    struct dli_etcd_reply reply;
+
+    if (dli_etcd_read(job, 1, &reply))
+        return;
+    dli_etcd_reply_free(&reply);
+    job->request.status = DLOCK_OK;
+    dli_etcd_finish(job);
+}
+
+static void leased(struct dli_job *job)
+{
+    char key[DLI_ETCD_KEY_MAX], value[24];
+    struct dli_etcd_lease lease;
+    struct dli_etcd_txn txn = {0};
+    struct dli_etcd_step *step;
+    size_t size;
+    const char *bytes = dli_grpc_answer(&job->call, &size);
+
+    if (!bytes || dli_etcd_decode_lease(bytes, size, &lease) || !lease.id) {
+        dli_etcd_fail(job, DLOCK_PROTOCOL_ERROR, "The server granted no lease.");
+        return;
+    }
+    step = dli_etcd_then(&txn, DLI_ETCD_PUT, dli_etcd_gate_key(job->request.place, key));
+    step->lease = lease.id;
+    step->value = dli_etcd_text(value, (size_t)snprintf(value, sizeof value, "%" PRId64, job->request.gate_ms));
+    dli_etcd_call_txn(job, &txn, closed);
+}
+
+static void opened(struct dli_job *job)
+{
+    struct dli_etcd_reply reply;
+
+    if (dli_etcd_read(job, 1, &reply))
+        return;
+    job->request.status = reply.result[0].count > 0 ? DLOCK_OK : DLOCK_UNCHANGED;
+    dli_etcd_reply_free(&reply);
+    dli_etcd_finish(job);
+}
+
+void dli_etcd_gate(struct dli_job *job)
+{
+    char key[DLI_ETCD_KEY_MAX];
+    struct dli_etcd_txn txn = {0};
+
+    if (job->request.gate_ms > 0) {
+        dli_etcd_lease_for(job, job->request.gate_ms * 1000, leased);
+        return;
+    }
+    dli_etcd_then(&txn, DLI_ETCD_DELETE, dli_etcd_gate_key(job->request.place, key));
+    dli_etcd_call_txn(job, &txn, opened);
+}
+
+/* ---- for how long it is closed */
+
+static void lease_read(struct dli_job *job)
+{
+    int64_t seconds = dli_etcd_lease_read(job);
+
+    job->request.gate_ms = seconds > 0 ? seconds * 1000 : seconds == 0 ? 1 : -1;
+    job->request.status = DLOCK_OK;
+    dli_etcd_finish(job);
+}
+
+static void found(struct dli_job *job)
+{
+    struct dli_etcd_reply reply;
+    int64_t lease;
+    int shut;
+
+    if (dli_etcd_read(job, 1, &reply))
+        return;
+    shut = reply.result[0].keys > 0;
+    lease = shut ? reply.result[0].found[0].lease : 0;
+    dli_etcd_reply_free(&reply);
+    if (lease) {
+        dli_etcd_read_lease(job, lease, lease_read);
+        return;
+    }
+    job->request.gate_ms = shut ? (int64_t)LONGEST * 1000 : -1;
+    job->request.status = DLOCK_OK;
+    dli_etcd_finish(job);
+}
+
+void dli_etcd_gate_left(struct dli_job *job)
+{
+    char key[DLI_ETCD_KEY_MAX];
+    struct dli_etcd_txn txn = {0};
+
+    dli_etcd_then(&txn, DLI_ETCD_RANGE, dli_etcd_gate_key(job->request.place, key));
+    dli_etcd_call_txn(job, &txn, found);
+}
+
+/* ---- the watch */
+
+void dli_etcd_gates_step(struct dli_etcd *etcd)
+{
+    static const struct dli_etcd_bytes key = {DLI_ETCD_GATES, sizeof DLI_ETCD_GATES - 1},
+                                       end = {"dlock_gate0", sizeof "dlock_gate0" - 1};
+    struct dli_etcd_watching what = {.key = key, .end = end, .puts = 1};
+
+    if (etcd->gates.node.number || etcd->gates_refused || !etcd->grpc.session || etcd->grpc.hold ||
+        !__atomic_load_n(&etcd->follows, __ATOMIC_ACQUIRE))
+        return;
+    dli_etcd_watch_begin(etcd, &etcd->gates, &what);
+}
+
+/* A gate has no kind: every kind of lock with its name hears of it. */
+static void tell(struct dli_etcd *etcd, const struct dli_etcd_event *event)
+{
+    size_t prefix = sizeof DLI_ETCD_GATES - 1;
+    char value[24] = "";
+    int64_t ms = 0;
+
+    if (event->key.size <= prefix)
+        return;
+    if (!event->deleted) {
+        snprintf(value, sizeof value, "%.*s", (int)(event->value.size < 20 ? event->value.size : 20),
+                 event->value.bytes);
+        ms = strtoll(value, NULL, 10);
+        ms = ms > 0 ? ms : (int64_t)LONGEST * 1000;
+    }
+    for (int32_t id = 0; id < KINDS; id++) {
+        const struct dli_kind *kind = dli_kind_find(id);
+        struct dli_message_target target = {id, event->key.bytes + prefix, event->key.size - prefix, 0};
+
+        if (kind && kind->family == id)
+            etcd->store.hooks->gate(etcd->store.owner, &target, ms);
+    }
+}
+
+void dli_etcd_gates_news(struct dli_etcd *etcd, const struct dli_etcd_news *news)
+{
+    if (news->ended) {
+        etcd->gates_refused = 1;
+    } else if (news->created) {
+        etcd->store.hooks->up(etcd->store.owner);
+    } else {
+        for (int i = 0; i < news->events; i++) {
+            struct dli_etcd_event event = dli_etcd_event_at(news, i);
+
+            tell(etcd, &event);
+        }
+    }
+}

@@ -1,0 +1,80 @@
+/*
+ * kinds.h: what the kinds of locks on etcd share, and their operations. See inner.h.
+ */
+#ifndef DLI_ETCD_KINDS_H
+#define DLI_ETCD_KINDS_H
+
+#include "inner.h"
+
+/* ---- exchange.c: what other kinds share */
+
+/* want is in line, or not. */
+void dli_etcd_not_granted(struct dli_job *job);
+
+/* want has the lock; so many permits are left besides, -1: not known. */
+void dli_etcd_granted(struct dli_job *job, int64_t more);
+
+/* Try the step again, but not for ever. */
+void dli_etcd_again(struct dli_job *job, void (*step)(struct dli_job *job));
+
+/* Whether its own key has the lease of a session that lives. 0: it is being deleted, and the exchange begins anew. */
+int dli_etcd_lives(struct dli_job *job, const struct dli_etcd_found *own);
+
+/* The gate is closed: delete its own key, also when its put is still under way. */
+void dli_etcd_shut_out(struct dli_job *job);
+
+/* New marks for all sessions, by dli_etcd_then or dli_etcd_otherwise: puts that are under way fail whenever they arrive. */
+enum { DLI_ETCD_MARKS = DLI_ETCD_STEPS - 1 };
+
+struct dli_etcd_marks {
+    char room[DLI_ETCD_MARKS][DLI_ETCD_MARK_MAX];
+};
+
+typedef struct dli_etcd_step *dli_etcd_add(struct dli_etcd_txn *txn, enum dli_etcd_step_kind kind,
+                                           struct dli_etcd_bytes key);
+void dli_etcd_mark_all(struct dli_etcd *etcd, struct dli_etcd_txn *txn, struct dli_etcd_marks *marks,
+                       dli_etcd_add *add);
+
+/* They have been written at this revision. */
+void dli_etcd_marked(struct dli_etcd *etcd, int64_t revision);
+
+/* Whether a number that waits puts its key. */
+int dli_etcd_stands(const struct dli_job *job);
+
+/* ---- permit.c */
+void dli_etcd_permit_acquire(struct dli_job *job);
+void dli_etcd_permit_change(struct dli_job *job);
+
+/* ---- check.c: examinations that are under way. used: descriptors before theirs; returns how many there are then */
+void dli_etcd_exams_step(struct dli_etcd *etcd, int64_t now);
+int64_t dli_etcd_exams_alarm(const struct dli_etcd *etcd);
+int dli_etcd_exams_poll(const struct dli_etcd *etcd, struct pollfd *fds, int used);
+void dli_etcd_exams_end(struct dli_etcd *etcd);
+
+/* ---- gate.c */
+void dli_etcd_gate(struct dli_job *job);
+void dli_etcd_gate_left(struct dli_job *job);
+
+/* Follow the gates, if somebody has to. */
+void dli_etcd_gates_step(struct dli_etcd *etcd);
+void dli_etcd_gates_news(struct dli_etcd *etcd, const struct dli_etcd_news *news);
+
+/* ---- rest.c */
+
+/* A lease of at least this time in microseconds, which nobody keeps alive. answered decodes the lease. */
+void dli_etcd_lease_for(struct dli_job *job, int64_t time, void (*answered)(struct dli_job *job));
+
+/* A released lock stays taken for a while: give its key a lease of its own. */
+void dli_etcd_rest(struct dli_job *job);
+
+/* ---- latch.c: a number in the value of a key, and the ids of its last changes */
+enum { DLI_ETCD_IDS = 16, DLI_ETCD_VALUE = 32 + DLI_ETCD_IDS * (DLI_OWNER_MAX + 1) };
+
+/* The value of the first key of a result; "" if there is none. Returns the key's revision, or 0. */
+int64_t dli_etcd_value(const struct dli_etcd_result *result, char out[DLI_ETCD_VALUE]);
+int dli_etcd_value_knows(const char *value, const char *id);
+
+/* The number behind the change with this id, and as many ids of the value before as there is room for. */
+void dli_etcd_value_write(char out[DLI_ETCD_VALUE], int64_t number, const char *id, const char *before);
+
+#endif

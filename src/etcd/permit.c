@@ -1,0 +1,313 @@
+/*
+ * permit.c: permit semaphores. Belongs to lane 0's thread.
+ *
+ * The key <name>/total has the number of permits, without a lease, and the ids of its last changes. A claim is the key
+ * <name>/permit-<owner id>, whose value is how many permits it asks for. Claims stand in line by create revision. A claim has
+ * its permits when they and those of all claims before it are within the total, so nobody is passed. Who waits counts the
+ * deletions of claims, and looks when it may be its turn, or when the total has changed.
+ *
+ * A claim that does not wait is put only while the total and the claims are as they were read, or fewer.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kinds.h"
+
+/* The results of a reading. Behind a put stand only claims and total. */
+enum { OWN, MARK, GATE, CLAIMS, TOTAL, READS, PUT_CLAIMS = 1, PUT_TOTAL };
+enum { TRIES = 100 };
+
+static void ask(struct dli_job *job);
+
+/* ---- keys */
+
+struct names {
+    char own[DLI_ETCD_KEY_MAX], mark[DLI_ETCD_MARK_MAX], gate[DLI_ETCD_KEY_MAX], total[DLI_ETCD_KEY_MAX];
+    struct dli_etcd_rivals claims;
+};
+
+static struct dli_etcd_bytes own_key(const struct dli_job *job, char room[DLI_ETCD_KEY_MAX])
+{
+    return dli_etcd_key(job->request.kind, job->request.place, job->request.exchange.want, room);
+}
+
+static struct dli_etcd_bytes total_key(const struct dli_job *job, char room[DLI_ETCD_KEY_MAX])
+{
+    static const char total[] = {'t', 'o', 't', 'a', 'l'};
+    struct dli_etcd_bytes prefix = dli_etcd_prefix(job->request.place);
+
+    memcpy(room, prefix.bytes, prefix.size);
+    memcpy(room + prefix.size, total, sizeof total);
+    return dli_etcd_text(room, prefix.size + sizeof total);
+}
+
+static void read_claims(const struct dli_job *job, struct dli_etcd_txn *txn, struct names *names, dli_etcd_add *add)
+{
+    struct dli_etcd_step *claims;
+
+    dli_etcd_claims(job->request.kind, job->request.place, &names->claims);
+    claims = add(txn, DLI_ETCD_RANGE, names->claims.key);
+    claims->end = names->claims.end;
+    claims->limit = -1;
+    add(txn, DLI_ETCD_RANGE, total_key(job, names->total));
+}
+
+static void read_all(const struct dli_job *job, struct dli_etcd_txn *txn, struct names *names, dli_etcd_add *add)
+{
+    add(txn, DLI_ETCD_RANGE, own_key(job, names->own));
+    add(txn, DLI_ETCD_RANGE, dli_etcd_mark(job->session, names->mark));
+    add(txn, DLI_ETCD_RANGE, dli_etcd_gate_key(job->request.place, names->gate));
+    read_claims(job, txn, names, add);
+}
+
+/* ---- sums */
+
+struct sums {
+    int64_t total, all, before; /* permits: that there are, of all claims, of those before its own */
+    int64_t used;               /* of the claims that have theirs */
+    int64_t most;               /* the largest claim */
+};
+
+static int64_t permits_of(struct dli_etcd_bytes value)
+{
+    char text[24];
+
+    snprintf(text, sizeof text, "%.*s", (int)(value.size < 20 ? value.size : 20), value.bytes);
+    return strtoll(text, NULL, 10);
+}
+
+static struct sums add_up(const struct dli_etcd_reply *reply, int claims, int total, int64_t created)
+{
+    struct sums sums = {.most = 1};
+
+    if (reply->result[total].keys > 0)
+        sums.total = permits_of(reply->result[total].found[0].value);
+    for (size_t i = 0; i < reply->result[claims].all; i++) {
+        struct dli_etcd_found claim = dli_etcd_found_at(reply, claims, i);
+        int64_t permits = permits_of(claim.value);
+
+        sums.all += permits;
+        if (claim.created < created)
+            sums.before += permits;
+        if (sums.all <= sums.total)
+            sums.used = sums.all;
+        if (permits > sums.most)
+            sums.most = permits;
+    }
+    return sums;
+}
+
+/* ---- acquire */
+
+/* Its claim stands, as of the reply. */
+static void decide(struct dli_job *job, const struct dli_etcd_reply *reply, int claims, int total)
+{
+    struct sums sums = add_up(reply, claims, total, job->created);
+    int64_t missing = sums.before + job->request.exchange.wish.permits - sums.total;
+    struct names names;
+    struct dli_etcd_crowd crowd;
+
+    if (job->session->over) {
+        dli_etcd_again(job, dli_etcd_exchange);
+    } else if (missing <= 0) {
+        dli_etcd_granted(job, sums.total > sums.all ? sums.total - sums.all : 0);
+    } else {
+        dli_etcd_claims(job->request.kind, job->request.place, &names.claims);
+        crowd = (struct dli_etcd_crowd){.key = names.claims.key,
+                                        .end = names.claims.end,
+                                        .total = total_key(job, names.total),
+                                        .leave = (missing + sums.most - 1) / sums.most,
+                                        .revision = reply->revision};
+        dli_etcd_wait_for_some(job, own_key(job, names.own), &crowd);
+        dli_etcd_not_granted(job);
+    }
+}
+
+static void put(struct dli_job *job, const struct dli_etcd_reply *seen);
+
+static void judge(struct dli_job *job, const struct dli_etcd_reply *reply)
+{
+    const struct dli_etcd_result *own = &reply->result[OWN], *mark = &reply->result[MARK];
+    struct sums sums = add_up(reply, CLAIMS, TOTAL, 0);
+
+    job->session->mark = mark->keys ? mark->found[0].modified : 0;
+    if (reply->result[GATE].keys > 0) {
+        dli_etcd_shut_out(job);
+    } else if (own->keys > 0 && dli_etcd_lives(job, &own->found[0])) {
+        job->created = own->found[0].created;
+        decide(job, reply, CLAIMS, TOTAL);
+    } else if (own->keys == 0 && !dli_etcd_stands(job) && sums.all + job->request.exchange.wish.permits > sums.total) {
+        dli_etcd_not_granted(job);
+    } else if (own->keys == 0 && job->at++ < TRIES) {
+        dli_etcd_forget(job->lane->etcd, job->request.exchange.wish.want);
+        put(job, dli_etcd_stands(job) ? NULL : reply);
+    } else if (own->keys == 0) {
+        dli_etcd_fail(job, DLOCK_SERVER_BUSY, "the semaphore changes too often");
+    }
+}
+
+static void put_answered(struct dli_job *job)
+{
+    struct dli_etcd_reply reply;
+
+    if (dli_etcd_read(job, PUT_TOTAL + 1, &reply))
+        return;
+    if (reply.succeeded) {
+        job->created = reply.revision;
+        decide(job, &reply, PUT_CLAIMS, PUT_TOTAL);
+    } else if (reply.results >= READS) {
+        judge(job, &reply);
+    } else {
+        dli_etcd_fail(job, DLOCK_PROTOCOL_ERROR, "The server sent what is no answer of etcd.");
+    }
+    dli_etcd_reply_free(&reply);
+}
+
+/* seen: put the claim only if there are no more claims than these, and the same total. */
+static void test_seen(struct dli_etcd_txn *txn, const struct names *names, const struct dli_etcd_reply *seen)
+{
+    const struct dli_etcd_result *total = &seen->result[TOTAL];
+    struct dli_etcd_bytes key = txn->otherwise_step[TOTAL].key;
+
+    dli_etcd_test(txn, DLI_ETCD_CREATED, names->claims.key, seen->revision + 1);
+    txn->test[txn->tests - 1].end = names->claims.end;
+    txn->test[txn->tests - 1].below = 1;
+    dli_etcd_test(txn, DLI_ETCD_MODIFIED, key, total->keys ? total->found[0].modified : 0);
+}
+
+static void put(struct dli_job *job, const struct dli_etcd_reply *seen)
+{
+    struct names names, again;
+    struct dli_etcd_txn txn = {0};
+    struct dli_etcd_step *claim;
+    char value[24];
+
+    read_all(job, &txn, &names, dli_etcd_otherwise);
+    claim = dli_etcd_then(&txn, DLI_ETCD_PUT, txn.otherwise_step[OWN].key);
+    claim->lease = job->session->id;
+    claim->value =
+        dli_etcd_text(value, (size_t)snprintf(value, sizeof value, "%" PRId64, job->request.exchange.wish.permits));
+    read_claims(job, &txn, &again, dli_etcd_then);
+    dli_etcd_test(&txn, DLI_ETCD_CREATED, txn.otherwise_step[OWN].key, 0);
+    dli_etcd_test(&txn, DLI_ETCD_MODIFIED, txn.otherwise_step[MARK].key, job->session->mark);
+    dli_etcd_test(&txn, DLI_ETCD_CREATED, txn.otherwise_step[GATE].key, 0);
+    if (seen)
+        test_seen(&txn, &names, seen);
+    dli_etcd_call_txn(job, &txn, put_answered);
+}
+
+static void asked(struct dli_job *job)
+{
+    struct dli_etcd_reply reply;
+
+    if (dli_etcd_read(job, READS, &reply))
+        return;
+    judge(job, &reply);
+    dli_etcd_reply_free(&reply);
+}
+
+static void ask(struct dli_job *job)
+{
+    struct names names;
+    struct dli_etcd_txn txn = {0};
+
+    read_all(job, &txn, &names, dli_etcd_then);
+    dli_etcd_call_txn(job, &txn, asked);
+}
+
+static void entered(struct dli_job *job)
+{
+    const struct dli_etcd_waiter *waiter = dli_etcd_waiter(job->lane->etcd, job->request.exchange.wish.want);
+
+    job->at = 0;
+    if (dli_etcd_stands(job) && !waiter)
+        put(job, NULL);
+    else
+        ask(job);
+}
+
+void dli_etcd_permit_acquire(struct dli_job *job)
+{
+    if (dli_etcd_enter(job, job->request.exchange.wish.lease + job->request.exchange.delay, entered))
+        entered(job);
+}
+
+/* ---- the number of permits */
+
+static void read_number(struct dli_job *job);
+
+static void finish(struct dli_job *job, dlock_status status, int64_t value)
+{
+    job->request.change.value = value;
+    job->request.status = status;
+    dli_etcd_finish(job);
+}
+
+/* The permits left: the new total, less those that claims had. */
+static void written(struct dli_job *job)
+{
+    struct dli_etcd_reply reply;
+    int64_t left;
+
+    if (dli_etcd_read(job, 0, &reply))
+        return;
+    left = job->created;
+    if (reply.succeeded)
+        finish(job, DLOCK_OK, left);
+    else if (job->at++ < TRIES) /* somebody else has changed it meanwhile */
+        read_number(job);
+    else
+        dli_etcd_fail(job, DLOCK_SERVER_BUSY, "the number of permits changes too often");
+    dli_etcd_reply_free(&reply);
+}
+
+static void write_number(struct dli_job *job, int64_t modified, int64_t number, const char *before)
+{
+    char key[DLI_ETCD_KEY_MAX], value[DLI_ETCD_VALUE];
+    struct dli_etcd_txn txn = {0};
+
+    dli_etcd_value_write(value, number, job->request.change.id, before);
+    dli_etcd_test(&txn, DLI_ETCD_MODIFIED, total_key(job, key), modified);
+    dli_etcd_then(&txn, DLI_ETCD_PUT, txn.test[0].key)->value = dli_etcd_text(value, strlen(value));
+    dli_etcd_call_txn(job, &txn, written);
+}
+
+static void number_read(struct dli_job *job)
+{
+    const char *what = job->request.change.what;
+    int64_t number = job->request.change.number, modified;
+    struct dli_etcd_reply reply;
+    char value[DLI_ETCD_VALUE];
+    struct sums sums;
+
+    if (dli_etcd_read(job, 2, &reply))
+        return;
+    sums = add_up(&reply, 0, 1, 0);
+    modified = dli_etcd_value(&reply.result[1], value);
+    dli_etcd_reply_free(&reply);
+    if (strcmp(what, "count") == 0 || (modified && dli_etcd_value_knows(value, job->request.change.id))) {
+        finish(job, DLOCK_OK, sums.total - sums.used);
+    } else if (strcmp(what, "set") == 0 && modified) {
+        finish(job, DLOCK_UNCHANGED, sums.total - sums.used);
+    } else {
+        job->created = sums.total + number - sums.used;
+        write_number(job, modified, sums.total + number, value);
+    }
+}
+
+static void read_number(struct dli_job *job)
+{
+    struct names names;
+    struct dli_etcd_txn txn = {0};
+
+    read_claims(job, &txn, &names, dli_etcd_then);
+    dli_etcd_call_txn(job, &txn, number_read);
+}
+
+void dli_etcd_permit_change(struct dli_job *job)
+{
+    job->at = 0;
+    read_number(job);
+}
