@@ -672,9 +672,6 @@ MEMORY = (
     (Mutant(836, "renewals of one lock do not fail", edits=(
         ("memory/renew.c", "dli_memory_fault(memory, DLI_MEMORY_RENEWALS, row[i].place)", "dli_memory_fault(memory, DLI_MEMORY_RENEWALS, NULL)"),
     )), "test_memory_faults.py", "thousand"),
-    (Mutant(837, "a lease does not end", edits=(
-        ("memory/cells.c", "if (dli_memory_hold_at(link)->ends > now)", "if (dli_memory_hold_at(link)->ends > 0)"),
-    )), "test_memory_line.py", "lease"),
     (Mutant(838, "a child of a fork finds the locks of its parent", edits=(
         ("memory/world.c", "if (seen && seen->generation == dli_fork_generation())", "if (seen)"),
     )), "test_memory_line.py", "child"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 import concurrent.futures
 import os
 import random
+import signal
 import threading
 from typing import Callable
 
@@ -137,6 +138,8 @@ def test_a_child_of_a_fork_has_a_store_of_its_own(dlock_memory: Memory) -> None:
     child = os.fork()
     if child == 0:
         code = 1
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(20)  # ends a child that hangs
         try:
             with unused.lock("it") as mine:  # of the child's store
                 with dlock.Client(dlock_memory.url) as client:

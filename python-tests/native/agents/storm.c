@@ -291,6 +291,7 @@ static void run_round(struct self *self, int may_fork)
 int main(int count, char **words)
 {
     struct self self[1 + WORKERS + READERS];
+    pthread_rwlockattr_t writers_first; /* readers without a pause would keep out the thread that frees a client */
     int64_t rounds;
 
     if (count < 6)
@@ -307,8 +308,10 @@ int main(int count, char **words)
         self[i].event = dlock_event_new();
         self[i].options = dlock_options_new();
     }
+    pthread_rwlockattr_init(&writers_first);
+    pthread_rwlockattr_setkind_np(&writers_first, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
     for (int i = 0; i < SIDES; i++) {
-        pthread_rwlock_init(&storm_side[i].mutex, NULL);
+        pthread_rwlock_init(&storm_side[i].mutex, &writers_first);
         for (int j = 0; j < PLACES; j++)
             pthread_rwlock_init(&storm_side[i].place[j].mutex, NULL);
     }
