@@ -25,7 +25,7 @@ class Collector(Base):
     """Reads the clients when it is asked. A closed client keeps its last numbers; in a forked child it has none."""
 
     def __init__(self, client: Optional[AnyClient] = None, /, **named: AnyClient) -> None:
-        self._clients = [({}, client)] if client is not None else []
+        self._clients: list[tuple[dict[str, str], AnyClient]] = [({}, client)] if client is not None else []
         self._clients += [({"client": name}, other) for name, other in named.items()]
 
     def describe(self) -> list[Metric]:
@@ -41,7 +41,7 @@ class Collector(Base):
                 if error.code != _abi.DLOCK_CLOSED:
                     raise
                 continue
-            for family in text_string_to_metric_families(text):
+            for family in text_string_to_metric_families(text):  # type: ignore[no-untyped-call]
                 first = Metric(family.name, family.documentation, family.type, family.unit)
                 metric = found.setdefault(family.name, first)
                 for sample in family.samples:
