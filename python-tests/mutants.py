@@ -349,6 +349,9 @@ KINDS = (
     Mutant(233, "a release wakes nobody", world="fair", edits=(
         ("redis/scripts/fair/fair_release.lua", "if held then\n  try(hand_on)\n", "if held then\n"),
     )),
+    Mutant(234, "the dead in a fair line are removed one in a call: harmless", world="fair", seeds=500, caught=False, edits=(
+        ("redis/scripts/fair/fair_line.lua", "local SOME, FOREIGN, MORE = 12, 8, -1", "local SOME, FOREIGN, MORE = 1, 0, -1"),
+    )),
 )
 
 # Found by test_faults_cluster.py, on servers that send the client around.
@@ -554,6 +557,13 @@ LINED = (
     )),
     Mutant(647, "a grant for one that was served stays", edits=(
         ("client/line.c", "    if (!entry) {\n        give_back(client, target, now);\n", "    if (!entry) {\n        if (now < 0)\n            give_back(client, target, now);\n"),
+    )),
+)
+
+# Found by test_gate.py, of waiters that are sent away.
+GATED = (
+    Mutant(648, "a client sends away the first of a long line only", edits=(
+        ("client/operation_kinds.c", "    dli_entry_unlock(entry);\n    return operation->request->gate_rest[0] != '\\0';\n", "    dli_entry_unlock(entry);\n    return 0;\n"),
     )),
 )
 

@@ -25,7 +25,7 @@ from harness.steps.worlds import PROCESSES, WORLDS, Step, World
 FEW, SOME, MANY = 10, 1_000, 10_000
 SOCKETS = 500  # processes that really subscribe
 MORE = 30  # the work may differ by so much: among more than 16 readers a call inspects 8, and removes them if they are dead
-SWEEP = 200  # and by so much where a call sweeps tombstones or dead waiters of a mutex, some at a time
+SWEEP = 200  # and by so much where a call looks at tombstones, dead waiters or those of a gate, some at a time
 
 
 @dataclasses.dataclass
@@ -42,9 +42,6 @@ class Growth:
 
 
 SENT = "each subscribed process gets a message"
-DEAD = "each dead waiter is removed once"
-BACK = "each of these waiters comes back to the line once"
-GATE = "all waits end: each waiter is removed, and its process is told"
 READERS = "dead readers are removed, up to 1,024 in a call"
 UNDER = "the fields are searched for the rest of a writer"
 FREED = "the server frees the hash"
@@ -56,22 +53,10 @@ NEXT = {"pass": ["to the next of the process"], "batch_release": ["one row"], "f
 GROWTHS = [
     Growth("mutex", PROCESSES, SENT, {"release": [*RESTED, LISTENED], **NEXT}),
     Growth("mutex", "waiters | dead waiters | tombstones | ended tombstones", "the records tell how many subscribers are Redisson's", {"release": [LISTENED]}),
-    Growth("mutex", "waiters | dead waiters", GATE, {"gate": ["close"]}),
     Growth(
-        "fair", "dead waiters", DEAD,
-        {"fair_acquire": ["free"], "fair_release": [*HELD, "leaves the head of the line", "leaves the end of the line"], "fair_force": [""]},
+        "fair", "waiters | dead waiters", "the line is Redisson's list, which is searched from its nearer end",
+        {"fair_release": ["leaves the middle of the line"]},
     ),
-    Growth(
-        "fair", "waiters that Redisson gave up", BACK,
-        {"fair_acquire": ["free"], "fair_release": [*HELD, "leaves the head of the line", "leaves the end of the line"], "fair_force": [""]},
-    ),
-    Growth("fair", "waiters that Redisson gave up", "their records are read, once in a beat", {"fair_acquire": ["held, joins the line"]}),
-    Growth("fair", "waiters", "the line is Redisson's list, which is searched from its head", {"fair_release": ["leaves the end of the line"]}),
-    Growth(
-        "fair", "waiters | dead waiters", "its place is searched by the time of its arrival",
-        {"fair_acquire": ["held, comes back after Redisson gave it up"]},
-    ),
-    Growth("fair", "waiters | dead waiters | waiters that Redisson gave up", GATE, {"gate": ["close"]}),
     Growth("read", PROCESSES, SENT, {"read_release": RESTED, "rw_force": [""], "gate": ["close"]}),
     Growth(
         "read", "dead readers", READERS, {"read_release": RESTED, "write_acquire": ["others read", "the last reader is dead"]}
@@ -108,9 +93,10 @@ def sweeps(crowd: str) -> bool:
     return "tombstone" in crowd or "answers" in crowd
 
 
-def allowed(crowd: str) -> int:
+def allowed(crowd: str, step: Step) -> int:
     """How much more work than with few."""
-    return MORE + (SWEEP if sweeps(crowd) or crowd == "dead waiters" else 0)
+    some = sweeps(crowd) or crowd in ("dead waiters", "waiters that Redisson gave up") or step.script == "gate"
+    return MORE + (SWEEP if some else 0)
 
 
 def sizes(crowd: str, count: int) -> list[int]:
@@ -161,8 +147,9 @@ processor's caches. [A script](../python-tests/harness/costs.py) measured them a
 
 - Waiters stand in line for a mutex or a fair lock. The other kinds have no line on the server: their waiters are subscribed processes, and a
   release sends each of them a message.
-- Dead waiters, readers and holders belong to processes that ended without a release. A call on a mutex removes up to 24 dead waiters. When
-  there are more, it tells one of the living, or its caller, to probe again.
+- Dead waiters, readers and holders belong to processes that ended without a release. A call on a mutex removes up to 24 dead waiters, a call
+  on a fair lock up to 12. When there are more, it tells one of the living, or its caller, to probe again.
+- A call that closes a gate sends up to 16 waiters away. The client calls again until all have left.
 - Tombstones are what undone requests leave for two minutes, see [Waiting](waiting.md#waiting).
 
 "Commands" counts the Redis commands of one call, with 10,000 of the crowd that needs most. One in 16 calls that leave a tombstone among more

@@ -1,11 +1,15 @@
 """The gate: closing it ends every wait for a lock, in every process and form, and keeps everybody out until it opens."""
 from __future__ import annotations
 
+import pathlib
 from typing import Any, Callable
 
 import pytest
 
+import mutants
 from harness.agent import Agent, Client, Lock, Pending, now, until
+from harness.build import BUILD, ROOT
+from harness.crowd import ENDS, events
 from harness.kinds import KINDS, REENTRANT, RIVAL, calls, image, one, sides
 from harness.steps.redisson import Jvm
 from harness.steps.scripts import SHA
@@ -104,6 +108,28 @@ def holder_goes_on(mine: Lock, kind: str) -> None:
         mine.extend(1, 40_000).ok
     mine.release(1).ok
     assert mine.state(1) == "NONE" and mine.acquire(1, 0).status == "GATE_CLOSED" == mine.acquire(1, 5000).status
+
+
+def test_a_long_line_is_sent_away(new_agent: Make, redis_server: Server) -> None:
+    """A call of the script sends some away. The client calls again until none is left, blocking and submitted."""
+    first, second, closer = (new_agent().open(redis_server, **NO_POLLS) for _ in range(3))
+    mine, _, theirs = held(first, second, "fair")
+    for turn in range(2):
+        for owner in range(2, 102):
+            theirs.submit_acquire(owner, -1, owner).ok
+        until(lambda: redis_server.command("LLEN", "redisson_lock_queue:{lock}") == 100)
+        if turn:
+            closer.lock("lock", kind="fair").submit("close_gate", 5, 60_000).ok
+            assert closer.event().status == 0
+        else:
+            closer.lock("lock", kind="fair").close_gate(60_000).ok
+        assert redis_server.command("EXISTS", "redisson_lock_queue:{lock}", "redisson_lock_timeout:{lock}") == 0
+        for _ in range(100):
+            event = next(events(second, *ENDS))
+            assert (event.type, event.status) == ("ACQUIRE_FAILED", 7)
+        closer.lock("lock", kind="fair").open_gate().ok
+    mine.release(1).ok
+    theirs.acquire(2, 5000).ok
 
 
 @each
@@ -280,6 +306,14 @@ def test_bad_times(agent: Agent, redis_server: Server) -> None:
         assert lock.open_gate().status == "UNCHANGED"
     assert not [key for key in redis_server.command("KEYS", "*") if b"gate" in key]
     lock.close_gate(31_536_000_000).ok
+
+
+@pytest.mark.house
+@pytest.mark.parametrize("mutant", mutants.GATED, ids=lambda mutant: f"{mutant.number}: {mutant.what}")
+def test_mutant(new_agent: Make, redis_server: Server, tmp_path: pathlib.Path, mutant: mutants.Mutant) -> None:
+    library = str(mutants.library(ROOT, BUILD, tmp_path, mutant))
+    with pytest.raises(AssertionError):
+        test_a_long_line_is_sent_away(lambda: new_agent(LD_PRELOAD=library), redis_server)
 
 
 def test_foreign_clients_know_no_gates(agent: Agent, redis_server: Server) -> None:

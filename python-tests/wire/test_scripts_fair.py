@@ -380,9 +380,38 @@ def test_a_client_that_crashed(wire: Wire, process: Processes, who: Holds) -> No
     dead.subscriber.close()
     wait_until(lambda: wire.redis.command("PUBSUB", "NUMSUB", dead.channel)[1] == 0)
     wire.release(a)
-    assert wire.holder() == b.raw and wire.line() == []
+    assert wire.holder() is None and b.message() == b"open 1 0 order"  # a call passes over some of them
+    probes = 0
+    while wire.acquire(b, LINE)[0] == 0:
+        probes += 1
+    assert probes == 3 and wire.holder() == b.raw and wire.line() == []
     wire.stopped(dead)
     wire.release(b)
+    while wire.acquire(b)[0] == 0:
+        pass
+    assert wire.release(b) == 1
+    only_the_counter_is_left(wire)
+
+
+@pytest.mark.parametrize("dead", [1, 12, 13, 40, 300])
+def test_many_dead_in_bounded_steps(wire: Wire, process: Processes, dead: int) -> None:
+    """A call removes up to 12. Then one of the living is told to go on, and its probes are answered at once."""
+    a, ended, b = process().hold(), process(), process().hold()
+    wire.acquire(a)
+    for _ in range(dead):
+        wire.acquire(ended.hold(), LINE)
+    wire.acquire(b, LINE)
+    wire.stopped(ended)
+    assert wire.release(a) == 1
+    probes = 0
+    while wire.holder() is None:
+        assert b.message() == b"open 1 0 order" if not probes else b.nothing()
+        left = len(wire.line())
+        code, ms, _ = (*wire.acquire(b, LINE), 0)[:3]
+        assert code == 1 or ms == 0 and len(wire.line()) == left - 12
+        probes += 1
+    assert probes == (dead - 1) // 12 and wire.holder() == b.raw and wire.line() == [] == ended.messages()
+    assert wire.release(b) == 1
     only_the_counter_is_left(wire)
 
 
@@ -1062,17 +1091,19 @@ def test_a_full_server_lets_go(new_server: Callable[..., Server]) -> None:
         assert wire.holder() is None and wire.line() == [j.raw]
 
 
-def test_the_dead_are_not_looked_for_all_the_time(wire: Wire, who: Holds) -> None:
+def test_a_sweep_looks_at_some_records_and_goes_on(wire: Wire, who: Holds) -> None:
     wire.acquire(who())
     wire.acquire(who(), LINE)
-    for number in range(100):  # they live, but Redisson has just thrown them out
-        other = f"{number:08x}-1111-8000-8000-00000000000f:1"
-        wire.redis.command("HSET", wire.about, other, f"1 30000 1 1000 0 1 0 {wire.now() + BEAT}")
-    wire.redis.command("CONFIG", "RESETSTAT")
-    for _ in range(5):
+    for number in range(1000):  # Redisson has thrown them out; half of them live
+        other, till = f"{number:08x}-1111-8000-8000-00000000000f:1", wire.now() + BEAT if number % 2 else 1
+        wire.redis.command("HSET", wire.about, other, f"1 30000 1 1000 0 1 0 {till}")
+    sizes = [1000]
+    while len(sizes) < 200:
         wire.acquire(who(), LINE)
-    assert "cmdstat_hgetall:calls=1," in wire.redis.command("INFO", "commandstats").decode()
-    assert wire.redis.command("HLEN", wire.about) > 100
+        sizes.append(wire.redis.command("HLEN", wire.about))
+    assert all(before - 12 <= after for before, after in zip(sizes, sizes[1:])) and sizes[-1] < 1000 - 500 + 200 + 10
+    records = dict(fields(wire.redis, wire.about))
+    assert sum(b"-1111-8000-" in owner for owner in records) == 500
 
 
 def commands(redis: Client) -> int:

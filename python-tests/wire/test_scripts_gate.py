@@ -37,9 +37,16 @@ class Gate:
         channels = {"mutex": channel_of(name), "fair": channel_of(name), "latch": latch}
         self.channel = channels.get(kind, (b"redisson_sc:" if "semaphore" in kind else b"redisson_rwlock:") + tag)
 
-    def close(self, ms: int = CLOSED) -> int:
+    def step(self, ms: int = CLOSED, rest: bytes = b"") -> Any:
         keys = [self.name, self.key, *self.more]
-        reply: int = self.redis.command("EVAL", GATE, len(keys), *keys, ms, self.kind, self.channel)
+        return self.redis.command("EVAL", GATE, len(keys), *keys, ms, self.kind, self.channel, rest)
+
+    def close(self, ms: int = CLOSED) -> int:
+        """As a client does it: it goes on until all have been sent away."""
+        reply = self.step(ms)
+        while isinstance(reply, bytes):
+            reply = self.step(ms, reply)
+        assert isinstance(reply, int)
         return reply
 
     def open(self) -> int:
@@ -366,6 +373,71 @@ def test_fair_from_end_to_end(redis: Client, redis_server: Server) -> None:
     assert java.message() == b"0" and java.acquire() is None and java.release() == 1
     assert redis.command("LLEN", gate.queue) == 0 and set(redis.command("HKEYS", gate.about)) <= {b"?", b"~"}
     assert gate.open() == 1 and wire.acquire(given_up, fair.LINE)[0] == 1
+
+
+# ---- a long line, in steps
+
+
+def test_a_long_line_is_sent_away_in_steps(gate: Gate, wire: Wire, who: Callable[..., Who]) -> None:
+    a, waiters = who(), [who() for _ in range(40)]
+    wire.acquire(a)
+    for one in waiters:
+        wire.acquire(one, LINE)
+    rest = gate.step()
+    assert len(wire.queue()) == 24 and sum(one.message(0.05) == b"gate %d order" % CLOSED for one in waiters) == 16
+    assert a.message() == b"gate %d order" % CLOSED
+    assert gate.open() == 1 and a.message() == b"gate 0 order"  # meanwhile another client opens it
+    late = who()
+    wire.acquire(late, LINE)
+    rest = gate.step(rest=rest)
+    assert len(wire.queue()) == 9 and gate.left() == -2  # it is not closed again
+    assert gate.step(rest=rest) == 1 and wire.queue() == [late.raw] and late.nothing() and a.nothing()
+
+
+def test_who_is_not_sent_away_finds_the_gate(gate: Gate, wire: Wire, who: Callable[..., Who]) -> None:
+    """The client that closed it has died halfway."""
+    a, waiters = who(), [who() for _ in range(20)]
+    wire.acquire(a)
+    for one in waiters:
+        wire.acquire(one, LINE)
+    assert isinstance(gate.step(), bytes) and len(wire.queue()) == 4
+    assert wire.release(a) == 1 and wire.holder() == {}
+    for one in waiters:
+        assert wire.acquire(one, LINE, seq=2) == [-2]
+    assert wire.queue() == []
+
+
+@pytest.mark.parametrize("foreign", [0, 1, 3])
+def test_fair_a_long_line_is_sent_away_in_steps(redis: Client, redis_server: Server, foreign: int) -> None:
+    """foreign: every so manieth is Redisson's, which keep their order. Some of ours were given up by Redisson."""
+    gate, wire = Gate(redis, kind="fair"), fair.Wire(redis, "order")
+    processes = [fair.Process(redis_server) for _ in range(3)]
+    ours = [processes[at // 7 % 3].hold() for at in range(60)]
+    line = [one.id for one in ours]
+    theirs = [f"aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa:{number}" for number in range(60 // foreign if foreign else 0)]
+    wire.acquire(holder := fair.Process(redis_server).hold())
+    for one in ours:
+        wire.acquire(one, fair.LINE)
+    for at, one in enumerate(theirs):
+        redis.command("LINSERT", gate.queue, "BEFORE" if foreign == 1 else "AFTER", line[foreign * at], one)
+        redis.command("ZADD", gate.timeouts, 10**13 + at, one)
+    for one in line[5::10]:
+        redis.command("LREM", gate.queue, 1, one)
+        redis.command("ZREM", gate.timeouts, one)
+    redis.command("DEL", "order")  # it is free
+    steps, before = 0, redis.command("LLEN", gate.queue)
+    reply = gate.step()
+    while isinstance(reply, bytes):
+        steps, now = steps + 1, redis.command("LLEN", gate.queue)
+        assert before - 16 <= now <= before
+        before, reply = now, gate.step(rest=reply)
+    assert reply == 1 and steps >= 3
+    assert redis.command("LRANGE", gate.queue, 0, -1) == [one.encode() for one in theirs]
+    assert redis.command("ZCARD", gate.timeouts) == len(theirs) and not [key for key in redis.command("HKEYS", gate.about) if len(key) > 1]
+    for process in processes:
+        told = process.messages()
+        assert told and set(told) == {b"gate %d order" % CLOSED}
+    assert wire.acquire(ours[0], fair.LINE) == [-2] and holder.nothing()
 
 
 # ---- cluster, real Java steps

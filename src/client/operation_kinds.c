@@ -191,7 +191,10 @@ static int prepare_gate(struct dli_operation *operation)
     return 1;
 }
 
-/* Tell the machine before the operation is over. The message comes later: no hand-over may come in between. */
+/*
+ * Tell the machine before the operation is over. The message comes later: no hand-over may come in between. A server sends
+ * some waiters away with each request.
+ */
 static int answered_gate(struct dli_operation *operation)
 {
     int64_t now = dli_now(), ttl_ms = operation->request->gate_ms, until = 0;
@@ -199,13 +202,15 @@ static int answered_gate(struct dli_operation *operation)
 
     if (operation->status != DLOCK_OK)
         return 0;
+    if (operation->tries++ > 0)
+        return operation->request->gate_rest[0] != '\0';
     if (ttl_ms > 0)
         until = dli_after_ms(now, ttl_ms);
     dli_entry_lock(entry);
     dli_mutex_gate(&entry->m, until, now);
     dli_entry_pump(entry, now);
     dli_entry_unlock(entry);
-    return 0;
+    return operation->request->gate_rest[0] != '\0';
 }
 
 struct dli_operation *dli_operation_gate(struct dli_entry *entry, int64_t ttl_ms)
@@ -213,8 +218,10 @@ struct dli_operation *dli_operation_gate(struct dli_entry *entry, int64_t ttl_ms
     static const struct dli_task task = {prepare_gate, answered_gate};
     struct dli_operation *operation = dli_operation_about(entry, entry->kind, NULL, &task);
 
-    if (operation)
+    if (operation) {
         operation->request->gate_ms = ttl_ms;
+        operation->request->gate_rest[0] = '\0';
+    }
     return operation;
 }
 

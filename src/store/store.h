@@ -27,6 +27,7 @@ struct pollfd;
 enum {
     DLI_RENEW_MAX = 64,
     DLI_MULTI_MAX = 16,
+    DLI_GATE_REST = 96,
     DLI_LANE_FDS = 2048 /* most descriptors that a lane may ask to watch */
 };
 
@@ -150,7 +151,10 @@ struct dli_request {
             char *names; /* the result: names, each with a terminator; the owner frees them */
             size_t size;
         } list;
-        int64_t gate_ms; /* GATE: close it for this time; 0: open it. GATE_LEFT: the result; -1: it is open */
+        struct {
+            int64_t gate_ms; /* GATE: close it for this time; 0: open it. GATE_LEFT: the result; -1: it is open */
+            char gate_rest[DLI_GATE_REST]; /* GATE: in the result: not "": send the request again with it. Else "" */
+        };
         struct {
             const char *what;       /* "set", "add", ... */
             int64_t number;         /* its argument */

@@ -135,10 +135,12 @@ class Meter:
             size = sum(self._size(key) for key in args)
         elif name in ("LREM", "LINSERT", "LINDEX"):
             size = self._place(name, args)
+        elif name == "LTRIM":
+            size = int(args[1])
         else:
             size = 1
         reply = self.copy.pipeline([name, *args])[0]
-        if isinstance(reply, ReplyError) or name in CONSTANT or name in ("DEL", "LREM", "LINSERT", "LINDEX"):
+        if isinstance(reply, ReplyError) or name in CONSTANT or name in ("DEL", "LREM", "LINSERT", "LINDEX", "LTRIM"):
             return size
         if name in ARGUMENTS:
             return (len(args) - ARGUMENTS[name]) // (2 if name in ("HSET", "ZADD") else 1)
@@ -159,7 +161,7 @@ class Meter:
         """How many elements of the list are passed."""
         count = self.copy.command("LLEN", args[0])
         if name == "LINDEX":
-            return min(int(args[1]) % max(count, 1), -int(args[1]) % max(count, 1)) // NODE
+            return min(int(args[1]) % max(count, 1), -int(args[1]) % max(count, 1)) // (10 * NODE)  # nodes are passed one by one
         pivot = args[2]
         place = self.copy.command("LPOS", args[0], pivot)
         if place is None:

@@ -20,6 +20,7 @@ from .wire import LEASE, LINE, server_ms
 
 FOREIGN = "aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa:1"
 DAY = 86_400_000
+NEXT = 31  # waiters that a grant names
 CHUNK = 1000
 PROCESSES = "subscribed processes"
 RELEASED = range(1, 1000)  # 1 + the number of other processes that listen
@@ -143,7 +144,7 @@ class World:
         close = [2 + len(gate_keys), name, gate, *gate_keys]
         return [
             Step("inspect", "", run("inspect", len(keys), *keys, kind), (b"", str, bytes)),
-            Step("gate", "close", run("gate", *close, LEASE, kind, channel), (1,)),
+            Step("gate", "close", run("gate", *close, LEASE, kind, channel), (1, bytes)),
             Step("gate", "open", run("gate", *close, 0, kind, channel), (1,), lambda: self.redis.command("SET", gate, 1)),
         ]
 
@@ -261,11 +262,13 @@ class Fair(World):
         reply: int = self.wire.run("release", who.id, self.wire.channel, 0, 0, doubt)
         return reply
 
-    def told(self, change: Callable[[list[bytes]], None], count: int) -> None:
-        """Records like b's, with a change."""
+    def told(self, change: Callable[[list[bytes]], None], count: int, later: int = 1) -> None:
+        """Records like b's, with a change. They arrived one after the other, later than b, or earlier (-1)."""
         record = self.redis.command("HGET", self.wire.about, self.b.id).split()
+        arrived = int(record[0])
         change(record)
-        self.many("HSET", self.wire.about, list(itertools.chain(*((one, b" ".join(record)) for one in ids(count)))))
+        told = (b" ".join([b"%d" % (arrived + later * at), *record[1:]]) for at in range(1, count + 1))
+        self.many("HSET", self.wire.about, list(itertools.chain(*zip(ids(count), told))))
 
     def stand(self, command: str, count: int) -> None:
         score = int(self.redis.command("ZSCORE", self.wire.timeout_key, self.b.id))
@@ -279,7 +282,7 @@ class Fair(World):
 
     def dead(self, count: int) -> None:
         self.wire.acquire(self.b, LINE)
-        self.told(lambda record: record.__setitem__(7, b"1"), count)
+        self.told(lambda record: record.__setitem__(7, b"1"), count, -1)
         self.stand("LPUSH", count)
 
     def given_up(self, count: int) -> None:
@@ -289,6 +292,27 @@ class Fair(World):
 
     def queue(self) -> None:
         self.wire.acquire(self.z, LINE)
+
+    def middle(self) -> None:
+        """z stands in the middle of the line."""
+        self.queue()
+        half = self.redis.command("LLEN", self.wire.queue_key) // 2
+        before = self.redis.command("LINDEX", self.wire.queue_key, half)
+        self.redis.command("LREM", self.wire.queue_key, -1, self.z.id)
+        self.redis.command("LINSERT", self.wire.queue_key, "AFTER", before, self.z.id)
+        arrived = self.redis.command("HGET", self.wire.about, before).split()[0]
+        record = self.redis.command("HGET", self.wire.about, self.z.id).split()
+        self.redis.command("HSET", self.wire.about, self.z.id, b" ".join([arrived, *record[1:]]))
+
+    def turns(self) -> None:
+        """As many of a's process come next as a grant can name. They have their turns in memory."""
+        self.served = [fair.Hold(self.a.process, 1000 + at) for at in range(NEXT)]
+        for one in self.served:
+            self.wire.acquire(one, LINE)
+        others = self.redis.command("LRANGE", self.wire.queue_key, 0, -NEXT - 1)
+        self.redis.command("DEL", self.wire.queue_key)
+        for at in range(0, len(mine := [*(one.id for one in self.served), *others]), CHUNK):
+            self.redis.command("RPUSH", self.wire.queue_key, *mine[at : at + CHUNK])
 
     def removed(self) -> None:
         self.queue()
@@ -307,10 +331,12 @@ class Fair(World):
             Step("fair_acquire", "the gate is closed", lambda: w.acquire(z), (-2,), self.shut),
             Step("fair_acquire", "after its undo", lambda: w.acquire(z), (0,), lambda: self.drop(z, 1)),
             Step("fair_release", "held", lambda: w.release(a), (1,)),
+            Step("fair_release", "held, after turns in memory", lambda: w.release(a, served=self.served), (1,), self.turns),
             Step("fair_release", "with a rest", lambda: w.release(a, rest=500), (1,)),
             Step("fair_release", "in doubt, held", lambda: self.drop(a, 1), (1,)),
             Step("fair_release", "in doubt, not held", lambda: self.drop(z, 1), (0,)),
             Step("fair_release", "leaves the head of the line", lambda: w.release(b), (0,), lambda: w.acquire(b, LINE)),
+            Step("fair_release", "leaves the middle of the line", lambda: w.release(z), (0,), self.middle),
             Step("fair_release", "leaves the end of the line", lambda: w.release(z), (0,), self.queue),
             Step("fair_force", "", w.force, (1,)),
             Step("renew", "one row", lambda: self.redis.command("EVAL", SCRIPTS["renew"], 1, w.name, a.id, LEASE), (1,)),

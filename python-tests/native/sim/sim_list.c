@@ -122,6 +122,28 @@ static void linsert(struct sim_call *call, struct sim_key *key)
     sim_reply_integer(call, key->count);
 }
 
+/* Only from the head, as our scripts do. */
+static void ltrim(struct sim_call *call, struct sim_key *key)
+{
+    int64_t first;
+
+    if (bad_number(call, 2, 3))
+        return;
+    sim_word_integer(call->argv[2], &first);
+    if (first < 0 || !sim_word_is(call->argv[3], "-1")) {
+        fprintf(stderr, "sim_list: that LTRIM is not in the model\n");
+        exit(2);
+    }
+    for (; key && first > 0; first--) {
+        int last = key->count == 1;
+
+        sim_drop_field(call->store, key, &key->fields[0]);
+        if (last)
+            break;
+    }
+    *call->reply = (struct sim_reply){.type = SIM_STATUS, .text = sim_word("OK")};
+}
+
 /* ---- keys */
 
 static void type(struct sim_call *call, struct sim_key *key)
@@ -195,15 +217,30 @@ static void hmget(struct sim_call *call, struct sim_key *key)
     }
 }
 
-static void hgetall(struct sim_call *call, struct sim_key *key)
+static void fill_pairs(struct sim_reply *items, const struct sim_key *key)
 {
-    struct sim_reply *items = sim_reply_array(call, key ? 2 * key->count : 0);
-
     for (int i = 0; key && i < key->count; i++) {
         items[2 * i] = name_of(&key->fields[i]);
         items[2 * i + 1] =
             (struct sim_reply){.type = SIM_BULK, .text = {key->fields[i].value.at, key->fields[i].value.size}};
     }
+}
+
+static void hgetall(struct sim_call *call, struct sim_key *key)
+{
+    fill_pairs(sim_reply_array(call, key ? 2 * key->count : 0), key);
+}
+
+/* A small hash is returned as a whole. */
+static void hscan(struct sim_call *call, struct sim_key *key)
+{
+    int count = key ? 2 * key->count : 0;
+    struct sim_reply *items = sim_reply_array(call, 2 + count);
+
+    items[0] = (struct sim_reply){.type = SIM_BULK, .text = sim_word("0")};
+    items[1] = (struct sim_reply){.type = SIM_ARRAY, .items = &items[2], .count = count};
+    call->reply->count = 2;
+    fill_pairs(&items[2], key);
 }
 
 /* Redis chooses random fields: here they follow one another from a start that the time gives. */
@@ -235,6 +272,7 @@ const struct sim_command_row sim_list_commands[] = {
     {"LRANGE", 4, 4, 0, SIM_LIST, 1, lrange},
     {"RPUSH", 3, -1, SIM_WRITES | SIM_NEEDS_MEMORY, SIM_LIST, 1, push},
     {"LREM", 4, 4, SIM_WRITES, SIM_LIST, 1, lrem},
+    {"LTRIM", 4, 4, SIM_WRITES, SIM_LIST, 1, ltrim},
     {"LINSERT", 5, 5, SIM_WRITES | SIM_NEEDS_MEMORY, SIM_LIST, 0, linsert},
     {"TYPE", 2, 2, 0, SIM_STRING, 0, type},
     {"PEXPIRETIME", 2, 2, 0, SIM_STRING, 0, pexpiretime},
@@ -244,6 +282,7 @@ const struct sim_command_row sim_list_commands[] = {
     {"DECRBY", 3, 3, SIM_WRITES | SIM_NEEDS_MEMORY, SIM_STRING, 0, decrby},
     {"HMGET", 3, -1, 0, SIM_HASH, 1, hmget},
     {"HGETALL", 2, 2, 0, SIM_HASH, 1, hgetall},
+    {"HSCAN", 5, 5, 0, SIM_HASH, 0, hscan},
     {"HRANDFIELD", 4, 4, 0, SIM_HASH, 1, hrandfield},
     {NULL, 0, 0, 0, SIM_STRING, 0, NULL},
 };

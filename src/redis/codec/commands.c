@@ -197,6 +197,7 @@ static int encode_gate(struct dli_buffer *out, int full, const struct dli_reques
     dli_args_number(&args, request->gate_ms);
     dli_args_text(&args, request->kind->name);
     dli_args_channel(&args, place);
+    dli_args_text(&args, request->gate_rest);
     return dli_args_finish(&args, out);
 }
 

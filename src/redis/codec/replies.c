@@ -238,8 +238,15 @@ static dlock_status decode_force(const struct dli_reply *reply, struct dli_reque
     return decode_done(reply, DLOCK_NOT_HELD, request->reason);
 }
 
+/* A text: more waiters are to be sent away. */
 static dlock_status decode_gate(const struct dli_reply *reply, struct dli_request *request)
 {
+    request->gate_rest[0] = '\0';
+    if (reply->type == DLI_REPLY_TEXT && reply->size > 0 && reply->size < sizeof request->gate_rest) {
+        memcpy(request->gate_rest, reply->text, reply->size);
+        request->gate_rest[reply->size] = '\0';
+        return DLOCK_OK;
+    }
     return decode_done(reply, DLOCK_UNCHANGED, request->reason);
 }
 

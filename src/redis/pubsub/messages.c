@@ -108,24 +108,28 @@ static void granted(const struct dli_store *store, int32_t family, const char *a
         store->hooks->granted(store->owner, &target, &grant);
 }
 
-/* A turn of foreign clients ends soon: the lock may be free. */
+/* The kinds with a line on the server. A message about a line does not say which of them it is. */
+static const int32_t lined[] = {DLOCK_KIND_MUTEX, DLOCK_KIND_FAIR};
+
+/* The lock may be free: a turn of foreign clients ends soon, or the first in line were dead. */
 static void opened(const struct dli_store *store, const char *at, const char *end)
 {
     int64_t id = number(&at, end), ms = number(&at, end);
-    struct dli_message_target target = {DLOCK_KIND_MUTEX, at, (size_t)(end - at), id};
 
-    if (id > 0 && ms >= 0 && ms <= 1000)
+    for (size_t i = 0; id > 0 && ms >= 0 && ms <= 1000 && i < 2; i++) {
+        struct dli_message_target target = {lined[i], at, (size_t)(end - at), id};
+
         store->hooks->hint(store->owner, &target);
+    }
 }
 
 /* A gate was closed or opened: notify mutex and fair lock of that name. Other kinds query the gate themselves. */
 static void gate(const struct dli_store *store, const char *at, const char *end)
 {
-    static const int32_t family[] = {DLOCK_KIND_MUTEX, DLOCK_KIND_FAIR};
     int64_t ms = number(&at, end);
 
     for (size_t i = 0; ms >= 0 && i < 2; i++) {
-        struct dli_message_target target = {family[i], at, (size_t)(end - at), 0};
+        struct dli_message_target target = {lined[i], at, (size_t)(end - at), 0};
 
         store->hooks->gate(store->owner, &target, ms);
     }

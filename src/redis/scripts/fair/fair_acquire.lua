@@ -47,6 +47,9 @@ local function look(first, score, known, holder)
     return { 0, place == true and -1 or left, tonumber(foreign) }
   end
   local who, token, tokens, next_ones = hand_on(own, want)
+  if who == MORE then
+    return { 0, 0, tonumber(foreign) }
+  end
   if not who then
     token, tokens, next_ones = give(own, want, nil, true)
   end

@@ -6,8 +6,8 @@
 --   timeouts  zset, the same owners -> ms since 1970 at which Redisson gives them up
 --   about     hash, ours: waiter -> "arrived lease block keep polls seq foreign until"; it lives until then, in ms
 --             since 1970; "!" -> "owner token" of the holder; "?" -> "deaf idle seen owner", of a foreign head; "~" ->
---             next sweep
---   tombs     hash, tombstones, see buried.lua. They are apart from about, which sweeps read as a whole
+--             where the next sweep begins
+--   tombs     hash, tombstones, see buried.lua. They are apart from about, in which sweeps look for the dead
 --   gate      string, exists while the gate is closed. In a release during a quarantine this key is missing, which
 --             means closed: see quarantine_free.lua
 -- All times are in ms, except "arrived", which is in microseconds.

@@ -9,6 +9,9 @@
 local PLACE, PATIENCE, SILENT, CALLED, STALLED, UNSEEN, DAY = 60000, 300000, 2000, 300, 10000, 3000, 86400000
 -- A grant names so many waiters at most that come next.
 local NEXT = 31
+-- A call removes so many waiters of ours at most, and so many of Redisson's. MORE: there may be others behind these. The
+-- caller, or one that is told, then probes again.
+local SOME, FOREIGN, MORE = 12, 8, -1
 
 local function ours(owner)
   return owner:sub(15, 15) == '8'
@@ -44,8 +47,13 @@ local function parse(told)
   }
 end
 
+local subscribed = {}
 local function reachable(waiter, told)
-  return told.polls or ears(waiter)
+  local process = client(waiter)
+  if subscribed[process] == nil then
+    subscribed[process] = ears(waiter)
+  end
+  return told.polls or subscribed[process]
 end
 
 local function unqueue(waiter)
@@ -58,27 +66,61 @@ local function forget(waiter)
   call('HDEL', about, waiter)
 end
 
--- Remove the records of the dead and of processes without waiters. Returns the living, in line or not, as {owner,
--- told}.
-local function sweep()
-  local flat, told, stays, living = call('HGETALL', about), {}, { ['?'] = true, ['~'] = true }, {}
-  for i = 1, #flat, 2 do
-    told[flat[i]] = flat[i + 1]
+-- 1: a waiter that arrived then is searched from the head of the list; -1: from its end, which is nearer.
+local function nearer_end(arrived)
+  local size = call('LLEN', queue)
+  local middle = size > 128 and call('LINDEX', queue, math.floor(size / 2))
+  local told = middle and ours(middle) and parse(call('HGET', about, middle))
+  return told and told.arrived < arrived and -1 or 1
+end
+
+-- Remove the first waiters of ours in line as long as they are dead; when the lock is free, also those that cannot be
+-- told, which may come back. own lives.
+local function sweep_line(own, free)
+  local some = call('LRANGE', queue, 0, SOME - 1)
+  local told, gone, dead = call('HMGET', about, unpack(some)), {}, {}
+  for i = 1, #some do
+    local one = ours(some[i]) and parse(told[i])
+    local lives = one and one.lives
+    if not ours(some[i]) or some[i] == own or lives and (not free or reachable(some[i], one)) then
+      break
+    end
+    gone[i] = some[i]
+    if not lives then
+      dead[#dead + 1] = some[i]
+    end
   end
-  for field, value in pairs(told) do
+  call('LTRIM', queue, #gone, -1)
+  call('ZREM', timeouts, unpack(gone))
+  if dead[1] then
+    call('HDEL', about, unpack(dead))
+  end
+end
+
+-- Look at some records, and go on with the next ones in the next call of this pass, a letter. Those of the dead and of
+-- processes without waiters are removed. Returns the living, in line or not, as {owner, told}; and whether the pass has
+-- ended.
+local function sweep_records(pass)
+  local at, from = (call('HGET', about, '~') or ''):match('^' .. pass .. '(%d+) (%d+)$')
+  local found = call('HSCAN', about, at or 0, 'COUNT', SOME)
+  local flat, living, dead = found[2], {}, {}
+  from = tonumber(from) or 0
+  local last = math.min(#flat / 2, from + SOME) -- a small hash is returned as a whole
+  for i = from + 1, last do
+    local field, value = flat[2 * i - 1], flat[2 * i]
     local one = ours(field) and parse(value)
     if one and one.lives then
-      stays[field] = true
       living[#living + 1] = { owner = field, told = one }
+    elseif field == '!' and call('HEXISTS', lock, value:match('^%S*')) == 0 or #field > 1 then
+      dead[#dead + 1] = field
     end
   end
-  stays['!'] = told['!'] and call('HEXISTS', lock, told['!']:match('^%S*')) == 1
-  for i = 1, #flat, 2 do
-    if not stays[flat[i]] then
-      call('HDEL', about, flat[i])
-    end
+  if dead[1] then
+    call('HDEL', about, unpack(dead))
   end
-  return living
+  local over = last == #flat / 2
+  call('HSET', about, '~', pass .. (over and found[1] or at or 0) .. ' ' .. (over and 0 or last - #dead))
+  return living, over and found[1] == '0'
 end
 
 -- A line of ours alone expires after a while without a probe. A line with clients of Redisson has no end: it is theirs
@@ -94,27 +136,32 @@ local function keep_line(foreign)
   end
 end
 
--- The line is empty. Waiters of ours that Redisson gave up come back, in order of arrival. Returns true when one did.
+-- The line is empty. Some waiters of ours that Redisson gave up come back, in order of arrival. Returns true when one
+-- did, or MORE.
 local function revive()
   if call('ZCARD', timeouts) > 0 then
     call('DEL', timeouts)
   end
-  local living, came = sweep(), false
-  call('HDEL', about, '?', '~')
+  local living, over = sweep_records('r')
+  call('HDEL', about, '?', over and '~' or '?')
   table.sort(living, function(one, other)
     return one.told.arrived < other.told.arrived
   end)
+  local back, scores = {}, {}
   for i = 1, #living do
     if reachable(living[i].owner, living[i].told) then
-      call('RPUSH', queue, living[i].owner)
-      call('ZADD', timeouts, text(millis() + PLACE), living[i].owner)
-      came = true
+      back[#back + 1] = living[i].owner
+      scores[#scores + 1] = text(millis() + PLACE)
+      scores[#scores + 1] = living[i].owner
     end
   end
-  if came then
-    keep_line(false)
+  if not back[1] then
+    return not over and MORE
   end
-  return came
+  call('RPUSH', queue, unpack(back))
+  call('ZADD', timeouts, unpack(scores))
+  keep_line(false)
+  return true
 end
 
 -- What was seen of a foreign head: since when it has not been subscribed ("0": it is); since when it has left a free
@@ -186,33 +233,37 @@ local function stays(first, free)
 end
 
 -- The first living waiter; its record, or for Redisson's the result of stays(). For ours also the waiter behind it, and
--- "?" if there. Dead waiters are removed. own asks, so it lives.
+-- "?" if there. Dead waiters are removed. nil: nobody waits; nil and MORE: that is not known. own asks, so it lives.
 local function head(own, free)
-  while true do
+  local swept, passed = false, 0
+  while passed <= FOREIGN do
     local two = call('LRANGE', queue, 0, 1)
     local first = two[1]
     if not first then
-      if not revive() then
-        return nil
+      local came = revive()
+      if came ~= true then
+        return nil, came
       end
     elseif ours(first) then
       local known = call('HMGET', about, first, '?')
       local told = parse(known[1])
-      if first ~= own and not (told and told.lives) then
-        forget(first)
-      elseif first == own or not free or reachable(first, told) then
+      if first == own or told and told.lives and (not free or reachable(first, told)) then
         return first, told, two[2], known[2]
-      else
-        unqueue(first)
+      elseif swept then
+        return nil, MORE
       end
+      sweep_line(own, free)
+      swept = true
     else
       local how = stays(first, free)
       if how then
         return first, how
       end
       unqueue(first)
+      passed = passed + 1
     end
   end
+  return nil, MORE
 end
 
 -- The head is a client of Redisson's that may be dead. One of ours is told to probe, so that somebody does.
@@ -221,6 +272,18 @@ local function nudge()
   for i = 1, #next_ones do
     if ours(next_ones[i]) then
       call('PUBLISH', channel .. ':' .. next_ones[i], '0')
+      return
+    end
+  end
+end
+
+-- There may be waiters behind the dead. One of those that came last is told to probe, so that somebody does.
+local function nudge_last()
+  local last = call('LRANGE', queue, -8, -1)
+  for i = #last, 1, -1 do
+    local one = ours(last[i]) and parse(call('HGET', about, last[i]))
+    if one and one.lives and reachable(last[i], one) then
+      call('PUBLISH', ear(last[i]), 'open ' .. last[i]:sub(38) .. ' 0 ' .. lock)
       return
     end
   end
@@ -256,11 +319,14 @@ end
 
 -- The lock is free: the first living waiter gets it and is told. A client of Redisson's is told to come. own: the
 -- caller, if it waits; it gets the reply instead of a message, and what it wants now. Returns the first waiter, nil
--- when nobody waits; and what give() returns.
+-- when nobody waits, MORE when that is not known; and what give() returns.
 local function hand_on(own, want)
   local first, told, after, saw = head(own, true)
   if not first then
-    return nil
+    if told == MORE and not own then
+      nudge_last()
+    end
+    return told or nil
   end
   if not ours(first) then
     call('HDEL', about, '!')
@@ -285,10 +351,14 @@ end
 
 -- Leave the line, if waiter is in it.
 local function leave(waiter)
-  if call('ZREM', timeouts, waiter) + call('HDEL', about, waiter) == 0 then
+  local stood = call('ZREM', timeouts, waiter)
+  local told = parse(call('HGET', about, waiter))
+  if stood + call('HDEL', about, waiter) == 0 then
     return
   end
-  call('LREM', queue, 1, waiter)
+  if stood == 1 then
+    call('LREM', queue, told and nearer_end(told.arrived) or 1, waiter)
+  end
   if call('EXISTS', lock) == 0 then
     hand_on()
   else

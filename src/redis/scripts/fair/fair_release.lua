@@ -12,7 +12,12 @@ local function leave_served(numbers)
   for number in numbers:gmatch('%d+') do
     ids[#ids + 1] = owner:sub(1, 37) .. number
   end
-  for i = 1, #ids do
+  local first = ask('LRANGE', queue, 0, #ids - 1)
+  if first and table.concat(first, ' ') == table.concat(ids, ' ') then -- as they were named
+    call('LTRIM', queue, #ids, -1)
+    removed = ask('ZREM', timeouts, unpack(ids)) or 0
+  end
+  for i = removed == 0 and 1 or #ids + 1, #ids do
     if ask('ZREM', timeouts, ids[i]) == 1 then
       ask('LREM', queue, 1, ids[i])
       removed = 1

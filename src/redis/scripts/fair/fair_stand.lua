@@ -37,12 +37,33 @@ local function foreign_before(first, told, place)
   return before and before.foreign or '1'
 end
 
--- Insert owner before the first waiter of ours that arrived later. Returns its place.
-local function put_back(owner, arrived)
-  call('LREM', queue, 1, owner)
-  local from = 0
+-- A place in front of the first waiter of ours that arrived later, and not far from it: ours stand in order of arrival.
+local function place_before(arrived)
+  local from, last = 0, call('LLEN', queue)
+  while last - from > 16 do
+    local middle = math.floor((from + last) / 2)
+    local one = call('LINDEX', queue, middle)
+    local told = ours(one) and parse(call('HGET', about, one))
+    if not told then
+      break
+    elseif told.arrived > arrived then
+      last = middle
+    else
+      from = middle
+    end
+  end
+  return from
+end
+
+-- Insert owner before the first waiter of ours that arrived later. stood: it has a deadline, and may be in the list.
+-- Returns its place.
+local function put_back(owner, arrived, stood)
+  if stood or call('LLEN', queue) > call('ZCARD', timeouts) then
+    call('LREM', queue, 1, owner)
+  end
+  local from = place_before(arrived)
   repeat
-    local some = call('LRANGE', queue, from, from + 63)
+    local some = call('LRANGE', queue, from, from + 31)
     local told = some[1] and call('HMGET', about, unpack(some))
     for i = 1, #some do
       local one = parse(told[i])
@@ -51,8 +72,8 @@ local function put_back(owner, arrived)
         return from == 0 and i <= SEEN and i or true
       end
     end
-    from = from + 64
-  until #some < 64
+    from = from + 32
+  until #some < 32
   local size = call('RPUSH', queue, owner)
   return size <= SEEN and size or true
 end
@@ -64,14 +85,13 @@ local function behind(before)
 end
 
 -- Join at the end of the line. left: ms of the holder's lease. Returns the place.
-local function line_up(owner, beat, first, left)
+local function line_up(owner, first, left)
   local last = #first < SEEN and first[#first] or call('LINDEX', queue, -1)
   local till = math.max(behind(last), millis() + math.max(left, PLACE))
   call('ZADD', timeouts, text(till), owner)
   local size = call('RPUSH', queue, owner)
-  if call('HLEN', about) > 2 * size + 16 and (tonumber(call('HGET', about, '~')) or 0) <= millis() then
-    call('HSET', about, '~', text(millis() + beat))
-    sweep()
+  if call('HLEN', about) > 2 * size + 16 then
+    sweep_records('s')
   end
   return size <= SEEN and size or true
 end
@@ -105,9 +125,9 @@ local function stand(args, first, score, known, by_foreign, left)
     if score then -- its record has ended, and so its place: the order in line is that of arrival
       unqueue(owner)
     end
-    place = line_up(owner, beat, first, left)
+    place = line_up(owner, first, left)
   else
-    place = place or put_back(owner, arrived)
+    place = place or put_back(owner, arrived, score)
     put_off(owner, score, place, foreign)
   end
   keep_line(some_foreign(first))

@@ -1,11 +1,18 @@
 -- Close the gate of a name, or open it again. While it is closed, no client of ours gets in, waiters in line are sent
--- away, and holders go on. Each process concerned is told once: "gate <ms> <name>", with 0 when it opens. The last call
+-- away, and holders go on. Each process concerned is told: "gate <ms> <name>", with 0 when it opens. The last call
 -- counts.
--- Returns 1: done; 0: it was open already; -1: another kind of key, nothing changed.
+-- Returns 1: done; 0: it was open already; -1: another kind of key, nothing changed. A text: the gate is closed, and
+-- more of those that waited then stand in line. The caller calls again with the text, until all have been sent away.
 -- KEYS: lock, gate; of a mutex also line, about; of a fair lock also queue, timeouts, about.
--- ARGV: ms it stays closed (0: open it), kind, Redisson's channel
+-- ARGV: ms it stays closed (0: open it), kind, Redisson's channel, the text or ""
+local call = redis.call
 local lock, gate, ms, kind, channel = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
 --@include fits.lua
+-- A call sends away so many.
+local SOME = 16
+-- Who waited before this time, in microseconds, is sent away. where: what comes next, "line" or "records". from: the
+-- place where that goes on. left: 1 when somebody has left. last: the process that was told last.
+local before, where, from, left, last = (ARGV[4] or ''):match('^(%d+) (%a+) (%d+) ([01]) (%S*)$')
 
 local function ours(owner)
   return owner:sub(15, 15) == '8'
@@ -14,79 +21,153 @@ end
 local told = {}
 local function tell(owner)
   local process = owner:sub(1, 36)
-  if ours(owner) and not told[process] then
-    told[process] = true
-    redis.call('PUBLISH', 'dlock_client:' .. process, 'gate ' .. ms .. ' ' .. lock)
+  if ours(owner) and not told[process] and process ~= last then
+    told[process], last = true, process
+    call('PUBLISH', 'dlock_client:' .. process, 'gate ' .. ms .. ' ' .. lock)
   end
 end
 
 local function tell_holders()
-  local holders = redis.call('HKEYS', lock)
+  local holders = call('HKEYS', lock)
   for i = 1, #holders do
     tell(holders[i])
   end
 end
 
--- A turn of foreign clients, "*", stays: they know no gates.
-local function clear_line(line, about)
-  local waiters = redis.call('ZRANGE', line, 0, -1)
-  for i = 1, #waiters do
-    if waiters[i] ~= '*' then
-      redis.call('ZREM', line, waiters[i])
-      redis.call('HDEL', about, waiters[i])
-      tell(waiters[i])
-    end
+-- Returns what the next call has to know, or 1.
+local function more(yes)
+  return yes and table.concat({ before, where, from, left, last }, ' ') or 1
+end
+
+-- They have left the line.
+local function tell_all(owners)
+  for i = 1, #owners do
+    tell(owners[i])
   end
+  left = 1
+end
+
+-- A turn of foreign clients, "*", has a negative score. It stays: they know no gates.
+local function clear_line(line, about)
+  local waiters = call('ZRANGEBYSCORE', line, 0, before, 'LIMIT', 0, SOME)
+  if #waiters > 0 then
+    call('ZREM', line, unpack(waiters))
+    call('HDEL', about, unpack(waiters))
+    tell_all(waiters)
+  end
+  return more(#waiters == SOME)
+end
+
+-- Whether one of ours waited when the gate was closed. told: its record
+local function waited(owner, told)
+  return (ours(owner) or ours(owner:sub(2))) and tonumber((told or ''):match('^(%d+) ') or 0) <= tonumber(before)
 end
 
 -- Our waiters have added nothing to the deadlines behind them, so they are simply removed. Foreign waiters keep their
--- order. If the lock is free, the first of them is woken: one of ours may have been the first until now.
+-- order. Returns how many stay.
+local function clear_list(queue, timeouts, about, some)
+  local told, gone = call('HMGET', about, unpack(some)), {}
+  for i = 1, #some do
+    if ours(some[i]) and waited(some[i], told[i]) then
+      gone[#gone + 1] = some[i]
+    end
+  end
+  if from == 0 and #gone == #some then
+    call('LTRIM', queue, #some, -1)
+  else
+    for i = 1, #gone do
+      call('LREM', queue, 1, gone[i])
+    end
+  end
+  if #gone > 0 then
+    call('ZREM', timeouts, unpack(gone))
+    call('HDEL', about, unpack(gone))
+    tell_all(gone)
+  end
+  return #some - #gone
+end
+
+-- Records of waiters that Redisson gave up, and of those that were passed over because the line moved meanwhile. Returns
+-- whether all were found.
+local function clear_records(queue, timeouts, about)
+  local found, gone = call('HSCAN', about, from, 'COUNT', SOME), {}
+  local flat = found[2]
+  for i = 1, #flat, 2 do
+    if #gone < SOME and waited(flat[i], flat[i + 1]) then
+      gone[#gone + 1] = flat[i]
+    end
+  end
+  for i = 1, #gone do
+    if call('ZREM', timeouts, gone[i]) == 1 then
+      call('LREM', queue, 1, gone[i])
+    end
+  end
+  if #gone > 0 then
+    call('HDEL', about, unpack(gone))
+    tell_all(gone)
+  end
+  if #gone < SOME then
+    from = found[1]
+  end
+  return #gone < SOME and from == '0'
+end
+
+-- If the lock is free in the end, the first foreign waiter is woken: one of ours may have been the first until now.
 local function clear_queue(queue, timeouts, about)
-  local waiters, gone = redis.call('LRANGE', queue, 0, -1), false
-  for i = 1, #waiters do
-    if ours(waiters[i]) then
-      redis.call('LREM', queue, 1, waiters[i])
-      redis.call('ZREM', timeouts, waiters[i])
-      tell(waiters[i])
-      gone = true
+  if where == 'line' then
+    local some = call('LRANGE', queue, from, from + SOME - 1)
+    if #some > 0 then
+      from = from + clear_list(queue, timeouts, about, some)
     end
-  end
-  local notes = redis.call('HKEYS', about)
-  for i = 1, #notes do
-    if ours(notes[i]) or ours(notes[i]:sub(2)) then
-      redis.call('HDEL', about, notes[i])
-      tell(notes[i])
+    if #some == SOME then
+      return more(true)
     end
+    where, from = 'records', 0
   end
-  local first = redis.call('LINDEX', queue, 0)
-  if gone and first and redis.call('EXISTS', lock) == 0 then
-    redis.call('PUBLISH', channel .. ':' .. first, '0')
+  if not clear_records(queue, timeouts, about) then
+    return more(true)
   end
+  local first = call('LINDEX', queue, 0)
+  if left == 1 and first and not ours(first) and call('EXISTS', lock) == 0 then
+    call('PUBLISH', channel .. ':' .. first, '0')
+  end
+  return 1
 end
 
 -- Wake the waiters on Redisson's channel. Ours probe again and find the gate; a foreign waiter probes once in vain. A
 -- missing latch is open: "1" would close it for a Java waiter that has just been told that it is open.
 local function wake()
-  if kind ~= 'latch' or redis.call('EXISTS', lock) == 1 then
-    redis.call('PUBLISH', channel, '1')
+  if kind ~= 'latch' or call('EXISTS', lock) == 1 then
+    call('PUBLISH', channel, '1')
   end
+  return 1
+end
+
+local function close()
+  if not before then
+    local time = call('TIME')
+    call('SET', gate, '1', 'PX', ms)
+    before, where, from, left, last = string.format('%d%06d', time[1], time[2]), 'line', 0, 0, ''
+    if kind == 'mutex' or kind == 'fair' then
+      tell_holders()
+    end
+  else
+    from, left = tonumber(from), tonumber(left)
+  end
+  if kind == 'mutex' then
+    return clear_line(KEYS[3], KEYS[4])
+  elseif kind == 'fair' then
+    return clear_queue(KEYS[3], KEYS[4], KEYS[5])
+  end
+  return wake()
 end
 
 if not fits(lock, kind) then
   return -1
-elseif ms == '0' then
-  if redis.call('DEL', gate) == 0 then
-    return 0
-  end
-else
-  redis.call('SET', gate, '1', 'PX', ms)
-  if kind == 'mutex' then
-    clear_line(KEYS[3], KEYS[4])
-  elseif kind == 'fair' then
-    clear_queue(KEYS[3], KEYS[4], KEYS[5])
-  else
-    wake()
-  end
+elseif ms ~= '0' then
+  return close()
+elseif call('DEL', gate) == 0 then
+  return 0
 end
 if kind == 'mutex' or kind == 'fair' then
   tell_holders()
