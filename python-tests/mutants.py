@@ -279,7 +279,7 @@ KINDS = (
     Mutant(203, "a renewal forgets the key of the hold", world="rw", edits=(
         ("redis/scripts/rw/read_renew.lua", "    extend(hold, lease)\n", ""),
     )),
-    Mutant(204, "a read acquire makes the lock's life shorter", world="rw", edits=(
+    Mutant(204, "a read acquire makes the lock's life shorter", world="rw", first=10001, edits=(
         ("redis/scripts/rw/read_acquire.lua", "call('SET', hold, text(token), 'PX', lease)\nextend(lock, lease)",
          "call('SET', hold, text(token), 'PX', lease)\ncall('PEXPIRE', lock, lease)"),
     )),
@@ -293,7 +293,7 @@ KINDS = (
         ("redis/scripts/rw/rw.lua", "FEW, SOME, MOST = 16, 8, 1024", "FEW, SOME, MOST = 2, 1, 1"),
         ("redis/scripts/rw/rw.lua", "  return 0, true\n", "  return 0, false\n"),
     )),
-    Mutant(208, "one reader of many counts for all", world="rw", edits=(
+    Mutant(208, "one reader of many counts for all", world="rw", first=7001, edits=(
         ("redis/scripts/rw/rw.lua", "FEW, SOME, MOST = 16, 8, 1024", "FEW, SOME, MOST = 2, 1, 3"),
         ("redis/scripts/rw/rw.lua", "  if more then\n    extend(lock, last)", "  if false then\n    extend(lock, last)"),
     )),

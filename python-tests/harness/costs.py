@@ -25,7 +25,7 @@ from harness.steps.worlds import PROCESSES, WORLDS, Step, World
 FEW, SOME, MANY = 10, 1_000, 10_000
 SOCKETS = 500  # processes that really subscribe
 MORE = 30  # the work may differ by so much: among more than 16 readers a call inspects 8, and removes them if they are dead
-SWEEP = 200  # and by so much where a call looks at tombstones, dead waiters or those of a gate, some at a time
+SWEEP = 200  # and by so much where a call looks at some tombstones, dead waiters or those of a gate, or searches a place by halves
 
 
 @dataclasses.dataclass
@@ -95,7 +95,7 @@ def sweeps(crowd: str) -> bool:
 
 def allowed(crowd: str, step: Step) -> int:
     """How much more work than with few."""
-    some = sweeps(crowd) or crowd in ("dead waiters", "waiters that Redisson gave up") or step.script == "gate"
+    some = sweeps(crowd) or crowd in ("dead waiters", "waiters that Redisson gave up") or step.script == "gate" or "comes back" in step.title
     return MORE + (SWEEP if some else 0)
 
 

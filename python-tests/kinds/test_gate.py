@@ -11,6 +11,7 @@ from harness.agent import Agent, Client, Lock, Pending, now, until
 from harness.build import BUILD, ROOT
 from harness.crowd import ENDS, events
 from harness.kinds import KINDS, REENTRANT, RIVAL, calls, image, one, sides
+from harness.steps.fair import LINE, Process, Wire
 from harness.steps.redisson import Jvm
 from harness.steps.scripts import SHA
 from harness.server import Server
@@ -114,10 +115,13 @@ def test_a_long_line_is_sent_away(new_agent: Make, redis_server: Server) -> None
     """A call of the script sends some away. The client calls again until none is left, blocking and submitted."""
     first, second, closer = (new_agent().open(redis_server, **NO_POLLS) for _ in range(3))
     mine, _, theirs = held(first, second, "fair")
+    wire, silent = Wire(redis_server.client(), "lock"), Process(redis_server)  # its waiters do not leave by themselves
     for turn in range(2):
         for owner in range(2, 102):
             theirs.submit_acquire(owner, -1, owner).ok
         until(lambda: redis_server.command("LLEN", "redisson_lock_queue:{lock}") == 100)
+        for _ in range(40):
+            wire.acquire(silent.hold(), LINE)
         if turn:
             closer.lock("lock", kind="fair").submit("close_gate", 5, 60_000).ok
             assert closer.event().status == 0

@@ -362,6 +362,7 @@ struct sim {
     int64_t forgot_at; /* the server lost its memory last */
     enum sim_world world;
     int64_t places, round; /* places given out in the fair lock's line; scripts run */
+    int64_t placed_at;     /* the server's time at the last of these places */
     char failed[400];
 };
 

@@ -41,6 +41,15 @@ static int64_t place(const struct sim *s, const struct sim_number *number)
     return number && number->placed == s->round ? number->place : 0;
 }
 
+/* Who comes in the same microsecond has the same place: the scripts know no order among them. */
+static int64_t next_place(struct sim *s)
+{
+    if (s->places == 0 || s->store.now != s->placed_at)
+        s->places++;
+    s->placed_at = s->store.now;
+    return s->places;
+}
+
 static void give_places(struct sim *s, const struct sim_key *key)
 {
     for (int i = 0; key && i < key->count; i++) {
@@ -49,7 +58,7 @@ static void give_places(struct sim *s, const struct sim_key *key)
         if (!number || number->placed == s->round + 1)
             continue;
         if (!place(s, number))
-            number->place = ++s->places;
+            number->place = next_place(s);
         number->placed = s->round + 1;
     }
 }
