@@ -18,6 +18,7 @@ from harness.faults import times
 from harness.proxy import Proxy
 from harness.steps.scripts import SHA, teach
 from harness.server import Server
+from harness.tally import tell
 
 Make = Callable[..., Any]
 LONG = 10_000  # microseconds, the longest busy_poll_us
@@ -214,6 +215,17 @@ def test_at_the_same_time(redis_server: Server, seeds: int, calls: int, options:
     for seed in range(seeds):
         said = rush(f"{redis_server.url}?{options}", 1 + seed % 3, seed, calls)
         assert min(said.values()) > 0
+
+
+@pytest.mark.parametrize("options", POOLS, ids=["private", "shared"])
+@pytest.mark.parametrize("rounds", times(200, 5000, seconds=300))
+def test_another_thread_releases_first(redis_server: Server, rounds: int, options: str) -> None:
+    """Before the thread that was granted the lock has woken up: native/agents/loan.c. Both threads have their answer."""
+    done = subprocess.run([native("loan"), f"{redis_server.url}?{options}", str(rounds)], text=True, stdout=subprocess.PIPE, timeout=250)
+    assert done.returncode == 0, done.stdout
+    lost = int(done.stdout.split()[1])
+    assert lost > 0
+    tell(done=rounds, fired=lost)
 
 
 @pytest.mark.parametrize("options", POOLS, ids=["private", "shared"])

@@ -86,16 +86,27 @@ static int granted_for_sure(const struct dli_waiter *waiter)
     return __atomic_load_n(&waiter->settled, __ATOMIC_ACQUIRE) == DLI_SETTLED_GRANTED && dli_now() < waiter->sure_until;
 }
 
+int dli_acquire_over(const struct dli_waiter *waiter)
+{
+    return waiter->settled || waiter->claim.state == DLI_CLAIM_LEAVING || waiter->claim.state == DLI_CLAIM_DONE;
+}
+
+int dli_release_over(const struct dli_waiter *waiter)
+{
+    return waiter->settled != 0;
+}
+
 /*
- * entry.mutex held: sleep until the claim is settled, and give up when its time is over. DLOCK_INTERRUPTED when the
- * caller wants to know of signals, and one came or may have come before the sleep; the claim goes on. *sure: the claim
- * was granted, and the mutex is not held any more.
+ * entry.mutex held: sleep until it is over, and give up when its time is over. DLOCK_INTERRUPTED when the caller wants
+ * to know of signals, and one came or may have come before the sleep; the claim goes on. *sure: the claim was granted,
+ * and the mutex is not held any more.
  */
-static dlock_status await(struct dli_waiter *waiter, int interruptible, int *sure)
+static dlock_status await(struct dli_waiter *waiter, int (*over)(const struct dli_waiter *), int interruptible,
+                          int *sure)
 {
     struct dli_entry *entry = waiter->entry;
 
-    while (!waiter->settled) {
+    while (!over(waiter)) {
         int64_t until = waiter->claim.until, limit = until;
         int woken;
 
@@ -107,9 +118,9 @@ static dlock_status await(struct dli_waiter *waiter, int interruptible, int *sur
         if ((*sure = granted_for_sure(waiter)))
             return DLOCK_OK;
         dli_entry_lock(entry);
+        if (over(waiter))
+            break; /* sleeping may be that of a thread that releases the claim */
         waiter->sleeping = 0;
-        if (waiter->settled)
-            break;
         if (dli_now() >= until) {
             dli_mutex_give_up(&entry->m, &waiter->claim, dli_waiter_overdue(waiter), dli_now());
             dli_entry_pump(entry, dli_now());
@@ -125,9 +136,11 @@ dlock_status dli_acquire_receive(struct dli_waiter *waiter, int64_t *token)
     struct dli_entry *entry = waiter->entry;
     int64_t now = dli_now();
 
+    dli_mutex_tick(&entry->m, now);
+    if (waiter->claim.state == DLI_CLAIM_LEAVING || waiter->claim.state == DLI_CLAIM_DONE)
+        return DLOCK_LOST; /* another thread of its owner has released it; the answer to that may be due yet */
     waiter->notify = DLI_NOTIFY_NOBODY;
     waiter->settled = 0;
-    dli_mutex_tick(&entry->m, now);
     if (waiter->claim.state != DLI_CLAIM_HELD) {
         struct dli_claim *ended;
 
@@ -213,7 +226,7 @@ dlock_status dli_acquire(struct dli_entry *entry, const struct dli_terms *terms,
     if (waiter) {
         now = dli_exchange_drive(entry, &waiter->claim, now, reason);
         dli_entry_pump(entry, now);
-        status = await(waiter, terms->interruptible, &sure);
+        status = await(waiter, dli_acquire_over, terms->interruptible, &sure);
         if (sure)
             *token = waiter->claim.token;
         else if (status == DLOCK_INTERRUPTED)
@@ -263,7 +276,7 @@ dlock_status dli_release(struct dli_entry *entry, const struct dli_terms *terms,
     __atomic_add_fetch(&waiter->refs, 1, __ATOMIC_RELAXED);
     dli_acquire_expect(waiter);
     dli_entry_pump(entry, dli_exchange_drive(entry, claim, now, reason));
-    status = dli_acquire_report(entry, await(waiter, 0, &sure), reason);
+    status = dli_acquire_report(entry, await(waiter, dli_release_over, 0, &sure), reason);
     dli_client_count(entry->client, DLOCK_STAT_RELEASED, status == DLOCK_OK);
     dli_entry_unlock(entry);
     dli_waiter_unref(waiter);

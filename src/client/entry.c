@@ -72,7 +72,7 @@ void dli_entry_unlock(struct dli_entry *entry)
     if (left.heir)
         dli_entry_unlock(left.heir);
     if (woken) /* the waiter may be freed: then nobody sleeps here, or a sleeper that checks again */
-        dli_futex_wake(woken, 1);
+        dli_futex_wake(woken, -1);
     if (cut_off)
         dli_run_end(cut_off);
     if (left.promoted)

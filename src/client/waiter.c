@@ -317,7 +317,7 @@ static void wake(struct dli_waiter *waiter)
     struct dli_entry *entry = waiter->entry;
 
     if (entry->woken)
-        dli_futex_wake(&waiter->settled, 1);
+        dli_futex_wake(&waiter->settled, -1); /* the acquiring thread may not have woken up before another releases */
     else
         entry->woken = &waiter->settled;
 }
